@@ -1,0 +1,62 @@
+// tensor/scalar.cpp: conversions of Scalar and Device that need no inlining.
+#include "tensor/scalar.h"
+
+#include <cmath>
+
+#include "tensor/device.h"
+
+namespace moonlet {
+
+int64_t Scalar::to_int() const {
+  if (is_int()) return int_;
+  if (std::isnan(float_)) return 0;
+  if (float_ >= 9223372036854775808.0) return INT64_MAX;
+  if (float_ <= -9223372036854775808.0) return INT64_MIN;
+  return static_cast<int64_t>(float_);
+}
+
+DType Scalar::default_dtype() const {
+  switch (kind_) {
+    case Kind::Bool: return DType::Bool;
+    case Kind::Int: return DType::Int64;
+    case Kind::Float: return DType::Float32;
+    default: return DType::Complex64;
+  }
+}
+
+void append(std::string& out, const Scalar& value) {
+  switch (value.kind()) {
+    case Scalar::Kind::Bool: out += value.to_bool() ? "true" : "false"; break;
+    case Scalar::Kind::Int: append(out, value.to_int()); break;
+    case Scalar::Kind::Float: append(out, value.to_double()); break;
+    default:
+      append(out, value.to_complex().real());
+      out += std::signbit(value.to_complex().imag()) ? "" : "+";
+      append(out, value.to_complex().imag());
+      out += "i";
+  }
+}
+
+std::string name(Device device) {
+  if (device.is_cpu()) return "cpu";
+  return "cuda:" + std::to_string(device.index);
+}
+
+void append(std::string& out, Device device) { out += name(device); }
+
+Device device_from_name(std::string_view text) {
+  if (text == "cpu") return {};
+  if (text == "cuda") return {DeviceType::CUDA, 0};
+  if (text.starts_with("cuda:") && text.size() >= 6 && text.size() <= 7) {
+    int index = 0;
+    bool digits = true;
+    for (char c : text.substr(5)) {
+      digits = digits && c >= '0' && c <= '9';
+      index = index * 10 + (c - '0');
+    }
+    if (digits) return {DeviceType::CUDA, static_cast<int8_t>(index)};
+  }
+  fail("no device is named '", text, "'; a device is \"cpu\", \"cuda\" or \"cuda:N\"");
+}
+
+}  // namespace moonlet

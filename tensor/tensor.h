@@ -1,0 +1,115 @@
+// tensor/tensor.h: Tensor, a counted handle on sizes, strides and an offset into a Storage.
+// Copying a Tensor copies the handle. A default-made Tensor is undefined (no sizes, no storage).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tensor/device.h"
+#include "tensor/dims.h"
+#include "tensor/dtype.h"
+#include "tensor/scalar.h"
+#include "tensor/storage.h"
+
+namespace moonlet {
+
+// What the tape keeps beside a tensor; tensor/ only owns it.
+class AutogradMeta {
+ public:
+  virtual ~AutogradMeta() = default;
+  bool requires_grad = false;
+};
+
+struct TensorImpl {
+  std::atomic<int32_t> references{1};
+  DType dtype = DType::Float32;
+  bool contiguous = true;
+  Storage* storage = nullptr;
+  int64_t offset = 0;  // in elements
+  int64_t numel = 0;
+  AutogradMeta* autograd = nullptr;
+  Dims sizes;
+  Dims strides;  // in elements, never negative
+
+  static void destroy(TensorImpl* impl) noexcept;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(const Tensor& other) noexcept : impl_(other.impl_) {
+    if (impl_) impl_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  Tensor& operator=(Tensor other) noexcept {
+    std::swap(impl_, other.impl_);
+    return *this;
+  }
+  ~Tensor() {
+    if (impl_ && impl_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      TensorImpl::destroy(impl_);
+  }
+  // Takes over / gives up one reference: for holders that keep a bare pointer (Lua userdata).
+  static Tensor adopt(TensorImpl* impl) noexcept {
+    Tensor out;
+    out.impl_ = impl;
+    return out;
+  }
+  TensorImpl* release() noexcept { return std::exchange(impl_, nullptr); }
+
+  bool defined() const { return impl_ != nullptr; }
+  TensorImpl* impl() const { return impl_; }
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+
+  int dim() const { return impl_->sizes.size(); }
+  int64_t numel() const { return impl_->numel; }
+  const Dims& sizes() const { return impl_->sizes; }
+  const Dims& strides() const { return impl_->strides; }
+  // 0-based; negative counts from the end; unchecked beyond that.
+  int64_t size(int i) const { return impl_->sizes[i < 0 ? i + dim() : i]; }
+  int64_t stride(int i) const { return impl_->strides[i < 0 ? i + dim() : i]; }
+  int64_t offset() const { return impl_->offset; }
+  DType dtype() const { return impl_->dtype; }
+  Device device() const { return impl_->storage->device(); }
+  Storage& storage() const { return *impl_->storage; }
+  bool is_contiguous() const { return impl_->contiguous; }
+
+  // The first element. The typed form does not check the dtype.
+  char* raw() const { return impl_->storage->data() + impl_->offset * size_of(impl_->dtype); }
+  template <class T>
+  T* data() const {
+    return reinterpret_cast<T*>(raw());
+  }
+
+  bool requires_grad() const { return impl_->autograd && impl_->autograd->requires_grad; }
+
+ private:
+  TensorImpl* impl_ = nullptr;
+};
+
+struct Options {
+  DType dtype = DType::Float32;
+  Device device = {};
+};
+inline Options options_of(const Tensor& t) { return {t.dtype(), t.device()}; }
+
+// A new contiguous tensor, contents undefined. Throws on bad sizes (naming `op`) and OutOfMemory.
+Tensor empty(const Dims& sizes, Options options, const char* op = "empty");
+inline Tensor empty_like(const Tensor& x) { return empty(x.sizes(), options_of(x)); }
+// A tensor on storage that exists (one reference is added). Throws when a reachable element would
+// lie outside the storage, or a size or stride is negative.
+Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
+               DType dtype, const char* op = "as_strided");
+// Another shape and place on x's storage; bounds are checked as in view_of. No tape.
+Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
+// The same geometry and storage in a new handle without the tape's part.
+Tensor shallow_copy(const Tensor& x);
+// A tensor over the host's own buffer, contiguous, not copied. `deleter` runs when the last user
+// has gone; the buffer must live until then.
+Tensor from_blob(void* data, const Dims& sizes, DType dtype, std::function<void()> deleter = {});
+
+}  // namespace moonlet
