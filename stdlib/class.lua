@@ -1,10 +1,10 @@
 -- stdlib/class.lua: classes with single inheritance, the base of modules, optimisers and data sets.
--- A class is the metatable of its objects, so metamethods are ordinary class fields; they are
--- copied to subclasses, now and when the parent gets them later.
+-- A class is the metatable of its objects, so metamethods (`__call`, `__tostring`, `__len`,
+-- `__newindex`, ...) are written as fields of the class; subclasses get copies of them.
 
 local class = {}
 
--- What the module knows of each class; weak so that classes can be collected.
+-- Name, parent and children of each class; weak so that classes can be collected.
 local info = setmetatable({}, { __mode = "k" })
 
 local function is_metamethod(key)
@@ -18,27 +18,13 @@ local function inherited(parent, key, cls)
   return value
 end
 
-local function inherit_metamethod(cls, key)
-  for child in pairs(info[cls].children) do
-    if not info[child].own[key] then
-      rawset(child, key, inherited(cls, key, child))
-      inherit_metamethod(child, key)
-    end
-  end
-end
-
+-- A metamethod that a class gets after subclasses were made reaches those that have none.
 local function assign(cls, key, value)
-  if not is_metamethod(key) then
-    rawset(cls, key, value)
-    return
-  end
-  local entry = info[cls]
-  entry.own[key] = value ~= nil or nil
-  if value == nil and entry.parent then value = inherited(entry.parent, key, cls) end
-  if value == nil and key == "__index" then value = cls end
-  entry.metamethods[key] = value
   rawset(cls, key, value)
-  inherit_metamethod(cls, key)
+  if not is_metamethod(key) then return end
+  for child in pairs(info[cls].children) do
+    if rawget(child, key) == nil then child[key] = value end
+  end
 end
 
 local function construct(cls, ...)
@@ -48,7 +34,7 @@ local function construct(cls, ...)
   if init then
     init(object, ...)
   elseif select("#", ...) > 0 then
-    error(("%s: takes no arguments, got %d"):format(cls.name, select("#", ...)), 2)
+    error(("%s: takes no arguments, got %d"):format(info[cls].name, select("#", ...)), 2)
   end
   return object
 end
@@ -62,37 +48,87 @@ local function is_a(self, cls)
 end
 
 local function define(name, parent)
-  local cls = { name = name, super = parent, __name = name }
-  local own = {}
-  info[cls] = {
-    name = name,
-    parent = parent,
-    own = own,
-    children = setmetatable({}, { __mode = "k" }),
-  }
+  local cls = { super = parent, __name = name, is_a = not parent and is_a or nil }
+  info[cls] = { name = name, parent = parent, children = setmetatable({}, { __mode = "k" }) }
   cls.__index = cls
-  if parent then
-    for key in pairs(parent) do
-      if is_metamethod(key) then cls[key] = inherited(parent, key, cls) end
-    end
-    info[parent].children[cls] = true
-  else
-    cls.is_a = is_a
+  if not parent then return cls end
+  info[parent].children[cls] = true
+  for key in pairs(parent) do
+    if is_metamethod(key) then cls[key] = inherited(parent, key, cls) end
   end
   return cls
 end
 
--- Metamethods of a class live in a shadow key set: an assignment to an existing raw field would
--- not reach `__newindex`, so later changes of a metamethod go through `class.set`.
+--- Whether `value` is a class made here.
+---@param value any
+---@return boolean
+function class.is_class(value)
+  return type(value) == "table" and info[value] ~= nil
+end
+
+--- The class of `object`, or nil for anything that is not an object of a class.
+---@param object any
+---@return table?
+function class.of(object)
+  if type(object) ~= "table" then return nil end
+  local cls = getmetatable(object)
+  return info[cls] and cls or nil
+end
+
+--- The name that a class was made with.
+---@param cls table
+---@return string
+function class.name(cls)
+  if not class.is_class(cls) then error("class.name: wanted a class, got " .. type(cls), 2) end
+  return info[cls].name
+end
+
+--- Whether class `cls` is `ancestor` or inherits from it.
+---@param cls table
+---@param ancestor table
+---@return boolean
+function class.is_subclass(cls, ancestor)
+  while cls do
+    if cls == ancestor then return true end
+    cls = info[cls] and info[cls].parent
+  end
+  return false
+end
+
+--- Whether `object` is an object of class `cls` or of a class that inherits from it.
+---@param object any
+---@param cls table
+---@return boolean
+function class.is_instance(object, cls)
+  if not class.is_class(cls) then
+    error("is_instance: wanted a class, got " .. type(cls), 2)
+  end
+  return class.is_subclass(class.of(object), cls)
+end
+
+--- What the class of `object` says about `key`: methods and class fields, own or inherited. For
+--- classes whose `__index` is a function, which is then called for every field not in the object.
+---@param object table
+---@param key any
+---@return any
+function class.lookup(object, key)
+  return getmetatable(object)[key]
+end
+
+-- `class("Name", Parent?)` makes a class. Calling the class makes an object and passes the
+-- arguments to `init`; the class's `__alloc(cls)`, if any, returns the raw table that becomes the
+-- object, so that a base class can prepare it even when a subclass forgets `super.init`. In
+-- methods write `Net.super.init(self, ...)`: `self.super` would be the object's own class's
+-- parent. `obj:is_a(cls)` asks for membership. A class may set `__index` and `__newindex` to
+-- functions; see `class.lookup`.
 local function new_class(_, name, parent)
   if type(name) ~= "string" or name == "" then
-    error(("class: the name must be a non-empty string, got %s"):format(type(name)), 2)
+    error("class: the name must be a non-empty string, got " .. type(name), 2)
   end
-  if parent ~= nil and not info[parent] then
-    error(("class %s: the parent must be a class, got %s"):format(name, type(parent)), 2)
+  if parent ~= nil and not class.is_class(parent) then
+    error(("class: the parent of %s must be a class, got %s"):format(name, type(parent)), 2)
   end
-  local cls = define(name, parent)
-  return setmetatable(cls, {
+  return setmetatable(define(name, parent), {
     __call = construct,
     __index = parent,
     __newindex = assign,
@@ -100,4 +136,5 @@ local function new_class(_, name, parent)
   })
 end
 
-return class, new_class, is_a
+---@overload fun(name: string, parent?: table): table
+return setmetatable(class, { __call = new_class })
