@@ -54,7 +54,7 @@ end
 local function show(value)
   if type(value) == "string" then return ("%q"):format(value) end
   if math.type(value) == "float" then return ("%.17g"):format(value) end
-  if type(value) ~= "table" or (getmetatable(value) or {}).__tostring then return tostring(value) end
+  if type(value) ~= "table" or getmetatable(value) then return tostring(value) end
   local parts = {}
   for key, item in pairs(value) do
     parts[#parts + 1] = ("[%s] = %s"):format(tostring(key), type(item) == "table" and "{...}"
@@ -72,7 +72,8 @@ local function difference(got, wanted, path)
     and not getmetatable(got) and not getmetatable(wanted)
   if not plain then
     if type(got) == type(wanted) and type(got) ~= "userdata" and got == wanted then return nil end
-    return ("%sgot %s, wanted %s"):format(path ~= "" and path .. ": " or "", show(got), show(wanted))
+    local where = path ~= "" and path .. ": " or ""
+    return ("%sgot %s, wanted %s"):format(where, show(got), show(wanted))
   end
   for key, item in pairs(wanted) do
     local found = difference(got[key], item, ("%s[%s]"):format(path, tostring(key)))

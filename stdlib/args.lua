@@ -1,0 +1,425 @@
+-- stdlib/args.lua: command-line options for scripts. A script declares its options in one table
+-- and gets a table of checked values; `--help` and the error messages come from the declaration.
+
+local args = {}
+
+local Parser = {}
+Parser.__index = Parser
+
+local kTypes = { string = true, number = true, integer = true, flag = true, choice = true,
+  list = true }
+local kFields = { type = true, default = true, help = true, short = true, min = true, max = true,
+  choices = true, of = true, positional = true, required = true, many = true, meta = true }
+
+local function fail(...)
+  error({ args_error = string.format(...) }, 0)
+end
+
+-- The number of edits between two words, for "did you mean".
+local function edit_distance(a, b)
+  local row = {}
+  for j = 0, #b do row[j] = j end
+  for i = 1, #a do
+    local diagonal
+    diagonal, row[0] = row[0], i
+    for j = 1, #b do
+      local cost = a:byte(i) == b:byte(j) and 0 or 1
+      diagonal, row[j] = row[j], math.min(row[j] + 1, row[j - 1] + 1, diagonal + cost)
+    end
+  end
+  return row[#b]
+end
+
+local function nearest(name, known)
+  local best, best_distance
+  for _, candidate in ipairs(known) do
+    local distance = edit_distance(name, candidate)
+    if candidate:sub(1, #name) == name then distance = 0 end
+    if not best or distance < best_distance then best, best_distance = candidate, distance end
+  end
+  if best and best_distance <= math.min(math.max(2, #name // 3), #name - 1) then return best end
+  return nil
+end
+
+local function to_number(text, integer, label)
+  local value = tonumber(text)
+  if not value or value ~= value or value == math.huge or value == -math.huge then
+    fail("%s: wanted %s, got '%s'", label, integer and "an integer" or "a number", text)
+  end
+  if not integer then return value end
+  return math.tointeger(value) or fail("%s: wanted an integer, got '%s'", label, text)
+end
+
+local function check_range(option, value, label)
+  if option.min and value < option.min then
+    fail("%s: wanted at least %s, got %s", label, option.min, value)
+  elseif option.max and value > option.max then
+    fail("%s: wanted at most %s, got %s", label, option.max, value)
+  end
+  return value
+end
+
+local function check_choice(option, text, label)
+  for _, choice in ipairs(option.choices) do
+    if choice == text then return text end
+  end
+  fail("%s: wanted one of %s, got '%s'", label, table.concat(option.choices, ", "), text)
+end
+
+-- `text` as a value of the option's type (of its items, for a list).
+local function convert(option, kind, text, label)
+  if kind == "integer" or kind == "number" then
+    return check_range(option, to_number(text, kind == "integer", label), label)
+  elseif kind == "choice" then
+    return check_choice(option, text, label)
+  end
+  return text
+end
+
+local function convert_list(option, text, label)
+  local items = {}
+  for part in (text .. ","):gmatch("(.-),") do
+    items[#items + 1] = convert(option, option.of, part:match("^%s*(.-)%s*$"), label)
+  end
+  return items
+end
+
+local function check_declaration(option, level)
+  local name = option.name
+  if type(name) ~= "string" or not name:find("^%a[%w_-]*$") then
+    error(("args: wanted an option name such as \"batch-size\", got %s"):format(tostring(name)),
+      level)
+  end
+  local where = ("args: option %s: "):format(name)
+  if not kTypes[option.type] then
+    error(where .. "unknown type " .. tostring(option.type), level)
+  end
+  if option.type == "choice" and type(option.choices) ~= "table" then
+    error(where .. "type choice wants a table `choices`", level)
+  end
+  if option.short and not tostring(option.short):find("^%a$") then
+    error(where .. "`short` must be one letter, got " .. tostring(option.short), level)
+  end
+  if option.many and not option.positional then
+    error(where .. "`many` is for positionals; other options can have type list", level)
+  end
+end
+
+local function make_option(entry, level)
+  if type(entry) ~= "table" then
+    error("args: each option is a table, got " .. type(entry), level)
+  end
+  local option = { name = entry[1], type = entry[2] }
+  for key, value in pairs(entry) do
+    if type(key) == "string" then
+      if not kFields[key] then
+        error(("args: option %s: unknown field %s"):format(tostring(entry[1]), key), level)
+      end
+      option[key] = value
+    end
+  end
+  option.type = option.type or (option.choices and "choice") or "string"
+  if option.type == "boolean" then option.type = "flag" end
+  option.of = option.of or "string"
+  check_declaration(option, level + 1)
+  option.key = option.name:gsub("-", "_")
+  if option.type == "flag" and option.default == nil then option.default = false end
+  return option
+end
+
+--- A parser from a declaration: `name` (of the program; default: the script's), `summary`, and in
+--- the array part the options, each `{ "batch-size", "integer", ... }`. Types are string (the
+--- default), number, integer, flag (or boolean), choice, list. Fields of an option:
+--- `default`, `help`, `short` (one letter), `min`, `max`, `choices`, `of` (item type of a list),
+--- `meta` (the value's name in the usage), `required`, and `positional = true` for one given
+--- without a name; the last positional may have `many = true` and is then an array.
+---@param declaration table
+---@return table parser
+function args.parser(declaration)
+  if type(declaration) ~= "table" then
+    error("args: wanted a table of options, got " .. type(declaration), 2)
+  end
+  local self = setmetatable({
+    name = declaration.name or (arg and arg[0] and arg[0]:match("[^/]+$")) or "moonlet",
+    summary = declaration.summary,
+    options = {}, positionals = {}, by_name = {}, by_short = {}, names = {},
+  }, Parser)
+  for _, entry in ipairs(declaration) do self:add(make_option(entry, 3)) end
+  return self
+end
+
+function Parser:add(option)
+  if self.by_name[option.name] then
+    error("args: option " .. option.name .. " is declared twice", 3)
+  end
+  self.by_name[option.name] = option
+  if option.positional then
+    local last = self.positionals[#self.positionals]
+    if last and last.many then error("args: nothing can follow positional " .. last.name, 3) end
+    table.insert(self.positionals, option)
+    return
+  end
+  table.insert(self.options, option)
+  table.insert(self.names, option.name)
+  if option.type == "flag" then table.insert(self.names, "no-" .. option.name) end
+  if option.short then
+    if self.by_short[option.short] then
+      error("args: short name -" .. option.short .. " is declared twice", 3)
+    end
+    self.by_short[option.short] = option
+  end
+end
+
+local function store(values, option, text, label)
+  if option.type ~= "list" then
+    values[option.key] = convert(option, option.type, text, label)
+    return
+  end
+  local list = values[option.key] or {}
+  for _, item in ipairs(convert_list(option, text, label)) do list[#list + 1] = item end
+  values[option.key] = list
+end
+
+function Parser:unknown(label, name)
+  local guess = nearest(name, self.names)
+  fail("unknown option '%s'%s", label, guess and ("; did you mean '--%s'?"):format(guess) or "")
+end
+
+-- The text that belongs to an option: after `=`, or the next argument.
+local function take_value(state, inline, label)
+  if inline then return inline end
+  local text = state.argv[state.at + 1]
+  if text == nil or text == "--" or text:find("^%-%-%a") then fail("%s: wants a value", label) end
+  state.at = state.at + 1
+  return text
+end
+
+function Parser:parse_long(state, word)
+  local name, inline = word:match("^%-%-([^=]*)=(.*)$")
+  name = (name or word:sub(3))
+  local label = "--" .. name
+  local option = self.by_name[name]
+  local positive = not option and name:match("^no%-(.+)$")
+  local negated = positive and self.by_name[positive]
+  if negated and negated.type == "flag" and not negated.positional then
+    if inline then fail("%s: takes no value, got '%s'", label, inline) end
+    state.values[negated.key] = false
+  elseif not option or option.positional then
+    self:unknown(label, name)
+  elseif option.type == "flag" then
+    if inline and inline ~= "true" and inline ~= "false" then
+      fail("%s: wanted true or false, got '%s'", label, inline)
+    end
+    state.values[option.key] = inline ~= "false"
+  else
+    store(state.values, option, take_value(state, inline, label), label)
+  end
+end
+
+-- `-v`, `-vq`, `-e5`, `-e 5`, `-e=5`.
+function Parser:parse_short(state, word)
+  local position = 2
+  while position <= #word do
+    local letter = word:sub(position, position)
+    local option = self.by_short[letter]
+    local label = "-" .. letter
+    if not option then
+      if letter == "h" then state.help = true return end
+      self:unknown(label, letter)
+    end
+    if option.type ~= "flag" then
+      local rest = word:sub(position + 1):gsub("^=", "")
+      store(state.values, option, take_value(state, rest ~= "" and rest or nil, label), label)
+      return
+    end
+    state.values[option.key] = true
+    position = position + 1
+  end
+end
+
+function Parser:assign_positionals(state)
+  local given = state.positionals
+  for index, option in ipairs(self.positionals) do
+    if option.many then
+      local list = {}
+      for i = index, #given do
+        list[#list + 1] = convert(option, option.type, given[i], option.name)
+      end
+      if #list == 0 and option.required then fail("missing argument <%s>", option.name) end
+      state.values[option.key] = #list > 0 and list or option.default or list
+      return
+    elseif given[index] then
+      store(state.values, option, given[index], option.name)
+    end
+  end
+  if #given > #self.positionals then
+    fail("unexpected argument '%s'", given[#self.positionals + 1])
+  end
+end
+
+function Parser:fill_defaults(values)
+  for _, option in pairs(self.by_name) do
+    if values[option.key] == nil then
+      if option.required or (option.positional and option.default == nil
+          and option.required ~= false) then
+        fail(option.positional and "missing argument <%s>" or "missing option '--%s'", option.name)
+      end
+      values[option.key] = option.default
+    end
+  end
+end
+
+function Parser:scan(argv)
+  local state = { argv = argv, at = 1, values = {}, positionals = {} }
+  local plain = false
+  while argv[state.at] ~= nil do
+    local word = argv[state.at]
+    if plain or word == "-" or word:sub(1, 1) ~= "-" or tonumber(word) then
+      table.insert(state.positionals, word)
+    elseif word == "--" then
+      plain = true
+    elseif word == "--help" and not self.by_name.help then
+      state.help = true
+    elseif word:sub(1, 2) == "--" then
+      self:parse_long(state, word)
+    else
+      self:parse_short(state, word)
+    end
+    if state.help then return nil, "help" end
+    state.at = state.at + 1
+  end
+  self:assign_positionals(state)
+  self:fill_defaults(state.values)
+  return state.values
+end
+
+--- The values in `argv`, or nil and a message ("help" when the usage was asked for). Names with
+--- dashes become keys with underscores.
+---@param argv string[]
+---@return table? values
+---@return string? message
+function Parser:try_parse(argv)
+  local ok, values, message = pcall(self.scan, self, argv)
+  if ok then return values, message end
+  if type(values) == "table" and values.args_error then return nil, values.args_error end
+  error(values, 0)
+end
+
+--- The values in `argv` (default: the script's arguments). `--help` prints the usage and ends the
+--- process with status 0; a wrong argument is named on stderr and ends it with status 2.
+---@param argv? string[]
+---@return table values
+function Parser:parse(argv)
+  local values, message = self:try_parse(argv or arg or {})
+  if values then return values end
+  if message == "help" then
+    io.stdout:write(self:usage())
+    os.exit(0, true)
+  end
+  io.stderr:write(("%s: %s\nTry '%s --help'.\n"):format(self.name, message, self.name))
+  os.exit(2, true)
+end
+
+local function signature(option)
+  if option.positional then return "<" .. option.name .. ">" .. (option.many and "..." or "") end
+  local text = (option.short and "-" .. option.short .. ", " or "    ")
+  if option.type == "flag" then
+    return text .. (option.default and "--[no-]" or "--") .. option.name
+  end
+  local meta = option.meta
+  if not meta and option.type == "choice" then meta = table.concat(option.choices, "|") end
+  if not meta then
+    local kind = option.type == "list" and option.of .. ",..." or option.type
+    meta = "<" .. kind .. ">"
+  end
+  return text .. "--" .. option.name .. " " .. meta
+end
+
+local function describe(option)
+  local notes = {}
+  if option.required then notes[1] = "required" end
+  if option.min and option.max then
+    notes[#notes + 1] = ("%s to %s"):format(option.min, option.max)
+  elseif option.min or option.max then
+    notes[#notes + 1] = option.min and ("at least %s"):format(option.min)
+      or ("at most %s"):format(option.max)
+  end
+  if option.default ~= nil and option.default ~= "" and option.type ~= "flag" then
+    local default = option.default
+    if type(default) == "table" then default = table.concat(default, ",") end
+    notes[#notes + 1] = "default: " .. tostring(default)
+  elseif option.type == "flag" and option.default then
+    notes[#notes + 1] = "default: on"
+  end
+  local text = option.help or ""
+  if #notes == 0 then return text end
+  return (text == "" and "" or text .. " ") .. "(" .. table.concat(notes, ", ") .. ")"
+end
+
+local function wrap(text, width, indent)
+  local lines, line = {}, ""
+  for word in text:gmatch("%S+") do
+    if line ~= "" and #line + 1 + #word > width then
+      lines[#lines + 1] = line
+      line = word
+    else
+      line = line == "" and word or line .. " " .. word
+    end
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n" .. (" "):rep(indent))
+end
+
+local function add_section(out, title, rows)
+  if #rows == 0 then return end
+  local kWidth, kMaxColumn = 80, 30
+  local column = 0
+  for _, row in ipairs(rows) do
+    if #row[1] <= kMaxColumn then column = math.max(column, #row[1]) end
+  end
+  local indent = column + 4
+  out[#out + 1] = "\n" .. title .. ":\n"
+  for _, row in ipairs(rows) do
+    local head = "  " .. row[1]
+    local gap = #row[1] <= column and (" "):rep(indent - #head) or "\n" .. (" "):rep(indent)
+    local line = head .. gap .. wrap(row[2], kWidth - indent, indent)
+    out[#out + 1] = line:gsub("%s+$", "") .. "\n"
+  end
+end
+
+--- The text that `--help` prints.
+---@return string
+function Parser:usage()
+  local line = { "Usage: " .. self.name }
+  if #self.options > 0 then line[#line + 1] = "[options]" end
+  local positionals, options = {}, {}
+  for _, option in ipairs(self.positionals) do
+    local optional = not option.required
+      and (option.default ~= nil or option.required == false or option.many)
+    line[#line + 1] = optional and "[" .. signature(option) .. "]" or signature(option)
+    positionals[#positionals + 1] = { signature(option), describe(option) }
+  end
+  for _, option in ipairs(self.options) do
+    options[#options + 1] = { signature(option), describe(option) }
+  end
+  if not self.by_name.help then
+    local short = self.by_short.h and "    " or "-h, "
+    options[#options + 1] = { short .. "--help", "show this text and exit" }
+  end
+  local out = { table.concat(line, " ") .. "\n" }
+  if self.summary then out[#out + 1] = "\n" .. wrap(self.summary, 80, 0) .. "\n" end
+  add_section(out, "Arguments", positionals)
+  add_section(out, "Options", options)
+  return table.concat(out)
+end
+
+--- Parses the script's arguments (or `argv`) by a declaration: see `args.parser` for its form and
+--- `parser:parse` for what `--help` and errors do.
+---@param declaration table
+---@param argv? string[]
+---@return table values
+function args.parse(declaration, argv)
+  return args.parser(declaration):parse(argv)
+end
+
+return args

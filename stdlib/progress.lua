@@ -1,0 +1,286 @@
+-- stdlib/progress.lua: a progress bar on stderr. It draws only on a terminal, at most ten times a
+-- second, and fits its width: label, bar, count, rate, time left and the values it is given.
+
+local terminal = require "moonlet.terminal"
+
+local progress = {}
+
+local Bar = {}
+Bar.__index = Bar
+
+local kRedrawSeconds = 0.1
+local kBlocks = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
+local kOptions = { total = true, label = true, unit = true, lines = true, leave = true, out = true,
+  tty = true, width = true, clock = true, ascii = true }
+
+local function format_value(value)
+  local kind = type(value)
+  if (kind == "table" or kind == "userdata") and value.item then value = value:item() end
+  if math.type(value) == "integer" then return tostring(value) end
+  if type(value) ~= "number" then return tostring(value) end
+  if value ~= value then return "nan" end
+  if value ~= 0 and (math.abs(value) < 1e-3 or math.abs(value) >= 1e5) then
+    return ("%.3g"):format(value)
+  end
+  return ("%.4f"):format(value)
+end
+
+local function format_time(seconds)
+  if seconds < 10 then return ("%.1fs"):format(seconds) end
+  seconds = math.floor(math.min(seconds, 359999) + 0.5)
+  local hours, minutes = seconds // 3600, seconds // 60 % 60
+  if hours > 0 then return ("%d:%02d:%02d"):format(hours, minutes, seconds % 60) end
+  if minutes > 0 then return ("%d:%02d"):format(minutes, seconds % 60) end
+  return seconds .. "s"
+end
+
+local function format_rate(rate, unit)
+  if rate >= 1e6 then return ("%.1fM %s/s"):format(rate / 1e6, unit) end
+  if rate >= 1e4 then return ("%.1fk %s/s"):format(rate / 1e3, unit) end
+  if rate >= 1 or rate == 0 then return ("%.1f %s/s"):format(rate, unit) end
+  return ("%.2f s/%s"):format(1 / rate, unit)
+end
+
+local function check_total(total, level)
+  if total ~= nil and (type(total) ~= "number" or total ~= total or total < 0) then
+    error("progress: total must be a number of at least 0, got " .. tostring(total), level + 1)
+  end
+  return total
+end
+
+--- A bar. Options: `total` (count of steps, if known), `label`, `unit` ("it"), `lines` (without a
+--- terminal print one plain line when the bar is done), `leave` (true; false wipes the finished
+--- bar), and to override what is found out: `out` (a file), `tty`, `width`, `ascii`, `clock`.
+---@param options? table
+---@return table bar
+function progress.new(options)
+  options = options or {}
+  for key in pairs(options) do
+    if not kOptions[key] then error("progress: unknown option " .. tostring(key), 2) end
+  end
+  local self = setmetatable({}, Bar)
+  self.total = check_total(options.total, 2)
+  self.label = options.label
+  self.unit = options.unit or "it"
+  self.lines = options.lines
+  self.leave = options.leave ~= false
+  self.out = options.out or io.stderr
+  self.tty = options.tty
+  if self.tty == nil then self.tty = terminal.isatty(2) end
+  self.width = options.width
+  self.ascii = options.ascii
+  if self.ascii == nil then self.ascii = not terminal.utf8() end
+  self.clock = options.clock or terminal.clock
+  self.done, self.values, self.order = 0, {}, {}
+  self.started = self.clock()
+  self.drawn = -math.huge
+  return self
+end
+
+--- Sets values to show at the end of the bar, such as `{ loss = 0.1 }`. New names appear in
+--- alphabetical order after those already there. One-element tensors are read when drawn.
+---@param values table
+function Bar:set(values)
+  local fresh = {}
+  for name, value in pairs(values) do
+    if self.values[name] == nil then fresh[#fresh + 1] = name end
+    self.values[name] = value
+  end
+  table.sort(fresh, function(a, b) return tostring(a) < tostring(b) end)
+  table.move(fresh, 1, #fresh, #self.order + 1, self.order)
+  self:draw_if_due()
+end
+
+--- Moves the bar on by `n` steps (1) and sets values to show.
+---@param n? number
+---@param values? table
+function Bar:update(n, values)
+  if self.closed then error("progress: update of a closed bar", 2) end
+  n = n or 1
+  if type(n) ~= "number" then error("progress: update wants a number, got " .. type(n), 2) end
+  self.done = self.done + n
+  if values then self:set(values) else self:draw_if_due() end
+end
+
+--- Ends the bar: draws it a last time and moves to the next line. Closing twice does nothing.
+function Bar:close()
+  if self.closed then return end
+  self.closed = true
+  if self.tty then
+    if self.leave then
+      self:draw()
+      self.out:write("\n")
+    else
+      self.out:write("\r\27[K")
+    end
+  elseif self.lines then
+    self.out:write(self:plain_line(), "\n")
+  end
+  self.out:flush()
+end
+
+Bar.__close = Bar.close
+
+function Bar:draw_if_due()
+  if not self.tty or self.closed then return end
+  local now = self.clock()
+  if now - self.drawn < kRedrawSeconds then return end
+  self.drawn = now
+  self:draw()
+end
+
+function Bar:draw()
+  -- The last column stays free: some terminals wrap when it is filled.
+  local width = (self.width or terminal.size()) - 1
+  self.out:write("\r", self:text(width), "\27[K")
+  self.out:flush()
+end
+
+function Bar:values_text()
+  local parts = {}
+  for _, name in ipairs(self.order) do
+    parts[#parts + 1] = ("%s=%s"):format(name, format_value(self.values[name]))
+  end
+  return table.concat(parts, " ")
+end
+
+function Bar:count_text()
+  local done = ("%d"):format(math.floor(self.done))
+  if not self.total then return done end
+  local total = ("%d"):format(math.floor(self.total))
+  return (" "):rep(#total - #done) .. done .. "/" .. total
+end
+
+-- Elapsed seconds, rate per second and, with a total, seconds left (nil where unknown).
+function Bar:timing()
+  local elapsed = math.max(self.clock() - self.started, 0)
+  local rate = elapsed > 0 and self.done / elapsed or 0
+  local left = self.total and rate > 0 and math.max(self.total - self.done, 0) / rate or nil
+  return elapsed, rate, left
+end
+
+function Bar:plain_line()
+  local elapsed, rate = self:timing()
+  local parts = { self:count_text(), format_time(elapsed), format_rate(rate, self.unit) }
+  if self.label then table.insert(parts, 1, self.label) end
+  if #self.order > 0 then parts[#parts + 1] = self:values_text() end
+  return table.concat(parts, "  ")
+end
+
+function Bar:fraction()
+  if not self.total then return nil end
+  if self.total == 0 then return 1 end
+  return math.min(math.max(self.done / self.total, 0), 1)
+end
+
+-- The bar itself, `width` columns.
+function Bar:gauge(width)
+  local filled = self:fraction() * width
+  local whole = math.floor(filled)
+  if self.ascii then return "[" .. ("#"):rep(whole) .. ("."):rep(width - whole) .. "]" end
+  local eighth = math.floor((filled - whole) * 8)
+  local text = ("█"):rep(whole) .. (kBlocks[eighth] or "")
+  return "▕" .. terminal.pad(text, width) .. "▏"
+end
+
+-- The line for `width` columns. What does not fit goes in this order: the rate, the time, the end
+-- of the values, the end of the label.
+function Bar:text(width)
+  local elapsed, rate, left = self:timing()
+  local label = self.label and self.label .. " " or ""
+  local count = self:count_text()
+  local time = (left and not self.closed) and "<" .. format_time(left) or format_time(elapsed)
+  local values = self:values_text()
+  local tails = {
+    { count, format_rate(rate, self.unit), time, values },
+    { count, time, values },
+    { count, values },
+    { count },
+  }
+  local kMinGauge, kMaxGauge = 8, 40
+  local gauge_columns = self.total and kMinGauge + 2 or 0
+  for _, parts in ipairs(tails) do
+    if parts[#parts] == "" then parts[#parts] = nil end
+    local tail = table.concat(parts, " ")
+    local free = width - terminal.width_of(label) - terminal.width_of(tail) - gauge_columns - 1
+    if free >= 0 then
+      if not self.total then return label .. tail end
+      return label .. self:gauge(math.min(kMinGauge + free, kMaxGauge)) .. " " .. tail
+    end
+  end
+  return terminal.cut(label .. count, width)
+end
+
+-- A function that gives the next item(s), with its state, for what can be iterated over.
+local function iterator_of(iterable)
+  local kind = type(iterable)
+  if math.type(iterable) == "integer" then
+    local i = 0
+    return function()
+      i = i + 1
+      if i <= iterable then return i end
+    end
+  elseif kind == "function" then
+    return iterable
+  elseif kind == "table" or kind == "userdata" then
+    local meta = getmetatable(iterable)
+    if type(meta) == "table" and kind == "table" and iterable.iter then
+      return iterable:iter()
+    elseif type(meta) == "table" and meta.__call then
+      return iterable
+    elseif kind == "table" then
+      local i = 0
+      return function()
+        i = i + 1
+        return iterable[i]
+      end
+    end
+  end
+  error("progress: cannot iterate over a " .. kind, 3)
+end
+
+local function length_of(iterable)
+  if math.type(iterable) == "integer" then return math.max(iterable, 0) end
+  if type(iterable) ~= "table" and type(iterable) ~= "userdata" then return nil end
+  local meta = getmetatable(iterable)
+  if type(meta) == "table" and meta.__len or not meta then return #iterable end
+  return nil
+end
+
+--- Iterates over `iterable` and moves the bar on by one for each item; the bar closes when the
+--- loop ends or is left. Takes an array (its items come, without positions), an object with a
+--- method `iter`, a callable iterator, an iterator function with its state, or an integer n.
+---@param iterable any
+---@param state? any
+---@param control? any
+function Bar:over(iterable, state, control)
+  local step, own_state, own_control = iterator_of(iterable)
+  if own_state ~= nil or own_control ~= nil then state, control = own_state, own_control end
+  if not self.total then self.total = check_total(length_of(iterable), 2) end
+  local started = false
+  local function advance(first, ...)
+    if first == nil then
+      self:close()
+      return nil
+    end
+    control = first
+    return first, ...
+  end
+  local function next_item()
+    if started then self:update(1) end
+    started = true
+    self:draw_if_due()
+    return advance(step(state, control))
+  end
+  return next_item, nil, nil, self
+end
+
+--- `for batch in progress(loader, { label = "epoch 1" }) do`: `progress.new(options):over(iterable)`.
+---@param _ table
+---@param iterable any
+---@param options? table
+local function over(_, iterable, options)
+  return progress.new(options):over(iterable)
+end
+
+return setmetatable(progress, { __call = over })
