@@ -1,0 +1,115 @@
+// cuda/emulated/grid.h: running a grid on the host: the per-thread context behind threadIdx and its
+// like, barriers, warp exchanges, and the launcher that MOONLET_LAUNCH calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "cuda_runtime_api.h"
+#include "vector_types.h"
+
+namespace moonlet::emulated {
+
+inline constexpr unsigned kWarpSize = 32;
+inline constexpr unsigned kMaxThreads = 1024;
+
+/// Where the OS thread stands in the grid it runs: what device code may look at, and the count of
+/// the block's threads that have started.
+struct Context {
+  uint3 thread_idx{}, block_idx{};
+  dim3 block_dim, grid_dim;
+  void* dynamic_shared = nullptr;
+  unsigned thread = 0;  // linear index in the block of the thread that runs
+  unsigned next_thread = 0, thread_count = 0;
+  bool reversed = false;
+  bool active = false;
+};
+
+// One block stays on one OS thread, so plain thread-local access is right on every fiber; the model
+// keeps threadIdx as cheap as a field also in a plugin.
+extern constinit thread_local Context context __attribute__((tls_model("initial-exec")));
+
+/// Makes `thread` the one that context.thread_idx describes.
+inline void set_thread(unsigned thread) {
+  Context& c = context;
+  c.thread = thread;
+  if (c.block_dim.y * c.block_dim.z == 1) {
+    c.thread_idx.x = thread;
+    return;
+  }
+  c.thread_idx.x = thread % c.block_dim.x;
+  c.thread_idx.y = thread / c.block_dim.x % c.block_dim.y;
+  c.thread_idx.z = thread / c.block_dim.x / c.block_dim.y;
+}
+
+/// Moves on to the block's next thread that has not started; false when there is none.
+inline bool start_thread() {
+  Context& c = context;
+  if (c.next_thread >= c.thread_count) return false;
+  const unsigned n = c.next_thread++;
+  set_thread(c.reversed ? c.thread_count - 1 - n : n);
+  return true;
+}
+
+/// What a thread waits for.
+enum class Wait : std::uint8_t { kNothing, kBarrier, kWarp, kShuffle, kVote };
+
+/// Votes counted by a barrier or a warp: how many (barrier) or which (warp) took part and voted yes.
+struct Votes {
+  std::uint32_t present, yes;
+};
+
+/// __syncthreads: waits for every thread of the block that has not exited.
+Votes barrier(bool vote);
+
+/// Waits for the lanes of `mask` that have not exited and returns the value that `source` brought.
+/// Fails the launch when the caller is not in `mask` or `source` takes no part.
+std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source);
+
+/// The same for votes: bit masks of the lanes that took part and of those that voted yes.
+Votes vote(unsigned mask, bool yes);
+
+/// __syncwarp.
+void sync_warp(unsigned mask);
+
+/// Ends the kernel with cudaErrorLaunchFailure; `why` is what failure_text() then says.
+[[noreturn]] void fail_launch(const char* why);
+
+/// Why the last kernel on the current device failed, or an empty string.
+std::string failure_text();
+
+/// Runs all threads of the current block from start_thread() on.
+using ThreadLoop = void (*)(const void* body);
+
+/// Checks the sizes against CUDA's limits, then runs every block; blocks of a large grid are spread
+/// over OpenMP threads. Errors go to cudaGetLastError(). A kernel cannot launch another one.
+/// MOONLET_EMULATED_ORDER=reverse starts the threads of a block, and its blocks when they run in
+/// turn, from the last one, to show code that leans on the order.
+void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+                 cudaStream_t stream, const void* body, ThreadLoop loop);
+
+template <class... P>
+const void* kernel_address(void (*kernel)(P...)) {
+  return reinterpret_cast<const void*>(kernel);
+}
+
+/// `call(args...)` once for every thread of the grid, with the arguments evaluated once.
+template <class Call, class... Args>
+void launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, Call call, Args... args) {
+  const auto body = [&call, &args...] { call(args...); };
+  using Body = decltype(body);
+  launch_grid(kernel, grid, block, shared_bytes, stream, &body, [](const void* erased) {
+    Body& run = *static_cast<Body*>(erased);
+    while (start_thread()) run();
+  });
+}
+
+}  // namespace moonlet::emulated
+
+#define threadIdx (::moonlet::emulated::context.thread_idx)
+#define blockIdx (::moonlet::emulated::context.block_idx)
+#define blockDim (::moonlet::emulated::context.block_dim)
+#define gridDim (::moonlet::emulated::context.grid_dim)
+inline constexpr int warpSize = 32;

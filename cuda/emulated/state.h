@@ -1,0 +1,61 @@
+// cuda/emulated/state.h: what the emulated runtime remembers: devices, their allocations, live
+// streams and events. Shared by runtime.cpp, streams.cpp, grid.cpp and cublas.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda_runtime_api.h"
+
+namespace moonlet::emulated {
+
+inline constexpr std::size_t kDefaultShared = std::size_t{48} << 10;
+inline constexpr std::size_t kMaxShared = std::size_t{227} << 10;
+
+using Ranges = std::map<std::uintptr_t, std::size_t>;  // start of an allocation to its bytes
+
+struct Device {
+  Ranges blocks;
+  std::size_t used = 0;
+  cudaError_t sticky = cudaSuccess;
+  std::string failure;
+};
+
+struct State {
+  std::mutex mutex;
+  std::vector<Device> devices;
+  std::size_t limit = 0;  // bytes per device
+  Ranges pinned;
+  std::set<cudaStream_t> streams;
+  std::set<cudaEvent_t> events;
+  std::set<std::pair<int, int>> peers;
+  std::map<const void*, std::size_t> shared_limits;  // per kernel, from cudaFuncSetAttribute
+};
+
+/// The one state of the process, built from the environment on first use and never destroyed.
+State& state();
+
+int current_device();
+
+/// cudaSuccess, or why no call on the current device can work: none there, or a failed kernel.
+cudaError_t device_error();
+
+/// Records `error` as the thread's last error and returns it.
+cudaError_t report(cudaError_t error);
+
+/// Marks the current device as failed until it is reset.
+void set_sticky(cudaError_t error, const std::string& why);
+
+/// True for the default streams and for live streams of the current device.
+bool valid_stream(cudaStream_t stream);
+
+/// The device whose allocation holds all of [pointer, pointer + bytes), -1 for host memory, -2 when
+/// the range starts in an allocation and leaves it. Takes the lock.
+int owner(const void* pointer, std::size_t bytes);
+
+}  // namespace moonlet::emulated
