@@ -275,7 +275,8 @@ function Bar:over(iterable, state, control)
   return next_item, nil, nil, self
 end
 
---- `for batch in progress(loader, { label = "epoch 1" }) do`: `progress.new(options):over(iterable)`.
+--- `for batch in progress(loader, { label = "epoch 1" }) do` is short for
+--- `progress.new(options):over(loader)`.
 ---@param _ table
 ---@param iterable any
 ---@param options? table

@@ -1,0 +1,364 @@
+-- stdlib/plot.lua: charts to look at. Each function returns a figure: `print(figure)` draws it in
+-- the terminal, `figure:save("loss.svg")` writes it as SVG. Data are arrays or tensors.
+
+local axes = require "moonlet.plot.axes"
+local drawing = require "moonlet.plot.terminal"
+local svg = require "moonlet.plot.svg"
+local terminal = require "moonlet.terminal"
+
+local plot = {}
+
+---@class Figure
+local Figure = {}
+Figure.__index = Figure
+Figure.__name = "Figure"
+
+local kStyle = { width = true, height = true, color = true, ascii = true }
+
+local function fail(format, ...)
+  error({ plot_error = format:format(...) }, 0)
+end
+
+-- A public function whose errors point to the line that called it.
+local function guarded(f)
+  local function rethrow(ok, ...)
+    if ok then return ... end
+    local problem = ...
+    if type(problem) == "table" and problem.plot_error then error(problem.plot_error, 3) end
+    error(problem, 0)
+  end
+  return function(...)
+    return rethrow(pcall(f, ...))
+  end
+end
+
+local function check_options(what, options, known)
+  options = options or {}
+  if type(options) ~= "table" then
+    fail("%s: options: wanted a table, got %s", what, type(options))
+  end
+  for key in pairs(options) do
+    if not (kStyle[key] or known[key]) then fail("%s: unknown option %s", what, tostring(key)) end
+  end
+  for _, key in ipairs { "width", "height" } do
+    local value = options[key]
+    if value ~= nil and not (math.tointeger(value) and value >= 1 and value <= 10000) then
+      fail("%s: %s: wanted an integer from 1 to 10000, got %s", what, key, tostring(value))
+    end
+  end
+  return options
+end
+
+local function figure(kind, chart, options)
+  chart.kind = kind
+  for _, key in ipairs { "title", "x_label", "y_label" } do
+    if options[key] ~= nil then chart[key] = tostring(options[key]) end
+  end
+  return setmetatable({ kind = kind, chart = chart, options = options }, Figure)
+end
+
+local function pick(first, second, default)
+  if first ~= nil then return first end
+  if second ~= nil then return second end
+  return default
+end
+
+--- The figure as text for a terminal, without a last newline. Options override those of the
+--- figure: `width` in columns (default: the terminal's, at most 100), `height` of the plot area in
+--- rows (16), `color` (default: when stdout is a terminal and NO_COLOR is unset), `ascii`
+--- (default: when the locale is not UTF-8).
+---@param options? table
+---@return string
+function Figure:text(options)
+  options = options or {}
+  local own = self.options
+  local style = {
+    width = pick(options.width, own.width, math.min(terminal.size() - 1, 100)),
+    height = pick(options.height, own.height, 16),
+    color = pick(options.color, own.color, terminal.color(1)),
+    ascii = pick(options.ascii, own.ascii, not terminal.utf8()),
+  }
+  style.width = math.max(style.width, 20)
+  style.height = math.max(style.height, 3)
+  return table.concat(drawing[self.kind](self.chart, style), "\n")
+end
+
+Figure.__tostring = function(self) return self:text() end
+
+--- Writes the figure as text to a file (default stdout).
+---@param file? file*
+---@param options? table as in `Figure:text`
+function Figure:show(file, options)
+  (file or io.stdout):write(self:text(options), "\n")
+end
+
+--- The figure as the text of an SVG picture, `width` x `height` pixels (720 x 400).
+---@param options? table
+---@return string
+function Figure:svg(options)
+  options = options or {}
+  local size = { width = options.width or 720, height = options.height or 400 }
+  return svg[self.kind](self.chart, size)
+end
+
+local function write_whole(path, content)
+  local file, message = io.open(path, "wb")
+  if not file then return nil, message end
+  local written, write_message = file:write(content)
+  local closed, close_message = file:close()
+  if written and closed then return true end
+  return nil, write_message or close_message
+end
+
+--- Writes the figure as SVG. The file appears whole or not at all: it is written under another
+--- name beside `path` and renamed.
+---@param path string
+---@param options? table as in `Figure:svg`
+function Figure:save(path, options)
+  if type(path) ~= "string" then error("save: wanted a path, got " .. type(path), 2) end
+  local content = self:svg(options)
+  -- An address makes the name unique without drawing from the script's random numbers.
+  local temporary = ("%s.%s.tmp"):format(path, tostring({}):match("0x%x+") or os.time())
+  local ok, message = write_whole(temporary, content)
+  if ok then ok, message = os.rename(temporary, path) end
+  if not ok then
+    os.remove(temporary)
+    error(("save: cannot write %s: %s"):format(path, message), 2)
+  end
+end
+
+local function positions(count)
+  local list = {}
+  for i = 1, count do list[i] = i end
+  return list
+end
+
+local function one_series(what, data, default_x, label)
+  local series
+  if type(data) == "table" and not getmetatable(data) and data.y ~= nil then
+    series = { y = axes.numbers(data.y, what), label = data.label or label }
+    series.x = data.x ~= nil and axes.numbers(data.x, what .. ": x") or default_x
+  else
+    series = { y = axes.numbers(data, what), x = default_x, label = label }
+  end
+  series.x = series.x or positions(#series.y)
+  if #series.x ~= #series.y then
+    fail("%s: x has %d items, y has %d", what, #series.x, #series.y)
+  end
+  return series
+end
+
+-- The series in `data`: one array or tensor, `{ y =, x =, label = }`, an array of such, or a table
+-- of them by name (then in alphabetical order).
+local function series_of(what, data, options)
+  local x = options.x ~= nil and axes.numbers(options.x, what .. ": x") or nil
+  local plain = type(data) == "table" and not getmetatable(data) and data.y == nil
+  local labels = options.labels or {}
+  if plain and next(data) ~= nil and #data == 0 then
+    local names, list = {}, {}
+    for name in pairs(data) do names[#names + 1] = tostring(name) end
+    table.sort(names)
+    for i, name in ipairs(names) do list[i] = one_series(what, data[name], x, name) end
+    return list
+  elseif plain and (type(data[1]) == "table" or type(data[1]) == "userdata") then
+    local list = {}
+    for i, item in ipairs(data) do
+      list[i] = one_series(("%s: series %d"):format(what, i), item, x, labels[i])
+    end
+    return list
+  end
+  return { one_series(what, data, x, labels[1]) }
+end
+
+local function all_integers(arrays)
+  for _, array in ipairs(arrays) do
+    for _, value in ipairs(array) do
+      if axes.is_finite(value) and not math.tointeger(value) then return false end
+    end
+  end
+  return true
+end
+
+local kXY = { title = true, x_label = true, y_label = true, x = true, labels = true,
+  x_min = true, x_max = true, y_min = true, y_max = true }
+
+-- The range of one axis: what the data fill, unless the options say otherwise.
+local function range(what, arrays, low, high)
+  local smallest, largest = axes.extent(arrays)
+  if not smallest then fail("%s: no value is finite", what) end
+  for _, bound in ipairs { low or 0, high or 0 } do
+    if not axes.is_finite(bound) then fail("%s: a range wants finite numbers", what) end
+  end
+  low, high = low or smallest, high or largest
+  if low > high then fail("%s: the range from %s to %s is empty", what, low, high) end
+  return axes.widen(low, high)
+end
+
+local function xy(kind, data, options)
+  options = check_options(kind, options, kXY)
+  local chart = { series = series_of(kind, data, options) }
+  local xs, ys = {}, {}
+  for i, series in ipairs(chart.series) do xs[i], ys[i] = series.x, series.y end
+  chart.x_low, chart.x_high = range(kind, xs, options.x_min, options.x_max)
+  chart.y_low, chart.y_high = range(kind, ys, options.y_min, options.y_max)
+  chart.x_integers, chart.y_integers = all_integers(xs), all_integers(ys)
+  return figure(kind, chart, options)
+end
+
+--- A line chart. `data` is an array or tensor of numbers, or several: `{ a, b }`,
+--- `{ train = a, test = b }`, or `{ { x = .., y = .., label = ".." }, .. }`. Values that are not
+--- finite leave gaps. Options: `title`, `x_label`, `y_label`, `x` (shared positions, default
+--- 1, 2, ...), `labels`, `x_min`, `x_max`, `y_min`, `y_max`, `width`, `height`, `color`, `ascii`.
+---@param data any
+---@param options? table
+---@return Figure
+plot.line = guarded(function(data, options) return xy("line", data, options) end)
+
+--- Points: `plot.scatter({ x = xs, y = ys }, options)`. Data and options as for `plot.line`.
+---@param data any
+---@param options? table
+---@return Figure
+plot.scatter = guarded(function(data, options) return xy("scatter", data, options) end)
+
+--- A histogram. Options: `bins` (a count), `min`, `max`, `title`, `x_label`, `y_label`, style.
+---@param data any
+---@param options? table
+---@return Figure
+plot.histogram = guarded(function(data, options)
+  options = check_options("histogram", options, { title = true, x_label = true, y_label = true,
+    bins = true, min = true, max = true })
+  local bins = options.bins
+  if bins ~= nil and not (math.tointeger(bins) and bins >= 1 and bins <= 10000) then
+    fail("histogram: bins: wanted an integer from 1 to 10000, got %s", tostring(bins))
+  end
+  local values = axes.numbers(data, "histogram")
+  local low, high = range("histogram", { values }, options.min, options.max)
+  local chart = axes.histogram(values, bins and math.tointeger(bins), low, high)
+  chart.x_low, chart.x_high = chart.edges[1], chart.edges[#chart.edges]
+  chart.y_low, chart.y_high = 0, math.max(1, table.unpack(chart.counts))
+  chart.y_integers = true
+  return figure("histogram", chart, options)
+end)
+
+--- A bar chart of an array with `labels` (default: positions), or of a table of numbers by name.
+---@param data any
+---@param options? table
+---@return Figure
+plot.bar = guarded(function(data, options)
+  options = check_options("bar", options, { title = true, labels = true })
+  local labels, values = {}, {}
+  if type(data) == "table" and not getmetatable(data) and #data == 0 and next(data) ~= nil then
+    for name in pairs(data) do labels[#labels + 1] = name end
+    table.sort(labels, function(a, b) return tostring(a) < tostring(b) end)
+    for i, name in ipairs(labels) do values[i] = data[name] end
+    values = axes.numbers(values, "bar")
+  else
+    values = axes.numbers(data, "bar")
+    labels = options.labels or positions(#values)
+  end
+  if #labels ~= #values then fail("bar: %d labels for %d values", #labels, #values) end
+  local chart = { values = values, labels = {} }
+  for i, label in ipairs(labels) do chart.labels[i] = tostring(label) end
+  local low, high = axes.extent { values }
+  if not low then fail("bar: no value is finite") end
+  chart.low, chart.high = axes.widen(math.min(low, 0), math.max(high, 0))
+  if low >= 0 then chart.low = 0 end
+  return figure("bar", chart, options)
+end)
+
+local function matrix_labels(what, labels, count)
+  local texts = {}
+  labels = labels or positions(count)
+  if #labels ~= count then fail("%s: %d labels for %d classes", what, #labels, count) end
+  for i, label in ipairs(labels) do texts[i] = tostring(label) end
+  return texts
+end
+
+--- A confusion matrix from a square matrix of counts, rows for true classes and columns for
+--- predictions. Options: `labels` of the classes, `title`, style.
+---@param data any
+---@param options? table
+---@return Figure
+plot.confusion = guarded(function(data, options)
+  options = check_options("confusion", options, { title = true, labels = true })
+  local chart = { rows = axes.rows(data, "confusion"), totals = {}, total = 0, correct = 0,
+    high = 0 }
+  if #chart.rows ~= #chart.rows[1] then
+    fail("confusion: wanted a square matrix, got %d x %d", #chart.rows, #chart.rows[1])
+  end
+  for i, row in ipairs(chart.rows) do
+    chart.totals[i] = 0
+    for j, count in ipairs(row) do
+      if not axes.is_finite(count) or count < 0 then
+        fail("confusion: row %d, column %d: wanted a count, got %s", i, j, count)
+      end
+      chart.totals[i] = chart.totals[i] + count
+      chart.high = math.max(chart.high, count)
+    end
+    chart.total, chart.correct = chart.total + chart.totals[i], chart.correct + row[i]
+  end
+  chart.labels = matrix_labels("confusion", options.labels, #chart.rows)
+  return figure("confusion", chart, options)
+end)
+
+local function image_of(what, data, options)
+  local image = { rows = axes.rows(data, what) }
+  local low, high = axes.extent(image.rows)
+  image.low, image.high = options.min or low or 0, options.max or high or 1
+  if image.low >= image.high then image.high = image.low + 1 end
+  return image
+end
+
+--- Grey-scale images side by side, each as for `plot.image`. Options: `captions` (an array),
+--- `min`, `max`, `title`, style.
+---@param list any[]
+---@param options? table
+---@return Figure
+plot.images = guarded(function(list, options)
+  options = check_options("images", options, { title = true, captions = true, min = true,
+    max = true })
+  if type(list) ~= "table" then fail("images: wanted an array of images, got %s", type(list)) end
+  if #list == 0 then fail("images: there is no data") end
+  local chart = { images = {} }
+  for i, data in ipairs(list) do
+    chart.images[i] = image_of(("images: image %d"):format(i), data, options)
+    local caption = (options.captions or {})[i]
+    chart.images[i].caption = caption ~= nil and tostring(caption) or nil
+  end
+  return figure("images", chart, options)
+end)
+
+--- A grey-scale image: rows of numbers or an (h, w) or (1, h, w) tensor. Black is `min` and white
+--- `max` (default: those of the data). Options: `caption`, `title`, style.
+---@param data any
+---@param options? table
+---@return Figure
+plot.image = guarded(function(data, options)
+  options = check_options("image", options, { title = true, caption = true, min = true,
+    max = true })
+  local image = image_of("image", data, options)
+  image.caption = options.caption ~= nil and tostring(options.caption) or nil
+  return figure("images", { images = { image } }, options)
+end)
+
+--- A heat map of an (h, w) matrix. Options: `row_labels`, `column_labels`, `min`, `max`, `title`,
+--- `x_label`, `y_label`, style. The labels show in SVG.
+---@param data any
+---@param options? table
+---@return Figure
+plot.heatmap = guarded(function(data, options)
+  options = check_options("heatmap", options, { title = true, x_label = true, y_label = true,
+    min = true, max = true, row_labels = true, column_labels = true })
+  local chart = image_of("heatmap", data, options)
+  if options.row_labels then
+    chart.row_labels = matrix_labels("heatmap", options.row_labels, #chart.rows)
+  end
+  if options.column_labels then
+    chart.column_labels = matrix_labels("heatmap", options.column_labels, #chart.rows[1])
+  end
+  return figure("heatmap", chart, options)
+end)
+
+plot.Figure = Figure
+
+return plot
