@@ -1,0 +1,184 @@
+// tensor/memory/pooled.cpp: the CPU's default allocator. Blocks up to 1 KiB come from per-thread
+// free lists; those of 64 KiB and more are kept for reuse (a 40 MB temporary then does not fault
+// its pages in each time), within a bound on live plus kept bytes; the rest is malloc's.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <list>
+#include <map>
+#include <mutex>
+
+#include "tensor/allocator.h"
+#include "tensor/error.h"
+#include "tensor/memory/free_list.h"
+
+namespace moonlet {
+
+namespace {
+
+constexpr size_t kSmall = 1024;
+constexpr size_t kLarge = 64 * 1024;
+constexpr size_t kHuge = 4u << 20;
+constexpr size_t kHugePage = 2u << 20;
+constexpr size_t kPage = 4096;
+// Live plus kept bytes stay below the larger of this and twice the live bytes.
+constexpr int64_t kFloor = int64_t{256} << 20;
+
+struct SmallTag {
+  static constexpr size_t block_size(int cls) { return static_cast<size_t>(cls + 1) * 64; }
+};
+using SmallLists = memory::FreeLists<SmallTag, kSmall / 64, 64>;
+int small_class(size_t bytes) { return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64); }
+
+size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Memory for a large block; null when there is none. From 4 MiB on it is aligned to a huge page.
+void* system_allocate(size_t capacity) noexcept {
+  if (capacity < kHuge) return std::aligned_alloc(64, capacity);
+  void* raw = mmap(nullptr, capacity + kHugePage, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  char* begin = static_cast<char*>(raw);
+  char* data = reinterpret_cast<char*>(round_up(reinterpret_cast<uintptr_t>(raw), kHugePage));
+  if (data != begin) munmap(begin, data - begin);
+  char* end = begin + capacity + kHugePage;
+  if (data + capacity != end) munmap(data + capacity, end - (data + capacity));
+  madvise(data, capacity, MADV_HUGEPAGE);
+  return data;
+}
+
+void system_free(void* data, size_t capacity) noexcept {
+  if (capacity < kHuge) std::free(data);
+  else munmap(data, capacity);
+}
+
+class PooledAllocator final : public Allocator {
+ public:
+  void* allocate(size_t bytes, Device, void** context) override {
+    *context = nullptr;
+    void* data;
+    if (bytes <= kSmall) data = SmallLists::get(small_class(bytes));
+    else if (bytes < kLarge) data = std::aligned_alloc(64, round_up(bytes, 64));
+    else return allocate_large(bytes, context);
+    if (!data) [[unlikely]] {
+      empty_cache();
+      data = std::aligned_alloc(64, round_up(bytes == 0 ? 1 : bytes, 64));
+      if (!data) out_of_memory(bytes);
+    }
+    return data;
+  }
+
+  void deallocate(void* data, size_t bytes, Device, void* context) noexcept override {
+    if (bytes <= kSmall && MOONLET_REUSE_BLOCKS) SmallLists::put(data, small_class(bytes));
+    else if (bytes < kLarge) std::free(data);
+    else keep(data, reinterpret_cast<size_t>(context));
+  }
+
+  void empty_cache() noexcept override {
+    std::lock_guard lock(mutex_);
+    while (!kept_.empty()) drop(kept_.begin());
+  }
+
+  int64_t cached_bytes() const noexcept override {
+    return cached_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct Block {
+    void* data;
+    size_t capacity;
+    std::multimap<size_t, std::list<Block>::iterator>::iterator by_size;
+  };
+  using Blocks = std::list<Block>;
+
+  [[noreturn, gnu::cold]] static void out_of_memory(size_t bytes) {
+    throw OutOfMemory(text("out of memory: could not allocate ", bytes, " bytes on cpu"));
+  }
+
+  void* allocate_large(size_t bytes, void** context) {
+    if (bytes > SIZE_MAX / 4) out_of_memory(bytes);
+    const size_t wanted = round_up(bytes, kPage);
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = by_size_.lower_bound(wanted);
+      // A block at most an eighth too large is good enough.
+      if (found != by_size_.end() && found->first <= wanted + wanted / 8) {
+        void* data = found->second->data;
+        *context = reinterpret_cast<void*>(found->first);
+        live_ += static_cast<int64_t>(found->first);
+        forget(found->second);
+        return data;
+      }
+      live_ += static_cast<int64_t>(wanted);
+      trim();
+    }
+    void* data = system_allocate(wanted);
+    if (!data) {
+      empty_cache();
+      data = system_allocate(wanted);
+    }
+    if (!data) {
+      std::lock_guard lock(mutex_);
+      live_ -= static_cast<int64_t>(wanted);
+      out_of_memory(bytes);
+    }
+    *context = reinterpret_cast<void*>(wanted);
+    return data;
+  }
+
+  void keep(void* data, size_t capacity) noexcept {
+    std::lock_guard lock(mutex_);
+    live_ -= static_cast<int64_t>(capacity);
+    if (!MOONLET_REUSE_BLOCKS || static_cast<int64_t>(capacity) > limit())
+      return system_free(data, capacity);
+    try {
+      kept_.push_back({data, capacity, {}});
+      try {
+        kept_.back().by_size = by_size_.emplace(capacity, std::prev(kept_.end()));
+      } catch (const std::bad_alloc&) {
+        kept_.pop_back();
+        throw;
+      }
+    } catch (const std::bad_alloc&) {
+      return system_free(data, capacity);
+    }
+    cached_.store(cached_.load(std::memory_order_relaxed) + static_cast<int64_t>(capacity),
+                  std::memory_order_relaxed);
+    trim();
+  }
+
+  int64_t limit() const { return std::max(kFloor - live_, live_); }
+  // Gives the blocks that waited longest back until the bound holds.
+  void trim() noexcept {
+    while (!kept_.empty() && cached_.load(std::memory_order_relaxed) > limit())
+      drop(kept_.begin());
+  }
+  void drop(Blocks::iterator block) noexcept {
+    system_free(block->data, block->capacity);
+    forget(block);
+  }
+  void forget(Blocks::iterator block) noexcept {
+    cached_.store(cached_.load(std::memory_order_relaxed) - static_cast<int64_t>(block->capacity),
+                  std::memory_order_relaxed);
+    by_size_.erase(block->by_size);
+    kept_.erase(block);
+  }
+
+  std::mutex mutex_;
+  Blocks kept_;  // oldest first
+  std::multimap<size_t, Blocks::iterator> by_size_;
+  std::atomic<int64_t> cached_{0};
+  int64_t live_ = 0;  // of large blocks
+};
+
+}  // namespace
+
+Allocator& pooled_allocator() {
+  // Never destroyed: storages may outlive static objects.
+  static PooledAllocator* const pooled = new PooledAllocator;
+  return *pooled;
+}
+
+}  // namespace moonlet

@@ -1,0 +1,110 @@
+// tensor/tensor.cpp: making tensors: new ones, views with checked bounds, and tensors over
+// foreign buffers. Headers come from a per-thread free list.
+#include "tensor/tensor.h"
+
+#include <new>
+
+#include "tensor/memory/free_list.h"
+
+namespace moonlet {
+
+namespace {
+
+using Headers = memory::FreeListOf<TensorImpl, 256>;
+
+// Takes over one reference to the storage, also when it throws.
+Tensor wrap(Storage* storage, DType dtype) {
+  try {
+    TensorImpl* impl = new (Headers::get()) TensorImpl;
+    impl->dtype = dtype;
+    impl->storage = storage;
+    return Tensor::adopt(impl);
+  } catch (const std::bad_alloc&) {
+    storage->release();
+    throw OutOfMemory("out of memory: could not allocate a tensor header");
+  }
+}
+
+void check_bounds(const Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
+                  DType dtype, const char* op) {
+  check(sizes.size() == strides.size(), op, ": sizes ", sizes, " and strides ", strides,
+        " differ in length");
+  const int64_t count = numel_of(sizes, op);
+  check(offset >= 0, op, ": negative storage offset ", offset);
+  for (int64_t stride : strides) check(stride >= 0, op, ": negative stride in ", strides);
+  const auto have = static_cast<int64_t>(storage.bytes() / size_of(dtype));
+  int64_t last = offset;
+  for (int i = 0; i < sizes.size() && count > 0; ++i) {
+    int64_t reach;
+    check(!__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) &&
+              !__builtin_add_overflow(last, reach, &last),
+          op, ": sizes ", sizes, " with strides ", strides, " overflow");
+  }
+  const bool inside = count > 0 ? last < have : offset <= have;
+  check(inside, op, ": sizes ", sizes, " with strides ", strides, " from offset ", offset,
+        " reach outside a storage of ", have, " elements");
+}
+
+}  // namespace
+
+void TensorImpl::destroy(TensorImpl* impl) noexcept {
+  delete impl->autograd;
+  if (impl->storage) impl->storage->release();
+  impl->~TensorImpl();
+  Headers::put(impl);
+}
+
+Tensor empty(const Dims& sizes, Options options, const char* op) {
+  const int64_t count = numel_of(sizes, op);
+  const size_t bytes = static_cast<size_t>(count) * size_of(options.dtype);
+  Tensor out = wrap(Storage::allocate(bytes, options.device), options.dtype);
+  TensorImpl* impl = out.impl();
+  impl->numel = count;
+  impl->sizes = sizes;
+  impl->strides = contiguous_strides(sizes);
+  return out;
+}
+
+Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
+               DType dtype, const char* op) {
+  check_bounds(storage, sizes, strides, offset, dtype, op);
+  storage.retain();
+  Tensor out = wrap(&storage, dtype);
+  TensorImpl* impl = out.impl();
+  impl->offset = offset;
+  impl->numel = numel_of(sizes, op);
+  impl->sizes = sizes;
+  impl->strides = strides;
+  impl->contiguous = is_contiguous(sizes, strides);
+  return out;
+}
+
+Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset) {
+  return view_of(x.storage(), sizes, strides, offset, x.dtype());
+}
+
+Tensor shallow_copy(const Tensor& x) {
+  x.storage().retain();
+  Tensor out = wrap(&x.storage(), x.dtype());
+  TensorImpl* impl = out.impl();
+  impl->offset = x.offset();
+  impl->numel = x.numel();
+  impl->sizes = x.sizes();
+  impl->strides = x.strides();
+  impl->contiguous = x.is_contiguous();
+  return out;
+}
+
+Tensor from_blob(void* data, const Dims& sizes, DType dtype, std::function<void()> deleter) {
+  const int64_t count = numel_of(sizes, "from_blob");
+  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
+  check(data != nullptr || bytes == 0, "from_blob: a null buffer for sizes ", sizes);
+  Tensor out = wrap(Storage::foreign(data, bytes, {}, std::move(deleter)), dtype);
+  TensorImpl* impl = out.impl();
+  impl->numel = count;
+  impl->sizes = sizes;
+  impl->strides = contiguous_strides(sizes);
+  return out;
+}
+
+}  // namespace moonlet
