@@ -12,6 +12,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "fiber.h"
@@ -97,15 +98,18 @@ void Block::fiber_main() {
   }
 }
 
+/// A fiber that waits in fiber_main, or null when there is no memory for one.
 Fiber* Block::free_fiber() {
-  if (free_.empty()) {
-    auto fiber = std::make_unique<Fiber>();
-    if (!map_stack(*fiber)) return nullptr;
-    reset(*fiber, fiber_main);
-    free_.reserve(fibers_.size() + 1);
-    free_.push_back(fiber.get());
-    fibers_.push_back(std::move(fiber));
-  }
+  if (free_.empty()) try {
+      auto fiber = std::make_unique<Fiber>();
+      if (!map_stack(*fiber)) return nullptr;
+      reset(*fiber, fiber_main);
+      free_.reserve(fibers_.size() + 1);  // so that giving a fiber back never allocates
+      fibers_.push_back(std::move(fiber));
+      free_.push_back(fibers_.back().get());
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
   Fiber* fiber = free_.back();
   free_.pop_back();
   return fiber;
