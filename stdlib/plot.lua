@@ -19,12 +19,13 @@ local function fail(format, ...)
   error({ plot_error = format:format(...) }, 0)
 end
 
--- A public function whose errors point to the line that called it.
+-- A public function whose errors point to the line that called it. The tail call below takes the
+-- place of the public function, so that level 2 is its caller.
 local function guarded(f)
   local function rethrow(ok, ...)
     if ok then return ... end
     local problem = ...
-    if type(problem) == "table" and problem.plot_error then error(problem.plot_error, 3) end
+    if type(problem) == "table" and problem.plot_error then error(problem.plot_error, 2) end
     error(problem, 0)
   end
   return function(...)
@@ -44,6 +45,16 @@ local function check_options(what, options, known)
     local value = options[key]
     if value ~= nil and not (math.tointeger(value) and value >= 1 and value <= 10000) then
       fail("%s: %s: wanted an integer from 1 to 10000, got %s", what, key, tostring(value))
+    end
+  end
+  for _, key in ipairs { "labels", "captions", "row_labels", "column_labels" } do
+    if options[key] ~= nil and type(options[key]) ~= "table" then
+      fail("%s: %s: wanted an array, got %s", what, key, type(options[key]))
+    end
+  end
+  for _, key in ipairs { "min", "max", "x_min", "x_max", "y_min", "y_max" } do
+    if options[key] ~= nil and not axes.is_finite(options[key]) then
+      fail("%s: %s: wanted a finite number, got %s", what, key, tostring(options[key]))
     end
   end
   return options
@@ -186,9 +197,6 @@ local kXY = { title = true, x_label = true, y_label = true, x = true, labels = t
 local function range(what, arrays, low, high)
   local smallest, largest = axes.extent(arrays)
   if not smallest then fail("%s: no value is finite", what) end
-  for _, bound in ipairs { low or 0, high or 0 } do
-    if not axes.is_finite(bound) then fail("%s: a range wants finite numbers", what) end
-  end
   low, high = low or smallest, high or largest
   if low > high then fail("%s: the range from %s to %s is empty", what, low, high) end
   return axes.widen(low, high)
@@ -201,6 +209,9 @@ local function xy(kind, data, options)
   for i, series in ipairs(chart.series) do xs[i], ys[i] = series.x, series.y end
   chart.x_low, chart.x_high = range(kind, xs, options.x_min, options.x_max)
   chart.y_low, chart.y_high = range(kind, ys, options.y_min, options.y_max)
+  -- A chart that nearly reaches zero, as losses do, starts there.
+  local near_zero = chart.y_low > 0 and chart.y_low < 0.3 * chart.y_high
+  if near_zero and not options.y_min then chart.y_low = 0 end
   chart.x_integers, chart.y_integers = all_integers(xs), all_integers(ys)
   return figure(kind, chart, options)
 end

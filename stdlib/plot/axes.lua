@@ -134,7 +134,9 @@ end
 ---@return table[]
 function axes.ticks(low, high, count, integers)
   count = math.max(count, 1)
-  local step = nice_step(high / count - low / count)
+  -- Steps stay finite also where the range itself is not.
+  local kLargest = 1e308
+  local step = math.min(nice_step(math.min(high / count - low / count, kLargest)), kLargest)
   if integers and step < 1 then step = 1.0 end
   local size = math.max(math.abs(low), math.abs(high))
   local ticks = {}
@@ -172,7 +174,7 @@ function axes.histogram(values, bins, low, high)
   bins = bins or math.min(math.max(math.ceil(math.sqrt(#values)), 5), 40)
   local result = { edges = {}, counts = {}, left_out = 0 }
   for i = 0, bins do
-    result.edges[i + 1] = low + (high / bins - low / bins) * i
+    result.edges[i + 1] = low * (1 - i / bins) + high * (i / bins)
     if i > 0 then result.counts[i] = 0 end
   end
   for _, value in ipairs(values) do

@@ -1,0 +1,193 @@
+-- tests/lua/plot_test.lua: charts as text and as SVG, their geometry, odd data and file writing.
+
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+local plot = require "moonlet.plot"
+local axes = require "moonlet.plot.axes"
+local terminal = require "moonlet.terminal"
+
+local kNaN, kInf = 0 / 0, math.huge
+local kUtf8 = { width = 60, height = 8, color = false, ascii = false }
+local kAscii = { width = 60, height = 8, color = false, ascii = true }
+
+-- Something that gives its content the way tensors do.
+local function tensor(content)
+  return setmetatable({}, { __index = { tolist = function() return content end } })
+end
+
+local function lines_of(text)
+  local lines = {}
+  for line in (text .. "\n"):gmatch("(.-)\n") do lines[#lines + 1] = line end
+  return lines
+end
+
+-- Tags must nest and attributes be quoted: enough to find a broken picture without an XML parser.
+local function check_svg(text)
+  local open = {}
+  expect.truthy(utf8.len(text))
+  for tag in text:gmatch("<([^>]*)>") do
+    local name = tag:match("^/?(%a+)")
+    if tag:sub(1, 1) == "/" then
+      expect.equal(table.remove(open), name)
+    elseif tag:sub(-1) ~= "/" then
+      open[#open + 1] = name
+    end
+    local rest = tag:gsub("[%w:_-]+=\"[^\"<]*\"", ""):gsub("^/?%a+%s*", ""):gsub("/$", "")
+    expect.truthy(rest:find("^%s*$"), tag)
+  end
+  expect.equal(#open, 0)
+  expect.falsy(text:find("nan") or text:find("inf"), "a number is not finite")
+end
+
+local function all_figures(n)
+  local values, matrix = {}, {}
+  for i = 1, n do
+    values[i] = math.sin(i) * i
+    matrix[i] = {}
+    for j = 1, n do matrix[i][j] = (i * j) % 7 end
+  end
+  return {
+    line = plot.line({ a = values, b = values }, { title = "T", x_label = "x", y_label = "y" }),
+    scatter = plot.scatter({ x = values, y = values, label = "points" }),
+    histogram = plot.histogram(values, { bins = 7 }),
+    bar = plot.bar(values),
+    confusion = plot.confusion(matrix, { title = "C" }),
+    image = plot.image(matrix, { caption = "one" }),
+    images = plot.images({ matrix, matrix, matrix, matrix }, { captions = { "a", "b" } }),
+    heatmap = plot.heatmap(matrix, { row_labels = values }),
+  }
+end
+
+test("every chart draws as text and as SVG", function()
+  for _, n in ipairs { 1, 2, 12 } do
+    for name, figure in pairs(all_figures(n)) do
+      for _, ascii in ipairs { true, false } do
+        local text = figure:text { width = 70, height = 6, color = false, ascii = ascii }
+        expect.truthy(utf8.len(text), name)
+        if ascii then expect.falsy(text:find("[\128-\255\27]"), name) end
+        for _, line in ipairs(lines_of(text)) do
+          expect.truthy(terminal.width_of(line) <= 70, name .. ": " .. line)
+        end
+      end
+      local colored = figure:text { width = 70, height = 6, color = true, ascii = false }
+      expect.truthy(utf8.len(colored), name)
+      check_svg(figure:svg())
+    end
+  end
+end)
+
+test("a line chart in ASCII", function()
+  local lines = lines_of(plot.line({ 0, 1, 2, 3, 4 }, { title = "Up" }):text(kAscii))
+  expect.truthy(lines[1]:find("^ +Up$"))
+  expect.truthy(lines[2]:find("^4%+ +%*+$"), lines[2])
+  expect.truthy(lines[9]:find("^0%+%*+$"), lines[9])
+  expect.truthy(lines[11]:find("^ +1 +2 +3 +4 +5$"), lines[11])
+end)
+
+test("values that are not finite leave gaps", function()
+  local figure = plot.line({ 1, 2, kNaN, 3, kInf, 4, -kInf })
+  expect.truthy(figure:text(kUtf8))
+  local svg = figure:svg()
+  check_svg(svg)
+  local _, polylines = svg:gsub("<polyline", "")
+  local _, circles = svg:gsub("<circle", "")
+  expect.equal({ polylines, circles }, { 1, 2 })
+  check_svg(plot.image({ { 1, kNaN }, { kInf, 2 } }):svg())
+  check_svg(plot.bar({ 1, kNaN, -3 }):svg():gsub(">nan<", "><"))
+  expect.equal(plot.histogram({ 1, 2, kNaN }).chart.left_out, 1)
+end)
+
+test("ranges that are constant, huge or tiny", function()
+  for _, data in ipairs { { 5 }, { 0, 0 }, { 1e308, -1e308 }, { 1e-320, 0 }, { 1e15, 1e15 + 1 },
+    { -3, -3, -3 } } do
+    expect.truthy(plot.line(data):text(kUtf8))
+    check_svg(plot.line(data):svg())
+    expect.truthy(plot.histogram(data):text(kAscii))
+    expect.truthy(plot.bar(data):text(kUtf8))
+  end
+end)
+
+test("explicit ranges cut what lies outside", function()
+  local figure = plot.line({ 0, 1000, 0, 5 }, { y_min = 0, y_max = 10, x_min = 2, x_max = 4 })
+  expect.truthy(figure:text(kUtf8))
+  check_svg(figure:svg())
+end)
+
+test("ticks lie at round numbers", function()
+  local function labels(low, high, count)
+    local list = {}
+    for i, tick in ipairs(axes.ticks(low, high, count)) do list[i] = tick.label end
+    return list
+  end
+  expect.equal(labels(0, 1, 5), { "0.0", "0.2", "0.4", "0.6", "0.8", "1.0" })
+  expect.equal(labels(-1, 1, 4), { "-1.0", "-0.5", "0.0", "0.5", "1.0" })
+  expect.equal(labels(3, 98, 5), { "20", "40", "60", "80" })
+  expect.equal(labels(0, 4e6, 2), { "0", "2e6", "4e6" })
+end)
+
+test("histogram counts", function()
+  local result = axes.histogram({ 0, 0.5, 1, 1.5, 2, 2 }, 2)
+  expect.equal(result.counts, { 2, 4 })
+  expect.near(result.edges, { 0, 1, 2 })
+end)
+
+test("tensors are data", function()
+  expect.equal(plot.line(tensor { 1, 2, 3 }).chart.series[1].y, { 1, 2, 3 })
+  expect.equal(#plot.line({ tensor { 1, 2 }, { 3, 4 } }, { labels = { "a", "b" } }).chart.series, 2)
+  expect.equal(plot.image(tensor { { { 1, 2 }, { 3, 4 } } }).chart.images[1].rows,
+    { { 1, 2 }, { 3, 4 } })
+  expect.equal(plot.confusion(tensor { { 3, 1 }, { 0, 4 } }).chart.correct, 7)
+end)
+
+test("a confusion matrix shows recall and accuracy", function()
+  local figure = plot.confusion({ { 3, 1 }, { 0, 0 } }, { labels = { "cat", "dog" } })
+  local text = figure:text(kAscii)
+  expect.truthy(text:find("cat |   3   1   75.0%", 1, true), text)
+  expect.truthy(text:find("dog |   0   0       -", 1, true), text)
+  expect.truthy(text:find("accuracy 75.00% (3 of 4)", 1, true), text)
+end)
+
+test("an image in ASCII shades", function()
+  expect.equal(plot.image({ { 0, 9 }, { 9, 0 } }):text(kAscii), "  @@\n@@")
+  local colored = plot.image({ { 0, 1 }, { 1, 0 } }):text { color = true, ascii = false }
+  expect.equal(colored, "\27[38;5;232;48;5;255m▀\27[38;5;255;48;5;232m▀\27[0m")
+end)
+
+test("texts are escaped in SVG", function()
+  local svg = plot.line({ ["<b> & \"c\""] = { 1, 2 } }, { title = "a\0<x>\255" }):svg()
+  expect.truthy(svg:find("&lt;b&gt; &amp; &quot;c&quot;", 1, true))
+  check_svg(svg)
+end)
+
+test("save writes a whole file or none", function()
+  harness.with_temp_file(function(path)
+    plot.line({ 1, 2 }):save(path)
+    local file <close> = assert(io.open(path))
+    check_svg(file:read("a"))
+  end)
+  expect.error(function() plot.line({ 1 }):save("/nonexistent/x.svg") end,
+    "plot_test.lua:%d+: save: cannot write /nonexistent/x.svg: .*No such file")
+end)
+
+test("misuse is an error at the caller's line", function()
+  local function fails(f, pattern) expect.error(f, "plot_test.lua:%d+: " .. pattern) end
+  fails(function() plot.line({}) end, "line: there is no data")
+  fails(function() plot.line(3) end, "line: wanted an array or a tensor, got number")
+  fails(function() plot.line({ kNaN }) end, "line: no value is finite")
+  fails(function() plot.line({ 1, "2" }) end, "line: item 2 is a string, wanted a number")
+  fails(function() plot.line({ 1 }, { colour = true }) end, "line: unknown option colour")
+  fails(function() plot.line({ 1 }, { width = 0 }) end, "line: width: wanted an integer from 1")
+  fails(function() plot.line({ y = { 1 }, x = { 1, 2 } }) end, "line: x has 2 items, y has 1")
+  fails(function() plot.line({ 1 }, { y_min = kNaN }) end, "line: y_min: wanted a finite number")
+  fails(function() plot.line({ 1 }, { y_min = 3, y_max = 2 }) end, "line: the range from 3 to 2 is")
+  fails(function() plot.histogram({ 1 }, { bins = 0 }) end, "histogram: bins: wanted an integer")
+  fails(function() plot.bar({ 1, 2 }, { labels = { "a" } }) end, "bar: 1 labels for 2 values")
+  fails(function() plot.bar({ 1 }, { labels = 3 }) end, "bar: labels: wanted an array, got number")
+  fails(function() plot.confusion({ { 1, 2 } }) end, "confusion: wanted a square matrix, got 1 x 2")
+  fails(function() plot.confusion({ { -1 } }) end, "confusion: row 1, column 1: wanted a count")
+  fails(function() plot.image({ { 1, 2 }, { 3 } }) end, "image: row 2 has 1 items, row 1 has 2")
+  fails(function() plot.images({}) end, "images: there is no data")
+end)
+
+harness.run()
