@@ -1,0 +1,67 @@
+// tensor/shapes/create.cpp: result shapes of ranges and diagonal matrices.
+#include "tensor/shapes/create.h"
+
+#include <cmath>
+#include <cstdlib>
+
+namespace moonlet::shapes {
+
+static int64_t int_count(int64_t first, int64_t last, int64_t step) {
+  if (step > 0 ? first > last : first < last) return 0;
+  const uint64_t span = step > 0 ? static_cast<uint64_t>(last) - static_cast<uint64_t>(first)
+                                 : static_cast<uint64_t>(first) - static_cast<uint64_t>(last);
+  const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+  const uint64_t count = span / stride;
+  check(count < (uint64_t{1} << 58), "arange: the range from ", first, " to ", last, " by ", step,
+        " is too long");
+  return static_cast<int64_t>(count) + 1;
+}
+
+static int64_t float_count(double first, double last, double step) {
+  check(std::isfinite(first) && std::isfinite(last) && std::isfinite(step),
+        "arange: the range from ", first, " to ", last, " by ", step, " is not finite");
+  // A few units in the last place let 0, 1, 0.1 reach its end.
+  const double steps = (last - first) / step;
+  const double count = std::floor(steps + std::abs(steps) * 4e-16);
+  if (!(count >= 0)) return 0;
+  check(count < 2.9e17, "arange: the range from ", first, " to ", last, " by ", step,
+        " is too long");
+  return static_cast<int64_t>(count) + 1;
+}
+
+Scalar arange_first(Scalar start, std::optional<Scalar> stop) {
+  return stop ? start : Scalar(int64_t{1});
+}
+
+Tensor arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
+              std::optional<Device> device) {
+  const Scalar first = arange_first(start, stop);
+  const Scalar last = stop ? *stop : start;
+  check(!first.is_complex() && !last.is_complex() && !step.is_complex(),
+        "arange: complex numbers have no order");
+  const bool ints = first.is_int() && last.is_int() && step.is_int();
+  check(step.to_bool(), "arange: the step is 0");
+  const int64_t count = ints ? int_count(first.to_int(), last.to_int(), step.to_int())
+                             : float_count(first.to_double(), last.to_double(), step.to_double());
+  const DType out = dtype.value_or(ints ? DType::Int64 : DType::Float32);
+  return empty(Dims{count}, Options{out, device.value_or(Device{})}, "arange");
+}
+
+Tensor linspace(int64_t steps, Options options) {
+  check(steps >= 0, "linspace: ", steps, " steps; 0 or more wanted");
+  return empty(Dims{steps}, options, "linspace");
+}
+
+Tensor triangle(const char* op, const Tensor& x) {
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), "; two dimensions or more wanted");
+  return empty(x.sizes(), options_of(x), op);
+}
+
+Tensor diag_embed(const Tensor& x, int64_t offset) {
+  check(x.dim() == 1, "diag_embed: x has shape ", x.sizes(), "; one dimension wanted");
+  check(std::abs(offset) < (int64_t{1} << 31), "diag_embed: offset ", offset, " is too large");
+  const int64_t n = checked_add(x.size(0), std::abs(offset), "diag_embed");
+  return empty(Dims{n, n}, options_of(x), "diag_embed");
+}
+
+}  // namespace moonlet::shapes
