@@ -1,0 +1,84 @@
+// interp/alloc.cpp: free lists carved out of 32 KiB chunks; chunks go back when the state closes.
+#include "interp/alloc.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace moonlet {
+
+BlockAllocator::~BlockAllocator() {
+  while (chunks_ != nullptr) {
+    Chunk* next = chunks_->next;
+    std::free(chunks_);
+    chunks_ = next;
+  }
+}
+
+void* BlockAllocator::refill(size_t index) noexcept {
+  const size_t size = (index + 1) * kStep;
+  if (static_cast<size_t>(fresh_end_ - fresh_) < size) {
+    auto* chunk = static_cast<Chunk*>(std::malloc(kChunkBytes));
+    if (chunk == nullptr) return nullptr;
+    chunk->next = chunks_;
+    chunks_ = chunk;
+    fresh_ = reinterpret_cast<char*>(chunk + 1);
+    fresh_end_ = reinterpret_cast<char*>(chunk) + kChunkBytes;
+  }
+  void* block = fresh_;
+  fresh_ += size;
+  return block;
+}
+
+void* BlockAllocator::take(size_t size) noexcept {
+  if (size > kLargest) return std::malloc(size);
+  const size_t index = size_class(size);
+  FreeBlock* block = free_[index];
+  if (block == nullptr) return refill(index);
+  free_[index] = block->next;
+  return block;
+}
+
+void BlockAllocator::give(void* block, size_t size) noexcept {
+  if (size > kLargest) {
+    std::free(block);
+    return;
+  }
+  auto* freed = static_cast<FreeBlock*>(block);
+  FreeBlock*& head = free_[size_class(size)];
+  freed->next = head;
+  head = freed;
+}
+
+void* BlockAllocator::resize(void* block, size_t old_size, size_t new_size) noexcept {
+  if (old_size > kLargest && new_size > kLargest) {
+    void* moved = std::realloc(block, new_size);
+    // Lua takes for granted that shrinking a block never fails.
+    return moved == nullptr && new_size <= old_size ? block : moved;
+  }
+  if (old_size <= kLargest && new_size <= kLargest &&
+      size_class(old_size) == size_class(new_size)) {
+    return block;
+  }
+  void* moved = take(new_size);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, block, std::min(old_size, new_size));
+  give(block, old_size);
+  return moved;
+}
+
+void* BlockAllocator::allocate(void* self, void* block, size_t old_size, size_t new_size) noexcept {
+  auto& blocks = *static_cast<BlockAllocator*>(self);
+  if (block == nullptr) old_size = 0;  // then Lua passes the kind of object instead of a size
+  if (new_size == 0) {
+    if (old_size != 0) blocks.give(block, old_size);
+    blocks.bytes_ -= static_cast<int64_t>(old_size);
+    return nullptr;
+  }
+  void* result = old_size == 0 ? blocks.take(new_size) : blocks.resize(block, old_size, new_size);
+  if (result == nullptr) return nullptr;
+  blocks.bytes_ += static_cast<int64_t>(new_size) - static_cast<int64_t>(old_size);
+  return result;
+}
+
+}  // namespace moonlet

@@ -1,0 +1,51 @@
+// interp/alloc.h: the allocator behind one Lua state: free lists for small blocks, counted bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace moonlet {
+
+// Serves Lua's objects. Blocks of up to 256 bytes come from per-state free lists in steps of 16
+// bytes, larger ones from malloc. Not thread-safe: a Lua state is used by one thread at a time.
+class BlockAllocator {
+ public:
+  BlockAllocator() = default;
+  BlockAllocator(const BlockAllocator&) = delete;
+  BlockAllocator& operator=(const BlockAllocator&) = delete;
+  ~BlockAllocator();
+
+  // A lua_Alloc; `self` is the BlockAllocator. Returns null when memory is short.
+  static void* allocate(void* self, void* block, size_t old_size, size_t new_size) noexcept;
+
+  // Bytes that Lua holds now.
+  int64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  static constexpr size_t kStep = 16;
+  static constexpr size_t kLargest = 256;
+  static constexpr size_t kClasses = kLargest / kStep;
+  static constexpr size_t kChunkBytes = 32 * 1024;
+
+  struct FreeBlock {
+    FreeBlock* next;
+  };
+  struct alignas(16) Chunk {
+    Chunk* next;
+  };
+
+  static size_t size_class(size_t size) noexcept { return (size - 1) / kStep; }
+  void* take(size_t size) noexcept;
+  void give(void* block, size_t size) noexcept;
+  void* refill(size_t index) noexcept;
+  void* resize(void* block, size_t old_size, size_t new_size) noexcept;
+
+  std::array<FreeBlock*, kClasses> free_{};
+  Chunk* chunks_ = nullptr;
+  char* fresh_ = nullptr;
+  char* fresh_end_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace moonlet

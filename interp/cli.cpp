@@ -1,0 +1,257 @@
+// interp/cli.cpp: options, scripts and exit codes, as Lua's own command line has them.
+#include "interp/cli.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include "interp/guard.h"
+#include "interp/repl.h"
+#include "interp/report.h"
+#include "interp/state.h"
+
+namespace moonlet {
+namespace {
+
+constexpr const char* kProgram = "moonlet";
+
+constexpr const char* kUsage =
+    "usage: moonlet [options] [script [args]]\n"
+    "  -e stat        execute string 'stat'\n"
+    "  -i             enter interactive mode after executing 'script'\n"
+    "  -l mod         require library 'mod' into global 'mod'\n"
+    "  -l g=mod       require library 'mod' into global 'g'\n"
+    "  -v, --version  show version information\n"
+    "  -h, --help     show this text\n"
+    "  -E             ignore environment variables\n"
+    "  -W             turn warnings on\n"
+    "  --             stop handling options\n"
+    "  -              stop handling options and execute stdin\n"
+    "Without arguments: a prompt on a terminal, else the script on standard input.\n";
+
+struct Action {
+  char option;  // 'e', 'l' or 'W'
+  const char* text;
+};
+
+struct Arguments {
+  std::vector<Action> actions;
+  bool interactive = false;
+  bool version = false;
+  bool help = false;
+  bool executes = false;  // has -e
+  bool ignore_environment = false;
+  bool after_dashes = false;  // the script name follows "--", so "-" is a file
+  int script = 0;             // its index in argv; argc when there is none
+  const char* bad = nullptr;
+};
+
+// Handles a long option or one that takes no value. Returns false for an unknown one.
+bool parse_flag(const char* text, Arguments* out) {
+  const std::string option(text);
+  if (option == "-i") {
+    out->interactive = true;
+  } else if (option == "-v" || option == "--version") {
+    out->version = true;
+  } else if (option == "-h" || option == "--help") {
+    out->help = true;
+  } else if (option == "-E") {
+    out->ignore_environment = true;
+  } else if (option == "-W") {
+    out->actions.push_back({'W', nullptr});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Arguments parse(int argc, char** argv) {
+  Arguments out;
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; ++i) {
+    const char* text = argv[i];
+    if (std::strcmp(text, "--") == 0) {
+      out.after_dashes = true;
+      ++i;
+      break;
+    }
+    if (text[1] == 'e' || text[1] == 'l') {
+      const char* value = text[2] != '\0' ? text + 2 : (i + 1 < argc ? argv[++i] : nullptr);
+      if (value == nullptr) {
+        out.bad = text;
+        break;
+      }
+      out.executes = out.executes || text[1] == 'e';
+      out.actions.push_back({text[1], value});
+    } else if (!parse_flag(text, &out)) {
+      out.bad = text;
+      break;
+    }
+  }
+  out.script = i;
+  return out;
+}
+
+void print_version() { std::printf("Moonlet %s (%s)\n", version(), LUA_RELEASE); }
+
+// True when the status is LUA_OK; otherwise shows the error.
+bool succeeded(lua_State* L, int status) {
+  if (status != LUA_OK) report_error(L, kProgram);
+  return status == LUA_OK;
+}
+
+// Runs the chunk on top of the stack, or shows the error that compiling it gave.
+bool run_chunk(lua_State* L, int status, int arguments = 0) {
+  if (status == LUA_OK) status = call_interruptible(L, arguments, 0);
+  return succeeded(L, status);
+}
+
+bool run_code(lua_State* L, const char* code, const char* name) {
+  return run_chunk(L, luaL_loadbuffer(L, code, std::strlen(code), name));
+}
+
+bool require_library(lua_State* L, const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::string global = text.substr(0, equals);
+  const std::string name = equals == text.npos ? text : text.substr(equals + 1);
+  lua_getglobal(L, "require");
+  lua_pushstring(L, name.c_str());
+  if (!succeeded(L, call_interruptible(L, 1, 1))) return false;
+  lua_setglobal(L, global.c_str());
+  return true;
+}
+
+bool run_actions(lua_State* L, const Arguments& arguments) {
+  for (const Action& action : arguments.actions) {
+    bool good = true;
+    if (action.option == 'W') {
+      set_warnings(L, true);
+    } else if (action.option == 'e') {
+      good = run_code(L, action.text, "=(command line)");
+    } else {
+      good = require_library(L, action.text);
+    }
+    if (!good) return false;
+  }
+  return true;
+}
+
+// LUA_INIT_5_4 or LUA_INIT: code, or a file after '@'.
+bool run_init(lua_State* L) {
+  const char* name = "=LUA_INIT" LUA_VERSUFFIX;
+  const char* init = std::getenv(name + 1);
+  if (init == nullptr) init = std::getenv((name = "=LUA_INIT") + 1);
+  if (init == nullptr) return true;
+  return init[0] == '@' ? run_chunk(L, luaL_loadfile(L, init + 1)) : run_code(L, init, name);
+}
+
+bool run_script(lua_State* L, const Arguments& arguments, int argc, char** argv) {
+  const char* path = argv[arguments.script];
+  const bool from_stdin = std::strcmp(path, "-") == 0 && !arguments.after_dashes;
+  const int status = luaL_loadfile(L, from_stdin ? nullptr : path);
+  if (status != LUA_OK) return succeeded(L, status);
+  const int count = argc - arguments.script - 1;
+  luaL_checkstack(L, count + 3, "too many arguments to script");
+  for (int i = 1; i <= count; ++i) lua_pushstring(L, argv[arguments.script + i]);
+  return run_chunk(L, LUA_OK, count);
+}
+
+// Global `arg`: the script at 0, its arguments above, the executable and its options below.
+void set_arg(lua_State* L, int argc, char** argv, int script) {
+  const int zero = script < argc ? script : 0;
+  lua_createtable(L, argc - zero, zero + 1);
+  for (int i = 0; i < argc; ++i) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i - zero);
+  }
+  lua_setglobal(L, "arg");
+}
+
+// os.exit closes the state unless told not to, so that files are flushed and tensors freed.
+int exit_closing(lua_State* L) {
+  const int count = lua_gettop(L);
+  if (count == 0) lua_pushboolean(L, 1);
+  if (count < 2) lua_pushboolean(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
+void wrap_exit(lua_State* L) {
+  lua_getglobal(L, LUA_OSLIBNAME);
+  lua_getfield(L, -1, "exit");
+  lua_pushcclosure(L, exit_closing, 1);
+  lua_setfield(L, -2, "exit");
+  lua_pop(L, 1);
+}
+
+struct Invocation {
+  const Arguments& arguments;
+  int argc;
+  char** argv;
+  bool succeeded;
+};
+
+bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** argv) {
+  const bool has_script = arguments.script < argc;
+  if (!arguments.ignore_environment && !run_init(L)) return false;
+  if (!run_actions(L, arguments)) return false;
+  if (has_script && !run_script(L, arguments, argc, argv)) return false;
+  if (arguments.interactive) {
+    run_repl(L, ::isatty(STDIN_FILENO) != 0);
+  } else if (!has_script && !arguments.executes && !arguments.version) {
+    if (::isatty(STDIN_FILENO) != 0) {
+      run_repl(L, true);
+    } else {
+      return run_chunk(L, luaL_loadfile(L, nullptr));
+    }
+  }
+  return true;
+}
+
+int protected_main(lua_State* L) {
+  auto& invocation = *static_cast<Invocation*>(lua_touserdata(L, 1));
+  const auto& [arguments, argc, argv, ignored] = invocation;
+  lua_settop(L, 0);
+  if (arguments.version) print_version();
+  wrap_exit(L);
+  set_arg(L, argc, argv, arguments.script);
+  invocation.succeeded = run_arguments(L, arguments, argc, argv);
+  return 0;
+}
+
+int refuse(const Arguments& arguments) {
+  const bool needs_value = arguments.bad[1] == 'e' || arguments.bad[1] == 'l';
+  const char* reason = needs_value ? "a value is missing after" : "unrecognized option";
+  std::fprintf(stderr, "%s: %s '%s'\n%s", kProgram, reason, arguments.bad, kUsage);
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+
+int run_cli(int argc, char** argv) {
+  try {
+    const Arguments arguments = parse(argc, argv);
+    if (arguments.bad != nullptr) return refuse(arguments);
+    if (arguments.help) {
+      std::fputs(kUsage, stdout);
+      return EXIT_SUCCESS;
+    }
+    const StatePtr state = new_state(!arguments.ignore_environment);
+    Invocation invocation{arguments, argc, argv, false};
+    lua_pushcfunction(state.get(), guard<protected_main>);
+    lua_pushlightuserdata(state.get(), &invocation);
+    if (lua_pcall(state.get(), 1, 0, 0) != LUA_OK) report_error(state.get(), kProgram);
+    return invocation.succeeded ? EXIT_SUCCESS : EXIT_FAILURE;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", kProgram, e.what());
+    return EXIT_FAILURE;
+  }
+}
+
+}  // namespace moonlet

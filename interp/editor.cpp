@@ -1,0 +1,195 @@
+// interp/editor.cpp: the line editor over libedit's own interface.
+// Ctrl-C arrives as a key instead of a signal, so nothing has to jump out of the editor.
+#include "interp/editor.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <histedit.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "interp/complete.h"
+
+namespace moonlet {
+
+struct LineEditor::Edit {
+  EditLine* line = nullptr;
+  History* history = nullptr;
+  HistEvent event{};
+  std::string history_path;
+  const char* prompt = "";
+  bool interrupted = false;
+  lua_State* state = nullptr;
+};
+
+namespace {
+
+constexpr int kHistorySize = 5000;
+
+std::string history_file() {
+  const char* path = std::getenv("MOONLET_HISTORY");
+  if (path != nullptr) return path;
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state == '/') return std::string(state) + "/moonlet/history";
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return "";
+  return std::string(home) + "/.local/state/moonlet/history";
+}
+
+int terminal_columns() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+std::string common_prefix(const std::vector<std::string>& names) {
+  std::string prefix = names.front();
+  for (const std::string& name : names) {
+    size_t same = 0;
+    while (same < prefix.size() && same < name.size() && prefix[same] == name[same]) ++same;
+    prefix.resize(same);
+  }
+  return prefix;
+}
+
+void print_columns(const std::vector<std::string>& names) {
+  size_t width = 0;
+  for (const std::string& name : names) width = std::max(width, name.size() + 2);
+  const size_t columns = std::max<size_t>(1, static_cast<size_t>(terminal_columns()) / width);
+  const size_t rows = (names.size() + columns - 1) / columns;
+  std::fputc('\n', stdout);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t i = row; i < names.size(); i += rows) {
+      const bool last = i + rows >= names.size();
+      std::fprintf(stdout, "%-*s", last ? 0 : static_cast<int>(width), names[i].c_str());
+    }
+    std::fputc('\n', stdout);
+  }
+  std::fflush(stdout);
+}
+
+// Makes the file private to its user before anything is written to it.
+void save_history(History* entries, HistEvent* event, const std::string& path) {
+  if (path.empty()) return;
+  std::error_code ignored;
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  ::close(fd);
+  history(entries, event, H_SAVE, path.c_str());
+}
+
+}  // namespace
+
+// libedit calls these with its own handle; the Edit is its client data.
+namespace editor_keys {
+
+template <class Edit>
+Edit& edit_of(EditLine* line) {
+  void* data = nullptr;
+  el_get(line, EL_CLIENTDATA, &data);
+  return *static_cast<Edit*>(data);
+}
+
+template <class Edit>
+char* prompt(EditLine* line) {
+  return const_cast<char*>(edit_of<Edit>(line).prompt);
+}
+
+template <class Edit>
+unsigned char interrupt(EditLine* line, int) {
+  edit_of<Edit>(line).interrupted = true;
+  std::fputs("^C\n", stdout);
+  std::fflush(stdout);
+  return CC_EOF;
+}
+
+template <class Edit>
+unsigned char tab(EditLine* line, int) {
+  const LineInfo* info = el_line(line);
+  const std::string text(info->buffer, info->cursor);
+  if (text.find_first_not_of(" \t") == text.npos) {
+    return el_insertstr(line, "  ") == 0 ? CC_REFRESH : CC_ERROR;
+  }
+  const Completions found = complete(edit_of<Edit>(line).state, text);
+  if (found.names.empty()) return CC_REFRESH_BEEP;
+  const size_t typed = text.size() - found.word;
+  const std::string prefix = common_prefix(found.names);
+  if (prefix.size() > typed) {
+    return el_insertstr(line, prefix.c_str() + typed) == 0 ? CC_REFRESH : CC_ERROR;
+  }
+  if (found.names.size() == 1) return CC_NORM;
+  print_columns(found.names);
+  return CC_REDISPLAY;
+}
+
+}  // namespace editor_keys
+
+LineEditor::LineEditor(lua_State* L) {
+  if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0) return;
+  auto edit = std::make_unique<Edit>();
+  edit->state = L;
+  edit->line = el_init("moonlet", stdin, stdout, stderr);
+  if (edit->line == nullptr) return;
+  edit->history = history_init();
+  el_set(edit->line, EL_CLIENTDATA, edit.get());
+  el_set(edit->line, EL_PROMPT, editor_keys::prompt<Edit>);
+  el_set(edit->line, EL_EDITOR, "emacs");
+  el_set(edit->line, EL_ADDFN, "ml-interrupt", "Clear the line", editor_keys::interrupt<Edit>);
+  el_set(edit->line, EL_ADDFN, "ml-complete", "Complete the name", editor_keys::tab<Edit>);
+  if (edit->history != nullptr) {
+    history(edit->history, &edit->event, H_SETSIZE, kHistorySize);
+    history(edit->history, &edit->event, H_SETUNIQUE, 1);
+    el_set(edit->line, EL_HIST, history, edit->history);
+    edit->history_path = history_file();
+    if (!edit->history_path.empty()) {
+      history(edit->history, &edit->event, H_LOAD, edit->history_path.c_str());
+    }
+  }
+  el_source(edit->line, nullptr);  // the user's own key bindings in ~/.editrc
+  el_set(edit->line, EL_SETTY, "-d", "intr=", nullptr);
+  el_set(edit->line, EL_BIND, "^C", "ml-interrupt", nullptr);
+  el_set(edit->line, EL_BIND, "^I", "ml-complete", nullptr);
+  el_set(edit->line, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+  edit_ = std::move(edit);
+}
+
+LineEditor::~LineEditor() {
+  if (edit_ == nullptr) return;
+  if (edit_->history != nullptr) history_end(edit_->history);
+  el_end(edit_->line);
+}
+
+LineEditor::Result LineEditor::read(const char* prompt, std::string* line) {
+  line->clear();
+  if (edit_ == nullptr) {
+    std::fputs(prompt, stdout);
+    std::fflush(stdout);
+    int c = 0;
+    while ((c = std::getc(stdin)) != EOF && c != '\n') line->push_back(static_cast<char>(c));
+    return c == EOF && line->empty() ? Result::kEnd : Result::kLine;
+  }
+  edit_->prompt = prompt;
+  edit_->interrupted = false;
+  int count = 0;
+  const char* text = el_gets(edit_->line, &count);
+  if (edit_->interrupted) {
+    el_reset(edit_->line);
+    return Result::kInterrupted;
+  }
+  if (text == nullptr || count <= 0) return Result::kEnd;
+  line->assign(text, static_cast<size_t>(count));
+  if (edit_->history != nullptr && line->find_first_not_of(" \t\r\n") != line->npos) {
+    history(edit_->history, &edit_->event, H_ENTER, line->c_str());
+    save_history(edit_->history, &edit_->event, edit_->history_path);  // os.exit may be next
+  }
+  while (!line->empty() && (line->back() == '\n' || line->back() == '\r')) line->pop_back();
+  return Result::kLine;
+}
+
+}  // namespace moonlet

@@ -1,0 +1,31 @@
+// interp/editor.h: reads lines from a terminal with editing, history and completion (libedit), or
+// plainly from standard input when it is no terminal.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lua.hpp"
+
+namespace moonlet {
+
+class LineEditor {
+ public:
+  enum class Result { kLine, kInterrupted, kEnd };
+
+  // Edits when stdin and stdout are terminals. History is kept in MOONLET_HISTORY, else in
+  // moonlet/history under XDG_STATE_HOME or ~/.local/state.
+  explicit LineEditor(lua_State* L);
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+  ~LineEditor();
+
+  // Reads one line, without its newline. Ctrl-C gives kInterrupted, Ctrl-D on an empty line kEnd.
+  Result read(const char* prompt, std::string* line);
+
+ private:
+  struct Edit;
+  std::unique_ptr<Edit> edit_;  // null when lines are read plainly
+};
+
+}  // namespace moonlet

@@ -1,0 +1,52 @@
+// interp/guard.h: the one guard at every C function: C++ exceptions become Lua errors.
+// Lua itself is built as C++ and throws a private type, which passes through untouched.
+#pragma once
+
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "lua.hpp"
+
+namespace moonlet {
+
+// Pushes "file:line: " of the innermost script line, skipping C functions and the embedded
+// standard library, so that an error deep in a layer names the line its user wrote. Pushes ""
+// when no Lua code is running.
+inline void push_where(lua_State* L) {
+  constexpr int kDeepest = 64;
+  lua_Debug info;
+  for (int level = 1; level <= kDeepest && lua_getstack(L, level, &info) != 0; ++level) {
+    lua_getinfo(L, "Sl", &info);
+    if (info.currentline <= 0 || std::strncmp(info.source, "@stdlib/", 8) == 0) continue;
+    lua_pushfstring(L, "%s:%d: ", info.short_src, info.currentline);
+    return;
+  }
+  luaL_where(L, 1);
+}
+
+// Pushes the Lua error value for a C++ exception: its message with the script's position in front.
+inline void push_exception(lua_State* L, const std::exception& e) {
+  lua_settop(L, 0);  // makes room whatever the function had pushed
+  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
+    lua_pushliteral(L, "not enough memory");
+    return;
+  }
+  push_where(L);
+  lua_pushstring(L, e.what());
+  lua_concat(L, 2);
+}
+
+// Wraps a C function: `{"name", guard<l_name>}`. An exception leaves as a Lua error with the
+// script's position; std::bad_alloc as "not enough memory".
+template <lua_CFunction f>
+int guard(lua_State* L) {
+  try {
+    return f(L);
+  } catch (const std::exception& e) {
+    push_exception(L, e);
+  }
+  return lua_error(L);  // outside the handler: the C++ exception is destroyed by now
+}
+
+}  // namespace moonlet

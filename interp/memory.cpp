@@ -1,0 +1,36 @@
+// interp/memory.cpp: pays Lua's collector for tensor memory.
+#include "interp/memory.h"
+
+#include <algorithm>
+
+#include "interp/state.h"
+
+namespace moonlet::memory {
+
+Account& account(lua_State* L) { return state_data(L).account; }
+
+void set_live_bytes(lua_State* L, int64_t (*live_bytes)()) { account(L).live_bytes = live_bytes; }
+
+void collect(lua_State* L) {
+  Account& a = account(L);
+  a.debt = 0;
+  lua_gc(L, LUA_GCCOLLECT);
+  const int64_t live = a.live_bytes != nullptr ? a.live_bytes() : 0;
+  a.threshold = std::max(kFloorBytes, 2 * live);
+}
+
+void pay(lua_State* L) {
+  Account& a = account(L);
+  if (a.live_bytes != nullptr && a.live_bytes() > a.threshold) {
+    collect(L);
+    return;
+  }
+  while (a.debt >= kStepBytes) {
+    a.debt -= kStepBytes;
+    // A finished cycle (or a collector stopped by the script or by a finalizer) ends the payment:
+    // one huge tensor is worth no second cycle.
+    if (lua_gc(L, LUA_GCSTEP, 0) != 0) a.debt = std::min(a.debt, kStepBytes - 1);
+  }
+}
+
+}  // namespace moonlet::memory

@@ -1,0 +1,72 @@
+// interp/state.h: one Lua state of Moonlet: its allocator, per-state data, embedded modules.
+// Every state of the executable, of the REPL and of an embedding host is made here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lua.hpp"
+
+#include "interp/alloc.h"
+#include "interp/binding/binding_state.h"
+#include "interp/memory.h"
+
+// Opens module `moonlet`. Offered by interp/binding/; preloaded in every state, run on first
+// require.
+int luaopen_moonlet(lua_State* L);
+
+namespace moonlet {
+
+class Tensor;
+
+// Pushes a tensor userdata that holds one reference. Offered by interp/binding/.
+void push_tensor(lua_State* L, Tensor tensor);
+
+// The tensor at a stack index, or null when the value is no tensor. Offered by interp/binding/.
+const Tensor* test_tensor(lua_State* L, int index);
+
+// How `warn` messages of this state are shown.
+struct Warnings {
+  bool on = false;
+  bool continued = false;
+};
+
+// What Moonlet keeps for one Lua state (main thread and all its coroutines).
+struct StateData {
+  BlockAllocator blocks;
+  memory::Account account;
+  BindingState binding;
+  Warnings warnings;
+  lua_State* running = nullptr;  // the coroutine that runs now, for interrupts
+};
+
+// The data of the state that `L` belongs to. `L` must come from new_state().
+inline StateData& state_data(lua_State* L) {
+  return **static_cast<StateData**>(lua_getextraspace(L));
+}
+
+struct StateCloser {
+  void operator()(lua_State* L) const noexcept;
+};
+
+// Owns a Lua state; closes it and then releases its memory.
+using StatePtr = std::unique_ptr<lua_State, StateCloser>;
+
+// A fresh state with the standard libraries, incremental collection and Moonlet's modules
+// preloaded. Loads no stdlib module. Without `environment` LUA_PATH and LUA_CPATH are ignored.
+// Throws std::bad_alloc when memory is short.
+StatePtr new_state(bool environment = true);
+
+// Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run.
+// The folder in MOONLET_STDLIB, when set, comes before the embedded sources. Raises a Lua error
+// when the module does not exist or does not compile.
+void load_stdlib(lua_State* L, const char* name);
+
+// Turns the `warn` function of the state on or off (the command line's -W).
+void set_warnings(lua_State* L, bool on);
+
+// Moonlet's version, such as "0.1.0".
+const char* version() noexcept;
+
+}  // namespace moonlet

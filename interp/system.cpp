@@ -1,0 +1,152 @@
+// interp/system.cpp: module moonlet.system, what scripts need from the machine beside tensors.
+#include "interp/system.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+
+#include <omp.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "interp/guard.h"
+
+namespace moonlet {
+namespace {
+
+int l_isatty(lua_State* L) {
+  lua_pushboolean(L, ::isatty(static_cast<int>(luaL_checkinteger(L, 1))));
+  return 1;
+}
+
+int environment_size(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  const int value = text != nullptr ? std::atoi(text) : 0;
+  return value > 0 ? value : otherwise;
+}
+
+// terminal_size() -> columns, rows: of the first standard stream that is a terminal, else from
+// COLUMNS and LINES, else 80 x 24.
+int l_terminal_size(lua_State* L) {
+  int columns = 0;
+  int rows = 0;
+  for (const int fd : {STDERR_FILENO, STDOUT_FILENO, STDIN_FILENO}) {
+    winsize size{};
+    if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) continue;
+    columns = size.ws_col;
+    rows = size.ws_row;
+    break;
+  }
+  lua_pushinteger(L, columns > 0 ? columns : environment_size("COLUMNS", 80));
+  lua_pushinteger(L, rows > 0 ? rows : environment_size("LINES", 24));
+  return 2;
+}
+
+// clock() -> seconds of a clock that never goes back, as a float.
+int l_clock(lua_State* L) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  lua_pushnumber(L, std::chrono::duration<double>(now).count());
+  return 1;
+}
+
+std::string_view check_view(lua_State* L, int index) {
+  size_t size = 0;
+  const char* text = luaL_checklstring(L, index, &size);
+  return {text, size};
+}
+
+std::string check_path(lua_State* L, int index) {
+  const std::string_view path = check_view(L, index);
+  luaL_argcheck(L, path.find('\0') == path.npos, index, "a path holds no zero byte");
+  return std::string(path);
+}
+
+// The strings of the list at `index`; the table keeps them alive.
+std::vector<std::string_view> check_parts(lua_State* L, int index) {
+  if (lua_type(L, index) != LUA_TTABLE) return {check_view(L, index)};
+  std::vector<std::string_view> parts;
+  const lua_Integer count = static_cast<lua_Integer>(lua_rawlen(L, index));
+  for (lua_Integer i = 1; i <= count; ++i) {
+    if (lua_rawgeti(L, index, i) != LUA_TSTRING) {
+      luaL_error(L, "write_file: part %I is a %s, not a string", i, luaL_typename(L, -1));
+    }
+    parts.push_back(check_view(L, -1));
+    lua_pop(L, 1);
+  }
+  return parts;
+}
+
+// write_file(path, data): data is a string or a list of strings.
+int l_write_file(lua_State* L) {
+  const std::string path = check_path(L, 1);
+  write_file(path, check_parts(L, 2));
+  return 0;
+}
+
+// read_file(path) -> string
+int l_read_file(lua_State* L) {
+  const std::string data = read_file(check_path(L, 1));
+  lua_pushlstring(L, data.data(), data.size());
+  return 1;
+}
+
+// exists(path) -> "file", "directory", "other" or false
+int l_exists(lua_State* L) {
+  struct stat info;
+  if (::stat(check_path(L, 1).c_str(), &info) != 0) {
+    lua_pushboolean(L, 0);
+  } else if (S_ISREG(info.st_mode)) {
+    lua_pushliteral(L, "file");
+  } else {
+    lua_pushstring(L, S_ISDIR(info.st_mode) ? "directory" : "other");
+  }
+  return 1;
+}
+
+int l_num_threads(lua_State* L) {
+  lua_pushinteger(L, omp_get_max_threads());
+  return 1;
+}
+
+int l_set_num_threads(lua_State* L) {
+  const lua_Integer count = luaL_checkinteger(L, 1);
+  constexpr lua_Integer kMost = 1024;
+  if (count < 1 || count > kMost) {
+    return luaL_error(L, "set_num_threads: %I given, from 1 to %I wanted", count, kMost);
+  }
+  omp_set_num_threads(static_cast<int>(count));
+  return 0;
+}
+
+int l_getenv(lua_State* L) {
+  lua_pushstring(L, std::getenv(luaL_checkstring(L, 1)));  // pushes nil for null
+  return 1;
+}
+
+int l_pid(lua_State* L) {
+  lua_pushinteger(L, ::getpid());
+  return 1;
+}
+
+constexpr luaL_Reg kFunctions[] = {
+    {"isatty", guard<l_isatty>},
+    {"terminal_size", guard<l_terminal_size>},
+    {"clock", guard<l_clock>},
+    {"write_file", guard<l_write_file>},
+    {"read_file", guard<l_read_file>},
+    {"exists", guard<l_exists>},
+    {"num_threads", guard<l_num_threads>},
+    {"set_num_threads", guard<l_set_num_threads>},
+    {"getenv", guard<l_getenv>},
+    {"pid", guard<l_pid>},
+    {nullptr, nullptr},
+};
+
+}  // namespace
+}  // namespace moonlet
+
+int luaopen_moonlet_system(lua_State* L) {
+  luaL_newlib(L, moonlet::kFunctions);
+  return 1;
+}

@@ -1,0 +1,46 @@
+// interp/value.cpp: what a Value of the embedding API holds, and errors when it holds another kind.
+#include <cmath>
+
+#include "interp/moonlet.h"
+
+namespace moonlet {
+namespace {
+
+template <class T>
+const T& expect(const Value& value, const char* wanted) {
+  const T* held = std::get_if<T>(&value.variant());
+  if (held == nullptr) fail("value: a ", value.type_name(), " came, a ", wanted, " was wanted");
+  return *held;
+}
+
+}  // namespace
+
+const char* Value::type_name() const noexcept {
+  static constexpr const char* kNames[] = {"nil",    "boolean", "integer", "number",
+                                           "string", "tensor",  "table",   "function"};
+  static_assert(std::size(kNames) == std::variant_size_v<Variant>);
+  return kNames[value_.index()];
+}
+
+bool Value::boolean() const { return expect<bool>(*this, "boolean"); }
+
+int64_t Value::integer() const {
+  const double* number = std::get_if<double>(&value_);
+  // Every double in this range without a fraction is an int64.
+  if (number != nullptr && std::floor(*number) == *number && std::fabs(*number) < 0x1p63) {
+    return static_cast<int64_t>(*number);
+  }
+  return expect<int64_t>(*this, "integer");
+}
+
+double Value::number() const {
+  const int64_t* integer = std::get_if<int64_t>(&value_);
+  return integer != nullptr ? static_cast<double>(*integer) : expect<double>(*this, "number");
+}
+
+const std::string& Value::string() const { return expect<std::string>(*this, "string"); }
+const Tensor& Value::tensor() const { return expect<Tensor>(*this, "tensor"); }
+const Table& Value::table() const { return expect<moonlet::Table>(*this, "table"); }
+const Function& Value::function() const { return expect<Function>(*this, "function"); }
+
+}  // namespace moonlet
