@@ -80,8 +80,8 @@ end
 --- (default: when the locale is not UTF-8).
 ---@param options? table
 ---@return string
-function Figure:text(options)
-  options = options or {}
+Figure.text = guarded(function(self, options)
+  options = check_options("text", options, {})
   local own = self.options
   local style = {
     width = pick(options.width, own.width, math.min(terminal.size() - 1, 100)),
@@ -92,7 +92,7 @@ function Figure:text(options)
   style.width = math.max(style.width, 20)
   style.height = math.max(style.height, 3)
   return table.concat(drawing[self.kind](self.chart, style), "\n")
-end
+end)
 
 Figure.__tostring = function(self) return self:text() end
 
@@ -106,11 +106,14 @@ end
 --- The figure as the text of an SVG picture, `width` x `height` pixels (720 x 400).
 ---@param options? table
 ---@return string
-function Figure:svg(options)
-  options = options or {}
-  local size = { width = options.width or 720, height = options.height or 400 }
+Figure.svg = guarded(function(self, options)
+  options = check_options("svg", options, {})
+  local size = {
+    width = math.max(options.width or 720, 160),
+    height = math.max(options.height or 400, 120),
+  }
   return svg[self.kind](self.chart, size)
-end
+end)
 
 local function write_whole(path, content)
   local file, message = io.open(path, "wb")
@@ -320,15 +323,15 @@ local function image_of(what, data, options)
   return image
 end
 
---- Grey-scale images side by side, each as for `plot.image`. Options: `captions` (an array),
---- `min`, `max`, `title`, style.
+--- Grey-scale images side by side, each as for `plot.image`; also an (n, h, w) tensor. Options:
+--- `captions` (an array), `min`, `max`, `title`, style.
 ---@param list any[]
 ---@param options? table
 ---@return Figure
 plot.images = guarded(function(list, options)
   options = check_options("images", options, { title = true, captions = true, min = true,
     max = true })
-  if type(list) ~= "table" then fail("images: wanted an array of images, got %s", type(list)) end
+  list = axes.to_table(list) or fail("images: wanted an array of images, got %s", type(list))
   if #list == 0 then fail("images: there is no data") end
   local chart = { images = {} }
   for i, data in ipairs(list) do

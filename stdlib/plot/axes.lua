@@ -10,7 +10,10 @@ function axes.is_finite(value)
   return type(value) == "number" and value == value and value ~= math.huge and value ~= -math.huge
 end
 
-local function to_table(value)
+--- The nested arrays in a table or tensor; nil for anything else.
+---@param value any
+---@return table?
+function axes.to_table(value)
   local kind = type(value)
   if kind ~= "table" and kind ~= "userdata" then return nil end
   local meta = getmetatable(value)
@@ -26,7 +29,7 @@ end
 ---@param what string
 ---@return number[]
 function axes.numbers(value, what)
-  local list = to_table(value)
+  local list = axes.to_table(value)
   if type(list) ~= "table" then
     error({ plot_error = ("%s: wanted an array or a tensor, got %s"):format(what, type(value)) }, 0)
   end
@@ -46,7 +49,7 @@ end
 ---@param what string
 ---@return number[][]
 function axes.rows(value, what)
-  local list = to_table(value)
+  local list = axes.to_table(value)
   while type(list) == "table" and #list == 1 and type(list[1]) == "table"
       and type(list[1][1]) == "table" do
     list = list[1]

@@ -97,6 +97,32 @@ test("usage", function()
   for line in usage:gmatch("[^\n]*") do expect.truthy(#line <= 80) end
 end)
 
+test("--help and errors end the process", function()
+  if not arg[-1] then harness.skip("the interpreter's path is not in arg[-1]") end
+  harness.with_temp_file(function(path)
+    local script <close> = assert(io.open(path, "w"))
+    script:write(("package.path = %q\n"):format(package.path), [[
+      require "harness"
+      local options = require("moonlet.args").parse { name = "train", { "lr", "number" } }
+      print("lr is", options.lr)
+    ]])
+    script:close()
+    local function run(arguments)
+      local command = ("'%s' '%s' %s 2>&1"):format(arg[-1], path, arguments)
+      local process = assert(io.popen(command))
+      local output = process:read("a")
+      local _, _, status = process:close()
+      return { status, output }
+    end
+    expect.equal(run("--lr 2"), { 0, "lr is\t2\n" })
+    expect.equal(run("--l 2"), { 2, "train: unknown option '--l'; did you mean '--lr'?\n"
+      .. "Try 'train --help'.\n" })
+    local help = run("--help")
+    expect.equal(help[1], 0)
+    expect.truthy(help[2]:find("^Usage: train %[options%]\n"))
+  end)
+end)
+
 test("wrong declarations are errors", function()
   expect.error(function() args.parser { { "a", "thing" } } end, "option a: unknown type thing")
   expect.error(function() args.parser { { "a", hlep = "" } } end, "option a: unknown field hlep")

@@ -137,6 +137,7 @@ test("tensors are data", function()
   expect.equal(#plot.line({ tensor { 1, 2 }, { 3, 4 } }, { labels = { "a", "b" } }).chart.series, 2)
   expect.equal(plot.image(tensor { { { 1, 2 }, { 3, 4 } } }).chart.images[1].rows,
     { { 1, 2 }, { 3, 4 } })
+  expect.equal(#plot.images(tensor { { { 1, 2 } }, { { 3, 4 } } }).chart.images, 2)
   expect.equal(plot.confusion(tensor { { 3, 1 }, { 0, 4 } }).chart.correct, 7)
 end)
 
@@ -187,6 +188,9 @@ test("misuse is an error at the caller's line", function()
   fails(function() plot.confusion({ { 1, 2 } }) end, "confusion: wanted a square matrix, got 1 x 2")
   fails(function() plot.confusion({ { -1 } }) end, "confusion: row 1, column 1: wanted a count")
   fails(function() plot.image({ { 1, 2 }, { 3 } }) end, "image: row 2 has 1 items, row 1 has 2")
+  fails(function() plot.line({ 1 }):text { width = "wide" } end, "text: width: wanted an integer")
+  fails(function() plot.line({ 1 }):svg { size = 3 } end, "svg: unknown option size")
+  fails(function() plot.images(3) end, "images: wanted an array of images, got number")
   fails(function() plot.images({}) end, "images: there is no data")
 end)
 
