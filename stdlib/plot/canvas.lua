@@ -58,10 +58,14 @@ end
 
 -- The part of a segment inside the canvas (Liang and Barsky, 1984), or nil.
 local function clip(self, x0, y0, x1, y1)
+  local right, bottom = self.width - 1, self.height - 1
+  if math.min(x0, x1, y0, y1) >= 0 and math.max(x0, x1) <= right
+      and math.max(y0, y1) <= bottom then
+    return x0, y0, x1, y1
+  end
   local from, to = 0, 1
   local dx, dy = x1 - x0, y1 - y0
-  local edges = { { -dx, x0 }, { dx, self.width - 1 - x0 }, { -dy, y0 },
-    { dy, self.height - 1 - y0 } }
+  local edges = { { -dx, x0 }, { dx, right - x0 }, { -dy, y0 }, { dy, bottom - y0 } }
   for _, edge in ipairs(edges) do
     local p, q = edge[1], edge[2]
     if p == 0 then
