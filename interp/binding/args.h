@@ -1,0 +1,128 @@
+// interp/binding/args.h: reads the arguments of an op from the Lua stack: positional, or a table
+// with named fields, or both; turns 1-based dims and positions into 0-based ones, here and only here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interp/binding/tensor_userdata.h"
+#include "tensor/operand.h"
+
+namespace moonlet::binding {
+
+enum class ArgType : uint8_t {
+  Tensor, OptionalTensor, TensorList, Operand, Scalar, Int, IntList, Float, Bool, String,
+  Dim, DimList, Index, DType, Device, Any
+};
+
+struct ArgSpec {
+  const char* name;
+  ArgType type;
+  bool required = true;
+  bool gather = false;      // a list that may come as several arguments: view(3, 4)
+  bool named_only = false;  // cannot be given by position: dtype, device, out
+  int8_t length = 0;        // int[2]: one number stands for so many
+};
+
+struct Signature {
+  const char* op;
+  const char* usage;  // "sum(x, dim={}, keepdim=false)"
+  const ArgSpec* args;
+  int count;
+};
+
+inline constexpr int kMaxArgs = 24;
+
+// One call's arguments, matched to a signature. Getters take the 0-based position in the
+// signature; they throw Error naming the op, the argument, what came and what was wanted.
+class ArgReader {
+ public:
+  ArgReader(lua_State* L, const Signature& signature) : L_(L), signature_(signature) { bind(); }
+
+  // Whether the call fits the signature by count, names and types. Never throws; leaves the stack.
+  static bool fits(lua_State* L, const Signature& signature);
+
+  bool has(int i) const { return slot_[i] != 0; }
+  // The stack index of an argument, 0 when absent.
+  int slot(int i) const { return slot_[i]; }
+
+  Tensor& tensor(int i) {
+    Tensor* cell = slot_[i] != 0 ? tensor_cell(L_, slot_[i]) : nullptr;
+    if (cell == nullptr || !cell->defined()) [[unlikely]]
+      bad(i, "a tensor");
+    return *cell;
+  }
+  // Undefined when absent.
+  const Tensor& optional_tensor(int i);
+  std::vector<Tensor> tensors(int i);
+  Operand operand(int i) {
+    if (slot_[i] != 0) {
+      const Tensor* cell = tensor_cell(L_, slot_[i]);
+      if (cell != nullptr && cell->defined()) return Operand(*cell);
+    }
+    return Operand(number_operand(i));
+  }
+  Scalar scalar(int i);
+  int64_t integer(int i);
+  double number(int i);
+  bool boolean(int i);
+  std::string_view string(int i);
+  DType dtype(int i);
+  Device device(int i);
+  // A list of integers; a plain one fills `length` places of int[N].
+  Dims ints(int i);
+  // 0-based, or negative from the end.
+  int64_t dim(int i);
+  Dims dims(int i);
+  int64_t index(int i);
+  // The end of an inclusive 1-based range as an exclusive 0-based one, in dimension `dim` of `x`.
+  int64_t stop(int i, const Tensor& x, int64_t dim);
+  // The fields dtype and device that start at position `i`.
+  Options options(int i);
+
+  [[noreturn]] void bad(int i, const char* wanted) const;
+
+ private:
+  ArgReader(lua_State* L, const Signature& signature, bool quiet)
+      : L_(L), signature_(signature), quiet_(quiet) {}
+  void bind();
+  bool bind_general(int top);
+  bool bind_positional(int count, int table);
+  bool bind_options(int table);
+  bool find_gathered(int i, int& position, int count, int table);
+  void move_device();
+  bool check_required();
+  bool matches(int i);
+  bool list_matches(int i);
+  int at(int position, int table) const {
+    return position + (table != 0 && position >= table ? 1 : 0);
+  }
+  int64_t integer_at(int index, int i);
+  Dims gathered(int i);
+  int64_t from_one(int64_t value, int i) const;
+  Scalar number_operand(int i);
+  const ArgSpec* nearest(std::string_view name) const;
+
+  lua_State* L_;
+  const Signature& signature_;
+  bool quiet_ = false;
+  int slot_[kMaxArgs];
+  int gather_count_ = 0;  // how many stack values the gathered list takes
+  int gather_table_ = 0;  // the option table they lie around, or 0
+  int gather_from_ = 0;   // their first position
+};
+
+// The name of `candidates` (closed by null) closest to `name`, or null when none is near.
+const char* nearest_name(std::string_view name, const char* const* candidates);
+// How many single-character edits lie between two names.
+int edit_distance(std::string_view a, std::string_view b);
+// Reads an integer at a stack index: a Lua integer, or a float or string of a whole value is not
+// silently cut. Returns nothing when it is no whole number.
+std::optional<int64_t> whole_number(lua_State* L, int index);
+// A number or boolean as a Scalar; nothing for other values.
+std::optional<Scalar> scalar_at(lua_State* L, int index);
+
+}  // namespace moonlet::binding

@@ -1,0 +1,21 @@
+// interp/binding/binding_state.h: what the tensor binding keeps for one Lua state. It lives inside
+// StateData, so every field is one load away from the lua_State.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace moonlet {
+
+struct BindingState {
+  const void* tensor_metatable = nullptr;  // identity of the metatable, for type checks
+  int metatable_ref = 0;                   // registry position of the same table
+  int shape_ref = 0;                       // registry position of the metatable of shapes
+  DType default_dtype = DType::Float32;
+  int64_t paid_bytes = 0;    // thread_allocated_bytes() already charged to the collector
+  int scope_ref = 0;         // registry position of the running ml.scope's list, or 0
+  int64_t scope_count = 0;   // entries ever put in that list
+};
+
+}  // namespace moonlet

@@ -1,0 +1,26 @@
+// interp/binding/registry.h: how the generated bindings hand their functions to the module.
+#pragma once
+
+#include "lua.hpp"
+
+namespace moonlet::binding {
+
+// One generated C function under one name.
+struct OpEntry {
+  const char* name;
+  lua_CFunction function;
+  bool is_function;      // a field of `ml`
+  bool is_method;        // a method of tensors
+  const char* metamethod;  // "__add", or null
+};
+
+struct OpFamily {
+  const OpEntry* entries;
+  int count;
+};
+
+// All families; generated.
+extern const OpFamily* const* const kOpFamilies;
+extern const int kOpFamilyCount;
+
+}  // namespace moonlet::binding

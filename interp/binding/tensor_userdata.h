@@ -1,0 +1,93 @@
+// interp/binding/tensor_userdata.h: the Lua value of a tensor: one full userdata that holds one
+// counted reference, recognised by the identity of its metatable.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "interp/guard.h"
+#include "interp/memory.h"
+#include "interp/state.h"
+#include "lua.hpp"
+#include "tensor/scalar.h"
+#include "tensor/tensor.h"
+
+namespace moonlet::binding {
+
+inline BindingState& binding_state(lua_State* L) { return state_data(L).binding; }
+
+// The tensor's cell at a stack index, or null when the value is no tensor. The cell is undefined
+// after `x:free()`.
+inline Tensor* tensor_cell(lua_State* L, int index) {
+  void* cell = lua_touserdata(L, index);
+  if (cell == nullptr || !lua_getmetatable(L, index)) return nullptr;
+  const void* metatable = lua_topointer(L, -1);
+  lua_pop(L, 1);
+  return metatable == binding_state(L).tensor_metatable ? static_cast<Tensor*>(cell) : nullptr;
+}
+
+// The tensor at a stack index. Throws Error naming `op` when it is no tensor or has been freed.
+Tensor& check_tensor(lua_State* L, int index, const char* op = "tensor");
+
+// Creates the metatable (without __index, which module.cpp adds) and leaves it on the stack.
+void push_new_metatable(lua_State* L);
+
+// Pushes results of ops: a tensor, a list as a table, several results as several values. Each
+// returns the number of values pushed.
+int push_result(lua_State* L, Tensor tensor);
+int push_result(lua_State* L, const std::vector<Tensor>& tensors);
+int push_result(lua_State* L, const Scalar& scalar);
+int push_result(lua_State* L, bool value);
+int push_result(lua_State* L, int64_t value);
+int push_result(lua_State* L, double value);
+template <class... Ts>
+int push_result(lua_State* L, std::tuple<Ts...> results) {
+  return std::apply([L](auto&... each) { return (push_result(L, std::move(each)) + ... + 0); },
+                    results);
+}
+
+// Pushes a list of integers as a table that prints as "(3, 4)".
+void push_shape(lua_State* L, const Dims& dims);
+
+// "number", "Tensor", ... for messages.
+const char* type_name(lua_State* L, int index);
+
+// Runs `f` again after a full collection; the second failure is a Lua error.
+int retry_after_collection(lua_State* L, int top, lua_CFunction f);
+
+// The guard of functions that allocate tensors: when memory runs out, all garbage is collected and
+// the function runs once more. Such functions leave their arguments in place.
+template <lua_CFunction f>
+int op_guard(lua_State* L) {
+  const int top = lua_gettop(L);
+  bool out_of_memory = false;
+  try {
+    return f(L);
+  } catch (const OutOfMemory&) {
+    out_of_memory = true;
+  } catch (const std::exception& e) {
+    push_exception(L, e);
+  }
+  if (out_of_memory) return retry_after_collection(L, top, guard<f>);
+  return lua_error(L);
+}
+
+// Hand-written parts, each adding its functions. Stack: the module at -2, the methods at -1.
+void register_construct(lua_State* L);
+void register_context(lua_State* L);
+void register_memory(lua_State* L);
+void register_tape(lua_State* L);
+void register_methods(lua_State* L);
+// Adds __index and __newindex to the metatable at -2; methods at -1.
+void register_fields(lua_State* L);
+// Whether `x.name` is a field, which no method may hide.
+bool is_field(const char* name);
+
+// The text of `print(x)`.
+std::string format_tensor(const Tensor& x);
+
+// Sets the functions of a {name, f} list, closed by a null name, in the table at `index`.
+void set_functions(lua_State* L, int index, const luaL_Reg* functions);
+
+}  // namespace moonlet::binding

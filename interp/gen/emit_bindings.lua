@@ -1,0 +1,220 @@
+-- interp/gen/emit_bindings.lua: writes the C functions of one family of ops and its registration
+-- table; without a family, the index of all families.
+
+local lua_signature = require "lua_signature"
+
+local out
+
+local function line(format, ...) out[#out + 1] = select("#", ...) > 0 and format:format(...) or format end
+
+local function quote(text)
+  return '"' .. text:gsub('[\\"]', "\\%0"):gsub("\n", "\\n") .. '"'
+end
+
+-- How each kind is read; %d is the position in the signature.
+local getters = {
+  Tensor = "args.tensor(%d)", OptionalTensor = "args.optional_tensor(%d)",
+  TensorList = "args.tensors(%d)", Operand = "args.operand(%d)", Scalar = "args.scalar(%d)",
+  Int = "args.integer(%d)", IntList = "args.ints(%d)", Float = "args.number(%d)",
+  Bool = "args.boolean(%d)", String = "args.string(%d)", Dim = "args.dim(%d)",
+  DimList = "args.dims(%d)", Index = "args.index(%d)", DType = "args.dtype(%d)",
+  Device = "args.device(%d)",
+}
+
+local value_types = {
+  Scalar = "Scalar", Int = "int64_t", IntList = "Dims", Float = "double", Bool = "bool",
+  String = "std::string_view", Dim = "int64_t", DimList = "Dims", Index = "int64_t",
+  DType = "DType", Device = "Device", Operand = "Operand", TensorList = "std::vector<Tensor>",
+}
+
+-- A slice ends where a person says, that position included, so its end needs the size of the dim.
+local function is_range_end(row, arg)
+  return arg.kind == "Index" and arg.name == "stop" and row.arg.start and row.arg.dim
+end
+
+local function read_expression(row, arg, position, positions)
+  local get = getters[arg.kind]:format(position)
+  if is_range_end(row, arg) then
+    get = ("args.stop(%d, args.tensor(0), args.dim(%d))"):format(position, positions.dim)
+  end
+  if arg.required or arg.kind == "OptionalTensor" then return get end
+  if arg.kind == "Tensor" then return ("args.optional_tensor(%d)"):format(position) end
+  local type = value_types[arg.kind]
+  if arg.type:find "%?$" then
+    return ("args.has(%d) ? std::optional<%s>(%s) : std::nullopt"):format(position, type, get)
+  end
+  local default = arg.source.default
+  if default == "nil" then default = "{}" end
+  if default:sub(1, 1) ~= "{" then default = "(" .. default .. ")" end
+  return ("args.has(%d) ? %s : %s%s"):format(position, get, type, default)
+end
+
+-- Locals in signature order, so that messages name the first bad argument. Returns call arguments.
+local function read_arguments(row, args)
+  local positions, call, next_position = {}, {}, 0
+  for i, arg in ipairs(args) do positions[arg.name] = i - 1 end
+  for _, arg in ipairs(row.args) do
+    local position = next_position
+    if arg.type == "Options" then
+      line("  const Options options_%d = args.options(%d);", position, position)
+      call[#call + 1] = ("options_%d"):format(position)
+      next_position = position + 3
+    else
+      local spec = args[position + 1]
+      local by_reference = spec.kind == "Tensor" or spec.kind == "OptionalTensor"
+      line("  %s a%d = %s;", by_reference and spec.required and "Tensor&"
+        or by_reference and "const Tensor&" or "const auto", position,
+        read_expression(row, spec, position, positions))
+      call[#call + 1] = "a" .. position
+      next_position = position + 1
+    end
+  end
+  return call
+end
+
+local function emit_signature(symbol, name, usage, args)
+  if #args > 0 then
+    line("constexpr ArgSpec kArgs_%s[] = {", symbol)
+    for _, arg in ipairs(args) do
+      line("    {%s, ArgType::%s, %s, %s, %s, %d},", quote(arg.name), arg.kind,
+        tostring(arg.required == true), tostring(arg.gather == true),
+        tostring(arg.named_only == true), arg.length or 0)
+    end
+    line("};")
+  end
+  line("const Signature kSignature_%s = {%s, %s, %s, %d};", symbol, quote(name), quote(usage),
+    #args > 0 and "kArgs_" .. symbol or "nullptr", #args)
+end
+
+-- All forms of a name, for the message that explains the call.
+local function usage_of(row, all)
+  local parts = { lua_signature.usage(row) }
+  for _, other in ipairs(lua_signature.overloads(row, all)) do
+    parts[#parts + 1] = lua_signature.usage(other, row.name)
+  end
+  return table.concat(parts, " or ")
+end
+
+local function has_options(row)
+  return #row.args > 0 and row.args[#row.args].type == "Options"
+end
+
+local function emit_return(row, call, args)
+  local expression = ("moonlet::%s(%s)"):format(row.name, call)
+  if not has_options(row) then
+    line("  return push_result(L, %s);", expression)
+    return
+  end
+  line("  Tensor y = %s;", expression)
+  line("  if (args.has(%d) && args.boolean(%d)) set_requires_grad(y, true);", #args - 1, #args - 1)
+  line("  return push_result(L, std::move(y));")
+end
+
+local function emit_plain(row, all)
+  local args = lua_signature.arguments(row)
+  local public = row.overload_of or row.name
+  local overloads = row.overload_of and {} or lua_signature.overloads(row, all)
+  if row.out_form then
+    args[#args + 1] = { name = "out", kind = "Tensor", type = "Tensor?", named_only = true }
+  end
+  emit_signature(row.name, public, usage_of(row, all), args)
+  for _, other in ipairs(overloads) do line("int l_%s(lua_State* L);", other.name) end
+  for _, other in ipairs(overloads) do line("bool fits_%s(lua_State* L);", other.name) end
+  if row.overload_of then
+    line("bool fits_%s(lua_State* L) { return ArgReader::fits(L, kSignature_%s); }", row.name, row.name)
+  end
+  line("int l_%s(lua_State* L) {", row.name)
+  for _, other in ipairs(overloads) do
+    line("  if (fits_%s(L)) return l_%s(L);", other.name, other.name)
+  end
+  line("  ArgReader args(L, kSignature_%s);", row.name)
+  local call = table.concat(read_arguments(row, args), ", ")
+  if row.out_form then
+    line("  if (args.has(%d)) {", #args - 1)
+    line("    moonlet::%s_out(args.tensor(%d)%s);", row.name, #args - 1, call ~= "" and ", " .. call or "")
+    line("    lua_pushvalue(L, args.slot(%d));", #args - 1)
+    line("    return 1;")
+    line("  }")
+  end
+  if #args == 0 then line("  static_cast<void>(args);") end
+  emit_return(row, call, args)
+  line("}\n")
+end
+
+local function emit_inplace(row)
+  local args = lua_signature.arguments(row)
+  local name = row.name .. "_"
+  args[1].kind, args[1].type, args[1].required = "Tensor", "Tensor", true
+  emit_signature(name, name, lua_signature.usage(row, name), args)
+  line("int l_%s(lua_State* L) {", name)
+  line("  ArgReader args(L, kSignature_%s);", name)
+  local call = table.concat(read_arguments(row, args), ", ")
+  line("  moonlet::%s(%s);", name, call)
+  line("  lua_pushvalue(L, args.slot(0));")
+  line("  return 1;")
+  line("}\n")
+end
+
+local function table_entries(rows)
+  local entries = {}
+  local function entry(name, func, method, meta)
+    entries[#entries + 1] = ("    {%s, op_guard<l_%s>, %s, %s, %s},"):format(quote(name), name,
+      tostring(func), tostring(method), meta and quote(meta) or "nullptr")
+  end
+  for _, row in ipairs(rows) do
+    if row.plain_form and not row.overload_of then
+      entry(row.name, lua_signature.is_function(row), lua_signature.is_method(row), row.meta)
+    end
+    if row.inplace_form then entry(row.name .. "_", false, true, nil) end
+  end
+  return entries
+end
+
+-- Functions of a family that others' overloads or its own table refer to need one scope, so all
+-- live in a namespace of the whole binding rather than an unnamed one.
+local function emit_family(rows, family, all)
+  out = {}
+  line("// Generated from tensor/ops/%s.lua: the Lua functions of its ops.", family)
+  line('#include "autograd/ops.h"\n#include "autograd/tape.h"\n#include "interp/binding/args.h"')
+  line('#include "interp/binding/registry.h"\n')
+  line("namespace moonlet::binding {\nnamespace generated {\n")
+  for _, row in ipairs(rows) do
+    if row.plain_form then emit_plain(row, all) end
+    if row.inplace_form then emit_inplace(row) end
+  end
+  line("}  // namespace generated\nusing namespace generated;\n")
+  local entries = table_entries(rows)
+  line("namespace {\nconst OpEntry kEntries[] = {")
+  for _, text in ipairs(entries) do line("%s", text) end
+  line("    {nullptr, nullptr, false, false, nullptr},\n};\n}  // namespace\n")
+  line("extern const OpFamily kFamily_%s;", family)
+  line("const OpFamily kFamily_%s = {kEntries, %d};\n", family, #entries)
+  line("}  // namespace moonlet::binding\n")
+  return table.concat(out, "\n")
+end
+
+local function emit_index(rows)
+  out = {}
+  local families, seen = {}, {}
+  for _, row in ipairs(rows) do
+    if not seen[row.family] then
+      seen[row.family] = true
+      families[#families + 1] = row.family
+    end
+  end
+  line("// Generated from tensor/ops: the index of the families' bindings.")
+  line('#include "interp/binding/registry.h"\n\nnamespace moonlet::binding {\n')
+  for _, family in ipairs(families) do line("extern const OpFamily kFamily_%s;", family) end
+  line("\nnamespace {\nconst OpFamily* const kAll[] = {")
+  for _, family in ipairs(families) do line("    &kFamily_%s,", family) end
+  line("};\n}  // namespace\n")
+  line("const OpFamily* const* const kOpFamilies = kAll;")
+  line("const int kOpFamilyCount = %d;\n", #families)
+  line("}  // namespace moonlet::binding\n")
+  return table.concat(out, "\n")
+end
+
+return function(rows, family, all)
+  if family then return emit_family(rows, family, all or rows) end
+  return emit_index(rows)
+end
