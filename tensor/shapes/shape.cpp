@@ -1,0 +1,91 @@
+// tensor/shapes/shape.cpp: argument checks and result shapes of joining, padding and the gradients
+// of views.
+#include "tensor/shapes/shape.h"
+
+#include <algorithm>
+
+#include "tensor/views.h"
+
+namespace moonlet::shapes {
+
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  check(!tensors.empty(), "cat: wants at least one tensor, got an empty list");
+  const Tensor& first = tensors[0];
+  check(first.dim() > 0, "cat: tensor 1 has shape (), which cannot be joined; use stack");
+  const int d = wrap_dim(dim, first.dim(), "cat");
+  Dims sizes = first.sizes();
+  sizes[d] = 0;
+  DType dtype = first.dtype();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& x = tensors[i];
+    check(x.device() == first.device(), "cat: tensor ", i + 1, " is on ", x.device(),
+          ", tensor 1 on ", first.device());
+    bool fits = x.dim() == first.dim();
+    for (int k = 0; fits && k < x.dim(); ++k) fits = k == d || x.size(k) == first.size(k);
+    check(fits, "cat: tensor ", i + 1, " has shape ", x.sizes(), ", tensor 1 has shape ",
+          first.sizes(), "; sizes may differ in dim ", d + 1, " only");
+    sizes[d] = checked_add(sizes[d], x.size(d), "cat");
+    dtype = promote(dtype, x.dtype());
+  }
+  return empty(sizes, {dtype, first.device()}, "cat");
+}
+
+namespace {
+
+void check_fits(const Tensor& view, const Tensor& dy, const Dims& size, const char* op) {
+  check(view.sizes() == dy.sizes(), op, ": dy has shape ", dy.sizes(), ", and the view of ", size,
+        " has shape ", view.sizes());
+}
+
+}  // namespace
+
+Tensor select_backward(const Tensor& dy, const Dims& size, int64_t dim, int64_t index) {
+  Tensor y = empty(size, options_of(dy), "select_backward");
+  check_fits(views::select(y, dim, index), dy, size, "select_backward");
+  return y;
+}
+
+Tensor slice_backward(const Tensor& dy, const Dims& size, int64_t dim, int64_t start, int64_t stop,
+                      int64_t step) {
+  Tensor y = empty(size, options_of(dy), "slice_backward");
+  check_fits(views::slice(y, dim, start, stop, step), dy, size, "slice_backward");
+  return y;
+}
+
+Tensor diagonal_backward(const Tensor& dy, const Dims& size, int64_t offset, int64_t dim1,
+                         int64_t dim2) {
+  Tensor y = empty(size, options_of(dy), "diagonal_backward");
+  check_fits(views::diagonal(y, offset, dim1, dim2), dy, size, "diagonal_backward");
+  return y;
+}
+
+Border border(const Dims& pad, int dim, int rank) {
+  const int pair = 2 * (rank - 1 - dim);
+  return pair + 1 < pad.size() ? Border{pad[pair], pad[pair + 1]} : Border{};
+}
+
+void check_pad(const Tensor& x, const Dims& pad, const char* op) {
+  check(pad.size() % 2 == 0, op, ": pad wants pairs (before, after), got ", pad);
+  check(pad.size() / 2 <= x.dim(), op, ": pad ", pad, " names more dimensions than shape ",
+        x.sizes(), " has");
+  for (int d = 0; d < x.dim(); ++d) {
+    const Border b = border(pad, d, x.dim());
+    const int64_t kept_after_before = checked_add(x.size(d), std::min<int64_t>(b.before, 0), op);
+    const int64_t kept = checked_add(kept_after_before, std::min<int64_t>(b.after, 0), op);
+    check(kept >= 0, op, ": pad (", b.before, ", ", b.after, ") cuts more than dim ", d + 1,
+          " of shape ", x.sizes(), " has");
+  }
+}
+
+Tensor constant_pad(const Tensor& x, const Dims& pad) {
+  check_pad(x, pad, "constant_pad");
+  Dims sizes = x.sizes();
+  for (int d = 0; d < x.dim(); ++d) {
+    const Border b = border(pad, d, x.dim());
+    sizes[d] = checked_add(checked_add(sizes[d], b.before, "constant_pad"), b.after,
+                           "constant_pad");
+  }
+  return empty(sizes, options_of(x), "constant_pad");
+}
+
+}  // namespace moonlet::shapes
