@@ -334,14 +334,13 @@ struct Grid {
 };
 
 void run_block(Grid& g, Block& block, std::uint64_t index) {
-  Context& c = context;
-  c.block_idx.x = static_cast<unsigned>(index % g.grid.x);
-  c.block_idx.y = static_cast<unsigned>(index / g.grid.x % g.grid.y);
-  c.block_idx.z = static_cast<unsigned>(index / g.grid.x / g.grid.y);
-  c.thread_idx = {0, 0, 0};
-  c.next_thread = 0;
+  context.block_idx.x = static_cast<unsigned>(index % g.grid.x);
+  context.block_idx.y = static_cast<unsigned>(index / g.grid.x % g.grid.y);
+  context.block_idx.z = static_cast<unsigned>(index / g.grid.x / g.grid.y);
+  context.thread_idx = {0, 0, 0};
+  context.next_thread = 0;
   // All bits set reads as NaN, so code that counts on zeroed shared memory is seen.
-  if (g.shared_bytes) std::memset(c.dynamic_shared, 0xff, g.shared_bytes);
+  if (g.shared_bytes) std::memset(context.dynamic_shared, 0xff, g.shared_bytes);
   if (block.run(g.body, g.loop)) return;
   const std::lock_guard<std::mutex> lock(g.mutex);
   if (!g.failed.exchange(true)) g.failure = block.failure();
@@ -349,13 +348,12 @@ void run_block(Grid& g, Block& block, std::uint64_t index) {
 
 void run_share(Grid& g, std::uint64_t chunk) {
   Block& mine = block();
-  Context& c = context;
-  c.grid_dim = g.grid;
-  c.block_dim = g.block;
-  c.thread_count = g.block.x * g.block.y * g.block.z;
-  c.reversed = g.reversed;
-  c.dynamic_shared = g.shared_bytes ? mine.shared(g.shared_bytes) : nullptr;
-  c.active = true;
+  context.grid_dim = g.grid;
+  context.block_dim = g.block;
+  context.thread_count = g.block.x * g.block.y * g.block.z;
+  context.reversed = g.reversed;
+  context.dynamic_shared = g.shared_bytes ? mine.shared(g.shared_bytes) : nullptr;
+  context.active = true;
   for (;;) {
     const std::uint64_t first = g.next.fetch_add(chunk);
     if (first >= g.blocks) break;
@@ -365,7 +363,7 @@ void run_share(Grid& g, std::uint64_t chunk) {
     }
     if (g.failed) break;
   }
-  c.active = false;
+  context.active = false;
 }
 
 /// run_share for a member of the team: no exception may leave it.

@@ -27,28 +27,27 @@ struct Context {
 };
 
 // One block stays on one OS thread, so plain thread-local access is right on every fiber; the model
-// keeps threadIdx as cheap as a field also in a plugin.
+// keeps threadIdx as cheap as a field also in a plugin. It is always named, never bound to a reference:
+// GCC's null check of such a reference goes wrong when the linker relaxes the access.
 extern constinit thread_local Context context __attribute__((tls_model("initial-exec")));
 
 /// Makes `thread` the one that context.thread_idx describes.
 inline void set_thread(unsigned thread) {
-  Context& c = context;
-  c.thread = thread;
-  if (c.block_dim.y * c.block_dim.z == 1) {
-    c.thread_idx.x = thread;
+  context.thread = thread;
+  if (context.block_dim.y * context.block_dim.z == 1) {
+    context.thread_idx.x = thread;
     return;
   }
-  c.thread_idx.x = thread % c.block_dim.x;
-  c.thread_idx.y = thread / c.block_dim.x % c.block_dim.y;
-  c.thread_idx.z = thread / c.block_dim.x / c.block_dim.y;
+  context.thread_idx.x = thread % context.block_dim.x;
+  context.thread_idx.y = thread / context.block_dim.x % context.block_dim.y;
+  context.thread_idx.z = thread / context.block_dim.x / context.block_dim.y;
 }
 
 /// Moves on to the block's next thread that has not started; false when there is none.
 inline bool start_thread() {
-  Context& c = context;
-  if (c.next_thread >= c.thread_count) return false;
-  const unsigned n = c.next_thread++;
-  set_thread(c.reversed ? c.thread_count - 1 - n : n);
+  if (context.next_thread >= context.thread_count) return false;
+  const unsigned n = context.next_thread++;
+  set_thread(context.reversed ? context.thread_count - 1 - n : n);
   return true;
 }
 
