@@ -17,11 +17,16 @@
 
 namespace moonlet {
 
+struct TensorImpl;
+
 // What the tape keeps beside a tensor; tensor/ only owns it.
 class AutogradMeta {
  public:
   virtual ~AutogradMeta() = default;
   bool requires_grad = false;
+  // The tensor this one is a view of (the derived class keeps it alive), or null: a view requires
+  // grad as soon as its base does.
+  TensorImpl* base = nullptr;
 };
 
 struct TensorImpl {
@@ -85,7 +90,12 @@ class Tensor {
     return reinterpret_cast<T*>(raw());
   }
 
-  bool requires_grad() const { return impl_->autograd && impl_->autograd->requires_grad; }
+  bool requires_grad() const {
+    const AutogradMeta* meta = impl_->autograd;
+    if (!meta) return false;
+    return meta->requires_grad ||
+           (meta->base && meta->base->autograd && meta->base->autograd->requires_grad);
+  }
 
  private:
   TensorImpl* impl_ = nullptr;
@@ -98,7 +108,8 @@ struct Options {
 inline Options options_of(const Tensor& t) { return {t.dtype(), t.device()}; }
 
 // A new contiguous tensor, contents undefined. Throws on bad sizes (naming `op`) and OutOfMemory.
-Tensor empty(const Dims& sizes, Options options, const char* op = "empty");
+Tensor empty(const Dims& sizes, Options options, const char* op);
+inline Tensor empty(const Dims& sizes, Options options) { return empty(sizes, options, "empty"); }
 inline Tensor empty_like(const Tensor& x) { return empty(x.sizes(), options_of(x)); }
 // A tensor on storage that exists (one reference is added). Throws when a reachable element would
 // lie outside the storage, or a size or stride is negative.
@@ -106,6 +117,8 @@ Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t
                DType dtype, const char* op = "as_strided");
 // Another shape and place on x's storage; bounds are checked as in view_of. No tape.
 Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
+// Gives `x` a new, contiguous storage of that shape; contents undefined.
+void resize_plain(Tensor& x, const Dims& sizes);
 // The same geometry and storage in a new handle without the tape's part.
 Tensor shallow_copy(const Tensor& x);
 // A tensor over the host's own buffer, contiguous, not copied. `deleter` runs when the last user
