@@ -1,0 +1,290 @@
+// tensor/shapes/nn.cpp: argument checks and result shapes of convolution, pooling, normalisation
+// and losses.
+#include "tensor/shapes/nn.h"
+
+#include <limits>
+
+namespace moonlet::shapes {
+
+Dims same(const char* op, const Tensor& a, const Tensor& b) {
+  same_dtype(op, a, b);
+  check(a.sizes() == b.sizes(), op, ": shapes differ: ", a.sizes(), " and ", b.sizes());
+  return a.sizes();
+}
+
+namespace {
+// Keeps products of window arguments far inside int64 and oneDNN's int32.
+constexpr int64_t kWindowLimit = std::numeric_limits<int32_t>::max() / 4;
+
+void pair(const char* op, const char* argument, const Dims& value, int64_t least) {
+  check(value.size() == 2, op, ": ", argument, " is ", value, ", two numbers are wanted");
+  for (int64_t v : value)
+    check(v >= least && v <= kWindowLimit, op, ": ", argument, " is ", value, ", at least ", least,
+          " is wanted");
+}
+
+int64_t windows(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                int64_t dilation, bool ceil_mode) {
+  const int64_t reach = checked_mul(dilation, kernel - 1, op) + 1;
+  const int64_t room = size + 2 * padding - reach;
+  check(room >= 0, op, ": a window of ", reach, " does not fit into ", size, " with padding ",
+        padding);
+  int64_t count = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  // The last window must start inside the input or its left padding.
+  if (ceil_mode && (count - 1) * stride >= size + padding) --count;
+  return count;
+}
+
+void conv_arguments(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
+                    const Dims& padding, const Dims& dilation, int64_t groups) {
+  check(x.size() == 4, op, ": x has shape ", x, ", (n, c, h, w) is wanted");
+  check(weight.size() == 4, op, ": weight has shape ", weight, ", (o, c, kh, kw) is wanted");
+  pair(op, "stride", stride, 1);
+  pair(op, "padding", padding, 0);
+  pair(op, "dilation", dilation, 1);
+  check(groups >= 1, op, ": groups is ", groups, ", at least 1 is wanted");
+  check(weight[0] % groups == 0, op, ": ", weight[0], " output channels do not divide into ",
+        groups, " groups");
+  check(weight[1] <= kWindowLimit && weight[1] * groups == x[1], op, ": x has shape ", x,
+        ", the weight ", weight, " with ", groups, " groups wants ", weight[1] * groups,
+        " channels");
+  check(weight[2] >= 1 && weight[3] >= 1, op, ": the weight ", weight, " has an empty window");
+}
+
+Dims conv_result(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
+                 const Dims& padding, const Dims& dilation, int64_t groups) {
+  conv_arguments(op, x, weight, stride, padding, dilation, groups);
+  return {x[0], weight[0], windows(op, x[2], weight[2], stride[0], padding[0], dilation[0], false),
+          windows(op, x[3], weight[3], stride[1], padding[1], dilation[1], false)};
+}
+
+void expect_shape(const char* op, const char* argument, const Dims& got, const Dims& wanted) {
+  check(got == wanted, op, ": ", argument, " has shape ", got, ", ", wanted, " is wanted");
+}
+
+void nonnegative(const char* op, const Dims& size) { numel_of(size, op); }
+
+Dims pool(const char* op, const Dims& x, const Dims& kernel, const Dims& stride_given,
+          const Dims& padding, const Dims& dilation, bool ceil_mode) {
+  check(x.size() == 3 || x.size() == 4, op, ": x has shape ", x,
+        ", (n, c, h, w) or (c, h, w) is wanted");
+  Dims stride = stride_given.empty() ? kernel : stride_given;
+  if (stride.size() == 1) stride.push_back(stride[0]);
+  pair(op, "kernel_size", kernel, 1);
+  pair(op, "stride", stride, 1);
+  pair(op, "padding", padding, 0);
+  pair(op, "dilation", dilation, 1);
+  for (int i = 0; i < 2; ++i)
+    check(padding[i] <= kernel[i] / 2, op, ": padding ", padding,
+          " is more than half of kernel_size ", kernel);
+  Dims out = x;
+  for (int i = 0; i < 2; ++i) {
+    const int at = x.size() - 2 + i;
+    check(x[at] >= 1, op, ": x has shape ", x, ", its planes are empty");
+    out[at] = windows(op, x[at], kernel[i], stride[i], padding[i], dilation[i], ceil_mode);
+  }
+  return out;
+}
+
+void leading_equal(const char* op, const Dims& a, const Dims& b) {
+  bool fits = a.size() == b.size() && a.size() >= 2;
+  for (int i = 0; fits && i + 2 < a.size(); ++i) fits = a[i] == b[i];
+  check(fits, op, ": shapes ", a, " and ", b, " differ in more than their planes");
+}
+
+void positions(const char* op, const char* argument, const Tensor& t) {
+  check(t.dtype() == DType::Int64 || t.dtype() == DType::Int32, op, ": ", argument, " is ",
+        t.dtype(), ", int64 or int32 is wanted");
+}
+
+void channels(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
+  if (!t.defined()) return;
+  same_dtype(op, t, x);
+  check(t.dim() == 1 && t.size(0) == x.size(1), op, ": ", argument, " has shape ", t.sizes(), ", (",
+        x.size(1), ",) is wanted");
+}
+}  // namespace
+
+Dims conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+            const Dims& padding, const Dims& dilation, int64_t groups) {
+  same_dtype("conv2d", x, weight);
+  const Dims out =
+      conv_result("conv2d", x.sizes(), weight.sizes(), stride, padding, dilation, groups);
+  if (bias.defined()) {
+    same_dtype("conv2d", x, bias);
+    expect_shape("conv2d", "bias", bias.sizes(), {weight.size(0)});
+  }
+  return out;
+}
+
+Dims conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& size,
+                       const Dims& stride, const Dims& padding, const Dims& dilation,
+                       int64_t groups) {
+  const char* op = "conv2d_input_grad";
+  same_dtype(op, grad, weight);
+  nonnegative(op, size);
+  expect_shape(op, "grad", grad.sizes(),
+               conv_result(op, size, weight.sizes(), stride, padding, dilation, groups));
+  return size;
+}
+
+Dims conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
+                        const Dims& padding, const Dims& dilation, int64_t groups) {
+  const char* op = "conv2d_weight_grad";
+  same_dtype(op, grad, x);
+  nonnegative(op, size);
+  expect_shape(op, "grad", grad.sizes(),
+               conv_result(op, x.sizes(), size, stride, padding, dilation, groups));
+  return size;
+}
+
+Dims max_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding,
+                const Dims& dilation, bool ceil_mode) {
+  return pool("max_pool2d", x.sizes(), kernel, stride, padding, dilation, ceil_mode);
+}
+
+Dims max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims& size) {
+  const char* op = "max_pool2d_backward";
+  positions(op, "indices", indices);
+  expect_shape(op, "indices", indices.sizes(), grad.sizes());
+  leading_equal(op, grad.sizes(), size);
+  nonnegative(op, size);
+  return size;
+}
+
+Dims plane_gather(const Tensor& x, const Tensor& indices) {
+  positions("plane_gather", "indices", indices);
+  leading_equal("plane_gather", x.sizes(), indices.sizes());
+  return indices.sizes();
+}
+
+Dims avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding,
+                bool ceil_mode) {
+  return pool("avg_pool2d", x.sizes(), kernel, stride, padding, {1, 1}, ceil_mode);
+}
+
+Dims avg_pool2d_backward(const Tensor& grad, const Dims& size, const Dims& kernel,
+                         const Dims& stride, const Dims& padding, bool ceil_mode) {
+  const char* op = "avg_pool2d_backward";
+  nonnegative(op, size);
+  expect_shape(op, "grad", grad.sizes(),
+               pool(op, size, kernel, stride, padding, {1, 1}, ceil_mode));
+  return size;
+}
+
+Dims adaptive_avg_pool2d(const Tensor& x, const Dims& output_size) {
+  const char* op = "adaptive_avg_pool2d";
+  check(x.dim() == 3 || x.dim() == 4, op, ": x has shape ", x.sizes(),
+        ", (n, c, h, w) or (c, h, w) is wanted");
+  check(output_size.size() == 2 && output_size[0] >= 1 && output_size[1] >= 1, op,
+        ": output_size is ", output_size, ", two positive numbers are wanted");
+  check(x.size(-1) >= 1 && x.size(-2) >= 1, op, ": x has shape ", x.sizes(),
+        ", its planes are empty");
+  Dims out = x.sizes();
+  out[out.size() - 2] = output_size[0];
+  out.back() = output_size[1];
+  return out;
+}
+
+Dims adaptive_avg_pool2d_backward(const Tensor& grad, const Dims& size) {
+  const char* op = "adaptive_avg_pool2d_backward";
+  nonnegative(op, size);
+  leading_equal(op, grad.sizes(), size);
+  check(grad.numel() == 0 || numel_of(size, op) > 0, op, ": planes of ", size, " are empty");
+  return size;
+}
+
+Dims layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
+                const Tensor& bias) {
+  const char* op = "layer_norm";
+  const int dims = normalized_shape.size();
+  bool fits = dims >= 1 && dims <= x.dim();
+  for (int i = 0; fits && i < dims; ++i)
+    fits = x.size(x.dim() - dims + i) == normalized_shape[i];
+  check(fits, op, ": x has shape ", x.sizes(), ", which does not end in ", normalized_shape);
+  for (const auto& [t, name] : {std::pair{&weight, "weight"}, std::pair{&bias, "bias"}}) {
+    if (!t->defined()) continue;
+    same_dtype(op, *t, x);
+    expect_shape(op, name, t->sizes(), normalized_shape);
+  }
+  return x.sizes();
+}
+
+Dims layer_norm_stats(const Tensor& x, int64_t dims) {
+  check(dims >= 1 && dims <= x.dim(), "layer_norm: ", dims, " dimensions of ", x.sizes());
+  Dims out = x.sizes();
+  for (int64_t i = out.size() - dims; i < out.size(); ++i) out[i] = 1;
+  return out;
+}
+
+Dims layer_norm_weight(const Tensor& grad, const Tensor& x, int64_t dims) {
+  same("layer_norm_grad_weight", grad, x);
+  layer_norm_stats(x, dims);
+  return Dims(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
+}
+
+Dims batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                const Tensor& running_mean, const Tensor& running_var) {
+  const char* op = "batch_norm";
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  channels(op, "weight", weight, x);
+  channels(op, "bias", bias, x);
+  channels(op, "running_mean", running_mean, x);
+  channels(op, "running_var", running_var, x);
+  check(x.numel() == 0 || x.numel() / x.size(1) > 1, op,
+        ": more than one value per channel is wanted in training, x has shape ", x.sizes());
+  return x.sizes();
+}
+
+Dims batch_norm_stats(const Tensor& x) {
+  Dims out = Dims::filled(x.dim(), 1);
+  out[1] = x.size(1);
+  return out;
+}
+
+Dims batch_norm_weight(const Tensor& grad, const Tensor& x) {
+  same("batch_norm_grad_weight", grad, x);
+  return {x.size(1)};
+}
+
+namespace {
+Dims nll_target_shape(const Dims& log_probs) {
+  Dims out = log_probs;
+  out.erase(log_probs.size() == 1 ? 0 : 1);
+  return out;
+}
+
+Dims nll_check(const Dims& log_probs, const Tensor& target, const Tensor& weight,
+               int64_t reduction) {
+  const char* op = "nll_loss";
+  check(log_probs.size() >= 1, op, ": the input has shape ", log_probs, ", (n, c, ...) is wanted");
+  positions(op, "target", target);
+  const Dims wanted = nll_target_shape(log_probs);
+  check(target.sizes() == wanted, op, ": target has shape ", target.sizes(), ", an input of ",
+        log_probs, " wants ", wanted);
+  const int64_t classes = log_probs.size() == 1 ? log_probs[0] : log_probs[1];
+  if (weight.defined())
+    check(weight.dim() == 1 && weight.size(0) == classes, op, ": weight has shape ",
+          weight.sizes(), ", (", classes, ",) is wanted");
+  check(reduction >= 0 && reduction <= 2, op, ": reduction is ", reduction,
+        ", 0, 1 or 2 is wanted");
+  return reduction == 0 ? wanted : Dims{};
+}
+}  // namespace
+
+Dims nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+              int64_t reduction) {
+  if (weight.defined()) same_dtype("nll_loss", log_probs, weight);
+  return nll_check(log_probs.sizes(), target, weight, reduction);
+}
+
+Dims nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                       const Dims& size, int64_t reduction) {
+  if (weight.defined()) same_dtype("nll_loss_backward", grad, weight);
+  numel_of(size, "nll_loss_backward");
+  expect_shape("nll_loss_backward", "grad", grad.sizes(),
+               nll_check(size, target, weight, reduction));
+  return size;
+}
+
+}  // namespace moonlet::shapes
