@@ -1,0 +1,206 @@
+// tensor/pointwise/run.cpp: the steps before a pointwise kernel.
+#include "tensor/pointwise/run.h"
+
+#include "tensor/dispatch.h"
+
+namespace moonlet {
+
+namespace {
+
+using Params = std::initializer_list<Scalar>;
+
+// The inputs of one call.
+struct Inputs {
+  const Operand* items[kMaxPointwiseInputs];
+  const Tensor* tensors[kMaxPointwiseInputs];  // null for a number
+  int count = 0;
+  const Tensor* first = nullptr;  // the first tensor, which names the device
+
+  void add(const Operand* x) {
+    if (count == kMaxPointwiseInputs) fail("pointwise: too many inputs");
+    items[count] = x;
+    tensors[count] = x->is_tensor() ? &x->tensor() : nullptr;
+    if (!first) first = tensors[count];
+    ++count;
+  }
+};
+
+void check_inputs(const PointwiseOp& op, const Inputs& in) {
+  if (!in.first) fail(op.name, ": at least one argument must be a tensor");
+  for (int i = 0; i < in.count; ++i) {
+    if (in.tensors[i] && !(in.tensors[i]->device() == in.first->device())) [[unlikely]]
+      fail(op.name, ": tensors on ", in.first->device(), " and ", in.tensors[i]->device(),
+           "; move one with :to(device)");
+    if (op.mask_args >> i & 1u) {
+      if (!in.tensors[i] || in.tensors[i]->dtype() != DType::Bool) [[unlikely]]
+        fail(op.name, ": the mask must be a bool tensor",
+             in.tensors[i] ? text(", not ", in.tensors[i]->dtype()) : "");
+    }
+  }
+}
+
+// The promoted dtype of tensors, numbers and parameters, beyond the case of equal dtypes.
+DType promote_inputs(const PointwiseOp& op, const Inputs& in, Params params) {
+  const Operand* list[kMaxPointwiseInputs];
+  int count = 0;
+  for (int i = 0; i < in.count; ++i)
+    if (!(op.mask_args >> i & 1u)) list[count++] = in.items[i];
+  DType out = DType::Float32;
+  switch (count) {
+    case 1: out = result_type({list[0]}); break;
+    case 2: out = result_type(*list[0], *list[1]); break;
+    case 3: out = result_type({list[0], list[1], list[2]}); break;
+    default: out = result_type({list[0], list[1], list[2], list[3]}); break;
+  }
+  // A float parameter makes an integer computation a float one.
+  if (!is_floating(out) && !is_complex(out))
+    for (const Scalar& p : params)
+      if (p.is_float()) return DType::Float32;
+  return out;
+}
+
+// The dtype the op computes, before the result's own rule.
+DType computation_dtype(const PointwiseOp& op, const Inputs& in, Params params) {
+  DType t = DType::Float32;
+  if (in.count == 1 && op.mask_args == 0 && is_floating(in.first->dtype())) t = in.first->dtype();
+  else t = promote_inputs(op, in, params);
+  if (contains(op.dtypes, t)) [[likely]]
+    return t;
+  if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t)) return DType::Float32;
+  fail(op.name, ": dtype ", t, " is not supported; it takes ", names(op.dtypes));
+}
+
+DType result_dtype(const PointwiseOp& op, DType computed) {
+  if (op.result == PointwiseOp::Bool) return DType::Bool;
+  return op.result == PointwiseOp::Real ? real_of(computed) : computed;
+}
+
+// The dtype of computation: a comparison reads its inputs in their promoted dtype.
+void fill_plan(PointwisePlan& plan, const PointwiseOp& op, const Inputs& in, DType computed,
+               Params params, const Tensor& out) {
+  plan.op = op.name;
+  plan.numel = out.numel();
+  plan.inputs = in.count;
+  plan.compute = compute_dtype(computed);
+  plan.device = out.device();
+  plan.params = params.begin();
+  plan.param_count = static_cast<int>(params.size());
+  plan.out.data = out.raw();
+  plan.out.scalar = nullptr;
+  plan.out.dtype = out.dtype();
+  for (int i = 0; i < in.count; ++i) {
+    PointwiseArg& arg = plan.in[i];
+    if (const Tensor* x = in.tensors[i]) {
+      arg.data = x->raw();
+      arg.scalar = nullptr;
+      arg.dtype = x->dtype();
+    } else {
+      arg.scalar = &in.items[i]->scalar();
+    }
+  }
+  plan_layout(plan, out, in.tensors);
+}
+
+void launch(const PointwiseOp& op, const Inputs& in, DType computed, Params params,
+            const Tensor& out) {
+  if (out.numel() == 0) return;
+  PointwisePlan plan;
+  fill_plan(plan, op, in, computed, params, out);
+  const KernelTable& table = kernels_for(plan.device.type, op.name);
+  PointwiseKernel kernel = pointwise_kernel(table, op.kernel_index);
+  if (!kernel) [[unlikely]]
+    no_kernel(plan.device.type, op.name, "its row names none for this device");
+  kernel(plan);
+}
+
+Dims broadcast_all(const PointwiseOp& op, const Inputs& in) {
+  Dims shape = in.first->sizes();
+  for (int i = 0; i < in.count; ++i)
+    if (in.tensors[i] && !(in.tensors[i]->sizes() == shape))
+      shape = broadcast(shape, in.tensors[i]->sizes(), op.name);
+  return shape;
+}
+
+// Runs into a tensor that exists, copying first what a write would change under a later read.
+void launch_into(const PointwiseOp& op, Inputs& in, DType computed, Params params, Tensor& out) {
+  check_writable(op.name, out);
+  Tensor copies[kMaxPointwiseInputs];
+  for (int i = 0; i < in.count; ++i) {
+    if (in.tensors[i] && needs_copy_before_writing(out, *in.tensors[i])) {
+      copies[i] = clone_plain(*in.tensors[i]);
+      in.tensors[i] = &copies[i];
+    }
+  }
+  launch(op, in, computed, params, out);
+  mark_changed(out, op.name);
+}
+
+// Whether a value of dtype `from` may be stored in `to`: the kind must not fall.
+bool storable(DType from, DType to) {
+  const auto kind = [](DType t) {
+    return is_complex(t) ? 3 : is_floating(t) ? 2 : t == DType::Bool ? 0 : 1;
+  };
+  return kind(from) <= kind(to);
+}
+
+}  // namespace
+
+Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*> operands,
+                     Params params) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  const DType computed = computation_dtype(op, in, params);
+  const Options options = {result_dtype(op, computed), in.first->device()};
+  bool same_shape = true;
+  for (int i = 0; i < in.count; ++i)
+    if (in.tensors[i] && in.tensors[i] != in.first)
+      same_shape = same_shape && in.tensors[i]->sizes() == in.first->sizes();
+  Tensor out = same_shape ? empty(in.first->sizes(), options, op.name)
+                          : empty(broadcast_all(op, in), options, op.name);
+  launch(op, in, computed, params, out);
+  return out;
+}
+
+Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,
+                              std::initializer_list<const Operand*> rest, Params params) {
+  const Operand first(self);
+  Inputs in;
+  in.add(&first);
+  for (const Operand* x : rest) in.add(x);
+  check_inputs(op, in);
+  const DType computed = computation_dtype(op, in, params);
+  const DType result = result_dtype(op, computed);
+  if (!storable(result, self.dtype()))
+    fail(op.name, "_: result type ", result, " cannot be stored in ", self.dtype());
+  for (int i = 1; i < in.count; ++i)
+    if (in.tensors[i] && !can_expand(in.tensors[i]->sizes(), self.sizes()))
+      fail(op.name, "_: shape ", in.tensors[i]->sizes(), " does not broadcast to ", self.sizes(),
+           ", which changes in place");
+  launch_into(op, in, computed, params, self);
+  return self;
+}
+
+Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
+                          std::initializer_list<const Operand*> operands, Params params) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  check_defined(op.name, "out", out);
+  check_same_device(op.name, *in.first, "out", out);
+  const DType computed = computation_dtype(op, in, params);
+  const DType result = result_dtype(op, computed);
+  const Dims shape = broadcast_all(op, in);
+  if (!storable(result, out.dtype()))
+    fail(op.name, ": a ", result, " result cannot be stored in an out of dtype ", out.dtype());
+  if (!(out.sizes() == shape)) {
+    Tensor y = empty(shape, {result, in.first->device()}, op.name);
+    launch(op, in, computed, params, y);
+    store_out(op.name, out, y);
+    return out;
+  }
+  launch_into(op, in, computed, params, out);
+  return out;
+}
+
+}  // namespace moonlet

@@ -1,0 +1,40 @@
+// tensor/pointwise/run.h: runs a pointwise op: promotion, broadcasting, allocation, the plan and
+// the call of the device's kernel. The typed functions made from the op table end here.
+#pragma once
+
+#include <initializer_list>
+
+#include "tensor/operand.h"
+#include "tensor/pointwise/plan.h"
+
+namespace moonlet {
+
+using PointwiseKernel = void (*)(const PointwisePlan&);
+
+struct PointwiseOp {
+  // Same: the dtype of the computation. Bool: a comparison. Real: its real part.
+  enum Result { Same, Bool, Real };
+  const char* name;
+  DTypeSet dtypes;    // what the computation accepts
+  bool int_to_float;  // integer and bool inputs compute in float32
+  Result result;
+  unsigned mask_args;  // inputs that are bool masks, outside promotion, by bit
+  int kernel_index;
+};
+
+// The result in a new contiguous tensor. Throws on dtypes outside the op's, mixed devices and
+// shapes that do not broadcast.
+Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*> in,
+                     std::initializer_list<Scalar> params);
+// Into `self`, which is also the first input; `rest` are the others. Its shape and dtype stay:
+// throws when the result has a larger shape or does not fit the dtype.
+Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,
+                              std::initializer_list<const Operand*> rest,
+                              std::initializer_list<Scalar> params);
+// Into `out`, whose shape must be the result's (an empty `out` takes it) and whose dtype must be
+// able to hold it.
+Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
+                          std::initializer_list<const Operand*> in,
+                          std::initializer_list<Scalar> params);
+
+}  // namespace moonlet
