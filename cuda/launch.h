@@ -13,8 +13,8 @@
 
 #ifdef MOONLET_CUDA_EMULATED
 
-#define MOONLET_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                     \
-  ::moonlet::emulated::launch(                                                             \
+#define MOONLET_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                        \
+  ::moonlet::emulated::launch(                                                                \
       ::moonlet::emulated::kernel_address(kernel), (grid), (block), (shared_bytes), (stream), \
       [=](const auto&... moonlet_args) { (kernel)(moonlet_args...); } __VA_OPT__(, ) __VA_ARGS__)
 

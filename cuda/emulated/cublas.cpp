@@ -87,8 +87,8 @@ void multiply(const Shape& s, const cuDoubleComplex* alpha, const cuDoubleComple
               b, s.ldb, beta, c, s.ldc);
 }
 
-void multiply_vector(cublasOperation_t op, int m, int n, const float* alpha, const float* a, int lda,
-                     const float* x, int step_x, const float* beta, float* y, int step_y) {
+void multiply_vector(cublasOperation_t op, int m, int n, const float* alpha, const float* a,
+                     int lda, const float* x, int step_x, const float* beta, float* y, int step_y) {
   cblas_sgemv(CblasColMajor, transpose(op), m, n, *alpha, a, lda, x, step_x, *beta, y, step_y);
 }
 void multiply_vector(cublasOperation_t op, int m, int n, const double* alpha, const double* a,
@@ -140,7 +140,8 @@ cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, c
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Half types ----------------------------------------------------------------------------------------
+// Half types
+// ----------------------------------------------------------------------------------------
 
 float from_f16(std::uint16_t h) {
   const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
@@ -176,9 +177,10 @@ std::uint16_t to_bf16(float x) {
 bool is_half(cudaDataType type) { return type == CUDA_R_16F || type == CUDA_R_16BF; }
 
 /// A column-major half matrix as a dense float32 one of the same columns.
-std::unique_ptr<float[]> widen(const void* from, cudaDataType type, int rows, int columns, int step) {
-  auto wide = std::make_unique<float[]>(static_cast<std::size_t>(rows) *
-                                        static_cast<std::size_t>(columns));
+std::unique_ptr<float[]> widen(const void* from, cudaDataType type, int rows, int columns,
+                               int step) {
+  auto wide =
+      std::make_unique<float[]>(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns));
   const auto* half = static_cast<const std::uint16_t*>(from);
   float* to = wide.get();
   for (int j = 0; j < columns; ++j) {
@@ -235,12 +237,17 @@ cublasStatus_t gemm_half(cublasHandle_t handle, const Shape& s, const float* alp
 std::size_t bytes_of(cudaDataType type) {
   switch (type) {
     case CUDA_R_16F:
-    case CUDA_R_16BF: return 2;
-    case CUDA_R_32F: return 4;
+    case CUDA_R_16BF:
+      return 2;
+    case CUDA_R_32F:
+      return 4;
     case CUDA_R_64F:
-    case CUDA_C_32F: return 8;
-    case CUDA_C_64F: return 16;
-    default: return 0;
+    case CUDA_C_32F:
+      return 8;
+    case CUDA_C_64F:
+      return 16;
+    default:
+      return 0;
   }
 }
 
@@ -313,28 +320,44 @@ cublasStatus_t cublasGetPointerMode(cublasHandle_t handle, cublasPointerMode_t* 
 
 const char* cublasGetStatusName(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_SUCCESS: return "CUBLAS_STATUS_SUCCESS";
-    case CUBLAS_STATUS_NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case CUBLAS_STATUS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
-    case CUBLAS_STATUS_INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
-    case CUBLAS_STATUS_ARCH_MISMATCH: return "CUBLAS_STATUS_ARCH_MISMATCH";
-    case CUBLAS_STATUS_MAPPING_ERROR: return "CUBLAS_STATUS_MAPPING_ERROR";
-    case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
-    case CUBLAS_STATUS_INTERNAL_ERROR: return "CUBLAS_STATUS_INTERNAL_ERROR";
-    case CUBLAS_STATUS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case CUBLAS_STATUS_SUCCESS:
+      return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return "CUBLAS_STATUS_ARCH_MISMATCH";
+    case CUBLAS_STATUS_MAPPING_ERROR:
+      return "CUBLAS_STATUS_MAPPING_ERROR";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+      return "CUBLAS_STATUS_INTERNAL_ERROR";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
   }
   return "CUBLAS_STATUS_UNKNOWN";
 }
 
 const char* cublasGetStatusString(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_SUCCESS: return "success";
-    case CUBLAS_STATUS_NOT_INITIALIZED: return "the library was not initialized";
-    case CUBLAS_STATUS_ALLOC_FAILED: return "the resource allocation failed";
-    case CUBLAS_STATUS_INVALID_VALUE: return "an unsupported value or parameter was passed";
-    case CUBLAS_STATUS_EXECUTION_FAILED: return "the function failed to launch on the GPU";
-    case CUBLAS_STATUS_NOT_SUPPORTED: return "the functionality requested is not supported";
-    default: return "an internal operation failed";
+    case CUBLAS_STATUS_SUCCESS:
+      return "success";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "the library was not initialized";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "the resource allocation failed";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "an unsupported value or parameter was passed";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "the function failed to launch on the GPU";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "the functionality requested is not supported";
+    default:
+      return "an internal operation failed";
   }
 }
 
@@ -351,32 +374,40 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
                 static_cast<const T*>(beta), static_cast<T*>(c));
   };
   switch (a_type) {
-    case CUDA_R_32F: return typed(static_cast<const float*>(alpha));
-    case CUDA_R_64F: return typed(static_cast<const double*>(alpha));
-    case CUDA_C_32F: return typed(static_cast<const cuComplex*>(alpha));
-    case CUDA_C_64F: return typed(static_cast<const cuDoubleComplex*>(alpha));
+    case CUDA_R_32F:
+      return typed(static_cast<const float*>(alpha));
+    case CUDA_R_64F:
+      return typed(static_cast<const double*>(alpha));
+    case CUDA_C_32F:
+      return typed(static_cast<const cuComplex*>(alpha));
+    case CUDA_C_64F:
+      return typed(static_cast<const cuDoubleComplex*>(alpha));
     case CUDA_R_16F:
     case CUDA_R_16BF:
       return gemm_half(handle, s, static_cast<const float*>(alpha), a, b, a_type,
                        static_cast<const float*>(beta), c, c_type);
-    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
   }
 }
 
-cublasStatus_t cublasGemmStridedBatchedEx(
-    cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
-    const void* alpha, const void* a, cudaDataType a_type, int lda, long long stride_a,
-    const void* b, cudaDataType b_type, int ldb, long long stride_b, const void* beta, void* c,
-    cudaDataType c_type, int ldc, long long stride_c, int count, cublasComputeType_t compute,
-    cublasGemmAlgo_t algorithm) {
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t op_a,
+                                          cublasOperation_t op_b, int m, int n, int k,
+                                          const void* alpha, const void* a, cudaDataType a_type,
+                                          int lda, long long stride_a, const void* b,
+                                          cudaDataType b_type, int ldb, long long stride_b,
+                                          const void* beta, void* c, cudaDataType c_type, int ldc,
+                                          long long stride_c, int count,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
   if (count < 0) return CUBLAS_STATUS_INVALID_VALUE;
   const auto step = [](cudaDataType type, long long stride) {
     return stride * static_cast<long long>(bytes_of(type));
   };
   for (int i = 0; i < count; ++i) {
     const cublasStatus_t status = cublasGemmEx(
-        handle, op_a, op_b, m, n, k, alpha, static_cast<const char*>(a) + i * step(a_type, stride_a),
-        a_type, lda, static_cast<const char*>(b) + i * step(b_type, stride_b), b_type, ldb, beta,
+        handle, op_a, op_b, m, n, k, alpha,
+        static_cast<const char*>(a) + i * step(a_type, stride_a), a_type, lda,
+        static_cast<const char*>(b) + i * step(b_type, stride_b), b_type, ldb, beta,
         static_cast<char*>(c) + i * step(c_type, stride_c), c_type, ldc, compute, algorithm);
     if (status) return status;
   }

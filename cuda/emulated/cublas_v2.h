@@ -60,9 +60,10 @@ cublasStatus_t cublasGetPointerMode(cublasHandle_t handle, cublasPointerMode_t* 
 const char* cublasGetStatusName(cublasStatus_t status);
 const char* cublasGetStatusString(cublasStatus_t status);
 
-/// C = alpha op(A) op(B) + beta C for any of the element types; A and B share one type, C is of that
-/// type or, for half types, also CUDA_R_32F. Half types are summed in float32. `alpha` and `beta`
-/// are of the compute type: float for half and float32 (and, paired, complex64), double else.
+/// C = alpha op(A) op(B) + beta C for any of the element types; A and B share one type, C is of
+/// that type or, for half types, also CUDA_R_32F. Half types are summed in float32. `alpha` and
+/// `beta` are of the compute type: float for half and float32 (and, paired, complex64), double
+/// else.
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
                             int m, int n, int k, const void* alpha, const void* a,
                             cudaDataType a_type, int lda, const void* b, cudaDataType b_type,
@@ -70,12 +71,14 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
                             cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
 
 /// cublasGemmEx for `count` products whose matrices lie `stride` elements apart.
-cublasStatus_t cublasGemmStridedBatchedEx(
-    cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
-    const void* alpha, const void* a, cudaDataType a_type, int lda, long long stride_a,
-    const void* b, cudaDataType b_type, int ldb, long long stride_b, const void* beta, void* c,
-    cudaDataType c_type, int ldc, long long stride_c, int count, cublasComputeType_t compute,
-    cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t op_a,
+                                          cublasOperation_t op_b, int m, int n, int k,
+                                          const void* alpha, const void* a, cudaDataType a_type,
+                                          int lda, long long stride_a, const void* b,
+                                          cudaDataType b_type, int ldb, long long stride_b,
+                                          const void* beta, void* c, cudaDataType c_type, int ldc,
+                                          long long stride_c, int count,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
 
 // gemm, gemmStridedBatched, gemmBatched (arrays of pointers in device memory) and gemv per type.
 #define MOONLET_EMULATED_BLAS(letter, type)                                                       \

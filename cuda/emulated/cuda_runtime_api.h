@@ -121,8 +121,8 @@ cudaError_t cudaPeekAtLastError();
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 
-// Devices: MOONLET_EMULATED_DEVICES of them (2 by default), MOONLET_EMULATED_MEMORY MiB each (4096).
-// Both are read once. The current device is a property of the calling thread.
+// Devices: MOONLET_EMULATED_DEVICES of them (2 by default), MOONLET_EMULATED_MEMORY MiB each
+// (4096). Both are read once. The current device is a property of the calling thread.
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);

@@ -88,14 +88,15 @@ inline int __all_sync(unsigned mask, int yes) {
   return votes.yes == votes.present;
 }
 
-// Atomics: each returns the old value, as on the device --------------------------------------------
+// Atomics: each returns the old value, as on the device
+// --------------------------------------------
 
 namespace moonlet::emulated {
 
 template <class T>
-using AtomicBits = std::conditional_t<
-    sizeof(T) == 8, std::uint64_t,
-    std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+using AtomicBits =
+    std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                       std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
 
 template <class T, class F>
 T atomic_update(T* address, F next) {
@@ -120,8 +121,9 @@ template <class T>
 T atomicAdd(T* address, moonlet::emulated::Same<T> value) {
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
-    return moonlet::emulated::atomic_update(
-        address, [=](T old) { return static_cast<T>(static_cast<U>(old) + static_cast<U>(value)); });
+    return moonlet::emulated::atomic_update(address, [=](T old) {
+      return static_cast<T>(static_cast<U>(old) + static_cast<U>(value));
+    });
   } else {
     return moonlet::emulated::atomic_update(address, [=](T old) { return old + value; });
   }
@@ -134,11 +136,13 @@ T atomicSub(T* address, moonlet::emulated::Same<T> value) {
 }
 template <class T>
 T atomicMax(T* address, moonlet::emulated::Same<T> value) {
-  return moonlet::emulated::atomic_update(address, [=](T old) { return old < value ? value : old; });
+  return moonlet::emulated::atomic_update(address,
+                                          [=](T old) { return old < value ? value : old; });
 }
 template <class T>
 T atomicMin(T* address, moonlet::emulated::Same<T> value) {
-  return moonlet::emulated::atomic_update(address, [=](T old) { return value < old ? value : old; });
+  return moonlet::emulated::atomic_update(address,
+                                          [=](T old) { return value < old ? value : old; });
 }
 template <class T>
 T atomicAnd(T* address, moonlet::emulated::Same<T> value) {
@@ -158,12 +162,12 @@ T atomicExch(T* address, moonlet::emulated::Same<T> value) {
 }
 template <class T>
 T atomicCAS(T* address, moonlet::emulated::Same<T> compare, moonlet::emulated::Same<T> value) {
-  return moonlet::emulated::atomic_update(
-      address, [=](T old) { return old == compare ? value : old; });
+  return moonlet::emulated::atomic_update(address,
+                                          [=](T old) { return old == compare ? value : old; });
 }
 inline unsigned atomicInc(unsigned* address, unsigned most) {
-  return moonlet::emulated::atomic_update(
-      address, [=](unsigned old) { return old >= most ? 0u : old + 1; });
+  return moonlet::emulated::atomic_update(address,
+                                          [=](unsigned old) { return old >= most ? 0u : old + 1; });
 }
 inline unsigned atomicDec(unsigned* address, unsigned most) {
   return moonlet::emulated::atomic_update(
@@ -175,7 +179,8 @@ T __ldg(const T* address) {
   return *address;
 }
 
-// Bits ---------------------------------------------------------------------------------------------
+// Bits
+// ---------------------------------------------------------------------------------------------
 
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __popcll(unsigned long long x) { return std::popcount(x); }
@@ -213,10 +218,11 @@ inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x
 inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
 inline int __float2int_rz(float x) { return static_cast<int>(x); }
 
-// Math: what CUDA adds to math.h --------------------------------------------------------------------
+// Math: what CUDA adds to math.h
+// --------------------------------------------------------------------
 
-#define MOONLET_EMULATED_MIN_MAX(type)                              \
-  inline type min(type a, type b) { return b < a ? b : a; }         \
+#define MOONLET_EMULATED_MIN_MAX(type)                      \
+  inline type min(type a, type b) { return b < a ? b : a; } \
   inline type max(type a, type b) { return a < b ? b : a; }
 MOONLET_EMULATED_MIN_MAX(int)
 MOONLET_EMULATED_MIN_MAX(unsigned)

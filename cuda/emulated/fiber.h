@@ -18,6 +18,7 @@ struct Fiber {
   std::size_t mapping_bytes = 0;
   const void* stack_bottom = nullptr;
   std::size_t stack_bytes = 0;
+  std::size_t inset = 0;  // bytes left free at the top
   void* fake_stack = nullptr;
 #ifdef MOONLET_FIBER_UCONTEXT
   ucontext_t saved{};

@@ -1,5 +1,6 @@
 // cuda/emulated/grid.cpp: runs grids. The threads of a block run one after another on one fiber; a
-// thread that has to wait keeps that fiber and the next thread gets another from the OS thread's pool.
+// thread that has to wait keeps that fiber and the next thread gets another from the OS thread's
+// pool.
 #include "grid.h"
 
 #include <omp.h>
@@ -430,8 +431,17 @@ void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_b
   if (!sizes_fit(kernel, grid, block, shared_bytes)) {
     return void(report(cudaErrorInvalidConfiguration));
   }
-  Grid g{grid, block, shared_bytes, body, loop, reverse_order(),
-         std::uint64_t{grid.x} * grid.y * grid.z, {}, {}, {}, {}};
+  Grid g{grid,
+         block,
+         shared_bytes,
+         body,
+         loop,
+         reverse_order(),
+         std::uint64_t{grid.x} * grid.y * grid.z,
+         {},
+         {},
+         {},
+         {}};
   const std::uint64_t threads = g.blocks * (block.x * block.y * block.z);
   int team = omp_in_parallel() ? 1 : std::min(omp_get_max_threads(), kMaxTeam);
   if (threads < kParallelThreads) team = 1;

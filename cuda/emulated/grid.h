@@ -27,8 +27,8 @@ struct Context {
 };
 
 // One block stays on one OS thread, so plain thread-local access is right on every fiber; the model
-// keeps threadIdx as cheap as a field also in a plugin. It is always named, never bound to a reference:
-// GCC's null check of such a reference goes wrong when the linker relaxes the access.
+// keeps threadIdx as cheap as a field also in a plugin. It is always named, never bound to a
+// reference: GCC's null check of such a reference goes wrong when the linker relaxes the access.
 extern constinit thread_local Context context __attribute__((tls_model("initial-exec")));
 
 /// Makes `thread` the one that context.thread_idx describes.
@@ -54,7 +54,8 @@ inline bool start_thread() {
 /// What a thread waits for.
 enum class Wait : std::uint8_t { kNothing, kBarrier, kWarp, kShuffle, kVote };
 
-/// Votes counted by a barrier or a warp: how many (barrier) or which (warp) took part and voted yes.
+/// Votes counted by a barrier or a warp: how many (barrier) or which (warp) took part and voted
+/// yes.
 struct Votes {
   std::uint32_t present, yes;
 };

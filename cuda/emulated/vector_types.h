@@ -2,22 +2,22 @@
 // laid out and aligned as on the device.
 #pragma once
 
-#define MOONLET_EMULATED_VECTORS(base, type)                                                  \
-  struct base##1 {                                                                            \
-    type x;                                                                                   \
-  };                                                                                          \
-  struct alignas(2 * sizeof(type)) base##2 {                                                  \
-    type x, y;                                                                                \
-  };                                                                                          \
-  struct base##3 {                                                                            \
-    type x, y, z;                                                                             \
-  };                                                                                          \
-  struct alignas(4 * sizeof(type) > 16 ? 16 : 4 * sizeof(type)) base##4 {                     \
-    type x, y, z, w;                                                                          \
-  };                                                                                          \
-  constexpr base##1 make_##base##1(type x) { return {x}; }                                    \
-  constexpr base##2 make_##base##2(type x, type y) { return {x, y}; }                         \
-  constexpr base##3 make_##base##3(type x, type y, type z) { return {x, y, z}; }              \
+#define MOONLET_EMULATED_VECTORS(base, type)                                     \
+  struct base##1 {                                                               \
+    type x;                                                                      \
+  };                                                                             \
+  struct alignas(2 * sizeof(type)) base##2 {                                     \
+    type x, y;                                                                   \
+  };                                                                             \
+  struct base##3 {                                                               \
+    type x, y, z;                                                                \
+  };                                                                             \
+  struct alignas(4 * sizeof(type) > 16 ? 16 : 4 * sizeof(type)) base##4 {        \
+    type x, y, z, w;                                                             \
+  };                                                                             \
+  constexpr base##1 make_##base##1(type x) { return {x}; }                       \
+  constexpr base##2 make_##base##2(type x, type y) { return {x, y}; }            \
+  constexpr base##3 make_##base##3(type x, type y, type z) { return {x, y, z}; } \
   constexpr base##4 make_##base##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 
 MOONLET_EMULATED_VECTORS(char, signed char)

@@ -1,5 +1,6 @@
-// tests/cpp/emulated_kernels.cu: small kernels that use what the emulation gives: barriers, shuffles,
-// votes, atomics, shared memory, exits. Compiles under nvcc as well as over cuda/emulated/.
+// tests/cpp/emulated_kernels.cu: small kernels that use what the emulation gives: barriers,
+// shuffles, votes, atomics, shared memory, exits. Compiles under nvcc as well as over
+// cuda/emulated/.
 #include <cuda_runtime.h>
 
 #include "cuda/launch.h"
@@ -12,8 +13,7 @@ __global__ void fill(T* out, int n, T value) {
 
 __global__ void where_am_i(unsigned* out) {
   const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-  const unsigned thread =
-      (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   out[block * blockDim.x * blockDim.y * blockDim.z + thread] = block * 1000 + thread;
 }
 
@@ -28,7 +28,8 @@ __global__ void reverse_block(int* data) {
 
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
+  for (int offset = 16; offset > 0; offset /= 2)
+    value += __shfl_down_sync(0xffffffffu, value, offset);
   return value;
 }
 

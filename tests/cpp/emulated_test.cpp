@@ -1,5 +1,5 @@
-// tests/cpp/emulated_test.cpp: the CUDA emulation behaves like CUDA: grids, barriers, warps, atomics,
-// memory and its limits, errors that stay, streams, and products in every layout.
+// tests/cpp/emulated_test.cpp: the CUDA emulation behaves like CUDA: grids, barriers, warps,
+// atomics, memory and its limits, errors that stay, streams, and products in every layout.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Approx;
@@ -22,23 +22,27 @@ using Catch::Approx;
 namespace {
 
 // The environment is read on the first call, so it is set before any.
-const int environment_set = setenv("MOONLET_EMULATED_DEVICES", "2", 1) +
-                            setenv("MOONLET_EMULATED_MEMORY", "64", 1);
+const int environment_set =
+    setenv("MOONLET_EMULATED_DEVICES", "2", 1) + setenv("MOONLET_EMULATED_MEMORY", "64", 1);
 
 /// Device memory of the current device with the values of a host vector.
 template <class T>
 class Buffer {
  public:
-  explicit Buffer(std::size_t n) : n_(n) { REQUIRE(cudaMalloc(&data_, n * sizeof(T)) == cudaSuccess); }
+  explicit Buffer(std::size_t n) : n_(n) {
+    REQUIRE(cudaMalloc(&data_, n * sizeof(T)) == cudaSuccess);
+  }
   explicit Buffer(const std::vector<T>& values) : Buffer(values.size()) {
-    REQUIRE(cudaMemcpy(data_, values.data(), n_ * sizeof(T), cudaMemcpyHostToDevice) == cudaSuccess);
+    REQUIRE(cudaMemcpy(data_, values.data(), n_ * sizeof(T), cudaMemcpyHostToDevice) ==
+            cudaSuccess);
   }
   Buffer(const Buffer&) = delete;
   ~Buffer() { cudaFree(data_); }
   T* get() const { return data_; }
   std::vector<T> read() const {
     std::vector<T> values(n_);
-    REQUIRE(cudaMemcpy(values.data(), data_, n_ * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess);
+    REQUIRE(cudaMemcpy(values.data(), data_, n_ * sizeof(T), cudaMemcpyDeviceToHost) ==
+            cudaSuccess);
     return values;
   }
 
@@ -126,7 +130,8 @@ TEST_CASE("parts of a warp exchange on their own") {
   MOONLET_LAUNCH(half_warps, 1, 32, 0, nullptr, out.get());
   REQUIRE(cudaGetLastError() == cudaSuccess);
   const auto got = out.read();
-  for (int i = 0; i < 32; ++i) CHECK(got[static_cast<std::size_t>(i)] == (i ^ 1) + (i < 16 ? 200 : 100));
+  for (int i = 0; i < 32; ++i)
+    CHECK(got[static_cast<std::size_t>(i)] == (i ^ 1) + (i < 16 ? 200 : 100));
 }
 
 TEST_CASE("atomics lose nothing") {
@@ -371,10 +376,10 @@ TEST_CASE("batched and half products") {
   auto twice = one_to_four;
   twice.insert(twice.end(), one_to_four.begin(), one_to_four.end());
   Buffer<unsigned short> a(twice), c(std::vector<unsigned short>(8, 0x7fff));
-  CHECK(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, a.get(), type, 2,
-                                   4, a.get(), type, 2, 4, &zero, c.get(), type, 2, 4, 2,
-                                   CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT) ==
-        CUBLAS_STATUS_SUCCESS);
+  CHECK(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, a.get(), type,
+                                   2, 4, a.get(), type, 2, 4, &zero, c.get(), type, 2, 4, 2,
+                                   CUBLAS_COMPUTE_32F,
+                                   CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS);
   auto wanted = product;
   wanted.insert(wanted.end(), product.begin(), product.end());
   CHECK(c.read() == wanted);
