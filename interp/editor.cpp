@@ -152,7 +152,7 @@ LineEditor::LineEditor(lua_State* L) {
     }
   }
   el_source(edit->line, nullptr);  // the user's own key bindings in ~/.editrc
-  el_set(edit->line, EL_SETTY, "-d", "intr=", nullptr);
+  el_set(edit->line, EL_SETTY, "-d", "-isig", nullptr);
   el_set(edit->line, EL_BIND, "^C", "ml-interrupt", nullptr);
   el_set(edit->line, EL_BIND, "^I", "ml-complete", nullptr);
   el_set(edit->line, EL_BIND, "^R", "em-inc-search-prev", nullptr);
