@@ -1,0 +1,92 @@
+// autograd/formulas_shape.cpp: derivatives of views and joins whose pieces overlap, move or are
+// many.
+#include "autograd/formulas_shape.h"
+
+#include "autograd/ops.h"
+#include "tensor/backend.h"
+#include "tensor/dispatch.h"
+
+namespace moonlet::formulas {
+
+namespace {
+
+// Zeros that no tape knows of.
+Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
+  Tensor out = moonlet::empty(sizes, options, op);
+  kernels_for(options.device.type, op).fill(out, Scalar(0));
+  return out;
+}
+
+// The 1-based position in storage order of each element that the strides reach.
+Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, Device device) {
+  const int64_t count = numel_of(size, "as_strided_backward");
+  Tensor host = moonlet::empty({count}, {DType::Int64, Device{}}, "as_strided_backward");
+  int64_t* out = host.data<int64_t>();
+  int64_t index[kMaxDims] = {};
+  int64_t at = offset + 1;
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = at;
+    for (int d = size.size() - 1; d >= 0; --d) {
+      at += stride[d];
+      if (++index[d] < size[d]) break;
+      at -= size[d] * stride[d];
+      index[d] = 0;
+    }
+  }
+  if (device.is_cpu()) return host;
+  Tensor moved = moonlet::empty({count}, {DType::Int64, device}, "as_strided_backward");
+  cuda_backend()->transfer(moved, host);
+  return moved;
+}
+
+}  // namespace
+
+Dims negated(const Dims& values) {
+  Dims out = values;
+  for (int i = 0; i < out.size(); ++i) out[i] = -out[i];
+  return out;
+}
+
+Tensor permute_backward(const Tensor& g, const Dims& dims) {
+  const Dims order = wrap_dims(dims, g.dim(), "permute");
+  Dims inverse = order;
+  for (int i = 0; i < order.size(); ++i) inverse[static_cast<int>(order[i])] = i;
+  return permute(g, inverse);
+}
+
+Tensor as_strided_backward(const Tensor& g, const Dims& x_size, const Dims& size,
+                           const Dims& stride, int64_t offset) {
+  const int64_t count = numel_of(x_size, "as_strided_backward");
+  const Tensor zeros = plain_zeros({count}, options_of(g), "as_strided_backward");
+  if (g.numel() == 0) return reshape(zeros, x_size);
+  const Tensor positions = strided_positions(size, stride, offset, g.device());
+  return reshape(index_add(zeros, 0, positions, reshape(g, {-1})), x_size);
+}
+
+Tensor unfold_backward(const Tensor& g, const Dims& x_size, int64_t dim, int64_t size,
+                       int64_t step) {
+  const int d = wrap_dim(dim, x_size.size(), "unfold");
+  const int64_t windows = g.size(d);
+  // The i-th elements of all windows never coincide, so each i is one copy, and the sum over i
+  // comes in a fixed order.
+  Tensor total;
+  for (int64_t i = 0; i < size && g.numel() > 0; ++i) {
+    const Tensor part = slice_backward(select(g, g.dim() - 1, i), x_size, d, i,
+                                       i + (windows - 1) * step + 1, step);
+    total = total.defined() ? add(total, part) : part;
+  }
+  return total.defined() ? total : plain_zeros(x_size, options_of(g), "unfold_backward");
+}
+
+std::vector<Tensor> cat_backward(const Tensor& g, const std::vector<Dims>& sizes, int64_t dim) {
+  const int d = wrap_dim(dim, g.dim(), "cat");
+  std::vector<Tensor> out;
+  int64_t at = 0;
+  for (const Dims& size : sizes) {
+    out.push_back(slice(g, d, at, at + size[d], 1));
+    at += size[d];
+  }
+  return out;
+}
+
+}  // namespace moonlet::formulas

@@ -1,0 +1,25 @@
+// autograd/formulas_shape.h: derivatives of the shape family that are longer than an expression,
+// made of public ops, so that they are differentiable again. Dims and positions are 0-based.
+#pragma once
+
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace moonlet::formulas {
+
+// The numbers with their signs turned: the padding that undoes a padding.
+Dims negated(const Dims& values);
+// `g` with its dimensions put back to where permute(dims) took them from.
+Tensor permute_backward(const Tensor& g, const Dims& dims);
+// The sum, for each element of a contiguous tensor of shape `x_size`, of g over all places at which
+// as_strided(size, stride, offset) shows it.
+Tensor as_strided_backward(const Tensor& g, const Dims& x_size, const Dims& size,
+                           const Dims& stride, int64_t offset);
+// The same for windows of `size` positions, `step` apart, along `dim`.
+Tensor unfold_backward(const Tensor& g, const Dims& x_size, int64_t dim, int64_t size,
+                       int64_t step);
+// The part of g that each of the joined tensors gave.
+std::vector<Tensor> cat_backward(const Tensor& g, const std::vector<Dims>& sizes, int64_t dim);
+
+}  // namespace moonlet::formulas

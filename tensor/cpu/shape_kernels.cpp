@@ -1,0 +1,143 @@
+// tensor/cpu/shape_kernels.cpp: joining, padding, flipping and laying gradients into views on the
+// CPU. What is a plain copy into part of the result goes through the copy kernel.
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/kernels.h"
+#include "tensor/shapes/shape.h"
+#include "tensor/views.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+// Below this many bytes a second thread costs more than it saves.
+constexpr int64_t kParallelBytes = 1 << 20;
+
+// Copies a tensor's rows to their places in the result: `rows` pieces of `bytes` each, the
+// result's `pitch` bytes apart.
+void copy_rows(char* out, const char* in, int64_t rows, int64_t bytes, int64_t pitch) {
+#pragma omp parallel for if (rows * bytes > kParallelBytes)
+  for (int64_t r = 0; r < rows; ++r)
+    std::memcpy(out + r * pitch, in + r * bytes, static_cast<size_t>(bytes));
+}
+
+}  // namespace
+
+void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
+  if (y.numel() == 0) return;
+  const int d = wrap_dim(dim, y.dim(), "cat");
+  int64_t rows = 1, inner = static_cast<int64_t>(size_of(y.dtype()));
+  for (int i = 0; i < d; ++i) rows *= y.size(i);
+  for (int i = d + 1; i < y.dim(); ++i) inner *= y.size(i);
+  int64_t at = 0;
+  for (const Tensor& x : tensors) {
+    const int64_t count = x.size(d);
+    if (x.numel() > 0) {
+      // One long piece is left to the copy kernel, which shares it among threads.
+      if (rows > 1 && x.dtype() == y.dtype() && x.is_contiguous() && y.is_contiguous()) {
+        copy_rows(y.raw() + at * inner, x.raw(), rows, count * inner, y.size(d) * inner);
+      } else {
+        Tensor part = views::slice(y, d, at, at + count, 1);
+        copy(part, x);
+      }
+    }
+    at += count;
+  }
+}
+
+void select_backward(const Tensor& dy, const Dims&, int64_t dim, int64_t index, Tensor& y) {
+  fill(y, Scalar(0));
+  Tensor part = views::select(y, dim, index);
+  copy(part, dy);
+}
+
+void slice_backward(const Tensor& dy, const Dims&, int64_t dim, int64_t start, int64_t stop,
+                    int64_t step, Tensor& y) {
+  Tensor part = views::slice(y, dim, start, stop, step);
+  if (part.numel() != y.numel()) fill(y, Scalar(0));
+  copy(part, dy);
+}
+
+void diagonal_backward(const Tensor& dy, const Dims&, int64_t offset, int64_t dim1, int64_t dim2,
+                       Tensor& y) {
+  fill(y, Scalar(0));
+  Tensor part = views::diagonal(y, offset, dim1, dim2);
+  copy(part, dy);
+}
+
+void constant_pad(const Tensor& x, const Dims& pad, Scalar value, Tensor& y) {
+  Tensor from = x, to = y;
+  bool border = false;
+  for (int d = 0; d < x.dim(); ++d) {
+    const auto [before, after] = shapes::border(pad, d, x.dim());
+    const int64_t cut = std::max<int64_t>(-before, 0), skip = std::max<int64_t>(before, 0);
+    const int64_t kept = x.size(d) - cut - std::max<int64_t>(-after, 0);
+    from = views::slice(from, d, cut, cut + kept, 1);
+    to = views::slice(to, d, skip, skip + kept, 1);
+    border = border || before > 0 || after > 0;
+  }
+  if (border) fill(y, value);
+  copy(to, from);
+}
+
+namespace {
+
+// A tensor read with some dimensions backwards: signed strides from the first element read.
+struct Flipped {
+  int rank;
+  int64_t size[kMaxDims];
+  int64_t in[kMaxDims];
+  int64_t out[kMaxDims];
+};
+
+template <class T>
+void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t count) {
+  if (out_step == 1 && in_step == 1) {
+    std::memcpy(out, in, static_cast<size_t>(count) * sizeof(T));
+  } else if (out_step == 1 && in_step == -1) {
+    std::reverse_copy(in - (count - 1), in + 1, out);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i * out_step] = in[i * in_step];
+  }
+}
+
+template <class T>
+void flip_all(T* out, const T* in, const Flipped& f) {
+  const int last = f.rank - 1;
+  int64_t rows = 1;
+  for (int d = 0; d < last; ++d) rows *= f.size[d];
+  const int64_t bytes = rows * f.size[last] * static_cast<int64_t>(sizeof(T));
+#pragma omp parallel for if (bytes > kParallelBytes)
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t rest = r, to = 0, from = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      const int64_t i = rest % f.size[d];
+      rest /= f.size[d];
+      to += i * f.out[d];
+      from += i * f.in[d];
+    }
+    flip_row(out + to, f.out[last], in + from, f.in[last], f.size[last]);
+  }
+}
+
+}  // namespace
+
+void flip(const Tensor& x, const Dims& dims, Tensor& y) {
+  if (x.numel() == 0) return;
+  if (x.dim() == 0) return copy(y, x);
+  const Dims reversed = wrap_dims(dims, x.dim(), "flip");
+  Flipped f;
+  f.rank = x.dim();
+  int64_t first = 0;
+  for (int d = 0; d < x.dim(); ++d) {
+    const bool back = reversed.contains(d);
+    f.size[d] = x.size(d);
+    f.out[d] = y.stride(d);
+    f.in[d] = back ? -x.stride(d) : x.stride(d);
+    if (back) first += (x.size(d) - 1) * x.stride(d);
+  }
+  visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.data<T>(), x.data<T>() + first, f); });
+}
+
+}  // namespace moonlet::cpu
