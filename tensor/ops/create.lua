@@ -14,9 +14,9 @@ op { "full(int[] size, Scalar value, Options options) -> Tensor", kind = "compos
 op { "empty_like(Tensor x) -> Tensor", kind = "composite",
      doc = [[A tensor of the shape, dtype and device of `x`; contents undefined.]],
      sample = { "randn(3, 4)" }, check = { value = "undefined contents" } }
-for name, what in pairs { zeros = "of zeros", ones = "of ones" } do
+for _, name in ipairs { "zeros", "ones" } do
   op { name .. "_like(Tensor x, DType? dtype=nil, Device? device=nil) -> Tensor", kind = "composite",
-       doc = ("A tensor %s with the shape, dtype and device of `x`."):format(what),
+       doc = ("A tensor of %s with the shape, dtype and device of `x`."):format(name),
        sample = { "randn(3, 4)" } }
 end
 op { "full_like(Tensor x, Scalar value, DType? dtype=nil, Device? device=nil) -> Tensor",
@@ -63,7 +63,8 @@ op { "randn_like(Tensor x, DType? dtype=nil) -> Tensor", kind = "composite",
      doc = [[Numbers of the standard normal distribution, with the shape and device of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
 
-for name, what in pairs { tril = "below", triu = "above" } do
+for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do
+  local name, what = pair[1], pair[2]
   op { name .. "(Tensor x, int diagonal=0) -> Tensor",
        kind = "structured", dtypes = "all",
        out = ('shapes::triangle("%s", x)'):format(name),

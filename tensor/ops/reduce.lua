@@ -25,7 +25,8 @@ op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tens
      doc = [[The product along `dim`, or of all elements. An empty product is 1.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true" } }
 
-for name, word in pairs { amax = "largest", amin = "smallest" } do
+for _, pair in ipairs { { "amax", "largest" }, { "amin", "smallest" } } do
+  local name, word = pair[1], pair[2]
   op { name .. "(Tensor x, Dim[] dim={}, bool keepdim=false) -> Tensor",
        kind = "structured", dtypes = "boolean+real",
        out = ('shapes::reduce_nonempty("%s", x, dim, keepdim, x.dtype())'):format(name),
@@ -35,7 +36,8 @@ shared evenly.]]):format(word),
        sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true" } }
 end
 
-for name, word in pairs { max = "largest", min = "smallest" } do
+for _, pair in ipairs { { "max", "largest" }, { "min", "smallest" } } do
+  local name, word = pair[1], pair[2]
   op { name .. "(Tensor x) -> Tensor",
        kind = "composite", dtypes = "boolean+real",
        doc = ([[The %s element. With a dimension, `values, indices = x:%s(dim)`.]]):format(word, name),
