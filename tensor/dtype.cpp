@@ -44,6 +44,13 @@ DType promote(DType a, DType b) {
   return b;
 }
 
+bool can_cast(DType from, DType to) {
+  const auto rank = [](DType t) {
+    return is_complex(t) ? 3 : is_floating(t) ? 2 : is_integral(t) ? 1 : 0;
+  };
+  return rank(from) <= rank(to);
+}
+
 DType real_of(DType t) {
   if (t == DType::Complex64) return DType::Float32;
   if (t == DType::Complex128) return DType::Float64;

@@ -55,6 +55,9 @@ std::string names(DTypeSet set);
 
 // The smallest dtype both convert to without losing the kind, as PyTorch's promote_types.
 DType promote(DType a, DType b);
+// Whether a result of dtype `from` may be stored in place in a tensor of dtype `to`: not from a
+// higher kind to a lower one (bool < integer < floating < complex).
+bool can_cast(DType from, DType to);
 // The real dtype of a complex one's parts, and the complex dtype made of a real one.
 DType real_of(DType t);
 DType complex_of(DType t);

@@ -28,6 +28,8 @@ class Storage {
   char* data() const noexcept { return data_; }
   size_t bytes() const noexcept { return bytes_; }
   Device device() const noexcept { return device_; }
+  // Whether only one tensor views it.
+  bool sole_owner() const noexcept { return references_.load(std::memory_order_acquire) == 1; }
   // Rises by one at each in-place change through any tensor that views this storage.
   uint32_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
   void bump_version() noexcept { version_.fetch_add(1, std::memory_order_relaxed); }

@@ -1,0 +1,33 @@
+// autograd/record.h: everything a generated recording function uses.
+#pragma once
+
+#include <array>
+#include <tuple>
+
+#include "autograd/formulas.h"
+#include "autograd/meta.h"
+#include "autograd/ops.h"
+#include "tensor/raw.h"
+#include "tensor/views.h"
+
+namespace moonlet {
+
+inline void save_list(std::vector<Saved>& saved, const std::vector<Tensor>& list) {
+  saved.resize(list.size());
+  for (size_t i = 0; i < list.size(); ++i) saved[i].save(list[i]);
+}
+inline std::vector<Tensor> unpack_list(const std::vector<Saved>& saved, Node& owner) {
+  std::vector<Tensor> out;
+  for (const Saved& s : saved) out.push_back(s.unpack(owner));
+  return out;
+}
+inline void assign_list(Tensor* out, std::vector<Tensor> gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i) out[i] = std::move(gradients[i]);
+}
+
+[[noreturn]] inline void no_out_gradient(const char* op) {
+  fail(op, ": the out form is not recorded, and an input requires grad; use the plain form, or "
+           "wrap the call in ml.no_grad");
+}
+
+}  // namespace moonlet

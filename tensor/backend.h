@@ -1,0 +1,40 @@
+// tensor/backend.h: what a device backend (the CUDA plugin) offers beside its kernels, and the
+// loader that opens it when a script first names one of its devices.
+#pragma once
+
+#include <string>
+
+#include "tensor/device.h"
+#include "tensor/tensor.h"
+
+namespace moonlet {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual int device_count() = 0;
+  // "NVIDIA H200", for people.
+  virtual std::string device_name(int index) = 0;
+  virtual void synchronize(int index) = 0;
+  // Copies between the host and a device, or between devices; both tensors contiguous and of the
+  // same dtype and shape. Returns when `out` may be read.
+  virtual void transfer(Tensor& out, const Tensor& in) = 0;
+  // Free and total bytes of a device.
+  virtual std::pair<int64_t, int64_t> memory_info(int index) = 0;
+  // Reads and writes no tensor data: whether it is the emulation on the host.
+  virtual bool emulated() = 0;
+};
+
+// The CUDA backend, loaded at the first call; null with `cuda_unavailable_reason` set otherwise.
+// Quick without a GPU. Thread-safe.
+Backend* cuda_backend();
+// Why there is none: no plugin, no driver, no device.
+const std::string& cuda_unavailable_reason();
+// Throws a clear error unless `device` exists, loading its backend first.
+void require_device(Device device, const char* op);
+
+// The plugin's one exported function; returns null with a reason when no device is usable.
+using BackendEntry = Backend* (*)(std::string* reason);
+inline constexpr const char* kBackendEntry = "moonlet_cuda_backend";
+
+}  // namespace moonlet

@@ -1,0 +1,126 @@
+// tensor/dispatch.cpp: the kernel tables of each kind of device and the checks before a kernel.
+#include "tensor/dispatch.h"
+
+#include <atomic>
+
+#include "tensor/backend.h"
+
+namespace moonlet {
+
+namespace {
+std::atomic<const KernelTable*> tables[kDeviceTypeCount] = {&cpu_kernels, nullptr};
+
+// The bytes a tensor's elements span, as [first, last).
+std::pair<const char*, const char*> span_of(const Tensor& x) {
+  if (x.numel() == 0) return {x.raw(), x.raw()};
+  int64_t last = 0;
+  for (int i = 0; i < x.dim(); ++i) last += (x.size(i) - 1) * x.stride(i);
+  return {x.raw(), x.raw() + (last + 1) * size_of(x.dtype())};
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto [a0, a1] = span_of(a);
+  const auto [b0, b1] = span_of(b);
+  return a0 < b1 && b0 < a1;
+}
+}  // namespace
+
+const KernelTable* kernel_table(DeviceType type) {
+  return tables[static_cast<int>(type)].load(std::memory_order_acquire);
+}
+
+void register_kernels(DeviceType type, const KernelTable* table) {
+  tables[static_cast<int>(type)].store(table, std::memory_order_release);
+}
+
+const KernelTable& kernels_for(DeviceType type, const char* op) {
+  const KernelTable* table = kernel_table(type);
+  if (!table) [[unlikely]]
+    fail(op, ": the CUDA backend is not loaded");
+  return *table;
+}
+
+void no_kernel(DeviceType type, const char* op, const char* reason) {
+  fail(op, ": there is no ", type == DeviceType::CPU ? "CPU" : "CUDA", " kernel: ", reason);
+}
+
+void check_dtype(const char* op, const char* arg, const Tensor& x, DTypeSet set) {
+  if (contains(set, x.dtype())) [[likely]]
+    return;
+  fail(op, ": ", arg, " has dtype ", x.dtype(), "; it takes ", names(set));
+}
+
+void check_same_device(const char* op, const Tensor& x, const char* arg, const Tensor& y) {
+  if (x.device() == y.device()) [[likely]]
+    return;
+  fail(op, ": ", arg, " is on ", y.device(), " and the other input on ", x.device(),
+       "; move one with :to(device)");
+}
+
+void check_same_dtype(const char* op, const Tensor& x, const char* arg, const Tensor& y) {
+  if (x.dtype() == y.dtype()) [[likely]]
+    return;
+  fail(op, ": ", arg, " has dtype ", y.dtype(), " and the other input ", x.dtype(),
+       "; they must be the same");
+}
+
+void check_defined(const char* op, const char* arg, const Tensor& x) {
+  if (!x.defined()) fail(op, ": ", arg, " is missing: a tensor is wanted");
+}
+
+void check_writable(const char* op, const Tensor& x) {
+  for (int i = 0; i < x.dim(); ++i) {
+    if (x.stride(i) == 0 && x.size(i) > 1)
+      fail(op, ": several elements of this expanded tensor share one place in memory; "
+               "clone it before changing it in place");
+  }
+}
+
+void check_list(const char* op, const char* arg, const std::vector<Tensor>& list) {
+  if (list.empty()) fail(op, ": ", arg, " is an empty list: at least one tensor is wanted");
+  for (size_t i = 0; i < list.size(); ++i)
+    if (!list[i].defined()) fail(op, ": ", arg, "[", i + 1, "] is not a tensor");
+}
+
+int rank_of(const std::vector<Tensor>& list, const char* op) {
+  check_list(op, "the first argument", list);
+  return list[0].dim();
+}
+
+void mark_changed(Tensor& x, const char* op) {
+  x.storage().bump_version();
+  x.storage().set_last_writer(op);
+}
+
+bool can_write_into(const Tensor& out, const Tensor& y,
+                    std::initializer_list<const Tensor*> inputs) {
+  if (out.dtype() != y.dtype() || out.device() != y.device() || !(out.sizes() == y.sizes()) ||
+      !out.is_contiguous())
+    return false;
+  for (const Tensor* x : inputs)
+    if (x->defined() && overlap(out, *x)) return false;
+  return true;
+}
+
+void store_out(const char* op, Tensor& out, const Tensor& y) {
+  if (out.is_same(y)) return mark_changed(out, op);
+  check_same_device(op, y, "out", out);
+  if (!can_cast(y.dtype(), out.dtype()))
+    fail(op, ": a ", y.dtype(), " result cannot be stored in an out of dtype ", out.dtype());
+  if (!(out.sizes() == y.sizes())) {
+    if (out.numel() != 0)
+      fail(op, ": out has shape ", out.sizes(), " and the result ", y.sizes());
+    resize_plain(out, y.sizes());
+  }
+  check_writable(op, out);
+  kernels_for(out.device().type, op).copy(out, y);
+  mark_changed(out, op);
+}
+
+Tensor clone_plain(const Tensor& x) {
+  Tensor y = empty(x.sizes(), options_of(x), "clone");
+  kernels_for(x.device().type, "clone").copy(y, x);
+  return y;
+}
+
+}  // namespace moonlet

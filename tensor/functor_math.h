@@ -1,0 +1,208 @@
+// tensor/functor_math.h: the vocabulary that functors are written in, for single values: float,
+// double, int64_t and (on the host) std::complex. simd-inl.h gives the same names for vectors.
+// The v in front keeps them apart from the C library's.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "tensor/half.h"  // MOONLET_HD
+
+#if !defined(__CUDACC__) && !defined(MOONLET_CUDA_EMULATED)
+#include <complex>
+#include <type_traits>
+#define MOONLET_HOST_FUNCTORS 1
+#else
+#define MOONLET_HOST_FUNCTORS 0
+#endif
+
+namespace moonlet {
+
+#if MOONLET_HOST_FUNCTORS
+// Set when an integer division by zero was met; the engine turns it into an error.
+inline thread_local bool divided_by_zero = false;
+inline void note_zero_division() { divided_by_zero = true; }
+#else
+MOONLET_HD void note_zero_division() {}
+#endif
+
+namespace fn {
+
+// select(mask, a, b): a where the mask holds.
+template <class T>
+MOONLET_HD T select(bool mask, T a, T b) {
+  return mask ? a : b;
+}
+template <class T>
+MOONLET_HD bool any(T mask) {
+  return mask;
+}
+
+#define MOONLET_UNARY(name, f32, f64)                  \
+  MOONLET_HD float name(float x) { return f32(x); }    \
+  MOONLET_HD double name(double x) { return f64(x); }
+MOONLET_UNARY(vabs, fabsf, fabs)
+MOONLET_UNARY(vsqrt, sqrtf, sqrt)
+MOONLET_UNARY(vfloor, floorf, floor)
+MOONLET_UNARY(vceil, ceilf, ceil)
+MOONLET_UNARY(vround, rintf, rint)
+MOONLET_UNARY(vtrunc, truncf, trunc)
+MOONLET_UNARY(vexp, expf, exp)
+MOONLET_UNARY(vexp2, exp2f, exp2)
+MOONLET_UNARY(vexpm1, expm1f, expm1)
+MOONLET_UNARY(vlog, logf, log)
+MOONLET_UNARY(vlog2, log2f, log2)
+MOONLET_UNARY(vlog10, log10f, log10)
+MOONLET_UNARY(vlog1p, log1pf, log1p)
+MOONLET_UNARY(vsin, sinf, sin)
+MOONLET_UNARY(vcos, cosf, cos)
+MOONLET_UNARY(vtan, tanf, tan)
+MOONLET_UNARY(vasin, asinf, asin)
+MOONLET_UNARY(vacos, acosf, acos)
+MOONLET_UNARY(vatan, atanf, atan)
+MOONLET_UNARY(vsinh, sinhf, sinh)
+MOONLET_UNARY(vcosh, coshf, cosh)
+MOONLET_UNARY(vtanh, tanhf, tanh)
+MOONLET_UNARY(vasinh, asinhf, asinh)
+MOONLET_UNARY(vacosh, acoshf, acosh)
+MOONLET_UNARY(vatanh, atanhf, atanh)
+MOONLET_UNARY(verf, erff, erf)
+MOONLET_UNARY(verfc, erfcf, erfc)
+#undef MOONLET_UNARY
+
+#define MOONLET_BINARY(name, f32, f64)                               \
+  MOONLET_HD float name(float x, float y) { return f32(x, y); }      \
+  MOONLET_HD double name(double x, double y) { return f64(x, y); }
+MOONLET_BINARY(vpow, powf, pow)
+MOONLET_BINARY(vfmod, fmodf, fmod)
+MOONLET_BINARY(vatan2, atan2f, atan2)
+MOONLET_BINARY(vhypot, hypotf, hypot)
+MOONLET_BINARY(vcopysign, copysignf, copysign)
+#undef MOONLET_BINARY
+
+template <class T>
+MOONLET_HD T vmin(T x, T y) {
+  return y < x ? y : x;
+}
+template <class T>
+MOONLET_HD T vmax(T x, T y) {
+  return x < y ? y : x;
+}
+
+// Integers: what has a meaning for them. Sums and products wrap around.
+MOONLET_HD int64_t vabs(int64_t x) {
+  return x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x;
+}
+MOONLET_HD int64_t vfloor(int64_t x) { return x; }
+MOONLET_HD int64_t vceil(int64_t x) { return x; }
+MOONLET_HD int64_t vround(int64_t x) { return x; }
+MOONLET_HD int64_t vtrunc(int64_t x) { return x; }
+MOONLET_HD int64_t vadd(int64_t x, int64_t y) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+}
+MOONLET_HD int64_t vsub(int64_t x, int64_t y) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x) - static_cast<uint64_t>(y));
+}
+MOONLET_HD int64_t vmul(int64_t x, int64_t y) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+}
+template <class T>
+MOONLET_HD T vadd(T x, T y) {
+  return x + y;
+}
+template <class T>
+MOONLET_HD T vsub(T x, T y) {
+  return x - y;
+}
+template <class T>
+MOONLET_HD T vmul(T x, T y) {
+  return x * y;
+}
+// Truncated quotient and its remainder; 0 and a note when y is 0.
+MOONLET_HD int64_t int_quotient(int64_t x, int64_t y) {
+  if (y == 0) {
+    note_zero_division();
+    return 0;
+  }
+  return y == -1 ? vsub(0, x) : x / y;
+}
+MOONLET_HD int64_t vfmod(int64_t x, int64_t y) { return vsub(x, vmul(int_quotient(x, y), y)); }
+MOONLET_HD int64_t vpow(int64_t x, int64_t y) {
+  if (y < 0) return x == 1 ? 1 : x == -1 ? ((y & 1) ? -1 : 1) : 0;
+  int64_t out = 1;
+  for (; y > 0; y >>= 1) {
+    if (y & 1) out = vmul(out, x);
+    x = vmul(x, x);
+  }
+  return out;
+}
+MOONLET_HD int64_t vshift_left(int64_t x, int64_t n) {
+  return n < 0 || n > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << n);
+}
+MOONLET_HD int64_t vshift_right(int64_t x, int64_t n) {
+  return n < 0 || n > 63 ? (x < 0 ? -1 : 0) : x >> n;
+}
+
+// Rounds toward minus infinity; for floats with the care PyTorch takes of the remainder.
+MOONLET_HD int64_t vfloor_div(int64_t x, int64_t y) {
+  const int64_t q = int_quotient(x, y);
+  return y != 0 && (x ^ y) < 0 && vmul(q, y) != x ? q - 1 : q;
+}
+template <class T>
+MOONLET_HD T float_floor_div(T x, T y) {
+  if (y == T(0)) return x / y;
+  const T mod = vfmod(x, y);
+  T q = (x - mod) / y;
+  if (mod != T(0) && (y < T(0)) != (mod < T(0))) q -= T(1);
+  if (q == T(0)) return vcopysign(T(0), x / y);
+  const T whole = vfloor(q);
+  return q - whole > T(0.5) ? whole + T(1) : whole;
+}
+MOONLET_HD float vfloor_div(float x, float y) { return float_floor_div(x, y); }
+MOONLET_HD double vfloor_div(double x, double y) { return float_floor_div(x, y); }
+// Remainder with the sign of y.
+template <class T>
+MOONLET_HD T vremainder(T x, T y) {
+  const T r = vfmod(x, y);
+  return r != T(0) && (r < T(0)) != (y < T(0)) ? r + y : r;
+}
+
+#if MOONLET_HOST_FUNCTORS
+#define MOONLET_COMPLEX(name, f)                    \
+  template <class T>                                \
+  std::complex<T> name(std::complex<T> x) {         \
+    return f;                                       \
+  }
+MOONLET_COMPLEX(vabs, std::complex<T>(std::abs(x)))
+MOONLET_COMPLEX(vsqrt, std::sqrt(x))
+MOONLET_COMPLEX(vexp, std::exp(x))
+MOONLET_COMPLEX(vlog, std::log(x))
+MOONLET_COMPLEX(vlog2, std::log(x) / T(0.693147180559945309417))
+MOONLET_COMPLEX(vlog10, std::log10(x))
+MOONLET_COMPLEX(vexp2, std::exp(x* T(0.693147180559945309417)))
+MOONLET_COMPLEX(vsin, std::sin(x))
+MOONLET_COMPLEX(vcos, std::cos(x))
+MOONLET_COMPLEX(vtan, std::tan(x))
+MOONLET_COMPLEX(vasin, std::asin(x))
+MOONLET_COMPLEX(vacos, std::acos(x))
+MOONLET_COMPLEX(vatan, std::atan(x))
+MOONLET_COMPLEX(vsinh, std::sinh(x))
+MOONLET_COMPLEX(vcosh, std::cosh(x))
+MOONLET_COMPLEX(vtanh, std::tanh(x))
+MOONLET_COMPLEX(vasinh, std::asinh(x))
+MOONLET_COMPLEX(vacosh, std::acosh(x))
+MOONLET_COMPLEX(vatanh, std::atanh(x))
+MOONLET_COMPLEX(vconj, std::conj(x))
+MOONLET_COMPLEX(vreal, std::complex<T>(x.real()))
+MOONLET_COMPLEX(vimag, std::complex<T>(x.imag()))
+MOONLET_COMPLEX(vangle, std::complex<T>(std::arg(x)))
+#undef MOONLET_COMPLEX
+template <class T>
+std::complex<T> vpow(std::complex<T> x, std::complex<T> y) {
+  return y == std::complex<T>(0) ? std::complex<T>(1) : std::pow(x, y);
+}
+#endif
+
+}  // namespace fn
+}  // namespace moonlet

@@ -1,0 +1,81 @@
+-- tensor/gen/cpptext.lua: small pieces of C++ text that several emitters write.
+
+local cpptext = {}
+
+-- "const Tensor& x, int64_t dim" with defaults where asked and the row has them.
+function cpptext.parameters(row, options)
+  options = options or {}
+  local out = {}
+  for i, arg in ipairs(row.args) do
+    local cpp = arg.info.cpp
+    if i == 1 and options.inplace then cpp = "Tensor&" end
+    local text = cpp .. " " .. arg.name
+    local default = arg.default
+    if options.defaults and default then
+      if default == "nil" then default = arg.info.tensor and "{}" or "std::nullopt" end
+      text = text .. " = " .. default
+    end
+    out[#out + 1] = text
+  end
+  if options.out then table.insert(out, 1, "Tensor& out") end
+  return table.concat(out, ", ")
+end
+
+-- "x, dim"
+function cpptext.arguments(row, first)
+  local out = {}
+  for i, arg in ipairs(row.args) do out[i] = arg.name end
+  if first then out[1] = first end
+  return table.concat(out, ", ")
+end
+
+-- The C++ type of a function's result: one type or a tuple.
+function cpptext.result(row)
+  if #row.results == 1 then return row.results[1].cpp end
+  local out = {}
+  for i, result in ipairs(row.results) do out[i] = result.cpp end
+  return "std::tuple<" .. table.concat(out, ", ") .. ">"
+end
+
+-- "dtypes::floating | dtypes::complex"
+function cpptext.dtype_set(row)
+  local out = {}
+  for i, set in ipairs(row.dtypes) do out[i] = "dtypes::" .. set end
+  return table.concat(out, " | ")
+end
+
+-- The first argument that is a tensor by itself, which decides device and dtype; nil if none.
+function cpptext.leading_tensor(row)
+  for _, arg in ipairs(row.args) do
+    if arg.type == "Tensor" then return arg end
+  end
+end
+
+-- Statements that turn Dim arguments into 0-based, wrapped ones, shadowing nothing: parameters
+-- taken by value are assigned, lists get a local of the same name with a trailing underscore.
+function cpptext.wrap_dims(row)
+  local lines, renamed = {}, {}
+  local x = cpptext.leading_tensor(row)
+  local list
+  for _, arg in ipairs(row.args) do
+    if arg.type == "Tensor[]" then list = list or arg end
+  end
+  if not x and not list then return lines, renamed end
+  local rank = x and x.name .. ".dim()" or ("rank_of(%s, \"%s\")"):format(list.name, row.name)
+  for _, arg in ipairs(row.args) do
+    local n = arg.name
+    if arg.type == "Dim" then
+      lines[#lines + 1] = ("%s = wrap_dim(%s, %s, \"%s\");"):format(n, n, rank, row.name)
+    elseif arg.type == "NewDim" then
+      lines[#lines + 1] = ("%s = wrap_dim(%s, %s + 1, \"%s\");"):format(n, n, rank, row.name)
+    elseif arg.type == "Dim?" then
+      lines[#lines + 1] = ("if (%s) %s = wrap_dim(*%s, %s, \"%s\");"):format(n, n, n, rank, row.name)
+    elseif arg.type == "Dim[]" then
+      lines[#lines + 1] = ("const Dims %s_ = wrap_dims(%s, %s, \"%s\");"):format(n, n, rank, row.name)
+      renamed[n] = n .. "_"
+    end
+  end
+  return lines, renamed
+end
+
+return cpptext
