@@ -1,0 +1,258 @@
+// tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types, conversion to
+// float for the 16-bit ones, plain loops for integers and for products too small to pay for a call.
+#include "tensor/cpu/gemm.h"
+
+#include <limits>
+
+#include "moonlet_config.h"
+#include "tensor/cpu/parallel.h"
+
+#if MOONLET_OPENBLAS
+#include <cblas.h>
+#endif
+
+namespace moonlet::cpu {
+
+Matrix matrix_of(const Tensor& t) {
+  return {t.raw(), t.size(-2), t.size(-1), t.stride(-2), t.stride(-1)};
+}
+
+Matrix transposed(const Matrix& m) {
+  return {m.data, m.cols, m.rows, m.col_stride, m.row_stride};
+}
+
+Tensor contiguous(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  Tensor copy = empty_like(x);
+  copy_into(copy, x);
+  return copy;
+}
+
+namespace {
+
+// Below this many multiplications the own loop beats a BLAS call.
+constexpr int64_t kSmallProduct = 1000;
+constexpr int64_t kBlasIntLimit = std::numeric_limits<int>::max();
+
+template <class T>
+using Accumulator =
+    std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
+
+template <class T>
+T wrapping_fma(T a, T b, T c) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(uint64_t(U(a)) * uint64_t(U(b)) + uint64_t(U(c))));
+  } else {
+    return a * b + c;
+  }
+}
+
+template <class T>
+T& at(const Matrix& m, int64_t row, int64_t col) {
+  return reinterpret_cast<T*>(m.data)[row * m.row_stride + col * m.col_stride];
+}
+
+// c = alpha * sum + beta * c for one element.
+template <class T, class A>
+void store(T& c, A sum, A alpha, A beta, bool read) {
+  sum = wrapping_fma<A>(alpha, sum, A(0));
+  c = static_cast<T>(read ? wrapping_fma<A>(beta, static_cast<A>(c), sum) : sum);
+}
+
+// Rows [begin, end) of c by plain loops: a row's sums stay in a buffer of kBlock columns.
+template <class T>
+void plain_rows(int64_t begin, int64_t end, Accumulator<T> alpha, const Matrix& a, const Matrix& b,
+                Accumulator<T> beta, const Matrix& c, bool read) {
+  using A = Accumulator<T>;
+  constexpr int64_t kBlock = 256;
+  A sums[kBlock];
+  for (int64_t j0 = 0; j0 < c.cols; j0 += kBlock) {
+    const int64_t width = std::min(kBlock, c.cols - j0);
+    for (int64_t i = begin; i < end; ++i) {
+      std::fill(sums, sums + width, A(0));
+      for (int64_t p = 0; p < a.cols; ++p) {
+        const A factor = static_cast<A>(at<T>(a, i, p));
+        const T* row = &at<T>(b, p, j0);
+        if (b.col_stride == 1)
+          for (int64_t j = 0; j < width; ++j) sums[j] = wrapping_fma<A>(factor, A(row[j]), sums[j]);
+        else
+          for (int64_t j = 0; j < width; ++j)
+            sums[j] = wrapping_fma<A>(factor, A(row[j * b.col_stride]), sums[j]);
+      }
+      for (int64_t j = 0; j < width; ++j) store(at<T>(c, i, j0 + j), sums[j], alpha, beta, read);
+    }
+  }
+}
+
+template <class T>
+void plain_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
+                const Matrix& c) {
+  using A = Accumulator<T>;
+  const A factor = alpha.to<A>(), keep = beta.to<A>();
+  const bool read = keep != A(0);
+  parallel_for(c.rows, grain_for(c.cols * a.cols), [&](int64_t begin, int64_t end) {
+    plain_rows<T>(begin, end, factor, a, b, keep, c, read);
+  });
+}
+
+Matrix matrix_in(const Tensor& buffer, int64_t rows, int64_t cols) {
+  return {buffer.raw(), rows, cols, cols, 1};
+}
+
+template <class To, class From>
+void convert_matrix(const Matrix& from, const Matrix& to) {
+  parallel_for(from.rows, grain_for(from.cols), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t j = 0; j < from.cols; ++j)
+        at<To>(to, i, j) = static_cast<To>(at<From>(from, i, j));
+  });
+}
+
+#if MOONLET_OPENBLAS
+// Whether BLAS can read m row by row (ld = row stride).
+bool rows_fit(const Matrix& m) {
+  return (m.col_stride == 1 || m.cols == 1) &&
+         (m.rows == 1 || m.row_stride >= std::max<int64_t>(1, m.cols)) &&
+         m.row_stride <= kBlasIntLimit;
+}
+
+struct BlasOperand {
+  Matrix matrix;
+  Tensor copy;  // keeps the packed elements alive
+  CBLAS_TRANSPOSE transpose = CblasNoTrans;
+  int stride = 1;
+};
+
+template <class T>
+BlasOperand blas_operand(const Matrix& m) {
+  BlasOperand out{m, {}};
+  if (rows_fit(m)) {
+    out.stride = static_cast<int>(std::max({m.rows == 1 ? 1 : m.row_stride, m.cols, int64_t{1}}));
+  } else if (rows_fit(transposed(m))) {
+    out.transpose = CblasTrans;
+    out.stride = static_cast<int>(std::max({m.cols == 1 ? 1 : m.col_stride, m.rows, int64_t{1}}));
+  } else {
+    out.copy = empty({m.rows, m.cols}, {dtype_of<T>, {}}, "matmul");
+    out.matrix = matrix_in(out.copy, m.rows, m.cols);
+    convert_matrix<T, T>(m, out.matrix);
+    out.stride = static_cast<int>(std::max<int64_t>(1, m.cols));
+  }
+  return out;
+}
+
+template <class T>
+void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, const Matrix& c) {
+  const int m = c.rows, n = c.cols, k = a.matrix.cols;
+  const int ldc = static_cast<int>(std::max({c.rows == 1 ? 1 : c.row_stride, c.cols, int64_t{1}}));
+  auto* pa = reinterpret_cast<const T*>(a.matrix.data);
+  auto* pb = reinterpret_cast<const T*>(b.matrix.data);
+  auto* pc = reinterpret_cast<T*>(c.data);
+  const auto ta = a.transpose, tb = b.transpose;
+  const int lda = a.stride, ldb = b.stride;
+  if constexpr (std::is_same_v<T, float>)
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, pa, lda, pb, ldb, beta, pc, ldc);
+  else if constexpr (std::is_same_v<T, double>)
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, pa, lda, pb, ldb, beta, pc, ldc);
+  else if constexpr (std::is_same_v<T, complex64>)
+    cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &alpha, pa, lda, pb, ldb, &beta, pc, ldc);
+  else
+    cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &alpha, pa, lda, pb, ldb, &beta, pc, ldc);
+}
+
+// c (m, 1) = alpha a x + beta c; the strides of x and c are positive and fit an int.
+template <class T>
+void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Matrix& c) {
+  const bool flip = a.transpose == CblasTrans;
+  const int rows = flip ? a.matrix.cols : a.matrix.rows;
+  const int cols = flip ? a.matrix.rows : a.matrix.cols;
+  auto* pa = reinterpret_cast<const T*>(a.matrix.data);
+  auto* px = reinterpret_cast<const T*>(x.data);
+  auto* pc = reinterpret_cast<T*>(c.data);
+  const int lda = a.stride, incx = x.row_stride, incy = c.row_stride;
+  // Some BLAS scale by beta with a multiplication even when it is 0, which keeps NaN.
+  if (beta == T(0))
+    for (int64_t i = 0; i < c.rows; ++i) pc[i * c.row_stride] = T(0);
+  if constexpr (std::is_same_v<T, float>)
+    cblas_sgemv(CblasRowMajor, a.transpose, rows, cols, alpha, pa, lda, px, incx, beta, pc, incy);
+  else if constexpr (std::is_same_v<T, double>)
+    cblas_dgemv(CblasRowMajor, a.transpose, rows, cols, alpha, pa, lda, px, incx, beta, pc, incy);
+  else if constexpr (std::is_same_v<T, complex64>)
+    cblas_cgemv(CblasRowMajor, a.transpose, rows, cols, &alpha, pa, lda, px, incx, &beta, pc, incy);
+  else
+    cblas_zgemv(CblasRowMajor, a.transpose, rows, cols, &alpha, pa, lda, px, incx, &beta, pc, incy);
+}
+
+bool vector_fits(const Matrix& m) {
+  return m.cols == 1 && m.row_stride >= 1 && m.row_stride <= kBlasIntLimit;
+}
+
+template <class T>
+void blas_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
+               const Matrix& c) {
+  check(c.rows <= kBlasIntLimit && c.cols <= kBlasIntLimit && a.cols <= kBlasIntLimit,
+        "matmul: sizes (", c.rows, ", ", a.cols, ") x (", a.cols, ", ", c.cols,
+        ") are beyond what BLAS can count");
+  const T factor = alpha.to<T>(), keep = beta.to<T>();
+  if (vector_fits(b) && vector_fits(c)) return call_gemv<T>(blas_operand<T>(a), b, factor, keep, c);
+  if (vector_fits(transposed(a)) && vector_fits(transposed(c)))
+    return call_gemv<T>(blas_operand<T>(transposed(b)), transposed(a), factor, keep, transposed(c));
+  if (rows_fit(c))
+    return call_gemm<T>(blas_operand<T>(a), blas_operand<T>(b), factor, keep, c);
+  if (rows_fit(transposed(c)))
+    return call_gemm<T>(blas_operand<T>(transposed(b)), blas_operand<T>(transposed(a)), factor,
+                        keep, transposed(c));
+  Tensor buffer = empty({c.rows, c.cols}, {dtype_of<T>, {}}, "matmul");
+  const Matrix whole = matrix_in(buffer, c.rows, c.cols);
+  if (keep != T(0)) convert_matrix<T, T>(c, whole);
+  call_gemm<T>(blas_operand<T>(a), blas_operand<T>(b), factor, keep, whole);
+  convert_matrix<T, T>(whole, c);
+}
+
+template <class T>
+constexpr bool in_blas = std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_v<T>;
+#else
+template <class T>
+constexpr bool in_blas = false;
+template <class T>
+void blas_gemm(const Scalar&, const Matrix&, const Matrix&, const Scalar&, const Matrix&) {}
+#endif
+
+// The 16-bit types: the operands as float, the product in float, one rounding at the end.
+template <class T>
+void half_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
+               const Matrix& c) {
+  const auto widened = [](const Matrix& m, Tensor& buffer) {
+    buffer = empty({m.rows, m.cols}, {}, "matmul");
+    convert_matrix<float, T>(m, matrix_in(buffer, m.rows, m.cols));
+    return matrix_in(buffer, m.rows, m.cols);
+  };
+  Tensor fa, fb, fc = empty({c.rows, c.cols}, {}, "matmul");
+  const Matrix out = matrix_in(fc, c.rows, c.cols);
+  if (beta.to_double() != 0) convert_matrix<float, T>(c, out);
+  gemm(DType::Float32, alpha, widened(a, fa), widened(b, fb), beta, out);
+  convert_matrix<T, float>(out, c);
+}
+
+}  // namespace
+
+void gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
+          const Matrix& c) {
+  if (c.rows == 0 || c.cols == 0) return;
+  // Each factor is bounded first, so that the product cannot overflow.
+  const bool small = a.cols == 0 || (c.rows <= kSmallProduct && c.cols <= kSmallProduct &&
+                                     a.cols <= kSmallProduct &&
+                                     c.rows * c.cols * a.cols <= kSmallProduct);
+  visit<dtypes::real | dtypes::complex>(dtype, [&]<class T>() {
+    if (!small && in_blas<T>) {
+      if constexpr (in_blas<T>) blas_gemm<T>(alpha, a, b, beta, c);
+    } else if (!small && size_of(dtype_of<T>) == 2 && is_floating(dtype_of<T>)) {
+      if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+        half_gemm<T>(alpha, a, b, beta, c);
+    } else {
+      plain_gemm<T>(alpha, a, b, beta, c);
+    }
+  });
+}
+
+}  // namespace moonlet::cpu
