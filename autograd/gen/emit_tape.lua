@@ -102,6 +102,8 @@ local function apply_body(row, plan, diff, diff_results)
   for i, arg in ipairs(diff) do position[arg.name] = i - 1 end
   if #diff_results == 1 then
     lines[#lines + 1] = "    [[maybe_unused]] const Tensor& g = grads[0];"
+    local alias = "g_" .. diff_results[1].name
+    if plan.used[alias] then lines[#lines + 1] = ("    const Tensor& %s = g;"):format(alias) end
   else
     for i, result in ipairs(diff_results) do
       if plan.used["g_" .. result.name] then

@@ -1,0 +1,74 @@
+#!/bin/sh
+# scripts/setup.sh: installs what Moonlet needs from Debian's packages, and sets up the build
+# folder. Quick and quiet when nothing is missing.
+# usage: sh scripts/setup.sh [--tests] [BUILD_FOLDER [MESON_OPTION...]]
+set -eu
+cd "$(dirname "$0")/.."
+
+packages='g++:the C++20 compiler
+meson:the build system
+ninja-build:runs the build
+pkg-config:finds libraries
+lua5.4:runs the code generator
+liblua5.4-dev:the Lua library, built as C++
+libhwy-dev:SIMD kernels
+libopenblas-openmp-dev:matrix products
+libdnnl-dev:convolutions
+libedit-dev:line editing in the REPL
+zlib1g-dev:reading gzip files'
+if [ "${1:-}" = --tests ]; then
+  shift
+  packages="$packages
+catch2:the C++ tests
+clang-format:checks the layout of C++
+clang-tidy:checks C++ for mistakes
+clang:the compiler clang-tidy needs
+lua-check:checks Lua for mistakes
+git:lists the project's files"
+fi
+
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+missing=
+for line in $(printf '%s\n' "$packages" | tr ' ' '~'); do
+  name=${line%%:*}
+  if command -v dpkg-query >/dev/null 2>&1 && ! installed "$name"; then
+    [ -n "$missing" ] || echo 'Moonlet needs these packages, which are not installed:'
+    printf '  %-24s %s\n' "$name" "$(printf '%s' "${line#*:}" | tr '~' ' ')"
+    missing="$missing $name"
+  fi
+done
+
+if [ -n "$missing" ]; then
+  as_root=
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || {
+      echo "Install them as root, then run this again: apt-get install$missing" >&2
+      exit 1
+    }
+    as_root=sudo
+  fi
+  echo 'Installing them with apt-get.'
+  # shellcheck disable=SC2086
+  { $as_root apt-get update -qq &&
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+  } >/tmp/moonlet-setup.$$ 2>&1 || {
+    cat /tmp/moonlet-setup.$$ >&2
+    rm -f /tmp/moonlet-setup.$$
+    echo 'apt-get failed; its output is above.' >&2
+    exit 1
+  }
+  rm -f /tmp/moonlet-setup.$$
+fi
+
+build=${1:-build}
+[ $# -eq 0 ] || shift
+if [ ! -f "$build/build.ninja" ]; then
+  echo "Setting up the build folder $build."
+  meson setup "$build" "$@" >"/tmp/moonlet-meson.$$" 2>&1 || {
+    cat "/tmp/moonlet-meson.$$" >&2
+    rm -f "/tmp/moonlet-meson.$$"
+    exit 1
+  }
+  rm -f "/tmp/moonlet-meson.$$"
+fi
