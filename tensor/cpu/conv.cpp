@@ -1,0 +1,90 @@
+// tensor/cpu/conv.cpp: the CPU kernels of conv2d and of its two gradients: brings the arguments
+// into plain layout and picks the implementation.
+#include "tensor/cpu/conv.h"
+
+#include <cstring>
+
+#include "tensor/cpu/gemm.h"
+
+namespace moonlet::cpu {
+namespace {
+
+ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims& stride,
+                   const Dims& padding, const Dims& dilation, int64_t groups) {
+  return {x[0],      groups,    x[1],       x[2],       x[3],        y[1],
+          y[2],      y[3],      weight[2],  weight[3],  stride[0],   stride[1],
+          padding[0], padding[1], dilation[0], dilation[1]};
+}
+
+bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
+
+Tensor converted(const Tensor& t, DType dtype) {
+  if (!t.defined()) return t;
+  if (t.dtype() == dtype) return contiguous(t);
+  Tensor out = empty(t.sizes(), {dtype, t.device()});
+  copy_into(out, t);
+  return out;
+}
+
+void zero(Tensor& t) { std::memset(t.raw(), 0, t.numel() * size_of(t.dtype())); }
+
+// Runs body(a, b, y) on contiguous tensors of a dtype that has kernels: the 16-bit types compute in
+// float32.
+template <class Body>
+void computed(const Tensor& a, const Tensor& b, Tensor& y, Body&& body) {
+  const DType compute = is_half(y.dtype()) ? DType::Float32 : y.dtype();
+  if (compute == y.dtype())
+    return with_contiguous(y, [&](Tensor& whole) { body(contiguous(a), contiguous(b), whole); });
+  Tensor whole = empty(y.sizes(), {compute, y.device()});
+  body(converted(a, compute), converted(b, compute), whole);
+  copy_into(y, whole);
+}
+
+// y[:, c] = bias[c], for a convolution that sums over nothing.
+void fill_channels(const Tensor& bias, Tensor& y) {
+  zero(y);
+  if (!bias.defined()) return;
+  Tensor wide = alias(bias, y.sizes(), {0, bias.stride(0), 0, 0}, bias.offset());
+  copy_into(y, wide);
+}
+
+}  // namespace
+
+void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+            const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
+  if (y.numel() == 0) return;
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
+  const ConvShape s =
+      shape_of(x.sizes(), weight.sizes(), y.sizes(), stride, padding, dilation, groups);
+  computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
+    const Tensor offset = converted(bias, out.dtype());
+    if (out.dtype() == DType::Float32 && conv2d_onednn(s, image, filter, offset, out)) return;
+    conv2d_gemm(s, image, filter, offset, out);
+  });
+}
+
+void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& size,
+                       const Dims& stride, const Dims& padding, const Dims& dilation,
+                       int64_t groups, Tensor& y) {
+  if (y.numel() == 0) return;
+  if (grad.numel() == 0 || weight.numel() == 0) return zero(y);
+  const ConvShape s =
+      shape_of(size, weight.sizes(), grad.sizes(), stride, padding, dilation, groups);
+  computed(grad, weight, y, [&](const Tensor& slope, const Tensor& filter, Tensor& out) {
+    if (out.dtype() == DType::Float32 && conv2d_input_grad_onednn(s, slope, filter, out)) return;
+    conv2d_input_grad_gemm(s, slope, filter, out);
+  });
+}
+
+void conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
+                        const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
+  if (y.numel() == 0) return;
+  if (grad.numel() == 0 || x.numel() == 0) return zero(y);
+  const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
+  computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
+    if (out.dtype() == DType::Float32 && conv2d_weight_grad_onednn(s, slope, image, out)) return;
+    conv2d_weight_grad_gemm(s, slope, image, out);
+  });
+}
+
+}  // namespace moonlet::cpu

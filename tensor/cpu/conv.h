@@ -1,0 +1,32 @@
+// tensor/cpu/conv.h: the two implementations of 2-d convolution behind the conv2d kernels: oneDNN
+// and the built-in one on matrix products.
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace moonlet::cpu {
+
+// The geometry of one convolution; sizes in elements.
+struct ConvShape {
+  int64_t batch, groups;
+  int64_t in_channels, in_height, in_width;
+  int64_t out_channels, out_height, out_width;
+  int64_t kernel_height, kernel_width;
+  int64_t stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
+};
+
+// All tensors are contiguous and not empty. The gemm forms take float32 and float64.
+void conv2d_gemm(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 Tensor& y);
+void conv2d_input_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y);
+void conv2d_weight_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
+
+// The same through oneDNN, float32 only; false when it has no implementation for this shape or is
+// not built in, and then y is untouched.
+bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   Tensor& y);
+bool conv2d_input_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight,
+                              Tensor& y);
+bool conv2d_weight_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
+
+}  // namespace moonlet::cpu

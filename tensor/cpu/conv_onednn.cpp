@@ -1,0 +1,277 @@
+// tensor/cpu/conv_onednn.cpp: convolution through oneDNN 2.x. Primitives are made once per thread
+// and shape and kept, the latest used ones; oneDNN picks the layouts it computes in.
+#include "moonlet_config.h"
+#include "tensor/cpu/conv.h"
+
+#if MOONLET_ONEDNN
+#include <dnnl.hpp>
+#endif
+
+#if MOONLET_ONEDNN && DNNL_VERSION_MAJOR == 2
+#include <array>
+#include <list>
+#include <unordered_map>
+
+namespace moonlet::cpu {
+namespace {
+
+using dnnl::memory;
+
+enum class Pass : int64_t { Forward, InputGrad, WeightGrad };
+
+// What a primitive depends on: the pass, whether there is a bias, and the geometry.
+using Key = std::array<int64_t, 18>;
+
+Key key_of(Pass pass, bool bias, const ConvShape& s) {
+  return {static_cast<int64_t>(pass) * 2 + bias, s.batch, s.groups, s.in_channels, s.in_height,
+          s.in_width, s.out_channels, s.out_height, s.out_width, s.kernel_height, s.kernel_width,
+          s.stride_y, s.stride_x, s.pad_y, s.pad_x, s.dilation_y, s.dilation_x, 0};
+}
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (int64_t v : key) h = (h ^ static_cast<uint64_t>(v)) * 0x100000001b3u;
+    return static_cast<size_t>(h ^ (h >> 32));
+  }
+};
+
+// One tensor of a primitive: its plain layout and the one oneDNN wants, with the reorder between.
+struct Slot {
+  int argument = 0;
+  memory::desc plain, wanted;
+  dnnl::reorder reorder;
+  bool same = true;
+};
+
+struct Plan {
+  bool supported = false;
+  dnnl::primitive primitive;
+  memory::desc scratchpad;
+  Slot inputs[2], output;
+};
+
+dnnl::engine& engine() {
+  thread_local dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  return e;
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream s(engine());
+  return s;
+}
+
+// The three layouts of one convolution; `any` lets oneDNN choose.
+struct Layouts {
+  memory::desc x, weight, y, x_any, weight_any, y_any, bias;
+  memory::dims stride, dilation, pad_low, pad_high;
+};
+
+Layouts layouts_of(const ConvShape& s) {
+  using tag = memory::format_tag;
+  const auto f32 = memory::data_type::f32;
+  const memory::dims x{s.batch, s.in_channels, s.in_height, s.in_width};
+  const memory::dims y{s.batch, s.out_channels, s.out_height, s.out_width};
+  memory::dims w{s.out_channels, s.in_channels / s.groups, s.kernel_height, s.kernel_width};
+  tag weight_tag = tag::oihw;
+  if (s.groups > 1) {
+    w.insert(w.begin(), s.groups);
+    w[1] /= s.groups;
+    weight_tag = tag::goihw;
+  }
+  const auto high = [](int64_t out, int64_t stride, int64_t kernel, int64_t dilation, int64_t in,
+                       int64_t low) {
+    return (out - 1) * stride + (kernel - 1) * dilation + 1 - in - low;
+  };
+  return {{x, f32, tag::nchw}, {w, f32, weight_tag}, {y, f32, tag::nchw},
+          {x, f32, tag::any}, {w, f32, tag::any}, {y, f32, tag::any},
+          {{s.out_channels}, f32, tag::x},
+          {s.stride_y, s.stride_x}, {s.dilation_y - 1, s.dilation_x - 1}, {s.pad_y, s.pad_x},
+          {high(s.out_height, s.stride_y, s.kernel_height, s.dilation_y, s.in_height, s.pad_y),
+           high(s.out_width, s.stride_x, s.kernel_width, s.dilation_x, s.in_width, s.pad_x)}};
+}
+
+Slot slot(int argument, const memory::desc& plain, const memory::desc& wanted, bool is_output) {
+  Slot out{argument, plain, wanted, {}, plain == wanted};
+  if (!out.same)
+    out.reorder = dnnl::reorder(is_output
+                                    ? dnnl::reorder::primitive_desc(engine(), wanted, engine(), plain)
+                                    : dnnl::reorder::primitive_desc(engine(), plain, engine(), wanted));
+  return out;
+}
+
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+dnnl::convolution_forward::primitive_desc forward_desc(const Layouts& l, bool bias) {
+  using Forward = dnnl::convolution_forward;
+  const auto kind = dnnl::prop_kind::forward_training;
+  const auto desc = bias ? Forward::desc(kind, kAlgorithm, l.x_any, l.weight_any, l.bias, l.y_any,
+                                         l.stride, l.dilation, l.pad_low, l.pad_high)
+                         : Forward::desc(kind, kAlgorithm, l.x_any, l.weight_any, l.y_any, l.stride,
+                                         l.dilation, l.pad_low, l.pad_high);
+  return {desc, attributes(), engine()};
+}
+
+void plan_forward(Plan& plan, const Layouts& l, bool bias) {
+  const auto pd = forward_desc(l, bias);
+  plan.primitive = dnnl::convolution_forward(pd);
+  plan.scratchpad = pd.scratchpad_desc();
+  plan.inputs[0] = slot(DNNL_ARG_SRC, l.x, pd.src_desc(), false);
+  plan.inputs[1] = slot(DNNL_ARG_WEIGHTS, l.weight, pd.weights_desc(), false);
+  plan.output = slot(DNNL_ARG_DST, l.y, pd.dst_desc(), true);
+}
+
+void plan_input_grad(Plan& plan, const Layouts& l) {
+  using Backward = dnnl::convolution_backward_data;
+  const Backward::primitive_desc pd(
+      Backward::desc(kAlgorithm, l.x_any, l.weight_any, l.y_any, l.stride, l.dilation, l.pad_low,
+                     l.pad_high),
+      attributes(), engine(), forward_desc(l, false));
+  plan.primitive = Backward(pd);
+  plan.scratchpad = pd.scratchpad_desc();
+  plan.inputs[0] = slot(DNNL_ARG_DIFF_DST, l.y, pd.diff_dst_desc(), false);
+  plan.inputs[1] = slot(DNNL_ARG_WEIGHTS, l.weight, pd.weights_desc(), false);
+  plan.output = slot(DNNL_ARG_DIFF_SRC, l.x, pd.diff_src_desc(), true);
+}
+
+void plan_weight_grad(Plan& plan, const Layouts& l) {
+  using Backward = dnnl::convolution_backward_weights;
+  const Backward::primitive_desc pd(
+      Backward::desc(kAlgorithm, l.x_any, l.weight_any, l.y_any, l.stride, l.dilation, l.pad_low,
+                     l.pad_high),
+      attributes(), engine(), forward_desc(l, false));
+  plan.primitive = Backward(pd);
+  plan.scratchpad = pd.scratchpad_desc();
+  plan.inputs[0] = slot(DNNL_ARG_DIFF_DST, l.y, pd.diff_dst_desc(), false);
+  plan.inputs[1] = slot(DNNL_ARG_SRC, l.x, pd.src_desc(), false);
+  plan.output = slot(DNNL_ARG_DIFF_WEIGHTS, l.weight, pd.diff_weights_desc(), true);
+}
+
+Plan make_plan(Pass pass, bool bias, const ConvShape& s) {
+  Plan plan;
+  try {
+    const Layouts l = layouts_of(s);
+    if (pass == Pass::Forward) plan_forward(plan, l, bias);
+    if (pass == Pass::InputGrad) plan_input_grad(plan, l);
+    if (pass == Pass::WeightGrad) plan_weight_grad(plan, l);
+    plan.supported = true;
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory) throw OutOfMemory("conv2d: oneDNN ran out of memory");
+  }
+  return plan;
+}
+
+// The thread's plans, the latest used first.
+class PlanCache {
+ public:
+  std::shared_ptr<const Plan> get(Pass pass, bool bias, const ConvShape& s) {
+    const Key key = key_of(pass, bias, s);
+    if (auto found = index_.find(key); found != index_.end()) {
+      order_.splice(order_.begin(), order_, found->second);
+      return found->second->second;
+    }
+    order_.emplace_front(key, std::make_shared<const Plan>(make_plan(pass, bias, s)));
+    index_[key] = order_.begin();
+    if (order_.size() > kCapacity) {
+      index_.erase(order_.back().first);
+      order_.pop_back();
+    }
+    return order_.front().second;
+  }
+
+ private:
+  static constexpr size_t kCapacity = 256;
+  using Order = std::list<std::pair<Key, std::shared_ptr<const Plan>>>;
+  Order order_;
+  std::unordered_map<Key, Order::iterator, KeyHash> index_;
+};
+
+// Memory of a layout, held by a tensor so that it comes from the pooled allocator.
+memory scratch(const memory::desc& desc, Tensor& holder) {
+  holder = empty({static_cast<int64_t>(std::max<size_t>(desc.get_size(), 1))}, {DType::UInt8, {}},
+                 "conv2d");
+  return memory(desc, engine(), holder.raw());
+}
+
+memory plain_memory(const memory::desc& desc, const Tensor& t) {
+  return memory(desc, engine(), t.raw());
+}
+
+bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const Tensor& bias,
+         Tensor& y) {
+  thread_local PlanCache cache;
+  const auto plan = cache.get(pass, bias.defined(), s);
+  if (!plan->supported) return false;
+  try {
+    Tensor holders[4];
+    std::unordered_map<int, memory> arguments;
+    const Tensor* given[2] = {&a, &b};
+    for (int i = 0; i < 2; ++i) {
+      const Slot& in = plan->inputs[i];
+      memory plain = plain_memory(in.plain, *given[i]);
+      if (!in.same) {
+        memory wanted = scratch(in.wanted, holders[i]);
+        in.reorder.execute(stream(), plain, wanted);
+        plain = wanted;
+      }
+      arguments.emplace(in.argument, plain);
+    }
+    const Slot& out = plan->output;
+    memory result = plain_memory(out.plain, y);
+    memory computed = out.same ? result : scratch(out.wanted, holders[2]);
+    arguments.emplace(out.argument, computed);
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch(plan->scratchpad, holders[3]));
+    if (bias.defined())
+      arguments.emplace(DNNL_ARG_BIAS,
+                        plain_memory({{s.out_channels}, memory::data_type::f32,
+                                      memory::format_tag::x}, bias));
+    plan->primitive.execute(stream(), arguments);
+    if (!out.same) out.reorder.execute(stream(), computed, result);
+    stream().wait();
+  } catch (const dnnl::error& e) {
+    fail("conv2d: oneDNN failed: ", e.what());
+  }
+  return true;
+}
+
+}  // namespace
+
+bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   Tensor& y) {
+  return run(Pass::Forward, s, x, weight, bias, y);
+}
+
+bool conv2d_input_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight,
+                              Tensor& y) {
+  return run(Pass::InputGrad, s, grad, weight, {}, y);
+}
+
+bool conv2d_weight_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x,
+                               Tensor& y) {
+  return run(Pass::WeightGrad, s, grad, x, {}, y);
+}
+
+}  // namespace moonlet::cpu
+
+#else
+
+namespace moonlet::cpu {
+
+bool conv2d_onednn(const ConvShape&, const Tensor&, const Tensor&, const Tensor&, Tensor&) {
+  return false;
+}
+bool conv2d_input_grad_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&) {
+  return false;
+}
+bool conv2d_weight_grad_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&) {
+  return false;
+}
+
+}  // namespace moonlet::cpu
+#endif
