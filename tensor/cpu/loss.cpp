@@ -1,0 +1,90 @@
+// tensor/cpu/loss.cpp: the CPU kernels of the negative log likelihood and its gradient.
+#include <cstring>
+
+#include "tensor/cpu/gemm.h"
+
+namespace moonlet::cpu {
+namespace {
+
+// log_probs as (outer, classes, inner); the targets as (outer, inner).
+struct Classes {
+  int64_t outer = 1, classes, inner = 1;
+};
+
+Classes classes_of(const Dims& size) {
+  if (size.size() == 1) return {1, size[0], 1};
+  Classes out{size[0], size[1], 1};
+  for (int i = 2; i < size.size(); ++i) out.inner *= size[i];
+  return out;
+}
+
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// The offset of target `i`'s element in log_probs and its class, or -1 when it is ignored.
+template <class I>
+int64_t class_of(const char* op, I position, int64_t ignore, int64_t classes) {
+  const int64_t value = static_cast<int64_t>(position);
+  if (value == ignore) return -1;
+  check(value >= 1 && value <= classes, op, ": target ", value, " is no class of 1 to ", classes);
+  return value - 1;
+}
+
+constexpr DTypeSet kPositions = bit(DType::Int64) | bit(DType::Int32);
+
+}  // namespace
+
+void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+                     int64_t reduction, int64_t ignore_index, Tensor& y, Tensor& total_weight) {
+  const Classes c = classes_of(log_probs.sizes());
+  const Tensor source = contiguous(log_probs), where = contiguous(target);
+  const Tensor factors = weight.defined() ? contiguous(weight) : weight;
+  visit<dtypes::floating>(log_probs.dtype(), [&]<class T>() {
+    visit<kPositions>(where.dtype(), [&]<class I>() {
+      double sum = 0, total = 0;
+      for (int64_t i = 0; i < where.numel(); ++i) {
+        const int64_t at = class_of("nll_loss", where.data<I>()[i], ignore_index, c.classes);
+        Wide<T> loss = 0;
+        if (at >= 0) {
+          const Wide<T> factor =
+              factors.defined() ? static_cast<Wide<T>>(factors.data<T>()[at]) : Wide<T>(1);
+          const int64_t place = (i / c.inner * c.classes + at) * c.inner + i % c.inner;
+          loss = -factor * static_cast<Wide<T>>(source.data<T>()[place]);
+          sum += loss;
+          total += factor;
+        }
+        if (reduction == 0) y.data<T>()[i] = static_cast<T>(loss);
+      }
+      if (reduction != 0)
+        *y.data<T>() = static_cast<T>(static_cast<Wide<T>>(reduction == 1 ? sum / total : sum));
+      *total_weight.data<T>() = static_cast<T>(static_cast<Wide<T>>(total));
+    });
+  });
+}
+
+void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                       const Tensor& total_weight, const Dims& size, int64_t reduction,
+                       int64_t ignore_index, Tensor& y) {
+  const Classes c = classes_of(size);
+  const Tensor slope = contiguous(grad), where = contiguous(target);
+  const Tensor factors = weight.defined() ? contiguous(weight) : weight;
+  std::memset(y.raw(), 0, y.numel() * size_of(y.dtype()));
+  visit<dtypes::floating>(y.dtype(), [&]<class T>() {
+    visit<kPositions>(where.dtype(), [&]<class I>() {
+      const Wide<T> total =
+          reduction == 1 ? static_cast<Wide<T>>(*total_weight.data<T>()) : Wide<T>(1);
+      for (int64_t i = 0; i < where.numel(); ++i) {
+        const int64_t at =
+            class_of("nll_loss_backward", where.data<I>()[i], ignore_index, c.classes);
+        if (at < 0) continue;
+        const Wide<T> factor =
+            factors.defined() ? static_cast<Wide<T>>(factors.data<T>()[at]) : Wide<T>(1);
+        const Wide<T> g = static_cast<Wide<T>>(slope.data<T>()[reduction == 0 ? i : 0]);
+        y.data<T>()[(i / c.inner * c.classes + at) * c.inner + i % c.inner] =
+            static_cast<T>(-g * factor / total);
+      }
+    });
+  });
+}
+
+}  // namespace moonlet::cpu
