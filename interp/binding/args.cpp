@@ -283,11 +283,12 @@ std::vector<Tensor> ArgReader::tensors(int i) {
   for (int64_t k = 1; k <= count; ++k) {
     lua_geti(L_, slot_[i], k);
     const Tensor* cell = tensor_cell(L_, -1);
-    if (cell == nullptr || !cell->defined()) {
+    const bool none = signature_.args[i].length > 0 && !lua_toboolean(L_, -1);
+    if (!none && (cell == nullptr || !cell->defined())) {
       fail(signature_.op, ": item ", k, " of '", signature_.args[i].name,
            "' must be a tensor, got ", type_name(L_, -1));
     }
-    out.push_back(*cell);
+    out.push_back(none ? Tensor() : *cell);
     lua_pop(L_, 1);
   }
   return out;
@@ -401,12 +402,6 @@ Dims ArgReader::dims(int i) {
   Dims out = ints(i);
   for (int k = 0; k < out.size(); ++k) out[k] = from_one(out[k], i);
   return out;
-}
-
-int64_t ArgReader::stop(int i, const Tensor& x, int64_t dim) {
-  const int64_t value = integer(i);
-  if (value >= 0) return value;
-  return x.size(wrap_dim(dim, x.dim(), signature_.op)) + 1 + value;
 }
 
 Options ArgReader::options(int i) {

@@ -24,7 +24,7 @@ struct ArgSpec {
   bool required = true;
   bool gather = false;      // a list that may come as several arguments: view(3, 4)
   bool named_only = false;  // cannot be given by position: dtype, device, out
-  int8_t length = 0;        // int[2]: one number stands for so many
+  int8_t length = 0;        // int[2]: one number stands for so many; a tensor list: may hold false
 };
 
 struct Signature {
@@ -78,8 +78,6 @@ class ArgReader {
   int64_t dim(int i);
   Dims dims(int i);
   int64_t index(int i);
-  // The end of an inclusive 1-based range as an exclusive 0-based one, in dimension `dim` of `x`.
-  int64_t stop(int i, const Tensor& x, int64_t dim);
   // The fields dtype and device that start at position `i`.
   Options options(int i);
 

@@ -27,16 +27,8 @@ local value_types = {
   DType = "DType", Device = "Device", Operand = "Operand", TensorList = "std::vector<Tensor>",
 }
 
--- A slice ends where a person says, that position included, so its end needs the size of the dim.
-local function is_range_end(row, arg)
-  return arg.kind == "Index" and arg.name == "stop" and row.arg.start and row.arg.dim
-end
-
-local function read_expression(row, arg, position, positions)
+local function read_expression(arg, position)
   local get = getters[arg.kind]:format(position)
-  if is_range_end(row, arg) then
-    get = ("args.stop(%d, args.tensor(0), args.dim(%d))"):format(position, positions.dim)
-  end
   if arg.required or arg.kind == "OptionalTensor" then return get end
   if arg.kind == "Tensor" then return ("args.optional_tensor(%d)"):format(position) end
   local type = value_types[arg.kind]
@@ -51,8 +43,7 @@ end
 
 -- Locals in signature order, so that messages name the first bad argument. Returns call arguments.
 local function read_arguments(row, args)
-  local positions, call, next_position = {}, {}, 0
-  for i, arg in ipairs(args) do positions[arg.name] = i - 1 end
+  local call, next_position = {}, 0
   for _, arg in ipairs(row.args) do
     local position = next_position
     if arg.type == "Options" then
@@ -64,7 +55,7 @@ local function read_arguments(row, args)
       local by_reference = spec.kind == "Tensor" or spec.kind == "OptionalTensor"
       line("  %s a%d = %s;", by_reference and spec.required and "Tensor&"
         or by_reference and "const Tensor&" or "const auto", position,
-        read_expression(row, spec, position, positions))
+        read_expression(spec, position))
       call[#call + 1] = "a" .. position
       next_position = position + 1
     end
@@ -88,7 +79,7 @@ end
 
 -- All forms of a name, for the message that explains the call.
 local function usage_of(row, all)
-  local parts = { lua_signature.usage(row) }
+  local parts = { lua_signature.usage(row, row.overload_of) }
   for _, other in ipairs(lua_signature.overloads(row, all)) do
     parts[#parts + 1] = lua_signature.usage(other, row.name)
   end

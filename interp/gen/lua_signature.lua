@@ -5,6 +5,7 @@ local lua_signature = {}
 
 local kinds = {
   ["Tensor"] = "Tensor", ["Tensor?"] = "OptionalTensor", ["Tensor[]"] = "TensorList",
+  ["Tensor?[]"] = "TensorList",
   ["Operand"] = "Operand", ["Mask"] = "Tensor", ["Positions"] = "Tensor",
   ["Scalar"] = "Scalar", ["Scalar?"] = "Scalar", ["int"] = "Int", ["int?"] = "Int",
   ["int[]"] = "IntList", ["int[1]"] = "IntList", ["int[2]"] = "IntList", ["int[3]"] = "IntList",
@@ -20,9 +21,10 @@ local takes_number = {
 }
 
 -- The default as a script would write it.
-local function lua_default(text)
+local function lua_default(text, kind)
   if text == nil then return nil end
-  text = text:gsub("std::nullopt", "nil"):gsub("%s*int64_t", "")
+  if text == "std::nullopt" or (text == "{}" and not kind:find "List") then return "nil" end
+  if kind == "Dim" and tonumber(text) and tonumber(text) >= 0 then return tostring(tonumber(text) + 1) end
   return text
 end
 
@@ -51,11 +53,12 @@ function lua_signature.arguments(row)
       out[#out + 1] = { name = "device", kind = "Device", type = "Device?", named_only = true }
       out[#out + 1] = { name = "requires_grad", kind = "Bool", type = "bool", named_only = true }
     else
-      local kind = kinds[arg.type] or error(("op %s: no Lua form of type %s"):format(row.name, arg.type), 0)
+      local kind = kinds[arg.type] or error("no Lua form of type " .. arg.type, 0)
       out[#out + 1] = {
-        name = arg.name, kind = kind, type = arg.type, default = lua_default(arg.default),
+        name = arg.name, kind = kind, type = arg.type, default = lua_default(arg.default, kind),
         required = arg.default == nil and not arg.type:find "%?$",
-        gather = may_gather(row.args, i), length = tonumber(arg.type:match "%[(%d+)%]") or 0,
+        gather = may_gather(row.args, i),
+        length = tonumber(arg.type:match "%[(%d+)%]") or (arg.type == "Tensor?[]" and 1) or 0,
         source = arg,
       }
     end
