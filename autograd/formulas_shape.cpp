@@ -71,8 +71,8 @@ Tensor unfold_backward(const Tensor& g, const Dims& x_size, int64_t dim, int64_t
   // comes in a fixed order.
   Tensor total;
   for (int64_t i = 0; i < size && g.numel() > 0; ++i) {
-    const Tensor part = slice_backward(select(g, g.dim() - 1, i), x_size, d, i,
-                                       i + (windows - 1) * step + 1, step);
+    const Tensor part =
+        slice_backward(select(g, g.dim() - 1, i), x_size, d, i, i + (windows - 1) * step + 1, step);
     total = total.defined() ? add(total, part) : part;
   }
   return total.defined() ? total : plain_zeros(x_size, options_of(g), "unfold_backward");

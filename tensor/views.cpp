@@ -101,16 +101,19 @@ Tensor as_strided(const Tensor& x, const Dims& size, const Dims& stride, int64_t
   for (int64_t step : stride)
     check(step >= 0, "as_strided: strides cannot be negative, got ", stride);
   int64_t end = offset;
+  Dims strides = stride;
   if (numel_of(size, "as_strided") > 0) {
     for (int i = 0; i < size.size(); ++i)
       end = checked_add(end, checked_mul(size[i] - 1, stride[i], "as_strided"), "as_strided");
     check(end < x.numel(), "as_strided: size ", size, ", stride ", stride, ", offset ", offset,
           " reach element ", end + 1, " of a tensor of ", x.numel());
   } else {
-    check(offset <= x.numel(), "as_strided: offset ", offset, " is outside a tensor of ",
-          x.numel(), " elements");
+    check(offset <= x.numel(), "as_strided: offset ", offset, " is outside a tensor of ", x.numel(),
+          " elements");
+    // Nothing is read through them, and large ones would overflow in later views.
+    strides = contiguous_strides(size);
   }
-  return alias(x, size, stride, x.offset() + offset);
+  return alias(x, size, strides, x.offset() + offset);
 }
 
 Tensor expand(const Tensor& x, const Dims& size) {
@@ -177,8 +180,8 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   const int d = wrap_existing(x, dim, "select");
   const int64_t size = x.size(d);
-  check(index >= -size && index < size, "select: index ", shown(index),
-        " is out of range for dim ", d + 1, " of size ", size);
+  check(index >= -size && index < size, "select: index ", shown(index), " is out of range for dim ",
+        d + 1, " of size ", size);
   const int64_t at = index < 0 ? index + size : index;
   Dims sizes = x.sizes(), strides = x.strides();
   sizes.erase(d);
@@ -218,8 +221,8 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
 
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
   const int d = wrap_existing(x, dim, "unfold");
-  check(size >= 0 && size <= x.size(d), "unfold: windows of size ", size,
-        " do not fit dim ", d + 1, " of size ", x.size(d));
+  check(size >= 0 && size <= x.size(d), "unfold: windows of size ", size, " do not fit dim ", d + 1,
+        " of size ", x.size(d));
   check(step > 0, "unfold: step must be at least 1, got ", step);
   Dims sizes = x.sizes(), strides = x.strides();
   sizes[d] = (x.size(d) - size) / step + 1;

@@ -205,8 +205,7 @@ Tensor repeat_blocks(const Tensor& x, int d, int joined, int64_t times) {
 }  // namespace
 
 Tensor tile(const Tensor& x, const Dims& reps) {
-  for (int64_t times : reps)
-    check(times >= 0, "tile: repetitions cannot be negative, got ", reps);
+  for (int64_t times : reps) check(times >= 0, "tile: repetitions cannot be negative, got ", reps);
   Dims sizes = x.sizes();
   while (sizes.size() < reps.size()) sizes.insert(0, 1);
   Tensor out = reshape(x, sizes);

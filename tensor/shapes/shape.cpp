@@ -82,8 +82,8 @@ Tensor constant_pad(const Tensor& x, const Dims& pad) {
   Dims sizes = x.sizes();
   for (int d = 0; d < x.dim(); ++d) {
     const Border b = border(pad, d, x.dim());
-    sizes[d] = checked_add(checked_add(sizes[d], b.before, "constant_pad"), b.after,
-                           "constant_pad");
+    sizes[d] =
+        checked_add(checked_add(sizes[d], b.before, "constant_pad"), b.after, "constant_pad");
   }
   return empty(sizes, options_of(x), "constant_pad");
 }
