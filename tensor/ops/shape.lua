@@ -6,8 +6,8 @@
 op { "view(Tensor x, int[] size) -> Tensor",
      kind = "view",
      grad = { x = "reshape(g, sizes_of(x))" },
-     doc = [[`x` seen with shape `size`, without a copy; one size may be -1 and is worked out from the
-others. It is an error when the strides of `x` do not allow it; `reshape` then copies.]],
+     doc = [[`x` seen with shape `size`, without a copy; one size may be -1 and is worked out from
+the others. It is an error when the strides of `x` do not allow it; `reshape` then copies.]],
      sample = { "randn(3, 4), {2, 6}", "randn(3, 4), {2, -1}", "randn(6), {3, 1, 2}" },
      torch = "args[0].view(args[1])",
      check = { noncontiguous = "a view of some layouts does not exist" } }
@@ -15,25 +15,25 @@ others. It is an error when the strides of `x` do not allow it; `reshape` then c
 op { "as_strided(Tensor x, int[] size, int[] stride, int offset=0) -> Tensor",
      kind = "view",
      grad = { x = "formulas::as_strided_backward(g, sizes_of(x), size, stride, offset)" },
-     doc = [[A view of contiguous `x` with the given sizes and strides, both in elements, that starts
-`offset` elements after the first one of `x`. Windows may overlap; the gradient of an element is then
-the sum over all places it appears in. Every element reached must belong to `x`.]],
+     doc = [[A view of contiguous `x` with the given sizes and strides, both in elements, that
+starts `offset` elements after the first one of `x`. Windows may overlap; the gradient of an
+element is then the sum over all places it appears in. Every element reached must belong to `x`.]],
      sample = { "randn(3, 4), {2, 2}, {4, 1}, 1", "randn(6), {4, 3}, {1, 1}" },
      check = { noncontiguous = "it wants a contiguous tensor" } }
 
 op { "expand(Tensor x, int[] size) -> Tensor",
      kind = "view",
      grad = { x = "g" },
-     doc = [[`x` with dimensions of size 1 repeated to `size`, without a copy. New dimensions may come in
-front; -1 keeps a size. The repeated elements share memory: clone before writing to them.]],
+     doc = [[`x` with dimensions of size 1 repeated to `size`, without a copy. New dimensions may
+come in front; -1 keeps a size. The repeated elements share memory: clone before writing to them.]],
      sample = { "randn(3, 1), {3, 4}", "randn(3, 1), {2, -1, 4}", "randn(4), {2, 4}" },
      torch = "args[0].expand(args[1])" }
 
 op { "permute(Tensor x, Dim[] dims) -> Tensor",
      kind = "view",
      grad = { x = "formulas::permute_backward(g, dims)" },
-     doc = [[The dimensions of `x` in another order: dimension `i` of the result is dimension `dims[i]` of
-`x`. A view.]],
+     doc = [[The dimensions of `x` in another order: dimension `i` of the result is dimension
+`dims[i]` of `x`. A view.]],
      sample = { "randn(2, 3, 4), {3, 1, 2}", "randn(2, 3), {-1, 1}" } }
 
 op { "transpose(Tensor x, Dim dim0, Dim dim1) -> Tensor",
@@ -70,26 +70,26 @@ op { "select(Tensor x, Dim dim, Index index) -> Tensor",
 op { "slice(Tensor x, Dim dim, Index start, int stop, int step=1) -> Tensor",
      kind = "view",
      grad = { x = "slice_backward(g, sizes_of(x), dim, start, stop, step)" },
-     doc = [[Positions `start` to `stop`, both included, of dimension `dim`, each `step`-th. Negative ones
-count from the end, so `x:slice(1, 2, -1)` drops the first row. `stop = start - 1` gives an empty
-tensor; positions outside the dimension are errors. A view. (In C++, `start` is 0-based and `stop`
-is the 0-based position after the last, which is the same number.)]],
+     doc = [[Positions `start` to `stop`, both included, of dimension `dim`, each `step`-th.
+Negative ones count from the end, so `x:slice(1, 2, -1)` drops the first row. `stop = start - 1`
+gives an empty tensor; positions outside the dimension are errors. A view. (In C++, `start` is
+0-based and `stop` is the 0-based position after the last, which is the same number.)]],
      sample = { "randn(5, 4), 1, 2, 4", "randn(3, 7), 2, 2, 7, 2", "randn(5), 1, 3, 2" },
      torch = "args[0][(slice(None),) * args[1] + (slice(*args[2:]),)]" }
 
 op { "diagonal(Tensor x, int offset=0, Dim dim1=0, Dim dim2=1) -> Tensor",
      kind = "view",
      grad = { x = "diagonal_backward(g, sizes_of(x), offset, dim1, dim2)" },
-     doc = [[The diagonal over dimensions `dim1` and `dim2`, which become one dimension at the end. A
-positive `offset` is that many columns to the right of the main diagonal, a negative one below it.
-A view.]],
+     doc = [[The diagonal over dimensions `dim1` and `dim2`, which become one dimension at the end.
+A positive `offset` is that many columns to the right of the main diagonal, a negative one below
+it. A view.]],
      sample = { "randn(3, 4)", "randn(3, 4), 1", "randn(3, 4), -1", "randn(2, 3, 4), 0, 1, 3" } }
 
 op { "unfold(Tensor x, Dim dim, int size, int step) -> Tensor",
      kind = "view",
      grad = { x = "formulas::unfold_backward(g, sizes_of(x), dim, size, step)" },
-     doc = [[All windows of `size` positions along `dim`, `step` apart: dimension `dim` then counts windows,
-and a new last dimension holds each window's elements. A view; windows may overlap.]],
+     doc = [[All windows of `size` positions along `dim`, `step` apart: dimension `dim` then counts
+windows, and a new last dimension holds each window's elements. A view; windows may overlap.]],
      sample = { "randn(7), 1, 3, 2", "randn(2, 5), 2, 3, 1", "randn(4, 2), 1, 2, 2" },
      torch = "args[0].unfold(*args[1:])",
      check = { empty = "windows must fit" } }
@@ -97,15 +97,15 @@ and a new last dimension holds each window's elements. A view; windows may overl
 op { "view_as_real(Tensor x) -> Tensor",
      kind = "view", dtypes = "complex",
      grad = { x = "view_as_complex(contiguous(g))" },
-     doc = [[A complex tensor seen as real: a new last dimension of size 2 holds the real and imaginary
-parts.]],
+     doc = [[A complex tensor seen as real: a new last dimension of size 2 holds the real and
+imaginary parts.]],
      sample = { "view_as_complex(randn(3, 2))" } }
 
 op { "view_as_complex(Tensor x) -> Tensor",
      kind = "view", dtypes = "floating",
      grad = { x = "view_as_real(g)" },
-     doc = [[A float32 or float64 tensor whose last dimension has size 2 (real part, imaginary part) seen as
-complex, without that dimension.]],
+     doc = [[A float32 or float64 tensor whose last dimension has size 2 (real part, imaginary
+part) seen as complex, without that dimension.]],
      sample = { "randn(3, 2)" },
      check = { noncontiguous = "the pairs must lie side by side",
                dtypes = "float16 and bfloat16 have no complex type" } }
@@ -115,18 +115,19 @@ complex, without that dimension.]],
 op { "select_backward(Tensor dy, int[] size, NewDim dim, Index index) -> Tensor",
      kind = "structured", out = "shapes::select_backward(dy, size, dim, index)",
      grad = { dy = "select(g, dim, index)" }, method = false,
-     doc = [[Zeros of shape `size` with `dy` at position `index` of `dim`: the gradient of `select`.]],
+     doc = [[Zeros of shape `size` with `dy` at position `index` of `dim`: the gradient of
+`select`.]],
      sample = { "randn(4), {3, 4}, 1, 2", "randn(3), {3, 4}, 2, -1" },
-     torch = "torch.select_backward(*args)",
+     torch = "torch.ops.aten.select_backward(*args)",
      check = { empty = "the position must exist" } }
 
 op { "slice_backward(Tensor dy, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
      kind = "structured", out = "shapes::slice_backward(dy, size, dim, start, stop, step)",
      grad = { dy = "slice(g, dim, start, stop, step)" }, method = false,
-     doc = [[Zeros of shape `size` with `dy` at positions `start` to `stop` of `dim`, each `step`-th: the
-gradient of `slice`.]],
+     doc = [[Zeros of shape `size` with `dy` at positions `start` to `stop` of `dim`, each
+`step`-th: the gradient of `slice`.]],
      sample = { "randn(3, 4), {5, 4}, 1, 2, 4", "randn(3, 3), {3, 7}, 2, 2, 7, 2" },
-     torch = "torch.slice_backward(*args, *([1] if len(args) == 5 else []))",
+     torch = "torch.ops.aten.slice_backward(*args, *([1] if len(args) == 5 else []))",
      check = { empty = "the positions must exist" } }
 
 op { "diagonal_backward(Tensor dy, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
@@ -134,15 +135,15 @@ op { "diagonal_backward(Tensor dy, int[] size, int offset, NewDim dim1, NewDim d
      grad = { dy = "diagonal(g, offset, dim1, dim2)" }, method = false,
      doc = [[Zeros of shape `size` with `dy` on a diagonal: the gradient of `diagonal`.]],
      sample = { "randn(3), {3, 4}, 1, 1, 2", "randn(3, 2), {2, 3, 4}, 0, 1, 3" },
-     torch = "torch.diagonal_backward(*args)",
+     torch = "torch.ops.aten.diagonal_backward(*args)",
      check = { empty = "the shapes must agree" } }
 
 -- Reshaping: a view where the strides allow one, a copy otherwise.
 
 op { "reshape(Tensor x, int[] size) -> Tensor",
      kind = "composite",
-     doc = [[The elements of `x` in the same order with shape `size`; one size may be -1. A view of `x` when
-the strides allow it, a copy otherwise.]],
+     doc = [[The elements of `x` in the same order with shape `size`; one size may be -1. A view of
+`x` when the strides allow it, a copy otherwise.]],
      sample = { "randn(3, 4), {2, 6}", "randn(3, 4), {-1}", "randn(2, 3, 4), {4, -1}" } }
 
 op { "flatten(Tensor x, Dim start_dim=0, Dim end_dim=-1) -> Tensor",
@@ -152,7 +153,8 @@ op { "flatten(Tensor x, Dim start_dim=0, Dim end_dim=-1) -> Tensor",
 
 op { "unflatten(Tensor x, Dim dim, int[] size) -> Tensor",
      kind = "composite",
-     doc = [[`x` with dimension `dim` split into dimensions of the given sizes; one may be -1. A view.]],
+     doc = [[`x` with dimension `dim` split into dimensions of the given sizes; one may be -1. A
+view.]],
      sample = { "randn(6, 2), 1, {2, 3}", "randn(2, 6), -1, {-1, 2}" },
      check = { empty = "the sizes must fit" } }
 
@@ -168,8 +170,8 @@ op { "swapaxes(Tensor x, Dim dim0, Dim dim1) -> Tensor",
 
 op { "movedim(Tensor x, Dim[] source, Dim[] destination) -> Tensor",
      kind = "composite",
-     doc = [[`x` with each dimension `source[i]` moved to place `destination[i]`; the others keep their
-order. A view.]],
+     doc = [[`x` with each dimension `source[i]` moved to place `destination[i]`; the others keep
+their order. A view.]],
      sample = { "randn(2, 3, 4), 1, 3", "randn(2, 3, 4), {1, 2}, {3, 1}" } }
 
 op { "broadcast_to(Tensor x, int[] size) -> Tensor",
@@ -203,15 +205,15 @@ op { "reshape_as(Tensor x, Tensor other) -> Tensor",
 
 op { "split(Tensor x, int[] size, Dim dim=0) -> Tensor[]",
      kind = "composite",
-     doc = [[`x` cut along `dim` into pieces of `size` positions (the last may be shorter), or into pieces of
-the listed sizes, which must add up to the dimension. The pieces are views.]],
+     doc = [[`x` cut along `dim` into pieces of `size` positions (the last may be shorter), or into
+pieces of the listed sizes, which must add up to the dimension. The pieces are views.]],
      sample = { "randn(5, 3), 2", "randn(3, 5), {1, 4}, 2" },
      torch = "torch.split(*args)" }
 
 op { "chunk(Tensor x, int chunks, Dim dim=0) -> Tensor[]",
      kind = "composite",
-     doc = [[`x` cut along `dim` into at most `chunks` pieces of equal size; the last may be shorter. The
-pieces are views.]],
+     doc = [[`x` cut along `dim` into at most `chunks` pieces of equal size; the last may be
+shorter. The pieces are views.]],
      sample = { "randn(5, 3), 2", "randn(3, 7), 3, 2" } }
 
 op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
@@ -224,8 +226,8 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
      kind = "structured", out = "shapes::cat(tensors, dim)",
      grad = { tensors = "formulas::cat_backward(g, sizes_of(tensors), dim)" }, method = false,
-     doc = [[The tensors one after another along `dim`. Their other sizes must agree; their dtypes are
-promoted.]],
+     doc = [[The tensors one after another along `dim`. Their other sizes must agree; their dtypes
+are promoted.]],
      sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3, 2), randn(3, 1), randn(3, 3)}, 2" } }
 
 op { "stack(Tensor[] tensors, NewDim dim=0) -> Tensor",
@@ -253,13 +255,14 @@ dimensions are swapped. The results are views.]],
 
 op { "tile(Tensor x, int[] reps) -> Tensor",
      kind = "composite",
-     doc = [[`x` repeated `reps[i]` times along each dimension; missing ones at the front count as 1, and
-more of them than dimensions give new ones in front.]],
+     doc = [[`x` repeated `reps[i]` times along each dimension; missing ones at the front count as
+1, and more of them than dimensions give new ones in front.]],
      sample = { "randn(2, 3), {2}", "randn(2, 3), {2, 1}", "randn(3), {2, 2}" } }
 
 op { "repeat_interleave(Tensor x, int repeats, Dim? dim=nil) -> Tensor",
      kind = "composite",
-     doc = [[Each position of `dim` `repeats` times in a row; without `dim` each element of flattened `x`.]],
+     doc = [[Each position of `dim` `repeats` times in a row; without `dim` each element of
+flattened `x`.]],
      sample = { "randn(2, 3), 2", "randn(2, 3), 2, 1", "randn(2, 3), 3, 2" } }
 
 -- Padding, flipping, rolling.
@@ -267,18 +270,18 @@ op { "repeat_interleave(Tensor x, int repeats, Dim? dim=nil) -> Tensor",
 op { "constant_pad(Tensor x, int[] pad, Scalar value=0) -> Tensor",
      kind = "structured", out = "shapes::constant_pad(x, pad)",
      grad = { x = "constant_pad(g, formulas::negated(pad), 0)" },
-     doc = [[`x` with `value` around it: `pad` holds pairs (before, after) for the last dimension, then the
-one before it, and so on. Negative numbers cut instead.]],
+     doc = [[`x` with `value` around it: `pad` holds pairs (before, after) for the last dimension,
+then the one before it, and so on. Negative numbers cut instead.]],
      sample = { "randn(2, 3), {1, 2}", "randn(2, 3), {1, 0, -1, 2}, 0.5" },
      torch = "F.pad(args[0], args[1], 'constant', *args[2:])",
      check = { empty = "the cut must fit" } }
 
 op { "pad(Tensor x, int[] pad, string mode=\"constant\", Scalar value=0) -> Tensor",
      kind = "composite",
-     doc = [[`x` with a border. `pad` holds pairs (before, after) for the last dimension, then the one before
-it, and so on; negative numbers cut instead. `mode` says what the border holds: "constant" `value`,
-"reflect" the elements mirrored at the edge (which is not repeated), "replicate" the edge, "circular"
-the elements from the other side.]],
+     doc = [[`x` with a border. `pad` holds pairs (before, after) for the last dimension, then the
+one before it, and so on; negative numbers cut instead. `mode` says what the border holds:
+"constant" `value`, "reflect" the elements mirrored at the edge (which is not repeated),
+"replicate" the edge, "circular" the elements from the other side.]],
      sample = { "randn(2, 3), {1, 2}", "randn(2, 3, 4), {1, 2}, \"reflect\"",
                 "randn(2, 3, 4), {1, 2}, \"replicate\"", "randn(2, 3, 4), {1, 2}, \"circular\"" },
      torch = "F.pad(*args)",
@@ -293,6 +296,6 @@ op { "flip(Tensor x, Dim[] dims) -> Tensor",
 
 op { "roll(Tensor x, int[] shifts, Dim[] dims={}) -> Tensor",
      kind = "composite",
-     doc = [[`x` with positions moved by `shifts[i]` along `dims[i]`; those that leave at one end come back
-at the other. One shift without `dims` rolls the flattened tensor.]],
+     doc = [[`x` with positions moved by `shifts[i]` along `dims[i]`; those that leave at one end
+come back at the other. One shift without `dims` rolls the flattened tensor.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1, 2", "randn(3, 4), {1, -1}, {1, 2}" } }
