@@ -1,0 +1,381 @@
+-- tests/lua/op_checks.lua: the checks every op goes through. Each is a function (case, i) that
+-- raises an error saying what differs; `applies` tells whether a check makes sense for a case.
+
+local ml = require "moonlet"
+local samples = require "op_samples"
+
+local checks = {}
+
+local tolerance = {
+  float16 = 4e-3, bfloat16 = 3e-2, float32 = 2e-5, float64 = 1e-9, complex64 = 3e-5, complex128 = 1e-9,
+}
+
+local function is_float(dtype) return dtype:find "^float" ~= nil or dtype:find "^bfloat" ~= nil end
+local function is_differentiable(dtype) return is_float(dtype) or dtype:find "^complex" ~= nil end
+
+local function numbers(tensor)
+  local t = tensor:detach():to "cpu":contiguous()
+  if t.dtype:find "^complex" then t = ml.view_as_real(t) end
+  if t.dtype == "float16" or t.dtype == "bfloat16" then t = t:to "float32" end
+  return t:reshape(-1):tolist()
+end
+
+local function shape_text(t) return tostring(t.shape) end
+
+-- Raises unless both tensors have the same shape and nearly the same elements.
+function checks.compare(what, got, want, tol)
+  if not ml.is_tensor(want) or not ml.is_tensor(got) then
+    if ml.is_tensor(got) and got.numel and got:numel() == 1 then got = got:item() end
+    if got ~= want and not (type(got) == "number" and math.abs(got - want) <= 1e-5 * math.max(1, math.abs(want))) then
+      error(("%s: got %s, want %s"):format(what, got, want), 0)
+    end
+    return
+  end
+  if shape_text(got) ~= shape_text(want) then
+    error(("%s: got shape %s, want %s"):format(what, shape_text(got), shape_text(want)), 0)
+  end
+  local a, b = numbers(got), numbers(want)
+  tol = tol or math.max(tolerance[got.dtype] or 0, tolerance[want.dtype] or 0)
+  for i = 1, #b do
+    local x, y = a[i], b[i]
+    if type(x) == "boolean" then x = x and 1 or 0 end
+    if type(y) == "boolean" then y = y and 1 or 0 end
+    local same = x == y or (x ~= x and y ~= y) or math.abs(x - y) <= tol * math.max(1, math.abs(y))
+    if not same then
+      error(("%s: element %d is %.9g, want %.9g (tolerance %g)"):format(what, i, x, y, tol), 0)
+    end
+  end
+end
+
+local function compare_lists(what, got, want, tol)
+  if #got ~= #want then error(("%s: %d results, want %d"):format(what, #got, #want), 0) end
+  for k = 1, #want do checks.compare(("%s, result %d"):format(what, k), got[k], want[k], tol) end
+end
+
+local function list_of(args)
+  local out = {}
+  for i = 1, args.n do out[i] = args[i] end
+  return out
+end
+
+local function has_tensor(args)
+  for i = 1, args.n do
+    if ml.is_tensor(args[i]) then return true end
+    if type(args[i]) == "table" and ml.is_tensor(args[i][1]) then return true end
+  end
+  return false
+end
+
+-- Values against PyTorch's, kept in tests/reference/FAMILY.json.
+function checks.value(case, _, reference)
+  local args = { n = #case.args }
+  for k, item in ipairs(reference.inputs) do args[k] = samples.decode(item) end
+  args.n = #reference.inputs
+  local got = samples.results(case, args)
+  local want = {}
+  for k, item in ipairs(reference.results) do want[k] = samples.decode(item) end
+  for k = 1, #want do
+    local a, b = got[k], want[k]
+    if ml.is_tensor(a) and ml.is_tensor(b) and a.dtype ~= b.dtype then
+      error(("result %d has dtype %s, want %s"):format(k, a.dtype, b.dtype), 0)
+    end
+  end
+  compare_lists("value", got, want)
+end
+
+local function is_grad_name(case, name)
+  for _, grad in ipairs(case.grads) do
+    if grad == name then return true end
+  end
+  return case.kind == "composite"
+end
+
+-- Float64 copies of the arguments; the floating ones that have a gradient become leaves.
+local function leaves_of(case, args)
+  local leaves = {}
+  local out = samples.map(case, args, function(t, kind, name)
+    if not is_differentiable(t.dtype) then return t end
+    local double = t:detach():to(t.dtype:find "^complex" and "complex128" or "float64"):clone()
+    if is_float(double.dtype) and kind ~= "Mask" and is_grad_name(case, name or kind) then
+      double:requires_grad_(true)
+      leaves[#leaves + 1] = double
+    end
+    return double
+  end)
+  return out, leaves
+end
+
+-- The differentiable results, and fixed weights to reduce them to one number.
+local function weighted(results, weights)
+  local outputs = {}
+  for _, y in ipairs(results) do
+    if ml.is_tensor(y) and y.requires_grad then outputs[#outputs + 1] = y end
+  end
+  if #weights == 0 then
+    ml.manual_seed(99)
+    for k, y in ipairs(outputs) do
+      weights[k] = ml.rand(y.shape, { dtype = "float64" }) + 0.5
+      if y.dtype:find "^complex" then
+        weights[k] = ml.view_as_complex(ml.stack({ weights[k], weights[k] * 0.5 }, -1))
+      end
+    end
+  end
+  return outputs
+end
+
+local function real_sum(y, w)
+  local product = y.dtype:find "^complex" and (y * w:conj()).real or y * w
+  return product:sum()
+end
+
+local function total(case, args, weights)
+  local outputs = weighted(samples.results(case, args), weights)
+  local sum
+  for k, y in ipairs(outputs) do
+    local part = real_sum(y, weights[k])
+    sum = sum and sum + part or part
+  end
+  return sum
+end
+
+-- d f / d leaf by central differences, as a flat list.
+local function numeric_gradient(f, leaf, eps)
+  local out = {}
+  local view = leaf:detach():reshape(-1)
+  for i = 1, leaf:numel() do
+    local before = view[i]:item()
+    view[i] = before + eps
+    local up = f()
+    view[i] = before - eps
+    local down = f()
+    view[i] = before
+    out[i] = (up - down) / (2 * eps)
+  end
+  return out
+end
+
+local function compare_gradient(what, analytic, numeric, tol)
+  local got = analytic and numbers(analytic) or nil
+  for i, want in ipairs(numeric) do
+    local x = got and got[i] or 0
+    if not (math.abs(x - want) <= tol * math.max(1, math.abs(want))) then
+      error(("%s: element %d is %.9g, by differences %.9g"):format(what, i, x, want), 0)
+    end
+  end
+end
+
+-- Gradients of every floating argument against central differences, in float64.
+function checks.grad(case, i)
+  local args, leaves = leaves_of(case, samples.arguments(case, i))
+  if #leaves == 0 then return "no floating argument" end
+  local weights = {}
+  local y = total(case, args, weights)
+  if not y then error("no result requires grad", 0) end
+  local grads = ml.grad({ y }, leaves, { allow_unused = true })
+  for k, leaf in ipairs(leaves) do
+    local numeric = numeric_gradient(function()
+      local value = total(case, args, weights)
+      return value:item()
+    end, leaf, 1e-6)
+    compare_gradient(("gradient of floating argument %d"):format(k), grads[k], numeric, 2e-6)
+  end
+end
+
+-- Second derivatives: the gradients themselves, summed with weights, are differentiated again.
+function checks.gradgrad(case, i)
+  local args, leaves = leaves_of(case, samples.arguments(case, i))
+  if #leaves == 0 then return "no floating argument" end
+  local weights = {}
+  total(case, args, weights)
+  for k, w in ipairs(weights) do
+    if is_float(w.dtype) then weights[k] = w:clone():requires_grad_(true) end
+  end
+  local second = {}
+  ml.manual_seed(7)
+  for k, leaf in ipairs(leaves) do second[k] = ml.rand(leaf.shape, { dtype = "float64" }) + 0.5 end
+  local function contracted()
+    local y = total(case, args, weights)
+    local grads = ml.grad({ y }, leaves, { create_graph = true, allow_unused = true })
+    local sum
+    for k in ipairs(leaves) do
+      if grads[k] then
+        local part = (grads[k] * second[k]):sum()
+        sum = sum and sum + part or part
+      end
+    end
+    return sum
+  end
+  local value = contracted()
+  local inputs = table.move(leaves, 1, #leaves, 1, {})
+  for _, w in ipairs(weights) do
+    if w.requires_grad then inputs[#inputs + 1] = w end
+  end
+  local grads = {}
+  if value and value.requires_grad then
+    grads = ml.grad({ value }, inputs, { allow_unused = true })
+  end
+  for k, leaf in ipairs(inputs) do
+    local numeric = numeric_gradient(function()
+      local v = contracted()
+      return v and v:item() or 0
+    end, leaf, 1e-5)
+    compare_gradient(("second derivative by input %d"):format(k), grads[k], numeric, 2e-5)
+  end
+end
+
+-- Two layouts with the same elements: every second element of a doubled tensor, and transposed.
+local function strided(t)
+  if t.ndim == 0 then return ml.stack({ t, t }, 1)[1] end
+  return ml.stack({ t, t }, -1):select(-1, 1)
+end
+local function transposed(t)
+  if t.ndim < 2 then return strided(t) end
+  return t:transpose(1, -1):contiguous():transpose(1, -1)
+end
+
+-- The same results from arguments that are not contiguous.
+function checks.noncontiguous(case, i)
+  local args = samples.arguments(case, i)
+  if not has_tensor(args) then return "no tensor argument" end
+  local want = samples.results(case, args)
+  for name, layout in pairs { strided = strided, transposed = transposed } do
+    local changed = samples.map(case, samples.arguments(case, i), layout)
+    compare_lists(name .. " arguments", samples.results(case, changed), want)
+  end
+end
+
+local dtype_rank = { bool = 0, uint8 = 1, int8 = 1, int16 = 1, int32 = 1, int64 = 1 }
+
+local function cast(case, args, dtype)
+  return samples.map(case, args, function(t, kind)
+    if kind == "Mask" or kind == "Positions" then return t end
+    local source = t
+    if dtype_rank[dtype] == 1 and is_differentiable(t.dtype) then source = (t:abs() * 3):floor() end
+    if t.dtype:find "^complex" and not dtype:find "^complex" then source = t.real end
+    return source:to(dtype)
+  end)
+end
+
+-- Every dtype the row claims computes; results agree with float64 (or complex128, or int64).
+function checks.dtypes(case, i)
+  local args = samples.arguments(case, i)
+  if not has_tensor(args) then return "no tensor argument" end
+  local claimed = {}
+  for _, dtype in ipairs(case.dtypes) do claimed[dtype] = true end
+  if case.int_to_float then
+    for _, dtype in ipairs { "bool", "uint8", "int8", "int16", "int32", "int64" } do claimed[dtype] = true end
+  end
+  for dtype in pairs(claimed) do
+    local low = cast(case, args, dtype)
+    local wide = dtype:find "^complex" and "complex128" or "float64"
+    if dtype_rank[dtype] and not case.int_to_float then wide = nil end
+    local ok, got = pcall(samples.results, case, low)
+    if not ok then error(("dtype %s: %s"):format(dtype, got), 0) end
+    if wide then
+      local want = samples.results(case, samples.map(case, low, function(t, kind)
+        if kind == "Mask" or kind == "Positions" then return t end
+        return t:to(wide)
+      end))
+      local tol = tolerance[dtype] or 1e-4
+      for k = 1, #want do
+        if ml.is_tensor(want[k]) and is_differentiable(want[k].dtype) then
+          checks.compare(("dtype %s, result %d"):format(dtype, k), got[k], want[k], tol)
+        end
+      end
+    end
+  end
+  if case.kind == "pointwise" then
+    for _, dtype in ipairs { "bool", "int64", "float32", "complex64" } do
+      if not claimed[dtype] then
+        local ok, message = pcall(samples.results, case, cast(case, args, dtype))
+        if ok then error("dtype " .. dtype .. " is not claimed, yet computes", 0) end
+        if not tostring(message):find(case.name, 1, true) then
+          error(("dtype %s: the error does not name the op: %s"):format(dtype, message), 0)
+        end
+      end
+    end
+  end
+end
+
+-- Empty and 0-d inputs: pointwise ops keep the shape; others compute or fail with an error that
+-- names the op.
+function checks.empty(case, i)
+  local args = samples.arguments(case, i)
+  if not has_tensor(args) then return "no tensor argument" end
+  local shapes = {
+    empty = function(t) return t.ndim == 0 and t or t:narrow(1, 1, 0) end,
+    ["0-d"] = function(t) return t:numel() == 0 and t or t:reshape(-1)[1] end,
+  }
+  for name, change in pairs(shapes) do
+    local changed = samples.map(case, args, change)
+    local ok, got = pcall(samples.results, case, changed)
+    if not ok and not tostring(got):find "[%w_]+: " then
+      error(("%s input: an error without the op's name: %s"):format(name, got), 0)
+    end
+    if case.kind == "pointwise" then
+      if not ok then error(("%s input: %s"):format(name, got), 0) end
+      local want = name == "empty" and 0 or 1
+      if got[1]:numel() ~= want and args[1].ndim > 0 then
+        error(("%s input: %d elements"):format(name, got[1]:numel()), 0)
+      end
+    end
+  end
+end
+
+-- name_ changes its first argument to what name gives, and counts the change.
+function checks.inplace(case, i)
+  if not case.inplace or not case.plain then return "no in-place form" end
+  local args = samples.arguments(case, i)
+  local want = samples.results(case, samples.map(case, args, function(t) return t:clone() end))[1]
+  local target = args[1]
+  if not ml.is_tensor(target) or shape_text(target) ~= shape_text(want) then return "other shape" end
+  if target.dtype ~= want.dtype and case.result == "same" then return "other dtype" end
+  if case.random then ml.manual_seed(1234) end
+  local back = target[case.call .. "_"](table.unpack(args, 1, args.n))
+  if not rawequal(back, target) and back ~= target then error("the in-place form does not return its tensor", 0) end
+  checks.compare("in place", target, want:to(target.dtype))
+end
+
+-- The out form fills the given tensor.
+function checks.out(case, i)
+  if not case.out then return "no out form" end
+  local args = samples.arguments(case, i)
+  local want = samples.results(case, args)[1]
+  local out = ml.empty_like(want)
+  local again = samples.arguments(case, i)
+  if type(again[again.n]) == "table" and next(again[again.n]) and #again[again.n] == 0 then
+    again[again.n].out = out
+  else
+    again.n = again.n + 1
+    again[again.n] = { out = out }
+  end
+  samples.call(case, again)
+  checks.compare("out form", out, want)
+end
+
+-- Broadcasting: the second operand of a pointwise op may be smaller.
+function checks.broadcast(case, i)
+  if case.kind ~= "pointwise" or #case.args < 2 then return "one operand" end
+  local args = samples.arguments(case, i)
+  if not (ml.is_tensor(args[1]) and ml.is_tensor(args[2])) or args[2].ndim == 0 then return "a number" end
+  args[2] = args[2]:narrow(args[2].ndim, 1, 1)
+  local full = samples.map(case, args, function(t) return t end)
+  full[2] = args[2]:expand(ml.broadcast_shapes and ml.broadcast_shapes(args[1].shape, args[2].shape) or args[1].shape):contiguous()
+  compare_lists("broadcast operand", samples.results(case, args), samples.results(case, full))
+end
+
+-- The same results and gradients on the CUDA device.
+function checks.cuda(case, i)
+  if case.no_cuda then return case.no_cuda end
+  local args = samples.arguments(case, i)
+  if not has_tensor(args) then return "no tensor argument" end
+  local want = samples.results(case, args)
+  local moved = samples.map(case, args, function(t) return t:to "cuda" end)
+  local got = samples.results(case, moved)
+  compare_lists("on CUDA", got, want, case.family == "random" and 1e-4 or nil)
+  for _, y in ipairs(got) do
+    if ml.is_tensor(y) and y.device == "cpu" then error("the result is on the CPU", 0) end
+  end
+end
+
+return checks

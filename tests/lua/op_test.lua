@@ -1,0 +1,72 @@
+-- tests/lua/op_test.lua: every op of one family through every check.
+-- usage: MOONLET_OP_CASES=... moonlet op_test.lua FAMILY [FILTER]
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
+local ml = require "moonlet"
+local json = require "moonlet.json"
+local harness = require "harness"
+local checks = require "op_checks"
+
+local family, filter = arg[1], arg[2]
+arg[1] = filter
+local cases = dofile(assert(os.getenv "MOONLET_OP_CASES", "set MOONLET_OP_CASES to op_cases.lua"))
+
+local function read_reference()
+  local path = arg[0]:match "^(.*)/" .. "/../reference/" .. family .. ".json"
+  local file = io.open(path)
+  if not file then return {} end
+  local index = {}
+  for _, entry in ipairs(json.decode(file:read "a")) do
+    index[entry.name .. "(" .. entry.sample .. ")"] = entry
+  end
+  file:close()
+  return index
+end
+
+local reference = read_reference()
+
+-- Whether a check applies to a case at all; a row can rule one out, saying why.
+local function applies(case, check)
+  if case.check[check] or not case.plain then return false end
+  if case.random and check ~= "cuda" and check ~= "inplace" then return false end
+  local differentiable = #case.grads > 0 or case.kind == "composite"
+  if check == "grad" then return differentiable end
+  if check == "gradgrad" then return differentiable and not case.check.grad end
+  if check == "cuda" then return ml.cuda.is_available() end
+  return true
+end
+
+local order = { "grad", "gradgrad", "noncontiguous", "dtypes", "empty", "inplace", "out", "broadcast", "cuda" }
+
+-- A composite that returns nothing differentiable has no gradient to check.
+local function without_gradient(case, check, message)
+  return case.kind == "composite" and check:find "^grad" and tostring(message):find "no result requires grad"
+end
+
+for _, case in ipairs(cases) do
+  if case.family == family then
+    harness.test(case.name .. " has a sample", function()
+      harness.expect.truthy(#case.samples > 0)
+    end)
+    for i, text in ipairs(case.samples) do
+      local label = ("%s(%s)"):format(case.name, text)
+      if case.plain and not case.check.value then
+        harness.test(label .. ": value", function()
+          local entry = reference[label]
+          if not entry then error("no reference value; run tests/reference/make_reference.py", 0) end
+          checks.value(case, i, entry)
+        end)
+      end
+      for _, check in ipairs(order) do
+        if applies(case, check) then
+          harness.test(label .. ": " .. check, function()
+            local ok, message = pcall(checks[check], case, i)
+            if not ok and not without_gradient(case, check, message) then error(message, 0) end
+          end)
+        end
+      end
+    end
+  end
+end
+
+harness.run()
