@@ -53,7 +53,7 @@ op { "outer(Tensor a, Tensor b) -> Tensor",
      doc = [[All products of the elements of two vectors (n) and (m): (n, m).]],
      sample = { "randn(3), randn(4)" } }
 
-op { "linear(Tensor x, Tensor weight, Tensor? bias={}) -> Tensor",
+op { "linear(Tensor x, Tensor weight, Tensor? bias=nil) -> Tensor",
      kind = "structured", dtypes = "real + complex",
      out = "empty(shapes::linear(x, weight, bias), options_of(x), \"linear\")",
      grad = { x = "matmul(g, conjugate(weight))", weight = "linear_weight_grad(g, x)", bias = "g" },

@@ -1,7 +1,7 @@
 -- tensor/ops/nn.lua: the ops of neural networks: convolution, pooling, softmax, normalisation,
 -- attention.
 
-op { "conv2d(Tensor x, Tensor weight, Tensor? bias={}, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
+op { "conv2d(Tensor x, Tensor weight, Tensor? bias=nil, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", dtypes = "floating",
      out = "empty(shapes::conv2d(x, weight, bias, stride, padding, dilation, groups), options_of(x), \"conv2d\")",
      grad = { x = "conv2d_input_grad(g, weight, sizes_of(x), stride, padding, dilation, groups)",
@@ -35,7 +35,7 @@ op { "conv2d_weight_grad(Tensor grad, Tensor x, int[] size, int[2] stride={1, 1}
 and the input `x` (n, c, h, w).]],
      sample = { "randn(2, 4, 3, 3), randn(2, 3, 5, 5), {4, 3, 3, 3}" } }
 
-op { "conv1d(Tensor x, Tensor weight, Tensor? bias={}, int stride=1, int padding=0, int dilation=1, int groups=1) -> Tensor",
+op { "conv1d(Tensor x, Tensor weight, Tensor? bias=nil, int stride=1, int padding=0, int dilation=1, int groups=1) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.conv1d(*args)",
      doc = [[`conv2d` in one dimension: `x` (n, c, l), `weight` (o, c / groups, k), `bias` (o): (n, o, l2).]],
@@ -148,7 +148,7 @@ op { "softmin(Tensor x, Dim dim) -> Tensor",
      doc = [[`softmax(-x)` along `dim`.]],
      sample = { "randn(3, 4), 2" } }
 
-op { "native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight={}, Tensor? bias={}, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
+op { "native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
      kind = "structured", dtypes = "floating", method = false,
      out = { "empty(shapes::layer_norm(x, normalized_shape, weight, bias), options_of(x), \"layer_norm\")",
              "empty(shapes::layer_norm_stats(x, normalized_shape.size()), options_of(x), \"layer_norm\")",
@@ -180,7 +180,7 @@ op { "layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, in
 and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
      sample = {} }
 
-op { "layer_norm(Tensor x, int[] normalized_shape, Tensor? weight={}, Tensor? bias={}, float eps=1e-5) -> Tensor",
+op { "layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.layer_norm(*args)",
      doc = [[`(x - mean) / sqrt(var + eps) * weight + bias`, with mean and (biased) variance taken over the
@@ -221,7 +221,7 @@ op { "batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, fl
 that `native_batch_norm` gave for this `x` and `eps`.]],
      sample = {} }
 
-op { "batch_norm(Tensor x, Tensor? running_mean={}, Tensor? running_var={}, Tensor? weight={}, Tensor? bias={}, bool training=false, float momentum=0.1, float eps=1e-5) -> Tensor",
+op { "batch_norm(Tensor x, Tensor? running_mean=nil, Tensor? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1, float eps=1e-5) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.batch_norm(*args)",
      doc = [[`(x - mean) / sqrt(var + eps) * weight + bias` per channel (the second dimension of `x`). In
@@ -231,7 +231,7 @@ Szegedy 2015, "Batch Normalization".]],
      sample = { "randn(4, 3, 2, 2), nil, nil, randn(3), randn(3), true",
                 "randn(4, 3), randn(3), rand(3):add(0.5), randn(3), randn(3)" } }
 
-op { "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask={}, float dropout_p=0, bool is_causal=false, float? scale={}) -> Tensor",
+op { "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=nil, float dropout_p=0, bool is_causal=false, float? scale=nil) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.scaled_dot_product_attention(*args)",
      doc = [[`softmax(query key^T * scale + mask) value`: `query` (..., l, e), `key` (..., s, e), `value`

@@ -1,0 +1,124 @@
+// autograd/composite/nn.cpp: network ops made of other ops: forms of convolution and pooling,
+// normalisation, attention, dropout.
+#include <cmath>
+
+#include "autograd/ops.h"
+
+namespace moonlet {
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride,
+              int64_t padding, int64_t dilation, int64_t groups) {
+  check(x.dim() == 3, "conv1d: x has shape ", x.sizes(), ", (n, c, l) is wanted");
+  check(weight.dim() == 3, "conv1d: weight has shape ", weight.sizes(), ", (o, c, k) is wanted");
+  return squeeze(conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias, {1, stride}, {0, padding},
+                        {1, dilation}, groups),
+                 {2});
+}
+
+Tensor max_pool2d(const Tensor& x, const Dims& kernel_size, const Dims& stride,
+                  const Dims& padding, const Dims& dilation, bool ceil_mode) {
+  return std::get<0>(
+      max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode));
+}
+
+Tensor softmin(const Tensor& x, int64_t dim) { return softmax(neg(x), dim); }
+
+Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
+                  const Tensor& bias, double eps) {
+  return std::get<0>(native_layer_norm(x, normalized_shape, weight, bias, eps));
+}
+
+namespace {
+void note_change(const Tensor& t) {
+  if (!t.defined()) return;
+  t.storage().bump_version();
+  t.storage().set_last_writer("batch_norm");
+}
+
+Tensor per_channel(const char* name, const Tensor& v, const Tensor& x) {
+  check(v.dim() == 1 && v.size(0) == x.size(1), "batch_norm: ", name, " has shape ", v.sizes(),
+        ", (", x.size(1), ",) is wanted");
+  Dims sizes = Dims::filled(x.dim(), 1);
+  sizes[1] = v.size(0);
+  return reshape(v, sizes);
+}
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, bool training, double momentum,
+                  double eps) {
+  if (training) {
+    const Tensor y = std::get<0>(
+        native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
+    note_change(running_mean);
+    note_change(running_var);
+    return y;
+  }
+  check(x.dim() >= 2, "batch_norm: x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(running_mean.defined() && running_var.defined(),
+        "batch_norm: outside training running_mean and running_var are wanted");
+  Tensor scale = rsqrt(add(running_var, eps));
+  if (weight.defined()) scale = mul(scale, weight);
+  Tensor shift = neg(mul(running_mean, scale));
+  if (bias.defined()) shift = add(shift, bias);
+  return add(mul(x, per_channel("running_var", scale, x)), per_channel("running_mean", shift, x));
+}
+
+Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                    const Tensor& attn_mask, double dropout_p, bool is_causal,
+                                    std::optional<double> scale) {
+  const char* op = "scaled_dot_product_attention";
+  check(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2, op, ": shapes ", query.sizes(),
+        ", ", key.sizes(), ", ", value.sizes(), ", at least two dimensions each are wanted");
+  check(query.size(-1) == key.size(-1), op, ": query ", query.sizes(), " and key ", key.sizes(),
+        " differ in their last size");
+  check(key.size(-2) == value.size(-2), op, ": key ", key.sizes(), " and value ", value.sizes(),
+        " differ in length");
+  check(!is_causal || !attn_mask.defined(), op, ": is_causal and attn_mask exclude each other");
+  const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(query.size(-1)));
+  Tensor scores = matmul(mul(query, factor), transpose(key, key.dim() - 2, key.dim() - 1));
+  const double hidden = -std::numeric_limits<double>::infinity();
+  if (is_causal) {
+    const Dims square{query.size(-2), key.size(-2)};
+    const Tensor seen = tril(ones(square, Options{DType::Bool, query.device()}), 0);
+    scores = masked_fill(scores, logical_not(seen), hidden);
+  }
+  if (attn_mask.defined()) {
+    scores = attn_mask.dtype() == DType::Bool ? masked_fill(scores, logical_not(attn_mask), hidden)
+                                              : add(scores, attn_mask);
+  }
+  Tensor weights = softmax(scores, scores.dim() - 1);
+  if (dropout_p > 0) weights = dropout(weights, dropout_p, true);
+  return matmul(weights, value);
+}
+
+Tensor dropout(const Tensor& x, double p, bool training) {
+  check(p >= 0 && p <= 1, "dropout: p is ", p, ", a probability is wanted");
+  if (!training || p == 0) return x;
+  return mul(x, dropout_mask(x, p));
+}
+
+Tensor glu(const Tensor& x, int64_t dim) {
+  const int d = wrap_dim(dim, x.dim(), "glu");
+  check(x.dim() > 0 && x.size(d) % 2 == 0, "glu: x has shape ", x.sizes(), ", an even size of dim ",
+        d + 1, " is wanted");
+  const int64_t half_size = x.size(d) / 2;
+  return mul(narrow(x, d, 0, half_size), sigmoid(narrow(x, d, half_size, half_size)));
+}
+
+Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
+  const int d = wrap_dim(dim, x.dim(), "normalize");
+  return div(x, maximum(norm(x, p, {d}, true), eps));
+}
+
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
+  const Dims shape = broadcast(a.sizes(), b.sizes(), "cosine_similarity");
+  const int d = wrap_dim(dim, shape.size(), "cosine_similarity");
+  const Tensor left = a.sizes() == shape ? a : expand(a, shape);
+  const Tensor right = b.sizes() == shape ? b : expand(b, shape);
+  const Tensor lengths = mul(maximum(norm(left, 2.0, {d}, false), eps),
+                             maximum(norm(right, 2.0, {d}, false), eps));
+  return div(sum(mul(left, right), {d}, false, std::nullopt), lengths);
+}
+
+}  // namespace moonlet

@@ -1,0 +1,147 @@
+// autograd/composite/nn_loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
+#include "autograd/ops.h"
+
+namespace moonlet {
+namespace {
+
+enum Reduction : int64_t { kNone, kMean, kSum };
+
+Reduction reduction_of(const char* op, std::string_view name) {
+  if (name == "mean") return kMean;
+  if (name == "sum") return kSum;
+  check(name == "none", op, ": reduction is \"", name, "\", \"mean\", \"sum\" or \"none\" is wanted");
+  return kNone;
+}
+
+Tensor total(const Tensor& x) { return sum(x, {}, false, std::nullopt); }
+
+Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction) {
+  switch (reduction_of(op, reduction)) {
+    case kMean: return mean(loss, {}, false, std::nullopt);
+    case kSum: return total(loss);
+    default: return loss;
+  }
+}
+
+// v (c) in the shape that multiplies a (n, c, ...) or (c) tensor of that rank.
+Tensor along_classes(const Tensor& v, int rank) {
+  if (rank == 1) return v;
+  Dims sizes = Dims::filled(rank, 1);
+  sizes[1] = v.size(0);
+  return reshape(v, sizes);
+}
+
+int class_dim(const Tensor& x) { return x.dim() == 1 ? 0 : 1; }
+
+// Cross entropy against class probabilities.
+Tensor soft_cross_entropy(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+                          Reduction reduction, double smoothing) {
+  check(target.sizes() == log_probs.sizes(), "cross_entropy: target has shape ", target.sizes(),
+        ", class probabilities for an input of ", log_probs.sizes(), " want the same");
+  const int dim = class_dim(log_probs);
+  const double classes = static_cast<double>(log_probs.size(dim));
+  Tensor wanted =
+      smoothing > 0 ? add(mul(target, 1 - smoothing), smoothing / classes) : target;
+  if (weight.defined()) wanted = mul(wanted, along_classes(weight, log_probs.dim()));
+  const Tensor loss = neg(sum(mul(log_probs, wanted), {dim}, false, std::nullopt));
+  if (reduction == kNone) return loss;
+  return reduction == kSum ? total(loss) : mean(loss, {}, false, std::nullopt);
+}
+
+// The part of label smoothing that spreads over all classes.
+Tensor smooth_part(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+                   Reduction reduction, int64_t ignore_index, const Tensor& total_weight) {
+  const Tensor weighted =
+      weight.defined() ? mul(log_probs, along_classes(weight, log_probs.dim())) : log_probs;
+  const Tensor each = neg(sum(weighted, {class_dim(log_probs)}, false, std::nullopt));
+  const Tensor used = masked_fill(each, eq(target, ignore_index), 0.0);
+  if (reduction == kNone) return used;
+  return reduction == kSum ? total(used) : div(total(used), total_weight);
+}
+
+}  // namespace
+
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+                std::string_view reduction, int64_t ignore_index) {
+  return std::get<0>(native_nll_loss(log_probs, target, weight,
+                                     reduction_of("nll_loss", reduction), ignore_index));
+}
+
+Tensor cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
+                     std::string_view reduction_name, int64_t ignore_index,
+                     double label_smoothing) {
+  const Reduction reduction = reduction_of("cross_entropy", reduction_name);
+  check(x.dim() >= 1, "cross_entropy: the input has shape (), (n, c, ...) is wanted");
+  check(label_smoothing >= 0 && label_smoothing <= 1, "cross_entropy: label_smoothing is ",
+        label_smoothing, ", 0 to 1 is wanted");
+  const int dim = class_dim(x);
+  const Tensor log_probs = log_softmax(x, dim);
+  if (is_floating(target.dtype()))
+    return soft_cross_entropy(log_probs, target, weight, reduction, label_smoothing);
+  const auto [loss, total_weight] =
+      native_nll_loss(log_probs, target, weight, reduction, ignore_index);
+  if (label_smoothing == 0) return loss;
+  const Tensor spread =
+      smooth_part(log_probs, target, weight, reduction, ignore_index, total_weight);
+  const double share = label_smoothing / static_cast<double>(std::max<int64_t>(x.size(dim), 1));
+  return add(mul(loss, 1 - label_smoothing), mul(spread, share));
+}
+
+Tensor mse_loss(const Tensor& x, const Tensor& target, std::string_view reduction) {
+  return reduced("mse_loss", square(sub(x, target)), reduction);
+}
+
+Tensor l1_loss(const Tensor& x, const Tensor& target, std::string_view reduction) {
+  return reduced("l1_loss", abs(sub(x, target)), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, std::string_view reduction,
+                      double beta) {
+  check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is wanted");
+  if (beta == 0) return l1_loss(x, target, reduction);
+  const Tensor d = abs(sub(x, target));
+  return reduced("smooth_l1_loss",
+                 where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, 0.5 * beta)), reduction);
+}
+
+Tensor huber_loss(const Tensor& x, const Tensor& target, std::string_view reduction,
+                  double delta) {
+  check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
+  const Tensor d = abs(sub(x, target));
+  return reduced("huber_loss",
+                 where(lt(d, delta), mul(square(d), 0.5), mul(sub(d, 0.5 * delta), delta)),
+                 reduction);
+}
+
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
+                            std::string_view reduction) {
+  const Tensor hit = maximum(log(x), -100.0), miss = maximum(log1p(neg(x)), -100.0);
+  Tensor loss = neg(add(mul(target, hit), mul(sub(1.0, target), miss)));
+  if (weight.defined()) loss = mul(loss, weight);
+  return reduced("binary_cross_entropy", loss, reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
+                                        const Tensor& weight, const Tensor& pos_weight,
+                                        std::string_view reduction) {
+  Tensor log_prob = logsigmoid(x);
+  if (pos_weight.defined())
+    log_prob = mul(log_prob, add(mul(sub(pos_weight, 1.0), target), 1.0));
+  Tensor loss = sub(mul(sub(1.0, target), x), log_prob);
+  if (weight.defined()) loss = mul(loss, weight);
+  return reduced("binary_cross_entropy_with_logits", loss, reduction);
+}
+
+Tensor kl_div(const Tensor& x, const Tensor& target, std::string_view reduction, bool log_target) {
+  // Where the target is 0 the summand is 0.
+  const Tensor loss =
+      log_target ? mul(exp(target), sub(target, x))
+                 : sub(mul(target, log(where(gt(target, 0.0), target, 1.0))), mul(target, x));
+  if (reduction == "batchmean") {
+    check(loss.dim() >= 1, "kl_div: \"batchmean\" wants at least one dimension");
+    return div(total(loss), static_cast<double>(loss.size(0)));
+  }
+  return reduced("kl_div", loss, reduction);
+}
+
+}  // namespace moonlet
