@@ -97,11 +97,13 @@ void merge_dims(PointwisePlan& plan) {
 void set_flags(PointwisePlan& plan) {
   plan.flat = plan.ndim == 1;
   bool same = true;
+  bool has_number = false;
+  for (int i = 0; i < plan.inputs; ++i) has_number = has_number || plan.in[i].scalar;
   each_operand(plan, [&](PointwiseArg& arg) {
     plan.flat = plan.flat && arg.strides[0] == static_cast<int64_t>(size_of(arg.dtype));
     same = same && arg.dtype == plan.compute;
   });
-  plan.direct = plan.flat && same;
+  plan.direct = plan.flat && same && !has_number;
 }
 
 // The bytes from the first element to the end of the last.

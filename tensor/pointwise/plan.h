@@ -41,7 +41,7 @@ struct PointwisePlan {
   Device device;
   // Every operand is either a number or dense in the order of the one dimension.
   bool flat;
-  // Flat, and all tensors have the compute dtype.
+  // Flat, all tensors in the compute dtype, and no numbers.
   bool direct;
   const Scalar* params;  // the op's scalar arguments, alive as long as the call
   int param_count;

@@ -1,0 +1,207 @@
+// tensor/cpu/pointwise.cpp: the engine behind every pointwise kernel of the CPU.
+#include "tensor/cpu/pointwise.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/cpu/convert.h"
+#include "tensor/functor_math.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+// A piece of one operand: all of them fit the first cache together.
+constexpr size_t kPieceBytes = 8192;
+// Below this many elements a thread costs more than it gives.
+constexpr int64_t kGrain = 32768;
+
+PointwiseLoop loop_for(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  PointwiseLoop loop = nullptr;
+  switch (plan.compute) {
+    case DType::Float32: loop = loops.f32; break;
+    case DType::Float64: loop = loops.f64; break;
+    case DType::Int64: loop = loops.i64; break;
+    case DType::Complex64: loop = loops.c64; break;
+    case DType::Complex128: loop = loops.c128; break;
+    default: break;
+  }
+  if (!loop) fail(plan.op, ": no CPU loop for ", plan.compute);
+  return loop;
+}
+
+// Whether the operand's elements lie one after another in the order of the walk.
+bool is_dense(const PointwisePlan& plan, const PointwiseArg& arg) {
+  auto expected = static_cast<int64_t>(size_of(arg.dtype));
+  for (int d = 0; d < plan.ndim; ++d) {
+    if (arg.strides[d] != expected) return false;
+    expected *= plan.sizes[d];
+  }
+  return true;
+}
+
+// Calls f(offset of the operand in bytes, elements) for each stretch of dimension 0 among the n
+// elements from `begin`.
+template <class F>
+void each_stretch(const PointwisePlan& plan, const PointwiseArg& arg, int64_t begin, int64_t n,
+                  F&& f) {
+  int64_t at[kMaxDims];
+  int64_t offset = 0;
+  for (int d = 0; d < plan.ndim; ++d) {
+    at[d] = begin % plan.sizes[d];
+    begin /= plan.sizes[d];
+    offset += at[d] * arg.strides[d];
+  }
+  while (n > 0) {
+    const int64_t count = std::min(n, plan.sizes[0] - at[0]);
+    f(offset, count);
+    n -= count;
+    at[0] += count;
+    offset += count * arg.strides[0];
+    for (int d = 0; d < plan.ndim - 1 && at[d] == plan.sizes[d]; ++d) {
+      offset += arg.strides[d + 1] - at[d] * arg.strides[d];
+      at[d] = 0;
+      ++at[d + 1];
+    }
+  }
+}
+
+void fill_scalar(const Scalar& value, DType compute, char* to, int64_t n) {
+  visit<bit(DType::Float32) | bit(DType::Float64) | bit(DType::Int64) | dtypes::complex>(
+      compute, [&]<class T>() { std::fill_n(reinterpret_cast<T*>(to), n, value.to<T>()); });
+}
+
+// How one operand of a plan reaches the loop.
+struct Access {
+  enum Kind { Direct, Constant, Gather } kind;
+  Converter convert;
+};
+
+Access access_of(const PointwisePlan& plan, const PointwiseArg& arg, bool is_out) {
+  if (arg.scalar) return {Access::Constant, nullptr};
+  const DType from = is_out ? plan.compute : arg.dtype;
+  const DType to = is_out ? arg.dtype : plan.compute;
+  if (from == to && is_dense(plan, arg)) return {Access::Direct, nullptr};
+  const bool constant = !is_out && arg.is_constant(plan.ndim);
+  return {constant ? Access::Constant : Access::Gather, converter(from, to)};
+}
+
+// Walks part of a plan in pieces, with scratch memory of its own.
+class Walker {
+ public:
+  Walker(const PointwisePlan& plan, PointwiseLoop loop) : plan_(plan), loop_(loop) {
+    width_ = static_cast<int64_t>(size_of(plan.compute));
+    piece_ = static_cast<int64_t>(kPieceBytes) / width_;
+    out_ = access_of(plan, plan.out, true);
+    whole_ = out_.kind == Access::Direct;
+    for (int i = 0; i < plan.inputs; ++i) {
+      in_[i] = access_of(plan, plan.in[i], false);
+      whole_ = whole_ && in_[i].kind == Access::Direct;
+    }
+  }
+
+  void run(int64_t begin, int64_t end) {
+    const int64_t step = whole_ ? end - begin : piece_;
+    const void* from[kMaxPointwiseInputs];
+    for (int i = 0; i < plan_.inputs; ++i)
+      if (in_[i].kind == Access::Constant) from[i] = fill(i, std::min(piece_, end - begin));
+    for (int64_t at = begin; at < end; at += step) {
+      const int64_t n = std::min(step, end - at);
+      for (int i = 0; i < plan_.inputs; ++i) {
+        if (in_[i].kind == Access::Direct) from[i] = plan_.in[i].data + at * width_;
+        else if (in_[i].kind == Access::Gather) from[i] = gather(i, at, n);
+      }
+      const bool direct = out_.kind == Access::Direct;
+      char* to = direct ? plan_.out.data + at * width_ : scratch_[kMaxPointwiseInputs];
+      loop_(from, to, static_cast<size_t>(n), plan_.params);
+      if (!direct) scatter(to, at, n);
+    }
+  }
+
+ private:
+  const char* fill(int i, int64_t n) {
+    const PointwiseArg& arg = plan_.in[i];
+    if (arg.scalar) fill_scalar(*arg.scalar, plan_.compute, scratch_[i], n);
+    else in_[i].convert(arg.data, 0, scratch_[i], width_, n);
+    return scratch_[i];
+  }
+
+  const char* gather(int i, int64_t begin, int64_t n) {
+    const PointwiseArg& arg = plan_.in[i];
+    char* to = scratch_[i];
+    each_stretch(plan_, arg, begin, n, [&](int64_t offset, int64_t count) {
+      in_[i].convert(arg.data + offset, arg.strides[0], to, width_, count);
+      to += count * width_;
+    });
+    return scratch_[i];
+  }
+
+  void scatter(const char* from, int64_t begin, int64_t n) {
+    const PointwiseArg& arg = plan_.out;
+    each_stretch(plan_, arg, begin, n, [&](int64_t offset, int64_t count) {
+      out_.convert(from, width_, arg.data + offset, arg.strides[0], count);
+      from += count * width_;
+    });
+  }
+
+  const PointwisePlan& plan_;
+  PointwiseLoop loop_;
+  int64_t width_;
+  int64_t piece_;
+  bool whole_;  // every operand is direct: no pieces needed
+  Access out_;
+  Access in_[kMaxPointwiseInputs];
+  alignas(64) char scratch_[kMaxPointwiseInputs + 1][kPieceBytes];
+};
+
+int thread_count(int64_t numel) {
+  if (numel < 2 * kGrain || omp_in_parallel()) return 1;
+  return static_cast<int>(std::min<int64_t>(omp_get_max_threads(), numel / kGrain));
+}
+
+void raise_zero_division(const PointwisePlan& plan) {
+  divided_by_zero = false;
+  fail(plan.op, ": integer division by zero");
+}
+
+[[gnu::noinline]] void run_parallel(const PointwisePlan& plan, PointwiseLoop loop, int threads) {
+  bool zero = false;
+#pragma omp parallel num_threads(threads) reduction(|| : zero)
+  {
+    const int64_t count = omp_get_num_threads();
+    const int64_t me = omp_get_thread_num();
+    // Multiples of 64 elements keep threads out of each other's cache lines.
+    const int64_t share = (plan.numel / count + 64) / 64 * 64;
+    const int64_t begin = std::min(plan.numel, me * share);
+    const int64_t end = me == count - 1 ? plan.numel : std::min(plan.numel, begin + share);
+    if (begin < end) Walker(plan, loop).run(begin, end);
+    zero = divided_by_zero;
+    divided_by_zero = false;
+  }
+  if (zero) raise_zero_division(plan);
+}
+
+[[gnu::noinline]] void run_walker(const PointwisePlan& plan, PointwiseLoop loop) {
+  Walker(plan, loop).run(0, plan.numel);
+}
+
+}  // namespace
+
+void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  const PointwiseLoop loop = loop_for(plan, loops);
+  const int threads = thread_count(plan.numel);
+  if (threads > 1) return run_parallel(plan, loop, threads);
+  if (plan.direct) {
+    const void* from[kMaxPointwiseInputs];
+    for (int i = 0; i < plan.inputs; ++i) from[i] = plan.in[i].data;
+    loop(from, plan.out.data, static_cast<size_t>(plan.numel), plan.params);
+  } else {
+    run_walker(plan, loop);
+  }
+  if (divided_by_zero) [[unlikely]]
+    raise_zero_division(plan);
+}
+
+}  // namespace moonlet::cpu

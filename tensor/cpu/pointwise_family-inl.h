@@ -1,0 +1,156 @@
+// tensor/cpu/pointwise_family-inl.h: turns functors into loops and loops into kernels. A file
+// generated for a family looks like this, with nothing else in it:
+//
+//   #include "tensor/cpu/pointwise_targets.h"
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "pointwise_math.cpp"     // the file's own name, as the compiler finds it
+//   #include "hwy/foreach_target.h"
+//   #include "tensor/cpu/pointwise_family-inl.h"
+//
+//   #define MOONLET_POINTWISE_FAMILY(X) X(exp, Exp, 1, 0, F, C) X(add, Add, 2, 0, FIC) ...
+//   (op name, functor, tensors, scalars, compute dtypes: some of F, I, C as FIC, FI, FC, F, I, IC, C)
+//   MOONLET_POINTWISE_SIMD(MOONLET_POINTWISE_FAMILY)
+//   #if HWY_ONCE
+//   MOONLET_POINTWISE_KERNELS(MOONLET_POINTWISE_FAMILY)
+//   #endif
+//
+// F: float32 and float64 as vectors, per target. I: int64 and C: complex64, complex128 one value
+// at a time, compiled once.
+#if defined(MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
+#undef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
+#else
+#define MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
+#endif
+
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "hwy/highway.h"
+#include "tensor/cpu/pointwise.h"
+#include "tensor/cpu/simd-inl.h"
+#include "tensor/functors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moonlet {
+namespace HWY_NAMESPACE {
+
+template <class F, class T, size_t... I, size_t... P>
+HWY_INLINE Vec<T> apply_at(const T* const* in, size_t i, const Vec<T>* params,
+                           std::index_sequence<I...>, std::index_sequence<P...>) {
+  return F()(vec<T>(hn::LoadU(Tag<T>(), in[I] + i))..., params[P]...);
+}
+
+// The loop of functor F over kIn inputs and kParams parameters in lanes of T.
+template <class F, class T, int kIn, int kParams>
+void simd_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
+  constexpr auto inputs = std::make_index_sequence<kIn>();
+  constexpr auto scalars = std::make_index_sequence<kParams>();
+  const Tag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const T* from[kIn];
+  for (int k = 0; k < kIn; ++k) from[k] = static_cast<const T*>(in[k]);
+  T* to = static_cast<T*>(out);
+  Vec<T> values[kParams + 1];
+  for (int k = 0; k < kParams; ++k) values[k] = vec<T>(hn::Set(d, params[k].to<T>()));
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(apply_at<F, T>(from, i, values, inputs, scalars).v, d, to + i);
+  if (i == n) return;
+  // The rest goes through full vectors as well, so that a value does not depend on its place.
+  constexpr size_t kLanes = HWY_MAX_BYTES / sizeof(T);
+  HWY_ALIGN T rest[kIn + 1][kLanes] = {};
+  const T* padded[kIn];
+  for (int k = 0; k < kIn; ++k) {
+    std::memcpy(rest[k], from[k] + i, (n - i) * sizeof(T));
+    padded[k] = rest[k];
+  }
+  hn::Store(apply_at<F, T>(padded, 0, values, inputs, scalars).v, d, rest[kIn]);
+  std::memcpy(to + i, rest[kIn], (n - i) * sizeof(T));
+}
+
+// The same one value at a time.
+template <class F, class T, size_t... I, size_t... P>
+void scalar_loop_of(const void* const* in, void* out, size_t n, const Scalar* params,
+                    std::index_sequence<I...>, std::index_sequence<P...>) {
+  const T* const from[] = {static_cast<const T*>(in[I])...};
+  const T values[] = {params[P].template to<T>()..., T()};
+  (void)values;
+  T* to = static_cast<T*>(out);
+  for (size_t i = 0; i < n; ++i) to[i] = F()(from[I][i]..., values[P]...);
+}
+template <class F, class T, int kIn, int kParams>
+void scalar_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
+  scalar_loop_of<F, T>(in, out, n, params, std::make_index_sequence<kIn>(),
+                       std::make_index_sequence<kParams>());
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace moonlet
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle
+
+#ifndef MOONLET_POINTWISE_SIMD
+// Two loops for each op, float32 then float64, in the family's order; null where it has none.
+#define MOONLET_SIMD_F(f, n, p) simd_loop<f, float, n, p>, simd_loop<f, double, n, p>,
+#define MOONLET_SIMD_FI MOONLET_SIMD_F
+#define MOONLET_SIMD_FC MOONLET_SIMD_F
+#define MOONLET_SIMD_FIC MOONLET_SIMD_F
+#define MOONLET_SIMD_I(f, n, p) nullptr, nullptr,
+#define MOONLET_SIMD_C MOONLET_SIMD_I
+#define MOONLET_SIMD_IC MOONLET_SIMD_I
+#define MOONLET_SIMD_ROW(op, f, n, p, kinds) MOONLET_SIMD_##kinds(f, n, p)
+
+#define MOONLET_POINTWISE_SIMD(FAMILY)                                            \
+  HWY_BEFORE_NAMESPACE();                                                         \
+  namespace moonlet {                                                             \
+  namespace HWY_NAMESPACE {                                                       \
+  namespace {                                                                     \
+  const cpu::PointwiseLoop* family_loops() {                                      \
+    static constexpr cpu::PointwiseLoop loops[] = {FAMILY(MOONLET_SIMD_ROW)};     \
+    return loops;                                                                 \
+  }                                                                               \
+  }                                                                               \
+  }                                                                               \
+  }                                                                               \
+  HWY_AFTER_NAMESPACE();
+
+#define MOONLET_SCALAR_F(f, n, p) nullptr, nullptr, nullptr
+#define MOONLET_SCALAR_I(f, n, p) HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>, nullptr, nullptr
+#define MOONLET_SCALAR_C(f, n, p)                                            \
+  nullptr, HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex64, n, p>,    \
+      HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex128, n, p>
+#define MOONLET_SCALAR_IC(f, n, p)                                           \
+  HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>,               \
+      HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex64, n, p>,         \
+      HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex128, n, p>
+#define MOONLET_SCALAR_FI MOONLET_SCALAR_I
+#define MOONLET_SCALAR_FC MOONLET_SCALAR_C
+#define MOONLET_SCALAR_FIC MOONLET_SCALAR_IC
+
+#define MOONLET_INDEX_ROW(op, f, n, p, kinds) k_##op,
+#define MOONLET_KERNEL_ROW(op, f, n, p, kinds)                                          \
+  void op(const PointwisePlan& plan) {                                                  \
+    static const PointwiseLoops loops = {best_loops()[2 * k_##op],                    \
+                                         best_loops()[2 * k_##op + 1],                \
+                                         MOONLET_SCALAR_##kinds(f, n, p)};              \
+    run_loops(plan, loops);                                                             \
+  }
+
+#define MOONLET_POINTWISE_KERNELS(FAMILY)                                           \
+  namespace moonlet {                                                               \
+  namespace {                                                                       \
+  HWY_EXPORT(family_loops);                                                         \
+  }                                                                                 \
+  namespace cpu {                                                                   \
+  namespace {                                                                       \
+  enum : int { FAMILY(MOONLET_INDEX_ROW) };                                         \
+  const PointwiseLoop* best_loops() { return HWY_DYNAMIC_DISPATCH(family_loops)(); } \
+  }                                                                                 \
+  FAMILY(MOONLET_KERNEL_ROW)                                                        \
+  }                                                                                 \
+  }
+#endif
