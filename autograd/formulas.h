@@ -13,7 +13,4 @@ inline Operand conj(const Operand& x) {
   if (!x.is_tensor()) return Operand(x.scalar().is_complex() ? Scalar(std::conj(x.scalar().to_complex())) : x.scalar());
   return is_complex(x.tensor().dtype()) ? Operand(moonlet::conj(x.tensor())) : x;
 }
-// Real tensors need no conjugation and no copy.
-inline Tensor conj(const Tensor& x) { return is_complex(x.dtype()) ? moonlet::conj(x) : x; }
-
 }  // namespace moonlet::formulas

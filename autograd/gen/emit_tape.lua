@@ -223,8 +223,8 @@ end
 
 -- Where result i of the op is found after the call.
 local function result_access(row, i)
-  if #row.results == 1 then return "y" end
-  return ("std::get<%d>(y)"):format(i)
+  if #row.results == 1 then return "result_" end
+  return ("std::get<%d>(result_)"):format(i)
 end
 
 local function finish_recording(row, plan, diff_results)
@@ -263,9 +263,9 @@ local function plain_function(row, plan, diff, diff_results)
   local out = { ("%s %s(%s) {"):format(cpptext.result(row), row.name, cpptext.parameters(row)) }
   append(out, wraps, "  ")
   local namespace = row.kind == "view" and "views" or "raw"
-  out[#out + 1] = ("  %s y = %s::%s(%s);"):format(cpptext.result(row), namespace, row.name, arguments)
+  out[#out + 1] = ("  %s result_ = %s::%s(%s);"):format(cpptext.result(row), namespace, row.name, arguments)
   if row.kind == "view" then
-    out[#out + 1] = ("  register_view(y, %s);"):format(row.args[1].name)
+    out[#out + 1] = ("  register_view(result_, %s);"):format(row.args[1].name)
   end
   if #diff > 0 then
     out[#out + 1] = ("  if (%s%s) {"):format(recording_condition(diff),
@@ -275,7 +275,7 @@ local function plain_function(row, plan, diff, diff_results)
     if #plan.results == 0 and #diff_results == 1 then out[#out + 1] = "    static_cast<void>(node);" end
     out[#out + 1] = "  }"
   end
-  out[#out + 1] = "  return y;\n}\n"
+  out[#out + 1] = "  return result_;\n}\n"
   return table.concat(out, "\n")
 end
 

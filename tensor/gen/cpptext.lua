@@ -10,7 +10,7 @@ function cpptext.parameters(row, options)
     local cpp = arg.info.cpp
     if i == 1 and options.inplace then cpp = "Tensor&" end
     local text = cpp .. " " .. arg.name
-    local default = arg.default
+    local default = arg.default or (arg.type == "Options" and "{}") or nil
     if options.defaults and default then
       if default == "nil" then default = arg.info.tensor and "{}" or "std::nullopt" end
       text = text .. " = " .. default

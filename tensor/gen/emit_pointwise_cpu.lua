@@ -20,7 +20,7 @@ local function list_row(row)
   return ("  X(%s, %s, %d, %d, %s)"):format(row.name, row.functor or row.camel, tensors, scalars, kinds(row))
 end
 
--- The file pointwise_FAMILY.cpp.
+-- The file cpu_FAMILY.cpp.
 return function(rows, family)
   local list = {}
   for _, row in ipairs(rows) do
@@ -30,7 +30,7 @@ return function(rows, family)
     ("// Generated from tensor/ops/%s.lua: the CPU's pointwise kernels of the family."):format(family),
     '#include "tensor/cpu/pointwise_targets.h"',
     "#undef HWY_TARGET_INCLUDE",
-    ('#define HWY_TARGET_INCLUDE "pointwise_%s.cpp"'):format(family),
+    ('#define HWY_TARGET_INCLUDE "cpu_%s.cpp"'):format(family),
     '#include "hwy/foreach_target.h"',
     '#include "tensor/cpu/pointwise_family-inl.h"',
     "",

@@ -214,10 +214,10 @@ local function define_update(row)
     ('  mark_changed(%s, "%s_");'):format(x, row.name), ("  return %s;"):format(x), "}")
   if row.plain_form then
     local args = kernel_arguments(row, x .. ".numel()")
-    args[1] = "y"
+    args[1] = "result_"
     text = text .. "\n" .. join(("Tensor %s(%s) {"):format(row.name, cpptext.parameters(row)),
-      checks(row), lookup(row), ("  Tensor y = clone_plain(%s);"):format(x),
-      ("  kernel(%s);"):format(table.concat(args, ", ")), "  return y;", "}")
+      checks(row), lookup(row), ("  Tensor result_ = clone_plain(%s);"):format(x),
+      ("  kernel(%s);"):format(table.concat(args, ", ")), "  return result_;", "}")
   end
   return text
 end

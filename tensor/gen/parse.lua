@@ -46,7 +46,8 @@ end
 local function parse_results(text, row)
   local inside = text:match "^%((.*)%)$"
   if not inside then
-    return { { type = text, name = "y", cpp = types.result(text, row.name) } }
+    local name = row.arg.y and "result" or "y"
+    return { { type = text, name = name, cpp = types.result(text, row.name) } }
   end
   local results = {}
   for _, part in ipairs(split(inside)) do
