@@ -1,0 +1,5 @@
+// tests/cpp/main.cpp: the main function of the C++ tests under Catch2 2; version 3 brings its own.
+#if !__has_include(<catch2/catch_all.hpp>)
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>
+#endif
