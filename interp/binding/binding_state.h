@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "tensor/dtype.h"
+
+struct lua_State;
 
 namespace moonlet {
 
@@ -13,9 +16,18 @@ struct BindingState {
   int metatable_ref = 0;                   // registry position of the same table
   int shape_ref = 0;                       // registry position of the metatable of shapes
   DType default_dtype = DType::Float32;
-  int64_t paid_bytes = 0;    // thread_allocated_bytes() already charged to the collector
-  int scope_ref = 0;         // registry position of the running ml.scope's list, or 0
-  int64_t scope_count = 0;   // entries ever put in that list
+  int64_t paid_bytes = 0;   // thread_allocated_bytes() already charged to the collector
+  int scope_ref = 0;        // registry position of the running ml.scope's list, or 0
+  int64_t scope_count = 0;  // entries ever put in that list
+  // The main thread, for holders of Lua values that may outlive the state; null once it is closed.
+  std::shared_ptr<lua_State*> alive;
+
+  BindingState() = default;
+  BindingState(const BindingState&) = delete;
+  BindingState& operator=(const BindingState&) = delete;
+  ~BindingState() {
+    if (alive) *alive = nullptr;
+  }
 };
 
 }  // namespace moonlet

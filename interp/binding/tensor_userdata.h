@@ -76,7 +76,6 @@ int op_guard(lua_State* L) {
 // Hand-written parts, each adding its functions. Stack: the module at -2, the methods at -1.
 void register_construct(lua_State* L);
 void register_context(lua_State* L);
-void register_memory(lua_State* L);
 void register_tape(lua_State* L);
 void register_methods(lua_State* L);
 // Adds __index and __newindex to the metatable at -2; methods at -1.

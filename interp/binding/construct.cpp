@@ -1,0 +1,248 @@
+// interp/binding/construct.cpp: tensors from Lua values and Lua values from tensors.
+#include <optional>
+
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "interp/binding/args.h"
+#include "interp/binding/index.h"
+
+namespace moonlet::binding {
+namespace {
+
+// What the leaves of a nested table are, in rising order of promotion.
+enum class Leaf { None, Bool, Int, Float };
+
+struct Scan {
+  const char* op;
+  Dims sizes;
+  Leaf leaf = Leaf::None;
+  int64_t path[kMaxDims + 1] = {};
+};
+
+// "[2][1]": where in the nested table the scan stands.
+std::string path_text(const Scan& scan, int depth) {
+  std::string out;
+  for (int i = 0; i < depth; ++i) out += text("[", scan.path[i], "]");
+  return out.empty() ? "the value" : "item " + out;
+}
+
+Leaf leaf_kind(lua_State* L, int index, const Scan& scan, int depth) {
+  switch (lua_type(L, index)) {
+    case LUA_TBOOLEAN: return Leaf::Bool;
+    case LUA_TNUMBER: return lua_isinteger(L, index) ? Leaf::Int : Leaf::Float;
+    default:
+      fail(scan.op, ": ", path_text(scan, depth), " must be a number, a boolean or a table, got ",
+           type_name(L, index),
+           tensor_cell(L, index) != nullptr ? "; ml.stack joins tensors" : "");
+  }
+}
+
+// Checks that the table on top of the stack is regular below `depth` and notes the leaves' kind.
+void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
+  const int64_t count = static_cast<int64_t>(lua_rawlen(L, -1));
+  if (first) {
+    if (depth == kMaxDims) fail(scan.op, ": tables nest deeper than ", kMaxDims, " dimensions");
+    scan.sizes.push_back(count);
+  } else if (depth >= scan.sizes.size() || scan.sizes[depth] != count) {
+    fail(scan.op, ": ", path_text(scan, depth), " has ", count, " items where the ones before have ",
+         depth >= scan.sizes.size() ? text("none") : text(scan.sizes[depth]));
+  }
+  luaL_checkstack(L, 3, "tables nest too deeply");
+  const bool leaves = !first && depth + 1 == scan.sizes.size();
+  for (int64_t i = 1; i <= count; ++i) {
+    lua_rawgeti(L, -1, i);
+    scan.path[depth] = i;
+    const bool table = lua_type(L, -1) == LUA_TTABLE;
+    const bool first_below = first && i == 1;
+    if (!table) {
+      const Leaf leaf = leaf_kind(L, -1, scan, depth + 1);
+      if (!leaves && depth + 1 < scan.sizes.size())
+        fail(scan.op, ": ", path_text(scan, depth + 1), " is a number where the ones before are tables");
+      if (leaf > scan.leaf) scan.leaf = leaf;
+    } else {
+      scan_table(L, scan, depth + 1, first_below);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+template <class T>
+T leaf_value(lua_State* L) {
+  if (lua_isboolean(L, -1)) return static_cast<T>(lua_toboolean(L, -1));
+  if constexpr (std::is_same_v<T, double>) return lua_tonumber(L, -1);
+  else return static_cast<T>(lua_tointeger(L, -1));
+}
+
+template <class T>
+T* fill_from(lua_State* L, T* out, int depth, const Dims& sizes) {
+  for (int64_t i = 1; i <= sizes[depth]; ++i) {
+    lua_rawgeti(L, -1, i);
+    if (depth + 1 < sizes.size()) out = fill_from(L, out, depth + 1, sizes);
+    else *out++ = leaf_value<T>(L);
+    lua_pop(L, 1);
+  }
+  return out;
+}
+
+Tensor converted(Tensor x, std::optional<DType> dtype, Device device) {
+  if ((!dtype || *dtype == x.dtype()) && device == x.device()) return x;
+  return to(x, dtype, device);
+}
+
+Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device device,
+                  const char* op) {
+  Scan scan{.op = op};
+  lua_pushvalue(L, value);
+  scan_table(L, scan, 0, true);
+  Tensor host;
+  switch (scan.leaf) {
+    case Leaf::Bool:
+      host = empty(scan.sizes, {DType::Bool, {}});
+      fill_from(L, host.data<bool>(), 0, scan.sizes);
+      break;
+    case Leaf::Int:
+      host = empty(scan.sizes, {DType::Int64, {}});
+      fill_from(L, host.data<int64_t>(), 0, scan.sizes);
+      break;
+    default:
+      host = empty(scan.sizes, {DType::Float64, {}});
+      if (host.numel() > 0) fill_from(L, host.data<double>(), 0, scan.sizes);
+      if (!dtype) dtype = binding_state(L).default_dtype;
+  }
+  lua_pop(L, 1);
+  return converted(host, dtype, device);
+}
+
+constexpr ArgSpec kTensorArgs[] = {{"value", ArgType::Any},
+                                   {"dtype", ArgType::DType, false, false, true},
+                                   {"device", ArgType::Device, false, false, true},
+                                   {"requires_grad", ArgType::Bool, false, false, true}};
+const Signature kTensorSignature = {"tensor", "tensor(value, {dtype, device, requires_grad})",
+                                    kTensorArgs, 4};
+
+bool has_items(lua_State* L, int index) {
+  return lua_type(L, index) == LUA_TTABLE && lua_rawlen(L, index) > 0;
+}
+
+// `tensor{1, 2}` is a value; `tensor{1, 2, dtype = ...}` a value with options in one table.
+int l_tensor(lua_State* L) {
+  const int top = lua_gettop(L);
+  std::optional<DType> dtype;
+  std::optional<Device> device;
+  bool requires_grad = false;
+  int value = 1;
+  if (top == 1 && has_items(L, 1)) {
+    const char* const kNames[] = {"dtype", "device", "requires_grad", nullptr};
+    lua_pushnil(L);
+    while (lua_next(L, 1) != 0) {
+      lua_pop(L, 1);
+      if (lua_type(L, -1) != LUA_TSTRING) continue;
+      const std::string_view key = lua_tostring(L, -1);
+      const char* near = nearest_name(key, kNames);
+      if (near == nullptr || key != near)
+        fail("tensor: unknown option '", key, "'",
+             near != nullptr ? text("; did you mean '", near, "'?") : std::string());
+    }
+    lua_createtable(L, 0, 3);
+    for (int i = 0; kNames[i] != nullptr; ++i) {
+      lua_getfield(L, 1, kNames[i]);
+      lua_setfield(L, 2, kNames[i]);
+    }
+  }
+  check(top >= 1, "tensor: argument 'value' is missing; use: ", kTensorSignature.usage);
+  if (top == 1 && lua_gettop(L) == 1) lua_createtable(L, 0, 0);
+  ArgReader args(L, kTensorSignature);
+  if (args.has(1)) dtype = args.dtype(1);
+  if (args.has(2)) device = args.device(2);
+  if (args.has(3)) requires_grad = args.boolean(3);
+  const Tensor* source = test_tensor(L, value);
+  Device target = device ? *device : source != nullptr ? source->device() : Device{};
+  Tensor out = tensor_from_value(L, value, dtype, target, "tensor");
+  if (source != nullptr) {
+    GradModeGuard off(false);
+    out = out.storage().data() == source->storage().data() ? clone(out) : detach(out);
+  }
+  if (requires_grad) set_requires_grad(out, true);
+  return push_result(L, std::move(out));
+}
+
+Tensor on_host(const Tensor& x) {
+  GradModeGuard off(false);
+  Tensor host = detach(x);
+  if (!host.device().is_cpu()) host = to(host, std::nullopt, Device{});
+  return host.is_contiguous() ? host : contiguous(host);
+}
+
+Scalar element(const Tensor& host, int64_t i) {
+  return visit(host.dtype(), [&]<class T>() -> Scalar {
+    const T value = host.data<T>()[i];
+    if constexpr (is_complex_v<T>) return Scalar(complex128(value));
+    else if constexpr (std::is_same_v<T, bool>) return Scalar(value);
+    else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(value));
+    else return Scalar(static_cast<double>(value));
+  });
+}
+
+int l_item(lua_State* L) {
+  const Tensor& x = check_tensor(L, 1, "item");
+  if (x.numel() != 1) fail("item: one element is wanted, got shape ", x.sizes());
+  return push_result(L, element(on_host(x), 0));
+}
+
+int64_t push_nested(lua_State* L, const Tensor& host, int depth, int64_t at) {
+  if (depth == host.dim()) {
+    push_result(L, element(host, at));
+    return at + 1;
+  }
+  luaL_checkstack(L, 4, "too many dimensions");
+  const int64_t count = host.size(depth);
+  lua_createtable(L, static_cast<int>(std::min<int64_t>(count, 1 << 24)), 0);
+  for (int64_t i = 1; i <= count; ++i) {
+    at = push_nested(L, host, depth + 1, at);
+    lua_rawseti(L, -2, i);
+  }
+  return at;
+}
+
+int l_totable(lua_State* L) {
+  push_nested(L, on_host(check_tensor(L, 1, "totable")), 0, 0);
+  return 1;
+}
+
+int l_is_tensor(lua_State* L) {
+  lua_pushboolean(L, tensor_cell(L, 1) != nullptr);
+  return 1;
+}
+
+}  // namespace
+
+Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, Device device,
+                         const char* op) {
+  if (const Tensor* cell = tensor_cell(L, value)) {
+    check(cell->defined(), op, ": the tensor has been freed");
+    if (!dtype && device == cell->device()) return *cell;
+    return converted(*cell, dtype, device);
+  }
+  if (lua_type(L, value) == LUA_TTABLE) return from_table(L, value, dtype, device, op);
+  const std::optional<Scalar> number = scalar_at(L, value);
+  if (!number) fail(op, ": a number, a boolean, a table or a tensor is wanted, got ", type_name(L, value));
+  DType own = number->default_dtype();
+  if (number->is_float()) own = binding_state(L).default_dtype;
+  Tensor out = empty({}, {dtype.value_or(own), Device{}});
+  GradModeGuard off(false);
+  fill_(out, *number);
+  return converted(out, std::nullopt, device);
+}
+
+void register_construct(lua_State* L) {
+  static const luaL_Reg kModule[] = {
+      {"tensor", op_guard<l_tensor>}, {"is_tensor", guard<l_is_tensor>}, {nullptr, nullptr}};
+  static const luaL_Reg kMethods[] = {{"item", op_guard<l_item>},
+                                      {"totable", op_guard<l_totable>},
+                                      {"tolist", op_guard<l_totable>},
+                                      {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
+  set_functions(L, -1, kMethods);
+}
+
+}  // namespace moonlet::binding

@@ -1,0 +1,342 @@
+// interp/binding/context.cpp: what is set for a thread or a state rather than a tensor: grad mode,
+// default dtype, the seed, threads, scopes of temporaries, memory counts, CUDA devices.
+#include <omp.h>
+
+#include <cstring>
+
+#include "autograd/tape.h"
+#include "interp/binding/args.h"
+#include "tensor/backend.h"
+#include "tensor/generator.h"
+
+namespace moonlet::binding {
+namespace {
+
+constexpr const char* kGuardName = "moonlet.grad_mode";
+
+// Calls the function at 1 with the arguments behind it under the mode; the mode is restored also
+// when it fails.
+int call_with_mode(lua_State* L, bool on) {
+  GradModeGuard guard(on);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+int l_restore_mode(lua_State* L) {
+  const bool* before = static_cast<const bool*>(luaL_checkudata(L, 1, kGuardName));
+  set_grad_enabled(*before);
+  return 0;
+}
+
+// `ml.no_grad(f, ...)`, or `local _ <close> = ml.no_grad()`.
+int grad_mode(lua_State* L, const char* op, bool on) {
+  if (lua_isfunction(L, 1)) return call_with_mode(L, on);
+  if (lua_gettop(L) > 0) {
+    fail(op, ": use ", op, "(f, ...) or `local _ <close> = ml.", op, "()`, got ", type_name(L, 1));
+  }
+  *static_cast<bool*>(lua_newuserdatauv(L, sizeof(bool), 0)) = grad_enabled();
+  if (luaL_newmetatable(L, kGuardName)) {
+    lua_pushcfunction(L, guard<l_restore_mode>);
+    lua_setfield(L, -2, "__close");
+  }
+  lua_setmetatable(L, -2);
+  set_grad_enabled(on);
+  return 1;
+}
+
+int l_no_grad(lua_State* L) { return grad_mode(L, "no_grad", false); }
+
+int l_enable_grad(lua_State* L) { return grad_mode(L, "enable_grad", true); }
+
+int l_set_grad_enabled(lua_State* L) {
+  check(lua_isboolean(L, 1), "set_grad_enabled: true or false is wanted, got ", type_name(L, 1));
+  set_grad_enabled(lua_toboolean(L, 1) != 0);
+  return 0;
+}
+
+int l_is_grad_enabled(lua_State* L) { return push_result(L, grad_enabled()); }
+
+int64_t integer_argument(lua_State* L, int index, const char* op, const char* what) {
+  const std::optional<int64_t> value = whole_number(L, index);
+  if (!value) fail(op, ": ", what, " must be an integer, got ", type_name(L, index));
+  return *value;
+}
+
+int l_set_default_dtype(lua_State* L) {
+  check(lua_type(L, 1) == LUA_TSTRING, "set_default_dtype: a dtype such as ml.float32 is wanted, got ",
+        type_name(L, 1));
+  const DType dtype = dtype_from_name(lua_tostring(L, 1));
+  check(is_floating(dtype), "set_default_dtype: a floating dtype is wanted, got ", dtype);
+  binding_state(L).default_dtype = dtype;
+  return 0;
+}
+
+int l_get_default_dtype(lua_State* L) {
+  const std::string_view text = name(binding_state(L).default_dtype);
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
+}
+
+int l_manual_seed(lua_State* L) {
+  default_generator().manual_seed(
+      static_cast<uint64_t>(integer_argument(L, 1, "manual_seed", "the seed")));
+  return 0;
+}
+
+// The state is two integers: the seed and how many numbers were drawn.
+int l_get_rng_state(lua_State* L) {
+  const Philox state = default_generator().state();
+  lua_createtable(L, 0, 2);
+  lua_pushinteger(L, static_cast<lua_Integer>(state.seed));
+  lua_setfield(L, -2, "seed");
+  lua_pushinteger(L, static_cast<lua_Integer>(state.offset));
+  lua_setfield(L, -2, "offset");
+  return 1;
+}
+
+int l_set_rng_state(lua_State* L) {
+  check(lua_istable(L, 1), "set_rng_state: the table of get_rng_state is wanted, got ", type_name(L, 1));
+  lua_getfield(L, 1, "seed");
+  lua_getfield(L, 1, "offset");
+  Philox state;
+  state.seed = static_cast<uint64_t>(integer_argument(L, -2, "set_rng_state", "field 'seed'"));
+  state.offset = static_cast<uint64_t>(integer_argument(L, -1, "set_rng_state", "field 'offset'"));
+  default_generator().set_state(state);
+  return 0;
+}
+
+int l_set_num_threads(lua_State* L) {
+  const int64_t count = integer_argument(L, 1, "set_num_threads", "the number");
+  check(count >= 1 && count <= 4096, "set_num_threads: a number from 1 to 4096 is wanted, got ", count);
+  omp_set_num_threads(static_cast<int>(count));
+  return 0;
+}
+
+int l_get_num_threads(lua_State* L) {
+  return push_result(L, static_cast<int64_t>(omp_get_max_threads()));
+}
+
+// --- scope -------------------------------------------------------------------------------------
+
+// The list of tensors pushed while a scope runs, weak so that the collector may be faster.
+struct ScopeGuard {
+  ScopeGuard(lua_State* L, int list) : state(binding_state(L)), ref(state.scope_ref),
+                                       count(state.scope_count) {
+    lua_pushvalue(L, list);
+    state.scope_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+    state.scope_count = 0;
+  }
+  // Back to the enclosing scope; returns how many entries this one's list had.
+  int64_t leave(lua_State* L) {
+    const int64_t entries = state.scope_count;
+    luaL_unref(L, LUA_REGISTRYINDEX, state.scope_ref);
+    state.scope_ref = ref;
+    state.scope_count = count;
+    return entries;
+  }
+  BindingState& state;
+  int ref;
+  int64_t count;
+};
+
+void push_weak_table(lua_State* L) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+}
+
+// Adds the tensors in a result, down to tables in tables, to the set at `kept`.
+void keep(lua_State* L, int index, int kept, int depth) {
+  if (tensor_cell(L, index) != nullptr) {
+    lua_pushvalue(L, index);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, kept);
+    return;
+  }
+  if (lua_type(L, index) != LUA_TTABLE || depth == 0) return;
+  luaL_checkstack(L, 6, "results nest too deeply");
+  index = lua_absindex(L, index);
+  lua_pushnil(L);
+  while (lua_next(L, index) != 0) {
+    keep(L, lua_gettop(L), kept, depth - 1);
+    lua_pop(L, 1);
+  }
+}
+
+void release_entries(lua_State* L, int list, int kept, int64_t entries) {
+  BindingState& state = binding_state(L);
+  for (int64_t i = 1; i <= entries; ++i) {
+    lua_rawgeti(L, list, i);
+    Tensor* cell = tensor_cell(L, -1);
+    if (cell != nullptr) {
+      lua_pushvalue(L, -1);
+      const bool is_kept = lua_rawget(L, kept) != LUA_TNIL;
+      lua_pop(L, 1);
+      if (!is_kept) {
+        *cell = Tensor();
+      } else if (state.scope_ref != 0) {
+        // A result of an inner scope is a temporary of the outer one.
+        lua_rawgeti(L, LUA_REGISTRYINDEX, state.scope_ref);
+        lua_pushvalue(L, -2);
+        lua_rawseti(L, -2, ++state.scope_count);
+        lua_pop(L, 1);
+      }
+    }
+    lua_pop(L, 1);
+  }
+}
+
+// Frees all tensors made while f ran but its results. Stack: f and arguments.
+int l_scope(lua_State* L) {
+  check(lua_isfunction(L, 1), "scope: a function is wanted, got ", type_name(L, 1));
+  push_weak_table(L);
+  lua_insert(L, 1);
+  lua_newtable(L);
+  lua_insert(L, 2);
+  const int list = 1, kept = 2;
+  ScopeGuard scope(L, list);
+  const int status = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0);
+  const int64_t entries = scope.leave(L);
+  const int top = lua_gettop(L);
+  luaL_checkstack(L, 8, "too many results");
+  if (status == LUA_OK)
+    for (int i = 3; i <= top; ++i) keep(L, i, kept, 8);
+  release_entries(L, list, kept, entries);
+  if (status != LUA_OK) return lua_error(L);
+  return top - 2;
+}
+
+// --- memory and devices ------------------------------------------------------------------------
+
+int l_live_bytes(lua_State* L) { return push_result(L, live_bytes()); }
+
+int l_held_bytes(lua_State* L) { return push_result(L, held_bytes()); }
+
+int l_peak_bytes(lua_State* L) { return push_result(L, peak_held_bytes()); }
+
+int l_reset_peak(lua_State* L) {
+  static_cast<void>(L);
+  reset_peak_bytes();
+  return 0;
+}
+
+int l_collect(lua_State* L) {
+  memory::collect(L);
+  return 0;
+}
+
+int l_empty_cache(lua_State* L) {
+  allocator_for(DeviceType::CPU).empty_cache();
+  if (cuda_backend() != nullptr) allocator_for(DeviceType::CUDA).empty_cache();
+  static_cast<void>(L);
+  return 0;
+}
+
+Backend& need_cuda(const char* op) {
+  Backend* backend = cuda_backend();
+  if (backend == nullptr) fail(op, ": CUDA is not available: ", cuda_unavailable_reason());
+  return *backend;
+}
+
+// A device number, from 0 as in "cuda:0", that exists.
+int device_argument(lua_State* L, Backend& backend, const char* op) {
+  if (lua_isnoneornil(L, 1)) return 0;
+  int64_t index = 0;
+  if (lua_type(L, 1) == LUA_TSTRING) {
+    const Device device = device_from_name(lua_tostring(L, 1));
+    check(device.is_cuda(), op, ": a CUDA device is wanted, got ", device);
+    index = device.index;
+  } else {
+    index = integer_argument(L, 1, op, "the device");
+  }
+  check(index >= 0 && index < backend.device_count(), op, ": there is no device ", index, " among ",
+        backend.device_count());
+  return static_cast<int>(index);
+}
+
+int l_cuda_available(lua_State* L) { return push_result(L, cuda_backend() != nullptr); }
+
+int l_cuda_reason(lua_State* L) {
+  if (cuda_backend() != nullptr) return 0;
+  const std::string& reason = cuda_unavailable_reason();
+  lua_pushlstring(L, reason.data(), reason.size());
+  return 1;
+}
+
+int l_cuda_count(lua_State* L) {
+  Backend* backend = cuda_backend();
+  return push_result(L, static_cast<int64_t>(backend != nullptr ? backend->device_count() : 0));
+}
+
+int l_cuda_name(lua_State* L) {
+  Backend& backend = need_cuda("device_name");
+  const std::string text = backend.device_name(device_argument(L, backend, "device_name"));
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
+}
+
+int l_cuda_synchronize(lua_State* L) {
+  Backend& backend = need_cuda("synchronize");
+  backend.synchronize(device_argument(L, backend, "synchronize"));
+  return 0;
+}
+
+int l_cuda_memory(lua_State* L) {
+  Backend& backend = need_cuda("memory_info");
+  const auto [available, total] = backend.memory_info(device_argument(L, backend, "memory_info"));
+  return push_result(L, available) + push_result(L, total);
+}
+
+int l_cuda_emulated(lua_State* L) {
+  Backend* backend = cuda_backend();
+  return push_result(L, backend != nullptr && backend->emulated());
+}
+
+int l_cuda_live_bytes(lua_State* L) { return push_result(L, live_bytes(DeviceType::CUDA)); }
+
+void register_devices(lua_State* L) {
+  static const luaL_Reg kMemory[] = {{"live_bytes", guard<l_live_bytes>},
+                                     {"held_bytes", guard<l_held_bytes>},
+                                     {"peak_bytes", guard<l_peak_bytes>},
+                                     {"reset_peak", guard<l_reset_peak>},
+                                     {"collect", guard<l_collect>},
+                                     {"empty_cache", guard<l_empty_cache>},
+                                     {nullptr, nullptr}};
+  static const luaL_Reg kCuda[] = {{"is_available", guard<l_cuda_available>},
+                                   {"unavailable_reason", guard<l_cuda_reason>},
+                                   {"device_count", guard<l_cuda_count>},
+                                   {"device_name", guard<l_cuda_name>},
+                                   {"synchronize", guard<l_cuda_synchronize>},
+                                   {"memory_info", guard<l_cuda_memory>},
+                                   {"is_emulated", guard<l_cuda_emulated>},
+                                   {"live_bytes", guard<l_cuda_live_bytes>},
+                                   {nullptr, nullptr}};
+  luaL_newlib(L, kMemory);
+  lua_setfield(L, -3, "memory");
+  luaL_newlib(L, kCuda);
+  lua_setfield(L, -3, "cuda");
+}
+
+}  // namespace
+
+void register_context(lua_State* L) {
+  static const luaL_Reg kModule[] = {{"no_grad", guard<l_no_grad>},
+                                     {"enable_grad", guard<l_enable_grad>},
+                                     {"set_grad_enabled", guard<l_set_grad_enabled>},
+                                     {"is_grad_enabled", guard<l_is_grad_enabled>},
+                                     {"set_default_dtype", guard<l_set_default_dtype>},
+                                     {"get_default_dtype", guard<l_get_default_dtype>},
+                                     {"manual_seed", guard<l_manual_seed>},
+                                     {"get_rng_state", guard<l_get_rng_state>},
+                                     {"set_rng_state", guard<l_set_rng_state>},
+                                     {"set_num_threads", guard<l_set_num_threads>},
+                                     {"get_num_threads", guard<l_get_num_threads>},
+                                     {"scope", guard<l_scope>},
+                                     {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
+  register_devices(L);
+}
+
+}  // namespace moonlet::binding

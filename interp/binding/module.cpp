@@ -1,0 +1,167 @@
+// interp/binding/module.cpp: opens module `moonlet`: the ops, the tensor type, constants, and the
+// standard library's modules on first use.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "interp/binding/args.h"
+#include "interp/binding/registry.h"
+#include "interp/embedded.h"
+#include "tensor/storage.h"
+
+namespace moonlet::binding {
+namespace {
+
+// Stack: ml, methods, metatable.
+void register_ops(lua_State* L) {
+  for (int f = 0; f < kOpFamilyCount; ++f) {
+    const OpFamily& family = *kOpFamilies[f];
+    for (int i = 0; i < family.count; ++i) {
+      const OpEntry& entry = family.entries[i];
+      lua_pushcfunction(L, entry.function);
+      if (entry.metamethod != nullptr) {
+        lua_pushvalue(L, -1);
+        lua_setfield(L, -3, entry.metamethod);
+      }
+      if (entry.is_method) {
+        lua_pushvalue(L, -1);
+        lua_setfield(L, -4, entry.name);
+      }
+      if (entry.is_function) lua_setfield(L, -4, entry.name);
+      else lua_pop(L, 1);
+    }
+  }
+}
+
+void register_constants(lua_State* L) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const std::string_view text = name(static_cast<DType>(i));
+    lua_pushlstring(L, text.data(), text.size());
+    lua_setfield(L, -2, std::string(text).c_str());
+  }
+  // The strings of string indices: x[{1, ml.newaxis}] and x["1, newaxis"] are one thing.
+  lua_pushliteral(L, "newaxis");
+  lua_setfield(L, -2, "newaxis");
+  lua_pushliteral(L, "...");
+  lua_setfield(L, -2, "ellipsis");
+  lua_pushnumber(L, std::numeric_limits<double>::infinity());
+  lua_setfield(L, -2, "inf");
+  lua_pushnumber(L, std::numeric_limits<double>::quiet_NaN());
+  lua_setfield(L, -2, "nan");
+  lua_pushnumber(L, 3.14159265358979323846);
+  lua_setfield(L, -2, "pi");
+  lua_pushstring(L, version());
+  lua_setfield(L, -2, "version");
+}
+
+// Whether stdlib/ has a module of that top-level name.
+bool has_module(std::string_view wanted) {
+  if (wanted.empty() || wanted.find_first_of("./") != wanted.npos || wanted == "init") return false;
+  for (size_t i = 0; i < kEmbeddedSourceCount; ++i) {
+    std::string_view path = kEmbeddedSources[i].name;
+    const size_t end = path.find_first_of("/.");
+    if (path.substr(0, end) == wanted) return true;
+  }
+  return false;
+}
+
+// Runs the facade, stdlib/init.lua, once: its table says which module defines a further field of
+// `ml`, as in {save = "files"}. Leaves the table on the stack.
+void push_facade(lua_State* L) {
+  constexpr const char* kKey = "moonlet.facade";
+  if (lua_getfield(L, LUA_REGISTRYINDEX, kKey) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  bool found = false;
+  for (size_t i = 0; i < kEmbeddedSourceCount; ++i)
+    found = found || std::strcmp(kEmbeddedSources[i].name, "init.lua") == 0;
+  if (found) {
+    load_stdlib(L, "init");
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 1);
+    if (lua_istable(L, -1)) lua_remove(L, -2);
+    else lua_pop(L, 1);
+  }
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, kKey);
+}
+
+void push_required(lua_State* L, const std::string& module) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, module.c_str()) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_getglobal(L, "require");
+    lua_pushlstring(L, module.data(), module.size());
+    lua_call(L, 1, 1);
+  }
+  lua_remove(L, -2);
+}
+
+[[noreturn]] void unknown_field(lua_State* L, std::string_view wanted) {
+  std::vector<const char*> names;
+  lua_pushnil(L);
+  while (lua_next(L, 1) != 0) {
+    if (lua_type(L, -2) == LUA_TSTRING) names.push_back(lua_tostring(L, -2));
+    lua_pop(L, 1);
+  }
+  names.push_back(nullptr);
+  const char* near = nearest_name(wanted, names.data());
+  fail("moonlet has no field '", wanted, "'",
+       near != nullptr ? text("; did you mean '", near, "'?") : std::string());
+}
+
+// ml.nn and its like: required at first use, then a plain field.
+int l_module_index(lua_State* L) {
+  if (lua_type(L, 2) != LUA_TSTRING) return 0;
+  const std::string key = lua_tostring(L, 2);
+  push_facade(L);
+  const int facade = lua_gettop(L);
+  // The facade may have set the field itself.
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, 1) != LUA_TNIL) return 1;
+  lua_getfield(L, facade, key.c_str());
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    push_required(L, std::string("moonlet.") + lua_tostring(L, -1));
+    lua_getfield(L, -1, key.c_str());
+  } else if (has_module(key)) {
+    push_required(L, "moonlet." + key);
+  } else {
+    if (key.starts_with("__")) return 0;
+    unknown_field(L, key);
+  }
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, 1);
+  return 1;
+}
+
+int open_module(lua_State* L) {
+  lua_settop(L, 0);
+  lua_createtable(L, 0, 320);
+  lua_createtable(L, 0, 320);
+  push_new_metatable(L);
+  register_ops(L);
+  lua_insert(L, -2);  // ml, metatable, methods
+  register_methods(L);
+  register_fields(L);
+  lua_remove(L, -2);  // ml, methods
+  register_construct(L);
+  register_context(L);
+  register_tape(L);
+  lua_setfield(L, -2, "_methods");
+  register_constants(L);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, guard<l_module_index>);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+  memory::set_live_bytes(L, [] { return live_bytes(); });
+  binding_state(L).paid_bytes = thread_allocated_bytes();
+  return 1;
+}
+
+}  // namespace
+}  // namespace moonlet::binding
+
+int luaopen_moonlet(lua_State* L) {
+  return moonlet::guard<moonlet::binding::open_module>(L);
+}

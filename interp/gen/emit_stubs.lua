@@ -1,0 +1,107 @@
+-- interp/gen/emit_stubs.lua: writes LuaLS annotations of all ops, for editors.
+
+local lua_signature = require "lua_signature"
+
+local lua_types = {
+  Tensor = "moonlet.Tensor", OptionalTensor = "moonlet.Tensor", TensorList = "moonlet.Tensor[]",
+  Operand = "moonlet.Tensor|number", Scalar = "number|boolean", Int = "integer",
+  IntList = "integer|integer[]", Float = "number", Bool = "boolean", String = "string",
+  Dim = "integer", DimList = "integer|integer[]", Index = "integer",
+  DType = "moonlet.dtype", Device = "string",
+}
+
+local result_types = {
+  Tensor = "moonlet.Tensor", ["Tensor[]"] = "moonlet.Tensor[]", bool = "boolean", int = "integer",
+  float = "number", Scalar = "number",
+}
+
+-- Words that Lua keeps for itself cannot name a parameter.
+local keywords = { ["end"] = true, ["repeat"] = true, ["not"] = true, ["and"] = true, ["or"] = true,
+  ["in"] = true, ["until"] = true, ["function"] = true, ["local"] = true }
+
+local function parameters(out, row, first)
+  local names, args = {}, lua_signature.arguments(row)
+  local options = {}
+  for i = first, #args do
+    local arg = args[i]
+    local name = keywords[arg.name] and arg.name .. "_" or arg.name
+    if arg.named_only then
+      options[#options + 1] = ("%s?: %s"):format(name, lua_types[arg.kind])
+    else
+      names[#names + 1] = name
+      out[#out + 1] = ("---@param %s%s %s"):format(name, arg.required and "" or "?", lua_types[arg.kind])
+    end
+  end
+  if #options > 0 then
+    names[#names + 1] = "options"
+    out[#out + 1] = ("---@param options? {%s}"):format(table.concat(options, ", "))
+  end
+  return table.concat(names, ", ")
+end
+
+local function emit_function(out, row, owner, separator, name, first)
+  for doc_line in (row.doc .. "\n"):gmatch "(.-)\n" do out[#out + 1] = "---" .. doc_line end
+  local names = parameters(out, row, first)
+  for _, result in ipairs(row.results) do
+    out[#out + 1] = ("---@return %s %s"):format(result_types[result.type], result.name)
+  end
+  out[#out + 1] = ("function %s%s%s(%s) end\n"):format(owner, separator, name, names)
+end
+
+local header = [[
+---@meta moonlet
+-- Generated from the op table: what editors know about module moonlet.
+
+---@alias moonlet.dtype "bool"|"uint8"|"int8"|"int16"|"int32"|"int64"|"float16"|"bfloat16"|"float32"|"float64"|"complex64"|"complex128"
+
+---@class moonlet
+local ml = {}
+
+---@class moonlet.Tensor
+---@field shape integer[]
+---@field dtype moonlet.dtype
+---@field device string
+---@field grad moonlet.Tensor?
+---@field requires_grad boolean
+---@field grad_fn string?
+---@field is_leaf boolean
+---@field ndim integer
+---@field T moonlet.Tensor
+---@operator add(moonlet.Tensor|number): moonlet.Tensor
+---@operator sub(moonlet.Tensor|number): moonlet.Tensor
+---@operator mul(moonlet.Tensor|number): moonlet.Tensor
+---@operator div(moonlet.Tensor|number): moonlet.Tensor
+---@operator pow(moonlet.Tensor|number): moonlet.Tensor
+---@operator unm: moonlet.Tensor
+---@operator len: integer
+local Tensor = {}
+
+---@param value number|boolean|table|moonlet.Tensor
+---@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
+---@return moonlet.Tensor
+function ml.tensor(value, options) end
+
+---@param gradient? moonlet.Tensor
+---@param options? {retain_graph?: boolean, create_graph?: boolean}
+function Tensor:backward(gradient, options) end
+
+---@return number|boolean
+function Tensor:item() end
+
+---@return table
+function Tensor:totable() end
+]]
+
+return function(rows)
+  local out = { header }
+  for _, row in ipairs(rows) do
+    local name = row.overload_of or row.name
+    if row.func ~= false and row.plain_form then emit_function(out, row, "ml", ".", name, 1) end
+    if lua_signature.is_method(row) then
+      if row.plain_form then emit_function(out, row, "Tensor", ":", name, 2) end
+      if row.inplace_form then emit_function(out, row, "Tensor", ":", row.name .. "_", 2) end
+    end
+  end
+  out[#out + 1] = "return ml\n"
+  return table.concat(out, "\n")
+end
