@@ -1,0 +1,145 @@
+#!/bin/sh
+# tests/cli/cli_test.sh: what a Lua user expects of the command line.  usage: cli_test.sh MOONLET
+moonlet=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+unset LUA_INIT LUA_INIT_5_4 LUA_PATH MOONLET_STDLIB
+failed=0
+count=0
+
+# check NAME CODE STDOUT-PATTERN STDERR-PATTERN ARGS...   (stdin: the file `input`; patterns: case)
+check() {
+  name=$1 code=$2 out=$3 err=$4
+  shift 4
+  "$moonlet" "$@" <input >out 2>err
+  got=$?
+  count=$((count + 1))
+  good=yes
+  [ "$got" = "$code" ] || good=no
+  # shellcheck disable=SC2254
+  case "$(cat out)" in $out) ;; *) good=no ;; esac
+  # shellcheck disable=SC2254
+  case "$(cat err)" in $err) ;; *) good=no ;; esac
+  [ $good = yes ] && return
+  failed=$((failed + 1))
+  printf 'FAILED: %s: exit code %s\n--- stdout\n%s\n--- stderr\n%s\n' "$name" "$got" \
+    "$(cat out)" "$(cat err)"
+}
+
+: >input
+cat >args.lua <<'LUA'
+print(arg[0], #arg, arg[1], arg[2], arg[-1] ~= nil, ...)
+LUA
+printf 'local t = nil\nprint(t.x)\n' >broken.lua
+printf 'x = = 1\n' >syntax.lua
+printf 'return { name = "mod" }\n' >mod.lua
+printf '#!/usr/bin/env moonlet\nprint("shebang")\n' >shebang.lua
+tab=$(printf '\t')
+
+check 'empty code' 0 '' '' -e ''
+check 'code' 0 2 '' -e 'print(1 + 1)'
+check 'code joined' 0 2 '' '-eprint(1 + 1)'
+check 'several codes' 0 3 '' -e 'x = 1' -e 'print(x + 2)'
+check 'script and arguments' 0 "args.lua${tab}2${tab}a${tab}b c${tab}true${tab}a${tab}b c" '' \
+  args.lua a 'b c'
+check 'code, then script' 0 "1?args.lua*" '' -e 'print(1)' args.lua
+check 'arguments that look like options' 0 "*-e${tab}--help*" '' args.lua -e --help
+check 'end of options' 0 'args.lua*' '' -- args.lua
+check 'shebang line' 0 shebang '' shebang.lua
+check 'library' 0 mod '' -l mod -e 'print(mod.name)'
+check 'library by another name' 0 mod '' -l m=mod -e 'print(m.name)'
+check 'version' 0 'Moonlet *.*.* (Lua 5.4*' '' --version
+check 'short version' 0 'Moonlet *' '' -v
+check 'help' 0 'usage: moonlet *' '' --help
+check 'short help' 0 'usage: moonlet *' '' -h
+check 'warnings off' 0 '' '' -e 'warn("careful")'
+check 'warnings on' 0 '' 'Lua warning: careful' -W -e 'warn("careful")'
+
+check 'unknown option' 1 '' "moonlet: unrecognized option '-x'*usage:*" -x
+check 'unknown long option' 1 '' "*'--nope'*" --nope
+check 'missing value' 1 '' "*a value is missing after '-e'*" -e
+check 'missing script' 1 '' 'moonlet: cannot open nope.lua*' nope.lua
+check 'missing library' 1 '' "moonlet: module 'nope' not found*" -l nope
+check 'missing built-in module' 1 '' "*no module 'moonlet.nope' in moonlet's standard library*" \
+  -l moonlet.nope
+check 'syntax error' 1 '' "moonlet: syntax.lua:1: unexpected symbol near '='" syntax.lua
+check 'run-time error' 1 '' \
+  "moonlet: broken.lua:2: attempt to index a nil value*stack traceback:*broken.lua:2: in main*" \
+  broken.lua
+check 'error object' 1 '' 'moonlet: (error object is a table value)*' -e 'error({})'
+check 'error object with text' 1 '' 'moonlet: told*' \
+  -e 'error(setmetatable({}, {__tostring = function() return "told" end}))'
+check 'nothing after an error' 1 '' '*' -e 'error("x")' -e 'print(1)'
+
+check 'exit code' 7 '' '' -e 'os.exit(7)'
+check 'exit true' 0 '' '' -e 'os.exit(true)'
+check 'exit false' 1 '' '' -e 'os.exit(false)'
+check 'exit closes the state' 3 closed '' \
+  -e 'setmetatable({}, {__gc = function() print("closed") end}) os.exit(3)'
+check 'exit from a coroutine' 4 '' '' -e 'coroutine.wrap(function() os.exit(4) end)()'
+
+echo 'print("from stdin", ...)' >input
+check 'stdin without arguments' 0 'from stdin' ''
+check 'stdin by a dash' 0 "from stdin${tab}a${tab}b" '' - a b
+echo 'error("in stdin")' >input
+check 'error on stdin' 1 '' 'moonlet: stdin:1: in stdin*' -
+printf '1 + 1\nx = 5\n=x\nfor i = 1, 2 do\nprint(i)\nend\nerror("oops")\n"last"\n' >input
+check 'prompt without a terminal' 0 '*2*5*1*2*last*' '*stdin:1: oops*traceback*' -i
+check 'script, then prompt' 0 'args.lua*2*5*' '*oops*' -i args.lua
+: >input
+
+LUA_INIT='print("init")' check 'LUA_INIT' 0 init '' -e ''
+LUA_INIT='print("init")' check 'environment ignored' 0 '' '' -E -e ''
+mkdir over
+echo 'return "overridden"' >over/class.lua
+MOONLET_STDLIB=$work/over check 'stdlib from a folder' 0 overridden '' \
+  -e 'print((require "moonlet.class"))'
+
+cat >system.lua <<'LUA'
+local system = require "moonlet.system"
+system.write_file("data", { "one", "\0", "two" })
+assert(system.read_file("data") == "one\0two")
+assert(system.exists("data") == "file" and not system.exists("nope"))
+assert(system.exists(".") == "directory")
+assert(system.read_file("data.gz") == "packed\n")
+local function fails(pattern, f, ...)
+  local good, message = pcall(f, ...)
+  assert(not good and message:find(pattern), message)
+end
+fails("'nope': No such file", system.read_file, "nope")
+fails("cut short", system.read_file, "short.gz")
+fails("Is a directory", system.read_file, ".")
+fails("'none/x': No such file", system.write_file, "none/x", "")
+fails("'%.': Is a directory", system.write_file, ".", "")
+fails("0 given", system.set_num_threads, 0)
+system.set_num_threads(1)
+assert(system.num_threads() == 1 and system.pid() > 0 and system.clock() > 0)
+assert(not system.isatty(0) and system.terminal_size() > 0)
+print("good")
+LUA
+echo packed | gzip -c >data.gz
+seq 1 5000 | gzip -c | head -c 900 >short.gz
+check 'module moonlet.system' 0 good '' system.lua
+count=$((count + 1))
+if ls | grep -q tmp; then
+  echo 'FAILED: a temporary file stays behind' && failed=$((failed + 1))
+fi
+
+# Ctrl-C in a script, in a coroutine too: an error with the position, exit code 1.
+for code in 'while true do end' 'coroutine.wrap(function() while true do end end)()'; do
+  count=$((count + 1))
+  rm -f out
+  "$moonlet" -e "io.stdout:write('ready') io.stdout:close() $code" >out 2>err &
+  pid=$!
+  while [ ! -s out ]; do sleep 0.02; done
+  kill -INT $pid 2>/dev/null
+  wait $pid
+  got=$?
+  if [ $got != 1 ] || ! grep -q 'interrupted!' err; then
+    echo "FAILED: Ctrl-C in '$code': exit code $got" && cat err && failed=$((failed + 1))
+  fi
+done
+
+echo "$((count - failed)) passed, $failed failed, 0 skipped"
+[ $failed = 0 ]

@@ -1,0 +1,128 @@
+// tests/cli/pty_driver.cpp: runs a program on a pseudo-terminal and holds a dialogue with it.
+// usage: pty-driver PROGRAM ARGS... <dialogue     Lines of the dialogue:
+//   send TEXT     types TEXT; \r, \t, \e, \\ and \xNN are escapes
+//   expect TEXT   waits until the output holds TEXT behind the last match
+//   absent TEXT   fails when the output so far holds TEXT behind the last match
+//   exit CODE     waits for the end of the program
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(10);
+
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      out += text[i];
+      continue;
+    }
+    const char c = text[++i];
+    if (c == 'x') {
+      out += static_cast<char>(std::stoi(text.substr(i + 1, 2), nullptr, 16));
+      i += 2;
+    } else {
+      out += c == 'r' ? '\r' : c == 't' ? '\t' : c == 'e' ? '\x1b' : c;
+    }
+  }
+  return out;
+}
+
+class Dialogue {
+ public:
+  explicit Dialogue(char** program) {
+    pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    if (pid_ == 0) {
+      setenv("TERM", "xterm", 1);
+      execv(program[0], program);
+      _exit(127);
+    }
+  }
+  Dialogue(const Dialogue&) = delete;
+  Dialogue& operator=(const Dialogue&) = delete;
+  ~Dialogue() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+  }
+
+  bool step(const std::string& line) {
+    const size_t space = line.find(' ');
+    const std::string verb = line.substr(0, space);
+    const std::string text = space == line.npos ? "" : unescape(line.substr(space + 1));
+    if (verb == "send") {
+      return write(terminal_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    }
+    if (verb == "expect") return expect(text);
+    if (verb == "absent") return output_.find(text, matched_) == output_.npos;
+    if (verb == "exit") return ends(std::stoi(text));
+    return verb.empty() || verb[0] == '#';
+  }
+
+  const std::string& output() const { return output_; }
+
+ private:
+  // Reads what there is; false at the end of the output or after the deadline.
+  bool read_some(std::chrono::steady_clock::time_point deadline) {
+    using std::chrono::milliseconds;
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd waiting{terminal_, POLLIN, 0};
+    if (left.count() <= 0 || poll(&waiting, 1, static_cast<int>(left.count())) <= 0) return false;
+    char block[4096];
+    const ssize_t count = read(terminal_, block, sizeof block);
+    if (count > 0) output_.append(block, static_cast<size_t>(count));
+    return count > 0;
+  }
+
+  bool expect(const std::string& text) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    for (;;) {
+      const size_t found = output_.find(text, matched_);
+      if (found != output_.npos) {
+        matched_ = found + text.size();
+        return true;
+      }
+      if (!read_some(deadline)) return false;
+    }
+  }
+
+  bool ends(int code) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (read_some(deadline)) {
+    }
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) && WEXITSTATUS(status) == code;
+  }
+
+  int terminal_ = -1;
+  pid_t pid_ = 0;
+  std::string output_;
+  size_t matched_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  Dialogue dialogue(argv + 1);
+  std::string line;
+  for (int number = 1; std::getline(std::cin, line); ++number) {
+    if (dialogue.step(line)) continue;
+    std::printf("FAILED: line %d: %s\n--- output\n%s\n", number, line.c_str(),
+                dialogue.output().c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,146 @@
+// tests/embed/host.cpp: a host program that uses an installed libmoonlet, as an example and a test.
+// It shares a buffer with a script, calls both ways, and reads errors. Exits with 1 on a failure.
+#include <moonlet/moonlet.h>
+#include <cstdio>
+#include <thread>
+
+namespace {
+
+int failures = 0;
+
+void expect(bool condition, const char* what) {
+  if (condition) return;
+  std::printf("FAILED: %s\n", what);
+  ++failures;
+}
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const moonlet::Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+void test_values() {
+  moonlet::Interpreter lua;
+  const auto results = lua.run_string("return nil, true, 3, 0.5, 'a\\0b', {x = {y = 7}}, print");
+  expect(results.size() == 7, "seven results");
+  expect(results[0].is_nil() && results[1].boolean() && results[2].integer() == 3, "first three");
+  expect(results[3].number() == 0.5 && results[4].string().size() == 3, "number and string");
+  expect(results[5].table().get("x").table().get("y").integer() == 7, "nested tables");
+  expect(contains(message_of([&] { results[2].string(); }), "a integer came, a string"), "kinds");
+  lua.set("config", lua.new_table());
+  lua.get("config").table().set("rate", 0.25);
+  expect(lua.run_string("return config.rate * 4")[0].number() == 1, "globals and tables");
+  expect(lua.get("string.format").is<moonlet::Function>(), "a path");
+  expect(lua.call("string.rep", "ab", 3)[0].string() == "ababab", "call by path");
+}
+
+void test_shared_buffer() {
+  float buffer[6] = {1, 2, 3, 4, 5, 6};
+  int released = 0;
+  {
+    moonlet::Interpreter lua;
+    lua.run_string("function forward(x) x:mul_(2); return x + 1 end", "model.lua");
+    const moonlet::Tensor x = moonlet::from_blob(buffer, moonlet::Dims{2, 3},
+                                                 moonlet::DType::Float32, [&] { ++released; });
+    const moonlet::Tensor y = lua.call("forward", x)[0].tensor();
+    expect(buffer[0] == 2 && buffer[5] == 12, "the script changes the host's own buffer");
+    expect(x.data<float>() == buffer, "no copy");
+    expect(y.dim() == 2 && y.size(1) == 3, "the shape of the result");
+    expect(y.data<float>()[0] == 3 && y.data<float>()[5] == 13, "the values of the result");
+  }
+  expect(released == 1, "the deleter runs once, when script and host are done");
+}
+
+void test_errors() {
+  moonlet::Interpreter lua;
+  try {
+    lua.run_string("local function inner() error('no luck') end\ninner()", "bad.lua");
+    expect(false, "an error is thrown");
+  } catch (const moonlet::ScriptError& e) {
+    expect(e.message() == "bad.lua:1: no luck", "the message");
+    expect(contains(e.traceback(), "in upvalue 'inner'") || contains(e.traceback(), "inner"),
+           "the traceback");
+    expect(contains(e.what(), "stack traceback:"), "what() has both");
+  }
+  expect(contains(message_of([&] { lua.run_string("x = = 1", "s"); }), "s:1: unexpected symbol"),
+         "a syntax error");
+  expect(contains(message_of([&] { lua.run_file("/nope.lua"); }), "/nope.lua"), "a missing file");
+  expect(contains(message_of([&] { lua.call("nowhere"); }), "nowhere"), "a missing function");
+  expect(contains(message_of([&] { lua.run_string("error({})"); }), "table"), "an error object");
+  expect(lua.run_string("return 1")[0].integer() == 1, "usable after errors");
+}
+
+void test_host_functions() {
+  moonlet::Interpreter lua;
+  lua.register_function("twice", [](const moonlet::Values& arguments) -> moonlet::Values {
+    return {arguments.at(0).number() * 2};
+  });
+  expect(lua.run_string("return twice(21)")[0].number() == 42, "a host function");
+  const auto caught = lua.run_string("return pcall(twice, 'x')");
+  expect(!caught[0].boolean() && contains(caught[1].string(), "a string came"), "its exception");
+  lua.register_function(
+      "again", [&](const moonlet::Values& arguments) { return arguments.at(0).function()(5); });
+  expect(lua.run_string("return again(function(n) return n + 1 end)")[0].integer() == 6, "nesting");
+  expect(lua.run_string("return coroutine.wrap(function() return again(math.abs) end)()")[0]
+                 .integer() == 5,
+         "from a coroutine");
+  expect(
+      contains(message_of([&] { lua.run_string("again(function() error('deep') end)"); }), "deep"),
+      "an error through both");
+}
+
+void test_lifetime() {
+  moonlet::Function kept = [] {
+    moonlet::Interpreter lua;
+    return lua.run_string("return function() end")[0].function();
+  }();
+  expect(contains(message_of([&] { kept(); }), "closed"), "a function outlives its interpreter");
+  moonlet::Interpreter first;
+  moonlet::Interpreter second;
+  const moonlet::Value table = first.new_table();
+  expect(contains(message_of([&] { second.set("t", table); }), "another"), "a foreign value");
+  moonlet::Interpreter moved = std::move(first);
+  expect(moved.run_string("return 2")[0].integer() == 2, "an interpreter moves");
+}
+
+void test_threads() {
+  std::vector<std::thread> threads;
+  std::vector<int64_t> sums(4);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    threads.emplace_back([&sums, i] {
+      moonlet::Interpreter lua;
+      lua.set("n", 1000 * (i + 1));
+      sums[i] = lua.run_string("local s = 0 for k = 1, n do s = s + #tostring(k) end return s")[0]
+                    .integer();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect(sums[0] == 2893 && sums[3] == 14893, "one interpreter per thread");
+}
+
+}  // namespace
+
+int main() {
+  try {
+    test_values();
+    test_shared_buffer();
+    test_errors();
+    test_host_functions();
+    test_lifetime();
+    test_threads();
+  } catch (const std::exception& e) {
+    std::printf("FAILED: %s\n", e.what());
+    return 1;
+  }
+  std::printf("embedding moonlet %s: %s\n", moonlet::version(), failures == 0 ? "good" : "failed");
+  return failures == 0 ? 0 : 1;
+}
