@@ -130,9 +130,10 @@ fi
 for code in 'while true do end' 'coroutine.wrap(function() while true do end end)()'; do
   count=$((count + 1))
   rm -f out
-  "$moonlet" -e "io.stdout:write('ready') io.stdout:close() $code" >out 2>err &
+  "$moonlet" -e "io.stdout:write('ready') io.stdout:flush() $code" >out 2>err &
   pid=$!
-  while [ ! -s out ]; do sleep 0.02; done
+  tries=0
+  while [ ! -s out ] && [ $tries -lt 250 ]; do sleep 0.02; tries=$((tries + 1)); done
   kill -INT $pid 2>/dev/null
   wait $pid
   got=$?
