@@ -14,7 +14,7 @@ enum class Leaf { None, Bool, Int, Float };
 
 struct Scan {
   const char* op;
-  Dims sizes;
+  Dims sizes = {};
   Leaf leaf = Leaf::None;
   int64_t path[kMaxDims + 1] = {};
 };
@@ -160,7 +160,7 @@ int l_tensor(lua_State* L) {
   Tensor out = tensor_from_value(L, value, dtype, target, "tensor");
   if (source != nullptr) {
     GradModeGuard off(false);
-    out = out.storage().data() == source->storage().data() ? clone(out) : detach(out);
+    out = out.storage().data() == source->storage().data() ? moonlet::clone(out) : detach(out);
   }
   if (requires_grad) set_requires_grad(out, true);
   return push_result(L, std::move(out));

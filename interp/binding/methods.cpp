@@ -64,9 +64,9 @@ int l_is_set_to(lua_State* L) {
 
 template <DType dtype>
 int l_convert(lua_State* L) {
-  static const Signature kSignature = {"to", "x:NAME()", kOnlyTensor, 1};
+  static const Signature kSignature = {name(dtype).data(), "x:NAME() without arguments", kOnlyTensor, 1};
   ArgReader args(L, kSignature);
-  return push_result(L, to(args.tensor(0), dtype, std::nullopt));
+  return push_result(L, moonlet::to(args.tensor(0), dtype, std::nullopt));
 }
 
 int l_cpu(lua_State* L) {

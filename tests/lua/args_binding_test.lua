@@ -1,0 +1,104 @@
+-- tests/lua/args_binding_test.lua: how ops take their arguments: positional, named, mixed, in
+-- place, out, and what they say when a call is wrong.
+
+local ml = require "moonlet"
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+
+local function shape(x) return tostring(x.shape) end
+
+test("sizes come as arguments, as a table, with options", function()
+  expect.equal(shape(ml.zeros(3, 4)), "(3, 4)")
+  expect.equal(shape(ml.zeros({ 3, 4 })), "(3, 4)")
+  expect.equal(shape(ml.zeros { 3, 4, dtype = ml.float64 }), "(3, 4)")
+  expect.equal(shape(ml.zeros({ 3, 4 }, { dtype = "int64" })), "(3, 4)")
+  expect.equal(ml.zeros { 2, dtype = ml.int8 }.dtype, "int8")
+  expect.equal(ml.ones { 2, requires_grad = true }.requires_grad, true)
+  expect.equal(shape(ml.zeros { size = { 2, 2 } }), "(2, 2)")
+end)
+
+test("dimensions are named or positional", function()
+  local x = ml.ones(2, 3)
+  expect.equal(shape(x:sum(1)), "(3,)")
+  expect.equal(shape(x:sum(-1)), "(2,)")
+  expect.equal(shape(x:sum { dim = { 1, 2 }, keepdim = true }), "(1, 1)")
+  expect.equal(shape(x:sum(2, { keepdim = true })), "(2, 1)")
+  expect.equal(shape(x:sum(2, true)), "(2, 1)")
+  expect.equal(shape(x:sum { 2, keepdim = true }), "(2, 1)")
+  expect.equal(x:sum():item(), 6.0)
+end)
+
+test("lists of tensors", function()
+  local a, b = ml.ones(2, 2), ml.zeros(2, 2)
+  expect.equal(shape(ml.cat({ a, b }, 2)), "(2, 4)")
+  expect.equal(shape(ml.cat { a, b }), "(4, 2)")
+  expect.equal(shape(ml.cat { a, b, dim = 2 }), "(2, 4)")
+  expect.error(function() ml.cat({ a, 3 }) end, "item 2 of 'tensors' must be a tensor, got number")
+end)
+
+test("several results and overloads", function()
+  local x = ml.tensor { { 1, 5, 2 }, { 7, 3, 9 } }
+  expect.equal(x:max():item(), 9)
+  local values, indices = x:max(2)
+  expect.equal(values[2]:item(), 9)
+  expect.equal(indices[1]:item(), 2)
+  local kept = x:max { dim = 1, keepdim = true }
+  expect.equal(shape(kept), "(1, 3)")
+end)
+
+test("in place and out return their tensor", function()
+  local x = ml.ones(3)
+  expect.truthy(x:add_(2) == x)
+  expect.equal(x[1]:item(), 3.0)
+  local y = ml.empty(3)
+  expect.truthy(ml.add(x, 1, { out = y }) == y)
+  expect.equal(y[3]:item(), 4.0)
+end)
+
+test("wrong calls are explained", function()
+  local x = ml.ones(2, 3)
+  expect.error(function() x:sum { dmi = 1 } end, "sum: unknown option 'dmi'; did you mean 'dim'")
+  expect.error(function() x:sum(0) end, "dim 0: dimensions start at 1")
+  expect.error(function() x:sum(3) end, "sum: dim 3 is out of range")
+  expect.error(function() x:sum(1.5) end, "sum: argument 'dim' must be")
+  expect.error(function() x:matmul() end, "matmul: argument 'b' is missing; use: matmul%(a, b%)")
+  expect.error(function() x:exp(1, 2) end, "too many arguments")
+  expect.error(function() return x + "a" end, "must be a tensor or a number, got string a")
+  expect.error(function() return x + {} end, "add:")
+  expect.error(function() ml.exp("x") end, "exp: argument 'x' must be a tensor, got string x")
+  expect.error(function() ml.zeros { 2, dtype = "float3" } end, "float3")
+  expect.error(function() ml.zeros { 2, device = "tpu" } end, "no device is named 'tpu'")
+  expect.error(function() ml.softmax(x, 1, { dim = 1 }) end, "given twice")
+  expect.error(function() ml.zeros(-1) end, "cannot be negative")
+  expect.error(function() ml.zeros(1 << 40, 1 << 40) end, "too large")
+  expect.error(function() x:view(4) end, "view")
+end)
+
+test("the message begins with the script's line", function()
+  local _, message = pcall(function() return ml.ones(2) + ml.ones(3) end)
+  expect.truthy(message:find "args_binding_test.lua:%d+: ")
+end)
+
+test("whole floats are integers", function()
+  expect.equal(shape(ml.zeros(3.0)), "(3,)")
+  expect.error(function() ml.zeros(3.5) end, "zeros")
+end)
+
+test("operators mix tensors and numbers", function()
+  local x = ml.tensor { 1.0, 2.0 }
+  expect.equal((2 - x)[1]:item(), 1.0)
+  expect.equal((x / 2)[2]:item(), 1.0)
+  expect.equal((-x)[1]:item(), -1.0)
+  expect.equal((x ^ 2)[2]:item(), 4.0)
+  expect.equal((ml.tensor { 1, 2 } + 1).dtype, "int64")
+  expect.equal((ml.tensor { 1, 2 } + 1.5).dtype, "float32")
+end)
+
+test("help knows ops by name and by function", function()
+  local help = require "moonlet.help"
+  expect.truthy(help.text("exp"):find("ml.exp(x)", 1, true))
+  expect.equal(help.text(ml.exp), help.text("exp"))
+  expect.truthy(help.text("no such thing"):find("no op"))
+end)
+
+harness.run()
