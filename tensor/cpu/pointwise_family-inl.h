@@ -3,7 +3,7 @@
 //
 //   #include "tensor/cpu/pointwise_targets.h"
 //   #undef HWY_TARGET_INCLUDE
-//   #define HWY_TARGET_INCLUDE "pointwise_math.cpp"     // the file's own name, as the compiler finds it
+//   #define HWY_TARGET_INCLUDE "cpu_pointwise.cpp"    // the file's own name, as the compiler finds it
 //   #include "hwy/foreach_target.h"
 //   #include "tensor/cpu/pointwise_family-inl.h"
 //
