@@ -89,11 +89,23 @@ void run_statement(lua_State* L) {
   if (status != LUA_OK) report_error(L, "");
 }
 
+// help(x): loaded when first asked for.
+int show_help(lua_State* L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonlet.help");
+  lua_call(L, 1, 1);
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
 int require_moonlet(lua_State* L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "moonlet");
   lua_call(L, 1, 1);
   lua_setglobal(L, "ml");
+  lua_pushcfunction(L, guard<show_help>);
+  lua_setglobal(L, "help");
   return 0;
 }
 

@@ -5,7 +5,9 @@ local lua_signature = require "lua_signature"
 
 local out
 
-local function line(format, ...) out[#out + 1] = select("#", ...) > 0 and format:format(...) or format end
+local function line(format, ...)
+  out[#out + 1] = select("#", ...) > 0 and format:format(...) or format
+end
 
 local function quote(text)
   return '"' .. text:gsub('[\\"]', "\\%0"):gsub("\n", "\\n") .. '"'
@@ -109,20 +111,22 @@ local function emit_plain(row, all)
     args[#args + 1] = { name = "out", kind = "Tensor", type = "Tensor?", named_only = true }
   end
   emit_signature(row.name, public, usage_of(row, all), args)
-  for _, other in ipairs(overloads) do line("int l_%s(lua_State* L);", other.name) end
+  for _, other in ipairs(overloads) do line("int call_%s(lua_State* L);", other.name) end
   for _, other in ipairs(overloads) do line("bool fits_%s(lua_State* L);", other.name) end
   if row.overload_of then
-    line("bool fits_%s(lua_State* L) { return ArgReader::fits(L, kSignature_%s); }", row.name, row.name)
+    line("bool fits_%s(lua_State* L) {", row.name)
+    line("  return ArgReader::fits(L, kSignature_%s);\n}", row.name)
   end
-  line("int l_%s(lua_State* L) {", row.name)
+  line("int call_%s(lua_State* L) {", row.name)
   for _, other in ipairs(overloads) do
-    line("  if (fits_%s(L)) return l_%s(L);", other.name, other.name)
+    line("  if (fits_%s(L)) return call_%s(L);", other.name, other.name)
   end
   line("  ArgReader args(L, kSignature_%s);", row.name)
   local call = table.concat(read_arguments(row, args), ", ")
   if row.out_form then
     line("  if (args.has(%d)) {", #args - 1)
-    line("    moonlet::%s_out(args.tensor(%d)%s);", row.name, #args - 1, call ~= "" and ", " .. call or "")
+    local rest = call ~= "" and ", " .. call or ""
+    line("    moonlet::%s_out(args.tensor(%d)%s);", row.name, #args - 1, rest)
     line("    lua_pushvalue(L, args.slot(%d));", #args - 1)
     line("    return 1;")
     line("  }")
@@ -137,7 +141,7 @@ local function emit_inplace(row)
   local name = row.name .. "_"
   args[1].kind, args[1].type, args[1].required = "Tensor", "Tensor", true
   emit_signature(name, name, lua_signature.usage(row, name), args)
-  line("int l_%s(lua_State* L) {", name)
+  line("int call_%s(lua_State* L) {", name)
   line("  ArgReader args(L, kSignature_%s);", name)
   local call = table.concat(read_arguments(row, args), ", ")
   line("  moonlet::%s(%s);", name, call)
@@ -149,7 +153,7 @@ end
 local function table_entries(rows)
   local entries = {}
   local function entry(name, func, method, meta)
-    entries[#entries + 1] = ("    {%s, op_guard<l_%s>, %s, %s, %s},"):format(quote(name), name,
+    entries[#entries + 1] = ("    {%s, op_guard<call_%s>, %s, %s, %s},"):format(quote(name), name,
       tostring(func), tostring(method), meta and quote(meta) or "nullptr")
   end
   for _, row in ipairs(rows) do

@@ -5,7 +5,8 @@ local lua_signature = require "lua_signature"
 local titles = {
   pointwise = "Pointwise arithmetic and math", compare = "Comparison and selection",
   activation = "Activations", convert = "Copying and conversion", reduce = "Reductions",
-  sort = "Sorting", random = "Random numbers", create = "Creation", gather = "Gathering and indexing",
+  sort = "Sorting", random = "Random numbers", create = "Creation",
+  gather = "Gathering and indexing", optim = "Optimiser steps",
   linalg = "Linear algebra", nn = "Neural networks", nn_loss = "Losses", shape = "Shapes and views",
 }
 
@@ -36,7 +37,7 @@ end
 
 local function emit_row(out, row)
   local public = row.overload_of or row.name
-  out[#out + 1] = ("## %s\n"):format(row.overload_of and public .. " (with a dimension)" or row.name)
+  out[#out + 1] = ("## %s%s\n"):format(public, row.overload_of and " (with a dimension)" or "")
   out[#out + 1] = ("```lua\n%s -> %s\n```\n"):format(lua_signature.usage(row, public),
     lua_signature.results(row))
   out[#out + 1] = row.doc .. "\n"

@@ -29,7 +29,8 @@ local function parameters(out, row, first)
       options[#options + 1] = ("%s?: %s"):format(name, lua_types[arg.kind])
     else
       names[#names + 1] = name
-      out[#out + 1] = ("---@param %s%s %s"):format(name, arg.required and "" or "?", lua_types[arg.kind])
+      local mark = arg.required and "" or "?"
+      out[#out + 1] = ("---@param %s%s %s"):format(name, mark, lua_types[arg.kind])
     end
   end
   if #options > 0 then
@@ -52,7 +53,9 @@ local header = [[
 ---@meta moonlet
 -- Generated from the op table: what editors know about module moonlet.
 
----@alias moonlet.dtype "bool"|"uint8"|"int8"|"int16"|"int32"|"int64"|"float16"|"bfloat16"|"float32"|"float64"|"complex64"|"complex128"
+---@alias moonlet.dtype
+---| "bool" | "uint8" | "int8" | "int16" | "int32" | "int64"
+---| "float16" | "bfloat16" | "float32" | "float64" | "complex64" | "complex128"
 
 ---@class moonlet
 local ml = {}

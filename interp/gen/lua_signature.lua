@@ -12,6 +12,7 @@ local kinds = {
   ["float"] = "Float", ["float?"] = "Float", ["bool"] = "Bool", ["string"] = "String",
   ["Dim"] = "Dim", ["Dim?"] = "Dim", ["NewDim"] = "Dim", ["Dim[]"] = "DimList",
   ["Index"] = "Index", ["DType?"] = "DType", ["Device?"] = "Device",
+  ["DType"] = "DType", ["Device"] = "Device",
 }
 
 local tensor_types = { Tensor = true, Operand = true, Mask = true, Positions = true }
@@ -24,7 +25,8 @@ local takes_number = {
 local function lua_default(text, kind)
   if text == nil then return nil end
   if text == "std::nullopt" or (text == "{}" and not kind:find "List") then return "nil" end
-  if kind == "Dim" and tonumber(text) and tonumber(text) >= 0 then return tostring(tonumber(text) + 1) end
+  local number = tonumber(text)
+  if kind == "Dim" and number and number >= 0 then return tostring(number + 1) end
   return text
 end
 
