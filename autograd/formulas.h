@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autograd/formulas_nn.h"
+#include "autograd/formulas_pointwise.h"
 #include "autograd/formulas_shape.h"
 #include "autograd/ops.h"
 

@@ -118,6 +118,19 @@ struct Neg {
 };
 MOONLET_FUNCTOR1(Abs, vabs(x))
 MOONLET_FUNCTOR1(Sign, select(x > V(0), V(1), select(x < V(0), V(-1), V(0))))
+struct Sgn {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    return Sign()(x);
+  }
+#if MOONLET_HOST_FUNCTORS
+  template <class T>
+  std::complex<T> operator()(std::complex<T> x) const {
+    const T size = std::abs(x);
+    return size == T(0) ? std::complex<T>(0) : x / size;
+  }
+#endif
+};
 MOONLET_FUNCTOR1(Square, vmul(x, x))
 MOONLET_FUNCTOR1(Sqrt, vsqrt(x))
 MOONLET_FUNCTOR1(Rsqrt, V(1) / vsqrt(x))

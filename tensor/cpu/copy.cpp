@@ -1,0 +1,178 @@
+// tensor/cpu/copy.cpp: the kernels that move elements: copy, clone, convert and fill. Dense copies
+// are memcpy; transposes go by blocks so that both sides use whole cache lines.
+#include "tensor/cpu/copy.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/cpu/convert.h"
+#include "tensor/dispatch.h"
+#include "tensor/kernels.h"
+#include "tensor/pointwise/plan.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 65536;  // elements a thread should have at least
+constexpr int64_t kBlock = 32;     // the side of a transposed block
+
+int thread_count(int64_t numel) {
+  if (numel < 2 * kGrain || omp_in_parallel()) return 1;
+  return static_cast<int>(std::min<int64_t>(omp_get_max_threads(), numel / kGrain));
+}
+
+PointwisePlan plan_copy(const Tensor& out, const Tensor& in) {
+  PointwisePlan plan;
+  plan.op = "copy";
+  plan.numel = out.numel();
+  plan.inputs = 1;
+  plan.compute = out.dtype();
+  plan.device = out.device();
+  plan.params = nullptr;
+  plan.param_count = 0;
+  plan.out.data = out.raw();
+  plan.out.dtype = out.dtype();
+  plan.out.scalar = nullptr;
+  plan.in[0].data = in.raw();
+  plan.in[0].dtype = in.dtype();
+  plan.in[0].scalar = nullptr;
+  const Tensor* tensors[] = {&in};
+  plan_layout(plan, out, tensors);
+  return plan;
+}
+
+// The offsets of the operands at a place of the dimensions from `first` on.
+struct Place {
+  int64_t out = 0, in = 0;
+};
+Place place_of(const PointwisePlan& plan, int first, int64_t index) {
+  Place place;
+  for (int d = first; d < plan.ndim; ++d) {
+    const int64_t at = index % plan.sizes[d];
+    index /= plan.sizes[d];
+    place.out += at * plan.out.strides[d];
+    place.in += at * plan.in[0].strides[d];
+  }
+  return place;
+}
+
+void copy_flat(const PointwisePlan& plan, Converter convert) {
+  const int threads = thread_count(plan.numel);
+  const int64_t share = (plan.numel / threads + 64) / 64 * 64;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+  for (int64_t begin = 0; begin < plan.numel; begin += share) {
+    const int64_t n = std::min(share, plan.numel - begin);
+    convert(plan.in[0].data + begin * plan.in[0].strides[0], plan.in[0].strides[0],
+            plan.out.data + begin * plan.out.strides[0], plan.out.strides[0], n);
+  }
+}
+
+// Row by row along the innermost dimension.
+void copy_rows(const PointwisePlan& plan, Converter convert) {
+  const int64_t rows = plan.numel / plan.sizes[0];
+  const int threads = thread_count(plan.numel);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+  for (int64_t row = 0; row < rows; ++row) {
+    const Place at = place_of(plan, 1, row);
+    convert(plan.in[0].data + at.in, plan.in[0].strides[0], plan.out.data + at.out,
+            plan.out.strides[0], plan.sizes[0]);
+  }
+}
+
+template <class T>
+void transpose_block(const char* in, int64_t in_step, char* out, int64_t out_row, int64_t width,
+                     int64_t height) {
+  // Rows of the block are dense in the input's fast dimension, then written dense to the output.
+  T block[kBlock][kBlock];
+  for (int64_t i = 0; i < width; ++i) {
+    const T* from = reinterpret_cast<const T*>(in + i * in_step);
+    for (int64_t j = 0; j < height; ++j) block[j][i] = from[j];
+  }
+  for (int64_t j = 0; j < height; ++j)
+    std::memcpy(out + j * out_row, block[j], static_cast<size_t>(width) * sizeof(T));
+}
+
+// Dimension 0 is dense in the output and dimension `other` in the input.
+void copy_transposed(const PointwisePlan& plan, int other) {
+  PointwisePlan rest = plan;
+  rest.sizes[0] = 1;
+  rest.sizes[other] = 1;
+  const int64_t planes = plan.numel / (plan.sizes[0] * plan.sizes[other]);
+  const int64_t across = (plan.sizes[0] + kBlock - 1) / kBlock;
+  const int64_t down = (plan.sizes[other] + kBlock - 1) / kBlock;
+  const int threads = thread_count(plan.numel);
+  visit_bytes(plan.out.dtype, [&]<class T>() {
+#pragma omp parallel for collapse(2) num_threads(threads) if (threads > 1)
+    for (int64_t p = 0; p < planes; ++p) {
+      for (int64_t bj = 0; bj < down; ++bj) {
+        const Place base = place_of(rest, 0, p);
+        const int64_t j = bj * kBlock;
+        const int64_t height = std::min(kBlock, plan.sizes[other] - j);
+        for (int64_t bi = 0; bi < across; ++bi) {
+          const int64_t i = bi * kBlock;
+          const char* from = plan.in[0].data + base.in + i * plan.in[0].strides[0] +
+                             j * plan.in[0].strides[other];
+          char* to = plan.out.data + base.out + i * plan.out.strides[0] +
+                     j * plan.out.strides[other];
+          transpose_block<T>(from, plan.in[0].strides[0], to, plan.out.strides[other],
+                             std::min(kBlock, plan.sizes[0] - i), height);
+        }
+      }
+    }
+  });
+}
+
+// The dimension that is dense in the input when dimension 0 is dense only in the output; 0 when
+// this is no transpose or too small to be worth blocks.
+int transposed_dim(const PointwisePlan& plan) {
+  const auto bytes = static_cast<int64_t>(size_of(plan.out.dtype));
+  if (plan.out.dtype != plan.in[0].dtype || plan.out.strides[0] != bytes) return 0;
+  if (plan.in[0].strides[0] == bytes || plan.in[0].strides[0] == 0 || plan.sizes[0] < 8) return 0;
+  for (int d = 1; d < plan.ndim; ++d)
+    if (plan.in[0].strides[d] == bytes && plan.sizes[d] >= 8) return d;
+  return 0;
+}
+
+}  // namespace
+
+void copy_into(Tensor& out, const Tensor& in) {
+  if (out.numel() == 0) return;
+  Tensor source = in;
+  if (needs_copy_before_writing(out, in)) {
+    source = empty_like(in);
+    copy_into(source, in);
+  }
+  const PointwisePlan plan = plan_copy(out, source);
+  const Converter convert = converter(plan.in[0].dtype, plan.out.dtype);
+  if (plan.ndim == 1) return copy_flat(plan, convert);
+  if (const int other = transposed_dim(plan)) return copy_transposed(plan, other);
+  copy_rows(plan, convert);
+}
+
+void copy(Tensor& x, const Tensor& source) {
+  check(can_expand(source.sizes(), x.sizes()), "copy_: shape ", source.sizes(),
+        " does not broadcast to ", x.sizes());
+  if (!source.device().is_cpu())
+    return kernels_for(source.device().type, "copy_").copy(x, source);
+  copy_into(x, source);
+}
+
+void clone(const Tensor& x, Tensor& y) { copy_into(y, x); }
+
+void convert(const Tensor& x, std::optional<DType>, std::optional<Device>, Tensor& y) {
+  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").copy(y, x);
+  copy_into(y, x);
+}
+
+void fill(Tensor& x, Scalar value) {
+  visit(x.dtype(), [&]<class T>() {
+    T one = value.to<T>();
+    const Tensor source = from_blob(&one, {}, x.dtype());
+    copy_into(x, source);
+  });
+}
+
+}  // namespace moonlet::cpu

@@ -1,0 +1,12 @@
+// tensor/cpu/copy.h: copies and fills between CPU tensors of any dtype and layout.
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace moonlet::cpu {
+
+// Writes `in`, which must broadcast to out's shape, over `out`, converting to its dtype. The two
+// may share memory. Both are on the CPU.
+void copy_into(Tensor& out, const Tensor& in);
+
+}  // namespace moonlet::cpu
