@@ -71,7 +71,10 @@ void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& siz
   const ConvShape s =
       shape_of(size, weight.sizes(), grad.sizes(), stride, padding, dilation, groups);
   computed(grad, weight, y, [&](const Tensor& slope, const Tensor& filter, Tensor& out) {
-    if (out.dtype() == DType::Float32 && conv2d_input_grad_onednn(s, slope, filter, out)) return;
+    // oneDNN pads the channels to a vector, which is slow for images of few of them.
+    const bool few = s.in_channels / s.groups < 4;
+    if (!few && out.dtype() == DType::Float32 && conv2d_input_grad_onednn(s, slope, filter, out))
+      return;
     conv2d_input_grad_gemm(s, slope, filter, out);
   });
 }

@@ -1,5 +1,5 @@
 // tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types, conversion to
-// float for the 16-bit ones, plain loops for integers and for products too small to pay for a call.
+// float for the 16-bit ones, plain loops for integers and for an empty inner size.
 #include "tensor/cpu/gemm.h"
 
 #include <limits>
@@ -30,8 +30,6 @@ Tensor contiguous(const Tensor& x) {
 
 namespace {
 
-// Below this many multiplications the own loop beats a BLAS call.
-constexpr int64_t kSmallProduct = 1000;
 constexpr int64_t kBlasIntLimit = std::numeric_limits<int>::max();
 
 template <class T>
@@ -239,19 +237,14 @@ void half_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scal
 void gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
           const Matrix& c) {
   if (c.rows == 0 || c.cols == 0) return;
-  // Each factor is bounded first, so that the product cannot overflow.
-  const bool small = a.cols == 0 || (c.rows <= kSmallProduct && c.cols <= kSmallProduct &&
-                                     a.cols <= kSmallProduct &&
-                                     c.rows * c.cols * a.cols <= kSmallProduct);
   visit<dtypes::real | dtypes::complex>(dtype, [&]<class T>() {
-    if (!small && in_blas<T>) {
-      if constexpr (in_blas<T>) blas_gemm<T>(alpha, a, b, beta, c);
-    } else if (!small && size_of(dtype_of<T>) == 2 && is_floating(dtype_of<T>)) {
-      if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
-        half_gemm<T>(alpha, a, b, beta, c);
-    } else {
+    if (a.cols == 0) return plain_gemm<T>(alpha, a, b, beta, c);
+    if constexpr (in_blas<T>)
+      blas_gemm<T>(alpha, a, b, beta, c);
+    else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+      half_gemm<T>(alpha, a, b, beta, c);
+    else
       plain_gemm<T>(alpha, a, b, beta, c);
-    }
   });
 }
 
