@@ -4,6 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/softmax.cpp"
 #include "hwy/foreach_target.h"
+#include <algorithm>
 #include <cmath>
 
 #include "hwy/contrib/math/math-inl.h"
@@ -14,8 +15,11 @@
 #ifndef MOONLET_TENSOR_CPU_SOFTMAX_
 #define MOONLET_TENSOR_CPU_SOFTMAX_
 namespace moonlet::cpu {
-// The slices [begin, end) of a tensor seen as (outer, n, inner): `a` is x, or the gradient; `b` the
-// result in the backward passes.
+// The columns of a tensor with inner > 1 are worked on this many at a time.
+inline constexpr int64_t kSoftmaxTile = 128;
+
+// The units [begin, end) of a tensor seen as (outer, n, inner), in order: a unit is a row of n, or
+// with inner > 1 a tile of columns. `a` is x, or the gradient; `b` the result in backward passes.
 struct SoftmaxJob {
   const void *a, *b;
   void* out;
@@ -29,6 +33,7 @@ HWY_BEFORE_NAMESPACE();
 namespace moonlet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using cpu::kSoftmaxTile;
 using cpu::SoftmaxJob;
 
 // exp that keeps NaN, for arguments not above 0.
@@ -126,78 +131,95 @@ void backward_row(const T* g, const T* y, T* out, int64_t n, bool log) {
   });
 }
 
-// One vector of neighbouring columns; elements of a column are `inner` apart.
-template <class D, class T>
-HWY_INLINE void softmax_columns(D d, const T* x, T* y, int64_t n, int64_t inner, bool log) {
-  auto top = hn::LoadU(d, x);
-  for (int64_t i = 1; i < n; ++i) top = hn::Max(top, hn::LoadU(d, x + i * inner));
-  auto sum = hn::Zero(d);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto e = exp_below(d, hn::Sub(hn::LoadU(d, x + i * inner), top));
-    if (!log) hn::StoreU(e, d, y + i * inner);
-    sum = hn::Add(sum, e);
-  }
-  const auto last = log ? hn::Log(d, sum) : hn::Div(hn::Set(d, T(1)), sum);
-  // The vector logarithm turns NaN into a number.
-  const auto shift = hn::IfThenElse(hn::IsNaN(sum), sum, last);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto v = log ? hn::Sub(hn::Sub(hn::LoadU(d, x + i * inner), top), shift)
-                       : hn::Mul(hn::LoadU(d, y + i * inner), shift);
-    hn::StoreU(v, d, y + i * inner);
-  }
+// Columns [0, width) of a slice; elements of a column are `inner` apart. Walks the rows in order,
+// with one value per column kept in a small array.
+template <class T>
+void softmax_tile(const T* x, T* y, int64_t n, int64_t inner, int64_t width, bool log) {
+  T top[kSoftmaxTile], sum[kSoftmaxTile];
+  std::copy_n(x, width, top);
+  std::fill_n(sum, width, T(0));
+  for (int64_t i = 1; i < n; ++i)
+    each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
+      hn::StoreU(hn::Max(hn::LoadU(d, top + j), hn::LoadU(d, x + i * inner + j)), d, top + j);
+    });
+  for (int64_t i = 0; i < n; ++i)
+    each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
+      const int64_t at = i * inner + j;
+      const auto e = exp_below(d, hn::Sub(hn::LoadU(d, x + at), hn::LoadU(d, top + j)));
+      if (!log) hn::StoreU(e, d, y + at);
+      hn::StoreU(hn::Add(hn::LoadU(d, sum + j), e), d, sum + j);
+    });
+  for (int64_t j = 0; j < width; ++j) sum[j] = log ? std::log(sum[j]) : T(1) / sum[j];
+  for (int64_t i = 0; i < n; ++i)
+    each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
+      const int64_t at = i * inner + j;
+      const auto shift = hn::LoadU(d, sum + j);
+      if (log)
+        hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + at), hn::LoadU(d, top + j)), shift), d, y + at);
+      else
+        hn::StoreU(hn::Mul(hn::LoadU(d, y + at), shift), d, y + at);
+    });
 }
 
-template <class D, class T>
-HWY_INLINE void backward_columns(D d, const T* g, const T* y, T* out, int64_t n, int64_t inner,
-                                 bool log) {
-  auto sum = hn::Zero(d);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto v = hn::LoadU(d, g + i * inner);
-    sum = hn::Add(sum, log ? v : hn::Mul(v, hn::LoadU(d, y + i * inner)));
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    const auto v = hn::LoadU(d, g + i * inner), r = hn::LoadU(d, y + i * inner);
-    hn::StoreU(log ? hn::NegMulAdd(exp_below(d, r), sum, v) : hn::Mul(r, hn::Sub(v, sum)), d,
-               out + i * inner);
+template <class T>
+void backward_tile(const T* g, const T* y, T* out, int64_t n, int64_t inner, int64_t width,
+                   bool log) {
+  T sum[kSoftmaxTile];
+  std::fill_n(sum, width, T(0));
+  for (int64_t i = 0; i < n; ++i)
+    each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
+      const int64_t at = i * inner + j;
+      const auto v = hn::LoadU(d, g + at);
+      const auto term = log ? v : hn::Mul(v, hn::LoadU(d, y + at));
+      hn::StoreU(hn::Add(hn::LoadU(d, sum + j), term), d, sum + j);
+    });
+  for (int64_t i = 0; i < n; ++i)
+    each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
+      const int64_t at = i * inner + j;
+      const auto v = hn::LoadU(d, g + at), r = hn::LoadU(d, y + at), t = hn::LoadU(d, sum + j);
+      hn::StoreU(log ? hn::NegMulAdd(exp_below(d, r), t, v) : hn::Mul(r, hn::Sub(v, t)), d,
+                 out + at);
+    });
+}
+
+// Calls body(offset, width) for each unit of the job: a whole row, or a tile of columns.
+template <class Body>
+HWY_INLINE void each_unit(const SoftmaxJob& job, Body&& body) {
+  const int64_t tiles = (job.inner + kSoftmaxTile - 1) / kSoftmaxTile;
+  for (int64_t u = job.begin; u < job.end; ++u) {
+    const int64_t column = u % tiles * kSoftmaxTile;
+    body(u / tiles * job.n * job.inner + column, std::min(kSoftmaxTile, job.inner - column));
   }
 }
 
 template <class T>
-void forward_slices(const SoftmaxJob& job) {
+void forward_units(const SoftmaxJob& job) {
   const T* x = static_cast<const T*>(job.a);
   T* y = static_cast<T*>(job.out);
-  for (int64_t o = job.begin; o < job.end; ++o) {
-    const int64_t at = o * job.n * job.inner;
-    if (job.inner == 1) {
+  each_unit(job, [&](int64_t at, int64_t width) HWY_ATTR {
+    if (job.inner == 1)
       softmax_row(x + at, y + at, job.n, job.log);
-    } else {
-      each_vector<T>(job.inner, [&](auto d, int64_t i) HWY_ATTR {
-        softmax_columns(d, x + at + i, y + at + i, job.n, job.inner, job.log);
-      });
-    }
-  }
+    else
+      softmax_tile(x + at, y + at, job.n, job.inner, width, job.log);
+  });
 }
 
 template <class T>
-void backward_slices(const SoftmaxJob& job) {
+void backward_units(const SoftmaxJob& job) {
   const T *g = static_cast<const T*>(job.a), *y = static_cast<const T*>(job.b);
   T* out = static_cast<T*>(job.out);
-  for (int64_t o = job.begin; o < job.end; ++o) {
-    const int64_t at = o * job.n * job.inner;
-    if (job.inner == 1) {
+  each_unit(job, [&](int64_t at, int64_t width) HWY_ATTR {
+    if (job.inner == 1)
       backward_row(g + at, y + at, out + at, job.n, job.log);
-    } else {
-      each_vector<T>(job.inner, [&](auto d, int64_t i) HWY_ATTR {
-        backward_columns(d, g + at + i, y + at + i, out + at + i, job.n, job.inner, job.log);
-      });
-    }
-  }
+    else
+      backward_tile(g + at, y + at, out + at, job.n, job.inner, width, job.log);
+  });
 }
 
-void forward_f32(const SoftmaxJob& job) { forward_slices<float>(job); }
-void forward_f64(const SoftmaxJob& job) { forward_slices<double>(job); }
-void backward_f32(const SoftmaxJob& job) { backward_slices<float>(job); }
-void backward_f64(const SoftmaxJob& job) { backward_slices<double>(job); }
+void forward_f32(const SoftmaxJob& job) { forward_units<float>(job); }
+void forward_f64(const SoftmaxJob& job) { forward_units<double>(job); }
+void backward_f32(const SoftmaxJob& job) { backward_units<float>(job); }
+void backward_f64(const SoftmaxJob& job) { backward_units<double>(job); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace moonlet
@@ -240,7 +262,10 @@ void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tenso
   int64_t inner = 1;
   for (int i = dim + 1; i < y.dim(); ++i) inner *= y.size(i);
   const int64_t n = y.dim() == 0 ? 1 : y.size(dim);
-  parallel_for(y.numel() / (n * inner), grain_for(n * inner * 4), [&](int64_t begin, int64_t end) {
+  const int64_t tiles = (inner + kSoftmaxTile - 1) / kSoftmaxTile;
+  const int64_t units = y.numel() / (n * inner) * tiles;
+  parallel_for(units, grain_for(n * std::min(inner, kSoftmaxTile) * 4), [&](int64_t begin,
+                                                                           int64_t end) {
     run(b.defined(), compute == DType::Float64,
         {first.raw(), b.defined() ? second.raw() : nullptr, out.raw(), n, inner, begin, end, log});
   });
