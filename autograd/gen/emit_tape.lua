@@ -49,7 +49,7 @@ local function analyse(row)
   for i, grad in ipairs(row.grads) do
     local expression = grad.expression == "zero" and "zeros_like(g)" or grad.expression
     for call, info in pairs(geometry) do
-      expression = expression:gsub("%f[%w_]" .. call .. "%((%w+)%)", function(name)
+      expression = expression:gsub("%f[%w_]" .. call .. "%(([%w_]+)%)", function(name)
         if not row.arg[name] then return nil end
         local field = name .. "_" .. info.suffix
         if not seen[field] then
