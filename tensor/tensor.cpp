@@ -83,6 +83,20 @@ Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t of
   return view_of(x.storage(), sizes, strides, offset, x.dtype());
 }
 
+void resize_plain(Tensor& x, const Dims& sizes) {
+  const int64_t count = numel_of(sizes, "resize");
+  TensorImpl* impl = x.impl();
+  Storage* fresh =
+      Storage::allocate(static_cast<size_t>(count) * size_of(x.dtype()), x.device());
+  impl->storage->release();
+  impl->storage = fresh;
+  impl->offset = 0;
+  impl->numel = count;
+  impl->sizes = sizes;
+  impl->strides = contiguous_strides(sizes);
+  impl->contiguous = true;
+}
+
 Tensor shallow_copy(const Tensor& x) {
   x.storage().retain();
   Tensor out = wrap(&x.storage(), x.dtype());

@@ -301,7 +301,7 @@ HWY_INLINE F32 vlog1p(F32 x) {
   return select((u == F32(1)) || (x == F32(HUGE_VAL)) || (x != x), x, y);
 }
 
-// Reduces by pi/2 in three parts, exact enough below this bound.
+// Reduces by pi/2 in four parts, exact enough below this bound.
 constexpr double kTrigBound = 8192;
 
 // sin(x + quarter * pi/2)
@@ -311,6 +311,7 @@ HWY_INLINE F32 sin_quarter(F32 x, int quarter) {
   F32 r = fma(n, F32(-1.5703125), x);
   r = fma(n, F32(-4.837512969970703125e-4), r);
   r = fma(n, F32(-7.549789948768648e-8), r);
+  r = fma(n, F32(1.7151244994428829e-15), r);
   const F32 z = r * r;
   const F32 s = fma(poly(z, -0.166666552, 0.00833215751, -0.000195143773) * z, r, r);
   const F32 c = fma(poly(z, 0.0416666456, -0.00138873479, 2.44358653e-05) * z, z,

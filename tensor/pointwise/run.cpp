@@ -135,14 +135,6 @@ void launch_into(const PointwiseOp& op, Inputs& in, DType computed, Params param
   mark_changed(out, op.name);
 }
 
-// Whether a value of dtype `from` may be stored in `to`: the kind must not fall.
-bool storable(DType from, DType to) {
-  const auto kind = [](DType t) {
-    return is_complex(t) ? 3 : is_floating(t) ? 2 : t == DType::Bool ? 0 : 1;
-  };
-  return kind(from) <= kind(to);
-}
-
 }  // namespace
 
 Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*> operands,
@@ -171,7 +163,7 @@ Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,
   check_inputs(op, in);
   const DType computed = computation_dtype(op, in, params);
   const DType result = result_dtype(op, computed);
-  if (!storable(result, self.dtype()))
+  if (!can_cast(result, self.dtype()))
     fail(op.name, "_: result type ", result, " cannot be stored in ", self.dtype());
   for (int i = 1; i < in.count; ++i)
     if (in.tensors[i] && !can_expand(in.tensors[i]->sizes(), self.sizes()))
@@ -191,7 +183,7 @@ Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
   const DType computed = computation_dtype(op, in, params);
   const DType result = result_dtype(op, computed);
   const Dims shape = broadcast_all(op, in);
-  if (!storable(result, out.dtype()))
+  if (!can_cast(result, out.dtype()))
     fail(op.name, ": a ", result, " result cannot be stored in an out of dtype ", out.dtype());
   if (!(out.sizes() == shape)) {
     Tensor y = empty(shape, {result, in.first->device()}, op.name);
