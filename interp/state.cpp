@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "interp/binding/bytes.h"
 #include "interp/coroutine.h"
 #include "interp/embedded.h"
 #include "interp/guard.h"
@@ -135,6 +136,7 @@ int open_everything(lua_State* L) {
   luaL_openlibs(L);
   track_coroutines(L);
   preload(L, "moonlet", luaopen_moonlet);
+  preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
   preload(L, "moonlet.system", luaopen_moonlet_system);
   add_searcher(L);
   return 0;

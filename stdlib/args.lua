@@ -30,7 +30,11 @@ local function edit_distance(a, b)
   return row[#b]
 end
 
-local function nearest(name, known)
+--- The word of `known` that `name` is likely a misspelling of, or nil.
+---@param name string
+---@param known string[]
+---@return string?
+function args.nearest(name, known)
   local best, best_distance
   for _, candidate in ipairs(known) do
     local distance = edit_distance(name, candidate)
@@ -181,7 +185,7 @@ local function store(values, option, text, label)
 end
 
 function Parser:unknown(label, name)
-  local guess = nearest(name, self.names)
+  local guess = args.nearest(name, self.names)
   fail("unknown option '%s'%s", label, guess and ("; did you mean '--%s'?"):format(guess) or "")
 end
 

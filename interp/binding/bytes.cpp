@@ -80,6 +80,13 @@ int open_bytes(lua_State* L) {
 
 }  // namespace
 
+void register_bytes(lua_State* L) {
+  static const luaL_Reg kModule[] = {{"from_bytes", op_guard<l_from_bytes>}, {nullptr, nullptr}};
+  static const luaL_Reg kMethods[] = {{"to_bytes", op_guard<l_to_bytes>}, {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
+  set_functions(L, -1, kMethods);
+}
+
 std::string path_argument(lua_State* L, int index, const char* op) {
   if (lua_type(L, index) != LUA_TSTRING) fail(op, ": a path is wanted, got ", type_name(L, index));
   size_t size = 0;

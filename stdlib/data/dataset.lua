@@ -1,0 +1,184 @@
+-- stdlib/data/dataset.lua: data sets: `set[i]` gives the fields of example i (from 1), `#set` their
+-- number; and ways to cut and join them.
+
+local class = require "moonlet.class"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local fail = options.fail
+
+local dataset = {}
+
+--- The base of data sets: a subclass has `get(i)`, which returns the fields of example i, and
+--- `size()`. `set[i]` is a table of the fields; `get_batch(positions)`, with a 1-D tensor of
+--- positions, may be given where a whole batch can be read at once.
+local Dataset = class("Dataset")
+dataset.Dataset = Dataset
+
+function Dataset:size() fail("%s: has no method size", class.name(class.of(self))) end
+function Dataset:get() fail("%s: has no method get", class.name(class.of(self))) end
+
+function Dataset.__len(self) return self:size() end
+
+-- The position from 1, for one that may count from the end.
+local function position(self, i)
+  local size = self:size()
+  local wrapped = i < 0 and size + 1 + i or i
+  if wrapped < 1 or wrapped > size then
+    fail("%s: position %d is out of range; there are %d examples, counted from 1",
+      class.name(class.of(self)), i, size)
+  end
+  return wrapped
+end
+
+function Dataset.__index(self, key)
+  if math.type(key) ~= "integer" then return class.lookup(self, key) end
+  return { self:get(position(self, key)) }
+end
+
+--- Tensors whose first dimension counts the examples: `data.TensorDataset(images, labels)`.
+local TensorDataset = class("TensorDataset", Dataset)
+dataset.TensorDataset = TensorDataset
+
+function TensorDataset:init(...)
+  local tensors = { ... }
+  if #tensors == 0 then fail("TensorDataset: got no tensors") end
+  for i, tensor in ipairs(tensors) do
+    if not ml.is_tensor(tensor) then
+      fail("TensorDataset: field %d is a %s, wanted a tensor", i, type(tensor))
+    elseif tensor.ndim == 0 then
+      fail("TensorDataset: field %d has no dimensions", i)
+    elseif #tensor ~= #tensors[1] then
+      fail("TensorDataset: field %d has %d examples, field 1 has %d", i, #tensor, #tensors[1])
+    end
+  end
+  self.tensors = tensors
+end
+
+function TensorDataset:size() return #self.tensors[1] end
+
+function TensorDataset:get(i)
+  local out = {}
+  for f, tensor in ipairs(self.tensors) do out[f] = tensor[i] end
+  return table.unpack(out)
+end
+
+--- The examples at a 1-D tensor of positions, field by field.
+function TensorDataset:get_batch(positions)
+  local out = {}
+  for f, tensor in ipairs(self.tensors) do
+    out[f] = tensor:index_select(1, positions:to(tensor.device))
+  end
+  return table.unpack(out)
+end
+
+local function check_dataset(where, set)
+  if not class.is_instance(set, Dataset) then
+    fail("%s: a data set is wanted, got %s", where, type(set))
+  end
+  return set
+end
+
+--- The examples of `set` at an array or 1-D tensor of positions.
+local Subset = class("Subset", Dataset)
+dataset.Subset = Subset
+
+function Subset:init(set, positions)
+  check_dataset("Subset", set)
+  if type(positions) == "table" then
+    positions = #positions > 0 and ml.tensor(positions) or ml.zeros { 0, dtype = ml.int64 }
+  end
+  if not ml.is_tensor(positions) or positions.ndim ~= 1 or positions.dtype ~= ml.int64 then
+    fail("Subset: the positions must be an array or a 1-D int64 tensor")
+  end
+  if #positions > 0 then
+    local low, high = positions:min():item(), positions:max():item()
+    if low < 1 or high > #set then
+      fail("Subset: position %d is out of range; there are %d examples, counted from 1",
+        low < 1 and low or high, #set)
+    end
+  end
+  self.set, self.positions = set, positions
+  local batch = set.get_batch
+  if batch then
+    self.get_batch = function(_, wanted)
+      return batch(set, positions:index_select(1, wanted))
+    end
+  end
+end
+
+function Subset:size() return #self.positions end
+
+function Subset:get(i) return self.set:get(self.positions[i]:item()) end
+
+--- Data sets one after the other: `data.ConcatDataset { a, b }`.
+local ConcatDataset = class("ConcatDataset", Dataset)
+dataset.ConcatDataset = ConcatDataset
+
+function ConcatDataset:init(sets)
+  if type(sets) ~= "table" or #sets == 0 then fail("ConcatDataset: an array of data sets is wanted") end
+  self.sets, self.ends = sets, {}
+  local total = 0
+  for i, set in ipairs(sets) do
+    check_dataset("ConcatDataset", set)
+    total = total + #set
+    self.ends[i] = total
+  end
+end
+
+function ConcatDataset:size() return self.ends[#self.ends] end
+
+function ConcatDataset:get(i)
+  local before = 0
+  for s, last in ipairs(self.ends) do
+    if i <= last then return self.sets[s]:get(i - before) end
+    before = last
+  end
+end
+
+-- Sizes from fractions that add up to 1: what rounding leaves goes to the first ones.
+local function sizes_from_fractions(fractions, total)
+  local sizes, used = {}, 0
+  for i, fraction in ipairs(fractions) do
+    sizes[i] = math.floor(fraction * total)
+    used = used + sizes[i]
+  end
+  for i = 1, total - used do
+    local at = (i - 1) % #sizes + 1
+    sizes[at] = sizes[at] + 1
+  end
+  return sizes
+end
+
+local function split_sizes(set, sizes)
+  local sum, whole = 0, true
+  for _, size in ipairs(sizes) do
+    if type(size) ~= "number" or size < 0 then
+      fail("random_split: sizes are numbers of at least 0, got %s", tostring(size))
+    end
+    sum, whole = sum + size, whole and math.type(size) == "integer"
+  end
+  if not whole and math.abs(sum - 1) < 1e-6 then return sizes_from_fractions(sizes, #set) end
+  if not whole or sum ~= #set then
+    fail("random_split: the sizes add up to %s; there are %d examples (fractions add up to 1)",
+      tostring(sum), #set)
+  end
+  return sizes
+end
+
+--- Cuts a data set at random into subsets of the sizes, or fractions, given. The random numbers are
+--- those of `ml.manual_seed`.
+---@param set table
+---@param sizes number[]
+---@return table[]
+function dataset.random_split(set, sizes)
+  check_dataset("random_split", set)
+  if type(sizes) ~= "table" then fail("random_split: an array of sizes is wanted") end
+  local order, at, out = ml.randperm(#set), 1, {}
+  for i, size in ipairs(split_sizes(set, sizes)) do
+    out[i] = Subset(set, order:narrow(1, at, size))
+    at = at + size
+  end
+  return out
+end
+
+return dataset

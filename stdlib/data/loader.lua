@@ -1,0 +1,97 @@
+-- stdlib/data/loader.lua: DataLoader: goes through a data set in batches.
+
+local class = require "moonlet.class"
+local dataset = require "moonlet.data.dataset"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local sampler = require "moonlet.data.sampler"
+local fail = options.fail
+
+local loader = {}
+
+local function collate_field(values)
+  local first = values[1]
+  if ml.is_tensor(first) then return ml.stack(values) end
+  if type(first) == "number" or type(first) == "boolean" then return ml.tensor(values) end
+  return values
+end
+
+--- Puts an array of examples, each an array of fields, together: tensors are stacked, numbers become
+--- a tensor, other values an array. Returns the fields as several values.
+---@param examples table[]
+function loader.default_collate(examples)
+  local fields = {}
+  for f = 1, #examples[1] do
+    local values = {}
+    for i, example in ipairs(examples) do values[i] = example[f] end
+    fields[f] = collate_field(values)
+  end
+  return table.unpack(fields)
+end
+
+--- `data.DataLoader(set, { batch_size = 64, shuffle = true })`. `for x, y in loader do` and
+--- `for x, y in loader:iter() do` go through the set once; `#loader` is the number of batches.
+--- Options: `batch_size` (1), `shuffle`, `drop_last`, `sampler`, `collate` (a function from an array
+--- of examples, each an array of fields, to the batch).
+local DataLoader = class("DataLoader")
+loader.DataLoader = DataLoader
+
+function DataLoader:init(set, given)
+  local o = options.read("DataLoader", given, { batch_size = 1, shuffle = false, drop_last = false,
+    sampler = options.none, collate = options.none })
+  if not class.is_instance(set, dataset.Dataset) then
+    fail("DataLoader: a data set is wanted, got %s", type(set))
+  end
+  options.boolean("DataLoader", "shuffle", o.shuffle)
+  options.boolean("DataLoader", "drop_last", o.drop_last)
+  if o.sampler and not class.is_instance(o.sampler, sampler.Sampler) then
+    fail("DataLoader: 'sampler' must be a sampler, got %s", type(o.sampler))
+  elseif o.sampler and o.shuffle then
+    fail("DataLoader: 'sampler' and 'shuffle' exclude each other")
+  elseif o.collate and type(o.collate) ~= "function" then
+    fail("DataLoader: 'collate' must be a function, got %s", type(o.collate))
+  end
+  local order = o.sampler or (o.shuffle and sampler.RandomSampler or sampler.SequentialSampler)(set)
+  options.integer("DataLoader", "batch_size", o.batch_size, 1)
+  self.dataset, self.collate, self.batch_size = set, o.collate, o.batch_size
+  self.passes = setmetatable({}, { __mode = "k" })
+  self.batches = sampler.BatchSampler(order, o.batch_size, o.drop_last)
+end
+
+function DataLoader.__len(self) return #self.batches end
+
+local function read_batch(self, positions)
+  local set = self.dataset
+  if set.get_batch and not self.collate then return set:get_batch(positions) end
+  local examples = {}
+  for i, position in ipairs(positions:totable()) do examples[i] = { set:get(position) } end
+  return (self.collate or loader.default_collate)(examples)
+end
+
+--- One pass: an iterator that gives the fields of each batch.
+---@return fun(): ...
+function DataLoader:iter()
+  local next_batch = self.batches:iter()
+  return function()
+    local positions = next_batch()
+    if positions == nil then return nil end
+    return read_batch(self, positions)
+  end
+end
+
+-- What a pass gave last leads back to the pass, so that loops over one loader can nest.
+local function note(self, pass, first, ...)
+  if first ~= nil then self.passes[first] = pass end
+  return first, ...
+end
+
+-- `for x, y in loader do` calls the loader itself, with nil at the start of the loop and then with
+-- the first field of the batch before.
+function DataLoader:__call(_, control)
+  local pass = control == nil and self:iter() or self.passes[control]
+  if not pass then fail("DataLoader: this loop wants `for ... in loader:iter() do`") end
+  if control ~= nil then self.passes[control] = nil end
+  return note(self, pass, pass())
+end
+
+return loader

@@ -1,0 +1,7 @@
+-- stdlib/init.lua: says which module defines the fields of `ml` that are neither ops nor modules;
+-- each module is loaded when one of its fields is first used.
+
+return {
+  save = "serialize",
+  load = "serialize",
+}

@@ -1,0 +1,162 @@
+-- stdlib/nn/conv.lua: convolutions and pooling over sequences (batch, channels, length) and images
+-- (batch, channels, height, width).
+
+local init = require "moonlet.nn.init"
+local layer = require "moonlet.nn.layer"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+
+local layers = {}
+
+local function check_groups(name, o)
+  options.integer(name, "in_channels", o.in_channels, 1)
+  options.integer(name, "out_channels", o.out_channels, 1)
+  options.integer(name, "groups", o.groups, 1)
+  if o.in_channels % o.groups ~= 0 or o.out_channels % o.groups ~= 0 then
+    options.fail("%s: %d input and %d output channels do not divide into %d groups", name,
+      o.in_channels, o.out_channels, o.groups)
+  end
+end
+
+local function pair(list)
+  if #list == 1 or list[1] == list[2] then return tostring(list[1]) end
+  return table.concat(list, "x")
+end
+
+-- "same" is the padding that keeps the size; it wants odd extents and stride 1.
+local function padding_of(name, o, dims)
+  if o.padding ~= "same" then
+    return options.integers(name, "padding", o.padding, dims, 0)
+  end
+  local out = {}
+  for i = 1, dims do
+    local reach = o.dilation[i] * (o.kernel_size[i] - 1)
+    if reach % 2 ~= 0 or o.stride[i] ~= 1 then
+      options.fail("%s: padding \"same\" wants odd kernels and stride 1", name)
+    end
+    out[i] = reach // 2
+  end
+  return out
+end
+
+local function define_conv(name, dims)
+  local spec = layer.with_factory {
+    { "in_channels" }, { "out_channels" }, { "kernel_size" }, { "stride", 1 }, { "padding", 0 },
+    { "dilation", 1 }, { "groups", 1 }, { "bias", true },
+  }
+  return layer.define(name, spec, function(self, o)
+    check_groups(name, o)
+    for _, field in ipairs { "kernel_size", "stride", "dilation" } do
+      o[field] = options.integers(name, field, o[field], dims, 1)
+      self[field] = o[field]
+    end
+    self.padding = padding_of(name, o, dims)
+    self.in_channels, self.out_channels, self.groups = o.in_channels, o.out_channels, o.groups
+    local size = { o.out_channels, o.in_channels // o.groups, table.unpack(o.kernel_size) }
+    self.weight = layer.parameter(size, o)
+    if options.boolean(name, "bias", o.bias) then
+      self.bias = layer.parameter({ o.out_channels }, o)
+    end
+    self:reset_parameters()
+  end)
+end
+
+local function reset_parameters(self)
+  local bound = 1 / math.sqrt((init.fans(self.weight)))
+  init.uniform_(self.weight, -bound, bound)
+  if self.bias then init.uniform_(self.bias, -bound, bound) end
+end
+
+local function extra_repr(self)
+  local parts = { ("%d -> %d, kernel %s"):format(self.in_channels, self.out_channels,
+    pair(self.kernel_size)) }
+  for _, field in ipairs { "stride", "padding", "dilation" } do
+    local plain = field == "padding" and "0" or "1"
+    if pair(self[field]) ~= plain then parts[#parts + 1] = field .. " " .. pair(self[field]) end
+  end
+  if self.groups ~= 1 then parts[#parts + 1] = "groups " .. self.groups end
+  if not self.bias then parts[#parts + 1] = "no bias" end
+  return table.concat(parts, ", ")
+end
+
+--- Cross-correlation of `(n, in_channels, length)` with `out_channels` kernels.
+layers.Conv1d = define_conv("Conv1d", 1)
+
+function layers.Conv1d:forward(x)
+  return layer.run(self, ml.conv1d, x, self.weight, self.bias, self.stride[1], self.padding[1],
+    self.dilation[1], self.groups)
+end
+
+--- Cross-correlation of `(n, in_channels, h, w)` with `out_channels` kernels.
+layers.Conv2d = define_conv("Conv2d", 2)
+
+function layers.Conv2d:forward(x)
+  return layer.run(self, ml.conv2d, x, self.weight, self.bias, self.stride, self.padding,
+    self.dilation, self.groups)
+end
+
+for _, cls in pairs(layers) do
+  cls.reset_parameters = reset_parameters
+  cls.extra_repr = extra_repr
+end
+
+local function pool_repr(self)
+  local parts = { "kernel " .. pair(self.kernel_size) }
+  if pair(self.stride) ~= pair(self.kernel_size) then
+    parts[#parts + 1] = "stride " .. pair(self.stride)
+  end
+  if pair(self.padding) ~= "0" then parts[#parts + 1] = "padding " .. pair(self.padding) end
+  return table.concat(parts, ", ")
+end
+
+local function read_pool(self, name, o)
+  self.kernel_size = options.integers(name, "kernel_size", o.kernel_size, 2, 1)
+  self.stride = options.integers(name, "stride", o.stride or o.kernel_size, 2, 1)
+  self.padding = options.integers(name, "padding", o.padding, 2, 0)
+  self.ceil_mode = options.boolean(name, "ceil_mode", o.ceil_mode)
+end
+
+--- The greatest element of each window; the stride is the window's size unless given.
+layers.MaxPool2d = layer.define("MaxPool2d", {
+  { "kernel_size" }, { "stride", options.none }, { "padding", 0 }, { "dilation", 1 },
+  { "ceil_mode", false },
+}, function(self, o)
+  read_pool(self, "MaxPool2d", o)
+  self.dilation = options.integers("MaxPool2d", "dilation", o.dilation, 2, 1)
+end)
+
+function layers.MaxPool2d:forward(x)
+  return layer.run(self, ml.max_pool2d, x, self.kernel_size, self.stride, self.padding,
+    self.dilation, self.ceil_mode)
+end
+
+--- The mean of each window; the stride is the window's size unless given.
+layers.AvgPool2d = layer.define("AvgPool2d", {
+  { "kernel_size" }, { "stride", options.none }, { "padding", 0 }, { "ceil_mode", false },
+  { "count_include_pad", true },
+}, function(self, o)
+  read_pool(self, "AvgPool2d", o)
+  self.count_include_pad = options.boolean("AvgPool2d", "count_include_pad", o.count_include_pad)
+end)
+
+function layers.AvgPool2d:forward(x)
+  return layer.run(self, ml.avg_pool2d, x, self.kernel_size, self.stride, self.padding,
+    self.ceil_mode, self.count_include_pad)
+end
+
+layers.MaxPool2d.extra_repr = pool_repr
+layers.AvgPool2d.extra_repr = pool_repr
+
+--- Means over windows chosen so that the result has the size given.
+layers.AdaptiveAvgPool2d = layer.define("AdaptiveAvgPool2d", { { "output_size" } },
+  function(self, o)
+    self.output_size = options.integers("AdaptiveAvgPool2d", "output_size", o.output_size, 2, 1)
+  end)
+
+function layers.AdaptiveAvgPool2d:forward(x)
+  return layer.run(self, ml.adaptive_avg_pool2d, x, self.output_size)
+end
+
+function layers.AdaptiveAvgPool2d:extra_repr() return "to " .. pair(self.output_size) end
+
+return layers

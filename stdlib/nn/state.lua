@@ -1,0 +1,136 @@
+-- stdlib/nn/state.lua: what nn.Module does with the tensors it holds: the state dict, loading it,
+-- and moving to another dtype or device.
+
+local Module = require "moonlet.nn.module"
+local bytes = require "moonlet.bytes"
+local class = require "moonlet.class"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local fail = options.fail
+
+-- Puts every parameter and persistent buffer into `out` under its full name; tied ones come under
+-- each of their names.
+local function gather(self, prefix, out, above)
+  if above[self] then fail("%s: the module contains itself", class.name(class.of(self))) end
+  above[self] = true
+  self:each_field(function(name, value, kind)
+    if kind == "module" then
+      gather(value, prefix .. name .. ".", out, above)
+    elseif kind == "parameter" or not self._registry.transient[name] then
+      out[prefix .. name] = value
+    end
+  end)
+  above[self] = nil
+  return out
+end
+
+--- All parameters and persistent buffers by name ("fc.weight"), sharing memory with the module.
+---@return table<string, Tensor>
+function Module:state_dict()
+  local out = gather(self, "", {}, {})
+  for name, tensor in pairs(out) do out[name] = tensor:detach() end
+  return out
+end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  return keys
+end
+
+local function compare(own, given)
+  local missing, unexpected, mismatched = {}, {}, {}
+  for _, name in ipairs(sorted_keys(own)) do
+    local value = given[name]
+    if value == nil then
+      missing[#missing + 1] = name
+    elseif not ml.is_tensor(value) then
+      mismatched[#mismatched + 1] = ("%s (a %s, wanted a tensor)"):format(name, type(value))
+    elseif value.shape ~= own[name].shape then
+      mismatched[#mismatched + 1] = ("%s (%s, wanted %s)"):format(name, tostring(value.shape),
+        tostring(own[name].shape))
+    end
+  end
+  for _, name in ipairs(sorted_keys(given)) do
+    if own[name] == nil then unexpected[#unexpected + 1] = tostring(name) end
+  end
+  return missing, unexpected, mismatched
+end
+
+local function refuse(self, missing, unexpected, mismatched)
+  local lines = { ("load_state_dict: the state does not fit %s"):format(class.name(class.of(self))) }
+  local function add(title, list)
+    if #list > 0 then lines[#lines + 1] = ("  %s: %s"):format(title, table.concat(list, ", ")) end
+  end
+  add("missing", missing)
+  add("unexpected", unexpected)
+  add("of another shape", mismatched)
+  fail("%s", table.concat(lines, "\n"))
+end
+
+--- Copies the tensors of `state` into the module's own, converting their dtype and device. Keys
+--- that are missing, unexpected or of another shape are an error that lists them all, and nothing
+--- is loaded; `{ strict = false }` accepts missing and unexpected ones.
+---@param state table<string, Tensor>
+---@param given? table
+---@return table { missing = string[], unexpected = string[] }
+function Module:load_state_dict(state, given)
+  if type(state) ~= "table" then
+    fail("load_state_dict: a table of tensors is wanted, got %s", type(state))
+  end
+  local o = options.read("load_state_dict", given, { strict = true })
+  local own = gather(self, "", {}, {})
+  local missing, unexpected, mismatched = compare(own, state)
+  if #mismatched > 0 or (o.strict and #missing + #unexpected > 0) then
+    refuse(self, missing, unexpected, mismatched)
+  end
+  local _ <close> = ml.no_grad()
+  for name, tensor in pairs(own) do
+    if state[name] ~= nil then tensor:copy_(state[name]:to(tensor.device)) end
+  end
+  return { missing = missing, unexpected = unexpected }
+end
+
+-- The tensor behind the same Lua value changes, so an optimiser that holds it sees the new one.
+local function convert(tensor, target)
+  local dtype = tensor:is_floating_point() and target.dtype or tensor.dtype
+  local device = target.device or tensor.device
+  if dtype == tensor.dtype and device == tensor.device then return end
+  local moved = tensor:detach():to { dtype = dtype, device = device }
+  local grad = tensor.grad
+  moved:requires_grad_(tensor.requires_grad)
+  if grad then moved.grad = grad:to { dtype = dtype, device = device } end
+  bytes.rebind(tensor, moved)
+end
+
+--- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to { dtype = .., device = .. }`.
+--- A dtype reaches floating tensors only. The parameters stay the same Lua values.
+---@param target string|table
+function Module:to(target)
+  if type(target) == "string" then
+    target = ml[target] == target and { dtype = target } or { device = target }
+  end
+  local o = options.read("to", target, { dtype = options.none, device = options.none })
+  -- An unknown device or dtype is an error before anything has moved.
+  ml.empty { 0, dtype = o.dtype, device = o.device }
+  if o.dtype and not o.dtype:find("float") then
+    fail("to: modules take floating dtypes, got %s", o.dtype)
+  end
+  for _, p in ipairs(self:parameters()) do convert(p, o) end
+  for _, b in ipairs(self:buffers()) do convert(b, o) end
+  return self
+end
+
+--- The same as `to("cuda")`.
+function Module:cuda() return self:to("cuda") end
+--- The same as `to("cpu")`.
+function Module:cpu() return self:to("cpu") end
+--- The same as `to("float32")`.
+function Module:float() return self:to("float32") end
+--- The same as `to("float64")`.
+function Module:double() return self:to("float64") end
+--- The same as `to("float16")`.
+function Module:half() return self:to("float16") end
+
+return Module

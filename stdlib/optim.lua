@@ -1,0 +1,11 @@
+-- stdlib/optim.lua: ml.optim: optimisers and learning-rate schedules.
+
+local adam = require "moonlet.optim.adam"
+
+return {
+  Optimizer = require "moonlet.optim.optimizer",
+  SGD = require "moonlet.optim.sgd",
+  Adam = adam.Adam,
+  AdamW = adam.AdamW,
+  lr_scheduler = require "moonlet.optim.lr_scheduler",
+}

@@ -1,0 +1,154 @@
+-- stdlib/options.lua: reads the arguments of constructors: positional ones in a declared order,
+-- then one table of named options; an unknown name is an error that says the nearest known one.
+
+local args = require "moonlet.args"
+
+local options = {}
+
+--- An error at the script's line: the innermost one outside the standard library.
+---@param format string
+function options.fail(format, ...)
+  local level = 2
+  while true do
+    local info = debug.getinfo(level, "Sl")
+    if not info then level = 2 break end
+    local inside = info.source:find("^@stdlib/") or info.source:find("/stdlib/[%w_/]+%.lua$")
+    if info.currentline > 0 and not inside then break end
+    level = level + 1
+  end
+  error(format:format(...), level)
+end
+
+local fail = options.fail
+
+-- A table of named options, as against a list such as {3, 3}, a module or a class.
+local function is_named(value)
+  if type(value) ~= "table" or getmetatable(value) then return false end
+  local key = next(value)
+  return key == nil or type(key) == "string"
+end
+
+local function check_names(where, given, names)
+  local known = {}
+  for _, name in ipairs(names) do known[name] = true end
+  for key in pairs(given) do
+    if not known[key] then
+      local guess = type(key) == "string" and args.nearest(key, names)
+      fail("%s: unknown option '%s'%s; it takes %s", where, tostring(key),
+        guess and (", did you mean '%s'?"):format(guess) or "",
+        #names > 0 and table.concat(names, ", ") or "none")
+    end
+  end
+end
+
+--- Checks a table of named options against their defaults and returns a table with all of them.
+--- A default of `options.none` stands for "may be left out".
+---@param where string what takes them, for messages
+---@param given? table
+---@param defaults table
+---@return table
+function options.read(where, given, defaults)
+  if given ~= nil and not is_named(given) then
+    fail("%s: options are a table of names, got %s", where, type(given))
+  end
+  local names, result = {}, {}
+  for name in pairs(defaults) do names[#names + 1] = name end
+  table.sort(names)
+  check_names(where, given or {}, names)
+  for name, default in pairs(defaults) do
+    local value = given and given[name]
+    if value == nil and default ~= options.none then value = default end
+    result[name] = value
+  end
+  return result
+end
+
+options.none = setmetatable({}, { __tostring = function() return "none" end })
+
+--- A reader of a constructor's arguments. `spec` is an array of `{ name }` for what is wanted and
+--- `{ name, default }` for the rest (`options.none`: no default), in the order of the positions.
+--- The reader returns a table by name.
+---@param where string
+---@param spec table[]
+---@return fun(...): table
+function options.signature(where, spec)
+  local names = {}
+  for i, entry in ipairs(spec) do names[i] = entry[1] end
+  return function(...)
+    local count, given, result = select("#", ...), { ... }, {}
+    local named
+    if count > 0 and is_named(given[count]) then
+      named = given[count]
+      count = count - 1
+      check_names(where, named, names)
+    end
+    if count > #names then
+      fail("%s: takes at most %d arguments (%s), got %d", where, #names,
+        table.concat(names, ", "), count)
+    end
+    for i, entry in ipairs(spec) do
+      local name = entry[1]
+      local value = nil
+      if i <= count then value = given[i] end
+      if named and named[name] ~= nil then
+        if value ~= nil then fail("%s: '%s' is given twice", where, name) end
+        value = named[name]
+      end
+      if value == nil and #entry == 1 then fail("%s: '%s' is missing", where, name) end
+      if value == nil and entry[2] ~= options.none then value = entry[2] end
+      result[name] = value
+    end
+    return result
+  end
+end
+
+local function whole(value)
+  if type(value) ~= "number" then return nil end
+  return math.tointeger(value)
+end
+
+--- `value` as an integer of at least `least`, or an error.
+function options.integer(where, name, value, least)
+  local n = whole(value)
+  if not n or n < least then
+    fail("%s: '%s' must be an integer of at least %d, got %s", where, name, least, tostring(value))
+  end
+  return n
+end
+
+--- `value` as a number from `low` to `high` (either may be nil), or an error.
+function options.number(where, name, value, low, high)
+  local good = type(value) == "number" and value == value and (not low or value >= low)
+    and (not high or value <= high)
+  if not good then
+    fail("%s: '%s' must be a number%s, got %s", where, name,
+      low and high and (" from %g to %g"):format(low, high)
+      or low and (" of at least %g"):format(low) or "", tostring(value))
+  end
+  return value
+end
+
+--- `value` as a boolean, or an error.
+function options.boolean(where, name, value)
+  if type(value) ~= "boolean" then
+    fail("%s: '%s' must be true or false, got %s", where, name, tostring(value))
+  end
+  return value
+end
+
+--- `value` as a list of `count` integers of at least `least`; one number stands for all.
+function options.integers(where, name, value, count, least)
+  if type(value) ~= "table" then
+    local n, list = options.integer(where, name, value, least), {}
+    for i = 1, count do list[i] = n end
+    return list
+  end
+  if #value ~= count then
+    fail("%s: '%s' must be one number or %d, got %d", where, name, count, #value)
+  end
+  local list = {}
+  for i = 1, count do list[i] = options.integer(where, name, value[i], least) end
+  return list
+end
+
+return options

@@ -1,0 +1,159 @@
+-- stdlib/serialize.lua: ml.save and ml.load: tensors in safetensors files. A flat table of tensors
+-- is a plain safetensors file; in nested tables each tensor's name is its path, "model/fc.weight",
+-- and the other values are JSON in the metadata.
+
+local bytes = require "moonlet.bytes"
+local json = require "moonlet.json"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local fail = options.fail
+
+local serialize = {}
+
+local kMostDepth = 60
+local kTreeKey = "moonlet.tree"
+
+-- The tree that stands for nested tables in the metadata: a table is { t = { {key, node}, .. } },
+-- a tensor { x = name }, a plain value { v = value }, a float without a JSON form { f = text }.
+-- Keys keep their type that way.
+local encode_node
+
+local function path_of(path, key)
+  return path == "" and tostring(key) or path .. "/" .. tostring(key)
+end
+
+local function sorted_keys(value, path)
+  local keys = {}
+  for key in pairs(value) do
+    if type(key) ~= "string" and math.type(key) ~= "integer" then
+      fail("save: '%s' has a key that is neither a string nor an integer: %s", path, tostring(key))
+    end
+    keys[#keys + 1] = key
+  end
+  table.sort(keys, function(a, b)
+    if type(a) == type(b) then return a < b end
+    return type(a) == "number"
+  end)
+  return keys
+end
+
+local function encode_table(value, path, tensors, depth)
+  if depth > kMostDepth then fail("save: '%s' nests too deeply or contains itself", path) end
+  if getmetatable(value) ~= nil then
+    fail("save: '%s' is an object; save its state_dict()", path)
+  end
+  local nodes = {}
+  for i, key in ipairs(sorted_keys(value, path)) do
+    nodes[i] = { key, encode_node(value[key], path_of(path, key), tensors, depth + 1) }
+  end
+  return { t = nodes }
+end
+
+function encode_node(value, path, tensors, depth)
+  local kind = type(value)
+  if ml.is_tensor(value) then
+    if tensors[path] then fail("save: two tensors have the path '%s'", path) end
+    tensors[path] = value
+    return { x = path }
+  elseif kind == "table" then
+    return encode_table(value, path, tensors, depth)
+  elseif kind == "number" and (value ~= value or value == math.huge or value == -math.huge) then
+    return { f = value ~= value and "nan" or value > 0 and "inf" or "-inf" }
+  elseif kind == "number" or kind == "boolean" or kind == "string" then
+    return { v = value }
+  end
+  fail("save: '%s' is a %s, which cannot be saved", path, kind)
+end
+
+local function is_flat(value)
+  for key, item in pairs(value) do
+    if type(key) ~= "string" or not ml.is_tensor(item) then return false end
+  end
+  return true
+end
+
+local function check_metadata(metadata)
+  for key, value in pairs(metadata) do
+    if type(key) ~= "string" or type(value) ~= "string" then
+      fail("save: metadata is a table of strings by name; '%s' is a %s", tostring(key),
+        type(value))
+    elseif key == kTreeKey then
+      fail("save: the metadata name '%s' is taken", key)
+    end
+  end
+end
+
+--- Writes a table of tensors to a safetensors file, whole or not at all. Nested tables of tensors,
+--- numbers, strings and booleans work too: `ml.save(path, { model = net:state_dict(), epoch = 3 })`.
+--- Option `metadata`: a table of strings to store beside them.
+---@param path string
+---@param value table
+---@param given? table
+function serialize.save(path, value, given)
+  local o = options.read("save", given, { metadata = options.none })
+  if type(value) ~= "table" then
+    fail("save: a table of tensors is wanted, got %s", ml.is_tensor(value) and "a tensor"
+      or type(value))
+  elseif getmetatable(value) ~= nil then
+    fail("save: this is an object; save its state_dict()")
+  end
+  local metadata = {}
+  check_metadata(o.metadata or {})
+  for key, text in pairs(o.metadata or {}) do metadata[key] = text end
+  if is_flat(value) then return bytes.write_safetensors(path, value, metadata) end
+  local tensors = {}
+  metadata[kTreeKey] = json.encode(encode_node(value, "", tensors, 1))
+  bytes.write_safetensors(path, tensors, metadata)
+end
+
+local kFloats = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
+local decode_node
+
+local function decode_table(nodes, tensors, depth)
+  local out = {}
+  for _, entry in ipairs(nodes) do
+    local key = type(entry) == "table" and entry[1]
+    if type(key) ~= "string" and math.type(key) ~= "integer" then error("a bad key", 0) end
+    if out[key] ~= nil then error(("key '%s' comes twice"):format(tostring(key)), 0) end
+    out[key] = decode_node(entry[2], tensors, depth + 1)
+  end
+  return out
+end
+
+function decode_node(node, tensors, depth)
+  if type(node) ~= "table" or depth > kMostDepth + 1 then error("a bad value", 0) end
+  if type(node.t) == "table" then return decode_table(node.t, tensors, depth) end
+  if node.x ~= nil then
+    return tensors[node.x] or error(("tensor '%s' is missing"):format(tostring(node.x)), 0)
+  end
+  if node.f ~= nil then return kFloats[node.f] or error("a bad number", 0) end
+  local plain = type(node.v)
+  if plain ~= "string" and plain ~= "number" and plain ~= "boolean" then error("a bad value", 0) end
+  return node.v
+end
+
+local function decode_tree(path, text, tensors)
+  local ok, result = pcall(function() return decode_node(json.decode(text), tensors, 1) end)
+  if not ok then fail("load: '%s': the tree of values is damaged: %s", path, tostring(result)) end
+  return result
+end
+
+--- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata. Option
+--- `device`: where the tensors go ("cpu": the file's bytes are mapped, not copied).
+---@param path string
+---@param given? table
+---@return table value
+---@return table<string, string> metadata
+function serialize.load(path, given)
+  local o = options.read("load", given, { device = "cpu" })
+  local tensors, metadata = bytes.read_safetensors(path)
+  if o.device ~= "cpu" then
+    for name, tensor in pairs(tensors) do tensors[name] = tensor:to(o.device) end
+  end
+  local tree = metadata[kTreeKey]
+  if not tree then return tensors, metadata end
+  metadata[kTreeKey] = nil
+  return decode_tree(path, tree, tensors), metadata
+end
+
+return serialize

@@ -1,0 +1,121 @@
+// tensor/cpu/optim.cpp: the optimisers' steps on the CPU: one pass over the parameter, its
+// gradient and its state, split among threads; each element is independent of the others.
+#include "tensor/optim_math.h"
+
+#include <type_traits>
+
+#include "tensor/cpu/parallel.h"
+#include "tensor/kernels.h"
+#include "tensor/raw.h"
+
+namespace moonlet::cpu {
+namespace {
+
+constexpr int64_t kGrain = 1 << 15;
+
+// A tensor's elements in row order: its own memory, or a copy that `store` writes back.
+class Dense {
+ public:
+  explicit Dense(const Tensor& x) : original_(x), dense_(x) {
+    if (!x.defined() || x.is_contiguous()) return;
+    dense_ = empty_like(x);
+    raw::copy_(dense_, x);
+  }
+  template <class T>
+  T* data() const {
+    return dense_.defined() ? dense_.data<T>() : nullptr;
+  }
+  // After a step: what other holders of the state see counts as changed.
+  void store(const char* op, bool is_parameter) {
+    if (!original_.defined()) return;
+    if (!dense_.is_same(original_)) raw::copy_(original_, dense_);
+    if (is_parameter) return;  // the caller of the kernel counts the parameter's change
+    original_.storage().bump_version();
+    original_.storage().set_last_writer(op);
+  }
+
+ private:
+  Tensor original_, dense_;
+};
+
+template <class T>
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+Compute<T> load(const T& value) {
+  return static_cast<Compute<T>>(value);
+}
+
+template <class T, bool has_buffer>
+void sgd_loop(const optim::SgdConstants<Compute<T>>& c, T* x, const T* gradient, T* buffer,
+              int64_t count) {
+  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Compute<T> value = load(x[i]), state{};
+      if constexpr (has_buffer) state = load(buffer[i]);
+      optim::sgd_element(c, value, load(gradient[i]), has_buffer ? &state : nullptr);
+      if constexpr (has_buffer) buffer[i] = T(state);
+      x[i] = T(value);
+    }
+  });
+}
+
+template <class T, bool has_most>
+void adam_loop(const optim::AdamConstants<Compute<T>>& c, T* __restrict x,
+               const T* __restrict gradient, T* __restrict m, T* __restrict v, T* __restrict most,
+               int64_t count) {
+  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Compute<T> value = load(x[i]), first = load(m[i]), second = load(v[i]), greatest{};
+      if constexpr (has_most) greatest = load(most[i]);
+      optim::adam_element(c, value, load(gradient[i]), first, second,
+                          has_most ? &greatest : nullptr);
+      x[i] = T(value);
+      m[i] = T(first);
+      v[i] = T(second);
+      if constexpr (has_most) most[i] = T(greatest);
+    }
+  });
+}
+
+}  // namespace
+
+void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double lr,
+              double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
+  optim::check_shape("sgd_step", "the gradient", x, gradient);
+  check(momentum == 0 || momentum_buffer.defined(), "sgd_step: momentum wants a momentum_buffer");
+  if (momentum_buffer.defined())
+    optim::check_shape("sgd_step", "momentum_buffer", x, momentum_buffer);
+  Dense values(x), slope(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
+  visit<dtypes::floating>(x.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const optim::SgdConstants<C> c{C(lr), C(momentum), C(dampening), C(weight_decay), nesterov,
+                                   first};
+    auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
+    loop(c, values.data<T>(), slope.data<T>(), state.data<T>(), x.numel());
+  });
+  values.store("sgd_step_", true);
+  state.store("sgd_step_", false);
+}
+
+void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
+               const Tensor& max_exp_avg_sq, int64_t step, double lr, double beta1, double beta2,
+               double eps, double weight_decay, bool decoupled) {
+  check(step >= 1, "adam_step: steps count from 1, got ", step);
+  optim::check_shape("adam_step", "the gradient", x, gradient);
+  optim::check_shape("adam_step", "exp_avg", x, exp_avg);
+  optim::check_shape("adam_step", "exp_avg_sq", x, exp_avg_sq);
+  if (max_exp_avg_sq.defined()) optim::check_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
+  Dense values(x), slope(gradient), m(exp_avg), v(exp_avg_sq), most(max_exp_avg_sq);
+  visit<dtypes::floating>(x.dtype(), [&]<class T>() {
+    const auto c =
+        optim::adam_constants<Compute<T>>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
+    auto loop = max_exp_avg_sq.defined() ? adam_loop<T, true> : adam_loop<T, false>;
+    loop(c, values.data<T>(), slope.data<T>(), m.data<T>(), v.data<T>(), most.data<T>(),
+         x.numel());
+  });
+  values.store("adam_step_", true);
+  for (Dense* state : {&m, &v, &most}) state->store("adam_step_", false);
+}
+
+}  // namespace moonlet::cpu

@@ -1,0 +1,69 @@
+// tensor/optim_math.h: the arithmetic of one element's optimiser step, shared by all devices, and
+// the checks of an optimiser's arguments.
+#pragma once
+
+#include <cmath>
+
+#include "tensor/tensor.h"
+
+namespace moonlet::optim {
+
+// The constants of one SGD step, in the type it computes in.
+template <class T>
+struct SgdConstants {
+  T lr, momentum, dampening, weight_decay;
+  bool nesterov, first;
+};
+
+// Moves `x` and, with momentum, `buffer` (null without).
+template <class T>
+MOONLET_HD void sgd_element(const SgdConstants<T>& c, T& x, T gradient, T* buffer) {
+  gradient += c.weight_decay * x;
+  if (buffer) {
+    *buffer = c.first ? gradient : c.momentum * *buffer + (1 - c.dampening) * gradient;
+    gradient = c.nesterov ? gradient + c.momentum * *buffer : *buffer;
+  }
+  x -= c.lr * gradient;
+}
+
+template <class T>
+struct AdamConstants {
+  T beta1, beta2, eps, weight_decay;
+  T keep;        // 1 - lr * weight_decay when the decay is decoupled, else 1
+  T step_size;   // lr / (1 - beta1^step)
+  T correction;  // sqrt(1 - beta2^step)
+};
+
+template <class T>
+AdamConstants<T> adam_constants(int64_t step, double lr, double beta1, double beta2, double eps,
+                                double weight_decay, bool decoupled) {
+  AdamConstants<T> c;
+  c.beta1 = static_cast<T>(beta1);
+  c.beta2 = static_cast<T>(beta2);
+  c.eps = static_cast<T>(eps);
+  c.weight_decay = static_cast<T>(decoupled ? 0 : weight_decay);
+  c.keep = static_cast<T>(decoupled ? 1 - lr * weight_decay : 1);
+  c.step_size = static_cast<T>(lr / (1 - std::pow(beta1, static_cast<double>(step))));
+  c.correction = static_cast<T>(std::sqrt(1 - std::pow(beta2, static_cast<double>(step))));
+  return c;
+}
+
+// Moves `x` and the moments `m` and `v`; `most` (null without AMSGrad) keeps the greatest `v`.
+template <class T>
+MOONLET_HD void adam_element(const AdamConstants<T>& c, T& x, T gradient, T& m, T& v, T* most) {
+  gradient += c.weight_decay * x;
+  x *= c.keep;
+  m += (1 - c.beta1) * (gradient - m);
+  v = c.beta2 * v + (1 - c.beta2) * gradient * gradient;
+  T second = v;
+  if (most) second = *most = *most > v ? *most : v;
+  x -= c.step_size * m / (std::sqrt(second) / c.correction + c.eps);
+}
+
+// The gradient and the state have the parameter's shape. Throws naming `op`.
+inline void check_shape(const char* op, const char* what, const Tensor& x, const Tensor& other) {
+  check(other.sizes() == x.sizes(), op, ": ", what, " has shape ", other.sizes(),
+        ", the parameter ", x.sizes());
+}
+
+}  // namespace moonlet::optim
