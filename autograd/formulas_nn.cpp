@@ -51,18 +51,17 @@ std::tuple<Tensor, Tensor> log_softmax_backward_grads(const Tensor& g, const Ten
                                                       const Tensor& result, int64_t dim) {
   // L = <g, grad - exp(r) sum(grad)>
   const Tensor weighted = mul(g, exp(result));
-  return {sub(g, sum(weighted, {dim}, true, {})),
-          neg(mul(weighted, sum(grad, {dim}, true, {})))};
+  return {sub(g, sum(weighted, {dim}, true, {})), neg(mul(weighted, sum(grad, {dim}, true, {})))};
 }
 
 namespace {
 Tensor mean_over(const Tensor& x, const Dims& dims) { return mean(x, dims, true, {}); }
 
 // With P(u) = rstd (u - m(u) - xh m(u xh)), the symmetric map that takes a gradient of the
-// normalised xh to one of x, and a = grad * weight, L = <v, P(a)>. This is L's gradient with respect
-// to x: P(u) for the part of L through xh, u = -rstd (a m(v xh) + v m(a xh)), and the part through
-// rstd. `project` computes P. The statistics are made anew from x, so that they are differentiated
-// in turn.
+// normalised xh to one of x, and a = grad * weight, L = <v, P(a)>. This is L's gradient with
+// respect to x: P(u) for the part of L through xh, u = -rstd (a m(v xh) + v m(a xh)), and the part
+// through rstd. `project` computes P. The statistics are made anew from x, so that they are
+// differentiated in turn.
 template <class Project>
 Tensor norm_second_grad(const Tensor& v, const Tensor& a, const Tensor& x, const Dims& dims,
                         double eps, Project&& project) {
@@ -71,18 +70,17 @@ Tensor norm_second_grad(const Tensor& v, const Tensor& a, const Tensor& x, const
   const Tensor xh = mul(centred, rstd);
   const Tensor m_vx = mean_over(mul(v, xh), dims), m_ax = mean_over(mul(a, xh), dims);
   const Tensor u = neg(mul(rstd, add(mul(a, m_vx), mul(v, m_ax))));
-  const Tensor rest = sub(sub(mean_over(mul(a, v), dims),
-                              mul(mean_over(a, dims), mean_over(v, dims))),
-                          mul(m_ax, m_vx));
+  const Tensor rest =
+      sub(sub(mean_over(mul(a, v), dims), mul(mean_over(a, dims), mean_over(v, dims))),
+          mul(m_ax, m_vx));
   return sub(project(u), mul(mul(xh, mul(rstd, rstd)), rest));
 }
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
                                                            const Tensor& x, const Tensor& mean,
-                                                           const Tensor& rstd,
-                                                           const Tensor& weight, int64_t dims,
-                                                           double eps) {
+                                                           const Tensor& rstd, const Tensor& weight,
+                                                           int64_t dims, double eps) {
   const auto project = [&](const Tensor& u) {
     return layer_norm_grad_x(u, x, mean, rstd, Tensor(), dims, eps);
   };
@@ -113,8 +111,8 @@ Tensor per_channel(const Tensor& v, int rank) {
 
 std::tuple<Tensor, Tensor, Tensor> batch_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
                                                            const Tensor& x, const Tensor& mean,
-                                                           const Tensor& rstd,
-                                                           const Tensor& weight, double eps) {
+                                                           const Tensor& rstd, const Tensor& weight,
+                                                           double eps) {
   const auto project = [&](const Tensor& u) {
     return batch_norm_grad_x(u, x, mean, rstd, Tensor(), eps);
   };
@@ -130,8 +128,8 @@ std::tuple<Tensor, Tensor> batch_norm_grad_weight_grads(const Tensor& g, const T
                                                         const Tensor& x, const Tensor& mean,
                                                         const Tensor& rstd, double eps) {
   const Tensor wide = per_channel(g, x.dim());
-  const Tensor normal = std::get<0>(
-      native_batch_norm(x, Tensor(), Tensor(), Tensor(), Tensor(), 0.0, eps));
+  const Tensor normal =
+      std::get<0>(native_batch_norm(x, Tensor(), Tensor(), Tensor(), Tensor(), 0.0, eps));
   return {mul(normal, wide), batch_norm_grad_x(mul(grad, wide), x, mean, rstd, Tensor(), eps)};
 }
 

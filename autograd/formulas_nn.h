@@ -30,9 +30,8 @@ std::tuple<Tensor, Tensor> log_softmax_backward_grads(const Tensor& g, const Ten
 // layer_norm_grad_weight with respect to (grad, x). The path through the statistics is part of x's.
 std::tuple<Tensor, Tensor, Tensor> layer_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
                                                            const Tensor& x, const Tensor& mean,
-                                                           const Tensor& rstd,
-                                                           const Tensor& weight, int64_t dims,
-                                                           double eps);
+                                                           const Tensor& rstd, const Tensor& weight,
+                                                           int64_t dims, double eps);
 std::tuple<Tensor, Tensor> layer_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
                                                         const Tensor& x, const Tensor& mean,
                                                         const Tensor& rstd, int64_t dims,
@@ -40,8 +39,8 @@ std::tuple<Tensor, Tensor> layer_norm_grad_weight_grads(const Tensor& g, const T
 // The same for batch_norm.
 std::tuple<Tensor, Tensor, Tensor> batch_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
                                                            const Tensor& x, const Tensor& mean,
-                                                           const Tensor& rstd,
-                                                           const Tensor& weight, double eps);
+                                                           const Tensor& rstd, const Tensor& weight,
+                                                           double eps);
 std::tuple<Tensor, Tensor> batch_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
                                                         const Tensor& x, const Tensor& mean,
                                                         const Tensor& rstd, double eps);

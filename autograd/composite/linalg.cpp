@@ -1,6 +1,6 @@
 // autograd/composite/linalg.cpp: matmul, which picks the product by the ranks of its arguments.
-#include "autograd/ops.h"
 #include "tensor/shapes/linalg.h"
+#include "autograd/ops.h"
 
 namespace moonlet {
 namespace {
@@ -22,8 +22,7 @@ Dims with_matrix(Dims batch, int64_t rows, int64_t cols) {
 // x (..., n, k) with its leading dimensions stretched to `batch` and joined: (b, n, k).
 Tensor as_batch(const Tensor& x, const Dims& batch) {
   const int64_t rows = x.size(-2), cols = x.size(-1);
-  const Tensor wide =
-      leading(x.sizes()) == batch ? x : expand(x, with_matrix(batch, rows, cols));
+  const Tensor wide = leading(x.sizes()) == batch ? x : expand(x, with_matrix(batch, rows, cols));
   return wide.dim() == 3 ? wide : reshape(wide, {product(batch), rows, cols});
 }
 
@@ -49,8 +48,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   check(a.dim() >= 1 && b.dim() >= 1, "matmul: shapes ", a.sizes(), " x ", b.sizes(),
         ", at least one dimension each is wanted");
   shapes::same_dtype("matmul", a, b);
-  check(a.size(-1) == (b.dim() == 1 ? b.size(0) : b.size(-2)), "matmul: inner sizes differ: ",
-        a.sizes(), " x ", b.sizes());
+  check(a.size(-1) == (b.dim() == 1 ? b.size(0) : b.size(-2)),
+        "matmul: inner sizes differ: ", a.sizes(), " x ", b.sizes());
   if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
   if (a.dim() == 2 && b.dim() == 1) return mv(a, b);

@@ -15,10 +15,9 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t
                  {2});
 }
 
-Tensor max_pool2d(const Tensor& x, const Dims& kernel_size, const Dims& stride,
-                  const Dims& padding, const Dims& dilation, bool ceil_mode) {
-  return std::get<0>(
-      max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode));
+Tensor max_pool2d(const Tensor& x, const Dims& kernel_size, const Dims& stride, const Dims& padding,
+                  const Dims& dilation, bool ceil_mode) {
+  return std::get<0>(max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode));
 }
 
 Tensor softmin(const Tensor& x, int64_t dim) { return softmax(neg(x), dim); }
@@ -48,8 +47,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {
   if (training) {
-    const Tensor y = std::get<0>(
-        native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
+    const Tensor y =
+        std::get<0>(native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
     note_change(running_mean);
     note_change(running_var);
     return y;
@@ -116,8 +115,8 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
   const int d = wrap_dim(dim, shape.size(), "cosine_similarity");
   const Tensor left = a.sizes() == shape ? a : expand(a, shape);
   const Tensor right = b.sizes() == shape ? b : expand(b, shape);
-  const Tensor lengths = mul(maximum(norm(left, 2.0, {d}, false), eps),
-                             maximum(norm(right, 2.0, {d}, false), eps));
+  const Tensor lengths =
+      mul(maximum(norm(left, 2.0, {d}, false), eps), maximum(norm(right, 2.0, {d}, false), eps));
   return div(sum(mul(left, right), {d}, false, std::nullopt), lengths);
 }
 

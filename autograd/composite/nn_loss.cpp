@@ -9,7 +9,8 @@ enum Reduction : int64_t { kNone, kMean, kSum };
 Reduction reduction_of(const char* op, std::string_view name) {
   if (name == "mean") return kMean;
   if (name == "sum") return kSum;
-  check(name == "none", op, ": reduction is \"", name, "\", \"mean\", \"sum\" or \"none\" is wanted");
+  check(name == "none", op, ": reduction is \"", name,
+        "\", \"mean\", \"sum\" or \"none\" is wanted");
   return kNone;
 }
 
@@ -17,9 +18,12 @@ Tensor total(const Tensor& x) { return sum(x, {}, false, std::nullopt); }
 
 Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction) {
   switch (reduction_of(op, reduction)) {
-    case kMean: return mean(loss, {}, false, std::nullopt);
-    case kSum: return total(loss);
-    default: return loss;
+    case kMean:
+      return mean(loss, {}, false, std::nullopt);
+    case kSum:
+      return total(loss);
+    default:
+      return loss;
   }
 }
 
@@ -40,8 +44,7 @@ Tensor soft_cross_entropy(const Tensor& log_probs, const Tensor& target, const T
         ", class probabilities for an input of ", log_probs.sizes(), " want the same");
   const int dim = class_dim(log_probs);
   const double classes = static_cast<double>(log_probs.size(dim));
-  Tensor wanted =
-      smoothing > 0 ? add(mul(target, 1 - smoothing), smoothing / classes) : target;
+  Tensor wanted = smoothing > 0 ? add(mul(target, 1 - smoothing), smoothing / classes) : target;
   if (weight.defined()) wanted = mul(wanted, along_classes(weight, log_probs.dim()));
   const Tensor loss = neg(sum(mul(log_probs, wanted), {dim}, false, std::nullopt));
   if (reduction == kNone) return loss;
@@ -63,8 +66,8 @@ Tensor smooth_part(const Tensor& log_probs, const Tensor& target, const Tensor& 
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
                 std::string_view reduction, int64_t ignore_index) {
-  return std::get<0>(native_nll_loss(log_probs, target, weight,
-                                     reduction_of("nll_loss", reduction), ignore_index));
+  return std::get<0>(native_nll_loss(log_probs, target, weight, reduction_of("nll_loss", reduction),
+                                     ignore_index));
 }
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
@@ -104,8 +107,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, std::string_view re
                  where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, 0.5 * beta)), reduction);
 }
 
-Tensor huber_loss(const Tensor& x, const Tensor& target, std::string_view reduction,
-                  double delta) {
+Tensor huber_loss(const Tensor& x, const Tensor& target, std::string_view reduction, double delta) {
   check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
   const Tensor d = abs(sub(x, target));
   return reduced("huber_loss",
@@ -121,12 +123,10 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor&
   return reduced("binary_cross_entropy", loss, reduction);
 }
 
-Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
-                                        const Tensor& weight, const Tensor& pos_weight,
-                                        std::string_view reduction) {
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const Tensor& weight,
+                                        const Tensor& pos_weight, std::string_view reduction) {
   Tensor log_prob = logsigmoid(x);
-  if (pos_weight.defined())
-    log_prob = mul(log_prob, add(mul(sub(pos_weight, 1.0), target), 1.0));
+  if (pos_weight.defined()) log_prob = mul(log_prob, add(mul(sub(pos_weight, 1.0), target), 1.0));
   Tensor loss = sub(mul(sub(1.0, target), x), log_prob);
   if (weight.defined()) loss = mul(loss, weight);
   return reduced("binary_cross_entropy_with_logits", loss, reduction);

@@ -11,8 +11,8 @@ namespace {
 
 ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims& stride,
                    const Dims& padding, const Dims& dilation, int64_t groups) {
-  return {x[0],      groups,    x[1],       x[2],       x[3],        y[1],
-          y[2],      y[3],      weight[2],  weight[3],  stride[0],   stride[1],
+  return {x[0],       groups,     x[1],        x[2],       x[3],      y[1],
+          y[2],       y[3],       weight[2],   weight[3],  stride[0], stride[1],
           padding[0], padding[1], dilation[0], dilation[1]};
 }
 

@@ -18,7 +18,8 @@ struct ConvShape {
 // All tensors are contiguous and not empty. The gemm forms take float32 and float64.
 void conv2d_gemm(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
                  Tensor& y);
-void conv2d_input_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y);
+void conv2d_input_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight,
+                            Tensor& y);
 void conv2d_weight_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
 
 // The same through oneDNN, float32 only; false when it has no implementation for this shape or is

@@ -1,5 +1,5 @@
-// tensor/cpu/conv_gemm.cpp: convolution as a matrix product: the windows of an image are laid out as
-// the columns of a matrix (im2col), one image and group at a time.
+// tensor/cpu/conv_gemm.cpp: convolution as a matrix product: the windows of an image are laid out
+// as the columns of a matrix (im2col), one image and group at a time.
 #include <cstring>
 
 #include "tensor/cpu/conv.h"

@@ -23,9 +23,24 @@ enum class Pass : int64_t { Forward, InputGrad, WeightGrad };
 using Key = std::array<int64_t, 18>;
 
 Key key_of(Pass pass, bool bias, const ConvShape& s) {
-  return {static_cast<int64_t>(pass) * 2 + bias, s.batch, s.groups, s.in_channels, s.in_height,
-          s.in_width, s.out_channels, s.out_height, s.out_width, s.kernel_height, s.kernel_width,
-          s.stride_y, s.stride_x, s.pad_y, s.pad_x, s.dilation_y, s.dilation_x, 0};
+  return {static_cast<int64_t>(pass) * 2 + bias,
+          s.batch,
+          s.groups,
+          s.in_channels,
+          s.in_height,
+          s.in_width,
+          s.out_channels,
+          s.out_height,
+          s.out_width,
+          s.kernel_height,
+          s.kernel_width,
+          s.stride_y,
+          s.stride_x,
+          s.pad_y,
+          s.pad_x,
+          s.dilation_y,
+          s.dilation_x,
+          0};
 }
 
 struct KeyHash {
@@ -83,10 +98,16 @@ Layouts layouts_of(const ConvShape& s) {
                        int64_t low) {
     return (out - 1) * stride + (kernel - 1) * dilation + 1 - in - low;
   };
-  return {{x, f32, tag::nchw}, {w, f32, weight_tag}, {y, f32, tag::nchw},
-          {x, f32, tag::any}, {w, f32, tag::any}, {y, f32, tag::any},
+  return {{x, f32, tag::nchw},
+          {w, f32, weight_tag},
+          {y, f32, tag::nchw},
+          {x, f32, tag::any},
+          {w, f32, tag::any},
+          {y, f32, tag::any},
           {{s.out_channels}, f32, tag::x},
-          {s.stride_y, s.stride_x}, {s.dilation_y - 1, s.dilation_x - 1}, {s.pad_y, s.pad_x},
+          {s.stride_y, s.stride_x},
+          {s.dilation_y - 1, s.dilation_x - 1},
+          {s.pad_y, s.pad_x},
           {high(s.out_height, s.stride_y, s.kernel_height, s.dilation_y, s.in_height, s.pad_y),
            high(s.out_width, s.stride_x, s.kernel_width, s.dilation_x, s.in_width, s.pad_x)}};
 }
@@ -94,9 +115,9 @@ Layouts layouts_of(const ConvShape& s) {
 Slot slot(int argument, const memory::desc& plain, const memory::desc& wanted, bool is_output) {
   Slot out{argument, plain, wanted, {}, plain == wanted};
   if (!out.same)
-    out.reorder = dnnl::reorder(is_output
-                                    ? dnnl::reorder::primitive_desc(engine(), wanted, engine(), plain)
-                                    : dnnl::reorder::primitive_desc(engine(), plain, engine(), wanted));
+    out.reorder =
+        dnnl::reorder(is_output ? dnnl::reorder::primitive_desc(engine(), wanted, engine(), plain)
+                                : dnnl::reorder::primitive_desc(engine(), plain, engine(), wanted));
   return out;
 }
 
@@ -129,10 +150,9 @@ void plan_forward(Plan& plan, const Layouts& l, bool bias) {
 
 void plan_input_grad(Plan& plan, const Layouts& l) {
   using Backward = dnnl::convolution_backward_data;
-  const Backward::primitive_desc pd(
-      Backward::desc(kAlgorithm, l.x_any, l.weight_any, l.y_any, l.stride, l.dilation, l.pad_low,
-                     l.pad_high),
-      attributes(), engine(), forward_desc(l, false));
+  const Backward::primitive_desc pd(Backward::desc(kAlgorithm, l.x_any, l.weight_any, l.y_any,
+                                                   l.stride, l.dilation, l.pad_low, l.pad_high),
+                                    attributes(), engine(), forward_desc(l, false));
   plan.primitive = Backward(pd);
   plan.scratchpad = pd.scratchpad_desc();
   plan.inputs[0] = slot(DNNL_ARG_DIFF_DST, l.y, pd.diff_dst_desc(), false);
@@ -142,10 +162,9 @@ void plan_input_grad(Plan& plan, const Layouts& l) {
 
 void plan_weight_grad(Plan& plan, const Layouts& l) {
   using Backward = dnnl::convolution_backward_weights;
-  const Backward::primitive_desc pd(
-      Backward::desc(kAlgorithm, l.x_any, l.weight_any, l.y_any, l.stride, l.dilation, l.pad_low,
-                     l.pad_high),
-      attributes(), engine(), forward_desc(l, false));
+  const Backward::primitive_desc pd(Backward::desc(kAlgorithm, l.x_any, l.weight_any, l.y_any,
+                                                   l.stride, l.dilation, l.pad_low, l.pad_high),
+                                    attributes(), engine(), forward_desc(l, false));
   plan.primitive = Backward(pd);
   plan.scratchpad = pd.scratchpad_desc();
   plan.inputs[0] = slot(DNNL_ARG_DIFF_DST, l.y, pd.diff_dst_desc(), false);
@@ -228,9 +247,9 @@ bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const 
     arguments.emplace(out.argument, computed);
     arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch(plan->scratchpad, holders[3]));
     if (bias.defined())
-      arguments.emplace(DNNL_ARG_BIAS,
-                        plain_memory({{s.out_channels}, memory::data_type::f32,
-                                      memory::format_tag::x}, bias));
+      arguments.emplace(
+          DNNL_ARG_BIAS,
+          plain_memory({{s.out_channels}, memory::data_type::f32, memory::format_tag::x}, bias));
     plan->primitive.execute(stream(), arguments);
     if (!out.same) out.reorder.execute(stream(), computed, result);
     stream().wait();
@@ -252,8 +271,7 @@ bool conv2d_input_grad_onednn(const ConvShape& s, const Tensor& grad, const Tens
   return run(Pass::InputGrad, s, grad, weight, {}, y);
 }
 
-bool conv2d_weight_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x,
-                               Tensor& y) {
+bool conv2d_weight_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
   return run(Pass::WeightGrad, s, grad, x, {}, y);
 }
 

@@ -17,9 +17,7 @@ Matrix matrix_of(const Tensor& t) {
   return {t.raw(), t.size(-2), t.size(-1), t.stride(-2), t.stride(-1)};
 }
 
-Matrix transposed(const Matrix& m) {
-  return {m.data, m.cols, m.rows, m.col_stride, m.row_stride};
-}
+Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.col_stride, m.row_stride}; }
 
 Tensor contiguous(const Tensor& x) {
   if (x.is_contiguous()) return x;
@@ -195,8 +193,7 @@ void blas_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scal
   if (vector_fits(b) && vector_fits(c)) return call_gemv<T>(blas_operand<T>(a), b, factor, keep, c);
   if (vector_fits(transposed(a)) && vector_fits(transposed(c)))
     return call_gemv<T>(blas_operand<T>(transposed(b)), transposed(a), factor, keep, transposed(c));
-  if (rows_fit(c))
-    return call_gemm<T>(blas_operand<T>(a), blas_operand<T>(b), factor, keep, c);
+  if (rows_fit(c)) return call_gemm<T>(blas_operand<T>(a), blas_operand<T>(b), factor, keep, c);
   if (rows_fit(transposed(c)))
     return call_gemm<T>(blas_operand<T>(transposed(b)), blas_operand<T>(transposed(a)), factor,
                         keep, transposed(c));

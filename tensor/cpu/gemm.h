@@ -1,6 +1,7 @@
 // tensor/cpu/gemm.h: matrix products over any strides and dtype, on BLAS where it has the type.
 #pragma once
 
+#include "tensor/cpu/copy.h"
 #include "tensor/tensor.h"
 
 namespace moonlet::cpu {
@@ -25,11 +26,6 @@ Tensor contiguous(const Tensor& x);
 
 // Runs fill(t) with a contiguous t, which is y itself when y is contiguous and otherwise a
 // temporary that is copied into y.
-template <class Fill>
-void with_contiguous(Tensor& y, Fill&& fill);
-
-void copy_into(Tensor& out, const Tensor& in);
-
 template <class Fill>
 void with_contiguous(Tensor& y, Fill&& fill) {
   if (y.is_contiguous()) return fill(y);

@@ -31,8 +31,8 @@ void batched(const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar&
 // y = input, broadcast, unless beta is 0 and it is not to be read.
 void start_from(const Tensor& input, const Scalar& beta, Tensor& y) {
   if (beta.to_complex() == complex128(0)) return;
-  Tensor wide = alias(input, y.sizes(), broadcast_strides(input.sizes(), input.strides(), y.sizes()),
-                      input.offset());
+  Tensor wide = alias(input, y.sizes(),
+                      broadcast_strides(input.sizes(), input.strides(), y.sizes()), input.offset());
   copy_into(y, wide);
 }
 

@@ -34,6 +34,8 @@ void parallel_for(int64_t count, int64_t grain, Body&& body) {
 }
 
 // The grain for items that cost `work` elementary steps each: a thread gets at least 32k steps.
-inline int64_t grain_for(int64_t work) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(work, 1)); }
+inline int64_t grain_for(int64_t work) {
+  return std::max<int64_t>(1, 32768 / std::max<int64_t>(work, 1));
+}
 
 }  // namespace moonlet::cpu

@@ -19,8 +19,9 @@ Window window_of(const Dims& in, const Dims& out, const Dims& kernel, const Dims
                  const Dims& padding, const Dims& dilation) {
   const Dims& stride = stride_given.empty() ? kernel : stride_given;
   const int i = in.size(), o = out.size();
-  return {in[i - 2],  in[i - 1],  out[o - 2],  out[o - 1],  kernel[0],   kernel[1],
-          stride[0], stride[stride.size() - 1], padding[0], padding[1], dilation[0], dilation[1]};
+  return {in[i - 2],  in[i - 1],  out[o - 2],  out[o - 1],
+          kernel[0],  kernel[1],  stride[0],   stride[stride.size() - 1],
+          padding[0], padding[1], dilation[0], dilation[1]};
 }
 
 int64_t planes_of(const Tensor& t) {
