@@ -139,11 +139,11 @@ end
 -- The lines that look the kernel up: `table` and the check of an empty slot.
 local function lookup(row)
   local lines = {
-    ('  const DeviceType device = %s;'):format(device_of(row)),
-    ('  const auto kernel = kernels_for(device, "%s").%s;'):format(row.name, row.name),
+    ('  const DeviceType where = %s;'):format(device_of(row)),
+    ('  const auto kernel = kernels_for(where, "%s").%s;'):format(row.name, row.name),
   }
   if row.no_cuda then
-    lines[#lines + 1] = ('  if (!kernel) no_kernel(device, "%s", "%s");'):format(row.name, row.no_cuda)
+    lines[#lines + 1] = ('  if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.no_cuda)
   end
   return lines
 end
