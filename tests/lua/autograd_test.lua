@@ -11,6 +11,9 @@ local function leaf(...)
   return ml.tensor({ ... }, { dtype = ml.float64, requires_grad = true })
 end
 
+-- The gradient of the sum of x.
+local function back(x) x:sum():backward() end
+
 local function same(x, wanted, tolerance, detail)
   expect.near(x:tolist(), wanted, tolerance or 1e-12, detail)
 end
@@ -59,9 +62,9 @@ end)
 
 test("gradients accumulate until they are cleared", function()
   local a = leaf(1, 2, 3)
-  (a * a):sum():backward()
+  back(a * a)
   same(a.grad, { 2, 4, 6 })
-  (a * a):sum():backward()
+  back(a * a)
   same(a.grad, { 4, 8, 12 })
   a.grad = nil
   expect.equal(a.grad, nil)
@@ -101,7 +104,7 @@ end)
 test("gradients are summed over what broadcasting stretched", function()
   local a, b, c = leaf(1, 2, 3), leaf(10), leaf(5)
   local column = b:view(1, 1)
-  (ml.ones { 4, 3, dtype = ml.float64 } * a + column * c):sum():backward()
+  back(ml.ones { 4, 3, dtype = ml.float64 } * a + column * c)
   same(a.grad, { 4, 4, 4 })
   same(b.grad, { 60 })
   same(c.grad, { 120 })
@@ -118,7 +121,7 @@ test("each gradient has its leaf's dtype", function()
   same(a.grad, { 3, 4 })
   same(b.grad, { 1, 2 })
   local h = ml.ones { 2, dtype = ml.float16, requires_grad = true }
-  (h:float() * 3):sum():backward()
+  back(h:float() * 3)
   expect.equal(h.grad.dtype, ml.float16)
   same(h.grad, { 3, 3 })
 end)
@@ -214,7 +217,7 @@ test("detach shares memory and leaves the graph", function()
   expect.equal(d.grad_fn, nil)
   d:add_(1)
   same(y:detach(), { 3, 5 })
-  (a * y:detach()):sum():backward()
+  back(a * y:detach())
   same(a.grad, { 3, 5 })
 end)
 
@@ -270,7 +273,7 @@ test("a change through a view reaches its base's history", function()
   local a = leaf(1, 2, 3, 4)
   local x = a * 1
   x[{ { 2, 3 } }]:mul_(10)
-  (x * x):sum():backward()
+  back(x * x)
   same(a.grad, { 2, 400, 600, 8 })
 end)
 
@@ -280,18 +283,19 @@ test("a change of the base reaches its views", function()
   local v = x[{ { 1, 2 } }]
   x:mul_(3)
   expect.equal(v.grad_fn, "AsStridedBackward")
-  (v * v):sum():backward()
+  back(v * v)
   same(a.grad, { 18, 36, 0, 0 })
 end)
 
 test("changes through views of views, transposed and overlapping", function()
-  local a, b, c = leaf(1, 2, 3, 4), leaf(5, 7), nil
+  local a, b = leaf(1, 2, 3, 4), leaf(5, 7)
   local x = a * 2
   x:view(2, 2)[1]:copy_(b)
-  (x * x):sum():backward()
+  back(x * x)
   same(a.grad, { 0, 0, 24, 32 })
   same(b.grad, { 10, 14 })
 
+  local c
   a, c = leaf(1, 2, 3, 4), leaf(0.5, -1)
   x = (a * 1):view(2, 2)
   x:t()[1]:add_(c)
@@ -315,19 +319,19 @@ test("changes through views of views, transposed and overlapping", function()
   v, u = x["1:2"], x["2:3"]
   v:mul_(x["3:4"]:clone())
   u:add_(u:clone():pow(2))
-  (x * ml.arange(1, 4):double()):sum():backward()
+  back(x * ml.arange(1, 4):double())
   same(a.grad, { 3, 136, 22, 72 })
 
   a = leaf(1, 2, 3, 4)
   x = (a * 1):view(2, 2)
   x:diagonal():mul_(x[":, 1"]:clone())
-  (x * x):sum():backward()
+  back(x * x)
   same(a.grad, { 4, 4, 102, 72 })
 
   a = leaf(1, 2, 3, 4)
   x = a * 1
   x["1:2"]:zero_()
-  (x * x):sum():backward()
+  back(x * x)
   same(a.grad, { 0, 0, 6, 8 })
 end)
 
@@ -345,7 +349,7 @@ test("gradients of indexing and of assignment", function()
   local x = a * 1
   x[2] = z[1]
   x[ml.tensor { 1, 4 }] = x[ml.tensor { 4, 1 }] * 2
-  (x * x):sum():backward()
+  back(x * x)
   same(a.grad, { 8, 0, 6, 32 })
   same(z.grad, { 18 })
 
@@ -353,7 +357,7 @@ test("gradients of indexing and of assignment", function()
   a, w = leaf(1, 2, 3, 4), leaf(2, 3)
   x = a * a
   x[x:gt(5)] = w * w
-  (x * ml.arange(1, 4):double()):sum():backward()
+  back(x * ml.arange(1, 4):double())
   same(a.grad, { 2, 8, 0, 0 })
   same(w.grad, { 12, 24 })
 
@@ -374,7 +378,7 @@ end)
 test("gradients of expanded views are sums", function()
   local a = leaf(1, 2, 3, 4)
   local e = (a * 1):view(1, 4):expand(3, 4)
-  (e * e):sum():backward()
+  back(e * e)
   same(a.grad, { 6, 12, 18, 24 })
 end)
 
@@ -472,7 +476,7 @@ test("an error in a hook is an error of backward and leaves everything usable", 
   local wrong = y:register_hook(function() return 3 end)
   expect.error(function() y:sum():backward(nil, { retain_graph = true }) end, "hook")
   wrong.remove()
-  (a * 2):sum():backward()
+  back(a * 2)
   same(a.grad, { 2, 2 })
 end)
 
@@ -504,7 +508,7 @@ test("retain_grad keeps the gradient of a result", function()
   local a = leaf(1, 2)
   local y = a * 3
   expect.equal(y:retain_grad(), y)
-  (y * y):sum():backward()
+  back(y * y)
   same(y.grad, { 6, 12 })
   same(a.grad, { 18, 36 })
   local z = a * 1

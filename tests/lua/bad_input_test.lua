@@ -1,0 +1,416 @@
+-- tests/lua/bad_input_test.lua: wrong input at language level: every mistake is a Lua error that
+-- names the op and what was wanted, and the process goes on. Ends with random calls of every op.
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
+local ml = require "moonlet"
+local harness = require "harness"
+local samples = require "op_samples"
+local test, expect = harness.test, harness.expect
+
+-- Each row: a call and a pattern its error must match.
+local function mistakes(name, rows)
+  test(name, function()
+    for i, row in ipairs(rows) do
+      expect.error(row[1], row[2], ("case %d of %s"):format(i, name))
+      expect.equal((ml.ones(2) + 1):sum():item(), 4.0)
+    end
+  end)
+end
+
+local x = ml.ones(3, 4)
+local cube = ml.ones(2, 3, 4)
+
+mistakes("wrong shapes", {
+  { function() return x + ml.ones(3, 5) end, "add.*%(3, 4%).*%(3, 5%)" },
+  { function() x:add_(ml.ones(2, 3, 4)) end, "add_" },
+  { function() return ml.matmul(x, ml.ones(5, 6)) end,
+    "matmul: inner sizes differ: %(3, 4%) x %(5, 6%)" },
+  { function() return ml.mm(x, cube) end, "mm" },
+  { function() return ml.bmm(cube, x) end, "bmm" },
+  { function() return ml.linear(x, ml.ones(2, 5)) end, "linear" },
+  { function() return ml.linear(x, ml.ones(2, 4), ml.ones(3)) end, "linear" },
+  { function() return x:view(5, 5) end, "view.*%(3, 4%)" },
+  { function() return x:view(-1, -1) end, "view" },
+  { function() return x:reshape(7) end, "shape" },
+  { function() return x:t():view(12) end, "view" },
+  { function() return x:expand(3, 5) end, "expand.*%(3, 4%)" },
+  { function() return x:permute(1, 1) end, "permute" },
+  { function() return x:permute(1) end, "permute" },
+  { function() return cube:t() end, "t:" },
+  { function() return cube.T end, "T:" },
+  { function() return ml.cat({ x, cube }, 1) end, "cat" },
+  { function() return ml.cat({}, 1) end, "cat" },
+  { function() return ml.stack { x, ml.ones(4, 3) } end, "stack" },
+  { function() return ml.conv2d(ml.ones(1, 3, 8, 8), ml.ones(4, 2, 3, 3)) end, "conv2d" },
+  { function() return ml.conv2d(ml.ones(1, 3, 2, 2), ml.ones(4, 3, 3, 3)) end, "conv2d" },
+  { function() return ml.max_pool2d(ml.ones(4, 4), 2) end, "max_pool2d" },
+  { function() return ml.max_pool2d(ml.ones(1, 1, 4, 4), 9) end, "max_pool2d" },
+  { function() return ml.layer_norm(x, { 5 }) end, "layer_norm" },
+  { function() return ml.cross_entropy(x, ml.tensor { 1, 2 }) end, "nll_loss" },
+  { function() return ml.embedding(ml.ones(3), ml.tensor { 1 }) end, "embedding" },
+  { function() return ml.dot(ml.ones(3), ml.ones(4)) end, "dot" },
+  { function() return x:masked_fill(ml.ones(5):bool(), 0) end, "masked_fill" },
+  { function() return ml.where(ml.ones(5):bool(), x, x) end, "where" },
+  { function() return x:unflatten(2, { 3, 3 }) end, "unflatten" },
+  { function() return x:split({ 1, 1 }, 1) end, "split" },
+})
+
+mistakes("wrong dims and positions", {
+  { function() return x:sum(0) end, "sum.*dim" },
+  { function() return x:sum(3) end, "sum.*dim" },
+  { function() return x:sum(-3) end, "sum.*dim" },
+  { function() return x:sum { dim = { 1, 1 } } end, "sum" },
+  { function() return x:softmax(4) end, "softmax" },
+  { function() return x:unsqueeze(5) end, "unsqueeze" },
+  { function() return x:transpose(1, 9) end, "transpose" },
+  { function() return x[0] end, "index 0: positions start at 1" },
+  { function() return x[4] end, "index 4 is out of range.*size 3" },
+  { function() return x[-4] end, "index %-4 is out of range" },
+  { function() return x[{ 1, 5 }] end, "index 5 is out of range for dimension 2" },
+  { function() return x[{ 1, 1, 1 }] end, "%(3, 4%)" },
+  { function() return x[{ { 0, 2 } }] end, "positions start at 1" },
+  { function() return x[{ { 3, 1, -1 } }] end, "step" },
+  { function() return x[{ { 1, 2, 0 } }] end, "step" },
+  { function() return x["1:9"] end, "out of range" },
+  { function() return x["1:2:3:4"] end, "too many" },
+  { function() return x["1, x"] end, "cannot read" },
+  { function() return x[1.5] end, "1.5" },
+  { function() return x[ml.tensor { 0 }] end, "start at 1" },
+  { function() return x[ml.tensor { 4 }] end, "4" },
+  { function() return x[ml.tensor { 1.5 }] end, "float" },
+  { function() return x[ml.ones(4):bool()] end, "mask" },
+  { function() return x["..., ..."] end, "ellipsis" },
+  { function() return x[{}][{}][print] end, "function" },
+  { function() return ml.tensor(1)[1] end, "item" },
+  { function() x[5] = 1 end, "out of range" },
+  { function() x[1] = ml.ones(5) end, "%(5%)" },
+  { function() x[1] = "seven" end, "string" },
+  { function() x[1] = nil end, "nil" },
+  { function() return x:index_select(1, ml.tensor { 0 }) end, "index_select" },
+  { function() return x:index_select(1, ml.tensor { 4 }) end, "index_select" },
+  { function() return x:gather(1, ml.tensor { { 9 } }) end, "gather" },
+  { function() return x:gather(1, ml.tensor { { 0 } }) end, "gather" },
+  { function() return x:scatter_add(1, ml.tensor { { 9 } }, ml.ones(1, 1)) end, "scatter_add" },
+  { function() return ml.embedding(x, ml.tensor { 0 }) end, "embedding" },
+  { function() return ml.embedding(x, ml.tensor { 4 }) end, "embedding" },
+  { function() return ml.cross_entropy(x, ml.tensor { 1, 2, 0 }) end, "0" },
+  { function() return ml.cross_entropy(x, ml.tensor { 1, 2, 5 }) end, "5" },
+  { function() return ml.one_hot(ml.tensor { 0 }) end, "one_hot" },
+  { function() return x:select(1, 9) end, "select" },
+  { function() return x:narrow(1, 2, 9) end, "narrow" },
+  { function() return x:topk(9) end, "topk" },
+})
+
+mistakes("wrong dtypes", {
+  { function() return ml.ones { 2, dtype = ml.int64 }:softmax(1) end, "softmax.*int64" },
+  { function() return ml.matmul(x, ml.ones { 4, 2, dtype = ml.float64 }) end, "float64" },
+  { function() return x:masked_fill(ml.ones(3, 4), 0) end, "masked_fill.*bool" },
+  { function() return x:index_select(1, ml.ones(1)) end, "index_select.*float32" },
+  { function() return ml.bitwise_and(x, x) end, "bitwise_and.*float32" },
+  { function() ml.ones { 2, dtype = ml.int64 }:add_(ml.ones(2)) end, "add_" },
+  { function() ml.ones { 2, dtype = ml.int64 }:mul_(1.5) end, "mul_" },
+  { function() return ml.ones { 2, dtype = "float31" } end, "float31" },
+  { function() return x:to "floot64" end, "floot64" },
+  { function() return ml.ones { 2, dtype = 7 } end, "dtype" },
+  { function() return ml.view_as_complex(ml.ones(3)) end, "view_as_complex" },
+  { function() return -ml.tensor { true } end, "neg.*bool" },
+  { function() return ml.tensor { 7 } // 0 end, "floor_divide" },
+  { function() return ml.tensor { 7 } % 0 end, "remainder" },
+  { function() ml.set_default_dtype(ml.int64) end, "floating" },
+})
+
+mistakes("wrong devices", {
+  { function() return ml.ones { 2, device = "tpu" } end, "tpu" },
+  { function() return ml.ones { 2, device = "cuda:x" } end, "cuda:x" },
+  { function() return ml.ones { 2, device = "cuda:99" } end, "[cC][uU][dD][aA]" },
+  { function() return x:to "cpu:3" end, "cpu:3" },
+  { function() return x:cuda(-1) end, "cuda" },
+})
+
+test("without a GPU a CUDA device is an error that says why", function()
+  if ml.cuda.is_available() then harness.skip "CUDA is available" end
+  expect.equal(ml.cuda.device_count(), 0)
+  for _, f in ipairs {
+    function() return ml.ones { 2, device = "cuda" } end,
+    function() return x:to "cuda:0" end,
+    function() return x:cuda() end,
+    function() return ml.cuda.synchronize() end,
+  } do
+    expect.error(f, "[Cc][Uu][Dd][Aa].*not available")
+  end
+  expect.truthy(#ml.cuda.unavailable_reason() > 0)
+end)
+
+mistakes("wrong arguments", {
+  { function() return x:exp(1) end, "exp: too many arguments" },
+  { function() return ml.exp() end, "exp: argument 'x' is missing" },
+  { function() return ml.exp "one" end, "exp: argument 'x' must be a tensor, got string" },
+  { function() return ml.exp(nil) end, "exp" },
+  { function() return ml.exp {} end, "exp" },
+  { function() return x + nil end, "nil" },
+  { function() return x + "1" end, "string" },
+  { function() return x + {} end, "table" },
+  { function() return x:sum { dmi = 1 } end, "unknown option 'dmi'.*did you mean 'dim'" },
+  { function() return x:sum { keepdims = true } end, "keepdim" },
+  { function() return x:sum(1, { dim = 1 }) end, "given twice" },
+  { function() return x:sum(1.5) end, "sum" },
+  { function() return x:sum(1, 1) end, "true or false" },
+  { function() return x:clamp_min "a" end, "clamp_min" },
+  { function() return ml.cat(1, 2) end, "cat" },
+  { function() return ml.cat { x, 7 } end, "cat" },
+  { function() return x:summ() end, "did you mean 'sum'" },
+  { function() return x.shap end, "did you mean 'shape'" },
+  { function() x.shape = 3 end, "shape" },
+  { function() x.anything = 3 end, "anything" },
+  { function() return ml.exq end, "did you mean 'exp'" },
+  { function() return ml.ones { 2, requires_gard = true } end, "requires_grad" },
+  { function() return ml.mse_loss(x, x, { reduction = "average" }) end, "average" },
+  { function() return ml.gelu(x, "none?") end, "gelu" },
+  { function() return ml.tensor { { 1, 2 }, { 3 } } end, "tensor: item %[2%]" },
+  { function() return ml.tensor { 1, { 2 } } end, "tensor" },
+  { function() return ml.tensor { 1, "two" } end, "tensor: item %[2%]" },
+  { function() return ml.tensor() end, "missing" },
+  { function() return ml.tensor(print) end, "function" },
+  { function() return x:item() end, "item.*%(3, 4%)" },
+  { function() ml.manual_seed "x" end, "manual_seed" },
+  { function() ml.set_num_threads(0) end, "set_num_threads" },
+  { function() ml.set_num_threads(1e9) end, "set_num_threads" },
+  { function() return #ml.tensor(1) end },
+  { function() return ml.scope() end, "scope" },
+  { function() return ml.dropout(x, 2) end, "dropout" },
+  { function() return ml.bernoulli(x, -1) end, "bernoulli" },
+  { function() return ml.randint(5, 5, { 2 }) end, "randint" },
+  { function() return ml.arange(0, 10, 0) end, "arange" },
+  { function() return ml.arange(0, 10, -1) end, "arange" },
+  { function() return ml.arange(0, ml.inf) end, "arange" },
+  { function() return ml.linspace(0, 1, -1) end, "linspace" },
+  { function() return ml.eye(-1) end, "eye" },
+})
+
+mistakes("sizes that are negative or overflow", {
+  { function() return ml.ones(-1) end, "%-1" },
+  { function() return ml.zeros(2, -3) end, "%-3" },
+  { function() return ml.empty(math.maxinteger) end },
+  { function() return ml.empty(1 << 62, 4) end, "overflow" },
+  { function() return ml.empty(1 << 33, 1 << 33) end, "overflow" },
+  { function() return ml.ones(1e30) end, "integer" },
+  { function() return ml.ones(1.5) end },
+  { function() return ml.ones(0 / 0) end },
+  { function() return x:expand(math.maxinteger, 3, 4) + 1 end },
+  { function() return x:tile(1 << 40, 1 << 40) end },
+  { function() return x:repeat_interleave(1 << 62) end },
+  { function() return x:repeat_interleave(-1) end, "repeat_interleave" },
+  { function() return ml.arange(0, 1e18) end },
+  { function() return ml.eye(1 << 40) end },
+  { function() return ml.one_hot(ml.tensor { math.maxinteger }) end },
+  { function() return ml.bincount(ml.tensor { 1 << 60 }) end },
+  { function() return x:pad { math.maxinteger, math.maxinteger } end },
+  { function() return x:pad { -9, 0 } end, "pad" },
+  { function() return x:as_strided({ 2 }, { 1 << 40 }) end, "as_strided" },
+  { function() return x:as_strided({ 2 }, { -1 }) end, "as_strided" },
+  { function() return x:as_strided({ 2 }, { 1 }, 11) end, "as_strided" },
+  { function() return x:unfold(1, 9, 1) end, "unfold" },
+  { function() return x:unfold(1, 2, 0) end, "unfold" },
+  { function() return ml.conv2d(ml.ones(1, 1, 4, 4), ml.ones(1, 1, 2, 2), nil, 0) end, "conv2d" },
+  { function() return ml.conv2d(ml.ones(1, 1, 4, 4), ml.ones(1, 1, 2, 2), nil, 1, 1 << 62) end },
+  { function() return ml.conv2d(ml.ones(1, 2, 4, 4), ml.ones(1, 1, 2, 2), nil, 1, 0, 1, 0) end,
+    "groups" },
+  { function() return ml.max_pool2d(ml.ones(1, 1, 4, 4), 0) end, "max_pool2d" },
+  { function() return ml.adaptive_avg_pool2d(ml.ones(1, 1, 4, 4), -1) end,
+    "adaptive_avg_pool2d" },
+  { function() return x:chunk(0) end, "chunk" },
+  { function() return x:split(0) end, "split" },
+  { function() return x:split(-1) end, "split" },
+  { function() return x:topk(-1) end, "topk" },
+  { function() return ml.empty(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1) end, "dimension" },
+})
+
+test("calls on freed tensors", function()
+  local a = ml.ones(3)
+  a:free()
+  for _, f in ipairs {
+    function() return a + 1 end, function() return 1 + a end, function() return a.shape end,
+    function() return a[1] end, function() a[1] = 2 end, function() return #a end,
+    function() return a:sum() end, function() return ml.cat { a, a } end,
+    function() a:backward() end, function() return ml.ones(3) + a end,
+    function() return ml.ones(3)[a] end, function() return ml.tensor(a) end,
+    function() return a:item() end, function() return a:tolist() end,
+    function() a:add_(1) end, function() return a:detach() end,
+  } do
+    expect.error(f, "freed")
+  end
+  expect.truthy(tostring(a):find "freed", tostring(a))
+  expect.equal(a == a, true)
+end)
+
+test("metamethods and finalizers in the hands of scripts", function()
+  local meta = getmetatable(ml.ones(1))
+  if type(meta) == "table" then
+    for _, name in ipairs { "__gc", "__close", "__index", "__add", "__eq", "__tostring", "__len" } do
+      local f = rawget(meta, name)
+      if type(f) == "function" then
+        for _, value in ipairs { 1, "x", {}, print, io.stdout, coroutine.create(print) } do
+          pcall(f, value)
+          pcall(f, value, value, value)
+        end
+        pcall(f)
+        pcall(f, nil)
+      end
+    end
+    local a = ml.ones(2)
+    if meta.__gc then
+      meta.__gc(a)
+      meta.__gc(a)
+      expect.error(function() return a + 1 end, "freed")
+    end
+  end
+  expect.error(function() return ml.exp(io.stdout) end, "exp")
+  expect.error(function() return ml.ones(2).exp(setmetatable({}, meta)) end)
+end)
+
+test("tensors in odd places", function()
+  local t = setmetatable({}, { __gc = function(self) pcall(function() return self.a + 1 end) end })
+  t.a = ml.ones(3)
+  t = nil  -- luacheck: ignore
+  collectgarbage()
+  collectgarbage()
+  local weak = setmetatable({}, { __mode = "k" })
+  weak[ml.ones(3)] = true
+  collectgarbage()
+  expect.equal(next(weak), nil)
+  local co = coroutine.wrap(function()
+    return ml.scope(function() return coroutine.yield(1) end)
+  end)
+  pcall(co)
+  pcall(co)
+  expect.error(function()
+    ml.scope(function() return ml.no_grad(function() error(ml.ones(1)) end) end)
+  end)
+  expect.equal(ml.is_grad_enabled(), true)
+end)
+
+test("not a number passes through, and nothing else happens", function()
+  local bad = ml.tensor { ml.nan, 1, -1, ml.inf, -ml.inf, 0 }
+  for _, name in ipairs { "exp", "log", "sqrt", "tanh", "sin", "relu", "sigmoid", "abs" } do
+    local y = ml[name](bad)
+    expect.equal(y.shape[1], 6)
+    local first = y[1]:item()
+    expect.truthy(first ~= first, name .. " of nan")
+  end
+  local total = bad:sum():item()
+  expect.truthy(total ~= total)
+  local largest = bad:max():item()
+  expect.truthy(largest ~= largest)
+  bad:sort()
+  bad:argmax()
+  bad:topk(2)
+  expect.equal(bad:long().dtype, ml.int64)
+  expect.equal(tostring(bad):find "nan" ~= nil, true)
+  expect.equal((ml.ones(3) / 0)[1]:item(), math.huge)
+end)
+
+test("empty and 0-d tensors", function()
+  local none, one = ml.zeros(0), ml.tensor(2.0)
+  expect.equal(none:sum():item(), 0.0)
+  expect.equal(one:sum():item(), 2.0)
+  expect.error(function() return none:max() end, "max")
+  expect.error(function() return none:argmax() end, "argmax")
+  expect.equal(#ml.cat { none, none }, 0)
+  expect.equal((none + 1).shape[1], 0)
+  expect.equal(ml.matmul(ml.zeros(0, 3), ml.zeros(3, 0)).ndim, 2)
+  expect.near(ml.matmul(ml.zeros(2, 0), ml.zeros(0, 2)):tolist(), { { 0, 0 }, { 0, 0 } })
+  expect.equal(tostring(none) ~= nil, true)
+  expect.equal(ml.empty(0, 3):view(3, 0).shape[1], 3)
+end)
+
+-- Random calls -----------------------------------------------------------------------------------
+
+local function small_numbers(next_int)
+  return { 0, 1, -1, 2, 3, -2, 100, next_int(-5, 5), 0.5, -0.0 }
+end
+
+-- Values of every kind, fresh ones each time, since ops may change or free them.
+local function anything(next_int)
+  local pick = next_int(1, 26)
+  if pick <= 4 then
+    local list = small_numbers(next_int)
+    return list[next_int(1, #list)]
+  end
+  local makers = {
+    function() return nil end, function() return "sum" end, function() return "cuda:0" end,
+    function() return ml.float64 end, function() return true end, function() return {} end,
+    function() return { 1, 2 } end, function() return { 0, -1 } end,
+    function() return { math.maxinteger, math.maxinteger } end, function() return { "x" } end,
+    function() return { dim = 1 } end, function() return { ml.ones(2), ml.ones(3) } end,
+    function() return math.maxinteger end, function() return math.mininteger end,
+    function() return 0 / 0 end, function() return math.huge end, function() return print end,
+    function() return ml.zeros(0) end, function() return ml.tensor(3) end,
+    function() return ml.ones { 2, 3, dtype = ml.complex64 } end,
+    function() return ml.ones { 3, 2, dtype = ml.float16 }:t() end,
+    function() return ml.tensor { true, false } end,
+  }
+  return makers[pick - 4]()
+end
+
+-- The sample's arguments with one or two of them replaced, or cut short, or made longer.
+local function spoiled(case, next_int)
+  local args = { n = 0 }
+  if #case.samples > 0 then args = samples.arguments(case, next_int(1, #case.samples)) end
+  for _ = 1, next_int(1, 2) do
+    local at = next_int(1, args.n + 1)
+    args[at] = anything(next_int)
+    args.n = math.max(args.n, at)
+  end
+  if next_int(1, 8) == 1 then args.n = next_int(0, args.n) end
+  return args
+end
+
+local function describe(args)
+  local parts = {}
+  for i = 1, args.n do
+    local value = args[i]
+    parts[i] = ml.is_tensor(value)
+      and ("%s tensor (%s)"):format(value.dtype, table.concat(value.shape, ", ")) or tostring(value)
+  end
+  return table.concat(parts, " | ")
+end
+
+-- Names which call is running, for when the process dies: MOONLET_FUZZ_LOG holds the last one.
+local log_path = os.getenv "MOONLET_FUZZ_LOG"
+local function note(text)
+  if not log_path then return end
+  local file = assert(io.open(log_path, "w"))
+  file:write(text, "\n")
+  file:close()
+end
+
+local kCallsPerOp = tonumber(os.getenv "MOONLET_FUZZ_CALLS") or 60
+
+test("random arguments for every op", function()
+  local cases_path = os.getenv "MOONLET_OP_CASES"
+  if not cases_path then harness.skip "MOONLET_OP_CASES is not set" end
+  local cases = dofile(cases_path)
+  for _, case in ipairs(cases) do
+    math.randomseed(20240607, #case.name)
+    local next_int = math.random
+    for i = 1, kCallsPerOp do
+      local args = spoiled(case, next_int)
+      note(("%s call %d: %s"):format(case.call, i, describe(args)))
+      local form = ({ "", "", "_" })[next_int(1, 3)]
+      local f = ml[case.call] and rawget(ml, case.call .. form) or ml._methods[case.call .. form]
+      if f then
+        local began = os.clock()
+        local ok, message = pcall(f, table.unpack(args, 1, args.n))
+        if not ok then
+          expect.truthy(type(message) == "string", case.name .. ": the error is no string")
+        end
+        local took = os.clock() - began
+        expect.truthy(took < 5, ("%s took %g s on %s"):format(case.name, took, describe(args)))
+      end
+    end
+    ml.memory.collect()
+  end
+  expect.equal((ml.ones(2) + 1):sum():item(), 4.0)
+end)
+
+harness.run()

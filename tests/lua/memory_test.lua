@@ -1,0 +1,192 @@
+-- tests/lua/memory_test.lua: what tensors hold, on bytes counted: loops of temporaries, training,
+-- scopes, and running out of memory.
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
+local ml = require "moonlet"
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+
+local kMiB = 1 << 20
+local kGiB = 1 << 30
+
+-- Makes and drops tensors of `each` bytes, `total` bytes in all, holding one of them; returns the
+-- most that was held and what was live.
+local function churn(total, each, make)
+  ml.memory.collect()
+  ml.memory.empty_cache()
+  local live = ml.memory.live_bytes() + 2 * each
+  ml.memory.reset_peak()
+  local kept
+  for _ = 1, total // each do kept = make(each) end
+  expect.truthy(kept)
+  return ml.memory.peak_bytes(), live
+end
+
+local function empty_of(bytes) return ml.empty(bytes // 4) end
+
+-- No loop holds more than twice its live bytes and 300 MiB.
+local function check_bound(total, each, make)
+  local peak, live = churn(total, each, make)
+  expect.truthy(peak <= 2 * live + 300 * kMiB,
+    ("held %d MiB with %d MiB live"):format(peak // kMiB, live // kMiB))
+end
+
+test("50 GiB of large temporaries", function() check_bound(50 * kGiB, 64 * kMiB, empty_of) end)
+
+test("50 GiB of temporaries of 1 MiB", function() check_bound(50 * kGiB, kMiB, empty_of) end)
+
+test("50 GiB of temporaries with a million Lua tables alive", function()
+  local heap = {}
+  for i = 1, 1000000 do heap[i] = { i } end
+  check_bound(50 * kGiB, 64 * kMiB, empty_of)
+  check_bound(10 * kGiB, 4 * kMiB, empty_of)
+  expect.equal(#heap, 1000000)
+end)
+
+test("small temporaries", function()
+  local a = ml.ones(250)
+  check_bound(kGiB // 4, 1000, function() return a + 1 end)
+end)
+
+test("temporaries of a recorded computation", function()
+  local w = ml.ones { 512, 512, requires_grad = true }
+  check_bound(2 * kGiB, 4 * 512 * 512, function() return w:view(-1):expand(512 * 512) * 2 end)
+end)
+
+test("temporaries in a coroutine and with the collector in generational mode", function()
+  coroutine.wrap(function() check_bound(20 * kGiB, 16 * kMiB, empty_of) end)()
+  local before = collectgarbage "generational"
+  local ok, message = pcall(check_bound, 20 * kGiB, 16 * kMiB, empty_of)
+  collectgarbage(before)
+  if not ok then error(message, 0) end
+end)
+
+test("training does not grow", function()
+  local nn, optim = ml.nn, ml.optim
+  ml.manual_seed(1)
+  local net = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+  local adam = optim.Adam(net:parameters(), { lr = 1e-3 })
+  local x, y = ml.randn(8, 16), ml.randint(1, 5, { 8 })
+  local function steps(count)
+    for _ = 1, count do
+      adam:zero_grad()
+      local loss = ml.cross_entropy(net(x), y)
+      loss:backward()
+      adam:step()
+    end
+    ml.memory.collect()
+    return ml.memory.live_bytes(), collectgarbage "count"
+  end
+  local tensors, lua = steps(50)
+  local tensors_after, lua_after = steps(1000)
+  expect.equal(tensors_after, tensors, "tensor bytes after 1,000 steps")
+  expect.truthy(lua_after < lua + 50, ("%.0f KiB of Lua heap became %.0f"):format(lua, lua_after))
+end)
+
+test("a scope frees its temporaries and keeps its results", function()
+  ml.memory.collect()
+  local before = ml.memory.live_bytes()
+  collectgarbage "stop"
+  local inside
+  local kept, number, nested = ml.scope(function(n)
+    local a = ml.empty(n)
+    inside = a
+    local b = ml.empty(n)
+    return ml.zeros(n), #b, { deep = { ml.ones(n) } }
+  end, kMiB)
+  local after = ml.memory.live_bytes()
+  collectgarbage "restart"
+  expect.equal(after - before, 2 * 4 * kMiB)
+  expect.equal(number, kMiB)
+  expect.equal(kept[1]:item(), 0)
+  expect.equal(nested.deep[1][1]:item(), 1)
+  expect.error(function() return inside + 1 end, "freed")
+end)
+
+test("scopes nest, and an error in one frees its tensors", function()
+  ml.memory.collect()
+  local before = ml.memory.live_bytes()
+  collectgarbage "stop"
+  expect.error(function()
+    ml.scope(function()
+      ml.empty(kMiB)
+      local inner = ml.scope(function() return ml.empty(kMiB) end)
+      expect.truthy(inner)
+      error "inside"
+    end)
+  end, "inside")
+  local after = ml.memory.live_bytes()
+  collectgarbage "restart"
+  expect.equal(after, before)
+  expect.error(function() ml.scope(3) end, "scope")
+end)
+
+test("free and <close> release at once", function()
+  ml.memory.collect()
+  local before = ml.memory.live_bytes()
+  collectgarbage "stop"
+  local a = ml.empty(kMiB)
+  expect.equal(ml.memory.live_bytes() - before, 4 * kMiB)
+  a:free()
+  a:free()
+  expect.equal(ml.memory.live_bytes(), before)
+  do
+    local b <close> = ml.empty(kMiB)
+    expect.equal(#b, kMiB)
+  end
+  local after = ml.memory.live_bytes()
+  collectgarbage "restart"
+  expect.equal(after, before)
+  expect.error(function() return a.shape end, "freed")
+end)
+
+test("asking for more than any machine has is an error that can be caught", function()
+  expect.error(function() return ml.empty(1 << 50) end, "memory")
+  expect.error(function() return ml.zeros(1 << 40, 1 << 40) end, "overflow")
+  expect.error(function() return ml.empty(math.maxinteger) end)
+  local a = ml.ones(3)
+  expect.error(function() return a:expand(1 << 50, 3) + 1 end, "memory")
+  expect.near((a + 1):tolist(), { 2, 2, 2 })
+end)
+
+-- Runs Lua code in another process with `kib` of address space; returns its output.
+local function limited(kib, code)
+  local program = (os.getenv "MOONLET_BUILD" or "build") .. "/moonlet"
+  local file = io.open(program)
+  if not file then harness.skip("there is no " .. program) end
+  file:close()
+  local path = os.tmpname()
+  local script = assert(io.open(path, "w"))
+  script:write(code)
+  script:close()
+  local command = "ulimit -v %d; OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 '%s' %s 2>&1"
+  local pipe = assert(io.popen(command:format(kib, program, path)))
+  local text = pipe:read "a"
+  pipe:close()
+  os.remove(path)
+  return text
+end
+
+test("under ulimit -v an allocation that fails is an error and the process goes on", function()
+  local text = limited(1200000, [[
+    local ml = require "moonlet"
+    local held = {}
+    local ok, message = pcall(function()
+      for i = 1, 1000 do held[i] = ml.zeros(4 << 20) end
+    end)
+    print(ok, message)
+    print(#held > 5)
+    held = nil
+    print(pcall(ml.empty, 1 << 40))
+    for _ = 1, 500 do local t = ml.zeros(8 << 20) end
+    print((ml.ones(3) + 1):sum():item())
+  ]])
+  local lines = {}
+  for line in text:gmatch "[^\n]+" do lines[#lines + 1] = line end
+  expect.truthy(lines[1] and lines[1]:find "^false" and lines[1]:find "memory", text)
+  expect.equal(lines[2], "true", text)
+  expect.truthy(lines[3] and lines[3]:find "^false", text)
+  expect.equal(lines[4], "6.0", text)
+end)
+
+harness.run()
