@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include "tensor/error.h"
@@ -21,11 +22,54 @@ namespace {
 
 using Headers = memory::FreeListOf<Storage, 256>;
 
-constinit std::atomic<int64_t> live[kDeviceTypeCount] = {};
+// Live bytes are counted per thread, without locked instructions, and summed when asked for; a
+// thread's part may be negative, and is kept in `ended` when the thread is gone.
+struct Counters {
+  std::atomic<int64_t> live[kDeviceTypeCount];
+  Counters* next;
+  bool listed, over;
+};
+constinit thread_local Counters counters = {};
+constinit std::atomic<int64_t> ended[kDeviceTypeCount] = {};
+constinit std::mutex counters_mutex;
+constinit Counters* all_counters = nullptr;
+
+struct CountersGuard {
+  ~CountersGuard() {
+    std::lock_guard lock(counters_mutex);
+    Counters** at = &all_counters;
+    while (*at != &counters) at = &(*at)->next;
+    *at = counters.next;
+    counters.over = true;
+    for (int i = 0; i < kDeviceTypeCount; ++i) ended[i] += counters.live[i].exchange(0);
+  }
+};
+[[gnu::noinline]] void list_counters() {
+  thread_local CountersGuard guard;
+  (void)&guard;
+  std::lock_guard lock(counters_mutex);
+  counters.next = all_counters;
+  all_counters = &counters;
+  counters.listed = true;
+}
+
+void count_live(DeviceType type, int64_t bytes) {
+  const int i = static_cast<int>(type);
+  Counters& mine = counters;
+  if (mine.over) [[unlikely]] {
+    ended[i].fetch_add(bytes, std::memory_order_relaxed);
+    return;
+  }
+  if (!mine.listed) [[unlikely]]
+    list_counters();
+  mine.live[i].store(mine.live[i].load(std::memory_order_relaxed) + bytes,
+                     std::memory_order_relaxed);
+}
+
 constinit std::atomic<int64_t> peak = 0;
 constinit thread_local int64_t allocated_here = 0;
 // Below this a block does not update the peak, which then lags by less than it.
-constexpr size_t kPeakStep = 4096;
+constexpr size_t kPeakStep = 65536;
 
 // Memory that somebody else owns; the context is the deleter, or null.
 class ForeignMemory final : public Allocator {
@@ -58,7 +102,7 @@ Allocator& mapped_file() {
 
 int64_t cached_bytes() noexcept {
   int64_t total = pooled_allocator().cached_bytes();
-  if (live[static_cast<int>(DeviceType::CUDA)].load(std::memory_order_relaxed) > 0)
+  if (live_bytes(DeviceType::CUDA) > 0)
     total += allocator_for(DeviceType::CUDA).cached_bytes();
   return total;
 }
@@ -93,8 +137,7 @@ Storage* Storage::allocate(size_t bytes, Device device) {
     allocator.deallocate(data, bytes, device, context);
     throw OutOfMemory("out of memory: could not allocate a storage header");
   }
-  live[static_cast<int>(device.type)].fetch_add(static_cast<int64_t>(bytes),
-                                                std::memory_order_relaxed);
+  count_live(device.type, static_cast<int64_t>(bytes));
   allocated_here += static_cast<int64_t>(bytes);
   if (bytes >= kPeakStep) raise_peak(held_bytes());
   return out;
@@ -124,15 +167,19 @@ Storage* Storage::map_file(const std::string& path) {
 
 void Storage::destroy() noexcept {
   if (allocator_ != &foreign_memory() && allocator_ != &mapped_file())
-    live[static_cast<int>(device_.type)].fetch_sub(static_cast<int64_t>(bytes_),
-                                                   std::memory_order_relaxed);
+    count_live(device_.type, -static_cast<int64_t>(bytes_));
   allocator_->deallocate(data_, bytes_, device_, context_);
   this->~Storage();
   Headers::put(this);
 }
 
 int64_t live_bytes(DeviceType type) noexcept {
-  return live[static_cast<int>(type)].load(std::memory_order_relaxed);
+  const int i = static_cast<int>(type);
+  std::lock_guard lock(counters_mutex);
+  int64_t total = ended[i].load(std::memory_order_relaxed);
+  for (const Counters* c = all_counters; c; c = c->next)
+    total += c->live[i].load(std::memory_order_relaxed);
+  return total;
 }
 
 int64_t live_bytes() noexcept {

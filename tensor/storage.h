@@ -22,7 +22,10 @@ class Storage {
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+    // The only holder needs no locked decrement: nobody else can add a reference.
+    if (references_.load(std::memory_order_acquire) == 1 ||
+        references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      destroy();
   }
 
   char* data() const noexcept { return data_; }

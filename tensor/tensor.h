@@ -55,7 +55,9 @@ class Tensor {
     return *this;
   }
   ~Tensor() {
-    if (impl_ && impl_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    // The only holder needs no locked decrement: nobody else can add a reference.
+    if (impl_ && (impl_->references.load(std::memory_order_acquire) == 1 ||
+                  impl_->references.fetch_sub(1, std::memory_order_acq_rel) == 1))
       TensorImpl::destroy(impl_);
   }
   // Takes over / gives up one reference: for holders that keep a bare pointer (Lua userdata).
@@ -110,7 +112,7 @@ inline Options options_of(const Tensor& t) { return {t.dtype(), t.device()}; }
 // A new contiguous tensor, contents undefined. Throws on bad sizes (naming `op`) and OutOfMemory.
 Tensor empty(const Dims& sizes, Options options, const char* op);
 inline Tensor empty(const Dims& sizes, Options options) { return empty(sizes, options, "empty"); }
-inline Tensor empty_like(const Tensor& x) { return empty(x.sizes(), options_of(x)); }
+inline Tensor empty_like(const Tensor& x) { return empty(x.sizes(), options_of(x), "empty_like"); }
 // A tensor on storage that exists (one reference is added). Throws when a reachable element would
 // lie outside the storage, or a size or stride is negative.
 Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
