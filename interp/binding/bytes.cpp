@@ -18,8 +18,8 @@ Dims shape_argument(lua_State* L, int index, const char* op) {
   Dims out;
   if (lua_type(L, index) != LUA_TTABLE)
     fail(op, ": the shape must be a table of sizes, got ", type_name(L, index));
-  const lua_Integer count = luaL_len(L, index);
-  for (lua_Integer i = 1; i <= count; ++i) {
+  const int64_t count = luaL_len(L, index);
+  for (int64_t i = 1; i <= count; ++i) {
     lua_geti(L, index, i);
     const auto size = whole_number(L, -1);
     if (!size || *size < 0) fail(op, ": size ", i, " of the shape is no size");
