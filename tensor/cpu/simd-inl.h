@@ -341,7 +341,7 @@ HWY_INLINE F32 vtanh(F32 x) {
   const F32 near = fma(poly(z, -0.333332807, 0.13331382, -0.0537333414, 0.0206148233,
                             -0.00567465974) * z, x, x);
   const F32 far = F32(1) - F32(2) / (vexp(vmin(a, F32(20)) * F32(2)) + F32(1));
-  return select((a < F32(0.625)) || (x != x), near, vcopysign(far, x));
+  return vcopysign(select((a < F32(0.625)) || (x != x), near, far), x);
 }
 
 HWY_INLINE F32 verf(F32 x) {
