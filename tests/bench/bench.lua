@@ -1,0 +1,185 @@
+-- tests/bench/bench.lua: how fast Moonlet is: the lines `name value unit` of peer_torch.py, with
+-- the same sizes, repeats and medians.  usage: moonlet bench.lua [THREADS [REPEATS [FILTER]]]
+-- REPEATS scales the number of rounds (0.1 for a quick look); FILTER is part of a measure's name.
+
+local ml = require "moonlet"
+local nn, optim, F = ml.nn, ml.optim, ml.nn.functional
+local clock = require("moonlet.system").clock
+
+local threads = math.tointeger(tonumber(arg[1] or "1")) or error "THREADS must be an integer"
+local repeats = tonumber(arg[2] or "1") or error "REPEATS must be a number"
+local filter = arg[3]
+ml.set_num_threads(threads)
+ml.manual_seed(0)
+
+local function scaled(count) return math.max(1, math.floor(count * repeats + 0.5)) end
+
+-- The median over n rounds of the seconds one call takes; a first call does not count.
+local function median(f, n, inner)
+  n, inner = scaled(n or 9), scaled(inner or 1)
+  f()
+  local rounds = {}
+  for i = 1, n do
+    local start = clock()
+    for _ = 1, inner do f() end
+    rounds[i] = (clock() - start) / inner
+  end
+  table.sort(rounds)
+  local middle = (n + 1) // 2
+  return n % 2 == 1 and rounds[middle] or (rounds[middle] + rounds[middle + 1]) / 2
+end
+
+-- Prints a measure; `seconds` is called only when the filter lets the name through.
+local function show(name, unit, value)
+  if filter and not name:find(filter, 1, true) then return end
+  local ok, number = pcall(value)
+  if ok then print(("%s %.4g %s"):format(name, number, unit))
+  else print(("%s failed: %s"):format(name, number)) end
+  io.stdout:flush()
+end
+
+local function nanoseconds(name, f, count)
+  show(name, "ns", function()
+    count = scaled(count or 20000)
+    local function loop() for _ = 1, count do f() end end
+    return median(loop, 7) / count * 1e9
+  end)
+end
+
+local function rate(name, unit, work, f, n, inner)
+  show(name, unit, function() return work / median(f, n, inner) / 1e9 end)
+end
+
+local function per_element(name, count, f)
+  show(name, "ns/elem", function() return median(f) / count * 1e9 end)
+end
+
+local function small_ops()
+  local one, a, b, m = ml.ones(1), ml.ones(10), ml.ones(10), ml.ones(4, 4)
+  local g = ml.ones { 10, requires_grad = true }
+  nanoseconds("op.empty_loop", function() end)
+  nanoseconds("op.add_inplace_1", function() one:add_(1) end)
+  nanoseconds("op.add_out_10", function() return a + b end)
+  nanoseconds("op.mul_scalar_10", function() return a * 2.0 end)
+  nanoseconds("op.add_grad_10", function() return g + b end)
+  nanoseconds("op.select", function() return m[1] end)
+  nanoseconds("op.item", function() return m[{ 1, 2 }]:item() end)
+  nanoseconds("op.matmul_4x4", function() return m:matmul(m) end)
+  show("op.chain30_fwd_bwd", "us", function()
+    return 1e6 * median(function()
+      local x = g
+      for _ = 1, 10 do x = ml.tanh(x * 2.0 + b) end
+      x:sum():backward()
+    end, 9, 200)
+  end)
+end
+
+local function elementwise()
+  local n = 10000000
+  local x, y, z = ml.randn(n), ml.randn(n), ml.empty(n)
+  rate("ew.add_out", "GB/s", 12 * n, function() ml.add(x, y, { out = z }) end)
+  local positive = x:abs()
+  for _, name in ipairs { "exp", "tanh", "sigmoid", "log", "sin", "erf", "sqrt" } do
+    local f, s = ml[name], (name == "log" or name == "sqrt") and positive or x
+    per_element("ew." .. name, n, function() f(s, { out = z }) end)
+  end
+  per_element("ew.gelu", n, function() return F.gelu(x) end)
+  per_element("ew.where", n, function() return ml.where(x:gt(0), x, y) end)
+  rate("red.sum_all", "GB/s", 4 * n, function() return x:sum() end)
+  show("sort.1e6", "ms", function()
+    return 1e3 * median(function() return x["1:1000000"]:sort() end)
+  end)
+  per_element("cumsum.1e7", n, function() return x:cumsum(1) end)
+  per_element("rand.normal_1e7", n, function() z:normal_() end)
+end
+
+local function matrices()
+  local q, index = ml.randn(4000, 4000), ml.randint(1, 4001, { 4000 })
+  rate("red.sum_dim0", "GB/s", 4 * 16e6, function() return q:sum(1) end)
+  rate("red.sum_dim1", "GB/s", 4 * 16e6, function() return q:sum(2) end)
+  rate("red.max_dim1", "GB/s", 4 * 16e6, function() return q:max(2) end)
+  rate("copy.transpose", "GB/s", 8 * 16e6, function() return q:t():contiguous() end)
+  per_element("softmax.4000x4000", 16e6, function() return q:softmax(2) end)
+  per_element("layernorm.4000x4000", 16e6, function() return F.layer_norm(q, { 4000 }) end)
+  rate("index_select.4000x4000", "GB/s", 8 * 16e6, function() return q:index_select(1, index) end)
+end
+
+local function products()
+  for _, n in ipairs { 64, 256, 512, 1024, 2048 } do
+    local p, r = ml.randn(n, n), ml.randn(n, n)
+    rate("mm." .. n, "GFLOP/s", 2 * n ^ 3, function() return p:matmul(r) end, 7,
+      math.max(1, 256 // n * 4))
+  end
+  local p, r = ml.randn(1024, 1024):double(), ml.randn(1024, 1024):double()
+  rate("mm.double_1024", "GFLOP/s", 2 * 1024 ^ 3, function() return p:matmul(r) end, 5)
+  local bp, br = ml.randn(64, 128, 64), ml.randn(64, 64, 128)
+  rate("bmm.64x128x64x128", "GFLOP/s", 2 * 64 * 128 * 64 * 128,
+    function() return bp:matmul(br) end)
+  local x, w = ml.randn(16, 64, 56, 56), ml.randn(64, 64, 3, 3)
+  rate("conv.16x64x56x56_k3", "GFLOP/s", 2 * 16 * 64 * 64 * 9 * 56 * 56,
+    function() return F.conv2d(x, w, { padding = 1 }) end, 5)
+end
+
+local function train(name, model, x, y, optimizer, n)
+  show("train." .. name, "ms/step", function()
+    return 1e3 * median(function()
+      optimizer:zero_grad()
+      ml.cross_entropy(model(x), y):backward()
+      optimizer:step()
+    end, n or 15)
+  end)
+end
+
+local Block = nn.class "Block"
+function Block:init(d, h)
+  self.h = h
+  self.l1, self.l2 = nn.LayerNorm(d), nn.LayerNorm(d)
+  self.qkv, self.pr = nn.Linear(d, 3 * d), nn.Linear(d, d)
+  self.f1, self.f2 = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+end
+
+function Block:forward(x)
+  local b, t, c = x:size(1), x:size(2), x:size(3)
+  local qkv = self.qkv(self.l1(x)):view(b, t, 3, self.h, c // self.h):permute(3, 1, 4, 2, 5)
+  local a = F.scaled_dot_product_attention(qkv[1], qkv[2], qkv[3], { is_causal = true })
+  x = x + self.pr(a:transpose(2, 3):reshape(b, t, c))
+  return x + self.f2(F.gelu(self.f1(self.l2(x))))
+end
+
+local Gpt = nn.class "Gpt"
+function Gpt:init(vocabulary, d, h, layers, t)
+  self.te, self.pe = nn.Embedding(vocabulary, d), nn.Embedding(t, d)
+  local blocks = {}
+  for i = 1, layers do blocks[i] = Block(d, h) end
+  self.b = nn.Sequential(table.unpack(blocks))
+  self.ln, self.o = nn.LayerNorm(d), nn.Linear(d, vocabulary)
+end
+
+function Gpt:forward(t)
+  local x = self.te(t) + self.pe.weight[{ { 1, t:size(2) } }]
+  return self.o(self.ln(self.b(x))):reshape(-1, 65)
+end
+
+local function training()
+  local mlp = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
+    nn.Linear(512, 10))
+  train("mlp_784_512_512_10_b128_sgd", mlp, ml.randn(128, 784), ml.randint(1, 11, { 128 }),
+    optim.SGD(mlp:parameters(), { lr = 0.01 }))
+  local tiny = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+  train("tiny_4_16_3_b16_adam", tiny, ml.randn(16, 4), ml.randint(1, 4, { 16 }),
+    optim.Adam(tiny:parameters(), { lr = 0.01 }), 200)
+  local cnn = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5),
+    nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Linear(128, 10))
+  train("lenet_b64_adam", cnn, ml.randn(64, 1, 28, 28), ml.randint(1, 11, { 64 }),
+    optim.Adam(cnn:parameters(), { lr = 1e-3 }))
+  local gpt, text = Gpt(65, 128, 4, 4, 64), ml.randint(1, 66, { 16, 64 })
+  train("gpt_4x128_b16_t64_adamw", gpt, text, text:reshape(-1),
+    optim.AdamW(gpt:parameters(), { lr = 1e-3 }), 9)
+end
+
+print("moonlet", ml.version, "threads", ml.get_num_threads())
+small_ops()
+elementwise()
+matrices()
+products()
+training()

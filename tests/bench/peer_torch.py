@@ -1,0 +1,178 @@
+"""tests/bench/peer_torch.py: the measures of bench.lua made with PyTorch on the CPU, one line
+`name value unit` each. usage: peer_torch.py THREADS [REPEATS]"""
+import os
+import statistics
+import sys
+import time
+
+THREADS = sys.argv[1] if len(sys.argv) > 1 else "1"
+REPEATS = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
+for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+    os.environ.pop(variable, None)
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = THREADS
+
+import torch  # noqa: E402  (after the environment it reads)
+import torch.nn as nn  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+torch.set_num_threads(int(THREADS))
+torch.manual_seed(0)
+
+
+def scaled(count):
+    return max(1, round(count * REPEATS))
+
+
+def median(f, n=9, inner=1):
+    """The median over n rounds of the seconds one call takes; a first call does not count."""
+    inner = scaled(inner)
+    f()
+    rounds = []
+    for _ in range(scaled(n)):
+        start = time.perf_counter()
+        for _ in range(inner):
+            f()
+        rounds.append((time.perf_counter() - start) / inner)
+    return statistics.median(rounds)
+
+
+def show(name, value, unit):
+    print(f"{name} {value:.4g} {unit}", flush=True)
+
+
+def nanoseconds(f, count=20000):
+    count = scaled(count)
+
+    def loop():
+        for _ in range(count):
+            f()
+    return median(loop, 7) / count * 1e9
+
+
+def small_ops():
+    one, a, b, m = torch.ones(1), torch.ones(10), torch.ones(10), torch.ones(4, 4)
+    g = torch.ones(10, requires_grad=True)
+    show("op.empty_loop", nanoseconds(lambda: None), "ns")
+    show("op.add_inplace_1", nanoseconds(lambda: one.add_(1)), "ns")
+    show("op.add_out_10", nanoseconds(lambda: a + b), "ns")
+    show("op.mul_scalar_10", nanoseconds(lambda: a * 2.0), "ns")
+    show("op.add_grad_10", nanoseconds(lambda: g + b), "ns")
+    show("op.select", nanoseconds(lambda: m[0]), "ns")
+    show("op.item", nanoseconds(lambda: m[0, 1].item()), "ns")
+    show("op.matmul_4x4", nanoseconds(lambda: m @ m), "ns")
+
+    def chain():
+        x = g
+        for _ in range(10):
+            x = torch.tanh(x * 2.0 + b)
+        x.sum().backward()
+    show("op.chain30_fwd_bwd", median(chain, 9, 200) * 1e6, "us")
+
+
+def elementwise():
+    n = 10_000_000
+    x, y, z = torch.randn(n), torch.randn(n), torch.empty(n)
+    show("ew.add_out", 12 * n / median(lambda: torch.add(x, y, out=z)) / 1e9, "GB/s")
+    for name in ["exp", "tanh", "sigmoid", "log", "sin", "erf", "sqrt"]:
+        f, s = getattr(torch, name), x.abs() if name in ("log", "sqrt") else x
+        show("ew." + name, median(lambda: f(s, out=z)) / n * 1e9, "ns/elem")
+    show("ew.gelu", median(lambda: F.gelu(x)) / n * 1e9, "ns/elem")
+    show("ew.where", median(lambda: torch.where(x > 0, x, y)) / n * 1e9, "ns/elem")
+    show("red.sum_all", 4 * n / median(lambda: x.sum()) / 1e9, "GB/s")
+    show("sort.1e6", median(lambda: x[:1000000].sort()) * 1e3, "ms")
+    show("cumsum.1e7", median(lambda: x.cumsum(0)) / n * 1e9, "ns/elem")
+    show("rand.normal_1e7", median(lambda: z.normal_()) / n * 1e9, "ns/elem")
+
+
+def matrices():
+    q, index = torch.randn(4000, 4000), torch.randint(0, 4000, (4000,))
+    show("red.sum_dim0", 4 * 16e6 / median(lambda: q.sum(0)) / 1e9, "GB/s")
+    show("red.sum_dim1", 4 * 16e6 / median(lambda: q.sum(1)) / 1e9, "GB/s")
+    show("red.max_dim1", 4 * 16e6 / median(lambda: q.max(1)) / 1e9, "GB/s")
+    show("copy.transpose", 8 * 16e6 / median(lambda: q.t().contiguous()) / 1e9, "GB/s")
+    show("softmax.4000x4000", median(lambda: q.softmax(1)) / 16e6 * 1e9, "ns/elem")
+    show("layernorm.4000x4000", median(lambda: F.layer_norm(q, (4000,))) / 16e6 * 1e9, "ns/elem")
+    seconds = median(lambda: q.index_select(0, index))
+    show("index_select.4000x4000", 8 * 16e6 / seconds / 1e9, "GB/s")
+
+
+def products():
+    for n in (64, 256, 512, 1024, 2048):
+        p, r = torch.randn(n, n), torch.randn(n, n)
+        seconds = median(lambda: p @ r, 7, max(1, 256 // n * 4))
+        show(f"mm.{n}", 2 * n**3 / seconds / 1e9, "GFLOP/s")
+    p, r = torch.randn(1024, 1024).double(), torch.randn(1024, 1024).double()
+    show("mm.double_1024", 2 * 1024**3 / median(lambda: p @ r, 5) / 1e9, "GFLOP/s")
+    p, r = torch.randn(64, 128, 64), torch.randn(64, 64, 128)
+    flops = 2 * 64 * 128 * 64 * 128
+    show("bmm.64x128x64x128", flops / median(lambda: p @ r) / 1e9, "GFLOP/s")
+    x, w = torch.randn(16, 64, 56, 56), torch.randn(64, 64, 3, 3)
+    flops = 2 * 16 * 64 * 64 * 9 * 56 * 56
+    seconds = median(lambda: F.conv2d(x, w, padding=1), 5)
+    show("conv.16x64x56x56_k3", flops / seconds / 1e9, "GFLOP/s")
+
+
+def train(name, model, x, y, optimizer, n=15):
+    loss = nn.CrossEntropyLoss()
+
+    def step():
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+    show("train." + name, median(step, n) * 1e3, "ms/step")
+
+
+class Block(nn.Module):
+    def __init__(self, d, h):
+        super().__init__()
+        self.h = h
+        self.l1, self.l2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.qkv, self.pr = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.f1, self.f2 = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        parts = self.qkv(self.l1(x)).split(c, 2)
+        q, k, v = [u.view(b, t, self.h, c // self.h).transpose(1, 2) for u in parts]
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.pr(a.transpose(1, 2).reshape(b, t, c))
+        return x + self.f2(F.gelu(self.f1(self.l2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, vocabulary=65, d=128, h=4, layers=4, t=64):
+        super().__init__()
+        self.te, self.pe = nn.Embedding(vocabulary, d), nn.Embedding(t, d)
+        self.b = nn.Sequential(*[Block(d, h) for _ in range(layers)])
+        self.ln, self.o = nn.LayerNorm(d), nn.Linear(d, vocabulary)
+
+    def forward(self, t):
+        x = self.te(t) + self.pe.weight[: t.shape[1]]
+        return self.o(self.ln(self.b(x))).reshape(-1, 65)
+
+
+def training():
+    mlp = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
+                        nn.Linear(512, 10))
+    train("mlp_784_512_512_10_b128_sgd", mlp, torch.randn(128, 784), torch.randint(0, 10, (128,)),
+          torch.optim.SGD(mlp.parameters(), 0.01))
+    tiny = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+    train("tiny_4_16_3_b16_adam", tiny, torch.randn(16, 4), torch.randint(0, 3, (16,)),
+          torch.optim.Adam(tiny.parameters(), 0.01), 200)
+    cnn = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5),
+                        nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(),
+                        nn.Linear(128, 10))
+    train("lenet_b64_adam", cnn, torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,)),
+          torch.optim.Adam(cnn.parameters(), 1e-3))
+    gpt, text = Gpt(), torch.randint(0, 65, (16, 64))
+    train("gpt_4x128_b16_t64_adamw", gpt, text, text.reshape(-1),
+          torch.optim.AdamW(gpt.parameters(), 1e-3), 9)
+
+
+print("torch", torch.__version__, "threads", torch.get_num_threads())
+small_ops()
+elementwise()
+matrices()
+products()
+training()
