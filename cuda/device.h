@@ -1,0 +1,101 @@
+// cuda/device.h: what every kernel entry needs: the guard that makes the tensor's device current,
+// the stream, errors of the runtime as exceptions, the cuBLAS handle and short-lived buffers.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace moonlet::cuda {
+
+// Throw Error (OutOfMemory when memory is short) naming `op` unless the call went well.
+void ensure(cudaError_t error, const char* op);
+void ensure(cublasStatus_t status, const char* op);
+
+// The calling thread's stream: the device's default stream, in which all work of a device is in
+// order, unless a StreamGuard has set another.
+cudaStream_t current_stream() noexcept;
+
+// Work of this thread goes to `stream` while the guard lives. Tensors freed meanwhile are reused
+// only for work in the same stream; what crosses streams, the caller orders with events.
+class StreamGuard {
+ public:
+  explicit StreamGuard(cudaStream_t stream) noexcept;
+  ~StreamGuard();
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+
+ private:
+  cudaStream_t before_;
+};
+
+// Makes a device current and restores the one before.
+class DeviceGuard {
+ public:
+  DeviceGuard(int index, const char* op);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  int before_;
+  bool changed_;
+};
+
+// One kernel entry at work: device, stream and name.
+class Call {
+ public:
+  Call(const Tensor& x, const char* op)
+      : op_(op), device_(x.device()), guard_(x.device().index, op), stream_(current_stream()) {}
+  const char* op() const { return op_; }
+  Device device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+  // Throws when the launch before it failed.
+  void done() const { ensure(cudaGetLastError(), op_); }
+  // Waits for the stream and throws what went wrong in it.
+  void wait() const { ensure(cudaStreamSynchronize(stream_), op_); }
+  // A contiguous tensor on this device for the time of the call.
+  Tensor scratch(const Dims& sizes, DType dtype) const {
+    return empty(sizes, Options{dtype, device_}, op_);
+  }
+  // The handle of this thread and device, set to the stream.
+  cublasHandle_t blas() const;
+
+ private:
+  const char* op_;
+  Device device_;
+  DeviceGuard guard_;
+  cudaStream_t stream_;
+};
+
+inline constexpr int kBlock = 256;
+
+// Blocks for `count` threads that loop with the grid's stride; at least one.
+unsigned blocks_for(int64_t count);
+
+// x itself when contiguous, else a contiguous copy.
+Tensor contiguous(const Tensor& x);
+// x as contiguous elements of that dtype.
+Tensor converted(const Tensor& x, DType dtype);
+// Positions as contiguous int64 (counting from 1), checked against 1..size, and -size..-1 where
+// `negative`; throws as the CPU does. Waits for the device.
+Tensor checked_positions(const char* op, const Tensor& index, int64_t size, bool negative = false);
+
+// Copies memory between host and device or between devices: both contiguous, of one dtype and
+// shape. Returns when it is done.
+void transfer(Tensor& out, const Tensor& in);
+
+// Runs fill(t) with a contiguous t: y itself, or a temporary copied into y afterwards.
+void copy_back(Tensor& y, const Tensor& whole);
+template <class Fill>
+void with_contiguous(Tensor& y, Fill&& fill) {
+  if (y.is_contiguous()) return fill(y);
+  Tensor whole = contiguous(y);
+  fill(whole);
+  copy_back(y, whole);
+}
+
+}  // namespace moonlet::cuda

@@ -1,0 +1,167 @@
+// cuda/elements.cuh: reading and writing elements of any dtype as the type a kernel computes in,
+// and the rules of conversion, which are those of the CPU.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "cuda/complex.h"
+#include "cuda/launch.h"
+#include "tensor/dtype.h"
+#include "tensor/scalar.h"
+
+// A device function of which one copy is enough: inlining every dtype's case into every kernel
+// would multiply the time nvcc takes.
+#ifdef MOONLET_CUDA_EMULATED
+#define MOONLET_OUTLINE inline
+#else
+#define MOONLET_OUTLINE __device__ __noinline__
+#endif
+
+namespace moonlet::cuda {
+
+// Truncates; saturates beyond the range; NaN becomes 0.
+template <class F>
+MOONLET_HD int64_t saturate(F v) {
+  if (v != v) return 0;
+  if (v >= F(9223372036854775808.0)) return INT64_MAX;
+  if (v <= F(-9223372036854775808.0)) return INT64_MIN;
+  return static_cast<int64_t>(v);
+}
+
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
+
+// v as To; floats become integers by way of int64, complex values lose their imaginary part.
+template <class To, class From>
+MOONLET_HD To convert(From v) {
+  if constexpr (std::is_same_v<To, From>) {
+    return v;
+  } else if constexpr (is_half<From>) {
+    return convert<To>(static_cast<float>(v));
+  } else if constexpr (is_half<To>) {
+    return To(convert<float>(v));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return v != From(0);
+  } else if constexpr (is_device_complex<To>) {
+    using Part = typename To::Part;
+    if constexpr (is_device_complex<From>)
+      return To(static_cast<Part>(v.re), static_cast<Part>(v.im));
+    else
+      return To(static_cast<Part>(v), Part(0));
+  } else if constexpr (is_device_complex<From>) {
+    return convert<To>(v.re);
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    return static_cast<To>(saturate(v));
+  } else {
+    return static_cast<To>(v);
+  }
+}
+
+#define MOONLET_EACH_DTYPE(CASE)                                                            \
+  CASE(Bool, bool)                                                                          \
+  CASE(UInt8, uint8_t) CASE(Int8, int8_t) CASE(Int16, int16_t) CASE(Int32, int32_t)         \
+  CASE(Int64, int64_t) CASE(Float16, half) CASE(BFloat16, bfloat16) CASE(Float32, float)    \
+  CASE(Float64, double) CASE(Complex64, Complex<float>) CASE(Complex128, Complex<double>)
+
+template <class C>
+MOONLET_OUTLINE C load_other(const char* p, DType t) {
+  switch (t) {
+#define MOONLET_LOAD(D, T) \
+  case DType::D: return convert<C>(*reinterpret_cast<const T*>(p));
+    MOONLET_EACH_DTYPE(MOONLET_LOAD)
+#undef MOONLET_LOAD
+  }
+  return C(0);
+}
+
+template <class C>
+MOONLET_OUTLINE void store_other(char* p, DType t, C v) {
+  switch (t) {
+#define MOONLET_STORE(D, T) \
+  case DType::D: *reinterpret_cast<T*>(p) = convert<T>(v); return;
+    MOONLET_EACH_DTYPE(MOONLET_STORE)
+#undef MOONLET_STORE
+  }
+}
+
+template <class C>
+struct DTypeOnDevice {
+  static constexpr DType value = dtype_of<C>;
+};
+template <class T>
+struct DTypeOnDevice<Complex<T>> {
+  static constexpr DType value = dtype_of<std::complex<T>>;
+};
+
+// The element at p, of dtype t, as C.
+template <class C>
+__device__ __forceinline__ C load(const char* p, DType t) {
+  if (t == DTypeOnDevice<C>::value) return *reinterpret_cast<const C*>(p);
+  return load_other<C>(p, t);
+}
+template <class C>
+__device__ __forceinline__ void store(char* p, DType t, C v) {
+  if (t == DTypeOnDevice<C>::value) *reinterpret_cast<C*>(p) = v;
+  else store_other<C>(p, t, v);
+}
+
+__device__ __forceinline__ int bytes_of(DType t) {
+  return t == DType::Bool || t == DType::UInt8 || t == DType::Int8                        ? 1
+         : t == DType::Int16 || t == DType::Float16 || t == DType::BFloat16               ? 2
+         : t == DType::Int32 || t == DType::Float32                                       ? 4
+         : t == DType::Complex128                                                         ? 16
+                                                                                          : 8;
+}
+
+// A tensor's elements in a kernel: where they start and what they are.
+struct Array {
+  char* data;
+  DType dtype;
+  template <class C>
+  __device__ C get(int64_t i) const {
+    return load<C>(data + i * bytes_of(dtype), dtype);
+  }
+  template <class C>
+  __device__ void set(int64_t i, C v) const {
+    store<C>(data + i * bytes_of(dtype), dtype, v);
+  }
+};
+
+// Shared memory for `count` values of any type, made without running constructors.
+template <class T, int kCount>
+struct alignas(16) Room {
+  char bytes[kCount * sizeof(T)];
+  __device__ T* get() { return reinterpret_cast<T*>(bytes); }
+};
+
+// A number as a kernel's argument of type C.
+template <class C>
+C scalar_as(const Scalar& s) {
+  if constexpr (is_device_complex<C>) {
+    const complex128 v = s.to_complex();
+    using Part = typename C::Part;
+    return C(static_cast<Part>(v.real()), static_cast<Part>(v.imag()));
+  } else {
+    return s.to<C>();
+  }
+}
+
+// Runs f.template operator()<C>() with the type that values of dtype t are computed in.
+template <DTypeSet Set = dtypes::all, class F>
+void visit_compute(DType t, F&& f) {
+  if constexpr ((Set & dtypes::floating) != 0) {
+    if (t == DType::Float64) return f.template operator()<double>();
+    if (is_floating(t)) return f.template operator()<float>();
+  }
+  if constexpr ((Set & dtypes::complex) != 0) {
+    if (t == DType::Complex64) return f.template operator()<Complex<float>>();
+    if (t == DType::Complex128) return f.template operator()<Complex<double>>();
+  }
+  if constexpr ((Set & (dtypes::integral | dtypes::boolean)) != 0) {
+    if (!is_floating(t) && !is_complex(t)) return f.template operator()<int64_t>();
+  }
+  fail("dtype ", name(t), " is not one of ", names(Set));
+}
+
+}  // namespace moonlet::cuda

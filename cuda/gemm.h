@@ -1,0 +1,24 @@
+// cuda/gemm.h: matrix products over any strides and dtype: cuBLAS where it has the type.
+#pragma once
+
+#include "cuda/device.h"
+
+namespace moonlet::cuda {
+
+// `batch` matrices in memory; strides in elements, `step` from one matrix to the next.
+struct Matrix {
+  char* data;
+  int64_t rows, cols, row_stride, col_stride;
+  int64_t step = 0;
+};
+
+// The last two dimensions of t; of three, the first is the batch.
+Matrix matrix_of(const Tensor& t);
+Matrix transposed(const Matrix& m);
+
+// c = alpha a b + beta c for each of the batch. With beta 0, c is not read. `dtype` is any but
+// bool; c has rows or columns side by side and overlaps neither a nor b.
+void gemm(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, const Matrix& a,
+          const Matrix& b, const Scalar& beta, const Matrix& c);
+
+}  // namespace moonlet::cuda

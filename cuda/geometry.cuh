@@ -1,0 +1,98 @@
+// cuda/geometry.cuh: shapes and strides as kernel arguments, and the way from a running number to
+// an element's place.
+#pragma once
+
+#include <utility>
+
+#include "cuda/elements.cuh"
+#include "tensor/dims.h"
+#include "tensor/tensor.h"
+
+namespace moonlet::cuda {
+
+// Sizes and the strides (in elements) of up to N tensors over them; the last dimension is the
+// innermost.
+template <int N>
+struct Geometry {
+  int rank = 0;
+  int64_t sizes[kMaxDims];
+  int64_t strides[N][kMaxDims];
+};
+
+template <int N>
+struct Offsets {
+  int64_t at[N];
+};
+
+// Where the element number `i`, in row order, lies in each tensor.
+template <int N>
+__device__ __forceinline__ Offsets<N> offsets(const Geometry<N>& g, int64_t i) {
+  Offsets<N> out;
+  for (int t = 0; t < N; ++t) out.at[t] = 0;
+  for (int d = g.rank - 1; d >= 0; --d) {
+    int64_t quotient, rest;
+    // 64-bit division is a long function on a GPU.
+    if (((i | g.sizes[d]) >> 32) == 0) {
+      const uint32_t a = static_cast<uint32_t>(i), b = static_cast<uint32_t>(g.sizes[d]);
+      quotient = a / b;
+      rest = a % b;
+    } else {
+      quotient = i / g.sizes[d];
+      rest = i % g.sizes[d];
+    }
+    i = quotient;
+    for (int t = 0; t < N; ++t) out.at[t] += rest * g.strides[t][d];
+  }
+  return out;
+}
+
+// Drops dimensions of size 1 and joins those that lie in a row for all tensors.
+template <int N>
+Geometry<N> collapse(const Geometry<N>& g) {
+  Geometry<N> out;
+  for (int d = 0; d < g.rank; ++d) {
+    if (g.sizes[d] == 1) continue;
+    const int last = out.rank - 1;
+    bool joins = last >= 0;
+    for (int t = 0; joins && t < N; ++t)
+      joins = out.strides[t][last] == g.strides[t][d] * g.sizes[d];
+    const int at = joins ? last : out.rank++;
+    out.sizes[at] = joins ? out.sizes[at] * g.sizes[d] : g.sizes[d];
+    for (int t = 0; t < N; ++t) out.strides[t][at] = g.strides[t][d];
+  }
+  return out;
+}
+
+template <class... Strides>
+auto geometry(const Dims& sizes, const Strides&... strides) {
+  Geometry<sizeof...(Strides)> out;
+  out.rank = sizes.size();
+  for (int d = 0; d < out.rank; ++d) out.sizes[d] = sizes[d];
+  int t = 0;
+  ((std::copy(strides.begin(), strides.end(), out.strides[t]), ++t), ...);
+  return collapse(out);
+}
+
+// A tensor seen as (outer, size, inner) around one dimension; x is contiguous.
+struct Around {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+inline Around around(const Dims& sizes, int64_t dim) {
+  Around out;
+  for (int d = 0; d < sizes.size(); ++d) {
+    if (d < dim) out.outer *= sizes[d];
+    else if (d == dim) out.size = sizes[d];
+    else out.inner *= sizes[d];
+  }
+  return out;
+}
+
+inline Array array(const Tensor& x) { return {x.raw(), x.dtype()}; }
+
+// `for (MOONLET_EACH(i, count))`: the numbers below count, shared among the grid's threads.
+#define MOONLET_EACH(i, count)                                            \
+  int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; \
+  i < (count);                                                            \
+  i += static_cast<int64_t>(gridDim.x) * blockDim.x
+
+}  // namespace moonlet::cuda

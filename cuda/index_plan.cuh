@@ -1,0 +1,62 @@
+// cuda/index_plan.cuh: advanced indexing in kernels: where each element of the result lies.
+#pragma once
+
+#include <vector>
+
+#include "cuda/device.h"
+#include "cuda/geometry.cuh"
+#include "tensor/shapes/index.h"
+
+namespace moonlet::cuda {
+
+// Element i of the result lies at base.at[0] plus, per index tensor, its position times a stride;
+// base.at[1] is the element's number within the index tensors' common shape.
+struct IndexGrid {
+  Geometry<2> base;
+  int tensors = 0;
+  const int64_t* positions[kMaxDims];
+  int64_t sizes[kMaxDims];
+  int64_t strides[kMaxDims];
+};
+
+__device__ inline int64_t index_offset(const IndexGrid& g, int64_t i) {
+  const Offsets<2> o = offsets(g.base, i);
+  int64_t at = o.at[0];
+  for (int t = 0; t < g.tensors; ++t) {
+    const int64_t position = g.positions[t][o.at[1]];
+    at += (position < 0 ? position + g.sizes[t] : position - 1) * g.strides[t];
+  }
+  return at;
+}
+
+// The plan of x[indices] with its positions checked and laid out for kernels.
+struct IndexedTensor {
+  shapes::IndexPlan plan;
+  std::vector<Tensor> positions;  // keeps what the grid points to
+  IndexGrid grid;
+  int64_t count = 1;
+
+  IndexedTensor(const char* op, const Tensor& x, const std::vector<Tensor>& indices)
+      : plan(shapes::plan_index(op, x, indices)) {
+    for (int64_t size : plan.result) count *= size;
+    Dims number = Dims::filled(plan.result.size(), 0);
+    int64_t step = 1;
+    for (int d = plan.index_sizes.size() - 1; d >= 0; --d) {
+      number[plan.index_at + d] = step;
+      step *= plan.index_sizes[d];
+    }
+    grid.base = geometry(plan.result, plan.base_strides, number);
+    grid.tensors = static_cast<int>(plan.indices.size());
+    for (int t = 0; t < grid.tensors; ++t) {
+      Tensor wide = empty(plan.index_sizes, {DType::Int64, x.device()}, op);
+      copy_back(wide, checked_positions(op, plan.indices[static_cast<size_t>(t)],
+                                        plan.indexed_sizes[t], true));
+      grid.positions[t] = wide.data<int64_t>();
+      grid.sizes[t] = plan.indexed_sizes[t];
+      grid.strides[t] = plan.indexed_strides[t];
+      positions.push_back(wide);
+    }
+  }
+};
+
+}  // namespace moonlet::cuda

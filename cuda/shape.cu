@@ -1,0 +1,151 @@
+// cuda/shape.cu: joining, padding, flipping, laying gradients into views, triangles, diagonals and
+// ranges. What is a plain copy into part of the result goes through the copy kernel.
+#include <algorithm>
+
+#include "cuda/device.h"
+#include "cuda/geometry.cuh"
+#include "cuda/moved.cuh"
+#include "tensor/kernels.h"
+#include "tensor/shapes/shape.h"
+#include "tensor/views.h"
+
+namespace moonlet::cuda {
+
+void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
+  if (y.numel() == 0) return;
+  const int d = wrap_dim(dim, y.dim(), "cat");
+  int64_t at = 0;
+  for (const Tensor& x : tensors) {
+    const int64_t count = x.size(d);
+    if (x.numel() > 0) {
+      Tensor part = views::slice(y, d, at, at + count, 1);
+      copy(part, x);
+    }
+    at += count;
+  }
+}
+
+void select_backward(const Tensor& dy, const Dims&, int64_t dim, int64_t index, Tensor& y) {
+  fill(y, Scalar(0));
+  Tensor part = views::select(y, dim, index);
+  copy(part, dy);
+}
+
+void slice_backward(const Tensor& dy, const Dims&, int64_t dim, int64_t start, int64_t stop,
+                    int64_t step, Tensor& y) {
+  Tensor part = views::slice(y, dim, start, stop, step);
+  if (part.numel() != y.numel()) fill(y, Scalar(0));
+  copy(part, dy);
+}
+
+void diagonal_backward(const Tensor& dy, const Dims&, int64_t offset, int64_t dim1, int64_t dim2,
+                       Tensor& y) {
+  fill(y, Scalar(0));
+  Tensor part = views::diagonal(y, offset, dim1, dim2);
+  copy(part, dy);
+}
+
+void constant_pad(const Tensor& x, const Dims& pad, Scalar value, Tensor& y) {
+  Tensor from = x, to = y;
+  bool border = false;
+  for (int d = 0; d < x.dim(); ++d) {
+    const auto [before, after] = shapes::border(pad, d, x.dim());
+    const int64_t cut = std::max<int64_t>(-before, 0), skip = std::max<int64_t>(before, 0);
+    const int64_t kept = x.size(d) - cut - std::max<int64_t>(-after, 0);
+    from = views::slice(from, d, cut, cut + kept, 1);
+    to = views::slice(to, d, skip, skip + kept, 1);
+    border = border || before > 0 || after > 0;
+  }
+  if (border) fill(y, value);
+  copy(to, from);
+}
+
+namespace {
+
+template <class T>
+__global__ void flip_kernel(Geometry<1> from, int64_t count, const T* x, T* y) {
+  for (MOONLET_EACH(i, count)) y[i] = x[offsets(from, i).at[0]];
+}
+
+// The last two dimensions are matrices; keeps one side of a diagonal.
+template <class T>
+__global__ void triangle_kernel(Geometry<1> from, int64_t count, int64_t rows, int64_t cols,
+                                int64_t diagonal, bool upper, const T* x, T* y) {
+  for (MOONLET_EACH(i, count)) {
+    const int64_t col = i % cols, row = i / cols % rows;
+    const bool keep = upper ? col - row >= diagonal : col - row <= diagonal;
+    y[i] = keep ? x[offsets(from, i).at[0]] : T{};
+  }
+}
+
+__global__ void iota_floats_kernel(Geometry<1> g, int64_t count, double first, double step,
+                                   Array x) {
+  for (MOONLET_EACH(i, count))
+    x.set<double>(offsets(g, i).at[0], first + static_cast<double>(i) * step);
+}
+__global__ void iota_ints_kernel(Geometry<1> g, int64_t count, uint64_t first, uint64_t step,
+                                 Array x) {
+  for (MOONLET_EACH(i, count))
+    x.set<int64_t>(offsets(g, i).at[0],
+                   static_cast<int64_t>(first + static_cast<uint64_t>(i) * step));
+}
+
+void triangle(const char* op, const Tensor& x, int64_t diagonal, bool upper, Tensor& y) {
+  if (x.numel() == 0) return;
+  const Call call(x, op);
+  visit_moved(x.dtype(), [&]<class T>() {
+    MOONLET_LAUNCH((triangle_kernel<T>), blocks_for(x.numel()), kBlock, 0, call.stream(),
+                   geometry(x.sizes(), x.strides()), x.numel(), x.size(-2), x.size(-1), diagonal,
+                   upper, static_cast<const T*>(x.data<T>()), y.data<T>());
+  });
+  call.done();
+}
+
+}  // namespace
+
+void flip(const Tensor& x, const Dims& dims, Tensor& y) {
+  if (x.numel() == 0) return;
+  if (x.dim() == 0) return copy(y, x);
+  const Call call(x, "flip");
+  const Dims reversed = wrap_dims(dims, x.dim(), "flip");
+  Dims strides = x.strides();
+  int64_t first = 0;
+  for (int64_t d : reversed) {
+    const int i = static_cast<int>(d);
+    first += (x.size(i) - 1) * strides[i];
+    strides[i] = -strides[i];
+  }
+  visit_moved(x.dtype(), [&]<class T>() {
+    MOONLET_LAUNCH((flip_kernel<T>), blocks_for(x.numel()), kBlock, 0, call.stream(),
+                   geometry(x.sizes(), strides), x.numel(),
+                   static_cast<const T*>(x.data<T>() + first), y.data<T>());
+  });
+  call.done();
+}
+
+void tril(const Tensor& x, int64_t diagonal, Tensor& y) { triangle("tril", x, diagonal, false, y); }
+void triu(const Tensor& x, int64_t diagonal, Tensor& y) { triangle("triu", x, diagonal, true, y); }
+
+void diag_embed(const Tensor& x, int64_t offset, Tensor& y) {
+  fill(y, Scalar(0));
+  if (x.numel() == 0) return;
+  Tensor part = views::diagonal(y, offset, 0, 1);
+  copy(part, x);
+}
+
+void iota(Tensor& x, Scalar first, Scalar step) {
+  const int64_t count = x.numel();
+  if (count == 0) return;
+  const Call call(x, "iota");
+  const Geometry<1> g = geometry(x.sizes(), x.strides());
+  if (first.is_int() && step.is_int())
+    MOONLET_LAUNCH(iota_ints_kernel, blocks_for(count), kBlock, 0, call.stream(), g, count,
+                   static_cast<uint64_t>(first.to_int()), static_cast<uint64_t>(step.to_int()),
+                   array(x));
+  else
+    MOONLET_LAUNCH(iota_floats_kernel, blocks_for(count), kBlock, 0, call.stream(), g, count,
+                   first.to_double(), step.to_double(), array(x));
+  call.done();
+}
+
+}  // namespace moonlet::cuda

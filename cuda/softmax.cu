@@ -1,0 +1,146 @@
+// cuda/softmax.cu: softmax, log_softmax and their gradients along one dimension: a block per line,
+// or a thread per line where lines are short or lie side by side.
+#include <cmath>
+
+#include "cuda/device.h"
+#include "cuda/geometry.cuh"
+#include "cuda/reduce.cuh"
+#include "tensor/functor_math.h"
+#include "tensor/kernels.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+using namespace fn;  // NOLINT(google-build-using-namespace)
+
+// How the threads of a line combine: alone, or as a block.
+struct Alone {
+  template <class C>
+  __device__ static C sum(C v) {
+    return v;
+  }
+  template <class C>
+  __device__ static C largest(C v) {
+    return v;
+  }
+};
+
+template <class C>
+struct AddUp {
+  using Acc = C;
+  __device__ C combine(C a, C b) const { return a + b; }
+};
+template <class C>
+struct TakeLargest {
+  using Acc = C;
+  __device__ C combine(C a, C b) const { return a != a || a > b ? a : b; }
+};
+
+struct Together {
+  template <class C>
+  __device__ static C sum(C v) {
+    return reduce_block(AddUp<C>(), v);
+  }
+  template <class C>
+  __device__ static C largest(C v) {
+    return reduce_block(TakeLargest<C>(), v);
+  }
+};
+
+struct Line {
+  int64_t base, step, size, first, stride;  // element i lies at base + i * step
+};
+
+template <class C, class Team>
+__device__ void softmax_line(const Line& l, bool log, const Array& x, const Array& y) {
+  C largest = C(-HUGE_VAL);
+  for (int64_t i = l.first; i < l.size; i += l.stride) {
+    const C v = x.get<C>(l.base + i * l.step);
+    largest = largest != largest || largest > v ? largest : v;
+  }
+  largest = Team::largest(largest);
+  C sum = C(0);
+  for (int64_t i = l.first; i < l.size; i += l.stride)
+    sum += vexp(x.get<C>(l.base + i * l.step) - largest);
+  sum = Team::sum(sum);
+  const C shift = log ? largest + vlog(sum) : largest;
+  for (int64_t i = l.first; i < l.size; i += l.stride) {
+    const int64_t at = l.base + i * l.step;
+    const C v = x.get<C>(at) - shift;
+    y.set<C>(at, log ? v : vexp(v) / sum);
+  }
+}
+
+// `x` is the result of the forward pass.
+template <class C, class Team>
+__device__ void gradient_line(const Line& l, bool log, const Array& grad, const Array& x,
+                              const Array& y) {
+  C sum = C(0);
+  for (int64_t i = l.first; i < l.size; i += l.stride) {
+    const int64_t at = l.base + i * l.step;
+    sum += log ? grad.get<C>(at) : grad.get<C>(at) * x.get<C>(at);
+  }
+  sum = Team::sum(sum);
+  for (int64_t i = l.first; i < l.size; i += l.stride) {
+    const int64_t at = l.base + i * l.step;
+    const C g = grad.get<C>(at), r = x.get<C>(at);
+    y.set<C>(at, log ? g - vexp(r) * sum : r * (g - sum));
+  }
+}
+
+__device__ inline Line line_of(const Around& a, int64_t line, int64_t first, int64_t stride) {
+  return {line / a.inner * a.size * a.inner + line % a.inner, a.inner, a.size, first, stride};
+}
+
+template <class C>
+__global__ void threads_kernel(Around a, bool log, bool backward, Array grad, Array x, Array y) {
+  for (MOONLET_EACH(line, a.outer * a.inner)) {
+    const Line l = line_of(a, line, 0, 1);
+    if (backward) gradient_line<C, Alone>(l, log, grad, x, y);
+    else softmax_line<C, Alone>(l, log, x, y);
+  }
+}
+
+template <class C>
+__global__ void blocks_kernel(Around a, bool log, bool backward, Array grad, Array x, Array y) {
+  for (int64_t line = blockIdx.x; line < a.outer * a.inner; line += gridDim.x) {
+    const Line l = line_of(a, line, threadIdx.x, kBlock);
+    if (backward) gradient_line<C, Together>(l, log, grad, x, y);
+    else softmax_line<C, Together>(l, log, x, y);
+  }
+}
+
+void run(const char* op, const Tensor& grad, const Tensor& input, int64_t dim, bool log,
+         Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(y, op);
+  const bool backward = grad.defined();
+  const Tensor x = contiguous(input), g = backward ? contiguous(grad) : x;
+  const Around a = around(y.sizes(), dim);
+  const int64_t lines = a.outer * a.inner;
+  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    if (a.size <= 32 || (a.inner > 1 && lines >= 4096))
+      MOONLET_LAUNCH((threads_kernel<C>), blocks_for(lines), kBlock, 0, call.stream(), a, log,
+                     backward, array(g), array(x), array(y));
+    else
+      MOONLET_LAUNCH((blocks_kernel<C>), blocks_for(lines * kBlock), kBlock, 0, call.stream(), a,
+                     log, backward, array(g), array(x), array(y));
+  });
+  call.done();
+}
+
+}  // namespace
+
+void softmax(const Tensor& x, int64_t dim, Tensor& y) { run("softmax", {}, x, dim, false, y); }
+void log_softmax(const Tensor& x, int64_t dim, Tensor& y) {
+  run("log_softmax", {}, x, dim, true, y);
+}
+void softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
+  run("softmax_backward", grad, result, dim, false, y);
+}
+void log_softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
+  run("log_softmax_backward", grad, result, dim, true, y);
+}
+
+}  // namespace moonlet::cuda
