@@ -149,6 +149,10 @@ MOONLET_FUNCTOR1(Log, vlog(x))
 MOONLET_FUNCTOR1(Log2, vlog2(x))
 MOONLET_FUNCTOR1(Log10, vlog10(x))
 MOONLET_FUNCTOR1(Log1p, vlog1p(x))
+// Equal arguments apart: the difference of two infinities is not a number.
+MOONLET_FUNCTOR2(Logaddexp, x, y,
+                 select(x == y, x + V(0.69314718055994530942),
+                        vmax(x, y) + vlog1p(vexp(-vabs(x - y)))))
 MOONLET_FUNCTOR1(Sin, vsin(x))
 MOONLET_FUNCTOR1(Cos, vcos(x))
 MOONLET_FUNCTOR1(Tan, vtan(x))

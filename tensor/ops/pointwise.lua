@@ -112,6 +112,11 @@ unary("log", "The natural logarithm.", "div(g, conj(x))", positive, complex)
 unary("log2", "The logarithm to base 2.", "div(g, mul(x, 0.6931471805599453))", positive)
 unary("log10", "The logarithm to base 10.", "div(g, mul(x, 2.302585092994046))", positive)
 unary("log1p", "`log(1 + x)`, exact for small `x`.", "div(g, add(x, 1.0))", positive)
+op { "logaddexp(Tensor x, Tensor other) -> Tensor",
+     kind = "pointwise", dtypes = "floating",
+     grad = { x = "mul(g, sigmoid(sub(x, other)))", other = "mul(g, sigmoid(sub(other, x)))" },
+     doc = "`log(exp(x) + exp(other))` without overflow: the sum of two probabilities given as logarithms.",
+     sample = { pair[1], pair[2] } }
 
 -- Trigonometry, in radians.
 unary("sin", "The sine.", "mul(g, conj(cos(x)))", nil, complex)
