@@ -115,7 +115,9 @@ local ConcatDataset = class("ConcatDataset", Dataset)
 dataset.ConcatDataset = ConcatDataset
 
 function ConcatDataset:init(sets)
-  if type(sets) ~= "table" or #sets == 0 then fail("ConcatDataset: an array of data sets is wanted") end
+  if type(sets) ~= "table" or #sets == 0 then
+    fail("ConcatDataset: an array of data sets is wanted")
+  end
   self.sets, self.ends = sets, {}
   local total = 0
   for i, set in ipairs(sets) do

@@ -1,0 +1,221 @@
+-- tests/lua/optim_test.lua: the optimisers against PyTorch's numbers, their groups and state, and
+-- the learning-rate schedules.
+
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
+local harness = require "harness"
+local ml = require "moonlet"
+local test, expect = harness.test, harness.expect
+local nn, optim = ml.nn, ml.optim
+
+-- Made by tests/reference/make_optim.py.
+local kReference = {
+  { "SGD", { lr = 0.1 },
+    { 1.29198964765625, -0.810054887011719, -2.1457434359375, 0.599008155664063 } },
+  { "SGD", { lr = 0.1, momentum = 0.9 },
+    { 1.86319469234375, 2.03861008263672, -15.2153658040625, 0.332731955585938 } },
+  { "SGD", { lr = 0.05, momentum = 0.9, dampening = 0.3, weight_decay = 0.1 },
+    { 0.661753012015415, -0.685497033812918, -8.43463446479722, -3.02991518657691 } },
+  { "SGD", { lr = 0.05, momentum = 0.8, nesterov = true, weight_decay = 0.01 },
+    { 1.31593759818176, -0.0608833604639353, -6.85452043963343, -0.247304688992319 } },
+  { "Adam", { lr = 0.1 },
+    { 0.632314858531554, -1.6681048250566, 2.65643968870016, 0.149646476047997 } },
+  { "Adam", { lr = 0.05, betas = { 0.8, 0.95 }, eps = 1e-06, weight_decay = 0.1 },
+    { 0.821571087295898, -1.8306204051474, 2.83197479199617, 0.330289418060488 } },
+  { "Adam", { lr = 0.1, amsgrad = true },
+    { 0.632325776494992, -1.66818431017314, 2.65658527761976, 0.149792342830625 } },
+  { "AdamW", { lr = 0.1 },
+    { 0.628161868888487, -1.65892342916925, 2.64227782972011, 0.147958438554519 } },
+  { "AdamW", { lr = 0.05, weight_decay = 0.3, amsgrad = true },
+    { 0.751555401834923, -1.69437979563998, 2.61612749244217, 0.295106166154496 } },
+}
+local kScales = { 1, 10, 0.1, 0.1, 0.1 }
+
+local function parameters()
+  return nn.Parameter(ml.tensor({ 1.0, -2.0, 3.0 }, { dtype = ml.float64 })),
+    nn.Parameter(ml.tensor(0.5, { dtype = ml.float64 }))
+end
+
+local function make_step(w, b)
+  local a = ml.tensor({ 1.0, 0.5, 2.0 }, { dtype = ml.float64 })
+  return function(step)
+    local loss = ((a * w + b - (step - 1)) ^ 2):sum() * kScales[step] / 2
+    loss:backward()
+    return loss
+  end
+end
+
+local function values(w, b)
+  local out = w:detach():totable()
+  out[#out + 1] = b:item()
+  return out
+end
+
+for i, case in ipairs(kReference) do
+  local name, options, wanted = table.unpack(case)
+  test(("%s as PyTorch's, case %d"):format(name, i), function()
+    local w, b = parameters()
+    local optimizer = optim[name]({ w, b }, options)
+    local backward = make_step(w, b)
+    for step = 1, 5 do
+      optimizer:zero_grad()
+      backward(step)
+      optimizer:step()
+    end
+    expect.near(values(w, b), wanted, 1e-9)
+  end)
+
+  test(("%s goes on from a saved state, case %d"):format(name, i), function()
+    local w, b = parameters()
+    local first = optim[name]({ w, b }, options)
+    local backward = make_step(w, b)
+    local second
+    for step = 1, 5 do
+      if step == 3 then
+        harness.with_temp_file(function(path)
+          ml.save(path, first:state_dict())
+          second = optim[name]({ w, b }, { lr = 0.7 })
+          second:load_state_dict((ml.load(path)))
+        end)
+      end
+      local optimizer = second or first
+      optimizer:zero_grad()
+      backward(step)
+      optimizer:step()
+    end
+    expect.near(values(w, b), wanted, 1e-9)
+  end)
+end
+
+test("parameters that are not contiguous", function()
+  local x = ml.randn { 4, 3, dtype = ml.float64 }
+  local plain, turned = nn.Parameter(x:clone()), nn.Parameter(x:t():contiguous():t())
+  expect.falsy(turned:is_contiguous())
+  for _, make in ipairs { optim.Adam, optim.SGD } do
+    local options = make == optim.SGD and { lr = 0.1, momentum = 0.5 } or { lr = 0.1 }
+    local a, b = make({ plain }, options), make({ turned }, options)
+    for _ = 1, 3 do
+      plain.grad, turned.grad = nil, nil
+      (plain ^ 2):sum():backward();
+      (turned ^ 2):sum():backward()
+      a:step()
+      b:step()
+    end
+    expect.near(turned:detach():totable(), plain:detach():totable(), 1e-12)
+  end
+end)
+
+test("groups have their own options", function()
+  local w, b = parameters()
+  local optimizer = optim.SGD({ { params = { w }, lr = 0.5 }, { params = { b } } }, { lr = 0 })
+  w.grad, b.grad = ml.ones_like(w), ml.ones_like(b)
+  optimizer:step()
+  expect.near(values(w, b), { 0.5, -2.5, 2.5, 0.5 })
+  expect.equal(#optimizer.param_groups, 2)
+end)
+
+test("zero_grad forgets or fills", function()
+  local w, b = parameters()
+  local optimizer = optim.SGD({ w, b })
+  w.grad = ml.ones_like(w)
+  optimizer:zero_grad { set_to_none = false }
+  expect.equal(w.grad:totable(), { 0.0, 0.0, 0.0 })
+  expect.equal(b.grad, nil)
+  optimizer:zero_grad()
+  expect.equal(w.grad, nil)
+end)
+
+test("step takes a closure and leaves the graph alone", function()
+  local w, b = parameters()
+  local optimizer = optim.SGD({ w, b }, { lr = 0.1 })
+  local loss = optimizer:step(function()
+    optimizer:zero_grad()
+    local l = (w * b):sum()
+    l:backward()
+    return l
+  end)
+  expect.near(loss:item(), 1.0)
+  expect.truthy(w.is_leaf and w.requires_grad)
+  expect.truthy(ml.is_grad_enabled())
+end)
+
+test("a module moved to another dtype keeps its optimiser", function()
+  local layer = nn.Linear(2, 1)
+  local optimizer = optim.SGD(layer:parameters(), { lr = 1 })
+  layer:double()
+  expect.equal(layer.weight.dtype, ml.float64)
+  local before = layer.weight:detach():clone()
+  layer(ml.ones { 1, 2, dtype = ml.float64 }):sum():backward()
+  optimizer:step()
+  expect.near(layer.weight:detach():totable(), (before - 1):totable())
+end)
+
+test("bad options are named", function()
+  local w = parameters()
+  expect.error(function() optim.Adam({ w }, { lrr = 1 }) end,
+    "unknown option 'lrr', did you mean 'lr'")
+  expect.error(function() optim.Adam({ w }, { lr = -1 }) end, "'lr' must be a number of at least 0")
+  expect.error(function() optim.Adam({ w }, { betas = { 0.9, 1 } }) end, "'betas'")
+  expect.error(function() optim.SGD({ w }, { nesterov = true }) end, "nesterov")
+  expect.error(function() optim.SGD({}) end, "no parameters")
+  expect.error(function() optim.SGD({ w, w }) end, "twice")
+  expect.error(function() optim.SGD({ w * 2 }) end, "not a leaf")
+  expect.error(function() optim.SGD(nn.Linear(1, 1)) end, "net:parameters")
+  expect.error(function() optim.SGD({ 1 }) end, "parameter 1 is a number")
+  expect.error(function() optim.SGD(nil) end, "array of parameters")
+end)
+
+test("a state that does not fit changes nothing", function()
+  local w, b = parameters()
+  local optimizer = optim.Adam({ w, b })
+  expect.error(function() optimizer:load_state_dict({}) end, "no state of an optimiser")
+  local other = optim.Adam({ w }):state_dict()
+  expect.error(function() optimizer:load_state_dict(other) end, "1 parameters, that of Adam has 2")
+  local bad = optimizer:state_dict()
+  bad.state[1] = { step = 1, exp_avg = ml.zeros(2), exp_avg_sq = ml.zeros(3) }
+  expect.error(function() optimizer:load_state_dict(bad) end, "exp_avg.*%(2,%).*%(3,%)")
+  expect.equal(next(optimizer.state), nil)
+end)
+
+test("the fused steps check their arguments", function()
+  local _ <close> = ml.no_grad()
+  local x, g = ml.zeros(3), ml.zeros(3)
+  expect.error(function() ml.sgd_step_(x, ml.zeros(2), nil, 0.1) end,
+    "sgd_step: the gradient has shape")
+  expect.error(function() ml.adam_step_(x, g, ml.zeros(2), g, nil, 1) end, "exp_avg has shape")
+  expect.error(function() ml.adam_step_(x, g, ml.zeros(3), ml.zeros(3), nil, 0) end,
+    "steps count from 1")
+end)
+
+test("schedules", function()
+  local w = parameters()
+  local optimizer = optim.SGD({ w }, { lr = 1 })
+  local function rates(schedule, count)
+    local out = {}
+    for i = 1, count do
+      out[i] = optimizer.param_groups[1].lr
+      schedule:step()
+    end
+    optimizer.param_groups[1].lr = 1
+    return out
+  end
+  local lr = optim.lr_scheduler
+  expect.near(rates(lr.StepLR(optimizer, 2, { gamma = 0.5 }), 5), { 1, 1, 0.5, 0.5, 0.25 })
+  expect.near(rates(lr.CosineAnnealingLR(optimizer, 4), 5),
+    { 1, 0.853553390593, 0.5, 0.146446609407, 0 }, 1e-9)
+  local inverse = lr.LambdaLR(optimizer, function(e) return 1 / (1 + e) end)
+  expect.near(rates(inverse, 3), { 1, 0.5, 1 / 3 })
+  expect.error(function() lr.StepLR(w, 2) end, "an optimiser is wanted")
+end)
+
+test("clipping", function()
+  local w, b = parameters()
+  w.grad = ml.tensor({ 3.0, 0.0, 0.0 }, { dtype = ml.float64 })
+  b.grad = ml.tensor(4.0, { dtype = ml.float64 })
+  expect.near(nn.utils.clip_grad_norm_({ w, b }, 1):item(), 5)
+  expect.near(w.grad:totable(), { 0.6, 0, 0 }, 1e-5)
+  expect.near(b.grad:item(), 0.8, 1e-5)
+  nn.utils.clip_grad_value_({ w, b }, 0.5)
+  expect.near(w.grad:totable(), { 0.5, 0, 0 }, 1e-5)
+end)
+
+harness.run()

@@ -1,0 +1,171 @@
+-- tests/lua/serialize_test.lua: ml.save and ml.load: round trips, hostile and cut files, unwritable
+-- paths, and a process killed while it saves; and JSON.
+
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
+local harness = require "harness"
+local ml = require "moonlet"
+local json = require "moonlet.json"
+local system = require "moonlet.system"
+local test, expect = harness.test, harness.expect
+
+local function same(a, b)
+  return a.dtype == b.dtype and a.shape == b.shape and a:to_bytes() == b:to_bytes()
+end
+
+local function round_trip(value, options)
+  local result, metadata
+  harness.with_temp_file(function(path)
+    ml.save(path, value, options)
+    result, metadata = ml.load(path)
+  end)
+  return result, metadata
+end
+
+test("every dtype and shape comes back", function()
+  local tensors = { empty = ml.zeros(0, 3), scalar = ml.tensor(2.5) }
+  for _, dtype in ipairs { "bool", "uint8", "int8", "int16", "int32", "int64", "float16",
+    "bfloat16", "float32", "float64", "complex64", "complex128" } do
+    tensors[dtype] = ml.tensor({ { 1, 0, 1 }, { 0, 1, 1 } }):to(dtype)
+  end
+  tensors.turned = ml.randn(3, 4):t()
+  local loaded, metadata = round_trip(tensors, { metadata = { note = 'a "b"\n\\ é' } })
+  for name, tensor in pairs(tensors) do
+    expect.truthy(same(loaded[name], tensor:contiguous()), name)
+  end
+  expect.equal(metadata, { note = 'a "b"\n\\ é' })
+end)
+
+test("nested tables of plain values", function()
+  local value = { model = { ["fc.weight"] = ml.randn(2, 2) }, epoch = 3, rate = 0.1, whole = 2.0,
+    best = math.huge, name = "net/1", list = { 1, 2, { true, false } }, [5] = "five", none = {} }
+  local loaded = round_trip(value)
+  expect.truthy(same(loaded.model["fc.weight"], value.model["fc.weight"]))
+  loaded.model, value.model = nil, nil
+  expect.equal(loaded, value)
+  expect.equal(math.type(loaded.epoch), "integer")
+  expect.equal(math.type(loaded.whole), "float")
+end)
+
+test("what is loaded can be changed without changing the file", function()
+  harness.with_temp_file(function(path)
+    ml.save(path, { x = ml.ones(3) })
+    local x = ml.load(path).x
+    x:add_(1)
+    ml.save(path, { x = x })
+    expect.equal(x:totable(), { 2.0, 2.0, 2.0 })
+    expect.equal(ml.load(path).x:totable(), { 2.0, 2.0, 2.0 })
+  end)
+end)
+
+test("values that cannot be saved are named", function()
+  local path = os.tmpname()
+  expect.error(function() ml.save(path, { a = { f = print } }) end, "'a/f' is a function")
+  expect.error(function() ml.save(path, { net = ml.nn.Linear(1, 1) }) end, "state_dict")
+  expect.error(function() ml.save(path, ml.nn.Linear(1, 1)) end, "state_dict")
+  expect.error(function() ml.save(path, ml.ones(1)) end, "table of tensors")
+  expect.error(function() ml.save(path, { [1.5] = 1 }) end, "neither a string nor an integer")
+  expect.error(function() ml.save(path, { ["\255"] = ml.ones(1) }) end, "UTF%-8")
+  expect.error(function() ml.save(path, { x = ml.ones(1) }, { metadata = { a = 1 } }) end,
+    "strings")
+  local loop = {}
+  loop.loop = loop
+  expect.error(function() ml.save(path, loop) end, "contains itself")
+  expect.error(function() ml.save("/nowhere/x", { x = ml.ones(1) }) end, "/nowhere/x")
+  expect.error(function() ml.load("/nowhere/x") end, "/nowhere/x")
+  expect.error(function() ml.load(system.getenv("HOME") or "/") end, "load")
+  os.remove(path)
+end)
+
+local function file_of(header, data, length)
+  return ("<I8"):pack(length or #header) .. header .. (data or "")
+end
+
+local function entry(dtype, shape, first, last)
+  return ('{"dtype":"%s","shape":[%s],"data_offsets":[%s,%s]}'):format(dtype, shape, first, last)
+end
+
+test("hostile files", function()
+  local good = '{"a":' .. entry("U8", "2", 0, 2) .. "}"
+  local cases = {
+    { "", "" }, { "abc", "too short" }, { file_of(good, "xy", 1 << 40), "more than 100000000" },
+    { file_of(good, "xy", -1), "more than 100000000" }, { file_of(good, "", 1000), "longer than" },
+    { file_of(good, "x"), "'a' lies at bytes 0 to 2 of 1" },
+    { file_of(good, "xyz"), "1 bytes after the last tensor" },
+    { file_of("[]"), "start with" }, { file_of("{"), "wanted" }, { file_of("{} x"), "follows" },
+    { file_of('{"a":' .. entry("U8", "2", 0, 2) .. ',"a":' .. entry("U8", "2", 0, 2) .. "}", "xy"),
+      "'a' comes twice" },
+    { file_of('{"a":' .. entry("U8", "2", 0, 2) .. ',"b":' .. entry("U8", "2", 1, 3) .. "}", "xyz"),
+      "overlaps" },
+    { file_of('{"a":' .. entry("U8", "1", 1, 2) .. "}", "xy"), "hole" },
+    { file_of('{"a":' .. entry("U8", "1", 2, 1) .. "}", "xy"), "lies at bytes 2 to 1" },
+    { file_of('{"a":' .. entry("F32", "2", 0, 2) .. "}", "xy"), "wants 8" },
+    { file_of('{"a":' .. entry("U9", "2", 0, 2) .. "}", "xy"), "dtype U9" },
+    { file_of('{"a":' .. entry("U8", "-2", 0, 2) .. "}", "xy"), "whole number" },
+    { file_of('{"a":' .. entry("U8", "2.0", 0, 2) .. "}", "xy"), "wanted" },
+    { file_of('{"a":' .. entry("U8", "99999999999999999999", 0, 2) .. "}", "xy"), "whole number" },
+    { file_of('{"a":' .. entry("U8", "9999999999,9999999999,9999999999", 0, 2) .. "}", "xy"),
+      "overflow" },
+    { file_of('{"a":' .. entry("BOOL", "2", 0, 2) .. "}", "xy"), "neither 0 nor 1" },
+    { file_of('{"a":' .. ("["):rep(100000)), "wanted" },
+    { file_of(('{"a":'):rep(100000)), "unexpected field" },
+    { file_of('{"a":{"dtype":"U8","shape":[2]}}', "xy"), "lacks" },
+    { file_of('{"__metadata__":{"a":1}}'), "wanted" },
+    { file_of('{"\255":' .. entry("U8", "2", 0, 2) .. "}", "xy"), "UTF%-8" },
+    { file_of('{"__metadata__":{"moonlet.tree":"{\\"t\\":[[\\"a\\",{\\"x\\":\\"b\\"}]]}"}}'),
+      "'b' is missing" },
+    { file_of('{"__metadata__":{"moonlet.tree":"{"}}'), "damaged" },
+  }
+  for i, case in ipairs(cases) do
+    harness.with_temp_file(function(path)
+      local file <close> = assert(io.open(path, "wb"))
+      file:write(case[1])
+      file:close()
+      local message = expect.error(function() ml.load(path) end, case[2], "case " .. i)
+      expect.truthy(message:find(path, 1, true), ("case %d: %s"):format(i, message))
+    end)
+  end
+end)
+
+test("a file cut anywhere is an error", function()
+  harness.with_temp_file(function(path)
+    ml.save(path, { a = ml.ones(3), b = { ml.zeros(2) } })
+    local whole = system.read_file(path)
+    for length = 0, #whole - 1 do
+      local file <close> = assert(io.open(path, "wb"))
+      file:write(whole:sub(1, length))
+      file:close()
+      expect.error(function() ml.load(path) end, nil, "length " .. length)
+    end
+  end)
+end)
+
+test("killing the process while it saves leaves the old file whole", function()
+  harness.with_temp_file(function(path)
+    ml.save(path, { x = ml.full({ 1000 }, 1) })
+    local old = system.read_file(path)
+    local program = arg[-1]
+    if not program then harness.skip("the interpreter's path is not known") end
+    local script = ("local ml = require 'moonlet' local x = ml.zeros(4000000) "
+      .. "while true do ml.save('%s', { x = x }) end"):format(path)
+    os.execute(("timeout -s KILL 0.3 '%s' -e \"%s\" >/dev/null 2>&1"):format(program, script))
+    local x = ml.load(path).x
+    expect.truthy(x:numel() == 4000000 or system.read_file(path) == old)
+    os.execute(("rm -f '%s'.tmp*"):format(path))
+  end)
+end)
+
+test("JSON", function()
+  local value = { a = { 1, 2.5, "x\n\"é", true }, b = { c = false, d = json.null }, e = {} }
+  expect.equal(json.decode(json.encode(value)), value)
+  expect.equal(json.encode { 1, 2.0 }, "[1,2.0]")
+  expect.equal(json.decode '"\\u00e9\\ud83d\\ude00"', "é😀")
+  for _, bad in ipairs { "", "{", "[1,]", "{a:1}", "01", "1.", "+1", "[1 2]", '"\\x"', '"a', "nul",
+    '{"a":1,"a":2}', '"\\ud800"', "[1]x", ("["):rep(1000) } do
+    expect.error(function() json.decode(bad) end, "json", bad)
+  end
+  expect.error(function() json.encode(0 / 0) end, "json")
+  expect.error(function() json.encode { 1, x = 2 } end, "json")
+  expect.error(function() json.encode { print } end, "json")
+end)
+
+harness.run()
