@@ -44,7 +44,7 @@ Loaded load() {
     places = {path};
   } else {
     const std::string own = own_folder();
-    places = {own + "/moonlet-cuda.so", own + "/cuda/moonlet-cuda.so",
+    places = {own + "/moonlet-cuda.so", own + "/cuda/moonlet-cuda.so", own + "/../cuda/moonlet-cuda.so",
               own + "/../lib/moonlet/moonlet-cuda.so", MOONLET_PLUGIN_DIR "/moonlet-cuda.so"};
   }
   make_own_symbols_global();

@@ -115,7 +115,7 @@ unary("log1p", "`log(1 + x)`, exact for small `x`.", "div(g, add(x, 1.0))", posi
 op { "logaddexp(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating",
      grad = { x = "mul(g, sigmoid(sub(x, other)))", other = "mul(g, sigmoid(sub(other, x)))" },
-     doc = "`log(exp(x) + exp(other))` without overflow: the sum of two probabilities given as logarithms.",
+     doc = "`log(exp(x) + exp(other))` without overflow: for adding two probabilities.",
      sample = { pair[1], pair[2] } }
 
 -- Trigonometry, in radians.
@@ -153,21 +153,17 @@ op { "conj(Tensor x) -> Tensor", kind = "composite", dtypes = "all",
      doc = "The complex conjugate; a real tensor is returned as it is.", sample = { "randn(3, 4)" } }
 op { "conj_physical(Tensor x) -> Tensor",
      kind = "pointwise", functor = "Conj", dtypes = "complex", grad = { x = "conj_physical(g)" },
-     doc = "The complex conjugate of a complex tensor.", sample = { "view_as_complex(randn(3, 4, 2))" },
-     no_cuda = "complex functors are not compiled for CUDA" }
+     doc = "The complex conjugate of a complex tensor.", sample = { "view_as_complex(randn(3, 4, 2))" } }
 op { "real(Tensor x) -> Tensor",
      kind = "pointwise", dtypes = "complex", result = "real", inplace = false, grad = { x = "g" },
-     doc = "The real parts.", sample = { "view_as_complex(randn(3, 4, 2))" },
-     no_cuda = "complex functors are not compiled for CUDA" }
+     doc = "The real parts.", sample = { "view_as_complex(randn(3, 4, 2))" } }
 op { "imag(Tensor x) -> Tensor",
      kind = "pointwise", dtypes = "complex", result = "real", inplace = false,
      grad = { x = "mul(g, Scalar(complex128(0, 1)))" },
-     doc = "The imaginary parts.", sample = { "view_as_complex(randn(3, 4, 2))" },
-     no_cuda = "complex functors are not compiled for CUDA" }
+     doc = "The imaginary parts.", sample = { "view_as_complex(randn(3, 4, 2))" } }
 op { "angle(Tensor x) -> Tensor",
      kind = "pointwise", dtypes = "complex", result = "real", inplace = false,
-     doc = "The angles of complex elements, from -pi to pi.", sample = { "view_as_complex(randn(3, 4, 2))" },
-     no_cuda = "complex functors are not compiled for CUDA" }
+     doc = "The angles of complex elements, from -pi to pi.", sample = { "view_as_complex(randn(3, 4, 2))" } }
 
 -- Bits.
 local bits = { "randint(0, 50, {3, 4}), randint(0, 50, {3, 4})", "randint(0, 50, {3, 4}), 6" }

@@ -1,0 +1,102 @@
+// cuda/optim.cu: one step of an optimiser on one parameter, in one pass over its memory.
+#include <cmath>
+
+#include "cuda/device.h"
+#include "cuda/geometry.cuh"
+#include "tensor/dispatch.h"
+#include "tensor/kernels.h"
+#include "tensor/optim_math.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+// A tensor's elements in row order: its own memory, or a copy that `store` writes back.
+class Dense {
+ public:
+  explicit Dense(const Tensor& x) : original_(x), dense_(x.defined() ? contiguous(x) : x) {}
+  Array get() const { return dense_.defined() ? array(dense_) : Array{nullptr, DType::Float32}; }
+  // After a step. What other holders of the state see counts as changed; the parameter's own
+  // change is counted by the kernel's caller.
+  void store(const char* op, bool is_parameter) {
+    if (!original_.defined()) return;
+    if (!dense_.is_same(original_)) copy_back(original_, dense_);
+    if (!is_parameter) mark_changed(original_, op);
+  }
+
+ private:
+  Tensor original_, dense_;
+};
+
+template <class C>
+__global__ void sgd_kernel(optim::SgdConstants<C> c, int64_t count, Array x, Array gradient,
+                           Array buffer) {
+  for (MOONLET_EACH(i, count)) {
+    C value = x.get<C>(i), state = buffer.data ? buffer.get<C>(i) : C(0);
+    optim::sgd_element(c, value, gradient.get<C>(i), buffer.data ? &state : nullptr);
+    if (buffer.data) buffer.set<C>(i, state);
+    x.set<C>(i, value);
+  }
+}
+
+template <class C>
+__global__ void adam_kernel(optim::AdamConstants<C> c, int64_t count, Array x, Array gradient,
+                            Array m, Array v, Array most) {
+  for (MOONLET_EACH(i, count)) {
+    C value = x.get<C>(i), first = m.get<C>(i), second = v.get<C>(i);
+    C greatest = most.data ? most.get<C>(i) : C(0);
+    optim::adam_element(c, value, gradient.get<C>(i), first, second,
+                        most.data ? &greatest : nullptr);
+    x.set<C>(i, value);
+    m.set<C>(i, first);
+    v.set<C>(i, second);
+    if (most.data) most.set<C>(i, greatest);
+  }
+}
+
+}  // namespace
+
+void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double lr,
+              double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
+  optim::check_shape("sgd_step", "the gradient", x, gradient);
+  moonlet::check(momentum == 0 || momentum_buffer.defined(),
+                 "sgd_step: momentum wants a momentum_buffer");
+  if (momentum_buffer.defined())
+    optim::check_shape("sgd_step", "momentum_buffer", x, momentum_buffer);
+  if (x.numel() == 0) return;
+  const Call call(x, "sgd_step");
+  Dense values(x), slope(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
+  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+    const optim::SgdConstants<C> c{C(lr), C(momentum), C(dampening), C(weight_decay), nesterov,
+                                   first};
+    MOONLET_LAUNCH((sgd_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
+                   values.get(), slope.get(), state.get());
+  });
+  call.done();
+  values.store("sgd_step_", true);
+  state.store("sgd_step_", false);
+}
+
+void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
+               const Tensor& max_exp_avg_sq, int64_t step, double lr, double beta1, double beta2,
+               double eps, double weight_decay, bool decoupled) {
+  moonlet::check(step >= 1, "adam_step: steps count from 1, got ", step);
+  optim::check_shape("adam_step", "the gradient", x, gradient);
+  optim::check_shape("adam_step", "exp_avg", x, exp_avg);
+  optim::check_shape("adam_step", "exp_avg_sq", x, exp_avg_sq);
+  if (max_exp_avg_sq.defined())
+    optim::check_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
+  if (x.numel() == 0) return;
+  const Call call(x, "adam_step");
+  Dense values(x), slope(gradient), m(exp_avg), v(exp_avg_sq), most(max_exp_avg_sq);
+  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+    const auto c = optim::adam_constants<C>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
+    MOONLET_LAUNCH((adam_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
+                   values.get(), slope.get(), m.get(), v.get(), most.get());
+  });
+  call.done();
+  values.store("adam_step_", true);
+  for (Dense* state : {&m, &v, &most}) state->store("adam_step_", false);
+}
+
+}  // namespace moonlet::cuda
