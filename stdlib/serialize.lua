@@ -84,8 +84,8 @@ local function check_metadata(metadata)
 end
 
 --- Writes a table of tensors to a safetensors file, whole or not at all. Nested tables of tensors,
---- numbers, strings and booleans work too: `ml.save(path, { model = net:state_dict(), epoch = 3 })`.
---- Option `metadata`: a table of strings to store beside them.
+--- numbers, strings and booleans work too: `ml.save(path, { model = net:state_dict(), epoch = 3 })`
+--- and the like. Option `metadata`: a table of strings to store beside them.
 ---@param path string
 ---@param value table
 ---@param given? table

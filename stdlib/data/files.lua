@@ -33,8 +33,8 @@ function files.read_csv(path, given)
   return converted, names
 end
 
---- Writes a tensor of one or two dimensions as CSV, whole or not at all. Options: `header` (an array
---- of names), `separator` (",").
+--- Writes a tensor of one or two dimensions as CSV, whole or not at all. Options: `header` (an
+--- array of names), `separator` (",").
 ---@param path string
 ---@param tensor Tensor
 ---@param given? table

@@ -16,8 +16,8 @@ local function collate_field(values)
   return values
 end
 
---- Puts an array of examples, each an array of fields, together: tensors are stacked, numbers become
---- a tensor, other values an array. Returns the fields as several values.
+--- Puts an array of examples, each an array of fields, together: tensors are stacked, numbers
+--- become a tensor, other values an array. Returns the fields as several values.
 ---@param examples table[]
 function loader.default_collate(examples)
   local fields = {}
@@ -31,8 +31,8 @@ end
 
 --- `data.DataLoader(set, { batch_size = 64, shuffle = true })`. `for x, y in loader do` and
 --- `for x, y in loader:iter() do` go through the set once; `#loader` is the number of batches.
---- Options: `batch_size` (1), `shuffle`, `drop_last`, `sampler`, `collate` (a function from an array
---- of examples, each an array of fields, to the batch).
+--- Options: `batch_size` (1), `shuffle`, `drop_last`, `sampler`, `collate` (a function from an
+--- array of examples, each an array of fields, to the batch).
 local DataLoader = class("DataLoader")
 loader.DataLoader = DataLoader
 

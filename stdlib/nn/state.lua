@@ -59,7 +59,8 @@ local function compare(own, given)
 end
 
 local function refuse(self, missing, unexpected, mismatched)
-  local lines = { ("load_state_dict: the state does not fit %s"):format(class.name(class.of(self))) }
+  local name = class.name(class.of(self))
+  local lines = { ("load_state_dict: the state does not fit %s"):format(name) }
   local function add(title, list)
     if #list > 0 then lines[#lines + 1] = ("  %s: %s"):format(title, table.concat(list, ", ")) end
   end

@@ -29,26 +29,6 @@ function Adam:check(group)
   check_beta(self.name, group.betas[2])
 end
 
--- The same step in pointwise ops, for devices without the fused one.
-local function plain_update(p, gradient, state, group, decoupled)
-  local beta1, beta2 = group.betas[1], group.betas[2]
-  if decoupled then
-    p:mul_(1 - group.lr * group.weight_decay)
-  elseif group.weight_decay ~= 0 then
-    gradient = gradient + p * group.weight_decay
-  end
-  state.exp_avg:add_((gradient - state.exp_avg) * (1 - beta1))
-  state.exp_avg_sq:mul_(beta2):add_(gradient * gradient * (1 - beta2))
-  local second = state.exp_avg_sq
-  if group.amsgrad then
-    state.max_exp_avg_sq:copy_(ml.maximum(state.max_exp_avg_sq, second))
-    second = state.max_exp_avg_sq
-  end
-  local correction = math.sqrt(1 - beta2 ^ state.step)
-  local step_size = group.lr / (1 - beta1 ^ state.step)
-  p:sub_(state.exp_avg / (second:sqrt() / correction + group.eps) * step_size)
-end
-
 local step = ml.adam_step_
 
 function Adam:update(p, gradient, state, group)
@@ -59,7 +39,6 @@ function Adam:update(p, gradient, state, group)
   end
   if group.amsgrad and not state.max_exp_avg_sq then state.max_exp_avg_sq = ml.zeros_like(p) end
   state.step = state.step + 1
-  if p.is_cuda then return plain_update(p, gradient, state, group, self.decoupled) end
   local betas = group.betas
   step(p, gradient, state.exp_avg, state.exp_avg_sq, group.amsgrad and state.max_exp_avg_sq or nil,
     state.step, group.lr, betas[1], betas[2], group.eps, group.weight_decay, self.decoupled)

@@ -22,20 +22,6 @@ function SGD:check(group)
   end
 end
 
--- The same step in pointwise ops, for devices without the fused one.
-local function plain_update(p, gradient, buffer, first, group)
-  if group.weight_decay ~= 0 then gradient = gradient + p * group.weight_decay end
-  if buffer then
-    if first then
-      buffer:copy_(gradient)
-    else
-      buffer:mul_(group.momentum):add_(gradient * (1 - group.dampening))
-    end
-    gradient = group.nesterov and gradient + buffer * group.momentum or buffer
-  end
-  p:sub_(gradient * group.lr)
-end
-
 local step = ml.sgd_step_
 
 function SGD:update(p, gradient, state, group)
@@ -46,7 +32,6 @@ function SGD:update(p, gradient, state, group)
     state.momentum_buffer = buffer
   end
   if group.momentum == 0 then buffer = nil end
-  if p.is_cuda then return plain_update(p, gradient, buffer, first, group) end
   step(p, gradient, buffer, group.lr, group.momentum, group.dampening, group.weight_decay,
     group.nesterov, first)
 end
