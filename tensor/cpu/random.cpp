@@ -1,0 +1,215 @@
+// tensor/cpu/random.cpp: random fills. Element i takes lane i % 4 of block i / 4 (float64 and
+// integers: half of block i / 2), so the numbers do not depend on how threads share the work.
+#include <cmath>
+
+#include "tensor/cpu/copy.h"
+#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/random_transforms.h"
+#include "tensor/shapes/random.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+template <class T>
+T narrow(double v) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) return T(float(v));
+  else return static_cast<T>(v);
+}
+
+// Sixteen blocks at once in lane-major loops that compilers turn into SIMD.
+constexpr int kBatch = 16;
+struct Batch {
+  uint32_t v[4][kBatch];
+};
+void draw(const Philox& rng, uint64_t first, Batch& out) {
+  uint32_t c0[kBatch], c1[kBatch], c2[kBatch], c3[kBatch];
+  for (int i = 0; i < kBatch; ++i) {
+    const uint64_t counter = rng.offset + first + static_cast<uint64_t>(i);
+    c0[i] = static_cast<uint32_t>(counter);
+    c1[i] = static_cast<uint32_t>(counter >> 32);
+    c2[i] = c3[i] = 0;
+  }
+  uint32_t k0 = static_cast<uint32_t>(rng.seed), k1 = static_cast<uint32_t>(rng.seed >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    for (int i = 0; i < kBatch; ++i) {
+      const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0[i];
+      const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2[i];
+      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
+      c1[i] = static_cast<uint32_t>(p1);
+      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
+      c3[i] = static_cast<uint32_t>(p0);
+    }
+  }
+  for (int i = 0; i < kBatch; ++i) {
+    out.v[0][i] = c0[i];
+    out.v[1][i] = c1[i];
+    out.v[2][i] = c2[i];
+    out.v[3][i] = c3[i];
+  }
+}
+
+// Calls make(batch, numbers) for each batch of 4 x kBatch floats and stores them in order.
+template <class T, class Make>
+void fill_f32(T* out, int64_t n, const Philox& rng, Make&& make) {
+  constexpr int64_t kPer = 4 * kBatch;
+  parallel_for((n + kPer - 1) / kPer, 128, [&](int64_t begin, int64_t end) {
+    Batch bits;
+    float numbers[4][kBatch];
+    for (int64_t b = begin; b < end; ++b) {
+      draw(rng, static_cast<uint64_t>(b) * kBatch, bits);
+      make(bits, numbers);
+      const int64_t at = b * kPer, count = std::min(kPer, n - at);
+      if (count == kPer) {
+        for (int i = 0; i < kBatch; ++i) {
+          for (int lane = 0; lane < 4; ++lane) out[at + 4 * i + lane] = T(numbers[lane][i]);
+        }
+      } else {
+        for (int64_t i = 0; i < count; ++i) out[at + i] = T(numbers[i % 4][i / 4]);
+      }
+    }
+  });
+}
+
+// Calls make(block) -> two numbers for each block.
+template <class T, class Make>
+void fill_pairs(T* out, int64_t n, const Philox& rng, Make&& make) {
+  parallel_for((n + 1) / 2, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      T pair[2];
+      make(rng.block(static_cast<uint64_t>(b)), pair);
+      out[2 * b] = pair[0];
+      if (2 * b + 1 < n) out[2 * b + 1] = pair[1];
+    }
+  });
+}
+
+// Fills floating x: `single` makes a float32 batch, `pair` two doubles of a block.
+template <class Single, class Pair>
+void fill_floating(Tensor& x, const Philox& rng, Single&& single, Pair&& pair) {
+  with_contiguous(x, [&](Tensor& y) {
+    visit<dtypes::floating>(y.dtype(), [&]<class T>() {
+      if constexpr (std::is_same_v<T, double>) fill_pairs(y.data<double>(), y.numel(), rng, pair);
+      else fill_f32(y.data<T>(), y.numel(), rng, single);
+    });
+  });
+}
+
+}  // namespace
+
+void uniform(Tensor& x, double from, double to, Philox rng) {
+  check(from <= to && std::isfinite(to - from), "uniform_: no numbers from ", from, " to ", to);
+  const float low = static_cast<float>(from), width = static_cast<float>(to - from);
+  // Rounding may reach `to`, which is outside; the largest float below it stands in.
+  const float last = from < to ? std::nextafter(static_cast<float>(to), low) : low;
+  fill_floating(
+      x, rng,
+      [=](const Batch& bits, float (&out)[4][kBatch]) {
+        for (int k = 0; k < 4; ++k) {
+          for (int i = 0; i < kBatch; ++i) {
+            const float v = low + width * draws::unit_f32(bits.v[k][i]);
+            out[k][i] = v < last ? v : last;
+          }
+        }
+      },
+      [=](const PhiloxBlock& b, double* out) {
+        for (int k = 0; k < 2; ++k) {
+          const double v = from + (to - from) * draws::unit_f64(b.v[2 * k], b.v[2 * k + 1]);
+          out[k] = v < to ? v : from < to ? std::nextafter(to, from) : from;
+        }
+      });
+}
+
+void normal(Tensor& x, double mean, double std, Philox rng) {
+  check(std >= 0, "normal_: the standard deviation ", std, " is negative");
+  const float m = static_cast<float>(mean), s = static_cast<float>(std);
+  fill_floating(
+      x, rng,
+      [=](const Batch& bits, float (&out)[4][kBatch]) {
+        for (int k = 0; k < 4; k += 2) {
+          for (int i = 0; i < kBatch; ++i) {
+            float cosine, sine;
+            draws::turn_f32(bits.v[k + 1][i], &cosine, &sine);
+            const float u = draws::unit_above_zero_f32(bits.v[k][i]);
+            const float r = std::sqrt(-2.0f * draws::log_f32(u));
+            out[k][i] = m + s * (r * cosine);
+            out[k + 1][i] = m + s * (r * sine);
+          }
+        }
+      },
+      [=](const PhiloxBlock& b, double* out) {
+        const double r = std::sqrt(-2 * std::log(draws::unit_above_zero_f64(b.v[0], b.v[1])));
+        const double angle = 6.283185307179586 * draws::unit_f64(b.v[2], b.v[3]);
+        out[0] = mean + std * r * std::cos(angle);
+        out[1] = mean + std * r * std::sin(angle);
+      });
+}
+
+void exponential(Tensor& x, double lambda, Philox rng) {
+  check(lambda > 0, "exponential_: the rate ", lambda, " is not positive");
+  const float scale = static_cast<float>(-1 / lambda);
+  fill_floating(
+      x, rng,
+      [=](const Batch& bits, float (&out)[4][kBatch]) {
+        for (int k = 0; k < 4; ++k) {
+          for (int i = 0; i < kBatch; ++i) {
+            out[k][i] = scale * draws::log_f32(draws::unit_above_zero_f32(bits.v[k][i]));
+          }
+        }
+      },
+      [=](const PhiloxBlock& b, double* out) {
+        for (int k = 0; k < 2; ++k) {
+          out[k] = -std::log(draws::unit_above_zero_f64(b.v[2 * k], b.v[2 * k + 1])) / lambda;
+        }
+      });
+}
+
+void bernoulli(Tensor& x, double p, Philox rng) {
+  shapes::check_probability("bernoulli_", p);
+  const float limit = static_cast<float>(p);
+  with_contiguous(x, [&](Tensor& y) {
+    visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
+      fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& bits, float (&out)[4][kBatch]) {
+        for (int k = 0; k < 4; ++k) {
+          for (int i = 0; i < kBatch; ++i) {
+            out[k][i] = draws::unit_f32(bits.v[k][i]) < limit ? 1.0f : 0.0f;
+          }
+        }
+      });
+    });
+  });
+}
+
+void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
+  shapes::check_range("random_", x, low, high);
+  const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  with_contiguous(x, [&](Tensor& y) {
+    visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
+      fill_pairs(y.data<T>(), y.numel(), rng, [=](const PhiloxBlock& b, T* out) {
+        for (int k = 0; k < 2; ++k) {
+          const uint64_t bits = static_cast<uint64_t>(b.v[2 * k]) << 32 | b.v[2 * k + 1];
+          const int64_t v = static_cast<int64_t>(static_cast<uint64_t>(low) + bits % span);
+          if constexpr (std::is_integral_v<T>) out[k] = static_cast<T>(v);
+          else out[k] = narrow<T>(static_cast<double>(v));
+        }
+      });
+    });
+  });
+}
+
+void dropout_mask(const Tensor& x, double p, Philox rng, Tensor& y) {
+  const float limit = static_cast<float>(p);
+  const float kept = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f;
+  visit<dtypes::floating>(x.dtype(), [&]<class T>() {
+    fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& bits, float (&out)[4][kBatch]) {
+      for (int k = 0; k < 4; ++k) {
+        for (int i = 0; i < kBatch; ++i) {
+          out[k][i] = draws::unit_f32(bits.v[k][i]) < limit ? 0.0f : kept;
+        }
+      }
+    });
+  });
+}
+
+}  // namespace moonlet::cpu
