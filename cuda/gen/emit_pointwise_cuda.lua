@@ -25,7 +25,7 @@ local function list_row(row)
     row.name, functor, tensors, scalars, kinds(row), divides[functor] and "true" or "false")
 end
 
--- The file cuda_FAMILY.cu.
+-- The file cuda_FAMILY-inl.h.
 return function(rows, family)
   local list = {}
   for _, row in ipairs(rows) do

@@ -1,0 +1,198 @@
+// cuda/random.cu: random fills: the numbers of tensor/random_transforms.h in the order of the CPU.
+// Element i takes lane i % 4 of block i / 4 (float64 and integers: half of block i / 2).
+#include <cmath>
+
+#include "cuda/device.h"
+#include "cuda/geometry.cuh"
+#include "tensor/kernels.h"
+#include "tensor/random_transforms.h"
+#include "tensor/shapes/random.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+// A maker gives kNumbers values of type C from one block.
+template <class Make>
+__global__ void draw_kernel(int64_t count, Philox rng, Make make, Array x) {
+  constexpr int kNumbers = Make::kNumbers;
+  for (MOONLET_EACH(b, (count + kNumbers - 1) / kNumbers)) {
+    typename Make::Number numbers[kNumbers];
+    make(rng.block(static_cast<uint64_t>(b)), numbers);
+    for (int k = 0; k < kNumbers && b * kNumbers + k < count; ++k)
+      x.set<typename Make::Number>(b * kNumbers + k, numbers[k]);
+  }
+}
+
+struct Floats {
+  using Number = float;
+  static constexpr int kNumbers = 4;
+};
+struct Doubles {
+  using Number = double;
+  static constexpr int kNumbers = 2;
+};
+
+struct UniformFloat : Floats {
+  float low, width, last;
+  __device__ void operator()(const PhiloxBlock& b, float* out) const {
+    for (int k = 0; k < 4; ++k) {
+      const float v = low + width * draws::unit_f32(b.v[k]);
+      out[k] = v < last ? v : last;
+    }
+  }
+};
+struct UniformDouble : Doubles {
+  double from, to, last;
+  __device__ void operator()(const PhiloxBlock& b, double* out) const {
+    for (int k = 0; k < 2; ++k) {
+      const double v = from + (to - from) * draws::unit_f64(b.v[2 * k], b.v[2 * k + 1]);
+      out[k] = v < to ? v : last;
+    }
+  }
+};
+
+// Box and Muller (1958).
+struct NormalFloat : Floats {
+  float mean, std;
+  __device__ void operator()(const PhiloxBlock& b, float* out) const {
+    for (int k = 0; k < 4; k += 2) {
+      float cosine, sine;
+      draws::turn_f32(b.v[k + 1], &cosine, &sine);
+      const float r = sqrtf(-2.0f * draws::log_f32(draws::unit_above_zero_f32(b.v[k])));
+      out[k] = mean + std * (r * cosine);
+      out[k + 1] = mean + std * (r * sine);
+    }
+  }
+};
+struct NormalDouble : Doubles {
+  double mean, std;
+  __device__ void operator()(const PhiloxBlock& b, double* out) const {
+    const double r = ::sqrt(-2 * ::log(draws::unit_above_zero_f64(b.v[0], b.v[1])));
+    const double angle = 6.283185307179586 * draws::unit_f64(b.v[2], b.v[3]);
+    out[0] = mean + std * r * ::cos(angle);
+    out[1] = mean + std * r * ::sin(angle);
+  }
+};
+
+struct ExponentialFloat : Floats {
+  float scale;
+  __device__ void operator()(const PhiloxBlock& b, float* out) const {
+    for (int k = 0; k < 4; ++k)
+      out[k] = scale * draws::log_f32(draws::unit_above_zero_f32(b.v[k]));
+  }
+};
+struct ExponentialDouble : Doubles {
+  double lambda;
+  __device__ void operator()(const PhiloxBlock& b, double* out) const {
+    for (int k = 0; k < 2; ++k)
+      out[k] = -::log(draws::unit_above_zero_f64(b.v[2 * k], b.v[2 * k + 1])) / lambda;
+  }
+};
+
+// One of two values: `below` where the draw is under the limit.
+struct Choice : Floats {
+  float limit, below, above;
+  __device__ void operator()(const PhiloxBlock& b, float* out) const {
+    for (int k = 0; k < 4; ++k) out[k] = draws::unit_f32(b.v[k]) < limit ? below : above;
+  }
+};
+
+struct Integers {
+  using Number = int64_t;
+  static constexpr int kNumbers = 2;
+  uint64_t low, span;
+  __device__ void operator()(const PhiloxBlock& b, int64_t* out) const {
+    for (int k = 0; k < 2; ++k) {
+      const uint64_t bits = static_cast<uint64_t>(b.v[2 * k]) << 32 | b.v[2 * k + 1];
+      out[k] = static_cast<int64_t>(low + bits % span);
+    }
+  }
+};
+
+template <class Make>
+void draw(const char* op, Tensor& x, const Philox& rng, const Make& make) {
+  if (x.numel() == 0) return;
+  const Call call(x, op);
+  with_contiguous(x, [&](Tensor& y) {
+    const int64_t count = y.numel();
+    MOONLET_LAUNCH((draw_kernel<Make>), blocks_for(count / Make::kNumbers + 1), kBlock, 0,
+                   call.stream(), count, rng, make, array(y));
+    call.done();
+  });
+}
+
+}  // namespace
+
+void uniform(Tensor& x, double from, double to, Philox rng) {
+  moonlet::check(from <= to && std::isfinite(to - from), "uniform_: no numbers from ", from, " to ",
+                 to);
+  if (x.dtype() == DType::Float64) {
+    UniformDouble make;
+    make.from = from;
+    make.to = to;
+    make.last = from < to ? std::nextafter(to, from) : from;
+    return draw("uniform_", x, rng, make);
+  }
+  UniformFloat make;
+  make.low = static_cast<float>(from);
+  make.width = static_cast<float>(to - from);
+  make.last = from < to ? std::nextafter(static_cast<float>(to), make.low) : make.low;
+  draw("uniform_", x, rng, make);
+}
+
+void normal(Tensor& x, double mean, double std, Philox rng) {
+  moonlet::check(std >= 0, "normal_: the standard deviation ", std, " is negative");
+  if (x.dtype() == DType::Float64) {
+    NormalDouble make;
+    make.mean = mean;
+    make.std = std;
+    return draw("normal_", x, rng, make);
+  }
+  NormalFloat make;
+  make.mean = static_cast<float>(mean);
+  make.std = static_cast<float>(std);
+  draw("normal_", x, rng, make);
+}
+
+void exponential(Tensor& x, double lambda, Philox rng) {
+  moonlet::check(lambda > 0, "exponential_: the rate ", lambda, " is not positive");
+  if (x.dtype() == DType::Float64) {
+    ExponentialDouble make;
+    make.lambda = lambda;
+    return draw("exponential_", x, rng, make);
+  }
+  ExponentialFloat make;
+  make.scale = static_cast<float>(-1 / lambda);
+  draw("exponential_", x, rng, make);
+}
+
+namespace {
+Choice choice(double limit, float below, float above) {
+  Choice make;
+  make.limit = static_cast<float>(limit);
+  make.below = below;
+  make.above = above;
+  return make;
+}
+}  // namespace
+
+void bernoulli(Tensor& x, double p, Philox rng) {
+  shapes::check_probability("bernoulli_", p);
+  draw("bernoulli_", x, rng, choice(p, 1.0f, 0.0f));
+}
+
+void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
+  shapes::check_range("random_", x, low, high);
+  Integers make;
+  make.low = static_cast<uint64_t>(low);
+  make.span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  draw("random_", x, rng, make);
+}
+
+void dropout_mask(const Tensor&, double p, Philox rng, Tensor& y) {
+  draw("dropout_mask", y, rng,
+       choice(p, 0.0f, p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f));
+}
+
+}  // namespace moonlet::cuda
