@@ -57,6 +57,30 @@ def encode(value):
     if isinstance(value, (list, tuple)): return {"l": [encode(v) for v in value]}
     return {"v": value}
 
+# Computations PyTorch has under another form; positions in arguments are 0-based here.
+def max_pool2d_1based(*args):
+    values, indices = F.max_pool2d(*args, return_indices=True)
+    return values, indices + 1
+
+def max_pool2d_backward_ref(grad, indices, size):
+    return torch.zeros(size).flatten(-2).scatter_add(-1, indices.flatten(-2), grad.flatten(-2)).reshape(size)
+
+def plane_gather_ref(x, indices):
+    return x.flatten(-2).gather(-1, indices.flatten(-2)).reshape(indices.shape)
+
+def avg_pool2d_backward_ref(grad, size, *args):
+    x = torch.zeros(size, requires_grad=True)
+    return torch.autograd.grad(F.avg_pool2d(x, *args), x, grad)[0]
+
+def adaptive_avg_pool2d_backward_ref(grad, size):
+    x = torch.zeros(size, requires_grad=True)
+    return torch.autograd.grad(F.adaptive_avg_pool2d(x, grad.shape[-2:]), x, grad)[0]
+
+def cross_entropy_1based(x, target, weight=None, reduction="mean", ignore_index=-100, label_smoothing=0.0):
+    if not target.dtype.is_floating_point:
+        target = torch.where(target > 0, target - 1, target)
+    return F.cross_entropy(x, target, weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
+
 def main():
     cases = json.load(open(sys.argv[1]))
     families, failed = {}, 0
@@ -71,7 +95,7 @@ def main():
             else:
                 args.append(rebase(value, kind))
         try:
-            result = eval(case["torch"], {"torch": torch, "F": F, "math": math}, {"args": args, "kw": kw})
+            result = eval(case["torch"], globals() | {"args": args, "kw": kw})
         except Exception as error:
             print(f"{case['name']}({case['sample']}): {case['torch']}: {type(error).__name__}: {error}", file=sys.stderr)
             failed += 1
