@@ -1,0 +1,73 @@
+// tensor/cpu/create.cpp: kernels of ranges, triangles and diagonal matrices.
+#include <cstring>
+
+#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/parallel.h"
+
+namespace moonlet::cpu {
+
+void iota(Tensor& x, Scalar first, Scalar step) {
+  with_contiguous(x, [&](Tensor& y) {
+    visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
+      T* to = y.data<T>();
+      const bool ints = first.is_int() && step.is_int();
+      const uint64_t a = static_cast<uint64_t>(first.to_int());
+      const uint64_t b = static_cast<uint64_t>(step.to_int());
+      const double start = first.to_double(), by = step.to_double();
+      for (int64_t i = 0; i < y.numel(); ++i) {
+        const Scalar v = ints ? Scalar(static_cast<int64_t>(a + b * static_cast<uint64_t>(i)))
+                              : Scalar(start + by * static_cast<double>(i));
+        to[i] = v.to<T>();
+      }
+    });
+  });
+}
+
+namespace {
+
+// Copies the columns of each row i for which keep(i) gives the range, and zeros the others.
+template <class Keep>
+void triangle(const Tensor& given, Tensor& y, const Keep& keep) {
+  if (y.numel() == 0) return;
+  const Tensor x = contiguous(given);
+  const int64_t rows = x.size(-2), cols = x.size(-1), bytes = size_of(x.dtype());
+  parallel_for(x.numel() / cols, grain_for(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const auto [first, last] = keep(r % rows);
+      const int64_t from = std::clamp<int64_t>(first, 0, cols);
+      const int64_t to = std::clamp<int64_t>(last, from, cols);
+      char* out = y.raw() + r * cols * bytes;
+      std::memset(out, 0, cols * bytes);
+      std::memcpy(out + from * bytes, x.raw() + (r * cols + from) * bytes, (to - from) * bytes);
+    }
+  });
+}
+
+// Diagonals beyond any matrix, kept where sums with row numbers do not overflow.
+int64_t near(int64_t diagonal) {
+  return std::clamp<int64_t>(diagonal, -(int64_t{1} << 60), int64_t{1} << 60);
+}
+
+}  // namespace
+
+void tril(const Tensor& x, int64_t diagonal, Tensor& y) {
+  triangle(x, y, [d = near(diagonal)](int64_t i) { return std::pair<int64_t, int64_t>(0, i + d + 1); });
+}
+
+void triu(const Tensor& x, int64_t diagonal, Tensor& y) {
+  triangle(x, y, [d = near(diagonal)](int64_t i) {
+    return std::pair<int64_t, int64_t>(i + d, int64_t{1} << 62);
+  });
+}
+
+void diag_embed(const Tensor& given, int64_t offset, Tensor& y) {
+  const Tensor x = contiguous(given);
+  const int64_t n = y.numel() ? y.size(0) : 0, bytes = size_of(x.dtype());
+  std::memset(y.raw(), 0, y.numel() * bytes);
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const int64_t row = i + std::max<int64_t>(-offset, 0), col = i + std::max<int64_t>(offset, 0);
+    std::memcpy(y.raw() + (row * n + col) * bytes, x.raw() + i * bytes, bytes);
+  }
+}
+
+}  // namespace moonlet::cpu

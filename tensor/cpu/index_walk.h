@@ -1,0 +1,66 @@
+// tensor/cpu/index_walk.h: what the kernels that read and write at positions share: positions
+// checked and laid out, and a walk over element offsets in row order.
+#pragma once
+
+#include "tensor/cpu/copy.h"
+#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/shapes/index.h"
+
+namespace moonlet::cpu {
+
+// Contiguous int64 positions, all of them in 1..size (and -size..-1 where `negative`), else an
+// error that names `op`.
+inline Tensor checked_positions(const char* op, const Tensor& index, int64_t size,
+                                bool negative = false) {
+  Tensor out = index;
+  if (index.dtype() != DType::Int64 || !index.is_contiguous()) {
+    out = empty(index.sizes(), Options{DType::Int64, index.device()});
+    copy_into(out, index);
+  }
+  const int64_t* p = out.data<int64_t>();
+  const int64_t least = negative ? -size : 1;
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    if (p[i] < least || p[i] > size || p[i] == 0) [[unlikely]] shapes::bad_position(op, p[i], size);
+  }
+  return out;
+}
+
+// Visits the elements of a shape in row order, keeping N offsets, each with its own strides.
+template <int N>
+class Walk {
+ public:
+  Walk(const Dims& sizes, const Dims (&strides)[N], int64_t start = 0) : sizes_(sizes) {
+    for (int k = 0; k < N; ++k) strides_[k] = strides[k];
+    at_ = Dims::filled(sizes.size(), 0);
+    for (int d = sizes.size() - 1; d >= 0; --d) {
+      at_[d] = start % std::max<int64_t>(sizes[d], 1);
+      start /= std::max<int64_t>(sizes[d], 1);
+      for (int k = 0; k < N; ++k) offsets_[k] += at_[d] * strides_[k][d];
+    }
+  }
+  int64_t offset(int k = 0) const { return offsets_[k]; }
+  void next() {
+    for (int d = sizes_.size() - 1; d >= 0; --d) {
+      for (int k = 0; k < N; ++k) offsets_[k] += strides_[k][d];
+      if (++at_[d] < sizes_[d]) return;
+      for (int k = 0; k < N; ++k) offsets_[k] -= strides_[k][d] * sizes_[d];
+      at_[d] = 0;
+    }
+  }
+
+ private:
+  Dims sizes_, at_, strides_[N];
+  int64_t offsets_[N] = {};
+};
+
+// a + b in T's own arithmetic: bools are or-ed, integers wrap, 16-bit floats add as float32.
+template <class T>
+T added(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) return a || b;
+  else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) return T(float(a) + float(b));
+  else if constexpr (std::is_integral_v<T>) return static_cast<T>(uint64_t(a) + uint64_t(b));
+  else return a + b;
+}
+
+}  // namespace moonlet::cpu

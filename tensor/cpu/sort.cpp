@@ -1,0 +1,134 @@
+// tensor/cpu/sort.cpp: stable sorting and topk through order-preserving integer keys: long rows by
+// radix, short ones by comparison.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/parallel.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+template <size_t kSize>
+using uint_of = std::conditional_t<
+    kSize == 1, uint8_t,
+    std::conditional_t<kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>>;
+
+// An unsigned number that sorts as v does: NaN last and all alike, -0 equal to 0.
+template <class T>
+uint_of<sizeof(T)> key_of(T v) {
+  using U = uint_of<sizeof(T)>;
+  constexpr U kTop = static_cast<U>(U{1} << (sizeof(T) * 8 - 1));
+  if constexpr (std::is_unsigned_v<T>) {
+    return static_cast<U>(v);
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<U>(static_cast<U>(v) ^ kTop);
+  } else {
+    if (v != v) return static_cast<U>(~U{0});
+    U bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    if (bits == kTop) bits = 0;
+    return static_cast<U>(bits & kTop ? ~bits : bits | kTop);
+  }
+}
+
+template <class U>
+struct Item {
+  U key;
+  uint32_t at;
+};
+
+// Least significant digit radix sort; passes whose digit is the same everywhere are skipped.
+template <class U>
+void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
+  constexpr int kBits = sizeof(U) == 4 ? 11 : 8;
+  constexpr int kPasses = (static_cast<int>(sizeof(U)) * 8 + kBits - 1) / kBits;
+  constexpr size_t kDigits = size_t{1} << kBits;
+  std::vector<size_t> counts(kPasses * kDigits, 0);
+  for (const Item<U>& item : items) {
+    for (int p = 0; p < kPasses; ++p) {
+      ++counts[p * kDigits + ((item.key >> (p * kBits)) & (kDigits - 1))];
+    }
+  }
+  spare.resize(items.size());
+  for (int p = 0; p < kPasses; ++p) {
+    size_t* count = counts.data() + p * kDigits;
+    if (count[(items[0].key >> (p * kBits)) & (kDigits - 1)] == items.size()) continue;
+    size_t start = 0;
+    for (size_t d = 0; d < kDigits; ++d) start += std::exchange(count[d], start);
+    for (const Item<U>& item : items) {
+      spare[count[(item.key >> (p * kBits)) & (kDigits - 1)]++] = item;
+    }
+    items.swap(spare);
+  }
+}
+
+// Reads a row into items, with keys turned round for descending order.
+template <class U, class T>
+void read_row(const T* x, int64_t n, int64_t stride, bool descending, std::vector<Item<U>>& items) {
+  items.resize(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const U key = key_of(x[i * stride]);
+    items[i] = {descending ? static_cast<U>(~key) : key, static_cast<uint32_t>(i)};
+  }
+}
+
+template <class U>
+bool before(const Item<U>& a, const Item<U>& b) {
+  return a.key < b.key || (a.key == b.key && a.at < b.at);
+}
+
+// Calls arrange(items, spare) for each row along dim and stores the first k items.
+template <class Arrange>
+void each_row(const char* op, const Tensor& given, int64_t dim, int64_t k, bool descending,
+              Tensor& values, Tensor& indices, const Arrange& arrange) {
+  if (values.numel() == 0) return;
+  const Tensor x = contiguous(given);
+  const int64_t n = x.dim() ? x.size(static_cast<int>(dim)) : 1;
+  check(n < (int64_t{1} << 32), op, ": ", n, " elements along a dimension; at most 4294967295");
+  int64_t inner = 1;
+  for (int d = static_cast<int>(dim) + 1; d < x.dim(); ++d) inner *= x.size(d);
+  visit<dtypes::real | dtypes::boolean>(x.dtype(), [&]<class T>() {
+    using U = uint_of<sizeof(T)>;
+    parallel_for(x.numel() / n, grain_for(n * 16), [&](int64_t begin, int64_t end) {
+      std::vector<Item<U>> items, spare;
+      for (int64_t i = begin; i < end; ++i) {
+        const T* row = x.data<T>() + i / inner * n * inner + i % inner;
+        const int64_t to = i / inner * k * inner + i % inner;
+        read_row<U>(row, n, inner, descending, items);
+        arrange(items, spare);
+        for (int64_t j = 0; j < k; ++j) {
+          values.data<T>()[to + j * inner] = row[items[j].at * inner];
+          indices.data<int64_t>()[to + j * inner] = int64_t{items[j].at} + 1;
+        }
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, Tensor& indices) {
+  const int64_t n = x.dim() ? x.size(static_cast<int>(dim)) : 1;
+  each_row("sort", x, dim, n, descending, values, indices, []<class I>(I& items, I& spare) {
+    if (items.size() > 256) return radix_sort(items, spare);
+    std::sort(items.begin(), items.end(),
+              [](const auto& a, const auto& b) { return before(a, b); });
+  });
+}
+
+void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,
+          Tensor& indices) {
+  each_row("topk", x, dim, k, largest, values, indices, [k]<class I>(I& items, I&) {
+    const auto less = [](const auto& a, const auto& b) { return before(a, b); };
+    if (static_cast<size_t>(k) < items.size()) {
+      std::nth_element(items.begin(), items.begin() + k, items.end(), less);
+    }
+    std::sort(items.begin(), items.begin() + k, less);
+  });
+}
+
+}  // namespace moonlet::cpu
