@@ -129,6 +129,12 @@ struct Sgn {
     const T size = std::abs(x);
     return size == T(0) ? std::complex<T>(0) : x / size;
   }
+#else
+  template <template <class> class Complex, class T>
+  MOONLET_FN Complex<T> operator()(Complex<T> x) const {
+    const Complex<T> size = vabs(x);
+    return size == Complex<T>(0) ? size : x / size;
+  }
 #endif
 };
 MOONLET_FUNCTOR1(Square, vmul(x, x))
