@@ -60,6 +60,16 @@ Tensor fit(Tensor g, const GradMeta& meta, const char* node) {
   return g;
 }
 
+// What a hook returns takes the gradient's place, so it must look like it.
+void check_replacement(const Tensor& replaced, const Tensor& g) {
+  if (replaced.sizes() == g.sizes() && replaced.dtype() == g.dtype() &&
+      replaced.device() == g.device())
+    return;
+  fail("hook: a gradient of shape ", g.sizes(), ", ", g.dtype(), " on ", g.device(),
+       " is wanted, got shape ", replaced.sizes(), ", ", replaced.dtype(), " on ",
+       replaced.device());
+}
+
 class Engine {
  public:
   Engine(bool retain_graph, bool create_graph) : retain_(retain_graph), create_(create_graph) {}
@@ -152,7 +162,9 @@ void Engine::run_hooks(Node& node, Task& task) {
     Slot& slot = task.at(entry.output);
     if (!slot.grad.defined()) continue;
     const Tensor replaced = entry.hook(slot.grad);
-    if (replaced.defined()) slot = {replaced, false};
+    if (!replaced.defined()) continue;
+    check_replacement(replaced, slot.grad);
+    slot = {replaced, false};
   }
 }
 
@@ -200,7 +212,9 @@ void Engine::run() {
     const std::vector<HookEntry> hooks = meta ? meta->hooks : std::vector<HookEntry>();
     for (const HookEntry& entry : hooks) {
       const Tensor replaced = entry.hook(task.slot.grad);
-      if (replaced.defined()) task.slot = {replaced, false};
+      if (!replaced.defined()) continue;
+      check_replacement(replaced, task.slot.grad);
+      task.slot = {replaced, false};
     }
   }
 }
