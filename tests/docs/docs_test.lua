@@ -1,0 +1,139 @@
+-- tests/docs/docs_test.lua: runs the samples of README.md and docs/guide.md: Lua, the REPL session
+-- and the C++ program. MOONLET_SOURCE and MOONLET_BUILD name the source and build folders.
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+
+local source = os.getenv "MOONLET_SOURCE" or (arg[0]:match "^(.*)/" or ".") .. "/../.."
+local build = os.getenv "MOONLET_BUILD" or source .. "/build"
+local program = build .. "/moonlet"
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+local function write(path, text)
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+-- The code blocks of one language, in order, with the line each starts on.
+local function blocks(text, language)
+  local out, current, number = {}, nil, 0
+  for line in (text .. "\n"):gmatch "(.-)\r?\n" do
+    number = number + 1
+    local fence = line:match "^```(%w*)$"
+    if fence and current then
+      current = nil
+    elseif fence then
+      current = { line = number + 1, lines = {} }
+      if fence == language then out[#out + 1] = current end
+    elseif current then
+      table.insert(current.lines, line)
+    end
+  end
+  for _, block in ipairs(out) do block.text = table.concat(block.lines, "\n") end
+  return out
+end
+
+-- Runs a block in `env`; what `print` says on lines marked `-->` must be what the mark says.
+local function run_lua(block, name, env)
+  local printed = {}
+  env.print = function(...)
+    local line = debug.getinfo(2, "l").currentline
+    local parts = table.pack(...)
+    for i = 1, parts.n do parts[i] = tostring(parts[i]) end
+    printed[line] = table.concat(parts, "\t")
+  end
+  local padded = ("\n"):rep(block.line - 1) .. block.text
+  assert(load(padded, "@" .. name, "t", env))()
+  for i, line in ipairs(block.lines) do
+    local wanted = line:match "%-%->%s?(.*)$"
+    local at = block.line + i - 1
+    if wanted then expect.equal(printed[at], wanted, ("%s:%d"):format(name, at)) end
+  end
+  return printed
+end
+
+test("the guide's samples print what they say", function()
+  local env = setmetatable({}, { __index = _G })
+  local found = blocks(read(source .. "/docs/guide.md"), "lua")
+  expect.truthy(#found >= 8)
+  for _, block in ipairs(found) do run_lua(block, "guide.md", env) end
+end)
+
+test("the README's training script learns", function()
+  local found = blocks(read(source .. "/README.md"), "lua")
+  expect.equal(#found, 1)
+  expect.truthy(#found[1].lines <= 20)
+  local printed = run_lua(found[1], "README.md", setmetatable({}, { __index = _G }))
+  local best = 0
+  for _, text in pairs(printed) do
+    best = math.max(best, tonumber(text:match "^(%d+) %% right") or 0)
+  end
+  expect.truthy(best >= 90, best .. " % right")
+end)
+
+test("the README's REPL session", function()
+  local session = blocks(read(source .. "/README.md"), "repl")[1]
+  local input, wanted = {}, {}
+  for _, line in ipairs(session.lines) do
+    local typed = line:match "^> (.*)$"
+    table.insert(typed and input or wanted, typed or line)
+  end
+  local path, errors = os.tmpname(), os.tmpname()
+  write(path, table.concat(input, "\n") .. "\n")
+  local pipe = assert(io.popen(("'%s' -i <'%s' 2>'%s'"):format(program, path, errors)))
+  local text = pipe:read "a" .. read(errors)
+  pipe:close()
+  os.remove(path)
+  os.remove(errors)
+  for _, line in ipairs(wanted) do
+    expect.truthy(text:find(line, 1, true), ("%q in %s"):format(line, text))
+  end
+end)
+
+local function run(command)
+  local pipe = assert(io.popen("{ " .. command .. "; } 2>&1"))
+  local text = pipe:read "a"
+  return pipe:close() == true, text
+end
+
+test("the README's C++ program", function()
+  local block = blocks(read(source .. "/README.md"), "cpp")[1]
+  local work = os.tmpname()
+  os.remove(work)
+  local sanitize = os.getenv "MOONLET_SANITIZE" or "none"
+  write(work .. ".cpp", block.text)
+  local ok, text = run(table.concat({
+    ("mkdir '%s' && ln -s '%s/interp' '%s/moonlet' && ln -s '%s/tensor' '%s/tensor'"):format(work,
+      source, work, source, work),
+    ("${CXX:-c++} -std=c++20 %s '%s.cpp' -I'%s' -o '%s/host' -L'%s/interp' -lmoonlet"):format(
+      sanitize ~= "none" and "-fsanitize=" .. sanitize or "", work, work, work, build),
+    ("LD_LIBRARY_PATH='%s/interp' '%s/host'"):format(build, work),
+  }, " && "))
+  run(("rm -rf '%s' '%s.cpp'"):format(work, work))
+  expect.truthy(ok, text)
+  expect.equal(text, "sum 100\nthe host's own buffer: 40\nbad.lua:1: no luck\n")
+end)
+
+test("links between the documents lead somewhere", function()
+  for _, path in ipairs { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/architecture.md",
+    "docs/op-table.md" } do
+    local folder = path:match "^(.*/)" or ""
+    for target in read(source .. "/" .. path):gmatch "%]%(([^)#]+)%)" do
+      if not target:find "^https?:" then
+        local file = io.open(source .. "/" .. folder .. target)
+        expect.truthy(file, path .. " -> " .. target)
+        file:close()
+      end
+    end
+  end
+end)
+
+harness.run()
