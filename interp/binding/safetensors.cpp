@@ -35,6 +35,16 @@ SafetensorsHeader read_header(const Storage& file, int64_t& data_begin) {
                                   static_cast<int64_t>(file.bytes()) - data_begin);
 }
 
+Storage* map_file(const std::string& path) {
+  try {
+    return Storage::map_file(path);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& e) {
+    fail("load: ", e.what());
+  }
+}
+
 // A view of the mapped file where its elements are aligned, else a copy.
 Tensor entry_tensor(Storage& file, const SafetensorsEntry& entry, int64_t data_begin) {
   const int64_t at = data_begin + entry.begin, width = static_cast<int64_t>(size_of(entry.dtype));
@@ -55,7 +65,7 @@ Tensor entry_tensor(Storage& file, const SafetensorsEntry& entry, int64_t data_b
 // read_safetensors(path) -> { name = tensor }, { name = metadata string }
 int l_read(lua_State* L) {
   const std::string path = path_argument(L, 1, "load");
-  const StorageHolder file(Storage::map_file(path));
+  const StorageHolder file(map_file(path));
   int64_t data_begin = 0;
   std::vector<std::pair<std::string, Tensor>> tensors;
   SafetensorsHeader header;

@@ -118,6 +118,10 @@ local function emit_plain(row, all)
     line("  return ArgReader::fits(L, kSignature_%s);\n}", row.name)
   end
   line("int call_%s(lua_State* L) {", row.name)
+  if row.meta == "__unm" or row.meta == "__bnot" then
+    line("  // Lua hands a unary operator its operand twice.")
+    line("  if (lua_gettop(L) == 2 && lua_rawequal(L, 1, 2)) lua_settop(L, 1);")
+  end
   for _, other in ipairs(overloads) do
     line("  if (fits_%s(L)) return call_%s(L);", other.name, other.name)
   end

@@ -29,8 +29,6 @@ function Adam:check(group)
   check_beta(self.name, group.betas[2])
 end
 
-local step = ml.adam_step_
-
 function Adam:update(p, gradient, state, group)
   if not state.step then
     state.step = 0
@@ -40,8 +38,9 @@ function Adam:update(p, gradient, state, group)
   if group.amsgrad and not state.max_exp_avg_sq then state.max_exp_avg_sq = ml.zeros_like(p) end
   state.step = state.step + 1
   local betas = group.betas
-  step(p, gradient, state.exp_avg, state.exp_avg_sq, group.amsgrad and state.max_exp_avg_sq or nil,
-    state.step, group.lr, betas[1], betas[2], group.eps, group.weight_decay, self.decoupled)
+  p:adam_step_(gradient, state.exp_avg, state.exp_avg_sq,
+    group.amsgrad and state.max_exp_avg_sq or nil, state.step, group.lr, betas[1], betas[2],
+    group.eps, group.weight_decay, self.decoupled)
 end
 
 --- Adam with decoupled weight decay (Loshchilov and Hutter, 2019); `weight_decay` is 0.01 unless

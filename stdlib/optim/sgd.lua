@@ -22,8 +22,6 @@ function SGD:check(group)
   end
 end
 
-local step = ml.sgd_step_
-
 function SGD:update(p, gradient, state, group)
   local buffer = state.momentum_buffer
   local first = buffer == nil
@@ -32,7 +30,7 @@ function SGD:update(p, gradient, state, group)
     state.momentum_buffer = buffer
   end
   if group.momentum == 0 then buffer = nil end
-  step(p, gradient, buffer, group.lr, group.momentum, group.dampening, group.weight_decay,
+  p:sgd_step_(gradient, buffer, group.lr, group.momentum, group.dampening, group.weight_decay,
     group.nesterov, first)
 end
 

@@ -104,7 +104,7 @@ test("hostile files", function()
     { file_of('{"a":' .. entry("U8", "2.0", 0, 2) .. "}", "xy"), "wanted" },
     { file_of('{"a":' .. entry("U8", "99999999999999999999", 0, 2) .. "}", "xy"), "whole number" },
     { file_of('{"a":' .. entry("U8", "9999999999,9999999999,9999999999", 0, 2) .. "}", "xy"),
-      "overflow" },
+      "too large" },
     { file_of('{"a":' .. entry("BOOL", "2", 0, 2) .. "}", "xy"), "neither 0 nor 1" },
     { file_of('{"a":' .. ("["):rep(100000)), "wanted" },
     { file_of(('{"a":'):rep(100000)), "unexpected field" },
