@@ -4,6 +4,7 @@
 
 #include "autograd/formulas_nn.h"
 #include "autograd/formulas_pointwise.h"
+#include "autograd/formulas_reduce.h"
 #include "autograd/formulas_shape.h"
 #include "autograd/ops.h"
 

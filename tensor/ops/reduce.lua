@@ -19,7 +19,7 @@ average of nothing is NaN.]],
      check = { dtypes = "integers need a dtype" } }
 
 op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "all",
+     kind = "structured", dtypes = "boolean+real",
      out = 'shapes::reduce("prod", x, dim, keepdim, shapes::sum_dtype(x, dtype))',
      grad = { x = "prod_backward(g, x, dim, keepdim)" },
      doc = [[The product along `dim`, or of all elements. An empty product is 1.]],
@@ -122,7 +122,7 @@ op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "all",
+     kind = "structured", dtypes = "boolean+real",
      out = 'shapes::scan("cumprod", x, dim, shapes::sum_dtype(x, dtype))',
      grad = { x = "cumprod_backward(g, x, dim)" },
      doc = [[Running products along `dim`.]],
