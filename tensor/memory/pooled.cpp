@@ -2,6 +2,7 @@
 // free lists; those of 64 KiB and more are kept for reuse (a 40 MB temporary then does not fault
 // its pages in each time), within a bound on live plus kept bytes; the rest is malloc's.
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <atomic>
@@ -47,6 +48,17 @@ void* system_allocate(size_t capacity) noexcept {
   if (data + capacity != end) munmap(data + capacity, end - (data + capacity));
   madvise(data, capacity, MADV_HUGEPAGE);
   return data;
+}
+
+// The machine's memory with its swap. Pages are reserved lazily, so a larger request would succeed
+// and the process be killed when it is written to.
+int64_t machine_memory() noexcept {
+  static const int64_t bytes = [] {
+    struct sysinfo info {};
+    if (sysinfo(&info) != 0) return INT64_MAX;
+    return static_cast<int64_t>((info.totalram + info.totalswap) * info.mem_unit);
+  }();
+  return bytes;
 }
 
 void system_free(void* data, size_t capacity) noexcept {
@@ -114,10 +126,10 @@ class PooledAllocator final : public Allocator {
       live_ += static_cast<int64_t>(wanted);
       trim();
     }
-    void* data = system_allocate(wanted);
+    void* data = fits(wanted) ? system_allocate(wanted) : nullptr;
     if (!data) {
       empty_cache();
-      data = system_allocate(wanted);
+      if (fits(wanted)) data = system_allocate(wanted);
     }
     if (!data) {
       std::lock_guard lock(mutex_);
@@ -149,6 +161,12 @@ class PooledAllocator final : public Allocator {
     trim();
   }
 
+  // Whether live blocks, which count `wanted` already, and kept ones fit into the machine.
+  bool fits(size_t wanted) {
+    std::lock_guard lock(mutex_);
+    const int64_t all = live_ + cached_.load(std::memory_order_relaxed);
+    return wanted <= static_cast<size_t>(machine_memory()) && all <= machine_memory();
+  }
   int64_t limit() const { return std::max(kFloor - live_, live_); }
   // Gives the blocks that waited longest back until the bound holds.
   void trim() noexcept {
