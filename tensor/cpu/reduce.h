@@ -1,8 +1,11 @@
-// tensor/cpu/reduce.h: the reduction engine's parts: vectorised folds over runs and rows of floats,
-// and `reduce_dims`, which brings any reduction to (outer, n, inner) passes.
+// tensor/cpu/reduce.h: the reduction engine: vectorised folds over runs and rows of floats, the
+// Reducer that one kind of reduction implements, and `reduce_dims`, which brings any reduction to
+// (outer, n, inner) passes.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include "tensor/tensor.h"
 
@@ -19,5 +22,45 @@ template <class T>
 void fold_rows(Fold kind, T* acc, const T* x, int64_t rows, int64_t stride, int64_t cols);
 
 inline constexpr int64_t kRunLength = 8192;
+// The most columns that one call of Reducer::rows gets.
+inline constexpr int64_t kReduceColumns = 4096;
+
+// One kind of reduction from one dtype. Elements and accumulators pass as bytes, so that the engine
+// is compiled once.
+class Reducer {
+ public:
+  virtual ~Reducer() = default;
+  // acc[0, n) = what the reduction of nothing gives.
+  virtual void start(void* acc, int64_t n) const = 0;
+  // acc[i] = the reduction of x[i * n, (i + 1) * n) for all i < count.
+  virtual void runs(const char* x, int64_t count, int64_t n, void* acc) const = 0;
+  // acc[j] joined with x[i * stride + j] for all i < rows, j < cols; strides count elements.
+  virtual void rows(void* acc, const char* x, int64_t rows, int64_t stride, int64_t cols) const = 0;
+  // acc[j] joined with more[j] for all j < n.
+  virtual void join(void* acc, const void* more, int64_t n) const = 0;
+  // The reduction that joins this one's accumulators.
+  virtual std::unique_ptr<Reducer> next() const = 0;
+
+  DType input;  // the dtype of x
+  DType acc;    // the dtype of the accumulators
+};
+
+// What is still to be done to n finished accumulators (divide a sum, take a root).
+using Finish = std::function<void(void* acc, int64_t n)>;
+
+// Reduces `dims` of x, whose dtype is r.input, and stores the results, converted, in y. y is
+// contiguous and has x's shape without dims, or with 1 there. The work is cut into pieces that
+// depend on the shape alone and partial results are joined in a fixed tree, so that the result is
+// the same for any number of threads.
+void reduce_dims(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
+                 const Finish& finish = {});
+
+// How many elements of x meet in one result.
+int64_t reduced_count(const Tensor& x, const Dims& dims);
+// The dtype that a reduction of `t` computes in: int64 for bools and integers, float32 for the
+// 16-bit floats, else t.
+DType wide_dtype(DType t);
+// x, or a copy of it in that dtype.
+Tensor in_dtype(const Tensor& x, DType dtype);
 
 }  // namespace moonlet::cpu

@@ -1,99 +1,188 @@
-// tensor/cpu/reduce_arg.cpp: extremes with their positions: max, min, argmax and argmin.
+// tensor/cpu/reduce_arg.cpp: the kernels that say where an extreme stands: max and min along a
+// dimension, argmax and argmin. The first of equal ones counts; NaN beats all. Positions are 1-based.
+#include <algorithm>
+#include <limits>
 #include <optional>
+#include <vector>
 
+#include "tensor/cpu/copy.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/cpu/reduce.h"
+#include "tensor/kernels.h"
 
 namespace moonlet::cpu {
 
 namespace {
 
-// Whether v takes the place of best: NaN beats all numbers, and the first of equals stays.
-template <bool kLargest, class T>
-bool beats(T v, T best) {
-  if (v != v) return best == best;
-  return kLargest ? v > best : v < best;
-}
+// x as (outer, n, inner) around the searched dimension.
+struct Search {
+  int64_t outer = 1, n = 1, inner = 1;
+};
 
-// The compared form of an element: 16-bit floats as float32.
 template <class T>
-auto wide(T v) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) return float(v);
-  else return v;
+bool beats(T a, T b, bool largest) {
+  return (largest ? a > b : a < b) || (a != a && b == b);
 }
 
-// The 0-based place of the extreme of n elements, `stride` apart.
-template <bool kLargest, class T>
-int64_t place_of(const T* x, int64_t n, int64_t stride) {
-  int64_t at = 0;
-  auto best = wide(x[0]);
-  for (int64_t i = 1; i < n; ++i) {
-    const auto v = wide(x[i * stride]);
-    if (beats<kLargest>(v, best)) {
-      best = v;
-      at = i;
-    }
+template <class T>
+T run_extreme(const T* x, int64_t n, bool largest) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return fold_run(largest ? Fold::Max : Fold::Min, x, n);
+  } else {
+    T best = x[0];
+    for (int64_t i = 1; i < n; ++i) best = largest ? std::max(best, x[i]) : std::min(best, x[i]);
+    return best;
   }
-  return at;
 }
 
-// Runs along contiguous memory: eight candidates side by side, then the best and first of them.
-template <bool kLargest, class T>
-int64_t place_in_run(const T* x, int64_t n) {
-  constexpr int kLanes = 8;
-  if (n < 4 * kLanes) return place_of<kLargest>(x, n, 1);
-  decltype(wide(x[0])) best[kLanes];
-  int64_t at[kLanes];
-  for (int k = 0; k < kLanes; ++k) {
-    best[k] = wide(x[k]);
-    at[k] = k;
-  }
-  int64_t i = kLanes;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int k = 0; k < kLanes; ++k) {
-      const auto v = wide(x[i + k]);
-      const bool won = beats<kLargest>(v, best[k]);
-      best[k] = won ? v : best[k];
-      at[k] = won ? i + k : at[k];
+// The first i with x[i] equal to v, or NaN when v is; there is one.
+template <class T>
+int64_t first_of(const T* x, int64_t n, T v) {
+  constexpr int64_t kBlock = 64;
+  int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    int found = 0;
+    if (v == v) {
+      for (int64_t k = 0; k < kBlock; ++k) found |= x[i + k] == v;
+    } else {
+      for (int64_t k = 0; k < kBlock; ++k) found |= x[i + k] != x[i + k];
     }
+    if (found) break;
   }
   for (; i < n; ++i) {
-    if (beats<kLargest>(wide(x[i]), best[0])) {
-      best[0] = wide(x[i]);
-      at[0] = i;
-    }
+    if (v == v ? x[i] == v : x[i] != x[i]) return i;
   }
-  int64_t winner = at[0];
-  for (int k = 1; k < kLanes; ++k) {
-    const auto a = wide(x[at[k]]), b = wide(x[winner]);
-    const bool equal = a == b || (a != a && b != b);
-    if (beats<kLargest>(a, b) || (equal && at[k] < winner)) winner = at[k];
-  }
-  return winner;
+  return 0;
 }
 
-// Writes the extreme along `dim` (all elements when absent) and its 1-based position.
-template <bool kLargest>
-void find(const Tensor& given, std::optional<int64_t> dim, Tensor* values, Tensor& indices) {
-  if (indices.numel() == 0) return;
-  const Tensor x = contiguous(given);
-  int64_t outer = 1, n = x.numel(), inner = 1;
-  if (dim && x.dim()) {
-    n = x.size(static_cast<int>(*dim));
-    for (int d = 0; d < *dim; ++d) outer *= x.size(d);
-    inner = x.numel() / (outer * n);
+// The 0-based position of the extreme of one run. The run is read in blocks that stay in the cache
+// for the search.
+template <class T>
+int64_t run_position(const T* x, int64_t n, bool largest) {
+  constexpr int64_t kBlock = 4096;
+  T best = run_extreme(x, std::min(kBlock, n), largest);
+  int64_t block = 0;
+  for (int64_t at = kBlock; at < n; at += kBlock) {
+    const T some = run_extreme(x + at, std::min(kBlock, n - at), largest);
+    if (!beats(some, best, largest)) continue;
+    best = some;
+    block = at;
   }
-  visit<dtypes::real | dtypes::boolean>(x.dtype(), [&]<class T>() {
-    const T* from = x.data<T>();
-    int64_t* at = indices.data<int64_t>();
-    T* best = values ? values->data<T>() : nullptr;
-    parallel_for(outer * inner, grain_for(n), [&](int64_t begin, int64_t end) {
+  return block + first_of(x + block, std::min(kBlock, n - block), best);
+}
+
+// One long run on all threads: pieces of fixed length, the first best of them.
+template <class T>
+int64_t long_position(const T* x, int64_t n, bool largest) {
+  constexpr int64_t kPiece = 1 << 16;
+  const int64_t pieces = (n + kPiece - 1) / kPiece;
+  std::vector<int64_t> found(static_cast<size_t>(pieces));
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = i * kPiece;
+      found[static_cast<size_t>(i)] =
+          at + run_position(x + at, std::min(kPiece, n - at), largest);
+    }
+  });
+  int64_t best = found[0];
+  for (int64_t at : found) {
+    if (beats(x[at], x[best], largest)) best = at;
+  }
+  return best;
+}
+
+// The extremes' positions (1-based) of `cols` neighbouring columns.
+template <class T>
+void column_positions(const T* x, const Search& s, int64_t cols, bool largest, int64_t* out) {
+  constexpr int64_t kTile = 256;
+  T best[kTile];
+  int32_t where[kTile];
+  for (int64_t from = 0; from < cols; from += kTile) {
+    const int64_t m = std::min(kTile, cols - from);
+    // Positions are kept in 32 bits, relative to blocks of 2^30 rows.
+    constexpr int64_t kRows = 1 << 30;
+    for (int64_t base = 0; base < s.n; base += kRows) {
+      if (base == 0) std::copy_n(x + from, m, best);
+      std::fill_n(where, m, base == 0 ? 0 : -1);
+      const int64_t end = std::min(s.n, base + kRows);
+      for (int64_t i = std::max<int64_t>(base, 1); i < end; ++i) {
+        const T* row = x + i * s.inner + from;
+        const int32_t here = static_cast<int32_t>(i - base);
+        for (int64_t j = 0; j < m; ++j) {
+          const bool wins = beats(row[j], best[j], largest);
+          best[j] = wins ? row[j] : best[j];
+          where[j] = wins ? here : where[j];
+        }
+      }
+      for (int64_t j = 0; j < m; ++j) {
+        if (where[j] >= 0) out[from + j] = base + where[j] + 1;
+      }
+    }
+  }
+}
+
+template <class T>
+void find(const Tensor& x, const Search& s, bool largest, int64_t* out) {
+  const T* from = x.data<T>();
+  if (s.inner == 1) {
+    if (s.outer == 1 && s.n > (1 << 17)) {
+      out[0] = long_position(from, s.n, largest) + 1;
+      return;
+    }
+    return parallel_for(s.outer, grain_for(s.n / 2 + 1), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) out[o] = run_position(from + o * s.n, s.n, largest) + 1;
+    });
+  }
+  constexpr int64_t kColumns = 1024;
+  const int64_t chunks = (s.inner + kColumns - 1) / kColumns;
+  const int64_t work = s.n * std::min(s.inner, kColumns);
+  parallel_for(s.outer * chunks, grain_for(work), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t o = i / chunks, column = i % chunks * kColumns;
+      column_positions(from + o * s.n * s.inner + column, s, std::min(kColumns, s.inner - column),
+                       largest, out + o * s.inner + column);
+    }
+  });
+}
+
+Search search_of(const Tensor& x, std::optional<int64_t> dim, const char* op) {
+  Search s;
+  if (!dim || x.dim() == 0) {
+    s.n = x.numel();
+    return s;
+  }
+  const int d = wrap_dim(*dim, x.dim(), op);
+  for (int i = 0; i < x.dim(); ++i) (i < d ? s.outer : i > d ? s.inner : s.n) *= x.size(i);
+  return s;
+}
+
+// Fills `indices` (contiguous int64).
+void find_extreme(const char* op, const Tensor& x, std::optional<int64_t> dim, bool largest,
+                  Tensor& indices) {
+  if (indices.numel() == 0) return;
+  const Search s = search_of(x, dim, op);
+  const Tensor whole = in_dtype(contiguous(x), wide_dtype(x.dtype()));
+  int64_t* out = indices.data<int64_t>();
+  switch (whole.dtype()) {
+    case DType::Float32: return find<float>(whole, s, largest, out);
+    case DType::Float64: return find<double>(whole, s, largest, out);
+    default: return find<int64_t>(whole, s, largest, out);
+  }
+}
+
+void extreme_dim(const char* op, const Tensor& x, int64_t dim, bool largest, Tensor& values,
+                 Tensor& indices) {
+  find_extreme(op, x, dim, largest, indices);
+  const Search s = search_of(x, dim, op);
+  const Tensor whole = contiguous(x);
+  const int64_t* at = indices.data<int64_t>();
+  visit_bytes(x.dtype(), [&]<class T>() {
+    const T* from = whole.data<T>();
+    T* to = values.data<T>();
+    parallel_for(values.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const T* row = from + i / inner * n * inner + i % inner;
-        const int64_t place =
-            inner == 1 ? place_in_run<kLargest>(row, n) : place_of<kLargest>(row, n, inner);
-        at[i] = place + 1;
-        if (best) best[i] = row[place * inner];
+        to[i] = from[(i / s.inner * s.n + at[i] - 1) * s.inner + i % s.inner];
       }
     });
   });
@@ -102,16 +191,16 @@ void find(const Tensor& given, std::optional<int64_t> dim, Tensor* values, Tenso
 }  // namespace
 
 void max_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
-  find<true>(x, dim, &values, indices);
+  extreme_dim("max", x, dim, true, values, indices);
 }
 void min_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
-  find<false>(x, dim, &values, indices);
+  extreme_dim("min", x, dim, false, values, indices);
 }
 void argmax(const Tensor& x, std::optional<int64_t> dim, bool, Tensor& y) {
-  find<true>(x, dim, nullptr, y);
+  find_extreme("argmax", x, dim, true, y);
 }
 void argmin(const Tensor& x, std::optional<int64_t> dim, bool, Tensor& y) {
-  find<false>(x, dim, nullptr, y);
+  find_extreme("argmin", x, dim, false, y);
 }
 
 }  // namespace moonlet::cpu

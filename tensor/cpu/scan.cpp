@@ -1,80 +1,97 @@
-// tensor/cpu/scan.cpp: running sums and products along a dimension.
+// tensor/cpu/scan.cpp: the kernels of running sums and products. float32 runs are carried in
+// float64.
+#include <algorithm>
 #include <optional>
 
 #include "tensor/cpu/copy.h"
-#include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/cpu/reduce.h"
+#include "tensor/kernels.h"
 
 namespace moonlet::cpu {
 
 namespace {
 
-struct Plus {
+struct Add {
   template <class A>
-  static A join(A a, A b) {
-    if constexpr (std::is_same_v<A, int64_t>) return static_cast<int64_t>(uint64_t(a) + uint64_t(b));
-    else return a + b;
+  A operator()(A a, A b) const {
+    if constexpr (std::is_same_v<A, int64_t>) {
+      return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    } else {
+      return a + b;
+    }
   }
 };
-struct Times {
+struct Multiply {
   template <class A>
-  static A join(A a, A b) {
-    if constexpr (std::is_same_v<A, int64_t>) return static_cast<int64_t>(uint64_t(a) * uint64_t(b));
-    else return a * b;
+  A operator()(A a, A b) const {
+    if constexpr (std::is_same_v<A, int64_t>) {
+      return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    } else {
+      return a * b;
+    }
   }
 };
 
-// What running values of T are kept in.
-template <class T>
-using running = std::conditional_t<
-    std::is_same_v<T, float>, double,
-    std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float,
-                       std::conditional_t<std::is_integral_v<T>, int64_t, T>>>;
-
-template <class T, class A>
-T narrow(A v) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) return T(float(v));
-  else return static_cast<T>(v);
+// Scans `cols` neighbouring columns of n rows, `inner` apart, in place.
+template <class T, class A, class Op>
+void scan_columns(T* x, int64_t n, int64_t inner, int64_t cols, Op op) {
+  constexpr int64_t kTile = 64;
+  A carry[kTile];
+  for (int64_t from = 0; from < cols; from += kTile) {
+    const int64_t m = std::min(kTile, cols - from);
+    for (int64_t i = 0; i < n; ++i) {
+      T* row = x + i * inner + from;
+      for (int64_t j = 0; j < m; ++j) {
+        carry[j] = i == 0 ? static_cast<A>(row[j]) : op(carry[j], static_cast<A>(row[j]));
+        row[j] = static_cast<T>(carry[j]);
+      }
+    }
+  }
 }
 
-template <class F>
-void scan(const Tensor& given, int64_t dim, Tensor& y) {
-  if (y.numel() == 0) return;
-  // The input in the result's dtype; y itself holds it when there is a conversion to make.
-  Tensor x = given;
-  if (given.dtype() != y.dtype()) {
-    copy_into(y, given);
-    x = y;
-  }
-  x = contiguous(x);
-  const int64_t n = x.dim() ? x.size(static_cast<int>(dim)) : 1;
-  int64_t inner = 1;
-  for (int d = static_cast<int>(dim) + 1; d < x.dim(); ++d) inner *= x.size(d);
-  visit(y.dtype(), [&]<class T>() {
-    using A = running<T>;
-    const T* from = x.data<T>();
-    T* to = y.data<T>();
-    parallel_for(x.numel() / n, grain_for(n * 2), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t start = i / inner * n * inner + i % inner;
-        A value = static_cast<A>(from[start]);
-        to[start] = narrow<T>(value);
-        for (int64_t k = 1, at = start + inner; k < n; ++k, at += inner) {
-          value = F::join(value, static_cast<A>(from[at]));
-          to[at] = narrow<T>(value);
-        }
-      }
-    });
+template <class T, class A, class Op>
+void scan_in_place(Tensor& y, int d, Op op) {
+  int64_t outer = 1, inner = 1;
+  const int64_t n = y.dim() ? y.size(d) : 1;
+  for (int i = 0; i < y.dim(); ++i) (i < d ? outer : inner) *= i == d ? 1 : y.size(i);
+  T* x = y.data<T>();
+  constexpr int64_t kColumns = 512;
+  const int64_t chunks = (inner + kColumns - 1) / kColumns;
+  const int64_t work = n * std::min(inner, kColumns);
+  parallel_for(outer * chunks, grain_for(work), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t column = i % chunks * kColumns;
+      scan_columns<T, A>(x + i / chunks * n * inner + column, n, inner,
+                         std::min(kColumns, inner - column), op);
+    }
   });
+}
+
+template <class Op>
+void scan(const char* name, const Tensor& x, int64_t dim, Tensor& y, Op op) {
+  const int d = wrap_dim(dim, x.dim(), name);
+  const DType wide = wide_dtype(y.dtype());
+  const Tensor from = y.dtype() == DType::Bool ? in_dtype(x, DType::Bool) : x;
+  Tensor work = wide == y.dtype() ? y : empty(y.sizes(), Options{wide, y.device()});
+  copy_into(work, from);
+  switch (wide) {
+    case DType::Float32: scan_in_place<float, double>(work, d, op); break;
+    case DType::Float64: scan_in_place<double, double>(work, d, op); break;
+    case DType::Complex64: scan_in_place<complex64, complex128>(work, d, op); break;
+    case DType::Complex128: scan_in_place<complex128, complex128>(work, d, op); break;
+    default: scan_in_place<int64_t, int64_t>(work, d, op);
+  }
+  if (!work.is_same(y)) copy_into(y, work);
 }
 
 }  // namespace
 
 void cumsum(const Tensor& x, int64_t dim, std::optional<DType>, Tensor& y) {
-  scan<Plus>(x, dim, y);
+  scan("cumsum", x, dim, y, Add{});
 }
 void cumprod(const Tensor& x, int64_t dim, std::optional<DType>, Tensor& y) {
-  scan<Times>(x, dim, y);
+  scan("cumprod", x, dim, y, Multiply{});
 }
 
 }  // namespace moonlet::cpu
