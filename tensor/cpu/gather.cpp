@@ -58,7 +58,8 @@ void copy_rows(const char* from, const int64_t* at, int64_t count, int64_t bytes
 
 }  // namespace
 
-void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
+void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) {
+  const int dim = wrap_dim(given_dim, x.dim(), "gather");
   if (y.numel() == 0) return;
   const Tensor positions = checked_positions("gather", index, size_along(x, dim));
   const int64_t stride = stride_along(x, dim);
@@ -76,7 +77,8 @@ void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
   });
 }
 
-void scatter(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+void scatter(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
+  const int dim = wrap_dim(given_dim, x.dim(), "scatter");
   shapes::check_scatter("scatter", x, dim, index, source);
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions("scatter", index, size_along(x, dim));
@@ -84,7 +86,8 @@ void scatter(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) 
   visit_bytes(x.dtype(), [&]<class T>() { scatter_as<T, false>(x, dim, positions, whole); });
 }
 
-void scatter_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+void scatter_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
+  const int dim = wrap_dim(given_dim, x.dim(), "scatter_add");
   shapes::check_scatter("scatter_add", x, dim, index, source);
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions("scatter_add", index, size_along(x, dim));
@@ -92,7 +95,8 @@ void scatter_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& sour
   visit(x.dtype(), [&]<class T>() { scatter_as<T, true>(x, dim, positions, whole); });
 }
 
-void index_select(const Tensor& given, int64_t dim, const Tensor& index, Tensor& y) {
+void index_select(const Tensor& given, int64_t given_dim, const Tensor& index, Tensor& y) {
+  const int dim = wrap_dim(given_dim, given.dim(), "index_select");
   const Tensor positions = checked_positions("index_select", index, size_along(given, dim));
   if (y.numel() == 0) return;
   const Tensor x = contiguous(given);
@@ -103,7 +107,8 @@ void index_select(const Tensor& given, int64_t dim, const Tensor& index, Tensor&
   }
 }
 
-void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
+  const int dim = wrap_dim(given_dim, x.dim(), "index_add");
   shapes::check_index_add("index_add", x, dim, index, source);
   const Tensor positions = checked_positions("index_add", index, size_along(x, dim));
   if (source.numel() == 0) return;

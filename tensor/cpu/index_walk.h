@@ -57,10 +57,15 @@ class Walk {
 // a + b in T's own arithmetic: bools are or-ed, integers wrap, 16-bit floats add as float32.
 template <class T>
 T added(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return a || b;
-  else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) return T(float(a) + float(b));
-  else if constexpr (std::is_integral_v<T>) return static_cast<T>(uint64_t(a) + uint64_t(b));
-  else return a + b;
+  if constexpr (std::is_same_v<T, bool>) {
+    return a || b;
+  } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    return T(static_cast<float>(a) + static_cast<float>(b));
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  } else {
+    return a + b;
+  }
 }
 
 }  // namespace moonlet::cpu

@@ -1,5 +1,6 @@
 // tensor/cpu/reduce_arg.cpp: the kernels that say where an extreme stands: max and min along a
-// dimension, argmax and argmin. The first of equal ones counts; NaN beats all. Positions are 1-based.
+// dimension, argmax and argmin. The first of equal ones counts; NaN beats all. Positions are
+// 1-based.
 #include <algorithm>
 #include <limits>
 #include <optional>

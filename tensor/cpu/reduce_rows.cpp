@@ -1,5 +1,5 @@
-// tensor/cpu/reduce_rows.cpp: the kernels of reductions that need two passes over each row: variance
-// and logsumexp.
+// tensor/cpu/reduce_rows.cpp: the kernels of reductions that need two passes over each row:
+// variance and logsumexp.
 #include <algorithm>
 #include <cmath>
 

@@ -83,14 +83,15 @@ bool before(const Item<U>& a, const Item<U>& b) {
 
 // Calls arrange(items, spare) for each row along dim and stores the first k items.
 template <class Arrange>
-void each_row(const char* op, const Tensor& given, int64_t dim, int64_t k, bool descending,
+void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k, bool descending,
               Tensor& values, Tensor& indices, const Arrange& arrange) {
+  const int dim = wrap_dim(given_dim, given.dim(), op);
   if (values.numel() == 0) return;
   const Tensor x = contiguous(given);
-  const int64_t n = x.dim() ? x.size(static_cast<int>(dim)) : 1;
+  const int64_t n = x.dim() ? x.size(dim) : 1;
   check(n < (int64_t{1} << 32), op, ": ", n, " elements along a dimension; at most 4294967295");
   int64_t inner = 1;
-  for (int d = static_cast<int>(dim) + 1; d < x.dim(); ++d) inner *= x.size(d);
+  for (int d = dim + 1; d < x.dim(); ++d) inner *= x.size(d);
   visit<dtypes::real | dtypes::boolean>(x.dtype(), [&]<class T>() {
     using U = uint_of<sizeof(T)>;
     parallel_for(x.numel() / n, grain_for(n * 16), [&](int64_t begin, int64_t end) {
