@@ -96,7 +96,7 @@ end
 local function show_confusion(guesses, truths)
   local counts = ml.bincount((truths - 1) * kClasses + guesses, { minlength = kClasses * kClasses })
   plot.confusion(counts:reshape(kClasses, kClasses),
-    { title = "Test images: rows are the true digits", labels = digit_labels() }):show()
+    { title = "Test images", labels = digit_labels() }):show()
 end
 
 -- Draws some of the images at the positions given, each with what it was read as.

@@ -55,7 +55,7 @@ function init.trunc_normal_(tensor, mean, std, low, high)
     local fresh = ml.empty_like(tensor):normal_(mean, std)
     tensor:copy_(ml.where(outside, fresh, tensor))
   end
-  return tensor:clamp_(low, high)
+  return tensor:copy_(tensor:clamp(low, high))
 end
 
 --- Sets every element to `value`.

@@ -110,7 +110,7 @@ end
 ---@param target string|table
 function Module:to(target)
   if type(target) == "string" then
-    target = ml[target] == target and { dtype = target } or { device = target }
+    target = rawget(ml, target) == target and { dtype = target } or { device = target }
   end
   local o = options.read("to", target, { dtype = options.none, device = options.none })
   -- An unknown device or dtype is an error before anything has moved.

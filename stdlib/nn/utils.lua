@@ -51,7 +51,9 @@ end
 function utils.clip_grad_value_(parameters, limit)
   options.number("clip_grad_value_", "limit", limit, 0)
   local _ <close> = ml.no_grad()
-  for _, g in ipairs(with_gradients("clip_grad_value_", parameters)) do g:clamp_(-limit, limit) end
+  for _, g in ipairs(with_gradients("clip_grad_value_", parameters)) do
+    g:copy_(g:clamp(-limit, limit))
+  end
 end
 
 --- All parameters one after the other in one vector, on the tape.

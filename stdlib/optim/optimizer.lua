@@ -39,7 +39,9 @@ function Optimizer:init(params, given)
   self.state = {}
   self.held = {}
   local groups = params
-  if not (type(params) == "table" and is_group(params[1])) then groups = { { params = params } } end
+  if not (type(params) == "table" and is_group(params[1])) then
+    groups = { { params = parameter_list(name, params) } }
+  end
   for _, group in ipairs(groups) do self:add_param_group(group) end
   if #groups == 1 and #self.param_groups[1].params == 0 then
     fail("%s: got no parameters", name)
@@ -79,7 +81,7 @@ function Optimizer:zero_grad(given)
       if clear then
         p.grad = nil
       elseif p.grad then
-        p.grad = p.grad:detach():zero_()
+        p.grad = p.grad:detach():fill_(0)
       end
     end
   end
