@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/device.h"
+#include "tensor/backend.h"
 
 namespace moonlet::cuda {
 
@@ -83,7 +84,8 @@ void CachingAllocator::split(Pool& pool, Block* block, size_t size) {
 }
 
 void* CachingAllocator::allocate(size_t bytes, Device device, void** context) {
-  check(device.index >= 0 && device.index < kMaxDevices, "cuda: there is no device ", device);
+  require_device(device, "cuda");
+  check(device.index < kMaxDevices, "cuda: there is no device ", device);
   if (bytes > (size_t{1} << 62)) out_of_memory(bytes, device);
   const size_t size = rounded(std::max<size_t>(bytes, 1), kRound);
   const DeviceGuard guard(device.index, "cuda");

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "tensor/error.h"
+#include "tensor/backend.h"
 
 namespace moonlet {
 
@@ -15,8 +15,10 @@ Allocator& allocator_for(DeviceType type) {
   Allocator* found = allocators[static_cast<int>(type)].load(std::memory_order_acquire);
   if (found) [[likely]]
     return *found;
-  check(type == DeviceType::CPU, "cuda: the CUDA backend is not loaded");
-  return pooled_allocator();
+  if (type == DeviceType::CPU) return pooled_allocator();
+  // The first tensor of a kind of device loads its backend, which sets the allocator.
+  require_device({type, 0}, "cuda");
+  return *allocators[static_cast<int>(type)].load(std::memory_order_acquire);
 }
 
 void set_allocator(DeviceType type, Allocator* allocator) noexcept {

@@ -24,8 +24,8 @@ class Allocator {
   virtual int64_t cached_bytes() const noexcept { return 0; }
 };
 
-// The allocator of a kind of device. The CUDA one appears when its backend is loaded; asking for
-// it earlier throws.
+// The allocator of a kind of device. Asking for the CUDA one loads its backend; throws when
+// there is none.
 Allocator& allocator_for(DeviceType type);
 // Replaces it for storages made from now on; the caller keeps it alive. Null restores the default.
 void set_allocator(DeviceType type, Allocator* allocator) noexcept;

@@ -364,18 +364,67 @@ function checks.broadcast(case, i)
   compare_lists("broadcast operand", samples.results(case, args), samples.results(case, full))
 end
 
--- The same results and gradients on the CUDA device.
+-- Results and gradients on one device, from copies of the arguments laid out there by `layout`.
+local function results_on(case, args, device, layout)
+  local leaves = {}
+  local there = samples.map(case, args, function(t, kind, name)
+    local copy = t:detach():to(device)
+    if is_float(copy.dtype) and kind ~= "Mask" and not case.check.grad and is_grad_name(case, name or kind) then
+      copy = (device == "cpu" and copy:clone() or copy):requires_grad_(true)
+      leaves[#leaves + 1] = copy
+    end
+    return layout and layout(copy) or copy
+  end)
+  ml.manual_seed(31)
+  local results = samples.results(case, there)
+  local sum
+  for _, y in ipairs(results) do
+    if ml.is_tensor(y) and y.requires_grad then
+      local part = real_sum(y, ml.arange(1, y:numel()):to(device):to(y.dtype):reshape(y.shape) * 0.1)
+      sum = sum and sum + part or part
+    end
+  end
+  local grads = {}
+  if sum then
+    grads = ml.grad({ sum }, leaves, { allow_unused = true })
+    for k = 1, #leaves do grads[k] = grads[k] or ml.zeros(1) end
+  end
+  return results, grads
+end
+
+-- The same on the CPU and on the CUDA device, or an error on both.
+local function compare_devices(case, what, args, layout)
+  local tol = case.family == "random" and 1e-4 or nil
+  local fine, want, want_grads = pcall(results_on, case, args, "cpu", layout)
+  local there, got, got_grads = pcall(results_on, case, args, "cuda", layout)
+  if fine ~= there then
+    error(("%s: %s on the CPU, on CUDA %s"):format(what, fine and "fine" or want, there and "fine" or got), 0)
+  end
+  if not fine then return end
+  if case.check.value ~= "undefined contents" then compare_lists(what .. " on CUDA", got, want, tol) end
+  for k = 1, #want_grads do
+    checks.compare(("%s on CUDA, gradient %d"):format(what, k), got_grads[k], want_grads[k], tol)
+  end
+  for _, y in ipairs(got) do
+    if ml.is_tensor(y) and y.device == "cpu" then error("the result is on the CPU", 0) end
+  end
+end
+
+-- The same results and gradients on the CUDA device: as given, in other layouts, empty, and in
+-- every dtype the row claims.
 function checks.cuda(case, i)
   if case.no_cuda then return case.no_cuda end
   local args = samples.arguments(case, i)
   if not has_tensor(args) then return "no tensor argument" end
-  local want = samples.results(case, args)
-  local moved = samples.map(case, args, function(t) return t:to "cuda" end)
-  local got = samples.results(case, moved)
-  compare_lists("on CUDA", got, want, case.family == "random" and 1e-4 or nil)
-  for _, y in ipairs(got) do
-    if ml.is_tensor(y) and y.device == "cpu" then error("the result is on the CPU", 0) end
+  compare_devices(case, "contiguous arguments", args)
+  compare_devices(case, "strided arguments", args, strided)
+  compare_devices(case, "transposed arguments", args, transposed)
+  if not case.check.empty then
+    compare_devices(case, "empty arguments", samples.map(case, args, function(t)
+      return t.ndim == 0 and t or t:narrow(1, 1, 0)
+    end))
   end
+  for _, dtype in ipairs(case.dtypes) do compare_devices(case, dtype, cast(case, args, dtype)) end
 end
 
 return checks
