@@ -38,8 +38,8 @@ local Net = nn.class("Net", nn.Module)
 
 function Net:init()
   self.features = nn.Sequential(
-    nn.Conv2d(1, 16, 3, { padding = 1 }), nn.ReLU(),
-    nn.Conv2d(16, 32, 3, { padding = 1 }), nn.ReLU(),
+    nn.Conv2d(1, 16, 3, { padding = 1 }), nn.BatchNorm2d(16), nn.ReLU(),
+    nn.Conv2d(16, 32, 3, { padding = 1 }), nn.BatchNorm2d(32), nn.ReLU(),
     nn.MaxPool2d(2))
   self.classify = nn.Sequential(
     nn.Flatten(), nn.Dropout(0.25),
@@ -122,7 +122,9 @@ end
 -- Fails before the training rather than after it when the results cannot be written.
 local function check_writable(path)
   local file, message = io.open(path .. ".part", "wb")
-  if not file then error(("cannot write %s: %s"):format(path, message), 0) end
+  if not file then
+    error(("cannot write %s: %s"):format(path, message:match("[^:]+$"):sub(2)), 0)
+  end
   file:close()
   os.remove(path .. ".part")
 end
