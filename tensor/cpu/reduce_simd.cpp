@@ -35,11 +35,11 @@ struct AddAbs : Add {
   template <class D, class V>
   static HWY_INLINE V join(D, V acc, V x) { return hn::Add(acc, hn::Abs(x)); }
 };
-// Keeps acc where it wins or is NaN; x NaN never loses.
+// Keeps acc where it wins or is NaN; x NaN never loses. (Ne(v, v) is false for NaN on AVX-512.)
 struct Larger {
   template <class D, class V>
   static HWY_INLINE V join(D, V acc, V x) {
-    return hn::IfThenElse(hn::Or(hn::Ge(acc, x), hn::Ne(acc, acc)), acc, x);
+    return hn::IfThenElse(hn::Or(hn::Ge(acc, x), hn::IsNaN(acc)), acc, x);
   }
   template <class D, class V>
   static HWY_INLINE V merge(D d, V a, V b) { return join(d, a, b); }
@@ -49,7 +49,7 @@ struct Larger {
 struct Smaller {
   template <class D, class V>
   static HWY_INLINE V join(D, V acc, V x) {
-    return hn::IfThenElse(hn::Or(hn::Le(acc, x), hn::Ne(acc, acc)), acc, x);
+    return hn::IfThenElse(hn::Or(hn::Le(acc, x), hn::IsNaN(acc)), acc, x);
   }
   template <class D, class V>
   static HWY_INLINE V merge(D d, V a, V b) { return join(d, a, b); }
