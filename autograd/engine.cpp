@@ -173,6 +173,18 @@ void Engine::send(Node& node, Tensor* gradients) {
     if (node.edges[i].valid() && gradients[i].defined()) add(node.edges[i], gradients[i], node.name());
 }
 
+// Drops what a finished node holds. A hook of a script may refer to its own tensor, a cycle that no
+// collector sees, so hooks go too; running the node again without them would be silently wrong.
+void release(Node& node) {
+  node.release_saved();
+  if (node.hooks.empty()) return;
+  node.hooks.assign(1, {0, 0, [name = node.name()](const Tensor&) -> Tensor {
+                          fail("backward: the hooks of ", name,
+                               " are freed already: this graph was used by an earlier backward; "
+                               "pass retain_graph = true there to use it again");
+                        }});
+}
+
 void Engine::run_node(Task& task) {
   Node& node = *task.node.get();
   if (!node.hooks.empty()) run_hooks(node, task);
@@ -194,7 +206,7 @@ void Engine::run_node(Task& task) {
     for (int i = 0; i < node.output_count; ++i) grads.push_back(task.at(i).grad);
     node.apply(grads.data(), gradients);
   }
-  if (!retain_) node.release_saved();
+  if (!retain_) release(node);
   send(node, gradients);
 }
 
