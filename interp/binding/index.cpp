@@ -168,14 +168,15 @@ int64_t wrap_position(int64_t position, int64_t size, int dim, int64_t most) {
   return wrapped;
 }
 
-Tensor apply_range(const Tensor& x, int dim, const Item& item) {
+// `shown` is the dimension's place in the tensor that the script indexed.
+Tensor apply_range(const Tensor& x, int dim, int shown, const Item& item) {
   const int64_t size = x.size(dim);
   if (item.step < 1) fail("index: a range's step must be positive, got ", item.step);
   if (!item.from && !item.to && item.step == 1) return x;
-  const int64_t from = item.from ? wrap_position(*item.from, size, dim, size + 1) : 1;
+  const int64_t from = item.from ? wrap_position(*item.from, size, shown, size + 1) : 1;
   int64_t to = size;
   // `to` may be one before the first: {1, 0} is empty.
-  if (item.to && *item.to != 0) to = wrap_position(*item.to, size, dim, size);
+  if (item.to && *item.to != 0) to = wrap_position(*item.to, size, shown, size);
   if (item.to && *item.to == 0) to = 0;
   if (to < from) to = from - 1;
   return slice(x, dim, from - 1, to, item.step);
@@ -208,13 +209,15 @@ Tensor apply_items(const Tensor& x, const Items& items, std::vector<Tensor>& ind
   if (ellipses > 1) fail("index: only one ellipsis can be given");
   const int skipped = x.dim() - taken;
   Tensor out = x;
-  int dim = 0;
+  int dim = 0, shown = 0;
   for (const Item& item : items) {
+    const int at = shown;
+    shown += item.kind == Item::Kind::Ellipsis ? skipped : dims_taken(item);
     switch (item.kind) {
       case Item::Kind::Position:
-        out = select(out, dim, wrap_position(*item.from, out.size(dim), dim, out.size(dim)) - 1);
+        out = select(out, dim, wrap_position(*item.from, out.size(dim), at, out.size(dim)) - 1);
         break;
-      case Item::Kind::Range: out = apply_range(out, dim++, item); break;
+      case Item::Kind::Range: out = apply_range(out, dim++, at, item); break;
       case Item::Kind::NewAxis: out = unsqueeze(out, dim++); break;
       case Item::Kind::Ellipsis: dim += skipped; break;
       case Item::Kind::Tensor:

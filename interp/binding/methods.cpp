@@ -62,6 +62,12 @@ int l_is_set_to(lua_State* L) {
                             a.sizes() == b.sizes() && a.strides() == b.strides());
 }
 
+int l_zero(lua_State* L) {
+  fill_(check_tensor(L, 1, "zero_"), 0.0);
+  lua_settop(L, 1);
+  return 1;
+}
+
 template <DType dtype>
 int l_convert(lua_State* L) {
   static const Signature kSignature = {name(dtype).data(), "x:NAME() without arguments", kOnlyTensor, 1};
@@ -98,6 +104,7 @@ void register_methods(lua_State* L) {
       {"is_floating_point", guard<l_is_floating_point>},
       {"is_complex", guard<l_is_complex>},
       {"is_set_to", guard<l_is_set_to>},
+      {"zero_", op_guard<l_zero>},
       {"bool", op_guard<l_convert<DType::Bool>>},
       {"int", op_guard<l_convert<DType::Int32>>},
       {"long", op_guard<l_convert<DType::Int64>>},
