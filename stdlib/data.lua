@@ -6,4 +6,4 @@ for _, part in ipairs { "dataset", "sampler", "loader", "files" } do
   for name, value in pairs(require("moonlet.data." .. part)) do data[name] = value end
 end
 
-return data
+return require("moonlet.options").namespace("data", data)

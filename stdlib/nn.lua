@@ -2,6 +2,7 @@
 
 local class = require "moonlet.class"
 local Module = require "moonlet.nn.module"
+local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
 require "moonlet.nn.state"
 require "moonlet.nn.show"
@@ -25,4 +26,4 @@ function nn.class(name, parent)
   return class(name, parent or Module)
 end
 
-return nn
+return options.namespace("nn", nn)

@@ -2,10 +2,10 @@
 
 local adam = require "moonlet.optim.adam"
 
-return {
+return require("moonlet.options").namespace("optim", {
   Optimizer = require "moonlet.optim.optimizer",
   SGD = require "moonlet.optim.sgd",
   Adam = adam.Adam,
   AdamW = adam.AdamW,
   lr_scheduler = require "moonlet.optim.lr_scheduler",
-}
+})

@@ -151,4 +151,19 @@ function options.integers(where, name, value, count, least)
   return list
 end
 
+--- Makes reading an unknown name of a module an error that says the nearest known one.
+---@param name string the module's, for the message
+---@param module table
+---@return table module
+function options.namespace(name, module)
+  return setmetatable(module, { __index = function(_, key)
+    local names = {}
+    for known in pairs(module) do names[#names + 1] = known end
+    table.sort(names)
+    local guess = type(key) == "string" and args.nearest(key, names)
+    fail("%s has no field '%s'%s", name, tostring(key),
+      guess and (", did you mean '%s'?"):format(guess) or "")
+  end })
+end
+
 return options

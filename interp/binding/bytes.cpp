@@ -113,6 +113,4 @@ void check_bool_bytes(const Tensor& x, const std::string& what) {
 
 }  // namespace moonlet::binding
 
-int luaopen_moonlet_bytes(lua_State* L) {
-  return moonlet::guard<moonlet::binding::open_bytes>(L);
-}
+int luaopen_moonlet_bytes(lua_State* L) { return moonlet::guard<moonlet::binding::open_bytes>(L); }

@@ -48,7 +48,8 @@ Storage* map_file(const std::string& path) {
 // A view of the mapped file where its elements are aligned, else a copy.
 Tensor entry_tensor(Storage& file, const SafetensorsEntry& entry, int64_t data_begin) {
   const int64_t at = data_begin + entry.begin, width = static_cast<int64_t>(size_of(entry.dtype));
-  const bool aligned = reinterpret_cast<uintptr_t>(file.data() + at) % static_cast<size_t>(width) == 0;
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(file.data() + at) % static_cast<size_t>(width) == 0;
   Tensor out;
   if (entry.end > entry.begin && aligned && at % width == 0) {
     out = view_of(file, entry.shape, contiguous_strides(entry.shape), at / width, entry.dtype,

@@ -12,10 +12,10 @@ namespace {
 constexpr struct {
   const char* code;
   DType dtype;
-} kCodes[] = {{"BOOL", DType::Bool},    {"U8", DType::UInt8},      {"I8", DType::Int8},
-              {"I16", DType::Int16},    {"I32", DType::Int32},     {"I64", DType::Int64},
-              {"F16", DType::Float16},  {"BF16", DType::BFloat16}, {"F32", DType::Float32},
-              {"F64", DType::Float64},  {"C64", DType::Complex64}, {"C128", DType::Complex128}};
+} kCodes[] = {{"BOOL", DType::Bool},   {"U8", DType::UInt8},      {"I8", DType::Int8},
+              {"I16", DType::Int16},   {"I32", DType::Int32},     {"I64", DType::Int64},
+              {"F16", DType::Float16}, {"BF16", DType::BFloat16}, {"F32", DType::Float32},
+              {"F64", DType::Float64}, {"C64", DType::Complex64}, {"C128", DType::Complex128}};
 
 // The little JSON a header may hold: objects of one or two levels, strings and integers.
 class Reader {
@@ -27,8 +27,10 @@ class Reader {
     std::set<std::string> seen;
     each_member([&](std::string name) {
       if (!seen.insert(name).second) bad("'" + name + "' comes twice");
-      if (name == "__metadata__") read_metadata(header);
-      else header.tensors.push_back(read_entry(std::move(name)));
+      if (name == "__metadata__")
+        read_metadata(header);
+      else
+        header.tensors.push_back(read_entry(std::move(name)));
     });
     skip_space();
     if (at_ != text_.size()) bad("text follows the closing bracket");
@@ -78,7 +80,8 @@ class Reader {
         bad("unexpected field '" + field + "' in '" + entry.name + "'");
       }
     });
-    if (!dtype || !shape || !offsets) bad("'" + entry.name + "' lacks dtype, shape or data_offsets");
+    if (!dtype || !shape || !offsets)
+      bad("'" + entry.name + "' lacks dtype, shape or data_offsets");
     return entry;
   }
 
@@ -122,8 +125,10 @@ class Reader {
       const char c = text_[at_++];
       if (c == '"') break;
       if (static_cast<unsigned char>(c) < 0x20) bad("a control character in a string");
-      if (c == '\\') read_escape(out);
-      else out += c;
+      if (c == '\\')
+        read_escape(out);
+      else
+        out += c;
     }
     if (!is_utf8(out)) bad("a string is not UTF-8");
     return out;
@@ -133,14 +138,30 @@ class Reader {
     if (at_ >= text_.size()) bad("a string is not closed");
     const char c = text_[at_++];
     switch (c) {
-      case '"': case '\\': case '/': out += c; return;
-      case 'b': out += '\b'; return;
-      case 'f': out += '\f'; return;
-      case 'n': out += '\n'; return;
-      case 'r': out += '\r'; return;
-      case 't': out += '\t'; return;
-      case 'u': return append_utf8(out, read_code_point());
-      default: bad("an unknown escape in a string");
+      case '"':
+      case '\\':
+      case '/':
+        out += c;
+        return;
+      case 'b':
+        out += '\b';
+        return;
+      case 'f':
+        out += '\f';
+        return;
+      case 'n':
+        out += '\n';
+        return;
+      case 'r':
+        out += '\r';
+        return;
+      case 't':
+        out += '\t';
+        return;
+      case 'u':
+        return append_utf8(out, read_code_point());
+      default:
+        bad("an unknown escape in a string");
     }
   }
 
@@ -185,8 +206,8 @@ class Reader {
   }
 
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' ||
-                                  text_[at_] == '\t'))
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
       ++at_;
   }
 
@@ -218,8 +239,8 @@ void check_layout(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
   for (const SafetensorsEntry& entry : tensors) {
     if (entry.end < entry.begin || entry.end > data_bytes)
       fail("'", entry.name, "' lies at bytes ", entry.begin, " to ", entry.end, " of ", data_bytes);
-    const int64_t wanted = numel_of(entry.shape, "safetensors") *
-                           static_cast<int64_t>(size_of(entry.dtype));
+    const int64_t wanted =
+        numel_of(entry.shape, "safetensors") * static_cast<int64_t>(size_of(entry.dtype));
     if (entry.end - entry.begin != wanted)
       fail("'", entry.name, "' has ", entry.end - entry.begin, " bytes; shape ", entry.shape,
            " of ", name(entry.dtype), " wants ", wanted);
@@ -290,8 +311,11 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
 bool is_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const unsigned char c = static_cast<unsigned char>(text[i]);
-    const int tail = c < 0x80 ? 0 : c >= 0xC2 && c < 0xE0 ? 1 : (c & 0xF0) == 0xE0 ? 2
-                     : c >= 0xF0 && c < 0xF5 ? 3 : -1;
+    const int tail = c < 0x80                ? 0
+                     : c >= 0xC2 && c < 0xE0 ? 1
+                     : (c & 0xF0) == 0xE0    ? 2
+                     : c >= 0xF0 && c < 0xF5 ? 3
+                                             : -1;
     if (tail < 0 || i + static_cast<size_t>(tail) >= text.size()) return false;
     uint32_t code = tail == 0 ? c : c & (0x3Fu >> tail);
     for (int j = 1; j <= tail; ++j) {

@@ -65,8 +65,8 @@ class CsvReader {
     if (end == text_.npos) bad(column, "a quote is not closed");
     at_ = end + 1;
     while (at_ < text_.size() && text_[at_] == ' ' && separator_ != ' ') ++at_;
-    const bool closed = at_ >= text_.size() || text_[at_] == separator_ || text_[at_] == '\n' ||
-                        text_[at_] == '\r';
+    const bool closed =
+        at_ >= text_.size() || text_[at_] == separator_ || text_[at_] == '\n' || text_[at_] == '\r';
     if (!closed) bad(column, "text follows a closing quote");
     return text_.substr(start, end - start);
   }
@@ -107,11 +107,10 @@ Tensor read_rows(CsvReader& reader, const std::string& path, int64_t columns, DT
     reader.next_line(fields);
     const int64_t count = static_cast<int64_t>(fields.size());
     if (columns < 0) columns = count;
-    if (count != columns)
-      reader.bad(0, count, " fields where the lines before have ", columns);
+    if (count != columns) reader.bad(0, count, " fields where the lines before have ", columns);
     for (int64_t i = 0; i < count; ++i)
-      values.push_back(number_in<T>(reader, fields[static_cast<size_t>(i)], i + 1,
-                                    reader.line() == 1));
+      values.push_back(
+          number_in<T>(reader, fields[static_cast<size_t>(i)], i + 1, reader.line() == 1));
     ++rows;
   }
   if (rows == 0) fail("read_csv: '", path, "' has no rows");
@@ -150,13 +149,20 @@ int l_read_csv(lua_State* L) {
 
 DType idx_dtype(const std::string& path, unsigned char code) {
   switch (code) {
-    case 0x08: return DType::UInt8;
-    case 0x09: return DType::Int8;
-    case 0x0B: return DType::Int16;
-    case 0x0C: return DType::Int32;
-    case 0x0D: return DType::Float32;
-    case 0x0E: return DType::Float64;
-    default: fail("read_idx: '", path, "' has the unknown type code ", static_cast<int>(code));
+    case 0x08:
+      return DType::UInt8;
+    case 0x09:
+      return DType::Int8;
+    case 0x0B:
+      return DType::Int16;
+    case 0x0C:
+      return DType::Int32;
+    case 0x0D:
+      return DType::Float32;
+    case 0x0E:
+      return DType::Float64;
+    default:
+      fail("read_idx: '", path, "' has the unknown type code ", static_cast<int>(code));
   }
 }
 
@@ -199,9 +205,8 @@ int l_read_idx(lua_State* L) {
 }  // namespace
 
 void register_table_files(lua_State* L) {
-  static const luaL_Reg kFunctions[] = {{"read_csv", op_guard<l_read_csv>},
-                                        {"read_idx", op_guard<l_read_idx>},
-                                        {nullptr, nullptr}};
+  static const luaL_Reg kFunctions[] = {
+      {"read_csv", op_guard<l_read_csv>}, {"read_idx", op_guard<l_read_idx>}, {nullptr, nullptr}};
   set_functions(L, -1, kFunctions);
 }
 

@@ -7,7 +7,7 @@ local functional = {}
 
 return setmetatable(functional, {
   __index = function(self, name)
-    local op = ml[name]
+    local op = rawget(ml, name)
     if op == nil then
       error(("nn.functional: no function '%s'"):format(tostring(name)), 2)
     end

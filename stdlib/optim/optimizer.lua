@@ -197,6 +197,9 @@ end
 local function sorted_options(group)
   local parts = {}
   for key, value in pairs(group) do
+    if type(value) == "table" and key ~= "params" then
+      value = "{" .. table.concat(value, ", ") .. "}"
+    end
     if key ~= "params" then parts[#parts + 1] = ("%s = %s"):format(key, tostring(value)) end
   end
   table.sort(parts)

@@ -89,8 +89,8 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
   Dense values(x), slope(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    const optim::SgdConstants<C> c{C(lr), C(momentum), C(dampening), C(weight_decay), nesterov,
-                                   first};
+    const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
+                                   C(weight_decay), nesterov,    first};
     auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
     loop(c, values.data<T>(), slope.data<T>(), state.data<T>(), x.numel());
   });
@@ -105,14 +105,14 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
   optim::check_shape("adam_step", "the gradient", x, gradient);
   optim::check_shape("adam_step", "exp_avg", x, exp_avg);
   optim::check_shape("adam_step", "exp_avg_sq", x, exp_avg_sq);
-  if (max_exp_avg_sq.defined()) optim::check_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
+  if (max_exp_avg_sq.defined())
+    optim::check_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
   Dense values(x), slope(gradient), m(exp_avg), v(exp_avg_sq), most(max_exp_avg_sq);
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     const auto c =
         optim::adam_constants<Compute<T>>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
     auto loop = max_exp_avg_sq.defined() ? adam_loop<T, true> : adam_loop<T, false>;
-    loop(c, values.data<T>(), slope.data<T>(), m.data<T>(), v.data<T>(), most.data<T>(),
-         x.numel());
+    loop(c, values.data<T>(), slope.data<T>(), m.data<T>(), v.data<T>(), most.data<T>(), x.numel());
   });
   values.store("adam_step_", true);
   for (Dense* state : {&m, &v, &most}) state->store("adam_step_", false);
