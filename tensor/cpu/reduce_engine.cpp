@@ -72,17 +72,18 @@ struct Pass {
     }
   }
 
-  // `rows` rows of `cols` columns into `to`, by groups, so that rounding errors stay small.
+  // `rows` rows of `cols` columns into `to`, by halves, so that rounding errors stay small.
   void piece(const char* x, char* to, int64_t rows, int64_t stride, int64_t cols) const {
     constexpr int64_t kGroup = 128;
-    r.start(to, cols);
-    if (rows <= kGroup) return r.rows(to, x, rows, stride, cols);
-    Scratch group(cols * acc);
-    for (int64_t row = 0; row < rows; row += kGroup) {
-      r.start(group.data(), cols);
-      r.rows(group.data(), x + row * stride * in, std::min(kGroup, rows - row), stride, cols);
-      r.join(to, group.data(), cols);
+    if (rows <= kGroup) {
+      r.start(to, cols);
+      return r.rows(to, x, rows, stride, cols);
     }
+    const int64_t half = (rows / 2 + kGroup - 1) / kGroup * kGroup;
+    piece(x, to, half, stride, cols);
+    Scratch second(cols * acc);
+    piece(x + half * stride * in, second.data(), rows - half, stride, cols);
+    r.join(to, second.data(), cols);
   }
 
   void outer(const char* x, char* out, const Block& b) const {
