@@ -1,0 +1,216 @@
+-- tests/lua/cuda_test.lua: the CUDA backend on sizes that take every path of its kernels, compared
+-- with the CPU; several devices, errors, and memory. Skips without a device.
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
+local ml = require "moonlet"
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+
+local function on_device(name, body)
+  test(name, function()
+    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
+    body()
+  end)
+end
+
+local function near(what, got, want, tol)
+  local a, b = got:to "cpu":to "float64":reshape(-1), want:to "float64":reshape(-1)
+  if tostring(got.shape) ~= tostring(want.shape) then
+    error(("%s: shape %s, want %s"):format(what, got.shape, want.shape), 0)
+  end
+  if a:numel() == 0 then return end
+  local scale = math.max(1, b:abs():amax():item())
+  local worst = (a - b):abs():amax():item()
+  if not (worst <= (tol or 1e-4) * scale) then
+    error(("%s: differs by %g at a scale of %g"):format(what, worst, scale), 0)
+  end
+end
+
+-- f(x, ...) on the CPU and on the device; all tensors it returns agree.
+local function agree(what, f, ...)
+  local host, device = table.pack(...), table.pack(...)
+  for i = 1, device.n do device[i] = ml.is_tensor(host[i]) and host[i]:to "cuda" or host[i] end
+  local want = table.pack(f(table.unpack(host, 1, host.n)))
+  local got = table.pack(f(table.unpack(device, 1, device.n)))
+  for i = 1, want.n do near(("%s, result %d"):format(what, i), got[i], want[i]) end
+end
+
+on_device("reductions over rows, columns, planes and everything", function()
+  ml.manual_seed(1)
+  for _, shape in ipairs { { 3, 1000 }, { 1000, 3 }, { 5000, 40 }, { 70000 }, { 4, 300, 5 }, { 2, 40000 } } do
+    local x = ml.randn(shape)
+    for _, op in ipairs { "sum", "mean", "amax", "amin", "var", "norm", "any", "all", "count_nonzero" } do
+      agree(op .. " of " .. tostring(x.shape), function(t) return t[op](t) end, x)
+    end
+    for dim = 1, x.ndim do
+      for _, op in ipairs { "sum", "argmax", "argmin", "prod", "logsumexp", "cumsum" } do
+        local source = op == "prod" and x * 0.01 + 1 or x
+        agree(("%s of %s along %d"):format(op, x.shape, dim), function(t) return t[op](t, dim) end, source)
+      end
+      agree("max", function(t) return t:max(dim) end, x)
+      agree("var", function(t) return t:var(dim) end, x)
+    end
+  end
+end)
+
+on_device("a sum over integers is exact, and repeats", function()
+  local x = ml.arange(100000):to "cuda"
+  expect.equal(x:sum():item(), 5000050000)
+  local y = ml.randn { 300000, device = "cuda" }
+  expect.equal(y:sum():item(), y:sum():item())
+end)
+
+on_device("softmax and norms over long and short lines", function()
+  for _, shape in ipairs { { 7, 3000 }, { 6000, 10 }, { 5, 50, 900 }, { 4, 20, 2000 } } do
+    local x = ml.randn(shape)
+    for dim = 1, x.ndim do
+      agree("softmax", function(t) return t:softmax(dim), t:log_softmax(dim) end, x)
+    end
+    local last = x:size(-1)
+    agree("layer_norm", function(t, w, b)
+      w, b = w:clone():requires_grad_(true), b:clone():requires_grad_(true)
+      local leaf = t:clone():requires_grad_(true)
+      local y = ml.layer_norm(leaf, { last }, w, b);
+      (y * y):mean():backward()
+      return y:detach(), leaf.grad, w.grad, b.grad
+    end, x, ml.rand(last), ml.randn(last))
+  end
+  agree("batch_norm", function(t, w, b)
+    local mean, var = ml.zeros_like(w), ml.ones_like(w)
+    local leaf = t:clone():requires_grad_(true)
+    local y = ml.batch_norm(leaf, mean, var, w, b, true);
+    (y * y * y):mean():backward()
+    return y:detach(), mean, var, leaf.grad
+  end, ml.randn(8, 5, 13, 11), ml.rand(5), ml.randn(5))
+end)
+
+on_device("sorting keeps the order of equals and puts NaN last", function()
+  for _, n in ipairs { 1, 16, 17, 1000, 4097 } do
+    local x = ml.randint(0, 50, { 3, n })
+    agree("sort", function(t) return t:sort(2) end, x)
+    agree("sort downwards", function(t) return t:sort(2, true) end, x)
+    agree("topk", function(t) return t:topk(math.min(5, n), 2) end, x)
+    agree("sort along 1", function(t) return t:sort(1) end, x:t():contiguous())
+  end
+  local x = ml.tensor({ 2.0, ml.nan, -1.0, ml.inf, -0.0, 0.0 }):to "cuda"
+  local _, order = x:sort()
+  expect.equal(table.concat(order:tolist(), " "), "3 5 6 1 4 2")
+end)
+
+on_device("reading and writing at positions", function()
+  local x, rows = ml.randn(50, 30), ml.randint(1, 51, { 400 })
+  local source = ml.randn(400, 30)
+  agree("index_select", function(t, i) return t:index_select(1, i) end, x, rows)
+  agree("index_add", function(t, i, s) return t:index_add(1, i, s) end, x, rows, source)
+  agree("index_add along 2", function(t, i, s) return t:index_add(2, i, s) end, x:t():contiguous(), rows,
+    source:t():contiguous())
+  local at = ml.randint(1, 51, { 400, 30 })
+  agree("gather", function(t, i) return t:gather(1, i) end, x, at)
+  agree("scatter_add", function(t, i, s) return t:scatter_add(1, i, s) end, x, at, source)
+  agree("scatter", function(t, i, s) return t:scatter(1, i, s) end, x, at, source)
+  agree("index", function(t, i) return t[{ i, {} }], t[{ {}, -(i % 30) - 1 }] end, x, rows)
+  agree("masked write", function(t)
+    local y = t:clone()
+    y[y:gt(0)] = 7
+    return y, t[t:lt(-1)]
+  end, x)
+  agree("nonzero", function(t) return t:gt(0.5):nonzero() end, ml.randn(90, 70))
+  agree("embedding", function(w, i)
+    local leaf = w:clone():requires_grad_(true)
+    local y = ml.embedding(leaf, i);
+    (y * y):sum():backward()
+    return y:detach(), leaf.grad
+  end, x, rows)
+end)
+
+on_device("convolution and pooling with their gradients", function()
+  local cases = {
+    { { 3, 4, 17, 15 }, { 6, 4, 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, 1 },
+    { { 2, 6, 20, 21 }, { 4, 3, 5, 4 }, { 2, 3 }, { 2, 1 }, { 1, 2 }, 2 },
+    { { 1, 3, 9, 9 }, { 3, 1, 2, 2 }, { 3, 3 }, { 0, 0 }, { 2, 2 }, 3 },
+  }
+  for k, c in ipairs(cases) do
+    agree("conv2d " .. k, function(x, w, b)
+      x, w, b = x:clone():requires_grad_(true), w:clone():requires_grad_(true), b:clone():requires_grad_(true)
+      local y = ml.conv2d(x, w, b, c[3], c[4], c[5], c[6]);
+      (y * y):mean():backward()
+      return y:detach(), x.grad, w.grad, b.grad
+    end, ml.randn(c[1]), ml.randn(c[2]), ml.randn(c[2][1]))
+  end
+  for _, planes in ipairs { { 2, 3 }, { 20, 30 } } do
+    agree("pools", function(x)
+      local out = {}
+      for _, pool in ipairs {
+        function(t) return ml.max_pool2d(t, 3, { 2 }, 1) end,
+        function(t) return ml.avg_pool2d(t, 3, { 2 }, 1, false, false) end,
+        function(t) return ml.adaptive_avg_pool2d(t, { 4, 5 }) end,
+      } do
+        local leaf = x:clone():requires_grad_(true)
+        local y = pool(leaf);
+        (y * y):sum():backward()
+        out[#out + 1], out[#out + 2] = y:detach(), leaf.grad
+      end
+      return table.unpack(out)
+    end, ml.randn(planes[1], planes[2], 11, 13))
+  end
+end)
+
+on_device("products of every layout", function()
+  local a, b = ml.randn(70, 50), ml.randn(50, 90)
+  agree("matmul", function(x, y) return x:matmul(y), y:t():matmul(x:t()) end, a, b)
+  agree("strided", function(x, y) return x["::2, ::2"]:matmul(y["::2, ::3"]) end, a, b)
+  agree("batched", function(x, y) return x:matmul(y), x:matmul(y[1]) end, ml.randn(5, 7, 20), ml.randn(5, 20, 9))
+  agree("vectors", function(x, y) return x:matmul(y), y:matmul(y), x:t():matmul(x[{ {}, 1 }]) end, a, ml.randn(50))
+  agree("integers", function(x, y) return x:matmul(y) end, ml.randint(-9, 9, { 12, 8 }), ml.randint(-9, 9, { 8, 5 }))
+end)
+
+on_device("random numbers are the CPU's", function()
+  local function draw(device)
+    ml.manual_seed(5)
+    local options = { 1001, device = device }
+    return ml.rand(options), ml.randn(options), ml.randint(1, 100, { 77 }, nil, device),
+      ml.randperm(50, device), ml.zeros(options):bernoulli_(0.3)
+  end
+  local want, got = table.pack(draw "cpu"), table.pack(draw "cuda")
+  for i = 1, want.n do near("draw " .. i, got[i], want[i], 1e-6) end
+end)
+
+on_device("errors name what is wrong and leave the device usable", function()
+  local x = ml.randn { 4, 3, device = "cuda" }
+  local function fails(pattern, f)
+    local ok, message = pcall(f)
+    expect.falsy(ok)
+    if not tostring(message):find(pattern) then error(("%s: no '%s' in it"):format(message, pattern), 0) end
+  end
+  fails("7", function() return x:index_select(1, ml.tensor({ 7 }):to "cuda") end)
+  fails("0", function() return x:gather(2, ml.zeros { 1, 1, dtype = "int64", device = "cuda" }) end)
+  fails("target 9", function() return ml.cross_entropy(x, ml.tensor({ 1, 9, 2, 3 }):to "cuda") end)
+  fails("cuda:0", function() return x + ml.randn(4, 3) end)
+  fails("zero", function()
+    return ml.tensor({ 3 }):to "cuda" // ml.tensor({ 0 }):to "cuda"
+  end)
+  fails("memory", function() return ml.empty { 1 << 50, device = "cuda" } end)
+  fails("no device cuda:99", function() return ml.zeros { 2, device = "cuda:99" } end)
+  expect.equal((x - x):abs():sum():item(), 0)
+end)
+
+on_device("a second device works beside the first", function()
+  if ml.cuda.device_count() < 2 then harness.skip "one device" end
+  local x = ml.randn(20, 30)
+  local there = x:to "cuda:1"
+  expect.equal(there.device, "cuda:1")
+  near("matmul on cuda:1", there:matmul(there:t()), x:matmul(x:t()))
+  near("from device to device", there:to "cuda:0" * 2, x * 2)
+  local ok, message = pcall(function() return there + x:to "cuda:0" end)
+  expect.falsy(ok)
+  expect.truthy(message:find "cuda:1")
+end)
+
+on_device("a loop of temporaries reuses its memory", function()
+  local x = ml.randn { 1000, device = "cuda" }
+  for _ = 1, 2000 do x = (x * 0.5 + 1):detach() end
+  collectgarbage()
+  expect.truthy(ml.cuda.live_bytes() < 64 * 1024 * 1024)
+end)
+
+harness.run()
