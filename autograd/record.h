@@ -12,6 +12,16 @@
 
 namespace moonlet {
 
+// Saves an argument of an op that may be changing `x` in place: what shares x's memory is cloned.
+inline void save_beside(Saved& saved, const Tensor& t, bool inplace, const Tensor& x) {
+  if (inplace && t.defined() && &t.storage() == &x.storage()) saved.save_clone(t);
+  else saved.save(t);
+}
+inline void save_beside(SavedOperand& saved, const Operand& o, bool inplace, const Tensor& x) {
+  if (inplace && o.is_tensor() && &o.tensor().storage() == &x.storage()) saved.save_clone(o.tensor());
+  else saved.save(o);
+}
+
 inline void save_list(std::vector<Saved>& saved, const std::vector<Tensor>& list) {
   saved.resize(list.size());
   for (size_t i = 0; i < list.size(); ++i) saved[i].save(list[i]);

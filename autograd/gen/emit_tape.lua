@@ -190,6 +190,9 @@ local function record_function(row, plan, diff, diff_results)
     elseif arg.info.tensor and first then
       local t = arg.info.operand and n .. ".tensor()" or n
       out[#out + 1] = ("  if (inplace) node.%s_.save_clone(%s);\n  else node.%s_.save(%s);"):format(n, t, n, n)
+    elseif arg.info.tensor and row.inplace_form then
+      local x = row.args[1].name
+      out[#out + 1] = ("  save_beside(node.%s_, %s, inplace, %s);"):format(n, n, row.args[1].info.operand and x .. ".tensor()" or x)
     elseif arg.info.tensor then
       out[#out + 1] = ("  node.%s_.save(%s);"):format(n, n)
     else

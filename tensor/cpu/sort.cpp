@@ -27,11 +27,12 @@ uint_of<sizeof(T)> key_of(T v) {
   } else if constexpr (std::is_integral_v<T>) {
     return static_cast<U>(static_cast<U>(v) ^ kTop);
   } else {
-    if (v != v) return static_cast<U>(~U{0});
+    // Without branches, because signs are hard to foretell.
     U bits;
     std::memcpy(&bits, &v, sizeof bits);
-    if (bits == kTop) bits = 0;
-    return static_cast<U>(bits & kTop ? ~bits : bits | kTop);
+    bits = bits == kTop ? U{0} : bits;
+    const U flips = static_cast<U>(U{0} - static_cast<U>(bits >> (sizeof(T) * 8 - 1))) | kTop;
+    return v != v ? static_cast<U>(~U{0}) : static_cast<U>(bits ^ flips);
   }
 }
 
@@ -81,10 +82,43 @@ bool before(const Item<U>& a, const Item<U>& b) {
   return a.key < b.key || (a.key == b.key && a.at < b.at);
 }
 
-// Calls arrange(items, spare) for each row along dim and stores the first k items.
-template <class Arrange>
+// The first k items of the row's order, in order. Items that cannot be among them any more are
+// passed over as they are read: of equal ones the earlier wins, so an equal key need not come in.
+template <class U, class T>
+void read_best(const T* x, int64_t n, int64_t stride, bool descending, int64_t k,
+               std::vector<Item<U>>& items) {
+  const auto less = [](const Item<U>& a, const Item<U>& b) { return before(a, b); };
+  const size_t room = static_cast<size_t>(4 * k + 64);
+  items.clear();
+  U bound = 0;
+  bool bounded = false;
+  for (int64_t i = 0; i < n; ++i) {
+    const U plain = key_of(x[i * stride]);
+    const U key = descending ? static_cast<U>(~plain) : plain;
+    if (bounded && key >= bound) continue;
+    items.push_back({key, static_cast<uint32_t>(i)});
+    if (items.size() < room) continue;
+    std::nth_element(items.begin(), items.begin() + (k - 1), items.end(), less);
+    items.resize(static_cast<size_t>(k));
+    bound = items.back().key;
+    bounded = true;
+  }
+  if (static_cast<size_t>(k) < items.size()) {
+    std::nth_element(items.begin(), items.begin() + k, items.end(), less);
+  }
+  std::sort(items.begin(), items.begin() + k, less);
+}
+
+template <class U>
+void arrange(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
+  if (items.size() > 256) return radix_sort(items, spare);
+  std::sort(items.begin(), items.end(),
+            [](const Item<U>& a, const Item<U>& b) { return before(a, b); });
+}
+
+// Stores the first k items of the order of each row along dim.
 void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k, bool descending,
-              Tensor& values, Tensor& indices, const Arrange& arrange) {
+              Tensor& values, Tensor& indices) {
   const int dim = wrap_dim(given_dim, given.dim(), op);
   if (values.numel() == 0) return;
   const Tensor x = contiguous(given);
@@ -99,8 +133,12 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
       for (int64_t i = begin; i < end; ++i) {
         const T* row = x.data<T>() + i / inner * n * inner + i % inner;
         const int64_t to = i / inner * k * inner + i % inner;
-        read_row<U>(row, n, inner, descending, items);
-        arrange(items, spare);
+        if (k < n / 8) {
+          read_best<U>(row, n, inner, descending, k, items);
+        } else {
+          read_row<U>(row, n, inner, descending, items);
+          arrange(items, spare);
+        }
         for (int64_t j = 0; j < k; ++j) {
           values.data<T>()[to + j * inner] = row[items[j].at * inner];
           indices.data<int64_t>()[to + j * inner] = int64_t{items[j].at} + 1;
@@ -113,23 +151,13 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
 }  // namespace
 
 void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, Tensor& indices) {
-  const int64_t n = x.dim() ? x.size(static_cast<int>(dim)) : 1;
-  each_row("sort", x, dim, n, descending, values, indices, []<class I>(I& items, I& spare) {
-    if (items.size() > 256) return radix_sort(items, spare);
-    std::sort(items.begin(), items.end(),
-              [](const auto& a, const auto& b) { return before(a, b); });
-  });
+  const int64_t n = x.dim() ? x.size(wrap_dim(dim, x.dim(), "sort")) : 1;
+  each_row("sort", x, dim, n, descending, values, indices);
 }
 
 void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,
           Tensor& indices) {
-  each_row("topk", x, dim, k, largest, values, indices, [k]<class I>(I& items, I&) {
-    const auto less = [](const auto& a, const auto& b) { return before(a, b); };
-    if (static_cast<size_t>(k) < items.size()) {
-      std::nth_element(items.begin(), items.begin() + k, items.end(), less);
-    }
-    std::sort(items.begin(), items.begin() + k, less);
-  });
+  each_row("topk", x, dim, k, largest, values, indices);
 }
 
 }  // namespace moonlet::cpu

@@ -75,7 +75,7 @@ local function define_pointwise(row, index)
   local operands, params, mask = pointwise_parts(row)
   local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
   local out = {
-    ('const PointwiseOp k%s = {"%s", %s, %s, PointwiseOp::%s, %d, %d};'):format(row.camel, row.name,
+    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %d};'):format(row.camel, row.name, row.name,
       cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, index),
   }
   local params_text = table.concat(params, ", ")

@@ -19,7 +19,8 @@
 
 namespace moonlet::memory {
 
-// `Classes` stacks of at most `Cap` blocks each. Tag only tells lists apart. `Block(i)` is the
+// `Classes` stacks of at most `Cap` blocks each; a cap is generous, because a garbage collector
+// frees many blocks in a row. Tag only tells lists apart. `Block(i)` is the
 // size of the blocks of class i, a multiple of 64.
 template <class Tag, int Classes, int Cap>
 class FreeLists {

@@ -166,19 +166,29 @@ op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      kind = "structured", dtypes = "floating", method = false,
      out = "empty(shapes::same(\"layer_norm_grad_x\", grad, x), options_of(x))",
      grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
-     check = { value = "needs statistics that belong to x", grad = "needs statistics that belong to x" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
      doc = [[The gradient of `layer_norm` over the last `dims` dimensions with respect to `x`; `mean` and
 `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
-     sample = {} }
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local y, mean, rstd = native_layer_norm(x, {4})
+       return y + 1, x, mean, rstd, randn(4), 1, 1e-5
+     end)()]] } }
 
 op { "layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int dims, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
      out = "empty(shapes::layer_norm_weight(grad, x, dims), options_of(x))",
      grad = { ["grad, x"] = "layer_norm_grad_weight_grads(g, grad, x, mean, rstd, dims, eps)" },
-     check = { value = "needs statistics that belong to x", grad = "needs statistics that belong to x" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
      doc = [[The gradient of `layer_norm` over the last `dims` dimensions with respect to its weight; `mean`
 and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
-     sample = {} }
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local y, mean, rstd = native_layer_norm(x, {4})
+       return y + 1, x, mean, rstd, 1, 1e-5
+     end)()]] } }
 
 op { "layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> Tensor",
      kind = "composite", dtypes = "floating",
@@ -207,19 +217,29 @@ op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      kind = "structured", dtypes = "floating", method = false,
      out = "empty(shapes::same(\"batch_norm_grad_x\", grad, x), options_of(x))",
      grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
-     check = { value = "needs statistics that belong to x", grad = "needs statistics that belong to x" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
      doc = [[The gradient of `batch_norm` in training with respect to `x`; `mean` and `rstd` are those that
 `native_batch_norm` gave for this `x` and `eps`.]],
-     sample = {} }
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local mean, rstd = x:mean(1), 1 / (x:var(1, 0) + 1e-5):sqrt()
+       return randn(3, 4), x, mean, rstd, randn(4), 1e-5
+     end)()]] } }
 
 op { "batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
      out = "empty(shapes::batch_norm_weight(grad, x), options_of(x))",
      grad = { ["grad, x"] = "batch_norm_grad_weight_grads(g, grad, x, mean, rstd, eps)" },
-     check = { value = "needs statistics that belong to x", grad = "needs statistics that belong to x" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
      doc = [[The gradient of `batch_norm` in training with respect to its weight; `mean` and `rstd` are those
 that `native_batch_norm` gave for this `x` and `eps`.]],
-     sample = {} }
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local mean, rstd = x:mean(1), 1 / (x:var(1, 0) + 1e-5):sqrt()
+       return randn(3, 4), x, mean, rstd, 1e-5
+     end)()]] } }
 
 op { "batch_norm(Tensor x, Tensor? running_mean=nil, Tensor? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1, float eps=1e-5) -> Tensor",
      kind = "composite", dtypes = "floating",
@@ -242,8 +262,7 @@ You Need".]],
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, 0, true" } }
 
 op { "dropout(Tensor x, float p=0.5, bool training=true) -> Tensor",
-     kind = "composite", dtypes = "floating",
-     check = { value = "random", grad = "random", noncontiguous = "random" },
+     kind = "composite", dtypes = "floating", random = true,
      doc = [[In training, zeroes each element with probability `p` and divides the others by `1 - p`; otherwise
 `x` itself. Srivastava et al. 2014, "Dropout".]],
      sample = { "randn(3, 4), 0.5" } }

@@ -1,6 +1,7 @@
 -- tensor/ops/nn_loss.lua: losses. A `reduction` is "mean", "sum" or "none".
 
 op { "native_nll_loss(Tensor log_probs, Positions target, Tensor? weight, int reduction, int ignore_index) -> (Tensor y, Tensor total_weight)",
+     constant = { "weight" },
      kind = "structured", dtypes = "floating", method = false,
      out = { "empty(shapes::nll_loss(log_probs, target, weight, reduction), options_of(log_probs), \"nll_loss\")",
              "empty({}, options_of(log_probs), \"nll_loss\")" },
@@ -20,6 +21,7 @@ op { "nll_loss_backward(Tensor grad, Positions target, Tensor? weight, Tensor to
      sample = { "randn(3), tensor({1, 4, 2}), nil, tensor(3.0), {3, 4}, 0, -100" } }
 
 op { "nll_loss(Tensor log_probs, Positions target, Tensor? weight=nil, string reduction=\"mean\", int ignore_index=-100) -> Tensor",
+     constant = { "weight" },
      kind = "composite", dtypes = "floating",
      torch = "F.nll_loss(args[0], args[1], *args[2:3], **({'reduction': args[3]} if len(args) > 3 else {}))",
      doc = [[The negative log likelihood: minus the element of `log_probs` (n, c, ...) that `target` (n, ...),
@@ -30,8 +32,9 @@ Targets equal to `ignore_index` take no part; a mean over no target at all is Na
                 "randn(2, 3, 2), tensor({{1, 3}, {2, 2}}), nil, \"none\"" } }
 
 op { "cross_entropy(Tensor x, Tensor target, Tensor? weight=nil, string reduction=\"mean\", int ignore_index=-100, float label_smoothing=0) -> Tensor",
+     constant = { "weight" },
      kind = "composite", dtypes = "floating", mixed = true,
-     torch = "cross_entropy_1based(*args)",
+     torch = "cross_entropy_1based(*args)", check = { dtypes = "positions and probabilities differ in dtype" },
      doc = [[`nll_loss` of `log_softmax(x)`: `x` (n, c, ...) are logits, `target` (n, ...) 1-based classes, or
 class probabilities of the shape of `x`. `label_smoothing` mixes the target with the uniform distribution
 (Szegedy et al. 2015, "Rethinking the Inception Architecture").]],
@@ -66,12 +69,14 @@ op { "huber_loss(Tensor x, Tensor target, string reduction=\"mean\", float delta
      sample = { "randn(3, 4), randn(3, 4)" } }
 
 op { "binary_cross_entropy(Tensor x, Tensor target, Tensor? weight=nil, string reduction=\"mean\") -> Tensor",
+     constant = { "weight" },
      kind = "composite", dtypes = "floating",
      torch = "F.binary_cross_entropy(args[0], args[1])",
      doc = [[`-(target log x + (1 - target) log(1 - x))` for probabilities `x`, the logarithms not below -100.]],
      sample = { "rand(3, 4):mul(0.8):add(0.1), rand(3, 4)" } }
 
 op { "binary_cross_entropy_with_logits(Tensor x, Tensor target, Tensor? weight=nil, Tensor? pos_weight=nil, string reduction=\"mean\") -> Tensor",
+     constant = { "weight" },
      kind = "composite", dtypes = "floating",
      torch = "F.binary_cross_entropy_with_logits(args[0], args[1])",
      doc = [[`binary_cross_entropy` of `sigmoid(x)`, computed so that large logits neither overflow nor lose

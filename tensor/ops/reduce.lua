@@ -52,7 +52,7 @@ for _, pair in ipairs { { "max", "largest" }, { "min", "smallest" } } do
        doc = ([[The %s element along `dim` and its position, the first where several are equal.
 NaN wins.]]):format(word),
        sample = { "randn(3, 4), 2", "randn(3, 4, 2), 1, true" },
-       torch = ("torch.%s(*args)"):format(name) }
+       torch = ("positions(torch.%s(*args))"):format(name) }
 
   op { ("arg%s(Tensor x, Dim? dim=nil, bool keepdim=false) -> Tensor"):format(name),
        kind = "structured", dtypes = "boolean+real",

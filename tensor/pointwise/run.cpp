@@ -132,7 +132,7 @@ void launch_into(const PointwiseOp& op, Inputs& in, DType computed, Params param
     }
   }
   launch(op, in, computed, params, out);
-  mark_changed(out, op.name);
+  mark_changed(out, op.inplace_name);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct PointwiseOp {
   // Same: the dtype of the computation. Bool: a comparison. Real: its real part.
   enum Result { Same, Bool, Real };
   const char* name;
+  const char* inplace_name;  // "add_"
   DTypeSet dtypes;    // what the computation accepts
   bool int_to_float;  // integer and bool inputs compute in float32
   Result result;

@@ -35,7 +35,7 @@ local function case(row)
     ("name = %q"):format(row.name), ("call = %q"):format(row.overload_of or row.name),
     ("family = %q"):format(row.family), ("kind = %q"):format(row.kind),
     "dtypes = " .. list(dtypes), "args = " .. list(args), "names = " .. list(names),
-    "grads = " .. list(grads), "samples = " .. list(row.sample or {}),
+    "grads = " .. list(grads), "constant = " .. list(row.constant or {}), "samples = " .. list(row.sample or {}),
     ("plain = %s"):format(row.plain_form == true), ("inplace = %s"):format(row.inplace_form == true),
     ("out = %s"):format(row.out_form == true), ("random = %s"):format(row.random == true),
     ("int_to_float = %s"):format(row.int_to_float == true),

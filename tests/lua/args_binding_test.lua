@@ -2,6 +2,7 @@
 -- place, out, and what they say when a call is wrong.
 
 local ml = require "moonlet"
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
 local harness = require "harness"
 local test, expect = harness.test, harness.expect
 

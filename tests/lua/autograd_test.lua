@@ -257,10 +257,13 @@ end)
 test("an in-place op takes the history of its result", function()
   local a = leaf(1, 2)
   local x = a * 3
-  x:mul_(x)
+  x:mul_(x:clone())
   expect.equal(x.grad_fn, "MulBackward")
-  x:sum():backward()
+  back(x)
   same(a.grad, { 18, 36 })
+  x = a * 3
+  x:mul_(x)  -- the second operand is saved and changed
+  expect.error(function() back(x) end, "mul_")
   local b = leaf(1, 2)
   local y = ml.zeros { 2, dtype = ml.float64 }
   y:add_(b)

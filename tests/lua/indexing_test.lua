@@ -1,6 +1,7 @@
 -- tests/lua/indexing_test.lua: every way to index a tensor, to read and to assign.
 
 local ml = require "moonlet"
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
 local harness = require "harness"
 local test, expect = harness.test, harness.expect
 

@@ -84,6 +84,9 @@ function checks.value(case, _, reference)
 end
 
 local function is_grad_name(case, name)
+  for _, constant in ipairs(case.constant) do
+    if constant == name then return false end
+  end
   for _, grad in ipairs(case.grads) do
     if grad == name then return true end
   end
@@ -285,7 +288,9 @@ function checks.dtypes(case, i)
       end
     end
   end
-  if case.kind == "pointwise" then
+  local all_tensors = true
+  for k = 1, args.n do all_tensors = all_tensors and ml.is_tensor(args[k]) end
+  if case.kind == "pointwise" and all_tensors then
     for _, dtype in ipairs { "bool", "int64", "float32", "complex64" } do
       if not claimed[dtype] then
         local ok, message = pcall(samples.results, case, cast(case, args, dtype))

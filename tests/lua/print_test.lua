@@ -1,6 +1,7 @@
 -- tests/lua/print_test.lua: how tensors print.
 
 local ml = require "moonlet"
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
 local harness = require "harness"
 local test, expect = harness.test, harness.expect
 

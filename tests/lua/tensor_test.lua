@@ -2,6 +2,7 @@
 -- conversion to Lua values, scopes and grad modes.
 
 local ml = require "moonlet"
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
 local harness = require "harness"
 local test, expect = harness.test, harness.expect
 

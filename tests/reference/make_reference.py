@@ -40,12 +40,12 @@ def decode(item):
         return [decode(v) for v in items] if not item.get("k") else {k: decode(v) for k, v in item["k"].items()}
     return item["v"]
 
-def encode_number(v):
+def encode_number(v, wide):
     if isinstance(v, bool): return int(v)
     if isinstance(v, float):
         if math.isnan(v): return "nan"
         if math.isinf(v): return "inf" if v > 0 else "-inf"
-        return float(f"{v:.9g}")
+        return float(f"{v:.17g}" if wide else f"{v:.9g}")
     return v
 
 def encode(value):
@@ -53,9 +53,13 @@ def encode(value):
         name = str(value.dtype).removeprefix("torch.")
         v = torch.view_as_real(value.resolve_conj().contiguous()) if value.is_complex() else value
         if v.dtype in (torch.float16, torch.bfloat16): v = v.float()
-        return {"t": {"dtype": name, "shape": list(value.shape), "data": [encode_number(x) for x in v.reshape(-1).tolist()]}}
+        return {"t": {"dtype": name, "shape": list(value.shape), "data": [encode_number(x, value.dtype in (torch.float64, torch.complex128)) for x in v.reshape(-1).tolist()]}}
     if isinstance(value, (list, tuple)): return {"l": [encode(v) for v in value]}
     return {"v": value}
+
+# Positions in results count from 1.
+def positions(result):
+    return [r + 1 if r.dtype == torch.int64 else r for r in result]
 
 # Computations PyTorch has under another form; positions in arguments are 0-based here.
 def max_pool2d_1based(*args):
