@@ -288,7 +288,7 @@ function checks.dtypes(case, i)
       end
     end
   end
-  local all_tensors = true
+  local all_tensors = args.n == #case.args
   for k = 1, args.n do all_tensors = all_tensors and ml.is_tensor(args[k]) end
   if case.kind == "pointwise" and all_tensors then
     for _, dtype in ipairs { "bool", "int64", "float32", "complex64" } do

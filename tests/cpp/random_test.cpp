@@ -1,0 +1,97 @@
+// tests/cpp/random_test.cpp: Philox against its published vectors, the moments of random fills, and
+// their independence of threads and layouts.
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif
+
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "autograd/ops.h"
+#include "tensor/generator.h"
+
+using namespace moonlet;
+
+namespace {
+double number(const Tensor& t) { return *to(t, DType::Float64).data<double>(); }
+bool same(const Tensor& a, const Tensor& b) {
+  const Tensor x = contiguous(a), y = contiguous(b);
+  return std::memcmp(x.raw(), y.raw(), size_of(x.dtype()) * size_t(x.numel())) == 0;
+}
+}  // namespace
+
+TEST_CASE("Philox gives the vectors of Random123") {
+  const PhiloxBlock zero = Philox{0, 0}.block(0);
+  CHECK(zero.v[0] == 0x6627e8d5u);
+  CHECK(zero.v[1] == 0xe169c58du);
+  CHECK(zero.v[2] == 0xbc57ac4cu);
+  CHECK(zero.v[3] == 0x9b00dbd8u);
+}
+
+TEST_CASE("fills have the moments of their distributions") {
+  default_generator().manual_seed(7);
+  const int64_t n = 200000;
+  for (DType dtype : {DType::Float32, DType::Float64}) {
+    Tensor x = empty({n}, {dtype, {}});
+    uniform_(x, -1, 3);
+    CHECK((number(amin(x)) >= -1 && number(amax(x)) < 3));
+    CHECK(std::abs(number(mean(x)) - 1) < 0.02);
+    CHECK(std::abs(number(var(x)) - 16.0 / 12) < 0.02);
+    normal_(x, 2, 3);
+    CHECK(std::abs(number(mean(x)) - 2) < 0.04);
+    CHECK(std::abs(number(moonlet::std(x)) - 3) < 0.03);
+    exponential_(x, 2);
+    CHECK(number(amin(x)) >= 0);
+    CHECK(std::abs(number(mean(x)) - 0.5) < 0.01);
+    bernoulli_(x, 0.3);
+    CHECK(std::abs(number(mean(x)) - 0.3) < 0.01);
+    random_(x, 2, 5);
+    CHECK((number(amin(x)) == 2 && number(amax(x)) == 4));
+    CHECK(std::abs(number(mean(x)) - 3) < 0.01);
+  }
+}
+
+TEST_CASE("one seed gives the same numbers for any number of threads and layout") {
+  const auto draw = [](int threads) {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    default_generator().manual_seed(3);
+    const Tensor x = cat({randn({300001}), rand({70001})}, 0);
+    omp_set_num_threads(before);
+    return x;
+  };
+  const Tensor one = draw(1);
+  CHECK(same(one, draw(2)));
+  CHECK(same(one, draw(5)));
+  default_generator().manual_seed(3);
+  Tensor turned = transpose(empty({50, 40}, {}), 0, 1);
+  normal_(turned);
+  default_generator().manual_seed(3);
+  CHECK(same(turned, randn({40, 50})));
+  CHECK_FALSE(same(turned, randn({40, 50})));
+}
+
+TEST_CASE("randperm and multinomial give positions from 1") {
+  const Tensor order = randperm(1000);
+  CHECK(number(sum(order)) == 500500);
+  CHECK(number(sum(std::get<0>(sort(order)))) == 500500);
+  CHECK((number(amin(order)) == 1 && number(amax(order)) == 1000));
+  Tensor weights = zeros({5}, {});
+  weights.data<float>()[2] = 1;
+  weights.data<float>()[4] = 3;
+  const Tensor drawn = multinomial(weights, 4000, true);
+  const Tensor fives = to(eq(drawn, 5), DType::Float32);
+  CHECK(number(amin(drawn)) == 3);
+  CHECK(std::abs(number(mean(fives)) - 0.75) < 0.03);
+  CHECK(number(sum(multinomial(weights, 2))) == 8);
+}
+
+TEST_CASE("dropout masks keep the mean") {
+  const Tensor mask = dropout_mask(zeros({100000}, {}), 0.25);
+  CHECK(std::abs(number(mean(mask)) - 1) < 0.01);
+  CHECK(number(amin(mask)) == 0);
+}
