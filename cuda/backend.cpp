@@ -83,7 +83,11 @@ extern "C" __attribute__((visibility("default"))) moonlet::Backend* moonlet_cuda
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     cudaGetLastError();
-    *reason = error == cudaSuccess ? "there is no device" : cudaGetErrorString(error);
+    int driver = 0;
+    const bool no_driver = cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0;
+    *reason = no_driver               ? "no NVIDIA driver is installed"
+              : error == cudaSuccess ? "there is no device"
+                                     : cudaGetErrorString(error);
     return nullptr;
   }
   moonlet::set_allocator(moonlet::DeviceType::CUDA, &moonlet::cuda::caching_allocator());
