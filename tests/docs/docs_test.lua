@@ -52,11 +52,16 @@ local function run_lua(block, name, env)
   end
   local padded = ("\n"):rep(block.line - 1) .. block.text
   assert(load(padded, "@" .. name, "t", env))()
+  local wrong = {}
   for i, line in ipairs(block.lines) do
     local wanted = line:match "%-%->%s?(.*)$"
-    local at = block.line + i - 1
-    if wanted then expect.equal(printed[at], wanted, ("%s:%d"):format(name, at)) end
+    local got = printed[block.line + i - 1]
+    if wanted and got ~= wanted then
+      wrong[#wrong + 1] = ("%s:%d: got %q, wanted %q"):format(name, block.line + i - 1,
+        tostring(got), wanted)
+    end
   end
+  if #wrong > 0 then error(table.concat(wrong, "\n"), 0) end
   return printed
 end
 
@@ -64,7 +69,12 @@ test("the guide's samples print what they say", function()
   local env = setmetatable({}, { __index = _G })
   local found = blocks(read(source .. "/docs/guide.md"), "lua")
   expect.truthy(#found >= 8)
-  for _, block in ipairs(found) do run_lua(block, "guide.md", env) end
+  local failures = {}
+  for _, block in ipairs(found) do
+    local ok, message = pcall(run_lua, block, "guide.md", env)
+    if not ok then failures[#failures + 1] = message end
+  end
+  if #failures > 0 then error(table.concat(failures, "\n"), 0) end
 end)
 
 test("the README's training script learns", function()
