@@ -11,7 +11,7 @@ namespace moonlet::cuda {
 namespace {
 
 constexpr size_t kRound = 512;
-constexpr size_t kSmall = size_t{1} << 20;         // blocks up to this come from small segments
+constexpr size_t kSmall = size_t{1} << 20;  // blocks up to this come from small segments
 constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kLargeSegment = size_t{20} << 20;
 constexpr size_t kSegmentRound = size_t{2} << 20;
@@ -75,8 +75,8 @@ CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, int device, s
 void CachingAllocator::split(Pool& pool, Block* block, size_t size) {
   const size_t rest = block->size - size;
   if (block->small ? rest < kRound : rest <= kSmall) return;
-  Block* tail = new Block{block->data + size, rest, block->stream, block, block->after, true,
-                          block->small};
+  Block* tail =
+      new Block{block->data + size, rest, block->stream, block, block->after, true, block->small};
   if (block->after) block->after->before = tail;
   block->after = tail;
   block->size = size;

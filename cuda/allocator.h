@@ -14,8 +14,8 @@ namespace moonlet::cuda {
 
 class CachingAllocator : public Allocator {
  public:
-  // At least `bytes` bytes, aligned as cudaMalloc does (256). When the device has no more, gives the cache back and
-  // tries once again; then throws OutOfMemory naming the bytes.
+  // At least `bytes` bytes, aligned as cudaMalloc does (256). When the device has no more, gives
+  // the cache back and tries once again; then throws OutOfMemory naming the bytes.
   void* allocate(size_t bytes, Device device, void** context) override;
   // May run at any time on any thread: the block is reused only by work in the stream it was made
   // for, which comes after what still uses it.

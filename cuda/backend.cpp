@@ -27,7 +27,7 @@ void transfer(Tensor& out, const Tensor& in) {
     ensure(cudaMemcpyPeer(out.raw(), to.index, in.raw(), from.index, bytes), op);
     return;
   }
-  const auto kind = !to.is_cuda()     ? cudaMemcpyDeviceToHost
+  const auto kind = !to.is_cuda()    ? cudaMemcpyDeviceToHost
                     : from.is_cuda() ? cudaMemcpyDeviceToDevice
                                      : cudaMemcpyHostToDevice;
   ensure(cudaMemcpyAsync(out.raw(), in.raw(), bytes, kind, stream), op);
@@ -85,7 +85,7 @@ extern "C" __attribute__((visibility("default"))) moonlet::Backend* moonlet_cuda
     cudaGetLastError();
     int driver = 0;
     const bool no_driver = cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0;
-    *reason = no_driver               ? "no NVIDIA driver is installed"
+    *reason = no_driver              ? "no NVIDIA driver is installed"
               : error == cudaSuccess ? "there is no device"
                                      : cudaGetErrorString(error);
     return nullptr;

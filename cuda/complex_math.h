@@ -27,9 +27,9 @@ MOONLET_HD Complex<T> from_library(complex_library::complex<T> x) {
   return Complex<T>(x.real(), x.imag());
 }
 
-#define MOONLET_COMPLEX_FUNCTION(name, function)               \
-  template <class T>                                           \
-  MOONLET_HD Complex<T> name(Complex<T> x) {                   \
+#define MOONLET_COMPLEX_FUNCTION(name, function)                   \
+  template <class T>                                               \
+  MOONLET_HD Complex<T> name(Complex<T> x) {                       \
     return from_library(complex_library::function(to_library(x))); \
   }
 MOONLET_COMPLEX_FUNCTION(vsqrt, sqrt)

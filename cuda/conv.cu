@@ -19,8 +19,8 @@ struct ConvShape {
 
 ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims& stride,
                    const Dims& padding, const Dims& dilation, int64_t groups) {
-  return {x[0],      groups,    x[1],      x[2],      x[3],       y[1],
-          y[2],      y[3],      weight[2], weight[3], stride[0],  stride[1],
+  return {x[0],       groups,     x[1],        x[2],       x[3],      y[1],
+          y[2],       y[3],       weight[2],   weight[3],  stride[0], stride[1],
           padding[0], padding[1], dilation[0], dilation[1]};
 }
 
@@ -89,7 +89,11 @@ Matrix filter_of(const ConvShape& s, const Tensor& weight, int64_t group) {
 // One group's part of y or its gradient for `count` images: (out channels, places) each.
 Matrix output_of(const ConvShape& s, const Tensor& y, int64_t first, int64_t group) {
   const int64_t rows = s.out_channels / s.groups, places = s.places();
-  return {place(y, (first * s.out_channels + group * rows) * places), rows, places, places, 1,
+  return {place(y, (first * s.out_channels + group * rows) * places),
+          rows,
+          places,
+          places,
+          1,
           s.out_channels * places};
 }
 
@@ -141,8 +145,8 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dim
       unroll(call, s, c, image, columns);
       for (int64_t g = 0; g < groups; ++g) {
         const int64_t taps = s.taps() / groups;
-        const Matrix seen{place(columns, g * taps * s.places()), taps, s.places(), s.places(), 1,
-                          c.image_step};
+        const Matrix seen{
+            place(columns, g * taps * s.places()), taps, s.places(), s.places(), 1, c.image_step};
         gemm(call, t, c.count, 1, filter_of(s, filter, g), seen, 1, output_of(s, y, c.first, g));
       }
     });
@@ -164,8 +168,8 @@ void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& siz
     each_piece(s, t, [&](const Columns& c) {
       for (int64_t g = 0; g < groups; ++g) {
         const int64_t taps = s.taps() / groups;
-        const Matrix seen{place(columns, g * taps * s.places()), taps, s.places(), s.places(), 1,
-                          c.image_step};
+        const Matrix seen{
+            place(columns, g * taps * s.places()), taps, s.places(), s.places(), 1, c.image_step};
         gemm(call, t, c.count, 1, transposed(filter_of(s, filter, g)),
              output_of(s, slope, c.first, g), 0, seen);
       }
@@ -181,8 +185,7 @@ void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& siz
 
 // The images of a piece side by side, so that one product sums over all of them.
 void conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
-                        const Dims& padding, const Dims& dilation, int64_t groups,
-                        Tensor& result) {
+                        const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (grad.numel() == 0 || x.numel() == 0) return fill(result, Scalar(0));
   const Call call(result, "conv2d_weight_grad");
@@ -205,8 +208,7 @@ void conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, c
         const int64_t taps = s.taps() / groups, rows = s.out_channels / groups;
         const Matrix seen{place(columns, g * taps * wide), taps, wide, wide, 1};
         const Matrix slope_rows{place(slopes, g * rows * wide), rows, wide, wide, 1};
-        gemm(call, t, 1, 1, slope_rows, transposed(seen), c.first == 0 ? 0 : 1,
-             filter_of(s, y, g));
+        gemm(call, t, 1, 1, slope_rows, transposed(seen), c.first == 0 ? 0 : 1, filter_of(s, y, g));
       }
     });
   });

@@ -12,8 +12,8 @@ namespace {
 
 // y[i] = x[base + (index[i] - 1) * stride]
 template <class T>
-__global__ void gather_kernel(Geometry<1> base, int64_t count, int64_t stride,
-                              const int64_t* index, const T* x, T* y) {
+__global__ void gather_kernel(Geometry<1> base, int64_t count, int64_t stride, const int64_t* index,
+                              const T* x, T* y) {
   for (MOONLET_EACH(i, count)) y[i] = x[offsets(base, i).at[0] + (index[i] - 1) * stride];
 }
 
@@ -119,8 +119,7 @@ Tensor nonzero(const Tensor& x) {
   if (count == 0) return call.scratch({0, x.dim()}, DType::Int64);
   const Tensor source = contiguous(x);
   Tensor counts = call.scratch({count}, DType::Int64);
-  scan_by<int64_t>(call, Around{1, count, 1},
-                   NonzeroCount{array(source), counts.data<int64_t>()});
+  scan_by<int64_t>(call, Around{1, count, 1}, NonzeroCount{array(source), counts.data<int64_t>()});
   int64_t found = 0;
   ensure(cudaMemcpyAsync(&found, counts.data<int64_t>() + count - 1, sizeof found,
                          cudaMemcpyDeviceToHost, call.stream()),

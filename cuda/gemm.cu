@@ -30,12 +30,18 @@ __global__ void product_kernel(int64_t batch, DType dtype, C alpha, Matrix a, Ma
 
 cudaDataType blas_type(DType t) {
   switch (t) {
-    case DType::Float16: return CUDA_R_16F;
-    case DType::BFloat16: return CUDA_R_16BF;
-    case DType::Float64: return CUDA_R_64F;
-    case DType::Complex64: return CUDA_C_32F;
-    case DType::Complex128: return CUDA_C_64F;
-    default: return CUDA_R_32F;
+    case DType::Float16:
+      return CUDA_R_16F;
+    case DType::BFloat16:
+      return CUDA_R_16BF;
+    case DType::Float64:
+      return CUDA_R_64F;
+    case DType::Complex64:
+      return CUDA_C_32F;
+    case DType::Complex128:
+      return CUDA_C_64F;
+    default:
+      return CUDA_R_32F;
   }
 }
 
@@ -65,8 +71,8 @@ BlasOperand packed(const Call& call, DType dtype, int64_t batch, const Matrix& m
   out.copy = call.scratch({count, m.rows, m.cols}, dtype);
   const int64_t extent =
       (count - 1) * m.step + (m.rows - 1) * m.row_stride + (m.cols - 1) * m.col_stride + 1;
-  Storage* storage = Storage::foreign(m.data, static_cast<size_t>(extent) * size_of(dtype),
-                                      call.device(), {});
+  Storage* storage =
+      Storage::foreign(m.data, static_cast<size_t>(extent) * size_of(dtype), call.device(), {});
   Tensor from = view_of(*storage, out.copy.sizes(), {m.step, m.row_stride, m.col_stride}, 0, dtype);
   storage->release();
   copy_back(out.copy, from);
@@ -79,7 +85,8 @@ BlasOperand packed(const Call& call, DType dtype, int64_t batch, const Matrix& m
 
 BlasOperand operand(const Call& call, DType dtype, int64_t batch, const Matrix& m) {
   if (columns_fit(m)) return {m, CUBLAS_OP_N, leading(m.col_stride, m.cols, m.rows), {}};
-  if (columns_fit(transposed(m))) return {m, CUBLAS_OP_T, leading(m.row_stride, m.rows, m.cols), {}};
+  if (columns_fit(transposed(m)))
+    return {m, CUBLAS_OP_T, leading(m.row_stride, m.rows, m.cols), {}};
   return packed(call, dtype, batch, m);
 }
 
@@ -103,7 +110,7 @@ void blas_gemm(const Call& call, DType dtype, int64_t batch, C alpha, const Matr
 }  // namespace
 
 Matrix matrix_of(const Tensor& t) {
-  return {t.raw(),      t.size(-2),    t.size(-1),
+  return {t.raw(),      t.size(-2),   t.size(-1),
           t.stride(-2), t.stride(-1), t.dim() > 2 ? t.stride(0) : 0};
 }
 

@@ -80,9 +80,12 @@ struct Around {
 inline Around around(const Dims& sizes, int64_t dim) {
   Around out;
   for (int d = 0; d < sizes.size(); ++d) {
-    if (d < dim) out.outer *= sizes[d];
-    else if (d == dim) out.size = sizes[d];
-    else out.inner *= sizes[d];
+    if (d < dim)
+      out.outer *= sizes[d];
+    else if (d == dim)
+      out.size = sizes[d];
+    else
+      out.inner *= sizes[d];
   }
   return out;
 }
@@ -90,9 +93,9 @@ inline Around around(const Dims& sizes, int64_t dim) {
 inline Array array(const Tensor& x) { return {x.raw(), x.dtype()}; }
 
 // `for (MOONLET_EACH(i, count))`: the numbers below count, shared among the grid's threads.
-#define MOONLET_EACH(i, count)                                            \
+#define MOONLET_EACH(i, count)                                             \
   int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; \
-  i < (count);                                                            \
+  i < (count);                                                             \
   i += static_cast<int64_t>(gridDim.x) * blockDim.x
 
 }  // namespace moonlet::cuda

@@ -40,8 +40,7 @@ Tensor checked_targets(const Call& call, const Classes& c, const Tensor& target)
   unsigned long long bad = kNone;
   ensure(cudaMemsetAsync(flag.raw(), 0xff, sizeof bad, call.stream()), call.op());
   MOONLET_LAUNCH(check_targets_kernel, blocks_for(c.count), kBlock, 0, call.stream(), c,
-                 static_cast<const int64_t*>(out.data<int64_t>()),
-                 flag.data<unsigned long long>());
+                 static_cast<const int64_t*>(out.data<int64_t>()), flag.data<unsigned long long>());
   call.done();
   ensure(cudaMemcpyAsync(&bad, flag.raw(), sizeof bad, cudaMemcpyDeviceToHost, call.stream()),
          call.op());

@@ -242,8 +242,8 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Given old_mean(running_mean), old_var(running_var);
   normalise(call, channels_of(x), x, weight, bias, eps, y, mean, rstd,
             {old_mean.get(), old_var.get(), momentum});
-  for (const auto& [kept, given] : {std::pair{old_mean.tensor, running_mean},
-                                    std::pair{old_var.tensor, running_var}}) {
+  for (const auto& [kept, given] :
+       {std::pair{old_mean.tensor, running_mean}, std::pair{old_var.tensor, running_var}}) {
     Tensor target = given;
     if (given.defined() && !given.is_contiguous()) copy_back(target, kept);
   }

@@ -25,8 +25,8 @@ struct PointwiseGrid {
   char* data[N + 1];
   DType dtypes[N + 1];
   bool is_number[N];
-  bool direct;    // dense, of the compute dtype
-  bool narrow;    // every count fits 32 bits
+  bool direct;  // dense, of the compute dtype
+  bool narrow;  // every count fits 32 bits
   int* zero_divisor;
 };
 
@@ -96,8 +96,7 @@ __global__ void pointwise_kernel(PointwiseGrid<N> g, PointwiseValues<C, N> numbe
   for (MOONLET_EACH(i, g.numel)) {
     char* at[N + 1];
     locate(g, i, at);
-    for (int t = 0; t < N; ++t)
-      in[t] = g.is_number[t] ? numbers.v[t] : load<C>(at[t], g.dtypes[t]);
+    for (int t = 0; t < N; ++t) in[t] = g.is_number[t] ? numbers.v[t] : load<C>(at[t], g.dtypes[t]);
     if constexpr (kDivides)
       if (in[1] == C(0)) *g.zero_divisor = 1;
     store<C>(at[N], g.dtypes[N], apply<F>(in, params.v, inputs, scalars));
@@ -160,9 +159,9 @@ void run_functor(const PointwisePlan& plan) {
   fail(plan.op, ": dtype ", plan.compute, " has no CUDA kernel");
 }
 
-#define MOONLET_CUDA_POINTWISE(name, Functor, inputs, params, types, divides)                  \
-  void name(const PointwisePlan& plan) {                                                       \
-    run_functor<::moonlet::functors::Functor, inputs, params, types, divides>(plan);           \
+#define MOONLET_CUDA_POINTWISE(name, Functor, inputs, params, types, divides)        \
+  void name(const PointwisePlan& plan) {                                             \
+    run_functor<::moonlet::functors::Functor, inputs, params, types, divides>(plan); \
   }
 
 }  // namespace moonlet::cuda

@@ -23,8 +23,9 @@ Window window_of(const Dims& in, const Dims& out, const Dims& kernel, const Dims
                  const Dims& padding, const Dims& dilation) {
   const Dims& stride = stride_given.empty() ? kernel : stride_given;
   const int i = in.size(), o = out.size();
-  return {in[i - 2],  in[i - 1],  out[o - 2],  out[o - 1],  kernel[0],   kernel[1],
-          stride[0], stride[stride.size() - 1], padding[0], padding[1], dilation[0], dilation[1]};
+  return {in[i - 2],  in[i - 1],  out[o - 2],  out[o - 1],
+          kernel[0],  kernel[1],  stride[0],   stride[stride.size() - 1],
+          padding[0], padding[1], dilation[0], dilation[1]};
 }
 
 // What one element of an average sees of the plane, and by how much it divides.
@@ -33,9 +34,8 @@ struct Seen {
 };
 __device__ inline Seen seen_by(const Window& w, int64_t oy, int64_t ox) {
   if (w.adaptive) {
-    Seen s{oy * w.height / w.out_height,
-           ((oy + 1) * w.height + w.out_height - 1) / w.out_height, ox * w.width / w.out_width,
-           ((ox + 1) * w.width + w.out_width - 1) / w.out_width, 0};
+    Seen s{oy * w.height / w.out_height, ((oy + 1) * w.height + w.out_height - 1) / w.out_height,
+           ox * w.width / w.out_width, ((ox + 1) * w.width + w.out_width - 1) / w.out_width, 0};
     s.count = (s.y1 - s.y0) * (s.x1 - s.x0);
     return s;
   }

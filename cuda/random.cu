@@ -78,8 +78,7 @@ struct NormalDouble : Doubles {
 struct ExponentialFloat : Floats {
   float scale;
   __device__ void operator()(const PhiloxBlock& b, float* out) const {
-    for (int k = 0; k < 4; ++k)
-      out[k] = scale * draws::log_f32(draws::unit_above_zero_f32(b.v[k]));
+    for (int k = 0; k < 4; ++k) out[k] = scale * draws::log_f32(draws::unit_above_zero_f32(b.v[k]));
   }
 };
 struct ExponentialDouble : Doubles {
@@ -191,8 +190,7 @@ void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
 }
 
 void dropout_mask(const Tensor&, double p, Philox rng, Tensor& y) {
-  draw("dropout_mask", y, rng,
-       choice(p, 0.0f, p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f));
+  draw("dropout_mask", y, rng, choice(p, 0.0f, p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f));
 }
 
 }  // namespace moonlet::cuda

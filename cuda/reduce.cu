@@ -24,7 +24,9 @@ struct Sum : Values<C> {
 template <class C>
 struct Mean : Sum<C> {
   double count;
-  __device__ void finish(C total, int64_t out) const { this->y.template set<C>(out, total / C(count)); }
+  __device__ void finish(C total, int64_t out) const {
+    this->y.template set<C>(out, total / C(count));
+  }
 };
 
 template <class C>

@@ -60,8 +60,7 @@ __device__ typename P::Acc reduce_run(const ReduceGrid& g, const P& policy, int6
 
 template <class P>
 __global__ void reduce_threads_kernel(ReduceGrid g, P policy) {
-  for (MOONLET_EACH(out, g.outs))
-    policy.finish(reduce_run(g, policy, out, 0, g.count, 1), out);
+  for (MOONLET_EACH(out, g.outs)) policy.finish(reduce_run(g, policy, out, 0, g.count, 1), out);
 }
 
 // The combination of the block's values, at thread 0.
@@ -90,8 +89,10 @@ __global__ void reduce_blocks_kernel(ReduceGrid g, P policy, typename P::Acc* pa
     const auto total =
         reduce_block(policy, reduce_run(g, policy, out, first + threadIdx.x, last, kBlock));
     if (threadIdx.x == 0) {
-      if (g.pieces == 1) policy.finish(total, out);
-      else parts[job] = total;
+      if (g.pieces == 1)
+        policy.finish(total, out);
+      else
+        parts[job] = total;
     }
   }
 }
@@ -120,8 +121,7 @@ void reduce_by(const Call& call, const ReduceGrid& g, const P& policy) {
   }
   const int64_t jobs = g.outs * g.pieces;
   Tensor parts;
-  if (g.pieces > 1)
-    parts = call.scratch({jobs * static_cast<int64_t>(sizeof(Acc))}, DType::UInt8);
+  if (g.pieces > 1) parts = call.scratch({jobs * static_cast<int64_t>(sizeof(Acc))}, DType::UInt8);
   Acc* memory = parts.defined() ? parts.data<Acc>() : nullptr;
   MOONLET_LAUNCH((reduce_blocks_kernel<P>), blocks_for(jobs * kBlock), kBlock, 0, call.stream(), g,
                  policy, memory);

@@ -50,10 +50,14 @@ struct Norm {
   __device__ C load(int64_t at, int64_t, int64_t) const {
     const C v = vabs(x.get<C>(at));
     switch (kind) {
-      case kCount: return v != C(0) ? C(1) : C(0);
-      case kEuclid: return v * v;
-      case kPower: return vpow(v, p);
-      default: return v;
+      case kCount:
+        return v != C(0) ? C(1) : C(0);
+      case kEuclid:
+        return v * v;
+      case kPower:
+        return vpow(v, p);
+      default:
+        return v;
     }
   }
   __device__ C combine(C a, C b) const {
@@ -63,9 +67,7 @@ struct Norm {
     return kind == kLargest ? vmax(a, b) : vmin(a, b);
   }
   __device__ void finish(C total, int64_t out) const {
-    y.set<C>(out, kind == kEuclid  ? vsqrt(total)
-                  : kind == kPower ? vpow(total, C(1) / p)
-                                   : total);
+    y.set<C>(out, kind == kEuclid ? vsqrt(total) : kind == kPower ? vpow(total, C(1) / p) : total);
   }
 };
 
@@ -79,8 +81,8 @@ struct LogSumExp {
   __device__ Acc start() const { return {C(-HUGE_VAL), C(0)}; }
   __device__ Acc load(int64_t at, int64_t, int64_t) const { return {x.get<C>(at), C(1)}; }
   __device__ Acc combine(Acc a, Acc b) const {
-    const C m = a.largest != a.largest || b.largest != b.largest ? C(NAN)
-                                                                 : vmax(a.largest, b.largest);
+    const C m =
+        a.largest != a.largest || b.largest != b.largest ? C(NAN) : vmax(a.largest, b.largest);
     // Infinite values have no differences; they stand for themselves.
     if (m == C(-HUGE_VAL) || m == C(HUGE_VAL)) return {m, C(1)};
     return {m, a.sum * vexp(a.largest - m) + b.sum * vexp(b.largest - m)};
@@ -152,15 +154,14 @@ void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) 
 
 void norm(const Tensor& x, double p, const Dims& dim, bool, Tensor& y) {
   const Call call(x, "norm");
-  const NormKind kind = p == 0                ? kCount
-                        : p == 1              ? kSum
-                        : p == 2              ? kEuclid
+  const NormKind kind = p == 0                   ? kCount
+                        : p == 1                 ? kSum
+                        : p == 2                 ? kEuclid
                         : std::isinf(p) && p > 0 ? kLargest
-                        : std::isinf(p)       ? kSmallest
-                                              : kPower;
+                        : std::isinf(p)          ? kSmallest
+                                                 : kPower;
   visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
-    reduce_by(call, reduce_grid(x, dim),
-              Norm<C>{array(x), array(y), kind, static_cast<C>(p)});
+    reduce_by(call, reduce_grid(x, dim), Norm<C>{array(x), array(y), kind, static_cast<C>(p)});
   });
 }
 

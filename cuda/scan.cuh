@@ -55,7 +55,8 @@ void scan_by(const Call& call, const Around& a, const Op& op) {
   const int64_t lines = a.outer * a.inner;
   if (lines == 0 || a.size == 0) return;
   if (a.size <= 32 || (a.inner > 1 && lines >= 4096))
-    MOONLET_LAUNCH((scan_threads_kernel<C, Op>), blocks_for(lines), kBlock, 0, call.stream(), a, op);
+    MOONLET_LAUNCH((scan_threads_kernel<C, Op>), blocks_for(lines), kBlock, 0, call.stream(), a,
+                   op);
   else
     MOONLET_LAUNCH((scan_blocks_kernel<C, Op>), blocks_for(lines * kBlock), kBlock, 0,
                    call.stream(), a, op);

@@ -74,8 +74,7 @@ void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& inde
     const Dims sizes = x.dim() == 0 ? Dims{} : index.sizes();
     MOONLET_LAUNCH(target_kernel, blocks_for(index.numel()), kBlock, 0, call.stream(),
                    geometry(sizes, x.dim() == 0 ? Dims{} : strides), index.numel(), stride,
-                   static_cast<const int64_t*>(positions.data<int64_t>()),
-                   targets.data<int64_t>());
+                   static_cast<const int64_t*>(positions.data<int64_t>()), targets.data<int64_t>());
     call.done();
     scatter_ordered(call, whole, 1, whole.numel(), 1, targets, converted(source, x.dtype()), add);
   });

@@ -97,8 +97,10 @@ template <class C>
 __global__ void threads_kernel(Around a, bool log, bool backward, Array grad, Array x, Array y) {
   for (MOONLET_EACH(line, a.outer * a.inner)) {
     const Line l = line_of(a, line, 0, 1);
-    if (backward) gradient_line<C, Alone>(l, log, grad, x, y);
-    else softmax_line<C, Alone>(l, log, x, y);
+    if (backward)
+      gradient_line<C, Alone>(l, log, grad, x, y);
+    else
+      softmax_line<C, Alone>(l, log, x, y);
   }
 }
 
@@ -106,8 +108,10 @@ template <class C>
 __global__ void blocks_kernel(Around a, bool log, bool backward, Array grad, Array x, Array y) {
   for (int64_t line = blockIdx.x; line < a.outer * a.inner; line += gridDim.x) {
     const Line l = line_of(a, line, threadIdx.x, kBlock);
-    if (backward) gradient_line<C, Together>(l, log, grad, x, y);
-    else softmax_line<C, Together>(l, log, x, y);
+    if (backward)
+      gradient_line<C, Together>(l, log, grad, x, y);
+    else
+      softmax_line<C, Together>(l, log, x, y);
   }
 }
 

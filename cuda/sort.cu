@@ -147,8 +147,8 @@ void sort_keys(const Call& call, int64_t rows, int64_t n, Tensor& keys, Tensor& 
 }
 
 void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, Tensor& indices) {
-  sort_and_take("sort", x, dim, x.dim() == 0 ? 1 : x.size(static_cast<int>(dim)), descending, values,
-                indices);
+  sort_and_take("sort", x, dim, x.dim() == 0 ? 1 : x.size(static_cast<int>(dim)), descending,
+                values, indices);
 }
 
 void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,

@@ -60,7 +60,8 @@ TEST_CASE("a missing device gives a reason", "[cuda]") {
                         ContainsSubstring("zeros: there is no device cuda:"));
   } else {
     REQUIRE(!cuda_unavailable_reason().empty());
-    REQUIRE_THROWS_WITH(require_device(kFirst, "zeros"), ContainsSubstring("there is no CUDA device"));
+    REQUIRE_THROWS_WITH(require_device(kFirst, "zeros"),
+                        ContainsSubstring("there is no CUDA device"));
   }
 }
 
