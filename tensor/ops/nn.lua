@@ -164,7 +164,7 @@ each normalised slice, with the normalised dimensions kept at size 1.]],
 
 op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::same(\"layer_norm_grad_x\", grad, x), options_of(x))",
+     out = "(shapes::layer_norm_grad(\"layer_norm_grad_x\", grad, x, mean, rstd, weight, dims), empty_like(x))",
      grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -178,7 +178,7 @@ op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
 
 op { "layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int dims, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::layer_norm_weight(grad, x, dims), options_of(x))",
+     out = "empty(shapes::layer_norm_grad(\"layer_norm_grad_weight\", grad, x, mean, rstd, Tensor(), dims), options_of(x))",
      grad = { ["grad, x"] = "layer_norm_grad_weight_grads(g, grad, x, mean, rstd, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -215,7 +215,7 @@ by `momentum`.]],
 
 op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::same(\"batch_norm_grad_x\", grad, x), options_of(x))",
+     out = "(shapes::batch_norm_grad(\"batch_norm_grad_x\", grad, x, mean, rstd, weight), empty_like(x))",
      grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -223,13 +223,13 @@ op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
 `native_batch_norm` gave for this `x` and `eps`.]],
      sample = { [[(function()
        local x = randn(3, 4)
-       local mean, rstd = x:mean(1), 1 / (x:var(1, 0) + 1e-5):sqrt()
+       local mean, rstd = x:mean(1, true), 1 / (x:var(1, 0, true) + 1e-5):sqrt()
        return randn(3, 4), x, mean, rstd, randn(4), 1e-5
      end)()]] } }
 
 op { "batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::batch_norm_weight(grad, x), options_of(x))",
+     out = "empty(shapes::batch_norm_grad(\"batch_norm_grad_weight\", grad, x, mean, rstd, Tensor()), options_of(x))",
      grad = { ["grad, x"] = "batch_norm_grad_weight_grads(g, grad, x, mean, rstd, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -237,7 +237,7 @@ op { "batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, fl
 that `native_batch_norm` gave for this `x` and `eps`.]],
      sample = { [[(function()
        local x = randn(3, 4)
-       local mean, rstd = x:mean(1), 1 / (x:var(1, 0) + 1e-5):sqrt()
+       local mean, rstd = x:mean(1, true), 1 / (x:var(1, 0, true) + 1e-5):sqrt()
        return randn(3, 4), x, mean, rstd, 1e-5
      end)()]] } }
 

@@ -217,12 +217,17 @@ Dims layer_norm_stats(const Tensor& x, int64_t dims) {
   return out;
 }
 
-Dims layer_norm_weight(const Tensor& grad, const Tensor& x, int64_t dims) {
-  same("layer_norm_grad_weight", grad, x);
-  layer_norm_stats(x, dims);
-  return Dims(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
+Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd, const Tensor& weight, int64_t dims) {
+  same(op, grad, x);
+  check(dims >= 1 && dims <= x.dim(), op, ": ", dims, " dimensions of ", x.sizes());
+  const Dims stats = layer_norm_stats(x, dims);
+  expect_shape(op, "mean", mean.sizes(), stats);
+  expect_shape(op, "rstd", rstd.sizes(), stats);
+  const Dims normalized(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
+  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), normalized);
+  return normalized;
 }
-
 Dims batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                 const Tensor& running_mean, const Tensor& running_var) {
   const char* op = "batch_norm";
@@ -242,8 +247,14 @@ Dims batch_norm_stats(const Tensor& x) {
   return out;
 }
 
-Dims batch_norm_weight(const Tensor& grad, const Tensor& x) {
-  same("batch_norm_grad_weight", grad, x);
+Dims batch_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd, const Tensor& weight) {
+  same(op, grad, x);
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  const Dims stats = batch_norm_stats(x);
+  expect_shape(op, "mean", mean.sizes(), stats);
+  expect_shape(op, "rstd", rstd.sizes(), stats);
+  channels(op, "weight", weight, x);
   return {x.size(1)};
 }
 

@@ -35,15 +35,17 @@ Dims layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& wei
                 const Tensor& bias);
 // x's sizes with the last `dims` of them 1.
 Dims layer_norm_stats(const Tensor& x, int64_t dims);
-// The last `dims` sizes of x; grad must have x's shape.
-Dims layer_norm_weight(const Tensor& grad, const Tensor& x, int64_t dims);
+// The weight's shape, after checking the arguments of a gradient of layer_norm.
+Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd, const Tensor& weight, int64_t dims);
 
 Dims batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                 const Tensor& running_mean, const Tensor& running_var);
 // (1, c, 1, ...)
 Dims batch_norm_stats(const Tensor& x);
-// (c)
-Dims batch_norm_weight(const Tensor& grad, const Tensor& x);
+// The weight's shape, after checking the arguments of a gradient of batch_norm.
+Dims batch_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd, const Tensor& weight);
 
 // log_probs (c) or (n, c, ...), target () or (n, ...), weight (c) or undefined. `reduction` is 0
 // (none), 1 (mean) or 2 (sum).

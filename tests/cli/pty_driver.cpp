@@ -2,6 +2,7 @@
 // usage: pty-driver PROGRAM ARGS... <dialogue     Lines of the dialogue:
 //   send TEXT     types TEXT; \r, \t, \e, \\ and \xNN are escapes
 //   expect TEXT   waits until the output holds TEXT behind the last match
+//   prompt        expects "> " and waits until the editor has the terminal in raw mode
 //   absent TEXT   fails when the output so far holds TEXT behind the last match
 //   exit CODE     waits for the end of the program
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 namespace {
@@ -62,6 +64,7 @@ class Dialogue {
       return write(terminal_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     }
     if (verb == "expect") return expect(text);
+    if (verb == "prompt") return expect("> ") && editor_reads();
     if (verb == "absent") return output_.find(text, matched_) == output_.npos;
     if (verb == "exit") return ends(std::stoi(text));
     return verb.empty() || verb[0] == '#';
@@ -93,6 +96,18 @@ class Dialogue {
       }
       if (!read_some(deadline)) return false;
     }
+  }
+
+  // Keys typed before the editor is ready would be echoed and edited by the terminal instead.
+  bool editor_reads() {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (std::chrono::steady_clock::now() < deadline) {
+      termios mode;
+      if (tcgetattr(terminal_, &mode) != 0) return false;
+      if ((mode.c_lflag & ICANON) == 0) return true;
+      read_some(std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
+    }
+    return false;
   }
 
   bool ends(int code) {

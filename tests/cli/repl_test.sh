@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/cli/repl_test.sh: the prompt on a pseudo-terminal.  usage: repl_test.sh MOONLET PTY_DRIVER
-moonlet=$1
-driver=$2
+moonlet=$(realpath "$1")
+driver=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset LUA_INIT LUA_INIT_5_4
@@ -23,107 +23,110 @@ dialogue() {
 
 dialogue 'expressions print themselves' <<'TEXT'
 expect Moonlet
-expect > 
+prompt
 send 20 + 22\r
 expect 42
-expect > 
+prompt
 send _ * 2\r
 expect 84
-expect > 
+prompt
 send = 'a', nil\r
 expect a	nil
-expect > 
+prompt
 send x = 5\r
-expect > 
+prompt
 absent nil
 send type(ml)\r
 expect table
-expect > 
+prompt
 send \x04
 exit 0
 TEXT
 
 dialogue 'statements over several lines' <<'TEXT'
-expect > 
+prompt
 send for i = 1, 2 do\r
-expect >> 
+prompt
 send print(i * 111)\r
-expect >> 
+prompt
 send end\r
 expect 111
 expect 222
-expect > 
+prompt
 send f(\x03
 expect ^C
-expect > 
+prompt
 send if true then\r
-expect >> 
+prompt
 send \x03
-expect > 
+prompt
 send 'still ' .. 'here'\r
 expect still here
+prompt
 send \x04
 exit 0
 TEXT
 
 dialogue 'errors have a traceback and return to the prompt' <<'TEXT'
-expect > 
+prompt
 send local function f() error('bad luck') end f()\r
 expect stdin:1: bad luck
 expect stack traceback:
-expect > 
+prompt
 send x = = 1\r
 expect unexpected symbol
-expect > 
+prompt
 send 1 + 1\r
 expect 2
-expect > 
+prompt
 send os.exit(9)\r
 exit 9
 TEXT
 
 dialogue 'Ctrl-C stops a loop' <<'TEXT'
-expect > 
+prompt
 send print('go' .. 'ing') while true do end\r
 expect going
 send \x03
 expect interrupted!
-expect > 
+prompt
 send coroutine.wrap(function() print('in' .. 'side') while true do end end)()\r
 expect inside
 send \x03
 expect interrupted!
-expect > 
+prompt
 send 6 * 7\r
 expect 42
+prompt
 send \x04
 exit 0
 TEXT
 
 dialogue 'Tab completes globals, fields and methods' <<'TEXT'
-expect > 
+prompt
 send colou\x15coro\t.wra\t ~= nil\r
 expect true
-expect > 
+prompt
 send t = { alpha = 11, alps = 12, beta = function() end }\r
-expect > 
+prompt
 send t.al\t
 send \t
 expect alpha  alps
 send ha\r
 expect 11
-expect > 
+prompt
 send t:be\t == nil or ('x'):re\x15('x').re\x15string.uppe\t('abc')\r
 expect ABC
+prompt
 send \x04
 exit 0
 TEXT
 
 dialogue 'history lasts' <<'TEXT'
-expect > 
+prompt
 send \e[A\e[A\r
 expect alpha
-expect > 
+prompt
 send \x04
 exit 0
 TEXT
@@ -135,9 +138,10 @@ cd "$work" || exit 1
 echo 'answer = 42 print(...)' >script.lua
 dialogue 'a script, then the prompt' -i script.lua argument <<'TEXT'
 expect argument
-expect > 
+prompt
 send answer\r
 expect 42
+prompt
 send \x04
 exit 0
 TEXT
