@@ -3,6 +3,6 @@
 # and trains a digit classifier. Arguments go to the training script (see --help).
 set -eu
 cd "$(dirname "$0")/.."
-sh scripts/setup.sh build
-sh scripts/build.sh build moonlet
+sh scripts/setup.sh build -Dtests=false
+sh scripts/build.sh build
 build/moonlet scripts/train_digits.lua "$@"
