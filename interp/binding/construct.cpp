@@ -1,4 +1,5 @@
 // interp/binding/construct.cpp: tensors from Lua values and Lua values from tensors.
+#include <limits>
 #include <optional>
 
 #include "autograd/ops.h"
@@ -84,6 +85,21 @@ T* fill_from(lua_State* L, T* out, int depth, const Dims& sizes) {
   return out;
 }
 
+// Throws when a number of `host` (int64) is outside the integer dtype it is meant for.
+void check_range(const Tensor& host, DType dtype, const char* op) {
+  if (!is_integral(dtype) || dtype == DType::Int64) return;
+  visit(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      const int64_t* values = host.data<int64_t>();
+      for (int64_t i = 0; i < host.numel(); ++i) {
+        if (values[i] < int64_t{std::numeric_limits<T>::min()} ||
+            values[i] > int64_t{std::numeric_limits<T>::max()})
+          fail(op, ": ", values[i], " does not fit dtype ", dtype);
+      }
+    }
+  });
+}
+
 Tensor converted(Tensor x, std::optional<DType> dtype, Device device) {
   if ((!dtype || *dtype == x.dtype()) && device == x.device()) return x;
   return to(x, dtype, device);
@@ -103,6 +119,7 @@ Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device de
     case Leaf::Int:
       host = empty(scan.sizes, {DType::Int64, {}});
       fill_from(L, host.data<int64_t>(), 0, scan.sizes);
+      if (dtype) check_range(host, *dtype, op);
       break;
     default:
       host = empty(scan.sizes, {DType::Float64, {}});

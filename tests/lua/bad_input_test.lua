@@ -174,6 +174,8 @@ mistakes("wrong arguments", {
   { function() return ml.tensor { { 1, 2 }, { 3 } } end, "tensor: item %[2%]" },
   { function() return ml.tensor { 1, { 2 } } end, "tensor" },
   { function() return ml.tensor { 1, "two" } end, "tensor: item %[2%]" },
+  { function() return ml.tensor({ 1, 300 }, { dtype = ml.uint8 }) end, "300 does not fit" },
+  { function() return ml.tensor({ -1 }, { dtype = ml.uint8 }) end, "%-1 does not fit" },
   { function() return ml.tensor() end, "missing" },
   { function() return ml.tensor(print) end, "function" },
   { function() return x:item() end, "item.*%(3, 4%)" },
