@@ -64,7 +64,8 @@ local function main(output, marker, ...)
   local rows = {}
   for i, path in ipairs(paths) do
     local count = emit(out, i, read(path))
-    rows[i] = ("    {%s, kParts%d, kSizes%d, %d},\n"):format(quote(relative(path, root)), i, i, count)
+    local name = quote(relative(path, root))
+    rows[i] = ("    {%s, kParts%d, kSizes%d, %d},\n"):format(name, i, i, count)
   end
   out:write("}  // namespace\n\nconst EmbeddedSource kEmbeddedSources[] = {\n", table.concat(rows))
   out:write("    {nullptr, nullptr, nullptr, 0},\n};\n")

@@ -85,8 +85,8 @@ function help.text(subject)
     local methods = {}
     for name in pairs(ml._methods) do methods[#methods + 1] = name end
     table.sort(methods)
-    return ("a tensor of shape %s, %s, on %s; its methods:\n%s"):format(subject.shape, subject.dtype,
-      subject.device, table.concat(methods, " "))
+    return ("a tensor of shape %s, %s, on %s; its methods:\n%s"):format(
+      subject.shape, subject.dtype, subject.device, table.concat(methods, " "))
   end
   local meta = getmetatable(subject)
   return type(meta) == "table" and meta.__name or type(subject)

@@ -118,7 +118,7 @@ local function checks(row)
       elseif not row.mixed then
         add('%scheck_same_dtype("%s", %s, "%s", %s);', prefix, op, lead.name, n, n)
       end
-      if lead and arg ~= lead and not (row.mixed == "device") then
+      if lead and arg ~= lead and row.mixed ~= "device" then
         add('%scheck_same_device("%s", %s, "%s", %s);', prefix, op, lead.name, n, n)
       end
     end
@@ -195,7 +195,8 @@ local function define_structured(row)
     for _, arg in ipairs(row.args) do
       if arg.info.tensor and not arg.info.operand and not arg.info.list then inputs[#inputs + 1] = "&" .. arg.name end
     end
-    local direct = ("  if (can_write_into(out, %s, {%s})) %s = out;"):format(results[1], table.concat(inputs, ", "), results[1])
+    local direct = ("  if (can_write_into(out, %s, {%s})) %s = out;"):format(results[1],
+      table.concat(inputs, ", "), results[1])
     for _, arg in ipairs(row.args) do
       if arg.info.list or arg.info.operand then direct = nil end
     end

@@ -4,7 +4,8 @@ local files = {}
 
 -- Every file git tracks or would, relative to `root`; without git, what find gives.
 function files.list(root)
-  local command = ("cd '%s' && (git ls-files --cached --others --exclude-standard 2>/dev/null || find . -type f -not -path './build*' | sed 's|^./||')"):format(root)
+  local command = ("cd '%s' && (git ls-files --cached --others --exclude-standard 2>/dev/null ||" ..
+    " find . -type f -not -path './build*' | sed 's|^./||')"):format(root)
   local out = {}
   for line in assert(io.popen(command)):lines() do out[#out + 1] = line end
   table.sort(out)

@@ -52,12 +52,6 @@ local function compare_lists(what, got, want, tol)
   for k = 1, #want do checks.compare(("%s, result %d"):format(what, k), got[k], want[k], tol) end
 end
 
-local function list_of(args)
-  local out = {}
-  for i = 1, args.n do out[i] = args[i] end
-  return out
-end
-
 local function has_tensor(args)
   for i = 1, args.n do
     if ml.is_tensor(args[i]) then return true end
