@@ -21,6 +21,9 @@ struct Slot {
 };
 
 struct Task {
+  static void* operator new(size_t) { return memory::FreeListOf<Task>::get(); }
+  static void operator delete(void* task) { memory::FreeListOf<Task>::put(task); }
+
   NodeRef node;
   Slot one;                // the only output of most nodes
   std::vector<Slot> more;  // outputs after the first
@@ -70,6 +73,10 @@ void check_replacement(const Tensor& replaced, const Tensor& g) {
        replaced.device());
 }
 
+template <class K, class V>
+using Map = std::unordered_map<K, V, std::hash<K>, std::equal_to<K>,
+                               memory::SmallBlockAllocator<std::pair<const K, V>>>;
+
 class Engine {
  public:
   Engine(bool retain_graph, bool create_graph) : retain_(retain_graph), create_(create_graph) {}
@@ -82,8 +89,8 @@ class Engine {
   Tensor captured(const Tensor& input);
 
  private:
-  void add(const Edge& edge, const Tensor& g, const char* from);
-  void add_to(Slot& slot, const Tensor& g);
+  void add(const Edge& edge, Tensor g, const char* from);
+  void add_to(Slot& slot, Tensor g);
   Task& task_of(const NodeRef& node);
   void run_node(Task& task);
   void run_hooks(Node& node, Task& task);
@@ -93,9 +100,9 @@ class Engine {
   bool retain_, create_;
   bool restricted_ = false;
   std::vector<std::unique_ptr<Task>> heap_;
-  std::unordered_map<Node*, Task*> tasks_;
+  Map<Node*, Task*> tasks_;
   std::vector<LeafTask> leaves_;
-  std::unordered_map<TensorImpl*, size_t> leaf_index_;
+  Map<TensorImpl*, size_t> leaf_index_;
   std::unordered_set<Node*> needed_;
   std::unordered_set<TensorImpl*> captured_leaves_;
   std::unordered_map<Node*, std::vector<Slot>> captured_nodes_;
@@ -118,9 +125,9 @@ Task& Engine::task_of(const NodeRef& node) {
   return *task;
 }
 
-void Engine::add_to(Slot& slot, const Tensor& g) {
+void Engine::add_to(Slot& slot, Tensor g) {
   if (!slot.grad.defined()) {
-    slot.grad = g;
+    slot.grad = std::move(g);
   } else if (slot.own && !create_) {
     add_(slot.grad, g);
   } else {
@@ -129,16 +136,16 @@ void Engine::add_to(Slot& slot, const Tensor& g) {
   }
 }
 
-void Engine::add(const Edge& edge, const Tensor& g, const char* from) {
+void Engine::add(const Edge& edge, Tensor g, const char* from) {
   if (edge.node) {
     if (restricted_ && !needed_.contains(edge.node.get())) return;
-    add_to(task_of(edge.node).at(edge.index), fit(g, edge.meta, from));
+    add_to(task_of(edge.node).at(edge.index), fit(std::move(g), edge.meta, from));
     return;
   }
   if (restricted_ && !captured_leaves_.contains(edge.leaf.impl())) return;
   auto [place, fresh] = leaf_index_.try_emplace(edge.leaf.impl(), leaves_.size());
   if (fresh) leaves_.push_back({edge.leaf, {}});
-  add_to(leaves_[place->second].slot, fit(g, edge.meta, from));
+  add_to(leaves_[place->second].slot, fit(std::move(g), edge.meta, from));
 }
 
 void Engine::seed(const Tensor& output, const Tensor& gradient) {
@@ -170,7 +177,8 @@ void Engine::run_hooks(Node& node, Task& task) {
 
 void Engine::send(Node& node, Tensor* gradients) {
   for (size_t i = 0; i < node.edges.size(); ++i)
-    if (node.edges[i].valid() && gradients[i].defined()) add(node.edges[i], gradients[i], node.name());
+    if (node.edges[i].valid() && gradients[i].defined())
+      add(node.edges[i], std::move(gradients[i]), node.name());
 }
 
 // Drops what a finished node holds. A hook of a script may refer to its own tensor, a cycle that no
@@ -221,7 +229,8 @@ void Engine::run() {
   }
   for (LeafTask& task : leaves_) {
     const TapeMeta* meta = meta_of(task.leaf);
-    const std::vector<HookEntry> hooks = meta ? meta->hooks : std::vector<HookEntry>();
+    if (!meta || meta->hooks.empty()) continue;
+    const std::vector<HookEntry> hooks = meta->hooks;  // a hook may remove itself
     for (const HookEntry& entry : hooks) {
       const Tensor replaced = entry.hook(task.slot.grad);
       if (!replaced.defined()) continue;

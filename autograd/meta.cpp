@@ -32,13 +32,20 @@ NodeRef grad_fn_of(const Tensor& t) {
   return meta->grad_fn;
 }
 
-Edge edge_of(const Tensor& t) {
-  Edge edge;
-  if (!t.defined() || !t.requires_grad()) return edge;
+namespace {
+void fill_edge(Edge& edge, const Tensor& t) {
+  if (!t.defined() || !t.requires_grad()) return;
   edge.node = grad_fn_of(t);
   if (edge.node) edge.index = meta_of(t)->output;
   else edge.leaf = t;
-  edge.meta = GradMeta(t);
+  edge.meta.sizes = t.sizes();
+  edge.meta.options = options_of(t);
+}
+}  // namespace
+
+Edge edge_of(const Tensor& t) {
+  Edge edge;
+  fill_edge(edge, t);
   return edge;
 }
 
@@ -130,10 +137,8 @@ bool requires_grad(const std::vector<Tensor>& list) {
   return false;
 }
 
-void add_edge(Node& node, const Tensor& t) { node.edges.push_back(edge_of(t)); }
-void add_edge(Node& node, const Operand& o) {
-  node.edges.push_back(o.is_tensor() ? edge_of(o.tensor()) : Edge());
-}
+void add_edge(Node& node, const Tensor& t) { fill_edge(node.edges.emplace_back(), t); }
+void add_edge(Node& node, const Operand& o) { fill_edge(node.edges.emplace_back(), o.tensor()); }
 void add_edge(Node& node, const std::vector<Tensor>& list) {
   for (const Tensor& t : list) add_edge(node, t);
 }

@@ -8,6 +8,9 @@
 namespace moonlet {
 
 struct TapeMeta final : AutogradMeta {
+  static void* operator new(size_t) { return memory::FreeListOf<TapeMeta>::get(); }
+  static void operator delete(void* meta) { memory::FreeListOf<TapeMeta>::put(meta); }
+
   Tensor grad;
   NodeRef grad_fn;
   int output = 0;            // which output of grad_fn this tensor is

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/memory/free_list.h"
 #include "tensor/operand.h"
 #include "tensor/tensor.h"
 
@@ -55,6 +56,8 @@ struct Edge {
   bool valid() const { return node || leaf.defined(); }
 };
 
+using Edges = std::vector<Edge, memory::SmallBlockAllocator<Edge>>;
+
 // The edge of a tensor: its producer, itself when a leaf that requires grad, or nowhere.
 Edge edge_of(const Tensor& t);
 
@@ -72,6 +75,8 @@ class Node {
   virtual ~Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
+  static void* operator new(size_t bytes) { return memory::SmallBlocks::get(bytes); }
+  static void operator delete(void* node, size_t bytes) { memory::SmallBlocks::put(node, bytes); }
 
   // "ExpBackward"
   virtual const char* name() const = 0;
@@ -87,7 +92,7 @@ class Node {
 
   uint64_t sequence;
   int output_count = 1;
-  std::vector<Edge> edges;
+  Edges edges;
   std::vector<GradMeta> outputs;  // kept only when there are several
   std::vector<HookEntry> hooks;
 

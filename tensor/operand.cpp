@@ -39,13 +39,20 @@ DType promote_all(const Range& operands) {
   return combine(with_dims, combine(zero_d, numbers)).dtype;
 }
 
+// The common case of a number that is of no higher kind than the tensor beside it.
+bool keeps_dtype(const Operand& x, const Operand& number) {
+  return is_floating(x.tensor().dtype()) && !number.scalar().is_complex();
+}
+
 }  // namespace
 
 DType result_type(std::initializer_list<const Operand*> operands) { return promote_all(operands); }
 
 DType result_type(const Operand& a, const Operand& b) {
-  if (a.is_tensor() && b.is_tensor() && a.tensor().dtype() == b.tensor().dtype())
-    return a.tensor().dtype();
+  if (a.is_tensor()) {
+    const bool kept = b.is_tensor() ? a.tensor().dtype() == b.tensor().dtype() : keeps_dtype(a, b);
+    if (kept) return a.tensor().dtype();
+  }
   return promote_all(std::initializer_list<const Operand*>{&a, &b});
 }
 

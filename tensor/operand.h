@@ -6,22 +6,31 @@
 
 namespace moonlet {
 
+// Made of a tensor that has a name, an operand only refers to it, which then must outlive it; it
+// holds a temporary itself.
 class Operand {
  public:
-  Operand(const Tensor& tensor) : tensor_(tensor) {}
-  Operand(Scalar scalar) : scalar_(scalar) {}
-  Operand(double v) : scalar_(v) {}
-  Operand(int64_t v) : scalar_(v) {}
-  Operand(int v) : scalar_(v) {}
-  Operand(bool v) : scalar_(v) {}
+  Operand(const Tensor& tensor) : tensor_(&tensor) {}
+  Operand(Tensor&& tensor) : held_(std::move(tensor)), tensor_(&held_) {}
+  Operand(Scalar scalar) : tensor_(&held_), scalar_(scalar) {}
+  Operand(double v) : tensor_(&held_), scalar_(v) {}
+  Operand(int64_t v) : tensor_(&held_), scalar_(v) {}
+  Operand(int v) : tensor_(&held_), scalar_(v) {}
+  Operand(bool v) : tensor_(&held_), scalar_(v) {}
+  Operand(const Operand& other)
+      : held_(other.held_),
+        tensor_(other.tensor_ == &other.held_ ? &held_ : other.tensor_),
+        scalar_(other.scalar_) {}
+  Operand& operator=(const Operand&) = delete;
 
-  bool is_tensor() const { return tensor_.defined(); }
-  const Tensor& tensor() const { return tensor_; }
+  bool is_tensor() const { return tensor_->defined(); }
+  const Tensor& tensor() const { return *tensor_; }
   const Scalar& scalar() const { return scalar_; }
-  bool requires_grad() const { return tensor_.defined() && tensor_.requires_grad(); }
+  bool requires_grad() const { return tensor_->defined() && tensor_->requires_grad(); }
 
  private:
-  Tensor tensor_;
+  Tensor held_;
+  const Tensor* tensor_;
   Scalar scalar_;
 };
 

@@ -20,7 +20,7 @@ namespace moonlet {
 
 namespace {
 
-using Headers = memory::FreeListOf<Storage, 8192>;
+using Headers = memory::FreeListOf<Storage>;
 
 // Live bytes are counted per thread, without locked instructions, and summed when asked for; a
 // thread's part may be negative, and is kept in `ended` when the thread is gone.

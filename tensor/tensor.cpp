@@ -10,7 +10,7 @@ namespace moonlet {
 
 namespace {
 
-using Headers = memory::FreeListOf<TensorImpl, 8192>;
+using Headers = memory::FreeListOf<TensorImpl>;
 
 // Takes over one reference to the storage, also when it throws.
 Tensor wrap(Storage* storage, DType dtype) {

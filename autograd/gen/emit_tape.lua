@@ -181,6 +181,7 @@ local function record_function(row, plan, diff, diff_results)
     ("  auto made = make_node<%sNode>();"):format(row.camel),
     ("  %sNode& node = *made.second;"):format(row.camel),
   }
+  out[#out + 1] = ("  node.edges.reserve(%d);"):format(#diff)
   for _, arg in ipairs(diff) do out[#out + 1] = ("  add_edge(node, %s);"):format(arg.name) end
   for _, arg in ipairs(plan.args) do
     local n = arg.name
@@ -192,7 +193,8 @@ local function record_function(row, plan, diff, diff_results)
       out[#out + 1] = ("  if (inplace) node.%s_.save_clone(%s);\n  else node.%s_.save(%s);"):format(n, t, n, n)
     elseif arg.info.tensor and row.inplace_form then
       local x = row.args[1].name
-      out[#out + 1] = ("  save_beside(node.%s_, %s, inplace, %s);"):format(n, n, row.args[1].info.operand and x .. ".tensor()" or x)
+      local target = row.args[1].info.operand and x .. ".tensor()" or x
+      out[#out + 1] = ("  save_beside(node.%s_, %s, inplace, %s);"):format(n, n, target)
     elseif arg.info.tensor then
       out[#out + 1] = ("  node.%s_.save(%s);"):format(n, n)
     else
@@ -272,7 +274,8 @@ local function plain_function(row, plan, diff, diff_results)
   end
   if #diff > 0 then
     out[#out + 1] = ("  if (%s%s) {"):format(recording_condition(diff),
-      #diff_results == 1 and (" && is_differentiable(%s.dtype())"):format(result_access(row, diff_results[1].position)) or "")
+      #diff_results == 1 and (" && is_differentiable(%s.dtype())"):format(
+        result_access(row, diff_results[1].position)) or "")
     out[#out + 1] = ("    auto [ref, node] = prepare_%s(false, %s);"):format(row.name, arguments)
     append(out, finish_recording(row, plan, diff_results))
     if #plan.results == 0 and #diff_results == 1 then out[#out + 1] = "    static_cast<void>(node);" end
@@ -315,7 +318,8 @@ local function out_function(row)
   end
   local out = { ("Tensor& %s_out(%s) {"):format(row.name, cpptext.parameters(row, { out = true })) }
   append(out, wraps, "  ")
-  out[#out + 1] = ("  if (grad_enabled() && (%s)) no_out_gradient(\"%s\");"):format(table.concat(conditions, " || "), row.name)
+  out[#out + 1] = ("  if (grad_enabled() && (%s)) no_out_gradient(\"%s\");"):format(
+    table.concat(conditions, " || "), row.name)
   out[#out + 1] = ("  return raw::%s_out(out, %s);\n}\n"):format(row.name, call_arguments(row, renamed))
   return table.concat(out, "\n")
 end

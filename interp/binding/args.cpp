@@ -102,15 +102,17 @@ bool ArgReader::bind_general(int top) {
 // Gives each argument its stack index; `table` is the option table to step over, or 0.
 bool ArgReader::bind_positional(int count, int table) {
   int position = 1;
+  bool takes_dtype = false;
   for (int i = 0; i < signature_.count; ++i) {
     const ArgSpec& spec = signature_.args[i];
     slot_[i] = 0;
+    takes_dtype = takes_dtype || spec.type == ArgType::DType;
     if (spec.named_only || position > count) continue;
     if (spec.gather && find_gathered(i, position, count, table)) continue;
     const int index = at(position++, table);
     if (lua_type(L_, index) != LUA_TNIL) slot_[i] = index;
   }
-  if (signature_.count > 0) move_device();
+  if (takes_dtype) move_device();
   while (position <= count && lua_isnil(L_, at(position, table))) ++position;
   if (position > count) return true;
   if (quiet_) return false;

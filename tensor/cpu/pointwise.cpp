@@ -15,6 +15,8 @@ namespace {
 
 // A piece of one operand: all of them fit the first cache together.
 constexpr size_t kPieceBytes = 8192;
+// The same for a plan so small that touching a large stack frame would show.
+constexpr size_t kSmallPieceBytes = 512;
 // Below this many elements a thread costs more than it gives.
 constexpr int64_t kGrain = 32768;
 
@@ -88,12 +90,13 @@ Access access_of(const PointwisePlan& plan, const PointwiseArg& arg, bool is_out
   return {constant ? Access::Constant : Access::Gather, converter(from, to)};
 }
 
-// Walks part of a plan in pieces, with scratch memory of its own.
+// Walks part of a plan in pieces of so many bytes, with scratch memory of its own.
+template <size_t PieceBytes>
 class Walker {
  public:
   Walker(const PointwisePlan& plan, PointwiseLoop loop) : plan_(plan), loop_(loop) {
     width_ = static_cast<int64_t>(size_of(plan.compute));
-    piece_ = static_cast<int64_t>(kPieceBytes) / width_;
+    piece_ = static_cast<int64_t>(PieceBytes) / width_;
     out_ = access_of(plan, plan.out, true);
     whole_ = out_.kind == Access::Direct;
     for (int i = 0; i < plan.inputs; ++i) {
@@ -153,7 +156,7 @@ class Walker {
   bool whole_;  // every operand is direct: no pieces needed
   Access out_;
   Access in_[kMaxPointwiseInputs];
-  alignas(64) char scratch_[kMaxPointwiseInputs + 1][kPieceBytes];
+  alignas(64) char scratch_[kMaxPointwiseInputs + 1][PieceBytes];
 };
 
 int thread_count(int64_t numel) {
@@ -176,15 +179,16 @@ void raise_zero_division(const PointwisePlan& plan) {
     const int64_t share = (plan.numel / count + 64) / 64 * 64;
     const int64_t begin = std::min(plan.numel, me * share);
     const int64_t end = me == count - 1 ? plan.numel : std::min(plan.numel, begin + share);
-    if (begin < end) Walker(plan, loop).run(begin, end);
+    if (begin < end) Walker<kPieceBytes>(plan, loop).run(begin, end);
     zero = divided_by_zero;
     divided_by_zero = false;
   }
   if (zero) raise_zero_division(plan);
 }
 
+template <size_t PieceBytes>
 [[gnu::noinline]] void run_walker(const PointwisePlan& plan, PointwiseLoop loop) {
-  Walker(plan, loop).run(0, plan.numel);
+  Walker<PieceBytes>(plan, loop).run(0, plan.numel);
 }
 
 }  // namespace
@@ -197,8 +201,10 @@ void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
     const void* from[kMaxPointwiseInputs];
     for (int i = 0; i < plan.inputs; ++i) from[i] = plan.in[i].data;
     loop(from, plan.out.data, static_cast<size_t>(plan.numel), plan.params);
+  } else if (static_cast<size_t>(plan.numel) * size_of(plan.compute) <= kSmallPieceBytes) {
+    run_walker<kSmallPieceBytes>(plan, loop);
   } else {
-    run_walker(plan, loop);
+    run_walker<kPieceBytes>(plan, loop);
   }
   if (divided_by_zero) [[unlikely]]
     raise_zero_division(plan);

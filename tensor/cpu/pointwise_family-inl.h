@@ -43,6 +43,32 @@ HWY_INLINE Vec<T> apply_at(const T* const* in, size_t i, const Vec<T>* params,
   return F()(vec<T>(hn::LoadU(Tag<T>(), in[I] + i))..., params[P]...);
 }
 
+// The last n elements from i, fewer than a vector has, go through full vectors as well, so that a
+// value does not depend on its place.
+template <class F, class T, size_t... I, size_t... P>
+HWY_INLINE void apply_rest(const T* const* in, T* to, size_t i, size_t n, const Vec<T>* params,
+                           std::index_sequence<I...> inputs, std::index_sequence<P...> scalars) {
+  const Tag<T> d;
+#if HWY_TARGET <= HWY_AVX2
+  // Lanes outside the mask touch no memory.
+  (void)inputs, (void)scalars;
+  const auto mask = hn::FirstN(d, n);
+  const Vec<T> y = F()(vec<T>(hn::MaskedLoad(mask, d, in[I] + i))..., params[P]...);
+  hn::BlendedStore(y.v, mask, d, to + i);
+#else
+  constexpr size_t kLanes = HWY_MAX_BYTES / sizeof(T);
+  constexpr size_t kIn = sizeof...(I);
+  HWY_ALIGN T rest[kIn + 1][kLanes] = {};
+  const T* padded[kIn];
+  for (size_t k = 0; k < kIn; ++k) {
+    std::memcpy(rest[k], in[k] + i, n * sizeof(T));
+    padded[k] = rest[k];
+  }
+  hn::Store(apply_at<F, T>(padded, 0, params, inputs, scalars).v, d, rest[kIn]);
+  std::memcpy(to + i, rest[kIn], n * sizeof(T));
+#endif
+}
+
 // The loop of functor F over kIn inputs and kParams parameters in lanes of T.
 template <class F, class T, int kIn, int kParams>
 void simd_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
@@ -58,17 +84,7 @@ void simd_loop(const void* const* in, void* out, size_t n, const Scalar* params)
   size_t i = 0;
   for (; i + lanes <= n; i += lanes)
     hn::StoreU(apply_at<F, T>(from, i, values, inputs, scalars).v, d, to + i);
-  if (i == n) return;
-  // The rest goes through full vectors as well, so that a value does not depend on its place.
-  constexpr size_t kLanes = HWY_MAX_BYTES / sizeof(T);
-  HWY_ALIGN T rest[kIn + 1][kLanes] = {};
-  const T* padded[kIn];
-  for (int k = 0; k < kIn; ++k) {
-    std::memcpy(rest[k], from[k] + i, (n - i) * sizeof(T));
-    padded[k] = rest[k];
-  }
-  hn::Store(apply_at<F, T>(padded, 0, values, inputs, scalars).v, d, rest[kIn]);
-  std::memcpy(to + i, rest[kIn], (n - i) * sizeof(T));
+  if (i < n) apply_rest<F, T>(from, to, i, n - i, values, inputs, scalars);
 }
 
 // The same one value at a time.

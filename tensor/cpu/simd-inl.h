@@ -253,12 +253,21 @@ HWY_INLINE F32 exp_reduced(F32 x, F32 n) {
 }
 HWY_INLINE F32 exp_exponent(F32 x) { return vround(x * F32(1.44269504088896)); }
 
+// y 2^n for whole n in [-252, 254], rounded once.
+HWY_INLINE F32 scale_by_power(F32 y, F32 n) {
+#if HWY_TARGET <= HWY_AVX3
+  return vec<float>(hn::Vec<Tag<float>>{_mm512_scalef_ps(y.v.raw, n.v.raw)});
+#else
+  const F32 half = vfloor(n * F32(0.5));
+  return y * power_of_two(half) * power_of_two(n - half);
+#endif
+}
+
 HWY_INLINE F32 vexp(F32 x) {
   // Beyond these the result is 0 or infinite; min and max give the bound for a NaN, too.
   const F32 c = vmax(vmin(x, F32(90)), F32(-106));
   const F32 n = exp_exponent(c);
-  const F32 half = vfloor(n * F32(0.5));
-  const F32 y = (exp_reduced(c, n) + F32(1)) * power_of_two(half) * power_of_two(n - half);
+  const F32 y = scale_by_power(exp_reduced(c, n) + F32(1), n);
   return select(x != x, x, y);
 }
 
@@ -336,12 +345,12 @@ HWY_INLINE F32 vcos(F32 x) {
 }
 
 HWY_INLINE F32 vtanh(F32 x) {
-  const F32 a = vabs(x);
-  const F32 z = x * x;
-  const F32 near = fma(poly(z, -0.333332807, 0.13331382, -0.0537333414, 0.0206148233,
-                            -0.00567465974) * z, x, x);
-  const F32 far = F32(1) - F32(2) / (vexp(vmin(a, F32(20)) * F32(2)) + F32(1));
-  return vcopysign(select((a < F32(0.625)) || (x != x), near, far), x);
+  // (e^2a - 1) / (e^2a + 1), from e^2a - 1, which keeps its digits near 0; 1 from a = 10 on.
+  const F32 a = vmin(vabs(x), F32(10)) * F32(2);
+  const F32 n = exp_exponent(a);
+  const F32 scale = power_of_two(n);
+  const F32 m = fma(exp_reduced(a, n), scale, scale - F32(1));
+  return select(x != x, x, vcopysign(m / (m + F32(2)), x));
 }
 
 HWY_INLINE F32 verf(F32 x) {

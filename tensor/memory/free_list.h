@@ -19,10 +19,10 @@
 
 namespace moonlet::memory {
 
-// `Classes` stacks of at most `Cap` blocks each; a cap is generous, because a garbage collector
-// frees many blocks in a row. Tag only tells lists apart. `Block(i)` is the
-// size of the blocks of class i, a multiple of 64.
-template <class Tag, int Classes, int Cap>
+// `Classes` stacks of at most `Bytes` bytes of blocks each; that is generous, because a garbage
+// collector frees many blocks in a row. Tag tells lists apart, and its `block_size(i)` is the size
+// of the blocks of class i, a multiple of 64.
+template <class Tag, int Classes, size_t Bytes>
 class FreeLists {
  public:
   // A 64-byte aligned block; null when the system has none left.
@@ -38,7 +38,7 @@ class FreeLists {
 
   static void put(void* block, int cls) noexcept {
     State& s = state_;
-    if (!MOONLET_REUSE_BLOCKS || s.count[cls] >= Cap || s.mode != kReady) {
+    if (!MOONLET_REUSE_BLOCKS || s.count[cls] >= static_cast<int>(Bytes / Tag::block_size(cls)) || s.mode != kReady) {
       if (!MOONLET_REUSE_BLOCKS || s.mode != kFresh) return std::free(block);
       watch_thread_end();
     }
@@ -77,12 +77,12 @@ class FreeLists {
 };
 
 // One stack of blocks that fit a T.
-template <class T, int Cap>
+template <class T, size_t Bytes = size_t{4} << 20>
 class FreeListOf {
   struct Tag {
     static constexpr size_t block_size(int) { return (sizeof(T) + 63) / 64 * 64; }
   };
-  using Lists = FreeLists<Tag, 1, Cap>;
+  using Lists = FreeLists<Tag, 1, Bytes>;
 
  public:
   static void* get() {
@@ -92,6 +92,44 @@ class FreeListOf {
     return block;
   }
   static void put(void* block) noexcept { Lists::put(block, 0); }
+};
+
+// Blocks of any size; those up to 1 KiB come from shared stacks.
+class SmallBlocks {
+  static constexpr size_t kLargest = 1024;
+  struct Tag {
+    static constexpr size_t block_size(int cls) { return static_cast<size_t>(cls + 1) * 64; }
+  };
+  using Lists = FreeLists<Tag, kLargest / 64, size_t{1} << 20>;
+  static int class_of(size_t bytes) { return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64); }
+
+ public:
+  static void* get(size_t bytes) {
+    if (bytes > kLargest) return ::operator new(bytes);
+    void* block = Lists::get(class_of(bytes));
+    if (!block) [[unlikely]]
+      throw std::bad_alloc();
+    return block;
+  }
+  static void put(void* block, size_t bytes) noexcept {
+    if (bytes > kLargest) ::operator delete(block);
+    else Lists::put(block, class_of(bytes));
+  }
+};
+
+// The same for the standard containers.
+template <class T>
+struct SmallBlockAllocator {
+  using value_type = T;
+  SmallBlockAllocator() = default;
+  template <class U>
+  SmallBlockAllocator(const SmallBlockAllocator<U>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(SmallBlocks::get(count * sizeof(T))); }
+  void deallocate(T* data, size_t count) noexcept { SmallBlocks::put(data, count * sizeof(T)); }
+  template <class U>
+  bool operator==(const SmallBlockAllocator<U>&) const {
+    return true;
+  }
 };
 
 }  // namespace moonlet::memory

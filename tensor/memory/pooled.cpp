@@ -30,7 +30,7 @@ constexpr int64_t kFloor = int64_t{256} << 20;
 struct SmallTag {
   static constexpr size_t block_size(int cls) { return static_cast<size_t>(cls + 1) * 64; }
 };
-using SmallLists = memory::FreeLists<SmallTag, kSmall / 64, 4096>;
+using SmallLists = memory::FreeLists<SmallTag, kSmall / 64, size_t{4} << 20>;
 int small_class(size_t bytes) { return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64); }
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }

@@ -8,18 +8,24 @@ namespace moonlet {
 
 namespace {
 
-// Every tensor contiguous and of out's shape: one dimension does.
+// Every tensor contiguous and of out's shape: one dimension does, and the flags are plain.
 bool try_flat(PointwisePlan& plan, const Tensor& out, const Tensor* const* tensors) {
   if (!out.is_contiguous()) return false;
+  plan.direct = plan.out.dtype == plan.compute;
   for (int i = 0; i < plan.inputs; ++i) {
     const Tensor* x = tensors[i];
-    if (x && !(x->is_contiguous() && x->sizes() == out.sizes())) return false;
+    if (!x) {
+      plan.direct = false;
+      continue;
+    }
+    if (!(x->is_same(out) || (x->is_contiguous() && x->sizes() == out.sizes()))) return false;
+    plan.direct = plan.direct && plan.in[i].dtype == plan.compute;
+    plan.in[i].strides[0] = static_cast<int64_t>(size_of(plan.in[i].dtype));
   }
+  plan.flat = true;
   plan.ndim = 1;
   plan.sizes[0] = plan.numel;
   plan.out.strides[0] = static_cast<int64_t>(size_of(plan.out.dtype));
-  for (int i = 0; i < plan.inputs; ++i)
-    if (tensors[i]) plan.in[i].strides[0] = static_cast<int64_t>(size_of(plan.in[i].dtype));
   return true;
 }
 
@@ -128,23 +134,23 @@ DType compute_dtype(DType t) {
 }
 
 void plan_layout(PointwisePlan& plan, const Tensor& out, const Tensor* const* tensors) {
-  if (!try_flat(plan, out, tensors)) {
-    spread(plan, out, tensors);
-    drop_ones(plan);
-    sort_dims(plan);
-    merge_dims(plan);
-    if (plan.ndim == 0) {
-      plan.ndim = 1;
-      plan.sizes[0] = 1;
-      each_operand(plan, [&](PointwiseArg& arg) {
-        arg.strides[0] = static_cast<int64_t>(size_of(arg.dtype));
-      });
-    }
+  if (try_flat(plan, out, tensors)) return;
+  spread(plan, out, tensors);
+  drop_ones(plan);
+  sort_dims(plan);
+  merge_dims(plan);
+  if (plan.ndim == 0) {
+    plan.ndim = 1;
+    plan.sizes[0] = 1;
+    each_operand(plan, [&](PointwiseArg& arg) {
+      arg.strides[0] = static_cast<int64_t>(size_of(arg.dtype));
+    });
   }
   set_flags(plan);
 }
 
 bool needs_copy_before_writing(const Tensor& out, const Tensor& in) {
+  if (in.is_same(out)) return false;
   if (out.impl()->storage != in.impl()->storage && out.storage().data() != in.storage().data())
     return false;
   if (in.numel() == 0 || out.numel() == 0) return false;

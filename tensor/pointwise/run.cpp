@@ -121,9 +121,9 @@ Dims broadcast_all(const PointwiseOp& op, const Inputs& in) {
   return shape;
 }
 
-// Runs into a tensor that exists, copying first what a write would change under a later read.
-void launch_into(const PointwiseOp& op, Inputs& in, DType computed, Params params, Tensor& out) {
-  check_writable(op.name, out);
+// The same with copies of the inputs that a write would change under a later read.
+[[gnu::noinline]] void launch_with_copies(const PointwiseOp& op, Inputs in, DType computed,
+                                          Params params, Tensor& out) {
   Tensor copies[kMaxPointwiseInputs];
   for (int i = 0; i < in.count; ++i) {
     if (in.tensors[i] && needs_copy_before_writing(out, *in.tensors[i])) {
@@ -132,6 +132,17 @@ void launch_into(const PointwiseOp& op, Inputs& in, DType computed, Params param
     }
   }
   launch(op, in, computed, params, out);
+}
+
+// Runs into a tensor that exists.
+void launch_into(const PointwiseOp& op, const Inputs& in, DType computed, Params params,
+                 Tensor& out) {
+  check_writable(op.name, out);
+  bool overlaps = false;
+  for (int i = 0; i < in.count; ++i)
+    overlaps = overlaps || (in.tensors[i] && needs_copy_before_writing(out, *in.tensors[i]));
+  if (overlaps) launch_with_copies(op, in, computed, params, out);
+  else launch(op, in, computed, params, out);
   mark_changed(out, op.inplace_name);
 }
 
