@@ -135,7 +135,7 @@ local function train(net, train_set, test_set)
   local schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs)
   local losses = {}
   for epoch = 1, options.epochs do
-    local bar <close> = progress.new { total = #loader, unit = "batch", lines = true,
+    local bar <close> = progress.new { total = #loader, unit = "batch",
       label = ("epoch %2d/%d"):format(epoch, options.epochs) }
     losses[epoch] = train_epoch(net, loader, optimizer, bar)
     local guesses, truths = predict(net, test_set)
