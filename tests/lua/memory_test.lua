@@ -39,7 +39,7 @@ test("50 GiB of temporaries with a million Lua tables alive", function()
   local heap = {}
   for i = 1, 1000000 do heap[i] = { i } end
   check_bound(50 * kGiB, 64 * kMiB, empty_of)
-  check_bound(10 * kGiB, 4 * kMiB, empty_of)
+  check_bound(2 * kGiB, 4 * kMiB, empty_of)
   expect.equal(#heap, 1000000)
 end)
 
