@@ -211,6 +211,7 @@ void Engine::run_node(Task& task) {
     node.apply(&task.one.grad, gradients);
   } else {
     std::vector<Tensor> grads;
+    grads.reserve(node.output_count);
     for (int i = 0; i < node.output_count; ++i) grads.push_back(task.at(i).grad);
     node.apply(grads.data(), gradients);
   }

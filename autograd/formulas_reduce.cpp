@@ -119,7 +119,7 @@ Tensor cumprod_backward(const Tensor& g, const Tensor& x, int64_t given_dim) {
 }
 
 Tensor embedding_backward_backward(const Tensor& g, const Tensor& index, int64_t padding_idx) {
-  const Tensor rows = embedding(g, index, padding_idx);
+  Tensor rows = embedding(g, index, padding_idx);
   if (padding_idx == 0) return rows;
   return masked_fill(rows, unsqueeze(eq(index, padding_idx), -1), 0.0);
 }

@@ -44,8 +44,9 @@ Loaded load() {
     places = {path};
   } else {
     const std::string own = own_folder();
-    places = {own + "/moonlet-cuda.so", own + "/cuda/moonlet-cuda.so", own + "/../cuda/moonlet-cuda.so",
-              own + "/../lib/moonlet/moonlet-cuda.so", MOONLET_PLUGIN_DIR "/moonlet-cuda.so"};
+    const std::string installed = MOONLET_PLUGIN_DIR "/moonlet-cuda.so";
+    places = {own + "/moonlet-cuda.so", own + "/cuda/moonlet-cuda.so",
+              own + "/../cuda/moonlet-cuda.so", own + "/../lib/moonlet/moonlet-cuda.so", installed};
   }
   make_own_symbols_global();
   void* handle = nullptr;

@@ -146,7 +146,7 @@ Storage* Storage::allocate(size_t bytes, Device device) {
 Storage* Storage::foreign(void* data, size_t bytes, Device device, std::function<void()> deleter) {
   auto context = std::make_unique<std::function<void()>>(std::move(deleter));
   Storage* out = make(data, bytes, device, &foreign_memory(), context.get());
-  context.release();
+  static_cast<void>(context.release());  // the storage's now
   return out;
 }
 
