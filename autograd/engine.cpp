@@ -249,8 +249,10 @@ void Engine::accumulate_leaves() {
     Tensor& g = task.slot.grad;
     TapeMeta& meta = ensure_meta(task.leaf);
     if (meta.grad.defined()) {
-      if (create_) meta.grad = moonlet::add(meta.grad, g);
-      else add_(meta.grad, g);
+      if (create_)
+        meta.grad = moonlet::add(meta.grad, g);
+      else
+        add_(meta.grad, g);
       continue;
     }
     // A gradient nobody else holds becomes the leaf's own; others are copied.
@@ -300,8 +302,10 @@ void Engine::capture(const std::vector<Tensor>& inputs, const std::vector<Tensor
   for (const Tensor& input : inputs) {
     if (!input.requires_grad()) fail("grad: an input does not require grad");
     const Edge edge = edge_of(input);
-    if (edge.node) captured_nodes_[edge.node.get()].resize(edge.node->output_count);
-    else captured_leaves_.insert(edge.leaf.impl());
+    if (edge.node)
+      captured_nodes_[edge.node.get()].resize(edge.node->output_count);
+    else
+      captured_leaves_.insert(edge.leaf.impl());
   }
   mark_needed(outputs);
 }
@@ -325,8 +329,8 @@ void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gra
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& gradients, bool retain_graph,
-                         bool create_graph, bool allow_unused) {
+                         const std::vector<Tensor>& gradients, bool retain_graph, bool create_graph,
+                         bool allow_unused) {
   Engine engine(retain_graph || create_graph, create_graph);
   engine.capture(inputs, outputs);
   seed_all(engine, outputs, gradients);
@@ -335,7 +339,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   for (const Tensor& input : inputs) {
     out.push_back(engine.captured(input));
     if (!out.back().defined() && !allow_unused)
-      fail("grad: input ", out.size(), " was not used to compute the outputs; "
+      fail("grad: input ", out.size(),
+           " was not used to compute the outputs; "
            "pass allow_unused = true to get nil for it");
   }
   return out;

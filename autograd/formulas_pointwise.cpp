@@ -20,11 +20,11 @@ Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power) {
   return where(eq(power, 0), 0.0, mul(g, moonlet::conj(slope)));
 }
 
-Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& power,
-                         const Tensor& y) {
+Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& power, const Tensor& y) {
   if (!x.is_tensor()) {
     const Scalar& base = x.scalar();
-    if (base.is_complex()) return mul(g, moonlet::conj(mul(y, Scalar(std::log(base.to_complex())))));
+    if (base.is_complex())
+      return mul(g, moonlet::conj(mul(y, Scalar(std::log(base.to_complex())))));
     if (!base.to_bool()) return where(ge(power, 0), 0.0, mul(g, mul(y, std::log(0.0))));
     return mul(g, mul(y, std::log(base.to_double())));
   }

@@ -103,8 +103,8 @@ static Tensor cumprod_backward_zeros(const Tensor& g, const Tensor& x, int64_t d
     std::vector<Tensor> others = {narrow(x, dim, 0, k), ones(one_sizes, options_of(x)),
                                   narrow(x, dim, k + 1, n - k - 1)};
     const Tensor product = cumprod(cat(others, dim), dim);
-    parts.push_back(sum(mul(narrow(g, dim, k, n - k), narrow(product, dim, k, n - k)), Dims{dim},
-                        true));
+    parts.push_back(
+        sum(mul(narrow(g, dim, k, n - k), narrow(product, dim, k, n - k)), Dims{dim}, true));
   }
   return cat(parts, dim);
 }

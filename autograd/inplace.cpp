@@ -69,8 +69,10 @@ class CopySlices final : public Node {
       out[0] = Tensor();
       return;
     }
-    if (out[0].defined()) copy_(slice, out[0]);
-    else fill_(slice, 0.0);
+    if (out[0].defined())
+      copy_(slice, out[0]);
+    else
+      fill_(slice, 0.0);
     out[0] = as_strided(laid.buffer, base.sizes, base.strides, 0);
   }
   void release_saved() override { change->release_saved(); }

@@ -36,8 +36,10 @@ namespace {
 void fill_edge(Edge& edge, const Tensor& t) {
   if (!t.defined() || !t.requires_grad()) return;
   edge.node = grad_fn_of(t);
-  if (edge.node) edge.index = meta_of(t)->output;
-  else edge.leaf = t;
+  if (edge.node)
+    edge.index = meta_of(t)->output;
+  else
+    edge.leaf = t;
   edge.meta.sizes = t.sizes();
   edge.meta.options = options_of(t);
 }
@@ -97,25 +99,29 @@ bool is_leaf(const Tensor& t) { return !t.requires_grad() || !grad_fn_of(t); }
 void check_inplace(const Tensor& x, const char* op) {
   const TapeMeta* meta = meta_of(x);
   if (x.requires_grad() && is_leaf(x)) {
-    fail(op, ": a leaf that requires grad cannot be changed in place while recording; "
-             "wrap the change in ml.no_grad");
+    fail(op,
+         ": a leaf that requires grad cannot be changed in place while recording; "
+         "wrap the change in ml.no_grad");
   }
   if (!meta) return;
   if (meta->no_grad_view) {
-    fail(op, ": this view was made under ml.no_grad (or of another dtype), so a recorded in-place "
-             "change would not reach its base; make the view while recording");
+    fail(op,
+         ": this view was made under ml.no_grad (or of another dtype), so a recorded in-place "
+         "change would not reach its base; make the view while recording");
   }
   if (meta->base && meta->base_handle.requires_grad() && is_leaf(meta->base_handle)) {
-    fail(op, ": a view of a leaf that requires grad cannot be changed in place while recording; "
-             "wrap the change in ml.no_grad");
+    fail(op,
+         ": a view of a leaf that requires grad cannot be changed in place while recording; "
+         "wrap the change in ml.no_grad");
   }
 }
 
 void check_inplace_without_derivative(const Tensor& x, const char* op) {
   if (!grad_enabled() || !x.requires_grad()) return;
   check_inplace(x, op);
-  fail(op, ": this op has no derivative, so it cannot change a tensor that requires grad; "
-           "detach it or wrap the change in ml.no_grad");
+  fail(op,
+       ": this op has no derivative, so it cannot change a tensor that requires grad; "
+       "detach it or wrap the change in ml.no_grad");
 }
 
 void rebase_history(Tensor& x, const NodeRef& node) {
@@ -186,8 +192,7 @@ Tensor detach(const Tensor& t) { return shallow_copy(t); }
 void detach_(Tensor& t) {
   TapeMeta* meta = meta_of(t);
   if (!meta) return;
-  if (meta->base)
-    fail("detach_: a view cannot be cut off in place; use detach");
+  if (meta->base) fail("detach_: a view cannot be cut off in place; use detach");
   meta->grad_fn = NodeRef();
   meta->requires_grad = false;
 }

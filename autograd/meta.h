@@ -13,12 +13,12 @@ struct TapeMeta final : AutogradMeta {
 
   Tensor grad;
   NodeRef grad_fn;
-  int output = 0;            // which output of grad_fn this tensor is
-  Tensor base_handle;        // keeps `base` alive when this tensor is a view
-  uint32_t version = 0;      // the storage's version when a view's grad_fn was last right
-  bool no_grad_view = false; // a view made while recording was off
+  int output = 0;                     // which output of grad_fn this tensor is
+  Tensor base_handle;                 // keeps `base` alive when this tensor is a view
+  uint32_t version = 0;               // the storage's version when a view's grad_fn was last right
+  bool no_grad_view = false;          // a view made while recording was off
   std::shared_ptr<Tensor> kept_grad;  // of a non-leaf after retain_grad
-  std::vector<HookEntry> hooks;  // of a leaf
+  std::vector<HookEntry> hooks;       // of a leaf
 
   void set_base(const Tensor& t) {
     base_handle = t;

@@ -102,8 +102,10 @@ void Saved::release() {
 
 void SavedOperand::save(const Operand& o) {
   is_tensor_ = o.is_tensor();
-  if (is_tensor_) tensor_.save(o.tensor());
-  else scalar_ = o.scalar();
+  if (is_tensor_)
+    tensor_.save(o.tensor());
+  else
+    scalar_ = o.scalar();
 }
 
 Operand SavedOperand::unpack(Node& owner) const {

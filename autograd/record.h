@@ -14,12 +14,16 @@ namespace moonlet {
 
 // Saves an argument of an op that may be changing `x` in place: what shares x's memory is cloned.
 inline void save_beside(Saved& saved, const Tensor& t, bool inplace, const Tensor& x) {
-  if (inplace && t.defined() && &t.storage() == &x.storage()) saved.save_clone(t);
-  else saved.save(t);
+  if (inplace && t.defined() && &t.storage() == &x.storage())
+    saved.save_clone(t);
+  else
+    saved.save(t);
 }
 inline void save_beside(SavedOperand& saved, const Operand& o, bool inplace, const Tensor& x) {
-  if (inplace && o.is_tensor() && &o.tensor().storage() == &x.storage()) saved.save_clone(o.tensor());
-  else saved.save(o);
+  if (inplace && o.is_tensor() && &o.tensor().storage() == &x.storage())
+    saved.save_clone(o.tensor());
+  else
+    saved.save(o);
 }
 
 inline void save_list(std::vector<Saved>& saved, const std::vector<Tensor>& list) {
@@ -36,8 +40,9 @@ inline void assign_list(Tensor* out, std::vector<Tensor> gradients) {
 }
 
 [[noreturn]] inline void no_out_gradient(const char* op) {
-  fail(op, ": the out form is not recorded, and an input requires grad; use the plain form, or "
-           "wrap the call in ml.no_grad");
+  fail(op,
+       ": the out form is not recorded, and an input requires grad; use the plain form, or "
+       "wrap the call in ml.no_grad");
 }
 
 }  // namespace moonlet

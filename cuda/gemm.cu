@@ -30,18 +30,12 @@ __global__ void product_kernel(int64_t batch, DType dtype, C alpha, Matrix a, Ma
 
 cudaDataType blas_type(DType t) {
   switch (t) {
-    case DType::Float16:
-      return CUDA_R_16F;
-    case DType::BFloat16:
-      return CUDA_R_16BF;
-    case DType::Float64:
-      return CUDA_R_64F;
-    case DType::Complex64:
-      return CUDA_C_32F;
-    case DType::Complex128:
-      return CUDA_C_64F;
-    default:
-      return CUDA_R_32F;
+    case DType::Float16: return CUDA_R_16F;
+    case DType::BFloat16: return CUDA_R_16BF;
+    case DType::Float64: return CUDA_R_64F;
+    case DType::Complex64: return CUDA_C_32F;
+    case DType::Complex128: return CUDA_C_64F;
+    default: return CUDA_R_32F;
   }
 }
 

@@ -50,14 +50,10 @@ struct Norm {
   __device__ C load(int64_t at, int64_t, int64_t) const {
     const C v = vabs(x.get<C>(at));
     switch (kind) {
-      case kCount:
-        return v != C(0) ? C(1) : C(0);
-      case kEuclid:
-        return v * v;
-      case kPower:
-        return vpow(v, p);
-      default:
-        return v;
+      case kCount: return v != C(0) ? C(1) : C(0);
+      case kEuclid: return v * v;
+      case kPower: return vpow(v, p);
+      default: return v;
     }
   }
   __device__ C combine(C a, C b) const {

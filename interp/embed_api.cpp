@@ -142,10 +142,8 @@ std::shared_ptr<Reference> Session::refer(lua_State* L, int index) {
 Value Session::take(lua_State* L, int index) {
   switch (lua_type(L, index)) {
     case LUA_TNONE:
-    case LUA_TNIL:
-      return {};
-    case LUA_TBOOLEAN:
-      return lua_toboolean(L, index) != 0;
+    case LUA_TNIL: return {};
+    case LUA_TBOOLEAN: return lua_toboolean(L, index) != 0;
     case LUA_TNUMBER:
       if (lua_isinteger(L, index) != 0) return static_cast<int64_t>(lua_tointeger(L, index));
       return static_cast<double>(lua_tonumber(L, index));
@@ -154,12 +152,9 @@ Value Session::take(lua_State* L, int index) {
       const char* text = lua_tolstring(L, index, &size);
       return std::string(text, size);
     }
-    case LUA_TTABLE:
-      return Table(refer(L, index));
-    case LUA_TFUNCTION:
-      return Function(refer(L, index));
-    default:
-      break;
+    case LUA_TTABLE: return Table(refer(L, index));
+    case LUA_TFUNCTION: return Function(refer(L, index));
+    default: break;
   }
   if (const Tensor* tensor = test_tensor(L, index)) return *tensor;
   fail("a ", luaL_typename(L, index), " cannot be handed to the host");

@@ -45,10 +45,8 @@ Read read_statement(lua_State* L, LineEditor& editor) {
         if (code.empty()) return Read::kEnd;
         compile(L, code);  // an end inside a statement: say what is missing
         return Read::kFailed;
-      case LineEditor::Result::kInterrupted:
-        return Read::kInterrupted;
-      case LineEditor::Result::kLine:
-        break;
+      case LineEditor::Result::kInterrupted: return Read::kInterrupted;
+      case LineEditor::Result::kLine: break;
     }
     const bool first = prompt == kPrompt;
     if (first && !line.empty() && line[0] == '=') line.replace(0, 1, "return ");
@@ -116,14 +114,9 @@ int loop(lua_State* L) {
   for (;;) {
     lua_settop(L, 0);
     switch (read_statement(L, editor)) {
-      case Read::kReady:
-        run_statement(L);
-        break;
-      case Read::kFailed:
-        report_error(L, "");
-        break;
-      case Read::kInterrupted:
-        break;
+      case Read::kReady: run_statement(L); break;
+      case Read::kFailed: report_error(L, ""); break;
+      case Read::kInterrupted: break;
       case Read::kEnd:
         if (::isatty(STDOUT_FILENO) != 0) std::fputc('\n', stdout);
         std::fflush(stdout);

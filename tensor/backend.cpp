@@ -54,7 +54,8 @@ Loaded load() {
     handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle) break;
     const char* error = dlerror();
-    if (std::string_view(error).find("No such file") == std::string_view::npos || places.size() == 1)
+    if (std::string_view(error).find("No such file") == std::string_view::npos ||
+        places.size() == 1)
       out.reason = error;
   }
   if (!handle) {

@@ -71,8 +71,9 @@ void check_defined(const char* op, const char* arg, const Tensor& x) {
 void check_writable(const char* op, const Tensor& x) {
   for (int i = 0; i < x.dim(); ++i) {
     if (x.stride(i) == 0 && x.size(i) > 1)
-      fail(op, ": several elements of this expanded tensor share one place in memory; "
-               "clone it before changing it in place");
+      fail(op,
+           ": several elements of this expanded tensor share one place in memory; "
+           "clone it before changing it in place");
   }
 }
 
@@ -108,8 +109,7 @@ void store_out(const char* op, Tensor& out, const Tensor& y) {
   if (!can_cast(y.dtype(), out.dtype()))
     fail(op, ": a ", y.dtype(), " result cannot be stored in an out of dtype ", out.dtype());
   if (!(out.sizes() == y.sizes())) {
-    if (out.numel() != 0)
-      fail(op, ": out has shape ", out.sizes(), " and the result ", y.sizes());
+    if (out.numel() != 0) fail(op, ": out has shape ", out.sizes(), " and the result ", y.sizes());
     resize_plain(out, y.sizes());
   }
   check_writable(op, out);

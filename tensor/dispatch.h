@@ -35,7 +35,8 @@ int rank_of(const std::vector<Tensor>& list, const char* op);
 void mark_changed(Tensor& x, const char* op);
 // Whether a kernel may write its result `y` straight into `out`: same dtype, shape and device,
 // contiguous, and no memory shared with the inputs.
-bool can_write_into(const Tensor& out, const Tensor& y, std::initializer_list<const Tensor*> inputs);
+bool can_write_into(const Tensor& out, const Tensor& y,
+                    std::initializer_list<const Tensor*> inputs);
 // The end of an out= form: checks shapes (an empty `out` takes y's shape), copies if `y` is not
 // `out` already.
 void store_out(const char* op, Tensor& out, const Tensor& y);

@@ -4,9 +4,9 @@
 namespace moonlet {
 
 namespace {
-constexpr std::string_view kNames[kDTypeCount] = {
-    "bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
-    "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+constexpr std::string_view kNames[kDTypeCount] = {"bool",    "uint8",   "int8",      "int16",
+                                                  "int32",   "int64",   "float16",   "bfloat16",
+                                                  "float32", "float64", "complex64", "complex128"};
 }  // namespace
 
 std::string_view name(DType t) { return kNames[static_cast<int>(t)]; }

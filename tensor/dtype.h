@@ -14,7 +14,18 @@
 namespace moonlet {
 
 enum class DType : uint8_t {
-  Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64, Complex64, Complex128
+  Bool,
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Complex64,
+  Complex128
 };
 inline constexpr int kDTypeCount = 12;
 
@@ -28,8 +39,8 @@ namespace dtypes {
 inline constexpr DTypeSet boolean = bit(DType::Bool);
 inline constexpr DTypeSet integral = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::Int16) |
                                      bit(DType::Int32) | bit(DType::Int64);
-inline constexpr DTypeSet floating = bit(DType::Float16) | bit(DType::BFloat16) |
-                                     bit(DType::Float32) | bit(DType::Float64);
+inline constexpr DTypeSet floating =
+    bit(DType::Float16) | bit(DType::BFloat16) | bit(DType::Float32) | bit(DType::Float64);
 inline constexpr DTypeSet complex = bit(DType::Complex64) | bit(DType::Complex128);
 inline constexpr DTypeSet real = integral | floating;
 inline constexpr DTypeSet all = boolean | real | complex;
@@ -40,7 +51,9 @@ constexpr bool is_floating(DType t) { return contains(dtypes::floating, t); }
 constexpr bool is_complex(DType t) { return contains(dtypes::complex, t); }
 constexpr bool is_integral(DType t) { return contains(dtypes::integral, t); }
 // Only floating and complex tensors can require a gradient.
-constexpr bool is_differentiable(DType t) { return contains(dtypes::floating | dtypes::complex, t); }
+constexpr bool is_differentiable(DType t) {
+  return contains(dtypes::floating | dtypes::complex, t);
+}
 
 inline constexpr uint8_t kDTypeSizes[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
 constexpr size_t size_of(DType t) { return kDTypeSizes[static_cast<int>(t)]; }
@@ -62,6 +75,7 @@ bool can_cast(DType from, DType to);
 DType real_of(DType t);
 DType complex_of(DType t);
 
+// clang-format off
 template <class T> struct DTypeOf;
 template <> struct DTypeOf<bool> { static constexpr DType value = DType::Bool; };
 template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::UInt8; };
@@ -75,21 +89,25 @@ template <> struct DTypeOf<float> { static constexpr DType value = DType::Float3
 template <> struct DTypeOf<double> { static constexpr DType value = DType::Float64; };
 template <> struct DTypeOf<complex64> { static constexpr DType value = DType::Complex64; };
 template <> struct DTypeOf<complex128> { static constexpr DType value = DType::Complex128; };
-template <class T> inline constexpr DType dtype_of = DTypeOf<T>::value;
+// clang-format on
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-template <class T> inline constexpr bool is_complex_v = false;
-template <class T> inline constexpr bool is_complex_v<std::complex<T>> = true;
+template <class T>
+inline constexpr bool is_complex_v = false;
+template <class T>
+inline constexpr bool is_complex_v<std::complex<T>> = true;
 
 // Calls f.template operator()<T>() with the C++ type of `t`, if `Set` contains it; an internal
 // error otherwise, since op rows are checked before kernels run.
 template <DTypeSet Set = dtypes::all, class F>
 auto visit(DType t, F&& f) {
   switch (t) {
-#define MOONLET_VISIT(D, T)                                    \
-  case DType::D:                                               \
-    if constexpr (contains(Set, DType::D)) {                   \
-      return f.template operator()<T>();                       \
-    }                                                          \
+#define MOONLET_VISIT(D, T)                  \
+  case DType::D:                             \
+    if constexpr (contains(Set, DType::D)) { \
+      return f.template operator()<T>();     \
+    }                                        \
     break;
     MOONLET_VISIT(Bool, bool)
     MOONLET_VISIT(UInt8, uint8_t)

@@ -39,8 +39,8 @@ MOONLET_HD bool any(T mask) {
   return mask;
 }
 
-#define MOONLET_UNARY(name, f32, f64)                  \
-  MOONLET_HD float name(float x) { return f32(x); }    \
+#define MOONLET_UNARY(name, f32, f64)               \
+  MOONLET_HD float name(float x) { return f32(x); } \
   MOONLET_HD double name(double x) { return f64(x); }
 MOONLET_UNARY(vabs, fabsf, fabs)
 MOONLET_UNARY(vsqrt, sqrtf, sqrt)
@@ -71,8 +71,8 @@ MOONLET_UNARY(verf, erff, erf)
 MOONLET_UNARY(verfc, erfcf, erfc)
 #undef MOONLET_UNARY
 
-#define MOONLET_BINARY(name, f32, f64)                               \
-  MOONLET_HD float name(float x, float y) { return f32(x, y); }      \
+#define MOONLET_BINARY(name, f32, f64)                          \
+  MOONLET_HD float name(float x, float y) { return f32(x, y); } \
   MOONLET_HD double name(double x, double y) { return f64(x, y); }
 MOONLET_BINARY(vpow, powf, pow)
 MOONLET_BINARY(vfmod, fmodf, fmod)
@@ -169,10 +169,10 @@ MOONLET_HD T vremainder(T x, T y) {
 }
 
 #if MOONLET_HOST_FUNCTORS
-#define MOONLET_COMPLEX(name, f)                    \
-  template <class T>                                \
-  std::complex<T> name(std::complex<T> x) {         \
-    return f;                                       \
+#define MOONLET_COMPLEX(name, f)            \
+  template <class T>                        \
+  std::complex<T> name(std::complex<T> x) { \
+    return f;                               \
   }
 MOONLET_COMPLEX(vabs, std::complex<T>(std::abs(x)))
 MOONLET_COMPLEX(vsqrt, std::sqrt(x))

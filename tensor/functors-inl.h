@@ -34,33 +34,33 @@ namespace MOONLET_FUNCTOR_NAMESPACE {
 using namespace ::moonlet::fn;  // NOLINT(google-build-using-namespace)
 
 // NAME(a, b) = expression, in any V.
-#define MOONLET_FUNCTOR1(NAME, ...)                             \
-  struct NAME {                                                 \
-    template <class V>                                          \
-    MOONLET_FN V operator()(V x) const {                        \
-      return __VA_ARGS__;                                       \
-    }                                                           \
+#define MOONLET_FUNCTOR1(NAME, ...)      \
+  struct NAME {                          \
+    template <class V>                   \
+    MOONLET_FN V operator()(V x) const { \
+      return __VA_ARGS__;                \
+    }                                    \
   };
-#define MOONLET_FUNCTOR2(NAME, A, B, ...)                       \
-  struct NAME {                                                 \
-    template <class V>                                          \
-    MOONLET_FN V operator()(V A, V B) const {                   \
-      return __VA_ARGS__;                                       \
-    }                                                           \
+#define MOONLET_FUNCTOR2(NAME, A, B, ...)     \
+  struct NAME {                               \
+    template <class V>                        \
+    MOONLET_FN V operator()(V A, V B) const { \
+      return __VA_ARGS__;                     \
+    }                                         \
   };
-#define MOONLET_FUNCTOR3(NAME, A, B, C, ...)                    \
-  struct NAME {                                                 \
-    template <class V>                                          \
-    MOONLET_FN V operator()(V A, V B, V C) const {              \
-      return __VA_ARGS__;                                       \
-    }                                                           \
+#define MOONLET_FUNCTOR3(NAME, A, B, C, ...)       \
+  struct NAME {                                    \
+    template <class V>                             \
+    MOONLET_FN V operator()(V A, V B, V C) const { \
+      return __VA_ARGS__;                          \
+    }                                              \
   };
-#define MOONLET_FUNCTOR4(NAME, A, B, C, D, ...)                 \
-  struct NAME {                                                 \
-    template <class V>                                          \
-    MOONLET_FN V operator()(V A, V B, V C, V D) const {         \
-      return __VA_ARGS__;                                       \
-    }                                                           \
+#define MOONLET_FUNCTOR4(NAME, A, B, C, D, ...)         \
+  struct NAME {                                         \
+    template <class V>                                  \
+    MOONLET_FN V operator()(V A, V B, V C, V D) const { \
+      return __VA_ARGS__;                               \
+    }                                                   \
   };
 
 // A mask as 1 or 0.
@@ -173,7 +173,7 @@ MOONLET_FUNCTOR1(Acosh, vacosh(x))
 MOONLET_FUNCTOR1(Atanh, vatanh(x))
 MOONLET_FUNCTOR1(Erf, verf(x))
 MOONLET_FUNCTOR1(Erfc, verfc(x))
-MOONLET_FUNCTOR2(TanhBackward, grad, y, grad * (V(1) - y * y))
+MOONLET_FUNCTOR2(TanhBackward, grad, y, grad*(V(1) - y * y))
 
 // Complex numbers.
 MOONLET_FUNCTOR1(Conj, vconj(x))
@@ -182,7 +182,7 @@ MOONLET_FUNCTOR1(Imag, vimag(x))
 MOONLET_FUNCTOR1(Angle, vangle(x))
 
 // Bits and truth values.
-MOONLET_FUNCTOR2(BitwiseAnd, x, y, x & y)
+MOONLET_FUNCTOR2(BitwiseAnd, x, y, x& y)
 MOONLET_FUNCTOR2(BitwiseOr, x, y, x | y)
 MOONLET_FUNCTOR2(BitwiseXor, x, y, x ^ y)
 MOONLET_FUNCTOR1(BitwiseInvert, ~x)
@@ -210,18 +210,18 @@ MOONLET_FUNCTOR3(MaskedFill, x, mask, value, select(mask != V(0), value, x))
 MOONLET_FUNCTOR1(Relu, select(x <= V(0), V(0), x))
 MOONLET_FUNCTOR2(ReluBackward, grad, y, select(y <= V(0), V(0), grad))
 MOONLET_FUNCTOR1(Relu6, select(x <= V(0), V(0), select(x > V(6), V(6), x)))
-MOONLET_FUNCTOR2(LeakyRelu, x, slope, select(x <= V(0), x * slope, x))
-MOONLET_FUNCTOR2(Elu, x, alpha, select(x <= V(0), alpha * vexpm1(x), x))
-MOONLET_FUNCTOR2(Celu, x, alpha, select(x <= V(0), alpha * vexpm1(x / alpha), x))
+MOONLET_FUNCTOR2(LeakyRelu, x, slope, select(x <= V(0), x* slope, x))
+MOONLET_FUNCTOR2(Elu, x, alpha, select(x <= V(0), alpha* vexpm1(x), x))
+MOONLET_FUNCTOR2(Celu, x, alpha, select(x <= V(0), alpha* vexpm1(x / alpha), x))
 MOONLET_FUNCTOR1(Selu, V(1.0507009873554804934193349852946) *
                            select(x <= V(0), V(1.6732632423543772848170429916717) * vexpm1(x), x))
 MOONLET_FUNCTOR1(Sigmoid, sigmoid_of(x))
-MOONLET_FUNCTOR2(SigmoidBackward, grad, y, grad * (V(1) - y) * y)
+MOONLET_FUNCTOR2(SigmoidBackward, grad, y, grad*(V(1) - y) * y)
 MOONLET_FUNCTOR1(Logsigmoid, vmin(x, V(0)) - vlog1p(vexp(-vabs(x))))
 MOONLET_FUNCTOR1(GeluErf, V(0.5) * x * (V(1) + verf(x * V(0.70710678118654752440))))
 MOONLET_FUNCTOR1(GeluTanh,
-                 V(0.5) * x * (V(1) + vtanh(V(0.79788456080286535588) *
-                                            (x + V(0.044715) * x * x * x))))
+                 V(0.5) * x *
+                     (V(1) + vtanh(V(0.79788456080286535588) * (x + V(0.044715) * x * x * x))))
 struct GeluErfBackward {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
@@ -241,10 +241,8 @@ MOONLET_FUNCTOR1(Mish, x* vtanh(softplus_of(x)))
 MOONLET_FUNCTOR3(Softplus, x, beta, threshold,
                  select(x* beta > threshold, x, vlog1p(vexp(x* beta)) / beta))
 MOONLET_FUNCTOR3(Hardtanh, x, low, high, select(x < low, low, select(x > high, high, x)))
-MOONLET_FUNCTOR1(Hardsigmoid, select(x <= V(-3), V(0),
-                                     select(x >= V(3), V(1), x / V(6) + V(0.5))))
-MOONLET_FUNCTOR1(Hardswish, select(x <= V(-3), V(0),
-                                   select(x >= V(3), x, x*(x + V(3)) / V(6))))
+MOONLET_FUNCTOR1(Hardsigmoid, select(x <= V(-3), V(0), select(x >= V(3), V(1), x / V(6) + V(0.5))))
+MOONLET_FUNCTOR1(Hardswish, select(x <= V(-3), V(0), select(x >= V(3), x, x*(x + V(3)) / V(6))))
 MOONLET_FUNCTOR1(Softsign, x / (V(1) + vabs(x)))
 MOONLET_FUNCTOR3(Threshold, x, threshold, value, select(x <= threshold, value, x))
 

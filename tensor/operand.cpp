@@ -32,9 +32,12 @@ template <class Range>
 DType promote_all(const Range& operands) {
   Seen with_dims, zero_d, numbers;
   for (const Operand* x : operands) {
-    if (!x->is_tensor()) numbers.add(x->scalar().default_dtype());
-    else if (x->tensor().dim() == 0) zero_d.add(x->tensor().dtype());
-    else with_dims.add(x->tensor().dtype());
+    if (!x->is_tensor())
+      numbers.add(x->scalar().default_dtype());
+    else if (x->tensor().dim() == 0)
+      zero_d.add(x->tensor().dtype());
+    else
+      with_dims.add(x->tensor().dtype());
   }
   return combine(with_dims, combine(zero_d, numbers)).dtype;
 }

@@ -39,12 +39,12 @@ MOONLET_HD float log_f32(float x) {
 MOONLET_HD void turn_f32(uint32_t bits, float* cosine, float* sine) {
   const uint32_t moved = bits + 0x20000000u;
   const uint32_t quadrant = moved >> 30;
-  const float a =
-      static_cast<float>(static_cast<int32_t>((moved & 0x3fffffffu) >> 6) - (1 << 23)) *
-      (1.5707963268f * 0x1p-24f);
+  const float a = static_cast<float>(static_cast<int32_t>((moved & 0x3fffffffu) >> 6) - (1 << 23)) *
+                  (1.5707963268f * 0x1p-24f);
   const float q = a * a;
   const float s = a + a * q * (-0.16666667f + q * (0.0083333310f + q * -0.00019840874f));
-  const float c = 1.0f + q * (-0.5f + q * (0.041666638f + q * (-0.0013888378f + q * 2.4760495e-5f)));
+  const float c =
+      1.0f + q * (-0.5f + q * (0.041666638f + q * (-0.0013888378f + q * 2.4760495e-5f)));
   const float cosine_size = (quadrant & 1) ? s : c;
   const float sine_size = (quadrant & 1) ? c : s;
   *cosine = (quadrant == 1 || quadrant == 2) ? -cosine_size : cosine_size;

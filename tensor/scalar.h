@@ -35,10 +35,14 @@ class Scalar {
   // The value as T (any dtype's C++ type).
   template <class T>
   T to() const {
-    if constexpr (std::is_same_v<T, bool>) return to_bool();
-    else if constexpr (is_complex_v<T>) return static_cast<T>(to_complex());
-    else if constexpr (std::is_integral_v<T>) return static_cast<T>(to_int());
-    else return static_cast<T>(static_cast<float_for<T>>(to_double()));
+    if constexpr (std::is_same_v<T, bool>)
+      return to_bool();
+    else if constexpr (is_complex_v<T>)
+      return static_cast<T>(to_complex());
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(to_int());
+    else
+      return static_cast<T>(static_cast<float_for<T>>(to_double()));
   }
 
   // The dtype a tensor made of this scalar alone has: bool, int64, float32 or complex64.

@@ -102,8 +102,7 @@ Allocator& mapped_file() {
 
 int64_t cached_bytes() noexcept {
   int64_t total = pooled_allocator().cached_bytes();
-  if (live_bytes(DeviceType::CUDA) > 0)
-    total += allocator_for(DeviceType::CUDA).cached_bytes();
+  if (live_bytes(DeviceType::CUDA) > 0) total += allocator_for(DeviceType::CUDA).cached_bytes();
   return total;
 }
 
@@ -182,9 +181,7 @@ int64_t live_bytes(DeviceType type) noexcept {
   return total;
 }
 
-int64_t live_bytes() noexcept {
-  return live_bytes(DeviceType::CPU) + live_bytes(DeviceType::CUDA);
-}
+int64_t live_bytes() noexcept { return live_bytes(DeviceType::CPU) + live_bytes(DeviceType::CUDA); }
 
 int64_t held_bytes() noexcept { return live_bytes() + cached_bytes(); }
 

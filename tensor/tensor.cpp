@@ -86,8 +86,7 @@ Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t of
 void resize_plain(Tensor& x, const Dims& sizes) {
   const int64_t count = numel_of(sizes, "resize");
   TensorImpl* impl = x.impl();
-  Storage* fresh =
-      Storage::allocate(static_cast<size_t>(count) * size_of(x.dtype()), x.device());
+  Storage* fresh = Storage::allocate(static_cast<size_t>(count) * size_of(x.dtype()), x.device());
   impl->storage->release();
   impl->storage = fresh;
   impl->offset = 0;

@@ -18,12 +18,9 @@ Tensor total(const Tensor& x) { return sum(x, {}, false, std::nullopt); }
 
 Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction) {
   switch (reduction_of(op, reduction)) {
-    case kMean:
-      return mean(loss, {}, false, std::nullopt);
-    case kSum:
-      return total(loss);
-    default:
-      return loss;
+    case kMean: return mean(loss, {}, false, std::nullopt);
+    case kSum: return total(loss);
+    default: return loss;
   }
 }
 

@@ -168,8 +168,8 @@ bool ArgReader::bind_options(int table) {
       if (quiet_) return false;
       const ArgSpec* near = nearest(key);
       fail(signature_.op, ": unknown option '", key, "'",
-           near != nullptr ? text("; did you mean '", near->name, "'?") : std::string(), " (use: ",
-           signature_.usage, ")");
+           near != nullptr ? text("; did you mean '", near->name, "'?") : std::string(),
+           " (use: ", signature_.usage, ")");
     }
     if (slot_[found] != 0) {
       if (quiet_) return false;
@@ -186,8 +186,8 @@ bool ArgReader::check_required() {
   for (int i = 0; i < signature_.count; ++i) {
     if (slot_[i] != 0 || !signature_.args[i].required) continue;
     if (quiet_) return false;
-    fail(signature_.op, ": argument '", signature_.args[i].name, "' is missing; use: ",
-         signature_.usage);
+    fail(signature_.op, ": argument '", signature_.args[i].name,
+         "' is missing; use: ", signature_.usage);
   }
   return true;
 }
@@ -335,8 +335,7 @@ std::string_view ArgReader::string(int i) {
 }
 
 DType ArgReader::dtype(int i) {
-  if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING)
-    bad(i, "a dtype such as ml.float32");
+  if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING) bad(i, "a dtype such as ml.float32");
   return dtype_from_name(string(i));
 }
 
@@ -349,8 +348,8 @@ Device ArgReader::device(int i) {
 int64_t ArgReader::integer_at(int index, int i) {
   const std::optional<int64_t> value = whole_number(L_, index);
   if (!value) {
-    fail(signature_.op, ": argument '", signature_.args[i].name,
-         "' must hold integers, got ", type_name(L_, index));
+    fail(signature_.op, ": argument '", signature_.args[i].name, "' must hold integers, got ",
+         type_name(L_, index));
   }
   return *value;
 }
@@ -390,8 +389,8 @@ Dims ArgReader::ints(int i) {
 int64_t ArgReader::from_one(int64_t value, int i) const {
   if (value == 0) {
     const bool position = signature_.args[i].type == ArgType::Index;
-    fail(signature_.op, ": ", signature_.args[i].name, " 0: ",
-         position ? "positions" : "dimensions", " start at 1");
+    fail(signature_.op, ": ", signature_.args[i].name,
+         " 0: ", position ? "positions" : "dimensions", " start at 1");
   }
   return value > 0 ? value - 1 : value;
 }

@@ -1,5 +1,6 @@
 // interp/binding/args.h: reads the arguments of an op from the Lua stack: positional, or a table
-// with named fields, or both; turns 1-based dims and positions into 0-based ones, here and only here.
+// with named fields, or both; turns 1-based dims and positions into 0-based ones, here and only
+// here.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,22 @@
 namespace moonlet::binding {
 
 enum class ArgType : uint8_t {
-  Tensor, OptionalTensor, TensorList, Operand, Scalar, Int, IntList, Float, Bool, String,
-  Dim, DimList, Index, DType, Device, Any
+  Tensor,
+  OptionalTensor,
+  TensorList,
+  Operand,
+  Scalar,
+  Int,
+  IntList,
+  Float,
+  Bool,
+  String,
+  Dim,
+  DimList,
+  Index,
+  DType,
+  Device,
+  Any
 };
 
 struct ArgSpec {

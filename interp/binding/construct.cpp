@@ -33,8 +33,7 @@ Leaf leaf_kind(lua_State* L, int index, const Scan& scan, int depth) {
     case LUA_TNUMBER: return lua_isinteger(L, index) ? Leaf::Int : Leaf::Float;
     default:
       fail(scan.op, ": ", path_text(scan, depth), " must be a number, a boolean or a table, got ",
-           type_name(L, index),
-           tensor_cell(L, index) != nullptr ? "; ml.stack joins tensors" : "");
+           type_name(L, index), tensor_cell(L, index) != nullptr ? "; ml.stack joins tensors" : "");
   }
 }
 
@@ -45,7 +44,8 @@ void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
     if (depth == kMaxDims) fail(scan.op, ": tables nest deeper than ", kMaxDims, " dimensions");
     scan.sizes.push_back(count);
   } else if (depth >= scan.sizes.size() || scan.sizes[depth] != count) {
-    fail(scan.op, ": ", path_text(scan, depth), " has ", count, " items where the ones before have ",
+    fail(scan.op, ": ", path_text(scan, depth), " has ", count,
+         " items where the ones before have ",
          depth >= scan.sizes.size() ? text("none") : text(scan.sizes[depth]));
   }
   luaL_checkstack(L, 3, "tables nest too deeply");
@@ -58,7 +58,8 @@ void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
     if (!table) {
       const Leaf leaf = leaf_kind(L, -1, scan, depth + 1);
       if (!leaves && depth + 1 < scan.sizes.size())
-        fail(scan.op, ": ", path_text(scan, depth + 1), " is a number where the ones before are tables");
+        fail(scan.op, ": ", path_text(scan, depth + 1),
+             " is a number where the ones before are tables");
       if (leaf > scan.leaf) scan.leaf = leaf;
     } else {
       scan_table(L, scan, depth + 1, first_below);
@@ -70,16 +71,20 @@ void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
 template <class T>
 T leaf_value(lua_State* L) {
   if (lua_isboolean(L, -1)) return static_cast<T>(lua_toboolean(L, -1));
-  if constexpr (std::is_same_v<T, double>) return lua_tonumber(L, -1);
-  else return static_cast<T>(lua_tointeger(L, -1));
+  if constexpr (std::is_same_v<T, double>)
+    return lua_tonumber(L, -1);
+  else
+    return static_cast<T>(lua_tointeger(L, -1));
 }
 
 template <class T>
 T* fill_from(lua_State* L, T* out, int depth, const Dims& sizes) {
   for (int64_t i = 1; i <= sizes[depth]; ++i) {
     lua_rawgeti(L, -1, i);
-    if (depth + 1 < sizes.size()) out = fill_from(L, out, depth + 1, sizes);
-    else *out++ = leaf_value<T>(L);
+    if (depth + 1 < sizes.size())
+      out = fill_from(L, out, depth + 1, sizes);
+    else
+      *out++ = leaf_value<T>(L);
     lua_pop(L, 1);
   }
   return out;
@@ -193,10 +198,14 @@ Tensor on_host(const Tensor& x) {
 Scalar element(const Tensor& host, int64_t i) {
   return visit(host.dtype(), [&]<class T>() -> Scalar {
     const T value = host.data<T>()[i];
-    if constexpr (is_complex_v<T>) return Scalar(complex128(value));
-    else if constexpr (std::is_same_v<T, bool>) return Scalar(value);
-    else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(value));
-    else return Scalar(static_cast<double>(value));
+    if constexpr (is_complex_v<T>)
+      return Scalar(complex128(value));
+    else if constexpr (std::is_same_v<T, bool>)
+      return Scalar(value);
+    else if constexpr (std::is_integral_v<T>)
+      return Scalar(static_cast<int64_t>(value));
+    else
+      return Scalar(static_cast<double>(value));
   });
 }
 
@@ -242,7 +251,8 @@ Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, De
   }
   if (lua_type(L, value) == LUA_TTABLE) return from_table(L, value, dtype, device, op);
   const std::optional<Scalar> number = scalar_at(L, value);
-  if (!number) fail(op, ": a number, a boolean, a table or a tensor is wanted, got ", type_name(L, value));
+  if (!number)
+    fail(op, ": a number, a boolean, a table or a tensor is wanted, got ", type_name(L, value));
   DType own = number->default_dtype();
   if (number->is_float()) own = binding_state(L).default_dtype;
   Tensor out = empty({}, {dtype.value_or(own), Device{}});

@@ -63,8 +63,8 @@ int64_t integer_argument(lua_State* L, int index, const char* op, const char* wh
 }
 
 int l_set_default_dtype(lua_State* L) {
-  check(lua_type(L, 1) == LUA_TSTRING, "set_default_dtype: a dtype such as ml.float32 is wanted, got ",
-        type_name(L, 1));
+  check(lua_type(L, 1) == LUA_TSTRING,
+        "set_default_dtype: a dtype such as ml.float32 is wanted, got ", type_name(L, 1));
   const DType dtype = dtype_from_name(lua_tostring(L, 1));
   check(is_floating(dtype), "set_default_dtype: a floating dtype is wanted, got ", dtype);
   binding_state(L).default_dtype = dtype;
@@ -95,7 +95,8 @@ int l_get_rng_state(lua_State* L) {
 }
 
 int l_set_rng_state(lua_State* L) {
-  check(lua_istable(L, 1), "set_rng_state: the table of get_rng_state is wanted, got ", type_name(L, 1));
+  check(lua_istable(L, 1), "set_rng_state: the table of get_rng_state is wanted, got ",
+        type_name(L, 1));
   lua_getfield(L, 1, "seed");
   lua_getfield(L, 1, "offset");
   Philox state;
@@ -107,7 +108,8 @@ int l_set_rng_state(lua_State* L) {
 
 int l_set_num_threads(lua_State* L) {
   const int64_t count = integer_argument(L, 1, "set_num_threads", "the number");
-  check(count >= 1 && count <= 4096, "set_num_threads: a number from 1 to 4096 is wanted, got ", count);
+  check(count >= 1 && count <= 4096, "set_num_threads: a number from 1 to 4096 is wanted, got ",
+        count);
   omp_set_num_threads(static_cast<int>(count));
   return 0;
 }
@@ -120,8 +122,8 @@ int l_get_num_threads(lua_State* L) {
 
 // The list of tensors pushed while a scope runs, weak so that the collector may be faster.
 struct ScopeGuard {
-  ScopeGuard(lua_State* L, int list) : state(binding_state(L)), ref(state.scope_ref),
-                                       count(state.scope_count) {
+  ScopeGuard(lua_State* L, int list)
+      : state(binding_state(L)), ref(state.scope_ref), count(state.scope_count) {
     lua_pushvalue(L, list);
     state.scope_ref = luaL_ref(L, LUA_REGISTRYINDEX);
     state.scope_count = 0;

@@ -12,14 +12,28 @@ namespace moonlet::binding {
 namespace {
 
 enum class Field : int {
-  Shape, DType, Device, Grad, RequiresGrad, GradFn, IsLeaf, Ndim, Transposed, Real, Imag, Data,
-  IsCuda, Itemsize, Nbytes, Version
+  Shape,
+  DType,
+  Device,
+  Grad,
+  RequiresGrad,
+  GradFn,
+  IsLeaf,
+  Ndim,
+  Transposed,
+  Real,
+  Imag,
+  Data,
+  IsCuda,
+  Itemsize,
+  Nbytes,
+  Version
 };
 
 // In the order of Field.
 constexpr const char* kFieldNames[] = {
-    "shape", "dtype", "device", "grad",    "requires_grad", "grad_fn", "is_leaf", "ndim", "T",
-    "real",  "imag",  "data",   "is_cuda", "itemsize",      "nbytes",  "_version"};
+    "shape", "dtype", "device", "grad", "requires_grad", "grad_fn",  "is_leaf", "ndim",
+    "T",     "real",  "imag",   "data", "is_cuda",       "itemsize", "nbytes",  "_version"};
 
 // The upvalues of l_index.
 constexpr int kMethods = lua_upvalueindex(1);
@@ -41,8 +55,10 @@ int push_getter(lua_State* L) {
 
 int push_grad_fn(lua_State* L, const Tensor& x) {
   const std::string fn = grad_fn_name(x);
-  if (fn.empty()) lua_pushnil(L);
-  else push_string(L, fn);
+  if (fn.empty())
+    lua_pushnil(L);
+  else
+    push_string(L, fn);
   return 1;
 }
 
@@ -64,8 +80,7 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
     case Field::Data: return push_result(L, detach(x));
     case Field::IsCuda: return push_result(L, x.device().is_cuda());
     case Field::Itemsize: return push_result(L, static_cast<int64_t>(size_of(x.dtype())));
-    case Field::Nbytes:
-      return push_result(L, static_cast<int64_t>(x.numel() * size_of(x.dtype())));
+    case Field::Nbytes: return push_result(L, static_cast<int64_t>(x.numel() * size_of(x.dtype())));
     case Field::Version: return push_result(L, static_cast<int64_t>(x.storage().version()));
   }
   return 0;

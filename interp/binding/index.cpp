@@ -79,8 +79,8 @@ int64_t range_field(lua_State* L, int table, int field) {
   lua_rawgeti(L, table, field);
   const std::optional<int64_t> value = whole_number(L, -1);
   if (!value) {
-    fail("index: a range is {}, {from, to} or {from, to, step} of integers, got ",
-         type_name(L, -1), "; positions in a list need ml.tensor{...}");
+    fail("index: a range is {}, {from, to} or {from, to, step} of integers, got ", type_name(L, -1),
+         "; positions in a list need ml.tensor{...}");
   }
   lua_pop(L, 1);
   return *value;
@@ -204,8 +204,7 @@ Tensor apply_items(const Tensor& x, const Items& items, std::vector<Tensor>& ind
     taken += dims_taken(item);
     ellipses += item.kind == Item::Kind::Ellipsis ? 1 : 0;
   }
-  if (taken > x.dim())
-    fail("index: ", taken, " positions for a tensor of shape ", x.sizes());
+  if (taken > x.dim()) fail("index: ", taken, " positions for a tensor of shape ", x.sizes());
   if (ellipses > 1) fail("index: only one ellipsis can be given");
   const int skipped = x.dim() - taken;
   Tensor out = x;
@@ -225,8 +224,8 @@ Tensor apply_items(const Tensor& x, const Items& items, std::vector<Tensor>& ind
           check(item.tensor.dim() > 0, "index: a mask of no dimensions cannot index");
           add_mask(out, dim, item.tensor, indices);
         } else {
-          check(is_integral(item.tensor.dtype()), "index: an index tensor holds integers or bools, got ",
-                item.tensor.dtype());
+          check(is_integral(item.tensor.dtype()),
+                "index: an index tensor holds integers or bools, got ", item.tensor.dtype());
           indices.resize(std::max<size_t>(indices.size(), dim + 1));
           indices[dim] = item.tensor.dtype() == DType::Int32 || item.tensor.dtype() == DType::Int64
                              ? item.tensor

@@ -34,7 +34,9 @@ int l_stride(lua_State* L) {
   return 1;
 }
 
-int l_dim(lua_State* L) { return push_result(L, static_cast<int64_t>(check_tensor(L, 1, "dim").dim())); }
+int l_dim(lua_State* L) {
+  return push_result(L, static_cast<int64_t>(check_tensor(L, 1, "dim").dim()));
+}
 
 int l_numel(lua_State* L) { return push_result(L, check_tensor(L, 1, "numel").numel()); }
 
@@ -70,7 +72,8 @@ int l_zero(lua_State* L) {
 
 template <DType dtype>
 int l_convert(lua_State* L) {
-  static const Signature kSignature = {name(dtype).data(), "x:NAME() without arguments", kOnlyTensor, 1};
+  static const Signature kSignature = {name(dtype).data(), "x:NAME() without arguments",
+                                       kOnlyTensor, 1};
   ArgReader args(L, kSignature);
   return push_result(L, moonlet::to(args.tensor(0), dtype, std::nullopt));
 }
@@ -87,34 +90,34 @@ int l_cuda(lua_State* L) {
   ArgReader args(L, kSignature);
   const int64_t index = args.has(1) ? args.integer(1) : 0;
   check(index >= 0 && index < 100, "cuda: there is no device ", index);
-  return push_result(L, to(args.tensor(0), std::nullopt, Device{DeviceType::CUDA, static_cast<int8_t>(index)}));
+  return push_result(
+      L, to(args.tensor(0), std::nullopt, Device{DeviceType::CUDA, static_cast<int8_t>(index)}));
 }
 
 }  // namespace
 
 void register_methods(lua_State* L) {
-  static const luaL_Reg kMethods[] = {
-      {"free", guard<l_free>},
-      {"size", guard<l_size>},
-      {"stride", guard<l_stride>},
-      {"dim", guard<l_dim>},
-      {"numel", guard<l_numel>},
-      {"is_contiguous", guard<l_is_contiguous>},
-      {"storage_offset", guard<l_storage_offset>},
-      {"is_floating_point", guard<l_is_floating_point>},
-      {"is_complex", guard<l_is_complex>},
-      {"is_set_to", guard<l_is_set_to>},
-      {"zero_", op_guard<l_zero>},
-      {"bool", op_guard<l_convert<DType::Bool>>},
-      {"int", op_guard<l_convert<DType::Int32>>},
-      {"long", op_guard<l_convert<DType::Int64>>},
-      {"half", op_guard<l_convert<DType::Float16>>},
-      {"bfloat16", op_guard<l_convert<DType::BFloat16>>},
-      {"float", op_guard<l_convert<DType::Float32>>},
-      {"double", op_guard<l_convert<DType::Float64>>},
-      {"cpu", op_guard<l_cpu>},
-      {"cuda", op_guard<l_cuda>},
-      {nullptr, nullptr}};
+  static const luaL_Reg kMethods[] = {{"free", guard<l_free>},
+                                      {"size", guard<l_size>},
+                                      {"stride", guard<l_stride>},
+                                      {"dim", guard<l_dim>},
+                                      {"numel", guard<l_numel>},
+                                      {"is_contiguous", guard<l_is_contiguous>},
+                                      {"storage_offset", guard<l_storage_offset>},
+                                      {"is_floating_point", guard<l_is_floating_point>},
+                                      {"is_complex", guard<l_is_complex>},
+                                      {"is_set_to", guard<l_is_set_to>},
+                                      {"zero_", op_guard<l_zero>},
+                                      {"bool", op_guard<l_convert<DType::Bool>>},
+                                      {"int", op_guard<l_convert<DType::Int32>>},
+                                      {"long", op_guard<l_convert<DType::Int64>>},
+                                      {"half", op_guard<l_convert<DType::Float16>>},
+                                      {"bfloat16", op_guard<l_convert<DType::BFloat16>>},
+                                      {"float", op_guard<l_convert<DType::Float32>>},
+                                      {"double", op_guard<l_convert<DType::Float64>>},
+                                      {"cpu", op_guard<l_cpu>},
+                                      {"cuda", op_guard<l_cuda>},
+                                      {nullptr, nullptr}};
   set_functions(L, -1, kMethods);
 }
 

@@ -27,8 +27,10 @@ void register_ops(lua_State* L) {
         lua_pushvalue(L, -1);
         lua_setfield(L, -4, entry.name);
       }
-      if (entry.is_function) lua_setfield(L, -4, entry.name);
-      else lua_pop(L, 1);
+      if (entry.is_function)
+        lua_setfield(L, -4, entry.name);
+      else
+        lua_pop(L, 1);
     }
   }
 }
@@ -79,8 +81,10 @@ void push_facade(lua_State* L) {
     load_stdlib(L, "init");
     lua_pushvalue(L, 1);
     lua_call(L, 1, 1);
-    if (lua_istable(L, -1)) lua_remove(L, -2);
-    else lua_pop(L, 1);
+    if (lua_istable(L, -1))
+      lua_remove(L, -2);
+    else
+      lua_pop(L, 1);
   }
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, kKey);
@@ -163,6 +167,4 @@ int open_module(lua_State* L) {
 }  // namespace
 }  // namespace moonlet::binding
 
-int luaopen_moonlet(lua_State* L) {
-  return moonlet::guard<moonlet::binding::open_module>(L);
-}
+int luaopen_moonlet(lua_State* L) { return moonlet::guard<moonlet::binding::open_module>(L); }

@@ -27,7 +27,9 @@ std::string number_text(double value, Style style) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[64];
-  const char* pattern = style == Style::Scientific ? "%.4e" : style == Style::Fixed ? "%.4f" : "%.0f.";
+  const char* pattern = style == Style::Scientific ? "%.4e"
+                        : style == Style::Fixed    ? "%.4f"
+                                                   : "%.0f.";
   std::snprintf(buffer, sizeof buffer, pattern, value);
   return buffer;
 }
@@ -73,8 +75,10 @@ class Printer {
   complex128 value(int64_t at) const {
     return visit(x_.dtype(), [&]<class T>() -> complex128 {
       const T element = reinterpret_cast<const T*>(x_.storage().data())[at];
-      if constexpr (is_complex_v<T>) return complex128(element);
-      else return complex128(static_cast<double>(element), 0);
+      if constexpr (is_complex_v<T>)
+        return complex128(element);
+      else
+        return complex128(static_cast<double>(element), 0);
     });
   }
 
@@ -128,7 +132,8 @@ class Printer {
   }
 
   void write_padded(const std::string& text) {
-    if (x_.dim() > 0) out_.append(format_.width - std::min<size_t>(text.size(), format_.width), ' ');
+    if (x_.dim() > 0)
+      out_.append(format_.width - std::min<size_t>(text.size(), format_.width), ' ');
     out_ += text;
   }
 
@@ -150,8 +155,10 @@ class Printer {
         }
       }
       first = false;
-      if (i < 0) out_ += "...";
-      else write_padded(element(at + i * x_.stride(dim)));
+      if (i < 0)
+        out_ += "...";
+      else
+        write_padded(element(at + i * x_.stride(dim)));
       column += length;
     });
   }
@@ -173,8 +180,10 @@ class Printer {
           out_.append(dim + 1, ' ');
         }
         first = false;
-        if (i < 0) out_ += "...";
-        else write(dim + 1, at + i * x_.stride(dim));
+        if (i < 0)
+          out_ += "...";
+        else
+          write(dim + 1, at + i * x_.stride(dim));
       });
     }
     out_ += '}';
@@ -192,8 +201,10 @@ std::string description(const Tensor& x) {
   std::string out = text("Tensor ", x.sizes(), " ", x.dtype());
   if (!x.device().is_cpu()) append(out, text(" ", x.device()));
   const std::string fn = grad_fn_name(x);
-  if (!fn.empty()) append(out, text(" grad_fn=", fn));
-  else if (x.requires_grad()) append(out, " requires_grad");
+  if (!fn.empty())
+    append(out, text(" grad_fn=", fn));
+  else if (x.requires_grad())
+    append(out, " requires_grad");
   return out;
 }
 

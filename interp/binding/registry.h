@@ -9,8 +9,8 @@ namespace moonlet::binding {
 struct OpEntry {
   const char* name;
   lua_CFunction function;
-  bool is_function;      // a field of `ml`
-  bool is_method;        // a method of tensors
+  bool is_function;        // a field of `ml`
+  bool is_method;          // a method of tensors
   const char* metamethod;  // "__add", or null
 };
 

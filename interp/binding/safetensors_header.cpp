@@ -140,28 +140,14 @@ class Reader {
     switch (c) {
       case '"':
       case '\\':
-      case '/':
-        out += c;
-        return;
-      case 'b':
-        out += '\b';
-        return;
-      case 'f':
-        out += '\f';
-        return;
-      case 'n':
-        out += '\n';
-        return;
-      case 'r':
-        out += '\r';
-        return;
-      case 't':
-        out += '\t';
-        return;
-      case 'u':
-        return append_utf8(out, read_code_point());
-      default:
-        bad("an unknown escape in a string");
+      case '/': out += c; return;
+      case 'b': out += '\b'; return;
+      case 'f': out += '\f'; return;
+      case 'n': out += '\n'; return;
+      case 'r': out += '\r'; return;
+      case 't': out += '\t'; return;
+      case 'u': return append_utf8(out, read_code_point());
+      default: bad("an unknown escape in a string");
     }
   }
 

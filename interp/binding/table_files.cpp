@@ -149,20 +149,13 @@ int l_read_csv(lua_State* L) {
 
 DType idx_dtype(const std::string& path, unsigned char code) {
   switch (code) {
-    case 0x08:
-      return DType::UInt8;
-    case 0x09:
-      return DType::Int8;
-    case 0x0B:
-      return DType::Int16;
-    case 0x0C:
-      return DType::Int32;
-    case 0x0D:
-      return DType::Float32;
-    case 0x0E:
-      return DType::Float64;
-    default:
-      fail("read_idx: '", path, "' has the unknown type code ", static_cast<int>(code));
+    case 0x08: return DType::UInt8;
+    case 0x09: return DType::Int8;
+    case 0x0B: return DType::Int16;
+    case 0x0C: return DType::Int32;
+    case 0x0D: return DType::Float32;
+    case 0x0E: return DType::Float64;
+    default: fail("read_idx: '", path, "' has the unknown type code ", static_cast<int>(code));
   }
 }
 

@@ -120,8 +120,8 @@ int l_grad(lua_State* L) {
   gradients.resize(outputs.size());
   const bool create = flag(args, 4, false);
   RunningState running(L);
-  const std::vector<Tensor> results = grad(outputs, inputs, gradients, flag(args, 3, create), create,
-                                           flag(args, 5, false));
+  const std::vector<Tensor> results =
+      grad(outputs, inputs, gradients, flag(args, 3, create), create, flag(args, 5, false));
   luaL_checkstack(L, static_cast<int>(results.size()) + 4, "too many gradients");
   for (const Tensor& t : results) push_tensor(L, t);
   return static_cast<int>(results.size());
@@ -137,8 +137,8 @@ int l_detach_in_place(lua_State* L) {
 
 int l_requires_grad(lua_State* L) {
   Tensor& x = check_tensor(L, 1, "requires_grad_");
-  check(lua_isnoneornil(L, 2) || lua_isboolean(L, 2), "requires_grad_: true or false is wanted, got ",
-        type_name(L, 2));
+  check(lua_isnoneornil(L, 2) || lua_isboolean(L, 2),
+        "requires_grad_: true or false is wanted, got ", type_name(L, 2));
   set_requires_grad(x, lua_isnoneornil(L, 2) || lua_toboolean(L, 2) != 0);
   lua_settop(L, 1);
   return 1;
@@ -163,7 +163,8 @@ int l_register_hook(lua_State* L) {
   Tensor& x = check_tensor(L, 1, "register_hook");
   check(lua_isfunction(L, 2), "register_hook: a function is wanted, got ", type_name(L, 2));
   auto held = std::make_shared<HeldFunction>(L, 2);
-  const int64_t id = register_hook(x, [held](const Tensor& gradient) { return held->call(gradient); });
+  const int64_t id =
+      register_hook(x, [held](const Tensor& gradient) { return held->call(gradient); });
   lua_createtable(L, 0, 1);
   // The handle's own reference, so that it does not keep x's userdata alive through the hook.
   push_tensor(L, x);

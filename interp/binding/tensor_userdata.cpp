@@ -133,9 +133,8 @@ Tensor& check_tensor(lua_State* L, int index, const char* op) {
 
 void push_new_metatable(lua_State* L) {
   static const luaL_Reg kMetamethods[] = {
-      {"__gc", guard<l_gc>},       {"__close", guard<l_gc>},
-      {"__eq", guard<l_equal>},    {"__len", guard<l_length>},
-      {"__tostring", guard<l_tostring>}, {nullptr, nullptr}};
+      {"__gc", guard<l_gc>},      {"__close", guard<l_gc>},          {"__eq", guard<l_equal>},
+      {"__len", guard<l_length>}, {"__tostring", guard<l_tostring>}, {nullptr, nullptr}};
   make_shape_metatable(L);
   lua_createtable(L, 0, 32);
   luaL_setfuncs(L, kMetamethods, 0);
@@ -207,7 +206,8 @@ void push_shape(lua_State* L, const Dims& dims) {
 }
 
 const char* type_name(lua_State* L, int index) {
-  if (const Tensor* cell = tensor_cell(L, index)) return cell->defined() ? "Tensor" : "freed Tensor";
+  if (const Tensor* cell = tensor_cell(L, index))
+    return cell->defined() ? "Tensor" : "freed Tensor";
   return luaL_typename(L, index);
 }
 

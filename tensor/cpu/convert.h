@@ -22,9 +22,12 @@ inline To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
   } else if constexpr (is_complex_v<From>) {
-    if constexpr (is_complex_v<To>) return To(x);
-    else if constexpr (std::is_same_v<To, bool>) return x != From(0);
-    else return convert<To>(x.real());
+    if constexpr (is_complex_v<To>)
+      return To(x);
+    else if constexpr (std::is_same_v<To, bool>)
+      return x != From(0);
+    else
+      return convert<To>(x.real());
   } else if constexpr (std::is_same_v<From, half> || std::is_same_v<From, bfloat16>) {
     return convert<To>(static_cast<float>(x));
   } else if constexpr (is_complex_v<To>) {

@@ -51,7 +51,8 @@ int64_t near(int64_t diagonal) {
 }  // namespace
 
 void tril(const Tensor& x, int64_t diagonal, Tensor& y) {
-  triangle(x, y, [d = near(diagonal)](int64_t i) { return std::pair<int64_t, int64_t>(0, i + d + 1); });
+  triangle(x, y,
+           [d = near(diagonal)](int64_t i) { return std::pair<int64_t, int64_t>(0, i + d + 1); });
 }
 
 void triu(const Tensor& x, int64_t diagonal, Tensor& y) {

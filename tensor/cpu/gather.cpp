@@ -41,8 +41,10 @@ void scatter_as(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& s
     Walk<1> walk(positions.sizes(), strides, begin * each);
     for (int64_t i = begin * each; i < end * each; ++i, walk.next()) {
       T& place = to[walk.offset() + (at[i] - 1) * stride];
-      if constexpr (kAdd) place = added(place, from[i]);
-      else place = from[i];
+      if constexpr (kAdd)
+        place = added(place, from[i]);
+      else
+        place = from[i];
     }
   });
 }
@@ -137,8 +139,8 @@ void embedding(const Tensor& weight, const Tensor& index, int64_t, Tensor& y) {
             x.size(1) * static_cast<int64_t>(size_of(x.dtype())), y.raw());
 }
 
-void embedding_backward(const Tensor& g_out, const Tensor& index, int64_t rows,
-                        int64_t padding_idx, Tensor& y) {
+void embedding_backward(const Tensor& g_out, const Tensor& index, int64_t rows, int64_t padding_idx,
+                        Tensor& y) {
   const Tensor positions = checked_positions("embedding_backward", index, rows);
   std::memset(y.raw(), 0, static_cast<size_t>(y.numel()) * size_of(y.dtype()));
   if (y.numel() == 0 || positions.numel() == 0) return;

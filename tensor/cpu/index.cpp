@@ -85,8 +85,10 @@ Tensor nonzero(const Tensor& given) {
   visit(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     const auto is_set = [&](int64_t i) {
-      if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) return float(from[i]) != 0;
-      else return from[i] != T(0);
+      if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+        return float(from[i]) != 0;
+      else
+        return from[i] != T(0);
     };
     int64_t count = 0;
     for (int64_t i = 0; i < x.numel(); ++i) count += is_set(i);

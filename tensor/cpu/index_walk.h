@@ -21,7 +21,8 @@ inline Tensor checked_positions(const char* op, const Tensor& index, int64_t siz
   const int64_t* p = out.data<int64_t>();
   const int64_t least = negative ? -size : 1;
   for (int64_t i = 0; i < out.numel(); ++i) {
-    if (p[i] < least || p[i] > size || p[i] == 0) [[unlikely]] shapes::bad_position(op, p[i], size);
+    if (p[i] < least || p[i] > size || p[i] == 0) [[unlikely]]
+      shapes::bad_position(op, p[i], size);
   }
   return out;
 }

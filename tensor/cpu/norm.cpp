@@ -3,8 +3,8 @@
 #include "tensor/cpu/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/norm.cpp"
-#include "hwy/foreach_target.h"
 #include <cmath>
+#include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
 #include "tensor/cpu/gemm.h"
@@ -87,8 +87,8 @@ TwoSums<T> moments(const Run<T>& r) {
 template <class T>
 void apply(const Run<T>& r) {
   each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    auto v = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)),
-                     hn::Set(d, r.rstd * r.scale));
+    auto v =
+        hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd * r.scale));
     if (r.weight) v = hn::Mul(v, hn::LoadU(d, r.weight + i));
     v = hn::Add(v, r.bias ? hn::LoadU(d, r.bias + i) : hn::Set(d, r.offset));
     hn::StoreU(v, d, r.out + i);
@@ -101,8 +101,7 @@ TwoSums<T> gradient_sums(const Run<T>& r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
     auto g = hn::Mul(hn::LoadU(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
-    const auto xh =
-        hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
+    const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
     a = hn::Add(a, g);
     b = hn::MulAdd(g, xh, b);
   });
@@ -125,17 +124,16 @@ void gradient(const Run<T>& r) {
 template <class T>
 void add_weight_gradient(const Run<T>& r) {
   each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    const auto xh =
-        hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
+    const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
     hn::StoreU(hn::MulAdd(hn::LoadU(d, r.grad + i), xh, hn::LoadU(d, r.out + i)), d, r.out + i);
   });
 }
 
-#define MOONLET_NORM_LOOPS(T, suffix)                                                   \
-  TwoSums<T> moments_##suffix(const Run<T>& r) { return moments(r); }                   \
-  void apply_##suffix(const Run<T>& r) { apply(r); }                                    \
-  TwoSums<T> gradient_sums_##suffix(const Run<T>& r) { return gradient_sums(r); }       \
-  void gradient_##suffix(const Run<T>& r) { gradient(r); }                              \
+#define MOONLET_NORM_LOOPS(T, suffix)                                             \
+  TwoSums<T> moments_##suffix(const Run<T>& r) { return moments(r); }             \
+  void apply_##suffix(const Run<T>& r) { apply(r); }                              \
+  TwoSums<T> gradient_sums_##suffix(const Run<T>& r) { return gradient_sums(r); } \
+  void gradient_##suffix(const Run<T>& r) { gradient(r); }                        \
   void add_weight_gradient_##suffix(const Run<T>& r) { add_weight_gradient(r); }
 MOONLET_NORM_LOOPS(float, f32)
 MOONLET_NORM_LOOPS(double, f64)
@@ -146,11 +144,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace moonlet {
-#define MOONLET_NORM_EXPORT(T, suffix)      \
-  HWY_EXPORT(moments_##suffix);             \
-  HWY_EXPORT(apply_##suffix);               \
-  HWY_EXPORT(gradient_sums_##suffix);       \
-  HWY_EXPORT(gradient_##suffix);            \
+#define MOONLET_NORM_EXPORT(T, suffix) \
+  HWY_EXPORT(moments_##suffix);        \
+  HWY_EXPORT(apply_##suffix);          \
+  HWY_EXPORT(gradient_sums_##suffix);  \
+  HWY_EXPORT(gradient_##suffix);       \
   HWY_EXPORT(add_weight_gradient_##suffix);
 MOONLET_NORM_EXPORT(float, f32)
 MOONLET_NORM_EXPORT(double, f64)
@@ -160,18 +158,20 @@ namespace {
 
 template <class T>
 struct Loops;
-#define MOONLET_NORM_TABLE(T, suffix)                                                          \
-  template <>                                                                                  \
-  struct Loops<T> {                                                                            \
-    static TwoSums<T> moments(const Run<T>& r) { return HWY_DYNAMIC_DISPATCH(moments_##suffix)(r); } \
-    static void apply(const Run<T>& r) { HWY_DYNAMIC_DISPATCH(apply_##suffix)(r); }            \
-    static TwoSums<T> gradient_sums(const Run<T>& r) {                                         \
-      return HWY_DYNAMIC_DISPATCH(gradient_sums_##suffix)(r);                                  \
-    }                                                                                          \
-    static void gradient(const Run<T>& r) { HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r); }      \
-    static void add_weight_gradient(const Run<T>& r) {                                         \
-      HWY_DYNAMIC_DISPATCH(add_weight_gradient_##suffix)(r);                                   \
-    }                                                                                          \
+#define MOONLET_NORM_TABLE(T, suffix)                                                     \
+  template <>                                                                             \
+  struct Loops<T> {                                                                       \
+    static TwoSums<T> moments(const Run<T>& r) {                                          \
+      return HWY_DYNAMIC_DISPATCH(moments_##suffix)(r);                                   \
+    }                                                                                     \
+    static void apply(const Run<T>& r) { HWY_DYNAMIC_DISPATCH(apply_##suffix)(r); }       \
+    static TwoSums<T> gradient_sums(const Run<T>& r) {                                    \
+      return HWY_DYNAMIC_DISPATCH(gradient_sums_##suffix)(r);                             \
+    }                                                                                     \
+    static void gradient(const Run<T>& r) { HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r); } \
+    static void add_weight_gradient(const Run<T>& r) {                                    \
+      HWY_DYNAMIC_DISPATCH(add_weight_gradient_##suffix)(r);                              \
+    }                                                                                     \
   };
 MOONLET_NORM_TABLE(float, f32)
 MOONLET_NORM_TABLE(double, f64)
@@ -270,7 +270,7 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Run<T> r{source.data<T>() + i * n, nullptr, data_or_null<T>(w), data_or_null<T>(b),
-                 out.data<T>() + i * n, n};
+                 out.data<T>() + i * n,    n};
         r.mean = static_cast<T>(Loops<T>::moments(r).first / static_cast<double>(n));
         r.rstd = static_cast<T>(
             1 / std::sqrt(Loops<T>::moments(r).second / static_cast<double>(n) + eps));
@@ -294,8 +294,10 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   visit<kComputeTypes>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        Run<T> r{source.data<T>() + i * n, g.data<T>() + i * n, data_or_null<T>(w), nullptr,
-                 out.data<T>() + i * n, n, m.data<T>()[i], s.data<T>()[i]};
+        Run<T> r{source.data<T>() + i * n, g.data<T>() + i * n,
+                 data_or_null<T>(w),       nullptr,
+                 out.data<T>() + i * n,    n,
+                 m.data<T>()[i],           s.data<T>()[i]};
         const auto t = Loops<T>::gradient_sums(r);
         r.m1 = static_cast<T>(t.first / static_cast<double>(n));
         r.m2 = static_cast<T>(t.second / static_cast<double>(n));

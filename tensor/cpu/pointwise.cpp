@@ -113,8 +113,10 @@ class Walker {
     for (int64_t at = begin; at < end; at += step) {
       const int64_t n = std::min(step, end - at);
       for (int i = 0; i < plan_.inputs; ++i) {
-        if (in_[i].kind == Access::Direct) from[i] = plan_.in[i].data + at * width_;
-        else if (in_[i].kind == Access::Gather) from[i] = gather(i, at, n);
+        if (in_[i].kind == Access::Direct)
+          from[i] = plan_.in[i].data + at * width_;
+        else if (in_[i].kind == Access::Gather)
+          from[i] = gather(i, at, n);
       }
       const bool direct = out_.kind == Access::Direct;
       char* to = direct ? plan_.out.data + at * width_ : scratch_[kMaxPointwiseInputs];
@@ -126,8 +128,10 @@ class Walker {
  private:
   const char* fill(int i, int64_t n) {
     const PointwiseArg& arg = plan_.in[i];
-    if (arg.scalar) fill_scalar(*arg.scalar, plan_.compute, scratch_[i], n);
-    else in_[i].convert(arg.data, 0, scratch_[i], width_, n);
+    if (arg.scalar)
+      fill_scalar(*arg.scalar, plan_.compute, scratch_[i], n);
+    else
+      in_[i].convert(arg.data, 0, scratch_[i], width_, n);
     return scratch_[i];
   }
 

@@ -3,14 +3,12 @@
 //
 //   #include "tensor/cpu/pointwise_targets.h"
 //   #undef HWY_TARGET_INCLUDE
-//   #define HWY_TARGET_INCLUDE "cpu_pointwise.cpp"    // the file's own name, as the compiler finds it
-//   #include "hwy/foreach_target.h"
-//   #include "tensor/cpu/pointwise_family-inl.h"
+//   #define HWY_TARGET_INCLUDE "cpu_pointwise.cpp"    // the file's own name, as the compiler finds
+//   it #include "hwy/foreach_target.h" #include "tensor/cpu/pointwise_family-inl.h"
 //
 //   #define MOONLET_POINTWISE_FAMILY(X) X(exp, Exp, 1, 0, F, C) X(add, Add, 2, 0, FIC) ...
-//   (op name, functor, tensors, scalars, compute dtypes: some of F, I, C as FIC, FI, FC, F, I, IC, C)
-//   MOONLET_POINTWISE_SIMD(MOONLET_POINTWISE_FAMILY)
-//   #if HWY_ONCE
+//   (op name, functor, tensors, scalars, compute dtypes: some of F, I, C as FIC, FI, FC, F, I, IC,
+//   C) MOONLET_POINTWISE_SIMD(MOONLET_POINTWISE_FAMILY) #if HWY_ONCE
 //   MOONLET_POINTWISE_KERNELS(MOONLET_POINTWISE_FAMILY)
 //   #endif
 //
@@ -120,53 +118,53 @@ HWY_AFTER_NAMESPACE();
 #define MOONLET_SIMD_IC MOONLET_SIMD_I
 #define MOONLET_SIMD_ROW(op, f, n, p, kinds) MOONLET_SIMD_##kinds(f, n, p)
 
-#define MOONLET_POINTWISE_SIMD(FAMILY)                                            \
-  HWY_BEFORE_NAMESPACE();                                                         \
-  namespace moonlet {                                                             \
-  namespace HWY_NAMESPACE {                                                       \
-  namespace {                                                                     \
-  const cpu::PointwiseLoop* family_loops() {                                      \
-    static constexpr cpu::PointwiseLoop loops[] = {FAMILY(MOONLET_SIMD_ROW)};     \
-    return loops;                                                                 \
-  }                                                                               \
-  }                                                                               \
-  }                                                                               \
-  }                                                                               \
+#define MOONLET_POINTWISE_SIMD(FAMILY)                                        \
+  HWY_BEFORE_NAMESPACE();                                                     \
+  namespace moonlet {                                                         \
+  namespace HWY_NAMESPACE {                                                   \
+  namespace {                                                                 \
+  const cpu::PointwiseLoop* family_loops() {                                  \
+    static constexpr cpu::PointwiseLoop loops[] = {FAMILY(MOONLET_SIMD_ROW)}; \
+    return loops;                                                             \
+  }                                                                           \
+  }                                                                           \
+  }                                                                           \
+  }                                                                           \
   HWY_AFTER_NAMESPACE();
 
 #define MOONLET_SCALAR_F(f, n, p) nullptr, nullptr, nullptr
-#define MOONLET_SCALAR_I(f, n, p) HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>, nullptr, nullptr
-#define MOONLET_SCALAR_C(f, n, p)                                            \
-  nullptr, HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex64, n, p>,    \
+#define MOONLET_SCALAR_I(f, n, p) \
+  HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>, nullptr, nullptr
+#define MOONLET_SCALAR_C(f, n, p)                                         \
+  nullptr, HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex64, n, p>, \
       HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex128, n, p>
-#define MOONLET_SCALAR_IC(f, n, p)                                           \
-  HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>,               \
-      HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex64, n, p>,         \
+#define MOONLET_SCALAR_IC(f, n, p)                                   \
+  HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>,       \
+      HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex64, n, p>, \
       HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex128, n, p>
 #define MOONLET_SCALAR_FI MOONLET_SCALAR_I
 #define MOONLET_SCALAR_FC MOONLET_SCALAR_C
 #define MOONLET_SCALAR_FIC MOONLET_SCALAR_IC
 
 #define MOONLET_INDEX_ROW(op, f, n, p, kinds) k_##op,
-#define MOONLET_KERNEL_ROW(op, f, n, p, kinds)                                          \
-  void op(const PointwisePlan& plan) {                                                  \
-    static const PointwiseLoops loops = {best_loops()[2 * k_##op],                    \
-                                         best_loops()[2 * k_##op + 1],                \
-                                         MOONLET_SCALAR_##kinds(f, n, p)};              \
-    run_loops(plan, loops);                                                             \
+#define MOONLET_KERNEL_ROW(op, f, n, p, kinds)                                                   \
+  void op(const PointwisePlan& plan) {                                                           \
+    static const PointwiseLoops loops = {best_loops()[2 * k_##op], best_loops()[2 * k_##op + 1], \
+                                         MOONLET_SCALAR_##kinds(f, n, p)};                       \
+    run_loops(plan, loops);                                                                      \
   }
 
-#define MOONLET_POINTWISE_KERNELS(FAMILY)                                           \
-  namespace moonlet {                                                               \
-  namespace {                                                                       \
-  HWY_EXPORT(family_loops);                                                         \
-  }                                                                                 \
-  namespace cpu {                                                                   \
-  namespace {                                                                       \
-  enum : int { FAMILY(MOONLET_INDEX_ROW) };                                         \
+#define MOONLET_POINTWISE_KERNELS(FAMILY)                                            \
+  namespace moonlet {                                                                \
+  namespace {                                                                        \
+  HWY_EXPORT(family_loops);                                                          \
+  }                                                                                  \
+  namespace cpu {                                                                    \
+  namespace {                                                                        \
+  enum : int { FAMILY(MOONLET_INDEX_ROW) };                                          \
   const PointwiseLoop* best_loops() { return HWY_DYNAMIC_DISPATCH(family_loops)(); } \
-  }                                                                                 \
-  FAMILY(MOONLET_KERNEL_ROW)                                                        \
-  }                                                                                 \
+  }                                                                                  \
+  FAMILY(MOONLET_KERNEL_ROW)                                                         \
+  }                                                                                  \
   }
 #endif

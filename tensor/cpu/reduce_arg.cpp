@@ -82,8 +82,7 @@ int64_t long_position(const T* x, int64_t n, bool largest) {
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = i * kPiece;
-      found[static_cast<size_t>(i)] =
-          at + run_position(x + at, std::min(kPiece, n - at), largest);
+      found[static_cast<size_t>(i)] = at + run_position(x + at, std::min(kPiece, n - at), largest);
     }
   });
   int64_t best = found[0];

@@ -113,8 +113,10 @@ struct Plain {
   using Acc = A;
   Op op;
   auto next() const {
-    if constexpr (std::is_same_v<Op, typename Op::Next>) return Plain<A, A, Op>{op};
-    else return Plain<A, A, typename Op::Next>{};
+    if constexpr (std::is_same_v<Op, typename Op::Next>)
+      return Plain<A, A, Op>{op};
+    else
+      return Plain<A, A, typename Op::Next>{};
   }
   A start() const { return op.start(); }
   A join(A a, A b) const { return op.join(a, b); }

@@ -37,9 +37,9 @@ T tree_sum(int64_t begin, int64_t end, const RunSum& run_sum) {
 template <class T>
 T row_variance(const T* x, int64_t n, int64_t correction) {
   constexpr int64_t kBlock = 512;
-  const T mean = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
-                   return fold_run(Fold::Sum, x + at, k);
-                 }) / static_cast<T>(n);
+  const T mean =
+      tree_sum<T>(0, n, [&](int64_t at, int64_t k) { return fold_run(Fold::Sum, x + at, k); }) /
+      static_cast<T>(n);
   T block[kBlock];
   const T squares = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
     T total = 0;

@@ -7,8 +7,8 @@
 //
 #include "hwy/foreach_target.h"
 //
-#include "hwy/highway.h"
 #include <limits>
+#include "hwy/highway.h"
 
 #include "tensor/cpu/reduce.h"
 
@@ -21,19 +21,29 @@ namespace hn = hwy::HWY_NAMESPACE;
 // How one element joins an accumulator; `start` is the accumulator's first value.
 struct Add {
   template <class D, class V>
-  static HWY_INLINE V join(D, V acc, V x) { return hn::Add(acc, x); }
+  static HWY_INLINE V join(D, V acc, V x) {
+    return hn::Add(acc, x);
+  }
   template <class D, class V>
-  static HWY_INLINE V merge(D d, V a, V b) { return join(d, a, b); }
+  static HWY_INLINE V merge(D d, V a, V b) {
+    return join(d, a, b);
+  }
   template <class T>
-  static T start() { return 0; }
+  static T start() {
+    return 0;
+  }
 };
 struct AddSquare : Add {
   template <class D, class V>
-  static HWY_INLINE V join(D, V acc, V x) { return hn::MulAdd(x, x, acc); }
+  static HWY_INLINE V join(D, V acc, V x) {
+    return hn::MulAdd(x, x, acc);
+  }
 };
 struct AddAbs : Add {
   template <class D, class V>
-  static HWY_INLINE V join(D, V acc, V x) { return hn::Add(acc, hn::Abs(x)); }
+  static HWY_INLINE V join(D, V acc, V x) {
+    return hn::Add(acc, hn::Abs(x));
+  }
 };
 // Keeps acc where it wins or is NaN; x NaN never loses. (Ne(v, v) is false for NaN on AVX-512.)
 struct Larger {
@@ -42,9 +52,13 @@ struct Larger {
     return hn::IfThenElse(hn::Or(hn::Ge(acc, x), hn::IsNaN(acc)), acc, x);
   }
   template <class D, class V>
-  static HWY_INLINE V merge(D d, V a, V b) { return join(d, a, b); }
+  static HWY_INLINE V merge(D d, V a, V b) {
+    return join(d, a, b);
+  }
   template <class T>
-  static T start() { return -std::numeric_limits<T>::infinity(); }
+  static T start() {
+    return -std::numeric_limits<T>::infinity();
+  }
 };
 struct Smaller {
   template <class D, class V>
@@ -52,9 +66,13 @@ struct Smaller {
     return hn::IfThenElse(hn::Or(hn::Le(acc, x), hn::IsNaN(acc)), acc, x);
   }
   template <class D, class V>
-  static HWY_INLINE V merge(D d, V a, V b) { return join(d, a, b); }
+  static HWY_INLINE V merge(D d, V a, V b) {
+    return join(d, a, b);
+  }
   template <class T>
-  static T start() { return std::numeric_limits<T>::infinity(); }
+  static T start() {
+    return std::numeric_limits<T>::infinity();
+  }
 };
 
 // Lanes are folded in a fixed tree, so the result does not depend on the vector's width beyond
@@ -147,8 +165,7 @@ void rows_kind(Fold kind, T* acc, const T* x, int64_t count, int64_t stride, int
 
 float run_f32(Fold kind, const float* x, int64_t n) { return run_kind(kind, x, n); }
 double run_f64(Fold kind, const double* x, int64_t n) { return run_kind(kind, x, n); }
-void rows_f32(Fold kind, float* acc, const float* x, int64_t count, int64_t stride,
-              int64_t cols) {
+void rows_f32(Fold kind, float* acc, const float* x, int64_t count, int64_t stride, int64_t cols) {
   rows_kind(kind, acc, x, count, stride, cols);
 }
 void rows_f64(Fold kind, double* acc, const double* x, int64_t count, int64_t stride,

@@ -85,20 +85,20 @@ HWY_INLINE Vec<T> vec(R raw) {
   return out;
 }
 
-#define MOONLET_OP(op, f)                           \
-  template <class T>                                \
+#define MOONLET_OP(op, f)                             \
+  template <class T>                                  \
   HWY_INLINE Vec<T> operator op(Vec<T> a, Vec<T> b) { \
-    return vec<T>(hn::f(a.v, b.v));                 \
+    return vec<T>(hn::f(a.v, b.v));                   \
   }
 MOONLET_OP(+, Add)
 MOONLET_OP(-, Sub)
 MOONLET_OP(*, Mul)
 MOONLET_OP(/, Div)
 #undef MOONLET_OP
-#define MOONLET_OP(op, f)                            \
-  template <class T>                                 \
+#define MOONLET_OP(op, f)                              \
+  template <class T>                                   \
   HWY_INLINE Mask<T> operator op(Vec<T> a, Vec<T> b) { \
-    return {hn::f(a.v, b.v)};                        \
+    return {hn::f(a.v, b.v)};                          \
   }
 MOONLET_OP(<, Lt)
 MOONLET_OP(<=, Le)
@@ -135,10 +135,10 @@ HWY_INLINE bool any(Mask<T> m) {
   return !hn::AllFalse(Tag<T>(), m.m);
 }
 
-#define MOONLET_UNARY(name, f)        \
-  template <class T>                  \
-  HWY_INLINE Vec<T> name(Vec<T> x) {  \
-    return vec<T>(hn::f(x.v));        \
+#define MOONLET_UNARY(name, f)       \
+  template <class T>                 \
+  HWY_INLINE Vec<T> name(Vec<T> x) { \
+    return vec<T>(hn::f(x.v));       \
   }
 MOONLET_UNARY(vabs, Abs)
 MOONLET_UNARY(vsqrt, Sqrt)
@@ -183,10 +183,10 @@ HWY_INLINE Vec<T> each_lane(F f, Vec<T> x, Vec<T> y) {
   return vec<T>(hn::Load(Tag<T>(), lanes));
 }
 
-#define MOONLET_LANES(name)                                            \
-  template <class T>                                                   \
-  HWY_INLINE Vec<T> name(Vec<T> x) {                                   \
-    return each_lane([](T v) -> T { return fn::name(v); }, x);         \
+#define MOONLET_LANES(name)                                    \
+  template <class T>                                           \
+  HWY_INLINE Vec<T> name(Vec<T> x) {                           \
+    return each_lane([](T v) -> T { return fn::name(v); }, x); \
   }
 MOONLET_LANES(vexp)
 MOONLET_LANES(vexp2)
@@ -210,10 +210,10 @@ MOONLET_LANES(vatanh)
 MOONLET_LANES(verf)
 MOONLET_LANES(verfc)
 #undef MOONLET_LANES
-#define MOONLET_LANES(name)                                                \
-  template <class T>                                                       \
-  HWY_INLINE Vec<T> name(Vec<T> x, Vec<T> y) {                             \
-    return each_lane([](T a, T b) -> T { return fn::name(a, b); }, x, y);  \
+#define MOONLET_LANES(name)                                               \
+  template <class T>                                                      \
+  HWY_INLINE Vec<T> name(Vec<T> x, Vec<T> y) {                            \
+    return each_lane([](T a, T b) -> T { return fn::name(a, b); }, x, y); \
   }
 MOONLET_LANES(vfmod)
 MOONLET_LANES(vatan2)
@@ -233,8 +233,10 @@ using F32 = Vec<float>;
 // The polynomial c0 + c1 x + c2 x^2 ... by Horner's rule.
 template <class... Rest>
 HWY_INLINE F32 poly(F32 x, double c0, Rest... rest) {
-  if constexpr (sizeof...(rest) == 0) return F32(c0);
-  else return fma(poly(x, rest...), x, F32(c0));
+  if constexpr (sizeof...(rest) == 0)
+    return F32(c0);
+  else
+    return fma(poly(x, rest...), x, F32(c0));
 }
 
 // 2^n for whole n in [-126, 127].
@@ -323,8 +325,8 @@ HWY_INLINE F32 sin_quarter(F32 x, int quarter) {
   r = fma(n, F32(1.7151244994428829e-15), r);
   const F32 z = r * r;
   const F32 s = fma(poly(z, -0.166666552, 0.00833215751, -0.000195143773) * z, r, r);
-  const F32 c = fma(poly(z, 0.0416666456, -0.00138873479, 2.44358653e-05) * z, z,
-                    fma(z, F32(-0.5), F32(1)));
+  const F32 c =
+      fma(poly(z, 0.0416666456, -0.00138873479, 2.44358653e-05) * z, z, fma(z, F32(-0.5), F32(1)));
   const auto q = hn::Add(hn::ConvertTo(di, n.v), hn::Set(di, quarter));
   const auto odd = hn::RebindMask(Tag<float>(), hn::TestBit(q, hn::Set(di, 1)));
   const auto sign = hn::ShiftLeft<30>(hn::And(q, hn::Set(di, 2)));
@@ -357,11 +359,12 @@ HWY_INLINE F32 verf(F32 x) {
   const F32 a = vabs(x);
   const F32 z = x * x;
   const F32 near = fma(poly(z, 0.128379166, -0.376126379, 0.112837829, -0.0268654451, 0.00522107491,
-                            -0.000848471129, 0.000112705442, -9.68013592e-06), x, x);
+                            -0.000848471129, 0.000112705442, -9.68013592e-06),
+                       x, x);
   // log(erfc(a)) as a polynomial on [1, 4]; beyond, erf is 1.
-  const F32 log_rest = poly(vmin(a, F32(4)), 0.000188035861, -1.12957835, -0.633219898,
-                            -0.108418547, 0.0252082404, -0.00420455635, 0.000441335345,
-                            -2.1686772e-05);
+  const F32 log_rest =
+      poly(vmin(a, F32(4)), 0.000188035861, -1.12957835, -0.633219898, -0.108418547, 0.0252082404,
+           -0.00420455635, 0.000441335345, -2.1686772e-05);
   const F32 far = F32(1) - vexp(log_rest);
   return select((a < F32(1)) || (x != x), near, vcopysign(far, x));
 }

@@ -3,9 +3,9 @@
 #include "tensor/cpu/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/softmax.cpp"
-#include "hwy/foreach_target.h"
 #include <algorithm>
 #include <cmath>
+#include "hwy/foreach_target.h"
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
@@ -256,19 +256,19 @@ void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tenso
   const DType compute = y.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
   const int dim = wrap_dim(dim_given, y.dim(), log ? "log_softmax" : "softmax");
   const Tensor first = prepared(a, compute), second = b.defined() ? prepared(b, compute) : b;
-  Tensor out = compute == y.dtype() && y.is_contiguous()
-                   ? y
-                   : empty(y.sizes(), {compute, y.device()});
+  Tensor out =
+      compute == y.dtype() && y.is_contiguous() ? y : empty(y.sizes(), {compute, y.device()});
   int64_t inner = 1;
   for (int i = dim + 1; i < y.dim(); ++i) inner *= y.size(i);
   const int64_t n = y.dim() == 0 ? 1 : y.size(dim);
   const int64_t tiles = (inner + kSoftmaxTile - 1) / kSoftmaxTile;
   const int64_t units = y.numel() / (n * inner) * tiles;
-  parallel_for(units, grain_for(n * std::min(inner, kSoftmaxTile) * 4), [&](int64_t begin,
-                                                                           int64_t end) {
-    run(b.defined(), compute == DType::Float64,
-        {first.raw(), b.defined() ? second.raw() : nullptr, out.raw(), n, inner, begin, end, log});
-  });
+  parallel_for(units, grain_for(n * std::min(inner, kSoftmaxTile) * 4),
+               [&](int64_t begin, int64_t end) {
+                 run(b.defined(), compute == DType::Float64,
+                     {first.raw(), b.defined() ? second.raw() : nullptr, out.raw(), n, inner, begin,
+                      end, log});
+               });
   if (!out.is_same(y)) copy_into(y, out);
 }
 

@@ -38,7 +38,8 @@ class FreeLists {
 
   static void put(void* block, int cls) noexcept {
     State& s = state_;
-    if (!MOONLET_REUSE_BLOCKS || s.count[cls] >= static_cast<int>(Bytes / Tag::block_size(cls)) || s.mode != kReady) {
+    if (!MOONLET_REUSE_BLOCKS || s.count[cls] >= static_cast<int>(Bytes / Tag::block_size(cls)) ||
+        s.mode != kReady) {
       if (!MOONLET_REUSE_BLOCKS || s.mode != kFresh) return std::free(block);
       watch_thread_end();
     }
@@ -112,8 +113,10 @@ class SmallBlocks {
     return block;
   }
   static void put(void* block, size_t bytes) noexcept {
-    if (bytes > kLargest) ::operator delete(block);
-    else Lists::put(block, class_of(bytes));
+    if (bytes > kLargest)
+      ::operator delete(block);
+    else
+      Lists::put(block, class_of(bytes));
   }
 };
 

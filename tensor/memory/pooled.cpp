@@ -62,8 +62,10 @@ int64_t machine_memory() noexcept {
 }
 
 void system_free(void* data, size_t capacity) noexcept {
-  if (capacity < kHuge) std::free(data);
-  else munmap(data, capacity);
+  if (capacity < kHuge)
+    std::free(data);
+  else
+    munmap(data, capacity);
 }
 
 class PooledAllocator final : public Allocator {
@@ -71,9 +73,12 @@ class PooledAllocator final : public Allocator {
   void* allocate(size_t bytes, Device, void** context) override {
     *context = nullptr;
     void* data;
-    if (bytes <= kSmall) data = SmallLists::get(small_class(bytes));
-    else if (bytes < kLarge) data = std::aligned_alloc(64, round_up(bytes, 64));
-    else return allocate_large(bytes, context);
+    if (bytes <= kSmall)
+      data = SmallLists::get(small_class(bytes));
+    else if (bytes < kLarge)
+      data = std::aligned_alloc(64, round_up(bytes, 64));
+    else
+      return allocate_large(bytes, context);
     if (!data) [[unlikely]] {
       empty_cache();
       data = std::aligned_alloc(64, round_up(bytes == 0 ? 1 : bytes, 64));
@@ -83,9 +88,12 @@ class PooledAllocator final : public Allocator {
   }
 
   void deallocate(void* data, size_t bytes, Device, void* context) noexcept override {
-    if (bytes <= kSmall && MOONLET_REUSE_BLOCKS) SmallLists::put(data, small_class(bytes));
-    else if (bytes < kLarge) std::free(data);
-    else keep(data, reinterpret_cast<size_t>(context));
+    if (bytes <= kSmall && MOONLET_REUSE_BLOCKS)
+      SmallLists::put(data, small_class(bytes));
+    else if (bytes < kLarge)
+      std::free(data);
+    else
+      keep(data, reinterpret_cast<size_t>(context));
   }
 
   void empty_cache() noexcept override {
@@ -93,9 +101,7 @@ class PooledAllocator final : public Allocator {
     while (!kept_.empty()) drop(kept_.begin());
   }
 
-  int64_t cached_bytes() const noexcept override {
-    return cached_.load(std::memory_order_relaxed);
-  }
+  int64_t cached_bytes() const noexcept override { return cached_.load(std::memory_order_relaxed); }
 
  private:
   struct Block {
@@ -170,8 +176,7 @@ class PooledAllocator final : public Allocator {
   int64_t limit() const { return std::max(kFloor - live_, live_); }
   // Gives the blocks that waited longest back until the bound holds.
   void trim() noexcept {
-    while (!kept_.empty() && cached_.load(std::memory_order_relaxed) > limit())
-      drop(kept_.begin());
+    while (!kept_.empty() && cached_.load(std::memory_order_relaxed) > limit()) drop(kept_.begin());
   }
   void drop(Blocks::iterator block) noexcept {
     system_free(block->data, block->capacity);

@@ -94,8 +94,10 @@ void merge_dims(PointwisePlan& plan) {
     each_operand(plan, [&](PointwiseArg& arg) {
       joins = joins && arg.strides[d] == arg.strides[last] * plan.sizes[last];
     });
-    if (joins) plan.sizes[last] *= plan.sizes[d];
-    else move_dim(plan, d, ++last);
+    if (joins)
+      plan.sizes[last] *= plan.sizes[d];
+    else
+      move_dim(plan, d, ++last);
   }
   if (plan.ndim > 0) plan.ndim = last + 1;
 }

@@ -62,8 +62,10 @@ DType promote_inputs(const PointwiseOp& op, const Inputs& in, Params params) {
 // The dtype the op computes, before the result's own rule.
 DType computation_dtype(const PointwiseOp& op, const Inputs& in, Params params) {
   DType t = DType::Float32;
-  if (in.count == 1 && op.mask_args == 0 && is_floating(in.first->dtype())) t = in.first->dtype();
-  else t = promote_inputs(op, in, params);
+  if (in.count == 1 && op.mask_args == 0 && is_floating(in.first->dtype()))
+    t = in.first->dtype();
+  else
+    t = promote_inputs(op, in, params);
   if (contains(op.dtypes, t)) [[likely]]
     return t;
   if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t)) return DType::Float32;
@@ -141,8 +143,10 @@ void launch_into(const PointwiseOp& op, const Inputs& in, DType computed, Params
   bool overlaps = false;
   for (int i = 0; i < in.count; ++i)
     overlaps = overlaps || (in.tensors[i] && needs_copy_before_writing(out, *in.tensors[i]));
-  if (overlaps) launch_with_copies(op, in, computed, params, out);
-  else launch(op, in, computed, params, out);
+  if (overlaps)
+    launch_with_copies(op, in, computed, params, out);
+  else
+    launch(op, in, computed, params, out);
   mark_changed(out, op.inplace_name);
 }
 

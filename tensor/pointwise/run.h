@@ -16,8 +16,8 @@ struct PointwiseOp {
   enum Result { Same, Bool, Real };
   const char* name;
   const char* inplace_name;  // "add_"
-  DTypeSet dtypes;    // what the computation accepts
-  bool int_to_float;  // integer and bool inputs compute in float32
+  DTypeSet dtypes;           // what the computation accepts
+  bool int_to_float;         // integer and bool inputs compute in float32
   Result result;
   unsigned mask_args;  // inputs that are bool masks, outside promotion, by bit
   int kernel_index;

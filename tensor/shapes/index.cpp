@@ -4,8 +4,8 @@
 namespace moonlet::shapes {
 
 void check_positions(const char* op, const Tensor& x, const Tensor& index) {
-  check(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
-        ": positions are ", index.dtype(), "; int64 or int32 wanted");
+  check(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op, ": positions are ",
+        index.dtype(), "; int64 or int32 wanted");
   check(index.device() == x.device(), op, ": positions are on ", name(index.device()),
         ", the tensor is on ", name(x.device()));
 }
@@ -46,8 +46,8 @@ void check_scatter(const char* op, const Tensor& x, int64_t dim, const Tensor& i
   check_positions(op, x, index);
   check_source(op, x, source);
   check_same_rank(op, x, index);
-  check(source.sizes() == index.sizes(), op, ": source has shape ", source.sizes(),
-        ", index has ", index.sizes());
+  check(source.sizes() == index.sizes(), op, ": source has shape ", source.sizes(), ", index has ",
+        index.sizes());
   check_inside(op, x, wrap_dim(dim, x.dim(), op), index);
 }
 
@@ -109,9 +109,8 @@ IndexPlan plan_index(const char* op, const Tensor& x, const std::vector<Tensor>&
   for (int d = 0; d < given; ++d) {
     if (!indices[d].defined()) continue;
     check_positions(op, x, indices[d]);
-    plan.index_sizes = plan.indices.empty()
-                           ? indices[d].sizes()
-                           : broadcast(plan.index_sizes, indices[d].sizes(), op);
+    plan.index_sizes = plan.indices.empty() ? indices[d].sizes()
+                                            : broadcast(plan.index_sizes, indices[d].sizes(), op);
     plan.indices.push_back(indices[d]);
     plan.indexed_sizes.push_back(x.size(d));
     plan.indexed_strides.push_back(x.stride(d));

@@ -25,12 +25,12 @@ Tensor embedding_backward(const Tensor& g, const Tensor& index, int64_t rows);
 // Advanced indexing: which elements of x the results come from. The result's dims are grouped as
 // (before, indexed, after) when the index tensors stand side by side, else (indexed, the rest).
 struct IndexPlan {
-  Dims result;                   // sizes of the result
-  Dims index_sizes;              // the index tensors' common shape
-  int index_at = 0;              // where index_sizes stands in result
-  Dims base_strides;             // x's stride per dim of result, 0 for the indexed ones
-  std::vector<Tensor> indices;   // the defined ones
-  Dims indexed_sizes;            // x's size and stride for each of them
+  Dims result;                  // sizes of the result
+  Dims index_sizes;             // the index tensors' common shape
+  int index_at = 0;             // where index_sizes stands in result
+  Dims base_strides;            // x's stride per dim of result, 0 for the indexed ones
+  std::vector<Tensor> indices;  // the defined ones
+  Dims indexed_sizes;           // x's size and stride for each of them
   Dims indexed_strides;
 };
 // Throws naming `op` when the indices are too many, not integers or do not broadcast.

@@ -199,8 +199,7 @@ Dims layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& wei
   const char* op = "layer_norm";
   const int dims = normalized_shape.size();
   bool fits = dims >= 1 && dims <= x.dim();
-  for (int i = 0; fits && i < dims; ++i)
-    fits = x.size(x.dim() - dims + i) == normalized_shape[i];
+  for (int i = 0; fits && i < dims; ++i) fits = x.size(x.dim() - dims + i) == normalized_shape[i];
   check(fits, op, ": x has shape ", x.sizes(), ", which does not end in ", normalized_shape);
   for (const auto& [t, name] : {std::pair{&weight, "weight"}, std::pair{&bias, "bias"}}) {
     if (!t->defined()) continue;
@@ -275,8 +274,8 @@ Dims nll_check(const Dims& log_probs, const Tensor& target, const Tensor& weight
         log_probs, " wants ", wanted);
   const int64_t classes = log_probs.size() == 1 ? log_probs[0] : log_probs[1];
   if (weight.defined())
-    check(weight.dim() == 1 && weight.size(0) == classes, op, ": weight has shape ",
-          weight.sizes(), ", (", classes, ",) is wanted");
+    check(weight.dim() == 1 && weight.size(0) == classes, op, ": weight has shape ", weight.sizes(),
+          ", (", classes, ",) is wanted");
   check(reduction >= 0 && reduction <= 2, op, ": reduction is ", reduction,
         ", 0, 1 or 2 is wanted");
   return reduction == 0 ? wanted : Dims{};

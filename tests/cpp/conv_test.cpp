@@ -39,17 +39,18 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 cpu::ConvShape shape(int64_t groups, int64_t stride, int64_t pad, int64_t dilation) {
   const int64_t size = 9, kernel = 3;
   const int64_t out = (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
-  return {2, groups, 4, size, size, 6, out, out, kernel, kernel,
-          stride, stride, pad, pad, dilation, dilation};
+  return {2,      groups, 4,      size,   size, 6,   out,      out,
+          kernel, kernel, stride, stride, pad,  pad, dilation, dilation};
 }
 
 struct Arguments {
   Tensor x, weight, grad;
 };
 Arguments arguments(const cpu::ConvShape& s, DType dtype) {
-  return {filled({s.batch, s.in_channels, s.in_height, s.in_width}, dtype),
-          filled({s.out_channels, s.in_channels / s.groups, s.kernel_height, s.kernel_width}, dtype),
-          filled({s.batch, s.out_channels, s.out_height, s.out_width}, dtype)};
+  return {
+      filled({s.batch, s.in_channels, s.in_height, s.in_width}, dtype),
+      filled({s.out_channels, s.in_channels / s.groups, s.kernel_height, s.kernel_width}, dtype),
+      filled({s.batch, s.out_channels, s.out_height, s.out_width}, dtype)};
 }
 }  // namespace
 

@@ -25,7 +25,8 @@ TEST_CASE("softmax is stable, and NaN and all minus infinity give NaN") {
     for (const bool log : {false, true}) {
       log ? cpu::log_softmax(x, 1, y) : cpu::softmax(x, 1, y);
       double sum = 0;
-      for (int64_t j = 0; j < n; ++j) sum += log ? std::exp(y.data<float>()[j]) : y.data<float>()[j];
+      for (int64_t j = 0; j < n; ++j)
+        sum += log ? std::exp(y.data<float>()[j]) : y.data<float>()[j];
       CHECK(std::abs(sum - 1) < 1e-4);
       CHECK(std::isnan(y.data<float>()[n]));
       CHECK(std::isnan(y.data<float>()[2 * n]));

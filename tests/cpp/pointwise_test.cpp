@@ -55,7 +55,8 @@ TEST_CASE("broadcasting and transposed inputs", "[pointwise]") {
 
 TEST_CASE("every dtype adds in its own way", "[pointwise]") {
   for (int t = 1; t < kDTypeCount; ++t) {
-    const Tensor y = raw::add(range({37}, static_cast<DType>(t)), range({37}, static_cast<DType>(t)));
+    const Tensor y =
+        raw::add(range({37}, static_cast<DType>(t)), range({37}, static_cast<DType>(t)));
     CHECK(y.dtype() == static_cast<DType>(t));
     for (int64_t i = 0; i < 37; ++i) CHECK(at(y, i) == 2.0 * i);
   }

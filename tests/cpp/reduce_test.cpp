@@ -116,9 +116,9 @@ TEST_CASE("sums and extremes over any dims, layouts and dtypes equal plain loops
         CHECK(equal(sum(x, dims), by_loops(x, dims, total)));
         CHECK(equal(amax(x, dims), by_loops(x, dims, largest)));
         CHECK(equal(count_nonzero(x, dims), by_loops(x, dims, [](const auto& v) {
-                return total(v) == 0 ? 0.0
-                                     : double(v.size() - std::count(v.begin(), v.end(), 0.0));
-              })));
+                      return total(v) == 0 ? 0.0
+                                           : double(v.size() - std::count(v.begin(), v.end(), 0.0));
+                    })));
       }
     }
   }

@@ -53,9 +53,8 @@ std::vector<int64_t> sorted_positions(const Tensor& x, bool descending) {
   const auto less = [&](int64_t a, int64_t b) {
     return v[a - 1] < v[b - 1] || (v[b - 1] != v[b - 1] && v[a - 1] == v[a - 1]);
   };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return descending ? less(b, a) : less(a, b);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return descending ? less(b, a) : less(a, b); });
   return order;
 }
 
@@ -75,9 +74,9 @@ void check_order(const Tensor& x) {
 }  // namespace
 
 TEST_CASE("sort and topk keep equal elements in order and put NaN last, in every dtype") {
-  for (DType dtype : {DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::Int32,
-                      DType::Int64, DType::Float16, DType::BFloat16, DType::Float32,
-                      DType::Float64}) {
+  for (DType dtype :
+       {DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64,
+        DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
     for (int64_t n : {1, 7, 100, 3000}) {
       CAPTURE(name(dtype), n);
       Tensor x = to(mul(randn({n}), 20.0), dtype);
@@ -136,8 +135,8 @@ TEST_CASE("advanced indexing reads and writes") {
   CHECK(equal(index(x, {rows, positions({1, 2})}), {4, 5, 1, 2}));
   const Tensor one = full({}, 9.0, {DType::Float64, {}});
   CHECK(equal(index_put(x, {positions({1}), Tensor()}, one), {9, 9, 9, 4, 5, 6}));
-  CHECK(equal(index_put(x, {positions({2, 2}), positions({1, 1})}, one, true),
-              {1, 2, 3, 22, 5, 6}));
+  CHECK(
+      equal(index_put(x, {positions({2, 2}), positions({1, 1})}, one, true), {1, 2, 3, 22, 5, 6}));
   CHECK(says([&] { index(x, {positions({0})}); }, "positions start at 1"));
   CHECK(says([&] { index(x, {positions({-3})}); }, "out of range"));
 }

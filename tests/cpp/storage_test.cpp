@@ -18,7 +18,8 @@ using namespace moonlet;
 
 TEST_CASE("live bytes follow allocations of every size class", "[storage]") {
   const int64_t before = live_bytes();
-  for (size_t bytes : {size_t{0}, size_t{1}, size_t{1024}, size_t{1025}, size_t{65536}, size_t{9} << 20}) {
+  for (size_t bytes :
+       {size_t{0}, size_t{1}, size_t{1024}, size_t{1025}, size_t{65536}, size_t{9} << 20}) {
     Storage* s = Storage::allocate(bytes, {});
     CHECK(live_bytes() == before + static_cast<int64_t>(bytes));
     CHECK(reinterpret_cast<uintptr_t>(s->data()) % 64 == 0);
