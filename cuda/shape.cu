@@ -6,7 +6,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
 #include "tensor/kernels.h"
-#include "tensor/shapes/shape.h"
+#include "tensor/view_writer.h"
 #include "tensor/views.h"
 
 namespace moonlet::cuda {
@@ -25,39 +25,24 @@ void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   }
 }
 
+constexpr ViewWriter kWriter{fill, copy};
+
 void select_backward(const Tensor& dy, const Dims&, int64_t dim, int64_t index, Tensor& y) {
-  fill(y, Scalar(0));
-  Tensor part = views::select(y, dim, index);
-  copy(part, dy);
+  kWriter.select_backward(dy, dim, index, y);
 }
 
 void slice_backward(const Tensor& dy, const Dims&, int64_t dim, int64_t start, int64_t stop,
                     int64_t step, Tensor& y) {
-  Tensor part = views::slice(y, dim, start, stop, step);
-  if (part.numel() != y.numel()) fill(y, Scalar(0));
-  copy(part, dy);
+  kWriter.slice_backward(dy, dim, start, stop, step, y);
 }
 
 void diagonal_backward(const Tensor& dy, const Dims&, int64_t offset, int64_t dim1, int64_t dim2,
                        Tensor& y) {
-  fill(y, Scalar(0));
-  Tensor part = views::diagonal(y, offset, dim1, dim2);
-  copy(part, dy);
+  kWriter.diagonal_backward(dy, offset, dim1, dim2, y);
 }
 
 void constant_pad(const Tensor& x, const Dims& pad, Scalar value, Tensor& y) {
-  Tensor from = x, to = y;
-  bool border = false;
-  for (int d = 0; d < x.dim(); ++d) {
-    const auto [before, after] = shapes::border(pad, d, x.dim());
-    const int64_t cut = std::max<int64_t>(-before, 0), skip = std::max<int64_t>(before, 0);
-    const int64_t kept = x.size(d) - cut - std::max<int64_t>(-after, 0);
-    from = views::slice(from, d, cut, cut + kept, 1);
-    to = views::slice(to, d, skip, skip + kept, 1);
-    border = border || before > 0 || after > 0;
-  }
-  if (border) fill(y, value);
-  copy(to, from);
+  kWriter.constant_pad(x, pad, value, y);
 }
 
 namespace {

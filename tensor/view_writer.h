@@ -1,0 +1,56 @@
+// tensor/view_writer.h: kernels that only fill a result and copy into views of it, the same on
+// every device but for the device's own fill and copy.
+#pragma once
+#include <algorithm>
+
+#include "tensor/shapes/shape.h"
+#include "tensor/tensor.h"
+#include "tensor/views.h"
+
+namespace moonlet {
+
+struct ViewWriter {
+  void (*fill)(Tensor& x, Scalar value);
+  void (*copy)(Tensor& x, const Tensor& source);
+
+  // dy laid into position `index` along `dim` of zeros.
+  void select_backward(const Tensor& dy, int64_t dim, int64_t index, Tensor& y) const {
+    fill(y, Scalar(0));
+    Tensor part = views::select(y, dim, index);
+    copy(part, dy);
+  }
+
+  // dy laid into the positions of a slice of zeros.
+  void slice_backward(const Tensor& dy, int64_t dim, int64_t start, int64_t stop, int64_t step,
+                      Tensor& y) const {
+    Tensor part = views::slice(y, dim, start, stop, step);
+    if (part.numel() != y.numel()) fill(y, Scalar(0));
+    copy(part, dy);
+  }
+
+  // dy laid onto a diagonal of zeros.
+  void diagonal_backward(const Tensor& dy, int64_t offset, int64_t dim1, int64_t dim2,
+                         Tensor& y) const {
+    fill(y, Scalar(0));
+    Tensor part = views::diagonal(y, offset, dim1, dim2);
+    copy(part, dy);
+  }
+
+  // x in the middle of y, less what a negative border cuts off, with `value` around it.
+  void constant_pad(const Tensor& x, const Dims& pad, Scalar value, Tensor& y) const {
+    Tensor from = x, to = y;
+    bool border = false;
+    for (int d = 0; d < x.dim(); ++d) {
+      const auto [before, after] = shapes::border(pad, d, x.dim());
+      const int64_t cut = std::max<int64_t>(-before, 0), skip = std::max<int64_t>(before, 0);
+      const int64_t kept = x.size(d) - cut - std::max<int64_t>(-after, 0);
+      from = views::slice(from, d, cut, cut + kept, 1);
+      to = views::slice(to, d, skip, skip + kept, 1);
+      border = border || before > 0 || after > 0;
+    }
+    if (border) fill(y, value);
+    copy(to, from);
+  }
+};
+
+}  // namespace moonlet
