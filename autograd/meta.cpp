@@ -57,6 +57,7 @@ void set_history(Tensor& y, const NodeRef& node, int output) {
   meta.grad_fn = node;
   meta.output = output;
   meta.requires_grad = true;
+  meta.has_history = true;
 }
 
 void set_edge(Tensor& y, const Edge& edge) {
@@ -195,6 +196,7 @@ void detach_(Tensor& t) {
   if (meta->base) fail("detach_: a view cannot be cut off in place; use detach");
   meta->grad_fn = NodeRef();
   meta->requires_grad = false;
+  meta->has_history = false;
 }
 
 int64_t register_hook(Tensor& t, Hook hook) {

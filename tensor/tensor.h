@@ -24,8 +24,9 @@ class AutogradMeta {
  public:
   virtual ~AutogradMeta() = default;
   bool requires_grad = false;
+  bool has_history = false;  // the result of a recorded op
   // The tensor this one is a view of (the derived class keeps it alive), or null: a view requires
-  // grad as soon as its base does.
+  // grad as soon as a recorded op has changed its base in place.
   TensorImpl* base = nullptr;
 };
 
@@ -96,7 +97,7 @@ class Tensor {
     const AutogradMeta* meta = impl_->autograd;
     if (!meta) return false;
     return meta->requires_grad ||
-           (meta->base && meta->base->autograd && meta->base->autograd->requires_grad);
+           (meta->base && meta->base->autograd && meta->base->autograd->has_history);
   }
 
  private:

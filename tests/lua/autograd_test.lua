@@ -274,6 +274,15 @@ test("an in-place op takes the history of its result", function()
   same(b.grad, { 1, 1 })
 end)
 
+test("a view from before its base became a leaf stays outside the tape", function()
+  local a = ml.ones(3)
+  local v = a["1:2"]
+  a.requires_grad = true
+  expect.equal(v.requires_grad, false)
+  expect.equal(v.grad_fn, nil)
+  expect.equal(a["1:2"].requires_grad, true)
+end)
+
 test("a change through a view reaches its base's history", function()
   local a = leaf(1, 2, 3, 4)
   local x = a * 1
