@@ -86,9 +86,13 @@ template <class T>
 void transpose_block(const char* in, int64_t in_step, char* out, int64_t out_row, int64_t width,
                      int64_t height) {
   // Rows of the block are dense in the input's fast dimension, then written dense to the output.
+  // The next block's rows lie too far apart for the hardware to foresee them.
+  constexpr int64_t kLine = 64;
   T block[kBlock][kBlock];
   for (int64_t i = 0; i < width; ++i) {
     const T* from = reinterpret_cast<const T*>(in + i * in_step);
+    for (int64_t at = 0; at < kBlock * static_cast<int64_t>(sizeof(T)); at += kLine)
+      __builtin_prefetch(in + (i + kBlock) * in_step + at);
     for (int64_t j = 0; j < height; ++j) block[j][i] = from[j];
   }
   for (int64_t j = 0; j < height; ++j)

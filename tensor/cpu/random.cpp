@@ -5,6 +5,7 @@
 #include "tensor/cpu/copy.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/cpu/random.h"
 #include "tensor/random_transforms.h"
 #include "tensor/shapes/random.h"
 
@@ -18,48 +19,21 @@ T narrow(double v) {
   else return static_cast<T>(v);
 }
 
-// Sixteen blocks at once in lane-major loops that compilers turn into SIMD.
-constexpr int kBatch = 16;
-struct Batch {
-  uint32_t v[4][kBatch];
-};
-void draw(const Philox& rng, uint64_t first, Batch& out) {
-  uint32_t c0[kBatch], c1[kBatch], c2[kBatch], c3[kBatch];
-  for (int i = 0; i < kBatch; ++i) {
-    const uint64_t counter = rng.offset + first + static_cast<uint64_t>(i);
-    c0[i] = static_cast<uint32_t>(counter);
-    c1[i] = static_cast<uint32_t>(counter >> 32);
-    c2[i] = c3[i] = 0;
-  }
-  uint32_t k0 = static_cast<uint32_t>(rng.seed), k1 = static_cast<uint32_t>(rng.seed >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-    for (int i = 0; i < kBatch; ++i) {
-      const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0[i];
-      const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2[i];
-      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-      c1[i] = static_cast<uint32_t>(p1);
-      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-      c3[i] = static_cast<uint32_t>(p0);
-    }
-  }
-  for (int i = 0; i < kBatch; ++i) {
-    out.v[0][i] = c0[i];
-    out.v[1][i] = c1[i];
-    out.v[2][i] = c2[i];
-    out.v[3][i] = c3[i];
-  }
-}
+// Blocks that are drawn at once, by lane.
+constexpr int kBatch = bits::kBatch;
+using bits::Batch;
+using bits::draw;
 
 // Calls make(batch, numbers) for each batch of 4 x kBatch floats and stores them in order.
 template <class T, class Make>
 void fill_f32(T* out, int64_t n, const Philox& rng, Make&& make) {
   constexpr int64_t kPer = 4 * kBatch;
   parallel_for((n + kPer - 1) / kPer, 128, [&](int64_t begin, int64_t end) {
-    Batch bits;
+    Batch drawn;
     float numbers[4][kBatch];
     for (int64_t b = begin; b < end; ++b) {
-      draw(rng, static_cast<uint64_t>(b) * kBatch, bits);
-      make(bits, numbers);
+      draw(rng, static_cast<uint64_t>(b) * kBatch, drawn);
+      make(drawn, numbers);
       const int64_t at = b * kPer, count = std::min(kPer, n - at);
       if (count == kPer) {
         for (int i = 0; i < kBatch; ++i) {
@@ -105,10 +79,10 @@ void uniform(Tensor& x, double from, double to, Philox rng) {
   const float last = from < to ? std::nextafter(static_cast<float>(to), low) : low;
   fill_floating(
       x, rng,
-      [=](const Batch& bits, float (&out)[4][kBatch]) {
+      [=](const Batch& drawn, float (&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
-            const float v = low + width * draws::unit_f32(bits.v[k][i]);
+            const float v = low + width * draws::unit_f32(drawn.v[k][i]);
             out[k][i] = v < last ? v : last;
           }
         }
@@ -126,12 +100,12 @@ void normal(Tensor& x, double mean, double std, Philox rng) {
   const float m = static_cast<float>(mean), s = static_cast<float>(std);
   fill_floating(
       x, rng,
-      [=](const Batch& bits, float (&out)[4][kBatch]) {
+      [=](const Batch& drawn, float (&out)[4][kBatch]) {
         for (int k = 0; k < 4; k += 2) {
           for (int i = 0; i < kBatch; ++i) {
             float cosine, sine;
-            draws::turn_f32(bits.v[k + 1][i], &cosine, &sine);
-            const float u = draws::unit_above_zero_f32(bits.v[k][i]);
+            draws::turn_f32(drawn.v[k + 1][i], &cosine, &sine);
+            const float u = draws::unit_above_zero_f32(drawn.v[k][i]);
             const float r = std::sqrt(-2.0f * draws::log_f32(u));
             out[k][i] = m + s * (r * cosine);
             out[k + 1][i] = m + s * (r * sine);
@@ -151,10 +125,10 @@ void exponential(Tensor& x, double lambda, Philox rng) {
   const float scale = static_cast<float>(-1 / lambda);
   fill_floating(
       x, rng,
-      [=](const Batch& bits, float (&out)[4][kBatch]) {
+      [=](const Batch& drawn, float (&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
-            out[k][i] = scale * draws::log_f32(draws::unit_above_zero_f32(bits.v[k][i]));
+            out[k][i] = scale * draws::log_f32(draws::unit_above_zero_f32(drawn.v[k][i]));
           }
         }
       },
@@ -170,10 +144,10 @@ void bernoulli(Tensor& x, double p, Philox rng) {
   const float limit = static_cast<float>(p);
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
-      fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& bits, float (&out)[4][kBatch]) {
+      fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& drawn, float (&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
-            out[k][i] = draws::unit_f32(bits.v[k][i]) < limit ? 1.0f : 0.0f;
+            out[k][i] = draws::unit_f32(drawn.v[k][i]) < limit ? 1.0f : 0.0f;
           }
         }
       });
@@ -202,10 +176,10 @@ void dropout_mask(const Tensor& x, double p, Philox rng, Tensor& y) {
   const float limit = static_cast<float>(p);
   const float kept = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f;
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
-    fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& bits, float (&out)[4][kBatch]) {
+    fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& drawn, float (&out)[4][kBatch]) {
       for (int k = 0; k < 4; ++k) {
         for (int i = 0; i < kBatch; ++i) {
-          out[k][i] = draws::unit_f32(bits.v[k][i]) < limit ? 0.0f : kept;
+          out[k][i] = draws::unit_f32(drawn.v[k][i]) < limit ? 0.0f : kept;
         }
       }
     });

@@ -50,6 +50,17 @@ void scan_columns(T* x, int64_t n, int64_t inner, int64_t cols, Op op) {
   }
 }
 
+// Scans one dense row of n.
+template <class T, class A, class Op>
+void scan_row(T* x, int64_t n, Op op) {
+  if (n == 0) return;
+  A carry = static_cast<A>(x[0]);
+  for (int64_t i = 1; i < n; ++i) {
+    carry = op(carry, static_cast<A>(x[i]));
+    x[i] = static_cast<T>(carry);
+  }
+}
+
 template <class T, class A, class Op>
 void scan_in_place(Tensor& y, int d, Op op) {
   int64_t outer = 1, inner = 1;
@@ -61,6 +72,10 @@ void scan_in_place(Tensor& y, int d, Op op) {
   const int64_t work = n * std::min(inner, kColumns);
   parallel_for(outer * chunks, grain_for(work), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
+      if (inner == 1) {
+        scan_row<T, A>(x + i * n, n, op);
+        continue;
+      }
       const int64_t column = i % chunks * kColumns;
       scan_columns<T, A>(x + i / chunks * n * inner + column, n, inner,
                          std::min(kColumns, inner - column), op);
