@@ -173,19 +173,15 @@ void set_arg(lua_State* L, int argc, char** argv, int script) {
 
 // os.exit closes the state unless told not to, so that files are flushed and tensors freed.
 int exit_closing(lua_State* L) {
-  const int count = lua_gettop(L);
-  if (count == 0) lua_pushboolean(L, 1);
-  if (count < 2) lua_pushboolean(L, 1);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, 0);
-  return 0;
+  const int code = lua_isboolean(L, 1) ? (lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE)
+                                       : static_cast<int>(luaL_optinteger(L, 1, EXIT_SUCCESS));
+  if (lua_gettop(L) < 2 || lua_toboolean(L, 2)) StateCloser()(L);
+  std::exit(code);
 }
 
 void wrap_exit(lua_State* L) {
   lua_getglobal(L, LUA_OSLIBNAME);
-  lua_getfield(L, -1, "exit");
-  lua_pushcclosure(L, exit_closing, 1);
+  lua_pushcfunction(L, exit_closing);
   lua_setfield(L, -2, "exit");
   lua_pop(L, 1);
 }

@@ -56,7 +56,7 @@ void max_2x2(const Window& w, const T* in, T* values, int64_t* indices) {
       T best = a;
       int64_t at = 0;
       const auto offer = [&](T v, int64_t offset) {
-        const bool take = (v > best) | (v != v);
+        const bool take = (int{v > best} | int{v != v}) != 0;
         best = take ? v : best;
         at = take ? offset : at;
       };

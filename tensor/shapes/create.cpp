@@ -59,7 +59,8 @@ Tensor triangle(const char* op, const Tensor& x) {
 
 Tensor diag_embed(const Tensor& x, int64_t offset) {
   check(x.dim() == 1, "diag_embed: x has shape ", x.sizes(), "; one dimension wanted");
-  check(std::abs(offset) < (int64_t{1} << 31), "diag_embed: offset ", offset, " is too large");
+  constexpr int64_t kFar = int64_t{1} << 31;
+  check(offset > -kFar && offset < kFar, "diag_embed: offset ", offset, " is too large");
   const int64_t n = checked_add(x.size(0), std::abs(offset), "diag_embed");
   return empty(Dims{n, n}, options_of(x), "diag_embed");
 }
