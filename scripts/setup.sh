@@ -23,6 +23,7 @@ catch2:the C++ tests
 clang-format:checks the layout of C++
 clang-tidy:checks C++ for mistakes
 clang:the compiler clang-tidy needs
+libomp-dev:the OpenMP header clang-tidy reads
 lua-check:checks Lua for mistakes
 git:lists the project's files"
 fi
