@@ -45,7 +45,10 @@ NodeRef NodeRef::share(Node& node) {
 }
 
 NodeRef::~NodeRef() {
-  if (node_ && node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) bury(node_);
+  // The only holder needs no locked decrement: nobody else can add a reference.
+  if (node_ && (node_->references_.load(std::memory_order_acquire) == 1 ||
+                node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1))
+    bury(node_);
 }
 
 Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}

@@ -190,6 +190,27 @@ void raise_zero_division(const PointwisePlan& plan) {
   if (zero) raise_zero_division(plan);
 }
 
+// A small plan whose tensors are dense and in the compute dtype already: only the numbers need
+// memory. Returns false, having done nothing, for any other plan.
+bool run_small(const PointwisePlan& plan, PointwiseLoop loop) {
+  if (!plan.flat || plan.out.dtype != plan.compute) return false;
+  for (int i = 0; i < plan.inputs; ++i)
+    if (!plan.in[i].scalar && plan.in[i].dtype != plan.compute) return false;
+  alignas(64) char numbers[kMaxPointwiseInputs][kSmallPieceBytes];
+  const void* from[kMaxPointwiseInputs];
+  for (int i = 0; i < plan.inputs; ++i) {
+    const Scalar* number = plan.in[i].scalar;
+    from[i] = number ? numbers[i] : plan.in[i].data;
+    if (!number) continue;
+    if (plan.compute == DType::Float32)
+      std::fill_n(reinterpret_cast<float*>(numbers[i]), plan.numel, number->to<float>());
+    else
+      fill_scalar(*number, plan.compute, numbers[i], plan.numel);
+  }
+  loop(from, plan.out.data, static_cast<size_t>(plan.numel), plan.params);
+  return true;
+}
+
 template <size_t PieceBytes>
 [[gnu::noinline]] void run_walker(const PointwisePlan& plan, PointwiseLoop loop) {
   Walker<PieceBytes>(plan, loop).run(0, plan.numel);
@@ -206,7 +227,7 @@ void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
     for (int i = 0; i < plan.inputs; ++i) from[i] = plan.in[i].data;
     loop(from, plan.out.data, static_cast<size_t>(plan.numel), plan.params);
   } else if (static_cast<size_t>(plan.numel) * size_of(plan.compute) <= kSmallPieceBytes) {
-    run_walker<kSmallPieceBytes>(plan, loop);
+    if (!run_small(plan, loop)) run_walker<kSmallPieceBytes>(plan, loop);
   } else {
     run_walker<kPieceBytes>(plan, loop);
   }
