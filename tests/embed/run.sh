@@ -27,7 +27,10 @@ fi
 PKG_CONFIG_PATH=$(dirname "$pc")
 LD_LIBRARY_PATH=$(dirname "$library")
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
-make -s -C "$work" -f "$here/Makefile" SOURCE_DIR="$here/" \
+# A library built with sanitizers wants a program that is.
+flags='-O1 -g -Wall -Wextra'
+if ldd "$library" | grep -q libasan; then flags="$flags -fsanitize=address,undefined"; fi
+make -s -C "$work" -f "$here/Makefile" SOURCE_DIR="$here/" CXXFLAGS="$flags" \
   PKG_CONFIG="pkg-config --define-variable=prefix=$prefix" host
 "$work/host"
 [ "$("$program" -e 'print(1 + 1)')" = 2 ]
