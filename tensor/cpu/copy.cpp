@@ -117,10 +117,10 @@ void copy_transposed(const PointwisePlan& plan, int other) {
         const int64_t height = std::min(kBlock, plan.sizes[other] - j);
         for (int64_t bi = 0; bi < across; ++bi) {
           const int64_t i = bi * kBlock;
-          const char* from = plan.in[0].data + base.in + i * plan.in[0].strides[0] +
-                             j * plan.in[0].strides[other];
-          char* to = plan.out.data + base.out + i * plan.out.strides[0] +
-                     j * plan.out.strides[other];
+          const char* from =
+              plan.in[0].data + base.in + i * plan.in[0].strides[0] + j * plan.in[0].strides[other];
+          char* to =
+              plan.out.data + base.out + i * plan.out.strides[0] + j * plan.out.strides[other];
           transpose_block<T>(from, plan.in[0].strides[0], to, plan.out.strides[other],
                              std::min(kBlock, plan.sizes[0] - i), height);
         }
@@ -159,8 +159,7 @@ void copy_into(Tensor& out, const Tensor& in) {
 void copy(Tensor& x, const Tensor& source) {
   check(can_expand(source.sizes(), x.sizes()), "copy_: shape ", source.sizes(),
         " does not broadcast to ", x.sizes());
-  if (!source.device().is_cpu())
-    return kernels_for(source.device().type, "copy_").copy(x, source);
+  if (!source.device().is_cpu()) return kernels_for(source.device().type, "copy_").copy(x, source);
   copy_into(x, source);
 }
 

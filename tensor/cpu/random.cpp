@@ -15,8 +15,10 @@ namespace {
 
 template <class T>
 T narrow(double v) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) return T(float(v));
-  else return static_cast<T>(v);
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+    return T(float(v));
+  else
+    return static_cast<T>(v);
 }
 
 // Blocks that are drawn at once, by lane.
@@ -64,8 +66,10 @@ template <class Single, class Pair>
 void fill_floating(Tensor& x, const Philox& rng, Single&& single, Pair&& pair) {
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::floating>(y.dtype(), [&]<class T>() {
-      if constexpr (std::is_same_v<T, double>) fill_pairs(y.data<double>(), y.numel(), rng, pair);
-      else fill_f32(y.data<T>(), y.numel(), rng, single);
+      if constexpr (std::is_same_v<T, double>)
+        fill_pairs(y.data<double>(), y.numel(), rng, pair);
+      else
+        fill_f32(y.data<T>(), y.numel(), rng, single);
     });
   });
 }
@@ -79,7 +83,7 @@ void uniform(Tensor& x, double from, double to, Philox rng) {
   const float last = from < to ? std::nextafter(static_cast<float>(to), low) : low;
   fill_floating(
       x, rng,
-      [=](const Batch& drawn, float (&out)[4][kBatch]) {
+      [=](const Batch& drawn, float(&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
             const float v = low + width * draws::unit_f32(drawn.v[k][i]);
@@ -100,7 +104,7 @@ void normal(Tensor& x, double mean, double std, Philox rng) {
   const float m = static_cast<float>(mean), s = static_cast<float>(std);
   fill_floating(
       x, rng,
-      [=](const Batch& drawn, float (&out)[4][kBatch]) {
+      [=](const Batch& drawn, float(&out)[4][kBatch]) {
         for (int k = 0; k < 4; k += 2) {
           for (int i = 0; i < kBatch; ++i) {
             float cosine, sine;
@@ -125,7 +129,7 @@ void exponential(Tensor& x, double lambda, Philox rng) {
   const float scale = static_cast<float>(-1 / lambda);
   fill_floating(
       x, rng,
-      [=](const Batch& drawn, float (&out)[4][kBatch]) {
+      [=](const Batch& drawn, float(&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
             out[k][i] = scale * draws::log_f32(draws::unit_above_zero_f32(drawn.v[k][i]));
@@ -144,7 +148,7 @@ void bernoulli(Tensor& x, double p, Philox rng) {
   const float limit = static_cast<float>(p);
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
-      fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& drawn, float (&out)[4][kBatch]) {
+      fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& drawn, float(&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
             out[k][i] = draws::unit_f32(drawn.v[k][i]) < limit ? 1.0f : 0.0f;
@@ -164,8 +168,10 @@ void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
         for (int k = 0; k < 2; ++k) {
           const uint64_t bits = static_cast<uint64_t>(b.v[2 * k]) << 32 | b.v[2 * k + 1];
           const int64_t v = static_cast<int64_t>(static_cast<uint64_t>(low) + bits % span);
-          if constexpr (std::is_integral_v<T>) out[k] = static_cast<T>(v);
-          else out[k] = narrow<T>(static_cast<double>(v));
+          if constexpr (std::is_integral_v<T>)
+            out[k] = static_cast<T>(v);
+          else
+            out[k] = narrow<T>(static_cast<double>(v));
         }
       });
     });
@@ -176,7 +182,7 @@ void dropout_mask(const Tensor& x, double p, Philox rng, Tensor& y) {
   const float limit = static_cast<float>(p);
   const float kept = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f;
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
-    fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& drawn, float (&out)[4][kBatch]) {
+    fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& drawn, float(&out)[4][kBatch]) {
       for (int k = 0; k < 4; ++k) {
         for (int i = 0; i < kBatch; ++i) {
           out[k][i] = draws::unit_f32(drawn.v[k][i]) < limit ? 0.0f : kept;
