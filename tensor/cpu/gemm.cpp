@@ -1,5 +1,6 @@
-// tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types, conversion to
-// float for the 16-bit ones, plain loops for integers and for an empty inner size.
+// tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types (or oneDNN, for
+// float32 on one thread), conversion to float for the 16-bit ones, plain loops for integers and for
+// an empty inner size.
 #include "tensor/cpu/gemm.h"
 
 #include <limits>
@@ -9,6 +10,9 @@
 
 #if MOONLET_OPENBLAS
 #include <cblas.h>
+#endif
+#if MOONLET_ONEDNN
+#include <dnnl.h>
 #endif
 
 namespace moonlet::cpu {
@@ -137,6 +141,26 @@ BlasOperand blas_operand(const Matrix& m) {
   return out;
 }
 
+// The product by oneDNN, when it is likely to be faster: on one thread its kernels beat OpenBLAS's
+// from some size on, and sooner where an operand lies transposed. Returns whether it ran.
+bool onednn_gemm([[maybe_unused]] const BlasOperand& a, [[maybe_unused]] const BlasOperand& b,
+                 [[maybe_unused]] float alpha, [[maybe_unused]] float beta,
+                 [[maybe_unused]] const Matrix& c, [[maybe_unused]] int ldc) {
+#if MOONLET_ONEDNN
+  if (omp_get_max_threads() > 1 && !omp_in_parallel()) return false;
+  const bool as_they_lie = a.transpose == CblasNoTrans && b.transpose == CblasNoTrans;
+  const double work = double(c.rows) * double(c.cols) * double(a.matrix.cols);
+  if (work < (as_they_lie ? 0x1p19 : 0x1p16)) return false;
+  const auto letter = [](const BlasOperand& x) { return x.transpose == CblasTrans ? 'T' : 'N'; };
+  return dnnl_sgemm(letter(a), letter(b), c.rows, c.cols, a.matrix.cols, alpha,
+                    reinterpret_cast<const float*>(a.matrix.data), a.stride,
+                    reinterpret_cast<const float*>(b.matrix.data), b.stride, beta,
+                    reinterpret_cast<float*>(c.data), ldc) == dnnl_success;
+#else
+  return false;
+#endif
+}
+
 template <class T>
 void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, const Matrix& c) {
   const int m = c.rows, n = c.cols, k = a.matrix.cols;
@@ -146,6 +170,8 @@ void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, cons
   auto* pc = reinterpret_cast<T*>(c.data);
   const auto ta = a.transpose, tb = b.transpose;
   const int lda = a.stride, ldb = b.stride;
+  if constexpr (std::is_same_v<T, float>)
+    if (onednn_gemm(a, b, alpha, beta, c, ldc)) return;
   if constexpr (std::is_same_v<T, float>)
     cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, pa, lda, pb, ldb, beta, pc, ldc);
   else if constexpr (std::is_same_v<T, double>)
