@@ -66,7 +66,7 @@ void plain_rows(int64_t begin, int64_t end, Accumulator<T> alpha, const Matrix& 
                 Accumulator<T> beta, const Matrix& c, bool read) {
   using A = Accumulator<T>;
   constexpr int64_t kBlock = 256;
-  A sums[kBlock];
+  A sums[kBlock] = {};
   for (int64_t j0 = 0; j0 < c.cols; j0 += kBlock) {
     const int64_t width = std::min(kBlock, c.cols - j0);
     for (int64_t i = begin; i < end; ++i) {
