@@ -1,6 +1,6 @@
-// tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types (or oneDNN, for
-// float32 on one thread), conversion to float for the 16-bit ones, plain loops for integers and for
-// an empty inner size.
+// tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types (or oneDNN,
+// for float32 on one thread), conversion to float for the 16-bit ones, plain loops for integers and
+// for an empty inner size.
 #include "tensor/cpu/gemm.h"
 
 #include <limits>
