@@ -10,7 +10,7 @@ namespace moonlet {
 
 namespace {
 
-using Headers = memory::FreeListOf<TensorImpl>;
+using Headers = memory::FreeListOf<TensorImpl, size_t{16} << 20>;
 
 // Takes over one reference to the storage, also when it throws.
 Tensor wrap(Storage* storage, DType dtype) {
