@@ -62,11 +62,11 @@ void store(T& c, A sum, A alpha, A beta, bool read) {
 
 // Rows [begin, end) of c by plain loops: a row's sums stay in a buffer of kBlock columns.
 template <class T>
-void plain_rows(int64_t begin, int64_t end, Accumulator<T> alpha, const Matrix& a, const Matrix& b,
-                Accumulator<T> beta, const Matrix& c, bool read) {
+void plain_rows(int64_t begin, int64_t end, Accumulator<T> alpha, Matrix a, Matrix b,
+                Accumulator<T> beta, Matrix c, bool read) {
   using A = Accumulator<T>;
   constexpr int64_t kBlock = 256;
-  A sums[kBlock] = {};
+  A sums[kBlock];
   for (int64_t j0 = 0; j0 < c.cols; j0 += kBlock) {
     const int64_t width = std::min(kBlock, c.cols - j0);
     for (int64_t i = begin; i < end; ++i) {
