@@ -131,6 +131,7 @@ void convert(const Tensor& x, std::optional<DType>, std::optional<Device>, Tenso
 }
 
 void fill(Tensor& x, Scalar value) {
+  check_fits(value, x.dtype(), "fill");
   const int64_t count = x.numel();
   if (count == 0) return;
   const Call call(x, "fill");

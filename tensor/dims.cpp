@@ -134,7 +134,8 @@ Dims wrap_dims(const Dims& dims, int rank, const char* op) {
     if (out.contains(wrapped)) fail(op, ": dim ", wrapped + 1, " is named twice");
     out.push_back(wrapped);
   }
-  return out;
+  // A tensor of no dimensions has none to name: what asks for the size of one must not see dim 1.
+  return rank == 0 ? Dims{} : out;
 }
 
 }  // namespace moonlet

@@ -2,8 +2,10 @@
 #include "tensor/scalar.h"
 
 #include <cmath>
+#include <limits>
 
 #include "tensor/device.h"
+#include "tensor/error.h"
 
 namespace moonlet {
 
@@ -35,6 +37,23 @@ void append(std::string& out, const Scalar& value) {
       append(out, value.to_complex().imag());
       out += "i";
   }
+}
+
+void check_fits(const Scalar& value, DType dtype, const char* op) {
+  if (!is_integral(dtype) || value.is_complex()) return;
+  visit(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      using Range = std::numeric_limits<T>;
+      // The bound above is a power of two, which a double holds exactly.
+      const double v = value.to_double();
+      const bool fits =
+          value.is_int()
+              ? value.to_int() >= int64_t{Range::min()} && value.to_int() <= int64_t{Range::max()}
+              : v > static_cast<double>(Range::min()) - 1 && v < std::ldexp(1.0, Range::digits);
+      if (!fits && v != static_cast<double>(Range::min()))
+        fail(op, ": ", value, " does not fit dtype ", dtype);
+    }
+  });
 }
 
 std::string name(Device device) {

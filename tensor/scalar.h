@@ -61,4 +61,8 @@ class Scalar {
 
 void append(std::string& out, const Scalar& value);
 
+// Throws naming `op` when an element of `dtype` cannot be `value`: an integer dtype holds only its
+// range. Fractions are cut off, and wide floats become infinite, as conversions do.
+void check_fits(const Scalar& value, DType dtype, const char* op);
+
 }  // namespace moonlet

@@ -2,6 +2,7 @@
 // foreign buffers. Headers come from a per-thread free list.
 #include "tensor/tensor.h"
 
+#include <algorithm>
 #include <new>
 
 #include "tensor/memory/free_list.h"
@@ -40,9 +41,8 @@ void check_bounds(const Storage& storage, const Dims& sizes, const Dims& strides
               !__builtin_add_overflow(last, reach, &last),
           op, ": sizes ", sizes, " with strides ", strides, " overflow");
   }
-  const bool inside = count > 0 ? last < have : offset <= have;
-  check(inside, op, ": sizes ", sizes, " with strides ", strides, " from offset ", offset,
-        " reach outside a storage of ", have, " elements");
+  check(count == 0 || last < have, op, ": sizes ", sizes, " with strides ", strides,
+        " from offset ", offset, " reach outside a storage of ", have, " elements");
 }
 
 }  // namespace
@@ -71,8 +71,10 @@ Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t
   storage.retain();
   Tensor out = wrap(&storage, dtype);
   TensorImpl* impl = out.impl();
-  impl->offset = offset;
   impl->numel = numel_of(sizes, op);
+  // A part of an empty tensor may begin past the storage; no pointer may.
+  const auto have = static_cast<int64_t>(storage.bytes() / size_of(dtype));
+  impl->offset = impl->numel == 0 ? std::min(offset, have) : offset;
   impl->sizes = sizes;
   impl->strides = strides;
   impl->contiguous = is_contiguous(sizes, strides);

@@ -171,6 +171,7 @@ void convert(const Tensor& x, std::optional<DType>, std::optional<Device>, Tenso
 }
 
 void fill(Tensor& x, Scalar value) {
+  check_fits(value, x.dtype(), "fill");
   visit(x.dtype(), [&]<class T>() {
     T one = value.to<T>();
     const Tensor source = from_blob(&one, {}, x.dtype());

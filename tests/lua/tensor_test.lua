@@ -147,6 +147,44 @@ test("seeds repeat and states are restored", function()
   end
 end)
 
+test("a 0-d tensor reduces over its dim 1 as over none", function()
+  for _, dtype in ipairs { ml.float32, ml.float64, ml.bfloat16 } do
+    local x = ml.tensor(1.5, { dtype = dtype, requires_grad = true })
+    for _, dim in ipairs { 1, -1 } do
+      expect.equal(x:mean(dim):item(), 1.5)
+      expect.equal(x:logsumexp(dim):item(), 1.5)
+      expect.equal(x:var(dim, 0):item(), 0.0)
+      expect.equal(ml.grad(x:mean(dim), x):item(), 1.0)
+    end
+  end
+  expect.error(function() return ml.tensor(1.5):mean(2) end, "mean: dim 2")
+  expect.error(function() return ml.tensor(1.5):sum { 1, 1 } end, "sum")
+end)
+
+test("parts of empty tensors are empty tensors", function()
+  local x = ml.zeros(3, 0, 4)
+  expect.equal(tostring(x[3].shape), "(0, 4)")
+  expect.equal(tostring(x:narrow(1, 2, 2).shape), "(2, 0, 4)")
+  expect.equal(tostring(x[{ 2, {}, { 2, 4 } }].shape), "(0, 3)")
+  expect.equal(#x:unbind(1), 3)
+  expect.equal(x[3]:clone():sum():item(), 0.0)
+end)
+
+test("a number that an integer dtype cannot hold is not stored", function()
+  local x, mask = ml.zeros { 2, dtype = ml.uint8 }, ml.tensor { true, false }
+  expect.error(function() x:fill_(300) end, "fill: 300 does not fit dtype uint8")
+  expect.error(function() x:fill_(-1) end, "does not fit")
+  expect.error(function() x:fill_(0 / 0) end, "does not fit")
+  expect.error(function() x[1] = 256 end, "does not fit")
+  expect.error(function() return ml.full({ 2 }, 1 / 0, { dtype = ml.int32 }) end, "does not fit")
+  expect.error(function() return ml.full({ 2 }, 2.0 ^ 63, { dtype = ml.int64 }) end, "does not fit")
+  expect.error(function() return x:masked_fill(mask, 300) end, "masked_fill: 300")
+  expect.error(function() return ml.where(mask, x, -1) end, "where: ")
+  expect.equal(x:fill_(255.5):sum():item(), 510)
+  expect.equal(ml.full({ 1 }, -2.0 ^ 63, { dtype = ml.int64 }):item(), math.mininteger)
+  expect.equal(ml.full({ 1 }, -128.5, { dtype = ml.int8 }):item(), -128)
+end)
+
 test("counts of memory are numbers", function()
   local before = ml.memory.live_bytes()
   local x = ml.zeros(1000)
