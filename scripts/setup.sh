@@ -25,7 +25,8 @@ clang-tidy:checks C++ for mistakes
 clang:the compiler clang-tidy needs
 libomp-dev:the OpenMP header clang-tidy reads
 lua-check:checks Lua for mistakes
-git:lists the project's files"
+git:lists the project's files
+make:builds the embedding example"
 fi
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
