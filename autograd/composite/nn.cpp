@@ -86,7 +86,13 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
     scores = attn_mask.dtype() == DType::Bool ? masked_fill(scores, logical_not(attn_mask), hidden)
                                               : add(scores, attn_mask);
   }
+  Tensor blind;
+  if (attn_mask.defined()) {
+    blind = all(eq(scores, hidden), {scores.dim() - 1}, true);
+    scores = masked_fill(scores, blind, 0.0);
+  }
   Tensor weights = softmax(scores, scores.dim() - 1);
+  if (blind.defined()) weights = masked_fill(weights, blind, 0.0);
   if (dropout_p > 0) weights = dropout(weights, dropout_p, true);
   return matmul(weights, value);
 }
@@ -115,9 +121,9 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
   const int d = wrap_dim(dim, shape.size(), "cosine_similarity");
   const Tensor left = a.sizes() == shape ? a : expand(a, shape);
   const Tensor right = b.sizes() == shape ? b : expand(b, shape);
-  const Tensor lengths =
-      mul(maximum(norm(left, 2.0, {d}, false), eps), maximum(norm(right, 2.0, {d}, false), eps));
-  return div(sum(mul(left, right), {d}, false, std::nullopt), lengths);
+  // Divided before they are multiplied: products of lengths leave the range of small dtypes.
+  const auto unit = [&](const Tensor& x) { return div(x, maximum(norm(x, 2.0, {d}, true), eps)); };
+  return sum(mul(unit(left), unit(right)), {d}, false, std::nullopt);
 }
 
 }  // namespace moonlet

@@ -7,7 +7,15 @@ Tensor max(const Tensor& x) { return amax(x); }
 Tensor min(const Tensor& x) { return amin(x); }
 
 Tensor std(const Tensor& x, const Dims& dim, int64_t correction, bool keepdim) {
-  return sqrt(var(x, dim, correction, keepdim));
+  // The variance of a half has the square of its range.
+  if (x.dtype() == DType::Float16 || x.dtype() == DType::BFloat16)
+    return to(std(to(x, DType::Float32, std::nullopt), dim, correction, keepdim), x.dtype(),
+              std::nullopt);
+  const Tensor variance = var(x, dim, correction, keepdim);
+  if (!x.requires_grad()) return sqrt(variance);
+  // The slope of the root at zero is infinite; the deviation of equal elements has gradient zero.
+  const Tensor flat = eq(variance, 0.0);
+  return masked_fill(sqrt(masked_fill(variance, flat, 1.0)), flat, 0.0);
 }
 
 Tensor argsort(const Tensor& x, int64_t dim, bool descending, bool stable) {

@@ -26,13 +26,13 @@ test("isinf", "True where an element is plus or minus infinity.", "floating")
 test("isfinite", "True where an element is neither infinite nor NaN.", "floating")
 
 op { "where(Mask mask, Operand x, Operand other) -> Tensor",
-     kind = "pointwise", dtypes = "all", inplace = false, method = false,
+     kind = "pointwise", chooses = true, dtypes = "all", inplace = false, method = false,
      grad = { x = "where(mask, g, 0.0)", other = "where(mask, 0.0, g)" },
      doc = [[`x` where `mask` is true, else `other`; all three broadcast.]],
      sample = { "gt(randn(3, 4), 0), randn(3, 4), randn(4)", "gt(randn(3, 4), 0), randn(3, 4), 2.5" } }
 
 op { "masked_fill(Tensor x, Mask mask, Scalar value) -> Tensor",
-     kind = "pointwise", dtypes = "all",
+     kind = "pointwise", chooses = true, dtypes = "all",
      grad = { x = "masked_fill(g, mask, 0.0)" },
      doc = [[`x` with `value` where `mask` is true.]],
      sample = { "randn(3, 4), gt(randn(3, 4), 0), 1.5" } }

@@ -256,7 +256,7 @@ op { "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tenso
      torch = "F.scaled_dot_product_attention(*args)",
      doc = [[`softmax(query key^T * scale + mask) value`: `query` (..., l, e), `key` (..., s, e), `value`
 (..., s, v): (..., l, v). A bool `attn_mask` says what may be seen, another one is added; `is_causal` lets
-position i see positions up to i. `scale` defaults to `1 / sqrt(e)`. Vaswani et al. 2017, "Attention Is All
+position i see positions up to i. A query that may see nothing gives zeros. `scale` defaults to `1 / sqrt(e)`. Vaswani et al. 2017, "Attention Is All
 You Need".]],
      sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)",
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, 0, true" } }

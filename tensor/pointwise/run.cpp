@@ -103,7 +103,7 @@ void fill_plan(PointwisePlan& plan, const PointwiseOp& op, const Inputs& in, DTy
   plan_layout(plan, out, in.tensors);
 }
 
-// What a mask chooses is stored as it is: unlike a sum, it must not wrap around.
+// What is chosen is stored as it is: unlike a sum, it must not wrap around.
 void check_choices(const PointwiseOp& op, const Inputs& in, DType computed, Params params) {
   for (int i = 0; i < in.count; ++i)
     if (!in.tensors[i]) check_fits(in.items[i]->scalar(), computed, op.name);
@@ -112,7 +112,7 @@ void check_choices(const PointwiseOp& op, const Inputs& in, DType computed, Para
 
 void launch(const PointwiseOp& op, const Inputs& in, DType computed, Params params,
             const Tensor& out) {
-  if (op.mask_args) check_choices(op, in, computed, params);
+  if (op.chooses) check_choices(op, in, computed, params);
   if (out.numel() == 0) return;
   PointwisePlan plan;
   fill_plan(plan, op, in, computed, params, out);

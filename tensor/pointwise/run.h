@@ -20,6 +20,7 @@ struct PointwiseOp {
   bool int_to_float;         // integer and bool inputs compute in float32
   Result result;
   unsigned mask_args;  // inputs that are bool masks, outside promotion, by bit
+  bool chooses;        // the result is one of the inputs: numbers must fit the dtype, not wrap
   int kernel_index;
 };
 

@@ -267,4 +267,25 @@ test("initial values", function()
   expect.truthy(nn.Linear(100, 10).weight:abs():max():item() <= 0.1)
 end)
 
+test("a query that may see nothing gives zeros, and no gradient", function()
+  local q = ml.randn { 1, 2, 4, requires_grad = true }
+  local k, v = ml.randn(1, 3, 4), ml.randn(1, 3, 4)
+  local seen = ml.tensor { { true, true, false }, { false, false, false } }
+  local y = ml.scaled_dot_product_attention(q, k, v, seen)
+  expect.equal(y[1][2]:abs():sum():item(), 0.0)
+  local g = ml.grad(y:sum(), q)
+  expect.truthy(g:isfinite():all():item())
+  expect.equal(g[1][2]:abs():sum():item(), 0.0)
+end)
+
+test("deviations and cosines stay finite where their squares do not", function()
+  local x = ml.tensor({ -2000.0, 2000.0, 1000.0 }, { dtype = ml.float16 })
+  expect.truthy(x:std():isfinite():item())
+  expect.equal(ml.cosine_similarity(x, x, 1):item(), 1.0)
+  local flat = ml.ones { 3, requires_grad = true }
+  local s = flat:std()
+  expect.equal(s:item(), 0.0)
+  expect.equal(ml.grad(s, flat):abs():sum():item(), 0.0)
+end)
+
 harness.run()
