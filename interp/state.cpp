@@ -113,6 +113,25 @@ void preload(lua_State* L, const char* name, lua_CFunction open) {
   lua_pop(L, 1);
 }
 
+// debug.setmetatable for all but userdata: methods know a userdata by its metatable, so one that
+// gets another's would be read as what it is not.
+int set_metatable(lua_State* L) {
+  if (lua_type(L, 1) == LUA_TUSERDATA)
+    return luaL_error(L, "debug.setmetatable: a userdata keeps its metatable");
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+void protect_metatables(lua_State* L) {
+  lua_getglobal(L, LUA_DBLIBNAME);
+  lua_getfield(L, -1, "setmetatable");
+  lua_pushcclosure(L, guard<set_metatable>, 1);
+  lua_setfield(L, -2, "setmetatable");
+  lua_pop(L, 1);
+}
+
 void show_warning(void* data, const char* message, int to_continue) {
   Warnings& warnings = static_cast<StateData*>(data)->warnings;
   if (!warnings.continued && to_continue == 0 && *message == '@') {
@@ -134,6 +153,7 @@ int open_everything(lua_State* L) {
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
+  protect_metatables(L);
   track_coroutines(L);
   preload(L, "moonlet", luaopen_moonlet);
   preload(L, "moonlet.bytes", luaopen_moonlet_bytes);

@@ -24,6 +24,15 @@ end
 local x = ml.ones(3, 4)
 local cube = ml.ones(2, 3, 4)
 
+test("a userdata keeps its metatable", function()
+  local meta = debug.getmetatable(ml.ones(1))
+  local file = io.tmpfile()
+  expect.error(function() debug.setmetatable(file, meta) end, "a userdata keeps its metatable")
+  file:close()
+  expect.equal(debug.setmetatable({ 7 }, nil)[1], 7)
+  expect.error(function() return ml.add(setmetatable({}, meta), 1) end, "got table")
+end)
+
 mistakes("wrong shapes", {
   { function() return x + ml.ones(3, 5) end, "add.*%(3, 4%).*%(3, 5%)" },
   { function() x:add_(ml.ones(2, 3, 4)) end, "add_" },
