@@ -412,4 +412,11 @@ Options ArgReader::options(int i) {
   return out;
 }
 
+Options ArgReader::options(int i, const Scalar& value) {
+  Options out = options(i);
+  if (slot_[i] != 0 || value.is_float()) return out;
+  out.dtype = value.is_complex() ? complex_of(out.dtype) : value.default_dtype();
+  return out;
+}
+
 }  // namespace moonlet::binding

@@ -95,6 +95,8 @@ class ArgReader {
   int64_t index(int i);
   // The fields dtype and device that start at position `i`.
   Options options(int i);
+  // The same, the dtype being that of `value` unless given: int64, bool, complex or the default.
+  Options options(int i, const Scalar& value);
 
   [[noreturn]] void bad(int i, const char* wanted) const;
 

@@ -49,7 +49,8 @@ local function read_arguments(row, args)
   for _, arg in ipairs(row.args) do
     local position = next_position
     if arg.type == "Options" then
-      line("  const Options options_%d = args.options(%d);", position, position)
+      local value = row.dtype_of and ", a" .. row.arg[row.dtype_of].position - 1 or ""
+      line("  const Options options_%d = args.options(%d%s);", position, position, value)
       call[#call + 1] = ("options_%d"):format(position)
       next_position = position + 3
     else

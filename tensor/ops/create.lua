@@ -8,8 +8,10 @@ op { "zeros(int[] size, Options options) -> Tensor", kind = "composite",
 op { "ones(int[] size, Options options) -> Tensor", kind = "composite",
      doc = [[A tensor of ones.]], sample = { "3, 4" } }
 op { "full(int[] size, Scalar value, Options options) -> Tensor", kind = "composite",
-     doc = [[A tensor of that value everywhere. Its dtype is the default one unless given.]],
-     sample = { "{3, 4}, 2.5" } }
+     dtype_of = "value",
+     doc = [[A tensor of that value everywhere. Unless given, its dtype is that of the value: int64 for an
+integer, bool for a boolean, else the default one.]],
+     sample = { "{3, 4}, 2.5", "{2}, 7", "{2}, true" } }
 
 op { "empty_like(Tensor x) -> Tensor", kind = "composite",
      doc = [[A tensor of the shape, dtype and device of `x`; contents undefined.]],

@@ -141,7 +141,7 @@ end)
 
 test("killing the process while it saves leaves the old file whole", function()
   harness.with_temp_file(function(path)
-    ml.save(path, { x = ml.full({ 1000 }, 1) })
+    ml.save(path, { x = ml.full({ 1000 }, 1.0) })
     local old = system.read_file(path)
     local program = arg[-1]
     if not program then harness.skip("the interpreter's path is not known") end
