@@ -23,7 +23,9 @@ TapeMeta& ensure_meta(const Tensor& t) {
 NodeRef grad_fn_of(const Tensor& t) {
   TapeMeta* meta = meta_of(t);
   if (!meta) return {};
-  if (meta->base && meta->version != t.storage().version() && t.requires_grad()) {
+  // A view of a base without history is a leaf once it requires grad, and stays one when its memory
+  // changes under no_grad.
+  if (meta->base && meta->version != t.storage().version() && meta->base_handle.requires_grad()) {
     meta->grad_fn = make_view_node(t, meta->base_handle);
     meta->output = 0;
     meta->requires_grad = true;

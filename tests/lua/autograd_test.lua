@@ -584,4 +584,16 @@ test("a freed tensor stays valid inside the graph", function()
   expect.near(a.grad[1]:item(), math.exp(math.exp(1)) * math.exp(1), 1e-9)
 end)
 
+test("a view made to require grad stays a leaf through steps of an optimiser", function()
+  local w = ml.ones(4):reshape(2, 2):requires_grad_(true)
+  local sgd = ml.optim.SGD({ w }, { lr = 0.25 })
+  for _ = 1, 2 do
+    sgd:zero_grad()
+    w:sum():backward()
+    sgd:step()
+    expect.truthy(w.is_leaf)
+  end
+  expect.equal(w:sum():item(), 2.0)
+end)
+
 harness.run()
