@@ -2,6 +2,8 @@
 // thread, so that results repeat.
 #include <cmath>
 
+#include <limits>
+
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
@@ -107,14 +109,18 @@ __device__ inline int64_t first_inside(int64_t start, int64_t step) {
 }
 
 template <class C>
-__global__ void max_kernel(Window w, int64_t count, Array x, Array values, int64_t* indices) {
+__global__ void max_kernel(Window w, int64_t count, Array x, Array values, int64_t* indices,
+                           C nothing) {
   for (MOONLET_EACH(e, count)) {
     const int64_t ox = e % w.out_width, oy = e / w.out_width % w.out_height;
     const int64_t base = e / w.out_width / w.out_height * w.height * w.width;
     const int64_t y0 = oy * w.stride_y - w.pad_y, x0 = ox * w.stride_x - w.pad_x;
     const int64_t ys = first_inside(y0, w.dilation_y), xs = first_inside(x0, w.dilation_x);
     int64_t at = (ys < w.height ? ys : w.height - 1) * w.width + (xs < w.width ? xs : w.width - 1);
-    C best = x.get<C>(base + at);
+    // A window that lies in the padding has no maximum.
+    const bool inside = ys < w.height && ys < y0 + w.kernel_y * w.dilation_y && xs < w.width &&
+                        xs < x0 + w.kernel_x * w.dilation_x;
+    C best = inside ? x.get<C>(base + at) : nothing;
     for (int64_t i = ys; i < w.height && i < y0 + w.kernel_y * w.dilation_y; i += w.dilation_y)
       for (int64_t j = xs; j < w.width && j < x0 + w.kernel_x * w.dilation_x; j += w.dilation_x) {
         const C v = x.get<C>(base + i * w.width + j);
@@ -176,6 +182,16 @@ void spread(const char* op, const Tensor& grad, const Window& w, Tensor& y) {
   call.done();
 }
 
+// The maximum of a window that lies in the padding, for values of dtype `t`.
+template <class C>
+C maximum_of_nothing(DType t) {
+  if constexpr (std::is_floating_point_v<C>)
+    return -std::numeric_limits<C>::infinity();
+  else
+    return visit<dtypes::integral>(t,
+                                   []<class T>() { return C(std::numeric_limits<T>::lowest()); });
+}
+
 }  // namespace
 
 void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
@@ -186,8 +202,9 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
   const Window w = window_of(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
   const Tensor source = contiguous(x);
   visit_compute<dtypes::real>(x.dtype(), [&]<class C>() {
+    const C nothing = maximum_of_nothing<C>(x.dtype());
     MOONLET_LAUNCH((max_kernel<C>), blocks_for(values.numel()), kBlock, 0, call.stream(), w,
-                   values.numel(), array(source), array(values), indices.data<int64_t>());
+                   values.numel(), array(source), array(values), indices.data<int64_t>(), nothing);
   });
   call.done();
 }

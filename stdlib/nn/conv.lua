@@ -23,8 +23,9 @@ local function pair(list)
   return table.concat(list, "x")
 end
 
--- "same" is the padding that keeps the size; it wants odd extents and stride 1.
+-- "same" is the padding that keeps the size; it wants odd extents and stride 1. "valid" is none.
 local function padding_of(name, o, dims)
+  if o.padding == "valid" then o.padding = 0 end
   if o.padding ~= "same" then
     return options.integers(name, "padding", o.padding, dims, 0)
   end

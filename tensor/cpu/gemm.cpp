@@ -141,13 +141,12 @@ BlasOperand blas_operand(const Matrix& m) {
   return out;
 }
 
-// The product by oneDNN, when it is likely to be faster: on one thread its kernels beat OpenBLAS's
-// from some size on, and sooner where an operand lies transposed. Returns whether it ran.
+// The product by oneDNN, when it is likely to be faster: its kernels beat OpenBLAS's from some size
+// on, and sooner where an operand lies transposed. Returns whether it ran.
 bool onednn_gemm([[maybe_unused]] const BlasOperand& a, [[maybe_unused]] const BlasOperand& b,
                  [[maybe_unused]] float alpha, [[maybe_unused]] float beta,
                  [[maybe_unused]] const Matrix& c, [[maybe_unused]] int ldc) {
 #if MOONLET_ONEDNN
-  if (omp_get_max_threads() > 1 && !omp_in_parallel()) return false;
   const bool as_they_lie = a.transpose == CblasNoTrans && b.transpose == CblasNoTrans;
   const double work = double(c.rows) * double(c.cols) * double(a.matrix.cols);
   if (work < (as_they_lie ? 0x1p19 : 0x1p16)) return false;

@@ -74,6 +74,15 @@ int64_t first_inside(int64_t start, int64_t step) {
   return start >= 0 ? start : start + (-start + step - 1) / step * step;
 }
 
+// The maximum of a window that lies in the padding.
+template <class T>
+Wide<T> maximum_of_nothing() {
+  if constexpr (std::is_integral_v<T>)
+    return std::numeric_limits<T>::lowest();
+  else
+    return -std::numeric_limits<Wide<T>>::infinity();
+}
+
 template <class T>
 void max_plane(const Window& w, const T* in, T* values, int64_t* indices) {
   for (int64_t oy = 0; oy < w.out_height; ++oy)
@@ -83,7 +92,7 @@ void max_plane(const Window& w, const T* in, T* values, int64_t* indices) {
       const int64_t x1 = std::min(x0 + (w.kernel_x - 1) * w.dilation_x + 1, w.width);
       const int64_t ys = first_inside(y0, w.dilation_y), xs = first_inside(x0, w.dilation_x);
       int64_t at = std::min(ys, w.height - 1) * w.width + std::min(xs, w.width - 1);
-      Wide<T> best = in[at];
+      Wide<T> best = ys < y1 && xs < x1 ? Wide<T>(in[at]) : maximum_of_nothing<T>();
       for (int64_t y = ys; y < y1; y += w.dilation_y)
         for (int64_t x = xs; x < x1; x += w.dilation_x) {
           const Wide<T> v = in[y * w.width + x];

@@ -39,9 +39,10 @@ op { "div_mode(Operand x, Operand other, string rounding_mode) -> Tensor",
      doc = [[`x / other` rounded: `rounding_mode` is "floor" (as `floor_divide`) or "trunc" (toward zero).]],
      torch = "torch.div(args[0], args[1], rounding_mode=args[2])",
      sample = { 'randn(3, 4), rand(4) + 0.5, "floor"', 'randn(3, 4), rand(4) + 0.5, "trunc"' } }
-binary("floor_divide", "`x / other` rounded toward minus infinity. Integer division by zero is an error.", nil,
-  divisors, { dtypes = "real", meta = "__idiv" })
-binary("trunc_divide", "`x / other` rounded toward zero. Integer division by zero is an error.", nil, divisors,
+binary("floor_divide", "`x / other` rounded toward minus infinity. Integer division by zero is an error.",
+  { x = "zero", other = "zero" }, divisors, { dtypes = "real", meta = "__idiv" })
+binary("trunc_divide", "`x / other` rounded toward zero. Integer division by zero is an error.",
+  { x = "zero", other = "zero" }, divisors,
   { dtypes = "real", torch = 'torch.div(*args, rounding_mode="trunc")' })
 binary("remainder", "The remainder of `x / other` with the sign of `other`, as Lua's `%`.",
   { x = "g", other = "neg(mul(g, floor_divide(x, other)))" }, divisors, { dtypes = "real", meta = "__mod" })

@@ -288,4 +288,16 @@ test("deviations and cosines stay finite where their squares do not", function()
   expect.equal(ml.grad(s, flat):abs():sum():item(), 0.0)
 end)
 
+test("a pool window that lies in the padding has no maximum", function()
+  local x = ml.ones(1, 1, 1, 6)
+  local y = ml.max_pool2d(x, { 2, 3 }, { 1, 2 }, 1, 2)
+  expect.equal(y.shape[3] * y.shape[4], y:numel())
+  expect.equal(y:amin():item(), -math.huge)
+  expect.equal(ml.max_pool2d(x:to(ml.int32), { 2, 3 }, { 1, 2 }, 1, 2):amin():item(), -2147483648)
+end)
+
+test("valid padding is none", function()
+  expect.equal(tostring(nn.Conv2d(1, 1, 3, { padding = "valid" })(ml.ones(1, 1, 5, 5)).shape), "(1, 1, 3, 3)")
+end)
+
 harness.run()
