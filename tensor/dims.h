@@ -94,8 +94,8 @@ bool can_expand(const Dims& from, const Dims& to);
 // A 0-based dimension from one that may count from the end (-1 the last). Throws naming `op`; the
 // message counts from 1 as scripts do. With rank 0, 0 and -1 are accepted.
 int wrap_dim(int64_t dim, int rank, const char* op);
-// The same for a list, rejecting repeats; an empty list means all dimensions. With rank 0 the result
-// is empty.
+// The same for a list, rejecting repeats; an empty list means all dimensions. With rank 0 the
+// result is empty.
 Dims wrap_dims(const Dims& dims, int rank, const char* op);
 
 }  // namespace moonlet
