@@ -1,6 +1,6 @@
-// tensor/memory/pooled.cpp: the CPU's default allocator. Blocks up to 1 KiB come from per-thread
-// free lists; those of 64 KiB and more are kept for reuse (a 40 MB temporary then does not fault
-// its pages in each time), within a bound on live plus kept bytes; the rest is malloc's.
+// tensor/memory/pooled.cpp: the CPU's default allocator. Blocks below 64 KiB come from per-thread
+// free lists; larger ones are kept for reuse (a 40 MB temporary then does not fault its pages in
+// each time), within a bound on live plus kept bytes.
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
@@ -32,6 +32,14 @@ struct SmallTag {
 };
 using SmallLists = memory::FreeLists<SmallTag, kSmall / 64, size_t{4} << 20>;
 int small_class(size_t bytes) { return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64); }
+
+// Blocks between kSmall and kLarge, in steps of 1 KiB.
+constexpr size_t kStep = 1024;
+struct MediumTag {
+  static constexpr size_t block_size(int cls) { return static_cast<size_t>(cls + 1) * kStep; }
+};
+using MediumLists = memory::FreeLists<MediumTag, kLarge / kStep, size_t{256} << 10>;
+int medium_class(size_t bytes) { return static_cast<int>((bytes - 1) / kStep); }
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -76,22 +84,24 @@ class PooledAllocator final : public Allocator {
     if (bytes <= kSmall)
       data = SmallLists::get(small_class(bytes));
     else if (bytes < kLarge)
-      data = std::aligned_alloc(64, round_up(bytes, 64));
+      // A sanitizer sees writes past the end only when the block is not rounded up.
+      data = MOONLET_REUSE_BLOCKS ? MediumLists::get(medium_class(bytes))
+                                  : std::aligned_alloc(64, round_up(bytes, 64));
     else
       return allocate_large(bytes, context);
     if (!data) [[unlikely]] {
       empty_cache();
-      data = std::aligned_alloc(64, round_up(bytes == 0 ? 1 : bytes, 64));
+      data = std::aligned_alloc(64, round_up(bytes == 0 ? 1 : bytes, bytes <= kSmall ? 64 : kStep));
       if (!data) out_of_memory(bytes);
     }
     return data;
   }
 
   void deallocate(void* data, size_t bytes, Device, void* context) noexcept override {
-    if (bytes <= kSmall && MOONLET_REUSE_BLOCKS)
+    if (bytes <= kSmall)
       SmallLists::put(data, small_class(bytes));
     else if (bytes < kLarge)
-      std::free(data);
+      MediumLists::put(data, medium_class(bytes));
     else
       keep(data, reinterpret_cast<size_t>(context));
   }
