@@ -11,6 +11,9 @@ trap 'rm -f "$log"' EXIT
 status=0
 meson test -C "$build" --no-rebuild --print-errorlogs --num-processes "${MOONLET_JOBS:-2}" "$@" >"$log" 2>&1 || status=$?
 cat "$log"
+# Most tests hold many checks; those that had to be skipped are counted here by reason.
+skips=$(sed -n 's/^SKIP .*: //p' "$build/meson-logs/testlog.txt" 2>/dev/null | sort | uniq -c | sort -rn)
+[ -z "$skips" ] || printf 'Checks skipped inside the tests, by reason:\n%s\n' "$skips"
 count() { sed -n "s/^$1: *\([0-9][0-9]*\).*/\1/p" "$log" | tail -1; }
 passed=$(count Ok)
 failed=$(($(count Fail) + $(count Timeout) + $(count 'Unexpected Pass')))
