@@ -8,12 +8,8 @@
 namespace moonlet {
 
 namespace {
-thread_local bool recording = true;
 std::atomic<int64_t> next_hook{1};
 }  // namespace
-
-bool grad_enabled() noexcept { return recording; }
-void set_grad_enabled(bool on) noexcept { recording = on; }
 
 TapeMeta& ensure_meta(const Tensor& t) {
   if (!t.impl()->autograd) t.impl()->autograd = new TapeMeta();

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "autograd/node.h"
+#include "tensor/execution.h"
 #include "tensor/tensor.h"
 
 namespace moonlet {
 
 // Whether ops are recorded on this thread. On at first.
-bool grad_enabled() noexcept;
-void set_grad_enabled(bool on) noexcept;
+inline bool grad_enabled() noexcept { return execution.grad_mode; }
+inline void set_grad_enabled(bool on) noexcept { execution.grad_mode = on; }
 
 // Sets the mode for a C++ scope.
 class GradModeGuard {

@@ -1,0 +1,42 @@
+// tensor/execution.h: the execution state of this thread: what ops consult beside their arguments.
+// It belongs to an interpreter, which installs its own while it runs, and is kept per coroutine; a
+// thread without an interpreter has one of its own.
+#pragma once
+
+#include "tensor/dtype.h"
+
+namespace moonlet {
+
+class Generator;
+class Mode;
+
+// Small and copied as a whole: installing a state copies it in, leaving copies it out again.
+struct ExecutionState {
+  Mode* modes = nullptr;  // the innermost interception (tensor/modes.h), or null
+  bool grad_mode = true;  // whether ops are recorded
+  DType default_dtype = DType::Float32;
+  Generator* generator = nullptr;  // the default one; null stands for the thread's own
+};
+
+// Read and written directly: one load on the path of every op.
+extern constinit thread_local ExecutionState execution;
+
+// Installs `state` for a C++ scope; what it has become is stored back at the end.
+class ExecutionScope {
+ public:
+  explicit ExecutionScope(ExecutionState& state) : state_(state), before_(execution) {
+    execution = state;
+  }
+  ~ExecutionScope() {
+    state_ = execution;
+    execution = before_;
+  }
+  ExecutionScope(const ExecutionScope&) = delete;
+  ExecutionScope& operator=(const ExecutionScope&) = delete;
+
+ private:
+  ExecutionState& state_;
+  const ExecutionState before_;
+};
+
+}  // namespace moonlet
