@@ -2,8 +2,16 @@
 #include "autograd/formulas_pointwise.h"
 
 #include "autograd/formulas.h"
+#include "autograd/ops.h"
 
 namespace moonlet::formulas {
+
+Operand conj(const Operand& x) {
+  if (!x.is_tensor())
+    return Operand(x.scalar().is_complex() ? Scalar(std::conj(x.scalar().to_complex()))
+                                           : x.scalar());
+  return is_complex(x.tensor().dtype()) ? Operand(moonlet::conj(x.tensor())) : x;
+}
 
 Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power) {
   if (!power.is_tensor()) {

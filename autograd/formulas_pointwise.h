@@ -1,7 +1,7 @@
 // autograd/formulas_pointwise.h: the derivatives of pointwise ops that are too long for their row.
 #pragma once
 
-#include "autograd/ops.h"
+#include "tensor/operand.h"
 
 namespace moonlet::formulas {
 

@@ -1,29 +1,70 @@
-// autograd/meta.h: what the tape keeps beside a tensor, and how an op's result gets its history.
-// Used by the generated recording functions.
+// autograd/meta.h: what the tape keeps beside a tensor: its gradient, its history, and for a view
+// how it is made from its base.
 #pragma once
+
+#include <atomic>
 
 #include "autograd/node.h"
 #include "autograd/tape.h"
 
 namespace moonlet {
 
+// One view op as a step of a recipe: makes the view again from what it was made of. Steps are
+// counted, and a view of a view adds its own to the chain.
+class ViewStep {
+ public:
+  virtual ~ViewStep() = default;
+  virtual Tensor apply(const Tensor& x) const = 0;
+
+  std::shared_ptr<const ViewStep> before;  // null: applies to the base itself
+};
+
+// The record of a view: what it is a view of, how it is made from it, and which history of the base
+// its own history was made of.
+struct ViewRecord {
+  Tensor base;  // never a view itself
+  std::shared_ptr<const ViewStep> recipe;
+  uint64_t base_sequence = 0;  // the number of the base's producer then; 0 for none
+  bool no_grad = false;        // made while recording was off: a constant to the tape
+};
+
 struct TapeMeta final : AutogradMeta {
   static void* operator new(size_t) { return memory::FreeListOf<TapeMeta>::get(); }
   static void operator delete(void* meta) { memory::FreeListOf<TapeMeta>::put(meta); }
 
-  Tensor grad;
-  NodeRef grad_fn;
-  int output = 0;                     // which output of grad_fn this tensor is
-  Tensor base_handle;                 // keeps `base` alive when this tensor is a view
-  uint32_t version = 0;               // the storage's version when a view's grad_fn was last right
-  bool no_grad_view = false;          // a view made while recording was off
-  std::shared_ptr<Tensor> kept_grad;  // of a non-leaf after retain_grad
-  std::vector<HookEntry> hooks;       // of a leaf
+  bool view_requires_grad() const noexcept override;
 
-  void set_base(const Tensor& t) {
-    base_handle = t;
-    base = t.impl();
+  // Of a tensor that a recorded op made.
+  NodeRef grad_fn;
+  int output = 0;  // which output of grad_fn it is
+  // Of a view; `base` is set then too.
+  ViewRecord view;
+  // The gradient; of a non-leaf after retain_grad, shared with its producer.
+  Tensor grad;
+  std::shared_ptr<Tensor> retained;
+  // Of a leaf. `lock` guards the gradient and the accumulate node, which graphs hold and the leaf
+  // only points to.
+  std::atomic<uint8_t> lock{0};
+  Node* accumulate = nullptr;
+  std::shared_ptr<HookList> hooks;
+};
+
+// Holds a leaf's lock for a scope: threads may share a leaf.
+class LeafLock {
+ public:
+  explicit LeafLock(TapeMeta& meta) : meta_(meta) {
+    while (meta_.lock.exchange(1, std::memory_order_acquire) != 0)
+      meta_.lock.wait(1, std::memory_order_relaxed);
   }
+  ~LeafLock() {
+    meta_.lock.store(0, std::memory_order_release);
+    meta_.lock.notify_one();
+  }
+  LeafLock(const LeafLock&) = delete;
+  LeafLock& operator=(const LeafLock&) = delete;
+
+ private:
+  TapeMeta& meta_;
 };
 
 // The tape's part of a tensor, or null.
@@ -31,34 +72,14 @@ inline TapeMeta* meta_of(const Tensor& t) { return static_cast<TapeMeta*>(t.impl
 // The same, made when missing.
 TapeMeta& ensure_meta(const Tensor& t);
 
-// The node that produced t, brought up to date when t is a view whose base changed in place.
-NodeRef grad_fn_of(const Tensor& t);
+// The node that adds gradients to leaf t; made when no graph holds one.
+NodeRef accumulate_node(const Tensor& t);
+// The hooks of leaf t, shared by all its accumulate nodes.
+std::shared_ptr<HookList> leaf_hooks(const Tensor& t);
 
-// Makes `y` output `output` of `node`.
-void set_history(Tensor& y, const NodeRef& node, int output = 0);
-// Makes `y` the product of whatever `edge` names.
-void set_edge(Tensor& y, const Edge& edge);
+// Makes `y` output `output` of `node`, and the node keep y's geometry.
+void set_history(const Tensor& y, const NodeRef& node, int output = 0);
 // A new handle on t's data whose history is that output of `node`.
-Tensor with_history(const Tensor& t, Node& node, int output);
-// Notes that y is a view of x, so that in-place changes through either reach both histories.
-void register_view(Tensor& y, const Tensor& x);
-
-// Before an in-place op: throws when x is a leaf that requires grad, a view of one, or a view made
-// without recording. Only called when recording is on and an input requires grad.
-void check_inplace(const Tensor& x, const char* op);
-// Throws for an op without a derivative that would change x in place while x has a history.
-void check_inplace_without_derivative(const Tensor& x, const char* op);
-// After an in-place op recorded as `node` (edge 0 is x's old value): x's history becomes `node`;
-// when x is a view, its base's does too.
-void rebase_history(Tensor& x, const NodeRef& node);
-
-inline bool requires_grad(const Tensor& t) { return t.defined() && t.requires_grad(); }
-inline bool requires_grad(const Operand& o) { return o.requires_grad(); }
-bool requires_grad(const std::vector<Tensor>& list);
-
-// Appends the edge of each tensor (or nothing, for a number).
-void add_edge(Node& node, const Tensor& t);
-void add_edge(Node& node, const Operand& o);
-void add_edge(Node& node, const std::vector<Tensor>& list);
+Tensor with_history(const Tensor& t, const NodeRef& node, int output);
 
 }  // namespace moonlet

@@ -1,7 +1,9 @@
-// autograd/node.cpp: lifetime of nodes and of the tensors they save.
+// autograd/node.cpp: lifetime and order of nodes, and the tensors they save.
 #include "autograd/node.h"
 
-#include "autograd/meta.h"
+#include <algorithm>
+
+#include "autograd/history.h"
 #include "autograd/ops.h"
 #include "tensor/dispatch.h"
 
@@ -45,74 +47,132 @@ NodeRef NodeRef::share(Node& node) {
 }
 
 NodeRef::~NodeRef() {
+  if (!node_) return;
   // The only holder needs no locked decrement: nobody else can add a reference.
-  if (node_ && (node_->references_.load(std::memory_order_acquire) == 1 ||
-                node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1))
-    bury(node_);
+  const bool sole =
+      !node_->weakly_held_ && node_->references_.load(std::memory_order_acquire) == 1;
+  if (sole || node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) bury(node_);
 }
 
-Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
+bool Node::try_retain() noexcept {
+  int32_t count = references_.load(std::memory_order_relaxed);
+  while (count > 0)
+    if (references_.compare_exchange_weak(count, count + 1, std::memory_order_acquire))
+      return true;
+  return false;
+}
+
+void Node::number() { sequence_ = next_sequence.fetch_add(1, std::memory_order_relaxed); }
+
+void Node::set_output(int i, const Tensor& t) {
+  if (i == 0) {
+    output_ = OutputMeta(t);
+    return;
+  }
+  if (output_count() <= i) more_outputs_.resize(i);
+  more_outputs_[i - 1] = OutputMeta(t);
+}
 
 Tensor Node::gradient_or_zeros(const Tensor* grads, int i) const {
   if (grads[i].defined()) return grads[i];
-  return zeros(outputs[i].sizes, outputs[i].options);
+  return zeros(output(i).sizes, output(i).options);
+}
+
+Tensor Node::restore_output(const Tensor& value, int i) {
+  return with_history(value, NodeRef::share(*this), i);
+}
+
+HookList& Node::ensure_hooks() {
+  if (!hooks) hooks = std::make_shared<HookList>();
+  return *hooks;
+}
+
+void HookList::add(Entry entry) {
+  const std::lock_guard lock(mutex_);
+  entries_.push_back(std::move(entry));
+  ++size_;
+}
+
+void HookList::remove(int64_t id) {
+  Entry removed;  // ends outside the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [id](const Entry& entry) { return entry.id == id; });
+  if (found == entries_.end()) return;
+  removed = std::move(*found);
+  entries_.erase(found);
+  --size_;
+}
+
+void HookList::retain(Retained kept) {
+  const std::lock_guard lock(mutex_);
+  retained_.push_back(std::move(kept));
+  ++size_;
+}
+
+void HookList::forget(const std::shared_ptr<Tensor>& grad) {
+  const std::lock_guard lock(mutex_);
+  size_ -= std::erase_if(retained_, [&](const Retained& kept) { return kept.grad == grad; });
+}
+
+std::vector<HookList::Entry> HookList::entries() const {
+  const std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+std::vector<HookList::Retained> HookList::retained() const {
+  const std::lock_guard lock(mutex_);
+  return retained_;
 }
 
 void Saved::save(const Tensor& t) {
   if (!t.defined()) return;
-  tensor_ = t;
   version_ = t.storage().version();
+  const TapeMeta* meta = meta_of(t);
+  if (meta && t.requires_grad()) {
+    producer_ = grad_fn_of(t);
+    output_ = meta->output;
+    if (!producer_) {
+      // A leaf, which no later history can reach: it cannot be changed in place while recording.
+      tensor_ = t;
+      return;
+    }
+  }
+  tensor_ = shallow_copy(t);
 }
 
 void Saved::save_clone(const Tensor& t) {
+  const Edge edge = edge_of(t);
+  producer_ = edge.node;
+  output_ = edge.index;
   tensor_ = clone_plain(t);
   version_ = tensor_.storage().version();
-  const Edge edge = edge_of(t);
-  if (edge.valid()) set_edge(tensor_, edge);
 }
 
 void Saved::save_output(const Tensor& t, int output) {
   tensor_ = shallow_copy(t);
   version_ = t.storage().version();
-  output_ = output;
+  own_output_ = output;
+}
+
+void Saved::check_version(const Node& owner) const {
+  if (tensor_.storage().version() == version_) [[likely]]
+    return;
+  const char* writer = tensor_.storage().last_writer();
+  // Elementwise ops leave their plain name.
+  std::string name = writer ? writer : "an unknown op";
+  if (writer && name.back() != '_') name += '_';
+  fail("backward: a tensor of shape ", tensor_.sizes(), " that ", owner.name(),
+       " saved for its gradient was changed in place since, last by ", name,
+       "; use the out-of-place form or clone it first");
 }
 
 Tensor Saved::unpack(Node& owner) const {
-  if (released_) {
-    fail("backward: the tensors ", owner.name(),
-         " saved are freed already: this graph was used by an earlier backward; "
-         "pass retain_graph = true there to use it again");
-  }
   if (!tensor_.defined()) return {};
-  if (tensor_.storage().version() != version_) {
-    const char* writer = tensor_.storage().last_writer();
-    // Elementwise ops leave their plain name.
-    std::string name = writer ? writer : "an unknown op";
-    if (writer && name.back() != '_') name += '_';
-    fail("backward: a tensor of shape ", tensor_.sizes(), " that ", owner.name(),
-         " saved for its gradient was changed in place since, last by ", name,
-         "; use the out-of-place form or clone it first");
-  }
-  if (output_ < 0) return tensor_;
-  return with_history(tensor_, owner, output_);
-}
-
-void Saved::release() {
-  if (!tensor_.defined()) return;
-  tensor_ = Tensor();
-  released_ = true;
-}
-
-void SavedOperand::save(const Operand& o) {
-  is_tensor_ = o.is_tensor();
-  if (is_tensor_)
-    tensor_.save(o.tensor());
-  else
-    scalar_ = o.scalar();
-}
-
-Operand SavedOperand::unpack(Node& owner) const {
-  return is_tensor_ ? Operand(tensor_.unpack(owner)) : Operand(scalar_);
+  check_version(owner);
+  if (!grad_enabled()) return tensor_;
+  if (own_output_ != kNotOutput) return owner.restore_output(tensor_, own_output_);
+  return producer_ ? with_history(tensor_, producer_, output_) : tensor_;
 }
 
 }  // namespace moonlet

@@ -1,10 +1,15 @@
-// autograd/node.h: one recorded operation: edges to what produced its inputs, the tensors its
-// derivative needs, and `apply`, which turns output gradients into input gradients.
+// autograd/node.h: the graph of recorded operations: nodes, the edges between them, hooks, and the
+// tensors a node saves for its derivative.
+//
+// Invariants: a node is numbered after its edges are made, so producers are older (have a lower
+// number) than their consumers. Every edge ends in a node: in the one that produced a tensor, or in
+// a leaf's accumulate node. What a gradient must look like is kept by the producer, per output.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +38,7 @@ class NodeRef {
   ~NodeRef();
   Node* get() const { return node_; }
   Node* operator->() const { return node_; }
+  Node& operator*() const { return *node_; }
   explicit operator bool() const { return node_ != nullptr; }
 
  private:
@@ -40,38 +46,75 @@ class NodeRef {
 };
 
 // What a gradient must look like: the geometry of the tensor it belongs to.
-struct GradMeta {
+struct OutputMeta {
   Dims sizes;
   Options options;
-  GradMeta() = default;
-  explicit GradMeta(const Tensor& t) : sizes(t.sizes()), options(options_of(t)) {}
+  OutputMeta() = default;
+  explicit OutputMeta(const Tensor& t) : sizes(t.sizes()), options(options_of(t)) {}
 };
 
-// Where a gradient goes: output `index` of a node, or a leaf, or (neither) nowhere.
+// Where a gradient goes: output `index` of a node, or nowhere.
 struct Edge {
   NodeRef node;
   int index = 0;
-  Tensor leaf;
-  GradMeta meta;
-  bool valid() const { return node || leaf.defined(); }
+  explicit operator bool() const { return static_cast<bool>(node); }
 };
 
 using Edges = std::vector<Edge, memory::SmallBlockAllocator<Edge>>;
 
-// The edge of a tensor: its producer, itself when a leaf that requires grad, or nowhere.
+// The edge of a tensor: to its producer, to its accumulate node when it is a leaf that requires
+// grad, or nowhere.
 Edge edge_of(const Tensor& t);
 
 // A hook sees a gradient and returns another to use instead, or an undefined one to keep it.
 using Hook = std::function<Tensor(const Tensor&)>;
-struct HookEntry {
-  int64_t id;
-  int output;
-  Hook hook;
+// Sees a leaf whose gradient has just been added to.
+using PostAccumulateHook = std::function<void(Tensor&)>;
+
+// The hooks of a node's outputs or of a leaf. Shared, so that a handle can remove its hook wherever
+// the tensor's history has gone; locked, since threads may share a leaf. The getters give copies: a
+// hook may remove itself.
+class HookList {
+ public:
+  struct Entry {
+    int64_t id;
+    int output;
+    Hook hook;              // one of the two
+    PostAccumulateHook after;
+  };
+  // The `grad` of a tensor after retain_grad, shared with the tensor.
+  struct Retained {
+    int output;
+    std::shared_ptr<Tensor> grad;
+  };
+
+  void add(Entry entry);
+  void remove(int64_t id);
+  void retain(Retained kept);
+  void forget(const std::shared_ptr<Tensor>& grad);
+  std::vector<Entry> entries() const;
+  std::vector<Retained> retained() const;
+  bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::atomic<size_t> size_{0};
+  std::vector<Entry> entries_;
+  std::vector<Retained> retained_;
+};
+
+// Which gradients of a node the running backward has a use for.
+class Wanted {
+ public:
+  virtual bool operator()(const Edge& edge) const = 0;
+
+ protected:
+  ~Wanted() = default;
 };
 
 class Node {
  public:
-  Node();
+  Node() = default;
   virtual ~Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -80,68 +123,75 @@ class Node {
 
   // "ExpBackward"
   virtual const char* name() const = 0;
-  // `grads`: one per output, defined unless the node has several outputs and no gradient reached
-  // that one. `out`: one per edge; leave undefined what is zero or not needed.
-  virtual void apply(const Tensor* grads, Tensor* out) = 0;
+  // `grads`: one per output, which may be moved out of; defined unless the node has several outputs
+  // and no gradient reached that one. `out`: one per edge, undefined at first; what is zero or not
+  // wanted stays so.
+  virtual void apply(Tensor* grads, Tensor* out, const Wanted& wanted) = 0;
   // Drops saved tensors; a later `apply` that needs them throws.
-  virtual void release_saved() = 0;
+  virtual void release_saved() {}
 
-  bool needs(int i) const { return edges[i].valid(); }
+  // Gives the node its place in the order of all nodes. Call once, after its edges are made.
+  void number();
+  uint64_t sequence() const { return sequence_; }
+
+  int output_count() const { return 1 + static_cast<int>(more_outputs_.size()); }
+  const OutputMeta& output(int i) const { return i == 0 ? output_ : more_outputs_[i - 1]; }
+  void set_output(int i, const Tensor& t);
   // Gradient of output i, zeros when none reached it.
   Tensor gradient_or_zeros(const Tensor* grads, int i) const;
+  // `value`, which output i had, as a tensor with that history.
+  virtual Tensor restore_output(const Tensor& value, int i);
 
-  uint64_t sequence;
-  int output_count = 1;
+  HookList& ensure_hooks();
+
   Edges edges;
-  std::vector<GradMeta> outputs;  // kept only when there are several
-  std::vector<HookEntry> hooks;
+  std::shared_ptr<HookList> hooks;  // null for most
+
+ protected:
+  // Nodes that something refers to without a count pay a locked decrement at their end.
+  bool weakly_held_ = false;
 
  private:
   friend class NodeRef;
+  // Another reference unless the last one is gone already.
+  bool try_retain() noexcept;
+
+ public:
+  // For the holder of a weak pointer, under the lock that the node's end takes too.
+  static NodeRef revive(Node* node) {
+    return node && node->try_retain() ? NodeRef(node) : NodeRef();
+  }
+
+ private:
   std::atomic<int32_t> references_{1};
+  uint64_t sequence_ = 0;
+  OutputMeta output_;
+  std::vector<OutputMeta> more_outputs_;
 };
 
-template <class T>
-std::pair<NodeRef, T*> make_node() {
-  T* node = new T();
-  return {NodeRef(node), node};
-}
-
 // A tensor kept for the derivative. It remembers the version it had, so that a change in place
-// between forward and backward is found. A node's own output is kept without its history, which
-// would be a cycle, and given it back on unpacking.
+// between forward and backward is found. It holds the data and the history the tensor had, not the
+// tensor itself, whose later history may lead to the node that saves it.
 class Saved {
  public:
   void save(const Tensor& t);
-  // `clone`: for the input of an in-place op, whose value is about to be overwritten.
+  // The value of the input of an in-place op, which is about to be overwritten.
   void save_clone(const Tensor& t);
+  // Output `output` of the node that saves it.
   void save_output(const Tensor& t, int output);
-  // Throws when released, or changed in place since; the message names `owner` and the writer.
+  // Throws when changed in place since; the message names `owner` and the writer. With its history
+  // when recording is on.
   Tensor unpack(Node& owner) const;
-  void release();
 
  private:
+  void check_version(const Node& owner) const;
+
+  static constexpr int kNotOutput = -1;
   Tensor tensor_;
+  NodeRef producer_;  // with output_ the tensor's history; null for constants and leaves
   uint32_t version_ = 0;
-  int output_ = -1;
-  bool released_ = false;
-};
-
-// The same for an argument that may be a number.
-class SavedOperand {
- public:
-  void save(const Operand& o);
-  void save_clone(const Tensor& t) {
-    is_tensor_ = true;
-    tensor_.save_clone(t);
-  }
-  Operand unpack(Node& owner) const;
-  void release() { tensor_.release(); }
-
- private:
-  bool is_tensor_ = false;
-  Saved tensor_;
-  Scalar scalar_;
+  int output_ = 0;
+  int own_output_ = kNotOutput;
 };
 
 }  // namespace moonlet

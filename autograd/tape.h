@@ -39,19 +39,43 @@ std::string grad_fn_name(const Tensor& t);
 Tensor detach(const Tensor& t);
 // Cuts t off its history in place. Throws on a view.
 void detach_(Tensor& t);
-// Keeps the gradient of a non-leaf in its `grad` at the next backward.
-void retain_grad(Tensor& t);
-// Calls `hook` with t's gradient at each backward; the id removes it.
-int64_t register_hook(Tensor& t, Hook hook);
-void remove_hook(Tensor& t, int64_t id);
+// Whether t is a view that the tape knows of.
+bool is_view(const Tensor& t);
 
-// Accumulates the gradients of `outputs` into all leaves that require grad. A missing entry of
-// `gradients` stands for 1, which only a single-element output allows. Buffers saved by the graph
-// are freed unless `retain_graph`; `create_graph` records the backward itself.
+// Keeps the gradient of a non-leaf in its `grad` at each later backward, added to what is there. It
+// follows the tensor when a change in place gives it a new history.
+void retain_grad(Tensor& t);
+bool retains_grad(const Tensor& t);
+
+// Takes a hook away; may be copied, used twice, and used after the tensor is gone.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  HookHandle(std::weak_ptr<HookList> list, int64_t id) : list_(std::move(list)), id_(id) {}
+  void remove() {
+    if (const auto list = list_.lock()) list->remove(id_);
+  }
+
+ private:
+  std::weak_ptr<HookList> list_;
+  int64_t id_ = 0;
+};
+
+// Calls `hook` with the gradient of t's present value at each backward that computes it, in the
+// order of registration. When t is changed in place later, hooks stay with the value they saw.
+HookHandle register_hook(Tensor& t, Hook hook);
+// Calls `hook` with leaf t each time a backward has added to its gradient. Throws on a non-leaf.
+HookHandle register_post_accumulate_grad_hook(Tensor& t, PostAccumulateHook hook);
+
+// Accumulates the gradients of `outputs` into all leaves that require grad, each as soon as it is
+// whole. A missing entry of `gradients` stands for 1, which only a single-element output allows.
+// Buffers saved by the graph are freed unless `retain_graph`; `create_graph` records the backward
+// itself.
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients,
               bool retain_graph = false, bool create_graph = false);
-// The gradients of `outputs` with respect to `inputs`, without touching any `grad`. An input the
-// outputs do not depend on is an error, or undefined with `allow_unused`.
+// The gradients of `outputs` with respect to `inputs`, without touching any `grad`; only what leads
+// to them is computed, and freed. An input the outputs do not depend on is an error, or undefined
+// with `allow_unused`.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients, bool retain_graph = false,
                          bool create_graph = false, bool allow_unused = false);

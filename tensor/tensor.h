@@ -23,6 +23,9 @@ struct TensorImpl;
 class AutogradMeta {
  public:
   virtual ~AutogradMeta() = default;
+  // Whether a view requires grad because of its base.
+  virtual bool view_requires_grad() const noexcept = 0;
+
   bool requires_grad = false;
   bool has_history = false;  // the result of a recorded op
   // The tensor this one is a view of (the derived class keeps it alive), or null: a view requires
@@ -96,8 +99,7 @@ class Tensor {
   bool requires_grad() const {
     const AutogradMeta* meta = impl_->autograd;
     if (!meta) return false;
-    return meta->requires_grad ||
-           (meta->base && meta->base->autograd && meta->base->autograd->has_history);
+    return meta->requires_grad || (meta->base && meta->view_requires_grad());
   }
 
  private:

@@ -22,36 +22,36 @@ T host_value(const Tensor& x) {
 
 }  // namespace
 
-Tensor zeros(const Dims& size, Options options) { return full(size, int64_t{0}, options); }
-Tensor ones(const Dims& size, Options options) { return full(size, int64_t{1}, options); }
+Tensor zeros_composite(const Dims& size, Options options) { return full(size, int64_t{0}, options); }
+Tensor ones_composite(const Dims& size, Options options) { return full(size, int64_t{1}, options); }
 
-Tensor full(const Dims& size, Scalar value, Options options) {
+Tensor full_composite(const Dims& size, Scalar value, Options options) {
   Tensor y = empty(size, options, "full");
   fill_(y, value);
   return y;
 }
 
-Tensor zeros_like(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device) {
   return full(x.sizes(), int64_t{0}, like(x, dtype, device));
 }
 
-Tensor ones_like(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor ones_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device) {
   return full(x.sizes(), int64_t{1}, like(x, dtype, device));
 }
 
-Tensor full_like(const Tensor& x, Scalar value, std::optional<DType> dtype,
+Tensor full_like_composite(const Tensor& x, Scalar value, std::optional<DType> dtype,
                  std::optional<Device> device) {
   return full(x.sizes(), value, like(x, dtype, device));
 }
 
-Tensor arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
+Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
               std::optional<Device> device) {
   Tensor y = shapes::arange(start, stop, step, dtype, device);
   iota_(y, shapes::arange_first(start, stop), step);
   return y;
 }
 
-Tensor linspace(Scalar start, Scalar stop, int64_t steps, Options options) {
+Tensor linspace_composite(Scalar start, Scalar stop, int64_t steps, Options options) {
   check(!start.is_complex() && !stop.is_complex(), "linspace: complex numbers have no order");
   Tensor y = shapes::linspace(steps, options);
   const double gap = stop.to_double() - start.to_double();
@@ -63,12 +63,12 @@ Tensor linspace(Scalar start, Scalar stop, int64_t steps, Options options) {
   return y;
 }
 
-Tensor logspace(double start, double stop, int64_t steps, double base, Options options) {
+Tensor logspace_composite(double start, double stop, int64_t steps, double base, Options options) {
   const Tensor exponents = linspace(start, stop, steps, {DType::Float64, options.device});
   return to(pow(base, exponents), options.dtype);
 }
 
-Tensor eye(int64_t n, std::optional<int64_t> m, Options options) {
+Tensor eye_composite(int64_t n, std::optional<int64_t> m, Options options) {
   Tensor y = zeros(Dims{n, m.value_or(n)}, options);
   if (y.numel() == 0) return y;
   Tensor middle = diagonal(y, 0, 0, 1);
@@ -76,34 +76,34 @@ Tensor eye(int64_t n, std::optional<int64_t> m, Options options) {
   return y;
 }
 
-Tensor rand(const Dims& size, Options options) {
+Tensor rand_composite(const Dims& size, Options options) {
   Tensor y = empty(size, options, "rand");
   uniform_(y, 0, 1);
   return y;
 }
 
-Tensor randn(const Dims& size, Options options) {
+Tensor randn_composite(const Dims& size, Options options) {
   Tensor y = empty(size, options, "randn");
   normal_(y, 0, 1);
   return y;
 }
 
-Tensor randint(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
+Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
                std::optional<Device> device) {
   Tensor y = empty(size, {dtype.value_or(DType::Int64), device.value_or(Device{})}, "randint");
   random_(y, low, high);
   return y;
 }
 
-Tensor rand_like(const Tensor& x, std::optional<DType> dtype) {
+Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype) {
   return rand(x.sizes(), like(x, dtype));
 }
 
-Tensor randn_like(const Tensor& x, std::optional<DType> dtype) {
+Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype) {
   return randn(x.sizes(), like(x, dtype));
 }
 
-Tensor randperm(int64_t n, std::optional<Device> device) {
+Tensor randperm_composite(int64_t n, std::optional<Device> device) {
   Tensor keys = shapes::randperm(n, device.value_or(Device{}));
   random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
   return argsort(keys, 0, false, true);
@@ -131,7 +131,7 @@ static Tensor draw_distinct(const Tensor& probs, int64_t samples) {
   return std::get<1>(topk(order, samples, -1, true, true));
 }
 
-Tensor multinomial(const Tensor& given, int64_t num_samples, bool replacement) {
+Tensor multinomial_composite(const Tensor& given, int64_t num_samples, bool replacement) {
   shapes::multinomial(given, num_samples, replacement);
   const Tensor probs = to(shallow_copy(given), DType::Float64);
   const Tensor counts = count_nonzero(probs, Dims{-1});
@@ -144,13 +144,13 @@ Tensor multinomial(const Tensor& given, int64_t num_samples, bool replacement) {
   return replacement ? draw_replaced(probs, num_samples) : draw_distinct(probs, num_samples);
 }
 
-Tensor diag(const Tensor& x, int64_t offset) {
+Tensor diag_composite(const Tensor& x, int64_t offset) {
   check(x.dim() == 1 || x.dim() == 2, "diag: x has shape ", x.sizes(),
         "; one or two dimensions wanted");
   return x.dim() == 1 ? diag_embed(x, offset) : clone(diagonal(x, offset, 0, 1));
 }
 
-Tensor one_hot(const Tensor& x, int64_t num_classes) {
+Tensor one_hot_composite(const Tensor& x, int64_t num_classes) {
   check(num_classes >= 0, "one_hot: ", num_classes, " classes");
   check(num_classes > 0 || x.numel() > 0, "one_hot: num_classes is needed when x is empty");
   const int64_t most = x.numel() ? host_value<int64_t>(amax(x)) : 0;
@@ -162,7 +162,7 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) {
   return to(eq(unsqueeze(x, -1), all), DType::Int64);
 }
 
-Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+Tensor bincount_composite(const Tensor& x, const Tensor& weights, int64_t minlength) {
   check(x.dim() == 1, "bincount: x has shape ", x.sizes(), "; one dimension wanted");
   check(minlength >= 0, "bincount: minlength ", minlength, " is negative");
   const int64_t most = x.numel() ? host_value<int64_t>(amax(x)) : 0;
@@ -171,7 +171,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   return index_add(zeros(Dims{length}, options_of(each)), 0, x, each);
 }
 
-Tensor masked_select(const Tensor& x, const Tensor& mask) {
+Tensor masked_select_composite(const Tensor& x, const Tensor& mask) {
   const Dims sizes = broadcast(x.sizes(), mask.sizes(), "masked_select");
   const int64_t count = numel_of(sizes, "masked_select");
   const Tensor found = nonzero(reshape(expand(mask, sizes), Dims{count}));

@@ -44,7 +44,7 @@ Tensor batched_product(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul_composite(const Tensor& a, const Tensor& b) {
   check(a.dim() >= 1 && b.dim() >= 1, "matmul: shapes ", a.sizes(), " x ", b.sizes(),
         ", at least one dimension each is wanted");
   shapes::same_dtype("matmul", a, b);

@@ -6,7 +6,7 @@
 
 namespace moonlet {
 
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride,
+Tensor conv1d_composite(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride,
               int64_t padding, int64_t dilation, int64_t groups) {
   check(x.dim() == 3, "conv1d: x has shape ", x.sizes(), ", (n, c, l) is wanted");
   check(weight.dim() == 3, "conv1d: weight has shape ", weight.sizes(), ", (o, c, k) is wanted");
@@ -15,14 +15,14 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t
                  {2});
 }
 
-Tensor max_pool2d(const Tensor& x, const Dims& kernel_size, const Dims& stride, const Dims& padding,
+Tensor max_pool2d_composite(const Tensor& x, const Dims& kernel_size, const Dims& stride, const Dims& padding,
                   const Dims& dilation, bool ceil_mode) {
   return std::get<0>(max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode));
 }
 
-Tensor softmin(const Tensor& x, int64_t dim) { return softmax(neg(x), dim); }
+Tensor softmin_composite(const Tensor& x, int64_t dim) { return softmax(neg(x), dim); }
 
-Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
+Tensor layer_norm_composite(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {
   return std::get<0>(native_layer_norm(x, normalized_shape, weight, bias, eps));
 }
@@ -43,7 +43,7 @@ Tensor per_channel(const char* name, const Tensor& v, const Tensor& x) {
 }
 }  // namespace
 
-Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {
   if (training) {
@@ -63,7 +63,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   return add(mul(x, per_channel("running_var", scale, x)), per_channel("running_mean", shift, x));
 }
 
-Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const Tensor& attn_mask, double dropout_p, bool is_causal,
                                     std::optional<double> scale) {
   const char* op = "scaled_dot_product_attention";
@@ -97,13 +97,13 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   return matmul(weights, value);
 }
 
-Tensor dropout(const Tensor& x, double p, bool training) {
+Tensor dropout_composite(const Tensor& x, double p, bool training) {
   check(p >= 0 && p <= 1, "dropout: p is ", p, ", a probability is wanted");
   if (!training || p == 0) return x;
   return mul(x, dropout_mask(x, p));
 }
 
-Tensor glu(const Tensor& x, int64_t dim) {
+Tensor glu_composite(const Tensor& x, int64_t dim) {
   const int d = wrap_dim(dim, x.dim(), "glu");
   check(x.dim() > 0 && x.size(d) % 2 == 0, "glu: x has shape ", x.sizes(), ", an even size of dim ",
         d + 1, " is wanted");
@@ -111,12 +111,12 @@ Tensor glu(const Tensor& x, int64_t dim) {
   return mul(narrow(x, d, 0, half_size), sigmoid(narrow(x, d, half_size, half_size)));
 }
 
-Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
+Tensor normalize_composite(const Tensor& x, double p, int64_t dim, double eps) {
   const int d = wrap_dim(dim, x.dim(), "normalize");
   return div(x, maximum(norm(x, p, {d}, true), eps));
 }
 
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
+Tensor cosine_similarity_composite(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
   const Dims shape = broadcast(a.sizes(), b.sizes(), "cosine_similarity");
   const int d = wrap_dim(dim, shape.size(), "cosine_similarity");
   const Tensor left = a.sizes() == shape ? a : expand(a, shape);

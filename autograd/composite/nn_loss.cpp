@@ -61,13 +61,13 @@ Tensor smooth_part(const Tensor& log_probs, const Tensor& target, const Tensor& 
 
 }  // namespace
 
-Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+Tensor nll_loss_composite(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
                 std::string_view reduction, int64_t ignore_index) {
   return std::get<0>(native_nll_loss(log_probs, target, weight, reduction_of("nll_loss", reduction),
                                      ignore_index));
 }
 
-Tensor cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
+Tensor cross_entropy_composite(const Tensor& x, const Tensor& target, const Tensor& weight,
                      std::string_view reduction_name, int64_t ignore_index,
                      double label_smoothing) {
   const Reduction reduction = reduction_of("cross_entropy", reduction_name);
@@ -87,15 +87,15 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight
   return add(mul(loss, 1 - label_smoothing), mul(spread, share));
 }
 
-Tensor mse_loss(const Tensor& x, const Tensor& target, std::string_view reduction) {
+Tensor mse_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
   return reduced("mse_loss", square(sub(x, target)), reduction);
 }
 
-Tensor l1_loss(const Tensor& x, const Tensor& target, std::string_view reduction) {
+Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
   return reduced("l1_loss", abs(sub(x, target)), reduction);
 }
 
-Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, std::string_view reduction,
+Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                       double beta) {
   check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is wanted");
   if (beta == 0) return l1_loss(x, target, reduction);
@@ -104,7 +104,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, std::string_view re
                  where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, 0.5 * beta)), reduction);
 }
 
-Tensor huber_loss(const Tensor& x, const Tensor& target, std::string_view reduction, double delta) {
+Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction, double delta) {
   check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
   const Tensor d = abs(sub(x, target));
   return reduced("huber_loss",
@@ -112,7 +112,7 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, std::string_view reduct
                  reduction);
 }
 
-Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
+Tensor binary_cross_entropy_composite(const Tensor& x, const Tensor& target, const Tensor& weight,
                             std::string_view reduction) {
   const Tensor hit = maximum(log(x), -100.0), miss = maximum(log1p(neg(x)), -100.0);
   Tensor loss = neg(add(mul(target, hit), mul(sub(1.0, target), miss)));
@@ -120,7 +120,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor&
   return reduced("binary_cross_entropy", loss, reduction);
 }
 
-Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const Tensor& weight,
+Tensor binary_cross_entropy_with_logits_composite(const Tensor& x, const Tensor& target, const Tensor& weight,
                                         const Tensor& pos_weight, std::string_view reduction) {
   Tensor log_prob = logsigmoid(x);
   if (pos_weight.defined()) log_prob = mul(log_prob, add(mul(sub(pos_weight, 1.0), target), 1.0));
@@ -129,7 +129,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, c
   return reduced("binary_cross_entropy_with_logits", loss, reduction);
 }
 
-Tensor kl_div(const Tensor& x, const Tensor& target, std::string_view reduction, bool log_target) {
+Tensor kl_div_composite(const Tensor& x, const Tensor& target, std::string_view reduction, bool log_target) {
   // Where the target is 0 the summand is 0.
   const Tensor loss =
       log_target ? mul(exp(target), sub(target, x))

@@ -3,34 +3,34 @@
 
 namespace moonlet {
 
-Tensor div_mode(const Operand& x, const Operand& other, std::string_view rounding_mode) {
+Tensor div_mode_composite(const Operand& x, const Operand& other, std::string_view rounding_mode) {
   if (rounding_mode == "floor") return floor_divide(x, other);
   if (rounding_mode == "trunc") return trunc_divide(x, other);
   fail("div: rounding_mode is '", rounding_mode, "'; it can be \"floor\" or \"trunc\"");
 }
 
-Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
+Tensor clamp_composite(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
   check(min || max, "clamp: at least one of min and max is wanted");
   if (!max) return clamp_min(x, *min);
   if (!min) return clamp_max(x, *max);
   return clamp_max(clamp_min(x, *min), *max);
 }
 
-Tensor conj(const Tensor& x) { return is_complex(x.dtype()) ? conj_physical(x) : x; }
+Tensor conj_composite(const Tensor& x) { return is_complex(x.dtype()) ? conj_physical(x) : x; }
 
-Tensor bitwise_not(const Tensor& x) {
+Tensor bitwise_not_composite(const Tensor& x) {
   return x.dtype() == DType::Bool ? logical_not(x) : bitwise_invert(x);
 }
 
-Tensor gelu(const Tensor& x, std::string_view approximate) {
+Tensor gelu_composite(const Tensor& x, std::string_view approximate) {
   if (approximate == "none") return gelu_erf(x);
   if (approximate == "tanh") return gelu_tanh(x);
   fail("gelu: approximate is '", approximate, "'; it can be \"none\" or \"tanh\"");
 }
 
-Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
+Tensor contiguous_composite(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
 
-Tensor to(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor to_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device) {
   if (dtype.value_or(x.dtype()) == x.dtype() && device.value_or(x.device()) == x.device()) return x;
   return convert(x, dtype, device);
 }

@@ -3,10 +3,10 @@
 
 namespace moonlet {
 
-Tensor max(const Tensor& x) { return amax(x); }
-Tensor min(const Tensor& x) { return amin(x); }
+Tensor max_composite(const Tensor& x) { return amax(x); }
+Tensor min_composite(const Tensor& x) { return amin(x); }
 
-Tensor std(const Tensor& x, const Dims& dim, int64_t correction, bool keepdim) {
+Tensor std_composite(const Tensor& x, const Dims& dim, int64_t correction, bool keepdim) {
   // The variance of a half has the square of its range.
   if (x.dtype() == DType::Float16 || x.dtype() == DType::BFloat16)
     return to(std(to(x, DType::Float32, std::nullopt), dim, correction, keepdim), x.dtype(),
@@ -18,7 +18,7 @@ Tensor std(const Tensor& x, const Dims& dim, int64_t correction, bool keepdim) {
   return masked_fill(sqrt(masked_fill(variance, flat, 1.0)), flat, 0.0);
 }
 
-Tensor argsort(const Tensor& x, int64_t dim, bool descending, bool stable) {
+Tensor argsort_composite(const Tensor& x, int64_t dim, bool descending, bool stable) {
   return std::get<1>(sort(x, dim, descending, stable));
 }
 

@@ -10,13 +10,13 @@ namespace moonlet {
 
 // Reshaping.
 
-Tensor reshape(const Tensor& x, const Dims& size) {
+Tensor reshape_composite(const Tensor& x, const Dims& size) {
   const Dims sizes = views::infer_sizes(size, x.numel(), "reshape");
   if (views::view_strides(x.sizes(), x.strides(), sizes)) return view(x, sizes);
   return view(contiguous(x), sizes);
 }
 
-Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
+Tensor flatten_composite(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   const int first = wrap_dim(start_dim, x.dim(), "flatten");
   const int last = wrap_dim(end_dim, x.dim(), "flatten");
   check(first <= last, "flatten: start_dim ", first + 1, " comes after end_dim ", last + 1);
@@ -34,7 +34,7 @@ Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   return reshape(x, sizes);
 }
 
-Tensor unflatten(const Tensor& x, int64_t dim, const Dims& size) {
+Tensor unflatten_composite(const Tensor& x, int64_t dim, const Dims& size) {
   check(x.dim() > 0, "unflatten: a tensor of shape () has no dimension to split");
   check(!size.empty(), "unflatten: wants at least one size");
   const int d = wrap_dim(dim, x.dim(), "unflatten");
@@ -45,7 +45,7 @@ Tensor unflatten(const Tensor& x, int64_t dim, const Dims& size) {
   return view(x, sizes);
 }
 
-Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+Tensor narrow_composite(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   check(x.dim() > 0, "narrow: a tensor of shape () has no dimension to take from");
   const int d = wrap_dim(dim, x.dim(), "narrow");
   const int64_t size = x.size(d), first = start < 0 ? start + size : start;
@@ -56,9 +56,9 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   return slice(x, d, first, first + length, 1);
 }
 
-Tensor swapaxes(const Tensor& x, int64_t dim0, int64_t dim1) { return transpose(x, dim0, dim1); }
+Tensor swapaxes_composite(const Tensor& x, int64_t dim0, int64_t dim1) { return transpose(x, dim0, dim1); }
 
-Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination) {
+Tensor movedim_composite(const Tensor& x, const Dims& source, const Dims& destination) {
   check(source.size() == destination.size(), "movedim: ", source.size(), " source dims and ",
         destination.size(), " destinations");
   const Dims from = wrap_dims(source, x.dim(), "movedim");
@@ -78,10 +78,10 @@ Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination) {
   return permute(x, order);
 }
 
-Tensor broadcast_to(const Tensor& x, const Dims& size) { return expand(x, size); }
-Tensor expand_as(const Tensor& x, const Tensor& other) { return expand(x, other.sizes()); }
-Tensor view_as(const Tensor& x, const Tensor& other) { return view(x, other.sizes()); }
-Tensor reshape_as(const Tensor& x, const Tensor& other) { return reshape(x, other.sizes()); }
+Tensor broadcast_to_composite(const Tensor& x, const Dims& size) { return expand(x, size); }
+Tensor expand_as_composite(const Tensor& x, const Tensor& other) { return expand(x, other.sizes()); }
+Tensor view_as_composite(const Tensor& x, const Tensor& other) { return view(x, other.sizes()); }
+Tensor reshape_as_composite(const Tensor& x, const Tensor& other) { return reshape(x, other.sizes()); }
 
 // Taking apart.
 
@@ -102,7 +102,7 @@ std::vector<Tensor> split_evenly(const Tensor& x, int d, int64_t piece) {
 
 }  // namespace
 
-std::vector<Tensor> split(const Tensor& x, const Dims& size, int64_t dim) {
+std::vector<Tensor> split_composite(const Tensor& x, const Dims& size, int64_t dim) {
   check(x.dim() > 0, "split: a tensor of shape () has no dimension to split");
   const int d = wrap_dim(dim, x.dim(), "split");
   if (size.size() == 1) return split_evenly(x, d, size[0]);
@@ -122,7 +122,7 @@ std::vector<Tensor> split(const Tensor& x, const Dims& size, int64_t dim) {
   return out;
 }
 
-std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
+std::vector<Tensor> chunk_composite(const Tensor& x, int64_t chunks, int64_t dim) {
   check(x.dim() > 0, "chunk: a tensor of shape () has no dimension to split");
   check(chunks > 0, "chunk: wants at least 1 chunk, got ", chunks);
   const int d = wrap_dim(dim, x.dim(), "chunk");
@@ -130,7 +130,7 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   return split_evenly(x, d, std::max<int64_t>(1, size / chunks + (size % chunks != 0)));
 }
 
-std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
+std::vector<Tensor> unbind_composite(const Tensor& x, int64_t dim) {
   check(x.dim() > 0, "unbind: a tensor of shape () has no dimension to take apart");
   const int d = wrap_dim(dim, x.dim(), "unbind");
   std::vector<Tensor> out;
@@ -140,7 +140,7 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
 
 // Putting together.
 
-Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+Tensor stack_composite(const std::vector<Tensor>& tensors, int64_t dim) {
   check(!tensors.empty(), "stack: wants at least one tensor, got an empty list");
   const int d = wrap_dim(dim, tensors[0].dim() + 1, "stack");
   std::vector<Tensor> parts;
@@ -152,21 +152,21 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   return cat(parts, d);
 }
 
-Tensor hstack(const std::vector<Tensor>& tensors) {
+Tensor hstack_composite(const std::vector<Tensor>& tensors) {
   check(!tensors.empty(), "hstack: wants at least one tensor, got an empty list");
   std::vector<Tensor> parts;
   for (const Tensor& x : tensors) parts.push_back(x.dim() == 0 ? reshape(x, {1}) : x);
   return cat(parts, parts[0].dim() == 1 ? 0 : 1);
 }
 
-Tensor vstack(const std::vector<Tensor>& tensors) {
+Tensor vstack_composite(const std::vector<Tensor>& tensors) {
   check(!tensors.empty(), "vstack: wants at least one tensor, got an empty list");
   std::vector<Tensor> parts;
   for (const Tensor& x : tensors) parts.push_back(x.dim() < 2 ? reshape(x, {1, x.numel()}) : x);
   return cat(parts, 0);
 }
 
-std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing) {
+std::vector<Tensor> meshgrid_composite(const std::vector<Tensor>& tensors, std::string_view indexing) {
   check(indexing == "ij" || indexing == "xy", "meshgrid: indexing is \"ij\" or \"xy\", got \"",
         indexing, "\"");
   check(!tensors.empty(), "meshgrid: wants at least one tensor, got an empty list");
@@ -204,7 +204,7 @@ Tensor repeat_blocks(const Tensor& x, int d, int joined, int64_t times) {
 
 }  // namespace
 
-Tensor tile(const Tensor& x, const Dims& reps) {
+Tensor tile_composite(const Tensor& x, const Dims& reps) {
   for (int64_t times : reps) check(times >= 0, "tile: repetitions cannot be negative, got ", reps);
   Dims sizes = x.sizes();
   while (sizes.size() < reps.size()) sizes.insert(0, 1);
@@ -215,7 +215,7 @@ Tensor tile(const Tensor& x, const Dims& reps) {
   return out.is_same(x) || &out.storage() == &x.storage() ? clone(out) : out;
 }
 
-Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
+Tensor repeat_interleave_composite(const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
   check(repeats >= 0, "repeat_interleave: repeats cannot be negative, got ", repeats);
   if (!dim || x.dim() == 0) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
   const int d = wrap_dim(*dim, x.dim(), "repeat_interleave");
@@ -254,7 +254,7 @@ Tensor pad_with_copies(const Tensor& x, int d, int64_t before, int64_t after,
 
 }  // namespace
 
-Tensor pad(const Tensor& x, const Dims& pad, std::string_view mode, Scalar value) {
+Tensor pad_composite(const Tensor& x, const Dims& pad, std::string_view mode, Scalar value) {
   if (mode == "constant") return constant_pad(x, pad, value);
   check(mode == "reflect" || mode == "replicate" || mode == "circular",
         "pad: mode is \"constant\", \"reflect\", \"replicate\" or \"circular\", got \"", mode,
@@ -272,7 +272,7 @@ Tensor pad(const Tensor& x, const Dims& pad, std::string_view mode, Scalar value
   return &out.storage() == &x.storage() ? clone(out) : out;
 }
 
-Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
+Tensor roll_composite(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const Dims named = wrap_dims(dims, x.dim(), "roll");
   if (shifts.size() == 1 && named.size() != 1 && named.size() == x.dim())
     return reshape(roll(reshape(x, {x.numel()}), shifts, {0}), x.sizes());

@@ -150,28 +150,39 @@ int l_retain_grad(lua_State* L) {
   return 1;
 }
 
-// Upvalues: the tensor and the hook's id.
+constexpr const char* kHandleName = "moonlet.hook_handle";
+
+// Upvalue: the handle.
 int l_remove_hook(lua_State* L) {
-  const Tensor* cell = test_tensor(L, lua_upvalueindex(1));
-  if (cell == nullptr) return 0;
-  Tensor x = *cell;
-  remove_hook(x, lua_tointeger(L, lua_upvalueindex(2)));
+  static_cast<HookHandle*>(luaL_checkudata(L, lua_upvalueindex(1), kHandleName))->remove();
   return 0;
+}
+
+int l_end_handle(lua_State* L) {
+  static_cast<HookHandle*>(luaL_checkudata(L, 1, kHandleName))->~HookHandle();
+  return 0;
+}
+
+// A table with the function `remove`.
+int push_handle(lua_State* L, HookHandle handle) {
+  lua_createtable(L, 0, 1);
+  new (lua_newuserdatauv(L, sizeof(HookHandle), 0)) HookHandle(std::move(handle));
+  if (luaL_newmetatable(L, kHandleName)) {
+    lua_pushcfunction(L, guard<l_end_handle>);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  lua_pushcclosure(L, guard<l_remove_hook>, 1);
+  lua_setfield(L, -2, "remove");
+  return 1;
 }
 
 int l_register_hook(lua_State* L) {
   Tensor& x = check_tensor(L, 1, "register_hook");
   check(lua_isfunction(L, 2), "register_hook: a function is wanted, got ", type_name(L, 2));
   auto held = std::make_shared<HeldFunction>(L, 2);
-  const int64_t id =
-      register_hook(x, [held](const Tensor& gradient) { return held->call(gradient); });
-  lua_createtable(L, 0, 1);
-  // The handle's own reference, so that it does not keep x's userdata alive through the hook.
-  push_tensor(L, x);
-  lua_pushinteger(L, id);
-  lua_pushcclosure(L, guard<l_remove_hook>, 2);
-  lua_setfield(L, -2, "remove");
-  return 1;
+  return push_handle(
+      L, register_hook(x, [held](const Tensor& gradient) { return held->call(gradient); }));
 }
 
 }  // namespace

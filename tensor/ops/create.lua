@@ -1,6 +1,6 @@
 -- tensor/ops/create.lua: new tensors: constants, ranges, diagonals and random ones.
 
-op { "empty(int[] size, Options options) -> Tensor", kind = "composite",
+op { "empty(int[] size, Options options) -> Tensor", kind = "composite", direct = true,
      doc = [[A tensor whose contents are whatever was in memory.]],
      sample = { "3, 4" }, check = { value = "undefined contents" } }
 op { "zeros(int[] size, Options options) -> Tensor", kind = "composite",
@@ -13,7 +13,7 @@ op { "full(int[] size, Scalar value, Options options) -> Tensor", kind = "compos
 integer, bool for a boolean, else the default one.]],
      sample = { "{3, 4}, 2.5", "{2}, 7", "{2}, true" } }
 
-op { "empty_like(Tensor x) -> Tensor", kind = "composite",
+op { "empty_like(Tensor x) -> Tensor", kind = "composite", direct = true,
      doc = [[A tensor of the shape, dtype and device of `x`; contents undefined.]],
      sample = { "randn(3, 4)" },
      check = { value = "undefined contents", noncontiguous = "undefined contents", dtypes = "undefined contents",

@@ -1,0 +1,84 @@
+// autograd/accumulate.cpp: the node at the end of each path: it adds a leaf's gradient, as soon as
+// that is whole, to what the leaf has.
+#include "autograd/history.h"
+#include "autograd/ops.h"
+#include "tensor/dispatch.h"
+
+namespace moonlet {
+
+namespace {
+
+class AccumulateNode final : public Node {
+ public:
+  explicit AccumulateNode(const Tensor& leaf) : leaf_(leaf) {
+    weakly_held_ = true;
+    hooks = leaf_hooks(leaf);
+    set_output(0, leaf);
+    number();
+  }
+  ~AccumulateNode() override {
+    TapeMeta& meta = *meta_of(leaf_);
+    const LeafLock lock(meta);
+    if (meta.accumulate == this) meta.accumulate = nullptr;
+  }
+
+  const char* name() const override { return "AccumulateGrad"; }
+
+  void apply(Tensor* grads, Tensor*, const Wanted&) override {
+    TapeMeta& meta = *meta_of(leaf_);
+    if (!meta.requires_grad) return;  // it was cut off since
+    {
+      const LeafLock lock(meta);
+      meta.grad = sum(meta.grad, std::move(grads[0]));
+    }
+    if (hooks->empty()) return;
+    Tensor leaf = leaf_;
+    for (const HookList::Entry& entry : hooks->entries())
+      if (entry.after) entry.after(leaf);
+  }
+
+ private:
+  // What the leaf's gradient becomes when `g` is added to `have`, which may be undefined.
+  static Tensor sum(const Tensor& have, Tensor g) {
+    if (have.defined()) {
+      if (grad_enabled()) return add(have, g);
+      Tensor total = have;
+      return add_(total, g);
+    }
+    // A gradient that nobody else holds becomes the leaf's own.
+    const bool own = !grad_enabled() && g.impl()->references.load() == 1 && g.is_contiguous() &&
+                     g.storage().sole_owner() &&
+                     g.storage().bytes() == static_cast<size_t>(g.numel()) * size_of(g.dtype());
+    return own ? g : clone(g);
+  }
+
+  const Tensor leaf_;
+};
+
+}  // namespace
+
+std::shared_ptr<HookList> leaf_hooks(const Tensor& t) {
+  TapeMeta& meta = ensure_meta(t);
+  const LeafLock lock(meta);
+  if (!meta.hooks) meta.hooks = std::make_shared<HookList>();
+  return meta.hooks;
+}
+
+NodeRef accumulate_node(const Tensor& t) {
+  TapeMeta& meta = ensure_meta(t);
+  // Made before the lock is taken: a loser's end takes the lock too.
+  NodeRef fresh;
+  for (;;) {
+    {
+      const LeafLock lock(meta);
+      if (NodeRef found = Node::revive(meta.accumulate)) return found;
+      if (fresh) {
+        meta.accumulate = fresh.get();
+        return fresh;
+      }
+    }
+    fresh = NodeRef(new AccumulateNode(t));
+  }
+}
+
+}  // namespace moonlet

@@ -1,0 +1,179 @@
+// autograd/history.cpp: replays views whose base changed, and joins changes in place of a part to
+// the history of the whole.
+#include "autograd/history.h"
+
+#include "autograd/ops.h"
+#include "autograd/recording.h"
+#include "tensor/modes.h"
+
+namespace moonlet {
+
+namespace {
+
+uint64_t sequence_of(const Tensor& base) {
+  const TapeMeta* meta = meta_of(base);
+  return meta && meta->grad_fn ? meta->grad_fn->sequence() : 0;
+}
+
+Tensor replay(const ViewStep& step, const Tensor& base) {
+  return step.apply(step.before ? replay(*step.before, base) : base);
+}
+
+// Elements from the first to the last that the strides reach.
+int64_t span_of(const Dims& sizes, const Dims& strides) {
+  int64_t span = 1;
+  for (int i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return 0;
+    span += (sizes[i] - 1) * strides[i];
+  }
+  return span;
+}
+
+// A change in place of a view, as a step in the history of the view's base: the part of the gradient
+// that belongs to the view goes through the change, the rest passes.
+class CopySlices final : public Node {
+ public:
+  CopySlices(const Tensor& base, const ViewRecord& view, NodeRef change)
+      : base_(shallow_copy(base)), recipe_(view.recipe), change_(std::move(change)) {
+    recorded().set_outer(this);
+    edges = std::move(change_->edges);
+    edges[0] = edge_of(base);
+    set_output(0, base);
+    number();
+  }
+  ~CopySlices() override { recorded().set_outer(nullptr); }
+
+  const char* name() const override { return "CopySlices"; }
+
+  void apply(Tensor* grads, Tensor* out, const Wanted& wanted) override {
+    Tensor whole = laid_out_as_base(grads[0]);
+    Tensor part = replay(*recipe_, whole);
+    Tensor change_gradient = clone(part);
+    recorded().run(&change_gradient, out, edges, wanted);
+    if (!wanted(edges[0])) return;
+    if (out[0].defined())
+      copy_(part, out[0]);
+    else
+      fill_(part, 0.0);
+    out[0] = whole;
+  }
+
+  void release_saved() override { change_->release_saved(); }
+
+  // The view's value after the change, made again from the base with this history.
+  Tensor restore_part() { return replay(*recipe_, restore_output(base_, 0)); }
+
+ private:
+  RecordedNode& recorded() { return static_cast<RecordedNode&>(*change_); }
+
+  // A copy of `g` with the strides of the base, which the recipe may ask for.
+  Tensor laid_out_as_base(const Tensor& g) const {
+    Tensor buffer = zeros({span_of(base_.sizes(), base_.strides())}, options_of(g));
+    Tensor whole = base_.is_contiguous()
+                       ? view(buffer, base_.sizes())
+                       : as_strided(buffer, base_.sizes(), base_.strides(), 0);
+    copy_(whole, g);
+    return whole;
+  }
+
+  const Tensor base_;  // without history
+  const std::shared_ptr<const ViewStep> recipe_;
+  const NodeRef change_;  // has no edges of its own, and no place in the order
+};
+
+}  // namespace
+
+bool TapeMeta::view_requires_grad() const noexcept {
+  const AutogradMeta* meta = base->autograd;
+  if (!meta || !meta->has_history) return false;
+  return !view.no_grad || view.base_sequence != sequence_of(view.base);
+}
+
+NodeRef grad_fn_of(const Tensor& t) {
+  TapeMeta* meta = meta_of(t);
+  if (!meta) return {};
+  // A view of a base without history is a leaf once it requires grad.
+  if (meta->base && meta->base->autograd && meta->base->autograd->has_history) {
+    const uint64_t now = sequence_of(meta->view.base);
+    if (now != meta->view.base_sequence) {
+      if (meta->view.no_grad)
+        fail("this view was made under ml.no_grad, and its base was changed in place by a recorded "
+             "op since, so its gradient is not defined; make the view while recording, or change "
+             "the base under ml.no_grad too");
+      const NoModes own_affair;
+      const GradModeGuard on(true);
+      const Tensor again = replay(*meta->view.recipe, meta->view.base);
+      set_history(t, meta_of(again)->grad_fn, meta_of(again)->output);
+      meta->view.base_sequence = now;
+    }
+  }
+  return meta->grad_fn;
+}
+
+void detail::note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewStep> step) {
+  TapeMeta& meta = ensure_meta(y);
+  ViewRecord& view = meta.view;
+  const TapeMeta* parent = meta_of(x);
+  if (parent && parent->base) {
+    view.base = parent->view.base;
+    step->before = parent->view.recipe;
+    view.no_grad = parent->view.no_grad;
+  } else {
+    view.base = x;
+  }
+  view.no_grad = view.no_grad || !grad_enabled();
+  view.recipe = std::move(step);
+  view.base_sequence = sequence_of(view.base);
+  meta.base = view.base.impl();
+}
+
+void check_inplace(const Tensor& x, const char* op) {
+  const TapeMeta* meta = meta_of(x);
+  if (x.requires_grad() && is_leaf(x)) {
+    fail(op,
+         ": a leaf that requires grad cannot be changed in place while recording; "
+         "wrap the change in ml.no_grad");
+  }
+  if (!meta || !meta->base) return;
+  if (meta->view.no_grad) {
+    fail(op,
+         ": this view was made under ml.no_grad, so a recorded in-place change would not reach its "
+         "base; make the view while recording");
+  }
+  if (x.requires_grad() && is_leaf(meta->view.base)) {
+    fail(op,
+         ": a view of a leaf that requires grad cannot be changed in place while recording; "
+         "wrap the change in ml.no_grad");
+  }
+}
+
+void check_unrecorded_view(const Tensor& x, const char* op) {
+  const TapeMeta* meta = meta_of(x);
+  if (meta->view.no_grad && meta->view.base.requires_grad()) check_inplace(x, op);
+}
+
+void check_inplace_without_derivative(const Tensor& x, const char* op) {
+  if (!grad_enabled() || !x.requires_grad()) return check_unrecorded(x, op);
+  check_inplace(x, op);
+  fail(op,
+       ": this op has no derivative, so it cannot change a tensor that requires grad; "
+       "detach it or wrap the change in ml.no_grad");
+}
+
+void rebase_history(const Tensor& x, const NodeRef& change) {
+  const TapeMeta* meta = meta_of(x);
+  if (!meta || !meta->base) {
+    change->set_output(0, x);
+    change->number();
+    set_history(x, change);
+    return;
+  }
+  const NodeRef slices(new CopySlices(meta->view.base, meta->view, change));
+  set_history(meta->view.base, slices);
+}
+
+Tensor RecordedNode::restore_output(const Tensor& value, int i) {
+  return outer_ ? static_cast<CopySlices*>(outer_)->restore_part() : Node::restore_output(value, i);
+}
+
+}  // namespace moonlet

@@ -1,0 +1,59 @@
+// autograd/history.h: histories of views and of tensors changed in place.
+//
+// Invariants: a view keeps its base, which is never a view itself, and the recipe that makes it
+// again. Only the base's history is changed by a recorded change in place, through whichever view;
+// a view whose base has another producer than when the view's own history was made gets it again by
+// replaying the recipe on the base. A view made without recording is a constant, and an error once a
+// recorded change has reached its memory.
+#pragma once
+
+#include <utility>
+
+#include "autograd/meta.h"
+
+namespace moonlet {
+
+// The node that produced t, brought up to date when t is a view; null for a leaf. Throws for a view
+// made without recording whose base a recorded op changed since.
+NodeRef grad_fn_of(const Tensor& t);
+
+namespace detail {
+template <class F>
+class LambdaStep final : public ViewStep {
+ public:
+  explicit LambdaStep(F f) : f_(std::move(f)) {}
+  Tensor apply(const Tensor& x) const override { return f_(x); }
+
+ private:
+  const F f_;
+};
+void note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewStep> step);
+}  // namespace detail
+
+// Notes that y is a view of x made by `step(x)`, so that in-place changes through either reach both
+// histories. Memory seen as numbers of another kind has no derivative.
+template <class F>
+void note_view(const Tensor& y, const Tensor& x, F step) {
+  if (!is_differentiable(y.dtype()) || !is_differentiable(x.dtype())) return;
+  using Step = detail::LambdaStep<F>;
+  detail::note_view(y, x,
+                    std::allocate_shared<Step>(memory::SmallBlockAllocator<Step>(), std::move(step)));
+}
+
+// Before an in-place op that is recorded: throws when x is a leaf that requires grad, a view of one,
+// or a view made without recording.
+void check_inplace(const Tensor& x, const char* op);
+// Before one that is not, since nothing it reads requires grad: throws when x is a view made without
+// recording of a tensor that requires grad, whose history would not see the change.
+void check_unrecorded_view(const Tensor& x, const char* op);
+inline void check_unrecorded(const Tensor& x, const char* op) {
+  if (grad_enabled() && x.impl()->autograd && x.impl()->autograd->base) [[unlikely]]
+    check_unrecorded_view(x, op);
+}
+// Throws for an op without a derivative that would change x in place while x has a history.
+void check_inplace_without_derivative(const Tensor& x, const char* op);
+// After an in-place op recorded as `change`, whose first edge is to x's old history: makes it the
+// history of x, or, when x is a view, of the part of its base.
+void rebase_history(const Tensor& x, const NodeRef& change);
+
+}  // namespace moonlet

@@ -1,0 +1,168 @@
+// autograd/recording.cpp: saving and unpacking for recorded calls.
+#include "autograd/recording.h"
+
+#include <bit>
+
+#include "autograd/ops.h"
+#include "tensor/dispatch.h"
+
+namespace moonlet {
+
+bool requires_grad(const std::vector<Tensor>& list) {
+  for (const Tensor& t : list)
+    if (requires_grad(t)) return true;
+  return false;
+}
+
+std::vector<Dims> sizes_of(const std::vector<Tensor>& list) {
+  std::vector<Dims> out;
+  out.reserve(list.size());
+  for (const Tensor& t : list) out.push_back(sizes_of(t));
+  return out;
+}
+
+Tensor& assign_(Tensor& x, const Tensor& result, const char* op) {
+  if (!(result.sizes() == x.sizes()))
+    fail(op, ": the result has shape ", result.sizes(), " and the tensor to change ", x.sizes());
+  if (!can_cast(result.dtype(), x.dtype()))
+    fail(op, ": result type ", result.dtype(), " cannot be stored in ", x.dtype());
+  return copy_(x, result);
+}
+
+void no_out_gradient(const char* op) {
+  fail(op,
+       ": the out form is not recorded, and an input requires grad; use the plain form, or "
+       "wrap the call in ml.no_grad");
+}
+
+void RecordedNode::take_inputs(std::initializer_list<TapeInput> inputs, const Tensor* changed) {
+  uint32_t demanded = 0, argument = 1;
+  edges.reserve(std::popcount(formula_.differentiable));
+  int i = 0;
+  for (const TapeInput& input : inputs) {
+    if (!(formula_.differentiable >> i++ & 1u)) continue;
+    for (const Tensor& t : input) {
+      edges.push_back(edge_of(t));
+      if (edges.back()) demanded |= argument;
+    }
+    argument <<= 1;
+  }
+  for (const Formula::Gradient& gradient : formula_.gradients)
+    if (gradient.targets & demanded) needed_ |= gradient.uses;
+  i = 0;
+  for (const TapeInput& input : inputs) {
+    if (needs_slot(i)) save_input(i, input, changed);
+    ++i;
+  }
+}
+
+void RecordedNode::save_input(int slot, const TapeInput& input, const Tensor* changed) {
+  if (const Scalar* number = input.number()) {
+    slots_.push_back({slot, true, *number, {}});
+    return;
+  }
+  for (const Tensor& t : input) {
+    Saved& saved = slots_.emplace_back(Slot{slot, false, {}, {}}).saved;
+    // What the op is about to overwrite is kept as it was.
+    if (changed && t.defined() && &t.storage() == &changed->storage())
+      saved.save_clone(t);
+    else
+      saved.save(t);
+  }
+}
+
+void RecordedNode::take_result(int i, const Tensor& y, int output) {
+  const int slot = formula_.inputs + i;
+  if (!needs_slot(slot)) return;
+  Saved& saved = slots_.emplace_back(Slot{slot, false, {}, {}}).saved;
+  if (output >= 0)
+    saved.save_output(y, output);
+  else
+    saved.save(y);
+}
+
+void RecordedNode::release_saved() {
+  released_ = released_ || !slots_.empty();
+  slots_.clear();
+}
+
+void RecordedNode::run(Tensor* grads, Tensor* out, const Edges& edges, const Wanted& wanted) {
+  Backward backward(*this, grads, out, edges, wanted);
+  evaluate(backward);
+}
+
+bool Backward::needs(uint32_t targets) const {
+  // Edges follow the differentiable arguments; those of a list come last.
+  const uint32_t differentiable = node_.formula_.differentiable;
+  const size_t last = std::popcount(differentiable) - 1;
+  for (size_t i = 0; i < edges_.size(); ++i) {
+    const uint32_t bit = 1u << std::min(i, last);
+    if ((targets & bit) && wanted_(edges_[i])) return true;
+  }
+  return false;
+}
+
+void Backward::check_kept() const {
+  if (!node_.released_) [[likely]]
+    return;
+  fail("backward: the tensors ", node_.name(),
+       " saved are freed already: this graph was used by an earlier backward; "
+       "pass retain_graph = true there to use it again");
+}
+
+const RecordedNode::Slot* Backward::find(int slot) const {
+  check_kept();
+  for (const RecordedNode::Slot& each : node_.slots_)
+    if (each.slot == slot) return &each;
+  fail("backward: ", node_.name(), " did not save what its gradient needs (slot ", slot, ")");
+}
+
+Tensor Backward::saved(int slot) const { return find(slot)->saved.unpack(node_); }
+
+Operand Backward::operand(int slot) const {
+  const RecordedNode::Slot* found = find(slot);
+  return found->number ? Operand(found->scalar) : Operand(found->saved.unpack(node_));
+}
+
+std::vector<Tensor> Backward::list(int slot) const {
+  check_kept();
+  std::vector<Tensor> out;
+  for (const RecordedNode::Slot& each : node_.slots_)
+    if (each.slot == slot) out.push_back(each.saved.unpack(node_));
+  return out;
+}
+
+void Backward::give_list(int argument, std::vector<Tensor> gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i) out_[argument + i] = std::move(gradients[i]);
+}
+
+void record_results(RecordedNode* made, std::initializer_list<TapeInput> inputs,
+                    std::initializer_list<const Tensor*> results) {
+  const NodeRef node(made);
+  made->take_inputs(inputs, nullptr);
+  made->number();
+  int i = 0, output = 0;
+  for (const Tensor* y : results) {
+    const bool tracked = made->tracks(i) && is_differentiable(y->dtype());
+    if (tracked) {
+      made->set_output(output, *y);
+      set_history(*y, node, output);
+    }
+    made->take_result(i++, *y, tracked ? output : -1);
+    output += tracked ? 1 : 0;
+  }
+}
+
+InplaceRecording::InplaceRecording(RecordedNode* node, const char* op, const Tensor& x,
+                                   std::initializer_list<TapeInput> inputs)
+    : node_(node), ref_(node) {
+  check_inplace(x, op);
+  node->take_inputs(inputs, &x);
+}
+
+void InplaceRecording::finish(const Tensor& x) {
+  rebase_history(x, ref_);
+  node_->take_result(0, x, 0);
+}
+
+}  // namespace moonlet

@@ -1,0 +1,202 @@
+// autograd/recording.h: how the generated functions record a call. A row's formula says which
+// arguments and results each gradient uses; what is saved, cloned, unpacked and released follows
+// from it here, per call, from the gradients that are in demand.
+#pragma once
+
+#include <initializer_list>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "autograd/history.h"
+#include "autograd/node.h"
+#include "autograd/tape.h"
+#include "tensor/operand.h"
+
+namespace moonlet {
+
+class Backward;
+
+inline constexpr int kMaxGradients = 6;
+
+// The fixed part of a row's derivative. A slot is a tensor argument (from 0, in the order of the
+// row) or a result (behind them).
+struct Formula {
+  const char* node;         // "MulBackward"
+  int inputs;               // tensor arguments
+  uint32_t differentiable;  // those with a gradient, by bit
+  uint32_t tracked;         // results that get a history, by bit
+  // Each expression of the row: the differentiable arguments (counted among themselves) it is the
+  // gradient of, and the slots it reads, by bit.
+  struct Gradient {
+    uint32_t targets, uses;
+  };
+  Gradient gradients[kMaxGradients];
+};
+
+// A tensor argument of a call being recorded.
+class TapeInput {
+ public:
+  TapeInput(const Tensor& t) : tensor_(&t) {}
+  TapeInput(const Operand& o) : operand_(&o) {}
+  TapeInput(const std::vector<Tensor>& list) : list_(&list) {}
+
+  // The number in an operand's place, or null.
+  const Scalar* number() const {
+    return operand_ && !operand_->is_tensor() ? &operand_->scalar() : nullptr;
+  }
+  bool is_list() const { return list_ != nullptr; }
+  const Tensor* begin() const { return list_ ? list_->data() : one(); }
+  const Tensor* end() const { return list_ ? list_->data() + list_->size() : one() + 1; }
+
+ private:
+  const Tensor* one() const { return tensor_ ? tensor_ : &operand_->tensor(); }
+
+  const Tensor* tensor_ = nullptr;
+  const Operand* operand_ = nullptr;
+  const std::vector<Tensor>* list_ = nullptr;
+};
+
+// The node of a row. Derived classes hold the plain arguments and evaluate the expressions.
+class RecordedNode : public Node {
+ public:
+  explicit RecordedNode(const Formula& formula) : formula_(formula) {}
+
+  const char* name() const override { return formula_.node; }
+  void apply(Tensor* grads, Tensor* out, const Wanted& wanted) override {
+    run(grads, out, edges, wanted);
+  }
+  // The same for the node of a change in place of a view, whose edges are those of `CopySlices`.
+  void run(Tensor* grads, Tensor* out, const Edges& edges, const Wanted& wanted);
+  void set_outer(Node* outer) { outer_ = outer; }
+  void release_saved() override;
+  Tensor restore_output(const Tensor& value, int i) override;
+
+  // Adds the edges of the inputs and saves what gradients in demand read. `changed` is the tensor
+  // about to be changed in place, or null.
+  void take_inputs(std::initializer_list<TapeInput> inputs, const Tensor* changed);
+  void take_result(int i, const Tensor& y, int output);
+  bool tracks(int result) const { return (formula_.tracked >> result & 1u) != 0; }
+
+ protected:
+  virtual void evaluate(Backward& backward) = 0;
+
+ private:
+  friend class Backward;
+  struct Slot {
+    int slot;
+    bool number = false;
+    Scalar scalar;
+    Saved saved;
+  };
+  void save_input(int slot, const TapeInput& input, const Tensor* changed);
+  bool needs_slot(int slot) const { return (needed_ >> slot & 1u) != 0; }
+
+  const Formula& formula_;
+  Node* outer_ = nullptr;  // the CopySlices around a change in place of a view
+  uint32_t needed_ = 0;    // the slots that gradients in demand read
+  bool released_ = false;
+  std::vector<Slot, memory::SmallBlockAllocator<Slot>> slots_;
+};
+
+// What an expression sees while a node runs.
+class Backward {
+ public:
+  Backward(RecordedNode& node, Tensor* grads, Tensor* out, const Edges& edges, const Wanted& wanted)
+      : node_(node), grads_(grads), out_(out), edges_(edges), wanted_(wanted) {}
+
+  // Whether the gradient of some argument of the mask is wanted.
+  bool needs(uint32_t targets) const;
+  // The gradient of tracked result i, zeros when none reached it; the same, or undefined.
+  Tensor g(int i = 0) const { return node_.gradient_or_zeros(grads_, i); }
+  const Tensor& given(int i) const { return grads_[i]; }
+  // What was saved. Throws when it is freed or changed since.
+  Tensor saved(int slot) const;
+  Operand operand(int slot) const;
+  std::vector<Tensor> list(int slot) const;
+  // The place for the gradient of a differentiable argument.
+  Tensor& operator[](int argument) { return out_[argument]; }
+  // The gradients of the tensors in a list, which is the last differentiable argument.
+  void give_list(int argument, std::vector<Tensor> gradients);
+
+ private:
+  void check_kept() const;
+  const RecordedNode::Slot* find(int slot) const;
+
+  RecordedNode& node_;
+  Tensor* grads_;
+  Tensor* out_;
+  const Edges& edges_;
+  const Wanted& wanted_;
+};
+
+template <class F>
+class FormulaNode final : public RecordedNode {
+ public:
+  FormulaNode(const Formula& formula, F expressions)
+      : RecordedNode(formula), expressions_(std::move(expressions)) {}
+
+ protected:
+  void evaluate(Backward& backward) override { expressions_(backward); }
+
+ private:
+  F expressions_;
+};
+
+inline bool requires_grad(const Tensor& t) { return t.defined() && t.requires_grad(); }
+inline bool requires_grad(const Operand& o) { return o.requires_grad(); }
+bool requires_grad(const std::vector<Tensor>& list);
+
+// Whether a call with these differentiable arguments is recorded.
+template <class... Arguments>
+inline bool must_record(const Arguments&... arguments) {
+  return grad_enabled() && (requires_grad(arguments) || ...);
+}
+
+// Gives the results of a call that has run their history.
+void record_results(RecordedNode* made, std::initializer_list<TapeInput> inputs,
+                    std::initializer_list<const Tensor*> results);
+template <class F>
+[[gnu::noinline]] void record(const Formula& formula, F expressions,
+                              std::initializer_list<TapeInput> inputs,
+                              std::initializer_list<const Tensor*> results) {
+  record_results(new FormulaNode<F>(formula, std::move(expressions)), inputs, results);
+}
+
+// Records a change in place: made before the op runs, finished after it.
+class InplaceRecording {
+ public:
+  InplaceRecording(RecordedNode* node, const char* op, const Tensor& x,
+                   std::initializer_list<TapeInput> inputs);
+  void finish(const Tensor& x);
+
+ private:
+  RecordedNode* node_;
+  NodeRef ref_;
+};
+template <class F>
+[[gnu::noinline]] InplaceRecording record_inplace(const Formula& formula, F expressions,
+                                                  const char* op, const Tensor& x,
+                                                  std::initializer_list<TapeInput> inputs) {
+  return {new FormulaNode<F>(formula, std::move(expressions)), op, x, inputs};
+}
+
+// Writes the result of an op without a kernel of its own for it over x: the op's in-place form.
+Tensor& assign_(Tensor& x, const Tensor& result, const char* op);
+
+// Throws when an out= form is called with something that would have to be recorded.
+[[noreturn]] void no_out_gradient(const char* op);
+template <class... Arguments>
+inline void refuse_recording_out(const char* op, const Arguments&... arguments) {
+  if (must_record(arguments...)) no_out_gradient(op);
+}
+
+// Geometry that expressions use instead of saving the tensor.
+inline Dims sizes_of(const Tensor& x) { return x.defined() ? x.sizes() : Dims{}; }
+inline Dims sizes_of(const Operand& x) { return sizes_of(x.tensor()); }
+std::vector<Dims> sizes_of(const std::vector<Tensor>& list);
+inline Options options_of_(const Tensor& x) { return options_of(x); }
+inline Options options_of_(const Operand& x) { return options_of(x.tensor()); }
+inline DType dtype_of_(const Tensor& x) { return x.dtype(); }
+
+}  // namespace moonlet

@@ -1,0 +1,143 @@
+// tensor/op_info.cpp: the registry of ops, boxed calls, and the passage through the modes.
+#include "tensor/op_info.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "tensor/boxing.h"
+
+namespace moonlet {
+
+namespace {
+
+// The families announce themselves before main, in no fixed order of files; names are indexed at the
+// first question. Never destroyed.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::span<const OpInfo* const>> families;
+  std::unordered_map<std::string_view, const OpInfo*> by_name;
+  std::vector<const OpInfo*> ordered;
+  std::vector<const OpInfo*> registered;  // not of the table
+
+  void add(const OpInfo& op) {
+    if (!by_name.emplace(op.name, &op).second)
+      fail("register_op: there is an op named '", op.name, "' already");
+    ordered.push_back(&op);
+  }
+  void index() {
+    for (const auto& family : families)
+      for (const OpInfo* op : family) add(*op);
+    families.clear();
+  }
+};
+Registry& registry() {
+  static Registry* const instance = new Registry;
+  return *instance;
+}
+
+// Of an op that a plugin registered: there is no public function to test the modes.
+bool is_registered(const OpInfo& op) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  for (const OpInfo* each : all.registered)
+    if (each == &op) return true;
+  return false;
+}
+
+}  // namespace
+
+bool OpInfo::writes(int i) const {
+  switch (form) {
+    case Form::InPlace: return i == 0 || row->arguments[i].written;
+    case Form::Out:
+      return i < row->result_count || row->arguments[i - row->result_count].written;
+    default:
+      // An update's plain form works on a copy of its first argument.
+      return row->arguments[i].written && !(i == 0 && std::string_view(row->kind) == "update");
+  }
+}
+
+const OpInfo* find_op(std::string_view name) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.index();
+  const auto found = all.by_name.find(name);
+  return found == all.by_name.end() ? nullptr : found->second;
+}
+
+std::vector<const OpInfo*> all_ops() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.index();
+  return all.ordered;
+}
+
+OpFamily::OpFamily(std::span<const OpInfo* const> ops) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.families.push_back(ops);
+}
+
+void register_op(const OpInfo& op) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.index();
+  all.add(op);
+  all.registered.push_back(&op);
+}
+
+Values call_op(const OpInfo& op, std::span<const Value> arguments) {
+  Values results;
+  if (intercepted() && is_registered(op)) {
+    Values in(arguments.begin(), arguments.end());
+    intercept(op, in, results);
+  } else {
+    op.call(arguments, results);
+  }
+  return results;
+}
+
+void intercept(const OpInfo& op, Values& arguments, Values& results) {
+  struct Restore {
+    Mode* const mode = execution.modes;
+    ~Restore() { execution.modes = mode; }
+  } const on_stack;
+  execution.modes = on_stack.mode->below_;
+  on_stack.mode->call(op, arguments, results);
+}
+
+namespace boxing {
+
+void wrong_type(const char* wanted) { fail("call: an argument of the op must be ", wanted); }
+
+const Tensor& tensor_in(const Value& value) {
+  static const Tensor kNone;
+  if (std::holds_alternative<std::monostate>(value)) return kNone;
+  const Tensor* held = std::get_if<Tensor>(&value);
+  if (!held) wrong_type("a tensor");
+  return *held;
+}
+
+Scalar scalar_in(const Value& value) {
+  if (const auto* held = std::get_if<Scalar>(&value)) return *held;
+  if (const auto* held = std::get_if<int64_t>(&value)) return Scalar(*held);
+  if (const auto* held = std::get_if<double>(&value)) return Scalar(*held);
+  if (const auto* held = std::get_if<bool>(&value)) return Scalar(*held);
+  wrong_type("a number");
+}
+
+Operand operand_in(const Value& value) {
+  // As a temporary, which the operand holds itself.
+  if (const auto* held = std::get_if<Tensor>(&value)) return Operand(Tensor(*held));
+  return Operand(scalar_in(value));
+}
+
+double number_in(const Value& value) {
+  if (const auto* held = std::get_if<double>(&value)) return *held;
+  if (const auto* held = std::get_if<int64_t>(&value)) return static_cast<double>(*held);
+  wrong_type("a number");
+}
+
+}  // namespace boxing
+
+}  // namespace moonlet

@@ -1,0 +1,83 @@
+// tensor/op_info.h: ops as values at run time: what a row says about an op, a way to call it with
+// boxed arguments, and finding it by name. Ops that a plugin registers are equal to those of the
+// table, without generated code.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tensor/operand.h"
+#include "tensor/tensor.h"
+
+namespace moonlet {
+
+class Generator;
+
+// An argument or result of any op. A monostate stands for one that is not given. An Operand is a
+// Tensor or a Scalar; dims and positions are 0-based.
+using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t, double, bool,
+                           std::string, Dims, std::vector<int64_t>, DType, Device, Options,
+                           Generator*>;
+using Values = std::vector<Value>;
+
+struct ArgumentInfo {
+  const char* name;
+  const char* type;           // as in the row: "Tensor", "Dim[]"
+  const char* default_value;  // as in the row, or null when the argument must be given
+  bool written;               // the op writes to it
+};
+
+// What autocast does with the op's floating arguments (as PyTorch's lists).
+enum class AutocastPolicy : uint8_t { None, LowerPrecision, Float32, Promote };
+
+// What all forms of a row have in common.
+struct RowInfo {
+  const char* name;
+  const char* schema;  // "mm(Tensor a, Tensor b) -> Tensor"
+  const char* family;
+  const char* kind;  // "pointwise", "structured", "update", "allocating", "view", "composite"
+  DTypeSet dtypes;   // of the computation
+  bool random;       // draws random numbers
+  bool differentiable;
+  AutocastPolicy autocast;
+  const ArgumentInfo* arguments;
+  int argument_count;
+  int result_count;
+};
+
+struct OpInfo {
+  enum class Form : uint8_t { Plain, InPlace, Out };
+
+  const char* name;  // "add", "add_", "add_out"
+  const RowInfo* row;
+  Form form;
+  // Calls the op through its public function: recorded, and seen by the modes. In the out form the
+  // results come first among the arguments.
+  void (*call)(std::span<const Value> arguments, Values& results);
+
+  bool is_view() const { return std::string_view(row->kind) == "view"; }
+  // Whether argument i of this form is written.
+  bool writes(int i) const;
+};
+
+// The op of that name, or null.
+const OpInfo* find_op(std::string_view name);
+// All ops, family by family, then those registered.
+std::vector<const OpInfo*> all_ops();
+
+// Adds an op that is not in the table; it and what it points to must live as long as the process.
+// Throws when the name is taken. Thread-safe.
+void register_op(const OpInfo& op);
+// Adds the ops of a family of the table: a static object of its generated file.
+struct OpFamily {
+  explicit OpFamily(std::span<const OpInfo* const> ops);
+};
+
+// Calls an op by its description, through the modes.
+Values call_op(const OpInfo& op, std::span<const Value> arguments);
+
+}  // namespace moonlet
