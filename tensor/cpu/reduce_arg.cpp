@@ -180,7 +180,7 @@ void extreme_dim(const char* op, const Tensor& x, int64_t dim, bool largest, Ten
   visit_bytes(x.dtype(), [&]<class T>() {
     const T* from = whole.data<T>();
     T* to = values.data<T>();
-    parallel_for(values.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
+    parallel_for(values.numel(), kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         to[i] = from[(i / s.inner * s.n + at[i] - 1) * s.inner + i % s.inner];
       }
