@@ -191,6 +191,7 @@ mistakes("wrong arguments", {
   { function() ml.manual_seed "x" end, "manual_seed" },
   { function() ml.set_num_threads(0) end, "set_num_threads" },
   { function() ml.set_num_threads(1e9) end, "set_num_threads" },
+  { function() ml.set_num_threads(1025) end, "from 1 to 1024 is wanted, got 1025" },
   { function() return #ml.tensor(1) end },
   { function() return ml.scope() end, "scope" },
   { function() return ml.dropout(x, 2) end, "dropout" },
