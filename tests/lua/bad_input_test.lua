@@ -176,7 +176,7 @@ mistakes("wrong arguments", {
   { function() return x.shap end, "did you mean 'shape'" },
   { function() x.shape = 3 end, "shape" },
   { function() x.anything = 3 end, "anything" },
-  { function() return ml.exq end, "no field 'exq'; did you mean" },
+  { function() return ml.sigmiod end, "no field 'sigmiod'; did you mean 'sigmoid'" },
   { function() return ml.ones { 2, requires_gard = true } end, "requires_grad" },
   { function() return ml.mse_loss(x, x, { reduction = "average" }) end, "average" },
   { function() return ml.gelu(x, "none?") end, "gelu" },

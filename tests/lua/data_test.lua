@@ -126,7 +126,7 @@ end)
 
 test("bad options of loaders are named", function()
   expect.error(function() data.DataLoader(sequence(3), { batchsize = 2 }) end,
-    "unknown option 'batchsize', did you mean 'batch_size'")
+    "unknown option 'batchsize'; did you mean 'batch_size'")
   expect.error(function() data.DataLoader(sequence(3), { batch_size = 0 }) end, "at least 1")
   expect.error(function() data.DataLoader({ 1, 2 }) end, "a data set is wanted")
 end)
