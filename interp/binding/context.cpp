@@ -110,9 +110,7 @@ int l_set_num_threads(lua_State* L) {
   return 0;
 }
 
-int l_get_num_threads(lua_State* L) {
-  return push_result(L, static_cast<int64_t>(num_threads()));
-}
+int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>(num_threads())); }
 
 // --- scope -------------------------------------------------------------------------------------
 
