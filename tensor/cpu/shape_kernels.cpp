@@ -28,7 +28,7 @@ void copy_rows(char* out, const char* in, int64_t rows, int64_t bytes, int64_t p
 
 void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   if (y.numel() == 0) return;
-  const int d = wrap_dim(dim, y.dim(), "cat");
+  const int d = wrapped(dim, y.dim());
   int64_t rows = 1, inner = static_cast<int64_t>(size_of(y.dtype()));
   for (int i = 0; i < d; ++i) rows *= y.size(i);
   for (int i = d + 1; i < y.dim(); ++i) inner *= y.size(i);

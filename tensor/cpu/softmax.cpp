@@ -254,7 +254,7 @@ Tensor prepared(const Tensor& x, DType compute) {
 void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tensor& y) {
   if (y.numel() == 0) return;
   const DType compute = y.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
-  const int dim = wrap_dim(dim_given, y.dim(), log ? "log_softmax" : "softmax");
+  const int dim = wrapped(dim_given, y.dim());
   const Tensor first = prepared(a, compute), second = b.defined() ? prepared(b, compute) : b;
   Tensor out =
       compute == y.dtype() && y.is_contiguous() ? y : empty(y.sizes(), {compute, y.device()});
