@@ -9,6 +9,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "tensor/cpu/each_vector-inl.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 
@@ -40,16 +41,6 @@ using cpu::SoftmaxJob;
 template <class D, class V>
 HWY_INLINE V exp_below(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
-}
-
-// Calls step(tag, index) for all of [0, n): whole vectors first, then single elements.
-template <class T, class Step>
-HWY_INLINE void each_vector(int64_t n, Step&& step) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(d, i);
-  for (; i < n; ++i) step(hn::CappedTag<T, 1>(), i);
 }
 
 // A whole-vector accumulator and one for the single elements at the end.
