@@ -22,7 +22,8 @@ local function escape(value)
 end
 
 local function number(value)
-  return (("%.2f"):format(value):gsub("%.?0+$", ""))
+  local text = ("%.2f"):format(value):gsub(",", ".")  -- the locale's mark
+  return (text:gsub("%.?0+$", ""))
 end
 
 local Page = {}

@@ -241,4 +241,16 @@ test("bytes of tensors", function()
   expect.error(function() ml.from_bytes("", ml.int16, { 1 << 40, 1 << 40 }) end, "from_bytes")
 end)
 
+test("CSV does not depend on the locale", function()
+  harness.with_temp_file(function(path)
+    local output = harness.run_with_decimal_commas(([[
+      local ml = require 'moonlet'
+      ml.data.write_csv('%s', ml.tensor { { 1.5, 0.1, 2 } })
+      print(ml.data.read_csv('%s')[{1, 1}]:item() * 2 == 3)
+    ]]):format(path, path))
+    expect.equal(output, "true\n")
+    expect.equal(system.read_file(path), "1.5,0.10000000149011612,2\n")
+  end)
+end)
+
 harness.run()

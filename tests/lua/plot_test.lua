@@ -161,6 +161,16 @@ test("texts are escaped in SVG", function()
   check_svg(svg)
 end)
 
+test("SVG does not depend on the locale", function()
+  local svg = harness.run_with_decimal_commas [[
+    print(require('moonlet.plot').line({ 1, 2, 4 }, { width = 333 }):svg())
+  ]]
+  check_svg(svg)
+  local points = svg:match 'points="([^"]*)"'
+  expect.truthy(points and points:find "%.%d", svg)
+  for pair in points:gmatch "%S+" do expect.truthy(pair:find "^[%d.]+,[%d.]+$", pair) end
+end)
+
 test("save writes a whole file or none", function()
   harness.with_temp_file(function(path)
     plot.line({ 1, 2 }):save(path)
