@@ -42,7 +42,7 @@ Tensor prod_backward(const Tensor& g, const Tensor& x, std::optional<int64_t> di
     return reshape(prod_backward(reshape(g, Dims{1}), reshape(x, Dims{x.numel()}), 0, true),
                    x.sizes());
   }
-  const int d = wrap_dim(*dim, x.dim(), "prod");
+  const int d = wrapped(*dim, x.dim());
   const Tensor before = product_before(x, d);
   const Tensor after = flip(product_before(flip(x, Dims{d}), d), Dims{d});
   return mul(restore_dims(g, x.sizes(), Dims{d}, keepdim), mul(before, after));
@@ -111,7 +111,7 @@ static Tensor cumprod_backward_zeros(const Tensor& g, const Tensor& x, int64_t d
 
 Tensor cumprod_backward(const Tensor& g, const Tensor& x, int64_t given_dim) {
   if (x.dim() == 0 || x.numel() == 0) return g;
-  const int dim = wrap_dim(given_dim, x.dim(), "cumprod");
+  const int dim = wrapped(given_dim, x.dim());
   const Tensor zero = to(any(eq(x, 0.0)), std::nullopt, Device{});
   if (*zero.data<bool>()) return cumprod_backward_zeros(g, x, dim);
   const Tensor products = flip(mul(g, cumprod(x, dim)), Dims{dim});

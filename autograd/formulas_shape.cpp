@@ -65,7 +65,7 @@ Tensor as_strided_backward(const Tensor& g, const Dims& x_size, const Dims& size
 
 Tensor unfold_backward(const Tensor& g, const Dims& x_size, int64_t dim, int64_t size,
                        int64_t step) {
-  const int d = wrap_dim(dim, x_size.size(), "unfold");
+  const int d = wrapped(dim, x_size.size());
   const int64_t windows = g.size(d);
   // The i-th elements of all windows never coincide, so each i is one copy, and the sum over i
   // comes in a fixed order.
@@ -79,7 +79,7 @@ Tensor unfold_backward(const Tensor& g, const Dims& x_size, int64_t dim, int64_t
 }
 
 std::vector<Tensor> cat_backward(const Tensor& g, const std::vector<Dims>& sizes, int64_t dim) {
-  const int d = wrap_dim(dim, g.dim(), "cat");
+  const int d = wrapped(dim, g.dim());
   std::vector<Tensor> out;
   int64_t at = 0;
   for (const Dims& size : sizes) {

@@ -13,7 +13,7 @@ namespace moonlet::cuda {
 
 void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   if (y.numel() == 0) return;
-  const int d = wrap_dim(dim, y.dim(), "cat");
+  const int d = wrapped(dim, y.dim());
   int64_t at = 0;
   for (const Tensor& x : tensors) {
     const int64_t count = x.size(d);

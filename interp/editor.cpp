@@ -10,9 +10,12 @@
 #include <fcntl.h>
 #include <histedit.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "interp/complete.h"
+#include "interp/system.h"
+#include "tensor/error.h"
 
 namespace moonlet {
 
@@ -72,16 +75,37 @@ void print_columns(const std::vector<std::string>& names) {
   std::fflush(stdout);
 }
 
-// Makes the file private to its user before anything is written to it.
+// The history as libedit stores it, which it does in files only; nothing when that fails.
+std::string history_text(History* entries, HistEvent* event) {
+  std::string text;
+  std::FILE* file = std::tmpfile();
+  if (file == nullptr) return text;
+  if (history(entries, event, H_SAVE_FP, file) >= 0) {
+    text.resize(static_cast<size_t>(std::ftell(file)));
+    std::rewind(file);
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+  }
+  std::fclose(file);
+  return text;
+}
+
+// Makes the file private to its user before anything is written to it. A prompt ends the same way
+// where it cannot keep its history.
 void save_history(History* entries, HistEvent* event, const std::string& path) {
-  if (path.empty()) return;
+  const std::string text = path.empty() ? std::string() : history_text(entries, event);
+  if (text.empty()) return;
   std::error_code ignored;
   const auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return;
+  struct stat info;
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) ::fchmod(fd, 0600);
   ::close(fd);
-  history(entries, event, H_SAVE, path.c_str());
+  try {
+    write_file(path, {text});
+  } catch (const Error&) {
+  }
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 #include "interp/coroutine.h"
 #include "interp/embedded.h"
 #include "interp/guard.h"
+#include "interp/json.h"
+#include "interp/nearest.h"
 #include "interp/system.h"
 #include "moonlet_config.h"
 
@@ -157,6 +159,8 @@ int open_everything(lua_State* L) {
   track_coroutines(L);
   preload(L, "moonlet", luaopen_moonlet);
   preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
+  preload(L, "moonlet.json", luaopen_moonlet_json);
+  preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
   preload(L, "moonlet.system", luaopen_moonlet_system);
   add_searcher(L);
   return 0;

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdlib>
 
-#include <omp.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -104,21 +103,6 @@ int l_exists(lua_State* L) {
   return 1;
 }
 
-int l_num_threads(lua_State* L) {
-  lua_pushinteger(L, omp_get_max_threads());
-  return 1;
-}
-
-int l_set_num_threads(lua_State* L) {
-  const lua_Integer count = luaL_checkinteger(L, 1);
-  constexpr lua_Integer kMost = 1024;
-  if (count < 1 || count > kMost) {
-    return luaL_error(L, "set_num_threads: %I given, from 1 to %I wanted", count, kMost);
-  }
-  omp_set_num_threads(static_cast<int>(count));
-  return 0;
-}
-
 int l_getenv(lua_State* L) {
   lua_pushstring(L, std::getenv(luaL_checkstring(L, 1)));  // pushes nil for null
   return 1;
@@ -136,8 +120,6 @@ constexpr luaL_Reg kFunctions[] = {
     {"write_file", guard<l_write_file>},
     {"read_file", guard<l_read_file>},
     {"exists", guard<l_exists>},
-    {"num_threads", guard<l_num_threads>},
-    {"set_num_threads", guard<l_set_num_threads>},
     {"getenv", guard<l_getenv>},
     {"pid", guard<l_pid>},
     {nullptr, nullptr},

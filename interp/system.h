@@ -1,4 +1,4 @@
-// interp/system.h: files, terminal, clock and threads for Lua (module moonlet.system) and for C++.
+// interp/system.h: files, terminal and clock for Lua (module moonlet.system) and for C++.
 #pragma once
 
 #include <string>

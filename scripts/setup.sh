@@ -15,6 +15,7 @@ libhwy-dev:SIMD kernels
 libopenblas-openmp-dev:matrix products
 libdnnl-dev:convolutions
 libedit-dev:line editing in the REPL
+nlohmann-json3-dev:reading and writing JSON
 zlib1g-dev:reading gzip files'
 if [ "${1:-}" = --tests ]; then
   shift

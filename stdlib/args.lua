@@ -1,6 +1,8 @@
 -- stdlib/args.lua: command-line options for scripts. A script declares its options in one table
 -- and gets a table of checked values; `--help` and the error messages come from the declaration.
 
+local nearest = require "moonlet.nearest"
+
 local args = {}
 
 local Parser = {}
@@ -13,36 +15,6 @@ local kFields = { type = true, default = true, help = true, short = true, min = 
 
 local function fail(...)
   error({ args_error = string.format(...) }, 0)
-end
-
--- The number of edits between two words, for "did you mean".
-local function edit_distance(a, b)
-  local row = {}
-  for j = 0, #b do row[j] = j end
-  for i = 1, #a do
-    local diagonal
-    diagonal, row[0] = row[0], i
-    for j = 1, #b do
-      local cost = a:byte(i) == b:byte(j) and 0 or 1
-      diagonal, row[j] = row[j], math.min(row[j] + 1, row[j - 1] + 1, diagonal + cost)
-    end
-  end
-  return row[#b]
-end
-
---- The word of `known` that `name` is likely a misspelling of, or nil.
----@param name string
----@param known string[]
----@return string?
-function args.nearest(name, known)
-  local best, best_distance
-  for _, candidate in ipairs(known) do
-    local distance = edit_distance(name, candidate)
-    if candidate:sub(1, #name) == name then distance = 0 end
-    if not best or distance < best_distance then best, best_distance = candidate, distance end
-  end
-  if best and best_distance <= math.min(math.max(2, #name // 3), #name - 1) then return best end
-  return nil
 end
 
 local function to_number(text, integer, label)
@@ -185,7 +157,7 @@ local function store(values, option, text, label)
 end
 
 function Parser:unknown(label, name)
-  local guess = args.nearest(name, self.names)
+  local guess = nearest(name, self.names)
   fail("unknown option '%s'%s", label, guess and ("; did you mean '--%s'?"):format(guess) or "")
 end
 

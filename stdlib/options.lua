@@ -1,7 +1,7 @@
 -- stdlib/options.lua: reads the arguments of constructors: positional ones in a declared order,
 -- then one table of named options; an unknown name is an error that says the nearest known one.
 
-local args = require "moonlet.args"
+local nearest = require "moonlet.nearest"
 
 local options = {}
 
@@ -28,15 +28,26 @@ local function is_named(value)
   return key == nil or type(key) == "string"
 end
 
-local function check_names(where, given, names)
+local function did_you_mean(key, names)
+  local guess = type(key) == "string" and nearest(key, names)
+  return guess and ("; did you mean '%s'?"):format(guess) or ""
+end
+
+--- Checks that `given` is a table of named options, or nil, and has no name that is not in `names`.
+---@param where string what takes them, for messages
+---@param given? table
+---@param names string[]
+function options.check(where, given, names)
+  if given == nil then return end
+  if not is_named(given) then
+    fail("%s: options are a table of names, got %s", where, type(given))
+  end
   local known = {}
   for _, name in ipairs(names) do known[name] = true end
   for key in pairs(given) do
     if not known[key] then
-      local guess = type(key) == "string" and args.nearest(key, names)
-      fail("%s: unknown option '%s'%s; it takes %s", where, tostring(key),
-        guess and (", did you mean '%s'?"):format(guess) or "",
-        #names > 0 and table.concat(names, ", ") or "none")
+      fail("%s: unknown option '%s'%s (it takes %s)", where, tostring(key),
+        did_you_mean(key, names), #names > 0 and table.concat(names, ", ") or "none")
     end
   end
 end
@@ -48,13 +59,10 @@ end
 ---@param defaults table
 ---@return table
 function options.read(where, given, defaults)
-  if given ~= nil and not is_named(given) then
-    fail("%s: options are a table of names, got %s", where, type(given))
-  end
   local names, result = {}, {}
   for name in pairs(defaults) do names[#names + 1] = name end
   table.sort(names)
-  check_names(where, given or {}, names)
+  options.check(where, given, names)
   for name, default in pairs(defaults) do
     local value = given and given[name]
     if value == nil and default ~= options.none then value = default end
@@ -80,7 +88,7 @@ function options.signature(where, spec)
     if count > 0 and is_named(given[count]) then
       named = given[count]
       count = count - 1
-      check_names(where, named, names)
+      options.check(where, named, names)
     end
     if count > #names then
       fail("%s: takes at most %d arguments (%s), got %d", where, #names,
@@ -160,9 +168,7 @@ function options.namespace(name, module)
     local names = {}
     for known in pairs(module) do names[#names + 1] = known end
     table.sort(names)
-    local guess = type(key) == "string" and args.nearest(key, names)
-    fail("%s has no field '%s'%s", name, tostring(key),
-      guess and (", did you mean '%s'?"):format(guess) or "")
+    fail("%s has no field '%s'%s", name, tostring(key), did_you_mean(key, names))
   end })
 end
 

@@ -3,8 +3,12 @@
 
 local axes = require "moonlet.plot.axes"
 local drawing = require "moonlet.plot.terminal"
+local option = require "moonlet.options"
 local svg = require "moonlet.plot.svg"
+local system = require "moonlet.system"
 local terminal = require "moonlet.terminal"
+
+local fail = option.fail
 
 local plot = {}
 
@@ -13,34 +17,12 @@ local Figure = {}
 Figure.__index = Figure
 Figure.__name = "Figure"
 
-local kStyle = { width = true, height = true, color = true, ascii = true }
-
-local function fail(format, ...)
-  error({ plot_error = format:format(...) }, 0)
-end
-
--- A public function whose errors point to the line that called it. The tail call below takes the
--- place of the public function, so that level 2 is its caller.
-local function guarded(f)
-  local function rethrow(ok, ...)
-    if ok then return ... end
-    local problem = ...
-    if type(problem) == "table" and problem.plot_error then error(problem.plot_error, 2) end
-    error(problem, 0)
-  end
-  return function(...)
-    return rethrow(pcall(f, ...))
-  end
-end
+local kStyle = { "width", "height", "color", "ascii" }
 
 local function check_options(what, options, known)
+  local names = table.move(known, 1, #known, 1, {})
+  option.check(what, options, table.move(kStyle, 1, #kStyle, #names + 1, names))
   options = options or {}
-  if type(options) ~= "table" then
-    fail("%s: options: wanted a table, got %s", what, type(options))
-  end
-  for key in pairs(options) do
-    if not (kStyle[key] or known[key]) then fail("%s: unknown option %s", what, tostring(key)) end
-  end
   for _, key in ipairs { "width", "height" } do
     local value = options[key]
     if value ~= nil and not (math.tointeger(value) and value >= 1 and value <= 10000) then
@@ -80,7 +62,7 @@ end
 --- (default: when the locale is not UTF-8).
 ---@param options? table
 ---@return string
-Figure.text = guarded(function(self, options)
+function Figure:text(options)
   options = check_options("text", options, {})
   local own = self.options
   local style = {
@@ -92,7 +74,7 @@ Figure.text = guarded(function(self, options)
   style.width = math.max(style.width, 20)
   style.height = math.max(style.height, 3)
   return table.concat(drawing[self.kind](self.chart, style), "\n")
-end)
+end
 
 Figure.__tostring = function(self) return self:text() end
 
@@ -106,39 +88,21 @@ end
 --- The figure as the text of an SVG picture, `width` x `height` pixels (720 x 400).
 ---@param options? table
 ---@return string
-Figure.svg = guarded(function(self, options)
+function Figure:svg(options)
   options = check_options("svg", options, {})
   local size = {
     width = math.max(options.width or 720, 160),
     height = math.max(options.height or 400, 120),
   }
   return svg[self.kind](self.chart, size)
-end)
-
-local function write_whole(path, content)
-  local file, message = io.open(path, "wb")
-  if not file then return nil, message end
-  local written, write_message = file:write(content)
-  local closed, close_message = file:close()
-  if written and closed then return true end
-  return nil, write_message or close_message
 end
 
---- Writes the figure as SVG. The file appears whole or not at all: it is written under another
---- name beside `path` and renamed.
+--- Writes the figure as SVG. The file appears whole or not at all.
 ---@param path string
 ---@param options? table as in `Figure:svg`
 function Figure:save(path, options)
-  if type(path) ~= "string" then error("save: wanted a path, got " .. type(path), 2) end
-  local content = self:svg(options)
-  -- An address makes the name unique without drawing from the script's random numbers.
-  local temporary = ("%s.%s.tmp"):format(path, tostring({}):match("0x%x+") or os.time())
-  local ok, message = write_whole(temporary, content)
-  if ok then ok, message = os.rename(temporary, path) end
-  if not ok then
-    os.remove(temporary)
-    error(("save: cannot write %s: %s"):format(path, message), 2)
-  end
+  if type(path) ~= "string" then fail("save: wanted a path, got %s", type(path)) end
+  system.write_file(path, self:svg(options))
 end
 
 local function positions(count)
@@ -193,8 +157,7 @@ local function all_integers(arrays)
   return true
 end
 
-local kXY = { title = true, x_label = true, y_label = true, x = true, labels = true,
-  x_min = true, x_max = true, y_min = true, y_max = true }
+local kXY = { "title", "x_label", "y_label", "x", "labels", "x_min", "x_max", "y_min", "y_max" }
 
 -- The range of one axis: what the data fill, unless the options say otherwise.
 local function range(what, arrays, low, high)
@@ -226,21 +189,25 @@ end
 ---@param data any
 ---@param options? table
 ---@return Figure
-plot.line = guarded(function(data, options) return xy("line", data, options) end)
+function plot.line(data, options)
+  return xy("line", data, options)
+end
 
 --- Points: `plot.scatter({ x = xs, y = ys }, options)`. Data and options as for `plot.line`.
 ---@param data any
 ---@param options? table
 ---@return Figure
-plot.scatter = guarded(function(data, options) return xy("scatter", data, options) end)
+function plot.scatter(data, options)
+  return xy("scatter", data, options)
+end
 
 --- A histogram. Options: `bins` (a count), `min`, `max`, `title`, `x_label`, `y_label`, style.
 ---@param data any
 ---@param options? table
 ---@return Figure
-plot.histogram = guarded(function(data, options)
-  options = check_options("histogram", options, { title = true, x_label = true, y_label = true,
-    bins = true, min = true, max = true })
+function plot.histogram(data, options)
+  options = check_options("histogram", options,
+    { "title", "x_label", "y_label", "bins", "min", "max" })
   local bins = options.bins
   if bins ~= nil and not (math.tointeger(bins) and bins >= 1 and bins <= 10000) then
     fail("histogram: bins: wanted an integer from 1 to 10000, got %s", tostring(bins))
@@ -252,14 +219,14 @@ plot.histogram = guarded(function(data, options)
   chart.y_low, chart.y_high = 0, math.max(1, table.unpack(chart.counts))
   chart.y_integers = true
   return figure("histogram", chart, options)
-end)
+end
 
 --- A bar chart of an array with `labels` (default: positions), or of a table of numbers by name.
 ---@param data any
 ---@param options? table
 ---@return Figure
-plot.bar = guarded(function(data, options)
-  options = check_options("bar", options, { title = true, labels = true })
+function plot.bar(data, options)
+  options = check_options("bar", options, { "title", "labels" })
   local labels, values = {}, {}
   if type(data) == "table" and not getmetatable(data) and #data == 0 and next(data) ~= nil then
     for name in pairs(data) do labels[#labels + 1] = name end
@@ -278,7 +245,7 @@ plot.bar = guarded(function(data, options)
   chart.low, chart.high = axes.widen(math.min(low, 0), math.max(high, 0))
   if low >= 0 then chart.low = 0 end
   return figure("bar", chart, options)
-end)
+end
 
 local function matrix_labels(what, labels, count)
   local texts = {}
@@ -293,8 +260,8 @@ end
 ---@param data any
 ---@param options? table
 ---@return Figure
-plot.confusion = guarded(function(data, options)
-  options = check_options("confusion", options, { title = true, labels = true })
+function plot.confusion(data, options)
+  options = check_options("confusion", options, { "title", "labels" })
   local chart = { rows = axes.rows(data, "confusion"), totals = {}, total = 0, correct = 0,
     high = 0 }
   if #chart.rows ~= #chart.rows[1] then
@@ -313,7 +280,7 @@ plot.confusion = guarded(function(data, options)
   end
   chart.labels = matrix_labels("confusion", options.labels, #chart.rows)
   return figure("confusion", chart, options)
-end)
+end
 
 local function image_of(what, data, options)
   local image = { rows = axes.rows(data, what) }
@@ -328,9 +295,8 @@ end
 ---@param list any[]
 ---@param options? table
 ---@return Figure
-plot.images = guarded(function(list, options)
-  options = check_options("images", options, { title = true, captions = true, min = true,
-    max = true })
+function plot.images(list, options)
+  options = check_options("images", options, { "title", "captions", "min", "max" })
   list = axes.to_table(list) or fail("images: wanted an array of images, got %s", type(list))
   if #list == 0 then fail("images: there is no data") end
   local chart = { images = {} }
@@ -340,29 +306,28 @@ plot.images = guarded(function(list, options)
     chart.images[i].caption = caption ~= nil and tostring(caption) or nil
   end
   return figure("images", chart, options)
-end)
+end
 
 --- A grey-scale image: rows of numbers or an (h, w) or (1, h, w) tensor. Black is `min` and white
 --- `max` (default: those of the data). Options: `caption`, `title`, style.
 ---@param data any
 ---@param options? table
 ---@return Figure
-plot.image = guarded(function(data, options)
-  options = check_options("image", options, { title = true, caption = true, min = true,
-    max = true })
+function plot.image(data, options)
+  options = check_options("image", options, { "title", "caption", "min", "max" })
   local image = image_of("image", data, options)
   image.caption = options.caption ~= nil and tostring(options.caption) or nil
   return figure("images", { images = { image } }, options)
-end)
+end
 
 --- A heat map of an (h, w) matrix. Options: `row_labels`, `column_labels`, `min`, `max`, `title`,
 --- `x_label`, `y_label`, style. The labels show in SVG.
 ---@param data any
 ---@param options? table
 ---@return Figure
-plot.heatmap = guarded(function(data, options)
-  options = check_options("heatmap", options, { title = true, x_label = true, y_label = true,
-    min = true, max = true, row_labels = true, column_labels = true })
+function plot.heatmap(data, options)
+  options = check_options("heatmap", options,
+    { "title", "x_label", "y_label", "min", "max", "row_labels", "column_labels" })
   local chart = image_of("heatmap", data, options)
   if options.row_labels then
     chart.row_labels = matrix_labels("heatmap", options.row_labels, #chart.rows)
@@ -371,7 +336,7 @@ plot.heatmap = guarded(function(data, options)
     chart.column_labels = matrix_labels("heatmap", options.column_labels, #chart.rows[1])
   end
   return figure("heatmap", chart, options)
-end)
+end
 
 plot.Figure = Figure
 

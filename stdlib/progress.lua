@@ -1,6 +1,7 @@
 -- stdlib/progress.lua: a progress bar on stderr. It draws only on a terminal, at most ten times a
 -- second, and fits its width: label, bar, count, rate, time left and the values it is given.
 
+local option = require "moonlet.options"
 local terminal = require "moonlet.terminal"
 
 local progress = {}
@@ -10,8 +11,8 @@ Bar.__index = Bar
 
 local kRedrawSeconds = 0.1
 local kBlocks = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
-local kOptions = { total = true, label = true, unit = true, lines = true, leave = true, out = true,
-  tty = true, width = true, clock = true, ascii = true }
+local kOptions = { "total", "label", "unit", "lines", "leave", "out", "tty", "width", "ascii",
+  "clock" }
 
 local function format_value(value)
   local kind = type(value)
@@ -41,9 +42,9 @@ local function format_rate(rate, unit)
   return ("%.2f s/%s"):format(1 / rate, unit)
 end
 
-local function check_total(total, level)
+local function check_total(total)
   if total ~= nil and (type(total) ~= "number" or total ~= total or total < 0) then
-    error("progress: total must be a number of at least 0, got " .. tostring(total), level + 1)
+    option.fail("progress: total must be a number of at least 0, got %s", tostring(total))
   end
   return total
 end
@@ -54,12 +55,10 @@ end
 ---@param options? table
 ---@return table bar
 function progress.new(options)
+  option.check("progress", options, kOptions)
   options = options or {}
-  for key in pairs(options) do
-    if not kOptions[key] then error("progress: unknown option " .. tostring(key), 2) end
-  end
   local self = setmetatable({}, Bar)
-  self.total = check_total(options.total, 2)
+  self.total = check_total(options.total)
   self.label = options.label
   self.unit = options.unit or "it"
   self.lines = options.lines
@@ -95,9 +94,9 @@ end
 ---@param n? number
 ---@param values? table
 function Bar:update(n, values)
-  if self.closed then error("progress: update of a closed bar", 2) end
+  if self.closed then option.fail("progress: update of a closed bar") end
   n = n or 1
-  if type(n) ~= "number" then error("progress: update wants a number, got " .. type(n), 2) end
+  if type(n) ~= "number" then option.fail("progress: update wants a number, got %s", type(n)) end
   self.done = self.done + n
   if values then self:set(values) else self:draw_if_due() end
 end
@@ -256,7 +255,7 @@ end
 function Bar:over(iterable, state, control)
   local step, own_state, own_control = iterator_of(iterable)
   if own_state ~= nil or own_control ~= nil then state, control = own_state, own_control end
-  if not self.total then self.total = check_total(length_of(iterable), 2) end
+  if not self.total then self.total = check_total(length_of(iterable)) end
   local started = false
   local function advance(first, ...)
     if first == nil then

@@ -2,6 +2,7 @@
 // checked arithmetic on shapes: element counts, contiguous strides, broadcasting, dim wrapping.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -91,11 +92,21 @@ Dims broadcast_strides(const Dims& sizes, const Dims& strides, const Dims& to);
 // Whether `from` broadcasts to exactly `to`.
 bool can_expand(const Dims& from, const Dims& to);
 
+// Who wraps: the public ops (namespace moonlet), generated ones as well as composites, wrap the
+// dims they are given. What they call (views::, raw::, shapes::, kernels, derivative formulas) gets
+// dims from 0 to rank - 1 and takes them by `wrapped`; C++ that calls those directly wraps first.
+
 // A 0-based dimension from one that may count from the end (-1 the last). Throws naming `op`; the
 // message counts from 1 as scripts do. With rank 0, 0 and -1 are accepted.
 int wrap_dim(int64_t dim, int rank, const char* op);
 // The same for a list, rejecting repeats; an empty list means all dimensions. With rank 0 the
 // result is empty.
 Dims wrap_dims(const Dims& dims, int rank, const char* op);
+// A dimension that has been wrapped. Debug builds check it.
+inline int wrapped(int64_t dim, int rank) {
+  assert(dim >= 0 && dim < (rank == 0 ? 1 : rank));
+  static_cast<void>(rank);
+  return static_cast<int>(dim);
+}
 
 }  // namespace moonlet

@@ -11,9 +11,9 @@ namespace {
 // A dimension or position as scripts count it.
 int64_t shown(int64_t position) { return position < 0 ? position : position + 1; }
 
-int wrap_existing(const Tensor& x, int64_t dim, const char* op) {
+int existing(const Tensor& x, int64_t dim, const char* op) {
   check(x.dim() > 0, op, ": a tensor of shape () has no dimension to take from");
-  return wrap_dim(dim, x.dim(), op);
+  return wrapped(dim, x.dim());
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ Tensor permute(const Tensor& x, const Dims& dims) {
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
-  const int a = wrap_dim(dim0, x.dim(), "transpose"), b = wrap_dim(dim1, x.dim(), "transpose");
+  const int a = wrapped(dim0, x.dim()), b = wrapped(dim1, x.dim());
   Dims sizes = x.sizes(), strides = x.strides();
   if (a != b) {
     std::swap(sizes[a], sizes[b]);
@@ -169,7 +169,7 @@ Tensor squeeze(const Tensor& x, const Dims& dims) {
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t dim) {
-  const int at = wrap_dim(dim, x.dim() + 1, "unsqueeze");
+  const int at = wrapped(dim, x.dim() + 1);
   Dims sizes = x.sizes(), strides = x.strides();
   const int64_t step = at < x.dim() ? x.size(at) * x.stride(at) : 1;
   sizes.insert(at, 1);
@@ -178,7 +178,7 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
-  const int d = wrap_existing(x, dim, "select");
+  const int d = existing(x, dim, "select");
   const int64_t size = x.size(d);
   check(index >= -size && index < size, "select: index ", shown(index), " is out of range for dim ",
         d + 1, " of size ", size);
@@ -190,7 +190,7 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
 }
 
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t step) {
-  const int d = wrap_existing(x, dim, "slice");
+  const int d = existing(x, dim, "slice");
   const Range range = resolve_range(x.size(d), start, stop, step, d, "slice");
   Dims sizes = x.sizes(), strides = x.strides();
   sizes[d] = range.count;
@@ -202,7 +202,7 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t 
 
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
   check(x.dim() >= 2, "diagonal: wants at least 2 dimensions, got shape ", x.sizes());
-  const int a = wrap_dim(dim1, x.dim(), "diagonal"), b = wrap_dim(dim2, x.dim(), "diagonal");
+  const int a = wrapped(dim1, x.dim()), b = wrapped(dim2, x.dim());
   check(a != b, "diagonal: both dims are ", a + 1, ", and they must differ");
   const int64_t rows = x.size(a), cols = x.size(b);
   const int64_t right = std::clamp<int64_t>(offset, 0, cols);
@@ -220,7 +220,7 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
 }
 
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
-  const int d = wrap_existing(x, dim, "unfold");
+  const int d = existing(x, dim, "unfold");
   check(size >= 0 && size <= x.size(d), "unfold: windows of size ", size, " do not fit dim ", d + 1,
         " of size ", x.size(d));
   check(step > 0, "unfold: step must be at least 1, got ", step);

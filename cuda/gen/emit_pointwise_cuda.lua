@@ -1,16 +1,7 @@
 -- cuda/gen/emit_pointwise_cuda.lua: the CUDA kernels of one family of pointwise ops. The text only
 -- lists the ops; cuda/pointwise.cuh says what becomes of each.
 
--- The compute types a row needs kernels for, as the flags of cuda/pointwise.cuh.
-local function kinds(row)
-  local has = {}
-  for _, set in ipairs(row.dtypes) do
-    if set == "all" or set == "real" or set == "floating" then has.F = true end
-    if set == "all" or set == "real" or set == "integral" or set == "boolean" then has.I = true end
-    if set == "all" or set == "complex" then has.C = true end
-  end
-  return "k" .. (has.F and "F" or "") .. (has.I and "I" or "") .. (has.C and "C" or "")
-end
+local compute_kinds = require "compute_kinds"
 
 -- Functors whose integer form divides its first argument by its second, which must not be 0.
 local divides = { FloorDivide = true, TruncDivide = true, Remainder = true, Fmod = true }
@@ -22,7 +13,7 @@ local function list_row(row)
   end
   local functor = row.functor or row.camel
   return ("MOONLET_CUDA_POINTWISE(%s, %s, %d, %d, %s, %s)"):format(
-    row.name, functor, tensors, scalars, kinds(row), divides[functor] and "true" or "false")
+    row.name, functor, tensors, scalars, "k" .. compute_kinds(row), divides[functor] and "true" or "false")
 end
 
 -- The file cuda_FAMILY-inl.h.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "interp/nearest.h"
+
 namespace moonlet::binding {
 namespace {
 
@@ -24,35 +26,6 @@ bool has_named_fields(lua_State* L, int table) {
 }
 
 }  // namespace
-
-int edit_distance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1] ? 1 : 0)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-const char* nearest_name(std::string_view name, const char* const* candidates) {
-  if (name.size() > 64) return nullptr;
-  const char* best = nullptr;
-  int best_distance = std::max(2, static_cast<int>(name.size()) / 3) + 1;
-  for (; *candidates != nullptr; ++candidates) {
-    const int distance = edit_distance(name, *candidates);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = *candidates;
-    }
-  }
-  return best;
-}
 
 std::optional<int64_t> whole_number(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TNUMBER) return std::nullopt;
@@ -166,9 +139,9 @@ bool ArgReader::bind_options(int table) {
       if (key == signature_.args[i].name) found = i;
     if (found < 0) {
       if (quiet_) return false;
-      const ArgSpec* near = nearest(key);
-      fail(signature_.op, ": unknown option '", key, "'",
-           near != nullptr ? text("; did you mean '", near->name, "'?") : std::string(),
+      std::vector<const char*> names;
+      for (int i = 0; i < signature_.count; ++i) names.push_back(signature_.args[i].name);
+      fail(signature_.op, ": unknown option '", key, "'", did_you_mean(key, names),
            " (use: ", signature_.usage, ")");
     }
     if (slot_[found] != 0) {
@@ -235,17 +208,6 @@ bool ArgReader::matches(int i) {
     case ArgType::Any: return true;
   }
   return false;
-}
-
-const ArgSpec* ArgReader::nearest(std::string_view name) const {
-  const char* names[kMaxArgs + 1];
-  int count = 0;
-  for (; count < signature_.count; ++count) names[count] = signature_.args[count].name;
-  names[count] = nullptr;
-  const char* best = nearest_name(name, names);
-  for (int i = 0; i < signature_.count; ++i)
-    if (names[i] == best) return &signature_.args[i];
-  return nullptr;
 }
 
 void ArgReader::bad(int i, const char* wanted) const {

@@ -119,7 +119,6 @@ class ArgReader {
   Dims gathered(int i);
   int64_t from_one(int64_t value, int i) const;
   Scalar number_operand(int i);
-  const ArgSpec* nearest(std::string_view name) const;
 
   lua_State* L_;
   const Signature& signature_;
@@ -130,10 +129,6 @@ class ArgReader {
   int gather_from_ = 0;   // their first position
 };
 
-// The name of `candidates` (closed by null) closest to `name`, or null when none is near.
-const char* nearest_name(std::string_view name, const char* const* candidates);
-// How many single-character edits lie between two names.
-int edit_distance(std::string_view a, std::string_view b);
 // Reads an integer at a stack index: a Lua integer, or a float or string of a whole value is not
 // silently cut. Returns nothing when it is no whole number.
 std::optional<int64_t> whole_number(lua_State* L, int index);

@@ -1,4 +1,5 @@
 // interp/binding/construct.cpp: tensors from Lua values and Lua values from tensors.
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -6,6 +7,7 @@
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"
+#include "interp/nearest.h"
 
 namespace moonlet::binding {
 namespace {
@@ -154,21 +156,19 @@ int l_tensor(lua_State* L) {
   bool requires_grad = false;
   int value = 1;
   if (top == 1 && has_items(L, 1)) {
-    const char* const kNames[] = {"dtype", "device", "requires_grad", nullptr};
+    const char* const kNames[] = {"dtype", "device", "requires_grad"};
     lua_pushnil(L);
     while (lua_next(L, 1) != 0) {
       lua_pop(L, 1);
       if (lua_type(L, -1) != LUA_TSTRING) continue;
       const std::string_view key = lua_tostring(L, -1);
-      const char* near = nearest_name(key, kNames);
-      if (near == nullptr || key != near)
-        fail("tensor: unknown option '", key, "'",
-             near != nullptr ? text("; did you mean '", near, "'?") : std::string());
+      if (std::find(std::begin(kNames), std::end(kNames), key) == std::end(kNames))
+        fail("tensor: unknown option '", key, "'", did_you_mean(key, kNames));
     }
     lua_createtable(L, 0, 3);
-    for (int i = 0; kNames[i] != nullptr; ++i) {
-      lua_getfield(L, 1, kNames[i]);
-      lua_setfield(L, 2, kNames[i]);
+    for (const char* name : kNames) {
+      lua_getfield(L, 1, name);
+      lua_setfield(L, 2, name);
     }
   }
   check(top >= 1, "tensor: argument 'value' is missing; use: ", kTensorSignature.usage);

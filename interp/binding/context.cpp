@@ -1,13 +1,12 @@
 // interp/binding/context.cpp: what is set for a thread or a state rather than a tensor: grad mode,
 // default dtype, the seed, threads, scopes of temporaries, memory counts, CUDA devices.
-#include <omp.h>
-
 #include <cstring>
 
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "tensor/backend.h"
 #include "tensor/generator.h"
+#include "tensor/threads.h"
 
 namespace moonlet::binding {
 namespace {
@@ -107,16 +106,11 @@ int l_set_rng_state(lua_State* L) {
 }
 
 int l_set_num_threads(lua_State* L) {
-  const int64_t count = integer_argument(L, 1, "set_num_threads", "the number");
-  check(count >= 1 && count <= 4096, "set_num_threads: a number from 1 to 4096 is wanted, got ",
-        count);
-  omp_set_num_threads(static_cast<int>(count));
+  set_num_threads(integer_argument(L, 1, "set_num_threads", "the number"));
   return 0;
 }
 
-int l_get_num_threads(lua_State* L) {
-  return push_result(L, static_cast<int64_t>(omp_get_max_threads()));
-}
+int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>(num_threads())); }
 
 // --- scope -------------------------------------------------------------------------------------
 

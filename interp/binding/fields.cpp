@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"
+#include "interp/nearest.h"
 
 namespace moonlet::binding {
 namespace {
@@ -94,10 +95,7 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
     names.push_back(lua_tostring(L, -2));
     lua_pop(L, 1);
   }
-  names.push_back(nullptr);
-  const char* near = nearest_name(wanted, names.data());
-  fail("Tensor has no field or method '", wanted, "'",
-       near != nullptr ? text("; did you mean '", near, "'?") : std::string());
+  fail("Tensor has no field or method '", wanted, "'", did_you_mean(wanted, names));
 }
 
 int l_index(lua_State* L) {

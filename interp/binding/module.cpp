@@ -7,6 +7,7 @@
 #include "interp/binding/args.h"
 #include "interp/binding/registry.h"
 #include "interp/embedded.h"
+#include "interp/nearest.h"
 #include "tensor/storage.h"
 
 namespace moonlet::binding {
@@ -108,10 +109,7 @@ void push_required(lua_State* L, const std::string& module) {
     if (lua_type(L, -2) == LUA_TSTRING) names.push_back(lua_tostring(L, -2));
     lua_pop(L, 1);
   }
-  names.push_back(nullptr);
-  const char* near = nearest_name(wanted, names.data());
-  fail("moonlet has no field '", wanted, "'",
-       near != nullptr ? text("; did you mean '", near, "'?") : std::string());
+  fail("moonlet has no field '", wanted, "'", did_you_mean(wanted, names));
 }
 
 // ml.nn and its like: required at first use, then a plain field.

@@ -98,7 +98,6 @@ std::string checked_text(lua_State* L, int index, const char* what) {
   size_t size = 0;
   if (lua_type(L, index) != LUA_TSTRING) fail("save: ", what, " must be a string");
   const char* bytes = lua_tolstring(L, index, &size);
-  if (!is_utf8({bytes, size})) fail("save: ", what, " is not UTF-8");
   return {bytes, size};
 }
 
@@ -139,7 +138,14 @@ int l_write(lua_State* L) {
     lua_pop(L, 1);
   }
   std::sort(header.metadata.begin(), header.metadata.end());
-  const std::string text = format_safetensors_header(header);
+  std::string text;
+  try {
+    text = format_safetensors_header(header);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& e) {
+    fail("save: ", e.what());
+  }
   const uint64_t length = text.size();
   char prefix[8];
   std::memcpy(prefix, &length, 8);

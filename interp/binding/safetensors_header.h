@@ -30,9 +30,7 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes);
 
 // The JSON text, padded with spaces so that data after it and its 8 bytes of length is aligned.
+// Throws Error when a name or metadata is not UTF-8.
 std::string format_safetensors_header(const SafetensorsHeader& header);
-
-// Whether `text` is UTF-8 without surrogates or overlong forms.
-bool is_utf8(std::string_view text);
 
 }  // namespace moonlet::binding

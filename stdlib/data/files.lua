@@ -49,8 +49,9 @@ function files.write_csv(path, tensor, given)
     if type(row) ~= "table" then row = { row } end
     for i, value in ipairs(row) do
       if math.type(value) == "float" then
-        row[i] = ("%.9g"):format(value)
-        if tonumber(row[i]) ~= value then row[i] = ("%.17g"):format(value) end
+        local text = ("%.9g"):format(value)
+        if tonumber(text) ~= value then text = ("%.17g"):format(value) end
+        row[i] = text:gsub(",", ".")  -- the locale's mark
       else
         row[i] = tostring(value)
       end

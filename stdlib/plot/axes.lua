@@ -1,6 +1,8 @@
 -- stdlib/plot/axes.lua: the geometry that terminal and SVG charts share: data taken from arrays or
 -- tensors, ranges, ticks at round numbers, histogram bins.
 
+local fail = require("moonlet.options").fail
+
 local axes = {}
 
 --- Whether `value` is a number that can be drawn; NaN and infinities are gaps.
@@ -31,13 +33,12 @@ end
 function axes.numbers(value, what)
   local list = axes.to_table(value)
   if type(list) ~= "table" then
-    error({ plot_error = ("%s: wanted an array or a tensor, got %s"):format(what, type(value)) }, 0)
+    fail("%s: wanted an array or a tensor, got %s", what, type(value))
   end
-  if #list == 0 then error({ plot_error = what .. ": there is no data" }, 0) end
+  if #list == 0 then fail("%s: there is no data", what) end
   for i, item in ipairs(list) do
     if type(item) ~= "number" then
-      error({ plot_error = ("%s: item %d is a %s, wanted a number"):format(what, i, type(item)) },
-        0)
+      fail("%s: item %d is a %s, wanted a number", what, i, type(item))
     end
   end
   return list
@@ -55,15 +56,14 @@ function axes.rows(value, what)
     list = list[1]
   end
   if type(list) ~= "table" then
-    error({ plot_error = ("%s: wanted rows of numbers, got %s"):format(what, type(value)) }, 0)
+    fail("%s: wanted rows of numbers, got %s", what, type(value))
   end
-  if #list == 0 then error({ plot_error = what .. ": there is no data" }, 0) end
+  if #list == 0 then fail("%s: there is no data", what) end
   local rows = {}
   for i, row in ipairs(list) do
     rows[i] = axes.numbers(row, ("%s: row %d"):format(what, i))
     if #rows[i] ~= #rows[1] then
-      error({ plot_error = ("%s: row %d has %d items, row 1 has %d"):format(what, i, #rows[i],
-        #rows[1]) }, 0)
+      fail("%s: row %d has %d items, row 1 has %d", what, i, #rows[i], #rows[1])
     end
   end
   return rows
@@ -172,7 +172,7 @@ end
 function axes.histogram(values, bins, low, high)
   local smallest, largest = axes.extent { values }
   low, high = low or smallest, high or largest
-  if not low then error({ plot_error = "histogram: no value is finite" }, 0) end
+  if not low then fail("histogram: no value is finite") end
   low, high = axes.widen(low, high)
   bins = bins or math.min(math.max(math.ceil(math.sqrt(#values)), 5), 40)
   local result = { edges = {}, counts = {}, left_out = 0 }

@@ -22,7 +22,8 @@ local function escape(value)
 end
 
 local function number(value)
-  return (("%.2f"):format(value):gsub("%.?0+$", ""))
+  local text = ("%.2f"):format(value):gsub(",", ".")  -- the locale's mark
+  return (text:gsub("%.?0+$", ""))
 end
 
 local Page = {}
@@ -148,42 +149,46 @@ local function polyline(page, points, color)
     .. 'stroke-linecap="round" points="%s"/>', color, table.concat(points, " "))
 end
 
---- A line chart; a value that is not finite leaves a gap.
-function svg.line(chart, style)
+-- A page on which `draw(page, box, series, color)` has drawn each series, clipped to the axes.
+local function series_page(chart, style, draw)
   local page = new_page(style.width, style.height)
   local box = frame(page, chart)
   page:add('<g clip-path="url(#area)">')
-  for index, series in ipairs(chart.series) do
-    local points = {}
-    for i, y in ipairs(series.y) do
-      if axes.is_finite(y) and axes.is_finite(series.x[i]) then
-        points[#points + 1] = pixel(box.x(series.x[i])) .. "," .. pixel(box.y(y))
-      else
-        polyline(page, points, color_of(index))
-        points = {}
-      end
-    end
-    polyline(page, points, color_of(index))
-  end
+  for index, series in ipairs(chart.series) do draw(page, box, series, color_of(index)) end
   page:add("</g>")
   return page:finish()
 end
 
---- Points.
-function svg.scatter(chart, style)
-  local page = new_page(style.width, style.height)
-  local box = frame(page, chart)
-  page:add('<g clip-path="url(#area)">')
-  for index, series in ipairs(chart.series) do
-    for i, y in ipairs(series.y) do
-      if axes.is_finite(y) and axes.is_finite(series.x[i]) then
-        page:add('<circle cx="%s" cy="%s" r="3" fill="%s" fill-opacity="0.7"/>',
-          pixel(box.x(series.x[i])), pixel(box.y(y)), color_of(index))
-      end
+local function draw_line(page, box, series, color)
+  local points = {}
+  for i, y in ipairs(series.y) do
+    if axes.is_finite(y) and axes.is_finite(series.x[i]) then
+      points[#points + 1] = pixel(box.x(series.x[i])) .. "," .. pixel(box.y(y))
+    else
+      polyline(page, points, color)
+      points = {}
     end
   end
-  page:add("</g>")
-  return page:finish()
+  polyline(page, points, color)
+end
+
+local function draw_points(page, box, series, color)
+  for i, y in ipairs(series.y) do
+    if axes.is_finite(y) and axes.is_finite(series.x[i]) then
+      page:add('<circle cx="%s" cy="%s" r="3" fill="%s" fill-opacity="0.7"/>',
+        pixel(box.x(series.x[i])), pixel(box.y(y)), color)
+    end
+  end
+end
+
+--- A line chart; a value that is not finite leaves a gap.
+function svg.line(chart, style)
+  return series_page(chart, style, draw_line)
+end
+
+--- Points.
+function svg.scatter(chart, style)
+  return series_page(chart, style, draw_points)
 end
 
 --- Columns for the bins of a histogram.

@@ -2,12 +2,11 @@
 // are memcpy; transposes go by blocks so that both sides use whole cache lines.
 #include "tensor/cpu/copy.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "tensor/cpu/convert.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/dispatch.h"
 #include "tensor/kernels.h"
 #include "tensor/pointwise/plan.h"
@@ -16,13 +15,8 @@ namespace moonlet::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 65536;  // elements a thread should have at least
-constexpr int64_t kBlock = 32;     // the side of a transposed block
-
-int thread_count(int64_t numel) {
-  if (numel < 2 * kGrain || omp_in_parallel()) return 1;
-  return static_cast<int>(std::min<int64_t>(omp_get_max_threads(), numel / kGrain));
-}
+constexpr int64_t kCopyGrain = 2 * kGrain;  // to move an element is less than a step
+constexpr int64_t kBlock = 32;              // the side of a transposed block
 
 PointwisePlan plan_copy(const Tensor& out, const Tensor& in) {
   PointwisePlan plan;
@@ -60,7 +54,7 @@ Place place_of(const PointwisePlan& plan, int first, int64_t index) {
 }
 
 void copy_flat(const PointwisePlan& plan, Converter convert) {
-  const int threads = thread_count(plan.numel);
+  const int threads = thread_count(plan.numel, kCopyGrain);
   const int64_t share = (plan.numel / threads + 64) / 64 * 64;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
   for (int64_t begin = 0; begin < plan.numel; begin += share) {
@@ -73,7 +67,7 @@ void copy_flat(const PointwisePlan& plan, Converter convert) {
 // Row by row along the innermost dimension.
 void copy_rows(const PointwisePlan& plan, Converter convert) {
   const int64_t rows = plan.numel / plan.sizes[0];
-  const int threads = thread_count(plan.numel);
+  const int threads = thread_count(plan.numel, kCopyGrain);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
   for (int64_t row = 0; row < rows; ++row) {
     const Place at = place_of(plan, 1, row);
@@ -107,7 +101,7 @@ void copy_transposed(const PointwisePlan& plan, int other) {
   const int64_t planes = plan.numel / (plan.sizes[0] * plan.sizes[other]);
   const int64_t across = (plan.sizes[0] + kBlock - 1) / kBlock;
   const int64_t down = (plan.sizes[other] + kBlock - 1) / kBlock;
-  const int threads = thread_count(plan.numel);
+  const int threads = thread_count(plan.numel, kCopyGrain);
   visit_bytes(plan.out.dtype, [&]<class T>() {
 #pragma omp parallel for collapse(2) num_threads(threads) if (threads > 1)
     for (int64_t p = 0; p < planes; ++p) {

@@ -70,7 +70,7 @@ void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) 
   visit_bytes(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.data<T>();
-    parallel_for(y.numel(), 8192, [&](int64_t begin, int64_t end) {
+    parallel_for(y.numel(), grain_for(4), [&](int64_t begin, int64_t end) {
       Walk<1> walk(index.sizes(), strides, begin);
       for (int64_t i = begin; i < end; ++i, walk.next()) {
         to[i] = from[walk.offset() + (at[i] - 1) * stride];

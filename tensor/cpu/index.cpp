@@ -46,7 +46,7 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   visit_bytes(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.data<T>();
-    parallel_for(y.numel(), 8192, [&](int64_t begin, int64_t end) {
+    parallel_for(y.numel(), grain_for(4), [&](int64_t begin, int64_t end) {
       Walk<2> walk(plan.result, strides, begin);
       for (int64_t i = begin; i < end; ++i, walk.next()) {
         to[i] = from[walk.offset(0) + offsets[walk.offset(1)]];

@@ -7,6 +7,7 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "tensor/cpu/each_vector-inl.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 
@@ -62,15 +63,6 @@ HWY_INLINE TwoSums<T> sums(int64_t n, Step&& step) {
   total.first += hn::GetLane(a);
   total.second += hn::GetLane(b);
   return total;
-}
-
-template <class T, class Step>
-HWY_INLINE void each_vector(int64_t n, Step&& step) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(d, i);
-  for (; i < n; ++i) step(hn::CappedTag<T, 1>(), i);
 }
 
 // Sum x and sum (x - mean)^2.

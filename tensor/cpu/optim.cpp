@@ -11,8 +11,6 @@
 namespace moonlet::cpu {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;
-
 // A tensor's elements in row order: its own memory, or a copy that `store` writes back.
 class Dense {
  public:

@@ -1,12 +1,11 @@
 // tensor/cpu/pointwise.cpp: the engine behind every pointwise kernel of the CPU.
 #include "tensor/cpu/pointwise.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "tensor/cpu/convert.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/functor_math.h"
 
 namespace moonlet::cpu {
@@ -17,8 +16,6 @@ namespace {
 constexpr size_t kPieceBytes = 8192;
 // The same for a plan so small that touching a large stack frame would show.
 constexpr size_t kSmallPieceBytes = 512;
-// Below this many elements a thread costs more than it gives.
-constexpr int64_t kGrain = 32768;
 
 PointwiseLoop loop_for(const PointwisePlan& plan, const PointwiseLoops& loops) {
   PointwiseLoop loop = nullptr;
@@ -163,11 +160,6 @@ class Walker {
   alignas(64) char scratch_[kMaxPointwiseInputs + 1][PieceBytes];
 };
 
-int thread_count(int64_t numel) {
-  if (numel < 2 * kGrain || omp_in_parallel()) return 1;
-  return static_cast<int>(std::min<int64_t>(omp_get_max_threads(), numel / kGrain));
-}
-
 void raise_zero_division(const PointwisePlan& plan) {
   divided_by_zero = false;
   fail(plan.op, ": integer division by zero");
@@ -220,7 +212,7 @@ template <size_t PieceBytes>
 
 void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
   const PointwiseLoop loop = loop_for(plan, loops);
-  const int threads = thread_count(plan.numel);
+  const int threads = thread_count(plan.numel, kGrain);
   if (threads > 1) return run_parallel(plan, loop, threads);
   if (plan.direct) {
     const void* from[kMaxPointwiseInputs];

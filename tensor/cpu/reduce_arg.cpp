@@ -146,22 +146,21 @@ void find(const Tensor& x, const Search& s, bool largest, int64_t* out) {
   });
 }
 
-Search search_of(const Tensor& x, std::optional<int64_t> dim, const char* op) {
+Search search_of(const Tensor& x, std::optional<int64_t> dim) {
   Search s;
   if (!dim || x.dim() == 0) {
     s.n = x.numel();
     return s;
   }
-  const int d = wrap_dim(*dim, x.dim(), op);
+  const int d = wrapped(*dim, x.dim());
   for (int i = 0; i < x.dim(); ++i) (i < d ? s.outer : i > d ? s.inner : s.n) *= x.size(i);
   return s;
 }
 
 // Fills `indices` (contiguous int64).
-void find_extreme(const char* op, const Tensor& x, std::optional<int64_t> dim, bool largest,
-                  Tensor& indices) {
+void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Tensor& indices) {
   if (indices.numel() == 0) return;
-  const Search s = search_of(x, dim, op);
+  const Search s = search_of(x, dim);
   const Tensor whole = in_dtype(contiguous(x), wide_dtype(x.dtype()));
   int64_t* out = indices.data<int64_t>();
   switch (whole.dtype()) {
@@ -171,16 +170,15 @@ void find_extreme(const char* op, const Tensor& x, std::optional<int64_t> dim, b
   }
 }
 
-void extreme_dim(const char* op, const Tensor& x, int64_t dim, bool largest, Tensor& values,
-                 Tensor& indices) {
-  find_extreme(op, x, dim, largest, indices);
-  const Search s = search_of(x, dim, op);
+void extreme_dim(const Tensor& x, int64_t dim, bool largest, Tensor& values, Tensor& indices) {
+  find_extreme(x, dim, largest, indices);
+  const Search s = search_of(x, dim);
   const Tensor whole = contiguous(x);
   const int64_t* at = indices.data<int64_t>();
   visit_bytes(x.dtype(), [&]<class T>() {
     const T* from = whole.data<T>();
     T* to = values.data<T>();
-    parallel_for(values.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
+    parallel_for(values.numel(), kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         to[i] = from[(i / s.inner * s.n + at[i] - 1) * s.inner + i % s.inner];
       }
@@ -191,16 +189,16 @@ void extreme_dim(const char* op, const Tensor& x, int64_t dim, bool largest, Ten
 }  // namespace
 
 void max_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
-  extreme_dim("max", x, dim, true, values, indices);
+  extreme_dim(x, dim, true, values, indices);
 }
 void min_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
-  extreme_dim("min", x, dim, false, values, indices);
+  extreme_dim(x, dim, false, values, indices);
 }
 void argmax(const Tensor& x, std::optional<int64_t> dim, bool, Tensor& y) {
-  find_extreme("argmax", x, dim, true, y);
+  find_extreme(x, dim, true, y);
 }
 void argmin(const Tensor& x, std::optional<int64_t> dim, bool, Tensor& y) {
-  find_extreme("argmin", x, dim, false, y);
+  find_extreme(x, dim, false, y);
 }
 
 }  // namespace moonlet::cpu

@@ -188,7 +188,7 @@ void store(const Reducer& r, const char* acc, Tensor& y) {
   const Converter convert = converter(r.acc, y.dtype());
   const int64_t from = static_cast<int64_t>(size_of(r.acc));
   const int64_t to = static_cast<int64_t>(size_of(y.dtype()));
-  parallel_for(y.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
+  parallel_for(y.numel(), 2 * kGrain, [&](int64_t begin, int64_t end) {
     convert(acc + begin * from, from, y.raw() + begin * to, to, end - begin);
   });
 }

@@ -84,8 +84,8 @@ void scan_in_place(Tensor& y, int d, Op op) {
 }
 
 template <class Op>
-void scan(const char* name, const Tensor& x, int64_t dim, Tensor& y, Op op) {
-  const int d = wrap_dim(dim, x.dim(), name);
+void scan(const Tensor& x, int64_t dim, Tensor& y, Op op) {
+  const int d = wrapped(dim, x.dim());
   const DType wide = wide_dtype(y.dtype());
   const Tensor from = y.dtype() == DType::Bool ? in_dtype(x, DType::Bool) : x;
   Tensor work = wide == y.dtype() ? y : empty(y.sizes(), Options{wide, y.device()});
@@ -103,10 +103,10 @@ void scan(const char* name, const Tensor& x, int64_t dim, Tensor& y, Op op) {
 }  // namespace
 
 void cumsum(const Tensor& x, int64_t dim, std::optional<DType>, Tensor& y) {
-  scan("cumsum", x, dim, y, Add{});
+  scan(x, dim, y, Add{});
 }
 void cumprod(const Tensor& x, int64_t dim, std::optional<DType>, Tensor& y) {
-  scan("cumprod", x, dim, y, Multiply{});
+  scan(x, dim, y, Multiply{});
 }
 
 }  // namespace moonlet::cpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/cpu/parallel.h"
 #include "tensor/kernels.h"
 #include "tensor/view_writer.h"
 #include "tensor/views.h"
@@ -11,22 +12,23 @@ namespace moonlet::cpu {
 
 namespace {
 
-// Below this many bytes a second thread costs more than it saves.
-constexpr int64_t kParallelBytes = 1 << 20;
+// Bytes moved that cost as much as an elementary step does.
+constexpr int64_t kBytesPerStep = 32;
 
 // Copies a tensor's rows to their places in the result: `rows` pieces of `bytes` each, the
 // result's `pitch` bytes apart.
 void copy_rows(char* out, const char* in, int64_t rows, int64_t bytes, int64_t pitch) {
-#pragma omp parallel for if (rows * bytes > kParallelBytes)
-  for (int64_t r = 0; r < rows; ++r)
-    std::memcpy(out + r * pitch, in + r * bytes, static_cast<size_t>(bytes));
+  parallel_for(rows, grain_for(bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      std::memcpy(out + r * pitch, in + r * bytes, static_cast<size_t>(bytes));
+  });
 }
 
 }  // namespace
 
 void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   if (y.numel() == 0) return;
-  const int d = wrap_dim(dim, y.dim(), "cat");
+  const int d = wrapped(dim, y.dim());
   int64_t rows = 1, inner = static_cast<int64_t>(size_of(y.dtype()));
   for (int i = 0; i < d; ++i) rows *= y.size(i);
   for (int i = d + 1; i < y.dim(); ++i) inner *= y.size(i);
@@ -92,18 +94,19 @@ void flip_all(T* out, const T* in, const Flipped& f) {
   const int last = f.rank - 1;
   int64_t rows = 1;
   for (int d = 0; d < last; ++d) rows *= f.size[d];
-  const int64_t bytes = rows * f.size[last] * static_cast<int64_t>(sizeof(T));
-#pragma omp parallel for if (bytes > kParallelBytes)
-  for (int64_t r = 0; r < rows; ++r) {
-    int64_t rest = r, to = 0, from = 0;
-    for (int d = last - 1; d >= 0; --d) {
-      const int64_t i = rest % f.size[d];
-      rest /= f.size[d];
-      to += i * f.out[d];
-      from += i * f.in[d];
+  const int64_t row_bytes = f.size[last] * static_cast<int64_t>(sizeof(T));
+  parallel_for(rows, grain_for(row_bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      int64_t rest = r, to = 0, from = 0;
+      for (int d = last - 1; d >= 0; --d) {
+        const int64_t i = rest % f.size[d];
+        rest /= f.size[d];
+        to += i * f.out[d];
+        from += i * f.in[d];
+      }
+      flip_row(out + to, f.out[last], in + from, f.in[last], f.size[last]);
     }
-    flip_row(out + to, f.out[last], in + from, f.in[last], f.size[last]);
-  }
+  });
 }
 
 }  // namespace

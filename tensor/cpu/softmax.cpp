@@ -9,6 +9,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "tensor/cpu/each_vector-inl.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 
@@ -40,16 +41,6 @@ using cpu::SoftmaxJob;
 template <class D, class V>
 HWY_INLINE V exp_below(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
-}
-
-// Calls step(tag, index) for all of [0, n): whole vectors first, then single elements.
-template <class T, class Step>
-HWY_INLINE void each_vector(int64_t n, Step&& step) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(d, i);
-  for (; i < n; ++i) step(hn::CappedTag<T, 1>(), i);
 }
 
 // A whole-vector accumulator and one for the single elements at the end.
@@ -254,7 +245,7 @@ Tensor prepared(const Tensor& x, DType compute) {
 void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tensor& y) {
   if (y.numel() == 0) return;
   const DType compute = y.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
-  const int dim = wrap_dim(dim_given, y.dim(), log ? "log_softmax" : "softmax");
+  const int dim = wrapped(dim_given, y.dim());
   const Tensor first = prepared(a, compute), second = b.defined() ? prepared(b, compute) : b;
   Tensor out =
       compute == y.dtype() && y.is_contiguous() ? y : empty(y.sizes(), {compute, y.device()});

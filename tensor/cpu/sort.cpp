@@ -119,7 +119,7 @@ void arrange(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
 // Stores the first k items of the order of each row along dim.
 void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k, bool descending,
               Tensor& values, Tensor& indices) {
-  const int dim = wrap_dim(given_dim, given.dim(), op);
+  const int dim = wrapped(given_dim, given.dim());
   if (values.numel() == 0) return;
   const Tensor x = contiguous(given);
   const int64_t n = x.dim() ? x.size(dim) : 1;
@@ -151,7 +151,7 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
 }  // namespace
 
 void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, Tensor& indices) {
-  const int64_t n = x.dim() ? x.size(wrap_dim(dim, x.dim(), "sort")) : 1;
+  const int64_t n = x.dim() ? x.size(wrapped(dim, x.dim())) : 1;
   each_row("sort", x, dim, n, descending, values, indices);
 }
 

@@ -1,23 +1,14 @@
 -- tensor/gen/emit_pointwise_cpu.lua: the CPU kernels of one family of pointwise ops. The text
 -- only lists the ops; tensor/cpu/pointwise_family-inl.h says what becomes of the list.
 
--- The compute dtypes a row needs loops for: F(loat), I(nt), C(omplex), in that order.
-local function kinds(row)
-  local has = {}
-  for _, set in ipairs(row.dtypes) do
-    if set == "all" or set == "real" or set == "floating" then has.F = true end
-    if set == "all" or set == "real" or set == "integral" or set == "boolean" then has.I = true end
-    if set == "all" or set == "complex" then has.C = true end
-  end
-  return (has.F and "F" or "") .. (has.I and "I" or "") .. (has.C and "C" or "")
-end
+local compute_kinds = require "compute_kinds"
 
 local function list_row(row)
   local tensors, scalars = 0, 0
   for _, arg in ipairs(row.args) do
     if arg.info.tensor then tensors = tensors + 1 else scalars = scalars + 1 end
   end
-  return ("  X(%s, %s, %d, %d, %s)"):format(row.name, row.functor or row.camel, tensors, scalars, kinds(row))
+  return ("  X(%s, %s, %d, %d, %s)"):format(row.name, row.functor or row.camel, tensors, scalars, compute_kinds(row))
 end
 
 -- The file cpu_FAMILY.cpp.

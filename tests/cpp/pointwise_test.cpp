@@ -6,8 +6,6 @@
 #include <catch2/catch.hpp>
 #endif
 
-#include <omp.h>
-
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -16,6 +14,7 @@
 
 #include "tensor/cpu/copy.h"
 #include "tensor/raw.h"
+#include "tensor/threads.h"
 
 using namespace moonlet;
 
@@ -104,12 +103,12 @@ TEST_CASE("special values", "[pointwise]") {
 
 TEST_CASE("the number of threads changes no bit", "[pointwise]") {
   const Tensor x = range({300001}, DType::Float32, 0.001);
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(1);
+  const int before = num_threads();
+  set_num_threads(1);
   const Tensor one = raw::sin(x);
-  omp_set_num_threads(3);
+  set_num_threads(3);
   const Tensor three = raw::sin(x);
-  omp_set_num_threads(before);
+  set_num_threads(before);
   CHECK(std::memcmp(one.raw(), three.raw(), static_cast<size_t>(x.numel()) * 4) == 0);
 }
 

@@ -6,13 +6,12 @@
 #include <catch2/catch.hpp>
 #endif
 
-#include <omp.h>
-
 #include <cmath>
 #include <cstring>
 
 #include "autograd/ops.h"
 #include "tensor/generator.h"
+#include "tensor/threads.h"
 
 using namespace moonlet;
 
@@ -57,11 +56,11 @@ TEST_CASE("fills have the moments of their distributions") {
 
 TEST_CASE("one seed gives the same numbers for any number of threads and layout") {
   const auto draw = [](int threads) {
-    const int before = omp_get_max_threads();
-    omp_set_num_threads(threads);
+    const int before = num_threads();
+    set_num_threads(threads);
     default_generator().manual_seed(3);
     const Tensor x = cat({randn({300001}), rand({70001})}, 0);
-    omp_set_num_threads(before);
+    set_num_threads(before);
     return x;
   };
   const Tensor one = draw(1);

@@ -6,8 +6,6 @@
 #include <catch2/catch.hpp>
 #endif
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "tensor/threads.h"
 
 using namespace moonlet;
 
@@ -222,15 +221,15 @@ TEST_CASE("results do not depend on the number of threads") {
                 sum(wide, {1}), var(wide, {1}), reshape(norm(x, 3), {1})},
                0);
   };
-  const int threads = omp_get_max_threads();
-  omp_set_num_threads(1);
+  const int threads = num_threads();
+  set_num_threads(1);
   const Tensor one = all_sums();
   for (int many : {2, 3, 7}) {
-    omp_set_num_threads(many);
+    set_num_threads(many);
     const Tensor more = all_sums();
     CHECK(std::memcmp(one.raw(), more.raw(), static_cast<size_t>(one.numel()) * 4) == 0);
   }
-  omp_set_num_threads(threads);
+  set_num_threads(threads);
 }
 
 TEST_CASE("running sums and products") {

@@ -5,8 +5,6 @@
 #include <catch2/catch.hpp>
 #endif
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "tensor/threads.h"
 
 using namespace moonlet;
 
@@ -157,11 +156,11 @@ TEST_CASE("scattered sums do not depend on the number of threads") {
                 embedding_backward(more, rows, 64)},
                0);
   };
-  const int threads = omp_get_max_threads();
-  omp_set_num_threads(1);
+  const int threads = num_threads();
+  set_num_threads(1);
   const Tensor one = all_sums();
-  omp_set_num_threads(5);
+  set_num_threads(5);
   const Tensor many = all_sums();
-  omp_set_num_threads(threads);
+  set_num_threads(threads);
   CHECK(std::memcmp(one.raw(), many.raw(), static_cast<size_t>(one.numel()) * 4) == 0);
 }

@@ -121,12 +121,12 @@ TEST_CASE("grad, also of a gradient") {
 TEST_CASE("hooks see, replace and throw") {
   Tensor a = leaf({1, 2});
   Tensor y = mul(a, 3.0);
-  const int64_t id = register_hook(y, [](const Tensor& g) { return mul(g, 2.0); });
+  HookHandle handle = register_hook(y, [](const Tensor& g) { return mul(g, 2.0); });
   retain_grad(y);
   backward({sum(y)}, {Tensor()}, true);
   CHECK(values(grad_of(a)) == std::vector<double>{6, 6});
   CHECK(grad_of(y).defined());
-  remove_hook(y, id);
+  handle.remove();
   register_hook(y, [](const Tensor&) -> Tensor { throw Error("hook failed"); });
   CHECK(message_of([&] { backward({sum(y)}, {Tensor()}, true); }) == "hook failed");
   CHECK(grad_enabled());

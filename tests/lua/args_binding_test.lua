@@ -102,4 +102,21 @@ test("help knows ops by name and by function", function()
   expect.truthy(help.text("no such thing"):find("no op"))
 end)
 
+test("only a close name is suggested", function()
+  local nearest = require "moonlet.nearest"
+  local known = { "std", "sum", "dim", "exp", "ReLU", "requires_grad", "nonzero" }
+  expect.equal(nearest("std", known), "std")
+  expect.equal(nearest("dmi", known), "dim")
+  expect.equal(nearest("summ", known), "sum")
+  expect.equal(nearest("relu", known), "ReLU")
+  expect.equal(nearest("require_gard", known), "requires_grad")
+  expect.equal(nearest("nonz", known), "nonzero")
+  for _, far in ipairs { "svd", "exq", "s", "", "nonzzzz", ("x"):rep(1000) } do
+    expect.equal(nearest(far, known), nil)
+  end
+  expect.error(function() return ml.nn.Conv2 end, "no field 'Conv2'; did you mean 'Conv2d'")
+  local message = expect.error(function() return ml.svdd end, "no field 'svdd'")
+  expect.truthy(not message:find("did you mean", 1, true))
+end)
+
 harness.run()

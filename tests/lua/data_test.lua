@@ -126,7 +126,7 @@ end)
 
 test("bad options of loaders are named", function()
   expect.error(function() data.DataLoader(sequence(3), { batchsize = 2 }) end,
-    "unknown option 'batchsize', did you mean 'batch_size'")
+    "unknown option 'batchsize'; did you mean 'batch_size'")
   expect.error(function() data.DataLoader(sequence(3), { batch_size = 0 }) end, "at least 1")
   expect.error(function() data.DataLoader({ 1, 2 }) end, "a data set is wanted")
 end)
@@ -239,6 +239,18 @@ test("bytes of tensors", function()
   expect.error(function() ml.from_bytes("abc", ml.int16) end, "do not fill")
   expect.error(function() ml.from_bytes("\2", ml.bool) end, "neither 0 nor 1")
   expect.error(function() ml.from_bytes("", ml.int16, { 1 << 40, 1 << 40 }) end, "from_bytes")
+end)
+
+test("CSV does not depend on the locale", function()
+  harness.with_temp_file(function(path)
+    local output = harness.run_with_decimal_commas(([[
+      local ml = require 'moonlet'
+      ml.data.write_csv('%s', ml.tensor { { 1.5, 0.1, 2 } })
+      print(ml.data.read_csv('%s')[{1, 1}]:item() * 2 == 3)
+    ]]):format(path, path))
+    expect.equal(output, "true\n")
+    expect.equal(system.read_file(path), "1.5,0.10000000149011612,2\n")
+  end)
 end)
 
 harness.run()

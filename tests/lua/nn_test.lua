@@ -157,7 +157,7 @@ test("errors name the layer and the option", function()
   expect.error(function() nn.Conv2d(1, 2, 3)(ml.zeros(1, 2, 8, 8)) end,
     "Conv2d%(1 %-> 2, kernel 3%)")
   expect.error(function() nn.Conv2d(1, 2, 3, { pading = 1 }) end,
-    "unknown option 'pading', did you mean 'padding'")
+    "unknown option 'pading'; did you mean 'padding'")
   expect.error(function() nn.Linear(2) end, "'out_features' is missing")
   expect.error(function() nn.Linear(2, 2.5) end, "'out_features' must be an integer")
   expect.error(function() nn.Linear(2, 2, true, nil, nil, 1) end, "at most 5")

@@ -152,7 +152,7 @@ end)
 test("bad options are named", function()
   local w = parameters()
   expect.error(function() optim.Adam({ w }, { lrr = 1 }) end,
-    "unknown option 'lrr', did you mean 'lr'")
+    "unknown option 'lrr'; did you mean 'lr'")
   expect.error(function() optim.Adam({ w }, { lr = -1 }) end, "'lr' must be a number of at least 0")
   expect.error(function() optim.Adam({ w }, { betas = { 0.9, 1 } }) end, "'betas'")
   expect.error(function() optim.SGD({ w }, { nesterov = true }) end, "nesterov")

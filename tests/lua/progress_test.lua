@@ -104,7 +104,7 @@ test("leaving the loop closes the bar", function()
 end)
 
 test("misuse is an error", function()
-  expect.error(function() progress.new { totl = 3 } end, "progress: unknown option totl")
+  expect.error(function() progress.new { totl = 3 } end, "progress: unknown option 'totl'; did you mean 'total'")
   expect.error(function() progress.new { total = -1 } end, "at least 0, got %-1")
 end)
 

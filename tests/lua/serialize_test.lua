@@ -1,10 +1,9 @@
 -- tests/lua/serialize_test.lua: ml.save and ml.load: round trips, hostile and cut files, unwritable
--- paths, and a process killed while it saves; and JSON.
+-- paths, and a process killed while it saves.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
 local harness = require "harness"
 local ml = require "moonlet"
-local json = require "moonlet.json"
 local system = require "moonlet.system"
 local test, expect = harness.test, harness.expect
 
@@ -91,7 +90,7 @@ test("hostile files", function()
     { file_of(good, "xy", -1), "more than 100000000" }, { file_of(good, "", 1000), "longer than" },
     { file_of(good, "x"), "'a' lies at bytes 0 to 2 of 1" },
     { file_of(good, "xyz"), "1 bytes after the last tensor" },
-    { file_of("[]"), "start with" }, { file_of("{"), "wanted" }, { file_of("{} x"), "follows" },
+    { file_of("[]"), "start with" }, { file_of("{"), "expected" }, { file_of("{} x"), "byte 4: .*end of input" },
     { file_of('{"a":' .. entry("U8", "2", 0, 2) .. ',"a":' .. entry("U8", "2", 0, 2) .. "}", "xy"),
       "'a' comes twice" },
     { file_of('{"a":' .. entry("U8", "2", 0, 2) .. ',"b":' .. entry("U8", "2", 1, 3) .. "}", "xyz"),
@@ -101,15 +100,25 @@ test("hostile files", function()
     { file_of('{"a":' .. entry("F32", "2", 0, 2) .. "}", "xy"), "wants 8" },
     { file_of('{"a":' .. entry("U9", "2", 0, 2) .. "}", "xy"), "dtype U9" },
     { file_of('{"a":' .. entry("U8", "-2", 0, 2) .. "}", "xy"), "whole number" },
-    { file_of('{"a":' .. entry("U8", "2.0", 0, 2) .. "}", "xy"), "wanted" },
-    { file_of('{"a":' .. entry("U8", "99999999999999999999", 0, 2) .. "}", "xy"), "whole number" },
+    { file_of('{"a":' .. entry("U8", "2.0", 0, 2) .. "}", "xy"), "got a number with a" },
+    { file_of('{"a":' .. entry("U8", '"2"', 0, 2) .. "}", "xy"), "got a string" },
+    { file_of('{"a":' .. entry("U8", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2", 0, 2) .. "}", "xy"),
+      "shape of 'a' has more than" },
+    { file_of('{"a":' .. entry("U8", "2", 0, "2,2") .. "}", "xy"), "are not two numbers" },
+    { file_of('{"a":{"dtype":["U8"]}}'), "dtype of 'a' must be a string, got a list" },
+    { file_of('{"a":{"shape":"U8"}}'), "shape of 'a' must be a list" },
+    { file_of('{"a":3}'), "'a' must be an object, got a number" }, { file_of('{"a":null}'), "null" },
+    { file_of('{"__metadata__":{"a":"b","a":"c"}}'), "'a' comes twice" },
+    { file_of('{"__metadata__":{"a":{"b":"c"}}}'), "metadata 'a' must be a string, got an object" },
+    { file_of('{}\0'), "zero byte" },
+    { file_of('{"a":' .. entry("U8", "99999999999999999999", 0, 2) .. "}", "xy"), "64 bits" },
     { file_of('{"a":' .. entry("U8", "9999999999,9999999999,9999999999", 0, 2) .. "}", "xy"),
       "too large" },
     { file_of('{"a":' .. entry("BOOL", "2", 0, 2) .. "}", "xy"), "neither 0 nor 1" },
-    { file_of('{"a":' .. ("["):rep(100000)), "wanted" },
+    { file_of('{"a":' .. ("["):rep(100000)), "'a' must be an object, got a list" },
     { file_of(('{"a":'):rep(100000)), "unexpected field" },
     { file_of('{"a":{"dtype":"U8","shape":[2]}}', "xy"), "lacks" },
-    { file_of('{"__metadata__":{"a":1}}'), "wanted" },
+    { file_of('{"__metadata__":{"a":1}}'), "metadata 'a' must be a string, got a number" },
     { file_of('{"\255":' .. entry("U8", "2", 0, 2) .. "}", "xy"), "UTF%-8" },
     { file_of('{"__metadata__":{"moonlet.tree":"{\\"t\\":[[\\"a\\",{\\"x\\":\\"b\\"}]]}"}}'),
       "'b' is missing" },
@@ -152,20 +161,6 @@ test("killing the process while it saves leaves the old file whole", function()
     expect.truthy(x:numel() == 4000000 or system.read_file(path) == old)
     os.execute(("rm -f '%s'.tmp*"):format(path))
   end)
-end)
-
-test("JSON", function()
-  local value = { a = { 1, 2.5, "x\n\"é", true }, b = { c = false, d = json.null }, e = {} }
-  expect.equal(json.decode(json.encode(value)), value)
-  expect.equal(json.encode { 1, 2.0 }, "[1,2.0]")
-  expect.equal(json.decode '"\\u00e9\\ud83d\\ude00"', "é😀")
-  for _, bad in ipairs { "", "{", "[1,]", "{a:1}", "01", "1.", "+1", "[1 2]", '"\\x"', '"a', "nul",
-    '{"a":1,"a":2}', '"\\ud800"', "[1]x", ("["):rep(1000) } do
-    expect.error(function() json.decode(bad) end, "json", bad)
-  end
-  expect.error(function() json.encode(0 / 0) end, "json")
-  expect.error(function() json.encode { 1, x = 2 } end, "json")
-  expect.error(function() json.encode { print } end, "json")
 end)
 
 harness.run()

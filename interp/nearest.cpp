@@ -1,0 +1,89 @@
+// interp/nearest.cpp: compares names by the edits that lie between them (the optimal string
+// alignment distance), letter case aside.
+#include "interp/nearest.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "interp/guard.h"
+
+namespace moonlet {
+namespace {
+
+constexpr size_t kLongestName = 64;
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Insertions, deletions and swaps of neighbours count 1, replacements 2.
+size_t edit_cost(std::string_view a, std::string_view b) {
+  // Row i holds the costs from the first i letters of a to all beginnings of b.
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const char x = lower(a[i - 1]), y = lower(b[j - 1]);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (x != y ? 2 : 0)});
+      if (i > 1 && j > 1 && x == lower(b[j - 2]) && lower(a[i - 2]) == y)
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+// The only one of `known` that begins with `name`, or null.
+const char* only_completion(std::string_view name, std::span<const char* const> known) {
+  const char* found = nullptr;
+  for (const char* candidate : known) {
+    if (!std::string_view(candidate).starts_with(name)) continue;
+    if (found != nullptr) return nullptr;
+    found = candidate;
+  }
+  return found;
+}
+
+// nearest(name, known) -> the name of the list `known` that is close to `name`, or nil.
+int l_nearest(lua_State* L) {
+  size_t size = 0;
+  const char* name = luaL_checklstring(L, 1, &size);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  std::vector<const char*> known;  // the table keeps the strings
+  const lua_Integer count = static_cast<lua_Integer>(lua_rawlen(L, 2));
+  for (lua_Integer i = 1; i <= count; ++i) {
+    if (lua_rawgeti(L, 2, i) == LUA_TSTRING) known.push_back(lua_tostring(L, -1));
+    lua_pop(L, 1);
+  }
+  lua_pushstring(L, nearest_name({name, size}, known));  // pushes nil for null
+  return 1;
+}
+
+}  // namespace
+
+const char* nearest_name(std::string_view name, std::span<const char* const> known) {
+  if (name.empty() || name.size() > kLongestName) return nullptr;
+  const char* best = nullptr;
+  size_t best_cost = 0;
+  for (const char* candidate : known) {
+    if (name == candidate) return candidate;
+    const size_t cost = edit_cost(name, candidate);
+    if (4 * cost > name.size() + std::string_view(candidate).size()) continue;
+    if (best != nullptr && cost >= best_cost) continue;
+    best = candidate;
+    best_cost = cost;
+  }
+  return best != nullptr ? best : only_completion(name, known);
+}
+
+std::string did_you_mean(std::string_view name, std::span<const char* const> known) {
+  const char* nearest = nearest_name(name, known);
+  return nearest == nullptr ? std::string() : "; did you mean '" + std::string(nearest) + "'?";
+}
+
+}  // namespace moonlet
+
+int luaopen_moonlet_nearest(lua_State* L) {
+  lua_pushcfunction(L, moonlet::guard<moonlet::l_nearest>);
+  return 1;
+}

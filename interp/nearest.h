@@ -1,0 +1,25 @@
+// interp/nearest.h: the known name that a misspelled one likely stands for, for all suggestions in
+// error messages.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lua.hpp"
+
+namespace moonlet {
+
+// The one of `known` that `name` is close to, or null. Close is: the same but for letter case; at
+// most a quarter of the letters of both away, where a letter too many, too few, or two swapped
+// count 1 and a wrong letter 2 ("dmi" is "dim", "svd" is not "std"); or else the only one of
+// `known` that begins with `name`.
+const char* nearest_name(std::string_view name, std::span<const char* const> known);
+
+// "; did you mean 'NEAREST'?", or nothing.
+std::string did_you_mean(std::string_view name, std::span<const char* const> known);
+
+}  // namespace moonlet
+
+// Module moonlet.nearest: a function (name, list of names) -> name or nil.
+int luaopen_moonlet_nearest(lua_State* L);

@@ -1,0 +1,28 @@
+// tensor/threads.cpp: sets the number of threads of OpenMP, which our own loops and oneDNN follow,
+// and of OpenBLAS.
+#include "tensor/threads.h"
+
+#include <omp.h>
+
+#include "moonlet_config.h"
+#include "tensor/error.h"
+
+#if MOONLET_OPENBLAS
+#include <cblas.h>
+#endif
+
+namespace moonlet {
+
+int num_threads() { return omp_get_max_threads(); }
+
+void set_num_threads(int64_t count) {
+  check(count >= 1 && count <= kMostThreads, "set_num_threads: a number from 1 to ", kMostThreads,
+        " is wanted, got ", count);
+#if MOONLET_OPENBLAS
+  // OpenBLAS's OpenMP build asks OpenMP at each call; one with threads of its own must be told.
+  if (openblas_get_parallel() == OPENBLAS_THREAD) openblas_set_num_threads(static_cast<int>(count));
+#endif
+  omp_set_num_threads(static_cast<int>(count));
+}
+
+}  // namespace moonlet

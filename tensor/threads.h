@@ -1,0 +1,15 @@
+// tensor/threads.h: how many threads a computation may use, for all libraries at once.
+#pragma once
+
+#include <cstdint>
+
+namespace moonlet {
+
+constexpr int64_t kMostThreads = 1024;
+
+// The threads that work started by the calling thread may use.
+int num_threads();
+// Sets it. Throws Error unless `count` is from 1 to kMostThreads.
+void set_num_threads(int64_t count);
+
+}  // namespace moonlet
