@@ -9,14 +9,6 @@
 namespace moonlet::binding {
 namespace {
 
-constexpr struct {
-  const char* code;
-  DType dtype;
-} kCodes[] = {{"BOOL", DType::Bool},   {"U8", DType::UInt8},      {"I8", DType::Int8},
-              {"I16", DType::Int16},   {"I32", DType::Int32},     {"I64", DType::Int64},
-              {"F16", DType::Float16}, {"BF16", DType::BFloat16}, {"F32", DType::Float32},
-              {"F64", DType::Float64}, {"C64", DType::Complex64}, {"C128", DType::Complex128}};
-
 // The little JSON a header may hold: objects of one or two levels, strings and integers.
 class Reader {
  public:
@@ -87,8 +79,8 @@ class Reader {
 
   DType read_dtype(const std::string& name) {
     const std::string code = read_string();
-    for (const auto& known : kCodes)
-      if (code == known.code) return known.dtype;
+    for (int i = 0; i < kDTypeCount; ++i)
+      if (code == kDTypes[i].code) return static_cast<DType>(i);
     bad("'" + name + "' has the dtype " + code + ", which is not supported");
   }
 
@@ -255,12 +247,6 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-const char* code_of(DType dtype) {
-  for (const auto& known : kCodes)
-    if (known.dtype == dtype) return known.code;
-  fail("dtype ", name(dtype), " has no name in safetensors");
-}
-
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
@@ -285,7 +271,7 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   for (const SafetensorsEntry& entry : header.tensors) {
     if (out.size() > 1) out += ',';
     append_quoted(out, entry.name);
-    out += text(":{\"dtype\":\"", code_of(entry.dtype), "\",\"shape\":[");
+    out += text(":{\"dtype\":\"", info(entry.dtype).code, "\",\"shape\":[");
     for (int i = 0; i < entry.shape.size(); ++i) out += text(i > 0 ? "," : "", entry.shape[i]);
     out += text("],\"data_offsets\":[", entry.begin, ",", entry.end, "]}");
   }
