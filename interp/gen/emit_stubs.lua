@@ -8,7 +8,7 @@ local lua_types = {
   Operand = "moonlet.Tensor|number", Scalar = "number|boolean", Int = "integer",
   IntList = "integer|integer[]", Float = "number", Bool = "boolean", String = "string",
   Dim = "integer", DimList = "integer|integer[]", Index = "integer",
-  DType = "moonlet.dtype", Device = "string",
+  DType = "moonlet.dtype", Device = "string", MemoryFormat = "moonlet.memory_format",
 }
 
 local result_types = {
@@ -56,6 +56,9 @@ local header = [[
 
 ---@alias moonlet.dtype
 $dtypes
+
+---@alias moonlet.memory_format
+---| "contiguous_format" | "preserve_format" | "channels_last" | "channels_last_3d"
 
 ---@class moonlet
 local ml = {}

@@ -18,7 +18,7 @@ class Dense {
  public:
   explicit Dense(const Tensor& x) : original_(x), dense_(x) {
     if (!x.defined() || x.is_contiguous()) return;
-    dense_ = empty_like(x);
+    dense_ = empty(x.sizes(), options_of(x), "contiguous");
     raw::copy_(dense_, x);
   }
   template <class T>
