@@ -2,7 +2,7 @@
 // that is whole, to what the leaf has.
 #include "autograd/history.h"
 #include "autograd/ops.h"
-#include "tensor/dispatch.h"
+#include "tensor/layout.h"
 
 namespace moonlet {
 
@@ -39,17 +39,20 @@ class AccumulateNode final : public Node {
 
  private:
   // What the leaf's gradient becomes when `g` is added to `have`, which may be undefined.
-  static Tensor sum(const Tensor& have, Tensor g) {
+  Tensor sum(const Tensor& have, Tensor g) const {
     if (have.defined()) {
       if (grad_enabled()) return add(have, g);
       Tensor total = have;
       return add_(total, g);
     }
-    // A gradient that nobody else holds becomes the leaf's own.
-    const bool own = !grad_enabled() && g.impl()->references.load() == 1 && g.is_contiguous() &&
-                     g.storage().sole_owner() &&
+    // A gradient that nobody else holds becomes the leaf's own; it lies as the leaf does.
+    const Dims strides = dense_strides(leaf_.sizes(), leaf_.strides());
+    const bool own = !grad_enabled() && g.impl()->references.load() == 1 &&
+                     g.strides() == strides && g.storage().sole_owner() &&
                      g.storage().bytes() == static_cast<size_t>(g.numel()) * size_of(g.dtype());
-    return own ? g : clone(g);
+    if (own) return g;
+    Tensor out = empty_strided(g.sizes(), strides, options_of(g), "backward");
+    return copy_(out, g);
   }
 
   const Tensor leaf_;

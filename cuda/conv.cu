@@ -114,11 +114,11 @@ void unroll(const Call& call, const ConvShape& s, const Columns& c, const Tensor
   call.done();
 }
 
-// y in the compute dtype, and its way back.
+// y contiguous and in the compute dtype, and its way back.
 template <class Body>
 void computed(Tensor& y, Body&& body) {
   const DType compute = compute_of(y.dtype());
-  if (y.dtype() == compute) return body(y);
+  if (y.dtype() == compute && y.is_contiguous()) return body(y);
   Tensor whole = empty(y.sizes(), {compute, y.device()});
   body(whole);
   copy_back(y, whole);

@@ -91,7 +91,12 @@ void copy_on_device(const Call& call, Tensor& x, const Tensor& source, const Dim
 // `source` from another device, on x's device.
 Tensor brought_over(const Call& call, const Tensor& source) {
   Tensor here = call.scratch(source.sizes(), source.dtype());
-  transfer(here, source.is_contiguous() ? source : clone_plain(source));
+  Tensor dense = source;  // row-major where it lies, which may be the host
+  if (!source.is_contiguous()) {
+    dense = empty(source.sizes(), options_of(source), "copy_");
+    kernels_for(source.device().type, "copy_").copy(dense, source);
+  }
+  transfer(here, dense);
   return here;
 }
 
@@ -124,9 +129,10 @@ void copy(Tensor& x, const Tensor& source) {
   copy_on_device(call, x, from, broadcast_strides(from.sizes(), from.strides(), x.sizes()));
 }
 
-void clone(const Tensor& x, Tensor& y) { copy(y, x); }
+void clone(const Tensor& x, std::optional<MemoryFormat>, Tensor& y) { copy(y, x); }
 
-void convert(const Tensor& x, std::optional<DType>, std::optional<Device>, Tensor& y) {
+void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
+             std::optional<MemoryFormat>, Tensor& y) {
   copy(y, x);
 }
 

@@ -58,20 +58,12 @@ MOONLET_HD To convert(From v) {
   }
 }
 
-// clang-format off
-#define MOONLET_EACH_DTYPE(CASE)                                                    \
-  CASE(Bool, bool) CASE(UInt8, uint8_t) CASE(Int8, int8_t) CASE(Int16, int16_t)     \
-  CASE(Int32, int32_t) CASE(Int64, int64_t) CASE(Float16, half)                     \
-  CASE(BFloat16, bfloat16) CASE(Float32, float) CASE(Float64, double)               \
-  CASE(Complex64, Complex<float>) CASE(Complex128, Complex<double>)
-// clang-format on
-
 template <class C>
 MOONLET_OUTLINE C load_other(const char* p, DType t) {
   switch (t) {
-#define MOONLET_LOAD(D, T) \
-  case DType::D: return convert<C>(*reinterpret_cast<const T*>(p));
-    MOONLET_EACH_DTYPE(MOONLET_LOAD)
+#define MOONLET_LOAD(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
+  case DType::D: return convert<C>(*reinterpret_cast<const device_t<TYPE>*>(p));
+    MOONLET_DTYPES(MOONLET_LOAD)
 #undef MOONLET_LOAD
   }
   return C(0);
@@ -80,9 +72,9 @@ MOONLET_OUTLINE C load_other(const char* p, DType t) {
 template <class C>
 MOONLET_OUTLINE void store_other(char* p, DType t, C v) {
   switch (t) {
-#define MOONLET_STORE(D, T) \
-  case DType::D: *reinterpret_cast<T*>(p) = convert<T>(v); return;
-    MOONLET_EACH_DTYPE(MOONLET_STORE)
+#define MOONLET_STORE(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
+  case DType::D: *reinterpret_cast<device_t<TYPE>*>(p) = convert<device_t<TYPE>>(v); return;
+    MOONLET_DTYPES(MOONLET_STORE)
 #undef MOONLET_STORE
   }
 }

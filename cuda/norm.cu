@@ -172,17 +172,19 @@ struct Given {
 };
 
 void normalise(const Call& call, const Groups& groups, const Tensor& x, const Tensor& weight,
-               const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd,
+               const Tensor& bias, double eps, Tensor& result, Tensor& mean, Tensor& rstd,
                const Running& running) {
   if (groups.count == 0 || groups.size == 0) return;
-  const Tensor source = contiguous(x);
-  const Given w(weight), b(bias);
-  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
-                   call.stream(), groups, array(source), w.get(), b.get(), static_cast<C>(eps),
-                   array(y), array(mean), array(rstd), running);
+  with_contiguous(result, [&](Tensor& y) {
+    const Tensor source = contiguous(x);
+    const Given w(weight), b(bias);
+    visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+      MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
+                     call.stream(), groups, array(source), w.get(), b.get(), static_cast<C>(eps),
+                     array(y), array(mean), array(rstd), running);
+    });
+    call.done();
   });
-  call.done();
 }
 
 struct GradientInputs {
@@ -192,15 +194,17 @@ struct GradientInputs {
 };
 
 void gradient_of_x(const Call& call, const Groups& groups, const GradientInputs& in,
-                   const Tensor& weight, Tensor& y) {
+                   const Tensor& weight, Tensor& result) {
   if (groups.count == 0 || groups.size == 0) return;
-  const Given w(weight);
-  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
-                   call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
-                   array(in.rstd), w.get(), array(y));
+  with_contiguous(result, [&](Tensor& y) {
+    const Given w(weight);
+    visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+      MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
+                     call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
+                     array(in.rstd), w.get(), array(y));
+    });
+    call.done();
   });
-  call.done();
 }
 
 constexpr Optional kNothing{{nullptr, DType::Float32}, false};

@@ -159,27 +159,31 @@ __global__ void plane_gather_kernel(int64_t count, int64_t size, int64_t places,
 
 int64_t plane_size(const Tensor& t) { return t.size(-1) * t.size(-2); }
 
-void average(const char* op, const Tensor& x, const Window& w, Tensor& y) {
-  if (y.numel() == 0) return;
-  const Call call(y, op);
-  const Tensor source = contiguous(x);
-  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((average_kernel<C>), blocks_for(y.numel()), kBlock, 0, call.stream(), w,
-                   y.numel(), array(source), array(y));
+void average(const char* op, const Tensor& x, const Window& w, Tensor& result) {
+  if (result.numel() == 0) return;
+  with_contiguous(result, [&](Tensor& y) {
+    const Call call(y, op);
+    const Tensor source = contiguous(x);
+    visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+      MOONLET_LAUNCH((average_kernel<C>), blocks_for(y.numel()), kBlock, 0, call.stream(), w,
+                     y.numel(), array(source), array(y));
+    });
+    call.done();
   });
-  call.done();
 }
 
-void spread(const char* op, const Tensor& grad, const Window& w, Tensor& y) {
-  if (y.numel() == 0) return;
-  if (grad.numel() == 0) return fill(y, Scalar(0));
-  const Call call(y, op);
-  const Tensor source = contiguous(grad);
-  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((spread_kernel<C>), blocks_for(y.numel()), kBlock, 0, call.stream(), w,
-                   y.numel(), array(source), array(y));
+void spread(const char* op, const Tensor& grad, const Window& w, Tensor& result) {
+  if (result.numel() == 0) return;
+  with_contiguous(result, [&](Tensor& y) {
+    if (grad.numel() == 0) return fill(y, Scalar(0));
+    const Call call(y, op);
+    const Tensor source = contiguous(grad);
+    visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+      MOONLET_LAUNCH((spread_kernel<C>), blocks_for(y.numel()), kBlock, 0, call.stream(), w,
+                     y.numel(), array(source), array(y));
+    });
+    call.done();
   });
-  call.done();
 }
 
 // The maximum of a window that lies in the padding, for values of dtype `t`.
@@ -195,41 +199,46 @@ C maximum_of_nothing(DType t) {
 }  // namespace
 
 void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
-                             const Dims& padding, const Dims& dilation, bool, Tensor& values,
+                             const Dims& padding, const Dims& dilation, bool, Tensor& result,
                              Tensor& indices) {
-  if (values.numel() == 0) return;
-  const Call call(x, "max_pool2d");
-  const Window w = window_of(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
-  const Tensor source = contiguous(x);
-  visit_compute<dtypes::real>(x.dtype(), [&]<class C>() {
-    const C nothing = maximum_of_nothing<C>(x.dtype());
-    MOONLET_LAUNCH((max_kernel<C>), blocks_for(values.numel()), kBlock, 0, call.stream(), w,
-                   values.numel(), array(source), array(values), indices.data<int64_t>(), nothing);
+  if (result.numel() == 0) return;
+  with_contiguous(result, [&](Tensor& values) {
+    const Call call(x, "max_pool2d");
+    const Window w = window_of(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
+    const Tensor source = contiguous(x);
+    visit_compute<dtypes::real>(x.dtype(), [&]<class C>() {
+      const C nothing = maximum_of_nothing<C>(x.dtype());
+      MOONLET_LAUNCH((max_kernel<C>), blocks_for(values.numel()), kBlock, 0, call.stream(), w,
+                     values.numel(), array(source), array(values), indices.data<int64_t>(),
+                     nothing);
+    });
+    call.done();
   });
-  call.done();
 }
 
-void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& y) {
-  const Call call(y, "max_pool2d_backward");
-  fill(y, Scalar(0));
-  if (grad.numel() == 0) return;
-  const int64_t size = plane_size(y), places = plane_size(grad), planes = grad.numel() / places;
-  const Tensor slope = contiguous(grad);
-  const Tensor positions = checked_positions("max_pool2d_backward", indices, size);
-  const int64_t* at = positions.data<int64_t>();
-  // With few planes a thread each would leave the device idle.
-  if (planes < 256) {
-    Tensor targets = call.scratch({grad.numel()}, DType::Int64);
-    MOONLET_LAUNCH(plane_targets_kernel, blocks_for(grad.numel()), kBlock, 0, call.stream(),
-                   grad.numel(), size, places, at, targets.data<int64_t>());
+void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
+  with_contiguous(result, [&](Tensor& y) {
+    const Call call(y, "max_pool2d_backward");
+    fill(y, Scalar(0));
+    if (grad.numel() == 0) return;
+    const int64_t size = plane_size(y), places = plane_size(grad), planes = grad.numel() / places;
+    const Tensor slope = contiguous(grad);
+    const Tensor positions = checked_positions("max_pool2d_backward", indices, size);
+    const int64_t* at = positions.data<int64_t>();
+    // With few planes a thread each would leave the device idle.
+    if (planes < 256) {
+      Tensor targets = call.scratch({grad.numel()}, DType::Int64);
+      MOONLET_LAUNCH(plane_targets_kernel, blocks_for(grad.numel()), kBlock, 0, call.stream(),
+                     grad.numel(), size, places, at, targets.data<int64_t>());
+      call.done();
+      return scatter_ordered(call, y, 1, y.numel(), 1, targets, slope, true);
+    }
+    visit_compute<dtypes::real>(y.dtype(), [&]<class C>() {
+      MOONLET_LAUNCH((unpool_kernel<C>), blocks_for(planes), kBlock, 0, call.stream(), planes, size,
+                     places, array(slope), at, array(y));
+    });
     call.done();
-    return scatter_ordered(call, y, 1, y.numel(), 1, targets, slope, true);
-  }
-  visit_compute<dtypes::real>(y.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((unpool_kernel<C>), blocks_for(planes), kBlock, 0, call.stream(), planes, size,
-                   places, array(slope), at, array(y));
   });
-  call.done();
 }
 
 void plane_gather(const Tensor& x, const Tensor& indices, Tensor& y) {

@@ -100,10 +100,12 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
     first += (x.size(i) - 1) * strides[i];
     strides[i] = -strides[i];
   }
-  visit_moved(x.dtype(), [&]<class T>() {
-    MOONLET_LAUNCH((flip_kernel<T>), blocks_for(x.numel()), kBlock, 0, call.stream(),
-                   geometry(x.sizes(), strides), x.numel(),
-                   static_cast<const T*>(x.data<T>() + first), y.data<T>());
+  with_contiguous(y, [&](Tensor& whole) {
+    visit_moved(x.dtype(), [&]<class T>() {
+      MOONLET_LAUNCH((flip_kernel<T>), blocks_for(x.numel()), kBlock, 0, call.stream(),
+                     geometry(x.sizes(), strides), x.numel(),
+                     static_cast<const T*>(x.data<T>() + first), whole.data<T>());
+    });
   });
   call.done();
 }

@@ -110,7 +110,7 @@ void store_out(const char* op, Tensor& out, const Tensor& y) {
     fail(op, ": a ", y.dtype(), " result cannot be stored in an out of dtype ", out.dtype());
   if (!(out.sizes() == y.sizes())) {
     if (out.numel() != 0) fail(op, ": out has shape ", out.sizes(), " and the result ", y.sizes());
-    resize_plain(out, y.sizes());
+    resize_plain(out, y.sizes(), y.strides());
   }
   check_writable(op, out);
   kernels_for(out.device().type, op).copy(out, y);
@@ -118,7 +118,7 @@ void store_out(const char* op, Tensor& out, const Tensor& y) {
 }
 
 Tensor clone_plain(const Tensor& x) {
-  Tensor y = empty(x.sizes(), options_of(x), "clone");
+  Tensor y = empty_like(x, MemoryFormat::Preserve, options_of(x), "clone");
   kernels_for(x.device().type, "clone").copy(y, x);
   return y;
 }

@@ -40,7 +40,7 @@ bool can_write_into(const Tensor& out, const Tensor& y,
 // The end of an out= form: checks shapes (an empty `out` takes y's shape), copies if `y` is not
 // `out` already.
 void store_out(const char* op, Tensor& out, const Tensor& y);
-// A contiguous copy made by the device's copy kernel, without the tape.
+// A dense copy in the order of x's strides, made by the device's copy kernel, without the tape.
 Tensor clone_plain(const Tensor& x);
 
 }  // namespace moonlet

@@ -1,9 +1,10 @@
-// tensor/dtype.h: the element types: their names, sizes, kinds, sets, promotion order, and
-// `visit`, which turns a run-time dtype into a C++ type.
+// tensor/dtype.h: the element types: one table of their names, sizes, kinds and partners, sets of
+// them, promotion, and `visit`, which turns a run-time dtype into a C++ type.
 #pragma once
 
 #include <complex>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,35 +14,76 @@
 
 namespace moonlet {
 
-enum class DType : uint8_t {
-  Bool,
-  UInt8,
-  Int8,
-  Int16,
-  Int32,
-  Int64,
-  Float16,
-  BFloat16,
-  Float32,
-  Float64,
-  Complex64,
-  Complex128
-};
-inline constexpr int kDTypeCount = 12;
-
 using complex64 = std::complex<float>;
 using complex128 = std::complex<double>;
 
+// What kind of number a dtype holds, from the lowest to the highest: a result of a higher kind is
+// never stored in a lower one.
+enum class Kind : uint8_t { Bool, Unsigned, Signed, Floating, Complex };
+
+// The one table of dtypes: enumerator, name for scripts, code in safetensors files, C++ type,
+// kind, the real dtype of its parts, and the complex dtype made of it. A new dtype is one row here.
+// clang-format off
+#define MOONLET_DTYPES(ROW)                                                               \
+  ROW(Bool,       "bool",       "BOOL",  bool,       Bool,     Bool,     Complex64)       \
+  ROW(UInt8,      "uint8",      "U8",    uint8_t,    Unsigned, UInt8,    Complex64)       \
+  ROW(Int8,       "int8",       "I8",    int8_t,     Signed,   Int8,     Complex64)       \
+  ROW(Int16,      "int16",      "I16",   int16_t,    Signed,   Int16,    Complex64)       \
+  ROW(Int32,      "int32",      "I32",   int32_t,    Signed,   Int32,    Complex64)       \
+  ROW(Int64,      "int64",      "I64",   int64_t,    Signed,   Int64,    Complex64)       \
+  ROW(Float16,    "float16",    "F16",   half,       Floating, Float16,  Complex64)       \
+  ROW(BFloat16,   "bfloat16",   "BF16",  bfloat16,   Floating, BFloat16, Complex64)       \
+  ROW(Float32,    "float32",    "F32",   float,      Floating, Float32,  Complex64)       \
+  ROW(Float64,    "float64",    "F64",   double,     Floating, Float64,  Complex128)      \
+  ROW(Complex64,  "complex64",  "C64",   complex64,  Complex,  Float32,  Complex64)       \
+  ROW(Complex128, "complex128", "C128",  complex128, Complex,  Float64,  Complex128)
+// clang-format on
+
+enum class DType : uint8_t {
+#define MOONLET_DTYPE_ENUM(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) D,
+  MOONLET_DTYPES(MOONLET_DTYPE_ENUM)
+#undef MOONLET_DTYPE_ENUM
+};
+
+// A row of the table.
+struct DTypeInfo {
+  std::string_view name, code;
+  Kind kind;
+  DType real, complex;
+};
+inline constexpr DTypeInfo kDTypes[] = {
+#define MOONLET_DTYPE_INFO(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
+  {NAME, CODE, Kind::KIND, DType::REAL, DType::COMPLEX},
+    MOONLET_DTYPES(MOONLET_DTYPE_INFO)
+#undef MOONLET_DTYPE_INFO
+};
+inline constexpr int kDTypeCount = static_cast<int>(std::size(kDTypes));
+// The bytes of an element: apart from the rest, since every call looks them up.
+inline constexpr uint8_t kDTypeSizes[] = {
+#define MOONLET_DTYPE_SIZE(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) sizeof(TYPE),
+    MOONLET_DTYPES(MOONLET_DTYPE_SIZE)
+#undef MOONLET_DTYPE_SIZE
+};
+
+constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int>(t)]; }
+constexpr Kind kind_of(DType t) { return info(t).kind; }
+constexpr size_t size_of(DType t) { return kDTypeSizes[static_cast<int>(t)]; }
+
 // A set of dtypes as a bit mask; op rows name the sets they accept.
-using DTypeSet = uint16_t;
-constexpr DTypeSet bit(DType t) { return static_cast<DTypeSet>(1u << static_cast<int>(t)); }
+using DTypeSet = uint64_t;
+static_assert(kDTypeCount <= 64, "a DTypeSet has a bit for each dtype");
+constexpr DTypeSet bit(DType t) { return DTypeSet{1} << static_cast<int>(t); }
 namespace dtypes {
-inline constexpr DTypeSet boolean = bit(DType::Bool);
-inline constexpr DTypeSet integral = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::Int16) |
-                                     bit(DType::Int32) | bit(DType::Int64);
-inline constexpr DTypeSet floating =
-    bit(DType::Float16) | bit(DType::BFloat16) | bit(DType::Float32) | bit(DType::Float64);
-inline constexpr DTypeSet complex = bit(DType::Complex64) | bit(DType::Complex128);
+constexpr DTypeSet of_kind(Kind kind) {
+  DTypeSet set = 0;
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (kDTypes[i].kind == kind) set |= bit(static_cast<DType>(i));
+  return set;
+}
+inline constexpr DTypeSet boolean = of_kind(Kind::Bool);
+inline constexpr DTypeSet integral = of_kind(Kind::Unsigned) | of_kind(Kind::Signed);
+inline constexpr DTypeSet floating = of_kind(Kind::Floating);
+inline constexpr DTypeSet complex = of_kind(Kind::Complex);
 inline constexpr DTypeSet real = integral | floating;
 inline constexpr DTypeSet all = boolean | real | complex;
 }  // namespace dtypes
@@ -55,41 +97,106 @@ constexpr bool is_differentiable(DType t) {
   return contains(dtypes::floating | dtypes::complex, t);
 }
 
-inline constexpr uint8_t kDTypeSizes[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
-constexpr size_t size_of(DType t) { return kDTypeSizes[static_cast<int>(t)]; }
-
 // "float32"; the names scripts use.
-std::string_view name(DType t);
+constexpr std::string_view name(DType t) { return info(t).name; }
 // The dtype of that name; throws when there is none, listing the names.
 DType dtype_from_name(std::string_view name);
 void append(std::string& out, DType t);
 // "float16, bfloat16, float32, float64"
 std::string names(DTypeSet set);
 
+// The real dtype of a complex one's parts, and the complex dtype made of a real one.
+constexpr DType real_of(DType t) { return info(t).real; }
+constexpr DType complex_of(DType t) { return info(t).complex; }
+
+namespace detail {
+
+// The smallest dtype of that kind with more bytes than `size`; float32 when there is none, as
+// PyTorch promotes unsigned integers that no signed one can hold.
+constexpr DType wider_than(size_t size, Kind kind) {
+  DType best = DType::Float32;
+  bool found = false;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto t = static_cast<DType>(i);
+    if (kind_of(t) != kind || size_of(t) <= size || (found && size_of(t) >= size_of(best)))
+      continue;
+    best = t;
+    found = true;
+  }
+  return best;
+}
+
+// The rules of promotion: the higher kind wins; a complex result is wide enough for a real partner;
+// within a kind the wider wins, and two formats of one width meet in the next wider one; an
+// unsigned integer needs a signed one with more bytes.
+constexpr DType promoted(DType a, DType b) {
+  if (a == b) return a;
+  if (kind_of(a) > kind_of(b)) return promoted(b, a);
+  if (kind_of(b) == Kind::Complex) {
+    if (kind_of(a) < Kind::Floating) return b;
+    return complex_of(promoted(real_of(a), real_of(b)));
+  }
+  if (kind_of(a) == kind_of(b)) {
+    if (size_of(a) == size_of(b)) return wider_than(size_of(a), kind_of(a));
+    return size_of(a) > size_of(b) ? a : b;
+  }
+  if (kind_of(a) == Kind::Unsigned && kind_of(b) == Kind::Signed && size_of(a) >= size_of(b))
+    return wider_than(size_of(a), Kind::Signed);
+  return b;
+}
+
+struct PromotionTable {
+  DType to[kDTypeCount][kDTypeCount];
+};
+constexpr PromotionTable promotion_table() {
+  PromotionTable table{};
+  for (int a = 0; a < kDTypeCount; ++a)
+    for (int b = 0; b < kDTypeCount; ++b)
+      table.to[a][b] = promoted(static_cast<DType>(a), static_cast<DType>(b));
+  return table;
+}
+inline constexpr PromotionTable kPromotion = promotion_table();
+
+// What the table must satisfy.
+constexpr bool is_sound() {
+  for (int a = 0; a < kDTypeCount; ++a) {
+    const auto t = static_cast<DType>(a);
+    if (name(t).empty() || info(t).code.empty() || size_of(t) == 0) return false;
+    if (kind_of(complex_of(t)) != Kind::Complex || kind_of(real_of(t)) == Kind::Complex)
+      return false;
+    if (kind_of(t) == Kind::Complex && complex_of(real_of(t)) != t) return false;
+    if (kind_of(t) != Kind::Complex && real_of(t) != t) return false;
+    for (int b = 0; b < kDTypeCount; ++b) {
+      if (a != b && (name(t) == kDTypes[b].name || info(t).code == kDTypes[b].code)) return false;
+      if (kPromotion.to[a][b] != kPromotion.to[b][a]) return false;
+      if (kind_of(kPromotion.to[a][b]) < kind_of(t)) return false;
+    }
+  }
+  return true;
+}
+static_assert(is_sound(), "a row of MOONLET_DTYPES is incomplete or contradicts another");
+
+}  // namespace detail
+
 // The smallest dtype both convert to without losing the kind, as PyTorch's promote_types.
-DType promote(DType a, DType b);
+constexpr DType promote(DType a, DType b) {
+  return detail::kPromotion.to[static_cast<int>(a)][static_cast<int>(b)];
+}
 // Whether a result of dtype `from` may be stored in place in a tensor of dtype `to`: not from a
 // higher kind to a lower one (bool < integer < floating < complex).
-bool can_cast(DType from, DType to);
-// The real dtype of a complex one's parts, and the complex dtype made of a real one.
-DType real_of(DType t);
-DType complex_of(DType t);
+constexpr bool can_cast(DType from, DType to) {
+  return kind_of(from) <= kind_of(to) || (is_integral(from) && is_integral(to));
+}
 
-// clang-format off
-template <class T> struct DTypeOf;
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::Bool; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::UInt8; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::Int8; };
-template <> struct DTypeOf<int16_t> { static constexpr DType value = DType::Int16; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::Int32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::Int64; };
-template <> struct DTypeOf<half> { static constexpr DType value = DType::Float16; };
-template <> struct DTypeOf<bfloat16> { static constexpr DType value = DType::BFloat16; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::Float32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::Float64; };
-template <> struct DTypeOf<complex64> { static constexpr DType value = DType::Complex64; };
-template <> struct DTypeOf<complex128> { static constexpr DType value = DType::Complex128; };
-// clang-format on
+template <class T>
+struct DTypeOf;
+#define MOONLET_DTYPE_OF(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
+  template <>                                                      \
+  struct DTypeOf<TYPE> {                                           \
+    static constexpr DType value = DType::D;                       \
+  };
+MOONLET_DTYPES(MOONLET_DTYPE_OF)
+#undef MOONLET_DTYPE_OF
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -103,24 +210,13 @@ inline constexpr bool is_complex_v<std::complex<T>> = true;
 template <DTypeSet Set = dtypes::all, class F>
 auto visit(DType t, F&& f) {
   switch (t) {
-#define MOONLET_VISIT(D, T)                  \
-  case DType::D:                             \
-    if constexpr (contains(Set, DType::D)) { \
-      return f.template operator()<T>();     \
-    }                                        \
+#define MOONLET_VISIT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
+  case DType::D:                                                \
+    if constexpr (contains(Set, DType::D)) {                    \
+      return f.template operator()<TYPE>();                     \
+    }                                                           \
     break;
-    MOONLET_VISIT(Bool, bool)
-    MOONLET_VISIT(UInt8, uint8_t)
-    MOONLET_VISIT(Int8, int8_t)
-    MOONLET_VISIT(Int16, int16_t)
-    MOONLET_VISIT(Int32, int32_t)
-    MOONLET_VISIT(Int64, int64_t)
-    MOONLET_VISIT(Float16, half)
-    MOONLET_VISIT(BFloat16, bfloat16)
-    MOONLET_VISIT(Float32, float)
-    MOONLET_VISIT(Float64, double)
-    MOONLET_VISIT(Complex64, complex64)
-    MOONLET_VISIT(Complex128, complex128)
+    MOONLET_DTYPES(MOONLET_VISIT)
 #undef MOONLET_VISIT
   }
   fail("dtype ", name(t), " is not one of ", names(Set));

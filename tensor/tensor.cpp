@@ -54,15 +54,38 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
   Headers::put(impl);
 }
 
-Tensor empty(const Dims& sizes, Options options, const char* op) {
+namespace {
+// A tensor on new memory, without its strides.
+Tensor allocate(const Dims& sizes, Options options, const char* op) {
   const int64_t count = numel_of(sizes, op);
   const size_t bytes = static_cast<size_t>(count) * size_of(options.dtype);
   Tensor out = wrap(Storage::allocate(bytes, options.device), options.dtype);
-  TensorImpl* impl = out.impl();
-  impl->numel = count;
-  impl->sizes = sizes;
-  impl->strides = contiguous_strides(sizes);
+  out.impl()->numel = count;
+  out.impl()->sizes = sizes;
   return out;
+}
+}  // namespace
+
+Tensor empty(const Dims& sizes, Options options, const char* op) {
+  Tensor out = allocate(sizes, options, op);
+  out.impl()->strides = contiguous_strides(sizes);
+  return out;
+}
+
+Tensor empty_strided(const Dims& sizes, const Dims& strides, Options options, const char* op) {
+  Tensor out = allocate(sizes, options, op);
+  out.impl()->strides = strides;
+  out.impl()->contiguous = is_contiguous(sizes, strides);
+  return out;
+}
+
+Tensor empty_like(const Tensor& x, MemoryFormat format, Options options, const char* op) {
+  if (format == MemoryFormat::Contiguous || (format == MemoryFormat::Preserve && x.is_contiguous()))
+    return empty(x.sizes(), options, op);
+  return empty_strided(x.sizes(),
+                       format == MemoryFormat::Preserve ? dense_strides(x.sizes(), x.strides())
+                                                        : format_strides(format, x.sizes(), op),
+                       options, op);
 }
 
 Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
@@ -85,7 +108,7 @@ Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t of
   return view_of(x.storage(), sizes, strides, offset, x.dtype());
 }
 
-void resize_plain(Tensor& x, const Dims& sizes) {
+void resize_plain(Tensor& x, const Dims& sizes, const Dims& strides) {
   const int64_t count = numel_of(sizes, "resize");
   TensorImpl* impl = x.impl();
   Storage* fresh = Storage::allocate(static_cast<size_t>(count) * size_of(x.dtype()), x.device());
@@ -94,8 +117,8 @@ void resize_plain(Tensor& x, const Dims& sizes) {
   impl->offset = 0;
   impl->numel = count;
   impl->sizes = sizes;
-  impl->strides = contiguous_strides(sizes);
-  impl->contiguous = true;
+  impl->strides = strides;
+  impl->contiguous = is_contiguous(sizes, strides);
 }
 
 Tensor shallow_copy(const Tensor& x) {

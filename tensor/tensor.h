@@ -12,6 +12,7 @@
 #include "tensor/device.h"
 #include "tensor/dims.h"
 #include "tensor/dtype.h"
+#include "tensor/layout.h"
 #include "tensor/scalar.h"
 #include "tensor/storage.h"
 
@@ -115,15 +116,19 @@ inline Options options_of(const Tensor& t) { return {t.dtype(), t.device()}; }
 // A new contiguous tensor, contents undefined. Throws on bad sizes (naming `op`) and OutOfMemory.
 Tensor empty(const Dims& sizes, Options options, const char* op);
 inline Tensor empty(const Dims& sizes, Options options) { return empty(sizes, options, "empty"); }
-inline Tensor empty_like(const Tensor& x) { return empty(x.sizes(), options_of(x), "empty_like"); }
+// The same with these strides in elements, which must be dense (tensor/layout.h).
+Tensor empty_strided(const Dims& sizes, const Dims& strides, Options options, const char* op);
+// A new dense tensor of x's sizes in that format; Preserve: its dimensions lie in memory in the
+// order of x's.
+Tensor empty_like(const Tensor& x, MemoryFormat format, Options options, const char* op);
 // A tensor on storage that exists (one reference is added). Throws when a reachable element would
 // lie outside the storage, or a size or stride is negative.
 Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
                DType dtype, const char* op = "as_strided");
 // Another shape and place on x's storage; bounds are checked as in view_of. No tape.
 Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
-// Gives `x` a new, contiguous storage of that shape; contents undefined.
-void resize_plain(Tensor& x, const Dims& sizes);
+// Gives `x` a new storage for that shape and dense strides; contents undefined.
+void resize_plain(Tensor& x, const Dims& sizes, const Dims& strides);
 // The same geometry and storage in a new handle without the tape's part.
 Tensor shallow_copy(const Tensor& x);
 // A tensor over the host's own buffer, contiguous, not copied. `deleter` runs when the last user

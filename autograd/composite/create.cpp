@@ -10,10 +10,6 @@ namespace moonlet {
 
 namespace {
 
-Options like(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device = {}) {
-  return {dtype.value_or(x.dtype()), device.value_or(x.device())};
-}
-
 // The one element of x, wherever it is.
 template <class T>
 T host_value(const Tensor& x) {
@@ -21,6 +17,12 @@ T host_value(const Tensor& x) {
 }
 
 }  // namespace
+
+Tensor empty_in_format_composite(const Dims& size, MemoryFormat format, Options options) {
+  check(format != MemoryFormat::Preserve,
+        "empty: memory_format \"preserve_format\" has no tensor to follow; use empty_like");
+  return empty_strided(size, format_strides(format, size, "empty"), options, "empty");
+}
 
 Tensor zeros_composite(const Dims& size, Options options) { return full(size, int64_t{0}, options); }
 Tensor ones_composite(const Dims& size, Options options) { return full(size, int64_t{1}, options); }
@@ -31,17 +33,27 @@ Tensor full_composite(const Dims& size, Scalar value, Options options) {
   return y;
 }
 
-Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device) {
-  return full(x.sizes(), int64_t{0}, like(x, dtype, device));
+Tensor empty_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
+                  std::optional<MemoryFormat> memory_format) {
+  return empty_like(x, memory_format.value_or(MemoryFormat::Preserve),
+                    {dtype.value_or(x.dtype()), device.value_or(x.device())}, "empty_like");
 }
 
-Tensor ones_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device) {
-  return full(x.sizes(), int64_t{1}, like(x, dtype, device));
+Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
+                  std::optional<MemoryFormat> memory_format) {
+  return full_like(x, int64_t{0}, dtype, device, memory_format);
+}
+
+Tensor ones_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
+                 std::optional<MemoryFormat> memory_format) {
+  return full_like(x, int64_t{1}, dtype, device, memory_format);
 }
 
 Tensor full_like_composite(const Tensor& x, Scalar value, std::optional<DType> dtype,
-                 std::optional<Device> device) {
-  return full(x.sizes(), value, like(x, dtype, device));
+                 std::optional<Device> device, std::optional<MemoryFormat> memory_format) {
+  Tensor y = empty_like(x, dtype, device, memory_format);
+  fill_(y, value);
+  return y;
 }
 
 Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
@@ -95,12 +107,18 @@ Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optio
   return y;
 }
 
-Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype) {
-  return rand(x.sizes(), like(x, dtype));
+Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype,
+                 std::optional<MemoryFormat> memory_format) {
+  Tensor y = empty_like(x, dtype, std::nullopt, memory_format);
+  uniform_(y, 0, 1);
+  return y;
 }
 
-Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype) {
-  return randn(x.sizes(), like(x, dtype));
+Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype,
+                  std::optional<MemoryFormat> memory_format) {
+  Tensor y = empty_like(x, dtype, std::nullopt, memory_format);
+  normal_(y, 0, 1);
+  return y;
 }
 
 Tensor randperm_composite(int64_t n, std::optional<Device> device) {

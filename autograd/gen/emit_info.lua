@@ -21,8 +21,9 @@ local function forms(row)
 end
 
 -- Where a function of that name is overloaded below the tape, its type says which is meant.
+local overloaded = { empty = true, empty_like = true }
 local function boxed(row, name)
-  if not row.direct then return ("boxing::call<&moonlet::%s>"):format(name) end
+  if not overloaded[name] then return ("boxing::call<&moonlet::%s>"):format(name) end
   local types = {}
   for i, arg in ipairs(row.args) do types[i] = arg.info.cpp end
   return ("boxing::call<static_cast<%s (*)(%s)>(&moonlet::%s)>"):format(cpptext.result(row),

@@ -205,6 +205,7 @@ bool ArgReader::matches(int i) {
     case ArgType::String:
     case ArgType::DType:
     case ArgType::Device: return type == LUA_TSTRING;
+    case ArgType::MemoryFormat:  // whatever it is, the message about it is the better one
     case ArgType::Any: return true;
   }
   return false;
@@ -305,6 +306,12 @@ Device ArgReader::device(int i) {
   if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING)
     bad(i, "a device such as \"cpu\" or \"cuda:0\"");
   return device_from_name(string(i));
+}
+
+MemoryFormat ArgReader::memory_format(int i) {
+  if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING)
+    bad(i, "a memory format such as \"channels_last\"");
+  return memory_format_from_name(string(i));
 }
 
 int64_t ArgReader::integer_at(int index, int i) {

@@ -30,6 +30,7 @@ enum class ArgType : uint8_t {
   Index,
   DType,
   Device,
+  MemoryFormat,
   Any
 };
 
@@ -87,6 +88,7 @@ class ArgReader {
   std::string_view string(int i);
   DType dtype(int i);
   Device device(int i);
+  MemoryFormat memory_format(int i);
   // A list of integers; a plain one fills `length` places of int[N].
   Dims ints(int i);
   // 0-based, or negative from the end.

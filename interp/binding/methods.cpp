@@ -41,7 +41,17 @@ int l_dim(lua_State* L) {
 int l_numel(lua_State* L) { return push_result(L, check_tensor(L, 1, "numel").numel()); }
 
 int l_is_contiguous(lua_State* L) {
-  return push_result(L, check_tensor(L, 1, "is_contiguous").is_contiguous());
+  static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor},
+                                      {"memory_format", ArgType::MemoryFormat, false}};
+  static const Signature kSignature = {"is_contiguous", "is_contiguous(x, memory_format=nil)",
+                                       kArgs, 2};
+  ArgReader args(L, kSignature);
+  const Tensor& x = args.tensor(0);
+  if (!args.has(1)) return push_result(L, x.is_contiguous());
+  const MemoryFormat format = args.memory_format(1);
+  check(format != MemoryFormat::Preserve,
+        "is_contiguous: memory_format \"preserve_format\" is no order of elements");
+  return push_result(L, is_contiguous(x.sizes(), x.strides(), format));
 }
 
 int l_storage_offset(lua_State* L) {

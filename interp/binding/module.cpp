@@ -42,6 +42,11 @@ void register_constants(lua_State* L) {
     lua_pushlstring(L, text.data(), text.size());
     lua_setfield(L, -2, std::string(text).c_str());
   }
+  for (int i = 0; i < kMemoryFormatCount; ++i) {
+    const std::string text(name(static_cast<MemoryFormat>(i)));
+    lua_pushlstring(L, text.data(), text.size());
+    lua_setfield(L, -2, text.c_str());
+  }
   // The strings of string indices: x[{1, ml.newaxis}] and x["1, newaxis"] are one thing.
   lua_pushliteral(L, "newaxis");
   lua_setfield(L, -2, "newaxis");

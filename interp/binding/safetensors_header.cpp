@@ -8,17 +8,9 @@
 namespace moonlet::binding {
 namespace {
 
-constexpr struct {
-  const char* code;
-  DType dtype;
-} kCodes[] = {{"BOOL", DType::Bool},   {"U8", DType::UInt8},      {"I8", DType::Int8},
-              {"I16", DType::Int16},   {"I32", DType::Int32},     {"I64", DType::Int64},
-              {"F16", DType::Float16}, {"BF16", DType::BFloat16}, {"F32", DType::Float32},
-              {"F64", DType::Float64}, {"C64", DType::Complex64}, {"C128", DType::Complex128}};
-
 DType dtype_of(const std::string& code, const std::string& name) {
-  for (const auto& known : kCodes)
-    if (code == known.code) return known.dtype;
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (code == kDTypes[i].code) return static_cast<DType>(i);
   fail("'", name, "' has the dtype ", code, ", which is not supported");
 }
 
@@ -138,12 +130,6 @@ void check_layout(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
   if (at != data_bytes) fail(data_bytes - at, " bytes after the last tensor belong to none");
 }
 
-const char* code_of(DType dtype) {
-  for (const auto& known : kCodes)
-    if (known.dtype == dtype) return known.code;
-  fail("dtype ", name(dtype), " has no name in safetensors");
-}
-
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
@@ -170,7 +156,7 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
     out.key(entry.name);
     out.begin_object();
     out.key("dtype");
-    out.string(code_of(entry.dtype));
+    out.string(info(entry.dtype).code);
     out.key("shape");
     out.begin_array();
     for (const int64_t size : entry.shape) out.integer(size);

@@ -20,13 +20,13 @@ local getters = {
   Int = "args.integer(%d)", IntList = "args.ints(%d)", Float = "args.number(%d)",
   Bool = "args.boolean(%d)", String = "args.string(%d)", Dim = "args.dim(%d)",
   DimList = "args.dims(%d)", Index = "args.index(%d)", DType = "args.dtype(%d)",
-  Device = "args.device(%d)",
+  Device = "args.device(%d)", MemoryFormat = "args.memory_format(%d)",
 }
 
 local value_types = {
   Scalar = "Scalar", Int = "int64_t", IntList = "Dims", Float = "double", Bool = "bool",
   String = "std::string_view", Dim = "int64_t", DimList = "Dims", Index = "int64_t",
-  DType = "DType", Device = "Device", Operand = "Operand", TensorList = "std::vector<Tensor>",
+  DType = "DType", Device = "Device", MemoryFormat = "MemoryFormat", Operand = "Operand", TensorList = "std::vector<Tensor>",
 }
 
 local function read_expression(arg, position)

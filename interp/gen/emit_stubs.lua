@@ -1,5 +1,6 @@
 -- interp/gen/emit_stubs.lua: writes LuaLS annotations of all ops, for editors.
 
+local dtypes = require "dtypes"
 local lua_signature = require "lua_signature"
 
 local lua_types = {
@@ -7,7 +8,7 @@ local lua_types = {
   Operand = "moonlet.Tensor|number", Scalar = "number|boolean", Int = "integer",
   IntList = "integer|integer[]", Float = "number", Bool = "boolean", String = "string",
   Dim = "integer", DimList = "integer|integer[]", Index = "integer",
-  DType = "moonlet.dtype", Device = "string",
+  DType = "moonlet.dtype", Device = "string", MemoryFormat = "moonlet.memory_format",
 }
 
 local result_types = {
@@ -54,8 +55,10 @@ local header = [[
 -- Generated from the op table: what editors know about module moonlet.
 
 ---@alias moonlet.dtype
----| "bool" | "uint8" | "int8" | "int16" | "int32" | "int64"
----| "float16" | "bfloat16" | "float32" | "float64" | "complex64" | "complex128"
+$dtypes
+
+---@alias moonlet.memory_format
+---| "contiguous_format" | "preserve_format" | "channels_last" | "channels_last_3d"
 
 ---@class moonlet
 local ml = {}
@@ -96,7 +99,9 @@ function Tensor:totable() end
 ]]
 
 return function(rows)
-  local out = { header }
+  local names = {}
+  for i, dtype in ipairs(dtypes) do names[i] = ('---| "%s"'):format(dtype.name) end
+  local out = { (header:gsub("%$dtypes", table.concat(names, "\n"))) }
   for _, row in ipairs(rows) do
     local name = row.overload_of or row.name
     if row.func ~= false and row.plain_form then emit_function(out, row, "ml", ".", name, 1) end

@@ -13,6 +13,7 @@ local kinds = {
   ["Dim"] = "Dim", ["Dim?"] = "Dim", ["NewDim"] = "Dim", ["Dim[]"] = "DimList",
   ["Index"] = "Index", ["DType?"] = "DType", ["Device?"] = "Device",
   ["DType"] = "DType", ["Device"] = "Device",
+  ["MemoryFormat"] = "MemoryFormat", ["MemoryFormat?"] = "MemoryFormat",
 }
 
 local tensor_types = { Tensor = true, Operand = true, Mask = true, Positions = true }

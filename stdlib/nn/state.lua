@@ -93,28 +93,40 @@ function Module:load_state_dict(state, given)
   return { missing = missing, unexpected = unexpected }
 end
 
+-- The format for one tensor: those of channels are for tensors of 4 or 5 dimensions.
+local function format_for(tensor, format)
+  local rank = ({ channels_last = 4, channels_last_3d = 5 })[format]
+  return (rank == nil or rank == tensor.ndim) and format or nil
+end
+
 -- The tensor behind the same Lua value changes, so an optimiser that holds it sees the new one.
 local function convert(tensor, target)
   local dtype = tensor:is_floating_point() and target.dtype or tensor.dtype
   local device = target.device or tensor.device
-  if dtype == tensor.dtype and device == tensor.device then return end
-  local moved = tensor:detach():to { dtype = dtype, device = device }
+  local format = format_for(tensor, target.memory_format)
+  local lies = not format or tensor:is_contiguous { memory_format = format }
+  if lies and dtype == tensor.dtype and device == tensor.device then return end
+  local options_of_copy = { dtype = dtype, device = device, memory_format = format }
+  local moved = tensor:detach():to(options_of_copy)
   local grad = tensor.grad
   moved:requires_grad_(tensor.requires_grad)
-  if grad then moved.grad = grad:to { dtype = dtype, device = device } end
+  if grad then moved.grad = grad:to(options_of_copy) end
   bytes.rebind(tensor, moved)
 end
 
---- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to { dtype = .., device = .. }`.
---- A dtype reaches floating tensors only. The parameters stay the same Lua values.
+--- Moves parameters and buffers: `to("cuda")`, `to("float64")`,
+--- `to { dtype = .., device = .., memory_format = .. }`. A dtype reaches floating tensors only, the
+--- format "channels_last" those of 4 dimensions. The parameters stay the same Lua values.
 ---@param target string|table
 function Module:to(target)
   if type(target) == "string" then
     target = rawget(ml, target) == target and { dtype = target } or { device = target }
   end
-  local o = options.read("to", target, { dtype = options.none, device = options.none })
-  -- An unknown device or dtype is an error before anything has moved.
-  ml.empty { 0, dtype = o.dtype, device = o.device }
+  local o = options.read("to", target,
+    { dtype = options.none, device = options.none, memory_format = options.none })
+  -- An unknown device, dtype or format is an error before anything has moved.
+  local trial = ml.empty { 0, dtype = o.dtype, device = o.device }
+  trial:is_contiguous { memory_format = o.memory_format }
   if o.dtype and not o.dtype:find("float") then
     fail("to: modules take floating dtypes, got %s", o.dtype)
   end

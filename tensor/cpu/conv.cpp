@@ -3,8 +3,10 @@
 #include "tensor/cpu/conv.h"
 
 #include <cstring>
+#include <optional>
 
 #include "tensor/cpu/gemm.h"
+#include "tensor/shapes/nn.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -40,6 +42,21 @@ void computed(const Tensor& a, const Tensor& b, Tensor& y, Body&& body) {
   copy_into(y, whole);
 }
 
+// x, or a copy of it that is channels last.
+Tensor channels_last(const Tensor& x) {
+  if (is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast)) return x;
+  Tensor out = empty_like(x, MemoryFormat::ChannelsLast, options_of(x), "conv2d");
+  copy_into(out, x);
+  return out;
+}
+
+// The shape of a convolution that oneDNN may compute without a detour over row-major images.
+std::optional<ConvShape> without_detour(ConvShape s, const Tensor& images) {
+  if (images.dtype() != DType::Float32 || !shapes::lies_channels_last(images)) return std::nullopt;
+  s.channels_last = true;
+  return s;
+}
+
 // y[:, c] = bias[c], for a convolution that sums over nothing.
 void fill_channels(const Tensor& bias, Tensor& y) {
   zero(y);
@@ -56,6 +73,9 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dim
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), y.sizes(), stride, padding, dilation, groups);
+  if (const auto last = without_detour(s, y))
+    if (conv2d_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
+      return;
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     const Tensor offset = converted(bias, out.dtype());
     if (out.dtype() == DType::Float32 && conv2d_onednn(s, image, filter, offset, out)) return;
@@ -70,6 +90,8 @@ void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& siz
   if (grad.numel() == 0 || weight.numel() == 0) return zero(y);
   const ConvShape s =
       shape_of(size, weight.sizes(), grad.sizes(), stride, padding, dilation, groups);
+  if (const auto last = without_detour(s, y))
+    if (conv2d_input_grad_onednn(*last, channels_last(grad), contiguous(weight), y)) return;
   computed(grad, weight, y, [&](const Tensor& slope, const Tensor& filter, Tensor& out) {
     // oneDNN pads the channels to a vector, which is slow for images of few of them.
     const bool few = s.in_channels / s.groups < 4;
@@ -84,6 +106,8 @@ void conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, c
   if (y.numel() == 0) return;
   if (grad.numel() == 0 || x.numel() == 0) return zero(y);
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
+  if (const auto last = without_detour(s, x); last && y.is_contiguous())
+    if (conv2d_weight_grad_onednn(*last, channels_last(grad), x, y)) return;
   computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
     if (out.dtype() == DType::Float32 && conv2d_weight_grad_onednn(s, slope, image, out)) return;
     conv2d_weight_grad_gemm(s, slope, image, out);

@@ -13,9 +13,12 @@ struct ConvShape {
   int64_t out_channels, out_height, out_width;
   int64_t kernel_height, kernel_width;
   int64_t stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
+  // Images lie as n, h, w, c; for oneDNN only.
+  bool channels_last = false;
 };
 
-// All tensors are contiguous and not empty. The gemm forms take float32 and float64.
+// All tensors are contiguous (images channels last where the shape says so) and not empty. The gemm
+// forms take float32 and float64.
 void conv2d_gemm(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
                  Tensor& y);
 void conv2d_input_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight,

@@ -40,7 +40,7 @@ Key key_of(Pass pass, bool bias, const ConvShape& s) {
           s.pad_x,
           s.dilation_y,
           s.dilation_x,
-          0};
+          s.channels_last};
 }
 
 struct KeyHash {
@@ -94,13 +94,14 @@ Layouts layouts_of(const ConvShape& s) {
     w[1] /= s.groups;
     weight_tag = tag::goihw;
   }
+  const tag image_tag = s.channels_last ? tag::nhwc : tag::nchw;
   const auto high = [](int64_t out, int64_t stride, int64_t kernel, int64_t dilation, int64_t in,
                        int64_t low) {
     return (out - 1) * stride + (kernel - 1) * dilation + 1 - in - low;
   };
-  return {{x, f32, tag::nchw},
+  return {{x, f32, image_tag},
           {w, f32, weight_tag},
-          {y, f32, tag::nchw},
+          {y, f32, image_tag},
           {x, f32, tag::any},
           {w, f32, tag::any},
           {y, f32, tag::any},

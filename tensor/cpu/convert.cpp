@@ -3,15 +3,10 @@
 
 #include <array>
 #include <cstring>
-#include <tuple>
-#include <utility>
 
 namespace moonlet::cpu {
 
 namespace {
-
-using Types = std::tuple<bool, uint8_t, int8_t, int16_t, int32_t, int64_t, half, bfloat16, float,
-                         double, complex64, complex128>;
 
 template <class From, class To>
 void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t n) {
@@ -42,16 +37,19 @@ void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_str
         convert<To>(*reinterpret_cast<const From*>(from + i * from_stride));
 }
 
-template <size_t From, size_t... To>
-constexpr std::array<Converter, kDTypeCount> row(std::index_sequence<To...>) {
-  return {convert_run<std::tuple_element_t<From, Types>, std::tuple_element_t<To, Types>>...};
+template <class From>
+constexpr std::array<Converter, kDTypeCount> row() {
+  return {
+#define MOONLET_CONVERT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) convert_run<From, TYPE>,
+      MOONLET_DTYPES(MOONLET_CONVERT)
+#undef MOONLET_CONVERT
+  };
 }
-template <size_t... From>
-constexpr std::array<std::array<Converter, kDTypeCount>, kDTypeCount> all_rows(
-    std::index_sequence<From...>) {
-  return {row<From>(std::make_index_sequence<kDTypeCount>())...};
-}
-constexpr auto table = all_rows(std::make_index_sequence<kDTypeCount>());
+constexpr std::array<Converter, kDTypeCount> table[] = {
+#define MOONLET_CONVERT_ROW(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) row<TYPE>(),
+    MOONLET_DTYPES(MOONLET_CONVERT_ROW)
+#undef MOONLET_CONVERT_ROW
+};
 
 }  // namespace
 

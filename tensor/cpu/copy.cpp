@@ -140,7 +140,7 @@ void copy_into(Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
   Tensor source = in;
   if (needs_copy_before_writing(out, in)) {
-    source = empty_like(in);
+    source = empty_like(in, MemoryFormat::Preserve, options_of(in), "copy");
     copy_into(source, in);
   }
   const PointwisePlan plan = plan_copy(out, source);
@@ -157,9 +157,10 @@ void copy(Tensor& x, const Tensor& source) {
   copy_into(x, source);
 }
 
-void clone(const Tensor& x, Tensor& y) { copy_into(y, x); }
+void clone(const Tensor& x, std::optional<MemoryFormat>, Tensor& y) { copy_into(y, x); }
 
-void convert(const Tensor& x, std::optional<DType>, std::optional<Device>, Tensor& y) {
+void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
+             std::optional<MemoryFormat>, Tensor& y) {
   if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").copy(y, x);
   copy_into(y, x);
 }

@@ -25,7 +25,7 @@ Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.col_strid
 
 Tensor contiguous(const Tensor& x) {
   if (x.is_contiguous()) return x;
-  Tensor copy = empty_like(x);
+  Tensor copy = empty(x.sizes(), options_of(x), "contiguous");
   copy_into(copy, x);
   return copy;
 }

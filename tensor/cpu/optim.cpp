@@ -11,12 +11,14 @@
 namespace moonlet::cpu {
 namespace {
 
-// A tensor's elements in row order: its own memory, or a copy that `store` writes back.
+// A tensor's elements in the order of dense memory of those strides, which all tensors of a step
+// share: its own memory, or a copy that `store` writes back.
 class Dense {
  public:
-  explicit Dense(const Tensor& x) : original_(x), dense_(x) {
-    if (!x.defined() || x.is_contiguous()) return;
-    dense_ = empty_like(x);
+  Dense(const Tensor& x, const Dims& strides) : original_(x), dense_(x) {
+    if (!x.defined() || x.strides() == strides) return;
+    if (x.is_contiguous() && is_contiguous(x.sizes(), strides)) return;
+    dense_ = empty_strided(x.sizes(), strides, options_of(x), "step");
     raw::copy_(dense_, x);
   }
   template <class T>
@@ -84,7 +86,9 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
   check(momentum == 0 || momentum_buffer.defined(), "sgd_step: momentum wants a momentum_buffer");
   if (momentum_buffer.defined())
     optim::check_shape("sgd_step", "momentum_buffer", x, momentum_buffer);
-  Dense values(x), slope(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
+  const Dims order = dense_strides(x.sizes(), x.strides());
+  Dense values(x, order), slope(gradient, order);
+  Dense state(momentum != 0 ? momentum_buffer : Tensor(), order);
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
@@ -105,7 +109,9 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
   optim::check_shape("adam_step", "exp_avg_sq", x, exp_avg_sq);
   if (max_exp_avg_sq.defined())
     optim::check_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
-  Dense values(x), slope(gradient), m(exp_avg), v(exp_avg_sq), most(max_exp_avg_sq);
+  const Dims order = dense_strides(x.sizes(), x.strides());
+  Dense values(x, order), slope(gradient, order), m(exp_avg, order), v(exp_avg_sq, order);
+  Dense most(max_exp_avg_sq, order);
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     const auto c =
         optim::adam_constants<Compute<T>>(step, lr, beta1, beta2, eps, weight_decay, decoupled);

@@ -135,17 +135,19 @@ void each_adaptive(const Window& w, Body&& body) {
 
 // Averages over windows, which `windows(body)` lists.
 template <class Windows>
-void average(const Tensor& x, Tensor& y, int64_t width, Windows&& windows) {
-  const Tensor source = contiguous(x);
-  visit<dtypes::floating>(y.dtype(), [&]<class T>() {
-    each_plane(planes_of(y), plane_size(x), [&](int64_t p) {
-      const T* in = source.data<T>() + p * plane_size(x);
-      T* out = y.data<T>() + p * plane_size(y);
-      windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
-        Wide<T> sum = 0;
-        for (int64_t i = y0; i < y1; ++i)
-          for (int64_t j = x0; j < x1; ++j) sum += static_cast<Wide<T>>(in[i * width + j]);
-        out[at] = static_cast<T>(y1 > y0 && x1 > x0 ? sum / static_cast<Wide<T>>(count) : 0);
+void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) {
+  with_contiguous(result, [&](Tensor& y) {
+    const Tensor source = contiguous(x);
+    visit<dtypes::floating>(y.dtype(), [&]<class T>() {
+      each_plane(planes_of(y), plane_size(x), [&](int64_t p) {
+        const T* in = source.data<T>() + p * plane_size(x);
+        T* out = y.data<T>() + p * plane_size(y);
+        windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
+          Wide<T> sum = 0;
+          for (int64_t i = y0; i < y1; ++i)
+            for (int64_t j = x0; j < x1; ++j) sum += static_cast<Wide<T>>(in[i * width + j]);
+          out[at] = static_cast<T>(y1 > y0 && x1 > x0 ? sum / static_cast<Wide<T>>(count) : 0);
+        });
       });
     });
   });
@@ -153,22 +155,24 @@ void average(const Tensor& x, Tensor& y, int64_t width, Windows&& windows) {
 
 // The adjoint: spreads each element of grad over its window.
 template <class Windows>
-void spread(const Tensor& grad, Tensor& y, int64_t width, Windows&& windows) {
-  const Tensor source = contiguous(grad);
-  visit<dtypes::floating>(y.dtype(), [&]<class T>() {
-    const int64_t size = plane_size(y);
-    each_plane(planes_of(y), size, [&](int64_t p) {
-      const T* in = source.data<T>() + p * plane_size(grad);
-      T* out = y.data<T>() + p * size;
-      std::memset(static_cast<void*>(out), 0, size * sizeof(T));
-      windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
-        if (y1 <= y0 || x1 <= x0) return;
-        const Wide<T> share = static_cast<Wide<T>>(in[at]) / static_cast<Wide<T>>(count);
-        for (int64_t i = y0; i < y1; ++i)
-          for (int64_t j = x0; j < x1; ++j) {
-            T& place = out[i * width + j];
-            place = static_cast<T>(static_cast<Wide<T>>(place) + share);
-          }
+void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows) {
+  with_contiguous(result, [&](Tensor& y) {
+    const Tensor source = contiguous(grad);
+    visit<dtypes::floating>(y.dtype(), [&]<class T>() {
+      const int64_t size = plane_size(y);
+      each_plane(planes_of(y), size, [&](int64_t p) {
+        const T* in = source.data<T>() + p * plane_size(grad);
+        T* out = y.data<T>() + p * size;
+        std::memset(static_cast<void*>(out), 0, size * sizeof(T));
+        windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
+          if (y1 <= y0 || x1 <= x0) return;
+          const Wide<T> share = static_cast<Wide<T>>(in[at]) / static_cast<Wide<T>>(count);
+          for (int64_t i = y0; i < y1; ++i)
+            for (int64_t j = x0; j < x1; ++j) {
+              T& place = out[i * width + j];
+              place = static_cast<T>(static_cast<Wide<T>>(place) + share);
+            }
+        });
       });
     });
   });
@@ -187,39 +191,43 @@ constexpr DTypeSet kPositions = bit(DType::Int64) | bit(DType::Int32);
 }  // namespace
 
 void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
-                             const Dims& padding, const Dims& dilation, bool, Tensor& values,
+                             const Dims& padding, const Dims& dilation, bool, Tensor& result,
                              Tensor& indices) {
-  const Window w = window_of(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
+  const Window w = window_of(x.sizes(), result.sizes(), kernel, stride, padding, dilation);
   const bool simple = kernel == Dims{2, 2} && w.stride_y == 2 && w.stride_x == 2 && w.pad_y == 0 &&
                       w.pad_x == 0 && dilation == Dims{1, 1} && 2 * w.out_height <= w.height &&
                       2 * w.out_width <= w.width;
-  const Tensor source = contiguous(x);
-  visit<dtypes::real>(x.dtype(), [&]<class T>() {
-    each_plane(planes_of(x), plane_size(values) * w.kernel_y * w.kernel_x, [&](int64_t p) {
-      const T* in = source.data<T>() + p * plane_size(x);
-      T* out = values.data<T>() + p * plane_size(values);
-      int64_t* at = indices.data<int64_t>() + p * plane_size(values);
-      if (simple)
-        max_2x2(w, in, out, at);
-      else
-        max_plane(w, in, out, at);
+  with_contiguous(result, [&](Tensor& values) {
+    const Tensor source = contiguous(x);
+    visit<dtypes::real>(x.dtype(), [&]<class T>() {
+      each_plane(planes_of(x), plane_size(values) * w.kernel_y * w.kernel_x, [&](int64_t p) {
+        const T* in = source.data<T>() + p * plane_size(x);
+        T* out = values.data<T>() + p * plane_size(values);
+        int64_t* at = indices.data<int64_t>() + p * plane_size(values);
+        if (simple)
+          max_2x2(w, in, out, at);
+        else
+          max_plane(w, in, out, at);
+      });
     });
   });
 }
 
-void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& y) {
-  const Tensor slope = contiguous(grad), where = contiguous(indices);
-  const int64_t size = plane_size(y), places = plane_size(grad);
-  visit<dtypes::real>(y.dtype(), [&]<class T>() {
-    visit<kPositions>(where.dtype(), [&]<class I>() {
-      each_plane(planes_of(y), size + places, [&](int64_t p) {
-        T* out = y.data<T>() + p * size;
-        std::memset(static_cast<void*>(out), 0, size * sizeof(T));
-        for (int64_t i = p * places; i < (p + 1) * places; ++i) {
-          T& place = out[offset_in("max_pool2d_backward", where.data<I>()[i], size)];
-          place = static_cast<T>(static_cast<Wide<T>>(place) +
-                                 static_cast<Wide<T>>(slope.data<T>()[i]));
-        }
+void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
+  with_contiguous(result, [&](Tensor& y) {
+    const Tensor slope = contiguous(grad), where = contiguous(indices);
+    const int64_t size = plane_size(y), places = plane_size(grad);
+    visit<dtypes::real>(y.dtype(), [&]<class T>() {
+      visit<kPositions>(where.dtype(), [&]<class I>() {
+        each_plane(planes_of(y), size + places, [&](int64_t p) {
+          T* out = y.data<T>() + p * size;
+          std::memset(static_cast<void*>(out), 0, size * sizeof(T));
+          for (int64_t i = p * places; i < (p + 1) * places; ++i) {
+            T& place = out[offset_in("max_pool2d_backward", where.data<I>()[i], size)];
+            place = static_cast<T>(static_cast<Wide<T>>(place) +
+                                   static_cast<Wide<T>>(slope.data<T>()[i]));
+          }
+        });
       });
     });
   });

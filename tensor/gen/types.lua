@@ -31,6 +31,8 @@ local list = {
   ["Index"]     = { cpp = "int64_t" },
   ["DType?"]    = { cpp = "std::optional<DType>" },
   ["Device?"]   = { cpp = "std::optional<Device>" },
+  ["MemoryFormat"] = { cpp = "MemoryFormat" },
+  ["MemoryFormat?"] = { cpp = "std::optional<MemoryFormat>" },
   ["Options"]   = { cpp = "Options" },
 }
 

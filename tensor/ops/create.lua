@@ -3,6 +3,10 @@
 op { "empty(int[] size, Options options) -> Tensor", kind = "composite", direct = true,
      doc = [[A tensor whose contents are whatever was in memory.]],
      sample = { "3, 4" }, check = { value = "undefined contents" } }
+op { "empty_in_format(int[] size, MemoryFormat memory_format, Options options) -> Tensor",
+     kind = "composite", overload_of = "empty",
+     doc = [[The same with its elements in the order of `memory_format`.]],
+     sample = { "{2, 3, 4, 5}, \"channels_last\"" }, check = { value = "undefined contents" } }
 op { "zeros(int[] size, Options options) -> Tensor", kind = "composite",
      doc = [[A tensor of zeros.]], sample = { "3, 4" } }
 op { "ones(int[] size, Options options) -> Tensor", kind = "composite",
@@ -13,19 +17,22 @@ op { "full(int[] size, Scalar value, Options options) -> Tensor", kind = "compos
 integer, bool for a boolean, else the default one.]],
      sample = { "{3, 4}, 2.5", "{2}, 7", "{2}, true" } }
 
-op { "empty_like(Tensor x) -> Tensor", kind = "composite", direct = true,
-     doc = [[A tensor of the shape, dtype and device of `x`; contents undefined.]],
+-- Dense, in the order of x's strides unless a format is named.
+op { "empty_like(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil) -> Tensor",
+     kind = "composite",
+     doc = [[A tensor of the shape, dtype, device and order of strides of `x`; contents undefined.]],
      sample = { "randn(3, 4)" },
      check = { value = "undefined contents", noncontiguous = "undefined contents", dtypes = "undefined contents",
                cuda = "undefined contents" } }
 for _, name in ipairs { "zeros", "ones" } do
-  op { name .. "_like(Tensor x, DType? dtype=nil, Device? device=nil) -> Tensor", kind = "composite",
-       doc = ("A tensor of %s with the shape, dtype and device of `x`."):format(name),
+  op { name .. "_like(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil) -> Tensor",
+       kind = "composite",
+       doc = ("A tensor of %s with the shape, dtype, device and order of strides of `x`."):format(name),
        sample = { "randn(3, 4)" } }
 end
-op { "full_like(Tensor x, Scalar value, DType? dtype=nil, Device? device=nil) -> Tensor",
+op { "full_like(Tensor x, Scalar value, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil) -> Tensor",
      kind = "composite",
-     doc = [[A tensor of that value everywhere with the shape, dtype and device of `x`.]],
+     doc = [[A tensor of that value everywhere with the shape, dtype, device and order of strides of `x`.]],
      sample = { "randn(3, 4), 2.5" } }
 
 op { "arange(Scalar start, Scalar? stop=nil, Scalar step=1, DType? dtype=nil, Device? device=nil) -> Tensor",
@@ -60,11 +67,13 @@ op { "randint(int low, int high, int[] size, DType? dtype=nil, Device? device=ni
      kind = "composite", random = true,
      doc = [[int64 (or `dtype`) numbers from `low` to below `high`: `high` itself is not drawn.]],
      sample = { "1, 7, {3, 4}" }, check = { value = "random" } }
-op { "rand_like(Tensor x, DType? dtype=nil) -> Tensor", kind = "composite", dtypes = "floating", random = true,
-     doc = [[Numbers drawn evenly from 0 to below 1, with the shape and device of `x`.]],
+op { "rand_like(Tensor x, DType? dtype=nil, MemoryFormat? memory_format=nil) -> Tensor",
+     kind = "composite", dtypes = "floating", random = true,
+     doc = [[Numbers drawn evenly from 0 to below 1, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
-op { "randn_like(Tensor x, DType? dtype=nil) -> Tensor", kind = "composite", dtypes = "floating", random = true,
-     doc = [[Numbers of the standard normal distribution, with the shape and device of `x`.]],
+op { "randn_like(Tensor x, DType? dtype=nil, MemoryFormat? memory_format=nil) -> Tensor",
+     kind = "composite", dtypes = "floating", random = true,
+     doc = [[Numbers of the standard normal distribution, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
 
 for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do

@@ -3,7 +3,7 @@
 
 op { "conv2d(Tensor x, Tensor weight, Tensor? bias=nil, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", dtypes = "floating",
-     out = "empty(shapes::conv2d(x, weight, bias, stride, padding, dilation, groups), options_of(x), \"conv2d\")",
+     out = "shapes::images(\"conv2d\", shapes::conv2d(x, weight, bias, stride, padding, dilation, groups), x, weight)",
      grad = { x = "conv2d_input_grad(g, weight, sizes_of(x), stride, padding, dilation, groups)",
               weight = "conv2d_weight_grad(g, x, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },
@@ -17,7 +17,7 @@ stride) + 1`. With `groups`, each group of output channels sees its own group of
 
 op { "conv2d_input_grad(Tensor grad, Tensor weight, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::conv2d_input_grad(grad, weight, size, stride, padding, dilation, groups), options_of(grad), \"conv2d_input_grad\")",
+     out = "shapes::images(\"conv2d_input_grad\", shapes::conv2d_input_grad(grad, weight, size, stride, padding, dilation, groups), grad, weight)",
      grad = { grad = "conv2d(g, weight, Tensor(), stride, padding, dilation, groups)",
               weight = "conv2d_weight_grad(grad, g, sizes_of(weight), stride, padding, dilation, groups)" },
      torch = "torch.nn.grad.conv2d_input(args[2], args[1], args[0], *args[3:])",
@@ -43,7 +43,7 @@ op { "conv1d(Tensor x, Tensor weight, Tensor? bias=nil, int stride=1, int paddin
 
 op { "max_pool2d_with_indices(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, int[2] dilation={1, 1}, bool ceil_mode=false) -> (Tensor values, Tensor indices)",
      kind = "structured", dtypes = "real",
-     out = { "empty(shapes::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode), options_of(x), \"max_pool2d\")",
+     out = { "shapes::images(\"max_pool2d\", shapes::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode), x)",
              "empty(shapes::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode), Options{DType::Int64, x.device()}, \"max_pool2d\")" },
      nodiff = { "indices" },
      grad = { x = "max_pool2d_backward(g_values, indices, sizes_of(x))" },
@@ -62,7 +62,7 @@ op { "max_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={
 
 op { "max_pool2d_backward(Tensor grad, Positions indices, int[] size) -> Tensor",
      kind = "structured", dtypes = "real", method = false,
-     out = "empty(shapes::max_pool2d_backward(grad, indices, size), options_of(grad), \"max_pool2d_backward\")",
+     out = "shapes::images(\"max_pool2d_backward\", shapes::max_pool2d_backward(grad, indices, size), grad)",
      grad = { grad = "plane_gather(g, indices)" },
      torch = "max_pool2d_backward_ref(*args)",
      doc = [[Adds each element of `grad` (..., h2, w2) to the position `indices` names in its plane of a tensor
@@ -79,7 +79,7 @@ op { "plane_gather(Tensor x, Positions indices) -> Tensor",
 
 op { "avg_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, bool ceil_mode=false, bool count_include_pad=true) -> Tensor",
      kind = "structured", dtypes = "floating",
-     out = "empty(shapes::avg_pool2d(x, kernel_size, stride, padding, ceil_mode), options_of(x), \"avg_pool2d\")",
+     out = "shapes::images(\"avg_pool2d\", shapes::avg_pool2d(x, kernel_size, stride, padding, ceil_mode), x)",
      grad = { x = "avg_pool2d_backward(g, sizes_of(x), kernel_size, stride, padding, ceil_mode, count_include_pad)" },
      torch = "F.avg_pool2d(*args)",
      doc = [[The mean of each window of `x` (..., h, w). An empty `stride` means `kernel_size`. Padding counts
@@ -88,7 +88,7 @@ as zeros, or not at all without `count_include_pad`.]],
 
 op { "avg_pool2d_backward(Tensor grad, int[] size, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, bool ceil_mode=false, bool count_include_pad=true) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::avg_pool2d_backward(grad, size, kernel_size, stride, padding, ceil_mode), options_of(grad), \"avg_pool2d_backward\")",
+     out = "shapes::images(\"avg_pool2d_backward\", shapes::avg_pool2d_backward(grad, size, kernel_size, stride, padding, ceil_mode), grad)",
      grad = { grad = "avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad)" },
      torch = "avg_pool2d_backward_ref(*args)",
      doc = [[The gradient of `avg_pool2d` with respect to its input of sizes `size`.]],
@@ -96,7 +96,7 @@ op { "avg_pool2d_backward(Tensor grad, int[] size, int[2] kernel_size, int[] str
 
 op { "adaptive_avg_pool2d(Tensor x, int[2] output_size) -> Tensor",
      kind = "structured", dtypes = "floating",
-     out = "empty(shapes::adaptive_avg_pool2d(x, output_size), options_of(x), \"adaptive_avg_pool2d\")",
+     out = "shapes::images(\"adaptive_avg_pool2d\", shapes::adaptive_avg_pool2d(x, output_size), x)",
      grad = { x = "adaptive_avg_pool2d_backward(g, sizes_of(x))" },
      torch = "F.adaptive_avg_pool2d(*args)",
      doc = [[The means of windows chosen so that `x` (..., h, w) becomes (..., output_size).]],
@@ -104,7 +104,7 @@ op { "adaptive_avg_pool2d(Tensor x, int[2] output_size) -> Tensor",
 
 op { "adaptive_avg_pool2d_backward(Tensor grad, int[] size) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::adaptive_avg_pool2d_backward(grad, size), options_of(grad), \"adaptive_avg_pool2d_backward\")",
+     out = "shapes::images(\"adaptive_avg_pool2d_backward\", shapes::adaptive_avg_pool2d_backward(grad, size), grad)",
      grad = { grad = "adaptive_avg_pool2d(g, plane_of(sizes_of(grad)))" },
      torch = "adaptive_avg_pool2d_backward_ref(*args)",
      doc = [[The gradient of `adaptive_avg_pool2d` with respect to its input of sizes `size`.]],
@@ -112,7 +112,7 @@ op { "adaptive_avg_pool2d_backward(Tensor grad, int[] size) -> Tensor",
 
 op { "softmax(Tensor x, Dim dim) -> Tensor",
      kind = "structured", dtypes = "floating",
-     out = "empty_like(x)",
+     out = 'empty(x.sizes(), options_of(x), "softmax")',
      grad = { x = "softmax_backward(g, y, dim)" },
      doc = [[`exp(x)` along `dim`, divided by its sum; computed from `x - max(x)`, so it does not overflow.
 A slice of minus infinities gives NaN.]],
@@ -129,7 +129,7 @@ op { "softmax_backward(Tensor grad, Tensor result, Dim dim) -> Tensor",
 
 op { "log_softmax(Tensor x, Dim dim) -> Tensor",
      kind = "structured", dtypes = "floating",
-     out = "empty_like(x)",
+     out = 'empty(x.sizes(), options_of(x), "log_softmax")',
      grad = { x = "log_softmax_backward(g, y, dim)" },
      doc = [[The logarithm of `softmax`, computed without its loss of precision.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
@@ -164,7 +164,7 @@ each normalised slice, with the normalised dimensions kept at size 1.]],
 
 op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "(shapes::layer_norm_grad(\"layer_norm_grad_x\", grad, x, mean, rstd, weight, dims), empty_like(x))",
+     out = "(shapes::layer_norm_grad(\"layer_norm_grad_x\", grad, x, mean, rstd, weight, dims), empty(x.sizes(), options_of(x), \"layer_norm_grad_x\"))",
      grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -200,7 +200,7 @@ last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `b
 
 op { "native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum=0.1, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
      kind = "structured", dtypes = "floating", method = false,
-     out = { "empty(shapes::batch_norm(x, weight, bias, running_mean, running_var), options_of(x), \"batch_norm\")",
+     out = { "shapes::images(\"batch_norm\", shapes::batch_norm(x, weight, bias, running_mean, running_var), x)",
              "empty(shapes::batch_norm_stats(x), options_of(x), \"batch_norm\")",
              "empty(shapes::batch_norm_stats(x), options_of(x), \"batch_norm\")" },
      nodiff = { "mean", "rstd" },
@@ -215,7 +215,7 @@ by `momentum`.]],
 
 op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "(shapes::batch_norm_grad(\"batch_norm_grad_x\", grad, x, mean, rstd, weight), empty_like(x))",
+     out = "(shapes::batch_norm_grad(\"batch_norm_grad_x\", grad, x, mean, rstd, weight), shapes::images(\"batch_norm_grad_x\", x.sizes(), x))",
      grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },

@@ -288,7 +288,7 @@ one before it, and so on; negative numbers cut instead. `mode` says what the bor
      check = { empty = "an edge must exist" } }
 
 op { "flip(Tensor x, Dim[] dims) -> Tensor",
-     kind = "structured", out = "empty_like(x)",
+     kind = "structured", out = 'empty_like(x, MemoryFormat::Preserve, options_of(x), "flip")',
      grad = { x = "flip(g, dims)" },
      doc = [[`x` with the order of positions reversed along `dims`. A copy.]],
      sample = { "randn(3, 4), 1", "randn(3, 4), {1, 2}" },

@@ -131,6 +131,28 @@ Dims broadcast_all(const PointwiseOp& op, const Inputs& in) {
   return shape;
 }
 
+// The strides of a new result: those of the inputs where they agree on dense ones, else dense ones
+// in the order of theirs.
+Dims result_strides(const Inputs& in, const Dims& shape) {
+  Dims strides[kMaxPointwiseInputs];
+  int count = 0;
+  bool agree = is_dense(in.first->sizes(), in.first->strides());
+  for (int i = 0; i < in.count; ++i) {
+    const Tensor* x = in.tensors[i];
+    if (!x) continue;
+    agree = agree && x->sizes() == shape && x->strides() == in.first->strides();
+    strides[count++] = broadcast_strides(x->sizes(), x->strides(), shape);
+  }
+  return agree ? in.first->strides() : followed_strides(shape, strides, count);
+}
+
+// A new result for inputs that are not all row-major and of its shape.
+[[gnu::noinline]] Tensor allocate_following(const PointwiseOp& op, const Inputs& in,
+                                            Options options) {
+  const Dims shape = broadcast_all(op, in);
+  return empty_strided(shape, result_strides(in, shape), options, op.name);
+}
+
 // The same with copies of the inputs that a write would change under a later read.
 [[gnu::noinline]] void launch_with_copies(const PointwiseOp& op, Inputs in, DType computed,
                                           Params params, Tensor& out) {
@@ -167,12 +189,13 @@ Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*
   check_inputs(op, in);
   const DType computed = computation_dtype(op, in, params);
   const Options options = {result_dtype(op, computed), in.first->device()};
-  bool same_shape = true;
+  bool plain = in.first->is_contiguous();
   for (int i = 0; i < in.count; ++i)
     if (in.tensors[i] && in.tensors[i] != in.first)
-      same_shape = same_shape && in.tensors[i]->sizes() == in.first->sizes();
-  Tensor out = same_shape ? empty(in.first->sizes(), options, op.name)
-                          : empty(broadcast_all(op, in), options, op.name);
+      plain =
+          plain && in.tensors[i]->is_contiguous() && in.tensors[i]->sizes() == in.first->sizes();
+  Tensor out =
+      plain ? empty(in.first->sizes(), options, op.name) : allocate_following(op, in, options);
   launch(op, in, computed, params, out);
   return out;
 }
@@ -209,7 +232,7 @@ Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
   if (!can_cast(result, out.dtype()))
     fail(op.name, ": a ", result, " result cannot be stored in an out of dtype ", out.dtype());
   if (!(out.sizes() == shape)) {
-    Tensor y = empty(shape, {result, in.first->device()}, op.name);
+    Tensor y = allocate_following(op, in, {result, in.first->device()});
     launch(op, in, computed, params, y);
     store_out(op.name, out, y);
     return out;

@@ -24,8 +24,9 @@ struct PointwiseOp {
   int kernel_index;
 };
 
-// The result in a new contiguous tensor. Throws on dtypes outside the op's, mixed devices and
-// shapes that do not broadcast.
+// The result in a new dense tensor whose dimensions lie in memory in the order of the inputs', the
+// first input that tells two dimensions apart deciding (tensor/layout.h). Throws on dtypes outside
+// the op's, mixed devices and shapes that do not broadcast.
 Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*> in,
                      std::initializer_list<Scalar> params);
 // Into `self`, which is also the first input; `rest` are the others. Its shape and dtype stay:

@@ -105,6 +105,17 @@ void channels(const char* op, const char* argument, const Tensor& t, const Tenso
 }
 }  // namespace
 
+bool lies_channels_last(const Tensor& t) {
+  return t.defined() && !t.is_contiguous() &&
+         is_contiguous(t.sizes(), t.strides(), MemoryFormat::ChannelsLast);
+}
+
+Tensor images(const char* op, const Dims& sizes, const Tensor& x, const Tensor& filter) {
+  if (!lies_channels_last(x) && !lies_channels_last(filter)) return empty(sizes, options_of(x), op);
+  return empty_strided(sizes, format_strides(MemoryFormat::ChannelsLast, sizes, op), options_of(x),
+                       op);
+}
+
 Dims conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
             const Dims& padding, const Dims& dilation, int64_t groups) {
   same_dtype("conv2d", x, weight);

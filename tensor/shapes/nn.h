@@ -7,6 +7,13 @@
 
 namespace moonlet::shapes {
 
+// Whether images (n, c, h, w) lie channels last and not in row-major order.
+bool lies_channels_last(const Tensor& images);
+
+// A new result of those sizes in x's options: channels last when `x` or `filter` lies so and not in
+// row-major order, else row-major.
+Tensor images(const char* op, const Dims& sizes, const Tensor& x, const Tensor& filter = {});
+
 // a's sizes, which b must share, as its dtype.
 Dims same(const char* op, const Tensor& a, const Tensor& b);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tensor/shapes/nn.h"
 #include "tensor/views.h"
 
 namespace moonlet::shapes {
@@ -27,7 +28,9 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
     sizes[d] = checked_add(sizes[d], x.size(d), "cat");
     dtype = promote(dtype, x.dtype());
   }
-  return empty(sizes, {dtype, first.device()}, "cat");
+  const bool last = std::all_of(tensors.begin(), tensors.end(), lies_channels_last);
+  const MemoryFormat format = last ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous;
+  return empty_strided(sizes, format_strides(format, sizes, "cat"), {dtype, first.device()}, "cat");
 }
 
 namespace {
@@ -85,7 +88,7 @@ Tensor constant_pad(const Tensor& x, const Dims& pad) {
     sizes[d] =
         checked_add(checked_add(sizes[d], b.before, "constant_pad"), b.after, "constant_pad");
   }
-  return empty(sizes, options_of(x), "constant_pad");
+  return images("constant_pad", sizes, x);
 }
 
 }  // namespace moonlet::shapes

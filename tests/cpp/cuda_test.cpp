@@ -33,19 +33,20 @@ bool no_device() {
 Tensor numbered(const Dims& sizes, DType dtype) {
   Tensor x = empty(sizes, {DType::Float32, {}});
   for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i % 7);
-  return dtype == DType::Float32 ? x : raw::convert(x, dtype, std::nullopt);
+  return dtype == DType::Float32 ? x : raw::convert(x, dtype, std::nullopt, {});
 }
 
-Tensor moved(const Tensor& x, Device device) { return raw::convert(x, std::nullopt, device); }
+Tensor moved(const Tensor& x, Device device) { return raw::convert(x, std::nullopt, device, {}); }
 
 // The bytes of x's elements in row order, on the host.
 std::vector<char> bytes(const Tensor& x) {
-  const Tensor here = raw::clone(x.device().is_cpu() ? x : moved(x, Device{}));
+  const Tensor here =
+      raw::clone(x.device().is_cpu() ? x : moved(x, Device{}), MemoryFormat::Contiguous);
   return {here.raw(), here.raw() + here.numel() * static_cast<int64_t>(size_of(here.dtype()))};
 }
 
 double value(const Tensor& x) {
-  const Tensor here = raw::convert(x, DType::Float64, Device{});
+  const Tensor here = raw::convert(x, DType::Float64, Device{}, {});
   return *here.data<double>();
 }
 
@@ -137,8 +138,8 @@ TEST_CASE("dtypes convert on the device as on the host", "[cuda]") {
     for (int to = 0; to < kDTypeCount; ++to) {
       INFO(name(x.dtype()) << " to " << name(static_cast<DType>(to)));
       const auto dtype = static_cast<DType>(to);
-      REQUIRE(bytes(raw::convert(y, dtype, std::nullopt)) ==
-              bytes(raw::convert(x, dtype, std::nullopt)));
+      REQUIRE(bytes(raw::convert(y, dtype, std::nullopt, {})) ==
+              bytes(raw::convert(x, dtype, std::nullopt, {})));
     }
   }
 }
@@ -147,13 +148,13 @@ TEST_CASE("copies work between layouts, sizes and devices", "[cuda]") {
   if (no_device()) return;
   const Tensor x = numbered({70, 65}, DType::Float32);
   const Tensor device = moved(x, kFirst);
-  const Tensor turned = raw::clone(views::transpose(device, 0, 1));
+  const Tensor turned = raw::clone(views::transpose(device, 0, 1), {});
   REQUIRE(bytes(turned) == bytes(views::transpose(x, 0, 1)));
 
   Tensor host = empty({65, 70}, {DType::Float64, {}});
   Tensor part = views::transpose(host, 0, 1);
   raw::copy_(part, device);
-  REQUIRE(bytes(part) == bytes(raw::convert(x, DType::Float64, std::nullopt)));
+  REQUIRE(bytes(part) == bytes(raw::convert(x, DType::Float64, std::nullopt, {})));
 
   Tensor wide = empty({3, 70, 65}, {DType::Float32, kFirst});
   raw::copy_(wide, x);

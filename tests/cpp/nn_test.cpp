@@ -17,7 +17,7 @@ using namespace moonlet;
 TEST_CASE("softmax is stable, and NaN and all minus infinity give NaN") {
   const float inf = std::numeric_limits<float>::infinity();
   for (int64_t n : {3, 40, 300}) {
-    Tensor x = empty({4, n}, {}), y = empty_like(x);
+    Tensor x = empty({4, n}, {}), y = empty(x.sizes(), options_of(x));
     for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i % 7) + 1e4f;
     for (int64_t j = 0; j < n; ++j) x.data<float>()[n + j] = -inf;
     x.data<float>()[2 * n + n / 2] = std::nanf("");
@@ -36,8 +36,9 @@ TEST_CASE("softmax is stable, and NaN and all minus infinity give NaN") {
 }
 
 TEST_CASE("softmax along the first dimension equals that of the transpose") {
-  Tensor x = empty({5, 301}, {}), y = empty_like(x), flipped = empty({301, 5}, {});
-  Tensor z = empty_like(flipped);
+  Tensor x = empty({5, 301}, {}), y = empty(x.sizes(), options_of(x)),
+         flipped = empty({301, 5}, {});
+  Tensor z = empty(flipped.sizes(), options_of(flipped));
   for (int64_t i = 0; i < 5; ++i)
     for (int64_t j = 0; j < 301; ++j)
       flipped.data<float>()[j * 5 + i] = x.data<float>()[i * 301 + j] = float(i * j % 13) - 6;

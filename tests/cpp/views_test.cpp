@@ -162,13 +162,13 @@ TEST_CASE("cat joins and promotes", "[views]") {
 
 TEST_CASE("flip reverses any layout", "[views]") {
   const Tensor x = views::t(numbered({2, 3}));
-  Tensor y = empty_like(x);
+  Tensor y = empty(x.sizes(), options_of(x));
   cpu::flip(x, {0}, y);
   CHECK(values(y) == Values{2, 5, 1, 4, 0, 3});
   cpu::flip(x, {0, 1}, y);
   CHECK(values(y) == Values{5, 2, 4, 1, 3, 0});
   const Tensor z = numbered({2, 3});
-  Tensor w = empty_like(z);
+  Tensor w = empty(z.sizes(), options_of(z));
   cpu::flip(z, {1}, w);
   CHECK(values(w) == Values{2, 1, 0, 5, 4, 3});
   Tensor into = views::t(empty({3, 2}, {DType::Float64, {}}));

@@ -1,17 +1,6 @@
 -- tests/gen/emit_cases.lua: what the generated op tests need of each row, as a Lua table.
 
-local sets = {
-  boolean = { "bool" }, integral = { "uint8", "int8", "int16", "int32", "int64" },
-  floating = { "float16", "bfloat16", "float32", "float64" }, complex = { "complex64", "complex128" },
-}
-sets.real = {}
-for _, set in ipairs { "integral", "floating" } do
-  for _, dtype in ipairs(sets[set]) do table.insert(sets.real, dtype) end
-end
-sets.all = { "bool" }
-for _, set in ipairs { "real", "complex" } do
-  for _, dtype in ipairs(sets[set]) do table.insert(sets.all, dtype) end
-end
+local sets = require("dtypes").sets
 
 local function list(strings)
   local out = {}

@@ -92,7 +92,8 @@ local function leaves_of(case, args)
   local leaves = {}
   local out = samples.map(case, args, function(t, kind, name)
     if not is_differentiable(t.dtype) then return t end
-    local double = t:detach():to(t.dtype:find "^complex" and "complex128" or "float64"):clone()
+    local double = t:detach():to(t.dtype:find "^complex" and "complex128" or "float64")
+      :clone { memory_format = "contiguous_format" }
     if is_float(double.dtype) and kind ~= "Mask" and is_grad_name(case, name or kind) then
       double:requires_grad_(true)
       leaves[#leaves + 1] = double
