@@ -518,15 +518,6 @@ test("a hook that refers to its own tensor is collected with it", function()
   expect.truthy(ml.memory.live_bytes() - before < 4e6, "live bytes went back")
 end)
 
-test("hooks go with the graph they hang on", function()
-  local a = leaf(1, 2)
-  local y = a + 1
-  y:register_hook(function(g) return g * 2 end)
-  back(y)
-  same(a.grad, { 2, 2 })
-  expect.error(function() back(y) end, "retain_graph")
-end)
-
 test("retain_grad keeps the gradient of a result", function()
   local a = leaf(1, 2)
   local y = a * 3
