@@ -1,10 +1,9 @@
 -- tests/lua/bad_input_test.lua: wrong input at language level: every mistake is a Lua error that
--- names the op and what was wanted, and the process goes on. Ends with random calls of every op.
+-- names the op and what was wanted, and the process goes on. Random wrong calls are in tests/fuzz.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
-local samples = require "op_samples"
 local test, expect = harness.test, harness.expect
 
 -- Each row: a call and a pattern its error must match.
@@ -338,129 +337,6 @@ test("empty and 0-d tensors", function()
   expect.near(ml.matmul(ml.zeros(2, 0), ml.zeros(0, 2)):tolist(), { { 0, 0 }, { 0, 0 } })
   expect.equal(tostring(none) ~= nil, true)
   expect.equal(ml.empty(0, 3):view(3, 0).shape[1], 3)
-end)
-
--- Random calls -----------------------------------------------------------------------------------
-
--- Small enough that a shape of them fits, or far too large.
-local kIntegers = { 0, 1, -1, 2, 3, 4, -2, 5, 7, 40, -100, 1 << 40, 1 << 62, math.maxinteger,
-  math.mininteger }
-
-local function integer(next_int)
-  return kIntegers[next_int(1, #kIntegers)]
-end
-
-local function integers(next_int)
-  local list = {}
-  for i = 1, next_int(0, 4) do list[i] = integer(next_int) end
-  return list
-end
-
-local tensors = {
-  function() return ml.zeros(0) end, function() return ml.zeros(3, 0) end,
-  function() return ml.tensor(3) end, function() return ml.tensor(-2.5) end,
-  function() return ml.randn(2, 3) end, function() return ml.randn(4):expand(3, 4) end,
-  function() return ml.randn { 3, 4, dtype = ml.float64 } end,
-  function() return ml.ones { 2, 3, dtype = ml.complex64 } end,
-  function() return ml.ones { 4, 3, dtype = ml.float16 }:t() end,
-  function() return ml.tensor { true, false } end, function() return ml.randn(3, 4):gt(0) end,
-  function() return ml.tensor { 1, 2, 3 } end, function() return ml.tensor { 0, -1, 99 } end,
-  function() return ml.tensor { math.maxinteger, math.mininteger } end,
-  function() return ml.full({ 3, 4 }, ml.nan) end, function() return ml.tensor { ml.inf, 0 } end,
-  function() return ml.randn { 3, 4, requires_grad = true } end,
-  function() return ml.randn(1, 2, 3, 4) end, function() return ml.ones(1, 1, 1, 1, 1) end,
-  function() return ml.ones { 3, dtype = ml.uint8 } end,
-}
-
-local function tensor(next_int) return tensors[next_int(1, #tensors)]() end
-
-local odd = {
-  function() return nil end, function() return "sum" end, function() return "cuda:0" end,
-  function() return ml.float64 end, function() return true end, function() return {} end,
-  function() return { "x" } end, function() return { dim = 1 } end,
-  function(next_int) return { tensor(next_int), tensor(next_int) } end,
-  function(next_int) return { tensor(next_int), false } end,
-  function() return 0.5 end, function() return -0.0 end, function() return 1e300 end,
-  function() return 0 / 0 end, function() return math.huge end, function() return print end,
-  integer, integers, tensor,
-}
-
--- A value in the place of an argument of that declared type: half the time of the right kind.
-local function anything(kind, next_int)
-  if next_int(1, 2) == 1 then return odd[next_int(1, #odd)](next_int) end
-  if kind:find "%[" and not kind:find "Tensor" then
-    return next_int(1, 2) == 1 and integers(next_int) or integer(next_int)
-  elseif kind:find "Tensor%[" or kind:find "Tensor%?%[" then
-    return { tensor(next_int), tensor(next_int) }
-  elseif kind:find "Tensor" or kind == "Operand" or kind == "Mask" or kind == "Positions" then
-    return tensor(next_int)
-  end
-  return integer(next_int)
-end
-
--- The sample's arguments with some of them replaced; sometimes cut short or made longer.
-local function spoiled(case, next_int)
-  local args = { n = 0 }
-  if #case.samples > 0 then args = samples.arguments(case, next_int(1, #case.samples)) end
-  args.n = math.max(args.n, next_int(0, #case.args))
-  for _ = 1, next_int(1, 3) do
-    local at = next_int(1, math.max(1, #case.args))
-    args[at] = anything(case.args[at] or "", next_int)
-    args.n = math.max(args.n, at)
-  end
-  if next_int(1, 12) == 1 then args.n = next_int(0, args.n + 1) end
-  return args
-end
-
-local function describe(args)
-  local parts = {}
-  for i = 1, args.n do
-    local value = args[i]
-    parts[i] = ml.is_tensor(value)
-      and ("%s tensor (%s)"):format(value.dtype, table.concat(value.shape, ", ")) or tostring(value)
-  end
-  return table.concat(parts, " | ")
-end
-
--- Names which call is running, for when the process dies: MOONLET_FUZZ_LOG holds the last one.
-local log_path = os.getenv "MOONLET_FUZZ_LOG"
-local function note(text)
-  if not log_path then return end
-  local file = assert(io.open(log_path, "w"))
-  file:write(text, "\n")
-  file:close()
-end
-
-local kCallsPerOp = tonumber(os.getenv "MOONLET_FUZZ_CALLS") or 200
-
-test("random arguments for every op", function()
-  local cases_path = os.getenv "MOONLET_OP_CASES"
-  if not cases_path then harness.skip "MOONLET_OP_CASES is not set" end
-  local cases = dofile(cases_path)
-  for _, case in ipairs(cases) do
-    math.randomseed(20240607, tonumber(case.name:gsub(".", string.byte):sub(-15)))
-    local next_int = math.random
-    for i = 1, kCallsPerOp do
-      local args = spoiled(case, next_int)
-      note(("%s call %d: %s"):format(case.call, i, describe(args)))
-      local form = ({ "", "", "_" })[next_int(1, 3)]
-      local f = rawget(ml, case.call .. form) or ml._methods[case.call .. form]
-      if f then
-        local began = os.clock()
-        local ok, message = pcall(function()
-          local y = f(table.unpack(args, 1, args.n))
-          if ml.is_tensor(y) and y.requires_grad then y:sum():backward() end
-        end)
-        if not ok then
-          expect.truthy(type(message) == "string", case.name .. ": the error is no string")
-        end
-        local took = os.clock() - began
-        expect.truthy(took < 5, ("%s took %g s on %s"):format(case.name, took, describe(args)))
-      end
-    end
-    ml.memory.collect()
-  end
-  expect.equal((ml.ones(2) + 1):sum():item(), 4.0)
 end)
 
 harness.run()
