@@ -6,6 +6,7 @@
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"
+#include "tensor/execution.h"
 
 namespace moonlet::binding {
 namespace {
@@ -129,7 +130,7 @@ Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device de
     default:
       host = empty(scan.sizes, {DType::Float64, {}});
       if (host.numel() > 0) fill_from(L, host.data<double>(), 0, scan.sizes);
-      if (!dtype) dtype = binding_state(L).default_dtype;
+      if (!dtype) dtype = execution.default_dtype;
   }
   lua_pop(L, 1);
   return converted(host, dtype, device);
@@ -254,7 +255,7 @@ Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, De
   if (!number)
     fail(op, ": a number, a boolean, a table or a tensor is wanted, got ", type_name(L, value));
   DType own = number->default_dtype();
-  if (number->is_float()) own = binding_state(L).default_dtype;
+  if (number->is_float()) own = execution.default_dtype;
   Tensor out = empty({}, {dtype.value_or(own), Device{}});
   GradModeGuard off(false);
   fill_(out, *number);

@@ -2,6 +2,7 @@
 #include "tensor/pointwise/run.h"
 
 #include "tensor/dispatch.h"
+#include "tensor/execution.h"
 
 namespace moonlet {
 
@@ -55,7 +56,7 @@ DType promote_inputs(const PointwiseOp& op, const Inputs& in, Params params) {
   // A float parameter makes an integer computation a float one.
   if (!is_floating(out) && !is_complex(out))
     for (const Scalar& p : params)
-      if (p.is_float()) return DType::Float32;
+      if (p.is_float()) return execution.default_dtype;
   return out;
 }
 
@@ -68,7 +69,8 @@ DType computation_dtype(const PointwiseOp& op, const Inputs& in, Params params) 
     t = promote_inputs(op, in, params);
   if (contains(op.dtypes, t)) [[likely]]
     return t;
-  if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t)) return DType::Float32;
+  if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t))
+    return execution.default_dtype;
   fail(op.name, ": dtype ", t, " is not supported; it takes ", names(op.dtypes));
 }
 

@@ -17,7 +17,7 @@ struct PointwiseOp {
   const char* name;
   const char* inplace_name;  // "add_"
   DTypeSet dtypes;           // what the computation accepts
-  bool int_to_float;         // integer and bool inputs compute in float32
+  bool int_to_float;         // integer and bool inputs compute in the default dtype
   Result result;
   unsigned mask_args;  // inputs that are bool masks, outside promotion, by bit
   bool chooses;        // the result is one of the inputs: numbers must fit the dtype, not wrap
