@@ -23,7 +23,7 @@ def rebase(value, kind):
     """Positions and dims count from 1 in Moonlet and from 0 in PyTorch; negatives count from the end in both."""
     if kind in ("Dim", "Dim?", "NewDim", "Index"):
         return value - 1 if isinstance(value, int) and value > 0 else value
-    if kind == "Dim[]":
+    if kind in ("Dim[]", "Dim[*]", "Dim[]?"):
         if isinstance(value, int): return value - 1 if value > 0 else value
         return [v - 1 if v > 0 else v for v in value] if value else value
     if kind == "Positions" and isinstance(value, torch.Tensor):
