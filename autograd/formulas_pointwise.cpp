@@ -5,6 +5,11 @@
 
 namespace moonlet::formulas {
 
+Tensor widened(const Tensor& x) {
+  if (!x.defined() || !is_floating(x.dtype()) || size_of(x.dtype()) > 2) return x;
+  return to(x, DType::Float32);
+}
+
 Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power) {
   if (!power.is_tensor()) {
     const Scalar& p = power.scalar();
@@ -50,13 +55,15 @@ Tensor gelu_tanh_grad(const Tensor& g, const Tensor& x) {
   return mul(g, mul(slope, 0.5));
 }
 
-Tensor silu_double_grad(const Tensor& g, const Tensor& grad, const Tensor& x) {
+Tensor silu_double_grad(const Tensor& g, const Tensor& grad, const Tensor& given) {
+  const Tensor x = widened(given);
   const Tensor s = sigmoid(x);
   const Tensor bend = add(mul(x, sub(1.0, mul(s, 2.0))), 2.0);
-  return mul(mul(g, grad), mul(mul(s, sub(1.0, s)), bend));
+  return mul(mul(widened(g), grad), mul(mul(s, sub(1.0, s)), bend));
 }
 
-Tensor mish_grad(const Tensor& g, const Tensor& x) {
+Tensor mish_grad(const Tensor& g, const Tensor& given) {
+  const Tensor x = widened(given);
   const Tensor t = tanh(softplus(x, 1.0, 20.0));
   const Tensor slope = mul(mul(x, sigmoid(x)), sub(1.0, square(t)));
   return mul(g, add(t, slope));

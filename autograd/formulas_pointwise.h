@@ -5,6 +5,9 @@
 
 namespace moonlet::formulas {
 
+// 16-bit floats as float32, anything else itself: what is made of several ops starts from it, so
+// that it is rounded once.
+Tensor widened(const Tensor& x);
 // d/dx x^p = p x^(p - 1), and 0 where p is 0.
 Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power);
 // d/dp x^p = x^p log x, and 0 where x is 0 and p is not negative.

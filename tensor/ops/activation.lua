@@ -32,13 +32,13 @@ activation("celu(Tensor x, Scalar alpha=1.0) -> Tensor",
   { sample = { "randn(3, 4)", "randn(3, 4), 0.7" } })
 activation("selu(Tensor x) -> Tensor",
   "The scaled `elu` that keeps mean and variance. Klambauer et al. 2017, arXiv:1706.02515.",
-  "where(gt(x, 0.0), mul(g, 1.0507009873554805), mul(g, mul(exp(minimum(x, 0.0)), 1.7580993408473766)))")
+  "where(gt(x, 0.0), mul(g, 1.0507009873554805), mul(g, mul(exp(minimum(widened(x), 0.0)), 1.7580993408473766)))")
 activation("sigmoid(Tensor x) -> Tensor", "`1 / (1 + exp(-x))`.", "sigmoid_backward(g, y)",
   { int_to_float = true })
 backward("sigmoid_backward", "result",
   { grad = "sigmoid_backward(g, result)", result = "mul(mul(g, grad), sub(1.0, mul(result, 2.0)))" },
   "torch.ops.aten.sigmoid_backward(*args)")
-activation("logsigmoid(Tensor x) -> Tensor", "`log(sigmoid(x))`, without overflow.", "mul(g, sigmoid(neg(x)))")
+activation("logsigmoid(Tensor x) -> Tensor", "`log(sigmoid(x))`, without overflow.", "mul(g, sigmoid(neg(widened(x))))")
 op { "gelu(Tensor x, string approximate=\"none\") -> Tensor",
      kind = "composite", dtypes = "floating",
      doc = [[`x` times the normal distribution function of `x`; `approximate = "tanh"` uses its tanh form.
@@ -68,9 +68,9 @@ activation("hardtanh(Tensor x, Scalar min_val=-1.0, Scalar max_val=1.0) -> Tenso
 activation("hardsigmoid(Tensor x) -> Tensor", "0 up to -3, 1 from 3, `x / 6 + 1 / 2` between.",
   "where(logical_and(gt(x, -3.0), lt(x, 3.0)), div(g, 6.0), 0.0)", { sample = { "randn(3, 4) * 3" } })
 activation("hardswish(Tensor x) -> Tensor", "`x * hardsigmoid(x)`. Howard et al. 2019, arXiv:1905.02244.",
-  "where(gt(x, 3.0), g, where(lt(x, -3.0), 0.0, mul(g, add(div(x, 3.0), 0.5))))",
+  "where(ge(x, 3.0), g, where(le(x, -3.0), 0.0, mul(g, add(div(widened(x), 3.0), 0.5))))",
   { sample = { "randn(3, 4) * 3" } })
-activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`.", "div(g, square(add(abs(x), 1.0)))")
+activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`.", "div(g, square(add(abs(widened(x)), 1.0)))")
 activation("threshold(Tensor x, Scalar threshold, Scalar value) -> Tensor",
   "`x` where it is above `threshold`, else `value`.", "where(gt(x, threshold), g, 0.0)",
   { sample = { "randn(3, 4), 0.1, -2.0" } })
