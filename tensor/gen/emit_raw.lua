@@ -81,8 +81,9 @@ local function define_pointwise(row, index)
   local operands, params, mask = pointwise_parts(row)
   local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
   local out = {
-    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %d};'):format(row.camel, row.name, row.name,
-      cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, tostring(row.chooses == true), index),
+    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d};'):format(row.camel, row.name, row.name,
+      cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, tostring(row.chooses == true),
+      tostring(row.keeps_dtype == true), index),
   }
   local params_text = table.concat(params, ", ")
   local lines, refs = operand_lines(operands)

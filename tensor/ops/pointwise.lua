@@ -87,12 +87,12 @@ op { "lerp(Tensor x, Tensor end, Operand weight) -> Tensor",
      doc = "From `x` to `end`: `x + weight * (end - x)`.",
      sample = { "randn(3, 4), randn(3, 4), 0.3", "randn(3, 4), randn(4), rand(3, 4)" } }
 op { "addcmul(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
-     kind = "pointwise", dtypes = "real + complex",
+     kind = "pointwise", dtypes = "real + complex", keeps_dtype = true,
      grad = { x = "g", a = "mul(g, conj(mul(b, value)))", b = "mul(g, conj(mul(a, value)))" },
      doc = "`x + value * a * b`.", sample = { "randn(3, 4), randn(3, 4), randn(4), 0.5" },
      torch = "torch.addcmul(args[0], args[1], args[2], value=args[3])" }
 op { "addcdiv(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
-     kind = "pointwise", dtypes = "floating",
+     kind = "pointwise", dtypes = "floating", keeps_dtype = true,
      grad = { x = "g", a = "mul(g, div(value, b))", b = "neg(mul(g, div(mul(a, value), square(b))))" },
      doc = "`x + value * a / b`.", sample = { "randn(3, 4), randn(3, 4), rand(4) + 0.5, 0.5" },
      torch = "torch.addcdiv(args[0], args[1], args[2], value=args[3])" }

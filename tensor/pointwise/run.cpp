@@ -54,7 +54,7 @@ DType promote_inputs(const PointwiseOp& op, const Inputs& in, Params params) {
     default: out = result_type({list[0], list[1], list[2], list[3]}); break;
   }
   // A float parameter makes an integer computation a float one.
-  if (!is_floating(out) && !is_complex(out))
+  if (!op.keeps_dtype && !is_floating(out) && !is_complex(out))
     for (const Scalar& p : params)
       if (p.is_float()) return execution.default_dtype;
   return out;

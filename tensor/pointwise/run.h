@@ -21,6 +21,7 @@ struct PointwiseOp {
   Result result;
   unsigned mask_args;  // inputs that are bool masks, outside promotion, by bit
   bool chooses;        // the result is one of the inputs: numbers must fit the dtype, not wrap
+  bool keeps_dtype;    // its numbers are cast to the tensors' dtype instead of promoting it
   int kernel_index;
 };
 
