@@ -46,7 +46,15 @@ Tensor sgn_grad(const Tensor& g, const Tensor& x) {
   return where(eq(size, 0), 0.0, div(across, where(eq(size, 0), 1.0, size)));
 }
 
-Tensor gelu_tanh_grad(const Tensor& g, const Tensor& x) {
+Tensor angle_grad(const Tensor& g, const Tensor& x) {
+  if (!is_complex(x.dtype())) return zeros_like(x);
+  // g i / conj(x); 0 at 0, where the angle has no derivative.
+  const Tensor zero = eq(x, 0), safe = where(zero, 1.0, x);
+  return where(zero, 0.0, div(mul(g, Scalar(complex128(0, 1))), moonlet::conj(safe)));
+}
+
+Tensor gelu_tanh_grad(const Tensor& g, const Tensor& given) {
+  const Tensor x = widened(given);
   constexpr double k = 0.7978845608028654, c = 0.044715;
   const Tensor x2 = square(x);
   const Tensor t = tanh(mul(mul(x, add(mul(x2, c), 1.0)), k));

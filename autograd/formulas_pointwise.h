@@ -14,6 +14,8 @@ Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power);
 Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& power, const Tensor& y);
 // The sign of a real number has no slope; that of a complex one turns with it.
 Tensor sgn_grad(const Tensor& g, const Tensor& x);
+// The angle of a complex number turns across it; that of a real one has no slope.
+Tensor angle_grad(const Tensor& g, const Tensor& x);
 Tensor gelu_tanh_grad(const Tensor& g, const Tensor& x);
 // The derivative of silu_backward(grad, x) by x.
 Tensor silu_double_grad(const Tensor& g, const Tensor& grad, const Tensor& x);

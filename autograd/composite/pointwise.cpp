@@ -18,6 +18,15 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
 
 Tensor conj(const Tensor& x) { return is_complex(x.dtype()) ? conj_physical(x) : x; }
 
+Tensor real(const Tensor& x) {
+  return is_complex(x.dtype()) ? select(view_as_real(x), x.dim(), 0) : x;
+}
+
+Tensor imag(const Tensor& x) {
+  check(is_complex(x.dtype()), "imag: dtype ", x.dtype(), " has no imaginary parts");
+  return select(view_as_real(x), x.dim(), 1);
+}
+
 Tensor bitwise_not(const Tensor& x) {
   return x.dtype() == DType::Bool ? logical_not(x) : bitwise_invert(x);
 }
