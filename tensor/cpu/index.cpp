@@ -36,6 +36,26 @@ Dims number_strides(const shapes::IndexPlan& plan) {
   return out;
 }
 
+// Calls put(place, value) for each element of x, of dtype T, that `indices` name, in row order.
+template <class T, class Put>
+void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, Put&& put) {
+  const shapes::IndexPlan plan = shapes::plan_index("index_put", x, indices);
+  check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
+        " do not broadcast to ", plan.result);
+  const std::vector<int64_t> offsets = indexed_offsets("index_put", plan);
+  // The values may be a view of x.
+  Tensor source = empty(values.sizes(), options_of(x));
+  copy_into(source, values);
+  const Dims strides[3] = {plan.base_strides, number_strides(plan),
+                           broadcast_strides(source.sizes(), source.strides(), plan.result)};
+  const int64_t count = numel_of(plan.result, "index_put");
+  T* to = x.data<T>();
+  const T* from = source.data<T>();
+  Walk<3> walk(plan.result, strides);
+  for (int64_t i = 0; i < count; ++i, walk.next())
+    put(to[walk.offset(0) + offsets[walk.offset(1)]], from[walk.offset(2)]);
+}
+
 }  // namespace
 
 void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
@@ -57,25 +77,16 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
 
 void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                bool accumulate) {
-  const shapes::IndexPlan plan = shapes::plan_index("index_put", x, indices);
-  check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
-        " do not broadcast to ", plan.result);
-  const std::vector<int64_t> offsets = indexed_offsets("index_put", plan);
-  // The values may be a view of x.
-  Tensor source = empty(values.sizes(), options_of(x));
-  copy_into(source, values);
-  const Dims strides[3] = {plan.base_strides, number_strides(plan),
-                           broadcast_strides(source.sizes(), source.strides(), plan.result)};
-  const int64_t count = numel_of(plan.result, "index_put");
-  visit(x.dtype(), [&]<class T>() {
-    T* to = x.data<T>();
-    const T* from = source.data<T>();
-    Walk<3> walk(plan.result, strides);
-    for (int64_t i = 0; i < count; ++i, walk.next()) {
-      T& place = to[walk.offset(0) + offsets[walk.offset(1)]];
-      const T value = from[walk.offset(2)];
-      place = accumulate ? added(place, value) : value;
-    }
+  if (!accumulate) {
+    visit(x.dtype(), [&]<class T>() {
+      put_at<T>(x, indices, values, [](T& place, T value) { place = value; });
+    });
+    return;
+  }
+  add_to(x, [&](Tensor& sums) {
+    visit<kSummed>(sums.dtype(), [&]<class T>() {
+      put_at<T>(sums, indices, values, [](T& place, T value) { place = added(place, value); });
+    });
   });
 }
 
