@@ -48,6 +48,16 @@ local function header(rows)
   return table.concat(out, "\n")
 end
 
+-- How an op that chooses among its inputs uses each number: PointwiseOp::chooses.
+local function roles(row, params)
+  if not row.chooses then return "nullptr" end
+  local letters = {}
+  for i, name in ipairs(params) do
+    letters[i] = row.chooses == true and "v" or row.chooses[name] == "lower" and "l" or "u"
+  end
+  return '"' .. table.concat(letters) .. '"'
+end
+
 -- The pointwise arguments split into operands and scalar parameters.
 local function pointwise_parts(row)
   local operands, params, mask = {}, {}, 0
@@ -82,7 +92,7 @@ local function define_pointwise(row, index)
   local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
   local out = {
     ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d};'):format(row.camel, row.name, row.name,
-      cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, tostring(row.chooses == true),
+      cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, roles(row, params),
       tostring(row.keeps_dtype == true), index),
   }
   local params_text = table.concat(params, ", ")

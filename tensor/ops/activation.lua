@@ -64,7 +64,8 @@ activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor
 activation("hardtanh(Tensor x, Scalar min_val=-1.0, Scalar max_val=1.0) -> Tensor",
   "`x` limited to the range from `min_val` to `max_val`.",
   "where(logical_and(gt(x, min_val), lt(x, max_val)), g, 0.0)",
-  { dtypes = "real", keeps_dtype = true, sample = { "randn(3, 4)", "randn(3, 4), -0.5, 2.0" } })
+  { dtypes = "real", keeps_dtype = true, chooses = { min_val = "lower", max_val = "upper" },
+    sample = { "randn(3, 4)", "randn(3, 4), -0.5, 2.0" } })
 activation("hardsigmoid(Tensor x) -> Tensor", "0 up to -3, 1 from 3, `x / 6 + 1 / 2` between.",
   "where(logical_and(gt(x, -3.0), lt(x, 3.0)), div(g, 6.0), 0.0)", { sample = { "randn(3, 4) * 3" } })
 activation("hardswish(Tensor x) -> Tensor", "`x * hardsigmoid(x)`. Howard et al. 2019, arXiv:1905.02244.",

@@ -72,10 +72,10 @@ binary("minimum", "The smaller of two elements; NaN if either is.",
     other = "mul(g, add(mul(gt(x, other), 1.0), mul(eq(x, other), 0.5)))" },
   { pair[1], pair[2] }, { dtypes = "real + boolean", chooses = true })
 op { "clamp_min(Tensor x, Scalar min) -> Tensor",
-     kind = "pointwise", chooses = true, dtypes = "real", grad = { x = "where(ge(x, min), g, 0.0)" },
+     kind = "pointwise", chooses = { min = "lower" }, dtypes = "real", grad = { x = "where(ge(x, min), g, 0.0)" },
      doc = "`x`, but at least `min`.", sample = { "randn(3, 4), -0.3" } }
 op { "clamp_max(Tensor x, Scalar max) -> Tensor",
-     kind = "pointwise", chooses = true, dtypes = "real", grad = { x = "where(le(x, max), g, 0.0)" },
+     kind = "pointwise", chooses = { max = "upper" }, dtypes = "real", grad = { x = "where(le(x, max), g, 0.0)" },
      doc = "`x`, but at most `max`.", sample = { "randn(3, 4), 0.3" } }
 op { "clamp(Tensor x, Scalar? min=nil, Scalar? max=nil) -> Tensor",
      kind = "composite", dtypes = "real",

@@ -109,7 +109,13 @@ void fill_plan(PointwisePlan& plan, const PointwiseOp& op, const Inputs& in, DTy
 void check_choices(const PointwiseOp& op, const Inputs& in, DType computed, Params params) {
   for (int i = 0; i < in.count; ++i)
     if (!in.tensors[i]) check_fits(in.items[i]->scalar(), computed, op.name);
-  for (const Scalar& value : params) check_fits(value, computed, op.name);
+  const char* role = op.chooses;
+  for (const Scalar& value : params) {
+    const bool beyond =
+        (*role == 'l' && value.to_double() < 0) || (*role == 'u' && value.to_double() > 0);
+    if (!beyond) check_fits(value, computed, op.name);
+    ++role;
+  }
 }
 
 void launch(const PointwiseOp& op, const Inputs& in, DType computed, Params params,

@@ -225,6 +225,18 @@ on_devices("integers stay integers beside the numbers of an op", function(device
   end
 end)
 
+test("bounds of integers may lie beyond the end they do not limit", function()
+  local x = ml.tensor({ 3, -100, 100 }, { dtype = "int8" })
+  same(x:clamp(-1000, 1000), x)
+  same(x:clamp(-1000, 50), ml.tensor({ 3, -100, 50 }, { dtype = "int8" }))
+  same(ml.hardtanh(x, -1000, 1000), x)
+  same(ml.tensor({ 3, 0 }, { dtype = "uint8" }):clamp(-1, 300), ml.tensor({ 3, 0 }, { dtype = "uint8" }))
+  expect.error(function() x:clamp_min(200) end, "clamp_min: 200 does not fit dtype int8")
+  expect.error(function() x:clamp_max(-1000) end, "clamp_max: %-1000 does not fit dtype int8")
+  expect.error(function() ml.hardtanh(x, 200, 300) end, "hardtanh: 200 does not fit dtype int8")
+  expect.error(function() ml.hardtanh(x, -300, -200) end, "hardtanh: %-200 does not fit dtype int8")
+end)
+
 test("weighted bincount is float64 but for float32", function()
   local x = ml.tensor { 1, 2, 2 }
   for dtype, want in pairs { float32 = "float32", float16 = "float64", int64 = "float64", bool = "float64",
