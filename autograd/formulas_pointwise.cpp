@@ -13,6 +13,11 @@ Operand conj(const Operand& x) {
   return is_complex(x.tensor().dtype()) ? Operand(moonlet::conj(x.tensor())) : x;
 }
 
+Tensor widened(const Tensor& x) {
+  if (!x.defined() || !is_floating(x.dtype()) || size_of(x.dtype()) > 2) return x;
+  return to(x, DType::Float32);
+}
+
 Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power) {
   if (!power.is_tensor()) {
     const Scalar& p = power.scalar();
@@ -49,7 +54,15 @@ Tensor sgn_grad(const Tensor& g, const Tensor& x) {
   return where(eq(size, 0), 0.0, div(across, where(eq(size, 0), 1.0, size)));
 }
 
-Tensor gelu_tanh_grad(const Tensor& g, const Tensor& x) {
+Tensor angle_grad(const Tensor& g, const Tensor& x) {
+  if (!is_complex(x.dtype())) return zeros_like(x);
+  // g i / conj(x); 0 at 0, where the angle has no derivative.
+  const Tensor zero = eq(x, 0), safe = where(zero, 1.0, x);
+  return where(zero, 0.0, div(mul(g, Scalar(complex128(0, 1))), moonlet::conj(safe)));
+}
+
+Tensor gelu_tanh_grad(const Tensor& g, const Tensor& given) {
+  const Tensor x = widened(given);
   constexpr double k = 0.7978845608028654, c = 0.044715;
   const Tensor x2 = square(x);
   const Tensor t = tanh(mul(mul(x, add(mul(x2, c), 1.0)), k));
@@ -58,13 +71,15 @@ Tensor gelu_tanh_grad(const Tensor& g, const Tensor& x) {
   return mul(g, mul(slope, 0.5));
 }
 
-Tensor silu_double_grad(const Tensor& g, const Tensor& grad, const Tensor& x) {
+Tensor silu_double_grad(const Tensor& g, const Tensor& grad, const Tensor& given) {
+  const Tensor x = widened(given);
   const Tensor s = sigmoid(x);
   const Tensor bend = add(mul(x, sub(1.0, mul(s, 2.0))), 2.0);
-  return mul(mul(g, grad), mul(mul(s, sub(1.0, s)), bend));
+  return mul(mul(widened(g), grad), mul(mul(s, sub(1.0, s)), bend));
 }
 
-Tensor mish_grad(const Tensor& g, const Tensor& x) {
+Tensor mish_grad(const Tensor& g, const Tensor& given) {
+  const Tensor x = widened(given);
   const Tensor t = tanh(softplus(x, 1.0, 20.0));
   const Tensor slope = mul(mul(x, sigmoid(x)), sub(1.0, square(t)));
   return mul(g, add(t, slope));

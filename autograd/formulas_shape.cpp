@@ -2,6 +2,7 @@
 // many.
 #include "autograd/formulas_shape.h"
 
+#include "autograd/formulas_pointwise.h"
 #include "autograd/ops.h"
 #include "tensor/backend.h"
 #include "tensor/dispatch.h"
@@ -63,8 +64,9 @@ Tensor as_strided_backward(const Tensor& g, const Dims& x_size, const Dims& size
   return reshape(index_add(zeros, 0, positions, reshape(g, {-1})), x_size);
 }
 
-Tensor unfold_backward(const Tensor& g, const Dims& x_size, int64_t dim, int64_t size,
+Tensor unfold_backward(const Tensor& given, const Dims& x_size, int64_t dim, int64_t size,
                        int64_t step) {
+  const Tensor g = widened(given);
   const int d = wrapped(dim, x_size.size());
   const int64_t windows = g.size(d);
   // The i-th elements of all windows never coincide, so each i is one copy, and the sum over i

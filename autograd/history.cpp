@@ -89,24 +89,34 @@ bool TapeMeta::view_requires_grad() const noexcept {
   return !view.no_grad || view.base_sequence != sequence_of(view.base);
 }
 
+namespace {
+
+bool is_stale(const Tensor& view, const TapeMeta& meta) {
+  const ViewRecord& record = meta.view;
+  if (record.no_grad) return meta.view_requires_grad();
+  return record.version != view.storage().version() && record.base.requires_grad();
+}
+
+void make_history_again(const Tensor& view, ViewRecord& record) {
+  if (record.no_grad)
+    fail("this view was made under ml.no_grad, and its base was changed in place by a recorded op "
+         "since, so its gradient is not defined; make the view while recording, or change the base "
+         "under ml.no_grad too");
+  const NoModes own_affair;
+  const GradModeGuard on(true);
+  const Tensor again = replay(*record.recipe, record.base);
+  set_history(view, meta_of(again)->grad_fn, meta_of(again)->output);
+  record.version = view.storage().version();
+  record.base_sequence = sequence_of(record.base);
+}
+
+}  // namespace
+
 NodeRef grad_fn_of(const Tensor& t) {
   TapeMeta* meta = meta_of(t);
   if (!meta) return {};
   // A view of a base without history is a leaf once it requires grad.
-  if (meta->base && meta->base->autograd && meta->base->autograd->has_history) {
-    const uint64_t now = sequence_of(meta->view.base);
-    if (now != meta->view.base_sequence) {
-      if (meta->view.no_grad)
-        fail("this view was made under ml.no_grad, and its base was changed in place by a recorded "
-             "op since, so its gradient is not defined; make the view while recording, or change "
-             "the base under ml.no_grad too");
-      const NoModes own_affair;
-      const GradModeGuard on(true);
-      const Tensor again = replay(*meta->view.recipe, meta->view.base);
-      set_history(t, meta_of(again)->grad_fn, meta_of(again)->output);
-      meta->view.base_sequence = now;
-    }
-  }
+  if (meta->base && is_stale(t, *meta)) make_history_again(t, meta->view);
   return meta->grad_fn;
 }
 
@@ -123,6 +133,7 @@ void detail::note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewSte
   }
   view.no_grad = view.no_grad || !grad_enabled();
   view.recipe = std::move(step);
+  view.version = y.storage().version();
   view.base_sequence = sequence_of(view.base);
   meta.base = view.base.impl();
 }

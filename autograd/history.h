@@ -2,8 +2,8 @@
 //
 // Invariants: a view keeps its base, which is never a view itself, and the recipe that makes it
 // again. Only the base's history is changed by a recorded change in place, through whichever view;
-// a view whose base has another producer than when the view's own history was made gets it again by
-// replaying the recipe on the base. A view made without recording is a constant, and an error once a
+// a view whose memory was written to since its own history was made gets that again by replaying the
+// recipe on the base, so hooks stay with the value they saw. A view made without recording is a constant, and an error once a
 // recorded change has reached its memory.
 #pragma once
 

@@ -19,12 +19,13 @@ class ViewStep {
   std::shared_ptr<const ViewStep> before;  // null: applies to the base itself
 };
 
-// The record of a view: what it is a view of, how it is made from it, and which history of the base
-// its own history was made of.
+// The record of a view: what it is a view of, how it is made from it, and what it saw of the base
+// when its own history was made.
 struct ViewRecord {
   Tensor base;  // never a view itself
   std::shared_ptr<const ViewStep> recipe;
-  uint64_t base_sequence = 0;  // the number of the base's producer then; 0 for none
+  uint32_t version = 0;        // of the storage
+  uint64_t base_sequence = 0;  // the number of the base's producer; 0 for none
   bool no_grad = false;        // made while recording was off: a constant to the tape
 };
 

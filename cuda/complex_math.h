@@ -74,14 +74,6 @@ MOONLET_HD Complex<T> vconj(Complex<T> x) {
   return {x.re, -x.im};
 }
 template <class T>
-MOONLET_HD Complex<T> vreal(Complex<T> x) {
-  return {x.re, T(0)};
-}
-template <class T>
-MOONLET_HD Complex<T> vimag(Complex<T> x) {
-  return {x.im, T(0)};
-}
-template <class T>
 MOONLET_HD Complex<T> vpow(Complex<T> x, Complex<T> y) {
   if (y == Complex<T>(0)) return Complex<T>(1);
   if (x == Complex<T>(0)) return Complex<T>(0);

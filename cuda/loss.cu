@@ -105,7 +105,7 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
   const Classes c = classes_of(log_probs.sizes(), target.numel(), ignore_index);
   const Tensor source = contiguous(log_probs), targets = checked_targets(call, c, target);
   const Tensor factors = weight.defined() ? contiguous(weight) : source;
-  ReduceGrid grid = reduce_grid(targets, {});
+  ReduceGrid grid = reduce_grid(targets, all_dims(targets.dim()));
   visit_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
     reduce_by(call, grid,
               Loss<C>{c, array(source), array(factors), array(y), array(total_weight),

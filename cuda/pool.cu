@@ -233,11 +233,16 @@ void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&,
       call.done();
       return scatter_ordered(call, y, 1, y.numel(), 1, targets, slope, true);
     }
+    // 16-bit floats add up in float32 and are rounded once.
+    const bool narrow = is_floating(y.dtype()) && size_of(y.dtype()) == 2;
+    Tensor sums = narrow ? call.scratch(y.sizes(), DType::Float32) : y;
+    if (narrow) fill(sums, Scalar(0));
     visit_compute<dtypes::real>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((unpool_kernel<C>), blocks_for(planes), kBlock, 0, call.stream(), planes, size,
-                     places, array(slope), at, array(y));
+                     places, array(slope), at, array(sums));
     });
     call.done();
+    if (narrow) copy(y, sums);
   });
 }
 

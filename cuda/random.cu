@@ -34,10 +34,11 @@ struct Doubles {
 };
 
 struct UniformFloat : Floats {
-  float low, width, last;
+  float low, width, first, last;
   __device__ void operator()(const PhiloxBlock& b, float* out) const {
     for (int k = 0; k < 4; ++k) {
-      const float v = low + width * draws::unit_f32(b.v[k]);
+      float v = low + width * draws::unit_f32(b.v[k]);
+      v = v > first ? v : first;
       out[k] = v < last ? v : last;
     }
   }
@@ -47,7 +48,7 @@ struct UniformDouble : Doubles {
   __device__ void operator()(const PhiloxBlock& b, double* out) const {
     for (int k = 0; k < 2; ++k) {
       const double v = from + (to - from) * draws::unit_f64(b.v[2 * k], b.v[2 * k + 1]);
-      out[k] = v < to ? v : last;
+      out[k] = v < last ? v : last;
     }
   }
 };
@@ -76,16 +77,21 @@ struct NormalDouble : Doubles {
 };
 
 struct ExponentialFloat : Floats {
-  float scale;
+  float scale, least;
   __device__ void operator()(const PhiloxBlock& b, float* out) const {
-    for (int k = 0; k < 4; ++k) out[k] = scale * draws::log_f32(draws::unit_above_zero_f32(b.v[k]));
+    for (int k = 0; k < 4; ++k) {
+      const float v = scale * draws::exponential_f32(b.v[k]);
+      out[k] = v > least ? v : least;
+    }
   }
 };
 struct ExponentialDouble : Doubles {
-  double lambda;
+  double lambda, least;
   __device__ void operator()(const PhiloxBlock& b, double* out) const {
-    for (int k = 0; k < 2; ++k)
-      out[k] = -::log(draws::unit_above_zero_f64(b.v[2 * k], b.v[2 * k + 1])) / lambda;
+    for (int k = 0; k < 2; ++k) {
+      const double v = draws::exponential_f64(b.v[2 * k], b.v[2 * k + 1]) / lambda;
+      out[k] = v > least ? v : least;
+    }
   }
 };
 
@@ -109,6 +115,23 @@ struct Integers {
   }
 };
 
+// The same in a floating tensor, where rounding must not lead out of the interval.
+struct IntegersAsFloats {
+  using Number = double;
+  static constexpr int kNumbers = 2;
+  Integers integers;
+  double first, last;
+  __device__ void operator()(const PhiloxBlock& b, double* out) const {
+    int64_t drawn[kNumbers];
+    integers(b, drawn);
+    for (int k = 0; k < kNumbers; ++k) {
+      double v = static_cast<double>(drawn[k]);
+      v = v > first ? v : first;
+      out[k] = v < last ? v : last;
+    }
+  }
+};
+
 template <class Make>
 void draw(const char* op, Tensor& x, const Philox& rng, const Make& make) {
   if (x.numel() == 0) return;
@@ -124,19 +147,19 @@ void draw(const char* op, Tensor& x, const Philox& rng, const Make& make) {
 }  // namespace
 
 void uniform(Tensor& x, double from, double to, Philox rng) {
-  moonlet::check(from <= to && std::isfinite(to - from), "uniform_: no numbers from ", from, " to ",
-                 to);
+  const shapes::DrawBounds bounds = shapes::uniform_bounds(x, from, to);
   if (x.dtype() == DType::Float64) {
     UniformDouble make;
     make.from = from;
     make.to = to;
-    make.last = from < to ? std::nextafter(to, from) : from;
+    make.last = bounds.last;
     return draw("uniform_", x, rng, make);
   }
   UniformFloat make;
   make.low = static_cast<float>(from);
   make.width = static_cast<float>(to - from);
-  make.last = from < to ? std::nextafter(static_cast<float>(to), make.low) : make.low;
+  make.first = static_cast<float>(bounds.first);
+  make.last = static_cast<float>(bounds.last);
   draw("uniform_", x, rng, make);
 }
 
@@ -155,14 +178,16 @@ void normal(Tensor& x, double mean, double std, Philox rng) {
 }
 
 void exponential(Tensor& x, double lambda, Philox rng) {
-  moonlet::check(lambda > 0, "exponential_: the rate ", lambda, " is not positive");
+  const double least = shapes::exponential_least(x, lambda);
   if (x.dtype() == DType::Float64) {
     ExponentialDouble make;
     make.lambda = lambda;
+    make.least = least;
     return draw("exponential_", x, rng, make);
   }
   ExponentialFloat make;
-  make.scale = static_cast<float>(-1 / lambda);
+  make.scale = static_cast<float>(1 / lambda);
+  make.least = static_cast<float>(least);
   draw("exponential_", x, rng, make);
 }
 
@@ -186,7 +211,13 @@ void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
   Integers make;
   make.low = static_cast<uint64_t>(low);
   make.span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  draw("random_", x, rng, make);
+  if (!is_floating(x.dtype())) return draw("random_", x, rng, make);
+  const shapes::DrawBounds bounds = shapes::integer_bounds(x, low, high);
+  IntegersAsFloats floats;
+  floats.integers = make;
+  floats.first = bounds.first;
+  floats.last = bounds.last;
+  draw("random_", x, rng, floats);
 }
 
 void dropout_mask(const Tensor&, double p, Philox rng, Tensor& y) {

@@ -82,7 +82,9 @@ struct Count : Truth {
   __device__ int64_t combine(int64_t a, int64_t b) const { return a + b; }
 };
 
-Dims one_dim(std::optional<int64_t> dim) { return dim ? Dims{*dim} : Dims{}; }
+Dims one_dim(const Tensor& x, std::optional<int64_t> dim) {
+  return dim ? Dims{*dim} : all_dims(x.dim());
+}
 
 template <bool kLargest>
 void extreme(const char* op, const Tensor& x, const Dims& dims, Tensor& y) {
@@ -123,7 +125,7 @@ void prod(const Tensor& x, std::optional<int64_t> dim, bool, std::optional<DType
     Prod<C> policy;
     policy.x = array(x);
     policy.y = array(y);
-    reduce_by(call, reduce_grid(x, one_dim(dim)), policy);
+    reduce_by(call, reduce_grid(x, one_dim(x, dim)), policy);
   });
 }
 

@@ -20,13 +20,13 @@ struct ReduceGrid {
   int64_t pieces, piece;
 };
 
-// `dims` empty means all dimensions.
+// `dims` is wrapped.
 inline ReduceGrid reduce_grid(const Tensor& x, const Dims& dims) {
   Dims kept, kept_strides, reduced, reduced_strides;
   ReduceGrid g;
   g.outs = g.count = 1;
   for (int d = 0; d < x.dim(); ++d) {
-    const bool drop = dims.empty() || dims.contains(d);
+    const bool drop = dims.contains(d);
     (drop ? reduced : kept).push_back(x.size(d));
     (drop ? reduced_strides : kept_strides).push_back(x.stride(d));
     (drop ? g.count : g.outs) *= x.size(d);

@@ -132,7 +132,9 @@ void place(const char* op, const Tensor& x, const Dims& dims, bool largest, Tens
   });
 }
 
-Dims one_dim(std::optional<int64_t> dim) { return dim ? Dims{*dim} : Dims{}; }
+Dims one_dim(const Tensor& x, std::optional<int64_t> dim) {
+  return dim ? Dims{*dim} : all_dims(x.dim());
+}
 
 }  // namespace
 
@@ -175,10 +177,10 @@ void min_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices
   place("min", x, Dims{dim}, false, &values, indices);
 }
 void argmax(const Tensor& x, std::optional<int64_t> dim, bool, Tensor& y) {
-  place("argmax", x, one_dim(dim), true, nullptr, y);
+  place("argmax", x, one_dim(x, dim), true, nullptr, y);
 }
 void argmin(const Tensor& x, std::optional<int64_t> dim, bool, Tensor& y) {
-  place("argmin", x, one_dim(dim), false, nullptr, y);
+  place("argmin", x, one_dim(x, dim), false, nullptr, y);
 }
 
 }  // namespace moonlet::cuda

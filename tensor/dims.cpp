@@ -125,10 +125,6 @@ int wrap_dim(int64_t dim, int rank, const char* op) {
 
 Dims wrap_dims(const Dims& dims, int rank, const char* op) {
   Dims out;
-  if (dims.empty()) {
-    for (int i = 0; i < rank; ++i) out.push_back(i);
-    return out;
-  }
   for (int64_t dim : dims) {
     const int wrapped = wrap_dim(dim, rank, op);
     if (out.contains(wrapped)) fail(op, ": dim ", wrapped + 1, " is named twice");
@@ -136,6 +132,20 @@ Dims wrap_dims(const Dims& dims, int rank, const char* op) {
   }
   // A tensor of no dimensions has none to name: what asks for the size of one must not see dim 1.
   return rank == 0 ? Dims{} : out;
+}
+
+Dims all_dims(int rank) {
+  Dims out;
+  for (int i = 0; i < rank; ++i) out.push_back(i);
+  return out;
+}
+
+Dims wrap_dims_or_all(const Dims& dims, int rank, const char* op) {
+  return dims.empty() ? all_dims(rank) : wrap_dims(dims, rank, op);
+}
+
+Dims wrap_given_or_all(const OptionalDims& dims, int rank, const char* op) {
+  return dims.given() ? wrap_dims(dims, rank, op) : all_dims(rank);
 }
 
 }  // namespace moonlet

@@ -69,6 +69,19 @@ class Dims {
   int64_t values_[kMaxDims];
 };
 
+// A list of dimensions that may be left out, which is not the same as an empty one: `{}` stands for
+// none given, `Dims{}` for a list of no dimensions.
+class OptionalDims : public Dims {
+ public:
+  OptionalDims() = default;
+  OptionalDims(const Dims& dims) : Dims(dims), given_(true) {}
+  OptionalDims(std::initializer_list<int64_t> dims) : Dims(dims), given_(true) {}
+  bool given() const { return given_; }
+
+ private:
+  bool given_ = false;
+};
+
 // "(3, 4)", "(3,)" for one dimension, "()" for none.
 void append(std::string& out, const Dims& dims);
 
@@ -99,8 +112,7 @@ bool can_expand(const Dims& from, const Dims& to);
 // A 0-based dimension from one that may count from the end (-1 the last). Throws naming `op`; the
 // message counts from 1 as scripts do. With rank 0, 0 and -1 are accepted.
 int wrap_dim(int64_t dim, int rank, const char* op);
-// The same for a list, rejecting repeats; an empty list means all dimensions. With rank 0 the
-// result is empty.
+// The same for a list, rejecting repeats. With rank 0 the result is empty.
 Dims wrap_dims(const Dims& dims, int rank, const char* op);
 // A dimension that has been wrapped. Debug builds check it.
 inline int wrapped(int64_t dim, int rank) {
@@ -108,5 +120,10 @@ inline int wrapped(int64_t dim, int rank) {
   static_cast<void>(rank);
   return static_cast<int>(dim);
 }
+// 0 to rank - 1.
+Dims all_dims(int rank);
+// The wrapped list, or all dimensions where it is empty (the first) or not given (the second).
+Dims wrap_dims_or_all(const Dims& dims, int rank, const char* op);
+Dims wrap_given_or_all(const OptionalDims& dims, int rank, const char* op);
 
 }  // namespace moonlet

@@ -194,8 +194,6 @@ MOONLET_COMPLEX(vasinh, std::asinh(x))
 MOONLET_COMPLEX(vacosh, std::acosh(x))
 MOONLET_COMPLEX(vatanh, std::atanh(x))
 MOONLET_COMPLEX(vconj, std::conj(x))
-MOONLET_COMPLEX(vreal, std::complex<T>(x.real()))
-MOONLET_COMPLEX(vimag, std::complex<T>(x.imag()))
 MOONLET_COMPLEX(vangle, std::complex<T>(std::arg(x)))
 #undef MOONLET_COMPLEX
 template <class T>

@@ -177,9 +177,23 @@ MOONLET_FUNCTOR2(TanhBackward, grad, y, grad*(V(1) - y * y))
 
 // Complex numbers.
 MOONLET_FUNCTOR1(Conj, vconj(x))
-MOONLET_FUNCTOR1(Real, vreal(x))
-MOONLET_FUNCTOR1(Imag, vimag(x))
-MOONLET_FUNCTOR1(Angle, vangle(x))
+struct Angle {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    return select(x < V(0), V(3.14159265358979323846), select(x != x, x, V(0)));
+  }
+#if MOONLET_HOST_FUNCTORS
+  template <class T>
+  std::complex<T> operator()(std::complex<T> x) const {
+    return vangle(x);
+  }
+#else
+  template <template <class> class Complex, class T>
+  MOONLET_FN Complex<T> operator()(Complex<T> x) const {
+    return vangle(x);
+  }
+#endif
+};
 
 // Bits and truth values.
 MOONLET_FUNCTOR2(BitwiseAnd, x, y, x& y)

@@ -2,6 +2,8 @@
 // without branches, shared by CPU and CUDA, so both draw the same numbers to a float's rounding.
 #pragma once
 
+#include <math.h>
+
 #include "tensor/philox.h"
 
 namespace moonlet::draws {
@@ -49,6 +51,17 @@ MOONLET_HD void turn_f32(uint32_t bits, float* cosine, float* sine) {
   const float sine_size = (quadrant & 1) ? c : s;
   *cosine = (quadrant == 1 || quadrant == 2) ? -cosine_size : cosine_size;
   *sine = quadrant >= 2 ? -sine_size : sine_size;
+}
+
+// A draw of the exponential distribution of rate 1. A number of the last interval of the grid,
+// which would be rounded to 0, counts as the middle of it.
+MOONLET_HD float exponential_f32(uint32_t bits) {
+  const float v = -log_f32(unit_above_zero_f32(bits));
+  return v > 0x1p-25f ? v : 0x1p-25f;
+}
+MOONLET_HD double exponential_f64(uint32_t high, uint32_t low) {
+  const double v = -::log(unit_above_zero_f64(high, low));
+  return v > 0x1p-54 ? v : 0x1p-54;
 }
 
 }  // namespace moonlet::draws

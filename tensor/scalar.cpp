@@ -6,6 +6,7 @@
 
 #include "tensor/device.h"
 #include "tensor/error.h"
+#include "tensor/execution.h"
 
 namespace moonlet {
 
@@ -21,8 +22,8 @@ DType Scalar::default_dtype() const {
   switch (kind_) {
     case Kind::Bool: return DType::Bool;
     case Kind::Int: return DType::Int64;
-    case Kind::Float: return DType::Float32;
-    default: return DType::Complex64;
+    case Kind::Float: return execution.default_dtype;
+    default: return complex_of(execution.default_dtype);
   }
 }
 

@@ -45,7 +45,8 @@ class Scalar {
       return static_cast<T>(static_cast<float_for<T>>(to_double()));
   }
 
-  // The dtype a tensor made of this scalar alone has: bool, int64, float32 or complex64.
+  // The dtype a tensor made of this scalar alone has: bool, int64, the default dtype of
+  // execution.h, or the complex dtype that goes with it.
   DType default_dtype() const;
 
  private:

@@ -131,8 +131,8 @@ Tensor expand(const Tensor& x, const Dims& size) {
 }
 
 Tensor permute(const Tensor& x, const Dims& dims) {
-  check(dims.size() == x.dim() || dims.empty(), "permute: ", dims.size(),
-        " dims named for a tensor of shape ", x.sizes());
+  check(dims.size() == x.dim(), "permute: ", dims.size(), " dims named for a tensor of shape ",
+        x.sizes());
   const Dims order = wrap_dims(dims, x.dim(), "permute");
   Dims sizes, strides;
   for (int64_t d : order) {

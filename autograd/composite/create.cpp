@@ -59,13 +59,27 @@ Tensor full_like_composite(const Tensor& x, Scalar value, std::optional<DType> d
 Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
               std::optional<Device> device) {
   Tensor y = shapes::arange(start, stop, step, dtype, device);
-  iota_(y, shapes::arange_first(start, stop), step);
+  const Scalar first = shapes::arange_first(start, stop);
+  if (const int64_t steps = y.numel() - 1; steps >= 0) {
+    check_fits(first, y.dtype(), "arange");
+    if (first.is_int() && step.is_int())
+      check_fits(
+          static_cast<int64_t>(static_cast<uint64_t>(first.to_int()) +
+                               static_cast<uint64_t>(steps) * static_cast<uint64_t>(step.to_int())),
+          y.dtype(), "arange");
+    else
+      check_fits(first.to_double() + static_cast<double>(steps) * step.to_double(), y.dtype(),
+                 "arange");
+  }
+  iota_(y, first, step);
   return y;
 }
 
 Tensor linspace_composite(Scalar start, Scalar stop, int64_t steps, Options options) {
   check(!start.is_complex() && !stop.is_complex(), "linspace: complex numbers have no order");
   Tensor y = shapes::linspace(steps, options);
+  check_fits(start, options.dtype, "linspace");
+  check_fits(stop, options.dtype, "linspace");
   const double gap = stop.to_double() - start.to_double();
   iota_(y, start.to_double(), steps > 1 ? gap / static_cast<double>(steps - 1) : 0.0);
   if (steps > 1) {
@@ -185,7 +199,8 @@ Tensor bincount_composite(const Tensor& x, const Tensor& weights, int64_t minlen
   check(minlength >= 0, "bincount: minlength ", minlength, " is negative");
   const int64_t most = x.numel() ? host_value<int64_t>(amax(x)) : 0;
   const int64_t length = std::max({most, minlength, int64_t{0}});
-  const Tensor each = weights.defined() ? weights : ones(x.sizes(), {DType::Int64, x.device()});
+  Tensor each = weights.defined() ? weights : ones(x.sizes(), {DType::Int64, x.device()});
+  if (weights.defined() && weights.dtype() != DType::Float32) each = to(weights, DType::Float64);
   return index_add(zeros(Dims{length}, options_of(each)), 0, x, each);
 }
 

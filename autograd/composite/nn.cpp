@@ -2,9 +2,11 @@
 // normalisation, attention, dropout.
 #include <cmath>
 
-#include "autograd/ops.h"
+#include "autograd/formulas_pointwise.h"
 
 namespace moonlet {
+
+using formulas::widened;
 
 Tensor conv1d_composite(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride,
               int64_t padding, int64_t dilation, int64_t groups) {
@@ -56,17 +58,21 @@ Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const T
   check(x.dim() >= 2, "batch_norm: x has shape ", x.sizes(), ", (n, c, ...) is wanted");
   check(running_mean.defined() && running_var.defined(),
         "batch_norm: outside training running_mean and running_var are wanted");
-  Tensor scale = rsqrt(add(running_var, eps));
+  Tensor scale = rsqrt(add(widened(running_var), eps));
   if (weight.defined()) scale = mul(scale, weight);
   Tensor shift = neg(mul(running_mean, scale));
   if (bias.defined()) shift = add(shift, bias);
-  return add(mul(x, per_channel("running_var", scale, x)), per_channel("running_mean", shift, x));
+  const Tensor y = add(mul(widened(x), per_channel("running_var", scale, x)),
+                       per_channel("running_mean", shift, x));
+  return to(y, x.dtype());
 }
 
-Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor& key, const Tensor& value,
-                                    const Tensor& attn_mask, double dropout_p, bool is_causal,
-                                    std::optional<double> scale) {
+Tensor scaled_dot_product_attention_composite(const Tensor& given_query, const Tensor& given_key,
+                                    const Tensor& given_value, const Tensor& given_mask,
+                                    double dropout_p, bool is_causal, std::optional<double> scale) {
   const char* op = "scaled_dot_product_attention";
+  const Tensor query = widened(given_query), key = widened(given_key), value = widened(given_value),
+               attn_mask = widened(given_mask);
   check(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2, op, ": shapes ", query.sizes(),
         ", ", key.sizes(), ", ", value.sizes(), ", at least two dimensions each are wanted");
   check(query.size(-1) == key.size(-1), op, ": query ", query.sizes(), " and key ", key.sizes(),
@@ -94,7 +100,7 @@ Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor&
   Tensor weights = softmax(scores, scores.dim() - 1);
   if (blind.defined()) weights = masked_fill(weights, blind, 0.0);
   if (dropout_p > 0) weights = dropout(weights, dropout_p, true);
-  return matmul(weights, value);
+  return to(matmul(weights, value), given_query.dtype());
 }
 
 Tensor dropout_composite(const Tensor& x, double p, bool training) {
@@ -108,7 +114,8 @@ Tensor glu_composite(const Tensor& x, int64_t dim) {
   check(x.dim() > 0 && x.size(d) % 2 == 0, "glu: x has shape ", x.sizes(), ", an even size of dim ",
         d + 1, " is wanted");
   const int64_t half_size = x.size(d) / 2;
-  return mul(narrow(x, d, 0, half_size), sigmoid(narrow(x, d, half_size, half_size)));
+  const Tensor gate = sigmoid(widened(narrow(x, d, half_size, half_size)));
+  return to(mul(narrow(x, d, 0, half_size), gate), x.dtype());
 }
 
 Tensor normalize_composite(const Tensor& x, double p, int64_t dim, double eps) {

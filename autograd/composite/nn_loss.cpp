@@ -1,7 +1,10 @@
 // autograd/composite/nn_loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
-#include "autograd/ops.h"
+#include "autograd/formulas_pointwise.h"
 
 namespace moonlet {
+
+using formulas::widened;
+
 namespace {
 
 enum Reduction : int64_t { kNone, kMean, kSum };
@@ -14,13 +17,19 @@ Reduction reduction_of(const char* op, std::string_view name) {
   return kNone;
 }
 
-Tensor total(const Tensor& x) { return sum(x, {}, false, std::nullopt); }
+Tensor total(const Tensor& x) { return sum(x); }
 
-Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction) {
+// The reduction of a loss of x and target that was computed from them widened, in their own dtype.
+Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction, const Tensor& x,
+               const Tensor& target) {
+  const DType own = promote(x.dtype(), target.dtype());
+  const auto narrowed = [&](const Tensor& y) {
+    return is_floating(own) && loss.dtype() != own ? to(y, own) : y;
+  };
   switch (reduction_of(op, reduction)) {
-    case kMean: return mean(loss, {}, false, std::nullopt);
-    case kSum: return total(loss);
-    default: return loss;
+    case kMean: return narrowed(mean(loss));
+    case kSum: return narrowed(total(loss));
+    default: return narrowed(loss);
   }
 }
 
@@ -88,57 +97,65 @@ Tensor cross_entropy_composite(const Tensor& x, const Tensor& target, const Tens
 }
 
 Tensor mse_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
-  return reduced("mse_loss", square(sub(x, target)), reduction);
+  return reduced("mse_loss", square(sub(widened(x), widened(target))), reduction, x, target);
 }
 
 Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
-  return reduced("l1_loss", abs(sub(x, target)), reduction);
+  return reduced("l1_loss", abs(sub(widened(x), widened(target))), reduction, x, target);
 }
 
 Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                       double beta) {
   check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is wanted");
   if (beta == 0) return l1_loss(x, target, reduction);
-  const Tensor d = abs(sub(x, target));
+  const Tensor d = abs(sub(widened(x), widened(target)));
   return reduced("smooth_l1_loss",
-                 where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, 0.5 * beta)), reduction);
+                 where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, 0.5 * beta)), reduction, x,
+                 target);
 }
 
 Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction, double delta) {
   check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
-  const Tensor d = abs(sub(x, target));
+  const Tensor d = abs(sub(widened(x), widened(target)));
   return reduced("huber_loss",
                  where(lt(d, delta), mul(square(d), 0.5), mul(sub(d, 0.5 * delta), delta)),
-                 reduction);
+                 reduction, x, target);
 }
 
-Tensor binary_cross_entropy_composite(const Tensor& x, const Tensor& target, const Tensor& weight,
+Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target, const Tensor& weight,
                             std::string_view reduction) {
+  const Tensor x = widened(given);
   const Tensor hit = maximum(log(x), -100.0), miss = maximum(log1p(neg(x)), -100.0);
-  Tensor loss = neg(add(mul(target, hit), mul(sub(1.0, target), miss)));
+  Tensor loss = neg(add(mul(target, hit), mul(sub(1.0, widened(target)), miss)));
   if (weight.defined()) loss = mul(loss, weight);
-  return reduced("binary_cross_entropy", loss, reduction);
+  return reduced("binary_cross_entropy", loss, reduction, given, target);
 }
 
-Tensor binary_cross_entropy_with_logits_composite(const Tensor& x, const Tensor& target, const Tensor& weight,
-                                        const Tensor& pos_weight, std::string_view reduction) {
+Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Tensor& target,
+                                        const Tensor& weight, const Tensor& pos_weight,
+                                        std::string_view reduction) {
+  const Tensor x = widened(given);
   Tensor log_prob = logsigmoid(x);
-  if (pos_weight.defined()) log_prob = mul(log_prob, add(mul(sub(pos_weight, 1.0), target), 1.0));
-  Tensor loss = sub(mul(sub(1.0, target), x), log_prob);
+  if (pos_weight.defined())
+    log_prob = mul(log_prob, add(mul(sub(widened(pos_weight), 1.0), target), 1.0));
+  Tensor loss = sub(mul(sub(1.0, widened(target)), x), log_prob);
   if (weight.defined()) loss = mul(loss, weight);
-  return reduced("binary_cross_entropy_with_logits", loss, reduction);
+  return reduced("binary_cross_entropy_with_logits", loss, reduction, given, target);
 }
 
-Tensor kl_div_composite(const Tensor& x, const Tensor& target, std::string_view reduction, bool log_target) {
+Tensor kl_div_composite(const Tensor& given, const Tensor& given_target, std::string_view reduction,
+              bool log_target) {
+  const Tensor x = widened(given), target = widened(given_target);
   // Where the target is 0 the summand is 0.
   const Tensor loss =
       log_target ? mul(exp(target), sub(target, x))
                  : sub(mul(target, log(where(gt(target, 0.0), target, 1.0))), mul(target, x));
   if (reduction == "batchmean") {
     check(loss.dim() >= 1, "kl_div: \"batchmean\" wants at least one dimension");
-    return div(total(loss), static_cast<double>(loss.size(0)));
+    return reduced("kl_div", div(total(loss), static_cast<double>(loss.size(0))), "none", given,
+                   given_target);
   }
-  return reduced("kl_div", loss, reduction);
+  return reduced("kl_div", loss, reduction, given, given_target);
 }
 
 }  // namespace moonlet

@@ -18,6 +18,15 @@ Tensor clamp_composite(const Tensor& x, std::optional<Scalar> min, std::optional
 
 Tensor conj_composite(const Tensor& x) { return is_complex(x.dtype()) ? conj_physical(x) : x; }
 
+Tensor real_composite(const Tensor& x) {
+  return is_complex(x.dtype()) ? select(view_as_real(x), x.dim(), 0) : x;
+}
+
+Tensor imag_composite(const Tensor& x) {
+  check(is_complex(x.dtype()), "imag: dtype ", x.dtype(), " has no imaginary parts");
+  return select(view_as_real(x), x.dim(), 1);
+}
+
 Tensor bitwise_not_composite(const Tensor& x) {
   return x.dtype() == DType::Bool ? logical_not(x) : bitwise_invert(x);
 }

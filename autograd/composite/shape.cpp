@@ -274,7 +274,8 @@ Tensor pad_composite(const Tensor& x, const Dims& pad, std::string_view mode, Sc
 
 Tensor roll_composite(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const Dims named = wrap_dims(dims, x.dim(), "roll");
-  if (shifts.size() == 1 && named.size() != 1 && named.size() == x.dim())
+  check(!shifts.empty(), "roll: wants at least one shift, got an empty list");
+  if (shifts.size() == 1 && dims.empty())
     return reshape(roll(reshape(x, {x.numel()}), shifts, {0}), x.sizes());
   check(shifts.size() == named.size(), "roll: ", shifts.size(), " shifts for ", named.size(),
         " dims");

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "interp/nearest.h"
+#include "tensor/execution.h"
 
 namespace moonlet::binding {
 namespace {
@@ -376,15 +377,14 @@ Dims ArgReader::dims(int i) {
 
 Options ArgReader::options(int i) {
   Options out;
-  out.dtype = slot_[i] != 0 ? dtype(i) : binding_state(L_).default_dtype;
+  out.dtype = slot_[i] != 0 ? dtype(i) : execution.default_dtype;
   if (slot_[i + 1] != 0) out.device = device(i + 1);
   return out;
 }
 
 Options ArgReader::options(int i, const Scalar& value) {
   Options out = options(i);
-  if (slot_[i] != 0 || value.is_float()) return out;
-  out.dtype = value.is_complex() ? complex_of(out.dtype) : value.default_dtype();
+  if (slot_[i] == 0) out.dtype = value.default_dtype();
   return out;
 }
 

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "tensor/dtype.h"
-
 struct lua_State;
 
 namespace moonlet {
@@ -15,7 +13,6 @@ struct BindingState {
   const void* tensor_metatable = nullptr;  // identity of the metatable, for type checks
   int metatable_ref = 0;                   // registry position of the same table
   int shape_ref = 0;                       // registry position of the metatable of shapes
-  DType default_dtype = DType::Float32;
   int64_t paid_bytes = 0;   // thread_allocated_bytes() already charged to the collector
   int scope_ref = 0;        // registry position of the running ml.scope's list, or 0
   int64_t scope_count = 0;  // entries ever put in that list

@@ -8,6 +8,7 @@
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"
 #include "interp/nearest.h"
+#include "tensor/execution.h"
 
 namespace moonlet::binding {
 namespace {
@@ -70,41 +71,22 @@ void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
   }
 }
 
+// Writes the leaves in row order; throws on a number that `dtype`, which they are meant for, cannot
+// hold.
 template <class T>
-T leaf_value(lua_State* L) {
-  if (lua_isboolean(L, -1)) return static_cast<T>(lua_toboolean(L, -1));
-  if constexpr (std::is_same_v<T, double>)
-    return lua_tonumber(L, -1);
-  else
-    return static_cast<T>(lua_tointeger(L, -1));
-}
-
-template <class T>
-T* fill_from(lua_State* L, T* out, int depth, const Dims& sizes) {
-  for (int64_t i = 1; i <= sizes[depth]; ++i) {
+T* fill_from(lua_State* L, T* out, int depth, DType dtype, const Scan& scan) {
+  for (int64_t i = 1; i <= scan.sizes[depth]; ++i) {
     lua_rawgeti(L, -1, i);
-    if (depth + 1 < sizes.size())
-      out = fill_from(L, out, depth + 1, sizes);
-    else
-      *out++ = leaf_value<T>(L);
+    if (depth + 1 < scan.sizes.size()) {
+      out = fill_from(L, out, depth + 1, dtype, scan);
+    } else {
+      const Scalar value = *scalar_at(L, -1);
+      check_fits(value, dtype, scan.op);
+      *out++ = value.to<T>();
+    }
     lua_pop(L, 1);
   }
   return out;
-}
-
-// Throws when a number of `host` (int64) is outside the integer dtype it is meant for.
-void check_range(const Tensor& host, DType dtype, const char* op) {
-  if (!is_integral(dtype) || dtype == DType::Int64) return;
-  visit(dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>) {
-      const int64_t* values = host.data<int64_t>();
-      for (int64_t i = 0; i < host.numel(); ++i) {
-        if (values[i] < int64_t{std::numeric_limits<T>::min()} ||
-            values[i] > int64_t{std::numeric_limits<T>::max()})
-          fail(op, ": ", values[i], " does not fit dtype ", dtype);
-      }
-    }
-  });
 }
 
 Tensor converted(Tensor x, std::optional<DType> dtype, Device device) {
@@ -117,24 +99,21 @@ Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device de
   Scan scan{.op = op};
   lua_pushvalue(L, value);
   scan_table(L, scan, 0, true);
-  Tensor host;
-  switch (scan.leaf) {
-    case Leaf::Bool:
-      host = empty(scan.sizes, {DType::Bool, {}});
-      fill_from(L, host.data<bool>(), 0, scan.sizes);
-      break;
-    case Leaf::Int:
-      host = empty(scan.sizes, {DType::Int64, {}});
-      fill_from(L, host.data<int64_t>(), 0, scan.sizes);
-      if (dtype) check_range(host, *dtype, op);
-      break;
-    default:
-      host = empty(scan.sizes, {DType::Float64, {}});
-      if (host.numel() > 0) fill_from(L, host.data<double>(), 0, scan.sizes);
-      if (!dtype) dtype = binding_state(L).default_dtype;
+  const DType own = scan.leaf == Leaf::Bool  ? DType::Bool
+                    : scan.leaf == Leaf::Int ? DType::Int64
+                                             : execution.default_dtype;
+  const DType wanted = dtype.value_or(own);
+  // Numbers go by way of the widest dtype of their kind, integers meant for integers exactly.
+  const DType wide = scan.leaf == Leaf::Bool                         ? DType::Bool
+                     : scan.leaf == Leaf::Int || is_integral(wanted) ? DType::Int64
+                                                                     : DType::Float64;
+  Tensor host = empty(scan.sizes, {wide, {}});
+  if (host.numel() > 0) {
+    visit<bit(DType::Bool) | bit(DType::Int64) | bit(DType::Float64)>(
+        wide, [&]<class T>() { fill_from(L, host.data<T>(), 0, wanted, scan); });
   }
   lua_pop(L, 1);
-  return converted(host, dtype, device);
+  return converted(host, wanted, device);
 }
 
 constexpr ArgSpec kTensorArgs[] = {{"value", ArgType::Any},
@@ -253,9 +232,7 @@ Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, De
   const std::optional<Scalar> number = scalar_at(L, value);
   if (!number)
     fail(op, ": a number, a boolean, a table or a tensor is wanted, got ", type_name(L, value));
-  DType own = number->default_dtype();
-  if (number->is_float()) own = binding_state(L).default_dtype;
-  Tensor out = empty({}, {dtype.value_or(own), Device{}});
+  Tensor out = empty({}, {dtype.value_or(number->default_dtype()), Device{}});
   GradModeGuard off(false);
   fill_(out, *number);
   return converted(out, std::nullopt, device);

@@ -5,6 +5,7 @@
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "tensor/backend.h"
+#include "tensor/execution.h"
 #include "tensor/generator.h"
 #include "tensor/threads.h"
 
@@ -66,12 +67,12 @@ int l_set_default_dtype(lua_State* L) {
         "set_default_dtype: a dtype such as ml.float32 is wanted, got ", type_name(L, 1));
   const DType dtype = dtype_from_name(lua_tostring(L, 1));
   check(is_floating(dtype), "set_default_dtype: a floating dtype is wanted, got ", dtype);
-  binding_state(L).default_dtype = dtype;
+  execution.default_dtype = dtype;
   return 0;
 }
 
 int l_get_default_dtype(lua_State* L) {
-  const std::string_view text = name(binding_state(L).default_dtype);
+  const std::string_view text = name(execution.default_dtype);
   lua_pushlstring(L, text.data(), text.size());
   return 1;
 }

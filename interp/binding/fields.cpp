@@ -125,6 +125,9 @@ void assign_field(lua_State* L, Tensor& x, std::string_view key) {
     GradModeGuard off(false);
     Tensor target = detach(x);
     copy_(target, check_tensor(L, 3, "data"));
+  } else if (key == "real" || key == "imag") {
+    Tensor part = key == "real" ? moonlet::real(x) : moonlet::imag(x);
+    copy_(part, tensor_from_value(L, 3, std::nullopt, x.device(), key == "real" ? "real" : "imag"));
   } else if (is_field(std::string(key).c_str())) {
     fail("Tensor: field '", key, "' cannot be assigned");
   } else {

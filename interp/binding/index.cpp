@@ -274,7 +274,10 @@ void assign_index(lua_State* L, const Tensor& x, int key, int value) {
     fill_(target, *number);
     return;
   }
-  Tensor source = tensor_from_value(L, value, std::nullopt, x.device(), "index");
+  // Numbers are made in x's dtype at once, so that one which does not fit is an error.
+  const std::optional<DType> dtype =
+      tensor_cell(L, value) != nullptr ? std::nullopt : std::optional<DType>(x.dtype());
+  Tensor source = tensor_from_value(L, value, dtype, x.device(), "index");
   check(source.device() == x.device(), "index: cannot assign a tensor on ", source.device(),
         " to one on ", x.device());
   if (!can_expand(source.sizes(), target.sizes()) && indices.empty()) {

@@ -34,6 +34,9 @@ local function read_expression(arg, position)
   if arg.required or arg.kind == "OptionalTensor" then return get end
   if arg.kind == "Tensor" then return ("args.optional_tensor(%d)"):format(position) end
   local type = value_types[arg.kind]
+  if arg.type == "Dim[]?" then
+    return ("args.has(%d) ? OptionalDims(%s) : OptionalDims()"):format(position, get)
+  end
   if arg.type:find "%?$" then
     return ("args.has(%d) ? std::optional<%s>(%s) : std::nullopt"):format(position, type, get)
   end

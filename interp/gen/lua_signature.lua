@@ -11,6 +11,7 @@ local kinds = {
   ["int[]"] = "IntList", ["int[1]"] = "IntList", ["int[2]"] = "IntList", ["int[3]"] = "IntList",
   ["float"] = "Float", ["float?"] = "Float", ["bool"] = "Bool", ["string"] = "String",
   ["Dim"] = "Dim", ["Dim?"] = "Dim", ["NewDim"] = "Dim", ["Dim[]"] = "DimList",
+  ["Dim[*]"] = "DimList", ["Dim[]?"] = "DimList",
   ["Index"] = "Index", ["DType?"] = "DType", ["Device?"] = "Device",
   ["DType"] = "DType", ["Device"] = "Device",
   ["MemoryFormat"] = "MemoryFormat", ["MemoryFormat?"] = "MemoryFormat",

@@ -15,13 +15,6 @@ int64_t stride_along(const Tensor& x, int64_t dim) {
   return x.dim() ? x.stride(static_cast<int>(dim)) : 1;
 }
 
-// x's strides without the one along dim.
-Dims strides_without(const Tensor& x, int64_t dim) {
-  Dims out = x.strides();
-  if (x.dim()) out[static_cast<int>(dim)] = 0;
-  return out;
-}
-
 // The number of elements before dim: blocks that never write to the same place.
 int64_t blocks_before(const Tensor& x, int64_t dim) {
   int64_t blocks = 1;
@@ -29,22 +22,75 @@ int64_t blocks_before(const Tensor& x, int64_t dim) {
   return blocks;
 }
 
+// The places along `dim` of x that an index tensor names, by rows of its last dimension.
+struct Places {
+  Places(const Tensor& x, int64_t dim, const Tensor& positions)
+      : width(positions.dim() ? positions.size(-1) : 1),
+        rows(positions.numel() / width),
+        stride(stride_along(x, dim)),
+        at(positions.data<int64_t>()) {
+    for (int d = 0; d + 1 < positions.dim(); ++d) {
+      sizes.push_back(positions.size(d));
+      strides.push_back(d == dim ? 0 : x.stride(d));
+    }
+    step = positions.dim() == 0 || dim == positions.dim() - 1 ? 0 : x.stride(-1);
+  }
+  // Calls body(entry, offset of its place in x) for the entries of rows [begin, end), in order.
+  template <class Body>
+  void each(int64_t begin, int64_t end, Body&& body) const {
+    Walk<1> walk(sizes, {strides}, begin);
+    for (int64_t r = begin; r < end; ++r, walk.next()) {
+      for (int64_t j = 0; j < width; ++j) {
+        const int64_t i = r * width + j;
+        body(i, walk.offset() + j * step + (at[i] - 1) * stride);
+      }
+    }
+  }
+  int64_t width, rows, stride, step;
+  const int64_t* at;
+  Dims sizes, strides;
+};
+
+// Writes or adds source to x, both of dtype T; blocks before `dim` are shared among threads.
 template <class T, bool kAdd>
 void scatter_as(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
-  const int64_t stride = stride_along(x, dim);
-  const int64_t blocks = blocks_before(positions, dim), each = positions.numel() / blocks;
-  const int64_t* at = positions.data<int64_t>();
+  const Places places(x, dim, positions);
+  const int64_t blocks = blocks_before(positions, dim), rows = places.rows / blocks;
   const T* from = source.data<T>();
   T* to = x.data<T>();
-  const Dims strides[1] = {strides_without(x, dim)};
-  parallel_for(blocks, grain_for(each * 4), [&](int64_t begin, int64_t end) {
-    Walk<1> walk(positions.sizes(), strides, begin * each);
-    for (int64_t i = begin * each; i < end * each; ++i, walk.next()) {
-      T& place = to[walk.offset() + (at[i] - 1) * stride];
+  parallel_for(blocks, grain_for(rows * places.width * 4), [&](int64_t begin, int64_t end) {
+    places.each(begin * rows, end * rows, [&](int64_t i, int64_t place) {
       if constexpr (kAdd)
-        place = added(place, from[i]);
+        to[place] = added(to[place], from[i]);
       else
-        place = from[i];
+        to[place] = from[i];
+    });
+  });
+}
+
+// The sums (blocks, size, inner) and what is added to them, (blocks, n, inner).
+struct Rows {
+  int64_t blocks, size, n, inner;
+};
+
+// Adds row i of each block to row at[i]; position `skipped` is left out. Threads have blocks and
+// columns of their own, so every sum is made in the order of the positions.
+template <class T>
+void add_rows(T* to, const T* from, const int64_t* at, const Rows& rows, int64_t skipped = 0) {
+  constexpr int64_t kColumns = 128;
+  const int64_t parts = (rows.inner + kColumns - 1) / kColumns;
+  const int64_t work = rows.n * std::min(rows.inner, kColumns);
+  parallel_for(rows.blocks * parts, grain_for(work), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t block = k / parts, column = k % parts * kColumns;
+      const int64_t width = std::min(kColumns, rows.inner - column);
+      T* sums = to + block * rows.size * rows.inner + column;
+      const T* row = from + block * rows.n * rows.inner + column;
+      for (int64_t i = 0; i < rows.n; ++i, row += rows.inner) {
+        if (at[i] == skipped) continue;
+        T* sum = sums + (at[i] - 1) * rows.inner;
+        for (int64_t j = 0; j < width; ++j) sum[j] = added(sum[j], row[j]);
+      }
     }
   });
 }
@@ -64,17 +110,12 @@ void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) 
   const int dim = wrap_dim(given_dim, x.dim(), "gather");
   if (y.numel() == 0) return;
   const Tensor positions = checked_positions("gather", index, size_along(x, dim));
-  const int64_t stride = stride_along(x, dim);
-  const int64_t* at = positions.data<int64_t>();
-  const Dims strides[1] = {strides_without(x, dim)};
+  const Places places(x, dim, positions);
   visit_bytes(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.data<T>();
-    parallel_for(y.numel(), grain_for(4), [&](int64_t begin, int64_t end) {
-      Walk<1> walk(index.sizes(), strides, begin);
-      for (int64_t i = begin; i < end; ++i, walk.next()) {
-        to[i] = from[walk.offset() + (at[i] - 1) * stride];
-      }
+    parallel_for(places.rows, grain_for(places.width * 4), [&](int64_t begin, int64_t end) {
+      places.each(begin, end, [&](int64_t i, int64_t place) { to[i] = from[place]; });
     });
   });
 }
@@ -93,8 +134,11 @@ void scatter_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor
   shapes::check_scatter("scatter_add", x, dim, index, source);
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions("scatter_add", index, size_along(x, dim));
-  const Tensor whole = contiguous(source);
-  visit(x.dtype(), [&]<class T>() { scatter_as<T, true>(x, dim, positions, whole); });
+  const Tensor whole = summands(source);
+  add_to(x, [&](Tensor& sums) {
+    visit<kSummed>(sums.dtype(),
+                   [&]<class T>() { scatter_as<T, true>(sums, dim, positions, whole); });
+  });
 }
 
 void index_select(const Tensor& given, int64_t given_dim, const Tensor& index, Tensor& y) {
@@ -114,19 +158,12 @@ void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& 
   shapes::check_index_add("index_add", x, dim, index, source);
   const Tensor positions = checked_positions("index_add", index, size_along(x, dim));
   if (source.numel() == 0) return;
-  const Tensor whole = contiguous(source);
+  const Tensor whole = summands(source);
   const int64_t blocks = blocks_before(whole, dim), n = positions.numel();
-  const int64_t inner = whole.numel() / (blocks * n), stride = stride_along(x, dim);
-  const Dims strides[1] = {strides_without(x, dim)};
-  visit(x.dtype(), [&]<class T>() {
-    parallel_for(blocks, grain_for(n * inner * 4), [&](int64_t begin, int64_t end) {
-      Walk<1> walk(whole.sizes(), strides, begin * n * inner);
-      const T* from = whole.data<T>();
-      for (int64_t i = begin * n * inner; i < end * n * inner; ++i, walk.next()) {
-        const int64_t at = positions.data<int64_t>()[i / inner % n] - 1;
-        T& place = x.data<T>()[walk.offset() + at * stride];
-        place = added(place, from[i]);
-      }
+  const Rows rows{blocks, size_along(x, dim), n, whole.numel() / (blocks * n)};
+  add_to(x, [&](Tensor& sums) {
+    visit<kSummed>(sums.dtype(), [&]<class T>() {
+      add_rows(sums.data<T>(), whole.data<T>(), positions.data<int64_t>(), rows);
     });
   });
 }
@@ -144,18 +181,11 @@ void embedding_backward(const Tensor& g_out, const Tensor& index, int64_t rows, 
   const Tensor positions = checked_positions("embedding_backward", index, rows);
   std::memset(y.raw(), 0, static_cast<size_t>(y.numel()) * size_of(y.dtype()));
   if (y.numel() == 0 || positions.numel() == 0) return;
-  const Tensor g = contiguous(g_out);
-  const int64_t features = y.size(1), n = positions.numel();
-  const int64_t* at = positions.data<int64_t>();
-  visit(y.dtype(), [&]<class T>() {
-    // Each thread has its own columns, so every sum is made in the order of the positions.
-    parallel_for(features, std::max<int64_t>(16, grain_for(n)), [&](int64_t begin, int64_t end) {
-      for (int64_t i = 0; i < n; ++i) {
-        if (at[i] == padding_idx) continue;
-        T* row = y.data<T>() + (at[i] - 1) * features;
-        const T* from = g.data<T>() + i * features;
-        for (int64_t j = begin; j < end; ++j) row[j] = added(row[j], from[j]);
-      }
+  const Tensor g = summands(g_out);
+  const Rows shape{1, rows, positions.numel(), y.size(1)};
+  add_to(y, [&](Tensor& sums) {
+    visit<kSummed>(sums.dtype(), [&]<class T>() {
+      add_rows(sums.data<T>(), g.data<T>(), positions.data<int64_t>(), shape, padding_idx);
     });
   });
 }

@@ -36,46 +36,84 @@ Dims number_strides(const shapes::IndexPlan& plan) {
   return out;
 }
 
+// The elements that indices name, in the order of the result, by rows of its last dimension;
+// `other` are the strides over the result of the tensor on the other side.
+struct IndexedRows {
+  IndexedRows(const char* op, const shapes::IndexPlan& plan, const Dims& other)
+      : offsets(indexed_offsets(op, plan)) {
+    const Dims all[3] = {plan.base_strides, number_strides(plan), other};
+    const int last = plan.result.size() - 1;
+    for (int k = 0; k < 3; ++k) {
+      strides[k] = Dims(all[k].data(), std::max(last, 0));
+      steps[k] = last < 0 ? 0 : all[k][last];
+    }
+    outer = Dims(plan.result.data(), std::max(last, 0));
+    width = last < 0 ? 1 : plan.result[last];
+    count = numel_of(outer, op);
+  }
+  // Calls body(offset into x, offset on the other side) for the elements of rows [begin, end).
+  template <class Body>
+  void each(int64_t begin, int64_t end, Body&& body) const {
+    Walk<3> walk(outer, strides, begin);
+    for (int64_t r = begin; r < end; ++r, walk.next()) {
+      const int64_t x = walk.offset(0), other = walk.offset(2);
+      const int64_t* at = offsets.data() + walk.offset(1);
+      if (steps[1] == 0) {
+        for (int64_t j = 0; j < width; ++j) body(x + *at + j * steps[0], other + j * steps[2]);
+      } else {
+        for (int64_t j = 0; j < width; ++j)
+          body(x + at[j * steps[1]] + j * steps[0], other + j * steps[2]);
+      }
+    }
+  }
+  std::vector<int64_t> offsets;
+  Dims outer, strides[3];
+  int64_t steps[3], width, count;
+};
+
+// Calls put(place, value) for each element of x, of dtype T, that `indices` name, in row order.
+template <class T, class Put>
+void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, Put&& put) {
+  const shapes::IndexPlan plan = shapes::plan_index("index_put", x, indices);
+  check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
+        " do not broadcast to ", plan.result);
+  // The values may be a view of x.
+  Tensor source = empty(values.sizes(), options_of(x));
+  copy_into(source, values);
+  const IndexedRows rows("index_put", plan,
+                         broadcast_strides(source.sizes(), source.strides(), plan.result));
+  T* to = x.data<T>();
+  const T* from = source.data<T>();
+  rows.each(0, rows.count, [&](int64_t place, int64_t at) { put(to[place], from[at]); });
+}
+
 }  // namespace
 
 void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   const shapes::IndexPlan plan = shapes::plan_index("index", x, indices);
-  const std::vector<int64_t> offsets = indexed_offsets("index", plan);
+  const IndexedRows rows("index", plan, y.strides());
   if (y.numel() == 0) return;
-  const Dims strides[2] = {plan.base_strides, number_strides(plan)};
   visit_bytes(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.data<T>();
-    parallel_for(y.numel(), grain_for(4), [&](int64_t begin, int64_t end) {
-      Walk<2> walk(plan.result, strides, begin);
-      for (int64_t i = begin; i < end; ++i, walk.next()) {
-        to[i] = from[walk.offset(0) + offsets[walk.offset(1)]];
-      }
+    parallel_for(rows.count, grain_for(rows.width * 4), [&](int64_t begin, int64_t end) {
+      rows.each(begin, end, [&](int64_t place, int64_t at) { to[at] = from[place]; });
     });
   });
 }
 
 void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                bool accumulate) {
-  const shapes::IndexPlan plan = shapes::plan_index("index_put", x, indices);
-  check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
-        " do not broadcast to ", plan.result);
-  const std::vector<int64_t> offsets = indexed_offsets("index_put", plan);
-  // The values may be a view of x.
-  Tensor source = empty(values.sizes(), options_of(x));
-  copy_into(source, values);
-  const Dims strides[3] = {plan.base_strides, number_strides(plan),
-                           broadcast_strides(source.sizes(), source.strides(), plan.result)};
-  const int64_t count = numel_of(plan.result, "index_put");
-  visit(x.dtype(), [&]<class T>() {
-    T* to = x.data<T>();
-    const T* from = source.data<T>();
-    Walk<3> walk(plan.result, strides);
-    for (int64_t i = 0; i < count; ++i, walk.next()) {
-      T& place = to[walk.offset(0) + offsets[walk.offset(1)]];
-      const T value = from[walk.offset(2)];
-      place = accumulate ? added(place, value) : value;
-    }
+  if (!accumulate) {
+    visit(x.dtype(), [&]<class T>() {
+      put_at<T>(x, indices, values, [](T& place, T value) { place = value; });
+    });
+    return;
+  }
+  add_to(x, [&](Tensor& sums) {
+    visit<kSummed>(sums.dtype(), [&]<class T>() {
+      put_at<T>(sums, indices, values, [](T& place, T value) { place = added(place, value); });
+    });
   });
 }
 

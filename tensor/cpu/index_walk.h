@@ -5,6 +5,7 @@
 #include "tensor/cpu/copy.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/cpu/reduce.h"
 #include "tensor/shapes/index.h"
 
 namespace moonlet::cpu {
@@ -55,13 +56,33 @@ class Walk {
   int64_t offsets_[N] = {};
 };
 
-// a + b in T's own arithmetic: bools are or-ed, integers wrap, 16-bit floats add as float32.
+// The dtypes sums are made in: 16-bit floats add up in float32 and are rounded once.
+inline constexpr DTypeSet kSummed =
+    dtypes::all & static_cast<DTypeSet>(~(bit(DType::Float16) | bit(DType::BFloat16)));
+inline DType summed_dtype(DType t) { return contains(kSummed, t) ? t : DType::Float32; }
+
+// Calls body(sums) with the contiguous tensor of summed_dtype that additions to x are made in: x
+// itself where it is one, else a copy that is written back.
+template <class Body>
+void add_to(Tensor& x, Body&& body) {
+  const DType dtype = summed_dtype(x.dtype());
+  if (dtype == x.dtype() && x.is_contiguous()) return body(x);
+  Tensor sums = empty(x.sizes(), Options{dtype, x.device()});
+  copy_into(sums, x);
+  body(sums);
+  copy_into(x, sums);
+}
+
+// Contiguous `source` in the dtype its elements are added up in.
+inline Tensor summands(const Tensor& source) {
+  return contiguous(in_dtype(source, summed_dtype(source.dtype())));
+}
+
+// a + b in T's own arithmetic: bools are or-ed, integers wrap.
 template <class T>
 T added(T a, T b) {
   if constexpr (std::is_same_v<T, bool>) {
     return a || b;
-  } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    return T(static_cast<float>(a) + static_cast<float>(b));
   } else if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   } else {

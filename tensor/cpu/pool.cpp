@@ -1,7 +1,7 @@
 // tensor/cpu/pool.cpp: the CPU kernels of pooling over the planes (h, w) of images.
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
@@ -35,6 +35,19 @@ int64_t plane_size(const Tensor& t) { return t.size(-1) * t.size(-2); }
 // The type a dtype's sums are made in.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
+
+// Calls body(sums) with zeros for the elements of one plane, which it adds to, and stores the sums.
+template <class T, class Body>
+void sum_plane(T* out, int64_t size, Body&& body) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    std::fill_n(out, size, T(0));
+    body(out);
+  } else {
+    std::vector<Wide<T>> sums(static_cast<size_t>(size), 0);
+    body(sums.data());
+    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(sums[i]);
+  }
+}
 
 // Calls body(plane) for all planes, shared among threads; `work` is the cost of one.
 template <class Body>
@@ -162,16 +175,13 @@ void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows
       const int64_t size = plane_size(y);
       each_plane(planes_of(y), size, [&](int64_t p) {
         const T* in = source.data<T>() + p * plane_size(grad);
-        T* out = y.data<T>() + p * size;
-        std::memset(static_cast<void*>(out), 0, size * sizeof(T));
-        windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
-          if (y1 <= y0 || x1 <= x0) return;
-          const Wide<T> share = static_cast<Wide<T>>(in[at]) / static_cast<Wide<T>>(count);
-          for (int64_t i = y0; i < y1; ++i)
-            for (int64_t j = x0; j < x1; ++j) {
-              T& place = out[i * width + j];
-              place = static_cast<T>(static_cast<Wide<T>>(place) + share);
-            }
+        sum_plane(y.data<T>() + p * size, size, [&](Wide<T>* sums) {
+          windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
+            if (y1 <= y0 || x1 <= x0) return;
+            const Wide<T> share = static_cast<Wide<T>>(in[at]) / static_cast<Wide<T>>(count);
+            for (int64_t i = y0; i < y1; ++i)
+              for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
+          });
         });
       });
     });
@@ -220,13 +230,11 @@ void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&,
     visit<dtypes::real>(y.dtype(), [&]<class T>() {
       visit<kPositions>(where.dtype(), [&]<class I>() {
         each_plane(planes_of(y), size + places, [&](int64_t p) {
-          T* out = y.data<T>() + p * size;
-          std::memset(static_cast<void*>(out), 0, size * sizeof(T));
-          for (int64_t i = p * places; i < (p + 1) * places; ++i) {
-            T& place = out[offset_in("max_pool2d_backward", where.data<I>()[i], size)];
-            place = static_cast<T>(static_cast<Wide<T>>(place) +
-                                   static_cast<Wide<T>>(slope.data<T>()[i]));
-          }
+          sum_plane(y.data<T>() + p * size, size, [&](Wide<T>* sums) {
+            for (int64_t i = p * places; i < (p + 1) * places; ++i)
+              sums[offset_in("max_pool2d_backward", where.data<I>()[i], size)] +=
+                  static_cast<Wide<T>>(slope.data<T>()[i]);
+          });
         });
       });
     });

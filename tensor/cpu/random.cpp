@@ -77,16 +77,16 @@ void fill_floating(Tensor& x, const Philox& rng, Single&& single, Pair&& pair) {
 }  // namespace
 
 void uniform(Tensor& x, double from, double to, Philox rng) {
-  check(from <= to && std::isfinite(to - from), "uniform_: no numbers from ", from, " to ", to);
+  const shapes::DrawBounds bounds = shapes::uniform_bounds(x, from, to);
   const float low = static_cast<float>(from), width = static_cast<float>(to - from);
-  // Rounding may reach `to`, which is outside; the largest float below it stands in.
-  const float last = from < to ? std::nextafter(static_cast<float>(to), low) : low;
+  const float first = static_cast<float>(bounds.first), last = static_cast<float>(bounds.last);
   fill_floating(
       x, rng,
       [=](const Batch& drawn, float(&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
-            const float v = low + width * draws::unit_f32(drawn.v[k][i]);
+            float v = low + width * draws::unit_f32(drawn.v[k][i]);
+            v = v > first ? v : first;
             out[k][i] = v < last ? v : last;
           }
         }
@@ -94,7 +94,7 @@ void uniform(Tensor& x, double from, double to, Philox rng) {
       [=](const PhiloxBlock& b, double* out) {
         for (int k = 0; k < 2; ++k) {
           const double v = from + (to - from) * draws::unit_f64(b.v[2 * k], b.v[2 * k + 1]);
-          out[k] = v < to ? v : from < to ? std::nextafter(to, from) : from;
+          out[k] = v < bounds.last ? v : bounds.last;
         }
       });
 }
@@ -125,20 +125,22 @@ void normal(Tensor& x, double mean, double std, Philox rng) {
 }
 
 void exponential(Tensor& x, double lambda, Philox rng) {
-  check(lambda > 0, "exponential_: the rate ", lambda, " is not positive");
-  const float scale = static_cast<float>(-1 / lambda);
+  const double least = shapes::exponential_least(x, lambda);
+  const float scale = static_cast<float>(1 / lambda), least_f32 = static_cast<float>(least);
   fill_floating(
       x, rng,
       [=](const Batch& drawn, float(&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
-            out[k][i] = scale * draws::log_f32(draws::unit_above_zero_f32(drawn.v[k][i]));
+            const float v = scale * draws::exponential_f32(drawn.v[k][i]);
+            out[k][i] = v > least_f32 ? v : least_f32;
           }
         }
       },
       [=](const PhiloxBlock& b, double* out) {
         for (int k = 0; k < 2; ++k) {
-          out[k] = -std::log(draws::unit_above_zero_f64(b.v[2 * k], b.v[2 * k + 1])) / lambda;
+          const double v = draws::exponential_f64(b.v[2 * k], b.v[2 * k + 1]) / lambda;
+          out[k] = v > least ? v : least;
         }
       });
 }
@@ -162,6 +164,8 @@ void bernoulli(Tensor& x, double p, Philox rng) {
 void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
   shapes::check_range("random_", x, low, high);
   const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  const shapes::DrawBounds bounds =
+      is_floating(x.dtype()) ? shapes::integer_bounds(x, low, high) : shapes::DrawBounds{};
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
       fill_pairs(y.data<T>(), y.numel(), rng, [=](const PhiloxBlock& b, T* out) {
@@ -171,7 +175,7 @@ void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
           if constexpr (std::is_integral_v<T>)
             out[k] = static_cast<T>(v);
           else
-            out[k] = narrow<T>(static_cast<double>(v));
+            out[k] = narrow<T>(std::clamp(static_cast<double>(v), bounds.first, bounds.last));
         }
       });
     });

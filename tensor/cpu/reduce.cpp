@@ -177,7 +177,7 @@ void mean(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& 
 }
 
 void prod(const Tensor& x, std::optional<int64_t> dim, bool, std::optional<DType>, Tensor& y) {
-  product_of(x, wrap_dims(dim && x.dim() ? Dims{*dim} : Dims{}, x.dim(), "prod"), y);
+  product_of(x, dim && x.dim() ? Dims{*dim} : all_dims(x.dim()), y);
 }
 
 void amax(const Tensor& x, const Dims& dim, bool, Tensor& y) { extreme(x, dim, y, true); }

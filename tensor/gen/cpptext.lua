@@ -2,17 +2,19 @@
 
 local cpptext = {}
 
--- "const Tensor& x, int64_t dim" with defaults where asked and the row has them.
+-- "const Tensor& x, int64_t dim" with defaults where asked and the row has them; `below` gives the
+-- parameters of what is called with wrapped dims.
 function cpptext.parameters(row, options)
   options = options or {}
   local out = {}
   for i, arg in ipairs(row.args) do
-    local cpp = arg.info.cpp
+    local cpp = options.below and arg.info.below or arg.info.cpp
     if i == 1 and options.inplace then cpp = "Tensor&" end
     local text = cpp .. " " .. arg.name
     local default = arg.default or (arg.type == "Options" and "{}") or nil
     if options.defaults and default then
-      if default == "nil" then default = arg.info.tensor and "{}" or "std::nullopt" end
+      local class = arg.info.tensor or arg.type == "Dim[]?"
+      if default == "nil" then default = class and "{}" or "std::nullopt" end
       text = text .. " = " .. default
     end
     out[#out + 1] = text
@@ -51,6 +53,11 @@ function cpptext.leading_tensor(row)
   end
 end
 
+-- The function that wraps each kind of list.
+local wrap_list = {
+  ["Dim[]"] = "wrap_dims", ["Dim[*]"] = "wrap_dims_or_all", ["Dim[]?"] = "wrap_given_or_all",
+}
+
 -- Statements that turn Dim arguments into 0-based, wrapped ones, shadowing nothing: parameters
 -- taken by value are assigned, lists get a local of the same name with a trailing underscore.
 function cpptext.wrap_dims(row)
@@ -70,8 +77,9 @@ function cpptext.wrap_dims(row)
       lines[#lines + 1] = ("%s = wrap_dim(%s, %s + 1, \"%s\");"):format(n, n, rank, row.name)
     elseif arg.type == "Dim?" then
       lines[#lines + 1] = ("if (%s) %s = wrap_dim(*%s, %s, \"%s\");"):format(n, n, n, rank, row.name)
-    elseif arg.type == "Dim[]" then
-      lines[#lines + 1] = ("const Dims %s_ = wrap_dims(%s, %s, \"%s\");"):format(n, n, rank, row.name)
+    elseif wrap_list[arg.type] then
+      lines[#lines + 1] = ("const Dims %s_ = %s(%s, %s, \"%s\");"):format(n, wrap_list[arg.type], n,
+        rank, row.name)
       renamed[n] = n .. "_"
     end
   end

@@ -11,7 +11,7 @@ local function kernel_parameters(row)
   if row.kind == "pointwise" then return "const PointwisePlan& plan" end
   local out = {}
   for i, arg in ipairs(row.args) do
-    local cpp = (i == 1 and row.kind == "update") and "Tensor&" or arg.info.cpp
+    local cpp = (i == 1 and row.kind == "update") and "Tensor&" or arg.info.below
     out[#out + 1] = cpp .. " " .. arg.name
   end
   if row.random then out[#out + 1] = "Philox rng" end

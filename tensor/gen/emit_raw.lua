@@ -5,17 +5,23 @@ local cpptext = require "cpptext"
 
 local function is_direct(row) return row.kind ~= "view" and row.kind ~= "composite" end
 
+local function parameters(row, options)
+  options = options or {}
+  options.below = true
+  return cpptext.parameters(row, options)
+end
+
 -- All declarations of a row; the forms in the order plain, in place, out.
 local function declarations(row)
   local lines = {}
   if row.plain_form then
-    lines[#lines + 1] = ("%s %s(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row))
+    lines[#lines + 1] = ("%s %s(%s);"):format(cpptext.result(row), row.name, parameters(row))
   end
   if row.inplace_form then
-    lines[#lines + 1] = ("Tensor& %s_(%s);"):format(row.name, cpptext.parameters(row, { inplace = true }))
+    lines[#lines + 1] = ("Tensor& %s_(%s);"):format(row.name, parameters(row, { inplace = true }))
   end
   if row.out_form then
-    lines[#lines + 1] = ("Tensor& %s_out(%s);"):format(row.name, cpptext.parameters(row, { out = true }))
+    lines[#lines + 1] = ("Tensor& %s_out(%s);"):format(row.name, parameters(row, { out = true }))
   end
   return lines
 end
@@ -40,6 +46,16 @@ local function header(rows)
   end
   out[#out + 1] = "\n}  // namespace moonlet::raw\n"
   return table.concat(out, "\n")
+end
+
+-- How an op that chooses among its inputs uses each number: PointwiseOp::chooses.
+local function roles(row, params)
+  if not row.chooses then return "nullptr" end
+  local letters = {}
+  for i, name in ipairs(params) do
+    letters[i] = row.chooses == true and "v" or row.chooses[name] == "lower" and "l" or "u"
+  end
+  return '"' .. table.concat(letters) .. '"'
 end
 
 -- The pointwise arguments split into operands and scalar parameters.
@@ -75,23 +91,24 @@ local function define_pointwise(row, index)
   local operands, params, mask = pointwise_parts(row)
   local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
   local out = {
-    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %d};'):format(row.camel, row.name, row.name,
-      cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, tostring(row.chooses == true), index),
+    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d};'):format(row.camel, row.name, row.name,
+      cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, roles(row, params),
+      tostring(row.keeps_dtype == true), index),
   }
   local params_text = table.concat(params, ", ")
   local lines, refs = operand_lines(operands)
   local body = #lines > 0 and "  " .. table.concat(lines, "\n  ") .. "\n" or ""
   out[#out + 1] = ("Tensor %s(%s) {\n%s  return run_pointwise(k%s, {%s}, {%s});\n}"):format(
-    row.name, cpptext.parameters(row), body, row.camel, refs, params_text)
+    row.name, parameters(row), body, row.camel, refs, params_text)
   if row.out_form then
     out[#out + 1] = ("Tensor& %s_out(%s) {\n%s  return run_pointwise_out(k%s, out, {%s}, {%s});\n}"):format(
-      row.name, cpptext.parameters(row, { out = true }), body, row.camel, refs, params_text)
+      row.name, parameters(row, { out = true }), body, row.camel, refs, params_text)
   end
   if row.inplace_form then
     lines, refs = operand_lines(operands, true)
     body = #lines > 0 and "  " .. table.concat(lines, "\n  ") .. "\n" or ""
     out[#out + 1] = ("Tensor& %s_(%s) {\n%s  return run_pointwise_inplace(k%s, %s, {%s}, {%s});\n}"):format(
-      row.name, cpptext.parameters(row, { inplace = true }), body, row.camel, operands[1].name, refs, params_text)
+      row.name, parameters(row, { inplace = true }), body, row.camel, operands[1].name, refs, params_text)
   end
   return table.concat(out, "\n")
 end
@@ -188,7 +205,7 @@ local function define_structured(row)
   local call = ("  kernel(%s);"):format(table.concat(args, ", "))
   local give = #results == 1 and ("  return %s;"):format(results[1])
     or ("  return {%s};"):format(table.concat(results, ", "))
-  local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, cpptext.parameters(row)),
+  local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, parameters(row)),
     checks(row), lookup(row), allocate(row), call, give, "}")
   if row.out_form then
     local inputs = {}
@@ -200,7 +217,7 @@ local function define_structured(row)
     for _, arg in ipairs(row.args) do
       if arg.info.list or arg.info.operand then direct = nil end
     end
-    text = text .. "\n" .. join(("Tensor& %s_out(%s) {"):format(row.name, cpptext.parameters(row, { out = true })),
+    text = text .. "\n" .. join(("Tensor& %s_out(%s) {"):format(row.name, parameters(row, { out = true })),
       checks(row), lookup(row), allocate(row), direct or {}, call,
       ('  store_out("%s", out, %s);'):format(row.name, results[1]), "  return out;", "}")
   end
@@ -210,13 +227,13 @@ end
 local function define_update(row)
   local x = row.args[1].name
   local call = ("  kernel(%s);"):format(table.concat(kernel_arguments(row, x .. ".numel()"), ", "))
-  local text = join(("Tensor& %s_(%s) {"):format(row.name, cpptext.parameters(row, { inplace = true })),
+  local text = join(("Tensor& %s_(%s) {"):format(row.name, parameters(row, { inplace = true })),
     checks(row), ('  check_writable("%s_", %s);'):format(row.name, x), lookup(row), call,
     ('  mark_changed(%s, "%s_");'):format(x, row.name), ("  return %s;"):format(x), "}")
   if row.plain_form then
     local args = kernel_arguments(row, x .. ".numel()")
     args[1] = "result_"
-    text = text .. "\n" .. join(("Tensor %s(%s) {"):format(row.name, cpptext.parameters(row)),
+    text = text .. "\n" .. join(("Tensor %s(%s) {"):format(row.name, parameters(row)),
       checks(row), lookup(row), ("  Tensor result_ = clone_plain(%s);"):format(x),
       ("  kernel(%s);"):format(table.concat(args, ", ")), "  return result_;", "}")
   end
@@ -225,7 +242,7 @@ end
 
 local function define_allocating(row)
   local numel = cpptext.leading_tensor(row) and cpptext.leading_tensor(row).name .. ".numel()" or "0"
-  return join(("%s %s(%s) {"):format(cpptext.result(row), row.name, cpptext.parameters(row)),
+  return join(("%s %s(%s) {"):format(cpptext.result(row), row.name, parameters(row)),
     checks(row), lookup(row),
     ("  return kernel(%s);"):format(table.concat(kernel_arguments(row, numel), ", ")), "}")
 end

@@ -13,7 +13,8 @@ end
 
 local known_fields = {}
 for name in ([[kind dtypes out grad doc sample torch check nodiff random inplace meta method func
-    no_cuda overload_of int_to_float result clone mixed functor constant chooses dtype_of direct autocast]]):gmatch "[%a_]+" do
+    no_cuda overload_of int_to_float result clone mixed functor constant chooses dtype_of keeps_dtype
+    direct autocast]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 

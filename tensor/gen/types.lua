@@ -2,7 +2,8 @@
 
 local types = {}
 
--- cpp: how a parameter is declared; field: how a tape node keeps it; tensor: it holds tensors.
+-- cpp: how a parameter is declared; below: how below the public op, where dims are wrapped; field:
+-- how a tape node keeps it; tensor: it holds tensors.
 local list = {
   ["Tensor"]    = { cpp = "const Tensor&", field = "Saved", tensor = true },
   ["Tensor?"]   = { cpp = "const Tensor&", field = "Saved", tensor = true, optional = true },
@@ -28,6 +29,8 @@ local list = {
   ["Dim?"]      = { cpp = "std::optional<int64_t>" },
   ["NewDim"]    = { cpp = "int64_t" },
   ["Dim[]"]     = { cpp = "const Dims&", field = "Dims" },
+  ["Dim[*]"]    = { cpp = "const Dims&", field = "Dims" },
+  ["Dim[]?"]    = { cpp = "const OptionalDims&", below = "const Dims&", field = "Dims" },
   ["Index"]     = { cpp = "int64_t" },
   ["DType?"]    = { cpp = "std::optional<DType>" },
   ["Device?"]   = { cpp = "std::optional<Device>" },
@@ -39,6 +42,7 @@ local list = {
 for name, t in pairs(list) do
   t.name = name
   t.field = t.field or t.cpp
+  t.below = t.below or t.cpp
 end
 
 local results = {

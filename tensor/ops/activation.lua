@@ -18,27 +18,27 @@ end
 activation("relu(Tensor x) -> Tensor", "`max(x, 0)`.", "relu_backward(g, y)", { dtypes = "real" })
 backward("relu_backward", "result", { grad = "relu_backward(g, result)" }, "args[0] * (args[1] > 0)")
 activation("relu6(Tensor x) -> Tensor", "`min(max(x, 0), 6)`.",
-  "where(logical_and(gt(x, 0.0), lt(x, 6.0)), g, 0.0)", { sample = { "randn(3, 4) * 4" } })
+  "where(logical_and(gt(x, 0.0), lt(x, 6.0)), g, 0.0)", { dtypes = "real", sample = { "randn(3, 4) * 4" } })
 activation("leaky_relu(Tensor x, Scalar negative_slope=0.01) -> Tensor",
   "`x` where positive, else `negative_slope * x`.",
-  "where(gt(x, 0.0), g, mul(g, negative_slope))", { sample = { "randn(3, 4)", "randn(3, 4), 0.2" } })
+  "where(gt(x, 0.0), g, mul(g, negative_slope))", { keeps_dtype = true, sample = { "randn(3, 4)", "randn(3, 4), 0.2" } })
 activation("elu(Tensor x, Scalar alpha=1.0) -> Tensor",
   "`x` where positive, else `alpha * (exp(x) - 1)`. Clevert et al. 2015, arXiv:1511.07289.",
-  "where(gt(x, 0.0), g, mul(g, add(elu(minimum(x, 0.0), alpha), alpha)))",
-  { sample = { "randn(3, 4)", "randn(3, 4), 0.7" } })
+  "where(gt(x, 0.0), g, mul(g, add(elu(minimum(widened(x), 0.0), alpha), alpha)))",
+  { keeps_dtype = true, sample = { "randn(3, 4)", "randn(3, 4), 0.7" } })
 activation("celu(Tensor x, Scalar alpha=1.0) -> Tensor",
   "`x` where positive, else `alpha * (exp(x / alpha) - 1)`. Barron 2017, arXiv:1704.07483.",
-  "where(gt(x, 0.0), g, mul(g, exp(div(minimum(x, 0.0), alpha))))",
-  { sample = { "randn(3, 4)", "randn(3, 4), 0.7" } })
+  "where(gt(x, 0.0), g, mul(g, exp(div(minimum(widened(x), 0.0), alpha))))",
+  { keeps_dtype = true, sample = { "randn(3, 4)", "randn(3, 4), 0.7" } })
 activation("selu(Tensor x) -> Tensor",
   "The scaled `elu` that keeps mean and variance. Klambauer et al. 2017, arXiv:1706.02515.",
-  "where(gt(x, 0.0), mul(g, 1.0507009873554805), mul(g, mul(exp(minimum(x, 0.0)), 1.7580993408473766)))")
+  "where(gt(x, 0.0), mul(g, 1.0507009873554805), mul(g, mul(exp(minimum(widened(x), 0.0)), 1.7580993408473766)))")
 activation("sigmoid(Tensor x) -> Tensor", "`1 / (1 + exp(-x))`.", "sigmoid_backward(g, y)",
   { int_to_float = true })
 backward("sigmoid_backward", "result",
   { grad = "sigmoid_backward(g, result)", result = "mul(mul(g, grad), sub(1.0, mul(result, 2.0)))" },
   "torch.ops.aten.sigmoid_backward(*args)")
-activation("logsigmoid(Tensor x) -> Tensor", "`log(sigmoid(x))`, without overflow.", "mul(g, sigmoid(neg(x)))")
+activation("logsigmoid(Tensor x) -> Tensor", "`log(sigmoid(x))`, without overflow.", "mul(g, sigmoid(neg(widened(x))))")
 op { "gelu(Tensor x, string approximate=\"none\") -> Tensor",
      kind = "composite", dtypes = "floating",
      doc = [[`x` times the normal distribution function of `x`; `approximate = "tanh"` uses its tanh form.
@@ -59,18 +59,19 @@ backward("silu_backward", "x", { grad = "silu_backward(g, x)", x = "silu_double_
 activation("mish(Tensor x) -> Tensor", "`x * tanh(softplus(x))`. Misra 2019, arXiv:1908.08681.", "mish_grad(g, x)")
 activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor",
   "`log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` passes `threshold`.",
-  "where(gt(mul(x, beta), threshold), g, mul(g, sigmoid(mul(x, beta))))",
-  { sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
+  "where(gt(mul(widened(x), beta), threshold), g, mul(g, sigmoid(mul(widened(x), beta))))",
+  { keeps_dtype = true, sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
 activation("hardtanh(Tensor x, Scalar min_val=-1.0, Scalar max_val=1.0) -> Tensor",
   "`x` limited to the range from `min_val` to `max_val`.",
   "where(logical_and(gt(x, min_val), lt(x, max_val)), g, 0.0)",
-  { sample = { "randn(3, 4)", "randn(3, 4), -0.5, 2.0" } })
+  { dtypes = "real", keeps_dtype = true, chooses = { min_val = "lower", max_val = "upper" },
+    sample = { "randn(3, 4)", "randn(3, 4), -0.5, 2.0" } })
 activation("hardsigmoid(Tensor x) -> Tensor", "0 up to -3, 1 from 3, `x / 6 + 1 / 2` between.",
   "where(logical_and(gt(x, -3.0), lt(x, 3.0)), div(g, 6.0), 0.0)", { sample = { "randn(3, 4) * 3" } })
 activation("hardswish(Tensor x) -> Tensor", "`x * hardsigmoid(x)`. Howard et al. 2019, arXiv:1905.02244.",
-  "where(gt(x, 3.0), g, where(lt(x, -3.0), 0.0, mul(g, add(div(x, 3.0), 0.5))))",
+  "where(ge(x, 3.0), g, where(le(x, -3.0), 0.0, mul(g, add(div(widened(x), 3.0), 0.5))))",
   { sample = { "randn(3, 4) * 3" } })
-activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`.", "div(g, square(add(abs(x), 1.0)))")
+activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`.", "div(g, square(add(abs(widened(x)), 1.0)))")
 activation("threshold(Tensor x, Scalar threshold, Scalar value) -> Tensor",
   "`x` where it is above `threshold`, else `value`.", "where(gt(x, threshold), g, 0.0)",
-  { sample = { "randn(3, 4), 0.1, -2.0" } })
+  { dtypes = "real", keeps_dtype = true, chooses = true, sample = { "randn(3, 4), 0.1, 2.0" } })

@@ -72,10 +72,10 @@ binary("minimum", "The smaller of two elements; NaN if either is.",
     other = "mul(g, add(mul(gt(x, other), 1.0), mul(eq(x, other), 0.5)))" },
   { pair[1], pair[2] }, { dtypes = "real + boolean", chooses = true })
 op { "clamp_min(Tensor x, Scalar min) -> Tensor",
-     kind = "pointwise", chooses = true, dtypes = "real", grad = { x = "where(ge(x, min), g, 0.0)" },
+     kind = "pointwise", chooses = { min = "lower" }, dtypes = "real", grad = { x = "where(ge(x, min), g, 0.0)" },
      doc = "`x`, but at least `min`.", sample = { "randn(3, 4), -0.3" } }
 op { "clamp_max(Tensor x, Scalar max) -> Tensor",
-     kind = "pointwise", chooses = true, dtypes = "real", grad = { x = "where(le(x, max), g, 0.0)" },
+     kind = "pointwise", chooses = { max = "upper" }, dtypes = "real", grad = { x = "where(le(x, max), g, 0.0)" },
      doc = "`x`, but at most `max`.", sample = { "randn(3, 4), 0.3" } }
 op { "clamp(Tensor x, Scalar? min=nil, Scalar? max=nil) -> Tensor",
      kind = "composite", dtypes = "real",
@@ -87,12 +87,12 @@ op { "lerp(Tensor x, Tensor end, Operand weight) -> Tensor",
      doc = "From `x` to `end`: `x + weight * (end - x)`.",
      sample = { "randn(3, 4), randn(3, 4), 0.3", "randn(3, 4), randn(4), rand(3, 4)" } }
 op { "addcmul(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
-     kind = "pointwise", dtypes = "real + complex",
+     kind = "pointwise", dtypes = "real + complex", keeps_dtype = true,
      grad = { x = "g", a = "mul(g, conj(mul(b, value)))", b = "mul(g, conj(mul(a, value)))" },
      doc = "`x + value * a * b`.", sample = { "randn(3, 4), randn(3, 4), randn(4), 0.5" },
      torch = "torch.addcmul(args[0], args[1], args[2], value=args[3])" }
 op { "addcdiv(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
-     kind = "pointwise", dtypes = "floating",
+     kind = "pointwise", dtypes = "floating", keeps_dtype = true,
      grad = { x = "g", a = "mul(g, div(value, b))", b = "neg(mul(g, div(mul(a, value), square(b))))" },
      doc = "`x + value * a / b`.", sample = { "randn(3, 4), randn(3, 4), rand(4) + 0.5, 0.5" },
      torch = "torch.addcdiv(args[0], args[1], args[2], value=args[3])" }
@@ -156,15 +156,17 @@ op { "conj_physical(Tensor x) -> Tensor",
      kind = "pointwise", functor = "Conj", dtypes = "complex", grad = { x = "conj_physical(g)" },
      doc = "The complex conjugate of a complex tensor.", sample = { "view_as_complex(randn(3, 4, 2))" } }
 op { "real(Tensor x) -> Tensor",
-     kind = "pointwise", dtypes = "complex", result = "real", inplace = false, grad = { x = "g" },
-     doc = "The real parts.", sample = { "view_as_complex(randn(3, 4, 2))" } }
+     kind = "composite", dtypes = "all",
+     doc = "The real parts of a complex tensor, as a view; a real tensor is returned as it is.",
+     sample = { "view_as_complex(randn(3, 4, 2))", "randn(3, 4)" } }
 op { "imag(Tensor x) -> Tensor",
-     kind = "pointwise", dtypes = "complex", result = "real", inplace = false,
-     grad = { x = "mul(g, Scalar(complex128(0, 1)))" },
-     doc = "The imaginary parts.", sample = { "view_as_complex(randn(3, 4, 2))" } }
+     kind = "composite", dtypes = "complex",
+     doc = "The imaginary parts of a complex tensor, as a view.", sample = { "view_as_complex(randn(3, 4, 2))" } }
 op { "angle(Tensor x) -> Tensor",
-     kind = "pointwise", dtypes = "complex", result = "real", inplace = false,
-     doc = "The angles of complex elements, from -pi to pi.", sample = { "view_as_complex(randn(3, 4, 2))" } }
+     kind = "pointwise", dtypes = "floating + complex", int_to_float = true, result = "real", inplace = false,
+     grad = { x = "angle_grad(g, x)" },
+     doc = "The angle of each element in the complex plane, from -pi to pi: 0 or pi for a real one.",
+     sample = { "view_as_complex(randn(3, 4, 2))", "randn(3, 4)", "tensor({-2, 0, 3})" } }
 
 -- Bits.
 local bits = { "randint(0, 50, {3, 4}), randint(0, 50, {3, 4})", "randint(0, 50, {3, 4}), 6" }

@@ -1,21 +1,21 @@
 -- tensor/ops/reduce.lua: sums, averages, extremes, norms and running sums.
 
-op { "sum(Tensor x, Dim[] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
+op { "sum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
      kind = "structured", dtypes = "all",
      out = 'shapes::reduce("sum", x, dim, keepdim, shapes::sum_dtype(x, dtype))',
      grad = { x = "expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x))" },
      doc = [[The sum over `dim`, or over all dimensions. Bools and integers are summed in int64.
 Floats are summed in blocks, so that the error grows with the logarithm of the count, and the result
 does not depend on the number of threads. An empty sum is 0.]],
-     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true" } }
+     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), {}" } }
 
-op { "mean(Tensor x, Dim[] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
+op { "mean(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
      kind = "structured", dtypes = "all",
      out = 'shapes::reduce("mean", x, dim, keepdim, shapes::mean_dtype("mean", x, dtype))',
      grad = { x = "mean_backward(g, sizes_of(x), dim, keepdim)" },
      doc = [[The average over `dim`, or over all dimensions. Integers need a floating `dtype`. The
 average of nothing is NaN.]],
-     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true" },
+     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), {}" },
      check = { dtypes = "integers need a dtype" } }
 
 op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tensor",
@@ -27,13 +27,13 @@ op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tens
 
 for _, pair in ipairs { { "amax", "largest" }, { "amin", "smallest" } } do
   local name, word = pair[1], pair[2]
-  op { name .. "(Tensor x, Dim[] dim={}, bool keepdim=false) -> Tensor",
+  op { name .. "(Tensor x, Dim[*] dim={}, bool keepdim=false) -> Tensor",
        kind = "structured", dtypes = "boolean+real",
        out = ('shapes::reduce_nonempty("%s", x, dim, keepdim, x.dtype())'):format(name),
        grad = { x = "extreme_backward(g, x, y, dim, keepdim)" },
        doc = ([[The %s element over `dim`, or of all. NaN wins. Among equal extremes the gradient is
 shared evenly.]]):format(word),
-       sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true" } }
+       sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), {}" } }
 end
 
 for _, pair in ipairs { { "max", "largest" }, { "min", "smallest" } } do
@@ -63,25 +63,25 @@ all elements in row order. The first where several are equal; NaN wins.]]):forma
        torch = ("torch.arg%s(*args) + 1"):format(name) }
 end
 
-op { "any(Tensor x, Dim[] dim={}, bool keepdim=false) -> Tensor",
+op { "any(Tensor x, Dim[]? dim=nil, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "all",
      out = 'shapes::reduce("any", x, dim, keepdim, DType::Bool)',
-     doc = [[Whether some element over `dim` is not zero. Of nothing: false.]],
-     sample = { "tensor({{0, 1}, {0, 0}})", "tensor({{0, 1}, {0, 0}}), 2" } }
+     doc = [[Whether some element over `dim` (`{}`: none, each element alone) is not zero. Of nothing: false.]],
+     sample = { "tensor({{0, 1}, {0, 0}})", "tensor({{0, 1}, {0, 0}}), 2", "tensor({{0, 1}, {0, 0}}), {}" } }
 
-op { "all(Tensor x, Dim[] dim={}, bool keepdim=false) -> Tensor",
+op { "all(Tensor x, Dim[]? dim=nil, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "all",
      out = 'shapes::reduce("all", x, dim, keepdim, DType::Bool)',
-     doc = [[Whether every element over `dim` is not zero. Of nothing: true.]],
-     sample = { "tensor({{1, 1}, {0, 1}})", "tensor({{1, 1}, {0, 1}}), 2" } }
+     doc = [[Whether every element over `dim` (`{}`: none, each element alone) is not zero. Of nothing: true.]],
+     sample = { "tensor({{1, 1}, {0, 1}})", "tensor({{1, 1}, {0, 1}}), 2", "tensor({{1, 1}, {0, 1}}), {}" } }
 
-op { "count_nonzero(Tensor x, Dim[] dim={}) -> Tensor",
+op { "count_nonzero(Tensor x, Dim[*] dim={}) -> Tensor",
      kind = "structured", dtypes = "all",
      out = 'shapes::reduce("count_nonzero", x, dim, false, DType::Int64)',
      doc = [[How many elements over `dim` are not zero.]],
      sample = { "tensor({{0, 1}, {2, 3}})", "tensor({{0, 1}, {2, 3}}), 1" } }
 
-op { "var(Tensor x, Dim[] dim={}, int correction=1, bool keepdim=false) -> Tensor",
+op { "var(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "floating",
      out = 'shapes::reduce("var", x, dim, keepdim, x.dtype())',
      grad = { x = "var_backward(g, x, dim, correction, keepdim)" },
@@ -91,14 +91,14 @@ summed and divided by count - `correction`. Two passes over the data.]],
      torch = [[torch.var(args[0], dim=args[1] if len(args) > 1 else None,
 correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]] }
 
-op { "std(Tensor x, Dim[] dim={}, int correction=1, bool keepdim=false) -> Tensor",
+op { "std(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tensor",
      kind = "composite", dtypes = "floating",
      doc = [[The standard deviation over `dim`: the square root of `var`.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, 0, true" },
      torch = [[torch.std(args[0], dim=args[1] if len(args) > 1 else None,
 correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]] }
 
-op { "norm(Tensor x, float p=2, Dim[] dim={}, bool keepdim=false) -> Tensor",
+op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "floating",
      out = 'shapes::reduce("norm", x, dim, keepdim, x.dtype())',
      grad = { x = "norm_backward(g, x, y, p, dim, keepdim)" },
@@ -107,7 +107,7 @@ op { "norm(Tensor x, float p=2, Dim[] dim={}, bool keepdim=false) -> Tensor",
 gradient where the norm is 0 is 0.]],
      sample = { "randn(3, 4)", "randn(3, 4), 1", "randn(3, 4, 2), 3, 2", "randn(3, 4), 2, 1, true" } }
 
-op { "logsumexp(Tensor x, Dim[] dim, bool keepdim=false) -> Tensor",
+op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "floating",
      out = 'shapes::reduce("logsumexp", x, dim, keepdim, x.dtype())',
      grad = { x = "logsumexp_backward(g, x, y, dim, keepdim)" },

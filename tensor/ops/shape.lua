@@ -48,11 +48,12 @@ op { "t(Tensor x) -> Tensor",
      doc = [[The transpose of a matrix, as a view; tensors of 0 or 1 dimension stay as they are.]],
      sample = { "randn(3, 4)", "randn(3)" } }
 
-op { "squeeze(Tensor x, Dim[] dims={}) -> Tensor",
+op { "squeeze(Tensor x, Dim[]? dims=nil) -> Tensor",
      kind = "view",
      grad = { x = "reshape(g, sizes_of(x))" },
      doc = [[`x` without its dimensions of size 1: all of them, or those among `dims`. A view.]],
-     sample = { "randn(3, 1, 4, 1)", "randn(3, 1, 4, 1), 2", "randn(3, 1, 4, 1), {1, -1}" } }
+     sample = { "randn(3, 1, 4, 1)", "randn(3, 1, 4, 1), 2", "randn(3, 1, 4, 1), {1, -1}",
+                "randn(3, 1), {}" } }
 
 op { "unsqueeze(Tensor x, NewDim dim) -> Tensor",
      kind = "view",
@@ -172,7 +173,7 @@ op { "movedim(Tensor x, Dim[] source, Dim[] destination) -> Tensor",
      kind = "composite",
      doc = [[`x` with each dimension `source[i]` moved to place `destination[i]`; the others keep
 their order. A view.]],
-     sample = { "randn(2, 3, 4), 1, 3", "randn(2, 3, 4), {1, 2}, {3, 1}" } }
+     sample = { "randn(2, 3, 4), 1, 3", "randn(2, 3, 4), {1, 2}, {3, 1}", "randn(2, 3), {}, {}" } }
 
 op { "broadcast_to(Tensor x, int[] size) -> Tensor",
      kind = "composite",
@@ -291,11 +292,11 @@ op { "flip(Tensor x, Dim[] dims) -> Tensor",
      kind = "structured", out = 'empty_like(x, MemoryFormat::Preserve, options_of(x), "flip")',
      grad = { x = "flip(g, dims)" },
      doc = [[`x` with the order of positions reversed along `dims`. A copy.]],
-     sample = { "randn(3, 4), 1", "randn(3, 4), {1, 2}" },
+     sample = { "randn(3, 4), 1", "randn(3, 4), {1, 2}", "randn(3, 4), {}" },
      torch = "torch.flip(args[0], args[1] if isinstance(args[1], (list, tuple)) else [args[1]])" }
 
 op { "roll(Tensor x, int[] shifts, Dim[] dims={}) -> Tensor",
      kind = "composite",
      doc = [[`x` with positions moved by `shifts[i]` along `dims[i]`; those that leave at one end
 come back at the other. One shift without `dims` rolls the flattened tensor.]],
-     sample = { "randn(3, 4), 2", "randn(3, 4), 1, 2", "randn(3, 4), {1, -1}, {1, 2}" } }
+     sample = { "randn(3, 4), 2", "randn(3, 4), 1, 2", "randn(3, 4), {1, -1}, {1, 2}", "randn(3, 4), 2, {}" } }

@@ -2,6 +2,7 @@
 #include "tensor/pointwise/run.h"
 
 #include "tensor/dispatch.h"
+#include "tensor/execution.h"
 
 namespace moonlet {
 
@@ -53,9 +54,9 @@ DType promote_inputs(const PointwiseOp& op, const Inputs& in, Params params) {
     default: out = result_type({list[0], list[1], list[2], list[3]}); break;
   }
   // A float parameter makes an integer computation a float one.
-  if (!is_floating(out) && !is_complex(out))
+  if (!op.keeps_dtype && !is_floating(out) && !is_complex(out))
     for (const Scalar& p : params)
-      if (p.is_float()) return DType::Float32;
+      if (p.is_float()) return execution.default_dtype;
   return out;
 }
 
@@ -68,7 +69,8 @@ DType computation_dtype(const PointwiseOp& op, const Inputs& in, Params params) 
     t = promote_inputs(op, in, params);
   if (contains(op.dtypes, t)) [[likely]]
     return t;
-  if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t)) return DType::Float32;
+  if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t))
+    return execution.default_dtype;
   fail(op.name, ": dtype ", t, " is not supported; it takes ", names(op.dtypes));
 }
 
@@ -107,7 +109,13 @@ void fill_plan(PointwisePlan& plan, const PointwiseOp& op, const Inputs& in, DTy
 void check_choices(const PointwiseOp& op, const Inputs& in, DType computed, Params params) {
   for (int i = 0; i < in.count; ++i)
     if (!in.tensors[i]) check_fits(in.items[i]->scalar(), computed, op.name);
-  for (const Scalar& value : params) check_fits(value, computed, op.name);
+  const char* role = op.chooses;
+  for (const Scalar& value : params) {
+    const bool beyond =
+        (*role == 'l' && value.to_double() < 0) || (*role == 'u' && value.to_double() > 0);
+    if (!beyond) check_fits(value, computed, op.name);
+    ++role;
+  }
 }
 
 void launch(const PointwiseOp& op, const Inputs& in, DType computed, Params params,

@@ -17,10 +17,14 @@ struct PointwiseOp {
   const char* name;
   const char* inplace_name;  // "add_"
   DTypeSet dtypes;           // what the computation accepts
-  bool int_to_float;         // integer and bool inputs compute in float32
+  bool int_to_float;         // integer and bool inputs compute in the default dtype
   Result result;
   unsigned mask_args;  // inputs that are bool masks, outside promotion, by bit
-  bool chooses;        // the result is one of the inputs: numbers must fit the dtype, not wrap
+  // Null, or the result is one of the inputs, and numbers must fit the dtype instead of wrapping. A
+  // letter per parameter: 'v' a value, 'l' a lower bound and 'u' an upper one, which may also lie
+  // beyond the range they do not limit.
+  const char* chooses;
+  bool keeps_dtype;  // its numbers are cast to the tensors' dtype instead of promoting it
   int kernel_index;
 };
 

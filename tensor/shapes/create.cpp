@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "tensor/execution.h"
+
 namespace moonlet::shapes {
 
 static int64_t int_count(int64_t first, int64_t last, int64_t step) {
@@ -43,7 +45,7 @@ Tensor arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::option
   check(step.to_bool(), "arange: the step is 0");
   const int64_t count = ints ? int_count(first.to_int(), last.to_int(), step.to_int())
                              : float_count(first.to_double(), last.to_double(), step.to_double());
-  const DType out = dtype.value_or(ints ? DType::Int64 : DType::Float32);
+  const DType out = dtype.value_or(ints ? DType::Int64 : execution.default_dtype);
   return empty(Dims{count}, Options{out, device.value_or(Device{})}, "arange");
 }
 

@@ -1,7 +1,49 @@
 // tensor/shapes/random.cpp: argument checks and result shapes of random draws.
 #include "tensor/shapes/random.h"
 
+#include <cmath>
+#include <limits>
+
 namespace moonlet::shapes {
+
+namespace {
+
+template <class T>
+T rounded(double v) {
+  if constexpr (std::is_same_v<T, double>)
+    return v;
+  else
+    return T(static_cast<float>(v));
+}
+
+// The next lower value of a type.
+template <class T>
+T next_below(T v) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::nextafter(v, -std::numeric_limits<T>::infinity());
+  } else {
+    // Bits of 16-bit floats count the values away from zero.
+    const bool negative = (v.bits & 0x8000u) != 0, zero = (v.bits & 0x7fffu) == 0;
+    v.bits = static_cast<uint16_t>(zero ? 0x8001u : negative ? v.bits + 1u : v.bits - 1u);
+    return v;
+  }
+}
+
+// The largest value of a floating dtype that is at most v, or below v.
+double at_most(DType dtype, double v, bool below = false) {
+  return visit<dtypes::floating>(dtype, [&]<class T>() -> double {
+    const T near = rounded<T>(v);
+    const double value = static_cast<double>(near);
+    return value > v || (below && value == v) ? static_cast<double>(next_below(near)) : value;
+  });
+}
+double at_least(DType dtype, double v) { return -at_most(dtype, -v); }
+double nearest(DType dtype, double v) {
+  return visit<dtypes::floating>(
+      dtype, [&]<class T>() -> double { return static_cast<double>(rounded<T>(v)); });
+}
+
+}  // namespace
 
 void check_probability(const char* op, double p) {
   check(p >= 0 && p <= 1, op, ": p = ", p, " is not between 0 and 1");
@@ -12,6 +54,10 @@ void check_range(const char* op, const Tensor& x, int64_t low, int64_t high) {
   const int bits = static_cast<int>(size_of(x.dtype())) * 8;
   if (x.dtype() == DType::Bool) {
     check(low >= 0 && high <= 2, op, ": bool holds 0 and 1, not ", low, " to below ", high);
+  } else if (is_floating(x.dtype())) {
+    const double most = at_most(x.dtype(), std::numeric_limits<double>::max());
+    check(static_cast<double>(low) >= -most && static_cast<double>(high - 1) <= most, op, ": ",
+          x.dtype(), " holds ", -most, " to ", most, ", not ", low, " to below ", high);
   } else if (is_integral(x.dtype()) && bits < 64) {
     const bool is_unsigned = x.dtype() == DType::UInt8;
     const int64_t least = is_unsigned ? 0 : -(int64_t{1} << (bits - 1));
@@ -19,6 +65,26 @@ void check_range(const char* op, const Tensor& x, int64_t low, int64_t high) {
     check(low >= least && high - 1 <= most, op, ": ", x.dtype(), " holds ", least, " to ", most,
           ", not ", low, " to below ", high);
   }
+}
+
+DrawBounds uniform_bounds(const Tensor& x, double from, double to) {
+  const double most = at_most(x.dtype(), std::numeric_limits<double>::max());
+  check(from <= to && from >= -most && to <= most && to - from <= most,
+        "uniform_: no numbers from ", from, " to ", to, " in dtype ", x.dtype());
+  if (from == to) return {nearest(x.dtype(), from), nearest(x.dtype(), from)};
+  return {at_least(x.dtype(), from), at_most(x.dtype(), to, true)};
+}
+
+DrawBounds integer_bounds(const Tensor& x, int64_t low, int64_t high) {
+  // From 2^53 on a double may be above the integer it is made of.
+  const double most = static_cast<double>(high - 1);
+  const bool above = most >= 0x1p63 || static_cast<int64_t>(most) > high - 1;
+  return {at_least(x.dtype(), static_cast<double>(low)), at_most(x.dtype(), most, above)};
+}
+
+double exponential_least(const Tensor& x, double lambda) {
+  check(lambda > 0, "exponential_: the rate ", lambda, " is not positive");
+  return std::isfinite(lambda) ? -at_most(x.dtype(), 0, true) : 0;
 }
 
 Tensor randperm(int64_t n, Device device) {

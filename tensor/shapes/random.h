@@ -9,6 +9,19 @@ namespace moonlet::shapes {
 void check_probability(const char* op, double p);
 // Throws unless [low, high) holds an integer and x's dtype holds them all.
 void check_range(const char* op, const Tensor& x, int64_t low, int64_t high);
+// The smallest and the largest value a draw may give: draws are rounded to x's dtype and kept
+// between the two. Where the dtype has no value in the interval, `last` decides.
+struct DrawBounds {
+  double first, last;
+};
+// Of [from, to), or of `from` alone where the two are equal. Throws unless both and their distance
+// are finite in x's dtype.
+DrawBounds uniform_bounds(const Tensor& x, double from, double to);
+// Of the integers from `low` to below `high` in a floating x.
+DrawBounds integer_bounds(const Tensor& x, int64_t low, int64_t high);
+// The least value an exponential draw of that rate gives in x's dtype: 0 only where the rate is
+// infinite, since the distribution holds no 0.
+double exponential_least(const Tensor& x, double lambda);
 Tensor randperm(int64_t n, Device device);
 Tensor dropout_mask(const Tensor& x, double p);
 // int64 positions: (num_samples,) of (n,), (rows, num_samples) of (rows, n).

@@ -19,7 +19,7 @@ Dims reduced_sizes(const Dims& sizes, const Dims& dims, bool keepdim, const char
 static Dims as_dims(const Tensor& x, std::optional<int64_t> dim, const char* op) {
   if (!dim || x.dim() == 0) {
     if (dim) wrap_dim(*dim, 0, op);
-    return {};
+    return all_dims(x.dim());
   }
   return Dims{wrap_dim(*dim, x.dim(), op)};
 }

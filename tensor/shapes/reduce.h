@@ -8,7 +8,7 @@
 
 namespace moonlet::shapes {
 
-// `sizes` without the dims (keepdim: with size 1 there). `dims` is wrapped here; empty means all.
+// `sizes` without the dims (keepdim: with size 1 there). `dims` is wrapped here.
 Dims reduced_sizes(const Dims& sizes, const Dims& dims, bool keepdim, const char* op);
 // The result of reducing `dims` of x.
 Tensor reduce(const char* op, const Tensor& x, const Dims& dims, bool keepdim, DType dtype);

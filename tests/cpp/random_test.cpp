@@ -11,6 +11,8 @@
 
 #include "autograd/ops.h"
 #include "tensor/generator.h"
+#include "tensor/random_transforms.h"
+#include "tensor/shapes/random.h"
 #include "tensor/threads.h"
 
 using namespace moonlet;
@@ -87,6 +89,37 @@ TEST_CASE("randperm and multinomial give positions from 1") {
   CHECK(number(amin(drawn)) == 3);
   CHECK(std::abs(number(mean(fives)) - 0.75) < 0.03);
   CHECK(number(sum(multinomial(weights, 2))) == 8);
+}
+
+TEST_CASE("the extreme random words give numbers of the distribution") {
+  for (const uint32_t bits : {0u, 1u, 0x7fffffffu, 0x80000000u, 0xfffffeffu, 0xffffffffu}) {
+    CHECK((draws::unit_f32(bits) >= 0 && draws::unit_f32(bits) < 1));
+    CHECK((draws::unit_above_zero_f32(bits) > 0 && draws::unit_above_zero_f32(bits) <= 1));
+    CHECK((draws::exponential_f32(bits) > 0 && draws::exponential_f32(bits) < 17));
+    CHECK((draws::unit_f64(bits, bits) >= 0 && draws::unit_f64(bits, bits) < 1));
+    CHECK((draws::exponential_f64(bits, bits) > 0 && draws::exponential_f64(bits, bits) < 37));
+  }
+}
+
+TEST_CASE("bounds of draws are the nearest values inside the interval") {
+  const auto bounds = [](DType dtype, double from, double to) {
+    return shapes::uniform_bounds(empty({0}, {dtype, {}}), from, to);
+  };
+  CHECK(bounds(DType::BFloat16, 0, 1).last == 1 - 0x1p-8);
+  CHECK(bounds(DType::Float16, 0, 1).last == 1 - 0x1p-11);
+  CHECK(bounds(DType::Float32, 0, 1).last == 1 - 0x1p-24);
+  CHECK(bounds(DType::Float64, 0, 1).last == 1 - 0x1p-53);
+  CHECK(bounds(DType::Float16, -1, 0).last == -0x1p-24);
+  CHECK(bounds(DType::BFloat16, -1, -0.5).last == -0.5 - 0x1p-8);
+  CHECK(bounds(DType::Float16, 0.1, 1).first == 1639 * 0x1p-14);
+  CHECK(bounds(DType::Float16, -0.1, 1).first == -1638 * 0x1p-14);
+  CHECK(bounds(DType::Float16, 0, 65504).last == 65472);
+  CHECK(bounds(DType::BFloat16, 3, 3).last == 3);
+  const Tensor wide = empty({0}, {DType::Float64, {}});
+  const int64_t high = int64_t{1} << 60;
+  CHECK(shapes::integer_bounds(wide, 0, high).last == 0x1p60 - 128);
+  CHECK(shapes::integer_bounds(wide, INT64_MIN, INT64_MAX).last == 0x1p63 - 1024);
+  CHECK(shapes::integer_bounds(empty({0}, {DType::Float16, {}}), 0, 4096).last == 4094);
 }
 
 TEST_CASE("dropout masks keep the mean") {

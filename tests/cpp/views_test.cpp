@@ -102,7 +102,8 @@ TEST_CASE("expand, permute, squeeze and unsqueeze", "[views]") {
   CHECK(views::permute(y, {2, 0, 1}).sizes() == Dims{4, 2, 3});
   CHECK_THROWS_WITH(views::permute(y, {0, 0, 1}), ContainsSubstring("named twice"));
   CHECK_THROWS_AS(views::permute(y, {0, 1}), Error);
-  CHECK(views::squeeze(x, {}).sizes() == Dims{2});
+  CHECK(views::squeeze(x, {0, 1}).sizes() == Dims{2});
+  CHECK(views::squeeze(x, {}).sizes() == x.sizes());
   CHECK(views::squeeze(x, {0}).sizes() == Dims{2, 1});
   CHECK(views::squeeze(numbered({}), {}).sizes() == Dims{});
   CHECK(views::unsqueeze(y, 3).sizes() == Dims{2, 3, 4, 1});

@@ -23,7 +23,7 @@ def rebase(value, kind):
     """Positions and dims count from 1 in Moonlet and from 0 in PyTorch; negatives count from the end in both."""
     if kind in ("Dim", "Dim?", "NewDim", "Index"):
         return value - 1 if isinstance(value, int) and value > 0 else value
-    if kind == "Dim[]":
+    if kind in ("Dim[]", "Dim[*]", "Dim[]?"):
         if isinstance(value, int): return value - 1 if value > 0 else value
         return [v - 1 if v > 0 else v for v in value] if value else value
     if kind == "Positions" and isinstance(value, torch.Tensor):
@@ -85,21 +85,29 @@ def cross_entropy_1based(x, target, weight=None, reduction="mean", ignore_index=
         target = torch.where(target > 0, target - 1, target)
     return F.cross_entropy(x, target, weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
 
+def arguments(case):
+    """The arguments of a case as PyTorch takes them: positional, named."""
+    args, kw = [], {}
+    for i, item in enumerate(case["inputs"]):
+        kind = case["types"][i] if i < len(case["types"]) else "named"
+        value = decode(item)
+        if isinstance(value, dict):
+            kinds = dict(zip(case["names"], case["types"]))
+            kw = {k: rebase(v, kinds.get(k)) for k, v in value.items()}
+        else:
+            args.append(rebase(value, kind))
+    return args, kw
+
+def evaluate(case, args, kw):
+    return eval(case["torch"], globals() | {"args": args, "kw": kw})
+
 def main():
     cases = json.load(open(sys.argv[1]))
     families, failed = {}, 0
     for case in cases:
-        args, kw = [], {}
-        for i, item in enumerate(case["inputs"]):
-            kind = case["types"][i] if i < len(case["types"]) else "named"
-            value = decode(item)
-            if isinstance(value, dict):
-                kinds = dict(zip(case["names"], case["types"]))
-                kw = {k: rebase(v, kinds.get(k)) for k, v in value.items()}
-            else:
-                args.append(rebase(value, kind))
+        args, kw = arguments(case)
         try:
-            result = eval(case["torch"], globals() | {"args": args, "kw": kw})
+            result = evaluate(case, args, kw)
         except Exception as error:
             print(f"{case['name']}({case['sample']}): {case['torch']}: {type(error).__name__}: {error}", file=sys.stderr)
             failed += 1
@@ -113,4 +121,5 @@ def main():
             out.write("[\n" + ",\n".join(json.dumps(e, separators=(",", ":")) for e in entries) + "\n]\n")
     print(f"PyTorch {torch.__version__}: {sum(map(len, families.values()))} samples written, {failed} failed")
 
-main()
+if __name__ == "__main__":
+    main()
