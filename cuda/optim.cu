@@ -3,7 +3,6 @@
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "tensor/dispatch.h"
 #include "tensor/kernels.h"
 #include "tensor/optim_math.h"
 
@@ -16,12 +15,8 @@ class Dense {
  public:
   explicit Dense(const Tensor& x) : original_(x), dense_(x.defined() ? contiguous(x) : x) {}
   Array get() const { return dense_.defined() ? array(dense_) : Array{nullptr, DType::Float32}; }
-  // After a step. What other holders of the state see counts as changed; the parameter's own
-  // change is counted by the kernel's caller.
-  void store(const char* op, bool is_parameter) {
-    if (!original_.defined()) return;
-    if (!dense_.is_same(original_)) copy_back(original_, dense_);
-    if (!is_parameter) mark_changed(original_, op);
+  void store() {
+    if (original_.defined() && !dense_.is_same(original_)) copy_back(original_, dense_);
   }
 
  private:
@@ -73,8 +68,8 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
                    values.get(), slope.get(), state.get());
   });
   call.done();
-  values.store("sgd_step_", true);
-  state.store("sgd_step_", false);
+  values.store();
+  state.store();
 }
 
 void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
@@ -95,8 +90,7 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
                    values.get(), slope.get(), m.get(), v.get(), most.get());
   });
   call.done();
-  values.store("adam_step_", true);
-  for (Dense* state : {&m, &v, &most}) state->store("adam_step_", false);
+  for (Dense* each : {&values, &m, &v, &most}) each->store();
 }
 
 }  // namespace moonlet::cuda

@@ -1,6 +1,7 @@
 // tensor/dispatch.cpp: the kernel tables of each kind of device and the checks before a kernel.
 #include "tensor/dispatch.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "tensor/backend.h"
@@ -68,13 +69,68 @@ void check_defined(const char* op, const char* arg, const Tensor& x) {
   if (!x.defined()) fail(op, ": ", arg, " is missing: a tensor is wanted");
 }
 
-void check_writable(const char* op, const Tensor& x) {
-  for (int i = 0; i < x.dim(); ++i) {
-    if (x.stride(i) == 0 && x.size(i) > 1)
-      fail(op,
-           ": several elements of this expanded tensor share one place in memory; "
-           "clone it before changing it in place");
+namespace {
+// Whether two elements of x lie in one place: walking the dimensions from the smallest stride on,
+// each step must pass everything before it.
+bool overlaps_itself(const Tensor& x) {
+  if (x.is_contiguous() || x.numel() < 2) return false;
+  int order[kMaxDims], count = 0;
+  for (int i = 0; i < x.dim(); ++i)
+    if (x.size(i) > 1) order[count++] = i;
+  std::sort(order, order + count, [&](int a, int b) { return x.stride(a) < x.stride(b); });
+  int64_t reached = 0;
+  for (int i = 0; i < count; ++i) {
+    if (x.stride(order[i]) <= reached) return true;
+    reached += (x.size(order[i]) - 1) * x.stride(order[i]);
   }
+  return false;
+}
+}  // namespace
+
+void check_writable(const char* op, const Tensor& x) {
+  if (!overlaps_itself(x)) [[likely]]
+    return;
+  fail(op,
+       ": several elements of this expanded or overlapping tensor share one place in memory; "
+       "clone it before changing it in place");
+}
+
+void check_writable(const char* op, const char* arg, const Tensor& x) {
+  if (!x.defined() || !overlaps_itself(x)) [[likely]]
+    return;
+  fail(op, ": several elements of ", arg,
+       ", which is expanded or overlapping, share one place in memory; clone it before it is "
+       "written to");
+}
+
+void check_apart(const char* op, std::initializer_list<const Tensor*> written) {
+  for (auto a = written.begin(); a != written.end(); ++a) {
+    for (auto b = written.begin(); b != a; ++b) {
+      if (!(*a)->defined() || !(*b)->defined() || !overlap(**a, **b)) continue;
+      // Between strided tensors the spans may cross where no element does.
+      const bool dense = (*a)->is_contiguous() && (*b)->is_contiguous();
+      check(!dense && (*a)->raw() != (*b)->raw(), op,
+            ": two of the tensors that it writes to share memory");
+    }
+  }
+}
+
+const Tensor& unshared(const Tensor& x, Tensor& copy,
+                       std::initializer_list<const Tensor*> written) {
+  if (!x.defined()) return x;
+  for (const Tensor* y : written)
+    if (y->defined() && overlap(x, *y)) return copy = clone_plain(x);
+  return x;
+}
+
+const std::vector<Tensor>& unshared(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
+                                    std::initializer_list<const Tensor*> written) {
+  copy = list;
+  for (size_t i = 0; i < list.size(); ++i) {
+    Tensor own;
+    copy[i] = unshared(list[i], own, written);
+  }
+  return copy;
 }
 
 void check_list(const char* op, const char* arg, const std::vector<Tensor>& list) {
@@ -88,7 +144,8 @@ int rank_of(const std::vector<Tensor>& list, const char* op) {
   return list[0].dim();
 }
 
-void mark_changed(Tensor& x, const char* op) {
+void mark_changed(const Tensor& x, const char* op) {
+  if (!x.defined()) return;
   x.storage().bump_version();
   x.storage().set_last_writer(op);
 }

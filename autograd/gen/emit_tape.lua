@@ -262,11 +262,22 @@ local function append(out, lines, indent)
   for _, line in ipairs(lines) do out[#out + 1] = (indent or "") .. line end
 end
 
+-- The tape records no change of a written argument besides the first of an update.
+local function written_checks(row, op)
+  local lines = {}
+  for _, arg in ipairs(cpptext.written(row, row.kind == "update" and row.args[1] or nil)) do
+    lines[#lines + 1] = ('  if (requires_grad(%s)) check_inplace_without_derivative(%s, "%s: %s");'):format(
+      arg.name, arg.name, op, arg.name)
+  end
+  return lines
+end
+
 local function plain_function(row, plan, diff, diff_results)
   local wraps, renamed = cpptext.wrap_dims(row)
   local arguments = call_arguments(row, renamed)
   local out = { ("%s %s(%s) {"):format(cpptext.result(row), row.name, cpptext.parameters(row)) }
   append(out, wraps, "  ")
+  append(out, written_checks(row, row.name))
   local namespace = row.kind == "view" and "views" or "raw"
   out[#out + 1] = ("  %s result_ = %s::%s(%s);"):format(cpptext.result(row), namespace, row.name, arguments)
   if row.kind == "view" then
@@ -291,6 +302,7 @@ local function inplace_function(row, plan, diff)
   local x = row.args[1].name
   local out = { ("Tensor& %s_(%s) {"):format(row.name, cpptext.parameters(row, { inplace = true })) }
   append(out, wraps, "  ")
+  append(out, written_checks(row, row.name .. "_"))
   if #diff == 0 or diff[1] ~= row.args[1] then
     out[#out + 1] = ('  check_inplace_without_derivative(%s, "%s_");'):format(x, row.name)
     out[#out + 1] = ("  return raw::%s_(%s);\n}\n"):format(row.name, arguments)

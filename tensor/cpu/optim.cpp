@@ -4,9 +4,8 @@
 
 #include <type_traits>
 
+#include "tensor/cpu/copy.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/kernels.h"
-#include "tensor/raw.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -19,19 +18,14 @@ class Dense {
   explicit Dense(const Tensor& x) : original_(x), dense_(x) {
     if (!x.defined() || x.is_contiguous()) return;
     dense_ = empty_like(x);
-    raw::copy_(dense_, x);
+    copy_into(dense_, x);
   }
   template <class T>
   T* data() const {
     return dense_.defined() ? dense_.data<T>() : nullptr;
   }
-  // After a step: what other holders of the state see counts as changed.
-  void store(const char* op, bool is_parameter) {
-    if (!original_.defined()) return;
-    if (!dense_.is_same(original_)) raw::copy_(original_, dense_);
-    if (is_parameter) return;  // the caller of the kernel counts the parameter's change
-    original_.storage().bump_version();
-    original_.storage().set_last_writer(op);
+  void store() {
+    if (original_.defined() && !dense_.is_same(original_)) copy_into(original_, dense_);
   }
 
  private:
@@ -94,8 +88,8 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
     auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
     loop(c, values.data<T>(), slope.data<T>(), state.data<T>(), x.numel());
   });
-  values.store("sgd_step_", true);
-  state.store("sgd_step_", false);
+  values.store();
+  state.store();
 }
 
 void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
@@ -114,8 +108,7 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
     auto loop = max_exp_avg_sq.defined() ? adam_loop<T, true> : adam_loop<T, false>;
     loop(c, values.data<T>(), slope.data<T>(), m.data<T>(), v.data<T>(), most.data<T>(), x.numel());
   });
-  values.store("adam_step_", true);
-  for (Dense* state : {&m, &v, &most}) state->store("adam_step_", false);
+  for (Dense* each : {&values, &m, &v, &most}) each->store();
 }
 
 }  // namespace moonlet::cpu

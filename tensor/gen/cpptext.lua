@@ -51,6 +51,15 @@ function cpptext.leading_tensor(row)
   end
 end
 
+-- The arguments the op writes to besides `target`, the one that an in-place form changes.
+function cpptext.written(row, target)
+  local out = {}
+  for _, arg in ipairs(row.args) do
+    if arg.written and arg ~= target then out[#out + 1] = arg end
+  end
+  return out
+end
+
 -- Statements that turn Dim arguments into 0-based, wrapped ones, shadowing nothing: parameters
 -- taken by value are assigned, lists get a local of the same name with a trailing underscore.
 function cpptext.wrap_dims(row)

@@ -148,11 +148,48 @@ local function lookup(row)
   return lines
 end
 
-local function kernel_arguments(row, random_count)
+local function kernel_arguments(row, random_count, renamed)
   local out = {}
-  for i, arg in ipairs(row.args) do out[i] = arg.name end
+  for i, arg in ipairs(row.args) do out[i] = renamed and renamed[arg.name] or arg.name end
   if row.random then out[#out + 1] = ("default_generator().next(%s)"):format(random_count) end
   return out
+end
+
+-- The arguments that a row only reads and that could share memory with what it writes.
+local function read_arguments(row)
+  local out = {}
+  for _, arg in ipairs(row.args) do
+    if arg.info.tensor and not arg.written then out[#out + 1] = arg end
+  end
+  return out
+end
+
+-- What surrounds a kernel that writes to arguments: {checks before, changes noted after, names of
+-- the arguments as the kernel gets them}. `first` names what stands for the first argument, and
+-- `op` the form that is called.
+local function writing(row, op, first)
+  local before, after, renamed, written = {}, {}, {}, {}
+  for i, arg in ipairs(row.args) do
+    if arg.written then
+      local name = i == 1 and first or arg.name
+      written[#written + 1] = "&" .. name
+      before[#before + 1] = (i == 1 and row.kind == "update")
+        and ('  check_writable("%s", %s);'):format(op, name)
+        or ('  check_writable("%s", "%s", %s);'):format(op, arg.name, name)
+      after[#after + 1] = ('  mark_changed(%s, "%s");'):format(name, op)
+    end
+  end
+  if #written == 0 then return before, after, renamed end
+  local list = table.concat(written, ", ")
+  if #written > 1 then before[#before + 1] = ('  check_apart("%s", {%s});'):format(op, list) end
+  for _, arg in ipairs(read_arguments(row)) do
+    renamed[arg.name] = arg.name .. "_"
+    local type = arg.info.list and "std::vector<Tensor>" or "Tensor"
+    before[#before + 1] = ("  %s %s_copy;"):format(type, arg.name)
+    before[#before + 1] = ("  const %s& %s_ = unshared(%s, %s_copy, {%s});"):format(
+      type, arg.name, arg.name, arg.name, list)
+  end
+  return before, after, renamed
 end
 
 local function join(...)
@@ -183,13 +220,14 @@ end
 
 local function define_structured(row)
   local results = result_names(row)
-  local args = kernel_arguments(row, results[1] .. ".numel()")
+  local before, after, renamed = writing(row, row.name, row.args[1] and row.args[1].name)
+  local args = kernel_arguments(row, results[1] .. ".numel()", renamed)
   for _, name in ipairs(results) do args[#args + 1] = name end
   local call = ("  kernel(%s);"):format(table.concat(args, ", "))
   local give = #results == 1 and ("  return %s;"):format(results[1])
     or ("  return {%s};"):format(table.concat(results, ", "))
   local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, cpptext.parameters(row)),
-    checks(row), lookup(row), allocate(row), call, give, "}")
+    checks(row), lookup(row), allocate(row), before, call, after, give, "}")
   if row.out_form then
     local inputs = {}
     for _, arg in ipairs(row.args) do
@@ -201,7 +239,7 @@ local function define_structured(row)
       if arg.info.list or arg.info.operand then direct = nil end
     end
     text = text .. "\n" .. join(("Tensor& %s_out(%s) {"):format(row.name, cpptext.parameters(row, { out = true })),
-      checks(row), lookup(row), allocate(row), direct or {}, call,
+      checks(row), lookup(row), allocate(row), direct or {}, before, call, after,
       ('  store_out("%s", out, %s);'):format(row.name, results[1]), "  return out;", "}")
   end
   return text
@@ -209,12 +247,13 @@ end
 
 local function define_update(row)
   local x = row.args[1].name
-  local call = ("  kernel(%s);"):format(table.concat(kernel_arguments(row, x .. ".numel()"), ", "))
+  local before, after, renamed = writing(row, row.name .. "_", x)
+  local args = kernel_arguments(row, x .. ".numel()", renamed)
   local text = join(("Tensor& %s_(%s) {"):format(row.name, cpptext.parameters(row, { inplace = true })),
-    checks(row), ('  check_writable("%s_", %s);'):format(row.name, x), lookup(row), call,
-    ('  mark_changed(%s, "%s_");'):format(x, row.name), ("  return %s;"):format(x), "}")
+    checks(row), lookup(row), before, ("  kernel(%s);"):format(table.concat(args, ", ")), after,
+    ("  return %s;"):format(x), "}")
   if row.plain_form then
-    local args = kernel_arguments(row, x .. ".numel()")
+    args = kernel_arguments(row, x .. ".numel()")
     args[1] = "result_"
     text = text .. "\n" .. join(("Tensor %s(%s) {"):format(row.name, cpptext.parameters(row)),
       checks(row), lookup(row), ("  Tensor result_ = clone_plain(%s);"):format(x),

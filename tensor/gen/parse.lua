@@ -1,6 +1,6 @@
 -- tensor/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
--- A parsed row has: name, family, kind, args {type, name, default, info}, results {type, name},
--- dtypes (list of set names), grads {args, expression}, and the other fields of the row as written.
+-- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
+-- name}, dtypes (list of set names), grads {args, expression}, and the other fields of the row as written.
 
 local types = require "types"
 
@@ -40,7 +40,12 @@ local function parse_argument(text, row)
   local declaration, default = text:match "^([^=]-)%s*=%s*(.+)$"
   local type, name = (declaration or text):match "^(%S+)%s+([%a_][%w_]*)$"
   if not type then error(("op %s: cannot read argument '%s'"):format(row.name, text), 0) end
-  return { type = type, name = name, default = default, info = types.argument(type, row.name) }
+  local plain, marks = type:gsub("!", "")
+  local info = types.argument(plain, row.name)
+  if marks > 0 and (not info.tensor or info.list or info.operand) then
+    error(("op %s: argument '%s' is marked as written, but is no tensor"):format(row.name, name), 0)
+  end
+  return { type = plain, name = name, default = default, info = info, written = marks > 0 }
 end
 
 local function parse_results(text, row)
@@ -102,6 +107,9 @@ local function parse_row(raw, family)
     local arg = parse_argument(part, row)
     arg.position = i
     row.args[i], row.arg[arg.name] = arg, arg
+  end
+  if row.kind == "update" and not (row.args[1] and row.args[1].written) then
+    error(("op %s: an update writes its first argument, so it is a 'Tensor!'"):format(name), 0)
   end
   row.results = parse_results(trim(results), row)
   row.dtypes = words(row.dtypes or "all")

@@ -34,7 +34,7 @@ op { "arange(Scalar start, Scalar? stop=nil, Scalar step=1, DType? dtype=nil, De
 is 1 to `n`. (PyTorch's starts at 0 and leaves the end out.) int64 when all numbers are integers.]],
      sample = { "5", "2, 8, 2", "1.0, 2.0, 0.25" },
      torch = "torch.arange(1, args[0] + 1) if len(args) == 1 else torch.arange(args[0], args[1] + args[2] / 2 if isinstance(args[2], float) else args[1] + 1, args[2])" }
-op { "iota(Tensor x, Scalar first, Scalar step=1) -> Tensor",
+op { "iota(Tensor! x, Scalar first, Scalar step=1) -> Tensor",
      kind = "update", clone = false, dtypes = "boolean+real", method = false, func = false,
      grad = { x = "zero" },
      doc = [[Fills `x`, in row order, with `first + i * step`.]] }

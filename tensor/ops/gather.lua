@@ -9,7 +9,7 @@ op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
 the shape of `index`.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 2}, {4, 1}})" } }
 
-op { "scatter(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
+op { "scatter(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
      kind = "update", dtypes = "all",
      grad = { x = "scatter(g, dim, index, zeros(index.sizes(), Options{g.dtype(), g.device()}))",
               source = "gather(g, dim, index)" },
@@ -17,7 +17,7 @@ op { "scatter(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
 shape, holds. Where a position comes twice, the last one stays.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 4}, {4, 1}}), randn(3, 2)" } }
 
-op { "scatter_add(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
+op { "scatter_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
      kind = "update", dtypes = "all",
      grad = { x = "g", source = "gather(g, dim, index)" },
      doc = [[Adds each element of `source` at the position along `dim` that `index`, of the same shape,
@@ -31,7 +31,7 @@ op { "index_select(Tensor x, Dim dim, Positions index) -> Tensor",
      doc = [[The slices of `x` along `dim` at the positions in the 1-D `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3})", "randn(3, 4), 1, tensor({2, 1})" } }
 
-op { "index_add(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
+op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
      kind = "update", dtypes = "all",
      grad = { x = "g", source = "index_select(g, dim, index)" },
      doc = [[Adds the slices of `source` to those of `x` along `dim` at the positions in `index`.]],
@@ -73,7 +73,7 @@ op { "index(Tensor x, Tensor?[] indices) -> Tensor",
      doc = [[What `x[{...}]` with tensors of positions reads: one tensor, or none for a whole dimension,
 per dimension. The tensors broadcast; negative positions count from the end.]] }
 
-op { "index_put(Tensor x, Tensor?[] indices, Tensor values, bool accumulate=false) -> Tensor",
+op { "index_put(Tensor! x, Tensor?[] indices, Tensor values, bool accumulate=false) -> Tensor",
      kind = "update", dtypes = "all", method = false, func = false,
      grad = { x = "index_put_backward(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[What `x[{...}] = values` with tensors of positions writes; `values` broadcasts. With

@@ -198,7 +198,7 @@ last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `b
 "Layer Normalization".]],
      sample = { "randn(3, 4), {4}, randn(4), randn(4)", "randn(2, 3, 4), {3, 4}" } }
 
-op { "native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum=0.1, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
+op { "native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? running_mean, Tensor!? running_var, float momentum=0.1, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
      kind = "structured", dtypes = "floating", method = false,
      out = { "empty(shapes::batch_norm(x, weight, bias, running_mean, running_var), options_of(x), \"batch_norm\")",
              "empty(shapes::batch_norm_stats(x), options_of(x), \"batch_norm\")",

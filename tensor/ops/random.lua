@@ -1,31 +1,31 @@
 -- tensor/ops/random.lua: random fills. Numbers come from Philox 4x32-10 and depend on the seed
 -- and the calls made before, not on the device or the number of threads.
 
-op { "uniform(Tensor x, float from=0, float to=1) -> Tensor",
+op { "uniform(Tensor! x, float from=0, float to=1) -> Tensor",
      kind = "update", clone = false, random = true, dtypes = "floating",
      grad = { x = "zero" },
      doc = [[Fills `x` with numbers drawn evenly from `from` to below `to`.]],
      sample = { "zeros(3, 4), -1, 1" }, check = { value = "random" } }
 
-op { "normal(Tensor x, float mean=0, float std=1) -> Tensor",
+op { "normal(Tensor! x, float mean=0, float std=1) -> Tensor",
      kind = "update", clone = false, random = true, dtypes = "floating",
      grad = { x = "zero" },
      doc = [[Fills `x` with numbers of the normal distribution (Box and Muller, 1958).]],
      sample = { "zeros(3, 4), 1, 2" }, check = { value = "random" } }
 
-op { "exponential(Tensor x, float lambda=1) -> Tensor",
+op { "exponential(Tensor! x, float lambda=1) -> Tensor",
      kind = "update", clone = false, random = true, dtypes = "floating",
      grad = { x = "zero" },
      doc = [[Fills `x` with numbers of the exponential distribution with rate `lambda`.]],
      sample = { "zeros(3, 4), 2" }, check = { value = "random" } }
 
-op { "bernoulli(Tensor x, float p=0.5) -> Tensor",
+op { "bernoulli(Tensor! x, float p=0.5) -> Tensor",
      kind = "update", clone = false, random = true, dtypes = "boolean+real",
      grad = { x = "zero" },
      doc = [[Sets each element to 1 with probability `p`, else to 0.]],
      sample = { "zeros(3, 4), 0.3" }, check = { value = "random" } }
 
-op { "random(Tensor x, int low, int high) -> Tensor",
+op { "random(Tensor! x, int low, int high) -> Tensor",
      kind = "update", clone = false, random = true, dtypes = "boolean+real",
      grad = { x = "zero" },
      doc = [[Fills `x` with integers from `low` to below `high` (`high` itself is not drawn).]],
