@@ -5,6 +5,7 @@
 #include "autograd/ops.h"
 #include "tensor/backend.h"
 #include "tensor/dispatch.h"
+#include "tensor/kernels_convert.h"
 
 namespace moonlet::formulas {
 
@@ -13,7 +14,7 @@ namespace {
 // Zeros that no tape knows of.
 Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
   Tensor out = moonlet::empty(sizes, options, op);
-  kernels_for(options.device.type, op).fill(out, Scalar(0));
+  kernels_for(options.device.type, op).convert->fill(out, Scalar(0));
   return out;
 }
 

@@ -3,7 +3,7 @@
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "tensor/kernels.h"
+#include "tensor/kernels_optim.h"
 #include "tensor/optim_math.h"
 
 namespace moonlet::cuda {
@@ -53,11 +53,6 @@ __global__ void adam_kernel(optim::AdamConstants<C> c, int64_t count, Array x, A
 
 void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double lr,
               double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
-  optim::check_shape("sgd_step", "the gradient", x, gradient);
-  moonlet::check(momentum == 0 || momentum_buffer.defined(),
-                 "sgd_step: momentum wants a momentum_buffer");
-  if (momentum_buffer.defined())
-    optim::check_shape("sgd_step", "momentum_buffer", x, momentum_buffer);
   if (x.numel() == 0) return;
   const Call call(x, "sgd_step");
   Dense values(x), slope(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
@@ -75,12 +70,6 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
 void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
                const Tensor& max_exp_avg_sq, int64_t step, double lr, double beta1, double beta2,
                double eps, double weight_decay, bool decoupled) {
-  moonlet::check(step >= 1, "adam_step: steps count from 1, got ", step);
-  optim::check_shape("adam_step", "the gradient", x, gradient);
-  optim::check_shape("adam_step", "exp_avg", x, exp_avg);
-  optim::check_shape("adam_step", "exp_avg_sq", x, exp_avg_sq);
-  if (max_exp_avg_sq.defined())
-    optim::check_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
   if (x.numel() == 0) return;
   const Call call(x, "adam_step");
   Dense values(x), slope(gradient), m(exp_avg), v(exp_avg_sq), most(max_exp_avg_sq);

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "tensor/backend.h"
+#include "tensor/kernels_convert.h"
 
 namespace moonlet {
 
@@ -150,33 +151,37 @@ void mark_changed(const Tensor& x, const char* op) {
   x.storage().set_last_writer(op);
 }
 
-bool can_write_into(const Tensor& out, const Tensor& y,
-                    std::initializer_list<const Tensor*> inputs) {
-  if (out.dtype() != y.dtype() || out.device() != y.device() || !(out.sizes() == y.sizes()) ||
-      !out.is_contiguous())
-    return false;
-  for (const Tensor* x : inputs)
-    if (x->defined() && overlap(out, *x)) return false;
-  return true;
+void check_out(const char* op, const Tensor& out, const shapes::Result& like) {
+  check_defined(op, "out", out);
+  check(out.device() == like.options.device, op, ": out is on ", out.device(), ", the result on ",
+        like.options.device);
+  check(can_cast(like.options.dtype, out.dtype()), op, ": a ", like.options.dtype,
+        " result cannot be stored in an out of dtype ", out.dtype());
+  check(out.sizes() == like.sizes || out.numel() == 0, op, ": out has shape ", out.sizes(),
+        " and the result ", like.sizes);
+  check_writable(op, out);
+}
+
+Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
+                  std::initializer_list<const Tensor*> inputs, const std::vector<Tensor>& list) {
+  bool direct =
+      out.dtype() == like.options.dtype && out.sizes() == like.sizes && out.is_contiguous();
+  for (const Tensor* x : inputs) direct = direct && !(x->defined() && overlap(out, *x));
+  for (const Tensor& x : list) direct = direct && !(x.defined() && overlap(out, x));
+  return direct ? out : allocate(like, op);
 }
 
 void store_out(const char* op, Tensor& out, const Tensor& y) {
   if (out.is_same(y)) return mark_changed(out, op);
-  check_same_device(op, y, "out", out);
-  if (!can_cast(y.dtype(), out.dtype()))
-    fail(op, ": a ", y.dtype(), " result cannot be stored in an out of dtype ", out.dtype());
-  if (!(out.sizes() == y.sizes())) {
-    if (out.numel() != 0) fail(op, ": out has shape ", out.sizes(), " and the result ", y.sizes());
-    resize_plain(out, y.sizes());
-  }
-  check_writable(op, out);
-  kernels_for(out.device().type, op).copy(out, y);
+  check_out(op, out, shapes::like(y));
+  if (!(out.sizes() == y.sizes())) resize_plain(out, y.sizes());
+  kernels_for(out.device().type, op).convert->copy(out, y);
   mark_changed(out, op);
 }
 
 Tensor clone_plain(const Tensor& x) {
   Tensor y = empty(x.sizes(), options_of(x), "clone");
-  kernels_for(x.device().type, "clone").copy(y, x);
+  kernels_for(x.device().type, "clone").convert->copy(y, x);
   return y;
 }
 

@@ -6,6 +6,7 @@
 
 #include "tensor/kernels.h"
 #include "tensor/operand.h"
+#include "tensor/shapes/result.h"
 #include "tensor/tensor.h"
 
 namespace moonlet {
@@ -42,10 +43,13 @@ int rank_of(const std::vector<Tensor>& list, const char* op);
 // Notes an in-place change: the version counter rises and the op is kept for error messages.
 // An undefined x has no storage to note it in.
 void mark_changed(const Tensor& x, const char* op);
-// Whether a kernel may write its result `y` straight into `out`: same dtype, shape and device,
-// contiguous, and no memory shared with the inputs.
-bool can_write_into(const Tensor& out, const Tensor& y,
-                    std::initializer_list<const Tensor*> inputs);
+// Throw unless a result that looks like that can be stored in `out`.
+void check_out(const char* op, const Tensor& out, const shapes::Result& like);
+// `out` itself where a kernel may write that result straight into it, else a new tensor. The inputs
+// are `inputs` and `list`.
+Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
+                  std::initializer_list<const Tensor*> inputs,
+                  const std::vector<Tensor>& list = {});
 // The end of an out= form: checks shapes (an empty `out` takes y's shape), copies if `y` is not
 // `out` already.
 void store_out(const char* op, Tensor& out, const Tensor& y);

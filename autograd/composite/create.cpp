@@ -46,14 +46,14 @@ Tensor full_like(const Tensor& x, Scalar value, std::optional<DType> dtype,
 
 Tensor arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
               std::optional<Device> device) {
-  Tensor y = shapes::arange(start, stop, step, dtype, device);
+  Tensor y = allocate(shapes::arange(start, stop, step, dtype, device), "arange");
   iota_(y, shapes::arange_first(start, stop), step);
   return y;
 }
 
 Tensor linspace(Scalar start, Scalar stop, int64_t steps, Options options) {
   check(!start.is_complex() && !stop.is_complex(), "linspace: complex numbers have no order");
-  Tensor y = shapes::linspace(steps, options);
+  Tensor y = allocate(shapes::linspace(steps, options), "linspace");
   const double gap = stop.to_double() - start.to_double();
   iota_(y, start.to_double(), steps > 1 ? gap / static_cast<double>(steps - 1) : 0.0);
   if (steps > 1) {
@@ -104,7 +104,7 @@ Tensor randn_like(const Tensor& x, std::optional<DType> dtype) {
 }
 
 Tensor randperm(int64_t n, std::optional<Device> device) {
-  Tensor keys = shapes::randperm(n, device.value_or(Device{}));
+  Tensor keys = allocate(shapes::randperm(n, device.value_or(Device{})), "randperm");
   random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
   return argsort(keys, 0, false, true);
 }
@@ -132,10 +132,10 @@ static Tensor draw_distinct(const Tensor& probs, int64_t samples) {
 }
 
 Tensor multinomial(const Tensor& given, int64_t num_samples, bool replacement) {
-  shapes::multinomial(given, num_samples, replacement);
+  const shapes::Result drawn = shapes::multinomial(given, num_samples, replacement);
   const Tensor probs = to(shallow_copy(given), DType::Float64);
   const Tensor counts = count_nonzero(probs, Dims{-1});
-  if (counts.numel() == 0) return shapes::multinomial(given, num_samples, replacement);
+  if (counts.numel() == 0) return allocate(drawn, "multinomial");
   check(host_value<bool>(all(logical_and(isfinite(probs), ge(probs, 0.0)))),
         "multinomial: the weights must be finite and not negative");
   const int64_t needed = replacement ? 1 : num_samples;

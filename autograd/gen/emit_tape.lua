@@ -380,7 +380,7 @@ end
 local function definitions(rows, family)
   local out = {
     "// Generated from tensor/ops/" .. family .. ".lua: the ops with their tape nodes.",
-    '#include "autograd/record.h"', "", "namespace moonlet {", "",
+    '#include "autograd/record.h"', '#include "tensor/dispatch.h"', "", "namespace moonlet {", "",
   }
   for _, row in ipairs(rows) do out[#out + 1] = define(row) end
   out[#out + 1] = "}  // namespace moonlet\n"

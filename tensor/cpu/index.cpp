@@ -58,8 +58,6 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
 void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                bool accumulate) {
   const shapes::IndexPlan plan = shapes::plan_index("index_put", x, indices);
-  check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
-        " do not broadcast to ", plan.result);
   const std::vector<int64_t> offsets = indexed_offsets("index_put", plan);
   // The values may be a view of x.
   Tensor source = empty(values.sizes(), options_of(x));

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tensor/kernels.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/kernels_shape.h"
 #include "tensor/view_writer.h"
 #include "tensor/views.h"
 

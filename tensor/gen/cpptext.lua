@@ -17,8 +17,36 @@ function cpptext.parameters(row, options)
     end
     out[#out + 1] = text
   end
-  if options.out then table.insert(out, 1, "Tensor& out") end
+  if options.out then table.insert(out, 1, "Tensor& " .. table.concat(cpptext.out_names(row), ", Tensor& ")) end
   return table.concat(out, ", ")
+end
+
+-- Whether devices have a kernel for the row.
+function cpptext.has_kernel(row) return row.kind ~= "view" and row.kind ~= "composite" end
+
+-- The families in the order of the table.
+function cpptext.families(rows)
+  local out, seen = {}, {}
+  for _, row in ipairs(rows) do
+    if not seen[row.family] then
+      seen[row.family] = true
+      out[#out + 1] = row.family
+    end
+  end
+  return out
+end
+
+-- "NnLossKernels"
+function cpptext.kernel_struct(family)
+  return (("_" .. family):gsub("_+(%w)", string.upper)) .. "Kernels"
+end
+
+-- The parameters of an out form that take the results: "out", or "out0", "out1", ...
+function cpptext.out_names(row)
+  if #row.results == 1 then return { "out" } end
+  local out = {}
+  for i = 1, #row.results do out[i] = "out" .. i - 1 end
+  return out
 end
 
 -- "x, dim"
@@ -35,6 +63,13 @@ function cpptext.result(row)
   local out = {}
   for i, result in ipairs(row.results) do out[i] = result.cpp end
   return "std::tuple<" .. table.concat(out, ", ") .. ">"
+end
+
+-- "Tensor& mm_out(Tensor& out, ...)": the out form of an op without the tape. With several results
+-- it returns nothing.
+function cpptext.raw_out_declaration(row)
+  return ("%s %s_out(%s)"):format(#row.results == 1 and "Tensor&" or "void", row.name,
+    cpptext.parameters(row, { out = true }))
 end
 
 -- "dtypes::floating | dtypes::complex"

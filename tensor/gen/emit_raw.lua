@@ -1,46 +1,7 @@
--- tensor/gen/emit_raw.lua: the typed functions of namespace raw: checks, allocation and dispatch,
--- no tape. `emit_raw` gives the header; `emit_raw:FAMILY` the definitions of a family.
+-- tensor/gen/emit_raw.lua: `emit_raw:FAMILY` defines the family's typed functions of namespace raw:
+-- checks, allocation and dispatch, no tape. emit_raw_header.lua declares them.
 
 local cpptext = require "cpptext"
-
-local function is_direct(row) return row.kind ~= "view" and row.kind ~= "composite" end
-
--- All declarations of a row; the forms in the order plain, in place, out.
-local function declarations(row)
-  local lines = {}
-  if row.plain_form then
-    lines[#lines + 1] = ("%s %s(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row))
-  end
-  if row.inplace_form then
-    lines[#lines + 1] = ("Tensor& %s_(%s);"):format(row.name, cpptext.parameters(row, { inplace = true }))
-  end
-  if row.out_form then
-    lines[#lines + 1] = ("Tensor& %s_out(%s);"):format(row.name, cpptext.parameters(row, { out = true }))
-  end
-  return lines
-end
-
-local function header(rows)
-  local out = {
-    "// tensor/raw.h: generated from tensor/ops/*.lua. Ops without the tape: dims are 0-based and",
-    "// wrapped already.",
-    "#pragma once", "",
-    "#include <optional>", "#include <string_view>", "#include <tuple>", "#include <vector>", "",
-    '#include "tensor/dispatch.h"', '#include "tensor/operand.h"', '#include "tensor/pointwise/run.h"',
-    '#include "tensor/tensor.h"', "",
-    "namespace moonlet::raw {", "",
-  }
-  for _, row in ipairs(rows) do
-    if row.kind == "pointwise" then
-      out[#out + 1] = ("extern const PointwiseOp k%s;"):format(row.camel)
-    end
-    if is_direct(row) then
-      for _, line in ipairs(declarations(row)) do out[#out + 1] = line end
-    end
-  end
-  out[#out + 1] = "\n}  // namespace moonlet::raw\n"
-  return table.concat(out, "\n")
-end
 
 -- The pointwise arguments split into operands and scalar parameters.
 local function pointwise_parts(row)
@@ -71,12 +32,13 @@ local function operand_lines(operands, skip_first)
   return lines, table.concat(refs, ", ")
 end
 
-local function define_pointwise(row, index)
+local function define_pointwise(row, family, index)
   local operands, params, mask = pointwise_parts(row)
   local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
   local out = {
-    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %d};'):format(row.camel, row.name, row.name,
-      cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, tostring(row.chooses == true), index),
+    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %d, %d};'):format(
+      row.camel, row.name, row.name, cpptext.dtype_set(row), tostring(row.int_to_float == true),
+      result, mask, tostring(row.chooses == true), family, index),
   }
   local params_text = table.concat(params, ", ")
   local lines, refs = operand_lines(operands)
@@ -136,11 +98,11 @@ local function device_of(row)
   return "DeviceType::CPU"
 end
 
--- The lines that look the kernel up: `table` and the check of an empty slot.
+-- The lines that look the kernel up: the check of the arguments, `kernel`, the check of an empty slot.
 local function lookup(row)
   local lines = {
     ('  const DeviceType where = %s;'):format(device_of(row)),
-    ('  const auto kernel = kernels_for(where, "%s").%s;'):format(row.name, row.name),
+    ('  const auto kernel = kernels_for(where, "%s").%s->%s;'):format(row.name, row.family, row.name),
   }
   if row.no_cuda then
     lines[#lines + 1] = ('  if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.no_cuda)
@@ -148,10 +110,11 @@ local function lookup(row)
   return lines
 end
 
-local function kernel_arguments(row, random_count, renamed)
+-- The arguments as the kernel gets them; `renamed` names what stands for some of them.
+local function kernel_arguments(row, renamed)
   local out = {}
-  for i, arg in ipairs(row.args) do out[i] = renamed and renamed[arg.name] or arg.name end
-  if row.random then out[#out + 1] = ("default_generator().next(%s)"):format(random_count) end
+  for i, arg in ipairs(row.args) do out[i] = renamed[arg.name] or arg.name end
+  if row.random then out[#out + 1] = ("default_generator().next(%s)"):format(row.draws) end
   return out
 end
 
@@ -200,16 +163,15 @@ local function join(...)
   return table.concat(out, "\n")
 end
 
-local function allocate(row)
-  local exprs = type(row.out) == "table" and row.out or { row.out }
-  if #exprs ~= #row.results then
-    error(("op %s: %d results but %d 'out' expressions"):format(row.name, #row.results, #exprs), 0)
-  end
-  local lines = {}
-  for i, result in ipairs(row.results) do
-    lines[i] = ("  Tensor %s = %s;"):format(result.name, exprs[i])
-  end
-  return lines
+-- The call of the shape function; `like_` holds what it says of the results.
+local function shape_check(row)
+  local call = ("shapes::%s(%s)"):format(row.name, cpptext.arguments(row))
+  return row.kind == "structured" and ("  const auto like_ = %s;"):format(call) or ("  %s;"):format(call)
+end
+
+-- What like_ holds about result i.
+local function like(row, i)
+  return #row.results == 1 and "like_" or ("like_[%d]"):format(i - 1)
 end
 
 local function result_names(row)
@@ -218,29 +180,59 @@ local function result_names(row)
   return out
 end
 
+-- The call of a kernel that fills results or changes its first argument.
+local function kernel_call(row, renamed, results)
+  local args = kernel_arguments(row, renamed)
+  for _, name in ipairs(results) do args[#args + 1] = name end
+  return ("  kernel(%s);"):format(table.concat(args, ", "))
+end
+
+-- The results of an out form: the given tensors where the kernel can write into them.
+local function out_tensors(row)
+  local read, lists, lines = {}, {}, {}
+  for _, arg in ipairs(row.args) do
+    if arg.info.list then lists[#lists + 1] = arg.name
+    elseif arg.info.tensor then read[#read + 1] = "&" .. arg.name end
+  end
+  local outs = cpptext.out_names(row)
+  if #outs > 1 then
+    lines[1] = ('  check_apart("%s", {&%s});'):format(row.name, table.concat(outs, ", &"))
+  end
+  for i, name in ipairs(outs) do
+    lines[#lines + 1] = ('  check_out("%s", %s, %s);'):format(row.name, name, like(row, i))
+  end
+  for i, result in ipairs(row.results) do
+    lines[#lines + 1] = ('  Tensor %s = out_or_new("%s", %s, %s, {%s}%s);'):format(result.name, row.name,
+      outs[i], like(row, i), table.concat(read, ", "), lists[1] and ", " .. lists[1] or "")
+  end
+  return lines
+end
+
+-- The end of an out form: stores the results and gives the tensor back where there is one.
+local function store_outs(row)
+  local lines = {}
+  for i, name in ipairs(cpptext.out_names(row)) do
+    lines[i] = ('  store_out("%s", %s, %s);'):format(row.name, name, row.results[i].name)
+  end
+  if #lines == 1 then lines[2] = "  return out;" end
+  return lines
+end
+
 local function define_structured(row)
   local results = result_names(row)
   local before, after, renamed = writing(row, row.name, row.args[1] and row.args[1].name)
-  local args = kernel_arguments(row, results[1] .. ".numel()", renamed)
-  for _, name in ipairs(results) do args[#args + 1] = name end
-  local call = ("  kernel(%s);"):format(table.concat(args, ", "))
+  local allocate = {}
+  for i, name in ipairs(results) do
+    allocate[i] = ('  Tensor %s = allocate(%s, "%s");'):format(name, like(row, i), row.name)
+  end
+  local call = kernel_call(row, renamed, results)
   local give = #results == 1 and ("  return %s;"):format(results[1])
     or ("  return {%s};"):format(table.concat(results, ", "))
   local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, cpptext.parameters(row)),
-    checks(row), lookup(row), allocate(row), before, call, after, give, "}")
-  if row.out_form then
-    local inputs = {}
-    for _, arg in ipairs(row.args) do
-      if arg.info.tensor and not arg.info.operand and not arg.info.list then inputs[#inputs + 1] = "&" .. arg.name end
-    end
-    local direct = ("  if (can_write_into(out, %s, {%s})) %s = out;"):format(results[1],
-      table.concat(inputs, ", "), results[1])
-    for _, arg in ipairs(row.args) do
-      if arg.info.list or arg.info.operand then direct = nil end
-    end
-    text = text .. "\n" .. join(("Tensor& %s_out(%s) {"):format(row.name, cpptext.parameters(row, { out = true })),
-      checks(row), lookup(row), allocate(row), direct or {}, before, call, after,
-      ('  store_out("%s", out, %s);'):format(row.name, results[1]), "  return out;", "}")
+    checks(row), shape_check(row), lookup(row), before, allocate, call, after, give, "}")
+  if row.raw_out_form then
+    text = text .. "\n" .. join(cpptext.raw_out_declaration(row) .. " {", checks(row),
+      shape_check(row), lookup(row), before, out_tensors(row), call, after, store_outs(row), "}")
   end
   return text
 end
@@ -248,25 +240,29 @@ end
 local function define_update(row)
   local x = row.args[1].name
   local before, after, renamed = writing(row, row.name .. "_", x)
-  local args = kernel_arguments(row, x .. ".numel()", renamed)
   local text = join(("Tensor& %s_(%s) {"):format(row.name, cpptext.parameters(row, { inplace = true })),
-    checks(row), lookup(row), before, ("  kernel(%s);"):format(table.concat(args, ", ")), after,
+    checks(row), shape_check(row), lookup(row), before, kernel_call(row, renamed, {}), after,
     ("  return %s;"):format(x), "}")
   if row.plain_form then
-    args = kernel_arguments(row, x .. ".numel()")
-    args[1] = "result_"
     text = text .. "\n" .. join(("Tensor %s(%s) {"):format(row.name, cpptext.parameters(row)),
-      checks(row), lookup(row), ("  Tensor result_ = clone_plain(%s);"):format(x),
-      ("  kernel(%s);"):format(table.concat(args, ", ")), "  return result_;", "}")
+      checks(row), shape_check(row), lookup(row), ("  Tensor result_ = clone_plain(%s);"):format(x),
+      kernel_call(row, { [x] = "result_" }, {}), "  return result_;", "}")
   end
   return text
 end
 
 local function define_allocating(row)
-  local numel = cpptext.leading_tensor(row) and cpptext.leading_tensor(row).name .. ".numel()" or "0"
-  return join(("%s %s(%s) {"):format(cpptext.result(row), row.name, cpptext.parameters(row)),
-    checks(row), lookup(row),
-    ("  return kernel(%s);"):format(table.concat(kernel_arguments(row, numel), ", ")), "}")
+  local call = ("kernel(%s);"):format(table.concat(kernel_arguments(row, {}), ", "))
+  local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, cpptext.parameters(row)),
+    checks(row), shape_check(row), lookup(row), "  return " .. call, "}")
+  if row.raw_out_form then
+    local names = table.concat(result_names(row), ", ")
+    text = text .. "\n" .. join(cpptext.raw_out_declaration(row) .. " {", checks(row),
+      shape_check(row), lookup(row),
+      ("  const auto %s = %s"):format(#row.results == 1 and names or "[" .. names .. "]", call),
+      store_outs(row), "}")
+  end
+  return text
 end
 
 local define = {
@@ -274,22 +270,22 @@ local define = {
 }
 
 local function definitions(rows, family, all_rows)
-  local index, positions = 0, {}
-  for _, row in ipairs(all_rows) do
-    if row.kind == "pointwise" then
-      positions[row.name] = index
-      index = index + 1
-    end
-  end
   local out = {
     "// Generated from tensor/ops/" .. family .. ".lua: the ops without the tape.",
-    '#include "tensor/raw.h"', "",
-    '#include "tensor/generator.h"', '#include "tensor/shapes.h"', "",
+    ('#include "tensor/raw_%s.h"'):format(family), "",
+    '#include "tensor/dispatch.h"', '#include "tensor/generator.h"',
+    ('#include "tensor/kernels_%s.h"'):format(family), '#include "tensor/pointwise/run.h"',
+    ('#include "tensor/shapes_%s.h"'):format(family), "",
     "namespace moonlet::raw {", "",
   }
+  local position, index = 0, 0
+  for i, name in ipairs(cpptext.families(all_rows)) do
+    if name == family then position = i - 1 end
+  end
   for _, row in ipairs(rows) do
     if row.kind == "pointwise" then
-      out[#out + 1] = define_pointwise(row, positions[row.name]) .. "\n"
+      out[#out + 1] = define_pointwise(row, position, index) .. "\n"
+      index = index + 1
     elseif define[row.kind] then
       out[#out + 1] = define[row.kind](row) .. "\n"
     end
@@ -298,7 +294,4 @@ local function definitions(rows, family, all_rows)
   return table.concat(out, "\n")
 end
 
-return function(rows, family, all_rows)
-  if family then return definitions(rows, family, all_rows) end
-  return header(rows)
-end
+return definitions

@@ -12,8 +12,8 @@ for name in ("pointwise structured update allocating view composite"):gmatch "%a
 end
 
 local known_fields = {}
-for name in ([[kind dtypes out grad doc sample torch check nodiff random inplace meta method func
-    no_cuda overload_of int_to_float result clone mixed functor constant chooses dtype_of]]):gmatch "[%a_]+" do
+for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
+    no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -111,6 +111,9 @@ local function parse_row(raw, family)
   if row.kind == "update" and not (row.args[1] and row.args[1].written) then
     error(("op %s: an update writes its first argument, so it is a 'Tensor!'"):format(name), 0)
   end
+  if (row.draws ~= nil) ~= (row.random == true and row.kind ~= "composite") then
+    error(("op %s: 'draws' and 'random' go together for an op with a kernel"):format(name), 0)
+  end
   row.results = parse_results(trim(results), row)
   row.dtypes = words(row.dtypes or "all")
   row.grads = parse_grads(row)
@@ -126,6 +129,12 @@ local function derive_forms(row)
   row.inplace_form = tensor_first
     and ((row.kind == "pointwise" and row.inplace ~= false) or row.kind == "update")
   row.plain_form = not (row.kind == "update" and row.clone == false)
+  -- Of the ops without the tape; the public ones have it for single results only.
+  row.raw_out_form = row.plain_form
+    and (row.kind == "pointwise" or row.kind == "structured" or row.kind == "allocating")
+  for _, result in ipairs(row.results) do
+    row.raw_out_form = row.raw_out_form and result.type == "Tensor"
+  end
   row.out_form = row.plain_form and #row.results == 1 and row.results[1].type == "Tensor"
     and (row.kind == "pointwise" or row.kind == "structured")
 end

@@ -15,7 +15,7 @@ op { "fill(Tensor! x, Scalar value) -> Tensor",
      sample = { "randn(3, 4), 2.5" } }
 
 op { "clone(Tensor x) -> Tensor",
-     kind = "structured", dtypes = "all", out = "empty_like(x)", grad = { x = "g" },
+     kind = "structured", dtypes = "all", grad = { x = "g" },
      doc = [[A contiguous copy of `x` with memory of its own.]], sample = { "randn(3, 4)" } }
 
 op { "contiguous(Tensor x) -> Tensor",
@@ -25,7 +25,6 @@ op { "contiguous(Tensor x) -> Tensor",
 
 op { "convert(Tensor x, DType? dtype, Device? device) -> Tensor",
      kind = "structured", dtypes = "all", method = false, func = false,
-     out = [[empty(x.sizes(), {dtype.value_or(x.dtype()), device.value_or(x.device())}, "to")]],
      grad = { x = "to(g, std::nullopt, options_of_(x).device)" },
      doc = [[A copy of `x` with that dtype on that device: what `to` does when there is something to do.]] }
 

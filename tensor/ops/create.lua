@@ -71,7 +71,6 @@ for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do
   local name, what = pair[1], pair[2]
   op { name .. "(Tensor x, int diagonal=0) -> Tensor",
        kind = "structured", dtypes = "all",
-       out = ('shapes::triangle("%s", x)'):format(name),
        grad = { x = name .. "(g, diagonal)" },
        doc = ([[The part of each matrix on and %s its diagonal number `diagonal` (0 the main one, 1 the
 next above), zeros elsewhere.]]):format(what),
@@ -79,7 +78,6 @@ next above), zeros elsewhere.]]):format(what),
 end
 op { "diag_embed(Tensor x, int offset=0) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = "shapes::diag_embed(x, offset)",
      grad = { x = "diagonal(g, offset, 0, 1)" },
      doc = [[The square matrix with the 1-D `x` on its diagonal number `offset`.]],
      sample = { "randn(3)", "randn(3), 1", "randn(3), -2" } }

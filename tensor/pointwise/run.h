@@ -9,8 +9,6 @@
 
 namespace moonlet {
 
-using PointwiseKernel = void (*)(const PointwisePlan&);
-
 struct PointwiseOp {
   // Same: the dtype of the computation. Bool: a comparison. Real: its real part.
   enum Result { Same, Bool, Real };
@@ -21,7 +19,7 @@ struct PointwiseOp {
   Result result;
   unsigned mask_args;  // inputs that are bool masks, outside promotion, by bit
   bool chooses;        // the result is one of the inputs: numbers must fit the dtype, not wrap
-  int kernel_index;
+  int family, index;   // where the kernel stands in KernelTable::pointwise_ops
 };
 
 // The result in a new contiguous tensor. Throws on dtypes outside the op's, mixed devices and
