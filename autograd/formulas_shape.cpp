@@ -42,9 +42,9 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
 
 }  // namespace
 
-Dims negated(const Dims& values) {
-  Dims out = values;
-  for (int i = 0; i < out.size(); ++i) out[i] = -out[i];
+std::vector<int64_t> negated(const std::vector<int64_t>& values) {
+  std::vector<int64_t> out;
+  for (int64_t value : values) out.push_back(-value);
   return out;
 }
 

@@ -76,62 +76,64 @@ Tensor eye(int64_t n, std::optional<int64_t> m, Options options) {
   return y;
 }
 
-Tensor rand(const Dims& size, Options options) {
+Tensor rand(const Dims& size, Generator* generator, Options options) {
   Tensor y = empty(size, options, "rand");
-  uniform_(y, 0, 1);
+  uniform_(y, 0, 1, generator);
   return y;
 }
 
-Tensor randn(const Dims& size, Options options) {
+Tensor randn(const Dims& size, Generator* generator, Options options) {
   Tensor y = empty(size, options, "randn");
-  normal_(y, 0, 1);
+  normal_(y, 0, 1, generator);
   return y;
 }
 
 Tensor randint(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
-               std::optional<Device> device) {
+               std::optional<Device> device, Generator* generator) {
   Tensor y = empty(size, {dtype.value_or(DType::Int64), device.value_or(Device{})}, "randint");
-  random_(y, low, high);
+  random_(y, low, high, generator);
   return y;
 }
 
-Tensor rand_like(const Tensor& x, std::optional<DType> dtype) {
-  return rand(x.sizes(), like(x, dtype));
+Tensor rand_like(const Tensor& x, std::optional<DType> dtype, Generator* generator) {
+  return rand(x.sizes(), generator, like(x, dtype));
 }
 
-Tensor randn_like(const Tensor& x, std::optional<DType> dtype) {
-  return randn(x.sizes(), like(x, dtype));
+Tensor randn_like(const Tensor& x, std::optional<DType> dtype, Generator* generator) {
+  return randn(x.sizes(), generator, like(x, dtype));
 }
 
-Tensor randperm(int64_t n, std::optional<Device> device) {
+Tensor randperm(int64_t n, std::optional<Device> device, Generator* generator) {
   Tensor keys = allocate(shapes::randperm(n, device.value_or(Device{})), "randperm");
-  random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
+          generator);
   return argsort(keys, 0, false, true);
 }
 
 // The position of the category that each number of u, (rows, samples), falls into: u is sorted
 // among the ends of the categories' intervals, and the ends that stand before it are counted.
-static Tensor draw_replaced(const Tensor& probs, int64_t samples) {
+static Tensor draw_replaced(const Tensor& probs, int64_t samples, Generator* generator) {
   const int64_t n = probs.size(-1);
   const Tensor ends = cumsum(to(probs, DType::Float64), -1);
   Dims sizes = probs.sizes();
   sizes.back() = samples;
-  const Tensor u = mul(rand(sizes, options_of(ends)), narrow(ends, -1, n - 1, 1));
+  const Tensor u = mul(rand(sizes, generator, options_of(ends)), narrow(ends, -1, n - 1, 1));
   const auto [values, from] = sort(cat({ends, u}, -1), -1, false, true);
   const Tensor passed = cumsum(to(le(from, n), DType::Int64), -1);
   const Tensor counts = scatter(zeros_like(passed), -1, from, passed);
   return minimum(add(narrow(counts, -1, n, samples), int64_t{1}), n);
 }
 
-static Tensor draw_distinct(const Tensor& probs, int64_t samples) {
+static Tensor draw_distinct(const Tensor& probs, int64_t samples, Generator* generator) {
   Tensor waiting = empty_like(probs);
-  exponential_(waiting, 1);
+  exponential_(waiting, 1, generator);
   // The first to arrive of processes with these rates; a rate of 0 never does.
   const Tensor order = masked_fill(div(probs, waiting), eq(probs, 0.0), -1.0);
   return std::get<1>(topk(order, samples, -1, true, true));
 }
 
-Tensor multinomial(const Tensor& given, int64_t num_samples, bool replacement) {
+Tensor multinomial(const Tensor& given, int64_t num_samples, bool replacement,
+                   Generator* generator) {
   const shapes::Result drawn = shapes::multinomial(given, num_samples, replacement);
   const Tensor probs = to(shallow_copy(given), DType::Float64);
   const Tensor counts = count_nonzero(probs, Dims{-1});
@@ -141,7 +143,8 @@ Tensor multinomial(const Tensor& given, int64_t num_samples, bool replacement) {
   const int64_t needed = replacement ? 1 : num_samples;
   check(host_value<int64_t>(amin(counts)) >= needed, "multinomial: ", needed,
         " categories of positive weight wanted in every row");
-  return replacement ? draw_replaced(probs, num_samples) : draw_distinct(probs, num_samples);
+  return replacement ? draw_replaced(probs, num_samples, generator)
+                     : draw_distinct(probs, num_samples, generator);
 }
 
 Tensor diag(const Tensor& x, int64_t offset) {

@@ -358,6 +358,7 @@ local function header(rows)
     "#pragma once", "",
     "#include <optional>", "#include <string_view>", "#include <tuple>", "#include <vector>", "",
     '#include "tensor/operand.h"', '#include "tensor/tensor.h"', "", "namespace moonlet {", "",
+    "class Generator;", "",
   }
   for _, row in ipairs(rows) do
     local options = { defaults = true }

@@ -5,7 +5,8 @@ local lua_signature = require "lua_signature"
 local lua_types = {
   Tensor = "moonlet.Tensor", OptionalTensor = "moonlet.Tensor", TensorList = "moonlet.Tensor[]",
   Operand = "moonlet.Tensor|number", Scalar = "number|boolean", Int = "integer",
-  IntList = "integer|integer[]", Float = "number", Bool = "boolean", String = "string",
+  IntList = "integer|integer[]", IntVector = "integer|integer[]",
+  Generator = "moonlet.Generator", Float = "number", Bool = "boolean", String = "string",
   Dim = "integer", DimList = "integer|integer[]", Index = "integer",
   DType = "moonlet.dtype", Device = "string",
 }
@@ -56,6 +57,8 @@ local header = [[
 ---@alias moonlet.dtype
 ---| "bool" | "uint8" | "int8" | "int16" | "int32" | "int64"
 ---| "float16" | "bfloat16" | "float32" | "float64" | "complex64" | "complex128"
+
+---@class moonlet.Generator
 
 ---@class moonlet
 local ml = {}

@@ -63,7 +63,7 @@ void diagonal_backward(const Tensor& dy, const Dims&, int64_t offset, int64_t di
   kWriter.diagonal_backward(dy, offset, dim1, dim2, y);
 }
 
-void constant_pad(const Tensor& x, const Dims& pad, Scalar value, Tensor& y) {
+void constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value, Tensor& y) {
   kWriter.constant_pad(x, pad, value, y);
 }
 

@@ -2,7 +2,8 @@
 
 local cpptext = {}
 
--- "const Tensor& x, int64_t dim" with defaults where asked and the row has them.
+-- "const Tensor& x, int64_t dim" with defaults where asked and the row has them. Options: defaults;
+-- inplace and out, for these forms; computed: as shape functions take them, without the generator.
 function cpptext.parameters(row, options)
   options = options or {}
   local out = {}
@@ -12,10 +13,10 @@ function cpptext.parameters(row, options)
     local text = cpp .. " " .. arg.name
     local default = arg.default or (arg.type == "Options" and "{}") or nil
     if options.defaults and default then
-      if default == "nil" then default = arg.info.tensor and "{}" or "std::nullopt" end
+      if default == "nil" then default = arg.info.null or arg.info.tensor and "{}" or "std::nullopt" end
       text = text .. " = " .. default
     end
-    out[#out + 1] = text
+    if not (options.computed and arg.info.draws) then out[#out + 1] = text end
   end
   if options.out then table.insert(out, 1, "Tensor& " .. table.concat(cpptext.out_names(row), ", Tensor& ")) end
   return table.concat(out, ", ")
@@ -49,12 +50,20 @@ function cpptext.out_names(row)
   return out
 end
 
--- "x, dim"
-function cpptext.arguments(row, first)
+-- "x, dim": the arguments of a shape function.
+function cpptext.computed_arguments(row)
   local out = {}
-  for i, arg in ipairs(row.args) do out[i] = arg.name end
-  if first then out[1] = first end
+  for _, arg in ipairs(row.args) do
+    if not arg.info.draws then out[#out + 1] = arg.name end
+  end
   return table.concat(out, ", ")
+end
+
+-- The argument that random numbers come from; nil if none.
+function cpptext.generator(row)
+  for _, arg in ipairs(row.args) do
+    if arg.info.draws then return arg end
+  end
 end
 
 -- The C++ type of a function's result: one type or a tuple.

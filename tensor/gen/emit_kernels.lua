@@ -10,7 +10,7 @@ local function kernel_parameters(row)
   local out = {}
   for i, arg in ipairs(row.args) do
     local cpp = (i == 1 and row.kind == "update") and "Tensor&" or arg.info.cpp
-    out[#out + 1] = cpp .. " " .. arg.name
+    if not arg.info.draws then out[#out + 1] = cpp .. " " .. arg.name end
   end
   if row.random then out[#out + 1] = "Philox rng" end
   if row.kind == "structured" then

@@ -113,8 +113,12 @@ end
 -- The arguments as the kernel gets them; `renamed` names what stands for some of them.
 local function kernel_arguments(row, renamed)
   local out = {}
-  for i, arg in ipairs(row.args) do out[i] = renamed[arg.name] or arg.name end
-  if row.random then out[#out + 1] = ("default_generator().next(%s)"):format(row.draws) end
+  for _, arg in ipairs(row.args) do
+    if not arg.info.draws then out[#out + 1] = renamed[arg.name] or arg.name end
+  end
+  if row.random then
+    out[#out + 1] = ("draw(%s, %s)"):format(cpptext.generator(row).name, row.draws)
+  end
   return out
 end
 
@@ -165,7 +169,7 @@ end
 
 -- The call of the shape function; `like_` holds what it says of the results.
 local function shape_check(row)
-  local call = ("shapes::%s(%s)"):format(row.name, cpptext.arguments(row))
+  local call = ("shapes::%s(%s)"):format(row.name, cpptext.computed_arguments(row))
   return row.kind == "structured" and ("  const auto like_ = %s;"):format(call) or ("  %s;"):format(call)
 end
 

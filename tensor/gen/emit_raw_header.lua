@@ -24,7 +24,7 @@ local function family_header(rows, family)
     "#pragma once", "",
     "#include <optional>", "#include <string_view>", "#include <tuple>", "#include <vector>", "",
     '#include "tensor/operand.h"', '#include "tensor/tensor.h"', "",
-    "namespace moonlet {\n\nstruct PointwiseOp;\n\nnamespace raw {", "",
+    "namespace moonlet {\n\nclass Generator;\nstruct PointwiseOp;\n\nnamespace raw {", "",
   }
   for _, row in ipairs(rows) do
     if row.kind == "pointwise" then

@@ -21,7 +21,7 @@ return function(rows, family)
   }
   for _, row in ipairs(rows) do
     if cpptext.has_kernel(row) and row.kind ~= "pointwise" then
-      out[#out + 1] = ("%s %s(%s);"):format(result(row), row.name, cpptext.parameters(row))
+      out[#out + 1] = ("%s %s(%s);"):format(result(row), row.name, cpptext.parameters(row, { computed = true }))
     end
   end
   out[#out + 1] = "\n}  // namespace moonlet::shapes\n"

@@ -2,6 +2,7 @@
 -- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
 -- name}, dtypes (list of set names), grads {args, expression}, and the other fields of the row as written.
 
+local cpptext = require "cpptext"
 local types = require "types"
 
 local parse = {}
@@ -113,6 +114,9 @@ local function parse_row(raw, family)
   end
   if (row.draws ~= nil) ~= (row.random == true and row.kind ~= "composite") then
     error(("op %s: 'draws' and 'random' go together for an op with a kernel"):format(name), 0)
+  end
+  if row.draws and not cpptext.generator(row) then
+    error(("op %s draws random numbers, but takes no 'Generator?'"):format(name), 0)
   end
   row.results = parse_results(trim(results), row)
   row.dtypes = words(row.dtypes or "all")

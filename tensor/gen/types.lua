@@ -2,7 +2,9 @@
 
 local types = {}
 
--- cpp: how a parameter is declared; field: how a tape node keeps it; tensor: it holds tensors.
+-- cpp: how a parameter is declared; field: how a tape node keeps it; tensor: it holds tensors; null:
+-- the C++ default of a nil; draws: it is where random numbers come from, which the generated code
+-- asks and no kernel or shape function sees.
 local list = {
   ["Tensor"]    = { cpp = "const Tensor&", field = "Saved", tensor = true },
   ["Tensor?"]   = { cpp = "const Tensor&", field = "Saved", tensor = true, optional = true },
@@ -20,6 +22,7 @@ local list = {
   ["int[1]"]    = { cpp = "const Dims&", field = "Dims" },
   ["int[2]"]    = { cpp = "const Dims&", field = "Dims" },
   ["int[3]"]    = { cpp = "const Dims&", field = "Dims" },
+  ["int[*]"]    = { cpp = "const std::vector<int64_t>&", field = "std::vector<int64_t>" },
   ["float"]     = { cpp = "double" },
   ["float?"]    = { cpp = "std::optional<double>" },
   ["bool"]      = { cpp = "bool" },
@@ -31,6 +34,7 @@ local list = {
   ["Index"]     = { cpp = "int64_t" },
   ["DType?"]    = { cpp = "std::optional<DType>" },
   ["Device?"]   = { cpp = "std::optional<Device>" },
+  ["Generator?"] = { cpp = "Generator*", null = "nullptr", draws = true },
   ["Options"]   = { cpp = "Options" },
 }
 

@@ -50,20 +50,20 @@ op { "eye(int n, int? m=nil, Options options) -> Tensor", kind = "composite",
      doc = [[The `n` by `m` matrix (`n` by `n` without `m`) with ones on its diagonal.]],
      sample = { "3", "2, 4" } }
 
-op { "rand(int[] size, Options options) -> Tensor", kind = "composite", random = true,
+op { "rand(int[] size, Generator? generator=nil, Options options) -> Tensor", kind = "composite", random = true,
      doc = [[Numbers drawn evenly from 0 to below 1.]],
      sample = { "3, 4" }, check = { value = "random" } }
-op { "randn(int[] size, Options options) -> Tensor", kind = "composite", random = true,
+op { "randn(int[] size, Generator? generator=nil, Options options) -> Tensor", kind = "composite", random = true,
      doc = [[Numbers of the standard normal distribution.]],
      sample = { "3, 4" }, check = { value = "random" } }
-op { "randint(int low, int high, int[] size, DType? dtype=nil, Device? device=nil) -> Tensor",
+op { "randint(int low, int high, int[] size, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
      kind = "composite", random = true,
      doc = [[int64 (or `dtype`) numbers from `low` to below `high`: `high` itself is not drawn.]],
      sample = { "1, 7, {3, 4}" }, check = { value = "random" } }
-op { "rand_like(Tensor x, DType? dtype=nil) -> Tensor", kind = "composite", dtypes = "floating", random = true,
+op { "rand_like(Tensor x, DType? dtype=nil, Generator? generator=nil) -> Tensor", kind = "composite", dtypes = "floating", random = true,
      doc = [[Numbers drawn evenly from 0 to below 1, with the shape and device of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
-op { "randn_like(Tensor x, DType? dtype=nil) -> Tensor", kind = "composite", dtypes = "floating", random = true,
+op { "randn_like(Tensor x, DType? dtype=nil, Generator? generator=nil) -> Tensor", kind = "composite", dtypes = "floating", random = true,
      doc = [[Numbers of the standard normal distribution, with the shape and device of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
 

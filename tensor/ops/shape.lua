@@ -203,7 +203,7 @@ op { "reshape_as(Tensor x, Tensor other) -> Tensor",
 
 -- Taking apart.
 
-op { "split(Tensor x, int[] size, Dim dim=0) -> Tensor[]",
+op { "split(Tensor x, int[*] size, Dim dim=0) -> Tensor[]",
      kind = "composite",
      doc = [[`x` cut along `dim` into pieces of `size` positions (the last may be shorter), or into
 pieces of the listed sizes, which must add up to the dimension. The pieces are views.]],
@@ -267,7 +267,7 @@ flattened `x`.]],
 
 -- Padding, flipping, rolling.
 
-op { "constant_pad(Tensor x, int[] pad, Scalar value=0) -> Tensor",
+op { "constant_pad(Tensor x, int[*] pad, Scalar value=0) -> Tensor",
      kind = "structured",
      grad = { x = "constant_pad(g, formulas::negated(pad), 0)" },
      doc = [[`x` with `value` around it: `pad` holds pairs (before, after) for the last dimension,
@@ -276,7 +276,7 @@ then the one before it, and so on. Negative numbers cut instead.]],
      torch = "F.pad(args[0], args[1], 'constant', *args[2:])",
      check = { empty = "the cut must fit" } }
 
-op { "pad(Tensor x, int[] pad, string mode=\"constant\", Scalar value=0) -> Tensor",
+op { "pad(Tensor x, int[*] pad, string mode=\"constant\", Scalar value=0) -> Tensor",
      kind = "composite",
      doc = [[`x` with a border. `pad` holds pairs (before, after) for the last dimension, then the
 one before it, and so on; negative numbers cut instead. `mode` says what the border holds:

@@ -65,15 +65,15 @@ Result diagonal_backward(const Tensor& dy, const Dims& size, int64_t offset, int
   return gradient_of(op, views::diagonal(stand_in(size, op), offset, dim1, dim2), dy, size);
 }
 
-Border border(const Dims& pad, int dim, int rank) {
-  const int pair = 2 * (rank - 1 - dim);
+Border border(const std::vector<int64_t>& pad, int dim, int rank) {
+  const size_t pair = 2 * static_cast<size_t>(rank - 1 - dim);
   return pair + 1 < pad.size() ? Border{pad[pair], pad[pair + 1]} : Border{};
 }
 
-void check_pad(const Tensor& x, const Dims& pad, const char* op) {
-  check(pad.size() % 2 == 0, op, ": pad wants pairs (before, after), got ", pad);
-  check(pad.size() / 2 <= x.dim(), op, ": pad ", pad, " names more dimensions than shape ",
-        x.sizes(), " has");
+void check_pad(const Tensor& x, const std::vector<int64_t>& pad, const char* op) {
+  check(pad.size() % 2 == 0, op, ": pad wants pairs (before, after), got ", text_of(pad));
+  check(pad.size() / 2 <= static_cast<size_t>(x.dim()), op, ": pad ", text_of(pad),
+        " names more dimensions than shape ", x.sizes(), " has");
   for (int d = 0; d < x.dim(); ++d) {
     const Border b = border(pad, d, x.dim());
     const int64_t kept_after_before = checked_add(x.size(d), std::min<int64_t>(b.before, 0), op);
@@ -83,7 +83,7 @@ void check_pad(const Tensor& x, const Dims& pad, const char* op) {
   }
 }
 
-Result constant_pad(const Tensor& x, const Dims& pad, Scalar value) {
+Result constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value) {
   check_pad(x, pad, "constant_pad");
   Dims sizes = x.sizes();
   for (int d = 0; d < x.dim(); ++d) {

@@ -2,6 +2,8 @@
 // composites share.
 #pragma once
 
+#include <vector>
+
 #include "tensor/tensor.h"
 
 namespace moonlet::shapes {
@@ -13,8 +15,8 @@ struct Border {
   int64_t after = 0;
 };
 // The border of dimension `dim` of a tensor of `rank` dimensions.
-Border border(const Dims& pad, int dim, int rank);
+Border border(const std::vector<int64_t>& pad, int dim, int rank);
 // Throws unless `pad` is a list of pairs that x's dimensions can take.
-void check_pad(const Tensor& x, const Dims& pad, const char* op);
+void check_pad(const Tensor& x, const std::vector<int64_t>& pad, const char* op);
 
 }  // namespace moonlet::shapes

@@ -177,7 +177,7 @@ TEST_CASE("flip reverses any layout", "[views]") {
 
 TEST_CASE("constant_pad adds and cuts", "[views]") {
   const Tensor x = numbered({2, 3});
-  const Dims pad = {-1, 1, 1, 0};
+  const std::vector<int64_t> pad = {-1, 1, 1, 0};
   Tensor y = raw::constant_pad(x, pad, Scalar(9.0));
   CHECK(y.sizes() == Dims{3, 3});
   CHECK(values(y) == Values{9, 9, 9, 1, 2, 9, 4, 5, 9});
