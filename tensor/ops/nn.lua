@@ -216,7 +216,7 @@ that `native_batch_norm` gave for this `x` and `eps`.]],
        return randn(3, 4), x, mean, rstd, 1e-5
      end)()]] } }
 
-op { "batch_norm(Tensor x, Tensor? running_mean=nil, Tensor? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1, float eps=1e-5) -> Tensor",
+op { "batch_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1, float eps=1e-5) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.batch_norm(*args)",
      doc = [[`(x - mean) / sqrt(var + eps) * weight + bias` per channel (the second dimension of `x`). In
