@@ -157,7 +157,8 @@ void copy_into(Tensor& out, const Tensor& in) {
 }
 
 void copy(Tensor& x, const Tensor& source) {
-  if (!source.device().is_cpu()) return kernels_for(source.device().type, "copy_").convert->copy(x, source);
+  if (!source.device().is_cpu())
+    return kernels_for(source.device().type, "copy_").convert->copy(x, source);
   copy_into(x, source);
 }
 
