@@ -43,8 +43,8 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
 }  // namespace
 
 std::vector<int64_t> negated(const std::vector<int64_t>& values) {
-  std::vector<int64_t> out;
-  for (int64_t value : values) out.push_back(-value);
+  std::vector<int64_t> out = values;
+  for (int64_t& value : out) value = -value;
   return out;
 }
 
