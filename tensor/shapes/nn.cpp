@@ -40,8 +40,8 @@ void conv_arguments(const char* op, const Dims& x, const Dims& weight, const Dim
   pair(op, "stride", stride, 1);
   pair(op, "padding", padding, 0);
   pair(op, "dilation", dilation, 1);
-  check(groups >= 1 && groups <= kWindowLimit, op, ": groups is ", groups,
-        ", at least 1 is wanted");
+  check(groups >= 1 && groups <= kWindowLimit, op, ": groups is ", groups, ", 1 to ", kWindowLimit,
+        " is wanted");
   check(weight[0] % groups == 0, op, ": ", weight[0], " output channels do not divide into ",
         groups, " groups");
   check(weight[1] <= kWindowLimit && weight[1] * groups == x[1], op, ": x has shape ", x,
