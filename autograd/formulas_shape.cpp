@@ -6,6 +6,7 @@
 #include "autograd/ops.h"
 #include "tensor/backend.h"
 #include "tensor/dispatch.h"
+#include "tensor/kernels_convert.h"
 
 namespace moonlet::formulas {
 
@@ -14,7 +15,7 @@ namespace {
 // Zeros that no tape knows of.
 Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
   Tensor out = moonlet::empty(sizes, options, op);
-  kernels_for(options.device.type, op).fill(out, Scalar(0));
+  kernels_for(options.device.type, op).convert->fill(out, Scalar(0));
   return out;
 }
 
@@ -42,9 +43,9 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
 
 }  // namespace
 
-Dims negated(const Dims& values) {
-  Dims out = values;
-  for (int i = 0; i < out.size(); ++i) out[i] = -out[i];
+std::vector<int64_t> negated(const std::vector<int64_t>& values) {
+  std::vector<int64_t> out = values;
+  for (int64_t& value : out) value = -value;
   return out;
 }
 

@@ -9,7 +9,7 @@
 namespace moonlet::formulas {
 
 // The numbers with their signs turned: the padding that undoes a padding.
-Dims negated(const Dims& values);
+std::vector<int64_t> negated(const std::vector<int64_t>& values);
 // `g` with its dimensions put back to where permute(dims) took them from.
 Tensor permute_backward(const Tensor& g, const Dims& dims);
 // The sum, for each element of a contiguous tensor of shape `x_size`, of g over all places at which

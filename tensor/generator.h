@@ -25,4 +25,9 @@ class Generator {
 // This thread's generator.
 Generator& default_generator();
 
+// The numbers of an op that was given that generator, or none.
+inline Philox draw(Generator* generator, int64_t n) {
+  return (generator ? *generator : default_generator()).next(n);
+}
+
 }  // namespace moonlet

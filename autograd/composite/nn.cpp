@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/formulas_pointwise.h"
+#include "autograd/ops.h"
 
 namespace moonlet {
 
@@ -30,12 +31,6 @@ Tensor layer_norm_composite(const Tensor& x, const Dims& normalized_shape, const
 }
 
 namespace {
-void note_change(const Tensor& t) {
-  if (!t.defined()) return;
-  t.storage().bump_version();
-  t.storage().set_last_writer("batch_norm");
-}
-
 Tensor per_channel(const char* name, const Tensor& v, const Tensor& x) {
   check(v.dim() == 1 && v.size(0) == x.size(1), "batch_norm: ", name, " has shape ", v.sizes(),
         ", (", x.size(1), ",) is wanted");
@@ -49,11 +44,8 @@ Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const T
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {
   if (training) {
-    const Tensor y =
-        std::get<0>(native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
-    note_change(running_mean);
-    note_change(running_var);
-    return y;
+    return std::get<0>(
+        native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
   }
   check(x.dim() >= 2, "batch_norm: x has shape ", x.sizes(), ", (n, c, ...) is wanted");
   check(running_mean.defined() && running_var.defined(),

@@ -102,16 +102,16 @@ std::vector<Tensor> split_evenly(const Tensor& x, int d, int64_t piece) {
 
 }  // namespace
 
-std::vector<Tensor> split_composite(const Tensor& x, const Dims& size, int64_t dim) {
+std::vector<Tensor> split_composite(const Tensor& x, const std::vector<int64_t>& size, int64_t dim) {
   check(x.dim() > 0, "split: a tensor of shape () has no dimension to split");
   const int d = wrap_dim(dim, x.dim(), "split");
   if (size.size() == 1) return split_evenly(x, d, size[0]);
   int64_t sum = 0;
   for (int64_t piece : size) {
-    check(piece >= 0, "split: sizes cannot be negative, got ", size);
+    check(piece >= 0, "split: sizes cannot be negative, got ", text_of(size));
     sum = checked_add(sum, piece, "split");
   }
-  check(sum == x.size(d), "split: sizes ", size, " add up to ", sum, ", and dim ", d + 1,
+  check(sum == x.size(d), "split: sizes ", text_of(size), " add up to ", sum, ", and dim ", d + 1,
         " has size ", x.size(d));
   std::vector<Tensor> out;
   int64_t at = 0;
@@ -254,7 +254,7 @@ Tensor pad_with_copies(const Tensor& x, int d, int64_t before, int64_t after,
 
 }  // namespace
 
-Tensor pad_composite(const Tensor& x, const Dims& pad, std::string_view mode, Scalar value) {
+Tensor pad_composite(const Tensor& x, const std::vector<int64_t>& pad, std::string_view mode, Scalar value) {
   if (mode == "constant") return constant_pad(x, pad, value);
   check(mode == "reflect" || mode == "replicate" || mode == "circular",
         "pad: mode is \"constant\", \"reflect\", \"replicate\" or \"circular\", got \"", mode,

@@ -68,12 +68,22 @@ local function view_line(row, p)
     table.concat(captures, ", "), x, row.name, table.concat(arguments, ", "))
 end
 
+-- The tape records no change of a written argument besides the first of an update.
+local function check_written(row, op, write)
+  if row.kind == "composite" then return end  -- what it is made of checks
+  for _, arg in ipairs(cpptext.written(row, row.kind == "update" and row.args[1] or nil)) do
+    write('  if (requires_grad(%s)) check_inplace_without_derivative(%s, "%s: %s");', arg.name, arg.name, op,
+      arg.name)
+  end
+end
+
 local function plain_function(row, p)
   local write = writer()
   write("%s %s(%s) {", p.result, row.name, cpptext.parameters(row))
   for _, line in ipairs(p.wraps) do write("  " .. line) end
   write("  if (intercepted()) [[unlikely]]\n    return boxing::intercept<%s>(ops::%s%s);", p.result, row.name,
     #row.args > 0 and ", " .. p.arguments or "")
+  check_written(row, row.name, write)
   if row.kind ~= "view" and #row.grads == 0 then
     write("  return %s(%s);\n}", below(row), p.arguments)
     return write()
@@ -99,6 +109,7 @@ local function inplace_function(row, p)
     write('  return assign_(%s, %s(%s), "%s_");\n}', x, row.name, p.arguments, row.name)
     return write()
   end
+  check_written(row, row.name .. "_", write)
   if p.plan.differentiable[1] ~= row.args[1] then
     write('  check_inplace_without_derivative(%s, "%s_");', x, row.name)
     write("  return raw::%s_(%s);\n}", row.name, p.arguments)
@@ -193,7 +204,7 @@ local function family_header(rows, family)
   write("// themselves on the tape when grad mode is on and an input requires grad. Dims are 0-based and")
   write("// may count from the end.")
   write("#pragma once\n\n#include <optional>\n#include <string_view>\n#include <tuple>\n#include <vector>\n")
-  write('#include "tensor/operand.h"\n#include "tensor/tensor.h"\n\nnamespace moonlet {\n')
+  write('#include "tensor/operand.h"\n#include "tensor/tensor.h"\n\nnamespace moonlet {\n\nclass Generator;\n')
   for _, row in ipairs(rows) do write(declarations(row)) end
   write("\n}  // namespace moonlet")
   return write()
@@ -238,7 +249,8 @@ local function definitions(rows, family, all)
     "// Generated from tensor/ops/" .. family .. ".lua: the public ops of the family.",
     ('#include "autograd/ops_%s.h"'):format(family),
     '#include "autograd/formulas.h"', '#include "autograd/recording.h"',
-    '#include "tensor/boxing.h"', '#include "tensor/raw.h"', '#include "tensor/views.h"', "",
+    '#include "tensor/boxing.h"', '#include "tensor/dispatch.h"', ('#include "tensor/raw_%s.h"'):format(family),
+    '#include "tensor/views.h"', "",
     "namespace moonlet {", "",
     "namespace ops {", "extern const OpInfo " .. table.concat(forms, ", ") .. ";", "}  // namespace ops", "",
     foreign_calls(rows, all), "using namespace formulas;", "",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "interp/binding/generator.h"
 #include "interp/nearest.h"
 #include "tensor/execution.h"
 
@@ -11,7 +12,8 @@ namespace moonlet::binding {
 namespace {
 
 bool is_list(ArgType type) {
-  return type == ArgType::IntList || type == ArgType::DimList || type == ArgType::TensorList;
+  return type == ArgType::IntList || type == ArgType::IntVector || type == ArgType::DimList ||
+         type == ArgType::TensorList;
 }
 
 bool has_named_fields(lua_State* L, int table) {
@@ -201,11 +203,13 @@ bool ArgReader::matches(int i) {
     case ArgType::Index: return whole_number(L_, index).has_value();
     case ArgType::Float: return type == LUA_TNUMBER;
     case ArgType::IntList:
+    case ArgType::IntVector:
     case ArgType::DimList: return list_matches(i);
     case ArgType::Bool: return type == LUA_TBOOLEAN;
     case ArgType::String:
     case ArgType::DType:
     case ArgType::Device: return type == LUA_TSTRING;
+    case ArgType::Generator: return test_generator(L_, index) != nullptr;
     case ArgType::MemoryFormat:  // whatever it is, the message about it is the better one
     case ArgType::Any: return true;
   }
@@ -324,36 +328,50 @@ int64_t ArgReader::integer_at(int index, int i) {
   return *value;
 }
 
-Dims ArgReader::gathered(int i) {
-  Dims out;
+std::vector<int64_t> ArgReader::gathered(int i) {
+  std::vector<int64_t> out;
   for (int k = 0; k < gather_count_; ++k)
     out.push_back(integer_at(at(gather_from_ + k, gather_table_), i));
   return out;
 }
 
-Dims ArgReader::ints(int i) {
+std::vector<int64_t> ArgReader::integers(int i) {
   const ArgSpec& spec = signature_.args[i];
   const int index = slot_[i];
   if (index != 0 && lua_type(L_, index) == LUA_TNUMBER) {
-    if (spec.length > 0) return Dims::filled(spec.length, integer(i));
     if (spec.gather && index == at(gather_from_, gather_table_) && gather_count_ > 0)
       return gathered(i);
     return {integer(i)};
   }
   if (index == 0 || lua_type(L_, index) != LUA_TTABLE) bad(i, "an integer or a table of integers");
   const int64_t count = luaL_len(L_, index);
-  Dims out;
+  std::vector<int64_t> out;
   for (int64_t k = 1; k <= count; ++k) {
     lua_geti(L_, index, k);
     out.push_back(integer_at(-1, i));
     lua_pop(L_, 1);
   }
+  return out;
+}
+
+Dims ArgReader::ints(int i) {
+  const ArgSpec& spec = signature_.args[i];
+  if (spec.length > 0 && slot_[i] != 0 && lua_type(L_, slot_[i]) == LUA_TNUMBER)
+    return Dims::filled(spec.length, integer(i));
+  Dims out;
+  for (int64_t value : integers(i)) out.push_back(value);
   if (spec.length > 0 && out.size() == 1) return Dims::filled(spec.length, out[0]);
   if (spec.length > 0 && out.size() != spec.length) {
     fail(signature_.op, ": argument '", spec.name, "' must hold ", spec.length, " integers, got ",
          out.size());
   }
   return out;
+}
+
+Generator* ArgReader::generator(int i) {
+  if (slot_[i] == 0) return nullptr;
+  if (Generator* given = test_generator(L_, slot_[i])) return given;
+  bad(i, "an ml.Generator");
 }
 
 int64_t ArgReader::from_one(int64_t value, int i) const {

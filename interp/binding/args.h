@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interp/binding/tensor_userdata.h"
+#include "tensor/generator.h"
 #include "tensor/operand.h"
 
 namespace moonlet::binding {
@@ -22,6 +23,7 @@ enum class ArgType : uint8_t {
   Scalar,
   Int,
   IntList,
+  IntVector,  // a list of any length, where an IntList has at most as many as dims
   Float,
   Bool,
   String,
@@ -31,6 +33,7 @@ enum class ArgType : uint8_t {
   DType,
   Device,
   MemoryFormat,
+  Generator,
   Any
 };
 
@@ -91,6 +94,9 @@ class ArgReader {
   MemoryFormat memory_format(int i);
   // A list of integers; a plain one fills `length` places of int[N].
   Dims ints(int i);
+  std::vector<int64_t> integers(int i);
+  // Null when absent.
+  Generator* generator(int i);
   // 0-based, or negative from the end.
   int64_t dim(int i);
   Dims dims(int i);
@@ -118,7 +124,7 @@ class ArgReader {
     return position + (table != 0 && position >= table ? 1 : 0);
   }
   int64_t integer_at(int index, int i);
-  Dims gathered(int i);
+  std::vector<int64_t> gathered(int i);
   int64_t from_one(int64_t value, int i) const;
   Scalar number_operand(int i);
 

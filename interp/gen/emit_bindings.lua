@@ -21,17 +21,19 @@ local getters = {
   Bool = "args.boolean(%d)", String = "args.string(%d)", Dim = "args.dim(%d)",
   DimList = "args.dims(%d)", Index = "args.index(%d)", DType = "args.dtype(%d)",
   Device = "args.device(%d)", MemoryFormat = "args.memory_format(%d)",
+  IntVector = "args.integers(%d)", Generator = "args.generator(%d)",
 }
 
 local value_types = {
   Scalar = "Scalar", Int = "int64_t", IntList = "Dims", Float = "double", Bool = "bool",
   String = "std::string_view", Dim = "int64_t", DimList = "Dims", Index = "int64_t",
-  DType = "DType", Device = "Device", MemoryFormat = "MemoryFormat", Operand = "Operand", TensorList = "std::vector<Tensor>",
+  DType = "DType", Device = "Device", MemoryFormat = "MemoryFormat", Operand = "Operand",
+  TensorList = "std::vector<Tensor>", IntVector = "std::vector<int64_t>",
 }
 
 local function read_expression(arg, position)
   local get = getters[arg.kind]:format(position)
-  if arg.required or arg.kind == "OptionalTensor" then return get end
+  if arg.required or arg.kind == "OptionalTensor" or arg.kind == "Generator" then return get end
   if arg.kind == "Tensor" then return ("args.optional_tensor(%d)"):format(position) end
   local type = value_types[arg.kind]
   if arg.type == "Dim[]?" then

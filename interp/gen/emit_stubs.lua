@@ -6,7 +6,8 @@ local lua_signature = require "lua_signature"
 local lua_types = {
   Tensor = "moonlet.Tensor", OptionalTensor = "moonlet.Tensor", TensorList = "moonlet.Tensor[]",
   Operand = "moonlet.Tensor|number", Scalar = "number|boolean", Int = "integer",
-  IntList = "integer|integer[]", Float = "number", Bool = "boolean", String = "string",
+  IntList = "integer|integer[]", IntVector = "integer|integer[]",
+  Generator = "moonlet.Generator", Float = "number", Bool = "boolean", String = "string",
   Dim = "integer", DimList = "integer|integer[]", Index = "integer",
   DType = "moonlet.dtype", Device = "string", MemoryFormat = "moonlet.memory_format",
 }
@@ -59,6 +60,8 @@ $dtypes
 
 ---@alias moonlet.memory_format
 ---| "contiguous_format" | "preserve_format" | "channels_last" | "channels_last_3d"
+
+---@class moonlet.Generator
 
 ---@class moonlet
 local ml = {}

@@ -41,7 +41,7 @@ op { "arange(Scalar start, Scalar? stop=nil, Scalar step=1, DType? dtype=nil, De
 is 1 to `n`. (PyTorch's starts at 0 and leaves the end out.) int64 when all numbers are integers.]],
      sample = { "5", "2, 8, 2", "1.0, 2.0, 0.25" },
      torch = "torch.arange(1, args[0] + 1) if len(args) == 1 else torch.arange(args[0], args[1] + args[2] / 2 if isinstance(args[2], float) else args[1] + 1, args[2])" }
-op { "iota(Tensor x, Scalar first, Scalar step=1) -> Tensor",
+op { "iota(Tensor! x, Scalar first, Scalar step=1) -> Tensor",
      kind = "update", clone = false, dtypes = "boolean+real", method = false, func = false,
      grad = { x = "zero" },
      doc = [[Fills `x`, in row order, with `first + i * step`.]] }
@@ -57,21 +57,21 @@ op { "eye(int n, int? m=nil, Options options) -> Tensor", kind = "composite",
      doc = [[The `n` by `m` matrix (`n` by `n` without `m`) with ones on its diagonal.]],
      sample = { "3", "2, 4" } }
 
-op { "rand(int[] size, Options options) -> Tensor", kind = "composite", random = true,
+op { "rand(int[] size, Generator? generator=nil, Options options) -> Tensor", kind = "composite", random = true,
      doc = [[Numbers drawn evenly from 0 to below 1.]],
      sample = { "3, 4" }, check = { value = "random" } }
-op { "randn(int[] size, Options options) -> Tensor", kind = "composite", random = true,
+op { "randn(int[] size, Generator? generator=nil, Options options) -> Tensor", kind = "composite", random = true,
      doc = [[Numbers of the standard normal distribution.]],
      sample = { "3, 4" }, check = { value = "random" } }
-op { "randint(int low, int high, int[] size, DType? dtype=nil, Device? device=nil) -> Tensor",
+op { "randint(int low, int high, int[] size, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
      kind = "composite", random = true,
      doc = [[int64 (or `dtype`) numbers from `low` to below `high`: `high` itself is not drawn.]],
      sample = { "1, 7, {3, 4}" }, check = { value = "random" } }
-op { "rand_like(Tensor x, DType? dtype=nil, MemoryFormat? memory_format=nil) -> Tensor",
+op { "rand_like(Tensor x, DType? dtype=nil, Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor",
      kind = "composite", dtypes = "floating", random = true,
      doc = [[Numbers drawn evenly from 0 to below 1, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
-op { "randn_like(Tensor x, DType? dtype=nil, MemoryFormat? memory_format=nil) -> Tensor",
+op { "randn_like(Tensor x, DType? dtype=nil, Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor",
      kind = "composite", dtypes = "floating", random = true,
      doc = [[Numbers of the standard normal distribution, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
@@ -80,7 +80,6 @@ for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do
   local name, what = pair[1], pair[2]
   op { name .. "(Tensor x, int diagonal=0) -> Tensor",
        kind = "structured", dtypes = "all",
-       out = ('shapes::triangle("%s", x)'):format(name),
        grad = { x = name .. "(g, diagonal)" },
        doc = ([[The part of each matrix on and %s its diagonal number `diagonal` (0 the main one, 1 the
 next above), zeros elsewhere.]]):format(what),
@@ -88,7 +87,6 @@ next above), zeros elsewhere.]]):format(what),
 end
 op { "diag_embed(Tensor x, int offset=0) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = "shapes::diag_embed(x, offset)",
      grad = { x = "diagonal(g, offset, 0, 1)" },
      doc = [[The square matrix with the 1-D `x` on its diagonal number `offset`.]],
      sample = { "randn(3)", "randn(3), 1", "randn(3), -2" } }
