@@ -2,6 +2,7 @@
 #include "tensor/pointwise/run.h"
 
 #include "tensor/dispatch.h"
+#include "tensor/memory_overlap.h"
 
 namespace moonlet {
 
