@@ -17,7 +17,8 @@ void refuse_history(const Tensor& x, const char* op) {
         ": this tensor is computed from others, and its history would not fit; detach it first");
 }
 
-// A tensor that the tape does not follow is no view of its base any more.
+// A tensor that the tape does not follow is no view of its base any more, nor has it use for a
+// gradient of its old elements.
 void forget_tape(TensorImpl* impl) {
   delete impl->autograd;
   impl->autograd = nullptr;
