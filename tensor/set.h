@@ -22,5 +22,7 @@ Tensor& set_(Tensor& x, const TypedStorage& storage, int64_t offset, const Dims&
 // shape already. Elements stay where they are; the storage grows when it is too small (see
 // Storage::resize), by zeros. Throws for a tensor that requires grad.
 Tensor& resize_(Tensor& x, const Dims& sizes);
+// The same to the shape of `other`.
+inline Tensor& resize_as_(Tensor& x, const Tensor& other) { return resize_(x, other.sizes()); }
 
 }  // namespace moonlet

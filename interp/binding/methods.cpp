@@ -106,7 +106,7 @@ int l_resize(lua_State* L) {
 
 int l_resize_as(lua_State* L) {
   Tensor x = check_tensor(L, 1, "resize_as_");
-  resize_(x, check_tensor(L, 2, "resize_as_").sizes());
+  resize_as_(x, check_tensor(L, 2, "resize_as_"));
   lua_settop(L, 1);
   return 1;
 }
