@@ -85,7 +85,7 @@ class CopySlices final : public Node {
 
 bool TapeMeta::view_requires_grad() const noexcept {
   const AutogradMeta* meta = base->autograd;
-  if (!meta || !meta->has_history) return false;
+  if (!meta || !meta->has_history || view.storage != &view.base.storage()) return false;
   return !view.no_grad || view.base_sequence != sequence_of(view.base);
 }
 
@@ -93,6 +93,7 @@ namespace {
 
 bool is_stale(const Tensor& view, const TapeMeta& meta) {
   const ViewRecord& record = meta.view;
+  if (record.storage != &record.base.storage()) return false;
   if (record.no_grad) return meta.view_requires_grad();
   return record.version != view.storage().version() && record.base.requires_grad();
 }
@@ -133,6 +134,7 @@ void detail::note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewSte
   }
   view.no_grad = view.no_grad || !grad_enabled();
   view.recipe = std::move(step);
+  view.storage = &y.storage();
   view.version = y.storage().version();
   view.base_sequence = sequence_of(view.base);
   meta.base = view.base.impl();
@@ -173,7 +175,7 @@ void check_inplace_without_derivative(const Tensor& x, const char* op) {
 
 void rebase_history(const Tensor& x, const NodeRef& change) {
   const TapeMeta* meta = meta_of(x);
-  if (!meta || !meta->base) {
+  if (!meta || !meta->base || meta->view.storage != &meta->view.base.storage()) {
     change->set_output(0, x);
     change->number();
     set_history(x, change);

@@ -5,6 +5,7 @@
 
 #include "autograd/ops.h"
 #include "tensor/dispatch.h"
+#include "tensor/memory_overlap.h"
 
 namespace moonlet {
 
@@ -64,7 +65,7 @@ void RecordedNode::save_input(int slot, const TapeInput& input, const Tensor* ch
   for (const Tensor& t : input) {
     Saved& saved = slots_.emplace_back(Slot{slot, false, {}, {}}).saved;
     // What the op is about to overwrite is kept as it was.
-    if (changed && t.defined() && &t.storage() == &changed->storage())
+    if (changed && t.defined() && may_overlap(t, *changed))
       saved.save_clone(t);
     else
       saved.save(t);

@@ -122,8 +122,6 @@ void copy(Tensor& x, const Tensor& source) {
                           x.dtype() == source.dtype() && x.sizes() == source.sizes();
     if (straight) return transfer(x, source);
     from = brought_over(call, source);
-  } else if (needs_copy_before_writing(x, source)) {
-    from = clone_plain(source);
   }
   copy_on_device(call, x, from, broadcast_strides(from.sizes(), from.strides(), x.sizes()));
 }

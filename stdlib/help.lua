@@ -3,6 +3,7 @@
 
 local ml = require "moonlet"
 local ops = require "moonlet.op_help"
+local storages = require "moonlet.help.storage"
 
 local function overloads_of(name)
   local out = {}
@@ -17,7 +18,7 @@ local function add_entry(out, entry)
   for _, call in ipairs(entry.calls) do out[#out + 1] = ("%s -> %s"):format(call, entry.results) end
   out[#out + 1] = ""
   for line in (entry.doc .. "\n"):gmatch "(.-)\n" do out[#out + 1] = "  " .. line end
-  for _, example in ipairs(entry.examples) do out[#out + 1] = "  > " .. example end
+  for _, example in ipairs(entry.examples or {}) do out[#out + 1] = "  > " .. example end
 end
 
 local function text_of_op(name)
@@ -34,12 +35,20 @@ local function text_of_op(name)
   return table.concat(out, "\n")
 end
 
+local function text_of_storage_entry(name)
+  local out = {}
+  add_entry(out, storages[name])
+  return table.concat(out, "\n")
+end
+
 -- Names that contain the text, or whose description does.
 local function search(wanted)
   local found = {}
-  for name, entry in pairs(ops) do
-    if name:find(wanted, 1, true) or entry.doc:lower():find(wanted:lower(), 1, true) then
-      found[#found + 1] = name
+  for _, entries in ipairs { ops, storages } do
+    for name, entry in pairs(entries) do
+      if name:find(wanted, 1, true) or entry.doc:lower():find(wanted:lower(), 1, true) then
+        found[#found + 1] = name
+      end
     end
   end
   table.sort(found)
@@ -47,7 +56,8 @@ local function search(wanted)
 end
 
 local function text_of_name(wanted)
-  local name = wanted:gsub("^ml%.", ""):gsub("^x:", "")
+  local name = wanted:gsub("^ml%.", ""):gsub("^x:", ""):gsub("^s:", "Storage:")
+  if storages[name] then return text_of_storage_entry(name) end
   if ops[name] then return text_of_op(name) end
   local plain = name:match "^(.-)_$"
   if plain and ops[plain] then return text_of_op(plain) end
@@ -62,6 +72,21 @@ local function name_of_function(f)
     if ml._methods[name] == f then return name end
     if ml._methods[name .. "_"] == f then return name end
   end
+end
+
+local function storage_name_of_function(f)
+  for name in pairs(storages) do
+    if rawget(ml, name) == f or ml._methods[name] == f then return name end
+    local method = name:match "^Storage:(.+)"
+    if method and ml._storage_methods[method] == f then return name end
+  end
+end
+
+local function names_of(methods)
+  local names = {}
+  for name in pairs(methods) do names[#names + 1] = name end
+  table.sort(names)
+  return table.concat(names, " ")
 end
 
 local introduction = [[
@@ -79,14 +104,17 @@ function help.text(subject)
   if type(subject) == "string" then return text_of_name(subject) end
   if type(subject) == "function" then
     local name = name_of_function(subject)
-    return name and text_of_op(name) or "a function that is no op"
+    if name then return text_of_op(name) end
+    name = storage_name_of_function(subject)
+    return name and text_of_storage_entry(name) or "a function that is no op"
   end
   if ml.is_tensor(subject) then
-    local methods = {}
-    for name in pairs(ml._methods) do methods[#methods + 1] = name end
-    table.sort(methods)
     return ("a tensor of shape %s, %s, on %s; its methods:\n%s"):format(
-      subject.shape, subject.dtype, subject.device, table.concat(methods, " "))
+      subject.shape, subject.dtype, subject.device, names_of(ml._methods))
+  end
+  if ml.is_storage(subject) then
+    return ("a storage of %d elements, %s, on %s; its methods:\n%s"):format(
+      #subject, subject.dtype, subject.device, names_of(ml._storage_methods))
   end
   local meta = getmetatable(subject)
   return type(meta) == "table" and meta.__name or type(subject)

@@ -1,30 +1,16 @@
 // tensor/dispatch.cpp: the kernel tables of each kind of device and the checks before a kernel.
 #include "tensor/dispatch.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include "tensor/backend.h"
 #include "tensor/kernels_convert.h"
+#include "tensor/memory_overlap.h"
 
 namespace moonlet {
 
 namespace {
 std::atomic<const KernelTable*> tables[kDeviceTypeCount] = {&cpu_kernels, nullptr};
-
-// The bytes a tensor's elements span, as [first, last).
-std::pair<const char*, const char*> span_of(const Tensor& x) {
-  if (x.numel() == 0) return {x.raw(), x.raw()};
-  int64_t last = 0;
-  for (int i = 0; i < x.dim(); ++i) last += (x.size(i) - 1) * x.stride(i);
-  return {x.raw(), x.raw() + (last + 1) * size_of(x.dtype())};
-}
-
-bool overlap(const Tensor& a, const Tensor& b) {
-  const auto [a0, a1] = span_of(a);
-  const auto [b0, b1] = span_of(b);
-  return a0 < b1 && b0 < a1;
-}
 }  // namespace
 
 const KernelTable* kernel_table(DeviceType type) {
@@ -71,24 +57,14 @@ void check_defined(const char* op, const char* arg, const Tensor& x) {
 }
 
 namespace {
-// Whether two elements of x lie in one place: walking the dimensions from the smallest stride on,
-// each step must pass everything before it.
-bool overlaps_itself(const Tensor& x) {
-  if (x.is_contiguous() || x.numel() < 2) return false;
-  int order[kMaxDims], count = 0;
-  for (int i = 0; i < x.dim(); ++i)
-    if (x.size(i) > 1) order[count++] = i;
-  std::sort(order, order + count, [&](int a, int b) { return x.stride(a) < x.stride(b); });
-  int64_t reached = 0;
-  for (int i = 0; i < count; ++i) {
-    if (x.stride(order[i]) <= reached) return true;
-    reached += (x.size(order[i]) - 1) * x.stride(order[i]);
-  }
-  return false;
+void refuse_read_only(const char* op, const char* what) {
+  fail(op, ": the storage of ", what, " is read-only; clone it to get memory that can be written");
 }
 }  // namespace
 
 void check_writable(const char* op, const Tensor& x) {
+  if (x.storage().is_read_only()) [[unlikely]]
+    refuse_read_only(op, "this tensor");
   if (!overlaps_itself(x)) [[likely]]
     return;
   fail(op,
@@ -97,7 +73,10 @@ void check_writable(const char* op, const Tensor& x) {
 }
 
 void check_writable(const char* op, const char* arg, const Tensor& x) {
-  if (!x.defined() || !overlaps_itself(x)) [[likely]]
+  if (!x.defined()) return;
+  if (x.storage().is_read_only()) [[unlikely]]
+    refuse_read_only(op, arg);
+  if (!overlaps_itself(x)) [[likely]]
     return;
   fail(op, ": several elements of ", arg,
        ", which is expanded or overlapping, share one place in memory; clone it before it is "
@@ -107,10 +86,7 @@ void check_writable(const char* op, const char* arg, const Tensor& x) {
 void check_apart(const char* op, std::initializer_list<const Tensor*> written) {
   for (auto a = written.begin(); a != written.end(); ++a) {
     for (auto b = written.begin(); b != a; ++b) {
-      if (!(*a)->defined() || !(*b)->defined() || !overlap(**a, **b)) continue;
-      // Between strided tensors the spans may cross where no element does.
-      const bool dense = (*a)->is_contiguous() && (*b)->is_contiguous();
-      check(!dense && (*a)->raw() != (*b)->raw(), op,
+      check(!(*a)->defined() || !(*b)->defined() || !overlap(**a, **b), op,
             ": two of the tensors that it writes to share memory");
     }
   }
@@ -120,18 +96,19 @@ const Tensor& unshared(const Tensor& x, Tensor& copy,
                        std::initializer_list<const Tensor*> written) {
   if (!x.defined()) return x;
   for (const Tensor* y : written)
-    if (y->defined() && overlap(x, *y)) return copy = clone_plain(x);
+    if (y->defined() && may_overlap(x, *y)) return copy = clone_plain(x);
   return x;
 }
 
 const std::vector<Tensor>& unshared(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
                                     std::initializer_list<const Tensor*> written) {
-  copy = list;
   for (size_t i = 0; i < list.size(); ++i) {
     Tensor own;
-    copy[i] = unshared(list[i], own, written);
+    if (unshared(list[i], own, written).is_same(list[i])) continue;
+    if (copy.empty()) copy = list;
+    copy[i] = own;
   }
-  return copy;
+  return copy.empty() ? list : copy;
 }
 
 void check_list(const char* op, const char* arg, const std::vector<Tensor>& list) {
@@ -166,8 +143,8 @@ Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
                   std::initializer_list<const Tensor*> inputs, const std::vector<Tensor>& list) {
   bool direct =
       out.dtype() == like.options.dtype && out.sizes() == like.sizes && out.is_contiguous();
-  for (const Tensor* x : inputs) direct = direct && !(x->defined() && overlap(out, *x));
-  for (const Tensor& x : list) direct = direct && !(x.defined() && overlap(out, x));
+  for (const Tensor* x : inputs) direct = direct && !(x->defined() && may_overlap(out, *x));
+  for (const Tensor& x : list) direct = direct && !(x.defined() && may_overlap(out, x));
   return direct ? out : allocate(like, op);
 }
 

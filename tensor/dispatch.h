@@ -25,8 +25,8 @@ void check_dtype(const char* op, const char* arg, const Tensor& x, DTypeSet set)
 void check_same_device(const char* op, const Tensor& x, const char* arg, const Tensor& y);
 void check_same_dtype(const char* op, const Tensor& x, const char* arg, const Tensor& y);
 void check_defined(const char* op, const char* arg, const Tensor& x);
-// Throw unless every element of x has its own place in memory, so that writing makes sense. An
-// undefined x passes; `arg` is the argument's name where it is not the tensor the op is called on.
+// Throw unless x may be written and every element has its own place in memory. An undefined x
+// passes; `arg` is the argument's name where it is not the tensor the op is called on.
 void check_writable(const char* op, const Tensor& x);
 void check_writable(const char* op, const char* arg, const Tensor& x);
 // Throw when two of the tensors that one op writes share memory; undefined ones do not.

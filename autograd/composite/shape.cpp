@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
+#include "tensor/set.h"
 #include "tensor/shapes/shape.h"
 #include "tensor/views.h"
 
@@ -54,6 +55,12 @@ Tensor narrow_composite(const Tensor& x, int64_t dim, int64_t start, int64_t len
          d + 1, " of size ", size);
   }
   return slice(x, d, first, first + length, 1);
+}
+
+Tensor as_strided_composite(const Tensor& x, const Dims& size, const Dims& stride,
+                  std::optional<int64_t> offset) {
+  return strided_view(x, size, taken_strides(size, stride), offset.value_or(x.offset()),
+                      x.strides(), x.offset());
 }
 
 Tensor swapaxes_composite(const Tensor& x, int64_t dim0, int64_t dim1) { return transpose(x, dim0, dim1); }

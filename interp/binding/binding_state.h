@@ -10,9 +10,13 @@ struct lua_State;
 namespace moonlet {
 
 struct BindingState {
-  const void* tensor_metatable = nullptr;  // identity of the metatable, for type checks
-  int metatable_ref = 0;                   // registry position of the same table
-  int shape_ref = 0;                       // registry position of the metatable of shapes
+  const void* tensor_metatable = nullptr;   // identity of the metatable, for type checks
+  int metatable_ref = 0;                    // registry position of the same table
+  int shape_ref = 0;                        // registry position of the metatable of shapes
+  const void* storage_metatable = nullptr;  // the same of storages
+  int storage_metatable_ref = 0;
+  int storages_ref = 0;  // registry position of the weak table of storages that scripts hold
+  int (*ipairs_step)(lua_State*) = nullptr;  // the iterator of `ipairs`
   int64_t paid_bytes = 0;   // thread_allocated_bytes() already charged to the collector
   int scope_ref = 0;        // registry position of the running ml.scope's list, or 0
   int64_t scope_count = 0;  // entries ever put in that list

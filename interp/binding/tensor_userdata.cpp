@@ -8,17 +8,16 @@ namespace moonlet {
 
 using binding::binding_state;
 
-namespace {
-
-// Charges the collector for what this thread allocated since the last tensor was pushed. A state
-// that moves to another thread starts a new count.
-void pay_collector(lua_State* L, BindingState& state) {
+// A state that moves to another thread starts a new count.
+void binding::pay_collector(lua_State* L, BindingState& state) {
   const int64_t allocated = thread_allocated_bytes();
   const int64_t fresh = allocated - state.paid_bytes;
   if (fresh == 0) return;
   state.paid_bytes = allocated;
   if (fresh > 0) memory::allocated(L, fresh);
 }
+
+namespace {
 
 void note_in_scope(lua_State* L, BindingState& state) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.scope_ref);
@@ -39,7 +38,7 @@ void push_tensor(lua_State* L, Tensor tensor) {
     luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
     lua_pop(L, 1);
   }
-  pay_collector(L, state);
+  binding::pay_collector(L, state);
   luaL_checkstack(L, 4, "too many results");
   new (lua_newuserdatauv(L, sizeof(Tensor), 0)) Tensor(std::move(tensor));
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
@@ -208,6 +207,11 @@ void push_shape(lua_State* L, const Dims& dims) {
 const char* type_name(lua_State* L, int index) {
   if (const Tensor* cell = tensor_cell(L, index))
     return cell->defined() ? "Tensor" : "freed Tensor";
+  if (lua_type(L, index) == LUA_TUSERDATA && luaL_getmetafield(L, index, "__name") != LUA_TNIL) {
+    const char* name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : nullptr;
+    lua_pop(L, 1);
+    if (name != nullptr) return name;  // the metatable keeps it
+  }
   return luaL_typename(L, index);
 }
 

@@ -99,6 +99,87 @@ function Tensor:item() end
 
 ---@return table
 function Tensor:totable() end
+
+---@class moonlet.Storage
+---@field dtype moonlet.dtype
+---@field device string
+---@field nbytes integer
+---@field itemsize integer
+---@field is_mapped boolean
+---@field is_shared boolean
+---@field is_foreign boolean
+---@field is_read_only boolean
+---@field [integer] number|boolean
+---@operator len: integer
+local Storage = {}
+
+---@class moonlet.StorageOptions
+---@field dtype? moonlet.dtype
+---@field device? string
+---@field file? string
+---@field shared? boolean
+---@field read_only? boolean
+---@field size? integer
+
+---@param value? integer|(number|boolean)[]|moonlet.StorageOptions
+---@param options? moonlet.StorageOptions
+---@return moonlet.Storage
+function ml.Storage(value, options) end
+
+---@return boolean
+function ml.is_storage(value) end
+
+---@param value number|boolean
+---@return moonlet.Storage
+function Storage:fill(value) end
+
+---@param source moonlet.Storage|moonlet.Tensor|(number|boolean)[]
+---@return moonlet.Storage
+function Storage:copy(source) end
+
+---@param size integer
+---@return moonlet.Storage
+function Storage:resize(size) end
+
+---@return (number|boolean)[]
+function Storage:tolist() end
+
+---@return integer
+function Storage:size() end
+
+---@return integer
+function Storage:data_ptr() end
+
+function Storage:free() end
+
+---@return moonlet.Storage
+function Tensor:storage() end
+
+---How many elements of the storage come before the first one: a count, 0 at the storage's start.
+---@return integer
+function Tensor:storage_offset() end
+
+---@return integer
+function Tensor:data_ptr() end
+
+---@param other moonlet.Tensor
+---@return boolean
+function Tensor:is_set_to(other) end
+
+---@param source? moonlet.Storage|moonlet.Tensor
+---@param offset? integer elements before the first
+---@param size? integer[]
+---@param stride? integer[]
+---@return moonlet.Tensor
+function Tensor:set_(source, offset, size, stride) end
+
+---@param ... integer|integer[]
+---@return moonlet.Tensor
+function Tensor:resize_(...) end
+
+---@param other moonlet.Tensor
+---@return moonlet.Tensor
+function Tensor:resize_as_(other) end
 ]]
 
 return function(rows)

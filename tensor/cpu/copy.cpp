@@ -138,12 +138,7 @@ int transposed_dim(const PointwisePlan& plan) {
 
 void copy_into(Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
-  Tensor source = in;
-  if (needs_copy_before_writing(out, in)) {
-    source = empty_like(in, MemoryFormat::Preserve, options_of(in), "copy");
-    copy_into(source, in);
-  }
-  const PointwisePlan plan = plan_copy(out, source);
+  const PointwisePlan plan = plan_copy(out, in);
   const Converter convert = converter(plan.in[0].dtype, plan.out.dtype);
   if (plan.ndim == 1) return copy_flat(plan, convert);
   if (const int other = transposed_dim(plan)) return copy_transposed(plan, other);

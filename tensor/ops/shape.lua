@@ -12,14 +12,21 @@ the others. It is an error when the strides of `x` do not allow it; `reshape` th
      torch = "args[0].view(args[1])",
      check = { noncontiguous = "a view of some layouts does not exist" } }
 
-op { "as_strided(Tensor x, int[] size, int[] stride, int offset=0) -> Tensor",
-     kind = "view",
-     grad = { x = "formulas::as_strided_backward(g, sizes_of(x), size, stride, offset)" },
-     doc = [[A view of contiguous `x` with the given sizes and strides, both in elements, that
-starts `offset` elements after the first one of `x`. Windows may overlap; the gradient of an
-element is then the sum over all places it appears in. Every element reached must belong to `x`.]],
+op { "as_strided(Tensor x, int[] size, int[] stride, int? offset=nil) -> Tensor",
+     kind = "composite",
+     doc = [[A view of the storage of `x` with the given sizes and strides, both in elements.
+`offset` is how many elements of the storage come before the first (0 starts at its beginning); the
+default is x's own `x:storage_offset()`. Elements outside `x` can be reached, not those outside the
+storage. Windows may overlap: the gradient of an element of `x` is then the sum over all places it
+appears in, shared evenly among the elements of `x` that lie on it.]],
      sample = { "randn(3, 4), {2, 2}, {4, 1}, 1", "randn(6), {4, 3}, {1, 1}" },
-     check = { noncontiguous = "it wants a contiguous tensor" } }
+     torch = "torch.as_strided(*args)",
+     check = { noncontiguous = "it shows the storage, not the elements in order" } }
+
+op { "strided_view(Tensor x, int[] size, int[] stride, int offset, int[] x_stride, int x_offset) -> Tensor",
+     kind = "view", method = false, func = false,
+     grad = { x = "formulas::as_strided_backward(g, sizes_of(x), x_stride, x_offset, size, stride, offset)" },
+     doc = [[What `as_strided` shows; the strides and the offset of `x` are kept for the derivative.]] }
 
 op { "expand(Tensor x, int[] size) -> Tensor",
      kind = "view",

@@ -3,6 +3,7 @@
 
 #include "tensor/dispatch.h"
 #include "tensor/execution.h"
+#include "tensor/memory_overlap.h"
 
 namespace moonlet {
 

@@ -123,10 +123,18 @@ TEST_CASE("diagonal, unfold and as_strided", "[views]") {
   CHECK(values(views::unfold(numbered({5}), 0, 3, 2)) == Values{0, 1, 2, 2, 3, 4});
   CHECK_THROWS_AS(views::unfold(x, 0, 4, 1), Error);
   CHECK_THROWS_AS(views::unfold(x, 0, 1, 0), Error);
-  CHECK(values(views::as_strided(x, {3, 2}, {1, 2}, 1)) == Values{1, 3, 2, 4, 3, 5});
-  CHECK_THROWS_WITH(views::as_strided(x, {4}, {4}, 0), ContainsSubstring("reach element 13"));
-  CHECK_THROWS_AS(views::as_strided(x, {2}, {INT64_MAX}, 5), Error);
-  CHECK_THROWS_WITH(views::as_strided(views::t(x), {2}, {1}, 0), ContainsSubstring("contiguous"));
+  const auto strided = [](const Tensor& of, const Dims& size, const Dims& stride, int64_t offset) {
+    return views::strided_view(of, size, stride, offset, of.strides(), of.offset());
+  };
+  CHECK(values(strided(x, {3, 2}, {1, 2}, 1)) == Values{1, 3, 2, 4, 3, 5});
+  CHECK(values(strided(views::select(x, 0, 2), {2}, {4}, 0)) == Values{0, 4});
+  CHECK(values(strided(views::t(x), {2}, {1}, 5)) == Values{5, 6});
+  CHECK(strided(x, {2, 0}, {5, 1}, 3).numel() == 0);
+  CHECK_THROWS_WITH(strided(x, {4}, {4}, 0), ContainsSubstring("reach outside a storage of 12"));
+  CHECK_THROWS_AS(strided(x, {2}, {INT64_MAX}, 5), Error);
+  CHECK_THROWS_AS(strided(x, {2}, {1}, -1), Error);
+  CHECK_THROWS_AS(strided(x, {2}, {-1}, 5), Error);
+  CHECK_THROWS_AS(strided(x, {2, 1}, {1}, 0), Error);
 }
 
 TEST_CASE("complex views pair up reals", "[views]") {
