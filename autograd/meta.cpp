@@ -216,6 +216,12 @@ void remove_hook(Tensor& t, int64_t id) {
   }
 }
 
+bool hooks_held_elsewhere(const Tensor& t) {
+  if (t.impl()->references.load(std::memory_order_acquire) > 1) return true;
+  const TapeMeta* meta = meta_of(t);
+  return meta && meta->grad_fn.use_count() > 1;
+}
+
 void retain_grad(Tensor& t) {
   if (!t.requires_grad()) fail("retain_grad: the tensor does not require grad");
   if (is_leaf(t) || ensure_meta(t).kept_grad) return;

@@ -44,6 +44,9 @@ void retain_grad(Tensor& t);
 // Calls `hook` with t's gradient at each backward; the id removes it.
 int64_t register_hook(Tensor& t, Hook hook);
 void remove_hook(Tensor& t, int64_t id);
+// Whether more than this one handle holds what t's hooks hang on, so that a backward may still
+// reach them once it is dropped. May be true without need, for a holder that only they keep alive.
+bool hooks_held_elsewhere(const Tensor& t);
 
 // Accumulates the gradients of `outputs` into all leaves that require grad. A missing entry of
 // `gradients` stands for 1, which only a single-element output allows. Buffers saved by the graph
