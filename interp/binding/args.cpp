@@ -62,6 +62,12 @@ std::optional<int64_t> whole_number(lua_State* L, int index) {
   return value;
 }
 
+int64_t integer_argument(lua_State* L, int index, const char* op, const char* what) {
+  const std::optional<int64_t> value = whole_number(L, index);
+  if (!value) fail(op, ": ", what, " must be an integer, got ", type_name(L, index));
+  return *value;
+}
+
 std::optional<Scalar> scalar_at(lua_State* L, int index) {
   switch (lua_type(L, index)) {
     case LUA_TNUMBER:

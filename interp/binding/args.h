@@ -137,6 +137,8 @@ int edit_distance(std::string_view a, std::string_view b);
 // Reads an integer at a stack index: a Lua integer, or a float or string of a whole value is not
 // silently cut. Returns nothing when it is no whole number.
 std::optional<int64_t> whole_number(lua_State* L, int index);
+// The integer at a stack index; throws Error naming `op` and `what` otherwise.
+int64_t integer_argument(lua_State* L, int index, const char* op, const char* what);
 // A number or boolean as a Scalar; nothing for other values.
 std::optional<Scalar> scalar_at(lua_State* L, int index);
 

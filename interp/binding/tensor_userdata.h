@@ -77,6 +77,8 @@ int op_guard(lua_State* L) {
 void register_bytes(lua_State* L);
 void register_construct(lua_State* L);
 void register_context(lua_State* L);
+void register_grad_mode(lua_State* L);
+void register_generator(lua_State* L);
 void register_tape(lua_State* L);
 void register_methods(lua_State* L);
 // Adds __index and __newindex to the metatable at -2; methods at -1.
