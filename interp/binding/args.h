@@ -117,6 +117,7 @@ class ArgReader {
   }
   int64_t integer_at(int index, int i);
   Dims gathered(int i);
+  void check_not_freed() const;
   int64_t from_one(int64_t value, int i) const;
   Scalar number_operand(int i);
   const ArgSpec* nearest(std::string_view name) const;

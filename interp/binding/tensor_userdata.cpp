@@ -205,7 +205,7 @@ int push_result(lua_State* L, double value) {
   return 1;
 }
 
-void push_shape(lua_State* L, const Dims& dims) {
+void push_shape(lua_State* L, Dims dims) {  // NOLINT(performance-unnecessary-value-param)
   lua_createtable(L, dims.size(), 0);
   for (int i = 0; i < dims.size(); ++i) {
     lua_pushinteger(L, dims[i]);

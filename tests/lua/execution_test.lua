@@ -504,6 +504,61 @@ test("backward in a coroutine calls hooks there", function()
   expect.equal(where, co)
 end)
 
+-- Tensors freed under way -------------------------------------------------------------------------
+
+-- A list that frees `x` when it is read.
+local function freeing(x, values)
+  return setmetatable({}, {
+    __len = function() x:free() return #values end,
+    __index = function(_, i) return values[i] end,
+  })
+end
+
+test("a list that frees a tensor while it is read is an error", function()
+  local calls = {
+    function(x) return x:view(freeing(x, { 4 })) end,
+    function(x) return x:sum(freeing(x, { 1 })) end,
+    function(x) return x:sum { dim = freeing(x, { 1 }) } end,
+    function(x) return ml.permute(x, freeing(x, { 1 })) end,
+    function(x) return x:expand(freeing(x, { 4 })) end,
+    function(x) return ml.cat(freeing(x, { x, x }), 1) end,
+    function(x) return ml.grad(freeing(x, { x }), { x }) end,
+    function(x) return ml.zeros(freeing(x, { 4 })):copy_(x) end,
+    function(x)
+      local list
+      list = setmetatable({}, { __len = function()
+        x:free()
+        setmetatable(list, nil)
+        return 0
+      end })
+      return x:view(list)
+    end,
+  }
+  for i, call in ipairs(calls) do
+    expect.error(function() return call(ml.ones { 4, requires_grad = true }) end, "freed", i)
+  end
+  -- A list with metamethods that leave tensors alone is a list.
+  local sizes = setmetatable({}, { __len = function() return 2 end, __index = function() return 2 end })
+  expect.equal(tostring(ml.ones(4):view(sizes).shape), "(2, 2)")
+end)
+
+test("a finalizer that frees tensors while fields are read harms nothing", function()
+  local shapes = 0
+  for _ = 1, 200 do
+    local x = ml.ones(2, 3)
+    for _ = 1, 20 do setmetatable({}, { __gc = function() x:free() end }) end
+    pcall(function()
+      while true do
+        local shape, stride = x.shape, x:stride()
+        expect.equal(#shape, 2)
+        expect.equal(stride[1], 3)
+        shapes = shapes + 1
+      end
+    end)
+  end
+  expect.truthy(shapes > 0)
+end)
+
 test("a hook that frees the tensors of the graph harms nothing", function()
   local a = ml.ones { 2, requires_grad = true }
   local h = a * 2
