@@ -134,6 +134,12 @@ HookHandle register_post_accumulate_grad_hook(Tensor& t, PostAccumulateHook hook
   return {list, id};
 }
 
+bool hooks_held_elsewhere(const Tensor& t) {
+  if (t.impl()->references.load(std::memory_order_acquire) > 1) return true;
+  const TapeMeta* meta = meta_of(t);
+  return meta && meta->grad_fn.use_count() > 1;
+}
+
 void retain_grad(Tensor& t) {
   if (!t.requires_grad()) fail("retain_grad: the tensor does not require grad");
   const NodeRef node = grad_fn_of(t);

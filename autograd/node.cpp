@@ -46,6 +46,10 @@ NodeRef NodeRef::share(Node& node) {
   return NodeRef(&node);
 }
 
+int32_t NodeRef::use_count() const {
+  return node_ ? node_->references_.load(std::memory_order_acquire) : 0;
+}
+
 NodeRef::~NodeRef() {
   if (!node_) return;
   // The only holder needs no locked decrement: nobody else can add a reference.

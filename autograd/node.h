@@ -40,6 +40,8 @@ class NodeRef {
   Node* operator->() const { return node_; }
   Node& operator*() const { return *node_; }
   explicit operator bool() const { return node_ != nullptr; }
+  // How many references there are; 0 without a node.
+  int32_t use_count() const;
 
  private:
   Node* node_ = nullptr;

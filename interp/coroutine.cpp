@@ -1,37 +1,24 @@
-// interp/coroutine.cpp: coroutine.resume and coroutine.wrap that note which coroutine runs.
+// interp/coroutine.cpp: coroutine.resume, wrap and close that keep a state for each coroutine.
 #include "interp/coroutine.h"
 
-#include "interp/state.h"
+#include "interp/entry.h"
 
 namespace moonlet {
 namespace {
 
-class RunningScope {
- public:
-  RunningScope(lua_State* L, lua_State* co) : data_(state_data(L)), before_(data_.running) {
-    data_.running = co;
-  }
-  RunningScope(const RunningScope&) = delete;
-  RunningScope& operator=(const RunningScope&) = delete;
-  ~RunningScope() { data_.running = before_; }
-
- private:
-  StateData& data_;
-  lua_State* before_;
-};
-
 // Moves `count` arguments to `co`, resumes it and moves its results back. Returns their number, or
 // -1 with an error value on top of L.
 int resume(lua_State* L, lua_State* co, int count) {
-  if (lua_checkstack(co, count) == 0) {
+  luaL_checkstack(L, 6, "too many arguments to resume");
+  if (lua_checkstack(co, count + 1) == 0) {
     lua_pushliteral(L, "too many arguments to resume");
     return -1;
   }
-  lua_xmove(L, co, count);
   int results = 0;
   int status = LUA_OK;
   {
-    RunningScope running(L, co);
+    const CoroutineScope scope(L, co);
+    lua_xmove(L, co, count);
     status = lua_resume(co, L, count, &results);
   }
   if (status != LUA_OK && status != LUA_YIELD) {
@@ -63,6 +50,8 @@ int call_wrapped(lua_State* L) {
   if (results >= 0) return results;
   const int status = lua_status(co);
   if (status != LUA_OK && status != LUA_YIELD) {
+    luaL_checkstack(L, 6, "too many arguments to resume");
+    const CoroutineScope scope(L, co);
     lua_resetthread(co);  // closes its pending variables; may replace the error
     lua_xmove(co, L, 1);
   }
@@ -83,14 +72,34 @@ int l_wrap(lua_State* L) {
   return 1;
 }
 
+// The pending variables of the coroutine are closed in its own state. Upvalue: Lua's function.
+int l_close(lua_State* L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_State* co = lua_tothread(L, 2);
+  // Lua's function refuses what is no coroutine or runs.
+  if (co == nullptr || co == L) {
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+  }
+  luaL_checkstack(L, 6, "too many arguments to close");
+  const CoroutineScope scope(L, co);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
 }  // namespace
 
 void track_coroutines(lua_State* L) {
+  prepare_coroutine_states(L);
   lua_getglobal(L, LUA_COLIBNAME);
   lua_pushcfunction(L, l_resume);
   lua_setfield(L, -2, "resume");
   lua_pushcfunction(L, l_wrap);
   lua_setfield(L, -2, "wrap");
+  lua_getfield(L, -1, "close");
+  lua_pushcclosure(L, l_close, 1);
+  lua_setfield(L, -2, "close");
   lua_pop(L, 1);
 }
 

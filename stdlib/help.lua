@@ -5,6 +5,40 @@ local ml = require "moonlet"
 local ops = require "moonlet.op_help"
 local storages = require "moonlet.help.storage"
 
+-- What is no op.
+local others = {
+  Generator = [[
+ml.Generator(device=nil, {seed=nil}) -> Generator
+ml.default_generator
+
+  A source of random numbers: a seed and how many numbers were drawn. Random ops draw from
+  ml.default_generator, which every interpreter has for itself and ml.manual_seed(n) seeds.
+  A generator made without a seed has one of its own, the same in each run of a script. With a
+  device it fills tensors there only; the numbers are the same on every device.
+  g:manual_seed(n)     starts again from that seed; returns g
+  g:seed()             takes a seed from the system and returns it
+  g:initial_seed()     the seed
+  g:get_state()        a table; g:set_state(s) goes back to it
+  g.device             the device, or nil
+  > g = ml.Generator { seed = 7 }]],
+  no_grad = [[
+ml.no_grad(f, ...) -> results of f
+local _ <close> = ml.no_grad()
+
+  Runs f, or the rest of the block, without recording; ml.enable_grad records again inside.
+  ml.set_grad_enabled(on) sets the mode until the end of the block with <close>, for good without.
+  The mode belongs to the coroutine: one that yields leaves the mode of its caller alone.
+  > ml.no_grad(function() return ml.ones(2) * 2 end)]],
+  register_hook = [[
+x:register_hook(f) -> handle
+
+  Calls f with the gradient of x at each backward and uses what it returns instead, unless that is
+  nil. handle.remove() takes it away. The hook lives as long as a graph may reach x.
+  > handle = x:register_hook(function(g) return g * 2 end)]],
+}
+others.default_generator = others.Generator
+others.enable_grad, others.set_grad_enabled = others.no_grad, others.no_grad
+
 local function overloads_of(name)
   local out = {}
   for other, entry in pairs(ops) do
@@ -59,6 +93,7 @@ local function text_of_name(wanted)
   local name = wanted:gsub("^ml%.", ""):gsub("^x:", ""):gsub("^s:", "Storage:")
   if storages[name] then return text_of_storage_entry(name) end
   if ops[name] then return text_of_op(name) end
+  if others[name] then return others[name] end
   local plain = name:match "^(.-)_$"
   if plain and ops[plain] then return text_of_op(plain) end
   local found = search(name)
@@ -71,6 +106,9 @@ local function name_of_function(f)
     if rawget(ml, name) == f then return name end
     if ml._methods[name] == f then return name end
     if ml._methods[name .. "_"] == f then return name end
+  end
+  for name in pairs(others) do
+    if rawget(ml, name) == f or ml._methods[name] == f then return name end
   end
 end
 
@@ -104,7 +142,7 @@ function help.text(subject)
   if type(subject) == "string" then return text_of_name(subject) end
   if type(subject) == "function" then
     local name = name_of_function(subject)
-    if name then return text_of_op(name) end
+    if name then return text_of_name(name) end
     name = storage_name_of_function(subject)
     return name and text_of_storage_entry(name) or "a function that is no op"
   end
@@ -117,6 +155,7 @@ function help.text(subject)
       #subject, subject.dtype, subject.device, names_of(ml._storage_methods))
   end
   local meta = getmetatable(subject)
+  if meta == "Generator" then return others.Generator end
   return type(meta) == "table" and meta.__name or type(subject)
 end
 

@@ -16,6 +16,12 @@ bool is_list(ArgType type) {
          type == ArgType::TensorList;
 }
 
+bool has_metatable(lua_State* L, int index) {
+  if (lua_getmetatable(L, index) == 0) return false;
+  lua_pop(L, 1);
+  return true;
+}
+
 bool has_named_fields(lua_State* L, int table) {
   lua_pushnil(L);
   while (lua_next(L, table) != 0) {
@@ -36,6 +42,12 @@ std::optional<int64_t> whole_number(lua_State* L, int index) {
   const lua_Integer value = lua_tointegerx(L, index, &exact);
   if (exact == 0) return std::nullopt;
   return value;
+}
+
+int64_t integer_argument(lua_State* L, int index, const char* op, const char* what) {
+  const std::optional<int64_t> value = whole_number(L, index);
+  if (!value) fail(op, ": ", what, " must be an integer, got ", type_name(L, index));
+  return *value;
 }
 
 std::optional<Scalar> scalar_at(lua_State* L, int index) {
@@ -249,6 +261,7 @@ std::vector<Tensor> ArgReader::tensors(int i) {
     return out;
   }
   if (lua_type(L_, slot_[i]) != LUA_TTABLE) bad(i, "a table of tensors");
+  const bool scripted = has_metatable(L_, slot_[i]);
   const int64_t count = luaL_len(L_, slot_[i]);
   for (int64_t k = 1; k <= count; ++k) {
     lua_geti(L_, slot_[i], k);
@@ -261,7 +274,19 @@ std::vector<Tensor> ArgReader::tensors(int i) {
     out.push_back(none ? Tensor() : *cell);
     lua_pop(L_, 1);
   }
+  if (scripted) check_not_freed();
   return out;
+}
+
+// The op is handed references to the tensors of the call. The metamethods of a list are code of the
+// script, which may have freed one.
+void ArgReader::check_not_freed() const {
+  for (int i = 0; i < signature_.count; ++i) {
+    const Tensor* cell = slot_[i] != 0 ? tensor_cell(L_, slot_[i]) : nullptr;
+    if (cell != nullptr && !cell->defined())
+      fail(signature_.op, ": argument '", signature_.args[i].name,
+           "': the tensor was freed while the arguments were read");
+  }
 }
 
 Scalar ArgReader::number_operand(int i) {
@@ -344,6 +369,7 @@ std::vector<int64_t> ArgReader::integers(int i) {
     return {integer(i)};
   }
   if (index == 0 || lua_type(L_, index) != LUA_TTABLE) bad(i, "an integer or a table of integers");
+  const bool scripted = has_metatable(L_, index);
   const int64_t count = luaL_len(L_, index);
   std::vector<int64_t> out;
   for (int64_t k = 1; k <= count; ++k) {
@@ -351,6 +377,7 @@ std::vector<int64_t> ArgReader::integers(int i) {
     out.push_back(integer_at(-1, i));
     lua_pop(L_, 1);
   }
+  if (scripted) check_not_freed();
   return out;
 }
 

@@ -125,6 +125,7 @@ class ArgReader {
   }
   int64_t integer_at(int index, int i);
   std::vector<int64_t> gathered(int i);
+  void check_not_freed() const;
   int64_t from_one(int64_t value, int i) const;
   Scalar number_operand(int i);
 
@@ -140,6 +141,8 @@ class ArgReader {
 // Reads an integer at a stack index: a Lua integer, or a float or string of a whole value is not
 // silently cut. Returns nothing when it is no whole number.
 std::optional<int64_t> whole_number(lua_State* L, int index);
+// The integer at a stack index; throws Error naming `op` and `what` otherwise.
+int64_t integer_argument(lua_State* L, int index, const char* op, const char* what);
 // A number or boolean as a Scalar; nothing for other values.
 std::optional<Scalar> scalar_at(lua_State* L, int index);
 

@@ -4,6 +4,8 @@
 
 #include <new>
 
+#include "interp/binding/homes.h"
+
 namespace moonlet {
 
 using binding::binding_state;
@@ -56,6 +58,14 @@ namespace binding {
 namespace {
 
 int l_gc(lua_State* L) {
+  Tensor* cell = tensor_cell(L, 1);
+  if (cell == nullptr) return 0;
+  if (binding_state(L).homes != 0 && keep_tensor(L, *cell)) return 0;
+  *cell = Tensor();
+  return 0;
+}
+
+int l_close(lua_State* L) {
   if (Tensor* cell = tensor_cell(L, 1)) *cell = Tensor();
   return 0;
 }
@@ -132,7 +142,7 @@ Tensor& check_tensor(lua_State* L, int index, const char* op) {
 
 void push_new_metatable(lua_State* L) {
   static const luaL_Reg kMetamethods[] = {
-      {"__gc", guard<l_gc>},      {"__close", guard<l_gc>},          {"__eq", guard<l_equal>},
+      {"__gc", guard<l_gc>},      {"__close", guard<l_close>},       {"__eq", guard<l_equal>},
       {"__len", guard<l_length>}, {"__tostring", guard<l_tostring>}, {nullptr, nullptr}};
   make_shape_metatable(L);
   lua_createtable(L, 0, 32);
@@ -194,7 +204,7 @@ int push_result(lua_State* L, double value) {
   return 1;
 }
 
-void push_shape(lua_State* L, const Dims& dims) {
+void push_shape(lua_State* L, Dims dims) {  // NOLINT(performance-unnecessary-value-param)
   lua_createtable(L, dims.size(), 0);
   for (int i = 0; i < dims.size(); ++i) {
     lua_pushinteger(L, dims[i]);

@@ -47,8 +47,9 @@ int push_result(lua_State* L, std::tuple<Ts...> results) {
                     results);
 }
 
-// Pushes a list of integers as a table that prints as "(3, 4)".
-void push_shape(lua_State* L, const Dims& dims);
+// Pushes a list of integers as a table that prints as "(3, 4)". A copy of the list, since making a
+// table may run finalizers of the script, which may free the tensor that it is of.
+void push_shape(lua_State* L, Dims dims);
 
 // "number", "Tensor", ... for messages.
 const char* type_name(lua_State* L, int index);
@@ -80,6 +81,8 @@ int op_guard(lua_State* L) {
 void register_bytes(lua_State* L);
 void register_construct(lua_State* L);
 void register_context(lua_State* L);
+void register_grad_mode(lua_State* L);
+void register_generator(lua_State* L);
 void register_tape(lua_State* L);
 void register_methods(lua_State* L);
 void register_storage(lua_State* L);

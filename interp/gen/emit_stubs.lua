@@ -90,9 +90,41 @@ local Tensor = {}
 ---@return moonlet.Tensor
 function ml.tensor(value, options) end
 
+---@class moonlet.Generator
+---@field device string?
+local Generator = {}
+
+---@param seed integer
+---@return moonlet.Generator
+function Generator:manual_seed(seed) end
+
+---@return integer
+function Generator:seed() end
+
+---@return integer
+function Generator:initial_seed() end
+
+---@return {seed: integer, offset: integer}
+function Generator:get_state() end
+
+---@param state {seed: integer, offset: integer}
+---@return moonlet.Generator
+function Generator:set_state(state) end
+
+---@param options? string|{device?: string, seed?: integer}
+---@return moonlet.Generator
+function ml.Generator(options) end
+
+---@type moonlet.Generator
+ml.default_generator = nil
+
 ---@param gradient? moonlet.Tensor
 ---@param options? {retain_graph?: boolean, create_graph?: boolean}
 function Tensor:backward(gradient, options) end
+
+---@param f fun(gradient: moonlet.Tensor): moonlet.Tensor?
+---@return {remove: fun()}
+function Tensor:register_hook(f) end
 
 ---@return number|boolean
 function Tensor:item() end
