@@ -29,8 +29,8 @@ int64_t span_of(const Dims& sizes, const Dims& strides) {
   return span;
 }
 
-// A change in place of a view, as a step in the history of the view's base: the part of the gradient
-// that belongs to the view goes through the change, the rest passes.
+// A change in place of a view, as a step in the history of the view's base: the part of the
+// gradient that belongs to the view goes through the change, the rest passes.
 class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const ViewRecord& view, NodeRef change)
@@ -69,9 +69,8 @@ class CopySlices final : public Node {
   // A copy of `g` with the strides of the base, which the recipe may ask for.
   Tensor laid_out_as_base(const Tensor& g) const {
     Tensor buffer = zeros({span_of(base_.sizes(), base_.strides())}, options_of(g));
-    Tensor whole = base_.is_contiguous()
-                       ? view(buffer, base_.sizes())
-                       : as_strided(buffer, base_.sizes(), base_.strides(), 0);
+    Tensor whole = base_.is_contiguous() ? view(buffer, base_.sizes())
+                                         : as_strided(buffer, base_.sizes(), base_.strides(), 0);
     copy_(whole, g);
     return whole;
   }
@@ -100,9 +99,10 @@ bool is_stale(const Tensor& view, const TapeMeta& meta) {
 
 void make_history_again(const Tensor& view, ViewRecord& record) {
   if (record.no_grad)
-    fail("this view was made under ml.no_grad, and its base was changed in place by a recorded op "
-         "since, so its gradient is not defined; make the view while recording, or change the base "
-         "under ml.no_grad too");
+    fail(
+        "this view was made under ml.no_grad, and its base was changed in place by a recorded op "
+        "since, so its gradient is not defined; make the view while recording, or change the base "
+        "under ml.no_grad too");
   const NoModes own_affair;
   const GradModeGuard on(true);
   const Tensor again = replay(*record.recipe, record.base);

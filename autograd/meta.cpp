@@ -1,4 +1,5 @@
-// autograd/meta.cpp: what users ask of a tensor's part on the tape: requires_grad, gradients, hooks.
+// autograd/meta.cpp: what users ask of a tensor's part on the tape: requires_grad, gradients,
+// hooks.
 #include "autograd/meta.h"
 
 #include "autograd/history.h"

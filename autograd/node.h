@@ -81,7 +81,7 @@ class HookList {
   struct Entry {
     int64_t id;
     int output;
-    Hook hook;              // one of the two
+    Hook hook;  // one of the two
     PostAccumulateHook after;
   };
   // The `grad` of a tensor after retain_grad, shared with the tensor.

@@ -8,9 +8,7 @@
 namespace moonlet::boxing {
 
 inline Value box(const Tensor& v) { return v.defined() ? Value(v) : Value(); }
-inline Value box(const Operand& v) {
-  return v.is_tensor() ? Value(v.tensor()) : Value(v.scalar());
-}
+inline Value box(const Operand& v) { return v.is_tensor() ? Value(v.tensor()) : Value(v.scalar()); }
 inline Value box(std::string_view v) { return std::string(v); }
 inline Value box(const OptionalDims& v) {
   return v.given() ? Value(static_cast<const Dims&>(v)) : Value();
@@ -83,8 +81,7 @@ struct Call<R (*)(P...)> {
   static void run(std::span<const Value> arguments, Values& results, std::index_sequence<I...>) {
     if (arguments.size() != sizeof...(P)) wrong_type("another number of arguments");
     // Braces: in order, so that the first bad argument is the one named.
-    std::tuple<std::remove_cvref_t<P>...> typed{
-        unbox<std::remove_cvref_t<P>>(arguments[I])...};
+    std::tuple<std::remove_cvref_t<P>...> typed{unbox<std::remove_cvref_t<P>>(arguments[I])...};
     push_result(results, f(std::get<I>(typed)...));
   }
 };
@@ -107,7 +104,8 @@ struct Results<std::tuple<Ts...>> {
   static std::tuple<Ts...> take(Values& results) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
       return std::tuple<Ts...>(unbox<Ts>(results.at(I))...);
-    }(std::index_sequence_for<Ts...>());
+    }
+    (std::index_sequence_for<Ts...>());
   }
 };
 

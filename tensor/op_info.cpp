@@ -10,8 +10,8 @@ namespace moonlet {
 
 namespace {
 
-// The families announce themselves before main, in no fixed order of files; names are indexed at the
-// first question. Never destroyed.
+// The families announce themselves before main, in no fixed order of files; names are indexed at
+// the first question. Never destroyed.
 struct Registry {
   std::mutex mutex;
   std::vector<std::span<const OpInfo* const>> families;
@@ -49,8 +49,7 @@ bool is_registered(const OpInfo& op) {
 bool OpInfo::writes(int i) const {
   switch (form) {
     case Form::InPlace: return i == 0 || row->arguments[i].written;
-    case Form::Out:
-      return i < row->result_count || row->arguments[i - row->result_count].written;
+    case Form::Out: return i < row->result_count || row->arguments[i - row->result_count].written;
     default:
       // An update's plain form works on a copy of its first argument.
       return row->arguments[i].written && !(i == 0 && std::string_view(row->kind) == "update");

@@ -19,9 +19,9 @@ class Generator;
 
 // An argument or result of any op. A monostate stands for one that is not given. An Operand is a
 // Tensor or a Scalar; dims and positions are 0-based.
-using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t, double, bool,
-                           std::string, Dims, std::vector<int64_t>, DType, Device, MemoryFormat,
-                           Options, Generator*>;
+using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t, double,
+                           bool, std::string, Dims, std::vector<int64_t>, DType, Device,
+                           MemoryFormat, Options, Generator*>;
 using Values = std::vector<Value>;
 
 struct ArgumentInfo {

@@ -24,7 +24,9 @@ Tensor empty_in_format_composite(const Dims& size, MemoryFormat format, Options 
   return empty_strided(size, format_strides(format, size, "empty"), options, "empty");
 }
 
-Tensor zeros_composite(const Dims& size, Options options) { return full(size, int64_t{0}, options); }
+Tensor zeros_composite(const Dims& size, Options options) {
+  return full(size, int64_t{0}, options);
+}
 Tensor ones_composite(const Dims& size, Options options) { return full(size, int64_t{1}, options); }
 
 Tensor full_composite(const Dims& size, Scalar value, Options options) {
@@ -33,19 +35,22 @@ Tensor full_composite(const Dims& size, Scalar value, Options options) {
   return y;
 }
 
-Tensor empty_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                  std::optional<MemoryFormat> memory_format) {
+Tensor empty_like_composite(const Tensor& x, std::optional<DType> dtype,
+                            std::optional<Device> device,
+                            std::optional<MemoryFormat> memory_format) {
   return empty_like(x, memory_format.value_or(MemoryFormat::Preserve),
                     {dtype.value_or(x.dtype()), device.value_or(x.device())}, "empty_like");
 }
 
-Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                  std::optional<MemoryFormat> memory_format) {
+Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype,
+                            std::optional<Device> device,
+                            std::optional<MemoryFormat> memory_format) {
   return full_like(x, int64_t{0}, dtype, device, memory_format);
 }
 
-Tensor ones_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                 std::optional<MemoryFormat> memory_format) {
+Tensor ones_like_composite(const Tensor& x, std::optional<DType> dtype,
+                           std::optional<Device> device,
+                           std::optional<MemoryFormat> memory_format) {
   return full_like(x, int64_t{1}, dtype, device, memory_format);
 }
 
@@ -57,8 +62,8 @@ Tensor full_like_composite(const Tensor& x, Scalar value, std::optional<DType> d
   return y;
 }
 
-Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
-              std::optional<Device> device) {
+Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step,
+                        std::optional<DType> dtype, std::optional<Device> device) {
   Tensor y = allocate(shapes::arange(start, stop, step, dtype, device), "arange");
   const Scalar first = shapes::arange_first(start, stop);
   if (const int64_t steps = y.numel() - 1; steps >= 0) {
@@ -116,21 +121,21 @@ Tensor randn_composite(const Dims& size, Generator* generator, Options options) 
 }
 
 Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
-               std::optional<Device> device, Generator* generator) {
+                         std::optional<Device> device, Generator* generator) {
   Tensor y = empty(size, {dtype.value_or(DType::Int64), device.value_or(Device{})}, "randint");
   random_(y, low, high, generator);
   return y;
 }
 
 Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype, Generator* generator,
-                 std::optional<MemoryFormat> memory_format) {
+                           std::optional<MemoryFormat> memory_format) {
   Tensor y = empty_like(x, dtype, std::nullopt, memory_format);
   uniform_(y, 0, 1, generator);
   return y;
 }
 
 Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype, Generator* generator,
-                  std::optional<MemoryFormat> memory_format) {
+                            std::optional<MemoryFormat> memory_format) {
   Tensor y = empty_like(x, dtype, std::nullopt, memory_format);
   normal_(y, 0, 1, generator);
   return y;
@@ -166,7 +171,7 @@ static Tensor draw_distinct(const Tensor& probs, int64_t samples, Generator* gen
 }
 
 Tensor multinomial_composite(const Tensor& given, int64_t num_samples, bool replacement,
-                   Generator* generator) {
+                             Generator* generator) {
   const shapes::Result drawn = shapes::multinomial(given, num_samples, replacement);
   const Tensor probs = to(shallow_copy(given), DType::Float64);
   const Tensor counts = count_nonzero(probs, Dims{-1});
