@@ -95,7 +95,7 @@ Tensor brought_over(const Call& call, const Tensor& source) {
   Tensor dense = source;  // row-major where it lies, which may be the host
   if (!source.is_contiguous()) {
     dense = empty(source.sizes(), options_of(source), "copy_");
-    kernels_for(source.device().type, "copy_").copy(dense, source);
+    kernels_for(source.device().type, "copy_").convert->copy(dense, source);
   }
   transfer(here, dense);
   return here;

@@ -6,6 +6,7 @@
 #include "cuda/geometry.cuh"
 #include "tensor/kernels_random.h"
 #include "tensor/random_transforms.h"
+#include "tensor/shapes/random.h"
 
 namespace moonlet::cuda {
 

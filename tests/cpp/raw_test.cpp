@@ -27,7 +27,7 @@ Tensor of(const std::vector<double>& values) {
 }
 
 std::vector<double> values(const Tensor& x) {
-  const Tensor y = raw::convert(x, DType::Float64, std::nullopt);
+  const Tensor y = raw::convert(x, DType::Float64, std::nullopt, std::nullopt);
   return {y.data<double>(), y.data<double>() + y.numel()};
 }
 

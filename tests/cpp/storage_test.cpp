@@ -159,8 +159,8 @@ TEST_CASE("memory of others keeps its size, and read-only memory its contents", 
   s.storage().make_read_only();
   for (const auto& write : std::vector<std::function<void()>>{
            [&] { s.set(0, 1); }, [&] { s.fill(1); }, [&] { raw::add_(x, 1.0); },
-           [&] { raw::exp_out(x, raw::clone(x)); }, [&] { raw::triu_out(x, raw::clone(x), 0); },
-           [&] { resize_(x, {9}); }})
+           [&] { raw::exp_out(x, raw::clone(x, std::nullopt)); },
+           [&] { raw::triu_out(x, raw::clone(x, std::nullopt), 0); }, [&] { resize_(x, {9}); }})
     CHECK(message(write).find("read-only") != std::string::npos);
   CHECK(buffer[0] == 5);
 }
