@@ -206,6 +206,7 @@ void Engine::run_node(Task& task) {
     node.apply(&task.one.grad, gradients, *this);
   } else {
     std::vector<Tensor> grads;
+    grads.reserve(node.output_count());
     for (int i = 0; i < node.output_count(); ++i) grads.push_back(std::move(task.at(i).grad));
     node.apply(grads.data(), gradients, *this);
   }
@@ -254,6 +255,7 @@ void Engine::capture(const std::vector<Edge>& inputs, const std::vector<Edge>& o
 
 std::vector<Edge> edges_of(const std::vector<Tensor>& tensors) {
   std::vector<Edge> out;
+  out.reserve(tensors.size());
   for (const Tensor& t : tensors) out.push_back(edge_of(t));
   return out;
 }

@@ -34,12 +34,15 @@ void place(TensorImpl* impl, const Dims& sizes, const Dims& strides, int64_t off
 
 }  // namespace
 
+// Strides that no element is reached by may be anything; views made later multiply them.
+constexpr int64_t kLargeStride = int64_t{1} << 40;
+
 Dims taken_strides(const Dims& sizes, const Dims& strides) {
   if (sizes.size() != strides.size()) return strides;  // refused where they are used
   const Dims dense = contiguous_strides(sizes);
   Dims out = strides;
   for (int i = 0; i < out.size(); ++i)
-    if (strides[i] > dense[i] && (sizes[i] <= 1 || sizes.contains(0))) out[i] = dense[i];
+    if (strides[i] > kLargeStride && (sizes[i] <= 1 || sizes.contains(0))) out[i] = dense[i];
   return out;
 }
 

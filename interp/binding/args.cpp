@@ -327,21 +327,31 @@ std::string_view ArgReader::string(int i) {
   return {text, length};
 }
 
+// What `find` knows by the argument's name; its error tells of the argument too.
+template <class T>
+T ArgReader::named(int i, T (*find)(std::string_view)) {
+  try {
+    return find(string(i));
+  } catch (const Error& e) {
+    fail(signature_.op, ": argument '", signature_.args[i].name, "': ", e.what());
+  }
+}
+
 DType ArgReader::dtype(int i) {
   if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING) bad(i, "a dtype such as ml.float32");
-  return dtype_from_name(string(i));
+  return named(i, dtype_from_name);
 }
 
 Device ArgReader::device(int i) {
   if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING)
     bad(i, "a device such as \"cpu\" or \"cuda:0\"");
-  return device_from_name(string(i));
+  return named(i, device_from_name);
 }
 
 MemoryFormat ArgReader::memory_format(int i) {
   if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING)
     bad(i, "a memory format such as \"channels_last\"");
-  return memory_format_from_name(string(i));
+  return named(i, memory_format_from_name);
 }
 
 int64_t ArgReader::integer_at(int index, int i) {

@@ -124,6 +124,8 @@ class ArgReader {
     return position + (table != 0 && position >= table ? 1 : 0);
   }
   int64_t integer_at(int index, int i);
+  template <class T>
+  T named(int i, T (*find)(std::string_view));
   std::vector<int64_t> gathered(int i);
   void check_not_freed() const;
   int64_t from_one(int64_t value, int i) const;
