@@ -30,6 +30,8 @@ Tensor& assign_(Tensor& x, const Tensor& result, const char* op) {
   return copy_(x, result);
 }
 
+Tensor before_change(const Tensor& x) { return must_record(x) ? clone(x) : x; }
+
 void no_out_gradient(const char* op) {
   fail(op,
        ": the out form is not recorded, and an input requires grad; use the plain form, or "

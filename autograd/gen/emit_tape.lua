@@ -105,8 +105,9 @@ local function inplace_function(row, p)
   for _, line in ipairs(p.wraps) do write("  " .. line) end
   write("  if (intercepted()) [[unlikely]]\n    return boxing::intercept<Tensor>(ops::%s_, %s), %s;", row.name,
     p.arguments, x)
-  if row.kind ~= "pointwise" and row.kind ~= "update" then
-    write('  return assign_(%s, %s(%s), "%s_");\n}', x, row.name, p.arguments, row.name)
+  if not row.raw_inplace_form then
+    local rest = p.arguments:match "^[^,]*(.*)$"
+    write('  return assign_(%s, %s(before_change(%s)%s), "%s_");\n}', x, row.name, x, rest, row.name)
     return write()
   end
   check_written(row, row.name .. "_", write)
@@ -125,12 +126,6 @@ local function inplace_function(row, p)
   return write()
 end
 
-local function out_names(row)
-  local out = {}
-  for i in ipairs(row.results) do out[i] = #row.results == 1 and "out" or "out" .. i end
-  return out
-end
-
 local function out_result(row)
   if #row.results == 1 then return "Tensor&" end
   return "std::tuple<" .. ("Tensor&, "):rep(#row.results):sub(1, -3) .. ">"
@@ -138,12 +133,12 @@ end
 
 local function out_parameters(row, options)
   local outs, rest = {}, cpptext.parameters(row, options)
-  for i, name in ipairs(out_names(row)) do outs[i] = "Tensor& " .. name end
+  for i, name in ipairs(cpptext.out_names(row)) do outs[i] = "Tensor& " .. name end
   return table.concat(outs, ", ") .. (rest ~= "" and ", " .. rest or "")
 end
 
 local function out_function(row, p)
-  local outs, write, tensors = out_names(row), writer(), {}
+  local outs, write, tensors = cpptext.out_names(row), writer(), {}
   for i, name in ipairs(outs) do tensors[i] = name end
   for _, arg in ipairs(p.plan.inputs) do tensors[#tensors + 1] = arg.name end
   local all = table.concat(outs, ", ")
@@ -154,8 +149,9 @@ local function out_function(row, p)
   write("  if (intercepted()) [[unlikely]] {\n    boxing::intercept<%s>(ops::%s_out, %s);\n    return %s;\n  }",
     p.result, row.name, arguments, give)
   write('  refuse_recording_out("%s", %s);', row.name, table.concat(tensors, ", "))
-  if #outs == 1 and (row.kind == "pointwise" or row.kind == "structured") then
-    write("  return raw::%s_out(%s);\n}", row.name, arguments)
+  if row.raw_out_form then
+    write(#outs == 1 and "  return raw::%s_out(%s);\n}" or "  raw::%s_out(%s);", row.name, arguments)
+    if #outs > 1 then write("  return %s;\n}", give) end
     return write()
   end
   write("  const %s result_ = %s(%s);", p.result, below(row), p.arguments)

@@ -278,6 +278,13 @@ std::vector<Tensor> ArgReader::tensors(int i) {
   return out;
 }
 
+std::vector<Tensor> ArgReader::outs(int i, int count) {
+  std::vector<Tensor> out = tensors(i);
+  if (out.size() != static_cast<size_t>(count))
+    fail(signature_.op, ": argument 'out' must hold ", count, " tensors, got ", out.size());
+  return out;
+}
+
 // The op is handed references to the tensors of the call. The metamethods of a list are code of the
 // script, which may have freed one.
 void ArgReader::check_not_freed() const {

@@ -84,6 +84,8 @@ class ArgReader {
     }
     return Operand(number_operand(i));
   }
+  // The tensors of `out`, which must be so many.
+  std::vector<Tensor> outs(int i, int count);
   Scalar scalar(int i);
   int64_t integer(int i);
   double number(int i);

@@ -163,6 +163,11 @@ int push_result(lua_State* L, Tensor tensor) {
   return 1;
 }
 
+int push_items(lua_State* L, int index, int count) {
+  for (int i = 1; i <= count; ++i) lua_geti(L, index, i);
+  return count;
+}
+
 int push_result(lua_State* L, const std::vector<Tensor>& tensors) {
   lua_createtable(L, static_cast<int>(tensors.size()), 0);
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -47,6 +47,9 @@ int push_result(lua_State* L, std::tuple<Ts...> results) {
                     results);
 }
 
+// Pushes the first `count` items of the table at `index`; returns `count`.
+int push_items(lua_State* L, int index, int count);
+
 // Pushes a list of integers as a table that prints as "(3, 4)". A copy of the list, since making a
 // table may run finalizers of the script, which may free the tensor that it is of.
 void push_shape(lua_State* L, Dims dims);

@@ -61,11 +61,11 @@ local function define_pointwise(row, family, index)
   local body = #lines > 0 and "  " .. table.concat(lines, "\n  ") .. "\n" or ""
   out[#out + 1] = ("Tensor %s(%s) {\n%s  return run_pointwise(k%s, {%s}, {%s});\n}"):format(
     row.name, parameters(row), body, row.camel, refs, params_text)
-  if row.out_form then
+  if row.raw_out_form then
     out[#out + 1] = ("Tensor& %s_out(%s) {\n%s  return run_pointwise_out(k%s, out, {%s}, {%s});\n}"):format(
       row.name, parameters(row, { out = true }), body, row.camel, refs, params_text)
   end
-  if row.inplace_form then
+  if row.raw_inplace_form then
     lines, refs = operand_lines(operands, true)
     body = #lines > 0 and "  " .. table.concat(lines, "\n  ") .. "\n" or ""
     out[#out + 1] = ("Tensor& %s_(%s) {\n%s  return run_pointwise_inplace(k%s, %s, {%s}, {%s});\n}"):format(

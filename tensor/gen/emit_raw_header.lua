@@ -9,7 +9,7 @@ local function declarations(row)
   if row.plain_form then
     lines[#lines + 1] = ("%s %s(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row, { below = true }))
   end
-  if row.inplace_form then
+  if row.raw_inplace_form then
     lines[#lines + 1] = ("Tensor& %s_(%s);"):format(row.name, cpptext.parameters(row, { inplace = true, below = true }))
   end
   if row.raw_out_form then lines[#lines + 1] = cpptext.raw_out_declaration(row) .. ";" end

@@ -15,7 +15,7 @@ end
 local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
-    keeps_dtype direct autocast]]):gmatch "[%a_]+" do
+    keeps_dtype direct autocast out]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -131,17 +131,18 @@ end
 local function derive_forms(row)
   local first = row.args[1]
   local tensor_first = first and (first.type == "Tensor" or first.type == "Operand")
-  row.inplace_form = tensor_first
-    and ((row.kind == "pointwise" and row.inplace ~= false) or row.kind == "update")
+  -- The raw forms are those of ops without the tape: an in-place or out form that has none stores the
+  -- result of the plain one.
+  row.raw_inplace_form = tensor_first and ((row.kind == "pointwise" and row.inplace ~= false
+    and row.inplace ~= "stored") or row.kind == "update")
+  row.inplace_form = row.raw_inplace_form or row.inplace == true or row.inplace == "stored"
   row.plain_form = not (row.kind == "update" and row.clone == false)
-  -- Of the ops without the tape; the public ones have it for single results only.
   row.raw_out_form = row.plain_form
     and (row.kind == "pointwise" or row.kind == "structured" or row.kind == "allocating")
   for _, result in ipairs(row.results) do
     row.raw_out_form = row.raw_out_form and result.type == "Tensor"
   end
-  row.out_form = row.plain_form and #row.results == 1 and row.results[1].type == "Tensor"
-    and (row.kind == "pointwise" or row.kind == "structured")
+  row.out_form = row.raw_out_form or row.out == true
 end
 
 -- Reads every family's rows from `root`/tensor/ops; returns the list of rows in order.

@@ -57,7 +57,7 @@ op { "nonzero(Tensor x) -> Tensor",
      sample = { "tensor({{0, 1}, {2, 0}})" }, torch = "torch.nonzero(args[0]) + 1" }
 
 op { "masked_select(Tensor x, Mask mask) -> Tensor",
-     kind = "composite", dtypes = "all",
+     out = true, kind = "composite", dtypes = "all",
      doc = [[The elements of `x` where `mask` is true, in row order, as one dimension. The two
 broadcast.]],
      sample = { "tensor({1.5, 2.5, 3.5}), tensor({true, false, true})" } }

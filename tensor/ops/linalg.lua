@@ -13,7 +13,7 @@ op { "bmm(Tensor a, Tensor b) -> Tensor",
      sample = { "randn(2, 3, 4), randn(2, 4, 2)" } }
 
 op { "addmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     kind = "structured", dtypes = "real + complex",
+     inplace = true, kind = "structured", dtypes = "real + complex",
      grad = { input = "mul(g, beta)", a = "mul(mm(g, adjoint(b)), alpha)",
               b = "mul(mm(adjoint(a), g), alpha)" },
      doc = [[`beta * input + alpha * a b` for `a` (n, k), `b` (k, m) and an `input` that broadcasts to
@@ -21,7 +21,7 @@ op { "addmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -> 
      sample = { "randn(3, 2), randn(3, 4), randn(4, 2)", "randn(2), randn(3, 4), randn(4, 2)" } }
 
 op { "baddbmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     kind = "structured", dtypes = "real + complex",
+     inplace = true, kind = "structured", dtypes = "real + complex",
      grad = { input = "mul(g, beta)", a = "mul(bmm(g, adjoint(b)), alpha)",
               b = "mul(bmm(adjoint(a), g), alpha)" },
      doc = [[`beta * input + alpha * a b` per batch entry, for `a` (b, n, k), `b` (b, k, m) and an
@@ -55,7 +55,7 @@ op { "linear(Tensor x, Tensor weight, Tensor? bias=nil) -> Tensor",
      sample = { "randn(3, 4), randn(2, 4), randn(2)", "randn(2, 3, 4), randn(5, 4)" } }
 
 op { "matmul(Tensor a, Tensor b) -> Tensor",
-     kind = "composite", dtypes = "real + complex",
+     out = true, kind = "composite", dtypes = "real + complex",
      doc = [[The product by rank: two vectors give their dot product (0-d); a matrix and a vector, or the
 other way round, a vector; two matrices a matrix; with more dimensions the leading ones are a batch
 and broadcast: (j, 1, n, k) times (b, k, m) gives (j, b, n, m).]],

@@ -39,12 +39,12 @@ multiplies with.]],
      sample = { "randn(3, 4), 0.5" }, check = { value = "random" } }
 
 op { "randperm(int n, Device? device=nil, Generator? generator=nil) -> Tensor",
-     kind = "composite", random = true,
+     out = true, kind = "composite", random = true,
      doc = [[The numbers 1 to `n` in random order, as positions.]],
      sample = { "6" }, check = { value = "random" } }
 
 op { "multinomial(Tensor probs, int num_samples, bool replacement=false, Generator? generator=nil) -> Tensor",
-     kind = "composite", random = true, dtypes = "floating",
+     out = true, kind = "composite", random = true, dtypes = "floating",
      doc = [[Positions (from 1) drawn with the given weights, which need not sum to 1: `probs` is `(n,)`
 or `(rows, n)`, the result `(num_samples,)` or `(rows, num_samples)`.]],
      sample = { "tensor({0.2, 0.5, 0.3}), 2" }, check = { value = "random" } }

@@ -35,7 +35,7 @@ end
 for _, pair in ipairs { { "max", "largest" }, { "min", "smallest" } } do
   local name, word = pair[1], pair[2]
   op { name .. "(Tensor x) -> Tensor",
-       kind = "composite", dtypes = "boolean+real",
+       out = true, kind = "composite", dtypes = "boolean+real",
        doc = ([[The %s element. With a dimension, `values, indices = x:%s(dim)`.]]):format(word, name),
        sample = { "randn(3, 4)" } }
 
@@ -81,7 +81,7 @@ summed and divided by count - `correction`. Two passes over the data.]],
 correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]] }
 
 op { "std(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tensor",
-     kind = "composite", dtypes = "floating",
+     out = true, kind = "composite", dtypes = "floating",
      doc = [[The standard deviation over `dim`: the square root of `var`.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, 0, true" },
      torch = [[torch.std(args[0], dim=args[1] if len(args) > 1 else None,
@@ -102,13 +102,13 @@ op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
      sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true" } }
 
 op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "all",
+     inplace = true, kind = "structured", dtypes = "all",
      grad = { x = "flip(cumsum(flip(g, Dims{dim}), dim), Dims{dim})" },
      doc = [[Running sums along `dim`. Bools and integers are summed in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "boolean+real",
+     inplace = true, kind = "structured", dtypes = "boolean+real",
      grad = { x = "cumprod_backward(g, x, dim)" },
      doc = [[Running products along `dim`.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }

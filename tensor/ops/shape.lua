@@ -239,17 +239,17 @@ are promoted.]],
      sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3, 2), randn(3, 1), randn(3, 3)}, 2" } }
 
 op { "stack(Tensor[] tensors, NewDim dim=0) -> Tensor",
-     kind = "composite", method = false,
+     out = true, kind = "composite", method = false,
      doc = [[Tensors of one shape side by side along a new dimension `dim`.]],
      sample = { "{randn(3), randn(3)}", "{randn(2, 3), randn(2, 3)}, -1" } }
 
 op { "hstack(Tensor[] tensors) -> Tensor",
-     kind = "composite", method = false,
+     out = true, kind = "composite", method = false,
      doc = [[The tensors joined along dimension 2, or along dimension 1 when they have only one.]],
      sample = { "{randn(3, 2), randn(3, 1)}", "{randn(3), randn(2)}" } }
 
 op { "vstack(Tensor[] tensors) -> Tensor",
-     kind = "composite", method = false,
+     out = true, kind = "composite", method = false,
      doc = [[The tensors joined along dimension 1; tensors of one dimension are rows.]],
      sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3), randn(3)}" } }
 
