@@ -12,6 +12,9 @@ inline Value box(const Operand& v) {
   return v.is_tensor() ? Value(v.tensor()) : Value(v.scalar());
 }
 inline Value box(std::string_view v) { return std::string(v); }
+inline Value box(const OptionalDims& v) {
+  return v.given() ? Value(static_cast<const Dims&>(v)) : Value();
+}
 template <class T>
 Value box(const std::optional<T>& v) {
   return v ? Value(*v) : Value();
@@ -25,6 +28,16 @@ template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+
+// What a T holds when it is given.
+template <class T>
+struct Held {
+  using type = Dims;
+};
+template <class T>
+struct Held<std::optional<T>> {
+  using type = T;
+};
 
 [[noreturn]] void wrong_type(const char* wanted);
 const Tensor& tensor_in(const Value& value);
@@ -43,9 +56,9 @@ T unbox(const Value& value) {
     return scalar_in(value);
   } else if constexpr (std::is_same_v<T, double>) {
     return number_in(value);
-  } else if constexpr (is_optional<T>) {
-    if (std::holds_alternative<std::monostate>(value)) return std::nullopt;
-    return unbox<typename T::value_type>(value);
+  } else if constexpr (is_optional<T> || std::is_same_v<T, OptionalDims>) {
+    if (std::holds_alternative<std::monostate>(value)) return T();
+    return unbox<typename Held<T>::type>(value);
   } else if constexpr (std::is_same_v<T, std::string_view>) {
     const auto* held = std::get_if<std::string>(&value);
     if (!held) wrong_type("a string");

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/formulas_pointwise.h"
+#include "autograd/ops.h"
 
 namespace moonlet {
 

@@ -1,5 +1,6 @@
 // autograd/composite/nn_loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
 #include "autograd/formulas_pointwise.h"
+#include "autograd/ops.h"
 
 namespace moonlet {
 
