@@ -1,7 +1,7 @@
 -- tensor/ops/reduce.lua: sums, averages, extremes, norms and running sums.
 
 op { "sum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "all",
+     kind = "structured", autocast = "float32", dtypes = "all",
      out = 'shapes::reduce("sum", x, dim, keepdim, shapes::sum_dtype(x, dtype))',
      grad = { x = "expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x))" },
      doc = [[The sum over `dim`, or over all dimensions. Bools and integers are summed in int64.
@@ -19,7 +19,7 @@ average of nothing is NaN.]],
      check = { dtypes = "integers need a dtype" } }
 
 op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "boolean+real",
+     kind = "structured", autocast = "float32", dtypes = "boolean+real",
      out = 'shapes::reduce("prod", x, dim, keepdim, shapes::sum_dtype(x, dtype))',
      grad = { x = "prod_backward(g, x, dim, keepdim)" },
      doc = [[The product along `dim`, or of all elements. An empty product is 1.]],
@@ -99,7 +99,7 @@ op { "std(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tens
 correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]] }
 
 op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false) -> Tensor",
-     kind = "structured", dtypes = "floating",
+     kind = "structured", autocast = "float32", dtypes = "floating",
      out = 'shapes::reduce("norm", x, dim, keepdim, x.dtype())',
      grad = { x = "norm_backward(g, x, y, p, dim, keepdim)" },
      doc = [[The `p`-norm over `dim`, or over all dimensions: the `p`-th root of the sum of
@@ -108,21 +108,21 @@ gradient where the norm is 0 is 0.]],
      sample = { "randn(3, 4)", "randn(3, 4), 1", "randn(3, 4, 2), 3, 2", "randn(3, 4), 2, 1, true" } }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
-     kind = "structured", dtypes = "floating",
+     kind = "structured", autocast = "float32", dtypes = "floating",
      out = 'shapes::reduce("logsumexp", x, dim, keepdim, x.dtype())',
      grad = { x = "logsumexp_backward(g, x, y, dim, keepdim)" },
      doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow.]],
      sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true" } }
 
 op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "all",
+     kind = "structured", autocast = "float32", dtypes = "all",
      out = 'shapes::scan("cumsum", x, dim, shapes::sum_dtype(x, dtype))',
      grad = { x = "flip(cumsum(flip(g, Dims{dim}), dim), Dims{dim})" },
      doc = [[Running sums along `dim`. Bools and integers are summed in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "boolean+real",
+     kind = "structured", autocast = "float32", dtypes = "boolean+real",
      out = 'shapes::scan("cumprod", x, dim, shapes::sum_dtype(x, dtype))',
      grad = { x = "cumprod_backward(g, x, dim)" },
      doc = [[Running products along `dim`.]],
