@@ -3,6 +3,8 @@
 
 local ml = require "moonlet"
 local ops = require "moonlet.op_help"
+-- What is no op.
+local others = require "moonlet.help_modes"
 
 local function overloads_of(name)
   local out = {}
@@ -49,6 +51,7 @@ end
 local function text_of_name(wanted)
   local name = wanted:gsub("^ml%.", ""):gsub("^x:", "")
   if ops[name] then return text_of_op(name) end
+  if others[name] then return others[name] end
   local plain = name:match "^(.-)_$"
   if plain and ops[plain] then return text_of_op(plain) end
   local found = search(name)
@@ -61,6 +64,9 @@ local function name_of_function(f)
     if rawget(ml, name) == f then return name end
     if ml._methods[name] == f then return name end
     if ml._methods[name .. "_"] == f then return name end
+  end
+  for name in pairs(others) do
+    if rawget(ml, name) == f then return name end
   end
 end
 
@@ -79,7 +85,7 @@ function help.text(subject)
   if type(subject) == "string" then return text_of_name(subject) end
   if type(subject) == "function" then
     local name = name_of_function(subject)
-    return name and text_of_op(name) or "a function that is no op"
+    return name and text_of_name(name) or "a function that is no op"
   end
   if ml.is_tensor(subject) then
     local methods = {}
