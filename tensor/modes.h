@@ -128,6 +128,7 @@ class SuspendedModes {
   SuspendedModes& operator=(const SuspendedModes&) = delete;
 
   bool empty() const { return top_ == nullptr; }
+  void swap(SuspendedModes& other) noexcept { std::swap(top_, other.top_); }
 
  private:
   friend class ResumedModes;
