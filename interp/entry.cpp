@@ -226,10 +226,13 @@ CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
   resumer_->execution = execution;
   data_.current = &state;
   execution = state.execution;
+  execution.modes = resumer_->execution.modes;  // which the coroutine's own come on top of
+  modes_.emplace(state.modes);
   end_dropped(data_);
 }
 
 CoroutineScope::~CoroutineScope() {
+  modes_.reset();
   data_.current->execution = execution;
   data_.current = resumer_;
   execution = resumer_->execution;

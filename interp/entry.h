@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lua.hpp"
 
 #include "tensor/execution.h"
+#include "tensor/modes.h"
 
 namespace moonlet {
 
@@ -38,6 +40,7 @@ struct CoroutineState {
   CoroutineState& operator=(const CoroutineState&) = delete;
 
   ExecutionState execution;
+  SuspendedModes modes;  // what it has put on the stack of modes
   ModeRecord* newest = nullptr;
   bool has_dropped = false;
 };
@@ -137,6 +140,7 @@ class CoroutineScope {
   RunningScope running_;
   StateData& data_;
   CoroutineState* resumer_;
+  std::optional<ResumedModes> modes_;
 };
 
 // Makes the table of the coroutines' states.

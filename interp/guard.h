@@ -10,19 +10,24 @@
 
 namespace moonlet {
 
-// Pushes "file:line: " of the innermost script line, skipping C functions and the embedded
-// standard library, so that an error deep in a layer names the line its user wrote. Pushes ""
-// when no Lua code is running.
-inline void push_where(lua_State* L) {
+// Finds the innermost script line, skipping C functions and the embedded standard library, so that
+// what happens deep in a layer is put down to the line its user wrote. False when no Lua code runs.
+inline bool find_where(lua_State* L, lua_Debug& info) {
   constexpr int kDeepest = 64;
-  lua_Debug info;
   for (int level = 1; level <= kDeepest && lua_getstack(L, level, &info) != 0; ++level) {
     lua_getinfo(L, "Sl", &info);
-    if (info.currentline <= 0 || std::strncmp(info.source, "@stdlib/", 8) == 0) continue;
-    lua_pushfstring(L, "%s:%d: ", info.short_src, info.currentline);
-    return;
+    if (info.currentline > 0 && std::strncmp(info.source, "@stdlib/", 8) != 0) return true;
   }
-  luaL_where(L, 1);
+  return false;
+}
+
+// Pushes "file:line: " of that line, or "" when no Lua code is running.
+inline void push_where(lua_State* L) {
+  lua_Debug info;
+  if (find_where(L, info))
+    lua_pushfstring(L, "%s:%d: ", info.short_src, info.currentline);
+  else
+    luaL_where(L, 1);
 }
 
 // Pushes the Lua error value for a C++ exception: its message with the script's position in front.

@@ -38,6 +38,7 @@ x:register_hook(f) -> handle
 }
 others.default_generator = others.Generator
 others.enable_grad, others.set_grad_enabled = others.no_grad, others.no_grad
+for name, text in pairs(require "moonlet.help_modes") do others[name] = text end
 
 local function overloads_of(name)
   local out = {}

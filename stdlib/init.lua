@@ -2,6 +2,9 @@
 -- each module is loaded when one of its fields is first used.
 
 return {
+  autocast = "modes",
+  override = "modes",
+  profile = "profiler",
   save = "serialize",
   load = "serialize",
 }

@@ -27,6 +27,16 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
+// What a T holds when it is given.
+template <class T>
+struct Held {
+  using type = Dims;
+};
+template <class T>
+struct Held<std::optional<T>> {
+  using type = T;
+};
+
 [[noreturn]] void wrong_type(const char* wanted);
 const Tensor& tensor_in(const Value& value);
 Operand operand_in(const Value& value);
@@ -44,12 +54,9 @@ T unbox(const Value& value) {
     return scalar_in(value);
   } else if constexpr (std::is_same_v<T, double>) {
     return number_in(value);
-  } else if constexpr (is_optional<T>) {
-    if (std::holds_alternative<std::monostate>(value)) return std::nullopt;
-    return unbox<typename T::value_type>(value);
-  } else if constexpr (std::is_same_v<T, OptionalDims>) {
-    if (std::holds_alternative<std::monostate>(value)) return {};
-    return unbox<Dims>(value);
+  } else if constexpr (is_optional<T> || std::is_same_v<T, OptionalDims>) {
+    if (std::holds_alternative<std::monostate>(value)) return T();
+    return unbox<typename Held<T>::type>(value);
   } else if constexpr (std::is_same_v<T, std::string_view>) {
     const auto* held = std::get_if<std::string>(&value);
     if (!held) wrong_type("a string");

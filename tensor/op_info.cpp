@@ -1,4 +1,4 @@
-// tensor/op_info.cpp: the registry of ops, boxed calls, and the passage through the modes.
+// tensor/op_info.cpp: the registry of ops, and boxed calls.
 #include "tensor/op_info.h"
 
 #include <mutex>
@@ -94,15 +94,6 @@ Values call_op(const OpInfo& op, std::span<const Value> arguments) {
     op.call(arguments, results);
   }
   return results;
-}
-
-void intercept(const OpInfo& op, Values& arguments, Values& results) {
-  struct Restore {
-    Mode* const mode = execution.modes;
-    ~Restore() { execution.modes = mode; }
-  } const on_stack;
-  execution.modes = on_stack.mode->below_;
-  on_stack.mode->call(op, arguments, results);
 }
 
 namespace boxing {

@@ -58,6 +58,9 @@ struct OpInfo {
   // Calls the op through its public function: recorded, and seen by the modes. In the out form the
   // results come first among the arguments.
   void (*call)(std::span<const Value> arguments, Values& results);
+  // Of the plain form of a composite: calls the function made of other ops, past the modes' test,
+  // so that those ops meet the modes again. Else null.
+  void (*body)(std::span<const Value> arguments, Values& results) = nullptr;
 
   bool is_view() const { return std::string_view(row->kind) == "view"; }
   // Whether argument i of this form is written.

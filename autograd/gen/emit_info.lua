@@ -30,6 +30,12 @@ local function boxed(row, name)
     table.concat(types, ", "), name)
 end
 
+-- The function below the public op, for ops made of ops.
+local function body(row, form)
+  if row.kind ~= "composite" or row.direct or form ~= "Plain" then return "nullptr" end
+  return ("boxing::call<&moonlet::%s_composite>"):format(row.name)
+end
+
 local function row_info(row)
   local arguments = {}
   for i, arg in ipairs(row.args) do
@@ -46,20 +52,31 @@ local function row_info(row)
   return ("const ArgumentInfo %s[] = {\n%s\n};\n%s"):format(list, table.concat(arguments, "\n"), text)
 end
 
+local function composites(rows)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if row.kind == "composite" and not row.direct then
+      out[#out + 1] = ("%s %s_composite(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row))
+    end
+  end
+  return table.concat(out, "\n")
+end
+
 return function(rows, family)
   local rows_text, ops, pointers = {}, {}, {}
   for i, row in ipairs(rows) do
     rows_text[i] = row_info(row)
     for _, form in ipairs(forms(row)) do
-      ops[#ops + 1] = ('extern const OpInfo %s = {"%s", &row_%s, OpInfo::Form::%s, %s};'):format(form[1],
-        form[1], row.name, form[2], boxed(row, form[1]))
+      ops[#ops + 1] = ('extern const OpInfo %s = {"%s", &row_%s, OpInfo::Form::%s, %s,\n    %s};'):format(
+        form[1], form[1], row.name, form[2], boxed(row, form[1]), body(row, form[2]))
       pointers[#pointers + 1] = "&ops::" .. form[1]
     end
   end
   return table.concat({
     ("// Generated from tensor/ops/%s.lua: the ops of the family as values at run time."):format(family),
     ('#include "autograd/ops_%s.h"'):format(family), '#include "tensor/boxing.h"', "",
-    "namespace moonlet {", "", "namespace {", table.concat(rows_text, "\n"), "}  // namespace", "",
+    "namespace moonlet {", "", composites(rows), "",
+    "namespace {", table.concat(rows_text, "\n"), "}  // namespace", "",
     "namespace ops {", table.concat(ops, "\n"), "}  // namespace ops", "",
     "namespace {",
     ("const OpInfo* const kOps[] = {\n    %s};"):format(table.concat(pointers, ",\n    ")),

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "interp/binding/args.h"
+#include "interp/binding/mode_guard.h"
 #include "interp/binding/registry.h"
 #include "interp/embedded.h"
 #include "interp/nearest.h"
@@ -157,6 +158,7 @@ int open_module(lua_State* L) {
   register_storage(L);
   register_context(L);
   register_tape(L);
+  register_modes(L);
   lua_setfield(L, -2, "_methods");
   register_constants(L);
   lua_createtable(L, 0, 1);

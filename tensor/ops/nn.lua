@@ -2,7 +2,7 @@
 -- attention.
 
 op { "conv2d(Tensor x, Tensor weight, Tensor? bias=nil, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
-     kind = "structured", dtypes = "floating",
+     kind = "structured", autocast = "lower_precision", dtypes = "floating",
      grad = { x = "conv2d_input_grad(g, weight, sizes_of(x), stride, padding, dilation, groups)",
               weight = "conv2d_weight_grad(g, x, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },
@@ -33,7 +33,7 @@ and the input `x` (n, c, h, w).]],
      sample = { "randn(2, 4, 3, 3), randn(2, 3, 5, 5), {4, 3, 3, 3}" } }
 
 op { "conv1d(Tensor x, Tensor weight, Tensor? bias=nil, int stride=1, int padding=0, int dilation=1, int groups=1) -> Tensor",
-     kind = "composite", dtypes = "floating",
+     kind = "composite", autocast = "lower_precision", dtypes = "floating",
      torch = "F.conv1d(*args)",
      doc = [[`conv2d` in one dimension: `x` (n, c, l), `weight` (o, c / groups, k), `bias` (o): (n, o, l2).]],
      sample = { "randn(2, 3, 7), randn(4, 3, 3), randn(4), 2, 1" } }
@@ -100,7 +100,7 @@ op { "adaptive_avg_pool2d_backward(Tensor grad, int[] size) -> Tensor",
      sample = { "randn(1, 2, 2, 3), {1, 2, 5, 7}" } }
 
 op { "softmax(Tensor x, Dim dim) -> Tensor",
-     kind = "structured", dtypes = "floating",
+     kind = "structured", autocast = "float32", dtypes = "floating",
      grad = { x = "softmax_backward(g, y, dim)" },
      doc = [[`exp(x)` along `dim`, divided by its sum; computed from `x - max(x)`, so it does not overflow.
 A slice of minus infinities gives NaN.]],
@@ -115,7 +115,7 @@ op { "softmax_backward(Tensor grad, Tensor result, Dim dim) -> Tensor",
      sample = { "randn(3, 4), randn(3, 4), 2" } }
 
 op { "log_softmax(Tensor x, Dim dim) -> Tensor",
-     kind = "structured", dtypes = "floating",
+     kind = "structured", autocast = "float32", dtypes = "floating",
      grad = { x = "log_softmax_backward(g, y, dim)" },
      doc = [[The logarithm of `softmax`, computed without its loss of precision.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
@@ -134,7 +134,7 @@ op { "softmin(Tensor x, Dim dim) -> Tensor",
      sample = { "randn(3, 4), 2" } }
 
 op { "native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", autocast = "float32", dtypes = "floating", method = false,
      nodiff = { "mean", "rstd" },
      grad = { x = "layer_norm_grad_x(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)",
               weight = "layer_norm_grad_weight(g_y, x, mean, rstd, normalized_shape.size(), eps)",
@@ -171,7 +171,7 @@ and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
      end)()]] } }
 
 op { "layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> Tensor",
-     kind = "composite", dtypes = "floating",
+     kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.layer_norm(*args)",
      doc = [[`(x - mean) / sqrt(var + eps) * weight + bias`, with mean and (biased) variance taken over the
 last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `bias`. Ba et al. 2016,
@@ -227,7 +227,7 @@ Szegedy 2015, "Batch Normalization".]],
                 "randn(4, 3), randn(3), rand(3):add(0.5), randn(3), randn(3)" } }
 
 op { "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=nil, float dropout_p=0, bool is_causal=false, float? scale=nil) -> Tensor",
-     kind = "composite", dtypes = "floating",
+     kind = "composite", autocast = "lower_precision", dtypes = "floating",
      torch = "F.scaled_dot_product_attention(*args)",
      doc = [[`softmax(query key^T * scale + mask) value`: `query` (..., l, e), `key` (..., s, e), `value`
 (..., s, v): (..., l, v). A bool `attn_mask` says what may be seen, another one is added; `is_causal` lets
@@ -257,7 +257,7 @@ is the second.]],
      sample = { "randn(3, 4)" } }
 
 op { "cosine_similarity(Tensor a, Tensor b, Dim dim=1, float eps=1e-8) -> Tensor",
-     kind = "composite", dtypes = "floating",
+     kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.cosine_similarity(*args)",
      doc = [[`sum(a * b) / (max(|a|, eps) * max(|b|, eps))` along `dim`; the default is the second.]],
      sample = { "randn(3, 4), randn(3, 4)" } }

@@ -232,14 +232,14 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 -- Putting together.
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
-     kind = "structured",
+     kind = "structured", autocast = "promote",
      grad = { tensors = "formulas::cat_backward(g, sizes_of(tensors), dim)" }, method = false,
      doc = [[The tensors one after another along `dim`. Their other sizes must agree; their dtypes
 are promoted.]],
      sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3, 2), randn(3, 1), randn(3, 3)}, 2" } }
 
 op { "stack(Tensor[] tensors, NewDim dim=0) -> Tensor",
-     out = true, kind = "composite", method = false,
+     out = true, kind = "composite", autocast = "promote", method = false,
      doc = [[Tensors of one shape side by side along a new dimension `dim`.]],
      sample = { "{randn(3), randn(3)}", "{randn(2, 3), randn(2, 3)}, -1" } }
 

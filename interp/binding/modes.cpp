@@ -1,0 +1,106 @@
+// interp/binding/modes.cpp: modes that scripts put on the stack, and autocast. The functions that
+// people call are in stdlib/modes.lua.
+#include "interp/binding/mode_guard.h"
+
+#include <new>
+
+#include "autograd/autocast.h"
+
+namespace moonlet::binding {
+namespace {
+
+constexpr const char* kGuardName = "moonlet.mode";
+
+struct ModeGuard {
+  ModeGuard(std::shared_ptr<Mode> mode, const char* made_by, std::string line)
+      : holder(std::move(mode)), function(made_by), where(std::move(line)) {}
+
+  ModeHolder holder;
+  const char* function;
+  std::string where;  // "file:line: "
+};
+
+int l_close(lua_State* L) {
+  static_cast<ModeGuard*>(luaL_checkudata(L, 1, kGuardName))->holder.remove();
+  return 0;
+}
+
+int l_collect(lua_State* L) {
+  auto* const guard = static_cast<ModeGuard*>(luaL_checkudata(L, 1, kGuardName));
+  if (guard->holder.active()) {
+    const std::string message = text(guard->where, "ml.", guard->function,
+                                     ": its value was dropped; write `local _ <close> = ml.",
+                                     guard->function, "...`");
+    guard->~ModeGuard();
+    lua_warning(L, message.c_str(), 0);
+  } else {
+    guard->~ModeGuard();
+  }
+  return 0;
+}
+
+DeviceType device_type(lua_State* L, int index, const char* op) {
+  if (lua_type(L, index) == LUA_TSTRING) {
+    const std::string_view name = lua_tostring(L, index);
+    if (name == "cpu") return DeviceType::CPU;
+    if (name == "cuda") return DeviceType::CUDA;
+    fail(op, ": device must be \"cpu\" or \"cuda\", got \"", name, "\"");
+  }
+  fail(op, ": device must be \"cpu\" or \"cuda\", got ", type_name(L, index));
+}
+
+// Device type, dtype or nil, enabled.
+int l_autocast(lua_State* L) {
+  const DeviceType device = device_type(L, 1, "autocast");
+  DType dtype = device == DeviceType::CPU ? DType::BFloat16 : DType::Float16;
+  if (!lua_isnil(L, 2)) {
+    check(lua_type(L, 2) == LUA_TSTRING, "autocast: dtype must be a dtype such as ml.bfloat16, got ",
+          type_name(L, 2));
+    dtype = dtype_from_name(lua_tostring(L, 2));
+  }
+  push_mode_guard(L, std::make_shared<Autocast>(device, dtype, lua_toboolean(L, 3) != 0),
+                  "autocast");
+  return 1;
+}
+
+bool is_on(DeviceType device) {
+  const Autocast* mode = current_autocast(device);
+  return mode != nullptr && mode->enabled();
+}
+
+int l_is_autocast_enabled(lua_State* L) {
+  if (lua_isnoneornil(L, 1)) return push_result(L, is_on(DeviceType::CPU) || is_on(DeviceType::CUDA));
+  return push_result(L, is_on(device_type(L, 1, "is_autocast_enabled")));
+}
+
+}  // namespace
+
+void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* function) {
+  push_where(L);
+  std::string where = lua_tostring(L, -1);
+  lua_pop(L, 1);
+  void* const cell = lua_newuserdatauv(L, sizeof(ModeGuard), 0);
+  // The metatable comes last: only a guard that is made has a finalizer.
+  if (luaL_newmetatable(L, kGuardName)) {
+    lua_pushcfunction(L, guard<l_close>);
+    lua_setfield(L, -2, "__close");
+    lua_pushcfunction(L, guard<l_collect>);
+    lua_setfield(L, -2, "__gc");
+    lua_pushliteral(L, "mode");
+    lua_setfield(L, -2, "__metatable");
+  }
+  new (cell) ModeGuard(std::move(mode), function, std::move(where));
+  lua_setmetatable(L, -2);
+}
+
+void register_modes(lua_State* L) {
+  static const luaL_Reg kModule[] = {{"_autocast", guard<l_autocast>},
+                                     {"is_autocast_enabled", guard<l_is_autocast_enabled>},
+                                     {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
+  register_op_tables(L);
+  register_override(L);
+  register_profiler(L);
+}
+
+}  // namespace moonlet::binding

@@ -1,0 +1,45 @@
+// interp/binding/op_values.h: ops and their boxed arguments as scripts see them: descriptions as
+// tables, arguments as a call would give them (dims and positions from 1), results checked.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "interp/binding/tensor_userdata.h"
+#include "tensor/op_info.h"
+
+namespace moonlet::binding {
+
+// An argument or a result of one form of an op. In the out form the results come first.
+struct Place {
+  std::string name;
+  std::string type;  // as in the row: "Dim[]"
+  const char* default_value;
+  bool written;
+};
+std::vector<Place> arguments_of(const OpInfo& op);
+std::vector<Place> results_of(const OpInfo& op);
+
+// Pushes the table that describes the op; the same one each time.
+void push_op(lua_State* L, const OpInfo& op);
+
+// Pushes the arguments as a table: positions as in the call, which names stand for as well.
+void push_arguments(lua_State* L, const OpInfo& op, const Values& arguments);
+// Whether the value is such a table, or for an op whose first argument is no list, any table.
+bool is_arguments(lua_State* L, int index, const OpInfo& op);
+// The arguments in a table, or those given one by one from a stack index. `before` are those the op
+// was called with: what a script cannot write, it can only hand on.
+Values arguments_at(lua_State* L, int table, const OpInfo& op, const Values& before);
+Values arguments_from(lua_State* L, int first, int count, const OpInfo& op, const Values& before);
+
+// Pushes the results and returns their number.
+int push_results(lua_State* L, const Values& results);
+// The `count` results from a stack index on. Throws unless they are what the op, called with those
+// arguments, gives; `before` are those it gave, of which an undefined tensor may stay one.
+Values results_from(lua_State* L, int first, int count, const OpInfo& op, const Values& arguments,
+                    const Values& before);
+
+// The coroutine that runs.
+lua_State* running_coroutine(lua_State* main);
+
+}  // namespace moonlet::binding

@@ -1,0 +1,136 @@
+// tensor/modes.cpp: the stack of modes: how a call goes down through it, and how entries come and
+// go while calls run, coroutines change and holders are collected in any order.
+#include "tensor/modes.h"
+
+namespace moonlet {
+
+namespace {
+
+void let_go(ModeEntry* entry) {
+  if (--entry->holders == 0) delete entry;
+}
+
+// Takes the top off.
+void pop() {
+  ModeEntry* const top = execution.modes;
+  execution.modes = top->below;
+  if (top->holders > 0) let_go(top);
+}
+
+// Takes off what was removed while it was not on top.
+void sweep() {
+  while (execution.modes && !execution.modes->mode && execution.modes->holders > 0) pop();
+}
+
+void pop_until(const ModeEntry* entry) {
+  while (execution.modes && execution.modes != entry) pop();
+}
+
+}  // namespace
+
+// The modes that let the call go on and want to see what it is made of, in the stack's order.
+struct ModeCall::Walk {
+  ModeEntry* inside = nullptr;
+  ModeEntry** last = &inside;
+};
+
+bool ModeCall::is_replaced(const Mode& mode, const ModeCall* above) {
+  for (; above != nullptr; above = above->above_)
+    if (above->entry_.mode && above->entry_.mode->replaces(mode)) return true;
+  return false;
+}
+
+void ModeCall::descend(const OpInfo& op, Values& in, Values& out, Walk& walk, ModeEntry* entry,
+                       const ModeCall* above) {
+  while (entry && (!entry->mode || is_replaced(*entry->mode, above))) entry = entry->below;
+  if (entry) {
+    const ModesScope rest(entry->below);
+    // The mode may be removed while it runs.
+    const ModeEntry running{entry->mode, entry->below};
+    ModeCall call(op, in, out, walk, running, above);
+    running.mode->call(call);
+    return;
+  }
+  const ModesScope within(op.body ? walk.inside : nullptr);
+  (op.body ? op.body : op.call)(in, out);
+}
+
+void ModeCall::proceed(Inside inside) {
+  ModeEntry staying{entry_.mode};
+  struct End {
+    Walk& walk;
+    ModeEntry** const last;
+    ~End() { *(walk.last = last) = nullptr; }
+  } const end{walk_, walk_.last};
+  if (inside == Inside::Seen) {
+    *walk_.last = &staying;
+    walk_.last = &staying.below;
+  }
+  descend(op, arguments, results, walk_, entry_.below, this);
+}
+
+void intercept(const OpInfo& op, Values& arguments, Values& results) {
+  ModeCall::Walk walk;
+  ModeCall::descend(op, arguments, results, walk, execution.modes, nullptr);
+}
+
+ModesScope::ModesScope(ModeEntry* visible) : before_(execution.modes) {
+  floor_.below = visible;
+  execution.modes = visible ? &floor_ : nullptr;
+}
+
+ModesScope::~ModesScope() {
+  pop_until(&floor_);
+  execution.modes = before_;
+  sweep();
+}
+
+ModeScope::ModeScope(Mode& mode) : entry_{{std::shared_ptr<void>(), &mode}, execution.modes} {
+  execution.modes = &entry_;
+}
+
+ModeScope::~ModeScope() {
+  pop_until(&entry_);
+  execution.modes = entry_.below;
+  sweep();
+}
+
+// One holder is this, the other the stack.
+ModeHolder::ModeHolder(std::shared_ptr<Mode> mode)
+    : entry_(new ModeEntry{std::move(mode), execution.modes, 2}) {
+  execution.modes = entry_;
+}
+
+void ModeHolder::remove() {
+  if (!entry_) return;
+  entry_->mode.reset();
+  let_go(std::exchange(entry_, nullptr));
+  sweep();
+}
+
+SuspendedModes::~SuspendedModes() {
+  while (top_) let_go(std::exchange(top_, top_->below));
+}
+
+ResumedModes::ResumedModes(SuspendedModes& own) : own_(own) {
+  floor_.below = execution.modes;
+  if (execution.modes) execution.modes = &floor_;
+  if (!own.top_) return;
+  ModeEntry* last = own.top_;
+  while (last->below) last = last->below;
+  last->below = execution.modes;
+  execution.modes = std::exchange(own.top_, nullptr);
+  sweep();
+}
+
+ResumedModes::~ResumedModes() {
+  ModeEntry* const floor = floor_.below ? &floor_ : nullptr;
+  ModeEntry** last = &own_.top_;
+  *last = execution.modes;
+  while (*last && *last != floor) last = &(*last)->below;
+  *last = nullptr;
+  execution.modes = floor_.below;
+  sweep();
+}
+
+}  // namespace moonlet
