@@ -1,8 +1,10 @@
 // autograd/accumulate.cpp: the node at the end of each path: it adds a leaf's gradient, as soon as
 // that is whole, to what the leaf has.
 #include "autograd/history.h"
-#include "autograd/ops.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_pointwise.h"
 #include "tensor/layout.h"
+#include "tensor/modes.h"
 
 namespace moonlet {
 
@@ -28,7 +30,11 @@ class AccumulateNode final : public Node {
   void apply(Tensor* grads, Tensor*, const Wanted&) override {
     TapeMeta* meta = meta_of(leaf_);
     if (!meta || !meta->requires_grad) return;  // it was cut off since
+    if (!(leaf_.sizes() == output(0).sizes))
+      fail("backward: a leaf of shape ", output(0).sizes, " was given the shape ", leaf_.sizes(),
+           " since it was used");
     {
+      const NoModes own_affair;  // no code of a script may run under the lock
       const LeafLock lock(*meta);
       meta->grad = sum(meta->grad, std::move(grads[0]));
     }

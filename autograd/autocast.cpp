@@ -36,13 +36,13 @@ bool Autocast::concerns(const Tensor& t) const {
          t.dtype() != DType::Float64;
 }
 
-bool Autocast::concerns(const Values& arguments) const {
+bool Autocast::concerns(const BoxedValues& arguments) const {
   bool any = false;
   for_each_tensor(arguments, [&](const Tensor& t) { any = any || concerns(t); });
   return any;
 }
 
-DType Autocast::target(AutocastPolicy policy, const Values& arguments) const {
+DType Autocast::target(AutocastPolicy policy, const BoxedValues& arguments) const {
   if (policy == AutocastPolicy::LowerPrecision) return dtype_;
   if (policy == AutocastPolicy::Float32) return DType::Float32;
   DType widest = dtype_;

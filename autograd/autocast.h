@@ -25,8 +25,8 @@ class Autocast final : public Mode {
 
  private:
   bool concerns(const Tensor& t) const;
-  bool concerns(const Values& arguments) const;
-  DType target(AutocastPolicy policy, const Values& arguments) const;
+  bool concerns(const BoxedValues& arguments) const;
+  DType target(AutocastPolicy policy, const BoxedValues& arguments) const;
   void cast(Tensor& t, DType dtype) const;
 
   DeviceType device_;

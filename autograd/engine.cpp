@@ -8,7 +8,11 @@
 #include <unordered_set>
 
 #include "autograd/history.h"
-#include "autograd/ops.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
 #include "autograd/recording.h"
 
 namespace moonlet {

@@ -1,7 +1,11 @@
 // autograd/formulas_nn.cpp: the longer derivatives of products and network ops.
 #include "autograd/formulas_nn.h"
 
-#include "autograd/ops.h"
+#include "autograd/ops_linalg.h"
+#include "autograd/ops_nn.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
 
 namespace moonlet::formulas {
 

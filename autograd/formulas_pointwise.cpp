@@ -2,7 +2,11 @@
 #include "autograd/formulas_pointwise.h"
 
 #include "autograd/formulas.h"
-#include "autograd/ops.h"
+#include "autograd/ops_activation.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_pointwise.h"
 
 namespace moonlet::formulas {
 

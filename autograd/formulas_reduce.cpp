@@ -3,7 +3,13 @@
 
 #include <cmath>
 
-#include "autograd/ops.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_gather.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
 #include "tensor/shapes/reduce.h"
 
 namespace moonlet::formulas {

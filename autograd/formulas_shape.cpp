@@ -5,7 +5,11 @@
 #include <algorithm>
 
 #include "autograd/formulas_pointwise.h"
-#include "autograd/ops.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_gather.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
 #include "tensor/backend.h"
 #include "tensor/dispatch.h"
 #include "tensor/kernels_convert.h"

@@ -2,7 +2,9 @@
 // the history of the whole.
 #include "autograd/history.h"
 
-#include "autograd/ops.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_shape.h"
 #include "autograd/recording.h"
 #include "tensor/modes.h"
 
@@ -13,10 +15,6 @@ namespace {
 uint64_t sequence_of(const Tensor& base) {
   const TapeMeta* meta = meta_of(base);
   return meta && meta->grad_fn ? meta->grad_fn->sequence() : 0;
-}
-
-Tensor replay(const ViewStep& step, const Tensor& base) {
-  return step.apply(step.before ? replay(*step.before, base) : base);
 }
 
 // Elements from the first to the last that the strides reach.
@@ -81,6 +79,25 @@ class CopySlices final : public Node {
 };
 
 }  // namespace
+
+// A chain of views may be long: neither its end nor its replay recurses.
+ViewStep::~ViewStep() {
+  std::shared_ptr<const ViewStep> next = std::move(before);
+  while (next && next.use_count() == 1) next = std::move(const_cast<ViewStep&>(*next).before);
+}
+
+Tensor replay(const ViewStep& last, const Tensor& base) {
+  std::vector<const ViewStep*> steps;
+  for (const ViewStep* step = &last; step; step = step->before.get()) steps.push_back(step);
+  Tensor out = base;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) out = (*step)->apply(out);
+  return out;
+}
+
+bool is_unreachable_view(const Tensor& t) {
+  const TapeMeta* meta = meta_of(t);
+  return meta && meta->base && meta->view.no_grad && meta->view_requires_grad();
+}
 
 bool TapeMeta::view_requires_grad() const noexcept {
   const AutogradMeta* meta = base->autograd;

@@ -17,6 +17,9 @@ namespace moonlet {
 // made without recording whose base a recorded op changed since.
 NodeRef grad_fn_of(const Tensor& t);
 
+// Whether t is such a view: it has no history that could be told.
+bool is_unreachable_view(const Tensor& t);
+
 namespace detail {
 template <class F>
 class LambdaStep final : public ViewStep {

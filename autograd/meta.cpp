@@ -48,7 +48,9 @@ Edge edge_of(const Tensor& t) {
   return {accumulate_node(t), 0};
 }
 
-bool is_leaf(const Tensor& t) { return !t.requires_grad() || !grad_fn_of(t); }
+bool is_leaf(const Tensor& t) {
+  return !is_unreachable_view(t) && (!t.requires_grad() || !grad_fn_of(t));
+}
 
 void set_requires_grad(Tensor& t, bool on) {
   if (on && !is_differentiable(t.dtype()))
@@ -94,6 +96,7 @@ void set_grad(Tensor& t, const Tensor& grad) {
 
 std::string grad_fn_name(const Tensor& t) {
   if (!t.requires_grad()) return "";
+  if (is_unreachable_view(t)) return "Invalid";
   const NodeRef node = grad_fn_of(t);
   return node ? node->name() : "";
 }

@@ -13,11 +13,14 @@ namespace moonlet {
 // counted, and a view of a view adds its own to the chain.
 class ViewStep {
  public:
-  virtual ~ViewStep() = default;
+  virtual ~ViewStep();
   virtual Tensor apply(const Tensor& x) const = 0;
 
   std::shared_ptr<const ViewStep> before;  // null: applies to the base itself
 };
+
+// The view that a recipe, whose last step this is, makes of `base`.
+Tensor replay(const ViewStep& last, const Tensor& base);
 
 // The record of a view: what it is a view of, how it is made from it, and what it saw of the base
 // when its own history was made.

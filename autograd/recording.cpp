@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "autograd/ops.h"
+#include "autograd/ops_convert.h"
 #include "tensor/dispatch.h"
 #include "tensor/memory_overlap.h"
 

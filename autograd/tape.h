@@ -33,7 +33,8 @@ bool is_leaf(const Tensor& t);
 Tensor grad_of(const Tensor& t);
 // Sets or (undefined) clears it. Throws unless shape, dtype and device are t's.
 void set_grad(Tensor& t, const Tensor& grad);
-// "MulBackward", or "" for a leaf.
+// "MulBackward", or "" for a leaf. "Invalid" for a view made without recording whose base a
+// recorded op changed since: to use it in one is an error.
 std::string grad_fn_name(const Tensor& t);
 // The same data without history; it shares memory with t.
 Tensor detach(const Tensor& t);

@@ -7,19 +7,21 @@
 
 namespace moonlet::boxing {
 
-inline Value box(const Tensor& v) { return v.defined() ? Value(v) : Value(); }
-inline Value box(const Operand& v) { return v.is_tensor() ? Value(v.tensor()) : Value(v.scalar()); }
-inline Value box(std::string_view v) { return std::string(v); }
-inline Value box(const OptionalDims& v) {
-  return v.given() ? Value(static_cast<const Dims&>(v)) : Value();
+inline BoxedValue box(const Tensor& v) { return v.defined() ? BoxedValue(v) : BoxedValue(); }
+inline BoxedValue box(const Operand& v) {
+  return v.is_tensor() ? BoxedValue(v.tensor()) : BoxedValue(v.scalar());
+}
+inline BoxedValue box(std::string_view v) { return std::string(v); }
+inline BoxedValue box(const OptionalDims& v) {
+  return v.given() ? BoxedValue(static_cast<const Dims&>(v)) : BoxedValue();
 }
 template <class T>
-Value box(const std::optional<T>& v) {
-  return v ? Value(*v) : Value();
+BoxedValue box(const std::optional<T>& v) {
+  return v ? BoxedValue(*v) : BoxedValue();
 }
 template <class T>
-Value box(const T& v) {
-  return Value(v);
+BoxedValue box(const T& v) {
+  return BoxedValue(v);
 }
 
 template <class T>
@@ -38,14 +40,14 @@ struct Held<std::optional<T>> {
 };
 
 [[noreturn]] void wrong_type(const char* wanted);
-const Tensor& tensor_in(const Value& value);
-Operand operand_in(const Value& value);
-Scalar scalar_in(const Value& value);
-double number_in(const Value& value);
+const Tensor& tensor_in(const BoxedValue& value);
+Operand operand_in(const BoxedValue& value);
+Scalar scalar_in(const BoxedValue& value);
+double number_in(const BoxedValue& value);
 
 // The C++ value of a boxed argument. Throws when it is of another kind.
 template <class T>
-T unbox(const Value& value) {
+T unbox(const BoxedValue& value) {
   if constexpr (std::is_same_v<T, Tensor>) {
     return tensor_in(value);
   } else if constexpr (std::is_same_v<T, Operand>) {
@@ -72,11 +74,11 @@ T unbox(const Value& value) {
 }
 
 template <class T>
-void push_result(Values& results, T&& result) {
+void push_result(BoxedValues& results, T&& result) {
   results.push_back(box(result));
 }
 template <class... Ts>
-void push_result(Values& results, std::tuple<Ts...>&& all) {
+void push_result(BoxedValues& results, std::tuple<Ts...>&& all) {
   std::apply([&](auto&... each) { (push_result(results, each), ...); }, all);
 }
 
@@ -85,7 +87,8 @@ struct Call;
 template <class R, class... P>
 struct Call<R (*)(P...)> {
   template <R (*f)(P...), size_t... I>
-  static void run(std::span<const Value> arguments, Values& results, std::index_sequence<I...>) {
+  static void run(std::span<const BoxedValue> arguments, BoxedValues& results,
+                  std::index_sequence<I...>) {
     if (arguments.size() != sizeof...(P)) wrong_type("another number of arguments");
     // Braces: in order, so that the first bad argument is the one named.
     std::tuple<std::remove_cvref_t<P>...> typed{unbox<std::remove_cvref_t<P>>(arguments[I])...};
@@ -95,20 +98,20 @@ struct Call<R (*)(P...)> {
 
 // The boxed form of a public op.
 template <auto f>
-void call(std::span<const Value> arguments, Values& results) {
+void call(std::span<const BoxedValue> arguments, BoxedValues& results) {
   using Function = decltype(f);
-  []<class R, class... P>(R (*)(P...), std::span<const Value> in, Values& out) {
+  []<class R, class... P>(R (*)(P...), std::span<const BoxedValue> in, BoxedValues& out) {
     Call<Function>::template run<f>(in, out, std::index_sequence_for<P...>());
   }(f, arguments, results);
 }
 
 template <class R>
 struct Results {
-  static R take(Values& results) { return unbox<R>(results.at(0)); }
+  static R take(BoxedValues& results) { return unbox<R>(results.at(0)); }
 };
 template <class... Ts>
 struct Results<std::tuple<Ts...>> {
-  static std::tuple<Ts...> take(Values& results) {
+  static std::tuple<Ts...> take(BoxedValues& results) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
       return std::tuple<Ts...>(unbox<Ts>(results.at(I))...);
     }
@@ -119,7 +122,7 @@ struct Results<std::tuple<Ts...>> {
 // A call of a public op while modes are on the stack.
 template <class R, class... Arguments>
 [[gnu::noinline, gnu::cold]] R intercept(const OpInfo& op, const Arguments&... arguments) {
-  Values in, out;
+  BoxedValues in, out;
   in.reserve(sizeof...(Arguments));
   (in.push_back(box(arguments)), ...);
   moonlet::intercept(op, in, out);

@@ -40,8 +40,8 @@ bool ModeCall::is_replaced(const Mode& mode, const ModeCall* above) {
   return false;
 }
 
-void ModeCall::descend(const OpInfo& op, Values& in, Values& out, Walk& walk, ModeEntry* entry,
-                       const ModeCall* above) {
+void ModeCall::descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk& walk,
+                       ModeEntry* entry, const ModeCall* above) {
   while (entry && (!entry->mode || is_replaced(*entry->mode, above))) entry = entry->below;
   if (entry) {
     const ModesScope rest(entry->below);
@@ -69,7 +69,7 @@ void ModeCall::proceed(Inside inside) {
   descend(op, arguments, results, walk_, entry_.below, this);
 }
 
-void intercept(const OpInfo& op, Values& arguments, Values& results) {
+void intercept(const OpInfo& op, BoxedValues& arguments, BoxedValues& results) {
   ModeCall::Walk walk;
   ModeCall::descend(op, arguments, results, walk, execution.modes, nullptr);
 }

@@ -43,21 +43,21 @@ enum class Inside : uint8_t { Seen, Hidden };
 class ModeCall {
  public:
   const OpInfo& op;
-  Values& arguments;
-  Values& results;
+  BoxedValues& arguments;
+  BoxedValues& results;
 
   // Hands the call, with the arguments as they are now, to the modes below and the op, which add
   // its results. May be called again.
   void proceed(Inside inside = Inside::Seen);
 
  private:
-  friend void intercept(const OpInfo& op, Values& arguments, Values& results);
+  friend void intercept(const OpInfo& op, BoxedValues& arguments, BoxedValues& results);
   struct Walk;
-  ModeCall(const OpInfo& called, Values& in, Values& out, Walk& walk, const ModeEntry& entry,
-           const ModeCall* above)
+  ModeCall(const OpInfo& called, BoxedValues& in, BoxedValues& out, Walk& walk,
+           const ModeEntry& entry, const ModeCall* above)
       : op(called), arguments(in), results(out), walk_(walk), entry_(entry), above_(above) {}
-  static void descend(const OpInfo& op, Values& in, Values& out, Walk& walk, ModeEntry* entry,
-                      const ModeCall* above);
+  static void descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk& walk,
+                      ModeEntry* entry, const ModeCall* above);
   static bool is_replaced(const Mode& mode, const ModeCall* above);
 
   Walk& walk_;
@@ -152,7 +152,7 @@ class ResumedModes {
 inline bool intercepted() noexcept { return execution.modes != nullptr; }
 
 // Hands a call to the modes and then to the op.
-void intercept(const OpInfo& op, Values& arguments, Values& results);
+void intercept(const OpInfo& op, BoxedValues& arguments, BoxedValues& results);
 
 // The innermost mode of a kind that satisfies a condition, or null.
 template <class M, class Condition>

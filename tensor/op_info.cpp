@@ -85,10 +85,10 @@ void register_op(const OpInfo& op) {
   all.registered.push_back(&op);
 }
 
-Values call_op(const OpInfo& op, std::span<const Value> arguments) {
-  Values results;
+BoxedValues call_op(const OpInfo& op, std::span<const BoxedValue> arguments) {
+  BoxedValues results;
   if (intercepted() && is_registered(op)) {
-    Values in(arguments.begin(), arguments.end());
+    BoxedValues in(arguments.begin(), arguments.end());
     intercept(op, in, results);
   } else {
     op.call(arguments, results);
@@ -100,7 +100,7 @@ namespace boxing {
 
 void wrong_type(const char* wanted) { fail("call: an argument of the op must be ", wanted); }
 
-const Tensor& tensor_in(const Value& value) {
+const Tensor& tensor_in(const BoxedValue& value) {
   static const Tensor kNone;
   if (std::holds_alternative<std::monostate>(value)) return kNone;
   const Tensor* held = std::get_if<Tensor>(&value);
@@ -108,7 +108,7 @@ const Tensor& tensor_in(const Value& value) {
   return *held;
 }
 
-Scalar scalar_in(const Value& value) {
+Scalar scalar_in(const BoxedValue& value) {
   if (const auto* held = std::get_if<Scalar>(&value)) return *held;
   if (const auto* held = std::get_if<int64_t>(&value)) return Scalar(*held);
   if (const auto* held = std::get_if<double>(&value)) return Scalar(*held);
@@ -116,13 +116,13 @@ Scalar scalar_in(const Value& value) {
   wrong_type("a number");
 }
 
-Operand operand_in(const Value& value) {
+Operand operand_in(const BoxedValue& value) {
   // As a temporary, which the operand holds itself.
   if (const auto* held = std::get_if<Tensor>(&value)) return Operand(Tensor(*held));
   return Operand(scalar_in(value));
 }
 
-double number_in(const Value& value) {
+double number_in(const BoxedValue& value) {
   if (const auto* held = std::get_if<double>(&value)) return *held;
   if (const auto* held = std::get_if<int64_t>(&value)) return static_cast<double>(*held);
   wrong_type("a number");

@@ -19,10 +19,10 @@ class Generator;
 
 // An argument or result of any op. A monostate stands for one that is not given. An Operand is a
 // Tensor or a Scalar; dims and positions are 0-based.
-using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t, double,
-                           bool, std::string, Dims, std::vector<int64_t>, DType, Device,
-                           MemoryFormat, Options, Generator*>;
-using Values = std::vector<Value>;
+using BoxedValue = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t,
+                                double, bool, std::string, Dims, std::vector<int64_t>, DType,
+                                Device, MemoryFormat, Options, Generator*>;
+using BoxedValues = std::vector<BoxedValue>;
 
 struct ArgumentInfo {
   const char* name;
@@ -57,10 +57,10 @@ struct OpInfo {
   Form form;
   // Calls the op through its public function: recorded, and seen by the modes. In the out form the
   // results come first among the arguments.
-  void (*call)(std::span<const Value> arguments, Values& results);
+  void (*call)(std::span<const BoxedValue> arguments, BoxedValues& results);
   // Of the plain form of a composite: calls the function made of other ops, past the modes' test,
   // so that those ops meet the modes again. Else null.
-  void (*body)(std::span<const Value> arguments, Values& results) = nullptr;
+  void (*body)(std::span<const BoxedValue> arguments, BoxedValues& results) = nullptr;
 
   bool is_view() const { return std::string_view(row->kind) == "view"; }
   // Whether argument i of this form is written.
@@ -81,6 +81,6 @@ struct OpFamily {
 };
 
 // Calls an op by its description, through the modes.
-Values call_op(const OpInfo& op, std::span<const Value> arguments);
+BoxedValues call_op(const OpInfo& op, std::span<const BoxedValue> arguments);
 
 }  // namespace moonlet

@@ -73,6 +73,8 @@ Tensor empty(const Dims& sizes, Options options, const char* op) {
 }
 
 Tensor empty_strided(const Dims& sizes, const Dims& strides, Options options, const char* op) {
+  check(sizes.size() == strides.size(), op, ": sizes ", sizes, " and strides ", strides,
+        " differ in length");
   Tensor out = allocate(sizes, options, op);
   out.impl()->strides = strides;
   out.impl()->contiguous = is_contiguous(sizes, strides);

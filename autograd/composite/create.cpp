@@ -2,7 +2,15 @@
 #include <algorithm>
 #include <limits>
 
-#include "autograd/ops.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_gather.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_random.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
+#include "autograd/ops_sort.h"
 #include "tensor/shapes/create.h"
 #include "tensor/shapes/random.h"
 

@@ -1,5 +1,6 @@
 // autograd/composite/linalg.cpp: matmul, which picks the product by the ranks of its arguments.
-#include "autograd/ops.h"
+#include "autograd/ops_linalg.h"
+#include "autograd/ops_shape.h"
 
 namespace moonlet {
 namespace {

@@ -1,6 +1,13 @@
 // autograd/composite/nn_loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
 #include "autograd/formulas_pointwise.h"
-#include "autograd/ops.h"
+#include "autograd/ops_activation.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_nn.h"
+#include "autograd/ops_nn_loss.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
 
 namespace moonlet {
 

@@ -1,5 +1,9 @@
 // autograd/composite/reduce.cpp: reductions and sorts made of other ops.
-#include "autograd/ops.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_sort.h"
 
 namespace moonlet {
 

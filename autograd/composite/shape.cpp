@@ -2,7 +2,9 @@
 // together, padding with copies of the tensor, rolling.
 #include <algorithm>
 
-#include "autograd/ops.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
 #include "tensor/set.h"
 #include "tensor/shapes/shape.h"
 #include "tensor/views.h"

@@ -3,7 +3,8 @@
 #include <limits>
 #include <optional>
 
-#include "autograd/ops.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_create.h"
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"

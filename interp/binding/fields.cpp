@@ -3,7 +3,9 @@
 #include <cstring>
 #include <iterator>
 
-#include "autograd/ops.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_shape.h"
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"

@@ -143,11 +143,24 @@ int l_register_hook(lua_State* L) {
   return push_handle(L, {std::move(hook), held, held->id()});
 }
 
+int l_register_post_hook(lua_State* L) {
+  const char* op = "register_post_accumulate_grad_hook";
+  Tensor x = check_tensor(L, 1, op);
+  check(lua_isfunction(L, 2), op, ": a function is wanted, got ", type_name(L, 2));
+  release_waiting(L);
+  const auto held = hold_function(L, 1, 2);
+  HookHandle hook = register_post_accumulate_grad_hook(
+      x, [held](Tensor& leaf) { static_cast<void>(held->call(leaf)); });
+  return push_handle(L, {std::move(hook), held, held->id()});
+}
+
 }  // namespace
 
 void register_hooks(lua_State* L) {
-  static const luaL_Reg kMethods[] = {{"register_hook", guard<l_register_hook>},
-                                      {nullptr, nullptr}};
+  static const luaL_Reg kMethods[] = {
+      {"register_hook", guard<l_register_hook>},
+      {"register_post_accumulate_grad_hook", guard<l_register_post_hook>},
+      {nullptr, nullptr}};
   register_homes(L);
   set_functions(L, -1, kMethods);
 }

@@ -4,7 +4,10 @@
 #include <charconv>
 #include <optional>
 
-#include "autograd/ops.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_gather.h"
+#include "autograd/ops_shape.h"
 #include "interp/binding/args.h"
 
 namespace moonlet::binding {

@@ -1,6 +1,6 @@
 // interp/binding/methods.cpp: methods of tensors that are no ops: geometry, storage, release,
 // shorthand conversions.
-#include "autograd/ops.h"
+#include "autograd/ops_convert.h"
 #include "interp/binding/args.h"
 #include "interp/binding/storage.h"
 #include "tensor/set.h"

@@ -18,7 +18,9 @@ bool counts_from_one(std::string_view type) {
 
 bool is_list(std::string_view type) { return type.find('[') != type.npos; }
 
-int64_t to_script(int64_t value, bool from_one) { return from_one && value >= 0 ? value + 1 : value; }
+int64_t to_script(int64_t value, bool from_one) {
+  return from_one && value >= 0 ? value + 1 : value;
+}
 
 template <class List>
 void push_list(lua_State* L, const List& list, bool from_one) {
@@ -30,7 +32,9 @@ void push_list(lua_State* L, const List& list, bool from_one) {
   }
 }
 
-void push_text(lua_State* L, std::string_view text) { lua_pushlstring(L, text.data(), text.size()); }
+void push_text(lua_State* L, std::string_view text) {
+  lua_pushlstring(L, text.data(), text.size());
+}
 
 // A missing tensor in a list is false, because a table cannot hold nil.
 void push_tensors(lua_State* L, const std::vector<Tensor>& list) {
@@ -52,7 +56,7 @@ void push_options(lua_State* L, const Options& options) {
   lua_setfield(L, -2, "device");
 }
 
-void push_value(lua_State* L, const Value& value, std::string_view type) {
+void push_value(lua_State* L, const BoxedValue& value, std::string_view type) {
   const bool from_one = counts_from_one(type);
   std::visit(
       [&](const auto& v) {
@@ -88,10 +92,10 @@ class Reader {
   Reader(lua_State* L, const OpInfo& op, const Place& place, const char* what)
       : L_(L), op_(op), place_(place), type_(plain(place.type)), what_(what) {}
 
-  Value read(int index, const Value* before) {
+  BoxedValue read(int index, const BoxedValue* before) {
     const int top = lua_gettop(L_);
     luaL_checkstack(L_, 4, "too many arguments");
-    Value value = lua_isnil(L_, index) ? absent(before) : present(index, before);
+    BoxedValue value = lua_isnil(L_, index) ? absent(before) : present(index, before);
     lua_settop(L_, top);
     return value;
   }
@@ -102,14 +106,14 @@ class Reader {
          type_name(L_, index));
   }
 
-  Value absent(const Value* before) {
+  BoxedValue absent(const BoxedValue* before) {
     const bool optional = place_.type.ends_with('?') || place_.type == "Dim[*]";
     const bool was_absent = before && std::holds_alternative<std::monostate>(*before);
     if (!optional && !was_absent) fail(op_.name, ": ", what_, " '", place_.name, "' is missing");
     return {};
   }
 
-  Value present(int index, const Value* before) {
+  BoxedValue present(int index, const BoxedValue* before) {
     if (type_ == "Tensor" || type_ == "Mask" || type_ == "Positions") return tensor(index);
     if (type_ == "Operand" && tensor_cell(L_, index)) return tensor(index);
     if (type_ == "Operand" || type_ == "Scalar") return scalar(index);
@@ -126,19 +130,19 @@ class Reader {
     return handed_on(index, before);
   }
 
-  Value tensor(int index) {
+  BoxedValue tensor(int index) {
     const Tensor* cell = tensor_cell(L_, index);
     if (!cell || !cell->defined()) bad(index, "a tensor");
     return *cell;
   }
 
-  Value scalar(int index) {
+  BoxedValue scalar(int index) {
     const std::optional<Scalar> value = scalar_at(L_, index);
     if (!value) bad(index, type_ == "Operand" ? "a tensor or a number" : "a number");
     return *value;
   }
 
-  Value tensors(int index) {
+  BoxedValue tensors(int index) {
     if (lua_type(L_, index) != LUA_TTABLE) bad(index, "a table of tensors");
     std::vector<Tensor> out;
     const auto count = static_cast<lua_Integer>(lua_rawlen(L_, index));
@@ -147,8 +151,8 @@ class Reader {
       const Tensor* cell = tensor_cell(L_, -1);
       const bool none = type_ == "Tensor?[]" && !lua_toboolean(L_, -1);
       if (!none && (!cell || !cell->defined()))
-        fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", place_.name, "' must be a tensor, got ",
-             type_name(L_, -1));
+        fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", place_.name,
+             "' must be a tensor, got ", type_name(L_, -1));
       out.push_back(none ? Tensor() : *cell);
       lua_pop(L_, 1);
     }
@@ -160,12 +164,12 @@ class Reader {
     if (!value) bad(index, is_list(type_) ? "a table of integers" : "an integer");
     if (!counts_from_one(type_) || *value < 0) return *value;
     if (*value == 0)
-      fail(op_.name, ": ", what_, " '", place_.name, "' is 0: ",
-           type_ == "Index" ? "positions" : "dimensions", " start at 1");
+      fail(op_.name, ": ", what_, " '", place_.name,
+           "' is 0: ", type_ == "Index" ? "positions" : "dimensions", " start at 1");
     return *value - 1;
   }
 
-  Value list(int index, const Value* before) {
+  BoxedValue list(int index, const BoxedValue* before) {
     if (lua_type(L_, index) != LUA_TTABLE) bad(index, "a table of integers");
     std::vector<int64_t> out;
     const auto count = static_cast<lua_Integer>(lua_rawlen(L_, index));
@@ -180,12 +184,12 @@ class Reader {
     return dims;
   }
 
-  Value number(int index) {
+  BoxedValue number(int index) {
     if (lua_type(L_, index) != LUA_TNUMBER) bad(index, "a number");
     return static_cast<double>(lua_tonumber(L_, index));
   }
 
-  Value boolean(int index) {
+  BoxedValue boolean(int index) {
     if (!lua_isboolean(L_, index)) bad(index, "true or false");
     return lua_toboolean(L_, index) != 0;
   }
@@ -197,7 +201,7 @@ class Reader {
     return {value, length};
   }
 
-  Value options(int index, const Value* before) {
+  BoxedValue options(int index, const BoxedValue* before) {
     if (lua_type(L_, index) != LUA_TTABLE) bad(index, "a table of dtype and device");
     Options out;
     if (before && std::holds_alternative<Options>(*before)) out = std::get<Options>(*before);
@@ -208,7 +212,7 @@ class Reader {
     return out;
   }
 
-  Value handed_on(int index, const Value* before) {
+  BoxedValue handed_on(int index, const BoxedValue* before) {
     if (!before) bad(index, "what the op was called with");
     push_value(L_, *before, type_);
     if (!lua_rawequal(L_, index, -1)) bad(index, "what the op was called with");
@@ -241,8 +245,8 @@ std::vector<Place> results_of(const OpInfo& op) {
     one = one.substr(first, one.find_last_not_of(" )") + 1 - first);
     const auto space = one.find(' ');
     const bool named = space != one.npos;
-    out.push_back({named ? std::string(one.substr(space + 1)) : "", std::string(one.substr(0, space)),
-                   nullptr, false});
+    out.push_back({named ? std::string(one.substr(space + 1)) : "",
+                   std::string(one.substr(0, space)), nullptr, false});
   }
   return out;
 }
@@ -251,7 +255,8 @@ std::vector<Place> arguments_of(const OpInfo& op) {
   std::vector<Place> out;
   if (op.form == OpInfo::Form::Out)
     for (int i = 0; i < op.row->result_count; ++i)
-      out.push_back({op.row->result_count == 1 ? "out" : text("out", i + 1), "Tensor", nullptr, true});
+      out.push_back(
+          {op.row->result_count == 1 ? "out" : text("out", i + 1), "Tensor", nullptr, true});
   for (int i = 0; i < op.row->argument_count; ++i) {
     const ArgumentInfo& arg = op.row->arguments[i];
     out.push_back({arg.name, arg.type, arg.default_value, false});
@@ -260,7 +265,7 @@ std::vector<Place> arguments_of(const OpInfo& op) {
   return out;
 }
 
-void push_arguments(lua_State* L, const OpInfo& op, const Values& arguments) {
+void push_arguments(lua_State* L, const OpInfo& op, const BoxedValues& arguments) {
   const std::vector<Place> places = arguments_of(op);
   luaL_checkstack(L, 8, "too many arguments");
   lua_createtable(L, static_cast<int>(places.size()), 0);
@@ -286,9 +291,9 @@ bool is_arguments(lua_State* L, int index, const OpInfo& op) {
   return same;
 }
 
-Values arguments_at(lua_State* L, int table, const OpInfo& op, const Values& before) {
+BoxedValues arguments_at(lua_State* L, int table, const OpInfo& op, const BoxedValues& before) {
   const std::vector<Place> places = arguments_of(op);
-  Values out;
+  BoxedValues out;
   for (size_t i = 0; i < places.size(); ++i) {
     lua_rawgeti(L, table, static_cast<lua_Integer>(i + 1));
     out.push_back(Reader(L, op, places[i], "argument").read(lua_gettop(L), &before.at(i)));
@@ -301,28 +306,29 @@ Values arguments_at(lua_State* L, int table, const OpInfo& op, const Values& bef
   return out;
 }
 
-Values arguments_from(lua_State* L, int first, int count, const OpInfo& op, const Values& before) {
+BoxedValues arguments_from(lua_State* L, int first, int count, const OpInfo& op,
+                           const BoxedValues& before) {
   const std::vector<Place> places = arguments_of(op);
   check(count <= static_cast<int>(places.size()), op.name, ": too many arguments, ", places.size(),
         " are wanted, got ", count);
   lua_settop(L, first - 1 + static_cast<int>(places.size()));
-  Values out;
+  BoxedValues out;
   for (size_t i = 0; i < places.size(); ++i)
     out.push_back(
         Reader(L, op, places[i], "argument").read(first + static_cast<int>(i), &before.at(i)));
   return out;
 }
 
-int push_results(lua_State* L, const Values& results) {
+int push_results(lua_State* L, const BoxedValues& results) {
   luaL_checkstack(L, static_cast<int>(results.size()) + 4, "too many results");
-  for (const Value& value : results) push_value(L, value, "");
+  for (const BoxedValue& value : results) push_value(L, value, "");
   return static_cast<int>(results.size());
 }
 
-Values results_from(lua_State* L, int first, int count, const OpInfo& op, const Values& arguments,
-                    const Values& before) {
+BoxedValues results_from(lua_State* L, int first, int count, const OpInfo& op,
+                         const BoxedValues& arguments, const BoxedValues& before) {
   const std::vector<Place> places = results_of(op);
-  Values out;
+  BoxedValues out;
   if (op.form == OpInfo::Form::Plain) {
     check_count(op, count, places.size(), "results");
     for (int i = 0; i < count; ++i) {

@@ -24,20 +24,20 @@ std::vector<Place> results_of(const OpInfo& op);
 void push_op(lua_State* L, const OpInfo& op);
 
 // Pushes the arguments as a table: positions as in the call, which names stand for as well.
-void push_arguments(lua_State* L, const OpInfo& op, const Values& arguments);
+void push_arguments(lua_State* L, const OpInfo& op, const BoxedValues& arguments);
 // Whether the value is such a table, or for an op whose first argument is no list, any table.
 bool is_arguments(lua_State* L, int index, const OpInfo& op);
 // The arguments in a table, or those given one by one from a stack index. `before` are those the op
 // was called with: what a script cannot write, it can only hand on.
-Values arguments_at(lua_State* L, int table, const OpInfo& op, const Values& before);
-Values arguments_from(lua_State* L, int first, int count, const OpInfo& op, const Values& before);
+BoxedValues arguments_at(lua_State* L, int table, const OpInfo& op, const BoxedValues& before);
+BoxedValues arguments_from(lua_State* L, int first, int count, const OpInfo& op, const BoxedValues& before);
 
 // Pushes the results and returns their number.
-int push_results(lua_State* L, const Values& results);
+int push_results(lua_State* L, const BoxedValues& results);
 // The `count` results from a stack index on. Throws unless they are what the op, called with those
 // arguments, gives; `before` are those it gave, of which an undefined tensor may stay one.
-Values results_from(lua_State* L, int first, int count, const OpInfo& op, const Values& arguments,
-                    const Values& before);
+BoxedValues results_from(lua_State* L, int first, int count, const OpInfo& op, const BoxedValues& arguments,
+                    const BoxedValues& before);
 
 // The coroutine that runs.
 lua_State* running_coroutine(lua_State* main);

@@ -9,7 +9,7 @@ namespace {
 // What the handler's third argument refers to.
 struct Ongoing {
   ModeCall* call;  // null once the handler has ended
-  const Values* arguments;
+  const BoxedValues* arguments;
 };
 
 // `call(arguments)` or `call(a, b, ...)`. Upvalue: the Ongoing.
@@ -17,7 +17,7 @@ int l_call(lua_State* L) {
   const auto& ongoing = *static_cast<Ongoing*>(lua_touserdata(L, lua_upvalueindex(1)));
   check(ongoing.call != nullptr, "override: `call` is used after its handler has ended");
   ModeCall& call = *ongoing.call;
-  const Values& before = *ongoing.arguments;
+  const BoxedValues& before = *ongoing.arguments;
   const int count = lua_gettop(L);
   call.arguments = count == 1 && is_arguments(L, 1, call.op)
                        ? arguments_at(L, 1, call.op, before)
@@ -43,7 +43,7 @@ class Override final : public Mode {
     lua_State* L = running_coroutine(main_);
     luaL_checkstack(L, 12, "handlers of ml.override nest too deeply");
     const int top = lua_gettop(L);
-    const Values arguments = call.arguments;
+    const BoxedValues arguments = call.arguments;
     // The userdata stays on the stack: the handler may let go of its function early.
     auto* const ongoing = static_cast<Ongoing*>(lua_newuserdatauv(L, sizeof(Ongoing), 0));
     *ongoing = {&call, &arguments};

@@ -4,7 +4,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "autograd/ops.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_pointwise.h"
+#include "autograd/ops_reduce.h"
 #include "autograd/tape.h"
 #include "interp/binding/tensor_userdata.h"
 

@@ -94,10 +94,11 @@ class Profiler final : public Mode {
   }
 
   // Waits for the devices of tensors, so that a kernel's time is that of its op.
-  static void synchronize(const Values& values) {
-    for (const Value& value : values) {
+  static void synchronize(const BoxedValues& values) {
+    for (const BoxedValue& value : values) {
       const Tensor* t = std::get_if<Tensor>(&value);
-      if (t && t->defined() && t->device().is_cuda()) cuda_backend()->synchronize(t->device().index);
+      if (t && t->defined() && t->device().is_cuda())
+        cuda_backend()->synchronize(t->device().index);
     }
   }
 

@@ -86,9 +86,9 @@ DType computing_dtype(const RowInfo& row) {
 }
 
 // Arguments of a pointwise row: tensors inside the domain of most functions, and 0.5 for numbers.
-Values pointwise_arguments(const RowInfo& row) {
+BoxedValues pointwise_arguments(const RowInfo& row) {
   const DType dtype = computing_dtype(row);
-  Values out;
+  BoxedValues out;
   for (int i = 0; i < row.argument_count; ++i) {
     const std::string_view type = row.arguments[i].type;
     if (type == "Mask")
@@ -131,21 +131,21 @@ TEST_CASE("the forms of every pointwise row agree when called boxed") {
     if (op->form != OpInfo::Form::Plain || std::string_view(row.kind) != "pointwise") continue;
     INFO(row.schema);
     ++rows;
-    const Values arguments = pointwise_arguments(row);
-    const Values wanted = call_op(*op, arguments);
+    const BoxedValues arguments = pointwise_arguments(row);
+    const BoxedValues wanted = call_op(*op, arguments);
     REQUIRE(wanted.size() == 1);
     const Tensor& y = std::get<Tensor>(wanted[0]);
     if (const OpInfo* out = find_op(std::string(row.name) + "_out")) {
-      Values in{empty(y.sizes(), options_of(y))};
+      BoxedValues in{empty(y.sizes(), options_of(y))};
       in.insert(in.end(), arguments.begin(), arguments.end());
-      const Values got = call_op(*out, in);
+      const BoxedValues got = call_op(*out, in);
       check_same(std::get<Tensor>(in[0]), y);
       CHECK(std::get<Tensor>(got.at(0)).is_same(std::get<Tensor>(in[0])));
     }
     const OpInfo* in_place = find_op(std::string(row.name) + "_");
     const Tensor& x = std::get<Tensor>(arguments[0]);
     if (in_place && x.dtype() == y.dtype()) {
-      Values in = arguments;
+      BoxedValues in = arguments;
       in[0] = clone(x);
       call_op(*in_place, in);
       check_same(std::get<Tensor>(in[0]), y);
@@ -156,31 +156,35 @@ TEST_CASE("the forms of every pointwise row agree when called boxed") {
 
 TEST_CASE("boxed calls give several results, lists, views, plain numbers, and what is absent") {
   const Tensor x = of({3, 1, 2});
-  const Values sorted = call_op(op_named("sort"), Values{x, int64_t{-1}, false});
+  const BoxedValues sorted = call_op(op_named("sort"), BoxedValues{x, int64_t{-1}, false});
   REQUIRE(sorted.size() == 2);
   CHECK(values(std::get<Tensor>(sorted[0])) == std::vector<double>{1, 2, 3});
-  const Values split_up = call_op(op_named("unbind"), Values{x, int64_t{0}});
+  const BoxedValues split_up = call_op(op_named("unbind"), BoxedValues{x, int64_t{0}});
   CHECK(std::get<std::vector<Tensor>>(split_up.at(0)).size() == 3);
-  const Values joined = call_op(op_named("cat"), Values{std::vector<Tensor>{x, x}, int64_t{0}});
+  const BoxedValues joined =
+      call_op(op_named("cat"), BoxedValues{std::vector<Tensor>{x, x}, int64_t{0}});
   CHECK(std::get<Tensor>(joined.at(0)).numel() == 6);
-  const Values viewed = call_op(op_named("view"), Values{x, Dims{3, 1}});
+  const BoxedValues viewed = call_op(op_named("view"), BoxedValues{x, Dims{3, 1}});
   CHECK(&std::get<Tensor>(viewed.at(0)).storage() == &x.storage());
-  const Values summed = call_op(op_named("sum"), Values{x, Dims{}, false, Value()});
+  const BoxedValues summed = call_op(op_named("sum"), BoxedValues{x, Dims{}, false, BoxedValue()});
   CHECK(values(std::get<Tensor>(summed.at(0))) == std::vector<double>{6});
-  const Values all_max = call_op(op_named("amax"), Values{x, Value(), false});
+  const BoxedValues all_max = call_op(op_named("amax"), BoxedValues{x, BoxedValue(), false});
   CHECK(values(std::get<Tensor>(all_max.at(0))) == std::vector<double>{3});
   Tensor changed = clone(x);
-  call_op(op_named("fill_"), Values{changed, Scalar(7.0)});
+  call_op(op_named("fill_"), BoxedValues{changed, Scalar(7.0)});
   CHECK(values(changed) == std::vector<double>{7, 7, 7});
 }
 
 TEST_CASE("a wrong boxed argument is an error") {
   const Tensor x = of({1, 2});
-  CHECK(message_of([&] { call_op(op_named("exp"), Values{Scalar(1.0)}); }).find("tensor") !=
+  CHECK(message_of([&] { call_op(op_named("exp"), BoxedValues{Scalar(1.0)}); }).find("tensor") !=
         std::string::npos);
-  CHECK(message_of([&] { call_op(op_named("exp"), Values{x, x}); }).find("number of arguments") !=
-        std::string::npos);
-  CHECK(!message_of([&] { call_op(op_named("softmax"), Values{x, std::string("a")}); }).empty());
+  CHECK(message_of([&] {
+          call_op(op_named("exp"), BoxedValues{x, x});
+        }).find("number of arguments") != std::string::npos);
+  CHECK(!message_of([&] {
+           call_op(op_named("softmax"), BoxedValues{x, std::string("a")});
+         }).empty());
 }
 
 TEST_CASE("an op says what it writes") {
@@ -363,13 +367,22 @@ TEST_CASE("a mode sees the ops before the tape, so that what it does is recorded
 namespace {
 
 // An op of a plugin: no row of the table, no generated code.
-void call_twice(std::span<const Value> arguments, Values& results) {
+void call_twice(std::span<const BoxedValue> arguments, BoxedValues& results) {
   const Tensor& x = std::get<Tensor>(arguments[0]);
   results.emplace_back(add(x, x));
 }
 const ArgumentInfo kTwiceArguments[] = {{"x", "Tensor", nullptr, false}};
-const RowInfo kTwiceRow = {"test_twice", "test_twice(Tensor x) -> Tensor", "plugin", "composite",
-                           dtypes::all, false, true, AutocastPolicy::None, kTwiceArguments, 1, 1};
+const RowInfo kTwiceRow = {"test_twice",
+                           "test_twice(Tensor x) -> Tensor",
+                           "plugin",
+                           "composite",
+                           dtypes::all,
+                           false,
+                           true,
+                           AutocastPolicy::None,
+                           kTwiceArguments,
+                           1,
+                           1};
 const OpInfo kTwice = {"test_twice", &kTwiceRow, OpInfo::Form::Plain, call_twice, call_twice};
 const OpInfo kTaken = {"exp", &kTwiceRow, OpInfo::Form::Plain, call_twice};
 
@@ -386,7 +399,7 @@ TEST_CASE("an op registered at run time is found, called and seen by modes") {
   Tensor y;
   {
     const ModeScope scope(noting);
-    y = std::get<Tensor>(call_op(kTwice, Values{x}).at(0));
+    y = std::get<Tensor>(call_op(kTwice, BoxedValues{x}).at(0));
   }
   CHECK(noting.seen == "test_twice add");
   CHECK(values(y) == std::vector<double>{2, 4});
@@ -397,7 +410,8 @@ TEST_CASE("an op registered at run time is found, called and seen by modes") {
 TEST_CASE("autocast from C++") {
   const Tensor x = to(of({1, 2}), DType::Float32, std::nullopt);
   const Tensor m = view(x, {1, 2});
-  Autocast outer(DeviceType::CPU, DType::BFloat16, true), off(DeviceType::CPU, DType::BFloat16, false);
+  Autocast outer(DeviceType::CPU, DType::BFloat16, true),
+      off(DeviceType::CPU, DType::BFloat16, false);
   Autocast cuda(DeviceType::CUDA, DType::Float16, true);
   const ModeScope scope(outer);
   CHECK(linear(m, m, Tensor()).dtype() == DType::BFloat16);

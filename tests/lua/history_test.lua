@@ -528,4 +528,53 @@ test("grad of a result can be set and is added to", function()
   same(five, { 5, 5 }, "the tensor that was set")
 end)
 
+test("a hook after accumulation sees the leaf's new gradient, in order, until it is removed", function()
+  local w = leaf(1, 2)
+  local seen = {}
+  w:register_hook(function(g) seen[#seen + 1] = "before" return g * 2 end)
+  local handle = w:register_post_accumulate_grad_hook(function(x)
+    seen[#seen + 1] = "after"
+    same(x.grad, { 6, 6 })
+  end)
+  local loss = (w * 3):sum()
+  loss:backward()
+  same(ml.grad((w * 3):sum(), w), { 6, 6 })
+  expect.equal(table.concat(seen, " "), "before after before")
+  handle.remove()
+  loss = (w * 3):sum()
+  loss:backward()
+  same(w.grad, { 12, 12 })
+  expect.error(function() (w * 1):register_post_accumulate_grad_hook(print) end, "leaf")
+end)
+
+test("a leaf that was given another shape gets no gradient of the old one", function()
+  for _ = 1, 50 do
+    local x = ml.ones({ 6 }, { requires_grad = true })
+    local y = (x * 2):sum()
+    x:requires_grad_(false)
+    x:resize_(2, 6)
+    x:requires_grad_(true)
+    expect.error(function() y:backward() end, "was given the shape")
+  end
+end)
+
+test("long chains of views end and are replayed without recursion", function()
+  local a = ml.ones({ 4 }, { requires_grad = true })
+  local h = a * 1
+  local v = h
+  for _ = 1, 300000 do v = v:view(4) end
+  h:mul_(2)
+  v:sum():backward()
+  same(a.grad, { 2, 2, 2, 2 })
+end)
+
+test("a view that lost its history can still be printed", function()
+  local h = leaf(1, 2) * 1
+  local v = ml.no_grad(function() return h:view(2, 1) end)
+  h:mul_(2)
+  expect.truthy(tostring(v):find "2")
+  expect.equal(v.is_leaf, false)
+  expect.error(function() return v * 2 end, "no_grad")
+end)
+
 harness.run()
