@@ -1,6 +1,6 @@
 // tensor/modes.h: the stack of modes. Every public op tests it once; when it is not empty, the
-// innermost mode gets the call with boxed arguments instead, and may change it, replace it or let it
-// go on to the modes below and the op itself.
+// innermost mode gets the call with boxed arguments instead, and may change it, replace it or let
+// it go on to the modes below and the op itself.
 #pragma once
 
 #include <memory>

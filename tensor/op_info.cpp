@@ -1,6 +1,7 @@
 // tensor/op_info.cpp: the registry of ops, and boxed calls.
 #include "tensor/op_info.h"
 
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
 
@@ -10,8 +11,8 @@ namespace moonlet {
 
 namespace {
 
-// The families announce themselves before main, in no fixed order of files; names are indexed at the
-// first question. Never destroyed.
+// The families announce themselves before main, in no fixed order of files; names are indexed at
+// the first question. Never destroyed.
 struct Registry {
   std::mutex mutex;
   std::vector<std::span<const OpInfo* const>> families;
@@ -44,13 +45,27 @@ bool is_registered(const OpInfo& op) {
   return false;
 }
 
+const char* kind_of(const Value& value) {
+  static constexpr const char* kNames[] = {
+      "nothing",  "a tensor",  "a list of tensors", "a number",           "an integer",
+      "a number", "a boolean", "a string",          "a list of integers", "a list of integers",
+      "a dtype",  "a device",  "a memory format",   "a dtype and device", "a generator"};
+  static_assert(std::size(kNames) == std::variant_size_v<Value>);
+  return kNames[value.index()];
+}
+
+// The name of an argument of a form, for messages.
+std::string argument_name(const OpInfo& op, int i) {
+  if (op.form == OpInfo::Form::Out) i -= op.row->result_count;
+  return i < 0 ? "out" : op.row->arguments[i].name;
+}
+
 }  // namespace
 
 bool OpInfo::writes(int i) const {
   switch (form) {
     case Form::InPlace: return i == 0 || row->arguments[i].written;
-    case Form::Out:
-      return i < row->result_count || row->arguments[i - row->result_count].written;
+    case Form::Out: return i < row->result_count || row->arguments[i - row->result_count].written;
     default:
       // An update's plain form works on a copy of its first argument.
       return row->arguments[i].written && !(i == 0 && std::string_view(row->kind) == "update");
@@ -86,47 +101,70 @@ void register_op(const OpInfo& op) {
   all.registered.push_back(&op);
 }
 
+void call_boxed(const OpInfo& op, void (*function)(std::span<const Value>, Values&),
+                std::span<const Value> arguments, Values& results) {
+  const size_t wanted =
+      static_cast<size_t>(op.row->argument_count) +
+      (op.form == OpInfo::Form::Out ? static_cast<size_t>(op.row->result_count) : 0);
+  check(arguments.size() == wanted, op.name, ": takes ", wanted, " arguments, got ",
+        arguments.size());
+  try {
+    function(arguments, results);
+  } catch (const boxing::WrongKind& wrong) {
+    fail(op.name, ": argument '", argument_name(op, wrong.place), "' must be ", wrong.wanted,
+         ", got ", kind_of(arguments[static_cast<size_t>(wrong.place)]));
+  }
+}
+
 Values call_op(const OpInfo& op, std::span<const Value> arguments) {
   Values results;
   if (intercepted() && is_registered(op)) {
     Values in(arguments.begin(), arguments.end());
     intercept(op, in, results);
   } else {
-    op.call(arguments, results);
+    call_boxed(op, op.call, arguments, results);
   }
   return results;
 }
 
 namespace boxing {
 
-void wrong_type(const char* wanted) { fail("call: an argument of the op must be ", wanted); }
+void check_result_count(const OpInfo& op, size_t given, size_t wanted) {
+  check(given == wanted, op.name, ": a mode gave ", given, " results, ", wanted,
+        wanted == 1 ? " is" : " are", " wanted");
+}
 
-const Tensor& tensor_in(const Value& value) {
+void wrong_result(const OpInfo& op, const WrongKind& wrong, const Values& results) {
+  fail(op.name, ": result ", wrong.place + 1, " that a mode gave must be ", wrong.wanted, ", got ",
+       kind_of(results[static_cast<size_t>(wrong.place)]));
+}
+
+const Tensor& tensor_in(const Value& value, int place) {
   static const Tensor kNone;
   if (std::holds_alternative<std::monostate>(value)) return kNone;
   const Tensor* held = std::get_if<Tensor>(&value);
-  if (!held) wrong_type("a tensor");
+  if (!held) throw WrongKind{place, "a tensor"};
   return *held;
 }
 
-Scalar scalar_in(const Value& value) {
+Scalar scalar_in(const Value& value, int place) {
   if (const auto* held = std::get_if<Scalar>(&value)) return *held;
   if (const auto* held = std::get_if<int64_t>(&value)) return Scalar(*held);
   if (const auto* held = std::get_if<double>(&value)) return Scalar(*held);
   if (const auto* held = std::get_if<bool>(&value)) return Scalar(*held);
-  wrong_type("a number");
+  throw WrongKind{place, "a number"};
 }
 
-Operand operand_in(const Value& value) {
+Operand operand_in(const Value& value, int place) {
   // As a temporary, which the operand holds itself.
   if (const auto* held = std::get_if<Tensor>(&value)) return Operand(Tensor(*held));
-  return Operand(scalar_in(value));
+  return Operand(scalar_in(value, place));
 }
 
-double number_in(const Value& value) {
+double number_in(const Value& value, int place) {
   if (const auto* held = std::get_if<double>(&value)) return *held;
   if (const auto* held = std::get_if<int64_t>(&value)) return static_cast<double>(*held);
-  wrong_type("a number");
+  throw WrongKind{place, "a number"};
 }
 
 }  // namespace boxing

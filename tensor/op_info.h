@@ -19,9 +19,9 @@ class Generator;
 
 // An argument or result of any op. A monostate stands for one that is not given. An Operand is a
 // Tensor or a Scalar; dims and positions are 0-based.
-using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t, double, bool,
-                           std::string, Dims, std::vector<int64_t>, DType, Device, MemoryFormat,
-                           Options, Generator*>;
+using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t, double,
+                           bool, std::string, Dims, std::vector<int64_t>, DType, Device,
+                           MemoryFormat, Options, Generator*>;
 using Values = std::vector<Value>;
 
 struct ArgumentInfo {
@@ -80,6 +80,10 @@ struct OpFamily {
   explicit OpFamily(std::span<const OpInfo* const> ops);
 };
 
+// Calls `function`, the call or the body of an op. Throws when the arguments are not of the number
+// and the kinds that the op takes.
+void call_boxed(const OpInfo& op, void (*function)(std::span<const Value>, Values&),
+                std::span<const Value> arguments, Values& results);
 // Calls an op by its description, through the modes.
 Values call_op(const OpInfo& op, std::span<const Value> arguments);
 

@@ -18,7 +18,9 @@ bool counts_from_one(std::string_view type) {
 
 bool is_list(std::string_view type) { return type.find('[') != type.npos; }
 
-int64_t to_script(int64_t value, bool from_one) { return from_one && value >= 0 ? value + 1 : value; }
+int64_t to_script(int64_t value, bool from_one) {
+  return from_one && value >= 0 ? value + 1 : value;
+}
 
 template <class List>
 void push_list(lua_State* L, const List& list, bool from_one) {
@@ -30,7 +32,9 @@ void push_list(lua_State* L, const List& list, bool from_one) {
   }
 }
 
-void push_text(lua_State* L, std::string_view text) { lua_pushlstring(L, text.data(), text.size()); }
+void push_text(lua_State* L, std::string_view text) {
+  lua_pushlstring(L, text.data(), text.size());
+}
 
 // A missing tensor in a list is false, because a table cannot hold nil.
 void push_tensors(lua_State* L, const std::vector<Tensor>& list) {
@@ -103,7 +107,8 @@ class Reader {
   }
 
   Value absent(const Value* before) {
-    const bool optional = place_.type.ends_with('?') || place_.type == "Dim[*]";
+    if (place_.type == "Dim[*]") return Dims{};  // all of them
+    const bool optional = place_.type.ends_with('?');
     const bool was_absent = before && std::holds_alternative<std::monostate>(*before);
     if (!optional && !was_absent) fail(op_.name, ": ", what_, " '", place_.name, "' is missing");
     return {};
@@ -147,8 +152,8 @@ class Reader {
       const Tensor* cell = tensor_cell(L_, -1);
       const bool none = type_ == "Tensor?[]" && !lua_toboolean(L_, -1);
       if (!none && (!cell || !cell->defined()))
-        fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", place_.name, "' must be a tensor, got ",
-             type_name(L_, -1));
+        fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", place_.name,
+             "' must be a tensor, got ", type_name(L_, -1));
       out.push_back(none ? Tensor() : *cell);
       lua_pop(L_, 1);
     }
@@ -160,8 +165,8 @@ class Reader {
     if (!value) bad(index, is_list(type_) ? "a table of integers" : "an integer");
     if (!counts_from_one(type_) || *value < 0) return *value;
     if (*value == 0)
-      fail(op_.name, ": ", what_, " '", place_.name, "' is 0: ",
-           type_ == "Index" ? "positions" : "dimensions", " start at 1");
+      fail(op_.name, ": ", what_, " '", place_.name,
+           "' is 0: ", type_ == "Index" ? "positions" : "dimensions", " start at 1");
     return *value - 1;
   }
 
@@ -241,8 +246,8 @@ std::vector<Place> results_of(const OpInfo& op) {
     one = one.substr(first, one.find_last_not_of(" )") + 1 - first);
     const auto space = one.find(' ');
     const bool named = space != one.npos;
-    out.push_back({named ? std::string(one.substr(space + 1)) : "", std::string(one.substr(0, space)),
-                   nullptr, false});
+    out.push_back({named ? std::string(one.substr(space + 1)) : "",
+                   std::string(one.substr(0, space)), nullptr, false});
   }
   return out;
 }
@@ -251,7 +256,8 @@ std::vector<Place> arguments_of(const OpInfo& op) {
   std::vector<Place> out;
   if (op.form == OpInfo::Form::Out)
     for (int i = 0; i < op.row->result_count; ++i)
-      out.push_back({op.row->result_count == 1 ? "out" : text("out", i + 1), "Tensor", nullptr, true});
+      out.push_back(
+          {op.row->result_count == 1 ? "out" : text("out", i + 1), "Tensor", nullptr, true});
   for (int i = 0; i < op.row->argument_count; ++i) {
     const ArgumentInfo& arg = op.row->arguments[i];
     out.push_back({arg.name, arg.type, arg.default_value, false});

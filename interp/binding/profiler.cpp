@@ -97,7 +97,8 @@ class Profiler final : public Mode {
   static void synchronize(const Values& values) {
     for (const Value& value : values) {
       const Tensor* t = std::get_if<Tensor>(&value);
-      if (t && t->defined() && t->device().is_cuda()) cuda_backend()->synchronize(t->device().index);
+      if (t && t->defined() && t->device().is_cuda())
+        cuda_backend()->synchronize(t->device().index);
     }
   }
 

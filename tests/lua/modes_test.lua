@@ -435,11 +435,32 @@ test("guards end in any order, and one that is dropped ends with a warning", fun
   x:neg()
   expect.equal(names(seen_a), "")
   expect.equal(names(seen_b), "exp")
-  local dropped = ml.autocast()
-  expect.equal(ml.mm(x, x).dtype, "bfloat16")
-  dropped = nil -- luacheck: ignore
+  do
+    local dropped = ml.autocast()
+    expect.equal(type(dropped), "userdata")
+    expect.equal(ml.mm(x, x).dtype, "bfloat16")
+  end
   collectgarbage()
   expect_no_modes()
+end)
+
+test("a handler that refers to its own guard can be collected", function()
+  local x, calls = ml.ones(2), 0
+  local watched = setmetatable({}, { __mode = "v" })
+  do
+    local guard
+    guard = ml.override(function(_, arguments, call)
+      calls = calls + (guard and 1 or 0)
+      return call(arguments)
+    end)
+    watched[1] = guard
+    x:exp()
+  end
+  collectgarbage()
+  collectgarbage()
+  expect.equal(watched[1], nil)
+  x:exp()
+  expect.equal(calls, 1)
 end)
 
 -- Profiler ---------------------------------------------------------------------------------------
