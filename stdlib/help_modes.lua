@@ -27,8 +27,8 @@ ml.ops.list() -> names of all ops, in all their forms
 ml.ops.info(name) -> a table
 
   What is known of an op: name, row, form ("plain", "in_place", "out"), schema, kind, family,
-  dtypes, arguments and results (name, type, default, written), writes (positions of the arguments it
-  changes), is_view, random, differentiable, autocast.
+  dtypes, arguments and results (name, type, default, written), writes (positions of the
+  arguments it changes), is_view, random, differentiable, autocast.
   > ml.ops.info("add_").writes]],
   profile = [[
 ml.profile({sync=false}, f, ...) -> profile
