@@ -17,19 +17,20 @@ class AccumulateNode final : public Node {
     number();
   }
   ~AccumulateNode() override {
-    TapeMeta& meta = *meta_of(leaf_);
-    const LeafLock lock(meta);
-    if (meta.accumulate == this) meta.accumulate = nullptr;
+    TapeMeta* meta = meta_of(leaf_);
+    if (!meta) return;  // the leaf was given other memory and forgot its part on the tape
+    const LeafLock lock(*meta);
+    if (meta->accumulate == this) meta->accumulate = nullptr;
   }
 
   const char* name() const override { return "AccumulateGrad"; }
 
   void apply(Tensor* grads, Tensor*, const Wanted&) override {
-    TapeMeta& meta = *meta_of(leaf_);
-    if (!meta.requires_grad) return;  // it was cut off since
+    TapeMeta* meta = meta_of(leaf_);
+    if (!meta || !meta->requires_grad) return;  // it was cut off since
     {
-      const LeafLock lock(meta);
-      meta.grad = sum(meta.grad, std::move(grads[0]));
+      const LeafLock lock(*meta);
+      meta->grad = sum(meta->grad, std::move(grads[0]));
     }
     if (hooks->empty()) return;
     Tensor leaf = leaf_;

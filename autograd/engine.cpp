@@ -1,6 +1,7 @@
 // autograd/engine.cpp: runs recorded nodes backward. Nodes are taken by descending sequence number:
-// a node's consumers were all recorded after it, so when it comes up its gradient is whole. A leaf's
-// accumulate node is older than all that use the leaf, and adds its gradient when its turn comes.
+// a node's consumers were all recorded after it, so when it comes up its gradient is whole. A
+// leaf's accumulate node is older than all that use the leaf, and adds its gradient when its turn
+// comes.
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -87,8 +88,8 @@ class Engine final : public Wanted {
 
   // Whether a gradient sent along the edge has a use.
   bool operator()(const Edge& edge) const override {
-    return edge && (!restricted_ || runs_.contains(edge.node.get()) ||
-                    captured_.contains(edge.node.get()));
+    return edge &&
+           (!restricted_ || runs_.contains(edge.node.get()) || captured_.contains(edge.node.get()));
   }
 
  private:
@@ -104,7 +105,7 @@ class Engine final : public Wanted {
   bool restricted_ = false;
   std::vector<std::unique_ptr<Task>> heap_;
   Map<Node*, Task*> tasks_;
-  std::unordered_set<Node*> runs_;                            // when restricted
+  std::unordered_set<Node*> runs_;                           // when restricted
   std::unordered_map<Node*, std::vector<Tensor>> captured_;  // gradients per output
 };
 
@@ -134,8 +135,7 @@ void Engine::add_to(Slot& slot, Tensor g) {
 }
 
 void Engine::add(const Edge& edge, Tensor g, const char* from) {
-  add_to(task_of(edge.node).at(edge.index),
-         fit(std::move(g), edge.node->output(edge.index), from));
+  add_to(task_of(edge.node).at(edge.index), fit(std::move(g), edge.node->output(edge.index), from));
 }
 
 void Engine::seed(const Tensor& output, const Edge& edge, const Tensor& gradient) {
@@ -206,6 +206,7 @@ void Engine::run_node(Task& task) {
     node.apply(&task.one.grad, gradients, *this);
   } else {
     std::vector<Tensor> grads;
+    grads.reserve(node.output_count());
     for (int i = 0; i < node.output_count(); ++i) grads.push_back(std::move(task.at(i).grad));
     node.apply(grads.data(), gradients, *this);
   }
@@ -254,6 +255,7 @@ void Engine::capture(const std::vector<Edge>& inputs, const std::vector<Edge>& o
 
 std::vector<Edge> edges_of(const std::vector<Tensor>& tensors) {
   std::vector<Edge> out;
+  out.reserve(tensors.size());
   for (const Tensor& t : tensors) out.push_back(edge_of(t));
   return out;
 }

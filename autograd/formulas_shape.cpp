@@ -2,10 +2,14 @@
 // many.
 #include "autograd/formulas_shape.h"
 
+#include <algorithm>
+
 #include "autograd/formulas_pointwise.h"
 #include "autograd/ops.h"
 #include "tensor/backend.h"
 #include "tensor/dispatch.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/memory_overlap.h"
 
 namespace moonlet::formulas {
 
@@ -14,11 +18,18 @@ namespace {
 // Zeros that no tape knows of.
 Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
   Tensor out = moonlet::empty(sizes, options, op);
-  kernels_for(options.device.type, op).fill(out, Scalar(0));
+  kernels_for(options.device.type, op).convert->fill(out, Scalar(0));
   return out;
 }
 
-// The 1-based position in storage order of each element that the strides reach.
+// One past the last element that a layout reaches.
+int64_t end_of(const Dims& size, const Dims& stride, int64_t offset) {
+  int64_t last = offset;
+  for (int d = 0; d < size.size(); ++d) last += (size[d] - 1) * stride[d];
+  return last + 1;
+}
+
+// The 1-based position of each element of a layout.
 Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, Device device) {
   const int64_t count = numel_of(size, "as_strided_backward");
   Tensor host = moonlet::empty({count}, {DType::Int64, Device{}}, "as_strided_backward");
@@ -42,9 +53,9 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
 
 }  // namespace
 
-Dims negated(const Dims& values) {
-  Dims out = values;
-  for (int i = 0; i < out.size(); ++i) out[i] = -out[i];
+std::vector<int64_t> negated(const std::vector<int64_t>& values) {
+  std::vector<int64_t> out = values;
+  for (int64_t& value : out) value = -value;
   return out;
 }
 
@@ -55,13 +66,26 @@ Tensor permute_backward(const Tensor& g, const Dims& dims) {
   return permute(g, inverse);
 }
 
-Tensor as_strided_backward(const Tensor& g, const Dims& x_size, const Dims& size,
-                           const Dims& stride, int64_t offset) {
-  const int64_t count = numel_of(x_size, "as_strided_backward");
-  const Tensor zeros = plain_zeros({count}, options_of(g), "as_strided_backward");
-  if (g.numel() == 0) return reshape(zeros, x_size);
-  const Tensor positions = strided_positions(size, stride, offset, g.device());
-  return reshape(index_add(zeros, 0, positions, reshape(g, {-1})), x_size);
+Tensor as_strided_backward(const Tensor& g, const Dims& x_size, const Dims& x_stride,
+                           int64_t x_offset, const Dims& size, const Dims& stride, int64_t offset) {
+  constexpr const char* kOp = "as_strided_backward";
+  const int64_t count = numel_of(x_size, kOp);
+  if (g.numel() == 0 || count == 0) return plain_zeros(x_size, options_of(g), kOp);
+  // The part of the storage that holds both: g is added up in it, and x's elements read from it.
+  const int64_t first = std::min(x_offset, offset);
+  const int64_t end = std::max(end_of(x_size, x_stride, x_offset), end_of(size, stride, offset));
+  const Tensor zeros = plain_zeros({end - first}, options_of(g), kOp);
+  const Tensor shown = strided_positions(size, stride, offset - first, g.device());
+  const Tensor sums = index_add(zeros, 0, shown, reshape(g, {-1}));
+  const int64_t own = x_offset - first;
+  if (is_contiguous(x_size, x_stride)) return reshape(slice(sums, 0, own, own + count, 1), x_size);
+  const Tensor places = strided_positions(x_size, x_stride, own, g.device());
+  Tensor out = index_select(sums, 0, places);
+  if (overlaps_itself(x_size, x_stride)) {
+    const Tensor sharers = index_add(zeros, 0, places, ones({count}, options_of(g)));
+    out = div(out, index_select(sharers, 0, places));
+  }
+  return reshape(out, x_size);
 }
 
 Tensor unfold_backward(const Tensor& given, const Dims& x_size, int64_t dim, int64_t size,

@@ -29,8 +29,8 @@ int64_t span_of(const Dims& sizes, const Dims& strides) {
   return span;
 }
 
-// A change in place of a view, as a step in the history of the view's base: the part of the gradient
-// that belongs to the view goes through the change, the rest passes.
+// A change in place of a view, as a step in the history of the view's base: the part of the
+// gradient that belongs to the view goes through the change, the rest passes.
 class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const ViewRecord& view, NodeRef change)
@@ -69,9 +69,8 @@ class CopySlices final : public Node {
   // A copy of `g` with the strides of the base, which the recipe may ask for.
   Tensor laid_out_as_base(const Tensor& g) const {
     Tensor buffer = zeros({span_of(base_.sizes(), base_.strides())}, options_of(g));
-    Tensor whole = base_.is_contiguous()
-                       ? view(buffer, base_.sizes())
-                       : as_strided(buffer, base_.sizes(), base_.strides(), 0);
+    Tensor whole = base_.is_contiguous() ? view(buffer, base_.sizes())
+                                         : as_strided(buffer, base_.sizes(), base_.strides(), 0);
     copy_(whole, g);
     return whole;
   }
@@ -85,7 +84,7 @@ class CopySlices final : public Node {
 
 bool TapeMeta::view_requires_grad() const noexcept {
   const AutogradMeta* meta = base->autograd;
-  if (!meta || !meta->has_history) return false;
+  if (!meta || !meta->has_history || view.storage != &view.base.storage()) return false;
   return !view.no_grad || view.base_sequence != sequence_of(view.base);
 }
 
@@ -93,15 +92,17 @@ namespace {
 
 bool is_stale(const Tensor& view, const TapeMeta& meta) {
   const ViewRecord& record = meta.view;
+  if (record.storage != &record.base.storage()) return false;
   if (record.no_grad) return meta.view_requires_grad();
   return record.version != view.storage().version() && record.base.requires_grad();
 }
 
 void make_history_again(const Tensor& view, ViewRecord& record) {
   if (record.no_grad)
-    fail("this view was made under ml.no_grad, and its base was changed in place by a recorded op "
-         "since, so its gradient is not defined; make the view while recording, or change the base "
-         "under ml.no_grad too");
+    fail(
+        "this view was made under ml.no_grad, and its base was changed in place by a recorded op "
+        "since, so its gradient is not defined; make the view while recording, or change the base "
+        "under ml.no_grad too");
   const NoModes own_affair;
   const GradModeGuard on(true);
   const Tensor again = replay(*record.recipe, record.base);
@@ -133,6 +134,7 @@ void detail::note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewSte
   }
   view.no_grad = view.no_grad || !grad_enabled();
   view.recipe = std::move(step);
+  view.storage = &y.storage();
   view.version = y.storage().version();
   view.base_sequence = sequence_of(view.base);
   meta.base = view.base.impl();
@@ -173,7 +175,7 @@ void check_inplace_without_derivative(const Tensor& x, const char* op) {
 
 void rebase_history(const Tensor& x, const NodeRef& change) {
   const TapeMeta* meta = meta_of(x);
-  if (!meta || !meta->base) {
+  if (!meta || !meta->base || meta->view.storage != &meta->view.base.storage()) {
     change->set_output(0, x);
     change->number();
     set_history(x, change);

@@ -2,9 +2,9 @@
 //
 // Invariants: a view keeps its base, which is never a view itself, and the recipe that makes it
 // again. Only the base's history is changed by a recorded change in place, through whichever view;
-// a view whose memory was written to since its own history was made gets that again by replaying the
-// recipe on the base, so hooks stay with the value they saw. A view made without recording is a constant, and an error once a
-// recorded change has reached its memory.
+// a view whose memory was written to since its own history was made gets that again by replaying
+// the recipe on the base, so hooks stay with the value they saw. A view made without recording is a
+// constant, and an error once a recorded change has reached its memory.
 #pragma once
 
 #include <utility>
@@ -36,15 +36,15 @@ template <class F>
 void note_view(const Tensor& y, const Tensor& x, F step) {
   if (!is_differentiable(y.dtype()) || !is_differentiable(x.dtype())) return;
   using Step = detail::LambdaStep<F>;
-  detail::note_view(y, x,
-                    std::allocate_shared<Step>(memory::SmallBlockAllocator<Step>(), std::move(step)));
+  detail::note_view(
+      y, x, std::allocate_shared<Step>(memory::SmallBlockAllocator<Step>(), std::move(step)));
 }
 
-// Before an in-place op that is recorded: throws when x is a leaf that requires grad, a view of one,
-// or a view made without recording.
+// Before an in-place op that is recorded: throws when x is a leaf that requires grad, a view of
+// one, or a view made without recording.
 void check_inplace(const Tensor& x, const char* op);
-// Before one that is not, since nothing it reads requires grad: throws when x is a view made without
-// recording of a tensor that requires grad, whose history would not see the change.
+// Before one that is not, since nothing it reads requires grad: throws when x is a view made
+// without recording of a tensor that requires grad, whose history would not see the change.
 void check_unrecorded_view(const Tensor& x, const char* op);
 inline void check_unrecorded(const Tensor& x, const char* op) {
   if (grad_enabled() && x.impl()->autograd && x.impl()->autograd->base) [[unlikely]]

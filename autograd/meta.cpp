@@ -1,4 +1,5 @@
-// autograd/meta.cpp: what users ask of a tensor's part on the tape: requires_grad, gradients, hooks.
+// autograd/meta.cpp: what users ask of a tensor's part on the tape: requires_grad, gradients,
+// hooks.
 #include "autograd/meta.h"
 
 #include "autograd/history.h"
@@ -132,6 +133,12 @@ HookHandle register_post_accumulate_grad_hook(Tensor& t, PostAccumulateHook hook
   const std::shared_ptr<HookList> list = leaf_hooks(t);
   list->add({id, 0, {}, std::move(hook)});
   return {list, id};
+}
+
+bool hooks_held_elsewhere(const Tensor& t) {
+  if (t.impl()->references.load(std::memory_order_acquire) > 1) return true;
+  const TapeMeta* meta = meta_of(t);
+  return meta && meta->grad_fn.use_count() > 1;
 }
 
 void retain_grad(Tensor& t) {

@@ -24,9 +24,10 @@ class ViewStep {
 struct ViewRecord {
   Tensor base;  // never a view itself
   std::shared_ptr<const ViewStep> recipe;
-  uint32_t version = 0;        // of the storage
-  uint64_t base_sequence = 0;  // the number of the base's producer; 0 for none
-  bool no_grad = false;        // made while recording was off: a constant to the tape
+  const Storage* storage = nullptr;  // which both share, until the base is set to another
+  uint32_t version = 0;              // of the storage
+  uint64_t base_sequence = 0;        // the number of the base's producer; 0 for none
+  bool no_grad = false;              // made while recording was off: a constant to the tape
 };
 
 struct TapeMeta final : AutogradMeta {

@@ -46,19 +46,21 @@ NodeRef NodeRef::share(Node& node) {
   return NodeRef(&node);
 }
 
+int32_t NodeRef::use_count() const {
+  return node_ ? node_->references_.load(std::memory_order_acquire) : 0;
+}
+
 NodeRef::~NodeRef() {
   if (!node_) return;
   // The only holder needs no locked decrement: nobody else can add a reference.
-  const bool sole =
-      !node_->weakly_held_ && node_->references_.load(std::memory_order_acquire) == 1;
+  const bool sole = !node_->weakly_held_ && node_->references_.load(std::memory_order_acquire) == 1;
   if (sole || node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) bury(node_);
 }
 
 bool Node::try_retain() noexcept {
   int32_t count = references_.load(std::memory_order_relaxed);
   while (count > 0)
-    if (references_.compare_exchange_weak(count, count + 1, std::memory_order_acquire))
-      return true;
+    if (references_.compare_exchange_weak(count, count + 1, std::memory_order_acquire)) return true;
   return false;
 }
 

@@ -40,6 +40,8 @@ class NodeRef {
   Node* operator->() const { return node_; }
   Node& operator*() const { return *node_; }
   explicit operator bool() const { return node_ != nullptr; }
+  // How many references there are; 0 without a node.
+  int32_t use_count() const;
 
  private:
   Node* node_ = nullptr;
@@ -79,7 +81,7 @@ class HookList {
   struct Entry {
     int64_t id;
     int output;
-    Hook hook;              // one of the two
+    Hook hook;  // one of the two
     PostAccumulateHook after;
   };
   // The `grad` of a tensor after retain_grad, shared with the tensor.

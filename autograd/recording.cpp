@@ -5,6 +5,7 @@
 
 #include "autograd/ops.h"
 #include "tensor/dispatch.h"
+#include "tensor/memory_overlap.h"
 
 namespace moonlet {
 
@@ -28,6 +29,8 @@ Tensor& assign_(Tensor& x, const Tensor& result, const char* op) {
     fail(op, ": result type ", result.dtype(), " cannot be stored in ", x.dtype());
   return copy_(x, result);
 }
+
+Tensor before_change(const Tensor& x) { return must_record(x) ? clone(x) : x; }
 
 void no_out_gradient(const char* op) {
   fail(op,
@@ -64,7 +67,7 @@ void RecordedNode::save_input(int slot, const TapeInput& input, const Tensor* ch
   for (const Tensor& t : input) {
     Saved& saved = slots_.emplace_back(Slot{slot, false, {}, {}}).saved;
     // What the op is about to overwrite is kept as it was.
-    if (changed && t.defined() && &t.storage() == &changed->storage())
+    if (changed && t.defined() && may_overlap(t, *changed))
       saved.save_clone(t);
     else
       saved.save(t);

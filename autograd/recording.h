@@ -181,8 +181,10 @@ template <class F>
   return {new FormulaNode<F>(formula, std::move(expressions)), op, x, inputs};
 }
 
-// Writes the result of an op without a kernel of its own for it over x: the op's in-place form.
+// The in-place form of an op without a kernel of its own for it: writes its result over x.
 Tensor& assign_(Tensor& x, const Tensor& result, const char* op);
+// What such an op reads instead of x: a copy, when its derivative may need it after the change.
+Tensor before_change(const Tensor& x);
 
 // Throws when an out= form is called with something that would have to be recorded.
 [[noreturn]] void no_out_gradient(const char* op);

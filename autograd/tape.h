@@ -41,6 +41,9 @@ Tensor detach(const Tensor& t);
 void detach_(Tensor& t);
 // Whether t is a view that the tape knows of.
 bool is_view(const Tensor& t);
+// Whether more than this one handle holds what t's hooks hang on, so that a backward may still
+// reach them once it is dropped. May be true without need, for a holder that only they keep alive.
+bool hooks_held_elsewhere(const Tensor& t);
 
 // Keeps the gradient of a non-leaf in its `grad` at each later backward, added to what is there. It
 // follows the tensor when a change in place gives it a new history.

@@ -8,6 +8,7 @@
 #include "cuda/device.h"
 #include "tensor/dispatch.h"
 #include "tensor/kernels.h"
+#include "tensor/op_table_hash.h"
 
 namespace moonlet {
 extern const KernelTable cuda_kernels;
@@ -75,6 +76,12 @@ class CudaBackend : public Backend {
 
 }  // namespace
 }  // namespace moonlet::cuda
+
+extern "C" {
+__attribute__((visibility("default"))) extern const moonlet::PluginInfo moonlet_cuda_info;
+const moonlet::PluginInfo moonlet_cuda_info = {"moonlet plugin", moonlet::kPluginVersion,
+                                               moonlet::kOpTableHash};
+}
 
 // The plugin's one exported function: null, with the reason, when no device can be used.
 extern "C" __attribute__((visibility("default"))) moonlet::Backend* moonlet_cuda_backend(

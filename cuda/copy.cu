@@ -7,6 +7,7 @@
 #include "cuda/moved.cuh"
 #include "cuda/pointwise.cuh"
 #include "tensor/dispatch.h"
+#include "tensor/kernels_convert.h"
 #include "tensor/shapes/index.h"
 
 namespace moonlet::cuda {
@@ -94,7 +95,7 @@ Tensor brought_over(const Call& call, const Tensor& source) {
   Tensor dense = source;  // row-major where it lies, which may be the host
   if (!source.is_contiguous()) {
     dense = empty(source.sizes(), options_of(source), "copy_");
-    kernels_for(source.device().type, "copy_").copy(dense, source);
+    kernels_for(source.device().type, "copy_").convert->copy(dense, source);
   }
   transfer(here, dense);
   return here;
@@ -106,14 +107,12 @@ void copy_to_host(Tensor& x, const Tensor& source) {
   if (x.is_contiguous() && x.sizes() == source.sizes()) return transfer(x, dense);
   Tensor here = empty(source.sizes(), {x.dtype(), Device{}}, "copy_");
   transfer(here, dense);
-  kernels_for(DeviceType::CPU, "copy_").copy(x, here);
+  kernels_for(DeviceType::CPU, "copy_").convert->copy(x, here);
 }
 
 }  // namespace
 
 void copy(Tensor& x, const Tensor& source) {
-  moonlet::check(can_expand(source.sizes(), x.sizes()), "copy_: shape ", source.sizes(),
-                 " does not broadcast to ", x.sizes());
   if (x.numel() == 0) return;
   if (x.device().is_cpu()) return copy_to_host(x, source);
   const Call call(x, "copy_");
@@ -123,8 +122,6 @@ void copy(Tensor& x, const Tensor& source) {
                           x.dtype() == source.dtype() && x.sizes() == source.sizes();
     if (straight) return transfer(x, source);
     from = brought_over(call, source);
-  } else if (needs_copy_before_writing(x, source)) {
-    from = clone_plain(source);
   }
   copy_on_device(call, x, from, broadcast_strides(from.sizes(), from.strides(), x.sizes()));
 }
@@ -137,7 +134,6 @@ void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
 }
 
 void fill(Tensor& x, Scalar value) {
-  check_fits(value, x.dtype(), "fill");
   const int64_t count = x.numel();
   if (count == 0) return;
   const Call call(x, "fill");

@@ -4,7 +4,7 @@
 #include "cuda/index_plan.cuh"
 #include "cuda/moved.cuh"
 #include "cuda/scan.cuh"
-#include "tensor/kernels.h"
+#include "tensor/kernels_gather.h"
 
 namespace moonlet::cuda {
 

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "cuda/geometry.cuh"
-#include "tensor/kernels.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/kernels_linalg.h"
 
 namespace moonlet::cuda {
 

@@ -3,8 +3,7 @@
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "tensor/dispatch.h"
-#include "tensor/kernels.h"
+#include "tensor/kernels_optim.h"
 #include "tensor/optim_math.h"
 
 namespace moonlet::cuda {
@@ -16,12 +15,8 @@ class Dense {
  public:
   explicit Dense(const Tensor& x) : original_(x), dense_(x.defined() ? contiguous(x) : x) {}
   Array get() const { return dense_.defined() ? array(dense_) : Array{nullptr, DType::Float32}; }
-  // After a step. What other holders of the state see counts as changed; the parameter's own
-  // change is counted by the kernel's caller.
-  void store(const char* op, bool is_parameter) {
-    if (!original_.defined()) return;
-    if (!dense_.is_same(original_)) copy_back(original_, dense_);
-    if (!is_parameter) mark_changed(original_, op);
+  void store() {
+    if (original_.defined() && !dense_.is_same(original_)) copy_back(original_, dense_);
   }
 
  private:
@@ -58,11 +53,6 @@ __global__ void adam_kernel(optim::AdamConstants<C> c, int64_t count, Array x, A
 
 void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double lr,
               double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
-  optim::check_shape("sgd_step", "the gradient", x, gradient);
-  moonlet::check(momentum == 0 || momentum_buffer.defined(),
-                 "sgd_step: momentum wants a momentum_buffer");
-  if (momentum_buffer.defined())
-    optim::check_shape("sgd_step", "momentum_buffer", x, momentum_buffer);
   if (x.numel() == 0) return;
   const Call call(x, "sgd_step");
   Dense values(x), slope(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
@@ -73,19 +63,13 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
                    values.get(), slope.get(), state.get());
   });
   call.done();
-  values.store("sgd_step_", true);
-  state.store("sgd_step_", false);
+  values.store();
+  state.store();
 }
 
 void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
                const Tensor& max_exp_avg_sq, int64_t step, double lr, double beta1, double beta2,
                double eps, double weight_decay, bool decoupled) {
-  moonlet::check(step >= 1, "adam_step: steps count from 1, got ", step);
-  optim::check_shape("adam_step", "the gradient", x, gradient);
-  optim::check_shape("adam_step", "exp_avg", x, exp_avg);
-  optim::check_shape("adam_step", "exp_avg_sq", x, exp_avg_sq);
-  if (max_exp_avg_sq.defined())
-    optim::check_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
   if (x.numel() == 0) return;
   const Call call(x, "adam_step");
   Dense values(x), slope(gradient), m(exp_avg), v(exp_avg_sq), most(max_exp_avg_sq);
@@ -95,8 +79,7 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
                    values.get(), slope.get(), m.get(), v.get(), most.get());
   });
   call.done();
-  values.store("adam_step_", true);
-  for (Dense* state : {&m, &v, &most}) state->store("adam_step_", false);
+  for (Dense* each : {&values, &m, &v, &most}) each->store();
 }
 
 }  // namespace moonlet::cuda

@@ -7,7 +7,6 @@
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "tensor/functors-inl.h"
-#include "tensor/kernels.h"
 #include "tensor/pointwise/plan.h"
 
 namespace moonlet::cuda {

@@ -1,6 +1,6 @@
 // cuda/reduce.cu: sums, averages, products, extremes, truth and counts over dimensions.
 #include "cuda/reduce.cuh"
-#include "tensor/kernels.h"
+#include "tensor/kernels_reduce.h"
 
 namespace moonlet::cuda {
 

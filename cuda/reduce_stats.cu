@@ -3,7 +3,7 @@
 
 #include "cuda/reduce.cuh"
 #include "tensor/functor_math.h"
-#include "tensor/kernels.h"
+#include "tensor/kernels_reduce.h"
 
 namespace moonlet::cuda {
 

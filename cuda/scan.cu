@@ -1,6 +1,6 @@
 // cuda/scan.cu: running sums and products.
 #include "cuda/scan.cuh"
-#include "tensor/kernels.h"
+#include "tensor/kernels_reduce.h"
 
 namespace moonlet::cuda {
 

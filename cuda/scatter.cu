@@ -5,7 +5,8 @@
 #include "cuda/geometry.cuh"
 #include "cuda/index_plan.cuh"
 #include "cuda/sort.h"
-#include "tensor/kernels.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/kernels_gather.h"
 
 namespace moonlet::cuda {
 
@@ -133,8 +134,6 @@ void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& valu
   with_contiguous(x, [&](Tensor& whole) {
     const IndexedTensor indexed("index_put", whole, indices);
     const Dims& result = indexed.plan.result;
-    if (!can_expand(values.sizes(), result))
-      fail("index_put: values of shape ", values.sizes(), " do not broadcast to ", result);
     const int64_t count = indexed.count;
     if (count == 0) return;
     Tensor source = call.scratch(result, x.dtype()), targets = call.scratch({count}, DType::Int64);

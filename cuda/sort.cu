@@ -4,7 +4,7 @@
 
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
-#include "tensor/kernels.h"
+#include "tensor/kernels_sort.h"
 
 namespace moonlet::cuda {
 

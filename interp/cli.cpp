@@ -239,6 +239,7 @@ int run_cli(int argc, char** argv) {
       return EXIT_SUCCESS;
     }
     const StatePtr state = new_state(!arguments.ignore_environment);
+    const EntryScope entry(state_data(state.get()));
     Invocation invocation{arguments, argc, argv, false};
     lua_pushcfunction(state.get(), guard<protected_main>);
     lua_pushlightuserdata(state.get(), &invocation);

@@ -53,11 +53,18 @@ void offer_keys(lua_State* L, Query& query) {
   }
 }
 
-// `ml._methods` lists what tensors answer to, whose __index is a function. Pushes it or nil.
-void push_tensor_methods(lua_State* L) {
+// `ml._methods` and `ml._storage_methods` list what tensors and storages answer to, whose __index
+// is a function. Pushes the one for the userdata on top, or nil.
+void push_methods(lua_State* L) {
+  const char* methods = "_methods";
+  if (luaL_getmetafield(L, -1, "__name") != LUA_TNIL) {
+    if (lua_type(L, -1) == LUA_TSTRING && std::string_view(lua_tostring(L, -1)) == "Storage")
+      methods = "_storage_methods";
+    lua_pop(L, 1);
+  }
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "moonlet") == LUA_TTABLE) {
-    lua_getfield(L, -1, "_methods");
+    lua_getfield(L, -1, methods);
     lua_replace(L, -3);
     lua_pop(L, 1);
   } else {
@@ -75,7 +82,7 @@ void offer_chain(lua_State* L, Query& query) {
     if (luaL_getmetafield(L, -1, "__index") == LUA_TNIL) break;
     if (lua_type(L, -1) == LUA_TFUNCTION && lua_type(L, -2) == LUA_TUSERDATA) {
       lua_pop(L, 1);
-      push_tensor_methods(L);
+      push_methods(L);
       if (lua_type(L, -1) == LUA_TTABLE) offer_keys(L, query);
       break;
     }

@@ -1,12 +1,13 @@
-// interp/coroutine.h: keeps track of the coroutine that runs, so that Ctrl-C reaches it.
+// interp/coroutine.h: coroutines with an execution state each.
 #pragma once
 
 #include "lua.hpp"
 
 namespace moonlet {
 
-// Replaces coroutine.resume and coroutine.wrap with forms of the same behaviour that note the
-// running coroutine in StateData. Lua's hooks are per coroutine, so an interrupt must know it.
+// Replaces coroutine.resume, wrap and close with forms of the same behaviour that give each
+// coroutine its execution state and note in StateData which one runs. Lua's hooks are per
+// coroutine, so an interrupt must know it.
 void track_coroutines(lua_State* L);
 
 }  // namespace moonlet

@@ -36,14 +36,15 @@ struct Session : std::enable_shared_from_this<Session> {
 
 struct Reference {
   std::weak_ptr<Session> session;
+  std::shared_ptr<ReleaseQueue> releases;
   int key = LUA_NOREF;
 
   Reference() = default;
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;
   ~Reference() {
-    const auto open = session.lock();
-    if (open != nullptr) luaL_unref(open->L(), LUA_REGISTRYINDEX, key);
+    // Any thread may drop a handle.
+    if (releases != nullptr) releases->release_reference(key);
   }
 
   std::shared_ptr<Session> open() const {
@@ -81,8 +82,11 @@ Session& Session::of(lua_State* L) {
 
 // Runs `body` where Lua errors may be raised, on a stack of its own. Throws ScriptError.
 void Session::protect(const std::function<void(lua_State*)>& body) {
+  StateData& data = state_data(this->L());
+  const EntryScope entry(data);
+  release_waiting(data.main_thread);
   // A host function that calls back runs in the coroutine that called it.
-  lua_State* L = state_data(this->L()).running;
+  lua_State* L = data.running;
   const int top = lua_gettop(L);
   if (lua_checkstack(L, 4) == 0) throw Error("too many nested calls between host and script");
   traceback.clear();
@@ -136,6 +140,7 @@ std::shared_ptr<Reference> Session::refer(lua_State* L, int index) {
   lua_pushvalue(L, index);
   reference->key = luaL_ref(L, LUA_REGISTRYINDEX);
   reference->session = weak_from_this();
+  reference->releases = state_data(L).releases;
   return reference;
 }
 
@@ -179,13 +184,15 @@ Values Session::call_top(lua_State* L, const Values& arguments) {
 
 namespace {
 
+// Leaves an empty function behind, which other finalizers may still call: that is an error.
 int collect_host_function(lua_State* L) {
-  static_cast<HostFunction*>(lua_touserdata(L, 1))->~HostFunction();
+  *static_cast<HostFunction*>(lua_touserdata(L, 1)) = nullptr;
   return 0;
 }
 
 int call_host_function(lua_State* L) {
   auto& function = *static_cast<HostFunction*>(lua_touserdata(L, lua_upvalueindex(1)));
+  if (!function) throw Error("the host function has been released");
   Session& session = Session::of(L);
   const Values results = function(session.take_from(L, 1));
   lua_settop(L, 0);
@@ -240,6 +247,14 @@ Interpreter::Interpreter(Interpreter&&) noexcept = default;
 Interpreter& Interpreter::operator=(Interpreter&&) noexcept = default;
 
 lua_State* Interpreter::state() const { return session_->L(); }
+
+void Interpreter::with_state(const std::function<void(lua_State*)>& body) {
+  session_->protect(body);
+}
+
+int Interpreter::resume(lua_State* L, lua_State* co, int arguments, int* results) {
+  return resume_coroutine(L, co, arguments, results);
+}
 
 Values Interpreter::run_string(std::string_view code, const std::string& name) {
   Values results;

@@ -14,6 +14,7 @@ void set_live_bytes(lua_State* L, int64_t (*live_bytes)()) { account(L).live_byt
 void collect(lua_State* L) {
   Account& a = account(L);
   a.debt = 0;
+  release_waiting(L);
   lua_gc(L, LUA_GCCOLLECT);
   const int64_t live = a.live_bytes != nullptr ? a.live_bytes() : 0;
   a.threshold = std::max(kFloorBytes, 2 * live);
@@ -25,6 +26,7 @@ void pay(lua_State* L) {
     collect(L);
     return;
   }
+  release_waiting(L);
   while (a.debt >= kStepBytes) {
     a.debt -= kStepBytes;
     // A finished cycle (or a collector stopped by the script or by a finalizer) ends the payment:

@@ -158,8 +158,14 @@ class Interpreter {
   // A function value for tables and arguments.
   Function make_function(HostFunction function);
 
-  // The Lua state, for hosts that also use Lua's own interface. It stays the interpreter's.
+  // The Lua state, for hosts that also use Lua's own interface. It stays the interpreter's. Code
+  // that runs scripts through it belongs into `with_state`.
   lua_State* state() const;
+  // Runs `body` on the Lua state with the interpreter's grad mode, default dtype and generator
+  // installed on this thread. Lua errors in it become ScriptError.
+  void with_state(const std::function<void(lua_State*)>& body);
+  // lua_resume for such code: the coroutine `co` keeps its own grad mode when it yields.
+  static int resume(lua_State* from, lua_State* co, int arguments, int* results);
 
  private:
   std::shared_ptr<detail::Session> session_;

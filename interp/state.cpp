@@ -1,6 +1,7 @@
 // interp/state.cpp: makes Lua states and finds the modules that are built into the executable.
 #include "interp/state.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -166,11 +167,29 @@ int open_everything(lua_State* L) {
   return 0;
 }
 
+// The first interpreter of a process has the default seed, so that a script gives the same numbers
+// each time; later ones have others.
+uint64_t next_seed() {
+  static std::atomic<uint64_t> interpreters{0};
+  return derived_seed(kDefaultSeed, interpreters.fetch_add(1));
+}
+
 }  // namespace
+
+StateData::StateData() : first_seed(next_seed()), generator(first_seed) {
+  main.execution.generator = &generator;
+}
 
 void StateCloser::operator()(lua_State* L) const noexcept {
   StateData* data = &state_data(L);
-  lua_close(L);
+  {
+    // Finalizers run under the state of the main thread.
+    data->closing = true;
+    data->current = &data->main;
+    const EntryScope entry(*data);
+    lua_close(L);
+    data->releases->close();
+  }
   delete data;  // the blocks of the state live in it until lua_close has returned them
 }
 
@@ -179,7 +198,7 @@ StatePtr new_state(bool environment) {
   lua_State* raw = lua_newstate(BlockAllocator::allocate, &data->blocks);
   if (raw == nullptr) throw std::bad_alloc();
   *static_cast<StateData**>(lua_getextraspace(raw)) = data.get();
-  data->running = raw;
+  data->main_thread = data->running = raw;
   lua_setwarnf(raw, show_warning, data.release());
   StatePtr state(raw);
   lua_gc(raw, LUA_GCSTOP);

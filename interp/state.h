@@ -10,7 +10,9 @@
 
 #include "interp/alloc.h"
 #include "interp/binding/binding_state.h"
+#include "interp/entry.h"
 #include "interp/memory.h"
+#include "tensor/generator.h"
 
 // Opens module `moonlet`. Offered by interp/binding/; preloaded in every state, run on first
 // require.
@@ -26,6 +28,9 @@ void push_tensor(lua_State* L, Tensor tensor);
 // The tensor at a stack index, or null when the value is no tensor. Offered by interp/binding/.
 const Tensor* test_tensor(lua_State* L, int index);
 
+// Frees what was let go by holders outside Lua (StateData::releases). Offered by interp/binding/.
+void release_waiting(lua_State* L);
+
 // How `warn` messages of this state are shown.
 struct Warnings {
   bool on = false;
@@ -34,11 +39,24 @@ struct Warnings {
 
 // What Moonlet keeps for one Lua state (main thread and all its coroutines).
 struct StateData {
+  StateData();
+
   BlockAllocator blocks;
   memory::Account account;
   BindingState binding;
   Warnings warnings;
-  lua_State* running = nullptr;  // the coroutine that runs now, for interrupts
+  lua_State* main_thread = nullptr;
+  lua_State* running = nullptr;  // the coroutine that runs now, for interrupts and hooks
+  const uint64_t first_seed;     // of `generator`, the default one of its scripts
+  Generator generator;
+  CoroutineState main;              // of the main thread
+  CoroutineState* current = &main;  // of the coroutine that runs now
+  int level = 0;                    // how many calls from C++ code into the interpreter are nested
+  int coroutines_ref = 0;           // registry position of the coroutines' states
+  int coroutine_metatable_ref = 0;
+  bool closing = false;
+  // Outlives the state in the hands of those that refer to it.
+  std::shared_ptr<ReleaseQueue> releases = std::make_shared<ReleaseQueue>();
 };
 
 // The data of the state that `L` belongs to. `L` must come from new_state().

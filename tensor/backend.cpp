@@ -4,10 +4,13 @@
 
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "moonlet_config.h"
+#include "tensor/op_table_hash.h"
 
 namespace moonlet {
 
@@ -37,6 +40,40 @@ void make_own_symbols_global() {
     dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
+std::string build_text(uint64_t version, uint64_t op_table) {
+  char out[64];
+  std::snprintf(out, sizeof out, "plugin version %llu, op table %016llx",
+                static_cast<unsigned long long>(version),
+                static_cast<unsigned long long>(op_table));
+  return out;
+}
+
+// Why the plugin at `place` does not belong to this program; empty when it does.
+std::string misfit(void* handle, const std::string& place) {
+  const auto* info = static_cast<const PluginInfo*>(dlsym(handle, kPluginInfo));
+  if (!info || std::memcmp(info->magic, kPluginMagic, sizeof kPluginMagic) != 0)
+    return place + " does not say what it was built for: it is no plugin, or of an older Moonlet";
+  if (info->version == kPluginVersion && info->op_table == kOpTableHash) return {};
+  return place + " was built for another Moonlet (" + build_text(info->version, info->op_table) +
+         ") than this one (" + build_text(kPluginVersion, kOpTableHash) +
+         "); build or install both together";
+}
+
+// Opens the plugin at `place`; null with the reason otherwise.
+void* open_plugin(const std::string& place, std::string& reason) {
+  // Lazily at first: one of another build may want functions that are gone.
+  void* handle = dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle) {
+    reason = misfit(handle, place);
+    void* bound = reason.empty() ? dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (reason.empty() && !bound) reason = dlerror();
+    dlclose(handle);
+    return bound;
+  }
+  reason = dlerror();
+  return nullptr;
+}
+
 Loaded load() {
   Loaded out;
   std::vector<std::string> places;
@@ -51,12 +88,10 @@ Loaded load() {
   make_own_symbols_global();
   void* handle = nullptr;
   for (const std::string& place : places) {
-    handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    std::string reason;
+    handle = open_plugin(place, reason);
     if (handle) break;
-    const char* error = dlerror();
-    if (std::string_view(error).find("No such file") == std::string_view::npos ||
-        places.size() == 1)
-      out.reason = error;
+    if (reason.find("No such file") == std::string::npos || places.size() == 1) out.reason = reason;
   }
   if (!handle) {
     if (out.reason.empty()) out.reason = "this Moonlet was built without the CUDA backend";
@@ -67,6 +102,7 @@ Loaded load() {
     out.reason = "the plugin has no entry " + std::string(kBackendEntry);
     return out;
   }
+  out.reason.clear();
   out.backend = entry(&out.reason);
   return out;
 }

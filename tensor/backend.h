@@ -2,6 +2,7 @@
 // loader that opens it when a script first names one of its devices.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "tensor/device.h"
@@ -32,6 +33,20 @@ Backend* cuda_backend();
 const std::string& cuda_unavailable_reason();
 // Throws a clear error unless `device` exists, loading its backend first.
 void require_device(Device device, const char* op);
+
+// What a plugin says of itself, under the name kPluginInfo. It is read before anything of the
+// plugin runs: with other rows or another version its kernel tables would be laid out in another
+// way.
+struct PluginInfo {
+  char magic[16];
+  uint64_t version;   // kPluginVersion of its build
+  uint64_t op_table;  // kOpTableHash of its build
+};
+inline constexpr const char* kPluginInfo = "moonlet_cuda_info";
+inline constexpr char kPluginMagic[16] = "moonlet plugin";
+// Goes up when what program and plugin share changes in another way than the rows tell: Backend,
+// Tensor, how kernels are called.
+inline constexpr uint64_t kPluginVersion = 1;
 
 // The plugin's one exported function; returns null with a reason when no device is usable.
 using BackendEntry = Backend* (*)(std::string* reason);

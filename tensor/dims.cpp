@@ -27,13 +27,23 @@ bool Dims::contains(int64_t value) const {
   return false;
 }
 
-void append(std::string& out, const Dims& dims) {
+static void append_list(std::string& out, const int64_t* values, size_t count) {
   out += '(';
-  for (int i = 0; i < dims.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     if (i > 0) out += ", ";
-    append(out, dims[i]);
+    append(out, values[i]);
   }
-  out += dims.size() == 1 ? ",)" : ")";
+  out += count == 1 ? ",)" : ")";
+}
+
+void append(std::string& out, const Dims& dims) {
+  append_list(out, dims.data(), static_cast<size_t>(dims.size()));
+}
+
+std::string text_of(const std::vector<int64_t>& list) {
+  std::string out;
+  append_list(out, list.data(), list.size());
+  return out;
 }
 
 int64_t checked_mul(int64_t a, int64_t b, const char* what) {

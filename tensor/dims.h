@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "tensor/error.h"
 
@@ -84,6 +85,8 @@ class OptionalDims : public Dims {
 
 // "(3, 4)", "(3,)" for one dimension, "()" for none.
 void append(std::string& out, const Dims& dims);
+// The same of a list of any length.
+std::string text_of(const std::vector<int64_t>& list);
 
 // a * b and a + b; throw `what` with the operands when the result leaves int64.
 int64_t checked_mul(int64_t a, int64_t b, const char* what);

@@ -4,25 +4,13 @@
 #include <atomic>
 
 #include "tensor/backend.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/memory_overlap.h"
 
 namespace moonlet {
 
 namespace {
 std::atomic<const KernelTable*> tables[kDeviceTypeCount] = {&cpu_kernels, nullptr};
-
-// The bytes a tensor's elements span, as [first, last).
-std::pair<const char*, const char*> span_of(const Tensor& x) {
-  if (x.numel() == 0) return {x.raw(), x.raw()};
-  int64_t last = 0;
-  for (int i = 0; i < x.dim(); ++i) last += (x.size(i) - 1) * x.stride(i);
-  return {x.raw(), x.raw() + (last + 1) * size_of(x.dtype())};
-}
-
-bool overlap(const Tensor& a, const Tensor& b) {
-  const auto [a0, a1] = span_of(a);
-  const auto [b0, b1] = span_of(b);
-  return a0 < b1 && b0 < a1;
-}
 }  // namespace
 
 const KernelTable* kernel_table(DeviceType type) {
@@ -68,13 +56,59 @@ void check_defined(const char* op, const char* arg, const Tensor& x) {
   if (!x.defined()) fail(op, ": ", arg, " is missing: a tensor is wanted");
 }
 
+namespace {
+void refuse_read_only(const char* op, const char* what) {
+  fail(op, ": the storage of ", what, " is read-only; clone it to get memory that can be written");
+}
+}  // namespace
+
 void check_writable(const char* op, const Tensor& x) {
-  for (int i = 0; i < x.dim(); ++i) {
-    if (x.stride(i) == 0 && x.size(i) > 1)
-      fail(op,
-           ": several elements of this expanded tensor share one place in memory; "
-           "clone it before changing it in place");
+  if (x.storage().is_read_only()) [[unlikely]]
+    refuse_read_only(op, "this tensor");
+  if (!overlaps_itself(x)) [[likely]]
+    return;
+  fail(op,
+       ": several elements of this expanded or overlapping tensor share one place in memory; "
+       "clone it before changing it in place");
+}
+
+void check_writable(const char* op, const char* arg, const Tensor& x) {
+  if (!x.defined()) return;
+  if (x.storage().is_read_only()) [[unlikely]]
+    refuse_read_only(op, arg);
+  if (!overlaps_itself(x)) [[likely]]
+    return;
+  fail(op, ": several elements of ", arg,
+       ", which is expanded or overlapping, share one place in memory; clone it before it is "
+       "written to");
+}
+
+void check_apart(const char* op, std::initializer_list<const Tensor*> written) {
+  for (auto a = written.begin(); a != written.end(); ++a) {
+    for (auto b = written.begin(); b != a; ++b) {
+      check(!(*a)->defined() || !(*b)->defined() || !overlap(**a, **b), op,
+            ": two of the tensors that it writes to share memory");
+    }
   }
+}
+
+const Tensor& unshared(const Tensor& x, Tensor& copy,
+                       std::initializer_list<const Tensor*> written) {
+  if (!x.defined()) return x;
+  for (const Tensor* y : written)
+    if (y->defined() && may_overlap(x, *y)) return copy = clone_plain(x);
+  return x;
+}
+
+const std::vector<Tensor>& unshared(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
+                                    std::initializer_list<const Tensor*> written) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    Tensor own;
+    if (unshared(list[i], own, written).is_same(list[i])) continue;
+    if (copy.empty()) copy = list;
+    copy[i] = own;
+  }
+  return copy.empty() ? list : copy;
 }
 
 void check_list(const char* op, const char* arg, const std::vector<Tensor>& list) {
@@ -88,38 +122,43 @@ int rank_of(const std::vector<Tensor>& list, const char* op) {
   return list[0].dim();
 }
 
-void mark_changed(Tensor& x, const char* op) {
+void mark_changed(const Tensor& x, const char* op) {
+  if (!x.defined()) return;
   x.storage().bump_version();
   x.storage().set_last_writer(op);
 }
 
-bool can_write_into(const Tensor& out, const Tensor& y,
-                    std::initializer_list<const Tensor*> inputs) {
-  if (out.dtype() != y.dtype() || out.device() != y.device() || !(out.sizes() == y.sizes()) ||
-      !out.is_contiguous())
-    return false;
-  for (const Tensor* x : inputs)
-    if (x->defined() && overlap(out, *x)) return false;
-  return true;
+void check_out(const char* op, const Tensor& out, const shapes::Result& like) {
+  check_defined(op, "out", out);
+  check(out.device() == like.options.device, op, ": out is on ", out.device(), ", the result on ",
+        like.options.device);
+  check(can_cast(like.options.dtype, out.dtype()), op, ": a ", like.options.dtype,
+        " result cannot be stored in an out of dtype ", out.dtype());
+  check(out.sizes() == like.sizes || out.numel() == 0, op, ": out has shape ", out.sizes(),
+        " and the result ", like.sizes);
+  check_writable(op, out);
+}
+
+Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
+                  std::initializer_list<const Tensor*> inputs, const std::vector<Tensor>& list) {
+  bool direct =
+      out.dtype() == like.options.dtype && out.sizes() == like.sizes && out.is_contiguous();
+  for (const Tensor* x : inputs) direct = direct && !(x->defined() && may_overlap(out, *x));
+  for (const Tensor& x : list) direct = direct && !(x.defined() && may_overlap(out, x));
+  return direct ? out : allocate(like, op);
 }
 
 void store_out(const char* op, Tensor& out, const Tensor& y) {
   if (out.is_same(y)) return mark_changed(out, op);
-  check_same_device(op, y, "out", out);
-  if (!can_cast(y.dtype(), out.dtype()))
-    fail(op, ": a ", y.dtype(), " result cannot be stored in an out of dtype ", out.dtype());
-  if (!(out.sizes() == y.sizes())) {
-    if (out.numel() != 0) fail(op, ": out has shape ", out.sizes(), " and the result ", y.sizes());
-    resize_plain(out, y.sizes(), y.strides());
-  }
-  check_writable(op, out);
-  kernels_for(out.device().type, op).copy(out, y);
+  check_out(op, out, shapes::like(y));
+  if (!(out.sizes() == y.sizes())) resize_plain(out, y.sizes(), y.strides());
+  kernels_for(out.device().type, op).convert->copy(out, y);
   mark_changed(out, op);
 }
 
 Tensor clone_plain(const Tensor& x) {
   Tensor y = empty_like(x, MemoryFormat::Preserve, options_of(x), "clone");
-  kernels_for(x.device().type, "clone").copy(y, x);
+  kernels_for(x.device().type, "clone").convert->copy(y, x);
   return y;
 }
 

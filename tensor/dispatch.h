@@ -6,6 +6,7 @@
 
 #include "tensor/kernels.h"
 #include "tensor/operand.h"
+#include "tensor/shapes/result.h"
 #include "tensor/tensor.h"
 
 namespace moonlet {
@@ -24,19 +25,31 @@ void check_dtype(const char* op, const char* arg, const Tensor& x, DTypeSet set)
 void check_same_device(const char* op, const Tensor& x, const char* arg, const Tensor& y);
 void check_same_dtype(const char* op, const Tensor& x, const char* arg, const Tensor& y);
 void check_defined(const char* op, const char* arg, const Tensor& x);
-// Throw unless every element of x has its own place in memory, so that writing makes sense.
+// Throw unless x may be written and every element has its own place in memory. An undefined x
+// passes; `arg` is the argument's name where it is not the tensor the op is called on.
 void check_writable(const char* op, const Tensor& x);
+void check_writable(const char* op, const char* arg, const Tensor& x);
+// Throw when two of the tensors that one op writes share memory; undefined ones do not.
+void check_apart(const char* op, std::initializer_list<const Tensor*> written);
+// `x`, or a copy of it, made in `copy`, where it shares memory with what an op is about to write.
+const Tensor& unshared(const Tensor& x, Tensor& copy, std::initializer_list<const Tensor*> written);
+const std::vector<Tensor>& unshared(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
+                                    std::initializer_list<const Tensor*> written);
 // Throw when the list is empty or holds an undefined tensor.
 void check_list(const char* op, const char* arg, const std::vector<Tensor>& list);
 // The rank of the first tensor of the list.
 int rank_of(const std::vector<Tensor>& list, const char* op);
 
 // Notes an in-place change: the version counter rises and the op is kept for error messages.
-void mark_changed(Tensor& x, const char* op);
-// Whether a kernel may write its result `y` straight into `out`: same dtype, shape and device,
-// contiguous, and no memory shared with the inputs.
-bool can_write_into(const Tensor& out, const Tensor& y,
-                    std::initializer_list<const Tensor*> inputs);
+// An undefined x has no storage to note it in.
+void mark_changed(const Tensor& x, const char* op);
+// Throw unless a result that looks like that can be stored in `out`.
+void check_out(const char* op, const Tensor& out, const shapes::Result& like);
+// `out` itself where a kernel may write that result straight into it, else a new tensor. The inputs
+// are `inputs` and `list`.
+Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
+                  std::initializer_list<const Tensor*> inputs,
+                  const std::vector<Tensor>& list = {});
 // The end of an out= form: checks shapes (an empty `out` takes y's shape), copies if `y` is not
 // `out` already.
 void store_out(const char* op, Tensor& out, const Tensor& y);

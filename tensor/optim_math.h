@@ -60,10 +60,4 @@ MOONLET_HD void adam_element(const AdamConstants<T>& c, T& x, T gradient, T& m, 
   x -= c.step_size * m / (std::sqrt(second) / c.correction + c.eps);
 }
 
-// The gradient and the state have the parameter's shape. Throws naming `op`.
-inline void check_shape(const char* op, const char* what, const Tensor& x, const Tensor& other) {
-  check(other.sizes() == x.sizes(), op, ": ", what, " has shape ", other.sizes(),
-        ", the parameter ", x.sizes());
-}
-
 }  // namespace moonlet::optim

@@ -7,13 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
-#include "tensor/error.h"
+#include "tensor/dispatch.h"
+#include "tensor/kernels_convert.h"
 #include "tensor/memory/free_list.h"
 
 namespace moonlet {
@@ -119,7 +122,7 @@ Storage* Storage::make(void* data, size_t bytes, Device device, Allocator* alloc
   Storage* out = new (Headers::get()) Storage;
   out->device_ = device;
   out->data_ = static_cast<char*>(data);
-  out->bytes_ = bytes;
+  out->bytes_ = out->capacity_ = bytes;
   out->allocator_ = allocator;
   out->context_ = context;
   return out;
@@ -149,25 +152,106 @@ Storage* Storage::foreign(void* data, size_t bytes, Device device, std::function
   return out;
 }
 
-Storage* Storage::map_file(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  check(file >= 0, "cannot open '", path, "': ", std::strerror(errno));
-  struct stat info;
-  const bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
-  const size_t bytes = regular ? static_cast<size_t>(info.st_size) : 0;
-  void* data = nullptr;
-  if (bytes > 0) data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-  const int problem = errno;
-  close(file);
-  check(regular, "cannot map '", path, "': it is not a regular file");
-  check(data != MAP_FAILED, "cannot map '", path, "': ", std::strerror(problem));
-  return make(data, bytes, {}, &mapped_file(), nullptr);
+namespace {
+
+// An open file, and errors that name it.
+struct MappableFile {
+  const std::string& path;
+  int file = -1;
+
+  ~MappableFile() {
+    if (file >= 0) close(file);
+  }
+  [[noreturn]] void refuse(const char* reason) const { fail("cannot map '", path, "': ", reason); }
+  void open_for(Mapping mapping, bool create) {
+    const int access = mapping == Mapping::Shared ? O_RDWR | (create ? O_CREAT : 0) : O_RDONLY;
+    file = open(path.c_str(), access | O_CLOEXEC, 0666);
+    check(file >= 0, "cannot open '", path, "': ", std::strerror(errno));
+  }
+  size_t size() const {
+    struct stat info;
+    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) refuse("it is not a regular file");
+    return static_cast<size_t>(info.st_size);
+  }
+  // With blocks behind it: a write to a page that the disk has no room for would end the process.
+  void grow_to(size_t bytes) const {
+    const int problem = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+    if (problem != 0) refuse(std::strerror(problem));
+  }
+  void* map(size_t bytes, Mapping mapping) const {
+    // A read-only mapping refuses writes before they reach the pages; private pages make sure that
+    // no way past that check could change the file or end the process.
+    const int flags = mapping == Mapping::Shared ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+    if (data == MAP_FAILED) refuse(std::strerror(errno));
+    return data;
+  }
+};
+
+}  // namespace
+
+Storage* Storage::map_file(const std::string& path, Mapping mapping, std::optional<size_t> bytes) {
+  MappableFile file{path};
+  file.open_for(mapping, bytes.has_value());
+  const size_t there = file.size();
+  const size_t wanted = bytes.value_or(there);
+  if (wanted > there) {
+    check(mapping == Mapping::Shared, "cannot map '", path, "': it has ", there, " bytes, ", wanted,
+          " are wanted");
+    file.grow_to(wanted);
+  }
+  void* data = wanted > 0 ? file.map(wanted, mapping) : nullptr;
+  Storage* out = make(data, wanted, {}, &mapped_file(), nullptr);
+  out->shared_ = mapping == Mapping::Shared;
+  out->read_only_ = mapping == Mapping::ReadOnly;
+  return out;
+}
+
+bool Storage::is_foreign() const noexcept { return allocator_ == &foreign_memory(); }
+
+bool Storage::is_mapped() const noexcept { return allocator_ == &mapped_file(); }
+
+void Storage::pass_version(uint32_t other) noexcept {
+  version_.store(std::max(version(), other) + 1, std::memory_order_relaxed);
+}
+
+namespace {
+Tensor bytes_of(Storage& storage, size_t first, size_t count) {
+  return view_of(storage, {static_cast<int64_t>(count)}, {1}, static_cast<int64_t>(first),
+                 DType::UInt8, "resize");
+}
+struct Releaser {
+  void operator()(Storage* storage) const { storage->release(); }
+};
+}  // namespace
+
+void Storage::resize(size_t bytes, const char* op) {
+  check(!read_only_, op, ": this storage is read-only");
+  check(!is_mapped(), op, ": this storage is a mapped file, whose size is fixed");
+  check(!is_foreign(), op, ": this storage is memory of the host's, whose size is fixed");
+  const bool fits = bytes <= capacity_ && !(bytes < bytes_ && sole_owner());
+  if (!fits) {
+    const std::unique_ptr<Storage, Releaser> fresh(allocate(bytes, device_));
+    const size_t kept = std::min(bytes, bytes_);
+    if (kept > 0) {
+      Tensor to = bytes_of(*fresh, 0, kept);
+      kernels_for(device_.type, op).convert->copy(to, bytes_of(*this, 0, kept));
+    }
+    std::swap(data_, fresh->data_);
+    std::swap(capacity_, fresh->capacity_);
+    std::swap(context_, fresh->context_);
+    std::swap(allocator_, fresh->allocator_);
+  }
+  const size_t before = std::exchange(bytes_, bytes);
+  if (bytes > before) {
+    Tensor added = bytes_of(*this, before, bytes - before);
+    kernels_for(device_.type, op).convert->fill(added, Scalar(0));
+  }
 }
 
 void Storage::destroy() noexcept {
-  if (allocator_ != &foreign_memory() && allocator_ != &mapped_file())
-    count_live(device_.type, -static_cast<int64_t>(bytes_));
-  allocator_->deallocate(data_, bytes_, device_, context_);
+  if (!is_foreign() && !is_mapped()) count_live(device_.type, -static_cast<int64_t>(capacity_));
+  allocator_->deallocate(data_, capacity_, device_, context_);
   this->~Storage();
   Headers::put(this);
 }

@@ -1,15 +1,21 @@
 // tensor/storage.h: a counted block of bytes on one device, which tensors view. It knows how to
-// give its memory back and counts changes made in place.
+// give its memory back and counts changes made in place. Scripts and hosts hold it through
+// TypedStorage (tensor/typed_storage.h).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "tensor/allocator.h"
 
 namespace moonlet {
+
+// What a write to a mapped file does: it stays in this process, reaches the file (and everybody who
+// maps it), or is refused.
+enum class Mapping : uint8_t { Private, Shared, ReadOnly };
 
 class Storage {
  public:
@@ -17,8 +23,10 @@ class Storage {
   static Storage* allocate(size_t bytes, Device device);
   // Memory somebody else owns; `deleter` (may be empty) runs when the last reference goes.
   static Storage* foreign(void* data, size_t bytes, Device device, std::function<void()> deleter);
-  // A file's bytes mapped copy-on-write: writes stay in this process. Throws naming the path.
-  static Storage* map_file(const std::string& path);
+  // The first `bytes` bytes of a file, or all of them, mapped. A shared mapping of a given size
+  // makes the file, or makes it longer, when needed. Throws naming the path.
+  static Storage* map_file(const std::string& path, Mapping mapping = Mapping::Private,
+                           std::optional<size_t> bytes = {});
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
@@ -31,11 +39,28 @@ class Storage {
   char* data() const noexcept { return data_; }
   size_t bytes() const noexcept { return bytes_; }
   Device device() const noexcept { return device_; }
+  bool is_foreign() const noexcept;
+  bool is_mapped() const noexcept;
+  // Whether writes reach a mapped file.
+  bool is_shared() const noexcept { return shared_; }
+  // Refused by check_writable, which every op that writes calls.
+  bool is_read_only() const noexcept { return read_only_; }
+  // For a host whose foreign memory must not change. Nothing makes a storage writable again.
+  void make_read_only() noexcept { read_only_ = true; }
+  // Changes how many bytes there are; contents stay as far as they fit, new bytes are 0. A smaller
+  // size gives memory back only when nobody else holds the storage: what tensors reach stays valid.
+  // Throws naming `op` for foreign, mapped and read-only memory, and OutOfMemory. Must not run
+  // while another thread reads or writes through this storage.
+  void resize(size_t bytes, const char* op);
+
   // Whether only one tensor views it.
   bool sole_owner() const noexcept { return references_.load(std::memory_order_acquire) == 1; }
   // Rises by one at each in-place change through any tensor that views this storage.
   uint32_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
   void bump_version() noexcept { version_.fetch_add(1, std::memory_order_relaxed); }
+  // Makes the version higher than `other`: for a tensor that moves here from a storage of that
+  // version, so that who remembers its old one sees a change.
+  void pass_version(uint32_t other) noexcept;
   // The in-place op that changed it last, for error messages ("add_"); a string literal.
   const char* last_writer() const noexcept { return last_writer_.load(std::memory_order_relaxed); }
   void set_last_writer(const char* op) noexcept {
@@ -53,6 +78,8 @@ class Storage {
   Device device_;
   char* data_ = nullptr;
   size_t bytes_ = 0;
+  size_t capacity_ = 0;  // what the allocator gave; `bytes_` is less after a resize
+  bool shared_ = false, read_only_ = false;
   Allocator* allocator_ = nullptr;
   void* context_ = nullptr;
   std::atomic<const char*> last_writer_{nullptr};

@@ -112,6 +112,7 @@ void resize_plain(Tensor& x, const Dims& sizes, const Dims& strides) {
   const int64_t count = numel_of(sizes, "resize");
   TensorImpl* impl = x.impl();
   Storage* fresh = Storage::allocate(static_cast<size_t>(count) * size_of(x.dtype()), x.device());
+  fresh->pass_version(impl->storage->version());
   impl->storage->release();
   impl->storage = fresh;
   impl->offset = 0;

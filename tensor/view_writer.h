@@ -37,7 +37,8 @@ struct ViewWriter {
   }
 
   // x in the middle of y, less what a negative border cuts off, with `value` around it.
-  void constant_pad(const Tensor& x, const Dims& pad, Scalar value, Tensor& y) const {
+  void constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value,
+                    Tensor& y) const {
     Tensor from = x, to = y;
     bool border = false;
     for (int d = 0; d < x.dim(); ++d) {

@@ -92,28 +92,14 @@ Tensor view(const Tensor& x, const Dims& size) {
   return alias(x, sizes, *strides, x.offset());
 }
 
-Tensor as_strided(const Tensor& x, const Dims& size, const Dims& stride, int64_t offset) {
-  check(size.size() == stride.size(), "as_strided: size ", size, " and stride ", stride,
-        " differ in length");
-  check(x.is_contiguous(), "as_strided: wants a contiguous tensor, got shape ", x.sizes(),
-        " with strides ", x.strides(), "; call contiguous first");
-  check(offset >= 0, "as_strided: offset must be at least 0, got ", offset);
+Tensor strided_view(const Tensor& x, const Dims& size, const Dims& stride, int64_t offset,
+                    const Dims&, int64_t x_offset) {
   for (int64_t step : stride)
     check(step >= 0, "as_strided: strides cannot be negative, got ", stride);
-  int64_t end = offset;
-  Dims strides = stride;
-  if (numel_of(size, "as_strided") > 0) {
-    for (int i = 0; i < size.size(); ++i)
-      end = checked_add(end, checked_mul(size[i] - 1, stride[i], "as_strided"), "as_strided");
-    check(end < x.numel(), "as_strided: size ", size, ", stride ", stride, ", offset ", offset,
-          " reach element ", end + 1, " of a tensor of ", x.numel());
-  } else {
-    check(offset <= x.numel(), "as_strided: offset ", offset, " is outside a tensor of ", x.numel(),
-          " elements");
-    // Nothing is read through them, and large ones would overflow in later views.
-    strides = contiguous_strides(size);
-  }
-  return alias(x, size, strides, x.offset() + offset);
+  check(offset >= 0, "as_strided: offset must be at least 0, got ", offset);
+  // x may stand for the tensor the offset was given for, laid out alike elsewhere.
+  return view_of(x.storage(), size, stride, offset - x_offset + x.offset(), x.dtype(),
+                 "as_strided");
 }
 
 Tensor expand(const Tensor& x, const Dims& size) {

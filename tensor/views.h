@@ -29,8 +29,10 @@ Range resolve_range(int64_t size, int64_t start, int64_t stop, int64_t step, int
                     const char* op);
 
 Tensor view(const Tensor& x, const Dims& size);
-// `offset` counts from x's first element; x must be contiguous and hold every element reached.
-Tensor as_strided(const Tensor& x, const Dims& size, const Dims& stride, int64_t offset);
+// What as_strided shows: of x's whole storage, `offset` elements from its start on. The place of x
+// in it is for the derivative.
+Tensor strided_view(const Tensor& x, const Dims& size, const Dims& stride, int64_t offset,
+                    const Dims& x_stride, int64_t x_offset);
 Tensor expand(const Tensor& x, const Dims& size);
 Tensor permute(const Tensor& x, const Dims& dims);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);

@@ -24,7 +24,9 @@ Tensor empty_in_format_composite(const Dims& size, MemoryFormat format, Options 
   return empty_strided(size, format_strides(format, size, "empty"), options, "empty");
 }
 
-Tensor zeros_composite(const Dims& size, Options options) { return full(size, int64_t{0}, options); }
+Tensor zeros_composite(const Dims& size, Options options) {
+  return full(size, int64_t{0}, options);
+}
 Tensor ones_composite(const Dims& size, Options options) { return full(size, int64_t{1}, options); }
 
 Tensor full_composite(const Dims& size, Scalar value, Options options) {
@@ -33,32 +35,36 @@ Tensor full_composite(const Dims& size, Scalar value, Options options) {
   return y;
 }
 
-Tensor empty_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                  std::optional<MemoryFormat> memory_format) {
+Tensor empty_like_composite(const Tensor& x, std::optional<DType> dtype,
+                            std::optional<Device> device,
+                            std::optional<MemoryFormat> memory_format) {
   return empty_like(x, memory_format.value_or(MemoryFormat::Preserve),
                     {dtype.value_or(x.dtype()), device.value_or(x.device())}, "empty_like");
 }
 
-Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                  std::optional<MemoryFormat> memory_format) {
+Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype,
+                            std::optional<Device> device,
+                            std::optional<MemoryFormat> memory_format) {
   return full_like(x, int64_t{0}, dtype, device, memory_format);
 }
 
-Tensor ones_like_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                 std::optional<MemoryFormat> memory_format) {
+Tensor ones_like_composite(const Tensor& x, std::optional<DType> dtype,
+                           std::optional<Device> device,
+                           std::optional<MemoryFormat> memory_format) {
   return full_like(x, int64_t{1}, dtype, device, memory_format);
 }
 
 Tensor full_like_composite(const Tensor& x, Scalar value, std::optional<DType> dtype,
-                 std::optional<Device> device, std::optional<MemoryFormat> memory_format) {
+                           std::optional<Device> device,
+                           std::optional<MemoryFormat> memory_format) {
   Tensor y = empty_like(x, dtype, device, memory_format);
   fill_(y, value);
   return y;
 }
 
-Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
-              std::optional<Device> device) {
-  Tensor y = shapes::arange(start, stop, step, dtype, device);
+Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step,
+                        std::optional<DType> dtype, std::optional<Device> device) {
+  Tensor y = allocate(shapes::arange(start, stop, step, dtype, device), "arange");
   const Scalar first = shapes::arange_first(start, stop);
   if (const int64_t steps = y.numel() - 1; steps >= 0) {
     check_fits(first, y.dtype(), "arange");
@@ -77,7 +83,7 @@ Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step, s
 
 Tensor linspace_composite(Scalar start, Scalar stop, int64_t steps, Options options) {
   check(!start.is_complex() && !stop.is_complex(), "linspace: complex numbers have no order");
-  Tensor y = shapes::linspace(steps, options);
+  Tensor y = allocate(shapes::linspace(steps, options), "linspace");
   check_fits(start, options.dtype, "linspace");
   check_fits(stop, options.dtype, "linspace");
   const double gap = stop.to_double() - start.to_double();
@@ -102,78 +108,81 @@ Tensor eye_composite(int64_t n, std::optional<int64_t> m, Options options) {
   return y;
 }
 
-Tensor rand_composite(const Dims& size, Options options) {
+Tensor rand_composite(const Dims& size, Generator* generator, Options options) {
   Tensor y = empty(size, options, "rand");
-  uniform_(y, 0, 1);
+  uniform_(y, 0, 1, generator);
   return y;
 }
 
-Tensor randn_composite(const Dims& size, Options options) {
+Tensor randn_composite(const Dims& size, Generator* generator, Options options) {
   Tensor y = empty(size, options, "randn");
-  normal_(y, 0, 1);
+  normal_(y, 0, 1, generator);
   return y;
 }
 
 Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
-               std::optional<Device> device) {
+                         std::optional<Device> device, Generator* generator) {
   Tensor y = empty(size, {dtype.value_or(DType::Int64), device.value_or(Device{})}, "randint");
-  random_(y, low, high);
+  random_(y, low, high, generator);
   return y;
 }
 
-Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype,
-                 std::optional<MemoryFormat> memory_format) {
+Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype, Generator* generator,
+                           std::optional<MemoryFormat> memory_format) {
   Tensor y = empty_like(x, dtype, std::nullopt, memory_format);
-  uniform_(y, 0, 1);
+  uniform_(y, 0, 1, generator);
   return y;
 }
 
-Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype,
-                  std::optional<MemoryFormat> memory_format) {
+Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype, Generator* generator,
+                            std::optional<MemoryFormat> memory_format) {
   Tensor y = empty_like(x, dtype, std::nullopt, memory_format);
-  normal_(y, 0, 1);
+  normal_(y, 0, 1, generator);
   return y;
 }
 
-Tensor randperm_composite(int64_t n, std::optional<Device> device) {
-  Tensor keys = shapes::randperm(n, device.value_or(Device{}));
-  random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+Tensor randperm_composite(int64_t n, std::optional<Device> device, Generator* generator) {
+  Tensor keys = allocate(shapes::randperm(n, device.value_or(Device{})), "randperm");
+  random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
+          generator);
   return argsort(keys, 0, false, true);
 }
 
 // The position of the category that each number of u, (rows, samples), falls into: u is sorted
 // among the ends of the categories' intervals, and the ends that stand before it are counted.
-static Tensor draw_replaced(const Tensor& probs, int64_t samples) {
+static Tensor draw_replaced(const Tensor& probs, int64_t samples, Generator* generator) {
   const int64_t n = probs.size(-1);
   const Tensor ends = cumsum(to(probs, DType::Float64), -1);
   Dims sizes = probs.sizes();
   sizes.back() = samples;
-  const Tensor u = mul(rand(sizes, options_of(ends)), narrow(ends, -1, n - 1, 1));
+  const Tensor u = mul(rand(sizes, generator, options_of(ends)), narrow(ends, -1, n - 1, 1));
   const auto [values, from] = sort(cat({ends, u}, -1), -1, false, true);
   const Tensor passed = cumsum(to(le(from, n), DType::Int64), -1);
   const Tensor counts = scatter(zeros_like(passed), -1, from, passed);
   return minimum(add(narrow(counts, -1, n, samples), int64_t{1}), n);
 }
 
-static Tensor draw_distinct(const Tensor& probs, int64_t samples) {
+static Tensor draw_distinct(const Tensor& probs, int64_t samples, Generator* generator) {
   Tensor waiting = empty_like(probs);
-  exponential_(waiting, 1);
+  exponential_(waiting, 1, generator);
   // The first to arrive of processes with these rates; a rate of 0 never does.
   const Tensor order = masked_fill(div(probs, waiting), eq(probs, 0.0), -1.0);
   return std::get<1>(topk(order, samples, -1, true, true));
 }
 
-Tensor multinomial_composite(const Tensor& given, int64_t num_samples, bool replacement) {
-  shapes::multinomial(given, num_samples, replacement);
+Tensor multinomial_composite(const Tensor& given, int64_t num_samples, bool replacement,
+                             Generator* generator) {
+  const shapes::Result drawn = shapes::multinomial(given, num_samples, replacement);
   const Tensor probs = to(shallow_copy(given), DType::Float64);
   const Tensor counts = count_nonzero(probs, Dims{-1});
-  if (counts.numel() == 0) return shapes::multinomial(given, num_samples, replacement);
+  if (counts.numel() == 0) return allocate(drawn, "multinomial");
   check(host_value<bool>(all(logical_and(isfinite(probs), ge(probs, 0.0)))),
         "multinomial: the weights must be finite and not negative");
   const int64_t needed = replacement ? 1 : num_samples;
   check(host_value<int64_t>(amin(counts)) >= needed, "multinomial: ", needed,
         " categories of positive weight wanted in every row");
-  return replacement ? draw_replaced(probs, num_samples) : draw_distinct(probs, num_samples);
+  return replacement ? draw_replaced(probs, num_samples, generator)
+                     : draw_distinct(probs, num_samples, generator);
 }
 
 Tensor diag_composite(const Tensor& x, int64_t offset) {

@@ -1,5 +1,4 @@
 // autograd/composite/linalg.cpp: matmul, which picks the product by the ranks of its arguments.
-#include "tensor/shapes/linalg.h"
 #include "autograd/ops.h"
 
 namespace moonlet {
@@ -47,7 +46,7 @@ Tensor batched_product(const Tensor& a, const Tensor& b) {
 Tensor matmul_composite(const Tensor& a, const Tensor& b) {
   check(a.dim() >= 1 && b.dim() >= 1, "matmul: shapes ", a.sizes(), " x ", b.sizes(),
         ", at least one dimension each is wanted");
-  shapes::same_dtype("matmul", a, b);
+  check(a.dtype() == b.dtype(), "matmul: dtypes differ: ", a.dtype(), " and ", b.dtype());
   check(a.size(-1) == (b.dim() == 1 ? b.size(0) : b.size(-2)),
         "matmul: inner sizes differ: ", a.sizes(), " x ", b.sizes());
   if (a.dim() == 1 && b.dim() == 1) return dot(a, b);

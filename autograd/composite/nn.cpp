@@ -10,7 +10,7 @@ namespace moonlet {
 using formulas::widened;
 
 Tensor conv1d_composite(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride,
-              int64_t padding, int64_t dilation, int64_t groups) {
+                        int64_t padding, int64_t dilation, int64_t groups) {
   check(x.dim() == 3, "conv1d: x has shape ", x.sizes(), ", (n, c, l) is wanted");
   check(weight.dim() == 3, "conv1d: weight has shape ", weight.sizes(), ", (o, c, k) is wanted");
   return squeeze(conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias, {1, stride}, {0, padding},
@@ -18,25 +18,19 @@ Tensor conv1d_composite(const Tensor& x, const Tensor& weight, const Tensor& bia
                  {2});
 }
 
-Tensor max_pool2d_composite(const Tensor& x, const Dims& kernel_size, const Dims& stride, const Dims& padding,
-                  const Dims& dilation, bool ceil_mode) {
+Tensor max_pool2d_composite(const Tensor& x, const Dims& kernel_size, const Dims& stride,
+                            const Dims& padding, const Dims& dilation, bool ceil_mode) {
   return std::get<0>(max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode));
 }
 
 Tensor softmin_composite(const Tensor& x, int64_t dim) { return softmax(neg(x), dim); }
 
 Tensor layer_norm_composite(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
-                  const Tensor& bias, double eps) {
+                            const Tensor& bias, double eps) {
   return std::get<0>(native_layer_norm(x, normalized_shape, weight, bias, eps));
 }
 
 namespace {
-void note_change(const Tensor& t) {
-  if (!t.defined()) return;
-  t.storage().bump_version();
-  t.storage().set_last_writer("batch_norm");
-}
-
 Tensor per_channel(const char* name, const Tensor& v, const Tensor& x) {
   check(v.dim() == 1 && v.size(0) == x.size(1), "batch_norm: ", name, " has shape ", v.sizes(),
         ", (", x.size(1), ",) is wanted");
@@ -47,14 +41,11 @@ Tensor per_channel(const char* name, const Tensor& v, const Tensor& x) {
 }  // namespace
 
 Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                  const Tensor& weight, const Tensor& bias, bool training, double momentum,
-                  double eps) {
+                            const Tensor& weight, const Tensor& bias, bool training,
+                            double momentum, double eps) {
   if (training) {
-    const Tensor y =
-        std::get<0>(native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
-    note_change(running_mean);
-    note_change(running_var);
-    return y;
+    return std::get<0>(
+        native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
   }
   check(x.dim() >= 2, "batch_norm: x has shape ", x.sizes(), ", (n, c, ...) is wanted");
   check(running_mean.defined() && running_var.defined(),
@@ -69,8 +60,9 @@ Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const T
 }
 
 Tensor scaled_dot_product_attention_composite(const Tensor& given_query, const Tensor& given_key,
-                                    const Tensor& given_value, const Tensor& given_mask,
-                                    double dropout_p, bool is_causal, std::optional<double> scale) {
+                                              const Tensor& given_value, const Tensor& given_mask,
+                                              double dropout_p, bool is_causal,
+                                              std::optional<double> scale) {
   const char* op = "scaled_dot_product_attention";
   const Tensor query = widened(given_query), key = widened(given_key), value = widened(given_value),
                attn_mask = widened(given_mask);

@@ -72,14 +72,14 @@ Tensor smooth_part(const Tensor& log_probs, const Tensor& target, const Tensor& 
 }  // namespace
 
 Tensor nll_loss_composite(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
-                std::string_view reduction, int64_t ignore_index) {
+                          std::string_view reduction, int64_t ignore_index) {
   return std::get<0>(native_nll_loss(log_probs, target, weight, reduction_of("nll_loss", reduction),
                                      ignore_index));
 }
 
 Tensor cross_entropy_composite(const Tensor& x, const Tensor& target, const Tensor& weight,
-                     std::string_view reduction_name, int64_t ignore_index,
-                     double label_smoothing) {
+                               std::string_view reduction_name, int64_t ignore_index,
+                               double label_smoothing) {
   const Reduction reduction = reduction_of("cross_entropy", reduction_name);
   check(x.dim() >= 1, "cross_entropy: the input has shape (), (n, c, ...) is wanted");
   check(label_smoothing >= 0 && label_smoothing <= 1, "cross_entropy: label_smoothing is ",
@@ -106,7 +106,7 @@ Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view
 }
 
 Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
-                      double beta) {
+                                double beta) {
   check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is wanted");
   if (beta == 0) return l1_loss(x, target, reduction);
   const Tensor d = abs(sub(widened(x), widened(target)));
@@ -115,7 +115,8 @@ Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::stri
                  target);
 }
 
-Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction, double delta) {
+Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
+                            double delta) {
   check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
   const Tensor d = abs(sub(widened(x), widened(target)));
   return reduced("huber_loss",
@@ -123,8 +124,8 @@ Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_v
                  reduction, x, target);
 }
 
-Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target, const Tensor& weight,
-                            std::string_view reduction) {
+Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target,
+                                      const Tensor& weight, std::string_view reduction) {
   const Tensor x = widened(given);
   const Tensor hit = maximum(log(x), -100.0), miss = maximum(log1p(neg(x)), -100.0);
   Tensor loss = neg(add(mul(target, hit), mul(sub(1.0, widened(target)), miss)));
@@ -133,8 +134,8 @@ Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target,
 }
 
 Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Tensor& target,
-                                        const Tensor& weight, const Tensor& pos_weight,
-                                        std::string_view reduction) {
+                                                  const Tensor& weight, const Tensor& pos_weight,
+                                                  std::string_view reduction) {
   const Tensor x = widened(given);
   Tensor log_prob = logsigmoid(x);
   if (pos_weight.defined())
@@ -145,7 +146,7 @@ Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Ten
 }
 
 Tensor kl_div_composite(const Tensor& given, const Tensor& given_target, std::string_view reduction,
-              bool log_target) {
+                        bool log_target) {
   const Tensor x = widened(given), target = widened(given_target);
   // Where the target is 0 the summand is 0.
   const Tensor loss =

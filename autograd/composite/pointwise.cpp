@@ -45,7 +45,7 @@ Tensor contiguous_composite(const Tensor& x, std::optional<MemoryFormat> memory_
 }
 
 Tensor to_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-          std::optional<MemoryFormat> memory_format) {
+                    std::optional<MemoryFormat> memory_format) {
   const MemoryFormat format = memory_format.value_or(MemoryFormat::Preserve);
   const bool lies =
       format == MemoryFormat::Preserve || is_contiguous(x.sizes(), x.strides(), format);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
+#include "tensor/set.h"
 #include "tensor/shapes/shape.h"
 #include "tensor/views.h"
 
@@ -56,7 +57,15 @@ Tensor narrow_composite(const Tensor& x, int64_t dim, int64_t start, int64_t len
   return slice(x, d, first, first + length, 1);
 }
 
-Tensor swapaxes_composite(const Tensor& x, int64_t dim0, int64_t dim1) { return transpose(x, dim0, dim1); }
+Tensor as_strided_composite(const Tensor& x, const Dims& size, const Dims& stride,
+                            std::optional<int64_t> offset) {
+  return strided_view(x, size, taken_strides(size, stride), offset.value_or(x.offset()),
+                      x.strides(), x.offset());
+}
+
+Tensor swapaxes_composite(const Tensor& x, int64_t dim0, int64_t dim1) {
+  return transpose(x, dim0, dim1);
+}
 
 Tensor movedim_composite(const Tensor& x, const Dims& source, const Dims& destination) {
   check(source.size() == destination.size(), "movedim: ", source.size(), " source dims and ",
@@ -79,9 +88,13 @@ Tensor movedim_composite(const Tensor& x, const Dims& source, const Dims& destin
 }
 
 Tensor broadcast_to_composite(const Tensor& x, const Dims& size) { return expand(x, size); }
-Tensor expand_as_composite(const Tensor& x, const Tensor& other) { return expand(x, other.sizes()); }
+Tensor expand_as_composite(const Tensor& x, const Tensor& other) {
+  return expand(x, other.sizes());
+}
 Tensor view_as_composite(const Tensor& x, const Tensor& other) { return view(x, other.sizes()); }
-Tensor reshape_as_composite(const Tensor& x, const Tensor& other) { return reshape(x, other.sizes()); }
+Tensor reshape_as_composite(const Tensor& x, const Tensor& other) {
+  return reshape(x, other.sizes());
+}
 
 // Taking apart.
 
@@ -102,16 +115,17 @@ std::vector<Tensor> split_evenly(const Tensor& x, int d, int64_t piece) {
 
 }  // namespace
 
-std::vector<Tensor> split_composite(const Tensor& x, const Dims& size, int64_t dim) {
+std::vector<Tensor> split_composite(const Tensor& x, const std::vector<int64_t>& size,
+                                    int64_t dim) {
   check(x.dim() > 0, "split: a tensor of shape () has no dimension to split");
   const int d = wrap_dim(dim, x.dim(), "split");
   if (size.size() == 1) return split_evenly(x, d, size[0]);
   int64_t sum = 0;
   for (int64_t piece : size) {
-    check(piece >= 0, "split: sizes cannot be negative, got ", size);
+    check(piece >= 0, "split: sizes cannot be negative, got ", text_of(size));
     sum = checked_add(sum, piece, "split");
   }
-  check(sum == x.size(d), "split: sizes ", size, " add up to ", sum, ", and dim ", d + 1,
+  check(sum == x.size(d), "split: sizes ", text_of(size), " add up to ", sum, ", and dim ", d + 1,
         " has size ", x.size(d));
   std::vector<Tensor> out;
   int64_t at = 0;
@@ -166,7 +180,8 @@ Tensor vstack_composite(const std::vector<Tensor>& tensors) {
   return cat(parts, 0);
 }
 
-std::vector<Tensor> meshgrid_composite(const std::vector<Tensor>& tensors, std::string_view indexing) {
+std::vector<Tensor> meshgrid_composite(const std::vector<Tensor>& tensors,
+                                       std::string_view indexing) {
   check(indexing == "ij" || indexing == "xy", "meshgrid: indexing is \"ij\" or \"xy\", got \"",
         indexing, "\"");
   check(!tensors.empty(), "meshgrid: wants at least one tensor, got an empty list");
@@ -254,7 +269,8 @@ Tensor pad_with_copies(const Tensor& x, int d, int64_t before, int64_t after,
 
 }  // namespace
 
-Tensor pad_composite(const Tensor& x, const Dims& pad, std::string_view mode, Scalar value) {
+Tensor pad_composite(const Tensor& x, const std::vector<int64_t>& pad, std::string_view mode,
+                     Scalar value) {
   if (mode == "constant") return constant_pad(x, pad, value);
   check(mode == "reflect" || mode == "replicate" || mode == "circular",
         "pad: mode is \"constant\", \"reflect\", \"replicate\" or \"circular\", got \"", mode,

@@ -68,12 +68,22 @@ local function view_line(row, p)
     table.concat(captures, ", "), x, row.name, table.concat(arguments, ", "))
 end
 
+-- The tape records no change of a written argument besides the first of an update.
+local function check_written(row, op, write)
+  if row.kind == "composite" then return end  -- what it is made of checks
+  for _, arg in ipairs(cpptext.written(row, row.kind == "update" and row.args[1] or nil)) do
+    write('  if (requires_grad(%s)) check_inplace_without_derivative(%s, "%s: %s");', arg.name, arg.name, op,
+      arg.name)
+  end
+end
+
 local function plain_function(row, p)
   local write = writer()
   write("%s %s(%s) {", p.result, row.name, cpptext.parameters(row))
   for _, line in ipairs(p.wraps) do write("  " .. line) end
   write("  if (intercepted()) [[unlikely]]\n    return boxing::intercept<%s>(ops::%s%s);", p.result, row.name,
     #row.args > 0 and ", " .. p.arguments or "")
+  check_written(row, row.name, write)
   if row.kind ~= "view" and #row.grads == 0 then
     write("  return %s(%s);\n}", below(row), p.arguments)
     return write()
@@ -95,10 +105,12 @@ local function inplace_function(row, p)
   for _, line in ipairs(p.wraps) do write("  " .. line) end
   write("  if (intercepted()) [[unlikely]]\n    return boxing::intercept<Tensor>(ops::%s_, %s), %s;", row.name,
     p.arguments, x)
-  if row.kind ~= "pointwise" and row.kind ~= "update" then
-    write('  return assign_(%s, %s(%s), "%s_");\n}', x, row.name, p.arguments, row.name)
+  if not row.raw_inplace_form then
+    local rest = p.arguments:match "^[^,]*(.*)$"
+    write('  return assign_(%s, %s(before_change(%s)%s), "%s_");\n}', x, row.name, x, rest, row.name)
     return write()
   end
+  check_written(row, row.name .. "_", write)
   if p.plan.differentiable[1] ~= row.args[1] then
     write('  check_inplace_without_derivative(%s, "%s_");', x, row.name)
     write("  return raw::%s_(%s);\n}", row.name, p.arguments)
@@ -114,12 +126,6 @@ local function inplace_function(row, p)
   return write()
 end
 
-local function out_names(row)
-  local out = {}
-  for i in ipairs(row.results) do out[i] = #row.results == 1 and "out" or "out" .. i end
-  return out
-end
-
 local function out_result(row)
   if #row.results == 1 then return "Tensor&" end
   return "std::tuple<" .. ("Tensor&, "):rep(#row.results):sub(1, -3) .. ">"
@@ -127,12 +133,12 @@ end
 
 local function out_parameters(row, options)
   local outs, rest = {}, cpptext.parameters(row, options)
-  for i, name in ipairs(out_names(row)) do outs[i] = "Tensor& " .. name end
+  for i, name in ipairs(cpptext.out_names(row)) do outs[i] = "Tensor& " .. name end
   return table.concat(outs, ", ") .. (rest ~= "" and ", " .. rest or "")
 end
 
 local function out_function(row, p)
-  local outs, write, tensors = out_names(row), writer(), {}
+  local outs, write, tensors = cpptext.out_names(row), writer(), {}
   for i, name in ipairs(outs) do tensors[i] = name end
   for _, arg in ipairs(p.plan.inputs) do tensors[#tensors + 1] = arg.name end
   local all = table.concat(outs, ", ")
@@ -143,8 +149,9 @@ local function out_function(row, p)
   write("  if (intercepted()) [[unlikely]] {\n    boxing::intercept<%s>(ops::%s_out, %s);\n    return %s;\n  }",
     p.result, row.name, arguments, give)
   write('  refuse_recording_out("%s", %s);', row.name, table.concat(tensors, ", "))
-  if #outs == 1 and (row.kind == "pointwise" or row.kind == "structured") then
-    write("  return raw::%s_out(%s);\n}", row.name, arguments)
+  if row.raw_out_form then
+    write(#outs == 1 and "  return raw::%s_out(%s);\n}" or "  raw::%s_out(%s);", row.name, arguments)
+    if #outs > 1 then write("  return %s;\n}", give) end
     return write()
   end
   write("  const %s result_ = %s(%s);", p.result, below(row), p.arguments)
@@ -193,7 +200,7 @@ local function family_header(rows, family)
   write("// themselves on the tape when grad mode is on and an input requires grad. Dims are 0-based and")
   write("// may count from the end.")
   write("#pragma once\n\n#include <optional>\n#include <string_view>\n#include <tuple>\n#include <vector>\n")
-  write('#include "tensor/operand.h"\n#include "tensor/tensor.h"\n\nnamespace moonlet {\n')
+  write('#include "tensor/operand.h"\n#include "tensor/tensor.h"\n\nnamespace moonlet {\n\nclass Generator;\n')
   for _, row in ipairs(rows) do write(declarations(row)) end
   write("\n}  // namespace moonlet")
   return write()
@@ -238,7 +245,8 @@ local function definitions(rows, family, all)
     "// Generated from tensor/ops/" .. family .. ".lua: the public ops of the family.",
     ('#include "autograd/ops_%s.h"'):format(family),
     '#include "autograd/formulas.h"', '#include "autograd/recording.h"',
-    '#include "tensor/boxing.h"', '#include "tensor/raw.h"', '#include "tensor/views.h"', "",
+    '#include "tensor/boxing.h"', '#include "tensor/dispatch.h"', ('#include "tensor/raw_%s.h"'):format(family),
+    '#include "tensor/views.h"', "",
     "namespace moonlet {", "",
     "namespace ops {", "extern const OpInfo " .. table.concat(forms, ", ") .. ";", "}  // namespace ops", "",
     foreign_calls(rows, all), "using namespace formulas;", "",

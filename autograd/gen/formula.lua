@@ -159,7 +159,7 @@ end
 function formula.define(row, plan)
   local parameters, captures, out = {}, {}, { constant(row, plan) }
   for i, arg in ipairs(formula.captured_arguments(row, plan)) do
-    parameters[i] = arg.info.cpp .. " " .. arg.name
+    parameters[i] = arg.info.below .. " " .. arg.name
   end
   for _, capture in pairs(plan.captures) do captures[#captures + 1] = capture.text end
   table.sort(captures)

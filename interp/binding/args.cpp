@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "interp/binding/generator.h"
 #include "interp/nearest.h"
 #include "tensor/execution.h"
 
@@ -11,7 +12,14 @@ namespace moonlet::binding {
 namespace {
 
 bool is_list(ArgType type) {
-  return type == ArgType::IntList || type == ArgType::DimList || type == ArgType::TensorList;
+  return type == ArgType::IntList || type == ArgType::IntVector || type == ArgType::DimList ||
+         type == ArgType::TensorList;
+}
+
+bool has_metatable(lua_State* L, int index) {
+  if (lua_getmetatable(L, index) == 0) return false;
+  lua_pop(L, 1);
+  return true;
 }
 
 bool has_named_fields(lua_State* L, int table) {
@@ -34,6 +42,12 @@ std::optional<int64_t> whole_number(lua_State* L, int index) {
   const lua_Integer value = lua_tointegerx(L, index, &exact);
   if (exact == 0) return std::nullopt;
   return value;
+}
+
+int64_t integer_argument(lua_State* L, int index, const char* op, const char* what) {
+  const std::optional<int64_t> value = whole_number(L, index);
+  if (!value) fail(op, ": ", what, " must be an integer, got ", type_name(L, index));
+  return *value;
 }
 
 std::optional<Scalar> scalar_at(lua_State* L, int index) {
@@ -201,11 +215,13 @@ bool ArgReader::matches(int i) {
     case ArgType::Index: return whole_number(L_, index).has_value();
     case ArgType::Float: return type == LUA_TNUMBER;
     case ArgType::IntList:
+    case ArgType::IntVector:
     case ArgType::DimList: return list_matches(i);
     case ArgType::Bool: return type == LUA_TBOOLEAN;
     case ArgType::String:
     case ArgType::DType:
     case ArgType::Device: return type == LUA_TSTRING;
+    case ArgType::Generator: return test_generator(L_, index) != nullptr;
     case ArgType::MemoryFormat:  // whatever it is, the message about it is the better one
     case ArgType::Any: return true;
   }
@@ -245,6 +261,7 @@ std::vector<Tensor> ArgReader::tensors(int i) {
     return out;
   }
   if (lua_type(L_, slot_[i]) != LUA_TTABLE) bad(i, "a table of tensors");
+  const bool scripted = has_metatable(L_, slot_[i]);
   const int64_t count = luaL_len(L_, slot_[i]);
   for (int64_t k = 1; k <= count; ++k) {
     lua_geti(L_, slot_[i], k);
@@ -257,7 +274,26 @@ std::vector<Tensor> ArgReader::tensors(int i) {
     out.push_back(none ? Tensor() : *cell);
     lua_pop(L_, 1);
   }
+  if (scripted) check_not_freed();
   return out;
+}
+
+std::vector<Tensor> ArgReader::outs(int i, int count) {
+  std::vector<Tensor> out = tensors(i);
+  if (out.size() != static_cast<size_t>(count))
+    fail(signature_.op, ": argument 'out' must hold ", count, " tensors, got ", out.size());
+  return out;
+}
+
+// The op is handed references to the tensors of the call. The metamethods of a list are code of the
+// script, which may have freed one.
+void ArgReader::check_not_freed() const {
+  for (int i = 0; i < signature_.count; ++i) {
+    const Tensor* cell = slot_[i] != 0 ? tensor_cell(L_, slot_[i]) : nullptr;
+    if (cell != nullptr && !cell->defined())
+      fail(signature_.op, ": argument '", signature_.args[i].name,
+           "': the tensor was freed while the arguments were read");
+  }
 }
 
 Scalar ArgReader::number_operand(int i) {
@@ -298,21 +334,31 @@ std::string_view ArgReader::string(int i) {
   return {text, length};
 }
 
+// What `find` knows by the argument's name; its error tells of the argument too.
+template <class T>
+T ArgReader::named(int i, T (*find)(std::string_view)) {
+  try {
+    return find(string(i));
+  } catch (const Error& e) {
+    fail(signature_.op, ": argument '", signature_.args[i].name, "': ", e.what());
+  }
+}
+
 DType ArgReader::dtype(int i) {
   if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING) bad(i, "a dtype such as ml.float32");
-  return dtype_from_name(string(i));
+  return named(i, dtype_from_name);
 }
 
 Device ArgReader::device(int i) {
   if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING)
     bad(i, "a device such as \"cpu\" or \"cuda:0\"");
-  return device_from_name(string(i));
+  return named(i, device_from_name);
 }
 
 MemoryFormat ArgReader::memory_format(int i) {
   if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING)
     bad(i, "a memory format such as \"channels_last\"");
-  return memory_format_from_name(string(i));
+  return named(i, memory_format_from_name);
 }
 
 int64_t ArgReader::integer_at(int index, int i) {
@@ -324,36 +370,52 @@ int64_t ArgReader::integer_at(int index, int i) {
   return *value;
 }
 
-Dims ArgReader::gathered(int i) {
-  Dims out;
+std::vector<int64_t> ArgReader::gathered(int i) {
+  std::vector<int64_t> out;
   for (int k = 0; k < gather_count_; ++k)
     out.push_back(integer_at(at(gather_from_ + k, gather_table_), i));
   return out;
 }
 
-Dims ArgReader::ints(int i) {
+std::vector<int64_t> ArgReader::integers(int i) {
   const ArgSpec& spec = signature_.args[i];
   const int index = slot_[i];
   if (index != 0 && lua_type(L_, index) == LUA_TNUMBER) {
-    if (spec.length > 0) return Dims::filled(spec.length, integer(i));
     if (spec.gather && index == at(gather_from_, gather_table_) && gather_count_ > 0)
       return gathered(i);
     return {integer(i)};
   }
   if (index == 0 || lua_type(L_, index) != LUA_TTABLE) bad(i, "an integer or a table of integers");
+  const bool scripted = has_metatable(L_, index);
   const int64_t count = luaL_len(L_, index);
-  Dims out;
+  std::vector<int64_t> out;
   for (int64_t k = 1; k <= count; ++k) {
     lua_geti(L_, index, k);
     out.push_back(integer_at(-1, i));
     lua_pop(L_, 1);
   }
+  if (scripted) check_not_freed();
+  return out;
+}
+
+Dims ArgReader::ints(int i) {
+  const ArgSpec& spec = signature_.args[i];
+  if (spec.length > 0 && slot_[i] != 0 && lua_type(L_, slot_[i]) == LUA_TNUMBER)
+    return Dims::filled(spec.length, integer(i));
+  Dims out;
+  for (int64_t value : integers(i)) out.push_back(value);
   if (spec.length > 0 && out.size() == 1) return Dims::filled(spec.length, out[0]);
   if (spec.length > 0 && out.size() != spec.length) {
     fail(signature_.op, ": argument '", spec.name, "' must hold ", spec.length, " integers, got ",
          out.size());
   }
   return out;
+}
+
+Generator* ArgReader::generator(int i) {
+  if (slot_[i] == 0) return nullptr;
+  if (Generator* given = test_generator(L_, slot_[i])) return given;
+  bad(i, "an ml.Generator");
 }
 
 int64_t ArgReader::from_one(int64_t value, int i) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interp/binding/tensor_userdata.h"
+#include "tensor/generator.h"
 #include "tensor/operand.h"
 
 namespace moonlet::binding {
@@ -22,6 +23,7 @@ enum class ArgType : uint8_t {
   Scalar,
   Int,
   IntList,
+  IntVector,  // a list of any length, where an IntList has at most as many as dims
   Float,
   Bool,
   String,
@@ -31,6 +33,7 @@ enum class ArgType : uint8_t {
   DType,
   Device,
   MemoryFormat,
+  Generator,
   Any
 };
 
@@ -81,6 +84,8 @@ class ArgReader {
     }
     return Operand(number_operand(i));
   }
+  // The tensors of `out`, which must be so many.
+  std::vector<Tensor> outs(int i, int count);
   Scalar scalar(int i);
   int64_t integer(int i);
   double number(int i);
@@ -91,6 +96,9 @@ class ArgReader {
   MemoryFormat memory_format(int i);
   // A list of integers; a plain one fills `length` places of int[N].
   Dims ints(int i);
+  std::vector<int64_t> integers(int i);
+  // Null when absent.
+  Generator* generator(int i);
   // 0-based, or negative from the end.
   int64_t dim(int i);
   Dims dims(int i);
@@ -118,7 +126,10 @@ class ArgReader {
     return position + (table != 0 && position >= table ? 1 : 0);
   }
   int64_t integer_at(int index, int i);
-  Dims gathered(int i);
+  template <class T>
+  T named(int i, T (*find)(std::string_view));
+  std::vector<int64_t> gathered(int i);
+  void check_not_freed() const;
   int64_t from_one(int64_t value, int i) const;
   Scalar number_operand(int i);
 
@@ -134,6 +145,8 @@ class ArgReader {
 // Reads an integer at a stack index: a Lua integer, or a float or string of a whole value is not
 // silently cut. Returns nothing when it is no whole number.
 std::optional<int64_t> whole_number(lua_State* L, int index);
+// The integer at a stack index; throws Error naming `op` and `what` otherwise.
+int64_t integer_argument(lua_State* L, int index, const char* op, const char* what);
 // A number or boolean as a Scalar; nothing for other values.
 std::optional<Scalar> scalar_at(lua_State* L, int index);
 

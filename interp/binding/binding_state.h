@@ -4,27 +4,41 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 
 struct lua_State;
 
 namespace moonlet {
 
-struct BindingState {
-  const void* tensor_metatable = nullptr;  // identity of the metatable, for type checks
-  int metatable_ref = 0;                   // registry position of the same table
-  int shape_ref = 0;                       // registry position of the metatable of shapes
-  int64_t paid_bytes = 0;   // thread_allocated_bytes() already charged to the collector
-  int scope_ref = 0;        // registry position of the running ml.scope's list, or 0
-  int64_t scope_count = 0;  // entries ever put in that list
-  // The main thread, for holders of Lua values that may outlive the state; null once it is closed.
-  std::shared_ptr<lua_State*> alive;
+namespace binding {
+class HeldFunction;
+}
 
-  BindingState() = default;
-  BindingState(const BindingState&) = delete;
-  BindingState& operator=(const BindingState&) = delete;
-  ~BindingState() {
-    if (alive) *alive = nullptr;
-  }
+struct BindingState {
+  const void* tensor_metatable = nullptr;   // identity of the metatable, for type checks
+  int metatable_ref = 0;                    // registry position of the same table
+  int shape_ref = 0;                        // registry position of the metatable of shapes
+  const void* storage_metatable = nullptr;  // the same of storages
+  int storage_metatable_ref = 0;
+  int storages_ref = 0;  // registry position of the weak table of storages that scripts hold
+  int (*ipairs_step)(lua_State*) = nullptr;  // the iterator of `ipairs`
+  const void* generator_metatable = nullptr;
+  int generator_ref = 0;             // registry position of that table
+  uint64_t unseeded_generators = 0;  // how many the script has made
+  int64_t paid_bytes = 0;            // thread_allocated_bytes() already charged to the collector
+  int scope_ref = 0;                 // registry position of the running ml.scope's list, or 0
+  int64_t scope_count = 0;           // entries ever put in that list
+  // Lua functions that the tape holds (homes.h): registry positions of the tables, how many tensors
+  // have some, whether an object watches the collector's cycles for them, and whether dead tensors
+  // are kept in this cycle.
+  int homes_ref = 0;
+  int places_ref = 0;
+  int needed_ref = 0;
+  int homes = 0;
+  bool reviewing = false;
+  bool keep_dead = false;
+  int64_t last_function = 0;
+  std::unordered_map<int64_t, std::weak_ptr<binding::HeldFunction>> functions;
 };
 
 }  // namespace moonlet

@@ -1,66 +1,14 @@
-// interp/binding/context.cpp: what is set for a thread or a state rather than a tensor: grad mode,
-// default dtype, the seed, threads, scopes of temporaries, memory counts, CUDA devices.
+// interp/binding/context.cpp: what is set for a state or the process rather than a tensor: default
+// dtype, threads, scopes of temporaries, memory counts, CUDA devices.
 #include <cstring>
 
-#include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "tensor/backend.h"
 #include "tensor/execution.h"
-#include "tensor/generator.h"
 #include "tensor/threads.h"
 
 namespace moonlet::binding {
 namespace {
-
-constexpr const char* kGuardName = "moonlet.grad_mode";
-
-// Calls the function at 1 with the arguments behind it under the mode; the mode is restored also
-// when it fails.
-int call_with_mode(lua_State* L, bool on) {
-  GradModeGuard guard(on);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
-}
-
-int l_restore_mode(lua_State* L) {
-  const bool* before = static_cast<const bool*>(luaL_checkudata(L, 1, kGuardName));
-  set_grad_enabled(*before);
-  return 0;
-}
-
-// `ml.no_grad(f, ...)`, or `local _ <close> = ml.no_grad()`.
-int grad_mode(lua_State* L, const char* op, bool on) {
-  if (lua_isfunction(L, 1)) return call_with_mode(L, on);
-  if (lua_gettop(L) > 0) {
-    fail(op, ": use ", op, "(f, ...) or `local _ <close> = ml.", op, "()`, got ", type_name(L, 1));
-  }
-  *static_cast<bool*>(lua_newuserdatauv(L, sizeof(bool), 0)) = grad_enabled();
-  if (luaL_newmetatable(L, kGuardName)) {
-    lua_pushcfunction(L, guard<l_restore_mode>);
-    lua_setfield(L, -2, "__close");
-  }
-  lua_setmetatable(L, -2);
-  set_grad_enabled(on);
-  return 1;
-}
-
-int l_no_grad(lua_State* L) { return grad_mode(L, "no_grad", false); }
-
-int l_enable_grad(lua_State* L) { return grad_mode(L, "enable_grad", true); }
-
-int l_set_grad_enabled(lua_State* L) {
-  check(lua_isboolean(L, 1), "set_grad_enabled: true or false is wanted, got ", type_name(L, 1));
-  set_grad_enabled(lua_toboolean(L, 1) != 0);
-  return 0;
-}
-
-int l_is_grad_enabled(lua_State* L) { return push_result(L, grad_enabled()); }
-
-int64_t integer_argument(lua_State* L, int index, const char* op, const char* what) {
-  const std::optional<int64_t> value = whole_number(L, index);
-  if (!value) fail(op, ": ", what, " must be an integer, got ", type_name(L, index));
-  return *value;
-}
 
 int l_set_default_dtype(lua_State* L) {
   check(lua_type(L, 1) == LUA_TSTRING,
@@ -75,35 +23,6 @@ int l_get_default_dtype(lua_State* L) {
   const std::string_view text = name(execution.default_dtype);
   lua_pushlstring(L, text.data(), text.size());
   return 1;
-}
-
-int l_manual_seed(lua_State* L) {
-  default_generator().manual_seed(
-      static_cast<uint64_t>(integer_argument(L, 1, "manual_seed", "the seed")));
-  return 0;
-}
-
-// The state is two integers: the seed and how many numbers were drawn.
-int l_get_rng_state(lua_State* L) {
-  const Philox state = default_generator().state();
-  lua_createtable(L, 0, 2);
-  lua_pushinteger(L, static_cast<lua_Integer>(state.seed));
-  lua_setfield(L, -2, "seed");
-  lua_pushinteger(L, static_cast<lua_Integer>(state.offset));
-  lua_setfield(L, -2, "offset");
-  return 1;
-}
-
-int l_set_rng_state(lua_State* L) {
-  check(lua_istable(L, 1), "set_rng_state: the table of get_rng_state is wanted, got ",
-        type_name(L, 1));
-  lua_getfield(L, 1, "seed");
-  lua_getfield(L, 1, "offset");
-  Philox state;
-  state.seed = static_cast<uint64_t>(integer_argument(L, -2, "set_rng_state", "field 'seed'"));
-  state.offset = static_cast<uint64_t>(integer_argument(L, -1, "set_rng_state", "field 'offset'"));
-  default_generator().set_state(state);
-  return 0;
 }
 
 int l_set_num_threads(lua_State* L) {
@@ -319,21 +238,16 @@ void register_devices(lua_State* L) {
 }  // namespace
 
 void register_context(lua_State* L) {
-  static const luaL_Reg kModule[] = {{"no_grad", guard<l_no_grad>},
-                                     {"enable_grad", guard<l_enable_grad>},
-                                     {"set_grad_enabled", guard<l_set_grad_enabled>},
-                                     {"is_grad_enabled", guard<l_is_grad_enabled>},
-                                     {"set_default_dtype", guard<l_set_default_dtype>},
+  static const luaL_Reg kModule[] = {{"set_default_dtype", guard<l_set_default_dtype>},
                                      {"get_default_dtype", guard<l_get_default_dtype>},
-                                     {"manual_seed", guard<l_manual_seed>},
-                                     {"get_rng_state", guard<l_get_rng_state>},
-                                     {"set_rng_state", guard<l_set_rng_state>},
                                      {"set_num_threads", guard<l_set_num_threads>},
                                      {"get_num_threads", guard<l_get_num_threads>},
                                      {"scope", guard<l_scope>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
   register_devices(L);
+  register_grad_mode(L);
+  register_generator(L);
 }
 
 }  // namespace moonlet::binding

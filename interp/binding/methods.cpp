@@ -1,7 +1,9 @@
-// interp/binding/methods.cpp: methods of tensors that are no ops: geometry, release, shorthand
-// conversions.
+// interp/binding/methods.cpp: methods of tensors that are no ops: geometry, storage, release,
+// shorthand conversions.
 #include "autograd/ops.h"
 #include "interp/binding/args.h"
+#include "interp/binding/storage.h"
+#include "tensor/set.h"
 
 namespace moonlet::binding {
 namespace {
@@ -58,6 +60,67 @@ int l_storage_offset(lua_State* L) {
   return push_result(L, check_tensor(L, 1, "storage_offset").offset());
 }
 
+int l_storage(lua_State* L) { return push_storage(L, TypedStorage(check_tensor(L, 1, "storage"))); }
+
+int l_data_ptr(lua_State* L) {
+  return push_result(
+      L, static_cast<int64_t>(reinterpret_cast<intptr_t>(check_tensor(L, 1, "data_ptr").raw())));
+}
+
+// Whole storages, parts of them, tensors, or nothing at all, which leaves x without elements.
+int l_set(lua_State* L) {
+  static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor},
+                                      {"source", ArgType::Any, false},
+                                      {"offset", ArgType::Int, false},
+                                      {"size", ArgType::IntList, false},
+                                      {"stride", ArgType::IntList, false}};
+  static const Signature kSignature = {
+      "set_", "set_(x, storage or tensor, offset=0, size=nil, stride=nil)", kArgs, 5};
+  ArgReader args(L, kSignature);
+  // Reading lists may run metamethods, which can free anything: they come before the handles.
+  Dims size, stride;
+  if (args.has(3)) size = args.ints(3);
+  if (args.has(4)) stride = args.ints(4);
+  Tensor x = args.tensor(0);
+  if (args.has(1) && tensor_cell(L, args.slot(1)) != nullptr) {
+    check(!args.has(2) && !args.has(3) && !args.has(4),
+          "set_: a tensor brings its own offset, size and stride; give its storage to choose them");
+    const Tensor source = check_tensor(L, args.slot(1), "set_");
+    set_(x, TypedStorage(source), source.offset(), source.sizes(), source.strides());
+  } else {
+    const TypedStorage s =
+        args.has(1) ? check_storage(L, args.slot(1), "set_") : TypedStorage(0, options_of(x));
+    const int64_t offset = args.has(2) ? args.integer(2) : 0;
+    check(offset >= 0 && offset <= s.size(), "set_: offset ", offset, " is outside a storage of ",
+          s.size(), " elements");
+    check(args.has(3) || !args.has(4), "set_: stride is given without size");
+    if (!args.has(3)) size = {s.size() - offset};
+    if (!args.has(4)) stride = contiguous_strides(size);
+    set_(x, s, offset, size, stride);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+int l_resize(lua_State* L) {
+  static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor},
+                                      {"size", ArgType::IntList, true, true}};
+  static const Signature kSignature = {"resize_", "resize_(x, size)", kArgs, 2};
+  ArgReader args(L, kSignature);
+  const Dims size = args.ints(1);
+  Tensor x = args.tensor(0);
+  resize_(x, size);
+  lua_settop(L, 1);
+  return 1;
+}
+
+int l_resize_as(lua_State* L) {
+  Tensor x = check_tensor(L, 1, "resize_as_");
+  resize_as_(x, check_tensor(L, 2, "resize_as_"));
+  lua_settop(L, 1);
+  return 1;
+}
+
 int l_is_floating_point(lua_State* L) {
   return push_result(L, is_floating(check_tensor(L, 1, "is_floating_point").dtype()));
 }
@@ -66,12 +129,13 @@ int l_is_complex(lua_State* L) {
   return push_result(L, is_complex(check_tensor(L, 1, "is_complex").dtype()));
 }
 
-// Whether two tensors read the same memory, as views of each other do.
+// Whether two tensors are the same elements of one storage.
 int l_is_set_to(lua_State* L) {
   const Tensor& a = check_tensor(L, 1, "is_set_to");
   const Tensor& b = check_tensor(L, 2, "is_set_to");
-  return push_result(L, &a.storage() == &b.storage() && a.offset() == b.offset() &&
-                            a.sizes() == b.sizes() && a.strides() == b.strides());
+  return push_result(L, &a.storage() == &b.storage() && a.dtype() == b.dtype() &&
+                            a.offset() == b.offset() && a.sizes() == b.sizes() &&
+                            a.strides() == b.strides());
 }
 
 int l_zero(lua_State* L) {
@@ -114,6 +178,11 @@ void register_methods(lua_State* L) {
                                       {"numel", guard<l_numel>},
                                       {"is_contiguous", guard<l_is_contiguous>},
                                       {"storage_offset", guard<l_storage_offset>},
+                                      {"storage", guard<l_storage>},
+                                      {"data_ptr", guard<l_data_ptr>},
+                                      {"set_", op_guard<l_set>},
+                                      {"resize_", op_guard<l_resize>},
+                                      {"resize_as_", op_guard<l_resize_as>},
                                       {"is_floating_point", guard<l_is_floating_point>},
                                       {"is_complex", guard<l_is_complex>},
                                       {"is_set_to", guard<l_is_set_to>},

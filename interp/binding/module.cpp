@@ -155,6 +155,7 @@ int open_module(lua_State* L) {
   lua_remove(L, -2);  // ml, methods
   register_bytes(L);
   register_construct(L);
+  register_storage(L);
   register_context(L);
   register_tape(L);
   register_modes(L);

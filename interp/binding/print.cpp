@@ -36,7 +36,7 @@ std::string number_text(double value, Style style) {
 
 class Printer {
  public:
-  explicit Printer(const Tensor& x) : x_(x), summarise_(x.numel() > kSummariseAbove) {}
+  Printer(const Tensor& x, int64_t most) : x_(x), summarise_(x.numel() > most) {}
 
   std::string run() {
     if (x_.numel() == 0) return "{}";
@@ -210,11 +210,15 @@ std::string description(const Tensor& x) {
 
 }  // namespace
 
-std::string format_tensor(const Tensor& x) {
+std::string format_elements(const Tensor& x, int64_t most) {
   GradModeGuard off(false);
   Tensor host = detach(x);
   if (!host.device().is_cpu()) host = to(host, std::nullopt, Device{});
-  std::string out = Printer(host).run();
+  return Printer(host, most).run();
+}
+
+std::string format_tensor(const Tensor& x) {
+  std::string out = format_elements(x, kSummariseAbove);
   out += x.dim() == 0 ? "  " : "\n";
   return out + description(x);
 }

@@ -4,21 +4,22 @@
 
 #include <new>
 
+#include "interp/binding/homes.h"
+
 namespace moonlet {
 
 using binding::binding_state;
 
-namespace {
-
-// Charges the collector for what this thread allocated since the last tensor was pushed. A state
-// that moves to another thread starts a new count.
-void pay_collector(lua_State* L, BindingState& state) {
+// A state that moves to another thread starts a new count.
+void binding::pay_collector(lua_State* L, BindingState& state) {
   const int64_t allocated = thread_allocated_bytes();
   const int64_t fresh = allocated - state.paid_bytes;
   if (fresh == 0) return;
   state.paid_bytes = allocated;
   if (fresh > 0) memory::allocated(L, fresh);
 }
+
+namespace {
 
 void note_in_scope(lua_State* L, BindingState& state) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.scope_ref);
@@ -39,7 +40,7 @@ void push_tensor(lua_State* L, Tensor tensor) {
     luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
     lua_pop(L, 1);
   }
-  pay_collector(L, state);
+  binding::pay_collector(L, state);
   luaL_checkstack(L, 4, "too many results");
   new (lua_newuserdatauv(L, sizeof(Tensor), 0)) Tensor(std::move(tensor));
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
@@ -57,6 +58,14 @@ namespace binding {
 namespace {
 
 int l_gc(lua_State* L) {
+  Tensor* cell = tensor_cell(L, 1);
+  if (cell == nullptr) return 0;
+  if (binding_state(L).homes != 0 && keep_tensor(L, *cell)) return 0;
+  *cell = Tensor();
+  return 0;
+}
+
+int l_close(lua_State* L) {
   if (Tensor* cell = tensor_cell(L, 1)) *cell = Tensor();
   return 0;
 }
@@ -133,7 +142,7 @@ Tensor& check_tensor(lua_State* L, int index, const char* op) {
 
 void push_new_metatable(lua_State* L) {
   static const luaL_Reg kMetamethods[] = {
-      {"__gc", guard<l_gc>},      {"__close", guard<l_gc>},          {"__eq", guard<l_equal>},
+      {"__gc", guard<l_gc>},      {"__close", guard<l_close>},       {"__eq", guard<l_equal>},
       {"__len", guard<l_length>}, {"__tostring", guard<l_tostring>}, {nullptr, nullptr}};
   make_shape_metatable(L);
   lua_createtable(L, 0, 32);
@@ -152,6 +161,11 @@ void push_new_metatable(lua_State* L) {
 int push_result(lua_State* L, Tensor tensor) {
   push_tensor(L, std::move(tensor));
   return 1;
+}
+
+int push_items(lua_State* L, int index, int count) {
+  for (int i = 1; i <= count; ++i) lua_geti(L, index, i);
+  return count;
 }
 
 int push_result(lua_State* L, const std::vector<Tensor>& tensors) {
@@ -195,7 +209,7 @@ int push_result(lua_State* L, double value) {
   return 1;
 }
 
-void push_shape(lua_State* L, const Dims& dims) {
+void push_shape(lua_State* L, Dims dims) {  // NOLINT(performance-unnecessary-value-param)
   lua_createtable(L, dims.size(), 0);
   for (int i = 0; i < dims.size(); ++i) {
     lua_pushinteger(L, dims[i]);
@@ -208,6 +222,11 @@ void push_shape(lua_State* L, const Dims& dims) {
 const char* type_name(lua_State* L, int index) {
   if (const Tensor* cell = tensor_cell(L, index))
     return cell->defined() ? "Tensor" : "freed Tensor";
+  if (lua_type(L, index) == LUA_TUSERDATA && luaL_getmetafield(L, index, "__name") != LUA_TNIL) {
+    const char* name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : nullptr;
+    lua_pop(L, 1);
+    if (name != nullptr) return name;  // the metatable keeps it
+  }
   return luaL_typename(L, index);
 }
 

@@ -47,11 +47,18 @@ int push_result(lua_State* L, std::tuple<Ts...> results) {
                     results);
 }
 
-// Pushes a list of integers as a table that prints as "(3, 4)".
-void push_shape(lua_State* L, const Dims& dims);
+// Pushes the first `count` items of the table at `index`; returns `count`.
+int push_items(lua_State* L, int index, int count);
+
+// Pushes a list of integers as a table that prints as "(3, 4)". A copy of the list, since making a
+// table may run finalizers of the script, which may free the tensor that it is of.
+void push_shape(lua_State* L, Dims dims);
 
 // "number", "Tensor", ... for messages.
 const char* type_name(lua_State* L, int index);
+
+// Charges the collector for what this thread allocated since it was last paid.
+void pay_collector(lua_State* L, BindingState& state);
 
 // Runs `f` again after a full collection; the second failure is a Lua error.
 int retry_after_collection(lua_State* L, int top, lua_CFunction f);
@@ -77,8 +84,11 @@ int op_guard(lua_State* L) {
 void register_bytes(lua_State* L);
 void register_construct(lua_State* L);
 void register_context(lua_State* L);
+void register_grad_mode(lua_State* L);
+void register_generator(lua_State* L);
 void register_tape(lua_State* L);
 void register_methods(lua_State* L);
+void register_storage(lua_State* L);
 // Adds __index and __newindex to the metatable at -2; methods at -1.
 void register_fields(lua_State* L);
 // Whether `x.name` is a field, which no method may hide.
@@ -86,6 +96,8 @@ bool is_field(const char* name);
 
 // The text of `print(x)`.
 std::string format_tensor(const Tensor& x);
+// The elements alone, of a tensor on any device; of more than `most` only the ends.
+std::string format_elements(const Tensor& x, int64_t most);
 
 // Sets the functions of a {name, f} list, closed by a null name, in the table at `index`.
 void set_functions(lua_State* L, int index, const luaL_Reg* functions);

@@ -21,17 +21,19 @@ local getters = {
   Bool = "args.boolean(%d)", String = "args.string(%d)", Dim = "args.dim(%d)",
   DimList = "args.dims(%d)", Index = "args.index(%d)", DType = "args.dtype(%d)",
   Device = "args.device(%d)", MemoryFormat = "args.memory_format(%d)",
+  IntVector = "args.integers(%d)", Generator = "args.generator(%d)",
 }
 
 local value_types = {
   Scalar = "Scalar", Int = "int64_t", IntList = "Dims", Float = "double", Bool = "bool",
   String = "std::string_view", Dim = "int64_t", DimList = "Dims", Index = "int64_t",
-  DType = "DType", Device = "Device", MemoryFormat = "MemoryFormat", Operand = "Operand", TensorList = "std::vector<Tensor>",
+  DType = "DType", Device = "Device", MemoryFormat = "MemoryFormat", Operand = "Operand",
+  TensorList = "std::vector<Tensor>", IntVector = "std::vector<int64_t>",
 }
 
 local function read_expression(arg, position)
   local get = getters[arg.kind]:format(position)
-  if arg.required or arg.kind == "OptionalTensor" then return get end
+  if arg.required or arg.kind == "OptionalTensor" or arg.kind == "Generator" then return get end
   if arg.kind == "Tensor" then return ("args.optional_tensor(%d)"):format(position) end
   local type = value_types[arg.kind]
   if arg.type == "Dim[]?" then
@@ -103,8 +105,48 @@ local function emit_return(row, call, args)
     return
   end
   line("  Tensor y = %s;", expression)
-  line("  if (args.has(%d) && args.boolean(%d)) set_requires_grad(y, true);", #args - 1, #args - 1)
+  local last = row.out_form and #args - 2 or #args - 1
+  line("  if (args.has(%d) && args.boolean(%d)) set_requires_grad(y, true);", last, last)
   line("  return push_result(L, std::move(y));")
+end
+
+-- The arguments of the out form of an op that makes a tensor: unless given, its dtype and device are
+-- those of `out`.
+local function out_arguments(row, args, call)
+  local out = #args - 1
+  local given = table.concat(call, ", ")
+  if row.args[1].type:find "^Tensor" then return given end
+  given = given:gsub("options_(%d+)", function(position)
+    line("    Options with_out = options_%s;", position)
+    line("    if (!args.has(%d)) with_out.dtype = args.tensor(%d).dtype();", position, out)
+    line("    if (!args.has(%d)) with_out.device = args.tensor(%d).device();", position + 1, out)
+    return "with_out"
+  end)
+  for i, arg in ipairs(args) do
+    local field = ({ ["DType?"] = "dtype()", ["Device?"] = "device()" })[arg.type]
+    if field and arg.source then
+      given = given:gsub("%f[%w]a" .. i - 1 .. "%f[%W]",
+        ("args.has(%d) ? a%d : std::optional(args.tensor(%d).%s)"):format(i - 1, i - 1, out, field))
+    end
+  end
+  return given
+end
+
+-- The branch that runs the out form: one tensor, or a table of as many as there are results.
+local function emit_out(row, args, call)
+  local out = #args - 1
+  line("  if (args.has(%d)) {", out)
+  if #row.results == 1 then
+    local given = out_arguments(row, args, call)
+    line("    moonlet::%s_out(args.tensor(%d)%s);", row.name, out, given ~= "" and ", " .. given or "")
+    line("    lua_pushvalue(L, args.slot(%d));\n    return 1;\n  }", out)
+    return
+  end
+  line("    std::vector<Tensor> outs = args.outs(%d, %d);", out, #row.results)
+  local places = {}
+  for i in ipairs(row.results) do places[i] = ("outs[%d]"):format(i - 1) end
+  line("    moonlet::%s_out(%s, %s);", row.name, table.concat(places, ", "), table.concat(call, ", "))
+  line("    return push_items(L, args.slot(%d), %d);\n  }", out, #row.results)
 end
 
 local function emit_plain(row, all)
@@ -112,7 +154,8 @@ local function emit_plain(row, all)
   local public = row.overload_of or row.name
   local overloads = row.overload_of and {} or lua_signature.overloads(row, all)
   if row.out_form then
-    args[#args + 1] = { name = "out", kind = "Tensor", type = "Tensor?", named_only = true }
+    local one = #row.results == 1
+    args[#args + 1] = { name = "out", kind = one and "Tensor" or "TensorList", type = "Tensor?", named_only = true }
   end
   emit_signature(row.name, public, usage_of(row, all), args)
   for _, other in ipairs(overloads) do line("int call_%s(lua_State* L);", other.name) end
@@ -130,17 +173,10 @@ local function emit_plain(row, all)
     line("  if (fits_%s(L)) return call_%s(L);", other.name, other.name)
   end
   line("  ArgReader args(L, kSignature_%s);", row.name)
-  local call = table.concat(read_arguments(row, args), ", ")
-  if row.out_form then
-    line("  if (args.has(%d)) {", #args - 1)
-    local rest = call ~= "" and ", " .. call or ""
-    line("    moonlet::%s_out(args.tensor(%d)%s);", row.name, #args - 1, rest)
-    line("    lua_pushvalue(L, args.slot(%d));", #args - 1)
-    line("    return 1;")
-    line("  }")
-  end
+  local call = read_arguments(row, args)
+  if row.out_form then emit_out(row, args, call) end
   if #args == 0 then line("  static_cast<void>(args);") end
-  emit_return(row, call, args)
+  emit_return(row, table.concat(call, ", "), args)
   line("}\n")
 end
 

@@ -6,7 +6,8 @@ local lua_signature = require "lua_signature"
 local lua_types = {
   Tensor = "moonlet.Tensor", OptionalTensor = "moonlet.Tensor", TensorList = "moonlet.Tensor[]",
   Operand = "moonlet.Tensor|number", Scalar = "number|boolean", Int = "integer",
-  IntList = "integer|integer[]", Float = "number", Bool = "boolean", String = "string",
+  IntList = "integer|integer[]", IntVector = "integer|integer[]",
+  Generator = "moonlet.Generator", Float = "number", Bool = "boolean", String = "string",
   Dim = "integer", DimList = "integer|integer[]", Index = "integer",
   DType = "moonlet.dtype", Device = "string", MemoryFormat = "moonlet.memory_format",
 }
@@ -59,6 +60,8 @@ $dtypes
 
 ---@alias moonlet.memory_format
 ---| "contiguous_format" | "preserve_format" | "channels_last" | "channels_last_3d"
+
+---@class moonlet.Generator
 
 ---@class moonlet
 local ml = {}
@@ -160,15 +163,128 @@ function Profile:table(options) end
 ---@return moonlet.Profile
 function ml.profile(options, f, ...) end
 
+---@class moonlet.Generator
+---@field device string?
+local Generator = {}
+
+---@param seed integer
+---@return moonlet.Generator
+function Generator:manual_seed(seed) end
+
+---@return integer
+function Generator:seed() end
+
+---@return integer
+function Generator:initial_seed() end
+
+---@return {seed: integer, offset: integer}
+function Generator:get_state() end
+
+---@param state {seed: integer, offset: integer}
+---@return moonlet.Generator
+function Generator:set_state(state) end
+
+---@param options? string|{device?: string, seed?: integer}
+---@return moonlet.Generator
+function ml.Generator(options) end
+
+---@type moonlet.Generator
+ml.default_generator = nil
+
 ---@param gradient? moonlet.Tensor
 ---@param options? {retain_graph?: boolean, create_graph?: boolean}
 function Tensor:backward(gradient, options) end
+
+---@param f fun(gradient: moonlet.Tensor): moonlet.Tensor?
+---@return {remove: fun()}
+function Tensor:register_hook(f) end
 
 ---@return number|boolean
 function Tensor:item() end
 
 ---@return table
 function Tensor:totable() end
+
+---@class moonlet.Storage
+---@field dtype moonlet.dtype
+---@field device string
+---@field nbytes integer
+---@field itemsize integer
+---@field is_mapped boolean
+---@field is_shared boolean
+---@field is_foreign boolean
+---@field is_read_only boolean
+---@field [integer] number|boolean
+---@operator len: integer
+local Storage = {}
+
+---@class moonlet.StorageOptions
+---@field dtype? moonlet.dtype
+---@field device? string
+---@field file? string
+---@field shared? boolean
+---@field read_only? boolean
+---@field size? integer
+
+---@param value? integer|(number|boolean)[]|moonlet.StorageOptions
+---@param options? moonlet.StorageOptions
+---@return moonlet.Storage
+function ml.Storage(value, options) end
+
+---@return boolean
+function ml.is_storage(value) end
+
+---@param value number|boolean
+---@return moonlet.Storage
+function Storage:fill(value) end
+
+---@param source moonlet.Storage|moonlet.Tensor|(number|boolean)[]
+---@return moonlet.Storage
+function Storage:copy(source) end
+
+---@param size integer
+---@return moonlet.Storage
+function Storage:resize(size) end
+
+---@return (number|boolean)[]
+function Storage:tolist() end
+
+---@return integer
+function Storage:size() end
+
+---@return integer
+function Storage:data_ptr() end
+
+function Storage:free() end
+
+---@return moonlet.Storage
+function Tensor:storage() end
+
+---How many elements of the storage come before the first one: a count, 0 at the storage's start.
+---@return integer
+function Tensor:storage_offset() end
+
+---@return integer
+function Tensor:data_ptr() end
+
+---@param other moonlet.Tensor
+---@return boolean
+function Tensor:is_set_to(other) end
+
+---@param source? moonlet.Storage|moonlet.Tensor
+---@param offset? integer elements before the first
+---@param size? integer[]
+---@param stride? integer[]
+---@return moonlet.Tensor
+function Tensor:set_(source, offset, size, stride) end
+
+---@param ... integer|integer[]
+---@return moonlet.Tensor
+function Tensor:resize_(...) end
+
+---@param other moonlet.Tensor
+---@return moonlet.Tensor
+function Tensor:resize_as_(other) end
 ]]
 
 return function(rows)

@@ -9,6 +9,7 @@ local kinds = {
   ["Operand"] = "Operand", ["Mask"] = "Tensor", ["Positions"] = "Tensor",
   ["Scalar"] = "Scalar", ["Scalar?"] = "Scalar", ["int"] = "Int", ["int?"] = "Int",
   ["int[]"] = "IntList", ["int[1]"] = "IntList", ["int[2]"] = "IntList", ["int[3]"] = "IntList",
+  ["int[*]"] = "IntVector", ["Generator?"] = "Generator",
   ["float"] = "Float", ["float?"] = "Float", ["bool"] = "Bool", ["string"] = "String",
   ["Dim"] = "Dim", ["Dim?"] = "Dim", ["NewDim"] = "Dim", ["Dim[]"] = "DimList",
   ["Dim[*]"] = "DimList", ["Dim[]?"] = "DimList",
@@ -19,14 +20,14 @@ local kinds = {
 
 local tensor_types = { Tensor = true, Operand = true, Mask = true, Positions = true }
 local takes_number = {
-  Operand = true, Scalar = true, Int = true, IntList = true, Float = true, Dim = true,
+  Operand = true, Scalar = true, Int = true, IntList = true, IntVector = true, Float = true, Dim = true,
   DimList = true, Index = true,
 }
 
 -- The default as a script would write it.
 local function lua_default(text, kind)
   if text == nil then return nil end
-  if text == "std::nullopt" or (text == "{}" and not kind:find "List") then return "nil" end
+  if text == "std::nullopt" or (text == "{}" and not kind:find "List" and kind ~= "IntVector") then return "nil" end
   local number = tonumber(text)
   if kind == "Dim" and number and number >= 0 then return tostring(number + 1) end
   return text
@@ -35,7 +36,9 @@ end
 -- An unsized list takes several plain values only when no later argument could mean one of them.
 local function may_gather(args, position)
   local kind = kinds[args[position].type]
-  if kind ~= "IntList" and kind ~= "DimList" and kind ~= "TensorList" then return false end
+  if kind ~= "IntList" and kind ~= "IntVector" and kind ~= "DimList" and kind ~= "TensorList" then
+    return false
+  end
   if args[position].type:find "%[%d+%]" then return false end
   for i = position + 1, #args do
     local later = kinds[args[i].type]
@@ -61,7 +64,7 @@ function lua_signature.arguments(row)
       out[#out + 1] = {
         name = arg.name, kind = kind, type = arg.type, default = lua_default(arg.default, kind),
         required = arg.default == nil and not arg.type:find "%?$",
-        gather = may_gather(row.args, i),
+        gather = may_gather(row.args, i), named_only = kind == "Generator" or nil,
         length = tonumber(arg.type:match "%[(%d+)%]") or (arg.type == "Tensor?[]" and 1) or 0,
         source = arg,
       }

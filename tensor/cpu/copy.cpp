@@ -8,7 +8,7 @@
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/dispatch.h"
-#include "tensor/kernels.h"
+#include "tensor/kernels_convert.h"
 #include "tensor/pointwise/plan.h"
 
 namespace moonlet::cpu {
@@ -138,12 +138,7 @@ int transposed_dim(const PointwisePlan& plan) {
 
 void copy_into(Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
-  Tensor source = in;
-  if (needs_copy_before_writing(out, in)) {
-    source = empty_like(in, MemoryFormat::Preserve, options_of(in), "copy");
-    copy_into(source, in);
-  }
-  const PointwisePlan plan = plan_copy(out, source);
+  const PointwisePlan plan = plan_copy(out, in);
   const Converter convert = converter(plan.in[0].dtype, plan.out.dtype);
   if (plan.ndim == 1) return copy_flat(plan, convert);
   if (const int other = transposed_dim(plan)) return copy_transposed(plan, other);
@@ -151,9 +146,8 @@ void copy_into(Tensor& out, const Tensor& in) {
 }
 
 void copy(Tensor& x, const Tensor& source) {
-  check(can_expand(source.sizes(), x.sizes()), "copy_: shape ", source.sizes(),
-        " does not broadcast to ", x.sizes());
-  if (!source.device().is_cpu()) return kernels_for(source.device().type, "copy_").copy(x, source);
+  if (!source.device().is_cpu())
+    return kernels_for(source.device().type, "copy_").convert->copy(x, source);
   copy_into(x, source);
 }
 
@@ -161,12 +155,11 @@ void clone(const Tensor& x, std::optional<MemoryFormat>, Tensor& y) { copy_into(
 
 void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
              std::optional<MemoryFormat>, Tensor& y) {
-  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").copy(y, x);
+  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").convert->copy(y, x);
   copy_into(y, x);
 }
 
 void fill(Tensor& x, Scalar value) {
-  check_fits(value, x.dtype(), "fill");
   visit(x.dtype(), [&]<class T>() {
     T one = value.to<T>();
     const Tensor source = from_blob(&one, {}, x.dtype());

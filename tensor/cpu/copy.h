@@ -6,7 +6,7 @@
 namespace moonlet::cpu {
 
 // Writes `in`, which must broadcast to out's shape, over `out`, converting to its dtype. The two
-// may share memory. Both are on the CPU.
+// share no memory: ops that write copy such an input first. Both are on the CPU.
 void copy_into(Tensor& out, const Tensor& in);
 
 }  // namespace moonlet::cpu

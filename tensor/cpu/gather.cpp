@@ -122,7 +122,6 @@ void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) 
 
 void scatter(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
   const int dim = wrap_dim(given_dim, x.dim(), "scatter");
-  shapes::check_scatter("scatter", x, dim, index, source);
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions("scatter", index, size_along(x, dim));
   const Tensor whole = contiguous(source);
@@ -131,7 +130,6 @@ void scatter(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& so
 
 void scatter_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
   const int dim = wrap_dim(given_dim, x.dim(), "scatter_add");
-  shapes::check_scatter("scatter_add", x, dim, index, source);
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions("scatter_add", index, size_along(x, dim));
   const Tensor whole = summands(source);
@@ -155,7 +153,6 @@ void index_select(const Tensor& given, int64_t given_dim, const Tensor& index, T
 
 void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
   const int dim = wrap_dim(given_dim, x.dim(), "index_add");
-  shapes::check_index_add("index_add", x, dim, index, source);
   const Tensor positions = checked_positions("index_add", index, size_along(x, dim));
   if (source.numel() == 0) return;
   const Tensor whole = summands(source);

@@ -4,9 +4,8 @@
 
 #include <type_traits>
 
+#include "tensor/cpu/copy.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/kernels.h"
-#include "tensor/raw.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -19,19 +18,14 @@ class Dense {
     if (!x.defined() || x.strides() == strides) return;
     if (x.is_contiguous() && is_contiguous(x.sizes(), strides)) return;
     dense_ = empty_strided(x.sizes(), strides, options_of(x), "step");
-    raw::copy_(dense_, x);
+    copy_into(dense_, x);
   }
   template <class T>
   T* data() const {
     return dense_.defined() ? dense_.data<T>() : nullptr;
   }
-  // After a step: what other holders of the state see counts as changed.
-  void store(const char* op, bool is_parameter) {
-    if (!original_.defined()) return;
-    if (!dense_.is_same(original_)) raw::copy_(original_, dense_);
-    if (is_parameter) return;  // the caller of the kernel counts the parameter's change
-    original_.storage().bump_version();
-    original_.storage().set_last_writer(op);
+  void store() {
+    if (original_.defined() && !dense_.is_same(original_)) copy_into(original_, dense_);
   }
 
  private:
@@ -82,10 +76,6 @@ void adam_loop(const optim::AdamConstants<Compute<T>>& c, T* __restrict x,
 
 void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double lr,
               double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
-  optim::check_shape("sgd_step", "the gradient", x, gradient);
-  check(momentum == 0 || momentum_buffer.defined(), "sgd_step: momentum wants a momentum_buffer");
-  if (momentum_buffer.defined())
-    optim::check_shape("sgd_step", "momentum_buffer", x, momentum_buffer);
   const Dims order = dense_strides(x.sizes(), x.strides());
   Dense values(x, order), slope(gradient, order);
   Dense state(momentum != 0 ? momentum_buffer : Tensor(), order);
@@ -96,19 +86,13 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
     auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
     loop(c, values.data<T>(), slope.data<T>(), state.data<T>(), x.numel());
   });
-  values.store("sgd_step_", true);
-  state.store("sgd_step_", false);
+  values.store();
+  state.store();
 }
 
 void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
                const Tensor& max_exp_avg_sq, int64_t step, double lr, double beta1, double beta2,
                double eps, double weight_decay, bool decoupled) {
-  check(step >= 1, "adam_step: steps count from 1, got ", step);
-  optim::check_shape("adam_step", "the gradient", x, gradient);
-  optim::check_shape("adam_step", "exp_avg", x, exp_avg);
-  optim::check_shape("adam_step", "exp_avg_sq", x, exp_avg_sq);
-  if (max_exp_avg_sq.defined())
-    optim::check_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
   const Dims order = dense_strides(x.sizes(), x.strides());
   Dense values(x, order), slope(gradient, order), m(exp_avg, order), v(exp_avg_sq, order);
   Dense most(max_exp_avg_sq, order);
@@ -118,8 +102,7 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
     auto loop = max_exp_avg_sq.defined() ? adam_loop<T, true> : adam_loop<T, false>;
     loop(c, values.data<T>(), slope.data<T>(), m.data<T>(), v.data<T>(), most.data<T>(), x.numel());
   });
-  values.store("adam_step_", true);
-  for (Dense* state : {&m, &v, &most}) state->store("adam_step_", false);
+  for (Dense* each : {&values, &m, &v, &most}) each->store();
 }
 
 }  // namespace moonlet::cpu

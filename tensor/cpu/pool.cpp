@@ -5,6 +5,7 @@
 
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/shapes/index.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -191,9 +192,10 @@ void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows
 // A 1-based position of a plane of `size` elements as an offset.
 template <class I>
 int64_t offset_in(const char* op, I position, int64_t size) {
-  check(position >= 1 && static_cast<int64_t>(position) <= size, op, ": position ",
-        static_cast<int64_t>(position), " in a plane of ", size, " elements");
-  return static_cast<int64_t>(position) - 1;
+  const auto at = static_cast<int64_t>(position);
+  if (at < 1 || at > size) [[unlikely]]
+    shapes::bad_position(op, at, size);
+  return at - 1;
 }
 
 constexpr DTypeSet kPositions = bit(DType::Int64) | bit(DType::Int32);

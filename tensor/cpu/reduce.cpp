@@ -5,7 +5,7 @@
 
 #include "tensor/cpu/copy.h"
 #include "tensor/cpu/reduce_loops.h"
-#include "tensor/kernels.h"
+#include "tensor/kernels_reduce.h"
 
 namespace moonlet::cpu {
 

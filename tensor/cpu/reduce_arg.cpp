@@ -10,7 +10,7 @@
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
-#include "tensor/kernels.h"
+#include "tensor/kernels_reduce.h"
 
 namespace moonlet::cpu {
 

@@ -4,7 +4,8 @@
 #include <cstring>
 
 #include "tensor/cpu/parallel.h"
-#include "tensor/kernels.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/kernels_shape.h"
 #include "tensor/view_writer.h"
 #include "tensor/views.h"
 
@@ -64,7 +65,7 @@ void diagonal_backward(const Tensor& dy, const Dims&, int64_t offset, int64_t di
   kWriter.diagonal_backward(dy, offset, dim1, dim2, y);
 }
 
-void constant_pad(const Tensor& x, const Dims& pad, Scalar value, Tensor& y) {
+void constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value, Tensor& y) {
   kWriter.constant_pad(x, pad, value, y);
 }
 

@@ -1,10 +1,8 @@
--- tensor/gen/emit_kernels.lua: the table of kernels every device fills, and each device's table.
--- `emit_kernels` gives the header; `emit_kernels:cpu` and `emit_kernels:cuda` the tables. A row
--- without a kernel fails to link.
+-- tensor/gen/emit_kernels.lua: the kernels a device has. `emit_kernels` gives the header of the
+-- whole table, which changes only with the list of families; `emit_kernels:FAMILY` the header of a
+-- family's part, with the kernels' declarations.
 
 local cpptext = require "cpptext"
-
-local function has_kernel(row) return row.kind ~= "view" and row.kind ~= "composite" end
 
 -- "const Tensor& x, int64_t dim, Tensor& y": how a row's kernel is called.
 local function kernel_parameters(row)
@@ -12,7 +10,7 @@ local function kernel_parameters(row)
   local out = {}
   for i, arg in ipairs(row.args) do
     local cpp = (i == 1 and row.kind == "update") and "Tensor&" or arg.info.below
-    out[#out + 1] = cpp .. " " .. arg.name
+    if not arg.info.draws then out[#out + 1] = cpp .. " " .. arg.name end
   end
   if row.random then out[#out + 1] = "Philox rng" end
   if row.kind == "structured" then
@@ -25,30 +23,27 @@ local function kernel_result(row)
   return row.kind == "allocating" and cpptext.result(row) or "void"
 end
 
-local function header(rows)
+local function family_header(rows, family)
   local out = {
-    "// tensor/kernels.h: generated from tensor/ops/*.lua. The kernels a device has, one slot an op.",
+    ("// tensor/kernels_%s.h: generated from tensor/ops/%s.lua: the kernels of the family."):format(
+      family, family),
     "#pragma once", "",
     "#include <optional>", "#include <string_view>", "#include <tuple>", "#include <vector>", "",
-    '#include "tensor/operand.h"', '#include "tensor/philox.h"', '#include "tensor/tensor.h"', "",
-    "namespace moonlet {", "", "struct PointwisePlan;", "", "struct KernelTable {",
+    '#include "tensor/kernels.h"', '#include "tensor/operand.h"', '#include "tensor/philox.h"',
+    '#include "tensor/tensor.h"', "",
+    "namespace moonlet {", "",
+    ("struct %s {"):format(cpptext.kernel_struct(family)),
   }
-  local pointwise = 0
   for _, row in ipairs(rows) do
-    if has_kernel(row) then
+    if cpptext.has_kernel(row) and row.kind ~= "pointwise" then
       out[#out + 1] = ("  %s (*%s)(%s);"):format(kernel_result(row), row.name, kernel_parameters(row))
     end
-    if row.kind == "pointwise" then pointwise = pointwise + 1 end
   end
   out[#out + 1] = "};\n"
-  out[#out + 1] = ("inline constexpr int kPointwiseOpCount = %d;"):format(pointwise)
-  out[#out + 1] = "extern const KernelTable cpu_kernels;\n"
-  out[#out + 1] = "// The pointwise kernels of a table, by the index in PointwiseOp."
-  out[#out + 1] = "void (*pointwise_kernel(const KernelTable& table, int index))(const PointwisePlan&);\n"
   for _, device in ipairs { "cpu", "cuda" } do
     out[#out + 1] = ("namespace %s {"):format(device)
     for _, row in ipairs(rows) do
-      if has_kernel(row) and not (device == "cuda" and row.no_cuda) then
+      if cpptext.has_kernel(row) and not (device == "cuda" and row.no_cuda) then
         out[#out + 1] = ("%s %s(%s);"):format(kernel_result(row), row.name, kernel_parameters(row))
       end
     end
@@ -58,34 +53,27 @@ local function header(rows)
   return table.concat(out, "\n")
 end
 
-local function device_table(rows, device)
+local function index(rows)
+  local families = cpptext.families(rows)
   local out = {
-    ("// Generated from tensor/ops/*.lua: the kernels of the %s."):format(device),
-    '#include "tensor/kernels.h"', "", "namespace moonlet {", "",
-    ("extern const KernelTable %s_kernels;"):format(device),
-    ("const KernelTable %s_kernels = {"):format(device),
+    "// tensor/kernels.h: generated from tensor/ops/: the table of kernels every device fills, by family.",
+    "#pragma once", "", "namespace moonlet {", "",
+    "struct PointwisePlan;", "using PointwiseKernel = void (*)(const PointwisePlan&);",
   }
-  local pointwise = {}
-  for _, row in ipairs(rows) do
-    if has_kernel(row) then
-      local value = (device == "cuda" and row.no_cuda) and "nullptr" or device .. "::" .. row.name
-      out[#out + 1] = ("    .%s = %s,"):format(row.name, value)
-    end
-    if row.kind == "pointwise" then pointwise[#pointwise + 1] = row.name end
+  for _, family in ipairs(families) do
+    out[#out + 1] = ("struct %s;"):format(cpptext.kernel_struct(family))
   end
-  out[#out + 1] = "};\n"
-  if device == "cpu" then
-    out[#out + 1] = "void (*pointwise_kernel(const KernelTable& table, int index))(const PointwisePlan&) {"
-    out[#out + 1] = "  using Slot = void (*KernelTable::*)(const PointwisePlan&);"
-    out[#out + 1] = "  static constexpr Slot slots[] = {"
-    for _, name in ipairs(pointwise) do out[#out + 1] = ("      &KernelTable::%s,"):format(name) end
-    out[#out + 1] = "  };\n  return table.*slots[index];\n}\n"
+  out[#out + 1] = "\nstruct KernelTable {"
+  for _, family in ipairs(families) do
+    out[#out + 1] = ("  const %s* %s;"):format(cpptext.kernel_struct(family), family)
   end
-  out[#out + 1] = "}  // namespace moonlet\n"
+  out[#out + 1] = "  // The pointwise kernels, by the index of the family and the row's own in it."
+  out[#out + 1] = ("  const PointwiseKernel* pointwise_ops[%d];"):format(#families)
+  out[#out + 1] = "};\n\nextern const KernelTable cpu_kernels;\n\n}  // namespace moonlet\n"
   return table.concat(out, "\n")
 end
 
-return function(_, device, all_rows)
-  if device then return device_table(all_rows, device) end
-  return header(all_rows)
+return function(rows, family)
+  if family then return family_header(rows, family) end
+  return index(rows)
 end

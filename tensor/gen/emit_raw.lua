@@ -1,51 +1,12 @@
--- tensor/gen/emit_raw.lua: the typed functions of namespace raw: checks, allocation and dispatch,
--- no tape. `emit_raw` gives the header; `emit_raw:FAMILY` the definitions of a family.
+-- tensor/gen/emit_raw.lua: `emit_raw:FAMILY` defines the family's typed functions of namespace raw:
+-- checks, allocation and dispatch, no tape. emit_raw_header.lua declares them.
 
 local cpptext = require "cpptext"
-
-local function is_direct(row) return row.kind ~= "view" and row.kind ~= "composite" end
 
 local function parameters(row, options)
   options = options or {}
   options.below = true
   return cpptext.parameters(row, options)
-end
-
--- All declarations of a row; the forms in the order plain, in place, out.
-local function declarations(row)
-  local lines = {}
-  if row.plain_form then
-    lines[#lines + 1] = ("%s %s(%s);"):format(cpptext.result(row), row.name, parameters(row))
-  end
-  if row.inplace_form then
-    lines[#lines + 1] = ("Tensor& %s_(%s);"):format(row.name, parameters(row, { inplace = true }))
-  end
-  if row.out_form then
-    lines[#lines + 1] = ("Tensor& %s_out(%s);"):format(row.name, parameters(row, { out = true }))
-  end
-  return lines
-end
-
-local function header(rows)
-  local out = {
-    "// tensor/raw.h: generated from tensor/ops/*.lua. Ops without the tape: dims are 0-based and",
-    "// wrapped already.",
-    "#pragma once", "",
-    "#include <optional>", "#include <string_view>", "#include <tuple>", "#include <vector>", "",
-    '#include "tensor/dispatch.h"', '#include "tensor/operand.h"', '#include "tensor/pointwise/run.h"',
-    '#include "tensor/tensor.h"', "",
-    "namespace moonlet::raw {", "",
-  }
-  for _, row in ipairs(rows) do
-    if row.kind == "pointwise" then
-      out[#out + 1] = ("extern const PointwiseOp k%s;"):format(row.camel)
-    end
-    if is_direct(row) then
-      for _, line in ipairs(declarations(row)) do out[#out + 1] = line end
-    end
-  end
-  out[#out + 1] = "\n}  // namespace moonlet::raw\n"
-  return table.concat(out, "\n")
 end
 
 -- How an op that chooses among its inputs uses each number: PointwiseOp::chooses.
@@ -87,24 +48,24 @@ local function operand_lines(operands, skip_first)
   return lines, table.concat(refs, ", ")
 end
 
-local function define_pointwise(row, index)
+local function define_pointwise(row, family, index)
   local operands, params, mask = pointwise_parts(row)
   local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
   local out = {
-    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d};'):format(row.camel, row.name, row.name,
-      cpptext.dtype_set(row), tostring(row.int_to_float == true), result, mask, roles(row, params),
-      tostring(row.keeps_dtype == true), index),
+    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d, %d};'):format(
+      row.camel, row.name, row.name, cpptext.dtype_set(row), tostring(row.int_to_float == true),
+      result, mask, roles(row, params), tostring(row.keeps_dtype == true), family, index),
   }
   local params_text = table.concat(params, ", ")
   local lines, refs = operand_lines(operands)
   local body = #lines > 0 and "  " .. table.concat(lines, "\n  ") .. "\n" or ""
   out[#out + 1] = ("Tensor %s(%s) {\n%s  return run_pointwise(k%s, {%s}, {%s});\n}"):format(
     row.name, parameters(row), body, row.camel, refs, params_text)
-  if row.out_form then
+  if row.raw_out_form then
     out[#out + 1] = ("Tensor& %s_out(%s) {\n%s  return run_pointwise_out(k%s, out, {%s}, {%s});\n}"):format(
       row.name, parameters(row, { out = true }), body, row.camel, refs, params_text)
   end
-  if row.inplace_form then
+  if row.raw_inplace_form then
     lines, refs = operand_lines(operands, true)
     body = #lines > 0 and "  " .. table.concat(lines, "\n  ") .. "\n" or ""
     out[#out + 1] = ("Tensor& %s_(%s) {\n%s  return run_pointwise_inplace(k%s, %s, {%s}, {%s});\n}"):format(
@@ -153,11 +114,11 @@ local function device_of(row)
   return "DeviceType::CPU"
 end
 
--- The lines that look the kernel up: `table` and the check of an empty slot.
+-- The lines that look the kernel up: the check of the arguments, `kernel`, the check of an empty slot.
 local function lookup(row)
   local lines = {
     ('  const DeviceType where = %s;'):format(device_of(row)),
-    ('  const auto kernel = kernels_for(where, "%s").%s;'):format(row.name, row.name),
+    ('  const auto kernel = kernels_for(where, "%s").%s->%s;'):format(row.name, row.family, row.name),
   }
   if row.no_cuda then
     lines[#lines + 1] = ('  if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.no_cuda)
@@ -165,11 +126,53 @@ local function lookup(row)
   return lines
 end
 
-local function kernel_arguments(row, random_count)
+-- The arguments as the kernel gets them; `renamed` names what stands for some of them.
+local function kernel_arguments(row, renamed)
   local out = {}
-  for i, arg in ipairs(row.args) do out[i] = arg.name end
-  if row.random then out[#out + 1] = ("default_generator().next(%s)"):format(random_count) end
+  for _, arg in ipairs(row.args) do
+    if not arg.info.draws then out[#out + 1] = renamed[arg.name] or arg.name end
+  end
+  if row.random then
+    out[#out + 1] = ("draw(%s, %s)"):format(cpptext.generator(row).name, row.draws)
+  end
   return out
+end
+
+-- The arguments that a row only reads and that could share memory with what it writes.
+local function read_arguments(row)
+  local out = {}
+  for _, arg in ipairs(row.args) do
+    if arg.info.tensor and not arg.written then out[#out + 1] = arg end
+  end
+  return out
+end
+
+-- What surrounds a kernel that writes to arguments: {checks before, changes noted after, names of
+-- the arguments as the kernel gets them}. `first` names what stands for the first argument, and
+-- `op` the form that is called.
+local function writing(row, op, first)
+  local before, after, renamed, written = {}, {}, {}, {}
+  for i, arg in ipairs(row.args) do
+    if arg.written then
+      local name = i == 1 and first or arg.name
+      written[#written + 1] = "&" .. name
+      before[#before + 1] = (i == 1 and row.kind == "update")
+        and ('  check_writable("%s", %s);'):format(op, name)
+        or ('  check_writable("%s", "%s", %s);'):format(op, arg.name, name)
+      after[#after + 1] = ('  mark_changed(%s, "%s");'):format(name, op)
+    end
+  end
+  if #written == 0 then return before, after, renamed end
+  local list = table.concat(written, ", ")
+  if #written > 1 then before[#before + 1] = ('  check_apart("%s", {%s});'):format(op, list) end
+  for _, arg in ipairs(read_arguments(row)) do
+    renamed[arg.name] = arg.name .. "_"
+    local type = arg.info.list and "std::vector<Tensor>" or "Tensor"
+    before[#before + 1] = ("  %s %s_copy;"):format(type, arg.name)
+    before[#before + 1] = ("  const %s& %s_ = unshared(%s, %s_copy, {%s});"):format(
+      type, arg.name, arg.name, arg.name, list)
+  end
+  return before, after, renamed
 end
 
 local function join(...)
@@ -180,16 +183,15 @@ local function join(...)
   return table.concat(out, "\n")
 end
 
-local function allocate(row)
-  local exprs = type(row.out) == "table" and row.out or { row.out }
-  if #exprs ~= #row.results then
-    error(("op %s: %d results but %d 'out' expressions"):format(row.name, #row.results, #exprs), 0)
-  end
-  local lines = {}
-  for i, result in ipairs(row.results) do
-    lines[i] = ("  Tensor %s = %s;"):format(result.name, exprs[i])
-  end
-  return lines
+-- The call of the shape function; `like_` holds what it says of the results.
+local function shape_check(row)
+  local call = ("shapes::%s(%s)"):format(row.name, cpptext.computed_arguments(row))
+  return row.kind == "structured" and ("  const auto like_ = %s;"):format(call) or ("  %s;"):format(call)
+end
+
+-- What like_ holds about result i.
+local function like(row, i)
+  return #row.results == 1 and "like_" or ("like_[%d]"):format(i - 1)
 end
 
 local function result_names(row)
@@ -198,53 +200,89 @@ local function result_names(row)
   return out
 end
 
+-- The call of a kernel that fills results or changes its first argument.
+local function kernel_call(row, renamed, results)
+  local args = kernel_arguments(row, renamed)
+  for _, name in ipairs(results) do args[#args + 1] = name end
+  return ("  kernel(%s);"):format(table.concat(args, ", "))
+end
+
+-- The results of an out form: the given tensors where the kernel can write into them.
+local function out_tensors(row)
+  local read, lists, lines = {}, {}, {}
+  for _, arg in ipairs(row.args) do
+    if arg.info.list then lists[#lists + 1] = arg.name
+    elseif arg.info.tensor then read[#read + 1] = "&" .. arg.name end
+  end
+  local outs = cpptext.out_names(row)
+  if #outs > 1 then
+    lines[1] = ('  check_apart("%s", {&%s});'):format(row.name, table.concat(outs, ", &"))
+  end
+  for i, name in ipairs(outs) do
+    lines[#lines + 1] = ('  check_out("%s", %s, %s);'):format(row.name, name, like(row, i))
+  end
+  for i, result in ipairs(row.results) do
+    lines[#lines + 1] = ('  Tensor %s = out_or_new("%s", %s, %s, {%s}%s);'):format(result.name, row.name,
+      outs[i], like(row, i), table.concat(read, ", "), lists[1] and ", " .. lists[1] or "")
+  end
+  return lines
+end
+
+-- The end of an out form: stores the results and gives the tensor back where there is one.
+local function store_outs(row)
+  local lines = {}
+  for i, name in ipairs(cpptext.out_names(row)) do
+    lines[i] = ('  store_out("%s", %s, %s);'):format(row.name, name, row.results[i].name)
+  end
+  if #lines == 1 then lines[2] = "  return out;" end
+  return lines
+end
+
 local function define_structured(row)
   local results = result_names(row)
-  local args = kernel_arguments(row, results[1] .. ".numel()")
-  for _, name in ipairs(results) do args[#args + 1] = name end
-  local call = ("  kernel(%s);"):format(table.concat(args, ", "))
+  local before, after, renamed = writing(row, row.name, row.args[1] and row.args[1].name)
+  local allocate = {}
+  for i, name in ipairs(results) do
+    allocate[i] = ('  Tensor %s = allocate(%s, "%s");'):format(name, like(row, i), row.name)
+  end
+  local call = kernel_call(row, renamed, results)
   local give = #results == 1 and ("  return %s;"):format(results[1])
     or ("  return {%s};"):format(table.concat(results, ", "))
   local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, parameters(row)),
-    checks(row), lookup(row), allocate(row), call, give, "}")
-  if row.out_form then
-    local inputs = {}
-    for _, arg in ipairs(row.args) do
-      if arg.info.tensor and not arg.info.operand and not arg.info.list then inputs[#inputs + 1] = "&" .. arg.name end
-    end
-    local direct = ("  if (can_write_into(out, %s, {%s})) %s = out;"):format(results[1],
-      table.concat(inputs, ", "), results[1])
-    for _, arg in ipairs(row.args) do
-      if arg.info.list or arg.info.operand then direct = nil end
-    end
-    text = text .. "\n" .. join(("Tensor& %s_out(%s) {"):format(row.name, parameters(row, { out = true })),
-      checks(row), lookup(row), allocate(row), direct or {}, call,
-      ('  store_out("%s", out, %s);'):format(row.name, results[1]), "  return out;", "}")
+    checks(row), shape_check(row), lookup(row), before, allocate, call, after, give, "}")
+  if row.raw_out_form then
+    text = text .. "\n" .. join(cpptext.raw_out_declaration(row) .. " {", checks(row),
+      shape_check(row), lookup(row), before, out_tensors(row), call, after, store_outs(row), "}")
   end
   return text
 end
 
 local function define_update(row)
   local x = row.args[1].name
-  local call = ("  kernel(%s);"):format(table.concat(kernel_arguments(row, x .. ".numel()"), ", "))
+  local before, after, renamed = writing(row, row.name .. "_", x)
   local text = join(("Tensor& %s_(%s) {"):format(row.name, parameters(row, { inplace = true })),
-    checks(row), ('  check_writable("%s_", %s);'):format(row.name, x), lookup(row), call,
-    ('  mark_changed(%s, "%s_");'):format(x, row.name), ("  return %s;"):format(x), "}")
+    checks(row), shape_check(row), lookup(row), before, kernel_call(row, renamed, {}), after,
+    ("  return %s;"):format(x), "}")
   if row.plain_form then
-    local args = kernel_arguments(row, x .. ".numel()")
-    args[1] = "result_"
     text = text .. "\n" .. join(("Tensor %s(%s) {"):format(row.name, parameters(row)),
-      checks(row), lookup(row), ("  Tensor result_ = clone_plain(%s);"):format(x),
-      ("  kernel(%s);"):format(table.concat(args, ", ")), "  return result_;", "}")
+      checks(row), shape_check(row), lookup(row), ("  Tensor result_ = clone_plain(%s);"):format(x),
+      kernel_call(row, { [x] = "result_" }, {}), "  return result_;", "}")
   end
   return text
 end
 
 local function define_allocating(row)
-  local numel = cpptext.leading_tensor(row) and cpptext.leading_tensor(row).name .. ".numel()" or "0"
-  return join(("%s %s(%s) {"):format(cpptext.result(row), row.name, parameters(row)),
-    checks(row), lookup(row),
-    ("  return kernel(%s);"):format(table.concat(kernel_arguments(row, numel), ", ")), "}")
+  local call = ("kernel(%s);"):format(table.concat(kernel_arguments(row, {}), ", "))
+  local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, parameters(row)),
+    checks(row), shape_check(row), lookup(row), "  return " .. call, "}")
+  if row.raw_out_form then
+    local names = table.concat(result_names(row), ", ")
+    text = text .. "\n" .. join(cpptext.raw_out_declaration(row) .. " {", checks(row),
+      shape_check(row), lookup(row),
+      ("  const auto %s = %s"):format(#row.results == 1 and names or "[" .. names .. "]", call),
+      store_outs(row), "}")
+  end
+  return text
 end
 
 local define = {
@@ -252,22 +290,22 @@ local define = {
 }
 
 local function definitions(rows, family, all_rows)
-  local index, positions = 0, {}
-  for _, row in ipairs(all_rows) do
-    if row.kind == "pointwise" then
-      positions[row.name] = index
-      index = index + 1
-    end
-  end
   local out = {
     "// Generated from tensor/ops/" .. family .. ".lua: the ops without the tape.",
-    '#include "tensor/raw.h"', "",
-    '#include "tensor/generator.h"', '#include "tensor/shapes.h"', "",
+    ('#include "tensor/raw_%s.h"'):format(family), "",
+    '#include "tensor/dispatch.h"', '#include "tensor/generator.h"',
+    ('#include "tensor/kernels_%s.h"'):format(family), '#include "tensor/pointwise/run.h"',
+    ('#include "tensor/shapes_%s.h"'):format(family), "",
     "namespace moonlet::raw {", "",
   }
+  local position, index = 0, 0
+  for i, name in ipairs(cpptext.families(all_rows)) do
+    if name == family then position = i - 1 end
+  end
   for _, row in ipairs(rows) do
     if row.kind == "pointwise" then
-      out[#out + 1] = define_pointwise(row, positions[row.name]) .. "\n"
+      out[#out + 1] = define_pointwise(row, position, index) .. "\n"
+      index = index + 1
     elseif define[row.kind] then
       out[#out + 1] = define[row.kind](row) .. "\n"
     end
@@ -276,7 +314,4 @@ local function definitions(rows, family, all_rows)
   return table.concat(out, "\n")
 end
 
-return function(rows, family, all_rows)
-  if family then return definitions(rows, family, all_rows) end
-  return header(rows)
-end
+return definitions

@@ -1,7 +1,8 @@
 -- tensor/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
--- A parsed row has: name, family, kind, args {type, name, default, info}, results {type, name},
--- dtypes (list of set names), grads {args, expression}, and the other fields of the row as written.
+-- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
+-- name}, dtypes (list of set names), grads {args, expression}, and the other fields of the row as written.
 
+local cpptext = require "cpptext"
 local types = require "types"
 
 local parse = {}
@@ -12,9 +13,9 @@ for name in ("pointwise structured update allocating view composite"):gmatch "%a
 end
 
 local known_fields = {}
-for name in ([[kind dtypes out grad doc sample torch check nodiff random inplace meta method func
-    no_cuda overload_of int_to_float result clone mixed functor constant chooses dtype_of keeps_dtype
-    direct autocast]]):gmatch "[%a_]+" do
+for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
+    no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
+    keeps_dtype direct autocast out]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -41,7 +42,12 @@ local function parse_argument(text, row)
   local declaration, default = text:match "^([^=]-)%s*=%s*(.+)$"
   local type, name = (declaration or text):match "^(%S+)%s+([%a_][%w_]*)$"
   if not type then error(("op %s: cannot read argument '%s'"):format(row.name, text), 0) end
-  return { type = type, name = name, default = default, info = types.argument(type, row.name) }
+  local plain, marks = type:gsub("!", "")
+  local info = types.argument(plain, row.name)
+  if marks > 0 and (not info.tensor or info.list or info.operand) then
+    error(("op %s: argument '%s' is marked as written, but is no tensor"):format(row.name, name), 0)
+  end
+  return { type = plain, name = name, default = default, info = info, written = marks > 0 }
 end
 
 local function parse_results(text, row)
@@ -104,6 +110,15 @@ local function parse_row(raw, family)
     arg.position = i
     row.args[i], row.arg[arg.name] = arg, arg
   end
+  if row.kind == "update" and not (row.args[1] and row.args[1].written) then
+    error(("op %s: an update writes its first argument, so it is a 'Tensor!'"):format(name), 0)
+  end
+  if (row.draws ~= nil) ~= (row.random == true and row.kind ~= "composite") then
+    error(("op %s: 'draws' and 'random' go together for an op with a kernel"):format(name), 0)
+  end
+  if row.draws and not cpptext.generator(row) then
+    error(("op %s draws random numbers, but takes no 'Generator?'"):format(name), 0)
+  end
   row.results = parse_results(trim(results), row)
   row.dtypes = words(row.dtypes or "all")
   row.grads = parse_grads(row)
@@ -116,11 +131,18 @@ end
 local function derive_forms(row)
   local first = row.args[1]
   local tensor_first = first and (first.type == "Tensor" or first.type == "Operand")
-  row.inplace_form = tensor_first
-    and ((row.kind == "pointwise" and row.inplace ~= false) or row.kind == "update")
+  -- The raw forms are those of ops without the tape: an in-place or out form that has none stores the
+  -- result of the plain one.
+  row.raw_inplace_form = tensor_first and ((row.kind == "pointwise" and row.inplace ~= false
+    and row.inplace ~= "stored") or row.kind == "update")
+  row.inplace_form = row.raw_inplace_form or row.inplace == true or row.inplace == "stored"
   row.plain_form = not (row.kind == "update" and row.clone == false)
-  row.out_form = row.plain_form and #row.results == 1 and row.results[1].type == "Tensor"
-    and (row.kind == "pointwise" or row.kind == "structured")
+  row.raw_out_form = row.plain_form
+    and (row.kind == "pointwise" or row.kind == "structured" or row.kind == "allocating")
+  for _, result in ipairs(row.results) do
+    row.raw_out_form = row.raw_out_form and result.type == "Tensor"
+  end
+  row.out_form = row.raw_out_form or row.out == true
 end
 
 -- Reads every family's rows from `root`/tensor/ops; returns the list of rows in order.

@@ -2,46 +2,48 @@
 
 local types = {}
 
--- cpp: how a parameter is declared; below: how below the public op, where dims are wrapped; field:
--- how a tape node keeps it; tensor: it holds tensors.
+-- cpp: how a parameter is declared; below: how below the public op, where dims are wrapped; tensor:
+-- it holds tensors; null: the C++ default of a nil; draws: it is where random numbers come from,
+-- which the generated code asks and no kernel or shape function sees.
 local list = {
-  ["Tensor"]    = { cpp = "const Tensor&", field = "Saved", tensor = true },
-  ["Tensor?"]   = { cpp = "const Tensor&", field = "Saved", tensor = true, optional = true },
-  ["Tensor[]"]  = { cpp = "const std::vector<Tensor>&", field = "std::vector<Saved>", tensor = true, list = true },
-  ["Tensor?[]"] = { cpp = "const std::vector<Tensor>&", field = "std::vector<Saved>", tensor = true,
+  ["Tensor"]    = { cpp = "const Tensor&", tensor = true },
+  ["Tensor?"]   = { cpp = "const Tensor&", tensor = true, optional = true },
+  ["Tensor[]"]  = { cpp = "const std::vector<Tensor>&", tensor = true, list = true },
+  ["Tensor?[]"] = { cpp = "const std::vector<Tensor>&", tensor = true,
                   list = true, optional = true },
-  ["Operand"]   = { cpp = "const Operand&", field = "SavedOperand", tensor = true, operand = true },
-  ["Mask"]      = { cpp = "const Tensor&", field = "Saved", tensor = true, fixed = true },
-  ["Positions"] = { cpp = "const Tensor&", field = "Saved", tensor = true, fixed = true },
+  ["Operand"]   = { cpp = "const Operand&", tensor = true, operand = true },
+  ["Mask"]      = { cpp = "const Tensor&", tensor = true, fixed = true },
+  ["Positions"] = { cpp = "const Tensor&", tensor = true, fixed = true },
   ["Scalar"]    = { cpp = "Scalar" },
   ["Scalar?"]   = { cpp = "std::optional<Scalar>" },
   ["int"]       = { cpp = "int64_t" },
   ["int?"]      = { cpp = "std::optional<int64_t>" },
-  ["int[]"]     = { cpp = "const Dims&", field = "Dims" },
-  ["int[1]"]    = { cpp = "const Dims&", field = "Dims" },
-  ["int[2]"]    = { cpp = "const Dims&", field = "Dims" },
-  ["int[3]"]    = { cpp = "const Dims&", field = "Dims" },
+  ["int[]"]     = { cpp = "const Dims&" },
+  ["int[1]"]    = { cpp = "const Dims&" },
+  ["int[2]"]    = { cpp = "const Dims&" },
+  ["int[3]"]    = { cpp = "const Dims&" },
+  ["int[*]"]    = { cpp = "const std::vector<int64_t>&" },
   ["float"]     = { cpp = "double" },
   ["float?"]    = { cpp = "std::optional<double>" },
   ["bool"]      = { cpp = "bool" },
-  ["string"]    = { cpp = "std::string_view", field = "std::string" },
+  ["string"]    = { cpp = "std::string_view" },
   ["Dim"]       = { cpp = "int64_t" },
   ["Dim?"]      = { cpp = "std::optional<int64_t>" },
   ["NewDim"]    = { cpp = "int64_t" },
-  ["Dim[]"]     = { cpp = "const Dims&", field = "Dims" },
-  ["Dim[*]"]    = { cpp = "const Dims&", field = "Dims" },
-  ["Dim[]?"]    = { cpp = "const OptionalDims&", below = "const Dims&", field = "Dims" },
+  ["Dim[]"]     = { cpp = "const Dims&" },
+  ["Dim[*]"]    = { cpp = "const Dims&" },
+  ["Dim[]?"]    = { cpp = "const OptionalDims&", below = "const Dims&" },
   ["Index"]     = { cpp = "int64_t" },
   ["DType?"]    = { cpp = "std::optional<DType>" },
   ["Device?"]   = { cpp = "std::optional<Device>" },
   ["MemoryFormat"] = { cpp = "MemoryFormat" },
   ["MemoryFormat?"] = { cpp = "std::optional<MemoryFormat>" },
+  ["Generator?"] = { cpp = "Generator*", null = "nullptr", draws = true },
   ["Options"]   = { cpp = "Options" },
 }
 
 for name, t in pairs(list) do
   t.name = name
-  t.field = t.field or t.cpp
   t.below = t.below or t.cpp
 end
 

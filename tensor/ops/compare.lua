@@ -3,7 +3,7 @@
 local function compare(name, symbol, words)
   op { ("%s(Operand x, Operand other) -> Tensor"):format(name),
        kind = "pointwise", dtypes = (name == "eq" or name == "ne") and "all" or "real + boolean",
-       result = "bool", inplace = false,
+       result = "bool", inplace = "stored",
        doc = ("`x %s other` for each element: a bool tensor, true where `x` is %s `other`."):format(symbol, words),
        sample = { "randn(3, 4), randn(3, 4)", "randn(3, 4), 0.5" } }
 end

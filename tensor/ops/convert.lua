@@ -1,6 +1,6 @@
 -- tensor/ops/convert.lua: copying elements between tensors: dtypes, layouts, devices, fills.
 
-op { "copy(Tensor x, Tensor source) -> Tensor",
+op { "copy(Tensor! x, Tensor source) -> Tensor",
      kind = "update", dtypes = "all", mixed = "device",
      grad = { x = "zero", source = "g" },
      doc = [[`copy_` writes `source` over `x`: converted to x's dtype, broadcast to its shape, and moved
@@ -8,16 +8,14 @@ to its device. `copy` does so on a copy of `x`.]],
      sample = { "randn(3, 4), randn(3, 4)", "randn(3, 4), randn(4)" },
      torch = "args[0].clone().copy_(args[1])" }
 
-op { "fill(Tensor x, Scalar value) -> Tensor",
+op { "fill(Tensor! x, Scalar value) -> Tensor",
      kind = "update", dtypes = "all",
      grad = { x = "zero" },
      doc = [[`fill_` sets every element of `x` to `value`; `fill` gives such a tensor with x's shape.]],
      sample = { "randn(3, 4), 2.5" } }
 
 op { "clone(Tensor x, MemoryFormat? memory_format=nil) -> Tensor",
-     kind = "structured", dtypes = "all",
-     out = [[empty_like(x, memory_format.value_or(MemoryFormat::Preserve), options_of(x), "clone")]],
-     grad = { x = "g" },
+     kind = "structured", dtypes = "all", grad = { x = "g" },
      doc = [[A copy of `x` with dense memory of its own, in the order of x's strides or in
 `memory_format`.]],
      sample = { "randn(3, 4)" } }
@@ -30,8 +28,6 @@ op { "contiguous(Tensor x, MemoryFormat? memory_format=nil) -> Tensor",
 
 op { "convert(Tensor x, DType? dtype, Device? device, MemoryFormat? memory_format) -> Tensor",
      kind = "structured", dtypes = "all", method = false, func = false,
-     out = [[empty_like(x, memory_format.value_or(MemoryFormat::Preserve),
-     {dtype.value_or(x.dtype()), device.value_or(x.device())}, "to")]],
      grad = { x = "to(g, std::nullopt, options_of_(x).device)" },
      doc = [[A copy of `x` with that dtype on that device: what `to` does when there is something to do.]] }
 

@@ -3,13 +3,12 @@
 
 op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = "shapes::gather(x, dim, index)",
      grad = { x = "scatter_add(zeros(sizes_of(x), Options{g.dtype(), g.device()}), dim, index, g)" },
      doc = [[For each entry of `index`, the element of `x` at that position along `dim`; the result has
 the shape of `index`.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 2}, {4, 1}})" } }
 
-op { "scatter(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
+op { "scatter(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
      kind = "update", dtypes = "all",
      grad = { x = "scatter(g, dim, index, zeros(index.sizes(), Options{g.dtype(), g.device()}))",
               source = "gather(g, dim, index)" },
@@ -17,7 +16,7 @@ op { "scatter(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
 shape, holds. Where a position comes twice, the last one stays.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 4}, {4, 1}}), randn(3, 2)" } }
 
-op { "scatter_add(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
+op { "scatter_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
      kind = "update", autocast = "promote", dtypes = "all",
      grad = { x = "g", source = "gather(g, dim, index)" },
      doc = [[Adds each element of `source` at the position along `dim` that `index`, of the same shape,
@@ -26,12 +25,11 @@ holds. Sums are made in the order of `source`, whatever the number of threads.]]
 
 op { "index_select(Tensor x, Dim dim, Positions index) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = "shapes::index_select(x, dim, index)",
      grad = { x = "index_add(zeros(sizes_of(x), Options{g.dtype(), g.device()}), dim, index, g)" },
      doc = [[The slices of `x` along `dim` at the positions in the 1-D `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3})", "randn(3, 4), 1, tensor({2, 1})" } }
 
-op { "index_add(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
+op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
      kind = "update", dtypes = "all",
      grad = { x = "g", source = "index_select(g, dim, index)" },
      doc = [[Adds the slices of `source` to those of `x` along `dim` at the positions in `index`.]],
@@ -39,7 +37,6 @@ op { "index_add(Tensor x, Dim dim, Positions index, Tensor source) -> Tensor",
 
 op { "embedding(Tensor weight, Positions index, int padding_idx=0) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = "shapes::embedding(weight, index)",
      grad = { weight = "embedding_backward(g, index, sizes_of(weight)[0], padding_idx)" },
      doc = [[The rows of `weight`, `(rows, features)`, at the positions in `index`: the result is
 `(..., features)`. The row at position `padding_idx` gets no gradient; 0 is no such row.]],
@@ -48,7 +45,6 @@ op { "embedding(Tensor weight, Positions index, int padding_idx=0) -> Tensor",
 
 op { "embedding_backward(Tensor g_out, Positions index, int rows, int padding_idx=0) -> Tensor",
      kind = "structured", dtypes = "all", method = false,
-     out = "shapes::embedding_backward(g_out, index, rows)",
      grad = { g_out = "embedding_backward_backward(g, index, padding_idx)" },
      doc = [[The gradient of `embedding`: the rows of `g_out` added up at their positions, in order.]],
      sample = { "randn(2, 2, 3), tensor({{1, 4}, {2, 2}}), 4" },
@@ -61,19 +57,18 @@ op { "nonzero(Tensor x) -> Tensor",
      sample = { "tensor({{0, 1}, {2, 0}})" }, torch = "torch.nonzero(args[0]) + 1" }
 
 op { "masked_select(Tensor x, Mask mask) -> Tensor",
-     kind = "composite", dtypes = "all",
+     out = true, kind = "composite", dtypes = "all",
      doc = [[The elements of `x` where `mask` is true, in row order, as one dimension. The two
 broadcast.]],
      sample = { "tensor({1.5, 2.5, 3.5}), tensor({true, false, true})" } }
 
 op { "index(Tensor x, Tensor?[] indices) -> Tensor",
      kind = "structured", dtypes = "all", method = false, func = false,
-     out = "shapes::index(x, indices)",
      grad = { x = "index_put(zeros(sizes_of(x), Options{g.dtype(), g.device()}), indices, g, true)" },
      doc = [[What `x[{...}]` with tensors of positions reads: one tensor, or none for a whole dimension,
 per dimension. The tensors broadcast; negative positions count from the end.]] }
 
-op { "index_put(Tensor x, Tensor?[] indices, Tensor values, bool accumulate=false) -> Tensor",
+op { "index_put(Tensor! x, Tensor?[] indices, Tensor values, bool accumulate=false) -> Tensor",
      kind = "update", autocast = "promote", dtypes = "all", method = false, func = false,
      grad = { x = "index_put_backward(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[What `x[{...}] = values` with tensors of positions writes; `values` broadcasts. With

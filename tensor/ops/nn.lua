@@ -3,7 +3,6 @@
 
 op { "conv2d(Tensor x, Tensor weight, Tensor? bias=nil, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", autocast = "lower_precision", dtypes = "floating",
-     out = "shapes::images(\"conv2d\", shapes::conv2d(x, weight, bias, stride, padding, dilation, groups), x, weight)",
      grad = { x = "conv2d_input_grad(g, weight, sizes_of(x), stride, padding, dilation, groups)",
               weight = "conv2d_weight_grad(g, x, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },
@@ -17,7 +16,6 @@ stride) + 1`. With `groups`, each group of output channels sees its own group of
 
 op { "conv2d_input_grad(Tensor grad, Tensor weight, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "shapes::images(\"conv2d_input_grad\", shapes::conv2d_input_grad(grad, weight, size, stride, padding, dilation, groups), grad, weight)",
      grad = { grad = "conv2d(g, weight, Tensor(), stride, padding, dilation, groups)",
               weight = "conv2d_weight_grad(grad, g, sizes_of(weight), stride, padding, dilation, groups)" },
      torch = "torch.nn.grad.conv2d_input(args[2], args[1], args[0], *args[3:])",
@@ -27,7 +25,6 @@ also the transposed convolution.]],
 
 op { "conv2d_weight_grad(Tensor grad, Tensor x, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::conv2d_weight_grad(grad, x, size, stride, padding, dilation, groups), options_of(grad), \"conv2d_weight_grad\")",
      grad = { grad = "conv2d(x, g, Tensor(), stride, padding, dilation, groups)",
               x = "conv2d_input_grad(grad, g, sizes_of(x), stride, padding, dilation, groups)" },
      torch = "torch.nn.grad.conv2d_weight(args[1], args[2], args[0], *args[3:])",
@@ -43,8 +40,6 @@ op { "conv1d(Tensor x, Tensor weight, Tensor? bias=nil, int stride=1, int paddin
 
 op { "max_pool2d_with_indices(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, int[2] dilation={1, 1}, bool ceil_mode=false) -> (Tensor values, Tensor indices)",
      kind = "structured", dtypes = "real",
-     out = { "shapes::images(\"max_pool2d\", shapes::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode), x)",
-             "empty(shapes::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode), Options{DType::Int64, x.device()}, \"max_pool2d\")" },
      nodiff = { "indices" },
      grad = { x = "max_pool2d_backward(g_values, indices, sizes_of(x))" },
      torch = "max_pool2d_1based(*args)",
@@ -62,7 +57,6 @@ op { "max_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={
 
 op { "max_pool2d_backward(Tensor grad, Positions indices, int[] size) -> Tensor",
      kind = "structured", dtypes = "real", method = false,
-     out = "shapes::images(\"max_pool2d_backward\", shapes::max_pool2d_backward(grad, indices, size), grad)",
      grad = { grad = "plane_gather(g, indices)" },
      torch = "max_pool2d_backward_ref(*args)",
      doc = [[Adds each element of `grad` (..., h2, w2) to the position `indices` names in its plane of a tensor
@@ -71,7 +65,6 @@ of zeros of sizes `size` (..., h, w).]],
 
 op { "plane_gather(Tensor x, Positions indices) -> Tensor",
      kind = "structured", dtypes = "real", method = false,
-     out = "empty(shapes::plane_gather(x, indices), options_of(x), \"plane_gather\")",
      grad = { x = "max_pool2d_backward(g, indices, sizes_of(x))" },
      torch = "plane_gather_ref(*args)",
      doc = [[The elements of each plane of `x` (..., h, w) at the flat positions `indices` (..., h2, w2).]],
@@ -79,7 +72,6 @@ op { "plane_gather(Tensor x, Positions indices) -> Tensor",
 
 op { "avg_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, bool ceil_mode=false, bool count_include_pad=true) -> Tensor",
      kind = "structured", dtypes = "floating",
-     out = "shapes::images(\"avg_pool2d\", shapes::avg_pool2d(x, kernel_size, stride, padding, ceil_mode), x)",
      grad = { x = "avg_pool2d_backward(g, sizes_of(x), kernel_size, stride, padding, ceil_mode, count_include_pad)" },
      torch = "F.avg_pool2d(*args)",
      doc = [[The mean of each window of `x` (..., h, w). An empty `stride` means `kernel_size`. Padding counts
@@ -88,7 +80,6 @@ as zeros, or not at all without `count_include_pad`.]],
 
 op { "avg_pool2d_backward(Tensor grad, int[] size, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, bool ceil_mode=false, bool count_include_pad=true) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "shapes::images(\"avg_pool2d_backward\", shapes::avg_pool2d_backward(grad, size, kernel_size, stride, padding, ceil_mode), grad)",
      grad = { grad = "avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad)" },
      torch = "avg_pool2d_backward_ref(*args)",
      doc = [[The gradient of `avg_pool2d` with respect to its input of sizes `size`.]],
@@ -96,7 +87,6 @@ op { "avg_pool2d_backward(Tensor grad, int[] size, int[2] kernel_size, int[] str
 
 op { "adaptive_avg_pool2d(Tensor x, int[2] output_size) -> Tensor",
      kind = "structured", dtypes = "floating",
-     out = "shapes::images(\"adaptive_avg_pool2d\", shapes::adaptive_avg_pool2d(x, output_size), x)",
      grad = { x = "adaptive_avg_pool2d_backward(g, sizes_of(x))" },
      torch = "F.adaptive_avg_pool2d(*args)",
      doc = [[The means of windows chosen so that `x` (..., h, w) becomes (..., output_size).]],
@@ -104,7 +94,6 @@ op { "adaptive_avg_pool2d(Tensor x, int[2] output_size) -> Tensor",
 
 op { "adaptive_avg_pool2d_backward(Tensor grad, int[] size) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "shapes::images(\"adaptive_avg_pool2d_backward\", shapes::adaptive_avg_pool2d_backward(grad, size), grad)",
      grad = { grad = "adaptive_avg_pool2d(g, plane_of(sizes_of(grad)))" },
      torch = "adaptive_avg_pool2d_backward_ref(*args)",
      doc = [[The gradient of `adaptive_avg_pool2d` with respect to its input of sizes `size`.]],
@@ -112,7 +101,6 @@ op { "adaptive_avg_pool2d_backward(Tensor grad, int[] size) -> Tensor",
 
 op { "softmax(Tensor x, Dim dim) -> Tensor",
      kind = "structured", autocast = "float32", dtypes = "floating",
-     out = 'empty(x.sizes(), options_of(x), "softmax")',
      grad = { x = "softmax_backward(g, y, dim)" },
      doc = [[`exp(x)` along `dim`, divided by its sum; computed from `x - max(x)`, so it does not overflow.
 A slice of minus infinities gives NaN.]],
@@ -120,7 +108,6 @@ A slice of minus infinities gives NaN.]],
 
 op { "softmax_backward(Tensor grad, Tensor result, Dim dim) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::same(\"softmax_backward\", grad, result), options_of(grad))",
      grad = { grad = "softmax_backward(g, result, dim)",
               result = "softmax_backward_result(g, grad, result, dim)" },
      torch = "args[1] * (args[0] - (args[0] * args[1]).sum(args[2], True))",
@@ -129,14 +116,12 @@ op { "softmax_backward(Tensor grad, Tensor result, Dim dim) -> Tensor",
 
 op { "log_softmax(Tensor x, Dim dim) -> Tensor",
      kind = "structured", autocast = "float32", dtypes = "floating",
-     out = 'empty(x.sizes(), options_of(x), "log_softmax")',
      grad = { x = "log_softmax_backward(g, y, dim)" },
      doc = [[The logarithm of `softmax`, computed without its loss of precision.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
 
 op { "log_softmax_backward(Tensor grad, Tensor result, Dim dim) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::same(\"log_softmax_backward\", grad, result), options_of(grad))",
      grad = { ["grad, result"] = "log_softmax_backward_grads(g, grad, result, dim)" },
      torch = "args[0] - args[1].exp() * args[0].sum(args[2], True)",
      doc = [[The gradient of `log_softmax` from its result: `grad - exp(result) * sum(grad)`.]],
@@ -150,9 +135,6 @@ op { "softmin(Tensor x, Dim dim) -> Tensor",
 
 op { "native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
      kind = "structured", autocast = "float32", dtypes = "floating", method = false,
-     out = { "empty(shapes::layer_norm(x, normalized_shape, weight, bias), options_of(x), \"layer_norm\")",
-             "empty(shapes::layer_norm_stats(x, normalized_shape.size()), options_of(x), \"layer_norm\")",
-             "empty(shapes::layer_norm_stats(x, normalized_shape.size()), options_of(x), \"layer_norm\")" },
      nodiff = { "mean", "rstd" },
      grad = { x = "layer_norm_grad_x(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)",
               weight = "layer_norm_grad_weight(g_y, x, mean, rstd, normalized_shape.size(), eps)",
@@ -164,7 +146,6 @@ each normalised slice, with the normalised dimensions kept at size 1.]],
 
 op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "(shapes::layer_norm_grad(\"layer_norm_grad_x\", grad, x, mean, rstd, weight, dims), empty(x.sizes(), options_of(x), \"layer_norm_grad_x\"))",
      grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -178,7 +159,6 @@ op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
 
 op { "layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int dims, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::layer_norm_grad(\"layer_norm_grad_weight\", grad, x, mean, rstd, Tensor(), dims), options_of(x))",
      grad = { ["grad, x"] = "layer_norm_grad_weight_grads(g, grad, x, mean, rstd, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -198,11 +178,8 @@ last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `b
 "Layer Normalization".]],
      sample = { "randn(3, 4), {4}, randn(4), randn(4)", "randn(2, 3, 4), {3, 4}" } }
 
-op { "native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum=0.1, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
+op { "native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? running_mean, Tensor!? running_var, float momentum=0.1, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
      kind = "structured", dtypes = "floating", method = false,
-     out = { "shapes::images(\"batch_norm\", shapes::batch_norm(x, weight, bias, running_mean, running_var), x)",
-             "empty(shapes::batch_norm_stats(x), options_of(x), \"batch_norm\")",
-             "empty(shapes::batch_norm_stats(x), options_of(x), \"batch_norm\")" },
      nodiff = { "mean", "rstd" },
      grad = { x = "batch_norm_grad_x(g_y, x, mean, rstd, weight, eps)",
               weight = "batch_norm_grad_weight(g_y, x, mean, rstd, eps)",
@@ -215,7 +192,6 @@ by `momentum`.]],
 
 op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "(shapes::batch_norm_grad(\"batch_norm_grad_x\", grad, x, mean, rstd, weight), shapes::images(\"batch_norm_grad_x\", x.sizes(), x))",
      grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -229,7 +205,6 @@ op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
 
 op { "batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, float eps) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     out = "empty(shapes::batch_norm_grad(\"batch_norm_grad_weight\", grad, x, mean, rstd, Tensor()), options_of(x))",
      grad = { ["grad, x"] = "batch_norm_grad_weight_grads(g, grad, x, mean, rstd, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -241,7 +216,7 @@ that `native_batch_norm` gave for this `x` and `eps`.]],
        return randn(3, 4), x, mean, rstd, 1e-5
      end)()]] } }
 
-op { "batch_norm(Tensor x, Tensor? running_mean=nil, Tensor? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1, float eps=1e-5) -> Tensor",
+op { "batch_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1, float eps=1e-5) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.batch_norm(*args)",
      doc = [[`(x - mean) / sqrt(var + eps) * weight + bias` per channel (the second dimension of `x`). In

@@ -42,7 +42,7 @@ binary("div", "`x / other`, element by element; integers divide as float32.",
   { x = "div(g, conj(other))", other = "neg(mul(g, conj(div(y, other))))" }, divisors,
   { dtypes = "floating + complex", int_to_float = true, meta = "__div" })
 op { "div_mode(Operand x, Operand other, string rounding_mode) -> Tensor",
-     kind = "composite", dtypes = "real", overload_of = "div", method = false,
+     out = true, kind = "composite", dtypes = "real", overload_of = "div", method = false,
      doc = [[`x / other` rounded: `rounding_mode` is "floor" (as `floor_divide`) or "trunc" (toward zero).]],
      torch = "torch.div(args[0], args[1], rounding_mode=args[2])",
      sample = { 'randn(3, 4), rand(4) + 0.5, "floor"', 'randn(3, 4), rand(4) + 0.5, "trunc"' } }
@@ -62,7 +62,7 @@ integer other than 1 and -1 is 0.]],
   { dtypes = "real + complex", meta = "__pow" })
 unary("neg", "`-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm" })
 unary("abs", "The absolute value; the modulus of a complex element.", "mul(g, sgn(x))", nil,
-  { dtypes = "real + complex", int_to_float = false, result = "real", inplace = false })
+  { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored" })
 unary("sign", "-1, 0 or 1 with the sign of each element.", "zero", nil, { dtypes = "real", int_to_float = false })
 unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad(g, x)", nil,
   { dtypes = "real + complex", int_to_float = false, check = { gradgrad = "its derivative is checked once" } })
@@ -85,7 +85,7 @@ op { "clamp_max(Tensor x, Scalar max) -> Tensor",
      kind = "pointwise", chooses = { max = "upper" }, dtypes = "real", grad = { x = "where(le(x, max), g, 0.0)" },
      doc = "`x`, but at most `max`.", sample = { "randn(3, 4), 0.3" } }
 op { "clamp(Tensor x, Scalar? min=nil, Scalar? max=nil) -> Tensor",
-     kind = "composite", dtypes = "real",
+     inplace = true, out = true, kind = "composite", dtypes = "real",
      doc = "`x` limited to the range from `min` to `max`; either may be left out.",
      sample = { "randn(3, 4), -0.3, 0.4", "randn(3, 4), nil, 0.2" } }
 op { "lerp(Tensor x, Tensor end, Operand weight) -> Tensor",
@@ -186,7 +186,7 @@ bitwise("bitwise_xor", "__bxor", "~", "integral + boolean")
 local shifts = { "randint(0, 50, {3, 4}), randint(0, 5, {3, 4})", "randint(0, 50, {3, 4}), 2" }
 binary("bitwise_left_shift", "`x << other`; 0 when no bit is left.", nil, shifts, { dtypes = "integral", meta = "__shl" })
 binary("bitwise_right_shift", "`x >> other`, keeping the sign.", nil, shifts, { dtypes = "integral", meta = "__shr" })
-op { "bitwise_not(Tensor x) -> Tensor", kind = "composite", dtypes = "integral + boolean", meta = "__bnot",
+op { "bitwise_not(Tensor x) -> Tensor", inplace = true, out = true, kind = "composite", dtypes = "integral + boolean", meta = "__bnot",
      doc = "`~x` on the bits of integers; for bool, `not`.", sample = { "randint(0, 50, {3, 4})" } }
 op { "bitwise_invert(Tensor x) -> Tensor",
      kind = "pointwise", dtypes = "integral",
@@ -196,12 +196,12 @@ op { "bitwise_invert(Tensor x) -> Tensor",
 local truths = { "randint(0, 2, {3, 4}), randint(0, 2, {3, 4})", "randint(0, 2, {3, 4}), randint(0, 2, {4})" }
 local function logical(name, word)
   op { ("%s(Tensor x, Tensor other) -> Tensor"):format(name),
-       kind = "pointwise", dtypes = "all", result = "bool", inplace = false,
+       kind = "pointwise", dtypes = "all", result = "bool", inplace = "stored",
        doc = ("True where `x` %s `other` is true; zero is false."):format(word), sample = truths }
 end
 logical("logical_and", "and")
 logical("logical_or", "or")
 logical("logical_xor", "or, but not both, ")
 op { "logical_not(Tensor x) -> Tensor",
-     kind = "pointwise", dtypes = "all", result = "bool", inplace = false,
+     kind = "pointwise", dtypes = "all", result = "bool", inplace = "stored",
      doc = "True where `x` is zero or false.", sample = { "randint(0, 2, {3, 4})" } }

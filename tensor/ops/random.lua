@@ -1,50 +1,50 @@
 -- tensor/ops/random.lua: random fills. Numbers come from Philox 4x32-10 and depend on the seed
--- and the calls made before, not on the device or the number of threads.
+-- and the calls made before, not on the device or the number of threads. They come from `generator`
+-- where one is given, else from the default one.
 
-op { "uniform(Tensor x, float from=0, float to=1) -> Tensor",
-     kind = "update", clone = false, random = true, dtypes = "floating",
+op { "uniform(Tensor! x, float from=0, float to=1, Generator? generator=nil) -> Tensor",
+     kind = "update", clone = false, random = true, draws = "x.numel()", dtypes = "floating",
      grad = { x = "zero" },
      doc = [[Fills `x` with numbers drawn evenly from `from` to below `to`.]],
      sample = { "zeros(3, 4), -1, 1" }, check = { value = "random" } }
 
-op { "normal(Tensor x, float mean=0, float std=1) -> Tensor",
-     kind = "update", clone = false, random = true, dtypes = "floating",
+op { "normal(Tensor! x, float mean=0, float std=1, Generator? generator=nil) -> Tensor",
+     kind = "update", clone = false, random = true, draws = "x.numel()", dtypes = "floating",
      grad = { x = "zero" },
      doc = [[Fills `x` with numbers of the normal distribution (Box and Muller, 1958).]],
      sample = { "zeros(3, 4), 1, 2" }, check = { value = "random" } }
 
-op { "exponential(Tensor x, float lambda=1) -> Tensor",
-     kind = "update", clone = false, random = true, dtypes = "floating",
+op { "exponential(Tensor! x, float lambda=1, Generator? generator=nil) -> Tensor",
+     kind = "update", clone = false, random = true, draws = "x.numel()", dtypes = "floating",
      grad = { x = "zero" },
      doc = [[Fills `x` with numbers of the exponential distribution with rate `lambda`.]],
      sample = { "zeros(3, 4), 2" }, check = { value = "random" } }
 
-op { "bernoulli(Tensor x, float p=0.5) -> Tensor",
-     kind = "update", clone = false, random = true, dtypes = "boolean+real",
+op { "bernoulli(Tensor! x, float p=0.5, Generator? generator=nil) -> Tensor",
+     kind = "update", clone = false, random = true, draws = "x.numel()", dtypes = "boolean+real",
      grad = { x = "zero" },
      doc = [[Sets each element to 1 with probability `p`, else to 0.]],
      sample = { "zeros(3, 4), 0.3" }, check = { value = "random" } }
 
-op { "random(Tensor x, int low, int high) -> Tensor",
-     kind = "update", clone = false, random = true, dtypes = "boolean+real",
+op { "random(Tensor! x, int low, int high, Generator? generator=nil) -> Tensor",
+     kind = "update", clone = false, random = true, draws = "x.numel()", dtypes = "boolean+real",
      grad = { x = "zero" },
      doc = [[Fills `x` with integers from `low` to below `high` (`high` itself is not drawn).]],
      sample = { "zeros(3, 4), 1, 7" }, check = { value = "random" } }
 
-op { "dropout_mask(Tensor x, float p=0.5) -> Tensor",
-     kind = "structured", random = true, dtypes = "floating",
-     out = "shapes::dropout_mask(x, p)",
+op { "dropout_mask(Tensor x, float p=0.5, Generator? generator=nil) -> Tensor",
+     kind = "structured", random = true, draws = "x.numel()", dtypes = "floating",
      doc = [[A tensor like `x` that is 0 with probability `p` and `1 / (1 - p)` elsewhere: what dropout
 multiplies with.]],
      sample = { "randn(3, 4), 0.5" }, check = { value = "random" } }
 
-op { "randperm(int n, Device? device=nil) -> Tensor",
-     kind = "composite",
+op { "randperm(int n, Device? device=nil, Generator? generator=nil) -> Tensor",
+     out = true, kind = "composite", random = true,
      doc = [[The numbers 1 to `n` in random order, as positions.]],
      sample = { "6" }, check = { value = "random" } }
 
-op { "multinomial(Tensor probs, int num_samples, bool replacement=false) -> Tensor",
-     kind = "composite", dtypes = "floating",
+op { "multinomial(Tensor probs, int num_samples, bool replacement=false, Generator? generator=nil) -> Tensor",
+     out = true, kind = "composite", random = true, dtypes = "floating",
      doc = [[Positions (from 1) drawn with the given weights, which need not sum to 1: `probs` is `(n,)`
 or `(rows, n)`, the result `(num_samples,)` or `(rows, num_samples)`.]],
      sample = { "tensor({0.2, 0.5, 0.3}), 2" }, check = { value = "random" } }

@@ -2,7 +2,6 @@
 
 op { "sum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
      kind = "structured", autocast = "float32", dtypes = "all",
-     out = 'shapes::reduce("sum", x, dim, keepdim, shapes::sum_dtype(x, dtype))',
      grad = { x = "expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x))" },
      doc = [[The sum over `dim`, or over all dimensions. Bools and integers are summed in int64.
 Floats are summed in blocks, so that the error grows with the logarithm of the count, and the result
@@ -11,7 +10,6 @@ does not depend on the number of threads. An empty sum is 0.]],
 
 op { "mean(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = 'shapes::reduce("mean", x, dim, keepdim, shapes::mean_dtype("mean", x, dtype))',
      grad = { x = "mean_backward(g, sizes_of(x), dim, keepdim)" },
      doc = [[The average over `dim`, or over all dimensions. Integers need a floating `dtype`. The
 average of nothing is NaN.]],
@@ -20,7 +18,6 @@ average of nothing is NaN.]],
 
 op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tensor",
      kind = "structured", autocast = "float32", dtypes = "boolean+real",
-     out = 'shapes::reduce("prod", x, dim, keepdim, shapes::sum_dtype(x, dtype))',
      grad = { x = "prod_backward(g, x, dim, keepdim)" },
      doc = [[The product along `dim`, or of all elements. An empty product is 1.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true" } }
@@ -29,7 +26,6 @@ for _, pair in ipairs { { "amax", "largest" }, { "amin", "smallest" } } do
   local name, word = pair[1], pair[2]
   op { name .. "(Tensor x, Dim[*] dim={}, bool keepdim=false) -> Tensor",
        kind = "structured", dtypes = "boolean+real",
-       out = ('shapes::reduce_nonempty("%s", x, dim, keepdim, x.dtype())'):format(name),
        grad = { x = "extreme_backward(g, x, y, dim, keepdim)" },
        doc = ([[The %s element over `dim`, or of all. NaN wins. Among equal extremes the gradient is
 shared evenly.]]):format(word),
@@ -39,14 +35,12 @@ end
 for _, pair in ipairs { { "max", "largest" }, { "min", "smallest" } } do
   local name, word = pair[1], pair[2]
   op { name .. "(Tensor x) -> Tensor",
-       kind = "composite", dtypes = "boolean+real",
+       out = true, kind = "composite", dtypes = "boolean+real",
        doc = ([[The %s element. With a dimension, `values, indices = x:%s(dim)`.]]):format(word, name),
        sample = { "randn(3, 4)" } }
 
   op { name .. "_dim(Tensor x, Dim dim, bool keepdim=false) -> (Tensor values, Tensor indices)",
        kind = "structured", dtypes = "boolean+real", overload_of = name,
-       out = { ('shapes::reduce_nonempty("%s", x, Dims{dim}, keepdim, x.dtype())'):format(name),
-               ('shapes::reduce_nonempty("%s", x, Dims{dim}, keepdim, DType::Int64)'):format(name) },
        nodiff = { "indices" },
        grad = { x = "selected_backward(g_values, indices, sizes_of(x), dim, keepdim)" },
        doc = ([[The %s element along `dim` and its position, the first where several are equal.
@@ -56,7 +50,6 @@ NaN wins.]]):format(word),
 
   op { ("arg%s(Tensor x, Dim? dim=nil, bool keepdim=false) -> Tensor"):format(name),
        kind = "structured", dtypes = "boolean+real",
-       out = ('shapes::reduce_nonempty("arg%s", x, dim, keepdim, DType::Int64)'):format(name),
        doc = ([[The position (from 1) of the %s element along `dim`; without `dim`, its position among
 all elements in row order. The first where several are equal; NaN wins.]]):format(word),
        sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true" },
@@ -65,25 +58,21 @@ end
 
 op { "any(Tensor x, Dim[]? dim=nil, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = 'shapes::reduce("any", x, dim, keepdim, DType::Bool)',
      doc = [[Whether some element over `dim` (`{}`: none, each element alone) is not zero. Of nothing: false.]],
      sample = { "tensor({{0, 1}, {0, 0}})", "tensor({{0, 1}, {0, 0}}), 2", "tensor({{0, 1}, {0, 0}}), {}" } }
 
 op { "all(Tensor x, Dim[]? dim=nil, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = 'shapes::reduce("all", x, dim, keepdim, DType::Bool)',
      doc = [[Whether every element over `dim` (`{}`: none, each element alone) is not zero. Of nothing: true.]],
      sample = { "tensor({{1, 1}, {0, 1}})", "tensor({{1, 1}, {0, 1}}), 2", "tensor({{1, 1}, {0, 1}}), {}" } }
 
 op { "count_nonzero(Tensor x, Dim[*] dim={}) -> Tensor",
      kind = "structured", dtypes = "all",
-     out = 'shapes::reduce("count_nonzero", x, dim, false, DType::Int64)',
      doc = [[How many elements over `dim` are not zero.]],
      sample = { "tensor({{0, 1}, {2, 3}})", "tensor({{0, 1}, {2, 3}}), 1" } }
 
 op { "var(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "floating",
-     out = 'shapes::reduce("var", x, dim, keepdim, x.dtype())',
      grad = { x = "var_backward(g, x, dim, correction, keepdim)" },
      doc = [[The variance over `dim`, or over all dimensions: the squared distances from the mean,
 summed and divided by count - `correction`. Two passes over the data.]],
@@ -92,7 +81,7 @@ summed and divided by count - `correction`. Two passes over the data.]],
 correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]] }
 
 op { "std(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tensor",
-     kind = "composite", dtypes = "floating",
+     out = true, kind = "composite", dtypes = "floating",
      doc = [[The standard deviation over `dim`: the square root of `var`.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, 0, true" },
      torch = [[torch.std(args[0], dim=args[1] if len(args) > 1 else None,
@@ -100,7 +89,6 @@ correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 els
 
 op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false) -> Tensor",
      kind = "structured", autocast = "float32", dtypes = "floating",
-     out = 'shapes::reduce("norm", x, dim, keepdim, x.dtype())',
      grad = { x = "norm_backward(g, x, y, p, dim, keepdim)" },
      doc = [[The `p`-norm over `dim`, or over all dimensions: the `p`-th root of the sum of
 `abs(x)^p`. `p = 0` counts the elements that are not zero; infinity gives the largest magnitude. The
@@ -109,21 +97,18 @@ gradient where the norm is 0 is 0.]],
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
      kind = "structured", autocast = "float32", dtypes = "floating",
-     out = 'shapes::reduce("logsumexp", x, dim, keepdim, x.dtype())',
      grad = { x = "logsumexp_backward(g, x, y, dim, keepdim)" },
      doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow.]],
      sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true" } }
 
 op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "all",
-     out = 'shapes::scan("cumsum", x, dim, shapes::sum_dtype(x, dtype))',
+     inplace = true, kind = "structured", autocast = "float32", dtypes = "all",
      grad = { x = "flip(cumsum(flip(g, Dims{dim}), dim), Dims{dim})" },
      doc = [[Running sums along `dim`. Bools and integers are summed in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "boolean+real",
-     out = 'shapes::scan("cumprod", x, dim, shapes::sum_dtype(x, dtype))',
+     inplace = true, kind = "structured", autocast = "float32", dtypes = "boolean+real",
      grad = { x = "cumprod_backward(g, x, dim)" },
      doc = [[Running products along `dim`.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }

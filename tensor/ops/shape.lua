@@ -12,14 +12,21 @@ the others. It is an error when the strides of `x` do not allow it; `reshape` th
      torch = "args[0].view(args[1])",
      check = { noncontiguous = "a view of some layouts does not exist" } }
 
-op { "as_strided(Tensor x, int[] size, int[] stride, int offset=0) -> Tensor",
-     kind = "view",
-     grad = { x = "formulas::as_strided_backward(g, sizes_of(x), size, stride, offset)" },
-     doc = [[A view of contiguous `x` with the given sizes and strides, both in elements, that
-starts `offset` elements after the first one of `x`. Windows may overlap; the gradient of an
-element is then the sum over all places it appears in. Every element reached must belong to `x`.]],
+op { "as_strided(Tensor x, int[] size, int[] stride, int? offset=nil) -> Tensor",
+     kind = "composite",
+     doc = [[A view of the storage of `x` with the given sizes and strides, both in elements.
+`offset` is how many elements of the storage come before the first (0 starts at its beginning); the
+default is x's own `x:storage_offset()`. Elements outside `x` can be reached, not those outside the
+storage. Windows may overlap: the gradient of an element of `x` is then the sum over all places it
+appears in, shared evenly among the elements of `x` that lie on it.]],
      sample = { "randn(3, 4), {2, 2}, {4, 1}, 1", "randn(6), {4, 3}, {1, 1}" },
-     check = { noncontiguous = "it wants a contiguous tensor" } }
+     torch = "torch.as_strided(*args)",
+     check = { noncontiguous = "it shows the storage, not the elements in order" } }
+
+op { "strided_view(Tensor x, int[] size, int[] stride, int offset, int[] x_stride, int x_offset) -> Tensor",
+     kind = "view", method = false, func = false,
+     grad = { x = "formulas::as_strided_backward(g, sizes_of(x), x_stride, x_offset, size, stride, offset)" },
+     doc = [[What `as_strided` shows; the strides and the offset of `x` are kept for the derivative.]] }
 
 op { "expand(Tensor x, int[] size) -> Tensor",
      kind = "view",
@@ -114,7 +121,7 @@ part) seen as complex, without that dimension.]],
 -- What the gradients of views are made of: zeros with a tensor laid into the view.
 
 op { "select_backward(Tensor dy, int[] size, NewDim dim, Index index) -> Tensor",
-     kind = "structured", out = "shapes::select_backward(dy, size, dim, index)",
+     kind = "structured",
      grad = { dy = "select(g, dim, index)" }, method = false,
      doc = [[Zeros of shape `size` with `dy` at position `index` of `dim`: the gradient of
 `select`.]],
@@ -123,7 +130,7 @@ op { "select_backward(Tensor dy, int[] size, NewDim dim, Index index) -> Tensor"
      check = { empty = "the position must exist" } }
 
 op { "slice_backward(Tensor dy, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
-     kind = "structured", out = "shapes::slice_backward(dy, size, dim, start, stop, step)",
+     kind = "structured",
      grad = { dy = "slice(g, dim, start, stop, step)" }, method = false,
      doc = [[Zeros of shape `size` with `dy` at positions `start` to `stop` of `dim`, each
 `step`-th: the gradient of `slice`.]],
@@ -132,7 +139,7 @@ op { "slice_backward(Tensor dy, int[] size, Dim dim, Index start, int stop, int 
      check = { empty = "the positions must exist" } }
 
 op { "diagonal_backward(Tensor dy, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
-     kind = "structured", out = "shapes::diagonal_backward(dy, size, offset, dim1, dim2)",
+     kind = "structured",
      grad = { dy = "diagonal(g, offset, dim1, dim2)" }, method = false,
      doc = [[Zeros of shape `size` with `dy` on a diagonal: the gradient of `diagonal`.]],
      sample = { "randn(3), {3, 4}, 1, 1, 2", "randn(3, 2), {2, 3, 4}, 0, 1, 3" },
@@ -204,7 +211,7 @@ op { "reshape_as(Tensor x, Tensor other) -> Tensor",
 
 -- Taking apart.
 
-op { "split(Tensor x, int[] size, Dim dim=0) -> Tensor[]",
+op { "split(Tensor x, int[*] size, Dim dim=0) -> Tensor[]",
      kind = "composite",
      doc = [[`x` cut along `dim` into pieces of `size` positions (the last may be shorter), or into
 pieces of the listed sizes, which must add up to the dimension. The pieces are views.]],
@@ -225,24 +232,24 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 -- Putting together.
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
-     kind = "structured", autocast = "promote", out = "shapes::cat(tensors, dim)",
+     kind = "structured", autocast = "promote",
      grad = { tensors = "formulas::cat_backward(g, sizes_of(tensors), dim)" }, method = false,
      doc = [[The tensors one after another along `dim`. Their other sizes must agree; their dtypes
 are promoted.]],
      sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3, 2), randn(3, 1), randn(3, 3)}, 2" } }
 
 op { "stack(Tensor[] tensors, NewDim dim=0) -> Tensor",
-     kind = "composite", autocast = "promote", method = false,
+     out = true, kind = "composite", autocast = "promote", method = false,
      doc = [[Tensors of one shape side by side along a new dimension `dim`.]],
      sample = { "{randn(3), randn(3)}", "{randn(2, 3), randn(2, 3)}, -1" } }
 
 op { "hstack(Tensor[] tensors) -> Tensor",
-     kind = "composite", method = false,
+     out = true, kind = "composite", method = false,
      doc = [[The tensors joined along dimension 2, or along dimension 1 when they have only one.]],
      sample = { "{randn(3, 2), randn(3, 1)}", "{randn(3), randn(2)}" } }
 
 op { "vstack(Tensor[] tensors) -> Tensor",
-     kind = "composite", method = false,
+     out = true, kind = "composite", method = false,
      doc = [[The tensors joined along dimension 1; tensors of one dimension are rows.]],
      sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3), randn(3)}" } }
 
@@ -268,8 +275,8 @@ flattened `x`.]],
 
 -- Padding, flipping, rolling.
 
-op { "constant_pad(Tensor x, int[] pad, Scalar value=0) -> Tensor",
-     kind = "structured", out = "shapes::constant_pad(x, pad)",
+op { "constant_pad(Tensor x, int[*] pad, Scalar value=0) -> Tensor",
+     kind = "structured",
      grad = { x = "constant_pad(g, formulas::negated(pad), 0)" },
      doc = [[`x` with `value` around it: `pad` holds pairs (before, after) for the last dimension,
 then the one before it, and so on. Negative numbers cut instead.]],
@@ -277,7 +284,7 @@ then the one before it, and so on. Negative numbers cut instead.]],
      torch = "F.pad(args[0], args[1], 'constant', *args[2:])",
      check = { empty = "the cut must fit" } }
 
-op { "pad(Tensor x, int[] pad, string mode=\"constant\", Scalar value=0) -> Tensor",
+op { "pad(Tensor x, int[*] pad, string mode=\"constant\", Scalar value=0) -> Tensor",
      kind = "composite",
      doc = [[`x` with a border. `pad` holds pairs (before, after) for the last dimension, then the
 one before it, and so on; negative numbers cut instead. `mode` says what the border holds:
@@ -289,7 +296,7 @@ one before it, and so on; negative numbers cut instead. `mode` says what the bor
      check = { empty = "an edge must exist" } }
 
 op { "flip(Tensor x, Dim[] dims) -> Tensor",
-     kind = "structured", out = 'empty_like(x, MemoryFormat::Preserve, options_of(x), "flip")',
+     kind = "structured",
      grad = { x = "flip(g, dims)" },
      doc = [[`x` with the order of positions reversed along `dims`. A copy.]],
      sample = { "randn(3, 4), 1", "randn(3, 4), {1, 2}", "randn(3, 4), {}" },

@@ -2,8 +2,6 @@
 
 op { "sort(Tensor x, Dim dim=-1, bool descending=false, bool stable=false) -> (Tensor values, Tensor indices)",
      kind = "structured", dtypes = "boolean+real",
-     out = { 'shapes::sorted("sort", x, dim, x.dtype())',
-             'shapes::sorted("sort", x, dim, DType::Int64)' },
      nodiff = { "indices" },
      grad = { x = "scatter_add(zeros(sizes_of(x), Options{g_values.dtype(), g_values.device()}), dim, indices, g_values)" },
      doc = [[The elements along `dim` in order, and the position (from 1) each came from. Equal
@@ -19,8 +17,6 @@ op { "argsort(Tensor x, Dim dim=-1, bool descending=false, bool stable=false) ->
 
 op { "topk(Tensor x, int k, Dim dim=-1, bool largest=true, bool sorted=true) -> (Tensor values, Tensor indices)",
      kind = "structured", dtypes = "boolean+real",
-     out = { 'shapes::topk("topk", x, k, dim, x.dtype())',
-             'shapes::topk("topk", x, k, dim, DType::Int64)' },
      nodiff = { "indices" },
      grad = { x = "scatter_add(zeros(sizes_of(x), Options{g_values.dtype(), g_values.device()}), dim, indices, g_values)" },
      doc = [[The `k` largest (or smallest) elements along `dim` and their positions (from 1), in order;

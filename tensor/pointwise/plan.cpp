@@ -114,13 +114,6 @@ void set_flags(PointwisePlan& plan) {
   plan.direct = plan.flat && same && !has_number;
 }
 
-// The bytes from the first element to the end of the last.
-int64_t extent(const Tensor& x) {
-  int64_t last = 0;
-  for (int i = 0; i < x.dim(); ++i) last += (x.size(i) - 1) * x.stride(i);
-  return (last + 1) * static_cast<int64_t>(size_of(x.dtype()));
-}
-
 }  // namespace
 
 DType compute_dtype(DType t) {
@@ -149,17 +142,6 @@ void plan_layout(PointwisePlan& plan, const Tensor& out, const Tensor* const* te
     });
   }
   set_flags(plan);
-}
-
-bool needs_copy_before_writing(const Tensor& out, const Tensor& in) {
-  if (in.is_same(out)) return false;
-  if (out.impl()->storage != in.impl()->storage && out.storage().data() != in.storage().data())
-    return false;
-  if (in.numel() == 0 || out.numel() == 0) return false;
-  if (out.raw() == in.raw() && out.dtype() == in.dtype() && out.sizes() == in.sizes() &&
-      (out.strides() == in.strides() || (out.is_contiguous() && in.is_contiguous())))
-    return false;
-  return out.raw() < in.raw() + extent(in) && in.raw() < out.raw() + extent(out);
 }
 
 }  // namespace moonlet

@@ -58,8 +58,4 @@ DType compute_dtype(DType t);
 // broadcast to out's shape.
 void plan_layout(PointwisePlan& plan, const Tensor& out, const Tensor* const* tensors);
 
-// Whether a write through `out` could change what a later read through `in` sees: memory is
-// shared and `in` is not the very same elements in the same order.
-bool needs_copy_before_writing(const Tensor& out, const Tensor& in);
-
 }  // namespace moonlet

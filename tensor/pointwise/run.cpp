@@ -3,6 +3,7 @@
 
 #include "tensor/dispatch.h"
 #include "tensor/execution.h"
+#include "tensor/memory_overlap.h"
 
 namespace moonlet {
 
@@ -125,7 +126,7 @@ void launch(const PointwiseOp& op, const Inputs& in, DType computed, Params para
   PointwisePlan plan;
   fill_plan(plan, op, in, computed, params, out);
   const KernelTable& table = kernels_for(plan.device.type, op.name);
-  PointwiseKernel kernel = pointwise_kernel(table, op.kernel_index);
+  const PointwiseKernel kernel = table.pointwise_ops[op.family][op.index];
   if (!kernel) [[unlikely]]
     no_kernel(plan.device.type, op.name, "its row names none for this device");
   kernel(plan);

@@ -9,8 +9,6 @@
 
 namespace moonlet {
 
-using PointwiseKernel = void (*)(const PointwisePlan&);
-
 struct PointwiseOp {
   // Same: the dtype of the computation. Bool: a comparison. Real: its real part.
   enum Result { Same, Bool, Real };
@@ -24,8 +22,8 @@ struct PointwiseOp {
   // letter per parameter: 'v' a value, 'l' a lower bound and 'u' an upper one, which may also lie
   // beyond the range they do not limit.
   const char* chooses;
-  bool keeps_dtype;  // its numbers are cast to the tensors' dtype instead of promoting it
-  int kernel_index;
+  bool keeps_dtype;   // its numbers are cast to the tensors' dtype instead of promoting it
+  int family, index;  // where the kernel stands in KernelTable::pointwise_ops
 };
 
 // The result in a new dense tensor whose dimensions lie in memory in the order of the inputs', the

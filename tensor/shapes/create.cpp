@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "tensor/execution.h"
+#include "tensor/shapes_create.h"
 
 namespace moonlet::shapes {
 
@@ -35,7 +36,7 @@ Scalar arange_first(Scalar start, std::optional<Scalar> stop) {
   return stop ? start : Scalar(int64_t{1});
 }
 
-Tensor arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
+Result arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::optional<DType> dtype,
               std::optional<Device> device) {
   const Scalar first = arange_first(start, stop);
   const Scalar last = stop ? *stop : start;
@@ -46,25 +47,32 @@ Tensor arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::option
   const int64_t count = ints ? int_count(first.to_int(), last.to_int(), step.to_int())
                              : float_count(first.to_double(), last.to_double(), step.to_double());
   const DType out = dtype.value_or(ints ? DType::Int64 : execution.default_dtype);
-  return empty(Dims{count}, Options{out, device.value_or(Device{})}, "arange");
+  return {{count}, {out, device.value_or(Device{})}};
 }
 
-Tensor linspace(int64_t steps, Options options) {
+Result linspace(int64_t steps, Options options) {
   check(steps >= 0, "linspace: ", steps, " steps; 0 or more wanted");
-  return empty(Dims{steps}, options, "linspace");
+  return {{steps}, options};
 }
 
-Tensor triangle(const char* op, const Tensor& x) {
+void iota(const Tensor&, Scalar first, Scalar step) {
+  check(!first.is_complex() && !step.is_complex(), "iota: complex numbers have no order");
+}
+
+static Result triangle(const char* op, const Tensor& x) {
   check(x.dim() >= 2, op, ": x has shape ", x.sizes(), "; two dimensions or more wanted");
-  return empty(x.sizes(), options_of(x), op);
+  return like(x);
 }
 
-Tensor diag_embed(const Tensor& x, int64_t offset) {
+Result tril(const Tensor& x, int64_t) { return triangle("tril", x); }
+Result triu(const Tensor& x, int64_t) { return triangle("triu", x); }
+
+Result diag_embed(const Tensor& x, int64_t offset) {
   check(x.dim() == 1, "diag_embed: x has shape ", x.sizes(), "; one dimension wanted");
   constexpr int64_t kFar = int64_t{1} << 31;
   check(offset > -kFar && offset < kFar, "diag_embed: offset ", offset, " is too large");
   const int64_t n = checked_add(x.size(0), std::abs(offset), "diag_embed");
-  return empty(Dims{n, n}, options_of(x), "diag_embed");
+  return {{n, n}, options_of(x)};
 }
 
 }  // namespace moonlet::shapes

@@ -1,11 +1,7 @@
 // tensor/shapes/linalg.cpp: argument checks and result shapes of the products.
-#include "tensor/shapes/linalg.h"
+#include "tensor/shapes_linalg.h"
 
 namespace moonlet::shapes {
-
-void same_dtype(const char* op, const Tensor& a, const Tensor& b) {
-  check(a.dtype() == b.dtype(), op, ": dtypes differ: ", a.dtype(), " and ", b.dtype());
-}
 
 namespace {
 void rank(const char* op, const char* argument, const Tensor& t, int wanted) {
@@ -16,7 +12,6 @@ void rank(const char* op, const char* argument, const Tensor& t, int wanted) {
 Dims product(const char* op, const Tensor& a, const Tensor& b) {
   rank(op, "a", a, 2);
   rank(op, "b", b, 2);
-  same_dtype(op, a, b);
   check(a.size(1) == b.size(0), op, ": inner sizes differ: ", a.sizes(), " x ", b.sizes());
   return {a.size(0), b.size(1)};
 }
@@ -24,68 +19,61 @@ Dims product(const char* op, const Tensor& a, const Tensor& b) {
 Dims batch_product(const char* op, const Tensor& a, const Tensor& b) {
   rank(op, "a", a, 3);
   rank(op, "b", b, 3);
-  same_dtype(op, a, b);
   check(a.size(0) == b.size(0), op, ": batch sizes differ: ", a.sizes(), " x ", b.sizes());
   check(a.size(2) == b.size(1), op, ": inner sizes differ: ", a.sizes(), " x ", b.sizes());
   return {a.size(0), a.size(1), b.size(2)};
 }
 
-Dims with_input(const char* op, const Tensor& input, const Tensor& a, Dims sizes) {
-  same_dtype(op, input, a);
+Dims with_input(const char* op, const Tensor& input, const Dims& sizes) {
   check(can_expand(input.sizes(), sizes), op, ": input has shape ", input.sizes(),
         ", which does not broadcast to the product's ", sizes);
   return sizes;
 }
 }  // namespace
 
-Dims mm(const Tensor& a, const Tensor& b) { return product("mm", a, b); }
+Result mm(const Tensor& a, const Tensor& b) { return {product("mm", a, b), options_of(a)}; }
 
-Dims bmm(const Tensor& a, const Tensor& b) { return batch_product("bmm", a, b); }
+Result bmm(const Tensor& a, const Tensor& b) { return {batch_product("bmm", a, b), options_of(a)}; }
 
-Dims addmm(const Tensor& input, const Tensor& a, const Tensor& b) {
-  return with_input("addmm", input, a, product("addmm", a, b));
+Result addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar, Scalar) {
+  return {with_input("addmm", input, product("addmm", a, b)), options_of(a)};
 }
 
-Dims baddbmm(const Tensor& input, const Tensor& a, const Tensor& b) {
-  return with_input("baddbmm", input, a, batch_product("baddbmm", a, b));
+Result baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar, Scalar) {
+  return {with_input("baddbmm", input, batch_product("baddbmm", a, b)), options_of(a)};
 }
 
-Dims mv(const Tensor& a, const Tensor& x) {
+Result mv(const Tensor& a, const Tensor& x) {
   rank("mv", "a", a, 2);
   rank("mv", "x", x, 1);
-  same_dtype("mv", a, x);
   check(a.size(1) == x.size(0), "mv: inner sizes differ: ", a.sizes(), " x ", x.sizes());
-  return {a.size(0)};
+  return {{a.size(0)}, options_of(a)};
 }
 
-Dims dot(const Tensor& a, const Tensor& b) {
+Result dot(const Tensor& a, const Tensor& b) {
   rank("dot", "a", a, 1);
   rank("dot", "b", b, 1);
-  same_dtype("dot", a, b);
   check(a.size(0) == b.size(0), "dot: sizes differ: ", a.sizes(), " x ", b.sizes());
-  return {};
+  return {{}, options_of(a)};
 }
 
-Dims outer(const Tensor& a, const Tensor& b) {
+Result outer(const Tensor& a, const Tensor& b) {
   rank("outer", "a", a, 1);
   rank("outer", "b", b, 1);
-  same_dtype("outer", a, b);
-  return {a.size(0), b.size(0)};
+  return {{a.size(0), b.size(0)}, options_of(a)};
 }
 
-Dims linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Result linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   rank("linear", "weight", weight, 2);
-  same_dtype("linear", x, weight);
   check(x.dim() >= 1 && x.size(-1) == weight.size(1), "linear: x has shape ", x.sizes(),
         ", the weight ", weight.sizes(), " wants (..., ", weight.size(1), ")");
   if (bias.defined()) {
-    same_dtype("linear", x, bias);
     check(bias.dim() == 1 && bias.size(0) == weight.size(0), "linear: bias has shape ",
           bias.sizes(), ", (", weight.size(0), ",) is wanted");
   }
   Dims sizes = x.sizes();
   sizes.back() = weight.size(0);
-  return sizes;
+  return {sizes, options_of(x)};
 }
 
 }  // namespace moonlet::shapes

@@ -1,18 +1,18 @@
-// tensor/shapes/nn.cpp: argument checks and result shapes of convolution, pooling, normalisation
-// and losses.
+// tensor/shapes/nn.cpp: argument checks and result shapes of convolution, pooling, softmax and
+// normalisation.
 #include "tensor/shapes/nn.h"
 
 #include <limits>
 
+#include "tensor/shapes_nn.h"
+
 namespace moonlet::shapes {
 
-Dims same(const char* op, const Tensor& a, const Tensor& b) {
-  same_dtype(op, a, b);
+namespace {
+void same_shape(const char* op, const Tensor& a, const Tensor& b) {
   check(a.sizes() == b.sizes(), op, ": shapes differ: ", a.sizes(), " and ", b.sizes());
-  return a.sizes();
 }
 
-namespace {
 // Keeps products of window arguments far inside int64 and oneDNN's int32.
 constexpr int64_t kWindowLimit = std::numeric_limits<int32_t>::max() / 4;
 
@@ -42,7 +42,8 @@ void conv_arguments(const char* op, const Dims& x, const Dims& weight, const Dim
   pair(op, "stride", stride, 1);
   pair(op, "padding", padding, 0);
   pair(op, "dilation", dilation, 1);
-  check(groups >= 1, op, ": groups is ", groups, ", at least 1 is wanted");
+  check(groups >= 1 && groups <= kWindowLimit, op, ": groups is ", groups, ", 1 to ", kWindowLimit,
+        " is wanted");
   check(weight[0] % groups == 0, op, ": ", weight[0], " output channels do not divide into ",
         groups, " groups");
   check(weight[1] <= kWindowLimit && weight[1] * groups == x[1], op, ": x has shape ", x,
@@ -91,18 +92,6 @@ void leading_equal(const char* op, const Dims& a, const Dims& b) {
   for (int i = 0; fits && i + 2 < a.size(); ++i) fits = a[i] == b[i];
   check(fits, op, ": shapes ", a, " and ", b, " differ in more than their planes");
 }
-
-void positions(const char* op, const char* argument, const Tensor& t) {
-  check(t.dtype() == DType::Int64 || t.dtype() == DType::Int32, op, ": ", argument, " is ",
-        t.dtype(), ", int64 or int32 is wanted");
-}
-
-void channels(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
-  if (!t.defined()) return;
-  same_dtype(op, t, x);
-  check(t.dim() == 1 && t.size(0) == x.size(1), op, ": ", argument, " has shape ", t.sizes(), ", (",
-        x.size(1), ",) is wanted");
-}
 }  // namespace
 
 bool lies_channels_last(const Tensor& t) {
@@ -110,80 +99,76 @@ bool lies_channels_last(const Tensor& t) {
          is_contiguous(t.sizes(), t.strides(), MemoryFormat::ChannelsLast);
 }
 
-Tensor images(const char* op, const Dims& sizes, const Tensor& x, const Tensor& filter) {
-  if (!lies_channels_last(x) && !lies_channels_last(filter)) return empty(sizes, options_of(x), op);
-  return empty_strided(sizes, format_strides(MemoryFormat::ChannelsLast, sizes, op), options_of(x),
-                       op);
-}
-
-Dims conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-            const Dims& padding, const Dims& dilation, int64_t groups) {
-  same_dtype("conv2d", x, weight);
-  const Dims out =
-      conv_result("conv2d", x.sizes(), weight.sizes(), stride, padding, dilation, groups);
-  if (bias.defined()) {
-    same_dtype("conv2d", x, bias);
-    expect_shape("conv2d", "bias", bias.sizes(), {weight.size(0)});
-  }
+Result images(const char* op, const Dims& sizes, const Tensor& x, const Tensor& filter) {
+  Result out{sizes, options_of(x)};
+  if (lies_channels_last(x) || lies_channels_last(filter))
+    out.strides = format_strides(MemoryFormat::ChannelsLast, sizes, op);
   return out;
 }
 
-Dims conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& size,
-                       const Dims& stride, const Dims& padding, const Dims& dilation,
-                       int64_t groups) {
+Result conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+              const Dims& padding, const Dims& dilation, int64_t groups) {
+  const Dims out =
+      conv_result("conv2d", x.sizes(), weight.sizes(), stride, padding, dilation, groups);
+  if (bias.defined()) expect_shape("conv2d", "bias", bias.sizes(), {weight.size(0)});
+  return images("conv2d", out, x, weight);
+}
+
+Result conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& size,
+                         const Dims& stride, const Dims& padding, const Dims& dilation,
+                         int64_t groups) {
   const char* op = "conv2d_input_grad";
-  same_dtype(op, grad, weight);
   nonnegative(op, size);
   expect_shape(op, "grad", grad.sizes(),
                conv_result(op, size, weight.sizes(), stride, padding, dilation, groups));
-  return size;
+  return images(op, size, grad, weight);
 }
 
-Dims conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
-                        const Dims& padding, const Dims& dilation, int64_t groups) {
+Result conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
+                          const Dims& padding, const Dims& dilation, int64_t groups) {
   const char* op = "conv2d_weight_grad";
-  same_dtype(op, grad, x);
   nonnegative(op, size);
   expect_shape(op, "grad", grad.sizes(),
                conv_result(op, x.sizes(), size, stride, padding, dilation, groups));
-  return size;
+  return {size, options_of(grad)};
 }
 
-Dims max_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding,
-                const Dims& dilation, bool ceil_mode) {
-  return pool("max_pool2d", x.sizes(), kernel, stride, padding, dilation, ceil_mode);
+std::array<Result, 2> max_pool2d_with_indices(const Tensor& x, const Dims& kernel,
+                                              const Dims& stride, const Dims& padding,
+                                              const Dims& dilation, bool ceil_mode) {
+  const Dims sizes = pool("max_pool2d", x.sizes(), kernel, stride, padding, dilation, ceil_mode);
+  return {images("max_pool2d", sizes, x), Result{sizes, {DType::Int64, x.device()}}};
 }
 
-Dims max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims& size) {
+Result max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims& size) {
   const char* op = "max_pool2d_backward";
-  positions(op, "indices", indices);
   expect_shape(op, "indices", indices.sizes(), grad.sizes());
   leading_equal(op, grad.sizes(), size);
   nonnegative(op, size);
-  return size;
+  return images(op, size, grad);
 }
 
-Dims plane_gather(const Tensor& x, const Tensor& indices) {
-  positions("plane_gather", "indices", indices);
+Result plane_gather(const Tensor& x, const Tensor& indices) {
   leading_equal("plane_gather", x.sizes(), indices.sizes());
-  return indices.sizes();
+  return {indices.sizes(), options_of(x)};
 }
 
-Dims avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding,
-                bool ceil_mode) {
-  return pool("avg_pool2d", x.sizes(), kernel, stride, padding, {1, 1}, ceil_mode);
+Result avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding,
+                  bool ceil_mode, bool) {
+  return images("avg_pool2d",
+                pool("avg_pool2d", x.sizes(), kernel, stride, padding, {1, 1}, ceil_mode), x);
 }
 
-Dims avg_pool2d_backward(const Tensor& grad, const Dims& size, const Dims& kernel,
-                         const Dims& stride, const Dims& padding, bool ceil_mode) {
+Result avg_pool2d_backward(const Tensor& grad, const Dims& size, const Dims& kernel,
+                           const Dims& stride, const Dims& padding, bool ceil_mode, bool) {
   const char* op = "avg_pool2d_backward";
   nonnegative(op, size);
   expect_shape(op, "grad", grad.sizes(),
                pool(op, size, kernel, stride, padding, {1, 1}, ceil_mode));
-  return size;
+  return images(op, size, grad);
 }
 
-Dims adaptive_avg_pool2d(const Tensor& x, const Dims& output_size) {
+Result adaptive_avg_pool2d(const Tensor& x, const Dims& output_size) {
   const char* op = "adaptive_avg_pool2d";
   check(x.dim() == 3 || x.dim() == 4, op, ": x has shape ", x.sizes(),
         ", (n, c, h, w) or (c, h, w) is wanted");
@@ -194,118 +179,124 @@ Dims adaptive_avg_pool2d(const Tensor& x, const Dims& output_size) {
   Dims out = x.sizes();
   out[out.size() - 2] = output_size[0];
   out.back() = output_size[1];
-  return out;
+  return images(op, out, x);
 }
 
-Dims adaptive_avg_pool2d_backward(const Tensor& grad, const Dims& size) {
+Result adaptive_avg_pool2d_backward(const Tensor& grad, const Dims& size) {
   const char* op = "adaptive_avg_pool2d_backward";
   nonnegative(op, size);
   leading_equal(op, grad.sizes(), size);
   check(grad.numel() == 0 || numel_of(size, op) > 0, op, ": planes of ", size, " are empty");
-  return size;
+  return images(op, size, grad);
 }
 
-Dims layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
-                const Tensor& bias) {
+Result softmax(const Tensor& x, int64_t) { return like(x); }
+Result log_softmax(const Tensor& x, int64_t) { return like(x); }
+
+Result softmax_backward(const Tensor& grad, const Tensor& result, int64_t) {
+  same_shape("softmax_backward", grad, result);
+  return like(grad);
+}
+Result log_softmax_backward(const Tensor& grad, const Tensor& result, int64_t) {
+  same_shape("log_softmax_backward", grad, result);
+  return like(grad);
+}
+
+namespace {
+// x's sizes with the last `dims` of them 1.
+Dims layer_norm_stats(const char* op, const Tensor& x, int64_t dims) {
+  check(dims >= 1 && dims <= x.dim(), op, ": ", dims, " dimensions of ", x.sizes());
+  Dims out = x.sizes();
+  for (int64_t i = out.size() - dims; i < out.size(); ++i) out[static_cast<int>(i)] = 1;
+  return out;
+}
+
+// The sizes of the weight, after checking the arguments of a gradient of layer_norm.
+Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd, int64_t dims) {
+  same_shape(op, grad, x);
+  const Dims stats = layer_norm_stats(op, x, dims);
+  expect_shape(op, "mean", mean.sizes(), stats);
+  expect_shape(op, "rstd", rstd.sizes(), stats);
+  return {x.sizes().data() + x.dim() - dims, static_cast<int>(dims)};
+}
+}  // namespace
+
+std::array<Result, 3> native_layer_norm(const Tensor& x, const Dims& normalized_shape,
+                                        const Tensor& weight, const Tensor& bias, double) {
   const char* op = "layer_norm";
   const int dims = normalized_shape.size();
   bool fits = dims >= 1 && dims <= x.dim();
   for (int i = 0; fits && i < dims; ++i) fits = x.size(x.dim() - dims + i) == normalized_shape[i];
   check(fits, op, ": x has shape ", x.sizes(), ", which does not end in ", normalized_shape);
-  for (const auto& [t, name] : {std::pair{&weight, "weight"}, std::pair{&bias, "bias"}}) {
-    if (!t->defined()) continue;
-    same_dtype(op, *t, x);
-    expect_shape(op, name, t->sizes(), normalized_shape);
-  }
-  return x.sizes();
+  for (const auto& [t, name] : {std::pair{&weight, "weight"}, std::pair{&bias, "bias"}})
+    if (t->defined()) expect_shape(op, name, t->sizes(), normalized_shape);
+  const Result stats{layer_norm_stats(op, x, dims), options_of(x)};
+  return {like(x), stats, stats};
 }
 
-Dims layer_norm_stats(const Tensor& x, int64_t dims) {
-  check(dims >= 1 && dims <= x.dim(), "layer_norm: ", dims, " dimensions of ", x.sizes());
-  Dims out = x.sizes();
-  for (int64_t i = out.size() - dims; i < out.size(); ++i) out[i] = 1;
+Result layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, int64_t dims, double) {
+  const char* op = "layer_norm_grad_x";
+  const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
+  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), normalized);
+  return like(x);
+}
+
+Result layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                              const Tensor& rstd, int64_t dims, double) {
+  return {layer_norm_grad("layer_norm_grad_weight", grad, x, mean, rstd, dims), options_of(x)};
+}
+
+namespace {
+void channels(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
+  if (!t.defined()) return;
+  check(t.dim() == 1 && t.size(0) == x.size(1), op, ": ", argument, " has shape ", t.sizes(), ", (",
+        x.size(1), ",) is wanted");
+}
+
+// (1, c, 1, ...)
+Dims batch_norm_stats(const char* op, const Tensor& x) {
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  Dims out = Dims::filled(x.dim(), 1);
+  out[1] = x.size(1);
   return out;
 }
 
-Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
-                     const Tensor& rstd, const Tensor& weight, int64_t dims) {
-  same(op, grad, x);
-  check(dims >= 1 && dims <= x.dim(), op, ": ", dims, " dimensions of ", x.sizes());
-  const Dims stats = layer_norm_stats(x, dims);
+void batch_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd) {
+  same_shape(op, grad, x);
+  const Dims stats = batch_norm_stats(op, x);
   expect_shape(op, "mean", mean.sizes(), stats);
   expect_shape(op, "rstd", rstd.sizes(), stats);
-  const Dims normalized(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
-  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), normalized);
-  return normalized;
 }
-Dims batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                const Tensor& running_mean, const Tensor& running_var) {
+}  // namespace
+
+std::array<Result, 3> native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        const Tensor& running_mean, const Tensor& running_var,
+                                        double, double) {
   const char* op = "batch_norm";
-  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  const Result stats{batch_norm_stats(op, x), options_of(x)};
   channels(op, "weight", weight, x);
   channels(op, "bias", bias, x);
   channels(op, "running_mean", running_mean, x);
   channels(op, "running_var", running_var, x);
   check(x.numel() == 0 || x.numel() / x.size(1) > 1, op,
         ": more than one value per channel is wanted in training, x has shape ", x.sizes());
-  return x.sizes();
+  return {images(op, x.sizes(), x), stats, stats};
 }
 
-Dims batch_norm_stats(const Tensor& x) {
-  Dims out = Dims::filled(x.dim(), 1);
-  out[1] = x.size(1);
-  return out;
+Result batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, double) {
+  batch_norm_grad("batch_norm_grad_x", grad, x, mean, rstd);
+  channels("batch_norm_grad_x", "weight", weight, x);
+  return images("batch_norm_grad_x", x.sizes(), x);
 }
 
-Dims batch_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
-                     const Tensor& rstd, const Tensor& weight) {
-  same(op, grad, x);
-  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
-  const Dims stats = batch_norm_stats(x);
-  expect_shape(op, "mean", mean.sizes(), stats);
-  expect_shape(op, "rstd", rstd.sizes(), stats);
-  channels(op, "weight", weight, x);
-  return {x.size(1)};
-}
-
-namespace {
-Dims nll_target_shape(const Dims& log_probs) {
-  Dims out = log_probs;
-  out.erase(log_probs.size() == 1 ? 0 : 1);
-  return out;
-}
-
-Dims nll_check(const Dims& log_probs, const Tensor& target, const Tensor& weight,
-               int64_t reduction) {
-  const char* op = "nll_loss";
-  check(log_probs.size() >= 1, op, ": the input has shape ", log_probs, ", (n, c, ...) is wanted");
-  positions(op, "target", target);
-  const Dims wanted = nll_target_shape(log_probs);
-  check(target.sizes() == wanted, op, ": target has shape ", target.sizes(), ", an input of ",
-        log_probs, " wants ", wanted);
-  const int64_t classes = log_probs.size() == 1 ? log_probs[0] : log_probs[1];
-  if (weight.defined())
-    check(weight.dim() == 1 && weight.size(0) == classes, op, ": weight has shape ", weight.sizes(),
-          ", (", classes, ",) is wanted");
-  check(reduction >= 0 && reduction <= 2, op, ": reduction is ", reduction,
-        ", 0, 1 or 2 is wanted");
-  return reduction == 0 ? wanted : Dims{};
-}
-}  // namespace
-
-Dims nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
-              int64_t reduction) {
-  if (weight.defined()) same_dtype("nll_loss", log_probs, weight);
-  return nll_check(log_probs.sizes(), target, weight, reduction);
-}
-
-Dims nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight,
-                       const Dims& size, int64_t reduction) {
-  if (weight.defined()) same_dtype("nll_loss_backward", grad, weight);
-  numel_of(size, "nll_loss_backward");
-  expect_shape("nll_loss_backward", "grad", grad.sizes(),
-               nll_check(size, target, weight, reduction));
-  return size;
+Result batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                              const Tensor& rstd, double) {
+  batch_norm_grad("batch_norm_grad_weight", grad, x, mean, rstd);
+  return {{x.size(1)}, options_of(x)};
 }
 
 }  // namespace moonlet::shapes

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/shapes_random.h"
+
 namespace moonlet::shapes {
 
 namespace {
@@ -49,7 +51,20 @@ void check_probability(const char* op, double p) {
   check(p >= 0 && p <= 1, op, ": p = ", p, " is not between 0 and 1");
 }
 
-void check_range(const char* op, const Tensor& x, int64_t low, int64_t high) {
+void uniform(const Tensor& x, double from, double to) { uniform_bounds(x, from, to); }
+
+void normal(const Tensor&, double, double std) {
+  check(std >= 0, "normal_: the standard deviation ", std, " is negative");
+}
+
+void exponential(const Tensor&, double lambda) {
+  check(lambda > 0, "exponential_: the rate ", lambda, " is not positive");
+}
+
+void bernoulli(const Tensor&, double p) { check_probability("bernoulli_", p); }
+
+void random(const Tensor& x, int64_t low, int64_t high) {
+  const char* op = "random_";
   check(low < high, op, ": no integer from ", low, " to below ", high);
   const int bits = static_cast<int>(size_of(x.dtype())) * 8;
   if (x.dtype() == DType::Bool) {
@@ -87,17 +102,17 @@ double exponential_least(const Tensor& x, double lambda) {
   return std::isfinite(lambda) ? -at_most(x.dtype(), 0, true) : 0;
 }
 
-Tensor randperm(int64_t n, Device device) {
-  check(n >= 0, "randperm: n = ", n, "; 0 or more wanted");
-  return empty(Dims{n}, Options{DType::Int64, device}, "randperm");
-}
-
-Tensor dropout_mask(const Tensor& x, double p) {
+Result dropout_mask(const Tensor& x, double p) {
   check_probability("dropout_mask", p);
-  return empty(x.sizes(), options_of(x), "dropout_mask");
+  return like(x);
 }
 
-Tensor multinomial(const Tensor& probs, int64_t num_samples, bool replacement) {
+Result randperm(int64_t n, Device device) {
+  check(n >= 0, "randperm: n = ", n, "; 0 or more wanted");
+  return {{n}, {DType::Int64, device}};
+}
+
+Result multinomial(const Tensor& probs, int64_t num_samples, bool replacement) {
   check(probs.dim() == 1 || probs.dim() == 2, "multinomial: probs has shape ", probs.sizes(),
         "; one or two dimensions wanted");
   check(num_samples >= 1, "multinomial: ", num_samples, " samples; 1 or more wanted");
@@ -106,7 +121,7 @@ Tensor multinomial(const Tensor& probs, int64_t num_samples, bool replacement) {
   check(probs.size(-1) > 0, "multinomial: no categories in shape ", probs.sizes());
   Dims sizes = probs.sizes();
   sizes.back() = num_samples;
-  return empty(sizes, Options{DType::Int64, probs.device()}, "multinomial");
+  return {sizes, {DType::Int64, probs.device()}};
 }
 
 }  // namespace moonlet::shapes

@@ -1,7 +1,7 @@
-// tensor/shapes/random.h: argument checks and result shapes of random draws.
+// tensor/shapes/random.h: argument checks and result shapes of the random composites.
 #pragma once
 
-#include "tensor/tensor.h"
+#include "tensor/shapes/result.h"
 
 namespace moonlet::shapes {
 
@@ -22,9 +22,8 @@ DrawBounds integer_bounds(const Tensor& x, int64_t low, int64_t high);
 // The least value an exponential draw of that rate gives in x's dtype: 0 only where the rate is
 // infinite, since the distribution holds no 0.
 double exponential_least(const Tensor& x, double lambda);
-Tensor randperm(int64_t n, Device device);
-Tensor dropout_mask(const Tensor& x, double p);
+Result randperm(int64_t n, Device device);
 // int64 positions: (num_samples,) of (n,), (rows, num_samples) of (rows, n).
-Tensor multinomial(const Tensor& probs, int64_t num_samples, bool replacement);
+Result multinomial(const Tensor& probs, int64_t num_samples, bool replacement);
 
 }  // namespace moonlet::shapes

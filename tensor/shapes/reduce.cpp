@@ -1,5 +1,7 @@
-// tensor/shapes/reduce.cpp: argument checks and result shapes of reductions, scans and sorts.
+// tensor/shapes/reduce.cpp: argument checks and result shapes of reductions and scans.
 #include "tensor/shapes/reduce.h"
+
+#include "tensor/shapes_reduce.h"
 
 namespace moonlet::shapes {
 
@@ -16,7 +18,10 @@ Dims reduced_sizes(const Dims& sizes, const Dims& dims, bool keepdim, const char
   return out;
 }
 
-static Dims as_dims(const Tensor& x, std::optional<int64_t> dim, const char* op) {
+namespace {
+
+// One dim as a list; none, or a tensor without dimensions, stands for all of them.
+Dims as_dims(const Tensor& x, std::optional<int64_t> dim, const char* op) {
   if (!dim || x.dim() == 0) {
     if (dim) wrap_dim(*dim, 0, op);
     return all_dims(x.dim());
@@ -24,60 +29,102 @@ static Dims as_dims(const Tensor& x, std::optional<int64_t> dim, const char* op)
   return Dims{wrap_dim(*dim, x.dim(), op)};
 }
 
-Tensor reduce(const char* op, const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
-  return empty(reduced_sizes(x.sizes(), dims, keepdim, op), Options{dtype, x.device()}, op);
+Result reduced(const char* op, const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  return {reduced_sizes(x.sizes(), dims, keepdim, op), {dtype, x.device()}};
 }
 
-Tensor reduce(const char* op, const Tensor& x, std::optional<int64_t> dim, bool keepdim,
-              DType dtype) {
-  return reduce(op, x, as_dims(x, dim, op), keepdim, dtype);
-}
-
-Tensor reduce_nonempty(const char* op, const Tensor& x, const Dims& dims, bool keepdim,
-                       DType dtype) {
-  Tensor y = reduce(op, x, dims, keepdim, dtype);
-  check(y.numel() == 0 || x.numel() > 0, op,
+// For reductions without an identity (amax): throws when there is nothing to reduce.
+Result reduced_nonempty(const char* op, const Tensor& x, const Dims& dims, bool keepdim,
+                        DType dtype) {
+  const Result y = reduced(op, x, dims, keepdim, dtype);
+  check(x.numel() > 0 || numel_of(y.sizes, op) == 0, op,
         ": nothing to reduce: the reduced dimensions of shape ", x.sizes(), " hold no elements");
   return y;
 }
 
-Tensor reduce_nonempty(const char* op, const Tensor& x, std::optional<int64_t> dim, bool keepdim,
-                       DType dtype) {
-  return reduce_nonempty(op, x, as_dims(x, dim, op), keepdim, dtype);
+std::array<Result, 2> extreme_along(const char* op, const Tensor& x, int64_t dim, bool keepdim) {
+  const Result y = reduced_nonempty(op, x, as_dims(x, dim, op), keepdim, x.dtype());
+  return {y, Result{y.sizes, {DType::Int64, x.device()}}};
 }
 
+Result position(const char* op, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  return reduced_nonempty(op, x, as_dims(x, dim, op), keepdim, DType::Int64);
+}
+
+// The accumulated dtype: the one asked for, else int64 for bool and integers, else x's.
 DType sum_dtype(const Tensor& x, std::optional<DType> dtype) {
   if (dtype) return *dtype;
   return is_differentiable(x.dtype()) ? x.dtype() : DType::Int64;
 }
 
-DType mean_dtype(const char* op, const Tensor& x, std::optional<DType> dtype) {
-  const DType out = dtype.value_or(x.dtype());
-  check(is_differentiable(out), op, ": dtype ", out,
-        " cannot hold an average; pass a floating dtype, such as {dtype = \"float32\"}");
-  return out;
-}
-
-Tensor scan(const char* op, const Tensor& x, int64_t dim, DType dtype) {
+Result scan(const char* op, const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   wrap_dim(dim, x.dim(), op);
-  return empty(x.sizes(), Options{dtype, x.device()}, op);
+  return like(x, sum_dtype(x, dtype));
 }
 
-Tensor sorted(const char* op, const Tensor& x, int64_t dim, DType dtype) {
-  check(!is_complex(x.dtype()), op, ": complex numbers have no order");
-  return scan(op, x, dim, dtype);
+}  // namespace
+
+Result sum(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+  return reduced("sum", x, dim, keepdim, sum_dtype(x, dtype));
 }
 
-Tensor topk(const char* op, const Tensor& x, int64_t k, int64_t dim, DType dtype) {
-  check(!is_complex(x.dtype()), op, ": complex numbers have no order");
-  const int d = wrap_dim(dim, x.dim(), op);
-  Dims sizes = x.sizes();
-  const int64_t n = x.dim() ? sizes[d] : 1;
-  check(k >= 0 && k <= n, op, ": k = ", k, " is not between 0 and ", n, ", the size of dimension ",
-        d + 1, " of ", x.sizes());
-  if (x.dim()) sizes[d] = k;
-  check(x.dim() || k == 1, op, ": k = ", k, " of a tensor without dimensions");
-  return empty(sizes, Options{dtype, x.device()}, op);
+Result mean(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+  const DType out = dtype.value_or(x.dtype());
+  check(is_differentiable(out), "mean: dtype ", out,
+        " cannot hold an average; pass a floating dtype, such as {dtype = \"float32\"}");
+  return reduced("mean", x, dim, keepdim, out);
+}
+
+Result prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, std::optional<DType> dtype) {
+  return reduced("prod", x, as_dims(x, dim, "prod"), keepdim, sum_dtype(x, dtype));
+}
+
+Result amax(const Tensor& x, const Dims& dim, bool keepdim) {
+  return reduced_nonempty("amax", x, dim, keepdim, x.dtype());
+}
+Result amin(const Tensor& x, const Dims& dim, bool keepdim) {
+  return reduced_nonempty("amin", x, dim, keepdim, x.dtype());
+}
+
+std::array<Result, 2> max_dim(const Tensor& x, int64_t dim, bool keepdim) {
+  return extreme_along("max", x, dim, keepdim);
+}
+std::array<Result, 2> min_dim(const Tensor& x, int64_t dim, bool keepdim) {
+  return extreme_along("min", x, dim, keepdim);
+}
+
+Result argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  return position("argmax", x, dim, keepdim);
+}
+Result argmin(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  return position("argmin", x, dim, keepdim);
+}
+
+Result any(const Tensor& x, const Dims& dim, bool keepdim) {
+  return reduced("any", x, dim, keepdim, DType::Bool);
+}
+Result all(const Tensor& x, const Dims& dim, bool keepdim) {
+  return reduced("all", x, dim, keepdim, DType::Bool);
+}
+Result count_nonzero(const Tensor& x, const Dims& dim) {
+  return reduced("count_nonzero", x, dim, false, DType::Int64);
+}
+
+Result var(const Tensor& x, const Dims& dim, int64_t, bool keepdim) {
+  return reduced("var", x, dim, keepdim, x.dtype());
+}
+Result norm(const Tensor& x, double, const Dims& dim, bool keepdim) {
+  return reduced("norm", x, dim, keepdim, x.dtype());
+}
+Result logsumexp(const Tensor& x, const Dims& dim, bool keepdim) {
+  return reduced("logsumexp", x, dim, keepdim, x.dtype());
+}
+
+Result cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  return scan("cumsum", x, dim, dtype);
+}
+Result cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  return scan("cumprod", x, dim, dtype);
 }
 
 }  // namespace moonlet::shapes

@@ -5,11 +5,12 @@
 #include <algorithm>
 
 #include "tensor/shapes/nn.h"
+#include "tensor/shapes_shape.h"
 #include "tensor/views.h"
 
 namespace moonlet::shapes {
 
-Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+Result cat(const std::vector<Tensor>& tensors, int64_t dim) {
   check(!tensors.empty(), "cat: wants at least one tensor, got an empty list");
   const Tensor& first = tensors[0];
   check(first.dim() > 0, "cat: tensor 1 has shape (), which cannot be joined; use stack");
@@ -30,47 +31,61 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
   }
   const bool last = std::all_of(tensors.begin(), tensors.end(), lies_channels_last);
   const MemoryFormat format = last ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous;
-  return empty_strided(sizes, format_strides(format, sizes, "cat"), {dtype, first.device()}, "cat");
+  return {sizes, {dtype, first.device()}, format_strides(format, sizes, "cat")};
 }
 
 namespace {
 
-void check_fits(const Tensor& view, const Tensor& dy, const Dims& size, const char* op) {
+// A tensor of that shape that takes the memory of one element: views of it have the sizes, and
+// meet the checks, of views of the real one.
+Tensor stand_in(const Dims& size, const char* op) {
+  numel_of(size, op);
+  return alias(empty(Dims{}, Options{}, op), size, Dims::filled(size.size(), 0), 0);
+}
+
+// Dims are wrapped by the rank that follows from dy's.
+void check_rank(const char* op, const Tensor& dy, int more, const Dims& size) {
+  check(size.size() == dy.dim() + more, op, ": size is ", size, " and dy has shape ", dy.sizes(),
+        "; ", dy.dim() + more, " sizes are wanted");
+}
+
+Result gradient_of(const char* op, const Tensor& view, const Tensor& dy, const Dims& size) {
   check(view.sizes() == dy.sizes(), op, ": dy has shape ", dy.sizes(), ", and the view of ", size,
         " has shape ", view.sizes());
+  return {size, options_of(dy)};
 }
 
 }  // namespace
 
-Tensor select_backward(const Tensor& dy, const Dims& size, int64_t dim, int64_t index) {
-  Tensor y = empty(size, options_of(dy), "select_backward");
-  check_fits(views::select(y, dim, index), dy, size, "select_backward");
-  return y;
+Result select_backward(const Tensor& dy, const Dims& size, int64_t dim, int64_t index) {
+  const char* op = "select_backward";
+  check_rank(op, dy, 1, size);
+  return gradient_of(op, views::select(stand_in(size, op), dim, index), dy, size);
 }
 
-Tensor slice_backward(const Tensor& dy, const Dims& size, int64_t dim, int64_t start, int64_t stop,
+Result slice_backward(const Tensor& dy, const Dims& size, int64_t dim, int64_t start, int64_t stop,
                       int64_t step) {
-  Tensor y = empty(size, options_of(dy), "slice_backward");
-  check_fits(views::slice(y, dim, start, stop, step), dy, size, "slice_backward");
-  return y;
+  const char* op = "slice_backward";
+  check_rank(op, dy, 0, size);
+  return gradient_of(op, views::slice(stand_in(size, op), dim, start, stop, step), dy, size);
 }
 
-Tensor diagonal_backward(const Tensor& dy, const Dims& size, int64_t offset, int64_t dim1,
+Result diagonal_backward(const Tensor& dy, const Dims& size, int64_t offset, int64_t dim1,
                          int64_t dim2) {
-  Tensor y = empty(size, options_of(dy), "diagonal_backward");
-  check_fits(views::diagonal(y, offset, dim1, dim2), dy, size, "diagonal_backward");
-  return y;
+  const char* op = "diagonal_backward";
+  check_rank(op, dy, 1, size);
+  return gradient_of(op, views::diagonal(stand_in(size, op), offset, dim1, dim2), dy, size);
 }
 
-Border border(const Dims& pad, int dim, int rank) {
-  const int pair = 2 * (rank - 1 - dim);
+Border border(const std::vector<int64_t>& pad, int dim, int rank) {
+  const size_t pair = 2 * static_cast<size_t>(rank - 1 - dim);
   return pair + 1 < pad.size() ? Border{pad[pair], pad[pair + 1]} : Border{};
 }
 
-void check_pad(const Tensor& x, const Dims& pad, const char* op) {
-  check(pad.size() % 2 == 0, op, ": pad wants pairs (before, after), got ", pad);
-  check(pad.size() / 2 <= x.dim(), op, ": pad ", pad, " names more dimensions than shape ",
-        x.sizes(), " has");
+void check_pad(const Tensor& x, const std::vector<int64_t>& pad, const char* op) {
+  check(pad.size() % 2 == 0, op, ": pad wants pairs (before, after), got ", text_of(pad));
+  check(pad.size() / 2 <= static_cast<size_t>(x.dim()), op, ": pad ", text_of(pad),
+        " names more dimensions than shape ", x.sizes(), " has");
   for (int d = 0; d < x.dim(); ++d) {
     const Border b = border(pad, d, x.dim());
     const int64_t kept_after_before = checked_add(x.size(d), std::min<int64_t>(b.before, 0), op);
@@ -80,7 +95,7 @@ void check_pad(const Tensor& x, const Dims& pad, const char* op) {
   }
 }
 
-Tensor constant_pad(const Tensor& x, const Dims& pad) {
+Result constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value) {
   check_pad(x, pad, "constant_pad");
   Dims sizes = x.sizes();
   for (int d = 0; d < x.dim(); ++d) {
@@ -88,7 +103,12 @@ Tensor constant_pad(const Tensor& x, const Dims& pad) {
     sizes[d] =
         checked_add(checked_add(sizes[d], b.before, "constant_pad"), b.after, "constant_pad");
   }
+  check_fits(value, x.dtype(), "constant_pad");
   return images("constant_pad", sizes, x);
+}
+
+Result flip(const Tensor& x, const Dims&) {
+  return laid_out_like(x, MemoryFormat::Preserve, options_of(x), "flip");
 }
 
 }  // namespace moonlet::shapes

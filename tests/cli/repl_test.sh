@@ -102,6 +102,22 @@ send \x04
 exit 0
 TEXT
 
+dialogue 'Tab completes the methods of tensors and of storages' <<'TEXT'
+prompt
+send m = ml.Storage(3)\r
+prompt
+send #m:resi\t(6 * 7)\r
+expect 42
+prompt
+send n = ml.zeros(3)\r
+prompt
+send n:resize_a\t(ml.ones(8, 7)):numel()\r
+expect 56
+prompt
+send \x04
+exit 0
+TEXT
+
 dialogue 'Tab completes globals, fields and methods' <<'TEXT'
 prompt
 send colou\x15coro\t.wra\t ~= nil\r

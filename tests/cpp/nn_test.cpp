@@ -9,8 +9,9 @@
 #include <cmath>
 #include <limits>
 
-#include "tensor/kernels.h"
-#include "tensor/shapes/nn.h"
+#include "tensor/kernels_nn.h"
+#include "tensor/kernels_nn_loss.h"
+#include "tensor/shapes_nn.h"
 
 using namespace moonlet;
 
@@ -61,7 +62,8 @@ TEST_CASE("a class outside the range is an error that names it") {
 TEST_CASE("shape checks name the shapes") {
   Tensor x = empty({1, 3, 4, 4}, {}), weight = empty({2, 2, 3, 3}, {});
   CHECK_THROWS_AS(shapes::conv2d(x, weight, {}, {1, 1}, {0, 0}, {1, 1}, 1), Error);
-  CHECK_THROWS_AS(shapes::max_pool2d(x, {5, 5}, {}, {0, 0}, {1, 1}, false), Error);
-  CHECK_THROWS_AS(shapes::max_pool2d(x, {2, 2}, {0, 0}, {0, 0}, {1, 1}, false), Error);
-  CHECK(shapes::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true) == Dims{1, 3, 3, 3});
+  CHECK_THROWS_AS(shapes::max_pool2d_with_indices(x, {5, 5}, {}, {0, 0}, {1, 1}, false), Error);
+  CHECK_THROWS_AS(shapes::max_pool2d_with_indices(x, {2, 2}, {0, 0}, {0, 0}, {1, 1}, false), Error);
+  CHECK(shapes::max_pool2d_with_indices(x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true)[0].sizes ==
+        Dims{1, 3, 3, 3});
 }

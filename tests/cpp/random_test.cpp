@@ -127,3 +127,30 @@ TEST_CASE("dropout masks keep the mean") {
   CHECK(std::abs(number(mean(mask)) - 1) < 0.01);
   CHECK(number(amin(mask)) == 0);
 }
+
+TEST_CASE("a generator that is given draws, and the default one rests", "[random]") {
+  Generator one, two;
+  one.manual_seed(5);
+  two.manual_seed(5);
+  const Philox before = default_generator().state();
+  const Tensor a = rand({40}, &one), b = rand({40}, &two);
+  CHECK(same(a, b));
+  CHECK_FALSE(same(a, rand({40}, &one)));
+  CHECK(same(randn({40}, &one), [&] {
+    rand({40}, &two);
+    return randn({40}, &two);
+  }()));
+  CHECK(same(randint(0, 1000, {40}, {}, {}, &one), randint(0, 1000, {40}, {}, {}, &two)));
+  CHECK(same(randperm(40, {}, &one), randperm(40, {}, &two)));
+  const Tensor weights = full({6}, 1.0);
+  for (bool replacement : {true, false})
+    CHECK(same(multinomial(weights, 5, replacement, &one),
+               multinomial(weights, 5, replacement, &two)));
+  CHECK(same(rand_like(a, {}, &one), rand_like(a, {}, &two)));
+  CHECK(same(randn_like(a, {}, &one), randn_like(a, {}, &two)));
+  CHECK(same(dropout_mask(a, 0.5, &one), dropout_mask(a, 0.5, &two)));
+  Tensor x = clone(a), y = clone(a);
+  CHECK(same(bernoulli_(x, 0.5, &one), bernoulli_(y, 0.5, &two)));
+  CHECK(same(exponential_(x, 1, &one), exponential_(y, 1, &two)));
+  CHECK(before.offset == default_generator().state().offset);
+}

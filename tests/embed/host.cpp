@@ -1,7 +1,9 @@
 // tests/embed/host.cpp: a host program that uses an installed libmoonlet, as an example and a test.
 // It shares a buffer with a script, calls both ways, and reads errors. Exits with 1 on a failure.
 #include <moonlet/moonlet.h>
+#include <moonlet/tensor/set.h>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 namespace {
@@ -112,6 +114,25 @@ void test_lifetime() {
   expect(moved.run_string("return 2")[0].integer() == 2, "an interpreter moves");
 }
 
+// One storage in the host and in two interpreters, each with a value of its own for it.
+void test_shared_storage() {
+  moonlet::TypedStorage storage(4, {});
+  moonlet::Tensor x = storage.tensor();
+  std::optional<moonlet::Interpreter> first(std::in_place);
+  moonlet::Interpreter second;
+  for (moonlet::Interpreter* lua : {&*first, &second})
+    lua->run_string(
+        "function take(x) s = x:storage() s[1] = s[1] + 1 return rawequal(s, x:storage()) end");
+  expect(first->call("take", x)[0].boolean(), "the same value while it lives");
+  expect(second.call("take", x)[0].boolean(), "also in another interpreter");
+  expect(storage.get(0).to_double() == 2, "both write the host's storage");
+  first.reset();
+  second.run_string("collectgarbage() s:resize(6) s[6] = 7");
+  expect(storage.size() == 6 && storage.get(5).to_double() == 7, "a script resizes it");
+  moonlet::set_(x, storage, 4, {2}, {1});
+  expect(x.data<float>()[1] == 7, "a tensor moves in it");
+}
+
 void test_threads() {
   std::vector<std::thread> threads;
   std::vector<int64_t> sums(4);
@@ -136,6 +157,7 @@ int main() {
     test_errors();
     test_host_functions();
     test_lifetime();
+    test_shared_storage();
     test_threads();
   } catch (const std::exception& e) {
     std::printf("FAILED: %s\n", e.what());

@@ -95,11 +95,47 @@ test("operators mix tensors and numbers", function()
   expect.equal((ml.tensor { 1, 2 } + 1.5).dtype, "float32")
 end)
 
+test("a list that is no list of dims may have any length", function()
+  local sizes, total = {}, 0
+  for i = 1, 13 do
+    sizes[i] = i % 3
+    total = total + sizes[i]
+  end
+  local pieces = ml.arange(1, total):split(sizes)
+  expect.equal(#pieces, 13)
+  for i, piece in ipairs(pieces) do expect.equal(piece.shape[1], sizes[i]) end
+  sizes[13] = 40
+  expect.error(function() return ml.arange(1, total):split(sizes) end, "split: sizes %(1, 2, 0, .*40%)")
+  local seven = ml.ones(1, 1, 1, 1, 1, 1, 1)
+  local border = { 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0 }
+  for _, mode in ipairs { "constant", "replicate" } do
+    local padded = seven:pad(border, mode)
+    expect.equal(padded:numel(), 2 ^ 7)
+    expect.equal(padded:sum():item(), mode == "constant" and 1.0 or 128.0)
+  end
+  local x = ml.ones { 1, 1, 1, 1, 1, 1, 1, requires_grad = true }
+  expect.equal(ml.grad(x:pad(border):sum(), x):item(), 1.0)
+end)
+
+test("random ops take a generator by name", function()
+  expect.error(function() return ml.rand(3, { generator = 7 }) end, "rand: .*'generator'.*ml.Generator, got number")
+  expect.error(function() return ml.randperm(3, nil, io.stdout) end, "randperm: too many arguments")
+  expect.equal(shape(ml.rand(3, 4, { generator = nil })), "(3, 4)")
+  expect.equal(shape(ml.randint(1, 7, { 3, 4 })), "(3, 4)")
+  expect.truthy(require "moonlet.help".text "rand":find "generator")
+end)
+
 test("help knows ops by name and by function", function()
   local help = require "moonlet.help"
   expect.truthy(help.text("exp"):find("ml.exp(x)", 1, true))
   expect.equal(help.text(ml.exp), help.text("exp"))
   expect.truthy(help.text("no such thing"):find("no op"))
+  expect.truthy(help.text("Generator"):find("g:manual_seed(n)", 1, true))
+  for _, subject in ipairs { ml.Generator, ml.default_generator, "default_generator" } do
+    expect.equal(help.text(subject), help.text("Generator"))
+  end
+  expect.equal(help.text(ml.enable_grad), help.text("no_grad"))
+  expect.equal(help.text(ml._methods.register_hook), help.text("register_hook"))
 end)
 
 test("only a close name is suggested", function()

@@ -341,11 +341,12 @@ function checks.inplace(case, i)
   checks.compare("in place", target, want:to(target.dtype))
 end
 
--- The out form fills the given tensor.
+-- The out form fills the given tensor, or the tensors of a table.
 function checks.out(case, i)
   local args = samples.arguments(case, i)
-  local want = samples.results(case, args)[1]
-  local out = ml.empty_like(want)
+  local wanted, outs = samples.results(case, args), {}
+  for k, want in ipairs(wanted) do outs[k] = ml.empty_like(want) end
+  local out = #outs == 1 and outs[1] or outs
   local again = samples.arguments(case, i)
   if type(again[again.n]) == "table" and next(again[again.n]) and #again[again.n] == 0 then
     again[again.n].out = out
@@ -354,7 +355,7 @@ function checks.out(case, i)
     again[again.n] = { out = out }
   end
   samples.call(case, again)
-  checks.compare("out form", out, want)
+  for k, want in ipairs(wanted) do checks.compare("out form", outs[k], want) end
 end
 
 -- Broadcasting: the second operand of a pointwise op may be smaller.

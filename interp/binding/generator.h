@@ -1,0 +1,13 @@
+// interp/binding/generator.h: the Lua value of a random generator.
+#pragma once
+
+#include "lua.hpp"
+
+#include "tensor/generator.h"
+
+namespace moonlet::binding {
+
+// The generator at a stack index, or null when the value is none. It lives as long as the value.
+Generator* test_generator(lua_State* L, int index);
+
+}  // namespace moonlet::binding

@@ -1,0 +1,247 @@
+// interp/entry.cpp: execution states change places here: between threads, interpreters and
+// coroutines; and modes end that their guards did not end.
+#include "interp/entry.h"
+
+#include <new>
+#include <utility>
+
+#include "interp/guard.h"
+#include "interp/state.h"
+
+namespace moonlet {
+
+// --- modes ---------------------------------------------------------------------------------------
+
+namespace {
+
+void unlink(ModeRecord* record) {
+  if (record->older != nullptr) record->older->newer = record->newer;
+  if (record->newer != nullptr)
+    record->newer->older = record->older;
+  else if (record->owner != nullptr)
+    record->owner->newest = record->older;
+}
+
+void warn_dropped(lua_State* L, const ModeRecord& record) {
+  lua_warning(L, record.where.c_str(), 1);
+  lua_warning(L, "a grad mode guard was dropped without <close>; the mode before it is back", 0);
+}
+
+// Ends what was dropped by the running coroutine and waits for this level.
+void end_dropped(StateData& data) {
+  CoroutineState& state = *data.current;
+  if (!state.has_dropped || data.closing) return;
+  state.has_dropped = false;
+  for (ModeRecord* record = state.newest; record != nullptr;) {
+    ModeRecord* older = record->older;
+    if (record->dropped && data.level <= record->level) {
+      warn_dropped(data.main_thread, *record);
+      end_mode(data, record);
+    } else {
+      state.has_dropped = state.has_dropped || record->dropped;
+    }
+    record = older;
+  }
+}
+
+}  // namespace
+
+CoroutineState::~CoroutineState() {
+  for (ModeRecord* record = newest; record != nullptr;) {
+    ModeRecord* older = record->older;
+    record->owner = nullptr;
+    record->older = record->newer = nullptr;
+    if (record->dropped) delete record;  // nobody else knows it any more
+    record = older;
+  }
+}
+
+ModeRecord* begin_mode(StateData& data, bool mode, std::string where) {
+  CoroutineState& state = *data.current;
+  auto* record = new ModeRecord{.owner = &state,
+                                .older = state.newest,
+                                .before = execution.grad_mode,
+                                .level = data.level,
+                                .where = std::move(where)};
+  if (state.newest != nullptr) state.newest->newer = record;
+  state.newest = record;
+  execution.grad_mode = mode;
+  return record;
+}
+
+void end_mode(StateData& data, ModeRecord* record) {
+  if (record->newer != nullptr)
+    record->newer->before = record->before;
+  else if (record->owner == data.current)
+    execution.grad_mode = record->before;
+  else if (record->owner != nullptr)
+    record->owner->execution.grad_mode = record->before;
+  forget_mode(record);
+}
+
+void forget_mode(ModeRecord* record) {
+  unlink(record);
+  delete record;
+}
+
+void drop_mode(lua_State* L, ModeRecord* record) {
+  StateData& data = state_data(L);
+  if (data.closing || record->owner == nullptr) {
+    forget_mode(record);
+    return;
+  }
+  record->dropped = true;
+  record->owner->has_dropped = true;
+  // Another coroutine's ends when it runs again, if it does.
+  if (record->owner == data.current) end_dropped(data);
+}
+
+// --- release queue -------------------------------------------------------------------------------
+
+void ReleaseQueue::release_reference(int reference) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (open_) waiting_.references.push_back(reference);
+}
+
+void ReleaseQueue::release_hook(int64_t id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (open_) waiting_.hooks.push_back(id);
+}
+
+ReleaseQueue::Batch ReleaseQueue::take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(waiting_, {});
+}
+
+void ReleaseQueue::close() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  open_ = false;
+  waiting_ = {};
+}
+
+bool ReleaseQueue::is_open() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return open_;
+}
+
+// --- entering ------------------------------------------------------------------------------------
+
+namespace {
+// The innermost entry of this thread.
+thread_local EntryScope* innermost = nullptr;
+}  // namespace
+
+StateData* entered_state(const ReleaseQueue& releases) noexcept {
+  for (const EntryScope* entry = innermost; entry != nullptr; entry = entry->outer_)
+    if (entry->data_.releases.get() == &releases) return &entry->data_;
+  return nullptr;
+}
+
+bool is_innermost(const StateData& data) noexcept {
+  return innermost != nullptr && &innermost->data_ == &data;
+}
+
+EntryScope::EntryScope(StateData& data) : data_(data), outer_(innermost), before_(execution) {
+  innermost = this;
+  ++data.level;
+  if (outer_ != nullptr && &outer_->data_ == &data) return;
+  if (outer_ != nullptr) outer_->data_.current->execution = execution;
+  execution = data.current->execution;
+}
+
+EntryScope::~EntryScope() {
+  --data_.level;
+  end_dropped(data_);
+  innermost = outer_;
+  if (outer_ != nullptr && &outer_->data_ == &data_) return;
+  data_.current->execution = execution;
+  // The outer interpreter may have been entered again meanwhile, and its state have changed.
+  execution = outer_ != nullptr ? outer_->data_.current->execution : before_;
+}
+
+RunningScope::RunningScope(lua_State* L, lua_State* co)
+    : data_(state_data(L)), before_(data_.running) {
+  data_.running = co;
+}
+
+RunningScope::~RunningScope() { data_.running = before_; }
+
+TapeScope::TapeScope(lua_State* L) : entry_(state_data(L)), running_(L, L) {}
+
+// --- coroutines ----------------------------------------------------------------------------------
+
+namespace {
+
+int collect_state(lua_State* L) {
+  auto* state = static_cast<CoroutineState*>(lua_touserdata(L, 1));
+  StateData& data = state_data(L);
+  if (data.current == state) data.current = &data.main;
+  state->~CoroutineState();
+  return 0;
+}
+
+// The state of `co`, made like that of the running coroutine when it is the first time. It lives as
+// long as `co`: the value of a weak key.
+CoroutineState& coroutine_state(lua_State* L, lua_State* co) {
+  StateData& data = state_data(L);
+  if (co == data.main_thread) return data.main;
+  if (lua_checkstack(co, 1) == 0) luaL_error(L, "too many arguments to resume");
+  lua_rawgeti(L, LUA_REGISTRYINDEX, data.coroutines_ref);
+  lua_pushthread(co);
+  lua_xmove(co, L, 1);
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, -3) != LUA_TUSERDATA) {
+    lua_pop(L, 1);
+    new (lua_newuserdatauv(L, sizeof(CoroutineState), 0)) CoroutineState(execution);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, data.coroutine_metatable_ref);
+    lua_setmetatable(L, -2);
+    lua_pushvalue(L, -2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -5);
+  }
+  auto* state = static_cast<CoroutineState*>(lua_touserdata(L, -1));
+  lua_pop(L, 3);
+  return *state;
+}
+
+}  // namespace
+
+void prepare_coroutine_states(lua_State* L) {
+  StateData& data = state_data(L);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  data.coroutines_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, guard<collect_state>);
+  lua_setfield(L, -2, "__gc");
+  data.coroutine_metatable_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
+    : running_(L, co), data_(state_data(L)), resumer_(data_.current) {
+  CoroutineState& state = coroutine_state(L, co);
+  resumer_->execution = execution;
+  data_.current = &state;
+  execution = state.execution;
+  execution.modes = resumer_->execution.modes;  // which the coroutine's own come on top of
+  modes_.emplace(state.modes);
+  end_dropped(data_);
+}
+
+CoroutineScope::~CoroutineScope() {
+  modes_.reset();
+  data_.current->execution = execution;
+  data_.current = resumer_;
+  execution = resumer_->execution;
+  end_dropped(data_);
+}
+
+int resume_coroutine(lua_State* L, lua_State* co, int arguments, int* results) {
+  const CoroutineScope scope(L, co);
+  return lua_resume(co, L, arguments, results);
+}
+
+}  // namespace moonlet

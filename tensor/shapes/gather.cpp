@@ -1,0 +1,106 @@
+// tensor/shapes/gather.cpp: argument checks and result shapes of gather, scatter and indexing.
+// Whether positions are in range only the kernels can see.
+#include "tensor/shapes_gather.h"
+
+#include "tensor/shapes/index.h"
+
+namespace moonlet::shapes {
+
+namespace {
+
+void check_same_rank(const char* op, const Tensor& x, const Tensor& index) {
+  check(index.dim() == x.dim(), op, ": index has shape ", index.sizes(),
+        "; as many dimensions wanted as ", x.sizes(), " has");
+}
+
+void check_inside(const char* op, const Tensor& x, int dim, const Tensor& index) {
+  for (int i = 0; i < x.dim(); ++i) {
+    check(i == dim || index.size(i) <= x.size(i), op, ": index of shape ", index.sizes(),
+          " is larger than ", x.sizes(), " in dimension ", i + 1);
+  }
+}
+
+void check_scatter(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
+                   const Tensor& source) {
+  check_same_rank(op, x, index);
+  check(source.sizes() == index.sizes(), op, ": source has shape ", source.sizes(), ", index has ",
+        index.sizes());
+  check_inside(op, x, wrap_dim(dim, x.dim(), op), index);
+}
+
+void check_vector(const char* op, const Tensor& index) {
+  check(index.dim() <= 1, op, ": index has shape ", index.sizes(), "; one dimension wanted");
+}
+
+}  // namespace
+
+Result gather(const Tensor& x, int64_t dim, const Tensor& index) {
+  check_same_rank("gather", x, index);
+  check_inside("gather", x, wrap_dim(dim, x.dim(), "gather"), index);
+  return {index.sizes(), options_of(x)};
+}
+
+void scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  check_scatter("scatter", x, dim, index, source);
+}
+
+void scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  check_scatter("scatter_add", x, dim, index, source);
+}
+
+Result index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  check_vector("index_select", index);
+  const int d = wrap_dim(dim, x.dim(), "index_select");
+  Dims sizes = x.sizes();
+  if (x.dim()) {
+    sizes[d] = index.numel();
+  } else {
+    check(index.numel() == 1, "index_select: ", index.numel(),
+          " positions in a tensor without dimensions");
+  }
+  return {sizes, options_of(x)};
+}
+
+void index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  check_vector("index_add", index);
+  const int d = wrap_dim(dim, x.dim(), "index_add");
+  Dims wanted = x.sizes();
+  if (x.dim()) {
+    wanted[d] = index.numel();
+  } else {
+    check(index.numel() == 1, "index_add: ", index.numel(),
+          " positions in a tensor without dimensions");
+  }
+  check(source.sizes() == wanted, "index_add: source has shape ", source.sizes(), "; ", wanted,
+        " wanted");
+}
+
+Result embedding(const Tensor& weight, const Tensor& index, int64_t) {
+  check(weight.dim() == 2, "embedding: weight has shape ", weight.sizes(),
+        "; (positions, features) wanted");
+  Dims sizes = index.sizes();
+  sizes.push_back(weight.size(1));
+  return {sizes, options_of(weight)};
+}
+
+Result embedding_backward(const Tensor& g, const Tensor& index, int64_t rows, int64_t) {
+  bool fits = g.dim() == index.dim() + 1 && rows >= 0;
+  for (int i = 0; fits && i < index.dim(); ++i) fits = g.size(i) == index.size(i);
+  check(fits, "embedding_backward: g has shape ", g.sizes(), " for positions of shape ",
+        index.sizes(), " in ", rows, " rows");
+  return {{rows, g.size(-1)}, options_of(g)};
+}
+
+void nonzero(const Tensor&) {}
+
+Result index(const Tensor& x, const std::vector<Tensor>& indices) {
+  return {plan_index("index", x, indices).result, options_of(x)};
+}
+
+void index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool) {
+  const IndexPlan plan = plan_index("index_put", x, indices);
+  check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
+        " do not broadcast to ", plan.result);
+}
+
+}  // namespace moonlet::shapes

@@ -1,0 +1,90 @@
+// tensor/typed_storage.cpp: elements of a storage, read and written through tensors on it, so that
+// every device, dtype check and version counter is the ops' own.
+#include "tensor/typed_storage.h"
+
+#include "tensor/dispatch.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/raw.h"
+
+namespace moonlet {
+
+namespace {
+
+size_t bytes_for(int64_t size, DType dtype, const char* op) {
+  return static_cast<size_t>(numel_of({size}, op)) * size_of(dtype);
+}
+
+Scalar value_of(const Tensor& host) {
+  return visit(host.dtype(), [&]<class T>() -> Scalar {
+    const T value = *host.data<T>();
+    if constexpr (is_complex_v<T>)
+      return Scalar(complex128(value));
+    else if constexpr (std::is_same_v<T, bool>)
+      return Scalar(value);
+    else if constexpr (std::is_integral_v<T>)
+      return Scalar(static_cast<int64_t>(value));
+    else
+      return Scalar(static_cast<double>(value));
+  });
+}
+
+}  // namespace
+
+TypedStorage::TypedStorage(int64_t size, Options options)
+    : storage_(Storage::allocate(bytes_for(size, options.dtype, "Storage"), options.device)),
+      dtype_(options.dtype) {
+  Tensor all = tensor();
+  kernels_for(options.device.type, "Storage").convert->fill(all, Scalar(0));
+}
+
+TypedStorage::TypedStorage(const Tensor& x) : storage_(&x.storage()), dtype_(x.dtype()) {
+  storage_->retain();
+}
+
+TypedStorage TypedStorage::map_file(const std::string& path, DType dtype, Mapping mapping,
+                                    std::optional<int64_t> size) {
+  std::optional<size_t> bytes;
+  if (size) bytes = bytes_for(*size, dtype, "Storage");
+  TypedStorage out(Storage::map_file(path, mapping, bytes), dtype);
+  check(out.storage().bytes() % size_of(dtype) == 0, "cannot map '", path, "': its ", out.nbytes(),
+        " bytes are no whole number of ", dtype, " elements");
+  return out;
+}
+
+Tensor TypedStorage::tensor() const {
+  return view_of(*storage_, {size()}, {1}, 0, dtype_, "Storage");
+}
+
+Tensor TypedStorage::element(int64_t i, const char* op) const {
+  check(i >= 0 && i < size(), op, ": position ", i + 1, " is outside a storage of ", size(),
+        " elements");
+  return view_of(*storage_, {}, {}, i, dtype_, op);
+}
+
+Scalar TypedStorage::get(int64_t i) const {
+  const Tensor x = element(i, "Storage");
+  return value_of(x.device().is_cpu() ? x : raw::convert(x, std::nullopt, Device{}, std::nullopt));
+}
+
+void TypedStorage::set(int64_t i, const Scalar& value) {
+  Tensor x = element(i, "Storage");
+  raw::fill_(x, value);
+}
+
+void TypedStorage::fill(const Scalar& value) {
+  Tensor all = tensor();
+  raw::fill_(all, value);
+}
+
+void TypedStorage::copy(const TypedStorage& source) {
+  check(source.size() == size(), "copy: the source has ", source.size(),
+        " elements and the storage ", size());
+  Tensor all = tensor();
+  raw::copy_(all, source.tensor());
+}
+
+void TypedStorage::resize(int64_t size) {
+  storage_->resize(bytes_for(size, dtype_, "resize"), "resize");
+}
+
+}  // namespace moonlet
