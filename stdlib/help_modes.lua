@@ -7,10 +7,10 @@ local _ <close> = ml.autocast {device="cpu", dtype=nil, enabled=true}
 
   Runs f, or the rest of the block, with each op in the floating dtype that suits it: products and
   convolutions in `dtype` (bfloat16 on the CPU, float16 on CUDA devices), sums, exponentials and
-  losses in float32, and what joins tensors in the widest of theirs. float64 is left alone, and so
+  losses in float32, and what joins tensors in the widest of theirs. float64 stays, and so
   are in-place and out= forms. Gradients come back in the dtype of their leaf.
   enabled=false turns it off inside. ml.ops.info(name).autocast is the policy of an op.
-  > ml.autocast({ dtype = ml.bfloat16 }, function() return ml.mm(ml.ones(2, 3), ml.ones(3, 2)) end)]],
+  > ml.autocast({ dtype = ml.bfloat16 }, function() return ml.mm(ml.eye(3), ml.eye(3)) end)]],
   override = [[
 ml.override(function(op, arguments, call) ... end, f, ...) -> results of f
 local _ <close> = ml.override(handler)
@@ -26,9 +26,9 @@ local _ <close> = ml.override(handler)
 ml.ops.list() -> names of all ops, in all their forms
 ml.ops.info(name) -> a table
 
-  What is known of an op: name, row, form ("plain", "in_place", "out"), schema, kind, family, dtypes,
-  arguments and results (name, type, default, written), writes (positions of the arguments it
-  changes), is_view, random, differentiable, autocast.
+  What is known of an op: name, row, form ("plain", "in_place", "out"), schema, kind, family,
+  dtypes, arguments and results (name, type, default, written), writes (positions of the
+  arguments it changes), is_view, random, differentiable, autocast.
   > ml.ops.info("add_").writes]],
   profile = [[
 ml.profile({sync=false}, f, ...) -> profile

@@ -25,7 +25,8 @@ local function grouped(events, by)
   for _, event in ipairs(events) do
     local row = row_of[event.name]
     if not row then
-      row = { name = event.name, count = 0, total_time = 0.0, self_time = 0.0, bytes = 0, self_bytes = 0 }
+      row = { name = event.name }
+      for _, key in ipairs(counted) do row[key] = 0 end
       row_of[event.name] = row
       rows[#rows + 1] = row
     end
@@ -87,8 +88,8 @@ function Profile:table(given)
     { sort = "self_time", by = "op", rows = options.none })
   local key = read.sort
   if not sortable[key] then
-    fail("profile table: 'sort' must be count, total_time, self_time, bytes, self_bytes or name, got %s",
-      tostring(key))
+    fail("profile table: 'sort' must be count, total_time, self_time, bytes, self_bytes or name, "
+      .. "got %s", tostring(key))
   end
   if read.by ~= "op" and read.by ~= "line" then
     fail("profile table: 'by' must be \"op\" or \"line\", got %s", tostring(read.by))

@@ -39,37 +39,61 @@ struct Held<std::optional<T>> {
   using type = T;
 };
 
-[[noreturn]] void wrong_type(const char* wanted);
-const Tensor& tensor_in(const BoxedValue& value);
-Operand operand_in(const BoxedValue& value);
-Scalar scalar_in(const BoxedValue& value);
-double number_in(const BoxedValue& value);
+// A boxed value is not of the kind that a place takes. Where the op is known it becomes an error
+// that names it.
+struct WrongKind : Error {
+  WrongKind(int at, const char* kind)
+      : Error(text("argument ", at + 1, " must be ", kind)), place(at), wanted(kind) {}
+  int place;  // from 0
+  const char* wanted;
+};
 
-// The C++ value of a boxed argument. Throws when it is of another kind.
+const Tensor& tensor_in(const BoxedValue& value, int place);
+Operand operand_in(const BoxedValue& value, int place);
+Scalar scalar_in(const BoxedValue& value, int place);
+double number_in(const BoxedValue& value, int place);
+
 template <class T>
-T unbox(const BoxedValue& value) {
+constexpr const char* kind_name() {
+  if constexpr (std::is_same_v<T, bool>) return "true or false";
+  if constexpr (std::is_same_v<T, int64_t>) return "an integer";
+  if constexpr (std::is_same_v<T, DType>) return "a dtype";
+  if constexpr (std::is_same_v<T, Device>) return "a device";
+  if constexpr (std::is_same_v<T, std::vector<Tensor>>) return "a list of tensors";
+  if constexpr (std::is_same_v<T, std::string>) return "a string";
+  if constexpr (std::is_same_v<T, MemoryFormat>) return "a memory format";
+  if constexpr (std::is_same_v<T, Options>) return "a dtype and device";
+  return "a list of integers";
+}
+
+template <class T>
+const T& held_in(const BoxedValue& value, int place) {
+  const T* held = std::get_if<T>(&value);
+  if (!held) throw WrongKind{place, kind_name<T>()};
+  return *held;
+}
+
+// The C++ value of a boxed one. Throws WrongKind.
+template <class T>
+T unbox(const BoxedValue& value, int place) {
   if constexpr (std::is_same_v<T, Tensor>) {
-    return tensor_in(value);
+    return tensor_in(value, place);
   } else if constexpr (std::is_same_v<T, Operand>) {
-    return operand_in(value);
+    return operand_in(value, place);
   } else if constexpr (std::is_same_v<T, Scalar>) {
-    return scalar_in(value);
+    return scalar_in(value, place);
   } else if constexpr (std::is_same_v<T, double>) {
-    return number_in(value);
+    return number_in(value, place);
   } else if constexpr (is_optional<T> || std::is_same_v<T, OptionalDims>) {
     if (std::holds_alternative<std::monostate>(value)) return T();
-    return unbox<typename Held<T>::type>(value);
+    return unbox<typename Held<T>::type>(value, place);
   } else if constexpr (std::is_same_v<T, std::string_view>) {
-    const auto* held = std::get_if<std::string>(&value);
-    if (!held) wrong_type("a string");
-    return *held;
+    return held_in<std::string>(value, place);
   } else if constexpr (std::is_pointer_v<T>) {
     const T* held = std::get_if<T>(&value);
     return held ? *held : nullptr;
   } else {
-    const T* held = std::get_if<T>(&value);
-    if (!held) wrong_type("another type");
-    return *held;
+    return held_in<T>(value, place);
   }
 }
 
@@ -89,9 +113,9 @@ struct Call<R (*)(P...)> {
   template <R (*f)(P...), size_t... I>
   static void run(std::span<const BoxedValue> arguments, BoxedValues& results,
                   std::index_sequence<I...>) {
-    if (arguments.size() != sizeof...(P)) wrong_type("another number of arguments");
     // Braces: in order, so that the first bad argument is the one named.
-    std::tuple<std::remove_cvref_t<P>...> typed{unbox<std::remove_cvref_t<P>>(arguments[I])...};
+    std::tuple<std::remove_cvref_t<P>...> typed{
+        unbox<std::remove_cvref_t<P>>(arguments[I], static_cast<int>(I))...};
     push_result(results, f(std::get<I>(typed)...));
   }
 };
@@ -107,17 +131,24 @@ void call(std::span<const BoxedValue> arguments, BoxedValues& results) {
 
 template <class R>
 struct Results {
-  static R take(BoxedValues& results) { return unbox<R>(results.at(0)); }
+  static constexpr size_t count = 1;
+  static R take(const BoxedValues& results) { return unbox<R>(results[0], 0); }
 };
 template <class... Ts>
 struct Results<std::tuple<Ts...>> {
-  static std::tuple<Ts...> take(BoxedValues& results) {
+  static constexpr size_t count = sizeof...(Ts);
+  static std::tuple<Ts...> take(const BoxedValues& results) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
-      return std::tuple<Ts...>(unbox<Ts>(results.at(I))...);
+      return std::tuple<Ts...>(unbox<Ts>(results[I], static_cast<int>(I))...);
     }
     (std::index_sequence_for<Ts...>());
   }
 };
+
+// Throws when modes gave another number of results.
+void check_result_count(const OpInfo& op, size_t given, size_t wanted);
+[[noreturn]] void wrong_result(const OpInfo& op, const WrongKind& wrong,
+                               const BoxedValues& results);
 
 // A call of a public op while modes are on the stack.
 template <class R, class... Arguments>
@@ -126,7 +157,12 @@ template <class R, class... Arguments>
   in.reserve(sizeof...(Arguments));
   (in.push_back(box(arguments)), ...);
   moonlet::intercept(op, in, out);
-  return Results<R>::take(out);
+  check_result_count(op, out.size(), Results<R>::count);
+  try {
+    return Results<R>::take(out);
+  } catch (const WrongKind& wrong) {
+    wrong_result(op, wrong, out);
+  }
 }
 
 }  // namespace moonlet::boxing

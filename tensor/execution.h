@@ -13,7 +13,7 @@ struct ModeEntry;
 // Small and copied as a whole: installing a state copies it in, leaving copies it out again.
 struct ExecutionState {
   ModeEntry* modes = nullptr;  // the innermost interception (tensor/modes.h), or null
-  bool grad_mode = true;  // whether ops are recorded
+  bool grad_mode = true;       // whether ops are recorded
   DType default_dtype = DType::Float32;
   Generator* generator = nullptr;  // the default one; null stands for the thread's own
 };

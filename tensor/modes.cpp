@@ -52,7 +52,7 @@ void ModeCall::descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk
     return;
   }
   const ModesScope within(op.body ? walk.inside : nullptr);
-  (op.body ? op.body : op.call)(in, out);
+  call_boxed(op, op.body ? op.body : op.call, in, out);
 }
 
 void ModeCall::proceed(Inside inside) {

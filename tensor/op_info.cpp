@@ -1,6 +1,7 @@
 // tensor/op_info.cpp: the registry of ops, and boxed calls.
 #include "tensor/op_info.h"
 
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
 
@@ -44,6 +45,21 @@ bool is_registered(const OpInfo& op) {
   return false;
 }
 
+const char* kind_of(const BoxedValue& value) {
+  static constexpr const char* kNames[] = {
+      "nothing",  "a tensor",  "a list of tensors", "a number",           "an integer",
+      "a number", "a boolean", "a string",          "a list of integers", "a list of integers",
+      "a dtype",  "a device",  "a memory format",   "a dtype and device", "a generator"};
+  static_assert(std::size(kNames) == std::variant_size_v<BoxedValue>);
+  return kNames[value.index()];
+}
+
+// The name of an argument of a form, for messages.
+std::string argument_name(const OpInfo& op, int i) {
+  if (op.form == OpInfo::Form::Out) i -= op.row->result_count;
+  return i < 0 ? "out" : op.row->arguments[i].name;
+}
+
 }  // namespace
 
 bool OpInfo::writes(int i) const {
@@ -85,47 +101,70 @@ void register_op(const OpInfo& op) {
   all.registered.push_back(&op);
 }
 
+void call_boxed(const OpInfo& op, void (*function)(std::span<const BoxedValue>, BoxedValues&),
+                std::span<const BoxedValue> arguments, BoxedValues& results) {
+  const size_t wanted =
+      static_cast<size_t>(op.row->argument_count) +
+      (op.form == OpInfo::Form::Out ? static_cast<size_t>(op.row->result_count) : 0);
+  check(arguments.size() == wanted, op.name, ": takes ", wanted, " arguments, got ",
+        arguments.size());
+  try {
+    function(arguments, results);
+  } catch (const boxing::WrongKind& wrong) {
+    fail(op.name, ": argument '", argument_name(op, wrong.place), "' must be ", wrong.wanted,
+         ", got ", kind_of(arguments[static_cast<size_t>(wrong.place)]));
+  }
+}
+
 BoxedValues call_op(const OpInfo& op, std::span<const BoxedValue> arguments) {
   BoxedValues results;
   if (intercepted() && is_registered(op)) {
     BoxedValues in(arguments.begin(), arguments.end());
     intercept(op, in, results);
   } else {
-    op.call(arguments, results);
+    call_boxed(op, op.call, arguments, results);
   }
   return results;
 }
 
 namespace boxing {
 
-void wrong_type(const char* wanted) { fail("call: an argument of the op must be ", wanted); }
+void check_result_count(const OpInfo& op, size_t given, size_t wanted) {
+  check(given == wanted, op.name, ": a mode gave ", given, " results, ", wanted,
+        wanted == 1 ? " is" : " are", " wanted");
+}
 
-const Tensor& tensor_in(const BoxedValue& value) {
+void wrong_result(const OpInfo& op, const WrongKind& wrong, const BoxedValues& results) {
+  fail(op.name, ": result ", wrong.place + 1, " that a mode gave must be ", wrong.wanted, ", got ",
+       kind_of(results[static_cast<size_t>(wrong.place)]));
+}
+
+const Tensor& tensor_in(const BoxedValue& value, int place) {
   static const Tensor kNone;
   if (std::holds_alternative<std::monostate>(value)) return kNone;
   const Tensor* held = std::get_if<Tensor>(&value);
-  if (!held) wrong_type("a tensor");
+  if (!held) throw WrongKind{place, "a tensor"};
   return *held;
 }
 
-Scalar scalar_in(const BoxedValue& value) {
+Scalar scalar_in(const BoxedValue& value, int place) {
   if (const auto* held = std::get_if<Scalar>(&value)) return *held;
   if (const auto* held = std::get_if<int64_t>(&value)) return Scalar(*held);
   if (const auto* held = std::get_if<double>(&value)) return Scalar(*held);
   if (const auto* held = std::get_if<bool>(&value)) return Scalar(*held);
-  wrong_type("a number");
+  throw WrongKind{place, "a number"};
 }
 
-Operand operand_in(const BoxedValue& value) {
+Operand operand_in(const BoxedValue& value, int place) {
   // As a temporary, which the operand holds itself.
   if (const auto* held = std::get_if<Tensor>(&value)) return Operand(Tensor(*held));
-  return Operand(scalar_in(value));
+  return Operand(scalar_in(value, place));
 }
 
-double number_in(const BoxedValue& value) {
+double number_in(const BoxedValue& value, int place) {
   if (const auto* held = std::get_if<double>(&value)) return *held;
   if (const auto* held = std::get_if<int64_t>(&value)) return static_cast<double>(*held);
-  wrong_type("a number");
+  throw WrongKind{place, "a number"};
 }
 
 }  // namespace boxing

@@ -80,6 +80,10 @@ struct OpFamily {
   explicit OpFamily(std::span<const OpInfo* const> ops);
 };
 
+// Calls `function`, the call or the body of an op. Throws when the arguments are not of the number
+// and the kinds that the op takes.
+void call_boxed(const OpInfo& op, void (*function)(std::span<const BoxedValue>, BoxedValues&),
+                std::span<const BoxedValue> arguments, BoxedValues& results);
 // Calls an op by its description, through the modes.
 BoxedValues call_op(const OpInfo& op, std::span<const BoxedValue> arguments);
 

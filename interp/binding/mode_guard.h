@@ -10,8 +10,8 @@
 namespace moonlet::binding {
 
 // Puts the mode on the stack and pushes the value that holds it there: until `__close`, or until it
-// is collected, which warns with the line that made it. `function` is the name of the function of
-// `ml` that the script called.
+// is collected, which warns with the line that made it. It has a user value. `function` is the name
+// of the function of `ml` that the script called.
 void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* function);
 
 // Hand-written parts of `ml`; the module at -2.

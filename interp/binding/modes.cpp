@@ -28,9 +28,9 @@ int l_close(lua_State* L) {
 int l_collect(lua_State* L) {
   auto* const guard = static_cast<ModeGuard*>(luaL_checkudata(L, 1, kGuardName));
   if (guard->holder.active()) {
-    const std::string message = text(guard->where, "ml.", guard->function,
-                                     ": its value was dropped; write `local _ <close> = ml.",
-                                     guard->function, "...`");
+    const std::string message =
+        text(guard->where, "ml.", guard->function,
+             ": its value was dropped; write `local _ <close> = ml.", guard->function, "...`");
     guard->~ModeGuard();
     lua_warning(L, message.c_str(), 0);
   } else {
@@ -54,8 +54,8 @@ int l_autocast(lua_State* L) {
   const DeviceType device = device_type(L, 1, "autocast");
   DType dtype = device == DeviceType::CPU ? DType::BFloat16 : DType::Float16;
   if (!lua_isnil(L, 2)) {
-    check(lua_type(L, 2) == LUA_TSTRING, "autocast: dtype must be a dtype such as ml.bfloat16, got ",
-          type_name(L, 2));
+    check(lua_type(L, 2) == LUA_TSTRING,
+          "autocast: dtype must be a dtype such as ml.bfloat16, got ", type_name(L, 2));
     dtype = dtype_from_name(lua_tostring(L, 2));
   }
   push_mode_guard(L, std::make_shared<Autocast>(device, dtype, lua_toboolean(L, 3) != 0),
@@ -69,7 +69,8 @@ bool is_on(DeviceType device) {
 }
 
 int l_is_autocast_enabled(lua_State* L) {
-  if (lua_isnoneornil(L, 1)) return push_result(L, is_on(DeviceType::CPU) || is_on(DeviceType::CUDA));
+  if (lua_isnoneornil(L, 1))
+    return push_result(L, is_on(DeviceType::CPU) || is_on(DeviceType::CUDA));
   return push_result(L, is_on(device_type(L, 1, "is_autocast_enabled")));
 }
 
@@ -79,7 +80,7 @@ void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* funct
   push_where(L);
   std::string where = lua_tostring(L, -1);
   lua_pop(L, 1);
-  void* const cell = lua_newuserdatauv(L, sizeof(ModeGuard), 0);
+  void* const cell = lua_newuserdatauv(L, sizeof(ModeGuard), 1);
   // The metatable comes last: only a guard that is made has a finalizer.
   if (luaL_newmetatable(L, kGuardName)) {
     lua_pushcfunction(L, guard<l_close>);

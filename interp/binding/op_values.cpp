@@ -107,7 +107,8 @@ class Reader {
   }
 
   BoxedValue absent(const BoxedValue* before) {
-    const bool optional = place_.type.ends_with('?') || place_.type == "Dim[*]";
+    if (place_.type == "Dim[*]") return Dims{};  // all of them
+    const bool optional = place_.type.ends_with('?');
     const bool was_absent = before && std::holds_alternative<std::monostate>(*before);
     if (!optional && !was_absent) fail(op_.name, ": ", what_, " '", place_.name, "' is missing");
     return {};

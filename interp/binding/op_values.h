@@ -30,14 +30,15 @@ bool is_arguments(lua_State* L, int index, const OpInfo& op);
 // The arguments in a table, or those given one by one from a stack index. `before` are those the op
 // was called with: what a script cannot write, it can only hand on.
 BoxedValues arguments_at(lua_State* L, int table, const OpInfo& op, const BoxedValues& before);
-BoxedValues arguments_from(lua_State* L, int first, int count, const OpInfo& op, const BoxedValues& before);
+BoxedValues arguments_from(lua_State* L, int first, int count, const OpInfo& op,
+                           const BoxedValues& before);
 
 // Pushes the results and returns their number.
 int push_results(lua_State* L, const BoxedValues& results);
 // The `count` results from a stack index on. Throws unless they are what the op, called with those
 // arguments, gives; `before` are those it gave, of which an undefined tensor may stay one.
-BoxedValues results_from(lua_State* L, int first, int count, const OpInfo& op, const BoxedValues& arguments,
-                    const BoxedValues& before);
+BoxedValues results_from(lua_State* L, int first, int count, const OpInfo& op,
+                         const BoxedValues& arguments, const BoxedValues& before);
 
 // The coroutine that runs.
 lua_State* running_coroutine(lua_State* main);

@@ -27,17 +27,13 @@ int l_call(lua_State* L) {
   return push_results(L, call.results);
 }
 
+// One per interpreter: from the address of an Override to the guard that holds it, weakly. The
+// handler is the guard's user value, so that a handler that refers to its guard can be collected.
+constexpr char kGuards = 0;
+
 class Override final : public Mode {
  public:
-  Override(lua_State* L, int handler) {
-    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-    main_ = lua_tothread(L, -1);
-    lua_pop(L, 1);
-    lua_pushvalue(L, handler);
-    ref_ = luaL_ref(L, LUA_REGISTRYINDEX);
-  }
-  // No later than the guard, which the state finalizes when it closes.
-  ~Override() override { luaL_unref(main_, LUA_REGISTRYINDEX, ref_); }
+  explicit Override(lua_State* main) : main_(main) {}
 
   void call(ModeCall& call) override {
     lua_State* L = running_coroutine(main_);
@@ -51,26 +47,57 @@ class Override final : public Mode {
       Ongoing& ongoing;
       ~End() { ongoing.call = nullptr; }
     } const end{*ongoing};
-    lua_rawgeti(L, LUA_REGISTRYINDEX, ref_);
+    if (!push_handler(L)) {
+      call.proceed();
+      lua_settop(L, top);
+      return;
+    }
+    const int handler = lua_gettop(L);
     push_op(L, call.op);
     push_arguments(L, call.op, arguments);
     lua_pushvalue(L, top + 1);
-    lua_pushcclosure(L, guard<l_call>, 1);
+    lua_pushcclosure(L, op_guard<l_call>, 1);
     lua_call(L, 3, LUA_MULTRET);
-    const int count = lua_gettop(L) - top - 1;
-    call.results = results_from(L, top + 2, count, call.op, arguments, call.results);
+    const int count = lua_gettop(L) - handler + 1;
+    call.results = results_from(L, handler, count, call.op, arguments, call.results);
     lua_settop(L, top);
   }
 
  private:
-  lua_State* main_ = nullptr;
-  int ref_ = LUA_NOREF;
+  // On top of the stack. False when the guard is being collected.
+  bool push_handler(lua_State* L) const {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &kGuards);
+    if (lua_rawgetp(L, -1, this) == LUA_TNIL) return false;
+    lua_getiuservalue(L, -1, 1);
+    return true;
+  }
+
+  lua_State* const main_;
 };
+
+void push_guards(lua_State* L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &kGuards) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kGuards);
+}
 
 int l_override(lua_State* L) {
   check(lua_isfunction(L, 1), "override: a function (op, arguments, call) is wanted, got ",
         type_name(L, 1));
-  push_mode_guard(L, std::make_shared<Override>(L, 1), "override");
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  const auto mode = std::make_shared<Override>(lua_tothread(L, -1));
+  push_guards(L);
+  push_mode_guard(L, mode, "override");
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, -3, mode.get());
   return 1;
 }
 

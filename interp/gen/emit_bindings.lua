@@ -113,20 +113,20 @@ end
 -- The arguments of the out form of an op that makes a tensor: unless given, its dtype and device are
 -- those of `out`.
 local function out_arguments(row, args, call)
-  local out = #args - 1
+  local place = #args - 1
   local given = table.concat(call, ", ")
   if row.args[1].type:find "^Tensor" then return given end
   given = given:gsub("options_(%d+)", function(position)
     line("    Options with_out = options_%s;", position)
-    line("    if (!args.has(%d)) with_out.dtype = args.tensor(%d).dtype();", position, out)
-    line("    if (!args.has(%d)) with_out.device = args.tensor(%d).device();", position + 1, out)
+    line("    if (!args.has(%d)) with_out.dtype = args.tensor(%d).dtype();", position, place)
+    line("    if (!args.has(%d)) with_out.device = args.tensor(%d).device();", position + 1, place)
     return "with_out"
   end)
   for i, arg in ipairs(args) do
     local field = ({ ["DType?"] = "dtype()", ["Device?"] = "device()" })[arg.type]
     if field and arg.source then
       given = given:gsub("%f[%w]a" .. i - 1 .. "%f[%W]",
-        ("args.has(%d) ? a%d : std::optional(args.tensor(%d).%s)"):format(i - 1, i - 1, out, field))
+        ("args.has(%d) ? a%d : std::optional(args.tensor(%d).%s)"):format(i - 1, i - 1, place, field))
     end
   end
   return given
@@ -134,19 +134,19 @@ end
 
 -- The branch that runs the out form: one tensor, or a table of as many as there are results.
 local function emit_out(row, args, call)
-  local out = #args - 1
-  line("  if (args.has(%d)) {", out)
+  local place = #args - 1
+  line("  if (args.has(%d)) {", place)
   if #row.results == 1 then
     local given = out_arguments(row, args, call)
-    line("    moonlet::%s_out(args.tensor(%d)%s);", row.name, out, given ~= "" and ", " .. given or "")
-    line("    lua_pushvalue(L, args.slot(%d));\n    return 1;\n  }", out)
+    line("    moonlet::%s_out(args.tensor(%d)%s);", row.name, place, given ~= "" and ", " .. given or "")
+    line("    lua_pushvalue(L, args.slot(%d));\n    return 1;\n  }", place)
     return
   end
-  line("    std::vector<Tensor> outs = args.outs(%d, %d);", out, #row.results)
+  line("    std::vector<Tensor> outs = args.outs(%d, %d);", place, #row.results)
   local places = {}
   for i in ipairs(row.results) do places[i] = ("outs[%d]"):format(i - 1) end
   line("    moonlet::%s_out(%s, %s);", row.name, table.concat(places, ", "), table.concat(call, ", "))
-  line("    return push_items(L, args.slot(%d), %d);\n  }", out, #row.results)
+  line("    return push_items(L, args.slot(%d), %d);\n  }", place, #row.results)
 end
 
 local function emit_plain(row, all)

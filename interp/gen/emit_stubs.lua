@@ -90,6 +90,79 @@ local Tensor = {}
 ---@return moonlet.Tensor
 function ml.tensor(value, options) end
 
+---@param options? {device?: string, dtype?: moonlet.dtype, enabled?: boolean}
+---@param f? function
+---@param ... any
+---@return any ...
+function ml.autocast(options, f, ...) end
+
+---@param device? string
+---@return boolean
+function ml.is_autocast_enabled(device) end
+
+---@class moonlet.Place
+---@field name string?
+---@field type string
+---@field default string?
+---@field written boolean?
+
+---@class moonlet.Op
+---@field name string
+---@field row string
+---@field form "plain"|"in_place"|"out"
+---@field schema string
+---@field kind string
+---@field family string
+---@field dtypes moonlet.dtype[]
+---@field arguments moonlet.Place[]
+---@field results moonlet.Place[]
+---@field writes integer[]
+---@field is_view boolean
+---@field random boolean
+---@field differentiable boolean
+---@field autocast "lower_precision"|"float32"|"promote"|nil
+
+---@param handler fun(op: moonlet.Op, arguments: table, call: fun(...): ...): ...
+---@param f? function
+---@param ... any
+---@return any ...
+function ml.override(handler, f, ...) end
+
+ml.ops = {}
+
+---@return string[]
+function ml.ops.list() end
+
+---@param name string
+---@return moonlet.Op
+function ml.ops.info(name) end
+
+---@class moonlet.ProfileEvent
+---@field name string
+---@field where string?
+---@field count integer
+---@field total_time number
+---@field self_time number
+---@field bytes integer
+---@field self_bytes integer
+
+---@class moonlet.Profile
+---@field events moonlet.ProfileEvent[]
+local Profile = {}
+
+---@return moonlet.Profile
+function Profile:stop() end
+
+---@param options? {sort?: string, by?: "op"|"line", rows?: integer}
+---@return string
+function Profile:table(options) end
+
+---@param options? {sync?: boolean}|function
+---@param f? function
+---@param ... any
+---@return moonlet.Profile
+function ml.profile(options, f, ...) end
+
 ---@class moonlet.Generator
 ---@field device string?
 local Generator = {}

@@ -1,0 +1,134 @@
+-- tests/lua/autocast_test.lua: autocast: which ops it casts and to what, gradients, regions in regions
+-- and the ops that ops are made of.
+
+local ml = require "moonlet"
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+
+local function expect_no_modes()
+  expect.falsy(ml.is_autocast_enabled())
+  expect.equal(ml.mm(ml.ones(2, 2), ml.ones(2, 2)).dtype, "float32")
+end
+
+test("products run in the lower precision, sums and exponentials in float32", function()
+  local x, w = ml.ones(2, 3), ml.ones(3, 2)
+  local half = ml.ones { 2, 3, dtype = "bfloat16" }
+  ml.autocast({ dtype = "bfloat16" }, function()
+    expect.truthy(ml.is_autocast_enabled())
+    expect.truthy(ml.is_autocast_enabled "cpu")
+    expect.falsy(ml.is_autocast_enabled "cuda")
+    expect.equal(ml.mm(x, w).dtype, "bfloat16")
+    expect.equal(x:matmul(w).dtype, "bfloat16")
+    expect.equal(half:exp().dtype, "float32")
+    expect.equal(half:sum().dtype, "float32")
+    expect.equal(half:softmax(1).dtype, "float32")
+    expect.equal(x:exp().dtype, "float32")
+    expect.equal((x + x).dtype, "float32")
+    expect.equal(half:relu().dtype, "bfloat16")
+  end)
+  expect_no_modes()
+end)
+
+test("what joins tensors takes the widest of their dtypes", function()
+  local x, half = ml.ones(2), ml.ones { 2, dtype = "bfloat16" }
+  local _ <close> = ml.autocast { dtype = "bfloat16" }
+  expect.equal(ml.cat({ x, half }, 1).dtype, "float32")
+  expect.equal(ml.cat({ half, half }, 1).dtype, "bfloat16")
+  expect.equal(ml.stack({ half, x }).dtype, "float32")
+  expect.equal(ml.dot(half, x).dtype, "float32")
+end)
+
+test("float64, integers, in-place and out= forms are left alone", function()
+  local d, x = ml.ones { 2, 2, dtype = "float64" }, ml.ones(2, 2)
+  local half = ml.ones { 2, 2, dtype = "bfloat16" }
+  local _ <close> = ml.autocast()
+  expect.equal(ml.mm(d, d).dtype, "float64")
+  expect.equal(ml.arange(3):sum().dtype, "int64")
+  expect.equal(half:exp_().dtype, "bfloat16")
+  local out = ml.empty(2, 2)
+  expect.truthy(ml.mm(x, x, { out = out }) == out)
+  expect.equal(out.dtype, "float32")
+end)
+
+test("gradients come back in the dtype of the leaf and are those of the casts", function()
+  local x = ml.tensor({ { 1, 2 }, { 3, 4 } }, { dtype = "float32", requires_grad = true })
+  local w = ml.tensor({ { 1.001, 0 }, { 0, 1 } }, { requires_grad = true })
+  local y
+  do
+    local _ <close> = ml.autocast { dtype = "bfloat16" }
+    y = ml.mm(x, w)
+  end
+  expect.equal(y.dtype, "bfloat16")
+  y:sum():backward()
+  expect.equal(x.grad.dtype, "float32")
+  expect.equal(w.grad.dtype, "float32")
+  -- 1.001 is 1 in bfloat16.
+  expect.equal(x.grad[{ 1, 1 }]:item(), 1.0)
+  expect.equal(w.grad[{ 2, 1 }]:item(), 6.0)
+end)
+
+test("ops inside an op without a policy are cast, those inside one with a policy are not", function()
+  local half = ml.randn { 2, 3, dtype = "bfloat16" }
+  local seen = {}
+  local function handler(op, arguments, call)
+    seen[#seen + 1] = op.name
+    return call(arguments)
+  end
+  local _ <close> = ml.autocast()
+  expect.equal(half:softmin(1).dtype, "float32")
+  expect.equal(ml.glu(ml.randn(2, 4)).dtype, "float32")
+  ml.override(handler, function()
+    expect.equal(ml.matmul(ml.ones(2, 3), ml.ones(3, 2)).dtype, "bfloat16")
+  end)
+  -- The casts are the business of autocast, which lies below the handler.
+  expect.truthy(table.concat(seen, " "):find("matmul mm", 1, true), table.concat(seen, " "))
+  expect.falsy(table.concat(seen, " "):find("to ", 1, true), table.concat(seen, " "))
+end)
+
+test("regions nest, and a disabled one inside is plain", function()
+  local x = ml.ones(2, 2)
+  ml.autocast({ dtype = "bfloat16" }, function()
+    ml.autocast({ dtype = "float16" }, function() expect.equal(ml.mm(x, x).dtype, "float16") end)
+    ml.autocast({ enabled = false }, function()
+      expect.falsy(ml.is_autocast_enabled())
+      expect.equal(ml.mm(x, x).dtype, "float32")
+      ml.autocast({}, function() expect.equal(ml.mm(x, x).dtype, "bfloat16") end)
+    end)
+    -- For another type of device it changes nothing here.
+    ml.autocast({ device = "cuda", enabled = false }, function()
+      expect.equal(ml.mm(x, x).dtype, "bfloat16")
+    end)
+    expect.equal(ml.mm(x, x).dtype, "bfloat16")
+  end)
+  expect_no_modes()
+end)
+
+test("autocast trains a network as it would be trained by hand", function()
+  ml.manual_seed(1)
+  local nn = ml.nn
+  local net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+  local x, target = ml.randn(6, 4), ml.tensor { 1, 2, 3, 1, 2, 3 }
+  local loss
+  do
+    local _ <close> = ml.autocast()
+    local scores = net(x)
+    expect.equal(scores.dtype, "bfloat16")
+    loss = nn.functional.cross_entropy(scores, target)
+    expect.equal(loss.dtype, "float32")
+  end
+  loss:backward()
+  for _, p in ipairs(net:parameters()) do expect.equal(p.grad.dtype, "float32") end
+end)
+
+test("wrong options of autocast are errors that say what is wanted", function()
+  expect.error(function() ml.autocast { dtyp = "float16" } end, "did you mean 'dtype'")
+  expect.error(function() ml.autocast { dtype = "float32" } end, "must be bfloat16 or float16, got float32")
+  expect.error(function() ml.autocast { device = "tpu" } end, '"cpu" or "cuda", got "tpu"')
+  expect.error(function() ml.autocast { enabled = 1 } end, "'enabled' must be true or false")
+  expect.error(function() ml.autocast(function() end) end, "got function")
+  expect.error(function() ml.autocast({}, 3) end, "a function is wanted")
+  expect_no_modes()
+end)
+
+harness.run()
