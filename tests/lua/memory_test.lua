@@ -83,6 +83,30 @@ test("training does not grow", function()
   expect.truthy(lua_after < lua + 50, ("%.0f KiB of Lua heap became %.0f"):format(lua, lua_after))
 end)
 
+test("the peak of live bytes is exact, and measures nest", function()
+  ml.memory.collect()
+  collectgarbage "stop"
+  local before = ml.memory.live_bytes()
+  local inner
+  local outer, results, more = ml.memory.peak_live_bytes(function(n)
+    ml.empty(n):free()
+    inner = ml.memory.peak_live_bytes(function() ml.empty(10):free() end)
+    local a, b = ml.empty(n // 2), ml.empty(n // 4)
+    a:free()
+    b:free()
+    return "one", "two"
+  end, 1000)
+  local ok, message = pcall(ml.memory.peak_live_bytes, function() error "inside" end)
+  local nothing = ml.memory.peak_live_bytes(function() end)
+  collectgarbage "restart"
+  expect.equal(outer - before, 4000)
+  expect.equal(inner - before, 40)
+  expect.equal(nothing, before)
+  expect.equal(results .. more, "onetwo")
+  expect.truthy(not ok and message:find "inside", message)
+  expect.error(function() ml.memory.peak_live_bytes(3) end, "peak_live_bytes: a function is wanted")
+end)
+
 test("a scope frees its temporaries and keeps its results", function()
   ml.memory.collect()
   local before = ml.memory.live_bytes()
