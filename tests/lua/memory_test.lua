@@ -107,6 +107,32 @@ test("the peak of live bytes is exact, and measures nest", function()
   expect.error(function() ml.memory.peak_live_bytes(3) end, "peak_live_bytes: a function is wanted")
 end)
 
+test("a backward does not begin with the garbage of the forward pass", function()
+  local x = ml.randn(256, 512)
+  local w, v = ml.randn { 512, 512, requires_grad = true }, ml.randn { 512, 512, requires_grad = true }
+  -- With `drop`, each result is freed as soon as nothing needs it.
+  local function step(drop)
+    w.grad, v.grad = nil, nil
+    local h = x
+    for _, weight in ipairs { w, v } do
+      local product = h:matmul(weight)
+      if drop and h ~= x then h:free() end
+      h = product:relu()
+      if drop then product:free() end
+    end
+    local loss = h:sum()
+    if drop then h:free() end
+    h = nil
+    loss:backward()
+  end
+  step()
+  ml.memory.collect()
+  collectgarbage "stop"
+  local least = ml.memory.peak_live_bytes(step, true)
+  collectgarbage "restart"
+  expect.equal(ml.memory.peak_live_bytes(step), least)
+end)
+
 test("a scope frees its temporaries and keeps its results", function()
   ml.memory.collect()
   local before = ml.memory.live_bytes()
