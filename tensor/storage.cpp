@@ -18,6 +18,7 @@
 #include "tensor/dispatch.h"
 #include "tensor/kernels_convert.h"
 #include "tensor/memory/free_list.h"
+#include "tensor/memory/live_peak.h"
 
 namespace moonlet {
 
@@ -57,6 +58,7 @@ struct CountersGuard {
 }
 
 void count_live(DeviceType type, int64_t bytes) {
+  memory::live_bytes_changed(bytes);
   const int i = static_cast<int>(type);
   Counters& mine = counters;
   if (mine.over) [[unlikely]] {

@@ -26,6 +26,7 @@ struct BindingState {
   int generator_ref = 0;             // registry position of that table
   uint64_t unseeded_generators = 0;  // how many the script has made
   int64_t paid_bytes = 0;            // thread_allocated_bytes() already charged to the collector
+  int64_t backward_bytes = 0;        // what the last backward allocated
   int scope_ref = 0;                 // registry position of the running ml.scope's list, or 0
   int64_t scope_count = 0;           // entries ever put in that list
   // Lua functions that the tape holds (homes.h): registry positions of the tables, how many tensors

@@ -5,6 +5,7 @@
 #include "interp/binding/args.h"
 #include "tensor/backend.h"
 #include "tensor/execution.h"
+#include "tensor/memory/live_peak.h"
 #include "tensor/threads.h"
 
 namespace moonlet::binding {
@@ -138,6 +139,17 @@ int l_reset_peak(lua_State* L) {
   return 0;
 }
 
+// Calls a function; returns the most bytes that were live meanwhile, then the function's results.
+int l_peak_live_bytes(lua_State* L) {
+  check(lua_isfunction(L, 1), "peak_live_bytes: a function is wanted, got ", type_name(L, 1));
+  const memory::LivePeak peak;
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  luaL_checkstack(L, 1, "too many results");
+  lua_pushinteger(L, peak.bytes());
+  lua_insert(L, 1);
+  return lua_gettop(L);
+}
+
 int l_collect(lua_State* L) {
   memory::collect(L);
   return 0;
@@ -213,13 +225,11 @@ int l_cuda_emulated(lua_State* L) {
 int l_cuda_live_bytes(lua_State* L) { return push_result(L, live_bytes(DeviceType::CUDA)); }
 
 void register_devices(lua_State* L) {
-  static const luaL_Reg kMemory[] = {{"live_bytes", guard<l_live_bytes>},
-                                     {"held_bytes", guard<l_held_bytes>},
-                                     {"peak_bytes", guard<l_peak_bytes>},
-                                     {"reset_peak", guard<l_reset_peak>},
-                                     {"collect", guard<l_collect>},
-                                     {"empty_cache", guard<l_empty_cache>},
-                                     {nullptr, nullptr}};
+  static const luaL_Reg kMemory[] = {
+      {"live_bytes", guard<l_live_bytes>},           {"held_bytes", guard<l_held_bytes>},
+      {"peak_bytes", guard<l_peak_bytes>},           {"reset_peak", guard<l_reset_peak>},
+      {"peak_live_bytes", guard<l_peak_live_bytes>}, {"collect", guard<l_collect>},
+      {"empty_cache", guard<l_empty_cache>},         {nullptr, nullptr}};
   static const luaL_Reg kCuda[] = {{"is_available", guard<l_cuda_available>},
                                    {"unavailable_reason", guard<l_cuda_reason>},
                                    {"device_count", guard<l_cuda_count>},

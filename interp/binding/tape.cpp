@@ -1,6 +1,8 @@
 // interp/binding/tape.cpp: backward, grad and what else scripts ask of the tape.
 #include "autograd/tape.h"
 
+#include <algorithm>
+
 #include "interp/binding/args.h"
 #include "interp/binding/hooks.h"
 
@@ -19,17 +21,32 @@ bool flag(ArgReader& args, int i, bool otherwise) {
   return args.has(i) ? args.boolean(i) : otherwise;
 }
 
+// The collector stands still while a backward runs, and what the forward pass left behind would add
+// to its peak. So what it will allocate, as much as the one before did, is paid for first.
+template <class F>
+void run_paid_ahead(lua_State* L, F&& run) {
+  BindingState& state = binding_state(L);
+  pay_collector(L, state);
+  const int64_t ahead = state.backward_bytes, start = thread_allocated_bytes();
+  memory::allocated(L, ahead);
+  {
+    const TapeScope scope(L);
+    run();
+  }
+  const int64_t end = thread_allocated_bytes();
+  state.backward_bytes = end - start;
+  // Hooks may have paid for more.
+  state.paid_bytes = std::max(state.paid_bytes, std::min(start + ahead, end));
+  release_waiting(L);  // the hooks that went with the graph
+}
+
 int l_backward(lua_State* L) {
   ArgReader args(L, kBackward);
   const Tensor x = args.tensor(0);
   const Tensor gradient = args.optional_tensor(1);
   const bool create = flag(args, 3, false);
   const bool retain = flag(args, 2, create);
-  {
-    const TapeScope scope(L);
-    backward({x}, {gradient}, retain, create);
-  }
-  release_waiting(L);  // the hooks that went with the graph
+  run_paid_ahead(L, [&] { backward({x}, {gradient}, retain, create); });
   return 0;
 }
 
@@ -77,11 +94,7 @@ int l_grad(lua_State* L) {
   const bool create = flag(args, 4, false);
   const bool retain = flag(args, 3, create), unused = flag(args, 5, false);
   std::vector<Tensor> results;
-  {
-    const TapeScope scope(L);
-    results = grad(outputs, inputs, gradients, retain, create, unused);
-  }
-  release_waiting(L);
+  run_paid_ahead(L, [&] { results = grad(outputs, inputs, gradients, retain, create, unused); });
   luaL_checkstack(L, static_cast<int>(results.size()) + 4, "too many gradients");
   for (const Tensor& t : results) push_tensor(L, t);
   return static_cast<int>(results.size());

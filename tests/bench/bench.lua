@@ -2,8 +2,10 @@
 -- the same sizes, repeats and medians.  usage: moonlet bench.lua [THREADS [REPEATS [FILTER]]]
 -- REPEATS scales the number of rounds (0.1 for a quick look); FILTER is part of a measure's name.
 
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
-local nn, optim, F = ml.nn, ml.optim, ml.nn.functional
+local models = require "models"
+local F = ml.nn.functional
 local clock = require("moonlet.system").clock
 
 local threads = math.tointeger(tonumber(arg[1] or "1")) or error "THREADS must be an integer"
@@ -120,61 +122,12 @@ local function products()
     function() return F.conv2d(x, w, { padding = 1 }) end, 5)
 end
 
-local function train(name, model, x, y, optimizer, n)
-  show("train." .. name, "ms/step", function()
-    return 1e3 * median(function()
-      optimizer:zero_grad()
-      ml.cross_entropy(model(x), y):backward()
-      optimizer:step()
-    end, n or 15)
-  end)
-end
-
-local Block = nn.class "Block"
-function Block:init(d, h)
-  self.h = h
-  self.l1, self.l2 = nn.LayerNorm(d), nn.LayerNorm(d)
-  self.qkv, self.pr = nn.Linear(d, 3 * d), nn.Linear(d, d)
-  self.f1, self.f2 = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
-end
-
-function Block:forward(x)
-  local b, t, c = x:size(1), x:size(2), x:size(3)
-  local qkv = self.qkv(self.l1(x)):view(b, t, 3, self.h, c // self.h):permute(3, 1, 4, 2, 5)
-  local a = F.scaled_dot_product_attention(qkv[1], qkv[2], qkv[3], { is_causal = true })
-  x = x + self.pr(a:transpose(2, 3):reshape(b, t, c))
-  return x + self.f2(F.gelu(self.f1(self.l2(x))))
-end
-
-local Gpt = nn.class "Gpt"
-function Gpt:init(vocabulary, d, h, layers, t)
-  self.te, self.pe = nn.Embedding(vocabulary, d), nn.Embedding(t, d)
-  local blocks = {}
-  for i = 1, layers do blocks[i] = Block(d, h) end
-  self.b = nn.Sequential(table.unpack(blocks))
-  self.ln, self.o = nn.LayerNorm(d), nn.Linear(d, vocabulary)
-end
-
-function Gpt:forward(t)
-  local x = self.te(t) + self.pe.weight[{ { 1, t:size(2) } }]
-  return self.o(self.ln(self.b(x))):reshape(-1, 65)
-end
-
 local function training()
-  local mlp = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
-    nn.Linear(512, 10))
-  train("mlp_784_512_512_10_b128_sgd", mlp, ml.randn(128, 784), ml.randint(1, 11, { 128 }),
-    optim.SGD(mlp:parameters(), { lr = 0.01 }))
-  local tiny = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
-  train("tiny_4_16_3_b16_adam", tiny, ml.randn(16, 4), ml.randint(1, 4, { 16 }),
-    optim.Adam(tiny:parameters(), { lr = 0.01 }), 200)
-  local cnn = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5),
-    nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Linear(128, 10))
-  train("lenet_b64_adam", cnn, ml.randn(64, 1, 28, 28), ml.randint(1, 11, { 64 }),
-    optim.Adam(cnn:parameters(), { lr = 1e-3 }))
-  local gpt, text = Gpt(65, 128, 4, 4, 64), ml.randint(1, 66, { 16, 64 })
-  train("gpt_4x128_b16_t64_adamw", gpt, text, text:reshape(-1),
-    optim.AdamW(gpt:parameters(), { lr = 1e-3 }), 9)
+  for _, each in ipairs { { "mlp", 15 }, { "tiny", 200 }, { "lenet", 15 }, { "gpt", 9 } } do
+    local name, rounds = table.unpack(each)
+    local model = models[name]()
+    show("train." .. model.name, "ms/step", function() return 1e3 * median(model.step, rounds) end)
+  end
 end
 
 print("moonlet", ml.version, "threads", ml.get_num_threads())

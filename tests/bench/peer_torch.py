@@ -1,12 +1,17 @@
 """tests/bench/peer_torch.py: the measures of bench.lua made with PyTorch on the CPU, one line
-`name value unit` each. usage: peer_torch.py THREADS [REPEATS]"""
+`name value unit` each. usage: peer_torch.py THREADS [REPEATS]
+peer_torch.py THREADS --memory gives those of memory.lua instead: bytes as PyTorch's CPU allocator
+reports each of its blocks to the profiler. oneDNN's own scratch memory is not among them, nor is it
+in memory.lua."""
+import itertools
 import os
 import statistics
 import sys
 import time
 
 THREADS = sys.argv[1] if len(sys.argv) > 1 else "1"
-REPEATS = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
+MEMORY = sys.argv[2:] == ["--memory"]
+REPEATS = float(sys.argv[2]) if len(sys.argv) > 2 and not MEMORY else 1.0
 for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
     os.environ.pop(variable, None)
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -39,6 +44,10 @@ def median(f, n=9, inner=1):
 
 def show(name, value, unit):
     print(f"{name} {value:.4g} {unit}", flush=True)
+
+
+def show_bytes(name, value):
+    print(f"{name} {value} bytes", flush=True)
 
 
 def nanoseconds(f, count=20000):
@@ -113,14 +122,15 @@ def products():
     show("conv.16x64x56x56_k3", flops / seconds / 1e9, "GFLOP/s")
 
 
-def train(name, model, x, y, optimizer, n=15):
+def trained(name, model, x, y, optimizer, n=15):
+    """A network's name, optimiser and whole training step, and how many rounds to time it."""
     loss = nn.CrossEntropyLoss()
 
     def step():
         optimizer.zero_grad()
         loss(model(x), y).backward()
         optimizer.step()
-    show("train." + name, median(step, n) * 1e3, "ms/step")
+    return name, optimizer, step, n
 
 
 class Block(nn.Module):
@@ -152,27 +162,70 @@ class Gpt(nn.Module):
         return self.o(self.ln(self.b(x))).reshape(-1, 65)
 
 
-def training():
-    mlp = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
+def mlp():
+    net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
                         nn.Linear(512, 10))
-    train("mlp_784_512_512_10_b128_sgd", mlp, torch.randn(128, 784), torch.randint(0, 10, (128,)),
-          torch.optim.SGD(mlp.parameters(), 0.01))
-    tiny = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
-    train("tiny_4_16_3_b16_adam", tiny, torch.randn(16, 4), torch.randint(0, 3, (16,)),
-          torch.optim.Adam(tiny.parameters(), 0.01), 200)
-    cnn = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5),
+    return trained("mlp_784_512_512_10_b128_sgd", net, torch.randn(128, 784),
+                   torch.randint(0, 10, (128,)), torch.optim.SGD(net.parameters(), 0.01))
+
+
+def tiny():
+    net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+    return trained("tiny_4_16_3_b16_adam", net, torch.randn(16, 4), torch.randint(0, 3, (16,)),
+                   torch.optim.Adam(net.parameters(), 0.01), 200)
+
+
+def lenet():
+    net = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5),
                         nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(),
                         nn.Linear(128, 10))
-    train("lenet_b64_adam", cnn, torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,)),
-          torch.optim.Adam(cnn.parameters(), 1e-3))
-    gpt, text = Gpt(), torch.randint(0, 65, (16, 64))
-    train("gpt_4x128_b16_t64_adamw", gpt, text, text.reshape(-1),
-          torch.optim.AdamW(gpt.parameters(), 1e-3), 9)
+    return trained("lenet_b64_adam", net, torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,)),
+                   torch.optim.Adam(net.parameters(), 1e-3))
+
+
+def gpt():
+    net, text = Gpt(), torch.randint(0, 65, (16, 64))
+    return trained("gpt_4x128_b16_t64_adamw", net, text, text.reshape(-1),
+                   torch.optim.AdamW(net.parameters(), 1e-3), 9)
+
+
+def training():
+    for make in (mlp, tiny, lenet, gpt):
+        name, _, step, rounds = make()
+        show("train." + name, median(step, rounds) * 1e3, "ms/step")
+
+
+def blocks_of(f):
+    """The sizes of the blocks made (above 0) and freed (below) while f runs, in order."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                profile_memory=True) as profile:
+        f()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    return [e.nbytes() for e in sorted(events, key=lambda e: e.start_ns())]
+
+
+def memory():
+    for make in (mlp, lenet, gpt):
+        made = []
+        before = sum(blocks_of(lambda: made.append(make())))
+        _, optimizer, step, _ = made[0]
+
+        def warm():
+            for _ in range(5):
+                step()
+            optimizer.zero_grad()
+        before += sum(blocks_of(warm))
+        live = list(itertools.accumulate(blocks_of(step)))
+        show_bytes(f"mem.{make.__name__}.before_bytes", before)
+        show_bytes(f"mem.{make.__name__}.peak_bytes", max(live))
 
 
 print("torch", torch.__version__, "threads", torch.get_num_threads())
-small_ops()
-elementwise()
-matrices()
-products()
-training()
+if MEMORY:
+    memory()
+else:
+    small_ops()
+    elementwise()
+    matrices()
+    products()
+    training()

@@ -232,7 +232,9 @@ class Maker(Views):
             self.change(f"{x}:{op}_(@)", f"{x}.{op}_(@)", x, y)
 
     def change_copy(self, x, t):
-        y = self.pick(lambda s: broadcasts(s.shape, t.shape) and s.is_complex() <= t.is_complex())
+        # PyTorch refuses to copy the parts of complex numbers over them; Moonlet copies first.
+        y = self.pick(lambda s: broadcasts(s.shape, t.shape) and s.is_complex() <= t.is_complex()
+                      and (s.dtype == t.dtype or not share(s, t)))
         if y:
             self.change(f"{x}:copy_(@)", f"{x}.copy_(@)", x, y)
 

@@ -83,6 +83,56 @@ test("training does not grow", function()
   expect.truthy(lua_after < lua + 50, ("%.0f KiB of Lua heap became %.0f"):format(lua, lua_after))
 end)
 
+test("the peak of live bytes is exact, and measures nest", function()
+  ml.memory.collect()
+  collectgarbage "stop"
+  local before = ml.memory.live_bytes()
+  local inner
+  local outer, results, more = ml.memory.peak_live_bytes(function(n)
+    ml.empty(n):free()
+    inner = ml.memory.peak_live_bytes(function() ml.empty(10):free() end)
+    local a, b = ml.empty(n // 2), ml.empty(n // 4)
+    a:free()
+    b:free()
+    return "one", "two"
+  end, 1000)
+  local ok, message = pcall(ml.memory.peak_live_bytes, function() error "inside" end)
+  local nothing = ml.memory.peak_live_bytes(function() end)
+  collectgarbage "restart"
+  expect.equal(outer - before, 4000)
+  expect.equal(inner - before, 40)
+  expect.equal(nothing, before)
+  expect.equal(results .. more, "onetwo")
+  expect.truthy(not ok and message:find "inside", message)
+  expect.error(function() ml.memory.peak_live_bytes(3) end, "peak_live_bytes: a function is wanted")
+end)
+
+test("a backward does not begin with the garbage of the forward pass", function()
+  local x = ml.randn(256, 512)
+  local w, v = ml.randn { 512, 512, requires_grad = true }, ml.randn { 512, 512, requires_grad = true }
+  -- With `drop`, each result is freed as soon as nothing needs it.
+  local function step(drop)
+    w.grad, v.grad = nil, nil
+    local h = x
+    for _, weight in ipairs { w, v } do
+      local product = h:matmul(weight)
+      if drop and h ~= x then h:free() end
+      h = product:relu()
+      if drop then product:free() end
+    end
+    local loss = h:sum()
+    if drop then h:free() end
+    h = nil
+    loss:backward()
+  end
+  step()
+  ml.memory.collect()
+  collectgarbage "stop"
+  local least = ml.memory.peak_live_bytes(step, true)
+  collectgarbage "restart"
+  expect.equal(ml.memory.peak_live_bytes(step), least)
+end)
+
 test("a scope frees its temporaries and keeps its results", function()
   ml.memory.collect()
   local before = ml.memory.live_bytes()

@@ -1,0 +1,75 @@
+-- tests/bench/models.lua: the networks that the benchmarks train, the same as in peer_torch.py: each
+-- with the name of its measure, its optimiser and `step`, one whole training step.
+
+local ml = require "moonlet"
+local nn, optim, F = ml.nn, ml.optim, ml.nn.functional
+
+local models = {}
+
+local function trained(name, model, x, y, optimizer)
+  local function step()
+    optimizer:zero_grad()
+    ml.cross_entropy(model(x), y):backward()
+    optimizer:step()
+  end
+  return { name = name, optimizer = optimizer, step = step }
+end
+
+function models.mlp()
+  local net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
+    nn.Linear(512, 10))
+  return trained("mlp_784_512_512_10_b128_sgd", net, ml.randn(128, 784), ml.randint(1, 11, { 128 }),
+    optim.SGD(net:parameters(), { lr = 0.01 }))
+end
+
+function models.tiny()
+  local net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+  return trained("tiny_4_16_3_b16_adam", net, ml.randn(16, 4), ml.randint(1, 4, { 16 }),
+    optim.Adam(net:parameters(), { lr = 0.01 }))
+end
+
+function models.lenet()
+  local net = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5),
+    nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Linear(128, 10))
+  return trained("lenet_b64_adam", net, ml.randn(64, 1, 28, 28), ml.randint(1, 11, { 64 }),
+    optim.Adam(net:parameters(), { lr = 1e-3 }))
+end
+
+local Block = nn.class "Block"
+function Block:init(d, h)
+  self.h = h
+  self.l1, self.l2 = nn.LayerNorm(d), nn.LayerNorm(d)
+  self.qkv, self.pr = nn.Linear(d, 3 * d), nn.Linear(d, d)
+  self.f1, self.f2 = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+end
+
+function Block:forward(x)
+  local b, t, c = x:size(1), x:size(2), x:size(3)
+  local function heads(part) return part:view(b, t, self.h, c // self.h):transpose(2, 3) end
+  local q, k, v = table.unpack(self.qkv(self.l1(x)):split(c, 3))
+  local a = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), { is_causal = true })
+  x = x + self.pr(a:transpose(2, 3):reshape(b, t, c))
+  return x + self.f2(F.gelu(self.f1(self.l2(x))))
+end
+
+local Gpt = nn.class "Gpt"
+function Gpt:init(vocabulary, d, h, layers, t)
+  self.te, self.pe = nn.Embedding(vocabulary, d), nn.Embedding(t, d)
+  local blocks = {}
+  for i = 1, layers do blocks[i] = Block(d, h) end
+  self.b = nn.Sequential(table.unpack(blocks))
+  self.ln, self.o = nn.LayerNorm(d), nn.Linear(d, vocabulary)
+end
+
+function Gpt:forward(t)
+  local x = self.te(t) + self.pe.weight[{ { 1, t:size(2) } }]
+  return self.o(self.ln(self.b(x))):reshape(-1, 65)
+end
+
+function models.gpt()
+  local net, text = Gpt(65, 128, 4, 4, 64), ml.randint(1, 66, { 16, 64 })
+  return trained("gpt_4x128_b16_t64_adamw", net, text, text:reshape(-1),
+    optim.AdamW(net:parameters(), { lr = 1e-3 }))
+end
+
+return models
