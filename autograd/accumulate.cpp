@@ -33,6 +33,10 @@ class AccumulateNode final : public Node {
     if (!(leaf_.sizes() == output(0).sizes))
       fail("backward: a leaf of shape ", output(0).sizes, " was given the shape ", leaf_.sizes(),
            " since it was used");
+    if (!is_leaf(leaf_))
+      fail(
+          "backward: a leaf that requires grad has got a history since it was used: its base was "
+          "changed in place by a recorded op");
     {
       const NoModes own_affair;  // no code of a script may run under the lock
       const LeafLock lock(*meta);

@@ -19,6 +19,16 @@ Tensor channel_sum(const Tensor& x);
 // The last two of `sizes`.
 Dims plane_of(const Dims& sizes);
 
+// What attention multiplies the values with: softmax(query key^T * scale + mask), computed in at
+// least float32; zeros for a query that may see nothing.
+Tensor attention_weights(const Tensor& query, const Tensor& key, const Tensor& mask, bool is_causal,
+                         double scale);
+// The gradients of native_attention with respect to (query, key, value, mask).
+std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(const Tensor& g, const Tensor& query,
+                                                           const Tensor& key, const Tensor& value,
+                                                           const Tensor& mask, bool is_causal,
+                                                           double scale);
+
 // The gradient of softmax_backward with respect to softmax's result.
 Tensor softmax_backward_result(const Tensor& g, const Tensor& grad, const Tensor& result,
                                int64_t dim);

@@ -200,6 +200,7 @@ void rebase_history(const Tensor& x, const NodeRef& change) {
   }
   const NodeRef slices(new CopySlices(meta->view.base, meta->view, change));
   set_history(meta->view.base, slices);
+  if (meta->retained) grad_fn_of(x);  // what it keeps from now on is the gradient of the new value
 }
 
 Tensor RecordedNode::restore_output(const Tensor& value, int i) {

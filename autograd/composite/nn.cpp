@@ -2,6 +2,7 @@
 // normalisation, attention, dropout.
 #include <cmath>
 
+#include "autograd/formulas_nn.h"
 #include "autograd/formulas_pointwise.h"
 #include "autograd/ops_activation.h"
 #include "autograd/ops_compare.h"
@@ -13,6 +14,7 @@
 #include "autograd/ops_random.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
+#include "autograd/tape.h"
 
 namespace moonlet {
 
@@ -68,41 +70,37 @@ Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const T
   return to(y, x.dtype());
 }
 
-Tensor scaled_dot_product_attention_composite(const Tensor& given_query, const Tensor& given_key,
-                                              const Tensor& given_value, const Tensor& given_mask,
-                                              double dropout_p, bool is_causal,
-                                              std::optional<double> scale) {
-  const char* op = "scaled_dot_product_attention";
-  const Tensor query = widened(given_query), key = widened(given_key), value = widened(given_value),
-               attn_mask = widened(given_mask);
+namespace {
+void check_attention(const char* op, const Tensor& query, const Tensor& key, const Tensor& value) {
   check(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2, op, ": shapes ", query.sizes(),
         ", ", key.sizes(), ", ", value.sizes(), ", at least two dimensions each are wanted");
   check(query.size(-1) == key.size(-1), op, ": query ", query.sizes(), " and key ", key.sizes(),
         " differ in their last size");
   check(key.size(-2) == value.size(-2), op, ": key ", key.sizes(), " and value ", value.sizes(),
         " differ in length");
+}
+}  // namespace
+
+Tensor native_attention_composite(const Tensor& query, const Tensor& key, const Tensor& value,
+                                  const Tensor& attn_mask, bool is_causal, double scale) {
+  check_attention("native_attention", query, key, value);
+  const GradModeGuard unrecorded(false);
+  const Tensor weights = formulas::attention_weights(query, key, attn_mask, is_causal, scale);
+  // Not a view made under no_grad, as the product's result may be.
+  return shallow_copy(to(matmul(weights, widened(value)), query.dtype()));
+}
+
+Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor& key,
+                                              const Tensor& value, const Tensor& attn_mask,
+                                              double dropout_p, bool is_causal,
+                                              std::optional<double> scale) {
+  const char* op = "scaled_dot_product_attention";
+  check_attention(op, query, key, value);
   check(!is_causal || !attn_mask.defined(), op, ": is_causal and attn_mask exclude each other");
   const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(query.size(-1)));
-  Tensor scores = matmul(mul(query, factor), transpose(key, key.dim() - 2, key.dim() - 1));
-  const double hidden = -std::numeric_limits<double>::infinity();
-  if (is_causal) {
-    const Dims square{query.size(-2), key.size(-2)};
-    const Tensor seen = tril(ones(square, Options{DType::Bool, query.device()}), 0);
-    scores = masked_fill(scores, logical_not(seen), hidden);
-  }
-  if (attn_mask.defined()) {
-    scores = attn_mask.dtype() == DType::Bool ? masked_fill(scores, logical_not(attn_mask), hidden)
-                                              : add(scores, attn_mask);
-  }
-  Tensor blind;
-  if (attn_mask.defined()) {
-    blind = all(eq(scores, hidden), {scores.dim() - 1}, true);
-    scores = masked_fill(scores, blind, 0.0);
-  }
-  Tensor weights = softmax(scores, scores.dim() - 1);
-  if (blind.defined()) weights = masked_fill(weights, blind, 0.0);
-  if (dropout_p > 0) weights = dropout(weights, dropout_p, true);
-  return to(matmul(weights, value), given_query.dtype());
+  if (dropout_p == 0) return native_attention(query, key, value, attn_mask, is_causal, factor);
+  const Tensor weights = formulas::attention_weights(query, key, attn_mask, is_causal, factor);
+  return to(matmul(dropout(weights, dropout_p, true), widened(value)), query.dtype());
 }
 
 Tensor dropout_composite(const Tensor& x, double p, bool training) {

@@ -236,6 +236,16 @@ You Need".]],
      sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)",
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, 0, true" } }
 
+op { "native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale) -> Tensor",
+     kind = "composite", dtypes = "floating", method = false,
+     grad = { ["query, key, value, attn_mask"] = "attention_grads(g, query, key, value, attn_mask, is_causal, scale)" },
+     torch = "F.scaled_dot_product_attention(*args[:4], 0.0, args[4], scale=args[5])",
+     doc = [[`scaled_dot_product_attention` without dropout. Its derivative saves the arguments alone and computes
+the (l, s) weights again.]],
+     sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), nil, false, 0.5",
+                "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, true, 0.3",
+                "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), randn(3, 5), false, 0.5" } }
+
 op { "dropout(Tensor x, float p=0.5, bool training=true) -> Tensor",
      kind = "composite", dtypes = "floating", random = true,
      doc = [[In training, zeroes each element with probability `p` and divides the others by `1 - p`; otherwise

@@ -19,6 +19,9 @@ Where the two sides differ on purpose (in this file and program_views.py):
   such ops are left out.
 - ml.grad gives an input's gradient after the hooks of that input; PyTorch before them when the graph goes
   on below it: inputs have no hooks that replace gradients.
+- Whether results of ml.grad share memory, and how they lie in it, differs: they are not written to.
+- A view of a leaf that is a view itself loses its history in PyTorch when their memory is written to
+  under no_grad, because it is made again from the root, which does not require grad: nor are those.
 - conj is a copy in Moonlet and a flagged view in PyTorch: PyTorch gets conj_physical.
 """
 from dataclasses import dataclass
@@ -44,6 +47,7 @@ class Maker(Views):
         self.rng, self.run = rng, run
         self.steps, self.count, self.hooks = [], 0, 0
         self.removed, self.replaced = set(), set()  # numbers of hooks; names with hooks that replace
+        self.unwritten = []  # names whose memory is not written to
 
     # The tensors at hand.
 
@@ -120,6 +124,7 @@ class Maker(Views):
         py = f"{name} = leaf({list(shape)}, {self.count}, \"{dtype}\", {wants})"
         if wants == "False" and self.chance(0.5):  # a leaf that is itself a view
             lua, py = f"{lua}:view(-1):requires_grad_()", f"{py}.view(-1).requires_grad_()"
+            self.unwritten.append(name)
         self.add(lua, py)
 
     def unary(self):
@@ -202,9 +207,15 @@ class Maker(Views):
         """Something to change: seldom what both sides refuse to have changed."""
         if self.run.quiet and self.chance(0.2):
             return self.rng.choice(sorted(self.run.quiet))
+        memory = {self.get(n).untyped_storage().data_ptr() for n in self.unwritten
+                  if self.run.env.get(n) is not None}
+
+        def may_change(t):
+            return t.numel() > 0 and t.untyped_storage().data_ptr() not in memory
+
         if self.chance(0.08):
-            return self.pick(lambda t: t.numel() > 0)
-        return self.pick(lambda t: t.numel() > 0 and not (t.requires_grad and is_leaf(t))
+            return self.pick(may_change)
+        return self.pick(lambda t: may_change(t) and not (t.requires_grad and is_leaf(t))
                          and not (t._base is not None and t._base.requires_grad and is_leaf(t._base)))
 
     def inplace(self):
@@ -370,6 +381,7 @@ class Maker(Views):
             seeds = ", ".join(f"weights({n})" for n in outputs)
         create, unused, retain = self.chance(0.6), self.chance(0.85), self.chance(0.6)
         outs = [self.new() for _ in inputs]
+        self.unwritten += outs
         lua = [f"{n} = true" for n, on in (("create_graph", create), ("allow_unused", unused),
                                            ("retain_graph", retain)) if on]
         py = [f", {text.replace(' = true', '=True')}" for text in lua]

@@ -568,6 +568,26 @@ test("long chains of views end and are replayed without recursion", function()
   same(a.grad, { 2, 2, 2, 2 })
 end)
 
+test("retain_grad follows a view at once when it is changed in place", function()
+  local a = leaf(1, 2, 3, 4)
+  local h = a * 1
+  local v = h:view(2, 2)
+  v:retain_grad()
+  local loss = v:sum()
+  v:add_(loss)
+  h:sum():backward()
+  expect.equal(v.grad, nil)
+  same(a.grad, { 5, 5, 5, 5 })
+end)
+
+test("a leaf that got a history since it was used is an error", function()
+  local x = ml.zeros(4)
+  local v = x:view(2, 2):requires_grad_()
+  local y = (v * 2):sum()
+  x:mul_(leaf(1, 2, 3, 4):float())
+  expect.error(function() y:backward() end, "history")
+end)
+
 test("a view that lost its history can still be printed", function()
   local h = leaf(1, 2) * 1
   local v = ml.no_grad(function() return h:view(2, 1) end)

@@ -111,8 +111,7 @@ test("a backward does not begin with the garbage of the forward pass", function(
   local x = ml.randn(256, 512)
   local w, v = ml.randn { 512, 512, requires_grad = true }, ml.randn { 512, 512, requires_grad = true }
   -- With `drop`, each result is freed as soon as nothing needs it.
-  local function step(drop)
-    w.grad, v.grad = nil, nil
+  local function forward(drop)
     local h = x
     for _, weight in ipairs { w, v } do
       local product = h:matmul(weight)
@@ -122,8 +121,11 @@ test("a backward does not begin with the garbage of the forward pass", function(
     end
     local loss = h:sum()
     if drop then h:free() end
-    h = nil
-    loss:backward()
+    return loss
+  end
+  local function step(drop)
+    w.grad, v.grad = nil, nil
+    forward(drop):backward()
   end
   step()
   ml.memory.collect()
@@ -131,6 +133,15 @@ test("a backward does not begin with the garbage of the forward pass", function(
   local least = ml.memory.peak_live_bytes(step, true)
   collectgarbage "restart"
   expect.equal(ml.memory.peak_live_bytes(step), least)
+end)
+
+test("attention keeps its arguments for the derivative, not the weights", function()
+  local q = ml.randn { 4, 256, 16, requires_grad = true }
+  ml.memory.collect()
+  local before = ml.memory.live_bytes()
+  local y = ml.scaled_dot_product_attention(q, q, q, { is_causal = true })
+  ml.memory.collect()
+  expect.equal(ml.memory.live_bytes() - before, 4 * #y:view(-1))
 end)
 
 test("a scope frees its temporaries and keeps its results", function()

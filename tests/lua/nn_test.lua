@@ -278,6 +278,33 @@ test("a query that may see nothing gives zeros, and no gradient", function()
   expect.equal(g[1][2]:abs():sum():item(), 0.0)
 end)
 
+test("attention has the derivatives of what it is made of", function()
+  local function inputs(batch_of_values)
+    ml.manual_seed(5)
+    local function leaf(...) return ml.randn({ ... }, { dtype = ml.float64, requires_grad = true }) end
+    return { leaf(2, 3, 4), leaf(2, 5, 4), leaf(table.unpack(batch_of_values)), leaf(3, 5) }
+  end
+  local function plain(q, k, v, mask)
+    return (q:matmul(k:transpose(-1, -2)) / 2 + mask):softmax(-1):matmul(v)
+  end
+  for _, sizes in ipairs { { 2, 5, 6 }, { 3, 1, 5, 6 } } do
+    local results = {}
+    for i, f in ipairs { ml.scaled_dot_product_attention, plain } do
+      local given = inputs(sizes)
+      local firsts = { ml.grad(f(table.unpack(given)):pow(2):sum(), given, { create_graph = true }) }
+      local total = 0
+      for _, g in ipairs(firsts) do total = total + g:pow(2):sum() end
+      results[i] = { firsts, { ml.grad(total, given) } }
+    end
+    for order = 1, 2 do
+      for j = 1, 4 do
+        local got, wanted = results[1][order][j], results[2][order][j]
+        expect.near((got - wanted):abs():max():item(), 0, 1e-9, ("derivative %d of argument %d"):format(order, j))
+      end
+    end
+  end
+end)
+
 test("deviations and cosines stay finite where their squares do not", function()
   local x = ml.tensor({ -2000.0, 2000.0, 1000.0 }, { dtype = ml.float16 })
   expect.truthy(x:std():isfinite():item())
