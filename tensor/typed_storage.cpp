@@ -4,7 +4,7 @@
 
 #include "tensor/dispatch.h"
 #include "tensor/kernels_convert.h"
-#include "tensor/raw.h"
+#include "tensor/raw_convert.h"
 
 namespace moonlet {
 

@@ -12,7 +12,7 @@
 #include "interp/nearest.h"
 #include "tensor/backend.h"
 #include "tensor/execution.h"
-#include "tensor/raw.h"
+#include "tensor/raw_convert.h"
 
 namespace moonlet::binding {
 namespace {
