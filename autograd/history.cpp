@@ -157,6 +157,13 @@ void detail::note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewSte
   meta.base = view.base.impl();
 }
 
+void own_memory(const Tensor& y) {
+  TapeMeta* meta = meta_of(y);
+  if (!meta) return;
+  meta->base = nullptr;
+  meta->view = {};
+}
+
 void check_inplace(const Tensor& x, const char* op) {
   const TapeMeta* meta = meta_of(x);
   if (x.requires_grad() && is_leaf(x)) {

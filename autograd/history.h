@@ -20,6 +20,9 @@ NodeRef grad_fn_of(const Tensor& t);
 // Whether t is such a view: it has no history that could be told.
 bool is_unreachable_view(const Tensor& t);
 
+// Makes view y a tensor of its own: for a result that is a view of a temporary nobody else has.
+void own_memory(const Tensor& y);
+
 namespace detail {
 template <class F>
 class LambdaStep final : public ViewStep {

@@ -2,6 +2,7 @@
 // together, padding with copies of the tensor, rolling.
 #include <algorithm>
 
+#include "autograd/history.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
@@ -16,7 +17,9 @@ namespace moonlet {
 Tensor reshape_composite(const Tensor& x, const Dims& size) {
   const Dims sizes = views::infer_sizes(size, x.numel(), "reshape");
   if (views::view_strides(x.sizes(), x.strides(), sizes)) return view(x, sizes);
-  return view(contiguous(x), sizes);
+  const Tensor y = view(contiguous(x), sizes);
+  own_memory(y);
+  return y;
 }
 
 Tensor flatten_composite(const Tensor& x, int64_t start_dim, int64_t end_dim) {

@@ -340,6 +340,8 @@ class Maker(Views):
             return
         elif is_leaf(self.get(x)) and self.get(x).requires_grad == (kind == "detach_"):
             self.add(f"{x}:{kind}()", f"{x}.{kind}()")
+            if self.get(x)._base is not None:
+                self.unwritten.append(x)
 
     def loss(self):
         names = [n for n in self.names(lambda t: t.requires_grad) if n not in self.run.quiet]

@@ -568,6 +568,17 @@ test("long chains of views end and are replayed without recursion", function()
   same(a.grad, { 2, 2, 2, 2 })
 end)
 
+test("what reshape copied is no view", function()
+  local a = leaf(1, 2, 3, 4)
+  local r = (a * 1):unfold(1, 2, 1):reshape(-1)
+  local y = r + 1
+  local part = r:narrow(1, 1, 2)
+  part:mul_(3)
+  local loss = y:sum() + r:sum()
+  same(ml.grad(loss, a, { retain_graph = true }), { 4, 6, 4, 2 })
+  same(ml.grad(loss, r, { retain_graph = true }), { 1, 1, 1, 1, 1, 1 })
+end)
+
 test("retain_grad follows a view at once when it is changed in place", function()
   local a = leaf(1, 2, 3, 4)
   local h = a * 1
