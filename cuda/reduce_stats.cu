@@ -1,4 +1,5 @@
 // cuda/reduce_stats.cu: variances, norms, logsumexp, and the positions of extremes.
+#include <algorithm>
 #include <cmath>
 
 #include "cuda/reduce.cuh"
@@ -145,7 +146,8 @@ void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) 
     Tensor totals = call.scratch({grid.outs}, dtype_of<C>);
     reduce_by(call, grid, Total<C>{array(x), totals.data<C>()});
     Variance<C> policy{array(x), array(y), totals.data<C>(), static_cast<C>(grid.count), C(0)};
-    policy.divisor = static_cast<C>(grid.count - correction > 0 ? grid.count - correction : 0);
+    policy.divisor = static_cast<C>(
+        std::max(static_cast<double>(grid.count) - static_cast<double>(correction), 0.0));
     reduce_by(call, grid, policy);
   });
 }

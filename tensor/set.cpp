@@ -39,10 +39,9 @@ constexpr int64_t kLargeStride = int64_t{1} << 40;
 
 Dims taken_strides(const Dims& sizes, const Dims& strides) {
   if (sizes.size() != strides.size()) return strides;  // refused where they are used
-  const Dims dense = contiguous_strides(sizes);
   Dims out = strides;
   for (int i = 0; i < out.size(); ++i)
-    if (strides[i] > kLargeStride && (sizes[i] <= 1 || sizes.contains(0))) out[i] = dense[i];
+    if (strides[i] > kLargeStride && (sizes[i] <= 1 || sizes.contains(0))) out[i] = 1;
   return out;
 }
 

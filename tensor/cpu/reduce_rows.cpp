@@ -50,7 +50,9 @@ T row_variance(const T* x, int64_t n, int64_t correction) {
     }
     return total;
   });
-  return squares / static_cast<T>(std::max<int64_t>(n - correction, 0));
+  // In double: any correction is allowed, and the difference of integers could overflow.
+  return squares /
+         static_cast<T>(std::max(static_cast<double>(n) - static_cast<double>(correction), 0.0));
 }
 
 template <class T>
