@@ -269,3 +269,28 @@ TEST_CASE("interpreters train at once on threads with hooks of their own") {
   CHECK(good == 4);
   dropped.clear();
 }
+
+TEST_CASE("interpreters share a leaf: they add to its gradient, read it and clear it at once") {
+  Tensor leaf = ones({8}, {});
+  set_requires_grad(leaf, true);
+  std::atomic<int> good{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Script lua;
+      lua.set("w", leaf);
+      lua.set("clears", t == 0);
+      lua.run_string(R"(
+        for i = 1, 200 do
+          local loss = (w * i):sum() + (w * w):sum()
+          loss:backward()
+          local g = w.grad
+          assert(g == nil or g.shape[1] == 8)
+          if clears and i % 3 == 0 then w.grad = nil end
+        end)");
+      good.fetch_add(1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(good == 4);
+}
