@@ -120,7 +120,7 @@ function ml.is_autocast_enabled(device) end
 ---@field is_view boolean
 ---@field random boolean
 ---@field differentiable boolean
----@field autocast "lower_precision"|"float32"|"promote"|nil
+---@field autocast {cpu?: string, cuda?: string}|nil "lower_precision", "float32" or "promote" by device
 
 ---@param handler fun(op: moonlet.Op, arguments: table, call: fun(...): ...): ...
 ---@param f? function
