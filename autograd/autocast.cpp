@@ -65,7 +65,7 @@ Tensor Autocast::cast_parameter(const Tensor& t, DType dtype) {
   if (found != casts_.end() && found->second.version == version &&
       found->second.recorded == grad_enabled())
     return found->second.value;
-  const Tensor value = to(t, dtype, std::nullopt);
+  Tensor value = to(t, dtype, std::nullopt);
   casts_.insert_or_assign(t.impl(), Cast{t, value, version, grad_enabled()});
   return value;
 }

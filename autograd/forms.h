@@ -1,5 +1,5 @@
-// autograd/forms.h: what each form of a public op does, written once for the generated functions: it
-// hands the call to the modes when there are any, runs the op without the tape (`below`), and
+// autograd/forms.h: what each form of a public op does, written once for the generated functions:
+// it hands the call to the modes when there are any, runs the op without the tape (`below`), and
 // records it when an input requires grad. Arguments are in the order of the row.
 #pragma once
 
@@ -124,8 +124,8 @@ template <const Formula& formula, auto below, auto gradients, class... A>
     check_unrecorded(x, op.name);
     return below(x, arguments...);
   }
-  auto change = record_inplace(formula, gradients(x, arguments...), op.name, x,
-                               tape_inputs(x, arguments...));
+  auto change =
+      record_inplace(formula, gradients(x, arguments...), op.name, x, tape_inputs(x, arguments...));
   below(x, arguments...);
   change.finish(x);
   return x;
@@ -193,7 +193,8 @@ inline auto stored(const OpInfo& op, std::tuple<O&...> outs, const A&... argumen
   const auto results = below(arguments...);
   [&]<size_t... I>(std::index_sequence<I...>) {
     (store_out(op.row->name, std::get<I>(outs), std::get<I>(results)), ...);
-  }(std::index_sequence_for<O...>());
+  }
+  (std::index_sequence_for<O...>());
   return outs;
 }
 

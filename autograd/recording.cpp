@@ -41,6 +41,7 @@ void RecordedNode::take_inputs(std::span<const TapeInput> inputs, const Tensor* 
   edges.reserve(formula_.edges);
   for (const TapeInput& input : inputs) {
     if (differentiable & 1u) {
+      if (input.number()) edges.emplace_back();  // leads nowhere, but has its place
       for (const Tensor& t : input.tensors())
         if (edges.emplace_back(edge_of(t))) demanded |= argument;
       argument <<= 1;
