@@ -50,7 +50,7 @@ class Table {
   // t[key], with the metamethods of the table; nil when absent. Throws ScriptError.
   Value get(const Value& key) const;
   void set(const Value& key, const Value& value) const;
-  // #t
+  // The length, as `#t` gives it.
   int64_t length() const;
 
  private:
