@@ -4,12 +4,20 @@ local lua_signature = require "lua_signature"
 
 local op_docs = {}
 
+local function is_function(row) return row.plain_form and lua_signature.is_function(row) end
+
+-- Whether scripts have only the form that works in place, always a method.
+local function is_in_place_only(row)
+  return row.inplace_form and not is_function(row)
+    and not (row.plain_form and lua_signature.is_method(row))
+end
+
 -- Where a script can call the op from.
 local function calls(row, name)
   local out = {}
   local usage = lua_signature.usage(row, name)
-  if row.func ~= false and row.plain_form then out[#out + 1] = "ml." .. usage end
-  if lua_signature.is_method(row) then
+  if is_function(row) then out[#out + 1] = "ml." .. usage end
+  if lua_signature.is_method(row) or is_in_place_only(row) then
     local called, rest = usage:match "^([%w_]+)%([%w_]+,?%s*(.*)$"
     if called then out[#out + 1] = ("x:%s(%s"):format(called, rest) end
   end
@@ -26,7 +34,7 @@ end
 
 -- A function is called with the sample; what is only a method, on its first value.
 local function example(row, name, sample)
-  if row.func ~= false and row.plain_form then return qualified(("ml.%s(%s)"):format(name, sample)) end
+  if is_function(row) then return qualified(("ml.%s(%s)"):format(name, sample)) end
   local depth = 0
   for i = 1, #sample + 1 do
     local c = sample:sub(i, i)
@@ -53,7 +61,7 @@ local function notes(row)
     out[#out + 1] = "not differentiable"
   end
   if row.no_cuda then out[#out + 1] = "CPU only: " .. row.no_cuda end
-  if row.inplace_form and row.plain_form then out[#out + 1] = ("in place: `%s_`"):format(row.name) end
+  if row.inplace_form and not is_in_place_only(row) then out[#out + 1] = ("in place: `%s_`"):format(row.name) end
   if row.out_form then out[#out + 1] = "`out` takes the result's tensor" end
   if row.meta then out[#out + 1] = ("metamethod `%s`"):format(row.meta) end
   return table.concat(out, "; ")
@@ -74,7 +82,7 @@ end
 ---@return string
 function op_docs.name(row)
   local name = row.overload_of or row.name
-  return row.plain_form and name or name .. "_"
+  return is_in_place_only(row) and name .. "_" or name
 end
 
 local function entry_of(row)
@@ -83,8 +91,8 @@ local function entry_of(row)
     name = name, kind = "op", page = "ops_" .. row.family, calls = calls(row, name),
     results = lua_signature.results(row), doc = row.doc, params = params(row), see = {},
     examples = examples(row, name), notes = notes(row),
-    method = lua_signature.is_method(row) or not row.plain_form or nil,
-    inplace = row.inplace_form and row.plain_form and true or nil, row = row,
+    method = lua_signature.is_method(row) or is_in_place_only(row) or nil,
+    inplace = row.inplace_form and not is_in_place_only(row) or nil,
   }
 end
 
@@ -94,7 +102,8 @@ end
 function op_docs.entries(rows)
   local out, by_name = {}, {}
   for _, row in ipairs(rows) do
-    if not row.overload_of then
+    local hidden = row.func == false and row.method == false and not row.inplace_form
+    if not row.overload_of and not hidden then
       local entry = entry_of(row)
       out[#out + 1], by_name[row.name] = entry, entry
     end
