@@ -61,10 +61,10 @@ local function emit_ops(out, rows)
   for _, row in ipairs(rows) do
     local name = row.overload_of or row.name
     if row.func ~= false and row.plain_form then emit_op(out, row, "ml", ".", name, 1) end
-    if lua_signature.is_method(row) then
-      if row.plain_form then emit_op(out, row, "Tensor", ":", name, 2) end
-      if row.inplace_form then emit_op(out, row, "Tensor", ":", row.name .. "_", 2) end
+    if row.plain_form and lua_signature.is_method(row) then
+      emit_op(out, row, "Tensor", ":", name, 2)
     end
+    if row.inplace_form then emit_op(out, row, "Tensor", ":", row.name .. "_", 2) end
   end
 end
 

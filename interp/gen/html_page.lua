@@ -60,15 +60,17 @@ end
 
 -- `ml.softmax` in a text leads to its entry.
 function Site:linked(code)
-  local name = plain(code):gsub("%(.*%)$", ""):gsub("^ml%.", ""):gsub("^x:", "Tensor.")
+  local shown = plain(code)
+  local name = shown:gsub("%(.*%)$", ""):gsub("^ml%.", ""):gsub("^x:", "Tensor.")
   local entry = self.by_name[name] or self.by_name[name:gsub("^Tensor%.", "")]
-  if not entry or #name < 3 then return nil end
+  -- A bare word may be an argument's name; that of an op hardly is.
+  if not entry or entry.kind ~= "op" and not shown:find "[.:(%u]" then return nil end
   return ('<a href="%s.html#%s"><code>%s</code></a>'):format(entry.page, entry.name, code)
 end
 
 function Site:body(page, html)
   html = html:gsub("<h(%d)[^>]*>(.-)</h%d>", function(level, text)
-    local id = plain(text)
+    local id = level == "1" and page.name or plain(text)
     if not self.by_name[id] then id = slug(id) end
     return ('<h%s id="%s">%s <a class="anchor" href="#%s">#</a></h%s>'):format(level, id, text, id, level)
   end)

@@ -27,7 +27,7 @@ end
 -- A bare "randn(3)" in a sample is a function of the module.
 local function qualified(text)
   return (text:gsub("([%w_.:]+)(%s*[({])", function(name, bracket)
-    if name:find "[.:]" or not name:match "^%a" then return nil end
+    if name == "function" or name:find "[.:]" or not name:match "^%a" then return nil end
     return "ml." .. name .. bracket
   end))
 end

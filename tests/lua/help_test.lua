@@ -187,6 +187,110 @@ test("what texts refer to exists", function()
   end
 end)
 
+-- --- examples and pages -----------------------------------------------------------------------
+
+-- Runs lines as the prompt does: expressions, statements, and statements over several lines.
+local function run_lines(lines, env)
+  local pending = ""
+  for _, line in ipairs(lines) do
+    pending = pending == "" and line or pending .. "\n" .. line
+    local chunk, problem = load("return " .. pending, "=example", "t", env)
+    if not chunk then chunk, problem = load(pending, "=example", "t", env) end
+    if chunk then
+      chunk()
+      pending = ""
+    elseif not problem:find "<eof>" then
+      error(problem, 0)
+    end
+  end
+  expect.equal(pending, "")
+end
+
+test("every example runs", function()
+  local failures, count = {}, 0
+  for _, entry in ipairs(index.entries) do
+    for _, form in ipairs { entry, table.unpack(entry.more or {}) } do
+      if form.examples then
+        count = count + 1
+        local env = setmetatable({ ml = ml, x = ml.ones { 2, 3, requires_grad = true }, print = type },
+          { __index = _G })
+        local ok, problem = pcall(run_lines, form.examples, env)
+        if not ok then failures[#failures + 1] = entry.name .. ": " .. tostring(problem) end
+      end
+    end
+  end
+  expect.truthy(count > 250, count)
+  if #failures > 0 then error(table.concat(failures, "\n"), 0) end
+end)
+
+local folder = os.getenv "MOONLET_BUILD" .. "/interp/"
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+test("the editor stubs have every name and its text", function()
+  local path = folder .. "op_stubs.lua"
+  assert(loadfile(path))
+  local text = read(path)
+  for _, entry in ipairs(index.entries) do
+    local last = entry.name:match "[^.]+$"
+    if not entry.name:find "::" then
+      local pattern = "%f[%w_]" .. last:gsub("%p", "%%%0") .. "%f[^%w_]"
+      expect.truthy(text:find(pattern), entry.name)
+      local line = entry.doc and index.first_line(entry.doc)
+      if entry.kind ~= "constant" and not entry.same_as and entry.origin ~= "dtype" then
+        expect.truthy(text:find(line, 1, true), entry.name .. ": " .. line)
+      end
+    end
+  end
+end)
+
+test("the Markdown pages have every name and its text", function()
+  local pages = {}
+  for _, entry in ipairs(index.entries) do
+    local text = pages[entry.page] or read(("%sreference/%s.md"):format(folder, entry.page))
+    pages[entry.page] = text
+    local heading = entry.name:gsub("_", "\\_")
+    expect.truthy(entry.name == entry.page or text:find("# " .. heading .. "\n", 1, true), entry.name)
+    if entry.doc and not entry.same_as then expect.truthy(text:find(entry.doc, 1, true), entry.name) end
+  end
+end)
+
+test("links between the HTML pages lead somewhere, and the search knows every name", function()
+  local index_file = io.open(folder .. "html/index.js", "rb")
+  if not index_file then harness.skip "built without lowdown" end
+  local known = index_file:read "a"
+  index_file:close()
+  local pages, links = {}, 0
+  for file in io.popen(("ls '%shtml'"):format(folder)):lines() do
+    if file:find "%.html$" then pages[file] = read(folder .. "html/" .. file) end
+  end
+  for file, text in pairs(pages) do
+    for address in text:gmatch 'href="([^"]*)"' do
+      local to, anchor = address:match "^([^#]*)#?(.*)$"
+      to = to == "" and file or to
+      if not to:find "^https?:" and to:find "%.html$" then
+        links = links + 1
+        expect.truthy(pages[to], ("%s -> %s"):format(file, address))
+        local there = anchor == "" or pages[to]:find(('id="%s"'):format(anchor), 1, true)
+        expect.truthy(there, ("%s -> %s"):format(file, address))
+      end
+    end
+  end
+  expect.truthy(links > 1000, links)
+  for _, entry in ipairs(index.entries) do
+    local row = ('["%s", '):format(entry.name)
+    local address = ('"%s.html#%s"'):format(entry.page, entry.name)
+    expect.truthy(known:find(row, 1, true) and known:find(address, 1, true), entry.name)
+    local anchor = entry.name == entry.page or pages[entry.page .. ".html"]:find(('id="%s"'):format(entry.name), 1, true)
+    expect.truthy(anchor, entry.name)
+  end
+end)
+
 -- --- finding ------------------------------------------------------------------------------------
 
 test("names are found as people write them", function()
