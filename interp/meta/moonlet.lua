@@ -193,6 +193,7 @@ ml.version = "0.1.0"
 --- The ops as values: their names and descriptions.
 ml.ops = {}
 
+--- An argument or a result of an op, in what `ml.ops.info` gives.
 ---@class moonlet.Place
 ---@field name string? of the argument or result
 ---@field type string as in the schema
@@ -226,6 +227,7 @@ function ml.ops.list() end
 ---@return moonlet.Op
 function ml.ops.info(name) end
 
+--- What a profile knows of an op called from one line.
 ---@class moonlet.ProfileEvent
 ---@field name string of the op, or of what it is inside
 ---@field where string? the file and line of the script that called it

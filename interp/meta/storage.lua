@@ -1,8 +1,9 @@
 -- interp/meta/storage.lua: storages and generators, for editors, help() and the reference.
 
+--- The options of `ml.Storage`.
 ---@class moonlet.StorageOptions
 ---@field dtype? moonlet.dtype of the elements, the default dtype unless given
----@field device? string
+---@field device? string where the memory is, "cpu" unless given
 ---@field file? string the file to map
 ---@field shared? boolean whether writes reach the file
 ---@field read_only? boolean whether writes are errors

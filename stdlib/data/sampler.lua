@@ -43,8 +43,13 @@ local SequentialSampler = class("SequentialSampler", Sampler)
 sampler.SequentialSampler = SequentialSampler
 
 function SequentialSampler:init(...) self.count = read_sequential(...) end
+
+--- How many positions one pass has, as `#sampler`.
+---@return integer
 function SequentialSampler:size() return self.count end
 
+--- The positions of one pass, drawn anew where the sampler is random.
+---@return Tensor
 function SequentialSampler:order()
   if self.count == 0 then return ml.zeros { 0, dtype = ml.int64 } end
   return ml.arange(self.count)
@@ -68,8 +73,12 @@ function RandomSampler:init(...)
   end
 end
 
+--- How many positions one pass has, as `#sampler`.
+---@return integer
 function RandomSampler:size() return self.num_samples end
 
+--- The positions of one pass, drawn anew where the sampler is random.
+---@return Tensor
 function RandomSampler:order()
   if self.num_samples == 0 then return ml.zeros { 0, dtype = ml.int64 } end
   if self.replacement then
@@ -97,8 +106,12 @@ function WeightedRandomSampler:init(...)
   self.replacement, self.generator = replacement, generator
 end
 
+--- How many positions one pass has, as `#sampler`.
+---@return integer
 function WeightedRandomSampler:size() return self.num_samples end
 
+--- The positions of one pass, drawn anew where the sampler is random.
+---@return Tensor
 function WeightedRandomSampler:order()
   return ml.multinomial(self.weights, self.num_samples, self.replacement,
     { generator = self.generator })
@@ -116,6 +129,8 @@ function BatchSampler:init(...)
   self.source, self.batch_size, self.drop_last = read_batch(...)
 end
 
+--- How many batches one pass has, as `#sampler`.
+---@return integer
 function BatchSampler:size()
   local count = #self.source
   return self.drop_last and count // self.batch_size

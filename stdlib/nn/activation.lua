@@ -55,7 +55,7 @@ layers.SiLU = define("SiLU", "silu", "bool inplace=false")
 layers.Mish = define("Mish", "mish", "bool inplace=false")
 --- The scaled ELU that keeps mean and variance (Klambauer et al., 2017).
 layers.SELU = define("SELU", "selu", "bool inplace=false")
---- `x / (1 + |x|)`.
+--- `x / (1 + |x|)`, element by element.
 layers.Softsign = define("Softsign", "softsign")
 --- 0 up to -3, 1 from 3, `x / 6 + 1 / 2` between.
 layers.Hardsigmoid = define("Hardsigmoid", "hardsigmoid", "bool inplace=false")

@@ -36,7 +36,7 @@ local function define_conv(name, dims)
   end)
 end
 
--- Draws the weight and bias anew.
+--- Draws the weight and bias anew.
 local function reset_parameters(self)
   local bound = 1 / math.sqrt((init.fans(self.weight)))
   init.uniform_(self.weight, -bound, bound)

@@ -9,8 +9,19 @@ local signature = require "moonlet.signature"
 local fail = options.fail
 local is_parameter = parameter.is_parameter
 
+--- The base of layers and models. A model is a class of its own: `local Net = nn.class("Net")` with
+--- `Net:init(...)`, which assigns parameters and modules to fields of `self`, and `Net:forward(...)`.
+--- They are found by these assignments, in their order. An object is called: `net(x)` runs `forward`
+--- with its hooks.
+--- > Net = ml.nn.class("Net", ml.nn.Module)
+--- > function Net:init(hidden) self.first = ml.nn.Linear(2, hidden) end
+--- > function Net:forward(x) return self.first(x):tanh() end
+--- > Net(8)(ml.ones(3, 2))
 local Module = class("Module")
 
+--- Whether a value is a module: an object of a class that inherits from `nn.Module`.
+---@param value any
+---@return boolean
 local function is_module(value)
   return type(value) == "table" and class.is_instance(value, Module)
 end
@@ -107,7 +118,9 @@ local function name_of(key)
   return math.type(key) == "integer" and tostring(key - 1) or key
 end
 
--- Calls visit(name, value, kind) for each registered field that has a value.
+--- Calls `visit(name, value, kind)` for each field of this module that holds a "parameter", a
+--- "buffer" or a "module", in their order. `name` is that of state dicts.
+---@param visit fun(name: string, value: any, kind: string)
 local function each_field(self, visit)
   register_late(self)
   if self.close_gaps then self:close_gaps() end

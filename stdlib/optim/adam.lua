@@ -37,6 +37,11 @@ function Adam:check(group)
   end
 end
 
+--- Changes one parameter by its gradient, with the state kept for it and the options of its group.
+---@param p Tensor
+---@param gradient Tensor
+---@param state table
+---@param group table
 function Adam:update(p, gradient, state, group)
   if not state.step then
     state.step = 0

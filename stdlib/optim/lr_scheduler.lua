@@ -37,6 +37,8 @@ function StepLR:get_lr()
   return times(self, function() return self.gamma end)
 end
 
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
 function StepLR:get_closed_form_lr()
   return from_base(self, function(base)
     return base * self.gamma ^ (self.last_epoch // self.step_size)
@@ -47,6 +49,9 @@ end
 local MultiStepLR = define("MultiStepLR", "int[] milestones, number gamma=0.1")
 lr_scheduler.MultiStepLR = MultiStepLR
 
+--- How many milestones `matches` says yes to.
+---@param matches fun(milestone: integer): boolean
+---@return integer
 function MultiStepLR:count(matches)
   local n = 0
   for _, milestone in ipairs(self.milestones) do
@@ -61,6 +66,8 @@ function MultiStepLR:get_lr()
   return times(self, function() return self.gamma ^ n end)
 end
 
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
 function MultiStepLR:get_closed_form_lr()
   local n = self:count(function(milestone) return milestone <= self.last_epoch end)
   return from_base(self, function(base) return base * self.gamma ^ n end)
@@ -77,6 +84,8 @@ function ConstantLR:get_lr()
   return times(self, function() return 1 / self.factor end)
 end
 
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
 function ConstantLR:get_closed_form_lr()
   local factor = self.last_epoch >= self.total_iters and 1 or self.factor
   return from_base(self, function(base) return base * factor end)
@@ -96,6 +105,8 @@ function LinearLR:get_lr()
   return times(self, function() return 1 + rise / before end)
 end
 
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
 function LinearLR:get_closed_form_lr()
   local part = math.min(self.total_iters, self.last_epoch) / self.total_iters
   return from_base(self, function(base)
@@ -112,6 +123,8 @@ function ExponentialLR:get_lr()
   return times(self, function() return self.gamma end)
 end
 
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
 function ExponentialLR:get_closed_form_lr()
   return from_base(self, function(base) return base * self.gamma ^ self.last_epoch end)
 end
@@ -136,6 +149,8 @@ function CosineAnnealingLR:get_lr()
   return from_base(self, function(_, i) return ratio * (groups[i].lr - low) + low end)
 end
 
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
 function CosineAnnealingLR:get_closed_form_lr()
   return from_base(self, function(base)
     return self.eta_min + (base - self.eta_min) * cosine(self, self.last_epoch) / 2

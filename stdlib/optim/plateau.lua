@@ -38,6 +38,7 @@ function ReduceLROnPlateau:init(...)
   self:note_rates()
 end
 
+--- Notes the rates of the groups for `get_last_lr`.
 function ReduceLROnPlateau:note_rates()
   self.last_lr = {}
   for i, group in ipairs(self.optimizer.param_groups) do self.last_lr[i] = group.lr end

@@ -27,6 +27,11 @@ function SGD:check(group)
   end
 end
 
+--- Changes one parameter by its gradient, with the state kept for it and the options of its group.
+---@param p Tensor
+---@param gradient Tensor
+---@param state table
+---@param group table
 function SGD:update(p, gradient, state, group)
   local buffer = state.momentum_buffer
   local first = buffer == nil

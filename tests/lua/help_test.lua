@@ -8,6 +8,9 @@ local help = require "moonlet.help"
 local index = require "moonlet.help.index"
 local test, expect = harness.test, harness.expect
 
+local source = os.getenv "MOONLET_SOURCE" or (arg[0]:match "^(.*)/" or ".") .. "/../.."
+local build = os.getenv "MOONLET_BUILD" or source .. "/build"
+
 local function contains(text, part)
   if not text:find(part, 1, true) then error(("%q is not in:\n%s"):format(part, text), 2) end
 end
@@ -85,7 +88,7 @@ end
 test("every function, module and constant of ml has a text", function()
   check(function()
     for _, name in ipairs(modules) do expect.truthy(ml[name]) end
-    for name in pairs(dofile(os.getenv "MOONLET_SOURCE" .. "/stdlib/init.lua")) do
+    for name in pairs(dofile(source .. "/stdlib/init.lua")) do
       need_exactly(name)
     end
     for key, value in pairs(ml) do
@@ -97,7 +100,7 @@ end)
 
 test("every module that scripts can name has a text", function()
   check(function()
-    local folder = os.getenv "MOONLET_SOURCE" .. "/stdlib"
+    local folder = source .. "/stdlib"
     for file in io.popen(("ls '%s'"):format(folder)):lines() do
       local name = file:match "^(.*)%.lua$"
       if name and not inner[name] then need_exactly(name) end
@@ -110,7 +113,7 @@ test("every method and field of tensors has a text", function()
     for name in pairs(ml._methods) do
       if is_public(name) then need("Tensor." .. name) end
     end
-    local source = io.open(os.getenv "MOONLET_SOURCE" .. "/interp/binding/fields.cpp"):read "a"
+    local source = io.open(source .. "/interp/binding/fields.cpp"):read "a"
     local fields = source:match "kFieldNames%[%] = (%b{})"
     for name in fields:gmatch '"([%w_]+)"' do need_exactly("Tensor." .. name) end
   end, 250)
@@ -179,8 +182,9 @@ test("the public functions of the installed header have a text", function()
   end, 20)
 end)
 
-test("what texts refer to exists", function()
+test("every entry has a text, and what texts refer to exists", function()
   for _, entry in ipairs(index.entries) do
+    expect.truthy(entry.doc or entry.same_as, entry.name)
     for _, name in ipairs(entry.see or {}) do expect.truthy(index.by_name[name], name) end
     if entry.parent then expect.truthy(index.by_name[entry.parent], entry.parent) end
     if entry.same_as then expect.truthy(index.by_name[entry.same_as].doc, entry.name) end
@@ -223,7 +227,7 @@ test("every example runs", function()
   if #failures > 0 then error(table.concat(failures, "\n"), 0) end
 end)
 
-local folder = os.getenv "MOONLET_BUILD" .. "/interp/"
+local folder = build .. "/interp/"
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -241,8 +245,8 @@ test("the editor stubs have every name and its text", function()
     if not entry.name:find "::" then
       local pattern = "%f[%w_]" .. last:gsub("%p", "%%%0") .. "%f[^%w_]"
       expect.truthy(text:find(pattern), entry.name)
-      local line = entry.doc and index.first_line(entry.doc)
-      if entry.kind ~= "constant" and not entry.same_as and entry.origin ~= "dtype" then
+      if entry.kind ~= "constant" and not entry.same_as then
+        local line = index.first_line(entry.doc)
         expect.truthy(text:find(line, 1, true), entry.name .. ": " .. line)
       end
     end
@@ -377,7 +381,7 @@ end)
 
 -- --- the command --------------------------------------------------------------------------------
 
-local program = os.getenv "MOONLET_BUILD" .. "/moonlet"
+local program = build .. "/moonlet"
 
 local function run(arguments)
   local pipe = assert(io.popen(("'%s' %s 2>&1; echo \"status $?\""):format(program, arguments)))
