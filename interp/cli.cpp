@@ -237,8 +237,8 @@ int protected_main(lua_State* L) {
   if (arguments.version) print_version();
   wrap_exit(L);
   set_arg(L, argc, argv, arguments.script);
-  invocation.succeeded = wants_doc(argc, argv) ? run_doc(L, argc, argv)
-                                               : run_arguments(L, arguments, argc, argv);
+  invocation.succeeded =
+      wants_doc(argc, argv) ? run_doc(L, argc, argv) : run_arguments(L, arguments, argc, argv);
   return 0;
 }
 

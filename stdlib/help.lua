@@ -67,8 +67,8 @@ local function text_of_storage(s)
     layout.entry(index.by_name.Storage))
 end
 
---- The text that `help` prints: of a name ("nn.Linear", "x:backward"), a function, a class, an object
---- or a module.
+--- The text that `help` prints: of a name ("nn.Linear", "x:backward"), a function, a class, an
+--- object or a module.
 ---@param subject any
 ---@return string
 function help.text(subject)

@@ -22,6 +22,7 @@ function write_entry(entry)
   local parts = {}
   for _, field in ipairs(fields) do
     local value = entry[field]
+    if field == "results" and value then value = value:gsub("moonlet%.", "") end
     local empty = value == nil or value == "" or type(value) == "table" and #value == 0
     if not empty then parts[#parts + 1] = field .. " = " .. write_value(value) end
   end

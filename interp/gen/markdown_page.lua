@@ -6,9 +6,13 @@ local function shown(name) return (name:gsub("_", "\\_")) end
 
 local function link(name, entry) return ("[%s](%s.md#%s)"):format(shown(name), entry.page, name) end
 
+local function plain_type(text) return (text:gsub("moonlet%.", "")) end
+
 local function add_calls(out, entry)
   if not entry.calls or #entry.calls == 0 then
-    if (entry.results or "") ~= "" then out[#out + 1] = ("Type: `%s`\n"):format(entry.results) end
+    if (entry.results or "") ~= "" then
+      out[#out + 1] = ("Type: `%s`\n"):format(plain_type(entry.results))
+    end
     return
   end
   out[#out + 1] = entry.kind:find "^C%+%+" and "```cpp" or "```lua"
@@ -24,7 +28,7 @@ local function add_params(out, entry)
   for _, param in ipairs(entry.params or {}) do
     local text = param.text ~= "" and ", " .. param.text or ""
     if param.optional and not text:find "unless given" then text = ", optional" .. text end
-    out[#out + 1] = ("- `%s`: `%s`%s"):format(param.name, param.type, text)
+    out[#out + 1] = ("- `%s`: `%s`%s"):format(param.name, plain_type(param.type), text)
     count = count + 1
   end
   if count > 0 then out[#out + 1] = "" end

@@ -76,6 +76,8 @@ end
 
 local function first_line(text) return text:match "^[^\n]*" end
 
+local function is_called(entry, word) return entry.name:match("[^.:]+$"):lower() == word end
+
 --- The entries that have a word in their names, then those that have it in their texts.
 ---@param word string
 ---@return table[]
@@ -90,8 +92,8 @@ function index.search(word)
     end
   end
   local function before(a, b)
-    local whole_a, whole_b = by_last[word] and a.name:find(word .. "$"), a.name:find(word .. "$")
-    if not whole_a ~= not whole_b then return whole_a ~= nil end
+    local whole_a, whole_b = is_called(a, wanted), is_called(b, wanted)
+    if whole_a ~= whole_b then return whole_a end
     return a.name < b.name
   end
   table.sort(named, before)

@@ -6,12 +6,6 @@ local layout = {}
 
 local kWidth = 100
 
-local function indented(out, text, indent)
-  for line in (text .. "\n"):gmatch "(.-)\n" do
-    out[#out + 1] = line == "" and "" or indent .. line
-  end
-end
-
 -- Breaks a list of words into lines.
 local function wrapped(out, words, indent)
   local line = indent
@@ -23,6 +17,19 @@ local function wrapped(out, words, indent)
     line = line == indent and indent .. word or line .. " " .. word
   end
   if line ~= indent then out[#out + 1] = line end
+end
+
+-- The lines of a text; one that is too long is broken.
+local function indented(out, text, indent)
+  for line in (text .. "\n"):gmatch "(.-)\n" do
+    if #line + #indent <= kWidth then
+      out[#out + 1] = line == "" and "" or indent .. line
+    else
+      local words = {}
+      for word in line:gmatch "%S+" do words[#words + 1] = word end
+      wrapped(out, words, indent .. line:match "^%s*")
+    end
+  end
 end
 
 local function add_head(out, entry)

@@ -9,10 +9,10 @@ local signature = require "moonlet.signature"
 local fail = options.fail
 local is_parameter = parameter.is_parameter
 
---- The base of layers and models. A model is a class of its own: `local Net = nn.class("Net")` with
---- `Net:init(...)`, which assigns parameters and modules to fields of `self`, and `Net:forward(...)`.
---- They are found by these assignments, in their order. An object is called: `net(x)` runs `forward`
---- with its hooks.
+--- The base of layers and models. A model is a class of its own: `local Net = nn.class("Net")`
+--- with `Net:init(...)`, which assigns parameters and modules to fields of `self`, and
+--- `Net:forward(...)`. They are found by these assignments, in their order. An object is called:
+--- `net(x)` runs `forward` with its hooks.
 --- > Net = ml.nn.class("Net", ml.nn.Module)
 --- > function Net:init(hidden) self.first = ml.nn.Linear(2, hidden) end
 --- > function Net:forward(x) return self.first(x):tanh() end

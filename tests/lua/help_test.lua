@@ -113,8 +113,8 @@ test("every method and field of tensors has a text", function()
     for name in pairs(ml._methods) do
       if is_public(name) then need("Tensor." .. name) end
     end
-    local source = io.open(source .. "/interp/binding/fields.cpp"):read "a"
-    local fields = source:match "kFieldNames%[%] = (%b{})"
+    local text = io.open(source .. "/interp/binding/fields.cpp"):read "a"
+    local fields = text:match "kFieldNames%[%] = (%b{})"
     for name in fields:gmatch '"([%w_]+)"' do need_exactly("Tensor." .. name) end
   end, 250)
 end)
