@@ -52,6 +52,11 @@ end
 
 function Reader:class_line(line)
   local word, name = line:match "^(%a+) ([%w_]+).*{%s*$"
+  local values = line:match "^enum class ([%w_]+).*{.*};$"
+  if values and not self.hidden_namespace then
+    self:add("moonlet::" .. values, "C++ type", line)
+    return true
+  end
   if word ~= "class" and word ~= "struct" then return false end
   if self.hidden_namespace then return true end
   self:add("moonlet::" .. name, "C++ class", (line:gsub("%s*{%s*$", "")))
@@ -59,12 +64,30 @@ function Reader:class_line(line)
   return true
 end
 
+-- A member of a struct that is no function: `int64_t lua_bytes = 0;`.
+local function read_field(text)
+  local shown = text:gsub("%s*;.*$", "")
+  local name = shown:gsub("%s*[={].*$", ""):match "[%w_>&%*]%s+([%w_]+)$"
+  if not name or shown:find "^friend " or shown:find "%(" or shown:find "^[%w_]+$" then return nil end
+  return name, shown
+end
+
 function Reader:member(text)
   local name, shown = read_declaration(text)
-  if not name or self.comment == "" and name ~= self.class then return end
+  local kind = "C++ function"
+  if not name and self.class then
+    name, shown = read_field(text)
+    kind = "C++ field"
+  end
+  if not name then return end
   if self.class then
-    if self.public and not name:find "^~" and self.comment ~= "" then
-      self:add(("moonlet::%s::%s"):format(self.class, name), "C++ function", shown)
+    -- How objects are made and copied needs no words of its own, and switches that stand in a row
+    -- with others neither.
+    local plain = name == self.class or kind == "C++ field"
+    local documented = self.comment ~= "" or not plain
+    if self.public and documented and not name:find "^~" and name ~= "operator=" then
+      kind = shown:find "^using" and "C++ type" or kind
+      self:add(("moonlet::%s::%s"):format(self.class, name), kind, shown)
     end
   elseif not text:find "^}" and not shown:find "::[%w_]+%(" and not shown:find "^class " then
     self:add("moonlet::" .. name, shown:find "^using" and "C++ type" or "C++ function", shown)
@@ -110,16 +133,33 @@ function Reader:declaration(lines, number)
   return last
 end
 
---- The entries of a header.
----@param path string
----@return table[]
-function cpp_docs.entries(path)
-  local lines = {}
+function Reader:file(path)
+  local lines, number = {}, 1
   for line in io.lines(path) do lines[#lines + 1] = line end
+  while number <= #lines do number = self:line(lines, number) + 1 end
+end
+
+--- The entries of headers, in their order.
+---@param paths string[]
+---@return table[]
+function cpp_docs.entries(paths)
   local reader = setmetatable({ entries = {}, by_name = {}, comment = "" }, Reader)
-  local number = 1
-  while number <= #lines do number = reader:line(lines, number) + 1 end
+  for _, path in ipairs(paths) do reader:file(path) end
   return reader.entries
+end
+
+--- A header and those of its folder that it includes.
+---@param folder string
+---@param name string
+---@return string[] paths
+function cpp_docs.headers(folder, name)
+  local out = { ("%s/%s"):format(folder, name) }
+  for line in io.lines(out[1]) do
+    local included = line:match '^#include "([%w_]+%.h)"' or line:match '^#include "interp/([%w_]+%.h)"'
+      or line:match '^#include [<"]moonlet/([%w_]+%.h)[>"]'
+    if included then out[#out + 1] = ("%s/%s"):format(folder, included) end
+  end
+  return out
 end
 
 return cpp_docs

@@ -17,7 +17,6 @@ local stdlib_docs = require "stdlib_docs"
 local reference = {}
 
 local meta_files = { "moonlet", "tensor", "storage", "json" }
-local headers = { "interp/moonlet.h" }
 
 local titles = {
   { "moonlet", "Module moonlet" }, { "tensor", "Tensors" },
@@ -163,9 +162,8 @@ function reference.entries(rows, root)
   for _, entry in ipairs(meta_docs.entries(reference.meta_paths(root))) do add(out, by_name, entry) end
   dtype_entries(out)
   for _, entry in ipairs(stdlib_docs.entries(root, ops)) do add(out, by_name, entry) end
-  for _, header in ipairs(headers) do
-    for _, entry in ipairs(cpp_docs.entries(root .. "/" .. header)) do add(out, by_name, entry) end
-  end
+  local headers = cpp_docs.headers(root .. "/interp", "moonlet.h")
+  for _, entry in ipairs(cpp_docs.entries(headers)) do add(out, by_name, entry) end
   describe_layers(out)
   place(out)
   check_links(out)

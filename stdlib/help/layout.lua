@@ -54,7 +54,7 @@ end
 local function add_members(out, name, of)
   local words, seen = {}, {}
   for _, kind in ipairs { "field", "method", "function", "class", "constant", "namespace",
-    "C++ function", "C++ class" } do
+    "C++ function", "C++ class", "C++ field", "C++ type" } do
     for _, member in ipairs(index.members(name)) do
       if member.kind == kind then
         local short = member.name:match "[^.:]+$"
