@@ -102,9 +102,12 @@ local function emit_class(out, entry, fields)
       qualified(field.results), field.doc))
   end
   if entry.calls[1] then
-    local parts = {}
+    local parts, params = {}, {}
+    for _, param in ipairs(entry.params) do params[param.name] = param end
     for i, name in ipairs(entry.names) do
-      parts[i] = name == "..." and "...: any" or parameter_name(name) .. "?: any"
+      local param = params[name] or { optional = true, type = "any" }
+      local mark = param.optional and name ~= "..." and "?" or ""
+      parts[i] = ("%s%s: %s"):format(parameter_name(name), mark, qualified(param.type))
     end
     out[#out + 1] = ("---@overload fun(%s): moonlet.%s"):format(table.concat(parts, ", "), entry.name)
   end

@@ -132,16 +132,40 @@ local function receiver(owner)
   return best and receivers[best] or owner:match("[^.]+$"):lower() .. ":"
 end
 
-function Walk:methods(owner, cls)
-  for _, name in ipairs(sorted_names(cls)) do
-    local f = rawget(cls, name)
-    local doc = not name:find "^_" and name ~= "init" and type(f) == "function" and self:doc_of_function(f)
-    if doc and doc.text ~= "" then
-      self:add_call({ name = owner .. "." .. name, kind = "method", owner = owner,
-        results = signatures.results(doc) }, doc, receiver(owner) .. name,
-        self:signature_of_method(cls, name), f, 2)
-    end
+function Walk:method(owner, cls, name, f)
+  local doc = self:doc_of_function(f)
+  if not doc or doc.text == "" then return end
+  local entry = { name = owner .. "." .. name, owner = owner, results = signatures.results(doc) }
+  if debug.getlocal(f, 1) == "self" then
+    entry.kind = "method"
+    self:add_call(entry, doc, receiver(owner) .. name, self:signature_of_method(cls, name), f, 2)
+  else
+    entry.kind = "function"
+    self:add_call(entry, doc, entry.name, nil, f, 1)
   end
+end
+
+-- The methods of a class, and those that it has from classes without a public name.
+function Walk:methods(owner, cls)
+  local seen, at = {}, cls
+  repeat
+    for _, name in ipairs(sorted_names(at)) do
+      local f = rawget(at, name)
+      if type(f) == "function" and not name:find "^_" and name ~= "init" and not seen[name] then
+        seen[name] = true
+        self:method(owner, cls, name, f)
+      end
+    end
+    at = at.super
+  until not at or self.public[at]
+end
+
+-- Notes the classes that have a public name.
+function Walk:find_public(value)
+  if type(value) ~= "table" or self.public[value] then return end
+  self.public[value] = true
+  if self.loaded.class.is_class(value) or load_stdlib.stand_in_name(value) then return end
+  for _, key in ipairs(sorted_names(value)) do self:find_public(value[key]) end
 end
 
 -- The declaration of a constructor, of the class or of one whose `init` it inherits.
@@ -162,6 +186,7 @@ function Walk:class(name, cls)
   local doc = self:doc_of_class(cls)
   self:add_call({ name = name, kind = "class", parent_class = cls.super, results = name }, doc, name,
     self:signature_of_class(name, cls), cls.init, 2)
+  self:fields(name, doc or { fields = {} })
   self:methods(name, cls)
 end
 
@@ -250,7 +275,9 @@ end
 local function set_parents(walk)
   for _, entry in ipairs(walk.entries) do
     if entry.parent_class then
-      entry.parent = walk.names[entry.parent_class]
+      local parent = entry.parent_class
+      while parent and not walk.names[parent] do parent = parent.super end
+      entry.parent = walk.names[parent]
       entry.parent_class = nil
     end
   end
@@ -263,7 +290,9 @@ end
 function stdlib_docs.entries(root, ops)
   local modules = table.move(stdlib_docs.modules, 1, #stdlib_docs.modules, 1, {})
   local loaded = load_stdlib.load(root, ops, modules)
-  local walk = setmetatable({ root = root, loaded = loaded, entries = {}, files = {}, names = {} }, Walk)
+  local walk = setmetatable({ root = root, loaded = loaded, entries = {}, files = {}, names = {},
+    public = {} }, Walk)
+  for _, name in ipairs(modules) do walk:find_public(loaded.modules[name]) end
   for _, name in ipairs(modules) do
     local path = ("%s/stdlib/%s.lua"):format(root, name)
     walk:value(name, loaded.modules[name], path)

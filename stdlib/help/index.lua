@@ -50,6 +50,14 @@ local function find_inherited(name)
   end
 end
 
+-- The first entry whose name ends so: "Linear.weight", "lr_scheduler.StepLR".
+local function find_ending(name)
+  if not name:find(".", 1, true) then return nil end
+  for _, entry in ipairs(reference) do
+    if entry.name:sub(-#name - 1) == "." .. name then return entry end
+  end
+end
+
 local function resolved(entry)
   local original = entry.same_as and index.by_name[entry.same_as]
   return original or entry
@@ -61,7 +69,7 @@ end
 ---@return table[]? others
 function index.find(wanted)
   local name = normal(wanted)
-  local exact = index.by_name[name] or find_op(name) or find_inherited(name)
+  local exact = index.by_name[name] or find_op(name) or find_inherited(name) or find_ending(name)
   local others = {}
   for _, entry in ipairs(by_last[name] or {}) do
     if not exact then

@@ -97,6 +97,7 @@ layers.Unflatten = define("Unflatten", "unflatten", "int dim, int[] unflattened_
 
 --- `max(x, 0)` plus a learned slope times `min(x, 0)` (He et al., 2015), one for all channels or
 --- one for each.
+---@field weight moonlet.Tensor The slopes, a parameter of shape (num_parameters,).
 layers.PReLU = layer.define("PReLU", "int>=1 num_parameters=1, number init=0.25" .. layer.factory,
   function(self, o)
     self.num_parameters = o.num_parameters

@@ -55,7 +55,13 @@ local function extra_repr(self)
   return table.concat(parts, ", ")
 end
 
---- Cross-correlation of `(n, in_channels, length)` with `out_channels` kernels.
+--- Cross-correlation of `(n, in_channels, length)` with `out_channels` kernels: gives
+--- `(n, out_channels, l)` with `l = floor((length + 2 padding - dilation (kernel_size - 1) - 1) /
+--- stride) + 1`. With `groups`, each group of output channels sees its own group of input channels.
+--- `padding` may be "same", which keeps the length, or "valid".
+--- > ml.nn.Conv1d(2, 4, 3, { padding = 1 })(ml.ones(1, 2, 8))
+---@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kernel_size).
+---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
 layers.Conv1d = define_conv("Conv1d", 1)
 
 function layers.Conv1d:forward(x)
@@ -63,7 +69,14 @@ function layers.Conv1d:forward(x)
     self.dilation[1], self.groups)
 end
 
---- Cross-correlation of `(n, in_channels, h, w)` with `out_channels` kernels.
+--- Cross-correlation of images `(n, in_channels, h, w)` with `out_channels` kernels: gives
+--- `(n, out_channels, h2, w2)` with `h2 = floor((h + 2 padding - dilation (kernel_size - 1) - 1) /
+--- stride) + 1`, and `w2` likewise. `kernel_size`, `stride`, `padding` and `dilation` are one number
+--- or two, height first; `padding` may be "same", which keeps the size, or "valid". With `groups`,
+--- each group of output channels sees its own group of input channels.
+--- > ml.nn.Conv2d(3, 8, 3, { padding = "same" })(ml.ones(1, 3, 8, 8))
+---@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kh, kw).
+---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
 layers.Conv2d = define_conv("Conv2d", 2)
 
 function layers.Conv2d:forward(x)
@@ -90,7 +103,8 @@ local function take_pool(self, o)
   self.padding, self.ceil_mode = o.padding, o.ceil_mode
 end
 
---- The greatest element of each window; the stride is the window's size unless given.
+--- The greatest element of each window of (n, c, h, w); the stride is the window's size unless
+--- given.
 --- With `return_indices` the second result is each maximum's position in its flattened plane.
 layers.MaxPool2d = layer.define("MaxPool2d", "int[2]>=1 kernel_size, int[2]>=1? stride=nil, "
   .. "int[2]>=0 padding=0, int[2]>=1 dilation=1, bool return_indices=false, bool ceil_mode=false",
@@ -105,7 +119,8 @@ function layers.MaxPool2d:forward(x)
     self.dilation, self.ceil_mode)
 end
 
---- The mean of each window; the stride is the window's size unless given.
+--- The mean of each window of (n, c, h, w); the stride is the window's size unless given. Padding
+--- counts as zeros, or not at all with `count_include_pad = false`.
 layers.AvgPool2d = layer.define("AvgPool2d", "int[2]>=1 kernel_size, int[2]>=1? stride=nil, "
   .. "int[2]>=0 padding=0, bool ceil_mode=false, bool count_include_pad=true", function(self, o)
     take_pool(self, o)
@@ -120,7 +135,8 @@ end
 layers.MaxPool2d.extra_repr = pool_repr
 layers.AvgPool2d.extra_repr = pool_repr
 
---- Means over windows chosen so that the result has the size given.
+--- Means over windows of (n, c, h, w) chosen so that the result has the size given, (n, c, h2, w2):
+--- one number or two.
 layers.AdaptiveAvgPool2d = layer.define("AdaptiveAvgPool2d", "int[2]>=1 output_size",
   function(self, o) self.output_size = o.output_size end)
 

@@ -10,6 +10,9 @@ local layers = {}
 
 --- `x` times the transposed weight plus bias: `(..., in_features)` to `(..., out_features)`.
 --- Both start evenly distributed within 1 / sqrt(in_features).
+--- > ml.nn.Linear(3, 2)(ml.ones(5, 3))
+---@field weight moonlet.Tensor The parameter of shape (out_features, in_features).
+---@field bias moonlet.Tensor? The parameter of shape (out_features,); nil with `bias = false`.
 layers.Linear = layer.define("Linear",
   "int>=0 in_features, int>=0 out_features, bool bias=true" .. layer.factory, function(self, o)
     self.in_features, self.out_features = o.in_features, o.out_features
@@ -36,6 +39,8 @@ end
 
 --- Rows of a table of `num_embeddings` vectors, by position from 1: `(...)` to
 --- `(..., embedding_dim)`. The row at `padding_idx` starts as zeros and is not trained.
+--- > ml.nn.Embedding(10, 4)(ml.tensor { 1, 10 })
+---@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
 layers.Embedding = layer.define("Embedding",
   "int>=1 num_embeddings, int>=1 embedding_dim, int? padding_idx=nil" .. layer.factory,
   function(self, o)

@@ -17,6 +17,7 @@ local is_parameter = parameter.is_parameter
 --- > function Net:init(hidden) self.first = ml.nn.Linear(2, hidden) end
 --- > function Net:forward(x) return self.first(x):tanh() end
 --- > Net(8)(ml.ones(3, 2))
+---@field training boolean Whether it is in training mode: see `train` and `eval`.
 local Module = class("Module")
 
 --- Whether a value is a module: an object of a class that inherits from `nn.Module`.

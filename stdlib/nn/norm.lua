@@ -42,16 +42,29 @@ local function define_batch_norm(name, ranks)
 end
 
 --- Normalises each feature of `(n, features)` or `(n, features, length)` over the batch (Ioffe and
---- Szegedy, 2015); in `eval` mode by the running statistics.
+--- Szegedy, 2015); in `eval` mode by the running statistics, which training moves towards those of
+--- each batch by `momentum`.
+---@field weight moonlet.Tensor? The factor of each feature, a parameter; nil with `affine = false`.
+---@field bias moonlet.Tensor? What is added to each feature, a parameter.
+---@field running_mean moonlet.Tensor? The buffer of means that `eval` uses.
+---@field running_var moonlet.Tensor? The buffer of variances that `eval` uses.
 layers.BatchNorm1d = define_batch_norm("BatchNorm1d",
   { [2] = true, [3] = true, text = "(n, features) or (n, features, length)" })
 
 --- Normalises each channel of `(n, channels, h, w)` over the batch (Ioffe and Szegedy, 2015); in
---- `eval` mode by the running statistics.
+--- `eval` mode by the running statistics, which training moves towards those of each batch by
+--- `momentum`.
+---@field weight moonlet.Tensor? The factor of each channel, a parameter; nil with `affine = false`.
+---@field bias moonlet.Tensor? What is added to each channel, a parameter.
+---@field running_mean moonlet.Tensor? The buffer of means that `eval` uses.
+---@field running_var moonlet.Tensor? The buffer of variances that `eval` uses.
 layers.BatchNorm2d = define_batch_norm("BatchNorm2d",
   { [4] = true, text = "(n, channels, h, w)" })
 
---- Normalises over the last dimensions, which have the shape given (Ba et al., 2016).
+--- Normalises over the last dimensions, which have the shape given, to mean 0 and variance 1, then
+--- scales and shifts each element (Ba et al., 2016). `normalized_shape` is one size or several.
+---@field weight moonlet.Tensor? The factors, a parameter of `normalized_shape`.
+---@field bias moonlet.Tensor? What is added, a parameter of `normalized_shape`.
 layers.LayerNorm = layer.define("LayerNorm", "int>=1|int[]>=1 normalized_shape, "
   .. "number>=0 eps=1e-5, bool elementwise_affine=true, bool bias=true" .. layer.factory,
   function(self, o)

@@ -12,6 +12,8 @@ local fail = options.fail
 --- The base of optimisers. A subclass has `defaults`, a table of options, or calls
 --- `Optimizer.init(self, params, options)` with all of them; it may have `check(group)`, which
 --- raises an error for bad ones; and has `update(p, gradient, state, group)`, which changes `p`.
+---@field param_groups table[] The groups: each has `params` and its options, which can be assigned.
+---@field state table What is kept of each parameter, such as a momentum, by the parameter.
 local Optimizer = class("Optimizer")
 
 signature.add_type("Optimizer", "an optimiser", function(value)

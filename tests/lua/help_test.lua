@@ -53,10 +53,22 @@ local function need_method(owner, cls, name)
   missing[#missing + 1] = owner .. "." .. name
 end
 
+local function is_method(key, value)
+  return is_public(key) and type(value) == "function" and key ~= "init"
+end
+
 local function walk_class(name, cls)
   need_exactly(name)
   for key, value in pairs(cls) do
-    if is_public(key) and type(value) == "function" and key ~= "init" then need_method(name, cls, key) end
+    if is_method(key, value) then need_method(name, cls, key) end
+  end
+  -- What a class has from one without a public name is described as its own.
+  local hidden = cls.super
+  while hidden and not index.name_of(hidden) do
+    for key, value in pairs(hidden) do
+      if is_method(key, value) then need_exactly(name .. "." .. key) end
+    end
+    hidden = hidden.super
   end
 end
 
@@ -310,6 +322,8 @@ test("names are found as people write them", function()
   contains(help.text "x.grad", "backward has added up")
   contains(help.text "DataLoader", "ml.data.DataLoader(")
   contains(help.text "nn.Linear.parameters", "net:parameters(")
+  contains(help.text "Linear.weight", "(out_features, in_features)")
+  contains(help.text "lr_scheduler.StepLR", "step_size")
   contains(help.text "moonlet::Interpreter::get", "Value get(")
   contains(help.text "nn", "Linear")
   contains(help.text "g:seed", "g:seed()")
