@@ -2,11 +2,28 @@
 
 local markdown_page = {}
 
+local kLongest = 88
+
 local function shown(name) return (name:gsub("_", "\\_")) end
 
 local function link(name, entry) return ("[%s](%s.md#%s)"):format(shown(name), entry.page, name) end
 
 local function plain_type(text) return (text:gsub("moonlet%.", "")) end
+
+-- A long call on several lines.
+local function broken(call)
+  local out, line = {}, ""
+  for part in (call .. " "):gmatch "(.-[,%)%]}>]?) " do
+    if line ~= "" and #line + #part > kLongest then
+      out[#out + 1] = line
+      line = "    " .. part
+    else
+      line = line == "" and part or line .. " " .. part
+    end
+  end
+  out[#out + 1] = line
+  return table.concat(out, "\n")
+end
 
 local function add_calls(out, entry)
   if not entry.calls or #entry.calls == 0 then
@@ -18,7 +35,7 @@ local function add_calls(out, entry)
   out[#out + 1] = entry.kind:find "^C%+%+" and "```cpp" or "```lua"
   for _, call in ipairs(entry.calls) do
     local results = entry.kind ~= "class" and entry.results or ""
-    out[#out + 1] = results ~= "" and ("%s -> %s"):format(call, results) or call
+    out[#out + 1] = broken(results ~= "" and ("%s -> %s"):format(call, results) or call)
   end
   out[#out + 1] = "```\n"
 end
@@ -71,11 +88,24 @@ local function add_entry(out, entry, by_name)
   add_links(out, entry, by_name)
 end
 
+-- The ops that are methods, which the page of tensors leads to.
+local function add_methods(out, entries)
+  local links = {}
+  for _, entry in ipairs(entries) do
+    if entry.kind == "op" and entry.method then links[#links + 1] = link(entry.name, entry) end
+  end
+  table.sort(links)
+  out[#out + 1] = "## Ops that are methods\n"
+  out[#out + 1] = "Most have a form that works in place, with an underscore: `x:exp_()`.\n"
+  out[#out + 1] = table.concat(links, ",\n") .. "\n"
+end
+
 --- The text of a page: { name, title, entries }.
 ---@param page table
 ---@param by_name table<string, table>
+---@param entries table[] all of the reference
 ---@return string
-function markdown_page.text(page, by_name)
+function markdown_page.text(page, by_name, entries)
   local out = { ("# %s\n"):format(page.title) }
   for _, entry in ipairs(page.entries) do
     if entry.kind == "namespace" and entry.name == page.name then
@@ -84,6 +114,7 @@ function markdown_page.text(page, by_name)
       add_entry(out, entry, by_name)
     end
   end
+  if page.name == "tensor" then add_methods(out, entries) end
   return table.concat(out, "\n")
 end
 

@@ -84,8 +84,9 @@ local function merged_params(doc, signature)
   for _, param in ipairs(doc and doc.params or {}) do known[param.name] = param end
   for i, parameter in ipairs(signature.parameters) do
     local name = parameter.variadic and "..." or parameter.name
+    local default = parameter.default ~= "nil" and parameter.default
     out[i] = known[name] or { name = name, optional = not parameter.required or nil,
-      type = lua_type(parameter.type), text = "" }
+      type = lua_type(parameter.type), text = default and ("`%s` unless given"):format(default) or "" }
   end
   return out
 end

@@ -50,12 +50,12 @@ local function guide_pages()
   return out
 end
 
-local function write_html(pages, by_name)
+local function write_html(entries, pages, by_name)
   local guides = guide_pages()
   local site = html_page.site(guides, pages, by_name)
   for _, page in ipairs(guides) do write(page.name .. ".html", site:page(page, render(page.text))) end
   for _, page in ipairs(pages) do
-    write(page.name .. ".html", site:page(page, render(markdown_page.text(page, by_name))))
+    write(page.name .. ".html", site:page(page, render(markdown_page.text(page, by_name, entries))))
   end
   write("index.html", site:front())
   write("index.js", site:search_index())
@@ -70,7 +70,7 @@ local entries = reference.entries(parse.rows(root, families), root)
 local pages, by_name = reference.pages(entries), reference.by_name(entries)
 make_folder()
 if lowdown then
-  write_html(pages, by_name)
+  write_html(entries, pages, by_name)
 else
-  for _, page in ipairs(pages) do write(page.name .. ".md", markdown_page.text(page, by_name)) end
+  for _, page in ipairs(pages) do write(page.name .. ".md", markdown_page.text(page, by_name, entries)) end
 end

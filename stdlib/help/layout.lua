@@ -6,28 +6,30 @@ local layout = {}
 
 local kWidth = 100
 
--- Breaks a list of words into lines.
-local function wrapped(out, words, indent)
-  local line = indent
+-- Breaks a list of words into lines; those after the first begin with `indent`, or `first`.
+local function wrapped(out, words, first, indent)
+  local line, empty = first, true
   for _, word in ipairs(words) do
-    if #line + #word + 1 > kWidth and line ~= indent then
+    if not empty and #line + #word + 1 > kWidth then
       out[#out + 1] = line
-      line = indent
+      line, empty = indent or first, true
     end
-    line = line == indent and indent .. word or line .. " " .. word
+    line = empty and line .. word or line .. " " .. word
+    empty = false
   end
-  if line ~= indent then out[#out + 1] = line end
+  if not empty then out[#out + 1] = line end
 end
 
--- The lines of a text; one that is too long is broken.
-local function indented(out, text, indent)
+-- The lines of a text; one that is too long is broken, and goes on further in by `more`.
+local function indented(out, text, indent, more)
   for line in (text .. "\n"):gmatch "(.-)\n" do
     if #line + #indent <= kWidth then
       out[#out + 1] = line == "" and "" or indent .. line
     else
       local words = {}
       for word in line:gmatch "%S+" do words[#words + 1] = word end
-      wrapped(out, words, indent .. line:match "^%s*")
+      local start = indent .. line:match "^%s*"
+      wrapped(out, words, start, start .. (more or ""))
     end
   end
 end
@@ -36,11 +38,12 @@ local function add_head(out, entry)
   for _, call in ipairs(entry.calls or {}) do
     local results = entry.results or ""
     local shown = entry.kind == "class" and "" or results
-    out[#out + 1] = shown ~= "" and ("%s -> %s"):format(call, shown) or call
+    indented(out, shown ~= "" and ("%s -> %s"):format(call, shown) or call, "", "  ")
   end
   if not entry.calls then
     local of = entry.results and ": " .. entry.results or ""
-    out[#out + 1] = ("%s (%s)%s"):format(entry.name, entry.kind, of)
+    local kind = entry.kind == "namespace" and "module" or entry.kind
+    out[#out + 1] = ("%s (%s)%s"):format(entry.name, kind, of)
   end
 end
 

@@ -71,9 +71,9 @@ end
 
 --- Cross-correlation of images `(n, in_channels, h, w)` with `out_channels` kernels: gives
 --- `(n, out_channels, h2, w2)` with `h2 = floor((h + 2 padding - dilation (kernel_size - 1) - 1) /
---- stride) + 1`, and `w2` likewise. `kernel_size`, `stride`, `padding` and `dilation` are one number
---- or two, height first; `padding` may be "same", which keeps the size, or "valid". With `groups`,
---- each group of output channels sees its own group of input channels.
+--- stride) + 1`, and `w2` likewise. `kernel_size`, `stride`, `padding` and `dilation` are one
+--- number or two, height first; `padding` may be "same", which keeps the size, or "valid". With
+--- `groups`, each group of output channels sees its own group of input channels.
 --- > ml.nn.Conv2d(3, 8, 3, { padding = "same" })(ml.ones(1, 3, 8, 8))
 ---@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kh, kw).
 ---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.

@@ -389,6 +389,8 @@ end)
 test("the classes of layers show their arguments and their op", function()
   local text = help.text "nn.Conv2d"
   contains(text, "in_channels, out_channels, kernel_size, stride=1")
+  for line in text:gmatch "[^\n]+" do expect.truthy(#line <= 100, line) end
+  expect.equal(text:match "^[^(]*", "ml.nn.Conv2d")
   contains(text, "see also: conv2d")
   contains(help.text "nn.LogSoftmax", "log_softmax")
 end)
