@@ -110,7 +110,7 @@ end
 -- Calls visit(name, value, kind) for each registered field that has a value.
 local function each_field(self, visit)
   register_late(self)
-  if self.close_gaps then self:close_gaps() end
+  if self._close_gaps then self:_close_gaps() end
   local registry = self._registry
   for _, key in ipairs(registry.order) do
     local value = rawget(self, key)
