@@ -159,6 +159,7 @@ bool show_library_warning(const char* key, const std::string& message) {
   Warnings& warnings = data->warnings;
   if (data->closing || warnings.muted || !warnings.said.insert(key).second) return true;
   lua_State* L = data->running;
+  if (lua_checkstack(L, 2) == 0) return true;
   const bool before = warnings.on;
   warnings.on = true;
   push_where(L);

@@ -90,7 +90,8 @@ local function bounded(base, text)
   local open = text:match "^>[^=]" ~= nil
   local low = tonumber(text:match "^>=?(-?[%d.]+)")
   local high = tonumber(text:match "<=(-?[%d.]+)$")
-  return { base[1] .. bounds_text(text:match "^>=?(-?[%d.]+)", text:match "<=(-?[%d.]+)$", open),
+  local limits = bounds_text(text:match "^>=?(-?[%d.]+)", text:match "<=(-?[%d.]+)$", open)
+  return { base[1] .. limits,
     function(value)
       local number = base[2](value)
       if number == nil or (low and number < low) or (open and number == low)
@@ -98,10 +99,18 @@ local function bounded(base, text)
         return nil
       end
       return number
-    end }
+    end, plural = base[1]:gsub("^an? ", "") .. "s" .. limits }
+end
+
+-- The string key of a table that has one beside its array part, or nil.
+local function name_in(value)
+  local size = #value
+  local key = next(value, size > 0 and size or nil)
+  return type(key) == "string" and key or nil
 end
 
 local function convert_all(element, list, count)
+  if name_in(list) then return nil end
   local out = {}
   for i = 1, count do
     out[i] = element[2](list[i])
@@ -112,7 +121,6 @@ end
 
 -- An array of any size, or of `count` where one element stands for all.
 local function array_of(element, count)
-  local kind = element[1]:gsub("^an? ", "")
   if count then
     return { ("%s, or an array of %d"):format(element[1], count), function(value)
       if not is_plain(value) then value = element[2](value)
@@ -122,9 +130,10 @@ local function array_of(element, count)
         return out
       end
       return #value == count and convert_all(element, value, count) or nil
-    end, list = true }
+    end, list = true, fixed = true }
   end
-  return { ("an array (%s each)"):format(kind), function(value)
+  local plural = element.plural or element[1]:gsub("^an? ", "") .. "s"
+  return { "an array of " .. plural, function(value)
     return is_plain(value) and convert_all(element, value, #value) or nil
   end, list = true }
 end
@@ -145,6 +154,7 @@ local function parse_type(text)
   for i, part in ipairs(parts) do
     names[i] = part[1]
     out.list, out.dict = out.list or part.list, out.dict or part.dict
+    out.fixed = out.fixed or part.fixed
     out.thing = out.thing or part.thing
   end
   out[1] = table.concat(names, " or ")
@@ -230,13 +240,6 @@ function signature.describe(value)
   return kind == "nil" and kind or "a " .. kind
 end
 
--- The string key of a table that has one beside its array part, or nil.
-local function name_in(value)
-  local size = #value
-  local key = next(value, size > 0 and size or nil)
-  return type(key) == "string" and key or nil
-end
-
 -- Whether a table of names given for a parameter that takes such tables is the arguments instead.
 local function is_call_by_name(self, parameter, value)
   if value[parameter.name] == nil then return false end
@@ -258,7 +261,7 @@ local function split(self, given, count)
     if count > 1 or not name_in(last) then return nil, given, count end
     local list, named = {}, {}
     for key, value in pairs(last) do (type(key) == "string" and named or list)[key] = value end
-    if accepts and accepts.list then return named, { list }, 1 end
+    if accepts and accepts.list and not accepts.fixed then return named, { list }, 1 end
     return named, list, #list
   end
   local takes_table = accepts and (accepts.list or accepts.dict or parameter.type == "any")

@@ -19,26 +19,32 @@ local List = class("List", Module)
 local function keys_of(self)
   local out = {}
   for _, key in ipairs(self._registry.order) do
-    if rawget(self, key) ~= nil and self._registry.kind[key] == self.holds then
+    if rawget(self, key) ~= nil and self._registry.kind[key] == self._holds then
       out[#out + 1] = key
     end
   end
   return out
 end
 
--- Makes `items`, each { key, value }, the fields: those with positions get the ones they stand at.
+-- Makes `items`, each { key, value }, the items: those with positions get the ones they stand at.
+-- Other fields, such as buffers, stay.
 local function refill(self, items)
-  local registry = self._registry
-  for _, key in ipairs(keys_of(self)) do
-    rawset(self, key, nil)
-    registry.kind[key] = nil
+  local registry, others = self._registry, {}
+  for _, key in ipairs(registry.order) do
+    if registry.kind[key] == self._holds then
+      rawset(self, key, nil)
+      registry.kind[key] = nil
+    else
+      others[#others + 1] = key
+    end
   end
   registry.order = {}
   for i, item in ipairs(items) do
     local key = math.type(item[1]) == "integer" and i or item[1]
     rawset(self, key, item[2])
-    registry.order[i], registry.kind[key] = key, self.holds
+    registry.order[i], registry.kind[key] = key, self._holds
   end
+  table.move(others, 1, #others, #items + 1, registry.order)
 end
 
 local function items_of(self)
@@ -48,14 +54,14 @@ local function items_of(self)
 end
 
 --- Moves up what stands after a position that was set to nil.
-function List:close_gaps()
+function List:_close_gaps()
   for i, key in ipairs(keys_of(self)) do
     if math.type(key) == "integer" and key ~= i then return refill(self, items_of(self)) end
   end
 end
 
 local function check_item(self, where, value)
-  if self.holds == "parameter" then
+  if self._holds == "parameter" then
     return parameter.is_parameter(value) and value or parameter.new(value)
   elseif not Module.is_module(value) then
     fail("%s: a module is wanted, got %s", where, signature.describe(value))
@@ -80,7 +86,7 @@ function List.__newindex(self, key, value)
   local at = key < 0 and #keys + 1 + key or key
   if value == nil and keys[at] then
     self[keys[at]] = nil
-    return self:close_gaps()
+    return self:_close_gaps()
   elseif at < 1 or at > #keys + 1 then
     fail("%s: position %d is out of range; there are %d", name_of(self), key, #keys)
   elseif value ~= nil then
@@ -146,7 +152,7 @@ function List:pop(...)
   return item[2]
 end
 
-List.holds = "module"
+List._holds = "module"
 
 --- Modules one after the other: `nn.Sequential(a, b)`, or named: `nn.Sequential { { "conv", a },
 --- { "pool", b } }`. `seq[1]` and `seq.conv` are the modules, `#seq` their number.
@@ -260,7 +266,7 @@ function ModuleDict.__len(self) return #self:keys() end
 --- A list of parameters: `list[i]`, `#list`, `ipairs(list)`. Plain tensors become parameters.
 local ParameterList = class("ParameterList", List)
 containers.ParameterList = ParameterList
-ParameterList.holds = "parameter"
+ParameterList._holds = "parameter"
 
 local read_parameter_list = signature "nn.ParameterList(Tensor[] values={})"
 

@@ -164,6 +164,18 @@ function functional.max_pool2d(...)
   return pool(x, kernel, stride or kernel, padding, dilation, ceil_mode)
 end
 
+local read_max_pool_with_indices = declare("max_pool2d_with_indices(Tensor input, "
+  .. "int[2]>=1 kernel_size, int[2]>=1? stride=nil, int[2]>=0 padding=0, int[2]>=1 dilation=1, "
+  .. "bool ceil_mode=false)")
+
+--- `max_pool2d` with the position of each maximum in its flattened plane as the second result.
+---@return Tensor values
+---@return Tensor indices
+function functional.max_pool2d_with_indices(...)
+  local x, kernel, stride, padding, dilation, ceil_mode = read_max_pool_with_indices(...)
+  return ml.max_pool2d_with_indices(x, kernel, stride or kernel, padding, dilation, ceil_mode)
+end
+
 local read_avg_pool = declare("avg_pool2d(Tensor input, int[2]>=1 kernel_size, "
   .. "int[2]>=1? stride=nil, int[2]>=0 padding=0, bool ceil_mode=false, "
   .. "bool count_include_pad=true)")

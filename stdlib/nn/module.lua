@@ -124,7 +124,7 @@ end
 ---@param visit fun(name: string, value: any, kind: string)
 local function each_field(self, visit)
   register_late(self)
-  if self.close_gaps then self:close_gaps() end
+  if self._close_gaps then self:_close_gaps() end
   local registry = self._registry
   for _, key in ipairs(registry.order) do
     local value = rawget(self, key)

@@ -154,13 +154,14 @@ function Module:to(...)
   return self
 end
 
-local read_cuda = signature "Module:cuda()"
+local read_cuda = signature "Module:cuda(int>=0|string device=\"cuda\")"
 
---- The same as `to("cuda")`.
+--- The same as `to("cuda")`, or `to("cuda:1")` with a device or its number.
+---@param device? integer|string
 ---@return table self
 function Module:cuda(...)
-  read_cuda(...)
-  return self:to("cuda")
+  local device = read_cuda(...)
+  return self:to(type(device) == "number" and "cuda:" .. device or device)
 end
 
 local read_cpu = signature "Module:cpu()"

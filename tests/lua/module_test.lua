@@ -84,6 +84,12 @@ test("lists change and their names follow", function()
     for i, module in ipairs(list) do seen[i] = module end
     expect.truthy(#seen == 3 and seen[3] == b)
   end
+  local mixed = nn.Sequential(a, b, c)
+  mixed:register_buffer("count", ml.ones(1))
+  mixed[1] = nil
+  mixed:pop()
+  expect.equal(keys_of(mixed:state_dict()), { "0.bias", "0.weight", "count" })
+  expect.equal(#mixed(ml.ones(4, 1))[1], 2)
   local named = nn.Sequential { { "first", a }, { "second", nn.Linear(1, 1) } }
   named[2] = c
   expect.truthy(named.second == c and named[2] == c)
