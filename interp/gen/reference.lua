@@ -116,10 +116,7 @@ end
 local function place(entries)
   local known = {}
   for _, title in ipairs(titles) do known[title[1]] = true end
-  for _, entry in ipairs(entries) do
-    entry.page = entry.page or page_of(entry.name, known)
-    if not known[entry.page] then error("the reference has no page " .. entry.page, 0) end
-  end
+  for _, entry in ipairs(entries) do entry.page = entry.page or page_of(entry.name, known) end
 end
 
 -- Ops that are also something with a text of its own, as x.real is a field.
@@ -171,16 +168,29 @@ function reference.entries(rows, root)
   return out
 end
 
---- The pages in their order: { name, title, entries }.
+-- A family without a title has its own name for one.
+local function new_page(name, title)
+  return { name = name, title = title or name:gsub("^ops_", ""):gsub("_", " "), entries = {} }
+end
+
+--- The pages that have entries, in their order: { name, title, entries }.
 ---@param entries table[]
 ---@return table[]
 function reference.pages(entries)
-  local out, by_name = {}, {}
+  local all, by_name, out = {}, {}, {}
   for i, title in ipairs(titles) do
-    out[i] = { name = title[1], title = title[2], entries = {} }
-    by_name[title[1]] = out[i]
+    all[i] = new_page(title[1], title[2])
+    by_name[title[1]] = all[i]
   end
-  for _, entry in ipairs(entries) do table.insert(by_name[entry.page].entries, entry) end
+  for _, entry in ipairs(entries) do
+    local page = by_name[entry.page]
+    if not page then
+      page = new_page(entry.page)
+      all[#all + 1], by_name[entry.page] = page, page
+    end
+    table.insert(page.entries, entry)
+  end
+  for _, page in ipairs(all) do if #page.entries > 0 then out[#out + 1] = page end end
   return out
 end
 

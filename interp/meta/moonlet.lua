@@ -215,7 +215,7 @@ ml.ops = {}
 ---@field is_view boolean whether the result shares memory with an argument
 ---@field random boolean whether it draws random numbers
 ---@field differentiable boolean whether backward goes through it
----@field autocast "lower_precision"|"float32"|"promote"|nil what autocast does with its arguments
+---@field autocast {cpu?: string, cuda?: string}|nil what autocast does with its arguments on each type of device: "lower_precision", "float32" or "promote"
 
 --- The names of all ops, in all their forms.
 ---@return string[]

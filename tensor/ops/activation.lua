@@ -60,7 +60,7 @@ activation("mish(Tensor x) -> Tensor", "`x * tanh(softplus(x))`. Misra 2019, arX
 activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor",
   "`log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` passes `threshold`.",
   "where(gt(mul(widened(x), beta), threshold), g, mul(g, sigmoid(mul(widened(x), beta))))",
-  { keeps_dtype = true, autocast = "float32", sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
+  { keeps_dtype = true, autocast = { cuda = "float32" }, sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
 activation("hardtanh(Tensor x, Scalar min_val=-1.0, Scalar max_val=1.0) -> Tensor",
   "`x` limited to the range from `min_val` to `max_val`.",
   "where(logical_and(gt(x, min_val), lt(x, max_val)), g, 0.0)",
