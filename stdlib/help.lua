@@ -29,6 +29,7 @@ local function unknown(wanted)
 end
 
 local function text_of_name(wanted)
+  if wanted:find "^%s*$" or wanted == "ml" or wanted == "moonlet" then return introduction end
   local entry, others = index.find(wanted)
   if not entry then return unknown(wanted) end
   return layout.entry(entry, others)
@@ -54,7 +55,8 @@ local function text_of_object(subject, meta)
   local name = type(meta) == "string" and meta or type(meta) == "table" and rawget(meta, "__name")
   local entry = type(name) == "string" and index.by_name[name]
   if entry then return layout.entry(entry) end
-  return ("a %s, of which there is no text"):format(name or type(subject))
+  if type(name) ~= "string" then name = type(subject) end
+  return ("a %s, of which there is no text"):format(name)
 end
 
 local function text_of_tensor(x)

@@ -36,7 +36,7 @@ local titles = {
   { "cpp", "The C++ interface" },
 }
 
-local special_pages = { Tensor = "tensor", Storage = "storage", Generator = "storage",
+local special_pages = { Tensor = "tensor", Shape = "tensor", Storage = "storage", Generator = "storage",
   StorageOptions = "storage" }
 
 local function page_of(name, known)

@@ -9,7 +9,7 @@
 --- > x = ml.ones(2, 3)
 --- > x[{ {}, 1 }] = 5
 ---@class moonlet.Tensor
----@field shape integer[] The sizes of the dimensions. It prints as (2, 3); `#x.shape` is the number of dimensions.
+---@field shape moonlet.Shape The sizes of the dimensions. It prints as (2, 3); `#x.shape` is the number of dimensions.
 ---@field dtype moonlet.dtype The kind of the elements, such as "float32".
 ---@field device string Where the elements are: "cpu", "cuda:0".
 ---@field grad moonlet.Tensor? What backward has added up for a leaf that requires grad, or for a result after `x:retain_grad()`; nil before, and where it was set to nil. It can be assigned.
@@ -225,3 +225,23 @@ function Tensor:resize_(...) end
 ---@param other moonlet.Tensor
 ---@return moonlet.Tensor x
 function Tensor:resize_as_(other) end
+
+--- The sizes of a tensor's dimensions, as `x.shape` and `x:size()` give them, or its strides. It
+--- reads as an array: `shape[1]`, `shape[-1]` (the last), `#shape`, ipairs. It prints as (2, 3), `==`
+--- compares the numbers, and functions that take sizes take it.
+---@class moonlet.Shape
+---@field [integer] integer
+---@operator len: integer
+local Shape = {}
+
+--- The product of the sizes: how many elements a tensor of the shape has.
+---@return integer
+function Shape:numel() end
+
+--- The sizes as a plain table.
+---@return integer[]
+function Shape:tolist() end
+
+--- The same as `shape:tolist()`.
+---@return integer[]
+function Shape:totable() end

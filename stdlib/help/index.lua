@@ -25,7 +25,7 @@ local function normal(wanted)
   local name = wanted:gsub("^%s+", ""):gsub("%s+$", "")
   if not name:find "operator" then name = name:gsub("%(.*$", "") end
   for _, prefix in ipairs(prefixes) do name = name:gsub(prefix[1], prefix[2]) end
-  return (name:gsub("([^:]):([^:])", "%1.%2"))
+  return (name:gsub("([^:]):([^:])", "%1.%2"):gsub("[.:]+$", ""))
 end
 
 -- The op behind "Tensor.exp", "exp_" and "Tensor.exp_".
@@ -138,6 +138,7 @@ local function value_of(name)
   local owner, method = name:match "^(%u%a+)%.(.+)$"
   if owner == "Tensor" then return rawget(ml._methods, method) end
   if owner == "Storage" then return rawget(ml._storage_methods, method) end
+  if owner == "Generator" then return ml.default_generator[method] end
   for part in name:gmatch "[^.]+" do
     if type(at) ~= "table" then return nil end
     local below = rawget(at, part)
