@@ -12,13 +12,13 @@ local function plain_type(text) return (text:gsub("moonlet%.", "")) end
 
 -- A long call on several lines.
 local function broken(call)
-  local out, line = {}, ""
-  for part in (call .. " "):gmatch "(.-[,%)%]}>]?) " do
-    if line ~= "" and #line + #part > kLongest then
-      out[#out + 1] = line
+  local out, line = {}, nil
+  for part in (call .. ", "):gmatch "(.-), " do
+    if line and #line + #part > kLongest then
+      out[#out + 1] = line .. ","
       line = "    " .. part
     else
-      line = line == "" and part or line .. " " .. part
+      line = line and line .. ", " .. part or part
     end
   end
   out[#out + 1] = line
@@ -64,6 +64,10 @@ local function add_text(out, entry)
   add_params(out, entry)
   if entry.notes then out[#out + 1] = entry.notes .. ".\n" end
   add_examples(out, entry)
+  if entry.cpp then
+    out[#out + 1] = ("In C++, where dimensions and positions given count from 0:\n\n```cpp\n%s\n```\n")
+      :format(broken(entry.cpp))
+  end
 end
 
 local function add_links(out, entry, by_name)

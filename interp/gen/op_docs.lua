@@ -1,5 +1,6 @@
 -- interp/gen/op_docs.lua: the op rows as entries of the reference.
 
+local cpptext = require "cpptext"
 local lua_signature = require "lua_signature"
 
 local op_docs = {}
@@ -77,6 +78,16 @@ local function params(row)
   return out
 end
 
+-- The function that C++ calls.
+local function cpp_function(row)
+  if is_in_place_only(row) then
+    local parameters = cpptext.parameters(row, { inplace = true, defaults = true })
+    return ("Tensor& moonlet::%s_(%s)"):format(row.name, parameters)
+  end
+  return ("%s moonlet::%s(%s)"):format(cpptext.result(row), row.name,
+    cpptext.parameters(row, { defaults = true }))
+end
+
 --- The name by which scripts call a row's first form.
 ---@param row table
 ---@return string
@@ -90,7 +101,7 @@ local function entry_of(row)
   return {
     name = name, kind = "op", page = "ops_" .. row.family, calls = calls(row, name),
     results = lua_signature.results(row), doc = row.doc, params = params(row), see = {},
-    examples = examples(row, name), notes = notes(row),
+    examples = examples(row, name), notes = notes(row), cpp = cpp_function(row),
     method = lua_signature.is_method(row) or is_in_place_only(row) or nil,
     inplace = row.inplace_form and not is_in_place_only(row) or nil,
   }
