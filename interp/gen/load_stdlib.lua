@@ -18,7 +18,10 @@ function stand_in.__index(self, key)
   rawset(self, key, value)
   return value
 end
-function stand_in.__call(self) return make(names[self] .. "()") end
+-- What C++ wraps around a function stands for that function.
+function stand_in.__call(self, first)
+  return type(first) == "function" and first or make(names[self] .. "()")
+end
 stand_in.__close = function() end
 
 --- The name of a stand-in, such as "ml.exp", or nil.
