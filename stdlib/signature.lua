@@ -28,8 +28,8 @@ local function is_plain(value)
   return type(value) == "table" and getmetatable(value) == nil
 end
 
--- A type is a description and a function that gives the value to use, or nil for a wrong one. `list`
--- and `dict` say that arrays and tables of names are such values, `thing` how errors read.
+-- A type is a description and a function that gives the value to use, or nil for a wrong one.
+-- `list` and `dict` say that arrays and tables of names are such values, `thing` how errors read.
 local types = {
   any = { "a value", function(value) return value end },
   Tensor = { "a tensor", function(value) return ml.is_tensor(value) and value or nil end,
