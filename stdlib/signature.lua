@@ -22,7 +22,6 @@ local signature = {}
 signature.all = {}
 
 local Signature = {}
-Signature.__index = Signature
 
 local function is_plain(value)
   return type(value) == "table" and getmetatable(value) == nil
@@ -199,18 +198,27 @@ local function parse_parameter(text)
   return parameter
 end
 
--- "nn.Linear" names itself in errors; of "Module:to" the script sees `to`.
-local function new(_, text)
-  local name, list = text:match "^([%w_.:]+)%((.*)%)$"
-  if not name then error("signature: bad declaration " .. text) end
-  local self = setmetatable({ name = name, text = text, where = name:match "[^:]+$",
-    parameters = {}, names = {} }, Signature)
+-- Most functions of a library are not called by a script, so a declaration is taken apart when its
+-- parameters are first looked at.
+function Signature.__index(self, key)
+  if key ~= "parameters" and key ~= "names" then return rawget(Signature, key) end
+  local parameters, names = {}, {}
+  local list = self.text:match "^[^(]*%((.*)%)$"
   if list:find "%S" then
     for i, part in ipairs(split_parameters(list)) do
-      self.parameters[i] = parse_parameter(part)
-      self.names[i] = self.parameters[i].name
+      parameters[i] = parse_parameter(part)
+      names[i] = parameters[i].name
     end
   end
+  self.parameters, self.names = parameters, names
+  return rawget(self, key)
+end
+
+-- "nn.Linear" names itself in errors; of "Module:to" the script sees `to`.
+local function new(_, text)
+  local name = text:match "^([%w_.:]+)%(.*%)$"
+  if not name then error("signature: bad declaration " .. text) end
+  local self = setmetatable({ name = name, text = text, where = name:match "[^:]+$" }, Signature)
   signature.all[name] = self
   return self
 end
