@@ -66,12 +66,17 @@ local kPlateaus = {
     { 0.1, 0.1, 0.1, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03 } },
 }
 local kSequences = {
-  { { { "LinearLR", {  }, { start_factor = 0.25, total_iters = 3 } }, { "CosineAnnealingLR", { 5 }, {  } } }, { 3 },
+  {
+    { { "LinearLR", {  }, { start_factor = 0.25, total_iters = 3 } }, { "CosineAnnealingLR", { 5 }, {  } } },
+      { 3 },
     { 0.025, 0.05, 0.075, 0.1, 0.0904508497187474, 0.0654508497187474, 0.0345491502812526,
       0.00954915028125263, 0, 0.00954915028125263 } },
-  { { { "ConstantLR", {  }, { factor = 0.1, total_iters = 2 } }, { "ExponentialLR", { 0.9 }, {  } }, { "StepLR", { 2 }, {  } } }, { 2, 5 },
+  {
+    { { "ConstantLR", {  }, { factor = 0.1, total_iters = 2 } }, { "ExponentialLR", { 0.9 }, {  } }, {
+      "StepLR", { 2 }, {  } } }, { 2, 5 },
     { 0.01, 0.01, 0.1, 0.09, 0.081, 0.1, 0.1, 0.01, 0.01, 0.001 } },
-  { { { "LambdaLR", { "f" }, {  } }, { "LambdaLR", { "f" }, {  } } }, { 4 },
+  {
+    { { "LambdaLR", { "f" }, {  } }, { "LambdaLR", { "f" }, {  } } }, { 4 },
     { 0.1, 0.08, 0.0666666666666667, 0.0571428571428571, 0.1, 0.08, 0.0666666666666667, 0.0571428571428571,
       0.05, 0.0444444444444444 } },
 }
@@ -191,7 +196,7 @@ test("sequences that do not fit are refused", function()
   for _, case in ipairs { { { make_of({ step, step }, {}) }, "want 1 milestones, got 0" },
     { { make_of({ step, other }, { 2 }) }, "schedule 2 is for another optimiser" },
     { { make_of({ step, plateau }, { 2 }) }, "schedule 2 is a ReduceLROnPlateau" },
-    { { make_of({ 3 }, {}) }, "'schedulers': an array of schedules is wanted" } } do
+    { { make_of({ 3 }, {}) }, "'schedulers' must be an array of schedules" } } do
     expect.falsy(case[1][1])
     expect.truthy(case[1][2]:find(case[2], 1, true), case[1][2])
   end

@@ -100,5 +100,6 @@ for schedules, milestones in SEQUENCES:
     for epoch in range(10):
         rates.append(optimizer.param_groups[0]["lr"])
         sequence.step()
-    print(f"  {{ {lua(schedules)}, {lua(milestones)},\n{wrapped(lua(rates))} }},")
+    head = wrapped(f"{lua(schedules)}, {lua(milestones)},")
+    print(f"  {{\n{head}\n{wrapped(lua(rates))} }},")
 print("}")
