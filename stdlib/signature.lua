@@ -22,13 +22,13 @@ local signature = {}
 signature.all = {}
 
 local Signature = {}
-Signature.__index = Signature
 
 local function is_plain(value)
   return type(value) == "table" and getmetatable(value) == nil
 end
 
 -- A type is a description and a function that gives the value to use, or nil for a wrong one.
+-- `list` and `dict` say that arrays and tables of names are such values, `thing` how errors read.
 local types = {
   any = { "a value", function(value) return value end },
   Tensor = { "a tensor", function(value) return ml.is_tensor(value) and value or nil end,
@@ -119,19 +119,19 @@ local function convert_all(element, list, count)
   return out
 end
 
--- An array of any size, or of `count` where one element stands for all.
-local function array_of(element, count)
-  if count then
-    return { ("%s, or an array of %d"):format(element[1], count), function(value)
-      if not is_plain(value) then value = element[2](value)
-        if value == nil then return nil end
-        local out = {}
-        for i = 1, count do out[i] = value end
-        return out
-      end
+-- An array of `count`; one element stands for all.
+local function fixed_array_of(element, count)
+  return { ("%s, or an array of %d"):format(element[1], count), function(value)
+    if is_plain(value) then
       return #value == count and convert_all(element, value, count) or nil
-    end, list = true, fixed = true }
-  end
+    end
+    local all, out = element[2](value), {}
+    for i = 1, count do out[i] = all end
+    return all ~= nil and out or nil
+  end, list = true, fixed = true }
+end
+
+local function array_of(element)
   local plural = element.plural or element[1]:gsub("^an? ", "") .. "s"
   return { "an array of " .. plural, function(value)
     return is_plain(value) and convert_all(element, value, #value) or nil
@@ -142,8 +142,9 @@ local function one_type(text)
   local name, list, limits = text:match "^(%a+)(%[?%d*%]?)(.*)$"
   local base = types[name] or error("signature: unknown type " .. text)
   local element = bounded(base, limits)
-  if list == "" then return base == element and base or element end
-  return array_of(element, tonumber(list:match "%d+"))
+  if list == "" then return element end
+  local count = tonumber(list:match "%d+")
+  return count and fixed_array_of(element, count) or array_of(element)
 end
 
 local function parse_type(text)
@@ -192,23 +193,32 @@ local function parse_parameter(text)
     accepts = parse_type(plain) }
   parameter.required = parameter.required and not parameter.variadic
   if parameter.default then
-    parameter.make_default = assert(load("return " .. default, "=default", "t", { math = math }))
+    parameter.make_default = assert(load("return " .. default, "=default", "t", {}))
   end
   return parameter
 end
 
--- "nn.Linear" names itself in errors; of "Module:to" the script sees `to`.
-local function new(_, text)
-  local name, list = text:match "^([%w_.:]+)%((.*)%)$"
-  if not name then error("signature: bad declaration " .. text) end
-  local self = setmetatable({ name = name, text = text, where = name:match "[^:]+$",
-    parameters = {}, names = {} }, Signature)
+-- Most functions of a library are not called by a script, so a declaration is taken apart when its
+-- parameters are first looked at.
+function Signature.__index(self, key)
+  if key ~= "parameters" and key ~= "names" then return rawget(Signature, key) end
+  local parameters, names = {}, {}
+  local list = self.text:match "^[^(]*%((.*)%)$"
   if list:find "%S" then
     for i, part in ipairs(split_parameters(list)) do
-      self.parameters[i] = parse_parameter(part)
-      self.names[i] = self.parameters[i].name
+      parameters[i] = parse_parameter(part)
+      names[i] = parameters[i].name
     end
   end
+  self.parameters, self.names = parameters, names
+  return rawget(self, key)
+end
+
+-- "nn.Linear" names itself in errors; of "Module:to" the script sees `to`.
+local function new(_, text)
+  local name = text:match "^([%w_.:]+)%(.*%)$"
+  if not name then error("signature: bad declaration " .. text) end
+  local self = setmetatable({ name = name, text = text, where = name:match "[^:]+$" }, Signature)
   signature.all[name] = self
   return self
 end

@@ -42,6 +42,13 @@ function Module.__alloc()
   return { training = true, _registry = { order = {}, kind = {}, transient = {} } }
 end
 
+--- There is nothing that it must do: own modules may call `Net.super.init(self)` or not.
+function Module:init(...)
+  if select("#", ...) > 0 then
+    fail("%s: takes no arguments, got %d", class.name(class.of(self)), select("#", ...))
+  end
+end
+
 local function check_name(self, key)
   local name = class.name(class.of(self))
   if type(key) == "string" and (key == "" or key:find(".", 1, true)) then

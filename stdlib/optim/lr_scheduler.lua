@@ -10,7 +10,8 @@ local fail = options.fail
 local LRScheduler, define = schedule.LRScheduler, schedule.define
 
 local lr_scheduler = { LRScheduler = LRScheduler,
-  ReduceLROnPlateau = require "moonlet.optim.plateau" }
+  ReduceLROnPlateau = require "moonlet.optim.plateau",
+  SequentialLR = require "moonlet.optim.sequential" }
 
 -- The rates of the groups, each times factor(i).
 local function times(self, factor)

@@ -42,6 +42,23 @@ local function apply(self, rates)
   self.last_lr = rates_of(self.optimizer)
 end
 
+--- Goes on by one epoch, or to the epoch given, without counting it as a step.
+---@param self table
+---@param epoch? integer
+function schedule.advance(self, epoch)
+  note_bases(self)
+  self.last_epoch = epoch or self.last_epoch + 1
+  apply(self, epoch and self.get_closed_form_lr and self:get_closed_form_lr() or self:get_lr())
+end
+
+--- The first step, which sets the rates of the epoch to begin with.
+---@param self table
+function schedule.begin(self)
+  self.step_count, self.is_initial = 0, true
+  self:step()
+  self.is_initial = false
+end
+
 local read_init = signature(
   "optim.lr_scheduler.LRScheduler(Optimizer optimizer, int>=-1 last_epoch=-1)")
 
@@ -57,9 +74,7 @@ function LRScheduler:init(...)
     end
   end
   self.optimizer, self.base_lrs, self.last_epoch = optimizer, {}, last_epoch
-  self.step_count, self.is_initial = 0, true
-  self:step()
-  self.is_initial = false
+  schedule.begin(self)
 end
 
 --- The next rates of the groups; every schedule defines it.
@@ -74,10 +89,8 @@ local read_step = signature "LRScheduler:step(int>=0? epoch=nil)"
 ---@param epoch? integer
 function LRScheduler:step(...)
   local epoch = read_step(...)
-  note_bases(self)
   self.step_count = self.step_count + 1
-  self.last_epoch = epoch or self.last_epoch + 1
-  apply(self, epoch and self.get_closed_form_lr and self:get_closed_form_lr() or self:get_lr())
+  schedule.advance(self, epoch)
 end
 
 local read_last = signature "LRScheduler:get_last_lr()"

@@ -130,6 +130,16 @@ test("arguments of methods are taken", function()
   expect.truthy(nn.is_parameter(fixed) and nn.Parameter { data = ml.ones(1) }.requires_grad)
 end)
 
+test("own modules may call the first constructor", function()
+  local Net = nn.class("Net")
+  function Net:init(size)
+    Net.super.init(self)
+    self.fc = nn.Linear(size, 1)
+  end
+  expect.equal(#Net(3):parameters(), 2)
+  expect.error(function() nn.class("Empty")(1, 2) end, "module_test.lua:%d+: Empty: takes no arguments, got 2")
+end)
+
 test("initialisers take their options", function()
   ml.manual_seed(1)
   local w = ml.empty(300, 200)

@@ -65,6 +65,21 @@ local kPlateaus = {
   { { mode = "max", patience = 2, threshold_mode = "abs", threshold = 0.05, min_lr = 0.03 },
     { 0.1, 0.1, 0.1, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03 } },
 }
+local kSequences = {
+  {
+    { { "LinearLR", {  }, { start_factor = 0.25, total_iters = 3 } }, { "CosineAnnealingLR", { 5 }, {  } } },
+      { 3 },
+    { 0.025, 0.05, 0.075, 0.1, 0.0904508497187474, 0.0654508497187474, 0.0345491502812526,
+      0.00954915028125263, 0, 0.00954915028125263 } },
+  {
+    { { "ConstantLR", {  }, { factor = 0.1, total_iters = 2 } }, { "ExponentialLR", { 0.9 }, {  } }, {
+      "StepLR", { 2 }, {  } } }, { 2, 5 },
+    { 0.01, 0.01, 0.1, 0.09, 0.081, 0.1, 0.1, 0.01, 0.01, 0.001 } },
+  {
+    { { "LambdaLR", { "f" }, {  } }, { "LambdaLR", { "f" }, {  } } }, { 4 },
+    { 0.1, 0.08, 0.0666666666666667, 0.0571428571428571, 0.1, 0.08, 0.0666666666666667, 0.0571428571428571,
+      0.05, 0.0444444444444444 } },
+}
 local kMetrics = { 1.0, 0.9, 0.9, 0.9, 0.95, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8 }
 
 local function factor(epoch) return 1 / (1 + epoch / 4) end
@@ -149,6 +164,60 @@ for i, case in ipairs(kPlateaus) do
     expect.near(schedule:get_last_lr(), rates_of(optimizer))
   end)
 end
+
+for i, case in ipairs(kSequences) do
+  test(("SequentialLR as PyTorch's, case %d"):format(i), function()
+    local function begin()
+      local optimizer = optim.SGD({ parameter() }, { lr = 0.1 })
+      return optimizer, lr_scheduler.SequentialLR(optimizer, make(optimizer, case[1]), case[2])
+    end
+    local optimizer, schedule = begin()
+    local rates = {}
+    for epoch = 1, 10 do
+      rates[epoch] = rates_of(optimizer)[1]
+      schedule:step()
+      if epoch == 4 then
+        local states = { optimizer:state_dict(), schedule:state_dict() }
+        optimizer, schedule = begin()
+        optimizer:load_state_dict(states[1])
+        schedule:load_state_dict(states[2])
+      end
+    end
+    expect.near(rates, case[3], 1e-12)
+    expect.near(schedule:get_last_lr(), rates_of(optimizer))
+  end)
+end
+
+test("sequences that do not fit are refused", function()
+  local optimizer = optim.SGD({ parameter() }, { lr = 0.1 })
+  local other = lr_scheduler.StepLR(optim.SGD({ parameter() }, { lr = 0.1 }), 2)
+  local step, plateau = lr_scheduler.StepLR(optimizer, 2), lr_scheduler.ReduceLROnPlateau(optimizer)
+  local function make_of(...) return pcall(lr_scheduler.SequentialLR, optimizer, ...) end
+  for _, case in ipairs { { { make_of({ step, step }, {}) }, "want 1 milestones, got 0" },
+    { { make_of({ step, other }, { 2 }) }, "schedule 2 is for another optimiser" },
+    { { make_of({ step, plateau }, { 2 }) }, "schedule 2 is a ReduceLROnPlateau" },
+    { { make_of({ 3 }, {}) }, "'schedulers' must be an array of schedules" } } do
+    expect.falsy(case[1][1])
+    expect.truthy(case[1][2]:find(case[2], 1, true), case[1][2])
+  end
+end)
+
+test("the state of ReduceLROnPlateau", function()
+  local optimizer = optim.SGD({ parameter() }, { lr = 0.1 })
+  local first = lr_scheduler.ReduceLROnPlateau(optimizer, { patience = 1 })
+  local state
+  harness.with_temp_file(function(path)
+    ml.save(path, first:state_dict())
+    state = ml.load(path)
+  end)
+  expect.equal(state.best, math.huge)
+  first:step(1)
+  first:step(2)
+  local second = lr_scheduler.ReduceLROnPlateau(optimizer, { patience = 1 })
+  second:load_state_dict(first:state_dict())
+  second:step(2)
+  expect.near(rates_of(optimizer), { 0.01 })
+end)
 
 test("an epoch given to step has the rates that follow from the first ones", function()
   for _, entry in ipairs { { "StepLR", 2 }, { "MultiStepLR", { 2, 4 } }, { "ExponentialLR", 0.9 },

@@ -94,6 +94,12 @@ test("a declaration is data", function()
     "optim.lr_scheduler.StepLR", "Optimizer:step", "data.DataLoader", "nn.utils.clip_grad_norm_" } do
     expect.truthy(ml.nn and ml.optim and ml.data and signature.all[name], name)
   end
+  for name, declared in pairs(signature.all) do
+    expect.equal(#declared.parameters, #declared.names, name)
+    for _, parameter in ipairs(declared.parameters) do
+      if parameter.make_default then parameter.make_default() end
+    end
+  end
 end)
 
 test("every public function of nn, optim and data reads its arguments", function()

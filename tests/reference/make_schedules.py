@@ -30,6 +30,13 @@ CASES = [
 METRICS = [1.0, 0.9, 0.9, 0.9, 0.95, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8]
 PLATEAUS = [dict(patience=1), dict(patience=0, cooldown=2, factor=0.5),
             dict(mode="max", patience=2, threshold_mode="abs", threshold=0.05, min_lr=0.03)]
+# Schedules one after the other, with their milestones.
+SEQUENCES = [
+    ([("LinearLR", (), dict(start_factor=0.25, total_iters=3)), ("CosineAnnealingLR", (5,), {})], [3]),
+    ([("ConstantLR", (), dict(factor=0.1, total_iters=2)), ("ExponentialLR", (0.9,), {}),
+      ("StepLR", (2,), {})], [2, 5]),
+    ([("LambdaLR", ("f",), {}), ("LambdaLR", ("f",), {})], [4]),
+]
 
 
 def factor(epoch):
@@ -56,11 +63,15 @@ def optimizer_of():
     return torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
 
 
+def make(optimizer, schedules):
+    return [getattr(lr_scheduler, name)(optimizer, *(factor if a == "f" else a for a in args), **options)
+            for name, args, options in schedules]
+
+
 print("local kCases = {")
 for schedules, changes in CASES:
     optimizer = optimizer_of()
-    made = [getattr(lr_scheduler, name)(optimizer, *(factor if a == "f" else a for a in args), **options)
-            for name, args, options in schedules]
+    made = make(optimizer, schedules)
     rates = []
     for epoch in range(10):
         rates.append([group["lr"] for group in optimizer.param_groups])
@@ -81,4 +92,14 @@ for options in PLATEAUS:
         schedule.step(metric)
         rates.append(optimizer.param_groups[0]["lr"])
     print(f"  {{ {lua(options)},\n{wrapped(lua(rates))} }},")
+print("}\nlocal kSequences = {")
+for schedules, milestones in SEQUENCES:
+    optimizer = optimizer_of()
+    sequence = lr_scheduler.SequentialLR(optimizer, make(optimizer, schedules), milestones)
+    rates = []
+    for epoch in range(10):
+        rates.append(optimizer.param_groups[0]["lr"])
+        sequence.step()
+    head = wrapped(f"{lua(schedules)}, {lua(milestones)},")
+    print(f"  {{\n{head}\n{wrapped(lua(rates))} }},")
 print("}")
