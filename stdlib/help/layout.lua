@@ -53,9 +53,9 @@ local function add_body(out, entry)
   for _, example in ipairs(entry.examples or {}) do out[#out + 1] = "  > " .. example end
 end
 
--- The members of one kind: "methods: a b c".
-local function add_members(out, name, of)
-  local words, seen = {}, {}
+-- The members of a class or module but those that a class below has its own form of (`seen`).
+local function add_members(out, name, of, seen)
+  local words = {}
   for _, kind in ipairs { "field", "method", "function", "class", "constant", "namespace",
     "C++ function", "C++ class", "C++ field", "C++ type" } do
     for _, member in ipairs(index.members(name)) do
@@ -84,10 +84,12 @@ local function add_ops_of_tensors(out)
 end
 
 local function add_family(out, entry)
-  add_members(out, entry.name, entry.kind == "namespace" and "  in it:" or "  fields and methods:")
+  local seen = {}
+  local own = entry.kind == "namespace" and "  in it:" or "  fields and methods:"
+  add_members(out, entry.name, own, seen)
   local parent = entry.parent
   while parent and index.by_name[parent] do
-    add_members(out, parent, ("  from %s:"):format(parent))
+    add_members(out, parent, ("  from %s:"):format(parent), seen)
     parent = index.by_name[parent].parent
   end
   if entry.name == "Tensor" then add_ops_of_tensors(out) end

@@ -49,7 +49,7 @@ function SequentialLR:init(...)
   self:begin()
 end
 
--- Where a schedule of schedules begins, its first one does.
+--- Sets the rates that the first schedule begins with.
 function SequentialLR:begin()
   local first = self.schedulers[1]
   if first.begin then first:begin() else schedule.begin(first) end
