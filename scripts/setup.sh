@@ -16,7 +16,8 @@ libopenblas-openmp-dev:matrix products
 libdnnl-dev:convolutions
 libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON
-zlib1g-dev:reading gzip files'
+zlib1g-dev:reading gzip files
+lowdown:the reference as HTML pages'
 if [ "${1:-}" = --tests ]; then
   shift
   packages="$packages

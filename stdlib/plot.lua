@@ -12,10 +12,12 @@ local fail = option.fail
 
 local plot = {}
 
----@class Figure
+--- What each function of `ml.plot` returns: a chart that can be shown as text and saved as a
+--- picture. `print(fig)` shows it too.
+---@class moonlet.plot.Figure
 local Figure = {}
 Figure.__index = Figure
-Figure.__name = "Figure"
+Figure.__name = "plot.Figure"
 
 local kStyle = { "width", "height", "color", "ascii" }
 
@@ -188,7 +190,7 @@ end
 --- 1, 2, ...), `labels`, `x_min`, `x_max`, `y_min`, `y_max`, `width`, `height`, `color`, `ascii`.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.line(data, options)
   return xy("line", data, options)
 end
@@ -196,7 +198,7 @@ end
 --- Points: `plot.scatter({ x = xs, y = ys }, options)`. Data and options as for `plot.line`.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.scatter(data, options)
   return xy("scatter", data, options)
 end
@@ -204,7 +206,7 @@ end
 --- A histogram. Options: `bins` (a count), `min`, `max`, `title`, `x_label`, `y_label`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.histogram(data, options)
   options = check_options("histogram", options,
     { "title", "x_label", "y_label", "bins", "min", "max" })
@@ -224,7 +226,7 @@ end
 --- A bar chart of an array with `labels` (default: positions), or of a table of numbers by name.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.bar(data, options)
   options = check_options("bar", options, { "title", "labels" })
   local labels, values = {}, {}
@@ -259,7 +261,7 @@ end
 --- predictions. Options: `labels` of the classes, `title`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.confusion(data, options)
   options = check_options("confusion", options, { "title", "labels" })
   local chart = { rows = axes.rows(data, "confusion"), totals = {}, total = 0, correct = 0,
@@ -294,7 +296,7 @@ end
 --- `captions` (an array), `min`, `max`, `title`, style.
 ---@param list any[]
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.images(list, options)
   options = check_options("images", options, { "title", "captions", "min", "max" })
   list = axes.to_table(list) or fail("images: wanted an array of images, got %s", type(list))
@@ -312,7 +314,7 @@ end
 --- `max` (default: those of the data). Options: `caption`, `title`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.image(data, options)
   options = check_options("image", options, { "title", "caption", "min", "max" })
   local image = image_of("image", data, options)
@@ -324,7 +326,7 @@ end
 --- `x_label`, `y_label`, style. The labels show in SVG.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.heatmap(data, options)
   options = check_options("heatmap", options,
     { "title", "x_label", "y_label", "min", "max", "row_labels", "column_labels" })

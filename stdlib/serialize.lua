@@ -88,7 +88,7 @@ end
 --- and the like. Option `metadata`: a table of strings to store beside them.
 ---@param path string
 ---@param value table
----@param given? table
+---@param given? {metadata?: table<string, string>}
 function serialize.save(path, value, given)
   local o = options.read("save", given, { metadata = options.none })
   if type(value) ~= "table" then
@@ -141,7 +141,7 @@ end
 --- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata. Option
 --- `device`: where the tensors go ("cpu": the file's bytes are mapped, not copied).
 ---@param path string
----@param given? table
+---@param given? {device?: string, mmap?: boolean}
 ---@return table value
 ---@return table<string, string> metadata
 function serialize.load(path, given)
