@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "interp/complete.h"
-#include "interp/system.h"
+#include "interp/files.h"
 #include "tensor/error.h"
 
 namespace moonlet {

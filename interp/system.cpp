@@ -4,11 +4,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interp/files.h"
 #include "interp/guard.h"
 
 namespace moonlet {
@@ -76,10 +80,10 @@ std::vector<std::string_view> check_parts(lua_State* L, int index) {
   return parts;
 }
 
-// write_file(path, data): data is a string or a list of strings.
+// write_file(path, data, caller): data is a string or a list of strings; errors name the caller.
 int l_write_file(lua_State* L) {
   const std::string path = check_path(L, 1);
-  write_file(path, check_parts(L, 2));
+  write_file(path, check_parts(L, 2), luaL_optstring(L, 3, "write_file"));
   return 0;
 }
 

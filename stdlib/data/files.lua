@@ -59,7 +59,7 @@ function files.write_csv(path, tensor, given)
     lines[#lines + 1] = table.concat(row, o.separator)
   end
   lines[#lines + 1] = ""
-  system.write_file(path, table.concat(lines, "\n"))
+  system.write_file(path, table.concat(lines, "\n"), "write_csv")
 end
 
 --- An IDX file as a tensor of the file's shape and type.
