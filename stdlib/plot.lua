@@ -3,6 +3,7 @@
 
 local axes = require "moonlet.plot.axes"
 local drawing = require "moonlet.plot.terminal"
+local numbers = require "moonlet.numbers"
 local option = require "moonlet.options"
 local svg = require "moonlet.plot.svg"
 local system = require "moonlet.system"
@@ -73,7 +74,7 @@ function Figure:text(options)
   }
   style.width = math.max(style.width, 20)
   style.height = math.max(style.height, 3)
-  return table.concat(drawing[self.kind](self.chart, style), "\n")
+  return table.concat(numbers.wrap(drawing[self.kind])(self.chart, style), "\n")
 end
 
 Figure.__tostring = function(self) return self:text() end
@@ -94,7 +95,7 @@ function Figure:svg(options)
     width = math.max(options.width or 720, 160),
     height = math.max(options.height or 400, 120),
   }
-  return svg[self.kind](self.chart, size)
+  return numbers.wrap(svg[self.kind])(self.chart, size)
 end
 
 --- Writes the figure as SVG. The file appears whole or not at all.

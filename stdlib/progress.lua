@@ -1,6 +1,7 @@
 -- stdlib/progress.lua: a progress bar on stderr. It draws only on a terminal, at most ten times a
 -- second, and fits its width: label, bar, count, rate, time left and the values it is given.
 
+local numbers = require "moonlet.numbers"
 local option = require "moonlet.options"
 local terminal = require "moonlet.terminal"
 
@@ -209,6 +210,9 @@ function Bar:text(width)
   end
   return terminal.cut(label .. count, width)
 end
+
+Bar.text = numbers.wrap(Bar.text)
+Bar.plain_line = numbers.wrap(Bar.plain_line)
 
 -- A function that gives the next item(s), with its state, for what can be iterated over.
 local function iterator_of(iterable)

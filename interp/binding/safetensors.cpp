@@ -1,5 +1,5 @@
 // interp/binding/safetensors.cpp: reads and writes safetensors files: 8 bytes of header length, a
-// JSON header, the tensors' bytes. Reading copies or maps; writing replaces a file whole or not at all.
+// JSON header, the tensors' bytes. Reading copies or maps; writing replaces it whole or not at all.
 #include <algorithm>
 #include <cstring>
 #include <memory>

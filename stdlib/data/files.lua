@@ -3,6 +3,7 @@
 
 local bytes = require "moonlet.bytes"
 local ml = require "moonlet"
+local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local system = require "moonlet.system"
 
@@ -49,9 +50,9 @@ function files.write_csv(path, tensor, given)
     if type(row) ~= "table" then row = { row } end
     for i, value in ipairs(row) do
       if math.type(value) == "float" then
-        local text = ("%.9g"):format(value)
-        if tonumber(text) ~= value then text = ("%.17g"):format(value) end
-        row[i] = text:gsub(",", ".")  -- the locale's mark
+        local text = numbers.format("%.9g", value)
+        if tonumber(text) ~= value then text = numbers.format("%.17g", value) end
+        row[i] = text
       else
         row[i] = tostring(value)
       end

@@ -2,6 +2,7 @@
 
 local Module = require "moonlet.nn.module"
 local class = require "moonlet.class"
+local numbers = require "moonlet.numbers"
 
 local function grouped(n)
   local text = tostring(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
@@ -60,5 +61,8 @@ function Module.__tostring(self)
     or ("%s parameters, %s of them trained"):format(grouped(all), grouped(trained))
   return table.concat(lines, "\n")
 end
+
+Module.describe = numbers.wrap(Module.describe)
+Module.__tostring = numbers.wrap(Module.__tostring)
 
 return Module

@@ -3,6 +3,7 @@
 
 local class = require "moonlet.class"
 local ml = require "moonlet"
+local locale_free = require("moonlet.numbers").wrap
 local options = require "moonlet.options"
 local fail = options.fail
 
@@ -213,5 +214,7 @@ function Optimizer.__tostring(self)
   end
   return table.concat(lines, "\n")
 end
+
+Optimizer.__tostring = locale_free(Optimizer.__tostring)
 
 return Optimizer

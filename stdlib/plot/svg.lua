@@ -22,8 +22,7 @@ local function escape(value)
 end
 
 local function number(value)
-  local text = ("%.2f"):format(value):gsub(",", ".")  -- the locale's mark
-  return (text:gsub("%.?0+$", ""))
+  return (("%.2f"):format(value):gsub("%.?0+$", ""))
 end
 
 local Page = {}
