@@ -16,7 +16,9 @@ libopenblas-openmp-dev:matrix products
 libdnnl-dev:convolutions
 libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON
-zlib1g-dev:reading gzip files'
+zlib1g-dev:reading gzip files
+libcairo2-dev:figures as PNG
+fonts-dejavu-core:the font of their texts'
 if [ "${1:-}" = --tests ]; then
   shift
   packages="$packages
