@@ -1,5 +1,5 @@
-// interp/cairo_library.h: cairo's functions, found when the first picture is drawn: programs that draw none
-// need not load the library, nor have it.
+// interp/cairo_library.h: cairo's functions, found when the first picture is drawn: programs that
+// draw none need not load the library, nor have it.
 #pragma once
 
 #include <memory>
@@ -9,36 +9,36 @@
 
 namespace moonlet {
 
-#define MOONLET_CAIRO_FUNCTIONS(X)                                                                 \
-  X(arc)                                                                                           \
-  X(clip)                                                                                          \
-  X(create)                                                                                        \
-  X(destroy)                                                                                       \
-  X(fill)                                                                                          \
-  X(image_surface_create)                                                                          \
-  X(line_to)                                                                                       \
-  X(move_to)                                                                                       \
-  X(new_sub_path)                                                                                  \
-  X(rectangle)                                                                                     \
-  X(restore)                                                                                       \
-  X(rotate)                                                                                        \
-  X(save)                                                                                          \
-  X(scale)                                                                                         \
-  X(select_font_face)                                                                              \
-  X(set_antialias)                                                                                 \
-  X(set_font_size)                                                                                 \
-  X(set_line_cap)                                                                                  \
-  X(set_line_join)                                                                                 \
-  X(set_line_width)                                                                                \
-  X(set_source_rgba)                                                                               \
-  X(show_text)                                                                                     \
-  X(status)                                                                                        \
-  X(status_to_string)                                                                              \
-  X(stroke)                                                                                        \
-  X(surface_destroy)                                                                               \
-  X(surface_status)                                                                                \
-  X(surface_write_to_png_stream)                                                                   \
-  X(text_extents)                                                                                  \
+#define MOONLET_CAIRO_FUNCTIONS(X) \
+  X(arc)                           \
+  X(clip)                          \
+  X(create)                        \
+  X(destroy)                       \
+  X(fill)                          \
+  X(image_surface_create)          \
+  X(line_to)                       \
+  X(move_to)                       \
+  X(new_sub_path)                  \
+  X(rectangle)                     \
+  X(restore)                       \
+  X(rotate)                        \
+  X(save)                          \
+  X(scale)                         \
+  X(select_font_face)              \
+  X(set_antialias)                 \
+  X(set_font_size)                 \
+  X(set_line_cap)                  \
+  X(set_line_join)                 \
+  X(set_line_width)                \
+  X(set_source_rgba)               \
+  X(show_text)                     \
+  X(status)                        \
+  X(status_to_string)              \
+  X(stroke)                        \
+  X(surface_destroy)               \
+  X(surface_status)                \
+  X(surface_write_to_png_stream)   \
+  X(text_extents)                  \
   X(translate)
 
 struct Cairo {

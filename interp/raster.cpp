@@ -28,8 +28,8 @@ Cairo load_cairo() {
     out.missing = std::string("the library cairo cannot be loaded: ") + ::dlerror();
     return out;
   }
-#define MOONLET_CAIRO_FIND(name)                                                                   \
-  out.name = reinterpret_cast<decltype(out.name)>(::dlsym(library, "cairo_" #name));               \
+#define MOONLET_CAIRO_FIND(name)                                                     \
+  out.name = reinterpret_cast<decltype(out.name)>(::dlsym(library, "cairo_" #name)); \
   if (out.name == nullptr) out.missing = "the library cairo has no function cairo_" #name;
   MOONLET_CAIRO_FUNCTIONS(MOONLET_CAIRO_FIND)
 #undef MOONLET_CAIRO_FIND
@@ -78,8 +78,8 @@ class Item {
 class Painter {
  public:
   Painter(int width, int height, double scale)
-      : surface_(cairo().image_surface_create(
-            CAIRO_FORMAT_RGB24, static_cast<int>(width * scale), static_cast<int>(height * scale))),
+      : surface_(cairo().image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width * scale),
+                                              static_cast<int>(height * scale))),
         context_(cairo().create(surface_.get())) {
     check_status(cairo().surface_status(surface_.get()));
     cairo().scale(context_.get(), scale, scale);

@@ -34,6 +34,10 @@ local function did_you_mean(key, names)
   return guess and ("; did you mean '%s'?"):format(guess) or ""
 end
 
+--- The names of the options and arguments that each reader knows, by what takes them: for the
+--- prompt.
+options.names_of = {}
+
 --- Checks that `given` is a table of named options, or nil, and has no name that is not in `names`.
 ---@param where string what takes them, for messages
 ---@param given? table
@@ -63,6 +67,7 @@ function options.read(where, given, defaults)
   local names, result = {}, {}
   for name in pairs(defaults) do names[#names + 1] = name end
   table.sort(names)
+  options.names_of[where] = names
   options.check(where, given, names)
   for name, default in pairs(defaults) do
     local value = given and given[name]
@@ -83,6 +88,7 @@ options.none = setmetatable({}, { __tostring = function() return "none" end })
 function options.signature(where, spec)
   local names = {}
   for i, entry in ipairs(spec) do names[i] = entry[1] end
+  options.names_of[where] = names
   return function(...)
     local count, given, result = select("#", ...), { ... }, {}
     local named
