@@ -16,7 +16,7 @@ namespace moonlet {
 namespace {
 
 const char* kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "it is a folder";
+  if (S_ISDIR(mode)) return "Is a directory";
   if (S_ISFIFO(mode)) return "it is a pipe, not a regular file";
   if (S_ISSOCK(mode)) return "it is a socket, not a regular file";
   return "it is a device, not a regular file";

@@ -2,8 +2,8 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <mutex>
@@ -148,17 +148,22 @@ int write_parts(int fd, const std::vector<std::string_view>& parts) {
   return 0;
 }
 
-std::string resolve_links(const std::string& path) {
-  char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return path;
-  std::string result(resolved);
-  std::free(resolved);
-  return result;
-}
-
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
-  return slash == path.npos ? "." : path.substr(0, slash + 1);
+  return slash == path.npos ? "./" : path.substr(0, slash + 1);
+}
+
+// Follows symbolic links, also to a file that is not there yet.
+std::string resolve_links(std::string path) {
+  constexpr int kMostLinks = 40;  // as the system's own limit
+  char target[PATH_MAX];
+  for (int i = 0; i < kMostLinks; ++i) {
+    const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+    if (length < 0 || length == static_cast<ssize_t>(sizeof target)) break;
+    const std::string to(target, static_cast<size_t>(length));
+    path = to.starts_with('/') ? to : folder_of(path) + to;
+  }
+  return path;
 }
 
 // Best effort: makes the rename itself last through a power cut.
@@ -167,8 +172,13 @@ void sync_folder(const std::string& path) {
   if (fd.get() >= 0) ::fsync(fd.get());
 }
 
+// In the same folder; not longer than names may be.
 std::string temporary_name(const std::string& path, int attempt) {
-  return path + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+  constexpr size_t kRoom = NAME_MAX - 40;
+  const std::string folder = folder_of(path);
+  const std::string name = path.find('/') == path.npos ? path : path.substr(folder.size());
+  return folder + name.substr(0, kRoom) + ".tmp" + std::to_string(::getpid()) + "-" +
+         std::to_string(attempt);
 }
 
 constexpr int kAttempts = 100;
@@ -241,6 +251,16 @@ int write_directly(const std::string& path, const std::vector<std::string_view>&
   return fd.close() != 0 ? errno : 0;
 }
 
+// To a file that `existing` describes, or to a new one. 0 or an errno.
+int write_whole(const std::string& path, const std::vector<std::string_view>& parts,
+                const struct stat* existing) {
+  const std::string target = resolve_links(path);
+  int error = write_unnamed(target, parts, existing);
+  if (error < 0) error = write_named(target, parts, existing);
+  if (error == 0) sync_folder(target);
+  return error;
+}
+
 }  // namespace
 
 void remove_temporary_files() noexcept {
@@ -251,21 +271,16 @@ void remove_temporary_files() noexcept {
 
 void write_file(const std::string& path, const std::vector<std::string_view>& parts,
                 const char* op) {
-  struct stat existing;
-  const bool exists = ::stat(path.c_str(), &existing) == 0;
-  int error = 0;
-  if (exists && S_ISDIR(existing.st_mode)) {
-    error = EISDIR;
-  } else if (exists && !S_ISREG(existing.st_mode)) {
-    error = write_directly(path, parts);
-    if (error == ENXIO) fail(op, ": '", path, "': a socket, or a pipe that nobody reads");
-  } else {
-    const std::string target = exists ? resolve_links(path) : path;
-    const struct stat* kept = exists ? &existing : nullptr;
-    error = write_unnamed(target, parts, kept);
-    if (error < 0) error = write_named(target, parts, kept);
-    if (error == 0) sync_folder(target);
+  struct stat info;
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  int error = exists || errno == ENOENT ? 0 : errno;
+  if (error == 0) {
+    if (!exists || S_ISREG(info.st_mode))
+      error = write_whole(path, parts, exists ? &info : nullptr);
+    else
+      error = S_ISDIR(info.st_mode) ? EISDIR : write_directly(path, parts);
   }
+  if (error == ENXIO) fail(op, ": '", path, "': a socket, or a pipe that nobody reads");
   if (error != 0) fail(op, ": '", path, "': ", std::strerror(error));
 }
 

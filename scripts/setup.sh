@@ -28,6 +28,7 @@ clang-tidy:checks C++ for mistakes
 clang:the compiler clang-tidy needs
 libomp-dev:the OpenMP header clang-tidy reads
 lua-check:checks Lua for mistakes
+locales:a locale with decimal commas
 git:lists the project's files
 make:builds the embedding example"
 fi

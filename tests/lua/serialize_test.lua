@@ -99,7 +99,7 @@ end)
 test("what is no regular file is refused at once", function()
   harness.with_temp_file(function(path)
     assert(os.execute(("mkfifo '%s'"):format(path)))
-    for _, case in ipairs { { path, "pipe" }, { ".", "folder" }, { "/dev/zero", "device" } } do
+    for _, case in ipairs { { path, "pipe" }, { ".", "Is a directory" }, { "/dev/zero", "device" } } do
       local message = expect.error(function() ml.load(case[1]) end, "load: .*" .. case[2])
       expect.truthy(message:find("'" .. case[1] .. "'", 1, true), message)
       expect.error(function() ml.data.read_csv(case[1]) end, "read_csv: .*" .. case[2])
@@ -110,6 +110,28 @@ test("what is no regular file is refused at once", function()
     end
     expect.error(function() ml.save(path, { x = ml.ones(1) }) end, "a pipe that nobody reads")
   end)
+end)
+
+test("links are followed, and long names have room", function()
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(os.execute(("mkdir -p '%s/inner' && cd '%s' && ln -s inner/file link && ln -s link second "
+    .. "&& ln -s loop loop"):format(folder, folder)))
+  local function listing()
+    local process <close> = assert(io.popen(("ls -F '%s' '%s/inner'"):format(folder, folder)))
+    return process:read "a":gsub(folder:gsub("%p", "%%%0"), "")
+  end
+  ml.save(folder .. "/second", { x = ml.ones(1) })
+  expect.equal(listing(), ":\ninner/\nlink@\nloop@\nsecond@\n\n/inner:\nfile\n")
+  ml.save(folder .. "/link", { x = ml.zeros(1) })
+  expect.equal(ml.load(folder .. "/inner/file").x:item(), 0.0)
+  expect.error(function() ml.save(folder .. "/loop", { x = ml.ones(1) }) end, "save: .*/loop': ")
+  local long = folder .. "/" .. ("n"):rep(255)
+  for i = 1, 2 do
+    ml.save(long, { x = ml.tensor(i) })
+    expect.equal(ml.load(long).x:item(), i)
+  end
+  os.execute(("rm -r '%s'"):format(folder))
 end)
 
 test("an error while saving leaves the old file", function()
