@@ -221,7 +221,9 @@ int write_unnamed(const std::string& target, const std::vector<std::string_view>
   if (fd.get() < 0) return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL ? -1 : errno;
   if (::access("/proc/self/fd", X_OK) != 0) return -1;
   if (const int error = fill(fd, parts, existing)) return error;
-  return give_name(fd.get(), target);
+  const int error = give_name(fd.get(), target);
+  const bool is_full = error == ENOSPC || error == EDQUOT;
+  return error == 0 || is_full ? error : -1;  // some file systems have no way to give a name late
 }
 
 // Through a file with a name. 0 or an errno.

@@ -44,6 +44,8 @@ end
 local kOrder = { number = 1, string = 2, boolean = 3 }
 
 local function sort_keys(keys)
+  local kMostSorted = 10000
+  if #keys > kMostSorted then return end
   local name = {}
   for _, key in ipairs(keys) do
     name[key] = type(key) == "string" and natural(key) or type(key) ~= "number" and tostring(key)
