@@ -10,7 +10,7 @@ local raster = require "moonlet.raster"
 local system = require "moonlet.system"
 local terminal = require "moonlet.terminal"
 
-local fail = option.fail
+local fail, tostring = option.fail, numbers.tostring
 
 local plot = {}
 
@@ -160,9 +160,9 @@ local function series_of(what, data, options)
   local labels = options.labels or {}
   if plain and next(data) ~= nil and #data == 0 then
     local names, list = {}, {}
-    for name in pairs(data) do names[#names + 1] = tostring(name) end
-    table.sort(names)
-    for i, name in ipairs(names) do list[i] = one_series(what, data[name], x, name) end
+    for name in pairs(data) do names[#names + 1] = name end
+    table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+    for i, name in ipairs(names) do list[i] = one_series(what, data[name], x, tostring(name)) end
     return list
   elseif plain and (type(data[1]) == "table" or type(data[1]) == "userdata") then
     local list = {}

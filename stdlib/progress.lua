@@ -5,6 +5,8 @@ local numbers = require "moonlet.numbers"
 local option = require "moonlet.options"
 local terminal = require "moonlet.terminal"
 
+local tostring = numbers.tostring
+
 local progress = {}
 
 local Bar = {}

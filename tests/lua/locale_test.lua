@@ -40,9 +40,12 @@ test("plots and progress bars", function()
     local fig = ml.plot.line({ 0.25, 0.5, 0.75 })
     print(fig:svg():match '>(0.5)<') print(fig:text { ascii = true, color = false })
     print(ml.plot.bar({ 0.375, 1 }):text { color = false })
+    print(ml.plot.bar({ 1, 2 }, { labels = { 0.0625, 1 } }):svg():match '>(0.0625)<')
+    print(ml.plot.line({ [0.03125] = { 1, 2 } }):svg():match '>(0.03125)<')
+    print(select(2, pcall(ml.plot.line, { 1 }, { width = 1.75 })))
     local bar = ml.progress.new { total = 4, out = io.stdout, tty = false, lines = true }
     bar:set { loss = 0.4375 } bar:update(4) bar:close()
-  ]], "0.5\n", "0.375", "loss=0.4375")
+  ]], "0.5\n", "0.375", "0.0625\n", "0.03125\n", "got 1.75", "loss=0.4375")
 end)
 
 test("arguments of scripts", function()
