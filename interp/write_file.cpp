@@ -160,8 +160,8 @@ std::string resolve_links(std::string path) {
   for (int i = 0; i < kMostLinks; ++i) {
     const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
     if (length < 0 || length == static_cast<ssize_t>(sizeof target)) break;
-    const std::string to(target, static_cast<size_t>(length));
-    path = to.starts_with('/') ? to : folder_of(path) + to;
+    path = target[0] == '/' ? "" : folder_of(path);
+    path.append(target, static_cast<size_t>(length));
   }
   return path;
 }
