@@ -91,11 +91,14 @@ void run_statement(lua_State* L) {
   if (status != LUA_OK) report_error(L, "");
 }
 
-// help(x): loaded when first asked for.
+// help(x) and apropos(word): loaded when first asked for. Upvalue: the name of the function.
 int show_help(lua_State* L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "moonlet.help");
   lua_call(L, 1, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_gettable(L, -2);
+  lua_remove(L, -2);
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);
   return 0;
@@ -106,8 +109,12 @@ int require_moonlet(lua_State* L) {
   lua_pushliteral(L, "moonlet");
   lua_call(L, 1, 1);
   lua_setglobal(L, "ml");
-  lua_pushcfunction(L, guard<show_help>);
+  lua_pushliteral(L, "show");
+  lua_pushcclosure(L, guard<show_help>, 1);
   lua_setglobal(L, "help");
+  lua_pushliteral(L, "apropos");
+  lua_pushcclosure(L, guard<show_help>, 1);
+  lua_setglobal(L, "apropos");
   return 0;
 }
 

@@ -18,7 +18,8 @@ libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON
 zlib1g-dev:reading gzip files
 libcairo2-dev:figures as PNG
-fonts-dejavu-core:the font of their texts'
+fonts-dejavu-core:the font of their texts
+lowdown:the reference as HTML pages'
 if [ "${1:-}" = --tests ]; then
   shift
   packages="$packages

@@ -6,8 +6,11 @@ local numbers = require "moonlet.numbers"
 
 local args = {}
 
+--- What `args.parser` makes: it reads arguments by its declaration.
+---@class moonlet.args.Parser
 local Parser = {}
 Parser.__index = Parser
+Parser.__name = "args.Parser"
 
 local kTypes = { string = true, number = true, integer = true, flag = true, choice = true,
   list = true }
@@ -111,7 +114,7 @@ end
 --- `meta` (the value's name in the usage), `required`, and `positional = true` for one given
 --- without a name; the last positional may have `many = true` and is then an array.
 ---@param declaration table
----@return table parser
+---@return moonlet.args.Parser
 function args.parser(declaration)
   if type(declaration) ~= "table" then
     error("args: wanted a table of options, got " .. type(declaration), 2)

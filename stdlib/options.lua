@@ -1,5 +1,5 @@
--- stdlib/options.lua: reads the arguments of constructors: positional ones in a declared order,
--- then one table of named options; an unknown name is an error that says the nearest known one.
+-- stdlib/options.lua: errors at the script's line, tables of named options, and namespaces; an
+-- unknown name is an error that says the nearest known one. moonlet.signature reads arguments.
 
 local nearest = require "moonlet.nearest"
 local numbers = require "moonlet.numbers"
@@ -34,10 +34,6 @@ local function did_you_mean(key, names)
   return guess and ("; did you mean '%s'?"):format(guess) or ""
 end
 
---- The names of the options and arguments that each reader knows, by what takes them: for the
---- prompt.
-options.names_of = {}
-
 --- Checks that `given` is a table of named options, or nil, and has no name that is not in `names`.
 ---@param where string what takes them, for messages
 ---@param given? table
@@ -67,7 +63,6 @@ function options.read(where, given, defaults)
   local names, result = {}, {}
   for name in pairs(defaults) do names[#names + 1] = name end
   table.sort(names)
-  options.names_of[where] = names
   options.check(where, given, names)
   for name, default in pairs(defaults) do
     local value = given and given[name]
@@ -78,44 +73,6 @@ function options.read(where, given, defaults)
 end
 
 options.none = setmetatable({}, { __tostring = function() return "none" end })
-
---- A reader of a constructor's arguments. `spec` is an array of `{ name }` for what is wanted and
---- `{ name, default }` for the rest (`options.none`: no default), in the order of the positions.
---- The reader returns a table by name.
----@param where string
----@param spec table[]
----@return fun(...): table
-function options.signature(where, spec)
-  local names = {}
-  for i, entry in ipairs(spec) do names[i] = entry[1] end
-  options.names_of[where] = names
-  return function(...)
-    local count, given, result = select("#", ...), { ... }, {}
-    local named
-    if count > 0 and is_named(given[count]) then
-      named = given[count]
-      count = count - 1
-      options.check(where, named, names)
-    end
-    if count > #names then
-      fail("%s: takes at most %d arguments (%s), got %d", where, #names,
-        table.concat(names, ", "), count)
-    end
-    for i, entry in ipairs(spec) do
-      local name = entry[1]
-      local value = nil
-      if i <= count then value = given[i] end
-      if named and named[name] ~= nil then
-        if value ~= nil then fail("%s: '%s' is given twice", where, name) end
-        value = named[name]
-      end
-      if value == nil and #entry == 1 then fail("%s: '%s' is missing", where, name) end
-      if value == nil and entry[2] ~= options.none then value = entry[2] end
-      result[name] = value
-    end
-    return result
-  end
-end
 
 local function whole(value)
   if type(value) ~= "number" then return nil end
@@ -150,21 +107,6 @@ function options.boolean(where, name, value)
     fail("%s: '%s' must be true or false, got %s", where, name, tostring(value))
   end
   return value
-end
-
---- `value` as a list of `count` integers of at least `least`; one number stands for all.
-function options.integers(where, name, value, count, least)
-  if type(value) ~= "table" then
-    local n, list = options.integer(where, name, value, least), {}
-    for i = 1, count do list[i] = n end
-    return list
-  end
-  if #value ~= count then
-    fail("%s: '%s' must be one number or %d, got %d", where, name, count, #value)
-  end
-  local list = {}
-  for i = 1, count do list[i] = options.integer(where, name, value[i], least) end
-  return list
 end
 
 --- Makes reading an unknown name of a module an error that says the nearest known one.

@@ -14,10 +14,12 @@ local fail, tostring = option.fail, numbers.tostring
 
 local plot = {}
 
----@class Figure
+--- What each function of `ml.plot` returns: a chart that can be shown as text and saved as a
+--- picture. `print(fig)` shows it too.
+---@class moonlet.plot.Figure
 local Figure = {}
 Figure.__index = Figure
-Figure.__name = "Figure"
+Figure.__name = "plot.Figure"
 
 local kStyle = { "width", "height", "color", "ascii" }
 
@@ -214,7 +216,7 @@ end
 --- 1, 2, ...), `labels`, `x_min`, `x_max`, `y_min`, `y_max`, `width`, `height`, `color`, `ascii`.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.line(data, options)
   return xy("line", data, options)
 end
@@ -222,7 +224,7 @@ end
 --- Points: `plot.scatter({ x = xs, y = ys }, options)`. Data and options as for `plot.line`.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.scatter(data, options)
   return xy("scatter", data, options)
 end
@@ -230,7 +232,7 @@ end
 --- A histogram. Options: `bins` (a count), `min`, `max`, `title`, `x_label`, `y_label`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.histogram(data, options)
   options = check_options("histogram", options,
     { "title", "x_label", "y_label", "bins", "min", "max" })
@@ -250,7 +252,7 @@ end
 --- A bar chart of an array with `labels` (default: positions), or of a table of numbers by name.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.bar(data, options)
   options = check_options("bar", options, { "title", "labels" })
   local labels, values = {}, {}
@@ -285,7 +287,7 @@ end
 --- predictions. Options: `labels` of the classes, `title`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.confusion(data, options)
   options = check_options("confusion", options, { "title", "labels" })
   local chart = { rows = axes.rows(data, "confusion"), totals = {}, total = 0, correct = 0,
@@ -320,7 +322,7 @@ end
 --- `captions` (an array), `min`, `max`, `title`, style.
 ---@param list any[]
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.images(list, options)
   options = check_options("images", options, { "title", "captions", "min", "max" })
   list = axes.to_table(list) or fail("images: wanted an array of images, got %s", type(list))
@@ -338,7 +340,7 @@ end
 --- `max` (default: those of the data). Options: `caption`, `title`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.image(data, options)
   options = check_options("image", options, { "title", "caption", "min", "max" })
   local image = image_of("image", data, options)
@@ -350,7 +352,7 @@ end
 --- `x_label`, `y_label`, style. The labels show in SVG.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.heatmap(data, options)
   options = check_options("heatmap", options,
     { "title", "x_label", "y_label", "min", "max", "row_labels", "column_labels" })

@@ -9,8 +9,11 @@ local tostring = numbers.tostring
 
 local progress = {}
 
+--- What `progress.new` makes: a bar, which ends by itself as a `<close>` variable.
+---@class moonlet.progress.Bar
 local Bar = {}
 Bar.__index = Bar
+Bar.__name = "progress.Bar"
 
 local kRedrawSeconds = 0.1
 local kBlocks = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
@@ -56,7 +59,7 @@ end
 --- terminal print one plain line when the bar is done), `leave` (true; false wipes the finished
 --- bar), and to override what is found out: `out` (a file), `tty`, `width`, `ascii`, `clock`.
 ---@param options? table
----@return table bar
+---@return moonlet.progress.Bar
 function progress.new(options)
   option.check("progress", options, kOptions)
   options = options or {}

@@ -141,6 +141,7 @@ Storage* Storage::allocate(size_t bytes, Device device) {
     allocator.deallocate(data, bytes, device, context);
     throw OutOfMemory("out of memory: could not allocate a storage header");
   }
+  out->counted_ = true;
   count_live(device.type, static_cast<int64_t>(bytes));
   allocated_here += static_cast<int64_t>(bytes);
   if (bytes >= kPeakStep) raise_peak(held_bytes());
@@ -253,7 +254,7 @@ void Storage::resize(size_t bytes, const char* op) {
 }
 
 void Storage::destroy() noexcept {
-  if (!is_foreign() && !is_mapped()) count_live(device_.type, -static_cast<int64_t>(capacity_));
+  if (counted_) count_live(device_.type, -static_cast<int64_t>(capacity_));
   allocator_->deallocate(data_, capacity_, device_, context_);
   this->~Storage();
   Headers::put(this);

@@ -22,10 +22,12 @@ end
 ---@return string
 function Module:extra_repr() return "" end
 
+local extra_of = numbers.wrap(function(self) return self:extra_repr() end)
+
 --- "Linear(64 -> 10)": how errors name the module.
 ---@return string
 function Module:describe()
-  local extra = self:extra_repr()
+  local extra = extra_of(self)
   return class.name(class.of(self)) .. "(" .. extra .. ")"
 end
 
@@ -62,7 +64,6 @@ function Module.__tostring(self)
   return table.concat(lines, "\n")
 end
 
-Module.describe = numbers.wrap(Module.describe)
 Module.__tostring = numbers.wrap(Module.__tostring)
 
 return Module

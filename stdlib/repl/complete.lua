@@ -3,7 +3,6 @@
 
 local class = require "moonlet.class"
 local ml = require "moonlet"
-local options = require "moonlet.options"
 local scan = require "moonlet.repl.scan"
 local system = require "moonlet.system"
 
@@ -110,34 +109,26 @@ end
 
 -- --- options ----------------------------------------------------------------------------------
 
--- The names in "Adam(params, {lr=1e-3, betas})", as help() shows calls.
-local function offer_signature(names, call, is_method)
-  local inside = call:match "%b()" or call:match "%b{}" or ""
-  inside = inside:gsub("=%b{}", ""):gsub("=%b()", ""):gsub("%s*=[^,(){}]*", "")
-  local first = true
-  for name in inside:gmatch "[%a_][%w_]*" do
-    if not (first and is_method) then offer(names, name) end
-    first = false
-  end
+-- The names in "ml.optim.Adam(params, lr=1e-3, betas={0.9, 0.999})", but the first when that is
+-- left of the colon.
+local function offer_call(names, call)
+  local inside = (call:match "%b()" or ""):gsub("=%b{}", ""):gsub("=[^,(){}]*", "")
+  for name in inside:gmatch "[%a_][%w_]*" do offer(names, name) end
+  return inside:find "%f[%w_]given%f[^%w_]" or inside:find "%f[%w_]options%f[^%w_]"
 end
 
--- The options of a function: those that its help names, that its argument reader knows, or that its
--- class has defaults for.
+-- The options of a function as the reference has them: the arguments, which may come by name, and
+-- what its text calls options.
 local function offer_options(names, keys)
-  local name = keys[#keys]
+  local index = require "moonlet.help.index"
   local ok, value = pcall(value_of, keys)
-  if ok and class.is_class(value) then
-    name = class.name(value)
-    if type(value.defaults) == "table" then offer_keys(names, value.defaults) end
-  end
-  if name == "tensor" then name = "zeros" end  -- no op, with the options of all that makes tensors
-  for _, known in ipairs(options.names_of[name] or {}) do offer(names, known) end
-  local has_text, text = pcall(require("moonlet.help").text, name)
-  if not has_text then return end
-  for line in text:gmatch "[^\n]+" do
-    local call = line:match "^[%a_][%w_.]*[.:](.*)%->"
-    if not call and not line:find "^local " then break end
-    offer_signature(names, call or "", line:find "^x:" ~= nil)
+  local name = ok and value ~= nil and index.name_of(value)
+  local entry, others = index.find(name or table.concat(keys, ".", keys[1] == "ml" and 2 or #keys))
+  entry = entry or index.find(keys[#keys])
+  for _, found in ipairs { entry, table.unpack(others or {}) } do
+    local in_text = false
+    for _, call in ipairs(found.calls or {}) do in_text = offer_call(names, call) or in_text end
+    for option in (in_text and found.doc or ""):gmatch "`([%a_][%w_]*)`" do offer(names, option) end
   end
 end
 
