@@ -16,6 +16,8 @@
 #include "interp/guard.h"
 #include "interp/json.h"
 #include "interp/nearest.h"
+#include "interp/numbers.h"
+#include "interp/raster.h"
 #include "interp/system.h"
 #include "moonlet_config.h"
 #include "tensor/warning.h"
@@ -182,6 +184,8 @@ int open_everything(lua_State* L) {
   preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
   preload(L, "moonlet.json", luaopen_moonlet_json);
   preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
+  preload(L, "moonlet.numbers", luaopen_moonlet_numbers);
+  preload(L, "moonlet.raster", luaopen_moonlet_raster);
   preload(L, "moonlet.system", luaopen_moonlet_system);
   add_searcher(L);
   return 0;

@@ -2,6 +2,7 @@
 -- and gets a table of checked values; `--help` and the error messages come from the declaration.
 
 local nearest = require "moonlet.nearest"
+local numbers = require "moonlet.numbers"
 
 local args = {}
 
@@ -391,6 +392,9 @@ function Parser:usage()
   add_section(out, "Options", options)
   return table.concat(out)
 end
+
+Parser.try_parse = numbers.wrap(Parser.try_parse)
+Parser.usage = numbers.wrap(Parser.usage)
 
 --- Parses the script's arguments (or `argv`) by a declaration: see `args.parser` for its form and
 --- `parser:parse` for what `--help` and errors do.

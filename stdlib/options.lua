@@ -2,6 +2,7 @@
 -- unknown name is an error that says the nearest known one. moonlet.signature reads arguments.
 
 local nearest = require "moonlet.nearest"
+local numbers = require "moonlet.numbers"
 
 local options = {}
 
@@ -16,7 +17,7 @@ function options.fail(format, ...)
     if info.currentline > 0 and not inside then break end
     level = level + 1
   end
-  error(format:format(...), level)
+  error(numbers.format(format, ...), level)
 end
 
 local fail = options.fail
@@ -82,7 +83,8 @@ end
 function options.integer(where, name, value, least)
   local n = whole(value)
   if not n or n < least then
-    fail("%s: '%s' must be an integer of at least %d, got %s", where, name, least, tostring(value))
+    fail("%s: '%s' must be an integer of at least %d, got %s", where, name, least,
+      numbers.tostring(value))
   end
   return n
 end
@@ -93,8 +95,8 @@ function options.number(where, name, value, low, high)
     and (not high or value <= high)
   if not good then
     fail("%s: '%s' must be a number%s, got %s", where, name,
-      low and high and (" from %g to %g"):format(low, high)
-      or low and (" of at least %g"):format(low) or "", tostring(value))
+      low and high and numbers.format(" from %g to %g", low, high)
+      or low and numbers.format(" of at least %g", low) or "", numbers.tostring(value))
   end
   return value
 end

@@ -1,6 +1,7 @@
 -- stdlib/profiler.lua: ml.profile: what the ops of a piece of a script cost, by op and by line.
 
 local ml = require "moonlet"
+local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local fail = options.fail
 
@@ -113,6 +114,8 @@ function Profile:table(given)
   if read.by == "line" then table.insert(shown, 2, line_column) end
   return aligned(rows, shown)
 end
+
+Profile.table = numbers.wrap(Profile.table)
 
 local metatable = { __name = "Profile", __close = Profile.stop }
 

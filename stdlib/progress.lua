@@ -1,8 +1,11 @@
 -- stdlib/progress.lua: a progress bar on stderr. It draws only on a terminal, at most ten times a
 -- second, and fits its width: label, bar, count, rate, time left and the values it is given.
 
+local numbers = require "moonlet.numbers"
 local option = require "moonlet.options"
 local terminal = require "moonlet.terminal"
+
+local tostring = numbers.tostring
 
 local progress = {}
 
@@ -212,6 +215,9 @@ function Bar:text(width)
   end
   return terminal.cut(label .. count, width)
 end
+
+Bar.text = numbers.wrap(Bar.text)
+Bar.plain_line = numbers.wrap(Bar.plain_line)
 
 -- A function that gives the next item(s), with its state, for what can be iterated over.
 local function iterator_of(iterable)

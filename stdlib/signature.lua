@@ -12,6 +12,7 @@
 
 local class = require "moonlet.class"
 local ml = require "moonlet"
+local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local fail = options.fail
 
@@ -239,7 +240,7 @@ end
 function signature.describe(value)
   local kind = type(value)
   if kind == "string" then return ("%q"):format(value) end
-  if kind == "number" or kind == "boolean" then return tostring(value) end
+  if kind == "number" or kind == "boolean" then return numbers.tostring(value) end
   if ml.is_tensor(value) then return "a tensor of shape " .. tostring(value.shape) end
   local cls = class.of(value)
   if cls then return "an object of class " .. class.name(cls) end

@@ -168,7 +168,8 @@ struct MappableFile {
   [[noreturn]] void refuse(const char* reason) const { fail("cannot map '", path, "': ", reason); }
   void open_for(Mapping mapping, bool create) {
     const int access = mapping == Mapping::Shared ? O_RDWR | (create ? O_CREAT : 0) : O_RDONLY;
-    file = open(path.c_str(), access | O_CLOEXEC, 0666);
+    // Without waiting, for a pipe that nobody writes to; it is refused later.
+    file = open(path.c_str(), access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     check(file >= 0, "cannot open '", path, "': ", std::strerror(errno));
   }
   size_t size() const {

@@ -16,7 +16,7 @@ local stdlib_docs = require "stdlib_docs"
 
 local reference = {}
 
-local meta_files = { "moonlet", "tensor", "storage", "json" }
+local meta_files = { "moonlet", "tensor", "storage", "json", "numbers" }
 
 local titles = {
   { "moonlet", "Module moonlet" }, { "tensor", "Tensors" },
@@ -32,7 +32,7 @@ local titles = {
   { "nn.utils", "nn.utils" }, { "optim", "optim: optimisers" },
   { "optim.lr_scheduler", "optim.lr_scheduler" }, { "data", "data: data sets and loaders" },
   { "args", "args: command lines" }, { "plot", "plot: charts" }, { "progress", "progress bars" },
-  { "class", "class" }, { "json", "json" }, { "help", "help" },
+  { "class", "class" }, { "json", "json" }, { "numbers", "numbers" }, { "help", "help" },
   { "cpp", "The C++ interface" },
 }
 

@@ -164,8 +164,8 @@ local function split_sizes(set, sizes)
   end
   if not whole and math.abs(sum - 1) < 1e-6 then return sizes_from_fractions(sizes, #set) end
   if not whole or sum ~= #set then
-    fail("random_split: the sizes add up to %s; there are %d examples (fractions add up to 1)",
-      tostring(sum), #set)
+    fail("random_split: the sizes add up to %s; there are %d examples (fractions add up to 1)", sum,
+      #set)
   end
   return sizes
 end

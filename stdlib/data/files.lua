@@ -3,6 +3,7 @@
 
 local bytes = require "moonlet.bytes"
 local ml = require "moonlet"
+local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local system = require "moonlet.system"
@@ -56,9 +57,9 @@ function files.write_csv(...)
     if type(row) ~= "table" then row = { row } end
     for i, value in ipairs(row) do
       if math.type(value) == "float" then
-        local text = ("%.9g"):format(value)
-        if tonumber(text) ~= value then text = ("%.17g"):format(value) end
-        row[i] = text:gsub(",", ".")  -- the locale's mark
+        local text = numbers.format("%.9g", value)
+        if tonumber(text) ~= value then text = numbers.format("%.17g", value) end
+        row[i] = text
       else
         row[i] = tostring(value)
       end
@@ -66,7 +67,7 @@ function files.write_csv(...)
     lines[#lines + 1] = table.concat(row, separator)
   end
   lines[#lines + 1] = ""
-  system.write_file(path, table.concat(lines, "\n"))
+  system.write_file(path, table.concat(lines, "\n"), "write_csv")
 end
 
 local read_idx = signature "data.read_idx(any? path=nil)"

@@ -32,7 +32,7 @@ function Adam:check(group)
     local beta = group.betas[i]
     if type(beta) ~= "number" or not (beta >= 0 and beta < 1) then
       options.fail("%s: 'betas' must be two numbers from 0 to below 1, got %s", self.name,
-        tostring(beta))
+        beta)
     end
   end
 end

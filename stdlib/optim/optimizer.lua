@@ -4,6 +4,7 @@
 local class = require "moonlet.class"
 local hooks = require "moonlet.hooks"
 local ml = require "moonlet"
+local locale_free = require("moonlet.numbers").wrap
 local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
 local signature = require "moonlet.signature"
@@ -301,5 +302,7 @@ function Optimizer.__tostring(self)
   end
   return table.concat(lines, "\n")
 end
+
+Optimizer.__tostring = locale_free(Optimizer.__tostring)
 
 return Optimizer

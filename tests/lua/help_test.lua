@@ -107,6 +107,7 @@ test("every function, module and constant of ml has a text", function()
       if is_public(key) and not inner[key] then walk(key, value) end
     end
     walk("json", require "moonlet.json")
+    walk("numbers", require "moonlet.numbers")
   end, 500)
 end)
 
