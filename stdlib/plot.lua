@@ -340,4 +340,4 @@ end
 
 plot.Figure = Figure
 
-return plot
+return option.namespace("plot", plot)

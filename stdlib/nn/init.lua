@@ -128,4 +128,4 @@ function init.kaiming_normal_(tensor, given)
   return init.normal_(tensor, 0, kaiming_std("init.kaiming_normal_", tensor, given))
 end
 
-return init
+return options.namespace("nn.init", init)

@@ -65,4 +65,4 @@ function utils.parameters_to_vector(parameters)
   return ml.cat(parts)
 end
 
-return utils
+return options.namespace("nn.utils", utils)

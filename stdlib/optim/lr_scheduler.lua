@@ -107,4 +107,4 @@ end
 
 function LambdaLR:rate(initial, epoch) return initial * self.f(epoch) end
 
-return lr_scheduler
+return options.namespace("optim.lr_scheduler", lr_scheduler)
