@@ -2,6 +2,7 @@
 // shorthand conversions.
 #include "autograd/ops_convert.h"
 #include "interp/binding/args.h"
+#include "interp/binding/shape.h"
 #include "interp/binding/storage.h"
 #include "tensor/set.h"
 

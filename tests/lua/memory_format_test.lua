@@ -154,7 +154,7 @@ test("wrong names and ranks are refused", function()
   expect.error(function() x:is_contiguous { memory_format = "preserve_format" } end, "preserve_format")
   expect.error(function() x:is_contiguous { memory_formats = "channels_last" } end, "memory_format")
   local wants = "memory format channels_last wants 4 dimensions, got shape %(2, 3%)"
-  expect.error(function() matrix:contiguous { memory_format = "channels_last" } end, "clone: " .. wants)
+  expect.error(function() matrix:contiguous { memory_format = "channels_last" } end, "contiguous: " .. wants)
   expect.error(function() matrix:clone { memory_format = "channels_last" } end, "clone: " .. wants)
   expect.error(function() matrix:to { memory_format = "channels_last" } end, "to: " .. wants)
   expect.error(function() ml.empty { 2, 3, memory_format = "channels_last" } end, "empty: " .. wants)
