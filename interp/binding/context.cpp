@@ -36,14 +36,18 @@ int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>
 
 // --- scope -------------------------------------------------------------------------------------
 
-// Runs a function and then collects all garbage, so that what it made and nothing refers to any
-// more is freed at once, after an error too. What is still reachable stays, whoever holds it.
+int end_scope(lua_State* L, int status, lua_KContext before) {
+  if (thread_allocated_bytes() != before) memory::collect(L);
+  return status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) : lua_error(L);
+}
+
+// Runs a function and then collects all garbage, so that what it made and nothing refers to any more
+// is freed at once, after an error too. What is still reachable stays, whoever holds it.
 int l_scope(lua_State* L) {
   check(lua_isfunction(L, 1), "scope: a function is wanted, got ", type_name(L, 1));
-  const int64_t before = thread_allocated_bytes();
-  const int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
-  if (thread_allocated_bytes() != before) memory::collect(L);
-  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+  const lua_KContext before = thread_allocated_bytes();
+  const int arguments = lua_gettop(L) - 1;
+  return end_scope(L, lua_pcallk(L, arguments, LUA_MULTRET, 0, before, end_scope), before);
 }
 
 // --- memory and devices ------------------------------------------------------------------------

@@ -156,8 +156,10 @@ void register_shapes(lua_State* L) {
   luaL_newlib(L, kMethods);
   lua_pushcclosure(L, guard<l_index>, 1);
   lua_setfield(L, -2, "__index");
-  lua_pushliteral(L, "Shape");
-  lua_setfield(L, -2, "__name");
+  for (const char* field : {"__name", "__metatable"}) {
+    lua_pushliteral(L, "Shape");
+    lua_setfield(L, -2, field);
+  }
   binding_state(L).shape_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 

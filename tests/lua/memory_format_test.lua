@@ -159,7 +159,7 @@ test("wrong names and ranks are refused", function()
   expect.error(function() matrix:to { memory_format = "channels_last" } end, "to: " .. wants)
   expect.error(function() ml.empty { 2, 3, memory_format = "channels_last" } end, "empty: " .. wants)
   expect.error(function() ml.zeros_like(matrix, { memory_format = "channels_last" }) end,
-    "empty_like: " .. wants)
+    "zeros_like: " .. wants)
   expect.error(function() ml.empty { 2, 3, memory_format = "preserve_format" } end, "empty_like")
   expect.error(function() ml.empty { 2, 3, memory_format = 7 } end, "must be a memory format")
   expect.error(function() x:contiguous { memory_format = "channels_last_3d" } end, "wants 5 dimensions")

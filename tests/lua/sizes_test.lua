@@ -64,6 +64,9 @@ test("a shape is not changed by assignment", function()
   expect.error(function() table.insert(s, 5) end, "not changed by assignment")
   expect.error(function() table.sort(s, function(a, b) return a > b end) end, "not changed by assignment")
   expect.equal(tostring(s), "(2, 3, 4)")
+  expect.error(function() setmetatable(s, nil) end, "protected")
+  rawset(s, next(s), "short")
+  expect.equal(#s, 0)
 end)
 
 local varargs = {
