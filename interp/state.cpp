@@ -108,6 +108,11 @@ int open_stdlib(lua_State* L) {
 int search_stdlib(lua_State* L) {
   constexpr std::string_view kPrefix = "moonlet.";
   const std::string_view name = luaL_checkstring(L, 1);
+  if (name == "moonlet") {  // also after a script has emptied package.preload
+    lua_pushcfunction(L, luaopen_moonlet);
+    lua_pushvalue(L, 1);
+    return 2;
+  }
   if (name.substr(0, kPrefix.size()) != kPrefix) return 0;
   const std::string_view rest = name.substr(kPrefix.size());
   if (rest == "init" || !push_stdlib_chunk(L, rest)) {

@@ -123,6 +123,11 @@ test("requiring the library again gives the same one", function()
   expect.truthy(rawequal(require "moonlet.nn", nn))
   expect.truthy(require("moonlet.nn.parameter").is_parameter(layer.weight))
   expect.equal(#nn.Sequential(layer):parameters(), 2)
+  local preloaded = package.preload.moonlet
+  package.preload.moonlet, package.loaded.moonlet = nil, nil
+  expect.truthy(rawequal(require "moonlet", ml))
+  package.preload.moonlet = preloaded
+  expect.truthy(rawequal(preloaded(), ml))
   -- Nothing is orphaned: what was made before is freed as ever.
   ml.memory.collect()
   local before = ml.memory.live_bytes()
