@@ -194,7 +194,8 @@ bool ArgReader::check_required() {
     if (slot_[i] != 0 || !signature_.args[i].required) continue;
     if (quiet_) return false;
     fail(signature_.op, ": argument '", signature_.args[i].name,
-         "' is missing; use: ", signature_.usage);
+         lua_type(L_, i + 1) == LUA_TNIL ? "' is nil" : "' is missing",
+         "; use: ", signature_.usage);
   }
   return true;
 }

@@ -130,7 +130,8 @@ constexpr ArgSpec kTensorArgs[] = {{"value", ArgType::Any},
                                    {"dtype", ArgType::DType, false, false, true},
                                    {"device", ArgType::Device, false, false, true},
                                    {"requires_grad", ArgType::Bool, false, false, true}};
-const Signature kTensorSignature = {"tensor", "tensor(value, {dtype, device, requires_grad})",
+constexpr char kTensorName[] = "tensor";
+const Signature kTensorSignature = {kTensorName, "tensor(value, {dtype, device, requires_grad})",
                                     kTensorArgs, 4};
 
 bool has_items(lua_State* L, int index) {
@@ -250,8 +251,9 @@ Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, De
 }
 
 void register_construct(lua_State* L) {
-  static const luaL_Reg kModule[] = {
-      {"tensor", op_guard<l_tensor>}, {"is_tensor", guard<l_is_tensor>}, {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {{"tensor", op_guard<l_tensor, kTensorName>},
+                                     {"is_tensor", guard<l_is_tensor>},
+                                     {nullptr, nullptr}};
   static const luaL_Reg kMethods[] = {{"item", op_guard<l_item>},
                                       {"totable", op_guard<l_totable>},
                                       {"tolist", op_guard<l_totable>},

@@ -41,8 +41,8 @@ int end_scope(lua_State* L, int status, lua_KContext before) {
   return status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) : lua_error(L);
 }
 
-// Runs a function and then collects all garbage, so that what it made and nothing refers to any more
-// is freed at once, after an error too. What is still reachable stays, whoever holds it.
+// Runs a function and then collects all garbage, so that what it made and nothing refers to any
+// more is freed at once, after an error too. What is still reachable stays, whoever holds it.
 int l_scope(lua_State* L) {
   check(lua_isfunction(L, 1), "scope: a function is wanted, got ", type_name(L, 1));
   const lua_KContext before = thread_allocated_bytes();

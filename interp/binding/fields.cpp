@@ -105,7 +105,7 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
 int push_part(lua_State* L, const Tensor& x) {
   const bool behind = lua_isinteger(L, 2) && x.dim() > 0 && lua_tointeger(L, 2) == x.size(0) + 1;
   if (behind && called_by_ipairs(L)) return 0;
-  return push_result(L, read_index(L, x, 2));
+  return push_result(L, named("index", [&] { return read_index(L, x, 2); }));
 }
 
 int l_index(lua_State* L) {
@@ -134,7 +134,8 @@ void assign_field(lua_State* L, Tensor& x, std::string_view key) {
   } else if (key == "data") {
     GradModeGuard off(false);
     Tensor target = detach(x);
-    copy_(target, check_tensor(L, 3, "data"));
+    const Tensor& source = check_tensor(L, 3, "data");
+    named("data", [&] { copy_(target, source); });
   } else if (key == "real" || key == "imag") {
     Tensor part = key == "real" ? moonlet::real(x) : moonlet::imag(x);
     copy_(part, tensor_from_value(L, 3, std::nullopt, x.device(), key == "real" ? "real" : "imag"));
@@ -155,7 +156,7 @@ int l_newindex(lua_State* L) {
       return 0;
     }
   }
-  assign_index(L, x, 2, 3);
+  named("index", [&] { assign_index(L, x, 2, 3); });
   return 0;
 }
 

@@ -71,6 +71,18 @@ int retry_after_collection(lua_State* L, int top, lua_CFunction f);
 // with the called one's name in front instead ("zeros: ..." for what `full` says).
 std::string called_message(const char* message, const char* called);
 
+// Runs `f`, whose errors then begin with the name `called`.
+template <class F>
+auto named(const char* called, F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& e) {
+    throw Error(called_message(e.what(), called));
+  }
+}
+
 // The guard of functions that allocate tensors: when memory runs out, all garbage is collected and
 // the function runs once more. Such functions leave their arguments in place. Errors
 // begin with the name `called`, where there is one.

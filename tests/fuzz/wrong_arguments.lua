@@ -100,7 +100,6 @@ function tensors.freed(t)
 end
 
 function tensors.other_device(t)
-  if not ml.cuda.is_available() then return end
   return function(device) return there(t, other(device)) end
 end
 

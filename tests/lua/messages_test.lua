@@ -34,10 +34,21 @@ test("errors begin with the name that was called", function()
     linear = function() return (nn.functional.linear(x, ml.ones(4, 5))) end,
     eye = function() return (ml.eye(-1)) end,
     outer = function() return (ml.outer(x, x)) end,
+    zero_ = function() ml.ones(3, { requires_grad = true }):zero_() end,
+    index = function() ml.ones(3, { requires_grad = true })[1] = 2 end,
+    data = function() ml.ones(3).data = ml.ones(5) end,
+    half = function() return (x:half(3)) end,
+    tensor = function() return (ml.tensor(300, { dtype = "uint8" })) end,
   }
   for name, f in pairs(cases) do
     expect.equal(message_of(f):match "^([%w_]+): ", name, message_of(f))
   end
+end)
+
+test("an operand that is nil is called so", function()
+  expect.error(function() return x + nil end, "add: argument 'other' is nil")
+  expect.error(function() return nil * x end, "mul: argument 'x' is nil")
+  expect.error(function() return x:add() end, "add: argument 'other' is missing")
 end)
 
 test("errors of the standard library carry the script's line", function()
