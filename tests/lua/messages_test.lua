@@ -184,7 +184,7 @@ test("every namespace refuses unknown names and suggests close ones", function()
   local spaces = { ml = ml, nn = nn, ["nn.init"] = nn.init, ["nn.utils"] = nn.utils, optim = optim,
     ["optim.lr_scheduler"] = optim.lr_scheduler, data = ml.data, plot = ml.plot, args = ml.args,
     progress = ml.progress, cuda = ml.cuda, memory = ml.memory, ["nn.functional"] = nn.functional,
-    F = nn.functional, Tensor = x, shape = x.shape }
+    json = require "moonlet.json", Tensor = x, shape = x.shape }
   for name, space in pairs(spaces) do
     expect.error(function() return space.Xyzzy end, "Xyzzy", name)
   end
