@@ -106,11 +106,11 @@ struct Choice : Floats {
 struct Integers {
   using Number = int64_t;
   static constexpr int kNumbers = 2;
-  uint64_t low, span;
+  uint64_t first, count;  // a count of 0 stands for all of int64
   __device__ void operator()(const PhiloxBlock& b, int64_t* out) const {
     for (int k = 0; k < 2; ++k) {
       const uint64_t bits = static_cast<uint64_t>(b.v[2 * k]) << 32 | b.v[2 * k + 1];
-      out[k] = static_cast<int64_t>(low + bits % span);
+      out[k] = static_cast<int64_t>(first + (count != 0 ? bits % count : bits));
     }
   }
 };
@@ -204,12 +204,13 @@ void bernoulli(Tensor& x, double p, Philox rng) {
   draw("bernoulli_", x, rng, choice(p, 1.0f, 0.0f));
 }
 
-void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
+void random(Tensor& x, int64_t low, std::optional<int64_t> high, Philox rng) {
+  const shapes::IntegerRange range = shapes::integer_range(low, high);
   Integers make;
-  make.low = static_cast<uint64_t>(low);
-  make.span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  make.first = static_cast<uint64_t>(range.first);
+  make.count = range.count();
   if (!is_floating(x.dtype())) return draw("random_", x, rng, make);
-  const shapes::DrawBounds bounds = shapes::integer_bounds(x, low, high);
+  const shapes::DrawBounds bounds = shapes::integer_bounds(x, range);
   IntegersAsFloats floats;
   floats.integers = make;
   floats.first = bounds.first;

@@ -1,6 +1,7 @@
 // interp/coroutine.cpp: coroutine.resume, wrap and close that keep a state for each coroutine.
 #include "interp/coroutine.h"
 
+#include "interp/blame.h"
 #include "interp/entry.h"
 
 namespace moonlet {
@@ -23,6 +24,7 @@ int resume(lua_State* L, lua_State* co, int count) {
   }
   if (status != LUA_OK && status != LUA_YIELD) {
     lua_xmove(co, L, 1);
+    blame_script(L, co);
     return -1;
   }
   if (lua_checkstack(L, results + 1) == 0) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <exception>
 
+#include "interp/blame.h"
 #include "interp/guard.h"
 #include "interp/moonlet.h"
 #include "interp/state.h"
@@ -58,6 +59,7 @@ namespace {
 
 int keep_traceback(lua_State* L) {
   if (lua_type(L, 1) != LUA_TSTRING) luaL_tolstring(L, 1, nullptr);
+  blame_script(L, L);
   luaL_traceback(L, L, nullptr, 1);
   Session::of(L).traceback = lua_tostring(L, -1);
   lua_pop(L, 1);

@@ -30,15 +30,16 @@ inline void push_where(lua_State* L) {
     luaL_where(L, 1);
 }
 
-// Pushes the Lua error value for a C++ exception: its message with the script's position in front.
-inline void push_exception(lua_State* L, const std::exception& e) {
+// Pushes the Lua error value for a C++ exception: its message, or `message` where it is not null,
+// with the script's position in front.
+inline void push_exception(lua_State* L, const std::exception& e, const char* message = nullptr) {
   lua_settop(L, 0);  // makes room whatever the function had pushed
   if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
     lua_pushliteral(L, "not enough memory");
     return;
   }
   push_where(L);
-  lua_pushstring(L, e.what());
+  lua_pushstring(L, message != nullptr ? message : e.what());
   lua_concat(L, 2);
 }
 

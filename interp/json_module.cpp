@@ -4,6 +4,7 @@
 
 #include "interp/guard.h"
 #include "interp/json.h"
+#include "interp/namespace.h"
 #include "tensor/error.h"
 
 namespace moonlet {
@@ -184,5 +185,6 @@ int luaopen_moonlet_json(lua_State* L) {
   lua_pushvalue(L, -1);
   lua_setfield(L, -3, "null");
   luaL_setfuncs(L, moonlet::kFunctions, 1);
+  moonlet::make_namespace(L, "json");
   return 1;
 }

@@ -11,6 +11,7 @@ namespace moonlet {
 namespace {
 
 constexpr size_t kLongestName = 64;
+constexpr size_t kShortName = 3;  // in one or two letters no other name is meant
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -33,7 +34,8 @@ size_t edit_cost(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// The only one of `known` that begins with `name`, or null.
+// The only one of `known` that begins with `name`, or null when there are more or when `name` is
+// less than half of it: "requires" is "requires_grad", "repeat" is not "repeat_interleave".
 const char* only_completion(std::string_view name, std::span<const char* const> known) {
   const char* found = nullptr;
   for (const char* candidate : known) {
@@ -41,7 +43,7 @@ const char* only_completion(std::string_view name, std::span<const char* const> 
     if (found != nullptr) return nullptr;
     found = candidate;
   }
-  return found;
+  return found != nullptr && 2 * name.size() >= std::string_view(found).size() ? found : nullptr;
 }
 
 // nearest(name, known) -> the name of the list `known` that is close to `name`, or nil.
@@ -68,7 +70,8 @@ const char* nearest_name(std::string_view name, std::span<const char* const> kno
   for (const char* candidate : known) {
     if (name == candidate) return candidate;
     const size_t cost = edit_cost(name, candidate);
-    if (4 * cost > name.size() + std::string_view(candidate).size()) continue;
+    if (name.size() < kShortName && cost > 0) continue;
+    if (5 * cost > name.size() + std::string_view(candidate).size()) continue;
     if (best != nullptr && cost >= best_cost) continue;
     best = candidate;
     best_cost = cost;

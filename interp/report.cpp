@@ -3,11 +3,14 @@
 
 #include <cstdio>
 
+#include "interp/blame.h"
 #include "interp/interrupt.h"
 
 namespace moonlet {
 
 int add_traceback(lua_State* L) {
+  lua_settop(L, 1);
+  blame_script(L, L);
   const char* message = lua_tostring(L, 1);
   if (message == nullptr) {
     if (luaL_callmeta(L, 1, "__tostring") != 0 && lua_type(L, -1) == LUA_TSTRING) {

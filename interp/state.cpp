@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "interp/binding/bytes.h"
+#include "interp/blame.h"
 #include "interp/coroutine.h"
 #include "interp/embedded.h"
 #include "interp/guard.h"
 #include "interp/json.h"
+#include "interp/namespace.h"
 #include "interp/nearest.h"
 #include "interp/numbers.h"
 #include "interp/raster.h"
@@ -86,15 +88,41 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   return false;
 }
 
+// The values of stdlib modules by their full names. They outlive package.loaded: requiring a module
+// again must not make a second set of classes and marks beside those that scripts hold objects of.
+constexpr const char* kModules = "moonlet.modules";
+
+// Loader (name, extra) -> value. Upvalue: the chunk.
+int open_stdlib(lua_State* L) {
+  lua_settop(L, 2);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, kModules);
+  lua_pushvalue(L, 1);
+  if (lua_rawget(L, 3) != LUA_TNIL) return 1;
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, 3);
+  return 1;
+}
+
 int search_stdlib(lua_State* L) {
   constexpr std::string_view kPrefix = "moonlet.";
   const std::string_view name = luaL_checkstring(L, 1);
+  if (name == "moonlet") {  // also after a script has emptied package.preload
+    lua_pushcfunction(L, luaopen_moonlet);
+    lua_pushvalue(L, 1);
+    return 2;
+  }
   if (name.substr(0, kPrefix.size()) != kPrefix) return 0;
   const std::string_view rest = name.substr(kPrefix.size());
   if (rest == "init" || !push_stdlib_chunk(L, rest)) {
     lua_pushfstring(L, "no module '%s' in moonlet's standard library", name.data());
     return 1;
   }
+  lua_pushcclosure(L, guard<open_stdlib>, 1);
   lua_pushvalue(L, 1);
   return 2;
 }
@@ -180,9 +208,11 @@ int open_everything(lua_State* L) {
   luaL_openlibs(L);
   protect_metatables(L);
   track_coroutines(L);
+  catch_in_pcall(L);
   preload(L, "moonlet", luaopen_moonlet);
   preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
   preload(L, "moonlet.json", luaopen_moonlet_json);
+  preload(L, "moonlet.namespace", luaopen_moonlet_namespace);
   preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
   preload(L, "moonlet.numbers", luaopen_moonlet_numbers);
   preload(L, "moonlet.raster", luaopen_moonlet_raster);

@@ -3,6 +3,7 @@
 
 local nearest = require "moonlet.nearest"
 local numbers = require "moonlet.numbers"
+local arguments = require "moonlet.options"
 
 local args = {}
 
@@ -64,36 +65,35 @@ local function convert_list(option, text, label)
   return items
 end
 
-local function check_declaration(option, level)
+local function check_declaration(option)
   local name = option.name
   if type(name) ~= "string" or not name:find("^%a[%w_-]*$") then
-    error(("args: wanted an option name such as \"batch-size\", got %s"):format(tostring(name)),
-      level)
+    arguments.fail("args: wanted an option name such as \"batch-size\", got %s", tostring(name))
   end
-  local where = ("args: option %s: "):format(name)
+  local function refuse(format, ...) arguments.fail("args: option %s: " .. format, name, ...) end
   if not kTypes[option.type] then
-    error(where .. "unknown type " .. tostring(option.type), level)
+    refuse("unknown type %s", tostring(option.type))
   end
   if option.type == "choice" and type(option.choices) ~= "table" then
-    error(where .. "type choice wants a table `choices`", level)
+    refuse("type choice wants a table `choices`")
   end
   if option.short and not tostring(option.short):find("^%a$") then
-    error(where .. "`short` must be one letter, got " .. tostring(option.short), level)
+    refuse("`short` must be one letter, got %s", tostring(option.short))
   end
   if option.many and not option.positional then
-    error(where .. "`many` is for positionals; other options can have type list", level)
+    refuse("`many` is for positionals; other options can have type list")
   end
 end
 
-local function make_option(entry, level)
+local function make_option(entry)
   if type(entry) ~= "table" then
-    error("args: each option is a table, got " .. type(entry), level)
+    arguments.fail("args: each option is a table, got %s", type(entry))
   end
   local option = { name = entry[1], type = entry[2] }
   for key, value in pairs(entry) do
     if type(key) == "string" then
       if not kFields[key] then
-        error(("args: option %s: unknown field %s"):format(tostring(entry[1]), key), level)
+        arguments.fail("args: option %s: unknown field %s", tostring(entry[1]), key)
       end
       option[key] = value
     end
@@ -101,7 +101,7 @@ local function make_option(entry, level)
   option.type = option.type or (option.choices and "choice") or "string"
   if option.type == "boolean" then option.type = "flag" end
   option.of = option.of or "string"
-  check_declaration(option, level + 1)
+  check_declaration(option)
   option.key = option.name:gsub("-", "_")
   if option.type == "flag" and option.default == nil then option.default = false end
   return option
@@ -117,25 +117,27 @@ end
 ---@return moonlet.args.Parser
 function args.parser(declaration)
   if type(declaration) ~= "table" then
-    error("args: wanted a table of options, got " .. type(declaration), 2)
+    arguments.fail("args: wanted a table of options, got %s", type(declaration))
   end
   local self = setmetatable({
     name = declaration.name or (arg and arg[0] and arg[0]:match("[^/]+$")) or "moonlet",
     summary = declaration.summary,
     options = {}, positionals = {}, by_name = {}, by_short = {}, names = {},
   }, Parser)
-  for _, entry in ipairs(declaration) do self:add(make_option(entry, 3)) end
+  for _, entry in ipairs(declaration) do self:add(make_option(entry)) end
   return self
 end
 
 function Parser:add(option)
   if self.by_name[option.name] then
-    error("args: option " .. option.name .. " is declared twice", 3)
+    arguments.fail("args: option %s is declared twice", option.name)
   end
   self.by_name[option.name] = option
   if option.positional then
     local last = self.positionals[#self.positionals]
-    if last and last.many then error("args: nothing can follow positional " .. last.name, 3) end
+    if last and last.many then
+      arguments.fail("args: nothing can follow positional %s", last.name)
+    end
     table.insert(self.positionals, option)
     return
   end
@@ -144,7 +146,7 @@ function Parser:add(option)
   if option.type == "flag" then table.insert(self.names, "no-" .. option.name) end
   if option.short then
     if self.by_short[option.short] then
-      error("args: short name -" .. option.short .. " is declared twice", 3)
+      arguments.fail("args: short name -%s is declared twice", option.short)
     end
     self.by_short[option.short] = option
   end
@@ -405,4 +407,4 @@ function args.parse(declaration, argv)
   return args.parser(declaration):parse(argv)
 end
 
-return args
+return arguments.namespace("args", args)

@@ -2,6 +2,8 @@
 -- A class is the metatable of its objects, so metamethods (`__call`, `__tostring`, `__len`,
 -- `__newindex`, ...) are written as fields of the class; subclasses get copies of them.
 
+local fail = require("moonlet.options").fail
+
 local class = {}
 
 -- Name, parent and children of each class; weak so that classes can be collected.
@@ -34,7 +36,7 @@ local function construct(cls, ...)
   if init then
     init(object, ...)
   elseif select("#", ...) > 0 then
-    error(("%s: takes no arguments, got %d"):format(info[cls].name, select("#", ...)), 2)
+    fail("%s: takes no arguments, got %d", info[cls].name, select("#", ...))
   end
   return object
 end
@@ -82,7 +84,7 @@ end
 ---@param cls table
 ---@return string
 function class.name(cls)
-  if not class.is_class(cls) then error("class.name: wanted a class, got " .. type(cls), 2) end
+  if not class.is_class(cls) then fail("class.name: wanted a class, got %s", type(cls)) end
   return info[cls].name
 end
 
@@ -104,7 +106,7 @@ end
 ---@return boolean
 function class.is_instance(object, cls)
   if not class.is_class(cls) then
-    error("is_instance: wanted a class, got " .. type(cls), 2)
+    fail("is_instance: wanted a class, got %s", type(cls))
   end
   return class.is_subclass(class.of(object), cls)
 end
@@ -126,10 +128,10 @@ end
 -- functions; see `class.lookup`.
 local function new_class(_, name, parent)
   if type(name) ~= "string" or name == "" then
-    error("class: the name must be a non-empty string, got " .. type(name), 2)
+    fail("class: the name must be a non-empty string, got %s", type(name))
   end
   if parent ~= nil and not class.is_class(parent) then
-    error(("class: the parent of %s must be a class, got %s"):format(name, type(parent)), 2)
+    fail("class: the parent of %s must be a class, got %s", name, type(parent))
   end
   return setmetatable(define(name, parent), {
     __call = construct,

@@ -54,4 +54,4 @@ function modes.override(handler, f, ...)
   return under("override", ml._override(handler), f, ...)
 end
 
-return modes
+return options.namespace("modes", modes)

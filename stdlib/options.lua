@@ -109,17 +109,10 @@ function options.boolean(where, name, value)
   return value
 end
 
---- Makes reading an unknown name of a module an error that says the nearest known one.
----@param name string the module's, for the message
----@param module table
----@return table module
-function options.namespace(name, module)
-  return setmetatable(module, { __index = function(_, key)
-    local names = {}
-    for known in pairs(module) do names[#names + 1] = known end
-    table.sort(names)
-    fail("%s has no field '%s'%s", name, tostring(key), did_you_mean(key, names))
-  end })
-end
+--- Makes reading an unknown name of a table an error that says the nearest known one.
+---@param name string the table's, for the message
+---@param names table
+---@return table names
+options.namespace = require "moonlet.namespace"
 
 return options

@@ -368,4 +368,4 @@ end
 
 plot.Figure = Figure
 
-return plot
+return option.namespace("plot", plot)

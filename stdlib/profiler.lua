@@ -149,4 +149,4 @@ function profiler.profile(given, f, ...)
   return running
 end
 
-return profiler
+return options.namespace("profiler", profiler)

@@ -244,7 +244,7 @@ local function iterator_of(iterable)
       end
     end
   end
-  error("progress: cannot iterate over a " .. kind, 3)
+  option.fail("progress: cannot iterate over a %s", kind)
 end
 
 local function length_of(iterable)
@@ -292,4 +292,4 @@ local function over(_, iterable, options)
   return progress.new(options):over(iterable)
 end
 
-return setmetatable(progress, { __call = over })
+return option.namespace("progress", setmetatable(progress, { __call = over }))

@@ -160,4 +160,4 @@ function serialize.load(path, given)
   return decode_tree(path, tree, tensors), metadata
 end
 
-return serialize
+return options.namespace("serialize", serialize)

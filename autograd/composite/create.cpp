@@ -126,6 +126,11 @@ Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optio
   return y;
 }
 
+Tensor randint_to_composite(int64_t high, const Dims& size, std::optional<DType> dtype,
+                            std::optional<Device> device, Generator* generator) {
+  return randint(1, high, size, dtype, device, generator);
+}
+
 Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype, Generator* generator,
                            std::optional<MemoryFormat> memory_format) {
   Tensor y = empty_like(x, dtype, std::nullopt, memory_format);

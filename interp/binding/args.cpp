@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "interp/binding/generator.h"
+#include "interp/binding/shape.h"
 #include "interp/nearest.h"
 #include "tensor/execution.h"
 
@@ -79,6 +80,12 @@ bool ArgReader::bind_general(int top) {
       (is_list(signature_.args[last].type) || signature_.args[last].type == ArgType::Any)) {
     return bind_positional(top, 0) && check_required();
   }
+  if (!named && top <= signature_.count && !signature_.args[last].named_only &&
+      takes_tensor(last) && holds_numbers(top)) {
+    if (quiet_) return false;
+    slot_[last] = top;
+    bad(last, signature_.args[last].type == ArgType::Operand ? "a tensor or a number" : "a tensor");
+  }
   const lua_Integer items = static_cast<lua_Integer>(lua_rawlen(L_, top));
   luaL_checkstack(L_, static_cast<int>(std::min<lua_Integer>(items, 1 << 30)) + 2 * kMaxArgs,
                   "too many arguments in a table");
@@ -116,12 +123,24 @@ bool ArgReader::find_gathered(int i, int& position, int count, int table) {
     if (tensors ? tensor_cell(L_, index) == nullptr : lua_type(L_, index) != LUA_TNUMBER) break;
     ++position;
   }
+  if (position <= count && lua_isnil(L_, at(position, table))) refuse_nil(i, position - from + 1);
   if (position == from) return false;
   slot_[i] = at(from, table);
   gather_from_ = from;
   gather_count_ = position - from;
   gather_table_ = table;
   return true;
+}
+
+// `x:view(-1, nil)`: sizes that end at a nil would quietly be fewer than the script wrote. The nil
+// is a later argument's where one follows by position, and a list's that may be left out.
+void ArgReader::refuse_nil(int i, int item) const {
+  const ArgSpec& spec = signature_.args[i];
+  if (quiet_ || (item == 1 && !spec.required)) return;
+  for (int k = i + 1; k < signature_.count; ++k)
+    if (!signature_.args[k].named_only) return;
+  fail(signature_.op, ": item ", item, " of '", spec.name, "' is nil, ",
+       spec.type == ArgType::TensorList ? "a tensor" : "an integer", " is wanted");
 }
 
 // `x:to("cuda")`: a device where a dtype comes first.
@@ -175,7 +194,8 @@ bool ArgReader::check_required() {
     if (slot_[i] != 0 || !signature_.args[i].required) continue;
     if (quiet_) return false;
     fail(signature_.op, ": argument '", signature_.args[i].name,
-         "' is missing; use: ", signature_.usage);
+         lua_type(L_, i + 1) == LUA_TNIL ? "' is nil" : "' is missing",
+         "; use: ", signature_.usage);
   }
   return true;
 }
@@ -192,8 +212,12 @@ bool ArgReader::fits(lua_State* L, const Signature& signature) {
   return good;
 }
 
+// One number stands for a list where the list could be written out as numbers or has a fixed
+// length.
 bool ArgReader::list_matches(int i) {
-  if (lua_type(L_, slot_[i]) != LUA_TTABLE) return lua_type(L_, slot_[i]) == LUA_TNUMBER;
+  const ArgSpec& spec = signature_.args[i];
+  if (lua_type(L_, slot_[i]) != LUA_TTABLE)
+    return lua_type(L_, slot_[i]) == LUA_TNUMBER && (spec.gather || spec.length > 0);
   lua_rawgeti(L_, slot_[i], 1);
   const int type = lua_type(L_, -1);
   lua_pop(L_, 1);
@@ -228,6 +252,21 @@ bool ArgReader::matches(int i) {
   return false;
 }
 
+bool ArgReader::takes_tensor(int i) const {
+  const ArgType type = signature_.args[i].type;
+  return type == ArgType::Tensor || type == ArgType::OptionalTensor || type == ArgType::Operand;
+}
+
+// Whether the value is a list of numbers or of such lists, from which ml.tensor makes a tensor.
+bool ArgReader::holds_numbers(int index) const {
+  if (lua_type(L_, index) != LUA_TTABLE) return false;
+  if (shape_at(L_, index)) return true;
+  lua_rawgeti(L_, index, 1);
+  const int type = lua_type(L_, -1);
+  lua_pop(L_, 1);
+  return type == LUA_TNUMBER || type == LUA_TBOOLEAN || type == LUA_TTABLE;
+}
+
 void ArgReader::bad(int i, const char* wanted) const {
   const ArgSpec& spec = signature_.args[i];
   if (slot_[i] == 0) {
@@ -244,7 +283,9 @@ void ArgReader::bad(int i, const char* wanted) const {
     got += text(" ", std::string_view(shown, std::min<size_t>(length, 80)));
     lua_pop(L_, 1);
   }
-  fail(signature_.op, ": argument '", spec.name, "' must be ", wanted, ", got ", got);
+  fail(signature_.op, ": argument '", spec.name, "' must be ", wanted, ", got ", got,
+       takes_tensor(i) && holds_numbers(slot_[i]) ? "; ml.tensor{...} makes a tensor of a table"
+                                                  : "");
 }
 
 const Tensor& ArgReader::optional_tensor(int i) {

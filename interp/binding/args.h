@@ -111,6 +111,8 @@ class ArgReader {
   [[noreturn]] void bad(int i, const char* wanted) const;
 
  private:
+  bool takes_tensor(int i) const;
+  bool holds_numbers(int index) const;
   ArgReader(lua_State* L, const Signature& signature, bool quiet)
       : L_(L), signature_(signature), quiet_(quiet) {}
   void bind();
@@ -118,6 +120,7 @@ class ArgReader {
   bool bind_positional(int count, int table);
   bool bind_options(int table);
   bool find_gathered(int i, int& position, int count, int table);
+  void refuse_nil(int i, int item) const;
   void move_device();
   bool check_required();
   bool matches(int i);

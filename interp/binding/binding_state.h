@@ -27,8 +27,10 @@ struct BindingState {
   uint64_t unseeded_generators = 0;  // how many the script has made
   int64_t paid_bytes = 0;            // thread_allocated_bytes() already charged to the collector
   int64_t backward_bytes = 0;        // what the last backward allocated
-  int scope_ref = 0;                 // registry position of the running ml.scope's list, or 0
-  int64_t scope_count = 0;           // entries ever put in that list
+  int module_ref = 0;                // registry position of the module's table, once it is open
+  // Registry position of the weak table of userdata by the address of their tensor: of those whose
+  // tensor something outside Lua holds or may hold.
+  int seen_ref = 0;
   // Lua functions that the tape holds (homes.h): registry positions of the tables, how many tensors
   // have some, whether an object watches the collector's cycles for them, and whether dead tensors
   // are kept in this cycle.

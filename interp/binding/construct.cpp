@@ -8,6 +8,7 @@
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"
+#include "interp/binding/shape.h"
 #include "interp/nearest.h"
 #include "tensor/execution.h"
 
@@ -41,6 +42,14 @@ Leaf leaf_kind(lua_State* L, int index, const Scan& scan, int depth) {
   }
 }
 
+// Pushes item i of the table on top of the stack, a shape as a plain list.
+void push_item(lua_State* L, int64_t i) {
+  lua_rawgeti(L, -1, i);
+  if (lua_type(L, -1) != LUA_TTABLE) return;
+  push_plain_list(L, -1);
+  lua_remove(L, -2);
+}
+
 // Checks that the table on top of the stack is regular below `depth` and notes the leaves' kind.
 void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
   const int64_t count = static_cast<int64_t>(lua_rawlen(L, -1));
@@ -55,7 +64,7 @@ void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
   luaL_checkstack(L, 3, "tables nest too deeply");
   const bool leaves = !first && depth + 1 == scan.sizes.size();
   for (int64_t i = 1; i <= count; ++i) {
-    lua_rawgeti(L, -1, i);
+    push_item(L, i);
     scan.path[depth] = i;
     const bool table = lua_type(L, -1) == LUA_TTABLE;
     const bool first_below = first && i == 1;
@@ -77,7 +86,7 @@ void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
 template <class T>
 T* fill_from(lua_State* L, T* out, int depth, DType dtype, const Scan& scan) {
   for (int64_t i = 1; i <= scan.sizes[depth]; ++i) {
-    lua_rawgeti(L, -1, i);
+    push_item(L, i);
     if (depth + 1 < scan.sizes.size()) {
       out = fill_from(L, out, depth + 1, dtype, scan);
     } else {
@@ -98,7 +107,7 @@ Tensor converted(Tensor x, std::optional<DType> dtype, Device device) {
 Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device device,
                   const char* op) {
   Scan scan{.op = op};
-  lua_pushvalue(L, value);
+  push_plain_list(L, value);
   scan_table(L, scan, 0, true);
   const DType own = scan.leaf == Leaf::Bool  ? DType::Bool
                     : scan.leaf == Leaf::Int ? DType::Int64
@@ -121,7 +130,8 @@ constexpr ArgSpec kTensorArgs[] = {{"value", ArgType::Any},
                                    {"dtype", ArgType::DType, false, false, true},
                                    {"device", ArgType::Device, false, false, true},
                                    {"requires_grad", ArgType::Bool, false, false, true}};
-const Signature kTensorSignature = {"tensor", "tensor(value, {dtype, device, requires_grad})",
+constexpr char kTensorName[] = "tensor";
+const Signature kTensorSignature = {kTensorName, "tensor(value, {dtype, device, requires_grad})",
                                     kTensorArgs, 4};
 
 bool has_items(lua_State* L, int index) {
@@ -157,7 +167,8 @@ int l_tensor(lua_State* L) {
   if (args.has(1)) dtype = args.dtype(1);
   if (args.has(2)) device = args.device(2);
   if (args.has(3)) requires_grad = args.boolean(3);
-  const Tensor* source = test_tensor(L, value);
+  const Tensor* source = tensor_cell(L, value);
+  if (source != nullptr && !source->defined()) source = nullptr;
   Device target = device ? *device : source != nullptr ? source->device() : Device{};
   Tensor out = tensor_from_value(L, value, dtype, target, "tensor");
   if (source != nullptr) {
@@ -240,8 +251,9 @@ Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, De
 }
 
 void register_construct(lua_State* L) {
-  static const luaL_Reg kModule[] = {
-      {"tensor", op_guard<l_tensor>}, {"is_tensor", guard<l_is_tensor>}, {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {{"tensor", op_guard<l_tensor, kTensorName>},
+                                     {"is_tensor", guard<l_is_tensor>},
+                                     {nullptr, nullptr}};
   static const luaL_Reg kMethods[] = {{"item", op_guard<l_item>},
                                       {"totable", op_guard<l_totable>},
                                       {"tolist", op_guard<l_totable>},

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "interp/binding/args.h"
+#include "interp/namespace.h"
 #include "tensor/backend.h"
 #include "tensor/execution.h"
 #include "tensor/memory/live_peak.h"
@@ -35,94 +36,18 @@ int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>
 
 // --- scope -------------------------------------------------------------------------------------
 
-// The list of tensors pushed while a scope runs, weak so that the collector may be faster.
-struct ScopeGuard {
-  ScopeGuard(lua_State* L, int list)
-      : state(binding_state(L)), ref(state.scope_ref), count(state.scope_count) {
-    lua_pushvalue(L, list);
-    state.scope_ref = luaL_ref(L, LUA_REGISTRYINDEX);
-    state.scope_count = 0;
-  }
-  // Back to the enclosing scope; returns how many entries this one's list had.
-  int64_t leave(lua_State* L) {
-    const int64_t entries = state.scope_count;
-    luaL_unref(L, LUA_REGISTRYINDEX, state.scope_ref);
-    state.scope_ref = ref;
-    state.scope_count = count;
-    return entries;
-  }
-  BindingState& state;
-  int ref;
-  int64_t count;
-};
-
-void push_weak_table(lua_State* L) {
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+int end_scope(lua_State* L, int status, lua_KContext before) {
+  if (thread_allocated_bytes() != before) memory::collect(L);
+  return status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) : lua_error(L);
 }
 
-// Adds the tensors in a result, down to tables in tables, to the set at `kept`.
-void keep(lua_State* L, int index, int kept, int depth) {
-  if (tensor_cell(L, index) != nullptr) {
-    lua_pushvalue(L, index);
-    lua_pushboolean(L, 1);
-    lua_rawset(L, kept);
-    return;
-  }
-  if (lua_type(L, index) != LUA_TTABLE || depth == 0) return;
-  luaL_checkstack(L, 6, "results nest too deeply");
-  index = lua_absindex(L, index);
-  lua_pushnil(L);
-  while (lua_next(L, index) != 0) {
-    keep(L, lua_gettop(L), kept, depth - 1);
-    lua_pop(L, 1);
-  }
-}
-
-void release_entries(lua_State* L, int list, int kept, int64_t entries) {
-  BindingState& state = binding_state(L);
-  for (int64_t i = 1; i <= entries; ++i) {
-    lua_rawgeti(L, list, i);
-    Tensor* cell = tensor_cell(L, -1);
-    if (cell != nullptr) {
-      lua_pushvalue(L, -1);
-      const bool is_kept = lua_rawget(L, kept) != LUA_TNIL;
-      lua_pop(L, 1);
-      if (!is_kept) {
-        *cell = Tensor();
-      } else if (state.scope_ref != 0) {
-        // A result of an inner scope is a temporary of the outer one.
-        lua_rawgeti(L, LUA_REGISTRYINDEX, state.scope_ref);
-        lua_pushvalue(L, -2);
-        lua_rawseti(L, -2, ++state.scope_count);
-        lua_pop(L, 1);
-      }
-    }
-    lua_pop(L, 1);
-  }
-}
-
-// Frees all tensors made while f ran but its results. Stack: f and arguments.
+// Runs a function and then collects all garbage, so that what it made and nothing refers to any
+// more is freed at once, after an error too. What is still reachable stays, whoever holds it.
 int l_scope(lua_State* L) {
   check(lua_isfunction(L, 1), "scope: a function is wanted, got ", type_name(L, 1));
-  push_weak_table(L);
-  lua_insert(L, 1);
-  lua_newtable(L);
-  lua_insert(L, 2);
-  const int list = 1, kept = 2;
-  ScopeGuard scope(L, list);
-  const int status = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0);
-  const int64_t entries = scope.leave(L);
-  const int top = lua_gettop(L);
-  luaL_checkstack(L, 8, "too many results");
-  if (status == LUA_OK)
-    for (int i = 3; i <= top; ++i) keep(L, i, kept, 8);
-  release_entries(L, list, kept, entries);
-  if (status != LUA_OK) return lua_error(L);
-  return top - 2;
+  const lua_KContext before = thread_allocated_bytes();
+  const int arguments = lua_gettop(L) - 1;
+  return end_scope(L, lua_pcallk(L, arguments, LUA_MULTRET, 0, before, end_scope), before);
 }
 
 // --- memory and devices ------------------------------------------------------------------------
@@ -240,8 +165,10 @@ void register_devices(lua_State* L) {
                                    {"live_bytes", guard<l_cuda_live_bytes>},
                                    {nullptr, nullptr}};
   luaL_newlib(L, kMemory);
+  make_namespace(L, "memory");
   lua_setfield(L, -3, "memory");
   luaL_newlib(L, kCuda);
+  make_namespace(L, "cuda");
   lua_setfield(L, -3, "cuda");
 }
 

@@ -9,6 +9,8 @@
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"
+#include "interp/binding/iterate.h"
+#include "interp/binding/shape.h"
 #include "interp/nearest.h"
 
 namespace moonlet::binding {
@@ -100,9 +102,14 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
   fail("Tensor has no field or method '", wanted, "'", did_you_mean(wanted, names));
 }
 
+int push_part(lua_State* L, const Tensor& x) {
+  const bool behind = lua_isinteger(L, 2) && x.dim() > 0 && lua_tointeger(L, 2) == x.size(0) + 1;
+  if (behind && called_by_ipairs(L)) return 0;
+  return push_result(L, named("index", [&] { return read_index(L, x, 2); }));
+}
+
 int l_index(lua_State* L) {
-  if (lua_type(L, 2) != LUA_TSTRING)
-    return push_result(L, read_index(L, check_tensor(L, 1, "index"), 2));
+  if (lua_type(L, 2) != LUA_TSTRING) return push_part(L, check_tensor(L, 1, "index"));
   lua_pushvalue(L, 2);
   if (lua_rawget(L, kMethods) != LUA_TNIL) return 1;
   lua_pop(L, 1);
@@ -123,10 +130,12 @@ void assign_field(lua_State* L, Tensor& x, std::string_view key) {
     set_requires_grad(x, lua_toboolean(L, 3) != 0);
   } else if (key == "grad") {
     set_grad(x, lua_isnil(L, 3) ? Tensor() : check_tensor(L, 3, "grad"));
+    note_seen(L, 3);
   } else if (key == "data") {
     GradModeGuard off(false);
     Tensor target = detach(x);
-    copy_(target, check_tensor(L, 3, "data"));
+    const Tensor& source = check_tensor(L, 3, "data");
+    named("data", [&] { copy_(target, source); });
   } else if (key == "real" || key == "imag") {
     Tensor part = key == "real" ? moonlet::real(x) : moonlet::imag(x);
     copy_(part, tensor_from_value(L, 3, std::nullopt, x.device(), key == "real" ? "real" : "imag"));
@@ -147,7 +156,7 @@ int l_newindex(lua_State* L) {
       return 0;
     }
   }
-  assign_index(L, x, 2, 3);
+  named("index", [&] { assign_index(L, x, 2, 3); });
   return 0;
 }
 

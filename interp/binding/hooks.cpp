@@ -77,11 +77,13 @@ Tensor HeldFunction::call_in(lua_State* L, const Tensor& gradient) const {
   lua_call(L, 1, 1);
   Tensor out;
   if (!lua_isnil(L, -1)) out = check_tensor(L, -1, "hook");
+  note_seen(L, -1);
   lua_settop(L, top);
   return out;
 }
 
 std::shared_ptr<HeldFunction> hold_function(lua_State* L, int tensor, int function) {
+  note_seen(L, tensor);
   const int64_t id = ++binding_state(L).last_function;
   auto held = std::make_shared<HeldFunction>(L, id);
   add_function(L, tensor, function, id, held);

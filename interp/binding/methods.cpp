@@ -2,6 +2,7 @@
 // shorthand conversions.
 #include "autograd/ops_convert.h"
 #include "interp/binding/args.h"
+#include "interp/binding/shape.h"
 #include "interp/binding/storage.h"
 #include "tensor/set.h"
 
@@ -144,10 +145,13 @@ int l_zero(lua_State* L) {
   return 1;
 }
 
-template <DType dtype>
+constexpr char kZero[] = "zero_", kBool[] = "bool", kInt[] = "int", kLong[] = "long",
+               kHalf[] = "half", kBFloat16[] = "bfloat16", kFloat[] = "float", kDouble[] = "double";
+
+template <DType dtype, const char* method>
 int l_convert(lua_State* L) {
-  static const Signature kSignature = {name(dtype).data(), "x:NAME() without arguments",
-                                       kOnlyTensor, 1};
+  static const std::string usage = text("x:", method, "() without arguments");
+  static const Signature kSignature = {method, usage.c_str(), kOnlyTensor, 1};
   ArgReader args(L, kSignature);
   return push_result(L, moonlet::to(args.tensor(0), dtype, std::nullopt));
 }
@@ -171,32 +175,33 @@ int l_cuda(lua_State* L) {
 }  // namespace
 
 void register_methods(lua_State* L) {
-  static const luaL_Reg kMethods[] = {{"free", guard<l_free>},
-                                      {"size", guard<l_size>},
-                                      {"stride", guard<l_stride>},
-                                      {"dim", guard<l_dim>},
-                                      {"numel", guard<l_numel>},
-                                      {"is_contiguous", guard<l_is_contiguous>},
-                                      {"storage_offset", guard<l_storage_offset>},
-                                      {"storage", guard<l_storage>},
-                                      {"data_ptr", guard<l_data_ptr>},
-                                      {"set_", op_guard<l_set>},
-                                      {"resize_", op_guard<l_resize>},
-                                      {"resize_as_", op_guard<l_resize_as>},
-                                      {"is_floating_point", guard<l_is_floating_point>},
-                                      {"is_complex", guard<l_is_complex>},
-                                      {"is_set_to", guard<l_is_set_to>},
-                                      {"zero_", op_guard<l_zero>},
-                                      {"bool", op_guard<l_convert<DType::Bool>>},
-                                      {"int", op_guard<l_convert<DType::Int32>>},
-                                      {"long", op_guard<l_convert<DType::Int64>>},
-                                      {"half", op_guard<l_convert<DType::Float16>>},
-                                      {"bfloat16", op_guard<l_convert<DType::BFloat16>>},
-                                      {"float", op_guard<l_convert<DType::Float32>>},
-                                      {"double", op_guard<l_convert<DType::Float64>>},
-                                      {"cpu", op_guard<l_cpu>},
-                                      {"cuda", op_guard<l_cuda>},
-                                      {nullptr, nullptr}};
+  static const luaL_Reg kMethods[] = {
+      {"free", guard<l_free>},
+      {"size", guard<l_size>},
+      {"stride", guard<l_stride>},
+      {"dim", guard<l_dim>},
+      {"numel", guard<l_numel>},
+      {"is_contiguous", guard<l_is_contiguous>},
+      {"storage_offset", guard<l_storage_offset>},
+      {"storage", guard<l_storage>},
+      {"data_ptr", guard<l_data_ptr>},
+      {"set_", op_guard<l_set>},
+      {"resize_", op_guard<l_resize>},
+      {"resize_as_", op_guard<l_resize_as>},
+      {"is_floating_point", guard<l_is_floating_point>},
+      {"is_complex", guard<l_is_complex>},
+      {"is_set_to", guard<l_is_set_to>},
+      {"zero_", op_guard<l_zero, kZero>},
+      {"bool", op_guard<l_convert<DType::Bool, kBool>, kBool>},
+      {"int", op_guard<l_convert<DType::Int32, kInt>, kInt>},
+      {"long", op_guard<l_convert<DType::Int64, kLong>, kLong>},
+      {"half", op_guard<l_convert<DType::Float16, kHalf>, kHalf>},
+      {"bfloat16", op_guard<l_convert<DType::BFloat16, kBFloat16>, kBFloat16>},
+      {"float", op_guard<l_convert<DType::Float32, kFloat>, kFloat>},
+      {"double", op_guard<l_convert<DType::Float64, kDouble>, kDouble>},
+      {"cpu", op_guard<l_cpu>},
+      {"cuda", op_guard<l_cuda>},
+      {nullptr, nullptr}};
   set_functions(L, -1, kMethods);
 }
 

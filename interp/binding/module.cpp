@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "interp/binding/args.h"
+#include "interp/binding/iterate.h"
 #include "interp/binding/mode_guard.h"
 #include "interp/binding/registry.h"
+#include "interp/binding/shape.h"
 #include "interp/embedded.h"
 #include "interp/nearest.h"
 #include "tensor/storage.h"
@@ -108,13 +110,27 @@ void push_required(lua_State* L, const std::string& module) {
   lua_remove(L, -2);
 }
 
-[[noreturn]] void unknown_field(lua_State* L, std::string_view wanted) {
-  std::vector<const char*> names;
+void add_names(lua_State* L, int table, std::vector<const char*>& names) {
   lua_pushnil(L);
-  while (lua_next(L, 1) != 0) {
-    if (lua_type(L, -2) == LUA_TSTRING) names.push_back(lua_tostring(L, -2));
+  while (lua_next(L, table) != 0) {
     lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING && *lua_tostring(L, -1) != '_')
+      names.push_back(lua_tostring(L, -1));
   }
+}
+
+// The names that are not in the table yet, being loaded on first use, count too.
+[[noreturn]] void unknown_field(lua_State* L, int facade, std::string_view wanted) {
+  std::vector<std::string> modules;
+  for (size_t i = 0; i < kEmbeddedSourceCount; ++i) {
+    const std::string_view path = kEmbeddedSources[i].name;
+    if (path.find('/') == path.npos && path != "init.lua")
+      modules.emplace_back(path.substr(0, path.find('.')));
+  }
+  std::vector<const char*> names;
+  for (const std::string& module : modules) names.push_back(module.c_str());
+  add_names(L, 1, names);
+  add_names(L, facade, names);
   fail("moonlet has no field '", wanted, "'", did_you_mean(wanted, names));
 }
 
@@ -135,7 +151,7 @@ int l_module_index(lua_State* L) {
     push_required(L, "moonlet." + key);
   } else {
     if (key.starts_with("__")) return 0;
-    unknown_field(L, key);
+    unknown_field(L, facade, key);
   }
   lua_pushvalue(L, 2);
   lua_pushvalue(L, -2);
@@ -143,8 +159,16 @@ int l_module_index(lua_State* L) {
   return 1;
 }
 
+// Once for each state: a second library would not know the tensors of the first.
 int open_module(lua_State* L) {
+  BindingState& state = binding_state(L);
+  if (state.module_ref != 0) {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, state.module_ref);
+    return 1;
+  }
   lua_settop(L, 0);
+  register_iteration(L);
+  register_shapes(L);
   lua_createtable(L, 0, 320);
   lua_createtable(L, 0, 320);
   push_new_metatable(L);
@@ -166,7 +190,9 @@ int open_module(lua_State* L) {
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
   memory::set_live_bytes(L, [] { return live_bytes(); });
-  binding_state(L).paid_bytes = thread_allocated_bytes();
+  state.paid_bytes = thread_allocated_bytes();
+  lua_pushvalue(L, -1);
+  state.module_ref = luaL_ref(L, LUA_REGISTRYINDEX);
   return 1;
 }
 

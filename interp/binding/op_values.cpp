@@ -2,6 +2,7 @@
 #include "interp/binding/op_values.h"
 
 #include "interp/binding/args.h"
+#include "interp/binding/shape.h"
 
 namespace moonlet::binding {
 namespace {
@@ -134,6 +135,7 @@ class Reader {
   BoxedValue tensor(int index) {
     const Tensor* cell = tensor_cell(L_, index);
     if (!cell || !cell->defined()) bad(index, "a tensor");
+    note_seen(L_, index);
     return *cell;
   }
 
@@ -155,6 +157,7 @@ class Reader {
         fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", place_.name,
              "' must be a tensor, got ", type_name(L_, -1));
       out.push_back(none ? Tensor() : *cell);
+      note_seen(L_, -1);
       lua_pop(L_, 1);
     }
     return out;
@@ -173,9 +176,11 @@ class Reader {
   BoxedValue list(int index, const BoxedValue* before) {
     if (lua_type(L_, index) != LUA_TTABLE) bad(index, "a table of integers");
     std::vector<int64_t> out;
-    const auto count = static_cast<lua_Integer>(lua_rawlen(L_, index));
+    push_plain_list(L_, index);
+    const int items = lua_gettop(L_);
+    const auto count = static_cast<lua_Integer>(lua_rawlen(L_, items));
     for (lua_Integer i = 1; i <= count; ++i) {
-      lua_rawgeti(L_, index, i);
+      lua_rawgeti(L_, items, i);
       out.push_back(integer(lua_gettop(L_)));
       lua_pop(L_, 1);
     }

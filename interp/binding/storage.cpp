@@ -9,6 +9,7 @@
 #include "interp/binding/args.h"
 #include "interp/binding/bytes.h"
 #include "interp/binding/index.h"
+#include "interp/binding/iterate.h"
 #include "interp/nearest.h"
 #include "tensor/backend.h"
 #include "tensor/execution.h"
@@ -73,16 +74,6 @@ int64_t position_at(lua_State* L, int index, const TypedStorage& s) {
   return *position - 1;
 }
 
-// Whether the running metamethod was called by `ipairs`, which ends at the first nil.
-bool called_by_ipairs(lua_State* L) {
-  lua_Debug caller;
-  if (lua_getstack(L, 1, &caller) == 0) return false;
-  lua_getinfo(L, "f", &caller);
-  const bool is_step = lua_tocfunction(L, -1) == binding_state(L).ipairs_step;
-  lua_pop(L, 1);
-  return is_step;
-}
-
 // All names a storage answers to, for the suggestion.
 [[noreturn]] void unknown_name(lua_State* L, std::string_view wanted) {
   std::vector<const char*> names(std::begin(kFieldNames), std::end(kFieldNames));
@@ -119,6 +110,11 @@ int l_newindex(lua_State* L) {
   if (!value) fail("Storage: an element is a number or a boolean, got ", type_name(L, 3));
   s.set(position_at(L, 2, s), *value);
   return 0;
+}
+
+int l_pairs(lua_State* L) {
+  check_storage(L, 1, "pairs");
+  return push_positions(L);
 }
 
 int l_length(lua_State* L) { return push_result(L, check_storage(L, 1, "#").size()); }
@@ -307,17 +303,6 @@ void make_registry(lua_State* L, BindingState& state) {
   state.storages_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
-void note_ipairs_step(lua_State* L, BindingState& state) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  lua_getfield(L, -1, "_G");
-  if (lua_istable(L, -1) && lua_getfield(L, -1, "ipairs") == LUA_TFUNCTION) {
-    lua_newtable(L);
-    lua_call(L, 1, 1);
-    state.ipairs_step = lua_tocfunction(L, -1);
-  }
-  lua_pop(L, 3);
-}
-
 // Makes the metatable; leaves the tables of methods and of fields on the stack.
 void push_methods_with_metatable(lua_State* L, BindingState& state) {
   static const luaL_Reg kMetamethods[] = {{"__gc", guard<l_gc>},
@@ -325,6 +310,7 @@ void push_methods_with_metatable(lua_State* L, BindingState& state) {
                                           {"__eq", guard<l_equal>},
                                           {"__len", guard<l_length>},
                                           {"__newindex", op_guard<l_newindex>},
+                                          {"__pairs", guard<l_pairs>},
                                           {"__tostring", op_guard<l_tostring>},
                                           {nullptr, nullptr}};
   static const luaL_Reg kList[] = {{"free", guard<l_free>},
@@ -403,7 +389,6 @@ void register_storage(lua_State* L) {
       {"Storage", op_guard<l_storage>}, {"is_storage", guard<l_is_storage>}, {nullptr, nullptr}};
   BindingState& state = binding_state(L);
   make_registry(L, state);
-  note_ipairs_step(L, state);
   push_methods_with_metatable(L, state);
   lua_setfield(L, -4, "_storage_fields");
   lua_setfield(L, -3, "_storage_methods");

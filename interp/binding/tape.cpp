@@ -46,6 +46,7 @@ int l_backward(lua_State* L) {
   const Tensor gradient = args.optional_tensor(1);
   const bool create = flag(args, 3, false);
   const bool retain = flag(args, 2, create);
+  if (gradient.defined()) note_seen(L, args.slot(1));
   run_paid_ahead(L, [&] { backward({x}, {gradient}, retain, create); });
   return 0;
 }
@@ -57,6 +58,7 @@ std::vector<Tensor> one_or_many(lua_State* L, ArgReader& args, int i, const char
   if (index == 0) return out;
   if (lua_type(L, index) != LUA_TTABLE) {
     out.push_back(check_tensor(L, index, what));
+    note_seen(L, index);
     return out;
   }
   const lua_Integer count = luaL_len(L, index);
@@ -64,6 +66,7 @@ std::vector<Tensor> one_or_many(lua_State* L, ArgReader& args, int i, const char
     lua_geti(L, index, k);
     const bool none = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
     out.push_back(none ? Tensor() : check_tensor(L, -1, what));
+    note_seen(L, -1);
     lua_pop(L, 1);
   }
   return out;

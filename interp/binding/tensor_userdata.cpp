@@ -5,6 +5,9 @@
 #include <new>
 
 #include "interp/binding/homes.h"
+#include "interp/binding/iterate.h"
+#include "interp/binding/shape.h"
+#include "tensor/op_info.h"
 
 namespace moonlet {
 
@@ -21,11 +24,48 @@ void binding::pay_collector(lua_State* L, BindingState& state) {
 
 namespace {
 
-void note_in_scope(lua_State* L, BindingState& state) {
-  lua_rawgeti(L, LUA_REGISTRYINDEX, state.scope_ref);
-  lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, ++state.scope_count);
+// Pushes the value of table `seen` for the tensor when it is a userdata that still holds it.
+bool push_noted(lua_State* L, int seen, const Tensor& tensor) {
+  lua_rawgetp(L, seen, tensor.impl());
+  const Tensor* cell = binding::tensor_cell(L, -1);
+  if (cell != nullptr && cell->is_same(tensor)) return true;
   lua_pop(L, 1);
+  return false;
+}
+
+// Pushes the userdata of the tensor when the value at `index`, or an item of the list there, is it.
+bool push_if_same(lua_State* L, int index, const Tensor& tensor) {
+  if (const Tensor* cell = binding::tensor_cell(L, index)) {
+    if (!cell->is_same(tensor)) return false;
+    lua_pushvalue(L, index);
+    return true;
+  }
+  if (lua_type(L, index) != LUA_TTABLE) return false;
+  const auto count = static_cast<lua_Integer>(lua_rawlen(L, index));
+  for (lua_Integer i = 1; i <= count; ++i) {
+    lua_rawgeti(L, index, i);
+    const Tensor* cell = binding::tensor_cell(L, -1);
+    if (cell != nullptr && cell->is_same(tensor)) return true;
+    lua_pop(L, 1);
+  }
+  return false;
+}
+
+// Pushes the userdata that scripts know a tensor by which others hold too: one that was noted, or
+// an argument of the running function.
+bool push_known(lua_State* L, const BindingState& state, const Tensor& tensor) {
+  const int top = lua_gettop(L);
+  luaL_checkstack(L, 4, "too many results");
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state.seen_ref);
+  bool known = push_noted(L, top + 1, tensor);
+  for (int i = 1; !known && i <= top; ++i) {
+    if (!push_if_same(L, i, tensor)) continue;
+    known = true;
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, top + 1, tensor.impl());
+  }
+  lua_remove(L, top + 1);
+  return known;
 }
 
 }  // namespace
@@ -41,17 +81,22 @@ void push_tensor(lua_State* L, Tensor tensor) {
     lua_pop(L, 1);
   }
   binding::pay_collector(L, state);
+  // A tensor that nobody else holds is new to the script.
+  const bool shared = tensor.impl()->references.load(std::memory_order_relaxed) > 1;
+  if (shared && push_known(L, state, tensor)) return;
   luaL_checkstack(L, 4, "too many results");
   new (lua_newuserdatauv(L, sizeof(Tensor), 0)) Tensor(std::move(tensor));
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
   lua_setmetatable(L, -2);
-  if (state.scope_ref != 0) [[unlikely]]
-    note_in_scope(L, state);
+  if (shared) [[unlikely]]
+    binding::note_seen(L, -1);
 }
 
 const Tensor* test_tensor(lua_State* L, int index) {
   const Tensor* cell = binding::tensor_cell(L, index);
-  return cell != nullptr && cell->defined() ? cell : nullptr;
+  if (cell == nullptr || !cell->defined()) return nullptr;
+  binding::note_seen(L, index);
+  return cell;
 }
 
 namespace binding {
@@ -60,7 +105,10 @@ namespace {
 int l_gc(lua_State* L) {
   Tensor* cell = tensor_cell(L, 1);
   if (cell == nullptr) return 0;
-  if (binding_state(L).homes != 0 && keep_tensor(L, *cell)) return 0;
+  if (binding_state(L).homes != 0 && keep_tensor(L, *cell)) {
+    if (cell->defined()) note_seen(L, 1);
+    return 0;
+  }
   *cell = Tensor();
   return 0;
 }
@@ -93,45 +141,56 @@ int l_tostring(lua_State* L) {
   return 1;
 }
 
-int l_shape_tostring(lua_State* L) {
-  std::string out = "(";
-  const lua_Integer count = luaL_len(L, 1);
-  for (lua_Integer i = 1; i <= count; ++i) {
-    if (i > 1) out += ", ";
-    lua_geti(L, 1, i);
-    out += luaL_tolstring(L, -1, nullptr);
-    lua_pop(L, 2);
-  }
-  out += count == 1 ? ",)" : ")";
-  lua_pushlstring(L, out.data(), out.size());
-  return 1;
+int l_pairs(lua_State* L) {
+  const Tensor& x = check_tensor(L, 1, "pairs");
+  check(x.dim() > 0, "pairs: a tensor of no dimensions has no rows; use x:item()");
+  return push_positions(L);
 }
 
-int l_shape_equal(lua_State* L) {
-  const lua_Integer count = luaL_len(L, 1);
-  bool same = count == luaL_len(L, 2);
-  for (lua_Integer i = 1; same && i <= count; ++i) {
-    lua_geti(L, 1, i);
-    lua_geti(L, 2, i);
-    same = lua_compare(L, -1, -2, LUA_OPEQ) != 0;
-    lua_pop(L, 2);
-  }
-  lua_pushboolean(L, same);
-  return 1;
+int l_call(lua_State*) {
+  fail("a tensor is not called: x[i] and x[{...}] index it, ipairs(x) goes through its rows");
 }
 
-void make_shape_metatable(lua_State* L) {
-  lua_createtable(L, 0, 3);
-  lua_pushcfunction(L, guard<l_shape_tostring>);
-  lua_setfield(L, -2, "__tostring");
-  lua_pushcfunction(L, guard<l_shape_equal>);
-  lua_setfield(L, -2, "__eq");
-  lua_pushliteral(L, "Shape");
-  lua_setfield(L, -2, "__name");
-  binding_state(L).shape_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+// Pushes the element of a tensor of one as text.
+void push_element_text(lua_State* L, int index) {
+  const Tensor& x = check_tensor(L, index, "..");
+  if (x.numel() != 1)
+    fail("..: a tensor of one element is wanted, got shape ", x.sizes(), "; use tostring(x)");
+  if (is_complex(x.dtype())) {
+    const std::string text = format_elements(x, 1);
+    lua_pushlstring(L, text.data(), text.size());
+  } else {
+    lua_getfield(L, index, "item");
+    lua_pushvalue(L, index);
+    lua_call(L, 1, 1);
+    luaL_tolstring(L, -1, nullptr);
+  }
+}
+
+void make_seen_table(lua_State* L) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  binding_state(L).seen_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
 }  // namespace
+
+void note_seen(lua_State* L, int index) {
+  const Tensor* cell = tensor_cell(L, index);
+  if (cell == nullptr || !cell->defined()) return;
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 4, "too many tensors");
+  lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).seen_ref);
+  const int seen = lua_gettop(L);
+  if (!push_noted(L, seen, *cell)) {
+    lua_pushvalue(L, index);
+    lua_rawsetp(L, seen, cell->impl());
+  }
+  lua_settop(L, seen - 1);
+}
 
 Tensor& check_tensor(lua_State* L, int index, const char* op) {
   Tensor* cell = tensor_cell(L, index);
@@ -142,12 +201,14 @@ Tensor& check_tensor(lua_State* L, int index, const char* op) {
 
 void push_new_metatable(lua_State* L) {
   static const luaL_Reg kMetamethods[] = {
-      {"__gc", guard<l_gc>},      {"__close", guard<l_close>},       {"__eq", guard<l_equal>},
-      {"__len", guard<l_length>}, {"__tostring", guard<l_tostring>}, {nullptr, nullptr}};
-  make_shape_metatable(L);
-  lua_createtable(L, 0, 32);
+      {"__gc", guard<l_gc>},       {"__close", guard<l_close>},       {"__eq", guard<l_equal>},
+      {"__len", guard<l_length>},  {"__pairs", guard<l_pairs>},       {"__call", guard<l_call>},
+      {"__concat", guard<concat>}, {"__tostring", guard<l_tostring>}, {nullptr, nullptr}};
+  make_seen_table(L);
+  lua_createtable(L, 0, 40);
   luaL_setfuncs(L, kMetamethods, 0);
-  lua_pushliteral(L, "Tensor");
+  // What Lua's own functions show where they want a number: "number expected, got ...".
+  lua_pushliteral(L, "Tensor (x:item() gives the number of one element)");
   lua_setfield(L, -2, "__name");
   // Scripts cannot reach the metatable, so none can break the type check.
   lua_pushliteral(L, "Tensor");
@@ -209,16 +270,6 @@ int push_result(lua_State* L, double value) {
   return 1;
 }
 
-void push_shape(lua_State* L, Dims dims) {  // NOLINT(performance-unnecessary-value-param)
-  lua_createtable(L, dims.size(), 0);
-  for (int i = 0; i < dims.size(); ++i) {
-    lua_pushinteger(L, dims[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).shape_ref);
-  lua_setmetatable(L, -2);
-}
-
 const char* type_name(lua_State* L, int index) {
   if (const Tensor* cell = tensor_cell(L, index))
     return cell->defined() ? "Tensor" : "freed Tensor";
@@ -228,6 +279,33 @@ const char* type_name(lua_State* L, int index) {
     if (name != nullptr) return name;  // the metatable keeps it
   }
   return luaL_typename(L, index);
+}
+
+int concat(lua_State* L) {
+  for (int i = 1; i <= 2; ++i) {
+    if (tensor_cell(L, i) != nullptr)
+      push_element_text(L, i);
+    else if (lua_isstring(L, i) || shape_at(L, i))
+      luaL_tolstring(L, i, nullptr);
+    else
+      fail("..: strings, numbers, shapes and tensors of one element are joined, got ",
+           type_name(L, i));
+    lua_replace(L, i);
+    lua_settop(L, 2);
+  }
+  lua_concat(L, 2);
+  return 1;
+}
+
+std::string called_message(const char* message, const char* called) {
+  const std::string_view text = message;
+  const size_t colon = text.find(": ");
+  if (colon == text.npos) return std::string(called) + ": " + message;
+  const std::string name(text.substr(0, colon));
+  // An op without a plain form (`uniform_`) calls itself by the name of its row.
+  if (name == called || (find_op(name) == nullptr && find_op(name + "_") == nullptr))
+    return message;
+  return called + std::string(text.substr(colon));
 }
 
 int retry_after_collection(lua_State* L, int top, lua_CFunction f) {

@@ -50,9 +50,13 @@ int push_result(lua_State* L, std::tuple<Ts...> results) {
 // Pushes the first `count` items of the table at `index`; returns `count`.
 int push_items(lua_State* L, int index, int count);
 
-// Pushes a list of integers as a table that prints as "(3, 4)". A copy of the list, since making a
-// table may run finalizers of the script, which may free the tensor that it is of.
-void push_shape(lua_State* L, Dims dims);
+// Notes that something outside Lua may come to hold the tensor of the userdata at a stack index and
+// to hand it back: `push_tensor` then pushes the same userdata while it lives. Ops that give back
+// an argument of theirs need no note.
+void note_seen(lua_State* L, int index);
+
+// What `..` does with tensors and shapes: joins the texts of its two operands.
+int concat(lua_State* L);
 
 // "number", "Tensor", ... for messages.
 const char* type_name(lua_State* L, int index);
@@ -63,9 +67,26 @@ void pay_collector(lua_State* L, BindingState& state);
 // Runs `f` again after a full collection; the second failure is a Lua error.
 int retry_after_collection(lua_State* L, int top, lua_CFunction f);
 
+// The message of an error in the op that a script called: where an op that it is made of raised it,
+// with the called one's name in front instead ("zeros: ..." for what `full` says).
+std::string called_message(const char* message, const char* called);
+
+// Runs `f`, whose errors then begin with the name `called`.
+template <class F>
+auto named(const char* called, F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& e) {
+    throw Error(called_message(e.what(), called));
+  }
+}
+
 // The guard of functions that allocate tensors: when memory runs out, all garbage is collected and
-// the function runs once more. Such functions leave their arguments in place.
-template <lua_CFunction f>
+// the function runs once more. Such functions leave their arguments in place. Errors
+// begin with the name `called`, where there is one.
+template <lua_CFunction f, const char* called = nullptr>
 int op_guard(lua_State* L) {
   const int top = lua_gettop(L);
   bool out_of_memory = false;
@@ -74,7 +95,10 @@ int op_guard(lua_State* L) {
   } catch (const OutOfMemory&) {
     out_of_memory = true;
   } catch (const std::exception& e) {
-    push_exception(L, e);
+    if constexpr (called != nullptr)
+      push_exception(L, e, called_message(e.what(), called).c_str());
+    else
+      push_exception(L, e);
   }
   if (out_of_memory) return retry_after_collection(L, top, guard<f>);
   return lua_error(L);

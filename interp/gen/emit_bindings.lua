@@ -81,7 +81,8 @@ local function emit_signature(symbol, name, usage, args)
     end
     line("};")
   end
-  line("const Signature kSignature_%s = {%s, %s, %s, %d};", symbol, quote(name), quote(usage),
+  line("constexpr char kName_%s[] = %s;", symbol, quote(name))
+  line("const Signature kSignature_%s = {kName_%s, %s, %s, %d};", symbol, symbol, quote(usage),
     #args > 0 and "kArgs_" .. symbol or "nullptr", #args)
 end
 
@@ -197,8 +198,8 @@ end
 local function table_entries(rows)
   local entries = {}
   local function entry(name, func, method, meta)
-    entries[#entries + 1] = ("    {%s, op_guard<call_%s>, %s, %s, %s},"):format(quote(name), name,
-      tostring(func), tostring(method), meta and quote(meta) or "nullptr")
+    entries[#entries + 1] = ("    {%s, op_guard<call_%s, kName_%s>, %s, %s, %s},"):format(
+      quote(name), name, name, tostring(func), tostring(method), meta and quote(meta) or "nullptr")
   end
   for _, row in ipairs(rows) do
     if row.plain_form and not row.overload_of then

@@ -64,7 +64,7 @@ function lua_signature.arguments(row)
       out[#out + 1] = {
         name = arg.name, kind = kind, type = arg.type, default = lua_default(arg.default, kind),
         required = arg.default == nil and not arg.type:find "%?$",
-        gather = may_gather(row.args, i), named_only = kind == "Generator" or nil,
+        gather = row.gather ~= false and may_gather(row.args, i), named_only = kind == "Generator" or nil,
         length = tonumber(arg.type:match "%[(%d+)%]") or (arg.type == "Tensor?[]" and 1) or 0,
         source = arg,
       }

@@ -10,6 +10,8 @@ local fail = options.fail
 
 local loader = {}
 
+local function weak() return setmetatable({}, { __mode = "k" }) end
+
 local function collate_field(values)
   local first = values[1]
   if ml.is_tensor(first) then return ml.stack(values) end
@@ -66,7 +68,7 @@ end
 function DataLoader:init(...)
   local o = read_loader:table(...)
   self.dataset, self.collate_fn, self.batch_size = o.dataset, o.collate_fn, o.batch_size
-  self.passes = setmetatable({}, { __mode = "k" })
+  self.passes = weak()
   self.batches = batches_of(o)
 end
 
@@ -92,19 +94,41 @@ function DataLoader:iter()
   end
 end
 
--- What a pass gave last leads back to the pass, so that loops over one loader can nest.
-local function note(self, pass, first, ...)
-  if first ~= nil then self.passes[first] = pass end
-  return first, ...
+-- Where the loop stands that calls: the running function and its depth, the line, and how many
+-- loops of that function enclose the call.
+local function loop_of(level)
+  local info = debug.getinfo(level, "fl")
+  local depth, loops = level, 0
+  while debug.getinfo(depth, "l") do depth = depth + 1 end
+  for i = 1, math.huge do
+    local name = debug.getlocal(level, i)
+    if not name then break end
+    if name == "(for state)" then loops = loops + 1 end
+  end
+  return info.func, ("%d:%d:%d"):format(depth - level, info.currentline, loops)
+end
+
+-- The table of the passes that `func` has begun in the running coroutine, by the place of the loop.
+local function passes_of(self, func)
+  local running = coroutine.running()
+  local functions = self.passes[running] or weak()
+  self.passes[running] = functions
+  functions[func] = functions[func] or {}
+  return functions[func]
 end
 
 -- `for x, y in loader do` calls the loader itself, with nil at the start of the loop and then with
--- the first field of the batch before.
+-- the first field of the batch before. That field may be the same in several loops, so the pass is
+-- found by the place of the loop.
 function DataLoader:__call(_, control)
-  local pass = control == nil and self:iter() or self.passes[control]
+  local func, place = loop_of(3)
+  local passes = passes_of(self, func)
+  if control == nil then passes[place] = self:iter() end
+  local pass = passes[place]
   if not pass then fail("DataLoader: this loop wants `for ... in loader:iter() do`") end
-  if control ~= nil then self.passes[control] = nil end
-  return note(self, pass, pass())
+  local batch = table.pack(pass())
+  if batch[1] == nil then passes[place] = nil end
+  return table.unpack(batch, 1, batch.n)
 end
 
 return loader

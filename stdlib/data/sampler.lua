@@ -82,7 +82,7 @@ function RandomSampler:size() return self.num_samples end
 function RandomSampler:order()
   if self.num_samples == 0 then return ml.zeros { 0, dtype = ml.int64 } end
   if self.replacement then
-    return ml.randint(1, self.count + 1, { self.num_samples },
+    return ml.randint(self.count, { self.num_samples },
       { dtype = ml.int64, generator = self.generator })
   end
   return ml.randperm(self.count, { generator = self.generator }):narrow(1, 1, self.num_samples)

@@ -159,16 +159,17 @@ void bernoulli(Tensor& x, double p, Philox rng) {
   });
 }
 
-void random(Tensor& x, int64_t low, int64_t high, Philox rng) {
-  const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+void random(Tensor& x, int64_t low, std::optional<int64_t> high, Philox rng) {
+  const shapes::IntegerRange range = shapes::integer_range(low, high);
+  const uint64_t first = static_cast<uint64_t>(range.first), count = range.count();
   const shapes::DrawBounds bounds =
-      is_floating(x.dtype()) ? shapes::integer_bounds(x, low, high) : shapes::DrawBounds{};
+      is_floating(x.dtype()) ? shapes::integer_bounds(x, range) : shapes::DrawBounds{};
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
       fill_pairs(y.data<T>(), y.numel(), rng, [=](const PhiloxBlock& b, T* out) {
         for (int k = 0; k < 2; ++k) {
           const uint64_t bits = static_cast<uint64_t>(b.v[2 * k]) << 32 | b.v[2 * k + 1];
-          const int64_t v = static_cast<int64_t>(static_cast<uint64_t>(low) + bits % span);
+          const int64_t v = static_cast<int64_t>(first + (count != 0 ? bits % count : bits));
           if constexpr (std::is_integral_v<T>)
             out[k] = static_cast<T>(v);
           else

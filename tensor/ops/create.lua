@@ -64,9 +64,14 @@ op { "randn(int[] size, Generator? generator=nil, Options options) -> Tensor", o
      doc = [[Numbers of the standard normal distribution.]],
      sample = { "3, 4" }, check = { value = "random" } }
 op { "randint(int low, int high, int[] size, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
-     out = true, kind = "composite", random = true,
-     doc = [[int64 (or `dtype`) numbers from `low` to below `high`: `high` itself is not drawn.]],
-     sample = { "1, 7, {3, 4}" }, check = { value = "random" } }
+     out = true, kind = "composite", random = true, gather = false,
+     doc = [[int64 (or `dtype`) numbers from `low` to `high`, both included, as `math.random` draws them.
+(PyTorch's leaves `high` out.)]],
+     sample = { "1, 6, {3, 4}" }, check = { value = "random" } }
+op { "randint_to(int high, int[] size, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
+     kind = "composite", random = true, gather = false, overload_of = "randint",
+     doc = [[The same from 1 to `high`.]],
+     sample = { "6, {3, 4}" }, check = { value = "random" } }
 op { "rand_like(Tensor x, DType? dtype=nil, Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor",
      kind = "composite", dtypes = "floating", random = true,
      doc = [[Numbers drawn evenly from 0 to below 1, with the shape, device and order of strides of `x`.]],

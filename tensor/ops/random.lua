@@ -26,11 +26,12 @@ op { "bernoulli(Tensor! x, float p=0.5, Generator? generator=nil) -> Tensor",
      doc = [[Sets each element to 1 with probability `p`, else to 0.]],
      sample = { "zeros(3, 4), 0.3" }, check = { value = "random" } }
 
-op { "random(Tensor! x, int low, int high, Generator? generator=nil) -> Tensor",
+op { "random(Tensor! x, int low, int? high=nil, Generator? generator=nil) -> Tensor",
      kind = "update", clone = false, random = true, draws = "x.numel()", dtypes = "boolean+real",
      grad = { x = "zero" },
-     doc = [[Fills `x` with integers from `low` to below `high` (`high` itself is not drawn).]],
-     sample = { "zeros(3, 4), 1, 7" }, check = { value = "random" } }
+     doc = [[Fills `x` with integers from `low` to `high`, both included, as `math.random` draws them;
+`random_(n)` draws from 1 to `n`. (PyTorch's leaves `high` out and `random_(n)` starts at 0.)]],
+     sample = { "zeros(3, 4), 1, 6", "zeros(3, 4), 6" }, check = { value = "random" } }
 
 op { "dropout_mask(Tensor x, float p=0.5, Generator? generator=nil) -> Tensor",
      kind = "structured", random = true, draws = "x.numel()", dtypes = "floating",

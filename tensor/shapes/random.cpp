@@ -63,22 +63,27 @@ void exponential(const Tensor&, double lambda) {
 
 void bernoulli(const Tensor&, double p) { check_probability("bernoulli_", p); }
 
-void random(const Tensor& x, int64_t low, int64_t high) {
+IntegerRange integer_range(int64_t low, std::optional<int64_t> high) {
+  return high ? IntegerRange{low, *high} : IntegerRange{1, low};
+}
+
+void random(const Tensor& x, int64_t low, std::optional<int64_t> high) {
   const char* op = "random_";
-  check(low < high, op, ": no integer from ", low, " to below ", high);
+  const auto [first, last] = integer_range(low, high);
+  check(first <= last, op, ": no integer from ", first, " to ", last);
   const int bits = static_cast<int>(size_of(x.dtype())) * 8;
   if (x.dtype() == DType::Bool) {
-    check(low >= 0 && high <= 2, op, ": bool holds 0 and 1, not ", low, " to below ", high);
+    check(first >= 0 && last <= 1, op, ": bool holds 0 and 1, not ", first, " to ", last);
   } else if (is_floating(x.dtype())) {
     const double most = at_most(x.dtype(), std::numeric_limits<double>::max());
-    check(static_cast<double>(low) >= -most && static_cast<double>(high - 1) <= most, op, ": ",
-          x.dtype(), " holds ", -most, " to ", most, ", not ", low, " to below ", high);
+    check(static_cast<double>(first) >= -most && static_cast<double>(last) <= most, op, ": ",
+          x.dtype(), " holds ", -most, " to ", most, ", not ", first, " to ", last);
   } else if (is_integral(x.dtype()) && bits < 64) {
     const bool is_unsigned = x.dtype() == DType::UInt8;
     const int64_t least = is_unsigned ? 0 : -(int64_t{1} << (bits - 1));
     const int64_t most = is_unsigned ? 255 : (int64_t{1} << (bits - 1)) - 1;
-    check(low >= least && high - 1 <= most, op, ": ", x.dtype(), " holds ", least, " to ", most,
-          ", not ", low, " to below ", high);
+    check(first >= least && last <= most, op, ": ", x.dtype(), " holds ", least, " to ", most,
+          ", not ", first, " to ", last);
   }
 }
 
@@ -90,11 +95,11 @@ DrawBounds uniform_bounds(const Tensor& x, double from, double to) {
   return {at_least(x.dtype(), from), at_most(x.dtype(), to, true)};
 }
 
-DrawBounds integer_bounds(const Tensor& x, int64_t low, int64_t high) {
+DrawBounds integer_bounds(const Tensor& x, IntegerRange range) {
   // From 2^53 on a double may be above the integer it is made of.
-  const double most = static_cast<double>(high - 1);
-  const bool above = most >= 0x1p63 || static_cast<int64_t>(most) > high - 1;
-  return {at_least(x.dtype(), static_cast<double>(low)), at_most(x.dtype(), most, above)};
+  const double most = static_cast<double>(range.last);
+  const bool above = most >= 0x1p63 || static_cast<int64_t>(most) > range.last;
+  return {at_least(x.dtype(), static_cast<double>(range.first)), at_most(x.dtype(), most, above)};
 }
 
 double exponential_least(const Tensor& x, double lambda) {

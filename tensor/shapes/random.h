@@ -1,14 +1,21 @@
 // tensor/shapes/random.h: argument checks and result shapes of the random composites.
 #pragma once
 
+#include <optional>
+
 #include "tensor/shapes/result.h"
 
 namespace moonlet::shapes {
 
 // Throws unless p is a probability.
 void check_probability(const char* op, double p);
-// Throws unless [low, high) holds an integer and x's dtype holds them all.
-void check_range(const char* op, const Tensor& x, int64_t low, int64_t high);
+// The integers that `random_` draws, both ends included: low to high, or 1 to low without high.
+struct IntegerRange {
+  int64_t first, last;
+  // How many there are; 0 stands for all of int64.
+  uint64_t count() const { return static_cast<uint64_t>(last) - static_cast<uint64_t>(first) + 1; }
+};
+IntegerRange integer_range(int64_t low, std::optional<int64_t> high);
 // The smallest and the largest value a draw may give: draws are rounded to x's dtype and kept
 // between the two. Where the dtype has no value in the interval, `last` decides.
 struct DrawBounds {
@@ -17,8 +24,8 @@ struct DrawBounds {
 // Of [from, to), or of `from` alone where the two are equal. Throws unless both and their distance
 // are finite in x's dtype.
 DrawBounds uniform_bounds(const Tensor& x, double from, double to);
-// Of the integers from `low` to below `high` in a floating x.
-DrawBounds integer_bounds(const Tensor& x, int64_t low, int64_t high);
+// Of those integers in a floating x.
+DrawBounds integer_bounds(const Tensor& x, IntegerRange range);
 // The least value an exponential draw of that rate gives in x's dtype: 0 only where the rate is
 // infinite, since the distribution holds no 0.
 double exponential_least(const Tensor& x, double lambda);

@@ -18,20 +18,20 @@ end
 function models.mlp()
   local net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
     nn.Linear(512, 10))
-  return trained("mlp_784_512_512_10_b128_sgd", net, ml.randn(128, 784), ml.randint(1, 11, { 128 }),
+  return trained("mlp_784_512_512_10_b128_sgd", net, ml.randn(128, 784), ml.randint(10, { 128 }),
     optim.SGD(net:parameters(), { lr = 0.01 }))
 end
 
 function models.tiny()
   local net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
-  return trained("tiny_4_16_3_b16_adam", net, ml.randn(16, 4), ml.randint(1, 4, { 16 }),
+  return trained("tiny_4_16_3_b16_adam", net, ml.randn(16, 4), ml.randint(3, { 16 }),
     optim.Adam(net:parameters(), { lr = 0.01 }))
 end
 
 function models.lenet()
   local net = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5),
     nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Linear(128, 10))
-  return trained("lenet_b64_adam", net, ml.randn(64, 1, 28, 28), ml.randint(1, 11, { 64 }),
+  return trained("lenet_b64_adam", net, ml.randn(64, 1, 28, 28), ml.randint(10, { 64 }),
     optim.Adam(net:parameters(), { lr = 1e-3 }))
 end
 
@@ -67,7 +67,7 @@ function Gpt:forward(t)
 end
 
 function models.gpt()
-  local net, text = Gpt(65, 128, 4, 4, 64), ml.randint(1, 66, { 16, 64 })
+  local net, text = Gpt(65, 128, 4, 4, 64), ml.randint(65, { 16, 64 })
   return trained("gpt_4x128_b16_t64_adamw", net, text, text:reshape(-1),
     optim.AdamW(net:parameters(), { lr = 1e-3 }))
 end

@@ -294,3 +294,36 @@ TEST_CASE("interpreters share a leaf: they add to its gradient, read it and clea
   for (std::thread& thread : threads) thread.join();
   CHECK(good == 4);
 }
+
+TEST_CASE("a tensor that goes to the host and back is the script's own value") {
+  Script lua, other;
+  lua.run_string("mine = ml.ones(3); marks = {[mine] = true}");
+  const Tensor held = lua.get("mine").tensor();
+  lua.set("back", held);
+  CHECK(lua.run_string("return rawequal(mine, back) and marks[back]")[0].boolean());
+  std::vector<Tensor> kept;
+  lua.register_function("pass", [&](const Values& values) {
+    kept.push_back(values.at(0).tensor());
+    return Values{kept.back()};
+  });
+  lua.register_function("again", [&](const Values&) { return Values{kept.back()}; });
+  CHECK(lua.run_string(
+               "local x = ml.zeros(2); return rawequal(pass(x), x) and rawequal(again(), x)")[0]
+            .boolean());
+  // When the script has let go of it, it comes as a new value, and each interpreter has its own.
+  lua.run_string("mine, back, marks = nil, nil, nil; collectgarbage(); collectgarbage()");
+  lua.set("back", held);
+  other.set("back", held);
+  lua.set("twin", held);
+  CHECK(lua.run_string("return rawequal(back, twin) and back:sum():item() == 3")[0].boolean());
+  CHECK(other.run_string("return back:sum():item() == 3")[0].boolean());
+}
+
+TEST_CASE("an error inside the standard library has the script's line for a host") {
+  Script lua;
+  const std::string message = message_of([&] {
+    lua.run_string("local nn = ml.nn\nlocal v = nn.utils.parameters_to_vector{3}\nreturn v",
+                   "=chunk");
+  });
+  CHECK(contains(message, "chunk:2: "));
+}

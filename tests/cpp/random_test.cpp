@@ -50,7 +50,7 @@ TEST_CASE("fills have the moments of their distributions") {
     CHECK(std::abs(number(mean(x)) - 0.5) < 0.01);
     bernoulli_(x, 0.3);
     CHECK(std::abs(number(mean(x)) - 0.3) < 0.01);
-    random_(x, 2, 5);
+    random_(x, 2, 4);
     CHECK((number(amin(x)) == 2 && number(amax(x)) == 4));
     CHECK(std::abs(number(mean(x)) - 3) < 0.01);
   }
@@ -117,9 +117,29 @@ TEST_CASE("bounds of draws are the nearest values inside the interval") {
   CHECK(bounds(DType::BFloat16, 3, 3).last == 3);
   const Tensor wide = empty({0}, {DType::Float64, {}});
   const int64_t high = int64_t{1} << 60;
-  CHECK(shapes::integer_bounds(wide, 0, high).last == 0x1p60 - 128);
-  CHECK(shapes::integer_bounds(wide, INT64_MIN, INT64_MAX).last == 0x1p63 - 1024);
-  CHECK(shapes::integer_bounds(empty({0}, {DType::Float16, {}}), 0, 4096).last == 4094);
+  CHECK(shapes::integer_bounds(wide, {0, high - 1}).last == 0x1p60 - 128);
+  CHECK(shapes::integer_bounds(wide, {INT64_MIN, INT64_MAX}).last == 0x1p63 - 1024);
+  CHECK(shapes::integer_bounds(empty({0}, {DType::Float16, {}}), {0, 4095}).last == 4094);
+}
+
+TEST_CASE("integers are drawn with both ends") {
+  default_generator().manual_seed(7);
+  Tensor x = empty({1000}, {DType::Int64, {}});
+  random_(x, 3);
+  CHECK((number(amin(x)) == 1 && number(amax(x)) == 3));
+  random_(x, 5, 5);
+  CHECK((number(amin(x)) == 5 && number(amax(x)) == 5));
+  random_(x, INT64_MIN, INT64_MAX);
+  CHECK((number(amin(x)) < -0x1p62 && number(amax(x)) > 0x1p62));
+  CHECK_THROWS_AS(random_(x, 5, 4), Error);
+  CHECK_THROWS_AS(random_(x, 0), Error);
+  Tensor bits = empty({100}, {DType::Bool, {}});
+  random_(bits, 0, 1);
+  CHECK_THROWS_AS(random_(bits, 1, 2), Error);
+  Tensor bytes = empty({3000}, {DType::UInt8, {}});
+  random_(bytes, 0, 255);
+  CHECK(
+      (number(amin(to(bytes, DType::Int64))) == 0 && number(amax(to(bytes, DType::Int64))) == 255));
 }
 
 TEST_CASE("dropout masks keep the mean") {
@@ -140,7 +160,7 @@ TEST_CASE("a generator that is given draws, and the default one rests", "[random
     rand({40}, &two);
     return randn({40}, &two);
   }()));
-  CHECK(same(randint(0, 1000, {40}, {}, {}, &one), randint(0, 1000, {40}, {}, {}, &two)));
+  CHECK(same(randint(0, 999, {40}, {}, {}, &one), randint(0, 999, {40}, {}, {}, &two)));
   CHECK(same(randperm(40, {}, &one), randperm(40, {}, &two)));
   const Tensor weights = full({6}, 1.0);
   for (bool replacement : {true, false})

@@ -149,8 +149,8 @@ TEST_CASE("nonzero, masked_select and bincount") {
 }
 
 TEST_CASE("scattered sums do not depend on the number of threads") {
-  const Tensor x = randn({64, 500}), index = randint(1, 501, {64, 2000});
-  const Tensor source = randn({64, 2000}), rows = randint(1, 65, {3000}), more = randn({3000, 500});
+  const Tensor x = randn({64, 500}), index = randint(1, 500, {64, 2000});
+  const Tensor source = randn({64, 2000}), rows = randint(1, 64, {3000}), more = randn({3000, 500});
   const auto all_sums = [&] {
     return cat({scatter_add(x, 1, index, source), index_add(x, 0, rows, more),
                 embedding_backward(more, rows, 64)},

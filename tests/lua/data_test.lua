@@ -2,6 +2,7 @@
 -- files.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
+local class = require "moonlet.class"
 local harness = require "harness"
 local ml = require "moonlet"
 local system = require "moonlet.system"
@@ -283,6 +284,39 @@ test("CSV does not depend on the locale", function()
     expect.equal(output, "true\n")
     expect.equal(system.read_file(path), "1.5,0.10000000149011612,2\n")
   end)
+end)
+
+-- Every pair of two nested loops over one loader, also where both give the same value.
+test("loops over one loader nest", function()
+  local Same = class("Same", data.Dataset)
+  local one = ml.ones(1)
+  function Same:init(value) self.value = value end
+  function Same.__len() return 3 end
+  function Same:get(i) return self.value, i end
+  for _, value in ipairs { "text", one } do
+    local loader = data.DataLoader(Same(value), { collate = function(list) return list[1][1], list[1][2] end })
+    local seen = {}
+    for _, i in loader do for _, j in loader do seen[#seen + 1] = i .. j end end
+    expect.equal(table.concat(seen, " "), "11 12 13 21 22 23 31 32 33")
+    seen = {}
+    for _, i in loader do
+      for _, j in loader do
+        seen[#seen + 1] = i .. j
+        if j == 2 then break end
+      end
+    end
+    for _, i in loader do seen[#seen + 1] = i end
+    expect.equal(table.concat(seen, " "), "11 12 21 22 31 32 1 2 3")
+    local function sum(depth)
+      local total = 0
+      for _, i in loader do total = total + (depth > 1 and sum(depth - 1) or i) end
+      return total
+    end
+    expect.equal(sum(3), 54)
+    local a = coroutine.wrap(function() for _, i in loader do coroutine.yield(i) end end)
+    local b = coroutine.wrap(function() for _, i in loader do coroutine.yield(10 * i) end end)
+    expect.equal(a() + b() + a() + b() + a() + b(), 66)
+  end
 end)
 
 harness.run()

@@ -180,7 +180,7 @@ test("the fused steps check their arguments", function()
   local _ <close> = ml.no_grad()
   local x, g = ml.zeros(3), ml.zeros(3)
   expect.error(function() x:sgd_step_(ml.zeros(2), nil, 0.1) end,
-    "sgd_step: the gradient has shape")
+    "sgd_step_: the gradient has shape")
   expect.error(function() x:adam_step_(g, ml.zeros(2), g, nil, 1) end, "exp_avg has shape")
   expect.error(function() x:adam_step_(g, ml.zeros(3), ml.zeros(3), nil, 0) end,
     "steps count from 1")
