@@ -76,6 +76,7 @@ function load_stdlib.load(root, ops, modules)
   local ml = make "ml"
   for _, name in ipairs(ops) do rawset(ml, name, make("ml." .. name)) end
   package.loaded.moonlet = ml
+  package.loaded["moonlet.namespace"] = function(_, module) return module end
   add_searcher(root)
   local out = { modules = {}, frames = {}, signatures = require("moonlet.signature").all }
   out.class = watch_classes(out.frames)
