@@ -2,6 +2,7 @@
 #include "interp/coroutine.h"
 
 #include "interp/entry.h"
+#include "interp/state.h"
 
 namespace moonlet {
 namespace {
@@ -44,6 +45,15 @@ int l_resume(lua_State* L) {
   return given + 1;
 }
 
+// Whether the message stands for an exception of the host, which is known by it.
+bool is_carried(lua_State* L, int index) {
+  const CarriedExceptions& carried = state_data(L).carried;
+  if (carried.empty()) return false;
+  size_t size = 0;
+  const char* text = lua_tolstring(L, index, &size);
+  return carried.find({text, size}) != nullptr;
+}
+
 int call_wrapped(lua_State* L) {
   lua_State* co = lua_tothread(L, lua_upvalueindex(1));
   const int results = resume(L, co, lua_gettop(L));
@@ -55,7 +65,7 @@ int call_wrapped(lua_State* L) {
     lua_resetthread(co);  // closes its pending variables; may replace the error
     lua_xmove(co, L, 1);
   }
-  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
+  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING && !is_carried(L, -1)) {
     luaL_where(L, 1);
     lua_insert(L, -2);
     lua_concat(L, 2);

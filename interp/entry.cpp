@@ -100,16 +100,21 @@ void drop_mode(lua_State* L, ModeRecord* record) {
 
 void ReleaseQueue::release_reference(int reference) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (open_) waiting_.references.push_back(reference);
+  if (!open_) return;
+  waiting_.references.push_back(reference);
+  has_waiting_.store(true, std::memory_order_relaxed);
 }
 
 void ReleaseQueue::release_hook(int64_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (open_) waiting_.hooks.push_back(id);
+  if (!open_) return;
+  waiting_.hooks.push_back(id);
+  has_waiting_.store(true, std::memory_order_relaxed);
 }
 
 ReleaseQueue::Batch ReleaseQueue::take() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  has_waiting_.store(false, std::memory_order_relaxed);
   return std::exchange(waiting_, {});
 }
 
@@ -141,22 +146,27 @@ bool is_innermost(const StateData& data) noexcept {
   return innermost != nullptr && &innermost->data_ == &data;
 }
 
-EntryScope::EntryScope(StateData& data) : data_(data), outer_(innermost), before_(execution) {
-  innermost = this;
+EntryScope::EntryScope(StateData& data)
+    : data_(data),
+      innermost_(innermost),
+      execution_(execution),
+      outer_(innermost_),
+      before_(execution_) {
+  innermost_ = this;
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
-  if (outer_ != nullptr) outer_->data_.current->execution = execution;
-  execution = data.current->execution;
+  if (outer_ != nullptr) outer_->data_.current->execution = execution_;
+  execution_ = data.current->execution;
 }
 
 EntryScope::~EntryScope() {
   --data_.level;
-  end_dropped(data_);
-  innermost = outer_;
+  if (data_.current->has_dropped) end_dropped(data_);
+  innermost_ = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
-  data_.current->execution = execution;
+  data_.current->execution = execution_;
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
-  execution = outer_ != nullptr ? outer_->data_.current->execution : before_;
+  execution_ = outer_ != nullptr ? outer_->data_.current->execution : before_;
 }
 
 RunningScope::RunningScope(lua_State* L, lua_State* co)

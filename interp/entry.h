@@ -2,6 +2,7 @@
 // runs, each coroutine having its own, and Lua values that other holders let go are released.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -68,6 +69,7 @@ class ReleaseQueue {
   };
   // Empties the queue.
   Batch take();
+  bool has_waiting() const noexcept { return has_waiting_.load(std::memory_order_relaxed); }
   void close();
   bool is_open();
 
@@ -75,6 +77,7 @@ class ReleaseQueue {
   std::mutex mutex_;
   bool open_ = true;
   Batch waiting_;
+  std::atomic<bool> has_waiting_{false};  // read without the lock
 };
 
 // The interpreter with that queue, when it has been entered on this thread and not left; else null.
@@ -96,6 +99,9 @@ class EntryScope {
   friend StateData* entered_state(const ReleaseQueue& releases) noexcept;
   friend bool is_innermost(const StateData& data) noexcept;
   StateData& data_;
+  // The thread's, looked up once: this is done for each call of a host.
+  EntryScope*& innermost_;
+  ExecutionState& execution_;
   EntryScope* outer_;
   ExecutionState before_;
 };

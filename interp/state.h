@@ -10,6 +10,7 @@
 
 #include "interp/alloc.h"
 #include "interp/binding/binding_state.h"
+#include "interp/carried.h"
 #include "interp/entry.h"
 #include "interp/memory.h"
 #include "tensor/generator.h"
@@ -21,6 +22,10 @@ int luaopen_moonlet(lua_State* L);
 namespace moonlet {
 
 class Tensor;
+
+namespace detail {
+struct Session;
+}
 
 // Pushes a tensor userdata that holds one reference. Offered by interp/binding/.
 void push_tensor(lua_State* L, Tensor tensor);
@@ -55,6 +60,8 @@ struct StateData {
   int coroutines_ref = 0;           // registry position of the coroutines' states
   int coroutine_metatable_ref = 0;
   bool closing = false;
+  detail::Session* session = nullptr;  // of an embedding host, which calls into it
+  CarriedExceptions carried;
   // Outlives the state in the hands of those that refer to it.
   std::shared_ptr<ReleaseQueue> releases = std::make_shared<ReleaseQueue>();
 };

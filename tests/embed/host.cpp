@@ -71,7 +71,8 @@ void test_errors() {
     expect(e.message() == "bad.lua:1: no luck", "the message");
     expect(contains(e.traceback(), "in upvalue 'inner'") || contains(e.traceback(), "inner"),
            "the traceback");
-    expect(contains(e.what(), "stack traceback:"), "what() has both");
+    expect(contains(e.traceback(), "stack traceback:"), "its title");
+    expect(e.what() == e.message(), "what() is the message alone");
   }
   expect(contains(message_of([&] { lua.run_string("x = = 1", "s"); }), "s:1: unexpected symbol"),
          "a syntax error");
