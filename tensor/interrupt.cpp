@@ -1,0 +1,13 @@
+// tensor/interrupt.cpp: how a kernel that was asked to stop leaves.
+#include "tensor/interrupt.h"
+
+namespace moonlet {
+
+constinit StopFlag never_stopped;
+
+void throw_interrupted(StopFlag& flag) {
+  const char* reason = &flag == execution.stop ? flag.take() : nullptr;
+  throw Interrupted(reason != nullptr ? reason : "interrupted!");
+}
+
+}  // namespace moonlet
