@@ -46,8 +46,8 @@ class StopFlag {
   static_assert(std::atomic<const char*>::is_always_lock_free, "set by signal handlers");
 };
 
-// Throws Interrupted. When `flag` is that of the interpreter on this thread, its request has been
-// met; a thread that only helps leaves that to the one that called the op.
+// Throws Interrupted. The request has been met then, unless other threads of a team are still to
+// see it: the one that called the op takes it when the team has ended.
 [[noreturn, gnu::cold]] void throw_interrupted(StopFlag& flag);
 
 // For long loops: `flag` is execution.stop of the thread that called the op, which helping threads
