@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "interp/guard.h"
+#include "interp/interrupt.h"
 #include "interp/state.h"
 
 namespace moonlet {
@@ -172,9 +173,13 @@ EntryScope::~EntryScope() {
 RunningScope::RunningScope(lua_State* L, lua_State* co)
     : data_(state_data(L)), before_(data_.running) {
   data_.running = co;
+  if (data_.stop.requested()) stop_at_next_instruction(co);
 }
 
-RunningScope::~RunningScope() { data_.running = before_; }
+RunningScope::~RunningScope() {
+  data_.running = before_;
+  if (data_.stop.requested()) stop_at_next_instruction(before_);
+}
 
 TapeScope::TapeScope(lua_State* L) : entry_(state_data(L)), running_(L, L) {}
 

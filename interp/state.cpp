@@ -178,6 +178,7 @@ uint64_t next_seed() {
 
 StateData::StateData() : first_seed(next_seed()), generator(first_seed) {
   main.execution.generator = &generator;
+  main.execution.stop = &stop;
 }
 
 void StateCloser::operator()(lua_State* L) const noexcept {

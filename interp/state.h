@@ -14,6 +14,7 @@
 #include "interp/entry.h"
 #include "interp/memory.h"
 #include "tensor/generator.h"
+#include "tensor/interrupt.h"
 
 // Opens module `moonlet`. Offered by interp/binding/; preloaded in every state, run on first
 // require.
@@ -54,6 +55,8 @@ struct StateData {
   lua_State* running = nullptr;  // the coroutine that runs now, for interrupts and hooks
   const uint64_t first_seed;     // of `generator`, the default one of its scripts
   Generator generator;
+  // Any thread may request a stop; kernels and the hook of interp/interrupt.h meet it.
+  StopFlag stop;
   CoroutineState main;              // of the main thread
   CoroutineState* current = &main;  // of the coroutine that runs now
   int level = 0;                    // how many calls from C++ code into the interpreter are nested
