@@ -238,7 +238,9 @@ int run_cli(int argc, char** argv) {
       std::fputs(kUsage, stdout);
       return EXIT_SUCCESS;
     }
-    const StatePtr state = new_state(!arguments.ignore_environment);
+    InterpreterOptions options;
+    options.environment = !arguments.ignore_environment;
+    const StatePtr state = new_state(std::move(options));
     const EntryScope entry(state_data(state.get()));
     Invocation invocation{arguments, argc, argv, false};
     lua_pushcfunction(state.get(), guard<protected_main>);

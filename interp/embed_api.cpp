@@ -51,13 +51,18 @@ ScriptError::ScriptError(const std::string& message, std::string traceback, Valu
 
 // --- interpreters --------------------------------------------------------------------------------
 
-Interpreter::Interpreter() : session_(new Session) {}
+Interpreter::Interpreter() : Interpreter(Options()) {}
+Interpreter::Interpreter(Options options) : session_(new Session(std::move(options))) {}
 
 void Interpreter::Closer::operator()(Session* session) const noexcept { Session::end(session); }
 
 Session& Interpreter::session() const {
   if (session_ == nullptr) throw Error("this Interpreter was moved from");
   return *session_;
+}
+
+void Interpreter::interrupt() const noexcept {
+  if (session_ != nullptr) session_->interrupt();
 }
 
 lua_State* Interpreter::state() const { return session().L(); }
@@ -85,7 +90,8 @@ Values Interpreter::run_file(const std::string& path) {
   Values results;
   Session& session = this->session();
   session.protect([&](lua_State* L) {
-    if (luaL_loadfile(L, path.c_str()) != LUA_OK) lua_error(L);
+    const char* mode = state_data(L).options.bytecode ? nullptr : "t";
+    if (luaL_loadfilex(L, path.c_str(), mode) != LUA_OK) lua_error(L);
     results = session.call_top(L, nullptr, 0);
   });
   return results;

@@ -7,6 +7,7 @@
 
 #include "interp/guard.h"
 #include "interp/interrupt.h"
+#include "interp/run_limits.h"
 #include "interp/state.h"
 
 namespace moonlet {
@@ -132,40 +133,57 @@ bool ReleaseQueue::is_open() {
 
 // --- entering ------------------------------------------------------------------------------------
 
-namespace {
-// The innermost entry of this thread.
-thread_local EntryScope* innermost = nullptr;
-}  // namespace
+EntryScope::Thread& EntryScope::this_thread() noexcept {
+  static constinit thread_local Thread thread{nullptr, 0};
+  return thread;
+}
 
 StateData* entered_state(const ReleaseQueue& releases) noexcept {
-  for (const EntryScope* entry = innermost; entry != nullptr; entry = entry->outer_)
+  for (const EntryScope* entry = EntryScope::this_thread().innermost; entry != nullptr; entry = entry->outer_)
     if (entry->data_.releases.get() == &releases) return &entry->data_;
   return nullptr;
 }
 
 bool is_innermost(const StateData& data) noexcept {
+  const EntryScope* innermost = EntryScope::this_thread().innermost;
   return innermost != nullptr && &innermost->data_ == &data;
+}
+
+void check_files_allowed(const char* op, const std::string& path) {
+  const EntryScope* innermost = EntryScope::this_thread().innermost;
+  check(innermost == nullptr || innermost->data_.options.libraries.io, op, ": '", path,
+        "': this interpreter has no access to files");
+}
+
+void stop_entered() noexcept {
+  for (const EntryScope* entry = EntryScope::this_thread().innermost; entry != nullptr; entry = entry->outer_)
+    if (entry->data_.stop.requested()) stop_soon(entry->data_);
 }
 
 EntryScope::EntryScope(StateData& data)
     : data_(data),
-      innermost_(innermost),
+      thread_(this_thread()),
       execution_(execution),
-      outer_(innermost_),
-      before_(execution_) {
-  innermost_ = this;
+      budget_(memory::current_budget),
+      outer_(thread_.innermost),
+      before_(execution_),
+      budget_before_(budget_) {
+  thread_.innermost = this;
+  if (thread_.id == 0) thread_.id = moonlet::thread_id();
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
   if (outer_ != nullptr) outer_->data_.current->execution = execution_;
   execution_ = data.current->execution;
+  budget_ = data.budget;
 }
 
 EntryScope::~EntryScope() {
   --data_.level;
   if (data_.current->has_dropped) end_dropped(data_);
-  innermost_ = outer_;
+  thread_.innermost = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
   data_.current->execution = execution_;
+  budget_ = budget_before_;
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
   execution_ = outer_ != nullptr ? outer_->data_.current->execution : before_;
 }
@@ -237,6 +255,7 @@ void prepare_coroutine_states(lua_State* L) {
 
 CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
     : running_(L, co), data_(state_data(L)), resumer_(data_.current) {
+  charge_switch(data_);
   CoroutineState& state = coroutine_state(L, co);
   resumer_->execution = execution;
   data_.current = &state;

@@ -13,6 +13,7 @@
 #include "lua.hpp"
 
 #include "tensor/execution.h"
+#include "tensor/memory/budget.h"
 #include "tensor/modes.h"
 
 namespace moonlet {
@@ -85,6 +86,14 @@ StateData* entered_state(const ReleaseQueue& releases) noexcept;
 // Whether it is the one entered last.
 bool is_innermost(const StateData& data) noexcept;
 
+// Throws Error that names the path when the interpreter that runs on this thread has no library io:
+// its scripts read and write no files. Code without an interpreter may.
+void check_files_allowed(const char* op, const std::string& path);
+
+// Stops what runs in the interpreters that this thread has entered, where that is requested. For
+// signal handlers.
+void stop_entered() noexcept;
+
 // Enters an interpreter for a C++ scope, on whatever thread. Inside a call from the same
 // interpreter (a host function that calls back) the state stays what the script has made it; inside
 // another interpreter's call that one's state is put aside.
@@ -94,16 +103,28 @@ class EntryScope {
   ~EntryScope();
   EntryScope(const EntryScope&) = delete;
   EntryScope& operator=(const EntryScope&) = delete;
+  // The kernel's id of this thread.
+  int thread_id() const noexcept { return thread_.id; }
 
  private:
+  // What belongs to a thread. Looked up once: entering is done for each call of a host.
+  struct Thread {
+    EntryScope* innermost;
+    int id;  // 0 before the first entry
+  };
+  static Thread& this_thread() noexcept;
+
   friend StateData* entered_state(const ReleaseQueue& releases) noexcept;
   friend bool is_innermost(const StateData& data) noexcept;
+  friend void check_files_allowed(const char* op, const std::string& path);
+  friend void stop_entered() noexcept;
   StateData& data_;
-  // The thread's, looked up once: this is done for each call of a host.
-  EntryScope*& innermost_;
+  Thread& thread_;
   ExecutionState& execution_;
+  memory::Budget*& budget_;
   EntryScope* outer_;
   ExecutionState before_;
+  memory::Budget* budget_before_;
 };
 
 // The coroutine that runs, for interrupts and for hooks.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "interp/entry.h"
 #include "interp/system.h"
 #include "tensor/error.h"
 
@@ -118,6 +119,7 @@ std::string gzip_reason(gzFile file) {
 }  // namespace
 
 void write_file(const std::string& path, const std::vector<std::string_view>& parts) {
+  check_files_allowed("write_file", path);
   struct stat existing;
   const bool exists = ::stat(path.c_str(), &existing) == 0;
   if (exists && S_ISDIR(existing.st_mode)) fail_errno("write_file", path, EISDIR);
@@ -137,6 +139,7 @@ void write_file(const std::string& path, const std::vector<std::string_view>& pa
 }
 
 std::string read_file(const std::string& path) {
+  check_files_allowed("read_file", path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail_errno("read_file", path, errno);
   gzFile file = gzdopen(fd, "rb");

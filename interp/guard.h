@@ -30,9 +30,13 @@ inline void push_where(lua_State* L) {
     luaL_where(L, 1);
 }
 
+// Offered by interp/run_limits.cpp.
+void note_exception(lua_State* L, const std::exception& e) noexcept;
+
 // Pushes the Lua error value for a C++ exception: its message with the script's position in front.
 inline void push_exception(lua_State* L, const std::exception& e) {
   lua_settop(L, 0);  // makes room whatever the function had pushed
+  note_exception(L, e);
   if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
     lua_pushliteral(L, "not enough memory");
     return;

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "interp/run_limits.h"
 #include "interp/state.h"
 
 namespace moonlet {
@@ -19,7 +20,7 @@ void stop(lua_State* L, lua_Debug*) {
   StopFlag& flag = state_data(L).stop;
   // A coroutine may keep its hook after another one was stopped; that request is over.
   const char* reason = flag.take();
-  if (!flag.requested()) lua_sethook(L, nullptr, 0, 0);
+  if (!flag.requested()) set_usual_hook(L);
   if (reason != nullptr) luaL_error(L, "%s", reason);
 }
 

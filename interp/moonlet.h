@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "options.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
@@ -156,6 +157,25 @@ class ScriptError : public Error {
   std::shared_ptr<const Details> details_;
 };
 
+enum class Limit : uint8_t { LuaBytes, TensorBytes, Instructions, WallTime };
+
+// A run has passed a limit of its Options and was ended. value() is nil.
+class LimitExceeded : public ScriptError {
+ public:
+  LimitExceeded(Limit limit, const std::string& message, std::string traceback)
+      : ScriptError(message, std::move(traceback)), limit_(limit) {}
+  Limit limit() const noexcept { return limit_; }
+
+ private:
+  Limit limit_;
+};
+
+// Interpreter::interrupt has ended a run. value() is nil.
+class ScriptInterrupted : public ScriptError {
+ public:
+  using ScriptError::ScriptError;
+};
+
 // A function of the host that scripts call. What it throws is a Lua error in the script: a message
 // with the script's line, or the error value of a ScriptError. When the script does not catch it,
 // or raises the same message again, the host's own call into the interpreter throws the exception
@@ -170,7 +190,11 @@ using HostFunction = std::function<Values(const Values&)>;
 // call host functions. Any use of an interpreter that was moved from throws Error.
 class Interpreter {
  public:
+  using Options = InterpreterOptions;
+
+  // With all libraries and without limits; moonlet/options.h says what can be chosen.
   Interpreter();
+  explicit Interpreter(Options options);
   ~Interpreter() = default;
   Interpreter(Interpreter&&) noexcept = default;
   Interpreter& operator=(Interpreter&&) noexcept = default;
@@ -206,6 +230,12 @@ class Interpreter {
   void register_function(const std::string& path, HostFunction function);
   // A function value for tables and arguments.
   Function make_function(HostFunction function);
+
+  // Ends the run that is under way, if there is one: what the script runs fails, coroutines and
+  // long ops included, whatever it catches, and the host's outermost call throws
+  // ScriptInterrupted. May be called by any thread while the Interpreter exists, by no signal
+  // handler. The thread that runs the script is sent SIGURG for it; see the guide.
+  void interrupt() const noexcept;
 
   // The Lua state, for hosts that also use Lua's own interface. It stays the interpreter's. Code
   // that runs scripts through it belongs into `with_state`.

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "interp/guard.h"
+#include "interp/interrupt.h"
+#include "interp/libraries.h"
 
 namespace moonlet::detail {
 
@@ -17,7 +19,7 @@ class Visit {
     Count(const Count&) = delete;
     Count& operator=(const Count&) = delete;
     ~Count() {
-      if (--session.depth == 0) session.end_outermost();
+      if (--session.depth == 0) session.end_run();
     }
   };
 
@@ -27,7 +29,13 @@ class Visit {
         entry_(state_data(session.L())),
         // A host function that calls back runs in the coroutine that called it.
         L(state_data(session.L()).running),
-        top(lua_gettop(L)) {}
+        top(lua_gettop(L)) {
+    if (session.depth == 1) session.begin_run(entry_.thread_id());
+    // A request may have come before the interpreter was entered.
+    StateData& data = state_data(L);
+    if (data.stop.requested()) [[unlikely]]
+      stop_soon(data);
+  }
   ~Visit() { lua_settop(L, top); }
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
@@ -56,14 +64,31 @@ Session& Reference::open() const {
 
 // --- beginning and end ---------------------------------------------------------------------------
 
-Session::Session() : state(new_state()), anchor(std::make_shared<Anchor>()) {
+namespace {
+int l_hide_variables(lua_State* L) {
+  hide_variables(L);
+  return 0;
+}
+}  // namespace
+
+Session::Session(InterpreterOptions options)
+    : state(new_state(std::move(options))),
+      main_thread(state.get()),
+      anchor(std::make_shared<Anchor>()) {
   StateData& data = state_data(L());
   data.session = this;
+  if (!data.options.environment) {
+    lua_pushcfunction(L(), l_hide_variables);
+    if (lua_pcall(L(), 0, 0, 0) != LUA_OK) throw std::bad_alloc();
+  }
+  if (data.limits.timed) watchdog = std::make_unique<Watchdog>(data);
   anchor->session = this;
   anchor->releases = data.releases;
 }
 
 Session::~Session() {
+  watchdog.reset();
+  end_stop_request(state_data(L()));
   depth = 1;  // finalizers may call host functions, which call back
   state.reset();
   anchor->session = nullptr;
@@ -77,14 +102,45 @@ void Session::end(Session* session) noexcept {
   }
   session->abandoned = true;
   session->anchor->session = nullptr;
+  request_stop(state_data(session->L()), StopCause::Closed);
 }
 
-void Session::end_outermost() noexcept {
-  CarriedExceptions& carried = state_data(L()).carried;
-  if (!carried.empty()) [[unlikely]]
-    carried.clear();
-  if (abandoned) [[unlikely]]
+void Session::begin_run(int thread) {
+  StateData& data = state_data(L());
+  // An interrupt may have come after the end of the run it was meant for.
+  if (data.stop.requested()) [[unlikely]]
+    end_stop_request(data);
+  runner.store(thread, std::memory_order_relaxed);
+  if (data.options.lua_bytes > 0) data.blocks.end_refusals();
+  if (data.limits.need_hooks()) [[unlikely]] {
+    begin_counting(data);
+    if (watchdog != nullptr) watchdog->arm(data.options.wall_time);
+  }
+}
+
+void Session::end_run() noexcept {
+  StateData& data = state_data(L());
+  runner.store(0, std::memory_order_relaxed);
+  if (watchdog != nullptr) [[unlikely]]
+    watchdog->disarm();
+  if (!data.carried.empty()) [[unlikely]]
+    data.carried.clear();
+  if (abandoned) [[unlikely]] {
     delete this;
+    return;
+  }
+  if (data.stop.requested()) [[unlikely]] {
+    end_stop_request(data);
+    if (data.blocks.end_refusals()) {
+      const EntryScope entry(data);
+      lua_gc(L(), LUA_GCCOLLECT);
+    }
+  }
+}
+
+void Session::interrupt() noexcept {
+  const int thread = runner.load(std::memory_order_relaxed);
+  if (thread != 0) request_stop_from_outside(state_data(L()), StopCause::Interrupted, thread);
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -94,7 +150,10 @@ int Session::handle_error(lua_State* L) {
   Session& session = of(L);
   size_t size = 0;
   const char* text = nullptr;
-  if (lua_type(L, 1) == LUA_TSTRING || luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL) {
+  // A run that is to end calls no script for it.
+  const bool stopped = state_data(L).stop.requested();
+  if (lua_type(L, 1) == LUA_TSTRING ||
+      (!stopped && luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL)) {
     text = luaL_tolstring(L, 1, &size);
   } else {
     text = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
@@ -115,8 +174,13 @@ void Session::throw_error(lua_State* L, int status) {
     const char* text = lua_tostring(L, -1);
     message = text != nullptr ? text : "(no message)";
   }
+  StateData& data = state_data(L);
+  if (data.stop.requested())
+    throw_stopped(requested_stop(data), std::move(message), std::move(traceback));
+  if (status == LUA_ERRMEM && data.blocks.end_refusals())
+    throw_stopped(StopCause::LuaMemory, {}, std::move(traceback));
   if (lua_type(L, -1) == LUA_TSTRING) {
-    const std::exception_ptr exception = state_data(L).carried.find(message);
+    const std::exception_ptr exception = data.carried.find(message);
     if (exception != nullptr) std::rethrow_exception(exception);
     throw ScriptError(message, std::move(traceback), Value(message));
   }
@@ -127,6 +191,21 @@ void Session::throw_error(lua_State* L, int status) {
     value.emplace_back();  // of a kind that the host cannot hold
   }
   throw ScriptError(message, std::move(traceback), std::move(value[0]));
+}
+
+void Session::throw_stopped(StopCause cause, std::string message, std::string traceback) {
+  const char* reason = reason_of(cause);
+  if (message.find(reason) == message.npos) message = reason;
+  switch (cause) {
+    case StopCause::Instructions:
+      throw LimitExceeded(Limit::Instructions, message, std::move(traceback));
+    case StopCause::WallTime: throw LimitExceeded(Limit::WallTime, message, std::move(traceback));
+    case StopCause::LuaMemory: throw LimitExceeded(Limit::LuaBytes, message, std::move(traceback));
+    case StopCause::TensorMemory:
+      throw LimitExceeded(Limit::TensorBytes, message, std::move(traceback));
+    case StopCause::Interrupted: throw ScriptInterrupted(message, std::move(traceback));
+    default: throw Error(message);
+  }
 }
 
 namespace {
@@ -215,6 +294,7 @@ void Session::run_protected(void (*body)(lua_State*, void*), void* data) {
   lua_pushlightuserdata(L, &call);
   const int status = lua_pcall(L, 1, 0, visit.top + 1);
   if (status != LUA_OK) throw_error(L, status);
+  check_stopped(L);
 }
 
 Values Session::call(const Reference& function, const Value* arguments, size_t count) {
@@ -234,6 +314,7 @@ Values Session::call(const Reference& function, const Value* arguments, size_t c
   for (size_t i = 0; i < count; ++i) push_simple(L, arguments[i]);
   const int status = lua_pcall(L, static_cast<int>(count), LUA_MULTRET, visit.top + 1);
   if (status != LUA_OK) throw_error(L, status);
+  check_stopped(L);
   return take_protected(L, visit.top + 2);
 }
 

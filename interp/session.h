@@ -9,6 +9,7 @@
 
 #include "interp/moonlet.h"
 #include "interp/state.h"
+#include "interp/watchdog.h"
 
 namespace moonlet::detail {
 
@@ -38,7 +39,7 @@ struct Reference {
 struct HostCell;
 
 struct Session {
-  Session();
+  explicit Session(InterpreterOptions options);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -46,7 +47,8 @@ struct Session {
   // Closes the state and deletes the session: now, or when the last call into it has ended.
   static void end(Session* session) noexcept;
 
-  lua_State* L() const { return state.get(); }
+  // The main thread of the state, also while it is being closed.
+  lua_State* L() const { return main_thread; }
 
   // Runs `body(lua_State*)` where Lua errors may be raised, with a stack of its own. Throws what
   // throw_error does.
@@ -72,27 +74,41 @@ struct Session {
   // the exception: when the value comes out to a host uncaught, so does the exception.
   void push_current_exception(lua_State* L);
 
+  // From any thread.
+  void interrupt() noexcept;
+
   static Session& of(lua_State* L) { return *state_data(L).session; }
 
   StatePtr state;
+  lua_State* const main_thread;
   std::shared_ptr<Anchor> anchor;
-  int depth = 0;                         // how many calls into it are under way
-  bool abandoned = false;                // its Interpreter is gone; the outermost call closes it
-  HostCell* cells = nullptr;             // the host functions that scripts may reach
+  int depth = 0;               // how many calls into it are under way
+  bool abandoned = false;      // its Interpreter is gone; the outermost call closes it
+  std::atomic<int> runner{0};  // the thread (thread_id) of the run that is under way, or 0
+  HostCell* cells = nullptr;   // the host functions that scripts may reach
   const void* cell_metatable = nullptr;  // of the userdata that hold them
 
  private:
   friend class Visit;
 
+  void begin_run(int thread);
+  void end_run() noexcept;
   void run_protected(void (*body)(lua_State*, void*), void* data);
   // Throws for the error value on top of the stack: the host's exception that it stands for, or
   // ScriptError.
   [[noreturn]] void throw_error(lua_State* L, int status);
+  // Throws for a request to stop the run.
+  [[noreturn]] void throw_stopped(StopCause cause, std::string message, std::string traceback);
+  // After a call that has succeeded: a run that is to end does not go on because it caught that.
+  void check_stopped(lua_State* L) {
+    if (state_data(L).stop.requested()) [[unlikely]]
+      throw_stopped(requested_stop(state_data(L)), {}, {});
+  }
   Values take_protected(lua_State* L, int first);
-  void end_outermost() noexcept;
   static int handle_error(lua_State* L);
 
   std::string error_message, error_traceback;  // of the last error that reached handle_error
+  std::unique_ptr<Watchdog> watchdog;          // when there is a limit of time
 };
 
 // Pushes a C function that calls `function`, which ends when no script can reach it any more.

@@ -13,6 +13,9 @@
 #include "interp/carried.h"
 #include "interp/entry.h"
 #include "interp/memory.h"
+#include "interp/options.h"
+#include "interp/output.h"
+#include "interp/run_limits.h"
 #include "tensor/generator.h"
 #include "tensor/interrupt.h"
 
@@ -45,8 +48,14 @@ struct Warnings {
 
 // What Moonlet keeps for one Lua state (main thread and all its coroutines).
 struct StateData {
-  StateData();
+  explicit StateData(InterpreterOptions given);
+  ~StateData();
+  StateData(const StateData&) = delete;
+  StateData& operator=(const StateData&) = delete;
 
+  const InterpreterOptions options;
+
+  RedirectedStreams streams;
   BlockAllocator blocks;
   memory::Account account;
   BindingState binding;
@@ -57,10 +66,12 @@ struct StateData {
   Generator generator;
   // Any thread may request a stop; kernels and the hook of interp/interrupt.h meet it.
   StopFlag stop;
-  CoroutineState main;              // of the main thread
-  CoroutineState* current = &main;  // of the coroutine that runs now
-  int level = 0;                    // how many calls from C++ code into the interpreter are nested
-  int coroutines_ref = 0;           // registry position of the coroutines' states
+  Limits limits;
+  memory::Budget* budget = nullptr;  // of the tensors that its scripts make
+  CoroutineState main;               // of the main thread
+  CoroutineState* current = &main;   // of the coroutine that runs now
+  int level = 0;                     // how many calls from C++ code into the interpreter are nested
+  int coroutines_ref = 0;            // registry position of the coroutines' states
   int coroutine_metatable_ref = 0;
   bool closing = false;
   detail::Session* session = nullptr;  // of an embedding host, which calls into it
@@ -82,9 +93,8 @@ struct StateCloser {
 using StatePtr = std::unique_ptr<lua_State, StateCloser>;
 
 // A fresh state with the standard libraries, incremental collection and Moonlet's modules
-// preloaded. Loads no stdlib module. Without `environment` LUA_PATH and LUA_CPATH are ignored.
-// Throws std::bad_alloc when memory is short.
-StatePtr new_state(bool environment = true);
+// preloaded. Loads no stdlib module. Throws std::bad_alloc when memory is short.
+StatePtr new_state(InterpreterOptions options);
 
 // Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run.
 // The folder in MOONLET_STDLIB, when set, comes before the embedded sources. Raises a Lua error

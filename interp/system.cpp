@@ -10,17 +10,20 @@
 #include <unistd.h>
 
 #include "interp/guard.h"
+#include "interp/state.h"
 
 namespace moonlet {
 namespace {
 
 int l_isatty(lua_State* L) {
-  lua_pushboolean(L, ::isatty(static_cast<int>(luaL_checkinteger(L, 1))));
+  // What the host takes is shown on no terminal of ours.
+  const bool redirected = static_cast<bool>(state_data(L).options.output);
+  lua_pushboolean(L, !redirected && ::isatty(static_cast<int>(luaL_checkinteger(L, 1))) != 0);
   return 1;
 }
 
-int environment_size(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
+int environment_size(lua_State* L, const char* name, int otherwise) {
+  const char* text = state_data(L).options.environment ? std::getenv(name) : nullptr;
   const int value = text != nullptr ? std::atoi(text) : 0;
   return value > 0 ? value : otherwise;
 }
@@ -37,8 +40,8 @@ int l_terminal_size(lua_State* L) {
     rows = size.ws_row;
     break;
   }
-  lua_pushinteger(L, columns > 0 ? columns : environment_size("COLUMNS", 80));
-  lua_pushinteger(L, rows > 0 ? rows : environment_size("LINES", 24));
+  lua_pushinteger(L, columns > 0 ? columns : environment_size(L, "COLUMNS", 80));
+  lua_pushinteger(L, rows > 0 ? rows : environment_size(L, "LINES", 24));
   return 2;
 }
 
@@ -93,7 +96,9 @@ int l_read_file(lua_State* L) {
 // exists(path) -> "file", "directory", "other" or false
 int l_exists(lua_State* L) {
   struct stat info;
-  if (::stat(check_path(L, 1).c_str(), &info) != 0) {
+  const std::string path = check_path(L, 1);
+  check_files_allowed("exists", path);
+  if (::stat(path.c_str(), &info) != 0) {
     lua_pushboolean(L, 0);
   } else if (S_ISREG(info.st_mode)) {
     lua_pushliteral(L, "file");
@@ -104,7 +109,9 @@ int l_exists(lua_State* L) {
 }
 
 int l_getenv(lua_State* L) {
-  lua_pushstring(L, std::getenv(luaL_checkstring(L, 1)));  // pushes nil for null
+  const char* name = luaL_checkstring(L, 1);
+  // Pushes nil for null.
+  lua_pushstring(L, state_data(L).options.environment ? std::getenv(name) : nullptr);
   return 1;
 }
 

@@ -36,6 +36,7 @@ SafetensorsHeader read_header(const Storage& file, int64_t& data_begin) {
 }
 
 Storage* map_file(const std::string& path) {
+  check_files_allowed("load", path);
   try {
     return Storage::map_file(path);
   } catch (const OutOfMemory&) {

@@ -2,6 +2,8 @@
 // It shares a buffer with a script, calls both ways, and reads errors. Exits with 1 on a failure.
 #include <moonlet/moonlet.h>
 #include <moonlet/tensor/set.h>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <thread>
@@ -115,6 +117,58 @@ void test_lifetime() {
   expect(moved.run_string("return 2")[0].integer() == 2, "an interpreter moves");
 }
 
+// What scripts may do is the host's choice; a run that passes a limit ends and no other.
+void test_options() {
+  std::string shown;
+  moonlet::Interpreter::Options options;
+  options.libraries.io = options.libraries.os = false;
+  options.instructions = 1'000'000;
+  options.output = [&](moonlet::Stream, std::string_view text) { shown += text; };
+  moonlet::Interpreter lua(options);
+  lua.run_string("print('to the host', io, os)");
+  expect(shown == "to the host\tnil\tnil\n", "output and libraries");
+  try {
+    lua.run_string("while true do pcall(error) end");
+    expect(false, "a limit ends the run");
+  } catch (const moonlet::LimitExceeded& e) {
+    expect(e.limit() == moonlet::Limit::Instructions, "which limit");
+  }
+  expect(lua.run_string("return 1")[0].integer() == 1, "usable after a limit");
+  moonlet::Interpreter free;
+  std::atomic<bool> ended{false};
+  std::thread other([&] {
+    for (; !ended; std::this_thread::sleep_for(std::chrono::milliseconds(10))) free.interrupt();
+  });
+  try {
+    free.run_string("while true do end");
+    expect(false, "an interrupt ends the run");
+  } catch (const moonlet::ScriptInterrupted&) {
+  }
+  ended = true;
+  other.join();
+}
+
+// The host's own exceptions and the script's error values come out as they went in.
+void test_error_values() {
+  struct Refused : std::runtime_error {
+    using runtime_error::runtime_error;
+  };
+  moonlet::Interpreter lua;
+  lua.register_function(
+      "refuse", [](const moonlet::Values&) -> moonlet::Values { throw Refused("not today"); });
+  try {
+    lua.run_string("coroutine.wrap(function() refuse() end)()");
+    expect(false, "an exception comes out");
+  } catch (const Refused& e) {
+    expect(std::string(e.what()) == "not today", "of its own type");
+  }
+  try {
+    lua.run_string("error({code = 404})");
+  } catch (const moonlet::ScriptError& e) {
+    expect(e.value().table().get("code").as<uint16_t>() == 404, "a table as error value");
+  }
+}
+
 // One storage in the host and in two interpreters, each with a value of its own for it.
 void test_shared_storage() {
   moonlet::TypedStorage storage(4, {});
@@ -157,6 +211,8 @@ int main() {
     test_shared_buffer();
     test_errors();
     test_host_functions();
+    test_options();
+    test_error_values();
     test_lifetime();
     test_shared_storage();
     test_threads();
