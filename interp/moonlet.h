@@ -14,10 +14,19 @@
 #include <variant>
 #include <vector>
 
+#include "interp/version.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
 struct lua_State;
+
+namespace moonlet::detail {
+struct Session;
+struct Reference;
+}  // namespace moonlet::detail
+
+// What follows is what the libraries export of the interpreter.
+#pragma GCC visibility push(default)
 
 namespace moonlet {
 
@@ -25,11 +34,6 @@ class Function;
 class Table;
 class Value;
 using Values = std::vector<Value>;
-
-namespace detail {
-struct Session;
-struct Reference;
-}  // namespace detail
 
 // A script failed. what() is the message followed by the traceback.
 class ScriptError : public Error {
@@ -158,6 +162,8 @@ class Interpreter {
   // A function value for tables and arguments.
   Function make_function(HostFunction function);
 
+  // What follows is in libmoonlet-lua alone (moonlet/lua.h): the Lua of libmoonlet is its own.
+  //
   // The Lua state, for hosts that also use Lua's own interface. It stays the interpreter's. Code
   // that runs scripts through it belongs into `with_state`.
   lua_State* state() const;
@@ -180,3 +186,5 @@ Values Function::operator()(Arguments&&... arguments) const {
 const char* version() noexcept;
 
 }  // namespace moonlet
+
+#pragma GCC visibility pop

@@ -1,5 +1,5 @@
-// tensor/backend.cpp: finds and opens the CUDA plugin beside the program, in the build folder or
-// in the installed place.
+// tensor/backend.cpp: finds and opens the CUDA plugin beside the program or the library, in the
+// build folder or where both are installed.
 #include "tensor/backend.h"
 
 #include <dlfcn.h>
@@ -82,8 +82,13 @@ Loaded load() {
   } else {
     const std::string own = own_folder();
     const std::string installed = MOONLET_PLUGIN_DIR "/moonlet-cuda.so";
-    places = {own + "/moonlet-cuda.so", own + "/cuda/moonlet-cuda.so",
-              own + "/../cuda/moonlet-cuda.so", own + "/../lib/moonlet/moonlet-cuda.so", installed};
+    places = {own + "/moonlet-cuda.so",
+              own + "/cuda/moonlet-cuda.so",
+              own + "/../cuda/moonlet-cuda.so",
+              own + "/../../cuda/moonlet-cuda.so",
+              own + "/moonlet/moonlet-cuda.so",
+              own + "/../" MOONLET_LIBDIR "/moonlet/moonlet-cuda.so",
+              installed};
   }
   make_own_symbols_global();
   void* handle = nullptr;
