@@ -130,6 +130,7 @@ void Session::push(lua_State* L, const Value& value) {
     }
     void operator()(const Table& x) const { reference(x.reference_); }
     void operator()(const Function& x) const { reference(x.reference_); }
+    void operator()(const Object& x) const { reference(x.reference_); }
   };
   luaL_checkstack(L, 4, "too many values");
   std::visit(Pusher{*this, L}, value.variant());
@@ -162,7 +163,7 @@ Value Session::take(lua_State* L, int index) {
     default: break;
   }
   if (const Tensor* tensor = test_tensor(L, index)) return *tensor;
-  fail("a ", luaL_typename(L, index), " cannot be handed to the host");
+  return Object(refer(L, index));
 }
 
 Values Session::take_from(lua_State* L, int first) {
@@ -351,6 +352,21 @@ int64_t Table::length() const {
   session->protect([&](lua_State* L) {
     session->push(L, *this);
     result = luaL_len(L, -1);
+  });
+  return result;
+}
+
+Entries Table::entries() const {
+  const auto session = reference_->open();
+  Entries result;
+  session->protect([&](lua_State* L) {
+    session->push(L, *this);
+    lua_pushnil(L);
+    while (lua_next(L, -2) != 0) {
+      Value value = session->take(L, -1);
+      lua_pop(L, 1);
+      result.emplace_back(session->take(L, -1), std::move(value));
+    }
   });
   return result;
 }

@@ -34,6 +34,7 @@ class Function;
 class Table;
 class Value;
 using Values = std::vector<Value>;
+using Entries = std::vector<std::pair<Value, Value>>;
 
 // A script failed. what() is the message followed by the traceback.
 class ScriptError : public Error {
@@ -56,6 +57,8 @@ class Table {
   void set(const Value& key, const Value& value) const;
   // #t
   int64_t length() const;
+  // All keys with their values, in no order, without metamethods: what `next` gives.
+  Entries entries() const;
 
  private:
   friend struct detail::Session;
@@ -78,13 +81,23 @@ class Function {
   std::shared_ptr<detail::Reference> reference_;
 };
 
+// A Lua value that C++ has no type for (userdata, a coroutine), held by the host like a Table: it
+// can be handed back.
+class Object {
+ private:
+  friend struct detail::Session;
+  explicit Object(std::shared_ptr<detail::Reference> reference)
+      : reference_(std::move(reference)) {}
+  std::shared_ptr<detail::Reference> reference_;
+};
+
 // What passes between host and script: nil, boolean, integer, number, string (any bytes), tensor,
-// table or function. Other kinds of Lua values cannot be held and are an Error.
+// table, function, or an object of another kind.
 class Value {
  public:
   using Nil = std::monostate;
-  using Variant =
-      std::variant<Nil, bool, int64_t, double, std::string, Tensor, moonlet::Table, Function>;
+  using Variant = std::variant<Nil, bool, int64_t, double, std::string, Tensor, moonlet::Table,
+                               Function, Object>;
 
   Value() = default;
   Value(std::nullptr_t) {}
@@ -99,6 +112,7 @@ class Value {
   Value(Tensor value) : value_(std::move(value)) {}
   Value(moonlet::Table value) : value_(std::move(value)) {}
   Value(Function value) : value_(std::move(value)) {}
+  Value(Object value) : value_(std::move(value)) {}
 
   bool is_nil() const { return std::holds_alternative<Nil>(value_); }
   template <class T>
@@ -115,8 +129,9 @@ class Value {
   const Tensor& tensor() const;
   const moonlet::Table& table() const;
   const Function& function() const;
+  const Object& object() const;
 
-  // "nil", "boolean", "integer", "number", "string", "tensor", "table" or "function".
+  // "nil", "boolean", "integer", "number", "string", "tensor", "table", "function" or "object".
   const char* type_name() const noexcept;
   const Variant& variant() const noexcept { return value_; }
 
