@@ -61,16 +61,21 @@ std::string misfit(void* handle, const std::string& place) {
 
 // Opens the plugin at `place`; null with the reason otherwise.
 void* open_plugin(const std::string& place, std::string& reason) {
-  // Lazily at first: one of another build may want functions that are gone.
-  void* handle = dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle) {
     reason = misfit(handle, place);
-    void* bound = reason.empty() ? dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-    if (reason.empty() && !bound) reason = dlerror();
+    if (reason.empty()) return handle;
     dlclose(handle);
-    return bound;
+    return nullptr;
   }
   reason = dlerror();
+  // One of another build may want functions that are gone. It is never kept open like this, where a
+  // missing function would end the process.
+  if (void* lazy = dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+    const std::string unfit = misfit(lazy, place);
+    if (!unfit.empty()) reason = unfit;
+    dlclose(lazy);
+  }
   return nullptr;
 }
 

@@ -79,6 +79,15 @@ if [ "$cuda" = emulated ]; then
     $(pkg-config --cflags moonlet) \
     $(pkg-config --static --libs moonlet | sed 's/-lmoonlet /-l:libmoonlet.a /') -pthread
   MOONLET_CUDA_PLUGIN=$libdir/moonlet/moonlet-cuda.so ./plugin-user-static "$check"
+  # shellcheck disable=SC2046,SC2086
+  ${CXX:-c++} -std=c++20 $flags "$here/plugin_user.cpp" -o plugin-user-closed \
+    $(pkg-config --cflags moonlet) -pthread $(pkg-config --static --libs moonlet |
+      sed 's/-lmoonlet /-l:libmoonlet.a /; s/-Wl,--export-dynamic//')
+  text=$(MOONLET_CUDA_PLUGIN=$libdir/moonlet/moonlet-cuda.so ./plugin-user-closed "$check") || true
+  case $text in
+    *'undefined symbol'*) ;;
+    *) fail "a program that exports no tensors got: $text" ;;
+  esac
 fi
 
 if command -v cmake >/dev/null 2>&1; then
@@ -89,7 +98,7 @@ if command -v cmake >/dev/null 2>&1; then
   }
   ./cmake/host
   ./cmake/host-static
-  ./cmake/own-state
+  LUA_CPATH_5_4=$module ./cmake/own-state
 else
   echo 'cmake is not installed: its package is not tested'
 fi
