@@ -1,6 +1,7 @@
 // interp/coroutine.cpp: coroutine.resume, wrap and close that keep a state for each coroutine.
 #include "interp/coroutine.h"
 
+#include "interp/call_scope.h"
 #include "interp/entry.h"
 #include "interp/state.h"
 
@@ -36,6 +37,7 @@ int resume(lua_State* L, lua_State* co, int count) {
 }
 
 int l_resume(lua_State* L) {
+  const CallScope call(L);
   luaL_checktype(L, 1, LUA_TTHREAD);
   const int results = resume(L, lua_tothread(L, 1), lua_gettop(L) - 1);
   const bool failed = results < 0;
@@ -55,6 +57,7 @@ bool is_carried(lua_State* L, int index) {
 }
 
 int call_wrapped(lua_State* L) {
+  const CallScope call(L);
   lua_State* co = lua_tothread(L, lua_upvalueindex(1));
   const int results = resume(L, co, lua_gettop(L));
   if (results >= 0) return results;
@@ -93,6 +96,7 @@ int l_close(lua_State* L) {
     return lua_gettop(L);
   }
   luaL_checkstack(L, 6, "too many arguments to close");
+  const CallScope call(L);
   const CoroutineScope scope(L, co);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   return lua_gettop(L);
@@ -102,7 +106,7 @@ int l_close(lua_State* L) {
 
 void track_coroutines(lua_State* L) {
   prepare_coroutine_states(L);
-  lua_getglobal(L, LUA_COLIBNAME);
+  if (!push_library(L, LUA_COLIBNAME)) return;
   lua_pushcfunction(L, l_resume);
   lua_setfield(L, -2, "resume");
   lua_pushcfunction(L, l_wrap);

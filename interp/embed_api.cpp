@@ -192,6 +192,21 @@ int64_t Table::length() const {
   return result;
 }
 
+Entries Table::entries() const {
+  Session& session = reference_->open();
+  Entries result;
+  session.protect([&](lua_State* L) {
+    session.push(L, *this);
+    lua_pushnil(L);
+    while (lua_next(L, -2) != 0) {
+      Value value = session.take(L, -1);
+      lua_pop(L, 1);
+      result.emplace_back(session.take(L, -1), std::move(value));
+    }
+  });
+  return result;
+}
+
 Values Function::call(const Value* arguments, size_t count) const {
   return reference_->open().call(*reference_, arguments, count);
 }

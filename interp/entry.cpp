@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "interp/call_scope.h"
 #include "interp/guard.h"
 #include "interp/interrupt.h"
 #include "interp/run_limits.h"
@@ -274,6 +275,7 @@ CoroutineScope::~CoroutineScope() {
 }
 
 int resume_coroutine(lua_State* L, lua_State* co, int arguments, int* results) {
+  const CallScope call(L);
   const CoroutineScope scope(L, co);
   return lua_resume(co, L, arguments, results);
 }

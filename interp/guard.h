@@ -8,6 +8,8 @@
 
 #include "lua.hpp"
 
+#include "interp/call_scope.h"
+
 namespace moonlet {
 
 // Finds the innermost script line, skipping C functions and the embedded standard library, so that
@@ -51,6 +53,7 @@ inline void push_exception(lua_State* L, const std::exception& e) {
 template <lua_CFunction f>
 int guard(lua_State* L) {
   try {
+    const CallScope scope(L);
     return f(L);
   } catch (const std::exception& e) {
     push_exception(L, e);

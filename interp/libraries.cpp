@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "interp/coroutine.h"
 #include "interp/guard.h"
 #include "interp/output.h"
 #include "interp/state.h"
@@ -77,7 +76,7 @@ int l_set_hook(lua_State* L) {
 }
 
 void change_debug(lua_State* L, bool limited) {
-  lua_getglobal(L, LUA_DBLIBNAME);
+  if (!push_library(L, LUA_DBLIBNAME)) return;
   replace(L, "setmetatable", guard<l_set_metatable>);
   replace(L, "getupvalue", guard<l_get_upvalue>);
   replace(L, "setupvalue", guard<l_set_upvalue>);
@@ -242,18 +241,16 @@ void keep_own_searchers(lua_State* L) {
 
 }  // namespace
 
+void protect_libraries(lua_State* L) { change_debug(L, state_data(L).limits.need_hooks()); }
+
 void open_libraries(lua_State* L) {
-  const InterpreterOptions& options = state_data(L).options;
-  const bool limited = state_data(L).limits.need_hooks();
-  if (!options.environment) {
+  if (!state_data(L).options.environment) {
     lua_pushboolean(L, 1);
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
-  change_basics(L, limited);
-  change_debug(L, limited);
+  change_basics(L, state_data(L).limits.need_hooks());
   change_os(L);
-  track_coroutines(L);
   redirect_output(L);
 }
 

@@ -6,8 +6,11 @@
 
 namespace moonlet {
 
-// Opens all libraries and makes the functions below safe. The state's options are in its data.
+// Opens all libraries. The state's options are in its data.
 void open_libraries(lua_State* L);
+
+// Makes the functions of `debug` safe, if it is open: also in Lua states of a host's own.
+void protect_libraries(lua_State* L);
 
 // Takes away what the options do not give to scripts. After all modules have been preloaded. The
 // modules of the standard library keep what they need of it: see push_stdlib_environment.

@@ -16,11 +16,20 @@
 #include <variant>
 #include <vector>
 
-#include "options.h"
+#include "interp/options.h"
+#include "interp/version.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
 struct lua_State;
+
+namespace moonlet::detail {
+struct Session;
+struct Reference;
+}  // namespace moonlet::detail
+
+// What follows is what the libraries export of the interpreter.
+#pragma GCC visibility push(default)
 
 namespace moonlet {
 
@@ -28,11 +37,7 @@ class Function;
 class Table;
 class Value;
 using Values = std::vector<Value>;
-
-namespace detail {
-struct Session;
-struct Reference;
-}  // namespace detail
+using Entries = std::vector<std::pair<Value, Value>>;
 
 // A Lua table held by the host. Copies name the same table. It keeps the table alive; once its
 // interpreter is gone every use throws Error.
@@ -43,6 +48,8 @@ class Table {
   void set(const Value& key, const Value& value) const;
   // #t
   int64_t length() const;
+  // All keys with their values, in no order, without metamethods: what `next` gives.
+  Entries entries() const;
 
  private:
   friend struct detail::Session;
@@ -67,16 +74,26 @@ class Function {
   std::shared_ptr<detail::Reference> reference_;
 };
 
+// A Lua value that C++ has no type for (userdata, a coroutine), held by the host like a Table: it
+// can be handed back.
+class Object {
+ private:
+  friend struct detail::Session;
+  explicit Object(std::shared_ptr<detail::Reference> reference)
+      : reference_(std::move(reference)) {}
+  std::shared_ptr<detail::Reference> reference_;
+};
+
 // What passes between host and script: nil, boolean, integer, number, string (any bytes), tensor,
-// table or function. Other kinds of Lua values cannot be held and are an Error.
+// table, function, or an object of another kind.
 //
 // A Lua integer is an int64_t: other integer types pass when the number fits, both ways, and are an
 // Error otherwise.
 class Value {
  public:
   using Nil = std::monostate;
-  using Variant =
-      std::variant<Nil, bool, int64_t, double, std::string, Tensor, moonlet::Table, Function>;
+  using Variant = std::variant<Nil, bool, int64_t, double, std::string, Tensor, moonlet::Table,
+                               Function, Object>;
 
   Value() = default;
   Value(std::nullptr_t) {}
@@ -101,6 +118,7 @@ class Value {
   Value(Tensor value) : value_(std::move(value)) {}
   Value(moonlet::Table value) : value_(std::move(value)) {}
   Value(Function value) : value_(std::move(value)) {}
+  Value(Object value) : value_(std::move(value)) {}
 
   bool is_nil() const { return std::holds_alternative<Nil>(value_); }
   template <class T>
@@ -117,14 +135,16 @@ class Value {
   const Tensor& tensor() const;
   const moonlet::Table& table() const;
   const Function& function() const;
+  const Object& object() const;
 
   // The value as a C++ type: bool, any integer type, double, float, std::string, Tensor,
-  // moonlet::Table or Function. Throws Error when it is of another kind, when an integer type
-  // cannot hold the number, and when a number with a fraction is to be an integer.
+  // moonlet::Table, Function or Object. Throws Error when it is of another kind, when an integer
+  // type cannot hold the number, and when a number with a fraction is to be an integer.
   template <class T>
   T as() const;
 
-  // "nil", "boolean", "integer", "number", "string", "tensor", "table" or "function".
+  // "nil", "boolean", "integer", "number", "string", "tensor", "table", "function" or
+  // "object".
   const char* type_name() const noexcept;
   const Variant& variant() const noexcept { return value_; }
 
@@ -145,8 +165,8 @@ class ScriptError : public Error {
   // Where it happened, from the inside out; begins with "stack traceback:". Empty for errors that
   // come before a script runs.
   const std::string& traceback() const noexcept { return details_->traceback; }
-  // The error value of the script: a string, a table with its fields, ... Nil when it is of a kind
-  // that the host cannot hold.
+  // The error value of the script: a string, a table with its fields, ... Nil when memory was
+  // too short to hold it.
   const Value& value() const noexcept { return details_->value; }
 
  private:
@@ -234,9 +254,11 @@ class Interpreter {
   // Ends the run that is under way, if there is one: what the script runs fails, coroutines and
   // long ops included, whatever it catches, and the host's outermost call throws
   // ScriptInterrupted. May be called by any thread while the Interpreter exists, by no signal
-  // handler. The thread that runs the script is sent SIGURG for it; see the guide.
+  // handler. The thread that runs the script is sent SIGURG for it; see docs/embedding.md.
   void interrupt() const noexcept;
 
+  // What follows is in libmoonlet-lua alone (moonlet/lua.h): the Lua of libmoonlet is its own.
+  //
   // The Lua state, for hosts that also use Lua's own interface. It stays the interpreter's. Code
   // that runs scripts through it belongs into `with_state`.
   lua_State* state() const;
@@ -295,6 +317,8 @@ T Value::as() const {
     return tensor();
   } else if constexpr (std::is_same_v<T, moonlet::Table>) {
     return table();
+  } else if constexpr (std::is_same_v<T, Object>) {
+    return object();
   } else {
     static_assert(std::is_same_v<T, Function>, "no kind of value is of this type");
     return function();
@@ -305,3 +329,5 @@ T Value::as() const {
 const char* version() noexcept;
 
 }  // namespace moonlet
+
+#pragma GCC visibility pop

@@ -21,7 +21,7 @@ struct Libraries {
   // print stays.
   bool io = true;
   bool os = true;
-  // As much of it as cannot crash the host: see the guide.
+  // As much of it as cannot crash the host: see docs/embedding.md.
   bool debug = true;
   // Without it `require` finds Moonlet's own modules only.
   bool package = true;

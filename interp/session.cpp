@@ -365,6 +365,7 @@ void Session::push(lua_State* L, const Value& value) {
     void operator()(const Tensor& x) const { push_tensor(L, x); }
     void operator()(const Table& x) const { reference(*x.reference_); }
     void operator()(const Function& x) const { reference(*x.reference_); }
+    void operator()(const Object& x) const { reference(*x.reference_); }
   };
   luaL_checkstack(L, 4, "too many values");
   std::visit(Pusher{*this, L}, value.variant());
@@ -385,7 +386,7 @@ Value Session::take(lua_State* L, int index) {
   if (lua_istable(L, index)) return Table(refer(L, index));
   if (lua_isfunction(L, index)) return Function(refer(L, index));
   if (const Tensor* tensor = test_tensor(L, index)) return *tensor;
-  fail("a ", luaL_typename(L, index), " cannot be handed to the host");
+  return Object(refer(L, index));
 }
 
 Values Session::take_from(lua_State* L, int first) {

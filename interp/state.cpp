@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "interp/binding/bytes.h"
+#include "interp/coroutine.h"
 #include "interp/embedded.h"
 #include "interp/guard.h"
 #include "interp/json.h"
 #include "interp/libraries.h"
+#include "interp/lua_check.h"
 #include "interp/nearest.h"
 #include "interp/system.h"
 #include "moonlet_config.h"
@@ -107,8 +109,8 @@ int search_stdlib(lua_State* L) {
 
 // Right behind package.preload, so that no file on the script's path hides a built-in module.
 void add_searcher(lua_State* L) {
-  lua_getglobal(L, LUA_LOADLIBNAME);
-  lua_getfield(L, -1, "searchers");
+  if (!push_library(L, LUA_LOADLIBNAME) || lua_getfield(L, -1, "searchers") != LUA_TTABLE)
+    luaL_error(L, "moonlet needs the library 'package' with its searchers");
   for (lua_Integer i = luaL_len(L, -1); i >= 2; --i) {
     lua_rawgeti(L, -1, i);
     lua_rawseti(L, -2, i + 1);
@@ -144,11 +146,8 @@ void show_warning(void* data, const char* message, int to_continue) {
 int open_everything(lua_State* L) {
   open_libraries(L);
   preload(L, "moonlet", luaopen_moonlet);
-  preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
-  preload(L, "moonlet.json", luaopen_moonlet_json);
-  preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
-  preload(L, "moonlet.system", luaopen_moonlet_system);
-  add_searcher(L);
+  install_modules(L);
+  refuse_c_modules(L);
   restrict_libraries(L);
   return 0;
 }
@@ -161,6 +160,25 @@ uint64_t next_seed() {
 }
 
 }  // namespace
+
+bool push_library(lua_State* L, const char* name) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, name);
+  lua_remove(L, -2);
+  if (lua_istable(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+void install_modules(lua_State* L) {
+  add_searcher(L);
+  protect_libraries(L);
+  track_coroutines(L);
+  preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
+  preload(L, "moonlet.json", luaopen_moonlet_json);
+  preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
+  preload(L, "moonlet.system", luaopen_moonlet_system);
+}
 
 StateData::StateData(InterpreterOptions given)
     : options(std::move(given)), first_seed(next_seed()), generator(first_seed) {
@@ -203,6 +221,7 @@ void StateCloser::operator()(lua_State* L) const noexcept {
 }
 
 StatePtr new_state(InterpreterOptions options) {
+  check_errors_throw();
   auto data = std::make_unique<StateData>(std::move(options));
   lua_State* raw = lua_newstate(BlockAllocator::allocate, &data->blocks);
   if (raw == nullptr) throw std::bad_alloc();

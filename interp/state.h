@@ -10,8 +10,11 @@
 
 #include "interp/alloc.h"
 #include "interp/binding/binding_state.h"
+#include "interp/call_scope.h"
 #include "interp/carried.h"
 #include "interp/entry.h"
+#include "interp/host_state.h"
+#include "interp/lua_api.h"
 #include "interp/memory.h"
 #include "interp/options.h"
 #include "interp/output.h"
@@ -19,23 +22,11 @@
 #include "tensor/generator.h"
 #include "tensor/interrupt.h"
 
-// Opens module `moonlet`. Offered by interp/binding/; preloaded in every state, run on first
-// require.
-int luaopen_moonlet(lua_State* L);
-
 namespace moonlet {
-
-class Tensor;
 
 namespace detail {
 struct Session;
 }
-
-// Pushes a tensor userdata that holds one reference. Offered by interp/binding/.
-void push_tensor(lua_State* L, Tensor tensor);
-
-// The tensor at a stack index, or null when the value is no tensor. Offered by interp/binding/.
-const Tensor* test_tensor(lua_State* L, int index);
 
 // Frees what was let go by holders outside Lua (StateData::releases). Offered by interp/binding/.
 void release_waiting(lua_State* L);
@@ -80,8 +71,11 @@ struct StateData {
   std::shared_ptr<ReleaseQueue> releases = std::make_shared<ReleaseQueue>();
 };
 
-// The data of the state that `L` belongs to. `L` must come from new_state().
+// The data of the state that `L` belongs to. `L` must come from new_state(), or from a host in
+// whose state the module was opened.
 inline StateData& state_data(lua_State* L) {
+  if (host_states) [[unlikely]]
+    return *find_state_data(L);
   return **static_cast<StateData**>(lua_getextraspace(L));
 }
 
@@ -96,6 +90,13 @@ using StatePtr = std::unique_ptr<lua_State, StateCloser>;
 // preloaded. Loads no stdlib module. Throws std::bad_alloc when memory is short.
 StatePtr new_state(InterpreterOptions options);
 
+// Makes `require` find Moonlet's modules, coroutines keep their execution state, and userdata their
+// metatables, as far as the libraries these are in are open. Raises a Lua error when `package` is
+// not.
+void install_modules(lua_State* L);
+// Pushes the table of a standard library that is open; false, and pushes nothing, when it is not.
+bool push_library(lua_State* L, const char* name);
+
 // Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run.
 // The folder in MOONLET_STDLIB, when set, comes before the embedded sources. Raises a Lua error
 // when the module does not exist or does not compile.
@@ -105,6 +106,6 @@ void load_stdlib(lua_State* L, const char* name);
 void set_warnings(lua_State* L, bool on);
 
 // Moonlet's version, such as "0.1.0".
-const char* version() noexcept;
+[[gnu::visibility("default")]] const char* version() noexcept;
 
 }  // namespace moonlet

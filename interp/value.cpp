@@ -16,8 +16,8 @@ const T& expect(const Value& value, const char* wanted) {
 }  // namespace
 
 const char* Value::type_name() const noexcept {
-  static constexpr const char* kNames[] = {"nil",    "boolean", "integer", "number",
-                                           "string", "tensor",  "table",   "function"};
+  static constexpr const char* kNames[] = {"nil",    "boolean", "integer",  "number", "string",
+                                           "tensor", "table",   "function", "object"};
   static_assert(std::size(kNames) == std::variant_size_v<Variant>);
   return kNames[value_.index()];
 }
@@ -52,5 +52,6 @@ const std::string& Value::string() const { return expect<std::string>(*this, "st
 const Tensor& Value::tensor() const { return expect<Tensor>(*this, "tensor"); }
 const Table& Value::table() const { return expect<moonlet::Table>(*this, "table"); }
 const Function& Value::function() const { return expect<Function>(*this, "function"); }
+const Object& Value::object() const { return expect<Object>(*this, "object"); }
 
 }  // namespace moonlet

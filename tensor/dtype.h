@@ -205,6 +205,9 @@ inline constexpr bool is_complex_v = false;
 template <class T>
 inline constexpr bool is_complex_v<std::complex<T>> = true;
 
+// Throws: a dtype came to `visit` that its set lacks.
+[[noreturn]] void refuse_visit(DType t, DTypeSet set);
+
 // Calls f.template operator()<T>() with the C++ type of `t`, if `Set` contains it; an internal
 // error otherwise, since op rows are checked before kernels run.
 template <DTypeSet Set = dtypes::all, class F>
@@ -219,7 +222,7 @@ auto visit(DType t, F&& f) {
     MOONLET_DTYPES(MOONLET_VISIT)
 #undef MOONLET_VISIT
   }
-  fail("dtype ", name(t), " is not one of ", names(Set));
+  refuse_visit(t, Set);
 }
 
 // Calls f.template operator()<T>() with an unsigned type of the dtype's size: for code that only

@@ -66,6 +66,17 @@ Tensor allocate(const Dims& sizes, Options options, const char* op) {
 }
 }  // namespace
 
+void refuse_data(const Tensor& x, DType wanted) {
+  check(x.defined(), "data: the tensor is undefined");
+  check(x.dtype() == wanted, "data: the tensor is ", x.dtype(), ", ", wanted,
+        " was wanted: use to()");
+  check(x.device().is_cpu(), "data: the tensor is on ", x.device(),
+        ": copy it to the host with to()");
+  check(x.is_contiguous(), "data: the elements of shape ", x.sizes(), " with strides ", x.strides(),
+        " do not lie one after another: use contiguous()");
+  fail("data: the memory is read-only: ask for data<const T>()");
+}
+
 Tensor empty(const Dims& sizes, Options options, const char* op) {
   Tensor out = allocate(sizes, options, op);
   out.impl()->strides = contiguous_strides(sizes);

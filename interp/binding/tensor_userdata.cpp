@@ -5,6 +5,7 @@
 #include <new>
 
 #include "interp/binding/homes.h"
+#include "interp/host_state.h"
 
 namespace moonlet {
 
@@ -35,6 +36,8 @@ void push_tensor(lua_State* L, Tensor tensor) {
     lua_pushnil(L);
     return;
   }
+  if (host_states) [[unlikely]]
+    admit(L);
   BindingState& state = binding_state(L);
   if (state.tensor_metatable == nullptr) {
     luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
@@ -50,6 +53,7 @@ void push_tensor(lua_State* L, Tensor tensor) {
 }
 
 const Tensor* test_tensor(lua_State* L, int index) {
+  if (host_states && find_state_data(L) == nullptr) return nullptr;
   const Tensor* cell = binding::tensor_cell(L, index);
   return cell != nullptr && cell->defined() ? cell : nullptr;
 }

@@ -72,6 +72,7 @@ int op_guard(lua_State* L) {
   const int top = lua_gettop(L);
   bool out_of_memory = false;
   try {
+    const CallScope scope(L);
     return f(L);
   } catch (const OutOfMemory&) {
     out_of_memory = true;

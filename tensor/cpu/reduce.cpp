@@ -141,7 +141,7 @@ template <class T>
 Tensor magnitudes(const Tensor& x) {
   Tensor out = empty(x.sizes(), Options{dtype_of<T>, x.device()});
   copy_into(out, x);
-  T* m = out.data<T>();
+  T* m = out.elements<T>();
   for (int64_t i = 0; i < out.numel(); ++i) m[i] = std::abs(m[i]);
   return out;
 }

@@ -69,9 +69,9 @@ T row_logsumexp(const T* x, int64_t n) {
 
 template <class T, class Row>
 void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
-  const T* from = rows.data<T>();
+  const T* from = rows.elements<T>();
   Tensor wide = y.dtype() == dtype_of<T> ? y : empty(y.sizes(), {dtype_of<T>, y.device()});
-  T* to = wide.data<T>();
+  T* to = wide.elements<T>();
   parallel_for(y.numel(), grain_for(n * 4), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] = row(from + i * n, n);
   });

@@ -66,7 +66,7 @@ void scan_in_place(Tensor& y, int d, Op op) {
   int64_t outer = 1, inner = 1;
   const int64_t n = y.dim() ? y.size(d) : 1;
   for (int i = 0; i < y.dim(); ++i) (i < d ? outer : inner) *= i == d ? 1 : y.size(i);
-  T* x = y.data<T>();
+  T* x = y.elements<T>();
   constexpr int64_t kColumns = 512;
   const int64_t chunks = (inner + kColumns - 1) / kColumns;
   const int64_t work = n * std::min(inner, kColumns);

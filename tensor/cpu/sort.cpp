@@ -131,7 +131,7 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
     parallel_for(x.numel() / n, grain_for(n * 16), [&](int64_t begin, int64_t end) {
       std::vector<Item<U>> items, spare;
       for (int64_t i = begin; i < end; ++i) {
-        const T* row = x.data<T>() + i / inner * n * inner + i % inner;
+        const T* row = x.elements<T>() + i / inner * n * inner + i % inner;
         const int64_t to = i / inner * k * inner + i % inner;
         if (k < n / 8) {
           read_best<U>(row, n, inner, descending, k, items);
@@ -140,8 +140,8 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
           arrange(items, spare);
         }
         for (int64_t j = 0; j < k; ++j) {
-          values.data<T>()[to + j * inner] = row[items[j].at * inner];
-          indices.data<int64_t>()[to + j * inner] = int64_t{items[j].at} + 1;
+          values.elements<T>()[to + j * inner] = row[items[j].at * inner];
+          indices.elements<int64_t>()[to + j * inner] = int64_t{items[j].at} + 1;
         }
       }
     });

@@ -47,6 +47,29 @@ void test_values() {
   expect(lua.call("string.rep", "ab", 3)[0].string() == "ababab", "call by path");
 }
 
+void test_entries_and_objects() {
+  moonlet::Interpreter lua;
+  const auto results = lua.run_string(
+      "local t = setmetatable({10, 20, x = {7}}, {__pairs = error, __index = error})"
+      "return t, io.stdout, coroutine.create(print)");
+  int64_t sum = 0;
+  size_t named = 0;
+  const moonlet::Entries entries = results[0].table().entries();
+  for (const auto& [key, value] : entries) {
+    if (key.is<int64_t>()) sum += key.integer() * value.integer();
+    if (key.is<std::string>()) named += value.table().entries().size();
+  }
+  expect(entries.size() == 3 && sum == 50 && named == 1, "all entries of a table");
+  expect(lua.new_table().entries().empty(), "none of an empty one");
+  expect(results[1].is<moonlet::Object>() && std::string(results[2].type_name()) == "object",
+         "kinds that C++ has no type for");
+  lua.set("same", lua.run_string("return function(a, b) return a == io.stdout, type(b) end")[0]);
+  const auto back = lua.call("same", results[1], results[2].object());
+  expect(back[0].boolean() && back[1].string() == "thread", "objects go back");
+  moonlet::Interpreter other;
+  expect(contains(message_of([&] { other.set("x", results[1]); }), "another"), "but not elsewhere");
+}
+
 void test_shared_buffer() {
   float buffer[6] = {1, 2, 3, 4, 5, 6};
   int released = 0;
@@ -208,6 +231,7 @@ void test_threads() {
 int main() {
   try {
     test_values();
+    test_entries_and_objects();
     test_shared_buffer();
     test_errors();
     test_host_functions();
