@@ -140,7 +140,8 @@ EntryScope::Thread& EntryScope::this_thread() noexcept {
 }
 
 StateData* entered_state(const ReleaseQueue& releases) noexcept {
-  for (const EntryScope* entry = EntryScope::this_thread().innermost; entry != nullptr; entry = entry->outer_)
+  for (const EntryScope* entry = EntryScope::this_thread().innermost; entry != nullptr;
+       entry = entry->outer_)
     if (entry->data_.releases.get() == &releases) return &entry->data_;
   return nullptr;
 }
@@ -157,7 +158,8 @@ void check_files_allowed(const char* op, const std::string& path) {
 }
 
 void stop_entered() noexcept {
-  for (const EntryScope* entry = EntryScope::this_thread().innermost; entry != nullptr; entry = entry->outer_)
+  for (const EntryScope* entry = EntryScope::this_thread().innermost; entry != nullptr;
+       entry = entry->outer_)
     if (entry->data_.stop.requested()) stop_soon(entry->data_);
 }
 

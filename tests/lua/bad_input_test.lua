@@ -71,23 +71,24 @@ test("metamethods with a wrong self", function()
 end)
 
 test("finalizers that a script calls itself", function()
-  local x, s, g = ml.ones(3), ml.ones(3):storage(), ml.Generator()
-  for _, value in ipairs { x, s, g } do
+  local freed, s, g = ml.ones(3), ml.ones(3):storage(), ml.Generator()
+  for _, value in ipairs { freed, s, g } do
     local finish = debug.getmetatable(value).__gc
     if finish then
       finish(value)
       finish(value)
     end
   end
-  expect.error(function() return x + 1 end, "freed")
+  expect.error(function() return freed + 1 end, "freed")
   expect.error(function() return s[1] end, "freed")
   for _ = 1, 2 do
-    local mode = ml.override(function(_, arguments, call) return call(arguments) end)
-    local meta = debug.getmetatable(mode)
-    meta.__gc(mode)
-    meta.__gc(mode)
-    pcall(meta.__close, mode)
-    mode = nil
+    do
+      local mode = ml.override(function(_, arguments, call) return call(arguments) end)
+      local meta = debug.getmetatable(mode)
+      meta.__gc(mode)
+      meta.__gc(mode)
+      pcall(meta.__close, mode)
+    end
     collectgarbage()
   end
   local guard = ml.no_grad()
