@@ -2,6 +2,7 @@
 #include <cmath>
 #include <exception>
 
+#include "interp/chunks.h"
 #include "interp/guard.h"
 #include "interp/moonlet.h"
 #include "interp/state.h"
@@ -269,7 +270,7 @@ Values Interpreter::run_string(std::string_view code, const std::string& name) {
 Values Interpreter::run_file(const std::string& path) {
   Values results;
   session_->protect([&](lua_State* L) {
-    if (luaL_loadfile(L, path.c_str()) != LUA_OK) lua_error(L);
+    if (load_file(L, path.c_str()) != LUA_OK) lua_error(L);
     results = session_->call_top(L, {});
   });
   return results;

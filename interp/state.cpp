@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "interp/binding/bytes.h"
+#include "interp/chunks.h"
 #include "interp/coroutine.h"
 #include "interp/embedded.h"
 #include "interp/guard.h"
@@ -64,12 +65,12 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   if (!valid_name(name)) return false;
   std::string paths[2];
   candidate_paths(name, paths);
-  const char* folder = std::getenv("MOONLET_STDLIB");
+  const char* folder = state_data(L).options.environment ? std::getenv("MOONLET_STDLIB") : nullptr;
   for (const std::string& path : paths) {
     if (folder == nullptr || *folder == '\0') break;
     const std::string file = std::string(folder) + "/" + path;
     if (access(file.c_str(), R_OK) != 0) continue;
-    if (luaL_loadfile(L, file.c_str()) != LUA_OK) lua_error(L);
+    if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);
     return true;
   }
   for (const std::string& path : paths) {
@@ -151,11 +152,12 @@ void show_warning(void* data, const char* message, int to_continue) {
 }
 
 int open_everything(lua_State* L) {
-  if (lua_toboolean(L, 1) == 0) {
+  if (!state_data(L).options.environment) {
     lua_pushboolean(L, 1);
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
+  restrict_chunks(L);
   protect_metatables(L);
   track_coroutines(L);
   preload(L, "moonlet", luaopen_moonlet);
@@ -176,9 +178,11 @@ uint64_t next_seed() {
 
 }  // namespace
 
-StateData::StateData() : first_seed(next_seed()), generator(first_seed) {
+StateData::StateData(const StateOptions& given)
+    : options(given), first_seed(next_seed()), generator(first_seed) {
   main.execution.generator = &generator;
   main.execution.stop = &stop;
+  main.execution.reads_environment = options.environment;
 }
 
 void StateCloser::operator()(lua_State* L) const noexcept {
@@ -194,8 +198,8 @@ void StateCloser::operator()(lua_State* L) const noexcept {
   delete data;  // the blocks of the state live in it until lua_close has returned them
 }
 
-StatePtr new_state(bool environment) {
-  auto data = std::make_unique<StateData>();
+StatePtr new_state(const StateOptions& options) {
+  auto data = std::make_unique<StateData>(options);
   lua_State* raw = lua_newstate(BlockAllocator::allocate, &data->blocks);
   if (raw == nullptr) throw std::bad_alloc();
   *static_cast<StateData**>(lua_getextraspace(raw)) = data.get();
@@ -204,8 +208,7 @@ StatePtr new_state(bool environment) {
   StatePtr state(raw);
   lua_gc(raw, LUA_GCSTOP);
   lua_pushcfunction(raw, guard<open_everything>);
-  lua_pushboolean(raw, environment ? 1 : 0);
-  if (lua_pcall(raw, 1, 0, 0) != LUA_OK) throw std::bad_alloc();
+  if (lua_pcall(raw, 0, 0, 0) != LUA_OK) throw std::bad_alloc();
   lua_gc(raw, LUA_GCRESTART);
   // A userdata is small beside the tensor, node and elements it stands for: cycles come sooner than
   // Lua's own, so that dead ones are reused while they are still in the cache.

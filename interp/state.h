@@ -38,10 +38,17 @@ struct Warnings {
   bool continued = false;
 };
 
+// What a state is made with; the defaults are those of the executable.
+struct StateOptions {
+  bool environment = true;  // whether variables of the environment are read
+  bool bytecode = false;    // whether compiled chunks are loaded, which can crash Lua
+};
+
 // What Moonlet keeps for one Lua state (main thread and all its coroutines).
 struct StateData {
-  StateData();
+  explicit StateData(const StateOptions& given);
 
+  const StateOptions options;
   BlockAllocator blocks;
   memory::Account account;
   BindingState binding;
@@ -75,12 +82,12 @@ struct StateCloser {
 using StatePtr = std::unique_ptr<lua_State, StateCloser>;
 
 // A fresh state with the standard libraries, incremental collection and Moonlet's modules
-// preloaded. Loads no stdlib module. Without `environment` LUA_PATH and LUA_CPATH are ignored.
-// Throws std::bad_alloc when memory is short.
-StatePtr new_state(bool environment = true);
+// preloaded. Loads no stdlib module. Throws std::bad_alloc when memory is short.
+StatePtr new_state(const StateOptions& options = {});
 
 // Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run.
-// The folder in MOONLET_STDLIB, when set, comes before the embedded sources. Raises a Lua error
+// The folder in MOONLET_STDLIB, when set and the state reads the environment, comes before the
+// embedded sources. Raises a Lua error
 // when the module does not exist or does not compile.
 void load_stdlib(lua_State* L, const char* name);
 

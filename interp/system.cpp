@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "interp/guard.h"
+#include "interp/state.h"
 
 namespace moonlet {
 namespace {
@@ -19,8 +20,13 @@ int l_isatty(lua_State* L) {
   return 1;
 }
 
-int environment_size(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
+// Null when it is not set, or the state does not read the environment.
+const char* variable(lua_State* L, const char* name) {
+  return state_data(L).options.environment ? std::getenv(name) : nullptr;
+}
+
+int environment_size(lua_State* L, const char* name, int otherwise) {
+  const char* text = variable(L, name);
   const int value = text != nullptr ? std::atoi(text) : 0;
   return value > 0 ? value : otherwise;
 }
@@ -37,8 +43,8 @@ int l_terminal_size(lua_State* L) {
     rows = size.ws_row;
     break;
   }
-  lua_pushinteger(L, columns > 0 ? columns : environment_size("COLUMNS", 80));
-  lua_pushinteger(L, rows > 0 ? rows : environment_size("LINES", 24));
+  lua_pushinteger(L, columns > 0 ? columns : environment_size(L, "COLUMNS", 80));
+  lua_pushinteger(L, rows > 0 ? rows : environment_size(L, "LINES", 24));
   return 2;
 }
 
@@ -104,7 +110,7 @@ int l_exists(lua_State* L) {
 }
 
 int l_getenv(lua_State* L) {
-  lua_pushstring(L, std::getenv(luaL_checkstring(L, 1)));  // pushes nil for null
+  lua_pushstring(L, variable(L, luaL_checkstring(L, 1)));  // pushes nil for null
   return 1;
 }
 
