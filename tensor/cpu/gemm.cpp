@@ -139,6 +139,13 @@ BlasOperand blas_operand(const Matrix& m) {
   return out;
 }
 
+// BLAS maps a buffer for each thread that calls it at once, and crashes when it cannot.
+void check_blas_memory() {
+  constexpr size_t kBuffer = size_t{64} << 20;
+  if (memory::shortage.load(std::memory_order_relaxed) && !memory::can_map(kBuffer))
+    throw OutOfMemory("matmul: out of memory: BLAS could not allocate a buffer");
+}
+
 template <class T>
 void call_blas(const Product<T>& p) {
   const auto ta = p.flip_a ? CblasTrans : CblasNoTrans, tb = p.flip_b ? CblasTrans : CblasNoTrans;
@@ -171,6 +178,8 @@ void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, cons
   if constexpr (std::is_same_v<T, float>)
     if (onednn_gemm(product)) return;
   // BLAS shares each tile among the threads.
+  check_blas_memory();
+  const TeamLimit team;
   const Tiling tiling = tiling_for(product, 1);
   for (int64_t i = 0; i < tiling.count(); ++i) {
     if (i > 0) stop_if_requested();
@@ -188,6 +197,8 @@ void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Mat
   auto* px = reinterpret_cast<const T*>(x.data);
   auto* pc = reinterpret_cast<T*>(c.data);
   const int lda = a.stride, incx = x.row_stride, incy = c.row_stride;
+  check_blas_memory();
+  const TeamLimit team;
   // Some BLAS scale by beta with a multiplication even when it is 0, which keeps NaN.
   if (beta == T(0))
     for (int64_t i = 0; i < c.rows; ++i) pc[i * c.row_stride] = T(0);
