@@ -39,9 +39,9 @@ interrupt() {
 }
 
 mkfifo fifo
-sleep 300 >fifo &
+sleep 1200 >fifo &
 holder=$!
-trap 'kill $holder; rm -rf "$work"' EXIT
+trap 'kill $holder 2>/dev/null; rm -rf "$work"' EXIT
 
 interrupt 'a script that catches everything' 2 \
   'local function loop() while true do end end ready() while true do pcall(loop) end'
