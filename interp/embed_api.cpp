@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "interp/chunks.h"
 #include "interp/session.h"
 
 namespace moonlet {
@@ -90,8 +91,7 @@ Values Interpreter::run_file(const std::string& path) {
   Values results;
   Session& session = this->session();
   session.protect([&](lua_State* L) {
-    const char* mode = state_data(L).options.bytecode ? nullptr : "t";
-    if (luaL_loadfilex(L, path.c_str(), mode) != LUA_OK) lua_error(L);
+    if (load_file(L, path.c_str()) != LUA_OK) lua_error(L);
     results = session.call_top(L, nullptr, 0);
   });
   return results;

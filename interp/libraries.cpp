@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "interp/chunks.h"
 #include "interp/guard.h"
 #include "interp/output.h"
 #include "interp/state.h"
@@ -249,6 +250,7 @@ void open_libraries(lua_State* L) {
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
+  restrict_chunks(L);
   change_basics(L, state_data(L).limits.need_hooks());
   change_os(L);
   redirect_output(L);

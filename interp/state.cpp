@@ -78,7 +78,7 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
     if (folder == nullptr || *folder == '\0') break;
     const std::string file = std::string(folder) + "/" + path;
     if (access(file.c_str(), R_OK) != 0) continue;
-    if (luaL_loadfile(L, file.c_str()) != LUA_OK) lua_error(L);
+    if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);
     set_environment(L);
     return true;
   }
@@ -187,6 +187,7 @@ StateData::StateData(InterpreterOptions given)
   limits.instructions = options.instructions;
   limits.timed = options.wall_time.count() > 0;
   if (options.tensor_bytes > 0) budget = new memory::Budget(options.tensor_bytes);
+  main.execution.reads_environment = options.environment;
 }
 
 StateData::~StateData() {

@@ -98,7 +98,8 @@ void install_modules(lua_State* L);
 bool push_library(lua_State* L, const char* name);
 
 // Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run.
-// The folder in MOONLET_STDLIB, when set, comes before the embedded sources. Raises a Lua error
+// The folder in MOONLET_STDLIB, when set and the state reads the environment, comes before the
+// embedded sources. Raises a Lua error
 // when the module does not exist or does not compile.
 void load_stdlib(lua_State* L, const char* name);
 

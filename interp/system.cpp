@@ -22,8 +22,13 @@ int l_isatty(lua_State* L) {
   return 1;
 }
 
+// Null when it is not set, or the state does not read the environment.
+const char* variable(lua_State* L, const char* name) {
+  return state_data(L).options.environment ? std::getenv(name) : nullptr;
+}
+
 int environment_size(lua_State* L, const char* name, int otherwise) {
-  const char* text = state_data(L).options.environment ? std::getenv(name) : nullptr;
+  const char* text = variable(L, name);
   const int value = text != nullptr ? std::atoi(text) : 0;
   return value > 0 ? value : otherwise;
 }
@@ -109,9 +114,7 @@ int l_exists(lua_State* L) {
 }
 
 int l_getenv(lua_State* L) {
-  const char* name = luaL_checkstring(L, 1);
-  // Pushes nil for null.
-  lua_pushstring(L, state_data(L).options.environment ? std::getenv(name) : nullptr);
+  lua_pushstring(L, variable(L, luaL_checkstring(L, 1)));  // pushes nil for null
   return 1;
 }
 

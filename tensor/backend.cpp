@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "moonlet_config.h"
+#include "tensor/execution.h"
 #include "tensor/op_table_hash.h"
 
 namespace moonlet {
@@ -82,8 +83,9 @@ void* open_plugin(const std::string& place, std::string& reason) {
 Loaded load() {
   Loaded out;
   std::vector<std::string> places;
-  if (const char* path = std::getenv("MOONLET_CUDA_PLUGIN")) {
-    places = {path};
+  const char* wanted = execution.reads_environment ? std::getenv("MOONLET_CUDA_PLUGIN") : nullptr;
+  if (wanted) {
+    places = {wanted};
   } else {
     const std::string own = own_folder();
     const std::string installed = MOONLET_PLUGIN_DIR "/moonlet-cuda.so";

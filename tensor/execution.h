@@ -20,6 +20,7 @@ struct ExecutionState {
   bool grad_mode = true;       // whether ops are recorded
   DType default_dtype = DType::Float32;
   Generator* generator = nullptr;   // the default one; null stands for the thread's own
+  bool reads_environment = true;    // whether variables of the environment are looked at
   StopFlag* stop = &never_stopped;  // asks long kernels to give up (tensor/interrupt.h)
 };
 

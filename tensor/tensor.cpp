@@ -55,11 +55,19 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 }
 
 namespace {
+Storage* storage_for(size_t bytes, Device device, const char* op) {
+  try {
+    return Storage::allocate(bytes, device);
+  } catch (const OutOfMemory& e) {
+    throw OutOfMemory(text(op, ": ", e.what()));
+  }
+}
+
 // A tensor on new memory, without its strides.
 Tensor allocate(const Dims& sizes, Options options, const char* op) {
   const int64_t count = numel_of(sizes, op);
   const size_t bytes = static_cast<size_t>(count) * size_of(options.dtype);
-  Tensor out = wrap(Storage::allocate(bytes, options.device), options.dtype);
+  Tensor out = wrap(storage_for(bytes, options.device, op), options.dtype);
   out.impl()->numel = count;
   out.impl()->sizes = sizes;
   return out;

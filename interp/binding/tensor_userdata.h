@@ -76,6 +76,8 @@ int op_guard(lua_State* L) {
     return f(L);
   } catch (const OutOfMemory&) {
     out_of_memory = true;
+  } catch (const std::bad_alloc&) {
+    out_of_memory = true;
   } catch (const std::exception& e) {
     push_exception(L, e);
   }

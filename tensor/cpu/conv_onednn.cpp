@@ -176,6 +176,11 @@ void plan_weight_grad(Plan& plan, const Layouts& l) {
   plan.output = slot(DNNL_ARG_DIFF_WEIGHTS, l.weight, pd.diff_weights_desc(), true);
 }
 
+[[noreturn]] void out_of_memory() {
+  moonlet::memory::note_shortage();
+  throw OutOfMemory("conv2d: oneDNN ran out of memory");
+}
+
 bool by_matrix_products(const dnnl::primitive& primitive) {
   const char* name = "";
   dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0, &name);
@@ -191,7 +196,7 @@ Plan make_plan(Pass pass, bool bias, const ConvShape& s) {
     if (pass == Pass::WeightGrad) plan_weight_grad(plan, l);
     plan.supported = !by_matrix_products(plan.primitive);
   } catch (const dnnl::error& e) {
-    if (e.status == dnnl_out_of_memory) throw OutOfMemory("conv2d: oneDNN ran out of memory");
+    if (e.status == dnnl_out_of_memory) out_of_memory();
   }
   return plan;
 }
@@ -235,6 +240,7 @@ memory plain_memory(const memory::desc& desc, const Tensor& t) {
 bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const Tensor& bias,
          Tensor& y) {
   thread_local PlanCache cache;
+  const TeamLimit team;
   const auto plan = cache.get(pass, bias.defined(), s);
   if (!plan->supported) return false;
   try {
@@ -264,6 +270,7 @@ bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const 
     if (!out.same) out.reorder.execute(stream(), computed, result);
     stream().wait();
   } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory) out_of_memory();
     fail("conv2d: oneDNN failed: ", e.what());
   }
   return true;

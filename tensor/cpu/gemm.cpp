@@ -3,6 +3,7 @@
 // for an empty inner size.
 #include "tensor/cpu/gemm.h"
 
+#include <atomic>
 #include <limits>
 
 #include "moonlet_config.h"
@@ -139,6 +140,30 @@ BlasOperand blas_operand(const Matrix& m) {
   return out;
 }
 
+// Around a call of BLAS, which keeps a buffer for each of the calls that ever ran at once. It tries
+// for ever to get a new one, so whether there is room is asked before.
+class BlasCall {
+ public:
+  BlasCall() {
+    constexpr size_t kBuffer = size_t{160} << 20;
+    const int calls = ++running_;
+    if (calls <= buffers_) return;
+    if (!memory::can_map(kBuffer)) {
+      --running_;
+      memory::note_shortage();
+      throw OutOfMemory("matmul: out of memory: BLAS could not allocate a buffer");
+    }
+    if (calls > buffers_) buffers_ = calls;
+  }
+  ~BlasCall() { --running_; }
+  BlasCall(const BlasCall&) = delete;
+  BlasCall& operator=(const BlasCall&) = delete;
+
+ private:
+  static inline std::atomic<int> running_{0}, buffers_{0};
+  const TeamLimit team_;
+};
+
 template <class T>
 void call_blas(const Product<T>& p) {
   const auto ta = p.flip_a ? CblasTrans : CblasNoTrans, tb = p.flip_b ? CblasTrans : CblasNoTrans;
@@ -171,6 +196,7 @@ void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, cons
   if constexpr (std::is_same_v<T, float>)
     if (onednn_gemm(product)) return;
   // BLAS shares each tile among the threads.
+  const BlasCall call;
   const Tiling tiling = tiling_for(product, 1);
   for (int64_t i = 0; i < tiling.count(); ++i) {
     if (i > 0) stop_if_requested();
@@ -188,6 +214,7 @@ void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Mat
   auto* px = reinterpret_cast<const T*>(x.data);
   auto* pc = reinterpret_cast<T*>(c.data);
   const int lda = a.stride, incx = x.row_stride, incy = c.row_stride;
+  const BlasCall call;
   // Some BLAS scale by beta with a multiplication even when it is 0, which keeps NaN.
   if (beta == T(0))
     for (int64_t i = 0; i < c.rows; ++i) pc[i * c.row_stride] = T(0);

@@ -20,21 +20,9 @@ namespace {
 // The multiplications that a thread is worth waking for.
 constexpr int64_t kGemmGrain = int64_t{1} << 18;
 
-// Keeps oneDNN from starting threads, which would take signals.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  const int before_;
-};
-
 void compute(const Product<float>& p) {
   const SignalsBlocked blocked;
-  const OneThread alone;
+  const TeamLimit alone(1);  // threads that oneDNN starts would take signals
   const dnnl_status_t status = dnnl_sgemm(p.flip_a ? 'T' : 'N', p.flip_b ? 'T' : 'N', p.m, p.n, p.k,
                                           p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc);
   if (status == dnnl_out_of_memory) throw OutOfMemory("matmul: oneDNN ran out of memory");

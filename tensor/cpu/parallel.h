@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "tensor/interrupt.h"
+#include "tensor/memory/shortage.h"
 
 namespace moonlet::cpu {
 
@@ -23,11 +24,28 @@ inline int64_t grain_for(int64_t work) {
 }
 
 // The threads for `count` items, each getting `grain` of them at least; 1 inside another parallel
-// region.
+// region, or when there is no memory for more.
 inline int thread_count(int64_t count, int64_t grain) {
   if (count < 2 * grain || omp_in_parallel()) return 1;
-  return static_cast<int>(std::min<int64_t>(omp_get_max_threads(), count / grain));
+  return memory::affordable_threads(
+      static_cast<int>(std::min<int64_t>(omp_get_max_threads(), count / grain)));
 }
+
+// What other libraries may start on this thread while it is alive: as many threads as there is
+// memory for, or `limit`.
+class TeamLimit {
+ public:
+  explicit TeamLimit(int limit) : before_(omp_get_max_threads()) {
+    if (limit < before_) omp_set_num_threads(limit);
+  }
+  TeamLimit() : TeamLimit(memory::affordable_threads(omp_get_max_threads())) {}
+  ~TeamLimit() { omp_set_num_threads(before_); }
+  TeamLimit(const TeamLimit&) = delete;
+  TeamLimit& operator=(const TeamLimit&) = delete;
+
+ private:
+  const int before_;
+};
 
 // How many items are done between two looks at the stop flag, where each thread gets `grain`.
 inline int64_t block_for(int64_t grain) { return grain > 1 ? 16 * grain : 1; }

@@ -157,9 +157,29 @@ Search search_of(const Tensor& x, std::optional<int64_t> dim) {
   return s;
 }
 
+void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Tensor& indices);
+
+// The position in the whole of x, which has expanded dims: the first one has 0 along each of them.
+void find_among_repeated(const Tensor& x, const Tensor& once, bool largest, Tensor& indices) {
+  find_extreme(once, std::nullopt, largest, indices);
+  int64_t rest = *indices.data<int64_t>() - 1, position = 0, step = 1;
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    position += rest % once.size(d) * step;
+    rest /= once.size(d);
+    step *= x.size(d);
+  }
+  *indices.data<int64_t>() = position + 1;
+}
+
 // Fills `indices` (contiguous int64).
 void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Tensor& indices) {
   if (indices.numel() == 0) return;
+  if (x.dim() > 0) {
+    const Dims searched = dim ? Dims{wrapped(*dim, x.dim())} : all_dims(x.dim());
+    const auto [once, times] = unrepeated(x, searched);
+    if (times > 1 && !dim) return find_among_repeated(x, once, largest, indices);
+    if (times > 1) return find_extreme(once, dim, largest, indices);
+  }
   const Search s = search_of(x, dim);
   const Tensor whole = in_dtype(contiguous(x), wide_dtype(x.dtype()));
   int64_t* out = indices.elements<int64_t>();
@@ -170,7 +190,8 @@ void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Ten
   }
 }
 
-void extreme_dim(const Tensor& x, int64_t dim, bool largest, Tensor& values, Tensor& indices) {
+void extreme_dim(const Tensor& given, int64_t dim, bool largest, Tensor& values, Tensor& indices) {
+  const Tensor x = given.dim() > 0 ? unrepeated(given, {wrapped(dim, given.dim())}).x : given;
   find_extreme(x, dim, largest, indices);
   const Search s = search_of(x, dim);
   const Tensor whole = contiguous(x);
