@@ -37,7 +37,7 @@ int64_t end_of(const Dims& size, const Dims& stride, int64_t offset) {
 Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, Device device) {
   const int64_t count = numel_of(size, "as_strided_backward");
   Tensor host = moonlet::empty({count}, {DType::Int64, Device{}}, "as_strided_backward");
-  int64_t* out = host.data<int64_t>();
+  int64_t* out = host.elements<int64_t>();
   int64_t index[kMaxDims] = {};
   int64_t at = offset + 1;
   for (int64_t i = 0; i < count; ++i) {

@@ -111,15 +111,15 @@ void sort_and_take(const char* op, const Tensor& x, int64_t dim, int64_t k, bool
   Tensor order = call.scratch({rows, a.size}, DType::Int64);
   visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((keys_kernel<C>), blocks_for(rows * a.size), kBlock, 0, call.stream(), a,
-                   array(source), descending, keys.data<Key>());
+                   array(source), descending, keys.elements<Key>());
   });
   call.done();
   sort_keys(call, rows, a.size, keys, order);
   visit_moved(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((take_kernel<T>), blocks_for(values.numel()), kBlock, 0, call.stream(), a, k,
-                   static_cast<const T*>(source.data<T>()),
-                   static_cast<const int64_t*>(order.data<int64_t>()), values.data<T>(),
-                   indices.data<int64_t>());
+                   static_cast<const T*>(source.elements<T>()),
+                   static_cast<const int64_t*>(order.elements<int64_t>()), values.elements<T>(),
+                   indices.elements<int64_t>());
   });
   call.done();
 }
@@ -130,16 +130,16 @@ void sort_keys(const Call& call, int64_t rows, int64_t n, Tensor& keys, Tensor& 
   const int64_t count = rows * n;
   if (count == 0) return;
   MOONLET_LAUNCH(first_runs_kernel, blocks_for(rows * ((n + kFirstRun - 1) / kFirstRun)), kBlock, 0,
-                 call.stream(), rows, n, keys.data<Key>(), order.data<int64_t>());
+                 call.stream(), rows, n, keys.elements<Key>(), order.elements<int64_t>());
   call.done();
   if (n <= kFirstRun) return;
   Tensor keys_out = call.scratch(keys.sizes(), DType::Int64);
   Tensor order_out = call.scratch(order.sizes(), DType::Int64);
   for (int64_t width = kFirstRun; width < n; width *= 2) {
     MOONLET_LAUNCH(merge_kernel, blocks_for(count), kBlock, 0, call.stream(), rows, n, width,
-                   static_cast<const Key*>(keys.data<Key>()),
-                   static_cast<const int64_t*>(order.data<int64_t>()), keys_out.data<Key>(),
-                   order_out.data<int64_t>());
+                   static_cast<const Key*>(keys.elements<Key>()),
+                   static_cast<const int64_t*>(order.elements<int64_t>()), keys_out.elements<Key>(),
+                   order_out.elements<int64_t>());
     call.done();
     std::swap(keys, keys_out);
     std::swap(order, order_out);

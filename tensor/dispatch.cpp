@@ -145,11 +145,13 @@ Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
       out.dtype() == like.options.dtype && out.sizes() == like.sizes && out.is_contiguous();
   for (const Tensor* x : inputs) direct = direct && !(x->defined() && may_overlap(out, *x));
   for (const Tensor& x : list) direct = direct && !(x.defined() && may_overlap(out, x));
-  return direct ? out : allocate(like, op);
+  if (!direct) return allocate(like, op);
+  mark_changed(out, op);  // also when the kernel throws half way
+  return out;
 }
 
 void store_out(const char* op, Tensor& out, const Tensor& y) {
-  if (out.is_same(y)) return mark_changed(out, op);
+  if (out.is_same(y)) return;
   check_out(op, out, shapes::like(y));
   if (!(out.sizes() == y.sizes())) resize_plain(out, y.sizes(), y.strides());
   kernels_for(out.device().type, op).convert->copy(out, y);

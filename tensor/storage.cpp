@@ -17,6 +17,7 @@
 
 #include "tensor/dispatch.h"
 #include "tensor/kernels_convert.h"
+#include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_peak.h"
 
@@ -131,7 +132,8 @@ Storage* Storage::make(void* data, size_t bytes, Device device, Allocator* alloc
 }
 
 Storage* Storage::allocate(size_t bytes, Device device) {
-  Allocator& allocator = allocator_for(device.type);
+  memory::Budget* const budget = memory::current_budget;
+  Allocator& allocator = budget ? budget->over(device.type) : allocator_for(device.type);
   void* context = nullptr;
   void* data = allocator.allocate(bytes, device, &context);
   Storage* out;

@@ -16,7 +16,7 @@ size_t bytes_for(int64_t size, DType dtype, const char* op) {
 
 Scalar value_of(const Tensor& host) {
   return visit(host.dtype(), [&]<class T>() -> Scalar {
-    const T value = *host.data<T>();
+    const T value = *host.elements<T>();
     if constexpr (is_complex_v<T>)
       return Scalar(complex128(value));
     else if constexpr (std::is_same_v<T, bool>)

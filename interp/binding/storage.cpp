@@ -246,6 +246,7 @@ TypedStorage mapped_storage(lua_State* L, ArgReader& args, DType dtype) {
   const Device device = args.has(kDevice) ? args.device(kDevice) : Device{};
   check(device.is_cpu(), "Storage: a file is mapped on the CPU, got device ", device);
   const std::string path = path_argument(L, args.slot(kFile), "Storage");
+  check_files_allowed("Storage", path);
   const bool shared = args.has(kShared) && args.boolean(kShared);
   const bool read_only = args.has(kReadOnly) && args.boolean(kReadOnly);
   check(!shared || !read_only, "Storage: a file is mapped shared or read_only, not both");
@@ -346,12 +347,12 @@ void push_methods_with_metatable(lua_State* L, BindingState& state) {
 }  // namespace
 
 TypedStorage* storage_cell(lua_State* L, int index) {
-  void* cell = lua_touserdata(L, index);
-  if (cell == nullptr || !lua_getmetatable(L, index)) return nullptr;
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index)) return nullptr;
   const void* metatable = lua_topointer(L, -1);
   lua_pop(L, 1);
-  return metatable == binding_state(L).storage_metatable ? static_cast<TypedStorage*>(cell)
-                                                         : nullptr;
+  return metatable == binding_state(L).storage_metatable
+             ? static_cast<TypedStorage*>(lua_touserdata(L, index))
+             : nullptr;
 }
 
 TypedStorage& check_storage(lua_State* L, int index, const char* op) {

@@ -126,7 +126,7 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
     f.in[d] = back ? -x.stride(d) : x.stride(d);
     if (back) first += (x.size(d) - 1) * x.stride(d);
   }
-  visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.data<T>(), x.data<T>() + first, f); });
+  visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, f); });
 }
 
 }  // namespace moonlet::cpu
