@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "interp/files.h"
 #include "interp/run_limits.h"
 #include "interp/state.h"
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interp/entry.h"
 #include "interp/files.h"
 #include "interp/guard.h"
 #include "interp/state.h"

@@ -148,6 +148,8 @@ void check_all_stop() {
   check_stops("sort", [&] { raw::sort(x, 0, false, false); });
   check_stops("topk", [&] { raw::topk(x, 5, 0, true, true); });
   check_stops("mm", [&] { raw::mm(square, square); });
+  check_stops("var", [&] { raw::var(x, {0}, 1, false); });
+  check_stops("logsumexp", [&] { raw::logsumexp(x, {0}, false); });
   check_stops("softmax", [&] { raw::softmax(noise({512, 8192}), 1); });
 }
 
