@@ -2,7 +2,8 @@
 // the history of the whole.
 #include "autograd/history.h"
 
-#include "autograd/ops_convert.h"
+#include "autograd/ops_clone.h"
+#include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_shape.h"
 #include "autograd/recording.h"

@@ -3,7 +3,8 @@
 
 #include <bit>
 
-#include "autograd/ops_convert.h"
+#include "autograd/ops_clone.h"
+#include "autograd/ops_copy.h"
 #include "tensor/dispatch.h"
 #include "tensor/memory_overlap.h"
 

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "autograd/ops_clone.h"
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
 #include "autograd/ops_pointwise.h"

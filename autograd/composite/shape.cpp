@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/history.h"
-#include "autograd/ops_convert.h"
+#include "autograd/ops_clone.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "tensor/set.h"

@@ -4,7 +4,8 @@ local lua_signature = require "lua_signature"
 
 local titles = {
   pointwise = "Pointwise arithmetic and math", compare = "Comparison and selection",
-  activation = "Activations", convert = "Copying and conversion", reduce = "Reductions",
+  activation = "Activations", copy = "Writing over elements", clone = "Copies",
+  convert = "Dtypes and devices", reduce = "Reductions",
   sort = "Sorting", random = "Random numbers", create = "Creation",
   gather = "Gathering and indexing", optim = "Optimiser steps",
   linalg = "Linear algebra", nn = "Neural networks", nn_loss = "Losses", shape = "Shapes and views",
