@@ -59,11 +59,22 @@ class CopySlices final : public Node {
 
   void release_saved() override { change_->release_saved(); }
 
-  // The view's value after the change, made again from the base with this history.
-  Tensor restore_part() { return replay(*recipe_, restore_output(base_, 0)); }
+  RecordedNode& recorded() { return static_cast<RecordedNode&>(*change_); }
+
+  // Output `output` of `node` is the view after the change.
+  void set_part(Node& node, int output) {
+    part_ = node.weak();
+    part_output_ = output;
+  }
+  // `value`, which the view had after the change, with that history: the view's own node, where
+  // hooks and `ml.grad` look for it, or when that is gone a new one.
+  Tensor restore_part(const Tensor& value) {
+    if (const NodeRef node = part_ ? part_->owner() : NodeRef())
+      return with_history(value, node, part_output_);
+    return replay(*recipe_, restore_output(base_, 0));
+  }
 
  private:
-  RecordedNode& recorded() { return static_cast<RecordedNode&>(*change_); }
 
   // A copy of `g` with the strides of the base, which the recipe may ask for.
   Tensor laid_out_as_base(const Tensor& g) const {
@@ -77,6 +88,9 @@ class CopySlices final : public Node {
   const Tensor base_;  // without history
   const std::shared_ptr<const ViewStep> recipe_;
   const NodeRef change_;  // has no edges of its own, and no place in the order
+  // The view's node, which leads here and therefore is not held.
+  std::shared_ptr<const HookList> part_;
+  int part_output_ = 0;
 };
 
 }  // namespace
@@ -206,13 +220,16 @@ void rebase_history(const Tensor& x, const NodeRef& change) {
     set_history(x, change);
     return;
   }
-  const NodeRef slices(new CopySlices(meta->view.base, meta->view, change));
+  auto* copy = new CopySlices(meta->view.base, meta->view, change);
+  const NodeRef slices(copy);
   set_history(meta->view.base, slices);
+  if (copy->recorded().needs_result()) copy->set_part(*grad_fn_of(x), meta->output);
   if (meta->retained) grad_fn_of(x);  // what it keeps from now on is the gradient of the new value
 }
 
 Tensor RecordedNode::restore_output(const Tensor& value, int i) {
-  return outer_ ? static_cast<CopySlices*>(outer_)->restore_part() : Node::restore_output(value, i);
+  return outer_ ? static_cast<CopySlices*>(outer_)->restore_part(value)
+                : Node::restore_output(value, i);
 }
 
 }  // namespace moonlet
