@@ -72,6 +72,10 @@ Tensor swapaxes_composite(const Tensor& x, int64_t dim0, int64_t dim1) {
   return transpose(x, dim0, dim1);
 }
 
+Tensor swapdims_composite(const Tensor& x, int64_t dim0, int64_t dim1) {
+  return transpose(x, dim0, dim1);
+}
+
 Tensor movedim_composite(const Tensor& x, const Dims& source, const Dims& destination) {
   check(source.size() == destination.size(), "movedim: ", source.size(), " source dims and ",
         destination.size(), " destinations");

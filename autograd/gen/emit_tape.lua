@@ -105,6 +105,11 @@ local function inplace_function(row, p)
   for _, line in ipairs(p.wraps) do write("  " .. line) end
   write("  if (intercepted()) [[unlikely]]\n    return boxing::intercept<Tensor>(ops::%s_, %s), %s;", row.name,
     p.arguments, x)
+  if row.inplace == "view" then
+    write('  return restride_(%s, "%s_", [&](const Tensor& %s) { return %s(%s); });\n}', x, row.name, x, row.name,
+      p.arguments)
+    return write()
+  end
   if not row.raw_inplace_form then
     local rest = p.arguments:match "^[^,]*(.*)$"
     write('  return assign_(%s, %s(before_change(%s)%s), "%s_");\n}', x, row.name, x, rest, row.name)

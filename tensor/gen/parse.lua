@@ -135,7 +135,7 @@ local function derive_forms(row)
   -- result of the plain one.
   row.raw_inplace_form = tensor_first and ((row.kind == "pointwise" and row.inplace ~= false
     and row.inplace ~= "stored") or row.kind == "update")
-  row.inplace_form = row.raw_inplace_form or row.inplace == true or row.inplace == "stored"
+  row.inplace_form = row.raw_inplace_form or row.inplace == true or row.inplace == "stored" or row.inplace == "view"
   row.plain_form = not (row.kind == "update" and row.clone == false)
   row.raw_out_form = row.plain_form
     and (row.kind == "pointwise" or row.kind == "structured" or row.kind == "allocating")
