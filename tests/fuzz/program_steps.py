@@ -15,8 +15,8 @@ Where the two sides differ on purpose (in this file and program_views.py):
 - A view made before its base came to require grad requires grad too in PyTorch, not in Moonlet: tensors
   with views are not given requires_grad_. A result that others saved cannot be detached in place in
   PyTorch: only leaves are.
-- A gradient that does not depend on the inputs may say that it requires grad in PyTorch (relu's does):
-  such ops are left out.
+- A gradient that does not depend on the inputs may say that it requires grad in PyTorch (those of relu
+  and square do): such ops are left out.
 - ml.grad gives an input's gradient after the hooks of that input; PyTorch before them when the graph goes
   on below it: inputs have no hooks that replace gradients.
 - Whether results of ml.grad share memory, and how they lie in it, differs: they are not written to.
@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from program_views import MOST_ELEMENTS, Views, broadcasts, is_leaf, overlaps_itself, share, table, up
 
 SHAPES = [(4,), (6,), (2, 3), (3, 2), (2, 2), (2, 2, 2), (1, 3), (4, 2), ()]
-UNARY = ["neg", "sin", "cos", "tanh", "sigmoid", "square", "exp"]
-COMPLEX_UNARY = ["neg", "square", "exp"]
+UNARY = ["neg", "sin", "cos", "tanh", "sigmoid", "exp"]
+COMPLEX_UNARY = ["neg", "sin", "exp"]
 
 
 @dataclass

@@ -16,11 +16,11 @@ def up(values):
 
 
 def cells(t):
-    """The places in memory of the elements of t, in units of 4 bytes, one for each element."""
+    """The places in memory of the elements of t, in units of 4 bytes: as many for each element as it takes."""
     unit = t.element_size() // 4
     axes = [[i * s * unit for i in range(n)] for n, s in zip(t.shape, t.stride())]
     start = t.storage_offset() * unit
-    return [start + sum(steps) for steps in itertools.product(*axes)]
+    return [start + sum(steps) for steps in itertools.product(*axes, range(unit))]
 
 
 def overlaps_itself(t):
