@@ -2,6 +2,7 @@
 #include "autograd/autocast.h"
 
 #include "autograd/ops_convert.h"
+#include "autograd/tape.h"
 
 namespace moonlet {
 
@@ -52,12 +53,25 @@ DType Autocast::target(AutocastPolicy policy, const BoxedValues& arguments) cons
   return widest;
 }
 
-void Autocast::cast(Tensor& t, DType dtype) const {
-  if (concerns(t) && t.dtype() != dtype) t = to(t, dtype, std::nullopt);
+void Autocast::cast(Tensor& t, DType dtype) {
+  if (!concerns(t) || t.dtype() == dtype) return;
+  const bool parameter = dtype == dtype_ && t.requires_grad() && is_leaf(t) && !is_view(t);
+  t = parameter ? cast_parameter(t, dtype) : to(t, dtype, std::nullopt);
+}
+
+Tensor Autocast::cast_parameter(const Tensor& t, DType dtype) {
+  const uint32_t version = t.storage().version();
+  const auto found = casts_.find(t.impl());
+  if (found != casts_.end() && found->second.version == version &&
+      found->second.recorded == grad_enabled())
+    return found->second.value;
+  Tensor value = to(t, dtype, std::nullopt);
+  casts_.insert_or_assign(t.impl(), Cast{t, value, version, grad_enabled()});
+  return value;
 }
 
 void Autocast::call(ModeCall& call) {
-  const AutocastPolicy policy = call.op.row->autocast;
+  const AutocastPolicy policy = call.op.row->autocast.on(device_);
   if (!enabled_ || policy == AutocastPolicy::None || call.op.form != OpInfo::Form::Plain ||
       !concerns(call.arguments)) {
     call.proceed();

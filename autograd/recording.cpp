@@ -1,8 +1,6 @@
 // autograd/recording.cpp: saving and unpacking for recorded calls.
 #include "autograd/recording.h"
 
-#include <bit>
-
 #include "autograd/ops_clone.h"
 #include "autograd/ops_copy.h"
 #include "tensor/dispatch.h"
@@ -31,7 +29,7 @@ Tensor& assign_(Tensor& x, const Tensor& result, const char* op) {
   return copy_(x, result);
 }
 
-Tensor before_change(const Tensor& x) { return must_record(x) ? clone(x) : x; }
+Tensor before_change(const Tensor& x) { return grad_enabled() && requires_grad(x) ? clone(x) : x; }
 
 void no_out_gradient(const char* op) {
   fail(op,
@@ -39,25 +37,25 @@ void no_out_gradient(const char* op) {
        "wrap the call in ml.no_grad");
 }
 
-void RecordedNode::take_inputs(std::initializer_list<TapeInput> inputs, const Tensor* changed) {
-  uint32_t demanded = 0, argument = 1;
-  edges.reserve(std::popcount(formula_.differentiable));
-  int i = 0;
+void RecordedNode::take_inputs(std::span<const TapeInput> inputs, const Tensor* changed) {
+  uint32_t demanded = 0, argument = 1, differentiable = formula_.differentiable;
+  edges.reserve(formula_.edges);
   for (const TapeInput& input : inputs) {
-    if (!(formula_.differentiable >> i++ & 1u)) continue;
-    for (const Tensor& t : input) {
-      edges.push_back(edge_of(t));
-      if (edges.back()) demanded |= argument;
+    if (differentiable & 1u) {
+      if (input.number()) edges.emplace_back();  // leads nowhere, but has its place
+      for (const Tensor& t : input.tensors())
+        if (edges.emplace_back(edge_of(t))) demanded |= argument;
+      argument <<= 1;
     }
-    argument <<= 1;
+    differentiable >>= 1;
   }
-  for (const Formula::Gradient& gradient : formula_.gradients)
+  for (const Formula::Gradient& gradient : formula_.gradients) {
+    if (gradient.targets == 0) break;
     if (gradient.targets & demanded) needed_ |= gradient.uses;
-  i = 0;
-  for (const TapeInput& input : inputs) {
-    if (needs_slot(i)) save_input(i, input, changed);
-    ++i;
   }
+  if (needed_ == 0) return;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (needs_slot(static_cast<int>(i))) save_input(static_cast<int>(i), inputs[i], changed);
 }
 
 void RecordedNode::save_input(int slot, const TapeInput& input, const Tensor* changed) {
@@ -65,7 +63,7 @@ void RecordedNode::save_input(int slot, const TapeInput& input, const Tensor* ch
     slots_.push_back({slot, true, *number, {}});
     return;
   }
-  for (const Tensor& t : input) {
+  for (const Tensor& t : input.tensors()) {
     Saved& saved = slots_.emplace_back(Slot{slot, false, {}, {}}).saved;
     // What the op is about to overwrite is kept as it was.
     if (changed && t.defined() && may_overlap(t, *changed))
@@ -97,8 +95,7 @@ void RecordedNode::run(Tensor* grads, Tensor* out, const Edges& edges, const Wan
 
 bool Backward::needs(uint32_t targets) const {
   // Edges follow the differentiable arguments; those of a list come last.
-  const uint32_t differentiable = node_.formula_.differentiable;
-  const size_t last = std::popcount(differentiable) - 1;
+  const size_t last = node_.formula_.edges - 1;
   for (size_t i = 0; i < edges_.size(); ++i) {
     const uint32_t bit = 1u << std::min(i, last);
     if ((targets & bit) && wanted_(edges_[i])) return true;
@@ -140,8 +137,8 @@ void Backward::give_list(int argument, std::vector<Tensor> gradients) {
   for (size_t i = 0; i < gradients.size(); ++i) out_[argument + i] = std::move(gradients[i]);
 }
 
-void record_results(RecordedNode* made, std::initializer_list<TapeInput> inputs,
-                    std::initializer_list<const Tensor*> results) {
+void record_results(RecordedNode* made, std::span<const TapeInput> inputs,
+                    std::span<const Tensor* const> results) {
   const NodeRef node(made);
   made->take_inputs(inputs, nullptr);
   made->number();
@@ -158,7 +155,7 @@ void record_results(RecordedNode* made, std::initializer_list<TapeInput> inputs,
 }
 
 InplaceRecording::InplaceRecording(RecordedNode* node, const char* op, const Tensor& x,
-                                   std::initializer_list<TapeInput> inputs)
+                                   std::span<const TapeInput> inputs)
     : node_(node), ref_(node) {
   check_inplace(x, op);
   node->take_inputs(inputs, &x);

@@ -3,7 +3,7 @@
 // from it here, per call, from the gradients that are in demand.
 #pragma once
 
-#include <initializer_list>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -25,6 +25,7 @@ struct Formula {
   const char* node;         // "MulBackward"
   int inputs;               // tensor arguments
   uint32_t differentiable;  // those with a gradient, by bit
+  int edges;                // how many these are; a list counts once
   uint32_t tracked;         // results that get a history, by bit
   // Each expression of the row: the differentiable arguments (counted among themselves) it is the
   // gradient of, and the slots it reads, by bit.
@@ -37,24 +38,29 @@ struct Formula {
 // A tensor argument of a call being recorded.
 class TapeInput {
  public:
-  TapeInput(const Tensor& t) : tensor_(&t) {}
-  TapeInput(const Operand& o) : operand_(&o) {}
-  TapeInput(const std::vector<Tensor>& list) : list_(&list) {}
+  TapeInput() = default;
+  TapeInput(const Tensor& t) : kind_(Kind::Tensor), argument_(&t) {}
+  TapeInput(const Operand& o)
+      : kind_(o.is_tensor() ? Kind::Tensor : Kind::Number),
+        argument_(o.is_tensor() ? static_cast<const void*>(&o.tensor()) : &o.scalar()) {}
+  TapeInput(const std::vector<Tensor>& list) : kind_(Kind::List), argument_(&list) {}
 
   // The number in an operand's place, or null.
   const Scalar* number() const {
-    return operand_ && !operand_->is_tensor() ? &operand_->scalar() : nullptr;
+    return kind_ == Kind::Number ? static_cast<const Scalar*>(argument_) : nullptr;
   }
-  bool is_list() const { return list_ != nullptr; }
-  const Tensor* begin() const { return list_ ? list_->data() : one(); }
-  const Tensor* end() const { return list_ ? list_->data() + list_->size() : one() + 1; }
+  // The tensors: one, those of a list, or none for a number.
+  std::span<const Tensor> tensors() const {
+    if (kind_ == Kind::Tensor) [[likely]]
+      return {static_cast<const Tensor*>(argument_), 1};
+    if (kind_ == Kind::Number) return {};
+    return *static_cast<const std::vector<Tensor>*>(argument_);
+  }
 
  private:
-  const Tensor* one() const { return tensor_ ? tensor_ : &operand_->tensor(); }
-
-  const Tensor* tensor_ = nullptr;
-  const Operand* operand_ = nullptr;
-  const std::vector<Tensor>* list_ = nullptr;
+  enum class Kind { Tensor, Number, List };
+  Kind kind_ = Kind::Number;
+  const void* argument_ = nullptr;
 };
 
 // The node of a row. Derived classes hold the plain arguments and evaluate the expressions.
@@ -74,7 +80,7 @@ class RecordedNode : public Node {
 
   // Adds the edges of the inputs and saves what gradients in demand read. `changed` is the tensor
   // about to be changed in place, or null.
-  void take_inputs(std::initializer_list<TapeInput> inputs, const Tensor* changed);
+  void take_inputs(std::span<const TapeInput> inputs, const Tensor* changed);
   void take_result(int i, const Tensor& y, int output);
   // Whether it will save the (first) result.
   bool needs_result() const { return needs_slot(formula_.inputs); }
@@ -149,19 +155,13 @@ inline bool requires_grad(const Tensor& t) { return t.defined() && t.requires_gr
 inline bool requires_grad(const Operand& o) { return o.requires_grad(); }
 bool requires_grad(const std::vector<Tensor>& list);
 
-// Whether a call with these differentiable arguments is recorded.
-template <class... Arguments>
-inline bool must_record(const Arguments&... arguments) {
-  return grad_enabled() && (requires_grad(arguments) || ...);
-}
-
 // Gives the results of a call that has run their history.
-void record_results(RecordedNode* made, std::initializer_list<TapeInput> inputs,
-                    std::initializer_list<const Tensor*> results);
+void record_results(RecordedNode* made, std::span<const TapeInput> inputs,
+                    std::span<const Tensor* const> results);
 template <class F>
 [[gnu::noinline]] void record(const Formula& formula, F expressions,
-                              std::initializer_list<TapeInput> inputs,
-                              std::initializer_list<const Tensor*> results) {
+                              std::span<const TapeInput> inputs,
+                              std::span<const Tensor* const> results) {
   record_results(new FormulaNode<F>(formula, std::move(expressions)), inputs, results);
 }
 
@@ -169,7 +169,7 @@ template <class F>
 class InplaceRecording {
  public:
   InplaceRecording(RecordedNode* node, const char* op, const Tensor& x,
-                   std::initializer_list<TapeInput> inputs);
+                   std::span<const TapeInput> inputs);
   void finish(const Tensor& x);
 
  private:
@@ -179,7 +179,7 @@ class InplaceRecording {
 template <class F>
 [[gnu::noinline]] InplaceRecording record_inplace(const Formula& formula, F expressions,
                                                   const char* op, const Tensor& x,
-                                                  std::initializer_list<TapeInput> inputs) {
+                                                  std::span<const TapeInput> inputs) {
   return {new FormulaNode<F>(formula, std::move(expressions)), op, x, inputs};
 }
 
@@ -188,12 +188,8 @@ Tensor& assign_(Tensor& x, const Tensor& result, const char* op);
 // What such an op reads instead of x: a copy, when its derivative may need it after the change.
 Tensor before_change(const Tensor& x);
 
-// Throws when an out= form is called with something that would have to be recorded.
+// Throws: an out= form was called with something that would have to be recorded.
 [[noreturn]] void no_out_gradient(const char* op);
-template <class... Arguments>
-inline void refuse_recording_out(const char* op, const Arguments&... arguments) {
-  if (must_record(arguments...)) no_out_gradient(op);
-}
 
 // Geometry that expressions use instead of saving the tensor.
 inline Dims sizes_of(const Tensor& x) { return x.defined() ? x.sizes() : Dims{}; }

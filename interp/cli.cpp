@@ -21,6 +21,7 @@ constexpr const char* kProgram = "moonlet";
 
 constexpr const char* kUsage =
     "usage: moonlet [options] [script [args]]\n"
+    "       moonlet doc [NAME | --search WORD]\n"
     "  -e stat        execute string 'stat'\n"
     "  -i             enter interactive mode after executing 'script'\n"
     "  -l mod         require library 'mod' into global 'mod'\n"
@@ -31,6 +32,7 @@ constexpr const char* kUsage =
     "  -W             turn warnings on\n"
     "  --             stop handling options\n"
     "  -              stop handling options and execute stdin\n"
+    "doc shows the reference: of NAME, or the names that WORD leads to.\n"
     "Without arguments: a prompt on a terminal, else the script on standard input.\n";
 
 struct Action {
@@ -186,6 +188,24 @@ void wrap_exit(lua_State* L) {
   lua_pop(L, 1);
 }
 
+// `moonlet doc ...`: the words behind `doc` go to help's command, which says whether it found
+// anything. A script of that name is `./doc`.
+bool run_doc(lua_State* L, int argc, char** argv) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonlet.help");
+  if (!succeeded(L, call_interruptible(L, 1, 1))) return false;
+  lua_getfield(L, -1, "command");
+  lua_createtable(L, argc, 0);
+  for (int i = 2; i < argc; ++i) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i - 1);
+  }
+  if (!succeeded(L, call_interruptible(L, 1, 1))) return false;
+  return lua_toboolean(L, -1) != 0;
+}
+
+bool wants_doc(int argc, char** argv) { return argc > 1 && std::strcmp(argv[1], "doc") == 0; }
+
 struct Invocation {
   const Arguments& arguments;
   int argc;
@@ -217,7 +237,8 @@ int protected_main(lua_State* L) {
   if (arguments.version) print_version();
   wrap_exit(L);
   set_arg(L, argc, argv, arguments.script);
-  invocation.succeeded = run_arguments(L, arguments, argc, argv);
+  invocation.succeeded =
+      wants_doc(argc, argv) ? run_doc(L, argc, argv) : run_arguments(L, arguments, argc, argv);
   return 0;
 }
 

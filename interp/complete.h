@@ -14,8 +14,9 @@ struct Completions {
   std::vector<std::string> names;  // whole names that start as that word does, sorted
 };
 
-// Completes the text before the cursor: keywords and globals, or fields and methods behind a path
-// such as `ml.nn.` or `x:`. Errors in the script's own __index functions give no names.
-Completions complete(lua_State* L, std::string_view text);
+// Completes the text before the cursor: globals, fields and methods behind a path such as `ml.nn.`
+// or `x:`, options inside the braces of a call, files inside strings. `above` holds the lines
+// before it of the same statement. Errors in the script's own __index functions give no names.
+Completions complete(lua_State* L, std::string_view text, std::string_view above);
 
 }  // namespace moonlet

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "interp/complete.h"
-#include "interp/system.h"
+#include "interp/files.h"
 #include "tensor/error.h"
 
 namespace moonlet {
@@ -25,6 +25,7 @@ struct LineEditor::Edit {
   HistEvent event{};
   std::string history_path;
   const char* prompt = "";
+  std::string above;
   bool interrupted = false;
   lua_State* state = nullptr;
 };
@@ -140,7 +141,8 @@ unsigned char tab(EditLine* line, int) {
   if (text.find_first_not_of(" \t") == text.npos) {
     return el_insertstr(line, "  ") == 0 ? CC_REFRESH : CC_ERROR;
   }
-  const Completions found = complete(edit_of<Edit>(line).state, text);
+  const Edit& edit = edit_of<Edit>(line);
+  const Completions found = complete(edit.state, text, edit.above);
   if (found.names.empty()) return CC_REFRESH_BEEP;
   const size_t typed = text.size() - found.word;
   const std::string prefix = common_prefix(found.names);
@@ -189,7 +191,8 @@ LineEditor::~LineEditor() {
   el_end(edit_->line);
 }
 
-LineEditor::Result LineEditor::read(const char* prompt, std::string* line) {
+LineEditor::Result LineEditor::read(const char* prompt, const std::string& above,
+                                    std::string* line) {
   line->clear();
   if (edit_ == nullptr) {
     std::fputs(prompt, stdout);
@@ -199,6 +202,7 @@ LineEditor::Result LineEditor::read(const char* prompt, std::string* line) {
     return c == EOF && line->empty() ? Result::kEnd : Result::kLine;
   }
   edit_->prompt = prompt;
+  edit_->above = above;
   edit_->interrupted = false;
   int count = 0;
   const char* text = el_gets(edit_->line, &count);

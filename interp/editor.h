@@ -20,8 +20,9 @@ class LineEditor {
   LineEditor& operator=(const LineEditor&) = delete;
   ~LineEditor();
 
-  // Reads one line, without its newline. Ctrl-C gives kInterrupted, Ctrl-D on an empty line kEnd.
-  Result read(const char* prompt, std::string* line);
+  // Reads one line, without its newline. `above` holds the lines of the statement that are there
+  // already. Ctrl-C gives kInterrupted, Ctrl-D on an empty line kEnd.
+  Result read(const char* prompt, const std::string& above, std::string* line);
 
  private:
   struct Edit;

@@ -141,6 +141,8 @@ bool is_innermost(const StateData& data) noexcept {
   return innermost != nullptr && &innermost->data_ == &data;
 }
 
+StateData* innermost_state() noexcept { return innermost != nullptr ? &innermost->data_ : nullptr; }
+
 EntryScope::EntryScope(StateData& data) : data_(data), outer_(innermost), before_(execution) {
   innermost = this;
   ++data.level;

@@ -81,6 +81,8 @@ class ReleaseQueue {
 StateData* entered_state(const ReleaseQueue& releases) noexcept;
 // Whether it is the one entered last.
 bool is_innermost(const StateData& data) noexcept;
+// The interpreter entered last on this thread and not left, or null.
+StateData* innermost_state() noexcept;
 
 // Enters an interpreter for a C++ scope, on whatever thread. Inside a call from the same
 // interpreter (a host function that calls back) the state stays what the script has made it; inside
@@ -95,6 +97,7 @@ class EntryScope {
  private:
   friend StateData* entered_state(const ReleaseQueue& releases) noexcept;
   friend bool is_innermost(const StateData& data) noexcept;
+  friend StateData* innermost_state() noexcept;
   StateData& data_;
   EntryScope* outer_;
   ExecutionState before_;

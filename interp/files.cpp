@@ -1,108 +1,25 @@
-// interp/files.cpp: whole-file reading (gzip too) and writing that never leaves half a file.
+// interp/files.cpp: regular files, read in parts or whole, gzip too.
+#include "interp/files.h"
+
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "interp/system.h"
 #include "tensor/error.h"
 
 namespace moonlet {
 namespace {
 
-[[noreturn]] void fail_errno(const char* op, const std::string& path, int error) {
-  fail(op, ": '", path, "': ", std::strerror(error));
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  int close() {
-    const int result = ::close(fd_);
-    fd_ = -1;
-    return result;
-  }
-
- private:
-  int fd_;
-};
-
-// Removes the temporary file unless it was renamed into place.
-class TemporaryName {
- public:
-  explicit TemporaryName(std::string name) : name_(std::move(name)) {}
-  TemporaryName(const TemporaryName&) = delete;
-  TemporaryName& operator=(const TemporaryName&) = delete;
-  ~TemporaryName() {
-    if (!kept_) ::unlink(name_.c_str());
-  }
-  void keep() { kept_ = true; }
-
- private:
-  std::string name_;
-  bool kept_ = false;
-};
-
-// 0, or the errno of the write that failed.
-int write_all(int fd, std::string_view data) {
-  while (!data.empty()) {
-    const ssize_t written = ::write(fd, data.data(), data.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return errno;
-    }
-    data.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
-}
-
-int write_parts(int fd, const std::vector<std::string_view>& parts) {
-  for (const std::string_view part : parts) {
-    if (const int error = write_all(fd, part)) return error;
-  }
-  return 0;
-}
-
-std::string resolve_links(const std::string& path) {
-  char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return path;
-  std::string result(resolved);
-  std::free(resolved);
-  return result;
-}
-
-// Best effort: makes the rename itself last through a power cut.
-void sync_folder(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
-  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() >= 0) ::fsync(fd.get());
-}
-
-int open_temporary(const std::string& path, std::string* name) {
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    *name = path + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
-    const int fd = ::open(name->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-  return -1;
-}
-
-void write_directly(const std::string& path, const std::vector<std::string_view>& parts) {
-  Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (fd.get() < 0) fail_errno("write_file", path, errno);
-  if (const int error = write_parts(fd.get(), parts)) fail_errno("write_file", path, error);
-  if (fd.close() != 0) fail_errno("write_file", path, errno);
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "Is a directory";
+  if (S_ISFIFO(mode)) return "it is a pipe, not a regular file";
+  if (S_ISSOCK(mode)) return "it is a socket, not a regular file";
+  return "it is a device, not a regular file";
 }
 
 std::string gzip_reason(gzFile file) {
@@ -117,28 +34,42 @@ std::string gzip_reason(gzFile file) {
 
 }  // namespace
 
-void write_file(const std::string& path, const std::vector<std::string_view>& parts) {
-  struct stat existing;
-  const bool exists = ::stat(path.c_str(), &existing) == 0;
-  if (exists && S_ISDIR(existing.st_mode)) fail_errno("write_file", path, EISDIR);
-  if (exists && !S_ISREG(existing.st_mode)) return write_directly(path, parts);
-  const std::string target = exists ? resolve_links(path) : path;
-  std::string name;
-  Descriptor fd(open_temporary(target, &name));
-  if (fd.get() < 0) fail_errno("write_file", path, errno);
-  TemporaryName temporary(name);
-  if (exists) (void)!::fchmod(fd.get(), existing.st_mode & 07777);
-  if (const int error = write_parts(fd.get(), parts)) fail_errno("write_file", path, error);
-  if (::fsync(fd.get()) != 0) fail_errno("write_file", path, errno);
-  if (fd.close() != 0) fail_errno("write_file", path, errno);
-  if (::rename(name.c_str(), target.c_str()) != 0) fail_errno("write_file", path, errno);
-  temporary.keep();
-  sync_folder(target);
+int Descriptor::close() {
+  const int fd = release();
+  return fd >= 0 ? ::close(fd) : 0;
 }
 
-std::string read_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail_errno("read_file", path, errno);
+// Without waiting: to open a pipe would wait for who writes to it.
+InputFile::InputFile(std::string path, const char* op)
+    : path_(std::move(path)),
+      op_(op),
+      fd_(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) {
+  if (fd_.get() < 0)
+    refuse(errno == ENXIO ? "it is a socket, not a regular file" : std::strerror(errno));
+  struct stat info;
+  if (::fstat(fd_.get(), &info) != 0) refuse(std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) refuse(kind_of(info.st_mode));
+  size_ = static_cast<uint64_t>(info.st_size);
+}
+
+void InputFile::refuse(std::string_view reason) const { fail(op_, ": '", path_, "': ", reason); }
+
+void InputFile::read(uint64_t at, void* out, size_t count) const {
+  char* to = static_cast<char*>(out);
+  while (count > 0) {
+    const ssize_t got = ::pread(fd_.get(), to, count, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(std::strerror(errno));
+    if (got == 0) fail("it became shorter while it was read");
+    to += got;
+    at += static_cast<uint64_t>(got);
+    count -= static_cast<size_t>(got);
+  }
+}
+
+std::string read_file(const std::string& path, const char* op) {
+  InputFile input(path, op);
+  const int fd = input.release();
   gzFile file = gzdopen(fd, "rb");
   if (file == nullptr) {
     ::close(fd);
@@ -154,13 +85,13 @@ std::string read_file(const std::string& path) {
   std::vector<char> block(kBlock);
   for (;;) {
     const int count = gzread(file, block.data(), kBlock);
-    if (count < 0) fail("read_file: '", path, "': ", gzip_reason(file));
+    if (count < 0) input.refuse(gzip_reason(file));
     data.append(block.data(), static_cast<size_t>(count));
     if (count < static_cast<int>(kBlock)) break;
   }
   int code = Z_OK;
   gzerror(file, &code);
-  if (code != Z_OK && code != Z_STREAM_END) fail("read_file: '", path, "': ", gzip_reason(file));
+  if (code != Z_OK && code != Z_STREAM_END) input.refuse(gzip_reason(file));
   return data;
 }
 

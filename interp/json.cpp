@@ -1,8 +1,6 @@
 // interp/json.cpp: JSON by nlohmann-json, whose large header is read here and nowhere else.
 #include "interp/json.h"
 
-#include <locale.h>
-
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -11,29 +9,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "interp/numbers.h"
 #include "tensor/error.h"
 
 namespace moonlet {
 namespace {
 
 using nlohmann::json;
-
-// The library reads numbers by the C library, which follows the locale: this thread's is "C" here.
-class NumbersOfC {
- public:
-  NumbersOfC() {
-    static const locale_t kC = ::newlocale(LC_ALL_MASK, "C", nullptr);
-    if (kC != nullptr) before_ = ::uselocale(kC);
-  }
-  NumbersOfC(const NumbersOfC&) = delete;
-  NumbersOfC& operator=(const NumbersOfC&) = delete;
-  ~NumbersOfC() {
-    if (before_ != nullptr) ::uselocale(before_);
-  }
-
- private:
-  locale_t before_ = nullptr;
-};
 
 // Walks over the text and tells how far the library has read.
 struct Cursor {
@@ -138,7 +120,7 @@ void read_json(std::string_view text, std::string_view where, JsonHandler& handl
   // The library takes a zero byte for the end.
   if (const size_t zero = text.find('\0'); zero != text.npos)
     fail(where, ": byte ", zero + 1, ": a zero byte");
-  const NumbersOfC locale;
+  const NumbersOfC numbers;  // the library reads them by the C library
   const char* reached = text.data();
   Reader reader(handler);
   try {

@@ -24,6 +24,8 @@ namespace moonlet {
 class Function;
 class Table;
 class Value;
+
+// What calls take and return: Lua values in order.
 using Values = std::vector<Value>;
 
 namespace detail {
@@ -35,7 +37,9 @@ struct Reference;
 class ScriptError : public Error {
  public:
   ScriptError(std::string message, std::string traceback);
+  // What went wrong, with the script's line.
   const std::string& message() const noexcept { return message_; }
+  // Where it happened, from the inside out.
   const std::string& traceback() const noexcept { return traceback_; }
 
  private:
@@ -50,7 +54,7 @@ class Table {
   // t[key], with the metamethods of the table; nil when absent. Throws ScriptError.
   Value get(const Value& key) const;
   void set(const Value& key, const Value& value) const;
-  // #t
+  // The length, as `#t` gives it.
   int64_t length() const;
 
  private:
@@ -78,6 +82,7 @@ class Function {
 // table or function. Other kinds of Lua values cannot be held and are an Error.
 class Value {
  public:
+  // The type that stands for nil, and the one that holds any value.
   using Nil = std::monostate;
   using Variant =
       std::variant<Nil, bool, int64_t, double, std::string, Tensor, moonlet::Table, Function>;
@@ -96,6 +101,7 @@ class Value {
   Value(moonlet::Table value) : value_(std::move(value)) {}
   Value(Function value) : value_(std::move(value)) {}
 
+  // Whether the value is nil, or is of a type of `Variant`.
   bool is_nil() const { return std::holds_alternative<Nil>(value_); }
   template <class T>
   bool is() const {

@@ -3,9 +3,11 @@
 
 #include <clocale>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <string_view>
 
+#include <langinfo.h>
 #include <unistd.h>
 
 #include "interp/editor.h"
@@ -40,7 +42,8 @@ Read read_statement(lua_State* L, LineEditor& editor) {
   std::string code;
   std::string line;
   for (const char* prompt = kPrompt;; prompt = kContinuePrompt) {
-    switch (editor.read(prompt, &line)) {
+    const bool first = prompt == kPrompt;
+    switch (editor.read(prompt, first ? code : code + "\n", &line)) {
       case LineEditor::Result::kEnd:
         if (code.empty()) return Read::kEnd;
         compile(L, code);  // an end inside a statement: say what is missing
@@ -48,7 +51,6 @@ Read read_statement(lua_State* L, LineEditor& editor) {
       case LineEditor::Result::kInterrupted: return Read::kInterrupted;
       case LineEditor::Result::kLine: break;
     }
-    const bool first = prompt == kPrompt;
     if (first && !line.empty() && line[0] == '=') line.replace(0, 1, "return ");
     code += first ? line : "\n" + line;
     if (compile(L, "return " + code)) return Read::kReady;
@@ -60,18 +62,20 @@ Read read_statement(lua_State* L, LineEditor& editor) {
 }
 
 int print_values(lua_State* L) {
-  const int count = lua_gettop(L);
-  for (int i = 1; i <= count; ++i) {
-    size_t size = 0;
-    const char* text = luaL_tolstring(L, i, &size);
-    if (i > 1) std::fputc('\t', stdout);
-    std::fwrite(text, 1, size, stdout);
-    lua_pop(L, 1);
-  }
-  std::fputc('\n', stdout);
-  std::fflush(stdout);
   lua_pushvalue(L, 1);
   lua_setglobal(L, "_");
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonlet.repl");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "text");
+  lua_replace(L, -2);
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  size_t size = 0;
+  const char* text = luaL_checklstring(L, -1, &size);
+  std::fwrite(text, 1, size, stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
   return 0;
 }
 
@@ -87,11 +91,14 @@ void run_statement(lua_State* L) {
   if (status != LUA_OK) report_error(L, "");
 }
 
-// help(x): loaded when first asked for.
+// help(x) and apropos(word): loaded when first asked for. Upvalue: the name of the function.
 int show_help(lua_State* L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "moonlet.help");
   lua_call(L, 1, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_gettable(L, -2);
+  lua_remove(L, -2);
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);
   return 0;
@@ -102,9 +109,21 @@ int require_moonlet(lua_State* L) {
   lua_pushliteral(L, "moonlet");
   lua_call(L, 1, 1);
   lua_setglobal(L, "ml");
-  lua_pushcfunction(L, guard<show_help>);
+  lua_pushliteral(L, "show");
+  lua_pushcclosure(L, guard<show_help>, 1);
   lua_setglobal(L, "help");
+  lua_pushliteral(L, "apropos");
+  lua_pushcclosure(L, guard<show_help>, 1);
+  lua_setglobal(L, "apropos");
   return 0;
+}
+
+// How the editor reads what is typed: as the locale says, but as UTF-8, which nearly every terminal
+// sends, where the locale knows no more than ASCII.
+void set_encoding() {
+  const char* name = std::setlocale(LC_CTYPE, "");
+  if (name == nullptr || std::strcmp(::nl_langinfo(CODESET), "ANSI_X3.4-1968") == 0)
+    std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 // The loop runs as a Lua C function, so that running out of memory between statements is an error
@@ -128,7 +147,7 @@ int loop(lua_State* L) {
 }  // namespace
 
 void run_repl(lua_State* L, bool banner) {
-  std::setlocale(LC_CTYPE, "");
+  set_encoding();
   if (banner) {
     std::printf("Moonlet %s, on %s. Ctrl-D leaves, Tab completes.\n", version(), LUA_RELEASE);
   }

@@ -16,8 +16,11 @@
 #include "interp/guard.h"
 #include "interp/json.h"
 #include "interp/nearest.h"
+#include "interp/numbers.h"
+#include "interp/raster.h"
 #include "interp/system.h"
 #include "moonlet_config.h"
+#include "tensor/warning.h"
 
 namespace moonlet {
 namespace {
@@ -140,6 +143,7 @@ void show_warning(void* data, const char* message, int to_continue) {
   if (!warnings.continued && to_continue == 0 && *message == '@') {
     if (std::strcmp(message, "@on") == 0) warnings.on = true;
     if (std::strcmp(message, "@off") == 0) warnings.on = false;
+    warnings.muted = std::strcmp(message, "@off") == 0;
     return;
   }
   if (warnings.on) {
@@ -148,6 +152,24 @@ void show_warning(void* data, const char* message, int to_continue) {
     if (to_continue == 0) std::fputc('\n', stderr);
   }
   warnings.continued = to_continue != 0;
+}
+
+// A warning of an op, with the script's line, through `lua_warning`, which a host may have set.
+bool show_library_warning(const char* key, const std::string& message) {
+  StateData* data = innermost_state();
+  if (data == nullptr) return false;
+  Warnings& warnings = data->warnings;
+  if (data->closing || warnings.muted || !warnings.said.insert(key).second) return true;
+  lua_State* L = data->running;
+  if (lua_checkstack(L, 2) == 0) return true;
+  const bool before = warnings.on;
+  warnings.on = true;
+  push_where(L);
+  lua_warning(L, lua_tostring(L, -1), 1);
+  lua_warning(L, message.c_str(), 0);
+  lua_pop(L, 1);
+  warnings.on = before;
+  return true;
 }
 
 int open_everything(lua_State* L) {
@@ -162,6 +184,8 @@ int open_everything(lua_State* L) {
   preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
   preload(L, "moonlet.json", luaopen_moonlet_json);
   preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
+  preload(L, "moonlet.numbers", luaopen_moonlet_numbers);
+  preload(L, "moonlet.raster", luaopen_moonlet_raster);
   preload(L, "moonlet.system", luaopen_moonlet_system);
   add_searcher(L);
   return 0;
@@ -200,6 +224,7 @@ StatePtr new_state(bool environment) {
   *static_cast<StateData**>(lua_getextraspace(raw)) = data.get();
   data->main_thread = data->running = raw;
   lua_setwarnf(raw, show_warning, data.release());
+  set_warning_handler(show_library_warning);
   StatePtr state(raw);
   lua_gc(raw, LUA_GCSTOP);
   lua_pushcfunction(raw, guard<open_everything>);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "lua.hpp"
@@ -33,8 +34,10 @@ void release_waiting(lua_State* L);
 
 // How `warn` messages of this state are shown.
 struct Warnings {
-  bool on = false;
+  bool on = false;     // those of scripts, which lua5.4 does not show either unless asked to
+  bool muted = false;  // those of the library, which are shown until `warn "@off"`
   bool continued = false;
+  std::set<std::string> said;  // the keys of the library's (tensor/warning.h)
 };
 
 // What Moonlet keeps for one Lua state (main thread and all its coroutines).

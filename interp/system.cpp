@@ -4,11 +4,16 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interp/files.h"
 #include "interp/guard.h"
 
 namespace moonlet {
@@ -76,10 +81,10 @@ std::vector<std::string_view> check_parts(lua_State* L, int index) {
   return parts;
 }
 
-// write_file(path, data): data is a string or a list of strings.
+// write_file(path, data, caller): data is a string or a list of strings; errors name the caller.
 int l_write_file(lua_State* L) {
   const std::string path = check_path(L, 1);
-  write_file(path, check_parts(L, 2));
+  write_file(path, check_parts(L, 2), luaL_optstring(L, 3, "write_file"));
   return 0;
 }
 
@@ -103,6 +108,24 @@ int l_exists(lua_State* L) {
   return 1;
 }
 
+// list(path) -> the names in a folder, those of folders with a slash at the end; none where it
+// cannot be read
+int l_list(lua_State* L) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  lua_newtable(L);
+  lua_Integer count = 0;
+  for (fs::directory_iterator at(check_path(L, 1), error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code ignored;
+    std::string name = at->path().filename().string();
+    if (at->is_directory(ignored)) name += '/';
+    lua_pushlstring(L, name.data(), name.size());
+    lua_rawseti(L, -2, ++count);
+  }
+  return 1;
+}
+
 int l_getenv(lua_State* L) {
   lua_pushstring(L, std::getenv(luaL_checkstring(L, 1)));  // pushes nil for null
   return 1;
@@ -120,6 +143,7 @@ constexpr luaL_Reg kFunctions[] = {
     {"write_file", guard<l_write_file>},
     {"read_file", guard<l_read_file>},
     {"exists", guard<l_exists>},
+    {"list", guard<l_list>},
     {"getenv", guard<l_getenv>},
     {"pid", guard<l_pid>},
     {nullptr, nullptr},

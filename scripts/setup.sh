@@ -16,7 +16,10 @@ libopenblas-openmp-dev:matrix products
 libdnnl-dev:convolutions
 libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON
-zlib1g-dev:reading gzip files'
+zlib1g-dev:reading gzip files
+libcairo2-dev:figures as PNG
+fonts-dejavu-core:the font of their texts
+lowdown:the reference as HTML pages'
 if [ "${1:-}" = --tests ]; then
   shift
   packages="$packages
@@ -26,6 +29,7 @@ clang-tidy:checks C++ for mistakes
 clang:the compiler clang-tidy needs
 libomp-dev:the OpenMP header clang-tidy reads
 lua-check:checks Lua for mistakes
+locales:a locale with decimal commas
 git:lists the project's files
 make:builds the embedding example"
 fi

@@ -2,11 +2,15 @@
 -- and gets a table of checked values; `--help` and the error messages come from the declaration.
 
 local nearest = require "moonlet.nearest"
+local numbers = require "moonlet.numbers"
 
 local args = {}
 
+--- What `args.parser` makes: it reads arguments by its declaration.
+---@class moonlet.args.Parser
 local Parser = {}
 Parser.__index = Parser
+Parser.__name = "args.Parser"
 
 local kTypes = { string = true, number = true, integer = true, flag = true, choice = true,
   list = true }
@@ -110,7 +114,7 @@ end
 --- `meta` (the value's name in the usage), `required`, and `positional = true` for one given
 --- without a name; the last positional may have `many = true` and is then an array.
 ---@param declaration table
----@return table parser
+---@return moonlet.args.Parser
 function args.parser(declaration)
   if type(declaration) ~= "table" then
     error("args: wanted a table of options, got " .. type(declaration), 2)
@@ -388,6 +392,9 @@ function Parser:usage()
   add_section(out, "Options", options)
   return table.concat(out)
 end
+
+Parser.try_parse = numbers.wrap(Parser.try_parse)
+Parser.usage = numbers.wrap(Parser.usage)
 
 --- Parses the script's arguments (or `argv`) by a declaration: see `args.parser` for its form and
 --- `parser:parse` for what `--help` and errors do.

@@ -43,6 +43,9 @@ local function describe(cls)
   return "class " .. info[cls].name
 end
 
+--- Whether the object is of class `cls`, or of one that inherits from it.
+---@param cls table
+---@return boolean
 local function is_a(self, cls)
   return class.is_instance(self, cls)
 end

@@ -18,11 +18,17 @@ end
 local defaults = { device = "cpu", dtype = options.none, enabled = true }
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, with each op in the
---- floating dtype that suits it.
----@param given? {device?: string, dtype?: string, enabled?: boolean}
+--- floating dtype that suits it: products and convolutions in `dtype` (bfloat16 on the CPU, float16
+--- on CUDA devices), losses in float32, on CUDA also sums, exponentials and norms, and what joins
+--- tensors in the widest of theirs. float64 stays, and so do in-place and out= forms. A parameter
+--- is cast once. Gradients come back in the dtype of their leaf. `enabled = false` turns it off
+--- inside. `ml.ops.info(name).autocast` holds the policies of an op, by device.
+--- > ml.autocast({ dtype = ml.bfloat16 }, function() return ml.mm(ml.eye(3), ml.eye(3)) end)
+---@param given? {device?: string, dtype?: moonlet.dtype, enabled?: boolean}
 ---@param f? function
 ---@param ... any what f gets
 ---@return any ... its results, or the value to hold
+---@see is_autocast_enabled
 function modes.autocast(given, f, ...)
   if given ~= nil and type(given) ~= "table" then
     fail("autocast: use autocast({device=, dtype=, enabled=}, f, ...), got %s", type(given))
@@ -33,8 +39,14 @@ function modes.autocast(given, f, ...)
 end
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, with `handler` in the
---- place of each op: `handler(op, arguments, call)` gives the op's results.
----@param handler fun(op: table, arguments: table, call: function): ...
+--- place of each op, also of those inside other ops and in backward: `handler(op, arguments, call)`
+--- gives the op's results. `op` describes it as `ml.ops.info` does. `arguments` are those of the
+--- function, by position or name, dimensions from 1, what was left out filled in; they may be
+--- changed. `call(arguments)`, or `call(a, b, ...)`, goes on and returns the op's results. Ops that
+--- the handler calls do not come to it.
+--- > ml.override(function(op, arguments, call) print(op.name) return call(arguments) end,
+---     function() return ml.ones(2) + 1 end)
+---@param handler fun(op: moonlet.Op, arguments: table, call: fun(...): ...): ...
 ---@param f? function
 ---@param ... any what f gets
 ---@return any ... its results, or the value to hold

@@ -4,6 +4,7 @@ local class = require "moonlet.class"
 local Module = require "moonlet.nn.module"
 local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
+require "moonlet.nn.hooks"
 require "moonlet.nn.state"
 require "moonlet.nn.show"
 

@@ -1,7 +1,8 @@
--- stdlib/options.lua: reads the arguments of constructors: positional ones in a declared order,
--- then one table of named options; an unknown name is an error that says the nearest known one.
+-- stdlib/options.lua: errors at the script's line, tables of named options, and namespaces; an
+-- unknown name is an error that says the nearest known one. moonlet.signature reads arguments.
 
 local nearest = require "moonlet.nearest"
+local numbers = require "moonlet.numbers"
 
 local options = {}
 
@@ -16,7 +17,7 @@ function options.fail(format, ...)
     if info.currentline > 0 and not inside then break end
     level = level + 1
   end
-  error(format:format(...), level)
+  error(numbers.format(format, ...), level)
 end
 
 local fail = options.fail
@@ -73,43 +74,6 @@ end
 
 options.none = setmetatable({}, { __tostring = function() return "none" end })
 
---- A reader of a constructor's arguments. `spec` is an array of `{ name }` for what is wanted and
---- `{ name, default }` for the rest (`options.none`: no default), in the order of the positions.
---- The reader returns a table by name.
----@param where string
----@param spec table[]
----@return fun(...): table
-function options.signature(where, spec)
-  local names = {}
-  for i, entry in ipairs(spec) do names[i] = entry[1] end
-  return function(...)
-    local count, given, result = select("#", ...), { ... }, {}
-    local named
-    if count > 0 and is_named(given[count]) then
-      named = given[count]
-      count = count - 1
-      options.check(where, named, names)
-    end
-    if count > #names then
-      fail("%s: takes at most %d arguments (%s), got %d", where, #names,
-        table.concat(names, ", "), count)
-    end
-    for i, entry in ipairs(spec) do
-      local name = entry[1]
-      local value = nil
-      if i <= count then value = given[i] end
-      if named and named[name] ~= nil then
-        if value ~= nil then fail("%s: '%s' is given twice", where, name) end
-        value = named[name]
-      end
-      if value == nil and #entry == 1 then fail("%s: '%s' is missing", where, name) end
-      if value == nil and entry[2] ~= options.none then value = entry[2] end
-      result[name] = value
-    end
-    return result
-  end
-end
-
 local function whole(value)
   if type(value) ~= "number" then return nil end
   return math.tointeger(value)
@@ -119,7 +83,8 @@ end
 function options.integer(where, name, value, least)
   local n = whole(value)
   if not n or n < least then
-    fail("%s: '%s' must be an integer of at least %d, got %s", where, name, least, tostring(value))
+    fail("%s: '%s' must be an integer of at least %d, got %s", where, name, least,
+      numbers.tostring(value))
   end
   return n
 end
@@ -130,8 +95,8 @@ function options.number(where, name, value, low, high)
     and (not high or value <= high)
   if not good then
     fail("%s: '%s' must be a number%s, got %s", where, name,
-      low and high and (" from %g to %g"):format(low, high)
-      or low and (" of at least %g"):format(low) or "", tostring(value))
+      low and high and numbers.format(" from %g to %g", low, high)
+      or low and numbers.format(" of at least %g", low) or "", numbers.tostring(value))
   end
   return value
 end
@@ -142,21 +107,6 @@ function options.boolean(where, name, value)
     fail("%s: '%s' must be true or false, got %s", where, name, tostring(value))
   end
   return value
-end
-
---- `value` as a list of `count` integers of at least `least`; one number stands for all.
-function options.integers(where, name, value, count, least)
-  if type(value) ~= "table" then
-    local n, list = options.integer(where, name, value, least), {}
-    for i = 1, count do list[i] = n end
-    return list
-  end
-  if #value ~= count then
-    fail("%s: '%s' must be one number or %d, got %d", where, name, count, #value)
-  end
-  local list = {}
-  for i = 1, count do list[i] = options.integer(where, name, value[i], least) end
-  return list
 end
 
 --- Makes reading an unknown name of a module an error that says the nearest known one.

@@ -1,21 +1,25 @@
 -- stdlib/plot.lua: charts to look at. Each function returns a figure: `print(figure)` draws it in
--- the terminal, `figure:save("loss.svg")` writes it as SVG. Data are arrays or tensors.
+-- the terminal, `figure:save "loss.svg"` writes it as SVG or PNG. Data are arrays or tensors.
 
 local axes = require "moonlet.plot.axes"
 local drawing = require "moonlet.plot.terminal"
+local numbers = require "moonlet.numbers"
 local option = require "moonlet.options"
-local svg = require "moonlet.plot.svg"
+local pictures = require "moonlet.plot.pictures"
+local raster = require "moonlet.raster"
 local system = require "moonlet.system"
 local terminal = require "moonlet.terminal"
 
-local fail = option.fail
+local fail, tostring = option.fail, numbers.tostring
 
 local plot = {}
 
----@class Figure
+--- What each function of `ml.plot` returns: a chart that can be shown as text and saved as a
+--- picture. `print(fig)` shows it too.
+---@class moonlet.plot.Figure
 local Figure = {}
 Figure.__index = Figure
-Figure.__name = "Figure"
+Figure.__name = "plot.Figure"
 
 local kStyle = { "width", "height", "color", "ascii" }
 
@@ -73,7 +77,7 @@ function Figure:text(options)
   }
   style.width = math.max(style.width, 20)
   style.height = math.max(style.height, 3)
-  return table.concat(drawing[self.kind](self.chart, style), "\n")
+  return table.concat(numbers.wrap(drawing[self.kind])(self.chart, style), "\n")
 end
 
 Figure.__tostring = function(self) return self:text() end
@@ -85,24 +89,48 @@ function Figure:show(file, options)
   (file or io.stdout):write(self:text(options), "\n")
 end
 
---- The figure as the text of an SVG picture, `width` x `height` pixels (720 x 400).
----@param options? table
----@return string
-function Figure:svg(options)
-  options = check_options("svg", options, {})
+local function page_of(self, options)
   local size = {
     width = math.max(options.width or 720, 160),
     height = math.max(options.height or 400, 120),
   }
-  return svg[self.kind](self.chart, size)
+  return numbers.wrap(pictures[self.kind])(self.chart, size)
 end
 
---- Writes the figure as SVG. The file appears whole or not at all.
+--- The figure as the text of an SVG picture, `width` x `height` pixels (720 x 400).
+---@param options? table
+---@return string
+function Figure:svg(options)
+  local page = page_of(self, check_options("svg", options, {}))
+  return numbers.wrap(page.svg)(page)
+end
+
+--- The figure as the bytes of a PNG picture. Options: those of `Figure:svg`, and `scale` (1), which
+--- makes it that much larger with all that is on it. Drawn by cairo: an error without it.
+---@param options? table
+---@return string
+function Figure:png(options)
+  options = check_options("png", options, { "scale" })
+  local scale = option.number("png", "scale", options.scale or 1, 0.1, 20)
+  local why = raster.unavailable()
+  if why then fail("png: PNG pictures need cairo, and %s; SVG works without it", why) end
+  return page_of(self, options):png(scale)
+end
+
+local kFormats = { svg = Figure.svg, png = Figure.png }
+
+--- Writes the figure as the path's extension says: `.svg` or `.png`; SVG when there is none. The
+--- file appears whole or not at all.
 ---@param path string
----@param options? table as in `Figure:svg`
+---@param options? table as in `Figure:svg` and `Figure:png`
 function Figure:save(path, options)
   if type(path) ~= "string" then fail("save: wanted a path, got %s", type(path)) end
-  system.write_file(path, self:svg(options))
+  local extension = path:match "[^/.][^/]*%.([^./]*)$"
+  local make = kFormats[(extension or "svg"):lower()]
+  if not make then
+    fail("save: '%s': figures are saved as .svg or .png, not as .%s", path, extension)
+  end
+  system.write_file(path, make(self, options), "save")
 end
 
 local function positions(count)
@@ -134,9 +162,9 @@ local function series_of(what, data, options)
   local labels = options.labels or {}
   if plain and next(data) ~= nil and #data == 0 then
     local names, list = {}, {}
-    for name in pairs(data) do names[#names + 1] = tostring(name) end
-    table.sort(names)
-    for i, name in ipairs(names) do list[i] = one_series(what, data[name], x, name) end
+    for name in pairs(data) do names[#names + 1] = name end
+    table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+    for i, name in ipairs(names) do list[i] = one_series(what, data[name], x, tostring(name)) end
     return list
   elseif plain and (type(data[1]) == "table" or type(data[1]) == "userdata") then
     local list = {}
@@ -188,7 +216,7 @@ end
 --- 1, 2, ...), `labels`, `x_min`, `x_max`, `y_min`, `y_max`, `width`, `height`, `color`, `ascii`.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.line(data, options)
   return xy("line", data, options)
 end
@@ -196,7 +224,7 @@ end
 --- Points: `plot.scatter({ x = xs, y = ys }, options)`. Data and options as for `plot.line`.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.scatter(data, options)
   return xy("scatter", data, options)
 end
@@ -204,7 +232,7 @@ end
 --- A histogram. Options: `bins` (a count), `min`, `max`, `title`, `x_label`, `y_label`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.histogram(data, options)
   options = check_options("histogram", options,
     { "title", "x_label", "y_label", "bins", "min", "max" })
@@ -224,7 +252,7 @@ end
 --- A bar chart of an array with `labels` (default: positions), or of a table of numbers by name.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.bar(data, options)
   options = check_options("bar", options, { "title", "labels" })
   local labels, values = {}, {}
@@ -259,7 +287,7 @@ end
 --- predictions. Options: `labels` of the classes, `title`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.confusion(data, options)
   options = check_options("confusion", options, { "title", "labels" })
   local chart = { rows = axes.rows(data, "confusion"), totals = {}, total = 0, correct = 0,
@@ -294,7 +322,7 @@ end
 --- `captions` (an array), `min`, `max`, `title`, style.
 ---@param list any[]
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.images(list, options)
   options = check_options("images", options, { "title", "captions", "min", "max" })
   list = axes.to_table(list) or fail("images: wanted an array of images, got %s", type(list))
@@ -312,7 +340,7 @@ end
 --- `max` (default: those of the data). Options: `caption`, `title`, style.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.image(data, options)
   options = check_options("image", options, { "title", "caption", "min", "max" })
   local image = image_of("image", data, options)
@@ -324,7 +352,7 @@ end
 --- `x_label`, `y_label`, style. The labels show in SVG.
 ---@param data any
 ---@param options? table
----@return Figure
+---@return moonlet.plot.Figure
 function plot.heatmap(data, options)
   options = check_options("heatmap", options,
     { "title", "x_label", "y_label", "min", "max", "row_labels", "column_labels" })

@@ -1,15 +1,21 @@
 -- stdlib/profiler.lua: ml.profile: what the ops of a piece of a script cost, by op and by line.
 
 local ml = require "moonlet"
+local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local fail = options.fail
 
 local profiler = {}
 
+--- What `ml.profile` returns: `print(p)` shows it as a table. An event is what is known of an op
+--- called from one line: `name`, `where`, `count`, `total_time` and `self_time` in seconds, `bytes`
+--- and `self_bytes`; `self` leaves out the ops inside.
+---@class moonlet.Profile
+---@field events moonlet.ProfileEvent[] One for each op and line of the script that called it.
 local Profile = {}
 
 --- Ends the measurement; `events` stays.
----@return table self
+---@return moonlet.Profile self
 function Profile:stop()
   local _ <close> = self._guard
   self._guard = nil
@@ -109,6 +115,8 @@ function Profile:table(given)
   return aligned(rows, shown)
 end
 
+Profile.table = numbers.wrap(Profile.table)
+
 local metatable = { __name = "Profile", __close = Profile.stop }
 
 function metatable:__index(key)
@@ -118,12 +126,15 @@ end
 
 function metatable:__tostring() return self:table() end
 
---- Measures the ops that `f` calls, or those until the end of the block or `p:stop()`.
---- With `sync` it waits for CUDA devices around each op, so that its time is the op's own.
+--- Counts the ops that `f` calls, or those until the end of the block or `p:stop()`, with their
+--- time and the bytes they allocate; the ops inside an op and those of backward too. With `sync` it
+--- waits for CUDA devices around each op, so that its time is the op's own. `p.events` has the
+--- numbers (`count`, `total_time`, `self_time`, ...), and `p:table { sort = "self_time" }` is text.
+--- > print(ml.profile(function() return ml.randn(9, 9):softmax(1) end))
 ---@param given? {sync?: boolean}
 ---@param f? function
 ---@param ... any what f gets
----@return table profile with `events`, `table(options)` and `stop()`
+---@return moonlet.Profile
 function profiler.profile(given, f, ...)
   if type(given) == "function" then return profiler.profile({}, given, f, ...) end
   if f ~= nil and type(f) ~= "function" then

@@ -1,13 +1,19 @@
 -- stdlib/progress.lua: a progress bar on stderr. It draws only on a terminal, at most ten times a
 -- second, and fits its width: label, bar, count, rate, time left and the values it is given.
 
+local numbers = require "moonlet.numbers"
 local option = require "moonlet.options"
 local terminal = require "moonlet.terminal"
 
+local tostring = numbers.tostring
+
 local progress = {}
 
+--- What `progress.new` makes: a bar, which ends by itself as a `<close>` variable.
+---@class moonlet.progress.Bar
 local Bar = {}
 Bar.__index = Bar
+Bar.__name = "progress.Bar"
 
 local kRedrawSeconds = 0.1
 local kBlocks = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
@@ -53,7 +59,7 @@ end
 --- terminal print one plain line when the bar is done), `leave` (true; false wipes the finished
 --- bar), and to override what is found out: `out` (a file), `tty`, `width`, `ascii`, `clock`.
 ---@param options? table
----@return table bar
+---@return moonlet.progress.Bar
 function progress.new(options)
   option.check("progress", options, kOptions)
   options = options or {}
@@ -209,6 +215,9 @@ function Bar:text(width)
   end
   return terminal.cut(label .. count, width)
 end
+
+Bar.text = numbers.wrap(Bar.text)
+Bar.plain_line = numbers.wrap(Bar.plain_line)
 
 -- A function that gives the next item(s), with its state, for what can be iterated over.
 local function iterator_of(iterable)

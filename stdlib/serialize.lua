@@ -88,7 +88,7 @@ end
 --- and the like. Option `metadata`: a table of strings to store beside them.
 ---@param path string
 ---@param value table
----@param given? table
+---@param given? {metadata?: table<string, string>}
 function serialize.save(path, value, given)
   local o = options.read("save", given, { metadata = options.none })
   if type(value) ~= "table" then
@@ -138,15 +138,19 @@ local function decode_tree(path, text, tensors)
   return result
 end
 
---- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata. Option
---- `device`: where the tensors go ("cpu": the file's bytes are mapped, not copied).
+--- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata. Options:
+--- `device`, where the tensors go ("cpu"); `mmap` (false), true to map the file instead of copying
+--- it: loading is instant and memory is used as tensors are read, but who writes into the file
+--- changes the tensors, and reading what was cut off the file ends the process. `ml.save` to the
+--- same path is safe, as it makes a new file. Changes to the tensors stay in this process.
 ---@param path string
----@param given? table
+---@param given? {device?: string, mmap?: boolean}
 ---@return table value
 ---@return table<string, string> metadata
 function serialize.load(path, given)
-  local o = options.read("load", given, { device = "cpu" })
-  local tensors, metadata = bytes.read_safetensors(path)
+  local o = options.read("load", given, { device = "cpu", mmap = false })
+  options.boolean("load", "mmap", o.mmap)
+  local tensors, metadata = bytes.read_safetensors(path, o.mmap)
   if o.device ~= "cpu" then
     for name, tensor in pairs(tensors) do tensors[name] = tensor:to(o.device) end
   end

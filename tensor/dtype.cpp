@@ -35,4 +35,6 @@ DType dtype_from_name(std::string_view wanted) {
   fail("no dtype is named '", wanted, "'; the dtypes are ", names(dtypes::all));
 }
 
+void not_visited(DType t, DTypeSet set) { fail("dtype ", name(t), " is not one of ", names(set)); }
+
 }  // namespace moonlet

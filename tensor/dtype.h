@@ -205,6 +205,8 @@ inline constexpr bool is_complex_v = false;
 template <class T>
 inline constexpr bool is_complex_v<std::complex<T>> = true;
 
+[[noreturn]] void not_visited(DType t, DTypeSet set);
+
 // Calls f.template operator()<T>() with the C++ type of `t`, if `Set` contains it; an internal
 // error otherwise, since op rows are checked before kernels run.
 template <DTypeSet Set = dtypes::all, class F>
@@ -219,7 +221,7 @@ auto visit(DType t, F&& f) {
     MOONLET_DTYPES(MOONLET_VISIT)
 #undef MOONLET_VISIT
   }
-  fail("dtype ", name(t), " is not one of ", names(Set));
+  not_visited(t, Set);
 }
 
 // Calls f.template operator()<T>() with an unsigned type of the dtype's size: for code that only

@@ -1,7 +1,7 @@
 // tensor/error.cpp: how values are written in error messages.
 #include "tensor/error.h"
 
-#include <cstdio>
+#include <charconv>
 
 namespace moonlet {
 
@@ -10,9 +10,11 @@ void append(std::string& out, std::string_view text) { out.append(text); }
 void append(std::string& out, int64_t value) { out += std::to_string(value); }
 
 void append(std::string& out, double value) {
+  constexpr int kDigits = 14;  // as Lua shows numbers
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.14g", value);
-  out += buffer;
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, kDigits);
+  out.append(buffer, end.ptr);
 }
 
 }  // namespace moonlet

@@ -31,8 +31,13 @@ struct ArgumentInfo {
   bool written;               // the op writes to it
 };
 
-// What autocast does with the op's floating arguments (as PyTorch's lists).
+// What autocast does with the op's floating arguments, as PyTorch's lists, of which each type of
+// device has its own.
 enum class AutocastPolicy : uint8_t { None, LowerPrecision, Float32, Promote };
+struct AutocastPolicies {
+  AutocastPolicy cpu, cuda;
+  AutocastPolicy on(DeviceType type) const { return type == DeviceType::CUDA ? cuda : cpu; }
+};
 
 // What all forms of a row have in common.
 struct RowInfo {
@@ -43,7 +48,7 @@ struct RowInfo {
   DTypeSet dtypes;   // of the computation
   bool random;       // draws random numbers
   bool differentiable;
-  AutocastPolicy autocast;
+  AutocastPolicies autocast;
   const ArgumentInfo* arguments;
   int argument_count;
   int result_count;

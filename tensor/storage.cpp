@@ -140,6 +140,7 @@ Storage* Storage::allocate(size_t bytes, Device device) {
     allocator.deallocate(data, bytes, device, context);
     throw OutOfMemory("out of memory: could not allocate a storage header");
   }
+  out->counted_ = true;
   count_live(device.type, static_cast<int64_t>(bytes));
   allocated_here += static_cast<int64_t>(bytes);
   if (bytes >= kPeakStep) raise_peak(held_bytes());
@@ -166,7 +167,8 @@ struct MappableFile {
   [[noreturn]] void refuse(const char* reason) const { fail("cannot map '", path, "': ", reason); }
   void open_for(Mapping mapping, bool create) {
     const int access = mapping == Mapping::Shared ? O_RDWR | (create ? O_CREAT : 0) : O_RDONLY;
-    file = open(path.c_str(), access | O_CLOEXEC, 0666);
+    // Without waiting, for a pipe that nobody writes to; it is refused later.
+    file = open(path.c_str(), access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     check(file >= 0, "cannot open '", path, "': ", std::strerror(errno));
   }
   size_t size() const {
@@ -251,7 +253,7 @@ void Storage::resize(size_t bytes, const char* op) {
 }
 
 void Storage::destroy() noexcept {
-  if (!is_foreign() && !is_mapped()) count_live(device_.type, -static_cast<int64_t>(capacity_));
+  if (counted_) count_live(device_.type, -static_cast<int64_t>(capacity_));
   allocator_->deallocate(data_, capacity_, device_, context_);
   this->~Storage();
   Headers::put(this);

@@ -80,6 +80,7 @@ class Storage {
   size_t bytes_ = 0;
   size_t capacity_ = 0;  // what the allocator gave; `bytes_` is less after a resize
   bool shared_ = false, read_only_ = false;
+  bool counted_ = false;  // its capacity is among live_bytes()
   Allocator* allocator_ = nullptr;
   void* context_ = nullptr;
   std::atomic<const char*> last_writer_{nullptr};

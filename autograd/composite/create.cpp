@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "autograd/host_value.h"
 #include "autograd/ops_clone.h"
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
@@ -17,16 +18,6 @@
 #include "tensor/shapes/random.h"
 
 namespace moonlet {
-
-namespace {
-
-// The one element of x, wherever it is.
-template <class T>
-T host_value(const Tensor& x) {
-  return *to(x, dtype_of<T>, Device{}).template data<T>();
-}
-
-}  // namespace
 
 Tensor empty_in_format_composite(const Dims& size, MemoryFormat format, Options options) {
   check(format != MemoryFormat::Preserve,

@@ -1,5 +1,6 @@
 // autograd/composite/nn_loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
 #include "autograd/formulas_pointwise.h"
+#include "autograd/host_value.h"
 #include "autograd/ops_activation.h"
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
@@ -8,6 +9,8 @@
 #include "autograd/ops_pointwise.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
+#include "autograd/tape.h"
+#include "tensor/warning.h"
 
 namespace moonlet {
 
@@ -39,6 +42,30 @@ Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction, c
     case kSum: return narrowed(total(loss));
     default: return narrowed(loss);
   }
+}
+
+// Losses of elements that broadcast are rarely what was meant.
+void warn_of_shapes(const char* op, const Tensor& x, const Tensor& target) {
+  if (x.sizes() == target.sizes()) [[likely]]
+    return;
+  warn_once(op, text(op, ": the target has shape ", target.sizes(), " and the input ", x.sizes(),
+                     "; they are broadcast, which likely gives a wrong loss"));
+}
+
+void check_shapes(const char* op, const Tensor& x, const Tensor& target, const Tensor& weight) {
+  check(x.sizes() == target.sizes(), op, ": the target has shape ", target.sizes(),
+        ", that of the input, ", x.sizes(), ", is wanted");
+  check(!weight.defined() || broadcast(weight.sizes(), x.sizes(), op) == x.sizes(), op,
+        ": the weight has shape ", weight.defined() ? weight.sizes() : Dims(),
+        ", one that broadcasts to the input's, ", x.sizes(), ", is wanted");
+}
+
+// NaN is no probability.
+void check_probabilities(const char* op, const char* argument, const Tensor& x) {
+  const GradModeGuard unrecorded(false);
+  if (host_value<bool>(all(logical_and(ge(x, 0.0), le(x, 1.0))))) return;
+  fail(op, ": ", argument, " has elements from ", host_value<double>(amin(x)), " to ",
+       host_value<double>(amax(x)), ", all must be from 0 to 1");
 }
 
 // v (c) in the shape that multiplies a (n, c, ...) or (c) tensor of that rank.
@@ -105,17 +132,21 @@ Tensor cross_entropy_composite(const Tensor& x, const Tensor& target, const Tens
 }
 
 Tensor mse_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
+  warn_of_shapes("mse_loss", x, target);
   return reduced("mse_loss", square(sub(widened(x), widened(target))), reduction, x, target);
 }
 
 Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
+  warn_of_shapes("l1_loss", x, target);
   return reduced("l1_loss", abs(sub(widened(x), widened(target))), reduction, x, target);
 }
 
 Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                                 double beta) {
   check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is wanted");
-  if (beta == 0) return l1_loss(x, target, reduction);
+  warn_of_shapes("smooth_l1_loss", x, target);
+  if (beta == 0)
+    return reduced("smooth_l1_loss", abs(sub(widened(x), widened(target))), reduction, x, target);
   const Tensor d = abs(sub(widened(x), widened(target)));
   return reduced("smooth_l1_loss",
                  where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, 0.5 * beta)), reduction, x,
@@ -125,6 +156,7 @@ Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::stri
 Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                             double delta) {
   check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
+  warn_of_shapes("huber_loss", x, target);
   const Tensor d = abs(sub(widened(x), widened(target)));
   return reduced("huber_loss",
                  where(lt(d, delta), mul(square(d), 0.5), mul(sub(d, 0.5 * delta), delta)),
@@ -133,23 +165,32 @@ Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_v
 
 Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target,
                                       const Tensor& weight, std::string_view reduction) {
+  const char* op = "binary_cross_entropy";
+  check_shapes(op, given, target, weight);
+  check_probabilities(op, "the input", given);
+  check_probabilities(op, "the target", target);
   const Tensor x = widened(given);
   const Tensor hit = maximum(log(x), -100.0), miss = maximum(log1p(neg(x)), -100.0);
   Tensor loss = neg(add(mul(target, hit), mul(sub(1.0, widened(target)), miss)));
   if (weight.defined()) loss = mul(loss, weight);
-  return reduced("binary_cross_entropy", loss, reduction, given, target);
+  return reduced(op, loss, reduction, given, target);
 }
 
 Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Tensor& target,
                                                   const Tensor& weight, const Tensor& pos_weight,
                                                   std::string_view reduction) {
+  const char* op = "binary_cross_entropy_with_logits";
+  check_shapes(op, given, target, weight);
+  check(!pos_weight.defined() || broadcast(pos_weight.sizes(), given.sizes(), op) == given.sizes(),
+        op, ": pos_weight has shape ", pos_weight.defined() ? pos_weight.sizes() : Dims(),
+        ", one that broadcasts to the input's, ", given.sizes(), ", is wanted");
   const Tensor x = widened(given);
   Tensor log_prob = logsigmoid(x);
   if (pos_weight.defined())
     log_prob = mul(log_prob, add(mul(sub(widened(pos_weight), 1.0), target), 1.0));
   Tensor loss = sub(mul(sub(1.0, widened(target)), x), log_prob);
   if (weight.defined()) loss = mul(loss, weight);
-  return reduced("binary_cross_entropy_with_logits", loss, reduction, given, target);
+  return reduced(op, loss, reduction, given, target);
 }
 
 Tensor kl_div_composite(const Tensor& given, const Tensor& given_target, std::string_view reduction,
@@ -164,6 +205,10 @@ Tensor kl_div_composite(const Tensor& given, const Tensor& given_target, std::st
     return reduced("kl_div", div(total(loss), static_cast<double>(loss.size(0))), "none", given,
                    given_target);
   }
+  if (reduction == "mean")
+    warn_once("kl_div",
+              "kl_div: \"mean\" divides by the number of elements; \"batchmean\", by the "
+              "size of the batch, is the divergence");
   return reduced("kl_div", loss, reduction, given, given_target);
 }
 

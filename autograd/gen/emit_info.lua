@@ -7,9 +7,17 @@ local policies = { lower_precision = "LowerPrecision", float32 = "Float32", prom
 
 local function quote(text) return text and ("%q"):format(text):gsub("\\\n", "\\n") or "nullptr" end
 
-local function policy(row)
-  if not row.autocast then return "None" end
-  return policies[row.autocast] or error(("op %s: unknown autocast policy '%s'"):format(row.name, row.autocast), 0)
+-- The policies of the CPU and of CUDA: a row names one for both, or a table of them by device.
+local function autocast(row)
+  local given, out = row.autocast or {}, {}
+  if type(given) == "string" then given = { cpu = given, cuda = given } end
+  for i, device in ipairs { "cpu", "cuda" } do
+    local name = given[device]
+    local policy = name == nil and "None" or policies[name]
+      or error(("op %s: unknown autocast policy '%s'"):format(row.name, name), 0)
+    out[i] = "AutocastPolicy::" .. policy
+  end
+  return ("{%s}"):format(table.concat(out, ", "))
 end
 
 local function forms(row)
@@ -44,9 +52,9 @@ local function row_info(row)
   end
   local list = #arguments > 0 and "arguments_" .. row.name or "nullptr"
   local differentiable = #row.grads > 0 or row.kind == "composite"
-  local text = ("const RowInfo row_%s = {%s, %s, %s, %s, %s, %s, %s, AutocastPolicy::%s, %s, %d, %d};"):format(
+  local text = ("const RowInfo row_%s = {%s, %s, %s, %s, %s, %s, %s, %s, %s, %d, %d};"):format(
     row.name, quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
-    cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), policy(row), list,
+    cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), autocast(row), list,
     #row.args, #row.results)
   if #arguments == 0 then return text end
   return ("const ArgumentInfo %s[] = {\n%s\n};\n%s"):format(list, table.concat(arguments, "\n"), text)

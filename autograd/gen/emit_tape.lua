@@ -12,12 +12,6 @@ local function call_arguments(row, renamed)
   return table.concat(out, ", ")
 end
 
-local function names(args)
-  local out = {}
-  for i, arg in ipairs(args) do out[i] = arg.name end
-  return table.concat(out, ", ")
-end
-
 -- Appends formatted lines to a function's text.
 local function writer()
   local out = {}
@@ -32,40 +26,14 @@ local function prepare(row)
   local wraps, renamed = {}, {}
   if row.kind ~= "composite" then wraps, renamed = cpptext.wrap_dims(row) end
   return { wraps = wraps, renamed = renamed, arguments = call_arguments(row, renamed),
-           plan = formula.analyse(row), result = cpptext.result(row) }
-end
-
-local function gradients_call(row, p)
-  local captured = {}
-  for i, arg in ipairs(formula.captured_arguments(row, p.plan)) do
-    captured[i] = p.renamed[arg.name] or arg.name
-  end
-  return ("%s_gradients(%s)"):format(row.name, table.concat(captured, ", "))
-end
-
-local function result_addresses(row)
-  if #row.results == 1 then return "&result_" end
-  local out = {}
-  for i in ipairs(row.results) do out[i] = ("&std::get<%d>(result_)"):format(i - 1) end
-  return table.concat(out, ", ")
+           plan = formula.analyse(row), result = cpptext.result(row),
+           formula = "k" .. row.camel, gradients = row.name .. "_gradients" }
 end
 
 -- What calls the op below the tape: raw::softmax, views::transpose, gelu_composite.
 local function below(row)
   if row.kind == "composite" then return row.name .. "_composite" end
   return (row.kind == "view" and "views::" or "raw::") .. row.name
-end
-
--- Notes a view with the way to make it again: the op itself, on another tensor.
-local function view_line(row, p)
-  local x, captures, arguments = row.args[1].name, {}, {}
-  for i, arg in ipairs(row.args) do
-    local held = p.renamed[arg.name] or arg.name
-    arguments[i] = held
-    if i > 1 then captures[#captures + 1] = held end
-  end
-  return ("  note_view(result_, %s, [%s](const Tensor& %s) { return %s(%s); });"):format(x,
-    table.concat(captures, ", "), x, row.name, table.concat(arguments, ", "))
 end
 
 -- The tape records no change of a written argument besides the first of an update.
@@ -77,58 +45,48 @@ local function check_written(row, op, write)
   end
 end
 
-local function plain_function(row, p)
+-- A function whose body is the template `form` of autograd/forms.h, called with the op's
+-- description and arguments.
+local function form_function(row, p, signature, form, op, arguments)
   local write = writer()
-  write("%s %s(%s) {", p.result, row.name, cpptext.parameters(row))
+  write("%s {", signature)
   for _, line in ipairs(p.wraps) do write("  " .. line) end
-  write("  if (intercepted()) [[unlikely]]\n    return boxing::intercept<%s>(ops::%s%s);", p.result, row.name,
-    #row.args > 0 and ", " .. p.arguments or "")
-  check_written(row, row.name, write)
-  if row.kind ~= "view" and #row.grads == 0 then
-    write("  return %s(%s);\n}", below(row), p.arguments)
-    return write()
-  end
-  write("  %s result_ = %s(%s);", p.result, below(row), p.arguments)
-  if row.kind == "view" then write(view_line(row, p)) end
-  if #row.grads > 0 then
-    write("  if (must_record(%s)) [[unlikely]]", names(p.plan.differentiable))
-    write("    record(k%s, %s, {%s}, {%s});", row.camel, gradients_call(row, p), names(p.plan.inputs),
-      result_addresses(row))
-  end
-  write("  return result_;\n}")
+  if not op:find "_out$" then check_written(row, op, write) end
+  write("  return forms::%s(ops::%s%s);\n}", form, op, arguments ~= "" and ", " .. arguments or "")
   return write()
 end
 
+-- "recorded<kExp, raw::exp, exp_gradients>"
+local function instance(form, ...)
+  return ("%s<%s>"):format(form, table.concat({ ... }, ", "))
+end
+
+local function plain_function(row, p)
+  local signature = ("%s %s(%s)"):format(p.result, row.name, cpptext.parameters(row))
+  local form
+  if #row.grads == 0 then
+    form = row.kind == "view" and instance("plain_view", below(row), row.name) or instance("plain", below(row))
+  elseif row.kind == "view" then
+    form = instance("recorded_view", p.formula, below(row), p.gradients, row.name)
+  else
+    form = instance("recorded", p.formula, below(row), p.gradients)
+  end
+  return form_function(row, p, signature, form, row.name, p.arguments)
+end
+
 local function inplace_function(row, p)
-  local x, write = row.args[1].name, writer()
-  write("Tensor& %s_(%s) {", row.name, cpptext.parameters(row, { inplace = true }))
-  for _, line in ipairs(p.wraps) do write("  " .. line) end
-  write("  if (intercepted()) [[unlikely]]\n    return boxing::intercept<Tensor>(ops::%s_, %s), %s;", row.name,
-    p.arguments, x)
+  local signature = ("Tensor& %s_(%s)"):format(row.name, cpptext.parameters(row, { inplace = true }))
+  local form
   if row.inplace == "view" then
-    write('  return restride_(%s, "%s_", [&](const Tensor& %s) { return %s(%s); });\n}', x, row.name, x, row.name,
-      p.arguments)
-    return write()
+    form = instance("restrided", row.name)
+  elseif not row.raw_inplace_form then
+    form = instance("assigned", row.name)
+  elseif p.plan.differentiable[1] ~= row.args[1] then
+    form = instance("inplace", below(row) .. "_")
+  else
+    form = instance("recorded_inplace", p.formula, below(row) .. "_", p.gradients)
   end
-  if not row.raw_inplace_form then
-    local rest = p.arguments:match "^[^,]*(.*)$"
-    write('  return assign_(%s, %s(before_change(%s)%s), "%s_");\n}', x, row.name, x, rest, row.name)
-    return write()
-  end
-  check_written(row, row.name .. "_", write)
-  if p.plan.differentiable[1] ~= row.args[1] then
-    write('  check_inplace_without_derivative(%s, "%s_");', x, row.name)
-    write("  return raw::%s_(%s);\n}", row.name, p.arguments)
-    return write()
-  end
-  write("  if (!must_record(%s) || !is_differentiable(%s.dtype())) {", names(p.plan.differentiable), x)
-  write('    check_unrecorded(%s, "%s_");', x, row.name)
-  write("    return raw::%s_(%s);\n  }", row.name, p.arguments)
-  write('  auto change_ = record_inplace(k%s, %s, "%s_", %s, {%s});', row.camel, gradients_call(row, p),
-    row.name, x, names(p.plan.inputs))
-  write("  raw::%s_(%s);", row.name, p.arguments)
-  write("  change_.finish(%s);\n  return %s;\n}", x, x)
-  return write()
+  return form_function(row, p, signature, form, row.name .. "_", p.arguments)
 end
 
 local function out_result(row)
@@ -143,29 +101,12 @@ local function out_parameters(row, options)
 end
 
 local function out_function(row, p)
-  local outs, write, tensors = cpptext.out_names(row), writer(), {}
-  for i, name in ipairs(outs) do tensors[i] = name end
-  for _, arg in ipairs(p.plan.inputs) do tensors[#tensors + 1] = arg.name end
-  local all = table.concat(outs, ", ")
-  local arguments = all .. (p.arguments ~= "" and ", " .. p.arguments or "")
-  local give = #outs == 1 and "out" or ("{%s}"):format(all)
-  write("%s %s_out(%s) {", out_result(row), row.name, out_parameters(row))
-  for _, line in ipairs(p.wraps) do write("  " .. line) end
-  write("  if (intercepted()) [[unlikely]] {\n    boxing::intercept<%s>(ops::%s_out, %s);\n    return %s;\n  }",
-    p.result, row.name, arguments, give)
-  write('  refuse_recording_out("%s", %s);', row.name, table.concat(tensors, ", "))
-  if row.raw_out_form then
-    write(#outs == 1 and "  return raw::%s_out(%s);\n}" or "  raw::%s_out(%s);", row.name, arguments)
-    if #outs > 1 then write("  return %s;\n}", give) end
-    return write()
-  end
-  write("  const %s result_ = %s(%s);", p.result, below(row), p.arguments)
-  for i, name in ipairs(outs) do
-    write('  store_out("%s", %s, %s);', row.name, name,
-      #outs == 1 and "result_" or ("std::get<%d>(result_)"):format(i - 1))
-  end
-  write("  return %s;\n}", give)
-  return write()
+  local outs = cpptext.out_names(row)
+  local signature = ("%s %s_out(%s)"):format(out_result(row), row.name, out_parameters(row))
+  local form = row.raw_out_form and instance("out", below(row) .. "_out") or instance("stored", below(row))
+  local target = #outs == 1 and "out" or ("std::tie(%s)"):format(table.concat(outs, ", "))
+  local arguments = target .. (p.arguments ~= "" and ", " .. p.arguments or "")
+  return form_function(row, p, signature, form, row.name .. "_out", arguments)
 end
 
 local function define(row)
@@ -176,7 +117,7 @@ local function define(row)
     out[1] = ("// %s\n%s %s_composite(%s);"):format(row.name, p.result, row.name, cpptext.parameters(row))
   end
   if #row.grads > 0 then
-    out[#out + 1] = "namespace {\n" .. formula.define(row, p.plan) .. "\n}  // namespace\n"
+    out[#out + 1] = formula.define(row, p.plan) .. "\n"
   end
   if row.plain_form then out[#out + 1] = plain_function(row, p) end
   if row.inplace_form then out[#out + 1] = inplace_function(row, p) end
@@ -249,9 +190,8 @@ local function definitions(rows, family, all)
   local out = {
     "// Generated from tensor/ops/" .. family .. ".lua: the public ops of the family.",
     ('#include "autograd/ops_%s.h"'):format(family),
-    '#include "autograd/formulas.h"', '#include "autograd/recording.h"',
-    '#include "tensor/boxing.h"', '#include "tensor/dispatch.h"', ('#include "tensor/raw_%s.h"'):format(family),
-    '#include "tensor/views.h"', "",
+    '#include "autograd/forms.h"', '#include "autograd/formulas.h"',
+    ('#include "tensor/raw_%s.h"'):format(family), '#include "tensor/views.h"', "",
     "namespace moonlet {", "",
     "namespace ops {", "extern const OpInfo " .. table.concat(forms, ", ") .. ";", "}  // namespace ops", "",
     foreign_calls(rows, all), "using namespace formulas;", "",

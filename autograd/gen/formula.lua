@@ -24,11 +24,25 @@ local function tracked_results(row)
   return out
 end
 
--- The identifiers of an expression, without member names, qualified names and strings.
+-- The expression with each identifier that `replace` gives a text for replaced by it. Member names,
+-- qualified names and strings are left out.
+local function replace_names(expression, replace)
+  local out, quoted = {}, false
+  for part in (expression .. '"'):gmatch '([^"]*)"' do
+    out[#out + 1] = quoted and part or part:gsub("()%f[%w_]([%a_][%w_]*)", function(at, word)
+      local before = part:sub(1, at - 1)
+      if before:find "%.%s*$" or before:find "::%s*$" then return nil end
+      return replace(word)
+    end)
+    quoted = not quoted
+  end
+  return table.concat(out, '"')
+end
+
+-- How often an expression names each identifier.
 function formula.identifiers(expression)
   local out = {}
-  local bare = expression:gsub('"[^"]*"', '""'):gsub("[%.:]%s*[%a_][%w_]*", "")
-  for word in bare:gmatch "[%a_][%w_]*" do out[word] = true end
+  replace_names(expression, function(word) out[word] = (out[word] or 0) + 1 end)
   return out
 end
 
@@ -106,72 +120,76 @@ local function constant(row, plan)
   end
   for i, arg in ipairs(plan.inputs) do slot_position[arg.name] = i - 1 end
   for i, arg in ipairs(plan.differentiable) do arguments[i] = slot_position[arg.name] end
-  return ('constexpr Formula k%s = {"%sBackward", %d, %s, %s, {%s}};'):format(row.camel, row.camel,
-    #plan.inputs, mask(arguments), mask(plan.tracked), table.concat(gradients, ", "))
+  return ('constexpr Formula k%s = {"%sBackward", %d, %s, %d, %s, {%s}};'):format(row.camel, row.camel,
+    #plan.inputs, mask(arguments), #plan.differentiable, mask(plan.tracked), table.concat(gradients, ", "))
 end
 
--- Lines that define the gradients of results the expression names: g, g_values.
-local function gradient_locals(row, plan, gradient)
-  local lines = {}
-  if gradient.words.g then lines[1] = "const Tensor g = ctx.g();" end
+-- Where the tensors an expression names come from while the node runs: g -> "ctx.g()".
+local function sources(row, plan, gradient)
+  local out = {}
+  if gradient.words.g then out.g = { type = "Tensor", text = "ctx.g()" } end
   for i, position in ipairs(plan.tracked) do
     local name = row.results[position + 1].name
-    if gradient.words["g_" .. name] then
-      lines[#lines + 1] = ("const Tensor g_%s = ctx.g(%d);"):format(name, i - 1)
-    end
-    if gradient.words["given_" .. name] then
-      lines[#lines + 1] = ("const Tensor& given_%s = ctx.given(%d);"):format(name, i - 1)
-    end
+    out["g_" .. name] = { type = "Tensor", text = ("ctx.g(%d)"):format(i - 1) }
+    out["given_" .. name] = { type = "Tensor&", text = ("ctx.given(%d)"):format(i - 1) }
   end
-  return lines
-end
-
-local function unpack_line(slot, name)
-  if slot.info.operand then return ("const Operand %s = ctx.operand(%d);"):format(name, slot.position) end
-  if slot.info.list then
-    return ("const std::vector<Tensor> %s = ctx.list(%d);"):format(name, slot.position)
-  end
-  return ("const Tensor %s = ctx.saved(%d);"):format(name, slot.position)
-end
-
-local function assignment(gradient)
-  if #gradient.targets > 1 then
-    local places = {}
-    for i, target in ipairs(gradient.targets) do places[i] = ("ctx[%d]"):format(target) end
-    return ("std::tie(%s) = %s;"):format(table.concat(places, ", "), gradient.text)
-  elseif gradient.list then
-    return ("ctx.give_list(%d, %s);"):format(gradient.targets[1], gradient.text)
-  end
-  return ("ctx[%d] = %s;"):format(gradient.targets[1], gradient.text)
-end
-
--- The names of the row's arguments that are captured, in order.
-function formula.captured_arguments(row, plan)
-  local wanted, out = {}, {}
-  for _, capture in pairs(plan.captures) do wanted[capture.arg] = true end
-  for _, arg in ipairs(row.args) do
-    if wanted[arg.name] then out[#out + 1] = arg end
+  for _, name in ipairs(gradient.slots) do
+    local slot = plan.slots[name]
+    local type, method = "Tensor", "saved"
+    if slot.info.operand then type, method = "Operand", "operand" end
+    if slot.info.list then type, method = "std::vector<Tensor>", "list" end
+    out[name] = { type = type, text = ("ctx.%s(%d)"):format(method, slot.position) }
   end
   return out
 end
 
--- The constant, and the function that makes the expressions of a call.
+-- The expression with what it names read from the node: in its place where it is named once, from a
+-- local where several times. Also the locals' definitions.
+local function placed(row, plan, gradient)
+  local from, lines = sources(row, plan, gradient), {}
+  for name, source in pairs(from) do
+    if (gradient.words[name] or 0) > 1 then
+      lines[#lines + 1] = ("const %s %s = %s;"):format(source.type, name, source.text)
+      source.text = nil
+    end
+  end
+  table.sort(lines)
+  return replace_names(gradient.text, function(word) return from[word] and from[word].text end), lines
+end
+
+local function assignment(gradient, text)
+  if #gradient.targets > 1 then
+    local places = {}
+    for i, target in ipairs(gradient.targets) do places[i] = ("ctx[%d]"):format(target) end
+    return ("std::tie(%s) = %s;"):format(table.concat(places, ", "), text)
+  elseif gradient.list then
+    return ("ctx.give_list(%d, %s);"):format(gradient.targets[1], text)
+  end
+  return ("ctx[%d] = %s;"):format(gradient.targets[1], text)
+end
+
+local function statement(row, plan, gradient)
+  local text, lines = placed(row, plan, gradient)
+  local condition = ("    if (ctx.needs(%s))"):format(mask(gradient.targets))
+  lines[#lines + 1] = assignment(gradient, text)
+  if #lines == 1 then return condition .. " " .. lines[1] end
+  return ("%s {\n      %s\n    }"):format(condition, table.concat(lines, "\n      "))
+end
+
+-- The constant, and the function that makes the expressions of a call from its arguments.
 function formula.define(row, plan)
-  local parameters, captures, out = {}, {}, { constant(row, plan) }
-  for i, arg in ipairs(formula.captured_arguments(row, plan)) do
-    parameters[i] = arg.info.below .. " " .. arg.name
+  local captured, parameters, captures, out = {}, {}, {}, { constant(row, plan) }
+  for _, capture in pairs(plan.captures) do
+    captured[capture.arg] = true
+    captures[#captures + 1] = capture.text
   end
-  for _, capture in pairs(plan.captures) do captures[#captures + 1] = capture.text end
   table.sort(captures)
-  out[#out + 1] = ("auto %s_gradients(%s) {"):format(row.name, table.concat(parameters, ", "))
-  out[#out + 1] = ("  return [%s](Backward& ctx) {"):format(table.concat(captures, ", "))
-  for _, gradient in ipairs(plan.gradients) do
-    local lines = gradient_locals(row, plan, gradient)
-    for _, name in ipairs(gradient.slots) do lines[#lines + 1] = unpack_line(plan.slots[name], name) end
-    lines[#lines + 1] = assignment(gradient)
-    out[#out + 1] = ("    if (ctx.needs(%s)) {\n      %s\n    }"):format(mask(gradient.targets),
-      table.concat(lines, "\n      "))
+  for i, arg in ipairs(row.args) do
+    parameters[i] = arg.info.below .. (captured[arg.name] and " " .. arg.name or "")
   end
+  out[#out + 1] = ("static auto %s_gradients(%s) {"):format(row.name, table.concat(parameters, ", "))
+  out[#out + 1] = ("  return [%s](Backward& ctx) {"):format(table.concat(captures, ", "))
+  for _, gradient in ipairs(plan.gradients) do out[#out + 1] = statement(row, plan, gradient) end
   out[#out + 1] = "  };\n}"
   return table.concat(out, "\n")
 end

@@ -167,6 +167,8 @@ void register_fields(lua_State* L) {
     lua_pushinteger(L, static_cast<lua_Integer>(i));
     lua_setfield(L, -2, kFieldNames[i]);
   }
+  lua_pushvalue(L, -1);
+  lua_setfield(L, metatable - 1, "_fields");  // of the module, for the prompt
   // Ops that are read like fields (real, imag) were registered as methods; they move.
   lua_createtable(L, 0, 2);
   for (const char* field : kFieldNames) {

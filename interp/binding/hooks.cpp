@@ -119,9 +119,37 @@ int l_end_handle(lua_State* L) {
   return 0;
 }
 
-// A table with the function `remove`.
-int push_handle(lua_State* L, ScriptHandle handle) {
+int l_close_handle(lua_State* L) {
+  lua_getfield(L, 1, "remove");
+  lua_call(L, 0, 0);
+  return 0;
+}
+
+// Makes the function on top of the stack the `remove` of a handle, a table that all hooks share the
+// kind of: `handle:remove()`, `handle()`, or `<close>`.
+int wrap_handle(lua_State* L) {
   lua_createtable(L, 0, 1);
+  if (luaL_newmetatable(L, "RemovableHandle")) {
+    lua_pushcfunction(L, guard<l_close_handle>);
+    lua_setfield(L, -2, "__close");
+    lua_pushcfunction(L, guard<l_close_handle>);
+    lua_setfield(L, -2, "__call");
+  }
+  lua_setmetatable(L, -2);
+  lua_insert(L, -2);
+  lua_setfield(L, -2, "remove");
+  return 1;
+}
+
+// For hooks that are kept in Lua.
+int l_handle(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  return wrap_handle(L);
+}
+
+// The handle of a tensor's hook.
+int push_handle(lua_State* L, ScriptHandle handle) {
   new (lua_newuserdatauv(L, sizeof(ScriptHandle), 0)) ScriptHandle(std::move(handle));
   if (luaL_newmetatable(L, kHandleName)) {
     lua_pushcfunction(L, guard<l_end_handle>);
@@ -129,8 +157,7 @@ int push_handle(lua_State* L, ScriptHandle handle) {
   }
   lua_setmetatable(L, -2);
   lua_pushcclosure(L, guard<l_remove_hook>, 1);
-  lua_setfield(L, -2, "remove");
-  return 1;
+  return wrap_handle(L);
 }
 
 int l_register_hook(lua_State* L) {
@@ -161,8 +188,10 @@ void register_hooks(lua_State* L) {
       {"register_hook", guard<l_register_hook>},
       {"register_post_accumulate_grad_hook", guard<l_register_post_hook>},
       {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {{"_handle", guard<l_handle>}, {nullptr, nullptr}};
   register_homes(L);
   set_functions(L, -1, kMethods);
+  set_functions(L, -2, kModule);
 }
 
 }  // namespace binding

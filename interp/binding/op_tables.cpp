@@ -36,6 +36,17 @@ const char* policy_name(AutocastPolicy policy) {
   }
 }
 
+// Sets `autocast` of the table on top: a policy per type of device, or nothing.
+void push_policies(lua_State* L, const AutocastPolicies& policies) {
+  const char* cpu = policy_name(policies.cpu);
+  const char* cuda = policy_name(policies.cuda);
+  if (!cpu && !cuda) return;
+  lua_createtable(L, 0, 2);
+  if (cpu) set_text(L, "cpu", cpu);
+  if (cuda) set_text(L, "cuda", cuda);
+  lua_setfield(L, -2, "autocast");
+}
+
 void push_places(lua_State* L, const std::vector<Place>& places, bool arguments) {
   lua_createtable(L, static_cast<int>(places.size()), 0);
   for (size_t i = 0; i < places.size(); ++i) {
@@ -117,7 +128,7 @@ void push_new_op(lua_State* L, const OpInfo& op) {
   set_text(L, "form", form_name(op.form));
   set_text(L, "kind", op.row->kind);
   set_text(L, "family", op.row->family);
-  if (const char* policy = policy_name(op.row->autocast)) set_text(L, "autocast", policy);
+  push_policies(L, op.row->autocast);
   set_flag(L, "is_view", op.is_view());
   set_flag(L, "random", op.row->random);
   set_flag(L, "differentiable", op.row->differentiable);

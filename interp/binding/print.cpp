@@ -1,8 +1,8 @@
 // interp/binding/print.cpp: the text of a tensor: aligned columns, one format for all elements,
 // large tensors summarised, and a last line with shape, dtype, device and history.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "autograd/ops_compare.h"
 #include "autograd/ops_pointwise.h"
@@ -30,11 +30,11 @@ std::string number_text(double value, Style style) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[64];
-  const char* pattern = style == Style::Scientific ? "%.4e"
-                        : style == Style::Fixed    ? "%.4f"
-                                                   : "%.0f.";
-  std::snprintf(buffer, sizeof buffer, pattern, value);
-  return buffer;
+  const auto form =
+      style == Style::Scientific ? std::chars_format::scientific : std::chars_format::fixed;
+  const int digits = style == Style::WholeFloat ? 0 : 4;
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, form, digits);
+  return std::string(buffer, end.ptr) + (style == Style::WholeFloat ? "." : "");
 }
 
 class Printer {

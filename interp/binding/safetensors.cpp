@@ -1,12 +1,13 @@
 // interp/binding/safetensors.cpp: reads and writes safetensors files: 8 bytes of header length, a
-// JSON header, the tensors' bytes. Reading maps the file; writing replaces it whole or not at all.
+// JSON header, the tensors' bytes. Reading copies or maps; writing replaces it whole or not at all.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "interp/binding/args.h"
 #include "interp/binding/bytes.h"
 #include "interp/binding/safetensors_header.h"
-#include "interp/system.h"
+#include "interp/files.h"
 
 namespace moonlet::binding {
 namespace {
@@ -22,18 +23,31 @@ struct StorageHolder {
   ~StorageHolder() { storage->release(); }
 };
 
-SafetensorsHeader read_header(const Storage& file, int64_t& data_begin) {
-  if (file.bytes() < 8) fail("the file is too short to hold a header");
-  uint64_t length = 0;
-  std::memcpy(&length, file.data(), 8);
-  if (length > kMostHeaderBytes)
-    fail("the header would be more than ", static_cast<int64_t>(kMostHeaderBytes), " bytes long");
-  if (length > file.bytes() - 8)
-    fail("the header of ", static_cast<int64_t>(length), " bytes is longer than the file");
-  data_begin = 8 + static_cast<int64_t>(length);
-  return parse_safetensors_header({file.data() + 8, static_cast<size_t>(length)},
-                                  static_cast<int64_t>(file.bytes()) - data_begin);
-}
+// The file's bytes, from a mapping or by reading.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual uint64_t size() const = 0;
+  virtual void read(uint64_t at, void* out, size_t count) const = 0;
+  // The tensor of an entry, `at` bytes into the file.
+  virtual Tensor tensor(const SafetensorsEntry& entry, int64_t at) const {
+    Tensor out = empty(entry.shape, {entry.dtype, {}}, "load");
+    if (entry.end > entry.begin)
+      read(static_cast<uint64_t>(at), out.raw(), static_cast<size_t>(entry.end - entry.begin));
+    return out;
+  }
+};
+
+// What is loaded is a copy: nothing that happens to the file later reaches it.
+class ReadSource : public Source {
+ public:
+  explicit ReadSource(const std::string& path) : file_(path, "load") {}
+  uint64_t size() const override { return file_.size(); }
+  void read(uint64_t at, void* out, size_t count) const override { file_.read(at, out, count); }
+
+ private:
+  InputFile file_;
+};
 
 Storage* map_file(const std::string& path) {
   try {
@@ -45,35 +59,58 @@ Storage* map_file(const std::string& path) {
   }
 }
 
-// A view of the mapped file where its elements are aligned, else a copy.
-Tensor entry_tensor(Storage& file, const SafetensorsEntry& entry, int64_t data_begin) {
-  const int64_t at = data_begin + entry.begin, width = static_cast<int64_t>(size_of(entry.dtype));
-  const bool aligned =
-      reinterpret_cast<uintptr_t>(file.data() + at) % static_cast<size_t>(width) == 0;
-  Tensor out;
-  if (entry.end > entry.begin && aligned && at % width == 0) {
-    out = view_of(file, entry.shape, contiguous_strides(entry.shape), at / width, entry.dtype,
-                  "load");
-  } else {
-    out = empty(entry.shape, {entry.dtype, {}}, "load");
-    if (entry.end > entry.begin)
-      std::memcpy(out.raw(), file.data() + at, static_cast<size_t>(entry.end - entry.begin));
+// Tensors are views of the mapped file where their elements are aligned, else copies.
+class MappedSource : public Source {
+ public:
+  explicit MappedSource(const std::string& path) : file_(map_file(path)) {}
+  uint64_t size() const override { return file_.storage->bytes(); }
+  void read(uint64_t at, void* out, size_t count) const override {
+    std::memcpy(out, file_.storage->data() + at, count);
   }
-  check_bool_bytes(out, text("'", entry.name, "'"));
-  return out;
+  Tensor tensor(const SafetensorsEntry& entry, int64_t at) const override {
+    const int64_t width = static_cast<int64_t>(size_of(entry.dtype));
+    const auto address = reinterpret_cast<uintptr_t>(file_.storage->data() + at);
+    const bool aligned = at % width == 0 && address % static_cast<size_t>(width) == 0;
+    if (entry.end == entry.begin || !aligned) return Source::tensor(entry, at);
+    return view_of(*file_.storage, entry.shape, contiguous_strides(entry.shape), at / width,
+                   entry.dtype, "load");
+  }
+
+ private:
+  StorageHolder file_;
+};
+
+SafetensorsHeader read_header(const Source& file, int64_t& data_begin) {
+  if (file.size() < 8) fail("the file is too short to hold a header");
+  uint64_t length = 0;
+  file.read(0, &length, 8);
+  if (length > kMostHeaderBytes)
+    fail("the header would be more than ", static_cast<int64_t>(kMostHeaderBytes), " bytes long");
+  if (length > file.size() - 8)
+    fail("the header of ", static_cast<int64_t>(length), " bytes is longer than the file");
+  data_begin = 8 + static_cast<int64_t>(length);
+  std::string text(static_cast<size_t>(length), '\0');
+  file.read(8, text.data(), text.size());
+  return parse_safetensors_header(text, static_cast<int64_t>(file.size()) - data_begin);
 }
 
-// read_safetensors(path) -> { name = tensor }, { name = metadata string }
+// read_safetensors(path, mmap) -> { name = tensor }, { name = metadata string }
 int l_read(lua_State* L) {
   const std::string path = path_argument(L, 1, "load");
-  const StorageHolder file(map_file(path));
+  std::unique_ptr<const Source> file;
+  if (lua_toboolean(L, 2) != 0)
+    file = std::make_unique<MappedSource>(path);
+  else
+    file = std::make_unique<ReadSource>(path);
   int64_t data_begin = 0;
   std::vector<std::pair<std::string, Tensor>> tensors;
   SafetensorsHeader header;
   try {
-    header = read_header(*file.storage, data_begin);
-    for (const SafetensorsEntry& entry : header.tensors)
-      tensors.emplace_back(entry.name, entry_tensor(*file.storage, entry, data_begin));
+    header = read_header(*file, data_begin);
+    for (const SafetensorsEntry& entry : header.tensors) {
+      tensors.emplace_back(entry.name, file->tensor(entry, data_begin + entry.begin));
+      check_bool_bytes(tensors.back().second, text("'", entry.name, "'"));
+    }
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error& e) {
@@ -153,7 +190,7 @@ int l_write(lua_State* L) {
   for (const Tensor& x : tensors)
     if (x.numel() > 0)
       parts.emplace_back(x.raw(), static_cast<size_t>(x.numel()) * size_of(x.dtype()));
-  write_file(path, parts);
+  write_file(path, parts, "save");
   return 0;
 }
 

@@ -317,7 +317,7 @@ void note_ipairs_step(lua_State* L, BindingState& state) {
   lua_pop(L, 3);
 }
 
-// Makes the metatable; leaves the table of methods on the stack.
+// Makes the metatable; leaves the tables of methods and of fields on the stack.
 void push_methods_with_metatable(lua_State* L, BindingState& state) {
   static const luaL_Reg kMetamethods[] = {{"__gc", guard<l_gc>},
                                           {"__close", guard<l_gc>},
@@ -344,6 +344,8 @@ void push_methods_with_metatable(lua_State* L, BindingState& state) {
     lua_pushinteger(L, static_cast<lua_Integer>(i));
     lua_setfield(L, -2, kFieldNames[i]);
   }
+  lua_pushvalue(L, -1);
+  lua_insert(L, -4);  // methods, fields, metatable, methods, fields
   lua_pushcclosure(L, op_guard<l_index>, 2);
   lua_setfield(L, -2, "__index");
   lua_pushliteral(L, "Storage");
@@ -402,6 +404,7 @@ void register_storage(lua_State* L) {
   make_registry(L, state);
   note_ipairs_step(L, state);
   push_methods_with_metatable(L, state);
+  lua_setfield(L, -4, "_storage_fields");
   lua_setfield(L, -3, "_storage_methods");
   set_functions(L, -2, kModule);
 }

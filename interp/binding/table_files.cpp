@@ -7,7 +7,7 @@
 
 #include "interp/binding/args.h"
 #include "interp/binding/bytes.h"
-#include "interp/system.h"
+#include "interp/files.h"
 
 namespace moonlet::binding {
 namespace {
@@ -127,7 +127,7 @@ int l_read_csv(lua_State* L) {
   const char* separator = luaL_checklstring(L, 2, &length);
   if (length != 1 || std::strchr("\"\n\r+-.0123456789", *separator) != nullptr)
     fail("read_csv: 'separator' must be one character that no number has");
-  const std::string content = read_file(path);
+  const std::string content = read_file(path, "read_csv");
   CsvReader reader(content, path, *separator);
   std::vector<std::string_view> names;
   if (lua_toboolean(L, 3) != 0) {
@@ -173,7 +173,7 @@ void swap_into(char* out, const char* in, int64_t count, size_t width) {
 // read_idx(path) -> tensor
 int l_read_idx(lua_State* L) {
   const std::string path = path_argument(L, 1, "read_idx");
-  const std::string data = read_file(path);
+  const std::string data = read_file(path, "read_idx");
   if (data.size() < 4 || data[0] != 0 || data[1] != 0)
     fail("read_idx: '", path, "' is no IDX file: it does not start with two zero bytes and a type");
   const DType dtype = idx_dtype(path, static_cast<unsigned char>(data[2]));

@@ -1,7 +1,9 @@
--- interp/gen/emit_stubs.lua: writes LuaLS annotations of all ops, for editors.
+-- interp/gen/emit_stubs.lua: writes LuaLS annotations of all that scripts can name, for editors:
+-- the descriptions of interp/meta/ as they are, the ops, and what stdlib/ defines.
 
 local dtypes = require "dtypes"
 local lua_signature = require "lua_signature"
+local reference = require "reference"
 
 local lua_types = {
   Tensor = "moonlet.Tensor", OptionalTensor = "moonlet.Tensor", TensorList = "moonlet.Tensor[]",
@@ -42,8 +44,12 @@ local function parameters(out, row, first)
   return table.concat(names, ", ")
 end
 
-local function emit_function(out, row, owner, separator, name, first)
-  for doc_line in (row.doc .. "\n"):gmatch "(.-)\n" do out[#out + 1] = "---" .. doc_line end
+local function add_text(out, text)
+  for line in (text .. "\n"):gmatch "(.-)\n" do out[#out + 1] = "--- " .. line end
+end
+
+local function emit_op(out, row, owner, separator, name, first)
+  add_text(out, row.doc)
   local names = parameters(out, row, first)
   for _, result in ipairs(row.results) do
     out[#out + 1] = ("---@return %s %s"):format(result_types[result.type], result.name)
@@ -51,254 +57,106 @@ local function emit_function(out, row, owner, separator, name, first)
   out[#out + 1] = ("function %s%s%s(%s) end\n"):format(owner, separator, name, names)
 end
 
-local header = [[
----@meta moonlet
--- Generated from the op table: what editors know about module moonlet.
-
----@alias moonlet.dtype
-$dtypes
-
----@alias moonlet.memory_format
----| "contiguous_format" | "preserve_format" | "channels_last" | "channels_last_3d"
-
----@class moonlet.Generator
-
----@class moonlet
-local ml = {}
-
----@class moonlet.Tensor
----@field shape integer[]
----@field dtype moonlet.dtype
----@field device string
----@field grad moonlet.Tensor?
----@field requires_grad boolean
----@field grad_fn string?
----@field is_leaf boolean
----@field ndim integer
----@field T moonlet.Tensor
----@operator add(moonlet.Tensor|number): moonlet.Tensor
----@operator sub(moonlet.Tensor|number): moonlet.Tensor
----@operator mul(moonlet.Tensor|number): moonlet.Tensor
----@operator div(moonlet.Tensor|number): moonlet.Tensor
----@operator pow(moonlet.Tensor|number): moonlet.Tensor
----@operator unm: moonlet.Tensor
----@operator len: integer
-local Tensor = {}
-
----@param value number|boolean|table|moonlet.Tensor
----@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
----@return moonlet.Tensor
-function ml.tensor(value, options) end
-
----@param options? {device?: string, dtype?: moonlet.dtype, enabled?: boolean}
----@param f? function
----@param ... any
----@return any ...
-function ml.autocast(options, f, ...) end
-
----@param device? string
----@return boolean
-function ml.is_autocast_enabled(device) end
-
----@class moonlet.Place
----@field name string?
----@field type string
----@field default string?
----@field written boolean?
-
----@class moonlet.Op
----@field name string
----@field row string
----@field form "plain"|"in_place"|"out"
----@field schema string
----@field kind string
----@field family string
----@field dtypes moonlet.dtype[]
----@field arguments moonlet.Place[]
----@field results moonlet.Place[]
----@field writes integer[]
----@field is_view boolean
----@field random boolean
----@field differentiable boolean
----@field autocast "lower_precision"|"float32"|"promote"|nil
-
----@param handler fun(op: moonlet.Op, arguments: table, call: fun(...): ...): ...
----@param f? function
----@param ... any
----@return any ...
-function ml.override(handler, f, ...) end
-
-ml.ops = {}
-
----@return string[]
-function ml.ops.list() end
-
----@param name string
----@return moonlet.Op
-function ml.ops.info(name) end
-
----@class moonlet.ProfileEvent
----@field name string
----@field where string?
----@field count integer
----@field total_time number
----@field self_time number
----@field bytes integer
----@field self_bytes integer
-
----@class moonlet.Profile
----@field events moonlet.ProfileEvent[]
-local Profile = {}
-
----@return moonlet.Profile
-function Profile:stop() end
-
----@param options? {sort?: string, by?: "op"|"line", rows?: integer}
----@return string
-function Profile:table(options) end
-
----@param options? {sync?: boolean}|function
----@param f? function
----@param ... any
----@return moonlet.Profile
-function ml.profile(options, f, ...) end
-
----@class moonlet.Generator
----@field device string?
-local Generator = {}
-
----@param seed integer
----@return moonlet.Generator
-function Generator:manual_seed(seed) end
-
----@return integer
-function Generator:seed() end
-
----@return integer
-function Generator:initial_seed() end
-
----@return {seed: integer, offset: integer}
-function Generator:get_state() end
-
----@param state {seed: integer, offset: integer}
----@return moonlet.Generator
-function Generator:set_state(state) end
-
----@param options? string|{device?: string, seed?: integer}
----@return moonlet.Generator
-function ml.Generator(options) end
-
----@type moonlet.Generator
-ml.default_generator = nil
-
----@param gradient? moonlet.Tensor
----@param options? {retain_graph?: boolean, create_graph?: boolean}
-function Tensor:backward(gradient, options) end
-
----@param f fun(gradient: moonlet.Tensor): moonlet.Tensor?
----@return {remove: fun()}
-function Tensor:register_hook(f) end
-
----@return number|boolean
-function Tensor:item() end
-
----@return table
-function Tensor:totable() end
-
----@class moonlet.Storage
----@field dtype moonlet.dtype
----@field device string
----@field nbytes integer
----@field itemsize integer
----@field is_mapped boolean
----@field is_shared boolean
----@field is_foreign boolean
----@field is_read_only boolean
----@field [integer] number|boolean
----@operator len: integer
-local Storage = {}
-
----@class moonlet.StorageOptions
----@field dtype? moonlet.dtype
----@field device? string
----@field file? string
----@field shared? boolean
----@field read_only? boolean
----@field size? integer
-
----@param value? integer|(number|boolean)[]|moonlet.StorageOptions
----@param options? moonlet.StorageOptions
----@return moonlet.Storage
-function ml.Storage(value, options) end
-
----@return boolean
-function ml.is_storage(value) end
-
----@param value number|boolean
----@return moonlet.Storage
-function Storage:fill(value) end
-
----@param source moonlet.Storage|moonlet.Tensor|(number|boolean)[]
----@return moonlet.Storage
-function Storage:copy(source) end
-
----@param size integer
----@return moonlet.Storage
-function Storage:resize(size) end
-
----@return (number|boolean)[]
-function Storage:tolist() end
-
----@return integer
-function Storage:size() end
-
----@return integer
-function Storage:data_ptr() end
-
-function Storage:free() end
-
----@return moonlet.Storage
-function Tensor:storage() end
-
----How many elements of the storage come before the first one: a count, 0 at the storage's start.
----@return integer
-function Tensor:storage_offset() end
-
----@return integer
-function Tensor:data_ptr() end
-
----@param other moonlet.Tensor
----@return boolean
-function Tensor:is_set_to(other) end
-
----@param source? moonlet.Storage|moonlet.Tensor
----@param offset? integer elements before the first
----@param size? integer[]
----@param stride? integer[]
----@return moonlet.Tensor
-function Tensor:set_(source, offset, size, stride) end
-
----@param ... integer|integer[]
----@return moonlet.Tensor
-function Tensor:resize_(...) end
-
----@param other moonlet.Tensor
----@return moonlet.Tensor
-function Tensor:resize_as_(other) end
-]]
-
-return function(rows)
-  local names = {}
-  for i, dtype in ipairs(dtypes) do names[i] = ('---| "%s"'):format(dtype.name) end
-  local out = { (header:gsub("%$dtypes", table.concat(names, "\n"))) }
+local function emit_ops(out, rows)
   for _, row in ipairs(rows) do
     local name = row.overload_of or row.name
-    if row.func ~= false and row.plain_form then emit_function(out, row, "ml", ".", name, 1) end
-    if lua_signature.is_method(row) then
-      if row.plain_form then emit_function(out, row, "Tensor", ":", name, 2) end
-      if row.inplace_form then emit_function(out, row, "Tensor", ":", row.name .. "_", 2) end
+    if row.func ~= false and row.plain_form then emit_op(out, row, "ml", ".", name, 1) end
+    if row.plain_form and lua_signature.is_method(row) then
+      emit_op(out, row, "Tensor", ":", name, 2)
+    end
+    if row.inplace_form then emit_op(out, row, "Tensor", ":", row.name .. "_", 2) end
+  end
+end
+
+local function qualified(kind)
+  return (kind:gsub("%f[%w_.]Tensor%f[^%w_]", "moonlet.Tensor"))
+end
+
+local function without_space(line) return (line:gsub("%s+$", "")) end
+
+local function parameter_name(name) return keywords[name] and name .. "_" or name end
+
+local function emit_function(out, entry)
+  add_text(out, entry.doc)
+  for _, param in ipairs(entry.params) do
+    out[#out + 1] = without_space(("---@param %s%s %s %s"):format(parameter_name(param.name),
+      param.optional and "?" or "", qualified(param.type), param.text))
+  end
+  for _, result in ipairs(entry.returns) do
+    out[#out + 1] = without_space(("---@return %s %s %s"):format(qualified(result.type),
+      result.name or "", result.text or ""))
+  end
+  local names = {}
+  for i, name in ipairs(entry.names) do names[i] = parameter_name(name) end
+  local target = "ml." .. entry.name
+  if entry.kind == "method" then target = target:gsub("%.([^.]+)$", ":%1") end
+  out[#out + 1] = ("function %s(%s) end\n"):format(target, table.concat(names, ", "))
+end
+
+local function emit_class(out, entry, fields)
+  local of = entry.parent and ": moonlet." .. entry.parent or ""
+  add_text(out, entry.doc)
+  out[#out + 1] = ("---@class moonlet.%s%s"):format(entry.name, of)
+  for _, field in ipairs(fields[entry.name] or {}) do
+    out[#out + 1] = without_space(("---@field %s %s %s"):format(field.name:match "[^.]+$",
+      qualified(field.results), field.doc))
+  end
+  if entry.calls[1] then
+    local parts, params = {}, {}
+    for _, param in ipairs(entry.params) do params[param.name] = param end
+    for i, name in ipairs(entry.names) do
+      local param = params[name] or { optional = true, type = "any" }
+      local mark = param.optional and name ~= "..." and "?" or ""
+      parts[i] = ("%s%s: %s"):format(parameter_name(name), mark, qualified(param.type))
+    end
+    out[#out + 1] = ("---@overload fun(%s): moonlet.%s"):format(table.concat(parts, ", "), entry.name)
+  end
+  out[#out + 1] = ("ml.%s = {}\n"):format(entry.name)
+end
+
+-- What stdlib/ defines; fields go to their classes.
+local function emit_stdlib(out, entries)
+  local fields = {}
+  for _, entry in ipairs(entries) do
+    if entry.kind == "field" then
+      fields[entry.owner] = fields[entry.owner] or {}
+      table.insert(fields[entry.owner], entry)
     end
   end
+  for _, entry in ipairs(entries) do
+    if entry.origin == "stdlib" then
+      if entry.same_as then
+        out[#out + 1] = ("ml.%s = ml.%s\n"):format(entry.name, entry.same_as)
+      elseif entry.kind == "class" then
+        emit_class(out, entry, fields)
+      elseif entry.kind == "namespace" then
+        add_text(out, entry.doc)
+        out[#out + 1] = ("ml.%s = {}\n"):format(entry.name)
+      elseif entry.kind ~= "field" then
+        emit_function(out, entry)
+      end
+    end
+  end
+end
+
+local function add_meta(out, root)
+  for _, path in ipairs(reference.meta_paths(root)) do
+    for line in io.lines(path) do
+      if not line:find "^%-%-%-@meta" and not line:find "^%-%- " then out[#out + 1] = line end
+    end
+    out[#out + 1] = ""
+  end
+end
+
+return function(rows, _, _, root)
+  local out = { "---@meta moonlet",
+    "-- Generated: what editors know about module moonlet, see interp/gen/emit_stubs.lua.", "",
+    "---@alias moonlet.dtype" }
+  for _, dtype in ipairs(dtypes) do out[#out + 1] = ('---| "%s"'):format(dtype.name) end
+  out[#out + 1] = ""
+  add_meta(out, root)
+  emit_ops(out, rows)
+  emit_stdlib(out, reference.entries(rows, root))
   out[#out + 1] = "return ml\n"
   return table.concat(out, "\n")
 end

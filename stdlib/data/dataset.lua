@@ -4,6 +4,7 @@
 local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local signature = require "moonlet.signature"
 local fail = options.fail
 
 local dataset = {}
@@ -14,7 +15,15 @@ local dataset = {}
 local Dataset = class("Dataset")
 dataset.Dataset = Dataset
 
+signature.add_type("Dataset", "a data set", function(value)
+  return class.is_instance(value, Dataset) and value or nil
+end)
+
+--- How many examples there are; every data set defines it.
+---@return integer
 function Dataset:size() fail("%s: has no method size", class.name(class.of(self))) end
+--- The fields of example i; every data set defines it.
+---@return any ...
 function Dataset:get() fail("%s: has no method get", class.name(class.of(self))) end
 
 function Dataset.__len(self) return self:size() end
@@ -39,8 +48,10 @@ end
 local TensorDataset = class("TensorDataset", Dataset)
 dataset.TensorDataset = TensorDataset
 
+local read_tensors = signature "data.TensorDataset(any... tensors)"
+
 function TensorDataset:init(...)
-  local tensors = { ... }
+  local tensors = read_tensors(...)
   if #tensors == 0 then fail("TensorDataset: got no tensors") end
   for i, tensor in ipairs(tensors) do
     if not ml.is_tensor(tensor) then
@@ -71,19 +82,14 @@ function TensorDataset:get_batch(positions)
   return table.unpack(out)
 end
 
-local function check_dataset(where, set)
-  if not class.is_instance(set, Dataset) then
-    fail("%s: a data set is wanted, got %s", where, type(set))
-  end
-  return set
-end
+local read_subset = signature "data.Subset(Dataset dataset, Tensor|int[] indices)"
 
---- The examples of `set` at an array or 1-D tensor of positions.
+--- The examples of `dataset` at an array or 1-D tensor of positions, `indices`.
 local Subset = class("Subset", Dataset)
 dataset.Subset = Subset
 
-function Subset:init(set, positions)
-  check_dataset("Subset", set)
+function Subset:init(...)
+  local set, positions = read_subset(...)
   if type(positions) == "table" then
     positions = #positions > 0 and ml.tensor(positions) or ml.zeros { 0, dtype = ml.int64 }
   end
@@ -114,14 +120,14 @@ function Subset:get(i) return self.set:get(self.positions[i]:item()) end
 local ConcatDataset = class("ConcatDataset", Dataset)
 dataset.ConcatDataset = ConcatDataset
 
-function ConcatDataset:init(sets)
-  if type(sets) ~= "table" or #sets == 0 then
-    fail("ConcatDataset: an array of data sets is wanted")
-  end
+local read_concat = signature "data.ConcatDataset(Dataset[] datasets)"
+
+function ConcatDataset:init(...)
+  local sets = read_concat(...)
+  if #sets == 0 then fail("ConcatDataset: got no data sets") end
   self.sets, self.ends = sets, {}
   local total = 0
   for i, set in ipairs(sets) do
-    check_dataset("ConcatDataset", set)
     total = total + #set
     self.ends[i] = total
   end
@@ -154,28 +160,28 @@ end
 local function split_sizes(set, sizes)
   local sum, whole = 0, true
   for _, size in ipairs(sizes) do
-    if type(size) ~= "number" or size < 0 then
-      fail("random_split: sizes are numbers of at least 0, got %s", tostring(size))
-    end
     sum, whole = sum + size, whole and math.type(size) == "integer"
   end
   if not whole and math.abs(sum - 1) < 1e-6 then return sizes_from_fractions(sizes, #set) end
   if not whole or sum ~= #set then
-    fail("random_split: the sizes add up to %s; there are %d examples (fractions add up to 1)",
-      tostring(sum), #set)
+    fail("random_split: the sizes add up to %s; there are %d examples (fractions add up to 1)", sum,
+      #set)
   end
   return sizes
 end
 
---- Cuts a data set at random into subsets of the sizes, or fractions, given. The random numbers are
---- those of `ml.manual_seed`.
----@param set table
----@param sizes number[]
+local read_split = signature(
+  "data.random_split(Dataset dataset, number[]>=0 lengths, Generator? generator=nil)")
+
+--- Cuts a data set at random into subsets of the sizes, or fractions, given: an array of them. The
+--- random numbers are those of `ml.manual_seed`, or of `generator`.
+---@param dataset table
+---@param lengths number[]
+---@param generator? Generator
 ---@return table[]
-function dataset.random_split(set, sizes)
-  check_dataset("random_split", set)
-  if type(sizes) ~= "table" then fail("random_split: an array of sizes is wanted") end
-  local order, at, out = ml.randperm(#set), 1, {}
+function dataset.random_split(...)
+  local set, sizes, generator = read_split(...)
+  local order, at, out = ml.randperm(#set, { generator = generator }), 1, {}
   for i, size in ipairs(split_sizes(set, sizes)) do
     out[i] = Subset(set, order:narrow(1, at, size))
     at = at + size

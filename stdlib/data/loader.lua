@@ -1,10 +1,11 @@
 -- stdlib/data/loader.lua: DataLoader: goes through a data set in batches.
 
 local class = require "moonlet.class"
-local dataset = require "moonlet.data.dataset"
+require "moonlet.data.dataset"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local sampler = require "moonlet.data.sampler"
+local signature = require "moonlet.signature"
 local fail = options.fail
 
 local loader = {}
@@ -16,11 +17,15 @@ local function collate_field(values)
   return values
 end
 
+local read_collate = signature "data.default_collate(table[] batch)"
+
 --- Puts an array of examples, each an array of fields, together: tensors are stacked, numbers
 --- become a tensor, other values an array. Returns the fields as several values.
----@param examples table[]
-function loader.default_collate(examples)
-  local fields = {}
+---@param batch table[]
+---@return any ...
+function loader.default_collate(...)
+  local examples, fields = read_collate(...), {}
+  if #examples == 0 then return end
   for f = 1, #examples[1] do
     local values = {}
     for i, example in ipairs(examples) do values[i] = example[f] end
@@ -31,41 +36,49 @@ end
 
 --- `data.DataLoader(set, { batch_size = 64, shuffle = true })`. `for x, y in loader do` and
 --- `for x, y in loader:iter() do` go through the set once; `#loader` is the number of batches.
---- Options: `batch_size` (1), `shuffle`, `drop_last`, `sampler`, `collate` (a function from an
---- array of examples, each an array of fields, to the batch).
+--- Options: `batch_size` (1), `shuffle`, `sampler`, `batch_sampler` (in the place of those three
+--- and `drop_last`), `collate_fn` (a function from an array of examples, each an array of fields,
+--- to the batch), `drop_last`, `generator`.
 local DataLoader = class("DataLoader")
 loader.DataLoader = DataLoader
 
-function DataLoader:init(set, given)
-  local o = options.read("DataLoader", given, { batch_size = 1, shuffle = false, drop_last = false,
-    sampler = options.none, collate = options.none })
-  if not class.is_instance(set, dataset.Dataset) then
-    fail("DataLoader: a data set is wanted, got %s", type(set))
-  end
-  options.boolean("DataLoader", "shuffle", o.shuffle)
-  options.boolean("DataLoader", "drop_last", o.drop_last)
-  if o.sampler and not class.is_instance(o.sampler, sampler.Sampler) then
-    fail("DataLoader: 'sampler' must be a sampler, got %s", type(o.sampler))
-  elseif o.sampler and o.shuffle then
+local read_loader = signature("data.DataLoader(Dataset dataset, int>=1 batch_size=1, "
+  .. "bool shuffle=false, Sampler? sampler=nil, Sampler? batch_sampler=nil, "
+  .. "function? collate_fn=nil, bool drop_last=false, Generator? generator=nil)")
+  :alias("collate", "collate_fn")
+
+-- The batches of positions that the options ask for.
+local function batches_of(o)
+  if o.sampler and o.shuffle then
     fail("DataLoader: 'sampler' and 'shuffle' exclude each other")
-  elseif o.collate and type(o.collate) ~= "function" then
-    fail("DataLoader: 'collate' must be a function, got %s", type(o.collate))
+  elseif o.batch_sampler then
+    if o.batch_size ~= 1 or o.shuffle or o.sampler or o.drop_last then
+      fail("DataLoader: 'batch_sampler' excludes 'batch_size', 'shuffle', 'sampler', 'drop_last'")
+    end
+    return o.batch_sampler
   end
-  local order = o.sampler or (o.shuffle and sampler.RandomSampler or sampler.SequentialSampler)(set)
-  options.integer("DataLoader", "batch_size", o.batch_size, 1)
-  self.dataset, self.collate, self.batch_size = set, o.collate, o.batch_size
+  local order = o.sampler
+    or o.shuffle and sampler.RandomSampler(o.dataset, { generator = o.generator })
+    or sampler.SequentialSampler(o.dataset)
+  return sampler.BatchSampler(order, o.batch_size, o.drop_last)
+end
+
+function DataLoader:init(...)
+  local o = read_loader:table(...)
+  self.dataset, self.collate_fn, self.batch_size = o.dataset, o.collate_fn, o.batch_size
   self.passes = setmetatable({}, { __mode = "k" })
-  self.batches = sampler.BatchSampler(order, o.batch_size, o.drop_last)
+  self.batches = batches_of(o)
 end
 
 function DataLoader.__len(self) return #self.batches end
 
 local function read_batch(self, positions)
   local set = self.dataset
-  if set.get_batch and not self.collate then return set:get_batch(positions) end
+  if type(positions) == "table" then positions = ml.tensor(positions) end  -- of an own sampler
+  if set.get_batch and not self.collate_fn then return set:get_batch(positions) end
   local examples = {}
   for i, position in ipairs(positions:totable()) do examples[i] = { set:get(position) } end
-  return (self.collate or loader.default_collate)(examples)
+  return (self.collate_fn or loader.default_collate)(examples)
 end
 
 --- One pass: an iterator that gives the fields of each batch.

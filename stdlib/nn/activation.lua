@@ -1,9 +1,9 @@
 -- stdlib/nn/activation.lua: activations as layers, and layers that only change the shape. Each
--- activation is the op of its name with the layer's options as further arguments.
+-- activation is the op of its name with the layer's options as further arguments; with `inplace`
+-- the op's in-place form.
 
 local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
-local options = require "moonlet.options"
 
 local layers = {}
 
@@ -12,75 +12,101 @@ local function show(value)
   return type(value) == "table" and "(" .. table.concat(value, ", ") .. ")" or tostring(value)
 end
 
-local function define(name, op, spec)
-  local fields = {}
-  for i, entry in ipairs(spec or {}) do fields[i] = entry[1] end
-  local cls = layer.define(name, spec or {}, function(self, o)
-    for _, field in ipairs(fields) do self[field] = o[field] end
-  end)
-  if #fields == 0 then
-    function cls:forward(x) return layer.run(self, ml[op], x) end
-  else
-    function cls:forward(x)
-      local values = {}
-      for i, field in ipairs(fields) do values[i] = self[field] end
-      return layer.run(self, ml[op], x, table.unpack(values, 1, #fields))
-    end
+local function forward_of(op, fields)
+  local in_place = op .. "_"
+  return function(self, x)
+    local values = {}
+    for i, field in ipairs(fields) do values[i] = self[field] end
+    if not self.inplace then return layer.run(self, ml[op], x, table.unpack(values, 1, #fields)) end
+    return layer.run(self, function() return x[in_place](x, table.unpack(values, 1, #fields)) end)
   end
+end
+
+-- The class of layers that call the op of that name; `parameters` are the options it is given.
+local function define(name, op, parameters)
+  local cls, read = layer.define(name, parameters or "", function(self, o)
+    for field, value in pairs(o) do self[field] = value end
+  end)
+  local fields = {}
+  for _, field in ipairs(read.names) do
+    if field ~= "inplace" then fields[#fields + 1] = field end
+  end
+  cls.forward = forward_of(op, fields)
   function cls:extra_repr()
     local parts = {}
     for i, field in ipairs(fields) do parts[i] = show(self[field]) end
+    if self.inplace then parts[#parts + 1] = "inplace" end
     return table.concat(parts, ", ")
   end
-  layers[name] = cls
+  return cls
 end
 
-define("ReLU", "relu")
-define("ReLU6", "relu6")
-define("Sigmoid", "sigmoid")
-define("Tanh", "tanh")
-define("SiLU", "silu")
-define("Mish", "mish")
-define("SELU", "selu")
-define("Softsign", "softsign")
-define("Hardsigmoid", "hardsigmoid")
-define("Hardswish", "hardswish")
-define("LogSigmoid", "logsigmoid")
-define("GELU", "gelu", { { "approximate", "none" } })
-define("ELU", "elu", { { "alpha", 1.0 } })
-define("CELU", "celu", { { "alpha", 1.0 } })
-define("LeakyReLU", "leaky_relu", { { "negative_slope", 0.01 } })
-define("Hardtanh", "hardtanh", { { "min_val", -1.0 }, { "max_val", 1.0 } })
-define("Softplus", "softplus", { { "beta", 1.0 }, { "threshold", 20.0 } })
-define("Threshold", "threshold", { { "threshold" }, { "value" } })
-define("GLU", "glu", { { "dim", -1 } })
-define("Softmax", "softmax", { { "dim" } })
-define("Softmin", "softmin", { { "dim" } })
-define("LogSoftmax", "log_softmax", { { "dim" } })
--- Dimensions count from 1: what follows the batch starts at 2.
-define("Flatten", "flatten", { { "start_dim", 2 }, { "end_dim", -1 } })
-define("Unflatten", "unflatten", { { "dim" }, { "size" } })
+--- `max(x, 0)`. As all activations that take `inplace`, it changes its argument with that.
+layers.ReLU = define("ReLU", "relu", "bool inplace=false")
+--- `min(max(x, 0), 6)`.
+layers.ReLU6 = define("ReLU6", "relu6", "bool inplace=false")
+--- `1 / (1 + exp(-x))`.
+layers.Sigmoid = define("Sigmoid", "sigmoid")
+--- The hyperbolic tangent.
+layers.Tanh = define("Tanh", "tanh")
+--- `x * sigmoid(x)`.
+layers.SiLU = define("SiLU", "silu", "bool inplace=false")
+--- `x * tanh(softplus(x))` (Misra, 2019).
+layers.Mish = define("Mish", "mish", "bool inplace=false")
+--- The scaled ELU that keeps mean and variance (Klambauer et al., 2017).
+layers.SELU = define("SELU", "selu", "bool inplace=false")
+--- `x / (1 + |x|)`, element by element.
+layers.Softsign = define("Softsign", "softsign")
+--- 0 up to -3, 1 from 3, `x / 6 + 1 / 2` between.
+layers.Hardsigmoid = define("Hardsigmoid", "hardsigmoid", "bool inplace=false")
+--- `x * hardsigmoid(x)` (Howard et al., 2019).
+layers.Hardswish = define("Hardswish", "hardswish", "bool inplace=false")
+--- `log(sigmoid(x))`, without overflow.
+layers.LogSigmoid = define("LogSigmoid", "logsigmoid")
+--- `x` times the normal distribution function of `x` (Hendrycks and Gimpel, 2016); its tanh form
+--- with `approximate = "tanh"`.
+layers.GELU = define("GELU", "gelu", 'string approximate="none"')
+--- `x` where positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015).
+layers.ELU = define("ELU", "elu", "number alpha=1.0, bool inplace=false")
+--- `x` where positive, else `alpha * (exp(x / alpha) - 1)` (Barron, 2017).
+layers.CELU = define("CELU", "celu", "number alpha=1.0, bool inplace=false")
+--- `x` where positive, else `negative_slope * x`.
+layers.LeakyReLU = define("LeakyReLU", "leaky_relu",
+  "number negative_slope=0.01, bool inplace=false")
+--- `x` limited to the range from `min_val` to `max_val`.
+layers.Hardtanh = define("Hardtanh", "hardtanh",
+  "number min_val=-1.0, number max_val=1.0, bool inplace=false")
+--- `log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` passes `threshold`.
+layers.Softplus = define("Softplus", "softplus", "number beta=1.0, number threshold=20.0")
+--- `x` where it is above `threshold`, else `value`.
+layers.Threshold = define("Threshold", "threshold",
+  "number threshold, number value, bool inplace=false")
+--- The first half along `dim` times the sigmoid of the second (Dauphin et al., 2016).
+layers.GLU = define("GLU", "glu", "int dim=-1")
+--- `exp(x)` along `dim`, divided by its sum.
+layers.Softmax = define("Softmax", "softmax", "int dim")
+--- The softmax of `-x` along `dim`.
+layers.Softmin = define("Softmin", "softmin", "int dim")
+--- The logarithm of the softmax along `dim`.
+layers.LogSoftmax = define("LogSoftmax", "log_softmax", "int dim")
+--- Makes the dimensions from `start_dim` to `end_dim` one. Dimensions count from 1: what follows
+--- the batch starts at 2.
+layers.Flatten = define("Flatten", "flatten", "int start_dim=2, int end_dim=-1")
+--- Makes dimension `dim` several, of sizes `unflattened_size`.
+layers.Unflatten = define("Unflatten", "unflatten", "int dim, int[] unflattened_size")
 
 --- `max(x, 0)` plus a learned slope times `min(x, 0)` (He et al., 2015), one for all channels or
 --- one for each.
-layers.PReLU = layer.define("PReLU", layer.with_factory { { "num_parameters", 1 },
-  { "init", 0.25 } }, function(self, o)
-  options.integer("PReLU", "num_parameters", o.num_parameters, 1)
-  self.weight = layer.parameter({ o.num_parameters }, o)
-  self.weight:detach():fill_(options.number("PReLU", "init", o.init))
-end)
+---@field weight moonlet.Tensor The slopes, a parameter of shape (num_parameters,).
+layers.PReLU = layer.define("PReLU", "int>=1 num_parameters=1, number init=0.25" .. layer.factory,
+  function(self, o)
+    self.num_parameters = o.num_parameters
+    self.weight = layer.parameter({ o.num_parameters }, o)
+    self.weight:detach():fill_(o.init)
+  end)
 
 function layers.PReLU:forward(x)
-  return layer.run(self, function()
-    local slope = self.weight
-    local channels = slope:numel()
-    if channels > 1 then
-      local size = {}
-      for i = 1, x.ndim do size[i] = i == 2 and channels or 1 end
-      slope = slope:view(size)
-    end
-    return x:relu() - slope * (-x):relu()
-  end)
+  return layer.run(self, layer.prelu, x, self.weight)
 end
 
 function layers.PReLU:extra_repr() return tostring(self.weight:numel()) end

@@ -1,41 +1,181 @@
 -- stdlib/nn/containers.lua: modules that hold others: Sequential, ModuleList, ModuleDict; and
--- ParameterList.
+-- ParameterList. Positions count from 1 and negative ones from the end; the names of what stands
+-- there, in state dicts and printed trees, count from 0.
 
 local Module = require "moonlet.nn.module"
 local class = require "moonlet.class"
 local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
+local signature = require "moonlet.signature"
 local fail = options.fail
 
 local containers = {}
 
-local function check_module(where, value)
-  if not Module.is_module(value) then
-    fail("%s: a module is wanted, got %s", where, type(value))
+-- What Sequential, ModuleList and ParameterList share. A Sequential may have names in the place of
+-- positions, so what holds is the order of the fields.
+local List = class("List", Module)
+
+-- The keys of the items in order.
+local function keys_of(self)
+  local out = {}
+  for _, key in ipairs(self._registry.order) do
+    if rawget(self, key) ~= nil and self._registry.kind[key] == self._holds then
+      out[#out + 1] = key
+    end
+  end
+  return out
+end
+
+-- Makes `items`, each { key, value }, the items: those with positions get the ones they stand at.
+-- Other fields, such as buffers, stay.
+local function refill(self, items)
+  local registry, others = self._registry, {}
+  for _, key in ipairs(registry.order) do
+    if registry.kind[key] == self._holds then
+      rawset(self, key, nil)
+      registry.kind[key] = nil
+    else
+      others[#others + 1] = key
+    end
+  end
+  registry.order = {}
+  for i, item in ipairs(items) do
+    local key = math.type(item[1]) == "integer" and i or item[1]
+    rawset(self, key, item[2])
+    registry.order[i], registry.kind[key] = key, self._holds
+  end
+  table.move(others, 1, #others, #items + 1, registry.order)
+end
+
+local function items_of(self)
+  local items = {}
+  for i, key in ipairs(keys_of(self)) do items[i] = { key, rawget(self, key) } end
+  return items
+end
+
+--- Moves up what stands after a position that was set to nil.
+function List:_close_gaps()
+  for i, key in ipairs(keys_of(self)) do
+    if math.type(key) == "integer" and key ~= i then return refill(self, items_of(self)) end
+  end
+end
+
+local function check_item(self, where, value)
+  if self._holds == "parameter" then
+    return parameter.is_parameter(value) and value or parameter.new(value)
+  elseif not Module.is_module(value) then
+    fail("%s: a module is wanted, got %s", where, signature.describe(value))
   end
   return value
 end
 
--- { module, ... }, or a list of such given as one table.
-local function items_of(...)
-  local items = { ... }
-  if select("#", ...) == 1 and type(items[1]) == "table" and not getmetatable(items[1]) then
-    return items[1]
-  end
-  return items
+local function name_of(self) return class.name(class.of(self)) end
+
+function List.__len(self) return #keys_of(self) end
+
+function List.__index(self, key)
+  if math.type(key) ~= "integer" then return class.lookup(self, key) end
+  local keys = keys_of(self)
+  return rawget(self, keys[key < 0 and #keys + 1 + key or key])
 end
+
+-- `list[i] = value` puts it in the place of the i-th, or after the last one.
+function List.__newindex(self, key, value)
+  if math.type(key) ~= "integer" then return Module.__newindex(self, key, value) end
+  local keys = keys_of(self)
+  local at = key < 0 and #keys + 1 + key or key
+  if value == nil and keys[at] then
+    self[keys[at]] = nil
+    return self:_close_gaps()
+  elseif at < 1 or at > #keys + 1 then
+    fail("%s: position %d is out of range; there are %d", name_of(self), key, #keys)
+  elseif value ~= nil then
+    value = check_item(self, ("%s: item %d"):format(name_of(self), at), value)
+    if keys[at] then rawset(self, keys[at], value) else Module.__newindex(self, at, value) end
+  end
+end
+
+local read_append = signature "List:append(any item)"
+
+--- Adds a module (for a ParameterList a parameter) at the end; returns the list.
+---@param item any
+---@return table self
+function List:append(...)
+  self[#self + 1] = read_append(...)
+  return self
+end
+
+local read_extend = signature "List:extend(table items)"
+
+--- Adds all items of an array, or of another list, at the end; returns the list.
+---@param items table
+---@return table self
+function List:extend(...)
+  local items = ...
+  if not class.is_instance(items, List) then items = read_extend(...) end
+  for _, item in ipairs(items) do self:append(item) end
+  return self
+end
+
+local read_insert = signature "List:insert(int index, any item)"
+
+--- Puts an item at position `index`; those from there on move up. Returns the list.
+---@param index integer
+---@param item any
+---@return table self
+function List:insert(...)
+  local index, item = read_insert(...)
+  local items = items_of(self)
+  local at = index < 0 and #items + 1 + index or index
+  if at < 1 or at > #items + 1 then
+    fail("insert: position %d is out of range; there are %d", index, #items)
+  end
+  table.insert(items, at, { at, check_item(self, "insert", item) })
+  refill(self, items)
+  return self
+end
+
+local read_pop = signature "List:pop(int index=-1)"
+
+--- Takes the item at a position (default: the last) out and returns it.
+---@param index? integer
+---@return any
+function List:pop(...)
+  local index = read_pop(...)
+  local items = items_of(self)
+  local at = index < 0 and #items + 1 + index or index
+  if not items[at] then
+    fail("pop: position %d is out of range; there are %d", index, #items)
+  end
+  local item = table.remove(items, at)
+  refill(self, items)
+  return item[2]
+end
+
+List._holds = "module"
 
 --- Modules one after the other: `nn.Sequential(a, b)`, or named: `nn.Sequential { { "conv", a },
 --- { "pool", b } }`. `seq[1]` and `seq.conv` are the modules, `#seq` their number.
-local Sequential = class("Sequential", Module)
+local Sequential = class("Sequential", List)
 containers.Sequential = Sequential
 
+signature "nn.Sequential(Module... modules)"
+
 function Sequential:init(...)
-  local items = items_of(...)
-  for i = 1, #items do self:append(items[i]) end
+  local items = { ... }
+  if select("#", ...) == 1 and type(items[1]) == "table" and not getmetatable(items[1]) then
+    items = items[1]
+  end
+  local count = items == ... and #items or select("#", ...)
+  if next(items) ~= nil and #items == 0 and count == 0 then
+    fail("Sequential: modules are wanted, or an array of { name, module }")
+  end
+  for i = 1, count do self:append(items[i]) end
 end
 
---- Adds a module, or a `{ name, module }`, at the end.
+--- Adds a module, or a `{ name, module }`, at the end; returns the Sequential.
+---@param item table
+---@return table self
 function Sequential:append(item)
   local position = #self + 1
   local where = ("Sequential: layer %d"):format(position)
@@ -44,105 +184,94 @@ function Sequential:append(item)
     name, item = item[1], item[2]
   end
   if rawget(self, name) ~= nil then fail("%s: the name '%s' is taken", where, name) end
-  self[name] = check_module(where, item)
+  Module.__newindex(self, name, check_item(self, where, item))
   return self
 end
 
-local function nth(self, i)
-  local count = 0
-  for _, key in ipairs(self._registry.order) do
-    if rawget(self, key) ~= nil then
-      count = count + 1
-      if count == i then return rawget(self, key) end
-    end
+function Sequential:forward(x, ...)
+  if select("#", ...) > 0 then
+    fail("Sequential: takes one argument, got %d", select("#", ...) + 1)
   end
-  return nil
-end
-
-function Sequential.__index(self, key)
-  if math.type(key) ~= "integer" then return class.lookup(self, key) end
-  return nth(self, key < 0 and #self + 1 + key or key)
-end
-
-function Sequential.__len(self)
-  local count = 0
-  for _, key in ipairs(self._registry.order) do
-    if rawget(self, key) ~= nil then count = count + 1 end
-  end
-  return count
-end
-
-function Sequential:forward(x)
-  local order = self._registry.order
+  local order, kind = self._registry.order, self._registry.kind
   for i = 1, #order do
-    local module = rawget(self, order[i])
-    if module ~= nil then x = module(x) end
+    local key = order[i]
+    local module = rawget(self, key)
+    if module ~= nil and kind[key] == "module" then x = module(x) end
   end
   return x
 end
 
 --- A list of modules that has no forward of its own: `list[i]`, `#list`, `ipairs(list)`.
-local ModuleList = class("ModuleList", Module)
+local ModuleList = class("ModuleList", List)
 containers.ModuleList = ModuleList
 
-function ModuleList:init(items)
-  self:extend(items or {})
+local read_module_list = signature "nn.ModuleList(Module[] modules={})"
+
+function ModuleList:init(...)
+  local given = ...
+  self:extend(class.is_instance(given, List) and given or read_module_list(...))
 end
-
---- Adds a module at the end.
-function ModuleList:append(item)
-  local position = #self + 1
-  self[position] = check_module(("ModuleList: item %d"):format(position), item)
-  return self
-end
-
---- Adds all modules of an array.
-function ModuleList:extend(items)
-  for _, item in ipairs(items) do self:append(item) end
-  return self
-end
-
-local function raw_length(self) return rawlen(self) end
-
-ModuleList.__len = raw_length
 
 --- Modules by name: `dict.conv`, `dict:keys()`, `for name, module in dict:named_children()`.
+--- `nn.ModuleDict { conv = a, pool = b }` takes them in the order of their names,
+--- `nn.ModuleDict { { "pool", b }, { "conv", a } }` in that given.
 local ModuleDict = class("ModuleDict", Module)
 containers.ModuleDict = ModuleDict
 
-function ModuleDict:init(items)
-  local names = {}
-  for name in pairs(items or {}) do
-    if type(name) ~= "string" then fail("ModuleDict: names are strings, got %s", type(name)) end
-    names[#names + 1] = name
+local read_module_dict = signature "nn.ModuleDict(dict modules={})"
+
+-- { name, module } in order, of either form.
+local function pairs_of(modules)
+  if #modules > 0 then return modules end
+  local out = {}
+  for name, module in pairs(modules) do out[#out + 1] = { name, module } end
+  table.sort(out, function(a, b) return tostring(a[1]) < tostring(b[1]) end)
+  return out
+end
+
+function ModuleDict:init(...)
+  self:update(read_module_dict(...))
+end
+
+local read_update = signature "ModuleDict:update(dict modules)"
+
+--- Adds the modules of a table, in either form that the constructor takes.
+---@param modules table
+---@return table self
+function ModuleDict:update(...)
+  for _, entry in ipairs(pairs_of((read_update(...)))) do
+    local name, module = entry[1], entry[2]
+    if type(name) ~= "string" then
+      fail("ModuleDict: names are strings, got %s", signature.describe(name))
+    end
+    self[name] = check_item(self, "ModuleDict: " .. name, module)
   end
-  table.sort(names)
-  for _, name in ipairs(names) do self[name] = check_module("ModuleDict: " .. name, items[name]) end
+  return self
 end
 
 --- The names in order.
+---@return string[]
 function ModuleDict:keys()
   local keys = {}
   for name in self:named_children() do keys[#keys + 1] = name end
   return keys
 end
 
+--- The modules in order.
+---@return table[]
+function ModuleDict:values() return self:children() end
+
 function ModuleDict.__len(self) return #self:keys() end
 
 --- A list of parameters: `list[i]`, `#list`, `ipairs(list)`. Plain tensors become parameters.
-local ParameterList = class("ParameterList", Module)
+local ParameterList = class("ParameterList", List)
 containers.ParameterList = ParameterList
+ParameterList._holds = "parameter"
 
-function ParameterList:init(items)
-  for _, item in ipairs(items or {}) do self:append(item) end
+local read_parameter_list = signature "nn.ParameterList(Tensor[] values={})"
+
+function ParameterList:init(...)
+  self:extend(read_parameter_list(...))
 end
-
---- Adds a parameter at the end.
-function ParameterList:append(item)
-  self[#self + 1] = parameter.is_parameter(item) and item or parameter.new(item)
-  return self
-end
-
-ParameterList.__len = raw_length
 
 return containers

@@ -9,9 +9,6 @@ local options = require "moonlet.options"
 local layers = {}
 
 local function check_groups(name, o)
-  options.integer(name, "in_channels", o.in_channels, 1)
-  options.integer(name, "out_channels", o.out_channels, 1)
-  options.integer(name, "groups", o.groups, 1)
   if o.in_channels % o.groups ~= 0 or o.out_channels % o.groups ~= 0 then
     options.fail("%s: %d input and %d output channels do not divide into %d groups", name,
       o.in_channels, o.out_channels, o.groups)
@@ -23,45 +20,23 @@ local function pair(list)
   return table.concat(list, "x")
 end
 
--- "same" is the padding that keeps the size; it wants odd extents and stride 1. "valid" is none.
-local function padding_of(name, o, dims)
-  if o.padding == "valid" then o.padding = 0 end
-  if o.padding ~= "same" then
-    return options.integers(name, "padding", o.padding, dims, 0)
-  end
-  local out = {}
-  for i = 1, dims do
-    local reach = o.dilation[i] * (o.kernel_size[i] - 1)
-    if reach % 2 ~= 0 or o.stride[i] ~= 1 then
-      options.fail("%s: padding \"same\" wants odd kernels and stride 1", name)
-    end
-    out[i] = reach // 2
-  end
-  return out
-end
-
 local function define_conv(name, dims)
-  local spec = layer.with_factory {
-    { "in_channels" }, { "out_channels" }, { "kernel_size" }, { "stride", 1 }, { "padding", 0 },
-    { "dilation", 1 }, { "groups", 1 }, { "bias", true },
-  }
-  return layer.define(name, spec, function(self, o)
+  local parameters = ("int>=1 in_channels, int>=1 out_channels, int[N]>=1 kernel_size, "
+    .. "int[N]>=1 stride=1, int[N]>=0|string padding=0, int[N]>=1 dilation=1, int>=1 groups=1, "
+    .. "bool bias=true"):gsub("N", tostring(dims)) .. layer.factory
+  return layer.define(name, parameters, function(self, o)
     check_groups(name, o)
-    for _, field in ipairs { "kernel_size", "stride", "dilation" } do
-      o[field] = options.integers(name, field, o[field], dims, 1)
-      self[field] = o[field]
-    end
-    self.padding = padding_of(name, o, dims)
+    for _, field in ipairs { "kernel_size", "stride", "dilation" } do self[field] = o[field] end
+    self.padding = layer.padding(name, o.padding, o.kernel_size, o.stride, o.dilation)
     self.in_channels, self.out_channels, self.groups = o.in_channels, o.out_channels, o.groups
     local size = { o.out_channels, o.in_channels // o.groups, table.unpack(o.kernel_size) }
     self.weight = layer.parameter(size, o)
-    if options.boolean(name, "bias", o.bias) then
-      self.bias = layer.parameter({ o.out_channels }, o)
-    end
+    if o.bias then self.bias = layer.parameter({ o.out_channels }, o) end
     self:reset_parameters()
   end)
 end
 
+--- Draws the weight and bias anew.
 local function reset_parameters(self)
   local bound = 1 / math.sqrt((init.fans(self.weight)))
   init.uniform_(self.weight, -bound, bound)
@@ -80,7 +55,13 @@ local function extra_repr(self)
   return table.concat(parts, ", ")
 end
 
---- Cross-correlation of `(n, in_channels, length)` with `out_channels` kernels.
+--- Cross-correlation of `(n, in_channels, length)` with `out_channels` kernels: gives
+--- `(n, out_channels, l)` with `l = floor((length + 2 padding - dilation (kernel_size - 1) - 1) /
+--- stride) + 1`. With `groups`, each group of output channels sees its own group of input channels.
+--- `padding` may be "same", which keeps the length, or "valid".
+--- > ml.nn.Conv1d(2, 4, 3, { padding = 1 })(ml.ones(1, 2, 8))
+---@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kernel_size).
+---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
 layers.Conv1d = define_conv("Conv1d", 1)
 
 function layers.Conv1d:forward(x)
@@ -88,7 +69,14 @@ function layers.Conv1d:forward(x)
     self.dilation[1], self.groups)
 end
 
---- Cross-correlation of `(n, in_channels, h, w)` with `out_channels` kernels.
+--- Cross-correlation of images `(n, in_channels, h, w)` with `out_channels` kernels: gives
+--- `(n, out_channels, h2, w2)` with `h2 = floor((h + 2 padding - dilation (kernel_size - 1) - 1) /
+--- stride) + 1`, and `w2` likewise. `kernel_size`, `stride`, `padding` and `dilation` are one
+--- number or two, height first; `padding` may be "same", which keeps the size, or "valid". With
+--- `groups`, each group of output channels sees its own group of input channels.
+--- > ml.nn.Conv2d(3, 8, 3, { padding = "same" })(ml.ones(1, 3, 8, 8))
+---@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kh, kw).
+---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
 layers.Conv2d = define_conv("Conv2d", 2)
 
 function layers.Conv2d:forward(x)
@@ -110,35 +98,34 @@ local function pool_repr(self)
   return table.concat(parts, ", ")
 end
 
-local function read_pool(self, name, o)
-  self.kernel_size = options.integers(name, "kernel_size", o.kernel_size, 2, 1)
-  self.stride = options.integers(name, "stride", o.stride or o.kernel_size, 2, 1)
-  self.padding = options.integers(name, "padding", o.padding, 2, 0)
-  self.ceil_mode = options.boolean(name, "ceil_mode", o.ceil_mode)
+local function take_pool(self, o)
+  self.kernel_size, self.stride = o.kernel_size, o.stride or o.kernel_size
+  self.padding, self.ceil_mode = o.padding, o.ceil_mode
 end
 
---- The greatest element of each window; the stride is the window's size unless given.
-layers.MaxPool2d = layer.define("MaxPool2d", {
-  { "kernel_size" }, { "stride", options.none }, { "padding", 0 }, { "dilation", 1 },
-  { "ceil_mode", false },
-}, function(self, o)
-  read_pool(self, "MaxPool2d", o)
-  self.dilation = options.integers("MaxPool2d", "dilation", o.dilation, 2, 1)
-end)
+--- The greatest element of each window of (n, c, h, w); the stride is the window's size unless
+--- given.
+--- With `return_indices` the second result is each maximum's position in its flattened plane.
+layers.MaxPool2d = layer.define("MaxPool2d", "int[2]>=1 kernel_size, int[2]>=1? stride=nil, "
+  .. "int[2]>=0 padding=0, int[2]>=1 dilation=1, bool return_indices=false, bool ceil_mode=false",
+  function(self, o)
+    take_pool(self, o)
+    self.dilation, self.return_indices = o.dilation, o.return_indices
+  end)
 
 function layers.MaxPool2d:forward(x)
-  return layer.run(self, ml.max_pool2d, x, self.kernel_size, self.stride, self.padding,
+  local op = self.return_indices and ml.max_pool2d_with_indices or ml.max_pool2d
+  return layer.run(self, op, x, self.kernel_size, self.stride, self.padding,
     self.dilation, self.ceil_mode)
 end
 
---- The mean of each window; the stride is the window's size unless given.
-layers.AvgPool2d = layer.define("AvgPool2d", {
-  { "kernel_size" }, { "stride", options.none }, { "padding", 0 }, { "ceil_mode", false },
-  { "count_include_pad", true },
-}, function(self, o)
-  read_pool(self, "AvgPool2d", o)
-  self.count_include_pad = options.boolean("AvgPool2d", "count_include_pad", o.count_include_pad)
-end)
+--- The mean of each window of (n, c, h, w); the stride is the window's size unless given. Padding
+--- counts as zeros, or not at all with `count_include_pad = false`.
+layers.AvgPool2d = layer.define("AvgPool2d", "int[2]>=1 kernel_size, int[2]>=1? stride=nil, "
+  .. "int[2]>=0 padding=0, bool ceil_mode=false, bool count_include_pad=true", function(self, o)
+    take_pool(self, o)
+    self.count_include_pad = o.count_include_pad
+  end)
 
 function layers.AvgPool2d:forward(x)
   return layer.run(self, ml.avg_pool2d, x, self.kernel_size, self.stride, self.padding,
@@ -148,11 +135,10 @@ end
 layers.MaxPool2d.extra_repr = pool_repr
 layers.AvgPool2d.extra_repr = pool_repr
 
---- Means over windows chosen so that the result has the size given.
-layers.AdaptiveAvgPool2d = layer.define("AdaptiveAvgPool2d", { { "output_size" } },
-  function(self, o)
-    self.output_size = options.integers("AdaptiveAvgPool2d", "output_size", o.output_size, 2, 1)
-  end)
+--- Means over windows of (n, c, h, w) chosen so that the result has the size given, (n, c, h2, w2):
+--- one number or two.
+layers.AdaptiveAvgPool2d = layer.define("AdaptiveAvgPool2d", "int[2]>=1 output_size",
+  function(self, o) self.output_size = o.output_size end)
 
 function layers.AdaptiveAvgPool2d:forward(x)
   return layer.run(self, ml.adaptive_avg_pool2d, x, self.output_size)

@@ -2,130 +2,236 @@
 
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local signature = require "moonlet.signature"
 local fail = options.fail
 
 local init = {}
 
-local function check(where, tensor)
-  if not ml.is_tensor(tensor) then fail("%s: a tensor is wanted, got %s", where, type(tensor)) end
-  return tensor
-end
-
---- The sizes of the sums that a weight takes part in: inputs and outputs per element. The weight
---- is `(out, in, ...)`, of at least two dimensions.
----@param tensor Tensor
----@return integer fan_in
----@return integer fan_out
-function init.fans(tensor)
-  local shape = check("init.fans", tensor).shape
+-- The sizes of the sums that a weight (out, in, ...) takes part in: inputs and outputs per element.
+local function fans(where, tensor)
+  local shape = tensor.shape
   if #shape < 2 then
-    fail("init: fan in and fan out want at least 2 dimensions, got shape %s", tostring(shape))
+    fail("%s: fan in and fan out want at least 2 dimensions, got shape %s", where, tostring(shape))
   end
   local field = 1
   for i = 3, #shape do field = field * shape[i] end
   return shape[2] * field, shape[1] * field
 end
 
---- Draws evenly from `low` (0) to `high` (1).
-function init.uniform_(tensor, low, high)
-  local _ <close> = ml.no_grad()
-  return check("init.uniform_", tensor):uniform_(low or 0, high or 1)
+local read_fans = signature "nn.init.fans(Tensor tensor)"
+
+--- The sizes of the sums that a weight takes part in: inputs and outputs per element, two results.
+--- The weight is `(out, in, ...)`, of at least two dimensions.
+---@param tensor Tensor
+---@return integer fan_in
+---@return integer fan_out
+function init.fans(...)
+  return fans("nn.init.fans", (read_fans(...)))
 end
 
---- Draws from the normal distribution.
-function init.normal_(tensor, mean, std)
+local function uniform(tensor, low, high, generator)
   local _ <close> = ml.no_grad()
-  return check("init.normal_", tensor):normal_(mean or 0, std or 1)
+  return tensor:uniform_(low, high, { generator = generator })
 end
 
---- Draws from the normal distribution cut off at `low` (-2) and `high` (2), which must not lie far
---- out in its tails.
-function init.trunc_normal_(tensor, mean, std, low, high)
-  mean, std, low, high = mean or 0, std or 1, low or -2, high or 2
-  check("init.trunc_normal_", tensor)
+local function normal(tensor, mean, std, generator)
+  local _ <close> = ml.no_grad()
+  return tensor:normal_(mean, std, { generator = generator })
+end
+
+local function constant(tensor, value)
+  local _ <close> = ml.no_grad()
+  return tensor:fill_(value)
+end
+
+local read_uniform = signature(
+  "nn.init.uniform_(Tensor tensor, number a=0, number b=1, Generator? generator=nil)")
+
+--- Draws evenly from `a` to `b`, in place, as all initialisers.
+---@param tensor Tensor
+---@param a? number (default 0)
+---@param b? number (default 1)
+---@param generator? Generator
+---@return Tensor tensor
+function init.uniform_(...)
+  return uniform(read_uniform(...))
+end
+
+local read_normal = signature(
+  "nn.init.normal_(Tensor tensor, number mean=0, number>=0 std=1, Generator? generator=nil)")
+
+--- Draws from the normal distribution: `nn.init.normal_(w, { std = 0.02 })`.
+---@param tensor Tensor
+---@param mean? number (default 0)
+---@param std? number (default 1)
+---@param generator? Generator
+---@return Tensor tensor
+function init.normal_(...)
+  return normal(read_normal(...))
+end
+
+local read_trunc_normal = signature("nn.init.trunc_normal_(Tensor tensor, number mean=0, "
+  .. "number>=0 std=1, number a=-2, number b=2, Generator? generator=nil)")
+
+--- Draws from the normal distribution cut off at `a` and `b`, which must not lie far out in its
+--- tails.
+---@param tensor Tensor
+---@param mean? number (default 0)
+---@param std? number (default 1)
+---@param a? number (default -2)
+---@param b? number (default 2)
+---@param generator? Generator
+---@return Tensor tensor
+function init.trunc_normal_(...)
+  local tensor, mean, std, low, high, generator = read_trunc_normal(...)
   if not (low < high and low < mean + 3 * std and high > mean - 3 * std) then
-    fail("init.trunc_normal_: no part of the distribution lies from %g to %g", low, high)
+    fail("nn.init.trunc_normal_: no part of the distribution lies from %g to %g", low, high)
   end
   local _ <close> = ml.no_grad()
-  tensor:normal_(mean, std)
+  tensor:normal_(mean, std, { generator = generator })
   local kMostDraws = 200
   for _ = 1, kMostDraws do
     local outside = tensor:lt(low):logical_or(tensor:gt(high))
     if not outside:any():item() then break end
-    local fresh = ml.empty_like(tensor):normal_(mean, std)
+    local fresh = ml.empty_like(tensor):normal_(mean, std, { generator = generator })
     tensor:copy_(ml.where(outside, fresh, tensor))
   end
   return tensor:copy_(tensor:clamp(low, high))
 end
 
---- Sets every element to `value`.
-function init.constant_(tensor, value)
-  local _ <close> = ml.no_grad()
-  return check("init.constant_", tensor):fill_(value)
+local read_constant = signature "nn.init.constant_(Tensor tensor, number val)"
+
+--- Sets every element to `val`.
+---@param tensor Tensor
+---@param val number
+---@return Tensor tensor
+function init.constant_(...)
+  return constant(read_constant(...))
 end
 
+local read_zeros = signature "nn.init.zeros_(Tensor tensor)"
+
 --- Sets every element to 0.
-function init.zeros_(tensor) return init.constant_(tensor, 0) end
+---@param tensor Tensor
+---@return Tensor tensor
+function init.zeros_(...)
+  return constant((read_zeros(...)), 0)
+end
+
+local read_ones = signature "nn.init.ones_(Tensor tensor)"
 
 --- Sets every element to 1.
-function init.ones_(tensor) return init.constant_(tensor, 1) end
+---@param tensor Tensor
+---@return Tensor tensor
+function init.ones_(...)
+  return constant((read_ones(...)), 1)
+end
+
+local read_eye = signature "nn.init.eye_(Tensor tensor)"
 
 --- Makes a matrix the identity.
-function init.eye_(tensor)
-  local shape = check("init.eye_", tensor).shape
-  if #shape ~= 2 then fail("init.eye_: a matrix is wanted, got shape %s", tostring(shape)) end
+---@param tensor Tensor
+---@return Tensor tensor
+function init.eye_(...)
+  local tensor = read_eye(...)
+  local shape = tensor.shape
+  if #shape ~= 2 then
+    fail("nn.init.eye_: a matrix is wanted, got shape %s", tostring(shape))
+  end
   local _ <close> = ml.no_grad()
   return tensor:copy_(ml.eye(shape[1], shape[2], { dtype = tensor.dtype, device = tensor.device }))
 end
 
-local kGains = { linear = 1, conv1d = 1, conv2d = 1, sigmoid = 1, tanh = 5 / 3,
-  relu = math.sqrt(2), selu = 3 / 4 }
+local kGains = { linear = 1, conv1d = 1, conv2d = 1, conv3d = 1, sigmoid = 1,
+  tanh = 5 / 3,
+  relu = math.sqrt(2), leaky_relu = math.sqrt(2 / (1 + 0.01 ^ 2)), selu = 3 / 4 }
+local nonlinearities = {}
+for name in pairs(kGains) do nonlinearities[#nonlinearities + 1] = name end
+table.sort(nonlinearities)
+signature.add_choice("Nonlinearity", nonlinearities)
+signature.add_choice("Fan", { "fan_in", "fan_out" })
 
---- The factor by which weights before `nonlinearity` are scaled; `a` is the slope of leaky_relu.
----@param nonlinearity string
----@param a? number
----@return number
-function init.calculate_gain(nonlinearity, a)
-  if nonlinearity == "leaky_relu" then
-    a = a or 0.01
-    return math.sqrt(2 / (1 + a * a))
-  end
-  return kGains[nonlinearity] or fail("init.calculate_gain: unknown nonlinearity '%s'",
-    tostring(nonlinearity))
+local function gain_of(nonlinearity, slope)
+  if nonlinearity == "leaky_relu" and slope then return math.sqrt(2 / (1 + slope * slope)) end
+  return kGains[nonlinearity]
 end
 
+local read_gain = signature(
+  "nn.init.calculate_gain(Nonlinearity nonlinearity, number? param=nil)")
+
+--- The factor by which weights before `nonlinearity` are scaled; `param` is the slope of
+--- "leaky_relu" (0.01).
+---@param nonlinearity string
+---@param param? number
+---@return number
+function init.calculate_gain(...)
+  return gain_of(read_gain(...))
+end
+
+local kXavier = "(Tensor tensor, number gain=1, Generator? generator=nil)"
+local read_xavier_uniform = signature("nn.init.xavier_uniform_" .. kXavier)
+local read_xavier_normal = signature("nn.init.xavier_normal_" .. kXavier)
+
 --- Glorot and Bengio, 2010, evenly distributed.
-function init.xavier_uniform_(tensor, gain)
-  local fan_in, fan_out = init.fans(tensor)
-  local bound = (gain or 1) * math.sqrt(6 / (fan_in + fan_out))
-  return init.uniform_(tensor, -bound, bound)
+---@param tensor Tensor
+---@param gain? number (default 1)
+---@param generator? Generator
+---@return Tensor tensor
+function init.xavier_uniform_(...)
+  local tensor, gain, generator = read_xavier_uniform(...)
+  local fan_in, fan_out = fans("nn.init.xavier_uniform_", tensor)
+  local bound = gain * math.sqrt(6 / (fan_in + fan_out))
+  return uniform(tensor, -bound, bound, generator)
 end
 
 --- Glorot and Bengio, 2010, normally distributed.
-function init.xavier_normal_(tensor, gain)
-  local fan_in, fan_out = init.fans(tensor)
-  return init.normal_(tensor, 0, (gain or 1) * math.sqrt(2 / (fan_in + fan_out)))
+---@param tensor Tensor
+---@param gain? number (default 1)
+---@param generator? Generator
+---@return Tensor tensor
+function init.xavier_normal_(...)
+  local tensor, gain, generator = read_xavier_normal(...)
+  local fan_in, fan_out = fans("nn.init.xavier_normal_", tensor)
+  return normal(tensor, 0, gain * math.sqrt(2 / (fan_in + fan_out)), generator)
 end
 
-local function kaiming_std(where, tensor, given)
-  local o = options.read(where, given, { a = 0, mode = "fan_in", nonlinearity = "leaky_relu" })
-  local fan_in, fan_out = init.fans(tensor)
-  if o.mode ~= "fan_in" and o.mode ~= "fan_out" then
-    fail("%s: 'mode' must be fan_in or fan_out, got %s", where, tostring(o.mode))
-  end
-  local fan = math.max(o.mode == "fan_in" and fan_in or fan_out, 1)
-  return init.calculate_gain(o.nonlinearity, o.a) / math.sqrt(fan)
+local kKaiming = "(Tensor tensor, number a=0, Fan mode=\"fan_in\", "
+  .. "Nonlinearity nonlinearity=\"leaky_relu\", Generator? generator=nil)"
+local read_kaiming_uniform = signature("nn.init.kaiming_uniform_" .. kKaiming)
+local read_kaiming_normal = signature("nn.init.kaiming_normal_" .. kKaiming)
+
+local function kaiming_std(where, tensor, slope, mode, nonlinearity)
+  local fan_in, fan_out = fans(where, tensor)
+  local fan = math.max(mode == "fan_in" and fan_in or fan_out, 1)
+  return gain_of(nonlinearity, slope) / math.sqrt(fan)
 end
 
---- He et al., 2015, evenly distributed. Options: `a` (slope), `mode`, `nonlinearity`.
-function init.kaiming_uniform_(tensor, given)
-  local bound = math.sqrt(3) * kaiming_std("init.kaiming_uniform_", tensor, given)
-  return init.uniform_(tensor, -bound, bound)
+--- He et al., 2015, evenly distributed. `a` is the slope of "leaky_relu", `mode` "fan_in" or
+--- "fan_out".
+---@param tensor Tensor
+---@param a? number (default 0)
+---@param mode? string (default "fan_in")
+---@param nonlinearity? string (default "leaky_relu")
+---@param generator? Generator
+---@return Tensor tensor
+function init.kaiming_uniform_(...)
+  local tensor, a, mode, nonlinearity, generator = read_kaiming_uniform(...)
+  local bound = math.sqrt(3) * kaiming_std("nn.init.kaiming_uniform_", tensor, a, mode,
+    nonlinearity)
+  return uniform(tensor, -bound, bound, generator)
 end
 
---- He et al., 2015, normally distributed. Options: `a` (slope), `mode`, `nonlinearity`.
-function init.kaiming_normal_(tensor, given)
-  return init.normal_(tensor, 0, kaiming_std("init.kaiming_normal_", tensor, given))
+--- He et al., 2015, normally distributed, with the options of `kaiming_uniform_`.
+---@param tensor Tensor
+---@param a? number (default 0)
+---@param mode? string (default "fan_in")
+---@param nonlinearity? string (default "leaky_relu")
+---@param generator? Generator
+---@return Tensor tensor
+function init.kaiming_normal_(...)
+  local tensor, a, mode, nonlinearity, generator = read_kaiming_normal(...)
+  return normal(tensor, 0, kaiming_std("nn.init.kaiming_normal_", tensor, a, mode, nonlinearity),
+    generator)
 end
 
-return init
+return options.namespace("nn.init", init)

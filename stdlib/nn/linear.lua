@@ -5,23 +5,23 @@ local layer = require "moonlet.nn.layer"
 local Module = require "moonlet.nn.module"
 local class = require "moonlet.class"
 local ml = require "moonlet"
-local options = require "moonlet.options"
 
 local layers = {}
 
 --- `x` times the transposed weight plus bias: `(..., in_features)` to `(..., out_features)`.
-layers.Linear = layer.define("Linear", layer.with_factory {
-  { "in_features" }, { "out_features" }, { "bias", true },
-}, function(self, o)
-  self.in_features = options.integer("Linear", "in_features", o.in_features, 0)
-  self.out_features = options.integer("Linear", "out_features", o.out_features, 0)
-  self.weight = layer.parameter({ o.out_features, o.in_features }, o)
-  if options.boolean("Linear", "bias", o.bias) then
-    self.bias = layer.parameter({ o.out_features }, o)
-  end
-  self:reset_parameters()
-end)
+--- Both start evenly distributed within 1 / sqrt(in_features).
+--- > ml.nn.Linear(3, 2)(ml.ones(5, 3))
+---@field weight moonlet.Tensor The parameter of shape (out_features, in_features).
+---@field bias moonlet.Tensor? The parameter of shape (out_features,); nil with `bias = false`.
+layers.Linear = layer.define("Linear",
+  "int>=0 in_features, int>=0 out_features, bool bias=true" .. layer.factory, function(self, o)
+    self.in_features, self.out_features = o.in_features, o.out_features
+    self.weight = layer.parameter({ o.out_features, o.in_features }, o)
+    if o.bias then self.bias = layer.parameter({ o.out_features }, o) end
+    self:reset_parameters()
+  end)
 
+--- Draws the weight and bias anew.
 function layers.Linear:reset_parameters()
   local bound = 1 / math.sqrt(math.max(self.in_features, 1))
   init.uniform_(self.weight, -bound, bound)
@@ -39,33 +39,34 @@ end
 
 --- Rows of a table of `num_embeddings` vectors, by position from 1: `(...)` to
 --- `(..., embedding_dim)`. The row at `padding_idx` starts as zeros and is not trained.
-layers.Embedding = layer.define("Embedding", layer.with_factory {
-  { "num_embeddings" }, { "embedding_dim" }, { "padding_idx", options.none },
-}, function(self, o)
-  self.num_embeddings = options.integer("Embedding", "num_embeddings", o.num_embeddings, 1)
-  self.embedding_dim = options.integer("Embedding", "embedding_dim", o.embedding_dim, 1)
-  self.padding_idx = o.padding_idx
-  if o.padding_idx then
-    options.integer("Embedding", "padding_idx", o.padding_idx, 1)
-    if o.padding_idx > o.num_embeddings then
-      options.fail("Embedding: 'padding_idx' %d is past the %d rows", o.padding_idx,
-        o.num_embeddings)
-    end
-  end
-  self.weight = layer.parameter({ o.num_embeddings, o.embedding_dim }, o)
+--- > ml.nn.Embedding(10, 4)(ml.tensor { 1, 10 })
+---@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
+layers.Embedding = layer.define("Embedding",
+  "int>=1 num_embeddings, int>=1 embedding_dim, int? padding_idx=nil" .. layer.factory,
+  function(self, o)
+    self.num_embeddings, self.embedding_dim = o.num_embeddings, o.embedding_dim
+    self.padding_idx = layer.row("Embedding", o.padding_idx, o.num_embeddings)
+    self.weight = layer.parameter({ o.num_embeddings, o.embedding_dim }, o)
+    self:reset_parameters()
+  end)
+
+--- Draws the rows anew; that at `padding_idx` is zeros.
+function layers.Embedding:reset_parameters()
   init.normal_(self.weight)
-  if o.padding_idx then init.zeros_(self.weight:detach()[o.padding_idx]) end
-end)
+  if self.padding_idx then init.zeros_(self.weight:detach()[self.padding_idx]) end
+end
 
 function layers.Embedding:forward(index)
   return layer.run(self, ml.embedding, self.weight, index, self.padding_idx or 0)
 end
 
 function layers.Embedding:extra_repr()
-  return ("%d, %d"):format(self.num_embeddings, self.embedding_dim)
+  return ("%d, %d%s"):format(self.num_embeddings, self.embedding_dim,
+    self.padding_idx and ", padding_idx " .. self.padding_idx or "")
 end
 
---- Gives back what it gets.
+--- Gives back what it gets. Its constructor takes any arguments, so that it can stand in the place
+--- of any layer.
 layers.Identity = class("Identity", Module)
 
 function layers.Identity:init() end

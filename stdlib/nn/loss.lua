@@ -3,75 +3,88 @@
 
 local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
-local options = require "moonlet.options"
 
 local layers = {}
 
-local kReduction = { "reduction", "mean" }
-local kReductions = { mean = true, sum = true, none = true }
+local kReduction = 'Reduction reduction="mean"'
 
--- `buffers` are options that hold tensors, which move with the module. `call` runs the op.
-local function define(name, spec, call, buffers)
-  local is_buffer = {}
-  for _, field in ipairs(buffers or {}) do is_buffer[field] = true end
-  layers[name] = layer.define(name, spec, function(self, o)
-    if not kReductions[o.reduction] then
-      options.fail("%s: 'reduction' must be mean, sum or none, got %s", name,
-        tostring(o.reduction))
-    end
-    for _, entry in ipairs(spec) do
-      local field = entry[1]
-      if is_buffer[field] then
+-- The class of losses that `call(self, input, target)` computes. The options that are tensors move
+-- with the module.
+local function define(name, parameters, call)
+  local cls, read
+  cls, read = layer.define(name, parameters, function(self, o)
+    for _, parameter in ipairs(read.parameters) do
+      local field = parameter.name
+      if parameter.type == "Tensor?" then
         self:register_buffer(field, o[field])
       else
         self[field] = o[field]
       end
     end
   end)
-  layers[name].forward = function(self, x, target)
-    return layer.run(self, call, self, x, target)
+  function cls:forward(input, target) return layer.run(self, call, self, input, target) end
+  function cls:extra_repr()
+    return self.reduction == "mean" and "" or self.reduction
   end
+  return cls
 end
 
-define("CrossEntropyLoss", { { "weight", options.none }, { "ignore_index", -100 }, kReduction,
-  { "label_smoothing", 0.0 } }, function(self, x, target)
-  return ml.cross_entropy(x, target, self.weight, self.reduction, self.ignore_index,
-    self.label_smoothing)
-end, { "weight" })
+--- The negative log likelihood of classes under the softmax of scores (n, classes, ...). The target
+--- holds classes from 1, (n, ...), or probabilities in the scores' shape. `weight` has a factor for
+--- each class; targets equal to `ignore_index` take no part.
+layers.CrossEntropyLoss = define("CrossEntropyLoss", "Tensor? weight=nil, int ignore_index=-100, "
+  .. kReduction .. ", number>=0<=1 label_smoothing=0.0", function(self, input, target)
+    return ml.cross_entropy(input, target, self.weight, self.reduction, self.ignore_index,
+      self.label_smoothing)
+  end)
 
-define("NLLLoss", { { "weight", options.none }, { "ignore_index", -100 }, kReduction },
-  function(self, x, target)
-    return ml.nll_loss(x, target, self.weight, self.reduction, self.ignore_index)
-  end, { "weight" })
+--- Minus the log probability, of (n, classes, ...), of each target class.
+layers.NLLLoss = define("NLLLoss", "Tensor? weight=nil, int ignore_index=-100, " .. kReduction,
+  function(self, input, target)
+    return ml.nll_loss(input, target, self.weight, self.reduction, self.ignore_index)
+  end)
 
-define("MSELoss", { kReduction }, function(self, x, target)
-  return ml.mse_loss(x, target, self.reduction)
+--- The squared difference.
+layers.MSELoss = define("MSELoss", kReduction, function(self, input, target)
+  return ml.mse_loss(input, target, self.reduction)
 end)
 
-define("L1Loss", { kReduction }, function(self, x, target)
-  return ml.l1_loss(x, target, self.reduction)
+--- The absolute difference.
+layers.L1Loss = define("L1Loss", kReduction, function(self, input, target)
+  return ml.l1_loss(input, target, self.reduction)
 end)
 
-define("SmoothL1Loss", { kReduction, { "beta", 1.0 } }, function(self, x, target)
-  return ml.smooth_l1_loss(x, target, self.reduction, self.beta)
-end)
+--- `d^2 / (2 beta)` where the difference d is below `beta`, `|d| - beta / 2` elsewhere.
+layers.SmoothL1Loss = define("SmoothL1Loss", kReduction .. ", number>=0 beta=1.0",
+  function(self, input, target)
+    return ml.smooth_l1_loss(input, target, self.reduction, self.beta)
+  end)
 
-define("HuberLoss", { kReduction, { "delta", 1.0 } }, function(self, x, target)
-  return ml.huber_loss(x, target, self.reduction, self.delta)
-end)
+--- `d^2 / 2` where the difference d is below `delta`, `delta (|d| - delta / 2)` elsewhere.
+layers.HuberLoss = define("HuberLoss", kReduction .. ", number>0 delta=1.0",
+  function(self, input, target)
+    return ml.huber_loss(input, target, self.reduction, self.delta)
+  end)
 
-define("BCELoss", { { "weight", options.none }, kReduction }, function(self, x, target)
-  return ml.binary_cross_entropy(x, target, self.weight, self.reduction)
-end, { "weight" })
+--- The cross entropy of probabilities, for targets from 0 to 1 in the same shape.
+layers.BCELoss = define("BCELoss", "Tensor? weight=nil, " .. kReduction,
+  function(self, input, target)
+    return ml.binary_cross_entropy(input, target, self.weight, self.reduction)
+  end)
 
-define("BCEWithLogitsLoss", { { "weight", options.none }, kReduction,
-  { "pos_weight", options.none } }, function(self, x, target)
-  return ml.binary_cross_entropy_with_logits(x, target, self.weight, self.pos_weight,
-    self.reduction)
-end, { "weight", "pos_weight" })
+--- BCELoss of the sigmoid of scores, without overflow. `pos_weight` multiplies the part of the
+--- positive targets.
+layers.BCEWithLogitsLoss = define("BCEWithLogitsLoss", "Tensor? weight=nil, " .. kReduction
+  .. ", Tensor? pos_weight=nil", function(self, input, target)
+    return ml.binary_cross_entropy_with_logits(input, target, self.weight, self.pos_weight,
+      self.reduction)
+  end)
 
-define("KLDivLoss", { kReduction, { "log_target", false } }, function(self, x, target)
-  return ml.kl_div(x, target, self.reduction, self.log_target)
-end)
+--- The Kullback-Leibler divergence of log probabilities from the target's probabilities, or its
+--- logarithms with `log_target`. The reduction "batchmean" divides the sum by the first size.
+layers.KLDivLoss = define("KLDivLoss", 'KLReduction reduction="mean", bool log_target=false',
+  function(self, input, target)
+    return ml.kl_div(input, target, self.reduction, self.log_target)
+  end)
 
 return layers

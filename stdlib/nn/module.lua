@@ -5,14 +5,31 @@ local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
+local signature = require "moonlet.signature"
 local fail = options.fail
 local is_parameter = parameter.is_parameter
 
+--- The base of layers and models. A model is a class of its own: `local Net = nn.class("Net")`
+--- with `Net:init(...)`, which assigns parameters and modules to fields of `self`, and
+--- `Net:forward(...)`. They are found by these assignments, in their order. An object is called:
+--- `net(x)` runs `forward` with its hooks.
+--- > Net = ml.nn.class("Net", ml.nn.Module)
+--- > function Net:init(hidden) self.first = ml.nn.Linear(2, hidden) end
+--- > function Net:forward(x) return self.first(x):tanh() end
+--- > Net(8)(ml.ones(3, 2))
+---@field training boolean Whether it is in training mode: see `train` and `eval`.
 local Module = class("Module")
 
+--- Whether a value is a module: an object of a class that inherits from `nn.Module`.
+---@param value any
+---@return boolean
 local function is_module(value)
   return type(value) == "table" and class.is_instance(value, Module)
 end
+
+signature.add_type("Module", "a module", function(value)
+  return is_module(value) and value or nil
+end)
 
 local function kind_of(value)
   if is_parameter(value) then return "parameter" end
@@ -25,19 +42,49 @@ function Module.__alloc()
   return { training = true, _registry = { order = {}, kind = {}, transient = {} } }
 end
 
+--- There is nothing that it must do: own modules may call `Net.super.init(self)` or not.
+function Module:init(...)
+  if select("#", ...) > 0 then
+    fail("%s: takes no arguments, got %d", class.name(class.of(self)), select("#", ...))
+  end
+end
+
 local function check_name(self, key)
+  local name = class.name(class.of(self))
   if type(key) == "string" and (key == "" or key:find(".", 1, true)) then
-    fail("%s: the name '%s' is empty or has a dot", class.name(class.of(self)), key)
-  elseif class.lookup(self, key) ~= nil then
-    fail("%s: the name '%s' is taken by a method or class field", class.name(class.of(self)),
+    fail("%s: the name '%s' is empty or has a dot", name, key)
+  elseif type(key) ~= "string" and not (math.type(key) == "integer" and key >= 1) then
+    fail("%s: modules, parameters and buffers have names or positions from 1, got %s", name,
       tostring(key))
+  elseif class.lookup(self, key) ~= nil then
+    fail("%s: the name '%s' is taken by a method or class field", name, tostring(key))
+  end
+end
+
+-- The child at position 1 is named "0" in state dicts, so beside net[1] neither net["1"], which
+-- reads alike, nor net["0"] can stand.
+local function check_twins(self, key)
+  local number = math.tointeger(tonumber(key))
+  if not number or tostring(number) ~= tostring(key) then return end
+  local others = { number, number + 1 }
+  if type(key) == "number" then others = { tostring(number), tostring(number - 1) } end
+  for _, other in ipairs(others) do
+    if rawget(self, other) ~= nil then
+      local position = type(key) == "number" and key or other
+      local name = type(key) == "number" and other or key
+      fail("%s: position %d, which is named \"%d\" in state dicts, and the name \"%s\" are too "
+        .. "alike to stand side by side", class.name(class.of(self)), position, position - 1, name)
+    end
   end
 end
 
 local function register(self, key, kind)
   check_name(self, key)
   local registry = self._registry
-  if not registry.kind[key] then table.insert(registry.order, key) end
+  if not registry.kind[key] then
+    check_twins(self, key)
+    table.insert(registry.order, key)
+  end
   registry.kind[key] = kind
 end
 
@@ -67,13 +114,24 @@ local function register_late(self)
     end
   end
   if not late then return end
-  table.sort(late, function(a, b) return tostring(a) < tostring(b) end)
+  table.sort(late, function(a, b)
+    if type(a) == type(b) then return a < b end
+    return type(a) == "number"
+  end)
   for _, key in ipairs(late) do register(self, key, kind_of(self[key])) end
 end
 
--- Calls visit(name, value, kind) for each registered field that has a value.
+-- The name of a field in state dicts and printed trees: positions count from 0 there, as PyTorch's.
+local function name_of(key)
+  return math.type(key) == "integer" and tostring(key - 1) or key
+end
+
+--- Calls `visit(name, value, kind)` for each field of this module that holds a "parameter", a
+--- "buffer" or a "module", in their order. `name` is that of state dicts.
+---@param visit fun(name: string, value: any, kind: string)
 local function each_field(self, visit)
   register_late(self)
+  if self._close_gaps then self:_close_gaps() end
   local registry = self._registry
   for _, key in ipairs(registry.order) do
     local value = rawget(self, key)
@@ -86,7 +144,7 @@ local function each_field(self, visit)
       fail("%s: '%s' was a buffer and now holds a %s", class.name(class.of(self)), tostring(key),
         type(value))
     elseif kind and (kind ~= "module" or is_module(value)) then
-      visit(tostring(key), value, kind)
+      visit(name_of(key), value, kind)
     end
   end
 end
@@ -95,22 +153,29 @@ local function join(prefix, name)
   return prefix == "" and name or prefix .. "." .. name
 end
 
-local function collect_modules(self, prefix, seen, out)
-  if seen[self] then return out end
+-- { name, module } of this module and those below it, into `out`. With `once` each module comes
+-- once; without, under each of its names.
+local function collect_modules(self, prefix, once, out, seen)
+  if seen[self] then
+    if not once then fail("%s: the module contains itself", class.name(class.of(self))) end
+    return out
+  end
   seen[self] = true
   out[#out + 1] = { prefix, self }
   each_field(self, function(name, value, kind)
-    if kind == "module" then collect_modules(value, join(prefix, name), seen, out) end
+    if kind == "module" then collect_modules(value, join(prefix, name), once, out, seen) end
   end)
+  if not once then seen[self] = nil end
   return out
 end
 
--- { name, tensor } of each parameter or buffer of all modules, each tensor once.
-local function collect(self, wanted)
+-- { name, tensor } of each parameter or buffer of this module and, with `recurse`, those below.
+local function collect(self, wanted, prefix, recurse, once)
   local out, seen = {}, {}
-  for _, entry in ipairs(collect_modules(self, "", {}, {})) do
+  local modules = recurse and collect_modules(self, prefix, once, {}, {}) or { { prefix, self } }
+  for _, entry in ipairs(modules) do
     each_field(entry[2], function(name, value, kind)
-      if kind == wanted and not seen[value] then
+      if kind == wanted and not (once and seen[value]) then
         seen[value] = true
         out[#out + 1] = { join(entry[1], name), value }
       end
@@ -134,26 +199,69 @@ local function iterate(pairs_list)
   end
 end
 
---- All parameters, each once, in the order of assignment: an array.
----@return Tensor[]
-function Module:parameters() return second_of(collect(self, "parameter")) end
+local read_parameters = signature "Module:parameters(bool recurse=true)"
 
---- `for name, parameter in net:named_parameters() do`: the names as in the state dict.
-function Module:named_parameters() return iterate(collect(self, "parameter")) end
+--- All parameters, each once, in the order of assignment: an array. With `recurse = false` only
+--- those of this module itself.
+---@param recurse? boolean (default true)
+---@return Tensor[]
+function Module:parameters(...)
+  return second_of(collect(self, "parameter", "", read_parameters(...), true))
+end
+
+local named_options = "(string prefix=\"\", bool recurse=true, bool remove_duplicate=true)"
+local read_named_parameters = signature("Module:named_parameters" .. named_options)
+
+--- `for name, parameter in net:named_parameters() do`: the names as in the state dict. `prefix`
+--- and a dot come before each; `remove_duplicate = false` gives tied ones under each name.
+---@param prefix? string
+---@param recurse? boolean (default true)
+---@param remove_duplicate? boolean (default true)
+---@return fun(): string, Tensor
+function Module:named_parameters(...)
+  return iterate(collect(self, "parameter", read_named_parameters(...)))
+end
+
+local read_buffers = signature "Module:buffers(bool recurse=true)"
 
 --- All buffers, each once: an array.
+---@param recurse? boolean (default true)
 ---@return Tensor[]
-function Module:buffers() return second_of(collect(self, "buffer")) end
+function Module:buffers(...)
+  return second_of(collect(self, "buffer", "", read_buffers(...), true))
+end
 
---- `for name, buffer in net:named_buffers() do`.
-function Module:named_buffers() return iterate(collect(self, "buffer")) end
+local read_named_buffers = signature("Module:named_buffers" .. named_options)
+
+--- `for name, buffer in net:named_buffers() do`, with the options of `named_parameters`.
+---@param prefix? string
+---@param recurse? boolean (default true)
+---@param remove_duplicate? boolean (default true)
+---@return fun(): string, Tensor
+function Module:named_buffers(...)
+  return iterate(collect(self, "buffer", read_named_buffers(...)))
+end
+
+local read_modules = signature "Module:modules()"
 
 --- This module and all below it, each once: an array.
 ---@return table[]
-function Module:modules() return second_of(collect_modules(self, "", {}, {})) end
+function Module:modules(...)
+  read_modules(...)
+  return second_of(collect_modules(self, "", true, {}, {}))
+end
+
+local read_named_modules = signature(
+  "Module:named_modules(string prefix=\"\", bool remove_duplicate=true)")
 
 --- `for name, module in net:named_modules() do`: this module has the name "".
-function Module:named_modules() return iterate(collect_modules(self, "", {}, {})) end
+---@param prefix? string
+---@param remove_duplicate? boolean (default true)
+---@return fun(): string, table
+function Module:named_modules(...)
+  local prefix, once = read_named_modules(...)
+  return iterate(collect_modules(self, prefix, once, {}, {}))
+end
 
 local function child_list(self)
   local out = {}
@@ -163,67 +271,124 @@ local function child_list(self)
   return out
 end
 
+local read_children = signature "Module:children()"
+
 --- The modules directly below this one: an array.
 ---@return table[]
-function Module:children() return second_of(child_list(self)) end
+function Module:children(...)
+  read_children(...)
+  return second_of(child_list(self))
+end
 
---- `for name, module in net:named_children() do`.
-function Module:named_children() return iterate(child_list(self)) end
+local read_named_children = signature "Module:named_children()"
 
---- Makes the tensor `value` (or nil, for one that comes later) a buffer: saved with the module and
---- moved by `to`, but not trained. With `{ persistent = false }` it is not in the state dict.
+--- `for name, module in net:named_children() do`: the first child of a Sequential is named "0".
+---@return fun(): string, table
+function Module:named_children(...)
+  read_named_children(...)
+  return iterate(child_list(self))
+end
+
+local read_get_submodule = signature "Module:get_submodule(string target)"
+
+--- The module with that name in `named_modules`: `net:get_submodule("features.0")`.
+---@param target string
+---@return table
+function Module:get_submodule(...)
+  local target = read_get_submodule(...)
+  for _, entry in ipairs(collect_modules(self, "", false, {}, {})) do
+    if entry[1] == target then return entry[2] end
+  end
+  fail("get_submodule: %s has no module '%s'", class.name(class.of(self)), target)
+end
+
+local read_register_buffer = signature(
+  "Module:register_buffer(string name, Tensor? tensor=nil, bool persistent=true)")
+
+--- Makes `tensor` (or nil, for one that comes later) a buffer: saved with the module and moved by
+--- `to`, but not trained. With `persistent = false` it is not in the state dict.
 ---@param name string
----@param value? Tensor
----@param given? table
-function Module:register_buffer(name, value, given)
-  local o = options.read("register_buffer", given, { persistent = true })
-  if type(name) ~= "string" then
-    fail("register_buffer: the name must be a string, got %s", type(name))
-  elseif value ~= nil and not ml.is_tensor(value) then
-    fail("register_buffer: '%s' must be a tensor or nil, got %s", name, type(value))
-  elseif rawget(self, name) ~= nil and self._registry.kind[name] ~= "buffer" then
+---@param tensor? Tensor
+---@param persistent? boolean (default true)
+function Module:register_buffer(...)
+  local name, tensor, persistent = read_register_buffer(...)
+  if rawget(self, name) ~= nil and self._registry.kind[name] ~= "buffer" then
     fail("register_buffer: '%s' exists already", name)
   end
-  rawset(self, name, value)
   register(self, name, "buffer")
-  self._registry.transient[name] = not o.persistent or nil
+  rawset(self, name, tensor)
+  self._registry.transient[name] = not persistent or nil
 end
 
---- The same as `self[name] = parameter`; nil makes a name that may get one later.
-function Module:register_parameter(name, value)
-  if value ~= nil and not is_parameter(value) then
-    fail("register_parameter: '%s' must be an nn.Parameter or nil", tostring(name))
-  end
-  self[name] = value
+local read_register_parameter = signature(
+  "Module:register_parameter(string name, Parameter? param=nil)")
+
+--- The same as `self[name] = param`; nil makes a name that may get one later.
+---@param name string
+---@param param? Tensor
+function Module:register_parameter(...)
+  local name, param = read_register_parameter(...)
+  self[name] = param
 end
 
---- Sets training mode (default true) here and below, for dropout and batch normalisation.
----@param mode? boolean
-function Module:train(mode)
-  for _, module in ipairs(self:modules()) do module.training = mode ~= false end
+local read_add_module = signature "Module:add_module(string name, Module? module=nil)"
+
+--- The same as `self[name] = module`.
+---@param name string
+---@param module? table
+function Module:add_module(...)
+  local name, module = read_add_module(...)
+  self[name] = module
+end
+
+local read_train = signature "Module:train(bool mode=true)"
+
+--- Sets training mode here and below, for dropout and batch normalisation.
+---@param mode? boolean (default true)
+---@return table self
+function Module:train(...)
+  local mode = read_train(...)
+  for _, module in ipairs(self:modules()) do module.training = mode end
   return self
 end
+
+local read_eval = signature "Module:eval()"
 
 --- The same as `train(false)`.
-function Module:eval() return self:train(false) end
+---@return table self
+function Module:eval(...)
+  read_eval(...)
+  return self:train(false)
+end
 
---- Calls `f` with each module, those below first.
----@param f fun(module: table)
-function Module:apply(f)
-  for _, child in ipairs(self:children()) do child:apply(f) end
-  f(self)
+local read_apply = signature "Module:apply(function fn)"
+
+--- Calls `fn` with each module, those below first.
+---@param fn fun(module: table)
+---@return table self
+function Module:apply(...)
+  local fn = read_apply(...)
+  for _, child in ipairs(self:children()) do child:apply(fn) end
+  fn(self)
   return self
 end
 
---- Forgets the gradients of all parameters.
-function Module:zero_grad()
-  for _, p in ipairs(self:parameters()) do p.grad = nil end
+local read_zero_grad = signature "Module:zero_grad(bool set_to_none=true)"
+
+--- Forgets the gradients of all parameters; with `set_to_none = false` fills them with zeros.
+---@param set_to_none? boolean (default true)
+function Module:zero_grad(...)
+  parameter.clear_gradients(self:parameters(), read_zero_grad(...))
 end
 
+local read_requires_grad = signature "Module:requires_grad_(bool requires_grad=true)"
+
 --- Sets whether the parameters ask for gradients.
----@param value? boolean (default true)
-function Module:requires_grad_(value)
-  for _, p in ipairs(self:parameters()) do p:requires_grad_(value ~= false) end
+---@param requires_grad? boolean (default true)
+---@return table self
+function Module:requires_grad_(...)
+  local value = read_requires_grad(...)
+  for _, p in ipairs(self:parameters()) do p:requires_grad_(value) end
   return self
 end
 
@@ -231,46 +396,6 @@ end
 function Module:forward()
   fail("%s: has no method forward", class.name(class.of(self)))
 end
-
-local function call_with_hooks(self, ...)
-  local inputs = table.pack(...)
-  for _, hook in ipairs(self._pre_hooks or {}) do
-    local changed = table.pack(hook(self, table.unpack(inputs, 1, inputs.n)))
-    if changed.n > 0 and changed[1] ~= nil then inputs = changed end
-  end
-  local outputs = table.pack(self:forward(table.unpack(inputs, 1, inputs.n)))
-  for _, hook in ipairs(self._hooks or {}) do
-    local changed = table.pack(hook(self, inputs, table.unpack(outputs, 1, outputs.n)))
-    if changed.n > 0 and changed[1] ~= nil then outputs = changed end
-  end
-  return table.unpack(outputs, 1, outputs.n)
-end
-
-function Module.__call(self, ...)
-  if self._has_hooks then return call_with_hooks(self, ...) end
-  return self:forward(...)
-end
-
-local function add_hook(self, field, hook)
-  if type(hook) ~= "function" then fail("hook: a function is wanted, got %s", type(hook)) end
-  local list = rawget(self, field) or {}
-  rawset(self, field, list)
-  rawset(self, "_has_hooks", true)
-  table.insert(list, hook)
-  return function()
-    for i, other in ipairs(list) do
-      if other == hook then table.remove(list, i) return end
-    end
-  end
-end
-
---- `hook(module, inputs, ...)` runs after forward with its results; what it returns, if anything,
---- takes their place. Returns a function that removes the hook.
-function Module:register_forward_hook(hook) return add_hook(self, "_hooks", hook) end
-
---- `hook(module, ...)` runs before forward with its arguments; what it returns, if anything, takes
---- their place. Returns a function that removes the hook.
-function Module:register_forward_pre_hook(hook) return add_hook(self, "_pre_hooks", hook) end
 
 Module.each_field = each_field
 Module.is_module = is_module

@@ -1,8 +1,7 @@
 -- stdlib/nn/parameter.lua: parameters: tensors that modules hold and optimisers change. A tensor
 -- is a parameter because it was made one, not because it requires a gradient.
 
-local options = require "moonlet.options"
-local ml = require "moonlet"
+local signature = require "moonlet.signature"
 
 local parameter = {}
 
@@ -15,18 +14,36 @@ function parameter.is_parameter(value)
   return value ~= nil and marks[value] == true
 end
 
---- A parameter on the memory of `tensor`, outside its graph.
----@param tensor Tensor
+signature.add_type("Parameter", "an nn.Parameter", function(value)
+  return parameter.is_parameter(value) and value or nil
+end)
+
+local read = signature "nn.Parameter(Tensor data, bool requires_grad=true)"
+
+--- A parameter on the memory of the tensor `data`, outside its graph: `nn.Parameter(t)`, or
+--- `nn.Parameter(t, { requires_grad = false })` for one that is not trained.
+---@param data Tensor
 ---@param requires_grad? boolean (default true)
 ---@return Tensor
-function parameter.new(tensor, requires_grad)
-  if not ml.is_tensor(tensor) then
-    options.fail("Parameter: a tensor is wanted, got %s", type(tensor))
-  end
-  local result = tensor:detach()
-  result:requires_grad_(requires_grad ~= false)
+function parameter.new(...)
+  local data, requires_grad = read(...)
+  local result = data:detach()
+  result:requires_grad_(requires_grad)
   marks[result] = true
   return result
+end
+
+--- Forgets the gradients of an array of parameters, or fills them with zeros outside their graph.
+---@param list Tensor[]
+---@param set_to_none boolean
+function parameter.clear_gradients(list, set_to_none)
+  for _, p in ipairs(list) do
+    if set_to_none then
+      p.grad = nil
+    elseif p.grad then
+      p.grad = p.grad:detach():fill_(0)
+    end
+  end
 end
 
 return parameter

@@ -2,6 +2,7 @@
 
 local Module = require "moonlet.nn.module"
 local class = require "moonlet.class"
+local numbers = require "moonlet.numbers"
 
 local function grouped(n)
   local text = tostring(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
@@ -21,10 +22,12 @@ end
 ---@return string
 function Module:extra_repr() return "" end
 
+local extra_of = numbers.wrap(function(self) return self:extra_repr() end)
+
 --- "Linear(64 -> 10)": how errors name the module.
 ---@return string
 function Module:describe()
-  local extra = self:extra_repr()
+  local extra = extra_of(self)
   return class.name(class.of(self)) .. "(" .. extra .. ")"
 end
 
@@ -60,5 +63,7 @@ function Module.__tostring(self)
     or ("%s parameters, %s of them trained"):format(grouped(all), grouped(trained))
   return table.concat(lines, "\n")
 end
+
+Module.__tostring = numbers.wrap(Module.__tostring)
 
 return Module

@@ -6,6 +6,7 @@ local bytes = require "moonlet.bytes"
 local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local signature = require "moonlet.signature"
 local fail = options.fail
 
 -- Puts every parameter and persistent buffer into `out` under its full name; tied ones come under
@@ -24,11 +25,21 @@ local function gather(self, prefix, out, above)
   return out
 end
 
---- All parameters and persistent buffers by name ("fc.weight"), sharing memory with the module.
+local read_state_dict = signature(
+  "Module:state_dict(string prefix=\"\", bool keep_vars=false)")
+
+--- All parameters and persistent buffers by name ("fc.weight"), sharing memory with the module. The
+--- names are PyTorch's: what stands at position 1 of a Sequential or a list is named "0". `prefix`
+--- comes before each name; with `keep_vars` the values are the parameters themselves.
+---@param prefix? string
+---@param keep_vars? boolean
 ---@return table<string, Tensor>
-function Module:state_dict()
-  local out = gather(self, "", {}, {})
-  for name, tensor in pairs(out) do out[name] = tensor:detach() end
+function Module:state_dict(...)
+  local prefix, keep_vars = read_state_dict(...)
+  local out = gather(self, prefix, {}, {})
+  if not keep_vars then
+    for name, tensor in pairs(out) do out[name] = tensor:detach() end
+  end
   return out
 end
 
@@ -70,20 +81,19 @@ local function refuse(self, missing, unexpected, mismatched)
   fail("%s", table.concat(lines, "\n"))
 end
 
---- Copies the tensors of `state` into the module's own, converting their dtype and device. Keys
---- that are missing, unexpected or of another shape are an error that lists them all, and nothing
---- is loaded; `{ strict = false }` accepts missing and unexpected ones.
----@param state table<string, Tensor>
----@param given? table
+local read_load = signature "Module:load_state_dict(dict state_dict, bool strict=true)"
+
+--- Copies the tensors of `state_dict` into the module's own, converting their dtype and device.
+--- Keys that are missing, unexpected or of another shape are an error that lists them all, and
+--- nothing is loaded; `{ strict = false }` accepts missing and unexpected ones.
+---@param state_dict table<string, Tensor>
+---@param strict? boolean (default true)
 ---@return table { missing = string[], unexpected = string[] }
-function Module:load_state_dict(state, given)
-  if type(state) ~= "table" then
-    fail("load_state_dict: a table of tensors is wanted, got %s", type(state))
-  end
-  local o = options.read("load_state_dict", given, { strict = true })
+function Module:load_state_dict(...)
+  local state, strict = read_load(...)
   local own = gather(self, "", {}, {})
   local missing, unexpected, mismatched = compare(own, state)
-  if #mismatched > 0 or (o.strict and #missing + #unexpected > 0) then
+  if #mismatched > 0 or (strict and #missing + #unexpected > 0) then
     refuse(self, missing, unexpected, mismatched)
   end
   local _ <close> = ml.no_grad()
@@ -114,16 +124,25 @@ local function convert(tensor, target)
   bytes.rebind(tensor, moved)
 end
 
---- Moves parameters and buffers: `to("cuda")`, `to("float64")`,
---- `to { dtype = .., device = .., memory_format = .. }`. A dtype reaches floating tensors only, the
---- format "channels_last" those of 4 dimensions. The parameters stay the same Lua values.
----@param target string|table
-function Module:to(target)
-  if type(target) == "string" then
-    target = rawget(ml, target) == target and { dtype = target } or { device = target }
+local read_to = signature(
+  "Module:to(string|Tensor? device=nil, string? dtype=nil, string? memory_format=nil)")
+
+--- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to("cuda", "float64")`, `to(x)`
+--- as the tensor x is, `to { dtype = .., device = .., memory_format = .. }`. A dtype reaches
+--- floating tensors only, the format "channels_last" those of 4 dimensions. The parameters stay the
+--- same Lua values.
+---@param device? string|Tensor
+---@param dtype? string
+---@param memory_format? string
+---@return table self
+function Module:to(...)
+  local o = read_to:table(...)
+  if ml.is_tensor(o.device) then
+    o.device, o.dtype = o.device.device, o.dtype or o.device.dtype
+  elseif o.device and rawget(ml, o.device) == o.device then
+    if o.dtype then fail("to: the dtype is given twice: %s and %s", o.device, o.dtype) end
+    o.device, o.dtype = nil, o.device
   end
-  local o = options.read("to", target,
-    { dtype = options.none, device = options.none, memory_format = options.none })
   -- An unknown device, dtype or format is an error before anything has moved.
   local trial = ml.empty { 0, dtype = o.dtype, device = o.device }
   trial:is_contiguous { memory_format = o.memory_format }
@@ -135,15 +154,59 @@ function Module:to(target)
   return self
 end
 
---- The same as `to("cuda")`.
-function Module:cuda() return self:to("cuda") end
+local read_cuda = signature "Module:cuda(int>=0|string device=\"cuda\")"
+
+--- The same as `to("cuda")`, or `to("cuda:1")` with a device or its number.
+---@param device? integer|string
+---@return table self
+function Module:cuda(...)
+  local device = read_cuda(...)
+  return self:to(type(device) == "number" and "cuda:" .. device or device)
+end
+
+local read_cpu = signature "Module:cpu()"
+
 --- The same as `to("cpu")`.
-function Module:cpu() return self:to("cpu") end
+---@return table self
+function Module:cpu(...)
+  read_cpu(...)
+  return self:to("cpu")
+end
+
+local read_float = signature "Module:float()"
+
 --- The same as `to("float32")`.
-function Module:float() return self:to("float32") end
+---@return table self
+function Module:float(...)
+  read_float(...)
+  return self:to("float32")
+end
+
+local read_double = signature "Module:double()"
+
 --- The same as `to("float64")`.
-function Module:double() return self:to("float64") end
+---@return table self
+function Module:double(...)
+  read_double(...)
+  return self:to("float64")
+end
+
+local read_half = signature "Module:half()"
+
 --- The same as `to("float16")`.
-function Module:half() return self:to("float16") end
+---@return table self
+function Module:half(...)
+  read_half(...)
+  return self:to("float16")
+end
+
+local read_bfloat16 = signature "Module:bfloat16()"
+
+--- The same as `to("bfloat16")`.
+---@return table self
+function Module:bfloat16(...)
+  read_bfloat16(...)
+  return self:to("bfloat16")
+end
 
 return Module

@@ -1,68 +1,118 @@
 -- stdlib/nn/utils.lua: nn.utils: clipping gradients, and parameters as one vector.
 
+local Module = require "moonlet.nn.module"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local signature = require "moonlet.signature"
 
 local utils = {}
 
-local function with_gradients(where, parameters)
-  if ml.is_tensor(parameters) then parameters = { parameters } end
-  if type(parameters) ~= "table" then
-    options.fail("%s: an array of parameters is wanted, got %s", where, type(parameters))
-  end
+-- Parameters are given as a module, one tensor, or an array of tensors.
+local function parameters_of(given)
+  if ml.is_tensor(given) then return { given } end
+  return Module.is_module(given) and given:parameters() or given
+end
+
+local function gradients_of(parameters)
   local out = {}
-  for _, p in ipairs(parameters) do
+  for _, p in ipairs(parameters_of(parameters)) do
     local g = p.grad
     if g then out[#out + 1] = g end
   end
   return out
 end
 
---- Scales all gradients together so that their norm is at most `max_norm`; returns the norm before.
---- Options: `norm_type` (2; `math.huge` is the greatest absolute value), `error_if_nonfinite`.
----@param parameters Tensor[]
----@param max_norm number
----@param given? table
----@return Tensor
-function utils.clip_grad_norm_(parameters, max_norm, given)
-  local where = "clip_grad_norm_"
-  local o = options.read(where, given, { norm_type = 2, error_if_nonfinite = false })
-  options.number(where, "max_norm", max_norm, 0)
-  local gradients = with_gradients(where, parameters)
-  local _ <close> = ml.no_grad()
-  if #gradients == 0 then return ml.zeros({}) end
-  local norms = {}
-  for i, g in ipairs(gradients) do norms[i] = g:norm(o.norm_type):reshape(1) end
-  local total = ml.cat(norms):norm(o.norm_type)
-  local value = total:item()
-  if o.error_if_nonfinite and (value ~= value or value == math.huge) then
-    options.fail("%s: the norm of the gradients is %g", where, value)
+-- The norm of all tensors as one vector, on the device of the first.
+local function total_norm(where, tensors, norm_type, error_if_nonfinite)
+  if #tensors == 0 then return ml.zeros({}) end
+  local norms, first = {}, tensors[1]
+  for i, t in ipairs(tensors) do
+    norms[i] = t:norm(norm_type):to { device = first.device, dtype = first.dtype }:reshape(1)
   end
-  local scale = max_norm / (value + 1e-6)
-  if scale < 1 or scale ~= scale then
-    for _, g in ipairs(gradients) do g:mul_(scale) end
+  local total = ml.cat(norms):norm(norm_type)
+  if error_if_nonfinite and not total:isfinite():item() then
+    options.fail("%s: the norm of the gradients is %g", where, total:item())
   end
   return total
 end
 
---- Limits every element of the gradients to -limit .. limit.
----@param parameters Tensor[]
----@param limit number
-function utils.clip_grad_value_(parameters, limit)
-  options.number("clip_grad_value_", "limit", limit, 0)
+local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[] parameters, "
+  .. "number>=0 max_norm, number norm_type=2, bool error_if_nonfinite=false)")
+
+--- Scales the gradients of a module, an array of parameters or one parameter together so that their
+--- norm is at most `max_norm`. Returns the norm before, a tensor; nothing waits for the device.
+--- `norm_type` may be `math.huge`: the greatest absolute value.
+---@param parameters table|Tensor|Tensor[]
+---@param max_norm number
+---@param norm_type? number (default 2)
+---@param error_if_nonfinite? boolean an error, instead of gradients that are not finite either
+---@return Tensor
+function utils.clip_grad_norm_(...)
+  local parameters, max_norm, norm_type, error_if_nonfinite = read_clip_norm(...)
+  local gradients = gradients_of(parameters)
   local _ <close> = ml.no_grad()
-  for _, g in ipairs(with_gradients("clip_grad_value_", parameters)) do
-    g:copy_(g:clamp(-limit, limit))
-  end
+  local total = total_norm("clip_grad_norm_", gradients, norm_type, error_if_nonfinite)
+  local scale = (max_norm / (total + 1e-6)):clamp { max = 1 }
+  for _, g in ipairs(gradients) do g:mul_(scale:to { device = g.device, dtype = g.dtype }) end
+  return total
 end
 
---- All parameters one after the other in one vector, on the tape.
----@param parameters Tensor[]
+local read_clip_value = signature(
+  "nn.utils.clip_grad_value_(Module|Tensor|Tensor[] parameters, number>=0 clip_value)")
+
+--- Limits every element of the gradients to -clip_value .. clip_value.
+---@param parameters table|Tensor|Tensor[]
+---@param clip_value number
+function utils.clip_grad_value_(...)
+  local parameters, clip_value = read_clip_value(...)
+  local _ <close> = ml.no_grad()
+  for _, g in ipairs(gradients_of(parameters)) do g:clamp_(-clip_value, clip_value) end
+end
+
+local read_total_norm = signature("nn.utils.get_total_norm(Tensor|Tensor[] tensors, "
+  .. "number norm_type=2, bool error_if_nonfinite=false)")
+
+--- The norm of all tensors as one vector.
+---@param tensors Tensor|Tensor[]
+---@param norm_type? number (default 2)
+---@param error_if_nonfinite? boolean
 ---@return Tensor
-function utils.parameters_to_vector(parameters)
+function utils.get_total_norm(...)
+  local tensors, norm_type, error_if_nonfinite = read_total_norm(...)
+  return total_norm("get_total_norm", parameters_of(tensors), norm_type, error_if_nonfinite)
+end
+
+local read_to_vector = signature(
+  "nn.utils.parameters_to_vector(Module|Tensor|Tensor[] parameters)")
+
+--- All parameters one after the other in one vector, on the tape.
+---@param parameters table|Tensor|Tensor[]
+---@return Tensor
+function utils.parameters_to_vector(...)
   local parts = {}
-  for i, p in ipairs(parameters) do parts[i] = p:reshape(-1) end
+  for i, p in ipairs(parameters_of((read_to_vector(...)))) do parts[i] = p:reshape(-1) end
   return ml.cat(parts)
 end
 
-return utils
+local read_from_vector = signature(
+  "nn.utils.vector_to_parameters(Tensor vec, Module|Tensor|Tensor[] parameters)")
+
+--- Copies the elements of a vector into the parameters, one after the other.
+---@param vec Tensor
+---@param parameters table|Tensor|Tensor[]
+function utils.vector_to_parameters(...)
+  local vec, given = read_from_vector(...)
+  local parameters, count, at = parameters_of(given), 0, 1
+  for _, p in ipairs(parameters) do count = count + p:numel() end
+  if vec.ndim ~= 1 or #vec ~= count then
+    options.fail("vector_to_parameters: 'vec' has shape %s, the parameters have %d elements",
+      tostring(vec.shape), count)
+  end
+  local _ <close> = ml.no_grad()
+  for _, p in ipairs(parameters) do
+    p:copy_(vec:narrow(1, at, p:numel()):view_as(p))
+    at = at + p:numel()
+  end
+end
+
+return options.namespace("nn.utils", utils)

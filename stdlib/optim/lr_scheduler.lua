@@ -1,110 +1,203 @@
--- stdlib/optim/lr_scheduler.lua: optim.lr_scheduler: schedules that set the learning rate of an
--- optimiser's groups from the number of steps (epochs) made so far.
+-- stdlib/optim/lr_scheduler.lua: optim.lr_scheduler: schedules that change the learning rates of an
+-- optimiser's groups at each step (epoch). They are chained: each starts from the rate that a group
+-- has, so that several schedules on one optimiser, and rates that are set by hand, work together.
 
-local Optimizer = require "moonlet.optim.optimizer"
-local class = require "moonlet.class"
 local options = require "moonlet.options"
+local schedule = require "moonlet.optim.schedule"
+local signature = require "moonlet.signature"
 
-local lr_scheduler = {}
+local fail = options.fail
+local LRScheduler, define = schedule.LRScheduler, schedule.define
 
---- The base of schedules: `rate(initial, epoch)` gives the rate after `epoch` steps.
-local Scheduler = class("Scheduler")
-lr_scheduler.Scheduler = Scheduler
+local lr_scheduler = { LRScheduler = LRScheduler,
+  ReduceLROnPlateau = require "moonlet.optim.plateau",
+  SequentialLR = require "moonlet.optim.sequential" }
 
-local function attach(self, optimizer)
-  if not class.is_instance(optimizer, Optimizer) then
-    options.fail("%s: an optimiser is wanted, got %s", class.name(class.of(self)), type(optimizer))
-  end
-  self.optimizer, self.epoch, self.initial = optimizer, 0, {}
-  for i, group in ipairs(optimizer.param_groups) do self.initial[i] = group.lr end
-  self:apply()
-end
-
---- Sets the rates for the present epoch.
-function Scheduler:apply()
-  for i, group in ipairs(self.optimizer.param_groups) do
-    group.lr = self:rate(self.initial[i] or group.lr, self.epoch, i)
-  end
-end
-
---- Goes on by one epoch.
-function Scheduler:step()
-  self.epoch = self.epoch + 1
-  self:apply()
-end
-
---- The rates of the groups: an array.
----@return number[]
-function Scheduler:get_last_lr()
+-- The rates of the groups, each times factor(i).
+local function times(self, factor)
   local out = {}
-  for i, group in ipairs(self.optimizer.param_groups) do out[i] = group.lr end
+  for i, group in ipairs(self.optimizer.param_groups) do out[i] = group.lr * factor(i) end
   return out
 end
 
---- What it takes to go on in another run.
-function Scheduler:state_dict()
-  return { epoch = self.epoch, initial = { table.unpack(self.initial) } }
-end
+local function present(self) return times(self, function() return 1 end) end
 
---- Takes over what `state_dict` gave.
-function Scheduler:load_state_dict(dict)
-  if type(dict) ~= "table" or type(dict.initial) ~= "table"
-      or #dict.initial ~= #self.optimizer.param_groups then
-    options.fail("load_state_dict: this is no state of a schedule for %d groups",
-      #self.optimizer.param_groups)
-  end
-  self.epoch = options.integer("load_state_dict", "epoch", dict.epoch, 0)
-  self.initial = { table.unpack(dict.initial) }
-  self:apply()
+-- The first rates of the groups, each as value(base, i).
+local function from_base(self, value)
+  local out = {}
+  for i in ipairs(self.optimizer.param_groups) do out[i] = value(self.base_lrs[i], i) end
+  return out
 end
 
 --- `StepLR(optimizer, step_size, { gamma = 0.1 })`: times gamma every `step_size` epochs.
-local StepLR = class("StepLR", Scheduler)
+local StepLR = define("StepLR", "int>=1 step_size, number gamma=0.1")
 lr_scheduler.StepLR = StepLR
-local read_step = options.signature("StepLR",
-  { { "optimizer" }, { "step_size" }, { "gamma", 0.1 } })
 
-function StepLR:init(...)
-  local o = read_step(...)
-  self.step_size = options.integer("StepLR", "step_size", o.step_size, 1)
-  self.gamma = options.number("StepLR", "gamma", o.gamma, 0)
-  attach(self, o.optimizer)
+function StepLR:get_lr()
+  if self.last_epoch == 0 or self.last_epoch % self.step_size ~= 0 then return present(self) end
+  return times(self, function() return self.gamma end)
 end
 
-function StepLR:rate(initial, epoch)
-  return initial * self.gamma ^ (epoch // self.step_size)
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
+function StepLR:get_closed_form_lr()
+  return from_base(self, function(base)
+    return base * self.gamma ^ (self.last_epoch // self.step_size)
+  end)
+end
+
+--- `MultiStepLR(optimizer, { 30, 80 }, { gamma = 0.1 })`: times gamma at each of the epochs.
+local MultiStepLR = define("MultiStepLR", "int[] milestones, number gamma=0.1")
+lr_scheduler.MultiStepLR = MultiStepLR
+
+--- How many milestones `matches` says yes to.
+---@param matches fun(milestone: integer): boolean
+---@return integer
+function MultiStepLR:count(matches)
+  local n = 0
+  for _, milestone in ipairs(self.milestones) do
+    if matches(milestone) then n = n + 1 end
+  end
+  return n
+end
+
+function MultiStepLR:get_lr()
+  local n = self:count(function(milestone) return milestone == self.last_epoch end)
+  if n == 0 then return present(self) end
+  return times(self, function() return self.gamma ^ n end)
+end
+
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
+function MultiStepLR:get_closed_form_lr()
+  local n = self:count(function(milestone) return milestone <= self.last_epoch end)
+  return from_base(self, function(base) return base * self.gamma ^ n end)
+end
+
+--- `ConstantLR(optimizer, { factor = 1 / 3, total_iters = 5 })`: times `factor` for the first
+--- epochs.
+local ConstantLR = define("ConstantLR", "number>0<=1 factor=1/3, int>=0 total_iters=5")
+lr_scheduler.ConstantLR = ConstantLR
+
+function ConstantLR:get_lr()
+  if self.last_epoch == 0 then return times(self, function() return self.factor end) end
+  if self.last_epoch ~= self.total_iters then return present(self) end
+  return times(self, function() return 1 / self.factor end)
+end
+
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
+function ConstantLR:get_closed_form_lr()
+  local factor = self.last_epoch >= self.total_iters and 1 or self.factor
+  return from_base(self, function(base) return base * factor end)
+end
+
+--- `LinearLR(optimizer, { start_factor = 1 / 3, end_factor = 1, total_iters = 5 })`: times a factor
+--- that goes from one to the other, as a warm-up.
+local LinearLR = define("LinearLR",
+  "number>0<=1 start_factor=1/3, number>=0<=1 end_factor=1.0, int>=1 total_iters=5")
+lr_scheduler.LinearLR = LinearLR
+
+function LinearLR:get_lr()
+  if self.last_epoch == 0 then return times(self, function() return self.start_factor end) end
+  if self.is_initial or self.last_epoch > self.total_iters then return present(self) end
+  local rise = self.end_factor - self.start_factor
+  local before = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
+  return times(self, function() return 1 + rise / before end)
+end
+
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
+function LinearLR:get_closed_form_lr()
+  local part = math.min(self.total_iters, self.last_epoch) / self.total_iters
+  return from_base(self, function(base)
+    return base * (self.start_factor + (self.end_factor - self.start_factor) * part)
+  end)
+end
+
+--- `ExponentialLR(optimizer, gamma)`: times gamma every epoch.
+local ExponentialLR = define("ExponentialLR", "number gamma")
+lr_scheduler.ExponentialLR = ExponentialLR
+
+function ExponentialLR:get_lr()
+  if self.is_initial then return present(self) end
+  return times(self, function() return self.gamma end)
+end
+
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
+function ExponentialLR:get_closed_form_lr()
+  return from_base(self, function(base) return base * self.gamma ^ self.last_epoch end)
 end
 
 --- `CosineAnnealingLR(optimizer, T_max, { eta_min = 0 })`: down along half a cosine in `T_max`
---- epochs (Loshchilov and Hutter, 2017).
-local CosineAnnealingLR = class("CosineAnnealingLR", Scheduler)
+--- epochs, then up again (Loshchilov and Hutter, 2017).
+local CosineAnnealingLR = define("CosineAnnealingLR", "int>=1 T_max, number eta_min=0.0")
 lr_scheduler.CosineAnnealingLR = CosineAnnealingLR
-local read_cosine = options.signature("CosineAnnealingLR",
-  { { "optimizer" }, { "T_max" }, { "eta_min", 0 } })
 
-function CosineAnnealingLR:init(...)
-  local o = read_cosine(...)
-  self.T_max = options.integer("CosineAnnealingLR", "T_max", o.T_max, 1)
-  self.eta_min = options.number("CosineAnnealingLR", "eta_min", o.eta_min, 0)
-  attach(self, o.optimizer)
+local function cosine(self, epoch) return 1 + math.cos(math.pi * epoch / self.T_max) end
+
+function CosineAnnealingLR:get_lr()
+  local epoch, low = self.last_epoch, self.eta_min
+  if self.is_initial then return present(self) end
+  if self.step_count == 1 and epoch > 0 then return self:get_closed_form_lr() end
+  local groups = self.optimizer.param_groups
+  if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0 then
+    local first = (1 - math.cos(math.pi / self.T_max)) / 2
+    return from_base(self, function(base, i) return groups[i].lr + (base - low) * first end)
+  end
+  local ratio = cosine(self, epoch) / cosine(self, epoch - 1)
+  return from_base(self, function(_, i) return ratio * (groups[i].lr - low) + low end)
 end
 
-function CosineAnnealingLR:rate(initial, epoch)
-  return self.eta_min + (initial - self.eta_min) * (1 + math.cos(math.pi * epoch / self.T_max)) / 2
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
+function CosineAnnealingLR:get_closed_form_lr()
+  return from_base(self, function(base)
+    return self.eta_min + (base - self.eta_min) * cosine(self, self.last_epoch) / 2
+  end)
 end
 
---- `LambdaLR(optimizer, f)`: the initial rate times `f(epoch)`.
-local LambdaLR = class("LambdaLR", Scheduler)
+-- The functions of a schedule, one for each group: given as an array, or one for all.
+local function functions_of(name, given, groups)
+  if type(given) == "table" and #given ~= #groups then
+    fail("%s: 'lr_lambda' has %d functions, the optimiser %d groups", name, #given, #groups)
+  end
+  return function(i)
+    if type(given) == "function" then return given end
+    return given[i] or fail("%s: group %d was added later and has no function", name, i)
+  end
+end
+
+local function define_lambda(name)
+  local cls = define(name)
+  local read = signature(("optim.lr_scheduler.%s(Optimizer optimizer, "
+    .. "function|function[] lr_lambda, int>=-1 last_epoch=-1)"):format(name))
+  function cls:init(...)
+    local optimizer, lr_lambda, last_epoch = read(...)
+    self.function_of = functions_of(name, lr_lambda, optimizer.param_groups)
+    LRScheduler.init(self, optimizer, last_epoch)
+  end
+  return cls
+end
+
+--- `LambdaLR(optimizer, f)`: the first rate times `f(epoch)`; an array has a function for each
+--- group.
+local LambdaLR = define_lambda("LambdaLR")
 lr_scheduler.LambdaLR = LambdaLR
 
-function LambdaLR:init(optimizer, f)
-  if type(f) ~= "function" then
-    options.fail("LambdaLR: a function of the epoch is wanted, got %s", type(f))
-  end
-  self.f = f
-  attach(self, optimizer)
+function LambdaLR:get_lr()
+  return from_base(self, function(base, i) return base * self.function_of(i)(self.last_epoch) end)
 end
 
-function LambdaLR:rate(initial, epoch) return initial * self.f(epoch) end
+--- `MultiplicativeLR(optimizer, f)`: times `f(epoch)` every epoch; an array has a function for each
+--- group.
+local MultiplicativeLR = define_lambda("MultiplicativeLR")
+lr_scheduler.MultiplicativeLR = MultiplicativeLR
 
-return lr_scheduler
+function MultiplicativeLR:get_lr()
+  if self.is_initial then return present(self) end
+  return times(self, function(i) return self.function_of(i)(self.last_epoch) end)
+end
+
+return options.namespace("optim.lr_scheduler", lr_scheduler)

@@ -2,16 +2,40 @@
 -- their own, the state of each parameter, saving and loading, and the step.
 
 local class = require "moonlet.class"
+local hooks = require "moonlet.hooks"
 local ml = require "moonlet"
+local locale_free = require("moonlet.numbers").wrap
 local options = require "moonlet.options"
+local parameter = require "moonlet.nn.parameter"
+local signature = require "moonlet.signature"
 local fail = options.fail
 
---- The base of optimisers. A subclass has `defaults`, a table of options; `check(group)`, which
---- raises an error for bad ones; and `update(p, gradient, state, group)`, which changes `p`.
+--- The base of optimisers. A subclass has `defaults`, a table of options, or calls
+--- `Optimizer.init(self, params, options)` with all of them; it may have `check(group)`, which
+--- raises an error for bad ones; and has `update(p, gradient, state, group)`, which changes `p`.
+---@field param_groups table[] The groups: each has `params` and its options, which can be assigned.
+---@field state table What is kept of each parameter, such as a momentum, by the parameter.
 local Optimizer = class("Optimizer")
+
+signature.add_type("Optimizer", "an optimiser", function(value)
+  return class.is_instance(value, Optimizer) and value or nil
+end)
+
+-- Checked by parameter_list, whose errors say more.
+signature.add_type("Params", "an array of parameters", function(value) return value end, true)
+
+-- What a group may hold beside its options: schedules keep the rate they began with there.
+local kNotes = { "initial_lr" }
 
 local function is_group(value)
   return type(value) == "table" and value.params ~= nil
+end
+
+local function deep_copy(value)
+  if type(value) ~= "table" or getmetatable(value) then return value end
+  local out = {}
+  for key, item in pairs(value) do out[key] = deep_copy(item) end
+  return out
 end
 
 local function parameter_list(where, value)
@@ -29,17 +53,43 @@ local function parameter_list(where, value)
   return value
 end
 
---- `params` is an array of parameters or of groups, `{ params = .., lr = .. }`.
+-- The options of a group by name, checked; those that are not given are not in it.
+local function read_group(self, where, given)
+  if self.reader then return self.reader:subset(where, given, kNotes) end
+  local names = table.move(kNotes, 1, #kNotes, 1, {})
+  for name in pairs(self.defaults) do names[#names + 1] = name end
+  table.sort(names)
+  options.check(where, given, names)
+  return given
+end
+
+-- A group's own options, and for the rest the optimiser's defaults, in tables of its own.
+local function complete_group(self, where, given)
+  local out = deep_copy(read_group(self, where, given))
+  for name, value in pairs(self.defaults) do
+    if out[name] == nil then out[name] = deep_copy(value) end
+  end
+  self:check(out)
+  return out
+end
+
+--- `params` is an array of parameters or of groups, `{ params = .., lr = .. }`; `given` has the
+--- options of all groups.
+---@param params table
+---@param given? table
 function Optimizer:init(params, given)
   local name = class.name(class.of(self))
   self.name = name
-  self.defaults = options.read(name, given, class.lookup(self, "defaults"))
+  self.defaults = self.reader and given
+    or options.read(name, given, deep_copy(class.lookup(self, "defaults") or {}))
   self:check(self.defaults)
   self.param_groups = {}
   self.state = {}
   self.held = {}
   local groups = params
-  if not (type(params) == "table" and is_group(params[1])) then
+  if is_group(params) then
+    groups = { params }
+  elseif not (type(params) == "table" and is_group(params[1])) then
     groups = { { params = parameter_list(name, params) } }
   end
   for _, group in ipairs(groups) do self:add_param_group(group) end
@@ -49,54 +99,48 @@ function Optimizer:init(params, given)
 end
 
 --- Checks a group's options; subclasses extend it.
+---@param group table
 function Optimizer:check(group)
-  options.number(self.name, "lr", group.lr, 0)
-  options.number(self.name, "weight_decay", group.weight_decay, 0)
+  if group.lr then options.number(self.name, "lr", group.lr, 0) end
+  if group.weight_decay then options.number(self.name, "weight_decay", group.weight_decay, 0) end
 end
 
+local read_add_group = signature "Optimizer:add_param_group(dict param_group)"
+
 --- Adds parameters with options of their own: `{ params = .., lr = .. }`.
----@param group table
-function Optimizer:add_param_group(group)
+---@param param_group table
+function Optimizer:add_param_group(...)
+  local group = read_add_group(...)
   if not is_group(group) then fail("%s: a group is a table with a field params", self.name) end
-  local own = {}
-  for key, value in pairs(group) do own[key] = value end
-  own.params = nil
-  own = options.read(self.name, own, self.defaults)
-  self:check(own)
+  local given = {}
+  for key, value in pairs(group) do given[key] = value end
+  given.params = nil
+  local own = complete_group(self, self.name, given)
   own.params = {}
+  local held = {}
   for _, p in ipairs(parameter_list(self.name, group.params)) do
-    if self.held[p] then fail("%s: a parameter is in two groups, or twice in one", self.name) end
-    self.held[p] = true
+    if self.held[p] or held[p] then
+      fail("%s: a parameter is in two groups, or twice in one", self.name)
+    end
+    held[p] = true
     table.insert(own.params, p)
   end
+  for p in pairs(held) do self.held[p] = true end
   table.insert(self.param_groups, own)
 end
 
---- Forgets the gradients; with `{ set_to_none = false }` fills them with zeros.
----@param given? table
-function Optimizer:zero_grad(given)
-  local clear = not given or options.read("zero_grad", given, { set_to_none = true }).set_to_none
+local read_zero_grad = signature "Optimizer:zero_grad(bool set_to_none=true)"
+
+--- Forgets the gradients; with `set_to_none = false` fills them with zeros.
+---@param set_to_none? boolean (default true)
+function Optimizer:zero_grad(...)
+  local set_to_none = read_zero_grad(...)
   for _, group in ipairs(self.param_groups) do
-    for _, p in ipairs(group.params) do
-      if clear then
-        p.grad = nil
-      elseif p.grad then
-        p.grad = p.grad:detach():fill_(0)
-      end
-    end
+    parameter.clear_gradients(group.params, set_to_none)
   end
 end
 
---- Changes every parameter that has a gradient. `closure`, if given, computes the loss and its
---- gradients first; its result is returned.
----@param closure? fun(): any
-function Optimizer:step(closure)
-  local result
-  if closure then
-    local _ <close> = ml.enable_grad()
-    result = closure()
-  end
-  local _ <close> = ml.no_grad()
+local function update_all(self)
   local states = self.state
   for _, group in ipairs(self.param_groups) do
     for _, p in ipairs(group.params) do
@@ -111,17 +155,60 @@ function Optimizer:step(closure)
       end
     end
   end
+end
+
+local read_step = signature "Optimizer:step(function? closure=nil)"
+
+--- Changes every parameter that has a gradient. `closure`, if given, computes the loss and its
+--- gradients first; its result is returned.
+---@param closure? fun(): any
+---@return any
+function Optimizer:step(...)
+  local closure, result = read_step(...), nil
+  for _, hook in hooks.each(self._pre_hooks) do hook(self, closure) end
+  if closure then
+    local _ <close> = ml.enable_grad()
+    result = closure()
+  end
+  do
+    local _ <close> = ml.no_grad()
+    update_all(self)
+  end
+  for _, hook in hooks.each(self._post_hooks) do hook(self, closure) end
   return result
 end
+
+local read_pre_hook = signature "Optimizer:register_step_pre_hook(function hook)"
+
+--- `hook(optimizer, closure)` runs before each step. Returns a handle: `handle:remove()`.
+---@param hook fun(optimizer: table, closure?: function)
+---@return table handle
+function Optimizer:register_step_pre_hook(...)
+  return hooks.add(self, "_pre_hooks", (read_pre_hook(...)))
+end
+
+local read_post_hook = signature "Optimizer:register_step_post_hook(function hook)"
+
+--- `hook(optimizer, closure)` runs after each step. Returns a handle: `handle:remove()`.
+---@param hook fun(optimizer: table, closure?: function)
+---@return table handle
+function Optimizer:register_step_post_hook(...)
+  return hooks.add(self, "_post_hooks", (read_post_hook(...)))
+end
+
+local read_state_dict = signature "Optimizer:state_dict()"
 
 --- The options of the groups and the state of the parameters, which are numbered through all
 --- groups: `{ state = { [i] = .. }, param_groups = { { params = { i, .. }, lr = .. } } }`.
 ---@return table
-function Optimizer:state_dict()
+function Optimizer:state_dict(...)
+  read_state_dict(...)
   local out, number = { state = {}, param_groups = {} }, 0
   for i, group in ipairs(self.param_groups) do
     local copy = {}
-    for key, value in pairs(group) do copy[key] = value end
+    for key, value in pairs(group) do
+      if key ~= "params" then copy[key] = deep_copy(value) end
+    end
     copy.params = {}
     for j, p in ipairs(group.params) do
       number = number + 1
@@ -169,9 +256,12 @@ local function loaded_state(p, number, given)
   return state
 end
 
+local read_load = signature "Optimizer:load_state_dict(dict state_dict)"
+
 --- Takes over what `state_dict` gave, in another run or here. Nothing changes on an error.
----@param dict table
-function Optimizer:load_state_dict(dict)
+---@param state_dict table
+function Optimizer:load_state_dict(...)
+  local dict = read_load(...)
   check_state(self, dict)
   local states, groups = {}, {}
   for i, group in ipairs(self.param_groups) do
@@ -179,8 +269,7 @@ function Optimizer:load_state_dict(dict)
     for key, value in pairs(dict.param_groups[i]) do given[key] = value end
     local numbers = given.params
     given.params = nil
-    groups[i] = options.read("load_state_dict", given, self.defaults)
-    self:check(groups[i])
+    groups[i] = complete_group(self, "load_state_dict", given)
     groups[i].params = group.params
     for j, p in ipairs(group.params) do
       local state = dict.state[numbers[j]]
@@ -213,5 +302,7 @@ function Optimizer.__tostring(self)
   end
   return table.concat(lines, "\n")
 end
+
+Optimizer.__tostring = locale_free(Optimizer.__tostring)
 
 return Optimizer

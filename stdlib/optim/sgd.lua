@@ -4,24 +4,34 @@ local Optimizer = require "moonlet.optim.optimizer"
 local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local signature = require "moonlet.signature"
 
 --- Stochastic gradient descent; `optim.SGD(net:parameters(), { lr = 0.1, momentum = 0.9 })`.
 --- Options: `lr` (0.001), `momentum`, `dampening`, `weight_decay`, `nesterov` (Sutskever et al.,
---- 2013).
+--- 2013), `maximize` (go up the gradient).
 local SGD = class("SGD", Optimizer)
 
-SGD.defaults = { lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false }
+SGD.reader = signature("optim.SGD(Params? params=nil, number>=0 lr=0.001, number>=0 momentum=0, "
+  .. "number dampening=0, number>=0 weight_decay=0, bool nesterov=false, bool maximize=false)")
+
+function SGD:init(...)
+  local o = self.reader:table(...)
+  local params = o.params
+  o.params = nil
+  Optimizer.init(self, params, o)
+end
 
 function SGD:check(group)
-  Optimizer.check(self, group)
-  options.number(self.name, "momentum", group.momentum, 0)
-  options.number(self.name, "dampening", group.dampening)
-  options.boolean(self.name, "nesterov", group.nesterov)
   if group.nesterov and (group.momentum == 0 or group.dampening ~= 0) then
     options.fail("%s: 'nesterov' wants a momentum and no dampening", self.name)
   end
 end
 
+--- Changes one parameter by its gradient, with the state kept for it and the options of its group.
+---@param p Tensor
+---@param gradient Tensor
+---@param state table
+---@param group table
 function SGD:update(p, gradient, state, group)
   local buffer = state.momentum_buffer
   local first = buffer == nil
@@ -30,6 +40,7 @@ function SGD:update(p, gradient, state, group)
     state.momentum_buffer = buffer
   end
   if group.momentum == 0 then buffer = nil end
+  if group.maximize then gradient = -gradient end
   p:sgd_step_(gradient, buffer, group.lr, group.momentum, group.dampening, group.weight_decay,
     group.nesterov, first)
 end

@@ -28,6 +28,6 @@ end
 for i = 4, #arg do
   local emitter, file = arg[i]:match "^(.-)=(.+)$"
   local module, family = emitter:match "^(.-):(.+)$"
-  local text = require(module or emitter)(family and parse.family(rows, family) or rows, family, rows)
+  local text = require(module or emitter)(family and parse.family(rows, family) or rows, family, rows, root)
   write_if_changed(out_dir .. "/" .. file, text)
 end

@@ -60,7 +60,7 @@ activation("mish(Tensor x) -> Tensor", "`x * tanh(softplus(x))`. Misra 2019, arX
 activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor",
   "`log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` passes `threshold`.",
   "where(gt(mul(widened(x), beta), threshold), g, mul(g, sigmoid(mul(widened(x), beta))))",
-  { keeps_dtype = true, autocast = "float32", sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
+  { keeps_dtype = true, autocast = { cuda = "float32" }, sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
 activation("hardtanh(Tensor x, Scalar min_val=-1.0, Scalar max_val=1.0) -> Tensor",
   "`x` limited to the range from `min_val` to `max_val`.",
   "where(logical_and(gt(x, min_val), lt(x, max_val)), g, 0.0)",
@@ -71,7 +71,7 @@ activation("hardsigmoid(Tensor x) -> Tensor", "0 up to -3, 1 from 3, `x / 6 + 1 
 activation("hardswish(Tensor x) -> Tensor", "`x * hardsigmoid(x)`. Howard et al. 2019, arXiv:1905.02244.",
   "where(ge(x, 3.0), g, where(le(x, -3.0), 0.0, mul(g, add(div(widened(x), 3.0), 0.5))))",
   { sample = { "randn(3, 4) * 3" } })
-activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`.", "div(g, square(add(abs(widened(x)), 1.0)))")
+activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`, element by element: near `sign(x)` for large ones.", "div(g, square(add(abs(widened(x)), 1.0)))")
 activation("threshold(Tensor x, Scalar threshold, Scalar value) -> Tensor",
   "`x` where it is above `threshold`, else `value`.", "where(gt(x, threshold), g, 0.0)",
   { dtypes = "real", keeps_dtype = true, chooses = true, sample = { "randn(3, 4), 0.1, 2.0" } })

@@ -17,7 +17,7 @@ shape, holds. Where a position comes twice, the last one stays.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 4}, {4, 1}}), randn(3, 2)" } }
 
 op { "scatter_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     kind = "update", autocast = "promote", dtypes = "all",
+     kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
      grad = { x = "g", source = "gather(g, dim, index)" },
      doc = [[Adds each element of `source` at the position along `dim` that `index`, of the same shape,
 holds. Sums are made in the order of `source`, whatever the number of threads.]],
@@ -69,7 +69,7 @@ op { "index(Tensor x, Tensor?[] indices) -> Tensor",
 per dimension. The tensors broadcast; negative positions count from the end.]] }
 
 op { "index_put(Tensor! x, Tensor?[] indices, Tensor values, bool accumulate=false) -> Tensor",
-     kind = "update", autocast = "promote", dtypes = "all", method = false, func = false,
+     kind = "update", autocast = { cuda = "promote" }, dtypes = "all", method = false, func = false,
      grad = { x = "index_put_backward(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[What `x[{...}] = values` with tensors of positions writes; `values` broadcasts. With
 `accumulate` it adds, in row order; else the last value for a position stays.]] }

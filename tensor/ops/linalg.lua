@@ -29,13 +29,13 @@ op { "baddbmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -
      sample = { "randn(2, 3, 2), randn(2, 3, 4), randn(2, 4, 2)" } }
 
 op { "mv(Tensor a, Tensor x) -> Tensor",
-     kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
+     kind = "structured", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
      grad = { a = "outer(g, conjugate(x))", x = "mv(adjoint(a), g)" },
      doc = [[The product of a matrix (n, k) and a vector (k): (n).]],
      sample = { "randn(3, 4), randn(4)" } }
 
 op { "dot(Tensor a, Tensor b) -> Tensor",
-     kind = "structured", autocast = "promote", dtypes = "real + complex",
+     kind = "structured", autocast = { cuda = "promote" }, dtypes = "real + complex",
      grad = { a = "mul(g, conjugate(b))", b = "mul(g, conjugate(a))" },
      doc = [[The sum of the products of two vectors of one size; 0-d. Complex values are not conjugated.]],
      sample = { "randn(5), randn(5)" } }

@@ -100,7 +100,7 @@ op { "adaptive_avg_pool2d_backward(Tensor grad, int[] size) -> Tensor",
      sample = { "randn(1, 2, 2, 3), {1, 2, 5, 7}" } }
 
 op { "softmax(Tensor x, Dim dim) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "floating",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
      grad = { x = "softmax_backward(g, y, dim)" },
      doc = [[`exp(x)` along `dim`, divided by its sum; computed from `x - max(x)`, so it does not overflow.
 A slice of minus infinities gives NaN.]],
@@ -115,7 +115,7 @@ op { "softmax_backward(Tensor grad, Tensor result, Dim dim) -> Tensor",
      sample = { "randn(3, 4), randn(3, 4), 2" } }
 
 op { "log_softmax(Tensor x, Dim dim) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "floating",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
      grad = { x = "log_softmax_backward(g, y, dim)" },
      doc = [[The logarithm of `softmax`, computed without its loss of precision.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
@@ -134,7 +134,7 @@ op { "softmin(Tensor x, Dim dim) -> Tensor",
      sample = { "randn(3, 4), 2" } }
 
 op { "native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
-     kind = "structured", autocast = "float32", dtypes = "floating", method = false,
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", method = false,
      nodiff = { "mean", "rstd" },
      grad = { x = "layer_norm_grad_x(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)",
               weight = "layer_norm_grad_weight(g_y, x, mean, rstd, normalized_shape.size(), eps)",
@@ -171,7 +171,7 @@ and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
      end)()]] } }
 
 op { "layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> Tensor",
-     kind = "composite", autocast = "float32", dtypes = "floating",
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
      torch = "F.layer_norm(*args)",
      doc = [[`(x - mean) / sqrt(var + eps) * weight + bias`, with mean and (biased) variance taken over the
 last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `bias`. Ba et al. 2016,
@@ -267,7 +267,7 @@ is the second.]],
      sample = { "randn(3, 4)" } }
 
 op { "cosine_similarity(Tensor a, Tensor b, Dim dim=1, float eps=1e-8) -> Tensor",
-     kind = "composite", autocast = "float32", dtypes = "floating",
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
      torch = "F.cosine_similarity(*args)",
      doc = [[`sum(a * b) / (max(|a|, eps) * max(|b|, eps))` along `dim`; the default is the second.]],
      sample = { "randn(3, 4), randn(3, 4)" } }

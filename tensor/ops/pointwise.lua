@@ -1,10 +1,10 @@
 -- tensor/ops/pointwise.lua: arithmetic, rounding, exponentials, logarithms, trigonometry, bits.
 -- Derivatives follow PyTorch's, written in public ops so that they can be differentiated again.
 
--- Half types lose too much in these: autocast widens them.
+-- Half types lose too much in these: autocast widens them on CUDA, as PyTorch does.
 local widened = {}
 for name in ("acos asin cosh exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan"):gmatch "%w+" do
-  widened[name] = "float32"
+  widened[name] = { cuda = "float32" }
 end
 
 local function with(row, extra)
@@ -60,16 +60,16 @@ integer other than 1 and -1 is 0.]],
   { x = "pow_grad_base(g, x, other)", other = "pow_grad_exponent(g, x, other, y)" },
   { "rand(3, 4) + 0.5, randn(3, 4)", "rand(3, 4) + 0.5, randn(4)", "randn(3, 4), 2", "2.5, randn(3, 4)" },
   { dtypes = "real + complex", meta = "__pow" })
-unary("neg", "`-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm" })
+unary("neg", "The negative: `-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm" })
 unary("abs", "The absolute value; the modulus of a complex element.", "mul(g, sgn(x))", nil,
   { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored" })
 unary("sign", "-1, 0 or 1 with the sign of each element.", "zero", nil, { dtypes = "real", int_to_float = false })
 unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad(g, x)", nil,
   { dtypes = "real + complex", int_to_float = false, check = { gradgrad = "its derivative is checked once" } })
-unary("square", "`x * x`.", "mul(g, mul(conj(x), 2.0))", nil, { dtypes = "real + complex", int_to_float = false })
+unary("square", "The square of each element: `x * x`.", "mul(g, mul(conj(x), 2.0))", nil, { dtypes = "real + complex", int_to_float = false })
 unary("sqrt", "The square root.", "div(g, mul(conj(y), 2.0))", positive, complex)
 unary("rsqrt", "`1 / sqrt(x)`.", "mul(g, mul(mul(y, square(y)), -0.5))", positive)
-unary("reciprocal", "`1 / x`.", "neg(mul(g, square(conj(y))))", positive, complex)
+unary("reciprocal", "The reciprocal: `1 / x`.", "neg(mul(g, square(conj(y))))", positive, complex)
 binary("maximum", "The larger of two elements; NaN if either is.",
   { x = "mul(g, add(mul(gt(x, other), 1.0), mul(eq(x, other), 0.5)))",
     other = "mul(g, add(mul(lt(x, other), 1.0), mul(eq(x, other), 0.5)))" },
@@ -94,12 +94,12 @@ op { "lerp(Tensor x, Tensor end, Operand weight) -> Tensor",
      doc = "From `x` to `end`: `x + weight * (end - x)`.",
      sample = { "randn(3, 4), randn(3, 4), 0.3", "randn(3, 4), randn(4), rand(3, 4)" } }
 op { "addcmul(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
-     kind = "pointwise", autocast = "promote", dtypes = "real + complex", keeps_dtype = true,
+     kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "real + complex", keeps_dtype = true,
      grad = { x = "g", a = "mul(g, conj(mul(b, value)))", b = "mul(g, conj(mul(a, value)))" },
      doc = "`x + value * a * b`.", sample = { "randn(3, 4), randn(3, 4), randn(4), 0.5" },
      torch = "torch.addcmul(args[0], args[1], args[2], value=args[3])" }
 op { "addcdiv(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
-     kind = "pointwise", autocast = "promote", dtypes = "floating", keeps_dtype = true,
+     kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "floating", keeps_dtype = true,
      grad = { x = "g", a = "mul(g, div(value, b))", b = "neg(mul(g, div(mul(a, value), square(b))))" },
      doc = "`x + value * a / b`.", sample = { "randn(3, 4), randn(3, 4), rand(4) + 0.5, 0.5" },
      torch = "torch.addcdiv(args[0], args[1], args[2], value=args[3])" }
@@ -145,7 +145,7 @@ unary("asinh", "The inverse hyperbolic sine.", "mul(g, rsqrt(add(square(x), 1.0)
 unary("acosh", "The inverse hyperbolic cosine.", "mul(g, rsqrt(sub(square(x), 1.0)))", "rand(3, 4) + 1.5")
 unary("atanh", "The inverse hyperbolic tangent.", "div(g, sub(1.0, square(x)))", inside)
 op { "atan2(Tensor x, Tensor other) -> Tensor",
-     kind = "pointwise", autocast = "promote", dtypes = "floating", int_to_float = true,
+     kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "floating", int_to_float = true,
      grad = { x = "mul(g, div(other, add(square(x), square(other))))",
               other = "neg(mul(g, div(x, add(square(x), square(other)))))" },
      doc = "The angle of the point (`other`, `x`), from -pi to pi.", sample = { pair[1], pair[2] } }

@@ -1,7 +1,7 @@
 -- tensor/ops/reduce.lua: sums, averages, extremes, norms and running sums.
 
 op { "sum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "all",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
      grad = { x = "expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x))" },
      doc = [[The sum over `dim`, or over all dimensions. Bools and integers are summed in int64.
 Floats are summed in blocks, so that the error grows with the logarithm of the count, and the result
@@ -88,7 +88,7 @@ op { "std(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tens
 correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]] }
 
 op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "floating",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
      grad = { x = "norm_backward(g, x, y, p, dim, keepdim)" },
      doc = [[The `p`-norm over `dim`, or over all dimensions: the `p`-th root of the sum of
 `abs(x)^p`. `p = 0` counts the elements that are not zero; infinity gives the largest magnitude. The
@@ -96,19 +96,19 @@ gradient where the norm is 0 is 0.]],
      sample = { "randn(3, 4)", "randn(3, 4), 1", "randn(3, 4, 2), 3, 2", "randn(3, 4), 2, 1, true" } }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "floating",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
      grad = { x = "logsumexp_backward(g, x, y, dim, keepdim)" },
      doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow.]],
      sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true" } }
 
 op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, kind = "structured", autocast = "float32", dtypes = "all",
+     inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
      grad = { x = "flip(cumsum(flip(g, Dims{dim}), dim), Dims{dim})" },
      doc = [[Running sums along `dim`. Bools and integers are summed in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, kind = "structured", autocast = "float32", dtypes = "boolean+real",
+     inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "boolean+real",
      grad = { x = "cumprod_backward(g, x, dim)" },
      doc = [[Running products along `dim`.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }

@@ -150,6 +150,82 @@ if [ "$(stat -c %a "$MOONLET_HISTORY")" != 600 ]; then
   echo 'FAILED: the history is readable by others' && failed=$((failed + 1))
 fi
 
+dialogue 'Tab completes fields, options over several lines, and files' <<'TEXT'
+prompt
+send x = ml.zeros(3, 4)\r
+prompt
+send x.sha\t\r
+expect (3, 4)
+prompt
+send ml.randn({3}, {requ\t = true}).requires_grad\r
+expect true
+prompt
+send y = ml.randn({3},\r
+prompt
+send { requ\t = true })\r
+prompt
+send y.requires_grad\r
+expect true
+prompt
+send #io.open("/etc/host\tname"):read("a") > 0\r
+expect true
+prompt
+send x:silu_b\t
+absent backward
+send \x15ml._m\t\x15x:vi\t\t
+expect view_as_real
+send \x15_VERS\t\r
+expect Lua 5.4
+prompt
+send \x04
+exit 0
+TEXT
+
+dialogue 'tables and the last result' <<'TEXT'
+prompt
+send { 1, { two = 'ä' } }\r
+expect {1, {two = "ä"}}
+prompt
+send _[2].two\r
+expect ä
+prompt
+send _ .. '!'\r
+expect ä!
+prompt
+send setmetatable({ 5 }, { __tostring = function() error('no' .. ' text') end })\r
+expect no text
+prompt
+send _[1] * 11\r
+expect 55
+prompt
+send ml.nn.Linear(2, 3):state_dict()\r
+expect name    shape   dtype
+expect weight  (3, 2)  float32
+prompt
+send \x04
+exit 0
+TEXT
+
+# Text that is not ASCII, whatever the locale says; bytes that are no UTF-8 too.
+for locale in C POSIX C.UTF-8 no_SUCH.locale; do
+  LC_ALL=$locale dialogue "other letters in $locale" <<'TEXT'
+prompt
+send 'ä' .. #'€'\r
+expect ä3
+prompt
+send ('añb'):upper()\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02é\r
+expect AñéB
+prompt
+send #'a\xffb' * 111\r
+prompt
+send 6 * 7\r
+expect 42
+prompt
+send \x04
+exit 0
+TEXT
+done
+
 cd "$work" || exit 1
 echo 'answer = 42 print(...)' >script.lua
 dialogue 'a script, then the prompt' -i script.lua argument <<'TEXT'

@@ -401,7 +401,7 @@ const RowInfo kTwiceRow = {"test_twice",
                            dtypes::all,
                            false,
                            true,
-                           AutocastPolicy::None,
+                           AutocastPolicies{},
                            kTwiceArguments,
                            1,
                            1};

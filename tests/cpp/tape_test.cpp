@@ -12,6 +12,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "tensor/warning.h"
 
 using namespace moonlet;
 
@@ -170,4 +171,19 @@ TEST_CASE("the mode belongs to a thread") {
   std::thread([&other] { other = grad_enabled(); }).join();
   CHECK(other);
   CHECK_FALSE(grad_enabled());
+}
+
+TEST_CASE("a loss whose shapes differ warns the handler of warnings") {
+  static std::vector<std::string> messages;
+  set_warning_handler([](const char* key, const std::string& message) {
+    messages.push_back(std::string(key) + " | " + message);
+    return true;
+  });
+  const Tensor row = of({1, 2}), column = reshape(of({1, 2}), {2, 1});
+  mse_loss(row, row, "mean");
+  CHECK(messages.empty());
+  CHECK(values(mse_loss(row, column, "sum"))[0] == 2);
+  set_warning_handler(nullptr);
+  REQUIRE(messages.size() == 1);
+  CHECK(messages[0].find("mse_loss | mse_loss: the target has shape (2, 1)") == 0);
 }

@@ -1,5 +1,5 @@
--- tests/docs/docs_test.lua: runs the samples of README.md and docs/guide.md: Lua, the REPL session
--- and the C++ program. MOONLET_SOURCE and MOONLET_BUILD name the source and build folders.
+-- tests/docs/docs_test.lua: runs the samples of README.md, docs/guide.md and docs/porting.md: Lua,
+-- the REPL session and the C++ program. MOONLET_SOURCE and MOONLET_BUILD name the source and build folders.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
 local harness = require "harness"
@@ -65,16 +65,39 @@ local function run_lua(block, name, env)
   return printed
 end
 
-test("the guide's samples print what they say", function()
+local function run_samples(name, least)
   local env = setmetatable({}, { __index = _G })
-  local found = blocks(read(source .. "/docs/guide.md"), "lua")
-  expect.truthy(#found >= 8)
+  local found = blocks(read(source .. "/docs/" .. name), "lua")
+  expect.truthy(#found >= least)
   local failures = {}
   for _, block in ipairs(found) do
-    local ok, message = pcall(run_lua, block, "guide.md", env)
+    local ok, message = pcall(run_lua, block, name, env)
     if not ok then failures[#failures + 1] = message end
   end
   if #failures > 0 then error(table.concat(failures, "\n"), 0) end
+end
+
+test("the guide's samples print what they say", function() run_samples("guide.md", 8) end)
+
+test("the porting page's samples print what they say", function() run_samples("porting.md", 25) end)
+
+test("the names that the porting page gives exist", function()
+  local index = require "moonlet.help.index"
+  local count = 0
+  for line in read(source .. "/docs/porting.md"):gmatch "\n(| [^\n]*)" do
+    local right = line:match "|[^|]*|(.*)|$"
+    for code in (right or ""):gmatch "`([^`]*)`" do
+      for name in code:gmatch "[%a]+[.:][%w_.]+" do
+        local plain = name:gsub("^optim%.", "ml.optim."):gsub("^data%.", "ml.data.")
+          :gsub("^loss:", "x:"):gsub("^opt:", "optim.Optimizer."):gsub("^a:", "x:")
+        if plain:find "^[xmn][l:.]" or plain:find "^net:" or plain:find "^optim" then
+          count = count + 1
+          expect.truthy(index.find(plain), ("%s in %s"):format(name, line))
+        end
+      end
+    end
+  end
+  expect.truthy(count >= 80, count)
 end)
 
 test("the README's training script learns", function()
@@ -133,8 +156,8 @@ test("the README's C++ program", function()
 end)
 
 test("links between the documents lead somewhere", function()
-  for _, path in ipairs { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/architecture.md",
-    "docs/op-table.md" } do
+  for _, path in ipairs { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
+    "docs/architecture.md", "docs/op-table.md" } do
     local folder = path:match "^(.*/)" or ""
     for target in read(source .. "/" .. path):gmatch "%]%(([^)#]+)%)" do
       if not target:find "^https?:" then

@@ -100,6 +100,7 @@ function tensors.freed(t)
 end
 
 function tensors.other_device(t)
+  if not ml.cuda.is_available() then return nil end
   return function(device) return there(t, other(device)) end
 end
 

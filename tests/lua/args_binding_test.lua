@@ -125,19 +125,6 @@ test("random ops take a generator by name", function()
   expect.truthy(require "moonlet.help".text "rand":find "generator")
 end)
 
-test("help knows ops by name and by function", function()
-  local help = require "moonlet.help"
-  expect.truthy(help.text("exp"):find("ml.exp(x)", 1, true))
-  expect.equal(help.text(ml.exp), help.text("exp"))
-  expect.truthy(help.text("no such thing"):find("no op"))
-  expect.truthy(help.text("Generator"):find("g:manual_seed(n)", 1, true))
-  for _, subject in ipairs { ml.Generator, ml.default_generator, "default_generator" } do
-    expect.equal(help.text(subject), help.text("Generator"))
-  end
-  expect.equal(help.text(ml.enable_grad), help.text("no_grad"))
-  expect.equal(help.text(ml._methods.register_hook), help.text("register_hook"))
-end)
-
 test("only a close name is suggested", function()
   local nearest = require "moonlet.nearest"
   local known = { "std", "sum", "dim", "exp", "ReLU", "requires_grad", "nonzero" }

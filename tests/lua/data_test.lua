@@ -119,9 +119,41 @@ test("own data sets and collate functions", function()
   end
   expect.equal(batches, { { 1, 4 }, { 9, 16 }, { 25 } })
   local function count(examples) return ml.tensor { #examples } end
-  for n in data.DataLoader(Squares(), { batch_size = 5, collate = count }) do
+  for n in data.DataLoader(Squares(), { batch_size = 5, collate_fn = count }) do
     expect.equal(n:item(), 5)
   end
+end)
+
+test("loaders and samplers take PyTorch's arguments", function()
+  local set = sequence(6)
+  local by_position = data.DataLoader(set, 2, false)
+  expect.equal(#by_position, 3)
+  local own = data.BatchSampler(data.SequentialSampler(set), 4, true)
+  local values = gather(data.DataLoader { dataset = set, batch_sampler = own })
+  expect.equal(values, { 1, 2, 3, 4 })
+  expect.error(function() data.DataLoader(set, { batch_sampler = own, batch_size = 2 }) end, "excludes")
+  local function shuffled(seed)
+    local generator = ml.Generator { seed = seed }
+    return (gather(data.DataLoader(set, { shuffle = true, generator = generator })))
+  end
+  expect.equal(shuffled(3), shuffled(3))
+  local function drawn(make)
+    return make(ml.Generator { seed = 5 }):order():totable()
+  end
+  for _, make in ipairs {
+    function(g) return data.RandomSampler(set, true, 20, g) end,
+    function(g) return data.RandomSampler(set, { generator = g }) end,
+    function(g) return data.WeightedRandomSampler({ 1, 2, 3 }, 20, { generator = g }) end,
+    function(g) return { order = function() return data.random_split(set, { 4, 2 }, g)[1].positions end } end,
+  } do
+    expect.equal(drawn(make), drawn(make))
+  end
+  expect.error(function() data.RandomSampler(0, true, 3) end, "no examples")
+  expect.error(function() data.WeightedRandomSampler({ 1, -1 }, 3) end, "'weights'")
+  expect.error(function() data.BatchSampler(set, 3) end, "a sampler is wanted")
+  expect.error(function() data.SequentialSampler(-1) end, "a data set or a count is wanted")
+  expect.error(function() data.TensorDataset(3) end, "field 1 is a number")
+  expect.error(function() data.Dataloader(set) end, "did you mean 'DataLoader'")
 end)
 
 test("bad options of loaders are named", function()

@@ -41,25 +41,35 @@ function harness.data_dir()
   return os.getenv("MOONLET_DATA") or harness.skip("MOONLET_DATA is not set")
 end
 
+-- The folder of a locale that writes 1.5 as 1,5, made once and removed at the end; false where it
+-- cannot be made.
+local locale_folder = setmetatable({}, { __gc = function(self)
+  if self.path then os.execute(("rm -rf '%s'"):format(self.path)) end
+end })
+
+local function find_locale_folder()
+  if locale_folder.path == nil then
+    local path = os.tmpname()
+    os.remove(path)
+    local made = os.execute(("mkdir '%s' && localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' 2>/dev/null")
+      :format(path, path))
+    if not made then os.execute(("rm -rf '%s'"):format(path)) end
+    locale_folder.path = made and path or false
+  end
+  return locale_folder.path
+end
+
 --- What a script prints, errors as well, that runs in an interpreter of its own with a locale that
 --- writes 1.5 as 1,5; a skip of the running test where no such locale can be made.
 ---@param script string without double quotes
 ---@return string
 function harness.run_with_decimal_commas(script)
   if not arg[-1] then harness.skip "the interpreter's path is not known" end
-  local folder = os.tmpname()
-  os.remove(folder)
-  local made = os.execute(("mkdir '%s' && localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' 2>/dev/null")
-    :format(folder, folder))
-  local output
-  if made then
-    script = "assert(os.setlocale 'de_DE.UTF-8' and ('%.1f'):format(1.5) == '1,5') " .. script
-    local command = ("LOCPATH='%s' '%s' -e \"%s\" 2>&1"):format(folder, arg[-1], script)
-    local process <close> = assert(io.popen(command))
-    output = process:read "a"
-  end
-  os.execute(("rm -rf '%s'"):format(folder))
-  return output or harness.skip "localedef cannot make a locale"
+  local folder = find_locale_folder() or harness.skip "localedef cannot make a locale"
+  script = "assert(os.setlocale 'de_DE.UTF-8' and ('%.1f'):format(1.5) == '1,5') " .. script
+  local command = ("LOCPATH='%s' '%s' -e \"%s\" 2>&1"):format(folder, arg[-1], script)
+  local process <close> = assert(io.popen(command))
+  return process:read "a"
 end
 
 --- Runs `f` with the path of a file that does not exist yet and removes the file after.

@@ -69,7 +69,7 @@ test("tied parameters count once and have both names in the state", function()
   net[2].weight = net[1].weight
   expect.equal(#net:parameters(), 3)
   local state = net:state_dict()
-  expect.truthy(state["1.weight"] and state["2.weight"])
+  expect.truthy(state["0.weight"] and state["1.weight"])
 end)
 
 test("train, eval, apply, zero_grad, requires_grad_", function()
@@ -91,12 +91,12 @@ end)
 
 test("hooks", function()
   local layer = nn.Identity()
-  local remove_pre = layer:register_forward_pre_hook(function(_, x) return x + 1 end)
-  local remove = layer:register_forward_hook(function(_, inputs, y) return y * inputs[1] end)
+  local before = layer:register_forward_pre_hook(function(_, x) return x + 1 end)
+  local after = layer:register_forward_hook(function(_, inputs, y) return y * inputs[1] end)
   expect.equal(layer(ml.tensor { 2 }):totable(), { 9 })
-  remove()
+  after:remove()
   expect.equal(layer(ml.tensor { 2 }):totable(), { 3 })
-  remove_pre()
+  before:remove()
   expect.equal(layer(ml.tensor { 2 }):totable(), { 2 })
 end)
 
@@ -179,7 +179,7 @@ test("containers", function()
   expect.equal(seq(ml.zeros(4, 2)).shape[2], 1)
   local list = nn.ModuleList { nn.Linear(1, 1), nn.Linear(1, 1) }
   expect.equal(#list, 2)
-  expect.equal(names_of(list:named_parameters()), { "1.weight", "1.bias", "2.weight", "2.bias" })
+  expect.equal(names_of(list:named_parameters()), { "0.weight", "0.bias", "1.weight", "1.bias" })
   local count = 0
   for _ in ipairs(list) do count = count + 1 end
   expect.equal(count, 2)

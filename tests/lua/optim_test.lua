@@ -1,5 +1,5 @@
 -- tests/lua/optim_test.lua: the optimisers against PyTorch's numbers, their groups and state, and
--- the learning-rate schedules.
+-- clipping of gradients.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
 local harness = require "harness"
@@ -186,36 +186,128 @@ test("the fused steps check their arguments", function()
     "steps count from 1")
 end)
 
-test("schedules", function()
-  local w = parameters()
-  local optimizer = optim.SGD({ w }, { lr = 1 })
-  local function rates(schedule, count)
-    local out = {}
-    for i = 1, count do
-      out[i] = optimizer.param_groups[1].lr
-      schedule:step()
+test("arguments go by position and by name, as PyTorch's", function()
+  local wanted = {
+    { function(p) return optim.SGD(p, 0.1, 0.9, { maximize = true }) end,
+      { 2.3459872, 0.2157952, 29.2468512 } },
+    { function(p) return optim.Adam(p, 0.1, { 0.8, 0.9 }, { maximize = true }) end,
+      { 1.2884992635194845, -1.7041360739876699, 3.2917353920091577 } },
+    { function(p) return optim.Adam { params = p, lr = 0.1, weight_decay = 0.2, decoupled_weight_decay = true } end,
+      { 0.6488691633053161, -2.1671958287906112, 2.5342843869679346 } },
+  }
+  for i, case in ipairs(wanted) do
+    local w = parameters()
+    local optimizer = case[1]({ w })
+    for step = 1, 3 do
+      w.grad = (w * w):detach() * step
+      optimizer:step()
     end
-    optimizer.param_groups[1].lr = 1
-    return out
+    expect.near(w:detach():totable(), case[2], 1e-9, tostring(i))
   end
-  local lr = optim.lr_scheduler
-  expect.near(rates(lr.StepLR(optimizer, 2, { gamma = 0.5 }), 5), { 1, 1, 0.5, 0.5, 0.25 })
-  expect.near(rates(lr.CosineAnnealingLR(optimizer, 4), 5),
-    { 1, 0.853553390593, 0.5, 0.146446609407, 0 }, 1e-9)
-  local inverse = lr.LambdaLR(optimizer, function(e) return 1 / (1 + e) end)
-  expect.near(rates(inverse, 3), { 1, 0.5, 1 / 3 })
-  expect.error(function() lr.StepLR(w, 2) end, "an optimiser is wanted")
 end)
 
-test("clipping", function()
+test("the options of a group are its own", function()
   local w, b = parameters()
-  w.grad = ml.tensor({ 3.0, 0.0, 0.0 }, { dtype = ml.float64 })
-  b.grad = ml.tensor(4.0, { dtype = ml.float64 })
-  expect.near(nn.utils.clip_grad_norm_({ w, b }, 1):item(), 5)
-  expect.near(w.grad:totable(), { 0.6, 0, 0 }, 1e-5)
-  expect.near(b.grad:item(), 0.8, 1e-5)
-  nn.utils.clip_grad_value_({ w, b }, 0.5)
-  expect.near(w.grad:totable(), { 0.5, 0, 0 }, 1e-5)
+  local optimizer = optim.Adam { { params = { w } }, { params = { b }, betas = { 0.7, 0.8 } } }
+  optimizer.param_groups[1].betas[1] = 0.5
+  expect.equal(optimizer.param_groups[2].betas, { 0.7, 0.8 })
+  expect.equal(optimizer.defaults.betas, { 0.9, 0.999 })
+  expect.equal(optim.Adam({ w }).param_groups[1].betas, { 0.9, 0.999 })
+  optimizer:add_param_group { params = { nn.Parameter(ml.ones(1)) } }
+  expect.equal(optimizer.param_groups[3].betas, { 0.9, 0.999 })
+  local shared = { 0.1, 0.2 }
+  local other = optim.AdamW({ w }, { betas = shared })
+  other.param_groups[1].betas[1] = 0.3
+  expect.equal(shared, { 0.1, 0.2 })
+  local state = optimizer:state_dict()
+  state.param_groups[1].betas[1] = 0.9
+  expect.equal(optimizer.param_groups[1].betas[1], 0.5)
+  optimizer:load_state_dict(state)
+  state.param_groups[1].betas[1] = 0.4
+  expect.equal(optimizer.param_groups[1].betas[1], 0.9)
+  local Own = require "moonlet.class"("Own", optim.Optimizer)
+  Own.defaults = { lr = 1, scales = { 1, 2 } }
+  function Own:update(p, gradient, _, group) p:sub_(gradient * group.lr * group.scales[2]) end
+  local own = Own({ w })
+  own.param_groups[1].scales[2] = 7
+  expect.equal(Own.defaults.scales, { 1, 2 })
+  expect.equal(Own({ w }, { lr = 3 }).param_groups[1].scales, { 1, 2 })
+  expect.error(function() Own({ w }, { scale = 1 }) end, "did you mean 'scales'")
+  expect.error(function() own:add_param_group { params = { b }, lrr = 1 } end, "did you mean 'lr'")
+  expect.error(function() optim.SGD { { params = { w }, lr = "x" } } end, "'lr' must be a number of at least 0")
+  expect.error(function() optimizer:zero_grad(1) end, "'set_to_none' must be true or false, got 1")
+  expect.error(function() optimizer:step(3) end, "'closure': a function is wanted, got 3")
+end)
+
+-- The norm before and the gradients after clipping to 6, by PyTorch.
+local kClipped = {
+  [2] = { 13, 1.3846152781065173, 0, -1.846153704142023, 5.538461112426069 },
+  [1] = { 19, 0.9473683711911383, 0, -1.263157828254851, 3.789473484764553 },
+  [math.huge] = { 12, 1.4999998750000105, 0, -1.9999998333333475, 5.999999500000042 },
+  [3] = { 12.207054953820636, 1.4745570158844283, 0, -1.9660760211792376, 5.898228063537713 },
+}
+
+local function with_gradients()
+  local net = nn.class("Net")()
+  net.w, net.b = parameters()
+  net.w.grad = ml.tensor({ 3.0, 0.0, -4.0 }, { dtype = ml.float64 })
+  net.b.grad = ml.tensor(12.0, { dtype = ml.float64 })
+  net.unused = nn.Parameter(ml.ones(1))
+  return net
+end
+
+local function gradients(net)
+  local out = net.w.grad:totable()
+  out[#out + 1] = net.b.grad:item()
+  return out
+end
+
+test("clipping by norm, of arrays, modules and single parameters", function()
+  for norm_type, wanted in pairs(kClipped) do
+    for form = 1, 2 do
+      local net = with_gradients()
+      local given = form == 1 and net:parameters() or net
+      local norm = nn.utils.clip_grad_norm_(given, 6, { norm_type = norm_type })
+      local got = gradients(net)
+      table.insert(got, 1, norm:item())
+      expect.near(got, wanted, 1e-12)
+    end
+  end
+  local net = with_gradients()
+  expect.near(nn.utils.clip_grad_norm_(net.w, 1):item(), 5)
+  expect.near(gradients(net), { 0.6, 0, -0.8, 12 }, 1e-6)
+  expect.near(nn.utils.clip_grad_norm_({ parameters = net, max_norm = 100 }):item(), math.sqrt(145), 1e-6)
+  expect.near(nn.utils.get_total_norm { net.w.grad, net.b.grad }:item(), math.sqrt(145), 1e-6)
+  expect.equal(nn.utils.clip_grad_norm_(nn.Linear(1, 1), 1):item(), 0.0)
+end)
+
+test("clipping reads nothing back from the device", function()
+  local net, names = with_gradients(), {}
+  local p = ml.profile(function() nn.utils.clip_grad_norm_(net, 1) end)
+  for _, event in ipairs(p.events) do names[event.name] = true end
+  expect.truthy(names.clamp or names.clamp_max)
+  net.w.grad = ml.tensor({ math.huge, 0.0, 0.0 }, { dtype = ml.float64 })
+  expect.error(function() nn.utils.clip_grad_norm_(net, 1, 2, true) end, "the norm of the gradients is inf")
+  expect.near(gradients(net), { math.huge, 0, 0, 12 * 1 / (13 + 1e-6) }, 1e-6)
+  nn.utils.clip_grad_norm_(net, 1)
+  expect.truthy(net.w.grad[1]:isnan():item())
+  expect.equal(net.b.grad:item(), 0.0)
+end)
+
+test("clipping by value, and parameters as a vector", function()
+  local net = with_gradients()
+  nn.utils.clip_grad_value_(net, 2)
+  expect.equal(gradients(net), { 2.0, 0.0, -2.0, 2.0 })
+  nn.utils.clip_grad_value_(net.w, { clip_value = 1 })
+  expect.equal(gradients(net), { 1.0, 0.0, -1.0, 2.0 })
+  local vector = nn.utils.parameters_to_vector({ net.w, net.b })
+  expect.equal(vector:totable(), { 1.0, -2.0, 3.0, 0.5 })
+  nn.utils.vector_to_parameters(vector:detach() * 2, { net.w, net.b })
+  expect.equal({ net.w[1]:item(), net.b:item() }, { 2.0, 1.0 })
+  expect.error(function() nn.utils.vector_to_parameters(ml.ones(3), { net.w, net.b }) end, "have 4 elements")
+  expect.error(function() nn.utils.clip_grad_norm_(3, 1) end, "'parameters': a module or a tensor or an array")
+  expect.error(function() nn.utils.clip_grad_norm_(net, -1) end, "'max_norm' must be a number of at least 0")
+  expect.error(function() nn.utils.clip_grad_nrom_(net, 1) end, "did you mean 'clip_grad_norm_'")
 end)
 
 harness.run()

@@ -171,6 +171,62 @@ test("SVG does not depend on the locale", function()
   for pair in points:gmatch "%S+" do expect.truthy(pair:find "^[%d.]+,[%d.]+$", pair) end
 end)
 
+-- Width and height in the header of PNG bytes, whose start and end are checked.
+local function png_size(bytes)
+  expect.equal(bytes:sub(1, 8), "\137PNG\r\n\26\n")
+  expect.equal(bytes:sub(-8, -5), "IEND")
+  local width, height = string.unpack(">I4I4", bytes, 17)
+  return { width, height }
+end
+
+test("every chart is drawn as PNG", function()
+  local why = require("moonlet.raster").unavailable()
+  if why then
+    expect.error(function() plot.line({ 1, 2 }):png() end, "png: PNG pictures need cairo")
+    harness.skip(why)
+  end
+  local charts = {
+    plot.line({ train = { 3, 2, 0 / 0, 1 }, test = { 4 } }, { title = "ä <b>\255", y_label = "y" }),
+    plot.scatter { x = { 1, 2 }, y = { 2, 1e300 } }, plot.histogram { 1, 2, 2, 3 },
+    plot.bar { a = 1, b = -2 }, plot.confusion { { 3, 1 }, { 0, 2 } },
+    plot.images { { { 0, 1 }, { 1, 0 } } }, plot.heatmap { { 1, 0 / 0 }, { 3, 4 } },
+  }
+  local seen = {}
+  for i, figure in ipairs(charts) do
+    local bytes = figure:png { width = 300, height = 200 }
+    local size, width = png_size(bytes), figure:svg({ width = 300, height = 200 }):match 'width="(%d+)"'
+    expect.equal(size[1], math.tointeger(width), "chart " .. i)
+    expect.falsy(seen[bytes], "two charts give one picture")
+    seen[bytes] = true
+  end
+  expect.equal(png_size(charts[1]:png { scale = 2.5 }), { 1800, 1000 })
+  expect.equal(png_size(charts[1]:png { width = 10000, scale = 2 }), { 20000, 800 })
+  expect.error(function() charts[1]:png { width = 10000, scale = 20 } end, "png: .*too big")
+  expect.error(function() charts[1]:png { scale = 0 } end, "'scale' must be a number from 0.1 to 20")
+end)
+
+test("the extension chooses the format", function()
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(os.execute(("mkdir '%s'"):format(folder)))
+  local figure = plot.line { 1, 2 }
+  local function saved(name)
+    figure:save(folder .. "/" .. name)
+    local file <close> = assert(io.open(folder .. "/" .. name, "rb"))
+    return file:read "a"
+  end
+  check_svg(saved "a.svg")
+  check_svg(saved "a.b.SVG")
+  check_svg(saved "plain")
+  check_svg(saved ".hidden")
+  for _, name in ipairs { "a.jpg", "a.svg.gz", "a.txt", "a." } do
+    expect.error(function() saved(name) end, "plot_test.lua:%d+: save: '.*%" .. name:match "%.[^.]*$"
+      .. "': figures are saved as .svg or .png, not as %" .. name:match "%.[^.]*$")
+  end
+  if not require("moonlet.raster").unavailable() then png_size(saved "a.png") end
+  os.execute(("rm -r '%s'"):format(folder))
+end)
+
 test("save writes a whole file or none", function()
   harness.with_temp_file(function(path)
     plot.line({ 1, 2 }):save(path)
@@ -178,7 +234,7 @@ test("save writes a whole file or none", function()
     check_svg(file:read("a"))
   end)
   expect.error(function() plot.line({ 1 }):save("/nonexistent/x.svg") end,
-    "plot_test.lua:%d+: write_file: '/nonexistent/x.svg': No such file")
+    "plot_test.lua:%d+: save: '/nonexistent/x.svg': No such file")
 end)
 
 test("misuse is an error at the caller's line", function()

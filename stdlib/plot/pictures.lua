@@ -1,71 +1,22 @@
--- stdlib/plot/svg.lua: charts as SVG. Each function takes checked chart data and a style (`width`,
--- `height` in pixels) and returns the text of a picture that needs no other file.
+-- stdlib/plot/pictures.lua: charts as pages. Each function takes checked chart data and a style
+-- (`width`, `height` in pixels) and returns the page it has drawn.
 
+local Page = require "moonlet.plot.page"
 local axes = require "moonlet.plot.axes"
 local terminal = require "moonlet.terminal"
 
-local svg = {}
+local pictures = {}
 
 local kColors = { "#2f6db5", "#e07b39", "#3a9a6b", "#c8415b", "#7a5bb0", "#1f9aa8" }
-local kInk, kMuted, kGrid = "#22262b", "#5b6470", "#e4e7eb"
+local kInk, kMuted, kGrid = Page.ink, Page.muted, Page.grid
 
 local function color_of(index)
   return kColors[(index - 1) % #kColors + 1]
 end
 
--- XML text; control characters, which XML forbids, become spaces.
-local function escape(value)
-  local result = tostring(value):gsub("[%c]", " ")
-  result = result:gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;",
-    ["\""] = "&quot;" })
-  return utf8.len(result) and result or (result:gsub("[\128-\255]", "?"))
-end
-
-local function number(value)
-  local text = ("%.2f"):format(value):gsub(",", ".")  -- the locale's mark
-  return (text:gsub("%.?0+$", ""))
-end
-
-local Page = {}
-Page.__index = Page
-
-local function new_page(width, height)
-  local page = setmetatable({ width = width, height = height }, Page)
-  page[1] = ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" '
-    .. 'font-family="system-ui, \'DejaVu Sans\', Helvetica, Arial, sans-serif" font-size="12">\n'
-    .. '<rect width="100%%" height="100%%" fill="#fdfdfc"/>\n'):format(width, height, width, height)
-  return page
-end
-
-function Page:add(format, ...)
-  self[#self + 1] = format:format(...) .. "\n"
-end
-
-function Page:text(x, y, value, options)
-  options = options or {}
-  self:add('<text x="%s" y="%s" text-anchor="%s" fill="%s"%s>%s</text>', number(x), number(y),
-    options.anchor or "middle", options.fill or kMuted, options.extra or "", escape(value))
-end
-
-function Page:line(x0, y0, x1, y1, color)
-  self:add('<line x1="%s" y1="%s" x2="%s" y2="%s" stroke="%s"/>', number(x0), number(y0),
-    number(x1), number(y1), color)
-end
-
-function Page:rect(x, y, width, height, fill, extra)
-  self:add('<rect x="%s" y="%s" width="%s" height="%s" fill="%s"%s/>', number(x), number(y),
-    number(math.max(width, 0)), number(math.max(height, 0)), fill, extra or "")
-end
-
-function Page:title(chart)
+local function draw_title(page, chart)
   if not chart.title then return end
-  self:text(self.width / 2, 28, chart.title,
-    { fill = kInk, extra = ' font-size="16" font-weight="600"' })
-end
-
-function Page:finish()
-  self[#self + 1] = "</svg>\n"
-  return table.concat(self)
+  page:text(page.width / 2, 28, chart.title, { fill = kInk, size = 16, bold = true })
 end
 
 -- Width of a text in the page's font, roughly.
@@ -77,7 +28,7 @@ local function legend(page, chart, box)
   local x, y = box.left, box.top - 12
   for index, series in ipairs(chart.series or {}) do
     if series.label then
-      page:rect(x, y - 8, 14, 4, color_of(index), ' rx="2"')
+      page:rect(x, y - 8, 14, 4, color_of(index), 2)
       page:text(x + 20, y, series.label, { anchor = "start", fill = kInk })
       x = x + 36 + text_width(series.label)
     end
@@ -106,7 +57,7 @@ local function frame(page, chart)
   function box.y(value)
     return box.bottom - axes.fraction(value, chart.y_low, chart.y_high) * (box.bottom - box.top)
   end
-  page:title(chart)
+  draw_title(page, chart)
   for _, tick in ipairs(y_ticks) do
     local y = box.y(tick.value)
     page:line(box.left, y, box.right, y, kGrid)
@@ -123,47 +74,41 @@ local function frame(page, chart)
     page:text((box.left + box.right) / 2, page.height - 12, chart.x_label, { fill = kInk })
   end
   if chart.y_label then
-    page:text(18, middle, chart.y_label, { fill = kInk,
-      extra = (' transform="rotate(-90 18 %s)"'):format(number(middle)) })
+    page:text(18, middle, chart.y_label, { fill = kInk, upright = true })
   end
   legend(page, chart, box)
-  page:add('<clipPath id="area"><rect x="%s" y="%s" width="%s" height="%s"/></clipPath>',
-    number(box.left - 4), number(box.top - 4), number(box.right - box.left + 8),
-    number(box.bottom - box.top + 8))
   return box
 end
 
 -- Keeps far-away points of a zoomed chart in the range that viewers can draw.
 local function pixel(value)
-  return number(math.min(math.max(value, -1e5), 1e5))
+  return math.min(math.max(value, -1e5), 1e5)
 end
 
 local function polyline(page, points, color)
-  if #points == 0 then return end
-  if #points == 1 then
-    local x, y = points[1]:match("([^,]+),(.+)")
-    page:add('<circle cx="%s" cy="%s" r="2.5" fill="%s"/>', x, y, color)
-    return
+  if #points == 2 then
+    page:circle(points[1], points[2], 2.5, color)
+  elseif #points > 2 then
+    page:polyline(points, color)
   end
-  page:add('<polyline fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round" '
-    .. 'stroke-linecap="round" points="%s"/>', color, table.concat(points, " "))
 end
 
 -- A page on which `draw(page, box, series, color)` has drawn each series, clipped to the axes.
 local function series_page(chart, style, draw)
-  local page = new_page(style.width, style.height)
+  local page = Page.new(style.width, style.height)
   local box = frame(page, chart)
-  page:add('<g clip-path="url(#area)">')
+  page:enter(box.left - 4, box.top - 4, box.right - box.left + 8, box.bottom - box.top + 8)
   for index, series in ipairs(chart.series) do draw(page, box, series, color_of(index)) end
-  page:add("</g>")
-  return page:finish()
+  page:leave()
+  return page
 end
 
 local function draw_line(page, box, series, color)
   local points = {}
   for i, y in ipairs(series.y) do
     if axes.is_finite(y) and axes.is_finite(series.x[i]) then
-      points[#points + 1] = pixel(box.x(series.x[i])) .. "," .. pixel(box.y(y))
+      points[#points + 1] = pixel(box.x(series.x[i]))
+      points[#points + 1] = pixel(box.y(y))
     else
       polyline(page, points, color)
       points = {}
@@ -175,40 +120,39 @@ end
 local function draw_points(page, box, series, color)
   for i, y in ipairs(series.y) do
     if axes.is_finite(y) and axes.is_finite(series.x[i]) then
-      page:add('<circle cx="%s" cy="%s" r="3" fill="%s" fill-opacity="0.7"/>',
-        pixel(box.x(series.x[i])), pixel(box.y(y)), color)
+      page:circle(pixel(box.x(series.x[i])), pixel(box.y(y)), 3, color, 0.7)
     end
   end
 end
 
 --- A line chart; a value that is not finite leaves a gap.
-function svg.line(chart, style)
+function pictures.line(chart, style)
   return series_page(chart, style, draw_line)
 end
 
 --- Points.
-function svg.scatter(chart, style)
+function pictures.scatter(chart, style)
   return series_page(chart, style, draw_points)
 end
 
 --- Columns for the bins of a histogram.
-function svg.histogram(chart, style)
-  local page = new_page(style.width, style.height)
+function pictures.histogram(chart, style)
+  local page = Page.new(style.width, style.height)
   local box = frame(page, chart)
   for i, count in ipairs(chart.counts) do
     local left, right = box.x(chart.edges[i]), box.x(chart.edges[i + 1])
     page:rect(left + 0.5, box.y(count), right - left - 1, box.bottom - box.y(count), color_of(1))
   end
-  return page:finish()
+  return page
 end
 
 --- Horizontal bars with labels and values.
-function svg.bar(chart, style)
+function pictures.bar(chart, style)
   local widest = 0
   for _, label in ipairs(chart.labels) do widest = math.max(widest, text_width(label)) end
   local top, step = chart.title and 52 or 24, 28
-  local page = new_page(style.width, top + step * #chart.values + 16)
-  page:title(chart)
+  local page = Page.new(style.width, top + step * #chart.values + 16)
+  draw_title(page, chart)
   widest = math.min(widest, style.width / 3)
   local left, right = widest + 32, style.width - 72
   local function x(value)
@@ -220,13 +164,13 @@ function svg.bar(chart, style)
     local last = x(0)
     if axes.is_finite(value) then
       local from, to = math.min(x(0), x(value)), math.max(x(0), x(value))
-      page:rect(from, y, to - from, step - 7, color_of(1), ' rx="2"')
+      page:rect(from, y, to - from, step - 7, color_of(1), 2)
       last = to
     end
     page:text(last + 8, y + 15, axes.short(value), { anchor = "start" })
   end
   page:line(x(0), top - 6, x(0), top + step * #chart.values, kMuted)
-  return page:finish()
+  return page
 end
 
 -- A scale from near white to deep blue, even to the eye.
@@ -250,14 +194,14 @@ end
 
 -- The cells of a matrix; `paint(at)` gives the colour of a fraction of the range.
 local function cells(page, rows, x, y, size, low, high, paint)
-  page:add('<g shape-rendering="crispEdges">')
+  page:crisp()
   for i, row in ipairs(rows) do
     for j, value in ipairs(row) do
       local fill = axes.is_finite(value) and paint(axes.fraction(value, low, high)) or "#f3d9dc"
       page:rect(x + (j - 1) * size, y + (i - 1) * size, size, size, fill)
     end
   end
-  page:add("</g>")
+  page:smooth()
 end
 
 local function color_bar(page, x, y, height, low, high)
@@ -277,15 +221,15 @@ local function widest_label(labels)
 end
 
 --- A heat map with a colour bar; with `counts` the cells carry their numbers.
-function svg.heatmap(chart, style)
+function pictures.heatmap(chart, style)
   local row_labels, column_labels = chart.row_labels, chart.column_labels
   local left = 24 + widest_label(row_labels) + (chart.y_label and 26 or 0)
   local top = (chart.title and 48 or 20) + (column_labels and 20 or 0) + (chart.x_label and 22 or 0)
   local columns = #chart.rows[1]
   local size = math.max(math.min((style.width - left - 90) / columns, 44), 1)
   local height = size * #chart.rows
-  local page = new_page(style.width, math.ceil(top + math.max(height, 40) + 24))
-  page:title(chart)
+  local page = Page.new(style.width, math.ceil(top + math.max(height, 40) + 24))
+  draw_title(page, chart)
   cells(page, chart.rows, left, top, size, chart.low, chart.high, scale_color)
   for j, label in ipairs(column_labels or {}) do
     page:text(left + (j - 0.5) * size, top - 8, label)
@@ -298,8 +242,7 @@ function svg.heatmap(chart, style)
       { fill = kInk })
   end
   if chart.y_label then
-    page:text(18, top + height / 2, chart.y_label, { fill = kInk,
-      extra = (' transform="rotate(-90 18 %s)"'):format(number(top + height / 2)) })
+    page:text(18, top + height / 2, chart.y_label, { fill = kInk, upright = true })
   end
   if chart.counts then
     for i, row in ipairs(chart.rows) do
@@ -311,12 +254,12 @@ function svg.heatmap(chart, style)
     end
   end
   color_bar(page, left + columns * size + 16, top, math.max(height, 40), chart.low, chart.high)
-  return page:finish()
+  return page
 end
 
 --- A confusion matrix as a heat map with counts.
-function svg.confusion(chart, style)
-  return svg.heatmap({
+function pictures.confusion(chart, style)
+  return pictures.heatmap({
     title = chart.title, rows = chart.rows, low = 0, high = math.max(chart.high, 1),
     row_labels = chart.labels, column_labels = chart.labels, counts = true,
     x_label = "predicted", y_label = "true",
@@ -324,7 +267,7 @@ function svg.confusion(chart, style)
 end
 
 --- Grey-scale images in a grid, with captions below.
-function svg.images(chart, style)
+function pictures.images(chart, style)
   local widest, highest = 1, 1
   for _, image in ipairs(chart.images) do
     widest, highest = math.max(widest, #image.rows[1]), math.max(highest, #image.rows)
@@ -336,18 +279,18 @@ function svg.images(chart, style)
   local top = chart.title and 48 or 16
   local lines = (#chart.images + per_line - 1) // per_line
   local width = math.max(math.min(#chart.images, per_line) * cell_width + 24, 240)
-  local page = new_page(math.ceil(width), math.ceil(top + lines * cell_height + 8))
-  page:title(chart)
+  local page = Page.new(math.ceil(width), math.ceil(top + lines * cell_height + 8))
+  draw_title(page, chart)
   for i, image in ipairs(chart.images) do
     local x = 12 + ((i - 1) % per_line) * cell_width + (cell_width - #image.rows[1] * size) / 2
     local y = top + ((i - 1) // per_line) * cell_height
     cells(page, image.rows, x, y, size, image.low, image.high, grey)
     if image.caption then
       page:text(x + #image.rows[1] * size / 2, y + #image.rows * size + 16, image.caption,
-        { extra = ' font-size="11"' })
+        { size = 11 })
     end
   end
-  return page:finish()
+  return page
 end
 
-return svg
+return pictures

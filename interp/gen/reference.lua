@@ -1,0 +1,198 @@
+-- interp/gen/reference.lua: the one description of all that scripts and hosts can name: a list of
+-- entries and the pages they are on. help(), the editor stubs and the reference pages are made of
+-- it. The texts come from the op rows, the doc comments of stdlib/ and interp/meta/, and the
+-- comments of the installed headers.
+--
+-- An entry has: name ("softmax", "Tensor.grad", "nn.Linear"), kind (op, function, class, method,
+-- field, constant, namespace, C++ ...), calls (usage lines), results, doc, params, see, examples,
+-- page; classes have parent, members owner, ops notes and more (their other forms), and a second
+-- name of something has same_as.
+
+local cpp_docs = require "cpp_docs"
+local dtypes = require "dtypes"
+local meta_docs = require "meta_docs"
+local op_docs = require "op_docs"
+local stdlib_docs = require "stdlib_docs"
+
+local reference = {}
+
+local meta_files = { "moonlet", "tensor", "storage", "json", "numbers" }
+
+local titles = {
+  { "moonlet", "Module moonlet" }, { "tensor", "Tensors" },
+  { "storage", "Storages and generators" },
+  { "ops_create", "Creation" }, { "ops_random", "Random numbers" },
+  { "ops_pointwise", "Pointwise arithmetic and math" }, { "ops_compare", "Comparison and selection" },
+  { "ops_reduce", "Reductions" }, { "ops_shape", "Shapes and views" },
+  { "ops_gather", "Gathering and indexing" }, { "ops_sort", "Sorting" },
+  { "ops_copy", "Writing over elements" },
+  { "ops_clone", "Copies" }, { "ops_convert", "Dtypes and devices" }, { "ops_linalg", "Linear algebra" },
+  { "ops_activation", "Activations" }, { "ops_nn", "Neural network ops" }, { "ops_nn_loss", "Losses" },
+  { "ops_optim", "Optimiser steps" },
+  { "nn", "nn: layers" }, { "nn.functional", "nn.functional" }, { "nn.init", "nn.init" },
+  { "nn.utils", "nn.utils" }, { "optim", "optim: optimisers" },
+  { "optim.lr_scheduler", "optim.lr_scheduler" }, { "data", "data: data sets and loaders" },
+  { "args", "args: command lines" }, { "plot", "plot: charts" }, { "progress", "progress bars" },
+  { "class", "class" }, { "json", "json" }, { "numbers", "numbers" }, { "help", "help" },
+  { "cpp", "The C++ interface" },
+}
+
+local special_pages = { Tensor = "tensor", Shape = "tensor", Storage = "storage", Generator = "storage",
+  StorageOptions = "storage" }
+
+local function page_of(name, known)
+  local prefix = name
+  while prefix do
+    if known[prefix] and not prefix:find "^ops" then return prefix end
+    if special_pages[prefix] then return special_pages[prefix] end
+    prefix = prefix:match "^(.*)%.[^.]+$"
+  end
+  return "moonlet"
+end
+
+local words = { int = "Signed integers of %d bits.", uint = "Unsigned integers of %d bits.",
+  float = "Floating point numbers of %d bits.",
+  complex = "Complex numbers of %d bits, half of them for each part." }
+local own_words = { bool = "True and false.",
+  bfloat16 = "Floating point numbers of 16 bits with the range of float32 and 8 bits of precision." }
+
+local function dtype_entries(out)
+  for _, dtype in ipairs(dtypes) do
+    local word, bits = dtype.name:match "^(%a+)(%d+)$"
+    out[#out + 1] = { name = dtype.name, kind = "constant", calls = {}, results = "dtype",
+      see = {}, examples = {},
+      doc = "A dtype. " .. (own_words[dtype.name] or words[word]:format(tonumber(bits))) }
+  end
+end
+
+-- A class without a comment that is an op as a layer: nn.LogSoftmax, nn.MSELoss.
+local function plain(name) return name:lower():gsub("_", "") end
+
+local function op_of_class(name, ops)
+  local short = plain(name:match "[^.]+$")
+  return ops[short] or ops[short:gsub("loss$", "")]
+end
+
+local function describe_layers(entries)
+  local ops = {}
+  for _, entry in ipairs(entries) do
+    if entry.kind == "op" then ops[plain(entry.name)] = entry.name end
+  end
+  local by_name = reference.by_name(entries)
+  for _, entry in ipairs(entries) do
+    local same = entry.name:match "^nn%.functional%.(.*)$"
+    if same and by_name[same] and not entry.same_as then table.insert(entry.see, same) end
+    local op = entry.kind == "class" and entry.name:find "^nn%." and op_of_class(entry.name, ops)
+    if op then
+      if entry.doc == "" then
+        entry.doc = ("The op `%s` as a module: %s"):format(op, by_name[op].doc)
+      end
+      table.insert(entry.see, op)
+      table.insert(by_name[op].see, entry.name)
+    end
+  end
+end
+
+-- A constructor and the class of what it makes are one entry.
+local function add(out, by_name, entry)
+  local old = by_name[entry.name]
+  if not old then
+    out[#out + 1], by_name[entry.name] = entry, entry
+  elseif old.kind == "function" and entry.kind == "class" then
+    old.kind = "class"
+  else
+    error(("the reference has two texts for %s"):format(entry.name), 0)
+  end
+end
+
+--- The entries by name.
+---@param entries table[]
+---@return table<string, table>
+function reference.by_name(entries)
+  local out = {}
+  for _, entry in ipairs(entries) do out[entry.name] = entry end
+  return out
+end
+
+local function place(entries)
+  local known = {}
+  for _, title in ipairs(titles) do known[title[1]] = true end
+  for _, entry in ipairs(entries) do entry.page = entry.page or page_of(entry.name, known) end
+end
+
+-- Ops that are also something with a text of its own, as x.real is a field.
+local function check_links(entries)
+  local by_name = reference.by_name(entries)
+  for _, entry in ipairs(entries) do
+    for _, name in ipairs(entry.see or {}) do
+      if not by_name[name] then
+        error(("the reference has no '%s', which '%s' refers to"):format(name, entry.name), 0)
+      end
+    end
+    if entry.same_as and not by_name[entry.same_as] then
+      error(("'%s' is another name of '%s', which has no text"):format(entry.name, entry.same_as), 0)
+    end
+  end
+end
+
+--- The files of interp/meta/, in their order.
+---@param root string
+---@return string[]
+function reference.meta_paths(root)
+  local paths = {}
+  for i, name in ipairs(meta_files) do paths[i] = ("%s/interp/meta/%s.lua"):format(root, name) end
+  return paths
+end
+
+local built
+
+--- All entries, made once.
+---@param rows table[] the op rows
+---@param root string the source folder
+---@return table[]
+function reference.entries(rows, root)
+  if built then return built end
+  local out, by_name, ops = {}, {}, {}
+  for _, entry in ipairs(op_docs.entries(rows)) do
+    ops[#ops + 1] = entry.name
+    add(out, by_name, entry)
+  end
+  for _, entry in ipairs(meta_docs.entries(reference.meta_paths(root))) do add(out, by_name, entry) end
+  dtype_entries(out)
+  for _, entry in ipairs(stdlib_docs.entries(root, ops)) do add(out, by_name, entry) end
+  local headers = cpp_docs.headers(root .. "/interp", "moonlet.h")
+  for _, entry in ipairs(cpp_docs.entries(headers)) do add(out, by_name, entry) end
+  describe_layers(out)
+  place(out)
+  check_links(out)
+  built = out
+  return out
+end
+
+-- A family without a title has its own name for one.
+local function new_page(name, title)
+  return { name = name, title = title or name:gsub("^ops_", ""):gsub("_", " "), entries = {} }
+end
+
+--- The pages that have entries, in their order: { name, title, entries }.
+---@param entries table[]
+---@return table[]
+function reference.pages(entries)
+  local all, by_name, out = {}, {}, {}
+  for i, title in ipairs(titles) do
+    all[i] = new_page(title[1], title[2])
+    by_name[title[1]] = all[i]
+  end
+  for _, entry in ipairs(entries) do
+    local page = by_name[entry.page]
+    if not page then
+      page = new_page(entry.page)
+      all[#all + 1], by_name[entry.page] = page, page
+    end
+    table.insert(page.entries, entry)
+  end
+  for _, page in ipairs(all) do if #page.entries > 0 then out[#out + 1] = page end end
+  return out
+end
+
+return reference

@@ -1,0 +1,314 @@
+-- interp/gen/stdlib_docs.lua: the public functions, classes and methods of stdlib/ as entries of
+-- the reference. What there is comes from the loaded modules; what it does from the doc comments
+-- above the lines that made it.
+
+local doc_comments = require "doc_comments"
+local load_stdlib = require "load_stdlib"
+local signatures = require "signatures"
+
+local stdlib_docs = {}
+
+--- The modules that scripts use; the others serve these.
+stdlib_docs.modules = { "nn", "optim", "data", "args", "class", "plot", "progress", "help" }
+
+local Walk = {}
+Walk.__index = Walk
+
+function Walk:lines_of(path)
+  self.files[path] = self.files[path] or doc_comments.lines_of(path)
+  return self.files[path]
+end
+
+function Walk:doc_at(path, line) return doc_comments.above(self:lines_of(path), line) end
+
+function Walk:doc_of_function(f)
+  local info = debug.getinfo(f, "S")
+  if info.what == "C" then return nil end
+  return self:doc_at(info.source:gsub("^@", ""), info.linedefined)
+end
+
+-- The comment above the line that made the class, or above one that called it.
+function Walk:doc_of_class(cls)
+  for _, frame in ipairs(self.loaded.frames[cls] or {}) do
+    local doc = frame.path:find "/stdlib/" and self:doc_at(frame.path, frame.line)
+    if doc and doc.text ~= "" then return doc end
+  end
+end
+
+function Walk:add(entry, doc)
+  doc = doc or { text = "", params = {}, returns = {}, see = {}, examples = {} }
+  entry.doc, entry.params, entry.returns = doc.text, doc.params, doc.returns
+  entry.see, entry.examples = doc.see, doc.examples
+  entry.origin = "stdlib"
+  self.entries[#self.entries + 1] = entry
+  return entry
+end
+
+local function parameters_of(f, first)
+  local info, out = debug.getinfo(f, "u"), {}
+  for i = first, info.nparams do out[#out + 1] = debug.getlocal(f, i) end
+  if info.isvararg then out[#out + 1] = "..." end
+  return out
+end
+
+-- The arguments that a function declares to the reader of arguments, or else those of its
+-- definition: their names, and how each is shown in a call.
+local function declared(signature)
+  local names, shown = {}, {}
+  for i, parameter in ipairs(signature.parameters) do
+    names[i] = parameter.variadic and "..." or parameter.name
+    local default = parameter.default and "=" .. parameter.default or ""
+    shown[i] = names[i] .. default
+  end
+  return names, shown
+end
+
+-- How each type of a declaration is called in editors.
+local lua_types = { Tensor = "moonlet.Tensor", bool = "boolean", int = "integer",
+  dict = "table", any = "any", number = "number", string = "string", table = "table",
+  ["function"] = "function", Generator = "moonlet.Generator", Module = "moonlet.nn.Module" }
+
+local function lua_type(kind)
+  local out = {}
+  for part in kind:gsub("[?.]+$", ""):gmatch "[^|]+" do
+    local name, list, count = part:match "^(%a+)(%[?(%d*)%]?)"
+    name = lua_types[name] or "any"
+    out[#out + 1] = list == "" and name or count ~= "" and ("%s|%s[]"):format(name, name) or name .. "[]"
+  end
+  return table.concat(out, "|")
+end
+
+-- Parameters for editors: those of the comment, and the declared ones that it does not describe.
+local function merged_params(doc, signature)
+  local out, known = {}, {}
+  for _, param in ipairs(doc and doc.params or {}) do known[param.name] = param end
+  for i, parameter in ipairs(signature.parameters) do
+    local name = parameter.variadic and "..." or parameter.name
+    local default = parameter.default ~= "nil" and parameter.default
+    out[i] = known[name] or { name = name, optional = not parameter.required or nil,
+      type = lua_type(parameter.type), text = default and ("`%s` unless given"):format(default) or "" }
+  end
+  return out
+end
+
+-- Adds a function, method or class whose arguments are declared or those of `f` from `first` on.
+function Walk:add_call(entry, doc, call, signature, f, first)
+  local names, shown
+  if signature then
+    names, shown = declared(signature)
+    entry.calls = { ("%s(%s)"):format(signatures.receiver(call), table.concat(shown, ", ")) }
+  else
+    names = f and parameters_of(f, first) or {}
+    entry.calls = { signatures.call(call, names, doc) }
+  end
+  entry.names = names
+  self:add(entry, doc)
+  if signature then entry.params = merged_params(doc, signature) end
+end
+
+-- The declaration of a method, by the class or by one that it inherits from.
+function Walk:signature_of_method(cls, name)
+  while cls do
+    local found = self.loaded.signatures[self.loaded.class.name(cls) .. ":" .. name]
+    if found then return found end
+    cls = cls.super
+  end
+end
+
+local function sorted_names(t)
+  local names = {}
+  for name in pairs(t) do if type(name) == "string" then names[#names + 1] = name end end
+  table.sort(names)
+  return names
+end
+
+-- What samples call an object of a class.
+local receivers = { ["^nn%."] = "net:", ["^optim%.lr_"] = "scheduler:", ["^optim%."] = "opt:",
+  ["Loader$"] = "loader:", ["Sampler$"] = "sampler:", ["Dataset$"] = "set:", ["Figure$"] = "fig:" }
+local function receiver(owner)
+  local best
+  for pattern in pairs(receivers) do
+    if owner:find(pattern) and (not best or #pattern > #best) then best = pattern end
+  end
+  return best and receivers[best] or owner:match("[^.]+$"):lower() .. ":"
+end
+
+function Walk:method(owner, cls, name, f)
+  local doc = self:doc_of_function(f)
+  if not doc or doc.text == "" then return end
+  local entry = { name = owner .. "." .. name, owner = owner, results = signatures.results(doc) }
+  if debug.getlocal(f, 1) == "self" then
+    entry.kind = "method"
+    self:add_call(entry, doc, receiver(owner) .. name, self:signature_of_method(cls, name), f, 2)
+  else
+    entry.kind = "function"
+    self:add_call(entry, doc, entry.name, nil, f, 1)
+  end
+end
+
+-- The methods of a class, and those that it has from classes without a public name.
+function Walk:methods(owner, cls)
+  local seen, at = {}, cls
+  repeat
+    for _, name in ipairs(sorted_names(at)) do
+      local f = rawget(at, name)
+      if type(f) == "function" and not name:find "^_" and name ~= "init" and not seen[name] then
+        seen[name] = true
+        self:method(owner, cls, name, f)
+      end
+    end
+    at = at.super
+  until not at or self.public[at]
+end
+
+-- Notes the classes that have a public name.
+function Walk:find_public(value)
+  if type(value) ~= "table" or self.public[value] then return end
+  self.public[value] = true
+  if self.loaded.class.is_class(value) or load_stdlib.stand_in_name(value) then return end
+  for _, key in ipairs(sorted_names(value)) do self:find_public(value[key]) end
+end
+
+-- The declaration of a constructor, of the class or of one whose `init` it inherits.
+function Walk:signature_of_class(name, cls)
+  local space = name:match "^(.*%.)[^.]+$" or ""
+  while cls do
+    local found = self.loaded.signatures[space .. self.loaded.class.name(cls)]
+    if found or rawget(cls, "init") then return found end
+    cls = cls.super
+  end
+end
+
+function Walk:class(name, cls)
+  if self.names[cls] then
+    return self:add { name = name, kind = "class", same_as = self.names[cls], calls = {} }
+  end
+  self.names[cls] = name
+  local doc = self:doc_of_class(cls)
+  self:add_call({ name = name, kind = "class", parent_class = cls.super, results = name }, doc, name,
+    self:signature_of_class(name, cls), cls.init, 2)
+  self:fields(name, doc or { fields = {} })
+  self:methods(name, cls)
+end
+
+-- The comment above `NAMESPACE.KEY = ...`, for functions that others make.
+function Walk:doc_of_assignment(path, key)
+  local lines = self:lines_of(path)
+  for number, line in ipairs(lines) do
+    local assigned = line:match "^[%w_]+%.([%w_]+) = "
+    if assigned == key then return doc_comments.above(lines, number) end
+  end
+end
+
+function Walk:func(name, f, path)
+  local doc = self:doc_of_assignment(path, name:match "[^.]+$") or self:doc_of_function(f)
+  self:add_call({ name = name, kind = "function", owner = name:match "^(.*)%.[^.]+$",
+    results = signatures.results(doc) }, doc, name, self.loaded.signatures[name], f, 1)
+end
+
+-- A table that ops, functions, classes and further tables are fields of.
+function Walk:namespace(name, value, path)
+  local text = doc_comments.purpose(self:lines_of(path))
+  self:add({ name = name, kind = "namespace", calls = {} },
+    { text = text, params = {}, returns = {}, see = {}, examples = {} })
+  local call = getmetatable(value) and getmetatable(value).__call
+  local doc = type(call) == "function" and not self.loaded.class.is_class(value)
+    and self:doc_of_function(call)
+  if doc then
+    table.remove(doc.params, 1)
+    local last = self.entries[#self.entries]
+    last.calls = { signatures.call("ml." .. name, parameters_of(call, 2), doc) }
+    last.doc = last.doc .. "\n\n" .. doc.text
+    last.examples = doc.examples
+  end
+  for _, key in ipairs(sorted_names(value)) do
+    if not key:find "^_" then self:value(name .. "." .. key, value[key], path) end
+  end
+end
+
+function Walk:value(name, value, path)
+  local op = load_stdlib.stand_in_name(value)
+  if op then
+    self:add { name = name, kind = "function", same_as = op:gsub("^ml%.", ""), calls = {} }
+  elseif type(value) == "function" then
+    self:func(name, value, path)
+  elseif self.loaded.class.is_class(value) then
+    self:class(name, value)
+  elseif type(value) == "table" and rawget(value, "__index") ~= value then
+    local own = ("%s/stdlib/%s.lua"):format(self.root, (name:gsub("%.", "/")))
+    self:namespace(name, value, io.open(own) and own or path)
+  elseif type(value) ~= "table" then
+    error(("%s: the reference has no form for a %s"):format(name, type(value)), 0)
+  end
+end
+
+-- Objects whose class is a plain table: `---@class moonlet.NAME` above `local X = {}`.
+function Walk:plain_classes(path)
+  local lines, names = self:lines_of(path), {}
+  for number, line in ipairs(lines) do
+    local variable = line:match "^local ([%w_]+) = {" or line:match "^local ([%w_]+) = setmetatable"
+    local doc = variable and doc_comments.above(lines, number)
+    if doc and doc.class and doc.class:find "^moonlet%." then
+      local name = doc.class:gsub("^moonlet%.", "")
+      names[variable] = name
+      self:add({ name = name, kind = "class", calls = {} }, doc)
+      self:fields(name, doc)
+    end
+    local owner, method, arguments = line:match "^function ([%w_]+):([%w_]+)%((.-)%)"
+    doc = names[owner] and doc_comments.above(lines, number)
+    if doc then
+      local list = {}
+      for argument in arguments:gmatch "[%w_%.]+" do list[#list + 1] = argument end
+      self:add({ name = names[owner] .. "." .. method, kind = "method", owner = names[owner], names = list,
+        calls = { signatures.call(receiver(names[owner]) .. method, list, doc) },
+        results = signatures.results(doc) }, doc)
+    end
+  end
+end
+
+function Walk:fields(owner, doc)
+  for _, field in ipairs(doc.fields) do
+    self:add({ name = owner .. "." .. field.name, kind = "field", owner = owner, calls = {},
+      results = field.type }, { text = field.text, params = {}, returns = {}, see = {}, examples = {} })
+  end
+end
+
+local function set_parents(walk)
+  for _, entry in ipairs(walk.entries) do
+    if entry.parent_class then
+      local parent = entry.parent_class
+      while parent and not walk.names[parent] do parent = parent.super end
+      entry.parent = walk.names[parent]
+      entry.parent_class = nil
+    end
+  end
+end
+
+--- The entries of all public modules.
+---@param root string the source folder
+---@param ops string[] names of the ops
+---@return table[]
+function stdlib_docs.entries(root, ops)
+  local modules = table.move(stdlib_docs.modules, 1, #stdlib_docs.modules, 1, {})
+  local loaded = load_stdlib.load(root, ops, modules)
+  local walk = setmetatable({ root = root, loaded = loaded, entries = {}, files = {}, names = {},
+    public = {} }, Walk)
+  for _, name in ipairs(modules) do walk:find_public(loaded.modules[name]) end
+  for _, name in ipairs(modules) do
+    local path = ("%s/stdlib/%s.lua"):format(root, name)
+    walk:value(name, loaded.modules[name], path)
+    walk:plain_classes(path)
+  end
+  for _, name in ipairs(sorted_names(loaded.facade)) do
+    local module = loaded.facade[name]
+    local path = ("%s/stdlib/%s.lua"):format(root, module)
+    walk:func(name, require("moonlet." .. module)[name], path)
+    if name == module or module == "profiler" then
+      walk:plain_classes(path)
+    end
+  end
+  set_parents(walk)
+  return walk.entries
+end
+
+return stdlib_docs

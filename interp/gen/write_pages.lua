@@ -1,0 +1,76 @@
+-- interp/gen/write_pages.lua: writes the reference as a folder of pages: Markdown, or with the
+-- program `lowdown` HTML, which also holds the guides of docs/ and a search.
+-- usage: lua write_pages.lua ROOT OUTPUT FAMILY,FAMILY,... [LOWDOWN]
+
+local root, output, family_list, lowdown = arg[1], arg[2], arg[3], arg[4]
+for _, folder in ipairs { "tensor", "autograd", "interp" } do
+  package.path = ("%s/%s/gen/?.lua;"):format(root, folder) .. package.path
+end
+local html_page = require "html_page"
+local markdown_page = require "markdown_page"
+local parse = require "parse"
+local reference = require "reference"
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+local function write(name, text)
+  local file = assert(io.open(output .. "/" .. name, "wb"))
+  assert(file:write(text))
+  assert(file:close())
+end
+
+local function run(command) assert(os.execute(command)) end
+
+-- Starts with an empty folder, whose date then says when it was written.
+local function make_folder()
+  run(("rm -rf '%s' && mkdir -p '%s'"):format(output, output))
+end
+
+local function render(text)
+  local path = output .. "/.page.md"
+  write(".page.md", text)
+  local pipe = assert(io.popen(("'%s' -Thtml --out-no-smarty --html-no-head-ids '%s'"):format(lowdown, path)))
+  local html = pipe:read "a"
+  assert(pipe:close(), lowdown .. " failed")
+  os.remove(path)
+  return html
+end
+
+local function guide_pages()
+  local out = {}
+  for i, name in ipairs(html_page.guides) do
+    local text = read(("%s/docs/%s.md"):format(root, name))
+    out[i] = { name = name, title = text:match "^# ([^\n]*)", text = text }
+  end
+  return out
+end
+
+local function write_html(entries, pages, by_name)
+  local guides = guide_pages()
+  local site = html_page.site(guides, pages, by_name)
+  for _, page in ipairs(guides) do write(page.name .. ".html", site:page(page, render(page.text))) end
+  for _, page in ipairs(pages) do
+    write(page.name .. ".html", site:page(page, render(markdown_page.text(page, by_name, entries))))
+  end
+  write("index.html", site:front())
+  write("index.js", site:search_index())
+  for _, name in ipairs { "style.css", "search.js" } do
+    write(name, read(("%s/docs/html/%s"):format(root, name)))
+  end
+end
+
+local families = {}
+for family in family_list:gmatch "[^,]+" do families[#families + 1] = family end
+local entries = reference.entries(parse.rows(root, families), root)
+local pages, by_name = reference.pages(entries), reference.by_name(entries)
+make_folder()
+if lowdown then
+  write_html(entries, pages, by_name)
+else
+  for _, page in ipairs(pages) do write(page.name .. ".md", markdown_page.text(page, by_name, entries)) end
+end

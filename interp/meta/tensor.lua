@@ -1,0 +1,247 @@
+-- interp/meta/tensor.lua: the fields of tensors and their methods that are no ops, for editors,
+-- help() and the reference.
+
+--- An array of numbers of one dtype on one device, a view of a storage. `x:sum(1)` and every other
+--- op whose first argument is a tensor is a method; `x:add_(1)` works in place. `x[i]`, `x[{ i, j }]`,
+--- `x[{ { 2, 5 }, {} }]` and `x["2:5, :"]` index it, from 1 and with both ends; index tensors and
+--- masks too, and all of them in assignments. `#x` is the size of the first dimension, `==` is
+--- identity (`x:eq(y)` compares elements), and `+ - * / // % ^ & | ~ << >>` work element by element.
+--- > x = ml.ones(2, 3)
+--- > x[{ {}, 1 }] = 5
+---@class moonlet.Tensor
+---@field shape moonlet.Shape The sizes of the dimensions. It prints as (2, 3); `#x.shape` is the number of dimensions.
+---@field dtype moonlet.dtype The kind of the elements, such as "float32".
+---@field device string Where the elements are: "cpu", "cuda:0".
+---@field grad moonlet.Tensor? What backward has added up for a leaf that requires grad, or for a result after `x:retain_grad()`; nil before, and where it was set to nil. It can be assigned.
+---@field requires_grad boolean Whether backward computes a gradient for it. Leaves of a floating or complex dtype can be assigned it.
+---@field grad_fn string? The name of the node of the tape that made it, such as "MulBackward"; nil for a leaf.
+---@field is_leaf boolean Whether no recorded op made it.
+---@field ndim integer The number of dimensions, as `x:dim()`.
+---@field T moonlet.Tensor A matrix transposed: a view. Other shapes are an error; `x:transpose(a, b)` takes any.
+---@field real moonlet.Tensor The real parts of a complex tensor, a view; assigning writes them. A real tensor gives itself.
+---@field imag moonlet.Tensor The imaginary parts of a complex tensor, a view; assigning writes them.
+---@field data moonlet.Tensor The same memory without history, as `x:detach()`. Assigning copies the values into it, unrecorded.
+---@field is_cuda boolean Whether it is on a CUDA device.
+---@field itemsize integer The bytes of one element.
+---@field nbytes integer The bytes of its elements, `x:numel() * x.itemsize`.
+---@field _version integer How many times its storage has been changed in place, which the tape checks.
+---@operator add(moonlet.Tensor|number): moonlet.Tensor
+---@operator sub(moonlet.Tensor|number): moonlet.Tensor
+---@operator mul(moonlet.Tensor|number): moonlet.Tensor
+---@operator div(moonlet.Tensor|number): moonlet.Tensor
+---@operator idiv(moonlet.Tensor|number): moonlet.Tensor
+---@operator mod(moonlet.Tensor|number): moonlet.Tensor
+---@operator pow(moonlet.Tensor|number): moonlet.Tensor
+---@operator unm: moonlet.Tensor
+---@operator len: integer
+local Tensor = {}
+
+--- Computes the gradients of `x` by all leaves that require grad and lead to it, and adds them to
+--- their `grad`. `gradient`, of the shape of `x`, is what it starts from; it may be left out for a
+--- single element. What the graph saved is freed, so that a second backward is an error, unless
+--- `retain_graph` (the value of create_graph) keeps it. With `create_graph` the gradients can be
+--- differentiated again.
+--- > w = ml.tensor({ 1.0, 2.0 }, { requires_grad = true })
+--- > (w * w):sum():backward()
+---@param gradient? moonlet.Tensor
+---@param options? {retain_graph?: boolean, create_graph?: boolean}
+---@see grad
+---@see Tensor.grad
+function Tensor:backward(gradient, options) end
+
+--- Calls `f` with the gradient of `x`, once it is whole, at each backward that computes it, and uses
+--- what `f` returns instead, unless that is nil. `handle.remove()` takes it away. The hook belongs to
+--- the value that `x` has now and lives as long as a graph may reach it.
+--- > handle = x:register_hook(function(g) return g * 2 end)
+---@param f fun(gradient: moonlet.Tensor): moonlet.Tensor?
+---@return {remove: fun()} handle
+---@see Tensor.retain_grad
+function Tensor:register_hook(f) end
+
+--- Calls `f` with the leaf `x` each time a backward has added to `x.grad`, as soon as its gradient is
+--- whole, while backward goes on with the rest: to change a parameter and drop its gradient at once.
+---@param f fun(leaf: moonlet.Tensor)
+---@return {remove: fun()} handle
+function Tensor:register_post_accumulate_grad_hook(f) end
+
+--- Keeps the gradient of a result in its `grad`, as the hooks leave it. A leaf has one anyway.
+function Tensor:retain_grad() end
+
+--- A tensor on the same memory without the history: a constant for the tape.
+---@return moonlet.Tensor
+---@see no_grad
+function Tensor:detach() end
+
+--- Drops the history of `x` itself, which is then a leaf. Refused for views.
+---@return moonlet.Tensor x
+function Tensor:detach_() end
+
+--- Sets whether backward computes a gradient for this leaf. Returns `x`.
+---@param on? boolean true unless given
+---@return moonlet.Tensor x
+function Tensor:requires_grad_(on) end
+
+--- The one element as a Lua number or boolean; another number of elements is an error. Waits for the
+--- device. Complex elements come as a table of their parts.
+--- > ml.ones(3):sum():item()
+---@return number|boolean
+---@see Tensor.tolist
+function Tensor:item() end
+
+--- The elements in nested tables; those of a tensor without dimensions are a number.
+--- > ml.arange(1, 3):tolist()[2]
+---@return table
+function Tensor:tolist() end
+
+--- The same as `x:tolist()`.
+---@return table
+function Tensor:totable() end
+
+--- The elements as a string of bytes, little-endian and in row order.
+---@return string
+---@see from_bytes
+function Tensor:to_bytes() end
+
+--- All sizes, as `x.shape`, or that of one dimension.
+---@param dim? integer
+---@return integer|integer[]
+function Tensor:size(dim) end
+
+--- How many elements of the storage lie between neighbours in each dimension, or in one.
+---@param dim? integer
+---@return integer|integer[]
+function Tensor:stride(dim) end
+
+--- The number of dimensions.
+---@return integer
+function Tensor:dim() end
+
+--- The number of elements.
+---@return integer
+function Tensor:numel() end
+
+--- Whether the elements lie in row-major order without gaps, or in the order of a memory format.
+---@param memory_format? moonlet.memory_format
+---@return boolean
+function Tensor:is_contiguous(memory_format) end
+
+--- Whether the dtype is float16, bfloat16, float32 or float64.
+---@return boolean
+function Tensor:is_floating_point() end
+
+--- Whether the dtype is complex64 or complex128.
+---@return boolean
+function Tensor:is_complex() end
+
+--- Converted to bool, itself when it is: true where an element is not 0.
+---@return moonlet.Tensor
+function Tensor:bool() end
+
+--- Converted to int32, itself when it is. Fractions are cut off.
+---@return moonlet.Tensor
+function Tensor:int() end
+
+--- Converted to int64, itself when it is. Fractions are cut off.
+---@return moonlet.Tensor
+function Tensor:long() end
+
+--- Converted to float16, itself when it is.
+---@return moonlet.Tensor
+function Tensor:half() end
+
+--- Converted to bfloat16, itself when it is.
+---@return moonlet.Tensor
+function Tensor:bfloat16() end
+
+--- Converted to float32, itself when it is.
+---@return moonlet.Tensor
+function Tensor:float() end
+
+--- Converted to float64, itself when it is.
+---@return moonlet.Tensor
+function Tensor:double() end
+
+--- On the CPU, itself when it is there.
+---@return moonlet.Tensor
+---@see to
+function Tensor:cpu() end
+
+--- On a CUDA device, itself when it is there.
+---@param device? integer 0 unless given
+---@return moonlet.Tensor
+---@see to
+function Tensor:cuda(device) end
+
+--- Sets every element to 0. Returns `x`.
+---@return moonlet.Tensor x
+function Tensor:zero_() end
+
+--- Lets go of the memory at once instead of when the collector finds the tensor; other views and the
+--- tape keep theirs. Any later use of `x` is an error. `local x <close> = ...` does it at the end of
+--- the block.
+function Tensor:free() end
+
+--- The storage that `x` views, in its dtype: the same value for all tensors on it, as long as a
+--- script holds it.
+--- > ml.zeros(3):storage()[1]
+---@return moonlet.Storage
+function Tensor:storage() end
+
+--- How many elements of the storage come before the first one of `x`. It is a count of elements,
+--- not a position: 0 when `x` starts at the storage's first element, which is `x:storage()[1]`.
+---@return integer
+function Tensor:storage_offset() end
+
+--- The address of the first element, for code outside Lua.
+---@return integer
+function Tensor:data_ptr() end
+
+--- Whether two tensors are the same elements of one storage, in the same shape.
+---@param other moonlet.Tensor
+---@return boolean
+function Tensor:is_set_to(other) end
+
+--- Makes `x` show elements of another storage of its dtype and device, or those of a tensor, or
+--- none. `offset` is the number of elements before the first; without `size` all behind it are
+--- shown, without `stride` they lie in row order. Tensors with a history are refused, and leaves
+--- that require grad while recording.
+--- > ml.empty(0):set_(ml.Storage(6), 2, { 2, 2 })
+---@param source? moonlet.Storage|moonlet.Tensor
+---@param offset? integer elements before the first
+---@param size? integer[]
+---@param stride? integer[]
+---@return moonlet.Tensor x
+function Tensor:set_(source, offset, size, stride) end
+
+--- Gives `x` another shape, in row order from its first element. Elements stay where they are; the
+--- storage grows when it is too small, by zeros. Refused for tensors that require grad and, when it
+--- would have to grow, for memory that is foreign, mapped or read-only.
+--- > ml.ones(2):resize_(2, 3)
+---@param ... integer|integer[]
+---@return moonlet.Tensor x
+function Tensor:resize_(...) end
+
+--- `x:resize_` to the shape of `other`.
+---@param other moonlet.Tensor
+---@return moonlet.Tensor x
+function Tensor:resize_as_(other) end
+
+--- The sizes of a tensor's dimensions, as `x.shape` and `x:size()` give them, or its strides. It
+--- reads as an array: `shape[1]`, `shape[-1]` (the last), `#shape`, ipairs. It prints as (2, 3), `==`
+--- compares the numbers, and functions that take sizes take it.
+---@class moonlet.Shape
+---@field [integer] integer
+---@operator len: integer
+local Shape = {}
+
+--- The product of the sizes: how many elements a tensor of the shape has.
+---@return integer
+function Shape:numel() end
+
+--- The sizes as a plain table.
+---@return integer[]
+function Shape:tolist() end
+
+--- The same as `shape:tolist()`.
+---@return integer[]
+function Shape:totable() end

@@ -1,0 +1,50 @@
+// interp/numbers.cpp: module moonlet.numbers: functions of Lua, and others, run in the locale "C".
+#include "interp/numbers.h"
+
+#include "interp/guard.h"
+#include "tensor/error.h"
+
+namespace moonlet {
+namespace {
+
+// Calls the first upvalue with all arguments.
+int l_call(lua_State* L) {
+  const NumbersOfC numbers;
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+int l_wrap(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_pushcclosure(L, guard<l_call>, 1);
+  return 1;
+}
+
+// Sets field `name` of the table on top to the wrapped function of a library that is loaded.
+void wrap_from(lua_State* L, const char* library, const char* name) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  const bool loaded = lua_getfield(L, -1, library) == LUA_TTABLE;
+  check(loaded && lua_getfield(L, -1, name) == LUA_TFUNCTION,
+        "moonlet.numbers needs Lua's library '", library, "'");
+  lua_pushcclosure(L, guard<l_call>, 1);
+  lua_setfield(L, -4, name);
+  lua_pop(L, 2);
+}
+
+int l_open(lua_State* L) {
+  lua_createtable(L, 0, 4);
+  wrap_from(L, LUA_STRLIBNAME, "format");
+  wrap_from(L, LUA_GNAME, "tostring");
+  wrap_from(L, LUA_GNAME, "tonumber");
+  lua_pushcfunction(L, guard<l_wrap>);
+  lua_setfield(L, -2, "wrap");
+  return 1;
+}
+
+}  // namespace
+}  // namespace moonlet
+
+int luaopen_moonlet_numbers(lua_State* L) { return moonlet::guard<moonlet::l_open>(L); }

@@ -1,0 +1,188 @@
+-- stdlib/help/index.lua: finds the entries of the reference: by name, by a value that a script
+-- holds, by a word.
+
+local ml = require "moonlet"
+local nearest = require "moonlet.nearest"
+local reference = require "moonlet.reference"
+
+local index = { by_name = {}, entries = reference }
+
+-- Entries by the last part of their names: "Linear", "grad".
+local by_last = {}
+for _, entry in ipairs(reference) do
+  index.by_name[entry.name] = entry
+  local last = entry.name:match "[^.:]+$"
+  by_last[last] = by_last[last] or {}
+  table.insert(by_last[last], entry)
+end
+
+-- What people write before a name, and what it stands for.
+local prefixes = { { "^moonlet%.", "" }, { "^ml%.", "" }, { "^x[:.]", "Tensor." },
+  { "^s[:.]", "Storage." }, { "^g[:.]", "Generator." }, { "^F%.", "nn.functional." },
+  { "^net[:.]", "nn.Module." }, { "^torch%.", "" } }
+
+local function normal(wanted)
+  local name = wanted:gsub("^%s+", ""):gsub("%s+$", "")
+  if not name:find "operator" then name = name:gsub("%(.*$", "") end
+  for _, prefix in ipairs(prefixes) do name = name:gsub(prefix[1], prefix[2]) end
+  return (name:gsub("([^:]):([^:])", "%1.%2"):gsub("[.:]+$", ""))
+end
+
+-- The op behind "Tensor.exp", "exp_" and "Tensor.exp_".
+local function find_op(name)
+  local short = name:match "^Tensor%.(.+)$" or name
+  local entry = index.by_name[short] or index.by_name[(short:gsub("_$", ""))]
+    or index.by_name[short .. "_"]
+  if not entry or entry.kind ~= "op" then return nil end
+  if short ~= name and not entry.method then return nil end
+  if short == entry.name .. "_" and not entry.inplace then return nil end
+  return entry
+end
+
+-- Members that a class has from its parents: "nn.Linear.parameters".
+local function find_inherited(name)
+  local owner, member = name:match "^(.*)%.([^.]+)$"
+  local entry = owner and index.by_name[owner]
+  while entry and entry.parent do
+    local found = index.by_name[entry.parent .. "." .. member]
+    if found then return found end
+    entry = index.by_name[entry.parent]
+  end
+end
+
+-- The first entry whose name ends so: "Linear.weight", "lr_scheduler.StepLR".
+local function find_ending(name)
+  if not name:find(".", 1, true) then return nil end
+  for _, entry in ipairs(reference) do
+    if entry.name:sub(-#name - 1) == "." .. name then return entry end
+  end
+end
+
+local function resolved(entry)
+  local original = entry.same_as and index.by_name[entry.same_as]
+  return original or entry
+end
+
+--- The entry of a name and the other entries that the name may mean; nil when there is none.
+---@param wanted string
+---@return table? entry
+---@return table[]? others
+function index.find(wanted)
+  local name = normal(wanted)
+  local exact = index.by_name[name] or find_op(name) or find_inherited(name) or find_ending(name)
+  local others = {}
+  for _, entry in ipairs(by_last[name] or {}) do
+    if not exact then
+      exact = entry
+    elseif entry ~= exact and not entry.same_as then
+      others[#others + 1] = entry
+    end
+  end
+  if not exact then return nil end
+  return resolved(exact), others
+end
+
+local function first_line(text) return text:match "^[^\n]*" end
+
+local function is_called(entry, word) return entry.name:match("[^.:]+$"):lower() == word end
+
+--- The entries that have a word in their names, then those that have it in their texts.
+---@param word string
+---@return table[]
+function index.search(word)
+  local named, mentioned = {}, {}
+  local wanted = word:lower()
+  for _, entry in ipairs(reference) do
+    if entry.name:lower():find(wanted, 1, true) then
+      named[#named + 1] = entry
+    elseif entry.doc and entry.doc:lower():find(wanted, 1, true) then
+      mentioned[#mentioned + 1] = entry
+    end
+  end
+  local function before(a, b)
+    local whole_a, whole_b = is_called(a, wanted), is_called(b, wanted)
+    if whole_a ~= whole_b then return whole_a end
+    return a.name < b.name
+  end
+  table.sort(named, before)
+  table.sort(mentioned, function(a, b) return a.name < b.name end)
+  return table.move(mentioned, 1, #mentioned, #named + 1, named)
+end
+
+--- The names nearest to one that is not known: at most three.
+---@param wanted string
+---@return string[]
+function index.close(wanted)
+  local name, names, out, seen = normal(wanted), {}, {}, {}
+  for _, entry in ipairs(reference) do names[#names + 1] = entry.name end
+  local lasts = {}
+  for last in pairs(by_last) do lasts[#lasts + 1] = last end
+  table.sort(lasts)
+  local function add(found)
+    if found and not seen[found] then
+      seen[found] = true
+      out[#out + 1] = found
+    end
+  end
+  add(nearest(name, names))
+  local last = nearest(name:match "[^.]*$", lasts)
+  for i, entry in ipairs(last and by_last[last] or {}) do
+    if i <= 2 then add(entry.name) end
+  end
+  return out
+end
+
+-- The value that a name leads to now, without loading modules for it.
+local function value_of(name)
+  local at = ml
+  local owner, method = name:match "^(%u%a+)%.(.+)$"
+  if owner == "Tensor" then return rawget(ml._methods, method) end
+  if owner == "Storage" then return rawget(ml._storage_methods, method) end
+  if owner == "Generator" then return ml.default_generator[method] end
+  for part in name:gmatch "[^.]+" do
+    if type(at) ~= "table" then return nil end
+    local below = rawget(at, part)
+    if below == nil and at == ml then below = package.loaded["moonlet." .. part] end
+    at = below
+  end
+  return at
+end
+
+-- Classes and plain functions are compared by identity; other values are no subject of a text.
+local function has_identity(value)
+  return type(value) == "function" or type(value) == "table" or type(value) == "userdata"
+end
+
+--- The name in the reference of a function, class, module or constant object, or nil.
+---@param value any
+---@return string?
+function index.name_of(value)
+  if not has_identity(value) then return nil end
+  for _, entry in ipairs(reference) do
+    local name = entry.name
+    if not name:find "::" and rawequal(value_of(name), value) then return name end
+    if entry.kind == "op" then
+      if rawequal(ml._methods[name], value) then return name end
+      if entry.inplace and rawequal(ml._methods[name .. "_"], value) then return name end
+    end
+  end
+end
+
+--- The entries whose owner is a class or a module, in the order of the reference.
+---@param name string
+---@return table[]
+function index.members(name)
+  local out = {}
+  for _, entry in ipairs(reference) do
+    local inside = entry.name:sub(1, #name + 1)
+    if (inside == name .. "." or inside == name .. ":") and entry.name ~= name then
+      local rest = entry.name:sub(#name + 2):gsub("^:", "")
+      if not rest:find "[.:]" then out[#out + 1] = entry end
+    end
+  end
+  return out
+end
+
+index.first_line = first_line
+
+return index

@@ -1,0 +1,90 @@
+-- stdlib/optim/plateau.lua: ReduceLROnPlateau, the schedule that looks at a measured value.
+
+local class = require "moonlet.class"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local schedule = require "moonlet.optim.schedule"
+local signature = require "moonlet.signature"
+
+signature.add_choice("Mode", { "min", "max" })
+signature.add_choice("ThresholdMode", { "rel", "abs" })
+signature.add_type("Metric", "a number or a tensor of one element", function(value)
+  if ml.is_tensor(value) and value:numel() == 1 then value = value:item() end
+  return type(value) == "number" and value or nil
+end)
+
+--- `ReduceLROnPlateau(optimizer, { mode = "min", factor = 0.1, patience = 10 })`: times `factor`
+--- when the value given to `step` has not got better for more than `patience` epochs. Better is by
+--- `threshold`, relative ("rel") or absolute ("abs", `threshold_mode`). `cooldown` epochs after a
+--- change do not count; no rate falls below `min_lr`, or by less than `eps`.
+local ReduceLROnPlateau = class("ReduceLROnPlateau", schedule.LRScheduler)
+
+local read = signature("optim.lr_scheduler.ReduceLROnPlateau(Optimizer optimizer, "
+  .. 'Mode mode="min", number>=0 factor=0.1, int>=0 patience=10, number threshold=0.0001, '
+  .. 'ThresholdMode threshold_mode="rel", int>=0 cooldown=0, number|number[] min_lr=0, '
+  .. "number eps=1e-8)")
+
+function ReduceLROnPlateau:init(...)
+  local o = read:table(...)
+  if o.factor >= 1 then
+    options.fail("ReduceLROnPlateau: 'factor' must be below 1, got %g", o.factor)
+  elseif type(o.min_lr) == "table" and #o.min_lr ~= #o.optimizer.param_groups then
+    options.fail("ReduceLROnPlateau: 'min_lr' has %d rates, the optimiser %d groups", #o.min_lr,
+      #o.optimizer.param_groups)
+  end
+  for key, value in pairs(o) do self[key] = value end
+  self.last_epoch, self.cooldown_counter, self.num_bad_epochs = 0, 0, 0
+  self.best = o.mode == "min" and math.huge or -math.huge
+  self:note_rates()
+end
+
+--- Notes the rates of the groups for `get_last_lr`.
+function ReduceLROnPlateau:note_rates()
+  self.last_lr = {}
+  for i, group in ipairs(self.optimizer.param_groups) do self.last_lr[i] = group.lr end
+end
+
+local function is_better(self, value)
+  local sign = self.mode == "min" and -1 or 1
+  if self.threshold_mode == "abs" then
+    return sign * value > sign * (self.best + sign * self.threshold)
+  end
+  return sign * value > sign * self.best * (1 + sign * self.threshold)
+end
+
+local function reduce(self)
+  for i, group in ipairs(self.optimizer.param_groups) do
+    local least = self.min_lr
+    if type(least) == "table" then
+      least = least[i] or options.fail("ReduceLROnPlateau: group %d has no 'min_lr'", i)
+    end
+    local rate = math.max(group.lr * self.factor, least)
+    if group.lr - rate > self.eps then group.lr = rate end
+  end
+end
+
+local read_step = signature(
+  "ReduceLROnPlateau:step(Metric metrics, int>=0? epoch=nil)")
+
+--- Goes on by one epoch whose value, such as the loss on a test set, is `metrics`.
+---@param metrics number|Tensor
+---@param epoch? integer
+function ReduceLROnPlateau:step(...)
+  local value, epoch = read_step(...)
+  self.last_epoch = epoch or self.last_epoch + 1
+  if is_better(self, value) then
+    self.best, self.num_bad_epochs = value, 0
+  else
+    self.num_bad_epochs = self.num_bad_epochs + 1
+  end
+  if self.cooldown_counter > 0 then
+    self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
+  end
+  if self.num_bad_epochs > self.patience then
+    reduce(self)
+    self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+  end
+  self:note_rates()
+end
+
+return ReduceLROnPlateau

@@ -1,0 +1,166 @@
+-- stdlib/optim/schedule.lua: the base of learning-rate schedules.
+
+local class = require "moonlet.class"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+require "moonlet.optim.optimizer"
+
+local fail = options.fail
+
+local schedule = {}
+
+--- The base of schedules. A subclass has `get_lr()`, which gives the next rates, an array with one
+--- for each group, from `self.last_epoch`, `self.base_lrs` (the first ones) and the groups' rates;
+--- and calls `LRScheduler.init(self, optimizer, last_epoch)`.
+local LRScheduler = class("LRScheduler")
+schedule.LRScheduler = LRScheduler
+
+-- What every group had at first. A group that was added since gets what it has now.
+local function note_bases(self)
+  for i, group in ipairs(self.optimizer.param_groups) do
+    if not self.base_lrs[i] then
+      group.initial_lr = group.initial_lr or group.lr
+      self.base_lrs[i] = group.initial_lr
+    end
+  end
+end
+
+local function rates_of(optimizer)
+  local out = {}
+  for i, group in ipairs(optimizer.param_groups) do out[i] = group.lr end
+  return out
+end
+
+-- Sets the rates for the present epoch.
+local function apply(self, rates)
+  local groups = self.optimizer.param_groups
+  if type(rates) ~= "table" or #rates ~= #groups then
+    fail("%s: get_lr must give an array of %d rates, one for each group",
+      class.name(class.of(self)), #groups)
+  end
+  for i, group in ipairs(groups) do group.lr = rates[i] end
+  self.last_lr = rates_of(self.optimizer)
+end
+
+--- Goes on by one epoch, or to the epoch given, without counting it as a step.
+---@param self table
+---@param epoch? integer
+function schedule.advance(self, epoch)
+  note_bases(self)
+  self.last_epoch = epoch or self.last_epoch + 1
+  apply(self, epoch and self.get_closed_form_lr and self:get_closed_form_lr() or self:get_lr())
+end
+
+--- The first step, which sets the rates of the epoch to begin with.
+---@param self table
+function schedule.begin(self)
+  self.step_count, self.is_initial = 0, true
+  self:step()
+  self.is_initial = false
+end
+
+local read_init = signature(
+  "optim.lr_scheduler.LRScheduler(Optimizer optimizer, int>=-1 last_epoch=-1)")
+
+--- `last_epoch` is the epoch to go on from, when the groups come from a saved state.
+---@param optimizer table
+---@param last_epoch? integer (default -1: from the start)
+function LRScheduler:init(...)
+  local optimizer, last_epoch = read_init(...)
+  for i, group in ipairs(optimizer.param_groups) do
+    if last_epoch >= 0 and not group.initial_lr then
+      fail("%s: group %d has no 'initial_lr'; load the optimiser's state before going on from "
+        .. "epoch %d", class.name(class.of(self)), i, last_epoch)
+    end
+  end
+  self.optimizer, self.base_lrs, self.last_epoch = optimizer, {}, last_epoch
+  schedule.begin(self)
+end
+
+--- The next rates of the groups; every schedule defines it.
+---@return number[]
+function LRScheduler:get_lr()
+  fail("%s: has no method get_lr", class.name(class.of(self)))
+end
+
+local read_step = signature "LRScheduler:step(int>=0? epoch=nil)"
+
+--- Goes on by one epoch, or to the epoch given, whose rates follow from the first ones.
+---@param epoch? integer
+function LRScheduler:step(...)
+  local epoch = read_step(...)
+  self.step_count = self.step_count + 1
+  schedule.advance(self, epoch)
+end
+
+local read_last = signature "LRScheduler:get_last_lr()"
+
+--- The rates of the groups that the last step gave: an array.
+---@return number[]
+function LRScheduler:get_last_lr(...)
+  read_last(...)
+  return { table.unpack(self.last_lr) }
+end
+
+-- Values that can be saved, copied.
+local function saved(value)
+  if type(value) == "table" and getmetatable(value) == nil then
+    local out = {}
+    for key, item in pairs(value) do out[key] = saved(item) end
+    return out
+  end
+  local kind = type(value)
+  return (kind == "number" or kind == "string" or kind == "boolean") and value or nil
+end
+
+local read_state = signature "LRScheduler:state_dict()"
+
+--- What it takes to go on in another run: all fields but the optimiser and functions.
+---@return table
+function LRScheduler:state_dict(...)
+  read_state(...)
+  local out = {}
+  for key, value in pairs(self) do
+    if key ~= "optimizer" then out[key] = saved(value) end
+  end
+  return out
+end
+
+local read_load = signature "LRScheduler:load_state_dict(dict state_dict)"
+
+--- Takes over what `state_dict` gave. The rates themselves come back with the optimiser's state.
+---@param state_dict table
+function LRScheduler:load_state_dict(...)
+  local state = read_load(...)
+  if math.type(state.last_epoch) ~= "integer" then
+    fail("load_state_dict: this is no state of a schedule: it has no 'last_epoch'")
+  end
+  for key in pairs(state) do
+    if rawget(self, key) == nil then
+      fail("load_state_dict: %s has no field '%s'", class.name(class.of(self)), tostring(key))
+    end
+  end
+  for key, value in pairs(state) do self[key] = saved(value) end
+end
+
+--- A class of schedules whose constructor takes an optimiser, `parameters` in the notation of
+--- moonlet.signature, which become its fields, and `last_epoch`.
+---@param name string
+---@param parameters? string nil for a class that reads its own
+---@return table
+function schedule.define(name, parameters)
+  local cls = class(name, LRScheduler)
+  if not parameters then return cls end
+  local read = signature(("optim.lr_scheduler.%s(Optimizer optimizer, %s, int>=-1 last_epoch=-1)")
+    :format(name, parameters))
+  function cls:init(...)
+    local o = read:table(...)
+    for key, value in pairs(o) do
+      if key ~= "optimizer" and key ~= "last_epoch" then self[key] = value end
+    end
+    LRScheduler.init(self, o.optimizer, o.last_epoch)
+  end
+  return cls
+end
+
+return schedule

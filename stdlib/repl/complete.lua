@@ -1,0 +1,190 @@
+-- stdlib/repl/complete.lua: which names may follow what was typed: globals, fields and methods
+-- behind a path, options of a call, names of files.
+
+local class = require "moonlet.class"
+local ml = require "moonlet"
+local scan = require "moonlet.repl.scan"
+local system = require "moonlet.system"
+
+local getmetatable = debug.getmetatable  -- also where __metatable hides it
+
+local kKeywords = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function",
+  "goto", "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until",
+  "while" }
+
+-- Modules and functions that `ml` loads when they are first named.
+local kLate = { "args", "autocast", "class", "data", "load", "nn", "optim", "override", "plot",
+  "profile", "progress", "save" }
+
+-- Ops that derivatives are made of.
+local kInternal = { "_backward$", "^native_", "_grad_x$", "_grad_weight$", "%dd_input_grad$",
+  "%dd_weight_grad$", "_step_$" }
+
+local function is_internal(name)
+  for _, pattern in ipairs(kInternal) do
+    if name:find(pattern) then return true end
+  end
+  return false
+end
+
+-- The names found so far, those that start with `prefix`; private and internal ones only when what
+-- was typed can mean nothing else.
+local function new_names(prefix)
+  return { prefix = prefix, set = {} }
+end
+
+local function offer(names, name)
+  if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" then return end
+  if name:sub(1, #names.prefix) ~= names.prefix then return end
+  if name:find "^_" and not names.prefix:find "^_" then return end
+  names.set[name] = true
+end
+
+local function sorted(names)
+  local shown, hidden = {}, {}
+  for name in pairs(names.set) do
+    local list = is_internal(name) and hidden or shown
+    list[#list + 1] = name
+  end
+  if #shown == 0 and names.prefix ~= "" then shown = hidden end
+  table.sort(shown)
+  return shown
+end
+
+-- --- fields -----------------------------------------------------------------------------------
+
+local function callable(value)
+  local meta = type(value) ~= "function" and getmetatable(value)
+  return type(value) == "function" or type(meta) == "table" and rawget(meta, "__call") ~= nil
+end
+
+local function offer_keys(names, value, methods)
+  for key, item in next, value do
+    if not methods or callable(item) then offer(names, key) end
+  end
+end
+
+-- What `value` answers to: its own keys and those of the tables behind it.
+local function offer_fields(names, value, methods)
+  if ml.is_tensor(value) or ml.is_storage(value) then
+    local storage = ml.is_storage(value)
+    offer_keys(names, storage and ml._storage_methods or ml._methods, true)
+    if not methods then offer_keys(names, storage and ml._storage_fields or ml._fields) end
+    return
+  end
+  if value == ml then
+    for _, name in ipairs(kLate) do offer(names, name) end
+  end
+  local kDeepest = 16
+  for _ = 1, kDeepest do
+    if type(value) == "table" then offer_keys(names, value, methods) end
+    local meta = getmetatable(value)
+    if type(meta) ~= "table" then return end
+    value = class.is_class(meta) and meta or rawget(meta, "__index")
+    if type(value) ~= "table" then return end
+  end
+end
+
+-- The value of a path; nothing is called for it but `__index`.
+local function value_of(keys)
+  local value = _G
+  for _, key in ipairs(keys) do value = value[key] end
+  return value
+end
+
+local function complete_name(code, start, prefix)
+  local names = new_names(prefix)
+  local before = code:sub(1, start - 1):gsub("%s+$", "")
+  local mark = not before:find "%.%.$" and before:match "[.:]$"
+  if not mark then
+    offer_keys(names, _G)
+    for _, keyword in ipairs(kKeywords) do offer(names, keyword) end
+    return sorted(names)
+  end
+  local keys = scan.path(before:sub(1, -2))
+  local ok, value = pcall(value_of, keys or {})
+  if keys and ok then offer_fields(names, value, mark == ":") end
+  return sorted(names)
+end
+
+-- --- options ----------------------------------------------------------------------------------
+
+-- The names in "ml.optim.Adam(params, lr=1e-3, betas={0.9, 0.999})", but the first when that is
+-- left of the colon.
+local function offer_call(names, call)
+  local inside = (call:match "%b()" or ""):gsub("=%b{}", ""):gsub("=[^,(){}]*", "")
+  for name in inside:gmatch "[%a_][%w_]*" do offer(names, name) end
+  return inside:find "%f[%w_]given%f[^%w_]" or inside:find "%f[%w_]options%f[^%w_]"
+end
+
+-- The options of a function as the reference has them: the arguments, which may come by name, and
+-- what its text calls options.
+local function offer_options(names, keys)
+  local index = require "moonlet.help.index"
+  local ok, value = pcall(value_of, keys)
+  local name = ok and value ~= nil and index.name_of(value)
+  local entry, others = index.find(name or table.concat(keys, ".", keys[1] == "ml" and 2 or #keys))
+  entry = entry or index.find(keys[#keys])
+  for _, found in ipairs { entry, table.unpack(others or {}) } do
+    local in_text = false
+    for _, call in ipairs(found.calls or {}) do in_text = offer_call(names, call) or in_text end
+    for option in (in_text and found.doc or ""):gmatch "`([%a_][%w_]*)`" do offer(names, option) end
+  end
+end
+
+-- For a name at the start of an entry of a table that is an argument: the call's options.
+local function complete_option(code, state, start, prefix)
+  local open = state.brackets[#state.brackets]
+  if not open or open[1] ~= "{" then return {} end
+  local before = code:sub(1, start - 1):gsub("%s+$", "")
+  if not before:find "[{,;]$" then return {} end
+  local owner = code:sub(1, open[2] - 1):gsub("%s+$", "")
+  local call = state.brackets[#state.brackets - 1]
+  if owner:find "[(,]$" then
+    if not call or call[1] ~= "(" then return {} end
+    owner = code:sub(1, call[2] - 1)
+  end
+  -- The method of a result, as in `f(x):sum{`, is known by its name alone.
+  local keys = scan.path(owner) or { owner:match "[.:]([%a_][%w_]*)$" }
+  if #keys == 0 then return {} end
+  local names = new_names(prefix)
+  offer_options(names, keys)
+  return sorted(names)
+end
+
+-- --- files ------------------------------------------------------------------------------------
+
+local function complete_file(code, from)
+  local path = code:sub(from)
+  local folder, prefix = path:match "^(.*/)([^/]*)$"
+  if not folder then folder, prefix = "", path end
+  local names = {}
+  for _, name in ipairs(system.list(folder == "" and "." or folder)) do
+    local hidden = name:find "^%." and not prefix:find "^%."
+    if name:sub(1, #prefix) == prefix and not hidden then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return #code - #prefix + 1, names
+end
+
+--- What may follow `code`, the line up to the cursor; `above` are the lines of the statement before
+--- it. Returns where in `code` the last word starts, and the whole words that may stand there.
+---@param code string
+---@param above string
+---@return integer start
+---@return string[] names
+return function(code, above)
+  local all = above .. code
+  local state = scan.read(all)
+  if state.comment then return #code + 1, {} end
+  if state.string then
+    local start, names = complete_file(all, state.string)
+    return start - #above, names
+  end
+  local prefix = all:match "[%w_]*$"
+  local start = #all - #prefix + 1
+  if prefix:find "^%d" then return #code + 1, {} end
+  local names = complete_option(all, state, start, prefix)
+  if #names == 0 then names = complete_name(all, start, prefix) end
+  return start - #above, names
+end
