@@ -11,9 +11,8 @@
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "tensor/backend.h"
-#include "tensor/dispatch.h"
-#include "tensor/kernels_convert.h"
 #include "tensor/memory_overlap.h"
+#include "tensor/plain_copy.h"
 
 namespace moonlet::formulas {
 
@@ -22,7 +21,7 @@ namespace {
 // Zeros that no tape knows of.
 Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
   Tensor out = moonlet::empty(sizes, options, op);
-  kernels_for(options.device.type, op).convert->fill(out, Scalar(0));
+  fill_plain(out, Scalar(0), op);
   return out;
 }
 

@@ -4,7 +4,7 @@
 
 #include "cuda/gemm.h"
 #include "cuda/geometry.cuh"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_nn.h"
 
 namespace moonlet::cuda {

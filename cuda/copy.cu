@@ -7,7 +7,9 @@
 #include "cuda/moved.cuh"
 #include "cuda/pointwise.cuh"
 #include "tensor/dispatch.h"
+#include "tensor/kernels_clone.h"
 #include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/shapes/index.h"
 
 namespace moonlet::cuda {
@@ -95,7 +97,7 @@ Tensor brought_over(const Call& call, const Tensor& source) {
   Tensor dense = source;  // row-major where it lies, which may be the host
   if (!source.is_contiguous()) {
     dense = empty(source.sizes(), options_of(source), "copy_");
-    kernels_for(source.device().type, "copy_").convert->copy(dense, source);
+    kernels_for(source.device().type, "copy_").copy->copy(dense, source);
   }
   transfer(here, dense);
   return here;
@@ -107,7 +109,7 @@ void copy_to_host(Tensor& x, const Tensor& source) {
   if (x.is_contiguous() && x.sizes() == source.sizes()) return transfer(x, dense);
   Tensor here = empty(source.sizes(), {x.dtype(), Device{}}, "copy_");
   transfer(here, dense);
-  kernels_for(DeviceType::CPU, "copy_").convert->copy(x, here);
+  kernels_for(DeviceType::CPU, "copy_").copy->copy(x, here);
 }
 
 }  // namespace

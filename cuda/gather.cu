@@ -4,6 +4,7 @@
 #include "cuda/index_plan.cuh"
 #include "cuda/moved.cuh"
 #include "cuda/scan.cuh"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_gather.h"
 
 namespace moonlet::cuda {
@@ -106,12 +107,14 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   const Call call(x, "index");
   const IndexedTensor indexed("index", x, indices);
   if (indexed.count == 0) return;
+  Tensor rows = y.is_contiguous() ? y : call.scratch(y.sizes(), y.dtype());
   visit_moved(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((index_kernel<T>), blocks_for(indexed.count), kBlock, 0, call.stream(),
                    indexed.grid, indexed.count, static_cast<const T*>(x.elements<T>()),
-                   y.elements<T>());
+                   rows.elements<T>());
   });
   call.done();
+  if (!rows.is_same(y)) copy(y, rows);
 }
 
 Tensor nonzero(const Tensor& x) {

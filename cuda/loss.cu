@@ -2,7 +2,7 @@
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/reduce.cuh"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_nn_loss.h"
 
 namespace moonlet::cuda {

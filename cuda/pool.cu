@@ -8,7 +8,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
 #include "cuda/scatter.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_nn.h"
 
 namespace moonlet::cuda {

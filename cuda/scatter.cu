@@ -5,7 +5,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/index_plan.cuh"
 #include "cuda/sort.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_gather.h"
 
 namespace moonlet::cuda {

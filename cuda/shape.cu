@@ -5,7 +5,7 @@
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_create.h"
 #include "tensor/kernels_shape.h"
 #include "tensor/view_writer.h"

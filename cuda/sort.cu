@@ -2,9 +2,12 @@
 // by ranks puts in place (each element finds its place in the merged run by binary search).
 #include "cuda/sort.h"
 
+#include <algorithm>
+
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
 #include "tensor/kernels_sort.h"
+#include "tensor/views.h"
 
 namespace moonlet::cuda {
 
@@ -147,8 +150,12 @@ void sort_keys(const Call& call, int64_t rows, int64_t n, Tensor& keys, Tensor& 
 }
 
 void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, Tensor& indices) {
-  sort_and_take("sort", x, dim, x.dim() == 0 ? 1 : x.size(static_cast<int>(dim)), descending,
-                values, indices);
+  const int64_t n = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
+  if (values.is_contiguous()) return sort_and_take("sort", x, dim, n, descending, values, indices);
+  const Dims order = views::memory_order(values);
+  Tensor to = views::permute(values, order), places = views::permute(indices, order);
+  const auto at = std::find(order.begin(), order.end(), dim) - order.begin();
+  sort_and_take("sort", views::permute(x, order), at, n, descending, to, places);
 }
 
 void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,

@@ -39,6 +39,8 @@ struct TensorImpl {
   std::atomic<int32_t> references{1};
   DType dtype = DType::Float32;
   bool contiguous = true;
+  // How often it was moved over memory by what leaves its views where they were (set_, resize_).
+  uint16_t moves = 0;
   Storage* storage = nullptr;
   int64_t offset = 0;  // in elements
   int64_t numel = 0;

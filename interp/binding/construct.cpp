@@ -3,7 +3,9 @@
 #include <limits>
 #include <optional>
 
+#include "autograd/ops_clone.h"
 #include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/tape.h"
 #include "interp/binding/args.h"

@@ -12,8 +12,9 @@
 #include "interp/binding/iterate.h"
 #include "interp/nearest.h"
 #include "tensor/backend.h"
+#include "tensor/dispatch.h"
 #include "tensor/execution.h"
-#include "tensor/raw_convert.h"
+#include "tensor/raw_copy.h"
 
 namespace moonlet::binding {
 namespace {
@@ -199,9 +200,7 @@ int l_resize(lua_State* L) {
 
 int l_tolist(lua_State* L) {
   const TypedStorage s = check_storage(L, 1, "tolist");
-  Tensor host = s.tensor();
-  if (!host.device().is_cpu()) host = raw::convert(host, std::nullopt, Device{}, std::nullopt);
-  const TypedStorage here(host);
+  const TypedStorage here(on_host(s.tensor()));
   lua_createtable(L, static_cast<int>(std::min<int64_t>(here.size(), 1 << 24)), 0);
   for (int64_t i = 0; i < here.size(); ++i) {
     push_result(L, here.get(i));

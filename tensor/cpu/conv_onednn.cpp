@@ -293,7 +293,7 @@ Tensor images_of(const Tensor& t, int64_t first, int64_t count) {
 
 void add_floats(Tensor& sum, const Tensor& part) {
   parallel_for(sum.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) sum.data<float>()[i] += part.data<float>()[i];
+    for (int64_t i = begin; i < end; ++i) sum.elements<float>()[i] += part.elements<float>()[i];
   });
 }
 

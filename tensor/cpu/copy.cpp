@@ -8,7 +8,9 @@
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/dispatch.h"
+#include "tensor/kernels_clone.h"
 #include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/pointwise/plan.h"
 
 namespace moonlet::cpu {
@@ -141,7 +143,7 @@ void copy_into(Tensor& out, const Tensor& in) {
 
 void copy(Tensor& x, const Tensor& source) {
   if (!source.device().is_cpu())
-    return kernels_for(source.device().type, "copy_").convert->copy(x, source);
+    return kernels_for(source.device().type, "copy_").copy->copy(x, source);
   copy_into(x, source);
 }
 
@@ -149,7 +151,7 @@ void clone(const Tensor& x, std::optional<MemoryFormat>, Tensor& y) { copy_into(
 
 void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
              std::optional<MemoryFormat>, Tensor& y) {
-  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").convert->copy(y, x);
+  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").copy->copy(y, x);
   copy_into(y, x);
 }
 

@@ -162,13 +162,13 @@ void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Ten
 // The position in the whole of x, which has expanded dims: the first one has 0 along each of them.
 void find_among_repeated(const Tensor& x, const Tensor& once, bool largest, Tensor& indices) {
   find_extreme(once, std::nullopt, largest, indices);
-  int64_t rest = *indices.data<int64_t>() - 1, position = 0, step = 1;
+  int64_t rest = *indices.elements<int64_t>() - 1, position = 0, step = 1;
   for (int d = x.dim() - 1; d >= 0; --d) {
     position += rest % once.size(d) * step;
     rest /= once.size(d);
     step *= x.size(d);
   }
-  *indices.data<int64_t>() = position + 1;
+  *indices.elements<int64_t>() = position + 1;
 }
 
 // Fills `indices` (contiguous int64).

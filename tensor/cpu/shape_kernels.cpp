@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tensor/cpu/parallel.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_shape.h"
 #include "tensor/view_writer.h"
 #include "tensor/views.h"

@@ -8,6 +8,7 @@
 
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 
@@ -161,8 +162,12 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
 }  // namespace
 
 void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, Tensor& indices) {
-  const int64_t n = x.dim() ? x.size(wrapped(dim, x.dim())) : 1;
-  each_row("sort", x, dim, n, descending, values, indices);
+  const int64_t n = x.dim() ? x.size(static_cast<int>(dim)) : 1;
+  if (values.is_contiguous()) return each_row("sort", x, dim, n, descending, values, indices);
+  const Dims order = views::memory_order(values);
+  Tensor to = views::permute(values, order), places = views::permute(indices, order);
+  const auto at = std::find(order.begin(), order.end(), dim) - order.begin();
+  each_row("sort", views::permute(x, order), at, n, descending, to, places);
 }
 
 void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,

@@ -52,9 +52,10 @@ local function define_pointwise(row, family, index)
   local operands, params, mask = pointwise_parts(row)
   local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
   local out = {
-    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d, %d};'):format(
+    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d, %d%s};'):format(
       row.camel, row.name, row.name, cpptext.dtype_set(row), tostring(row.int_to_float == true),
-      result, mask, roles(row, params), tostring(row.keeps_dtype == true), family, index),
+      result, mask, roles(row, params), tostring(row.keeps_dtype == true), family, index,
+      row.row_major and ", true" or ""),
   }
   local params_text = table.concat(params, ", ")
   local lines, refs = operand_lines(operands)

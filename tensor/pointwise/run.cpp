@@ -159,6 +159,7 @@ Dims result_strides(const Inputs& in, const Dims& shape) {
 [[gnu::noinline]] Tensor allocate_following(const PointwiseOp& op, const Inputs& in,
                                             Options options) {
   const Dims shape = broadcast_all(op, in);
+  if (op.row_major) return empty(shape, options, op.name);
   return empty_strided(shape, result_strides(in, shape), options, op.name);
 }
 
