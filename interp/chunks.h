@@ -1,5 +1,6 @@
 // interp/chunks.h: which chunks a state loads. Compiled ones are not checked by Lua, and tampered
-// ones crash it, so only text is loaded unless the state was made with InterpreterOptions::bytecode.
+// ones crash it, so only text is loaded unless the state was made with
+// InterpreterOptions::bytecode.
 #pragma once
 
 #include "lua.hpp"

@@ -47,9 +47,7 @@ int Descriptor::close() {
 }
 
 InputFile::InputFile(std::string path, const char* op)
-    : path_(std::move(path)),
-      op_(op),
-      fd_(open_to_read(path_, op)) {
+    : path_(std::move(path)), op_(op), fd_(open_to_read(path_, op)) {
   if (fd_.get() < 0)
     refuse(errno == ENXIO ? "it is a socket, not a regular file" : std::strerror(errno));
   struct stat info;

@@ -128,8 +128,7 @@ int l_list(lua_State* L) {
   check_files_allowed("list", path);
   lua_newtable(L);
   lua_Integer count = 0;
-  for (fs::directory_iterator at(path, error), end; !error && at != end;
-       at.increment(error)) {
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
     std::string name = at->path().filename().string();
     if (at->is_directory(ignored)) name += '/';
