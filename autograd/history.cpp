@@ -34,7 +34,7 @@ const PastGeometries* past_of(const Tensor& root) {
 // From one geometry over a storage to another.
 class StridedStep final : public ViewStep {
  public:
-  StridedStep(Geometry from, Geometry to) : from_(from), to_(to) {}
+  StridedStep(const Geometry& from, const Geometry& to) : from_(from), to_(to) {}
   Tensor apply(const Tensor& x) const override {
     return strided_view(x, to_.sizes, to_.strides, to_.offset, from_.strides, from_.offset);
   }

@@ -124,7 +124,7 @@ void push_metatable(lua_State* L) {
 
 void push_host_function(lua_State* L, HostFunction function) {
   Session& session = Session::of(L);
-  auto** slot = static_cast<HostCell**>(lua_newuserdatauv(L, sizeof(HostCell*), 0));
+  auto** slot = static_cast<HostCell**>(lua_newuserdatauv(L, sizeof(void*), 0));
   *slot = nullptr;
   push_metatable(L);
   lua_setmetatable(L, -2);

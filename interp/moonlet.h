@@ -166,6 +166,7 @@ class Value {
 class ScriptError : public Error {
  public:
   ScriptError(const std::string& message, std::string traceback, Value value = {});
+  // What went wrong, with the script's line: what() as a string.
   std::string message() const { return what(); }
   // Where it happened, from the inside out; begins with "stack traceback:". Empty for errors that
   // come before a script runs.
@@ -182,6 +183,7 @@ class ScriptError : public Error {
   std::shared_ptr<const Details> details_;
 };
 
+// What of InterpreterOptions a run may exceed.
 enum class Limit : uint8_t { LuaBytes, TensorBytes, Instructions, WallTime };
 
 // A run has passed a limit of its Options and was ended. value() is nil.
@@ -189,6 +191,7 @@ class LimitExceeded : public ScriptError {
  public:
   LimitExceeded(Limit limit, const std::string& message, std::string traceback)
       : ScriptError(message, std::move(traceback)), limit_(limit) {}
+  // Which limit it was.
   Limit limit() const noexcept { return limit_; }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 
 namespace moonlet {
@@ -58,6 +59,8 @@ namespace {
 Storage* storage_for(size_t bytes, Device device, const char* op) {
   try {
     return Storage::allocate(bytes, device);
+  } catch (const memory::BudgetExceeded& e) {
+    throw memory::BudgetExceeded(text(op, ": ", e.what()));
   } catch (const OutOfMemory& e) {
     throw OutOfMemory(text(op, ": ", e.what()));
   }

@@ -35,7 +35,7 @@ test("a tensor's own shape changes, and its memory stays", function()
   expect.equal(x:data_ptr(), place + 8)
   expect.equal(x._version, version + 11)
   expect.error(function() x:as_strided_({ 7 }, { 1 }, 0) end, "as_strided")
-  expect.error(function() x:transpose_(1, 3) end, "transpose: dim 3")
+  expect.error(function() x:transpose_(1, 3) end, "transpose_: dim 3")
   same(x, { 2, 4, 3, 5 })
 end)
 
