@@ -20,7 +20,7 @@ namespace {
 
 // Zeros that no tape knows of.
 Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
-  Tensor out = moonlet::empty(sizes, options, op);
+  Tensor out = empty_plain(sizes, options, op);
   fill_plain(out, Scalar(0), op);
   return out;
 }
@@ -35,7 +35,7 @@ int64_t end_of(const Dims& size, const Dims& stride, int64_t offset) {
 // The 1-based position of each element of a layout.
 Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, Device device) {
   const int64_t count = numel_of(size, "as_strided_backward");
-  Tensor host = moonlet::empty({count}, {DType::Int64, Device{}}, "as_strided_backward");
+  Tensor host = empty_plain({count}, {DType::Int64, Device{}}, "as_strided_backward");
   int64_t* out = host.elements<int64_t>();
   int64_t index[kMaxDims] = {};
   int64_t at = offset + 1;
@@ -49,7 +49,7 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
     }
   }
   if (device.is_cpu()) return host;
-  Tensor moved = moonlet::empty({count}, {DType::Int64, device}, "as_strided_backward");
+  Tensor moved = empty_plain({count}, {DType::Int64, device}, "as_strided_backward");
   cuda_backend()->transfer(moved, host);
   return moved;
 }

@@ -121,7 +121,7 @@ template <class Body>
 void computed(Tensor& y, Body&& body) {
   const DType compute = compute_of(y.dtype());
   if (y.dtype() == compute && y.is_contiguous()) return body(y);
-  Tensor whole = empty(y.sizes(), {compute, y.device()});
+  Tensor whole = empty_plain(y.sizes(), {compute, y.device()});
   body(whole);
   copy_back(y, whole);
 }

@@ -96,7 +96,7 @@ Tensor brought_over(const Call& call, const Tensor& source) {
   Tensor here = call.scratch(source.sizes(), source.dtype());
   Tensor dense = source;  // row-major where it lies, which may be the host
   if (!source.is_contiguous()) {
-    dense = empty(source.sizes(), options_of(source), "copy_");
+    dense = empty_plain(source.sizes(), options_of(source), "copy_");
     kernels_for(source.device().type, "copy_").copy->copy(dense, source);
   }
   transfer(here, dense);
@@ -107,7 +107,7 @@ Tensor brought_over(const Call& call, const Tensor& source) {
 void copy_to_host(Tensor& x, const Tensor& source) {
   const Tensor dense = converted(source, x.dtype());
   if (x.is_contiguous() && x.sizes() == source.sizes()) return transfer(x, dense);
-  Tensor here = empty(source.sizes(), {x.dtype(), Device{}}, "copy_");
+  Tensor here = empty_plain(source.sizes(), {x.dtype(), Device{}}, "copy_");
   transfer(here, dense);
   kernels_for(DeviceType::CPU, "copy_").copy->copy(x, here);
 }
@@ -158,7 +158,7 @@ Tensor contiguous(const Tensor& x) { return converted(x, x.dtype()); }
 
 Tensor converted(const Tensor& x, DType dtype) {
   if (x.is_contiguous() && x.dtype() == dtype) return x;
-  Tensor out = empty(x.sizes(), {dtype, x.device()}, "copy");
+  Tensor out = empty_plain(x.sizes(), {dtype, x.device()}, "copy");
   copy(out, x);
   return out;
 }
@@ -213,7 +213,7 @@ bool aligned_for_packs(const PointwisePlan& plan) {
 }
 
 int* zero_flag(const char* op, cudaStream_t stream, Tensor& holder, Device device) {
-  holder = empty({1}, {DType::Int32, device}, op);
+  holder = empty_plain({1}, {DType::Int32, device}, op);
   ensure(cudaMemsetAsync(holder.raw(), 0, sizeof(int), stream), op);
   return holder.elements<int>();
 }

@@ -59,7 +59,7 @@ class Call {
   void wait() const { ensure(cudaStreamSynchronize(stream_), op_); }
   // A contiguous tensor on this device for the time of the call.
   Tensor scratch(const Dims& sizes, DType dtype) const {
-    return empty(sizes, Options{dtype, device_}, op_);
+    return empty_plain(sizes, Options{dtype, device_}, op_);
   }
   // The handle of this thread and device, set to the stream.
   cublasHandle_t blas() const;

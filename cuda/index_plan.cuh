@@ -48,7 +48,7 @@ struct IndexedTensor {
     grid.base = geometry(plan.result, plan.base_strides, number);
     grid.tensors = static_cast<int>(plan.indices.size());
     for (int t = 0; t < grid.tensors; ++t) {
-      Tensor wide = empty(plan.index_sizes, {DType::Int64, x.device()}, op);
+      Tensor wide = empty_plain(plan.index_sizes, {DType::Int64, x.device()}, op);
       copy_back(wide, checked_positions(op, plan.indices[static_cast<size_t>(t)],
                                         plan.indexed_sizes[t], true));
       grid.positions[t] = wide.elements<int64_t>();

@@ -218,6 +218,7 @@ using HostFunction = std::function<Values(const Values&)>;
 // call host functions. Any use of an interpreter that was moved from throws Error.
 class Interpreter {
  public:
+  // What its scripts may do, and where their output goes.
   using Options = InterpreterOptions;
 
   // With all libraries and without limits; moonlet/options.h says what can be chosen.

@@ -169,14 +169,14 @@ void fill_plain(Tensor& to, const Scalar& value, const char* op) {
 }
 
 Tensor clone_plain(const Tensor& x) {
-  Tensor y = empty_like(x, MemoryFormat::Preserve, options_of(x), "clone");
+  Tensor y = empty_like_plain(x, MemoryFormat::Preserve, options_of(x), "clone");
   copy_plain(y, x, "clone");
   return y;
 }
 
 Tensor on_host(const Tensor& x) {
   if (x.device().is_cpu()) return x;
-  Tensor y = empty_like(x, MemoryFormat::Preserve, {x.dtype(), Device{}}, "to");
+  Tensor y = empty_like_plain(x, MemoryFormat::Preserve, {x.dtype(), Device{}}, "to");
   copy_plain(y, x, "to");
   return y;
 }

@@ -88,7 +88,7 @@ void refuse_data(const Tensor& x, DType wanted) {
   fail("data: the memory is read-only: ask for data<const T>()");
 }
 
-Tensor empty(const Dims& sizes, Options options, const char* op) {
+Tensor empty_plain(const Dims& sizes, Options options, const char* op) {
   Tensor out = allocate(sizes, options, op);
   out.impl()->strides = contiguous_strides(sizes);
   return out;
@@ -103,9 +103,9 @@ Tensor empty_strided(const Dims& sizes, const Dims& strides, Options options, co
   return out;
 }
 
-Tensor empty_like(const Tensor& x, MemoryFormat format, Options options, const char* op) {
+Tensor empty_like_plain(const Tensor& x, MemoryFormat format, Options options, const char* op) {
   if (format == MemoryFormat::Contiguous || (format == MemoryFormat::Preserve && x.is_contiguous()))
-    return empty(x.sizes(), options, op);
+    return empty_plain(x.sizes(), options, op);
   return empty_strided(x.sizes(),
                        format == MemoryFormat::Preserve ? dense_strides(x.sizes(), x.strides())
                                                         : format_strides(format, x.sizes(), op),

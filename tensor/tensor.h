@@ -133,13 +133,15 @@ struct Options {
 inline Options options_of(const Tensor& t) { return {t.dtype(), t.device()}; }
 
 // A new contiguous tensor, contents undefined. Throws on bad sizes (naming `op`) and OutOfMemory.
-Tensor empty(const Dims& sizes, Options options, const char* op);
-inline Tensor empty(const Dims& sizes, Options options) { return empty(sizes, options, "empty"); }
+Tensor empty_plain(const Dims& sizes, Options options, const char* op);
+inline Tensor empty_plain(const Dims& sizes, Options options) {
+  return empty_plain(sizes, options, "empty");
+}
 // The same with these strides in elements, which must be dense (tensor/layout.h).
 Tensor empty_strided(const Dims& sizes, const Dims& strides, Options options, const char* op);
 // A new dense tensor of x's sizes in that format; Preserve: its dimensions lie in memory in the
 // order of x's.
-Tensor empty_like(const Tensor& x, MemoryFormat format, Options options, const char* op);
+Tensor empty_like_plain(const Tensor& x, MemoryFormat format, Options options, const char* op);
 // A tensor on storage that exists (one reference is added). Throws when a reachable element would
 // lie outside the storage, or a size or stride is negative.
 Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,

@@ -19,6 +19,8 @@
 
 namespace moonlet {
 
+Tensor empty_composite(const Dims& size, Options options) { return empty_plain(size, options); }
+
 Tensor empty_in_format_composite(const Dims& size, MemoryFormat format, Options options) {
   check(format != MemoryFormat::Preserve,
         "empty: memory_format \"preserve_format\" has no tensor to follow; use empty_like");
@@ -31,7 +33,7 @@ Tensor zeros_composite(const Dims& size, Options options) {
 Tensor ones_composite(const Dims& size, Options options) { return full(size, int64_t{1}, options); }
 
 Tensor full_composite(const Dims& size, Scalar value, Options options) {
-  Tensor y = empty(size, options, "full");
+  Tensor y = empty_plain(size, options, "full");
   fill_(y, value);
   return y;
 }
@@ -39,8 +41,8 @@ Tensor full_composite(const Dims& size, Scalar value, Options options) {
 Tensor empty_like_composite(const Tensor& x, std::optional<DType> dtype,
                             std::optional<Device> device,
                             std::optional<MemoryFormat> memory_format) {
-  return empty_like(x, memory_format.value_or(MemoryFormat::Preserve),
-                    {dtype.value_or(x.dtype()), device.value_or(x.device())}, "empty_like");
+  return empty_like_plain(x, memory_format.value_or(MemoryFormat::Preserve),
+                          {dtype.value_or(x.dtype()), device.value_or(x.device())}, "empty_like");
 }
 
 Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype,
@@ -110,20 +112,21 @@ Tensor eye_composite(int64_t n, std::optional<int64_t> m, Options options) {
 }
 
 Tensor rand_composite(const Dims& size, Generator* generator, Options options) {
-  Tensor y = empty(size, options, "rand");
+  Tensor y = empty_plain(size, options, "rand");
   uniform_(y, 0, 1, generator);
   return y;
 }
 
 Tensor randn_composite(const Dims& size, Generator* generator, Options options) {
-  Tensor y = empty(size, options, "randn");
+  Tensor y = empty_plain(size, options, "randn");
   normal_(y, 0, 1, generator);
   return y;
 }
 
 Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
                          std::optional<Device> device, Generator* generator) {
-  Tensor y = empty(size, {dtype.value_or(DType::Int64), device.value_or(Device{})}, "randint");
+  Tensor y =
+      empty_plain(size, {dtype.value_or(DType::Int64), device.value_or(Device{})}, "randint");
   random_(y, low, high, generator);
   return y;
 }

@@ -28,19 +28,11 @@ local function forms(row)
   return out
 end
 
--- Where a function of that name is overloaded below the tape, its type says which is meant.
-local overloaded = { empty = true, empty_like = true }
-local function boxed(row, name)
-  if not overloaded[name] then return ("boxing::call<&moonlet::%s>"):format(name) end
-  local types = {}
-  for i, arg in ipairs(row.args) do types[i] = arg.info.cpp end
-  return ("boxing::call<static_cast<%s (*)(%s)>(&moonlet::%s)>"):format(cpptext.result(row),
-    table.concat(types, ", "), name)
-end
+local function boxed(name) return ("boxing::call<&moonlet::%s>"):format(name) end
 
 -- The function below the public op, for ops made of ops.
 local function body(row, form)
-  if row.kind ~= "composite" or row.direct or form ~= "Plain" then return "nullptr" end
+  if row.kind ~= "composite" or form ~= "Plain" then return "nullptr" end
   return ("boxing::call<&moonlet::%s_composite>"):format(row.name)
 end
 
@@ -63,7 +55,7 @@ end
 local function composites(rows)
   local out = {}
   for _, row in ipairs(rows) do
-    if row.kind == "composite" and not row.direct then
+    if row.kind == "composite" then
       out[#out + 1] = ("%s %s_composite(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row))
     end
   end
@@ -76,7 +68,7 @@ return function(rows, family)
     rows_text[i] = row_info(row)
     for _, form in ipairs(forms(row)) do
       ops[#ops + 1] = ('extern const OpInfo %s = {"%s", &row_%s, OpInfo::Form::%s, %s,\n    %s};'):format(
-        form[1], form[1], row.name, form[2], boxed(row, form[1]), body(row, form[2]))
+        form[1], form[1], row.name, form[2], boxed(form[1]), body(row, form[2]))
       pointers[#pointers + 1] = "&ops::" .. form[1]
     end
   end

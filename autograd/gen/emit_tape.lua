@@ -112,7 +112,6 @@ end
 local function define(row)
   local p = prepare(row)
   local out = { ("// %s"):format(row.name) }
-  if row.direct then return "" end
   if row.kind == "composite" then
     out[1] = ("// %s\n%s %s_composite(%s);"):format(row.name, p.result, row.name, cpptext.parameters(row))
   end

@@ -42,7 +42,7 @@ int l_from_bytes(lua_State* L) {
   const int64_t count = numel_of(shape, kOp);
   if (static_cast<uint64_t>(count) * size_of(dtype) != size)
     fail(kOp, ": ", size, " bytes do not fill shape ", shape, " of ", name(dtype));
-  Tensor out = empty(shape, {dtype, {}}, kOp);
+  Tensor out = empty_plain(shape, {dtype, {}}, kOp);
   if (size > 0) std::memcpy(out.raw(), bytes, size);
   check_bool_bytes(out, kOp);
   return push_result(L, out);
@@ -98,7 +98,7 @@ std::string path_argument(lua_State* L, int index, const char* op) {
 
 Tensor host_rows(const Tensor& x) {
   if (x.device() == Device{} && x.is_contiguous()) return x;
-  Tensor out = empty(x.sizes(), {x.dtype(), {}}, "to_bytes");
+  Tensor out = empty_plain(x.sizes(), {x.dtype(), {}}, "to_bytes");
   raw::copy_(out, x);
   return out;
 }

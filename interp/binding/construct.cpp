@@ -119,7 +119,7 @@ Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device de
   const DType wide = scan.leaf == Leaf::Bool                         ? DType::Bool
                      : scan.leaf == Leaf::Int || is_integral(wanted) ? DType::Int64
                                                                      : DType::Float64;
-  Tensor host = empty(scan.sizes, {wide, {}});
+  Tensor host = empty_plain(scan.sizes, {wide, {}});
   if (host.numel() > 0) {
     visit<bit(DType::Bool) | bit(DType::Int64) | bit(DType::Float64)>(
         wide, [&]<class T>() { fill_from(L, host.elements<T>(), 0, wanted, scan); });
@@ -246,7 +246,7 @@ Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, De
   const std::optional<Scalar> number = scalar_at(L, value);
   if (!number)
     fail(op, ": a number, a boolean, a table or a tensor is wanted, got ", type_name(L, value));
-  Tensor out = empty({}, {dtype.value_or(number->default_dtype()), Device{}});
+  Tensor out = empty_plain({}, {dtype.value_or(number->default_dtype()), Device{}});
   GradModeGuard off(false);
   fill_(out, *number);
   return converted(out, std::nullopt, device);

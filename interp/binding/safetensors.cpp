@@ -31,7 +31,7 @@ class Source {
   virtual void read(uint64_t at, void* out, size_t count) const = 0;
   // The tensor of an entry, `at` bytes into the file.
   virtual Tensor tensor(const SafetensorsEntry& entry, int64_t at) const {
-    Tensor out = empty(entry.shape, {entry.dtype, {}}, "load");
+    Tensor out = empty_plain(entry.shape, {entry.dtype, {}}, "load");
     if (entry.end > entry.begin)
       read(static_cast<uint64_t>(at), out.raw(), static_cast<size_t>(entry.end - entry.begin));
     return out;

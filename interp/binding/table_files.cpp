@@ -114,7 +114,7 @@ Tensor read_rows(CsvReader& reader, const std::string& path, int64_t columns, DT
     ++rows;
   }
   if (rows == 0) fail("read_csv: '", path, "' has no rows");
-  Tensor out = empty({rows, columns}, {dtype, {}}, "read_csv");
+  Tensor out = empty_plain({rows, columns}, {dtype, {}}, "read_csv");
   std::memcpy(out.raw(), values.data(), values.size() * sizeof(T));
   return out;
 }
@@ -190,7 +190,7 @@ int l_read_idx(lua_State* L) {
     fail("read_idx: '", path, "' has ", data.size() - header, " bytes of data; its shape ", sizes,
          " of ", name(dtype), " wants ", static_cast<int64_t>(wanted),
          data.size() - header < wanted ? "; the file is cut short" : "");
-  Tensor out = empty(sizes, {dtype, {}}, "read_idx");
+  Tensor out = empty_plain(sizes, {dtype, {}}, "read_idx");
   if (count > 0) swap_into(out.raw(), data.data() + header, count, size_of(dtype));
   return push_result(L, out);
 }

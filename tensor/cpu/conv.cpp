@@ -23,7 +23,7 @@ bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
 Tensor converted(const Tensor& t, DType dtype) {
   if (!t.defined()) return t;
   if (t.dtype() == dtype) return contiguous(t);
-  Tensor out = empty(t.sizes(), {dtype, t.device()});
+  Tensor out = empty_plain(t.sizes(), {dtype, t.device()});
   copy_into(out, t);
   return out;
 }
@@ -37,7 +37,7 @@ void computed(const Tensor& a, const Tensor& b, Tensor& y, Body&& body) {
   const DType compute = is_half(y.dtype()) ? DType::Float32 : y.dtype();
   if (compute == y.dtype())
     return with_contiguous(y, [&](Tensor& whole) { body(contiguous(a), contiguous(b), whole); });
-  Tensor whole = empty(y.sizes(), {compute, y.device()});
+  Tensor whole = empty_plain(y.sizes(), {compute, y.device()});
   body(converted(a, compute), converted(b, compute), whole);
   copy_into(y, whole);
 }
@@ -45,7 +45,7 @@ void computed(const Tensor& a, const Tensor& b, Tensor& y, Body&& body) {
 // x, or a copy of it that is channels last.
 Tensor channels_last(const Tensor& x) {
   if (is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast)) return x;
-  Tensor out = empty_like(x, MemoryFormat::ChannelsLast, options_of(x), "conv2d");
+  Tensor out = empty_like_plain(x, MemoryFormat::ChannelsLast, options_of(x), "conv2d");
   copy_into(out, x);
   return out;
 }

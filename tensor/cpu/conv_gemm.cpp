@@ -84,7 +84,7 @@ T* weight_part(const ConvShape& s, const Tensor& t, int64_t g) {
 }
 
 Tensor column_buffer(const ConvShape& s, DType dtype) {
-  return empty({taps(s), places(s)}, {dtype, {}}, "conv2d");
+  return empty_plain({taps(s), places(s)}, {dtype, {}}, "conv2d");
 }
 
 template <class T>

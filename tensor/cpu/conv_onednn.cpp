@@ -228,8 +228,8 @@ class PlanCache {
 
 // Memory of a layout, held by a tensor so that it comes from the pooled allocator.
 memory scratch(const memory::desc& desc, Tensor& holder) {
-  holder = empty({static_cast<int64_t>(std::max<size_t>(desc.get_size(), 1))}, {DType::UInt8, {}},
-                 "conv2d");
+  holder = empty_plain({static_cast<int64_t>(std::max<size_t>(desc.get_size(), 1))},
+                       {DType::UInt8, {}}, "conv2d");
   return memory(desc, engine(), holder.raw());
 }
 
@@ -311,7 +311,7 @@ bool run_parts(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, 
     const Tensor part_b = sums ? images_of(b, first, part.batch) : b;
     Tensor part_y = !sums        ? images_of(y, first, part.batch)
                     : first == 0 ? y
-                                 : empty(y.sizes(), options_of(y), "conv2d");
+                                 : empty_plain(y.sizes(), options_of(y), "conv2d");
     if (!run(pass, part, part_a, part_b, bias, part_y)) return false;
     if (sums && first > 0) add_floats(y, part_y);
   }

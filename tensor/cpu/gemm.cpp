@@ -24,7 +24,7 @@ Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.col_strid
 
 Tensor contiguous(const Tensor& x) {
   if (x.is_contiguous()) return x;
-  Tensor copy = empty(x.sizes(), options_of(x), "contiguous");
+  Tensor copy = empty_plain(x.sizes(), options_of(x), "contiguous");
   copy_into(copy, x);
   return copy;
 }
@@ -132,7 +132,7 @@ BlasOperand blas_operand(const Matrix& m) {
     out.transpose = CblasTrans;
     out.stride = static_cast<int>(std::max({m.cols == 1 ? 1 : m.col_stride, m.rows, int64_t{1}}));
   } else {
-    out.copy = empty({m.rows, m.cols}, {dtype_of<T>, {}}, "matmul");
+    out.copy = empty_plain({m.rows, m.cols}, {dtype_of<T>, {}}, "matmul");
     out.matrix = matrix_in(out.copy, m.rows, m.cols);
     convert_matrix<T, T>(m, out.matrix);
     out.stride = static_cast<int>(std::max<int64_t>(1, m.cols));
@@ -246,7 +246,7 @@ void blas_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scal
   if (rows_fit(transposed(c)))
     return call_gemm<T>(blas_operand<T>(transposed(b)), blas_operand<T>(transposed(a)), factor,
                         keep, transposed(c));
-  Tensor buffer = empty({c.rows, c.cols}, {dtype_of<T>, {}}, "matmul");
+  Tensor buffer = empty_plain({c.rows, c.cols}, {dtype_of<T>, {}}, "matmul");
   const Matrix whole = matrix_in(buffer, c.rows, c.cols);
   if (keep != T(0)) convert_matrix<T, T>(c, whole);
   call_gemm<T>(blas_operand<T>(a), blas_operand<T>(b), factor, keep, whole);
@@ -267,11 +267,11 @@ template <class T>
 void half_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
                const Matrix& c) {
   const auto widened = [](const Matrix& m, Tensor& buffer) {
-    buffer = empty({m.rows, m.cols}, {}, "matmul");
+    buffer = empty_plain({m.rows, m.cols}, {}, "matmul");
     convert_matrix<float, T>(m, matrix_in(buffer, m.rows, m.cols));
     return matrix_in(buffer, m.rows, m.cols);
   };
-  Tensor fa, fb, fc = empty({c.rows, c.cols}, {}, "matmul");
+  Tensor fa, fb, fc = empty_plain({c.rows, c.cols}, {}, "matmul");
   const Matrix out = matrix_in(fc, c.rows, c.cols);
   if (beta.to_double() != 0) convert_matrix<float, T>(c, out);
   gemm(DType::Float32, alpha, widened(a, fa), widened(b, fb), beta, out);

@@ -29,7 +29,7 @@ Tensor contiguous(const Tensor& x);
 template <class Fill>
 void with_contiguous(Tensor& y, Fill&& fill) {
   if (y.is_contiguous()) return fill(y);
-  Tensor whole = empty(y.sizes(), options_of(y), "contiguous");
+  Tensor whole = empty_plain(y.sizes(), options_of(y), "contiguous");
   fill(whole);
   copy_into(y, whole);
 }

@@ -78,7 +78,7 @@ void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
   check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
         " do not broadcast to ", plan.result);
   // The values may be a view of x.
-  Tensor source = empty(values.sizes(), options_of(x));
+  Tensor source = empty_plain(values.sizes(), options_of(x));
   copy_into(source, values);
   const IndexedRows rows("index_put", plan,
                          broadcast_strides(source.sizes(), source.strides(), plan.result));
@@ -130,7 +130,7 @@ Tensor nonzero(const Tensor& given) {
     };
     int64_t count = 0;
     for (int64_t i = 0; i < x.numel(); ++i) count += is_set(i);
-    out = empty(Dims{count, x.dim()}, Options{DType::Int64, x.device()}, "nonzero");
+    out = empty_plain(Dims{count, x.dim()}, Options{DType::Int64, x.device()}, "nonzero");
     int64_t* row = out.elements<int64_t>();
     for (int64_t i = 0; i < x.numel(); ++i) {
       if (!is_set(i)) continue;

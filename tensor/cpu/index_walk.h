@@ -16,7 +16,7 @@ inline Tensor checked_positions(const char* op, const Tensor& index, int64_t siz
                                 bool negative = false) {
   Tensor out = index;
   if (index.dtype() != DType::Int64 || !index.is_contiguous()) {
-    out = empty(index.sizes(), Options{DType::Int64, index.device()});
+    out = empty_plain(index.sizes(), Options{DType::Int64, index.device()});
     copy_into(out, index);
   }
   const int64_t* p = out.elements<int64_t>();
@@ -67,7 +67,7 @@ template <class Body>
 void add_to(Tensor& x, Body&& body) {
   const DType dtype = summed_dtype(x.dtype());
   if (dtype == x.dtype() && x.is_contiguous()) return body(x);
-  Tensor sums = empty(x.sizes(), Options{dtype, x.device()});
+  Tensor sums = empty_plain(x.sizes(), Options{dtype, x.device()});
   copy_into(sums, x);
   body(sums);
   copy_into(x, sums);

@@ -174,14 +174,15 @@ DType compute_of(DType t) { return t == DType::Float64 ? t : DType::Float32; }
 Tensor prepared(const Tensor& t, DType compute) {
   if (!t.defined()) return t;
   if (t.dtype() == compute) return contiguous(t);
-  Tensor out = empty(t.sizes(), {compute, t.device()});
+  Tensor out = empty_plain(t.sizes(), {compute, t.device()});
   copy_into(out, t);
   return out;
 }
 
 // Where a result is computed: itself when it can be, else a temporary.
 Tensor workspace(const Tensor& y, DType compute) {
-  return y.dtype() == compute && y.is_contiguous() ? y : empty(y.sizes(), {compute, y.device()});
+  return y.dtype() == compute && y.is_contiguous() ? y
+                                                   : empty_plain(y.sizes(), {compute, y.device()});
 }
 
 void finish(Tensor& y, const Tensor& work) {
@@ -309,7 +310,7 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   const int64_t n = last_product(x, dims), rows = m.numel();
   const int64_t block = std::max<int64_t>(16, (rows + 31) / 32);
   const int64_t blocks = std::max<int64_t>(1, (rows + block - 1) / block);
-  Tensor out = workspace(y, compute), parts = empty({blocks, n}, {compute, {}}, "layer_norm");
+  Tensor out = workspace(y, compute), parts = empty_plain({blocks, n}, {compute, {}}, "layer_norm");
   visit<kComputeTypes>(compute, [&]<class T>() {
     parallel_for(blocks, grain_for(block * n), [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {

@@ -139,7 +139,7 @@ void extreme(const Tensor& x, const Dims& dim, Tensor& y, bool largest) {
 
 template <class T>
 Tensor magnitudes(const Tensor& x) {
-  Tensor out = empty(x.sizes(), Options{dtype_of<T>, x.device()});
+  Tensor out = empty_plain(x.sizes(), Options{dtype_of<T>, x.device()});
   copy_into(out, x);
   T* m = out.elements<T>();
   for (int64_t i = 0; i < out.numel(); ++i) m[i] = std::abs(m[i]);

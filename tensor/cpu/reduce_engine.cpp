@@ -246,7 +246,7 @@ void reduce_expanded(const Reducer& r, const Tensor& x, const Dims& dims, Tensor
     if (finish) finish(acc, n);
   };
   if (small == kept) return reduce_dims(r, once, dims, y, last);
-  Tensor result = empty(small, options_of(y), "reduction");
+  Tensor result = empty_plain(small, options_of(y), "reduction");
   reduce_dims(r, once, dims, result, last);
   Tensor whole = alias(y, kept, contiguous_strides(kept), y.offset());
   copy_into(whole, alias(result, kept, broadcast_strides(small, result.strides(), kept), 0));
@@ -304,7 +304,7 @@ DType wide_dtype(DType t) {
 
 Tensor in_dtype(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  Tensor out = empty(x.sizes(), Options{dtype, x.device()});
+  Tensor out = empty_plain(x.sizes(), Options{dtype, x.device()});
   copy_into(out, x);
   return out;
 }

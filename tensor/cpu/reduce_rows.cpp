@@ -78,7 +78,7 @@ template <class T, class Row>
 void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
   const T* from = rows.elements<T>();
   StopFlag& stop = *execution.stop;
-  Tensor wide = y.dtype() == dtype_of<T> ? y : empty(y.sizes(), {dtype_of<T>, y.device()});
+  Tensor wide = y.dtype() == dtype_of<T> ? y : empty_plain(y.sizes(), {dtype_of<T>, y.device()});
   T* to = wide.elements<T>();
   parallel_for(y.numel(), grain_for(n * 4), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] = row(from + i * n, n, stop);

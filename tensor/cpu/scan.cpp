@@ -95,7 +95,7 @@ void scan(const Tensor& x, int64_t dim, Tensor& y, Op op) {
   const int d = wrapped(dim, x.dim());
   const DType wide = wide_dtype(y.dtype());
   const Tensor from = y.dtype() == DType::Bool ? in_dtype(x, DType::Bool) : x;
-  Tensor work = wide == y.dtype() ? y : empty(y.sizes(), Options{wide, y.device()});
+  Tensor work = wide == y.dtype() ? y : empty_plain(y.sizes(), Options{wide, y.device()});
   copy_into(work, from);
   switch (wide) {
     case DType::Float32: scan_in_place<float, double>(work, d, op); break;

@@ -236,7 +236,7 @@ void run(bool backward, bool f64, const SoftmaxJob& job) {
 // x in the dtype the loops take (float32 for the 16-bit types), contiguous.
 Tensor prepared(const Tensor& x, DType compute) {
   if (x.dtype() == compute) return contiguous(x);
-  Tensor out = empty(x.sizes(), {compute, x.device()});
+  Tensor out = empty_plain(x.sizes(), {compute, x.device()});
   copy_into(out, x);
   return out;
 }
@@ -248,7 +248,7 @@ void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tenso
   const int dim = wrapped(dim_given, y.dim());
   const Tensor first = prepared(a, compute), second = b.defined() ? prepared(b, compute) : b;
   Tensor out =
-      compute == y.dtype() && y.is_contiguous() ? y : empty(y.sizes(), {compute, y.device()});
+      compute == y.dtype() && y.is_contiguous() ? y : empty_plain(y.sizes(), {compute, y.device()});
   int64_t inner = 1;
   for (int i = dim + 1; i < y.dim(); ++i) inner *= y.size(i);
   const int64_t n = y.dim() == 0 ? 1 : y.size(dim);

@@ -1,6 +1,6 @@
 -- tensor/ops/create.lua: new tensors: constants, ranges, diagonals and random ones.
 
-op { "empty(int[] size, Options options) -> Tensor", kind = "composite", direct = true,
+op { "empty(int[] size, Options options) -> Tensor", kind = "composite",
      doc = [[A tensor whose contents are whatever was in memory.]],
      sample = { "3, 4" }, check = { value = "undefined contents" } }
 op { "empty_in_format(int[] size, MemoryFormat memory_format, Options options) -> Tensor",

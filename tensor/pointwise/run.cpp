@@ -159,7 +159,7 @@ Dims result_strides(const Inputs& in, const Dims& shape) {
 [[gnu::noinline]] Tensor allocate_following(const PointwiseOp& op, const Inputs& in,
                                             Options options) {
   const Dims shape = broadcast_all(op, in);
-  if (op.row_major) return empty(shape, options, op.name);
+  if (op.row_major) return empty_plain(shape, options, op.name);
   return empty_strided(shape, result_strides(in, shape), options, op.name);
 }
 
@@ -205,8 +205,8 @@ Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*
     if (in.tensors[i] && in.tensors[i] != in.first)
       plain =
           plain && in.tensors[i]->is_contiguous() && in.tensors[i]->sizes() == in.first->sizes();
-  Tensor out =
-      plain ? empty(in.first->sizes(), options, op.name) : allocate_following(op, in, options);
+  Tensor out = plain ? empty_plain(in.first->sizes(), options, op.name)
+                     : allocate_following(op, in, options);
   launch(op, in, computed, params, out);
   return out;
 }

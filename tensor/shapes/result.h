@@ -24,7 +24,7 @@ Result laid_out_like(const Tensor& x, MemoryFormat format, Options options, cons
 // A new tensor that looks so, contents undefined; `op` is named by errors.
 inline Tensor allocate(const shapes::Result& like, const char* op) {
   return like.strides ? empty_strided(like.sizes, *like.strides, like.options, op)
-                      : empty(like.sizes, like.options, op);
+                      : empty_plain(like.sizes, like.options, op);
 }
 
 }  // namespace moonlet

@@ -52,7 +52,7 @@ namespace {
 // meet the checks, of views of the real one.
 Tensor stand_in(const Dims& size, const char* op) {
   numel_of(size, op);
-  return alias(empty(Dims{}, Options{}, op), size, Dims::filled(size.size(), 0), 0);
+  return alias(empty_plain(Dims{}, Options{}, op), size, Dims::filled(size.size(), 0), 0);
 }
 
 // Dims are wrapped by the rank that follows from dy's.

@@ -15,7 +15,7 @@ using namespace moonlet;
 
 namespace {
 Tensor filled(const Dims& sizes, DType dtype) {
-  Tensor t = empty(sizes, {dtype, {}});
+  Tensor t = empty_plain(sizes, {dtype, {}});
   visit<dtypes::floating>(dtype, [&]<class T>() {
     for (int64_t i = 0; i < t.numel(); ++i)
       t.data<T>()[i] = static_cast<T>(std::sin(static_cast<float>(i) * 1.7f));
@@ -57,8 +57,9 @@ Arguments arguments(const cpu::ConvShape& s, DType dtype) {
 TEST_CASE("the gradients of a convolution are its adjoints") {
   for (const auto& s : {shape(1, 1, 0, 1), shape(2, 2, 1, 1), shape(1, 1, 2, 2)}) {
     const auto a = arguments(s, DType::Float64);
-    Tensor y = empty(a.grad.sizes(), options_of(a.grad)), gx = empty(a.x.sizes(), options_of(a.x)),
-           gw = empty(a.weight.sizes(), options_of(a.weight));
+    Tensor y = empty_plain(a.grad.sizes(), options_of(a.grad)),
+           gx = empty_plain(a.x.sizes(), options_of(a.x)),
+           gw = empty_plain(a.weight.sizes(), options_of(a.weight));
     cpu::conv2d_gemm(s, a.x, a.weight, {}, y);
     cpu::conv2d_input_grad_gemm(s, a.grad, a.weight, gx);
     cpu::conv2d_weight_grad_gemm(s, a.grad, a.x, gw);
@@ -71,10 +72,12 @@ TEST_CASE("oneDNN and the built-in convolution agree") {
   for (const auto& s : {shape(1, 1, 0, 1), shape(2, 2, 1, 1), shape(1, 1, 2, 2)}) {
     const auto a = arguments(s, DType::Float32);
     const Tensor bias = filled({s.out_channels}, DType::Float32);
-    Tensor y = empty(a.grad.sizes(), options_of(a.grad)), gx = empty(a.x.sizes(), options_of(a.x)),
-           gw = empty(a.weight.sizes(), options_of(a.weight));
-    Tensor y2 = empty(y.sizes(), options_of(y)), gx2 = empty(gx.sizes(), options_of(gx)),
-           gw2 = empty(gw.sizes(), options_of(gw));
+    Tensor y = empty_plain(a.grad.sizes(), options_of(a.grad)),
+           gx = empty_plain(a.x.sizes(), options_of(a.x)),
+           gw = empty_plain(a.weight.sizes(), options_of(a.weight));
+    Tensor y2 = empty_plain(y.sizes(), options_of(y)),
+           gx2 = empty_plain(gx.sizes(), options_of(gx)),
+           gw2 = empty_plain(gw.sizes(), options_of(gw));
     cpu::conv2d_gemm(s, a.x, a.weight, bias, y);
     cpu::conv2d_input_grad_gemm(s, a.grad, a.weight, gx);
     cpu::conv2d_weight_grad_gemm(s, a.grad, a.x, gw);

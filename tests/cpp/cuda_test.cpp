@@ -31,7 +31,7 @@ bool no_device() {
 }
 
 Tensor numbered(const Dims& sizes, DType dtype) {
-  Tensor x = empty(sizes, {DType::Float32, {}});
+  Tensor x = empty_plain(sizes, {DType::Float32, {}});
   for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i % 7);
   return dtype == DType::Float32 ? x : raw::convert(x, dtype, std::nullopt, {});
 }
@@ -50,7 +50,7 @@ double value(const Tensor& x) {
   return *here.data<double>();
 }
 
-Tensor block(int64_t count) { return empty({count}, {DType::UInt8, kFirst}); }
+Tensor block(int64_t count) { return empty_plain({count}, {DType::UInt8, kFirst}); }
 
 }  // namespace
 
@@ -151,12 +151,12 @@ TEST_CASE("copies work between layouts, sizes and devices", "[cuda]") {
   const Tensor turned = raw::clone(views::transpose(device, 0, 1), {});
   REQUIRE(bytes(turned) == bytes(views::transpose(x, 0, 1)));
 
-  Tensor host = empty({65, 70}, {DType::Float64, {}});
+  Tensor host = empty_plain({65, 70}, {DType::Float64, {}});
   Tensor part = views::transpose(host, 0, 1);
   raw::copy_(part, device);
   REQUIRE(bytes(part) == bytes(raw::convert(x, DType::Float64, std::nullopt, {})));
 
-  Tensor wide = empty({3, 70, 65}, {DType::Float32, kFirst});
+  Tensor wide = empty_plain({3, 70, 65}, {DType::Float32, kFirst});
   raw::copy_(wide, x);
   REQUIRE(bytes(views::select(wide, 0, 2)) == bytes(x));
   if (cuda_backend()->device_count() > 1) {
@@ -173,7 +173,7 @@ TEST_CASE("work of several threads on one device is in order", "[cuda]") {
   for (size_t t = 0; t < sums.size(); ++t) {
     threads.emplace_back([t, &sums] {
       for (int round = 0; round < 20; ++round) {
-        Tensor x = empty({1000}, {DType::Float32, kFirst});
+        Tensor x = empty_plain({1000}, {DType::Float32, kFirst});
         raw::fill_(x, static_cast<double>(t + 1));
         sums[t] = value(raw::sum(raw::add(x, x), all_dims(x.dim()), false, std::nullopt));
       }

@@ -15,7 +15,7 @@ using namespace moonlet;
 namespace {
 template <class T>
 Tensor filled(const Dims& sizes) {
-  Tensor t = empty(sizes, {dtype_of<T>, {}});
+  Tensor t = empty_plain(sizes, {dtype_of<T>, {}});
   for (int64_t i = 0; i < t.numel(); ++i) t.data<T>()[i] = static_cast<T>(float(i * 7 % 11) - 5);
   return t;
 }
@@ -41,7 +41,7 @@ void check_layouts(int64_t n, int64_t k, int64_t m) {
     const bool flip_a = layout & 1, flip_b = layout & 2, flip_c = layout & 4;
     Tensor a = filled<T>(flip_a ? Dims{k, n} : Dims{n, k});
     Tensor b = filled<T>(flip_b ? Dims{m, k} : Dims{k, m});
-    Tensor c = empty(flip_c ? Dims{m, n} : Dims{n, m}, {dtype_of<T>, {}});
+    Tensor c = empty_plain(flip_c ? Dims{m, n} : Dims{n, m}, {dtype_of<T>, {}});
     const auto matrix = [](const Tensor& t, bool flip) {
       return flip ? cpu::transposed(cpu::matrix_of(t)) : cpu::matrix_of(t);
     };
@@ -66,19 +66,19 @@ TEST_CASE("products of every layout equal plain loops") {
 TEST_CASE("strides that BLAS cannot read are packed") {
   Tensor base = filled<float>({8, 12});
   Tensor a = alias(base, {4, 6}, {24, 2}, 0), b = alias(base, {6, 3}, {0, 1}, 2);
-  Tensor c = empty({4, 3}, {});
+  Tensor c = empty_plain({4, 3}, {});
   cpu::gemm(DType::Float32, 2, cpu::matrix_of(a), cpu::matrix_of(b), 0, cpu::matrix_of(c));
   CHECK(is_product<float>(cpu::matrix_of(a), cpu::matrix_of(b), cpu::matrix_of(c)));
 }
 
 TEST_CASE("beta 0 does not read the result, and an empty inner size gives zeros") {
   for (int64_t m : {1, 4}) {
-    Tensor a = filled<float>({4, 4}), b = filled<float>({4, m}), c = empty({4, m}, {});
+    Tensor a = filled<float>({4, 4}), b = filled<float>({4, m}), c = empty_plain({4, m}, {});
     for (int64_t i = 0; i < c.numel(); ++i)
       c.data<float>()[i] = std::numeric_limits<float>::quiet_NaN();
     cpu::gemm(DType::Float32, 2, cpu::matrix_of(a), cpu::matrix_of(b), 0, cpu::matrix_of(c));
     CHECK(is_product<float>(cpu::matrix_of(a), cpu::matrix_of(b), cpu::matrix_of(c)));
-    Tensor none_a = empty({4, 0}, {}), none_b = empty({0, m}, {});
+    Tensor none_a = empty_plain({4, 0}, {}), none_b = empty_plain({0, m}, {});
     cpu::gemm(DType::Float32, 1, cpu::matrix_of(none_a), cpu::matrix_of(none_b), 0,
               cpu::matrix_of(c));
     for (int64_t i = 0; i < c.numel(); ++i) CHECK(c.data<float>()[i] == 0);

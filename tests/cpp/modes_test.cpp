@@ -21,7 +21,7 @@ using namespace moonlet;
 namespace {
 
 Tensor of(std::vector<double> values) {
-  Tensor t = empty({static_cast<int64_t>(values.size())}, {DType::Float64, {}});
+  Tensor t = empty_plain({static_cast<int64_t>(values.size())}, {DType::Float64, {}});
   std::copy(values.begin(), values.end(), t.data<double>());
   return t;
 }
@@ -136,7 +136,7 @@ TEST_CASE("the forms of every pointwise row agree when called boxed") {
     REQUIRE(wanted.size() == 1);
     const Tensor& y = std::get<Tensor>(wanted[0]);
     if (const OpInfo* out = find_op(std::string(row.name) + "_out")) {
-      BoxedValues in{empty(y.sizes(), options_of(y))};
+      BoxedValues in{empty_plain(y.sizes(), options_of(y))};
       in.insert(in.end(), arguments.begin(), arguments.end());
       const BoxedValues got = call_op(*out, in);
       check_same(std::get<Tensor>(in[0]), y);

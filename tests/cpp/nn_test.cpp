@@ -18,7 +18,7 @@ using namespace moonlet;
 TEST_CASE("softmax is stable, and NaN and all minus infinity give NaN") {
   const float inf = std::numeric_limits<float>::infinity();
   for (int64_t n : {3, 40, 300}) {
-    Tensor x = empty({4, n}, {}), y = empty(x.sizes(), options_of(x));
+    Tensor x = empty_plain({4, n}, {}), y = empty_plain(x.sizes(), options_of(x));
     for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i % 7) + 1e4f;
     for (int64_t j = 0; j < n; ++j) x.data<float>()[n + j] = -inf;
     x.data<float>()[2 * n + n / 2] = std::nanf("");
@@ -37,9 +37,9 @@ TEST_CASE("softmax is stable, and NaN and all minus infinity give NaN") {
 }
 
 TEST_CASE("softmax along the first dimension equals that of the transpose") {
-  Tensor x = empty({5, 301}, {}), y = empty(x.sizes(), options_of(x)),
-         flipped = empty({301, 5}, {});
-  Tensor z = empty(flipped.sizes(), options_of(flipped));
+  Tensor x = empty_plain({5, 301}, {}), y = empty_plain(x.sizes(), options_of(x)),
+         flipped = empty_plain({301, 5}, {});
+  Tensor z = empty_plain(flipped.sizes(), options_of(flipped));
   for (int64_t i = 0; i < 5; ++i)
     for (int64_t j = 0; j < 301; ++j)
       flipped.data<float>()[j * 5 + i] = x.data<float>()[i * 301 + j] = float(i * j % 13) - 6;
@@ -51,8 +51,8 @@ TEST_CASE("softmax along the first dimension equals that of the transpose") {
 }
 
 TEST_CASE("a class outside the range is an error that names it") {
-  Tensor x = empty({1, 3}, {}), target = empty({1}, {DType::Int64, {}});
-  Tensor y = empty({}, {}), total = empty({}, {});
+  Tensor x = empty_plain({1, 3}, {}), target = empty_plain({1}, {DType::Int64, {}});
+  Tensor y = empty_plain({}, {}), total = empty_plain({}, {});
   for (int64_t bad : {int64_t{0}, int64_t{4}}) {
     *target.data<int64_t>() = bad;
     CHECK_THROWS_AS(cpu::native_nll_loss(x, target, {}, 1, -100, y, total), Error);
@@ -60,7 +60,7 @@ TEST_CASE("a class outside the range is an error that names it") {
 }
 
 TEST_CASE("shape checks name the shapes") {
-  Tensor x = empty({1, 3, 4, 4}, {}), weight = empty({2, 2, 3, 3}, {});
+  Tensor x = empty_plain({1, 3, 4, 4}, {}), weight = empty_plain({2, 2, 3, 3}, {});
   CHECK_THROWS_AS(shapes::conv2d(x, weight, {}, {1, 1}, {0, 0}, {1, 1}, 1), Error);
   CHECK_THROWS_AS(shapes::max_pool2d_with_indices(x, {5, 5}, {}, {0, 0}, {1, 1}, false), Error);
   CHECK_THROWS_AS(shapes::max_pool2d_with_indices(x, {2, 2}, {0, 0}, {0, 0}, {1, 1}, false), Error);

@@ -51,7 +51,7 @@ Layout random_layout(std::mt19937& random) {
 
 TEST_CASE("overlap of random layouts is exact", "[overlap]") {
   std::mt19937 random(5);
-  const Tensor memory = empty({64}, {});
+  const Tensor memory = empty_plain({64}, {});
   int inside = 0, between = 0;
   for (int round = 0; round < 3000; ++round) {
     const Layout a = random_layout(random), b = random_layout(random);
@@ -76,7 +76,7 @@ TEST_CASE("overlap of random layouts is exact", "[overlap]") {
 }
 
 TEST_CASE("elements of different widths overlap in bytes", "[overlap]") {
-  const Tensor bytes = empty({16}, {DType::UInt8, {}});
+  const Tensor bytes = empty_plain({16}, {DType::UInt8, {}});
   const Tensor wide = view_of(bytes.storage(), {2}, {1}, 1, DType::Int32);  // bytes 4 to 11
   const auto part = [&](int64_t first, int64_t count, int64_t step) {
     return alias(bytes, {count}, {step}, first);
@@ -110,7 +110,7 @@ TEST_CASE("two foreign buffers that overlap in part are read before they are wri
   Tensor tail = from_blob(memory + 1, {5}, DType::Float32);
   const Tensor head = from_blob(memory, {5}, DType::Float32);
   REQUIRE(&tail.storage() != &head.storage());
-  Tensor positions = empty({5}, {DType::Int64, {}});
+  Tensor positions = empty_plain({5}, {DType::Int64, {}});
   for (int64_t i = 0; i < 5; ++i) positions.data<int64_t>()[i] = i + 1;
 
   reset();

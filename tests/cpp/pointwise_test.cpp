@@ -20,14 +20,14 @@ using namespace moonlet;
 
 namespace {
 Tensor range(const Dims& sizes, DType dtype = DType::Float32, double step = 1) {
-  Tensor x = empty(sizes, {DType::Float64, {}});
+  Tensor x = empty_plain(sizes, {DType::Float64, {}});
   for (int64_t i = 0; i < x.numel(); ++i) x.data<double>()[i] = static_cast<double>(i) * step;
-  Tensor y = empty(sizes, {dtype, {}});
+  Tensor y = empty_plain(sizes, {dtype, {}});
   cpu::copy_into(y, x);
   return y;
 }
 double at(const Tensor& x, int64_t i) {
-  Tensor y = empty(x.sizes(), {DType::Float64, {}});
+  Tensor y = empty_plain(x.sizes(), {DType::Float64, {}});
   cpu::copy_into(y, x);
   return y.data<double>()[i];
 }
@@ -90,7 +90,7 @@ TEST_CASE("overlapping memory is read before it is written", "[pointwise]") {
 
 TEST_CASE("special values", "[pointwise]") {
   const double inf = std::numeric_limits<double>::infinity();
-  Tensor x = empty({4}, {});
+  Tensor x = empty_plain({4}, {});
   const float values[] = {static_cast<float>(inf), static_cast<float>(-inf), NAN, -0.0f};
   std::memcpy(x.data<float>(), values, sizeof values);
   const Tensor e = raw::exp(x), l = raw::log(x), t = raw::tanh(x), r = raw::relu(x);
@@ -113,7 +113,7 @@ TEST_CASE("the number of threads changes no bit", "[pointwise]") {
 }
 
 TEST_CASE("floats saturate into integers", "[pointwise]") {
-  Tensor x = empty({3}, {DType::Float64, {}}), y = empty({3}, {DType::Int64, {}});
+  Tensor x = empty_plain({3}, {DType::Float64, {}}), y = empty_plain({3}, {DType::Int64, {}});
   x.data<double>()[0] = 1e300;
   x.data<double>()[1] = -1e300;
   x.data<double>()[2] = NAN;

@@ -37,7 +37,7 @@ TEST_CASE("fills have the moments of their distributions") {
   default_generator().manual_seed(7);
   const int64_t n = 200000;
   for (DType dtype : {DType::Float32, DType::Float64}) {
-    Tensor x = empty({n}, {dtype, {}});
+    Tensor x = empty_plain({n}, {dtype, {}});
     uniform_(x, -1, 3);
     CHECK((number(amin(x)) >= -1 && number(amax(x)) < 3));
     CHECK(std::abs(number(mean(x)) - 1) < 0.02);
@@ -69,7 +69,7 @@ TEST_CASE("one seed gives the same numbers for any number of threads and layout"
   CHECK(same(one, draw(2)));
   CHECK(same(one, draw(5)));
   default_generator().manual_seed(3);
-  Tensor turned = transpose(empty({50, 40}, {}), 0, 1);
+  Tensor turned = transpose(empty_plain({50, 40}, {}), 0, 1);
   normal_(turned);
   default_generator().manual_seed(3);
   CHECK(same(turned, randn({40, 50})));
@@ -103,7 +103,7 @@ TEST_CASE("the extreme random words give numbers of the distribution") {
 
 TEST_CASE("bounds of draws are the nearest values inside the interval") {
   const auto bounds = [](DType dtype, double from, double to) {
-    return shapes::uniform_bounds(empty({0}, {dtype, {}}), from, to);
+    return shapes::uniform_bounds(empty_plain({0}, {dtype, {}}), from, to);
   };
   CHECK(bounds(DType::BFloat16, 0, 1).last == 1 - 0x1p-8);
   CHECK(bounds(DType::Float16, 0, 1).last == 1 - 0x1p-11);
@@ -115,16 +115,16 @@ TEST_CASE("bounds of draws are the nearest values inside the interval") {
   CHECK(bounds(DType::Float16, -0.1, 1).first == -1638 * 0x1p-14);
   CHECK(bounds(DType::Float16, 0, 65504).last == 65472);
   CHECK(bounds(DType::BFloat16, 3, 3).last == 3);
-  const Tensor wide = empty({0}, {DType::Float64, {}});
+  const Tensor wide = empty_plain({0}, {DType::Float64, {}});
   const int64_t high = int64_t{1} << 60;
   CHECK(shapes::integer_bounds(wide, {0, high - 1}).last == 0x1p60 - 128);
   CHECK(shapes::integer_bounds(wide, {INT64_MIN, INT64_MAX}).last == 0x1p63 - 1024);
-  CHECK(shapes::integer_bounds(empty({0}, {DType::Float16, {}}), {0, 4095}).last == 4094);
+  CHECK(shapes::integer_bounds(empty_plain({0}, {DType::Float16, {}}), {0, 4095}).last == 4094);
 }
 
 TEST_CASE("integers are drawn with both ends") {
   default_generator().manual_seed(7);
-  Tensor x = empty({1000}, {DType::Int64, {}});
+  Tensor x = empty_plain({1000}, {DType::Int64, {}});
   random_(x, 3);
   CHECK((number(amin(x)) == 1 && number(amax(x)) == 3));
   random_(x, 5, 5);
@@ -133,10 +133,10 @@ TEST_CASE("integers are drawn with both ends") {
   CHECK((number(amin(x)) < -0x1p62 && number(amax(x)) > 0x1p62));
   CHECK_THROWS_AS(random_(x, 5, 4), Error);
   CHECK_THROWS_AS(random_(x, 0), Error);
-  Tensor bits = empty({100}, {DType::Bool, {}});
+  Tensor bits = empty_plain({100}, {DType::Bool, {}});
   random_(bits, 0, 1);
   CHECK_THROWS_AS(random_(bits, 1, 2), Error);
-  Tensor bytes = empty({3000}, {DType::UInt8, {}});
+  Tensor bytes = empty_plain({3000}, {DType::UInt8, {}});
   random_(bytes, 0, 255);
   CHECK(
       (number(amin(to(bytes, DType::Int64))) == 0 && number(amax(to(bytes, DType::Int64))) == 255));

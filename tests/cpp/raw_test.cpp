@@ -21,7 +21,7 @@ namespace {
 constexpr Options kDouble{DType::Float64, {}};
 
 Tensor of(const std::vector<double>& values) {
-  Tensor out = empty({static_cast<int64_t>(values.size())}, kDouble);
+  Tensor out = empty_plain({static_cast<int64_t>(values.size())}, kDouble);
   std::copy(values.begin(), values.end(), out.data<double>());
   return out;
 }
@@ -37,7 +37,7 @@ using Values = std::vector<double>;
 
 TEST_CASE("an out form with several results fills all of them", "[raw]") {
   const Tensor x = of({3, 1, 2});
-  Tensor sorted = empty({3}, kDouble), order = empty({3}, {DType::Int64, {}});
+  Tensor sorted = empty_plain({3}, kDouble), order = empty_plain({3}, {DType::Int64, {}});
   const char* memory = sorted.raw();
   raw::sort_out(sorted, order, x, 0, false, false);
   CHECK(values(sorted) == Values{1, 2, 3});
@@ -46,7 +46,7 @@ TEST_CASE("an out form with several results fills all of them", "[raw]") {
   CHECK(sorted.storage().version() == 1);
   CHECK(order.storage().version() == 1);
 
-  Tensor small = empty({0}, kDouble), wide = empty({0}, kDouble);
+  Tensor small = empty_plain({0}, kDouble), wide = empty_plain({0}, kDouble);
   raw::sort_out(small, wide, x, 0, true, false);
   CHECK(values(small) == Values{3, 2, 1});
   CHECK(values(wide) == Values{1, 3, 2});
@@ -54,7 +54,7 @@ TEST_CASE("an out form with several results fills all of them", "[raw]") {
 
 TEST_CASE("an out form may write over its input", "[raw]") {
   Tensor x = of({3, 1, 2});
-  Tensor order = empty({3}, {DType::Int64, {}});
+  Tensor order = empty_plain({3}, {DType::Int64, {}});
   raw::sort_out(x, order, x, 0, false, false);
   CHECK(values(x) == Values{1, 2, 3});
   CHECK(values(order) == Values{2, 3, 1});
@@ -66,15 +66,15 @@ TEST_CASE("an out form may write over its input", "[raw]") {
 
 TEST_CASE("an out form refuses what cannot hold the results before it computes", "[raw]") {
   const Tensor x = of({3, 1, 2});
-  Tensor sorted = empty({3}, kDouble), order = empty({3}, {DType::Int64, {}});
-  Tensor short_one = empty({2}, {DType::Int64, {}}), missing;
+  Tensor sorted = empty_plain({3}, kDouble), order = empty_plain({3}, {DType::Int64, {}});
+  Tensor short_one = empty_plain({2}, {DType::Int64, {}}), missing;
   const std::vector<double> before = {7, 7, 7};
   std::copy(before.begin(), before.end(), sorted.data<double>());
   CHECK_THROWS_WITH(raw::sort_out(sorted, short_one, x, 0, false, false),
                     ContainsSubstring("sort: out has shape (2,)"));
   CHECK_THROWS_WITH(raw::sort_out(sorted, missing, x, 0, false, false),
                     ContainsSubstring("sort: out is missing"));
-  Tensor bools = empty({3}, {DType::Bool, {}});
+  Tensor bools = empty_plain({3}, {DType::Bool, {}});
   CHECK_THROWS_WITH(raw::sort_out(bools, order, x, 0, false, false),
                     ContainsSubstring("cannot be stored in an out of dtype bool"));
   CHECK_THROWS_WITH(raw::sort_out(sorted, sorted, x, 0, false, false),
@@ -84,7 +84,7 @@ TEST_CASE("an out form refuses what cannot hold the results before it computes",
 
 TEST_CASE("an allocating op has an out form", "[raw]") {
   const Tensor x = of({0, 5, 6});
-  Tensor out = empty({0}, {DType::Int64, {}});
+  Tensor out = empty_plain({0}, {DType::Int64, {}});
   CHECK(&raw::nonzero_out(out, x) == &out);
   CHECK(values(out) == Values{2, 3});
   CHECK(out.sizes() == Dims{2, 1});
@@ -92,7 +92,7 @@ TEST_CASE("an allocating op has an out form", "[raw]") {
 
 TEST_CASE("an update copies what it reads from the memory that it writes", "[raw]") {
   Tensor x = of({1, 2, 3, 4});
-  Tensor index = empty({3}, {DType::Int64, {}});
+  Tensor index = empty_plain({3}, {DType::Int64, {}});
   for (int64_t i = 0; i < 3; ++i) index.data<int64_t>()[i] = i + 2;
   raw::scatter_(x, 0, index, views::slice(x, 0, 0, 3, 1));
   CHECK(values(x) == Values{1, 1, 2, 3});

@@ -23,14 +23,14 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor numbers(std::initializer_list<double> values, DType dtype = DType::Float64) {
-  Tensor t = empty({static_cast<int64_t>(values.size())}, {DType::Float64, {}});
+  Tensor t = empty_plain({static_cast<int64_t>(values.size())}, {DType::Float64, {}});
   std::copy(values.begin(), values.end(), t.data<double>());
   return to(t, dtype);
 }
 
 // Small whole numbers, so that sums are exact in every dtype.
 Tensor filled(const Dims& sizes, DType dtype) {
-  Tensor t = empty(sizes, {DType::Int64, {}});
+  Tensor t = empty_plain(sizes, {DType::Int64, {}});
   for (int64_t i = 0; i < t.numel(); ++i) t.data<int64_t>()[i] = i * 7 % 5;
   return to(t, dtype);
 }
@@ -78,7 +78,7 @@ double largest(const std::vector<double>& v) { return *std::max_element(v.begin(
 // Whether y holds the wanted numbers, rounded to its dtype.
 bool equal(const Tensor& y, const std::vector<double>& wanted) {
   if (y.numel() != static_cast<int64_t>(wanted.size())) return false;
-  Tensor rounded = empty({y.numel()}, {DType::Float64, {}});
+  Tensor rounded = empty_plain({y.numel()}, {DType::Float64, {}});
   std::copy(wanted.begin(), wanted.end(), rounded.data<double>());
   rounded = to(rounded, y.dtype());
   for (int64_t i = 0; i < y.numel(); ++i) {
@@ -124,7 +124,7 @@ TEST_CASE("sums and extremes over any dims, layouts and dtypes equal plain loops
 }
 
 TEST_CASE("complex sums and bools") {
-  Tensor z = empty({3}, {DType::Complex64, {}});
+  Tensor z = empty_plain({3}, {DType::Complex64, {}});
   for (int i = 0; i < 3; ++i) z.data<complex64>()[i] = complex64(1, float(i));
   CHECK(*sum(z).data<complex64>() == complex64(3, 3));
   CHECK(*mean(z).data<complex64>() == complex64(1, 1));
@@ -187,7 +187,7 @@ TEST_CASE("infinite elements are extremes like others") {
 }
 
 TEST_CASE("reductions of nothing") {
-  const Tensor x = empty({0, 3}, {});
+  const Tensor x = empty_plain({0, 3}, {});
   CHECK(equal(sum(x), {0}));
   CHECK(equal(sum(x, {0}), {0, 0, 0}));
   CHECK(sum(x, {1}).numel() == 0);
@@ -241,5 +241,5 @@ TEST_CASE("running sums and products") {
   CHECK(cumsum(gt(x, 2.0), 0).dtype() == DType::Int64);
   CHECK(equal(cumsum(to(x, DType::Float16), 1), {1, 3, 6, 4, 9, 15}));
   CHECK(equal(cumsum(full({}, 3.0, {}), 0), {3}));
-  CHECK(cumsum(empty({0, 2}, {}), 0).numel() == 0);
+  CHECK(cumsum(empty_plain({0, 2}, {}), 0).numel() == 0);
 }

@@ -54,7 +54,7 @@ class Timer {
 };
 
 Tensor noise(const Dims& sizes) {
-  Tensor t = empty(sizes, {});
+  Tensor t = empty_plain(sizes, {});
   uint32_t state = 12345;
   for (int64_t i = 0; i < t.numel(); ++i) {
     state = state * 1664525u + 1013904223u;

@@ -20,7 +20,7 @@ using namespace moonlet;
 
 namespace {
 Tensor numbers(std::initializer_list<double> values, DType dtype = DType::Float64) {
-  Tensor t = empty({static_cast<int64_t>(values.size())}, {DType::Float64, {}});
+  Tensor t = empty_plain({static_cast<int64_t>(values.size())}, {DType::Float64, {}});
   std::copy(values.begin(), values.end(), t.data<double>());
   return to(t, dtype);
 }
@@ -95,7 +95,7 @@ TEST_CASE("sort along other dims and of other layouts") {
   CHECK(equal(std::get<0>(sort(transpose(x, 0, 1), 0)), {1, 0, 2, 4, 3, 5}));
   CHECK(equal(argsort(x, 1, true), {1, 3, 2, 2, 3, 1}));
   CHECK(equal(std::get<1>(sort(full({}, 2.0, {}), 0)), {1}));
-  CHECK(std::get<0>(sort(empty({0}, {}), 0)).numel() == 0);
+  CHECK(std::get<0>(sort(empty_plain({0}, {}), 0)).numel() == 0);
   CHECK(says([&] { topk(x, 4); }, "topk: k = 4 is not between 0 and 3"));
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("index_select, index_add and embedding") {
   const Tensor x = reshape(numbers({1, 2, 3, 4, 5, 6}), {2, 3});
   CHECK(equal(index_select(x, 0, positions({2, 1, 2})), {4, 5, 6, 1, 2, 3, 4, 5, 6}));
   CHECK(equal(index_select(x, 1, positions({3, 3})), {3, 3, 6, 6}));
-  CHECK(index_select(x, 0, empty({0}, {DType::Int64, {}})).sizes() == Dims{0, 3});
+  CHECK(index_select(x, 0, empty_plain({0}, {DType::Int64, {}})).sizes() == Dims{0, 3});
   CHECK(equal(index_add(x, 1, positions({1, 1}), reshape(numbers({1, 2, 3, 4}), {2, 2})),
               {4, 2, 3, 11, 5, 6}));
   CHECK(equal(embedding(x, positions({2, 1})), {4, 5, 6, 1, 2, 3}));

@@ -100,7 +100,7 @@ using Values = std::vector<double>;
 }  // namespace
 
 TEST_CASE("a typed storage reads and writes what tensors view", "[storage]") {
-  Tensor x = empty({2, 2}, {DType::Int16, {}});
+  Tensor x = empty_plain({2, 2}, {DType::Int16, {}});
   raw::fill_(x, 3);
   TypedStorage s(x);
   CHECK(s.size() == 4);
@@ -191,7 +191,7 @@ TEST_CASE("a mapped file is private, shared or read-only", "[storage]") {
 TEST_CASE("a tensor moves to another storage", "[storage]") {
   TypedStorage s(6, {});
   for (int64_t i = 0; i < 6; ++i) s.set(i, i);
-  Tensor x = empty({2}, {});
+  Tensor x = empty_plain({2}, {});
   const Tensor same = x;
   for (int i = 0; i < 20; ++i) x.storage().bump_version();
   const uint32_t version = x.storage().version();

@@ -19,7 +19,7 @@ using namespace moonlet;
 namespace {
 
 Tensor of(std::vector<double> values) {
-  Tensor t = empty({static_cast<int64_t>(values.size())}, {DType::Float64, {}});
+  Tensor t = empty_plain({static_cast<int64_t>(values.size())}, {DType::Float64, {}});
   std::copy(values.begin(), values.end(), t.data<double>());
   return t;
 }

@@ -11,17 +11,17 @@
 using namespace moonlet;
 
 TEST_CASE("a new tensor is contiguous", "[tensor]") {
-  const Tensor x = empty({2, 3, 4}, {DType::Int16, {}});
+  const Tensor x = empty_plain({2, 3, 4}, {DType::Int16, {}});
   CHECK(x.numel() == 24);
   CHECK(x.strides() == Dims({12, 4, 1}));
   CHECK(x.is_contiguous());
   CHECK(x.storage().bytes() == 48);
-  CHECK(empty({}, {}).numel() == 1);
-  CHECK(empty({0, 3}, {}).numel() == 0);
+  CHECK(empty_plain({}, {}).numel() == 1);
+  CHECK(empty_plain({0, 3}, {}).numel() == 0);
 }
 
 TEST_CASE("views outside the storage are refused", "[tensor]") {
-  const Tensor x = empty({3, 4}, {});
+  const Tensor x = empty_plain({3, 4}, {});
   CHECK(alias(x, {4, 3}, {1, 4}, 0).stride(1) == 4);
   CHECK_FALSE(alias(x, {4, 3}, {1, 4}, 0).is_contiguous());
   CHECK_THROWS_AS(alias(x, {3, 4}, {4, 1}, 1), Error);
@@ -32,12 +32,12 @@ TEST_CASE("views outside the storage are refused", "[tensor]") {
 }
 
 TEST_CASE("impossible sizes are errors", "[tensor]") {
-  CHECK_THROWS_AS(empty({-1}, {}), Error);
-  CHECK_THROWS_AS(empty({int64_t{1} << 40, int64_t{1} << 40}, {}), Error);
+  CHECK_THROWS_AS(empty_plain({-1}, {}), Error);
+  CHECK_THROWS_AS(empty_plain({int64_t{1} << 40, int64_t{1} << 40}, {}), Error);
 }
 
 TEST_CASE("promotion is PyTorch's result_type", "[tensor]") {
-  const auto make = [](DType t, Dims sizes) { return empty(sizes, {t, {}}); };
+  const auto make = [](DType t, Dims sizes) { return empty_plain(sizes, {t, {}}); };
   const Tensor f16 = make(DType::Float16, {2}), i32 = make(DType::Int32, {2});
   const Tensor f64_0 = make(DType::Float64, {}), u8 = make(DType::UInt8, {2});
   const Tensor b = make(DType::Bool, {2}), f64 = make(DType::Float64, {2});

@@ -24,7 +24,7 @@ namespace {
 using Values = std::vector<double>;
 
 Tensor numbered(const Dims& sizes) {
-  Tensor x = empty(sizes, {DType::Float64, {}});
+  Tensor x = empty_plain(sizes, {DType::Float64, {}});
   std::iota(x.elements<double>(), x.elements<double>() + x.numel(), 0.0);
   return x;
 }
@@ -155,7 +155,7 @@ TEST_CASE("cat joins and promotes", "[views]") {
   CHECK(values(y) == Values{0, 1, 0, 2, 3, 1});
   y = raw::cat({a, a}, 0);
   CHECK(values(y) == Values{0, 1, 2, 3, 0, 1, 2, 3});
-  Tensor ints = empty({2, 1}, {DType::Int64, {}});
+  Tensor ints = empty_plain({2, 1}, {DType::Int64, {}});
   ints.elements<int64_t>()[0] = 7;
   ints.elements<int64_t>()[1] = 8;
   y = raw::cat({a, ints}, 1);
@@ -169,16 +169,16 @@ TEST_CASE("cat joins and promotes", "[views]") {
 
 TEST_CASE("flip reverses any layout", "[views]") {
   const Tensor x = views::t(numbered({2, 3}));
-  Tensor y = empty(x.sizes(), options_of(x));
+  Tensor y = empty_plain(x.sizes(), options_of(x));
   cpu::flip(x, {0}, y);
   CHECK(values(y) == Values{2, 5, 1, 4, 0, 3});
   cpu::flip(x, {0, 1}, y);
   CHECK(values(y) == Values{5, 2, 4, 1, 3, 0});
   const Tensor z = numbered({2, 3});
-  Tensor w = empty(z.sizes(), options_of(z));
+  Tensor w = empty_plain(z.sizes(), options_of(z));
   cpu::flip(z, {1}, w);
   CHECK(values(w) == Values{2, 1, 0, 5, 4, 3});
-  Tensor into = views::t(empty({3, 2}, {DType::Float64, {}}));
+  Tensor into = views::t(empty_plain({3, 2}, {DType::Float64, {}}));
   cpu::flip(z, {0}, into);
   CHECK(values(into) == Values{3, 4, 5, 0, 1, 2});
 }
