@@ -1,7 +1,7 @@
 // autograd/accumulate.cpp: the node at the end of each path: it adds a leaf's gradient, as soon as
 // that is whole, to what the leaf has.
 #include "autograd/history.h"
-#include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
 #include "autograd/ops_pointwise.h"
 #include "tensor/layout.h"
 #include "tensor/modes.h"
@@ -33,6 +33,12 @@ class AccumulateNode final : public Node {
     if (!(leaf_.sizes() == output(0).sizes))
       fail("backward: a leaf of shape ", output(0).sizes, " was given the shape ", leaf_.sizes(),
            " since it was used");
+    if (meta->accumulate != this)
+      fail("backward: a leaf of shape ", leaf_.sizes(),
+           " was given other strides in place since it was used");
+    if (meta->grad.defined() && !(meta->grad.sizes() == leaf_.sizes()))
+      fail("backward: a leaf of shape ", leaf_.sizes(), " has a gradient of shape ",
+           meta->grad.sizes(), " from before it was given that shape; set its grad to nil first");
     if (!is_leaf(leaf_))
       fail(
           "backward: a leaf that requires grad has got a history since it was used: its base was "

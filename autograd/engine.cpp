@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "autograd/history.h"
+#include "autograd/ops_clone.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_pointwise.h"

@@ -131,6 +131,15 @@ template <const Formula& formula, auto below, auto gradients, class... A>
   return x;
 }
 
+// The in-place form of the public op `view`: x gets the geometry of the view.
+template <auto view, class... A>
+[[gnu::always_inline]] inline Tensor& restrided(const OpInfo& op, Tensor& x,
+                                                const A&... arguments) {
+  if (intercepted()) [[unlikely]]
+    return boxing::intercept<Tensor>(op, x, arguments...), x;
+  return restride_(x, op.name, [&](const Tensor& t) { return view(t, arguments...); });
+}
+
 // The in-place form of an op without a kernel for it: the result of the public op `plain_form`,
 // written over x.
 template <auto plain_form, class... A>

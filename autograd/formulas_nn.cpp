@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "autograd/formulas_pointwise.h"
+#include "autograd/ops_clone.h"
 #include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_linalg.h"
 #include "autograd/ops_nn.h"

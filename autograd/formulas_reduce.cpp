@@ -119,7 +119,7 @@ Tensor cumprod_backward(const Tensor& g, const Tensor& x, int64_t given_dim) {
   if (x.dim() == 0 || x.numel() == 0) return g;
   const int dim = wrapped(given_dim, x.dim());
   const Tensor zero = to(any(eq(x, 0.0)), std::nullopt, Device{});
-  if (*zero.data<bool>()) return cumprod_backward_zeros(g, x, dim);
+  if (*zero.elements<bool>()) return cumprod_backward_zeros(g, x, dim);
   const Tensor products = flip(mul(g, cumprod(x, dim)), Dims{dim});
   return div(flip(cumsum(products, dim), Dims{dim}), x);
 }

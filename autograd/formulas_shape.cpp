@@ -11,9 +11,8 @@
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "tensor/backend.h"
-#include "tensor/dispatch.h"
-#include "tensor/kernels_convert.h"
 #include "tensor/memory_overlap.h"
+#include "tensor/plain_copy.h"
 
 namespace moonlet::formulas {
 
@@ -22,7 +21,7 @@ namespace {
 // Zeros that no tape knows of.
 Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
   Tensor out = moonlet::empty(sizes, options, op);
-  kernels_for(options.device.type, op).convert->fill(out, Scalar(0));
+  fill_plain(out, Scalar(0), op);
   return out;
 }
 
@@ -37,7 +36,7 @@ int64_t end_of(const Dims& size, const Dims& stride, int64_t offset) {
 Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, Device device) {
   const int64_t count = numel_of(size, "as_strided_backward");
   Tensor host = moonlet::empty({count}, {DType::Int64, Device{}}, "as_strided_backward");
-  int64_t* out = host.data<int64_t>();
+  int64_t* out = host.elements<int64_t>();
   int64_t index[kMaxDims] = {};
   int64_t at = offset + 1;
   for (int64_t i = 0; i < count; ++i) {

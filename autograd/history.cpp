@@ -2,11 +2,17 @@
 // the history of the whole.
 #include "autograd/history.h"
 
-#include "autograd/ops_convert.h"
+#include <algorithm>
+
+#include "autograd/ops_clone.h"
+#include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_shape.h"
 #include "autograd/recording.h"
+#include "tensor/dispatch.h"
+#include "tensor/memory_overlap.h"
 #include "tensor/modes.h"
+#include "tensor/set.h"
 
 namespace moonlet {
 
@@ -15,6 +21,42 @@ namespace {
 uint64_t sequence_of(const Tensor& base) {
   const TapeMeta* meta = meta_of(base);
   return meta && meta->grad_fn ? meta->grad_fn->sequence() : 0;
+}
+
+// Whether the base was moved away from under the view.
+bool is_parted(const ViewRecord& view) { return view.base_moves != root_of(view).impl()->moves; }
+
+const PastGeometries* past_of(const Tensor& root) {
+  const TapeMeta* meta = meta_of(root);
+  return meta ? meta->past.get() : nullptr;
+}
+
+// From one geometry over a storage to another.
+class StridedStep final : public ViewStep {
+ public:
+  StridedStep(const Geometry& from, const Geometry& to) : from_(from), to_(to) {}
+  Tensor apply(const Tensor& x) const override {
+    return strided_view(x, to_.sizes, to_.strides, to_.offset, from_.strides, from_.offset);
+  }
+  const Geometry& from() const { return from_; }
+
+ private:
+  const Geometry from_, to_;
+};
+
+// From the geometry that the base of a view has to the one that the view's recipe is for; null when
+// that is the same.
+std::shared_ptr<const ViewStep> way_back(const ViewRecord& view) {
+  const Tensor& root = root_of(view);
+  const PastGeometries* past = past_of(root);
+  if (!past || past->present == view.geometry) return nullptr;
+  return std::make_shared<StridedStep>(Geometry(root), past->all[view.geometry]);
+}
+
+Tensor remake(const ViewRecord& view) {
+  const std::shared_ptr<const ViewStep> back = way_back(view);
+  const Tensor& root = root_of(view);
+  return replay(*view.recipe, back ? back->apply(root) : root);
 }
 
 // Elements from the first to the last that the strides reach.
@@ -32,7 +74,10 @@ int64_t span_of(const Dims& sizes, const Dims& strides) {
 class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const ViewRecord& view, NodeRef change)
-      : base_(shallow_copy(base)), recipe_(view.recipe), change_(std::move(change)) {
+      : base_(shallow_copy(base)),
+        back_(way_back(view)),
+        recipe_(view.recipe),
+        change_(std::move(change)) {
     recorded().set_outer(this);
     edges = std::move(change_->edges);
     edges[0] = edge_of(base);
@@ -45,7 +90,7 @@ class CopySlices final : public Node {
 
   void apply(Tensor* grads, Tensor* out, const Wanted& wanted) override {
     Tensor whole = laid_out_as_base(grads[0]);
-    Tensor part = replay(*recipe_, whole);
+    Tensor part = part_of(whole);
     Tensor change_gradient = clone(part);
     recorded().run(&change_gradient, out, edges, wanted);
     if (!wanted(edges[0])) return;
@@ -58,11 +103,25 @@ class CopySlices final : public Node {
 
   void release_saved() override { change_->release_saved(); }
 
-  // The view's value after the change, made again from the base with this history.
-  Tensor restore_part() { return replay(*recipe_, restore_output(base_, 0)); }
+  RecordedNode& recorded() { return static_cast<RecordedNode&>(*change_); }
+
+  // Output `output` of `node` is the view after the change.
+  void set_part(Node& node, int output) {
+    part_ = node.weak();
+    part_output_ = output;
+  }
+  // `value`, which the view had after the change, with that history: the view's own node, where
+  // hooks and `ml.grad` look for it, or when that is gone a new one.
+  Tensor restore_part(const Tensor& value) {
+    if (const NodeRef node = part_ ? part_->owner() : NodeRef())
+      return with_history(value, node, part_output_);
+    return part_of(restore_output(base_, 0));
+  }
 
  private:
-  RecordedNode& recorded() { return static_cast<RecordedNode&>(*change_); }
+  Tensor part_of(const Tensor& whole) const {
+    return replay(*recipe_, back_ ? back_->apply(whole) : whole);
+  }
 
   // A copy of `g` with the strides of the base, which the recipe may ask for.
   Tensor laid_out_as_base(const Tensor& g) const {
@@ -74,8 +133,12 @@ class CopySlices final : public Node {
   }
 
   const Tensor base_;  // without history
+  const std::shared_ptr<const ViewStep> back_;
   const std::shared_ptr<const ViewStep> recipe_;
   const NodeRef change_;  // has no edges of its own, and no place in the order
+  // The view's node, which leads here and therefore is not held.
+  std::shared_ptr<const HookList> part_;
+  int part_output_ = 0;
 };
 
 }  // namespace
@@ -99,19 +162,31 @@ bool is_unreachable_view(const Tensor& t) {
   return meta && meta->base && meta->view.no_grad && meta->view_requires_grad();
 }
 
+const Tensor& root_of(const ViewRecord& view) {
+  const TapeMeta* meta = meta_of(view.base);
+  return meta && meta->base ? meta->view.base : view.base;
+}
+
 bool TapeMeta::view_requires_grad() const noexcept {
-  const AutogradMeta* meta = base->autograd;
-  if (!meta || !meta->has_history || view.storage != &view.base.storage()) return false;
-  return !view.no_grad || view.base_sequence != sequence_of(view.base);
+  const Tensor& root = root_of(view);
+  const AutogradMeta* meta = root.impl()->autograd;
+  if (!meta || !meta->has_history || is_parted(view)) return false;
+  return !view.no_grad || view.base_sequence != sequence_of(root);
 }
 
 namespace {
 
 bool is_stale(const Tensor& view, const TapeMeta& meta) {
   const ViewRecord& record = meta.view;
-  if (record.storage != &record.base.storage()) return false;
+  if (is_parted(record)) return false;
   if (record.no_grad) return meta.view_requires_grad();
-  return record.version != view.storage().version() && record.base.requires_grad();
+  return record.version != view.storage().version() && root_of(record).requires_grad();
+}
+
+// That the view's own history is that of the base and the memory as they are.
+void note_present(const Tensor& view, ViewRecord& record) {
+  record.version = view.storage().version();
+  record.base_sequence = sequence_of(root_of(record));
 }
 
 void make_history_again(const Tensor& view, ViewRecord& record) {
@@ -122,10 +197,9 @@ void make_history_again(const Tensor& view, ViewRecord& record) {
         "under ml.no_grad too");
   const NoModes own_affair;
   const GradModeGuard on(true);
-  const Tensor again = replay(*record.recipe, record.base);
+  const Tensor again = remake(record);
   set_history(view, meta_of(again)->grad_fn, meta_of(again)->output);
-  record.version = view.storage().version();
-  record.base_sequence = sequence_of(record.base);
+  note_present(view, record);
 }
 
 }  // namespace
@@ -143,7 +217,7 @@ void detail::note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewSte
   ViewRecord& view = meta.view;
   const TapeMeta* parent = meta_of(x);
   if (parent && parent->base) {
-    view.base = parent->view.base;
+    view.base = parent->view.hidden_base ? x : parent->view.base;
     step->before = parent->view.recipe;
     view.no_grad = parent->view.no_grad;
   } else {
@@ -151,9 +225,11 @@ void detail::note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewSte
   }
   view.no_grad = view.no_grad || !grad_enabled();
   view.recipe = std::move(step);
-  view.storage = &y.storage();
-  view.version = y.storage().version();
-  view.base_sequence = sequence_of(view.base);
+  const Tensor& root = root_of(view);
+  view.base_moves = root.impl()->moves;
+  if (const PastGeometries* past = past_of(root))
+    view.geometry = parent && parent->base ? parent->view.geometry : past->present;
+  note_present(y, view);
   meta.base = view.base.impl();
 }
 
@@ -177,7 +253,7 @@ void check_inplace(const Tensor& x, const char* op) {
          ": this view was made under ml.no_grad, so a recorded in-place change would not reach its "
          "base; make the view while recording");
   }
-  if (x.requires_grad() && is_leaf(meta->view.base)) {
+  if (x.requires_grad() && is_leaf(root_of(meta->view))) {
     fail(op,
          ": a view of a leaf that requires grad cannot be changed in place while recording; "
          "wrap the change in ml.no_grad");
@@ -186,7 +262,7 @@ void check_inplace(const Tensor& x, const char* op) {
 
 void check_unrecorded_view(const Tensor& x, const char* op) {
   const TapeMeta* meta = meta_of(x);
-  if (meta->view.no_grad && meta->view.base.requires_grad()) check_inplace(x, op);
+  if (meta->view.no_grad && root_of(meta->view).requires_grad()) check_inplace(x, op);
 }
 
 void check_inplace_without_derivative(const Tensor& x, const char* op) {
@@ -199,19 +275,137 @@ void check_inplace_without_derivative(const Tensor& x, const char* op) {
 
 void rebase_history(const Tensor& x, const NodeRef& change) {
   const TapeMeta* meta = meta_of(x);
-  if (!meta || !meta->base || meta->view.storage != &meta->view.base.storage()) {
+  if (!meta || !meta->base || is_parted(meta->view)) {
     change->set_output(0, x);
     change->number();
     set_history(x, change);
     return;
   }
-  const NodeRef slices(new CopySlices(meta->view.base, meta->view, change));
-  set_history(meta->view.base, slices);
-  if (meta->retained) grad_fn_of(x);  // what it keeps from now on is the gradient of the new value
+  const Tensor& root = root_of(meta->view);
+  auto* copy = new CopySlices(root, meta->view, change);
+  const NodeRef slices(copy);
+  set_history(root, slices);
+  if (copy->recorded().needs_result()) copy->set_part(*grad_fn_of(x), meta->output);
+  // What these keep from now on is the gradient of the new value.
+  const TapeMeta* base = meta_of(meta->view.base);
+  if (meta->retained) grad_fn_of(x);
+  if (base->retained) grad_fn_of(meta->view.base);
+}
+
+namespace {
+
+// All that a view was restrided to since its recipe made it is one step.
+void restride_recipe(ViewRecord& view, const Geometry& from, const Geometry& to) {
+  const auto* last = view.restrided ? static_cast<const StridedStep*>(view.recipe.get()) : nullptr;
+  const auto step = std::make_shared<StridedStep>(last ? last->from() : from, to);
+  step->before = last ? last->before : view.recipe;
+  view.recipe = step;
+  view.restrided = true;
+}
+
+// Whether y shows each element of x once, in other dimensions. May be false without need.
+bool shows_all(const Tensor& x, const Geometry& y) {
+  if (x.offset() != y.offset) return false;
+  if (is_dense(x.sizes(), x.strides()) && is_dense(y.sizes, y.strides))
+    return x.numel() == numel_of(y.sizes, "as_strided_");
+  // The same steps, besides those that are not taken.
+  std::vector<std::pair<int64_t, int64_t>> steps[2];
+  for (int d = 0; d < x.dim(); ++d)
+    if (x.size(d) != 1) steps[0].emplace_back(x.stride(d), x.size(d));
+  for (int d = 0; d < y.sizes.size(); ++d)
+    if (y.sizes[d] != 1) steps[1].emplace_back(y.strides[d], y.sizes[d]);
+  for (auto& each : steps) std::sort(each.begin(), each.end());
+  return steps[0] == steps[1];
+}
+
+// x, a base, is about to get the geometry `to`; its views will be made again from that.
+void note_geometry(const Tensor& x, const Geometry& to) {
+  TapeMeta& meta = ensure_meta(x);
+  if (!meta.past) {
+    meta.past = std::make_unique<PastGeometries>();
+    meta.past->all.emplace_back(x);
+  }
+  PastGeometries& past = *meta.past;
+  const auto found = std::find(past.all.begin(), past.all.end(), to);
+  past.present = static_cast<uint32_t>(found - past.all.begin());
+  if (found == past.all.end()) past.all.push_back(to);
+}
+
+// x becomes a view of `before`, which takes its place for the views there are of it.
+void hide_base(const Tensor& x, const Tensor& before) {
+  before.impl()->moves = x.impl()->moves;
+  TapeMeta& meta = ensure_meta(x);
+  ensure_meta(before).past = std::move(meta.past);
+  meta.view = ViewRecord();
+  meta.view.base = before;
+  meta.view.hidden_base = true;
+  meta.view.base_moves = before.impl()->moves;
+  if (const PastGeometries* past = past_of(before)) meta.view.geometry = past->present;
+  note_present(x, meta.view);
+  meta.base = before.impl();
+}
+
+void forget_geometries(const Tensor& x) {
+  if (TapeMeta* meta = meta_of(x)) meta->past.reset();
+}
+
+// Graphs that used a leaf hold a gradient of its old shape, and its views are views of that.
+void move_leaf(const Tensor& x) {
+  ++x.impl()->moves;
+  TapeMeta& meta = *meta_of(x);
+  const LeafLock lock(meta);
+  meta.accumulate = nullptr;
+}
+
+bool is_leaf_with_grad(const Tensor& x) { return x.requires_grad() && is_leaf(x); }
+
+}  // namespace
+
+bool detail::begin_restride(const Tensor& x, const char* op) {
+  if (grad_enabled() && x.requires_grad())
+    check_inplace(x, op);
+  else
+    check_unrecorded(x, op);
+  return !is_unreachable_view(x);
+}
+
+Tensor detail::before_restride(const Tensor& x) {
+  const TapeMeta* meta = meta_of(x);
+  if ((meta && meta->base) || is_leaf_with_grad(x)) return x;
+  return meta && meta->grad_fn ? with_history(x, meta->grad_fn, meta->output) : shallow_copy(x);
+}
+
+Tensor& detail::finish_restride(Tensor& x, const Tensor& before, const Tensor& y, const char* op) {
+  const bool leaf = is_leaf_with_grad(x);
+  const bool base = !leaf && !before.is_same(x);
+  const Geometry from(x), to(y);
+  if (base) {
+    // What nobody else holds has no views.
+    const bool shared = x.impl()->references.load(std::memory_order_acquire) > 1;
+    if (overlaps_itself(to.sizes, to.strides) || (shared && !shows_all(x, to)))
+      hide_base(x, before);
+    else if (shared)
+      note_geometry(x, to);
+    else
+      forget_geometries(x);
+  }
+  take_geometry(x, y);
+  mark_changed(x, op);
+  TapeMeta* meta = meta_of(x);
+  if (meta && meta->base) restride_recipe(meta->view, from, to);
+  const TapeMeta* made = meta_of(y);
+  if (leaf) {
+    move_leaf(x);
+  } else if (made && made->grad_fn) {
+    set_history(x, made->grad_fn, made->output);
+    if (meta->base) note_present(x, meta->view);
+  }
+  return x;
 }
 
 Tensor RecordedNode::restore_output(const Tensor& value, int i) {
-  return outer_ ? static_cast<CopySlices*>(outer_)->restore_part() : Node::restore_output(value, i);
+  return outer_ ? static_cast<CopySlices*>(outer_)->restore_part(value)
+                : Node::restore_output(value, i);
 }
 
 }  // namespace moonlet

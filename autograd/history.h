@@ -62,4 +62,23 @@ void check_inplace_without_derivative(const Tensor& x, const char* op);
 // history of x, or, when x is a view, of the part of its base.
 void rebase_history(const Tensor& x, const NodeRef& change);
 
+namespace detail {
+bool begin_restride(const Tensor& x, const char* op);
+Tensor before_restride(const Tensor& x);
+Tensor& finish_restride(Tensor& x, const Tensor& before, const Tensor& y, const char* op);
+}  // namespace detail
+
+// The in-place form of a view op: x gets the geometry that `view(x)` has. No element changes, so
+// the history of a tensor that has one goes on through the view's derivative whether or not ops are
+// recorded, and views that others hold stay where they are. It counts as a change: it raises the
+// version, and throws where a recorded change would. A leaf that requires grad may only change
+// while nothing is recorded; graphs that have used it then fail, as their gradients have its old
+// shape.
+template <class F>
+Tensor& restride_(Tensor& x, const char* op, F view) {
+  const GradModeGuard record(detail::begin_restride(x, op));
+  const Tensor before = detail::before_restride(x);
+  return detail::finish_restride(x, before, view(before), op);
+}
+
 }  // namespace moonlet

@@ -106,7 +106,10 @@ Tensor detach(const Tensor& t) { return shallow_copy(t); }
 void detach_(Tensor& t) {
   TapeMeta* meta = meta_of(t);
   if (!meta) return;
-  if (meta->base) fail("detach_: a view cannot be cut off in place; use detach");
+  if (meta->base) {
+    if (!meta->view.hidden_base) fail("detach_: a view cannot be cut off in place; use detach");
+    detach_(meta->view.base);
+  }
   meta->grad_fn = NodeRef();
   meta->requires_grad = false;
   meta->has_history = false;

@@ -22,16 +22,40 @@ class ViewStep {
 // The view that a recipe, whose last step this is, makes of `base`.
 Tensor replay(const ViewStep& last, const Tensor& base);
 
+// Where the elements of a tensor lie in its storage.
+struct Geometry {
+  Dims sizes, strides;
+  int64_t offset;
+  explicit Geometry(const Tensor& t) : sizes(t.sizes()), strides(t.strides()), offset(t.offset()) {}
+  bool operator==(const Geometry& other) const {
+    return sizes == other.sizes && strides == other.strides && offset == other.offset;
+  }
+};
+
+// The geometries that a base had while there were views of it, which recipes refer to.
+struct PastGeometries {
+  std::vector<Geometry> all;
+  uint32_t present = 0;  // which of them it has
+};
+
 // The record of a view: what it is a view of, how it is made from it, and what it saw of the base
 // when its own history was made.
 struct ViewRecord {
-  Tensor base;  // never a view itself
+  Tensor base;  // no view itself, unless it was restrided since (see `root_of`)
   std::shared_ptr<const ViewStep> recipe;
-  const Storage* storage = nullptr;  // which both share, until the base is set to another
-  uint32_t version = 0;              // of the storage
-  uint64_t base_sequence = 0;        // the number of the base's producer; 0 for none
-  bool no_grad = false;              // made while recording was off: a constant to the tape
+  uint32_t version = 0;        // of the storage
+  uint16_t base_moves = 0;     // another number since: the base lies elsewhere, and they are parted
+  uint32_t geometry = 0;       // which of the base's the recipe is for
+  uint64_t base_sequence = 0;  // the number of the base's producer; 0 for none
+  bool no_grad = false;        // made while recording was off: a constant to the tape
+  // Given another geometry in place: the last step of the recipe says which.
+  bool restrided = false;
+  // The base is what this tensor was before it was restrided; nobody else sees it.
+  bool hidden_base = false;
 };
+
+// The tensor that the recipe applies to, which is no view.
+const Tensor& root_of(const ViewRecord& view);
 
 struct TapeMeta final : AutogradMeta {
   static void* operator new(size_t) { return memory::FreeListOf<TapeMeta>::get(); }
@@ -44,6 +68,8 @@ struct TapeMeta final : AutogradMeta {
   int output = 0;  // which output of grad_fn it is
   // Of a view; `base` is set then too.
   ViewRecord view;
+  // Of a base that was restrided.
+  std::unique_ptr<PastGeometries> past;
   // The gradient; of a non-leaf after retain_grad, shared with its producer.
   Tensor grad;
   std::shared_ptr<Tensor> retained;

@@ -89,6 +89,25 @@ HookList& Node::ensure_hooks() {
   return *hooks;
 }
 
+std::shared_ptr<HookList> Node::weak() {
+  ensure_hooks();
+  weakly_held_ = true;
+  const std::lock_guard lock(hooks->mutex_);
+  hooks->owner_ = this;
+  return hooks;
+}
+
+Node::~Node() {
+  if (!weakly_held_ || !hooks) return;
+  const std::lock_guard lock(hooks->mutex_);
+  if (hooks->owner_ == this) hooks->owner_ = nullptr;
+}
+
+NodeRef HookList::owner() const {
+  const std::lock_guard lock(mutex_);
+  return Node::revive(owner_);
+}
+
 void HookList::add(Entry entry) {
   const std::lock_guard lock(mutex_);
   entries_.push_back(std::move(entry));

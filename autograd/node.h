@@ -97,9 +97,13 @@ class HookList {
   std::vector<Entry> entries() const;
   std::vector<Retained> retained() const;
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  // The node that said so with `Node::weak`, while it lives.
+  NodeRef owner() const;
 
  private:
+  friend class Node;
   mutable std::mutex mutex_;
+  Node* owner_ = nullptr;
   std::atomic<size_t> size_{0};
   std::vector<Entry> entries_;
   std::vector<Retained> retained_;
@@ -117,7 +121,7 @@ class Wanted {
 class Node {
  public:
   Node() = default;
-  virtual ~Node() = default;
+  virtual ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   static void* operator new(size_t bytes) { return memory::SmallBlocks::get(bytes); }
@@ -145,6 +149,9 @@ class Node {
   virtual Tensor restore_output(const Tensor& value, int i);
 
   HookList& ensure_hooks();
+  // What finds this node without holding it: its hooks, which must not be a leaf's. To be called
+  // before other threads know of the node.
+  std::shared_ptr<HookList> weak();
 
   Edges edges;
   std::shared_ptr<HookList> hooks;  // null for most

@@ -82,6 +82,8 @@ class RecordedNode : public Node {
   // about to be changed in place, or null.
   void take_inputs(std::span<const TapeInput> inputs, const Tensor* changed);
   void take_result(int i, const Tensor& y, int output);
+  // Whether it will save the (first) result.
+  bool needs_result() const { return needs_slot(formula_.inputs); }
   bool tracks(int result) const { return (formula_.tracked >> result & 1u) != 0; }
 
  protected:

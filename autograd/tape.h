@@ -26,6 +26,12 @@ class GradModeGuard {
   bool before_;
 };
 
+// `const NoGrad no_grad;`: nothing is recorded in the scope.
+class NoGrad : public GradModeGuard {
+ public:
+  NoGrad() : GradModeGuard(false) {}
+};
+
 // Throws for dtypes that are not floating or complex, and for turning it off on a non-leaf.
 void set_requires_grad(Tensor& t, bool on);
 bool is_leaf(const Tensor& t);
@@ -77,6 +83,8 @@ HookHandle register_post_accumulate_grad_hook(Tensor& t, PostAccumulateHook hook
 // itself.
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients,
               bool retain_graph = false, bool create_graph = false);
+// The same of one output with a single element, as a loss has.
+inline void backward(const Tensor& output) { backward({output}, {}); }
 // The gradients of `outputs` with respect to `inputs`, without touching any `grad`; only what leads
 // to them is computed, and freed. An input the outputs do not depend on is an error, or undefined
 // with `allow_unused`.

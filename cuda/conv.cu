@@ -4,7 +4,7 @@
 
 #include "cuda/gemm.h"
 #include "cuda/geometry.cuh"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_nn.h"
 
 namespace moonlet::cuda {
@@ -110,7 +110,8 @@ void unroll(const Call& call, const ConvShape& s, const Columns& c, const Tensor
             Tensor& columns) {
   visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((unroll_kernel<C>), blocks_for(c.count * s.taps() * s.places()), kBlock, 0,
-                   call.stream(), s, c, static_cast<const C*>(x.data<C>()), columns.data<C>());
+                   call.stream(), s, c, static_cast<const C*>(x.elements<C>()),
+                   columns.elements<C>());
   });
   call.done();
 }
@@ -176,8 +177,8 @@ void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& siz
       }
       visit_compute<dtypes::floating>(t, [&]<class C>() {
         MOONLET_LAUNCH((roll_kernel<C>), blocks_for(c.count * s.channels * s.height * s.width),
-                       kBlock, 0, call.stream(), s, c, static_cast<const C*>(columns.data<C>()),
-                       y.data<C>());
+                       kBlock, 0, call.stream(), s, c, static_cast<const C*>(columns.elements<C>()),
+                       y.elements<C>());
       });
       call.done();
     });

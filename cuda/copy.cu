@@ -7,7 +7,9 @@
 #include "cuda/moved.cuh"
 #include "cuda/pointwise.cuh"
 #include "tensor/dispatch.h"
+#include "tensor/kernels_clone.h"
 #include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/shapes/index.h"
 
 namespace moonlet::cuda {
@@ -80,11 +82,11 @@ void copy_on_device(const Call& call, Tensor& x, const Tensor& source, const Dim
   visit_moved(x.dtype(), [&]<class T>() {
     if (transposes)
       MOONLET_LAUNCH((transpose_kernel<T>), blocks_for(count / 4), kTile * kTileRows, 0,
-                     call.stream(), g.sizes[0], g.sizes[1], g.strides[1][1], x.data<T>(),
-                     static_cast<const T*>(source.data<T>()));
+                     call.stream(), g.sizes[0], g.sizes[1], g.strides[1][1], x.elements<T>(),
+                     static_cast<const T*>(source.elements<T>()));
     else
       MOONLET_LAUNCH((move_kernel<T>), blocks_for(count), kBlock, 0, call.stream(), g, count,
-                     x.data<T>(), static_cast<const T*>(source.data<T>()));
+                     x.elements<T>(), static_cast<const T*>(source.elements<T>()));
   });
   call.done();
 }
@@ -95,7 +97,7 @@ Tensor brought_over(const Call& call, const Tensor& source) {
   Tensor dense = source;  // row-major where it lies, which may be the host
   if (!source.is_contiguous()) {
     dense = empty(source.sizes(), options_of(source), "copy_");
-    kernels_for(source.device().type, "copy_").convert->copy(dense, source);
+    kernels_for(source.device().type, "copy_").copy->copy(dense, source);
   }
   transfer(here, dense);
   return here;
@@ -107,7 +109,7 @@ void copy_to_host(Tensor& x, const Tensor& source) {
   if (x.is_contiguous() && x.sizes() == source.sizes()) return transfer(x, dense);
   Tensor here = empty(source.sizes(), {x.dtype(), Device{}}, "copy_");
   transfer(here, dense);
-  kernels_for(DeviceType::CPU, "copy_").convert->copy(x, here);
+  kernels_for(DeviceType::CPU, "copy_").copy->copy(x, here);
 }
 
 }  // namespace
@@ -147,7 +149,7 @@ void fill(Tensor& x, Scalar value) {
     T v;
     std::memcpy(&v, &pattern, sizeof v);
     MOONLET_LAUNCH((fill_kernel<T>), blocks_for(count), kBlock, 0, call.stream(), g, count,
-                   x.data<T>(), v);
+                   x.elements<T>(), v);
   });
   call.done();
 }
@@ -187,15 +189,15 @@ Tensor checked_positions(const char* op, const Tensor& index, int64_t size, bool
   unsigned long long bad = kNone;
   ensure(cudaMemsetAsync(flag.raw(), 0xff, sizeof bad, call.stream()), op);
   MOONLET_LAUNCH(check_kernel, blocks_for(count), kBlock, 0, call.stream(),
-                 static_cast<const int64_t*>(positions.data<int64_t>()), count, size, negative,
-                 flag.data<unsigned long long>());
+                 static_cast<const int64_t*>(positions.elements<int64_t>()), count, size, negative,
+                 flag.elements<unsigned long long>());
   call.done();
   ensure(cudaMemcpyAsync(&bad, flag.raw(), sizeof bad, cudaMemcpyDeviceToHost, call.stream()), op);
   call.wait();
   if (bad == kNone) return positions;
   int64_t at = 0;
-  ensure(cudaMemcpyAsync(&at, positions.data<int64_t>() + bad, sizeof at, cudaMemcpyDeviceToHost,
-                         call.stream()),
+  ensure(cudaMemcpyAsync(&at, positions.elements<int64_t>() + bad, sizeof at,
+                         cudaMemcpyDeviceToHost, call.stream()),
          op);
   call.wait();
   shapes::bad_position(op, at, size);
@@ -213,7 +215,7 @@ bool aligned_for_packs(const PointwisePlan& plan) {
 int* zero_flag(const char* op, cudaStream_t stream, Tensor& holder, Device device) {
   holder = empty({1}, {DType::Int32, device}, op);
   ensure(cudaMemsetAsync(holder.raw(), 0, sizeof(int), stream), op);
-  return holder.data<int>();
+  return holder.elements<int>();
 }
 
 void throw_if_divided(const char* op, cudaStream_t stream, const int* flag) {

@@ -4,6 +4,7 @@
 #include "cuda/index_plan.cuh"
 #include "cuda/moved.cuh"
 #include "cuda/scan.cuh"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_gather.h"
 
 namespace moonlet::cuda {
@@ -65,8 +66,8 @@ void select(const Call& call, const Tensor& x, const Around& a, const Tensor& po
   const Tensor source = contiguous(x);
   visit_moved(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((select_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), a,
-                   positions.numel(), static_cast<const int64_t*>(positions.data<int64_t>()),
-                   static_cast<const T*>(source.data<T>()), y.data<T>());
+                   positions.numel(), static_cast<const int64_t*>(positions.elements<int64_t>()),
+                   static_cast<const T*>(source.elements<T>()), y.elements<T>());
   });
   call.done();
 }
@@ -84,8 +85,8 @@ void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
   const Geometry<1> base = geometry(x.dim() == 0 ? Dims{} : index.sizes(), strides);
   visit_moved(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), base,
-                   y.numel(), stride, static_cast<const int64_t*>(positions.data<int64_t>()),
-                   static_cast<const T*>(x.data<T>()), y.data<T>());
+                   y.numel(), stride, static_cast<const int64_t*>(positions.elements<int64_t>()),
+                   static_cast<const T*>(x.elements<T>()), y.elements<T>());
   });
   call.done();
 }
@@ -106,11 +107,14 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   const Call call(x, "index");
   const IndexedTensor indexed("index", x, indices);
   if (indexed.count == 0) return;
+  Tensor rows = y.is_contiguous() ? y : call.scratch(y.sizes(), y.dtype());
   visit_moved(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((index_kernel<T>), blocks_for(indexed.count), kBlock, 0, call.stream(),
-                   indexed.grid, indexed.count, static_cast<const T*>(x.data<T>()), y.data<T>());
+                   indexed.grid, indexed.count, static_cast<const T*>(x.elements<T>()),
+                   rows.elements<T>());
   });
   call.done();
+  if (!rows.is_same(y)) copy(y, rows);
 }
 
 Tensor nonzero(const Tensor& x) {
@@ -119,9 +123,10 @@ Tensor nonzero(const Tensor& x) {
   if (count == 0) return call.scratch({0, x.dim()}, DType::Int64);
   const Tensor source = contiguous(x);
   Tensor counts = call.scratch({count}, DType::Int64);
-  scan_by<int64_t>(call, Around{1, count, 1}, NonzeroCount{array(source), counts.data<int64_t>()});
+  scan_by<int64_t>(call, Around{1, count, 1},
+                   NonzeroCount{array(source), counts.elements<int64_t>()});
   int64_t found = 0;
-  ensure(cudaMemcpyAsync(&found, counts.data<int64_t>() + count - 1, sizeof found,
+  ensure(cudaMemcpyAsync(&found, counts.elements<int64_t>() + count - 1, sizeof found,
                          cudaMemcpyDeviceToHost, call.stream()),
          "nonzero");
   call.wait();
@@ -131,7 +136,7 @@ Tensor nonzero(const Tensor& x) {
   shape.rank = x.dim();
   for (int d = 0; d < x.dim(); ++d) shape.sizes[d] = x.size(d);
   MOONLET_LAUNCH(nonzero_kernel, blocks_for(count), kBlock, 0, call.stream(), shape, count,
-                 static_cast<const int64_t*>(counts.data<int64_t>()), y.data<int64_t>());
+                 static_cast<const int64_t*>(counts.elements<int64_t>()), y.elements<int64_t>());
   call.done();
   return y;
 }

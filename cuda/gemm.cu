@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cuda/geometry.cuh"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_linalg.h"
 
 namespace moonlet::cuda {

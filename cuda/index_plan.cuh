@@ -51,7 +51,7 @@ struct IndexedTensor {
       Tensor wide = empty(plan.index_sizes, {DType::Int64, x.device()}, op);
       copy_back(wide, checked_positions(op, plan.indices[static_cast<size_t>(t)],
                                         plan.indexed_sizes[t], true));
-      grid.positions[t] = wide.data<int64_t>();
+      grid.positions[t] = wide.elements<int64_t>();
       grid.sizes[t] = plan.indexed_sizes[t];
       grid.strides[t] = plan.indexed_strides[t];
       positions.push_back(wide);

@@ -2,7 +2,7 @@
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/reduce.cuh"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_nn_loss.h"
 
 namespace moonlet::cuda {
@@ -41,15 +41,16 @@ Tensor checked_targets(const Call& call, const Classes& c, const Tensor& target)
   unsigned long long bad = kNone;
   ensure(cudaMemsetAsync(flag.raw(), 0xff, sizeof bad, call.stream()), call.op());
   MOONLET_LAUNCH(check_targets_kernel, blocks_for(c.count), kBlock, 0, call.stream(), c,
-                 static_cast<const int64_t*>(out.data<int64_t>()), flag.data<unsigned long long>());
+                 static_cast<const int64_t*>(out.elements<int64_t>()),
+                 flag.elements<unsigned long long>());
   call.done();
   ensure(cudaMemcpyAsync(&bad, flag.raw(), sizeof bad, cudaMemcpyDeviceToHost, call.stream()),
          call.op());
   call.wait();
   if (bad == kNone) return out;
   int64_t value = 0;
-  ensure(cudaMemcpyAsync(&value, out.data<int64_t>() + bad, sizeof value, cudaMemcpyDeviceToHost,
-                         call.stream()),
+  ensure(cudaMemcpyAsync(&value, out.elements<int64_t>() + bad, sizeof value,
+                         cudaMemcpyDeviceToHost, call.stream()),
          call.op());
   call.wait();
   fail(call.op(), ": target ", value, " is no class of 1 to ", c.classes);
@@ -110,7 +111,7 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
   visit_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
     reduce_by(call, grid,
               Loss<C>{c, array(source), array(factors), array(y), array(total_weight),
-                      targets.data<int64_t>(), weight.defined(), static_cast<int>(reduction)});
+                      targets.elements<int64_t>(), weight.defined(), static_cast<int>(reduction)});
   });
 }
 
@@ -125,7 +126,7 @@ void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& w
   if (c.count == 0) return;
   visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(c.count), kBlock, 0, call.stream(), c,
-                   static_cast<const int64_t*>(targets.data<int64_t>()), array(slope),
+                   static_cast<const int64_t*>(targets.elements<int64_t>()), array(slope),
                    array(factors), weight.defined(), array(total_weight),
                    static_cast<int>(reduction), array(y));
   });

@@ -4,7 +4,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/reduce.cuh"
 #include "tensor/functor_math.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_nn.h"
 
 namespace moonlet::cuda {

@@ -8,7 +8,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
 #include "cuda/scatter.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_nn.h"
 
 namespace moonlet::cuda {
@@ -210,7 +210,7 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
     visit_compute<dtypes::real>(x.dtype(), [&]<class C>() {
       const C nothing = maximum_of_nothing<C>(x.dtype());
       MOONLET_LAUNCH((max_kernel<C>), blocks_for(values.numel()), kBlock, 0, call.stream(), w,
-                     values.numel(), array(source), array(values), indices.data<int64_t>(),
+                     values.numel(), array(source), array(values), indices.elements<int64_t>(),
                      nothing);
     });
     call.done();
@@ -225,12 +225,12 @@ void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&,
     const int64_t size = plane_size(y), places = plane_size(grad), planes = grad.numel() / places;
     const Tensor slope = contiguous(grad);
     const Tensor positions = checked_positions("max_pool2d_backward", indices, size);
-    const int64_t* at = positions.data<int64_t>();
+    const int64_t* at = positions.elements<int64_t>();
     // With few planes a thread each would leave the device idle.
     if (planes < 256) {
       Tensor targets = call.scratch({grad.numel()}, DType::Int64);
       MOONLET_LAUNCH(plane_targets_kernel, blocks_for(grad.numel()), kBlock, 0, call.stream(),
-                     grad.numel(), size, places, at, targets.data<int64_t>());
+                     grad.numel(), size, places, at, targets.elements<int64_t>());
       call.done();
       return scatter_ordered(call, y, 1, y.numel(), 1, targets, slope, true);
     }
@@ -255,8 +255,8 @@ void plane_gather(const Tensor& x, const Tensor& indices, Tensor& y) {
   visit_moved(y.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((plane_gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(),
                    y.numel(), plane_size(x), plane_size(y),
-                   static_cast<const int64_t*>(positions.data<int64_t>()),
-                   static_cast<const T*>(source.data<T>()), y.data<T>());
+                   static_cast<const int64_t*>(positions.elements<int64_t>()),
+                   static_cast<const T*>(source.elements<T>()), y.elements<T>());
   });
   call.done();
 }

@@ -122,7 +122,7 @@ void reduce_by(const Call& call, const ReduceGrid& g, const P& policy) {
   const int64_t jobs = g.outs * g.pieces;
   Tensor parts;
   if (g.pieces > 1) parts = call.scratch({jobs * static_cast<int64_t>(sizeof(Acc))}, DType::UInt8);
-  Acc* memory = parts.defined() ? parts.data<Acc>() : nullptr;
+  Acc* memory = parts.defined() ? parts.elements<Acc>() : nullptr;
   MOONLET_LAUNCH((reduce_blocks_kernel<P>), blocks_for(jobs * kBlock), kBlock, 0, call.stream(), g,
                  policy, memory);
   call.done();

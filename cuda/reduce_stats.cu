@@ -126,7 +126,7 @@ void place(const char* op, const Tensor& x, const Dims& dims, bool largest, Tens
     Place<C> policy;
     policy.x = array(x);
     policy.values = array(values ? *values : x);
-    policy.indices = indices.data<int64_t>();
+    policy.indices = indices.elements<int64_t>();
     policy.largest = largest;
     policy.with_values = values != nullptr;
     reduce_by(call, reduce_grid(x, dims), policy);
@@ -144,8 +144,8 @@ void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) 
   const ReduceGrid grid = reduce_grid(x, dim);
   visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     Tensor totals = call.scratch({grid.outs}, dtype_of<C>);
-    reduce_by(call, grid, Total<C>{array(x), totals.data<C>()});
-    Variance<C> policy{array(x), array(y), totals.data<C>(), static_cast<C>(grid.count), C(0)};
+    reduce_by(call, grid, Total<C>{array(x), totals.elements<C>()});
+    Variance<C> policy{array(x), array(y), totals.elements<C>(), static_cast<C>(grid.count), C(0)};
     policy.divisor = static_cast<C>(
         std::max(static_cast<double>(grid.count) - static_cast<double>(correction), 0.0));
     reduce_by(call, grid, policy);

@@ -5,7 +5,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/index_plan.cuh"
 #include "cuda/sort.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_gather.h"
 
 namespace moonlet::cuda {
@@ -56,7 +56,8 @@ Tensor shifted(const Call& call, const Tensor& positions, int64_t skip) {
   Tensor out = call.scratch({positions.numel()}, DType::Int64);
   if (out.numel() == 0) return out;
   MOONLET_LAUNCH(shift_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
-                 static_cast<const int64_t*>(positions.data<int64_t>()), out.data<int64_t>(), skip);
+                 static_cast<const int64_t*>(positions.elements<int64_t>()),
+                 out.elements<int64_t>(), skip);
   call.done();
   return out;
 }
@@ -75,7 +76,8 @@ void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& inde
     const Dims sizes = x.dim() == 0 ? Dims{} : index.sizes();
     MOONLET_LAUNCH(target_kernel, blocks_for(index.numel()), kBlock, 0, call.stream(),
                    geometry(sizes, x.dim() == 0 ? Dims{} : strides), index.numel(), stride,
-                   static_cast<const int64_t*>(positions.data<int64_t>()), targets.data<int64_t>());
+                   static_cast<const int64_t*>(positions.elements<int64_t>()),
+                   targets.elements<int64_t>());
     call.done();
     scatter_ordered(call, whole, 1, whole.numel(), 1, targets, converted(source, x.dtype()), add);
   });
@@ -90,7 +92,7 @@ void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places,
   Tensor keys = call.scratch({count}, DType::Int64), order = call.scratch({count}, DType::Int64);
   copy(keys, positions);
   sort_keys(call, 1, count, keys, order);
-  const Entries entries{count, keys.data<int64_t>(), order.data<int64_t>()};
+  const Entries entries{count, keys.elements<int64_t>(), order.elements<int64_t>()};
   visit_compute(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((scatter_kernel<C>), blocks_for(outer * count * inner), kBlock, 0, call.stream(),
                    outer, places, inner, entries, add, array(x), array(source));
@@ -139,7 +141,7 @@ void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& valu
     Tensor source = call.scratch(result, x.dtype()), targets = call.scratch({count}, DType::Int64);
     copy(source, values);
     MOONLET_LAUNCH(index_target_kernel, blocks_for(count), kBlock, 0, call.stream(), indexed.grid,
-                   count, targets.data<int64_t>());
+                   count, targets.elements<int64_t>());
     call.done();
     scatter_ordered(call, whole, 1, whole.numel(), 1, targets, source, accumulate);
   });

@@ -5,7 +5,7 @@
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_create.h"
 #include "tensor/kernels_shape.h"
 #include "tensor/view_writer.h"
@@ -83,7 +83,7 @@ void triangle(const char* op, const Tensor& x, int64_t diagonal, bool upper, Ten
   visit_moved(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((triangle_kernel<T>), blocks_for(x.numel()), kBlock, 0, call.stream(),
                    geometry(x.sizes(), x.strides()), x.numel(), x.size(-2), x.size(-1), diagonal,
-                   upper, static_cast<const T*>(x.data<T>()), y.data<T>());
+                   upper, static_cast<const T*>(x.elements<T>()), y.elements<T>());
   });
   call.done();
 }
@@ -106,7 +106,7 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
     visit_moved(x.dtype(), [&]<class T>() {
       MOONLET_LAUNCH((flip_kernel<T>), blocks_for(x.numel()), kBlock, 0, call.stream(),
                      geometry(x.sizes(), strides), x.numel(),
-                     static_cast<const T*>(x.data<T>() + first), whole.data<T>());
+                     static_cast<const T*>(x.elements<T>() + first), whole.elements<T>());
     });
   });
   call.done();

@@ -2,9 +2,12 @@
 // by ranks puts in place (each element finds its place in the merged run by binary search).
 #include "cuda/sort.h"
 
+#include <algorithm>
+
 #include "cuda/geometry.cuh"
 #include "cuda/moved.cuh"
 #include "tensor/kernels_sort.h"
+#include "tensor/views.h"
 
 namespace moonlet::cuda {
 
@@ -111,15 +114,15 @@ void sort_and_take(const char* op, const Tensor& x, int64_t dim, int64_t k, bool
   Tensor order = call.scratch({rows, a.size}, DType::Int64);
   visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((keys_kernel<C>), blocks_for(rows * a.size), kBlock, 0, call.stream(), a,
-                   array(source), descending, keys.data<Key>());
+                   array(source), descending, keys.elements<Key>());
   });
   call.done();
   sort_keys(call, rows, a.size, keys, order);
   visit_moved(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((take_kernel<T>), blocks_for(values.numel()), kBlock, 0, call.stream(), a, k,
-                   static_cast<const T*>(source.data<T>()),
-                   static_cast<const int64_t*>(order.data<int64_t>()), values.data<T>(),
-                   indices.data<int64_t>());
+                   static_cast<const T*>(source.elements<T>()),
+                   static_cast<const int64_t*>(order.elements<int64_t>()), values.elements<T>(),
+                   indices.elements<int64_t>());
   });
   call.done();
 }
@@ -130,16 +133,16 @@ void sort_keys(const Call& call, int64_t rows, int64_t n, Tensor& keys, Tensor& 
   const int64_t count = rows * n;
   if (count == 0) return;
   MOONLET_LAUNCH(first_runs_kernel, blocks_for(rows * ((n + kFirstRun - 1) / kFirstRun)), kBlock, 0,
-                 call.stream(), rows, n, keys.data<Key>(), order.data<int64_t>());
+                 call.stream(), rows, n, keys.elements<Key>(), order.elements<int64_t>());
   call.done();
   if (n <= kFirstRun) return;
   Tensor keys_out = call.scratch(keys.sizes(), DType::Int64);
   Tensor order_out = call.scratch(order.sizes(), DType::Int64);
   for (int64_t width = kFirstRun; width < n; width *= 2) {
     MOONLET_LAUNCH(merge_kernel, blocks_for(count), kBlock, 0, call.stream(), rows, n, width,
-                   static_cast<const Key*>(keys.data<Key>()),
-                   static_cast<const int64_t*>(order.data<int64_t>()), keys_out.data<Key>(),
-                   order_out.data<int64_t>());
+                   static_cast<const Key*>(keys.elements<Key>()),
+                   static_cast<const int64_t*>(order.elements<int64_t>()), keys_out.elements<Key>(),
+                   order_out.elements<int64_t>());
     call.done();
     std::swap(keys, keys_out);
     std::swap(order, order_out);
@@ -147,8 +150,12 @@ void sort_keys(const Call& call, int64_t rows, int64_t n, Tensor& keys, Tensor& 
 }
 
 void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, Tensor& indices) {
-  sort_and_take("sort", x, dim, x.dim() == 0 ? 1 : x.size(static_cast<int>(dim)), descending,
-                values, indices);
+  const int64_t n = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
+  if (values.is_contiguous()) return sort_and_take("sort", x, dim, n, descending, values, indices);
+  const Dims order = views::memory_order(values);
+  Tensor to = views::permute(values, order), places = views::permute(indices, order);
+  const auto at = std::find(order.begin(), order.end(), dim) - order.begin();
+  sort_and_take("sort", views::permute(x, order), at, n, descending, to, places);
 }
 
 void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace moonlet {
 
@@ -67,6 +68,23 @@ void* BlockAllocator::resize(void* block, size_t old_size, size_t new_size) noex
   return moved;
 }
 
+void BlockAllocator::refuse(const void* block, size_t new_size) noexcept {
+  constexpr int64_t kReserve = 64 * 1024;
+  refused_ = true;
+  const bool again = refused_block_ == block && refused_size_ == new_size;
+  refused_block_ = block;
+  refused_size_ = new_size;
+  if (!again || limit_ != given_limit_) return;
+  limit_ = given_limit_ + kReserve;
+  exceeded_(data_);
+}
+
+bool BlockAllocator::end_refusals() noexcept {
+  limit_ = given_limit_;
+  refused_size_ = 0;
+  return std::exchange(refused_, false);
+}
+
 void* BlockAllocator::allocate(void* self, void* block, size_t old_size, size_t new_size) noexcept {
   auto& blocks = *static_cast<BlockAllocator*>(self);
   if (block == nullptr) old_size = 0;  // then Lua passes the kind of object instead of a size
@@ -74,6 +92,13 @@ void* BlockAllocator::allocate(void* self, void* block, size_t old_size, size_t 
     if (old_size != 0) blocks.give(block, old_size);
     blocks.bytes_ -= static_cast<int64_t>(old_size);
     return nullptr;
+  }
+  if (new_size > old_size) {
+    if (blocks.bytes_ + static_cast<int64_t>(new_size - old_size) > blocks.limit_) [[unlikely]] {
+      blocks.refuse(block, new_size);
+      return nullptr;
+    }
+    blocks.refused_size_ = 0;
   }
   void* result = old_size == 0 ? blocks.take(new_size) : blocks.resize(block, old_size, new_size);
   if (result == nullptr) return nullptr;

@@ -22,6 +22,17 @@ class BlockAllocator {
   // Bytes that Lua holds now.
   int64_t bytes() const noexcept { return bytes_; }
 
+  // Refuses blocks that would make it more than `limit`. Lua then collects all garbage and asks
+  // again; a second refusal is a memory error, before which `exceeded(data)` is called.
+  void set_limit(int64_t limit, void (*exceeded)(void*), void* data) noexcept {
+    limit_ = given_limit_ = limit;
+    exceeded_ = exceeded;
+    data_ = data;
+  }
+  // Whether blocks were refused since the last call; from now on the limit holds again, which is
+  // raised a little when it is exceeded, for the handling of the error.
+  bool end_refusals() noexcept;
+
  private:
   static constexpr size_t kStep = 16;
   static constexpr size_t kLargest = 256;
@@ -40,12 +51,21 @@ class BlockAllocator {
   void give(void* block, size_t size) noexcept;
   void* refill(size_t index) noexcept;
   void* resize(void* block, size_t old_size, size_t new_size) noexcept;
+  void refuse(const void* block, size_t new_size) noexcept;
 
   std::array<FreeBlock*, kClasses> free_{};
   Chunk* chunks_ = nullptr;
   char* fresh_ = nullptr;
   char* fresh_end_ = nullptr;
   int64_t bytes_ = 0;
+  int64_t limit_ = INT64_MAX;
+  int64_t given_limit_ = INT64_MAX;
+  void (*exceeded_)(void*) = nullptr;
+  void* data_ = nullptr;
+  // The request that was refused last, until one is granted; a size of 0 stands for none.
+  const void* refused_block_ = nullptr;
+  size_t refused_size_ = 0;
+  bool refused_ = false;
 };
 
 }  // namespace moonlet

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "interp/chunks.h"
 #include "interp/guard.h"
 #include "interp/repl.h"
 #include "interp/report.h"
@@ -30,6 +31,7 @@ constexpr const char* kUsage =
     "  -h, --help     show this text\n"
     "  -E             ignore environment variables\n"
     "  -W             turn warnings on\n"
+    "  --bytecode     load compiled chunks, too, which may crash when tampered with\n"
     "  --             stop handling options\n"
     "  -              stop handling options and execute stdin\n"
     "doc shows the reference: of NAME, or the names that WORD leads to.\n"
@@ -47,6 +49,7 @@ struct Arguments {
   bool help = false;
   bool executes = false;  // has -e
   bool ignore_environment = false;
+  bool bytecode = false;
   bool after_dashes = false;  // the script name follows "--", so "-" is a file
   int script = 0;             // its index in argv; argc when there is none
   const char* bad = nullptr;
@@ -63,6 +66,8 @@ bool parse_flag(const char* text, Arguments* out) {
     out->help = true;
   } else if (option == "-E") {
     out->ignore_environment = true;
+  } else if (option == "--bytecode") {
+    out->bytecode = true;
   } else if (option == "-W") {
     out->actions.push_back({'W', nullptr});
   } else {
@@ -113,7 +118,7 @@ bool run_chunk(lua_State* L, int status, int arguments = 0) {
 }
 
 bool run_code(lua_State* L, const char* code, const char* name) {
-  return run_chunk(L, luaL_loadbuffer(L, code, std::strlen(code), name));
+  return run_chunk(L, luaL_loadbufferx(L, code, std::strlen(code), name, "t"));
 }
 
 bool require_library(lua_State* L, const std::string& text) {
@@ -148,13 +153,13 @@ bool run_init(lua_State* L) {
   const char* init = std::getenv(name + 1);
   if (init == nullptr) init = std::getenv((name = "=LUA_INIT") + 1);
   if (init == nullptr) return true;
-  return init[0] == '@' ? run_chunk(L, luaL_loadfile(L, init + 1)) : run_code(L, init, name);
+  return init[0] == '@' ? run_chunk(L, load_file(L, init + 1)) : run_code(L, init, name);
 }
 
 bool run_script(lua_State* L, const Arguments& arguments, int argc, char** argv) {
   const char* path = argv[arguments.script];
   const bool from_stdin = std::strcmp(path, "-") == 0 && !arguments.after_dashes;
-  const int status = luaL_loadfile(L, from_stdin ? nullptr : path);
+  const int status = load_file(L, from_stdin ? nullptr : path);
   if (status != LUA_OK) return succeeded(L, status);
   const int count = argc - arguments.script - 1;
   luaL_checkstack(L, count + 3, "too many arguments to script");
@@ -224,7 +229,7 @@ bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** ar
     if (::isatty(STDIN_FILENO) != 0) {
       run_repl(L, true);
     } else {
-      return run_chunk(L, luaL_loadfile(L, nullptr));
+      return run_chunk(L, load_file(L, nullptr));
     }
   }
   return true;
@@ -259,7 +264,10 @@ int run_cli(int argc, char** argv) {
       std::fputs(kUsage, stdout);
       return EXIT_SUCCESS;
     }
-    const StatePtr state = new_state(!arguments.ignore_environment);
+    InterpreterOptions options;
+    options.environment = !arguments.ignore_environment;
+    options.bytecode = arguments.bytecode;
+    const StatePtr state = new_state(std::move(options));
     const EntryScope entry(state_data(state.get()));
     Invocation invocation{arguments, argc, argv, false};
     lua_pushcfunction(state.get(), guard<protected_main>);

@@ -2,7 +2,9 @@
 #include "interp/coroutine.h"
 
 #include "interp/blame.h"
+#include "interp/call_scope.h"
 #include "interp/entry.h"
+#include "interp/state.h"
 
 namespace moonlet {
 namespace {
@@ -37,6 +39,7 @@ int resume(lua_State* L, lua_State* co, int count) {
 }
 
 int l_resume(lua_State* L) {
+  const CallScope call(L);
   luaL_checktype(L, 1, LUA_TTHREAD);
   const int results = resume(L, lua_tothread(L, 1), lua_gettop(L) - 1);
   const bool failed = results < 0;
@@ -46,7 +49,17 @@ int l_resume(lua_State* L) {
   return given + 1;
 }
 
+// Whether the message stands for an exception of the host, which is known by it.
+bool is_carried(lua_State* L, int index) {
+  const CarriedExceptions& carried = state_data(L).carried;
+  if (carried.empty()) return false;
+  size_t size = 0;
+  const char* text = lua_tolstring(L, index, &size);
+  return carried.find({text, size}) != nullptr;
+}
+
 int call_wrapped(lua_State* L) {
+  const CallScope call(L);
   lua_State* co = lua_tothread(L, lua_upvalueindex(1));
   const int results = resume(L, co, lua_gettop(L));
   if (results >= 0) return results;
@@ -57,7 +70,7 @@ int call_wrapped(lua_State* L) {
     lua_resetthread(co);  // closes its pending variables; may replace the error
     lua_xmove(co, L, 1);
   }
-  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
+  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING && !is_carried(L, -1)) {
     luaL_where(L, 1);
     lua_insert(L, -2);
     lua_concat(L, 2);
@@ -85,6 +98,7 @@ int l_close(lua_State* L) {
     return lua_gettop(L);
   }
   luaL_checkstack(L, 6, "too many arguments to close");
+  const CallScope call(L);
   const CoroutineScope scope(L, co);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   return lua_gettop(L);
@@ -94,7 +108,7 @@ int l_close(lua_State* L) {
 
 void track_coroutines(lua_State* L) {
   prepare_coroutine_states(L);
-  lua_getglobal(L, LUA_COLIBNAME);
+  if (!push_library(L, LUA_COLIBNAME)) return;
   lua_pushcfunction(L, l_resume);
   lua_setfield(L, -2, "resume");
   lua_pushcfunction(L, l_wrap);

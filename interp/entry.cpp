@@ -5,7 +5,10 @@
 #include <new>
 #include <utility>
 
+#include "interp/call_scope.h"
 #include "interp/guard.h"
+#include "interp/interrupt.h"
+#include "interp/run_limits.h"
 #include "interp/state.h"
 
 namespace moonlet {
@@ -100,16 +103,21 @@ void drop_mode(lua_State* L, ModeRecord* record) {
 
 void ReleaseQueue::release_reference(int reference) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (open_) waiting_.references.push_back(reference);
+  if (!open_) return;
+  waiting_.references.push_back(reference);
+  has_waiting_.store(true, std::memory_order_relaxed);
 }
 
 void ReleaseQueue::release_hook(int64_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (open_) waiting_.hooks.push_back(id);
+  if (!open_) return;
+  waiting_.hooks.push_back(id);
+  has_waiting_.store(true, std::memory_order_relaxed);
 }
 
 ReleaseQueue::Batch ReleaseQueue::take() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  has_waiting_.store(false, std::memory_order_relaxed);
   return std::exchange(waiting_, {});
 }
 
@@ -126,47 +134,78 @@ bool ReleaseQueue::is_open() {
 
 // --- entering ------------------------------------------------------------------------------------
 
-namespace {
-// The innermost entry of this thread.
-thread_local EntryScope* innermost = nullptr;
-}  // namespace
+EntryScope::Thread& EntryScope::this_thread() noexcept {
+  static constinit thread_local Thread thread{nullptr, 0};
+  return thread;
+}
 
 StateData* entered_state(const ReleaseQueue& releases) noexcept {
-  for (const EntryScope* entry = innermost; entry != nullptr; entry = entry->outer_)
+  for (const EntryScope* entry = EntryScope::this_thread().innermost; entry != nullptr;
+       entry = entry->outer_)
     if (entry->data_.releases.get() == &releases) return &entry->data_;
   return nullptr;
 }
 
 bool is_innermost(const StateData& data) noexcept {
+  const EntryScope* innermost = EntryScope::this_thread().innermost;
   return innermost != nullptr && &innermost->data_ == &data;
 }
 
-StateData* innermost_state() noexcept { return innermost != nullptr ? &innermost->data_ : nullptr; }
+StateData* innermost_state() noexcept {
+  const EntryScope* innermost = EntryScope::this_thread().innermost;
+  return innermost != nullptr ? &innermost->data_ : nullptr;
+}
 
-EntryScope::EntryScope(StateData& data) : data_(data), outer_(innermost), before_(execution) {
-  innermost = this;
+void check_files_allowed(const char* op, const std::string& path) {
+  const EntryScope* innermost = EntryScope::this_thread().innermost;
+  check(innermost == nullptr || innermost->data_.options.libraries.io, op, ": '", path,
+        "': this interpreter has no access to files");
+}
+
+void stop_entered() noexcept {
+  for (const EntryScope* entry = EntryScope::this_thread().innermost; entry != nullptr;
+       entry = entry->outer_)
+    if (entry->data_.stop.requested()) stop_soon(entry->data_);
+}
+
+EntryScope::EntryScope(StateData& data)
+    : data_(data),
+      thread_(this_thread()),
+      execution_(execution),
+      budget_(memory::current_budget),
+      outer_(thread_.innermost),
+      before_(execution_),
+      budget_before_(budget_) {
+  thread_.innermost = this;
+  if (thread_.id == 0) thread_.id = moonlet::thread_id();
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
-  if (outer_ != nullptr) outer_->data_.current->execution = execution;
-  execution = data.current->execution;
+  if (outer_ != nullptr) outer_->data_.current->execution = execution_;
+  execution_ = data.current->execution;
+  budget_ = data.budget;
 }
 
 EntryScope::~EntryScope() {
   --data_.level;
-  end_dropped(data_);
-  innermost = outer_;
+  if (data_.current->has_dropped) end_dropped(data_);
+  thread_.innermost = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
-  data_.current->execution = execution;
+  data_.current->execution = execution_;
+  budget_ = budget_before_;
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
-  execution = outer_ != nullptr ? outer_->data_.current->execution : before_;
+  execution_ = outer_ != nullptr ? outer_->data_.current->execution : before_;
 }
 
 RunningScope::RunningScope(lua_State* L, lua_State* co)
     : data_(state_data(L)), before_(data_.running) {
   data_.running = co;
+  if (data_.stop.requested()) stop_at_next_instruction(co);
 }
 
-RunningScope::~RunningScope() { data_.running = before_; }
+RunningScope::~RunningScope() {
+  data_.running = before_;
+  if (data_.stop.requested()) stop_at_next_instruction(before_);
+}
 
 TapeScope::TapeScope(lua_State* L) : entry_(state_data(L)), running_(L, L) {}
 
@@ -224,6 +263,7 @@ void prepare_coroutine_states(lua_State* L) {
 
 CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
     : running_(L, co), data_(state_data(L)), resumer_(data_.current) {
+  charge_switch(data_);
   CoroutineState& state = coroutine_state(L, co);
   resumer_->execution = execution;
   data_.current = &state;
@@ -242,6 +282,7 @@ CoroutineScope::~CoroutineScope() {
 }
 
 int resume_coroutine(lua_State* L, lua_State* co, int arguments, int* results) {
+  const CallScope call(L);
   const CoroutineScope scope(L, co);
   return lua_resume(co, L, arguments, results);
 }

@@ -2,6 +2,7 @@
 // runs, each coroutine having its own, and Lua values that other holders let go are released.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "lua.hpp"
 
 #include "tensor/execution.h"
+#include "tensor/memory/budget.h"
 #include "tensor/modes.h"
 
 namespace moonlet {
@@ -68,6 +70,7 @@ class ReleaseQueue {
   };
   // Empties the queue.
   Batch take();
+  bool has_waiting() const noexcept { return has_waiting_.load(std::memory_order_relaxed); }
   void close();
   bool is_open();
 
@@ -75,6 +78,7 @@ class ReleaseQueue {
   std::mutex mutex_;
   bool open_ = true;
   Batch waiting_;
+  std::atomic<bool> has_waiting_{false};  // read without the lock
 };
 
 // The interpreter with that queue, when it has been entered on this thread and not left; else null.
@@ -83,6 +87,14 @@ StateData* entered_state(const ReleaseQueue& releases) noexcept;
 bool is_innermost(const StateData& data) noexcept;
 // The interpreter entered last on this thread and not left, or null.
 StateData* innermost_state() noexcept;
+
+// Throws Error that names the path when the interpreter that runs on this thread has no library io:
+// its scripts read and write no files. Code without an interpreter may.
+void check_files_allowed(const char* op, const std::string& path);
+
+// Stops what runs in the interpreters that this thread has entered, where that is requested. For
+// signal handlers.
+void stop_entered() noexcept;
 
 // Enters an interpreter for a C++ scope, on whatever thread. Inside a call from the same
 // interpreter (a host function that calls back) the state stays what the script has made it; inside
@@ -93,14 +105,29 @@ class EntryScope {
   ~EntryScope();
   EntryScope(const EntryScope&) = delete;
   EntryScope& operator=(const EntryScope&) = delete;
+  // The kernel's id of this thread.
+  int thread_id() const noexcept { return thread_.id; }
 
  private:
+  // What belongs to a thread. Looked up once: entering is done for each call of a host.
+  struct Thread {
+    EntryScope* innermost;
+    int id;  // 0 before the first entry
+  };
+  static Thread& this_thread() noexcept;
+
   friend StateData* entered_state(const ReleaseQueue& releases) noexcept;
   friend bool is_innermost(const StateData& data) noexcept;
   friend StateData* innermost_state() noexcept;
+  friend void check_files_allowed(const char* op, const std::string& path);
+  friend void stop_entered() noexcept;
   StateData& data_;
+  Thread& thread_;
+  ExecutionState& execution_;
+  memory::Budget*& budget_;
   EntryScope* outer_;
   ExecutionState before_;
+  memory::Budget* budget_before_;
 };
 
 // The coroutine that runs, for interrupts and for hooks.

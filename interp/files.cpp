@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "interp/entry.h"
 #include "tensor/error.h"
 
 namespace moonlet {
@@ -32,6 +33,12 @@ std::string gzip_reason(gzFile file) {
   return std::string("damaged gzip data: ") + (colon != nullptr ? colon + 2 : text);
 }
 
+// Without waiting: to open a pipe would wait for who writes to it.
+int open_to_read(const std::string& path, const char* op) {
+  check_files_allowed(op, path);
+  return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
 }  // namespace
 
 int Descriptor::close() {
@@ -39,11 +46,8 @@ int Descriptor::close() {
   return fd >= 0 ? ::close(fd) : 0;
 }
 
-// Without waiting: to open a pipe would wait for who writes to it.
 InputFile::InputFile(std::string path, const char* op)
-    : path_(std::move(path)),
-      op_(op),
-      fd_(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) {
+    : path_(std::move(path)), op_(op), fd_(open_to_read(path_, op)) {
   if (fd_.get() < 0)
     refuse(errno == ENXIO ? "it is a socket, not a regular file" : std::strerror(errno));
   struct stat info;

@@ -8,6 +8,8 @@
 
 #include "lua.hpp"
 
+#include "interp/call_scope.h"
+
 namespace moonlet {
 
 // Finds the innermost script line, skipping C functions and the embedded standard library, so that
@@ -30,10 +32,14 @@ inline void push_where(lua_State* L) {
     luaL_where(L, 1);
 }
 
+// Offered by interp/run_limits.cpp.
+void note_exception(lua_State* L, const std::exception& e) noexcept;
+
 // Pushes the Lua error value for a C++ exception: its message, or `message` where it is not null,
 // with the script's position in front.
 inline void push_exception(lua_State* L, const std::exception& e, const char* message = nullptr) {
   lua_settop(L, 0);  // makes room whatever the function had pushed
+  note_exception(L, e);
   if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
     lua_pushliteral(L, "not enough memory");
     return;
@@ -48,6 +54,7 @@ inline void push_exception(lua_State* L, const std::exception& e, const char* me
 template <lua_CFunction f>
 int guard(lua_State* L) {
   try {
+    const CallScope scope(L);
     return f(L);
   } catch (const std::exception& e) {
     push_exception(L, e);

@@ -1,4 +1,5 @@
-// interp/interrupt.h: Ctrl-C in the executable. Hosts that embed the interpreter never get here.
+// interp/interrupt.h: how Lua code meets a request to stop (StateData::stop), and Ctrl-C in the
+// executable.
 #pragma once
 
 #include <signal.h>
@@ -7,12 +8,20 @@
 
 namespace moonlet {
 
-// True from a Ctrl-C until the script was stopped. Long kernels may poll it and give up early.
-bool interrupted() noexcept;
+struct StateData;
 
-// While alive, Ctrl-C raises the Lua error "interrupted!" in whatever `L` runs, coroutines
-// included. A second Ctrl-C within a second, when the first had no effect yet, ends the process
-// with code 130. One at a time, on the main thread.
+// Makes coroutine `L` fail with the reason of the request before its next instruction; does nothing
+// when the request has been met by then. For the thread that runs the interpreter and for signal
+// handlers on it.
+void stop_at_next_instruction(lua_State* L) noexcept;
+
+// The same for what runs now, after a request. RunningScope passes it on to the coroutines that go
+// on next.
+void stop_soon(StateData& data) noexcept;
+
+// While alive, Ctrl-C raises the Lua error "interrupted!" in whatever `L` runs, coroutines and long
+// ops included. A second one cannot be caught: it ends what `L` runs. One that comes while an
+// earlier one has had no effect ends the process with code 130. One at a time, on the main thread.
 class InterruptScope {
  public:
   explicit InterruptScope(lua_State* L) noexcept;

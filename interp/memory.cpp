@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "interp/state.h"
+#include "tensor/memory/budget.h"
 
 namespace moonlet::memory {
 
@@ -18,11 +19,23 @@ void collect(lua_State* L) {
   lua_gc(L, LUA_GCCOLLECT);
   const int64_t live = a.live_bytes != nullptr ? a.live_bytes() : 0;
   a.threshold = std::max(kFloorBytes, 2 * live);
+  const Budget* budget = state_data(L).budget;
+  if (budget != nullptr) a.budget_threshold = (budget->used() + budget->limit()) / 2;
 }
+
+namespace {
+// Garbage must not use a budget up: a full collection is due when half of the rest is gone.
+bool budget_is_short(lua_State* L, const Account& a) {
+  const Budget* budget = state_data(L).budget;
+  if (budget == nullptr) return false;
+  const int64_t bound = a.budget_threshold > 0 ? a.budget_threshold : budget->limit() / 2;
+  return budget->used() > bound;
+}
+}  // namespace
 
 void pay(lua_State* L) {
   Account& a = account(L);
-  if (a.live_bytes != nullptr && a.live_bytes() > a.threshold) {
+  if ((a.live_bytes != nullptr && a.live_bytes() > a.threshold) || budget_is_short(L, a)) {
     collect(L);
     return;
   }

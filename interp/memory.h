@@ -20,6 +20,7 @@ struct Account {
   int64_t (*live_bytes)() = nullptr;  // bytes in live tensors, all devices
   int64_t debt = 0;                   // bytes allocated since the last paid step
   int64_t threshold = kFloorBytes;    // live bytes at which a full collection is due
+  int64_t budget_threshold = 0;       // the same of the state's budget; 0 before the first one
 };
 
 // Says where the number of live tensor bytes comes from. Null turns full collections off.

@@ -71,7 +71,7 @@ const char* nearest_name(std::string_view name, std::span<const char* const> kno
     if (name == candidate) return candidate;
     const size_t cost = edit_cost(name, candidate);
     if (name.size() < kShortName && cost > 0) continue;
-    if (5 * cost > name.size() + std::string_view(candidate).size()) continue;
+    if (5 * cost > name.size() + std::string_view(candidate).size() + 2) continue;
     if (best != nullptr && cost >= best_cost) continue;
     best = candidate;
     best_cost = cost;

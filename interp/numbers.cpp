@@ -2,6 +2,8 @@
 #include "interp/numbers.h"
 
 #include "interp/guard.h"
+#include "interp/libraries.h"
+#include "interp/state.h"
 #include "tensor/error.h"
 
 namespace moonlet {
@@ -23,15 +25,24 @@ int l_wrap(lua_State* L) {
   return 1;
 }
 
-// Sets field `name` of the table on top to the wrapped function of a library that is loaded.
+// Pushes a library, which scripts may lack, and returns true, or pushes nothing.
+bool push_any_library(lua_State* L, const char* name) {
+  if (push_library(L, name)) return true;
+  if (!push_stdlib_environment(L)) return false;
+  lua_getfield(L, -1, name);
+  lua_remove(L, -2);
+  if (lua_istable(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+// Sets field `name` of the table on top to the wrapped function of a library.
 void wrap_from(lua_State* L, const char* library, const char* name) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  const bool loaded = lua_getfield(L, -1, library) == LUA_TTABLE;
-  check(loaded && lua_getfield(L, -1, name) == LUA_TFUNCTION,
+  check(push_any_library(L, library) && lua_getfield(L, -1, name) == LUA_TFUNCTION,
         "moonlet.numbers needs Lua's library '", library, "'");
   lua_pushcclosure(L, guard<l_call>, 1);
-  lua_setfield(L, -4, name);
-  lua_pop(L, 2);
+  lua_setfield(L, -3, name);
+  lua_pop(L, 1);
 }
 
 int l_open(lua_State* L) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include <unistd.h>
 
@@ -16,12 +17,15 @@
 #include "interp/embedded.h"
 #include "interp/guard.h"
 #include "interp/json.h"
+#include "interp/libraries.h"
+#include "interp/lua_check.h"
 #include "interp/namespace.h"
 #include "interp/nearest.h"
 #include "interp/numbers.h"
 #include "interp/raster.h"
 #include "interp/system.h"
 #include "moonlet_config.h"
+#include "tensor/memory/budget.h"
 #include "tensor/warning.h"
 
 namespace moonlet {
@@ -63,18 +67,24 @@ bool valid_name(std::string_view name) {
   return !name.empty() && name.find('/') == name.npos && name.find("..") == name.npos;
 }
 
+// Gives the chunk on top of the stack the globals of the standard library.
+void set_environment(lua_State* L) {
+  if (push_stdlib_environment(L) && lua_setupvalue(L, -2, 1) == nullptr) lua_pop(L, 1);
+}
+
 // Pushes the chunk and returns true, or returns false when there is no such module. A chunk that
 // does not compile is a Lua error.
 bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   if (!valid_name(name)) return false;
   std::string paths[2];
   candidate_paths(name, paths);
-  const char* folder = std::getenv("MOONLET_STDLIB");
+  const char* folder = state_data(L).options.environment ? std::getenv("MOONLET_STDLIB") : nullptr;
   for (const std::string& path : paths) {
     if (folder == nullptr || *folder == '\0') break;
     const std::string file = std::string(folder) + "/" + path;
     if (access(file.c_str(), R_OK) != 0) continue;
-    if (luaL_loadfile(L, file.c_str()) != LUA_OK) lua_error(L);
+    if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);
+    set_environment(L);
     return true;
   }
   for (const std::string& path : paths) {
@@ -83,6 +93,7 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
     PartReader reader{source};
     const std::string chunk = "@stdlib/" + path;
     if (lua_load(L, read_part, &reader, chunk.c_str(), "t") != LUA_OK) lua_error(L);
+    set_environment(L);
     return true;
   }
   return false;
@@ -129,8 +140,8 @@ int search_stdlib(lua_State* L) {
 
 // Right behind package.preload, so that no file on the script's path hides a built-in module.
 void add_searcher(lua_State* L) {
-  lua_getglobal(L, LUA_LOADLIBNAME);
-  lua_getfield(L, -1, "searchers");
+  if (!push_library(L, LUA_LOADLIBNAME) || lua_getfield(L, -1, "searchers") != LUA_TTABLE)
+    luaL_error(L, "moonlet needs the library 'package' with its searchers");
   for (lua_Integer i = luaL_len(L, -1); i >= 2; --i) {
     lua_rawgeti(L, -1, i);
     lua_rawseti(L, -2, i + 1);
@@ -147,27 +158,9 @@ void preload(lua_State* L, const char* name, lua_CFunction open) {
   lua_pop(L, 1);
 }
 
-// debug.setmetatable for all but userdata: methods know a userdata by its metatable, so one that
-// gets another's would be read as what it is not.
-int set_metatable(lua_State* L) {
-  if (lua_type(L, 1) == LUA_TUSERDATA)
-    return luaL_error(L, "debug.setmetatable: a userdata keeps its metatable");
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
-}
-
-void protect_metatables(lua_State* L) {
-  lua_getglobal(L, LUA_DBLIBNAME);
-  lua_getfield(L, -1, "setmetatable");
-  lua_pushcclosure(L, guard<set_metatable>, 1);
-  lua_setfield(L, -2, "setmetatable");
-  lua_pop(L, 1);
-}
-
 void show_warning(void* data, const char* message, int to_continue) {
-  Warnings& warnings = static_cast<StateData*>(data)->warnings;
+  auto& state = *static_cast<StateData*>(data);
+  Warnings& warnings = state.warnings;
   if (!warnings.continued && to_continue == 0 && *message == '@') {
     if (std::strcmp(message, "@on") == 0) warnings.on = true;
     if (std::strcmp(message, "@off") == 0) warnings.on = false;
@@ -175,9 +168,9 @@ void show_warning(void* data, const char* message, int to_continue) {
     return;
   }
   if (warnings.on) {
-    if (!warnings.continued) std::fputs("Lua warning: ", stderr);
-    std::fputs(message, stderr);
-    if (to_continue == 0) std::fputc('\n', stderr);
+    if (!warnings.continued) write_output(state, Stream::Error, "Lua warning: ");
+    write_output(state, Stream::Error, message);
+    if (to_continue == 0) write_output(state, Stream::Error, "\n");
   }
   warnings.continued = to_continue != 0;
 }
@@ -201,23 +194,11 @@ bool show_library_warning(const char* key, const std::string& message) {
 }
 
 int open_everything(lua_State* L) {
-  if (lua_toboolean(L, 1) == 0) {
-    lua_pushboolean(L, 1);
-    lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
-  }
-  luaL_openlibs(L);
-  protect_metatables(L);
-  track_coroutines(L);
-  catch_in_pcall(L);
+  open_libraries(L);
   preload(L, "moonlet", luaopen_moonlet);
-  preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
-  preload(L, "moonlet.json", luaopen_moonlet_json);
-  preload(L, "moonlet.namespace", luaopen_moonlet_namespace);
-  preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
-  preload(L, "moonlet.numbers", luaopen_moonlet_numbers);
-  preload(L, "moonlet.raster", luaopen_moonlet_raster);
-  preload(L, "moonlet.system", luaopen_moonlet_system);
-  add_searcher(L);
+  install_modules(L);
+  refuse_c_modules(L);
+  restrict_libraries(L);
   return 0;
 }
 
@@ -230,15 +211,62 @@ uint64_t next_seed() {
 
 }  // namespace
 
-StateData::StateData() : first_seed(next_seed()), generator(first_seed) {
-  main.execution.generator = &generator;
+bool push_library(lua_State* L, const char* name) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, name);
+  lua_remove(L, -2);
+  if (lua_istable(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
 }
+
+void install_modules(lua_State* L) {
+  add_searcher(L);
+  protect_libraries(L);
+  track_coroutines(L);
+  catch_in_pcall(L);
+  preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
+  preload(L, "moonlet.json", luaopen_moonlet_json);
+  preload(L, "moonlet.namespace", luaopen_moonlet_namespace);
+  preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
+  preload(L, "moonlet.numbers", luaopen_moonlet_numbers);
+  preload(L, "moonlet.raster", luaopen_moonlet_raster);
+  preload(L, "moonlet.system", luaopen_moonlet_system);
+}
+
+StateData::StateData(InterpreterOptions given)
+    : options(std::move(given)), first_seed(next_seed()), generator(first_seed) {
+  main.execution.generator = &generator;
+  main.execution.stop = &stop;
+  limits.instructions = options.instructions;
+  limits.timed = options.wall_time.count() > 0;
+  if (options.tensor_bytes > 0) budget = new memory::Budget(options.tensor_bytes);
+  main.execution.reads_environment = options.environment;
+}
+
+StateData::~StateData() {
+  if (budget != nullptr) budget->release();
+}
+
+namespace {
+// When everything is open: that is not the script's to pay.
+void set_limits(StateData& data) {
+  set_usual_hook(data.main_thread);
+  begin_counting(data);
+  if (data.options.lua_bytes == 0) return;
+  const auto exceeded = [](void* self) {
+    request_stop(*static_cast<StateData*>(self), StopCause::LuaMemory);
+  };
+  data.blocks.set_limit(data.options.lua_bytes, exceeded, &data);
+}
+}  // namespace
 
 void StateCloser::operator()(lua_State* L) const noexcept {
   StateData* data = &state_data(L);
   {
     // Finalizers run under the state of the main thread.
     data->closing = true;
+    data->blocks.set_limit(INT64_MAX, nullptr, nullptr);
     data->current = &data->main;
     const EntryScope entry(*data);
     lua_close(L);
@@ -247,8 +275,9 @@ void StateCloser::operator()(lua_State* L) const noexcept {
   delete data;  // the blocks of the state live in it until lua_close has returned them
 }
 
-StatePtr new_state(bool environment) {
-  auto data = std::make_unique<StateData>();
+StatePtr new_state(InterpreterOptions options) {
+  check_errors_throw();
+  auto data = std::make_unique<StateData>(std::move(options));
   lua_State* raw = lua_newstate(BlockAllocator::allocate, &data->blocks);
   if (raw == nullptr) throw std::bad_alloc();
   *static_cast<StateData**>(lua_getextraspace(raw)) = data.get();
@@ -258,12 +287,12 @@ StatePtr new_state(bool environment) {
   StatePtr state(raw);
   lua_gc(raw, LUA_GCSTOP);
   lua_pushcfunction(raw, guard<open_everything>);
-  lua_pushboolean(raw, environment ? 1 : 0);
-  if (lua_pcall(raw, 1, 0, 0) != LUA_OK) throw std::bad_alloc();
+  if (lua_pcall(raw, 0, 0, 0) != LUA_OK) throw std::bad_alloc();
   lua_gc(raw, LUA_GCRESTART);
   // A userdata is small beside the tensor, node and elements it stands for: cycles come sooner than
   // Lua's own, so that dead ones are reused while they are still in the cache.
   lua_gc(raw, LUA_GCINC, 150, 200, 0);
+  set_limits(state_data(raw));
   return state;
 }
 

@@ -11,23 +11,23 @@
 
 #include "interp/alloc.h"
 #include "interp/binding/binding_state.h"
+#include "interp/call_scope.h"
+#include "interp/carried.h"
 #include "interp/entry.h"
+#include "interp/host_state.h"
+#include "interp/lua_api.h"
 #include "interp/memory.h"
+#include "interp/options.h"
+#include "interp/output.h"
+#include "interp/run_limits.h"
 #include "tensor/generator.h"
-
-// Opens module `moonlet`. Offered by interp/binding/; preloaded in every state, run on first
-// require.
-int luaopen_moonlet(lua_State* L);
+#include "tensor/interrupt.h"
 
 namespace moonlet {
 
-class Tensor;
-
-// Pushes a tensor userdata that holds one reference. Offered by interp/binding/.
-void push_tensor(lua_State* L, Tensor tensor);
-
-// The tensor at a stack index, or null when the value is no tensor. Offered by interp/binding/.
-const Tensor* test_tensor(lua_State* L, int index);
+namespace detail {
+struct Session;
+}
 
 // Frees what was let go by holders outside Lua (StateData::releases). Offered by interp/binding/.
 void release_waiting(lua_State* L);
@@ -42,8 +42,14 @@ struct Warnings {
 
 // What Moonlet keeps for one Lua state (main thread and all its coroutines).
 struct StateData {
-  StateData();
+  explicit StateData(InterpreterOptions given);
+  ~StateData();
+  StateData(const StateData&) = delete;
+  StateData& operator=(const StateData&) = delete;
 
+  const InterpreterOptions options;
+
+  RedirectedStreams streams;
   BlockAllocator blocks;
   memory::Account account;
   BindingState binding;
@@ -52,18 +58,27 @@ struct StateData {
   lua_State* running = nullptr;  // the coroutine that runs now, for interrupts and hooks
   const uint64_t first_seed;     // of `generator`, the default one of its scripts
   Generator generator;
-  CoroutineState main;              // of the main thread
-  CoroutineState* current = &main;  // of the coroutine that runs now
-  int level = 0;                    // how many calls from C++ code into the interpreter are nested
-  int coroutines_ref = 0;           // registry position of the coroutines' states
+  // Any thread may request a stop; kernels and the hook of interp/interrupt.h meet it.
+  StopFlag stop;
+  Limits limits;
+  memory::Budget* budget = nullptr;  // of the tensors that its scripts make
+  CoroutineState main;               // of the main thread
+  CoroutineState* current = &main;   // of the coroutine that runs now
+  int level = 0;                     // how many calls from C++ code into the interpreter are nested
+  int coroutines_ref = 0;            // registry position of the coroutines' states
   int coroutine_metatable_ref = 0;
   bool closing = false;
+  detail::Session* session = nullptr;  // of an embedding host, which calls into it
+  CarriedExceptions carried;
   // Outlives the state in the hands of those that refer to it.
   std::shared_ptr<ReleaseQueue> releases = std::make_shared<ReleaseQueue>();
 };
 
-// The data of the state that `L` belongs to. `L` must come from new_state().
+// The data of the state that `L` belongs to. `L` must come from new_state(), or from a host in
+// whose state the module was opened.
 inline StateData& state_data(lua_State* L) {
+  if (host_states) [[unlikely]]
+    return *find_state_data(L);
   return **static_cast<StateData**>(lua_getextraspace(L));
 }
 
@@ -75,12 +90,19 @@ struct StateCloser {
 using StatePtr = std::unique_ptr<lua_State, StateCloser>;
 
 // A fresh state with the standard libraries, incremental collection and Moonlet's modules
-// preloaded. Loads no stdlib module. Without `environment` LUA_PATH and LUA_CPATH are ignored.
-// Throws std::bad_alloc when memory is short.
-StatePtr new_state(bool environment = true);
+// preloaded. Loads no stdlib module. Throws std::bad_alloc when memory is short.
+StatePtr new_state(InterpreterOptions options);
+
+// Makes `require` find Moonlet's modules, coroutines keep their execution state, and userdata their
+// metatables, as far as the libraries these are in are open. Raises a Lua error when `package` is
+// not.
+void install_modules(lua_State* L);
+// Pushes the table of a standard library that is open; false, and pushes nothing, when it is not.
+bool push_library(lua_State* L, const char* name);
 
 // Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run.
-// The folder in MOONLET_STDLIB, when set, comes before the embedded sources. Raises a Lua error
+// The folder in MOONLET_STDLIB, when set and the state reads the environment, comes before the
+// embedded sources. Raises a Lua error
 // when the module does not exist or does not compile.
 void load_stdlib(lua_State* L, const char* name);
 
@@ -88,6 +110,6 @@ void load_stdlib(lua_State* L, const char* name);
 void set_warnings(lua_State* L, bool on);
 
 // Moonlet's version, such as "0.1.0".
-const char* version() noexcept;
+[[gnu::visibility("default")]] const char* version() noexcept;
 
 }  // namespace moonlet

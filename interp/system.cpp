@@ -13,19 +13,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interp/entry.h"
 #include "interp/files.h"
 #include "interp/guard.h"
+#include "interp/state.h"
 
 namespace moonlet {
 namespace {
 
 int l_isatty(lua_State* L) {
-  lua_pushboolean(L, ::isatty(static_cast<int>(luaL_checkinteger(L, 1))));
+  // What the host takes is shown on no terminal of ours.
+  const bool redirected = static_cast<bool>(state_data(L).options.output);
+  lua_pushboolean(L, !redirected && ::isatty(static_cast<int>(luaL_checkinteger(L, 1))) != 0);
   return 1;
 }
 
-int environment_size(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
+// Null when it is not set, or the state does not read the environment.
+const char* variable(lua_State* L, const char* name) {
+  return state_data(L).options.environment ? std::getenv(name) : nullptr;
+}
+
+int environment_size(lua_State* L, const char* name, int otherwise) {
+  const char* text = variable(L, name);
   const int value = text != nullptr ? std::atoi(text) : 0;
   return value > 0 ? value : otherwise;
 }
@@ -42,8 +51,8 @@ int l_terminal_size(lua_State* L) {
     rows = size.ws_row;
     break;
   }
-  lua_pushinteger(L, columns > 0 ? columns : environment_size("COLUMNS", 80));
-  lua_pushinteger(L, rows > 0 ? rows : environment_size("LINES", 24));
+  lua_pushinteger(L, columns > 0 ? columns : environment_size(L, "COLUMNS", 80));
+  lua_pushinteger(L, rows > 0 ? rows : environment_size(L, "LINES", 24));
   return 2;
 }
 
@@ -98,7 +107,9 @@ int l_read_file(lua_State* L) {
 // exists(path) -> "file", "directory", "other" or false
 int l_exists(lua_State* L) {
   struct stat info;
-  if (::stat(check_path(L, 1).c_str(), &info) != 0) {
+  const std::string path = check_path(L, 1);
+  check_files_allowed("exists", path);
+  if (::stat(path.c_str(), &info) != 0) {
     lua_pushboolean(L, 0);
   } else if (S_ISREG(info.st_mode)) {
     lua_pushliteral(L, "file");
@@ -113,10 +124,11 @@ int l_exists(lua_State* L) {
 int l_list(lua_State* L) {
   namespace fs = std::filesystem;
   std::error_code error;
+  const std::string path = check_path(L, 1);
+  check_files_allowed("list", path);
   lua_newtable(L);
   lua_Integer count = 0;
-  for (fs::directory_iterator at(check_path(L, 1), error), end; !error && at != end;
-       at.increment(error)) {
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
     std::string name = at->path().filename().string();
     if (at->is_directory(ignored)) name += '/';
@@ -127,7 +139,7 @@ int l_list(lua_State* L) {
 }
 
 int l_getenv(lua_State* L) {
-  lua_pushstring(L, std::getenv(luaL_checkstring(L, 1)));  // pushes nil for null
+  lua_pushstring(L, variable(L, luaL_checkstring(L, 1)));  // pushes nil for null
   return 1;
 }
 

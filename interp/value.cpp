@@ -16,8 +16,8 @@ const T& expect(const Value& value, const char* wanted) {
 }  // namespace
 
 const char* Value::type_name() const noexcept {
-  static constexpr const char* kNames[] = {"nil",    "boolean", "integer", "number",
-                                           "string", "tensor",  "table",   "function"};
+  static constexpr const char* kNames[] = {"nil",    "boolean", "integer",  "number", "string",
+                                           "tensor", "table",   "function", "object"};
   static_assert(std::size(kNames) == std::variant_size_v<Variant>);
   return kNames[value_.index()];
 }
@@ -26,11 +26,21 @@ bool Value::boolean() const { return expect<bool>(*this, "boolean"); }
 
 int64_t Value::integer() const {
   const double* number = std::get_if<double>(&value_);
+  if (number == nullptr) return expect<int64_t>(*this, "integer");
   // Every double in this range without a fraction is an int64.
-  if (number != nullptr && std::floor(*number) == *number && std::fabs(*number) < 0x1p63) {
-    return static_cast<int64_t>(*number);
-  }
-  return expect<int64_t>(*this, "integer");
+  check(std::floor(*number) == *number && *number >= -0x1p63 && *number < 0x1p63,
+        "value: ", *number, " came, an integer was wanted");
+  return static_cast<int64_t>(*number);
+}
+
+int64_t Value::integer_within(int64_t least, int64_t most, const char* type) const {
+  const int64_t value = integer();
+  check(value >= least && value <= most, "value: ", value, " does not fit ", type);
+  return value;
+}
+
+void Value::refuse_unsigned(uint64_t value) {
+  fail("value: ", std::to_string(value), " does not fit an integer of Lua (int64)");
 }
 
 double Value::number() const {
@@ -42,5 +52,6 @@ const std::string& Value::string() const { return expect<std::string>(*this, "st
 const Tensor& Value::tensor() const { return expect<Tensor>(*this, "tensor"); }
 const Table& Value::table() const { return expect<moonlet::Table>(*this, "table"); }
 const Function& Value::function() const { return expect<Function>(*this, "function"); }
+const Object& Value::object() const { return expect<Object>(*this, "object"); }
 
 }  // namespace moonlet

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interp/entry.h"
 #include "interp/files.h"
 #include "tensor/error.h"
 
@@ -273,6 +274,7 @@ void remove_temporary_files() noexcept {
 
 void write_file(const std::string& path, const std::vector<std::string_view>& parts,
                 const char* op) {
+  check_files_allowed(op, path);
   struct stat info;
   const bool exists = ::stat(path.c_str(), &info) == 0;
   int error = exists || errno == ENOENT ? 0 : errno;

@@ -1,5 +1,5 @@
-// tensor/backend.cpp: finds and opens the CUDA plugin beside the program, in the build folder or
-// in the installed place.
+// tensor/backend.cpp: finds and opens the CUDA plugin beside the program or the library, in the
+// build folder or where both are installed.
 #include "tensor/backend.h"
 
 #include <dlfcn.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "moonlet_config.h"
+#include "tensor/execution.h"
 #include "tensor/op_table_hash.h"
 
 namespace moonlet {
@@ -61,29 +62,40 @@ std::string misfit(void* handle, const std::string& place) {
 
 // Opens the plugin at `place`; null with the reason otherwise.
 void* open_plugin(const std::string& place, std::string& reason) {
-  // Lazily at first: one of another build may want functions that are gone.
-  void* handle = dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle) {
     reason = misfit(handle, place);
-    void* bound = reason.empty() ? dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-    if (reason.empty() && !bound) reason = dlerror();
+    if (reason.empty()) return handle;
     dlclose(handle);
-    return bound;
+    return nullptr;
   }
   reason = dlerror();
+  // One of another build may want functions that are gone. It is never kept open like this, where a
+  // missing function would end the process.
+  if (void* lazy = dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+    const std::string unfit = misfit(lazy, place);
+    if (!unfit.empty()) reason = unfit;
+    dlclose(lazy);
+  }
   return nullptr;
 }
 
 Loaded load() {
   Loaded out;
   std::vector<std::string> places;
-  if (const char* path = std::getenv("MOONLET_CUDA_PLUGIN")) {
-    places = {path};
+  const char* wanted = execution.reads_environment ? std::getenv("MOONLET_CUDA_PLUGIN") : nullptr;
+  if (wanted) {
+    places = {wanted};
   } else {
     const std::string own = own_folder();
     const std::string installed = MOONLET_PLUGIN_DIR "/moonlet-cuda.so";
-    places = {own + "/moonlet-cuda.so", own + "/cuda/moonlet-cuda.so",
-              own + "/../cuda/moonlet-cuda.so", own + "/../lib/moonlet/moonlet-cuda.so", installed};
+    places = {own + "/moonlet-cuda.so",
+              own + "/cuda/moonlet-cuda.so",
+              own + "/../cuda/moonlet-cuda.so",
+              own + "/../../cuda/moonlet-cuda.so",
+              own + "/moonlet/moonlet-cuda.so",
+              own + "/../" MOONLET_LIBDIR "/moonlet/moonlet-cuda.so",
+              installed};
   }
   make_own_symbols_global();
   void* handle = nullptr;

@@ -4,8 +4,9 @@
 #include <atomic>
 
 #include "tensor/backend.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/memory_overlap.h"
+#include "tensor/plain_copy.h"
 
 namespace moonlet {
 
@@ -145,20 +146,38 @@ Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
       out.dtype() == like.options.dtype && out.sizes() == like.sizes && out.is_contiguous();
   for (const Tensor* x : inputs) direct = direct && !(x->defined() && may_overlap(out, *x));
   for (const Tensor& x : list) direct = direct && !(x.defined() && may_overlap(out, x));
-  return direct ? out : allocate(like, op);
+  if (!direct) return allocate(like, op);
+  mark_changed(out, op);  // also when the kernel throws half way
+  return out;
 }
 
 void store_out(const char* op, Tensor& out, const Tensor& y) {
-  if (out.is_same(y)) return mark_changed(out, op);
+  if (out.is_same(y)) return;
   check_out(op, out, shapes::like(y));
   if (!(out.sizes() == y.sizes())) resize_plain(out, y.sizes(), y.strides());
-  kernels_for(out.device().type, op).convert->copy(out, y);
+  copy_plain(out, y, op);
   mark_changed(out, op);
+}
+
+void copy_plain(Tensor& to, const Tensor& from, const char* op) {
+  const Device device = from.device().is_cpu() ? to.device() : from.device();
+  kernels_for(device.type, op).copy->copy(to, from);
+}
+
+void fill_plain(Tensor& to, const Scalar& value, const char* op) {
+  kernels_for(to.device().type, op).copy->fill(to, value);
 }
 
 Tensor clone_plain(const Tensor& x) {
   Tensor y = empty_like(x, MemoryFormat::Preserve, options_of(x), "clone");
-  kernels_for(x.device().type, "clone").convert->copy(y, x);
+  copy_plain(y, x, "clone");
+  return y;
+}
+
+Tensor on_host(const Tensor& x) {
+  if (x.device().is_cpu()) return x;
+  Tensor y = empty_like(x, MemoryFormat::Preserve, {x.dtype(), Device{}}, "to");
+  copy_plain(y, x, "to");
   return y;
 }
 

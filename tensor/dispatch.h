@@ -55,5 +55,7 @@ Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
 void store_out(const char* op, Tensor& out, const Tensor& y);
 // A dense copy in the order of x's strides, made by the device's copy kernel, without the tape.
 Tensor clone_plain(const Tensor& x);
+// x itself, or a copy on the CPU of one that is elsewhere, without the tape.
+Tensor on_host(const Tensor& x);
 
 }  // namespace moonlet

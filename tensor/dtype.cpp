@@ -27,6 +27,8 @@ std::string names(DTypeSet set) {
   return out;
 }
 
+void refuse_visit(DType t, DTypeSet set) { fail("dtype ", name(t), " is not one of ", names(set)); }
+
 DType dtype_from_name(std::string_view wanted) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (kDTypes[i].name == wanted) return static_cast<DType>(i);
@@ -34,7 +36,5 @@ DType dtype_from_name(std::string_view wanted) {
     if (alias.name == wanted) return alias.dtype;
   fail("no dtype is named '", wanted, "'; the dtypes are ", names(dtypes::all));
 }
-
-void not_visited(DType t, DTypeSet set) { fail("dtype ", name(t), " is not one of ", names(set)); }
 
 }  // namespace moonlet

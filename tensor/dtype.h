@@ -205,7 +205,8 @@ inline constexpr bool is_complex_v = false;
 template <class T>
 inline constexpr bool is_complex_v<std::complex<T>> = true;
 
-[[noreturn]] void not_visited(DType t, DTypeSet set);
+// Throws: a dtype came to `visit` that its set lacks.
+[[noreturn]] void refuse_visit(DType t, DTypeSet set);
 
 // Calls f.template operator()<T>() with the C++ type of `t`, if `Set` contains it; an internal
 // error otherwise, since op rows are checked before kernels run.
@@ -221,7 +222,7 @@ auto visit(DType t, F&& f) {
     MOONLET_DTYPES(MOONLET_VISIT)
 #undef MOONLET_VISIT
   }
-  not_visited(t, Set);
+  refuse_visit(t, Set);
 }
 
 // Calls f.template operator()<T>() with an unsigned type of the dtype's size: for code that only

@@ -8,14 +8,20 @@
 namespace moonlet {
 
 class Generator;
+class StopFlag;
 struct ModeEntry;
+
+// The flag of threads that no interpreter runs on: nobody requests a stop of it.
+extern constinit StopFlag never_stopped;
 
 // Small and copied as a whole: installing a state copies it in, leaving copies it out again.
 struct ExecutionState {
   ModeEntry* modes = nullptr;  // the innermost interception (tensor/modes.h), or null
   bool grad_mode = true;       // whether ops are recorded
   DType default_dtype = DType::Float32;
-  Generator* generator = nullptr;  // the default one; null stands for the thread's own
+  Generator* generator = nullptr;   // the default one; null stands for the thread's own
+  bool reads_environment = true;    // whether variables of the environment are looked at
+  StopFlag* stop = &never_stopped;  // asks long kernels to give up (tensor/interrupt.h)
 };
 
 // Read and written directly: one load on the path of every op.

@@ -34,6 +34,10 @@ void place(TensorImpl* impl, const Dims& sizes, const Dims& strides, int64_t off
 
 }  // namespace
 
+void take_geometry(Tensor& x, const Tensor& y) {
+  place(x.impl(), y.sizes(), y.strides(), y.offset());
+}
+
 // Strides that no element is reached by may be anything; views made later multiply them.
 constexpr int64_t kLargeStride = int64_t{1} << 40;
 
@@ -69,6 +73,7 @@ Tensor& set_(Tensor& x, const TypedStorage& storage, int64_t offset, const Dims&
   now.retain();
   std::exchange(impl->storage, &now)->release();
   place(impl, sizes, target.strides(), target.offset());
+  ++impl->moves;
   return x;
 }
 
@@ -87,6 +92,7 @@ Tensor& resize_(Tensor& x, const Dims& sizes) {
   storage.bump_version();
   storage.set_last_writer("resize_");
   place(impl, sizes, contiguous_strides(sizes), impl->offset);
+  ++impl->moves;
   return x;
 }
 

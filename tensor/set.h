@@ -13,6 +13,9 @@ namespace moonlet {
 // view would overflow: those of an empty tensor and of dimensions of one position.
 Dims taken_strides(const Dims& sizes, const Dims& strides);
 
+// Gives x the geometry of y, which must lie on its storage. The tape is the caller's affair.
+void take_geometry(Tensor& x, const Tensor& y);
+
 // Makes x show these elements of `storage`, which must have x's dtype and device; `offset` counts
 // the elements before the first. Throws when one would lie outside the storage. A leaf that
 // requires grad must keep its shape, and can only change while nothing is recorded.

@@ -15,10 +15,10 @@
 #include <new>
 #include <utility>
 
-#include "tensor/dispatch.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_peak.h"
+#include "tensor/plain_copy.h"
 
 namespace moonlet {
 
@@ -131,7 +131,8 @@ Storage* Storage::make(void* data, size_t bytes, Device device, Allocator* alloc
 }
 
 Storage* Storage::allocate(size_t bytes, Device device) {
-  Allocator& allocator = allocator_for(device.type);
+  memory::Budget* const budget = memory::current_budget;
+  Allocator& allocator = budget ? budget->over(device.type) : allocator_for(device.type);
   void* context = nullptr;
   void* data = allocator.allocate(bytes, device, &context);
   Storage* out;
@@ -239,7 +240,7 @@ void Storage::resize(size_t bytes, const char* op) {
     const size_t kept = std::min(bytes, bytes_);
     if (kept > 0) {
       Tensor to = bytes_of(*fresh, 0, kept);
-      kernels_for(device_.type, op).convert->copy(to, bytes_of(*this, 0, kept));
+      copy_plain(to, bytes_of(*this, 0, kept), op);
     }
     std::swap(data_, fresh->data_);
     std::swap(capacity_, fresh->capacity_);
@@ -249,7 +250,7 @@ void Storage::resize(size_t bytes, const char* op) {
   const size_t before = std::exchange(bytes_, bytes);
   if (bytes > before) {
     Tensor added = bytes_of(*this, before, bytes - before);
-    kernels_for(device_.type, op).convert->fill(added, Scalar(0));
+    fill_plain(added, Scalar(0), op);
   }
 }
 

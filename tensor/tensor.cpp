@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 
 namespace moonlet {
@@ -55,16 +56,37 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 }
 
 namespace {
+Storage* storage_for(size_t bytes, Device device, const char* op) {
+  try {
+    return Storage::allocate(bytes, device);
+  } catch (const memory::BudgetExceeded& e) {
+    throw memory::BudgetExceeded(text(op, ": ", e.what()));
+  } catch (const OutOfMemory& e) {
+    throw OutOfMemory(text(op, ": ", e.what()));
+  }
+}
+
 // A tensor on new memory, without its strides.
 Tensor allocate(const Dims& sizes, Options options, const char* op) {
   const int64_t count = numel_of(sizes, op);
   const size_t bytes = static_cast<size_t>(count) * size_of(options.dtype);
-  Tensor out = wrap(Storage::allocate(bytes, options.device), options.dtype);
+  Tensor out = wrap(storage_for(bytes, options.device, op), options.dtype);
   out.impl()->numel = count;
   out.impl()->sizes = sizes;
   return out;
 }
 }  // namespace
+
+void refuse_data(const Tensor& x, DType wanted) {
+  check(x.defined(), "data: the tensor is undefined");
+  check(x.dtype() == wanted, "data: the tensor is ", x.dtype(), ", ", wanted,
+        " was wanted: use to()");
+  check(x.device().is_cpu(), "data: the tensor is on ", x.device(),
+        ": copy it to the host with to()");
+  check(x.is_contiguous(), "data: the elements of shape ", x.sizes(), " with strides ", x.strides(),
+        " do not lie one after another: use contiguous()");
+  fail("data: the memory is read-only: ask for data<const T>()");
+}
 
 Tensor empty(const Dims& sizes, Options options, const char* op) {
   Tensor out = allocate(sizes, options, op);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct TensorImpl {
   std::atomic<int32_t> references{1};
   DType dtype = DType::Float32;
   bool contiguous = true;
+  // How often it was moved over memory by what leaves its views where they were (set_, resize_).
+  uint16_t moves = 0;
   Storage* storage = nullptr;
   int64_t offset = 0;  // in elements
   int64_t numel = 0;
@@ -47,6 +50,11 @@ struct TensorImpl {
 
   static void destroy(TensorImpl* impl) noexcept;
 };
+
+class Tensor;
+
+// Throws, saying why Tensor::data<T>() cannot give out x's elements as `wanted`.
+[[noreturn]] void refuse_data(const Tensor& x, DType wanted);
 
 class Tensor {
  public:
@@ -90,10 +98,21 @@ class Tensor {
   Storage& storage() const { return *impl_->storage; }
   bool is_contiguous() const { return impl_->contiguous; }
 
-  // The first element. The typed form does not check the dtype.
-  char* raw() const { return impl_->storage->data() + impl_->offset * size_of(impl_->dtype); }
+  // All elements, for a host: throws unless they are of type T and lie one after another,
+  // row-major, in the host's own memory. Read-only memory is given out as `const T` alone. The tape
+  // does not see what is written through the pointer.
   template <class T>
   T* data() const {
+    constexpr DType wanted = dtype_of<std::remove_const_t<T>>;
+    if (!impl_ || impl_->dtype != wanted || !impl_->contiguous || !device().is_cpu() ||
+        (!std::is_const_v<T> && impl_->storage->is_read_only())) [[unlikely]]
+      refuse_data(*this, wanted);
+    return elements<T>();
+  }
+  // The first element, for kernels, which know what they were given.
+  char* raw() const { return impl_->storage->data() + impl_->offset * size_of(impl_->dtype); }
+  template <class T>
+  T* elements() const {
     return reinterpret_cast<T*>(raw());
   }
 

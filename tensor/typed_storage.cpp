@@ -3,8 +3,8 @@
 #include "tensor/typed_storage.h"
 
 #include "tensor/dispatch.h"
-#include "tensor/kernels_convert.h"
-#include "tensor/raw_convert.h"
+#include "tensor/plain_copy.h"
+#include "tensor/raw_copy.h"
 
 namespace moonlet {
 
@@ -16,7 +16,7 @@ size_t bytes_for(int64_t size, DType dtype, const char* op) {
 
 Scalar value_of(const Tensor& host) {
   return visit(host.dtype(), [&]<class T>() -> Scalar {
-    const T value = *host.data<T>();
+    const T value = *host.elements<T>();
     if constexpr (is_complex_v<T>)
       return Scalar(complex128(value));
     else if constexpr (std::is_same_v<T, bool>)
@@ -34,7 +34,7 @@ TypedStorage::TypedStorage(int64_t size, Options options)
     : storage_(Storage::allocate(bytes_for(size, options.dtype, "Storage"), options.device)),
       dtype_(options.dtype) {
   Tensor all = tensor();
-  kernels_for(options.device.type, "Storage").convert->fill(all, Scalar(0));
+  fill_plain(all, Scalar(0), "Storage");
 }
 
 TypedStorage::TypedStorage(const Tensor& x) : storage_(&x.storage()), dtype_(x.dtype()) {
@@ -61,10 +61,7 @@ Tensor TypedStorage::element(int64_t i, const char* op) const {
   return view_of(*storage_, {}, {}, i, dtype_, op);
 }
 
-Scalar TypedStorage::get(int64_t i) const {
-  const Tensor x = element(i, "Storage");
-  return value_of(x.device().is_cpu() ? x : raw::convert(x, std::nullopt, Device{}, std::nullopt));
-}
+Scalar TypedStorage::get(int64_t i) const { return value_of(on_host(element(i, "Storage"))); }
 
 void TypedStorage::set(int64_t i, const Scalar& value) {
   Tensor x = element(i, "Storage");

@@ -3,6 +3,7 @@
 #include "tensor/views.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace moonlet::views {
 
@@ -90,6 +91,16 @@ Tensor view(const Tensor& x, const Dims& size) {
   check(strides.has_value(), "view: a tensor of shape ", x.sizes(), " and strides ", x.strides(),
         " cannot be seen as ", sizes, " without a copy; use reshape");
   return alias(x, sizes, *strides, x.offset());
+}
+
+Dims memory_order(const Tensor& dense) {
+  int order[kMaxDims];
+  std::iota(order, order + dense.dim(), 0);
+  std::stable_sort(order, order + dense.dim(),
+                   [&](int a, int b) { return dense.stride(a) > dense.stride(b); });
+  Dims out;
+  for (int d = 0; d < dense.dim(); ++d) out.push_back(order[d]);
+  return out;
 }
 
 Tensor strided_view(const Tensor& x, const Dims& size, const Dims& stride, int64_t offset,

@@ -28,6 +28,10 @@ struct Range {
 Range resolve_range(int64_t size, int64_t start, int64_t stop, int64_t step, int dim,
                     const char* op);
 
+// The dimensions of a dense tensor from the outermost in memory to the innermost: so permuted it
+// lies in row-major order.
+Dims memory_order(const Tensor& dense);
+
 Tensor view(const Tensor& x, const Dims& size);
 // What as_strided shows: of x's whole storage, `offset` elements from its start on. The place of x
 // in it is for the derivative.

@@ -3,8 +3,10 @@
 #include <limits>
 
 #include "autograd/host_value.h"
+#include "autograd/ops_clone.h"
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
 #include "autograd/ops_pointwise.h"

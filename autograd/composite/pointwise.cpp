@@ -1,5 +1,6 @@
 // autograd/composite/pointwise.cpp: pointwise ops and conversions made of other ops.
 #include "autograd/ops_activation.h"
+#include "autograd/ops_clone.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_pointwise.h"
 #include "autograd/ops_shape.h"

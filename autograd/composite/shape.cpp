@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/history.h"
-#include "autograd/ops_convert.h"
+#include "autograd/ops_clone.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "tensor/set.h"
@@ -69,6 +69,10 @@ Tensor as_strided_composite(const Tensor& x, const Dims& size, const Dims& strid
 }
 
 Tensor swapaxes_composite(const Tensor& x, int64_t dim0, int64_t dim1) {
+  return transpose(x, dim0, dim1);
+}
+
+Tensor swapdims_composite(const Tensor& x, int64_t dim0, int64_t dim1) {
   return transpose(x, dim0, dim1);
 }
 

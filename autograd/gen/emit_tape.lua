@@ -77,7 +77,9 @@ end
 local function inplace_function(row, p)
   local signature = ("Tensor& %s_(%s)"):format(row.name, cpptext.parameters(row, { inplace = true }))
   local form
-  if not row.raw_inplace_form then
+  if row.inplace == "view" then
+    form = instance("restrided", row.name)
+  elseif not row.raw_inplace_form then
     form = instance("assigned", row.name)
   elseif p.plan.differentiable[1] ~= row.args[1] then
     form = instance("inplace", below(row) .. "_")

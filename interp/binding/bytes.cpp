@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "interp/binding/args.h"
-#include "tensor/raw_convert.h"
+#include "tensor/raw_copy.h"
 
 static_assert(std::endian::native == std::endian::little,
               "the byte formats are little-endian, as all supported machines are");

@@ -3,7 +3,9 @@
 #include <limits>
 #include <optional>
 
+#include "autograd/ops_clone.h"
 #include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
@@ -120,7 +122,7 @@ Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device de
   Tensor host = empty(scan.sizes, {wide, {}});
   if (host.numel() > 0) {
     visit<bit(DType::Bool) | bit(DType::Int64) | bit(DType::Float64)>(
-        wide, [&]<class T>() { fill_from(L, host.data<T>(), 0, wanted, scan); });
+        wide, [&]<class T>() { fill_from(L, host.elements<T>(), 0, wanted, scan); });
   }
   lua_pop(L, 1);
   return converted(host, wanted, device);
@@ -188,7 +190,7 @@ Tensor on_host(const Tensor& x) {
 
 Scalar element(const Tensor& host, int64_t i) {
   return visit(host.dtype(), [&]<class T>() -> Scalar {
-    const T value = host.data<T>()[i];
+    const T value = host.elements<T>()[i];
     if constexpr (is_complex_v<T>)
       return Scalar(complex128(value));
     else if constexpr (std::is_same_v<T, bool>)

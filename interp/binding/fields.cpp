@@ -3,7 +3,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
 #include "autograd/ops_pointwise.h"
 #include "autograd/ops_shape.h"
 #include "autograd/tape.h"

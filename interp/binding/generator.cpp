@@ -173,12 +173,11 @@ void make_metatable(lua_State* L) {
 }  // namespace
 
 Generator* test_generator(lua_State* L, int index) {
-  void* value = lua_touserdata(L, index);
-  if (value == nullptr || lua_getmetatable(L, index) == 0) return nullptr;
+  if (lua_type(L, index) != LUA_TUSERDATA || lua_getmetatable(L, index) == 0) return nullptr;
   const void* metatable = lua_topointer(L, -1);
   lua_pop(L, 1);
   if (metatable != binding_state(L).generator_metatable) return nullptr;
-  return static_cast<GeneratorValue*>(value)->generator;
+  return static_cast<GeneratorValue*>(lua_touserdata(L, index))->generator;
 }
 
 void register_generator(lua_State* L) {

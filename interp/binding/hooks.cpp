@@ -9,6 +9,7 @@ namespace moonlet {
 
 void release_waiting(lua_State* L) {
   StateData& data = state_data(L);
+  if (!data.releases->has_waiting()) return;
   if (lua_checkstack(L, 6) == 0) return;  // another time
   const ReleaseQueue::Batch batch = data.releases->take();
   for (const int reference : batch.references) luaL_unref(L, LUA_REGISTRYINDEX, reference);

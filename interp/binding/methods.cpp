@@ -1,6 +1,7 @@
 // interp/binding/methods.cpp: methods of tensors that are no ops: geometry, storage, release,
 // shorthand conversions.
 #include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
 #include "interp/binding/args.h"
 #include "interp/binding/shape.h"
 #include "interp/binding/storage.h"

@@ -25,16 +25,17 @@ int l_close(lua_State* L) {
   return 0;
 }
 
+// Leaves an empty guard behind: scripts may find this function and call it before the collector.
 int l_collect(lua_State* L) {
   auto* const guard = static_cast<ModeGuard*>(luaL_checkudata(L, 1, kGuardName));
+  std::string where;
+  where.swap(guard->where);
   if (guard->holder.active()) {
     const std::string message =
-        text(guard->where, "ml.", guard->function,
-             ": its value was dropped; write `local _ <close> = ml.", guard->function, "...`");
-    guard->~ModeGuard();
+        text(where, "ml.", guard->function, ": its value was dropped; write `local _ <close> = ml.",
+             guard->function, "...`");
+    guard->holder.remove();
     lua_warning(L, message.c_str(), 0);
-  } else {
-    guard->~ModeGuard();
   }
   return 0;
 }

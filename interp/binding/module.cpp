@@ -10,6 +10,8 @@
 #include "interp/binding/registry.h"
 #include "interp/binding/shape.h"
 #include "interp/embedded.h"
+#include "interp/host_state.h"
+#include "interp/lua_check.h"
 #include "interp/nearest.h"
 #include "tensor/storage.h"
 
@@ -199,4 +201,10 @@ int open_module(lua_State* L) {
 }  // namespace
 }  // namespace moonlet::binding
 
-int luaopen_moonlet(lua_State* L) { return moonlet::guard<moonlet::binding::open_module>(L); }
+int luaopen_moonlet(lua_State* L) {
+  if (moonlet::host_states) {
+    moonlet::refuse_other_caller(L, __builtin_return_address(0));
+    moonlet::admit(L);
+  }
+  return moonlet::guard<moonlet::binding::open_module>(L);
+}

@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
 #include "autograd/ops_pointwise.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/tape.h"
 #include "interp/binding/tensor_userdata.h"
+#include "tensor/dispatch.h"
 
 namespace moonlet::binding {
 namespace {
@@ -215,9 +215,7 @@ std::string description(const Tensor& x) {
 
 std::string format_elements(const Tensor& x, int64_t most) {
   GradModeGuard off(false);
-  Tensor host = detach(x);
-  if (!host.device().is_cpu()) host = to(host, std::nullopt, Device{});
-  return Printer(host, most).run();
+  return Printer(on_host(detach(x)), most).run();
 }
 
 std::string format_tensor(const Tensor& x) {

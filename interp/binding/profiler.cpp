@@ -133,13 +133,15 @@ class Profiler final : public Mode {
 
 using Held = std::shared_ptr<Profiler>;
 
+// Leaves an empty handle behind: scripts may find this function and call it before the collector.
 int l_end(lua_State* L) {
-  static_cast<Held*>(luaL_checkudata(L, 1, kName))->~Held();
+  static_cast<Held*>(luaL_checkudata(L, 1, kName))->reset();
   return 0;
 }
 
 int l_events(lua_State* L) {
-  const auto& profiler = *static_cast<Held*>(lua_touserdata(L, lua_upvalueindex(1)));
+  const auto& profiler = *static_cast<Held*>(luaL_checkudata(L, lua_upvalueindex(1), kName));
+  check(profiler != nullptr, "profile: its events have been released");
   return profiler->push_events(L);
 }
 

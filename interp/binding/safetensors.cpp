@@ -50,6 +50,7 @@ class ReadSource : public Source {
 };
 
 Storage* map_file(const std::string& path) {
+  check_files_allowed("load", path);
   try {
     return Storage::map_file(path);
   } catch (const OutOfMemory&) {

@@ -12,8 +12,9 @@
 #include "interp/binding/iterate.h"
 #include "interp/nearest.h"
 #include "tensor/backend.h"
+#include "tensor/dispatch.h"
 #include "tensor/execution.h"
-#include "tensor/raw_convert.h"
+#include "tensor/raw_copy.h"
 
 namespace moonlet::binding {
 namespace {
@@ -199,9 +200,7 @@ int l_resize(lua_State* L) {
 
 int l_tolist(lua_State* L) {
   const TypedStorage s = check_storage(L, 1, "tolist");
-  Tensor host = s.tensor();
-  if (!host.device().is_cpu()) host = raw::convert(host, std::nullopt, Device{}, std::nullopt);
-  const TypedStorage here(host);
+  const TypedStorage here(on_host(s.tensor()));
   lua_createtable(L, static_cast<int>(std::min<int64_t>(here.size(), 1 << 24)), 0);
   for (int64_t i = 0; i < here.size(); ++i) {
     push_result(L, here.get(i));
@@ -246,6 +245,7 @@ TypedStorage mapped_storage(lua_State* L, ArgReader& args, DType dtype) {
   const Device device = args.has(kDevice) ? args.device(kDevice) : Device{};
   check(device.is_cpu(), "Storage: a file is mapped on the CPU, got device ", device);
   const std::string path = path_argument(L, args.slot(kFile), "Storage");
+  check_files_allowed("Storage", path);
   const bool shared = args.has(kShared) && args.boolean(kShared);
   const bool read_only = args.has(kReadOnly) && args.boolean(kReadOnly);
   check(!shared || !read_only, "Storage: a file is mapped shared or read_only, not both");
@@ -346,12 +346,12 @@ void push_methods_with_metatable(lua_State* L, BindingState& state) {
 }  // namespace
 
 TypedStorage* storage_cell(lua_State* L, int index) {
-  void* cell = lua_touserdata(L, index);
-  if (cell == nullptr || !lua_getmetatable(L, index)) return nullptr;
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index)) return nullptr;
   const void* metatable = lua_topointer(L, -1);
   lua_pop(L, 1);
-  return metatable == binding_state(L).storage_metatable ? static_cast<TypedStorage*>(cell)
-                                                         : nullptr;
+  return metatable == binding_state(L).storage_metatable
+             ? static_cast<TypedStorage*>(lua_touserdata(L, index))
+             : nullptr;
 }
 
 TypedStorage& check_storage(lua_State* L, int index, const char* op) {

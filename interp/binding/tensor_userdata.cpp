@@ -7,6 +7,7 @@
 #include "interp/binding/homes.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/shape.h"
+#include "interp/host_state.h"
 #include "tensor/op_info.h"
 
 namespace moonlet {
@@ -75,6 +76,8 @@ void push_tensor(lua_State* L, Tensor tensor) {
     lua_pushnil(L);
     return;
   }
+  if (host_states) [[unlikely]]
+    admit(L);
   BindingState& state = binding_state(L);
   if (state.tensor_metatable == nullptr) {
     luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
@@ -93,6 +96,7 @@ void push_tensor(lua_State* L, Tensor tensor) {
 }
 
 const Tensor* test_tensor(lua_State* L, int index) {
+  if (host_states && find_state_data(L) == nullptr) return nullptr;
   const Tensor* cell = binding::tensor_cell(L, index);
   if (cell == nullptr || !cell->defined()) return nullptr;
   binding::note_seen(L, index);

@@ -20,11 +20,13 @@ inline BindingState& binding_state(lua_State* L) { return state_data(L).binding;
 // The tensor's cell at a stack index, or null when the value is no tensor. The cell is undefined
 // after `x:free()`.
 inline Tensor* tensor_cell(lua_State* L, int index) {
-  void* cell = lua_touserdata(L, index);
-  if (cell == nullptr || !lua_getmetatable(L, index)) return nullptr;
+  // A light userdata, whose bytes are no tensor, may have been given the same metatable.
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index)) return nullptr;
   const void* metatable = lua_topointer(L, -1);
   lua_pop(L, 1);
-  return metatable == binding_state(L).tensor_metatable ? static_cast<Tensor*>(cell) : nullptr;
+  return metatable == binding_state(L).tensor_metatable
+             ? static_cast<Tensor*>(lua_touserdata(L, index))
+             : nullptr;
 }
 
 // The tensor at a stack index. Throws Error naming `op` when it is no tensor or has been freed.
@@ -91,8 +93,11 @@ int op_guard(lua_State* L) {
   const int top = lua_gettop(L);
   bool out_of_memory = false;
   try {
+    const CallScope scope(L);
     return f(L);
   } catch (const OutOfMemory&) {
+    out_of_memory = true;
+  } catch (const std::bad_alloc&) {
     out_of_memory = true;
   } catch (const std::exception& e) {
     if constexpr (called != nullptr)

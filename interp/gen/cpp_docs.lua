@@ -157,7 +157,13 @@ function cpp_docs.headers(folder, name)
   for line in io.lines(out[1]) do
     local included = line:match '^#include "([%w_]+%.h)"' or line:match '^#include "interp/([%w_]+%.h)"'
       or line:match '^#include [<"]moonlet/([%w_]+%.h)[>"]'
-    if included then out[#out + 1] = ("%s/%s"):format(folder, included) end
+    -- One that is made when the build is configured has nothing to read.
+    local path = included and ("%s/%s"):format(folder, included)
+    local file = path and io.open(path)
+    if file then
+      file:close()
+      out[#out + 1] = path
+    end
   end
   return out
 end

@@ -72,15 +72,15 @@ Matrix dense(const T* data, int64_t rows, int64_t cols) {
 // The parts of the tensors that image n and group g use.
 template <class T>
 T* input_part(const ConvShape& s, const Tensor& t, int64_t n, int64_t g) {
-  return t.data<T>() + (n * s.in_channels + g * group_in(s)) * s.in_height * s.in_width;
+  return t.elements<T>() + (n * s.in_channels + g * group_in(s)) * s.in_height * s.in_width;
 }
 template <class T>
 T* output_part(const ConvShape& s, const Tensor& t, int64_t n, int64_t g) {
-  return t.data<T>() + (n * s.out_channels + g * group_out(s)) * places(s);
+  return t.elements<T>() + (n * s.out_channels + g * group_out(s)) * places(s);
 }
 template <class T>
 T* weight_part(const ConvShape& s, const Tensor& t, int64_t g) {
-  return t.data<T>() + g * group_out(s) * taps(s);
+  return t.elements<T>() + g * group_out(s) * taps(s);
 }
 
 Tensor column_buffer(const ConvShape& s, DType dtype) {
@@ -92,13 +92,13 @@ void forward(const ConvShape& s, const Tensor& x, const Tensor& weight, const Te
              Tensor& y) {
   parallel_for(s.batch, 1, [&](int64_t begin, int64_t end) {
     Tensor buffer = column_buffer(s, y.dtype());
-    const Matrix columns = dense(buffer.data<T>(), taps(s), places(s));
+    const Matrix columns = dense(buffer.elements<T>(), taps(s), places(s));
     for (int64_t i = begin * s.groups; i < end * s.groups; ++i) {
       const int64_t n = i / s.groups, g = i % s.groups;
       T* out = output_part<T>(s, y, n, g);
       for (int64_t o = 0; bias.defined() && o < group_out(s); ++o)
-        std::fill_n(out + o * places(s), places(s), bias.data<T>()[g * group_out(s) + o]);
-      to_columns(s, input_part<T>(s, x, n, g), buffer.data<T>());
+        std::fill_n(out + o * places(s), places(s), bias.elements<T>()[g * group_out(s) + o]);
+      to_columns(s, input_part<T>(s, x, n, g), buffer.elements<T>());
       gemm(y.dtype(), 1, dense(weight_part<T>(s, weight, g), group_out(s), taps(s)), columns,
            bias.defined() ? 1 : 0, dense(out, group_out(s), places(s)));
     }
@@ -107,15 +107,15 @@ void forward(const ConvShape& s, const Tensor& x, const Tensor& weight, const Te
 
 template <class T>
 void input_grad(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y) {
-  std::fill_n(y.data<T>(), y.numel(), T(0));
+  std::fill_n(y.elements<T>(), y.numel(), T(0));
   parallel_for(s.batch, 1, [&](int64_t begin, int64_t end) {
     Tensor buffer = column_buffer(s, y.dtype());
-    const Matrix columns = dense(buffer.data<T>(), taps(s), places(s));
+    const Matrix columns = dense(buffer.elements<T>(), taps(s), places(s));
     for (int64_t i = begin * s.groups; i < end * s.groups; ++i) {
       const int64_t n = i / s.groups, g = i % s.groups;
       gemm(y.dtype(), 1, transposed(dense(weight_part<T>(s, weight, g), group_out(s), taps(s))),
            dense(output_part<T>(s, grad, n, g), group_out(s), places(s)), 0, columns);
-      add_columns(s, buffer.data<T>(), input_part<T>(s, y, n, g));
+      add_columns(s, buffer.elements<T>(), input_part<T>(s, y, n, g));
     }
   });
 }
@@ -124,10 +124,10 @@ void input_grad(const ConvShape& s, const Tensor& grad, const Tensor& weight, Te
 template <class T>
 void weight_grad(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
   Tensor buffer = column_buffer(s, y.dtype());
-  const Matrix columns = dense(buffer.data<T>(), taps(s), places(s));
+  const Matrix columns = dense(buffer.elements<T>(), taps(s), places(s));
   for (int64_t n = 0; n < s.batch; ++n)
     for (int64_t g = 0; g < s.groups; ++g) {
-      to_columns(s, input_part<T>(s, x, n, g), buffer.data<T>());
+      to_columns(s, input_part<T>(s, x, n, g), buffer.elements<T>());
       gemm(y.dtype(), 1, dense(output_part<T>(s, grad, n, g), group_out(s), places(s)),
            transposed(columns), n == 0 ? 0 : 1,
            dense(weight_part<T>(s, y, g), group_out(s), taps(s)));

@@ -1,7 +1,9 @@
 // tensor/cpu/conv_onednn.cpp: convolution through oneDNN 2.x. Primitives are made once per thread
-// and shape and kept, the latest used ones; oneDNN picks the layouts it computes in.
+// and shape and kept, the latest used ones; oneDNN picks the layouts it computes in. Those that it
+// computes by matrix products are left to ours, which signals cannot hurt (gemm_onednn.cpp).
 #include "moonlet_config.h"
 #include "tensor/cpu/conv.h"
+#include "tensor/cpu/parallel.h"
 
 #if MOONLET_ONEDNN
 #include <dnnl.hpp>
@@ -9,6 +11,7 @@
 
 #if MOONLET_ONEDNN && DNNL_VERSION_MAJOR == 2
 #include <array>
+#include <cstring>
 #include <list>
 #include <unordered_map>
 
@@ -173,6 +176,17 @@ void plan_weight_grad(Plan& plan, const Layouts& l) {
   plan.output = slot(DNNL_ARG_DIFF_WEIGHTS, l.weight, pd.diff_weights_desc(), true);
 }
 
+[[noreturn]] void out_of_memory() {
+  moonlet::memory::note_shortage();
+  throw OutOfMemory("conv2d: oneDNN ran out of memory");
+}
+
+bool by_matrix_products(const dnnl::primitive& primitive) {
+  const char* name = "";
+  dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0, &name);
+  return std::strstr(name, "gemm") != nullptr;
+}
+
 Plan make_plan(Pass pass, bool bias, const ConvShape& s) {
   Plan plan;
   try {
@@ -180,9 +194,9 @@ Plan make_plan(Pass pass, bool bias, const ConvShape& s) {
     if (pass == Pass::Forward) plan_forward(plan, l, bias);
     if (pass == Pass::InputGrad) plan_input_grad(plan, l);
     if (pass == Pass::WeightGrad) plan_weight_grad(plan, l);
-    plan.supported = true;
+    plan.supported = !by_matrix_products(plan.primitive);
   } catch (const dnnl::error& e) {
-    if (e.status == dnnl_out_of_memory) throw OutOfMemory("conv2d: oneDNN ran out of memory");
+    if (e.status == dnnl_out_of_memory) out_of_memory();
   }
   return plan;
 }
@@ -226,6 +240,7 @@ memory plain_memory(const memory::desc& desc, const Tensor& t) {
 bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const Tensor& bias,
          Tensor& y) {
   thread_local PlanCache cache;
+  const TeamLimit team;
   const auto plan = cache.get(pass, bias.defined(), s);
   if (!plan->supported) return false;
   try {
@@ -255,7 +270,50 @@ bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const 
     if (!out.same) out.reorder.execute(stream(), computed, result);
     stream().wait();
   } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory) out_of_memory();
     fail("conv2d: oneDNN failed: ", e.what());
+  }
+  return true;
+}
+
+// The images that one execution takes, so that a request to stop is met soon.
+int64_t images_at_once(const ConvShape& s) {
+  const double threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+  const double work = double(s.in_channels / s.groups) * double(s.kernel_height * s.kernel_width) *
+                      double(s.out_channels) * double(s.out_height * s.out_width);
+  const double images = threads * std::max(1.0, 0x1p31 / work);
+  return static_cast<int64_t>(std::min(images, double(s.batch)));
+}
+
+Tensor images_of(const Tensor& t, int64_t first, int64_t count) {
+  Dims sizes = t.sizes();
+  sizes[0] = count;
+  return alias(t, sizes, t.strides(), t.offset() + first * t.stride(0));
+}
+
+void add_floats(Tensor& sum, const Tensor& part) {
+  parallel_for(sum.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) sum.elements<float>()[i] += part.elements<float>()[i];
+  });
+}
+
+// run() on some images after the others.
+bool run_parts(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const Tensor& bias,
+               Tensor& y) {
+  const int64_t step = images_at_once(s);
+  if (step >= s.batch) return run(pass, s, a, b, bias, y);
+  const bool sums = pass == Pass::WeightGrad;
+  for (int64_t first = 0; first < s.batch; first += step) {
+    stop_if_requested();
+    ConvShape part = s;
+    part.batch = std::min(step, s.batch - first);
+    const Tensor part_a = images_of(a, first, part.batch);
+    const Tensor part_b = sums ? images_of(b, first, part.batch) : b;
+    Tensor part_y = !sums        ? images_of(y, first, part.batch)
+                    : first == 0 ? y
+                                 : empty(y.sizes(), options_of(y), "conv2d");
+    if (!run(pass, part, part_a, part_b, bias, part_y)) return false;
+    if (sums && first > 0) add_floats(y, part_y);
   }
   return true;
 }
@@ -264,16 +322,16 @@ bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const 
 
 bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
                    Tensor& y) {
-  return run(Pass::Forward, s, x, weight, bias, y);
+  return run_parts(Pass::Forward, s, x, weight, bias, y);
 }
 
 bool conv2d_input_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight,
                               Tensor& y) {
-  return run(Pass::InputGrad, s, grad, weight, {}, y);
+  return run_parts(Pass::InputGrad, s, grad, weight, {}, y);
 }
 
 bool conv2d_weight_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
-  return run(Pass::WeightGrad, s, grad, x, {}, y);
+  return run_parts(Pass::WeightGrad, s, grad, x, {}, y);
 }
 
 }  // namespace moonlet::cpu

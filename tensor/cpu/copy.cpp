@@ -8,7 +8,9 @@
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/dispatch.h"
+#include "tensor/kernels_clone.h"
 #include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/pointwise/plan.h"
 
 namespace moonlet::cpu {
@@ -53,27 +55,23 @@ Place place_of(const PointwisePlan& plan, int first, int64_t index) {
   return place;
 }
 
-void copy_flat(const PointwisePlan& plan, Converter convert) {
-  const int threads = thread_count(plan.numel, kCopyGrain);
-  const int64_t share = (plan.numel / threads + 64) / 64 * 64;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (int64_t begin = 0; begin < plan.numel; begin += share) {
-    const int64_t n = std::min(share, plan.numel - begin);
-    convert(plan.in[0].data + begin * plan.in[0].strides[0], plan.in[0].strides[0],
-            plan.out.data + begin * plan.out.strides[0], plan.out.strides[0], n);
-  }
-}
-
-// Row by row along the innermost dimension.
+// Row by row along the innermost dimension, long rows by pieces.
 void copy_rows(const PointwisePlan& plan, Converter convert) {
-  const int64_t rows = plan.numel / plan.sizes[0];
-  const int threads = thread_count(plan.numel, kCopyGrain);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (int64_t row = 0; row < rows; ++row) {
-    const Place at = place_of(plan, 1, row);
-    convert(plan.in[0].data + at.in, plan.in[0].strides[0], plan.out.data + at.out,
-            plan.out.strides[0], plan.sizes[0]);
-  }
+  constexpr int64_t kLongest = 1 << 24;
+  const int64_t size = plan.sizes[0], rows = plan.numel / size;
+  const int64_t parts = rows == 1 ? thread_count(plan.numel, kCopyGrain) : 1;
+  const int64_t piece = std::min(kLongest, (size / parts + 64) / 64 * 64);
+  const int64_t pieces = (size + piece - 1) / piece;
+  const int64_t grain = std::max<int64_t>(1, kCopyGrain / std::min(piece, size));
+  parallel_for(rows * pieces, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Place at = place_of(plan, 1, i / pieces);
+      const int64_t from = i % pieces * piece;
+      convert(plan.in[0].data + at.in + from * plan.in[0].strides[0], plan.in[0].strides[0],
+              plan.out.data + at.out + from * plan.out.strides[0], plan.out.strides[0],
+              std::min(piece, size - from));
+    }
+  });
 }
 
 template <class T>
@@ -99,27 +97,26 @@ void copy_transposed(const PointwisePlan& plan, int other) {
   rest.sizes[0] = 1;
   rest.sizes[other] = 1;
   const int64_t planes = plan.numel / (plan.sizes[0] * plan.sizes[other]);
-  const int64_t across = (plan.sizes[0] + kBlock - 1) / kBlock;
+  // A piece is one block high and at most kAcross wide.
+  constexpr int64_t kAcross = 4096 * kBlock;
+  const int64_t across = (plan.sizes[0] + kAcross - 1) / kAcross;
   const int64_t down = (plan.sizes[other] + kBlock - 1) / kBlock;
-  const int threads = thread_count(plan.numel, kCopyGrain);
-  visit_bytes(plan.out.dtype, [&]<class T>() {
-#pragma omp parallel for collapse(2) num_threads(threads) if (threads > 1)
-    for (int64_t p = 0; p < planes; ++p) {
-      for (int64_t bj = 0; bj < down; ++bj) {
-        const Place base = place_of(rest, 0, p);
-        const int64_t j = bj * kBlock;
+  const int64_t work = std::min(plan.sizes[0], kAcross) * std::min(plan.sizes[other], kBlock);
+  const PointwiseArg &in = plan.in[0], &out = plan.out;
+  visit_bytes(out.dtype, [&]<class T>() {
+    const int64_t grain = std::max<int64_t>(1, kCopyGrain / work);
+    parallel_for(planes * down * across, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        const Place base = place_of(rest, 0, piece / across / down);
+        const int64_t j = piece / across % down * kBlock, first = piece % across * kAcross;
         const int64_t height = std::min(kBlock, plan.sizes[other] - j);
-        for (int64_t bi = 0; bi < across; ++bi) {
-          const int64_t i = bi * kBlock;
-          const char* from =
-              plan.in[0].data + base.in + i * plan.in[0].strides[0] + j * plan.in[0].strides[other];
-          char* to =
-              plan.out.data + base.out + i * plan.out.strides[0] + j * plan.out.strides[other];
-          transpose_block<T>(from, plan.in[0].strides[0], to, plan.out.strides[other],
-                             std::min(kBlock, plan.sizes[0] - i), height);
-        }
+        for (int64_t i = first; i < std::min(first + kAcross, plan.sizes[0]); i += kBlock)
+          transpose_block<T>(in.data + base.in + i * in.strides[0] + j * in.strides[other],
+                             in.strides[0],
+                             out.data + base.out + i * out.strides[0] + j * out.strides[other],
+                             out.strides[other], std::min(kBlock, plan.sizes[0] - i), height);
       }
-    }
+    });
   });
 }
 
@@ -140,14 +137,13 @@ void copy_into(Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
   const PointwisePlan plan = plan_copy(out, in);
   const Converter convert = converter(plan.in[0].dtype, plan.out.dtype);
-  if (plan.ndim == 1) return copy_flat(plan, convert);
   if (const int other = transposed_dim(plan)) return copy_transposed(plan, other);
   copy_rows(plan, convert);
 }
 
 void copy(Tensor& x, const Tensor& source) {
   if (!source.device().is_cpu())
-    return kernels_for(source.device().type, "copy_").convert->copy(x, source);
+    return kernels_for(source.device().type, "copy_").copy->copy(x, source);
   copy_into(x, source);
 }
 
@@ -155,7 +151,7 @@ void clone(const Tensor& x, std::optional<MemoryFormat>, Tensor& y) { copy_into(
 
 void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
              std::optional<MemoryFormat>, Tensor& y) {
-  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").convert->copy(y, x);
+  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").copy->copy(y, x);
   copy_into(y, x);
 }
 

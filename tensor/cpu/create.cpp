@@ -9,7 +9,7 @@ namespace moonlet::cpu {
 void iota(Tensor& x, Scalar first, Scalar step) {
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
-      T* to = y.data<T>();
+      T* to = y.elements<T>();
       const bool ints = first.is_int() && step.is_int();
       const uint64_t a = static_cast<uint64_t>(first.to_int());
       const uint64_t b = static_cast<uint64_t>(step.to_int());

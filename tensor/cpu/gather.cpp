@@ -28,7 +28,7 @@ struct Places {
       : width(positions.dim() ? positions.size(-1) : 1),
         rows(positions.numel() / width),
         stride(stride_along(x, dim)),
-        at(positions.data<int64_t>()) {
+        at(positions.elements<int64_t>()) {
     for (int d = 0; d + 1 < positions.dim(); ++d) {
       sizes.push_back(positions.size(d));
       strides.push_back(d == dim ? 0 : x.stride(d));
@@ -56,8 +56,8 @@ template <class T, bool kAdd>
 void scatter_as(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
   const Places places(x, dim, positions);
   const int64_t blocks = blocks_before(positions, dim), rows = places.rows / blocks;
-  const T* from = source.data<T>();
-  T* to = x.data<T>();
+  const T* from = source.elements<T>();
+  T* to = x.elements<T>();
   parallel_for(blocks, grain_for(rows * places.width * 4), [&](int64_t begin, int64_t end) {
     places.each(begin * rows, end * rows, [&](int64_t i, int64_t place) {
       if constexpr (kAdd)
@@ -112,8 +112,8 @@ void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) 
   const Tensor positions = checked_positions("gather", index, size_along(x, dim));
   const Places places(x, dim, positions);
   visit_bytes(x.dtype(), [&]<class T>() {
-    const T* from = x.data<T>();
-    T* to = y.data<T>();
+    const T* from = x.elements<T>();
+    T* to = y.elements<T>();
     parallel_for(places.rows, grain_for(places.width * 4), [&](int64_t begin, int64_t end) {
       places.each(begin, end, [&](int64_t i, int64_t place) { to[i] = from[place]; });
     });
@@ -147,7 +147,8 @@ void index_select(const Tensor& given, int64_t given_dim, const Tensor& index, T
   const int64_t blocks = blocks_before(x, dim), size = size_along(x, dim), n = positions.numel();
   const int64_t row = x.numel() / (blocks * size) * static_cast<int64_t>(size_of(x.dtype()));
   for (int64_t b = 0; b < blocks; ++b) {
-    copy_rows(x.raw() + b * size * row, positions.data<int64_t>(), n, row, y.raw() + b * n * row);
+    copy_rows(x.raw() + b * size * row, positions.elements<int64_t>(), n, row,
+              y.raw() + b * n * row);
   }
 }
 
@@ -160,7 +161,7 @@ void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& 
   const Rows rows{blocks, size_along(x, dim), n, whole.numel() / (blocks * n)};
   add_to(x, [&](Tensor& sums) {
     visit<kSummed>(sums.dtype(), [&]<class T>() {
-      add_rows(sums.data<T>(), whole.data<T>(), positions.data<int64_t>(), rows);
+      add_rows(sums.elements<T>(), whole.elements<T>(), positions.elements<int64_t>(), rows);
     });
   });
 }
@@ -169,7 +170,7 @@ void embedding(const Tensor& weight, const Tensor& index, int64_t, Tensor& y) {
   const Tensor positions = checked_positions("embedding", index, weight.size(0));
   if (y.numel() == 0) return;
   const Tensor x = contiguous(weight);
-  copy_rows(x.raw(), positions.data<int64_t>(), positions.numel(),
+  copy_rows(x.raw(), positions.elements<int64_t>(), positions.numel(),
             x.size(1) * static_cast<int64_t>(size_of(x.dtype())), y.raw());
 }
 
@@ -182,7 +183,8 @@ void embedding_backward(const Tensor& g_out, const Tensor& index, int64_t rows, 
   const Rows shape{1, rows, positions.numel(), y.size(1)};
   add_to(y, [&](Tensor& sums) {
     visit<kSummed>(sums.dtype(), [&]<class T>() {
-      add_rows(sums.data<T>(), g.data<T>(), positions.data<int64_t>(), shape, padding_idx);
+      add_rows(sums.elements<T>(), g.elements<T>(), positions.elements<int64_t>(), shape,
+               padding_idx);
     });
   });
 }

@@ -3,16 +3,15 @@
 // for an empty inner size.
 #include "tensor/cpu/gemm.h"
 
+#include <atomic>
 #include <limits>
 
 #include "moonlet_config.h"
+#include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/parallel.h"
 
 #if MOONLET_OPENBLAS
 #include <cblas.h>
-#endif
-#if MOONLET_ONEDNN
-#include <dnnl.h>
 #endif
 
 namespace moonlet::cpu {
@@ -141,44 +140,68 @@ BlasOperand blas_operand(const Matrix& m) {
   return out;
 }
 
-// The product by oneDNN, when it is likely to be faster: its kernels beat OpenBLAS's from some size
-// on, and sooner where an operand lies transposed. Returns whether it ran.
-bool onednn_gemm([[maybe_unused]] const BlasOperand& a, [[maybe_unused]] const BlasOperand& b,
-                 [[maybe_unused]] float alpha, [[maybe_unused]] float beta,
-                 [[maybe_unused]] const Matrix& c, [[maybe_unused]] int ldc) {
-#if MOONLET_ONEDNN
-  const bool as_they_lie = a.transpose == CblasNoTrans && b.transpose == CblasNoTrans;
-  const double work = double(c.rows) * double(c.cols) * double(a.matrix.cols);
-  if (work < (as_they_lie ? 0x1p19 : 0x1p16)) return false;
-  const auto letter = [](const BlasOperand& x) { return x.transpose == CblasTrans ? 'T' : 'N'; };
-  return dnnl_sgemm(letter(a), letter(b), c.rows, c.cols, a.matrix.cols, alpha,
-                    reinterpret_cast<const float*>(a.matrix.data), a.stride,
-                    reinterpret_cast<const float*>(b.matrix.data), b.stride, beta,
-                    reinterpret_cast<float*>(c.data), ldc) == dnnl_success;
-#else
-  return false;
-#endif
+// Around a call of BLAS, which keeps a buffer for each of the calls that ever ran at once. It tries
+// for ever to get a new one, so whether there is room is asked before.
+class BlasCall {
+ public:
+  BlasCall() {
+    constexpr size_t kBuffer = size_t{160} << 20;
+    const int calls = ++running_;
+    if (calls <= buffers_) return;
+    if (!memory::can_map(kBuffer)) {
+      --running_;
+      memory::note_shortage();
+      throw OutOfMemory("matmul: out of memory: BLAS could not allocate a buffer");
+    }
+    if (calls > buffers_) buffers_ = calls;
+  }
+  ~BlasCall() { --running_; }
+  BlasCall(const BlasCall&) = delete;
+  BlasCall& operator=(const BlasCall&) = delete;
+
+ private:
+  static inline std::atomic<int> running_{0}, buffers_{0};
+  const TeamLimit team_;
+};
+
+template <class T>
+void call_blas(const Product<T>& p) {
+  const auto ta = p.flip_a ? CblasTrans : CblasNoTrans, tb = p.flip_b ? CblasTrans : CblasNoTrans;
+  const int m = p.m, n = p.n, k = p.k, lda = p.lda, ldb = p.ldb, ldc = p.ldc;
+  if constexpr (std::is_same_v<T, float>)
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, p.alpha, p.a, lda, p.b, ldb, p.beta, p.c, ldc);
+  else if constexpr (std::is_same_v<T, double>)
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, p.alpha, p.a, lda, p.b, ldb, p.beta, p.c, ldc);
+  else if constexpr (std::is_same_v<T, complex64>)
+    cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &p.alpha, p.a, lda, p.b, ldb, &p.beta, p.c, ldc);
+  else
+    cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &p.alpha, p.a, lda, p.b, ldb, &p.beta, p.c, ldc);
 }
 
 template <class T>
 void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, const Matrix& c) {
-  const int m = c.rows, n = c.cols, k = a.matrix.cols;
-  const int ldc = static_cast<int>(std::max({c.rows == 1 ? 1 : c.row_stride, c.cols, int64_t{1}}));
-  auto* pa = reinterpret_cast<const T*>(a.matrix.data);
-  auto* pb = reinterpret_cast<const T*>(b.matrix.data);
-  auto* pc = reinterpret_cast<T*>(c.data);
-  const auto ta = a.transpose, tb = b.transpose;
-  const int lda = a.stride, ldb = b.stride;
+  const Product<T> product{.flip_a = a.transpose == CblasTrans,
+                           .flip_b = b.transpose == CblasTrans,
+                           .m = c.rows,
+                           .n = c.cols,
+                           .k = a.matrix.cols,
+                           .alpha = alpha,
+                           .a = reinterpret_cast<const T*>(a.matrix.data),
+                           .lda = a.stride,
+                           .b = reinterpret_cast<const T*>(b.matrix.data),
+                           .ldb = b.stride,
+                           .beta = beta,
+                           .c = reinterpret_cast<T*>(c.data),
+                           .ldc = std::max({c.rows == 1 ? 1 : c.row_stride, c.cols, int64_t{1}})};
   if constexpr (std::is_same_v<T, float>)
-    if (onednn_gemm(a, b, alpha, beta, c, ldc)) return;
-  if constexpr (std::is_same_v<T, float>)
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, pa, lda, pb, ldb, beta, pc, ldc);
-  else if constexpr (std::is_same_v<T, double>)
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, pa, lda, pb, ldb, beta, pc, ldc);
-  else if constexpr (std::is_same_v<T, complex64>)
-    cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &alpha, pa, lda, pb, ldb, &beta, pc, ldc);
-  else
-    cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &alpha, pa, lda, pb, ldb, &beta, pc, ldc);
+    if (onednn_gemm(product)) return;
+  // BLAS shares each tile among the threads.
+  const BlasCall call;
+  const Tiling tiling = tiling_for(product, 1);
+  for (int64_t i = 0; i < tiling.count(); ++i) {
+    if (i > 0) stop_if_requested();
+    call_blas(product.part(tile_at(tiling, product.m, product.n, i)));
+  }
 }
 
 // c (m, 1) = alpha a x + beta c; the strides of x and c are positive and fit an int.
@@ -191,6 +214,7 @@ void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Mat
   auto* px = reinterpret_cast<const T*>(x.data);
   auto* pc = reinterpret_cast<T*>(c.data);
   const int lda = a.stride, incx = x.row_stride, incy = c.row_stride;
+  const BlasCall call;
   // Some BLAS scale by beta with a multiplication even when it is 0, which keeps NaN.
   if (beta == T(0))
     for (int64_t i = 0; i < c.rows; ++i) pc[i * c.row_stride] = T(0);

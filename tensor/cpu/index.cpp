@@ -18,7 +18,7 @@ std::vector<int64_t> indexed_offsets(const char* op, const shapes::IndexPlan& pl
         broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes)};
     Walk<1> walk(plan.index_sizes, strides);
     for (int64_t i = 0; i < count; ++i, walk.next()) {
-      const int64_t p = positions.data<int64_t>()[walk.offset()];
+      const int64_t p = positions.elements<int64_t>()[walk.offset()];
       out[i] += (p < 0 ? p + size : p - 1) * plan.indexed_strides[static_cast<int>(k)];
     }
   }
@@ -82,8 +82,8 @@ void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
   copy_into(source, values);
   const IndexedRows rows("index_put", plan,
                          broadcast_strides(source.sizes(), source.strides(), plan.result));
-  T* to = x.data<T>();
-  const T* from = source.data<T>();
+  T* to = x.elements<T>();
+  const T* from = source.elements<T>();
   rows.each(0, rows.count, [&](int64_t place, int64_t at) { put(to[place], from[at]); });
 }
 
@@ -94,8 +94,8 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   const IndexedRows rows("index", plan, y.strides());
   if (y.numel() == 0) return;
   visit_bytes(x.dtype(), [&]<class T>() {
-    const T* from = x.data<T>();
-    T* to = y.data<T>();
+    const T* from = x.elements<T>();
+    T* to = y.elements<T>();
     parallel_for(rows.count, grain_for(rows.width * 4), [&](int64_t begin, int64_t end) {
       rows.each(begin, end, [&](int64_t place, int64_t at) { to[at] = from[place]; });
     });
@@ -121,7 +121,7 @@ Tensor nonzero(const Tensor& given) {
   const Tensor x = contiguous(given);
   Tensor out;
   visit(x.dtype(), [&]<class T>() {
-    const T* from = x.data<T>();
+    const T* from = x.elements<T>();
     const auto is_set = [&](int64_t i) {
       if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
         return float(from[i]) != 0;
@@ -131,7 +131,7 @@ Tensor nonzero(const Tensor& given) {
     int64_t count = 0;
     for (int64_t i = 0; i < x.numel(); ++i) count += is_set(i);
     out = empty(Dims{count, x.dim()}, Options{DType::Int64, x.device()}, "nonzero");
-    int64_t* row = out.data<int64_t>();
+    int64_t* row = out.elements<int64_t>();
     for (int64_t i = 0; i < x.numel(); ++i) {
       if (!is_set(i)) continue;
       int64_t rest = i;

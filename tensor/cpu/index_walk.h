@@ -19,7 +19,7 @@ inline Tensor checked_positions(const char* op, const Tensor& index, int64_t siz
     out = empty(index.sizes(), Options{DType::Int64, index.device()});
     copy_into(out, index);
   }
-  const int64_t* p = out.data<int64_t>();
+  const int64_t* p = out.elements<int64_t>();
   const int64_t least = negative ? -size : 1;
   for (int64_t i = 0; i < out.numel(); ++i) {
     if (p[i] < least || p[i] > size || p[i] == 0) [[unlikely]]

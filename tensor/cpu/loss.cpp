@@ -43,21 +43,21 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
     visit<kPositions>(where.dtype(), [&]<class I>() {
       double sum = 0, total = 0;
       for (int64_t i = 0; i < where.numel(); ++i) {
-        const int64_t at = class_of("nll_loss", where.data<I>()[i], ignore_index, c.classes);
+        const int64_t at = class_of("nll_loss", where.elements<I>()[i], ignore_index, c.classes);
         Wide<T> loss = 0;
         if (at >= 0) {
           const Wide<T> factor =
-              factors.defined() ? static_cast<Wide<T>>(factors.data<T>()[at]) : Wide<T>(1);
+              factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);
           const int64_t place = (i / c.inner * c.classes + at) * c.inner + i % c.inner;
-          loss = -factor * static_cast<Wide<T>>(source.data<T>()[place]);
+          loss = -factor * static_cast<Wide<T>>(source.elements<T>()[place]);
           sum += loss;
           total += factor;
         }
-        if (reduction == 0) y.data<T>()[i] = static_cast<T>(loss);
+        if (reduction == 0) y.elements<T>()[i] = static_cast<T>(loss);
       }
       if (reduction != 0)
-        *y.data<T>() = static_cast<T>(static_cast<Wide<T>>(reduction == 1 ? sum / total : sum));
-      *total_weight.data<T>() = static_cast<T>(static_cast<Wide<T>>(total));
+        *y.elements<T>() = static_cast<T>(static_cast<Wide<T>>(reduction == 1 ? sum / total : sum));
+      *total_weight.elements<T>() = static_cast<T>(static_cast<Wide<T>>(total));
     });
   });
 }
@@ -72,15 +72,15 @@ void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& w
   visit<dtypes::floating>(y.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
       const Wide<T> total =
-          reduction == 1 ? static_cast<Wide<T>>(*total_weight.data<T>()) : Wide<T>(1);
+          reduction == 1 ? static_cast<Wide<T>>(*total_weight.elements<T>()) : Wide<T>(1);
       for (int64_t i = 0; i < where.numel(); ++i) {
         const int64_t at =
-            class_of("nll_loss_backward", where.data<I>()[i], ignore_index, c.classes);
+            class_of("nll_loss_backward", where.elements<I>()[i], ignore_index, c.classes);
         if (at < 0) continue;
         const Wide<T> factor =
-            factors.defined() ? static_cast<Wide<T>>(factors.data<T>()[at]) : Wide<T>(1);
-        const Wide<T> g = static_cast<Wide<T>>(slope.data<T>()[reduction == 0 ? i : 0]);
-        y.data<T>()[(i / c.inner * c.classes + at) * c.inner + i % c.inner] =
+            factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);
+        const Wide<T> g = static_cast<Wide<T>>(slope.elements<T>()[reduction == 0 ? i : 0]);
+        y.elements<T>()[(i / c.inner * c.classes + at) * c.inner + i % c.inner] =
             static_cast<T>(-g * factor / total);
       }
     });

@@ -190,7 +190,7 @@ void finish(Tensor& y, const Tensor& work) {
 
 template <class T>
 const T* data_or_null(const Tensor& t) {
-  return t.defined() ? t.data<T>() : nullptr;
+  return t.defined() ? t.elements<T>() : nullptr;
 }
 
 constexpr DTypeSet kComputeTypes = bit(DType::Float32) | bit(DType::Float64);
@@ -243,7 +243,7 @@ void move_towards(const Tensor& running, int64_t i, double value, double momentu
   if (!running.defined()) return;
   visit<dtypes::floating>(running.dtype(), [&]<class T>() {
     using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    T& place = running.data<T>()[i * running.stride(0)];
+    T& place = running.elements<T>()[i * running.stride(0)];
     const double old = static_cast<F>(place);
     place = static_cast<T>(static_cast<F>(old + momentum * (value - old)));
   });
@@ -261,14 +261,14 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
   visit<kComputeTypes>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        Run<T> r{source.data<T>() + i * n, nullptr, data_or_null<T>(w), data_or_null<T>(b),
-                 out.data<T>() + i * n,    n};
+        Run<T> r{source.elements<T>() + i * n, nullptr, data_or_null<T>(w), data_or_null<T>(b),
+                 out.elements<T>() + i * n,    n};
         r.mean = static_cast<T>(Loops<T>::moments(r).first / static_cast<double>(n));
         r.rstd = static_cast<T>(
             1 / std::sqrt(Loops<T>::moments(r).second / static_cast<double>(n) + eps));
         Loops<T>::apply(r);
-        m.data<T>()[i] = r.mean;
-        s.data<T>()[i] = r.rstd;
+        m.elements<T>()[i] = r.mean;
+        s.elements<T>()[i] = r.rstd;
       }
     });
   });
@@ -286,10 +286,10 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   visit<kComputeTypes>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        Run<T> r{source.data<T>() + i * n, g.data<T>() + i * n,
-                 data_or_null<T>(w),       nullptr,
-                 out.data<T>() + i * n,    n,
-                 m.data<T>()[i],           s.data<T>()[i]};
+        Run<T> r{source.elements<T>() + i * n, g.elements<T>() + i * n,
+                 data_or_null<T>(w),           nullptr,
+                 out.elements<T>() + i * n,    n,
+                 m.elements<T>()[i],           s.elements<T>()[i]};
         const auto t = Loops<T>::gradient_sums(r);
         r.m1 = static_cast<T>(t.first / static_cast<double>(n));
         r.m2 = static_cast<T>(t.second / static_cast<double>(n));
@@ -313,16 +313,17 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   visit<kComputeTypes>(compute, [&]<class T>() {
     parallel_for(blocks, grain_for(block * n), [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        T* part = parts.data<T>() + b * n;
+        T* part = parts.elements<T>() + b * n;
         std::fill_n(part, n, T(0));
         for (int64_t i = b * block; i < std::min(rows, (b + 1) * block); ++i)
-          Loops<T>::add_weight_gradient({source.data<T>() + i * n, g.data<T>() + i * n, nullptr,
-                                         nullptr, part, n, m.data<T>()[i], s.data<T>()[i]});
+          Loops<T>::add_weight_gradient({source.elements<T>() + i * n, g.elements<T>() + i * n,
+                                         nullptr, nullptr, part, n, m.elements<T>()[i],
+                                         s.elements<T>()[i]});
       }
     });
-    std::copy_n(parts.data<T>(), n, out.data<T>());
+    std::copy_n(parts.elements<T>(), n, out.elements<T>());
     for (int64_t b = 1; b < blocks; ++b)
-      for (int64_t j = 0; j < n; ++j) out.data<T>()[j] += parts.data<T>()[b * n + j];
+      for (int64_t j = 0; j < n; ++j) out.elements<T>()[j] += parts.elements<T>()[b * n + j];
   });
   finish(y, out);
 }
@@ -340,18 +341,18 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
   visit<kComputeTypes>(compute, [&]<class T>() {
     parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
-        const auto t = channel_moments(c, k, source.data<T>());
+        const auto t = channel_moments(c, k, source.elements<T>());
         Run<T> r;
         r.n = c.inner;
-        r.mean = m.data<T>()[k] = static_cast<T>(t.first);
-        r.rstd = s.data<T>()[k] = static_cast<T>(1 / std::sqrt(t.second / count + eps));
-        if (w.defined()) r.scale = w.data<T>()[k];
-        if (b.defined()) r.offset = b.data<T>()[k];
+        r.mean = m.elements<T>()[k] = static_cast<T>(t.first);
+        r.rstd = s.elements<T>()[k] = static_cast<T>(1 / std::sqrt(t.second / count + eps));
+        if (w.defined()) r.scale = w.elements<T>()[k];
+        if (b.defined()) r.offset = b.elements<T>()[k];
         move_towards(running_mean, k, t.first, momentum);
         move_towards(running_var, k, t.second / (count - 1), momentum);
         each_run(c, k, [&](int64_t at) {
-          r.x = source.data<T>() + at;
-          r.out = out.data<T>() + at;
+          r.x = source.elements<T>() + at;
+          r.out = out.elements<T>() + at;
           Loops<T>::apply(r);
         });
       }
@@ -368,11 +369,11 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
   parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       Run<T> r;
-      r.n = c.inner, r.mean = m.data<T>()[k], r.rstd = s.data<T>()[k];
-      if (w.defined()) r.scale = w.data<T>()[k];
+      r.n = c.inner, r.mean = m.elements<T>()[k], r.rstd = s.elements<T>()[k];
+      if (w.defined()) r.scale = w.elements<T>()[k];
       TwoSums<T> total{0, 0};
       each_run(c, k, [&](int64_t at) {
-        r.x = x.data<T>() + at, r.grad = g.data<T>() + at;
+        r.x = x.elements<T>() + at, r.grad = g.elements<T>() + at;
         const auto t = Loops<T>::gradient_sums(r);
         total.first += t.first, total.second += t.second;
       });
@@ -396,7 +397,8 @@ void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
       r.m1 = static_cast<T>(total.first / count);
       r.m2 = static_cast<T>(total.second / count);
       each_run(c, k, [&](int64_t at) {
-        r.x = source.data<T>() + at, r.grad = g.data<T>() + at, r.out = out.data<T>() + at;
+        r.x = source.elements<T>() + at, r.grad = g.elements<T>() + at,
+        r.out = out.elements<T>() + at;
         Loops<T>::gradient(r);
       });
     });
@@ -413,7 +415,7 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   visit<kComputeTypes>(compute, [&]<class T>() {
     channel_gradients<T>(channels_of(x), g, source, m, s, {},
                          [&](int64_t k, Run<T>&, TwoSums<T> total) {
-                           out.data<T>()[k] = static_cast<T>(total.second);
+                           out.elements<T>()[k] = static_cast<T>(total.second);
                          });
   });
   finish(y, out);

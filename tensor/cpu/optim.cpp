@@ -21,8 +21,8 @@ class Dense {
     copy_into(dense_, x);
   }
   template <class T>
-  T* data() const {
-    return dense_.defined() ? dense_.data<T>() : nullptr;
+  T* elements() const {
+    return dense_.defined() ? dense_.elements<T>() : nullptr;
   }
   void store() {
     if (original_.defined() && !dense_.is_same(original_)) copy_into(original_, dense_);
@@ -84,7 +84,7 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
     const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
                                    C(weight_decay), nesterov,    first};
     auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
-    loop(c, values.data<T>(), slope.data<T>(), state.data<T>(), x.numel());
+    loop(c, values.elements<T>(), slope.elements<T>(), state.elements<T>(), x.numel());
   });
   values.store();
   state.store();
@@ -100,7 +100,8 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
     const auto c =
         optim::adam_constants<Compute<T>>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
     auto loop = max_exp_avg_sq.defined() ? adam_loop<T, true> : adam_loop<T, false>;
-    loop(c, values.data<T>(), slope.data<T>(), m.data<T>(), v.data<T>(), most.data<T>(), x.numel());
+    loop(c, values.elements<T>(), slope.elements<T>(), m.elements<T>(), v.elements<T>(),
+         most.elements<T>(), x.numel());
   });
   for (Dense* each : {&values, &m, &v, &most}) each->store();
 }

@@ -1,12 +1,17 @@
 // tensor/cpu/parallel.h: how many threads a piece of work is worth, and a loop over [0, count)
-// split among OpenMP's threads, which lets exceptions out of the parallel region.
+// split among OpenMP's threads, which lets exceptions out of the parallel region and stops early
+// when the interpreter is asked to.
 #pragma once
 
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
+
+#include "tensor/interrupt.h"
+#include "tensor/memory/shortage.h"
 
 namespace moonlet::cpu {
 
@@ -19,32 +24,93 @@ inline int64_t grain_for(int64_t work) {
 }
 
 // The threads for `count` items, each getting `grain` of them at least; 1 inside another parallel
-// region.
+// region, or when there is no memory for more.
 inline int thread_count(int64_t count, int64_t grain) {
   if (count < 2 * grain || omp_in_parallel()) return 1;
-  return static_cast<int>(std::min<int64_t>(omp_get_max_threads(), count / grain));
+  return memory::affordable_threads(
+      static_cast<int>(std::min<int64_t>(omp_get_max_threads(), count / grain)));
 }
 
+// What other libraries may start on this thread while it is alive: as many threads as there is
+// memory for, or `limit`.
+class TeamLimit {
+ public:
+  explicit TeamLimit(int limit) : before_(omp_get_max_threads()) {
+    if (limit < before_) omp_set_num_threads(limit);
+  }
+  TeamLimit() : TeamLimit(memory::affordable_threads(omp_get_max_threads())) {}
+  ~TeamLimit() { omp_set_num_threads(before_); }
+  TeamLimit(const TeamLimit&) = delete;
+  TeamLimit& operator=(const TeamLimit&) = delete;
+
+ private:
+  const int before_;
+};
+
+// How many items are done between two looks at the stop flag, where each thread gets `grain`.
+inline int64_t block_for(int64_t grain) { return grain > 1 ? 16 * grain : 1; }
+
+// body(begin, end) by blocks; throws Interrupted between two of them.
+template <class Body>
+void run_blocks(StopFlag& stop, int64_t begin, int64_t end, int64_t block, Body&& body) {
+  for (; begin < end; begin += block) {
+    stop_if_requested(stop);
+    body(begin, std::min(end, begin + block));
+  }
+}
+
+// What threads of a team have thrown. One of it goes on after the team's end.
+class TeamFailure {
+ public:
+  // Runs `part`; to be called by each thread.
+  template <class Part>
+  void guard(Part&& part) noexcept {
+    try {
+      part();
+    } catch (const Interrupted&) {
+      interrupted_ = true;
+      keep();
+    } catch (const std::exception&) {
+      keep();
+    }
+  }
+  void rethrow() {
+    if (!first_) [[likely]]
+      return;
+    if (interrupted_)
+      if (const char* reason = execution.stop->take()) throw Interrupted(reason);
+    std::rethrow_exception(first_);
+  }
+
+ private:
+  void keep() {
+#pragma omp critical(moonlet_parallel_failure)
+    if (!first_) first_ = std::current_exception();
+  }
+  std::exception_ptr first_;
+  std::atomic<bool> interrupted_{false};
+};
+
 // Calls body(begin, end) on disjoint ranges that cover [0, count). Runs on this thread alone when
-// count <= grain, or inside another parallel region. The first exception is rethrown.
+// count <= grain, or inside another parallel region. The first exception is rethrown. Throws
+// Interrupted when a stop is requested.
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, Body&& body) {
   if (count <= 0) return;
+  const int64_t block = block_for(grain);
   const int threads = thread_count(count + grain - 1, grain);  // the last may get less than a grain
-  if (threads <= 1) return body(int64_t{0}, count);
-  std::exception_ptr failure;
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
-    const int64_t begin = count * me / team, end = count * (me + 1) / team;
-    try {
-      if (begin < end) body(begin, end);
-    } catch (const std::exception&) {
-#pragma omp critical(moonlet_parallel_failure)
-      if (!failure) failure = std::current_exception();
-    }
+  StopFlag& stop = *execution.stop;
+  if (threads <= 1) {
+    if (count <= block) return body(int64_t{0}, count);
+    return run_blocks(stop, 0, count, block, body);
   }
-  if (failure) std::rethrow_exception(failure);
+  TeamFailure failure;
+#pragma omp parallel num_threads(threads)
+  failure.guard([&] {
+    const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
+    run_blocks(stop, count * me / team, count * (me + 1) / team, block, body);
+  });
+  failure.rethrow();
 }
 
 }  // namespace moonlet::cpu

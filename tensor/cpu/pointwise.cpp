@@ -165,8 +165,13 @@ void raise_zero_division(const PointwisePlan& plan) {
   fail(plan.op, ": integer division by zero");
 }
 
+// The elements between two looks at the stop flag.
+constexpr int64_t kStopBlock = 1 << 20;
+
 [[gnu::noinline]] void run_parallel(const PointwisePlan& plan, PointwiseLoop loop, int threads) {
   bool zero = false;
+  StopFlag& stop = *execution.stop;
+  TeamFailure failure;
 #pragma omp parallel num_threads(threads) reduction(|| : zero)
   {
     const int64_t count = omp_get_num_threads();
@@ -175,10 +180,16 @@ void raise_zero_division(const PointwisePlan& plan) {
     const int64_t share = (plan.numel / count + 64) / 64 * 64;
     const int64_t begin = std::min(plan.numel, me * share);
     const int64_t end = me == count - 1 ? plan.numel : std::min(plan.numel, begin + share);
-    if (begin < end) Walker<kPieceBytes>(plan, loop).run(begin, end);
+    failure.guard([&] {
+      if (begin == end) return;
+      Walker<kPieceBytes> walker(plan, loop);
+      run_blocks(stop, begin, end, kStopBlock,
+                 [&](int64_t from, int64_t to) { walker.run(from, to); });
+    });
     zero = divided_by_zero;
     divided_by_zero = false;
   }
+  failure.rethrow();
   if (zero) raise_zero_division(plan);
 }
 
@@ -213,7 +224,7 @@ template <size_t PieceBytes>
 void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
   const PointwiseLoop loop = loop_for(plan, loops);
   const int threads = thread_count(plan.numel, kGrain);
-  if (threads > 1) return run_parallel(plan, loop, threads);
+  if (threads > 1 || plan.numel > kStopBlock) return run_parallel(plan, loop, threads);
   if (plan.direct) {
     const void* from[kMaxPointwiseInputs];
     for (int i = 0; i < plan.inputs; ++i) from[i] = plan.in[i].data;

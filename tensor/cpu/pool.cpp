@@ -154,8 +154,8 @@ void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) 
     const Tensor source = contiguous(x);
     visit<dtypes::floating>(y.dtype(), [&]<class T>() {
       each_plane(planes_of(y), plane_size(x), [&](int64_t p) {
-        const T* in = source.data<T>() + p * plane_size(x);
-        T* out = y.data<T>() + p * plane_size(y);
+        const T* in = source.elements<T>() + p * plane_size(x);
+        T* out = y.elements<T>() + p * plane_size(y);
         windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
           Wide<T> sum = 0;
           for (int64_t i = y0; i < y1; ++i)
@@ -175,8 +175,8 @@ void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows
     visit<dtypes::floating>(y.dtype(), [&]<class T>() {
       const int64_t size = plane_size(y);
       each_plane(planes_of(y), size, [&](int64_t p) {
-        const T* in = source.data<T>() + p * plane_size(grad);
-        sum_plane(y.data<T>() + p * size, size, [&](Wide<T>* sums) {
+        const T* in = source.elements<T>() + p * plane_size(grad);
+        sum_plane(y.elements<T>() + p * size, size, [&](Wide<T>* sums) {
           windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
             if (y1 <= y0 || x1 <= x0) return;
             const Wide<T> share = static_cast<Wide<T>>(in[at]) / static_cast<Wide<T>>(count);
@@ -213,9 +213,9 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
     const Tensor source = contiguous(x);
     visit<dtypes::real>(x.dtype(), [&]<class T>() {
       each_plane(planes_of(x), plane_size(values) * w.kernel_y * w.kernel_x, [&](int64_t p) {
-        const T* in = source.data<T>() + p * plane_size(x);
-        T* out = values.data<T>() + p * plane_size(values);
-        int64_t* at = indices.data<int64_t>() + p * plane_size(values);
+        const T* in = source.elements<T>() + p * plane_size(x);
+        T* out = values.elements<T>() + p * plane_size(values);
+        int64_t* at = indices.elements<int64_t>() + p * plane_size(values);
         if (simple)
           max_2x2(w, in, out, at);
         else
@@ -232,10 +232,10 @@ void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&,
     visit<dtypes::real>(y.dtype(), [&]<class T>() {
       visit<kPositions>(where.dtype(), [&]<class I>() {
         each_plane(planes_of(y), size + places, [&](int64_t p) {
-          sum_plane(y.data<T>() + p * size, size, [&](Wide<T>* sums) {
+          sum_plane(y.elements<T>() + p * size, size, [&](Wide<T>* sums) {
             for (int64_t i = p * places; i < (p + 1) * places; ++i)
-              sums[offset_in("max_pool2d_backward", where.data<I>()[i], size)] +=
-                  static_cast<Wide<T>>(slope.data<T>()[i]);
+              sums[offset_in("max_pool2d_backward", where.elements<I>()[i], size)] +=
+                  static_cast<Wide<T>>(slope.elements<T>()[i]);
           });
         });
       });
@@ -250,8 +250,9 @@ void plane_gather(const Tensor& x, const Tensor& indices, Tensor& y) {
     visit<kPositions>(where.dtype(), [&]<class I>() {
       each_plane(planes_of(y), places, [&](int64_t p) {
         for (int64_t i = p * places; i < (p + 1) * places; ++i)
-          y.data<T>()[i] =
-              source.data<T>()[p * size + offset_in("plane_gather", where.data<I>()[i], size)];
+          y.elements<T>()[i] =
+              source.elements<T>()[p * size +
+                                   offset_in("plane_gather", where.elements<I>()[i], size)];
       });
     });
   });

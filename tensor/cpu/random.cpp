@@ -67,9 +67,9 @@ void fill_floating(Tensor& x, const Philox& rng, Single&& single, Pair&& pair) {
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::floating>(y.dtype(), [&]<class T>() {
       if constexpr (std::is_same_v<T, double>)
-        fill_pairs(y.data<double>(), y.numel(), rng, pair);
+        fill_pairs(y.elements<double>(), y.numel(), rng, pair);
       else
-        fill_f32(y.data<T>(), y.numel(), rng, single);
+        fill_f32(y.elements<T>(), y.numel(), rng, single);
     });
   });
 }
@@ -148,7 +148,7 @@ void bernoulli(Tensor& x, double p, Philox rng) {
   const float limit = static_cast<float>(p);
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
-      fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& drawn, float(&out)[4][kBatch]) {
+      fill_f32(y.elements<T>(), y.numel(), rng, [=](const Batch& drawn, float(&out)[4][kBatch]) {
         for (int k = 0; k < 4; ++k) {
           for (int i = 0; i < kBatch; ++i) {
             out[k][i] = draws::unit_f32(drawn.v[k][i]) < limit ? 1.0f : 0.0f;
@@ -166,7 +166,7 @@ void random(Tensor& x, int64_t low, std::optional<int64_t> high, Philox rng) {
       is_floating(x.dtype()) ? shapes::integer_bounds(x, range) : shapes::DrawBounds{};
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
-      fill_pairs(y.data<T>(), y.numel(), rng, [=](const PhiloxBlock& b, T* out) {
+      fill_pairs(y.elements<T>(), y.numel(), rng, [=](const PhiloxBlock& b, T* out) {
         for (int k = 0; k < 2; ++k) {
           const uint64_t bits = static_cast<uint64_t>(b.v[2 * k]) << 32 | b.v[2 * k + 1];
           const int64_t v = static_cast<int64_t>(first + (count != 0 ? bits % count : bits));
@@ -184,7 +184,7 @@ void dropout_mask(const Tensor& x, double p, Philox rng, Tensor& y) {
   const float limit = static_cast<float>(p);
   const float kept = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f;
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
-    fill_f32(y.data<T>(), y.numel(), rng, [=](const Batch& drawn, float(&out)[4][kBatch]) {
+    fill_f32(y.elements<T>(), y.numel(), rng, [=](const Batch& drawn, float(&out)[4][kBatch]) {
       for (int k = 0; k < 4; ++k) {
         for (int i = 0; i < kBatch; ++i) {
           out[k][i] = draws::unit_f32(drawn.v[k][i]) < limit ? 0.0f : kept;

@@ -141,7 +141,7 @@ template <class T>
 Tensor magnitudes(const Tensor& x) {
   Tensor out = empty(x.sizes(), Options{dtype_of<T>, x.device()});
   copy_into(out, x);
-  T* m = out.data<T>();
+  T* m = out.elements<T>();
   for (int64_t i = 0; i < out.numel(); ++i) m[i] = std::abs(m[i]);
   return out;
 }
@@ -157,7 +157,8 @@ void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
   } else if (std::isinf(p) && x.numel() == 0) {
     run_loops(Fast<T>{Fold::Sum}, x, dims, y);
   } else if (std::isinf(p)) {
-    run_loops(Fast<T>{p > 0 ? Fold::Max : Fold::Min}, magnitudes<T>(x), dims, y);
+    run_loops(Fast<T>{p > 0 ? Fold::Max : Fold::Min}, magnitudes<T>(unrepeated(x, dims).x), dims,
+              y);
   } else {
     const T power = static_cast<T>(p);
     run_loops(Plain<T, T, PowerOf<T>>{{power}}, x, dims, y,

@@ -51,9 +51,16 @@ using Finish = std::function<void(void* acc, int64_t n)>;
 // Reduces `dims` of x, whose dtype is r.input, and stores the results, converted, in y. y is
 // contiguous and has x's shape without dims, or with 1 there. The work is cut into pieces that
 // depend on the shape alone and partial results are joined in a fixed tree, so that the result is
-// the same for any number of threads.
+// the same for any number of threads. Expanded dims are not read again and again.
 void reduce_dims(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
                  const Finish& finish = {});
+
+// x with one element along each expanded dim of `dims`, and how often it stands there.
+struct Unrepeated {
+  Tensor x;
+  int64_t times = 1;
+};
+Unrepeated unrepeated(const Tensor& x, const Dims& dims);
 
 // How many elements of x meet in one result.
 int64_t reduced_count(const Tensor& x, const Dims& dims);

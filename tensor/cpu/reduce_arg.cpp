@@ -124,7 +124,7 @@ void column_positions(const T* x, const Search& s, int64_t cols, bool largest, i
 
 template <class T>
 void find(const Tensor& x, const Search& s, bool largest, int64_t* out) {
-  const T* from = x.data<T>();
+  const T* from = x.elements<T>();
   if (s.inner == 1) {
     if (s.outer == 1 && s.n > (1 << 17)) {
       out[0] = long_position(from, s.n, largest) + 1;
@@ -157,12 +157,32 @@ Search search_of(const Tensor& x, std::optional<int64_t> dim) {
   return s;
 }
 
+void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Tensor& indices);
+
+// The position in the whole of x, which has expanded dims: the first one has 0 along each of them.
+void find_among_repeated(const Tensor& x, const Tensor& once, bool largest, Tensor& indices) {
+  find_extreme(once, std::nullopt, largest, indices);
+  int64_t rest = *indices.elements<int64_t>() - 1, position = 0, step = 1;
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    position += rest % once.size(d) * step;
+    rest /= once.size(d);
+    step *= x.size(d);
+  }
+  *indices.elements<int64_t>() = position + 1;
+}
+
 // Fills `indices` (contiguous int64).
 void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Tensor& indices) {
   if (indices.numel() == 0) return;
+  if (x.dim() > 0) {
+    const Dims searched = dim ? Dims{wrapped(*dim, x.dim())} : all_dims(x.dim());
+    const auto [once, times] = unrepeated(x, searched);
+    if (times > 1 && !dim) return find_among_repeated(x, once, largest, indices);
+    if (times > 1) return find_extreme(once, dim, largest, indices);
+  }
   const Search s = search_of(x, dim);
   const Tensor whole = in_dtype(contiguous(x), wide_dtype(x.dtype()));
-  int64_t* out = indices.data<int64_t>();
+  int64_t* out = indices.elements<int64_t>();
   switch (whole.dtype()) {
     case DType::Float32: return find<float>(whole, s, largest, out);
     case DType::Float64: return find<double>(whole, s, largest, out);
@@ -170,14 +190,15 @@ void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Ten
   }
 }
 
-void extreme_dim(const Tensor& x, int64_t dim, bool largest, Tensor& values, Tensor& indices) {
+void extreme_dim(const Tensor& given, int64_t dim, bool largest, Tensor& values, Tensor& indices) {
+  const Tensor x = given.dim() > 0 ? unrepeated(given, {wrapped(dim, given.dim())}).x : given;
   find_extreme(x, dim, largest, indices);
   const Search s = search_of(x, dim);
   const Tensor whole = contiguous(x);
-  const int64_t* at = indices.data<int64_t>();
+  const int64_t* at = indices.elements<int64_t>();
   visit_bytes(x.dtype(), [&]<class T>() {
-    const T* from = whole.data<T>();
-    T* to = values.data<T>();
+    const T* from = whole.elements<T>();
+    T* to = values.elements<T>();
     parallel_for(values.numel(), kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         to[i] = from[(i / s.inner * s.n + at[i] - 1) * s.inner + i % s.inner];

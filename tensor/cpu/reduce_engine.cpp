@@ -216,10 +216,48 @@ void store_reordered(const Reducer& r, char* acc, const Tensor& x, const Dims& o
   copy_into(flat, in_memory);
 }
 
+// acc[i] = acc[i] joined with itself, so many times in all, by doubling.
+void repeat(const Reducer& r, void* acc, int64_t n, int64_t times) {
+  if (times == 1) return;
+  const size_t bytes = static_cast<size_t>(n) * size_of(r.acc);
+  Scratch power(static_cast<int64_t>(bytes)), same(static_cast<int64_t>(bytes));
+  std::memcpy(power.data(), acc, bytes);
+  r.start(acc, n);
+  for (;; times /= 2) {
+    if (times % 2 == 1) r.join(acc, power.data(), n);
+    if (times == 1) return;
+    std::memcpy(same.data(), power.data(), bytes);
+    r.join(power.data(), same.data(), n);
+  }
+}
+
+bool is_expanded(const Tensor& x, int d) { return x.stride(d) == 0 && x.size(d) > 1; }
+
+// The reduction of x, which has expanded dims: of one element along each of them, that counts as
+// often as it is repeated; what is kept is repeated in the result.
+void reduce_expanded(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
+                     const Finish& finish) {
+  const int64_t times = unrepeated(x, dims).times;
+  const Tensor once = unrepeated(x, plain_order(x.dim())).x;
+  Dims kept = x.sizes(), small = once.sizes();
+  for (int64_t d : dims) kept[static_cast<int>(d)] = small[static_cast<int>(d)] = 1;
+  const Finish last = [&](void* acc, int64_t n) {
+    repeat(r, acc, n, times);
+    if (finish) finish(acc, n);
+  };
+  if (small == kept) return reduce_dims(r, once, dims, y, last);
+  Tensor result = empty(small, options_of(y), "reduction");
+  reduce_dims(r, once, dims, result, last);
+  Tensor whole = alias(y, kept, contiguous_strides(kept), y.offset());
+  copy_into(whole, alias(result, kept, broadcast_strides(small, result.strides(), kept), 0));
+}
+
 }  // namespace
 
 void reduce_dims(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
                  const Finish& finish) {
+  for (int d = 0; d < x.dim() && x.numel() != 0; ++d)
+    if (is_expanded(x, d)) return reduce_expanded(r, x, dims, y, finish);
   const int64_t results = y.numel();
   Scratch own(r.acc == y.dtype() ? 0 : results * static_cast<int64_t>(size_of(r.acc)));
   if (x.numel() == 0) {
@@ -239,6 +277,18 @@ void reduce_dims(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
   if (finish) finish(acc, results);
   if (reordered) return store_reordered(r, acc, x, order, dims, y);
   if (acc != y.raw()) store(r, acc, y);
+}
+
+Unrepeated unrepeated(const Tensor& x, const Dims& dims) {
+  Dims sizes = x.sizes();
+  int64_t times = 1;
+  for (int64_t dim : dims) {
+    const int d = static_cast<int>(dim);
+    if (x.numel() == 0 || !is_expanded(x, d)) continue;
+    times *= x.size(d);
+    sizes[d] = 1;
+  }
+  return {times == 1 ? x : alias(x, sizes, x.strides(), x.offset()), times};
 }
 
 int64_t reduced_count(const Tensor& x, const Dims& dims) {

@@ -34,14 +34,19 @@ T tree_sum(int64_t begin, int64_t end, const RunSum& run_sum) {
   return tree_sum<T>(begin, middle, run_sum) + tree_sum<T>(middle, end, run_sum);
 }
 
+// Of a row that is repeated so many times.
 template <class T>
-T row_variance(const T* x, int64_t n, int64_t correction) {
+T row_variance(const T* x, int64_t n, int64_t times, int64_t correction, StopFlag& stop) {
   constexpr int64_t kBlock = 512;
-  const T mean =
-      tree_sum<T>(0, n, [&](int64_t at, int64_t k) { return fold_run(Fold::Sum, x + at, k); }) /
-      static_cast<T>(n);
+  const T mean = tree_sum<T>(0, n,
+                             [&](int64_t at, int64_t k) {
+                               stop_if_requested(stop);
+                               return fold_run(Fold::Sum, x + at, k);
+                             }) /
+                 static_cast<T>(n);
   T block[kBlock];
   const T squares = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
+    stop_if_requested(stop);
     T total = 0;
     for (int64_t i = 0; i < k; i += kBlock) {
       const int64_t m = std::min(kBlock, k - i);
@@ -51,15 +56,17 @@ T row_variance(const T* x, int64_t n, int64_t correction) {
     return total;
   });
   // In double: any correction is allowed, and the difference of integers could overflow.
-  return squares /
-         static_cast<T>(std::max(static_cast<double>(n) - static_cast<double>(correction), 0.0));
+  const double count = static_cast<double>(n) * static_cast<double>(times);
+  return static_cast<T>(times) * squares /
+         static_cast<T>(std::max(count - static_cast<double>(correction), 0.0));
 }
 
 template <class T>
-T row_logsumexp(const T* x, int64_t n) {
+T row_logsumexp(const T* x, int64_t n, StopFlag& stop) {
   const T most = fold_run(Fold::Max, x, n);
   if (!std::isfinite(most)) return most;
   const T total = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
+    stop_if_requested(stop);
     T sum = 0;
     for (int64_t i = 0; i < k; ++i) sum += std::exp(x[at + i] - most);
     return sum;
@@ -69,11 +76,12 @@ T row_logsumexp(const T* x, int64_t n) {
 
 template <class T, class Row>
 void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
-  const T* from = rows.data<T>();
+  const T* from = rows.elements<T>();
+  StopFlag& stop = *execution.stop;
   Tensor wide = y.dtype() == dtype_of<T> ? y : empty(y.sizes(), {dtype_of<T>, y.device()});
-  T* to = wide.data<T>();
+  T* to = wide.elements<T>();
   parallel_for(y.numel(), grain_for(n * 4), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = row(from + i * n, n);
+    for (int64_t i = begin; i < end; ++i) to[i] = row(from + i * n, n, stop);
   });
   if (!wide.is_same(y)) copy_into(y, wide);
 }
@@ -82,10 +90,12 @@ void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
 
 void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "var");
-  const Tensor rows = rows_last(x, dims);
-  const auto fill = [&]<class T>() {
-    each_row<T>(rows, reduced_count(x, dims), y,
-                [&](const T* row, int64_t n) { return row_variance(row, n, correction); });
+  const auto [once, times] = unrepeated(x, dims);
+  const Tensor rows = rows_last(once, dims);
+  const auto fill = [&, &once = once, times = times]<class T>() {
+    each_row<T>(rows, reduced_count(once, dims), y, [&](const T* row, int64_t n, StopFlag& stop) {
+      return row_variance(row, n, times, correction, stop);
+    });
   };
   if (rows.dtype() == DType::Float64) return fill.template operator()<double>();
   fill.template operator()<float>();
@@ -93,10 +103,13 @@ void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) 
 
 void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "logsumexp");
-  const Tensor rows = rows_last(x, dims);
-  const auto fill = [&]<class T>() {
-    each_row<T>(rows, reduced_count(x, dims), y,
-                [](const T* row, int64_t n) { return row_logsumexp(row, n); });
+  const auto [once, times] = unrepeated(x, dims);
+  const Tensor rows = rows_last(once, dims);
+  const auto fill = [&, &once = once, times = times]<class T>() {
+    const T more = static_cast<T>(std::log(static_cast<double>(times)));
+    each_row<T>(rows, reduced_count(once, dims), y, [&](const T* row, int64_t n, StopFlag& stop) {
+      return row_logsumexp(row, n, stop) + more;
+    });
   };
   if (rows.dtype() == DType::Float64) return fill.template operator()<double>();
   fill.template operator()<float>();

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tensor/cpu/parallel.h"
-#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_shape.h"
 #include "tensor/view_writer.h"
 #include "tensor/views.h"
@@ -126,7 +126,7 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
     f.in[d] = back ? -x.stride(d) : x.stride(d);
     if (back) first += (x.size(d) - 1) * x.stride(d);
   }
-  visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.data<T>(), x.data<T>() + first, f); });
+  visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, f); });
 }
 
 }  // namespace moonlet::cpu

@@ -2,11 +2,13 @@
 // radix, short ones by comparison.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 
@@ -42,9 +44,12 @@ struct Item {
   uint32_t at;
 };
 
+// The elements of a row between two looks at the stop flag.
+constexpr int64_t kStopBlock = 1 << 20;
+
 // Least significant digit radix sort; passes whose digit is the same everywhere are skipped.
 template <class U>
-void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
+void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare, StopFlag& stop) {
   constexpr int kBits = sizeof(U) == 4 ? 11 : 8;
   constexpr int kPasses = (static_cast<int>(sizeof(U)) * 8 + kBits - 1) / kBits;
   constexpr size_t kDigits = size_t{1} << kBits;
@@ -60,21 +65,25 @@ void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
     if (count[(items[0].key >> (p * kBits)) & (kDigits - 1)] == items.size()) continue;
     size_t start = 0;
     for (size_t d = 0; d < kDigits; ++d) start += std::exchange(count[d], start);
-    for (const Item<U>& item : items) {
-      spare[count[(item.key >> (p * kBits)) & (kDigits - 1)]++] = item;
-    }
+    run_blocks(stop, 0, std::ssize(items), kStopBlock, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        spare[count[(items[i].key >> (p * kBits)) & (kDigits - 1)]++] = items[i];
+    });
     items.swap(spare);
   }
 }
 
 // Reads a row into items, with keys turned round for descending order.
 template <class U, class T>
-void read_row(const T* x, int64_t n, int64_t stride, bool descending, std::vector<Item<U>>& items) {
+void read_row(const T* x, int64_t n, int64_t stride, bool descending, std::vector<Item<U>>& items,
+              StopFlag& stop) {
   items.resize(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) {
-    const U key = key_of(x[i * stride]);
-    items[i] = {descending ? static_cast<U>(~key) : key, static_cast<uint32_t>(i)};
-  }
+  run_blocks(stop, 0, n, kStopBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const U key = key_of(x[i * stride]);
+      items[i] = {descending ? static_cast<U>(~key) : key, static_cast<uint32_t>(i)};
+    }
+  });
 }
 
 template <class U>
@@ -86,13 +95,14 @@ bool before(const Item<U>& a, const Item<U>& b) {
 // passed over as they are read: of equal ones the earlier wins, so an equal key need not come in.
 template <class U, class T>
 void read_best(const T* x, int64_t n, int64_t stride, bool descending, int64_t k,
-               std::vector<Item<U>>& items) {
+               std::vector<Item<U>>& items, StopFlag& stop) {
   const auto less = [](const Item<U>& a, const Item<U>& b) { return before(a, b); };
   const size_t room = static_cast<size_t>(4 * k + 64);
   items.clear();
   U bound = 0;
   bool bounded = false;
   for (int64_t i = 0; i < n; ++i) {
+    if (i % kStopBlock == 0) stop_if_requested(stop);
     const U plain = key_of(x[i * stride]);
     const U key = descending ? static_cast<U>(~plain) : plain;
     if (bounded && key >= bound) continue;
@@ -110,8 +120,8 @@ void read_best(const T* x, int64_t n, int64_t stride, bool descending, int64_t k
 }
 
 template <class U>
-void arrange(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
-  if (items.size() > 256) return radix_sort(items, spare);
+void arrange(std::vector<Item<U>>& items, std::vector<Item<U>>& spare, StopFlag& stop) {
+  if (items.size() > 256) return radix_sort(items, spare, stop);
   std::sort(items.begin(), items.end(),
             [](const Item<U>& a, const Item<U>& b) { return before(a, b); });
 }
@@ -126,22 +136,23 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
   check(n < (int64_t{1} << 32), op, ": ", n, " elements along a dimension; at most 4294967295");
   int64_t inner = 1;
   for (int d = dim + 1; d < x.dim(); ++d) inner *= x.size(d);
+  StopFlag& stop = *execution.stop;
   visit<dtypes::real | dtypes::boolean>(x.dtype(), [&]<class T>() {
     using U = uint_of<sizeof(T)>;
     parallel_for(x.numel() / n, grain_for(n * 16), [&](int64_t begin, int64_t end) {
       std::vector<Item<U>> items, spare;
       for (int64_t i = begin; i < end; ++i) {
-        const T* row = x.data<T>() + i / inner * n * inner + i % inner;
+        const T* row = x.elements<T>() + i / inner * n * inner + i % inner;
         const int64_t to = i / inner * k * inner + i % inner;
         if (k < n / 8) {
-          read_best<U>(row, n, inner, descending, k, items);
+          read_best<U>(row, n, inner, descending, k, items, stop);
         } else {
-          read_row<U>(row, n, inner, descending, items);
-          arrange(items, spare);
+          read_row<U>(row, n, inner, descending, items, stop);
+          arrange(items, spare, stop);
         }
         for (int64_t j = 0; j < k; ++j) {
-          values.data<T>()[to + j * inner] = row[items[j].at * inner];
-          indices.data<int64_t>()[to + j * inner] = int64_t{items[j].at} + 1;
+          values.elements<T>()[to + j * inner] = row[items[j].at * inner];
+          indices.elements<int64_t>()[to + j * inner] = int64_t{items[j].at} + 1;
         }
       }
     });
@@ -151,8 +162,12 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
 }  // namespace
 
 void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, Tensor& indices) {
-  const int64_t n = x.dim() ? x.size(wrapped(dim, x.dim())) : 1;
-  each_row("sort", x, dim, n, descending, values, indices);
+  const int64_t n = x.dim() ? x.size(static_cast<int>(dim)) : 1;
+  if (values.is_contiguous()) return each_row("sort", x, dim, n, descending, values, indices);
+  const Dims order = views::memory_order(values);
+  Tensor to = views::permute(values, order), places = views::permute(indices, order);
+  const auto at = std::find(order.begin(), order.end(), dim) - order.begin();
+  each_row("sort", views::permute(x, order), at, n, descending, to, places);
 }
 
 void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,

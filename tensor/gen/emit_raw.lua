@@ -52,9 +52,10 @@ local function define_pointwise(row, family, index)
   local operands, params, mask = pointwise_parts(row)
   local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
   local out = {
-    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d, %d};'):format(
+    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d, %d%s};'):format(
       row.camel, row.name, row.name, cpptext.dtype_set(row), tostring(row.int_to_float == true),
-      result, mask, roles(row, params), tostring(row.keeps_dtype == true), family, index),
+      result, mask, roles(row, params), tostring(row.keeps_dtype == true), family, index,
+      row.row_major and ", true" or ""),
   }
   local params_text = table.concat(params, ", ")
   local lines, refs = operand_lines(operands)
@@ -147,11 +148,12 @@ local function read_arguments(row)
   return out
 end
 
--- What surrounds a kernel that writes to arguments: {checks before, changes noted after, names of
--- the arguments as the kernel gets them}. `first` names what stands for the first argument, and
--- `op` the form that is called.
+-- What precedes a kernel that writes to arguments: {checks, then the changes noted, names of the
+-- arguments as the kernel gets them}. A kernel that throws may have changed what it writes to, so
+-- the changes are noted before it runs. `first` names what stands for the first argument, and `op`
+-- the form that is called.
 local function writing(row, op, first)
-  local before, after, renamed, written = {}, {}, {}, {}
+  local before, marks, renamed, written = {}, {}, {}, {}
   for i, arg in ipairs(row.args) do
     if arg.written then
       local name = i == 1 and first or arg.name
@@ -159,10 +161,10 @@ local function writing(row, op, first)
       before[#before + 1] = (i == 1 and row.kind == "update")
         and ('  check_writable("%s", %s);'):format(op, name)
         or ('  check_writable("%s", "%s", %s);'):format(op, arg.name, name)
-      after[#after + 1] = ('  mark_changed(%s, "%s");'):format(name, op)
+      marks[#marks + 1] = ('  mark_changed(%s, "%s");'):format(name, op)
     end
   end
-  if #written == 0 then return before, after, renamed end
+  if #written == 0 then return before, renamed end
   local list = table.concat(written, ", ")
   if #written > 1 then before[#before + 1] = ('  check_apart("%s", {%s});'):format(op, list) end
   for _, arg in ipairs(read_arguments(row)) do
@@ -172,7 +174,8 @@ local function writing(row, op, first)
     before[#before + 1] = ("  const %s& %s_ = unshared(%s, %s_copy, {%s});"):format(
       type, arg.name, arg.name, arg.name, list)
   end
-  return before, after, renamed
+  table.move(marks, 1, #marks, #before + 1, before)
+  return before, renamed
 end
 
 local function join(...)
@@ -240,7 +243,7 @@ end
 
 local function define_structured(row)
   local results = result_names(row)
-  local before, after, renamed = writing(row, row.name, row.args[1] and row.args[1].name)
+  local before, renamed = writing(row, row.name, row.args[1] and row.args[1].name)
   local allocate = {}
   for i, name in ipairs(results) do
     allocate[i] = ('  Tensor %s = allocate(%s, "%s");'):format(name, like(row, i), row.name)
@@ -249,19 +252,19 @@ local function define_structured(row)
   local give = #results == 1 and ("  return %s;"):format(results[1])
     or ("  return {%s};"):format(table.concat(results, ", "))
   local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, parameters(row)),
-    checks(row), shape_check(row), lookup(row), before, allocate, call, after, give, "}")
+    checks(row), shape_check(row), lookup(row), before, allocate, call, give, "}")
   if row.raw_out_form then
     text = text .. "\n" .. join(cpptext.raw_out_declaration(row) .. " {", checks(row),
-      shape_check(row), lookup(row), before, out_tensors(row), call, after, store_outs(row), "}")
+      shape_check(row), lookup(row), before, out_tensors(row), call, store_outs(row), "}")
   end
   return text
 end
 
 local function define_update(row)
   local x = row.args[1].name
-  local before, after, renamed = writing(row, row.name .. "_", x)
+  local before, renamed = writing(row, row.name .. "_", x)
   local text = join(("Tensor& %s_(%s) {"):format(row.name, parameters(row, { inplace = true })),
-    checks(row), shape_check(row), lookup(row), before, kernel_call(row, renamed, {}), after,
+    checks(row), shape_check(row), lookup(row), before, kernel_call(row, renamed, {}),
     ("  return %s;"):format(x), "}")
   if row.plain_form then
     text = text .. "\n" .. join(("Tensor %s(%s) {"):format(row.name, parameters(row)),

@@ -15,7 +15,7 @@ end
 local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
-    keeps_dtype direct autocast gather out]]):gmatch "[%a_]+" do
+    keeps_dtype direct autocast gather out row_major]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -135,7 +135,7 @@ local function derive_forms(row)
   -- result of the plain one.
   row.raw_inplace_form = tensor_first and ((row.kind == "pointwise" and row.inplace ~= false
     and row.inplace ~= "stored") or row.kind == "update")
-  row.inplace_form = row.raw_inplace_form or row.inplace == true or row.inplace == "stored"
+  row.inplace_form = row.raw_inplace_form or row.inplace == true or row.inplace == "stored" or row.inplace == "view"
   row.plain_form = not (row.kind == "update" and row.clone == false)
   row.raw_out_form = row.plain_form
     and (row.kind == "pointwise" or row.kind == "structured" or row.kind == "allocating")

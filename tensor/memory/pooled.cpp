@@ -14,6 +14,7 @@
 #include "tensor/allocator.h"
 #include "tensor/error.h"
 #include "tensor/memory/free_list.h"
+#include "tensor/memory/shortage.h"
 
 namespace moonlet {
 
@@ -24,7 +25,8 @@ constexpr size_t kLarge = 64 * 1024;
 constexpr size_t kHuge = 4u << 20;
 constexpr size_t kHugePage = 2u << 20;
 constexpr size_t kPage = 4096;
-// Live plus kept bytes stay below the larger of this and twice the live bytes.
+// Live plus kept bytes stay below the larger of this and twice the live bytes. Once memory has been
+// short, a quarter of the live bytes is kept at most: others want it, too.
 constexpr int64_t kFloor = int64_t{256} << 20;
 
 struct SmallTag {
@@ -122,6 +124,7 @@ class PooledAllocator final : public Allocator {
   using Blocks = std::list<Block>;
 
   [[noreturn, gnu::cold]] static void out_of_memory(size_t bytes) {
+    memory::note_shortage();
     throw OutOfMemory(text("out of memory: could not allocate ", bytes, " bytes on cpu"));
   }
 
@@ -183,7 +186,10 @@ class PooledAllocator final : public Allocator {
     const int64_t all = live_ + cached_.load(std::memory_order_relaxed);
     return wanted <= static_cast<size_t>(machine_memory()) && all <= machine_memory();
   }
-  int64_t limit() const { return std::max(kFloor - live_, live_); }
+  int64_t limit() const {
+    if (memory::shortage.load(std::memory_order_relaxed)) return live_ / 4;
+    return std::max(kFloor - live_, live_);
+  }
   // Gives the blocks that waited longest back until the bound holds.
   void trim() noexcept {
     while (!kept_.empty() && cached_.load(std::memory_order_relaxed) > limit()) drop(kept_.begin());

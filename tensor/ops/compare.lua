@@ -32,7 +32,7 @@ op { "where(Mask mask, Operand x, Operand other) -> Tensor",
      sample = { "gt(randn(3, 4), 0), randn(3, 4), randn(4)", "gt(randn(3, 4), 0), randn(3, 4), 2.5" } }
 
 op { "masked_fill(Tensor x, Mask mask, Scalar value) -> Tensor",
-     kind = "pointwise", chooses = true, keeps_dtype = true, dtypes = "all",
+     kind = "pointwise", chooses = true, keeps_dtype = true, row_major = true, dtypes = "all",
      grad = { x = "masked_fill(g, mask, 0.0)" },
      doc = [[`x` with `value`, in the dtype of `x`, where `mask` is true.]],
      sample = { "randn(3, 4), gt(randn(3, 4), 0), 1.5" } }

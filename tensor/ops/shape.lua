@@ -13,7 +13,7 @@ the others. It is an error when the strides of `x` do not allow it; `reshape` th
      check = { noncontiguous = "a view of some layouts does not exist" } }
 
 op { "as_strided(Tensor x, int[] size, int[] stride, int? offset=nil) -> Tensor",
-     kind = "composite",
+     kind = "composite", inplace = "view",
      doc = [[A view of the storage of `x` with the given sizes and strides, both in elements.
 `offset` is how many elements of the storage come before the first (0 starts at its beginning); the
 default is x's own `x:storage_offset()`. Elements outside `x` can be reached, not those outside the
@@ -44,26 +44,26 @@ op { "permute(Tensor x, Dim[] dims) -> Tensor",
      sample = { "randn(2, 3, 4), {3, 1, 2}", "randn(2, 3), {-1, 1}" } }
 
 op { "transpose(Tensor x, Dim dim0, Dim dim1) -> Tensor",
-     kind = "view",
+     kind = "view", inplace = "view",
      grad = { x = "transpose(g, dim0, dim1)" },
      doc = [[`x` with two dimensions swapped. A view.]],
      sample = { "randn(3, 4), 1, 2", "randn(2, 3, 4), 1, -1" } }
 
 op { "t(Tensor x) -> Tensor",
-     kind = "view",
+     kind = "view", inplace = "view",
      grad = { x = "t(g)" },
      doc = [[The transpose of a matrix, as a view; tensors of 0 or 1 dimension stay as they are.]],
      sample = { "randn(3, 4)", "randn(3)" } }
 
 op { "squeeze(Tensor x, Dim[]? dims=nil) -> Tensor",
-     kind = "view",
+     kind = "view", inplace = "view",
      grad = { x = "reshape(g, sizes_of(x))" },
      doc = [[`x` without its dimensions of size 1: all of them, or those among `dims`. A view.]],
      sample = { "randn(3, 1, 4, 1)", "randn(3, 1, 4, 1), 2", "randn(3, 1, 4, 1), {1, -1}",
                 "randn(3, 1), {}" } }
 
 op { "unsqueeze(Tensor x, NewDim dim) -> Tensor",
-     kind = "view",
+     kind = "view", inplace = "view",
      grad = { x = "reshape(g, sizes_of(x))" },
      doc = [[`x` with a dimension of size 1 put in as dimension `dim` of the result. A view.]],
      sample = { "randn(3, 4), 1", "randn(3, 4), 2", "randn(3, 4), -1" } }
@@ -171,10 +171,12 @@ op { "narrow(Tensor x, Dim dim, Index start, int length) -> Tensor",
      doc = [[`length` positions of dimension `dim` from `start` on. A view.]],
      sample = { "randn(5, 3), 1, 2, 3", "randn(2, 4), 2, -2, 2" } }
 
-op { "swapaxes(Tensor x, Dim dim0, Dim dim1) -> Tensor",
-     kind = "composite",
-     doc = [[Another name for `transpose`.]],
-     sample = { "randn(2, 3, 4), 1, 3" } }
+for _, name in ipairs { "swapaxes", "swapdims" } do
+  op { name .. "(Tensor x, Dim dim0, Dim dim1) -> Tensor",
+       kind = "composite", inplace = "view",
+       doc = [[Another name for `transpose`.]],
+       sample = { "randn(2, 3, 4), 1, 3" } }
+end
 
 op { "movedim(Tensor x, Dim[] source, Dim[] destination) -> Tensor",
      kind = "composite",

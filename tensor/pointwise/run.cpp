@@ -159,6 +159,7 @@ Dims result_strides(const Inputs& in, const Dims& shape) {
 [[gnu::noinline]] Tensor allocate_following(const PointwiseOp& op, const Inputs& in,
                                             Options options) {
   const Dims shape = broadcast_all(op, in);
+  if (op.row_major) return empty(shape, options, op.name);
   return empty_strided(shape, result_strides(in, shape), options, op.name);
 }
 
@@ -175,10 +176,12 @@ Dims result_strides(const Inputs& in, const Dims& shape) {
   launch(op, in, computed, params, out);
 }
 
-// Runs into a tensor that exists.
+// Runs into a tensor that exists. The change is noted first: a kernel that throws may have made a
+// part of it.
 void launch_into(const PointwiseOp& op, const Inputs& in, DType computed, Params params,
                  Tensor& out) {
   check_writable(op.name, out);
+  mark_changed(out, op.inplace_name);
   bool overlaps = false;
   for (int i = 0; i < in.count; ++i)
     overlaps = overlaps || (in.tensors[i] && needs_copy_before_writing(out, *in.tensors[i]));
@@ -186,7 +189,6 @@ void launch_into(const PointwiseOp& op, const Inputs& in, DType computed, Params
     launch_with_copies(op, in, computed, params, out);
   else
     launch(op, in, computed, params, out);
-  mark_changed(out, op.inplace_name);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // tensor/shapes/convert.cpp: argument checks and result shapes of copies and fills.
+#include "tensor/shapes_clone.h"
 #include "tensor/shapes_convert.h"
+#include "tensor/shapes_copy.h"
 
 namespace moonlet::shapes {
 

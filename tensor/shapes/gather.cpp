@@ -2,6 +2,8 @@
 // Whether positions are in range only the kernels can see.
 #include "tensor/shapes_gather.h"
 
+#include <vector>
+
 #include "tensor/shapes/index.h"
 
 namespace moonlet::shapes {
@@ -94,7 +96,16 @@ Result embedding_backward(const Tensor& g, const Tensor& index, int64_t rows, in
 void nonzero(const Tensor&) {}
 
 Result index(const Tensor& x, const std::vector<Tensor>& indices) {
-  return {plan_index("index", x, indices).result, options_of(x)};
+  const IndexPlan plan = plan_index("index", x, indices);
+  // x decides the order of its dimensions in memory, the index tensors that of theirs.
+  std::vector<Dims> strides = {plan.base_strides};
+  for (const Tensor& positions : plan.indices) {
+    const Dims own = broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes);
+    strides.push_back(Dims::filled(plan.result.size(), 0));
+    for (int d = 0; d < own.size(); ++d) strides.back()[plan.index_at + d] = own[d];
+  }
+  return {plan.result, options_of(x),
+          followed_strides(plan.result, strides.data(), static_cast<int>(strides.size()))};
 }
 
 void index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool) {

@@ -10,6 +10,18 @@
 
 namespace moonlet::shapes {
 
+// Whether strides say channels last, also those of a part cut out of such a tensor; where they say
+// both, as with one channel, row-major is meant.
+static bool cut_from_channels_last(const Tensor& x) {
+  if (x.dim() != 4 || x.numel() == 0 || x.stride(1) == 0) return false;
+  int64_t inner = 0;
+  for (int d : {1, 3, 2, 0}) {
+    if (x.stride(d) < inner || (d == 0 && inner == x.stride(1))) return false;
+    inner = x.stride(d) * x.size(d);
+  }
+  return true;
+}
+
 Result cat(const std::vector<Tensor>& tensors, int64_t dim) {
   check(!tensors.empty(), "cat: wants at least one tensor, got an empty list");
   const Tensor& first = tensors[0];
@@ -29,7 +41,7 @@ Result cat(const std::vector<Tensor>& tensors, int64_t dim) {
     sizes[d] = checked_add(sizes[d], x.size(d), "cat");
     dtype = promote(dtype, x.dtype());
   }
-  const bool last = std::all_of(tensors.begin(), tensors.end(), lies_channels_last);
+  const bool last = std::all_of(tensors.begin(), tensors.end(), cut_from_channels_last);
   const MemoryFormat format = last ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous;
   return {sizes, {dtype, first.device()}, format_strides(format, sizes, "cat")};
 }

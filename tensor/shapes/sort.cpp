@@ -5,7 +5,10 @@ namespace moonlet::shapes {
 
 std::array<Result, 2> sort(const Tensor& x, int64_t dim, bool, bool) {
   wrap_dim(dim, x.dim(), "sort");
-  return {like(x), like(x, DType::Int64)};
+  const auto as_x = [&](DType dtype) {
+    return laid_out_like(x, MemoryFormat::Preserve, {dtype, x.device()}, "sort");
+  };
+  return {as_x(x.dtype()), as_x(DType::Int64)};
 }
 
 std::array<Result, 2> topk(const Tensor& x, int64_t k, int64_t dim, bool, bool) {

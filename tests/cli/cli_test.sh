@@ -124,6 +124,73 @@ if ls | grep -q tmp; then
   echo 'FAILED: a temporary file stays behind' && failed=$((failed + 1))
 fi
 
+# Compiled chunks are loaded only when that was asked for.
+cat >dump.lua <<'LUA'
+local out = assert(io.open("compiled.lua", "wb"))
+out:write(string.dump(function(...) return ..., "compiled" end))
+out:close()
+LUA
+check 'dump' 0 '' '' dump.lua
+refusal='*attempt to load a binary chunk*compiled chunks are loaded under --bytecode only*'
+check 'a compiled script' 1 '' "$refusal" compiled.lua
+cp compiled.lua input
+check 'a compiled script on standard input' 1 '' "$refusal" -
+: >input
+LUA_INIT=@compiled.lua check 'a compiled LUA_INIT' 1 '' "$refusal" -e ''
+check 'dofile' 1 '' "$refusal" -e 'dofile "compiled.lua"'
+check 'require' 1 '' "*error loading module 'compiled' from file*$refusal" -e 'require "compiled"'
+check 'require as option' 1 '' "$refusal" -l compiled
+cat >load.lua <<'LUA'
+local code = string.dump(function() return 1 end)
+local function pieces()
+  local at = 0
+  return function() at = at + 1 return code:sub(at, at) end
+end
+local hint = "compiled chunks are loaded under --bytecode only"
+for _, mode in ipairs { false, "b", "bt", "tb" } do
+  local f, message = load(code, "dumped", mode or nil)
+  assert(f == nil and message:find(hint, 1, true), message)
+  f, message = load(pieces(), "dumped", mode or nil)
+  assert(f == nil and message:find(hint, 1, true), message)
+  f, message = loadfile("compiled.lua", mode or nil)
+  assert(f == nil and message:find(hint, 1, true), message)
+end
+assert(load("return 7")() == 7 and load("return x", "n", "t", { x = 8 })() == 8)
+assert(load("return x", "n", nil, { x = 9 })() == 9)
+assert(select(2, load("return 1", "n", "b")):find "attempt to load a text chunk")
+assert(select(2, load("return 1 +", "=n")):find "n:1: unexpected symbol near <eof>")
+assert(select(2, pcall(load)):find "bad argument #1 to 'load'", select(2, pcall(load)))
+assert(not pcall(load("return x", "n", "t", nil)))
+local out = assert(io.open("text.lua", "w"))
+out:write "local first = ... return first or x, 'text'"
+out:close()
+assert(loadfile("text.lua", "t", { x = 5 })() == 5 and dofile "text.lua" == nil)
+assert(select(2, dofile "text.lua") == "text")
+local value, file = require "text"
+assert(value == "text" and file == "./text.lua")
+assert(select(2, pcall(require, "none.such")):find("no file './none/such.lua'", 1, true))
+local co = coroutine.wrap(function() return dofile "yields.lua" end)
+out = assert(io.open("yields.lua", "w"))
+out:write "return coroutine.yield(1) + 1"
+out:close()
+assert(co() == 1 and co(2) == 3)
+print "good"
+LUA
+check 'load, loadfile, dofile and require of text' 0 good '' load.lua
+check 'a compiled script when asked for' 0 '' '' --bytecode compiled.lua
+check 'compiled chunks when asked for' 0 'compiled*compiled' '' --bytecode \
+  -e 'print(select(2, dofile "compiled.lua"), select(2, require "compiled") and
+      select(2, load(string.dump(function() return 1, "compiled" end))()))'
+
+# The folder of the standard library is a variable of the environment like others.
+mkdir -p lib/nn
+echo 'error "the folder was used"' >lib/init.lua
+echo 'error "the folder was used"' >lib/nn/init.lua
+MOONLET_STDLIB=$work/lib check 'MOONLET_STDLIB' 1 '' '*the folder was used*' -e 'require "moonlet".nn.Linear(1, 1)'
+MOONLET_STDLIB=$work/lib check 'MOONLET_STDLIB ignored' 0 '' '' -E -e 'require "moonlet".nn.Linear(1, 1)'
+LUA_PATH=$work/lib/?.lua check 'LUA_PATH ignored' 1 '' '*not found*' -E -e 'require "nn.init"'
+COLUMNS=33 check 'COLUMNS ignored' 0 80 '' -E -e 'print((require "moonlet.system".terminal_size()))'
+
 # Ctrl-C in a script, in a coroutine too: an error with the position, exit code 1.
 for code in 'while true do end' 'coroutine.wrap(function() while true do end end)()'; do
   count=$((count + 1))

@@ -102,6 +102,27 @@ send \x04
 exit 0
 TEXT
 
+dialogue 'Ctrl-C stops what catches it, and what waits' <<'TEXT'
+prompt
+send print('go' .. 'ing') while true do print('cau' .. 'ght', (pcall(function() while true do end end))) end\r
+expect going
+send \x03
+expect caught
+send \x03
+expect interrupted!
+prompt
+send print('wait' .. 'ing') io.read()\r
+expect waiting
+send \x03
+expect interrupted!
+prompt
+send 6 * 7\r
+expect 42
+prompt
+send \x04
+exit 0
+TEXT
+
 dialogue 'Tab completes the methods of tensors and of storages' <<'TEXT'
 prompt
 send m = ml.Storage(3)\r

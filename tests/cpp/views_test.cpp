@@ -25,13 +25,13 @@ using Values = std::vector<double>;
 
 Tensor numbered(const Dims& sizes) {
   Tensor x = empty(sizes, {DType::Float64, {}});
-  std::iota(x.data<double>(), x.data<double>() + x.numel(), 0.0);
+  std::iota(x.elements<double>(), x.elements<double>() + x.numel(), 0.0);
   return x;
 }
 
 void collect(const Tensor& x, int dim, int64_t at, Values& out) {
   if (dim == x.dim()) {
-    out.push_back(x.data<double>()[at]);
+    out.push_back(x.elements<double>()[at]);
     return;
   }
   for (int64_t i = 0; i < x.size(dim); ++i) collect(x, dim + 1, at + i * x.stride(dim), out);
@@ -141,7 +141,7 @@ TEST_CASE("complex views pair up reals", "[views]") {
   const Tensor x = numbered({2, 3, 2});
   const Tensor z = views::view_as_complex(x);
   CHECK(z.sizes() == Dims{2, 3});
-  CHECK(z.data<complex128>()[4] == complex128(8, 9));
+  CHECK(z.elements<complex128>()[4] == complex128(8, 9));
   CHECK(values(views::view_as_real(views::t(z))) == values(views::transpose(x, 0, 1)));
   CHECK_THROWS_AS(views::view_as_complex(numbered({3})), Error);
   CHECK_THROWS_WITH(views::view_as_complex(views::slice(numbered({2, 3}), 1, 0, 2, 1)),
@@ -156,8 +156,8 @@ TEST_CASE("cat joins and promotes", "[views]") {
   y = raw::cat({a, a}, 0);
   CHECK(values(y) == Values{0, 1, 2, 3, 0, 1, 2, 3});
   Tensor ints = empty({2, 1}, {DType::Int64, {}});
-  ints.data<int64_t>()[0] = 7;
-  ints.data<int64_t>()[1] = 8;
+  ints.elements<int64_t>()[0] = 7;
+  ints.elements<int64_t>()[1] = 8;
   y = raw::cat({a, ints}, 1);
   CHECK(y.dtype() == DType::Float64);
   CHECK(values(y) == Values{0, 1, 7, 2, 3, 8});

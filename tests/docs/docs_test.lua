@@ -1,5 +1,6 @@
--- tests/docs/docs_test.lua: runs the samples of README.md, docs/guide.md and docs/porting.md: Lua,
--- the REPL session and the C++ program. MOONLET_SOURCE and MOONLET_BUILD name the source and build folders.
+-- tests/docs/docs_test.lua: runs the samples of README.md, docs/guide.md, docs/porting.md and
+-- docs/embedding.md: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
+-- name the source and build folders.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
 local harness = require "harness"
@@ -137,27 +138,45 @@ local function run(command)
   return pipe:close() == true, text
 end
 
-test("the README's C++ program", function()
-  local block = blocks(read(source .. "/README.md"), "cpp")[1]
+-- Builds and runs a C++ program with the headers as they are installed; returns what it prints.
+local function run_cpp(text, libraries)
   local work = os.tmpname()
   os.remove(work)
   local sanitize = os.getenv "MOONLET_SANITIZE" or "none"
-  write(work .. ".cpp", block.text)
-  local ok, text = run(table.concat({
-    ("mkdir '%s' && ln -s '%s/interp' '%s/moonlet' && ln -s '%s/tensor' '%s/tensor'"):format(work,
-      source, work, source, work),
-    ("${CXX:-c++} -std=c++20 %s '%s.cpp' -I'%s' -o '%s/host' -L'%s/interp' -lmoonlet"):format(
-      sanitize ~= "none" and "-fsanitize=" .. sanitize or "", work, work, work, build),
-    ("LD_LIBRARY_PATH='%s/interp' '%s/host'"):format(build, work),
+  write(work .. ".cpp", text)
+  local package = build .. "/interp/package"
+  local ok, output = run(table.concat({
+    ("'%s' '%s/interp/package/public_headers.lua' '%s' '%s' '%s'"):format(program, source, source,
+      build, work),
+    ("${CXX:-c++} -std=c++20 %s '%s.cpp' -I'%s' -o '%s/host' -L'%s' %s"):format(
+      sanitize ~= "none" and "-fsanitize=" .. sanitize or "", work, work, work, package, libraries),
+    ("LD_LIBRARY_PATH='%s' '%s/host'"):format(package, work),
   }, " && "))
   run(("rm -rf '%s' '%s.cpp'"):format(work, work))
-  expect.truthy(ok, text)
-  expect.equal(text, "sum 100\nthe host's own buffer: 40\nbad.lua:1: no luck\n")
+  expect.truthy(ok, output)
+  return output
+end
+
+test("the README's C++ program", function()
+  local block = blocks(read(source .. "/README.md"), "cpp")[1]
+  expect.equal(run_cpp(block.text, "-lmoonlet"),
+    "sum 100\nthe host's own buffer: 40\nbad.lua:1: no luck\n")
+end)
+
+test("the C++ programs of docs/embedding.md", function()
+  local found = blocks(read(source .. "/docs/embedding.md"), "cpp")
+  expect.equal(#found, 3)
+  expect.equal(run_cpp(found[1].text, "-lmoonlet"), "rate = 0.5\nthe same file\n")
+  expect.equal(run_cpp(found[2].text, "-lmoonlet"), "3.000\n")
+  if run "pkg-config --exists lua5.4-c++" then
+    expect.equal(run_cpp(found[3].text,
+      "-lmoonlet-lua -lmoonlet $(pkg-config --cflags --libs lua5.4-c++)"), "30.0\n")
+  end
 end)
 
 test("links between the documents lead somewhere", function()
   for _, path in ipairs { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
-    "docs/architecture.md", "docs/op-table.md" } do
+    "docs/embedding.md", "docs/architecture.md", "docs/op-table.md" } do
     local folder = path:match "^(.*/)" or ""
     for target in read(source .. "/" .. path):gmatch "%]%(([^)#]+)%)" do
       if not target:find "^https?:" then

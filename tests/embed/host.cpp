@@ -2,6 +2,8 @@
 // It shares a buffer with a script, calls both ways, and reads errors. Exits with 1 on a failure.
 #include <moonlet/moonlet.h>
 #include <moonlet/tensor/set.h>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <thread>
@@ -45,6 +47,29 @@ void test_values() {
   expect(lua.call("string.rep", "ab", 3)[0].string() == "ababab", "call by path");
 }
 
+void test_entries_and_objects() {
+  moonlet::Interpreter lua;
+  const auto results = lua.run_string(
+      "local t = setmetatable({10, 20, x = {7}}, {__pairs = error, __index = error})"
+      "return t, io.stdout, coroutine.create(print)");
+  int64_t sum = 0;
+  size_t named = 0;
+  const moonlet::Entries entries = results[0].table().entries();
+  for (const auto& [key, value] : entries) {
+    if (key.is<int64_t>()) sum += key.integer() * value.integer();
+    if (key.is<std::string>()) named += value.table().entries().size();
+  }
+  expect(entries.size() == 3 && sum == 50 && named == 1, "all entries of a table");
+  expect(lua.new_table().entries().empty(), "none of an empty one");
+  expect(results[1].is<moonlet::Object>() && std::string(results[2].type_name()) == "object",
+         "kinds that C++ has no type for");
+  lua.set("same", lua.run_string("return function(a, b) return a == io.stdout, type(b) end")[0]);
+  const auto back = lua.call("same", results[1], results[2].object());
+  expect(back[0].boolean() && back[1].string() == "thread", "objects go back");
+  moonlet::Interpreter other;
+  expect(contains(message_of([&] { other.set("x", results[1]); }), "another"), "but not elsewhere");
+}
+
 void test_shared_buffer() {
   float buffer[6] = {1, 2, 3, 4, 5, 6};
   int released = 0;
@@ -71,7 +96,8 @@ void test_errors() {
     expect(e.message() == "bad.lua:1: no luck", "the message");
     expect(contains(e.traceback(), "in upvalue 'inner'") || contains(e.traceback(), "inner"),
            "the traceback");
-    expect(contains(e.what(), "stack traceback:"), "what() has both");
+    expect(contains(e.traceback(), "stack traceback:"), "its title");
+    expect(e.what() == e.message(), "what() is the message alone");
   }
   expect(contains(message_of([&] { lua.run_string("x = = 1", "s"); }), "s:1: unexpected symbol"),
          "a syntax error");
@@ -114,6 +140,58 @@ void test_lifetime() {
   expect(moved.run_string("return 2")[0].integer() == 2, "an interpreter moves");
 }
 
+// What scripts may do is the host's choice; a run that passes a limit ends and no other.
+void test_options() {
+  std::string shown;
+  moonlet::Interpreter::Options options;
+  options.libraries.io = options.libraries.os = false;
+  options.instructions = 1'000'000;
+  options.output = [&](moonlet::Stream, std::string_view text) { shown += text; };
+  moonlet::Interpreter lua(options);
+  lua.run_string("print('to the host', io, os)");
+  expect(shown == "to the host\tnil\tnil\n", "output and libraries");
+  try {
+    lua.run_string("while true do pcall(error) end");
+    expect(false, "a limit ends the run");
+  } catch (const moonlet::LimitExceeded& e) {
+    expect(e.limit() == moonlet::Limit::Instructions, "which limit");
+  }
+  expect(lua.run_string("return 1")[0].integer() == 1, "usable after a limit");
+  moonlet::Interpreter free;
+  std::atomic<bool> ended{false};
+  std::thread other([&] {
+    for (; !ended; std::this_thread::sleep_for(std::chrono::milliseconds(10))) free.interrupt();
+  });
+  try {
+    free.run_string("while true do end");
+    expect(false, "an interrupt ends the run");
+  } catch (const moonlet::ScriptInterrupted&) {
+  }
+  ended = true;
+  other.join();
+}
+
+// The host's own exceptions and the script's error values come out as they went in.
+void test_error_values() {
+  struct Refused : std::runtime_error {
+    using runtime_error::runtime_error;
+  };
+  moonlet::Interpreter lua;
+  lua.register_function(
+      "refuse", [](const moonlet::Values&) -> moonlet::Values { throw Refused("not today"); });
+  try {
+    lua.run_string("coroutine.wrap(function() refuse() end)()");
+    expect(false, "an exception comes out");
+  } catch (const Refused& e) {
+    expect(std::string(e.what()) == "not today", "of its own type");
+  }
+  try {
+    lua.run_string("error({code = 404})");
+  } catch (const moonlet::ScriptError& e) {
+    expect(e.value().table().get("code").as<uint16_t>() == 404, "a table as error value");
+  }
+}
+
 // One storage in the host and in two interpreters, each with a value of its own for it.
 void test_shared_storage() {
   moonlet::TypedStorage storage(4, {});
@@ -153,9 +231,12 @@ void test_threads() {
 int main() {
   try {
     test_values();
+    test_entries_and_objects();
     test_shared_buffer();
     test_errors();
     test_host_functions();
+    test_options();
+    test_error_values();
     test_lifetime();
     test_shared_storage();
     test_threads();

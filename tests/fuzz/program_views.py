@@ -16,11 +16,11 @@ def up(values):
 
 
 def cells(t):
-    """The places in memory of the elements of t, in units of 4 bytes, one for each element."""
+    """The places in memory of the elements of t, in units of 4 bytes: as many for each element as it takes."""
     unit = t.element_size() // 4
     axes = [[i * s * unit for i in range(n)] for n, s in zip(t.shape, t.stride())]
     start = t.storage_offset() * unit
-    return [start + sum(steps) for steps in itertools.product(*axes)]
+    return [start + sum(steps) for steps in itertools.product(*axes, range(unit))]
 
 
 def overlaps_itself(t):
@@ -152,15 +152,18 @@ class Views:
         self.quiet_view(f"{x}:unfold({d + 1}, {size}, {step})", f"{x}.unfold({d}, {size}, {step})")
 
     def view_as_strided(self, x, t):
-        """Places among those of x, counted from the start of the storage."""
+        lua, py = self.places(t)
+        self.quiet_view(f"{x}:as_strided({lua})", f"{x}.as_strided({py})")
+
+    def places(self, t):
+        """Places among those of t, counted from the start of the storage: arguments of as_strided."""
         n, start = t.numel(), t.storage_offset()
         rows, step = self.rng.randint(1, n), 1
         cols = self.rng.randint(1, n - rows + 1)
         if self.chance(0.5):
             cols, step = max(1, min(2, n // rows)), rows
         sizes, strides = [rows, cols], [1, step]
-        self.quiet_view(f"{x}:as_strided({table(sizes)}, {table(strides)}, {start})",
-                        f"{x}.as_strided({sizes}, {strides}, {start})")
+        return f"{table(sizes)}, {table(strides)}, {start}", f"{sizes}, {strides}, {start}"
 
     def view_real(self, x, _):
         self.quiet_view(f"ml.view_as_real({x})", f"torch.view_as_real({x})")
@@ -188,6 +191,46 @@ class Views:
         names = ", ".join(self.new() for _ in pieces)
         self.add(f"{names} = table.unpack({x}:{kind}({argument}{d + 1}))",
                  f"{names}, = {', '.join(pieces)},")
+
+    def restride(self):
+        """A view op in place."""
+        x = self.target()
+        if not x or not may_restride(self.get(x), self.run.tensors()):
+            return
+        rng, t = self.rng, self.get(x)
+        n = t.dim()
+        kinds = ["unsqueeze_"] * (n < MOST_DIMS) + ["squeeze_"] + ["t_"] * (n <= 2)
+        kinds += ["transpose_", "swapaxes_", "swapdims_"] * (n > 1)
+        if t.is_contiguous() and not any(s._base is t for _, s in self.run.tensors()):
+            kinds.append("as_strided_")
+        kind = rng.choice(kinds)
+        if kind == "as_strided_":
+            lua, py = self.places(t)
+            if t._base is None and overlaps_itself(eval(f"t.as_strided({py})", {"t": t.detach()})):
+                return
+        elif kind == "t_":
+            lua = py = ""
+        elif kind == "unsqueeze_":
+            py = rng.randint(0, n)
+            lua = py + 1
+        elif kind == "squeeze_":
+            dims = rng.sample(range(n), rng.randint(0, n))
+            lua, py = table(up(dims)), f"{tuple(dims)}"
+            if rng.random() < 0.4:
+                lua = py = ""
+        else:
+            a, b = rng.randrange(n), rng.randrange(n)
+            lua, py = f"{a + 1}, {b + 1}", f"{a}, {b}"
+        self.add(f"{x}:{kind}({lua})", f"{x}.{kind}({py})")
+
+
+def may_restride(t, tensors):
+    """Whether PyTorch keeps the histories of t and its views right when t is given other strides. (It
+    does not for changes of a base that overlaps itself either; see restride.)"""
+    if t.is_complex() or t.retains_grad or t._backward_hooks or ambiguous(t):
+        return False
+    memory = t.untyped_storage().data_ptr()
+    return all(s.dtype == t.dtype for _, s in tensors if s.untyped_storage().data_ptr() == memory)
 
 
 VIEWS = {

@@ -98,7 +98,8 @@ class Run:
 
     def hook(self, number, x, factor=None):
         def seen(g):
-            self.seen[f"x{id(x)}"].append((number, g))
+            # A copy: PyTorch adds later gradients of a leaf to what a hook was given.
+            self.seen[f"x{id(x)}"].append((number, g.detach().clone()))
             return g * factor if factor else None
         self.hooked.append(x)
         self.handles[number] = x.register_hook(seen)
@@ -130,8 +131,9 @@ class Run:
         if any(self.env.get(n) is None for n in inputs):
             self.statuses.append("s")
             return
-        for n in inputs:
-            refresh(self.env[n])
+        if "no_grad" not in step.py:  # nothing looks there
+            for n in inputs:
+                refresh(self.env[n])
         if step.mark == "o":
             self.statuses.append("o")
             return

@@ -26,6 +26,7 @@ local function case(row)
     "dtypes = " .. list(dtypes), "args = " .. list(args), "names = " .. list(names),
     "grads = " .. list(grads), "constant = " .. list(row.constant or {}), "samples = " .. list(row.sample or {}),
     ("plain = %s"):format(row.plain_form == true), ("inplace = %s"):format(row.inplace_form == true),
+    ("restrides = %s"):format(row.inplace == "view"),
     ("out = %s"):format(row.out_form == true), ("random = %s"):format(row.random == true),
     ("int_to_float = %s"):format(row.int_to_float == true),
     ("method = %s"):format(row.method ~= false), ("func = %s"):format(row.func ~= false),

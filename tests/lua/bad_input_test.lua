@@ -32,6 +32,110 @@ test("a userdata keeps its metatable", function()
   expect.error(function() return ml.add(setmetatable({}, meta), 1) end, "got table")
 end)
 
+test("a light userdata does not pass as a value of the library", function()
+  local light = debug.upvalueid(test, 1)
+  for _, value in ipairs { ml.ones(1), ml.ones(1):storage(), ml.Generator(), ml.no_grad,
+    io.stdout } do
+    local meta = debug.getmetatable(value)
+    expect.error(function() debug.setmetatable(light, meta) end, "a userdata keeps its metatable")
+  end
+  expect.error(function() return ml.add(light, 1) end, "got")
+end)
+
+test("metamethods with a wrong self", function()
+  local guard <close> = ml.no_grad()
+  local profile <close>, mode = nil, ml.ones(1)
+  local values = { ml.ones(2), ml.ones(2):storage(), ml.Generator { seed = 1 }, guard, mode,
+    debug.getmetatable(io.stdout) and io.stdout }
+  local wrong = { 42, "x", {}, print, debug.upvalueid(test, 1), io.stdout, table.unpack(values) }
+  for i, value in ipairs(values) do
+    local meta = debug.getmetatable(value)
+    for name, method in pairs(meta) do
+      if type(method) == "function" and not (i == 6 or name == "__close" or name == "__gc") then
+        pcall(method)
+        for _, self in ipairs(wrong) do
+          pcall(method, self)
+          pcall(method, self, self, self)
+        end
+      end
+    end
+    for _, name in ipairs { "__gc", "__close" } do
+      if i < 6 and meta[name] then
+        pcall(meta[name])
+        for k = 1, 5 do pcall(meta[name], wrong[k]) end
+      end
+    end
+  end
+  expect.equal(profile, nil)
+  expect.equal((ml.ones(2) + 1):sum():item(), 4.0)
+end)
+
+test("finalizers that a script calls itself", function()
+  local freed, s, g = ml.ones(3), ml.ones(3):storage(), ml.Generator()
+  for _, value in ipairs { freed, s, g } do
+    local finish = debug.getmetatable(value).__gc
+    if finish then
+      finish(value)
+      finish(value)
+    end
+  end
+  expect.error(function() return freed + 1 end, "freed")
+  expect.error(function() return s[1] end, "freed")
+  for _ = 1, 2 do
+    do
+      local mode = ml.override(function(_, arguments, call) return call(arguments) end)
+      local meta = debug.getmetatable(mode)
+      meta.__gc(mode)
+      meta.__gc(mode)
+      pcall(meta.__close, mode)
+    end
+    collectgarbage()
+  end
+  local guard = ml.no_grad()
+  local meta = debug.getmetatable(guard)
+  meta.__gc(guard)
+  meta.__gc(guard)
+  meta.__close(guard)
+  expect.equal(ml.is_grad_enabled(), true)
+  collectgarbage()
+  expect.equal((ml.ones(2) + 1):sum():item(), 4.0)
+end)
+
+test("C functions keep their upvalues, arguments and the registry", function()
+  local meta = debug.getmetatable(x)
+  expect.equal(select("#", debug.getupvalue(meta.__index, 1)), 0)
+  expect.error(function() debug.setupvalue(meta.__index, 1, nil) end, "keeps its upvalues")
+  expect.error(function() debug.setupvalue(coroutine.wrap(print), 1, nil) end, "keeps its upvalues")
+  expect.error(function() debug.getregistry() end, "not for scripts")
+  ml.no_grad(function()
+    expect.error(function() debug.setlocal(2, 1, nil) end, "keeps its values")
+  end)
+  -- What belongs to Lua functions is theirs.
+  local a, b = 1, 2
+  local function f() return a + b end
+  expect.equal(select(2, debug.getupvalue(f, 1)), 1)
+  debug.setupvalue(f, 1, 5)
+  expect.equal(f(), 7)
+  local function set()
+    local v = 1
+    debug.setlocal(1, 1, 9)
+    return v
+  end
+  expect.equal(set(), 9)
+  local co = coroutine.create(function()
+    local v = 1
+    coroutine.yield()
+    return v
+  end)
+  coroutine.resume(co)
+  debug.setlocal(co, 1, 1, 8)
+  expect.equal(select(2, coroutine.resume(co)), 8)
+  local self = coroutine.running()
+  local v = 1
+  debug.setlocal(self, 1, 9, debug.getlocal(self, 1, 9))
+  expect.equal(v, 1)
+end)
+
 mistakes("wrong shapes", {
   { function() return x + ml.ones(3, 5) end, "add.*%(3, 4%).*%(3, 5%)" },
   { function() x:add_(ml.ones(2, 3, 4)) end, "add_" },

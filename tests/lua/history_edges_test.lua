@@ -95,4 +95,56 @@ test("a view that lost its history can still be printed", function()
   expect.error(function() return v * 2 end, "no_grad")
 end)
 
+-- (a / 2) seen as (2, 2), changed by `op`; z is the sum of the squares of the gradient of y by a.
+local function second_order(op, prepare)
+  local a = leaf(1, 2, 3, 4)
+  local h = a * 0.5
+  local v = h:view(2, 2)
+  v[op](v)
+  prepare(v)
+  local y = (v * v * v):sum() + (h * h):sum()
+  local g = ml.grad(y, a, { create_graph = true })
+  return (g * g):sum(), v, a
+end
+
+local function flat(x) return x:contiguous():view(-1) end
+
+test("the second derivative reaches a view through what its change saved", function()
+  local wanted = {
+    exp_ = { { 262.095719797, 2698.926522129, 29429.752379671, 333935.641661377 },
+             { 241.724191135, 3945.439349412, 69062.99220654, 1269755.251513411 } },
+    tanh_ = { { 0.451828676, -2.090999336, -2.601271375, -1.446781057 },
+              { 0.558265385, -0.318220789, -0.222440344, -0.050276556 } },
+    sqrt_ = { { 0.088388348, 0.625, 0.96958969, 1.237436867 },
+              { 0.546415043, 0.46875, 0.434343109, 0.413832521 } },
+  }
+  for op, numbers in pairs(wanted) do
+    local z, v, a = second_order(op, function() end)
+    local gv, ga = table.unpack { ml.grad(z, { v, a }) }
+    expect.near(flat(gv):tolist(), numbers[1], 1e-6)
+    expect.near(ga:tolist(), numbers[2], 1e-6)
+  end
+end)
+
+test("retain_grad and hooks of a view see the second derivative through what its change saved", function()
+  local z, v, a = second_order("exp_", function(v) v:retain_grad() end)
+  z:backward()
+  expect.near(flat(v.grad):tolist(), { 270.250565283, 2721.093690426, 29490.00899044, 334099.436111476 }, 1e-6)
+  expect.near(a.grad:tolist(), { 241.724191135, 3945.439349412, 69062.99220654, 1269755.251513411 }, 1e-6)
+  local seen = {}
+  z = second_order("sqrt_", function(view) view:register_hook(function(g) seen[#seen + 1] = flat(g):tolist() end) end)
+  z:backward()
+  expect.near(seen[1], { 1.5, 3, 4.5, 6 }, 1e-9)
+  expect.near(seen[2], { 0.08838834764831804, 0.625, 0.9695896898516747, 1.2374368670764586 }, 1e-9)
+end)
+
+test("a view that is gone leaves its change differentiable twice", function()
+  local a = leaf(1, 2, 3, 4)
+  local h = a * 0.5
+  h:view(2, 2):exp_()
+  collectgarbage()
+  local g = ml.grad((h * h * h):sum(), a, { create_graph = true })
+  same(ml.grad(g:sum(), a), ((a * 1.5):exp() * 2.25):tolist())
+end)
+
 harness.run()

@@ -7,6 +7,19 @@ local json = require "moonlet.json"
 local ml = require "moonlet"
 local test, expect = harness.test, harness.expect
 
+-- Up to two positions from the front of a dimension.
+local function front(x, dim)
+  return ml.ones({ math.min(2, x:size(dim)) }, { dtype = "int64", device = x.device }):cumsum(1)
+end
+
+-- Whether a case indexes x: PyTorch may put dimensions of one position elsewhere.
+local function indexed(x, rank)
+  for d = 1, x.ndim do
+    if x:size(d) == 1 then return false end
+  end
+  return x.ndim >= rank
+end
+
 local ops = {
   ["exp"] = function(x) return x:exp() end,
   ["neg"] = function(x) return -x end,
@@ -27,6 +40,19 @@ local ops = {
   ["randn_like"] = function(x) return ml.randn_like(x) end,
   ["fill"] = function(x) return ml.fill(x, 2.0) end,
   ["flip"] = function(x) return x.ndim > 0 and x:flip(-1) or x:clone() end,
+  ["sort values"] = function(x) return x.ndim > 0 and (x:sort(-1)) or x:clone() end,
+  ["sort indices"] = function(x) return x.ndim > 0 and select(2, x:sort(1)) or x:clone() end,
+  ["masked_fill"] = function(x) return x:masked_fill(x:gt(0.5), 0.0) end,
+  ["roll"] = function(x)
+    local many = x.ndim > 1 and x:size(1) > 1 and x:size(-1) > 1
+    return many and x:roll({ 1, 1 }, { 1, -1 }) or x:clone()
+  end,
+  ["index first"] = function(x) return indexed(x, 1) and x[front(x, 1)] or x:clone() end,
+  ["index last"] = function(x) return indexed(x, 1) and x[{ ml.ellipsis, front(x, -1) }] or x:clone() end,
+  ["index table"] = function(x) return indexed(x, 2) and x[{ {}, front(x, 2):reshape(-1, 1) }] or x:clone() end,
+  ["index two"] = function(x)
+    return indexed(x, 3) and x[{ front(x, 1):narrow(1, 1, math.min(1, x:size(1))), {}, front(x, 3) }] or x:clone()
+  end,
   ["contiguous format"] = function(x, f) return x:contiguous { memory_format = f } end,
   ["clone format"] = function(x, f) return x:clone { memory_format = f } end,
   ["to format"] = function(x, f) return x:to { memory_format = f } end,

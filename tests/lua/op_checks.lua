@@ -328,8 +328,45 @@ function checks.empty(case, i)
   end
 end
 
+-- The in-place form of a view: the tensor itself has the view's shape, over the memory it had.
+local function check_restrided(case, i)
+  local args = samples.arguments(case, i)
+  local want = samples.results(case, args)[1]
+  local target, kept = args[1], args[1]:view_as(args[1])
+  local shape, place = shape_text(target), target:data_ptr() - target:storage_offset() * target.itemsize
+  local back = target[case.call .. "_"](table.unpack(args, 1, args.n))
+  if not rawequal(back, target) and back ~= target then error("the in-place form does not return its tensor", 0) end
+  checks.compare("in place", target, want)
+  local strides = table.concat(target:stride(), " ")
+  if strides ~= table.concat(want:stride(), " ") then error("in place: the strides are " .. strides, 0) end
+  if target:data_ptr() - target:storage_offset() * target.itemsize ~= place then error("in place: memory moved", 0) end
+  if shape_text(kept) ~= shape then error("in place: a view of the tensor changed its shape", 0) end
+end
+
+-- First and second derivatives through name_ of a tensor with a history are those through name, also
+-- of a view made before.
+function checks.inplace_grad(case, i)
+  local function derivatives(name, with_view)
+    local args = samples.arguments(case, i)
+    local leaf = args[1]:double():clone():requires_grad_(true)
+    args[1] = leaf * 1
+    local view = with_view and args[1]:view_as(args[1])
+    local y = args[1][name](table.unpack(args, 1, args.n))
+    local weights = ml.arange(1, y:numel(), { dtype = "float64" }):reshape(y.shape)
+    local loss = (y * y * y * weights):sum()
+    if view then loss = loss + (view * view):sum() end
+    local first = ml.grad(loss, leaf, { create_graph = true })
+    return { y, first, ml.grad((first * first):sum(), leaf) }
+  end
+  for _, with_view in ipairs { false, true } do
+    compare_lists(with_view and "in place, with a view" or "in place",
+      derivatives(case.call .. "_", with_view), derivatives(case.call, with_view), 1e-9)
+  end
+end
+
 -- name_ changes its first argument to what name gives, and counts the change.
 function checks.inplace(case, i)
+  if case.restrides then return check_restrided(case, i) end
   local args = samples.arguments(case, i)
   local want = samples.results(case, samples.map(case, args, function(t) return t:clone() end))[1]
   local target = args[1]

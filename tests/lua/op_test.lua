@@ -34,13 +34,15 @@ local function applies(case, check)
   if check == "grad" then return differentiable end
   if check == "gradgrad" then return differentiable and not case.check.grad end
   if check == "inplace" then return case.inplace end
+  if check == "inplace_grad" then return case.restrides end
   if check == "out" then return case.out end
   if check == "broadcast" then return case.kind == "pointwise" and #case.args > 1 end
   if check == "cuda" then return ml.cuda.is_available() end
   return true
 end
 
-local order = { "grad", "gradgrad", "noncontiguous", "dtypes", "empty", "inplace", "out", "broadcast", "cuda" }
+local order = { "grad", "gradgrad", "noncontiguous", "dtypes", "empty", "inplace", "inplace_grad", "out", "broadcast",
+  "cuda" }
 
 -- A composite that returns nothing differentiable has no gradient to check.
 local function without_gradient(case, check, message)

@@ -10,7 +10,7 @@ import random
 import torch
 
 BUFFER = 20000
-CASES = 900
+CASES = 1300
 base = torch.arange(1.0, BUFFER + 1) / BUFFER
 
 ONE = {
@@ -33,6 +33,15 @@ ONE = {
     "randn_like": lambda x: torch.randn_like(x),
     "fill": lambda x: torch.fill(x, 2.0),
     "flip": lambda x: x.flip(-1) if x.dim() else x.clone(),
+    "sort values": lambda x: x.sort(-1)[0] if x.dim() else x.clone(),
+    "sort indices": lambda x: x.sort(0)[1] if x.dim() else x.clone(),
+    "masked_fill": lambda x: x.masked_fill(x > 0.5, 0.0),
+    "roll": lambda x: x.roll((1, 1), (0, -1)) if x.dim() > 1 and x.shape[0] > 1 < x.shape[-1] else x.clone(),
+    # Without dimensions of one position, which PyTorch may put elsewhere.
+    "index first": lambda x: x[first(x, 0)] if x.dim() and 1 not in x.shape else x.clone(),
+    "index last": lambda x: x[..., first(x, -1)] if x.dim() and 1 not in x.shape else x.clone(),
+    "index table": lambda x: x[:, first(x, 1).reshape(-1, 1)] if x.dim() > 1 and 1 not in x.shape else x.clone(),
+    "index two": lambda x: x[first(x, 0)[:1], :, first(x, 2)] if x.dim() > 2 and 1 not in x.shape else x.clone(),
 }
 FORMATS = {4: ("channels_last", torch.channels_last), 5: ("channels_last_3d", torch.channels_last_3d)}
 FORMATTED = {
@@ -60,6 +69,11 @@ THREE = {
     "addcmul": lambda x, y, z: torch.addcmul(x, y, z),
     "lerp": lambda x, y, z: torch.lerp(x, y, z),
 }
+
+
+def first(x, dim):
+    """Up to two positions from the front of a dimension."""
+    return torch.arange(min(2, x.shape[dim]))
 
 
 def layout(x):

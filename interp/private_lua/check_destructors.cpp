@@ -1,4 +1,5 @@
-// interp/check_destructors.cpp: run at configure time: does a Lua error run C++ destructors?
+// interp/private_lua/check_destructors.cpp: run at configure time: does a Lua error run C++
+// destructors?
 #include "lua.hpp"
 
 namespace {

@@ -1,0 +1,20 @@
+// interp/chunks.h: which chunks a state loads. Compiled ones are not checked by Lua, and tampered
+// ones crash it, so only text is loaded unless the state was made with
+// InterpreterOptions::bytecode.
+#pragma once
+
+#include "lua.hpp"
+
+namespace moonlet {
+
+// "t" or "bt": the mode for lua_load and its kin.
+const char* chunk_mode(lua_State* L);
+
+// luaL_loadfile in that mode; an error about a compiled chunk says how to allow it.
+int load_file(lua_State* L, const char* path);
+
+// Has load, loadfile, dofile and the searcher of package.path load text only. Does nothing in a
+// state that takes compiled chunks. The package library must be as luaL_openlibs leaves it.
+void restrict_chunks(lua_State* L);
+
+}  // namespace moonlet

@@ -1,0 +1,52 @@
+-- interp/package/public_headers.lua: installs the headers that hosts include, and all that these
+-- include, to FOLDER/moonlet. In the source tree headers name each other from its root; installed
+-- ones say "moonlet/" in front, so no bare `tensor/` is on a host's include path.
+-- usage: public_headers.lua SOURCE_FOLDER BUILD_FOLDER FOLDER; as a step of an installation, FOLDER
+-- is under the prefix that Meson names.
+
+local source, build, folder = arg[1], arg[2], arg[3]
+local prefix = os.getenv "MESON_INSTALL_DESTDIR_PREFIX"
+if prefix and folder:sub(1, 1) ~= "/" then folder = prefix .. "/" .. folder end
+
+local roots = { "interp/moonlet.h", "interp/lua_api.h", "interp/ops.h", "tensor/boxing.h",
+  "tensor/modes.h", "tensor/op_info.h", "tensor/typed_storage.h" }
+
+local function read(path)
+  for _, root in ipairs { source, build } do
+    local file = io.open(root .. "/" .. path, "rb")
+    if file then
+      local text = file:read "a"
+      file:close()
+      return text
+    end
+  end
+  error("no header " .. path)
+end
+
+-- The place below include/ of a header of the source or build tree.
+local function public_name(path)
+  if path == "interp/lua_api.h" then return "moonlet/lua.h" end
+  return "moonlet/" .. path:gsub("^interp/", "")
+end
+
+local texts = {}
+local function take(path)
+  if texts[path] then return end
+  texts[path] = true  -- headers are no tree
+  texts[path] = read(path):gsub('(#include ")([%w_/]+%.h)(")', function(before, name, after)
+    take(name)
+    return before .. public_name(name) .. after
+  end)
+end
+for _, path in ipairs(roots) do take(path) end
+
+local made = {}
+for path, text in pairs(texts) do
+  local target = folder .. "/" .. public_name(path)
+  local parent = target:match "^(.*)/"
+  if not made[parent] then assert(os.execute(("mkdir -p '%s'"):format(parent))) end
+  made[parent] = true
+  local file = assert(io.open(target, "wb"))
+  assert(file:write(text))
+  assert(file:close())
+end

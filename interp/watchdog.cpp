@@ -1,0 +1,53 @@
+// interp/watchdog.cpp: sleeping until a deadline passes.
+#include "interp/watchdog.h"
+
+#include "interp/run_limits.h"
+
+namespace moonlet {
+
+Watchdog::~Watchdog() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::arm(std::chrono::nanoseconds time) {
+  const Clock::time_point now = Clock::now();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Later than any clock reaches stands for never.
+  deadline_ = time < Clock::time_point::max() - now ? now + time : Clock::time_point::max();
+  runner_ = thread_id();
+  armed_ = true;
+  if (!thread_.joinable())
+    thread_ = std::thread([this] { watch(); });
+  else if (asleep_)
+    changed_.notify_one();
+}
+
+void Watchdog::disarm() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  armed_ = false;
+}
+
+void Watchdog::watch() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!ending_) {
+    if (!armed_) {
+      asleep_ = true;
+      changed_.wait(lock, [this] { return armed_ || ending_; });
+      asleep_ = false;
+    } else if (Clock::now() >= deadline_) {
+      armed_ = false;
+      request_stop_from_outside(data_, StopCause::WallTime, runner_);
+    } else {
+      const Clock::time_point until = deadline_;
+      changed_.wait_until(lock, until, [this] { return ending_; });
+    }
+  }
+}
+
+}  // namespace moonlet

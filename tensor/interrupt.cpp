@@ -1,0 +1,15 @@
+// tensor/interrupt.cpp: how a kernel that was asked to stop leaves.
+#include "tensor/interrupt.h"
+
+#include <omp.h>
+
+namespace moonlet {
+
+constinit StopFlag never_stopped;
+
+void throw_interrupted(StopFlag& flag) {
+  const char* reason = !omp_in_parallel() && &flag == execution.stop ? flag.take() : nullptr;
+  throw Interrupted(reason != nullptr ? reason : "interrupted!");
+}
+
+}  // namespace moonlet

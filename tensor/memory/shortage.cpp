@@ -1,0 +1,55 @@
+// tensor/memory/shortage.cpp: asks the system by mapping and unmapping.
+#include "tensor/memory/shortage.h"
+
+#include <execinfo.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+namespace moonlet::memory {
+namespace {
+
+bool address_space_is_limited() noexcept {
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// The C library opens the unwinder when an exception first passes one of its own functions, and
+// ends the process when it cannot. Here there is memory for it.
+bool prepare() noexcept {
+  void* frame = nullptr;
+  backtrace(&frame, 1);
+  return address_space_is_limited();
+}
+
+// What a new thread needs beside its stack.
+constexpr size_t kThreadExtra = size_t{1} << 20;
+
+size_t stack_bytes() noexcept {
+  pthread_attr_t attributes;
+  size_t bytes = size_t{8} << 20;
+  if (pthread_getattr_default_np(&attributes) != 0) return bytes;
+  pthread_attr_getstacksize(&attributes, &bytes);
+  pthread_attr_destroy(&attributes);
+  return bytes;
+}
+
+}  // namespace
+
+std::atomic<bool> shortage{prepare()};
+
+void note_shortage() noexcept { shortage.store(true, std::memory_order_relaxed); }
+
+bool can_map(size_t bytes) noexcept {
+  void* place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED) return false;
+  munmap(place, bytes);
+  return true;
+}
+
+int affordable_threads_when_short(int threads) noexcept {
+  static const size_t each = stack_bytes() + kThreadExtra;
+  return threads > 1 && !can_map(each * static_cast<size_t>(threads)) ? 1 : threads;
+}
+
+}  // namespace moonlet::memory

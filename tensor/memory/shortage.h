@@ -1,0 +1,27 @@
+// tensor/memory/shortage.h: what to do without when memory or address space is short: OpenMP ends
+// the process when it cannot start a thread, and BLAS when it cannot map a buffer.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace moonlet::memory {
+
+// Whether an allocation has failed in this process, or its address space was limited at the start.
+extern std::atomic<bool> shortage;
+
+// Notes that an allocation failed.
+void note_shortage() noexcept;
+
+// Whether that much could be mapped now.
+bool can_map(size_t bytes) noexcept;
+
+// `threads`, or 1 when OpenMP might be unable to start so many.
+int affordable_threads_when_short(int threads) noexcept;
+inline int affordable_threads(int threads) noexcept {
+  if (shortage.load(std::memory_order_relaxed)) [[unlikely]]
+    return affordable_threads_when_short(threads);
+  return threads;
+}
+
+}  // namespace moonlet::memory

@@ -1,0 +1,121 @@
+// tests/embed/tensors.cpp: tensors and the tape in C++ alone: a small model is trained, and access
+// to elements is checked. No interpreter is made. Exits with 1 on a failure.
+#include <moonlet/ops.h>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace ml = moonlet;
+
+namespace {
+
+int failures = 0;
+
+void expect(bool condition, const char* what) {
+  if (condition) return;
+  std::printf("FAILED: %s\n", what);
+  ++failures;
+}
+
+template <class F>
+void expect_error(F&& f, const char* part) {
+  try {
+    f();
+  } catch (const ml::Error& e) {
+    expect(std::string(e.what()).find(part) != std::string::npos, e.what());
+    return;
+  }
+  expect(false, part);
+}
+
+struct Layer {
+  ml::Tensor weight, bias;
+
+  Layer(int64_t in, int64_t out, ml::Generator& generator)
+      : weight(ml::randn({out, in}, &generator)), bias(ml::zeros({out})) {
+    weight = weight / std::sqrt(static_cast<double>(in));
+    ml::set_requires_grad(weight, true);
+    ml::set_requires_grad(bias, true);
+  }
+  ml::Tensor operator()(const ml::Tensor& x) const { return ml::linear(x, weight, bias); }
+};
+
+void descend(ml::Tensor& parameter, double rate) {
+  const ml::NoGrad no_grad;
+  ml::sub_(parameter, rate * ml::grad_of(parameter));
+  ml::set_grad(parameter, {});
+}
+
+// Class 2 inside a circle, class 1 outside: positions are 1-based.
+void test_training() {
+  ml::Generator generator(1);
+  const ml::Tensor x = ml::rand({256, 2}, &generator) * 2 - 1;
+  const ml::Tensor inside = ml::lt(ml::sum(x * x, {1}), 0.5);
+  const ml::Tensor y = ml::to(inside, ml::DType::Int64) + 1;
+  Layer first(2, 32, generator), second(32, 2, generator);
+  double loss_value = 0;
+  for (int step = 0; step < 300; ++step) {
+    const ml::Tensor loss = ml::cross_entropy(second(ml::tanh(first(x))), y);
+    ml::backward(loss);
+    for (ml::Tensor* p : {&first.weight, &first.bias, &second.weight, &second.bias})
+      descend(*p, 0.5);
+    loss_value = *ml::detach(loss).data<float>();
+  }
+  expect(loss_value < 0.3, "the loss falls");
+  const ml::NoGrad no_grad;
+  const ml::Tensor predicted = ml::argmax(second(ml::tanh(first(x))), 1);
+  const ml::Tensor right = ml::sum(ml::to(ml::eq(predicted, y), ml::DType::Int64));
+  expect(*right.data<int64_t>() > 225, "most are classified right");
+}
+
+void test_gradients() {
+  ml::Tensor w = ml::full({3}, 2.0);
+  ml::set_requires_grad(w, true);
+  const ml::Tensor y = ml::sum(w * w);
+  expect(y.requires_grad() && ml::grad_fn_name(y) == "SumBackward", "y has a history");
+  const ml::Tensor g = ml::grad({y}, {w}, {}, true)[0];
+  expect(g.data<float>()[2] == 4, "a gradient");
+  expect(!ml::grad_of(w).defined(), "grad() touches no leaf");
+  ml::backward(y);
+  expect(ml::grad_of(w).data<float>()[0] == 4, "backward adds to leaves");
+  {
+    const ml::NoGrad no_grad;
+    expect(!(w * w).requires_grad(), "nothing is recorded under NoGrad");
+  }
+  expect(ml::grad_enabled(), "and it ends with its scope");
+}
+
+void test_elements() {
+  float buffer[6] = {0, 1, 2, 3, 4, 5};
+  const ml::Tensor x = ml::clone(ml::from_blob(buffer, {6}, ml::DType::Float32));
+  expect(x.data<float>()[5] == 5 && x.data<const float>()[4] == 4, "elements");
+  expect_error([&] { x.data<double>(); }, "data: the tensor is float32, float64 was wanted");
+  const ml::Tensor t = ml::transpose(ml::view(x, {2, 3}), 0, 1);
+  expect_error([&] { t.data<float>(); }, "do not lie one after another");
+  expect(ml::contiguous(t).data<float>()[1] == 3, "contiguous lays them out");
+  expect(ml::to(t, ml::DType::Float64).dtype() == ml::DType::Float64, "to another dtype");
+  expect_error([] { ml::Tensor().data<float>(); }, "data: the tensor is undefined");
+  ml::Tensor kept = ml::clone(x);
+  kept.storage().make_read_only();
+  expect(kept.data<const float>()[1] == 1, "read-only memory can be read");
+  expect_error([&] { kept.data<float>(); }, "read-only");
+  expect_error([&] { ml::matmul(x, ml::ones({7})); }, "matmul");
+}
+
+void test_autocast() {
+  const ml::Tensor a = ml::ones({2, 2});
+  ml::Autocast half(ml::DeviceType::CPU, ml::DType::BFloat16, true);
+  const ml::ModeScope scope(half);
+  expect(ml::mm(a, a).dtype() == ml::DType::BFloat16, "autocast");
+}
+
+}  // namespace
+
+int main() {
+  test_training();
+  test_gradients();
+  test_elements();
+  test_autocast();
+  std::printf("tensors in C++: %s\n", failures == 0 ? "good" : "failed");
+  return failures == 0 ? 0 : 1;
+}
