@@ -258,9 +258,9 @@ local read_categories = signature(
 
 --- The different texts of an array as positions from 1, for `nn.Embedding`, `ml.one_hot` and class
 --- targets: `data.Categories(t:column "city", { unknown = "other" })`. `c.names` is the array of
---- them and `#c` their number. What is missing ("") is none of them. With `unknown`, a last one of
---- that name stands for whatever is missing or not among the others; without, that is an error.
---- They are sorted by their bytes, or stay in the order they come in with `sort = false`.
+--- them and `#c` their number. What is missing ("") is none of them. With `unknown`, a last
+--- category of that name stands for whatever is missing or not among the others; without, that is
+--- an error. They are sorted by their bytes, or stay in the order they come in with `sort = false`.
 --- `data.Categories(names)` with saved `c.names` makes them again.
 local Categories = class "Categories"
 tables.Categories = Categories
