@@ -139,7 +139,7 @@ local baseline = classes[parts[3]]:bincount():amax():item() / kHeldOut
 print(("\nTest accuracy: %.1f%% after epoch %d (always the most frequent answer: %.1f%%)"):format(
   100 * accuracy, epoch, 100 * baseline))
 save(options.out, net, categories)
-local customer = data.Table { plan = { "basic" }, age = { 23 }, months = { 3 }, calls = { 4 },
-  bill = { 0 / 0 }, region = { "" } }  -- NaN and "" are missing
+local customer = data.Table { { "age", { 23 } }, { "plan", { "basic" } }, { "region", { "" } },
+  { "months", { 3 } }, { "calls", { 4 } }, { "bill", { 0 / 0 } } }  -- "" and NaN are missing
 print(("Model: %s\nChance that a new customer leaves: %.0f%%"):format(options.out,
   100 * predict(options.out, customer):item()))

@@ -16,13 +16,12 @@ local kMissing = { "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null" }
 local kKinds = { number = true, text = true }
 local kShownValues = 4
 
-local read_columns = signature "data.Table(dict columns, string[]? names=nil)"
+local read_columns = signature "data.Table(table columns)"
 
 --- Named columns of one length, as `data.read_table` returns them: each a 1-D tensor of numbers,
 --- with NaN for what is missing, or an array of texts, with "" for it.
---- `data.Table { age = { 31, 58 }, city = { "Bern", "" } }` makes one, with its columns in the
---- order of `names` or of the alphabet. `#t` is the number of rows, `t.names` the array of names,
---- and `print(t)` says what is in each.
+--- `data.Table { { "age", { 31, 58 } }, { "city", { "Bern", "" } } }` makes one. `#t` is the number
+--- of rows, `t.names` the array of the columns' names, and `print(t)` says what is in each.
 local Table = class "Table"
 tables.Table = Table
 
@@ -40,21 +39,22 @@ local function check_column(name, values)
 end
 
 function Table:init(...)
-  local columns, names = read_columns(...)
-  if not names then
-    names = {}
-    for name in pairs(columns) do names[#names + 1] = tostring(name) end
-    table.sort(names)
-  end
-  self.names, self.columns = names, {}
-  for i, name in ipairs(names) do
-    local column = check_column(name, columns[name])
-    if i > 1 and #column ~= self.rows then
-      fail("Table: column '%s' has %d rows, column '%s' %d", name, #column, names[1], self.rows)
+  self.names, self.columns = {}, {}
+  for i, entry in ipairs(read_columns(...)) do
+    local name = type(entry) == "table" and entry[1]
+    if type(name) ~= "string" then
+      fail("Table: column %d must be { name, values }, got %s", i, signature.describe(entry))
+    elseif self.columns[name] then
+      fail("Table: there are two columns called '%s'", name)
     end
-    self.columns[name], self.rows = column, #column
+    local column = check_column(name, entry[2])
+    if i > 1 and #column ~= self.rows then
+      fail("Table: column '%s' has %d rows, column '%s' %d", name, #column, self.names[1],
+        self.rows)
+    end
+    self.names[i], self.columns[name], self.rows = name, column, #column
   end
-  if #names == 0 then fail "Table: there are no columns" end
+  if #self.names == 0 then fail "Table: there are no columns" end
 end
 
 function Table.__len(self) return self.rows end
@@ -239,9 +239,9 @@ function tables.read_table(...)
   local columns = {}
   for i, name in ipairs(names) do
     lines.name = name
-    columns[name] = to_column(fields[i], types and types[name], o, lines)
+    columns[i] = { name, to_column(fields[i], types and types[name], o, lines) }
   end
-  return Table(columns, names)
+  return Table(columns)
 end
 
 -- Whether `a` stands before `b` by its bytes, in every locale.

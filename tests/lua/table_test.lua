@@ -96,20 +96,26 @@ test("damaged tables", function()
 end)
 
 test("tables made by a script", function()
-  local t = data.Table { age = { 31, 0 / 0 }, city = { "Bern", "" }, x = ml.tensor { 1, 2 } }
-  expect.equal(t.names, { "age", "city", "x" })
+  local t = data.Table { { "x", ml.tensor { 1, 2 } }, { "age", { 31, 0 / 0 } }, { "city", { "Bern", "" } } }
+  expect.equal(t.names, { "x", "age", "city" })
   expect.equal(#t, 2)
   expect.near(t:column("age"):totable(), { 31, 0 / 0 })
-  expect.near(t:tensor({ "x", "age" }):totable(), { { 1, 31 }, { 2, 0 / 0 } })
-  expect.equal(data.Table({ a = { 1 }, b = { "x" } }, { "b", "a" }).names, { "b", "a" })
-  expect.error(function() data.Table { a = { 1 }, b = { "x", "y" } } end,
-    "column 'b' has 2 rows, column 'a' 1")
-  expect.error(function() data.Table { a = { "x", 1 } } end, "'a' must be an array of numbers")
-  expect.error(function() data.Table { a = { 1, "x" } } end, "'a' must be an array of numbers")
-  expect.error(function() data.Table { a = 1 } end, "'a' must be an array of numbers .* got 1")
-  expect.error(function() data.Table { a = ml.ones(2, 2) } end, "1%-D tensor, got a tensor of shape")
-  expect.error(function() data.Table({ a = { 1 } }, { "b" }) end, "'b' must be .* got nil")
-  expect.error(function() data.Table {} end, "no columns")
+  expect.near(t:tensor({ "age", "x" }):totable(), { { 31, 1 }, { 0 / 0, 2 } })
+  local cases = {
+    { { { "a", { 1 } }, { "b", { "x", "y" } } }, "column 'b' has 2 rows, column 'a' 1" },
+    { { { "a", { 1 } }, { "a", { 2 } } }, "two columns called 'a'" },
+    { { { "a", { "x", 1 } } }, "'a' must be an array of numbers or of texts" },
+    { { { "a", { 1, "x" } } }, "'a' must be an array of numbers or of texts" },
+    { { { "a", 1 } }, "'a' must be an array of numbers .* got 1" },
+    { { { "a", ml.ones(2, 2) } }, "1%-D tensor, got a tensor of shape" },
+    { { { "a" } }, "'a' must be .* got nil" },
+    { { 5 }, "column 1 must be { name, values }, got 5" },
+    { { a = { 1 } }, "unknown option 'a'" },
+    { {}, "no columns" },
+  }
+  for _, case in ipairs(cases) do
+    expect.error(function() data.Table(case[1]) end, "Table: .*" .. case[2])
+  end
 end)
 
 test("categories", function()
