@@ -71,6 +71,34 @@ test("only decimal numbers make a column of numbers", function()
   expect.near(read("a\n+1.5\n.5\n-2.\n1E2\n"):column("a"):totable(), { 1.5, 0.5, -2, 100 })
 end)
 
+test("numbers do not depend on the locale", function()
+  harness.with_temp_file(function(path)
+    local file = assert(io.open(path, "wb"))
+    file:write "a;b\n1.5;1,5\n"
+    file:close()
+    local output = harness.run_with_decimal_commas(([[
+      local t = require 'moonlet'.data.read_table('%s', { separator = ';' })
+      print(t:column 'a' [1]:item() * 2 == 3, t:column 'b' [1])
+      print(t)
+    ]]):format(path))
+    expect.truthy(output:find("^true\t1,5\n") and output:find("from 1.5 to 1.5", 1, true), output)
+  end)
+end)
+
+test("compressed tables", function()
+  harness.with_temp_file(function(path)
+    local file = assert(io.open(path, "wb"))
+    file:write "a,b\n1,x\n"
+    file:close()
+    if not os.execute(("gzip -c '%s' >'%s.gz' 2>/dev/null"):format(path, path)) then
+      harness.skip "there is no gzip"
+    end
+    local t = data.read_table(path .. ".gz")
+    os.remove(path .. ".gz")
+    expect.equal(t:column "b", { "x" })
+  end)
+end)
+
 test("damaged tables", function()
   local cases = {
     { "a,b\n1,2\n3\n", "line 3: 1 fields where the lines before have 2" },
