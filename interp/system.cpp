@@ -97,9 +97,9 @@ int l_write_file(lua_State* L) {
   return 0;
 }
 
-// read_file(path) -> string
+// read_file(path, name) -> string; `name` is what messages call the function.
 int l_read_file(lua_State* L) {
-  const std::string data = read_file(check_path(L, 1));
+  const std::string data = read_file(check_path(L, 1), luaL_optstring(L, 2, "read_file"));
   lua_pushlstring(L, data.data(), data.size());
   return 1;
 }

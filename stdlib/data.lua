@@ -2,7 +2,7 @@
 
 local data = {}
 
-for _, part in ipairs { "dataset", "sampler", "loader", "files" } do
+for _, part in ipairs { "dataset", "sampler", "loader", "files", "table" } do
   for name, value in pairs(require("moonlet.data." .. part)) do data[name] = value end
 end
 

@@ -284,7 +284,8 @@ local function matrix_labels(what, labels, count)
 end
 
 --- A confusion matrix from a square matrix of counts, rows for true classes and columns for
---- predictions. Options: `labels` of the classes, `title`, style.
+--- predictions. Options: `labels` of the classes, `title`, style. For tensors of n classes the
+--- counts are `ml.bincount((truths - 1) * n + guesses, { minlength = n * n }):view(n, n)`.
 ---@param data any
 ---@param options? table
 ---@return moonlet.plot.Figure

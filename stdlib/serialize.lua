@@ -6,6 +6,7 @@ local bytes = require "moonlet.bytes"
 local json = require "moonlet.json"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local signature = require "moonlet.signature"
 local fail = options.fail
 
 local serialize = {}
@@ -85,11 +86,13 @@ end
 
 --- Writes a table of tensors to a safetensors file, whole or not at all. Nested tables of tensors,
 --- numbers, strings and booleans work too: `ml.save(path, { model = net:state_dict(), epoch = 3 })`
---- and the like. Option `metadata`: a table of strings to store beside them.
+--- and the like. Option `metadata`: a table of strings to store beside them. What `ml.load` returns
+--- is saved as it is by `ml.save(path, ml.load(other))`.
 ---@param path string
 ---@param value table
 ---@param given? {metadata?: table<string, string>}
 function serialize.save(path, value, given)
+  if signature.asides[given] then given = { metadata = given } end
   local o = options.read("save", given, { metadata = options.none })
   if type(value) ~= "table" then
     fail("save: a table of tensors is wanted, got %s", ml.is_tensor(value) and "a tensor"
@@ -138,7 +141,8 @@ local function decode_tree(path, text, tensors)
   return result
 end
 
---- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata. Options:
+--- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata, which
+--- `net:load_state_dict(ml.load(path))` leaves aside. Options:
 --- `device`, where the tensors go ("cpu"); `mmap` (false), true to map the file instead of copying
 --- it: loading is instant and memory is used as tensors are read, but who writes into the file
 --- changes the tensors, and reading what was cut off the file ends the process. `ml.save` to the
@@ -151,6 +155,7 @@ function serialize.load(path, given)
   local o = options.read("load", given, { device = "cpu", mmap = false })
   options.boolean("load", "mmap", o.mmap)
   local tensors, metadata = bytes.read_safetensors(path, o.mmap)
+  signature.asides[metadata] = true
   if o.device ~= "cpu" then
     for name, tensor in pairs(tensors) do tensors[name] = tensor:to(o.device) end
   end

@@ -22,6 +22,10 @@ local signature = {}
 --- type, default, required, variadic }, .. } }`, the types and defaults as they are written.
 signature.all = {}
 
+--- Tables that may follow the arguments of a call and are none of them: the metadata that `ml.load`
+--- returns behind the state in `net:load_state_dict(ml.load(path))`.
+signature.asides = setmetatable({}, { __mode = "k" })
+
 local Signature = {}
 
 local function is_plain(value)
@@ -325,6 +329,9 @@ end
 local function values_of(self, ...)
   local count, given, named = select("#", ...), { ... }, nil
   while count > 0 and given[count] == nil do count = count - 1 end
+  if count > 1 and signature.asides[given[count]] then
+    given[count], count = nil, count - 1
+  end
   if count > 0 then named, given, count = split(self, given, count) end
   if named then named = check_names(self, named) end
   local parameters, values = self.parameters, {}

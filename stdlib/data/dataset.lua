@@ -173,8 +173,9 @@ end
 local read_split = signature(
   "data.random_split(Dataset dataset, number[]>=0 lengths, Generator? generator=nil)")
 
---- Cuts a data set at random into subsets of the sizes, or fractions, given: an array of them. The
---- random numbers are those of `ml.manual_seed`, or of `generator`.
+--- Cuts a data set at random into subsets of the sizes, or fractions, given, such as one to train
+--- on and one to test on: `data.random_split(set, { 0.8, 0.2 })` is an array of two. The random
+--- numbers are those of `ml.manual_seed`, or of `generator`.
 ---@param dataset table
 ---@param lengths number[]
 ---@param generator? Generator

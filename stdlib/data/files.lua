@@ -17,7 +17,8 @@ local read_csv = signature('data.read_csv(any? path=nil, bool header=false, stri
 
 --- A CSV file of numbers as a `(rows, columns)` tensor. Options: `header` (false; true takes the
 --- names of the columns from the first line), `separator` (","), `dtype` (the default dtype).
---- A bad or missing field and a line of another length are errors that name the line and column.
+--- A bad or missing field and a line of another length are errors that name the line and column;
+--- `data.read_table` reads files with text or missing fields.
 ---@param path string
 ---@param header? boolean
 ---@param separator? string

@@ -84,23 +84,34 @@ end
 
 local function first_line(text) return text:match "^[^\n]*" end
 
-local function is_called(entry, word) return entry.name:match("[^.:]+$"):lower() == word end
+local function plain_words(text) return (text:lower():gsub("[_%s]+", " ")) end
 
---- The entries that have a word in their names, then those that have it in their texts.
+local function is_called(entry, words) return plain_words(entry.name:match "[^.:]+$") == words end
+
+local function has_all(text, words)
+  for word in words:gmatch "%S+" do
+    if not text:find(word, 1, true) then return false end
+  end
+  return true
+end
+
+--- The entries that have a word, or all of several, in their names, then those that have them in
+--- their texts; "one hot" finds `one_hot`.
 ---@param word string
 ---@return table[]
 function index.search(word)
   local named, mentioned = {}, {}
-  local wanted = word:lower()
+  local words = plain_words(word):match "^ ?(.-) ?$"
   for _, entry in ipairs(reference) do
-    if entry.name:lower():find(wanted, 1, true) then
+    local name = plain_words(entry.name)
+    if has_all(name, words) then
       named[#named + 1] = entry
-    elseif entry.doc and entry.doc:lower():find(wanted, 1, true) then
+    elseif has_all(name .. " " .. plain_words(entry.doc or ""), words) then
       mentioned[#mentioned + 1] = entry
     end
   end
   local function before(a, b)
-    local whole_a, whole_b = is_called(a, wanted), is_called(b, wanted)
+    local whole_a, whole_b = is_called(a, words), is_called(b, words)
     if whole_a ~= whole_b then return whole_a end
     return a.name < b.name
   end

@@ -383,7 +383,7 @@ end
 
 local read_requires_grad = signature "Module:requires_grad_(bool requires_grad=true)"
 
---- Sets whether the parameters ask for gradients.
+--- Sets whether the parameters ask for gradients: `net.body:requires_grad_(false)` freezes a part.
 ---@param requires_grad? boolean (default true)
 ---@return table self
 function Module:requires_grad_(...)

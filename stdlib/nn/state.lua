@@ -85,7 +85,9 @@ local read_load = signature "Module:load_state_dict(dict state_dict, bool strict
 
 --- Copies the tensors of `state_dict` into the module's own, converting their dtype and device.
 --- Keys that are missing, unexpected or of another shape are an error that lists them all, and
---- nothing is loaded; `{ strict = false }` accepts missing and unexpected ones.
+--- nothing is loaded; `{ strict = false }` accepts missing and unexpected ones, whose names are in
+--- the result. To load a part, as for a network with a new last layer, set the other keys of
+--- `state_dict` to nil first.
 ---@param state_dict table<string, Tensor>
 ---@param strict? boolean (default true)
 ---@return table { missing = string[], unexpected = string[] }

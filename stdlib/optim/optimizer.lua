@@ -10,9 +10,12 @@ local parameter = require "moonlet.nn.parameter"
 local signature = require "moonlet.signature"
 local fail = options.fail
 
---- The base of optimisers. A subclass has `defaults`, a table of options, or calls
---- `Optimizer.init(self, params, options)` with all of them; it may have `check(group)`, which
---- raises an error for bad ones; and has `update(p, gradient, state, group)`, which changes `p`.
+--- The base of optimisers. They take an array of parameters, or an array of groups of them with
+--- options of their own: `optim.SGD({ { params = body, lr = 0.01 }, { params = head } }, 0.1)`. A
+--- parameter without a gradient is left out of a step. A subclass has `defaults`, a table of
+--- options, or calls `Optimizer.init(self, params, options)` with all of them; it may have
+--- `check(group)`, which raises an error for bad ones; and has `update(p, gradient, state, group)`,
+--- which changes `p`.
 ---@field param_groups table[] The groups: each has `params` and its options, which can be assigned.
 ---@field state table What is kept of each parameter, such as a momentum, by the parameter.
 local Optimizer = class("Optimizer")
@@ -45,7 +48,10 @@ local function parameter_list(where, value)
       type(value) == "table" and "a module; pass net:parameters()" or type(value))
   end
   for i, p in ipairs(value) do
-    if not ml.is_tensor(p) then fail("%s: parameter %d is a %s", where, i, type(p)) end
+    if not ml.is_tensor(p) then
+      fail("%s: parameter %d is a %s, wanted a tensor, or groups { params = ... } alone", where, i,
+        type(p))
+    end
     if not p.is_leaf then
       fail("%s: parameter %d is not a leaf: it is the result of an op", where, i)
     end

@@ -32,19 +32,26 @@ inline int thread_count(int64_t count, int64_t grain) {
 }
 
 // What other libraries may start on this thread while it is alive: as many threads as there is
-// memory for, or `limit`.
+// memory for, or `limit`. They share their work out among as many as OpenMP promises and wait for
+// all of them, or leave the rest undone, so it must not give fewer: it may have a limit below
+// (OMP_THREAD_LIMIT), allow no team at all, or decide at each region (OMP_DYNAMIC).
 class TeamLimit {
  public:
-  explicit TeamLimit(int limit) : before_(omp_get_max_threads()) {
+  explicit TeamLimit(int limit) : before_(omp_get_max_threads()), dynamic_(omp_get_dynamic()) {
+    limit = omp_get_max_active_levels() == 0 ? 1 : std::min(limit, omp_get_thread_limit());
     if (limit < before_) omp_set_num_threads(limit);
+    if (dynamic_ != 0) omp_set_dynamic(0);
   }
   TeamLimit() : TeamLimit(memory::affordable_threads(omp_get_max_threads())) {}
-  ~TeamLimit() { omp_set_num_threads(before_); }
+  ~TeamLimit() {
+    omp_set_num_threads(before_);
+    if (dynamic_ != 0) omp_set_dynamic(1);
+  }
   TeamLimit(const TeamLimit&) = delete;
   TeamLimit& operator=(const TeamLimit&) = delete;
 
  private:
-  const int before_;
+  const int before_, dynamic_;
 };
 
 // How many items are done between two looks at the stop flag, where each thread gets `grain`.

@@ -160,7 +160,7 @@ test("bad options are named", function()
   expect.error(function() optim.SGD({ w, w }) end, "twice")
   expect.error(function() optim.SGD({ w * 2 }) end, "not a leaf")
   expect.error(function() optim.SGD(nn.Linear(1, 1)) end, "net:parameters")
-  expect.error(function() optim.SGD({ 1 }) end, "parameter 1 is a number")
+  expect.error(function() optim.SGD({ 1 }) end, "parameter 1 is a number, wanted a tensor, or groups")
   expect.error(function() optim.SGD(nil) end, "array of parameters")
 end)
 

@@ -86,7 +86,8 @@ def check(moonlet):
     print("PyTorch reads what Moonlet writes, and computes the same")
 
 
-if len(sys.argv) > 1:
-    check(sys.argv[1])
-else:
-    make()
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        check(sys.argv[1])
+    else:
+        make()
