@@ -111,9 +111,9 @@ end
 
 local function define(row)
   local p = prepare(row)
-  local out = { ("// %s"):format(row.name) }
+  local out = { ("// %s\n"):format(row.name) }
   if row.kind == "composite" then
-    out[1] = ("// %s\n%s %s_composite(%s);"):format(row.name, p.result, row.name, cpptext.parameters(row))
+    out[2] = ("%s %s_composite(%s);\n"):format(p.result, row.name, cpptext.parameters(row))
   end
   if #row.grads > 0 then
     out[#out + 1] = formula.define(row, p.plan) .. "\n"
@@ -121,7 +121,7 @@ local function define(row)
   if row.plain_form then out[#out + 1] = plain_function(row, p) end
   if row.inplace_form then out[#out + 1] = inplace_function(row, p) end
   if row.out_form then out[#out + 1] = out_function(row, p) end
-  return table.concat(out, "\n")
+  return table.concat(out)
 end
 
 -- The declarations of a row's forms.
