@@ -7,8 +7,8 @@
 #include "interp/binding/homes.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/shape.h"
-#include "interp/numbers.h"
 #include "interp/host_state.h"
+#include "interp/numbers.h"
 #include "tensor/op_info.h"
 
 namespace moonlet {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # tests/cli/scripts_test.sh: runs the example scripts, shortened, and checks that they learn, write
 # what they say and are quiet.  usage: scripts_test.sh MOONLET SCRIPTS
-moonlet=$1 scripts=$2
+moonlet=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+scripts=$(cd "$2" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
