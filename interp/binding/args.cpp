@@ -23,11 +23,14 @@ bool has_metatable(lua_State* L, int index) {
   return true;
 }
 
-bool has_named_fields(lua_State* L, int table) {
+// Whether the table, which is no shape, has keys that are no positions of items.
+bool has_other_keys(lua_State* L, int table) {
+  if (shape_at(L, table)) return false;
+  const auto count = static_cast<lua_Integer>(lua_rawlen(L, table));
   lua_pushnil(L);
   while (lua_next(L, table) != 0) {
     lua_pop(L, 1);
-    if (lua_type(L, -1) == LUA_TSTRING) {
+    if (!is_item(L, -1, count)) {
       lua_pop(L, 1);
       return true;
     }
@@ -36,6 +39,11 @@ bool has_named_fields(lua_State* L, int table) {
 }
 
 }  // namespace
+
+bool is_item(lua_State* L, int index, lua_Integer count) {
+  return lua_isinteger(L, index) && lua_tointeger(L, index) >= 1 &&
+         lua_tointeger(L, index) <= count;
+}
 
 std::optional<int64_t> whole_number(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TNUMBER) return std::nullopt;
@@ -73,8 +81,8 @@ void ArgReader::bind() {
 }
 
 bool ArgReader::bind_general(int top) {
-  const bool named = has_named_fields(L_, top);
-  // A table without names belongs to the list argument it stands for, if there is one.
+  const bool named = has_other_keys(L_, top);
+  // A table of items alone belongs to the list argument it stands for, if there is one.
   const int last = std::min(top, signature_.count) - 1;
   if (!named && top <= signature_.count && !signature_.args[last].named_only &&
       (is_list(signature_.args[last].type) || signature_.args[last].type == ArgType::Any)) {
@@ -160,8 +168,7 @@ bool ArgReader::bind_options(int table) {
   lua_pushnil(L_);
   while (lua_next(L_, table) != 0) {
     if (lua_type(L_, -2) != LUA_TSTRING) {
-      const bool item = lua_isinteger(L_, -2) && lua_tointeger(L_, -2) >= 1 &&
-                        lua_tointeger(L_, -2) <= static_cast<lua_Integer>(lua_rawlen(L_, table));
+      const bool item = is_item(L_, -2, static_cast<lua_Integer>(lua_rawlen(L_, table)));
       lua_pop(L_, 1);
       if (item) continue;
       if (quiet_) return false;

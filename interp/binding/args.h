@@ -145,6 +145,9 @@ class ArgReader {
   int gather_from_ = 0;   // their first position
 };
 
+// Whether the key at a stack index is the position of one of a table's `count` items.
+bool is_item(lua_State* L, int index, lua_Integer count);
+
 // Reads an integer at a stack index: a Lua integer, or a float or string of a whole value is not
 // silently cut. Returns nothing when it is no whole number.
 std::optional<int64_t> whole_number(lua_State* L, int index);

@@ -152,7 +152,9 @@ int l_tensor(lua_State* L) {
     lua_pushnil(L);
     while (lua_next(L, 1) != 0) {
       lua_pop(L, 1);
-      if (lua_type(L, -1) != LUA_TSTRING) continue;
+      if (is_item(L, -1, static_cast<lua_Integer>(lua_rawlen(L, 1)))) continue;
+      check(lua_type(L, -1) == LUA_TSTRING, "tensor: an option's name must be a string, got ",
+            type_name(L, -1));
       const std::string_view key = lua_tostring(L, -1);
       if (std::find(std::begin(kNames), std::end(kNames), key) == std::end(kNames))
         fail("tensor: unknown option '", key, "'", did_you_mean(key, kNames));

@@ -230,12 +230,12 @@ void split_options(lua_State* L) {
   lua_newtable(L);
   lua_pushnil(L);
   while (lua_next(L, 1) != 0) {
-    if (lua_type(L, -2) == LUA_TSTRING) {
+    if (is_item(L, -2, static_cast<lua_Integer>(lua_rawlen(L, 1)))) {
+      lua_pop(L, 1);
+    } else {
       lua_pushvalue(L, -2);
       lua_insert(L, -2);
       lua_rawset(L, 2);
-    } else {
-      lua_pop(L, 1);
     }
   }
 }

@@ -32,6 +32,15 @@ test("a userdata keeps its metatable", function()
   expect.error(function() return ml.add(setmetatable({}, meta), 1) end, "got table")
 end)
 
+mistakes("keys that name nothing", {
+  { function() return ml.zeros { 2, [x] = 3 } end, "zeros: an option's name must be a string, got userdata" },
+  { function() return ml.zeros { 2, [0] = 3 } end, "zeros: an option's name must be a string, got number" },
+  { function() return x:sum { [true] = 1 } end, "sum: an option's name must be a string, got boolean" },
+  { function() return ml.cat { x, x, [9] = x } end, "cat: an option's name must be a string, got number" },
+  { function() return ml.tensor { 1, 2, [1.5] = 3 } end, "tensor: an option's name must be a string" },
+  { function() return ml.Storage { 1, 2, [-1] = 3 } end, "Storage: an option's name must be a string" },
+})
+
 test("a light userdata does not pass as a value of the library", function()
   local light = debug.upvalueid(test, 1)
   for _, value in ipairs { ml.ones(1), ml.ones(1):storage(), ml.Generator(), ml.no_grad,
