@@ -2,6 +2,7 @@
 // into tensors; either may be gzip. Damaged files give errors that say where.
 #include <charconv>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ class CsvReader {
   bool done() const { return at_ >= text_.size(); }
   int64_t line() const { return line_; }
 
-  // The fields of the next line; views into the text, quotes taken off.
+  // The fields of the next line, quotes taken off; views into the text or into `unescaped_`.
   void next_line(std::vector<std::string_view>& fields) {
     fields.clear();
     ++line_;
@@ -61,17 +62,33 @@ class CsvReader {
 
   std::string_view quoted_field(int64_t column) {
     const size_t start = ++at_;
-    const size_t end = text_.find('"', start);
+    size_t end = start;
+    bool doubled = false;  // a quote within the field is written twice
+    while ((end = text_.find('"', end)) != text_.npos && text_.substr(end, 2) == "\"\"") {
+      doubled = true;
+      end += 2;
+    }
     if (end == text_.npos) bad(column, "a quote is not closed");
     at_ = end + 1;
     while (at_ < text_.size() && text_[at_] == ' ' && separator_ != ' ') ++at_;
     const bool closed =
         at_ >= text_.size() || text_[at_] == separator_ || text_[at_] == '\n' || text_[at_] == '\r';
     if (!closed) bad(column, "text follows a closing quote");
-    return text_.substr(start, end - start);
+    const std::string_view field = text_.substr(start, end - start);
+    return doubled ? unescape(field) : field;
+  }
+
+  std::string_view unescape(std::string_view field) {
+    std::string& out = unescaped_.emplace_back();
+    for (size_t i = 0; i < field.size(); ++i) {
+      out += field[i];
+      if (field[i] == '"') ++i;
+    }
+    return out;
   }
 
   std::string_view text_;
+  std::deque<std::string> unescaped_;  // never moves what it holds
   std::string path_;
   char separator_;
   size_t at_ = 0;
@@ -119,14 +136,11 @@ Tensor read_rows(CsvReader& reader, const std::string& path, int64_t columns, DT
   return out;
 }
 
-// read_csv(path, separator, header, integer) -> tensor, names or nil. The tensor is int64 or
-// float64.
+// read_csv(path, separator, header, integer) -> tensor, names or nil. The separator is one
+// character that no number has; the tensor is int64 or float64.
 int l_read_csv(lua_State* L) {
   const std::string path = path_argument(L, 1, "read_csv");
-  size_t length = 0;
-  const char* separator = luaL_checklstring(L, 2, &length);
-  if (length != 1 || std::strchr("\"\n\r+-.0123456789", *separator) != nullptr)
-    fail("read_csv: 'separator' must be one character that no number has");
+  const char* separator = luaL_checkstring(L, 2);
   const std::string content = read_file(path, "read_csv");
   CsvReader reader(content, path, *separator);
   std::vector<std::string_view> names;

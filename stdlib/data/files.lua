@@ -15,6 +15,12 @@ local kIntegers = { int64 = true, int32 = true, int16 = true, int8 = true, uint8
 local read_csv = signature('data.read_csv(any? path=nil, bool header=false, string separator=",", '
   .. "string? dtype=nil)")
 
+local function check_separator(op, separator)
+  if #separator ~= 1 or separator:find '["\n\r+%-.%w]' then
+    options.fail("%s: 'separator' must be one character that no number has", op)
+  end
+end
+
 --- A CSV file of numbers as a `(rows, columns)` tensor. Options: `header` (false; true takes the
 --- names of the columns from the first line), `separator` (","), `dtype` (the default dtype).
 --- A bad or missing field and a line of another length are errors that name the line and column.
@@ -26,6 +32,7 @@ local read_csv = signature('data.read_csv(any? path=nil, bool header=false, stri
 ---@return string[]? names
 function files.read_csv(...)
   local path, header, separator, dtype = read_csv(...)
+  check_separator("read_csv", separator)
   dtype = dtype or ml.get_default_dtype()
   local values, names = bytes.read_csv(path, separator, header, kIntegers[dtype] == true)
   local converted = values:to(dtype)
@@ -39,8 +46,22 @@ end
 local write_csv = signature("data.write_csv(string path, Tensor tensor, string[]? header=nil, "
   .. 'string separator=",")')
 
+-- The first line of a file: names that hold more than plain text go between quotes.
+local function header_line(names, separator, columns)
+  if #names ~= columns then
+    options.fail("write_csv: 'header' has %d names for %d columns", #names, columns)
+  end
+  local fields = {}
+  for i, name in ipairs(names) do
+    local plain = name ~= "" and not name:find('["\n\r]') and not name:find("^%s")
+      and not name:find("%s$") and not name:find(separator, 1, true)
+    fields[i] = plain and name or '"' .. name:gsub('"', '""') .. '"'
+  end
+  return table.concat(fields, separator)
+end
+
 --- Writes a tensor of one or two dimensions as CSV, whole or not at all. Options: `header` (an
---- array of names), `separator` (",").
+--- array of names, one for each column), `separator` (",").
 ---@param path string
 ---@param tensor Tensor
 ---@param header? string[]
@@ -51,8 +72,11 @@ function files.write_csv(...)
     options.fail("write_csv: a tensor of one or two dimensions is wanted, got shape %s",
       tostring(tensor.shape))
   end
+  check_separator("write_csv", separator)
   local lines = {}
-  if header then lines[1] = table.concat(header, separator) end
+  if header then
+    lines[1] = header_line(header, separator, tensor.ndim == 2 and tensor.shape[2] or 1)
+  end
   for _, row in ipairs(tensor:detach():totable()) do
     if type(row) ~= "table" then row = { row } end
     for i, value in ipairs(row) do

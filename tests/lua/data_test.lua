@@ -184,6 +184,21 @@ test("CSV", function()
   end)
 end)
 
+test("names of CSV columns that hold more than letters come back", function()
+  harness.with_temp_file(function(path)
+    local names = { "a,b", 'a "b"', "two\nlines", " spaces ", "" }
+    data.write_csv(path, ml.ones(2, 5), { header = names })
+    local x, read = data.read_csv(path, { header = true })
+    expect.equal(read, names)
+    expect.equal(x:sum():item(), 10.0)
+    expect.error(function() data.write_csv(path, x, { header = { "a" } }) end, "1 names for 5 columns")
+    for _, separator in ipairs { "", "::", "1", ".", "\n", '"', "e" } do
+      expect.error(function() data.write_csv(path, x, { separator = separator }) end, "write_csv: 'separator'")
+      expect.error(function() data.read_csv(path, { separator = separator }) end, "read_csv: 'separator'")
+    end
+  end)
+end)
+
 test("damaged CSV files", function()
   local cases = {
     { "1,2\n3,x\n", "line 2, column 2: 'x' is no number" },
