@@ -7,6 +7,7 @@
 #include "interp/binding/homes.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/shape.h"
+#include "interp/numbers.h"
 #include "interp/host_state.h"
 #include "tensor/op_info.h"
 
@@ -167,6 +168,7 @@ void push_element_text(lua_State* L, int index) {
     lua_getfield(L, index, "item");
     lua_pushvalue(L, index);
     lua_call(L, 1, 1);
+    const NumbersOfC numbers;
     luaL_tolstring(L, -1, nullptr);
   }
 }
