@@ -188,6 +188,7 @@ bool by_matrix_products(const dnnl::primitive& primitive) {
 }
 
 Plan make_plan(Pass pass, bool bias, const ConvShape& s) {
+  if (!moonlet::memory::has_room(moonlet::memory::kKernelCode)) out_of_memory();
   Plan plan;
   try {
     const Layouts l = layouts_of(s);

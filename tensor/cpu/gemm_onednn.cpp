@@ -3,9 +3,12 @@
 // stack pointer at a buffer on the heap, and the frame of a handler would lie in front of it.
 #include "tensor/cpu/gemm_onednn.h"
 
+#include <atomic>
+
 #include "moonlet_config.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/signals.h"
+#include "tensor/memory/shortage.h"
 #include "tensor/tensor.h"
 
 #if MOONLET_ONEDNN
@@ -29,11 +32,38 @@ void compute(const Product<float>& p) {
   if (status != dnnl_success) fail("matmul: oneDNN failed with status ", int{status});
 }
 
+// Whether oneDNN has the machine code of its kernels, which it makes at the first product. That
+// comes before a team is started, whose stacks could take the room.
+bool has_kernels() {
+  static std::atomic<bool> made{false};
+  if (made.load(std::memory_order_relaxed)) return true;
+  if (!memory::has_room(memory::kKernelCode)) return false;
+  constexpr int kSize = 8;
+  const float zeros[kSize * kSize] = {};
+  float result[kSize * kSize];
+  compute({.flip_a = false,
+           .flip_b = false,
+           .m = kSize,
+           .n = kSize,
+           .k = kSize,
+           .alpha = 1,
+           .a = zeros,
+           .lda = kSize,
+           .b = zeros,
+           .ldb = kSize,
+           .beta = 0,
+           .c = result,
+           .ldc = kSize});
+  made.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 }  // namespace
 
 bool onednn_gemm(const Product<float>& p) {
   const double work = double(p.m) * double(p.n) * double(p.k);
   if (work < (p.flip_a || p.flip_b ? 0x1p16 : 0x1p19)) return false;
+  if (!has_kernels()) return false;
   const int threads = thread_count(static_cast<int64_t>(std::min(work, 0x1p62)), kGemmGrain);
   const Tiling tiling = tiling_for(p, threads);
   parallel_for(tiling.count(), 1, [&](int64_t begin, int64_t end) {

@@ -16,6 +16,13 @@ void note_shortage() noexcept;
 // Whether that much could be mapped now.
 bool can_map(size_t bytes) noexcept;
 
+// What oneDNN may map for the machine code of a kernel; it uses the code unasked when it could not.
+constexpr size_t kKernelCode = size_t{16} << 20;
+// False when that much is known not to be there.
+inline bool has_room(size_t bytes) noexcept {
+  return !shortage.load(std::memory_order_relaxed) || can_map(bytes);
+}
+
 // `threads`, or 1 when OpenMP might be unable to start so many.
 int affordable_threads_when_short(int threads) noexcept;
 inline int affordable_threads(int threads) noexcept {
