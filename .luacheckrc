@@ -11,5 +11,7 @@ files["interp/meta/*.lua"] = { ignore = { "211", "212", "241" }, max_line_length
 for _, pattern in ipairs { "*/gen/*.lua", "tests/**/*.lua" } do
   files[pattern] = { max_line_length = 125 }
 end
+-- A snippet and what must come of it, on one line where they fit.
+files["tests/hostile/*.lua"] = { max_line_length = 160 }
 -- The runner hands its arguments on by setting `arg`; NaN makes `not (x <= y)` more than `x > y`.
 files["tests/lua/*.lua"] = { globals = { "arg" }, ignore = { "581" }, max_line_length = 125 }
