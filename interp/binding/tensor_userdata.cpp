@@ -3,6 +3,7 @@
 #include "interp/binding/tensor_userdata.h"
 
 #include <new>
+#include <vector>
 
 #include "interp/binding/homes.h"
 #include "interp/binding/iterate.h"
@@ -70,6 +71,45 @@ bool push_known(lua_State* L, const BindingState& state, const Tensor& tensor) {
   return known;
 }
 
+// The cells of tensors that finalizers make while the state closes, which Lua finalizes no more. It
+// is the value of a userdata that was there before them and is therefore finalized after them.
+using LateCells = std::vector<Tensor*>;
+constexpr char kLateCells = 0;  // its address is the key in the registry
+
+LateCells* late_cells(lua_State* L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &kLateCells);
+  auto* const cells = static_cast<LateCells*>(lua_touserdata(L, -1));
+  lua_pop(L, 1);
+  return cells;
+}
+
+int drop_late_cells(lua_State* L) {
+  LateCells* const cells = late_cells(L);
+  if (cells == nullptr || lua_touserdata(L, 1) != cells) return 0;
+  for (Tensor* cell : *cells) *cell = Tensor();
+  cells->~LateCells();
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kLateCells);
+  return 0;
+}
+
+void make_late_cells(lua_State* L) {
+  new (lua_newuserdatauv(L, sizeof(LateCells), 0)) LateCells;
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, guard<drop_late_cells>);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kLateCells);
+}
+
+void note_late(lua_State* L, Tensor* cell) {
+  if (LateCells* const cells = late_cells(L)) cells->push_back(cell);
+}
+
+void forget_late(lua_State* L, const Tensor* cell) {
+  if (LateCells* const cells = late_cells(L)) std::erase(*cells, cell);
+}
+
 }  // namespace
 
 void push_tensor(lua_State* L, Tensor tensor) {
@@ -89,9 +129,11 @@ void push_tensor(lua_State* L, Tensor tensor) {
   const bool shared = tensor.impl()->references.load(std::memory_order_relaxed) > 1;
   if (shared && push_known(L, state, tensor)) return;
   luaL_checkstack(L, 4, "too many results");
-  new (lua_newuserdatauv(L, sizeof(Tensor), 0)) Tensor(std::move(tensor));
+  auto* const cell = new (lua_newuserdatauv(L, sizeof(Tensor), 0)) Tensor(std::move(tensor));
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
   lua_setmetatable(L, -2);
+  if (state_data(L).closing) [[unlikely]]
+    note_late(L, cell);
   if (shared) [[unlikely]]
     binding::note_seen(L, -1);
 }
@@ -114,6 +156,7 @@ int l_gc(lua_State* L) {
     if (cell->defined()) note_seen(L, 1);
     return 0;
   }
+  if (state_data(L).closing) forget_late(L, cell);
   *cell = Tensor();
   return 0;
 }
@@ -211,6 +254,7 @@ void push_new_metatable(lua_State* L) {
       {"__len", guard<l_length>},  {"__pairs", guard<l_pairs>},       {"__call", guard<l_call>},
       {"__concat", guard<concat>}, {"__tostring", guard<l_tostring>}, {nullptr, nullptr}};
   make_seen_table(L);
+  make_late_cells(L);
   lua_createtable(L, 0, 40);
   luaL_setfuncs(L, kMetamethods, 0);
   // What Lua's own functions show where they want a number: "number expected, got ...".

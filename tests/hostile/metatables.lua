@@ -293,6 +293,7 @@ return {
       meta.__gc = nil
       local x = ml.ones(3)
       meta.__gc = gc
+      x:free()
       x = nil
       collect()
       return ml.ones(3):sum():item() ]], gives = "3.0" },
