@@ -195,8 +195,10 @@ void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, cons
                            .ldc = std::max({c.rows == 1 ? 1 : c.row_stride, c.cols, int64_t{1}})};
   if constexpr (std::is_same_v<T, float>)
     if (onednn_gemm(product)) return;
-  // BLAS shares each tile among the threads.
   const BlasCall call;
+  if (double(product.m) * double(product.n) * double(product.k) <= kTileWork)
+    return call_blas(product);
+  // BLAS shares each tile among the threads.
   const Tiling tiling = tiling_for(product, 1);
   for (int64_t i = 0; i < tiling.count(); ++i) {
     if (i > 0) stop_if_requested();
