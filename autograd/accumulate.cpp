@@ -33,12 +33,6 @@ class AccumulateNode final : public Node {
     if (!(leaf_.sizes() == output(0).sizes))
       fail("backward: a leaf of shape ", output(0).sizes, " was given the shape ", leaf_.sizes(),
            " since it was used");
-    if (meta->accumulate != this)
-      fail("backward: a leaf of shape ", leaf_.sizes(),
-           " was given other strides in place since it was used");
-    if (meta->grad.defined() && !(meta->grad.sizes() == leaf_.sizes()))
-      fail("backward: a leaf of shape ", leaf_.sizes(), " has a gradient of shape ",
-           meta->grad.sizes(), " from before it was given that shape; set its grad to nil first");
     if (!is_leaf(leaf_))
       fail(
           "backward: a leaf that requires grad has got a history since it was used: its base was "
@@ -46,6 +40,7 @@ class AccumulateNode final : public Node {
     {
       const NoModes own_affair;  // no code of a script may run under the lock
       const LeafLock lock(*meta);
+      check_place(*meta);
       meta->grad = sum(meta->grad, std::move(grads[0]));
     }
     if (hooks->empty()) return;
@@ -55,6 +50,16 @@ class AccumulateNode final : public Node {
   }
 
  private:
+  // Throws when the leaf was given another geometry since it was used. Under its lock.
+  void check_place(const TapeMeta& meta) const {
+    if (meta.accumulate != this)
+      fail("backward: a leaf of shape ", leaf_.sizes(),
+           " was given other strides in place since it was used");
+    if (meta.grad.defined() && !(meta.grad.sizes() == leaf_.sizes()))
+      fail("backward: a leaf of shape ", leaf_.sizes(), " has a gradient of shape ",
+           meta.grad.sizes(), " from before it was given that shape; set its grad to nil first");
+  }
+
   // What the leaf's gradient becomes when `g` is added to `have`, which may be undefined.
   Tensor sum(const Tensor& have, Tensor g) const {
     if (have.defined()) {
