@@ -14,22 +14,11 @@
 
 #include "interp/moonlet.h"
 #include "lua.hpp"
+#include "tests/cpp/messages.h"
 
 using namespace moonlet;
 
 namespace {
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
 // An exception of the host's own, which no base class of Moonlet's knows.
 struct Trouble : std::exception {
@@ -112,7 +101,7 @@ TEST_CASE("a host function destroys the interpreter that called it") {
     const Function held = v[0].function();
     lua.reset();
     CHECK_FALSE(finalized);
-    CHECK(contains(message_of([&] { held(); }), "closed"));
+    CHECK(contains(message_of<std::exception>([&] { held(); }), "closed"));
     return {"result"};
   });
   lua->set("object", lua->new_table());
@@ -121,11 +110,11 @@ TEST_CASE("a host function destroys the interpreter that called it") {
     keep = setmetatable({}, {__gc = function() finish() end})
     return function() pcall(kill, print) for i = 1, 3 do pcall(error) end note() return 1 end)")[0]
                            .function();
-  CHECK(contains(message_of([&] { run(); }), "closed while it ran"));
+  CHECK(contains(message_of<std::exception>([&] { run(); }), "closed while it ran"));
   CHECK(finalized);
   CHECK_FALSE(went_on);
   CHECK_FALSE(lua.has_value());
-  CHECK(contains(message_of([&] { run(); }), "closed"));
+  CHECK(contains(message_of<std::exception>([&] { run(); }), "closed"));
 }
 
 TEST_CASE("a host function replaces or moves the interpreter that called it") {
@@ -135,7 +124,8 @@ TEST_CASE("a host function replaces or moves the interpreter that called it") {
     lua.run_string("x = 5");
     return {};
   });
-  CHECK(contains(message_of([&] { lua.run_string("replace()"); }), "closed while it ran"));
+  CHECK(contains(message_of<std::exception>([&] { lua.run_string("replace()"); }),
+                 "closed while it ran"));
   CHECK(lua.get("x").integer() == 5);
   CHECK(lua.get("replace").is_nil());
 
@@ -155,14 +145,14 @@ TEST_CASE("an interpreter dies in a coroutine, in a finalizer, and below another
     return {};
   };
   lua->register_function("kill", kill);
-  CHECK(contains(message_of([&] {
+  CHECK(contains(message_of<std::exception>([&] {
                    lua->run_string(
                        "coroutine.wrap(function() pcall(kill) while true do end end)()");
                  }),
                  "closed"));
   lua = std::make_unique<Interpreter>();
   lua->register_function("kill", kill);
-  CHECK(contains(message_of([&] {
+  CHECK(contains(message_of<std::exception>([&] {
                    lua->run_string(
                        "setmetatable({}, {__gc = function() kill() end}) "
                        "while true do collectgarbage() end");
@@ -175,7 +165,9 @@ TEST_CASE("an interpreter dies in a coroutine, in a finalizer, and below another
   inner.register_function("kill", kill);
   lua->register_function("go_in",
                          [&](const Values&) { return inner.run_string("kill() return 3"); });
-  CHECK(contains(message_of([&] { lua->run_string("x = go_in()  while true do end"); }), "closed"));
+  CHECK(contains(
+      message_of<std::exception>([&] { lua->run_string("x = go_in()  while true do end"); }),
+      "closed"));
   CHECK(inner.run_string("return 4")[0].integer() == 4);
 }
 
@@ -184,15 +176,16 @@ TEST_CASE("an interpreter that was moved from says so") {
   const Interpreter moved = std::move(lua);
   // NOLINTBEGIN(bugprone-use-after-move)
   const char* wanted = "moved from";
-  CHECK(contains(message_of([&] { lua.run_string("x = 1"); }), wanted));
-  CHECK(contains(message_of([&] { lua.get("x"); }), wanted));
-  CHECK(contains(message_of([&] { lua.set("x", 1); }), wanted));
-  CHECK(contains(message_of([&] { lua.new_table(); }), wanted));
-  CHECK(contains(message_of([&] { lua.call("f"); }), wanted));
-  CHECK(contains(message_of([&] { lua.state(); }), wanted));
-  CHECK(contains(message_of([&] { lua.with_state([](lua_State*) {}); }), wanted));
-  CHECK(
-      contains(message_of([&] { lua.make_function([](const Values& v) { return v; }); }), wanted));
+  CHECK(contains(message_of<std::exception>([&] { lua.run_string("x = 1"); }), wanted));
+  CHECK(contains(message_of<std::exception>([&] { lua.get("x"); }), wanted));
+  CHECK(contains(message_of<std::exception>([&] { lua.set("x", 1); }), wanted));
+  CHECK(contains(message_of<std::exception>([&] { lua.new_table(); }), wanted));
+  CHECK(contains(message_of<std::exception>([&] { lua.call("f"); }), wanted));
+  CHECK(contains(message_of<std::exception>([&] { lua.state(); }), wanted));
+  CHECK(contains(message_of<std::exception>([&] { lua.with_state([](lua_State*) {}); }), wanted));
+  CHECK(contains(
+      message_of<std::exception>([&] { lua.make_function([](const Values& v) { return v; }); }),
+      wanted));
   lua.interrupt();
   lua = Interpreter();
   CHECK(lua.run_string("return 2")[0].integer() == 2);
@@ -208,10 +201,10 @@ TEST_CASE("values outlive their interpreter") {
     tensor = held[2].tensor();
   }
   CHECK(tensor.data<float>()[2] == 1);
-  CHECK(contains(message_of([&] { held[0].table().get(1); }), "closed"));
-  CHECK(contains(message_of([&] { held[1].function()(); }), "closed"));
+  CHECK(contains(message_of<std::exception>([&] { held[0].table().get(1); }), "closed"));
+  CHECK(contains(message_of<std::exception>([&] { held[1].function()(); }), "closed"));
   Interpreter other;
-  CHECK(contains(message_of([&] { other.set("x", held[0]); }), "closed"));
+  CHECK(contains(message_of<std::exception>([&] { other.set("x", held[0]); }), "closed"));
 }
 
 TEST_CASE("scripts cannot reach what a host function is made of") {
@@ -254,7 +247,8 @@ TEST_CASE("an exception of the host keeps its type on its way through Lua") {
         "s:1: trouble at the host");
   CHECK(contains(lua.run_string("return select(2, pcall(function() fail(3) end))", "s")[0].string(),
                  "s:1: trouble at the host"));
-  CHECK(contains(message_of([&] { lua.run_string("fail(4) -- again", "s"); }), "trouble"));
+  CHECK(contains(message_of<std::exception>([&] { lua.run_string("fail(4) -- again", "s"); }),
+                 "trouble"));
   // Another message is the script's own error.
   CHECK_THROWS_AS(lua.run_string("local _, e = pcall(fail, 3) error('so: ' .. e)"), ScriptError);
   CHECK(lua.run_string("return pcall(fail)")[1].string().size() > 0);
@@ -315,8 +309,9 @@ TEST_CASE("a ScriptError holds the error value") {
   CHECK(value_of("error()").is_nil());
   CHECK(value_of("error(print)").is<Function>());
   CHECK(value_of("error(coroutine.create(print))").is<Object>());
-  CHECK(contains(message_of([&] { lua.run_string("error({})"); }), "error object is a table"));
-  CHECK(message_of([&] {
+  CHECK(contains(message_of<std::exception>([&] { lua.run_string("error({})"); }),
+                 "error object is a table"));
+  CHECK(message_of<std::exception>([&] {
           lua.run_string("error(setmetatable({}, {__tostring = function() return 'own' end}))");
         }) == "own");
   // Through a host function and a coroutine it stays the same table.
@@ -336,17 +331,19 @@ TEST_CASE("a ScriptError holds the error value") {
 TEST_CASE("integers that do not fit are errors, both ways") {
   Interpreter lua;
   const uint64_t most = std::numeric_limits<uint64_t>::max();
-  CHECK(contains(message_of([&] { lua.set("x", most); }), "18446744073709551615"));
+  CHECK(contains(message_of<std::exception>([&] { lua.set("x", most); }), "18446744073709551615"));
   CHECK_THROWS_AS(Value(uint64_t{1} << 63), Error);
   CHECK(Value((uint64_t{1} << 63) - 1).integer() == std::numeric_limits<int64_t>::max());
   CHECK(Value(300).as<int16_t>() == 300);
-  CHECK(contains(message_of([&] { Value(300).as<uint8_t>(); }), "300 does not fit uint8"));
+  CHECK(contains(message_of<std::exception>([&] { Value(300).as<uint8_t>(); }),
+                 "300 does not fit uint8"));
   CHECK_THROWS_AS(Value(-1).as<uint64_t>(), Error);
   CHECK_THROWS_AS(Value(-1).as<uint32_t>(), Error);
   CHECK_THROWS_AS(Value(int64_t{1} << 31).as<int32_t>(), Error);
   CHECK(Value(-(int64_t{1} << 31)).as<int32_t>() == std::numeric_limits<int32_t>::min());
   CHECK(Value(2.0).as<int>() == 2);
-  CHECK(contains(message_of([&] { Value(2.5).as<int>(); }), "2.5 came, an integer was wanted"));
+  CHECK(contains(message_of<std::exception>([&] { Value(2.5).as<int>(); }),
+                 "2.5 came, an integer was wanted"));
   CHECK_THROWS_AS(Value(std::nan("")).integer(), Error);
   CHECK_THROWS_AS(Value(0x1p63).integer(), Error);
   CHECK(Value(-0x1p63).integer() == std::numeric_limits<int64_t>::min());
@@ -365,8 +362,10 @@ TEST_CASE("set walks a path as get does") {
   CHECK(lua.get("a.b.c").integer() == 5);
   lua.set("p.q", 1);
   CHECK(lua.get("seen").string() == "q");
-  CHECK(contains(message_of([&] { lua.set("a.x.y", 1); }), "there is no 'a.x' for 'a.x.y'"));
-  CHECK(contains(message_of([&] { lua.get("nothing.y"); }), "there is no 'nothing'"));
+  CHECK(contains(message_of<std::exception>([&] { lua.set("a.x.y", 1); }),
+                 "there is no 'a.x' for 'a.x.y'"));
+  CHECK(
+      contains(message_of<std::exception>([&] { lua.get("nothing.y"); }), "there is no 'nothing'"));
   lua.register_function("a.f", [](const Values&) -> Values { return {9}; });
   CHECK(lua.call("a.f")[0].integer() == 9);
 }
@@ -388,7 +387,7 @@ TEST_CASE("calls with values of all kinds") {
     ++depth;
     return deep(lua.get("nest"), v.at(0).integer() + 1);
   });
-  CHECK(message_of([&] { lua.call("nest", 0); }) != "");
+  CHECK(message_of<std::exception>([&] { lua.call("nest", 0); }) != "");
   CHECK(depth > 10);
   CHECK(same(3)[0].integer() == 3);
 }

@@ -16,6 +16,7 @@
 #include "interp/moonlet.h"
 #include "lua.hpp"
 #include "tensor/generator.h"
+#include "tests/cpp/messages.h"
 
 using namespace moonlet;
 
@@ -34,18 +35,6 @@ Tensor leaf() {
   set_requires_grad(w, true);
   return w;
 }
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
 // An interpreter with global `ml`, and `w` a tensor of the host.
 struct Script : Interpreter {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "interp/moonlet.h"
+#include "tests/cpp/messages.h"
 
 using namespace moonlet;
 using namespace std::chrono_literals;
@@ -19,18 +20,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
 // Runs the code, which passes the limit; the interpreter is usable afterwards.
 void check_limit(Interpreter& lua, Limit limit, const char* code) {
@@ -73,8 +62,10 @@ TEST_CASE("a limit of instructions ends each run") {
     if (contains(code, "sethook")) continue;
     check_limit(lua, Limit::Instructions, code);
   }
-  CHECK(contains(message_of([&] { lua.run_string("debug.sethook()"); }), "limits"));
-  CHECK(contains(message_of([&] { lua.run_string("setmetatable({}, {__gc = print})"); }), "__gc"));
+  CHECK(contains(message_of<std::exception>([&] { lua.run_string("debug.sethook()"); }), "limits"));
+  CHECK(contains(
+      message_of<std::exception>([&] { lua.run_string("setmetatable({}, {__gc = print})"); }),
+      "__gc"));
   // Each run has the whole of it.
   for (int i = 0; i < 20; ++i) lua.run_string("for i = 1, 20000 do end");
   // A host function that goes in again is part of the run.
@@ -260,7 +251,8 @@ TEST_CASE("libraries that a host does not give") {
                            "require 'moonlet.system'.read_file '/etc/hostname'",
                            "require 'moonlet.system'.exists '/etc/hostname'"}) {
     INFO(code);
-    CHECK(contains(message_of([&] { lua.run_string(code); }), "no access to files"));
+    CHECK(
+        contains(message_of<std::exception>([&] { lua.run_string(code); }), "no access to files"));
   }
   Interpreter::Options few;
   few.libraries = {

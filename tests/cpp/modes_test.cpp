@@ -15,6 +15,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "tensor/modes.h"
+#include "tests/cpp/messages.h"
 
 using namespace moonlet;
 
@@ -35,16 +36,6 @@ const OpInfo& op_named(const char* name) {
   const OpInfo* op = find_op(name);
   REQUIRE(op != nullptr);
   return *op;
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 // Notes the names of the ops it sees.

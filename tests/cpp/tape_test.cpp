@@ -13,6 +13,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "tensor/warning.h"
+#include "tests/cpp/messages.h"
 
 using namespace moonlet;
 
@@ -33,20 +34,6 @@ Tensor leaf(std::vector<double> values) {
 std::vector<double> values(const Tensor& t) {
   const Tensor plain = contiguous(detach(t));
   return {plain.data<double>(), plain.data<double>() + plain.numel()};
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
