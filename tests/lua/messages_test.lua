@@ -91,6 +91,10 @@ test("the line is the script's in coroutines and for direct calls too", function
   expect.truthy(message:find(here .. ":%d+: "), message)
   _, message = pcall(coroutine.wrap(function() return nn.utils.parameters_to_vector { 3 } end))
   expect.truthy(message:find(here .. ":%d+: ") and not message:find "stdlib/", message)
+  -- The handler of xpcall gets it so, and only what it returns comes out.
+  local function handler(text) return { text } end
+  local _, handled = xpcall(nn.utils.parameters_to_vector, handler, { 3 })
+  expect.truthy(handled[1]:find(here .. ":%d+: ") and not handled[1]:find "stdlib/", handled[1])
   for _, f in ipairs { ml.zeros, nn.Linear, nn.class, nn.utils.parameters_to_vector } do
     _, message = pcall(f, {}, 3, 4)
     expect.truthy(message:find("^[^ ]*" .. here .. ":%d+: "), message)
