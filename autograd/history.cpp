@@ -3,6 +3,7 @@
 #include "autograd/history.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "autograd/ops_clone.h"
 #include "autograd/ops_copy.h"
@@ -32,31 +33,30 @@ const PastGeometries* past_of(const Tensor& root) {
 }
 
 // From one geometry over a storage to another.
-class StridedStep final : public ViewStep {
- public:
-  StridedStep(const Geometry& from, const Geometry& to) : from_(from), to_(to) {}
-  Tensor apply(const Tensor& x) const override {
-    return strided_view(x, to_.sizes, to_.strides, to_.offset, from_.strides, from_.offset);
+struct StridedStep {
+  Geometry from, to;
+  Tensor operator()(const Tensor& x) const {
+    return strided_view(x, to.sizes, to.strides, to.offset, from.strides, from.offset);
   }
-  const Geometry& from() const { return from_; }
-
- private:
-  const Geometry from_, to_;
 };
 
-// From the geometry that the base of a view has to the one that the view's recipe is for; null when
+// From the geometry that the base of a view has to the one that the view's recipe is for; none when
 // that is the same.
-std::shared_ptr<const ViewStep> way_back(const ViewRecord& view) {
+std::optional<StridedStep> way_back(const ViewRecord& view) {
   const Tensor& root = root_of(view);
   const PastGeometries* past = past_of(root);
-  if (!past || past->present == view.geometry) return nullptr;
-  return std::make_shared<StridedStep>(Geometry(root), past->all[view.geometry]);
+  if (!past || past->present == view.geometry) return {};
+  return StridedStep{Geometry(root), past->all[view.geometry]};
 }
 
 Tensor remake(const ViewRecord& view) {
-  const std::shared_ptr<const ViewStep> back = way_back(view);
+  const std::optional<StridedStep> back = way_back(view);
   const Tensor& root = root_of(view);
-  return replay(*view.recipe, back ? back->apply(root) : root);
+  return view.recipe.replay(back ? (*back)(root) : root);
+}
+
+std::shared_ptr<const ViewRecipe> shared_copy(const ViewRecipe& recipe) {
+  return std::allocate_shared<const ViewRecipe>(memory::SmallBlockAllocator<ViewRecipe>(), recipe);
 }
 
 // Elements from the first to the last that the strides reach.
@@ -120,7 +120,7 @@ class CopySlices final : public Node {
 
  private:
   Tensor part_of(const Tensor& whole) const {
-    return replay(*recipe_, back_ ? back_->apply(whole) : whole);
+    return recipe_.replay(back_ ? (*back_)(whole) : whole);
   }
 
   // A copy of `g` with the strides of the base, which the recipe may ask for.
@@ -133,8 +133,8 @@ class CopySlices final : public Node {
   }
 
   const Tensor base_;  // without history
-  const std::shared_ptr<const ViewStep> back_;
-  const std::shared_ptr<const ViewStep> recipe_;
+  const std::optional<StridedStep> back_;
+  const ViewRecipe recipe_;
   const NodeRef change_;  // has no edges of its own, and no place in the order
   // The view's node, which leads here and therefore is not held.
   std::shared_ptr<const HookList> part_;
@@ -144,16 +144,16 @@ class CopySlices final : public Node {
 }  // namespace
 
 // A chain of views may be long: neither its end nor its replay recurses.
-ViewStep::~ViewStep() {
-  std::shared_ptr<const ViewStep> next = std::move(before);
-  while (next && next.use_count() == 1) next = std::move(const_cast<ViewStep&>(*next).before);
+void ViewRecipe::release_chain() noexcept {
+  std::shared_ptr<const ViewRecipe> next = std::move(before);
+  while (next && next.use_count() == 1) next = std::move(const_cast<ViewRecipe&>(*next).before);
 }
 
-Tensor replay(const ViewStep& last, const Tensor& base) {
-  std::vector<const ViewStep*> steps;
-  for (const ViewStep* step = &last; step; step = step->before.get()) steps.push_back(step);
+Tensor ViewRecipe::replay(const Tensor& base) const {
+  std::vector<const ViewRecipe*> steps;
+  for (const ViewRecipe* each = this; each; each = each->before.get()) steps.push_back(each);
   Tensor out = base;
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) out = (*step)->apply(out);
+  for (auto each = steps.rbegin(); each != steps.rend(); ++each) out = (*each)->step(out);
   return out;
 }
 
@@ -212,19 +212,19 @@ NodeRef grad_fn_of(const Tensor& t) {
   return meta->grad_fn;
 }
 
-void detail::note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewStep> step) {
+void detail::note_view(const Tensor& y, const Tensor& x, ViewRecipe::Step step) {
   TapeMeta& meta = ensure_meta(y);
   ViewRecord& view = meta.view;
   const TapeMeta* parent = meta_of(x);
   if (parent && parent->base) {
     view.base = parent->view.hidden_base ? x : parent->view.base;
-    step->before = parent->view.recipe;
+    view.recipe.before = shared_copy(parent->view.recipe);
     view.no_grad = parent->view.no_grad;
   } else {
     view.base = x;
   }
   view.no_grad = view.no_grad || !grad_enabled();
-  view.recipe = std::move(step);
+  view.recipe.step = std::move(step);
   const Tensor& root = root_of(view);
   view.base_moves = root.impl()->moves;
   if (const PastGeometries* past = past_of(root))
@@ -296,10 +296,12 @@ namespace {
 
 // All that a view was restrided to since its recipe made it is one step.
 void restride_recipe(ViewRecord& view, const Geometry& from, const Geometry& to) {
-  const auto* last = view.restrided ? static_cast<const StridedStep*>(view.recipe.get()) : nullptr;
-  const auto step = std::make_shared<StridedStep>(last ? last->from() : from, to);
-  step->before = last ? last->before : view.recipe;
-  view.recipe = step;
+  if (const auto* last = view.restrided ? view.recipe.step.target<StridedStep>() : nullptr) {
+    view.recipe.step = StridedStep{last->from, to};
+    return;
+  }
+  if (view.recipe.step) view.recipe.before = shared_copy(view.recipe);
+  view.recipe.step = StridedStep{from, to};
   view.restrided = true;
 }
 

@@ -24,26 +24,15 @@ bool is_unreachable_view(const Tensor& t);
 void own_memory(const Tensor& y);
 
 namespace detail {
-template <class F>
-class LambdaStep final : public ViewStep {
- public:
-  explicit LambdaStep(F f) : f_(std::move(f)) {}
-  Tensor apply(const Tensor& x) const override { return f_(x); }
-
- private:
-  const F f_;
-};
-void note_view(const Tensor& y, const Tensor& x, std::shared_ptr<ViewStep> step);
-}  // namespace detail
+void note_view(const Tensor& y, const Tensor& x, ViewRecipe::Step step);
+}
 
 // Notes that y is a view of x made by `step(x)`, so that in-place changes through either reach both
 // histories. Memory seen as numbers of another kind has no derivative.
 template <class F>
 void note_view(const Tensor& y, const Tensor& x, F step) {
-  if (!is_differentiable(y.dtype()) || !is_differentiable(x.dtype())) return;
-  using Step = detail::LambdaStep<F>;
-  detail::note_view(
-      y, x, std::allocate_shared<Step>(memory::SmallBlockAllocator<Step>(), std::move(step)));
+  if (is_differentiable(y.dtype()) && is_differentiable(x.dtype()))
+    detail::note_view(y, x, std::move(step));
 }
 
 // Before an in-place op that is recorded: throws when x is a leaf that requires grad, a view of

@@ -3,24 +3,38 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <memory>
 
 #include "autograd/node.h"
 #include "autograd/tape.h"
 
 namespace moonlet {
 
-// One view op as a step of a recipe: makes the view again from what it was made of. Steps are
-// counted, and a view of a view adds its own to the chain.
-class ViewStep {
- public:
-  virtual ~ViewStep();
-  virtual Tensor apply(const Tensor& x) const = 0;
+// How a view is made again from its base: by the view op that made it, after the steps that made
+// what that was called on. Kept in place, as most views have one small step; a view of a view keeps
+// a copy of the other's recipe.
+struct ViewRecipe {
+  using Step = std::function<Tensor(const Tensor&)>;
 
-  std::shared_ptr<const ViewStep> before;  // null: applies to the base itself
+  ViewRecipe() = default;
+  explicit ViewRecipe(Step last) : step(std::move(last)) {}
+  ViewRecipe(const ViewRecipe&) = default;
+  ViewRecipe(ViewRecipe&&) = default;
+  ViewRecipe& operator=(const ViewRecipe&) = default;
+  ViewRecipe& operator=(ViewRecipe&&) = default;
+  ~ViewRecipe() {
+    if (before) release_chain();
+  }
+  // The view that this makes of `base`.
+  Tensor replay(const Tensor& base) const;
+
+  Step step;
+  std::shared_ptr<const ViewRecipe> before;  // null: `step` applies to the base itself
+
+ private:
+  void release_chain() noexcept;
 };
-
-// The view that a recipe, whose last step this is, makes of `base`.
-Tensor replay(const ViewStep& last, const Tensor& base);
 
 // Where the elements of a tensor lie in its storage.
 struct Geometry {
@@ -42,7 +56,7 @@ struct PastGeometries {
 // when its own history was made.
 struct ViewRecord {
   Tensor base;  // no view itself, unless it was restrided since (see `root_of`)
-  std::shared_ptr<const ViewStep> recipe;
+  ViewRecipe recipe;
   uint32_t version = 0;        // of the storage
   uint16_t base_moves = 0;     // another number since: the base lies elsewhere, and they are parted
   uint32_t geometry = 0;       // which of the base's the recipe is for
