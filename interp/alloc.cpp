@@ -31,7 +31,7 @@ void* BlockAllocator::refill(size_t index) noexcept {
   return block;
 }
 
-void* BlockAllocator::take(size_t size) noexcept {
+inline void* BlockAllocator::take(size_t size) noexcept {
   if (size > kLargest) return std::malloc(size);
   const size_t index = size_class(size);
   FreeBlock* block = free_[index];
@@ -40,7 +40,7 @@ void* BlockAllocator::take(size_t size) noexcept {
   return block;
 }
 
-void BlockAllocator::give(void* block, size_t size) noexcept {
+inline void BlockAllocator::give(void* block, size_t size) noexcept {
   if (size > kLargest) {
     std::free(block);
     return;
@@ -85,22 +85,31 @@ bool BlockAllocator::end_refusals() noexcept {
   return std::exchange(refused_, false);
 }
 
+bool BlockAllocator::is_granted(const void* block, size_t more, size_t size) noexcept {
+  if (bytes_ + static_cast<int64_t>(more) > limit_) [[unlikely]] {
+    refuse(block, size);
+    return false;
+  }
+  refused_size_ = 0;
+  return true;
+}
+
 void* BlockAllocator::allocate(void* self, void* block, size_t old_size, size_t new_size) noexcept {
   auto& blocks = *static_cast<BlockAllocator*>(self);
-  if (block == nullptr) old_size = 0;  // then Lua passes the kind of object instead of a size
+  if (block == nullptr) {  // then Lua passes the kind of object instead of a size
+    if (new_size == 0 || !blocks.is_granted(block, new_size, new_size)) return nullptr;
+    void* made = blocks.take(new_size);
+    if (made != nullptr) blocks.bytes_ += static_cast<int64_t>(new_size);
+    return made;
+  }
   if (new_size == 0) {
-    if (old_size != 0) blocks.give(block, old_size);
+    blocks.give(block, old_size);
     blocks.bytes_ -= static_cast<int64_t>(old_size);
     return nullptr;
   }
-  if (new_size > old_size) {
-    if (blocks.bytes_ + static_cast<int64_t>(new_size - old_size) > blocks.limit_) [[unlikely]] {
-      blocks.refuse(block, new_size);
-      return nullptr;
-    }
-    blocks.refused_size_ = 0;
-  }
-  void* result = old_size == 0 ? blocks.take(new_size) : blocks.resize(block, old_size, new_size);
+  if (new_size > old_size && !blocks.is_granted(block, new_size - old_size, new_size))
+    return nullptr;
+  void* result = blocks.resize(block, old_size, new_size);
   if (result == nullptr) return nullptr;
   blocks.bytes_ += static_cast<int64_t>(new_size) - static_cast<int64_t>(old_size);
   return result;

@@ -47,6 +47,8 @@ class BlockAllocator {
   };
 
   static size_t size_class(size_t size) noexcept { return (size - 1) / kStep; }
+  // Whether `more` bytes are within the limit, for a block of `size`.
+  bool is_granted(const void* block, size_t more, size_t size) noexcept;
   void* take(size_t size) noexcept;
   void give(void* block, size_t size) noexcept;
   void* refill(size_t index) noexcept;

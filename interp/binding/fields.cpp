@@ -103,9 +103,12 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
 }
 
 int push_part(lua_State* L, const Tensor& x) {
-  const bool behind = lua_isinteger(L, 2) && x.dim() > 0 && lua_tointeger(L, 2) == x.size(0) + 1;
+  if (!lua_isinteger(L, 2))
+    return push_result(L, named("index", [&] { return read_index(L, x, 2); }));
+  const lua_Integer i = lua_tointeger(L, 2);
+  const bool behind = x.dim() > 0 && i == x.size(0) + 1;
   if (behind && called_by_ipairs(L)) return 0;
-  return push_result(L, named("index", [&] { return read_index(L, x, 2); }));
+  return push_result(L, named("index", [&] { return part_at(x, i); }));
 }
 
 int l_index(lua_State* L) {

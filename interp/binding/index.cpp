@@ -257,11 +257,12 @@ bool is_index_text(std::string_view text) {
   return (c >= '0' && c <= '9') || c == '-' || c == ':' || c == '.' || text.starts_with("newaxis");
 }
 
+Tensor part_at(const Tensor& x, int64_t i) {
+  check(x.dim() > 0, "index: a tensor of no dimensions cannot be indexed; use x:item()");
+  return select(x, 0, wrap_position(i, x.size(0), 0, x.size(0)) - 1);
+}
+
 Tensor read_index(lua_State* L, const Tensor& x, int key) {
-  if (lua_isinteger(L, key)) {
-    check(x.dim() > 0, "index: a tensor of no dimensions cannot be indexed; use x:item()");
-    return select(x, 0, wrap_position(lua_tointeger(L, key), x.size(0), 0, x.size(0)) - 1);
-  }
   std::vector<Tensor> indices;
   Tensor out = apply_items(x, read_items(L, key), indices);
   return indices.empty() ? out : index(out, indices);

@@ -12,6 +12,8 @@ bool is_index_text(std::string_view text);
 
 // x[key] for the key at a stack index: a view for basic forms, a copy for index tensors and masks.
 Tensor read_index(lua_State* L, const Tensor& x, int key);
+// x[i], which for a tensor of one dimension is one of no dimensions.
+Tensor part_at(const Tensor& x, int64_t i);
 
 // x[key] = value.
 void assign_index(lua_State* L, const Tensor& x, int key, int value);
