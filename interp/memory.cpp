@@ -31,7 +31,33 @@ bool budget_is_short(lua_State* L, const Account& a) {
   const int64_t bound = a.budget_threshold > 0 ? a.budget_threshold : budget->limit() / 2;
   return budget->used() > bound;
 }
+
+// How far the Lua heap may grow beyond what a cycle left before the next one starts, in percent of
+// that. A userdata is small beside the tensor, node and elements it stands for: 80 KiB of them stand
+// for about 1 MiB. While the heap is small its growth is kept to that, so that dead tensors are used
+// again while they are still in the cache; a heap of some MiB is dear to mark and grows by half.
+// Never more: what a cycle finalizes counts as alive until the next, so at 100 % such garbage would
+// double with each cycle. Lua knows multiples of 4.
+int pause_for(int heap_kib) {
+  const int percent = std::max(8000 / (80 + heap_kib), heap_kib / 50);
+  return 100 + std::clamp(percent, 20, 50) / 4 * 4;
+}
 }  // namespace
+
+void set_pause(lua_State* L) {
+  Account& a = account(L);
+  if (a.pause == kScriptsPause) return;
+  const int heap_kib = lua_gc(L, LUA_GCCOUNT);
+  if (heap_kib < 0) return;  // the collector is at work: this is a finalizer
+  const int pause = pause_for(heap_kib);
+  const int before = lua_gc(L, LUA_GCSETPAUSE, pause);
+  if (before != a.pause) {
+    lua_gc(L, LUA_GCSETPAUSE, before);
+    a.pause = kScriptsPause;
+  } else {
+    a.pause = pause;
+  }
+}
 
 void pay(lua_State* L) {
   Account& a = account(L);
@@ -46,6 +72,7 @@ void pay(lua_State* L) {
     // one huge tensor is worth no second cycle.
     if (lua_gc(L, LUA_GCSTEP, 0) != 0) a.debt = std::min(a.debt, kStepBytes - 1);
   }
+  set_pause(L);
 }
 
 }  // namespace moonlet::memory

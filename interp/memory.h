@@ -1,5 +1,6 @@
 // interp/memory.h: how tensor memory drives Lua's collector, which sees only small userdata.
-// The rules: a step per MiB allocated, and a full collection when live bytes pass a threshold.
+// The rules: a step per MiB allocated, a full collection when live bytes pass a threshold, and
+// short pauses between cycles while the Lua heap is small.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,8 @@ namespace moonlet::memory {
 
 inline constexpr int64_t kStepBytes = int64_t{1} << 20;
 inline constexpr int64_t kFloorBytes = int64_t{256} << 20;
+inline constexpr int kLuaPause = 200;     // Lua's own, in percent
+inline constexpr int kScriptsPause = -1;  // the script chose one, which stays
 
 // The collector's account of one state.
 struct Account {
@@ -21,6 +24,7 @@ struct Account {
   int64_t debt = 0;                   // bytes allocated since the last paid step
   int64_t threshold = kFloorBytes;    // live bytes at which a full collection is due
   int64_t budget_threshold = 0;       // the same of the state's budget; 0 before the first one
+  int pause = kLuaPause;              // the collector's, as it was last set here
 };
 
 // Says where the number of live tensor bytes comes from. Null turns full collections off.
@@ -36,6 +40,9 @@ inline void allocated(lua_State* L, int64_t bytes) {
   a.debt += bytes;
   if (a.debt >= kStepBytes) pay(L);
 }
+
+// Sets the collector's pause by the size of the Lua heap, unless the script has chosen one.
+void set_pause(lua_State* L);
 
 // A full collection; sets the next threshold to max(256 MiB, 2 x live bytes).
 void collect(lua_State* L);

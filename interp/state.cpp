@@ -289,9 +289,6 @@ StatePtr new_state(InterpreterOptions options) {
   lua_pushcfunction(raw, guard<open_everything>);
   if (lua_pcall(raw, 0, 0, 0) != LUA_OK) throw std::bad_alloc();
   lua_gc(raw, LUA_GCRESTART);
-  // A userdata is small beside the tensor, node and elements it stands for: cycles come sooner than
-  // Lua's own, so that dead ones are reused while they are still in the cache.
-  lua_gc(raw, LUA_GCINC, 150, 200, 0);
   set_limits(state_data(raw));
   return state;
 }

@@ -61,6 +61,34 @@ test("temporaries in a coroutine and with the collector in generational mode", f
   if not ok then error(message, 0) end
 end)
 
+test("dead tensors are few while the Lua heap is small", function()
+  local a = ml.ones(10)
+  local function most_held()
+    ml.memory.collect()
+    local before, most = ml.memory.live_bytes(), 0
+    for i = 1, 100000 do
+      local _ = a + a
+      if i % 100 == 0 then most = math.max(most, ml.memory.live_bytes() - before) end
+    end
+    return most // 64
+  end
+  local held = most_held()
+  expect.truthy(held <= 8000, held .. " tensors")
+end)
+
+test("the pause that a script sets stays", function()
+  local function pause()
+    local now = collectgarbage("setpause", 100)
+    collectgarbage("setpause", now)
+    return now
+  end
+  local before = pause()
+  expect.truthy(before >= 120 and before < 152, before)
+  collectgarbage("setpause", 180)
+  for _ = 1, 8 do empty_of(kMiB) end
+  expect.equal(pause(), 180)
+end)
+
 test("training does not grow", function()
   local nn, optim = ml.nn, ml.optim
   ml.manual_seed(1)
