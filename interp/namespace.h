@@ -7,10 +7,11 @@
 namespace moonlet {
 
 // Makes the table on top of the stack such a namespace, called `name` in messages. A metatable that
-// it has is kept and gets an __index.
-void make_namespace(lua_State* L, const char* name);
+// it has is kept and gets an __index. With `late` a table is popped first: names that are loaded at
+// their first use, and the modules they are in.
+void make_namespace(lua_State* L, const char* name, bool late = false);
 
 }  // namespace moonlet
 
-// Module moonlet.namespace: a function (name, table) -> table.
+// Module moonlet.namespace: a function (name, table, late?) -> table.
 int luaopen_moonlet_namespace(lua_State* L);

@@ -6,8 +6,11 @@ local fail = require("moonlet.options").fail
 
 local class = {}
 
--- Name, parent and children of each class; weak so that classes can be collected.
-local info = setmetatable({}, { __mode = "k" })
+local weak_keys = { __mode = "k" }
+
+-- Of each class its name, its parent, its children and the metatable that these share, both from
+-- the first child on; weak so that classes can be collected.
+local info = setmetatable({}, weak_keys)
 
 local function is_metamethod(key)
   return type(key) == "string" and key:sub(1, 2) == "__" and key ~= "__name"
@@ -24,7 +27,7 @@ end
 local function assign(cls, key, value)
   rawset(cls, key, value)
   if not is_metamethod(key) then return end
-  for child in pairs(info[cls].children) do
+  for child in pairs(info[cls].children or {}) do
     if rawget(child, key) == nil then child[key] = value end
   end
 end
@@ -54,10 +57,12 @@ end
 
 local function define(name, parent)
   local cls = { super = parent, __name = name, is_a = not parent and is_a or nil }
-  info[cls] = { name = name, parent = parent, children = setmetatable({}, { __mode = "k" }) }
+  info[cls] = { name = name, parent = parent }
   cls.__index = cls
   if not parent then return cls end
-  info[parent].children[cls] = true
+  local family = info[parent]
+  family.children = family.children or setmetatable({}, weak_keys)
+  family.children[cls] = true
   for key in pairs(parent) do
     if is_metamethod(key) then cls[key] = inherited(parent, key, cls) end
   end
@@ -120,6 +125,16 @@ function class.lookup(object, key)
   return getmetatable(object)[key]
 end
 
+local function class_metatable(parent)
+  return { __call = construct, __index = parent, __newindex = assign, __tostring = describe }
+end
+
+local function metatable_of_children(parent)
+  local family = info[parent]
+  family.metatable = family.metatable or class_metatable(parent)
+  return family.metatable
+end
+
 -- `class("Name", Parent?)` makes a class. Calling the class makes an object and passes the
 -- arguments to `init`; the class's `__alloc(cls)`, if any, returns the raw table that becomes the
 -- object, so that a base class can prepare it even when a subclass forgets `super.init`. In
@@ -133,12 +148,8 @@ local function new_class(_, name, parent)
   if parent ~= nil and not class.is_class(parent) then
     fail("class: the parent of %s must be a class, got %s", name, type(parent))
   end
-  return setmetatable(define(name, parent), {
-    __call = construct,
-    __index = parent,
-    __newindex = assign,
-    __tostring = describe,
-  })
+  return setmetatable(define(name, parent),
+    parent and metatable_of_children(parent) or class_metatable())
 end
 
 ---@overload fun(name: string, parent?: table): table

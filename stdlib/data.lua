@@ -1,9 +1,13 @@
--- stdlib/data.lua: ml.data: data sets, samplers, loaders, and readers of CSV and IDX files.
+-- stdlib/data.lua: ml.data: data sets, samplers, loaders, and readers of CSV and IDX files. Each
+-- part is loaded when one of its names is first used.
 
-local data = {}
+local options = require "moonlet.options"
 
-for _, part in ipairs { "dataset", "sampler", "loader", "files", "table" } do
-  for name, value in pairs(require("moonlet.data." .. part)) do data[name] = value end
-end
-
-return require("moonlet.options").namespace("data", data)
+return options.namespace("data", {}, options.late {
+  ["data.dataset"] = { "Dataset", "TensorDataset", "Subset", "ConcatDataset", "random_split" },
+  ["data.sampler"] = { "Sampler", "SequentialSampler", "RandomSampler", "WeightedRandomSampler",
+    "BatchSampler" },
+  ["data.loader"] = { "DataLoader", "default_collate" },
+  ["data.files"] = { "read_csv", "write_csv", "read_idx" },
+  ["data.table"] = { "Table", "read_table", "Categories" },
+})

@@ -1,11 +1,11 @@
--- stdlib/optim.lua: ml.optim: optimisers and learning-rate schedules.
+-- stdlib/optim.lua: ml.optim: optimisers and learning-rate schedules. Each is loaded when its name
+-- is first used.
 
-local adam = require "moonlet.optim.adam"
+local options = require "moonlet.options"
 
-return require("moonlet.options").namespace("optim", {
-  Optimizer = require "moonlet.optim.optimizer",
-  SGD = require "moonlet.optim.sgd",
-  Adam = adam.Adam,
-  AdamW = adam.AdamW,
-  lr_scheduler = require "moonlet.optim.lr_scheduler",
+return options.namespace("optim", {}, options.late {
+  ["optim.optimizer"] = { "Optimizer" },
+  ["optim.sgd"] = { "SGD" },
+  ["optim.adam"] = { "Adam", "AdamW" },
+  ["optim.lr_scheduler"] = { "lr_scheduler" },
 })

@@ -109,10 +109,24 @@ function options.boolean(where, name, value)
   return value
 end
 
---- Makes reading an unknown name of a table an error that says the nearest known one.
+--- Makes reading an unknown name of a table an error that says the nearest known one. The names of
+--- `late` are loaded at their first use: it says for each which module it is a field of, or which
+--- module it is.
 ---@param name string the table's, for the message
 ---@param names table
+---@param late? table<string, string>
 ---@return table names
 options.namespace = require "moonlet.namespace"
+
+--- Such late names from the names of each module: `{ ["nn.linear"] = { "Linear", "Embedding" } }`.
+---@param modules table<string, string[]>
+---@return table<string, string>
+function options.late(modules)
+  local late = {}
+  for module, names in pairs(modules) do
+    for _, name in ipairs(names) do late[name] = "moonlet." .. module end
+  end
+  return late
+end
 
 return options

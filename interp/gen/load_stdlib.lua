@@ -67,6 +67,16 @@ local function watch_classes(found)
   return class
 end
 
+-- A namespace with the names in it that the library loads at their first use.
+local function with_late_names(_, module, late)
+  for name, path in pairs(late or {}) do
+    local part = require(path)
+    local field = type(part) == "table" and rawget(part, name)
+    module[name] = field or part
+  end
+  return module
+end
+
 --- Loads modules by name ("nn", "optim"). `ops` are the names of the ops, which module moonlet has.
 ---@param root string
 ---@param ops string[]
@@ -76,7 +86,7 @@ function load_stdlib.load(root, ops, modules)
   local ml = make "ml"
   for _, name in ipairs(ops) do rawset(ml, name, make("ml." .. name)) end
   package.loaded.moonlet = ml
-  package.loaded["moonlet.namespace"] = function(_, module) return module end
+  package.loaded["moonlet.namespace"] = with_late_names
   add_searcher(root)
   local out = { modules = {}, frames = {}, signatures = require("moonlet.signature").all }
   out.class = watch_classes(out.frames)

@@ -12,31 +12,35 @@ local function show(value)
   return type(value) == "table" and "(" .. table.concat(value, ", ") .. ")" or tostring(value)
 end
 
-local function forward_of(op, fields)
-  local in_place = op .. "_"
-  return function(self, x)
-    local values = {}
-    for i, field in ipairs(fields) do values[i] = self[field] end
-    if not self.inplace then return layer.run(self, ml[op], x, table.unpack(values, 1, #fields)) end
-    return layer.run(self, function() return x[in_place](x, table.unpack(values, 1, #fields)) end)
+-- The layer's options in the order of its declaration, which are the op's further arguments. Looked
+-- at when a layer is used: most are not.
+local function values_of(self, read)
+  local values, count = {}, 0
+  for _, field in ipairs(read.names) do
+    if field ~= "inplace" then
+      count = count + 1
+      values[count] = self[field]
+    end
   end
+  return values, count
 end
 
 -- The class of layers that call the op of that name; `parameters` are the options it is given.
 local function define(name, op, parameters)
+  local in_place = op .. "_"
   local cls, read = layer.define(name, parameters or "", function(self, o)
     for field, value in pairs(o) do self[field] = value end
   end)
-  local fields = {}
-  for _, field in ipairs(read.names) do
-    if field ~= "inplace" then fields[#fields + 1] = field end
+  function cls:forward(x)
+    local values, count = values_of(self, read)
+    if not self.inplace then return layer.run(self, ml[op], x, table.unpack(values, 1, count)) end
+    return layer.run(self, function() return x[in_place](x, table.unpack(values, 1, count)) end)
   end
-  cls.forward = forward_of(op, fields)
   function cls:extra_repr()
-    local parts = {}
-    for i, field in ipairs(fields) do parts[i] = show(self[field]) end
-    if self.inplace then parts[#parts + 1] = "inplace" end
-    return table.concat(parts, ", ")
+    local values, count = values_of(self, read)
+    for i = 1, count do values[i] = show(values[i]) end
+    if self.inplace then values[count + 1] = "inplace" end
+    return table.concat(values, ", ")
   end
   return cls
 end

@@ -24,10 +24,9 @@ end
 local function activation(text)
   local name = text:match "^[%w_]+"
   local read, call, change = declare(text), ml[name], ml._methods[name .. "_"]
-  local count = #read.names - 1
   return function(...)
     if select("#", ...) == 1 and ml.is_tensor((...)) then return call(...) end
-    local values = { read(...) }
+    local values, count = { read(...) }, #read.names - 1
     if values[count + 1] then return change(table.unpack(values, 1, count)) end
     return call(table.unpack(values, 1, count))
   end

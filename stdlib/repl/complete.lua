@@ -80,6 +80,7 @@ local function offer_fields(names, value, methods)
     if type(value) == "table" then offer_keys(names, value, methods) end
     local meta = getmetatable(value)
     if type(meta) ~= "table" then return end
+    for name in pairs(rawget(meta, "late") or {}) do offer(names, name) end
     value = class.is_class(meta) and meta or rawget(meta, "__index")
     if type(value) ~= "table" then return end
   end
