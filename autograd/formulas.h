@@ -2,14 +2,12 @@
 // made of public ops, so they can be differentiated again.
 #pragma once
 
+#include "autograd/formulas_activation.h"
+#include "autograd/formulas_arithmetic.h"
+#include "autograd/formulas_complex.h"
+#include "autograd/formulas_convert.h"
+#include "autograd/formulas_gather.h"
 #include "autograd/formulas_nn.h"
-#include "autograd/formulas_pointwise.h"
 #include "autograd/formulas_reduce.h"
+#include "autograd/formulas_scan.h"
 #include "autograd/formulas_shape.h"
-
-namespace moonlet::formulas {
-
-// The conjugate of an argument that may be a number (for real ones, itself).
-Operand conj(const Operand& x);
-
-}  // namespace moonlet::formulas

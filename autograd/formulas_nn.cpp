@@ -3,13 +3,16 @@
 
 #include <limits>
 
-#include "autograd/formulas_pointwise.h"
+#include "autograd/formulas_convert.h"
+#include "autograd/ops_arithmetic.h"
 #include "autograd/ops_clone.h"
 #include "autograd/ops_compare.h"
+#include "autograd/ops_complex.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_linalg.h"
+#include "autograd/ops_logic.h"
+#include "autograd/ops_math.h"
 #include "autograd/ops_nn.h"
-#include "autograd/ops_pointwise.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "autograd/tape.h"

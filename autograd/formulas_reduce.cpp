@@ -1,14 +1,16 @@
-// autograd/formulas_reduce.cpp: derivatives of reductions, scans and indexing.
+// autograd/formulas_reduce.cpp: the longer derivatives of reductions.
 #include "autograd/formulas_reduce.h"
 
 #include <cmath>
 
+#include "autograd/ops_arithmetic.h"
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
-#include "autograd/ops_pointwise.h"
+#include "autograd/ops_math.h"
 #include "autograd/ops_reduce.h"
+#include "autograd/ops_scan.h"
 #include "autograd/ops_shape.h"
 #include "tensor/shapes/reduce.h"
 
@@ -97,42 +99,6 @@ Tensor logsumexp_backward(const Tensor& g, const Tensor& x, const Tensor& y, con
   const Tensor whole = restore_dims(y, x.sizes(), dims, keepdim);
   const Tensor finite = masked_fill(whole, isinf(whole), 0.0);
   return mul(restore_dims(g, x.sizes(), dims, keepdim), exp(sub(x, finite)));
-}
-
-// For each element, the sum over later results of g times the product without that element.
-static Tensor cumprod_backward_zeros(const Tensor& g, const Tensor& x, int64_t dim) {
-  const int64_t n = x.size(static_cast<int>(dim));
-  std::vector<Tensor> parts;
-  for (int64_t k = 0; k < n; ++k) {
-    Dims one_sizes = x.sizes();
-    one_sizes[static_cast<int>(dim)] = 1;
-    std::vector<Tensor> others = {narrow(x, dim, 0, k), ones(one_sizes, options_of(x)),
-                                  narrow(x, dim, k + 1, n - k - 1)};
-    const Tensor product = cumprod(cat(others, dim), dim);
-    parts.push_back(
-        sum(mul(narrow(g, dim, k, n - k), narrow(product, dim, k, n - k)), Dims{dim}, true));
-  }
-  return cat(parts, dim);
-}
-
-Tensor cumprod_backward(const Tensor& g, const Tensor& x, int64_t given_dim) {
-  if (x.dim() == 0 || x.numel() == 0) return g;
-  const int dim = wrapped(given_dim, x.dim());
-  const Tensor zero = to(any(eq(x, 0.0)), std::nullopt, Device{});
-  if (*zero.elements<bool>()) return cumprod_backward_zeros(g, x, dim);
-  const Tensor products = flip(mul(g, cumprod(x, dim)), Dims{dim});
-  return div(flip(cumsum(products, dim), Dims{dim}), x);
-}
-
-Tensor embedding_backward_backward(const Tensor& g, const Tensor& index, int64_t padding_idx) {
-  Tensor rows = embedding(g, index, padding_idx);
-  if (padding_idx == 0) return rows;
-  return masked_fill(rows, unsqueeze(eq(index, padding_idx), -1), 0.0);
-}
-
-Tensor index_put_backward(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate) {
-  if (accumulate) return g;
-  return index_put(g, indices, zeros(Dims{}, Options{g.dtype(), g.device()}), false);
 }
 
 }  // namespace moonlet::formulas

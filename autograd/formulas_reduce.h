@@ -1,9 +1,7 @@
-// autograd/formulas_reduce.h: derivatives of reductions, scans and indexing that are longer than an
-// expression, made of public ops, so that they are differentiable again. Dims are 0-based.
+// autograd/formulas_reduce.h: the longer derivatives of reductions. Dims are 0-based.
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "tensor/tensor.h"
 
@@ -27,9 +25,5 @@ Tensor norm_backward(const Tensor& g, const Tensor& x, const Tensor& y, double p
                      bool keepdim);
 Tensor logsumexp_backward(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
                           bool keepdim);
-// Quadratic in the size of dim when x holds a 0, linear otherwise.
-Tensor cumprod_backward(const Tensor& g, const Tensor& x, int64_t dim);
-Tensor embedding_backward_backward(const Tensor& g, const Tensor& index, int64_t padding_idx);
-Tensor index_put_backward(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate);
 
 }  // namespace moonlet::formulas

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "autograd/formulas_pointwise.h"
+#include "autograd/formulas_convert.h"
+#include "autograd/ops_arithmetic.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
-#include "autograd/ops_pointwise.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "tensor/backend.h"

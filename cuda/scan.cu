@@ -1,6 +1,6 @@
 // cuda/scan.cu: running sums and products.
 #include "cuda/scan.cuh"
-#include "tensor/kernels_reduce.h"
+#include "tensor/kernels_scan.h"
 
 namespace moonlet::cuda {
 

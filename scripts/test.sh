@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 build=${MOONLET_TEST_BUILD:-build-test}
 sh scripts/setup.sh --tests "$build" -Dcuda=emulated
-sh scripts/build.sh "$build"
+sh scripts/build.sh "$build" all meson-test-prereq
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0

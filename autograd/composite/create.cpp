@@ -3,15 +3,17 @@
 #include <limits>
 
 #include "autograd/host_value.h"
+#include "autograd/ops_arithmetic.h"
 #include "autograd/ops_clone.h"
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
-#include "autograd/ops_pointwise.h"
+#include "autograd/ops_logic.h"
 #include "autograd/ops_random.h"
 #include "autograd/ops_reduce.h"
+#include "autograd/ops_scan.h"
 #include "autograd/ops_shape.h"
 #include "autograd/ops_sort.h"
 #include "tensor/shapes/create.h"

@@ -2,15 +2,13 @@
 // normalisation, attention, dropout.
 #include <cmath>
 
+#include "autograd/formulas_convert.h"
 #include "autograd/formulas_nn.h"
-#include "autograd/formulas_pointwise.h"
 #include "autograd/ops_activation.h"
-#include "autograd/ops_compare.h"
+#include "autograd/ops_arithmetic.h"
 #include "autograd/ops_convert.h"
-#include "autograd/ops_create.h"
 #include "autograd/ops_linalg.h"
 #include "autograd/ops_nn.h"
-#include "autograd/ops_pointwise.h"
 #include "autograd/ops_random.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"

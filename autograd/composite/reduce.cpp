@@ -1,7 +1,7 @@
 // autograd/composite/reduce.cpp: reductions and sorts made of other ops.
+#include "autograd/ops_arithmetic.h"
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
-#include "autograd/ops_pointwise.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_sort.h"
 

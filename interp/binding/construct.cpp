@@ -6,7 +6,6 @@
 #include "autograd/ops_clone.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_copy.h"
-#include "autograd/ops_create.h"
 #include "autograd/tape.h"
 #include "interp/binding/args.h"
 #include "interp/binding/index.h"

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "autograd/ops_complex.h"
 #include "autograd/ops_copy.h"
-#include "autograd/ops_pointwise.h"
 #include "autograd/ops_shape.h"
 #include "autograd/tape.h"
 #include "interp/binding/args.h"

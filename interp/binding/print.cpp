@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "autograd/ops_arithmetic.h"
 #include "autograd/ops_compare.h"
-#include "autograd/ops_pointwise.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/tape.h"
 #include "interp/binding/tensor_userdata.h"

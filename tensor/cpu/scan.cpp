@@ -6,7 +6,7 @@
 #include "tensor/cpu/copy.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
-#include "tensor/kernels_reduce.h"
+#include "tensor/kernels_scan.h"
 
 namespace moonlet::cpu {
 

@@ -100,15 +100,3 @@ op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
      grad = { x = "logsumexp_backward(g, x, y, dim, keepdim)" },
      doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow.]],
      sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true" } }
-
-op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
-     grad = { x = "flip(cumsum(flip(g, Dims{dim}), dim), Dims{dim})" },
-     doc = [[Running sums along `dim`. Bools and integers are summed in int64.]],
-     sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
-
-op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "boolean+real",
-     grad = { x = "cumprod_backward(g, x, dim)" },
-     doc = [[Running products along `dim`.]],
-     sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }

@@ -1,9 +1,14 @@
-// tensor/shapes/reduce.cpp: argument checks and result shapes of reductions and scans.
+// tensor/shapes/reduce.cpp: argument checks and result shapes of reductions.
 #include "tensor/shapes/reduce.h"
 
 #include "tensor/shapes_reduce.h"
 
 namespace moonlet::shapes {
+
+DType sum_dtype(const Tensor& x, std::optional<DType> dtype) {
+  if (dtype) return *dtype;
+  return is_differentiable(x.dtype()) ? x.dtype() : DType::Int64;
+}
 
 Dims reduced_sizes(const Dims& sizes, const Dims& dims, bool keepdim, const char* op) {
   const Dims wrapped = wrap_dims(dims, sizes.size(), op);
@@ -52,16 +57,6 @@ Result position(const char* op, const Tensor& x, std::optional<int64_t> dim, boo
 }
 
 // The accumulated dtype: the one asked for, else int64 for bool and integers, else x's.
-DType sum_dtype(const Tensor& x, std::optional<DType> dtype) {
-  if (dtype) return *dtype;
-  return is_differentiable(x.dtype()) ? x.dtype() : DType::Int64;
-}
-
-Result scan(const char* op, const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-  wrap_dim(dim, x.dim(), op);
-  return like(x, sum_dtype(x, dtype));
-}
-
 }  // namespace
 
 Result sum(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
@@ -118,13 +113,6 @@ Result norm(const Tensor& x, double, const Dims& dim, bool keepdim) {
 }
 Result logsumexp(const Tensor& x, const Dims& dim, bool keepdim) {
   return reduced("logsumexp", x, dim, keepdim, x.dtype());
-}
-
-Result cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-  return scan("cumsum", x, dim, dtype);
-}
-Result cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-  return scan("cumprod", x, dim, dtype);
 }
 
 }  // namespace moonlet::shapes

@@ -1,11 +1,6 @@
 // tests/cpp/conv_test.cpp: the two implementations of convolution against each other, and the
 // adjoint relation between convolution and its gradients.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-using Catch::Approx;
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <cmath>
 

@@ -1,20 +1,18 @@
 // tests/cpp/cuda_test.cpp: the CUDA backend's memory, transfers, threads and errors. The ops
 // themselves are compared with the CPU's by the generated op tests. Passes without a device.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-using Catch::Matchers::ContainsSubstring;
-#else
-#include <catch2/catch.hpp>
-using Catch::Matchers::Contains;
-#define ContainsSubstring Contains
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <thread>
 #include <vector>
 
 #include "tensor/allocator.h"
 #include "tensor/backend.h"
-#include "tensor/raw.h"
+#include "tensor/raw_arithmetic.h"
+#include "tensor/raw_clone.h"
+#include "tensor/raw_convert.h"
+#include "tensor/raw_copy.h"
+#include "tensor/raw_gather.h"
+#include "tensor/raw_reduce.h"
 #include "tensor/views.h"
 
 using namespace moonlet;

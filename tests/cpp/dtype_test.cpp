@@ -1,14 +1,7 @@
 // tests/cpp/dtype_test.cpp: the table of dtypes, and what is computed from it.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-using Catch::Matchers::ContainsSubstring;
-#else
-#include <catch2/catch.hpp>
-using Catch::Matchers::Contains;
-#define ContainsSubstring Contains
-#endif
 #include <iterator>
 #include <string>
+#include "tests/cpp/catch2.h"
 
 #include "tensor/dtype.h"
 

@@ -1,11 +1,6 @@
 // tests/cpp/emulated_test.cpp: the CUDA emulation behaves like CUDA: grids, barriers, warps,
 // atomics, memory and its limits, errors that stay, streams, and products in every layout.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-using Catch::Approx;
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <cublas_v2.h>
 

@@ -1,9 +1,5 @@
 // tests/cpp/gemm_test.cpp: matrix products against plain loops, over layouts and dtypes.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <cmath>
 #include <limits>

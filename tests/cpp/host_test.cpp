@@ -1,10 +1,6 @@
 // tests/cpp/host_test.cpp: a host and its scripts: interpreters that end while they run, exceptions
 // and error values on their way, numbers at the border.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <cmath>
 #include <limits>

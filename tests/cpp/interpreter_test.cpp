@@ -1,17 +1,16 @@
 // tests/cpp/interpreter_test.cpp: several interpreters in one process: what they do not see of each
 // other on one thread, moving between threads, shared leaves with hooks.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <atomic>
 #include <set>
 #include <thread>
 #include <vector>
 
-#include "autograd/ops.h"
+#include "autograd/ops_arithmetic.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_math.h"
+#include "autograd/ops_reduce.h"
 #include "autograd/tape.h"
 #include "interp/moonlet.h"
 #include "lua.hpp"

@@ -1,12 +1,5 @@
 // tests/cpp/layout_test.cpp: dense strides, the order that results follow, and memory formats.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-using Catch::Matchers::ContainsSubstring;
-#else
-#include <catch2/catch.hpp>
-using Catch::Matchers::Contains;
-#define ContainsSubstring Contains
-#endif
+#include "tests/cpp/catch2.h"
 
 #include "tensor/tensor.h"
 

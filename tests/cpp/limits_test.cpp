@@ -1,10 +1,6 @@
 // tests/cpp/limits_test.cpp: the options of an interpreter: libraries, environment, output, limits
 // and interrupts.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <atomic>
 #include <chrono>

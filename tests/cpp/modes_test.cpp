@@ -1,10 +1,6 @@
 // tests/cpp/modes_test.cpp: ops as values and the stack of modes from C++: boxed calls of every
 // pointwise row, what ops write, ops registered at run time, and modes that nest, throw and go.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <algorithm>
 #include <string>
@@ -12,7 +8,15 @@
 #include <vector>
 
 #include "autograd/autocast.h"
-#include "autograd/ops.h"
+#include "autograd/ops_arithmetic.h"
+#include "autograd/ops_clone.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
+#include "autograd/ops_linalg.h"
+#include "autograd/ops_math.h"
+#include "autograd/ops_nn.h"
+#include "autograd/ops_shape.h"
 #include "autograd/tape.h"
 #include "tensor/modes.h"
 #include "tests/cpp/messages.h"

@@ -1,10 +1,6 @@
 // tests/cpp/nn_test.cpp: the kernels of softmax, pooling and the likelihood at the edges of their
 // domains.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <cmath>
 #include <limits>

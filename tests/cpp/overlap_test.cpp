@@ -1,20 +1,18 @@
 // tests/cpp/overlap_test.cpp: which tensors share memory, and ops whose inputs share it with what
 // they write.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-using Catch::Matchers::ContainsSubstring;
-#else
-#include <catch2/catch.hpp>
-using Catch::Matchers::Contains;
-#define ContainsSubstring Contains
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <random>
 #include <set>
 #include <vector>
 
 #include "tensor/memory_overlap.h"
-#include "tensor/raw.h"
+#include "tensor/raw_arithmetic.h"
+#include "tensor/raw_clone.h"
+#include "tensor/raw_copy.h"
+#include "tensor/raw_gather.h"
+#include "tensor/raw_optim.h"
+#include "tensor/raw_scan.h"
 
 using namespace moonlet;
 

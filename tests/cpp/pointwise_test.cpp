@@ -1,10 +1,6 @@
 // tests/cpp/pointwise_test.cpp: the pointwise engine: layouts, dtypes, in-place rules, errors,
 // special values, and results that do not depend on the number of threads.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <cmath>
 #include <cstring>
@@ -13,7 +9,9 @@
 #include <string>
 
 #include "tensor/cpu/copy.h"
-#include "tensor/raw.h"
+#include "tensor/raw_activation.h"
+#include "tensor/raw_arithmetic.h"
+#include "tensor/raw_math.h"
 #include "tensor/threads.h"
 
 using namespace moonlet;

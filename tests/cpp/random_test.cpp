@@ -1,15 +1,19 @@
 // tests/cpp/random_test.cpp: Philox against its published vectors, the moments of random fills, and
 // their independence of threads and layouts.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <cmath>
 #include <cstring>
 
-#include "autograd/ops.h"
+#include "autograd/ops_arithmetic.h"
+#include "autograd/ops_clone.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_random.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
+#include "autograd/ops_sort.h"
 #include "tensor/generator.h"
 #include "tensor/random_transforms.h"
 #include "tensor/shapes/random.h"

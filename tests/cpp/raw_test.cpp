@@ -1,17 +1,14 @@
 // tests/cpp/raw_test.cpp: what the generated ops without the tape do around a kernel: out forms
 // with one and with several results, and arguments that an op writes to.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-using Catch::Matchers::ContainsSubstring;
-#else
-#include <catch2/catch.hpp>
-using Catch::Matchers::Contains;
-#define ContainsSubstring Contains
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <vector>
 
-#include "tensor/raw.h"
+#include "tensor/raw_convert.h"
+#include "tensor/raw_copy.h"
+#include "tensor/raw_gather.h"
+#include "tensor/raw_shape.h"
+#include "tensor/raw_sort.h"
 #include "tensor/views.h"
 
 using namespace moonlet;

@@ -1,10 +1,6 @@
 // tests/cpp/reduce_test.cpp: reductions and scans against plain loops, over dtypes, dims and
 // layouts; NaN, empty inputs, rounding, and independence of the number of threads.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops.h"
+#include "autograd/ops_arithmetic.h"
+#include "autograd/ops_clone.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_math.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_scan.h"
+#include "autograd/ops_shape.h"
 #include "tensor/threads.h"
 
 using namespace moonlet;

@@ -1,10 +1,6 @@
 // tests/cpp/signals_test.cpp: signals and requests to stop while ops compute: handlers on the same
 // stack leave results alone, and long ops give up.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <signal.h>
 #include <sys/time.h>
@@ -15,7 +11,13 @@
 #include <functional>
 
 #include "tensor/interrupt.h"
-#include "tensor/raw.h"
+#include "tensor/raw_arithmetic.h"
+#include "tensor/raw_linalg.h"
+#include "tensor/raw_math.h"
+#include "tensor/raw_nn.h"
+#include "tensor/raw_reduce.h"
+#include "tensor/raw_scan.h"
+#include "tensor/raw_sort.h"
 #include "tensor/threads.h"
 
 using namespace moonlet;

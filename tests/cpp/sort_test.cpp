@@ -1,9 +1,5 @@
 // tests/cpp/sort_test.cpp: sort, topk, gather, scatter and indexing on the CPU.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops.h"
+#include "autograd/ops_arithmetic.h"
+#include "autograd/ops_clone.h"
+#include "autograd/ops_compare.h"
+#include "autograd/ops_convert.h"
+#include "autograd/ops_copy.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_gather.h"
+#include "autograd/ops_shape.h"
+#include "autograd/ops_sort.h"
 #include "tensor/threads.h"
 
 using namespace moonlet;

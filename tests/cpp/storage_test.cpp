@@ -1,9 +1,5 @@
 // tests/cpp/storage_test.cpp: storages, the pooled allocator and the byte counters.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -13,7 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/raw.h"
+#include "tensor/raw_arithmetic.h"
+#include "tensor/raw_clone.h"
+#include "tensor/raw_copy.h"
+#include "tensor/raw_create.h"
+#include "tensor/raw_math.h"
 #include "tensor/set.h"
 
 using namespace moonlet;

@@ -1,16 +1,19 @@
 // tests/cpp/tape_test.cpp: the tape from C++: recording, backward, in-place changes through views,
 // ml.grad's core, hooks, long chains, and two threads on graphs that share leaves.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "autograd/ops.h"
+#include "autograd/ops_arithmetic.h"
+#include "autograd/ops_clone.h"
+#include "autograd/ops_copy.h"
+#include "autograd/ops_create.h"
+#include "autograd/ops_math.h"
+#include "autograd/ops_nn_loss.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
 #include "autograd/tape.h"
 #include "tensor/warning.h"
 #include "tests/cpp/messages.h"

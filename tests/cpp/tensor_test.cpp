@@ -1,9 +1,5 @@
 // tests/cpp/tensor_test.cpp: making tensors and views, bounds, and type promotion.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "tests/cpp/catch2.h"
 
 #include "tensor/operand.h"
 #include "tensor/tensor.h"

@@ -1,13 +1,6 @@
 // tests/cpp/views_test.cpp: views show the elements they should, refuse what lies outside, and the
 // kernels that join, pad, flip and lay gradients into views agree with element-by-element results.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-using Catch::Matchers::ContainsSubstring;
-#else
-#include <catch2/catch.hpp>
-using Catch::Matchers::Contains;
-#define ContainsSubstring Contains
-#endif
+#include "tests/cpp/catch2.h"
 
 #include <numeric>
 #include <vector>

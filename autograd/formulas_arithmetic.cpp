@@ -1,12 +1,12 @@
-// autograd/formulas_pointwise.cpp: the longer derivatives of pointwise ops, in public ops.
-#include "autograd/formulas_pointwise.h"
+// autograd/formulas_arithmetic.cpp: the longer derivatives of arithmetic.
+#include "autograd/formulas_arithmetic.h"
 
-#include "autograd/formulas.h"
-#include "autograd/ops_activation.h"
+#include "autograd/ops_arithmetic.h"
 #include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
+#include "autograd/ops_complex.h"
 #include "autograd/ops_create.h"
-#include "autograd/ops_pointwise.h"
+#include "autograd/ops_logic.h"
+#include "autograd/ops_math.h"
 
 namespace moonlet::formulas {
 
@@ -15,11 +15,6 @@ Operand conj(const Operand& x) {
     return Operand(x.scalar().is_complex() ? Scalar(std::conj(x.scalar().to_complex()))
                                            : x.scalar());
   return is_complex(x.tensor().dtype()) ? Operand(moonlet::conj(x.tensor())) : x;
-}
-
-Tensor widened(const Tensor& x) {
-  if (!x.defined() || !is_floating(x.dtype()) || size_of(x.dtype()) > 2) return x;
-  return to(x, DType::Float32);
 }
 
 Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power) {
@@ -56,37 +51,6 @@ Tensor sgn_grad(const Tensor& g, const Tensor& x) {
   const Tensor s = sgn(x), size = abs(x);
   const Tensor across = sub(g, mul(s, real(mul(moonlet::conj(s), g))));
   return where(eq(size, 0), 0.0, div(across, where(eq(size, 0), 1.0, size)));
-}
-
-Tensor angle_grad(const Tensor& g, const Tensor& x) {
-  if (!is_complex(x.dtype())) return zeros_like(x);
-  // g i / conj(x); 0 at 0, where the angle has no derivative.
-  const Tensor zero = eq(x, 0), safe = where(zero, 1.0, x);
-  return where(zero, 0.0, div(mul(g, Scalar(complex128(0, 1))), moonlet::conj(safe)));
-}
-
-Tensor gelu_tanh_grad(const Tensor& g, const Tensor& given) {
-  const Tensor x = widened(given);
-  constexpr double k = 0.7978845608028654, c = 0.044715;
-  const Tensor x2 = square(x);
-  const Tensor t = tanh(mul(mul(x, add(mul(x2, c), 1.0)), k));
-  const Tensor inner = mul(add(mul(x2, 3 * c), 1.0), k);
-  const Tensor slope = add(add(t, 1.0), mul(mul(x, sub(1.0, square(t))), inner));
-  return mul(g, mul(slope, 0.5));
-}
-
-Tensor silu_double_grad(const Tensor& g, const Tensor& grad, const Tensor& given) {
-  const Tensor x = widened(given);
-  const Tensor s = sigmoid(x);
-  const Tensor bend = add(mul(x, sub(1.0, mul(s, 2.0))), 2.0);
-  return mul(mul(widened(g), grad), mul(mul(s, sub(1.0, s)), bend));
-}
-
-Tensor mish_grad(const Tensor& g, const Tensor& given) {
-  const Tensor x = widened(given);
-  const Tensor t = tanh(softplus(x, 1.0, 20.0));
-  const Tensor slope = mul(mul(x, sigmoid(x)), sub(1.0, square(t)));
-  return mul(g, add(t, slope));
 }
 
 }  // namespace moonlet::formulas
