@@ -19,7 +19,8 @@ Where the two sides differ on purpose (in this file and program_views.py):
   and square do): such ops are left out.
 - ml.grad gives an input's gradient after the hooks of that input; PyTorch before them when the graph goes
   on below it: inputs have no hooks that replace gradients.
-- Whether results of ml.grad share memory, and how they lie in it, differs: they are not written to.
+- Whether results of ml.grad share memory, and how they lie in it, differs: they are not written to, and
+  later steps see them in row-major order.
 - A view of a leaf that is a view itself loses its history in PyTorch when their memory is written to
   under no_grad or through a view made under no_grad, because it is made again from the root, which does
   not require grad: nor are those.
@@ -397,7 +398,7 @@ class Maker(Views):
             lua.append(f"grad_outputs = {{{seeds}}}")
             py.append(f", grad_outputs=[{seeds}]")
         given = table(outputs) if len(outputs) > 1 else y
-        self.add(f"{', '.join(outs)} = ml.grad({given}, {table(inputs)}, {table(lua)})",
+        self.add(f"{', '.join(outs)} = grad({given}, {table(inputs)}, {table(lua)})",
                  f"{', '.join(outs)}, = grad([{', '.join(outputs)}], [{', '.join(inputs)}]{''.join(py)})")
 
     # A program.

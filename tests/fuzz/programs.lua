@@ -51,6 +51,14 @@ function words.weights(x)
   return generated(x.shape, "float64", function(i) return 1 + (i % 5) * 0.25 end):to(x.dtype)
 end
 
+-- ml.grad with results in row-major order: how they lie in memory may differ from PyTorch's, and
+-- later steps may look at strides.
+function words.grad(...)
+  local out = table.pack(ml.grad(...))
+  for i = 1, out.n do out[i] = out[i] and out[i]:contiguous() end
+  return table.unpack(out, 1, out.n)
+end
+
 function words.loss(x)
   local y = x * words.weights(x)
   if y.dtype:find "^complex" then y = ml.view_as_real(y) end

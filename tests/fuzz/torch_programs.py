@@ -116,7 +116,7 @@ class Run:
     def grad(self, y, inputs, **options):
         if self.keep:
             options["retain_graph"] = True
-        return torch.autograd.grad(y, inputs, **options)
+        return [g if g is None else g.contiguous() for g in torch.autograd.grad(y, inputs, **options)]
 
     def tensors(self):
         return [(n, t) for n, t in self.env.items() if isinstance(t, torch.Tensor)]
