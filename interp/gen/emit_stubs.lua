@@ -1,9 +1,9 @@
 -- interp/gen/emit_stubs.lua: writes LuaLS annotations of all that scripts can name, for editors:
 -- the descriptions of interp/meta/ as they are, the ops, and what stdlib/ defines.
 
-local dtypes = require "dtypes"
-local lua_signature = require "lua_signature"
-local reference = require "reference"
+local dtypes = require "tensor.ops.gen.dtypes"
+local lua_signature = require "tensor.ops.gen.lua_signature"
+local reference = require "interp.gen.reference"
 
 local lua_types = {
   Tensor = "moonlet.Tensor", OptionalTensor = "moonlet.Tensor", TensorList = "moonlet.Tensor[]",

@@ -1,7 +1,7 @@
 -- interp/gen/op_docs.lua: the op rows as entries of the reference.
 
-local cpptext = require "cpptext"
-local lua_signature = require "lua_signature"
+local cpptext = require "tensor.ops.gen.cpptext"
+local lua_signature = require "tensor.ops.gen.lua_signature"
 
 local op_docs = {}
 

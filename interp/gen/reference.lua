@@ -8,11 +8,11 @@
 -- page; classes have parent, members owner, ops notes and more (their other forms), and a second
 -- name of something has same_as.
 
-local cpp_docs = require "cpp_docs"
-local dtypes = require "dtypes"
-local meta_docs = require "meta_docs"
-local op_docs = require "op_docs"
-local stdlib_docs = require "stdlib_docs"
+local cpp_docs = require "interp.gen.cpp_docs"
+local dtypes = require "tensor.ops.gen.dtypes"
+local meta_docs = require "interp.gen.meta_docs"
+local op_docs = require "interp.gen.op_docs"
+local stdlib_docs = require "interp.gen.stdlib_docs"
 
 local reference = {}
 

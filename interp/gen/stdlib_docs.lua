@@ -2,9 +2,9 @@
 -- the reference. What there is comes from the loaded modules; what it does from the doc comments
 -- above the lines that made it.
 
-local doc_comments = require "doc_comments"
-local load_stdlib = require "load_stdlib"
-local signatures = require "signatures"
+local doc_comments = require "interp.gen.doc_comments"
+local load_stdlib = require "interp.gen.load_stdlib"
+local signatures = require "interp.gen.signatures"
 
 local stdlib_docs = {}
 

@@ -1,7 +1,7 @@
 -- tensor/ops/arithmetic.lua: sums, products, powers, roots, limits, rounding. Derivatives follow
 -- PyTorch's, written in public ops so that they can be differentiated again.
 
-local rows = require "pointwise_rows"
+local rows = require "tensor.ops.gen.pointwise_rows"
 
 local function unary(...) op(rows.unary(...)) end
 local function binary(...) op(rows.binary(...)) end

@@ -1,6 +1,6 @@
 -- tensor/ops/math.lua: exponentials, logarithms, trigonometry, the error function.
 
-local rows = require "pointwise_rows"
+local rows = require "tensor.ops.gen.pointwise_rows"
 
 local function unary(...) op(rows.unary(...)) end
 

@@ -5,8 +5,8 @@ package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
 local files = require "files"
 local root = arg[1]
 
-package.path = root .. "/tensor/gen/?.lua;" .. package.path
-local parse = require "parse"
+package.path = root .. "/?.lua;" .. package.path
+local parse = require "tensor.ops.gen.parse"
 local families = {}
 for _, path in ipairs(files.list(root)) do
   families[#families + 1] = path:match "^tensor/ops/([%w_]+)%.lua$"
@@ -24,7 +24,7 @@ end
 -- A run of this many quoted op names, one after another, is a second list.
 local kRun = 8
 for _, path in ipairs(files.list(root)) do
-  local text = files.is_source(path) and not path:find "^tensor/ops/" and not path:find "^tests/"
+  local text = files.is_source(path) and not path:find "^tensor/ops/[%w_]+%.lua$" and not path:find "^tests/"
     and not path:find "^scripts/" and files.read(root, path)
   if text then
     local run, last = 0, 0

@@ -1,7 +1,7 @@
--- tensor/gen/emit_raw.lua: `emit_raw:FAMILY` defines the family's typed functions of namespace raw:
+-- tensor/ops/gen/emit_raw.lua: `emit_raw:FAMILY` defines the family's typed functions of namespace raw:
 -- checks, allocation and dispatch, no tape. emit_raw_header.lua declares them.
 
-local cpptext = require "cpptext"
+local cpptext = require "tensor.ops.gen.cpptext"
 
 local function parameters(row, options)
   options = options or {}

@@ -1,7 +1,7 @@
--- interp/gen/emit_bindings.lua: writes the C functions of one family of ops and its registration
+-- tensor/ops/gen/emit_bindings.lua: writes the C functions of one family of ops and its registration
 -- table; without a family, the index of all families.
 
-local lua_signature = require "lua_signature"
+local lua_signature = require "tensor.ops.gen.lua_signature"
 
 local out
 

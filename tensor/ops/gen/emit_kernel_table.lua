@@ -1,7 +1,7 @@
--- tensor/gen/emit_kernel_table.lua: `emit_kernel_table:cpu` and `emit_kernel_table:cuda`: the
+-- tensor/ops/gen/emit_kernel_table.lua: `emit_kernel_table:cpu` and `emit_kernel_table:cuda`: the
 -- filled table of a device. A row without a kernel fails to link.
 
-local cpptext = require "cpptext"
+local cpptext = require "tensor.ops.gen.cpptext"
 
 local function kernel(row, device)
   return (device == "cuda" and row.no_cuda) and "nullptr" or device .. "::" .. row.name

@@ -1,10 +1,10 @@
--- autograd/gen/emit_tape.lua: the public ops of namespace moonlet: each wraps its dims, hands the
+-- tensor/ops/gen/emit_tape.lua: the public ops of namespace moonlet: each wraps its dims, hands the
 -- call to the modes when there are any, runs the op without the tape, and records it when an input
 -- requires grad. `emit_tape` gives the header of all families, `emit_tape:FAMILY.h` that of one and
 -- `emit_tape:FAMILY` its functions.
 
-local cpptext = require "cpptext"
-local formula = require "formula"
+local cpptext = require "tensor.ops.gen.cpptext"
+local formula = require "tensor.ops.gen.formula"
 
 local function call_arguments(row, renamed)
   local out = {}

@@ -1,7 +1,7 @@
--- cuda/gen/emit_pointwise_cuda.lua: the CUDA kernels of one family of pointwise ops. The text only
+-- tensor/ops/gen/emit_pointwise_cuda.lua: the CUDA kernels of one family of pointwise ops. The text only
 -- lists the ops; cuda/pointwise.cuh says what becomes of each.
 
-local compute_kinds = require "compute_kinds"
+local compute_kinds = require "tensor.ops.gen.compute_kinds"
 
 -- Functors whose integer form divides its first argument by its second, which must not be 0.
 local divides = { FloorDivide = true, TruncDivide = true, Remainder = true, Fmod = true }

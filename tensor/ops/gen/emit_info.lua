@@ -1,7 +1,7 @@
--- autograd/gen/emit_info.lua: the ops of a family as values at run time: an OpInfo for each form of
+-- tensor/ops/gen/emit_info.lua: the ops of a family as values at run time: an OpInfo for each form of
 -- each row, with its boxed call. (tensor/op_info.h says what they hold.)
 
-local cpptext = require "cpptext"
+local cpptext = require "tensor.ops.gen.cpptext"
 
 local policies = { lower_precision = "LowerPrecision", float32 = "Float32", promote = "Promote" }
 

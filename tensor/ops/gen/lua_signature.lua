@@ -1,4 +1,4 @@
--- interp/gen/lua_signature.lua: an op row as a script sees it: its arguments with options spread
+-- tensor/ops/gen/lua_signature.lua: an op row as a script sees it: its arguments with options spread
 -- out, its usage line, where it can be called from. Shared by the emitters of this folder.
 
 local lua_signature = {}

@@ -1,4 +1,4 @@
--- tensor/gen/compute_kinds.lua: the compute dtypes a pointwise row needs loops for, by letter:
+-- tensor/ops/gen/compute_kinds.lua: the compute dtypes a pointwise row needs loops for, by letter:
 -- F(loat), I(nt), C(omplex), in that order.
 
 return function(row)

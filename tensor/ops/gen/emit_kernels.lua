@@ -1,8 +1,8 @@
--- tensor/gen/emit_kernels.lua: the kernels a device has. `emit_kernels` gives the header of the
+-- tensor/ops/gen/emit_kernels.lua: the kernels a device has. `emit_kernels` gives the header of the
 -- whole table, which changes only with the list of families; `emit_kernels:FAMILY` the header of a
 -- family's part, with the kernels' declarations.
 
-local cpptext = require "cpptext"
+local cpptext = require "tensor.ops.gen.cpptext"
 
 -- "const Tensor& x, int64_t dim, Tensor& y": how a row's kernel is called.
 local function kernel_parameters(row)

@@ -1,8 +1,8 @@
--- tensor/gen/emit_shapes.lua: the header that declares a family's shape functions: one for each
+-- tensor/ops/gen/emit_shapes.lua: the header that declares a family's shape functions: one for each
 -- row with a kernel. They check the arguments for every device and say what the results look like;
 -- tensor/shapes/ defines them, and a row without one fails to link.
 
-local cpptext = require "cpptext"
+local cpptext = require "tensor.ops.gen.cpptext"
 
 local function result(row)
   if row.kind ~= "structured" then return "void" end

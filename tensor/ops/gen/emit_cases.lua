@@ -1,6 +1,6 @@
--- tests/gen/emit_cases.lua: what the generated op tests need of each row, as a Lua table.
+-- tensor/ops/gen/emit_cases.lua: what the generated op tests need of each row, as a Lua table.
 
-local sets = require("dtypes").sets
+local sets = require("tensor.ops.gen.dtypes").sets
 
 local function list(strings)
   local out = {}

@@ -1,4 +1,4 @@
--- tensor/gen/types.lua: the argument types of the op table and what each is in C++.
+-- tensor/ops/gen/types.lua: the argument types of the op table and what each is in C++.
 
 local types = {}
 

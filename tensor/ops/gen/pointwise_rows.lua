@@ -1,4 +1,4 @@
--- tensor/gen/pointwise_rows.lua: rows of pointwise ops of one and of two operands, which several
+-- tensor/ops/gen/pointwise_rows.lua: rows of pointwise ops of one and of two operands, which several
 -- families have.
 
 local pointwise_rows = {}

@@ -1,4 +1,4 @@
--- autograd/gen/formula.lua: the derivative of a row as C++: which arguments and results each gradient
+-- tensor/ops/gen/formula.lua: the derivative of a row as C++: which arguments and results each gradient
 -- expression uses, and the function that makes the expressions of one call.
 
 local formula = {}

@@ -1,4 +1,4 @@
--- tensor/gen/cpptext.lua: small pieces of C++ text that several emitters write.
+-- tensor/ops/gen/cpptext.lua: small pieces of C++ text that several emitters write.
 
 local cpptext = {}
 

@@ -1,9 +1,9 @@
--- tensor/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
+-- tensor/ops/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
 -- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
 -- name}, dtypes (list of set names), grads {args, expression}, and the other fields of the row as written.
 
-local cpptext = require "cpptext"
-local types = require "types"
+local cpptext = require "tensor.ops.gen.cpptext"
+local types = require "tensor.ops.gen.types"
 
 local parse = {}
 

@@ -1,7 +1,7 @@
--- tensor/gen/emit_pointwise_cpu.lua: the CPU kernels of one family of pointwise ops. The text
+-- tensor/ops/gen/emit_pointwise_cpu.lua: the CPU kernels of one family of pointwise ops. The text
 -- only lists the ops; tensor/cpu/pointwise_family-inl.h says what becomes of the list.
 
-local compute_kinds = require "compute_kinds"
+local compute_kinds = require "tensor.ops.gen.compute_kinds"
 
 local function list_row(row)
   local tensors, scalars = 0, 0

@@ -1,7 +1,7 @@
--- tensor/gen/emit_raw_header.lua: `emit_raw_header:FAMILY` declares the family's functions of
+-- tensor/ops/gen/emit_raw_header.lua: `emit_raw_header:FAMILY` declares the family's functions of
 -- namespace raw; `emit_raw_header` is the header of all families.
 
-local cpptext = require "cpptext"
+local cpptext = require "tensor.ops.gen.cpptext"
 
 -- All declarations of a row; the forms in the order plain, in place, out.
 local function declarations(row)

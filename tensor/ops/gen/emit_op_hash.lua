@@ -1,4 +1,4 @@
--- tensor/gen/emit_op_hash.lua: a fingerprint of all rows. Two builds with the same one agree on the
+-- tensor/ops/gen/emit_op_hash.lua: a fingerprint of all rows. Two builds with the same one agree on the
 -- layout of the kernel tables and on how each kernel is called.
 
 -- FNV-1a of 64 bits.
