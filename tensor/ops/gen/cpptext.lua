@@ -12,9 +12,9 @@ function cpptext.parameters(row, options)
     local cpp = (options.below or options.computed) and arg.info.below or arg.info.cpp
     if i == 1 and options.inplace then cpp = "Tensor&" end
     local text = cpp .. " " .. arg.name
-    local default = arg.default or (arg.type == "Options" and "{}") or nil
+    local default = arg.default or (arg.info.spread and "{}") or nil
     if options.defaults and default then
-      local class = arg.info.tensor or arg.type == "Dim[]?"
+      local class = arg.info.tensor or arg.info.class
       if default == "nil" then default = arg.info.null or class and "{}" or "std::nullopt" end
       text = text .. " = " .. default
     end
@@ -93,7 +93,14 @@ end
 -- The first argument that is a tensor by itself, which decides device and dtype; nil if none.
 function cpptext.leading_tensor(row)
   for _, arg in ipairs(row.args) do
-    if arg.type == "Tensor" then return arg end
+    if arg.info.leads then return arg end
+  end
+end
+
+-- The first list of tensors that are all defined; nil if none.
+function cpptext.leading_list(row)
+  for _, arg in ipairs(row.args) do
+    if arg.info.list and not arg.info.optional then return arg end
   end
 end
 
@@ -106,35 +113,23 @@ function cpptext.written(row, target)
   return out
 end
 
--- The function that wraps each kind of list.
-local wrap_list = {
-  ["Dim[]"] = "wrap_dims", ["Dim[*]"] = "wrap_dims_or_all", ["Dim[]?"] = "wrap_given_or_all",
-}
-
-
 -- Statements that turn Dim arguments into 0-based, wrapped ones, shadowing nothing: parameters
 -- taken by value are assigned, lists get a local of the same name with a trailing underscore.
 function cpptext.wrap_dims(row)
   local lines, renamed = {}, {}
-  local x = cpptext.leading_tensor(row)
-  local list
+  local lead, list = cpptext.leading_tensor(row), cpptext.leading_list(row)
+  if not lead and not list then return lines, renamed end
+  local rank = lead and lead.name .. ".dim()" or ("rank_of(%s, \"%s\")"):format(list.name, row.name)
   for _, arg in ipairs(row.args) do
-    if arg.type == "Tensor[]" then list = list or arg end
-  end
-  if not x and not list then return lines, renamed end
-  local rank = x and x.name .. ".dim()" or ("rank_of(%s, \"%s\")"):format(list.name, row.name)
-  for _, arg in ipairs(row.args) do
-    local n = arg.name
-    if arg.type == "Dim" then
-      lines[#lines + 1] = ("%s = wrap_dim(%s, %s, \"%s\");"):format(n, n, rank, row.name)
-    elseif arg.type == "NewDim" then
-      lines[#lines + 1] = ("%s = wrap_dim(%s, %s + 1, \"%s\");"):format(n, n, rank, row.name)
-    elseif arg.type == "Dim?" then
-      lines[#lines + 1] = ("if (%s) %s = wrap_dim(*%s, %s, \"%s\");"):format(n, n, n, rank, row.name)
-    elseif wrap_list[arg.type] then
-      lines[#lines + 1] = ("const Dims %s_ = %s(%s, %s, \"%s\");"):format(n, wrap_list[arg.type], n,
-        rank, row.name)
+    local n, info = arg.name, arg.info
+    local call = '%s(%s, ' .. rank .. (info.places or "") .. ', "' .. row.name .. '")'
+    if info.wrap and info.many then
+      lines[#lines + 1] = ("const Dims %s_ = %s;"):format(n, call:format(info.wrap, n))
       renamed[n] = n .. "_"
+    elseif info.wrap and info.nullable then
+      lines[#lines + 1] = ("if (%s) %s = %s;"):format(n, n, call:format(info.wrap, "*" .. n))
+    elseif info.wrap then
+      lines[#lines + 1] = ("%s = %s;"):format(n, call:format(info.wrap, n))
     end
   end
   return lines, renamed

@@ -2,6 +2,7 @@
 -- table; without a family, the index of all families.
 
 local lua_signature = require "tensor.ops.gen.lua_signature"
+local types = require "tensor.ops.gen.types"
 
 local out
 
@@ -13,39 +14,21 @@ local function quote(text)
   return '"' .. text:gsub('[\\"]', "\\%0"):gsub("\n", "\\n") .. '"'
 end
 
--- How each kind is read; %d is the position in the signature.
-local getters = {
-  Tensor = "args.tensor(%d)", OptionalTensor = "args.optional_tensor(%d)",
-  TensorList = "args.tensors(%d)", Operand = "args.operand(%d)", Scalar = "args.scalar(%d)",
-  Int = "args.integer(%d)", IntList = "args.ints(%d)", Float = "args.number(%d)",
-  Bool = "args.boolean(%d)", String = "args.string(%d)", Dim = "args.dim(%d)",
-  DimList = "args.dims(%d)", Index = "args.index(%d)", DType = "args.dtype(%d)",
-  Device = "args.device(%d)", MemoryFormat = "args.memory_format(%d)",
-  IntVector = "args.integers(%d)", Generator = "args.generator(%d)",
-}
+local function is_tensor(info) return info.tensor and not info.list and not info.operand end
 
-local value_types = {
-  Scalar = "Scalar", Int = "int64_t", IntList = "Dims", Float = "double", Bool = "bool",
-  String = "std::string_view", Dim = "int64_t", DimList = "Dims", Index = "int64_t",
-  DType = "DType", Device = "Device", MemoryFormat = "MemoryFormat", Operand = "Operand",
-  TensorList = "std::vector<Tensor>", IntVector = "std::vector<int64_t>",
-}
-
+-- The C++ that reads an argument, whether or not it came.
 local function read_expression(arg, position)
-  local get = getters[arg.kind]:format(position)
-  if arg.required or arg.kind == "OptionalTensor" or arg.kind == "Generator" then return get end
-  if arg.kind == "Tensor" then return ("args.optional_tensor(%d)"):format(position) end
-  local type = value_types[arg.kind]
-  if arg.type == "Dim[]?" then
-    return ("args.has(%d) ? OptionalDims(%s) : OptionalDims()"):format(position, get)
-  end
-  if arg.type:find "%?$" then
-    return ("args.has(%d) ? std::optional<%s>(%s) : std::nullopt"):format(position, type, get)
+  local info = arg.info
+  local get = ("args.%s(%d)"):format(info.getter, position)
+  if arg.required or info.itself then return get end
+  if is_tensor(info) then return ("args.optional_tensor(%d)"):format(position) end
+  if info.given then
+    return ("args.has(%d) ? %s : %s"):format(position, info.given:format(get), info.absent)
   end
   local default = arg.source.default
   if default == "nil" then default = "{}" end
   if default:sub(1, 1) ~= "{" then default = "(" .. default .. ")" end
-  return ("args.has(%d) ? %s : %s%s"):format(position, get, type, default)
+  return ("args.has(%d) ? %s : %s%s"):format(position, get, info.value, default)
 end
 
 -- Locals in signature order, so that messages name the first bad argument. Returns call arguments.
@@ -53,14 +36,14 @@ local function read_arguments(row, args)
   local call, next_position = {}, 0
   for _, arg in ipairs(row.args) do
     local position = next_position
-    if arg.type == "Options" then
+    if arg.info.spread then
       local value = row.dtype_of and ", a" .. row.arg[row.dtype_of].position - 1 or ""
       line("  const Options options_%d = args.options(%d%s);", position, position, value)
       call[#call + 1] = ("options_%d"):format(position)
-      next_position = position + 3
+      next_position = position + #arg.info.spread
     else
       local spec = args[position + 1]
-      local by_reference = spec.kind == "Tensor" or spec.kind == "OptionalTensor"
+      local by_reference = is_tensor(spec.info)
       line("  %s a%d = %s;", by_reference and spec.required and "Tensor&"
         or by_reference and "const Tensor&" or "const auto", position,
         read_expression(spec, position))
@@ -75,7 +58,7 @@ local function emit_signature(symbol, name, usage, args)
   if #args > 0 then
     line("constexpr ArgSpec kArgs_%s[] = {", symbol)
     for _, arg in ipairs(args) do
-      line("    {%s, ArgType::%s, %s, %s, %s, %d},", quote(arg.name), arg.kind,
+      line("    {%s, ArgType::%s, %s, %s, %s, %d},", quote(arg.name), arg.info.field,
         tostring(arg.required == true), tostring(arg.gather == true),
         tostring(arg.named_only == true), arg.length or 0)
     end
@@ -96,7 +79,7 @@ local function usage_of(row, all)
 end
 
 local function has_options(row)
-  return #row.args > 0 and row.args[#row.args].type == "Options"
+  return #row.args > 0 and row.args[#row.args].info.spread ~= nil
 end
 
 local function emit_return(row, call, args)
@@ -116,7 +99,7 @@ end
 local function out_arguments(row, args, call)
   local place = #args - 1
   local given = table.concat(call, ", ")
-  if row.args[1].type:find "^Tensor" then return given end
+  if row.args[1].info.tensor then return given end
   given = given:gsub("options_(%d+)", function(position)
     line("    Options with_out = options_%s;", position)
     line("    if (!args.has(%d)) with_out.dtype = args.tensor(%d).dtype();", position, place)
@@ -124,7 +107,7 @@ local function out_arguments(row, args, call)
     return "with_out"
   end)
   for i, arg in ipairs(args) do
-    local field = ({ ["DType?"] = "dtype()", ["Device?"] = "device()" })[arg.type]
+    local field = arg.info.of_out
     if field and arg.source then
       given = given:gsub("%f[%w]a" .. i - 1 .. "%f[%W]",
         ("args.has(%d) ? a%d : std::optional(args.tensor(%d).%s)"):format(i - 1, i - 1, place, field))
@@ -155,8 +138,8 @@ local function emit_plain(row, all)
   local public = row.overload_of or row.name
   local overloads = row.overload_of and {} or lua_signature.overloads(row, all)
   if row.out_form then
-    local one = #row.results == 1
-    args[#args + 1] = { name = "out", kind = one and "Tensor" or "TensorList", type = "Tensor?", named_only = true }
+    local info = types.argument(#row.results == 1 and "Tensor" or "Tensor[]")
+    args[#args + 1] = { name = "out", info = info, named_only = true }
   end
   emit_signature(row.name, public, usage_of(row, all), args)
   for _, other in ipairs(overloads) do line("int call_%s(lua_State* L);", other.name) end
@@ -184,7 +167,7 @@ end
 local function emit_inplace(row)
   local args = lua_signature.arguments(row)
   local name = row.name .. "_"
-  args[1].kind, args[1].type, args[1].required = "Tensor", "Tensor", true
+  args[1].info, args[1].required = types.argument "Tensor", true
   emit_signature(name, name, lua_signature.usage(row, name), args)
   line("int call_%s(lua_State* L) {", name)
   line("  ArgReader args(L, kSignature_%s);", name)

@@ -24,7 +24,7 @@ local function pointwise_parts(row)
   local operands, params, mask = {}, {}, 0
   for _, arg in ipairs(row.args) do
     if arg.info.tensor then
-      if arg.type == "Mask" then mask = mask | (1 << #operands) end
+      if arg.info.unpromoted then mask = mask | (1 << #operands) end
       operands[#operands + 1] = arg
     else
       params[#params + 1] = arg.name
@@ -83,15 +83,13 @@ local function checks(row)
   local op = row.name
   for _, arg in ipairs(row.args) do
     local n = arg.name
-    if arg.type == "Tensor[]" then
+    if arg.info.list and not arg.info.optional then
       add('check_list("%s", "%s", %s);', op, n, n)
     elseif arg.info.tensor and not arg.info.operand and not arg.info.list then
       local prefix = arg.info.optional and ("if (%s.defined()) "):format(n) or ""
       if not arg.info.optional then add('check_defined("%s", "%s", %s);', op, n, n) end
-      if arg.type == "Positions" then
-        add('%scheck_dtype("%s", "%s", %s, bit(DType::Int32) | bit(DType::Int64));', prefix, op, n, n)
-      elseif arg.type == "Mask" then
-        add('%scheck_dtype("%s", "%s", %s, dtypes::boolean);', prefix, op, n, n)
+      if arg.info.dtypes then
+        add('%scheck_dtype("%s", "%s", %s, %s);', prefix, op, n, n, arg.info.dtypes)
       elseif arg == lead then
         add('check_dtype("%s", "%s", %s, %s);', op, n, n, cpptext.dtype_set(row))
       elseif not row.mixed then
@@ -106,12 +104,11 @@ local function checks(row)
 end
 
 local function device_of(row)
-  local lead = cpptext.leading_tensor(row)
+  local lead, list = cpptext.leading_tensor(row), cpptext.leading_list(row)
   if lead then return lead.name .. ".device().type" end
-  for _, arg in ipairs(row.args) do
-    if arg.type == "Tensor[]" then return arg.name .. "[0].device().type" end
-    if arg.type == "Options" then return arg.name .. ".device.type" end
-  end
+  if list then return list.name .. "[0].device().type" end
+  local last = row.args[#row.args]
+  if last and last.info.spread then return last.name .. ".device.type" end
   return "DeviceType::CPU"
 end
 

@@ -91,9 +91,8 @@ function formula.analyse(row)
       if plan.slots[word] then
         gradient.slots[#gradient.slots + 1] = word
       elseif arg then
-        local text_type = arg.info.cpp == "std::string_view"
-        plan.captures[word] = { arg = word,
-          text = text_type and ("%s = std::string(%s)"):format(word, word) or word }
+        local kept = arg.info.capture and ("%s = "):format(word) .. arg.info.capture:format(word)
+        plan.captures[word] = { arg = word, text = kept or word }
       else
         plan.calls[word] = true
       end
@@ -136,8 +135,8 @@ local function sources(row, plan, gradient)
   for _, name in ipairs(gradient.slots) do
     local slot = plan.slots[name]
     local type, method = "Tensor", "saved"
-    if slot.info.operand then type, method = "Operand", "operand" end
-    if slot.info.list then type, method = "std::vector<Tensor>", "list" end
+    if slot.info.operand then type, method = slot.info.value, "operand" end
+    if slot.info.list then type, method = slot.info.value, "list" end
     out[name] = { type = type, text = ("ctx.%s(%d)"):format(method, slot.position) }
   end
   return out

@@ -43,7 +43,7 @@ local function parse_argument(text, row)
   local type, name = (declaration or text):match "^(%S+)%s+([%a_][%w_]*)$"
   if not type then error(("op %s: cannot read argument '%s'"):format(row.name, text), 0) end
   local plain, marks = type:gsub("!", "")
-  local info = types.argument(plain, row.name)
+  local info = types.argument(plain)
   if marks > 0 and (not info.tensor or info.list or info.operand) then
     error(("op %s: argument '%s' is marked as written, but is no tensor"):format(row.name, name), 0)
   end
@@ -54,13 +54,13 @@ local function parse_results(text, row)
   local inside = text:match "^%((.*)%)$"
   if not inside then
     local name = row.arg.y and "result" or "y"
-    return { { type = text, name = name, cpp = types.result(text, row.name) } }
+    return { { type = text, name = name, cpp = types.result(text) } }
   end
   local results = {}
   for _, part in ipairs(split(inside)) do
     local type, name = part:match "^(%S+)%s+([%a_][%w_]*)$"
     if not type then error(("op %s: cannot read result '%s'"):format(row.name, part), 0) end
-    results[#results + 1] = { type = type, name = name, cpp = types.result(type, row.name) }
+    results[#results + 1] = { type = type, name = name, cpp = types.result(type) }
   end
   return results
 end
@@ -130,7 +130,7 @@ end
 -- Which extra forms a row has.
 local function derive_forms(row)
   local first = row.args[1]
-  local tensor_first = first and (first.type == "Tensor" or first.type == "Operand")
+  local tensor_first = first and (first.info.leads or first.info.operand)
   -- The raw forms are those of ops without the tape: an in-place or out form that has none stores the
   -- result of the plain one.
   row.raw_inplace_form = tensor_first and ((row.kind == "pointwise" and row.inplace ~= false
