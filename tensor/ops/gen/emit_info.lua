@@ -2,8 +2,7 @@
 -- each row, with its boxed call. (tensor/op_info.h says what they hold.)
 
 local cpptext = require "tensor.ops.gen.cpptext"
-
-local policies = { lower_precision = "LowerPrecision", float32 = "Float32", promote = "Promote" }
+local parse = require "tensor.ops.gen.parse"
 
 local function quote(text) return text and ("%q"):format(text):gsub("\\\n", "\\n") or "nullptr" end
 
@@ -13,9 +12,7 @@ local function autocast(row)
   if type(given) == "string" then given = { cpu = given, cuda = given } end
   for i, device in ipairs { "cpu", "cuda" } do
     local name = given[device]
-    local policy = name == nil and "None" or policies[name]
-      or error(("op %s: unknown autocast policy '%s'"):format(row.name, name), 0)
-    out[i] = "AutocastPolicy::" .. policy
+    out[i] = "AutocastPolicy::" .. (name and parse.autocast_policies[name] or "None")
   end
   return ("{%s}"):format(table.concat(out, ", "))
 end

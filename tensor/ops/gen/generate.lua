@@ -1,10 +1,12 @@
 -- tensor/ops/gen/generate.lua: the build's entry into the generator.
--- usage: lua generate.lua ROOT OUTDIR FAMILY,FAMILY,... EMITTER=FILE ...
+-- usage: lua ROOT/tensor/ops/gen/generate.lua OUTDIR FAMILY,FAMILY,... EMITTER=FILE ...
 -- EMITTER is a module of this folder or one named from the root ("interp.gen.emit_stubs"), with
 -- :FAMILY for a file of one family: "emit_raw:shape=raw_shape.cpp". A file whose text did not change
 -- is not written.
 
-local root, out_dir, family_list = arg[1], arg[2], arg[3]
+-- As the build names it, so that the places of rows in messages can be opened from its folder.
+local root = arg[0]:match "^(.*)/tensor/ops/gen/[^/]*$" or "."
+local out_dir, family_list = arg[1], arg[2]
 package.path = root .. "/?.lua;" .. package.path
 local parse = require "tensor.ops.gen.parse"
 
@@ -24,7 +26,7 @@ local function write_if_changed(path, text)
   file:close()
 end
 
-for i = 4, #arg do
+for i = 3, #arg do
   local emitter, file = arg[i]:match "^(.-)=(.+)$"
   local module, family = emitter:match "^(.-):(.+)$"
   module = module or emitter

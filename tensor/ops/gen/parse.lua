@@ -1,8 +1,10 @@
 -- tensor/ops/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
 -- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
--- name}, dtypes (list of set names), grads {args, expression}, and the other fields of the row as written.
+-- name}, dtypes (list of set names), grads {args, expression, line}, path and line of the row, and the
+-- other fields as written. Errors say the file and the line of the row.
 
 local cpptext = require "tensor.ops.gen.cpptext"
+local dtypes = require "tensor.ops.gen.dtypes"
 local types = require "tensor.ops.gen.types"
 
 local parse = {}
@@ -18,6 +20,11 @@ for name in ([[kind dtypes grad doc sample torch check nodiff random inplace met
     keeps_dtype autocast gather out row_major]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
+
+-- The policies that a row may name, and their AutocastPolicy.
+parse.autocast_policies = { lower_precision = "LowerPrecision", float32 = "Float32", promote = "Promote" }
+
+local function fail(format, ...) error(format:format(...), 0) end
 
 local function trim(s) return (s:gsub("^%s+", ""):gsub("%s+$", "")) end
 
@@ -38,14 +45,14 @@ local function split(s)
   return parts
 end
 
-local function parse_argument(text, row)
+local function parse_argument(text)
   local declaration, default = text:match "^([^=]-)%s*=%s*(.+)$"
   local type, name = (declaration or text):match "^(%S+)%s+([%a_][%w_]*)$"
-  if not type then error(("op %s: cannot read argument '%s'"):format(row.name, text), 0) end
+  if not type then fail("cannot read argument '%s'", text) end
   local plain, marks = type:gsub("!", "")
   local info = types.argument(plain)
   if marks > 0 and (not info.tensor or info.list or info.operand) then
-    error(("op %s: argument '%s' is marked as written, but is no tensor"):format(row.name, name), 0)
+    fail("argument '%s' is marked as written, but is no tensor", name)
   end
   return { type = plain, name = name, default = default, info = info, written = marks > 0 }
 end
@@ -59,21 +66,21 @@ local function parse_results(text, row)
   local results = {}
   for _, part in ipairs(split(inside)) do
     local type, name = part:match "^(%S+)%s+([%a_][%w_]*)$"
-    if not type then error(("op %s: cannot read result '%s'"):format(row.name, part), 0) end
+    if not type then fail("cannot read result '%s'", part) end
     results[#results + 1] = { type = type, name = name, cpp = types.result(type) }
   end
   return results
+end
+
+local function check_argument(row, field, name)
+  if not row.arg[name] then fail("%s for '%s', which is no argument", field, name) end
 end
 
 local function parse_grads(row)
   local grads = {}
   for key, expression in pairs(row.grad or {}) do
     local names = split(key)
-    for _, name in ipairs(names) do
-      if not row.arg[name] then
-        error(("op %s: gradient for '%s', which is no argument"):format(row.name, name), 0)
-      end
-    end
+    for _, name in ipairs(names) do check_argument(row, "gradient", name) end
     grads[#grads + 1] = { args = names, expression = expression }
   end
   table.sort(grads, function(a, b) return row.arg[a.args[1]].position < row.arg[b.args[1]].position end)
@@ -90,40 +97,58 @@ local function camel(name)
   return (("_" .. name):gsub("_+(%w)", string.upper))
 end
 
-local function parse_row(raw, family)
-  local signature = raw[1] or error("a row without a signature in " .. family, 0)
-  local name, args, results = signature:match "^([%a_][%w_]*)%((.*)%)%s*%->%s*(.+)$"
-  if not name then error("cannot read signature '" .. signature .. "'", 0) end
-  for key in pairs(raw) do
-    if key ~= 1 and not known_fields[key] then
-      error(("op %s: unknown field '%s'"):format(name, key), 0)
-    end
+-- That the fields of a row agree with its signature and with each other.
+local function check_fields(row)
+  if not kinds[row.kind] then fail("unknown kind '%s'", row.kind) end
+  if not row.doc then fail "no doc" end
+  if row.kind == "update" and not (row.args[1] and row.args[1].written) then
+    fail "an update writes its first argument, so it is a 'Tensor!'"
   end
+  if (row.draws ~= nil) ~= (row.random == true and row.kind ~= "composite") then
+    fail "'draws' and 'random' go together for an op with a kernel"
+  end
+  if row.draws and not cpptext.generator(row) then
+    fail "draws random numbers, but takes no 'Generator?'"
+  end
+  for _, set in ipairs(row.dtypes) do
+    if not dtypes.sets[set] then fail("unknown set of dtypes '%s'", set) end
+  end
+  for _, name in ipairs(row.constant or {}) do check_argument(row, "constant", name) end
+  if row.dtype_of then check_argument(row, "dtype_of", row.dtype_of) end
+  local policies = type(row.autocast) == "table" and row.autocast or { row.autocast }
+  for _, policy in pairs(policies) do
+    if not parse.autocast_policies[policy] then fail("unknown autocast policy '%s'", policy) end
+  end
+  local results = {}
+  for _, result in ipairs(row.results) do results[result.name] = true end
+  for _, name in ipairs(row.nodiff or {}) do
+    if not results[name] then fail("nodiff for '%s', which is no result", name) end
+  end
+end
+
+local function parse_row(raw, family)
+  if type(raw) ~= "table" or type(raw[1]) ~= "string" then fail "a row without a signature" end
+  local name, args, results = raw[1]:match "^%s*([%a_][%w_]*)%((.*)%)%s*%->%s*(.-)%s*$"
+  if not name then fail("cannot read signature '%s'", raw[1]) end
   local row = {}
-  for key, value in pairs(raw) do row[key] = value end
-  row.name, row.family, row.signature, row.camel = name, family, signature, camel(name)
-  if not kinds[row.kind] then error(("op %s: unknown kind '%s'"):format(name, row.kind), 0) end
-  if not row.doc then error(("op %s has no doc"):format(name), 0) end
+  for key, value in pairs(raw) do
+    if key ~= 1 and not known_fields[key] then fail("unknown field '%s'", key) end
+    row[key] = value
+  end
+  row.name, row.family, row.signature, row.camel = name, family, raw[1], camel(name)
   row.args, row.arg = {}, {}
   for i, part in ipairs(split(args)) do
-    local arg = parse_argument(part, row)
+    local arg = parse_argument(part)
+    if row.arg[arg.name] then fail("two arguments are called '%s'", arg.name) end
     arg.position = i
     row.args[i], row.arg[arg.name] = arg, arg
   end
-  if row.kind == "update" and not (row.args[1] and row.args[1].written) then
-    error(("op %s: an update writes its first argument, so it is a 'Tensor!'"):format(name), 0)
-  end
-  if (row.draws ~= nil) ~= (row.random == true and row.kind ~= "composite") then
-    error(("op %s: 'draws' and 'random' go together for an op with a kernel"):format(name), 0)
-  end
-  if row.draws and not cpptext.generator(row) then
-    error(("op %s draws random numbers, but takes no 'Generator?'"):format(name), 0)
-  end
-  row.results = parse_results(trim(results), row)
+  row.results = parse_results(results, row)
   row.dtypes = words(row.dtypes or "all")
   row.grads = parse_grads(row)
   row.nodiff_set = {}
   for _, result in ipairs(row.nodiff or {}) do row.nodiff_set[result] = true end
+  check_fields(row)
   return row
 end
 
@@ -145,20 +170,70 @@ local function derive_forms(row)
   row.out_form = row.raw_out_form or row.out == true
 end
 
+-- The line of the file that is running now: of its outermost function, as rows are also made by
+-- functions of the file.
+local function current_line(path)
+  local line
+  local level = 2
+  local info = debug.getinfo(level, "Sl")
+  while info do
+    if info.source == "@" .. path then line = info.currentline end
+    level = level + 1
+    info = debug.getinfo(level, "Sl")
+  end
+  return line
+end
+
+-- The line where a text of a row stands, at or below the row's first; that one for what is put
+-- together when the file runs.
+local function line_of(lines, text, first)
+  local start = text:match "%S[^\n]*"
+  for i = first, #lines do
+    if start and lines[i]:find(start, 1, true) then return i end
+  end
+  return first
+end
+
+-- The rows of a family's file, each handed to `add`; its errors are given the file and the line.
+local function read_family(root, family, add)
+  local path = ("%s/tensor/ops/%s.lua"):format(root, family)
+  local lines = {}
+  local env = setmetatable({}, { __index = _G })
+  env.op = function(raw)
+    local line = current_line(path)
+    local ok, problem = pcall(function()
+      local row = parse_row(raw, family)
+      row.path, row.line = path, line
+      for _, grad in ipairs(row.grads) do grad.line = line_of(lines, grad.expression, line) end
+      derive_forms(row)
+      add(row)
+    end)
+    if not ok then
+      local name = type(raw) == "table" and tostring(raw[1]):match "^%s*([%a_][%w_]*)%s*%("
+      fail("%s:%d: %s%s", path, line, name and "op " .. name .. ": " or "", problem)
+    end
+  end
+  local chunk, syntax = loadfile(path, "t", env)
+  if not chunk then error(syntax, 0) end
+  for line in io.lines(path) do lines[#lines + 1] = line end
+  chunk()
+end
+
 -- Reads every family's rows from `root`/tensor/ops; returns the list of rows in order.
 function parse.rows(root, families)
-  local rows, seen = {}, {}
+  local rows, by_name = {}, {}
   for _, family in ipairs(families) do
-    local path = ("%s/tensor/ops/%s.lua"):format(root, family)
-    local env = setmetatable({}, { __index = _G })
-    env.op = function(raw)
-      local row = parse_row(raw, family)
-      if seen[row.name] then error("op " .. row.name .. " has two rows", 0) end
-      seen[row.name] = row
-      derive_forms(row)
+    read_family(root, family, function(row)
+      local other = by_name[row.name]
+      if other then fail("has a row at %s:%d already", other.path, other.line) end
+      by_name[row.name] = row
       rows[#rows + 1] = row
+    end)
+  end
+  for _, row in ipairs(rows) do
+    if row.overload_of and not by_name[row.overload_of] then
+      fail("%s:%d: op %s: overload of '%s', which is no op", row.path, row.line, row.name, row.overload_of)
     end
-    assert(loadfile(path, "t", env))()
   end
   return rows
 end
