@@ -70,7 +70,12 @@ expect(("%s:%d"):format(rows[2].path, rows[2].line), "tensor/ops/family.lua:5")
 expect(rows[2].grads[1].line, "6")
 
 -- A signature may be broken over lines.
-_, rows = read_rows 'op { [[long(Tensor x,\n  int[2] stride={1, 1},\n  int n=0)\n  -> Tensor]], kind = "view", doc = "A text." }'
+_, rows = read_rows [==[
+op { [[long(Tensor x,
+         int[2] stride={1, 1},
+         int n=0) -> Tensor]],
+     kind = "view", doc = "A text." }
+]==]
 expect(rows[1].args[2].default, "{1, 1}")
 expect(rows[1].args[3].name, "n")
 

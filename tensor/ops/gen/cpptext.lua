@@ -27,6 +27,9 @@ end
 -- Whether devices have a kernel for the row.
 function cpptext.has_kernel(row) return row.kind ~= "view" and row.kind ~= "composite" end
 
+-- "// tensor/ops/nn.lua:12": where the row stands that the text below is made from.
+function cpptext.mark(row) return ("// tensor/ops/%s.lua:%d"):format(row.family, row.line) end
+
 -- The families in the order of the table.
 function cpptext.families(rows)
   local out, seen = {}, {}

@@ -5,6 +5,7 @@
 
 local cpptext = require "tensor.ops.gen.cpptext"
 local formula = require "tensor.ops.gen.formula"
+local template = require "tensor.ops.gen.template"
 
 local function call_arguments(row, renamed)
   local out = {}
@@ -111,7 +112,7 @@ end
 
 local function define(row)
   local p = prepare(row)
-  local out = { ("// %s\n"):format(row.name) }
+  local out = { cpptext.mark(row) .. "\n" }
   if row.kind == "composite" then
     out[2] = ("%s %s_composite(%s);\n"):format(p.result, row.name, cpptext.parameters(row))
   end
@@ -197,7 +198,7 @@ local function definitions(rows, family, all)
   }
   for _, row in ipairs(rows) do out[#out + 1] = define(row) end
   out[#out + 1] = "}  // namespace moonlet\n"
-  return table.concat(out, "\n")
+  return formula.own_lines(template.short_lines(table.concat(out, "\n")), ("tape_%s.cpp"):format(family))
 end
 
 return function(rows, family, all)

@@ -1,6 +1,8 @@
 -- tensor/ops/gen/formula.lua: the derivative of a row as C++: which arguments and results each gradient
 -- expression uses, and the function that makes the expressions of one call.
 
+local template = require "tensor.ops.gen.template"
+
 local formula = {}
 
 -- The arguments a gradient is named for, in order.
@@ -83,7 +85,7 @@ function formula.analyse(row)
   for i, grad in ipairs(row.grads) do
     local text = grad.expression == "zero" and "zeros_like(g)" or grad.expression
     text = capture_geometry(row, text, plan.captures)
-    local gradient = { text = text, targets = {}, slots = {}, words = formula.identifiers(text) }
+    local gradient = { text = text, line = grad.line, targets = {}, slots = {}, words = formula.identifiers(text) }
     for j, name in ipairs(grad.args) do gradient.targets[j] = order[name] end
     gradient.list = row.arg[grad.args[1]].info.list
     for word in pairs(gradient.words) do
@@ -167,17 +169,35 @@ local function assignment(gradient, text)
   return ("ctx[%d] = %s;"):format(gradient.targets[1], text)
 end
 
+local statement_template = [[
+    if (ctx.needs($mask)) {
+      $locals
+#line $line "$path"
+      $assignment
+    }]]
+
+-- The compiler looks for what is wrong in a formula where the formula is written.
 local function statement(row, plan, gradient)
-  local text, lines = placed(row, plan, gradient)
-  local condition = ("    if (ctx.needs(%s))"):format(mask(gradient.targets))
-  lines[#lines + 1] = assignment(gradient, text)
-  if #lines == 1 then return condition .. " " .. lines[1] end
-  return ("%s {\n      %s\n    }"):format(condition, table.concat(lines, "\n      "))
+  local text, locals = placed(row, plan, gradient)
+  return template.fill(statement_template, {
+    mask = mask(gradient.targets), locals = locals, line = tostring(gradient.line), path = row.path,
+    assignment = assignment(gradient, text),
+  })
 end
 
--- The constant, and the function that makes the expressions of a call from its arguments.
+local gradients_template = [[
+$constant
+static auto $name_gradients($parameters) {
+  return [$captures](Backward& ctx) {
+$statements
+#line here
+  };
+}]]
+
+-- The constant, and the function that makes the expressions of a call from its arguments. The line
+-- "#line here" stands for the number of its own line and the name of the generated file.
 function formula.define(row, plan)
-  local captured, parameters, captures, out = {}, {}, {}, { constant(row, plan) }
+  local captured, parameters, captures, statements = {}, {}, {}, {}
   for _, capture in pairs(plan.captures) do
     captured[capture.arg] = true
     captures[#captures + 1] = capture.text
@@ -186,11 +206,21 @@ function formula.define(row, plan)
   for i, arg in ipairs(row.args) do
     parameters[i] = arg.info.below .. (captured[arg.name] and " " .. arg.name or "")
   end
-  out[#out + 1] = ("static auto %s_gradients(%s) {"):format(row.name, table.concat(parameters, ", "))
-  out[#out + 1] = ("  return [%s](Backward& ctx) {"):format(table.concat(captures, ", "))
-  for _, gradient in ipairs(plan.gradients) do out[#out + 1] = statement(row, plan, gradient) end
-  out[#out + 1] = "  };\n}"
-  return table.concat(out, "\n")
+  for i, gradient in ipairs(plan.gradients) do statements[i] = statement(row, plan, gradient) end
+  return template.fill(gradients_template, {
+    constant = constant(row, plan), name = row.name, parameters = table.concat(parameters, ", "),
+    captures = table.concat(captures, ", "), statements = statements,
+  })
+end
+
+-- The text of a generated file with its own places after those of formulas.
+function formula.own_lines(text, file)
+  local out, number = {}, 0
+  for line in text:gmatch "([^\n]*)\n" do
+    number = number + 1
+    out[number] = line == "#line here" and ('#line %d "%s"'):format(number + 1, file) or line
+  end
+  return table.concat(out, "\n") .. "\n"
 end
 
 return formula
