@@ -26,14 +26,17 @@ op { "div_mode(Operand x, Operand other, string rounding_mode) -> Tensor",
      torch = "torch.div(args[0], args[1], rounding_mode=args[2])",
      sample = { 'randn(3, 4), rand(4) + 0.5, "floor"', 'randn(3, 4), rand(4) + 0.5, "trunc"' } }
 binary("floor_divide", "`x / other` rounded toward minus infinity. Integer division by zero is an error.",
-  { x = "zero", other = "zero" }, divisors, { dtypes = "real", meta = "__idiv" })
+  { x = "zero", other = "zero" }, divisors,
+  { dtypes = "real", meta = "__idiv", divides = true })
 binary("trunc_divide", "`x / other` rounded toward zero. Integer division by zero is an error.",
   { x = "zero", other = "zero" }, divisors,
-  { dtypes = "real", torch = 'torch.div(*args, rounding_mode="trunc")' })
+  { dtypes = "real", torch = 'torch.div(*args, rounding_mode="trunc")', divides = true })
 binary("remainder", "The remainder of `x / other` with the sign of `other`, as Lua's `%`.",
-  { x = "g", other = "neg(mul(g, floor_divide(x, other)))" }, divisors, { dtypes = "real", meta = "__mod" })
+  { x = "g", other = "neg(mul(g, floor_divide(x, other)))" }, divisors,
+  { dtypes = "real", meta = "__mod", divides = true })
 binary("fmod", "The remainder of `x / other` with the sign of `x`.",
-  { x = "g", other = "neg(mul(g, trunc_divide(x, other)))" }, divisors, { dtypes = "real" })
+  { x = "g", other = "neg(mul(g, trunc_divide(x, other)))" }, divisors,
+  { dtypes = "real", divides = true })
 binary("pow", [[`x` to the power `other`. Integers stay integers; a negative integer power of an
 integer other than 1 and -1 is 0.]],
   { x = "pow_grad_base(g, x, other)", other = "pow_grad_exponent(g, x, other, y)" },

@@ -1,5 +1,5 @@
 -- tensor/ops/gen/dtypes.lua: the dtypes as the generator sees them, read from the table in
--- tensor/dtype.h: a list of { name, kind } in its order, and `sets`, the names of each set of dtypes.
+-- tensor/dtype.h: a list of {name, kind} in its order, and `sets`, for each set the names in it.
 
 local dtypes = { sets = {} }
 
@@ -13,19 +13,20 @@ for row in text:gmatch "\n  ROW(%b())" do
 end
 assert(#dtypes > 0, path .. ": no table of dtypes found")
 
-local members = {
-  boolean = { "Bool" }, integral = { "Unsigned", "Signed" }, floating = { "Floating" },
-  complex = { "Complex" }, real = { "Unsigned", "Signed", "Floating" },
-  all = { "Bool", "Unsigned", "Signed", "Floating", "Complex" },
-}
-for set, kinds in pairs(members) do
+-- "inline constexpr DTypeSet real = integral | floating;": of kinds, or of sets defined above.
+for set, definition in text:gmatch "\ninline constexpr DTypeSet (%w+) = ([^;]+);" do
+  local has = {}
+  for kind in definition:gmatch "Kind::(%w+)" do has[kind] = true end
+  for word in definition:gmatch "%f[%w_]%l%w*%f[^%w_]" do
+    for _, name in ipairs(dtypes.sets[word] or {}) do has[name] = true end
+  end
   local names = {}
   for _, dtype in ipairs(dtypes) do
-    for _, kind in ipairs(kinds) do
-      if dtype.kind == kind then names[#names + 1] = dtype.name end
-    end
+    if has[dtype.kind] or has[dtype.name] then names[#names + 1] = dtype.name end
   end
+  assert(#names > 0, path .. ": cannot read the set " .. set)
   dtypes.sets[set] = names
 end
+assert(dtypes.sets.all and #dtypes.sets.all == #dtypes, path .. ": no set of all dtypes found")
 
 return dtypes
