@@ -2,6 +2,7 @@
 -- each row, with its boxed call. (tensor/op_info.h says what they hold.)
 
 local cpptext = require "tensor.ops.gen.cpptext"
+local fill = require("tensor.ops.gen.template").fill
 local parse = require "tensor.ops.gen.parse"
 
 local function quote(text) return text and ("%q"):format(text):gsub("\\\n", "\\n") or "nullptr" end
@@ -33,50 +34,80 @@ local function body(row, form)
   return ("boxing::call<&moonlet::%s_composite>"):format(row.name)
 end
 
+local arguments_template = [[
+const ArgumentInfo $list[] = {
+    $arguments
+};]]
+
+-- The description that all forms of a row share; its fields in the order of RowInfo.
 local function row_info(row)
   local arguments = {}
   for i, arg in ipairs(row.args) do
-    arguments[i] = ("    {%s, %s, %s, %s},"):format(quote(arg.name), quote(arg.type), quote(arg.default),
+    arguments[i] = ("{%s, %s, %s, %s},"):format(quote(arg.name), quote(arg.type), quote(arg.default),
       tostring(arg.written == true))
   end
   local list = #arguments > 0 and "arguments_" .. row.name or "nullptr"
   local differentiable = #row.grads > 0 or row.kind == "composite"
-  local text = ("const RowInfo row_%s = {%s, %s, %s, %s, %s, %s, %s, %s, %s, %d, %d};"):format(
-    row.name, quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
+  local text = fill("const RowInfo row_$name = {$fields};", { name = row.name, fields = table.concat({
+    quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
     cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), autocast(row), list,
-    #row.args, #row.results)
+    tostring(#row.args), tostring(#row.results),
+  }, ", ") })
   if #arguments == 0 then return text end
-  return ("const ArgumentInfo %s[] = {\n%s\n};\n%s"):format(list, table.concat(arguments, "\n"), text)
+  return fill(arguments_template, { list = list, arguments = arguments }) .. "\n" .. text
 end
 
 local function composites(rows)
   local out = {}
   for _, row in ipairs(rows) do
     if row.kind == "composite" then
-      out[#out + 1] = ("%s %s_composite(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row))
+      out[#out + 1] = fill("$result $name_composite($parameters);",
+        { result = cpptext.result(row), name = row.name, parameters = cpptext.parameters(row) })
     end
   end
   return table.concat(out, "\n")
 end
 
+local form_template = [[
+extern const OpInfo $form = {"$form", &row_$row, OpInfo::Form::$kind, $call,
+    $body};]]
+
+local file = [[
+// Generated from tensor/ops/$family.lua: the ops of the family as values at run time.
+#include "autograd/ops_$family.h"
+#include "tensor/boxing.h"
+
+namespace moonlet {
+
+$composites
+
+namespace {
+$rows
+}  // namespace
+
+namespace ops {
+$forms
+}  // namespace ops
+
+namespace {
+const OpInfo* const kOps[] = {
+    $pointers};
+const OpFamily kFamily{kOps};
+}  // namespace
+
+}  // namespace moonlet
+]]
+
 return function(rows, family)
-  local rows_text, ops, pointers = {}, {}, {}
+  local infos, texts, pointers = {}, {}, {}
   for i, row in ipairs(rows) do
-    rows_text[i] = row_info(row)
+    infos[i] = row_info(row)
     for _, form in ipairs(forms(row)) do
-      ops[#ops + 1] = ('extern const OpInfo %s = {"%s", &row_%s, OpInfo::Form::%s, %s,\n    %s};'):format(
-        form[1], form[1], row.name, form[2], boxed(form[1]), body(row, form[2]))
+      texts[#texts + 1] = fill(form_template, { form = form[1], row = row.name, kind = form[2],
+        call = boxed(form[1]), body = body(row, form[2]) })
       pointers[#pointers + 1] = "&ops::" .. form[1]
     end
   end
-  return table.concat({
-    ("// Generated from tensor/ops/%s.lua: the ops of the family as values at run time."):format(family),
-    ('#include "autograd/ops_%s.h"'):format(family), '#include "tensor/boxing.h"', "",
-    "namespace moonlet {", "", composites(rows), "",
-    "namespace {", table.concat(rows_text, "\n"), "}  // namespace", "",
-    "namespace ops {", table.concat(ops, "\n"), "}  // namespace ops", "",
-    "namespace {",
-    ("const OpInfo* const kOps[] = {\n    %s};"):format(table.concat(pointers, ",\n    ")),
-    "const OpFamily kFamily{kOps};", "}  // namespace", "", "}  // namespace moonlet", "",
-  }, "\n")
+  return fill(file, { family = family, composites = composites(rows), rows = infos, forms = texts,
+    pointers = table.concat(pointers, ",\n    ") }) .. "\n"
 end

@@ -3,6 +3,7 @@
 -- family's part, with the kernels' declarations.
 
 local cpptext = require "tensor.ops.gen.cpptext"
+local fill = require("tensor.ops.gen.template").fill
 
 -- "const Tensor& x, int64_t dim, Tensor& y": how a row's kernel is called.
 local function kernel_parameters(row)
@@ -19,58 +20,88 @@ local function kernel_parameters(row)
   return table.concat(out, ", ")
 end
 
-local function kernel_result(row)
-  return row.kind == "allocating" and cpptext.result(row) or "void"
+-- Each kernel of a device as `text` says, which names $result, $name and $parameters.
+local function kernels(rows, text, wanted)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if cpptext.has_kernel(row) and wanted(row) then
+      out[#out + 1] = fill(text, {
+        result = row.kind == "allocating" and cpptext.result(row) or "void", name = row.name,
+        parameters = kernel_parameters(row) })
+    end
+  end
+  return out
 end
+
+local family_file = [[
+// tensor/kernels_$family.h: generated from tensor/ops/$family.lua: the kernels of the family.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "tensor/kernels.h"
+#include "tensor/operand.h"
+#include "tensor/philox.h"
+#include "tensor/tensor.h"
+
+namespace moonlet {
+
+struct $struct {
+  $pointers
+};
+
+namespace cpu {
+$cpu
+}  // namespace cpu
+
+namespace cuda {
+$cuda
+}  // namespace cuda
+
+}  // namespace moonlet
+]]
 
 local function family_header(rows, family)
-  local out = {
-    ("// tensor/kernels_%s.h: generated from tensor/ops/%s.lua: the kernels of the family."):format(
-      family, family),
-    "#pragma once", "",
-    "#include <optional>", "#include <string_view>", "#include <tuple>", "#include <vector>", "",
-    '#include "tensor/kernels.h"', '#include "tensor/operand.h"', '#include "tensor/philox.h"',
-    '#include "tensor/tensor.h"', "",
-    "namespace moonlet {", "",
-    ("struct %s {"):format(cpptext.kernel_struct(family)),
-  }
-  for _, row in ipairs(rows) do
-    if cpptext.has_kernel(row) and row.kind ~= "pointwise" then
-      out[#out + 1] = ("  %s (*%s)(%s);"):format(kernel_result(row), row.name, kernel_parameters(row))
-    end
-  end
-  out[#out + 1] = "};\n"
-  for _, device in ipairs { "cpu", "cuda" } do
-    out[#out + 1] = ("namespace %s {"):format(device)
-    for _, row in ipairs(rows) do
-      if cpptext.has_kernel(row) and not (device == "cuda" and row.no_cuda) then
-        out[#out + 1] = ("%s %s(%s);"):format(kernel_result(row), row.name, kernel_parameters(row))
-      end
-    end
-    out[#out + 1] = ("}  // namespace %s\n"):format(device)
-  end
-  out[#out + 1] = "}  // namespace moonlet\n"
-  return table.concat(out, "\n")
+  local declaration = "$result $name($parameters);"
+  return fill(family_file, {
+    family = family, struct = cpptext.kernel_struct(family),
+    pointers = kernels(rows, "$result (*$name)($parameters);", function(row) return row.kind ~= "pointwise" end),
+    cpu = kernels(rows, declaration, function() return true end),
+    cuda = kernels(rows, declaration, function(row) return not row.no_cuda end),
+  }) .. "\n"
 end
 
+local index_file = [[
+// tensor/kernels.h: generated from tensor/ops/: the table of kernels every device fills, by family.
+#pragma once
+
+namespace moonlet {
+
+struct PointwisePlan;
+using PointwiseKernel = void (*)(const PointwisePlan&);
+$structs
+
+struct KernelTable {
+  $fields
+  // The pointwise kernels, by the index of the family and the row's own in it.
+  const PointwiseKernel* pointwise_ops[$count];
+};
+
+extern const KernelTable cpu_kernels;
+
+}  // namespace moonlet
+]]
+
 local function index(rows)
-  local families = cpptext.families(rows)
-  local out = {
-    "// tensor/kernels.h: generated from tensor/ops/: the table of kernels every device fills, by family.",
-    "#pragma once", "", "namespace moonlet {", "",
-    "struct PointwisePlan;", "using PointwiseKernel = void (*)(const PointwisePlan&);",
-  }
-  for _, family in ipairs(families) do
-    out[#out + 1] = ("struct %s;"):format(cpptext.kernel_struct(family))
+  local structs, fields = {}, {}
+  for i, family in ipairs(cpptext.families(rows)) do
+    structs[i] = ("struct %s;"):format(cpptext.kernel_struct(family))
+    fields[i] = ("const %s* %s;"):format(cpptext.kernel_struct(family), family)
   end
-  out[#out + 1] = "\nstruct KernelTable {"
-  for _, family in ipairs(families) do
-    out[#out + 1] = ("  const %s* %s;"):format(cpptext.kernel_struct(family), family)
-  end
-  out[#out + 1] = "  // The pointwise kernels, by the index of the family and the row's own in it."
-  out[#out + 1] = ("  const PointwiseKernel* pointwise_ops[%d];"):format(#families)
-  out[#out + 1] = "};\n\nextern const KernelTable cpu_kernels;\n\n}  // namespace moonlet\n"
-  return table.concat(out, "\n")
+  return fill(index_file, { structs = structs, fields = fields, count = tostring(#fields) }) .. "\n"
 end
 
 return function(rows, family)

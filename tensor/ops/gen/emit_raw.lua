@@ -2,6 +2,7 @@
 -- checks, allocation and dispatch, no tape. emit_raw_header.lua declares them.
 
 local cpptext = require "tensor.ops.gen.cpptext"
+local fill = require("tensor.ops.gen.template").fill
 
 local function parameters(row, options)
   options = options or {}
@@ -48,29 +49,51 @@ local function operand_lines(operands, skip_first)
   return lines, table.concat(refs, ", ")
 end
 
+local pointwise_template = [[
+const PointwiseOp k$camel = {$fields};
+Tensor $name($parameters) {
+  $operands
+  return run_pointwise(k$camel, {$refs}, {$numbers});
+}]]
+
+local pointwise_out_template = [[
+Tensor& $name_out($parameters) {
+  $operands
+  return run_pointwise_out(k$camel, out, {$refs}, {$numbers});
+}]]
+
+local pointwise_inplace_template = [[
+Tensor& $name_($parameters) {
+  $operands
+  return run_pointwise_inplace(k$camel, $first, {$refs}, {$numbers});
+}]]
+
+-- The fields of a row's PointwiseOp, in order.
+local function pointwise_fields(row, params, mask, family, index)
+  local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
+  return table.concat({
+    ('"%s", "%s_"'):format(row.name, row.name), cpptext.dtype_set(row),
+    tostring(row.int_to_float == true), "PointwiseOp::" .. result, tostring(mask), roles(row, params),
+    tostring(row.keeps_dtype == true), tostring(family), tostring(index),
+    row.row_major and "true" or nil,
+  }, ", ")
+end
+
 local function define_pointwise(row, family, index)
   local operands, params, mask = pointwise_parts(row)
-  local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
-  local out = {
-    ('const PointwiseOp k%s = {"%s", "%s_", %s, %s, PointwiseOp::%s, %d, %s, %s, %d, %d%s};'):format(
-      row.camel, row.name, row.name, cpptext.dtype_set(row), tostring(row.int_to_float == true),
-      result, mask, roles(row, params), tostring(row.keeps_dtype == true), family, index,
-      row.row_major and ", true" or ""),
-  }
-  local params_text = table.concat(params, ", ")
   local lines, refs = operand_lines(operands)
-  local body = #lines > 0 and "  " .. table.concat(lines, "\n  ") .. "\n" or ""
-  out[#out + 1] = ("Tensor %s(%s) {\n%s  return run_pointwise(k%s, {%s}, {%s});\n}"):format(
-    row.name, parameters(row), body, row.camel, refs, params_text)
+  local values = { name = row.name, camel = row.camel, parameters = parameters(row), operands = lines,
+    refs = refs, numbers = table.concat(params, ", "),
+    fields = pointwise_fields(row, params, mask, family, index) }
+  local out = { fill(pointwise_template, values) }
   if row.raw_out_form then
-    out[#out + 1] = ("Tensor& %s_out(%s) {\n%s  return run_pointwise_out(k%s, out, {%s}, {%s});\n}"):format(
-      row.name, parameters(row, { out = true }), body, row.camel, refs, params_text)
+    values.parameters = parameters(row, { out = true })
+    out[#out + 1] = fill(pointwise_out_template, values)
   end
   if row.raw_inplace_form then
-    lines, refs = operand_lines(operands, true)
-    body = #lines > 0 and "  " .. table.concat(lines, "\n  ") .. "\n" or ""
-    out[#out + 1] = ("Tensor& %s_(%s) {\n%s  return run_pointwise_inplace(k%s, %s, {%s}, {%s});\n}"):format(
-      row.name, parameters(row, { inplace = true }), body, row.camel, operands[1].name, refs, params_text)
+    values.operands, values.refs = operand_lines(operands, true)
+    values.parameters, values.first = parameters(row, { inplace = true }), operands[1].name
+    out[#out + 1] = fill(pointwise_inplace_template, values)
   end
   return table.concat(out, "\n")
 end
@@ -79,7 +102,7 @@ end
 local function checks(row)
   local lines = {}
   local lead = cpptext.leading_tensor(row)
-  local function add(fmt, ...) lines[#lines + 1] = "  " .. fmt:format(...) end
+  local function add(fmt, ...) lines[#lines + 1] = fmt:format(...) end
   local op = row.name
   for _, arg in ipairs(row.args) do
     local n = arg.name
@@ -110,18 +133,6 @@ local function device_of(row)
   local last = row.args[#row.args]
   if last and last.info.spread then return last.name .. ".device.type" end
   return "DeviceType::CPU"
-end
-
--- The lines that look the kernel up: the check of the arguments, `kernel`, the check of an empty slot.
-local function lookup(row)
-  local lines = {
-    ('  const DeviceType where = %s;'):format(device_of(row)),
-    ('  const auto kernel = kernels_for(where, "%s").%s->%s;'):format(row.name, row.family, row.name),
-  }
-  if row.no_cuda then
-    lines[#lines + 1] = ('  if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.no_cuda)
-  end
-  return lines
 end
 
 -- The arguments as the kernel gets them; `renamed` names what stands for some of them.
@@ -156,37 +167,23 @@ local function writing(row, op, first)
       local name = i == 1 and first or arg.name
       written[#written + 1] = "&" .. name
       before[#before + 1] = (i == 1 and row.kind == "update")
-        and ('  check_writable("%s", %s);'):format(op, name)
-        or ('  check_writable("%s", "%s", %s);'):format(op, arg.name, name)
-      marks[#marks + 1] = ('  mark_changed(%s, "%s");'):format(name, op)
+        and ('check_writable("%s", %s);'):format(op, name)
+        or ('check_writable("%s", "%s", %s);'):format(op, arg.name, name)
+      marks[#marks + 1] = ('mark_changed(%s, "%s");'):format(name, op)
     end
   end
   if #written == 0 then return before, renamed end
   local list = table.concat(written, ", ")
-  if #written > 1 then before[#before + 1] = ('  check_apart("%s", {%s});'):format(op, list) end
+  if #written > 1 then before[#before + 1] = ('check_apart("%s", {%s});'):format(op, list) end
   for _, arg in ipairs(read_arguments(row)) do
     renamed[arg.name] = arg.name .. "_"
     local type = arg.info.list and "std::vector<Tensor>" or "Tensor"
-    before[#before + 1] = ("  %s %s_copy;"):format(type, arg.name)
-    before[#before + 1] = ("  const %s& %s_ = unshared(%s, %s_copy, {%s});"):format(
+    before[#before + 1] = ("%s %s_copy;"):format(type, arg.name)
+    before[#before + 1] = ("const %s& %s_ = unshared(%s, %s_copy, {%s});"):format(
       type, arg.name, arg.name, arg.name, list)
   end
   table.move(marks, 1, #marks, #before + 1, before)
   return before, renamed
-end
-
-local function join(...)
-  local out = {}
-  for _, list in ipairs { ... } do
-    for _, line in ipairs(type(list) == "table" and list or { list }) do out[#out + 1] = line end
-  end
-  return table.concat(out, "\n")
-end
-
--- The call of the shape function; `like_` holds what it says of the results.
-local function shape_check(row)
-  local call = ("shapes::%s(%s)"):format(row.name, cpptext.computed_arguments(row))
-  return row.kind == "structured" and ("  const auto like_ = %s;"):format(call) or ("  %s;"):format(call)
 end
 
 -- What like_ holds about result i.
@@ -200,13 +197,6 @@ local function result_names(row)
   return out
 end
 
--- The call of a kernel that fills results or changes its first argument.
-local function kernel_call(row, renamed, results)
-  local args = kernel_arguments(row, renamed)
-  for _, name in ipairs(results) do args[#args + 1] = name end
-  return ("  kernel(%s);"):format(table.concat(args, ", "))
-end
-
 -- The results of an out form: the given tensors where the kernel can write into them.
 local function out_tensors(row)
   local read, lists, lines = {}, {}, {}
@@ -216,13 +206,13 @@ local function out_tensors(row)
   end
   local outs = cpptext.out_names(row)
   if #outs > 1 then
-    lines[1] = ('  check_apart("%s", {&%s});'):format(row.name, table.concat(outs, ", &"))
+    lines[1] = ('check_apart("%s", {&%s});'):format(row.name, table.concat(outs, ", &"))
   end
   for i, name in ipairs(outs) do
-    lines[#lines + 1] = ('  check_out("%s", %s, %s);'):format(row.name, name, like(row, i))
+    lines[#lines + 1] = ('check_out("%s", %s, %s);'):format(row.name, name, like(row, i))
   end
   for i, result in ipairs(row.results) do
-    lines[#lines + 1] = ('  Tensor %s = out_or_new("%s", %s, %s, {%s}%s);'):format(result.name, row.name,
+    lines[#lines + 1] = ('Tensor %s = out_or_new("%s", %s, %s, {%s}%s);'):format(result.name, row.name,
       outs[i], like(row, i), table.concat(read, ", "), lists[1] and ", " .. lists[1] or "")
   end
   return lines
@@ -232,73 +222,138 @@ end
 local function store_outs(row)
   local lines = {}
   for i, name in ipairs(cpptext.out_names(row)) do
-    lines[i] = ('  store_out("%s", %s, %s);'):format(row.name, name, row.results[i].name)
+    lines[i] = ('store_out("%s", %s, %s);'):format(row.name, name, row.results[i].name)
   end
-  if #lines == 1 then lines[2] = "  return out;" end
+  if #lines == 1 then lines[2] = "return out;" end
   return lines
 end
+
+-- What every function of a kind below begins with: the checks of the arguments, and the kernel.
+local start = [[
+  $checks
+  $shapes
+  const DeviceType where = $device;
+  const auto kernel = kernels_for(where, "$name").$family->$name;
+  $missing]]
+
+-- The start of a function of the row, filled.
+local function start_of(row)
+  local call = ("shapes::%s(%s);"):format(row.name, cpptext.computed_arguments(row))
+  return fill(start, {
+    checks = checks(row), shapes = row.kind == "structured" and "const auto like_ = " .. call or call,
+    device = device_of(row), name = row.name, family = row.family,
+    missing = row.no_cuda and ('if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.no_cuda),
+  })
+end
+
+local structured_template = [[
+$declaration {
+$start
+  $before
+  $results
+  kernel($arguments);
+  $give
+}]]
 
 local function define_structured(row)
   local results = result_names(row)
   local before, renamed = writing(row, row.name, row.args[1] and row.args[1].name)
-  local allocate = {}
+  local arguments, allocate = kernel_arguments(row, renamed), {}
   for i, name in ipairs(results) do
-    allocate[i] = ('  Tensor %s = allocate(%s, "%s");'):format(name, like(row, i), row.name)
+    arguments[#arguments + 1] = name
+    allocate[i] = ('Tensor %s = allocate(%s, "%s");'):format(name, like(row, i), row.name)
   end
-  local call = kernel_call(row, renamed, results)
-  local give = #results == 1 and ("  return %s;"):format(results[1])
-    or ("  return {%s};"):format(table.concat(results, ", "))
-  local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, parameters(row)),
-    checks(row), shape_check(row), lookup(row), before, allocate, call, give, "}")
-  if row.raw_out_form then
-    text = text .. "\n" .. join(cpptext.raw_out_declaration(row) .. " {", checks(row),
-      shape_check(row), lookup(row), before, out_tensors(row), call, store_outs(row), "}")
-  end
-  return text
+  local list = table.concat(results, ", ")
+  local values = {
+    declaration = ("%s %s(%s)"):format(cpptext.result(row), row.name, parameters(row)),
+    start = start_of(row), before = before, results = allocate, arguments = table.concat(arguments, ", "),
+    give = #results == 1 and ("return %s;"):format(list) or ("return {%s};"):format(list),
+  }
+  local text = fill(structured_template, values)
+  if not row.raw_out_form then return text end
+  values.declaration = cpptext.raw_out_declaration(row)
+  values.results, values.give = out_tensors(row), store_outs(row)
+  return text .. "\n" .. fill(structured_template, values)
 end
+
+local update_template = [[
+Tensor& $name_($parameters) {
+$start
+  $before
+  kernel($arguments);
+  return $first;
+}]]
+
+local clone_template = [[
+Tensor $name($parameters) {
+$start
+  Tensor result_ = clone_plain($first);
+  kernel($arguments);
+  return result_;
+}]]
 
 local function define_update(row)
-  local x = row.args[1].name
-  local before, renamed = writing(row, row.name .. "_", x)
-  local text = join(("Tensor& %s_(%s) {"):format(row.name, parameters(row, { inplace = true })),
-    checks(row), shape_check(row), lookup(row), before, kernel_call(row, renamed, {}),
-    ("  return %s;"):format(x), "}")
-  if row.plain_form then
-    text = text .. "\n" .. join(("Tensor %s(%s) {"):format(row.name, parameters(row)),
-      checks(row), shape_check(row), lookup(row), ("  Tensor result_ = clone_plain(%s);"):format(x),
-      kernel_call(row, { [x] = "result_" }, {}), "  return result_;", "}")
-  end
-  return text
+  local first = row.args[1].name
+  local before, renamed = writing(row, row.name .. "_", first)
+  local values = { name = row.name, start = start_of(row), before = before, first = first,
+    parameters = parameters(row, { inplace = true }),
+    arguments = table.concat(kernel_arguments(row, renamed), ", ") }
+  local text = fill(update_template, values)
+  if not row.plain_form then return text end
+  values.parameters = parameters(row)
+  values.arguments = table.concat(kernel_arguments(row, { [first] = "result_" }), ", ")
+  return text .. "\n" .. fill(clone_template, values)
 end
 
+local allocating_template = [[
+$result $name($parameters) {
+$start
+  return kernel($arguments);
+}]]
+
+local allocating_out_template = [[
+$declaration {
+$start
+  const auto $names = kernel($arguments);
+  $store
+}]]
+
 local function define_allocating(row)
-  local call = ("kernel(%s);"):format(table.concat(kernel_arguments(row, {}), ", "))
-  local text = join(("%s %s(%s) {"):format(cpptext.result(row), row.name, parameters(row)),
-    checks(row), shape_check(row), lookup(row), "  return " .. call, "}")
-  if row.raw_out_form then
-    local names = table.concat(result_names(row), ", ")
-    text = text .. "\n" .. join(cpptext.raw_out_declaration(row) .. " {", checks(row),
-      shape_check(row), lookup(row),
-      ("  const auto %s = %s"):format(#row.results == 1 and names or "[" .. names .. "]", call),
-      store_outs(row), "}")
-  end
-  return text
+  local names = table.concat(result_names(row), ", ")
+  local values = {
+    result = cpptext.result(row), name = row.name, parameters = parameters(row), start = start_of(row),
+    arguments = table.concat(kernel_arguments(row, {}), ", "),
+    declaration = cpptext.raw_out_declaration(row),
+    names = #row.results == 1 and names or "[" .. names .. "]",
+  }
+  local text = fill(allocating_template, values)
+  if not row.raw_out_form then return text end
+  values.store = store_outs(row)
+  return text .. "\n" .. fill(allocating_out_template, values)
 end
 
 local define = {
   structured = define_structured, update = define_update, allocating = define_allocating,
 }
 
-local function definitions(rows, family, all_rows)
-  local out = {
-    "// Generated from tensor/ops/" .. family .. ".lua: the ops without the tape.",
-    ('#include "tensor/raw_%s.h"'):format(family), "",
-    '#include "tensor/dispatch.h"', '#include "tensor/generator.h"',
-    ('#include "tensor/kernels_%s.h"'):format(family), '#include "tensor/pointwise/run.h"',
-    ('#include "tensor/shapes_%s.h"'):format(family), "",
-    "namespace moonlet::raw {", "",
-  }
-  local position, index = 0, 0
+local file = [[
+// Generated from tensor/ops/$family.lua: the ops without the tape.
+#include "tensor/raw_$family.h"
+
+#include "tensor/dispatch.h"
+#include "tensor/generator.h"
+#include "tensor/kernels_$family.h"
+#include "tensor/pointwise/run.h"
+#include "tensor/shapes_$family.h"
+
+namespace moonlet::raw {
+
+$definitions
+}  // namespace moonlet::raw
+]]
+
+return function(rows, family, all_rows)
+  local out, position, index = {}, 0, 0
   for i, name in ipairs(cpptext.families(all_rows)) do
     if name == family then position = i - 1 end
   end
@@ -310,8 +365,5 @@ local function definitions(rows, family, all_rows)
       out[#out + 1] = define[row.kind](row) .. "\n"
     end
   end
-  out[#out + 1] = "}  // namespace moonlet::raw\n"
-  return table.concat(out, "\n")
+  return fill(file, { family = family, definitions = out }) .. "\n"
 end
-
-return definitions

@@ -2,52 +2,62 @@
 -- namespace raw; `emit_raw_header` is the header of all families.
 
 local cpptext = require "tensor.ops.gen.cpptext"
+local fill = require("tensor.ops.gen.template").fill
 
 -- All declarations of a row; the forms in the order plain, in place, out.
-local function declarations(row)
-  local lines = {}
+local function add_declarations(out, row)
+  if row.kind == "pointwise" then out[#out + 1] = fill("extern const PointwiseOp k$camel;", row) end
+  if not cpptext.has_kernel(row) then return end
   if row.plain_form then
-    lines[#lines + 1] = ("%s %s(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row, { below = true }))
+    out[#out + 1] = fill("$result $name($parameters);", { result = cpptext.result(row), name = row.name,
+      parameters = cpptext.parameters(row, { below = true }) })
   end
   if row.raw_inplace_form then
-    lines[#lines + 1] = ("Tensor& %s_(%s);"):format(row.name, cpptext.parameters(row, { inplace = true, below = true }))
+    out[#out + 1] = fill("Tensor& $name_($parameters);", { name = row.name,
+      parameters = cpptext.parameters(row, { inplace = true, below = true }) })
   end
-  if row.raw_out_form then lines[#lines + 1] = cpptext.raw_out_declaration(row) .. ";" end
-  return lines
+  if row.raw_out_form then out[#out + 1] = cpptext.raw_out_declaration(row) .. ";" end
 end
 
-local function family_header(rows, family)
-  local out = {
-    ("// tensor/raw_%s.h: generated from tensor/ops/%s.lua. Ops without the tape: dims are 0-based and"):format(
-      family, family),
-    "// wrapped already.",
-    "#pragma once", "",
-    "#include <optional>", "#include <string_view>", "#include <tuple>", "#include <vector>", "",
-    '#include "tensor/operand.h"', '#include "tensor/tensor.h"', "",
-    "namespace moonlet {\n\nclass Generator;\nstruct PointwiseOp;\n\nnamespace raw {", "",
-  }
-  for _, row in ipairs(rows) do
-    if row.kind == "pointwise" then
-      out[#out + 1] = ("extern const PointwiseOp k%s;"):format(row.camel)
-    end
-    if cpptext.has_kernel(row) then
-      for _, line in ipairs(declarations(row)) do out[#out + 1] = line end
-    end
-  end
-  out[#out + 1] = "\n}  // namespace raw\n}  // namespace moonlet\n"
-  return table.concat(out, "\n")
-end
+local file = [[
+// tensor/raw_$family.h: generated from tensor/ops/$family.lua. Ops without the tape: dims are 0-based and
+// wrapped already.
+#pragma once
 
-local function index(rows)
-  local out = { "// tensor/raw.h: generated from tensor/ops/: the ops without the tape of all families.",
-    "#pragma once", "" }
-  for _, family in ipairs(cpptext.families(rows)) do
-    out[#out + 1] = ('#include "tensor/raw_%s.h"'):format(family)
-  end
-  return table.concat(out, "\n") .. "\n"
-end
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "tensor/operand.h"
+#include "tensor/tensor.h"
+
+namespace moonlet {
+
+class Generator;
+struct PointwiseOp;
+
+namespace raw {
+
+$declarations
+
+}  // namespace raw
+}  // namespace moonlet
+]]
+
+local all_families = [[
+// tensor/raw.h: generated from tensor/ops/: the ops without the tape of all families.
+#pragma once
+
+$includes
+]]
 
 return function(rows, family)
-  if family then return family_header(rows, family) end
-  return index(rows)
+  local lines = {}
+  if family then
+    for _, row in ipairs(rows) do add_declarations(lines, row) end
+    return fill(file, { family = family, declarations = lines }) .. "\n"
+  end
+  for i, name in ipairs(cpptext.families(rows)) do lines[i] = ('#include "tensor/raw_%s.h"'):format(name) end
+  return fill(all_families, { includes = lines }) .. "\n"
 end

@@ -3,6 +3,7 @@
 -- tensor/shapes/ defines them, and a row without one fails to link.
 
 local cpptext = require "tensor.ops.gen.cpptext"
+local fill = require("tensor.ops.gen.template").fill
 
 local function result(row)
   if row.kind ~= "structured" then return "void" end
@@ -10,20 +11,31 @@ local function result(row)
   return ("std::array<Result, %d>"):format(#row.results)
 end
 
+local file = [[
+// tensor/shapes_$family.h: generated from tensor/ops/$family.lua: the shape functions of the family.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "tensor/shapes/result.h"
+
+namespace moonlet::shapes {
+
+$declarations
+
+}  // namespace moonlet::shapes
+]]
+
 return function(rows, family)
-  local out = {
-    ("// tensor/shapes_%s.h: generated from tensor/ops/%s.lua: the shape functions of the family."):format(
-      family, family),
-    "#pragma once", "",
-    "#include <array>", "#include <optional>", "#include <string_view>", "#include <vector>", "",
-    '#include "tensor/shapes/result.h"', "",
-    "namespace moonlet::shapes {", "",
-  }
+  local out = {}
   for _, row in ipairs(rows) do
     if cpptext.has_kernel(row) and row.kind ~= "pointwise" then
-      out[#out + 1] = ("%s %s(%s);"):format(result(row), row.name, cpptext.parameters(row, { computed = true }))
+      out[#out + 1] = fill("$result $name($parameters);", {
+        result = result(row), name = row.name, parameters = cpptext.parameters(row, { computed = true }) })
     end
   end
-  out[#out + 1] = "\n}  // namespace moonlet::shapes\n"
-  return table.concat(out, "\n")
+  return fill(file, { family = family, declarations = out }) .. "\n"
 end

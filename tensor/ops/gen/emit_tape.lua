@@ -7,19 +7,12 @@ local cpptext = require "tensor.ops.gen.cpptext"
 local formula = require "tensor.ops.gen.formula"
 local template = require "tensor.ops.gen.template"
 
+local fill = template.fill
+
 local function call_arguments(row, renamed)
   local out = {}
   for i, arg in ipairs(row.args) do out[i] = renamed[arg.name] or arg.name end
   return table.concat(out, ", ")
-end
-
--- Appends formatted lines to a function's text.
-local function writer()
-  local out = {}
-  return function(format, ...)
-    if not format then return table.concat(out, "\n") .. "\n" end
-    out[#out + 1] = select("#", ...) > 0 and format:format(...) or format
-  end
 end
 
 -- The pieces of a row that all its functions use.
@@ -38,23 +31,29 @@ local function below(row)
 end
 
 -- The tape records no change of a written argument besides the first of an update.
-local function check_written(row, op, write)
-  if row.kind == "composite" then return end  -- what it is made of checks
+local function written_checks(row, op)
+  local out = {}
+  if row.kind == "composite" or op:find "_out$" then return out end  -- what it is made of checks
   for _, arg in ipairs(cpptext.written(row, row.kind == "update" and row.args[1] or nil)) do
-    write('  if (requires_grad(%s)) check_inplace_without_derivative(%s, "%s: %s");', arg.name, arg.name, op,
-      arg.name)
+    out[#out + 1] = fill('if (requires_grad($name)) check_inplace_without_derivative($name, "$op: $name");',
+      { name = arg.name, op = op })
   end
+  return out
 end
+
+local form_template = [[
+$signature {
+  $wraps
+  $checks
+  return forms::$form($arguments);
+}
+]]
 
 -- A function whose body is the template `form` of autograd/forms.h, called with the op's
 -- description and arguments.
 local function form_function(row, p, signature, form, op, arguments)
-  local write = writer()
-  write("%s {", signature)
-  for _, line in ipairs(p.wraps) do write("  " .. line) end
-  if not op:find "_out$" then check_written(row, op, write) end
-  write("  return forms::%s(ops::%s%s);\n}", form, op, arguments ~= "" and ", " .. arguments or "")
-  return write()
+  return fill(form_template, { signature = signature, wraps = p.wraps, checks = written_checks(row, op),
+    form = form, arguments = "ops::" .. op .. (arguments ~= "" and ", " .. arguments or "") }) .. "\n"
 end
 
 -- "recorded<kExp, raw::exp, exp_gradients>"
@@ -140,29 +139,49 @@ local function declarations(row)
   return table.concat(out, "\n")
 end
 
-local function family_header(rows, family)
-  local write = writer()
-  write("// autograd/ops_%s.h: generated from tensor/ops/%s.lua. The ops of the family, recording", family, family)
-  write("// themselves on the tape when grad mode is on and an input requires grad. Dims are 0-based and")
-  write("// may count from the end.")
-  write("#pragma once\n\n#include <optional>\n#include <string_view>\n#include <tuple>\n#include <vector>\n")
-  write('#include "tensor/operand.h"\n#include "tensor/tensor.h"\n\nnamespace moonlet {\n\nclass Generator;\n')
-  for _, row in ipairs(rows) do write(declarations(row)) end
-  write("\n}  // namespace moonlet")
-  return write()
+local family_header = [[
+// autograd/ops_$family.h: generated from tensor/ops/$family.lua. The ops of the family, recording
+// themselves on the tape when grad mode is on and an input requires grad. Dims are 0-based and
+// may count from the end.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "tensor/operand.h"
+#include "tensor/tensor.h"
+
+namespace moonlet {
+
+class Generator;
+
+$declarations
+
+}  // namespace moonlet
+]]
+
+local function header(rows, family)
+  local out = {}
+  for i, row in ipairs(rows) do out[i] = declarations(row) end
+  return fill(family_header, { family = family, declarations = out }) .. "\n"
 end
 
+local all_families = [[
+// autograd/ops.h: generated from tensor/ops/*.lua. Every op; files that use few families include
+// only theirs.
+#pragma once
+
+$includes
+]]
+
 local function umbrella(rows)
-  local write, seen = writer(), {}
-  write("// autograd/ops.h: generated from tensor/ops/*.lua. Every op; files that use few families include")
-  write("// only theirs.\n#pragma once\n")
-  for _, row in ipairs(rows) do
-    if not seen[row.family] then
-      seen[row.family] = true
-      write('#include "autograd/ops_%s.h"', row.family)
-    end
+  local includes = {}
+  for i, family in ipairs(cpptext.families(rows)) do
+    includes[i] = ('#include "autograd/ops_%s.h"'):format(family)
   end
-  return write()
+  return fill(all_families, { includes = includes }) .. "\n"
 end
 
 -- Ops of other families that the formulas of these rows call. They are declared here one by one, so
@@ -180,36 +199,47 @@ local function foreign_calls(rows, all)
   return table.concat(out, "\n")
 end
 
+local file = [[
+// Generated from tensor/ops/$family.lua: the public ops of the family.
+#include "autograd/ops_$family.h"
+#include "autograd/forms.h"
+#include "autograd/formulas.h"
+#include "tensor/raw_$family.h"
+#include "tensor/views.h"
+
+namespace moonlet {
+
+namespace ops {
+extern const OpInfo $forms;
+}  // namespace ops
+
+$foreign
+using namespace formulas;
+
+$definitions
+}  // namespace moonlet
+]]
+
 local function definitions(rows, family, all)
-  local forms = {}
-  for _, row in ipairs(rows) do
+  local forms, out = {}, {}
+  for i, row in ipairs(rows) do
     if row.plain_form then forms[#forms + 1] = row.name end
     if row.inplace_form then forms[#forms + 1] = row.name .. "_" end
     if row.out_form then forms[#forms + 1] = row.name .. "_out" end
+    out[i] = define(row)
   end
-  local out = {
-    "// Generated from tensor/ops/" .. family .. ".lua: the public ops of the family.",
-    ('#include "autograd/ops_%s.h"'):format(family),
-    '#include "autograd/forms.h"', '#include "autograd/formulas.h"',
-    ('#include "tensor/raw_%s.h"'):format(family), '#include "tensor/views.h"', "",
-    "namespace moonlet {", "",
-    "namespace ops {", "extern const OpInfo " .. table.concat(forms, ", ") .. ";", "}  // namespace ops", "",
-    foreign_calls(rows, all), "using namespace formulas;", "",
-  }
-  for _, row in ipairs(rows) do out[#out + 1] = define(row) end
-  out[#out + 1] = "}  // namespace moonlet\n"
-  return formula.own_lines(template.short_lines(table.concat(out, "\n")), ("tape_%s.cpp"):format(family))
+  local text = fill(file, { family = family, forms = table.concat(forms, ", "),
+    foreign = foreign_calls(rows, all), definitions = out }) .. "\n"
+  return formula.own_lines(template.short_lines(text), ("tape_%s.cpp"):format(family))
 end
 
 return function(rows, family, all)
   if not family then return umbrella(rows) end
-  local header = family:match "^(.*)%.h$"
-  if header then
-    local own = {}
-    for _, row in ipairs(all) do
-      if row.family == header then own[#own + 1] = row end
-    end
-    return family_header(own, header)
+  local name = family:match "^(.*)%.h$"
+  if not name then return definitions(rows, family, all) end
+  local own = {}
+  for _, row in ipairs(all) do
+    if row.family == name then own[#own + 1] = row end
   end
-  return definitions(rows, family, all)
+  return header(own, name)
 end
