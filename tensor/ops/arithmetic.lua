@@ -41,7 +41,7 @@ binary("pow", [[`x` to the power `other`. Integers stay integers; a negative int
 integer other than 1 and -1 is 0.]],
   { x = "pow_grad_base(g, x, other)", other = "pow_grad_exponent(g, x, other, y)" },
   { "rand(3, 4) + 0.5, randn(3, 4)", "rand(3, 4) + 0.5, randn(4)", "randn(3, 4), 2", "2.5, randn(3, 4)" },
-  { dtypes = "real + complex", meta = "__pow" })
+  rows.widened { dtypes = "real + complex", meta = "__pow" })
 unary("neg", "The negative: `-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm" })
 unary("abs", "The absolute value; the modulus of a complex element.", "mul(g, sgn(x))", nil,
   { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored" })
@@ -50,8 +50,8 @@ unary("sgn", "The sign; for a complex element, the element divided by its modulu
   { dtypes = "real + complex", int_to_float = false, check = { gradgrad = "its derivative is checked once" } })
 unary("square", "The square of each element: `x * x`.", "mul(g, mul(conj(x), 2.0))", nil, { dtypes = "real + complex", int_to_float = false })
 unary("sqrt", "The square root.", "div(g, mul(conj(y), 2.0))", positive, complex)
-unary("rsqrt", "`1 / sqrt(x)`.", "mul(g, mul(mul(y, square(y)), -0.5))", positive)
-unary("reciprocal", "The reciprocal: `1 / x`.", "neg(mul(g, square(conj(y))))", positive, complex)
+unary("rsqrt", "`1 / sqrt(x)`.", "mul(g, mul(mul(y, square(y)), -0.5))", positive, rows.widened())
+unary("reciprocal", "The reciprocal: `1 / x`.", "neg(mul(g, square(conj(y))))", positive, rows.widened(complex))
 binary("maximum", "The larger of two elements; NaN if either is.",
   { x = "mul(g, add(mul(gt(x, other), 1.0), mul(eq(x, other), 0.5)))",
     other = "mul(g, add(mul(lt(x, other), 1.0), mul(eq(x, other), 0.5)))" },

@@ -3,17 +3,13 @@
 
 local pointwise_rows = {}
 
--- Half types lose too much in these: autocast widens them on CUDA, as PyTorch does.
-local widened = {}
-for name in ("acos asin cosh exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan"):gmatch "%w+" do
-  widened[name] = { cuda = "float32" }
-end
-
 local function with(row, extra)
-  row.autocast = widened[row[1]:match "^%w+"]
   for key, value in pairs(extra or {}) do row[key] = value end
   return row
 end
+
+-- The fields of an op in which half types lose too much: autocast widens them on CUDA, as PyTorch does.
+function pointwise_rows.widened(extra) return with({ autocast = { cuda = "float32" } }, extra) end
 
 -- A function of one tensor; integers compute in float32.
 function pointwise_rows.unary(name, doc, grad, sample, extra)
