@@ -51,8 +51,8 @@ local function emitter_layers()
   return out
 end
 
--- The generator: what it requires itself, and what the emitted text includes.
-local function check_generator(path, folder, text, layers)
+-- Lua of the build: what it requires itself, and what the text that an emitter writes includes.
+local function check_build_lua(path, folder, text, layers)
   local number = 0
   for line in (text .. "\n"):gmatch "(.-)\n" do
     number = number + 1
@@ -89,9 +89,9 @@ for _, path in ipairs(files.list(root)) do
     if path:find "%.lua$" then
       if folder == "stdlib" then check_lua(path, text) end
       local emitter = path:match "^tensor/ops/gen/([%w_]+)%.lua$"
-      if path:find "/gen/" and may_use[folder] then
+      if may_use[folder] then
         local layers = emitter and (emitters[emitter] or { [folder] = true }) or {}
-        check_generator(path, folder, text, layers)
+        check_build_lua(path, folder, text, layers)
       end
     elseif may_use[folder] then
       check_cpp(path, folder, text)
