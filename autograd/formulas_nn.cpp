@@ -12,9 +12,10 @@
 #include "autograd/ops_linalg.h"
 #include "autograd/ops_logic.h"
 #include "autograd/ops_math.h"
-#include "autograd/ops_nn.h"
+#include "autograd/ops_normalization.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
+#include "autograd/ops_softmax.h"
 #include "autograd/tape.h"
 
 namespace moonlet::formulas {

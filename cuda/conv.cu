@@ -4,8 +4,8 @@
 
 #include "cuda/gemm.h"
 #include "cuda/geometry.cuh"
+#include "tensor/kernels_conv.h"
 #include "tensor/kernels_copy.h"
-#include "tensor/kernels_nn.h"
 
 namespace moonlet::cuda {
 

@@ -3,7 +3,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/reduce.cuh"
 #include "tensor/kernels_copy.h"
-#include "tensor/kernels_nn_loss.h"
+#include "tensor/kernels_loss.h"
 
 namespace moonlet::cuda {
 

@@ -9,7 +9,7 @@
 #include "cuda/moved.cuh"
 #include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
-#include "tensor/kernels_nn.h"
+#include "tensor/kernels_pool.h"
 
 namespace moonlet::cuda {
 

@@ -6,7 +6,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/reduce.cuh"
 #include "tensor/functor_math.h"
-#include "tensor/kernels_nn.h"
+#include "tensor/kernels_softmax.h"
 
 namespace moonlet::cuda {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "tensor/cpu/gemm.h"
-#include "tensor/shapes/nn.h"
+#include "tensor/shapes/images.h"
 
 namespace moonlet::cpu {
 namespace {

@@ -12,11 +12,12 @@
 
 #include "tensor/interrupt.h"
 #include "tensor/raw_arithmetic.h"
+#include "tensor/raw_conv.h"
 #include "tensor/raw_linalg.h"
 #include "tensor/raw_math.h"
-#include "tensor/raw_nn.h"
 #include "tensor/raw_reduce.h"
 #include "tensor/raw_scan.h"
+#include "tensor/raw_softmax.h"
 #include "tensor/raw_sort.h"
 #include "tensor/threads.h"
 

@@ -1,11 +1,11 @@
-// cuda/norm.cu: layer_norm and batch_norm and their gradients. Both normalise groups of elements:
-// rows for the one, channels for the other; a block does one group.
+// cuda/normalization.cu: layer_norm and batch_norm and their gradients. Both normalise groups of
+// elements: rows for the one, channels for the other; a block does one group.
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/reduce.cuh"
 #include "tensor/functor_math.h"
 #include "tensor/kernels_copy.h"
-#include "tensor/kernels_nn.h"
+#include "tensor/kernels_normalization.h"
 
 namespace moonlet::cuda {
 

@@ -1,8 +1,8 @@
-// tensor/cpu/norm.cpp: the CPU kernels of layer_norm and batch_norm and of their gradients. The
-// loops over a run of elements are vectorised; both ops are built on them.
+// tensor/cpu/normalization.cpp: the CPU kernels of layer_norm and batch_norm and of their
+// gradients. The loops over a run of elements are vectorised; both ops are built on them.
 #include "tensor/cpu/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tensor/cpu/norm.cpp"
+#define HWY_TARGET_INCLUDE "tensor/cpu/normalization.cpp"
 #include <cmath>
 #include "hwy/foreach_target.h"
 

@@ -1,4 +1,4 @@
-// autograd/composite/nn_loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
+// autograd/composite/loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
 #include "autograd/formulas_convert.h"
 #include "autograd/host_value.h"
 #include "autograd/ops_activation.h"
@@ -6,11 +6,11 @@
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_logic.h"
+#include "autograd/ops_loss.h"
 #include "autograd/ops_math.h"
-#include "autograd/ops_nn.h"
-#include "autograd/ops_nn_loss.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
+#include "autograd/ops_softmax.h"
 #include "autograd/tape.h"
 #include "tensor/warning.h"
 

@@ -1,5 +1,5 @@
-// tensor/shapes/nn_loss.cpp: argument checks and result shapes of losses.
-#include "tensor/shapes_nn_loss.h"
+// tensor/shapes/loss.cpp: argument checks and result shapes of losses.
+#include "tensor/shapes_loss.h"
 
 namespace moonlet::shapes {
 

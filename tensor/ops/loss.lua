@@ -1,4 +1,4 @@
--- tensor/ops/nn_loss.lua: losses. A `reduction` is "mean", "sum" or "none".
+-- tensor/ops/loss.lua: losses. A `reduction` is "mean", "sum" or "none".
 
 op { "native_nll_loss(Tensor log_probs, Positions target, Tensor? weight, int reduction, int ignore_index) -> (Tensor y, Tensor total_weight)",
      constant = { "weight" },
