@@ -4,6 +4,7 @@
 #include "autograd/ops_compare.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
+#include "autograd/ops_index.h"
 #include "autograd/ops_shape.h"
 
 namespace moonlet::formulas {

@@ -7,7 +7,7 @@
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_copy.h"
-#include "autograd/ops_gather.h"
+#include "autograd/ops_index.h"
 #include "autograd/ops_shape.h"
 #include "interp/binding/args.h"
 

@@ -1,4 +1,4 @@
--- tensor/ops/create.lua: new tensors: constants, ranges, diagonals and random ones.
+-- tensor/ops/create.lua: new tensors: constants, ranges, diagonals.
 
 op { "empty(int[] size, Options options) -> Tensor", kind = "composite",
      doc = [[A tensor whose contents are whatever was in memory.]],
@@ -56,30 +56,6 @@ op { "logspace(float start, float stop, int steps, float base=10, Options option
 op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "composite",
      doc = [[The `n` by `m` matrix (`n` by `n` without `m`) with ones on its diagonal.]],
      sample = { "3", "2, 4" } }
-
-op { "rand(int[] size, Generator? generator=nil, Options options) -> Tensor", out = true, kind = "composite", random = true,
-     doc = [[Numbers drawn evenly from 0 to below 1.]],
-     sample = { "3, 4" }, check = { value = "random" } }
-op { "randn(int[] size, Generator? generator=nil, Options options) -> Tensor", out = true, kind = "composite", random = true,
-     doc = [[Numbers of the standard normal distribution.]],
-     sample = { "3, 4" }, check = { value = "random" } }
-op { "randint(int low, int high, int[] size, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
-     out = true, kind = "composite", random = true, gather = false,
-     doc = [[int64 (or `dtype`) numbers from `low` to `high`, both included, as `math.random` draws them.
-(PyTorch's leaves `high` out.)]],
-     sample = { "1, 6, {3, 4}" }, check = { value = "random" } }
-op { "randint_to(int high, int[] size, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
-     kind = "composite", random = true, gather = false, overload_of = "randint",
-     doc = [[The same from 1 to `high`.]],
-     sample = { "6, {3, 4}" }, check = { value = "random" } }
-op { "rand_like(Tensor x, DType? dtype=nil, Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor",
-     kind = "composite", dtypes = "floating", random = true,
-     doc = [[Numbers drawn evenly from 0 to below 1, with the shape, device and order of strides of `x`.]],
-     sample = { "randn(3, 4)" }, check = { value = "random" } }
-op { "randn_like(Tensor x, DType? dtype=nil, Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor",
-     kind = "composite", dtypes = "floating", random = true,
-     doc = [[Numbers of the standard normal distribution, with the shape, device and order of strides of `x`.]],
-     sample = { "randn(3, 4)" }, check = { value = "random" } }
 
 for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do
   local name, what = pair[1], pair[2]

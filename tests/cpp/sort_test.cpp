@@ -16,6 +16,8 @@
 #include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
+#include "autograd/ops_index.h"
+#include "autograd/ops_random.h"
 #include "autograd/ops_shape.h"
 #include "autograd/ops_sort.h"
 #include "tensor/threads.h"

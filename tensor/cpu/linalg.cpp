@@ -1,4 +1,4 @@
-// tensor/cpu/gemm_kernels.cpp: the CPU kernels of the product ops.
+// tensor/cpu/linalg.cpp: the CPU kernels of the product ops.
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 

@@ -1,9 +1,8 @@
-// cuda/scatter.cu: scatter, scatter_add, index_add, index_put and the gradient of embedding: the
+// cuda/gather_scatter.cu: scatter, scatter_add, index_add and the gradient of embedding: the
 // positions are sorted, and one thread does all entries of a place in their order.
 #include "cuda/scatter.h"
 
 #include "cuda/geometry.cuh"
-#include "cuda/index_plan.cuh"
 #include "cuda/sort.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_gather.h"
@@ -45,10 +44,6 @@ __global__ void shift_kernel(int64_t count, const int64_t* from, int64_t* to, in
 __global__ void target_kernel(Geometry<1> g, int64_t count, int64_t stride, const int64_t* index,
                               int64_t* to) {
   for (MOONLET_EACH(i, count)) to[i] = offsets(g, i).at[0] + (index[i] - 1) * stride;
-}
-
-__global__ void index_target_kernel(IndexGrid g, int64_t count, int64_t* to) {
-  for (MOONLET_EACH(i, count)) to[i] = index_offset(g, i);
 }
 
 // Positions from 1 as places from 0; `skip` becomes -1.
@@ -128,23 +123,6 @@ void embedding_backward(const Tensor& g_out, const Tensor& index, int64_t rows, 
   const Tensor positions = checked_positions("embedding_backward", index, rows);
   scatter_ordered(call, y, 1, rows, y.size(1), shifted(call, positions, padding_idx),
                   converted(g_out, y.dtype()), true);
-}
-
-void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
-               bool accumulate) {
-  const Call call(x, "index_put");
-  with_contiguous(x, [&](Tensor& whole) {
-    const IndexedTensor indexed("index_put", whole, indices);
-    const Dims& result = indexed.plan.result;
-    const int64_t count = indexed.count;
-    if (count == 0) return;
-    Tensor source = call.scratch(result, x.dtype()), targets = call.scratch({count}, DType::Int64);
-    copy(source, values);
-    MOONLET_LAUNCH(index_target_kernel, blocks_for(count), kBlock, 0, call.stream(), indexed.grid,
-                   count, targets.elements<int64_t>());
-    call.done();
-    scatter_ordered(call, whole, 1, whole.numel(), 1, targets, source, accumulate);
-  });
 }
 
 }  // namespace moonlet::cuda
