@@ -1,5 +1,5 @@
 // autograd/composite/loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
-#include "autograd/formulas_convert.h"
+#include "autograd/formulas/common.h"
 #include "autograd/host_value.h"
 #include "autograd/ops_activation.h"
 #include "autograd/ops_arithmetic.h"

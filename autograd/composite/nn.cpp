@@ -1,8 +1,8 @@
 // autograd/composite/nn.cpp: network ops made of other ops: attention, dropout, gates.
 #include <cmath>
 
-#include "autograd/formulas_convert.h"
-#include "autograd/formulas_nn.h"
+#include "autograd/formulas/common.h"
+#include "autograd/formulas/nn.h"
 #include "autograd/ops_activation.h"
 #include "autograd/ops_arithmetic.h"
 #include "autograd/ops_convert.h"

@@ -1,6 +1,6 @@
 // autograd/composite/normalization.cpp: normalisation with statistics that are given, or whose
 // results nobody wants.
-#include "autograd/formulas_convert.h"
+#include "autograd/formulas/common.h"
 #include "autograd/ops_arithmetic.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_normalization.h"

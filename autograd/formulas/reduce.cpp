@@ -1,5 +1,5 @@
-// autograd/formulas_reduce.cpp: the longer derivatives of reductions.
-#include "autograd/formulas_reduce.h"
+// autograd/formulas/reduce.cpp: the longer derivatives of reductions.
+#include "autograd/formulas/reduce.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
-// autograd/formulas_activation.cpp: the longer derivatives of activations.
-#include "autograd/formulas_activation.h"
+// autograd/formulas/activation.cpp: the longer derivatives of activations.
+#include "autograd/formulas/activation.h"
 
-#include "autograd/formulas_convert.h"
+#include "autograd/formulas/common.h"
 #include "autograd/ops_activation.h"
 #include "autograd/ops_arithmetic.h"
 #include "autograd/ops_math.h"

@@ -1,12 +1,10 @@
-// autograd/formulas_arithmetic.h: the longer derivatives of arithmetic.
+// autograd/formulas/arithmetic.h: the longer derivatives of arithmetic.
 #pragma once
 
 #include "tensor/operand.h"
 
 namespace moonlet::formulas {
 
-// The conjugate of an argument that may be a number (for real ones, itself).
-Operand conj(const Operand& x);
 // d/dx x^p = p x^(p - 1), and 0 where p is 0.
 Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power);
 // d/dp x^p = x^p log x, and 0 where x is 0 and p is not negative.

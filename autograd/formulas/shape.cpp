@@ -1,10 +1,10 @@
-// autograd/formulas_shape.cpp: derivatives of views and joins whose pieces overlap, move or are
+// autograd/formulas/shape.cpp: derivatives of views and joins whose pieces overlap, move or are
 // many.
-#include "autograd/formulas_shape.h"
+#include "autograd/formulas/shape.h"
 
 #include <algorithm>
 
-#include "autograd/formulas_convert.h"
+#include "autograd/formulas/common.h"
 #include "autograd/ops_arithmetic.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"

@@ -1,5 +1,5 @@
-// autograd/formulas_arithmetic.cpp: the longer derivatives of arithmetic.
-#include "autograd/formulas_arithmetic.h"
+// autograd/formulas/arithmetic.cpp: the longer derivatives of arithmetic.
+#include "autograd/formulas/arithmetic.h"
 
 #include "autograd/ops_arithmetic.h"
 #include "autograd/ops_compare.h"
@@ -9,13 +9,6 @@
 #include "autograd/ops_math.h"
 
 namespace moonlet::formulas {
-
-Operand conj(const Operand& x) {
-  if (!x.is_tensor())
-    return Operand(x.scalar().is_complex() ? Scalar(std::conj(x.scalar().to_complex()))
-                                           : x.scalar());
-  return is_complex(x.tensor().dtype()) ? Operand(moonlet::conj(x.tensor())) : x;
-}
 
 Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power) {
   if (!power.is_tensor()) {

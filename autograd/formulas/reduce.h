@@ -1,4 +1,4 @@
-// autograd/formulas_reduce.h: the longer derivatives of reductions. Dims are 0-based.
+// autograd/formulas/reduce.h: the longer derivatives of reductions. Dims are 0-based.
 #pragma once
 
 #include <optional>

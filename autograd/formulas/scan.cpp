@@ -1,5 +1,5 @@
-// autograd/formulas_scan.cpp: the derivative of running products.
-#include "autograd/formulas_scan.h"
+// autograd/formulas/scan.cpp: the derivative of running products.
+#include "autograd/formulas/scan.h"
 
 #include "autograd/ops_arithmetic.h"
 #include "autograd/ops_compare.h"

@@ -1,5 +1,5 @@
-// autograd/formulas_complex.cpp: the longer derivatives of the parts of complex numbers.
-#include "autograd/formulas_complex.h"
+// autograd/formulas/complex.cpp: the longer derivatives of the parts of complex numbers.
+#include "autograd/formulas/complex.h"
 
 #include "autograd/ops_arithmetic.h"
 #include "autograd/ops_compare.h"

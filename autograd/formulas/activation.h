@@ -1,4 +1,4 @@
-// autograd/formulas_activation.h: the longer derivatives of activations.
+// autograd/formulas/activation.h: the longer derivatives of activations.
 #pragma once
 
 #include "tensor/operand.h"

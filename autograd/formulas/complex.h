@@ -1,4 +1,4 @@
-// autograd/formulas_complex.h: the longer derivatives of the parts of complex numbers.
+// autograd/formulas/complex.h: the longer derivatives of the parts of complex numbers.
 #pragma once
 
 #include "tensor/operand.h"

@@ -1,4 +1,4 @@
-// autograd/formulas_scan.h: the derivative of running products.
+// autograd/formulas/scan.h: the derivative of running products.
 #pragma once
 
 #include "tensor/tensor.h"

@@ -1,10 +1,8 @@
-// autograd/formulas_gather.cpp: the longer derivatives of what picks rows or elements.
-#include "autograd/formulas_gather.h"
+// autograd/formulas/gather.cpp: the longer derivatives of what picks rows or elements.
+#include "autograd/formulas/gather.h"
 
 #include "autograd/ops_compare.h"
-#include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
-#include "autograd/ops_index.h"
 #include "autograd/ops_shape.h"
 
 namespace moonlet::formulas {
@@ -13,11 +11,6 @@ Tensor embedding_backward_backward(const Tensor& g, const Tensor& index, int64_t
   Tensor rows = embedding(g, index, padding_idx);
   if (padding_idx == 0) return rows;
   return masked_fill(rows, unsqueeze(eq(index, padding_idx), -1), 0.0);
-}
-
-Tensor index_put_backward(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate) {
-  if (accumulate) return g;
-  return index_put(g, indices, zeros(Dims{}, Options{g.dtype(), g.device()}), false);
 }
 
 }  // namespace moonlet::formulas

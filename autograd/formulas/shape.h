@@ -1,4 +1,4 @@
-// autograd/formulas_shape.h: derivatives of the shape family that are longer than an expression,
+// autograd/formulas/shape.h: derivatives of the shape family that are longer than an expression,
 // made of public ops, so that they are differentiable again. Dims and positions are 0-based.
 #pragma once
 
