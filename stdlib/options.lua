@@ -29,7 +29,11 @@ local function is_named(value)
   return key == nil or type(key) == "string"
 end
 
-local function did_you_mean(key, names)
+--- "; did you mean 'NAME'?" with the name of `names` that `key` likely stands for, or nothing.
+---@param key any
+---@param names string[]
+---@return string
+function options.did_you_mean(key, names)
   local guess = type(key) == "string" and nearest(key, names)
   return guess and ("; did you mean '%s'?"):format(guess) or ""
 end
@@ -48,7 +52,7 @@ function options.check(where, given, names)
   for key in pairs(given) do
     if not known[key] then
       fail("%s: unknown option '%s'%s (it takes %s)", where, tostring(key),
-        did_you_mean(key, names), #names > 0 and table.concat(names, ", ") or "none")
+        options.did_you_mean(key, names), #names > 0 and table.concat(names, ", ") or "none")
     end
   end
 end

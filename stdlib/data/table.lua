@@ -4,7 +4,6 @@
 local class = require "moonlet.class"
 local csv = require "moonlet.data.csv"
 local ml = require "moonlet"
-local nearest = require "moonlet.nearest"
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -60,9 +59,8 @@ end
 function Table.__len(self) return self.rows end
 
 local function unknown_column(where, name, names)
-  local guess = type(name) == "string" and nearest(name, names)
   fail("%s: there is no column '%s'%s (there are %s)", where, numbers.tostring(name),
-    guess and ("; did you mean '%s'?"):format(guess) or "", table.concat(names, ", "))
+    options.did_you_mean(name, names), table.concat(names, ", "))
 end
 
 local read_column = signature "Table:column(string name)"
