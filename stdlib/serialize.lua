@@ -84,16 +84,25 @@ local function check_metadata(metadata)
   end
 end
 
+local read_save = signature "save(string path, any value, table? metadata=nil)"
+
+-- A value is a table of names itself: an empty one behind it keeps it from being read as arguments
+-- by name. The metadata that `ml.load` returned behind its value are saved.
+local function save_arguments(path, value, given, ...)
+  if value == nil and given == nil then return path end
+  if signature.asides[given] then given = { metadata = given } end
+  return path, value, given or {}, ...
+end
+
 --- Writes a table of tensors to a safetensors file, whole or not at all. Nested tables of tensors,
 --- numbers, strings and booleans work too: `ml.save(path, { model = net:state_dict(), epoch = 3 })`
 --- and the like. Option `metadata`: a table of strings to store beside them. What `ml.load` returns
 --- is saved as it is by `ml.save(path, ml.load(other))`.
 ---@param path string
 ---@param value table
----@param given? {metadata?: table<string, string>}
-function serialize.save(path, value, given)
-  if signature.asides[given] then given = { metadata = given } end
-  local o = options.read("save", given, { metadata = options.none })
+---@param metadata? table<string, string>
+function serialize.save(...)
+  local path, value, given = read_save(save_arguments(...))
   if type(value) ~= "table" then
     fail("save: a table of tensors is wanted, got %s", ml.is_tensor(value) and "a tensor"
       or type(value))
@@ -101,8 +110,8 @@ function serialize.save(path, value, given)
     fail("save: this is an object; save its state_dict()")
   end
   local metadata = {}
-  check_metadata(o.metadata or {})
-  for key, text in pairs(o.metadata or {}) do metadata[key] = text end
+  check_metadata(given or {})
+  for key, text in pairs(given or {}) do metadata[key] = text end
   if is_flat(value) then return bytes.write_safetensors(path, value, metadata) end
   local tensors = {}
   metadata[kTreeKey] = json.encode(encode_node(value, "", tensors, 1))
@@ -141,6 +150,8 @@ local function decode_tree(path, text, tensors)
   return result
 end
 
+local read_load = signature 'load(string path, string device="cpu", bool mmap=false)'
+
 --- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata, which
 --- `net:load_state_dict(ml.load(path))` leaves aside. Options:
 --- `device`, where the tensors go ("cpu"); `mmap` (false), true to map the file instead of copying
@@ -148,16 +159,16 @@ end
 --- changes the tensors, and reading what was cut off the file ends the process. `ml.save` to the
 --- same path is safe, as it makes a new file. Changes to the tensors stay in this process.
 ---@param path string
----@param given? {device?: string, mmap?: boolean}
+---@param device? string
+---@param mmap? boolean
 ---@return table value
 ---@return table<string, string> metadata
-function serialize.load(path, given)
-  local o = options.read("load", given, { device = "cpu", mmap = false })
-  options.boolean("load", "mmap", o.mmap)
-  local tensors, metadata = bytes.read_safetensors(path, o.mmap)
+function serialize.load(...)
+  local path, device, mmap = read_load(...)
+  local tensors, metadata = bytes.read_safetensors(path, mmap)
   signature.asides[metadata] = true
-  if o.device ~= "cpu" then
-    for name, tensor in pairs(tensors) do tensors[name] = tensor:to(o.device) end
+  if device ~= "cpu" then
+    for name, tensor in pairs(tensors) do tensors[name] = tensor:to(device) end
   end
   local tree = metadata[kTreeKey]
   if not tree then return tensors, metadata end
