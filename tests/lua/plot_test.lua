@@ -237,6 +237,23 @@ test("save writes a whole file or none", function()
     "plot_test.lua:%d+: save: '/nonexistent/x.svg': No such file")
 end)
 
+test("arguments go by position, by name or both in one table", function()
+  for i, figure in ipairs { plot.line({ 1, 2 }, "T", "x"), plot.line({ 1, 2 }, { title = "T", x_label = "x" }),
+    plot.line({ 1, 2 }, "T", { x_label = "x" }), plot.line { data = { 1, 2 }, title = "T", x_label = "x" },
+    plot.line { 1, 2, title = "T", x_label = "x" } } do
+    expect.equal({ figure.chart.title, figure.chart.x_label }, { "T", "x" }, "call " .. i)
+    expect.equal(figure.chart.series[1].y, { 1, 2 }, "call " .. i)
+  end
+  expect.equal(plot.line({ a = { 1 }, b = { 2 } }, "T").chart.series[2].label, "b")
+  local figure = plot.line { 1, 2 }
+  expect.equal(figure:text(60, 5, false, true), figure:text { width = 60, height = 5, color = false, ascii = true })
+  expect.equal(figure:svg(300), figure:svg { width = 300 })
+  local shown = {}
+  local file = { write = function(_, ...) shown[#shown + 1] = table.concat { ... } end }
+  figure:show(file, 60, 5, false, true)
+  expect.equal(table.concat(shown), figure:text(60, 5, false, true) .. "\n")
+end)
+
 test("misuse is an error at the caller's line", function()
   local function fails(f, pattern) expect.error(f, "plot_test.lua:%d+: " .. pattern) end
   fails(function() plot.line({}) end, "line: there is no data")
@@ -245,18 +262,25 @@ test("misuse is an error at the caller's line", function()
   fails(function() plot.line({ 1, "2" }) end, "line: item 2 is a string, wanted a number")
   fails(function() plot.line({ 1 }, { colour = true }) end,
     "line: unknown option 'colour'; did you mean 'color'")
-  fails(function() plot.line({ 1 }, { width = 0 }) end, "line: width: wanted an integer from 1")
+  fails(function() plot.line({ 1 }, { width = 0 }) end, "line: 'width' must be an integer from 1 to 10000, got 0")
   fails(function() plot.line({ y = { 1 }, x = { 1, 2 } }) end, "line: x has 2 items, y has 1")
-  fails(function() plot.line({ 1 }, { y_min = kNaN }) end, "line: y_min: wanted a finite number")
+  fails(function() plot.line({ 1 }, { y_min = kNaN }) end, "line: 'y_min': a finite number is wanted, got %-?nan")
   fails(function() plot.line({ 1 }, { y_min = 3, y_max = 2 }) end, "line: the range from 3 to 2 is")
-  fails(function() plot.histogram({ 1 }, { bins = 0 }) end, "histogram: bins: wanted an integer")
+  fails(function() plot.histogram({ 1 }, { bins = 0 }) end, "histogram: 'bins' must be an integer from 1")
   fails(function() plot.bar({ 1, 2 }, { labels = { "a" } }) end, "bar: 1 labels for 2 values")
-  fails(function() plot.bar({ 1 }, { labels = 3 }) end, "bar: labels: wanted an array, got number")
+  fails(function() plot.bar({ 1 }, { labels = 3 }) end, "bar: 'labels' must be an array of values, got 3")
   fails(function() plot.confusion({ { 1, 2 } }) end, "confusion: wanted a square matrix, got 1 x 2")
   fails(function() plot.confusion({ { -1 } }) end, "confusion: row 1, column 1: wanted a count")
   fails(function() plot.image({ { 1, 2 }, { 3 } }) end, "image: row 2 has 1 items, row 1 has 2")
-  fails(function() plot.line({ 1 }):text { width = "wide" } end, "text: width: wanted an integer")
+  fails(function() plot.line({ 1 }):text { width = "wide" } end,
+    "text: 'width' must be an integer from 1 to 10000, got \"wide\"")
   fails(function() plot.line({ 1 }):svg { size = 3 } end, "svg: unknown option 'size'")
+  fails(function() plot.line({ 1 }):show { colour = true } end,
+    "show: unknown option 'colour'; did you mean 'color'")
+  fails(function() plot.line({ 1 }):save("x.svg", { scale = 2 }) end, "save: 'scale' is for PNG")
+  fails(function() plot.line({ 1 }):save() end, "save: 'path' is missing")
+  fails(function() plot.line({ 1 }, { color = "yes" }) end, "line: 'color' must be true or false, got \"yes\"")
+  fails(function() plot.line() end, "line: 'data' is missing")
   fails(function() plot.images(3) end, "images: wanted an array of images, got number")
   fails(function() plot.images({}) end, "images: there is no data")
 end)
