@@ -2,6 +2,7 @@
 -- behind a path, options of a call, names of files.
 
 local class = require "moonlet.class"
+local commands = require "moonlet.repl.commands"
 local ml = require "moonlet"
 local scan = require "moonlet.repl.scan"
 local system = require "moonlet.system"
@@ -99,6 +100,7 @@ local function complete_name(code, start, prefix)
   local mark = not before:find "%.%.$" and before:match "[.:]$"
   if not mark then
     offer_keys(names, _G)
+    for _, command in ipairs(commands.list) do offer(names, command.name) end
     for _, keyword in ipairs(kKeywords) do offer(names, keyword) end
     return sorted(names)
   end
@@ -153,7 +155,7 @@ local function complete_option(code, state, start, prefix)
   return sorted(names)
 end
 
--- --- files ------------------------------------------------------------------------------------
+-- --- strings ----------------------------------------------------------------------------------
 
 local function complete_file(code, from)
   local path = code:sub(from)
@@ -168,6 +170,14 @@ local function complete_file(code, from)
   return #code - #prefix + 1, names
 end
 
+-- A string is the argument of a command, `help("nn.`, or else the name of a file.
+local function complete_string(code, from)
+  local name = code:sub(1, from - 1):match "%f[%w_.:]([%a_][%w_]*)%s*%(?%s*[\"']$"
+  local command = commands.find(name)
+  if command then return from, command.complete(code:sub(from)) end
+  return complete_file(code, from)
+end
+
 --- What may follow `code`, the line up to the cursor; `above` are the lines of the statement before
 --- it. Returns where in `code` the last word starts, and the whole words that may stand there.
 ---@param code string
@@ -179,7 +189,7 @@ return function(code, above)
   local state = scan.read(all)
   if state.comment then return #code + 1, {} end
   if state.string then
-    local start, names = complete_file(all, state.string)
+    local start, names = complete_string(all, state.string)
     return start - #above, names
   end
   local prefix = all:match "[%w_]*$"
