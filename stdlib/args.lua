@@ -365,17 +365,17 @@ end
 
 local function add_section(out, title, rows)
   if #rows == 0 then return end
-  local kWidth, kMaxColumn = 80, 30
+  local WIDTH, MAX_COLUMN = 80, 30
   local column = 0
   for _, row in ipairs(rows) do
-    if #row[1] <= kMaxColumn then column = math.max(column, #row[1]) end
+    if #row[1] <= MAX_COLUMN then column = math.max(column, #row[1]) end
   end
   local indent = column + 4
   out[#out + 1] = "\n" .. title .. ":\n"
   for _, row in ipairs(rows) do
     local head = "  " .. row[1]
     local gap = #row[1] <= column and (" "):rep(indent - #head) or "\n" .. (" "):rep(indent)
-    local line = head .. gap .. wrap(row[2], kWidth - indent, indent)
+    local line = head .. gap .. wrap(row[2], WIDTH - indent, indent)
     out[#out + 1] = line:gsub("%s+$", "") .. "\n"
   end
 end

@@ -16,8 +16,8 @@ local Bar = {}
 Bar.__index = Bar
 Bar.__name = "progress.Bar"
 
-local kRedrawSeconds = 0.1
-local kBlocks = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
+local REDRAW_SECONDS = 0.1
+local BLOCKS = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
 
 local function format_value(value)
   local kind = type(value)
@@ -117,7 +117,7 @@ Bar.__close = Bar.close
 function Bar:draw_if_due()
   if not self.tty or self.closed then return end
   local now = self.clock()
-  if now - self.drawn < kRedrawSeconds then return end
+  if now - self.drawn < REDRAW_SECONDS then return end
   self.drawn = now
   self:draw()
 end
@@ -172,7 +172,7 @@ function Bar:gauge(width)
   local whole = math.floor(filled)
   if self.ascii then return "[" .. ("#"):rep(whole) .. ("."):rep(width - whole) .. "]" end
   local eighth = math.floor((filled - whole) * 8)
-  local text = ("█"):rep(whole) .. (kBlocks[eighth] or "")
+  local text = ("█"):rep(whole) .. (BLOCKS[eighth] or "")
   return "▕" .. terminal.pad(text, width) .. "▏"
 end
 
@@ -190,15 +190,15 @@ function Bar:text(width)
     { count, values },
     { count },
   }
-  local kMinGauge, kMaxGauge = 8, 40
-  local gauge_columns = self.total and kMinGauge + 2 or 0
+  local MIN_GAUGE, MAX_GAUGE = 8, 40
+  local gauge_columns = self.total and MIN_GAUGE + 2 or 0
   for _, parts in ipairs(tails) do
     if parts[#parts] == "" then parts[#parts] = nil end
     local tail = table.concat(parts, " ")
     local free = width - terminal.width_of(label) - terminal.width_of(tail) - gauge_columns - 1
     if free >= 0 then
       if not self.total then return label .. tail end
-      return label .. self:gauge(math.min(kMinGauge + free, kMaxGauge)) .. " " .. tail
+      return label .. self:gauge(math.min(MIN_GAUGE + free, MAX_GAUGE)) .. " " .. tail
     end
   end
   return terminal.cut(label .. count, width)

@@ -28,7 +28,7 @@ end)
 signature.add_type("Params", "an array of parameters", function(value) return value end, true)
 
 -- What a group may hold beside its options: schedules keep the rate they began with there.
-local kNotes = { "initial_lr" }
+local NOTES = { "initial_lr" }
 
 local function is_group(value)
   return type(value) == "table" and value.params ~= nil
@@ -61,8 +61,8 @@ end
 
 -- The options of a group by name, checked; those that are not given are not in it.
 local function read_group(self, where, given)
-  if self.reader then return self.reader:subset(where, given, kNotes) end
-  local names = table.move(kNotes, 1, #kNotes, 1, {})
+  if self.reader then return self.reader:subset(where, given, NOTES) end
+  local names = table.move(NOTES, 1, #NOTES, 1, {})
   for name in pairs(self.defaults) do names[#names + 1] = name end
   table.sort(names)
   options.check(where, given, names)

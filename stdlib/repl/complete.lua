@@ -9,20 +9,20 @@ local system = require "moonlet.system"
 
 local getmetatable = debug.getmetatable  -- also where __metatable hides it
 
-local kKeywords = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function",
+local KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function",
   "goto", "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until",
   "while" }
 
 -- Modules and functions that `ml` loads when they are first named.
-local kLate = { "args", "autocast", "class", "data", "load", "nn", "optim", "override", "plot",
+local LATE = { "args", "autocast", "class", "data", "load", "nn", "optim", "override", "plot",
   "profile", "progress", "save" }
 
 -- Ops that derivatives are made of.
-local kInternal = { "_backward$", "^native_", "_grad_x$", "_grad_weight$", "%dd_input_grad$",
+local INTERNAL = { "_backward$", "^native_", "_grad_x$", "_grad_weight$", "%dd_input_grad$",
   "%dd_weight_grad$", "_step_$" }
 
 local function is_internal(name)
-  for _, pattern in ipairs(kInternal) do
+  for _, pattern in ipairs(INTERNAL) do
     if name:find(pattern) then return true end
   end
   return false
@@ -74,10 +74,10 @@ local function offer_fields(names, value, methods)
     return
   end
   if value == ml then
-    for _, name in ipairs(kLate) do offer(names, name) end
+    for _, name in ipairs(LATE) do offer(names, name) end
   end
-  local kDeepest = 16
-  for _ = 1, kDeepest do
+  local DEEPEST = 16
+  for _ = 1, DEEPEST do
     if type(value) == "table" then offer_keys(names, value, methods) end
     local meta = getmetatable(value)
     if type(meta) ~= "table" then return end
@@ -101,7 +101,7 @@ local function complete_name(code, start, prefix)
   if not mark then
     offer_keys(names, _G)
     for _, command in ipairs(commands.list) do offer(names, command.name) end
-    for _, keyword in ipairs(kKeywords) do offer(names, keyword) end
+    for _, keyword in ipairs(KEYWORDS) do offer(names, keyword) end
     return sorted(names)
   end
   local keys = scan.path(before:sub(1, -2))
