@@ -11,8 +11,8 @@ local fail = options.fail
 
 local serialize = {}
 
-local kMostDepth = 60
-local kTreeKey = "moonlet.tree"
+local MOST_DEPTH = 60
+local TREE_KEY = "moonlet.tree"
 
 -- The tree that stands for nested tables in the metadata: a table is { t = { {key, node}, .. } },
 -- a tensor { x = name }, a plain value { v = value }, a float without a JSON form { f = text }.
@@ -39,7 +39,7 @@ local function sorted_keys(value, path)
 end
 
 local function encode_table(value, path, tensors, depth)
-  if depth > kMostDepth then fail("save: '%s' nests too deeply or contains itself", path) end
+  if depth > MOST_DEPTH then fail("save: '%s' nests too deeply or contains itself", path) end
   if getmetatable(value) ~= nil then
     fail("save: '%s' is an object; save its state_dict()", path)
   end
@@ -78,7 +78,7 @@ local function check_metadata(metadata)
     if type(key) ~= "string" or type(value) ~= "string" then
       fail("save: metadata is a table of strings by name; '%s' is a %s", tostring(key),
         type(value))
-    elseif key == kTreeKey then
+    elseif key == TREE_KEY then
       fail("save: the metadata name '%s' is taken", key)
     end
   end
@@ -114,11 +114,11 @@ function serialize.save(...)
   for key, text in pairs(given or {}) do metadata[key] = text end
   if is_flat(value) then return bytes.write_safetensors(path, value, metadata) end
   local tensors = {}
-  metadata[kTreeKey] = json.encode(encode_node(value, "", tensors, 1))
+  metadata[TREE_KEY] = json.encode(encode_node(value, "", tensors, 1))
   bytes.write_safetensors(path, tensors, metadata)
 end
 
-local kFloats = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
+local FLOATS = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
 local decode_node
 
 local function decode_table(nodes, tensors, depth)
@@ -133,12 +133,12 @@ local function decode_table(nodes, tensors, depth)
 end
 
 function decode_node(node, tensors, depth)
-  if type(node) ~= "table" or depth > kMostDepth + 1 then error("a bad value", 0) end
+  if type(node) ~= "table" or depth > MOST_DEPTH + 1 then error("a bad value", 0) end
   if type(node.t) == "table" then return decode_table(node.t, tensors, depth) end
   if node.x ~= nil then
     return tensors[node.x] or error(("tensor '%s' is missing"):format(tostring(node.x)), 0)
   end
-  if node.f ~= nil then return kFloats[node.f] or error("a bad number", 0) end
+  if node.f ~= nil then return FLOATS[node.f] or error("a bad number", 0) end
   local plain = type(node.v)
   if plain ~= "string" and plain ~= "number" and plain ~= "boolean" then error("a bad value", 0) end
   return node.v
@@ -170,9 +170,9 @@ function serialize.load(...)
   if device ~= "cpu" then
     for name, tensor in pairs(tensors) do tensors[name] = tensor:to(device) end
   end
-  local tree = metadata[kTreeKey]
+  local tree = metadata[TREE_KEY]
   if not tree then return tensors, metadata end
-  metadata[kTreeKey] = nil
+  metadata[TREE_KEY] = nil
   return decode_tree(path, tree, tensors), metadata
 end
 
