@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "tensor/raw_copy.h"
 
 static_assert(std::endian::native == std::endian::little,

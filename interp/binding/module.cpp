@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/mode_guard.h"
 #include "interp/binding/registry.h"

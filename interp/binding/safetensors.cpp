@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/bytes.h"
 #include "interp/binding/safetensors_header.h"
 #include "interp/files.h"

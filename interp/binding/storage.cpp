@@ -6,7 +6,7 @@
 #include <iterator>
 #include <new>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/bytes.h"
 #include "interp/binding/index.h"
 #include "interp/binding/iterate.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/bytes.h"
 #include "interp/files.h"
 

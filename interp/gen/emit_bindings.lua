@@ -216,7 +216,7 @@ local function emit_family(rows, family, all)
   out = {}
   line("// Generated from tensor/ops/%s.lua: the Lua functions of its ops.", family)
   line('#include "autograd/ops_%s.h"\n', family)
-  line('#include "autograd/tape.h"\n#include "interp/binding/args.h"')
+  line('#include "autograd/tape.h"\n#include "interp/binding/arg_reader.h"')
   line('#include "interp/binding/registry.h"\n')
   line("namespace moonlet::binding {\nnamespace generated {\n")
   for _, row in ipairs(rows) do

@@ -6,7 +6,7 @@ local system = require "moonlet.system"
 
 local csv = {}
 
-local kQuote, kSpaces = ('"'):byte(), "[ \t]*"
+local QUOTE, SPACES = ('"'):byte(), "[ \t]*"
 
 -- What the records of one file have in common: its text, where it came from, patterns.
 local function open(path, separator)
@@ -16,7 +16,7 @@ local function open(path, separator)
   local text = system.read_file(path, "read_table"):gsub("^\xEF\xBB\xBF", ""):gsub("[\r\n]+$", "")
   local mark = separator:gsub("%p", "%%%0")
   return { path = path, text = text, line = 0, separator = separator:byte(),
-    stop = "[" .. mark .. "\r\n]", blank = separator:find "%s" and "" or kSpaces }
+    stop = "[" .. mark .. "\r\n]", blank = separator:find "%s" and "" or SPACES }
 end
 
 local function bad(file, message, ...)
@@ -27,7 +27,7 @@ end
 local function quoted_field(file, at)
   local text, from = file.text, at + 1
   local stop = text:find('"', from, true)
-  while stop and text:byte(stop + 1) == kQuote do stop = text:find('"', stop + 2, true) end
+  while stop and text:byte(stop + 1) == QUOTE do stop = text:find('"', stop + 2, true) end
   if not stop then bad(file, "a quote is not closed") end
   local _, after = text:find(file.blank, stop + 1)
   if after < #text and not text:find("^" .. file.stop, after + 1) then
@@ -40,7 +40,7 @@ local function field(file, at)
   local text = file.text
   local _, blank = text:find(file.blank, at)
   at = blank + 1
-  if text:byte(at) == kQuote then return quoted_field(file, at) end
+  if text:byte(at) == QUOTE then return quoted_field(file, at) end
   local stop = text:find(file.stop, at) or #text + 1
   local last = stop - 1
   while last >= at and text:find("^[ \t]", last) do last = last - 1 end

@@ -10,7 +10,7 @@ local system = require "moonlet.system"
 
 local files = {}
 
-local kIntegers = { int64 = true, int32 = true, int16 = true, int8 = true, uint8 = true }
+local INTEGERS = { int64 = true, int32 = true, int16 = true, int8 = true, uint8 = true }
 
 local read_csv = signature('data.read_csv(any? path=nil, bool header=false, string separator=",", '
   .. "string? dtype=nil)")
@@ -35,9 +35,9 @@ function files.read_csv(...)
   local path, header, separator, dtype = read_csv(...)
   check_separator("read_csv", separator)
   dtype = dtype or ml.get_default_dtype()
-  local values, names = bytes.read_csv(path, separator, header, kIntegers[dtype] == true)
+  local values, names = bytes.read_csv(path, separator, header, INTEGERS[dtype] == true)
   local converted = values:to(dtype)
-  if dtype ~= "int64" and kIntegers[dtype]
+  if dtype ~= "int64" and INTEGERS[dtype]
       and not converted:to("int64"):eq(values):all():item() then
     options.fail("read_csv: '%s' has numbers that do not fit %s", path, dtype)
   end

@@ -22,7 +22,7 @@ for _, row in ipairs(rows) do
 end
 
 -- A run of this many quoted op names, one after another, is a second list.
-local kRun = 8
+local RUN = 8
 for _, path in ipairs(files.list(root)) do
   local text = files.is_source(path) and not path:find "^tensor/ops/" and not path:find "^tests/"
     and not path:find "^scripts/" and files.read(root, path)
@@ -32,7 +32,7 @@ for _, path in ipairs(files.list(root)) do
       local near = at - last < 40
       run = names[name] and (near and run + 1 or 1) or 0
       last = stop
-      if run == kRun then
+      if run == RUN then
         local _, line = text:sub(1, at):gsub("\n", "")
         problems[#problems + 1] = ("%s:%d: a list of op names outside the op table"):format(path, line + 1)
       end

@@ -215,4 +215,31 @@ test("Tab: files inside strings", function()
   os.execute(("rm -r '%s'"):format(folder))
 end)
 
+test("the commands of the prompt: one table for calls, Tab and help", function()
+  local commands, help = require "moonlet.repl.commands", require "moonlet.help"
+  local globals = {}
+  commands.install(globals)
+  for _, command in ipairs(commands.list) do
+    expect.equal(globals[command.name], command.run)
+    expect_has(command.name:sub(1, 2), command.name)
+    local call = command.name .. command.arguments
+    for _, text in ipairs { help.text(), help.text(command.run) } do
+      expect.truthy(text:find(call, 1, true) and text:find(command.text, 1, true), text)
+    end
+    expect.equal(commands.find(command.name), command)
+  end
+  expect.equal(commands.find "print", nil)
+end)
+
+test("Tab: names inside the strings of commands", function()
+  expect_offers('help("nn.Line', "nn.Linear")
+  expect_offers("help 'optim.Ada", "optim.Adam optim.AdamW")
+  expect_offers('help( "softmi', "softmin")
+  expect_offers('help "nn.nothing', "")
+  expect_offers('apropos("/', "")
+  local _, word = offers 'help("nn.Line'
+  expect.equal(word, "nn.Line")
+  expect_has("x.help('/", "tmp/")
+end)
+
 harness.run()

@@ -1,6 +1,6 @@
-// interp/binding/args.h: reads the arguments of an op from the Lua stack: positional, or a table
-// with named fields, or both; turns 1-based dims and positions into 0-based ones, here and only
-// here.
+// interp/binding/arg_reader.h: reads the arguments of an op from the Lua stack: positional, or a
+// table with named fields, or both; turns 1-based dims and positions into 0-based ones, here and
+// only here.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
--- tests/lua/args_binding_test.lua: how ops take their arguments: positional, named, mixed, in
+-- tests/lua/arg_reader_test.lua: how ops take their arguments: positional, named, mixed, in
 -- place, out, and what they say when a call is wrong.
 
 local ml = require "moonlet"
@@ -77,7 +77,7 @@ end)
 
 test("the message begins with the script's line", function()
   local _, message = pcall(function() return ml.ones(2) + ml.ones(3) end)
-  expect.truthy(message:find "args_binding_test.lua:%d+: ")
+  expect.truthy(message:find "arg_reader_test.lua:%d+: ")
 end)
 
 test("whole floats are integers", function()

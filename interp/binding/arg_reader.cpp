@@ -1,5 +1,5 @@
-// interp/binding/args.cpp: matching the values of a call to the arguments of a signature.
-#include "interp/binding/args.h"
+// interp/binding/arg_reader.cpp: matching the values of a call to the arguments of a signature.
+#include "interp/binding/arg_reader.h"
 
 #include <algorithm>
 #include <cmath>
