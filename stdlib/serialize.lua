@@ -2,7 +2,7 @@
 -- is a plain safetensors file; in nested tables each tensor's name is its path, "model/fc.weight",
 -- and the other values are JSON in the metadata.
 
-local bytes = require "moonlet.bytes"
+local io = require "moonlet.io"
 local json = require "moonlet.json"
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -112,10 +112,10 @@ function serialize.save(...)
   local metadata = {}
   check_metadata(given or {})
   for key, text in pairs(given or {}) do metadata[key] = text end
-  if is_flat(value) then return bytes.write_safetensors(path, value, metadata) end
+  if is_flat(value) then return io.write_safetensors(path, value, metadata) end
   local tensors = {}
   metadata[TREE_KEY] = json.encode(encode_node(value, "", tensors, 1))
-  bytes.write_safetensors(path, tensors, metadata)
+  io.write_safetensors(path, tensors, metadata)
 end
 
 local FLOATS = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
@@ -165,7 +165,7 @@ local read_load = signature 'load(string path, string device="cpu", bool mmap=fa
 ---@return table<string, string> metadata
 function serialize.load(...)
   local path, device, mmap = read_load(...)
-  local tensors, metadata = bytes.read_safetensors(path, mmap)
+  local tensors, metadata = io.read_safetensors(path, mmap)
   signature.asides[metadata] = true
   if device ~= "cpu" then
     for name, tensor in pairs(tensors) do tensors[name] = tensor:to(device) end

@@ -1,11 +1,11 @@
-// interp/binding/safetensors_header.cpp: the strict reader and the writer of safetensors headers.
-#include "interp/binding/safetensors_header.h"
+// tensor/io/safetensors_header.cpp: the strict reader and the writer of safetensors headers.
+#include "tensor/io/safetensors_header.h"
 
 #include <algorithm>
 
-#include "interp/json.h"
+#include "tensor/io/json.h"
 
-namespace moonlet::binding {
+namespace moonlet::io {
 namespace {
 
 DType dtype_of(const std::string& code, const std::string& name) {
@@ -31,7 +31,7 @@ class HeaderReader : public JsonHandler {
 
   void string(std::string value) override {
     if (place_ == Place::Metadata)
-      header.metadata.emplace_back(name_, std::move(value));
+      header.metadata.emplace(name_, std::move(value));
     else if (place_ == Place::Entry && field_ == "dtype")
       entry_.dtype = dtype_of(value, name_);
     else
@@ -174,4 +174,4 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   return text;
 }
 
-}  // namespace moonlet::binding
+}  // namespace moonlet::io
