@@ -8,13 +8,13 @@
 
 namespace moonlet::formulas {
 
-Tensor embedding_backward_backward(const Tensor& g, const Tensor& index, int64_t padding_idx) {
+Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx) {
   Tensor rows = embedding(g, index, padding_idx);
   if (padding_idx == 0) return rows;
   return masked_fill(rows, unsqueeze(eq(index, padding_idx), -1), 0.0);
 }
 
-Tensor index_put_backward(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate) {
+Tensor index_put_grad_x(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate) {
   if (accumulate) return g;
   return index_put(g, indices, zeros(Dims{}, Options{g.dtype(), g.device()}), false);
 }

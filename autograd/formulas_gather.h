@@ -7,7 +7,7 @@
 
 namespace moonlet::formulas {
 
-Tensor embedding_backward_backward(const Tensor& g, const Tensor& index, int64_t padding_idx);
-Tensor index_put_backward(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate);
+Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx);
+Tensor index_put_grad_x(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate);
 
 }  // namespace moonlet::formulas

@@ -23,7 +23,7 @@ Tensor conjugate(const Tensor& x) { return is_complex(x.dtype()) ? moonlet::conj
 
 Tensor adjoint(const Tensor& x) { return conjugate(transpose(x, x.dim() - 2, x.dim() - 1)); }
 
-Tensor linear_weight_grad(const Tensor& g, const Tensor& x) {
+Tensor linear_grad_weight(const Tensor& g, const Tensor& x) {
   const int64_t out = g.size(-1), in = x.size(-1);
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.dim(); ++i) rows *= x.size(i);
@@ -91,22 +91,22 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(
   Tensor grad_scores = matmul(g, swapped(value));
   // The values may have more entries in their batch than the weights.
   if (!(weights.sizes() == grad_scores.sizes())) weights = expand(weights, grad_scores.sizes());
-  grad_scores = softmax_backward(grad_scores, weights, weights.dim() - 1);
+  grad_scores = softmax_grad_x(grad_scores, weights, weights.dim() - 1);
   const bool added = mask.defined() && mask.dtype() != DType::Bool;
   return {mul(matmul(grad_scores, key), scale), mul(matmul(swapped(grad_scores), query), scale),
           grad_value, added ? grad_scores : Tensor()};
 }
 
-Tensor softmax_backward_result(const Tensor& g, const Tensor& grad, const Tensor& result,
-                               int64_t dim) {
+Tensor softmax_grad_x_grad_result(const Tensor& g, const Tensor& grad, const Tensor& result,
+                                  int64_t dim) {
   // L = <g, r (grad - <grad, r>)>
   const Tensor inner = sum(mul(grad, result), {dim}, true, {});
   const Tensor outer = sum(mul(g, result), {dim}, true, {});
   return sub(mul(g, sub(grad, inner)), mul(grad, outer));
 }
 
-std::tuple<Tensor, Tensor> log_softmax_backward_grads(const Tensor& g, const Tensor& grad,
-                                                      const Tensor& result, int64_t dim) {
+std::tuple<Tensor, Tensor> log_softmax_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                    const Tensor& result, int64_t dim) {
   // L = <g, grad - exp(r) sum(grad)>
   const Tensor weighted = mul(g, exp(result));
   return {sub(g, sum(weighted, {dim}, true, {})), neg(mul(weighted, sum(grad, {dim}, true, {})))};

@@ -13,7 +13,7 @@ Tensor conjugate(const Tensor& x);
 // The last two dimensions swapped, and conjugated when complex.
 Tensor adjoint(const Tensor& x);
 // linear's weight gradient (out, in) from g (..., out) and x (..., in).
-Tensor linear_weight_grad(const Tensor& g, const Tensor& x);
+Tensor linear_grad_weight(const Tensor& g, const Tensor& x);
 // The sum of x (n, c, ...) over all dimensions but the second: (c).
 Tensor channel_sum(const Tensor& x);
 // The last two of `sizes`.
@@ -29,12 +29,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(const Tensor& g, cons
                                                            const Tensor& mask, bool is_causal,
                                                            double scale);
 
-// The gradient of softmax_backward with respect to softmax's result.
-Tensor softmax_backward_result(const Tensor& g, const Tensor& grad, const Tensor& result,
-                               int64_t dim);
-// The gradients of log_softmax_backward with respect to (grad, result).
-std::tuple<Tensor, Tensor> log_softmax_backward_grads(const Tensor& g, const Tensor& grad,
-                                                      const Tensor& result, int64_t dim);
+// The gradient of softmax_grad_x with respect to softmax's result.
+Tensor softmax_grad_x_grad_result(const Tensor& g, const Tensor& grad, const Tensor& result,
+                                  int64_t dim);
+// The gradients of log_softmax_grad_x with respect to (grad, result).
+std::tuple<Tensor, Tensor> log_softmax_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                    const Tensor& result, int64_t dim);
 
 // The gradients of layer_norm_grad_x with respect to (grad, x, weight) and of
 // layer_norm_grad_weight with respect to (grad, x). The path through the statistics is part of x's.

@@ -17,8 +17,8 @@ local kLate = { "args", "autocast", "class", "data", "load", "nn", "optim", "ove
   "profile", "progress", "save" }
 
 -- Ops that derivatives are made of.
-local kInternal = { "_backward$", "^native_", "_grad_x$", "_grad_weight$", "%dd_input_grad$",
-  "%dd_weight_grad$", "_step_$" }
+local kInternal = { "^native_", "_grad_x$", "_grad_weight$", "_grad_grad$", "_grad_log_probs$",
+  "_step_$" }
 
 local function is_internal(name)
   for _, pattern in ipairs(kInternal) do

@@ -3,8 +3,8 @@
 
 op { "conv2d(Tensor x, Tensor weight, Tensor? bias=nil, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", autocast = "lower_precision", dtypes = "floating",
-     grad = { x = "conv2d_input_grad(g, weight, sizes_of(x), stride, padding, dilation, groups)",
-              weight = "conv2d_weight_grad(g, x, sizes_of(weight), stride, padding, dilation, groups)",
+     grad = { x = "conv2d_grad_x(g, weight, sizes_of(x), stride, padding, dilation, groups)",
+              weight = "conv2d_grad_weight(g, x, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },
      torch = "F.conv2d(*args)",
      doc = [[Cross-correlation of images `x` (n, c, h, w) with filters `weight` (o, c / groups, kh, kw),
@@ -14,19 +14,19 @@ stride) + 1`. With `groups`, each group of output channels sees its own group of
                 "randn(1, 2, 6, 5), randn(3, 2, 3, 2), nil, {2, 1}, {1, 0}",
                 "randn(1, 4, 6, 6), randn(4, 2, 2, 2), randn(4), 1, 1, 2, 2" } }
 
-op { "conv2d_input_grad(Tensor grad, Tensor weight, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
+op { "conv2d_grad_x(Tensor grad, Tensor weight, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
      grad = { grad = "conv2d(g, weight, Tensor(), stride, padding, dilation, groups)",
-              weight = "conv2d_weight_grad(grad, g, sizes_of(weight), stride, padding, dilation, groups)" },
+              weight = "conv2d_grad_weight(grad, g, sizes_of(weight), stride, padding, dilation, groups)" },
      torch = "torch.nn.grad.conv2d_input(args[2], args[1], args[0], *args[3:])",
      doc = [[The gradient of `conv2d` with respect to its input of sizes `size`, from `grad` (n, o, h2, w2);
 also the transposed convolution.]],
      sample = { "randn(2, 4, 3, 3), randn(4, 3, 3, 3), {2, 3, 5, 5}" } }
 
-op { "conv2d_weight_grad(Tensor grad, Tensor x, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
+op { "conv2d_grad_weight(Tensor grad, Tensor x, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
      grad = { grad = "conv2d(x, g, Tensor(), stride, padding, dilation, groups)",
-              x = "conv2d_input_grad(grad, g, sizes_of(x), stride, padding, dilation, groups)" },
+              x = "conv2d_grad_x(grad, g, sizes_of(x), stride, padding, dilation, groups)" },
      torch = "torch.nn.grad.conv2d_weight(args[1], args[2], args[0], *args[3:])",
      doc = [[The gradient of `conv2d` with respect to its filters of sizes `size`, from `grad` (n, o, h2, w2)
 and the input `x` (n, c, h, w).]],
@@ -41,7 +41,7 @@ op { "conv1d(Tensor x, Tensor weight, Tensor? bias=nil, int stride=1, int paddin
 op { "max_pool2d_with_indices(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, int[2] dilation={1, 1}, bool ceil_mode=false) -> (Tensor values, Tensor indices)",
      kind = "structured", dtypes = "real",
      nodiff = { "indices" },
-     grad = { x = "max_pool2d_backward(g_values, indices, sizes_of(x))" },
+     grad = { x = "max_pool2d_grad_x(g_values, indices, sizes_of(x))" },
      torch = "max_pool2d_1based(*args)",
      doc = [[The largest element of each window of `x` (..., h, w), and its 1-based position in the
 flattened plane of h * w elements. An empty `stride` means `kernel_size`. NaN wins.]],
@@ -55,74 +55,75 @@ op { "max_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={
 `padding` counts as minus infinity. NaN wins.]],
      sample = { "randperm(2 * 2 * 6 * 6):to(float32):reshape(2, 2, 6, 6), 2" } }
 
-op { "max_pool2d_backward(Tensor grad, Positions indices, int[] size) -> Tensor",
+op { "max_pool2d_grad_x(Tensor grad, Positions indices, int[] size) -> Tensor",
      kind = "structured", dtypes = "real", method = false,
-     grad = { grad = "plane_gather(g, indices)" },
-     torch = "max_pool2d_backward_ref(*args)",
-     doc = [[Adds each element of `grad` (..., h2, w2) to the position `indices` names in its plane of a tensor
-of zeros of sizes `size` (..., h, w).]],
+     grad = { grad = "max_pool2d_grad_x_grad_grad(g, indices)" },
+     torch = "max_pool2d_grad_x_ref(*args)",
+     doc = [[The gradient of `max_pool2d`: adds each element of `grad` (..., h2, w2) to the position `indices`
+names in its plane of a tensor of zeros of sizes `size` (..., h, w).]],
      sample = { "randn(1, 1, 2, 2), tensor({{{{1, 4}, {11, 16}}}}), {1, 1, 4, 4}" } }
 
-op { "plane_gather(Tensor x, Positions indices) -> Tensor",
+op { "max_pool2d_grad_x_grad_grad(Tensor grad, Positions indices) -> Tensor",
      kind = "structured", dtypes = "real", method = false,
-     grad = { x = "max_pool2d_backward(g, indices, sizes_of(x))" },
-     torch = "plane_gather_ref(*args)",
-     doc = [[The elements of each plane of `x` (..., h, w) at the flat positions `indices` (..., h2, w2).]],
+     grad = { grad = "max_pool2d_grad_x(g, indices, sizes_of(grad))" },
+     torch = "max_pool2d_grad_x_grad_grad_ref(*args)",
+     doc = [[The gradient of `max_pool2d_grad_x` with respect to its `grad`: the elements of each plane of `grad`
+(..., h, w) at the flat positions `indices` (..., h2, w2).]],
      sample = { "randn(1, 1, 4, 4), tensor({{{{1, 4}, {11, 16}}}})" } }
 
 op { "avg_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, bool ceil_mode=false, bool count_include_pad=true) -> Tensor",
      kind = "structured", dtypes = "floating",
-     grad = { x = "avg_pool2d_backward(g, sizes_of(x), kernel_size, stride, padding, ceil_mode, count_include_pad)" },
+     grad = { x = "avg_pool2d_grad_x(g, sizes_of(x), kernel_size, stride, padding, ceil_mode, count_include_pad)" },
      torch = "F.avg_pool2d(*args)",
      doc = [[The mean of each window of `x` (..., h, w). An empty `stride` means `kernel_size`. Padding counts
 as zeros, or not at all without `count_include_pad`.]],
      sample = { "randn(2, 2, 4, 6), 2", "randn(1, 2, 5, 5), 3, {2}, 1, false, false" } }
 
-op { "avg_pool2d_backward(Tensor grad, int[] size, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, bool ceil_mode=false, bool count_include_pad=true) -> Tensor",
+op { "avg_pool2d_grad_x(Tensor grad, int[] size, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, bool ceil_mode=false, bool count_include_pad=true) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
      grad = { grad = "avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad)" },
-     torch = "avg_pool2d_backward_ref(*args)",
+     torch = "avg_pool2d_grad_x_ref(*args)",
      doc = [[The gradient of `avg_pool2d` with respect to its input of sizes `size`.]],
      sample = { "randn(1, 2, 2, 3), {1, 2, 4, 6}, 2" } }
 
 op { "adaptive_avg_pool2d(Tensor x, int[2] output_size) -> Tensor",
      kind = "structured", dtypes = "floating",
-     grad = { x = "adaptive_avg_pool2d_backward(g, sizes_of(x))" },
+     grad = { x = "adaptive_avg_pool2d_grad_x(g, sizes_of(x))" },
      torch = "F.adaptive_avg_pool2d(*args)",
      doc = [[The means of windows chosen so that `x` (..., h, w) becomes (..., output_size).]],
      sample = { "randn(2, 3, 5, 7), {1, 1}", "randn(1, 2, 5, 7), {2, 3}" } }
 
-op { "adaptive_avg_pool2d_backward(Tensor grad, int[] size) -> Tensor",
+op { "adaptive_avg_pool2d_grad_x(Tensor grad, int[] size) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
      grad = { grad = "adaptive_avg_pool2d(g, plane_of(sizes_of(grad)))" },
-     torch = "adaptive_avg_pool2d_backward_ref(*args)",
+     torch = "adaptive_avg_pool2d_grad_x_ref(*args)",
      doc = [[The gradient of `adaptive_avg_pool2d` with respect to its input of sizes `size`.]],
      sample = { "randn(1, 2, 2, 3), {1, 2, 5, 7}" } }
 
 op { "softmax(Tensor x, Dim dim) -> Tensor",
      kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
-     grad = { x = "softmax_backward(g, y, dim)" },
+     grad = { x = "softmax_grad_x(g, y, dim)" },
      doc = [[`exp(x)` along `dim`, divided by its sum; computed from `x - max(x)`, so it does not overflow.
 A slice of minus infinities gives NaN.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
 
-op { "softmax_backward(Tensor grad, Tensor result, Dim dim) -> Tensor",
+op { "softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     grad = { grad = "softmax_backward(g, result, dim)",
-              result = "softmax_backward_result(g, grad, result, dim)" },
+     grad = { grad = "softmax_grad_x(g, result, dim)",
+              result = "softmax_grad_x_grad_result(g, grad, result, dim)" },
      torch = "args[1] * (args[0] - (args[0] * args[1]).sum(args[2], True))",
      doc = [[The gradient of `softmax` from its result: `result * (grad - sum(grad * result))`.]],
      sample = { "randn(3, 4), randn(3, 4), 2" } }
 
 op { "log_softmax(Tensor x, Dim dim) -> Tensor",
      kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
-     grad = { x = "log_softmax_backward(g, y, dim)" },
+     grad = { x = "log_softmax_grad_x(g, y, dim)" },
      doc = [[The logarithm of `softmax`, computed without its loss of precision.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
 
-op { "log_softmax_backward(Tensor grad, Tensor result, Dim dim) -> Tensor",
+op { "log_softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
      kind = "structured", dtypes = "floating", method = false,
-     grad = { ["grad, result"] = "log_softmax_backward_grads(g, grad, result, dim)" },
+     grad = { ["grad, result"] = "log_softmax_grad_x_grads(g, grad, result, dim)" },
      torch = "args[0] - args[1].exp() * args[0].sum(args[2], True)",
      doc = [[The gradient of `log_softmax` from its result: `grad - exp(result) * sum(grad)`.]],
      sample = { "randn(3, 4), randn(3, 4), 2" } }

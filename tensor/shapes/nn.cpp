@@ -114,19 +114,18 @@ Result conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const D
   return images("conv2d", out, x, weight);
 }
 
-Result conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& size,
-                         const Dims& stride, const Dims& padding, const Dims& dilation,
-                         int64_t groups) {
-  const char* op = "conv2d_input_grad";
+Result conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, const Dims& stride,
+                     const Dims& padding, const Dims& dilation, int64_t groups) {
+  const char* op = "conv2d_grad_x";
   nonnegative(op, size);
   expect_shape(op, "grad", grad.sizes(),
                conv_result(op, size, weight.sizes(), stride, padding, dilation, groups));
   return images(op, size, grad, weight);
 }
 
-Result conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
+Result conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
                           const Dims& padding, const Dims& dilation, int64_t groups) {
-  const char* op = "conv2d_weight_grad";
+  const char* op = "conv2d_grad_weight";
   nonnegative(op, size);
   expect_shape(op, "grad", grad.sizes(),
                conv_result(op, x.sizes(), size, stride, padding, dilation, groups));
@@ -140,17 +139,17 @@ std::array<Result, 2> max_pool2d_with_indices(const Tensor& x, const Dims& kerne
   return {images("max_pool2d", sizes, x), Result{sizes, {DType::Int64, x.device()}}};
 }
 
-Result max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims& size) {
-  const char* op = "max_pool2d_backward";
+Result max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims& size) {
+  const char* op = "max_pool2d_grad_x";
   expect_shape(op, "indices", indices.sizes(), grad.sizes());
   leading_equal(op, grad.sizes(), size);
   nonnegative(op, size);
   return images(op, size, grad);
 }
 
-Result plane_gather(const Tensor& x, const Tensor& indices) {
-  leading_equal("plane_gather", x.sizes(), indices.sizes());
-  return {indices.sizes(), options_of(x)};
+Result max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices) {
+  leading_equal("max_pool2d_grad_x_grad_grad", grad.sizes(), indices.sizes());
+  return {indices.sizes(), options_of(grad)};
 }
 
 Result avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding,
@@ -159,9 +158,9 @@ Result avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const
                 pool("avg_pool2d", x.sizes(), kernel, stride, padding, {1, 1}, ceil_mode), x);
 }
 
-Result avg_pool2d_backward(const Tensor& grad, const Dims& size, const Dims& kernel,
-                           const Dims& stride, const Dims& padding, bool ceil_mode, bool) {
-  const char* op = "avg_pool2d_backward";
+Result avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel,
+                         const Dims& stride, const Dims& padding, bool ceil_mode, bool) {
+  const char* op = "avg_pool2d_grad_x";
   nonnegative(op, size);
   expect_shape(op, "grad", grad.sizes(),
                pool(op, size, kernel, stride, padding, {1, 1}, ceil_mode));
@@ -182,8 +181,8 @@ Result adaptive_avg_pool2d(const Tensor& x, const Dims& output_size) {
   return images(op, out, x);
 }
 
-Result adaptive_avg_pool2d_backward(const Tensor& grad, const Dims& size) {
-  const char* op = "adaptive_avg_pool2d_backward";
+Result adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size) {
+  const char* op = "adaptive_avg_pool2d_grad_x";
   nonnegative(op, size);
   leading_equal(op, grad.sizes(), size);
   check(grad.numel() == 0 || numel_of(size, op) > 0, op, ": planes of ", size, " are empty");
@@ -193,12 +192,12 @@ Result adaptive_avg_pool2d_backward(const Tensor& grad, const Dims& size) {
 Result softmax(const Tensor& x, int64_t) { return like(x); }
 Result log_softmax(const Tensor& x, int64_t) { return like(x); }
 
-Result softmax_backward(const Tensor& grad, const Tensor& result, int64_t) {
-  same_shape("softmax_backward", grad, result);
+Result softmax_grad_x(const Tensor& grad, const Tensor& result, int64_t) {
+  same_shape("softmax_grad_x", grad, result);
   return like(grad);
 }
-Result log_softmax_backward(const Tensor& grad, const Tensor& result, int64_t) {
-  same_shape("log_softmax_backward", grad, result);
+Result log_softmax_grad_x(const Tensor& grad, const Tensor& result, int64_t) {
+  same_shape("log_softmax_grad_x", grad, result);
   return like(grad);
 }
 
