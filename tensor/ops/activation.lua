@@ -10,7 +10,7 @@ end
 -- The gradient of an op as an op of its own, which saves a pass over memory.
 local function gradient(name, saved, grads, torch)
   op { ("%s(Tensor grad, Tensor %s) -> Tensor"):format(name, saved),
-       kind = "pointwise", dtypes = "floating", inplace = false, method = false, grad = grads,
+       kind = "pointwise", dtypes = "floating", inplace = false, internal = true, grad = grads,
        doc = ("The gradient of `%s` from that of its result."):format(name:gsub("_grad_x$", "")),
        sample = { "randn(3, 4), randn(3, 4)" }, torch = torch }
 end

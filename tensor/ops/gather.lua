@@ -44,7 +44,7 @@ op { "embedding(Tensor weight, Positions index, int padding_idx=0) -> Tensor",
      torch = "F.embedding(args[1], args[0])" }
 
 op { "embedding_grad_weight(Tensor grad, Positions index, int rows, int padding_idx=0) -> Tensor",
-     kind = "structured", dtypes = "all", method = false,
+     kind = "structured", dtypes = "all", internal = true,
      grad = { grad = "embedding_grad_weight_grad_grad(g, index, padding_idx)" },
      doc = [[The gradient of `embedding`: the rows of `grad` added up at their positions, in order.]],
      sample = { "randn(2, 2, 3), tensor({{1, 4}, {2, 2}}), 4" },

@@ -34,7 +34,7 @@ unary("sinh", "The hyperbolic sine.", "mul(g, cosh(x))")
 unary("cosh", "The hyperbolic cosine.", "mul(g, sinh(x))")
 unary("tanh", "The hyperbolic tangent.", "tanh_grad_x(g, y)")
 op { "tanh_grad_x(Tensor grad, Tensor result) -> Tensor",
-     kind = "pointwise", dtypes = "floating", inplace = false, method = false,
+     kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
      grad = { grad = "tanh_grad_x(g, result)", result = "mul(mul(g, grad), mul(result, -2.0))" },
      doc = "The gradient of `tanh` from that of its result.", sample = { "randn(3, 4), randn(3, 4)" },
      torch = "torch.ops.aten.tanh_backward(*args)" }

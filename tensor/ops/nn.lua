@@ -15,7 +15,7 @@ stride) + 1`. With `groups`, each group of output channels sees its own group of
                 "randn(1, 4, 6, 6), randn(4, 2, 2, 2), randn(4), 1, 1, 2, 2" } }
 
 op { "conv2d_grad_x(Tensor grad, Tensor weight, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "conv2d(g, weight, Tensor(), stride, padding, dilation, groups)",
               weight = "conv2d_grad_weight(grad, g, sizes_of(weight), stride, padding, dilation, groups)" },
      torch = "torch.nn.grad.conv2d_input(args[2], args[1], args[0], *args[3:])",
@@ -24,7 +24,7 @@ also the transposed convolution.]],
      sample = { "randn(2, 4, 3, 3), randn(4, 3, 3, 3), {2, 3, 5, 5}" } }
 
 op { "conv2d_grad_weight(Tensor grad, Tensor x, int[] size, int[2] stride={1, 1}, int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "conv2d(x, g, Tensor(), stride, padding, dilation, groups)",
               x = "conv2d_grad_x(grad, g, sizes_of(x), stride, padding, dilation, groups)" },
      torch = "torch.nn.grad.conv2d_weight(args[1], args[2], args[0], *args[3:])",
@@ -56,7 +56,7 @@ op { "max_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={
      sample = { "randperm(2 * 2 * 6 * 6):to(float32):reshape(2, 2, 6, 6), 2" } }
 
 op { "max_pool2d_grad_x(Tensor grad, Positions indices, int[] size) -> Tensor",
-     kind = "structured", dtypes = "real", method = false,
+     kind = "structured", dtypes = "real", internal = true,
      grad = { grad = "max_pool2d_grad_x_grad_grad(g, indices)" },
      torch = "max_pool2d_grad_x_ref(*args)",
      doc = [[The gradient of `max_pool2d`: adds each element of `grad` (..., h2, w2) to the position `indices`
@@ -64,7 +64,7 @@ names in its plane of a tensor of zeros of sizes `size` (..., h, w).]],
      sample = { "randn(1, 1, 2, 2), tensor({{{{1, 4}, {11, 16}}}}), {1, 1, 4, 4}" } }
 
 op { "max_pool2d_grad_x_grad_grad(Tensor grad, Positions indices) -> Tensor",
-     kind = "structured", dtypes = "real", method = false,
+     kind = "structured", dtypes = "real", internal = true,
      grad = { grad = "max_pool2d_grad_x(g, indices, sizes_of(grad))" },
      torch = "max_pool2d_grad_x_grad_grad_ref(*args)",
      doc = [[The gradient of `max_pool2d_grad_x` with respect to its `grad`: the elements of each plane of `grad`
@@ -80,7 +80,7 @@ as zeros, or not at all without `count_include_pad`.]],
      sample = { "randn(2, 2, 4, 6), 2", "randn(1, 2, 5, 5), 3, {2}, 1, false, false" } }
 
 op { "avg_pool2d_grad_x(Tensor grad, int[] size, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0}, bool ceil_mode=false, bool count_include_pad=true) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad)" },
      torch = "avg_pool2d_grad_x_ref(*args)",
      doc = [[The gradient of `avg_pool2d` with respect to its input of sizes `size`.]],
@@ -94,7 +94,7 @@ op { "adaptive_avg_pool2d(Tensor x, int[2] output_size) -> Tensor",
      sample = { "randn(2, 3, 5, 7), {1, 1}", "randn(1, 2, 5, 7), {2, 3}" } }
 
 op { "adaptive_avg_pool2d_grad_x(Tensor grad, int[] size) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "adaptive_avg_pool2d(g, plane_of(sizes_of(grad)))" },
      torch = "adaptive_avg_pool2d_grad_x_ref(*args)",
      doc = [[The gradient of `adaptive_avg_pool2d` with respect to its input of sizes `size`.]],
@@ -108,7 +108,7 @@ A slice of minus infinities gives NaN.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
 
 op { "softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "softmax_grad_x(g, result, dim)",
               result = "softmax_grad_x_grad_result(g, grad, result, dim)" },
      torch = "args[1] * (args[0] - (args[0] * args[1]).sum(args[2], True))",
@@ -122,7 +122,7 @@ op { "log_softmax(Tensor x, Dim dim) -> Tensor",
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
 
 op { "log_softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, result"] = "log_softmax_grad_x_grads(g, grad, result, dim)" },
      torch = "args[0] - args[1].exp() * args[0].sum(args[2], True)",
      doc = [[The gradient of `log_softmax` from its result: `grad - exp(result) * sum(grad)`.]],
@@ -135,7 +135,7 @@ op { "softmin(Tensor x, Dim dim) -> Tensor",
      sample = { "randn(3, 4), 2" } }
 
 op { "native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", method = false,
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", internal = true,
      nodiff = { "mean", "rstd" },
      grad = { x = "layer_norm_grad_x(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)",
               weight = "layer_norm_grad_weight(g_y, x, mean, rstd, normalized_shape.size(), eps)",
@@ -146,7 +146,7 @@ each normalised slice, with the normalised dimensions kept at size 1.]],
      sample = { "randn(3, 4), {4}, randn(4), randn(4)" } }
 
 op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims, float eps) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -159,7 +159,7 @@ op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      end)()]] } }
 
 op { "layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int dims, float eps) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x"] = "layer_norm_grad_weight_grads(g, grad, x, mean, rstd, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -180,7 +180,7 @@ last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `b
      sample = { "randn(3, 4), {4}, randn(4), randn(4)", "randn(2, 3, 4), {3, 4}" } }
 
 op { "native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? running_mean, Tensor!? running_var, float momentum=0.1, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      nodiff = { "mean", "rstd" },
      grad = { x = "batch_norm_grad_x(g_y, x, mean, rstd, weight, eps)",
               weight = "batch_norm_grad_weight(g_y, x, mean, rstd, eps)",
@@ -192,7 +192,7 @@ by `momentum`.]],
      sample = { "randn(4, 3, 2, 2), randn(3), randn(3), nil, nil" } }
 
 op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, float eps) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -205,7 +205,7 @@ op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      end)()]] } }
 
 op { "batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, float eps) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x"] = "batch_norm_grad_weight_grads(g, grad, x, mean, rstd, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -238,7 +238,7 @@ You Need".]],
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, 0, true" } }
 
 op { "native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale) -> Tensor",
-     kind = "composite", dtypes = "floating", method = false,
+     kind = "composite", dtypes = "floating", internal = true,
      grad = { ["query, key, value, attn_mask"] = "attention_grads(g, query, key, value, attn_mask, is_causal, scale)" },
      torch = "F.scaled_dot_product_attention(*args[:4], 0.0, args[4], scale=args[5])",
      doc = [[`scaled_dot_product_attention` without dropout. Its derivative saves the arguments alone and computes

@@ -122,7 +122,7 @@ part) seen as complex, without that dimension.]],
 
 op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor",
      kind = "structured",
-     grad = { grad = "select(g, dim, index)" }, method = false,
+     grad = { grad = "select(g, dim, index)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` at position `index` of `dim`: the gradient of
 `select`.]],
      sample = { "randn(4), {3, 4}, 1, 2", "randn(3), {3, 4}, 2, -1" },
@@ -131,7 +131,7 @@ op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor"
 
 op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
      kind = "structured",
-     grad = { grad = "slice(g, dim, start, stop, step)" }, method = false,
+     grad = { grad = "slice(g, dim, start, stop, step)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` at positions `start` to `stop` of `dim`, each
 `step`-th: the gradient of `slice`.]],
      sample = { "randn(3, 4), {5, 4}, 1, 2, 4", "randn(3, 3), {3, 7}, 2, 2, 7, 2" },
@@ -140,7 +140,7 @@ op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int 
 
 op { "diagonal_grad_x(Tensor grad, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
      kind = "structured",
-     grad = { grad = "diagonal(g, offset, dim1, dim2)" }, method = false,
+     grad = { grad = "diagonal(g, offset, dim1, dim2)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` on a diagonal: the gradient of `diagonal`.]],
      sample = { "randn(3), {3, 4}, 1, 1, 2", "randn(3, 2), {2, 3, 4}, 0, 1, 3" },
      torch = "torch.ops.aten.diagonal_backward(*args)",
