@@ -115,14 +115,14 @@ void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source
   });
 }
 
-void embedding_backward(const Tensor& g_out, const Tensor& index, int64_t rows, int64_t padding_idx,
-                        Tensor& y) {
-  const Call call(g_out, "embedding_backward");
+void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows,
+                           int64_t padding_idx, Tensor& y) {
+  const Call call(grad, "embedding_grad_weight");
   fill(y, Scalar(0));
   if (index.numel() == 0) return;
-  const Tensor positions = checked_positions("embedding_backward", index, rows);
+  const Tensor positions = checked_positions("embedding_grad_weight", index, rows);
   scatter_ordered(call, y, 1, rows, y.size(1), shifted(call, positions, padding_idx),
-                  converted(g_out, y.dtype()), true);
+                  converted(grad, y.dtype()), true);
 }
 
 }  // namespace moonlet::cuda

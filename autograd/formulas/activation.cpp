@@ -8,7 +8,7 @@
 
 namespace moonlet::formulas {
 
-Tensor gelu_tanh_grad(const Tensor& g, const Tensor& given) {
+Tensor gelu_tanh_grad_x(const Tensor& g, const Tensor& given) {
   const Tensor x = widened(given);
   constexpr double k = 0.7978845608028654, c = 0.044715;
   const Tensor x2 = square(x);
@@ -18,14 +18,14 @@ Tensor gelu_tanh_grad(const Tensor& g, const Tensor& given) {
   return mul(g, mul(slope, 0.5));
 }
 
-Tensor silu_double_grad(const Tensor& g, const Tensor& grad, const Tensor& given) {
+Tensor silu_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& given) {
   const Tensor x = widened(given);
   const Tensor s = sigmoid(x);
   const Tensor bend = add(mul(x, sub(1.0, mul(s, 2.0))), 2.0);
   return mul(mul(widened(g), grad), mul(mul(s, sub(1.0, s)), bend));
 }
 
-Tensor mish_grad(const Tensor& g, const Tensor& given) {
+Tensor mish_grad_x(const Tensor& g, const Tensor& given) {
   const Tensor x = widened(given);
   const Tensor t = tanh(softplus(x, 1.0, 20.0));
   const Tensor slope = mul(mul(x, sigmoid(x)), sub(1.0, square(t)));

@@ -5,9 +5,9 @@
 
 namespace moonlet::formulas {
 
-Tensor gelu_tanh_grad(const Tensor& g, const Tensor& x);
-// The derivative of silu_backward(grad, x) by x.
-Tensor silu_double_grad(const Tensor& g, const Tensor& grad, const Tensor& x);
-Tensor mish_grad(const Tensor& g, const Tensor& x);
+Tensor gelu_tanh_grad_x(const Tensor& g, const Tensor& x);
+// The derivative of silu_grad_x(grad, x) by x.
+Tensor silu_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& x);
+Tensor mish_grad_x(const Tensor& g, const Tensor& x);
 
 }  // namespace moonlet::formulas

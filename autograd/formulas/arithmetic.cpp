@@ -10,7 +10,7 @@
 
 namespace moonlet::formulas {
 
-Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power) {
+Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& power) {
   if (!power.is_tensor()) {
     const Scalar& p = power.scalar();
     if (!p.to_bool()) return zeros_like(g);
@@ -25,7 +25,7 @@ Tensor pow_grad_base(const Tensor& g, const Operand& x, const Operand& power) {
   return where(eq(power, 0), 0.0, mul(g, moonlet::conj(slope)));
 }
 
-Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& power, const Tensor& y) {
+Tensor pow_grad_other(const Tensor& g, const Operand& x, const Operand& power, const Tensor& y) {
   if (!x.is_tensor()) {
     const Scalar& base = x.scalar();
     if (base.is_complex())
@@ -38,7 +38,7 @@ Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& power
   return where(flat, 0.0, mul(g, mul(y, log(x.tensor()))));
 }
 
-Tensor sgn_grad(const Tensor& g, const Tensor& x) {
+Tensor sgn_grad_x(const Tensor& g, const Tensor& x) {
   if (!is_complex(x.dtype())) return zeros_like(g);
   // (g - s Re(conj(s) g)) / |x| with s = sgn(x); 0 at 0.
   const Tensor s = sgn(x), size = abs(x);

@@ -8,7 +8,7 @@
 
 namespace moonlet::formulas {
 
-Tensor angle_grad(const Tensor& g, const Tensor& x) {
+Tensor angle_grad_x(const Tensor& g, const Tensor& x) {
   if (!is_complex(x.dtype())) return zeros_like(x);
   // g i / conj(x); 0 at 0, where the angle has no derivative.
   const Tensor zero = eq(x, 0), safe = where(zero, 1.0, x);

@@ -6,6 +6,6 @@
 namespace moonlet::formulas {
 
 // The angle of a complex number turns across it; that of a real one has no slope.
-Tensor angle_grad(const Tensor& g, const Tensor& x);
+Tensor angle_grad_x(const Tensor& g, const Tensor& x);
 
 }  // namespace moonlet::formulas

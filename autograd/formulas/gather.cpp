@@ -7,7 +7,7 @@
 
 namespace moonlet::formulas {
 
-Tensor embedding_backward_backward(const Tensor& g, const Tensor& index, int64_t padding_idx) {
+Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx) {
   Tensor rows = embedding(g, index, padding_idx);
   if (padding_idx == 0) return rows;
   return masked_fill(rows, unsqueeze(eq(index, padding_idx), -1), 0.0);

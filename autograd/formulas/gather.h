@@ -5,6 +5,6 @@
 
 namespace moonlet::formulas {
 
-Tensor embedding_backward_backward(const Tensor& g, const Tensor& index, int64_t padding_idx);
+Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx);
 
 }  // namespace moonlet::formulas

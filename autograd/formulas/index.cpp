@@ -6,7 +6,7 @@
 
 namespace moonlet::formulas {
 
-Tensor index_put_backward(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate) {
+Tensor index_put_grad_x(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate) {
   if (accumulate) return g;
   return index_put(g, indices, zeros(Dims{}, Options{g.dtype(), g.device()}), false);
 }

@@ -11,7 +11,7 @@ Tensor conjugate(const Tensor& x) { return is_complex(x.dtype()) ? moonlet::conj
 
 Tensor adjoint(const Tensor& x) { return conjugate(transpose(x, x.dim() - 2, x.dim() - 1)); }
 
-Tensor linear_weight_grad(const Tensor& g, const Tensor& x) {
+Tensor linear_grad_weight(const Tensor& g, const Tensor& x) {
   const int64_t out = g.size(-1), in = x.size(-1);
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.dim(); ++i) rows *= x.size(i);

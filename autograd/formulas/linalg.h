@@ -10,6 +10,6 @@ Tensor conjugate(const Tensor& x);
 // The last two dimensions swapped, and conjugated when complex.
 Tensor adjoint(const Tensor& x);
 // linear's weight gradient (out, in) from g (..., out) and x (..., in).
-Tensor linear_weight_grad(const Tensor& g, const Tensor& x);
+Tensor linear_grad_weight(const Tensor& g, const Tensor& x);
 
 }  // namespace moonlet::formulas

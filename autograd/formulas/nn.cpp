@@ -55,7 +55,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(
   Tensor grad_scores = matmul(g, swapped(value));
   // The values may have more entries in their batch than the weights.
   if (!(weights.sizes() == grad_scores.sizes())) weights = expand(weights, grad_scores.sizes());
-  grad_scores = softmax_backward(grad_scores, weights, weights.dim() - 1);
+  grad_scores = softmax_grad_x(grad_scores, weights, weights.dim() - 1);
   const bool added = mask.defined() && mask.dtype() != DType::Bool;
   return {mul(matmul(grad_scores, key), scale), mul(matmul(swapped(grad_scores), query), scale),
           grad_value, added ? grad_scores : Tensor()};

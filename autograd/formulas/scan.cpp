@@ -12,7 +12,7 @@
 namespace moonlet::formulas {
 
 // For each element, the sum over later results of g times the product without that element.
-static Tensor cumprod_backward_zeros(const Tensor& g, const Tensor& x, int64_t dim) {
+static Tensor cumprod_grad_x_zeros(const Tensor& g, const Tensor& x, int64_t dim) {
   const int64_t n = x.size(static_cast<int>(dim));
   std::vector<Tensor> parts;
   for (int64_t k = 0; k < n; ++k) {
@@ -27,11 +27,11 @@ static Tensor cumprod_backward_zeros(const Tensor& g, const Tensor& x, int64_t d
   return cat(parts, dim);
 }
 
-Tensor cumprod_backward(const Tensor& g, const Tensor& x, int64_t given_dim) {
+Tensor cumprod_grad_x(const Tensor& g, const Tensor& x, int64_t given_dim) {
   if (x.dim() == 0 || x.numel() == 0) return g;
   const int dim = wrapped(given_dim, x.dim());
   const Tensor zero = to(any(eq(x, 0.0)), std::nullopt, Device{});
-  if (*zero.elements<bool>()) return cumprod_backward_zeros(g, x, dim);
+  if (*zero.elements<bool>()) return cumprod_grad_x_zeros(g, x, dim);
   const Tensor products = flip(mul(g, cumprod(x, dim)), Dims{dim});
   return div(flip(cumsum(products, dim), Dims{dim}), x);
 }

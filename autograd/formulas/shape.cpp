@@ -34,8 +34,8 @@ int64_t end_of(const Dims& size, const Dims& stride, int64_t offset) {
 
 // The 1-based position of each element of a layout.
 Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, Device device) {
-  const int64_t count = numel_of(size, "as_strided_backward");
-  Tensor host = empty_plain({count}, {DType::Int64, Device{}}, "as_strided_backward");
+  const int64_t count = numel_of(size, "as_strided_grad_x");
+  Tensor host = empty_plain({count}, {DType::Int64, Device{}}, "as_strided_grad_x");
   int64_t* out = host.elements<int64_t>();
   int64_t index[kMaxDims] = {};
   int64_t at = offset + 1;
@@ -49,7 +49,7 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
     }
   }
   if (device.is_cpu()) return host;
-  Tensor moved = empty_plain({count}, {DType::Int64, device}, "as_strided_backward");
+  Tensor moved = empty_plain({count}, {DType::Int64, device}, "as_strided_grad_x");
   cuda_backend()->transfer(moved, host);
   return moved;
 }
@@ -62,16 +62,16 @@ std::vector<int64_t> negated(const std::vector<int64_t>& values) {
   return out;
 }
 
-Tensor permute_backward(const Tensor& g, const Dims& dims) {
+Tensor permute_grad_x(const Tensor& g, const Dims& dims) {
   const Dims order = wrap_dims(dims, g.dim(), "permute");
   Dims inverse = order;
   for (int i = 0; i < order.size(); ++i) inverse[static_cast<int>(order[i])] = i;
   return permute(g, inverse);
 }
 
-Tensor as_strided_backward(const Tensor& g, const Dims& x_size, const Dims& x_stride,
-                           int64_t x_offset, const Dims& size, const Dims& stride, int64_t offset) {
-  constexpr const char* kOp = "as_strided_backward";
+Tensor as_strided_grad_x(const Tensor& g, const Dims& x_size, const Dims& x_stride,
+                         int64_t x_offset, const Dims& size, const Dims& stride, int64_t offset) {
+  constexpr const char* kOp = "as_strided_grad_x";
   const int64_t count = numel_of(x_size, kOp);
   if (g.numel() == 0 || count == 0) return plain_zeros(x_size, options_of(g), kOp);
   // The part of the storage that holds both: g is added up in it, and x's elements read from it.
@@ -91,8 +91,8 @@ Tensor as_strided_backward(const Tensor& g, const Dims& x_size, const Dims& x_st
   return reshape(out, x_size);
 }
 
-Tensor unfold_backward(const Tensor& given, const Dims& x_size, int64_t dim, int64_t size,
-                       int64_t step) {
+Tensor unfold_grad_x(const Tensor& given, const Dims& x_size, int64_t dim, int64_t size,
+                     int64_t step) {
   const Tensor g = widened(given);
   const int d = wrapped(dim, x_size.size());
   const int64_t windows = g.size(d);
@@ -101,13 +101,13 @@ Tensor unfold_backward(const Tensor& given, const Dims& x_size, int64_t dim, int
   Tensor total;
   for (int64_t i = 0; i < size && g.numel() > 0; ++i) {
     const Tensor part =
-        slice_backward(select(g, g.dim() - 1, i), x_size, d, i, i + (windows - 1) * step + 1, step);
+        slice_grad_x(select(g, g.dim() - 1, i), x_size, d, i, i + (windows - 1) * step + 1, step);
     total = total.defined() ? add(total, part) : part;
   }
-  return total.defined() ? total : plain_zeros(x_size, options_of(g), "unfold_backward");
+  return total.defined() ? total : plain_zeros(x_size, options_of(g), "unfold_grad_x");
 }
 
-std::vector<Tensor> cat_backward(const Tensor& g, const std::vector<Dims>& sizes, int64_t dim) {
+std::vector<Tensor> cat_grad_tensors(const Tensor& g, const std::vector<Dims>& sizes, int64_t dim) {
   const int d = wrapped(dim, g.dim());
   std::vector<Tensor> out;
   int64_t at = 0;

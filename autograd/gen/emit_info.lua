@@ -44,10 +44,10 @@ local function row_info(row)
   end
   local list = #arguments > 0 and "arguments_" .. row.name or "nullptr"
   local differentiable = #row.grads > 0 or row.kind == "composite"
-  local text = ("const RowInfo row_%s = {%s, %s, %s, %s, %s, %s, %s, %s, %s, %d, %d};"):format(
+  local text = ("const RowInfo row_%s = {%s, %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %s};"):format(
     row.name, quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
     cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), autocast(row), list,
-    #row.args, #row.results)
+    #row.args, #row.results, tostring(row.internal == true))
   if #arguments == 0 then return text end
   return ("const ArgumentInfo %s[] = {\n%s\n};\n%s"):format(list, table.concat(arguments, "\n"), text)
 end

@@ -197,15 +197,16 @@ end
 
 local function table_entries(rows)
   local entries = {}
-  local function entry(name, func, method, meta)
-    entries[#entries + 1] = ("    {%s, op_guard<call_%s, kName_%s>, %s, %s, %s},"):format(
-      quote(name), name, name, tostring(func), tostring(method), meta and quote(meta) or "nullptr")
+  local function entry(row, name, func, method, meta)
+    entries[#entries + 1] = ("    {%s, op_guard<call_%s, kName_%s>, %s, %s, %s, %s},"):format(
+      quote(name), name, name, tostring(func), tostring(method), tostring(row.internal == true),
+      meta and quote(meta) or "nullptr")
   end
   for _, row in ipairs(rows) do
     if row.plain_form and not row.overload_of then
-      entry(row.name, lua_signature.is_function(row), lua_signature.is_method(row), row.meta)
+      entry(row, row.name, lua_signature.is_function(row), lua_signature.is_method(row), row.meta)
     end
-    if row.inplace_form then entry(row.name .. "_", false, true, nil) end
+    if row.inplace_form then entry(row, row.name .. "_", false, not row.internal, nil) end
   end
   return entries
 end
@@ -227,7 +228,7 @@ local function emit_family(rows, family, all)
   local entries = table_entries(rows)
   line("namespace {\nconst OpEntry kEntries[] = {")
   for _, text in ipairs(entries) do line("%s", text) end
-  line("    {nullptr, nullptr, false, false, nullptr},\n};\n}  // namespace\n")
+  line("    {nullptr, nullptr, false, false, false, nullptr},\n};\n}  // namespace\n")
   line("extern const OpFamily kFamily_%s;", family)
   line("const OpFamily kFamily_%s = {kEntries, %d};\n", family, #entries)
   line("}  // namespace moonlet::binding\n")

@@ -17,19 +17,7 @@ local KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for"
 local LATE = { "args", "autocast", "class", "data", "load", "nn", "optim", "override", "plot",
   "profile", "progress", "save" }
 
--- Ops that derivatives are made of.
-local INTERNAL = { "_backward$", "^native_", "_grad_x$", "_grad_weight$", "%dd_input_grad$",
-  "%dd_weight_grad$", "_step_$" }
-
-local function is_internal(name)
-  for _, pattern in ipairs(INTERNAL) do
-    if name:find(pattern) then return true end
-  end
-  return false
-end
-
--- The names found so far, those that start with `prefix`; private and internal ones only when what
--- was typed can mean nothing else.
+-- The names found so far, those that start with `prefix`; private ones only when that does too.
 local function new_names(prefix)
   return { prefix = prefix, set = {} }
 end
@@ -42,14 +30,10 @@ local function offer(names, name)
 end
 
 local function sorted(names)
-  local shown, hidden = {}, {}
-  for name in pairs(names.set) do
-    local list = is_internal(name) and hidden or shown
-    list[#list + 1] = name
-  end
-  if #shown == 0 and names.prefix ~= "" then shown = hidden end
-  table.sort(shown)
-  return shown
+  local list = {}
+  for name in pairs(names.set) do list[#list + 1] = name end
+  table.sort(list)
+  return list
 end
 
 -- --- fields -----------------------------------------------------------------------------------

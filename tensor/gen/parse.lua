@@ -15,7 +15,7 @@ end
 local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
-    keeps_dtype autocast gather out row_major]]):gmatch "[%a_]+" do
+    keeps_dtype autocast gather out row_major internal]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -80,6 +80,20 @@ local function parse_grads(row)
   return grads
 end
 
+-- An internal op has no name that scripts call, so it is neither a function nor a method.
+local function hide_internal(row)
+  if row.internal == nil then return end
+  if row.internal ~= true then
+    error(("op %s: 'internal' is true or left out, not %s"):format(row.name, tostring(row.internal)), 0)
+  end
+  for _, field in ipairs { "method", "func", "meta", "overload_of" } do
+    if row[field] ~= nil then
+      error(("op %s: an internal op has no '%s'"):format(row.name, field), 0)
+    end
+  end
+  row.method, row.func = false, false
+end
+
 local function words(text)
   local out = {}
   for word in text:gmatch "[^%s+]+" do out[#out + 1] = word end
@@ -119,6 +133,7 @@ local function parse_row(raw, family)
   if row.draws and not cpptext.generator(row) then
     error(("op %s draws random numbers, but takes no 'Generator?'"):format(name), 0)
   end
+  hide_internal(row)
   row.results = parse_results(trim(results), row)
   row.dtypes = words(row.dtypes or "all")
   row.grads = parse_grads(row)

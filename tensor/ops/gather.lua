@@ -37,16 +37,16 @@ op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
 
 op { "embedding(Tensor weight, Positions index, int padding_idx=0) -> Tensor",
      kind = "structured", dtypes = "all",
-     grad = { weight = "embedding_backward(g, index, sizes_of(weight)[0], padding_idx)" },
+     grad = { weight = "embedding_grad_weight(g, index, sizes_of(weight)[0], padding_idx)" },
      doc = [[The rows of `weight`, `(rows, features)`, at the positions in `index`: the result is
 `(..., features)`. The row at position `padding_idx` gets no gradient; 0 is no such row.]],
      sample = { "randn(4, 3), tensor({{1, 4}, {2, 2}})" },
      torch = "F.embedding(args[1], args[0])" }
 
-op { "embedding_backward(Tensor g_out, Positions index, int rows, int padding_idx=0) -> Tensor",
-     kind = "structured", dtypes = "all", method = false,
-     grad = { g_out = "embedding_backward_backward(g, index, padding_idx)" },
-     doc = [[The gradient of `embedding`: the rows of `g_out` added up at their positions, in order.]],
+op { "embedding_grad_weight(Tensor grad, Positions index, int rows, int padding_idx=0) -> Tensor",
+     kind = "structured", dtypes = "all", internal = true,
+     grad = { grad = "embedding_grad_weight_grad_grad(g, index, padding_idx)" },
+     doc = [[The gradient of `embedding`: the rows of `grad` added up at their positions, in order.]],
      sample = { "randn(2, 2, 3), tensor({{1, 4}, {2, 2}}), 4" },
      torch = "torch.zeros(args[2], args[0].shape[-1], dtype=args[0].dtype).index_add(0, args[1].flatten(), args[0].flatten(0, -2))" }
 

@@ -21,6 +21,6 @@ per dimension. The tensors broadcast; negative positions count from the end.]] }
 
 op { "index_put(Tensor! x, Tensor?[] indices, Tensor values, bool accumulate=false) -> Tensor",
      kind = "update", autocast = { cuda = "promote" }, dtypes = "all", method = false, func = false,
-     grad = { x = "index_put_backward(g, indices, accumulate)", values = "index(g, indices)" },
+     grad = { x = "index_put_grad_x(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[What `x[{...}] = values` with tensors of positions writes; `values` broadcasts. With
 `accumulate` it adds, in row order; else the last value for a position stays.]] }

@@ -2,16 +2,16 @@
 
 op { "native_nll_loss(Tensor log_probs, Positions target, Tensor? weight, int reduction, int ignore_index) -> (Tensor y, Tensor total_weight)",
      constant = { "weight" },
-     kind = "structured", autocast = "float32", dtypes = "floating", method = false,
+     kind = "structured", autocast = "float32", dtypes = "floating", internal = true,
      nodiff = { "total_weight" },
-     grad = { log_probs = "nll_loss_backward(g_y, target, weight, total_weight, sizes_of(log_probs), reduction, ignore_index)" },
+     grad = { log_probs = "nll_loss_grad_log_probs(g_y, target, weight, total_weight, sizes_of(log_probs), reduction, ignore_index)" },
      check = { value = "nll_loss is compared" },
      doc = [[`nll_loss` with the sum of the weights of the targets; `reduction` is 0 for none, 1 for mean, 2 for
 sum.]],
      sample = { "randn(3, 4), tensor({1, 4, 2}), nil, 1, -100" } }
 
-op { "nll_loss_backward(Tensor grad, Positions target, Tensor? weight, Tensor total_weight, int[] size, int reduction, int ignore_index) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+op { "nll_loss_grad_log_probs(Tensor grad, Positions target, Tensor? weight, Tensor total_weight, int[] size, int reduction, int ignore_index) -> Tensor",
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "std::get<0>(native_nll_loss(g, target, weight, reduction, ignore_index))" },
      check = { value = "nll_loss is compared", grad = "total_weight belongs to the targets" },
      doc = [[The gradient of `nll_loss` with respect to its input of sizes `size`.]],

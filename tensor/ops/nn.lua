@@ -11,7 +11,7 @@ You Need".]],
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, 0, true" } }
 
 op { "native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale) -> Tensor",
-     kind = "composite", dtypes = "floating", method = false,
+     kind = "composite", dtypes = "floating", internal = true,
      grad = { ["query, key, value, attn_mask"] = "attention_grads(g, query, key, value, attn_mask, is_causal, scale)" },
      torch = "F.scaled_dot_product_attention(*args[:4], 0.0, args[4], scale=args[5])",
      doc = [[`scaled_dot_product_attention` without dropout. Its derivative saves the arguments alone and computes

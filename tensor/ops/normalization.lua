@@ -1,7 +1,7 @@
 -- tensor/ops/normalization.lua: layer and batch normalisation, and scaling to length one.
 
 op { "native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", method = false,
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", internal = true,
      nodiff = { "mean", "rstd" },
      grad = { x = "layer_norm_grad_x(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)",
               weight = "layer_norm_grad_weight(g_y, x, mean, rstd, normalized_shape.size(), eps)",
@@ -12,7 +12,7 @@ each normalised slice, with the normalised dimensions kept at size 1.]],
      sample = { "randn(3, 4), {4}, randn(4), randn(4)" } }
 
 op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims, float eps) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -25,7 +25,7 @@ op { "layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      end)()]] } }
 
 op { "layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int dims, float eps) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x"] = "layer_norm_grad_weight_grads(g, grad, x, mean, rstd, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -46,7 +46,7 @@ last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `b
      sample = { "randn(3, 4), {4}, randn(4), randn(4)", "randn(2, 3, 4), {3, 4}" } }
 
 op { "native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? running_mean, Tensor!? running_var, float momentum=0.1, float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      nodiff = { "mean", "rstd" },
      grad = { x = "batch_norm_grad_x(g_y, x, mean, rstd, weight, eps)",
               weight = "batch_norm_grad_weight(g_y, x, mean, rstd, eps)",
@@ -58,7 +58,7 @@ by `momentum`.]],
      sample = { "randn(4, 3, 2, 2), randn(3), randn(3), nil, nil" } }
 
 op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, float eps) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -71,7 +71,7 @@ op { "batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      end)()]] } }
 
 op { "batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, float eps) -> Tensor",
-     kind = "structured", dtypes = "floating", method = false,
+     kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x"] = "batch_norm_grad_weight_grads(g, grad, x, mean, rstd, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },

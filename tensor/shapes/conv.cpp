@@ -41,19 +41,18 @@ Result conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const D
   return images("conv2d", out, x, weight);
 }
 
-Result conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& size,
-                         const Dims& stride, const Dims& padding, const Dims& dilation,
-                         int64_t groups) {
-  const char* op = "conv2d_input_grad";
+Result conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, const Dims& stride,
+                     const Dims& padding, const Dims& dilation, int64_t groups) {
+  const char* op = "conv2d_grad_x";
   check_sizes(op, size);
   expect_shape(op, "grad", grad.sizes(),
                conv_result(op, size, weight.sizes(), stride, padding, dilation, groups));
   return images(op, size, grad, weight);
 }
 
-Result conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
+Result conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
                           const Dims& padding, const Dims& dilation, int64_t groups) {
-  const char* op = "conv2d_weight_grad";
+  const char* op = "conv2d_grad_weight";
   check_sizes(op, size);
   expect_shape(op, "grad", grad.sizes(),
                conv_result(op, x.sizes(), size, stride, padding, dilation, groups));

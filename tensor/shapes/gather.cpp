@@ -81,12 +81,12 @@ Result embedding(const Tensor& weight, const Tensor& index, int64_t) {
   return {sizes, options_of(weight)};
 }
 
-Result embedding_backward(const Tensor& g, const Tensor& index, int64_t rows, int64_t) {
-  bool fits = g.dim() == index.dim() + 1 && rows >= 0;
-  for (int i = 0; fits && i < index.dim(); ++i) fits = g.size(i) == index.size(i);
-  check(fits, "embedding_backward: g has shape ", g.sizes(), " for positions of shape ",
+Result embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows, int64_t) {
+  bool fits = grad.dim() == index.dim() + 1 && rows >= 0;
+  for (int i = 0; fits && i < index.dim(); ++i) fits = grad.size(i) == index.size(i);
+  check(fits, "embedding_grad_weight: grad has shape ", grad.sizes(), " for positions of shape ",
         index.sizes(), " in ", rows, " rows");
-  return {{rows, g.size(-1)}, options_of(g)};
+  return {{rows, grad.size(-1)}, options_of(grad)};
 }
 
 }  // namespace moonlet::shapes

@@ -38,9 +38,10 @@ std::array<Result, 2> native_nll_loss(const Tensor& log_probs, const Tensor& tar
           Result{{}, options}};
 }
 
-Result nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight,
-                         const Tensor& total_weight, const Dims& size, int64_t reduction, int64_t) {
-  const char* op = "nll_loss_backward";
+Result nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                               const Tensor& total_weight, const Dims& size, int64_t reduction,
+                               int64_t) {
+  const char* op = "nll_loss_grad_log_probs";
   numel_of(size, op);
   const Dims wanted = check_nll(size, target, weight, reduction);
   check(grad.sizes() == wanted, op, ": grad has shape ", grad.sizes(), ", ", wanted, " is wanted");

@@ -42,16 +42,16 @@ std::array<Result, 2> max_pool2d_with_indices(const Tensor& x, const Dims& kerne
   return {images("max_pool2d", sizes, x), Result{sizes, {DType::Int64, x.device()}}};
 }
 
-Result max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims& size) {
-  const char* op = "max_pool2d_backward";
+Result max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims& size) {
+  const char* op = "max_pool2d_grad_x";
   expect_shape(op, "indices", indices.sizes(), grad.sizes());
   leading_equal(op, grad.sizes(), size);
   check_sizes(op, size);
   return images(op, size, grad);
 }
 
-Result plane_gather(const Tensor& x, const Tensor& indices) {
-  leading_equal("plane_gather", x.sizes(), indices.sizes());
+Result max_pool2d_grad_x_grad_grad(const Tensor& x, const Tensor& indices) {
+  leading_equal("max_pool2d_grad_x_grad_grad", x.sizes(), indices.sizes());
   return {indices.sizes(), options_of(x)};
 }
 
@@ -61,9 +61,9 @@ Result avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const
                 pool("avg_pool2d", x.sizes(), kernel, stride, padding, {1, 1}, ceil_mode), x);
 }
 
-Result avg_pool2d_backward(const Tensor& grad, const Dims& size, const Dims& kernel,
-                           const Dims& stride, const Dims& padding, bool ceil_mode, bool) {
-  const char* op = "avg_pool2d_backward";
+Result avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel,
+                         const Dims& stride, const Dims& padding, bool ceil_mode, bool) {
+  const char* op = "avg_pool2d_grad_x";
   check_sizes(op, size);
   expect_shape(op, "grad", grad.sizes(),
                pool(op, size, kernel, stride, padding, {1, 1}, ceil_mode));
@@ -84,8 +84,8 @@ Result adaptive_avg_pool2d(const Tensor& x, const Dims& output_size) {
   return images(op, out, x);
 }
 
-Result adaptive_avg_pool2d_backward(const Tensor& grad, const Dims& size) {
-  const char* op = "adaptive_avg_pool2d_backward";
+Result adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size) {
+  const char* op = "adaptive_avg_pool2d_grad_x";
   check_sizes(op, size);
   leading_equal(op, grad.sizes(), size);
   check(grad.numel() == 0 || numel_of(size, op) > 0, op, ": planes of ", size, " are empty");

@@ -6,12 +6,12 @@ namespace moonlet::shapes {
 Result softmax(const Tensor& x, int64_t) { return like(x); }
 Result log_softmax(const Tensor& x, int64_t) { return like(x); }
 
-Result softmax_backward(const Tensor& grad, const Tensor& result, int64_t) {
-  same_shape("softmax_backward", grad, result);
+Result softmax_grad_x(const Tensor& grad, const Tensor& result, int64_t) {
+  same_shape("softmax_grad_x", grad, result);
   return like(grad);
 }
-Result log_softmax_backward(const Tensor& grad, const Tensor& result, int64_t) {
-  same_shape("log_softmax_backward", grad, result);
+Result log_softmax_grad_x(const Tensor& grad, const Tensor& result, int64_t) {
+  same_shape("log_softmax_grad_x", grad, result);
   return like(grad);
 }
 

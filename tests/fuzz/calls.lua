@@ -39,11 +39,6 @@ end
 
 -- Calling ----------------------------------------------------------------------------------------
 
-local function find(case, form)
-  local name = case.call .. form
-  return rawget(ml, name) or ml._methods[name]
-end
-
 -- The tensors among results and arguments, in order.
 local function tensors_in(values, list)
   for i = 1, values.n or #values do
@@ -208,7 +203,7 @@ local function one_call(case)
   local kind = math.random(1, 6)
   local form = kind <= 3 and "" or kind <= 5 and "_" or "out"
   if form == "out" and not case.out then form = "" end
-  local f = find(case, form == "out" and "" or form)
+  local f = samples.find(case, form == "out" and "" or form)
   if not f then return end
   if form == "_" and math.random(1, 3) == 1 and not case.random then
     aliased_call(case, f, "cpu")

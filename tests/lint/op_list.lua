@@ -15,7 +15,7 @@ local rows = parse.rows(root, families)
 local names, problems = {}, {}
 for _, row in ipairs(rows) do
   names[row.name] = true
-  local callable = row.func ~= false or row.method ~= false
+  local callable = row.func ~= false or row.method ~= false or row.internal
   if callable and #(row.sample or {}) == 0 then
     problems[#problems + 1] = ("tensor/ops/%s.lua: op %s has no sample"):format(row.family, row.name)
   end

@@ -179,10 +179,10 @@ end)
 test("the fused steps check their arguments", function()
   local _ <close> = ml.no_grad()
   local x, g = ml.zeros(3), ml.zeros(3)
-  expect.error(function() x:sgd_step_(ml.zeros(2), nil, 0.1) end,
+  expect.error(function() ml._internal.sgd_step_(x, ml.zeros(2), nil, 0.1) end,
     "sgd_step_: the gradient has shape")
-  expect.error(function() x:adam_step_(g, ml.zeros(2), g, nil, 1) end, "exp_avg has shape")
-  expect.error(function() x:adam_step_(g, ml.zeros(3), ml.zeros(3), nil, 0) end,
+  expect.error(function() ml._internal.adam_step_(x, g, ml.zeros(2), g, nil, 1) end, "exp_avg has shape")
+  expect.error(function() ml._internal.adam_step_(x, g, ml.zeros(3), ml.zeros(3), nil, 0) end,
     "steps count from 1")
 end)
 
