@@ -37,7 +37,7 @@ activation("sigmoid(Tensor x) -> Tensor", "`1 / (1 + exp(-x))`.", "sigmoid_grad_
   { int_to_float = true })
 gradient("sigmoid_grad_x", "result",
   { grad = "sigmoid_grad_x(g, result)", result = "mul(mul(g, grad), sub(1.0, mul(result, 2.0)))" },
-  "torch.ops.aten.sigmoid_grad_x(*args)")
+  "torch.ops.aten.sigmoid_backward(*args)")
 activation("logsigmoid(Tensor x) -> Tensor", "`log(sigmoid(x))`, without overflow.", "mul(g, sigmoid(neg(widened(x))))")
 op { "gelu(Tensor x, string approximate=\"none\") -> Tensor",
      kind = "composite", dtypes = "floating",
@@ -55,7 +55,7 @@ activation("gelu_tanh(Tensor x) -> Tensor", "`gelu` in its tanh form.", "gelu_ta
   { torch = 'F.gelu(args[0], approximate="tanh")' })
 activation("silu(Tensor x) -> Tensor", "`x * sigmoid(x)`.", "silu_grad_x(g, x)")
 gradient("silu_grad_x", "x", { grad = "silu_grad_x(g, x)", x = "silu_grad_x_grad_x(g, grad, x)" },
-  "torch.ops.aten.silu_grad_x(*args)")
+  "torch.ops.aten.silu_backward(*args)")
 activation("mish(Tensor x) -> Tensor", "`x * tanh(softplus(x))`. Misra 2019, arXiv:1908.08681.", "mish_grad_x(g, x)")
 activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor",
   "`log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` passes `threshold`.",

@@ -37,7 +37,7 @@ op { "tanh_grad_x(Tensor grad, Tensor result) -> Tensor",
      kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
      grad = { grad = "tanh_grad_x(g, result)", result = "mul(mul(g, grad), mul(result, -2.0))" },
      doc = "The gradient of `tanh` from that of its result.", sample = { "randn(3, 4), randn(3, 4)" },
-     torch = "torch.ops.aten.tanh_grad_x(*args)" }
+     torch = "torch.ops.aten.tanh_backward(*args)" }
 unary("asinh", "The inverse hyperbolic sine.", "mul(g, rsqrt(add(square(x), 1.0)))")
 unary("acosh", "The inverse hyperbolic cosine.", "mul(g, rsqrt(sub(square(x), 1.0)))", "rand(3, 4) + 1.5")
 unary("atanh", "The inverse hyperbolic tangent.", "div(g, sub(1.0, square(x)))", inside)

@@ -126,7 +126,7 @@ op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor"
      doc = [[Zeros of shape `size` with `grad` at position `index` of `dim`: the gradient of
 `select`.]],
      sample = { "randn(4), {3, 4}, 1, 2", "randn(3), {3, 4}, 2, -1" },
-     torch = "torch.ops.aten.select_grad_x(*args)",
+     torch = "torch.ops.aten.select_backward(*args)",
      check = { empty = "the position must exist" } }
 
 op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
@@ -135,7 +135,7 @@ op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int 
      doc = [[Zeros of shape `size` with `grad` at positions `start` to `stop` of `dim`, each
 `step`-th: the gradient of `slice`.]],
      sample = { "randn(3, 4), {5, 4}, 1, 2, 4", "randn(3, 3), {3, 7}, 2, 2, 7, 2" },
-     torch = "torch.ops.aten.slice_grad_x(*args, *([1] if len(args) == 5 else []))",
+     torch = "torch.ops.aten.slice_backward(*args, *([1] if len(args) == 5 else []))",
      check = { empty = "the positions must exist" } }
 
 op { "diagonal_grad_x(Tensor grad, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
@@ -143,7 +143,7 @@ op { "diagonal_grad_x(Tensor grad, int[] size, int offset, NewDim dim1, NewDim d
      grad = { grad = "diagonal(g, offset, dim1, dim2)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` on a diagonal: the gradient of `diagonal`.]],
      sample = { "randn(3), {3, 4}, 1, 1, 2", "randn(3, 2), {2, 3, 4}, 0, 1, 3" },
-     torch = "torch.ops.aten.diagonal_grad_x(*args)",
+     torch = "torch.ops.aten.diagonal_backward(*args)",
      check = { empty = "the shapes must agree" } }
 
 -- Reshaping: a view where the strides allow one, a copy otherwise.
