@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "interp/binding/args.h"
+#include "interp/entry.h"
 #include "tensor/raw_copy.h"
 
 static_assert(std::endian::native == std::endian::little,
@@ -93,6 +94,7 @@ std::string path_argument(lua_State* L, int index, const char* op) {
   const char* text = lua_tolstring(L, index, &size);
   const std::string path(text, size);
   if (path.find('\0') != path.npos) fail(op, ": a path holds no zero byte");
+  check_files_allowed(op, path);
   return path;
 }
 

@@ -14,7 +14,8 @@ namespace moonlet::binding {
 void register_table_files(lua_State* L);
 void register_safetensors(lua_State* L);
 
-// The path at a stack index; throws Error naming `op` when it is none.
+// The path of a file at a stack index; throws Error naming `op` when it is none, and when scripts of
+// this interpreter have no access to files.
 std::string path_argument(lua_State* L, int index, const char* op);
 // The tensor's elements in row order in host memory, outside the tape.
 Tensor host_rows(const Tensor& x);

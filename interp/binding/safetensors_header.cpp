@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "interp/json.h"
+#include "tensor/io/json.h"
 
 namespace moonlet::binding {
 namespace {
@@ -15,7 +15,7 @@ DType dtype_of(const std::string& code, const std::string& name) {
 }
 
 // What a header may hold: an object of entries, each an object of three fields, and the metadata.
-class HeaderReader : public JsonHandler {
+class HeaderReader : public io::JsonHandler {
  public:
   void null() override { unexpected("null"); }
   void boolean(bool) override { unexpected("a boolean"); }
@@ -135,13 +135,13 @@ void check_layout(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
   if (text.empty() || text.front() != '{') fail("the header does not start with '{'");
   HeaderReader reader;
-  read_json(text, "bad header", reader);
+  io::read_json(text, "bad header", reader);
   check_layout(reader.header.tensors, data_bytes);
   return std::move(reader.header);
 }
 
 std::string format_safetensors_header(const SafetensorsHeader& header) {
-  JsonWriter out;
+  io::JsonWriter out;
   out.begin_object();
   if (!header.metadata.empty()) {
     out.key("__metadata__");

@@ -245,7 +245,6 @@ TypedStorage mapped_storage(lua_State* L, ArgReader& args, DType dtype) {
   const Device device = args.has(kDevice) ? args.device(kDevice) : Device{};
   check(device.is_cpu(), "Storage: a file is mapped on the CPU, got device ", device);
   const std::string path = path_argument(L, args.slot(kFile), "Storage");
-  check_files_allowed("Storage", path);
   const bool shared = args.has(kShared) && args.boolean(kShared);
   const bool read_only = args.has(kReadOnly) && args.boolean(kReadOnly);
   check(!shared || !read_only, "Storage: a file is mapped shared or read_only, not both");

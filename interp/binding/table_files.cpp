@@ -8,7 +8,7 @@
 
 #include "interp/binding/args.h"
 #include "interp/binding/bytes.h"
-#include "interp/files.h"
+#include "tensor/io/files.h"
 
 namespace moonlet::binding {
 namespace {
@@ -141,7 +141,7 @@ Tensor read_rows(CsvReader& reader, const std::string& path, int64_t columns, DT
 int l_read_csv(lua_State* L) {
   const std::string path = path_argument(L, 1, "read_csv");
   const char* separator = luaL_checkstring(L, 2);
-  const std::string content = read_file(path, "read_csv");
+  const std::string content = io::read_file(path, "read_csv");
   CsvReader reader(content, path, *separator);
   std::vector<std::string_view> names;
   if (lua_toboolean(L, 3) != 0) {
@@ -187,7 +187,7 @@ void swap_into(char* out, const char* in, int64_t count, size_t width) {
 // read_idx(path) -> tensor
 int l_read_idx(lua_State* L) {
   const std::string path = path_argument(L, 1, "read_idx");
-  const std::string data = read_file(path, "read_idx");
+  const std::string data = io::read_file(path, "read_idx");
   if (data.size() < 4 || data[0] != 0 || data[1] != 0)
     fail("read_idx: '", path, "' is no IDX file: it does not start with two zero bytes and a type");
   const DType dtype = idx_dtype(path, static_cast<unsigned char>(data[2]));

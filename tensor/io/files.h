@@ -1,4 +1,4 @@
-// interp/files.h: files read in parts or whole, and written whole or not at all.
+// tensor/io/files.h: files read in parts or whole, and written whole or not at all.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace moonlet {
+namespace moonlet::io {
 
 // A descriptor that is closed at the end; -1 stands for none.
 class Descriptor {
@@ -63,4 +63,4 @@ void remove_temporary_files() noexcept;
 void write_file(const std::string& path, const std::vector<std::string_view>& parts,
                 const char* op = "write_file");
 
-}  // namespace moonlet
+}  // namespace moonlet::io

@@ -1,4 +1,4 @@
-// interp/write_file.cpp: writing that never leaves half a file, nor a temporary one, behind.
+// tensor/io/write_file.cpp: writing that never leaves half a file, nor a temporary one, behind.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -12,11 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "interp/entry.h"
-#include "interp/files.h"
 #include "tensor/error.h"
+#include "tensor/io/files.h"
 
-namespace moonlet {
+namespace moonlet::io {
 namespace {
 
 // --- names to remove when a signal ends the process ----------------------------------------------
@@ -274,7 +273,6 @@ void remove_temporary_files() noexcept {
 
 void write_file(const std::string& path, const std::vector<std::string_view>& parts,
                 const char* op) {
-  check_files_allowed(op, path);
   struct stat info;
   const bool exists = ::stat(path.c_str(), &info) == 0;
   int error = exists || errno == ENOENT ? 0 : errno;
@@ -288,4 +286,4 @@ void write_file(const std::string& path, const std::vector<std::string_view>& pa
   if (error != 0) fail(op, ": '", path, "': ", std::strerror(error));
 }
 
-}  // namespace moonlet
+}  // namespace moonlet::io
