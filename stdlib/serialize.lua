@@ -2,7 +2,7 @@
 -- is a plain safetensors file; in nested tables each tensor's name is its path, "model/fc.weight",
 -- and the other values are JSON in the metadata.
 
-local bytes = require "moonlet.bytes"
+local io = require "moonlet.io"
 local json = require "moonlet.json"
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -103,10 +103,10 @@ function serialize.save(path, value, given)
   local metadata = {}
   check_metadata(o.metadata or {})
   for key, text in pairs(o.metadata or {}) do metadata[key] = text end
-  if is_flat(value) then return bytes.write_safetensors(path, value, metadata) end
+  if is_flat(value) then return io.write_safetensors(path, value, metadata) end
   local tensors = {}
   metadata[kTreeKey] = json.encode(encode_node(value, "", tensors, 1))
-  bytes.write_safetensors(path, tensors, metadata)
+  io.write_safetensors(path, tensors, metadata)
 end
 
 local kFloats = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
@@ -154,7 +154,7 @@ end
 function serialize.load(path, given)
   local o = options.read("load", given, { device = "cpu", mmap = false })
   options.boolean("load", "mmap", o.mmap)
-  local tensors, metadata = bytes.read_safetensors(path, o.mmap)
+  local tensors, metadata = io.read_safetensors(path, o.mmap)
   signature.asides[metadata] = true
   if o.device ~= "cpu" then
     for name, tensor in pairs(tensors) do tensors[name] = tensor:to(o.device) end

@@ -179,7 +179,7 @@ int open_module(lua_State* L) {
   register_methods(L);
   register_fields(L);
   lua_remove(L, -2);  // ml, methods
-  register_bytes(L);
+  register_io(L);
   register_construct(L);
   register_storage(L);
   register_context(L);

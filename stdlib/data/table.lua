@@ -2,7 +2,7 @@
 -- missing fields; and categories, the positions that stand for texts.
 
 local class = require "moonlet.class"
-local csv = require "moonlet.data.csv"
+local io = require "moonlet.io"
 local ml = require "moonlet"
 local nearest = require "moonlet.nearest"
 local numbers = require "moonlet.numbers"
@@ -233,7 +233,7 @@ function tables.read_table(...)
     fail("read_table: 'dtype' must be a floating one, which has NaN for what is missing, got %s",
       o.dtype)
   end
-  local fields, lines, first = csv.columns(path, separator, header)
+  local fields, lines, first = io.read_csv_texts(path, header, separator)
   local names, places = names_of(first, #fields, path)
   check_kinds(types or {}, names, places)
   local columns = {}

@@ -1,11 +1,11 @@
-// interp/binding/safetensors_header.cpp: the strict reader and the writer of safetensors headers.
-#include "interp/binding/safetensors_header.h"
+// tensor/io/safetensors_header.cpp: the strict reader and the writer of safetensors headers.
+#include "tensor/io/safetensors_header.h"
 
 #include <algorithm>
 
 #include "tensor/io/json.h"
 
-namespace moonlet::binding {
+namespace moonlet::io {
 namespace {
 
 DType dtype_of(const std::string& code, const std::string& name) {
@@ -15,7 +15,7 @@ DType dtype_of(const std::string& code, const std::string& name) {
 }
 
 // What a header may hold: an object of entries, each an object of three fields, and the metadata.
-class HeaderReader : public io::JsonHandler {
+class HeaderReader : public JsonHandler {
  public:
   void null() override { unexpected("null"); }
   void boolean(bool) override { unexpected("a boolean"); }
@@ -31,7 +31,7 @@ class HeaderReader : public io::JsonHandler {
 
   void string(std::string value) override {
     if (place_ == Place::Metadata)
-      header.metadata.emplace_back(name_, std::move(value));
+      header.metadata.emplace(name_, std::move(value));
     else if (place_ == Place::Entry && field_ == "dtype")
       entry_.dtype = dtype_of(value, name_);
     else
@@ -135,13 +135,13 @@ void check_layout(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
   if (text.empty() || text.front() != '{') fail("the header does not start with '{'");
   HeaderReader reader;
-  io::read_json(text, "bad header", reader);
+  read_json(text, "bad header", reader);
   check_layout(reader.header.tensors, data_bytes);
   return std::move(reader.header);
 }
 
 std::string format_safetensors_header(const SafetensorsHeader& header) {
-  io::JsonWriter out;
+  JsonWriter out;
   out.begin_object();
   if (!header.metadata.empty()) {
     out.key("__metadata__");
@@ -174,4 +174,4 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   return text;
 }
 
-}  // namespace moonlet::binding
+}  // namespace moonlet::io

@@ -1,16 +1,15 @@
-// interp/binding/safetensors_header.h: the header of a safetensors file: read strictly, because a
+// tensor/io/safetensors_header.h: the header of a safetensors file: read strictly, because a
 // file may come from anybody, and written.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/io/safetensors.h"
 
-namespace moonlet::binding {
+namespace moonlet::io {
 
 struct SafetensorsEntry {
   std::string name;
@@ -21,7 +20,7 @@ struct SafetensorsEntry {
 
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> tensors;
-  std::vector<std::pair<std::string, std::string>> metadata;
+  Metadata metadata;
 };
 
 // Reads the JSON text of a header for `data_bytes` bytes of data. Throws Error for anything that is
@@ -33,4 +32,4 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
 // Throws Error when a name or metadata is not UTF-8.
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
-}  // namespace moonlet::binding
+}  // namespace moonlet::io
