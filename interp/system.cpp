@@ -71,7 +71,7 @@ std::string_view check_view(lua_State* L, int index) {
 
 // The path that is the first argument, for a function that messages call `op`.
 std::string check_path(lua_State* L, const char* op) {
-  const std::string path(check_view(L, 1));
+  std::string path(check_view(L, 1));
   luaL_argcheck(L, path.find('\0') == path.npos, 1, "a path holds no zero byte");
   check_files_allowed(op, path);
   return path;

@@ -216,7 +216,7 @@ std::string path_argument(lua_State* L, int index, const char* op) {
   if (lua_type(L, index) != LUA_TSTRING) fail(op, ": a path is wanted, got ", type_name(L, index));
   size_t size = 0;
   const char* text = lua_tolstring(L, index, &size);
-  const std::string path(text, size);
+  std::string path(text, size);
   if (path.find('\0') != path.npos) fail(op, ": a path holds no zero byte");
   check_files_allowed(op, path);
   return path;
