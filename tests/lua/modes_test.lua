@@ -44,7 +44,7 @@ test("a handler sees an op's description and its arguments as a script gives the
   local softmax = got.softmax
   expect.equal(softmax.op.kind, "structured")
   expect.equal(softmax.op.form, "plain")
-  expect.equal(softmax.op.family, "nn")
+  expect.equal(softmax.op.family, "softmax")
   expect.truthy(softmax.op.schema:find("softmax(Tensor x, Dim dim) -> Tensor", 1, true))
   expect.truthy(softmax.arguments[1] == x)
   expect.truthy(softmax.arguments.x == x)
