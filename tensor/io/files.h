@@ -56,10 +56,11 @@ std::string read_file(const std::string& path, const char* op = "read_file");
 void remove_temporary_files() noexcept;
 
 // Writes `parts` one after the other to `path` so that a reader sees the old file or the whole new
-// one, and a process that ends at any moment leaves no other file behind: a file without a name in
-// the same folder, fsync, then the name. (Where a file system has no files without a name, a
-// SIGKILL or a power cut may leave PATH.tmpPID-N.) Keeps the mode of a file that exists and writes
-// through symbolic links; devices and pipes are written directly.
+// one, and a process that ends by any signal that can be caught leaves no other file behind: a file
+// without a name in the same folder, fsync, then the name. (SIGKILL or a power cut may leave the
+// whole new file as PATH.tmpPID-N between the two steps in which an existing file is replaced, or a
+// part of it where the file system has no files without a name.) Keeps the mode of a file that
+// exists and writes through symbolic links; devices and pipes are written directly.
 void write_file(const std::string& path, const std::vector<std::string_view>& parts,
                 const char* op = "write_file");
 
