@@ -39,7 +39,7 @@ bool budget_is_short(lua_State* L, const Account& a) {
 // half. Never more: what a cycle finalizes counts as alive until the next, so at 100 % such garbage
 // would double with each cycle. Lua knows multiples of 4.
 int pause_for(int heap_kib) {
-  const int percent = std::max(8000 / (80 + heap_kib), heap_kib / 50);
+  const int percent = std::max(14000 / (140 + heap_kib), heap_kib / 50);
   return 100 + std::clamp(percent, 20, 50) / 4 * 4;
 }
 }  // namespace

@@ -7,7 +7,7 @@
 #include "autograd/ops_convert.h"
 #include "autograd/ops_copy.h"
 #include "autograd/tape.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/index.h"
 #include "interp/binding/shape.h"
 #include "interp/nearest.h"

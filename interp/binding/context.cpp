@@ -2,7 +2,7 @@
 // dtype, threads, scopes of temporaries, memory counts, CUDA devices.
 #include <cstring>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/namespace.h"
 #include "tensor/backend.h"
 #include "tensor/execution.h"

@@ -7,9 +7,9 @@
 #include "autograd/ops_compare.h"
 #include "autograd/ops_convert.h"
 #include "autograd/ops_copy.h"
-#include "autograd/ops_gather.h"
+#include "autograd/ops_index.h"
 #include "autograd/ops_shape.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 
 namespace moonlet::binding {
 namespace {

@@ -2,7 +2,7 @@
 // shorthand conversions.
 #include "autograd/ops_convert.h"
 #include "autograd/ops_copy.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/shape.h"
 #include "interp/binding/storage.h"
 #include "tensor/set.h"

@@ -51,7 +51,9 @@ local function emit_ops(out, rows)
     if row.plain_form and lua_signature.is_method(row) then
       emit_op(out, row, "Tensor", ":", name, 2)
     end
-    if row.inplace_form then emit_op(out, row, "Tensor", ":", row.name .. "_", 2) end
+    if row.inplace_form and not row.internal then
+      emit_op(out, row, "Tensor", ":", row.name .. "_", 2)
+    end
   end
 end
 

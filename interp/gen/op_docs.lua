@@ -113,7 +113,7 @@ end
 function op_docs.entries(rows)
   local out, by_name = {}, {}
   for _, row in ipairs(rows) do
-    local hidden = row.func == false and row.method == false and not row.inplace_form
+    local hidden = row.internal or row.func == false and row.method == false and not row.inplace_form
     if not row.overload_of and not hidden then
       local entry = entry_of(row)
       out[#out + 1], by_name[row.name] = entry, entry

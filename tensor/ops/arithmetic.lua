@@ -39,14 +39,14 @@ binary("fmod", "The remainder of `x / other` with the sign of `x`.",
   { dtypes = "real", divides = true })
 binary("pow", [[`x` to the power `other`. Integers stay integers; a negative integer power of an
 integer other than 1 and -1 is 0.]],
-  { x = "pow_grad_base(g, x, other)", other = "pow_grad_exponent(g, x, other, y)" },
+  { x = "pow_grad_x(g, x, other)", other = "pow_grad_other(g, x, other, y)" },
   { "rand(3, 4) + 0.5, randn(3, 4)", "rand(3, 4) + 0.5, randn(4)", "randn(3, 4), 2", "2.5, randn(3, 4)" },
   rows.widened { dtypes = "real + complex", meta = "__pow" })
 unary("neg", "The negative: `-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm" })
 unary("abs", "The absolute value; the modulus of a complex element.", "mul(g, sgn(x))", nil,
   { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored" })
 unary("sign", "-1, 0 or 1 with the sign of each element.", "zero", nil, { dtypes = "real", int_to_float = false })
-unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad(g, x)", nil,
+unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad_x(g, x)", nil,
   { dtypes = "real + complex", int_to_float = false, check = { gradgrad = "its derivative is checked once" } })
 unary("square", "The square of each element: `x * x`.", "mul(g, mul(conj(x), 2.0))", nil, { dtypes = "real + complex", int_to_float = false })
 unary("sqrt", "The square root.", "div(g, mul(conj(y), 2.0))", positive, complex)

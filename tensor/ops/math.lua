@@ -32,10 +32,10 @@ unary("acos", "The arc cosine.", "neg(mul(g, rsqrt(sub(1.0, square(x)))))", insi
 unary("atan", "The arc tangent.", "div(g, add(square(x), 1.0))")
 unary("sinh", "The hyperbolic sine.", "mul(g, cosh(x))", nil, rows.widened())
 unary("cosh", "The hyperbolic cosine.", "mul(g, sinh(x))", nil, rows.widened())
-unary("tanh", "The hyperbolic tangent.", "tanh_backward(g, y)")
-op { "tanh_backward(Tensor grad, Tensor result) -> Tensor",
-     kind = "pointwise", dtypes = "floating", inplace = false, method = false,
-     grad = { grad = "tanh_backward(g, result)", result = "mul(mul(g, grad), mul(result, -2.0))" },
+unary("tanh", "The hyperbolic tangent.", "tanh_grad_x(g, y)")
+op { "tanh_grad_x(Tensor grad, Tensor result) -> Tensor",
+     kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
+     grad = { grad = "tanh_grad_x(g, result)", result = "mul(mul(g, grad), mul(result, -2.0))" },
      doc = "The gradient of `tanh` from that of its result.", sample = { "randn(3, 4), randn(3, 4)" },
      torch = "torch.ops.aten.tanh_backward(*args)" }
 unary("asinh", "The inverse hyperbolic sine.", "mul(g, rsqrt(add(square(x), 1.0)))")

@@ -236,15 +236,16 @@ end
 
 local function table_entries(rows)
   local entries = {}
-  local function entry(name, func, method, meta)
-    entries[#entries + 1] = ("{%s, op_guard<call_%s, kName_%s>, %s, %s, %s},"):format(
-      quote(name), name, name, tostring(func), tostring(method), meta and quote(meta) or "nullptr")
+  local function entry(row, name, func, method, meta)
+    entries[#entries + 1] = ("{%s, op_guard<call_%s, kName_%s>, %s, %s, %s, %s},"):format(
+      quote(name), name, name, tostring(func), tostring(method), tostring(row.internal == true),
+      meta and quote(meta) or "nullptr")
   end
   for _, row in ipairs(rows) do
     if row.plain_form and not row.overload_of then
-      entry(row.name, lua_signature.is_function(row), lua_signature.is_method(row), row.meta)
+      entry(row, row.name, lua_signature.is_function(row), lua_signature.is_method(row), row.meta)
     end
-    if row.inplace_form then entry(row.name .. "_", false, true, nil) end
+    if row.inplace_form then entry(row, row.name .. "_", false, not row.internal, nil) end
   end
   return entries
 end
@@ -256,7 +257,7 @@ local family_template = [[
 #include "autograd/ops_$family.h"
 
 #include "autograd/tape.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/registry.h"
 
 namespace moonlet::binding {
@@ -269,7 +270,7 @@ using namespace generated;
 namespace {
 const OpEntry kEntries[] = {
     $entries
-    {nullptr, nullptr, false, false, nullptr},
+    {nullptr, nullptr, false, false, false, nullptr},
 };
 }  // namespace
 

@@ -51,7 +51,7 @@ local function row_info(row)
   local text = fill("const RowInfo row_$name = {$fields};", { name = row.name, fields = table.concat({
     quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
     cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), autocast(row), list,
-    tostring(#row.args), tostring(#row.results),
+    tostring(#row.args), tostring(#row.results), tostring(row.internal == true),
   }, ", ") })
   if #arguments == 0 then return text end
   return fill(arguments_template, { list = list, arguments = arguments }) .. "\n" .. text

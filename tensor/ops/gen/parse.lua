@@ -17,7 +17,7 @@ end
 local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
-    keeps_dtype autocast gather out row_major divides]]):gmatch "[%a_]+" do
+    keeps_dtype autocast gather out row_major divides internal]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -87,6 +87,16 @@ local function parse_grads(row)
   return grads
 end
 
+-- An internal op has no name that scripts call, so it is neither a function nor a method.
+local function hide_internal(row)
+  if row.internal == nil then return end
+  if row.internal ~= true then fail("'internal' is true or left out, not %s", tostring(row.internal)) end
+  for _, field in ipairs { "method", "func", "meta", "overload_of" } do
+    if row[field] ~= nil then fail("an internal op has no '%s'", field) end
+  end
+  row.method, row.func = false, false
+end
+
 local function words(text)
   local out = {}
   for word in text:gmatch "[^%s+]+" do out[#out + 1] = word end
@@ -143,6 +153,7 @@ local function parse_row(raw, family)
     arg.position = i
     row.args[i], row.arg[arg.name] = arg, arg
   end
+  hide_internal(row)
   row.results = parse_results(results, row)
   row.dtypes = words(row.dtypes or "all")
   row.grads = parse_grads(row)

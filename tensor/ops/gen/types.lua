@@ -5,7 +5,7 @@ local types = {}
 
 -- Every record says
 --   cpp      how a parameter of the public op is declared
---   field    the ArgType of interp/binding/args.h
+--   field    the ArgType of interp/binding/arg_reader.h
 --   getter   the method of ArgReader that reads it
 --   editor   its type in the stubs for editors
 --   text     what a script passes
