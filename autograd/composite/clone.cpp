@@ -1,5 +1,5 @@
 // autograd/composite/clone.cpp: copies that may have nothing to do.
-#include "autograd/ops_clone.h"
+#include "autograd/uses_composite_clone.h"
 
 namespace moonlet {
 

@@ -1,6 +1,5 @@
 // autograd/composite/conv.cpp: convolution in one dimension.
-#include "autograd/ops_conv.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_composite_conv.h"
 
 namespace moonlet {
 

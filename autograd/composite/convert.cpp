@@ -1,5 +1,5 @@
 // autograd/composite/convert.cpp: conversions that may have nothing to do.
-#include "autograd/ops_convert.h"
+#include "autograd/uses_composite_convert.h"
 
 namespace moonlet {
 

@@ -2,14 +2,7 @@
 #include <algorithm>
 
 #include "autograd/host_value.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_clone.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_copy.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_composite_create.h"
 #include "tensor/shapes/create.h"
 
 namespace moonlet {

@@ -2,10 +2,7 @@
 #include <algorithm>
 
 #include "autograd/host_value.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_gather.h"
-#include "autograd/ops_reduce.h"
+#include "autograd/uses_composite_gather.h"
 
 namespace moonlet {
 

@@ -1,7 +1,5 @@
 // autograd/composite/index.cpp: choices by a mask.
-#include "autograd/ops_gather.h"
-#include "autograd/ops_index.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_composite_index.h"
 
 namespace moonlet {
 

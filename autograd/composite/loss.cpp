@@ -1,17 +1,8 @@
 // autograd/composite/loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
 #include "autograd/formulas/common.h"
 #include "autograd/host_value.h"
-#include "autograd/ops_activation.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_logic.h"
-#include "autograd/ops_loss.h"
-#include "autograd/ops_math.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
-#include "autograd/ops_softmax.h"
 #include "autograd/tape.h"
+#include "autograd/uses_composite_loss.h"
 #include "tensor/warning.h"
 
 namespace moonlet {

@@ -3,15 +3,8 @@
 
 #include "autograd/formulas/common.h"
 #include "autograd/formulas/nn.h"
-#include "autograd/ops_activation.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_linalg.h"
-#include "autograd/ops_nn.h"
-#include "autograd/ops_random.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
 #include "autograd/tape.h"
+#include "autograd/uses_composite_nn.h"
 
 namespace moonlet {
 

@@ -1,11 +1,7 @@
 // autograd/composite/normalization.cpp: normalisation with statistics that are given, or whose
 // results nobody wants.
 #include "autograd/formulas/common.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_normalization.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_composite_normalization.h"
 
 namespace moonlet {
 

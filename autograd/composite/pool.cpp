@@ -1,5 +1,5 @@
 // autograd/composite/pool.cpp: pooling without the positions.
-#include "autograd/ops_pool.h"
+#include "autograd/uses_composite_pool.h"
 
 namespace moonlet {
 

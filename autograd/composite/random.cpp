@@ -2,17 +2,7 @@
 #include <limits>
 
 #include "autograd/host_value.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_gather.h"
-#include "autograd/ops_logic.h"
-#include "autograd/ops_random.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_scan.h"
-#include "autograd/ops_shape.h"
-#include "autograd/ops_sort.h"
+#include "autograd/uses_composite_random.h"
 #include "tensor/shapes/random.h"
 
 namespace moonlet {

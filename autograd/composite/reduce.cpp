@@ -1,8 +1,5 @@
 // autograd/composite/reduce.cpp: reductions made of other ops.
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_reduce.h"
+#include "autograd/uses_composite_reduce.h"
 
 namespace moonlet {
 

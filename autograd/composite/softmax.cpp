@@ -1,6 +1,5 @@
 // autograd/composite/softmax.cpp: softmax of the negative.
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_softmax.h"
+#include "autograd/uses_composite_softmax.h"
 
 namespace moonlet {
 

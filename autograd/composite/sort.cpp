@@ -1,5 +1,5 @@
 // autograd/composite/sort.cpp: the order without the values.
-#include "autograd/ops_sort.h"
+#include "autograd/uses_composite_sort.h"
 
 namespace moonlet {
 

@@ -2,9 +2,7 @@
 #include "autograd/formulas/activation.h"
 
 #include "autograd/formulas/common.h"
-#include "autograd/ops_activation.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_math.h"
+#include "autograd/uses_formulas_activation.h"
 
 namespace moonlet::formulas {
 

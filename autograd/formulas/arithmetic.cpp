@@ -1,12 +1,6 @@
 // autograd/formulas/arithmetic.cpp: the longer derivatives of arithmetic.
 #include "autograd/formulas/arithmetic.h"
-
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_complex.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_logic.h"
-#include "autograd/ops_math.h"
+#include "autograd/uses_formulas_arithmetic.h"
 
 namespace moonlet::formulas {
 

@@ -1,9 +1,6 @@
 // autograd/formulas/common.cpp: what derivatives and composites of several families are made of.
 #include "autograd/formulas/common.h"
-
-#include "autograd/ops_complex.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_reduce.h"
+#include "autograd/uses_formulas_common.h"
 
 namespace moonlet::formulas {
 

@@ -1,10 +1,6 @@
 // autograd/formulas/complex.cpp: the longer derivatives of the parts of complex numbers.
 #include "autograd/formulas/complex.h"
-
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_complex.h"
-#include "autograd/ops_create.h"
+#include "autograd/uses_formulas_complex.h"
 
 namespace moonlet::formulas {
 

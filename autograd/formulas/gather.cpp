@@ -1,9 +1,6 @@
 // autograd/formulas/gather.cpp: the longer derivatives of what picks rows or elements.
 #include "autograd/formulas/gather.h"
-
-#include "autograd/ops_compare.h"
-#include "autograd/ops_gather.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_formulas_gather.h"
 
 namespace moonlet::formulas {
 

@@ -1,8 +1,6 @@
 // autograd/formulas/index.cpp: the longer derivatives of indexing by tensors.
 #include "autograd/formulas/index.h"
-
-#include "autograd/ops_create.h"
-#include "autograd/ops_index.h"
+#include "autograd/uses_formulas_index.h"
 
 namespace moonlet::formulas {
 

@@ -1,9 +1,6 @@
 // autograd/formulas/linalg.cpp: the longer derivatives of products.
 #include "autograd/formulas/linalg.h"
-
-#include "autograd/ops_complex.h"
-#include "autograd/ops_linalg.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_formulas_linalg.h"
 
 namespace moonlet::formulas {
 

@@ -4,16 +4,8 @@
 #include <limits>
 
 #include "autograd/formulas/common.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_clone.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_linalg.h"
-#include "autograd/ops_logic.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
-#include "autograd/ops_softmax.h"
 #include "autograd/tape.h"
+#include "autograd/uses_formulas_nn.h"
 
 namespace moonlet::formulas {
 

@@ -2,10 +2,7 @@
 #include "autograd/formulas/normalization.h"
 
 #include "autograd/formulas/common.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_normalization.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_formulas_normalization.h"
 
 namespace moonlet::formulas {
 

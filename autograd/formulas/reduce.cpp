@@ -1,17 +1,9 @@
 // autograd/formulas/reduce.cpp: the longer derivatives of reductions.
 #include "autograd/formulas/reduce.h"
+#include "autograd/uses_formulas_reduce.h"
 
 #include <cmath>
 
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_gather.h"
-#include "autograd/ops_math.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_scan.h"
-#include "autograd/ops_shape.h"
 #include "tensor/shapes/reduce.h"
 
 namespace moonlet::formulas {

@@ -1,13 +1,6 @@
 // autograd/formulas/scan.cpp: the derivative of running products.
 #include "autograd/formulas/scan.h"
-
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_scan.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_formulas_scan.h"
 
 namespace moonlet::formulas {
 

@@ -5,11 +5,7 @@
 #include <algorithm>
 
 #include "autograd/formulas/common.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_gather.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_formulas_shape.h"
 #include "tensor/backend.h"
 #include "tensor/memory_overlap.h"
 #include "tensor/plain_copy.h"

@@ -1,9 +1,6 @@
 // autograd/formulas/softmax.cpp: the longer derivatives of softmax.
 #include "autograd/formulas/softmax.h"
-
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_math.h"
-#include "autograd/ops_reduce.h"
+#include "autograd/uses_formulas_softmax.h"
 
 namespace moonlet::formulas {
 

@@ -1,9 +1,9 @@
 -- tensor/ops/gen/emit_tape.lua: the public ops of namespace moonlet: each wraps its dims, hands the
 -- call to the modes when there are any, runs the op without the tape, and records it when an input
--- requires grad. `emit_tape` gives the header of all families, `emit_tape:FAMILY.h` that of one and
--- `emit_tape:FAMILY` its functions.
+-- requires grad.
 
 local cpptext = require "tensor.ops.gen.cpptext"
+local declarations = require "tensor.ops.gen.declarations"
 local formula = require "tensor.ops.gen.formula"
 local template = require "tensor.ops.gen.template"
 
@@ -62,7 +62,7 @@ local function instance(form, ...)
 end
 
 local function plain_function(row, p)
-  local signature = ("%s %s(%s)"):format(p.result, row.name, cpptext.parameters(row))
+  local signature = declarations.plain(row)
   local form
   if #row.grads == 0 then
     form = row.kind == "view" and instance("plain_view", below(row), row.name) or instance("plain", below(row))
@@ -75,7 +75,7 @@ local function plain_function(row, p)
 end
 
 local function inplace_function(row, p)
-  local signature = ("Tensor& %s_(%s)"):format(row.name, cpptext.parameters(row, { inplace = true }))
+  local signature = declarations.inplace(row)
   local form
   if row.inplace == "view" then
     form = instance("restrided", row.name)
@@ -89,20 +89,9 @@ local function inplace_function(row, p)
   return form_function(row, p, signature, form, row.name .. "_", p.arguments)
 end
 
-local function out_result(row)
-  if #row.results == 1 then return "Tensor&" end
-  return "std::tuple<" .. ("Tensor&, "):rep(#row.results):sub(1, -3) .. ">"
-end
-
-local function out_parameters(row, options)
-  local outs, rest = {}, cpptext.parameters(row, options)
-  for i, name in ipairs(cpptext.out_names(row)) do outs[i] = "Tensor& " .. name end
-  return table.concat(outs, ", ") .. (rest ~= "" and ", " .. rest or "")
-end
-
 local function out_function(row, p)
   local outs = cpptext.out_names(row)
-  local signature = ("%s %s_out(%s)"):format(out_result(row), row.name, out_parameters(row))
+  local signature = declarations.out_form(row)
   local form = row.raw_out_form and instance("out", below(row) .. "_out") or instance("stored", below(row))
   local target = #outs == 1 and "out" or ("std::tie(%s)"):format(table.concat(outs, ", "))
   local arguments = target .. (p.arguments ~= "" and ", " .. p.arguments or "")
@@ -124,66 +113,6 @@ local function define(row)
   return table.concat(out)
 end
 
--- The declarations of a row's forms.
-local function declarations(row)
-  local out, defaults = {}, { defaults = true }
-  if row.plain_form then
-    out[1] = ("%s %s(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row, defaults))
-  end
-  if row.inplace_form then
-    out[#out + 1] = ("Tensor& %s_(%s);"):format(row.name, cpptext.parameters(row, { inplace = true, defaults = true }))
-  end
-  if row.out_form then
-    out[#out + 1] = ("%s %s_out(%s);"):format(out_result(row), row.name, out_parameters(row, defaults))
-  end
-  return table.concat(out, "\n")
-end
-
-local family_header = [[
-// autograd/ops_$family.h: generated from tensor/ops/$family.lua. The ops of the family, recording
-// themselves on the tape when grad mode is on and an input requires grad. Dims are 0-based and
-// may count from the end.
-#pragma once
-
-#include <optional>
-#include <string_view>
-#include <tuple>
-#include <vector>
-
-#include "tensor/operand.h"
-#include "tensor/tensor.h"
-
-namespace moonlet {
-
-class Generator;
-
-$declarations
-
-}  // namespace moonlet
-]]
-
-local function header(rows, family)
-  local out = {}
-  for i, row in ipairs(rows) do out[i] = declarations(row) end
-  return fill(family_header, { family = family, declarations = out }) .. "\n"
-end
-
-local all_families = [[
-// autograd/ops.h: generated from tensor/ops/*.lua. Every op; files that use few families include
-// only theirs.
-#pragma once
-
-$includes
-]]
-
-local function umbrella(rows)
-  local includes = {}
-  for i, family in ipairs(cpptext.families(rows)) do
-    includes[i] = ('#include "autograd/ops_%s.h"'):format(family)
-  end
-  return fill(all_families, { includes = includes }) .. "\n"
-end
-
 -- Ops of other families that the formulas of these rows call. They are declared here one by one, so
 -- that the file does not depend on all families' headers.
 local function foreign_calls(rows, all)
@@ -193,7 +122,7 @@ local function foreign_calls(rows, all)
   end
   for _, row in ipairs(all) do
     if called[row.name] and row.family ~= rows[1].family then
-      out[#out + 1] = ("%s %s(%s);"):format(cpptext.result(row), row.name, cpptext.parameters(row, { defaults = true }))
+      out[#out + 1] = declarations.plain(row, { defaults = true }) .. ";"
     end
   end
   return table.concat(out, "\n")
@@ -233,13 +162,4 @@ local function definitions(rows, family, all)
   return formula.own_lines(template.short_lines(text), ("tape_%s.cpp"):format(family))
 end
 
-return function(rows, family, all)
-  if not family then return umbrella(rows) end
-  local name = family:match "^(.*)%.h$"
-  if not name then return definitions(rows, family, all) end
-  local own = {}
-  for _, row in ipairs(all) do
-    if row.family == name then own[#own + 1] = row end
-  end
-  return header(own, name)
-end
+return definitions
