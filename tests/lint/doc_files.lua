@@ -6,8 +6,9 @@ local files = require "files"
 local root = arg[1]
 
 -- What may be named: paths, and files also without their folder. What the build makes for each
--- family of ops (`'raw_' + family + '.cpp'`, `'bind_@0@.cpp'`) is kept without the family.
-local known, per_family, families = {}, {}, { FAMILY = true }
+-- family of ops or for some files (`'raw_' + family + '.cpp'`, `'bind_@0@.cpp'`) is kept without the
+-- family or the file.
+local known, per_family, families = {}, {}, { FAMILY = true, FILE = true }
 
 local function add(folder, name, to)
   to[name], to[folder .. name] = true, true
@@ -15,7 +16,7 @@ end
 
 local function add_outputs(folder, text)
   for name in text:gmatch "'([%w_]+%.%a+)'" do add(folder, name, known) end
-  for prefix, ending in text:gmatch "'([%w_]+_)' %+ family %+ '(%.%a+)'" do add(folder, prefix .. ending, per_family) end
+  for prefix, ending in text:gmatch "'([%w_]+_)' %+ [%w_.()]+ %+ '(%.%a+)'" do add(folder, prefix .. ending, per_family) end
   for prefix, ending in text:gmatch "'([%w_]+_)@0@(%.%a+)'" do add(folder, prefix .. ending, per_family) end
 end
 
