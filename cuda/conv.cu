@@ -75,8 +75,6 @@ int64_t images_at_once(const ConvShape& s, DType dtype) {
   return std::clamp<int64_t>((int64_t{1} << 28) / bytes, 1, s.batch);
 }
 
-DType compute_of(DType t) { return t == DType::Float64 ? t : DType::Float32; }
-
 char* place(const Tensor& t, int64_t element) {
   return t.raw() + element * static_cast<int64_t>(size_of(t.dtype()));
 }
@@ -119,7 +117,7 @@ void unroll(const Call& call, const ConvShape& s, const Columns& c, const Tensor
 // y contiguous and in the compute dtype, and its way back.
 template <class Body>
 void computed(Tensor& y, Body&& body) {
-  const DType compute = compute_of(y.dtype());
+  const DType compute = compute_dtype(y.dtype());
   if (y.dtype() == compute && y.is_contiguous()) return body(y);
   Tensor whole = empty_plain(y.sizes(), {compute, y.device()});
   body(whole);

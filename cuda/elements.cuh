@@ -29,17 +29,14 @@ MOONLET_HD int64_t saturate(F v) {
   return static_cast<int64_t>(v);
 }
 
-template <class T>
-inline constexpr bool is_half = std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
-
 // v as To; floats become integers by way of int64, complex values lose their imaginary part.
 template <class To, class From>
 MOONLET_HD To convert(From v) {
   if constexpr (std::is_same_v<To, From>) {
     return v;
-  } else if constexpr (is_half<From>) {
+  } else if constexpr (is_reduced_floating_v<From>) {
     return convert<To>(static_cast<float>(v));
-  } else if constexpr (is_half<To>) {
+  } else if constexpr (is_reduced_floating_v<To>) {
     return To(convert<float>(v));
   } else if constexpr (std::is_same_v<To, bool>) {
     return v != From(0);
@@ -61,7 +58,7 @@ MOONLET_HD To convert(From v) {
 template <class C>
 MOONLET_OUTLINE C load_other(const char* p, DType t) {
   switch (t) {
-#define MOONLET_LOAD(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
+#define MOONLET_LOAD(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
   case DType::D: return convert<C>(*reinterpret_cast<const device_t<TYPE>*>(p));
     MOONLET_DTYPES(MOONLET_LOAD)
 #undef MOONLET_LOAD
@@ -72,7 +69,7 @@ MOONLET_OUTLINE C load_other(const char* p, DType t) {
 template <class C>
 MOONLET_OUTLINE void store_other(char* p, DType t, C v) {
   switch (t) {
-#define MOONLET_STORE(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
+#define MOONLET_STORE(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
   case DType::D: *reinterpret_cast<device_t<TYPE>*>(p) = convert<device_t<TYPE>>(v); return;
     MOONLET_DTYPES(MOONLET_STORE)
 #undef MOONLET_STORE
@@ -103,11 +100,23 @@ __device__ __forceinline__ void store(char* p, DType t, C v) {
 }
 
 __device__ __forceinline__ int bytes_of(DType t) {
-  return t == DType::Bool || t == DType::UInt8 || t == DType::Int8          ? 1
-         : t == DType::Int16 || t == DType::Float16 || t == DType::BFloat16 ? 2
-         : t == DType::Int32 || t == DType::Float32                         ? 4
-         : t == DType::Complex128                                           ? 16
-                                                                            : 8;
+  switch (t) {
+#define MOONLET_BYTES(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+  case DType::D: return sizeof(TYPE);
+    MOONLET_DTYPES(MOONLET_BYTES)
+#undef MOONLET_BYTES
+  }
+  return 0;
+}
+
+__device__ __forceinline__ Kind kind_on_device(DType t) {
+  switch (t) {
+#define MOONLET_KIND(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+  case DType::D: return Kind::KIND;
+    MOONLET_DTYPES(MOONLET_KIND)
+#undef MOONLET_KIND
+  }
+  return Kind::Bool;
 }
 
 // A tensor's elements in a kernel: where they start and what they are.
@@ -143,21 +152,11 @@ C scalar_as(const Scalar& s) {
   }
 }
 
-// Runs f.template operator()<C>() with the type that values of dtype t are computed in.
+// Runs f.template operator()<C>() with the type on the device that values of dtype t are computed
+// in.
 template <DTypeSet Set = dtypes::all, class F>
 void visit_compute(DType t, F&& f) {
-  if constexpr ((Set & dtypes::floating) != 0) {
-    if (t == DType::Float64) return f.template operator()<double>();
-    if (is_floating(t)) return f.template operator()<float>();
-  }
-  if constexpr ((Set & dtypes::complex) != 0) {
-    if (t == DType::Complex64) return f.template operator()<Complex<float>>();
-    if (t == DType::Complex128) return f.template operator()<Complex<double>>();
-  }
-  if constexpr ((Set & (dtypes::integral | dtypes::boolean)) != 0) {
-    if (!is_floating(t) && !is_complex(t)) return f.template operator()<int64_t>();
-  }
-  fail("dtype ", name(t), " is not one of ", names(Set));
+  moonlet::visit_compute<Set>(t, [&]<class C>() { f.template operator()<device_t<C>>(); });
 }
 
 }  // namespace moonlet::cuda

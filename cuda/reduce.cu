@@ -60,11 +60,9 @@ struct Truth {
   using Acc = int64_t;
   Array x, y;
   __device__ int64_t load(int64_t at, int64_t, int64_t) const {
-    if (x.dtype == DType::Complex64 || x.dtype == DType::Complex128)
-      return x.get<Complex<double>>(at) != Complex<double>(0);
-    if (x.dtype == DType::Float16 || x.dtype == DType::BFloat16 || x.dtype == DType::Float32 ||
-        x.dtype == DType::Float64)
-      return x.get<double>(at) != 0;
+    const Kind kind = kind_on_device(x.dtype);
+    if (kind == Kind::Complex) return x.get<Complex<double>>(at) != Complex<double>(0);
+    if (kind == Kind::Floating) return x.get<double>(at) != 0;
     return x.get<int64_t>(at) != 0;
   }
   __device__ void finish(int64_t total, int64_t out) const { y.set<int64_t>(out, total); }

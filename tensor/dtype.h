@@ -22,25 +22,26 @@ using complex128 = std::complex<double>;
 enum class Kind : uint8_t { Bool, Unsigned, Signed, Floating, Complex };
 
 // The one table of dtypes: enumerator, name for scripts, code in safetensors files, C++ type,
-// kind, the real dtype of its parts, and the complex dtype made of it. A new dtype is one row here.
+// kind, the real dtype of its parts, the complex dtype made of it, and the dtype in which kernels
+// compute with its elements. A new dtype is one row here.
 // clang-format off
-#define MOONLET_DTYPES(ROW)                                                               \
-  ROW(Bool,       "bool",       "BOOL",  bool,       Bool,     Bool,     Complex64)       \
-  ROW(UInt8,      "uint8",      "U8",    uint8_t,    Unsigned, UInt8,    Complex64)       \
-  ROW(Int8,       "int8",       "I8",    int8_t,     Signed,   Int8,     Complex64)       \
-  ROW(Int16,      "int16",      "I16",   int16_t,    Signed,   Int16,    Complex64)       \
-  ROW(Int32,      "int32",      "I32",   int32_t,    Signed,   Int32,    Complex64)       \
-  ROW(Int64,      "int64",      "I64",   int64_t,    Signed,   Int64,    Complex64)       \
-  ROW(Float16,    "float16",    "F16",   half,       Floating, Float16,  Complex64)       \
-  ROW(BFloat16,   "bfloat16",   "BF16",  bfloat16,   Floating, BFloat16, Complex64)       \
-  ROW(Float32,    "float32",    "F32",   float,      Floating, Float32,  Complex64)       \
-  ROW(Float64,    "float64",    "F64",   double,     Floating, Float64,  Complex128)      \
-  ROW(Complex64,  "complex64",  "C64",   complex64,  Complex,  Float32,  Complex64)       \
-  ROW(Complex128, "complex128", "C128",  complex128, Complex,  Float64,  Complex128)
+#define MOONLET_DTYPES(ROW)                                                                      \
+  ROW(Bool,       "bool",       "BOOL",  bool,       Bool,     Bool,     Complex64,  Int64)      \
+  ROW(UInt8,      "uint8",      "U8",    uint8_t,    Unsigned, UInt8,    Complex64,  Int64)      \
+  ROW(Int8,       "int8",       "I8",    int8_t,     Signed,   Int8,     Complex64,  Int64)      \
+  ROW(Int16,      "int16",      "I16",   int16_t,    Signed,   Int16,    Complex64,  Int64)      \
+  ROW(Int32,      "int32",      "I32",   int32_t,    Signed,   Int32,    Complex64,  Int64)      \
+  ROW(Int64,      "int64",      "I64",   int64_t,    Signed,   Int64,    Complex64,  Int64)      \
+  ROW(Float16,    "float16",    "F16",   half,       Floating, Float16,  Complex64,  Float32)    \
+  ROW(BFloat16,   "bfloat16",   "BF16",  bfloat16,   Floating, BFloat16, Complex64,  Float32)    \
+  ROW(Float32,    "float32",    "F32",   float,      Floating, Float32,  Complex64,  Float32)    \
+  ROW(Float64,    "float64",    "F64",   double,     Floating, Float64,  Complex128, Float64)    \
+  ROW(Complex64,  "complex64",  "C64",   complex64,  Complex,  Float32,  Complex64,  Complex64)  \
+  ROW(Complex128, "complex128", "C128",  complex128, Complex,  Float64,  Complex128, Complex128)
 // clang-format on
 
 enum class DType : uint8_t {
-#define MOONLET_DTYPE_ENUM(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) D,
+#define MOONLET_DTYPE_ENUM(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) D,
   MOONLET_DTYPES(MOONLET_DTYPE_ENUM)
 #undef MOONLET_DTYPE_ENUM
 };
@@ -49,18 +50,18 @@ enum class DType : uint8_t {
 struct DTypeInfo {
   std::string_view name, code;
   Kind kind;
-  DType real, complex;
+  DType real, complex, compute;
 };
 inline constexpr DTypeInfo kDTypes[] = {
-#define MOONLET_DTYPE_INFO(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
-  {NAME, CODE, Kind::KIND, DType::REAL, DType::COMPLEX},
+#define MOONLET_DTYPE_INFO(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+  {NAME, CODE, Kind::KIND, DType::REAL, DType::COMPLEX, DType::COMPUTE},
     MOONLET_DTYPES(MOONLET_DTYPE_INFO)
 #undef MOONLET_DTYPE_INFO
 };
 inline constexpr int kDTypeCount = static_cast<int>(std::size(kDTypes));
 // The bytes of an element: apart from the rest, since every call looks them up.
 inline constexpr uint8_t kDTypeSizes[] = {
-#define MOONLET_DTYPE_SIZE(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) sizeof(TYPE),
+#define MOONLET_DTYPE_SIZE(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) sizeof(TYPE),
     MOONLET_DTYPES(MOONLET_DTYPE_SIZE)
 #undef MOONLET_DTYPE_SIZE
 };
@@ -83,6 +84,16 @@ constexpr DTypeSet of_kind(Kind kind) {
 inline constexpr DTypeSet boolean = of_kind(Kind::Bool);
 inline constexpr DTypeSet integral = of_kind(Kind::Unsigned) | of_kind(Kind::Signed);
 inline constexpr DTypeSet floating = of_kind(Kind::Floating);
+// The floats of which kernels compute in a wider one.
+constexpr DTypeSet reduced() {
+  DTypeSet set = 0;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto t = static_cast<DType>(i);
+    if (kind_of(t) == Kind::Floating && info(t).compute != t) set |= bit(t);
+  }
+  return set;
+}
+inline constexpr DTypeSet reduced_floating = reduced();
 inline constexpr DTypeSet complex = of_kind(Kind::Complex);
 inline constexpr DTypeSet real = integral | floating;
 inline constexpr DTypeSet all = boolean | real | complex;
@@ -91,6 +102,7 @@ inline constexpr DTypeSet all = boolean | real | complex;
 constexpr bool contains(DTypeSet set, DType t) { return (set & bit(t)) != 0; }
 constexpr bool is_floating(DType t) { return contains(dtypes::floating, t); }
 constexpr bool is_complex(DType t) { return contains(dtypes::complex, t); }
+constexpr bool is_reduced_floating(DType t) { return contains(dtypes::reduced_floating, t); }
 constexpr bool is_integral(DType t) { return contains(dtypes::integral, t); }
 // Only floating and complex tensors can require a gradient.
 constexpr bool is_differentiable(DType t) {
@@ -108,6 +120,13 @@ std::string names(DTypeSet set);
 // The real dtype of a complex one's parts, and the complex dtype made of a real one.
 constexpr DType real_of(DType t) { return info(t).real; }
 constexpr DType complex_of(DType t) { return info(t).complex; }
+
+// The dtype in which kernels compute with elements of `t`, rounding once at the end: int64 for
+// bools and integers, float32 for the 16-bit floats, else t.
+constexpr DType compute_dtype(DType t) { return info(t).compute; }
+// The dtype that sums of elements of `t` are kept in: as compute_dtype, but integers wrap in their
+// own.
+constexpr DType sum_dtype(DType t) { return is_reduced_floating(t) ? compute_dtype(t) : t; }
 
 namespace detail {
 
@@ -166,6 +185,7 @@ constexpr bool is_sound() {
       return false;
     if (kind_of(t) == Kind::Complex && complex_of(real_of(t)) != t) return false;
     if (kind_of(t) != Kind::Complex && real_of(t) != t) return false;
+    if (compute_dtype(compute_dtype(t)) != compute_dtype(t)) return false;
     for (int b = 0; b < kDTypeCount; ++b) {
       if (a != b && (name(t) == kDTypes[b].name || info(t).code == kDTypes[b].code)) return false;
       if (kPromotion.to[a][b] != kPromotion.to[b][a]) return false;
@@ -190,15 +210,35 @@ constexpr bool can_cast(DType from, DType to) {
 
 template <class T>
 struct DTypeOf;
-#define MOONLET_DTYPE_OF(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
-  template <>                                                      \
-  struct DTypeOf<TYPE> {                                           \
-    static constexpr DType value = DType::D;                       \
+#define MOONLET_DTYPE_OF(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+  template <>                                                               \
+  struct DTypeOf<TYPE> {                                                    \
+    static constexpr DType value = DType::D;                                \
   };
 MOONLET_DTYPES(MOONLET_DTYPE_OF)
 #undef MOONLET_DTYPE_OF
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+template <DType t>
+struct TypeOf;
+#define MOONLET_TYPE_OF(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+  template <>                                                              \
+  struct TypeOf<DType::D> {                                                \
+    using type = TYPE;                                                     \
+  };
+MOONLET_DTYPES(MOONLET_TYPE_OF)
+#undef MOONLET_TYPE_OF
+// The C++ types of compute_dtype and sum_dtype.
+template <class T>
+using compute_t = typename TypeOf<compute_dtype(dtype_of<T>)>::type;
+template <class T>
+using sum_t = typename TypeOf<sum_dtype(dtype_of<T>)>::type;
+template <class T>
+inline constexpr bool is_reduced_floating_v = false;
+template <class T>
+requires requires { DTypeOf<T>::value; }
+inline constexpr bool is_reduced_floating_v<T> = is_reduced_floating(dtype_of<T>);
 
 template <class T>
 inline constexpr bool is_complex_v = false;
@@ -213,16 +253,22 @@ inline constexpr bool is_complex_v<std::complex<T>> = true;
 template <DTypeSet Set = dtypes::all, class F>
 auto visit(DType t, F&& f) {
   switch (t) {
-#define MOONLET_VISIT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) \
-  case DType::D:                                                \
-    if constexpr (contains(Set, DType::D)) {                    \
-      return f.template operator()<TYPE>();                     \
-    }                                                           \
+#define MOONLET_VISIT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+  case DType::D:                                                         \
+    if constexpr (contains(Set, DType::D)) {                             \
+      return f.template operator()<TYPE>();                              \
+    }                                                                    \
     break;
     MOONLET_DTYPES(MOONLET_VISIT)
 #undef MOONLET_VISIT
   }
   refuse_visit(t, Set);
+}
+
+// The same with compute_t of that type.
+template <DTypeSet Set = dtypes::all, class F>
+auto visit_compute(DType t, F&& f) {
+  return visit<Set>(t, [&]<class T>() { return f.template operator()<compute_t<T>>(); });
 }
 
 // Calls f.template operator()<T>() with an unsigned type of the dtype's size: for code that only

@@ -8,8 +8,8 @@ Tensor min_composite(const Tensor& x) { return amin(x); }
 
 Tensor std_composite(const Tensor& x, const Dims& dim, int64_t correction, bool keepdim) {
   // The variance of a half has the square of its range.
-  if (x.dtype() == DType::Float16 || x.dtype() == DType::BFloat16)
-    return to(std(to(x, DType::Float32, std::nullopt), dim, correction, keepdim), x.dtype(),
+  if (is_reduced_floating(x.dtype()))
+    return to(std(to(x, compute_dtype(x.dtype()), std::nullopt), dim, correction, keepdim), x.dtype(),
               std::nullopt);
   const Tensor variance = var(x, dim, correction, keepdim);
   if (!x.requires_grad()) return sqrt(variance);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/shapes/images.h"
 
 namespace moonlet::cpu {
@@ -18,28 +18,16 @@ ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims&
           padding[0], padding[1], dilation[0], dilation[1]};
 }
 
-bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-
-Tensor converted(const Tensor& t, DType dtype) {
-  if (!t.defined()) return t;
-  if (t.dtype() == dtype) return contiguous(t);
-  Tensor out = empty_plain(t.sizes(), {dtype, t.device()});
-  copy_into(out, t);
-  return out;
-}
-
 void zero(Tensor& t) { std::memset(t.raw(), 0, t.numel() * size_of(t.dtype())); }
 
 // Runs body(a, b, y) on contiguous tensors of a dtype that has kernels: the 16-bit types compute in
 // float32.
 template <class Body>
 void computed(const Tensor& a, const Tensor& b, Tensor& y, Body&& body) {
-  const DType compute = is_half(y.dtype()) ? DType::Float32 : y.dtype();
-  if (compute == y.dtype())
-    return with_contiguous(y, [&](Tensor& whole) { body(contiguous(a), contiguous(b), whole); });
-  Tensor whole = empty_plain(y.sizes(), {compute, y.device()});
+  const DType compute = compute_dtype(y.dtype());
+  Tensor whole = workspace(y, compute);
   body(converted(a, compute), converted(b, compute), whole);
-  copy_into(y, whole);
+  write_back(y, whole);
 }
 
 // x, or a copy of it that is channels last.

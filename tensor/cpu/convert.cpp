@@ -45,13 +45,13 @@ void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_str
 template <class From>
 constexpr std::array<Converter, kDTypeCount> row() {
   return {
-#define MOONLET_CONVERT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) convert_run<From, TYPE>,
+#define MOONLET_CONVERT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) convert_run<From, TYPE>,
       MOONLET_DTYPES(MOONLET_CONVERT)
 #undef MOONLET_CONVERT
   };
 }
 constexpr std::array<Converter, kDTypeCount> table[] = {
-#define MOONLET_CONVERT_ROW(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX) row<TYPE>(),
+#define MOONLET_CONVERT_ROW(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) row<TYPE>(),
     MOONLET_DTYPES(MOONLET_CONVERT_ROW)
 #undef MOONLET_CONVERT_ROW
 };

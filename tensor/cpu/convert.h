@@ -28,13 +28,13 @@ inline To convert(From x) {
       return x != From(0);
     else
       return convert<To>(x.real());
-  } else if constexpr (std::is_same_v<From, half> || std::is_same_v<From, bfloat16>) {
+  } else if constexpr (is_reduced_floating_v<From>) {
     return convert<To>(static_cast<float>(x));
   } else if constexpr (is_complex_v<To>) {
     return To(static_cast<typename To::value_type>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
-  } else if constexpr (std::is_same_v<To, half> || std::is_same_v<To, bfloat16>) {
+  } else if constexpr (is_reduced_floating_v<To>) {
     return To(static_cast<float>(x));
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // The bounds are the largest float below 2^63 and -2^63, which is exact.

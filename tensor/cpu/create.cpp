@@ -1,7 +1,7 @@
 // tensor/cpu/create.cpp: kernels of ranges, triangles and diagonal matrices.
 #include <cstring>
 
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 
 namespace moonlet::cpu {

@@ -2,6 +2,7 @@
 // in the order of the source, whatever the number of threads.
 #include <cstring>
 
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/index_walk.h"
 
 namespace moonlet::cpu {

@@ -22,20 +22,9 @@ Matrix matrix_of(const Tensor& t) {
 
 Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.col_stride, m.row_stride}; }
 
-Tensor contiguous(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  Tensor copy = empty_plain(x.sizes(), options_of(x), "contiguous");
-  copy_into(copy, x);
-  return copy;
-}
-
 namespace {
 
 constexpr int64_t kBlasIntLimit = std::numeric_limits<int>::max();
-
-template <class T>
-using Accumulator =
-    std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
 
 template <class T>
 T wrapping_fma(T a, T b, T c) {
@@ -61,9 +50,9 @@ void store(T& c, A sum, A alpha, A beta, bool read) {
 
 // Rows [begin, end) of c by plain loops: a row's sums stay in a buffer of kBlock columns.
 template <class T>
-void plain_rows(int64_t begin, int64_t end, Accumulator<T> alpha, Matrix a, Matrix b,
-                Accumulator<T> beta, Matrix c, bool read) {
-  using A = Accumulator<T>;
+void plain_rows(int64_t begin, int64_t end, sum_t<T> alpha, Matrix a, Matrix b, sum_t<T> beta,
+                Matrix c, bool read) {
+  using A = sum_t<T>;
   constexpr int64_t kBlock = 256;
   A sums[kBlock];
   for (int64_t j0 = 0; j0 < c.cols; j0 += kBlock) {
@@ -87,7 +76,7 @@ void plain_rows(int64_t begin, int64_t end, Accumulator<T> alpha, Matrix a, Matr
 template <class T>
 void plain_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
                 const Matrix& c) {
-  using A = Accumulator<T>;
+  using A = sum_t<T>;
   const A factor = alpha.to<A>(), keep = beta.to<A>();
   const bool read = keep != A(0);
   parallel_for(c.rows, grain_for(c.cols * a.cols), [&](int64_t begin, int64_t end) {
@@ -289,7 +278,7 @@ void gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matrix& b, co
     if (a.cols == 0) return plain_gemm<T>(alpha, a, b, beta, c);
     if constexpr (in_blas<T>)
       blas_gemm<T>(alpha, a, b, beta, c);
-    else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+    else if constexpr (is_reduced_floating_v<T>)
       half_gemm<T>(alpha, a, b, beta, c);
     else
       plain_gemm<T>(alpha, a, b, beta, c);

@@ -1,7 +1,7 @@
 // tensor/cpu/gemm.h: matrix products over any strides and dtype, on BLAS where it has the type.
 #pragma once
 
-#include "tensor/cpu/copy.h"
+#include "tensor/scalar.h"
 #include "tensor/tensor.h"
 
 namespace moonlet::cpu {
@@ -20,18 +20,5 @@ Matrix transposed(const Matrix& m);
 // it and c overlaps neither a nor b.
 void gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
           const Matrix& c);
-
-// x, or a contiguous copy of it.
-Tensor contiguous(const Tensor& x);
-
-// Runs fill(t) with a contiguous t, which is y itself when y is contiguous and otherwise a
-// temporary that is copied into y.
-template <class Fill>
-void with_contiguous(Tensor& y, Fill&& fill) {
-  if (y.is_contiguous()) return fill(y);
-  Tensor whole = empty_plain(y.sizes(), options_of(y), "contiguous");
-  fill(whole);
-  copy_into(y, whole);
-}
 
 }  // namespace moonlet::cpu

@@ -1,6 +1,7 @@
 // tensor/cpu/index.cpp: advanced indexing to read and to write, and nonzero.
 #include <vector>
 
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/index_walk.h"
 
 namespace moonlet::cpu {
@@ -123,7 +124,7 @@ Tensor nonzero(const Tensor& given) {
   visit(x.dtype(), [&]<class T>() {
     const T* from = x.elements<T>();
     const auto is_set = [&](int64_t i) {
-      if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+      if constexpr (is_reduced_floating_v<T>)
         return float(from[i]) != 0;
       else
         return from[i] != T(0);

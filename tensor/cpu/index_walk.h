@@ -2,8 +2,7 @@
 // checked and laid out, and a walk over element offsets in row order.
 #pragma once
 
-#include "tensor/cpu/copy.h"
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
 #include "tensor/shapes/index.h"
@@ -56,16 +55,14 @@ class Walk {
   int64_t offsets_[N] = {};
 };
 
-// The dtypes sums are made in: 16-bit floats add up in float32 and are rounded once.
-inline constexpr DTypeSet kSummed =
-    dtypes::all & static_cast<DTypeSet>(~(bit(DType::Float16) | bit(DType::BFloat16)));
-inline DType summed_dtype(DType t) { return contains(kSummed, t) ? t : DType::Float32; }
+// The dtypes sums are kept in.
+inline constexpr DTypeSet kSummed = dtypes::all & ~dtypes::reduced_floating;
 
 // Calls body(sums) with the contiguous tensor of summed_dtype that additions to x are made in: x
 // itself where it is one, else a copy that is written back.
 template <class Body>
 void add_to(Tensor& x, Body&& body) {
-  const DType dtype = summed_dtype(x.dtype());
+  const DType dtype = sum_dtype(x.dtype());
   if (dtype == x.dtype() && x.is_contiguous()) return body(x);
   Tensor sums = empty_plain(x.sizes(), Options{dtype, x.device()});
   copy_into(sums, x);
@@ -75,7 +72,7 @@ void add_to(Tensor& x, Body&& body) {
 
 // Contiguous `source` in the dtype its elements are added up in.
 inline Tensor summands(const Tensor& source) {
-  return contiguous(in_dtype(source, summed_dtype(source.dtype())));
+  return converted(source, sum_dtype(source.dtype()));
 }
 
 // a + b in T's own arithmetic: bools are or-ed, integers wrap.

@@ -1,4 +1,5 @@
 // tensor/cpu/linalg.cpp: the CPU kernels of the product ops.
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 

@@ -1,7 +1,7 @@
 // tensor/cpu/loss.cpp: the CPU kernels of the negative log likelihood and its gradient.
 #include <cstring>
 
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -17,9 +17,6 @@ Classes classes_of(const Dims& size) {
   for (int i = 2; i < size.size(); ++i) out.inner *= size[i];
   return out;
 }
-
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // The offset of target `i`'s element in log_probs and its class, or -1 when it is ignored.
 template <class I>
@@ -44,20 +41,22 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
       double sum = 0, total = 0;
       for (int64_t i = 0; i < where.numel(); ++i) {
         const int64_t at = class_of("nll_loss", where.elements<I>()[i], ignore_index, c.classes);
-        Wide<T> loss = 0;
+        compute_t<T> loss = 0;
         if (at >= 0) {
-          const Wide<T> factor =
-              factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);
+          const compute_t<T> factor = factors.defined()
+                                          ? static_cast<compute_t<T>>(factors.elements<T>()[at])
+                                          : compute_t<T>(1);
           const int64_t place = (i / c.inner * c.classes + at) * c.inner + i % c.inner;
-          loss = -factor * static_cast<Wide<T>>(source.elements<T>()[place]);
+          loss = -factor * static_cast<compute_t<T>>(source.elements<T>()[place]);
           sum += loss;
           total += factor;
         }
         if (reduction == 0) y.elements<T>()[i] = static_cast<T>(loss);
       }
       if (reduction != 0)
-        *y.elements<T>() = static_cast<T>(static_cast<Wide<T>>(reduction == 1 ? sum / total : sum));
-      *total_weight.elements<T>() = static_cast<T>(static_cast<Wide<T>>(total));
+        *y.elements<T>() =
+            static_cast<T>(static_cast<compute_t<T>>(reduction == 1 ? sum / total : sum));
+      *total_weight.elements<T>() = static_cast<T>(static_cast<compute_t<T>>(total));
     });
   });
 }
@@ -71,15 +70,17 @@ void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Ten
   std::memset(y.raw(), 0, y.numel() * size_of(y.dtype()));
   visit<dtypes::floating>(y.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
-      const Wide<T> total =
-          reduction == 1 ? static_cast<Wide<T>>(*total_weight.elements<T>()) : Wide<T>(1);
+      const compute_t<T> total =
+          reduction == 1 ? static_cast<compute_t<T>>(*total_weight.elements<T>()) : compute_t<T>(1);
       for (int64_t i = 0; i < where.numel(); ++i) {
         const int64_t at =
             class_of("nll_loss_grad_log_probs", where.elements<I>()[i], ignore_index, c.classes);
         if (at < 0) continue;
-        const Wide<T> factor =
-            factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);
-        const Wide<T> g = static_cast<Wide<T>>(slope.elements<T>()[reduction == 0 ? i : 0]);
+        const compute_t<T> factor = factors.defined()
+                                        ? static_cast<compute_t<T>>(factors.elements<T>()[at])
+                                        : compute_t<T>(1);
+        const compute_t<T> g =
+            static_cast<compute_t<T>>(slope.elements<T>()[reduction == 0 ? i : 0]);
         y.elements<T>()[(i / c.inner * c.classes + at) * c.inner + i % c.inner] =
             static_cast<T>(-g * factor / total);
       }

@@ -7,8 +7,8 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/each_vector-inl.h"
-#include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 
 #ifndef MOONLET_TENSOR_CPU_NORM_
@@ -168,33 +168,10 @@ struct Loops;
 MOONLET_NORM_TABLE(float, f32)
 MOONLET_NORM_TABLE(double, f64)
 
-DType compute_of(DType t) { return t == DType::Float64 ? t : DType::Float32; }
-
-// An input in the compute dtype, contiguous; undefined stays so.
-Tensor prepared(const Tensor& t, DType compute) {
-  if (!t.defined()) return t;
-  if (t.dtype() == compute) return contiguous(t);
-  Tensor out = empty_plain(t.sizes(), {compute, t.device()});
-  copy_into(out, t);
-  return out;
-}
-
-// Where a result is computed: itself when it can be, else a temporary.
-Tensor workspace(const Tensor& y, DType compute) {
-  return y.dtype() == compute && y.is_contiguous() ? y
-                                                   : empty_plain(y.sizes(), {compute, y.device()});
-}
-
-void finish(Tensor& y, const Tensor& work) {
-  if (!work.is_same(y)) copy_into(y, work);
-}
-
 template <class T>
 const T* data_or_null(const Tensor& t) {
   return t.defined() ? t.elements<T>() : nullptr;
 }
-
-constexpr DTypeSet kComputeTypes = bit(DType::Float32) | bit(DType::Float64);
 
 int64_t last_product(const Tensor& x, int64_t dims) {
   int64_t n = 1;
@@ -254,12 +231,12 @@ void move_towards(const Tensor& running, int64_t i, double value, double momentu
 
 void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
                        const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
-  const DType compute = compute_of(x.dtype());
-  const Tensor source = prepared(x, compute), w = prepared(weight, compute),
-               b = prepared(bias, compute);
+  const DType compute = compute_dtype(x.dtype());
+  const Tensor source = converted(x, compute), w = converted(weight, compute),
+               b = converted(bias, compute);
   Tensor out = workspace(y, compute), m = workspace(mean, compute), s = workspace(rstd, compute);
   const int64_t n = last_product(x, normalized_shape.size());
-  visit<kComputeTypes>(compute, [&]<class T>() {
+  visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Run<T> r{source.elements<T>() + i * n, nullptr, data_or_null<T>(w), data_or_null<T>(b),
@@ -273,18 +250,18 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
       }
     });
   });
-  finish(y, out), finish(mean, m), finish(rstd, s);
+  write_back(y, out), write_back(mean, m), write_back(rstd, s);
 }
 
 void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, int64_t dims, double, Tensor& y) {
-  const DType compute = compute_of(x.dtype());
-  const Tensor g = prepared(grad, compute), source = prepared(x, compute),
-               m = prepared(mean, compute), s = prepared(rstd, compute),
-               w = prepared(weight, compute);
+  const DType compute = compute_dtype(x.dtype());
+  const Tensor g = converted(grad, compute), source = converted(x, compute),
+               m = converted(mean, compute), s = converted(rstd, compute),
+               w = converted(weight, compute);
   Tensor out = workspace(y, compute);
   const int64_t n = last_product(x, dims);
-  visit<kComputeTypes>(compute, [&]<class T>() {
+  visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Run<T> r{source.elements<T>() + i * n, g.elements<T>() + i * n,
@@ -298,20 +275,20 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
       }
     });
   });
-  finish(y, out);
+  write_back(y, out);
 }
 
 // Rows are summed in fixed blocks, so the result does not depend on the number of threads.
 void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, int64_t dims, double, Tensor& y) {
-  const DType compute = compute_of(x.dtype());
-  const Tensor g = prepared(grad, compute), source = prepared(x, compute),
-               m = prepared(mean, compute), s = prepared(rstd, compute);
+  const DType compute = compute_dtype(x.dtype());
+  const Tensor g = converted(grad, compute), source = converted(x, compute),
+               m = converted(mean, compute), s = converted(rstd, compute);
   const int64_t n = last_product(x, dims), rows = m.numel();
   const int64_t block = std::max<int64_t>(16, (rows + 31) / 32);
   const int64_t blocks = std::max<int64_t>(1, (rows + block - 1) / block);
   Tensor out = workspace(y, compute), parts = empty_plain({blocks, n}, {compute, {}}, "layer_norm");
-  visit<kComputeTypes>(compute, [&]<class T>() {
+  visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(blocks, grain_for(block * n), [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         T* part = parts.elements<T>() + b * n;
@@ -326,20 +303,20 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
     for (int64_t b = 1; b < blocks; ++b)
       for (int64_t j = 0; j < n; ++j) out.elements<T>()[j] += parts.elements<T>()[b * n + j];
   });
-  finish(y, out);
+  write_back(y, out);
 }
 
 void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& running_mean, const Tensor& running_var, double momentum,
                        double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
-  const DType compute = compute_of(x.dtype());
-  const Tensor source = prepared(x, compute), w = prepared(weight, compute),
-               b = prepared(bias, compute);
+  const DType compute = compute_dtype(x.dtype());
+  const Tensor source = converted(x, compute), w = converted(weight, compute),
+               b = converted(bias, compute);
   Tensor out = workspace(y, compute), m = workspace(mean, compute), s = workspace(rstd, compute);
   const Channels c = channels_of(x);
   const double count = static_cast<double>(c.outer * c.inner);
   if (count == 0) return;
-  visit<kComputeTypes>(compute, [&]<class T>() {
+  visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const auto t = channel_moments(c, k, source.elements<T>());
@@ -359,7 +336,7 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
       }
     });
   });
-  finish(y, out), finish(mean, m), finish(rstd, s);
+  write_back(y, out), write_back(mean, m), write_back(rstd, s);
 }
 
 namespace {
@@ -386,14 +363,14 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
 
 void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, double, Tensor& y) {
-  const DType compute = compute_of(x.dtype());
-  const Tensor g = prepared(grad, compute), source = prepared(x, compute),
-               m = prepared(mean, compute), s = prepared(rstd, compute),
-               w = prepared(weight, compute);
+  const DType compute = compute_dtype(x.dtype());
+  const Tensor g = converted(grad, compute), source = converted(x, compute),
+               m = converted(mean, compute), s = converted(rstd, compute),
+               w = converted(weight, compute);
   Tensor out = workspace(y, compute);
   const Channels c = channels_of(x);
   const double count = static_cast<double>(c.outer * c.inner);
-  visit<kComputeTypes>(compute, [&]<class T>() {
+  visit_compute<dtypes::floating>(compute, [&]<class T>() {
     channel_gradients<T>(c, g, source, m, s, w, [&](int64_t k, Run<T>& r, TwoSums<T> total) {
       r.m1 = static_cast<T>(total.first / count);
       r.m2 = static_cast<T>(total.second / count);
@@ -404,22 +381,22 @@ void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
       });
     });
   });
-  finish(y, out);
+  write_back(y, out);
 }
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, double, Tensor& y) {
-  const DType compute = compute_of(x.dtype());
-  const Tensor g = prepared(grad, compute), source = prepared(x, compute),
-               m = prepared(mean, compute), s = prepared(rstd, compute);
+  const DType compute = compute_dtype(x.dtype());
+  const Tensor g = converted(grad, compute), source = converted(x, compute),
+               m = converted(mean, compute), s = converted(rstd, compute);
   Tensor out = workspace(y, compute);
-  visit<kComputeTypes>(compute, [&]<class T>() {
+  visit_compute<dtypes::floating>(compute, [&]<class T>() {
     channel_gradients<T>(channels_of(x), g, source, m, s, {},
                          [&](int64_t k, Run<T>&, TwoSums<T> total) {
                            out.elements<T>()[k] = static_cast<T>(total.second);
                          });
   });
-  finish(y, out);
+  write_back(y, out);
 }
 
 }  // namespace cpu

@@ -33,19 +33,16 @@ class Dense {
 };
 
 template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-template <class T>
-Compute<T> load(const T& value) {
-  return static_cast<Compute<T>>(value);
+compute_t<T> load(const T& value) {
+  return static_cast<compute_t<T>>(value);
 }
 
 template <class T, bool has_buffer>
-void sgd_loop(const optim::SgdConstants<Compute<T>>& c, T* x, const T* gradient, T* buffer,
+void sgd_loop(const optim::SgdConstants<compute_t<T>>& c, T* x, const T* gradient, T* buffer,
               int64_t count) {
   parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Compute<T> value = load(x[i]), state{};
+      compute_t<T> value = load(x[i]), state{};
       if constexpr (has_buffer) state = load(buffer[i]);
       optim::sgd_element(c, value, load(gradient[i]), has_buffer ? &state : nullptr);
       if constexpr (has_buffer) buffer[i] = T(state);
@@ -55,12 +52,12 @@ void sgd_loop(const optim::SgdConstants<Compute<T>>& c, T* x, const T* gradient,
 }
 
 template <class T, bool has_most>
-void adam_loop(const optim::AdamConstants<Compute<T>>& c, T* __restrict x,
+void adam_loop(const optim::AdamConstants<compute_t<T>>& c, T* __restrict x,
                const T* __restrict gradient, T* __restrict m, T* __restrict v, T* __restrict most,
                int64_t count) {
   parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Compute<T> value = load(x[i]), first = load(m[i]), second = load(v[i]), greatest{};
+      compute_t<T> value = load(x[i]), first = load(m[i]), second = load(v[i]), greatest{};
       if constexpr (has_most) greatest = load(most[i]);
       optim::adam_element(c, value, load(gradient[i]), first, second,
                           has_most ? &greatest : nullptr);
@@ -80,7 +77,7 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
   Dense values(x, order), slope(gradient, order);
   Dense state(momentum != 0 ? momentum_buffer : Tensor(), order);
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
-    using C = Compute<T>;
+    using C = compute_t<T>;
     const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
                                    C(weight_decay), nesterov,    first};
     auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
@@ -98,7 +95,7 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
   Dense most(max_exp_avg_sq, order);
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     const auto c =
-        optim::adam_constants<Compute<T>>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
+        optim::adam_constants<compute_t<T>>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
     auto loop = max_exp_avg_sq.defined() ? adam_loop<T, true> : adam_loop<T, false>;
     loop(c, values.elements<T>(), slope.elements<T>(), m.elements<T>(), v.elements<T>(),
          most.elements<T>(), x.numel());

@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/shapes/index.h"
 
@@ -33,18 +33,14 @@ int64_t planes_of(const Tensor& t) {
 
 int64_t plane_size(const Tensor& t) { return t.size(-1) * t.size(-2); }
 
-// The type a dtype's sums are made in.
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
-
 // Calls body(sums) with zeros for the elements of one plane, which it adds to, and stores the sums.
 template <class T, class Body>
 void sum_plane(T* out, int64_t size, Body&& body) {
-  if constexpr (std::is_same_v<T, Wide<T>>) {
+  if constexpr (std::is_same_v<T, sum_t<T>>) {
     std::fill_n(out, size, T(0));
     body(out);
   } else {
-    std::vector<Wide<T>> sums(static_cast<size_t>(size), 0);
+    std::vector<sum_t<T>> sums(static_cast<size_t>(size), 0);
     body(sums.data());
     for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(sums[i]);
   }
@@ -90,11 +86,11 @@ int64_t first_inside(int64_t start, int64_t step) {
 
 // The maximum of a window that lies in the padding.
 template <class T>
-Wide<T> maximum_of_nothing() {
+sum_t<T> maximum_of_nothing() {
   if constexpr (std::is_integral_v<T>)
     return std::numeric_limits<T>::lowest();
   else
-    return -std::numeric_limits<Wide<T>>::infinity();
+    return -std::numeric_limits<sum_t<T>>::infinity();
 }
 
 template <class T>
@@ -106,10 +102,10 @@ void max_plane(const Window& w, const T* in, T* values, int64_t* indices) {
       const int64_t x1 = std::min(x0 + (w.kernel_x - 1) * w.dilation_x + 1, w.width);
       const int64_t ys = first_inside(y0, w.dilation_y), xs = first_inside(x0, w.dilation_x);
       int64_t at = std::min(ys, w.height - 1) * w.width + std::min(xs, w.width - 1);
-      Wide<T> best = ys < y1 && xs < x1 ? Wide<T>(in[at]) : maximum_of_nothing<T>();
+      sum_t<T> best = ys < y1 && xs < x1 ? sum_t<T>(in[at]) : maximum_of_nothing<T>();
       for (int64_t y = ys; y < y1; y += w.dilation_y)
         for (int64_t x = xs; x < x1; x += w.dilation_x) {
-          const Wide<T> v = in[y * w.width + x];
+          const sum_t<T> v = in[y * w.width + x];
           if (v > best || v != v) best = v, at = y * w.width + x;
         }
       values[oy * w.out_width + ox] = static_cast<T>(best);
@@ -157,10 +153,10 @@ void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) 
         const T* in = source.elements<T>() + p * plane_size(x);
         T* out = y.elements<T>() + p * plane_size(y);
         windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
-          Wide<T> sum = 0;
+          sum_t<T> sum = 0;
           for (int64_t i = y0; i < y1; ++i)
-            for (int64_t j = x0; j < x1; ++j) sum += static_cast<Wide<T>>(in[i * width + j]);
-          out[at] = static_cast<T>(y1 > y0 && x1 > x0 ? sum / static_cast<Wide<T>>(count) : 0);
+            for (int64_t j = x0; j < x1; ++j) sum += static_cast<sum_t<T>>(in[i * width + j]);
+          out[at] = static_cast<T>(y1 > y0 && x1 > x0 ? sum / static_cast<sum_t<T>>(count) : 0);
         });
       });
     });
@@ -176,10 +172,10 @@ void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows
       const int64_t size = plane_size(y);
       each_plane(planes_of(y), size, [&](int64_t p) {
         const T* in = source.elements<T>() + p * plane_size(grad);
-        sum_plane(y.elements<T>() + p * size, size, [&](Wide<T>* sums) {
+        sum_plane(y.elements<T>() + p * size, size, [&](sum_t<T>* sums) {
           windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
             if (y1 <= y0 || x1 <= x0) return;
-            const Wide<T> share = static_cast<Wide<T>>(in[at]) / static_cast<Wide<T>>(count);
+            const sum_t<T> share = static_cast<sum_t<T>>(in[at]) / static_cast<sum_t<T>>(count);
             for (int64_t i = y0; i < y1; ++i)
               for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
           });
@@ -232,10 +228,10 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
     visit<dtypes::real>(y.dtype(), [&]<class T>() {
       visit<kPositions>(where.dtype(), [&]<class I>() {
         each_plane(planes_of(y), size + places, [&](int64_t p) {
-          sum_plane(y.elements<T>() + p * size, size, [&](Wide<T>* sums) {
+          sum_plane(y.elements<T>() + p * size, size, [&](sum_t<T>* sums) {
             for (int64_t i = p * places; i < (p + 1) * places; ++i)
               sums[offset_in("max_pool2d_grad_x", where.elements<I>()[i], size)] +=
-                  static_cast<Wide<T>>(slope.elements<T>()[i]);
+                  static_cast<sum_t<T>>(slope.elements<T>()[i]);
           });
         });
       });

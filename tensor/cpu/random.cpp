@@ -2,8 +2,7 @@
 // integers: half of block i / 2), so the numbers do not depend on how threads share the work.
 #include <cmath>
 
-#include "tensor/cpu/copy.h"
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/random.h"
 #include "tensor/random_transforms.h"
@@ -15,7 +14,7 @@ namespace {
 
 template <class T>
 T narrow(double v) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+  if constexpr (is_reduced_floating_v<T>)
     return T(float(v));
   else
     return static_cast<T>(v);

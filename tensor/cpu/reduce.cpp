@@ -95,46 +95,31 @@ Finish divided_by(std::optional<int64_t> count) {
 
 // The sum, divided by `count` if there is one.
 void sum_of(const Tensor& x, const Dims& dims, Tensor& y, std::optional<int64_t> count) {
-  switch (wide_dtype(y.dtype())) {
-    case DType::Float32:
-      return run_loops(Fast<float>{Fold::Sum}, x, dims, y, divided_by<float>(count));
-    case DType::Float64:
-      return run_loops(Fast<double>{Fold::Sum}, x, dims, y, divided_by<double>(count));
-    case DType::Complex64:
-      return run_loops(Plain<complex64, complex64, SumOf<complex64>>{}, x, dims, y,
-                       divided_by<complex64>(count));
-    case DType::Complex128:
-      return run_loops(Plain<complex128, complex128, SumOf<complex128>>{}, x, dims, y,
-                       divided_by<complex128>(count));
-    default:
-      if (y.dtype() == DType::Bool) return run_plain<TruthOf<false>, bool>(x, dims, y);
-      return run_plain<SumOf<int64_t>, int64_t>(x, dims, y);
-  }
+  if (y.dtype() == DType::Bool) return run_plain<TruthOf<false>, bool>(x, dims, y);
+  visit_compute(y.dtype(), [&]<class C>() {
+    if constexpr (std::is_integral_v<C>)
+      run_plain<SumOf<C>, C>(x, dims, y);
+    else if constexpr (is_complex_v<C>)
+      run_loops(Plain<C, C, SumOf<C>>{}, x, dims, y, divided_by<C>(count));
+    else
+      run_loops(Fast<C>{Fold::Sum}, x, dims, y, divided_by<C>(count));
+  });
 }
 
 void product_of(const Tensor& x, const Dims& dims, Tensor& y) {
-  switch (wide_dtype(y.dtype())) {
-    case DType::Float32: return run_plain<ProductOf<float>, float>(x, dims, y);
-    case DType::Float64: return run_plain<ProductOf<double>, double>(x, dims, y);
-    case DType::Complex64: return run_plain<ProductOf<complex64>, complex64>(x, dims, y);
-    case DType::Complex128: return run_plain<ProductOf<complex128>, complex128>(x, dims, y);
-    default:
-      if (y.dtype() == DType::Bool) return run_plain<TruthOf<true>, bool>(x, dims, y);
-      return run_plain<ProductOf<int64_t>, int64_t>(x, dims, y);
-  }
+  if (y.dtype() == DType::Bool) return run_plain<TruthOf<true>, bool>(x, dims, y);
+  visit_compute(y.dtype(), [&]<class C>() { run_plain<ProductOf<C>, C>(x, dims, y); });
 }
 
 void extreme(const Tensor& x, const Dims& dim, Tensor& y, bool largest) {
   const Dims dims = wrap_dims(dim, x.dim(), largest ? "amax" : "amin");
   if (x.numel() == 0) return;
   const Fold kind = largest ? Fold::Max : Fold::Min;
-  switch (wide_dtype(x.dtype())) {
-    case DType::Float32: return run_loops(Fast<float>{kind}, x, dims, y);
-    case DType::Float64: return run_loops(Fast<double>{kind}, x, dims, y);
-    default:
-      if (largest) return run_plain<ExtremeOf<true>, int64_t>(x, dims, y);
-      return run_plain<ExtremeOf<false>, int64_t>(x, dims, y);
-  }
+  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
+    if constexpr (std::is_floating_point_v<C>) return run_loops(Fast<C>{kind}, x, dims, y);
+    if (largest) return run_plain<ExtremeOf<true>, int64_t>(x, dims, y);
+    run_plain<ExtremeOf<false>, int64_t>(x, dims, y);
+  });
 }
 
 template <class T>
@@ -198,8 +183,7 @@ void count_nonzero(const Tensor& x, const Dims& dim, Tensor& y) {
 
 void norm(const Tensor& x, double p, const Dims& dim, bool, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "norm");
-  if (wide_dtype(x.dtype()) == DType::Float64) return norm_of<double>(x, p, dims, y);
-  norm_of<float>(x, p, dims, y);
+  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() { norm_of<C>(x, p, dims, y); });
 }
 
 }  // namespace moonlet::cpu

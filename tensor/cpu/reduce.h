@@ -64,10 +64,5 @@ Unrepeated unrepeated(const Tensor& x, const Dims& dims);
 
 // How many elements of x meet in one result.
 int64_t reduced_count(const Tensor& x, const Dims& dims);
-// The dtype that a reduction of `t` computes in: int64 for bools and integers, float32 for the
-// 16-bit floats, else t.
-DType wide_dtype(DType t);
-// x, or a copy of it in that dtype.
-Tensor in_dtype(const Tensor& x, DType dtype);
 
 }  // namespace moonlet::cpu

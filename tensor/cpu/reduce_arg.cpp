@@ -6,8 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "tensor/cpu/copy.h"
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
 #include "tensor/kernels_reduce.h"
@@ -181,13 +180,10 @@ void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Ten
     if (times > 1) return find_extreme(once, dim, largest, indices);
   }
   const Search s = search_of(x, dim);
-  const Tensor whole = in_dtype(contiguous(x), wide_dtype(x.dtype()));
+  const Tensor whole = converted(x, compute_dtype(x.dtype()));
   int64_t* out = indices.elements<int64_t>();
-  switch (whole.dtype()) {
-    case DType::Float32: return find<float>(whole, s, largest, out);
-    case DType::Float64: return find<double>(whole, s, largest, out);
-    default: return find<int64_t>(whole, s, largest, out);
-  }
+  visit_compute<dtypes::boolean | dtypes::real>(
+      x.dtype(), [&]<class C>() { find<C>(whole, s, largest, out); });
 }
 
 void extreme_dim(const Tensor& given, int64_t dim, bool largest, Tensor& values, Tensor& indices) {

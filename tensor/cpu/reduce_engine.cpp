@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/convert.h"
-#include "tensor/cpu/copy.h"
-#include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
 
@@ -295,18 +294,6 @@ int64_t reduced_count(const Tensor& x, const Dims& dims) {
   int64_t count = 1;
   for (int64_t d : dims) count *= x.size(static_cast<int>(d));
   return count;
-}
-
-DType wide_dtype(DType t) {
-  if (!is_differentiable(t)) return DType::Int64;
-  return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t;
-}
-
-Tensor in_dtype(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype) return x;
-  Tensor out = empty_plain(x.sizes(), Options{dtype, x.device()});
-  copy_into(out, x);
-  return out;
 }
 
 }  // namespace moonlet::cpu

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/cpu/copy.h"
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
 #include "tensor/kernels_reduce.h"
@@ -23,7 +22,7 @@ Tensor rows_last(const Tensor& x, const Dims& dims) {
       strides.push_back(x.stride(d));
     }
   }
-  return in_dtype(contiguous(alias(x, sizes, strides, x.offset())), wide_dtype(x.dtype()));
+  return converted(alias(x, sizes, strides, x.offset()), compute_dtype(x.dtype()));
 }
 
 // The sum of run_sum(begin, count) over runs of at most kRunLength elements, joined in a tree.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "tensor/cpu/copy.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
 #include "tensor/kernels_scan.h"
@@ -93,18 +93,15 @@ void scan_in_place(Tensor& y, int d, Op op) {
 template <class Op>
 void scan(const Tensor& x, int64_t dim, Tensor& y, Op op) {
   const int d = wrapped(dim, x.dim());
-  const DType wide = wide_dtype(y.dtype());
+  const DType wide = compute_dtype(y.dtype());
   const Tensor from = y.dtype() == DType::Bool ? in_dtype(x, DType::Bool) : x;
   Tensor work = wide == y.dtype() ? y : empty_plain(y.sizes(), Options{wide, y.device()});
   copy_into(work, from);
-  switch (wide) {
-    case DType::Float32: scan_in_place<float, double>(work, d, op); break;
-    case DType::Float64: scan_in_place<double, double>(work, d, op); break;
-    case DType::Complex64: scan_in_place<complex64, complex128>(work, d, op); break;
-    case DType::Complex128: scan_in_place<complex128, complex128>(work, d, op); break;
-    default: scan_in_place<int64_t, int64_t>(work, d, op);
-  }
-  if (!work.is_same(y)) copy_into(y, work);
+  visit_compute(y.dtype(), [&]<class C>() {
+    using Float = std::conditional_t<is_complex_v<C>, complex128, double>;
+    scan_in_place<C, std::conditional_t<std::is_integral_v<C>, C, Float>>(work, d, op);
+  });
+  write_back(y, work);
 }
 
 }  // namespace

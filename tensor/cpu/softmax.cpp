@@ -9,8 +9,8 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/each_vector-inl.h"
-#include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 
 #ifndef MOONLET_TENSOR_CPU_SOFTMAX_
@@ -233,22 +233,13 @@ void run(bool backward, bool f64, const SoftmaxJob& job) {
     f64 ? HWY_DYNAMIC_DISPATCH(forward_f64)(job) : HWY_DYNAMIC_DISPATCH(forward_f32)(job);
 }
 
-// x in the dtype the loops take (float32 for the 16-bit types), contiguous.
-Tensor prepared(const Tensor& x, DType compute) {
-  if (x.dtype() == compute) return contiguous(x);
-  Tensor out = empty_plain(x.sizes(), {compute, x.device()});
-  copy_into(out, x);
-  return out;
-}
-
 // `b` is undefined in the forward pass.
 void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tensor& y) {
   if (y.numel() == 0) return;
-  const DType compute = y.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
+  const DType compute = compute_dtype(y.dtype());
   const int dim = wrapped(dim_given, y.dim());
-  const Tensor first = prepared(a, compute), second = b.defined() ? prepared(b, compute) : b;
-  Tensor out =
-      compute == y.dtype() && y.is_contiguous() ? y : empty_plain(y.sizes(), {compute, y.device()});
+  const Tensor first = converted(a, compute), second = converted(b, compute);
+  Tensor out = workspace(y, compute);
   int64_t inner = 1;
   for (int i = dim + 1; i < y.dim(); ++i) inner *= y.size(i);
   const int64_t n = y.dim() == 0 ? 1 : y.size(dim);
@@ -260,7 +251,7 @@ void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tenso
                      {first.raw(), b.defined() ? second.raw() : nullptr, out.raw(), n, inner, begin,
                       end, log});
                });
-  if (!out.is_same(y)) copy_into(y, out);
+  write_back(y, out);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/views.h"
 

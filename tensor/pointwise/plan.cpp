@@ -116,18 +116,6 @@ void set_flags(PointwisePlan& plan) {
 
 }  // namespace
 
-DType compute_dtype(DType t) {
-  switch (t) {
-    case DType::Float16:
-    case DType::BFloat16:
-    case DType::Float32: return DType::Float32;
-    case DType::Float64:
-    case DType::Complex64:
-    case DType::Complex128: return t;
-    default: return DType::Int64;
-  }
-}
-
 void plan_layout(PointwisePlan& plan, const Tensor& out, const Tensor* const* tensors) {
   if (try_flat(plan, out, tensors)) return;
   spread(plan, out, tensors);

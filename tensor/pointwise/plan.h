@@ -50,9 +50,6 @@ struct PointwisePlan {
   PointwiseArg in[kMaxPointwiseInputs];
 };
 
-// The dtype a result of dtype `t` is computed in.
-DType compute_dtype(DType t);
-
 // Fills sizes, strides and the flags of `plan` for `out` and the inputs in `plan`, of which
 // `tensors[i]` is the tensor or null for a number (whose `scalar` the caller has set). All must
 // broadcast to out's shape.
