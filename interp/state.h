@@ -20,8 +20,8 @@
 #include "interp/options.h"
 #include "interp/output.h"
 #include "interp/run_limits.h"
-#include "tensor/generator.h"
 #include "tensor/interrupt.h"
+#include "tensor/random_generator.h"
 
 namespace moonlet {
 

@@ -296,7 +296,7 @@ local function definitions(rows, family, all_rows)
   local out = {
     "// Generated from tensor/ops/" .. family .. ".lua: the ops without the tape.",
     ('#include "tensor/raw_%s.h"'):format(family), "",
-    '#include "tensor/dispatch.h"', '#include "tensor/generator.h"',
+    '#include "tensor/dispatch.h"', '#include "tensor/random_generator.h"',
     ('#include "tensor/kernels_%s.h"'):format(family), '#include "tensor/pointwise/run.h"',
     ('#include "tensor/shapes_%s.h"'):format(family), "",
     "namespace moonlet::raw {", "",

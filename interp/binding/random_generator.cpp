@@ -1,5 +1,6 @@
-// interp/binding/generator.cpp: ml.Generator, ml.default_generator and the functions that seed it.
-#include "interp/binding/generator.h"
+// interp/binding/random_generator.cpp: ml.Generator, ml.default_generator and the functions that
+// seed it.
+#include "interp/binding/random_generator.h"
 
 #include <new>
 
