@@ -71,9 +71,9 @@ struct ViewRecord {
 // The tensor that the recipe applies to, which is no view.
 const Tensor& root_of(const ViewRecord& view);
 
-struct TapeMeta final : AutogradMeta {
-  static void* operator new(size_t) { return memory::FreeListOf<TapeMeta>::get(); }
-  static void operator delete(void* meta) { memory::FreeListOf<TapeMeta>::put(meta); }
+struct AutogradMeta final : AutogradMetaInterface {
+  static void* operator new(size_t) { return memory::FreeListOf<AutogradMeta>::get(); }
+  static void operator delete(void* meta) { memory::FreeListOf<AutogradMeta>::put(meta); }
 
   bool view_requires_grad() const noexcept override;
 
@@ -97,7 +97,7 @@ struct TapeMeta final : AutogradMeta {
 // Holds a leaf's lock for a scope: threads may share a leaf.
 class LeafLock {
  public:
-  explicit LeafLock(TapeMeta& meta) : meta_(meta) {
+  explicit LeafLock(AutogradMeta& meta) : meta_(meta) {
     while (meta_.lock.exchange(1, std::memory_order_acquire) != 0)
       meta_.lock.wait(1, std::memory_order_relaxed);
   }
@@ -109,13 +109,15 @@ class LeafLock {
   LeafLock& operator=(const LeafLock&) = delete;
 
  private:
-  TapeMeta& meta_;
+  AutogradMeta& meta_;
 };
 
 // The tape's part of a tensor, or null.
-inline TapeMeta* meta_of(const Tensor& t) { return static_cast<TapeMeta*>(t.impl()->autograd); }
+inline AutogradMeta* meta_of(const Tensor& t) {
+  return static_cast<AutogradMeta*>(t.impl()->autograd);
+}
 // The same, made when missing.
-TapeMeta& ensure_meta(const Tensor& t);
+AutogradMeta& ensure_meta(const Tensor& t);
 
 // The node that adds gradients to leaf t; made when no graph holds one.
 NodeRef accumulate_node(const Tensor& t);

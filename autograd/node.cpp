@@ -149,7 +149,7 @@ std::vector<HookList::Retained> HookList::retained() const {
 void Saved::save(const Tensor& t) {
   if (!t.defined()) return;
   version_ = t.storage().version();
-  const TapeMeta* meta = meta_of(t);
+  const AutogradMeta* meta = meta_of(t);
   if (meta && t.requires_grad()) {
     producer_ = grad_fn_of(t);
     output_ = meta->output;

@@ -11,7 +11,7 @@ namespace moonlet {
 namespace {
 
 void refuse_history(const Tensor& x, const char* op) {
-  const AutogradMeta* meta = x.impl()->autograd;
+  const AutogradMetaInterface* meta = x.impl()->autograd;
   if (!x.requires_grad()) return;
   check(!meta->has_history && !meta->base, op,
         ": this tensor is computed from others, and its history would not fit; detach it first");
