@@ -30,7 +30,7 @@ void run_paid_ahead(lua_State* L, F&& run) {
   const int64_t ahead = state.backward_bytes, start = thread_allocated_bytes();
   memory::allocated(L, ahead);
   {
-    const TapeScope scope(L);
+    const BackwardScope scope(L);
     run();
   }
   const int64_t end = thread_allocated_bytes();
