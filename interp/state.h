@@ -14,9 +14,9 @@
 #include "interp/call_scope.h"
 #include "interp/carried.h"
 #include "interp/entry.h"
+#include "interp/gc_pacer.h"
 #include "interp/host_state.h"
 #include "interp/lua_api.h"
-#include "interp/memory.h"
 #include "interp/options.h"
 #include "interp/output.h"
 #include "interp/run_limits.h"
@@ -51,7 +51,7 @@ struct StateData {
 
   RedirectedStreams streams;
   BlockAllocator blocks;
-  memory::Account account;
+  gc::Pacer pacer;
   BindingState binding;
   Warnings warnings;
   lua_State* main_thread = nullptr;

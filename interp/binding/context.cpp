@@ -37,7 +37,7 @@ int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>
 // --- scope -------------------------------------------------------------------------------------
 
 int end_scope(lua_State* L, int status, lua_KContext before) {
-  if (thread_allocated_bytes() != before) memory::collect(L);
+  if (thread_allocated_bytes() != before) gc::collect(L);
   return status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) : lua_error(L);
 }
 
@@ -76,7 +76,7 @@ int l_peak_live_bytes(lua_State* L) {
 }
 
 int l_collect(lua_State* L) {
-  memory::collect(L);
+  gc::collect(L);
   return 0;
 }
 

@@ -191,8 +191,8 @@ int open_module(lua_State* L) {
   lua_pushcfunction(L, guard<l_module_index>);
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
-  memory::set_live_bytes(L, [] { return live_bytes(); });
-  memory::set_pause(L);
+  gc::set_live_bytes(L, [] { return live_bytes(); });
+  gc::set_pause(L);
   state.paid_bytes = thread_allocated_bytes();
   lua_pushvalue(L, -1);
   state.module_ref = luaL_ref(L, LUA_REGISTRYINDEX);

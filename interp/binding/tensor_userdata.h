@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "interp/gc_pacer.h"
 #include "interp/guard.h"
-#include "interp/memory.h"
 #include "interp/state.h"
 #include "lua.hpp"
 #include "tensor/scalar.h"

@@ -1,34 +1,34 @@
-// interp/memory.cpp: pays Lua's collector for tensor memory.
-#include "interp/memory.h"
+// interp/gc_pacer.cpp: pays Lua's collector for tensor memory.
+#include "interp/gc_pacer.h"
 
 #include <algorithm>
 
 #include "interp/state.h"
 #include "tensor/memory/budget.h"
 
-namespace moonlet::memory {
+namespace moonlet::gc {
 
-Account& account(lua_State* L) { return state_data(L).account; }
+Pacer& pacer(lua_State* L) { return state_data(L).pacer; }
 
-void set_live_bytes(lua_State* L, int64_t (*live_bytes)()) { account(L).live_bytes = live_bytes; }
+void set_live_bytes(lua_State* L, int64_t (*live_bytes)()) { pacer(L).live_bytes = live_bytes; }
 
 void collect(lua_State* L) {
-  Account& a = account(L);
-  a.debt = 0;
+  Pacer& p = pacer(L);
+  p.debt = 0;
   release_waiting(L);
   lua_gc(L, LUA_GCCOLLECT);
-  const int64_t live = a.live_bytes != nullptr ? a.live_bytes() : 0;
-  a.threshold = std::max(kFloorBytes, 2 * live);
-  const Budget* budget = state_data(L).budget;
-  if (budget != nullptr) a.budget_threshold = (budget->used() + budget->limit()) / 2;
+  const int64_t live = p.live_bytes != nullptr ? p.live_bytes() : 0;
+  p.threshold = std::max(kFloorBytes, 2 * live);
+  const memory::Budget* budget = state_data(L).budget;
+  if (budget != nullptr) p.budget_threshold = (budget->used() + budget->limit()) / 2;
 }
 
 namespace {
 // Garbage must not use a budget up: a full collection is due when half of the rest is gone.
-bool budget_is_short(lua_State* L, const Account& a) {
-  const Budget* budget = state_data(L).budget;
+bool budget_is_short(lua_State* L, const Pacer& p) {
+  const memory::Budget* budget = state_data(L).budget;
   if (budget == nullptr) return false;
-  const int64_t bound = a.budget_threshold > 0 ? a.budget_threshold : budget->limit() / 2;
+  const int64_t bound = p.budget_threshold > 0 ? p.budget_threshold : budget->limit() / 2;
   return budget->used() > bound;
 }
 
@@ -45,34 +45,34 @@ int pause_for(int heap_kib) {
 }  // namespace
 
 void set_pause(lua_State* L) {
-  Account& a = account(L);
-  if (a.pause == kScriptsPause) return;
+  Pacer& p = pacer(L);
+  if (p.pause == kScriptsPause) return;
   const int heap_kib = lua_gc(L, LUA_GCCOUNT);
   if (heap_kib < 0) return;  // the collector is at work: this is a finalizer
   const int pause = pause_for(heap_kib);
   const int before = lua_gc(L, LUA_GCSETPAUSE, pause);
-  if (before != a.pause) {
+  if (before != p.pause) {
     lua_gc(L, LUA_GCSETPAUSE, before);
-    a.pause = kScriptsPause;
+    p.pause = kScriptsPause;
   } else {
-    a.pause = pause;
+    p.pause = pause;
   }
 }
 
 void pay(lua_State* L) {
-  Account& a = account(L);
-  if ((a.live_bytes != nullptr && a.live_bytes() > a.threshold) || budget_is_short(L, a)) {
+  Pacer& p = pacer(L);
+  if ((p.live_bytes != nullptr && p.live_bytes() > p.threshold) || budget_is_short(L, p)) {
     collect(L);
     return;
   }
   release_waiting(L);
-  while (a.debt >= kStepBytes) {
-    a.debt -= kStepBytes;
+  while (p.debt >= kStepBytes) {
+    p.debt -= kStepBytes;
     // A finished cycle (or a collector stopped by the script or by a finalizer) ends the payment:
     // one huge tensor is worth no second cycle.
-    if (lua_gc(L, LUA_GCSTEP, 0) != 0) a.debt = std::min(a.debt, kStepBytes - 1);
+    if (lua_gc(L, LUA_GCSTEP, 0) != 0) p.debt = std::min(p.debt, kStepBytes - 1);
   }
   set_pause(L);
 }
 
-}  // namespace moonlet::memory
+}  // namespace moonlet::gc
