@@ -4,12 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <new>
-#include <utility>
 
 #include "lua.hpp"
-
-#include "tensor/error.h"
 
 namespace moonlet::gc {
 
@@ -46,25 +42,5 @@ void set_pause(lua_State* L);
 
 // A full collection; sets the next threshold to max(256 MiB, 2 x live bytes).
 void collect(lua_State* L);
-
-// Runs `f`; on OutOfMemory or std::bad_alloc collects all garbage, calls `release` (device caches)
-// and runs `f` once more. A second failure is thrown to the caller.
-template <class F, class Release>
-auto with_retry(lua_State* L, F&& f, Release&& release) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const OutOfMemory&) {
-    // The collection runs outside the handlers, so the failed exception is gone by then.
-  } catch (const std::bad_alloc&) {
-  }
-  collect(L);
-  release();
-  return f();
-}
-
-template <class F>
-auto with_retry(lua_State* L, F&& f) -> decltype(f()) {
-  return with_retry(L, std::forward<F>(f), [] {});
-}
 
 }  // namespace moonlet::gc
