@@ -182,7 +182,11 @@ int open_module(lua_State* L) {
   register_bytes(L);
   register_construct(L);
   register_storage(L);
-  register_context(L);
+  register_settings(L);
+  register_memory(L);
+  register_cuda(L);
+  register_grad_mode(L);
+  register_generator(L);
   register_tape(L);
   register_modes(L);
   lua_setfield(L, -2, "_methods");
