@@ -124,6 +124,11 @@ struct Array {
   }
 };
 
+// 16 bytes that a thread moves at once: what visit_bytes gives kernels for the widest elements.
+struct alignas(16) Bytes16 {
+  uint64_t low, high;
+};
+
 // Shared memory for `count` values of any type, made without running constructors.
 template <class T, int kCount>
 struct alignas(16) Room {

@@ -2,7 +2,6 @@
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/index_plan.cuh"
-#include "cuda/moved.cuh"
 #include "cuda/scan.cuh"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_gather.h"
@@ -64,7 +63,7 @@ void select(const Call& call, const Tensor& x, const Around& a, const Tensor& po
             Tensor& y) {
   if (y.numel() == 0) return;
   const Tensor source = contiguous(x);
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((select_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), a,
                    positions.numel(), static_cast<const int64_t*>(positions.elements<int64_t>()),
                    static_cast<const T*>(source.elements<T>()), y.elements<T>());
@@ -83,7 +82,7 @@ void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
   const int64_t stride = x.dim() == 0 ? 1 : strides[d];
   if (x.dim() > 0) strides[d] = 0;
   const Geometry<1> base = geometry(x.dim() == 0 ? Dims{} : index.sizes(), strides);
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), base,
                    y.numel(), stride, static_cast<const int64_t*>(positions.elements<int64_t>()),
                    static_cast<const T*>(x.elements<T>()), y.elements<T>());
@@ -108,7 +107,7 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   const IndexedTensor indexed("index", x, indices);
   if (indexed.count == 0) return;
   Tensor rows = y.is_contiguous() ? y : call.scratch(y.sizes(), y.dtype());
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((index_kernel<T>), blocks_for(indexed.count), kBlock, 0, call.stream(),
                    indexed.grid, indexed.count, static_cast<const T*>(x.elements<T>()),
                    rows.elements<T>());

@@ -6,7 +6,6 @@
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "cuda/moved.cuh"
 #include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_nn.h"
@@ -252,7 +251,7 @@ void plane_gather(const Tensor& x, const Tensor& indices, Tensor& y) {
   const Call call(y, "plane_gather");
   const Tensor source = contiguous(x);
   const Tensor positions = checked_positions("plane_gather", indices, plane_size(x));
-  visit_moved(y.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(y.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((plane_gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(),
                    y.numel(), plane_size(x), plane_size(y),
                    static_cast<const int64_t*>(positions.elements<int64_t>()),

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cuda/geometry.cuh"
-#include "cuda/moved.cuh"
 #include "tensor/kernels_sort.h"
 #include "tensor/views.h"
 
@@ -118,7 +117,7 @@ void sort_and_take(const char* op, const Tensor& x, int64_t dim, int64_t k, bool
   });
   call.done();
   sort_keys(call, rows, a.size, keys, order);
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((take_kernel<T>), blocks_for(values.numel()), kBlock, 0, call.stream(), a, k,
                    static_cast<const T*>(source.elements<T>()),
                    static_cast<const int64_t*>(order.elements<int64_t>()), values.elements<T>(),
