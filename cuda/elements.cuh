@@ -129,9 +129,9 @@ struct alignas(16) Bytes16 {
   uint64_t low, high;
 };
 
-// Shared memory for `count` values of any type, made without running constructors.
+// An array in shared memory, of any type: its constructors are not run.
 template <class T, int kCount>
-struct alignas(16) Room {
+struct alignas(16) SharedArray {
   char bytes[kCount * sizeof(T)];
   __device__ T* get() { return reinterpret_cast<T*>(bytes); }
 };

@@ -142,8 +142,8 @@ template <class C>
 __global__ void row_weight_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
                                   Array y) {
   constexpr int kColumns = 32, kTeams = kBlock / kColumns;
-  __shared__ Room<C, kBlock> room;
-  C* parts = room.get();
+  __shared__ SharedArray<C, kBlock> memory;
+  C* parts = memory.get();
   const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
   const int64_t tiles = (groups.size + kColumns - 1) / kColumns;
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

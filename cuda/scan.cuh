@@ -24,8 +24,8 @@ __global__ void scan_threads_kernel(Around a, Op op) {
 // Hillis and Steele's scan (1986) of each tile.
 template <class C, class Op>
 __global__ void scan_blocks_kernel(Around a, Op op) {
-  __shared__ Room<C, 2 * kBlock> room;
-  C* buffers = room.get();
+  __shared__ SharedArray<C, 2 * kBlock> memory;
+  C* buffers = memory.get();
   const int me = threadIdx.x;
   for (int64_t line = blockIdx.x; line < a.outer * a.inner; line += gridDim.x) {
     const int64_t base = line / a.inner * a.size * a.inner + line % a.inner;
