@@ -19,10 +19,10 @@ __global__ void gather_kernel(Geometry<1> base, int64_t count, int64_t stride, c
 
 // y (outer, n, inner) from x (outer, size, inner).
 template <class T>
-__global__ void select_kernel(Around a, int64_t n, const int64_t* index, const T* x, T* y) {
-  for (MOONLET_EACH(e, a.outer * n * a.inner)) {
-    const int64_t inner = e % a.inner, rest = e / a.inner;
-    y[e] = x[(rest / n * a.size + index[rest % n] - 1) * a.inner + inner];
+__global__ void select_kernel(DimSplit s, int64_t n, const int64_t* index, const T* x, T* y) {
+  for (MOONLET_EACH(e, s.outer * n * s.inner)) {
+    const int64_t inner = e % s.inner, rest = e / s.inner;
+    y[e] = x[(rest / n * s.size + index[rest % n] - 1) * s.inner + inner];
   }
 }
 
@@ -59,12 +59,12 @@ __global__ void nonzero_kernel(NonzeroShape shape, int64_t count, const int64_t*
   }
 }
 
-void select(const Call& call, const Tensor& x, const Around& a, const Tensor& positions,
+void select(const Call& call, const Tensor& x, const DimSplit& s, const Tensor& positions,
             Tensor& y) {
   if (y.numel() == 0) return;
   const Tensor source = contiguous(x);
   visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
-    MOONLET_LAUNCH((select_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), a,
+    MOONLET_LAUNCH((select_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), s,
                    positions.numel(), static_cast<const int64_t*>(positions.elements<int64_t>()),
                    static_cast<const T*>(source.elements<T>()), y.elements<T>());
   });
@@ -93,12 +93,12 @@ void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
 void index_select(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
   const Call call(x, "index_select");
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
-  select(call, x, around(x.sizes(), dim), checked_positions("index_select", index, size), y);
+  select(call, x, split_at(x.sizes(), dim), checked_positions("index_select", index, size), y);
 }
 
 void embedding(const Tensor& weight, const Tensor& index, int64_t, Tensor& y) {
   const Call call(weight, "embedding");
-  select(call, weight, around(weight.sizes(), 0),
+  select(call, weight, split_at(weight.sizes(), 0),
          checked_positions("embedding", index, weight.size(0)), y);
 }
 
@@ -122,7 +122,7 @@ Tensor nonzero(const Tensor& x) {
   if (count == 0) return call.scratch({0, x.dim()}, DType::Int64);
   const Tensor source = contiguous(x);
   Tensor counts = call.scratch({count}, DType::Int64);
-  scan_by<int64_t>(call, Around{1, count, 1},
+  scan_by<int64_t>(call, DimSplit{1, count, 1},
                    NonzeroCount{array(source), counts.elements<int64_t>()});
   int64_t found = 0;
   ensure(cudaMemcpyAsync(&found, counts.elements<int64_t>() + count - 1, sizeof found,
