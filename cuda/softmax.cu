@@ -14,8 +14,8 @@ namespace {
 
 using namespace fn;  // NOLINT(google-build-using-namespace)
 
-// How the threads of a line combine: alone, or as a block.
-struct Alone {
+// How the values of a line are combined: by one thread, or by the threads of a block.
+struct ThreadReduce {
   template <class C>
   __device__ static C sum(C v) {
     return v;
@@ -37,7 +37,7 @@ struct TakeLargest {
   __device__ C combine(C a, C b) const { return a != a || a > b ? a : b; }
 };
 
-struct Together {
+struct BlockReduce {
   template <class C>
   __device__ static C sum(C v) {
     return reduce_block(AddUp<C>(), v);
@@ -98,9 +98,9 @@ __global__ void threads_kernel(DimSplit s, bool log, bool backward, Array grad, 
   for (MOONLET_EACH(line, s.outer * s.inner)) {
     const Line l = line_of(s, line, 0, 1);
     if (backward)
-      gradient_line<C, Alone>(l, log, grad, x, y);
+      gradient_line<C, ThreadReduce>(l, log, grad, x, y);
     else
-      softmax_line<C, Alone>(l, log, x, y);
+      softmax_line<C, ThreadReduce>(l, log, x, y);
   }
 }
 
@@ -109,9 +109,9 @@ __global__ void blocks_kernel(DimSplit s, bool log, bool backward, Array grad, A
   for (int64_t line = blockIdx.x; line < s.outer * s.inner; line += gridDim.x) {
     const Line l = line_of(s, line, threadIdx.x, kBlock);
     if (backward)
-      gradient_line<C, Together>(l, log, grad, x, y);
+      gradient_line<C, BlockReduce>(l, log, grad, x, y);
     else
-      softmax_line<C, Together>(l, log, x, y);
+      softmax_line<C, BlockReduce>(l, log, x, y);
   }
 }
 
