@@ -211,7 +211,7 @@ void push_element_text(lua_State* L, int index) {
     lua_getfield(L, index, "item");
     lua_pushvalue(L, index);
     lua_call(L, 1, 1);
-    const NumbersOfC numbers;
+    const NumericLocaleC numbers;
     luaL_tolstring(L, -1, nullptr);
   }
 }
