@@ -55,14 +55,14 @@ void ModeCall::descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk
   call_boxed(op, op.body ? op.body : op.call, in, out);
 }
 
-void ModeCall::proceed(Inside inside) {
+void ModeCall::proceed(InnerOps inner_ops) {
   ModeEntry staying{entry_.mode};
   struct End {
     Walk& walk;
     ModeEntry** const last;
     ~End() { *(walk.last = last) = nullptr; }
   } const end{walk_, walk_.last};
-  if (inside == Inside::Seen) {
+  if (inner_ops == InnerOps::Visible) {
     *walk_.last = &staying;
     walk_.last = &staying.below;
   }
