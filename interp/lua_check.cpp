@@ -14,10 +14,8 @@ namespace {
 
 constexpr const char* kBuiltAsC =
     "moonlet needs Lua built as C++: the errors of the one in this process are longjmps, which "
-    "skip "
-    "C++ destructors. Use Lua's C++ build (Debian: liblua5.4-c++), or libmoonlet, which carries "
-    "its "
-    "own Lua";
+    "skip C++ destructors. Use Lua's C++ build (Debian: liblua5.4-c++), or libmoonlet, which "
+    "carries its own Lua";
 
 struct Witness {
   bool* destroyed;
@@ -57,8 +55,7 @@ LoadedObject object_of(F* function) {
 
 constexpr const char* kOtherLua =
     "moonlet is bound to the Lua in %s, but this state belongs to the one in %s: let the program "
-    "link "
-    "Lua's C++ library (Debian: liblua5.4-c++) or export its own, built as C++";
+    "link Lua's C++ library (Debian: liblua5.4-c++) or export its own, built as C++";
 
 // Where the basic functions of the state come from, when that is not the Lua that is bound.
 LoadedObject foreign_object(lua_State* L, const LoadedObject& bound) {

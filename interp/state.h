@@ -100,10 +100,9 @@ void install_modules(lua_State* L);
 // Pushes the table of a standard library that is open; false, and pushes nothing, when it is not.
 bool push_library(lua_State* L, const char* name);
 
-// Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run.
-// The folder in MOONLET_STDLIB, when set and the state reads the environment, comes before the
-// embedded sources. Raises a Lua error
-// when the module does not exist or does not compile.
+// Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run. The folder
+// in MOONLET_STDLIB, when set and the state reads the environment, comes before the embedded
+// sources. Raises a Lua error when the module does not exist or does not compile.
 void load_stdlib(lua_State* L, const char* name);
 
 // Turns the `warn` function of the state on or off (the command line's -W).
