@@ -23,8 +23,9 @@ const char* form_name(OpInfo::Form form) {
   switch (form) {
     case OpInfo::Form::InPlace: return "in_place";
     case OpInfo::Form::Out: return "out";
-    default: return "plain";
+    case OpInfo::Form::Plain: break;
   }
+  return "plain";
 }
 
 const char* policy_name(AutocastPolicy policy) {
@@ -32,8 +33,9 @@ const char* policy_name(AutocastPolicy policy) {
     case AutocastPolicy::LowerPrecision: return "lower_precision";
     case AutocastPolicy::Float32: return "float32";
     case AutocastPolicy::Promote: return "promote";
-    default: return nullptr;
+    case AutocastPolicy::None: break;
   }
+  return nullptr;
 }
 
 // Sets `autocast` of the table on top: a policy per type of device, or nothing.
