@@ -34,7 +34,7 @@ void set_generator_metatable(lua_State* L) {
 constexpr ArgSpec kGeneratorArgs[] = {{"device", ArgType::Device, false},
                                       {"seed", ArgType::Int, false, false, true}};
 const Signature kGenerator = {"Generator", "ml.Generator(device=nil, {seed=nil})", kGeneratorArgs,
-                              2};
+                              std::size(kGeneratorArgs)};
 
 void check_exists(Device device) {
   if (!device.is_cuda()) return;
