@@ -1,5 +1,16 @@
 // autograd/meta.h: what the tape keeps beside a tensor: its gradient, its history, and for a view
 // how it is made from its base.
+//
+// Invariants of a view:
+// - It keeps its base alive, never the other way round. The base is no view itself: a view of a
+//   view has the base of that. The exception is a base that was restrided in place into a view of
+//   what it was before, its hidden base; root_of gives that.
+// - Replaying the recipe on the base gives the view's elements, as long as the base has not moved
+//   since (`base_moves`). After that view and base are parted: the recipe is not replayed any more,
+//   and the view's own history stays what it is.
+// - A recipe applies to one geometry of the base. One that was restrided in place keeps those it
+//   had (PastGeometries), and `geometry` says which.
+// - `version` and `base_sequence` are those of the moment when the view's own history was made.
 #pragma once
 
 #include <atomic>
