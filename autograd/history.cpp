@@ -42,7 +42,7 @@ struct StridedStep {
 
 // From the geometry that the base of a view has to the one that the view's recipe is for; none when
 // that is the same.
-std::optional<StridedStep> way_back(const ViewRecord& view) {
+std::optional<StridedStep> step_to_recipe(const ViewRecord& view) {
   const Tensor& root = root_of(view);
   const PastGeometries* past = past_of(root);
   if (!past || past->present == view.geometry) return {};
@@ -50,7 +50,7 @@ std::optional<StridedStep> way_back(const ViewRecord& view) {
 }
 
 Tensor remake(const ViewRecord& view) {
-  const std::optional<StridedStep> back = way_back(view);
+  const std::optional<StridedStep> back = step_to_recipe(view);
   const Tensor& root = root_of(view);
   return view.recipe.replay(back ? (*back)(root) : root);
 }
@@ -75,7 +75,7 @@ class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const ViewRecord& view, NodeRef change)
       : base_(shallow_copy(base)),
-        back_(way_back(view)),
+        back_(step_to_recipe(view)),
         recipe_(view.recipe),
         change_(std::move(change)) {
     recorded().set_outer(this);
