@@ -189,7 +189,7 @@ void note_present(const Tensor& view, ViewRecord& record) {
   record.base_sequence = sequence_of(root_of(record));
 }
 
-void make_history_again(const Tensor& view, ViewRecord& record) {
+void replay_history(const Tensor& view, ViewRecord& record) {
   if (record.no_grad)
     fail(
         "this view was made under ml.no_grad, and its base was changed in place by a recorded op "
@@ -208,7 +208,7 @@ NodeRef grad_fn_of(const Tensor& t) {
   AutogradMeta* meta = meta_of(t);
   if (!meta) return {};
   // A view of a base without history is a leaf once it requires grad.
-  if (meta->base && is_stale(t, *meta)) make_history_again(t, meta->view);
+  if (meta->base && is_stale(t, *meta)) replay_history(t, meta->view);
   return meta->grad_fn;
 }
 
