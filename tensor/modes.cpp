@@ -6,7 +6,7 @@ namespace moonlet {
 
 namespace {
 
-void let_go(ModeEntry* entry) {
+void release_entry(ModeEntry* entry) {
   if (--entry->holders == 0) delete entry;
 }
 
@@ -14,7 +14,7 @@ void let_go(ModeEntry* entry) {
 void pop() {
   ModeEntry* const top = execution.modes;
   execution.modes = top->below;
-  if (top->holders > 0) let_go(top);
+  if (top->holders > 0) release_entry(top);
 }
 
 // Takes off what was removed while it was not on top.
@@ -104,12 +104,12 @@ ModeHolder::ModeHolder(std::shared_ptr<Mode> mode)
 void ModeHolder::remove() {
   if (!entry_) return;
   entry_->mode.reset();
-  let_go(std::exchange(entry_, nullptr));
+  release_entry(std::exchange(entry_, nullptr));
   sweep();
 }
 
 SuspendedModes::~SuspendedModes() {
-  while (top_) let_go(std::exchange(top_, top_->below));
+  while (top_) release_entry(std::exchange(top_, top_->below));
 }
 
 ResumedModes::ResumedModes(SuspendedModes& own) : own_(own) {
