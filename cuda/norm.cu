@@ -65,7 +65,7 @@ struct Running {
 };
 
 template <class C>
-__device__ void move_towards(const Optional& running, int64_t g, C value, double momentum) {
+__device__ void update_running(const Optional& running, int64_t g, C value, double momentum) {
   if (!running.given) return;
   const C old = running.array.get<C>(g);
   running.array.set<C>(g, old + static_cast<C>(momentum) * (value - old));
@@ -88,8 +88,8 @@ __global__ void normalise_kernel(Groups groups, Array x, Optional weight, Option
     if (threadIdx.x == 0) {
       mean.set<C>(g, m);
       rstd.set<C>(g, r);
-      move_towards<C>(running.mean, g, m, running.momentum);
-      move_towards<C>(running.var, g, squares / (n - C(1)), running.momentum);
+      update_running<C>(running.mean, g, m, running.momentum);
+      update_running<C>(running.var, g, squares / (n - C(1)), running.momentum);
     }
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
       const int64_t at = groups.at(g, i), s = groups.scale_at(g, i);
