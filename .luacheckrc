@@ -8,7 +8,7 @@ files["tensor/ops/*.lua"] = { globals = { "op" }, max_line_length = false }
 -- Descriptions for editors: their functions do nothing, and a field's text is one line.
 files["interp/meta/*.lua"] = { ignore = { "211", "212", "241" }, max_line_length = false }
 -- A template of C++ or a row of a test reads better whole.
-for _, pattern in ipairs { "*/gen/*.lua", "tests/**/*.lua" } do
+for _, pattern in ipairs { "**/gen/*.lua", "tests/**/*.lua" } do
   files[pattern] = { max_line_length = 125 }
 end
 -- A snippet and what must come of it, on one line where they fit.

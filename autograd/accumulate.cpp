@@ -1,8 +1,7 @@
 // autograd/accumulate.cpp: the node at the end of each path: it adds a leaf's gradient, as soon as
 // that is whole, to what the leaf has.
 #include "autograd/history.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_copy.h"
+#include "autograd/uses_accumulate.h"
 #include "tensor/layout.h"
 #include "tensor/modes.h"
 

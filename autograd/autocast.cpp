@@ -1,8 +1,8 @@
 // autograd/autocast.cpp: casting the floating arguments of ops by the policies of their rows.
 #include "autograd/autocast.h"
 
-#include "autograd/ops_convert.h"
 #include "autograd/tape.h"
+#include "autograd/uses_autocast.h"
 
 namespace moonlet {
 

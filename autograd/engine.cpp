@@ -8,14 +8,8 @@
 #include <unordered_set>
 
 #include "autograd/history.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_clone.h"
-#include "autograd/ops_complex.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
 #include "autograd/recording.h"
+#include "autograd/uses_engine.h"
 
 namespace moonlet {
 

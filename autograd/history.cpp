@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "autograd/ops_clone.h"
-#include "autograd/ops_copy.h"
-#include "autograd/ops_create.h"
-#include "autograd/ops_shape.h"
 #include "autograd/recording.h"
+#include "autograd/uses_history.h"
 #include "tensor/dispatch.h"
 #include "tensor/memory_overlap.h"
 #include "tensor/modes.h"

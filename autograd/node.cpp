@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "autograd/history.h"
-#include "autograd/ops_create.h"
+#include "autograd/uses_node.h"
 #include "tensor/dispatch.h"
 
 namespace moonlet {

@@ -1,8 +1,7 @@
 // autograd/recording.cpp: saving and unpacking for recorded calls.
 #include "autograd/recording.h"
+#include "autograd/uses_recording.h"
 
-#include "autograd/ops_clone.h"
-#include "autograd/ops_copy.h"
 #include "tensor/dispatch.h"
 #include "tensor/memory_overlap.h"
 

@@ -4,8 +4,8 @@
 
 #include "cuda/gemm.h"
 #include "cuda/geometry.cuh"
+#include "tensor/kernels_conv.h"
 #include "tensor/kernels_copy.h"
-#include "tensor/kernels_nn.h"
 
 namespace moonlet::cuda {
 
@@ -155,12 +155,11 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dim
   });
 }
 
-void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& size,
-                       const Dims& stride, const Dims& padding, const Dims& dilation,
-                       int64_t groups, Tensor& result) {
+void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, const Dims& stride,
+                   const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (grad.numel() == 0 || weight.numel() == 0) return fill(result, Scalar(0));
-  const Call call(result, "conv2d_input_grad");
+  const Call call(result, "conv2d_grad_x");
   const ConvShape s =
       shape_of(size, weight.sizes(), grad.sizes(), stride, padding, dilation, groups);
   computed(result, [&](Tensor& y) {
@@ -186,11 +185,11 @@ void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& siz
 }
 
 // The images of a piece side by side, so that one product sums over all of them.
-void conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
+void conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
                         const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (grad.numel() == 0 || x.numel() == 0) return fill(result, Scalar(0));
-  const Call call(result, "conv2d_weight_grad");
+  const Call call(result, "conv2d_grad_weight");
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
   computed(result, [&](Tensor& y) {
     const DType t = y.dtype();

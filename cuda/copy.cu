@@ -6,8 +6,6 @@
 #include "cuda/geometry.cuh"
 #include "cuda/pointwise.cuh"
 #include "tensor/dispatch.h"
-#include "tensor/kernels_clone.h"
-#include "tensor/kernels_convert.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/shapes/index.h"
 
@@ -125,13 +123,6 @@ void copy(Tensor& x, const Tensor& source) {
     from = brought_over(call, source);
   }
   copy_on_device(call, x, from, broadcast_strides(from.sizes(), from.strides(), x.sizes()));
-}
-
-void clone(const Tensor& x, std::optional<MemoryFormat>, Tensor& y) { copy(y, x); }
-
-void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
-             std::optional<MemoryFormat>, Tensor& y) {
-  copy(y, x);
 }
 
 void fill(Tensor& x, Scalar value) {

@@ -5,8 +5,6 @@
 #include <algorithm>
 
 #include "cuda/geometry.cuh"
-#include "tensor/kernels_copy.h"
-#include "tensor/kernels_linalg.h"
 
 namespace moonlet::cuda {
 
@@ -132,70 +130,6 @@ void gemm(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, con
                    call.stream(), batch, dtype, factor, a, b, keep, c);
     call.done();
   });
-}
-
-namespace {
-
-Matrix column(const Tensor& v) { return {v.raw(), v.size(0), 1, v.stride(0), 1}; }
-Matrix row(const Tensor& v) { return transposed(column(v)); }
-
-// y = input, broadcast, unless beta is 0 and it is not to be read.
-void start_from(const Tensor& input, const Scalar& beta, Tensor& y) {
-  if (beta.to_complex() != complex128(0)) copy(y, input);
-}
-
-}  // namespace
-
-void mm(const Tensor& a, const Tensor& b, Tensor& y) {
-  const Call call(y, "mm");
-  gemm(call, y.dtype(), 1, 1, matrix_of(a), matrix_of(b), 0, matrix_of(y));
-}
-
-void bmm(const Tensor& a, const Tensor& b, Tensor& y) {
-  const Call call(y, "bmm");
-  gemm(call, y.dtype(), y.size(0), 1, matrix_of(a), matrix_of(b), 0, matrix_of(y));
-}
-
-void addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
-           Tensor& y) {
-  const Call call(y, "addmm");
-  start_from(input, beta, y);
-  gemm(call, y.dtype(), 1, alpha, matrix_of(a), matrix_of(b), beta, matrix_of(y));
-}
-
-void baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
-             Tensor& y) {
-  const Call call(y, "baddbmm");
-  start_from(input, beta, y);
-  gemm(call, y.dtype(), y.size(0), alpha, matrix_of(a), matrix_of(b), beta, matrix_of(y));
-}
-
-void mv(const Tensor& a, const Tensor& x, Tensor& y) {
-  const Call call(y, "mv");
-  gemm(call, y.dtype(), 1, 1, matrix_of(a), column(x), 0, column(y));
-}
-
-void dot(const Tensor& a, const Tensor& b, Tensor& y) {
-  const Call call(y, "dot");
-  gemm(call, y.dtype(), 1, 1, row(a), column(b), 0, {y.raw(), 1, 1, 1, 1});
-}
-
-void outer(const Tensor& a, const Tensor& b, Tensor& y) {
-  const Call call(y, "outer");
-  gemm(call, y.dtype(), 1, 1, column(a), row(b), 0, matrix_of(y));
-}
-
-void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
-  const Call call(y, "linear");
-  const int64_t in = weight.size(1), out = weight.size(0);
-  if (y.numel() == 0) return;
-  const Tensor source = x.dim() == 2 ? x : contiguous(x);
-  const int64_t rows = y.numel() / out;
-  const Matrix left =
-      x.dim() == 2 ? matrix_of(x) : Matrix{source.raw(), rows, in, std::max<int64_t>(in, 1), 1};
-  if (bias.defined()) start_from(bias, 1, y);
-  gemm(call, y.dtype(), 1, 1, left, transposed(matrix_of(weight)), bias.defined() ? 1 : 0,
-       {y.raw(), rows, out, out, 1});
 }
 
 }  // namespace moonlet::cuda

@@ -3,7 +3,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/reduce.cuh"
 #include "tensor/kernels_copy.h"
-#include "tensor/kernels_nn_loss.h"
+#include "tensor/kernels_loss.h"
 
 namespace moonlet::cuda {
 
@@ -115,10 +115,10 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
   });
 }
 
-void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight,
-                       const Tensor& total_weight, const Dims& size, int64_t reduction,
-                       int64_t ignore_index, Tensor& y) {
-  const Call call(y, "nll_loss_backward");
+void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                             const Tensor& total_weight, const Dims& size, int64_t reduction,
+                             int64_t ignore_index, Tensor& y) {
+  const Call call(y, "nll_loss_grad_log_probs");
   const Classes c = classes_of(size, target.numel(), ignore_index);
   fill(y, Scalar(0));
   const Tensor targets = checked_targets(call, c, target), slope = contiguous(grad);

@@ -8,7 +8,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
-#include "tensor/kernels_nn.h"
+#include "tensor/kernels_pool.h"
 
 namespace moonlet::cuda {
 
@@ -217,14 +217,14 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
   });
 }
 
-void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
+void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
   with_contiguous(result, [&](Tensor& y) {
-    const Call call(y, "max_pool2d_backward");
+    const Call call(y, "max_pool2d_grad_x");
     fill(y, Scalar(0));
     if (grad.numel() == 0) return;
     const int64_t size = plane_size(y), places = plane_size(grad), planes = grad.numel() / places;
     const Tensor slope = contiguous(grad);
-    const Tensor positions = checked_positions("max_pool2d_backward", indices, size);
+    const Tensor positions = checked_positions("max_pool2d_grad_x", indices, size);
     const int64_t* at = positions.elements<int64_t>();
     // With few planes a thread each would leave the device idle.
     if (planes < 256) {
@@ -247,14 +247,15 @@ void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&,
   });
 }
 
-void plane_gather(const Tensor& x, const Tensor& indices, Tensor& y) {
+void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tensor& y) {
   if (y.numel() == 0) return;
-  const Call call(y, "plane_gather");
-  const Tensor source = contiguous(x);
-  const Tensor positions = checked_positions("plane_gather", indices, plane_size(x));
+  const Call call(y, "max_pool2d_grad_x_grad_grad");
+  const Tensor source = contiguous(grad);
+  const Tensor positions =
+      checked_positions("max_pool2d_grad_x_grad_grad", indices, plane_size(grad));
   visit_bytes<Bytes16>(y.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((plane_gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(),
-                   y.numel(), plane_size(x), plane_size(y),
+                   y.numel(), plane_size(grad), plane_size(y),
                    static_cast<const int64_t*>(positions.elements<int64_t>()),
                    static_cast<const T*>(source.elements<T>()), y.elements<T>());
   });
@@ -268,12 +269,11 @@ void avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const D
   average("avg_pool2d", x, w, y);
 }
 
-void avg_pool2d_backward(const Tensor& grad, const Dims& size, const Dims& kernel,
-                         const Dims& stride, const Dims& padding, bool, bool count_include_pad,
-                         Tensor& y) {
+void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel, const Dims& stride,
+                       const Dims& padding, bool, bool count_include_pad, Tensor& y) {
   Window w = window_of(size, grad.sizes(), kernel, stride, padding, {1, 1});
   w.count_padding = count_include_pad;
-  spread("avg_pool2d_backward", grad, w, y);
+  spread("avg_pool2d_grad_x", grad, w, y);
 }
 
 void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
@@ -282,10 +282,10 @@ void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
   average("adaptive_avg_pool2d", x, w, y);
 }
 
-void adaptive_avg_pool2d_backward(const Tensor& grad, const Dims& size, Tensor& y) {
+void adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size, Tensor& y) {
   Window w = window_of(size, grad.sizes(), {1, 1}, {}, {0, 0}, {1, 1});
   w.adaptive = true;
-  spread("adaptive_avg_pool2d_backward", grad, w, y);
+  spread("adaptive_avg_pool2d_grad_x", grad, w, y);
 }
 
 }  // namespace moonlet::cuda

@@ -6,7 +6,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/reduce.cuh"
 #include "tensor/functor_math.h"
-#include "tensor/kernels_nn.h"
+#include "tensor/kernels_softmax.h"
 
 namespace moonlet::cuda {
 
@@ -140,11 +140,11 @@ void softmax(const Tensor& x, int64_t dim, Tensor& y) { run("softmax", {}, x, di
 void log_softmax(const Tensor& x, int64_t dim, Tensor& y) {
   run("log_softmax", {}, x, dim, true, y);
 }
-void softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
-  run("softmax_backward", grad, result, dim, false, y);
+void softmax_grad_x(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
+  run("softmax_grad_x", grad, result, dim, false, y);
 }
-void log_softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
-  run("log_softmax_backward", grad, result, dim, true, y);
+void log_softmax_grad_x(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
+  run("log_softmax_grad_x", grad, result, dim, true, y);
 }
 
 }  // namespace moonlet::cuda

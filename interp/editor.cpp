@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "interp/complete.h"
-#include "interp/files.h"
 #include "tensor/error.h"
+#include "tensor/io/files.h"
 
 namespace moonlet {
 
@@ -104,7 +104,7 @@ void save_history(History* entries, HistEvent* event, const std::string& path) {
   if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) ::fchmod(fd, 0600);
   ::close(fd);
   try {
-    write_file(path, {text});
+    io::write_file(path, {text});
   } catch (const Error&) {
   }
 }

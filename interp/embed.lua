@@ -3,7 +3,7 @@
 -- Names are stored relative to the folder of the second argument; a file from elsewhere, which the
 -- build has generated, goes by its bare name.
 
-local kPartBytes = 16000
+local PART_BYTES = 16000
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -23,8 +23,8 @@ end
 
 local function parts_of(text)
   local parts = {}
-  for from = 1, #text, kPartBytes do
-    parts[#parts + 1] = text:sub(from, from + kPartBytes - 1)
+  for from = 1, #text, PART_BYTES do
+    parts[#parts + 1] = text:sub(from, from + PART_BYTES - 1)
   end
   if #parts == 0 then parts[1] = "" end
   return parts

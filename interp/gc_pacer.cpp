@@ -34,12 +34,12 @@ bool budget_is_short(lua_State* L, const Pacer& p) {
 
 // How far the Lua heap may grow beyond what a cycle left before the next one starts, in percent of
 // that. A userdata is small beside the tensor, node and elements it stands for: 80 KiB of them
-// stand for about 1 MiB. While the heap is small its growth is kept to that, so that dead tensors
-// are used again while they are still in the cache; a heap of some MiB is dear to mark and grows by
-// half. Never more: what a cycle finalizes counts as alive until the next, so at 100 % such garbage
-// would double with each cycle. Lua knows multiples of 4.
+// stand for about 1 MiB. While the heap is small its growth is kept to about that, so that dead
+// tensors are used again while they are still in the cache; a heap of some MiB is dear to mark and
+// grows by half. Never more: what a cycle finalizes counts as alive until the next, so at 100 %
+// such garbage would double with each cycle. Lua knows multiples of 4.
 int pause_for(int heap_kib) {
-  const int percent = std::max(8000 / (80 + heap_kib), heap_kib / 50);
+  const int percent = std::max(14000 / (140 + heap_kib), heap_kib / 50);
   return 100 + std::clamp(percent, 20, 50) / 4 * 4;
 }
 }  // namespace

@@ -5,9 +5,9 @@
 
 #include <unistd.h>
 
-#include "interp/files.h"
 #include "interp/run_limits.h"
 #include "interp/state.h"
+#include "tensor/io/files.h"
 
 namespace moonlet {
 namespace {
@@ -32,7 +32,7 @@ void on_signal(int) {
   if (data.stop.requested()) {
     constexpr char kMessage[] = "\nmoonlet: interrupted twice, leaving\n";
     (void)!write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
-    remove_temporary_files();
+    io::remove_temporary_files();
     _exit(130);
   }
   if (pressed_before.exchange(true))

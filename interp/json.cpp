@@ -1,177 +1,192 @@
-// interp/json.cpp: JSON by nlohmann-json, whose large header is read here and nowhere else.
+// interp/json.cpp: module moonlet.json: JSON texts from plain Lua values and back.
 #include "interp/json.h"
 
-#include <cmath>
-#include <iterator>
-#include <limits>
-#include <set>
+#include <algorithm>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "interp/numbers.h"
+#include "interp/guard.h"
+#include "interp/namespace.h"
 #include "tensor/error.h"
+#include "tensor/io/json.h"
 
 namespace moonlet {
 namespace {
 
-using nlohmann::json;
+constexpr int kNull = lua_upvalueindex(1);
 
-// Walks over the text and tells how far the library has read.
-struct Cursor {
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  const char* at;
-  const char** reached;
-
-  reference operator*() const { return *at; }
-  Cursor& operator++() {
-    *reached = ++at;
-    return *this;
-  }
-  Cursor operator++(int) {
-    const Cursor before = *this;
-    ++*this;
-    return before;
-  }
-  bool operator==(const Cursor& other) const { return at == other.at; }
-  bool operator!=(const Cursor& other) const { return at != other.at; }
-};
-
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
-// value - invalid literal; last read: 'x'; expected ']'" without the number, the place and the
-// text, which may be long and is not always UTF-8.
-std::string reason_of(const json::exception& error) {
-  std::string reason = error.what();
-  reason.erase(0, reason.find("] ") + 2);
-  if (reason.starts_with("parse error at")) reason.erase(0, reason.find(": ") + 2);
-  if (reason.starts_with("number overflow")) return "a number is too large for a double";
-  const size_t read = reason.find("; last read: '"), expected = reason.rfind("'; expected ");
-  if (read == reason.npos) return reason;
-  if (expected == reason.npos || expected < read) return reason.substr(0, read);
-  return reason.erase(read, expected + 1 - read);
-}
-
-// Passes the library's events on, and checks what it does not.
-class Reader : public json::json_sax_t {
+// Makes Lua values: what is finished goes into the table below it on the stack.
+class TableBuilder : public io::JsonHandler {
  public:
-  explicit Reader(JsonHandler& handler) : handler_(handler) {}
+  explicit TableBuilder(lua_State* L) : L_(L) {}
 
-  bool null() override { return handler_.null(), true; }
-  bool boolean(bool value) override { return handler_.boolean(value), true; }
-  bool number_integer(int64_t value) override { return handler_.integer(value), true; }
-  bool number_unsigned(uint64_t value) override {
-    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) fail(kWideInteger);
-    return handler_.integer(static_cast<int64_t>(value)), true;
+  void null() override {
+    lua_pushvalue(L_, kNull);
+    place();
   }
-  bool number_float(double value, const std::string& text) override {
-    if (text.find_first_of(".eE") == text.npos) fail(kWideInteger);
-    return handler_.number(value), true;
+  void boolean(bool value) override {
+    lua_pushboolean(L_, value);
+    place();
   }
-  bool string(std::string& value) override { return handler_.string(std::move(value)), true; }
-  bool binary(json::binary_t&) override { return false; }  // not in JSON texts
-
-  bool start_array(size_t) override {
-    enter();
-    return handler_.begin_array(), true;
+  void integer(int64_t value) override {
+    lua_pushinteger(L_, value);
+    place();
   }
-  bool end_array() override {
-    keys_.pop_back();
-    return handler_.end_array(), true;
+  void number(double value) override {
+    lua_pushnumber(L_, value);
+    place();
   }
-  bool start_object(size_t) override {
-    enter();
-    return handler_.begin_object(), true;
+  void string(std::string value) override {
+    lua_pushlstring(L_, value.data(), value.size());
+    place();
   }
-  bool key(std::string& name) override {
-    if (!keys_.back().insert(name).second) fail("'", name, "' comes twice");
-    return handler_.key(std::move(name)), true;
-  }
-  bool end_object() override {
-    keys_.pop_back();
-    return handler_.end_object(), true;
-  }
-  bool parse_error(size_t position, const std::string&, const json::exception& error) override {
-    error_at = position;
-    fail(reason_of(error));
-  }
-
-  size_t error_at = 0;  // where the library found an error
+  void begin_array() override { open(false); }
+  void end_array() override { close(); }
+  void begin_object() override { open(true); }
+  void key(std::string name) override { lua_pushlstring(L_, name.data(), name.size()); }
+  void end_object() override { close(); }
 
  private:
-  static constexpr const char* kWideInteger = "an integer does not fit 64 bits";
+  struct Level {
+    bool object;
+    lua_Integer count;
+  };
 
-  void enter() {
-    if (keys_.size() == kMostJsonDepth) fail("the value nests too deeply");
-    keys_.emplace_back();
+  void open(bool object) {
+    luaL_checkstack(L_, 4, "a deep JSON value");
+    lua_newtable(L_);
+    levels_.push_back({object, 0});
+  }
+  void close() {
+    levels_.pop_back();
+    place();
+  }
+  void place() {
+    if (levels_.empty()) return;
+    if (levels_.back().object)
+      lua_rawset(L_, -3);
+    else
+      lua_rawseti(L_, -2, ++levels_.back().count);
   }
 
-  JsonHandler& handler_;
-  std::vector<std::set<std::string>> keys_;  // of the open objects; empty for arrays
+  lua_State* L_;
+  std::vector<Level> levels_;
 };
 
-}  // namespace
+void encode(lua_State* L, int index, io::JsonWriter& out, int depth);
 
-void read_json(std::string_view text, std::string_view where, JsonHandler& handler) {
-  // The library takes a zero byte for the end.
-  if (const size_t zero = text.find('\0'); zero != text.npos)
-    fail(where, ": byte ", zero + 1, ": a zero byte");
-  const NumericLocaleC numbers;  // the library reads them by the C library
-  const char* reached = text.data();
-  Reader reader(handler);
+void encode_array(lua_State* L, int table, io::JsonWriter& out, int depth) {
+  const lua_Integer count = static_cast<lua_Integer>(lua_rawlen(L, table));
+  out.begin_array();
+  for (lua_Integer i = 1; i <= count; ++i) {
+    lua_rawgeti(L, table, i);
+    encode(L, lua_gettop(L), out, depth + 1);
+    lua_pop(L, 1);
+  }
+  out.end_array();
+  lua_pushnil(L);
+  while (lua_next(L, table) != 0) {
+    lua_pop(L, 1);
+    const bool item =
+        lua_isinteger(L, -1) && lua_tointeger(L, -1) >= 1 && lua_tointeger(L, -1) <= count;
+    check(item, "a table is either an array or has string keys, not both");
+  }
+}
+
+std::string_view string_at(lua_State* L, int index) {
+  size_t size = 0;
+  const char* text = lua_tolstring(L, index, &size);
+  return {text, size};
+}
+
+void encode_object(lua_State* L, int table, io::JsonWriter& out, int depth) {
+  std::vector<std::string_view> keys;  // the table keeps the strings
+  lua_pushnil(L);
+  while (lua_next(L, table) != 0) {
+    lua_pop(L, 1);
+    check(lua_type(L, -1) == LUA_TSTRING, "a key of an object must be a string, got a ",
+          luaL_typename(L, -1));
+    keys.push_back(string_at(L, -1));
+  }
+  std::sort(keys.begin(), keys.end());
+  out.begin_object();
+  for (const std::string_view key : keys) {
+    out.key(key);
+    lua_pushlstring(L, key.data(), key.size());
+    lua_rawget(L, table);
+    encode(L, lua_gettop(L), out, depth + 1);
+    lua_pop(L, 1);
+  }
+  out.end_object();
+}
+
+void encode_table(lua_State* L, int table, io::JsonWriter& out, int depth) {
+  if (lua_rawequal(L, table, kNull) != 0) return out.null();
+  if (lua_getmetatable(L, table) != 0) fail("a table with a metatable has no JSON form");
+  check(depth <= io::kMostJsonDepth, "the value nests too deeply or contains itself");
+  luaL_checkstack(L, 4, "a deep JSON value");
+  if (lua_rawlen(L, table) > 0)
+    encode_array(L, table, out, depth);
+  else
+    encode_object(L, table, out, depth);
+}
+
+void encode(lua_State* L, int index, io::JsonWriter& out, int depth) {
+  switch (lua_type(L, index)) {
+    case LUA_TBOOLEAN: return out.boolean(lua_toboolean(L, index) != 0);
+    case LUA_TSTRING: return out.string(string_at(L, index));
+    case LUA_TTABLE: return encode_table(L, index, out, depth);
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, index)) return out.integer(lua_tointeger(L, index));
+      return out.number(lua_tonumber(L, index));
+    default: fail("a ", luaL_typename(L, index), " has no JSON form");
+  }
+}
+
+// encode(value) -> the text of a plain value; keys in alphabetical order, an empty table an object.
+int l_encode(lua_State* L) {
+  luaL_checkany(L, 1);
+  io::JsonWriter out;
   try {
-    json::sax_parse(Cursor{text.data(), &reached}, Cursor{text.data() + text.size(), &reached},
-                    &reader);
+    encode(L, 1, out, 1);
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error& e) {
-    const size_t at =
-        reader.error_at > 0 ? reader.error_at : static_cast<size_t>(reached - text.data());
-    fail(where, ": byte ", at, ": ", e.what());
+    fail("json: ", e.what());
   }
+  const std::string text = out.take();
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
 }
 
-void JsonWriter::add(std::string_view token) {
-  if (!first_) text_ += ',';
-  text_ += token;
-  first_ = false;
+// decode(text) -> the value; errors name the byte.
+int l_decode(lua_State* L) {
+  check(lua_type(L, 1) == LUA_TSTRING, "json: a string is wanted, got ", luaL_typename(L, 1));
+  TableBuilder builder(L);
+  io::read_json(string_at(L, 1), "json", builder);
+  return 1;
 }
 
-void JsonWriter::open(char bracket) {
-  add({&bracket, 1});
-  first_ = true;
+int l_null_text(lua_State* L) {
+  lua_pushliteral(L, "null");
+  return 1;
 }
 
-void JsonWriter::close(char bracket) {
-  text_ += bracket;
-  first_ = false;
-}
+constexpr luaL_Reg kFunctions[] = {
+    {"encode", guard<l_encode>}, {"decode", guard<l_decode>}, {nullptr, nullptr}};
 
-void JsonWriter::integer(int64_t value) { add(json(value).dump()); }
-
-void JsonWriter::number(double value) {
-  if (!std::isfinite(value))
-    fail("JSON has no ", std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-  add(json(value).dump());
-}
-
-void JsonWriter::string(std::string_view value) {
-  const json text(value);
-  try {
-    add(text.dump());
-  } catch (const json::type_error&) {
-    fail(text.dump(-1, ' ', true, json::error_handler_t::replace), " is not UTF-8");
-  }
-}
-
-void JsonWriter::key(std::string_view name) {
-  string(name);
-  text_ += ':';
-  first_ = true;
-}
-
+}  // namespace
 }  // namespace moonlet
+
+int luaopen_moonlet_json(lua_State* L) {
+  luaL_newlibtable(L, moonlet::kFunctions);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, moonlet::l_null_text);
+  lua_setfield(L, -2, "__tostring");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -3, "null");
+  luaL_setfuncs(L, moonlet::kFunctions, 1);
+  moonlet::make_namespace(L, "json");
+  return 1;
+}

@@ -1,67 +1,7 @@
-// interp/json.h: JSON texts, read and written strictly; and module moonlet.json.
+// interp/json.h: module moonlet.json.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "lua.hpp"
-
-namespace moonlet {
-
-// How deeply objects and arrays may nest.
-constexpr int kMostJsonDepth = 200;
-
-// Receives the parts of a JSON text in their order. What a function throws ends the reading.
-class JsonHandler {
- public:
-  virtual ~JsonHandler() = default;
-  virtual void null() = 0;
-  virtual void boolean(bool value) = 0;
-  virtual void integer(int64_t value) = 0;
-  virtual void number(double value) = 0;
-  virtual void string(std::string value) = 0;
-  virtual void begin_array() = 0;
-  virtual void end_array() = 0;
-  virtual void begin_object() = 0;
-  virtual void key(std::string name) = 0;
-  virtual void end_object() = 0;
-};
-
-// Reads one JSON value and nothing behind it. Throws Error "WHERE: byte N: ..." for what is no
-// JSON, for text that is not UTF-8, for a key that comes twice in its object, an integer that does
-// not fit 64 bits, a number too large for a double, and too deep nesting; and for every Error that
-// the handler throws.
-void read_json(std::string_view text, std::string_view where, JsonHandler& handler);
-
-// Puts a JSON text together. The calls come in the order of the text, each value after its key.
-class JsonWriter {
- public:
-  void null() { add("null"); }
-  void boolean(bool value) { add(value ? "true" : "false"); }
-  void integer(int64_t value);
-  // The shortest text that is read as the same double. Throws Error for NaN and infinities.
-  void number(double value);
-  // Throws Error for what is not UTF-8.
-  void string(std::string_view value);
-  void begin_array() { open('['); }
-  void end_array() { close(']'); }
-  void begin_object() { open('{'); }
-  void key(std::string_view name);
-  void end_object() { close('}'); }
-
-  std::string take() { return std::move(text_); }
-
- private:
-  void add(std::string_view token);
-  void open(char bracket);
-  void close(char bracket);
-
-  std::string text_;
-  bool first_ = true;  // no comma before what comes next
-};
-
-}  // namespace moonlet
 
 // Module moonlet.json: encode(value) -> text, decode(text) -> value, and null, which stands for
 // JSON's.

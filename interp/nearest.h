@@ -11,10 +11,10 @@
 namespace moonlet {
 
 // The one of `known` that `name` is close to, or null. Close is: the same but for letter case; at
-// most a fifth of the letters of both away, where a letter too many, too few, or two swapped count
-// 1 and a wrong letter 2 ("dmi" is "dim", "svd" is not "std"), but in names of one or two letters
-// no other is meant; or else the only one of `known` that begins with `name`, when that is half of
-// it or more.
+// most (the letters of both + 2) / 5 away, where a letter too many, too few, or two swapped count 1
+// and a wrong letter 2 ("dmi" is "dim", "svd" is not "std"), but in names of one or two letters no
+// other is meant; or else the only one of `known` that begins with `name`, when that is half of it
+// or more. The standard library calls the same as moonlet.nearest.
 const char* nearest_name(std::string_view name, std::span<const char* const> known);
 
 // "; did you mean 'NEAREST'?", or nothing.

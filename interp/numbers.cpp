@@ -5,13 +5,14 @@
 #include "interp/libraries.h"
 #include "interp/state.h"
 #include "tensor/error.h"
+#include "tensor/io/numbers.h"
 
 namespace moonlet {
 namespace {
 
 // Calls the first upvalue with all arguments.
 int l_call(lua_State* L) {
-  const NumericLocaleC numbers;
+  const io::NumericLocaleC numbers;
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);

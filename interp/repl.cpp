@@ -91,30 +91,17 @@ void run_statement(lua_State* L) {
   if (status != LUA_OK) report_error(L, "");
 }
 
-// help(x) and apropos(word): loaded when first asked for. Upvalue: the name of the function.
-int show_help(lua_State* L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "moonlet.help");
-  lua_call(L, 1, 1);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_gettable(L, -2);
-  lua_remove(L, -2);
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, 0);
-  return 0;
-}
-
-int require_moonlet(lua_State* L) {
+int open_libraries(lua_State* L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "moonlet");
   lua_call(L, 1, 1);
   lua_setglobal(L, "ml");
-  lua_pushliteral(L, "show");
-  lua_pushcclosure(L, guard<show_help>, 1);
-  lua_setglobal(L, "help");
-  lua_pushliteral(L, "apropos");
-  lua_pushcclosure(L, guard<show_help>, 1);
-  lua_setglobal(L, "apropos");
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonlet.repl.commands");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "install");
+  lua_pushglobaltable(L);
+  lua_call(L, 1, 0);
   return 0;
 }
 
@@ -151,7 +138,7 @@ void run_repl(lua_State* L, bool banner) {
   if (banner) {
     std::printf("Moonlet %s, on %s. Ctrl-D leaves, Tab completes.\n", version(), LUA_RELEASE);
   }
-  lua_pushcfunction(L, guard<require_moonlet>);
+  lua_pushcfunction(L, guard<open_libraries>);
   if (call_interruptible(L, 0, 0) != LUA_OK) report_error(L, "moonlet");
   lua_pushcfunction(L, guard<loop>);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) report_error(L, "moonlet");

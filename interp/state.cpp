@@ -11,7 +11,7 @@
 
 #include <unistd.h>
 
-#include "interp/binding/bytes.h"
+#include "interp/binding/io.h"
 #include "interp/blame.h"
 #include "interp/coroutine.h"
 #include "interp/embedded.h"
@@ -225,7 +225,7 @@ void install_modules(lua_State* L) {
   protect_libraries(L);
   track_coroutines(L);
   catch_in_pcall(L);
-  preload(L, "moonlet.bytes", luaopen_moonlet_bytes);
+  preload(L, "moonlet.io", luaopen_moonlet_io);
   preload(L, "moonlet.json", luaopen_moonlet_json);
   preload(L, "moonlet.namespace", luaopen_moonlet_namespace);
   preload(L, "moonlet.nearest", luaopen_moonlet_nearest);

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "interp/entry.h"
-#include "interp/files.h"
 #include "interp/guard.h"
 #include "interp/state.h"
+#include "tensor/io/files.h"
 
 namespace moonlet {
 namespace {
@@ -69,10 +69,12 @@ std::string_view check_view(lua_State* L, int index) {
   return {text, size};
 }
 
-std::string check_path(lua_State* L, int index) {
-  const std::string_view path = check_view(L, index);
-  luaL_argcheck(L, path.find('\0') == path.npos, index, "a path holds no zero byte");
-  return std::string(path);
+// The path that is the first argument, for a function that messages call `op`.
+std::string check_path(lua_State* L, const char* op) {
+  std::string path(check_view(L, 1));
+  luaL_argcheck(L, path.find('\0') == path.npos, 1, "a path holds no zero byte");
+  check_files_allowed(op, path);
+  return path;
 }
 
 // The strings of the list at `index`; the table keeps them alive.
@@ -92,14 +94,15 @@ std::vector<std::string_view> check_parts(lua_State* L, int index) {
 
 // write_file(path, data, caller): data is a string or a list of strings; errors name the caller.
 int l_write_file(lua_State* L) {
-  const std::string path = check_path(L, 1);
-  write_file(path, check_parts(L, 2), luaL_optstring(L, 3, "write_file"));
+  const char* op = luaL_optstring(L, 3, "write_file");
+  io::write_file(check_path(L, op), check_parts(L, 2), op);
   return 0;
 }
 
 // read_file(path, name) -> string; `name` is what messages call the function.
 int l_read_file(lua_State* L) {
-  const std::string data = read_file(check_path(L, 1), luaL_optstring(L, 2, "read_file"));
+  const char* op = luaL_optstring(L, 2, "read_file");
+  const std::string data = io::read_file(check_path(L, op), op);
   lua_pushlstring(L, data.data(), data.size());
   return 1;
 }
@@ -107,8 +110,7 @@ int l_read_file(lua_State* L) {
 // exists(path) -> "file", "directory", "other" or false
 int l_exists(lua_State* L) {
   struct stat info;
-  const std::string path = check_path(L, 1);
-  check_files_allowed("exists", path);
+  const std::string path = check_path(L, "exists");
   if (::stat(path.c_str(), &info) != 0) {
     lua_pushboolean(L, 0);
   } else if (S_ISREG(info.st_mode)) {
@@ -124,8 +126,7 @@ int l_exists(lua_State* L) {
 int l_list(lua_State* L) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const std::string path = check_path(L, 1);
-  check_files_allowed("list", path);
+  const std::string path = check_path(L, "list");
   lua_newtable(L);
   lua_Integer count = 0;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {

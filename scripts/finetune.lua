@@ -5,8 +5,8 @@ local ml = require "moonlet"
 local data, nn, optim, F = ml.data, ml.nn, ml.optim, ml.nn.functional
 
 local here = arg[0]:match("^(.*)/") or "."
-local kClasses = 10
-local kTestImages = 360
+local CLASSES = 10
+local TEST_IMAGES = 360
 
 local options = ml.args.parser {
   name = "finetune.lua",
@@ -45,8 +45,8 @@ end
 -- The positions of the first `count` images of each class among those before the test images.
 local function choose(classes, count)
   local positions = {}
-  for class = 1, kClasses do
-    local all = classes[{ { 1, -kTestImages - 1 } }]:eq(class):nonzero():flatten()
+  for class = 1, CLASSES do
+    local all = classes[{ { 1, -TEST_IMAGES - 1 } }]:eq(class):nonzero():flatten()
     positions[class] = all[{ { 1, count } }]
   end
   return ml.cat(positions)
@@ -85,15 +85,15 @@ end
 
 local function draw(path, guesses, classes)
   local labels = {}
-  for class = 1, kClasses do labels[class] = class - 1 end
-  local cells = (classes - 1) * kClasses + guesses  -- each pair of true and guessed class is one
-  local counts = ml.bincount(cells, { minlength = kClasses * kClasses }):view(kClasses, kClasses)
+  for class = 1, CLASSES do labels[class] = class - 1 end
+  local cells = (classes - 1) * CLASSES + guesses  -- each pair of true and guessed class is one
+  local counts = ml.bincount(cells, { minlength = CLASSES * CLASSES }):view(CLASSES, CLASSES)
   ml.plot.confusion(counts, { title = "Test images", labels = labels }):save(path)
 end
 
 ml.manual_seed(options.seed)
 local images, classes = load_digits()
-local last = { -kTestImages, -1 }
+local last = { -TEST_IMAGES, -1 }
 local test_images, test_classes = images[{ last }], classes[{ last }]
 local chosen = choose(classes, options.images)
 local set = data.TensorDataset(images[chosen], classes[chosen])
@@ -105,7 +105,7 @@ report("As it comes from PyTorch", net, test_images, test_classes)
 
 -- A new last layer for ten classes. The other way would be to make Net(10) and to load the file
 -- without "head.weight" and "head.bias", with { strict = false }.
-net.head = nn.Linear(net.head.in_features, kClasses)
+net.head = nn.Linear(net.head.in_features, CLASSES)
 net.body:requires_grad_(false)
 train("last layer", net, set, optim.Adam(net.head:parameters(), { lr = options.lr }), false)
 report("Last layer trained", net, test_images, test_classes)

@@ -26,8 +26,8 @@ if [ "${1:-}" = --tests ]; then
 catch2:the C++ tests
 clang-format:checks the layout of C++
 clang-tidy:checks C++ for mistakes
-clang:the compiler clang-tidy needs
-libomp-dev:the OpenMP header clang-tidy reads
+clang:a second compiler, which clang-tidy needs too
+libomp-dev:OpenMP for clang
 lua-check:checks Lua for mistakes
 locales:a locale with decimal commas
 git:lists the project's files

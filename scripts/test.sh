@@ -1,22 +1,77 @@
 #!/bin/sh
 # scripts/test.sh: from a fresh clone to a tested one: installs what is missing, builds, and runs
-# every test. Closes with a line "N passed, N failed". Arguments go to `meson test`.
+# every test; then builds with clang, whose warnings are errors, and runs the fuzzers and the Lua
+# tests under sanitizers. Closes with a line "N passed, N failed".
+# usage: sh scripts/test.sh [ARGUMENT...]; arguments go to `meson test` of the first build, and the
+# other two are left out.
 set -eu
 cd "$(dirname "$0")/.."
 build=${MOONLET_TEST_BUILD:-build-test}
-sh scripts/setup.sh --tests "$build" -Dcuda=emulated
-sh scripts/build.sh "$build" all meson-test-prereq
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-status=0
-meson test -C "$build" --no-rebuild --print-errorlogs --num-processes "${MOONLET_JOBS:-2}" "$@" >"$log" 2>&1 || status=$?
-cat "$log"
-# Most tests hold many checks; those that had to be skipped are counted here by reason.
-skips=$(sed -n 's/^SKIP .*: //p' "$build/meson-logs/testlog.txt" 2>/dev/null | sort | uniq -c | sort -rn)
-[ -z "$skips" ] || printf 'Checks skipped inside the tests, by reason:\n%s\n' "$skips"
-count() { sed -n "s/^$1: *\([0-9][0-9]*\).*/\1/p" "$log" | tail -1; }
-passed=$(count Ok)
-failed=$(($(count Fail) + $(count Timeout) + $(count 'Unexpected Pass')))
-skipped=$(count Skipped)
-echo "${passed:-0} passed, ${failed:-0} failed, ${skipped:-0} skipped"
-[ "$status" = 0 ] && [ "${passed:-0}" -gt 0 ]
+passed=0
+failed=0
+skipped=0
+
+# run_tests BUILD_FOLDER [ARGUMENT...]: runs tests of a folder and adds to the counts.
+run_tests() {
+  folder=$1
+  shift
+  status=0
+  meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "${MOONLET_JOBS:-2}" "$@" \
+    >"$log" 2>&1 || status=$?
+  cat "$log"
+  # Most tests hold many checks; those that had to be skipped are counted here by reason.
+  skips=$(sed -n 's/^SKIP .*: //p' "$folder"/meson-logs/testlog*.txt 2>/dev/null |
+    sort | uniq -c | sort -rn)
+  [ -z "$skips" ] || printf 'Checks skipped inside the tests, by reason:\n%s\n' "$skips"
+  bad=$(($(count Fail) + $(count Timeout) + $(count 'Unexpected Pass')))
+  # No test at all, or an end without counts, is a failure too.
+  if [ "$bad" = 0 ] && { [ "$status" != 0 ] || [ "$(count Ok)" = 0 ]; }; then bad=1; fi
+  passed=$((passed + $(count Ok)))
+  failed=$((failed + bad))
+  skipped=$((skipped + $(count Skipped)))
+}
+count() {
+  number=$(sed -n "s/^$1: *\([0-9][0-9]*\).*/\1/p" "$log" | tail -1)
+  echo "${number:-0}"
+}
+
+# build_only TITLE BUILD_FOLDER [TARGET...]: builds, as one test more; fails when that fails.
+build_only() {
+  title=$1
+  shift
+  if sh scripts/build.sh "$@"; then
+    passed=$((passed + 1))
+    echo "ok: $title"
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $title"
+    return 1
+  fi
+}
+
+sh scripts/setup.sh --tests "$build" -Dcuda=emulated
+sh scripts/build.sh "$build" all meson-test-prereq
+run_tests "$build" "$@"
+
+if [ $# = 0 ]; then
+  # Little optimised, since only the compiler's complaints count.
+  if command -v clang++ >/dev/null 2>&1; then
+    CXX=clang++ sh scripts/setup.sh --tests "$build-clang" -Dcuda=disabled -Dtests=false \
+      -Dhtml_docs=disabled -Doptimization=1 -Dwerror=true
+    build_only 'builds with clang without warnings' "$build-clang" || true
+  else
+    echo 'skipped: clang is not installed'
+    skipped=$((skipped + 1))
+  fi
+
+  sh scripts/setup.sh --tests "$build-sanitize" -Dcuda=disabled -Dbuildtype=debugoptimized \
+    -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
+  if build_only 'builds with sanitizers' "$build-sanitize" moonlet tests/op_cases.lua \
+    interp/reference; then
+    run_tests "$build-sanitize" --timeout-multiplier 3 --suite fuzz --suite lua
+  fi
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

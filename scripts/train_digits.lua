@@ -8,9 +8,9 @@ local progress = require "moonlet.progress"
 local data, nn, optim = ml.data, ml.nn, ml.optim
 
 local here = arg[0]:match("^(.*)/") or "."
-local kTestImages = 360
-local kClasses = 10
-local kDrawn = 6
+local TEST_IMAGES = 360
+local CLASSES = 10
+local DRAWN = 6
 
 local options = args.parser {
   name = "train_digits.lua",
@@ -44,7 +44,7 @@ function Net:init()
   self.classify = nn.Sequential(
     nn.Flatten(), nn.Dropout(0.25),
     nn.Linear(32 * 4 * 4, 64), nn.ReLU(),
-    nn.Linear(64, kClasses))
+    nn.Linear(64, CLASSES))
 end
 
 function Net:forward(images)
@@ -89,20 +89,20 @@ end
 
 local function digit_labels()
   local labels = {}
-  for class = 1, kClasses do labels[class] = class - 1 end
+  for class = 1, CLASSES do labels[class] = class - 1 end
   return labels
 end
 
 local function show_confusion(guesses, truths)
-  local counts = ml.bincount((truths - 1) * kClasses + guesses, { minlength = kClasses * kClasses })
-  plot.confusion(counts:reshape(kClasses, kClasses),
+  local counts = ml.bincount((truths - 1) * CLASSES + guesses, { minlength = CLASSES * CLASSES })
+  plot.confusion(counts:reshape(CLASSES, CLASSES),
     { title = "Test images", labels = digit_labels() }):show()
 end
 
 -- Draws some of the images at the positions given, each with what it was read as.
 local function draw(images, guesses, truths, positions, title)
   local list, captions = {}, {}
-  for i = 1, math.min(kDrawn, #positions) do
+  for i = 1, math.min(DRAWN, #positions) do
     local at = positions[i]
     list[i] = images[at]
     captions[i] = ("%d as %d"):format(truths[at]:item() - 1, guesses[at]:item() - 1)
@@ -170,7 +170,7 @@ end
 local function split_digits(seed)
   ml.manual_seed(seed)
   local digits = load_digits()
-  return table.unpack(data.random_split(digits, { #digits - kTestImages, kTestImages }))
+  return table.unpack(data.random_split(digits, { #digits - TEST_IMAGES, TEST_IMAGES }))
 end
 
 local function read_digits(path)

@@ -5,8 +5,8 @@ local ml = require "moonlet"
 local data, nn, optim = ml.data, ml.nn, ml.optim
 
 local here = arg[0]:match("^(.*)/") or "."
-local kNumbers, kTexts, kTarget = { "age", "months", "calls", "bill" }, { "plan", "region" }, "left"
-local kHeldOut = 180  -- rows for validation, and as many for the test
+local NUMBERS, TEXTS, TARGET = { "age", "months", "calls", "bill" }, { "plan", "region" }, "left"
+local HELD_OUT = 180  -- rows for validation, and as many for the test
 
 local options = ml.args.parser {
   name = "train_tabular.lua",
@@ -21,8 +21,8 @@ local options = ml.args.parser {
 -- The categories of the columns of text. A region that is missing, or was never seen before, is the
 -- category "unknown"; of the target there are two, "no" is class 1 and "yes" class 2.
 local function make_categories(texts_of)
-  local out = { [kTarget] = data.Categories(texts_of(kTarget)) }
-  for _, name in ipairs(kTexts) do
+  local out = { [TARGET] = data.Categories(texts_of(TARGET)) }
+  for _, name in ipairs(TEXTS) do
     out[name] = data.Categories(texts_of(name), { unknown = "unknown" })
   end
   return out
@@ -32,28 +32,28 @@ end
 -- texts among their categories (rows, 2).
 local function inputs_of(t, categories)
   local positions = {}
-  for i, name in ipairs(kTexts) do positions[i] = categories[name]:encode(t:column(name)) end
-  return t:tensor(kNumbers), ml.stack(positions, 2)
+  for i, name in ipairs(TEXTS) do positions[i] = categories[name]:encode(t:column(name)) end
+  return t:tensor(NUMBERS), ml.stack(positions, 2)
 end
 
 local Net = nn.class("Net", nn.Module)
 
 function Net:init(categories)
   -- Buffers are saved with the weights, but not trained.
-  self:register_buffer("mean", ml.zeros(#kNumbers))
-  self:register_buffer("std", ml.ones(#kNumbers))
+  self:register_buffer("mean", ml.zeros(#NUMBERS))
+  self:register_buffer("std", ml.ones(#NUMBERS))
   -- A category becomes three trained numbers; ml.one_hot would be the other way.
   self.embeddings = nn.ModuleList()
-  for i, name in ipairs(kTexts) do self.embeddings[i] = nn.Embedding(#categories[name], 3) end
+  for i, name in ipairs(TEXTS) do self.embeddings[i] = nn.Embedding(#categories[name], 3) end
   self.layers = nn.Sequential(
-    nn.Linear(2 * #kNumbers + 3 * #kTexts, 32), nn.ReLU(), nn.Dropout(0.2),
+    nn.Linear(2 * #NUMBERS + 3 * #TEXTS, 32), nn.ReLU(), nn.Dropout(0.2),
     nn.Linear(32, 16), nn.ReLU(),
-    nn.Linear(16, #categories[kTarget]))
+    nn.Linear(16, #categories[TARGET]))
 end
 
 -- Mean and deviation of each column, of the training rows alone: the network must not know others.
 function Net:measure(numbers)
-  for i = 1, #kNumbers do
+  for i = 1, #NUMBERS do
     local column = numbers[{ {}, i }]
     local known = column[~column:isnan()]
     self.mean[i], self.std[i] = known:mean(), known:std()
@@ -119,7 +119,7 @@ local function predict(path, customers)
   local net = Net(categories):eval()
   net:load_state_dict(file.model)
   local chances = ml.no_grad(function() return net(inputs_of(customers, categories)):softmax(2) end)
-  return chances[{ {}, categories[kTarget]:encode "yes" }]
+  return chances[{ {}, categories[TARGET]:encode "yes" }]
 end
 
 ml.manual_seed(options.seed)
@@ -127,15 +127,15 @@ local t = data.read_table(here .. "/data/customers.csv")
 print(t)
 local categories = make_categories(function(column) return t:column(column) end)
 local numbers, positions = inputs_of(t, categories)
-local classes = categories[kTarget]:encode(t:column(kTarget))
-local parts = ml.randperm(#t):split { #t - 2 * kHeldOut, kHeldOut, kHeldOut }
+local classes = categories[TARGET]:encode(t:column(TARGET))
+local parts = ml.randperm(#t):split { #t - 2 * HELD_OUT, HELD_OUT, HELD_OUT }
 local function rows_of(part) return numbers[part], positions[part], classes[part] end
 
 local net = Net(categories)
 net:measure(numbers[parts[1]])
 local epoch = train(net, data.TensorDataset(rows_of(parts[1])), rows_of(parts[2]))
 local _, accuracy = evaluate(net, rows_of(parts[3]))
-local baseline = classes[parts[3]]:bincount():amax():item() / kHeldOut
+local baseline = classes[parts[3]]:bincount():amax():item() / HELD_OUT
 print(("\nTest accuracy: %.1f%% after epoch %d (always the most frequent answer: %.1f%%)"):format(
   100 * accuracy, epoch, 100 * baseline))
 save(options.out, net, categories)

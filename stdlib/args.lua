@@ -1,9 +1,10 @@
 -- stdlib/args.lua: command-line options for scripts. A script declares its options in one table
 -- and gets a table of checked values; `--help` and the error messages come from the declaration.
 
-local nearest = require "moonlet.nearest"
 local numbers = require "moonlet.numbers"
-local arguments = require "moonlet.options"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local fail = options.fail
 
 local args = {}
 
@@ -13,29 +14,35 @@ local Parser = {}
 Parser.__index = Parser
 Parser.__name = "args.Parser"
 
-local kTypes = { string = true, number = true, integer = true, flag = true, choice = true,
+local types = { string = true, number = true, integer = true, flag = true, choice = true,
   list = true }
-local kFields = { type = true, default = true, help = true, short = true, min = true, max = true,
-  choices = true, of = true, positional = true, required = true, many = true, meta = true }
+local item_types = { string = true, number = true, integer = true, choice = true }
 
-local function fail(...)
+-- The fields of an option behind its name and type, and those of a declaration beside its options.
+local read_option = signature([[args.option(string? name=nil, string? type=nil, any? default=nil,
+  string? help=nil, string? short=nil, number? min=nil, number? max=nil, string[]? choices=nil,
+  string? of=nil, bool? positional=nil, bool? required=nil, bool? many=nil, string? meta=nil)]])
+local read_declaration = signature "args.declaration(string? name=nil, string? summary=nil)"
+
+-- Refuses what was typed on the command line; `Parser:try_parse` catches it.
+local function reject(...)
   error({ args_error = string.format(...) }, 0)
 end
 
 local function to_number(text, integer, label)
   local value = tonumber(text)
   if not value or value ~= value or value == math.huge or value == -math.huge then
-    fail("%s: wanted %s, got '%s'", label, integer and "an integer" or "a number", text)
+    reject("%s: wanted %s, got '%s'", label, integer and "an integer" or "a number", text)
   end
   if not integer then return value end
-  return math.tointeger(value) or fail("%s: wanted an integer, got '%s'", label, text)
+  return math.tointeger(value) or reject("%s: wanted an integer, got '%s'", label, text)
 end
 
 local function check_range(option, value, label)
   if option.min and value < option.min then
-    fail("%s: wanted at least %s, got %s", label, option.min, value)
+    reject("%s: wanted at least %s, got %s", label, option.min, value)
   elseif option.max and value > option.max then
-    fail("%s: wanted at most %s, got %s", label, option.max, value)
+    reject("%s: wanted at most %s, got %s", label, option.max, value)
   end
   return value
 end
@@ -44,7 +51,7 @@ local function check_choice(option, text, label)
   for _, choice in ipairs(option.choices) do
     if choice == text then return text end
   end
-  fail("%s: wanted one of %s, got '%s'", label, table.concat(option.choices, ", "), text)
+  reject("%s: wanted one of %s, got '%s'", label, table.concat(option.choices, ", "), text)
 end
 
 -- `text` as a value of the option's type (of its items, for a list).
@@ -68,17 +75,18 @@ end
 local function check_declaration(option)
   local name = option.name
   if type(name) ~= "string" or not name:find("^%a[%w_-]*$") then
-    arguments.fail("args: wanted an option name such as \"batch-size\", got %s", tostring(name))
+    fail("args: wanted an option name such as \"batch-size\", got %s", tostring(name))
   end
-  local function refuse(format, ...) arguments.fail("args: option %s: " .. format, name, ...) end
-  if not kTypes[option.type] then
+  local function refuse(format, ...) fail("args: option %s: " .. format, name, ...) end
+  if not types[option.type] then
     refuse("unknown type %s", tostring(option.type))
   end
-  if option.type == "choice" and type(option.choices) ~= "table" then
+  if not item_types[option.of] then refuse("unknown type %s of items", option.of) end
+  if (option.type == "choice" or option.of == "choice") and not option.choices then
     refuse("type choice wants a table `choices`")
   end
-  if option.short and not tostring(option.short):find("^%a$") then
-    refuse("`short` must be one letter, got %s", tostring(option.short))
+  if option.short and not option.short:find("^%a$") then
+    refuse("`short` must be one letter, got %s", option.short)
   end
   if option.many and not option.positional then
     refuse("`many` is for positionals; other options can have type list")
@@ -87,17 +95,14 @@ end
 
 local function make_option(entry)
   if type(entry) ~= "table" then
-    arguments.fail("args: each option is a table, got %s", type(entry))
+    fail("args: each option is a table, got %s", type(entry))
   end
-  local option = { name = entry[1], type = entry[2] }
-  for key, value in pairs(entry) do
-    if type(key) == "string" then
-      if not kFields[key] then
-        arguments.fail("args: option %s: unknown field %s", tostring(entry[1]), key)
-      end
-      option[key] = value
-    end
-  end
+  local named = {}
+  for key, value in pairs(entry) do if type(key) == "string" then named[key] = value end end
+  local where = ("args: option %s"):format(tostring(entry[1]))
+  if #entry > 2 then fail("%s: a name and a type are wanted, got %d values", where, #entry) end
+  local option = read_option:subset(where, named)
+  option.name, option.type = option.name or entry[1], option.type or entry[2]
   option.type = option.type or (option.choices and "choice") or "string"
   if option.type == "boolean" then option.type = "flag" end
   option.of = option.of or "string"
@@ -117,11 +122,16 @@ end
 ---@return moonlet.args.Parser
 function args.parser(declaration)
   if type(declaration) ~= "table" then
-    arguments.fail("args: wanted a table of options, got %s", type(declaration))
+    fail("args: wanted a table of options, got %s", type(declaration))
   end
+  local named = {}
+  for key, value in pairs(declaration) do
+    if math.type(key) ~= "integer" then named[key] = value end
+  end
+  local given = read_declaration:subset("args", named)
   local self = setmetatable({
-    name = declaration.name or (arg and arg[0] and arg[0]:match("[^/]+$")) or "moonlet",
-    summary = declaration.summary,
+    name = given.name or (arg and arg[0] and arg[0]:match("[^/]+$")) or "moonlet",
+    summary = given.summary,
     options = {}, positionals = {}, by_name = {}, by_short = {}, names = {},
   }, Parser)
   for _, entry in ipairs(declaration) do self:add(make_option(entry)) end
@@ -130,13 +140,13 @@ end
 
 function Parser:add(option)
   if self.by_name[option.name] then
-    arguments.fail("args: option %s is declared twice", option.name)
+    fail("args: option %s is declared twice", option.name)
   end
   self.by_name[option.name] = option
   if option.positional then
     local last = self.positionals[#self.positionals]
     if last and last.many then
-      arguments.fail("args: nothing can follow positional %s", last.name)
+      fail("args: nothing can follow positional %s", last.name)
     end
     table.insert(self.positionals, option)
     return
@@ -146,7 +156,7 @@ function Parser:add(option)
   if option.type == "flag" then table.insert(self.names, "no-" .. option.name) end
   if option.short then
     if self.by_short[option.short] then
-      arguments.fail("args: short name -%s is declared twice", option.short)
+      fail("args: short name -%s is declared twice", option.short)
     end
     self.by_short[option.short] = option
   end
@@ -163,15 +173,15 @@ local function store(values, option, text, label)
 end
 
 function Parser:unknown(label, name)
-  local guess = nearest(name, self.names)
-  fail("unknown option '%s'%s", label, guess and ("; did you mean '--%s'?"):format(guess) or "")
+  local guess = options.did_you_mean(name, self.names):gsub("'", "'--", 1)
+  reject("unknown option '%s'%s", label, guess)
 end
 
 -- The text that belongs to an option: after `=`, or the next argument.
 local function take_value(state, inline, label)
   if inline then return inline end
   local text = state.argv[state.at + 1]
-  if text == nil or text == "--" or text:find("^%-%-%a") then fail("%s: wants a value", label) end
+  if text == nil or text == "--" or text:find("^%-%-%a") then reject("%s: wants a value", label) end
   state.at = state.at + 1
   return text
 end
@@ -184,13 +194,13 @@ function Parser:parse_long(state, word)
   local positive = not option and name:match("^no%-(.+)$")
   local negated = positive and self.by_name[positive]
   if negated and negated.type == "flag" and not negated.positional then
-    if inline then fail("%s: takes no value, got '%s'", label, inline) end
+    if inline then reject("%s: takes no value, got '%s'", label, inline) end
     state.values[negated.key] = false
   elseif not option or option.positional then
     self:unknown(label, name)
   elseif option.type == "flag" then
     if inline and inline ~= "true" and inline ~= "false" then
-      fail("%s: wanted true or false, got '%s'", label, inline)
+      reject("%s: wanted true or false, got '%s'", label, inline)
     end
     state.values[option.key] = inline ~= "false"
   else
@@ -227,7 +237,7 @@ function Parser:assign_positionals(state)
       for i = index, #given do
         list[#list + 1] = convert(option, option.type, given[i], option.name)
       end
-      if #list == 0 and option.required then fail("missing argument <%s>", option.name) end
+      if #list == 0 and option.required then reject("missing argument <%s>", option.name) end
       state.values[option.key] = #list > 0 and list or option.default or list
       return
     elseif given[index] then
@@ -235,7 +245,7 @@ function Parser:assign_positionals(state)
     end
   end
   if #given > #self.positionals then
-    fail("unexpected argument '%s'", given[#self.positionals + 1])
+    reject("unexpected argument '%s'", given[#self.positionals + 1])
   end
 end
 
@@ -244,7 +254,8 @@ function Parser:fill_defaults(values)
     if values[option.key] == nil then
       if option.required or (option.positional and option.default == nil
           and option.required ~= false) then
-        fail(option.positional and "missing argument <%s>" or "missing option '--%s'", option.name)
+        reject(option.positional and "missing argument <%s>" or "missing option '--%s'",
+          option.name)
       end
       values[option.key] = option.default
     end
@@ -302,7 +313,7 @@ function Parser:parse(argv)
   os.exit(2, true)
 end
 
-local function signature(option)
+local function synopsis(option)
   if option.positional then return "<" .. option.name .. ">" .. (option.many and "..." or "") end
   local text = (option.short and "-" .. option.short .. ", " or "    ")
   if option.type == "flag" then
@@ -354,17 +365,17 @@ end
 
 local function add_section(out, title, rows)
   if #rows == 0 then return end
-  local kWidth, kMaxColumn = 80, 30
+  local WIDTH, MAX_COLUMN = 80, 30
   local column = 0
   for _, row in ipairs(rows) do
-    if #row[1] <= kMaxColumn then column = math.max(column, #row[1]) end
+    if #row[1] <= MAX_COLUMN then column = math.max(column, #row[1]) end
   end
   local indent = column + 4
   out[#out + 1] = "\n" .. title .. ":\n"
   for _, row in ipairs(rows) do
     local head = "  " .. row[1]
     local gap = #row[1] <= column and (" "):rep(indent - #head) or "\n" .. (" "):rep(indent)
-    local line = head .. gap .. wrap(row[2], kWidth - indent, indent)
+    local line = head .. gap .. wrap(row[2], WIDTH - indent, indent)
     out[#out + 1] = line:gsub("%s+$", "") .. "\n"
   end
 end
@@ -374,24 +385,24 @@ end
 function Parser:usage()
   local line = { "Usage: " .. self.name }
   if #self.options > 0 then line[#line + 1] = "[options]" end
-  local positionals, options = {}, {}
+  local positionals, others = {}, {}
   for _, option in ipairs(self.positionals) do
     local optional = not option.required
       and (option.default ~= nil or option.required == false or option.many)
-    line[#line + 1] = optional and "[" .. signature(option) .. "]" or signature(option)
-    positionals[#positionals + 1] = { signature(option), describe(option) }
+    line[#line + 1] = optional and "[" .. synopsis(option) .. "]" or synopsis(option)
+    positionals[#positionals + 1] = { synopsis(option), describe(option) }
   end
   for _, option in ipairs(self.options) do
-    options[#options + 1] = { signature(option), describe(option) }
+    others[#others + 1] = { synopsis(option), describe(option) }
   end
   if not self.by_name.help then
     local short = self.by_short.h and "    " or "-h, "
-    options[#options + 1] = { short .. "--help", "show this text and exit" }
+    others[#others + 1] = { short .. "--help", "show this text and exit" }
   end
   local out = { table.concat(line, " ") .. "\n" }
   if self.summary then out[#out + 1] = "\n" .. wrap(self.summary, 80, 0) .. "\n" end
   add_section(out, "Arguments", positionals)
-  add_section(out, "Options", options)
+  add_section(out, "Options", others)
   return table.concat(out)
 end
 
@@ -407,4 +418,4 @@ function args.parse(declaration, argv)
   return args.parser(declaration):parse(argv)
 end
 
-return arguments.namespace("args", args)
+return options.namespace("args", args)

@@ -8,6 +8,6 @@ return options.namespace("data", {}, options.late {
   ["data.sampler"] = { "Sampler", "SequentialSampler", "RandomSampler", "WeightedRandomSampler",
     "BatchSampler" },
   ["data.loader"] = { "DataLoader", "default_collate" },
-  ["data.files"] = { "read_csv", "write_csv", "read_idx" },
+  ["data.io"] = { "read_csv", "write_csv", "read_idx" },
   ["data.table"] = { "Table", "read_table", "Categories" },
 })

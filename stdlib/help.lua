@@ -3,6 +3,8 @@
 
 local ml = require "moonlet"
 local class = require "moonlet.class"
+local commands = require "moonlet.repl.commands"
+local fail = require("moonlet.options").fail
 local index = require "moonlet.help.index"
 local layout = require "moonlet.help.layout"
 
@@ -11,7 +13,10 @@ help("exp"), help(ml.exp) and help(ml.nn.Linear) explain a function or a class, 
 help(x) an object, help "Tensor.grad" a field, and help "nn" lists a module; apropos("norm") finds
 names by a word, and `moonlet doc NAME` shows the same outside of the prompt.
 ml.tensor{1, 2, 3} makes a tensor, x.shape, x.dtype and x.device describe it, x:sum(1) and the
-rest are methods, x[{1, {2, 3}}] indexes; dimensions and positions count from 1.]]
+rest are methods, x[{1, {2, 3}}] indexes; dimensions and positions count from 1.
+
+The prompt has these commands:
+]] .. commands.text()
 
 local help = {}
 
@@ -80,6 +85,8 @@ function help.text(subject)
   if ml.is_storage(subject) then return text_of_storage(subject) end
   local name = index.name_of(subject)
   if name then return text_of_name(name) end
+  local command = commands.find(subject)
+  if command then return ("%s%s\n\n  %s"):format(command.name, command.arguments, command.text) end
   if type(subject) == "function" then return "a function of which there is no text" end
   if class.is_class(subject) then return text_of_own_class(subject) end
   return text_of_object(subject, getmetatable(subject))
@@ -90,7 +97,7 @@ end
 ---@return string
 function help.search(word)
   if type(word) ~= "string" then
-    error("apropos: a word is wanted, got " .. type(word), 2)
+    fail("apropos: a word is wanted, got %s", type(word))
   end
   local found = index.search(word)
   if #found == 0 then return ("nothing speaks of '%s'"):format(word) end

@@ -2,8 +2,9 @@
 -- for one function or for the rest of a block.
 
 local ml = require "moonlet"
-local options = require "moonlet.options"
-local fail = options.fail
+local namespace = require("moonlet.options").namespace
+local signature = require "moonlet.signature"
+local fail = require("moonlet.options").fail
 
 local modes = {}
 
@@ -15,7 +16,12 @@ local function under(where, guard, f, ...)
   return f(...)
 end
 
-local defaults = { device = "cpu", dtype = options.none, enabled = true }
+local read_autocast = signature(
+  'modes.autocast(string device="cpu", string? dtype=nil, bool enabled=true)', "autocast")
+
+local function cast_under(given, ...)
+  return under("autocast", ml._autocast(given.device, given.dtype, given.enabled), ...)
+end
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, with each op in the
 --- floating dtype that suits it: products and convolutions in `dtype` (bfloat16 on the CPU, float16
@@ -24,18 +30,16 @@ local defaults = { device = "cpu", dtype = options.none, enabled = true }
 --- is cast once. Gradients come back in the dtype of their leaf. `enabled = false` turns it off
 --- inside. `ml.ops.info(name).autocast` holds the policies of an op, by device.
 --- > ml.autocast({ dtype = ml.bfloat16 }, function() return ml.mm(ml.eye(3), ml.eye(3)) end)
----@param given? {device?: string, dtype?: moonlet.dtype, enabled?: boolean}
+---@param options? {device?: string, dtype?: moonlet.dtype, enabled?: boolean} or by position
 ---@param f? function
 ---@param ... any what f gets
 ---@return any ... its results, or the value to hold
 ---@see is_autocast_enabled
-function modes.autocast(given, f, ...)
-  if given ~= nil and type(given) ~= "table" then
-    fail("autocast: use autocast({device=, dtype=, enabled=}, f, ...), got %s", type(given))
+function modes.autocast(options, f, ...)
+  if type(options) == "function" then
+    fail "autocast: use autocast({device=, dtype=, enabled=}, f, ...), got function"
   end
-  local read = options.read("autocast", given, defaults)
-  options.boolean("autocast", "enabled", read.enabled)
-  return under("autocast", ml._autocast(read.device, read.dtype, read.enabled), f, ...)
+  return cast_under(read_autocast:before_function(options, f, ...))
 end
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, with `handler` in the
@@ -54,4 +58,4 @@ function modes.override(handler, f, ...)
   return under("override", ml._override(handler), f, ...)
 end
 
-return options.namespace("modes", modes)
+return namespace("modes", modes)

@@ -1,5 +1,5 @@
--- stdlib/options.lua: errors at the script's line, tables of named options, and namespaces; an
--- unknown name is an error that says the nearest known one. moonlet.signature reads arguments.
+-- stdlib/options.lua: errors at the script's line, names of options, and namespaces; an unknown
+-- name is an error that says the nearest known one. moonlet.signature reads arguments.
 
 local nearest = require "moonlet.nearest"
 local numbers = require "moonlet.numbers"
@@ -29,7 +29,11 @@ local function is_named(value)
   return key == nil or type(key) == "string"
 end
 
-local function did_you_mean(key, names)
+--- "; did you mean 'NAME'?" with the name of `names` that `key` likely stands for, or nothing.
+---@param key any
+---@param names string[]
+---@return string
+function options.did_you_mean(key, names)
   local guess = type(key) == "string" and nearest(key, names)
   return guess and ("; did you mean '%s'?"):format(guess) or ""
 end
@@ -48,65 +52,9 @@ function options.check(where, given, names)
   for key in pairs(given) do
     if not known[key] then
       fail("%s: unknown option '%s'%s (it takes %s)", where, tostring(key),
-        did_you_mean(key, names), #names > 0 and table.concat(names, ", ") or "none")
+        options.did_you_mean(key, names), #names > 0 and table.concat(names, ", ") or "none")
     end
   end
-end
-
---- Checks a table of named options against their defaults and returns a table with all of them.
---- A default of `options.none` stands for "may be left out".
----@param where string what takes them, for messages
----@param given? table
----@param defaults table
----@return table
-function options.read(where, given, defaults)
-  local names, result = {}, {}
-  for name in pairs(defaults) do names[#names + 1] = name end
-  table.sort(names)
-  options.check(where, given, names)
-  for name, default in pairs(defaults) do
-    local value = given and given[name]
-    if value == nil and default ~= options.none then value = default end
-    result[name] = value
-  end
-  return result
-end
-
-options.none = setmetatable({}, { __tostring = function() return "none" end })
-
-local function whole(value)
-  if type(value) ~= "number" then return nil end
-  return math.tointeger(value)
-end
-
---- `value` as an integer of at least `least`, or an error.
-function options.integer(where, name, value, least)
-  local n = whole(value)
-  if not n or n < least then
-    fail("%s: '%s' must be an integer of at least %d, got %s", where, name, least,
-      numbers.tostring(value))
-  end
-  return n
-end
-
---- `value` as a number from `low` to `high` (either may be nil), or an error.
-function options.number(where, name, value, low, high)
-  local good = type(value) == "number" and value == value and (not low or value >= low)
-    and (not high or value <= high)
-  if not good then
-    fail("%s: '%s' must be a number%s, got %s", where, name,
-      low and high and numbers.format(" from %g to %g", low, high)
-      or low and numbers.format(" of at least %g", low) or "", numbers.tostring(value))
-  end
-  return value
-end
-
---- `value` as a boolean, or an error.
-function options.boolean(where, name, value)
-  if type(value) ~= "boolean" then
-    fail("%s: '%s' must be true or false, got %s", where, name, tostring(value))
-  end
-  return value
 end
 
 --- Makes reading an unknown name of a table an error that says the nearest known one. The names of

@@ -4,13 +4,14 @@
 local axes = require "moonlet.plot.axes"
 local drawing = require "moonlet.plot.terminal"
 local numbers = require "moonlet.numbers"
-local option = require "moonlet.options"
+local options = require "moonlet.options"
 local pictures = require "moonlet.plot.pictures"
 local raster = require "moonlet.raster"
+local signature = require "moonlet.signature"
 local system = require "moonlet.system"
 local terminal = require "moonlet.terminal"
 
-local fail, tostring = option.fail, numbers.tostring
+local fail, tostring = options.fail, numbers.tostring
 
 local plot = {}
 
@@ -21,37 +22,28 @@ local Figure = {}
 Figure.__index = Figure
 Figure.__name = "plot.Figure"
 
-local kStyle = { "width", "height", "color", "ascii" }
+signature.add_type("finite", "a finite number", function(value)
+  return axes.is_finite(value) and value or nil
+end)
+-- Checked by the functions that take it, whose errors say more.
+signature.add_type("Data", "an array or a tensor", function(value) return value end, true, true)
 
-local function check_options(what, options, known)
-  local names = table.move(known, 1, #known, 1, {})
-  option.check(what, options, table.move(kStyle, 1, #kStyle, #names + 1, names))
-  options = options or {}
-  for _, key in ipairs { "width", "height" } do
-    local value = options[key]
-    if value ~= nil and not (math.tointeger(value) and value >= 1 and value <= 10000) then
-      fail("%s: %s: wanted an integer from 1 to 10000, got %s", what, key, tostring(value))
-    end
-  end
-  for _, key in ipairs { "labels", "captions", "row_labels", "column_labels" } do
-    if options[key] ~= nil and type(options[key]) ~= "table" then
-      fail("%s: %s: wanted an array, got %s", what, key, type(options[key]))
-    end
-  end
-  for _, key in ipairs { "min", "max", "x_min", "x_max", "y_min", "y_max" } do
-    if options[key] ~= nil and not axes.is_finite(options[key]) then
-      fail("%s: %s: wanted a finite number, got %s", what, key, tostring(options[key]))
-    end
-  end
-  return options
+local page_size = "int>=1<=10000 width=720, int>=1<=10000 height=400"
+local style = "int>=1<=10000? width=nil, int>=1<=10000? height=nil, bool? color=nil, "
+  .. "bool? ascii=nil"
+
+-- The reader of a chart's data and options: those given, and the style.
+local function declare(name, parameters)
+  return signature(("plot.%s(Data data, any? title=nil, %s, %s)"):format(name, parameters, style),
+    name)
 end
 
-local function figure(kind, chart, options)
+local function figure(kind, chart, given)
   chart.kind = kind
   for _, key in ipairs { "title", "x_label", "y_label" } do
-    if options[key] ~= nil then chart[key] = tostring(options[key]) end
+    if given[key] ~= nil then chart[key] = tostring(given[key]) end
   end
-  return setmetatable({ kind = kind, chart = chart, options = options }, Figure)
+  return setmetatable({ kind = kind, chart = chart, options = given }, Figure)
 end
 
 local function pick(first, second, default)
@@ -60,77 +52,88 @@ local function pick(first, second, default)
   return default
 end
 
+local read_text = signature(("Figure:text(%s)"):format(style))
+
 --- The figure as text for a terminal, without a last newline. Options override those of the
 --- figure: `width` in columns (default: the terminal's, at most 100), `height` of the plot area in
 --- rows (16), `color` (default: when stdout is a terminal and NO_COLOR is unset), `ascii`
 --- (default: when the locale is not UTF-8).
----@param options? table
 ---@return string
-function Figure:text(options)
-  options = check_options("text", options, {})
-  local own = self.options
-  local style = {
-    width = pick(options.width, own.width, math.min(terminal.size() - 1, 100)),
-    height = pick(options.height, own.height, 16),
-    color = pick(options.color, own.color, terminal.color(1)),
-    ascii = pick(options.ascii, own.ascii, not terminal.utf8()),
+function Figure:text(...)
+  local given, own = read_text:table(...), self.options
+  local shown = {
+    width = pick(given.width, own.width, math.min(terminal.size() - 1, 100)),
+    height = pick(given.height, own.height, 16),
+    color = pick(given.color, own.color, terminal.color(1)),
+    ascii = pick(given.ascii, own.ascii, not terminal.utf8()),
   }
-  style.width = math.max(style.width, 20)
-  style.height = math.max(style.height, 3)
-  return table.concat(numbers.wrap(drawing[self.kind])(self.chart, style), "\n")
+  shown.width = math.max(shown.width, 20)
+  shown.height = math.max(shown.height, 3)
+  return table.concat(numbers.wrap(drawing[self.kind])(self.chart, shown), "\n")
 end
 
 Figure.__tostring = function(self) return self:text() end
 
---- Writes the figure as text to a file (default stdout).
+local read_show = signature(("Figure:show(any? file=nil, %s)"):format(style))
+
+--- Writes the figure as text to a file (default stdout); the options are those of `Figure:text`.
 ---@param file? file*
----@param options? table as in `Figure:text`
-function Figure:show(file, options)
-  (file or io.stdout):write(self:text(options), "\n")
+function Figure:show(...)
+  local given = read_show:table(...)
+  local shown = self:text(given.width, given.height, given.color, given.ascii);
+  (given.file or io.stdout):write(shown, "\n")
 end
 
-local function page_of(self, options)
-  local size = {
-    width = math.max(options.width or 720, 160),
-    height = math.max(options.height or 400, 120),
-  }
-  return numbers.wrap(pictures[self.kind])(self.chart, size)
+local function page_of(self, width, height)
+  local size_of_page = { width = math.max(width, 160), height = math.max(height, 120) }
+  return numbers.wrap(pictures[self.kind])(self.chart, size_of_page)
 end
+
+local read_svg = signature(("Figure:svg(%s)"):format(page_size))
 
 --- The figure as the text of an SVG picture, `width` x `height` pixels (720 x 400).
----@param options? table
 ---@return string
-function Figure:svg(options)
-  local page = page_of(self, check_options("svg", options, {}))
+function Figure:svg(...)
+  local page = page_of(self, read_svg(...))
   return numbers.wrap(page.svg)(page)
 end
 
+local read_png = signature(("Figure:png(%s, number>=0.1<=20 scale=1)"):format(page_size))
+
 --- The figure as the bytes of a PNG picture. Options: those of `Figure:svg`, and `scale` (1), which
 --- makes it that much larger with all that is on it. Drawn by cairo: an error without it.
----@param options? table
 ---@return string
-function Figure:png(options)
-  options = check_options("png", options, { "scale" })
-  local scale = option.number("png", "scale", options.scale or 1, 0.1, 20)
+function Figure:png(...)
+  local width, height, scale = read_png(...)
   local why = raster.unavailable()
   if why then fail("png: PNG pictures need cairo, and %s; SVG works without it", why) end
-  return page_of(self, options):png(scale)
+  return page_of(self, width, height):png(scale)
 end
 
-local kFormats = { svg = Figure.svg, png = Figure.png }
+local formats = {}
+
+function formats.svg(self, given)
+  if given.scale then fail "save: 'scale' is for PNG pictures" end
+  return self:svg(given.width, given.height)
+end
+
+function formats.png(self, given) return self:png(given.width, given.height, given.scale) end
+
+local read_save = signature(
+  ("Figure:save(string path, %s, number>=0.1<=20? scale=nil)"):format(page_size))
 
 --- Writes the figure as the path's extension says: `.svg` or `.png`; SVG when there is none. The
---- file appears whole or not at all.
+--- file appears whole or not at all. The options are those of `Figure:svg` and `Figure:png`.
 ---@param path string
----@param options? table as in `Figure:svg` and `Figure:png`
-function Figure:save(path, options)
-  if type(path) ~= "string" then fail("save: wanted a path, got %s", type(path)) end
+function Figure:save(...)
+  local given = read_save:table(...)
+  local path = given.path
   local extension = path:match "[^/.][^/]*%.([^./]*)$"
-  local make = kFormats[(extension or "svg"):lower()]
+  local make = formats[(extension or "svg"):lower()]
   if not make then
     fail("save: '%s': figures are saved as .svg or .png, not as .%s", path, extension)
   end
-  system.write_file(path, make(self, options), "save")
+  system.write_file(path, make(self, given), "save")
 end
 
 local function positions(count)
@@ -156,10 +159,10 @@ end
 
 -- The series in `data`: one array or tensor, `{ y =, x =, label = }`, an array of such, or a table
 -- of them by name (then in alphabetical order).
-local function series_of(what, data, options)
-  local x = options.x ~= nil and axes.numbers(options.x, what .. ": x") or nil
+local function series_of(what, data, given)
+  local x = given.x ~= nil and axes.numbers(given.x, what .. ": x") or nil
   local plain = type(data) == "table" and not getmetatable(data) and data.y == nil
-  local labels = options.labels or {}
+  local labels = given.labels or {}
   if plain and next(data) ~= nil and #data == 0 then
     local names, list = {}, {}
     for name in pairs(data) do names[#names + 1] = name end
@@ -185,8 +188,6 @@ local function all_integers(arrays)
   return true
 end
 
-local kXY = { "title", "x_label", "y_label", "x", "labels", "x_min", "x_max", "y_min", "y_max" }
-
 -- The range of one axis: what the data fill, unless the options say otherwise.
 local function range(what, arrays, low, high)
   local smallest, largest = axes.extent(arrays)
@@ -196,66 +197,66 @@ local function range(what, arrays, low, high)
   return axes.widen(low, high)
 end
 
-local function xy(kind, data, options)
-  options = check_options(kind, options, kXY)
-  local chart = { series = series_of(kind, data, options) }
+local function xy(kind, given)
+  local chart = { series = series_of(kind, given.data, given) }
   local xs, ys = {}, {}
   for i, series in ipairs(chart.series) do xs[i], ys[i] = series.x, series.y end
-  chart.x_low, chart.x_high = range(kind, xs, options.x_min, options.x_max)
-  chart.y_low, chart.y_high = range(kind, ys, options.y_min, options.y_max)
+  chart.x_low, chart.x_high = range(kind, xs, given.x_min, given.x_max)
+  chart.y_low, chart.y_high = range(kind, ys, given.y_min, given.y_max)
   -- A chart that nearly reaches zero, as losses do, starts there.
   local near_zero = chart.y_low > 0 and chart.y_low < 0.3 * chart.y_high
-  if near_zero and not options.y_min then chart.y_low = 0 end
+  if near_zero and not given.y_min then chart.y_low = 0 end
   chart.x_integers, chart.y_integers = all_integers(xs), all_integers(ys)
-  return figure(kind, chart, options)
+  return figure(kind, chart, given)
 end
+
+local xy_options = "any? x_label=nil, any? y_label=nil, any? x=nil, any[]? labels=nil, "
+  .. "finite? x_min=nil, finite? x_max=nil, finite? y_min=nil, finite? y_max=nil"
+local read_line = declare("line", xy_options)
+local read_scatter = declare("scatter", xy_options)
 
 --- A line chart. `data` is an array or tensor of numbers, or several: `{ a, b }`,
 --- `{ train = a, test = b }`, or `{ { x = .., y = .., label = ".." }, .. }`. Values that are not
 --- finite leave gaps. Options: `title`, `x_label`, `y_label`, `x` (shared positions, default
 --- 1, 2, ...), `labels`, `x_min`, `x_max`, `y_min`, `y_max`, `width`, `height`, `color`, `ascii`.
 ---@param data any
----@param options? table
 ---@return moonlet.plot.Figure
-function plot.line(data, options)
-  return xy("line", data, options)
+function plot.line(...)
+  return xy("line", read_line:table(...))
 end
 
 --- Points: `plot.scatter({ x = xs, y = ys }, options)`. Data and options as for `plot.line`.
 ---@param data any
----@param options? table
 ---@return moonlet.plot.Figure
-function plot.scatter(data, options)
-  return xy("scatter", data, options)
+function plot.scatter(...)
+  return xy("scatter", read_scatter:table(...))
 end
+
+local read_histogram = declare("histogram", "any? x_label=nil, any? y_label=nil, "
+  .. "int>=1<=10000? bins=nil, finite? min=nil, finite? max=nil")
 
 --- A histogram. Options: `bins` (a count), `min`, `max`, `title`, `x_label`, `y_label`, style.
 ---@param data any
----@param options? table
 ---@return moonlet.plot.Figure
-function plot.histogram(data, options)
-  options = check_options("histogram", options,
-    { "title", "x_label", "y_label", "bins", "min", "max" })
-  local bins = options.bins
-  if bins ~= nil and not (math.tointeger(bins) and bins >= 1 and bins <= 10000) then
-    fail("histogram: bins: wanted an integer from 1 to 10000, got %s", tostring(bins))
-  end
-  local values = axes.numbers(data, "histogram")
-  local low, high = range("histogram", { values }, options.min, options.max)
-  local chart = axes.histogram(values, bins and math.tointeger(bins), low, high)
+function plot.histogram(...)
+  local given = read_histogram:table(...)
+  local values = axes.numbers(given.data, "histogram")
+  local low, high = range("histogram", { values }, given.min, given.max)
+  local chart = axes.histogram(values, given.bins, low, high)
   chart.x_low, chart.x_high = chart.edges[1], chart.edges[#chart.edges]
   chart.y_low, chart.y_high = 0, math.max(1, table.unpack(chart.counts))
   chart.y_integers = true
-  return figure("histogram", chart, options)
+  return figure("histogram", chart, given)
 end
+
+local read_bar = declare("bar", "any[]? labels=nil")
 
 --- A bar chart of an array with `labels` (default: positions), or of a table of numbers by name.
 ---@param data any
----@param options? table
 ---@return moonlet.plot.Figure
-function plot.bar(data, options)
-  options = check_options("bar", options, { "title", "labels" })
-  local labels, values = {}, {}
+function plot.bar(...)
+  local given = read_bar:table(...)
+  local data, labels, values = given.data, {}, {}
   if type(data) == "table" and not getmetatable(data) and #data == 0 and next(data) ~= nil then
     for name in pairs(data) do labels[#labels + 1] = name end
     table.sort(labels, function(a, b) return tostring(a) < tostring(b) end)
@@ -263,7 +264,7 @@ function plot.bar(data, options)
     values = axes.numbers(values, "bar")
   else
     values = axes.numbers(data, "bar")
-    labels = options.labels or positions(#values)
+    labels = given.labels or positions(#values)
   end
   if #labels ~= #values then fail("bar: %d labels for %d values", #labels, #values) end
   local chart = { values = values, labels = {} }
@@ -272,7 +273,7 @@ function plot.bar(data, options)
   if not low then fail("bar: no value is finite") end
   chart.low, chart.high = axes.widen(math.min(low, 0), math.max(high, 0))
   if low >= 0 then chart.low = 0 end
-  return figure("bar", chart, options)
+  return figure("bar", chart, given)
 end
 
 local function matrix_labels(what, labels, count)
@@ -283,15 +284,16 @@ local function matrix_labels(what, labels, count)
   return texts
 end
 
+local read_confusion = declare("confusion", "any[]? labels=nil")
+
 --- A confusion matrix from a square matrix of counts, rows for true classes and columns for
 --- predictions. Options: `labels` of the classes, `title`, style. For tensors of n classes the
 --- counts are `ml.bincount((truths - 1) * n + guesses, { minlength = n * n }):view(n, n)`.
 ---@param data any
----@param options? table
 ---@return moonlet.plot.Figure
-function plot.confusion(data, options)
-  options = check_options("confusion", options, { "title", "labels" })
-  local chart = { rows = axes.rows(data, "confusion"), totals = {}, total = 0, correct = 0,
+function plot.confusion(...)
+  local given = read_confusion:table(...)
+  local chart = { rows = axes.rows(given.data, "confusion"), totals = {}, total = 0, correct = 0,
     high = 0 }
   if #chart.rows ~= #chart.rows[1] then
     fail("confusion: wanted a square matrix, got %d x %d", #chart.rows, #chart.rows[1])
@@ -307,66 +309,70 @@ function plot.confusion(data, options)
     end
     chart.total, chart.correct = chart.total + chart.totals[i], chart.correct + row[i]
   end
-  chart.labels = matrix_labels("confusion", options.labels, #chart.rows)
-  return figure("confusion", chart, options)
+  chart.labels = matrix_labels("confusion", given.labels, #chart.rows)
+  return figure("confusion", chart, given)
 end
 
-local function image_of(what, data, options)
+local function image_of(what, data, given)
   local image = { rows = axes.rows(data, what) }
   local low, high = axes.extent(image.rows)
-  image.low, image.high = options.min or low or 0, options.max or high or 1
+  image.low, image.high = given.min or low or 0, given.max or high or 1
   if image.low >= image.high then image.high = image.low + 1 end
   return image
 end
 
+local read_images = declare("images", "table? captions=nil, finite? min=nil, finite? max=nil")
+
 --- Grey-scale images side by side, each as for `plot.image`; also an (n, h, w) tensor. Options:
 --- `captions` (an array), `min`, `max`, `title`, style.
----@param list any[]
----@param options? table
+---@param data any
 ---@return moonlet.plot.Figure
-function plot.images(list, options)
-  options = check_options("images", options, { "title", "captions", "min", "max" })
-  list = axes.to_table(list) or fail("images: wanted an array of images, got %s", type(list))
+function plot.images(...)
+  local given = read_images:table(...)
+  local list = axes.to_table(given.data)
+    or fail("images: wanted an array of images, got %s", type(given.data))
   if #list == 0 then fail("images: there is no data") end
   local chart = { images = {} }
   for i, data in ipairs(list) do
-    chart.images[i] = image_of(("images: image %d"):format(i), data, options)
-    local caption = (options.captions or {})[i]
+    chart.images[i] = image_of(("images: image %d"):format(i), data, given)
+    local caption = (given.captions or {})[i]
     chart.images[i].caption = caption ~= nil and tostring(caption) or nil
   end
-  return figure("images", chart, options)
+  return figure("images", chart, given)
 end
+
+local read_image = declare("image", "any? caption=nil, finite? min=nil, finite? max=nil")
 
 --- A grey-scale image: rows of numbers or an (h, w) or (1, h, w) tensor. Black is `min` and white
 --- `max` (default: those of the data). Options: `caption`, `title`, style.
 ---@param data any
----@param options? table
 ---@return moonlet.plot.Figure
-function plot.image(data, options)
-  options = check_options("image", options, { "title", "caption", "min", "max" })
-  local image = image_of("image", data, options)
-  image.caption = options.caption ~= nil and tostring(options.caption) or nil
-  return figure("images", { images = { image } }, options)
+function plot.image(...)
+  local given = read_image:table(...)
+  local image = image_of("image", given.data, given)
+  image.caption = given.caption ~= nil and tostring(given.caption) or nil
+  return figure("images", { images = { image } }, given)
 end
+
+local read_heatmap = declare("heatmap", "any? x_label=nil, any? y_label=nil, finite? min=nil, "
+  .. "finite? max=nil, any[]? row_labels=nil, any[]? column_labels=nil")
 
 --- A heat map of an (h, w) matrix. Options: `row_labels`, `column_labels`, `min`, `max`, `title`,
 --- `x_label`, `y_label`, style. The labels show in SVG.
 ---@param data any
----@param options? table
 ---@return moonlet.plot.Figure
-function plot.heatmap(data, options)
-  options = check_options("heatmap", options,
-    { "title", "x_label", "y_label", "min", "max", "row_labels", "column_labels" })
-  local chart = image_of("heatmap", data, options)
-  if options.row_labels then
-    chart.row_labels = matrix_labels("heatmap", options.row_labels, #chart.rows)
+function plot.heatmap(...)
+  local given = read_heatmap:table(...)
+  local chart = image_of("heatmap", given.data, given)
+  if given.row_labels then
+    chart.row_labels = matrix_labels("heatmap", given.row_labels, #chart.rows)
   end
-  if options.column_labels then
-    chart.column_labels = matrix_labels("heatmap", options.column_labels, #chart.rows[1])
+  if given.column_labels then
+    chart.column_labels = matrix_labels("heatmap", given.column_labels, #chart.rows[1])
   end
-  return figure("heatmap", chart, options)
+  return figure("heatmap", chart, given)
 end
 
 plot.Figure = Figure
 
-return option.namespace("plot", plot)
+return options.namespace("plot", plot)

@@ -2,8 +2,9 @@
 
 local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
-local options = require "moonlet.options"
-local fail = options.fail
+local namespace = require("moonlet.options").namespace
+local signature = require "moonlet.signature"
+local fail = require("moonlet.options").fail
 
 local profiler = {}
 
@@ -83,35 +84,29 @@ local function aligned(rows, shown)
   return table.concat(out, "\n")
 end
 
-local sortable = { count = true, total_time = true, self_time = true, bytes = true,
-                   self_bytes = true, name = true }
+signature.add_choice("SortKey",
+  { "count", "total_time", "self_time", "bytes", "self_bytes", "name" })
+signature.add_choice("Grouping", { "op", "line" })
+local read_table = signature(
+  'Profile:table(SortKey sort="self_time", Grouping by="op", int>=1? rows=nil)', "profile table")
 
---- A table of what was measured, dearest first.
----@param given? {sort?: string, by?: "op"|"line", rows?: integer}
+--- A table of what was measured, dearest first: a row for each op, or for each op and line of the
+--- script, and at most `rows` of them.
+---@param sort? string "count", "total_time", "self_time", "bytes", "self_bytes" or "name"
+---@param by? "op"|"line"
+---@param rows? integer all of them unless given
 ---@return string
-function Profile:table(given)
-  local read = options.read("profile table", given,
-    { sort = "self_time", by = "op", rows = options.none })
-  local key = read.sort
-  if not sortable[key] then
-    fail("profile table: 'sort' must be count, total_time, self_time, bytes, self_bytes or name, "
-      .. "got %s", tostring(key))
-  end
-  if read.by ~= "op" and read.by ~= "line" then
-    fail("profile table: 'by' must be \"op\" or \"line\", got %s", tostring(read.by))
-  end
-  local rows = grouped(self.events, read.by)
+function Profile:table(...)
+  local key, by, most = read_table(...)
+  local rows = grouped(self.events, by)
   table.sort(rows, function(a, b)
     if key ~= "name" and a[key] ~= b[key] then return a[key] > b[key] end
     if a.name ~= b.name then return a.name < b.name end
     return (a.where or "") < (b.where or "")
   end)
-  if read.rows then
-    local most = options.integer("profile table", "rows", read.rows, 1)
-    for i = #rows, most + 1, -1 do rows[i] = nil end
-  end
+  for i = #rows, (most or #rows) + 1, -1 do rows[i] = nil end
   local shown = table.move(columns, 1, #columns, 1, {})
-  if read.by == "line" then table.insert(shown, 2, line_column) end
+  if by == "line" then table.insert(shown, 2, line_column) end
   return aligned(rows, shown)
 end
 
@@ -126,22 +121,13 @@ end
 
 function metatable:__tostring() return self:table() end
 
---- Counts the ops that `f` calls, or those until the end of the block or `p:stop()`, with their
---- time and the bytes they allocate; the ops inside an op and those of backward too. With `sync` it
---- waits for CUDA devices around each op, so that its time is the op's own. `p.events` has the
---- numbers (`count`, `total_time`, `self_time`, ...), and `p:table { sort = "self_time" }` is text.
---- > print(ml.profile(function() return ml.randn(9, 9):softmax(1) end))
----@param given? {sync?: boolean}
----@param f? function
----@param ... any what f gets
----@return moonlet.Profile
-function profiler.profile(given, f, ...)
-  if type(given) == "function" then return profiler.profile({}, given, f, ...) end
+local read_profile = signature("profiler.profile(bool sync=false)", "profile")
+
+local function measured(given, f, ...)
   if f ~= nil and type(f) ~= "function" then
     fail("profile: a function is wanted, got %s", type(f))
   end
-  local read = options.read("profile", given, { sync = false })
-  local guard, events = ml._profiler(options.boolean("profile", "sync", read.sync))
+  local guard, events = ml._profiler(given.sync)
   local profile = setmetatable({ _guard = guard, _events = events }, metatable)
   if not f then return profile end
   local running <close> = profile
@@ -149,4 +135,17 @@ function profiler.profile(given, f, ...)
   return running
 end
 
-return options.namespace("profiler", profiler)
+--- Counts the ops that `f` calls, or those until the end of the block or `p:stop()`, with their
+--- time and the bytes they allocate; the ops inside an op and those of backward too. With `sync` it
+--- waits for CUDA devices around each op, so that its time is the op's own. `p.events` has the
+--- numbers (`count`, `total_time`, `self_time`, ...), and `p:table { sort = "self_time" }` is text.
+--- > print(ml.profile(function() return ml.randn(9, 9):softmax(1) end))
+---@param options? {sync?: boolean} may be left out
+---@param f? function
+---@param ... any what f gets
+---@return moonlet.Profile
+function profiler.profile(options, f, ...)
+  return measured(read_profile:before_function(options, f, ...))
+end
+
+return namespace("profiler", profiler)

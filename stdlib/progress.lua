@@ -2,7 +2,8 @@
 -- second, and fits its width: label, bar, count, rate, time left and the values it is given.
 
 local numbers = require "moonlet.numbers"
-local option = require "moonlet.options"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
 local terminal = require "moonlet.terminal"
 
 local tostring = numbers.tostring
@@ -15,10 +16,8 @@ local Bar = {}
 Bar.__index = Bar
 Bar.__name = "progress.Bar"
 
-local kRedrawSeconds = 0.1
-local kBlocks = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
-local kOptions = { "total", "label", "unit", "lines", "leave", "out", "tty", "width", "ascii",
-  "clock" }
+local REDRAW_SECONDS = 0.1
+local BLOCKS = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
 
 local function format_value(value)
   local kind = type(value)
@@ -48,45 +47,33 @@ local function format_rate(rate, unit)
   return ("%.2f s/%s"):format(1 / rate, unit)
 end
 
-local function check_total(total)
-  if total ~= nil and (type(total) ~= "number" or total ~= total or total < 0) then
-    option.fail("progress: total must be a number of at least 0, got %s", tostring(total))
-  end
-  return total
-end
+local read_bar = signature([[progress.new(string? label=nil, number>=0? total=nil, bool leave=true,
+  any? out=nil, string unit="it", bool lines=false, bool? tty=nil, int>=1? width=nil,
+  bool? ascii=nil, function? clock=nil)]], "progress")
 
---- A bar. Options: `total` (count of steps, if known), `label`, `unit` ("it"), `lines` (without a
---- terminal print one plain line when the bar is done), `leave` (true; false wipes the finished
---- bar), and to override what is found out: `out` (a file), `tty`, `width`, `ascii`, `clock`.
----@param options? table
+--- A bar. Options: `label`, `total` (count of steps, if known), `leave` (true; false wipes the
+--- finished bar), `unit` ("it"), `lines` (without a terminal print one plain line when the bar is
+--- done), and to override what is found out: `out` (a file), `tty`, `width`, `ascii`, `clock`.
 ---@return moonlet.progress.Bar
-function progress.new(options)
-  option.check("progress", options, kOptions)
-  options = options or {}
-  local self = setmetatable({}, Bar)
-  self.total = check_total(options.total)
-  self.label = options.label
-  self.unit = options.unit or "it"
-  self.lines = options.lines
-  self.leave = options.leave ~= false
-  self.out = options.out or io.stderr
-  self.tty = options.tty
+function progress.new(...)
+  local self = setmetatable(read_bar:table(...), Bar)
+  self.out = self.out or io.stderr
   if self.tty == nil then self.tty = terminal.isatty(2) end
-  self.width = options.width
-  self.ascii = options.ascii
   if self.ascii == nil then self.ascii = not terminal.utf8() end
-  self.clock = options.clock or terminal.clock
+  self.clock = self.clock or terminal.clock
   self.done, self.values, self.order = 0, {}, {}
   self.started = self.clock()
   self.drawn = -math.huge
   return self
 end
 
+local read_set = signature("Bar:set(dict values)", "progress: set")
+
 --- Sets values to show at the end of the bar, such as `{ loss = 0.1 }`. New names appear in
 --- alphabetical order after those already there. One-element tensors are read when drawn.
 ---@param values table
-function Bar:set(values)
-  local fresh = {}
+function Bar:set(...)
+  local values, fresh = read_set(...), {}
   for name, value in pairs(values) do
     if self.values[name] == nil then fresh[#fresh + 1] = name end
     self.values[name] = value
@@ -96,13 +83,14 @@ function Bar:set(values)
   self:draw_if_due()
 end
 
+local read_update = signature("Bar:update(number n=1, dict? values=nil)", "progress: update")
+
 --- Moves the bar on by `n` steps (1) and sets values to show.
 ---@param n? number
 ---@param values? table
-function Bar:update(n, values)
-  if self.closed then option.fail("progress: update of a closed bar") end
-  n = n or 1
-  if type(n) ~= "number" then option.fail("progress: update wants a number, got %s", type(n)) end
+function Bar:update(...)
+  if self.closed then options.fail("progress: update of a closed bar") end
+  local n, values = read_update(...)
   self.done = self.done + n
   if values then self:set(values) else self:draw_if_due() end
 end
@@ -129,7 +117,7 @@ Bar.__close = Bar.close
 function Bar:draw_if_due()
   if not self.tty or self.closed then return end
   local now = self.clock()
-  if now - self.drawn < kRedrawSeconds then return end
+  if now - self.drawn < REDRAW_SECONDS then return end
   self.drawn = now
   self:draw()
 end
@@ -184,7 +172,7 @@ function Bar:gauge(width)
   local whole = math.floor(filled)
   if self.ascii then return "[" .. ("#"):rep(whole) .. ("."):rep(width - whole) .. "]" end
   local eighth = math.floor((filled - whole) * 8)
-  local text = ("█"):rep(whole) .. (kBlocks[eighth] or "")
+  local text = ("█"):rep(whole) .. (BLOCKS[eighth] or "")
   return "▕" .. terminal.pad(text, width) .. "▏"
 end
 
@@ -202,15 +190,15 @@ function Bar:text(width)
     { count, values },
     { count },
   }
-  local kMinGauge, kMaxGauge = 8, 40
-  local gauge_columns = self.total and kMinGauge + 2 or 0
+  local MIN_GAUGE, MAX_GAUGE = 8, 40
+  local gauge_columns = self.total and MIN_GAUGE + 2 or 0
   for _, parts in ipairs(tails) do
     if parts[#parts] == "" then parts[#parts] = nil end
     local tail = table.concat(parts, " ")
     local free = width - terminal.width_of(label) - terminal.width_of(tail) - gauge_columns - 1
     if free >= 0 then
       if not self.total then return label .. tail end
-      return label .. self:gauge(math.min(kMinGauge + free, kMaxGauge)) .. " " .. tail
+      return label .. self:gauge(math.min(MIN_GAUGE + free, MAX_GAUGE)) .. " " .. tail
     end
   end
   return terminal.cut(label .. count, width)
@@ -244,7 +232,7 @@ local function iterator_of(iterable)
       end
     end
   end
-  option.fail("progress: cannot iterate over a %s", kind)
+  options.fail("progress: cannot iterate over a %s", kind)
 end
 
 local function length_of(iterable)
@@ -264,7 +252,9 @@ end
 function Bar:over(iterable, state, control)
   local step, own_state, own_control = iterator_of(iterable)
   if own_state ~= nil or own_control ~= nil then state, control = own_state, own_control end
-  if not self.total then self.total = check_total(length_of(iterable)) end
+  if not self.total then
+    self.total = read_bar:subset("progress", { total = length_of(iterable) }).total
+  end
   local started = false
   local function advance(first, ...)
     if first == nil then
@@ -284,12 +274,12 @@ function Bar:over(iterable, state, control)
 end
 
 --- `for batch in progress(loader, { label = "epoch 1" }) do` is short for
---- `progress.new(options):over(loader)`.
+--- `progress.new { label = "epoch 1" }:over(loader)`.
 ---@param _ table
 ---@param iterable any
----@param options? table
-local function over(_, iterable, options)
-  return progress.new(options):over(iterable)
+---@param ... any as in `progress.new`
+local function over(_, iterable, ...)
+  return progress.new(...):over(iterable)
 end
 
-return option.namespace("progress", setmetatable(progress, { __call = over }))
+return options.namespace("progress", setmetatable(progress, { __call = over }))

@@ -2,7 +2,7 @@
 -- is a plain safetensors file; in nested tables each tensor's name is its path, "model/fc.weight",
 -- and the other values are JSON in the metadata.
 
-local bytes = require "moonlet.bytes"
+local io = require "moonlet.io"
 local json = require "moonlet.json"
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -11,8 +11,8 @@ local fail = options.fail
 
 local serialize = {}
 
-local kMostDepth = 60
-local kTreeKey = "moonlet.tree"
+local MOST_DEPTH = 60
+local TREE_KEY = "moonlet.tree"
 
 -- The tree that stands for nested tables in the metadata: a table is { t = { {key, node}, .. } },
 -- a tensor { x = name }, a plain value { v = value }, a float without a JSON form { f = text }.
@@ -39,7 +39,7 @@ local function sorted_keys(value, path)
 end
 
 local function encode_table(value, path, tensors, depth)
-  if depth > kMostDepth then fail("save: '%s' nests too deeply or contains itself", path) end
+  if depth > MOST_DEPTH then fail("save: '%s' nests too deeply or contains itself", path) end
   if getmetatable(value) ~= nil then
     fail("save: '%s' is an object; save its state_dict()", path)
   end
@@ -78,10 +78,20 @@ local function check_metadata(metadata)
     if type(key) ~= "string" or type(value) ~= "string" then
       fail("save: metadata is a table of strings by name; '%s' is a %s", tostring(key),
         type(value))
-    elseif key == kTreeKey then
+    elseif key == TREE_KEY then
       fail("save: the metadata name '%s' is taken", key)
     end
   end
+end
+
+local read_save = signature "save(string path, any value, table? metadata=nil)"
+
+-- A value is a table of names itself: an empty one behind it keeps it from being read as arguments
+-- by name. The metadata that `ml.load` returned behind its value are saved.
+local function save_arguments(path, value, given, ...)
+  if value == nil and given == nil then return path end
+  if signature.asides[given] then given = { metadata = given } end
+  return path, value, given or {}, ...
 end
 
 --- Writes a table of tensors to a safetensors file, whole or not at all. Nested tables of tensors,
@@ -90,10 +100,9 @@ end
 --- is saved as it is by `ml.save(path, ml.load(other))`.
 ---@param path string
 ---@param value table
----@param given? {metadata?: table<string, string>}
-function serialize.save(path, value, given)
-  if signature.asides[given] then given = { metadata = given } end
-  local o = options.read("save", given, { metadata = options.none })
+---@param metadata? table<string, string>
+function serialize.save(...)
+  local path, value, given = read_save(save_arguments(...))
   if type(value) ~= "table" then
     fail("save: a table of tensors is wanted, got %s", ml.is_tensor(value) and "a tensor"
       or type(value))
@@ -101,15 +110,15 @@ function serialize.save(path, value, given)
     fail("save: this is an object; save its state_dict()")
   end
   local metadata = {}
-  check_metadata(o.metadata or {})
-  for key, text in pairs(o.metadata or {}) do metadata[key] = text end
-  if is_flat(value) then return bytes.write_safetensors(path, value, metadata) end
+  check_metadata(given or {})
+  for key, text in pairs(given or {}) do metadata[key] = text end
+  if is_flat(value) then return io.write_safetensors(path, value, metadata) end
   local tensors = {}
-  metadata[kTreeKey] = json.encode(encode_node(value, "", tensors, 1))
-  bytes.write_safetensors(path, tensors, metadata)
+  metadata[TREE_KEY] = json.encode(encode_node(value, "", tensors, 1))
+  io.write_safetensors(path, tensors, metadata)
 end
 
-local kFloats = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
+local FLOATS = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
 local decode_node
 
 local function decode_table(nodes, tensors, depth)
@@ -124,12 +133,12 @@ local function decode_table(nodes, tensors, depth)
 end
 
 function decode_node(node, tensors, depth)
-  if type(node) ~= "table" or depth > kMostDepth + 1 then error("a bad value", 0) end
+  if type(node) ~= "table" or depth > MOST_DEPTH + 1 then error("a bad value", 0) end
   if type(node.t) == "table" then return decode_table(node.t, tensors, depth) end
   if node.x ~= nil then
     return tensors[node.x] or error(("tensor '%s' is missing"):format(tostring(node.x)), 0)
   end
-  if node.f ~= nil then return kFloats[node.f] or error("a bad number", 0) end
+  if node.f ~= nil then return FLOATS[node.f] or error("a bad number", 0) end
   local plain = type(node.v)
   if plain ~= "string" and plain ~= "number" and plain ~= "boolean" then error("a bad value", 0) end
   return node.v
@@ -141,6 +150,8 @@ local function decode_tree(path, text, tensors)
   return result
 end
 
+local read_load = signature 'load(string path, string device="cpu", bool mmap=false)'
+
 --- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata, which
 --- `net:load_state_dict(ml.load(path))` leaves aside. Options:
 --- `device`, where the tensors go ("cpu"); `mmap` (false), true to map the file instead of copying
@@ -148,20 +159,20 @@ end
 --- changes the tensors, and reading what was cut off the file ends the process. `ml.save` to the
 --- same path is safe, as it makes a new file. Changes to the tensors stay in this process.
 ---@param path string
----@param given? {device?: string, mmap?: boolean}
+---@param device? string
+---@param mmap? boolean
 ---@return table value
 ---@return table<string, string> metadata
-function serialize.load(path, given)
-  local o = options.read("load", given, { device = "cpu", mmap = false })
-  options.boolean("load", "mmap", o.mmap)
-  local tensors, metadata = bytes.read_safetensors(path, o.mmap)
+function serialize.load(...)
+  local path, device, mmap = read_load(...)
+  local tensors, metadata = io.read_safetensors(path, mmap)
   signature.asides[metadata] = true
-  if o.device ~= "cpu" then
-    for name, tensor in pairs(tensors) do tensors[name] = tensor:to(o.device) end
+  if device ~= "cpu" then
+    for name, tensor in pairs(tensors) do tensors[name] = tensor:to(device) end
   end
-  local tree = metadata[kTreeKey]
+  local tree = metadata[TREE_KEY]
   if not tree then return tensors, metadata end
-  metadata[kTreeKey] = nil
+  metadata[TREE_KEY] = nil
   return decode_tree(path, tree, tensors), metadata
 end
 

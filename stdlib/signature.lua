@@ -67,8 +67,9 @@ end, thing = true }
 ---@param description string "a module"
 ---@param convert fun(value: any): any the value to use, or nil for a wrong one
 ---@param list? boolean whether arrays are such values
-function signature.add_type(name, description, convert, list)
-  types[name] = { description, convert, list = list, thing = true }
+---@param dict? boolean whether tables of names are
+function signature.add_type(name, description, convert, list, dict)
+  types[name] = { description, convert, list = list, dict = dict, thing = true }
 end
 
 --- A type of which there are only the strings given.
@@ -145,7 +146,7 @@ end
 
 local function one_type(text)
   local name, list, limits = text:match "^(%a+)(%[?%d*%]?)(.*)$"
-  local base = types[name] or error("signature: unknown type " .. text)
+  local base = assert(types[name], "signature: unknown type " .. text)
   local element = bounded(base, limits)
   if list == "" then return element end
   local count = tonumber(list:match "%d+")
@@ -191,7 +192,7 @@ end
 
 local function parse_parameter(text)
   local kind, name, default = text:match "^%s*([^%s]+)%s+([%a_][%w_]*)%s*=?%s*(.-)%s*$"
-  if not kind then error("signature: bad parameter " .. text) end
+  assert(kind, "signature: bad parameter " .. text)
   local plain = kind:gsub("[?.]+$", "")
   local parameter = { name = name, type = kind, required = default == "",
     variadic = kind:find("...", 1, true) ~= nil, default = default ~= "" and default or nil,
@@ -219,11 +220,12 @@ function Signature.__index(self, key)
   return rawget(self, key)
 end
 
--- "nn.Linear" names itself in errors; of "Module:to" the script sees `to`.
-local function new(_, text)
-  local name = text:match "^([%w_.:]+)%(.*%)$"
-  if not name then error("signature: bad declaration " .. text) end
-  local self = setmetatable({ name = name, text = text, where = name:match "[^:]+$" }, Signature)
+-- "nn.Linear" names itself in errors unless `where` says what they begin with; of "Module:to" the
+-- script sees `to`.
+local function new(_, text, where)
+  local name = assert(text:match "^([%w_.:]+)%(.*%)$", "signature: bad declaration " .. text)
+  local self = setmetatable({ name = name, text = text, where = where or name:match "[^:]+$" },
+    Signature)
   signature.all[name] = self
   return self
 end
@@ -299,9 +301,9 @@ local function check_names(self, named)
   return named
 end
 
-local function value_of(self, parameter, value)
+local function value_of(where, parameter, value)
   if value == nil then
-    if parameter.required then fail("%s: '%s' is missing", self.where, parameter.name) end
+    if parameter.required then fail("%s: '%s' is missing", where, parameter.name) end
     value = parameter.make_default and parameter.make_default()
     if value == nil then return nil end
   end
@@ -309,7 +311,7 @@ local function value_of(self, parameter, value)
   local found = accepts[2](value)
   if found == nil then
     fail(accepts.thing and "%s: '%s': %s is wanted, got %s" or "%s: '%s' must be %s, got %s",
-      self.where, parameter.name, accepts[1], signature.describe(value))
+      where, parameter.name, accepts[1], signature.describe(value))
   end
   return found
 end
@@ -322,7 +324,7 @@ end
 
 local function rest_of(self, parameter, given, first, count)
   local out = {}
-  for i = first, count do out[#out + 1] = value_of(self, parameter, given[i]) end
+  for i = first, count do out[#out + 1] = value_of(self.where, parameter, given[i]) end
   return out
 end
 
@@ -350,7 +352,7 @@ local function values_of(self, ...)
     elseif parameter.variadic then
       values[i] = rest_of(self, parameter, by_name, 1, #by_name)
     else
-      values[i] = value_of(self, parameter, value)
+      values[i] = value_of(self.where, parameter, value)
     end
   end
   if count > size then too_many(self, count) end
@@ -371,6 +373,21 @@ function Signature:table(...)
   return out
 end
 
+--- Reads the arguments in front of a function that is to run under them, which come in one table
+--- or by position: `f({ on = true }, run, x)`, `f(true, run, x)`. Returns them by name, then the
+--- function and what follows it.
+---@return table<string, any> arguments
+---@return any ... the function and its own arguments
+function Signature:before_function(...)
+  local count, last = select("#", ...), 1
+  local given = { ... }
+  if given[1] ~= nil and not is_plain(given[1]) then
+    last = 0
+    while last < count and type(given[last + 1]) ~= "function" do last = last + 1 end
+  end
+  return self:table(table.unpack(given, 1, last)), table.unpack(given, last + 1, count)
+end
+
 --- Checks a table of some of the parameters by name and returns a copy of it. `others` are further
 --- names that it may have, whose values are taken as they are.
 ---@param where string what takes them, for messages
@@ -385,7 +402,7 @@ function Signature:subset(where, given, others)
   for key, value in pairs(given) do out[key] = value end
   for _, parameter in ipairs(self.parameters) do
     local value = given[parameter.name]
-    if value ~= nil then out[parameter.name] = value_of(self, parameter, value) end
+    if value ~= nil then out[parameter.name] = value_of(where, parameter, value) end
   end
   return out
 end
@@ -393,5 +410,5 @@ end
 signature.add_choice("Reduction", { "mean", "sum", "none" })
 signature.add_choice("KLReduction", { "mean", "batchmean", "sum", "none" })
 
----@overload fun(text: string): table
+---@overload fun(text: string, where?: string): table
 return setmetatable(signature, { __call = new })

@@ -50,7 +50,7 @@ function terminal.color(fd)
     and os.getenv("TERM") ~= "dumb"
 end
 
-local kWide = {
+local WIDE = {
   { 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0xA4CF }, { 0xAC00, 0xD7A3 },
   { 0xF900, 0xFAFF }, { 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 },
   { 0x1F300, 0x1F64F }, { 0x1F900, 0x1F9FF }, { 0x20000, 0x3FFFD },
@@ -58,7 +58,7 @@ local kWide = {
 
 local function code_width(code)
   if code >= 0x300 and code <= 0x36F then return 0 end
-  for _, range in ipairs(kWide) do
+  for _, range in ipairs(WIDE) do
     if code >= range[1] and code <= range[2] then return 2 end
   end
   return 1

@@ -175,7 +175,7 @@ MOONLET_FUNCTOR1(Acosh, vacosh(x))
 MOONLET_FUNCTOR1(Atanh, vatanh(x))
 MOONLET_FUNCTOR1(Erf, verf(x))
 MOONLET_FUNCTOR1(Erfc, verfc(x))
-MOONLET_FUNCTOR2(TanhBackward, grad, y, grad * (V(1) - y * y))
+MOONLET_FUNCTOR2(TanhGradX, grad, y, grad * (V(1) - y * y))
 
 // Complex numbers.
 MOONLET_FUNCTOR1(Conj, vconj(x))
@@ -224,7 +224,7 @@ MOONLET_FUNCTOR3(MaskedFill, x, mask, value, select(mask != V(0), value, x))
 
 // Activations.
 MOONLET_FUNCTOR1(Relu, select(x <= V(0), V(0), x))
-MOONLET_FUNCTOR2(ReluBackward, grad, y, select(y <= V(0), V(0), grad))
+MOONLET_FUNCTOR2(ReluGradX, grad, y, select(y <= V(0), V(0), grad))
 MOONLET_FUNCTOR1(Relu6, select(x <= V(0), V(0), select(x > V(6), V(6), x)))
 MOONLET_FUNCTOR2(LeakyRelu, x, slope, select(x <= V(0), x * slope, x))
 MOONLET_FUNCTOR2(Elu, x, alpha, select(x <= V(0), alpha * vexpm1(x), x))
@@ -232,12 +232,12 @@ MOONLET_FUNCTOR2(Celu, x, alpha, select(x <= V(0), alpha * vexpm1(x / alpha), x)
 MOONLET_FUNCTOR1(Selu, V(1.0507009873554804934193349852946) *
                            select(x <= V(0), V(1.6732632423543772848170429916717) * vexpm1(x), x))
 MOONLET_FUNCTOR1(Sigmoid, sigmoid_of(x))
-MOONLET_FUNCTOR2(SigmoidBackward, grad, y, grad * (V(1) - y) * y)
+MOONLET_FUNCTOR2(SigmoidGradX, grad, y, grad * (V(1) - y) * y)
 MOONLET_FUNCTOR1(Logsigmoid, vmin(x, V(0)) - vlog1p(vexp(-vabs(x))))
 MOONLET_FUNCTOR1(GeluErf, V(0.5) * x * (V(1) + verf(x * V(0.70710678118654752440))))
 MOONLET_FUNCTOR1(GeluTanh, V(0.5) * x * (V(1) + vtanh(V(0.79788456080286535588) *
                                                       (x + V(0.044715) * x * x * x))))
-struct GeluErfBackward {
+struct GeluErfGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
     const V cdf = V(0.5) * (V(1) + verf(x * V(0.70710678118654752440)));
@@ -245,7 +245,7 @@ struct GeluErfBackward {
   }
 };
 MOONLET_FUNCTOR1(Silu, x / (V(1) + vexp(-x)))
-struct SiluBackward {
+struct SiluGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
     const V s = sigmoid_of(x);

@@ -52,6 +52,7 @@ struct RowInfo {
   const ArgumentInfo* arguments;
   int argument_count;
   int result_count;
+  bool internal = false;  // for the library itself: scripts do not call it by name
 };
 
 struct OpInfo {

@@ -13,27 +13,27 @@ struct ViewWriter {
   void (*fill)(Tensor& x, Scalar value);
   void (*copy)(Tensor& x, const Tensor& source);
 
-  // dy laid into position `index` along `dim` of zeros.
-  void select_backward(const Tensor& dy, int64_t dim, int64_t index, Tensor& y) const {
+  // grad laid into position `index` along `dim` of zeros.
+  void select_grad_x(const Tensor& grad, int64_t dim, int64_t index, Tensor& y) const {
     fill(y, Scalar(0));
     Tensor part = views::select(y, dim, index);
-    copy(part, dy);
+    copy(part, grad);
   }
 
-  // dy laid into the positions of a slice of zeros.
-  void slice_backward(const Tensor& dy, int64_t dim, int64_t start, int64_t stop, int64_t step,
-                      Tensor& y) const {
+  // grad laid into the positions of a slice of zeros.
+  void slice_grad_x(const Tensor& grad, int64_t dim, int64_t start, int64_t stop, int64_t step,
+                    Tensor& y) const {
     Tensor part = views::slice(y, dim, start, stop, step);
     if (part.numel() != y.numel()) fill(y, Scalar(0));
-    copy(part, dy);
+    copy(part, grad);
   }
 
-  // dy laid onto a diagonal of zeros.
-  void diagonal_backward(const Tensor& dy, int64_t offset, int64_t dim1, int64_t dim2,
-                         Tensor& y) const {
+  // grad laid onto a diagonal of zeros.
+  void diagonal_grad_x(const Tensor& grad, int64_t offset, int64_t dim1, int64_t dim2,
+                       Tensor& y) const {
     fill(y, Scalar(0));
     Tensor part = views::diagonal(y, offset, dim1, dim2);
-    copy(part, dy);
+    copy(part, grad);
   }
 
   // x in the middle of y, less what a negative border cuts off, with `value` around it.

@@ -1,5 +1,5 @@
 // autograd/composite/activation.cpp: activations with several forms.
-#include "autograd/ops_activation.h"
+#include "autograd/uses_composite_activation.h"
 
 namespace moonlet {
 

@@ -1,5 +1,5 @@
 // autograd/composite/arithmetic.cpp: arithmetic made of other ops.
-#include "autograd/ops_arithmetic.h"
+#include "autograd/uses_composite_arithmetic.h"
 
 namespace moonlet {
 

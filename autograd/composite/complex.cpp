@@ -1,6 +1,5 @@
 // autograd/composite/complex.cpp: the parts of complex numbers, made of other ops.
-#include "autograd/ops_complex.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_composite_complex.h"
 
 namespace moonlet {
 

@@ -1,15 +1,7 @@
 // autograd/composite/convert.cpp: conversions that may have nothing to do.
-#include "autograd/ops_clone.h"
-#include "autograd/ops_convert.h"
+#include "autograd/uses_composite_convert.h"
 
 namespace moonlet {
-
-Tensor contiguous_composite(const Tensor& x, std::optional<MemoryFormat> memory_format) {
-  const MemoryFormat format = memory_format.value_or(MemoryFormat::Contiguous);
-  check(format != MemoryFormat::Preserve,
-        "contiguous: memory_format \"preserve_format\" is no order of elements");
-  return is_contiguous(x.sizes(), x.strides(), format) ? x : clone(x, format);
-}
 
 Tensor to_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
                     std::optional<MemoryFormat> memory_format) {

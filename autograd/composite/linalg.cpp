@@ -1,6 +1,5 @@
 // autograd/composite/linalg.cpp: matmul, which picks the product by the ranks of its arguments.
-#include "autograd/ops_linalg.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_composite_linalg.h"
 
 namespace moonlet {
 namespace {

@@ -1,5 +1,5 @@
 // autograd/composite/logic.cpp: what is one op for booleans and another for integers.
-#include "autograd/ops_logic.h"
+#include "autograd/uses_composite_logic.h"
 
 namespace moonlet {
 

@@ -1,72 +1,14 @@
-// autograd/composite/nn.cpp: network ops made of other ops: forms of convolution and pooling,
-// normalisation, attention, dropout.
+// autograd/composite/nn.cpp: network ops made of other ops: attention, dropout, gates.
 #include <cmath>
 
-#include "autograd/formulas_convert.h"
-#include "autograd/formulas_nn.h"
-#include "autograd/ops_activation.h"
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_linalg.h"
-#include "autograd/ops_nn.h"
-#include "autograd/ops_random.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
+#include "autograd/formulas/common.h"
+#include "autograd/formulas/nn.h"
 #include "autograd/tape.h"
+#include "autograd/uses_composite_nn.h"
 
 namespace moonlet {
 
 using formulas::widened;
-
-Tensor conv1d_composite(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride,
-                        int64_t padding, int64_t dilation, int64_t groups) {
-  check(x.dim() == 3, "conv1d: x has shape ", x.sizes(), ", (n, c, l) is wanted");
-  check(weight.dim() == 3, "conv1d: weight has shape ", weight.sizes(), ", (o, c, k) is wanted");
-  return squeeze(conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias, {1, stride}, {0, padding},
-                        {1, dilation}, groups),
-                 {2});
-}
-
-Tensor max_pool2d_composite(const Tensor& x, const Dims& kernel_size, const Dims& stride,
-                            const Dims& padding, const Dims& dilation, bool ceil_mode) {
-  return std::get<0>(max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode));
-}
-
-Tensor softmin_composite(const Tensor& x, int64_t dim) { return softmax(neg(x), dim); }
-
-Tensor layer_norm_composite(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
-                            const Tensor& bias, double eps) {
-  return std::get<0>(native_layer_norm(x, normalized_shape, weight, bias, eps));
-}
-
-namespace {
-Tensor per_channel(const char* name, const Tensor& v, const Tensor& x) {
-  check(v.dim() == 1 && v.size(0) == x.size(1), "batch_norm: ", name, " has shape ", v.sizes(),
-        ", (", x.size(1), ",) is wanted");
-  Dims sizes = Dims::filled(x.dim(), 1);
-  sizes[1] = v.size(0);
-  return reshape(v, sizes);
-}
-}  // namespace
-
-Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                            const Tensor& weight, const Tensor& bias, bool training,
-                            double momentum, double eps) {
-  if (training) {
-    return std::get<0>(
-        native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
-  }
-  check(x.dim() >= 2, "batch_norm: x has shape ", x.sizes(), ", (n, c, ...) is wanted");
-  check(running_mean.defined() && running_var.defined(),
-        "batch_norm: outside training running_mean and running_var are wanted");
-  Tensor scale = rsqrt(add(widened(running_var), eps));
-  if (weight.defined()) scale = mul(scale, weight);
-  Tensor shift = neg(mul(running_mean, scale));
-  if (bias.defined()) shift = add(shift, bias);
-  const Tensor y = add(mul(widened(x), per_channel("running_var", scale, x)),
-                       per_channel("running_mean", shift, x));
-  return to(y, x.dtype());
-}
 
 namespace {
 void check_attention(const char* op, const Tensor& query, const Tensor& key, const Tensor& value) {
@@ -114,11 +56,6 @@ Tensor glu_composite(const Tensor& x, int64_t dim) {
   const int64_t half_size = x.size(d) / 2;
   const Tensor gate = sigmoid(widened(narrow(x, d, half_size, half_size)));
   return to(mul(narrow(x, d, 0, half_size), gate), x.dtype());
-}
-
-Tensor normalize_composite(const Tensor& x, double p, int64_t dim, double eps) {
-  const int d = wrap_dim(dim, x.dim(), "normalize");
-  return div(x, maximum(norm(x, p, {d}, true), eps));
 }
 
 Tensor cosine_similarity_composite(const Tensor& a, const Tensor& b, int64_t dim, double eps) {

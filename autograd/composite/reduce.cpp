@@ -1,9 +1,5 @@
-// autograd/composite/reduce.cpp: reductions and sorts made of other ops.
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_sort.h"
+// autograd/composite/reduce.cpp: reductions made of other ops.
+#include "autograd/uses_composite_reduce.h"
 
 namespace moonlet {
 
@@ -20,10 +16,6 @@ Tensor std_composite(const Tensor& x, const Dims& dim, int64_t correction, bool 
   // The slope of the root at zero is infinite; the deviation of equal elements has gradient zero.
   const Tensor flat = eq(variance, 0.0);
   return masked_fill(sqrt(masked_fill(variance, flat, 1.0)), flat, 0.0);
-}
-
-Tensor argsort_composite(const Tensor& x, int64_t dim, bool descending, bool stable) {
-  return std::get<1>(sort(x, dim, descending, stable));
 }
 
 }  // namespace moonlet

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "autograd/history.h"
-#include "autograd/ops_clone.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
+#include "autograd/uses_composite_shape.h"
 #include "tensor/set.h"
 #include "tensor/shapes/shape.h"
 #include "tensor/views.h"

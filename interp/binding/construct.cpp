@@ -3,13 +3,11 @@
 #include <limits>
 #include <optional>
 
-#include "autograd/ops_clone.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_copy.h"
 #include "autograd/tape.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/index.h"
 #include "interp/binding/shape.h"
+#include "interp/binding/uses_construct.h"
 #include "interp/nearest.h"
 #include "tensor/execution.h"
 

@@ -1,5 +1,5 @@
 // interp/binding/cuda.cpp: ml.cuda: which CUDA devices there are, their memory, waiting for them.
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/namespace.h"
 #include "tensor/backend.h"
 

@@ -3,14 +3,12 @@
 #include <cstring>
 #include <iterator>
 
-#include "autograd/ops_complex.h"
-#include "autograd/ops_copy.h"
-#include "autograd/ops_shape.h"
 #include "autograd/tape.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/index.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/shape.h"
+#include "interp/binding/uses_fields.h"
 #include "interp/nearest.h"
 
 namespace moonlet::binding {

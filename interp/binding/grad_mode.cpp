@@ -1,7 +1,7 @@
 // interp/binding/grad_mode.cpp: no_grad, enable_grad and set_grad_enabled, as calls of a function
 // and as guards that end with a block.
 #include "autograd/tape.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/entry.h"
 
 namespace moonlet::binding {

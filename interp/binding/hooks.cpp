@@ -2,7 +2,7 @@
 #include "interp/binding/hooks.h"
 
 #include "autograd/tape.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/homes.h"
 
 namespace moonlet {

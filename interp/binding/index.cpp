@@ -4,12 +4,8 @@
 #include <charconv>
 #include <optional>
 
-#include "autograd/ops_compare.h"
-#include "autograd/ops_convert.h"
-#include "autograd/ops_copy.h"
-#include "autograd/ops_gather.h"
-#include "autograd/ops_shape.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
+#include "interp/binding/uses_index.h"
 
 namespace moonlet::binding {
 namespace {

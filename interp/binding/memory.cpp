@@ -1,5 +1,5 @@
 // interp/binding/memory.cpp: ml.memory, which counts and gives back tensor memory, and ml.scope.
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/namespace.h"
 #include "tensor/backend.h"
 #include "tensor/memory/live_peak.h"

@@ -1,10 +1,9 @@
 // interp/binding/methods.cpp: methods of tensors that are no ops: geometry, storage, release,
 // shorthand conversions.
-#include "autograd/ops_convert.h"
-#include "autograd/ops_copy.h"
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/shape.h"
 #include "interp/binding/storage.h"
+#include "interp/binding/uses_methods.h"
 #include "tensor/set.h"
 
 namespace moonlet::binding {

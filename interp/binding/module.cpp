@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/mode_guard.h"
 #include "interp/binding/registry.h"
@@ -18,27 +18,30 @@
 namespace moonlet::binding {
 namespace {
 
-// Stack: ml, methods, metatable.
+// Sets a field of a table to the value on top, which stays.
+void set_copy(lua_State* L, int table, const char* name) {
+  lua_pushvalue(L, -1);
+  lua_setfield(L, table, name);
+}
+
+// Stack: ml, methods, metatable. Internal ops are in `ml._internal`, for stdlib/ and the tests.
 void register_ops(lua_State* L) {
+  lua_newtable(L);
+  const int internal = lua_gettop(L), metatable = internal - 1, methods = internal - 2;
+  const int ml = internal - 3;
   for (int f = 0; f < kOpFamilyCount; ++f) {
     const OpFamily& family = *kOpFamilies[f];
     for (int i = 0; i < family.count; ++i) {
       const OpEntry& entry = family.entries[i];
       lua_pushcfunction(L, entry.function);
-      if (entry.metamethod != nullptr) {
-        lua_pushvalue(L, -1);
-        lua_setfield(L, -3, entry.metamethod);
-      }
-      if (entry.is_method) {
-        lua_pushvalue(L, -1);
-        lua_setfield(L, -4, entry.name);
-      }
-      if (entry.is_function)
-        lua_setfield(L, -4, entry.name);
-      else
-        lua_pop(L, 1);
+      if (entry.metamethod != nullptr) set_copy(L, metatable, entry.metamethod);
+      if (entry.is_method) set_copy(L, methods, entry.name);
+      if (entry.is_function) set_copy(L, ml, entry.name);
+      if (entry.is_internal) set_copy(L, internal, entry.name);
+      lua_pop(L, 1);
     }
   }
+  lua_setfield(L, ml, "_internal");
 }
 
 void register_constants(lua_State* L) {
@@ -179,7 +182,7 @@ int open_module(lua_State* L) {
   register_methods(L);
   register_fields(L);
   lua_remove(L, -2);  // ml, methods
-  register_bytes(L);
+  register_io(L);
   register_construct(L);
   register_storage(L);
   register_settings(L);

@@ -123,7 +123,7 @@ void push_writes(lua_State* L, const std::vector<SchemaArgument>& arguments) {
 
 void push_new_op(lua_State* L, const OpInfo& op) {
   const std::vector<SchemaArgument> arguments = arguments_of(op);
-  lua_createtable(L, 0, 15);
+  lua_createtable(L, 0, 16);
   set_text(L, "name", op.name);
   set_text(L, "row", op.row->name);
   set_text(L, "schema", op.row->schema);
@@ -133,6 +133,7 @@ void push_new_op(lua_State* L, const OpInfo& op) {
   push_policies(L, op.row->autocast);
   set_flag(L, "is_view", op.is_view());
   set_flag(L, "random", op.row->random);
+  set_flag(L, "internal", op.row->internal);
   set_flag(L, "differentiable", op.row->differentiable);
   push_dtypes(L, op.row->dtypes);
   lua_setfield(L, -2, "dtypes");

@@ -1,7 +1,7 @@
 // interp/binding/op_values.cpp: boxed arguments and results to Lua values and back.
 #include "interp/binding/op_values.h"
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/shape.h"
 
 namespace moonlet::binding {

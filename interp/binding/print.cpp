@@ -4,11 +4,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "autograd/ops_arithmetic.h"
-#include "autograd/ops_compare.h"
-#include "autograd/ops_reduce.h"
 #include "autograd/tape.h"
 #include "interp/binding/tensor_userdata.h"
+#include "interp/binding/uses_print.h"
 #include "tensor/dispatch.h"
 
 namespace moonlet::binding {

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/nearest.h"
 #include "tensor/backend.h"
 

@@ -11,6 +11,7 @@ struct OpEntry {
   lua_CFunction function;
   bool is_function;        // a field of `ml`
   bool is_method;          // a method of tensors
+  bool is_internal;        // a field of `ml._internal`
   const char* metamethod;  // "__add", or null
 };
 

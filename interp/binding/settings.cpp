@@ -1,5 +1,5 @@
 // interp/binding/settings.cpp: the default dtype and the number of threads.
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "tensor/execution.h"
 #include "tensor/threads.h"
 

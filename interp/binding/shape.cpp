@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/nearest.h"
 
 namespace moonlet::binding {

@@ -6,14 +6,15 @@
 #include <iterator>
 #include <new>
 
-#include "interp/binding/args.h"
-#include "interp/binding/bytes.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/index.h"
+#include "interp/binding/io.h"
 #include "interp/binding/iterate.h"
 #include "interp/nearest.h"
 #include "tensor/backend.h"
 #include "tensor/dispatch.h"
 #include "tensor/execution.h"
+#include "tensor/io/bytes.h"
 #include "tensor/raw_copy.h"
 
 namespace moonlet::binding {
@@ -247,7 +248,6 @@ TypedStorage mapped_storage(lua_State* L, ArgReader& args, DType dtype) {
   const Device device = args.has(kDevice) ? args.device(kDevice) : Device{};
   check(device.is_cpu(), "Storage: a file is mapped on the CPU, got device ", device);
   const std::string path = path_argument(L, args.slot(kFile), "Storage");
-  check_files_allowed("Storage", path);
   const bool shared = args.has(kShared) && args.boolean(kShared);
   const bool read_only = args.has(kReadOnly) && args.boolean(kReadOnly);
   check(!shared || !read_only, "Storage: a file is mapped shared or read_only, not both");
@@ -257,7 +257,7 @@ TypedStorage mapped_storage(lua_State* L, ArgReader& args, DType dtype) {
                           : read_only ? Mapping::ReadOnly
                                       : Mapping::Private;
   TypedStorage out = TypedStorage::map_file(path, dtype, mapping, size);
-  check_bool_bytes(out.tensor(), "Storage: '" + path + "'");
+  io::check_bool_bytes(out.tensor(), "Storage: '" + path + "'");
   return out;
 }
 
@@ -345,6 +345,13 @@ void push_methods_with_metatable(lua_State* L, BindingState& state) {
   state.storage_metatable_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
+// _rebind(x, y): the Lua value `x` is the tensor `y` from now on, wherever it is held.
+int l_rebind(lua_State* L) {
+  Tensor& cell = check_tensor(L, 1, "rebind");
+  cell = check_tensor(L, 2, "rebind");
+  return 0;
+}
+
 }  // namespace
 
 TypedStorage* storage_cell(lua_State* L, int index) {
@@ -387,8 +394,10 @@ int push_storage(lua_State* L, TypedStorage storage) {
 }
 
 void register_storage(lua_State* L) {
-  static const luaL_Reg kModule[] = {
-      {"Storage", op_guard<l_storage>}, {"is_storage", guard<l_is_storage>}, {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {{"Storage", op_guard<l_storage>},
+                                     {"is_storage", guard<l_is_storage>},
+                                     {"_rebind", guard<l_rebind>},
+                                     {nullptr, nullptr}};
   BindingState& state = binding_state(L);
   make_registry(L, state);
   push_methods_with_metatable(L, state);

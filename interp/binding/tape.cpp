@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "interp/binding/args.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/hooks.h"
 
 namespace moonlet::binding {

@@ -9,7 +9,7 @@
 #include "interp/binding/iterate.h"
 #include "interp/binding/shape.h"
 #include "interp/host_state.h"
-#include "interp/numbers.h"
+#include "tensor/io/numbers.h"
 #include "tensor/op_info.h"
 
 namespace moonlet {
@@ -211,7 +211,7 @@ void push_element_text(lua_State* L, int index) {
     lua_getfield(L, index, "item");
     lua_pushvalue(L, index);
     lua_call(L, 1, 1);
-    const NumericLocaleC numbers;
+    const io::NumericLocaleC numbers;
     luaL_tolstring(L, -1, nullptr);
   }
 }

@@ -110,7 +110,7 @@ int op_guard(lua_State* L) {
 }
 
 // Hand-written parts, each adding its functions. Stack: the module at -2, the methods at -1.
-void register_bytes(lua_State* L);
+void register_io(lua_State* L);
 void register_construct(lua_State* L);
 void register_settings(lua_State* L);
 void register_memory(lua_State* L);

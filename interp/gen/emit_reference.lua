@@ -1,6 +1,6 @@
 -- interp/gen/emit_reference.lua: writes the reference as a Lua module, for help().
 
-local reference = require "reference"
+local reference = require "interp.gen.reference"
 
 local fields = { "name", "kind", "calls", "results", "doc", "notes", "see", "examples", "page",
   "parent", "owner", "same_as", "method", "inplace", "more" }

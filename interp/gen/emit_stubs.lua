@@ -1,23 +1,10 @@
 -- interp/gen/emit_stubs.lua: writes LuaLS annotations of all that scripts can name, for editors:
 -- the descriptions of interp/meta/ as they are, the ops, and what stdlib/ defines.
 
-local dtypes = require "dtypes"
-local lua_signature = require "lua_signature"
-local reference = require "reference"
-
-local lua_types = {
-  Tensor = "moonlet.Tensor", OptionalTensor = "moonlet.Tensor", TensorList = "moonlet.Tensor[]",
-  Operand = "moonlet.Tensor|number", Scalar = "number|boolean", Int = "integer",
-  IntList = "integer|integer[]", IntVector = "integer|integer[]",
-  Generator = "moonlet.Generator", Float = "number", Bool = "boolean", String = "string",
-  Dim = "integer", DimList = "integer|integer[]", Index = "integer",
-  DType = "moonlet.dtype", Device = "string", MemoryFormat = "moonlet.memory_format",
-}
-
-local result_types = {
-  Tensor = "moonlet.Tensor", ["Tensor[]"] = "moonlet.Tensor[]", bool = "boolean", int = "integer",
-  float = "number", Scalar = "number",
-}
+local dtypes = require "tensor.ops.gen.dtypes"
+local lua_signature = require "tensor.ops.gen.lua_signature"
+local reference = require "interp.gen.reference"
+local types = require "tensor.ops.gen.types"
 
 -- Words that Lua keeps for itself cannot name a parameter.
 local keywords = { ["end"] = true, ["repeat"] = true, ["not"] = true, ["and"] = true, ["or"] = true,
@@ -30,11 +17,11 @@ local function parameters(out, row, first)
     local arg = args[i]
     local name = keywords[arg.name] and arg.name .. "_" or arg.name
     if arg.named_only then
-      options[#options + 1] = ("%s?: %s"):format(name, lua_types[arg.kind])
+      options[#options + 1] = ("%s?: %s"):format(name, arg.info.editor)
     else
       names[#names + 1] = name
       local mark = arg.required and "" or "?"
-      out[#out + 1] = ("---@param %s%s %s"):format(name, mark, lua_types[arg.kind])
+      out[#out + 1] = ("---@param %s%s %s"):format(name, mark, arg.info.editor)
     end
   end
   if #options > 0 then
@@ -52,7 +39,7 @@ local function emit_op(out, row, owner, separator, name, first)
   add_text(out, row.doc)
   local names = parameters(out, row, first)
   for _, result in ipairs(row.results) do
-    out[#out + 1] = ("---@return %s %s"):format(result_types[result.type], result.name)
+    out[#out + 1] = ("---@return %s %s"):format(types.list[result.type].editor, result.name)
   end
   out[#out + 1] = ("function %s%s%s(%s) end\n"):format(owner, separator, name, names)
 end
@@ -64,7 +51,9 @@ local function emit_ops(out, rows)
     if row.plain_form and lua_signature.is_method(row) then
       emit_op(out, row, "Tensor", ":", name, 2)
     end
-    if row.inplace_form then emit_op(out, row, "Tensor", ":", row.name .. "_", 2) end
+    if row.inplace_form and not row.internal then
+      emit_op(out, row, "Tensor", ":", row.name .. "_", 2)
+    end
   end
 end
 

@@ -109,7 +109,8 @@ local template = [[
 <header>
 <a class="home" href="index.html">Moonlet</a>
 <div class="search">
-<input id="search" type="search" placeholder="Search (press /)" aria-label="Search" autocomplete="off">
+<label for="search">Search (press /)</label>
+<input id="search" type="search" autocomplete="off">
 <ol id="found" hidden></ol>
 </div>
 </header>

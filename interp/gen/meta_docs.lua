@@ -1,8 +1,8 @@
 -- interp/gen/meta_docs.lua: reads interp/meta/*.lua, the LuaLS descriptions of what C++ gives to
 -- scripts beside the ops, into entries of the reference.
 
-local doc_comments = require "doc_comments"
-local signatures = require "signatures"
+local doc_comments = require "interp.gen.doc_comments"
+local signatures = require "interp.gen.signatures"
 
 local meta_docs = {}
 

@@ -1,7 +1,7 @@
 -- interp/gen/op_docs.lua: the op rows as entries of the reference.
 
-local cpptext = require "cpptext"
-local lua_signature = require "lua_signature"
+local cpptext = require "tensor.ops.gen.cpptext"
+local lua_signature = require "tensor.ops.gen.lua_signature"
 
 local op_docs = {}
 
@@ -113,7 +113,7 @@ end
 function op_docs.entries(rows)
   local out, by_name = {}, {}
   for _, row in ipairs(rows) do
-    local hidden = row.func == false and row.method == false and not row.inplace_form
+    local hidden = row.internal or row.func == false and row.method == false and not row.inplace_form
     if not row.overload_of and not hidden then
       local entry = entry_of(row)
       out[#out + 1], by_name[row.name] = entry, entry

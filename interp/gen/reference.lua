@@ -8,11 +8,11 @@
 -- page; classes have parent, members owner, ops notes and more (their other forms), and a second
 -- name of something has same_as.
 
-local cpp_docs = require "cpp_docs"
-local dtypes = require "dtypes"
-local meta_docs = require "meta_docs"
-local op_docs = require "op_docs"
-local stdlib_docs = require "stdlib_docs"
+local cpp_docs = require "interp.gen.cpp_docs"
+local dtypes = require "tensor.ops.gen.dtypes"
+local meta_docs = require "interp.gen.meta_docs"
+local op_docs = require "interp.gen.op_docs"
+local stdlib_docs = require "interp.gen.stdlib_docs"
 
 local reference = {}
 
@@ -26,10 +26,13 @@ local titles = {
   { "ops_complex", "Complex numbers" }, { "ops_logic", "Bits and truth values" },
   { "ops_compare", "Comparison and selection" },
   { "ops_reduce", "Reductions" }, { "ops_scan", "Running sums and products" }, { "ops_shape", "Shapes and views" },
-  { "ops_gather", "Gathering and indexing" }, { "ops_sort", "Sorting" },
+  { "ops_gather", "Gathering and scattering" },
+  { "ops_index", "Indexing by tensors" }, { "ops_sort", "Sorting" },
   { "ops_copy", "Writing over elements" },
   { "ops_clone", "Copies" }, { "ops_convert", "Dtypes and devices" }, { "ops_linalg", "Linear algebra" },
-  { "ops_activation", "Activations" }, { "ops_nn", "Neural network ops" }, { "ops_nn_loss", "Losses" },
+  { "ops_activation", "Activations" }, { "ops_conv", "Convolution" }, { "ops_pool", "Pooling" },
+  { "ops_softmax", "Softmax" }, { "ops_normalization", "Normalisation" },
+  { "ops_nn", "Attention, dropout, gates" }, { "ops_loss", "Losses" },
   { "ops_optim", "Optimiser steps" },
   { "nn", "nn: layers" }, { "nn.functional", "nn.functional" }, { "nn.init", "nn.init" },
   { "nn.utils", "nn.utils" }, { "optim", "optim: optimisers" },

@@ -2,9 +2,9 @@
 -- the reference. What there is comes from the loaded modules; what it does from the doc comments
 -- above the lines that made it.
 
-local doc_comments = require "doc_comments"
-local load_stdlib = require "load_stdlib"
-local signatures = require "signatures"
+local doc_comments = require "interp.gen.doc_comments"
+local load_stdlib = require "interp.gen.load_stdlib"
+local signatures = require "interp.gen.signatures"
 
 local stdlib_docs = {}
 
@@ -91,14 +91,14 @@ local function merged_params(doc, signature)
   return out
 end
 
--- Adds a function, method or class whose arguments are declared or those of `f` from `first` on.
-function Walk:add_call(entry, doc, call, signature, f, first)
+-- Adds a function, method or class whose arguments are declared, or else called `plain`.
+function Walk:add_call(entry, doc, call, signature, plain)
   local names, shown
   if signature then
     names, shown = declared(signature)
     entry.calls = { ("%s(%s)"):format(signatures.receiver(call), table.concat(shown, ", ")) }
   else
-    names = f and parameters_of(f, first) or {}
+    names = plain
     entry.calls = { signatures.call(call, names, doc) }
   end
   entry.names = names
@@ -139,10 +139,11 @@ function Walk:method(owner, cls, name, f)
   local entry = { name = owner .. "." .. name, owner = owner, results = signatures.results(doc) }
   if debug.getlocal(f, 1) == "self" then
     entry.kind = "method"
-    self:add_call(entry, doc, receiver(owner) .. name, self:signature_of_method(cls, name), f, 2)
+    self:add_call(entry, doc, receiver(owner) .. name, self:signature_of_method(cls, name),
+      parameters_of(f, 2))
   else
     entry.kind = "function"
-    self:add_call(entry, doc, entry.name, nil, f, 1)
+    self:add_call(entry, doc, entry.name, nil, parameters_of(f, 1))
   end
 end
 
@@ -186,7 +187,7 @@ function Walk:class(name, cls)
   self.names[cls] = name
   local doc = self:doc_of_class(cls)
   self:add_call({ name = name, kind = "class", parent_class = cls.super, results = name }, doc, name,
-    self:signature_of_class(name, cls), cls.init, 2)
+    self:signature_of_class(name, cls), cls.init and parameters_of(cls.init, 2) or {})
   self:fields(name, doc or { fields = {} })
   self:methods(name, cls)
 end
@@ -203,7 +204,8 @@ end
 function Walk:func(name, f, path)
   local doc = self:doc_of_assignment(path, name:match "[^.]+$") or self:doc_of_function(f)
   self:add_call({ name = name, kind = "function", owner = name:match "^(.*)%.[^.]+$",
-    results = signatures.results(doc) }, doc, name, self.loaded.signatures[name], f, 1)
+    results = signatures.results(doc) }, doc, name, self.loaded.signatures[name],
+    parameters_of(f, 1))
 end
 
 -- A table that ops, functions, classes and further tables are fields of.
@@ -259,9 +261,9 @@ function Walk:plain_classes(path)
     if doc then
       local list = {}
       for argument in arguments:gmatch "[%w_%.]+" do list[#list + 1] = argument end
-      self:add({ name = names[owner] .. "." .. method, kind = "method", owner = names[owner], names = list,
-        calls = { signatures.call(receiver(names[owner]) .. method, list, doc) },
-        results = signatures.results(doc) }, doc)
+      self:add_call({ name = names[owner] .. "." .. method, kind = "method", owner = names[owner],
+        results = signatures.results(doc) }, doc, receiver(names[owner]) .. method,
+        self.loaded.signatures[owner .. ":" .. method], list)
     end
   end
 end

@@ -3,13 +3,11 @@
 -- usage: lua write_pages.lua ROOT OUTPUT FAMILY,FAMILY,... [LOWDOWN]
 
 local root, output, family_list, lowdown = arg[1], arg[2], arg[3], arg[4]
-for _, folder in ipairs { "tensor", "autograd", "interp" } do
-  package.path = ("%s/%s/gen/?.lua;"):format(root, folder) .. package.path
-end
-local html_page = require "html_page"
-local markdown_page = require "markdown_page"
-local parse = require "parse"
-local reference = require "reference"
+package.path = root .. "/?.lua;" .. package.path
+local html_page = require "interp.gen.html_page"
+local markdown_page = require "interp.gen.markdown_page"
+local parse = require "tensor.ops.gen.parse"
+local reference = require "interp.gen.reference"
 
 local function read(path)
   local file = assert(io.open(path, "rb"))

@@ -214,6 +214,7 @@ ml.ops = {}
 ---@field writes integer[] the positions of the arguments that it changes
 ---@field is_view boolean whether the result shares memory with an argument
 ---@field random boolean whether it draws random numbers
+---@field internal boolean whether it is the library's own, such as the gradient of an op: no field of `ml` and no method
 ---@field differentiable boolean whether backward goes through it
 ---@field autocast {cpu?: string, cuda?: string}|nil what autocast does with its arguments on each type of device: "lower_precision", "float32" or "promote"
 

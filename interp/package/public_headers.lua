@@ -1,6 +1,7 @@
 -- interp/package/public_headers.lua: installs the headers that hosts include, and all that these
 -- include, to FOLDER/moonlet. In the source tree headers name each other from its root; installed
--- ones say "moonlet/" in front, so no bare `tensor/` is on a host's include path.
+-- ones say <moonlet/...>, so they need no more than FOLDER on a host's include path, and files of
+-- the host with such names, as its own `tensor/tensor.h`, are not taken for them.
 -- usage: public_headers.lua SOURCE_FOLDER BUILD_FOLDER FOLDER; as a step of an installation, FOLDER
 -- is under the prefix that Meson names.
 
@@ -8,8 +9,8 @@ local source, build, folder = arg[1], arg[2], arg[3]
 local prefix = os.getenv "MESON_INSTALL_DESTDIR_PREFIX"
 if prefix and folder:sub(1, 1) ~= "/" then folder = prefix .. "/" .. folder end
 
-local roots = { "interp/moonlet.h", "interp/lua_api.h", "interp/ops.h", "tensor/boxing.h",
-  "tensor/modes.h", "tensor/op_info.h", "tensor/typed_storage.h" }
+local roots = { "interp/moonlet.h", "interp/io.h", "interp/lua_api.h", "interp/ops.h",
+  "tensor/boxing.h", "tensor/modes.h", "tensor/op_info.h", "tensor/typed_storage.h" }
 
 local function read(path)
   for _, root in ipairs { source, build } do
@@ -33,9 +34,9 @@ local texts = {}
 local function take(path)
   if texts[path] then return end
   texts[path] = true  -- headers are no tree
-  texts[path] = read(path):gsub('(#include ")([%w_/]+%.h)(")', function(before, name, after)
+  texts[path] = read(path):gsub('#include "([^"]+)"', function(name)
     take(name)
-    return before .. public_name(name) .. after
+    return "#include <" .. public_name(name) .. ">"
   end)
 end
 for _, path in ipairs(roots) do take(path) end

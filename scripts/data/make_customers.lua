@@ -4,7 +4,7 @@
 math.randomseed(2024, 7)
 local random = math.random
 
-local kRows = 900
+local ROWS = 900
 
 -- One of the names, each as often as its weight says.
 local function pick(weighted)
@@ -45,7 +45,7 @@ end
 local here = arg[0]:match("^(.*)/") or "."
 local file = assert(io.open(here .. "/customers.csv", "w"))
 file:write("age,plan,region,months,calls,bill,left\n")
-for _ = 1, kRows do
+for _ = 1, ROWS do
   local c = customer()
   local region = c.region:find "," and '"' .. c.region .. '"' or c.region
   file:write(table.concat({ field(c.age, 0.06, "NA"), c.plan, field(region, 0.05, ""), c.months,

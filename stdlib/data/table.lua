@@ -2,9 +2,8 @@
 -- missing fields; and categories, the positions that stand for texts.
 
 local class = require "moonlet.class"
-local csv = require "moonlet.data.csv"
+local io = require "moonlet.io"
 local ml = require "moonlet"
-local nearest = require "moonlet.nearest"
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -12,9 +11,9 @@ local fail = options.fail
 
 local tables = {}
 
-local kMissing = { "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null" }
-local kKinds = { number = true, text = true }
-local kShownValues = 4
+local MISSING = { "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null" }
+local KINDS = { number = true, text = true }
+local SHOWN_VALUES = 4
 
 local read_columns = signature "data.Table(table columns)"
 
@@ -60,9 +59,8 @@ end
 function Table.__len(self) return self.rows end
 
 local function unknown_column(where, name, names)
-  local guess = type(name) == "string" and nearest(name, names)
   fail("%s: there is no column '%s'%s (there are %s)", where, numbers.tostring(name),
-    guess and ("; did you mean '%s'?"):format(guess) or "", table.concat(names, ", "))
+    options.did_you_mean(name, names), table.concat(names, ", "))
 end
 
 local read_column = signature "Table:column(string name)"
@@ -124,8 +122,8 @@ end
 local function describe_texts(column)
   local missing, values = 0, distinct(column)
   for _, text in ipairs(column) do missing = missing + (text == "" and 1 or 0) end
-  local shown = quoted_list(values, kShownValues)
-  local more = #values > kShownValues and ", ..." or ""
+  local shown = quoted_list(values, SHOWN_VALUES)
+  local more = #values > SHOWN_VALUES and ", ..." or ""
   return missing, ("%d values: %s%s"):format(#values, shown, more)
 end
 
@@ -183,7 +181,7 @@ end
 local function check_kinds(kinds, names, columns)
   for name, kind in pairs(kinds) do
     if columns[name] == nil then unknown_column("read_table", name, names) end
-    if not kKinds[kind] then
+    if not KINDS[kind] then
       fail("read_table: the type of column '%s' must be \"number\" or \"text\", got %s",
         name, signature.describe(kind))
     end
@@ -227,13 +225,13 @@ local read_table = signature('data.read_table(string path, bool header=true, '
 ---@return data.Table
 function tables.read_table(...)
   local path, header, separator, missing, types, dtype = read_table(...)
-  local o = { path = path, missing = set_of(missing or kMissing),
+  local o = { path = path, missing = set_of(missing or MISSING),
     dtype = dtype or ml.get_default_dtype() }
   if not o.dtype:find "float" then
     fail("read_table: 'dtype' must be a floating one, which has NaN for what is missing, got %s",
       o.dtype)
   end
-  local fields, lines, first = csv.columns(path, separator, header)
+  local fields, lines, first = io.read_csv_texts(path, header, separator)
   local names, places = names_of(first, #fields, path)
   check_kinds(types or {}, names, places)
   local columns = {}

@@ -4,13 +4,13 @@ local index = require "moonlet.help.index"
 
 local layout = {}
 
-local kWidth = 100
+local WIDTH = 100
 
 -- Breaks a list of words into lines; those after the first begin with `indent`, or `first`.
 local function wrapped(out, words, first, indent)
   local line, empty = first, true
   for _, word in ipairs(words) do
-    if not empty and #line + #word + 1 > kWidth then
+    if not empty and #line + #word + 1 > WIDTH then
       out[#out + 1] = line
       line, empty = indent or first, true
     end
@@ -23,7 +23,7 @@ end
 -- The lines of a text; one that is too long is broken, and goes on further in by `more`.
 local function indented(out, text, indent, more)
   for line in (text .. "\n"):gmatch "(.-)\n" do
-    if #line + #indent <= kWidth then
+    if #line + #indent <= WIDTH then
       out[#out + 1] = line == "" and "" or indent .. line
     else
       local words = {}
@@ -142,7 +142,7 @@ function layout.list(entries)
     local original = entry.same_as and index.by_name[entry.same_as]
     local text = index.first_line((original or entry).doc or "")
     local line = ("  %-" .. longest .. "s  %s"):format(entry.name, text)
-    out[i] = #line > kWidth and line:sub(1, utf8.offset(line, 0, kWidth - 2) - 1) .. "..." or line
+    out[i] = #line > WIDTH and line:sub(1, utf8.offset(line, 0, WIDTH - 2) - 1) .. "..." or line
   end
   return table.concat(out, "\n")
 end

@@ -283,9 +283,9 @@ functional.scaled_dot_product_attention = op("scaled_dot_product_attention(Tenso
   .. "Tensor key, Tensor value, Tensor? attn_mask=nil, number>=0<=1 dropout_p=0, "
   .. "bool is_causal=false, number? scale=nil)")
 
-local kClasses = "(Tensor input, Tensor target, Tensor? weight=nil, int ignore_index=-100, "
+local CLASSES = "(Tensor input, Tensor target, Tensor? weight=nil, int ignore_index=-100, "
   .. 'Reduction reduction="mean"'
-local read_cross_entropy = declare("cross_entropy" .. kClasses
+local read_cross_entropy = declare("cross_entropy" .. CLASSES
   .. ", number>=0<=1 label_smoothing=0.0)")
 
 --- The negative log likelihood of classes, from 1, or of class probabilities, under the softmax of
@@ -296,7 +296,7 @@ function functional.cross_entropy(...)
   return ml.cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)
 end
 
-local read_nll_loss = declare("nll_loss" .. kClasses .. ")")
+local read_nll_loss = declare("nll_loss" .. CLASSES .. ")")
 
 --- Minus the log probability, of (n, classes, ...), of each target class, from 1.
 ---@return Tensor
@@ -305,16 +305,16 @@ function functional.nll_loss(...)
   return ml.nll_loss(input, target, weight, reduction, ignore_index)
 end
 
-local kPair = '(Tensor input, Tensor target, Reduction reduction="mean"'
+local PAIR = '(Tensor input, Tensor target, Reduction reduction="mean"'
 
 --- The squared difference.
-functional.mse_loss = op("mse_loss" .. kPair .. ")")
+functional.mse_loss = op("mse_loss" .. PAIR .. ")")
 --- The absolute difference.
-functional.l1_loss = op("l1_loss" .. kPair .. ")")
+functional.l1_loss = op("l1_loss" .. PAIR .. ")")
 --- `d^2 / (2 beta)` where the difference d is below `beta`, `|d| - beta / 2` elsewhere.
-functional.smooth_l1_loss = op("smooth_l1_loss" .. kPair .. ", number>=0 beta=1.0)")
+functional.smooth_l1_loss = op("smooth_l1_loss" .. PAIR .. ", number>=0 beta=1.0)")
 --- `d^2 / 2` where the difference d is below `delta`, `delta (|d| - delta / 2)` elsewhere.
-functional.huber_loss = op("huber_loss" .. kPair .. ", number>0 delta=1.0)")
+functional.huber_loss = op("huber_loss" .. PAIR .. ", number>0 delta=1.0)")
 --- The cross entropy of probabilities, for targets from 0 to 1 in the same shape.
 functional.binary_cross_entropy = op("binary_cross_entropy(Tensor input, Tensor target, "
   .. 'Tensor? weight=nil, Reduction reduction="mean")')

@@ -89,8 +89,8 @@ function init.trunc_normal_(...)
   end
   local _ <close> = ml.no_grad()
   tensor:normal_(mean, std, { generator = generator })
-  local kMostDraws = 200
-  for _ = 1, kMostDraws do
+  local MOST_DRAWS = 200
+  for _ = 1, MOST_DRAWS do
     local outside = tensor:lt(low):logical_or(tensor:gt(high))
     if not outside:any():item() then break end
     local fresh = ml.empty_like(tensor):normal_(mean, std, { generator = generator })
@@ -142,18 +142,18 @@ function init.eye_(...)
   return tensor:copy_(ml.eye(shape[1], shape[2], { dtype = tensor.dtype, device = tensor.device }))
 end
 
-local kGains = { linear = 1, conv1d = 1, conv2d = 1, conv3d = 1, sigmoid = 1,
+local GAINS = { linear = 1, conv1d = 1, conv2d = 1, conv3d = 1, sigmoid = 1,
   tanh = 5 / 3,
   relu = math.sqrt(2), leaky_relu = math.sqrt(2 / (1 + 0.01 ^ 2)), selu = 3 / 4 }
 local nonlinearities = {}
-for name in pairs(kGains) do nonlinearities[#nonlinearities + 1] = name end
+for name in pairs(GAINS) do nonlinearities[#nonlinearities + 1] = name end
 table.sort(nonlinearities)
 signature.add_choice("Nonlinearity", nonlinearities)
 signature.add_choice("Fan", { "fan_in", "fan_out" })
 
 local function gain_of(nonlinearity, slope)
   if nonlinearity == "leaky_relu" and slope then return math.sqrt(2 / (1 + slope * slope)) end
-  return kGains[nonlinearity]
+  return GAINS[nonlinearity]
 end
 
 local read_gain = signature(
@@ -168,9 +168,9 @@ function init.calculate_gain(...)
   return gain_of(read_gain(...))
 end
 
-local kXavier = "(Tensor tensor, number gain=1, Generator? generator=nil)"
-local read_xavier_uniform = signature("nn.init.xavier_uniform_" .. kXavier)
-local read_xavier_normal = signature("nn.init.xavier_normal_" .. kXavier)
+local XAVIER = "(Tensor tensor, number gain=1, Generator? generator=nil)"
+local read_xavier_uniform = signature("nn.init.xavier_uniform_" .. XAVIER)
+local read_xavier_normal = signature("nn.init.xavier_normal_" .. XAVIER)
 
 --- Glorot and Bengio, 2010, evenly distributed.
 ---@param tensor Tensor
@@ -195,10 +195,10 @@ function init.xavier_normal_(...)
   return normal(tensor, 0, gain * math.sqrt(2 / (fan_in + fan_out)), generator)
 end
 
-local kKaiming = "(Tensor tensor, number a=0, Fan mode=\"fan_in\", "
+local KAIMING = "(Tensor tensor, number a=0, Fan mode=\"fan_in\", "
   .. "Nonlinearity nonlinearity=\"leaky_relu\", Generator? generator=nil)"
-local read_kaiming_uniform = signature("nn.init.kaiming_uniform_" .. kKaiming)
-local read_kaiming_normal = signature("nn.init.kaiming_normal_" .. kKaiming)
+local read_kaiming_uniform = signature("nn.init.kaiming_uniform_" .. KAIMING)
+local read_kaiming_normal = signature("nn.init.kaiming_normal_" .. KAIMING)
 
 local function kaiming_std(where, tensor, slope, mode, nonlinearity)
   local fan_in, fan_out = fans(where, tensor)

@@ -6,7 +6,7 @@ local ml = require "moonlet"
 
 local layers = {}
 
-local kReduction = 'Reduction reduction="mean"'
+local REDUCTION = 'Reduction reduction="mean"'
 
 -- The class of losses that `call(self, input, target)` computes. The options that are tensors move
 -- with the module.
@@ -33,48 +33,48 @@ end
 --- holds classes from 1, (n, ...), or probabilities in the scores' shape. `weight` has a factor for
 --- each class; targets equal to `ignore_index` take no part.
 layers.CrossEntropyLoss = define("CrossEntropyLoss", "Tensor? weight=nil, int ignore_index=-100, "
-  .. kReduction .. ", number>=0<=1 label_smoothing=0.0", function(self, input, target)
+  .. REDUCTION .. ", number>=0<=1 label_smoothing=0.0", function(self, input, target)
     return ml.cross_entropy(input, target, self.weight, self.reduction, self.ignore_index,
       self.label_smoothing)
   end)
 
 --- Minus the log probability, of (n, classes, ...), of each target class.
-layers.NLLLoss = define("NLLLoss", "Tensor? weight=nil, int ignore_index=-100, " .. kReduction,
+layers.NLLLoss = define("NLLLoss", "Tensor? weight=nil, int ignore_index=-100, " .. REDUCTION,
   function(self, input, target)
     return ml.nll_loss(input, target, self.weight, self.reduction, self.ignore_index)
   end)
 
 --- The squared difference.
-layers.MSELoss = define("MSELoss", kReduction, function(self, input, target)
+layers.MSELoss = define("MSELoss", REDUCTION, function(self, input, target)
   return ml.mse_loss(input, target, self.reduction)
 end)
 
 --- The absolute difference.
-layers.L1Loss = define("L1Loss", kReduction, function(self, input, target)
+layers.L1Loss = define("L1Loss", REDUCTION, function(self, input, target)
   return ml.l1_loss(input, target, self.reduction)
 end)
 
 --- `d^2 / (2 beta)` where the difference d is below `beta`, `|d| - beta / 2` elsewhere.
-layers.SmoothL1Loss = define("SmoothL1Loss", kReduction .. ", number>=0 beta=1.0",
+layers.SmoothL1Loss = define("SmoothL1Loss", REDUCTION .. ", number>=0 beta=1.0",
   function(self, input, target)
     return ml.smooth_l1_loss(input, target, self.reduction, self.beta)
   end)
 
 --- `d^2 / 2` where the difference d is below `delta`, `delta (|d| - delta / 2)` elsewhere.
-layers.HuberLoss = define("HuberLoss", kReduction .. ", number>0 delta=1.0",
+layers.HuberLoss = define("HuberLoss", REDUCTION .. ", number>0 delta=1.0",
   function(self, input, target)
     return ml.huber_loss(input, target, self.reduction, self.delta)
   end)
 
 --- The cross entropy of probabilities, for targets from 0 to 1 in the same shape.
-layers.BCELoss = define("BCELoss", "Tensor? weight=nil, " .. kReduction,
+layers.BCELoss = define("BCELoss", "Tensor? weight=nil, " .. REDUCTION,
   function(self, input, target)
     return ml.binary_cross_entropy(input, target, self.weight, self.reduction)
   end)
 
 --- BCELoss of the sigmoid of scores, without overflow. `pos_weight` multiplies the part of the
 --- positive targets.
-layers.BCEWithLogitsLoss = define("BCEWithLogitsLoss", "Tensor? weight=nil, " .. kReduction
+layers.BCEWithLogitsLoss = define("BCEWithLogitsLoss", "Tensor? weight=nil, " .. REDUCTION
   .. ", Tensor? pos_weight=nil", function(self, input, target)
     return ml.binary_cross_entropy_with_logits(input, target, self.weight, self.pos_weight,
       self.reduction)

@@ -2,7 +2,6 @@
 -- and moving to another dtype or device.
 
 local Module = require "moonlet.nn.module"
-local bytes = require "moonlet.bytes"
 local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -123,7 +122,7 @@ local function convert(tensor, target)
   local grad = tensor.grad
   moved:requires_grad_(tensor.requires_grad)
   if grad then moved.grad = grad:to(options_of_copy) end
-  bytes.rebind(tensor, moved)
+  ml._rebind(tensor, moved)
 end
 
 local read_to = signature(

@@ -52,7 +52,7 @@ function Adam:update(p, gradient, state, group)
   if group.maximize then gradient = -gradient end
   state.step = state.step + 1
   local betas = group.betas
-  p:adam_step_(gradient, state.exp_avg, state.exp_avg_sq,
+  ml._internal.adam_step_(p, gradient, state.exp_avg, state.exp_avg_sq,
     group.amsgrad and state.max_exp_avg_sq or nil, state.step, group.lr, betas[1], betas[2],
     group.eps, group.weight_decay, self.decoupled or group.decoupled_weight_decay == true)
 end

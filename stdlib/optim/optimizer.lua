@@ -28,7 +28,7 @@ end)
 signature.add_type("Params", "an array of parameters", function(value) return value end, true)
 
 -- What a group may hold beside its options: schedules keep the rate they began with there.
-local kNotes = { "initial_lr" }
+local NOTES = { "initial_lr" }
 
 local function is_group(value)
   return type(value) == "table" and value.params ~= nil
@@ -61,8 +61,8 @@ end
 
 -- The options of a group by name, checked; those that are not given are not in it.
 local function read_group(self, where, given)
-  if self.reader then return self.reader:subset(where, given, kNotes) end
-  local names = table.move(kNotes, 1, #kNotes, 1, {})
+  if self.reader then return self.reader:subset(where, given, NOTES) end
+  local names = table.move(NOTES, 1, #NOTES, 1, {})
   for name in pairs(self.defaults) do names[#names + 1] = name end
   table.sort(names)
   options.check(where, given, names)
@@ -79,6 +79,16 @@ local function complete_group(self, where, given)
   return out
 end
 
+-- The defaults of a class without a declaration, with what is given in their place.
+local function read_defaults(self, where, given)
+  local out, names = deep_copy(class.lookup(self, "defaults") or {}), {}
+  for name in pairs(out) do names[#names + 1] = name end
+  table.sort(names)
+  options.check(where, given, names)
+  for name, value in pairs(given or {}) do out[name] = value end
+  return out
+end
+
 --- `params` is an array of parameters or of groups, `{ params = .., lr = .. }`; `given` has the
 --- options of all groups.
 ---@param params table
@@ -86,8 +96,7 @@ end
 function Optimizer:init(params, given)
   local name = class.name(class.of(self))
   self.name = name
-  self.defaults = self.reader and given
-    or options.read(name, given, deep_copy(class.lookup(self, "defaults") or {}))
+  self.defaults = self.reader and given or read_defaults(self, name, given)
   self:check(self.defaults)
   self.param_groups = {}
   self.state = {}
@@ -104,11 +113,12 @@ function Optimizer:init(params, given)
   end
 end
 
+local read_common = signature "Optimizer:common(number>=0? lr=nil, number>=0? weight_decay=nil)"
+
 --- Checks a group's options; subclasses extend it.
 ---@param group table
 function Optimizer:check(group)
-  if group.lr then options.number(self.name, "lr", group.lr, 0) end
-  if group.weight_decay then options.number(self.name, "weight_decay", group.weight_decay, 0) end
+  read_common:subset(self.name, { lr = group.lr, weight_decay = group.weight_decay })
 end
 
 local read_add_group = signature "Optimizer:add_param_group(dict param_group)"

@@ -41,8 +41,8 @@ function SGD:update(p, gradient, state, group)
   end
   if group.momentum == 0 then buffer = nil end
   if group.maximize then gradient = -gradient end
-  p:sgd_step_(gradient, buffer, group.lr, group.momentum, group.dampening, group.weight_decay,
-    group.nesterov, first)
+  ml._internal.sgd_step_(p, gradient, buffer, group.lr, group.momentum, group.dampening,
+    group.weight_decay, group.nesterov, first)
 end
 
 return SGD

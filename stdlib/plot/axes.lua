@@ -138,8 +138,8 @@ end
 function axes.ticks(low, high, count, integers)
   count = math.max(count, 1)
   -- Steps stay finite also where the range itself is not.
-  local kLargest = 1e308
-  local step = math.min(nice_step(math.min(high / count - low / count, kLargest)), kLargest)
+  local LARGEST = 1e308
+  local step = math.min(nice_step(math.min(high / count - low / count, LARGEST)), LARGEST)
   if integers and step < 1 then step = 1.0 end
   local size = math.max(math.abs(low), math.abs(high))
   local ticks = {}

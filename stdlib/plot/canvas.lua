@@ -4,8 +4,8 @@
 local Canvas = {}
 Canvas.__index = Canvas
 
-local kBit = { { 0x01, 0x02, 0x04, 0x40 }, { 0x08, 0x10, 0x20, 0x80 } }
-local kMarks = { "*", "o", "+", "x", "#", "@" }
+local BIT = { { 0x01, 0x02, 0x04, 0x40 }, { 0x08, 0x10, 0x20, 0x80 } }
+local MARKS = { "*", "o", "+", "x", "#", "@" }
 
 --- Colours of series: numbers of the 256-colour palette that read on dark and light grounds.
 Canvas.colors = { 32, 208, 35, 161, 98, 37 }
@@ -25,7 +25,7 @@ end
 ---@param ascii boolean
 ---@return string
 function Canvas.mark(index, ascii)
-  return ascii and kMarks[(index - 1) % #kMarks + 1] or "━━"
+  return ascii and MARKS[(index - 1) % #MARKS + 1] or "━━"
 end
 
 ---@param columns integer
@@ -48,11 +48,11 @@ function Canvas:dot(x, y, index)
   if x < 0 or y < 0 or x >= self.width or y >= self.height then return end
   if self.ascii then
     local at = y * self.columns + x
-    self.cells[at], self.series[at] = kMarks[(index - 1) % #kMarks + 1], index
+    self.cells[at], self.series[at] = MARKS[(index - 1) % #MARKS + 1], index
     return
   end
   local at = (y // 4) * self.columns + x // 2
-  self.cells[at] = (self.cells[at] or 0) | kBit[x % 2 + 1][y % 4 + 1]
+  self.cells[at] = (self.cells[at] or 0) | BIT[x % 2 + 1][y % 4 + 1]
   self.series[at] = index
 end
 

@@ -8,8 +8,8 @@ Page.__index = Page
 
 Page.ink, Page.muted, Page.grid = "#22262b", "#5b6470", "#e4e7eb"
 
-local kPaper = "#fdfdfc"
-local kTextSize = 12
+local PAPER = "#fdfdfc"
+local TEXT_SIZE = 12
 
 -- Control characters, which XML forbids, become spaces; what is not UTF-8 question marks.
 local function clean(value)
@@ -22,7 +22,7 @@ end
 ---@return table page
 function Page.new(width, height)
   local page = setmetatable({ width = width, height = height, items = {} }, Page)
-  page:rect(0, 0, width, height, kPaper)
+  page:rect(0, 0, width, height, PAPER)
   return page
 end
 
@@ -35,7 +35,7 @@ end
 function Page:text(x, y, value, options)
   options = options or {}
   add(self, "text", x, y, clean(value), options.anchor or "middle", options.fill or Page.muted,
-    options.size or kTextSize, options.bold or false, options.upright or false)
+    options.size or TEXT_SIZE, options.bold or false, options.upright or false)
 end
 
 function Page:line(x0, y0, x1, y1, color)
@@ -76,7 +76,7 @@ end
 
 -- --- SVG --------------------------------------------------------------------------------------
 
-local kEntities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ["\""] = "&quot;" }
+local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ["\""] = "&quot;" }
 
 local function number(value)
   return (("%.2f"):format(value):gsub("%.?0+$", ""))
@@ -86,11 +86,11 @@ local write = {}
 
 function write.text(_, x, y, value, anchor, fill, size, bold, upright)
   x, y = number(x), number(y)
-  local extra = (size ~= kTextSize and (' font-size="%d"'):format(size) or "")
+  local extra = (size ~= TEXT_SIZE and (' font-size="%d"'):format(size) or "")
     .. (bold and ' font-weight="600"' or "")
     .. (upright and (' transform="rotate(-90 %s %s)"'):format(x, y) or "")
   return ('<text x="%s" y="%s" text-anchor="%s" fill="%s"%s>%s</text>'):format(x, y, anchor, fill,
-    extra, (value:gsub("[&<>\"]", kEntities)))
+    extra, (value:gsub("[&<>\"]", ENTITIES)))
 end
 
 function write.line(_, x0, y0, x1, y1, color)
@@ -136,7 +136,7 @@ function Page:svg()
   local lines, state = {}, { areas = 0 }
   lines[1] = ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" '
     .. 'font-family="system-ui, \'DejaVu Sans\', Helvetica, Arial, sans-serif" font-size="%d">')
-    :format(self.width, self.height, self.width, self.height, kTextSize)
+    :format(self.width, self.height, self.width, self.height, TEXT_SIZE)
   for _, item in ipairs(self.items) do
     lines[#lines + 1] = write[item[1]](state, table.unpack(item, 2))
   end

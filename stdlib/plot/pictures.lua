@@ -7,16 +7,16 @@ local terminal = require "moonlet.terminal"
 
 local pictures = {}
 
-local kColors = { "#2f6db5", "#e07b39", "#3a9a6b", "#c8415b", "#7a5bb0", "#1f9aa8" }
-local kInk, kMuted, kGrid = Page.ink, Page.muted, Page.grid
+local COLORS = { "#2f6db5", "#e07b39", "#3a9a6b", "#c8415b", "#7a5bb0", "#1f9aa8" }
+local INK, MUTED, GRID = Page.ink, Page.muted, Page.grid
 
 local function color_of(index)
-  return kColors[(index - 1) % #kColors + 1]
+  return COLORS[(index - 1) % #COLORS + 1]
 end
 
 local function draw_title(page, chart)
   if not chart.title then return end
-  page:text(page.width / 2, 28, chart.title, { fill = kInk, size = 16, bold = true })
+  page:text(page.width / 2, 28, chart.title, { fill = INK, size = 16, bold = true })
 end
 
 -- Width of a text in the page's font, roughly.
@@ -29,7 +29,7 @@ local function legend(page, chart, box)
   for index, series in ipairs(chart.series or {}) do
     if series.label then
       page:rect(x, y - 8, 14, 4, color_of(index), 2)
-      page:text(x + 20, y, series.label, { anchor = "start", fill = kInk })
+      page:text(x + 20, y, series.label, { anchor = "start", fill = INK })
       x = x + 36 + text_width(series.label)
     end
   end
@@ -60,21 +60,21 @@ local function frame(page, chart)
   draw_title(page, chart)
   for _, tick in ipairs(y_ticks) do
     local y = box.y(tick.value)
-    page:line(box.left, y, box.right, y, kGrid)
+    page:line(box.left, y, box.right, y, GRID)
     page:text(box.left - 8, y + 4, tick.label, { anchor = "end" })
   end
   for _, tick in ipairs(axes.ticks(chart.x_low, chart.x_high, 8, chart.x_integers)) do
     local x = box.x(tick.value)
-    page:line(x, box.bottom, x, box.bottom + 5, kMuted)
+    page:line(x, box.bottom, x, box.bottom + 5, MUTED)
     page:text(x, box.bottom + 20, tick.label)
   end
-  page:line(box.left, box.bottom, box.right, box.bottom, kMuted)
+  page:line(box.left, box.bottom, box.right, box.bottom, MUTED)
   local middle = (box.top + box.bottom) / 2
   if chart.x_label then
-    page:text((box.left + box.right) / 2, page.height - 12, chart.x_label, { fill = kInk })
+    page:text((box.left + box.right) / 2, page.height - 12, chart.x_label, { fill = INK })
   end
   if chart.y_label then
-    page:text(18, middle, chart.y_label, { fill = kInk, upright = true })
+    page:text(18, middle, chart.y_label, { fill = INK, upright = true })
   end
   legend(page, chart, box)
   return box
@@ -160,7 +160,7 @@ function pictures.bar(chart, style)
   end
   for i, value in ipairs(chart.values) do
     local y = top + step * (i - 1)
-    page:text(left - 10, y + 15, chart.labels[i], { anchor = "end", fill = kInk })
+    page:text(left - 10, y + 15, chart.labels[i], { anchor = "end", fill = INK })
     local last = x(0)
     if axes.is_finite(value) then
       local from, to = math.min(x(0), x(value)), math.max(x(0), x(value))
@@ -169,20 +169,20 @@ function pictures.bar(chart, style)
     end
     page:text(last + 8, y + 15, axes.short(value), { anchor = "start" })
   end
-  page:line(x(0), top - 6, x(0), top + step * #chart.values, kMuted)
+  page:line(x(0), top - 6, x(0), top + step * #chart.values, MUTED)
   return page
 end
 
 -- A scale from near white to deep blue, even to the eye.
-local kScale = { { 247, 250, 253 }, { 198, 219, 239 }, { 107, 164, 210 }, { 40, 104, 170 },
+local SCALE = { { 247, 250, 253 }, { 198, 219, 239 }, { 107, 164, 210 }, { 40, 104, 170 },
   { 11, 48, 100 } }
 
 local function scale_color(at)
-  at = math.min(math.max(at, 0), 1) * (#kScale - 1)
-  local low = math.min(math.floor(at), #kScale - 2)
+  at = math.min(math.max(at, 0), 1) * (#SCALE - 1)
+  local low = math.min(math.floor(at), #SCALE - 2)
   local part, rgb = at - low, {}
   for i = 1, 3 do
-    rgb[i] = math.floor(kScale[low + 1][i] + (kScale[low + 2][i] - kScale[low + 1][i]) * part + 0.5)
+    rgb[i] = math.floor(SCALE[low + 1][i] + (SCALE[low + 2][i] - SCALE[low + 1][i]) * part + 0.5)
   end
   return ("#%02x%02x%02x"):format(rgb[1], rgb[2], rgb[3])
 end
@@ -205,10 +205,10 @@ local function cells(page, rows, x, y, size, low, high, paint)
 end
 
 local function color_bar(page, x, y, height, low, high)
-  local kSteps = 32
-  for i = 0, kSteps - 1 do
-    page:rect(x, y + height * (1 - (i + 1) / kSteps), 12, height / kSteps + 0.5,
-      scale_color(i / (kSteps - 1)))
+  local STEPS = 32
+  for i = 0, STEPS - 1 do
+    page:rect(x, y + height * (1 - (i + 1) / STEPS), 12, height / STEPS + 0.5,
+      scale_color(i / (STEPS - 1)))
   end
   page:text(x + 18, y + 10, axes.short(high), { anchor = "start" })
   page:text(x + 18, y + height, axes.short(low), { anchor = "start" })
@@ -239,17 +239,17 @@ function pictures.heatmap(chart, style)
   end
   if chart.x_label then
     page:text(left + columns * size / 2, top - (column_labels and 28 or 8), chart.x_label,
-      { fill = kInk })
+      { fill = INK })
   end
   if chart.y_label then
-    page:text(18, top + height / 2, chart.y_label, { fill = kInk, upright = true })
+    page:text(18, top + height / 2, chart.y_label, { fill = INK, upright = true })
   end
   if chart.counts then
     for i, row in ipairs(chart.rows) do
       for j, value in ipairs(row) do
         local dark = axes.fraction(value, chart.low, chart.high) > 0.5
         page:text(left + (j - 0.5) * size, top + (i - 0.5) * size + 4, axes.short(value),
-          { fill = dark and "#ffffff" or kInk })
+          { fill = dark and "#ffffff" or INK })
       end
     end
   end

@@ -7,9 +7,9 @@ local terminal = require "moonlet.terminal"
 
 local text = {}
 
-local kEighths = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" }
-local kLeftEighths = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
-local kMaxLabel = 24
+local EIGHTHS = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" }
+local LEFT_EIGHTHS = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
+local MAX_LABEL = 24
 
 local function bold(line, style)
   return style.color and "\27[1m" .. line .. "\27[0m" or line
@@ -64,7 +64,7 @@ local function legend_lines(chart, style, indent)
   local lines, line, used = {}, "", 0
   for index, series in ipairs(chart.series or {}) do
     if series.label then
-      local label = terminal.cut(series.label, kMaxLabel)
+      local label = terminal.cut(series.label, MAX_LABEL)
       local mark = Canvas.mark(index, style.ascii)
       local size = terminal.width_of(mark) + 1 + terminal.width_of(label)
       if used > 0 and indent + used + 3 + size > style.width then
@@ -139,7 +139,7 @@ local function column_cell(level, above, ascii)
   if ascii then return part >= 0.5 and "#" or " " end
   if part >= 1 then return "█" end
   local eighth = math.ceil(part * 8)
-  return eighth >= 1 and kEighths[eighth] or " "
+  return eighth >= 1 and EIGHTHS[eighth] or " "
 end
 
 --- Columns for the bins of a histogram.
@@ -162,14 +162,14 @@ end
 local function bar_text(length, ascii)
   local whole = math.floor(length)
   if ascii then return ("#"):rep(math.floor(length + 0.5)) end
-  return ("█"):rep(whole) .. (kLeftEighths[math.floor((length - whole) * 8)] or "")
+  return ("█"):rep(whole) .. (LEFT_EIGHTHS[math.floor((length - whole) * 8)] or "")
 end
 
 --- Horizontal bars with labels and values; negative bars go to the left of zero.
 function text.bar(chart, style)
   local label_width, value_width = 0, 0
   for i, value in ipairs(chart.values) do
-    label_width = math.max(label_width, terminal.width_of(terminal.cut(chart.labels[i], kMaxLabel)))
+    label_width = math.max(label_width, terminal.width_of(terminal.cut(chart.labels[i], MAX_LABEL)))
     value_width = math.max(value_width, #axes.short(value))
   end
   local columns = math.max(style.width - label_width - value_width - 4, 10)
@@ -184,7 +184,7 @@ function text.bar(chart, style)
     elseif axes.is_finite(value) then
       left = (style.ascii and "#" or "█"):rep(math.floor(length + 0.5))
     end
-    lines[#lines + 1] = terminal.pad(terminal.cut(chart.labels[i], kMaxLabel), label_width, "right")
+    lines[#lines + 1] = terminal.pad(terminal.cut(chart.labels[i], MAX_LABEL), label_width, "right")
       .. (style.ascii and " |" or " │")
       .. Canvas.paint(terminal.pad(left, zero, "right") .. right, 1, style.color)
       .. " " .. axes.short(value)
@@ -198,8 +198,8 @@ local function confusion_cell(cell, row, column, share, style)
     return style.color and "\27[2m" .. cell .. "\27[0m" or cell
   end
   if row == column then return "\27[1;38;5;35m" .. cell .. "\27[0m" end
-  local kReds = { 174, 167, 160 }
-  local red = kReds[math.min(math.floor(share * 10) + 1, #kReds)]
+  local REDS = { 174, 167, 160 }
+  local red = REDS[math.min(math.floor(share * 10) + 1, #REDS)]
   return ("\27[38;5;%dm%s\27[0m"):format(red, cell)
 end
 
@@ -207,7 +207,7 @@ end
 function text.confusion(chart, style)
   local width, label_width = 2, 4
   for i, row in ipairs(chart.rows) do
-    label_width = math.max(label_width, terminal.width_of(terminal.cut(chart.labels[i], kMaxLabel)))
+    label_width = math.max(label_width, terminal.width_of(terminal.cut(chart.labels[i], MAX_LABEL)))
     width = math.max(width, terminal.width_of(terminal.cut(chart.labels[i], 8)))
     for _, count in ipairs(row) do width = math.max(width, #axes.short(count)) end
   end
@@ -221,7 +221,7 @@ function text.confusion(chart, style)
   lines[#lines + 1] = (style.ascii and "-" or "─"):rep(label_width + 1)
     .. (style.ascii and "+" or "┼") .. (style.ascii and "-" or "─"):rep(span + 8)
   for i, row in ipairs(chart.rows) do
-    local parts = { terminal.pad(terminal.cut(chart.labels[i], kMaxLabel), label_width, "right"),
+    local parts = { terminal.pad(terminal.cut(chart.labels[i], MAX_LABEL), label_width, "right"),
       style.ascii and " |" or " │" }
     for j, count in ipairs(row) do
       local cell = terminal.pad(axes.short(count), width, "right")
@@ -238,8 +238,8 @@ function text.confusion(chart, style)
   return lines
 end
 
-local kAsciiRamp = { " ", ".", ":", "-", "=", "+", "*", "#", "%", "@" }
-local kBlockRamp = { " ", "░", "▒", "▓", "█" }
+local ASCII_RAMP = { " ", ".", ":", "-", "=", "+", "*", "#", "%", "@" }
+local BLOCK_RAMP = { " ", "░", "▒", "▓", "█" }
 
 local function level(value, image, steps)
   if not axes.is_finite(value) then return 0 end
@@ -252,7 +252,7 @@ end
 local function image_lines(image, style)
   local lines = {}
   if not style.color then
-    local ramp = style.ascii and kAsciiRamp or kBlockRamp
+    local ramp = style.ascii and ASCII_RAMP or BLOCK_RAMP
     for i, row in ipairs(image.rows) do
       local cells = {}
       for j, value in ipairs(row) do cells[j] = ramp[level(value, image, #ramp) + 1]:rep(2) end
@@ -298,7 +298,7 @@ function text.images(chart, style)
   for _, image in ipairs(chart.images) do
     width = math.max(width, #image.rows[1] * (style.color and 1 or 2))
     if image.caption then
-      width = math.max(width, math.min(terminal.width_of(image.caption), kMaxLabel))
+      width = math.max(width, math.min(terminal.width_of(image.caption), MAX_LABEL))
       captions = true
     end
   end

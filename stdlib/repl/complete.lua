@@ -2,33 +2,22 @@
 -- behind a path, options of a call, names of files.
 
 local class = require "moonlet.class"
+local commands = require "moonlet.repl.commands"
 local ml = require "moonlet"
 local scan = require "moonlet.repl.scan"
 local system = require "moonlet.system"
 
 local getmetatable = debug.getmetatable  -- also where __metatable hides it
 
-local kKeywords = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function",
+local KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function",
   "goto", "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until",
   "while" }
 
 -- Modules and functions that `ml` loads when they are first named.
-local kLate = { "args", "autocast", "class", "data", "load", "nn", "optim", "override", "plot",
+local LATE = { "args", "autocast", "class", "data", "load", "nn", "optim", "override", "plot",
   "profile", "progress", "save" }
 
--- Ops that derivatives are made of.
-local kInternal = { "_backward$", "^native_", "_grad_x$", "_grad_weight$", "%dd_input_grad$",
-  "%dd_weight_grad$", "_step_$" }
-
-local function is_internal(name)
-  for _, pattern in ipairs(kInternal) do
-    if name:find(pattern) then return true end
-  end
-  return false
-end
-
--- The names found so far, those that start with `prefix`; private and internal ones only when what
--- was typed can mean nothing else.
+-- The names found so far, those that start with `prefix`; private ones only when that does too.
 local function new_names(prefix)
   return { prefix = prefix, set = {} }
 end
@@ -41,14 +30,10 @@ local function offer(names, name)
 end
 
 local function sorted(names)
-  local shown, hidden = {}, {}
-  for name in pairs(names.set) do
-    local list = is_internal(name) and hidden or shown
-    list[#list + 1] = name
-  end
-  if #shown == 0 and names.prefix ~= "" then shown = hidden end
-  table.sort(shown)
-  return shown
+  local list = {}
+  for name in pairs(names.set) do list[#list + 1] = name end
+  table.sort(list)
+  return list
 end
 
 -- --- fields -----------------------------------------------------------------------------------
@@ -73,10 +58,10 @@ local function offer_fields(names, value, methods)
     return
   end
   if value == ml then
-    for _, name in ipairs(kLate) do offer(names, name) end
+    for _, name in ipairs(LATE) do offer(names, name) end
   end
-  local kDeepest = 16
-  for _ = 1, kDeepest do
+  local DEEPEST = 16
+  for _ = 1, DEEPEST do
     if type(value) == "table" then offer_keys(names, value, methods) end
     local meta = getmetatable(value)
     if type(meta) ~= "table" then return end
@@ -99,7 +84,8 @@ local function complete_name(code, start, prefix)
   local mark = not before:find "%.%.$" and before:match "[.:]$"
   if not mark then
     offer_keys(names, _G)
-    for _, keyword in ipairs(kKeywords) do offer(names, keyword) end
+    for _, command in ipairs(commands.list) do offer(names, command.name) end
+    for _, keyword in ipairs(KEYWORDS) do offer(names, keyword) end
     return sorted(names)
   end
   local keys = scan.path(before:sub(1, -2))
@@ -153,7 +139,7 @@ local function complete_option(code, state, start, prefix)
   return sorted(names)
 end
 
--- --- files ------------------------------------------------------------------------------------
+-- --- strings ----------------------------------------------------------------------------------
 
 local function complete_file(code, from)
   local path = code:sub(from)
@@ -168,6 +154,14 @@ local function complete_file(code, from)
   return #code - #prefix + 1, names
 end
 
+-- A string is the argument of a command, `help("nn.`, or else the name of a file.
+local function complete_string(code, from)
+  local name = code:sub(1, from - 1):match "%f[%w_.:]([%a_][%w_]*)%s*%(?%s*[\"']$"
+  local command = commands.find(name)
+  if command then return from, command.complete(code:sub(from)) end
+  return complete_file(code, from)
+end
+
 --- What may follow `code`, the line up to the cursor; `above` are the lines of the statement before
 --- it. Returns where in `code` the last word starts, and the whole words that may stand there.
 ---@param code string
@@ -179,7 +173,7 @@ return function(code, above)
   local state = scan.read(all)
   if state.comment then return #code + 1, {} end
   if state.string then
-    local start, names = complete_file(all, state.string)
+    local start, names = complete_string(all, state.string)
     return start - #above, names
   end
   local prefix = all:match "[%w_]*$"

@@ -3,7 +3,7 @@
 
 local scan = {}
 
-local kCloses = { [")"] = "(", ["]"] = "[", ["}"] = "{" }
+local CLOSES = { [")"] = "(", ["]"] = "[", ["}"] = "{" }
 
 -- Where a string or comment that begins at `at` ends (the position after it); nil when it does not.
 local function skip_long(code, at)
@@ -52,7 +52,7 @@ function scan.read(code)
     else
       if c == "(" or c == "[" or c == "{" then
         brackets[#brackets + 1] = { c, i }
-      elseif kCloses[c] and #brackets > 0 and brackets[#brackets][1] == kCloses[c] then
+      elseif CLOSES[c] and #brackets > 0 and brackets[#brackets][1] == CLOSES[c] then
         brackets[#brackets] = nil
       end
       i = i + 1

@@ -8,12 +8,12 @@ local terminal = require "moonlet.terminal"
 
 local getmetatable = debug.getmetatable  -- also where __metatable hides it
 
-local kWidth = 78
-local kMostDepth = 6
-local kMostItems = 100   -- of the array in one table, or tensors of a state dict
-local kMostFields = 50   -- of the other items in one table
-local kMostInAll = 1000  -- of all tables of a result
-local kLongString = 200
+local WIDTH = 78
+local MOST_DEPTH = 6
+local MOST_ITEMS = 100   -- of the array in one table, or tensors of a state dict
+local MOST_FIELDS = 50   -- of the other items in one table
+local MOST_IN_ALL = 1000  -- of all tables of a result
+local LONG_STRING = 200
 
 local function is_name(key)
   return type(key) == "string" and key:find "^[%a_][%w_]*$" ~= nil
@@ -21,8 +21,8 @@ end
 
 -- A string between quotes, one line of valid UTF-8.
 local function quoted(text)
-  local cut = #text > kLongString
-  local shown = cut and text:sub(1, kLongString) or text
+  local cut = #text > LONG_STRING
+  local shown = cut and text:sub(1, LONG_STRING) or text
   if cut then shown = shown:gsub("[\xC0-\xFF][\x80-\xBF]*$", "") end
   local is_text = utf8.len(shown)
   shown = shown:gsub('[%c"\\]', function(c)
@@ -41,17 +41,17 @@ local function natural(text)
   return (text:gsub("%d+", function(digits) return ("0"):rep(20 - #digits) .. digits end))
 end
 
-local kOrder = { number = 1, string = 2, boolean = 3 }
+local ORDER = { number = 1, string = 2, boolean = 3 }
 
 local function sort_keys(keys)
-  local kMostSorted = 10000
-  if #keys > kMostSorted then return end
+  local MOST_SORTED = 10000
+  if #keys > MOST_SORTED then return end
   local name = {}
   for _, key in ipairs(keys) do
     name[key] = type(key) == "string" and natural(key) or type(key) ~= "number" and tostring(key)
   end
   table.sort(keys, function(a, b)
-    local left, right = kOrder[type(a)] or 4, kOrder[type(b)] or 4
+    local left, right = ORDER[type(a)] or 4, ORDER[type(b)] or 4
     if left ~= right then return left < right end
     if type(a) == "number" then return a < b end
     return name[a] < name[b]
@@ -61,9 +61,9 @@ end
 -- --- tensors ----------------------------------------------------------------------------------
 
 local function tensor_line(x)
-  local kFew = 8
+  local FEW = 8
   local ok, line = pcall(function()
-    if x.device ~= "cpu" or x.ndim > 1 or x:numel() > kFew then
+    if x.device ~= "cpu" or x.ndim > 1 or x:numel() > FEW then
       return ("Tensor %s %s%s%s"):format(x.shape, x.dtype,
         x.device ~= "cpu" and " " .. tostring(x.device) or "",
         x.requires_grad and " requires_grad" or "")
@@ -98,7 +98,7 @@ local function state_lines(value, with_head)
   for key in next, value do keys[#keys + 1] = key end
   sort_keys(keys)
   if with_head then rows[1] = { "name", "shape", "dtype", "" } end
-  for i = 1, math.min(#keys, kMostItems) do
+  for i = 1, math.min(#keys, MOST_ITEMS) do
     local name = keys[i]:find "^[%w_./-]+$" and keys[i] or quoted(keys[i])
     rows[#rows + 1] = tensor_row(name, value[keys[i]])
   end
@@ -109,7 +109,7 @@ local function state_lines(value, with_head)
     for c, cell in ipairs(row) do row[c] = terminal.pad(cell, widths[c]) end
     rows[i] = table.concat(row, "  "):gsub("%s+$", "")
   end
-  if #keys > kMostItems then rows[#rows + 1] = ("... %d more"):format(#keys - kMostItems) end
+  if #keys > MOST_ITEMS then rows[#rows + 1] = ("... %d more"):format(#keys - MOST_ITEMS) end
   return rows
 end
 
@@ -125,7 +125,7 @@ local function braces(name, items, indent, plain)
     width = width + terminal.width_of(item) + 2
     multiline = multiline or item:find("\n", 1, true) ~= nil
   end
-  if not multiline and width <= kWidth then
+  if not multiline and width <= WIDTH then
     return name .. "{" .. table.concat(items, ", ") .. "}"
   end
   local pad = (" "):rep(indent + 2)
@@ -134,7 +134,7 @@ local function braces(name, items, indent, plain)
     if not plain or line == "" then
       if line ~= "" then lines[#lines + 1] = pad .. line end
       line = item .. ","
-    elseif indent + 4 + terminal.width_of(line) + terminal.width_of(item) > kWidth then
+    elseif indent + 4 + terminal.width_of(line) + terminal.width_of(item) > WIDTH then
       lines[#lines + 1] = pad .. line
       line = item .. ","
     else
@@ -149,7 +149,7 @@ end
 local function key_text(key, state)
   if is_name(key) then return key end
   if type(key) == "string" then return "[" .. quoted(key) .. "]" end
-  return "[" .. render(key, state, kMostDepth, 0) .. "]"
+  return "[" .. render(key, state, MOST_DEPTH, 0) .. "]"
 end
 
 -- How many more items of `wanted` may be shown.
@@ -161,7 +161,7 @@ end
 
 local function table_items(value, state, depth, indent)
   local items, plain, length = {}, true, rawlen(value)
-  local shown = allowed(state, length, kMostItems)
+  local shown = allowed(state, length, MOST_ITEMS)
   for i = 1, shown do
     local item = rawget(value, i)
     plain = plain and type(item) ~= "table" and type(item) ~= "userdata"
@@ -174,7 +174,7 @@ local function table_items(value, state, depth, indent)
     if not listed then keys[#keys + 1] = key end
   end
   sort_keys(keys)
-  shown = allowed(state, #keys, kMostFields)
+  shown = allowed(state, #keys, MOST_FIELDS)
   for i = 1, shown do
     local item = render(rawget(value, keys[i]), state, depth + 1, indent + 2)
     items[#items + 1] = key_text(keys[i], state) .. " = " .. item
@@ -189,7 +189,7 @@ local function render_table(value, state, depth, indent)
   name = type(name) == "string" and name .. " " or ""
   if state.above[value] then return name .. "<cycle>" end
   if next(value) == nil then return name .. "{}" end
-  if depth > kMostDepth then return name .. "{...}" end
+  if depth > MOST_DEPTH then return name .. "{...}" end
   if not meta and is_state_dict(value) then
     local lines = state_lines(value, depth == 1)
     if depth == 1 then return table.concat(lines, "\n") end
@@ -233,7 +233,7 @@ end
 return numbers.wrap(function(...)
   local texts, separator = {}, "\t"
   for i = 1, select("#", ...) do
-    texts[i] = render((select(i, ...)), { above = {}, left = kMostInAll }, 0, 0)
+    texts[i] = render((select(i, ...)), { above = {}, left = MOST_IN_ALL }, 0, 0)
     if texts[i]:find("\n", 1, true) then separator = "\n" end
   end
   return table.concat(texts, separator)

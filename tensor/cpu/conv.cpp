@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "tensor/cpu/gemm.h"
-#include "tensor/shapes/nn.h"
+#include "tensor/shapes/images.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -83,34 +83,33 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dim
   });
 }
 
-void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Dims& size,
-                       const Dims& stride, const Dims& padding, const Dims& dilation,
-                       int64_t groups, Tensor& y) {
+void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, const Dims& stride,
+                   const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
   if (y.numel() == 0) return;
   if (grad.numel() == 0 || weight.numel() == 0) return zero(y);
   const ConvShape s =
       shape_of(size, weight.sizes(), grad.sizes(), stride, padding, dilation, groups);
   if (const auto last = as_channels_last(s, y))
-    if (conv2d_input_grad_onednn(*last, channels_last(grad), contiguous(weight), y)) return;
+    if (conv2d_grad_x_onednn(*last, channels_last(grad), contiguous(weight), y)) return;
   computed(grad, weight, y, [&](const Tensor& slope, const Tensor& filter, Tensor& out) {
     // oneDNN pads the channels to a vector, which is slow for images of few of them.
     const bool few = s.in_channels / s.groups < 4;
-    if (!few && out.dtype() == DType::Float32 && conv2d_input_grad_onednn(s, slope, filter, out))
+    if (!few && out.dtype() == DType::Float32 && conv2d_grad_x_onednn(s, slope, filter, out))
       return;
-    conv2d_input_grad_gemm(s, slope, filter, out);
+    conv2d_grad_x_gemm(s, slope, filter, out);
   });
 }
 
-void conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
+void conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
                         const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
   if (y.numel() == 0) return;
   if (grad.numel() == 0 || x.numel() == 0) return zero(y);
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
   if (const auto last = as_channels_last(s, x); last && y.is_contiguous())
-    if (conv2d_weight_grad_onednn(*last, channels_last(grad), x, y)) return;
+    if (conv2d_grad_weight_onednn(*last, channels_last(grad), x, y)) return;
   computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
-    if (out.dtype() == DType::Float32 && conv2d_weight_grad_onednn(s, slope, image, out)) return;
-    conv2d_weight_grad_gemm(s, slope, image, out);
+    if (out.dtype() == DType::Float32 && conv2d_grad_weight_onednn(s, slope, image, out)) return;
+    conv2d_grad_weight_gemm(s, slope, image, out);
   });
 }
 

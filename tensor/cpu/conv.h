@@ -21,16 +21,14 @@ struct ConvShape {
 // forms take float32 and float64.
 void conv2d_gemm(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
                  Tensor& y);
-void conv2d_input_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight,
-                            Tensor& y);
-void conv2d_weight_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
+void conv2d_grad_x_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y);
+void conv2d_grad_weight_gemm(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
 
 // The same through oneDNN, float32 only; false when it has no implementation for this shape or is
 // not built in, and then y is untouched.
 bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
                    Tensor& y);
-bool conv2d_input_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight,
-                              Tensor& y);
-bool conv2d_weight_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
+bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y);
+bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
 
 }  // namespace moonlet::cpu

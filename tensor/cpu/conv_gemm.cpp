@@ -143,12 +143,11 @@ void conv2d_gemm(const ConvShape& s, const Tensor& x, const Tensor& weight, cons
   visit<kConvTypes>(y.dtype(), [&]<class T>() { forward<T>(s, x, weight, bias, y); });
 }
 
-void conv2d_input_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight,
-                            Tensor& y) {
+void conv2d_grad_x_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y) {
   visit<kConvTypes>(y.dtype(), [&]<class T>() { input_grad<T>(s, grad, weight, y); });
 }
 
-void conv2d_weight_grad_gemm(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
+void conv2d_grad_weight_gemm(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
   visit<kConvTypes>(y.dtype(), [&]<class T>() { weight_grad<T>(s, grad, x, y); });
 }
 

@@ -326,12 +326,11 @@ bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, co
   return run_parts(Pass::Forward, s, x, weight, bias, y);
 }
 
-bool conv2d_input_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight,
-                              Tensor& y) {
+bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y) {
   return run_parts(Pass::InputGrad, s, grad, weight, {}, y);
 }
 
-bool conv2d_weight_grad_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
+bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
   return run_parts(Pass::WeightGrad, s, grad, x, {}, y);
 }
 
@@ -344,10 +343,8 @@ namespace moonlet::cpu {
 bool conv2d_onednn(const ConvShape&, const Tensor&, const Tensor&, const Tensor&, Tensor&) {
   return false;
 }
-bool conv2d_input_grad_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&) {
-  return false;
-}
-bool conv2d_weight_grad_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&) {
+bool conv2d_grad_x_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&) { return false; }
+bool conv2d_grad_weight_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&) {
   return false;
 }
 

@@ -1,8 +1,13 @@
-// tensor/cpu/convert.cpp: the table of converters.
+// tensor/cpu/convert.cpp: the table of converters, and copies of another dtype or device.
 #include "tensor/cpu/convert.h"
 
 #include <array>
 #include <cstring>
+
+#include "tensor/cpu/copy.h"
+#include "tensor/dispatch.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
 
 namespace moonlet::cpu {
 
@@ -55,6 +60,12 @@ constexpr std::array<Converter, kDTypeCount> table[] = {
 
 Converter converter(DType from, DType to) {
   return table[static_cast<size_t>(from)][static_cast<size_t>(to)];
+}
+
+void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
+             std::optional<MemoryFormat>, Tensor& y) {
+  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").copy->copy(y, x);
+  copy_into(y, x);
 }
 
 }  // namespace moonlet::cpu

@@ -1,5 +1,5 @@
-// tensor/cpu/copy.cpp: the kernels that move elements: copy, clone, convert and fill. Dense copies
-// are memcpy; transposes go by blocks so that both sides use whole cache lines.
+// tensor/cpu/copy.cpp: the kernels that write over elements: copy and fill. Dense copies are
+// memcpy, and transposes go by blocks so that both sides use whole cache lines.
 #include "tensor/cpu/copy.h"
 
 #include <algorithm>
@@ -8,8 +8,6 @@
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/dispatch.h"
-#include "tensor/kernels_clone.h"
-#include "tensor/kernels_convert.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/pointwise/plan.h"
 
@@ -145,14 +143,6 @@ void copy(Tensor& x, const Tensor& source) {
   if (!source.device().is_cpu())
     return kernels_for(source.device().type, "copy_").copy->copy(x, source);
   copy_into(x, source);
-}
-
-void clone(const Tensor& x, std::optional<MemoryFormat>, Tensor& y) { copy_into(y, x); }
-
-void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
-             std::optional<MemoryFormat>, Tensor& y) {
-  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").copy->copy(y, x);
-  copy_into(y, x);
 }
 
 void fill(Tensor& x, Scalar value) {

@@ -174,12 +174,12 @@ void embedding(const Tensor& weight, const Tensor& index, int64_t, Tensor& y) {
             x.size(1) * static_cast<int64_t>(size_of(x.dtype())), y.raw());
 }
 
-void embedding_backward(const Tensor& g_out, const Tensor& index, int64_t rows, int64_t padding_idx,
-                        Tensor& y) {
-  const Tensor positions = checked_positions("embedding_backward", index, rows);
+void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows,
+                           int64_t padding_idx, Tensor& y) {
+  const Tensor positions = checked_positions("embedding_grad_weight", index, rows);
   std::memset(y.raw(), 0, static_cast<size_t>(y.numel()) * size_of(y.dtype()));
   if (y.numel() == 0 || positions.numel() == 0) return;
-  const Tensor g = summands(g_out);
+  const Tensor g = summands(grad);
   const Rows shape{1, rows, positions.numel(), y.size(1)};
   add_to(y, [&](Tensor& sums) {
     visit<kSummed>(sums.dtype(), [&]<class T>() {

@@ -62,9 +62,9 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
   });
 }
 
-void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight,
-                       const Tensor& total_weight, const Dims& size, int64_t reduction,
-                       int64_t ignore_index, Tensor& y) {
+void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                             const Tensor& total_weight, const Dims& size, int64_t reduction,
+                             int64_t ignore_index, Tensor& y) {
   const Classes c = classes_of(size);
   const Tensor slope = contiguous(grad), where = contiguous(target);
   const Tensor factors = weight.defined() ? contiguous(weight) : weight;
@@ -75,7 +75,7 @@ void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& w
           reduction == 1 ? static_cast<Wide<T>>(*total_weight.elements<T>()) : Wide<T>(1);
       for (int64_t i = 0; i < where.numel(); ++i) {
         const int64_t at =
-            class_of("nll_loss_backward", where.elements<I>()[i], ignore_index, c.classes);
+            class_of("nll_loss_grad_log_probs", where.elements<I>()[i], ignore_index, c.classes);
         if (at < 0) continue;
         const Wide<T> factor =
             factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);

@@ -225,7 +225,7 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
   });
 }
 
-void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
+void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
   with_contiguous(result, [&](Tensor& y) {
     const Tensor slope = contiguous(grad), where = contiguous(indices);
     const int64_t size = plane_size(y), places = plane_size(grad);
@@ -234,7 +234,7 @@ void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&,
         each_plane(planes_of(y), size + places, [&](int64_t p) {
           sum_plane(y.elements<T>() + p * size, size, [&](Wide<T>* sums) {
             for (int64_t i = p * places; i < (p + 1) * places; ++i)
-              sums[offset_in("max_pool2d_backward", where.elements<I>()[i], size)] +=
+              sums[offset_in("max_pool2d_grad_x", where.elements<I>()[i], size)] +=
                   static_cast<Wide<T>>(slope.elements<T>()[i]);
           });
         });
@@ -243,16 +243,16 @@ void max_pool2d_backward(const Tensor& grad, const Tensor& indices, const Dims&,
   });
 }
 
-void plane_gather(const Tensor& x, const Tensor& indices, Tensor& y) {
-  const Tensor source = contiguous(x), where = contiguous(indices);
-  const int64_t size = plane_size(x), places = plane_size(y);
+void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tensor& y) {
+  const char* op = "max_pool2d_grad_x_grad_grad";
+  const Tensor source = contiguous(grad), where = contiguous(indices);
+  const int64_t size = plane_size(grad), places = plane_size(y);
   visit_bytes(y.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
       each_plane(planes_of(y), places, [&](int64_t p) {
         for (int64_t i = p * places; i < (p + 1) * places; ++i)
           y.elements<T>()[i] =
-              source.elements<T>()[p * size +
-                                   offset_in("plane_gather", where.elements<I>()[i], size)];
+              source.elements<T>()[p * size + offset_in(op, where.elements<I>()[i], size)];
       });
     });
   });
@@ -264,9 +264,8 @@ void avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const D
   average(x, y, w.width, [&](auto&& body) { each_average(w, count_include_pad, body); });
 }
 
-void avg_pool2d_backward(const Tensor& grad, const Dims& size, const Dims& kernel,
-                         const Dims& stride, const Dims& padding, bool, bool count_include_pad,
-                         Tensor& y) {
+void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel, const Dims& stride,
+                       const Dims& padding, bool, bool count_include_pad, Tensor& y) {
   const Window w = window_of(size, grad.sizes(), kernel, stride, padding, {1, 1});
   spread(grad, y, w.width, [&](auto&& body) { each_average(w, count_include_pad, body); });
 }
@@ -276,7 +275,7 @@ void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
   average(x, y, w.width, [&](auto&& body) { each_adaptive(w, body); });
 }
 
-void adaptive_avg_pool2d_backward(const Tensor& grad, const Dims& size, Tensor& y) {
+void adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size, Tensor& y) {
   const Window w = window_of(size, grad.sizes(), {1, 1}, {}, {0, 0}, {1, 1});
   spread(grad, y, w.width, [&](auto&& body) { each_adaptive(w, body); });
 }

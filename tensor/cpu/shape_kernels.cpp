@@ -51,18 +51,18 @@ void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
 
 constexpr ViewWriter kWriter{fill, copy};
 
-void select_backward(const Tensor& dy, const Dims&, int64_t dim, int64_t index, Tensor& y) {
-  kWriter.select_backward(dy, dim, index, y);
+void select_grad_x(const Tensor& grad, const Dims&, int64_t dim, int64_t index, Tensor& y) {
+  kWriter.select_grad_x(grad, dim, index, y);
 }
 
-void slice_backward(const Tensor& dy, const Dims&, int64_t dim, int64_t start, int64_t stop,
-                    int64_t step, Tensor& y) {
-  kWriter.slice_backward(dy, dim, start, stop, step, y);
+void slice_grad_x(const Tensor& grad, const Dims&, int64_t dim, int64_t start, int64_t stop,
+                  int64_t step, Tensor& y) {
+  kWriter.slice_grad_x(grad, dim, start, stop, step, y);
 }
 
-void diagonal_backward(const Tensor& dy, const Dims&, int64_t offset, int64_t dim1, int64_t dim2,
-                       Tensor& y) {
-  kWriter.diagonal_backward(dy, offset, dim1, dim2, y);
+void diagonal_grad_x(const Tensor& grad, const Dims&, int64_t offset, int64_t dim1, int64_t dim2,
+                     Tensor& y) {
+  kWriter.diagonal_grad_x(grad, offset, dim1, dim2, y);
 }
 
 void constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value, Tensor& y) {

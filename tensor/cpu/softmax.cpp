@@ -267,13 +267,13 @@ void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tenso
 
 void softmax(const Tensor& x, int64_t dim, Tensor& y) { slices(x, {}, dim, false, y); }
 
-void softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
+void softmax_grad_x(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
   slices(grad, result, dim, false, y);
 }
 
 void log_softmax(const Tensor& x, int64_t dim, Tensor& y) { slices(x, {}, dim, true, y); }
 
-void log_softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
+void log_softmax_grad_x(const Tensor& grad, const Tensor& result, int64_t dim, Tensor& y) {
   slices(grad, result, dim, true, y);
 }
 

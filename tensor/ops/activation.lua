@@ -8,15 +8,15 @@ local function activation(signature, doc, grad, extra)
 end
 
 -- The gradient of an op as an op of its own, which saves a pass over memory.
-local function backward(name, saved, grads, torch)
+local function gradient(name, saved, grads, torch)
   op { ("%s(Tensor grad, Tensor %s) -> Tensor"):format(name, saved),
-       kind = "pointwise", dtypes = "floating", inplace = false, method = false, grad = grads,
-       doc = ("The gradient of `%s` from that of its result."):format(name:gsub("_backward$", "")),
+       kind = "pointwise", dtypes = "floating", inplace = false, internal = true, grad = grads,
+       doc = ("The gradient of `%s` from that of its result."):format(name:gsub("_grad_x$", "")),
        sample = { "randn(3, 4), randn(3, 4)" }, torch = torch }
 end
 
-activation("relu(Tensor x) -> Tensor", "`max(x, 0)`.", "relu_backward(g, y)", { dtypes = "real" })
-backward("relu_backward", "result", { grad = "relu_backward(g, result)" }, "args[0] * (args[1] > 0)")
+activation("relu(Tensor x) -> Tensor", "`max(x, 0)`.", "relu_grad_x(g, y)", { dtypes = "real" })
+gradient("relu_grad_x", "result", { grad = "relu_grad_x(g, result)" }, "args[0] * (args[1] > 0)")
 activation("relu6(Tensor x) -> Tensor", "`min(max(x, 0), 6)`.",
   "where(logical_and(gt(x, 0.0), lt(x, 6.0)), g, 0.0)", { dtypes = "real", sample = { "randn(3, 4) * 4" } })
 activation("leaky_relu(Tensor x, Scalar negative_slope=0.01) -> Tensor",
@@ -33,10 +33,10 @@ activation("celu(Tensor x, Scalar alpha=1.0) -> Tensor",
 activation("selu(Tensor x) -> Tensor",
   "The scaled `elu` that keeps mean and variance. Klambauer et al. 2017, arXiv:1706.02515.",
   "where(gt(x, 0.0), mul(g, 1.0507009873554805), mul(g, mul(exp(minimum(widened(x), 0.0)), 1.7580993408473766)))")
-activation("sigmoid(Tensor x) -> Tensor", "`1 / (1 + exp(-x))`.", "sigmoid_backward(g, y)",
+activation("sigmoid(Tensor x) -> Tensor", "`1 / (1 + exp(-x))`.", "sigmoid_grad_x(g, y)",
   { int_to_float = true })
-backward("sigmoid_backward", "result",
-  { grad = "sigmoid_backward(g, result)", result = "mul(mul(g, grad), sub(1.0, mul(result, 2.0)))" },
+gradient("sigmoid_grad_x", "result",
+  { grad = "sigmoid_grad_x(g, result)", result = "mul(mul(g, grad), sub(1.0, mul(result, 2.0)))" },
   "torch.ops.aten.sigmoid_backward(*args)")
 activation("logsigmoid(Tensor x) -> Tensor", "`log(sigmoid(x))`, without overflow.", "mul(g, sigmoid(neg(widened(x))))")
 op { "gelu(Tensor x, string approximate=\"none\") -> Tensor",
@@ -45,18 +45,18 @@ op { "gelu(Tensor x, string approximate=\"none\") -> Tensor",
 Hendrycks and Gimpel 2016, arXiv:1606.08415.]],
      sample = { "randn(3, 4)", 'randn(3, 4), "tanh"' },
      torch = 'F.gelu(args[0], approximate=args[1] if len(args) > 1 else "none")' }
-activation("gelu_erf(Tensor x) -> Tensor", "`gelu` in its exact form.", "gelu_erf_backward(g, x)",
+activation("gelu_erf(Tensor x) -> Tensor", "`gelu` in its exact form.", "gelu_erf_grad_x(g, x)",
   { torch = "F.gelu(*args)" })
-backward("gelu_erf_backward", "x",
-  { grad = "gelu_erf_backward(g, x)",
+gradient("gelu_erf_grad_x", "x",
+  { grad = "gelu_erf_grad_x(g, x)",
     x = "mul(mul(g, grad), mul(exp(mul(square(x), -0.5)), mul(sub(2.0, square(x)), 0.3989422804014327)))" },
   "torch.ops.aten.gelu_backward(*args)")
-activation("gelu_tanh(Tensor x) -> Tensor", "`gelu` in its tanh form.", "gelu_tanh_grad(g, x)",
+activation("gelu_tanh(Tensor x) -> Tensor", "`gelu` in its tanh form.", "gelu_tanh_grad_x(g, x)",
   { torch = 'F.gelu(args[0], approximate="tanh")' })
-activation("silu(Tensor x) -> Tensor", "`x * sigmoid(x)`.", "silu_backward(g, x)")
-backward("silu_backward", "x", { grad = "silu_backward(g, x)", x = "silu_double_grad(g, grad, x)" },
+activation("silu(Tensor x) -> Tensor", "`x * sigmoid(x)`.", "silu_grad_x(g, x)")
+gradient("silu_grad_x", "x", { grad = "silu_grad_x(g, x)", x = "silu_grad_x_grad_x(g, grad, x)" },
   "torch.ops.aten.silu_backward(*args)")
-activation("mish(Tensor x) -> Tensor", "`x * tanh(softplus(x))`. Misra 2019, arXiv:1908.08681.", "mish_grad(g, x)")
+activation("mish(Tensor x) -> Tensor", "`x * tanh(softplus(x))`. Misra 2019, arXiv:1908.08681.", "mish_grad_x(g, x)")
 activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor",
   "`log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` passes `threshold`.",
   "where(gt(mul(widened(x), beta), threshold), g, mul(g, sigmoid(mul(widened(x), beta))))",

@@ -1,7 +1,7 @@
 -- tensor/ops/arithmetic.lua: sums, products, powers, roots, limits, rounding. Derivatives follow
 -- PyTorch's, written in public ops so that they can be differentiated again.
 
-local rows = require "pointwise_rows"
+local rows = require "tensor.ops.gen.pointwise_rows"
 
 local function unary(...) op(rows.unary(...)) end
 local function binary(...) op(rows.binary(...)) end
@@ -26,29 +26,32 @@ op { "div_mode(Operand x, Operand other, string rounding_mode) -> Tensor",
      torch = "torch.div(args[0], args[1], rounding_mode=args[2])",
      sample = { 'randn(3, 4), rand(4) + 0.5, "floor"', 'randn(3, 4), rand(4) + 0.5, "trunc"' } }
 binary("floor_divide", "`x / other` rounded toward minus infinity. Integer division by zero is an error.",
-  { x = "zero", other = "zero" }, divisors, { dtypes = "real", meta = "__idiv" })
+  { x = "zero", other = "zero" }, divisors,
+  { dtypes = "real", meta = "__idiv", divides = true })
 binary("trunc_divide", "`x / other` rounded toward zero. Integer division by zero is an error.",
   { x = "zero", other = "zero" }, divisors,
-  { dtypes = "real", torch = 'torch.div(*args, rounding_mode="trunc")' })
+  { dtypes = "real", torch = 'torch.div(*args, rounding_mode="trunc")', divides = true })
 binary("remainder", "The remainder of `x / other` with the sign of `other`, as Lua's `%`.",
-  { x = "g", other = "neg(mul(g, floor_divide(x, other)))" }, divisors, { dtypes = "real", meta = "__mod" })
+  { x = "g", other = "neg(mul(g, floor_divide(x, other)))" }, divisors,
+  { dtypes = "real", meta = "__mod", divides = true })
 binary("fmod", "The remainder of `x / other` with the sign of `x`.",
-  { x = "g", other = "neg(mul(g, trunc_divide(x, other)))" }, divisors, { dtypes = "real" })
+  { x = "g", other = "neg(mul(g, trunc_divide(x, other)))" }, divisors,
+  { dtypes = "real", divides = true })
 binary("pow", [[`x` to the power `other`. Integers stay integers; a negative integer power of an
 integer other than 1 and -1 is 0.]],
-  { x = "pow_grad_base(g, x, other)", other = "pow_grad_exponent(g, x, other, y)" },
+  { x = "pow_grad_x(g, x, other)", other = "pow_grad_other(g, x, other, y)" },
   { "rand(3, 4) + 0.5, randn(3, 4)", "rand(3, 4) + 0.5, randn(4)", "randn(3, 4), 2", "2.5, randn(3, 4)" },
-  { dtypes = "real + complex", meta = "__pow" })
+  rows.widened { dtypes = "real + complex", meta = "__pow" })
 unary("neg", "The negative: `-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm" })
 unary("abs", "The absolute value; the modulus of a complex element.", "mul(g, sgn(x))", nil,
   { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored" })
 unary("sign", "-1, 0 or 1 with the sign of each element.", "zero", nil, { dtypes = "real", int_to_float = false })
-unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad(g, x)", nil,
+unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad_x(g, x)", nil,
   { dtypes = "real + complex", int_to_float = false, check = { gradgrad = "its derivative is checked once" } })
 unary("square", "The square of each element: `x * x`.", "mul(g, mul(conj(x), 2.0))", nil, { dtypes = "real + complex", int_to_float = false })
 unary("sqrt", "The square root.", "div(g, mul(conj(y), 2.0))", positive, complex)
-unary("rsqrt", "`1 / sqrt(x)`.", "mul(g, mul(mul(y, square(y)), -0.5))", positive)
-unary("reciprocal", "The reciprocal: `1 / x`.", "neg(mul(g, square(conj(y))))", positive, complex)
+unary("rsqrt", "`1 / sqrt(x)`.", "mul(g, mul(mul(y, square(y)), -0.5))", positive, rows.widened())
+unary("reciprocal", "The reciprocal: `1 / x`.", "neg(mul(g, square(conj(y))))", positive, rows.widened(complex))
 binary("maximum", "The larger of two elements; NaN if either is.",
   { x = "mul(g, add(mul(gt(x, other), 1.0), mul(eq(x, other), 0.5)))",
     other = "mul(g, add(mul(lt(x, other), 1.0), mul(eq(x, other), 0.5)))" },

@@ -14,6 +14,6 @@ op { "imag(Tensor x) -> Tensor",
      doc = "The imaginary parts of a complex tensor, as a view.", sample = { "view_as_complex(randn(3, 4, 2))" } }
 op { "angle(Tensor x) -> Tensor",
      kind = "pointwise", dtypes = "floating + complex", int_to_float = true, result = "real", inplace = false,
-     grad = { x = "angle_grad(g, x)" },
+     grad = { x = "angle_grad_x(g, x)" },
      doc = "The angle of each element in the complex plane, from -pi to pi: 0 or pi for a real one.",
      sample = { "view_as_complex(randn(3, 4, 2))", "randn(3, 4)", "tensor({-2, 0, 3})" } }

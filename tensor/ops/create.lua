@@ -1,4 +1,4 @@
--- tensor/ops/create.lua: new tensors: constants, ranges, diagonals and random ones.
+-- tensor/ops/create.lua: new tensors: constants, ranges, diagonals.
 
 op { "empty(int[] size, Options options) -> Tensor", kind = "composite",
      doc = [[A tensor whose contents are whatever was in memory.]],
@@ -18,7 +18,8 @@ integer, bool for a boolean, else the default one.]],
      sample = { "{3, 4}, 2.5", "{2}, 7", "{2}, true" } }
 
 -- Dense, in the order of x's strides unless a format is named.
-op { "empty_like(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil) -> Tensor",
+op { [[empty_like(Tensor x, DType? dtype=nil, Device? device=nil,
+                  MemoryFormat? memory_format=nil) -> Tensor]],
      kind = "composite",
      doc = [[A tensor of the shape, dtype, device and order of strides of `x`; contents undefined.]],
      sample = { "randn(3, 4)" },
@@ -30,12 +31,14 @@ for _, name in ipairs { "zeros", "ones" } do
        doc = ("A tensor of %s with the shape, dtype, device and order of strides of `x`."):format(name),
        sample = { "randn(3, 4)" } }
 end
-op { "full_like(Tensor x, Scalar value, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil) -> Tensor",
+op { [[full_like(Tensor x, Scalar value, DType? dtype=nil, Device? device=nil,
+                 MemoryFormat? memory_format=nil) -> Tensor]],
      kind = "composite",
      doc = [[A tensor of that value everywhere with the shape, dtype, device and order of strides of `x`.]],
      sample = { "randn(3, 4), 2.5" } }
 
-op { "arange(Scalar start, Scalar? stop=nil, Scalar step=1, DType? dtype=nil, Device? device=nil) -> Tensor",
+op { [[arange(Scalar start, Scalar? stop=nil, Scalar step=1, DType? dtype=nil,
+              Device? device=nil) -> Tensor]],
      out = true, kind = "composite",
      doc = [[`start, start + step, ...` up to and including `stop`, as Lua's `for` counts; `arange(n)`
 is 1 to `n`. (PyTorch's starts at 0 and leaves the end out.) int64 when all numbers are integers.]],
@@ -56,30 +59,6 @@ op { "logspace(float start, float stop, int steps, float base=10, Options option
 op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "composite",
      doc = [[The `n` by `m` matrix (`n` by `n` without `m`) with ones on its diagonal.]],
      sample = { "3", "2, 4" } }
-
-op { "rand(int[] size, Generator? generator=nil, Options options) -> Tensor", out = true, kind = "composite", random = true,
-     doc = [[Numbers drawn evenly from 0 to below 1.]],
-     sample = { "3, 4" }, check = { value = "random" } }
-op { "randn(int[] size, Generator? generator=nil, Options options) -> Tensor", out = true, kind = "composite", random = true,
-     doc = [[Numbers of the standard normal distribution.]],
-     sample = { "3, 4" }, check = { value = "random" } }
-op { "randint(int low, int high, int[] size, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
-     out = true, kind = "composite", random = true, gather = false,
-     doc = [[int64 (or `dtype`) numbers from `low` to `high`, both included, as `math.random` draws them.
-(PyTorch's leaves `high` out.)]],
-     sample = { "1, 6, {3, 4}" }, check = { value = "random" } }
-op { "randint_to(int high, int[] size, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
-     kind = "composite", random = true, gather = false, overload_of = "randint",
-     doc = [[The same from 1 to `high`.]],
-     sample = { "6, {3, 4}" }, check = { value = "random" } }
-op { "rand_like(Tensor x, DType? dtype=nil, Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor",
-     kind = "composite", dtypes = "floating", random = true,
-     doc = [[Numbers drawn evenly from 0 to below 1, with the shape, device and order of strides of `x`.]],
-     sample = { "randn(3, 4)" }, check = { value = "random" } }
-op { "randn_like(Tensor x, DType? dtype=nil, Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor",
-     kind = "composite", dtypes = "floating", random = true,
-     doc = [[Numbers of the standard normal distribution, with the shape, device and order of strides of `x`.]],
-     sample = { "randn(3, 4)" }, check = { value = "random" } }
 
 for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do
   local name, what = pair[1], pair[2]

@@ -1,5 +1,5 @@
--- tensor/ops/gather.lua: reading and writing at positions. Positions count from 1; one that is out
--- of range is an error that names it and the size.
+-- tensor/ops/gather.lua: reading and writing along one dimension at positions. Positions count from
+-- 1; one that is out of range is an error that names it and the size.
 
 op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
      kind = "structured", dtypes = "all",
@@ -37,42 +37,18 @@ op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
 
 op { "embedding(Tensor weight, Positions index, int padding_idx=0) -> Tensor",
      kind = "structured", dtypes = "all",
-     grad = { weight = "embedding_backward(g, index, sizes_of(weight)[0], padding_idx)" },
+     grad = { weight = "embedding_grad_weight(g, index, sizes_of(weight)[0], padding_idx)" },
      doc = [[The rows of `weight`, `(rows, features)`, at the positions in `index`: the result is
 `(..., features)`. The row at position `padding_idx` gets no gradient; 0 is no such row.]],
      sample = { "randn(4, 3), tensor({{1, 4}, {2, 2}})" },
      torch = "F.embedding(args[1], args[0])" }
 
-op { "embedding_backward(Tensor g_out, Positions index, int rows, int padding_idx=0) -> Tensor",
-     kind = "structured", dtypes = "all", method = false,
-     grad = { g_out = "embedding_backward_backward(g, index, padding_idx)" },
-     doc = [[The gradient of `embedding`: the rows of `g_out` added up at their positions, in order.]],
+op { "embedding_grad_weight(Tensor grad, Positions index, int rows, int padding_idx=0) -> Tensor",
+     kind = "structured", dtypes = "all", internal = true,
+     grad = { grad = "embedding_grad_weight_grad_grad(g, index, padding_idx)" },
+     doc = [[The gradient of `embedding`: the rows of `grad` added up at their positions, in order.]],
      sample = { "randn(2, 2, 3), tensor({{1, 4}, {2, 2}}), 4" },
      torch = "torch.zeros(args[2], args[0].shape[-1], dtype=args[0].dtype).index_add(0, args[1].flatten(), args[0].flatten(0, -2))" }
-
-op { "nonzero(Tensor x) -> Tensor",
-     kind = "allocating", dtypes = "all",
-     doc = [[The positions (from 1) of the elements that are not zero, in row order: int64 of shape
-`(count, rank of x)`.]],
-     sample = { "tensor({{0, 1}, {2, 0}})" }, torch = "torch.nonzero(args[0]) + 1" }
-
-op { "masked_select(Tensor x, Mask mask) -> Tensor",
-     out = true, kind = "composite", dtypes = "all",
-     doc = [[The elements of `x` where `mask` is true, in row order, as one dimension. The two
-broadcast.]],
-     sample = { "tensor({1.5, 2.5, 3.5}), tensor({true, false, true})" } }
-
-op { "index(Tensor x, Tensor?[] indices) -> Tensor",
-     kind = "structured", dtypes = "all", method = false, func = false,
-     grad = { x = "index_put(zeros(sizes_of(x), Options{g.dtype(), g.device()}), indices, g, true)" },
-     doc = [[What `x[{...}]` with tensors of positions reads: one tensor, or none for a whole dimension,
-per dimension. The tensors broadcast; negative positions count from the end.]] }
-
-op { "index_put(Tensor! x, Tensor?[] indices, Tensor values, bool accumulate=false) -> Tensor",
-     kind = "update", autocast = { cuda = "promote" }, dtypes = "all", method = false, func = false,
-     grad = { x = "index_put_backward(g, indices, accumulate)", values = "index(g, indices)" },
-     doc = [[What `x[{...}] = values` with tensors of positions writes; `values` broadcasts. With
-`accumulate` it adds, in row order; else the last value for a position stays.]] }
 
 op { "bincount(Positions x, Tensor? weights=nil, int minlength=0) -> Tensor",
      kind = "composite",

@@ -48,7 +48,7 @@ op { "outer(Tensor a, Tensor b) -> Tensor",
 
 op { "linear(Tensor x, Tensor weight, Tensor? bias=nil) -> Tensor",
      kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
-     grad = { x = "matmul(g, conjugate(weight))", weight = "linear_weight_grad(g, x)", bias = "g" },
+     grad = { x = "matmul(g, conjugate(weight))", weight = "linear_grad_weight(g, x)", bias = "g" },
      torch = "F.linear(*args)",
      doc = [[`x` times the transposed `weight`, plus `bias`: `x` (..., in), `weight` (out, in), `bias`
 (out) give (..., out).]],

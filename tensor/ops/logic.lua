@@ -1,6 +1,6 @@
 -- tensor/ops/logic.lua: bits of integers, truth values.
 
-local rows = require "pointwise_rows"
+local rows = require "tensor.ops.gen.pointwise_rows"
 
 local function binary(...) op(rows.binary(...)) end
 

@@ -10,7 +10,7 @@ does not depend on the number of threads. An empty sum is 0.]],
 
 op { "mean(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
      kind = "structured", dtypes = "all",
-     grad = { x = "mean_backward(g, sizes_of(x), dim, keepdim)" },
+     grad = { x = "mean_grad_x(g, sizes_of(x), dim, keepdim)" },
      doc = [[The average over `dim`, or over all dimensions. Integers need a floating `dtype`. The
 average of nothing is NaN.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), {}" },
@@ -18,7 +18,7 @@ average of nothing is NaN.]],
 
 op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tensor",
      kind = "structured", autocast = "float32", dtypes = "boolean+real",
-     grad = { x = "prod_backward(g, x, dim, keepdim)" },
+     grad = { x = "prod_grad_x(g, x, dim, keepdim)" },
      doc = [[The product along `dim`, or of all elements. An empty product is 1.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true" } }
 
@@ -26,7 +26,7 @@ for _, pair in ipairs { { "amax", "largest" }, { "amin", "smallest" } } do
   local name, word = pair[1], pair[2]
   op { name .. "(Tensor x, Dim[*] dim={}, bool keepdim=false) -> Tensor",
        kind = "structured", dtypes = "boolean+real",
-       grad = { x = "extreme_backward(g, x, y, dim, keepdim)" },
+       grad = { x = "extreme_grad_x(g, x, y, dim, keepdim)" },
        doc = ([[The %s element over `dim`, or of all. NaN wins. Among equal extremes the gradient is
 shared evenly.]]):format(word),
        sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), {}" } }
@@ -42,7 +42,7 @@ for _, pair in ipairs { { "max", "largest" }, { "min", "smallest" } } do
   op { name .. "_dim(Tensor x, Dim dim, bool keepdim=false) -> (Tensor values, Tensor indices)",
        kind = "structured", dtypes = "boolean+real", overload_of = name,
        nodiff = { "indices" },
-       grad = { x = "selected_backward(g_values, indices, sizes_of(x), dim, keepdim)" },
+       grad = { x = "selected_grad_x(g_values, indices, sizes_of(x), dim, keepdim)" },
        doc = ([[The %s element along `dim` and its position, the first where several are equal.
 NaN wins.]]):format(word),
        sample = { "randn(3, 4), 2", "randn(3, 4, 2), 1, true" },
@@ -73,7 +73,7 @@ op { "count_nonzero(Tensor x, Dim[*] dim={}) -> Tensor",
 
 op { "var(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tensor",
      kind = "structured", dtypes = "floating",
-     grad = { x = "var_backward(g, x, dim, correction, keepdim)" },
+     grad = { x = "var_grad_x(g, x, dim, correction, keepdim)" },
      doc = [[The variance over `dim`, or over all dimensions: the squared distances from the mean,
 summed and divided by count - `correction`. Two passes over the data.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, 0, true" },
@@ -89,7 +89,7 @@ correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 els
 
 op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false) -> Tensor",
      kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
-     grad = { x = "norm_backward(g, x, y, p, dim, keepdim)" },
+     grad = { x = "norm_grad_x(g, x, y, p, dim, keepdim)" },
      doc = [[The `p`-norm over `dim`, or over all dimensions: the `p`-th root of the sum of
 `abs(x)^p`. `p = 0` counts the elements that are not zero; infinity gives the largest magnitude. The
 gradient where the norm is 0 is 0.]],
@@ -97,6 +97,6 @@ gradient where the norm is 0 is 0.]],
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
      kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
-     grad = { x = "logsumexp_backward(g, x, y, dim, keepdim)" },
+     grad = { x = "logsumexp_grad_x(g, x, y, dim, keepdim)" },
      doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow.]],
      sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true" } }

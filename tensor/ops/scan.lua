@@ -8,6 +8,6 @@ op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
      inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "boolean+real",
-     grad = { x = "cumprod_backward(g, x, dim)" },
+     grad = { x = "cumprod_grad_x(g, x, dim)" },
      doc = [[Running products along `dim`.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }

@@ -23,9 +23,10 @@ appears in, shared evenly among the elements of `x` that lie on it.]],
      torch = "torch.as_strided(*args)",
      check = { noncontiguous = "it shows the storage, not the elements in order" } }
 
-op { "strided_view(Tensor x, int[] size, int[] stride, int offset, int[] x_stride, int x_offset) -> Tensor",
+op { [[strided_view(Tensor x, int[] size, int[] stride, int offset, int[] x_stride,
+                    int x_offset) -> Tensor]],
      kind = "view", method = false, func = false,
-     grad = { x = "formulas::as_strided_backward(g, sizes_of(x), x_stride, x_offset, size, stride, offset)" },
+     grad = { x = "formulas::as_strided_grad_x(g, sizes_of(x), x_stride, x_offset, size, stride, offset)" },
      doc = [[What `as_strided` shows; the strides and the offset of `x` are kept for the derivative.]] }
 
 op { "expand(Tensor x, int[] size) -> Tensor",
@@ -38,7 +39,7 @@ come in front; -1 keeps a size. The repeated elements share memory: clone before
 
 op { "permute(Tensor x, Dim[] dims) -> Tensor",
      kind = "view",
-     grad = { x = "formulas::permute_backward(g, dims)" },
+     grad = { x = "formulas::permute_grad_x(g, dims)" },
      doc = [[The dimensions of `x` in another order: dimension `i` of the result is dimension
 `dims[i]` of `x`. A view.]],
      sample = { "randn(2, 3, 4), {3, 1, 2}", "randn(2, 3), {-1, 1}" } }
@@ -70,14 +71,14 @@ op { "unsqueeze(Tensor x, NewDim dim) -> Tensor",
 
 op { "select(Tensor x, Dim dim, Index index) -> Tensor",
      kind = "view",
-     grad = { x = "select_backward(g, sizes_of(x), dim, index)" },
+     grad = { x = "select_grad_x(g, sizes_of(x), dim, index)" },
      doc = [[Position `index` of dimension `dim`, without that dimension. A view; `x[i]` is
 `x:select(1, i)`.]],
      sample = { "randn(3, 4), 1, 2", "randn(3, 4), 2, -1" } }
 
 op { "slice(Tensor x, Dim dim, Index start, int stop, int step=1) -> Tensor",
      kind = "view",
-     grad = { x = "slice_backward(g, sizes_of(x), dim, start, stop, step)" },
+     grad = { x = "slice_grad_x(g, sizes_of(x), dim, start, stop, step)" },
      doc = [[Positions `start` to `stop`, both included, of dimension `dim`, each `step`-th.
 Negative ones count from the end, so `x:slice(1, 2, -1)` drops the first row. `stop = start - 1`
 gives an empty tensor; positions outside the dimension are errors. A view. (In C++, `start` is
@@ -87,7 +88,7 @@ gives an empty tensor; positions outside the dimension are errors. A view. (In C
 
 op { "diagonal(Tensor x, int offset=0, Dim dim1=0, Dim dim2=1) -> Tensor",
      kind = "view",
-     grad = { x = "diagonal_backward(g, sizes_of(x), offset, dim1, dim2)" },
+     grad = { x = "diagonal_grad_x(g, sizes_of(x), offset, dim1, dim2)" },
      doc = [[The diagonal over dimensions `dim1` and `dim2`, which become one dimension at the end.
 A positive `offset` is that many columns to the right of the main diagonal, a negative one below
 it. A view.]],
@@ -95,7 +96,7 @@ it. A view.]],
 
 op { "unfold(Tensor x, Dim dim, int size, int step) -> Tensor",
      kind = "view",
-     grad = { x = "formulas::unfold_backward(g, sizes_of(x), dim, size, step)" },
+     grad = { x = "formulas::unfold_grad_x(g, sizes_of(x), dim, size, step)" },
      doc = [[All windows of `size` positions along `dim`, `step` apart: dimension `dim` then counts
 windows, and a new last dimension holds each window's elements. A view; windows may overlap.]],
      sample = { "randn(7), 1, 3, 2", "randn(2, 5), 2, 3, 1", "randn(4, 2), 1, 2, 2" },
@@ -120,28 +121,28 @@ part) seen as complex, without that dimension.]],
 
 -- What the gradients of views are made of: zeros with a tensor laid into the view.
 
-op { "select_backward(Tensor dy, int[] size, NewDim dim, Index index) -> Tensor",
+op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor",
      kind = "structured",
-     grad = { dy = "select(g, dim, index)" }, method = false,
-     doc = [[Zeros of shape `size` with `dy` at position `index` of `dim`: the gradient of
+     grad = { grad = "select(g, dim, index)" }, internal = true,
+     doc = [[Zeros of shape `size` with `grad` at position `index` of `dim`: the gradient of
 `select`.]],
      sample = { "randn(4), {3, 4}, 1, 2", "randn(3), {3, 4}, 2, -1" },
      torch = "torch.ops.aten.select_backward(*args)",
      check = { empty = "the position must exist" } }
 
-op { "slice_backward(Tensor dy, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
+op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
      kind = "structured",
-     grad = { dy = "slice(g, dim, start, stop, step)" }, method = false,
-     doc = [[Zeros of shape `size` with `dy` at positions `start` to `stop` of `dim`, each
+     grad = { grad = "slice(g, dim, start, stop, step)" }, internal = true,
+     doc = [[Zeros of shape `size` with `grad` at positions `start` to `stop` of `dim`, each
 `step`-th: the gradient of `slice`.]],
      sample = { "randn(3, 4), {5, 4}, 1, 2, 4", "randn(3, 3), {3, 7}, 2, 2, 7, 2" },
      torch = "torch.ops.aten.slice_backward(*args, *([1] if len(args) == 5 else []))",
      check = { empty = "the positions must exist" } }
 
-op { "diagonal_backward(Tensor dy, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
+op { "diagonal_grad_x(Tensor grad, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
      kind = "structured",
-     grad = { dy = "diagonal(g, offset, dim1, dim2)" }, method = false,
-     doc = [[Zeros of shape `size` with `dy` on a diagonal: the gradient of `diagonal`.]],
+     grad = { grad = "diagonal(g, offset, dim1, dim2)" }, internal = true,
+     doc = [[Zeros of shape `size` with `grad` on a diagonal: the gradient of `diagonal`.]],
      sample = { "randn(3), {3, 4}, 1, 1, 2", "randn(3, 2), {2, 3, 4}, 0, 1, 3" },
      torch = "torch.ops.aten.diagonal_backward(*args)",
      check = { empty = "the shapes must agree" } }
@@ -235,7 +236,7 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
      kind = "structured", autocast = "promote",
-     grad = { tensors = "formulas::cat_backward(g, sizes_of(tensors), dim)" }, method = false,
+     grad = { tensors = "formulas::cat_grad_tensors(g, sizes_of(tensors), dim)" }, method = false,
      doc = [[The tensors one after another along `dim`. Their other sizes must agree; their dtypes
 are promoted.]],
      sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3, 2), randn(3, 1), randn(3, 3)}, 2" } }

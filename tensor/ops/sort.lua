@@ -1,6 +1,7 @@
 -- tensor/ops/sort.lua: sorting and the largest or smallest elements. NaN counts as the largest.
 
-op { "sort(Tensor x, Dim dim=-1, bool descending=false, bool stable=false) -> (Tensor values, Tensor indices)",
+op { [[sort(Tensor x, Dim dim=-1, bool descending=false,
+            bool stable=false) -> (Tensor values, Tensor indices)]],
      kind = "structured", dtypes = "boolean+real",
      nodiff = { "indices" },
      grad = { x = "scatter_add(zeros(sizes_of(x), Options{g_values.dtype(), g_values.device()}), dim, indices, g_values)" },
@@ -15,7 +16,8 @@ op { "argsort(Tensor x, Dim dim=-1, bool descending=false, bool stable=false) ->
      sample = { "randn(3, 4)", "randn(3, 4), 1, true" },
      torch = "torch.argsort(*args) + 1" }
 
-op { "topk(Tensor x, int k, Dim dim=-1, bool largest=true, bool sorted=true) -> (Tensor values, Tensor indices)",
+op { [[topk(Tensor x, int k, Dim dim=-1, bool largest=true,
+            bool sorted=true) -> (Tensor values, Tensor indices)]],
      kind = "structured", dtypes = "boolean+real",
      nodiff = { "indices" },
      grad = { x = "scatter_add(zeros(sizes_of(x), Options{g_values.dtype(), g_values.device()}), dim, indices, g_values)" },

@@ -1,10 +1,6 @@
-// tensor/shapes/gather.cpp: argument checks and result shapes of gather, scatter and indexing.
+// tensor/shapes/gather.cpp: argument checks and result shapes of gather, scatter and embedding.
 // Whether positions are in range only the kernels can see.
 #include "tensor/shapes_gather.h"
-
-#include <vector>
-
-#include "tensor/shapes/index.h"
 
 namespace moonlet::shapes {
 
@@ -85,33 +81,12 @@ Result embedding(const Tensor& weight, const Tensor& index, int64_t) {
   return {sizes, options_of(weight)};
 }
 
-Result embedding_backward(const Tensor& g, const Tensor& index, int64_t rows, int64_t) {
-  bool fits = g.dim() == index.dim() + 1 && rows >= 0;
-  for (int i = 0; fits && i < index.dim(); ++i) fits = g.size(i) == index.size(i);
-  check(fits, "embedding_backward: g has shape ", g.sizes(), " for positions of shape ",
+Result embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows, int64_t) {
+  bool fits = grad.dim() == index.dim() + 1 && rows >= 0;
+  for (int i = 0; fits && i < index.dim(); ++i) fits = grad.size(i) == index.size(i);
+  check(fits, "embedding_grad_weight: grad has shape ", grad.sizes(), " for positions of shape ",
         index.sizes(), " in ", rows, " rows");
-  return {{rows, g.size(-1)}, options_of(g)};
-}
-
-void nonzero(const Tensor&) {}
-
-Result index(const Tensor& x, const std::vector<Tensor>& indices) {
-  const IndexPlan plan = plan_index("index", x, indices);
-  // x decides the order of its dimensions in memory, the index tensors that of theirs.
-  std::vector<Dims> strides = {plan.base_strides};
-  for (const Tensor& positions : plan.indices) {
-    const Dims own = broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes);
-    strides.push_back(Dims::filled(plan.result.size(), 0));
-    for (int d = 0; d < own.size(); ++d) strides.back()[plan.index_at + d] = own[d];
-  }
-  return {plan.result, options_of(x),
-          followed_strides(plan.result, strides.data(), static_cast<int>(strides.size()))};
-}
-
-void index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool) {
-  const IndexPlan plan = plan_index("index_put", x, indices);
-  check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
-        " do not broadcast to ", plan.result);
+  return {{rows, grad.size(-1)}, options_of(grad)};
 }
 
 }  // namespace moonlet::shapes

@@ -1,5 +1,7 @@
-// tensor/shapes/index.cpp: the geometry of advanced indexing.
+// tensor/shapes/index.cpp: the geometry of advanced indexing, argument checks and result shapes.
 #include "tensor/shapes/index.h"
+
+#include "tensor/shapes_index.h"
 
 namespace moonlet::shapes {
 
@@ -51,6 +53,27 @@ IndexPlan plan_index(const char* op, const Tensor& x, const std::vector<Tensor>&
     if (kept >= 0) ++kept;
   }
   return plan;
+}
+
+void nonzero(const Tensor&) {}
+
+Result index(const Tensor& x, const std::vector<Tensor>& indices) {
+  const IndexPlan plan = plan_index("index", x, indices);
+  // x decides the order of its dimensions in memory, the index tensors that of theirs.
+  std::vector<Dims> strides = {plan.base_strides};
+  for (const Tensor& positions : plan.indices) {
+    const Dims own = broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes);
+    strides.push_back(Dims::filled(plan.result.size(), 0));
+    for (int d = 0; d < own.size(); ++d) strides.back()[plan.index_at + d] = own[d];
+  }
+  return {plan.result, options_of(x),
+          followed_strides(plan.result, strides.data(), static_cast<int>(strides.size()))};
+}
+
+void index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool) {
+  const IndexPlan plan = plan_index("index_put", x, indices);
+  check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
+        " do not broadcast to ", plan.result);
 }
 
 }  // namespace moonlet::shapes

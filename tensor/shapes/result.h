@@ -19,6 +19,15 @@ inline Result like(const Tensor& x) { return {x.sizes(), options_of(x)}; }
 inline Result like(const Tensor& x, DType dtype) { return {x.sizes(), {dtype, x.device()}}; }
 // As x, in `format`, or in the order of x's strides.
 Result laid_out_like(const Tensor& x, MemoryFormat format, Options options, const char* op);
+
+// Throws unless both have one shape.
+inline void same_shape(const char* op, const Tensor& a, const Tensor& b) {
+  check(a.sizes() == b.sizes(), op, ": shapes differ: ", a.sizes(), " and ", b.sizes());
+}
+inline void expect_shape(const char* op, const char* argument, const Dims& got,
+                         const Dims& wanted) {
+  check(got == wanted, op, ": ", argument, " has shape ", got, ", ", wanted, " is wanted");
+}
 }  // namespace shapes
 
 // A new tensor that looks so, contents undefined; `op` is named by errors.

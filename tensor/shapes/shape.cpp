@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tensor/shapes/nn.h"
+#include "tensor/shapes/images.h"
 #include "tensor/shapes_shape.h"
 #include "tensor/views.h"
 
@@ -55,38 +55,38 @@ Tensor stand_in(const Dims& size, const char* op) {
   return alias(empty_plain(Dims{}, Options{}, op), size, Dims::filled(size.size(), 0), 0);
 }
 
-// Dims are wrapped by the rank that follows from dy's.
-void check_rank(const char* op, const Tensor& dy, int more, const Dims& size) {
-  check(size.size() == dy.dim() + more, op, ": size is ", size, " and dy has shape ", dy.sizes(),
-        "; ", dy.dim() + more, " sizes are wanted");
+// Dims are wrapped by the rank that follows from grad's.
+void check_rank(const char* op, const Tensor& grad, int more, const Dims& size) {
+  check(size.size() == grad.dim() + more, op, ": size is ", size, " and grad has shape ",
+        grad.sizes(), "; ", grad.dim() + more, " sizes are wanted");
 }
 
-Result gradient_of(const char* op, const Tensor& view, const Tensor& dy, const Dims& size) {
-  check(view.sizes() == dy.sizes(), op, ": dy has shape ", dy.sizes(), ", and the view of ", size,
-        " has shape ", view.sizes());
-  return {size, options_of(dy)};
+Result gradient_of(const char* op, const Tensor& view, const Tensor& grad, const Dims& size) {
+  check(view.sizes() == grad.sizes(), op, ": grad has shape ", grad.sizes(), ", and the view of ",
+        size, " has shape ", view.sizes());
+  return {size, options_of(grad)};
 }
 
 }  // namespace
 
-Result select_backward(const Tensor& dy, const Dims& size, int64_t dim, int64_t index) {
-  const char* op = "select_backward";
-  check_rank(op, dy, 1, size);
-  return gradient_of(op, views::select(stand_in(size, op), dim, index), dy, size);
+Result select_grad_x(const Tensor& grad, const Dims& size, int64_t dim, int64_t index) {
+  const char* op = "select_grad_x";
+  check_rank(op, grad, 1, size);
+  return gradient_of(op, views::select(stand_in(size, op), dim, index), grad, size);
 }
 
-Result slice_backward(const Tensor& dy, const Dims& size, int64_t dim, int64_t start, int64_t stop,
-                      int64_t step) {
-  const char* op = "slice_backward";
-  check_rank(op, dy, 0, size);
-  return gradient_of(op, views::slice(stand_in(size, op), dim, start, stop, step), dy, size);
+Result slice_grad_x(const Tensor& grad, const Dims& size, int64_t dim, int64_t start, int64_t stop,
+                    int64_t step) {
+  const char* op = "slice_grad_x";
+  check_rank(op, grad, 0, size);
+  return gradient_of(op, views::slice(stand_in(size, op), dim, start, stop, step), grad, size);
 }
 
-Result diagonal_backward(const Tensor& dy, const Dims& size, int64_t offset, int64_t dim1,
-                         int64_t dim2) {
-  const char* op = "diagonal_backward";
-  check_rank(op, dy, 1, size);
-  return gradient_of(op, views::diagonal(stand_in(size, op), offset, dim1, dim2), dy, size);
+Result diagonal_grad_x(const Tensor& grad, const Dims& size, int64_t offset, int64_t dim1,
+                       int64_t dim2) {
+  const char* op = "diagonal_grad_x";
+  check_rank(op, grad, 1, size);
+  return gradient_of(op, views::diagonal(stand_in(size, op), offset, dim1, dim2), grad, size);
 }
 
 Border border(const std::vector<int64_t>& pad, int dim, int rank) {

@@ -17,7 +17,7 @@ ml.set_num_threads(threads)
 ml.manual_seed(0)
 
 local memory = ml.memory
-local kWarm, kSteps = 5, 20
+local WARM, STEPS = 5, 20
 
 local function show(name, what, bytes) print(("mem.%s.%s_bytes %d bytes"):format(name, what, bytes)) end
 
@@ -31,13 +31,13 @@ end
 -- The highest of several steps: they and the collector's cycles do not keep time.
 local function highest(f)
   local most = 0
-  for _ = 1, kSteps do most = math.max(most, f()) end
+  for _ = 1, STEPS do most = math.max(most, f()) end
   return most
 end
 
 local function measure(name)
   local model = models[name]()
-  for _ = 1, kWarm do model.step() end
+  for _ = 1, WARM do model.step() end
   model.optimizer:zero_grad()
   memory.collect()
   memory.empty_cache()

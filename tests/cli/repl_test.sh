@@ -67,6 +67,21 @@ send \x04
 exit 0
 TEXT
 
+dialogue 'commands are called by name and complete the names in their strings' <<'TEXT'
+prompt
+send help()\r
+expect apropos(word)
+prompt
+send apropos 'linear'\r
+expect nn.Linear
+prompt
+send help 'nn.Embed\t'\r
+expect nn.Embedding(
+prompt
+send \x04
+exit 0
+TEXT
+
 dialogue 'errors have a traceback and return to the prompt' <<'TEXT'
 prompt
 send local function f() error('bad luck') end f()\r

@@ -56,8 +56,8 @@ TEST_CASE("the gradients of a convolution are its adjoints") {
            gx = empty_plain(a.x.sizes(), options_of(a.x)),
            gw = empty_plain(a.weight.sizes(), options_of(a.weight));
     cpu::conv2d_gemm(s, a.x, a.weight, {}, y);
-    cpu::conv2d_input_grad_gemm(s, a.grad, a.weight, gx);
-    cpu::conv2d_weight_grad_gemm(s, a.grad, a.x, gw);
+    cpu::conv2d_grad_x_gemm(s, a.grad, a.weight, gx);
+    cpu::conv2d_grad_weight_gemm(s, a.grad, a.x, gw);
     CHECK(inner(gx, a.x) == Approx(inner(y, a.grad)));
     CHECK(inner(gw, a.weight) == Approx(inner(y, a.grad)));
   }
@@ -74,12 +74,12 @@ TEST_CASE("oneDNN and the built-in convolution agree") {
            gx2 = empty_plain(gx.sizes(), options_of(gx)),
            gw2 = empty_plain(gw.sizes(), options_of(gw));
     cpu::conv2d_gemm(s, a.x, a.weight, bias, y);
-    cpu::conv2d_input_grad_gemm(s, a.grad, a.weight, gx);
-    cpu::conv2d_weight_grad_gemm(s, a.grad, a.x, gw);
+    cpu::conv2d_grad_x_gemm(s, a.grad, a.weight, gx);
+    cpu::conv2d_grad_weight_gemm(s, a.grad, a.x, gw);
     if (cpu::conv2d_onednn(s, a.x, a.weight, bias, y2)) CHECK(largest_difference(y, y2) < 1e-4);
-    if (cpu::conv2d_input_grad_onednn(s, a.grad, a.weight, gx2))
+    if (cpu::conv2d_grad_x_onednn(s, a.grad, a.weight, gx2))
       CHECK(largest_difference(gx, gx2) < 1e-4);
-    if (cpu::conv2d_weight_grad_onednn(s, a.grad, a.x, gw2))
+    if (cpu::conv2d_grad_weight_onednn(s, a.grad, a.x, gw2))
       CHECK(largest_difference(gw, gw2) < 1e-4);
   }
 }

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "tensor/kernels_nn.h"
-#include "tensor/kernels_nn_loss.h"
-#include "tensor/shapes_nn.h"
+#include "tensor/kernels_loss.h"
+#include "tensor/kernels_softmax.h"
+#include "tensor/shapes_conv.h"
+#include "tensor/shapes_pool.h"
 
 using namespace moonlet;
 

@@ -11,6 +11,7 @@
 #include "tensor/raw_clone.h"
 #include "tensor/raw_copy.h"
 #include "tensor/raw_gather.h"
+#include "tensor/raw_index.h"
 #include "tensor/raw_optim.h"
 #include "tensor/raw_scan.h"
 

@@ -7,6 +7,7 @@
 #include "tensor/raw_convert.h"
 #include "tensor/raw_copy.h"
 #include "tensor/raw_gather.h"
+#include "tensor/raw_index.h"
 #include "tensor/raw_shape.h"
 #include "tensor/raw_sort.h"
 #include "tensor/views.h"

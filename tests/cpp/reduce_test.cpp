@@ -16,6 +16,7 @@
 #include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_math.h"
+#include "autograd/ops_random.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_scan.h"
 #include "autograd/ops_shape.h"

@@ -12,11 +12,12 @@
 
 #include "tensor/interrupt.h"
 #include "tensor/raw_arithmetic.h"
+#include "tensor/raw_conv.h"
 #include "tensor/raw_linalg.h"
 #include "tensor/raw_math.h"
-#include "tensor/raw_nn.h"
 #include "tensor/raw_reduce.h"
 #include "tensor/raw_scan.h"
+#include "tensor/raw_softmax.h"
 #include "tensor/raw_sort.h"
 #include "tensor/threads.h"
 
@@ -103,10 +104,10 @@ TEST_CASE("a timer of the host leaves convolutions alone") {
     const Dims stride{1, 1}, padding{1, 1}, dilation{1, 1};
     const Tensor y = raw::conv2d(x, w, {}, stride, padding, dilation, groups);
     const auto grad_x = [&] {
-      return raw::conv2d_input_grad(y, w, x.sizes(), stride, padding, dilation, groups);
+      return raw::conv2d_grad_x(y, w, x.sizes(), stride, padding, dilation, groups);
     };
     const auto grad_w = [&] {
-      return raw::conv2d_weight_grad(y, x, w.sizes(), stride, padding, dilation, groups);
+      return raw::conv2d_grad_weight(y, x, w.sizes(), stride, padding, dilation, groups);
     };
     check_under_timer([&] { return raw::conv2d(x, w, {}, stride, padding, dilation, groups); });
     check_under_timer(grad_x);

@@ -16,6 +16,8 @@
 #include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
 #include "autograd/ops_gather.h"
+#include "autograd/ops_index.h"
+#include "autograd/ops_random.h"
 #include "autograd/ops_shape.h"
 #include "autograd/ops_sort.h"
 #include "tensor/threads.h"
@@ -125,8 +127,8 @@ TEST_CASE("index_select, index_add and embedding") {
   CHECK(equal(index_add(x, 1, positions({1, 1}), reshape(numbers({1, 2, 3, 4}), {2, 2})),
               {4, 2, 3, 11, 5, 6}));
   CHECK(equal(embedding(x, positions({2, 1})), {4, 5, 6, 1, 2, 3}));
-  CHECK(equal(embedding_backward(x, positions({3, 3}), 3), {0, 0, 0, 0, 0, 0, 5, 7, 9}));
-  CHECK(equal(embedding_backward(x, positions({3, 1}), 3, 3), {4, 5, 6, 0, 0, 0, 0, 0, 0}));
+  CHECK(equal(embedding_grad_weight(x, positions({3, 3}), 3), {0, 0, 0, 0, 0, 0, 5, 7, 9}));
+  CHECK(equal(embedding_grad_weight(x, positions({3, 1}), 3, 3), {4, 5, 6, 0, 0, 0, 0, 0, 0}));
   CHECK(says([&] { embedding(x, positions({3})); }, "out of range for size 2"));
 }
 
@@ -157,7 +159,7 @@ TEST_CASE("scattered sums do not depend on the number of threads") {
   const Tensor source = randn({64, 2000}), rows = randint(1, 64, {3000}), more = randn({3000, 500});
   const auto all_sums = [&] {
     return cat({scatter_add(x, 1, index, source), index_add(x, 0, rows, more),
-                embedding_backward(more, rows, 64)},
+                embedding_grad_weight(more, rows, 64)},
                0);
   };
   const int threads = num_threads();

@@ -192,11 +192,11 @@ TEST_CASE("constant_pad adds and cuts", "[views]") {
 
 TEST_CASE("gradients of views land where the view was", "[views]") {
   const Tensor dy = numbered({2});
-  Tensor y = raw::select_backward(dy, {2, 2}, 1, -1);
+  Tensor y = raw::select_grad_x(dy, {2, 2}, 1, -1);
   CHECK(values(y) == Values{0, 0, 0, 1});
-  y = raw::slice_backward(dy, {5}, 0, 1, 4, 2);
+  y = raw::slice_grad_x(dy, {5}, 0, 1, 4, 2);
   CHECK(values(y) == Values{0, 0, 0, 1, 0});
-  y = raw::diagonal_backward(dy, {2, 3}, 1, 0, 1);
+  y = raw::diagonal_grad_x(dy, {2, 3}, 1, 0, 1);
   CHECK(values(y) == Values{0, 0, 0, 0, 0, 1});
-  CHECK_THROWS_WITH(shapes::slice_backward(dy, {5}, 0, 1, 4, 1), ContainsSubstring("(3,)"));
+  CHECK_THROWS_WITH(shapes::slice_grad_x(dy, {5}, 0, 1, 4, 1), ContainsSubstring("(3,)"));
 }

@@ -6,19 +6,13 @@
 #include <cstdio>
 #include <string>
 
+#include "expect.h"
+
 #ifdef WITH_LUA
 #include <lua.hpp>
 #endif
 
 namespace {
-
-int failures = 0;
-
-void expect(bool condition, const char* what) {
-  if (condition) return;
-  std::printf("FAILED beside another Lua: %s\n", what);
-  ++failures;
-}
 
 struct Witness {
   int& count;

@@ -8,25 +8,9 @@
 #include <optional>
 #include <thread>
 
+#include "expect.h"
+
 namespace {
-
-int failures = 0;
-
-void expect(bool condition, const char* what) {
-  if (condition) return;
-  std::printf("FAILED: %s\n", what);
-  ++failures;
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const moonlet::Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;

@@ -12,15 +12,9 @@
 
 #include <lua.hpp>
 
+#include "expect.h"
+
 namespace {
-
-int failures = 0;
-
-void expect(bool condition, const std::string& what) {
-  if (condition) return;
-  std::printf("FAILED in a state of the host: %s\n", what.c_str());
-  ++failures;
-}
 
 // A state of the host's own, which uses the extra space itself.
 struct State {

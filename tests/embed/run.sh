@@ -55,13 +55,16 @@ make -s -f "$here/Makefile" SOURCE_DIR="$here/" CXXFLAGS="$flags" host
 ./host
 build tensors tensors.cpp moonlet
 ./tensors
+build weights weights.cpp moonlet
+./weights
 # shellcheck disable=SC2046,SC2086
-for name in host tensors; do
+for name in host tensors weights; do
   ${CXX:-c++} -std=c++20 $flags "$here/$name.cpp" -o "$name-static" $(pkg-config --cflags moonlet) \
     $(pkg-config --static --libs moonlet | sed 's/-lmoonlet /-l:libmoonlet.a /') -pthread
 done
 ./host-static
 ./tensors-static
+./weights-static
 if ldd host-static | grep -q -e moonlet -e 'liblua'; then fail "host-static needs a shared library"; fi
 [ "$("$program" -e 'print(1 + 1)')" = 2 ]
 

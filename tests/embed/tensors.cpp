@@ -5,28 +5,11 @@
 #include <cstdio>
 #include <string>
 
+#include "expect.h"
+
 namespace ml = moonlet;
 
 namespace {
-
-int failures = 0;
-
-void expect(bool condition, const char* what) {
-  if (condition) return;
-  std::printf("FAILED: %s\n", what);
-  ++failures;
-}
-
-template <class F>
-void expect_error(F&& f, const char* part) {
-  try {
-    f();
-  } catch (const ml::Error& e) {
-    expect(std::string(e.what()).find(part) != std::string::npos, e.what());
-    return;
-  }
-  expect(false, part);
-}
 
 struct Layer {
   ml::Tensor weight, bias;

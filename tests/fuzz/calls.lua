@@ -18,8 +18,8 @@ local has_cuda = ml.cuda.is_available()
 
 io.stdout:setvbuf "line"  -- nothing printed is lost when the process dies
 
-local kMostSeconds = 5
-local kMostElements = 1e6  -- of a result that is looked at: an expanded one may have any number
+local MOST_SECONDS = 5
+local MOST_ELEMENTS = 1e6  -- of a result that is looked at: an expanded one may have any number
 local problems, seen, made = 0, {}, 0
 
 local function note(text)
@@ -38,11 +38,6 @@ local function problem(case, kind, text)
 end
 
 -- Calling ----------------------------------------------------------------------------------------
-
-local function find(case, form)
-  local name = case.call .. form
-  return rawget(ml, name) or ml._methods[name]
-end
 
 -- The tensors among results and arguments, in order.
 local function tensors_in(values, list)
@@ -64,20 +59,20 @@ local function attempt(case, f, values, device)
   local ok, results = pcall(function()
     local results = tensors_in(table.pack(f(table.unpack(values, 1, values.n))), {})
     for _, y in ipairs(results) do
-      if y.requires_grad and y.dtype:find "float" and y:numel() <= kMostElements then
+      if y.requires_grad and y.dtype:find "float" and y:numel() <= MOST_ELEMENTS then
         y:sum():backward()
         break
       end
     end
     for i, y in ipairs(results) do
-      results[i] = y:numel() <= kMostElements and y:detach():cpu() or y
+      results[i] = y:numel() <= MOST_ELEMENTS and y:detach():cpu() or y
     end
     if device ~= "cpu" then ml.cuda.synchronize() end
     return results
   end)
   if not ok and device ~= "cpu" then pcall(ml.cuda.synchronize) end
   local took = os.clock() - began
-  if took > kMostSeconds then problem(case, "it is slow", ("%g s"):format(took)) end
+  if took > MOST_SECONDS then problem(case, "it is slow", ("%g s"):format(took)) end
   if ok then return results end
   return nil, results
 end
@@ -137,7 +132,7 @@ end
 local function comparable(case, results)
   if case.random or case.name:find "^empty" then return false end
   for _, y in ipairs(results) do
-    if y:numel() > kMostElements then return false end
+    if y:numel() > MOST_ELEMENTS then return false end
     if y:numel() > 0 and y.dtype:find "int" then
       local fits = y:to "float64":abs():max():item() < 2 ^ 30
       if not fits then return false end
@@ -208,7 +203,7 @@ local function one_call(case)
   local kind = math.random(1, 6)
   local form = kind <= 3 and "" or kind <= 5 and "_" or "out"
   if form == "out" and not case.out then form = "" end
-  local f = find(case, form == "out" and "" or form)
+  local f = samples.find(case, form == "out" and "" or form)
   if not f then return end
   if form == "_" and math.random(1, 3) == 1 and not case.random then
     aliased_call(case, f, "cpu")

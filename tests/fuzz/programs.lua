@@ -5,7 +5,7 @@
 local ml = require "moonlet"
 local json = require "moonlet.json"
 
-local kCodes = { float64 = "d", float32 = "f", complex128 = "z" }
+local CODES = { float64 = "d", float32 = "f", complex128 = "z" }
 
 -- The elements as a flat list, real and imaginary parts side by side.
 local function numbers(t)
@@ -140,7 +140,7 @@ local function near(t, wanted, tolerance)
   local dims = {}
   for d = 1, t.ndim do dims[d] = t.shape[d] end
   local head, number = wanted:match "^([^:]*):(%S+)"
-  local ours = (kCodes[t.dtype] or tostring(t.dtype)) .. table.concat(dims, ",")
+  local ours = (CODES[t.dtype] or tostring(t.dtype)) .. table.concat(dims, ",")
   if ours ~= head then return false, ours .. ", wanted " .. head end
   if number == "large" then return true end
   local total, size = digest(t)

@@ -6,14 +6,14 @@ local samples = require "op_samples"
 
 local wrong = {}
 
-local kDtypes = { "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+local DTYPES = { "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
   "float64", "complex64", "complex128" }
 -- Small enough that a shape of them fits, or far too large.
-local kIntegers = { 0, 1, -1, 2, 3, 4, -2, 5, 7, 40, -100, 1 << 40, 1 << 62, math.maxinteger,
+local INTEGERS = { 0, 1, -1, 2, 3, 4, -2, 5, 7, 40, -100, 1 << 40, 1 << 62, math.maxinteger,
   math.mininteger }
-local kNumbers = { 0, 0.0, -0.0, 1, -1, 0.5, 2.5, -3.5, 1e300, -1e300, 0 / 0, math.huge, -math.huge,
+local NUMBERS = { 0, 0.0, -0.0, 1, -1, 0.5, 2.5, -3.5, 1e300, -1e300, 0 / 0, math.huge, -math.huge,
   1 << 40, math.maxinteger, math.mininteger, true, false }
-local kStrings = { "", "sum", "none", "mean", "floor", "reflect", "cuda:0", "float32", "\0", ("x"):rep(300) }
+local STRINGS = { "", "sum", "none", "mean", "floor", "reflect", "cuda:0", "float32", "\0", ("x"):rep(300) }
 
 local random = math.random
 local function pick(list) return list[random(1, #list)] end
@@ -27,7 +27,7 @@ local function there(t, device) return device == "cpu" and t:detach():clone() or
 local tensors = {}
 
 function tensors.dtype(t)
-  local dtype = pick(kDtypes)
+  local dtype = pick(DTYPES)
   local ok, spoiled = pcall(function() return t:to(dtype) end)
   return ok and function(device) return there(spoiled, device) end, dtype
 end
@@ -113,7 +113,7 @@ end
 -- One bad position among good ones.
 function tensors.one_bad(t)
   if t.dtype ~= "int64" or t:numel() == 0 then return end
-  local at, value = random(1, t:numel()), pick(kIntegers)
+  local at, value = random(1, t:numel()), pick(INTEGERS)
   return function(device)
     local x = t:detach():clone()
     x:view(-1)[at] = value
@@ -176,11 +176,11 @@ local function spoil_list(list)
   local kind = random(1, 5)
   if kind == 1 then return constant {} end
   if kind == 2 or #spoiled == 0 then
-    for _ = 1, random(1, 9) do spoiled[#spoiled + 1] = pick(kIntegers) end
+    for _ = 1, random(1, 9) do spoiled[#spoiled + 1] = pick(INTEGERS) end
   elseif kind == 3 then
     spoiled[#spoiled] = nil
   else
-    spoiled[random(1, #spoiled)] = kind == 4 and pick(kIntegers) or pick { "x", 1.5, 0 / 0, true, {} }
+    spoiled[random(1, #spoiled)] = kind == 4 and pick(INTEGERS) or pick { "x", 1.5, 0 / 0, true, {} }
   end
   local parts = {}
   for i, v in ipairs(spoiled) do parts[i] = tostring(v) end
@@ -221,9 +221,9 @@ local function spoil(value)
     if ml.is_tensor(value[1]) then return spoil_tensors(value) end
     return spoil_list(value)
   end
-  if math.type(value) == "integer" then return constant(pick(kIntegers)) end
-  if type(value) == "number" or type(value) == "boolean" then return constant(pick(kNumbers)) end
-  if type(value) == "string" then return constant(pick(kStrings)) end
+  if math.type(value) == "integer" then return constant(pick(INTEGERS)) end
+  if type(value) == "number" or type(value) == "boolean" then return constant(pick(NUMBERS)) end
+  if type(value) == "string" then return constant(pick(STRINGS)) end
   return constant(pick { 1, 0, -1, 2.5, "x", true, 1 << 40 })
 end
 

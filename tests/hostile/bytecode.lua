@@ -1,6 +1,6 @@
 -- tests/hostile/bytecode.lua: compiled chunks, whole and tampered with, everywhere a chunk is loaded.
 
-local kBinary = "attempt to load a binary chunk"
+local BINARY = "attempt to load a binary chunk"
 
 return {
   { "load of a dumped function", [[ return select(2, load(string.dump(function() return 1 end))) ]], gives =
@@ -29,11 +29,11 @@ return {
       return (loadfile(write("x.luac", "# comment\n" .. string.dump(function() return 1 end)))) ]], gives = "nil" },
   { "loadfile of a dump behind a byte order mark", [[
       return (loadfile(write("x.luac", "\xef\xbb\xbf" .. string.dump(function() return 1 end)))) ]], gives = "nil" },
-  { "dofile of a dump", [[ return dofile(write("x.luac", string.dump(function() return 1 end))) ]], fails = kBinary },
+  { "dofile of a dump", [[ return dofile(write("x.luac", string.dump(function() return 1 end))) ]], fails = BINARY },
   { "require of a dump", [[
       write("dumped.lua", string.dump(function() return 1 end))
       package.path = "./?.lua"
-      return require "dumped" ]], fails = kBinary },
+      return require "dumped" ]], fails = BINARY },
   { "package.searchers on a dump", [[
       write("dumped.lua", string.dump(function() return 1 end))
       package.path = "./?.lua"
@@ -59,9 +59,9 @@ return {
     gives = "unknown attribute" },
 
   -- On the command line.
-  { "a script that is a dump", [[ ]], exit = 1, err = kBinary, setup =
+  { "a script that is a dump", [[ ]], exit = 1, err = BINARY, setup =
     [[printf '\033LuaT\0\031\223\r\n\032\n\004\010\010' >x.luac]], run = "x.luac", leaves = "x.luac" },
-  { "a dump on standard input", [[ ]], exit = 1, err = kBinary, input = string.dump(function() return 1 end), run = "-" },
+  { "a dump on standard input", [[ ]], exit = 1, err = BINARY, input = string.dump(function() return 1 end), run = "-" },
   { "a dump cut off, allowed", [[
       local bytes = string.dump(function(...) local x = ... return function() return x, "text", 1.5, 7 end end)
       local loaded = 0

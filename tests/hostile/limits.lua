@@ -1,11 +1,11 @@
 -- tests/hostile/limits.lua: memory, stacks and strings at their ends: what is too much is an error that
 -- pcall catches, and what fits works afterwards.
 
-local kNoLimit = "a sanitizer needs more address space than any limit leaves"
+local NO_LIMIT = "a sanitizer needs more address space than any limit leaves"
 
 -- A row whose code runs within so many KiB of address space and prints "good" at its end.
 local function within(kib, name, code)
-  return { name, code .. '\nprint "good"', exit = 0, out = "good\n$", limit = kib, sanitized = kNoLimit,
+  return { name, code .. '\nprint "good"', exit = 0, out = "good\n$", limit = kib, sanitized = NO_LIMIT,
     setup = "OMP_NUM_THREADS=2; export OMP_NUM_THREADS" }
 end
 

@@ -1,17 +1,17 @@
 -- tests/hostile/locales.lua: readers and writers of numbers in a locale that writes 1.5 as 1,5. Each
 -- process makes the locale for itself; where that cannot be done it prints "skipped", and passes.
 
-local kMake = [[
+local MAKE = [[
   LOCPATH=$(dirname "$PWD"); export LOCPATH
   [ -e ../de_DE.UTF-8 ] || localedef -i de_DE -f UTF-8 ../de_DE.UTF-8 >/dev/null 2>&1 ]]
-local kStart = [[
+local START = [[
   if not os.setlocale "de_DE.UTF-8" then print "skipped" os.exit(0) end
   assert(("%.1f"):format(1.5) == "1,5")
 ]]
 
 -- A row whose code prints `wanted`.
 local function german(name, code, wanted)
-  return { name, kStart .. code, setup = kMake, exit = 0, out = wanted }
+  return { name, START .. code, setup = MAKE, exit = 0, out = wanted }
 end
 
 return {

@@ -1,11 +1,11 @@
 -- tests/hostile/threads.lua: several interpreters at work on several threads of one process, and hostile
 -- numbers of threads in one. What the threads return must be the same in all of them.
 
-local kStart = 'local ml = require "moonlet" local nn, F, optim, data = ml.nn, ml.nn.functional, ml.optim, ml.data\n'
+local START = 'local ml = require "moonlet" local nn, F, optim, data = ml.nn, ml.nn.functional, ml.optim, ml.data\n'
 
 -- A row of which an interpreter on each of four threads runs the code, three times.
 local function at_once(name, code, wanted, leaves)
-  return { name, kStart .. code, threads = 4, exit = 0, out = "^" .. wanted .. "\n$", leaves = leaves }
+  return { name, START .. code, threads = 4, exit = 0, out = "^" .. wanted .. "\n$", leaves = leaves }
 end
 
 return {

@@ -1,5 +1,6 @@
 -- tests/lint/layering.lua: includes and requires point one way: tensor <- autograd <- interp <-
--- stdlib, tensor <- cuda; and only interp/ includes lua.h.
+-- stdlib, tensor <- cuda; and only interp/ includes lua.h. An emitter of tensor/ops/gen/ includes
+-- what the layers may whose build files name it.
 
 package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
 local files = require "files"
@@ -37,6 +38,37 @@ local function check_cpp(path, folder, text)
   end
 end
 
+-- The layers that an emitter writes for: {emitter = {folder, ...}}.
+local function emitter_layers()
+  local out = {}
+  for folder in pairs(may_use) do
+    local text = files.read(root, folder .. "/meson.build")
+    for emitter in text:gmatch "'(emit_[%w_]+)" do
+      out[emitter] = out[emitter] or {}
+      out[emitter][folder] = true
+    end
+  end
+  return out
+end
+
+-- Lua of the build: what it requires itself, and what the text that an emitter writes includes.
+local function check_build_lua(path, folder, text, layers)
+  local number = 0
+  for line in (text .. "\n"):gmatch "(.-)\n" do
+    number = number + 1
+    local module = line:match 'require%s*%(?%s*"(%a+)%.'
+    if known[module] and not may_use[folder][module] then
+      problem(path, number, ("%s/ must not require %s"):format(folder, module))
+    end
+    local target = line:match '#include "(%a+)/'
+    for layer in pairs(known[target] and layers or {}) do
+      if not may_use[layer][target] then
+        problem(path, number, ("%s/ must not include %s/, in what is generated for it"):format(layer, target))
+      end
+    end
+  end
+end
+
 local function check_lua(path, text)
   local number = 0
   for line in (text .. "\n"):gmatch "(.-)\n" do
@@ -48,7 +80,7 @@ local function check_lua(path, text)
   end
 end
 
-local seen = 0
+local seen, emitters = 0, emitter_layers()
 for _, path in ipairs(files.list(root)) do
   local folder = path:match "^(%a+)/"
   local text = folder and files.is_source(path) and files.read(root, path)
@@ -56,6 +88,11 @@ for _, path in ipairs(files.list(root)) do
     seen = seen + 1
     if path:find "%.lua$" then
       if folder == "stdlib" then check_lua(path, text) end
+      local emitter = path:match "^tensor/ops/gen/([%w_]+)%.lua$"
+      if may_use[folder] then
+        local layers = emitter and (emitters[emitter] or { [folder] = true }) or {}
+        check_build_lua(path, folder, text, layers)
+      end
     elseif may_use[folder] then
       check_cpp(path, folder, text)
     end

@@ -182,8 +182,8 @@ mistakes("wrong shapes", {
     "index_add: 2 positions in a tensor without dimensions" },
   { function()
     local target = ml.tensor { 1, 2 }
-    return ml.nll_loss_backward(ml.tensor(1.0), target, nil, ml.zeros(0), { 2, 3 }, 1, -100)
-  end, "nll_loss_backward: total_weight has shape %(0,%)" },
+    return ml._internal.nll_loss_grad_log_probs(ml.tensor(1.0), target, nil, ml.zeros(0), { 2, 3 }, 1, -100)
+  end, "nll_loss_grad_log_probs: total_weight has shape %(0,%)" },
   { function()
     return ml.conv2d(ml.zeros(1, 0, 4, 4), ml.zeros(0, 1, 2, 2), nil, 1, 0, 1, 1 << 62)
   end, "conv2d: groups is 4611686018427387904" },

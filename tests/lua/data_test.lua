@@ -199,6 +199,17 @@ test("names of CSV columns that hold more than letters come back", function()
   end)
 end)
 
+test("tensors that CSV has no form for", function()
+  harness.with_temp_file(function(path)
+    for _, case in ipairs {
+      { ml.ones(2, 2):to "complex64", "real numbers is wanted, got complex64" },
+      { ml.ones(1, 1, 1), "one or two dimensions is wanted, got shape %(1, 1, 1%)" },
+    } do
+      expect.error(function() data.write_csv(path, case[1]) end, "write_csv: .*" .. case[2])
+    end
+  end)
+end)
+
 test("damaged CSV files", function()
   local cases = {
     { "1,2\n3,x\n", "line 2, column 2: 'x' is no number" },
@@ -228,6 +239,9 @@ test("damaged CSV files", function()
   end)
   with_file("a,b\n", function(path)
     expect.error(function() data.read_csv(path, { header = true }) end, "has no rows")
+  end)
+  with_file('"a\nb"\nx\n', function(path)
+    expect.error(function() data.read_csv(path, { header = true }) end, "line 3, column 1: 'x'")
   end)
   expect.error(function() data.read_csv("/nowhere/x.csv") end, "/nowhere/x.csv")
   expect.error(function() data.read_csv(nil) end, "a path is wanted")

@@ -48,12 +48,12 @@ for i, case in ipairs(json.decode(system.read_file(here .. "/../reference/functi
   end)
 end
 
-local kInPlace = { relu = {}, relu6 = {}, elu = { 0.7 }, selu = {}, celu = { 0.7 }, silu = {},
+local IN_PLACE = { relu = {}, relu6 = {}, elu = { 0.7 }, selu = {}, celu = { 0.7 }, silu = {},
   leaky_relu = { 0.2 }, hardtanh = { -0.5, 0.5 }, hardsigmoid = {}, hardswish = {}, mish = {},
   threshold = { 0.1, 2.0 } }
 
 test("inplace changes the argument and has the same gradient", function()
-  for name, options in pairs(kInPlace) do
+  for name, options in pairs(IN_PLACE) do
     local w = ml.randn { 20, dtype = ml.float64, requires_grad = true }
     local function gradient(inplace)
       local x = w * 2

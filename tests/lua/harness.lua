@@ -7,7 +7,7 @@ local expect = {}
 harness.expect = expect
 
 local tests = {}
-local kSkip = {}
+local SKIP = {}
 local here = debug.getinfo(1, "S").source:match("^@(.*)/[^/]*$") or "."
 
 -- Modules that are not built into the interpreter come from the source tree.
@@ -32,7 +32,7 @@ end
 --- Ends the running test as skipped and prints why.
 ---@param reason string
 function harness.skip(reason)
-  error({ [kSkip] = true, reason = reason }, 0)
+  error({ [SKIP] = true, reason = reason }, 0)
 end
 
 --- The value of MOONLET_DATA, the folder of extra data, or a skip of the running test.
@@ -152,7 +152,7 @@ end
 function expect.error(f, pattern, detail)
   local ok, message = pcall(f)
   if ok then fail("no error was raised, wanted one like " .. show(pattern or ".*"), detail) end
-  if type(message) == "table" and message[kSkip] then error(message, 0) end
+  if type(message) == "table" and message[SKIP] then error(message, 0) end
   message = tostring(message)
   if pattern and not message:find(pattern) then
     fail(("the error was %s, wanted one like %s"):format(show(message), show(pattern)), detail)
@@ -172,7 +172,7 @@ function expect.falsy(value, detail)
 end
 
 local function on_error(message)
-  if type(message) == "table" and message[kSkip] then return message end
+  if type(message) == "table" and message[SKIP] then return message end
   return debug.traceback(tostring(message), 2)
 end
 

@@ -253,7 +253,7 @@ test("a result whose value no gradient needs may change", function()
   end
 end)
 
-local kBig = 1 << 20  -- elements
+local BIG = 1 << 20  -- elements
 
 -- The bytes that live once f has made its results and given back those to keep.
 local function bytes_kept(f)
@@ -263,14 +263,14 @@ local function bytes_kept(f)
   ml.memory.collect()
   local after = ml.memory.live_bytes()
   expect.truthy(kept.n > 0)
-  return (after - before) / (4 * kBig)
+  return (after - before) / (4 * BIG)
 end
 
 test("a graph keeps the tensors its gradients use and no others", function()
-  local a = ml.ones { kBig, requires_grad = true }
-  local mask = ml.ones { kBig }
-  local w = ml.ones { 2, kBig }
-  local column = ml.ones { kBig, 1, requires_grad = true }
+  local a = ml.ones { BIG, requires_grad = true }
+  local mask = ml.ones { BIG }
+  local w = ml.ones { 2, BIG }
+  local column = ml.ones { BIG, 1, requires_grad = true }
   for name, row in each {
     ["x * number"] = { 0, function() return ((a * 1) * 2.0):sum() end },
     ["x / number"] = { 0, function() return ((a * 1) / 8.0):sum() end },
@@ -278,13 +278,13 @@ test("a graph keeps the tensors its gradients use and no others", function()
     ["x * constant"] = { 0, function() return ((a * 1) * mask):sum() end },
     ["x * x keeps x"] = { 1, function() local h = a * 1; return (h * h):sum() end },
     ["exp keeps its result"] = { 1, function() return a:exp():sum() end },
-    ["linear with a frozen weight"] = { 0, function() return ml.linear((a * 1):view(1, kBig), w):sum() end },
+    ["linear with a frozen weight"] = { 0, function() return ml.linear((a * 1):view(1, BIG), w):sum() end },
     ["conv2d with a frozen weight"] = { 0, function()
       return ml.conv2d((a * 1):view(1, 1, 1024, 1024), ml.ones(1, 1, 3, 3)):sum()
     end },
     ["dropout keeps its mask"] = { 1, function() return ml.dropout(a * 1, 0.5):sum() end },
     ["matmul of a constant keeps the constant"] = { 1, function()
-      return ml.matmul(ml.ones { 1, kBig } * 1, column):sum()
+      return ml.matmul(ml.ones { 1, BIG } * 1, column):sum()
     end },
   } do
     local kept = bytes_kept(row[2])
@@ -293,7 +293,7 @@ test("a graph keeps the tensors its gradients use and no others", function()
 end)
 
 test("an in-place op copies nothing that its gradient does not use", function()
-  local a = ml.ones { kBig, requires_grad = true }
+  local a = ml.ones { BIG, requires_grad = true }
   local h = a * 1
   for name, f in each {
     ["mul_ by a number"] = function() h:mul_(2) end,
@@ -304,7 +304,7 @@ test("an in-place op copies nothing that its gradient does not use", function()
     ml.memory.reset_peak()
     local before = ml.memory.held_bytes()
     f()
-    expect.truthy(ml.memory.peak_bytes() - before < 4 * kBig / 2, name)
+    expect.truthy(ml.memory.peak_bytes() - before < 4 * BIG / 2, name)
   end
 end)
 

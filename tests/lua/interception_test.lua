@@ -32,7 +32,7 @@ local unset = { empty = true, empty_like = true, empty_in_format = true }
 
 for _, case in ipairs(cases) do
   for i, text in ipairs(case.samples) do
-    if case.plain and (case.func or case.method) then
+    if case.plain and case.callable then
       test(("%s(%s)"):format(case.name, text), function()
         local want = results(case, i)
         local got = ml.override(handler, results, case, i)
@@ -47,7 +47,7 @@ for _, case in ipairs(cases) do
       end)
     end
     for _, form in ipairs { "inplace", "out" } do
-      if case[form] and case.plain and (case.func or case.method) then
+      if case[form] and case.plain and case.callable then
         test(("%s(%s): %s"):format(case.name, text, form), function()
           ml.override(handler, checks[form], case, i)
         end)
@@ -59,7 +59,7 @@ end
 test("all forms were seen", function()
   for _, case in ipairs(cases) do
     local direct = case.name:find "^empty"
-    if case.plain and (case.func or case.method) and not direct and #case.samples > 0 then
+    if case.plain and case.callable and not direct and #case.samples > 0 then
       expect.truthy(seen[case.name], case.name)
       if case.out then expect.truthy(seen[case.name .. "_out"], case.name .. "_out") end
     end

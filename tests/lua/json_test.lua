@@ -48,7 +48,7 @@ test("floats are exact and stay floats", function()
 end)
 
 -- Each text, the byte the error names, and part of what it says.
-local kBad = {
+local BAD = {
   { "", 1, "end of input" }, { "{", 2, "string literal" }, { "[1,]", 4, "unexpected ']'" },
   { "[1", 3, "expected" }, { '"a', 3, "missing closing quote" }, { "[1 2]", 4, "unexpected" },
   { "{a:1}", 2, "string literal" }, { '{"a"}', 5, "':'" }, { '{"a":1,}', 8, "string literal" },
@@ -64,7 +64,7 @@ local kBad = {
 }
 
 test("a text that is no JSON is an error that names the byte", function()
-  for i, case in ipairs(kBad) do
+  for i, case in ipairs(BAD) do
     local message = expect.error(function() json.decode(case[1]) end, case[3], "case " .. i)
     local position = tonumber(message:match "json: byte (%d+): ")
     expect.equal(position, case[2], ("case %d: %s"):format(i, message))

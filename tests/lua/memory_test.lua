@@ -6,8 +6,8 @@ local ml = require "moonlet"
 local harness = require "harness"
 local test, expect = harness.test, harness.expect
 
-local kMiB = 1 << 20
-local kGiB = 1 << 30
+local MIB = 1 << 20
+local GIB = 1 << 30
 
 -- Makes and drops tensors of `each` bytes, `total` bytes in all, holding one of them; returns the
 -- most that was held and what was live.
@@ -27,36 +27,36 @@ local function empty_of(bytes) return ml.empty(bytes // 4) end
 -- No loop holds more than twice its live bytes and 300 MiB.
 local function check_bound(total, each, make)
   local peak, live = churn(total, each, make)
-  expect.truthy(peak <= 2 * live + 300 * kMiB,
-    ("held %d MiB with %d MiB live"):format(peak // kMiB, live // kMiB))
+  expect.truthy(peak <= 2 * live + 300 * MIB,
+    ("held %d MiB with %d MiB live"):format(peak // MIB, live // MIB))
 end
 
-test("50 GiB of large temporaries", function() check_bound(50 * kGiB, 64 * kMiB, empty_of) end)
+test("50 GiB of large temporaries", function() check_bound(50 * GIB, 64 * MIB, empty_of) end)
 
-test("10 GiB of temporaries of 1 MiB", function() check_bound(10 * kGiB, kMiB, empty_of) end)
+test("10 GiB of temporaries of 1 MiB", function() check_bound(10 * GIB, MIB, empty_of) end)
 
 test("50 GiB of temporaries with a million Lua tables alive", function()
   local heap = {}
   for i = 1, 1000000 do heap[i] = { i } end
-  check_bound(50 * kGiB, 64 * kMiB, empty_of)
-  check_bound(2 * kGiB, 4 * kMiB, empty_of)
+  check_bound(50 * GIB, 64 * MIB, empty_of)
+  check_bound(2 * GIB, 4 * MIB, empty_of)
   expect.equal(#heap, 1000000)
 end)
 
 test("small temporaries", function()
   local a = ml.ones(250)
-  check_bound(kGiB // 4, 1000, function() return a + 1 end)
+  check_bound(GIB // 4, 1000, function() return a + 1 end)
 end)
 
 test("temporaries of a recorded computation", function()
   local w = ml.ones { 512, 512, requires_grad = true }
-  check_bound(2 * kGiB, 4 * 512 * 512, function() return w:view(-1):expand(512 * 512) * 2 end)
+  check_bound(2 * GIB, 4 * 512 * 512, function() return w:view(-1):expand(512 * 512) * 2 end)
 end)
 
 test("temporaries in a coroutine and with the collector in generational mode", function()
-  coroutine.wrap(function() check_bound(20 * kGiB, 16 * kMiB, empty_of) end)()
+  coroutine.wrap(function() check_bound(20 * GIB, 16 * MIB, empty_of) end)()
   local before = collectgarbage "generational"
-  local ok, message = pcall(check_bound, 20 * kGiB, 16 * kMiB, empty_of)
+  local ok, message = pcall(check_bound, 20 * GIB, 16 * MIB, empty_of)
   collectgarbage(before)
   if not ok then error(message, 0) end
 end)
@@ -85,7 +85,7 @@ test("the pause that a script sets stays", function()
   local before = pause()
   expect.truthy(before >= 120 and before < 152, before)
   collectgarbage("setpause", 180)
-  for _ = 1, 8 do empty_of(kMiB) end
+  for _ = 1, 8 do empty_of(MIB) end
   expect.equal(pause(), 180)
 end)
 
@@ -181,11 +181,11 @@ test("a scope frees what it made and nothing refers to", function()
     inside = ml.ones(n)
     local b = ml.empty(n)
     return ml.zeros(n), #b, { deep = { ml.ones(n) } }
-  end, kMiB)
+  end, MIB)
   local after = ml.memory.live_bytes()
   collectgarbage "restart"
-  expect.equal(after - before, 3 * 4 * kMiB)
-  expect.equal(number, kMiB)
+  expect.equal(after - before, 3 * 4 * MIB)
+  expect.equal(number, MIB)
   expect.equal(kept[1]:item(), 0)
   expect.equal(nested.deep[1][1]:item(), 1)
   expect.equal(inside[1]:item(), 1)
@@ -237,8 +237,8 @@ test("scopes nest, and an error in one frees its tensors", function()
   collectgarbage "stop"
   expect.error(function()
     ml.scope(function()
-      ml.empty(kMiB)
-      local inner = ml.scope(function() return ml.empty(kMiB) end)
+      ml.empty(MIB)
+      local inner = ml.scope(function() return ml.empty(MIB) end)
       expect.truthy(inner)
       error "inside"
     end)
@@ -253,14 +253,14 @@ test("free and <close> release at once", function()
   ml.memory.collect()
   local before = ml.memory.live_bytes()
   collectgarbage "stop"
-  local a = ml.empty(kMiB)
-  expect.equal(ml.memory.live_bytes() - before, 4 * kMiB)
+  local a = ml.empty(MIB)
+  expect.equal(ml.memory.live_bytes() - before, 4 * MIB)
   a:free()
   a:free()
   expect.equal(ml.memory.live_bytes(), before)
   do
-    local b <close> = ml.empty(kMiB)
-    expect.equal(#b, kMiB)
+    local b <close> = ml.empty(MIB)
+    expect.equal(#b, MIB)
   end
   local after = ml.memory.live_bytes()
   collectgarbage "restart"

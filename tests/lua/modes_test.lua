@@ -44,7 +44,7 @@ test("a handler sees an op's description and its arguments as a script gives the
   local softmax = got.softmax
   expect.equal(softmax.op.kind, "structured")
   expect.equal(softmax.op.form, "plain")
-  expect.equal(softmax.op.family, "nn")
+  expect.equal(softmax.op.family, "softmax")
   expect.truthy(softmax.op.schema:find("softmax(Tensor x, Dim dim) -> Tensor", 1, true))
   expect.truthy(softmax.arguments[1] == x)
   expect.truthy(softmax.arguments.x == x)
@@ -422,10 +422,19 @@ test("a profile's table is sorted and aligned", function()
   expect.equal(#lines[2], #lines[1])
   expect.truthy(p:table({ by = "line" }):find("modes_test.lua:", 1, true))
   expect.equal(select(2, p:table({ rows = 1 }):gsub("\n", "")), 1)
-  expect.error(function() p:table { sort = "speed" } end, "'sort' must be")
+  expect.error(function() p:table { sort = "speed" } end, "profile table: 'sort' must be count, .* or name, got \"speed\"")
+  expect.error(function() p:table("name", "ops") end, "'by' must be op or line, got \"ops\"")
+  expect.error(function() p:table { rows = 0 } end, "'rows' must be an integer of at least 1, got 0")
+  expect.equal(p:table("name", "line", 1), p:table { sort = "name", by = "line", rows = 1 })
   expect.error(function() p:table { order = "time" } end, "unknown option 'order'")
   expect.error(function() ml.profile { synch = true } end, "did you mean 'sync'")
   expect.error(function() ml.profile { sync = 3 } end, "'sync' must be true or false")
+  for _, options in ipairs { true, { sync = true }, {} } do
+    local got
+    ml.profile(options, function(...) got = { ... } end, 1, nil, 3)
+    expect.equal({ got[1], got[2], got[3] }, { 1, nil, 3 })
+  end
+  expect.error(function() ml.profile(true, false, print) end, "profile: takes at most 1 argument")
 end)
 
 test("a profile of a function that fails ends with it", function()

@@ -16,17 +16,24 @@ end
 function samples.arguments(case, i)
   local text = case.samples[i]
   ml.manual_seed(seed_of(case.name .. text))
-  local env = setmetatable({ ml = ml, math = math }, { __index = ml })
+  local env = setmetatable({ ml = ml, math = math }, {
+    __index = function(_, name) return ml._internal[name] or ml[name] end,
+  })
   local chunk = assert(load("return " .. text, "=" .. case.name .. " sample", "t", env))
   return table.pack(chunk())
+end
+
+-- The function of an op's plain ("") or in-place ("_") form, or nil when Lua has none: of the
+-- module, a method or an internal one.
+function samples.find(case, form)
+  local name = case.call .. (form or "")
+  return rawget(ml, name) or ml._methods[name] or ml._internal[name]
 end
 
 -- Calls the op with packed arguments; random ops draw the same numbers each time.
 function samples.call(case, args, form)
   if case.random then ml.manual_seed(1234) end
-  local name = case.call .. (form or "")
-  if case.func and ml[name] then return ml[name](table.unpack(args, 1, args.n)) end
-  return args[1][name](table.unpack(args, 1, args.n))
+  return samples.find(case, form)(table.unpack(args, 1, args.n))
 end
 
 -- All results as a list of tensors and plain values.

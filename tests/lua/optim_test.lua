@@ -8,7 +8,7 @@ local test, expect = harness.test, harness.expect
 local nn, optim = ml.nn, ml.optim
 
 -- Made by tests/reference/make_optim.py.
-local kReference = {
+local REFERENCE = {
   { "SGD", { lr = 0.1 },
     { 1.29198964765625, -0.810054887011719, -2.1457434359375, 0.599008155664063 } },
   { "SGD", { lr = 0.1, momentum = 0.9 },
@@ -28,7 +28,7 @@ local kReference = {
   { "AdamW", { lr = 0.05, weight_decay = 0.3, amsgrad = true },
     { 0.751555401834923, -1.69437979563998, 2.61612749244217, 0.295106166154496 } },
 }
-local kScales = { 1, 10, 0.1, 0.1, 0.1 }
+local SCALES = { 1, 10, 0.1, 0.1, 0.1 }
 
 local function parameters()
   return nn.Parameter(ml.tensor({ 1.0, -2.0, 3.0 }, { dtype = ml.float64 })),
@@ -38,7 +38,7 @@ end
 local function make_step(w, b)
   local a = ml.tensor({ 1.0, 0.5, 2.0 }, { dtype = ml.float64 })
   return function(step)
-    local loss = ((a * w + b - (step - 1)) ^ 2):sum() * kScales[step] / 2
+    local loss = ((a * w + b - (step - 1)) ^ 2):sum() * SCALES[step] / 2
     loss:backward()
     return loss
   end
@@ -50,7 +50,7 @@ local function values(w, b)
   return out
 end
 
-for i, case in ipairs(kReference) do
+for i, case in ipairs(REFERENCE) do
   local name, options, wanted = table.unpack(case)
   test(("%s as PyTorch's, case %d"):format(name, i), function()
     local w, b = parameters()
@@ -179,10 +179,10 @@ end)
 test("the fused steps check their arguments", function()
   local _ <close> = ml.no_grad()
   local x, g = ml.zeros(3), ml.zeros(3)
-  expect.error(function() x:sgd_step_(ml.zeros(2), nil, 0.1) end,
+  expect.error(function() ml._internal.sgd_step_(x, ml.zeros(2), nil, 0.1) end,
     "sgd_step_: the gradient has shape")
-  expect.error(function() x:adam_step_(g, ml.zeros(2), g, nil, 1) end, "exp_avg has shape")
-  expect.error(function() x:adam_step_(g, ml.zeros(3), ml.zeros(3), nil, 0) end,
+  expect.error(function() ml._internal.adam_step_(x, g, ml.zeros(2), g, nil, 1) end, "exp_avg has shape")
+  expect.error(function() ml._internal.adam_step_(x, g, ml.zeros(3), ml.zeros(3), nil, 0) end,
     "steps count from 1")
 end)
 
@@ -240,7 +240,7 @@ test("the options of a group are its own", function()
 end)
 
 -- The norm before and the gradients after clipping to 6, by PyTorch.
-local kClipped = {
+local CLIPPED = {
   [2] = { 13, 1.3846152781065173, 0, -1.846153704142023, 5.538461112426069 },
   [1] = { 19, 0.9473683711911383, 0, -1.263157828254851, 3.789473484764553 },
   [math.huge] = { 12, 1.4999998750000105, 0, -1.9999998333333475, 5.999999500000042 },
@@ -263,7 +263,7 @@ local function gradients(net)
 end
 
 test("clipping by norm, of arrays, modules and single parameters", function()
-  for norm_type, wanted in pairs(kClipped) do
+  for norm_type, wanted in pairs(CLIPPED) do
     for form = 1, 2 do
       local net = with_gradients()
       local given = form == 1 and net:parameters() or net

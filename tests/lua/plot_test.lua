@@ -7,9 +7,9 @@ local plot = require "moonlet.plot"
 local axes = require "moonlet.plot.axes"
 local terminal = require "moonlet.terminal"
 
-local kNaN, kInf = 0 / 0, math.huge
-local kUtf8 = { width = 60, height = 8, color = false, ascii = false }
-local kAscii = { width = 60, height = 8, color = false, ascii = true }
+local NAN, INF = 0 / 0, math.huge
+local UTF8 = { width = 60, height = 8, color = false, ascii = false }
+local ASCII = { width = 60, height = 8, color = false, ascii = true }
 
 -- Something that gives its content the way tensors do.
 local function tensor(content)
@@ -78,7 +78,7 @@ test("every chart draws as text and as SVG", function()
 end)
 
 test("a line chart in ASCII", function()
-  local lines = lines_of(plot.line({ 0, 1, 2, 3, 4 }, { title = "Up" }):text(kAscii))
+  local lines = lines_of(plot.line({ 0, 1, 2, 3, 4 }, { title = "Up" }):text(ASCII))
   expect.truthy(lines[1]:find("^ +Up$"))
   expect.truthy(lines[2]:find("^4%+ +%*+$"), lines[2])
   expect.truthy(lines[9]:find("^0%+%*+$"), lines[9])
@@ -86,31 +86,31 @@ test("a line chart in ASCII", function()
 end)
 
 test("values that are not finite leave gaps", function()
-  local figure = plot.line({ 1, 2, kNaN, 3, kInf, 4, -kInf })
-  expect.truthy(figure:text(kUtf8))
+  local figure = plot.line({ 1, 2, NAN, 3, INF, 4, -INF })
+  expect.truthy(figure:text(UTF8))
   local svg = figure:svg()
   check_svg(svg)
   local _, polylines = svg:gsub("<polyline", "")
   local _, circles = svg:gsub("<circle", "")
   expect.equal({ polylines, circles }, { 1, 2 })
-  check_svg(plot.image({ { 1, kNaN }, { kInf, 2 } }):svg())
-  check_svg(plot.bar({ 1, kNaN, -3 }):svg():gsub(">nan<", "><"))
-  expect.equal(plot.histogram({ 1, 2, kNaN }).chart.left_out, 1)
+  check_svg(plot.image({ { 1, NAN }, { INF, 2 } }):svg())
+  check_svg(plot.bar({ 1, NAN, -3 }):svg():gsub(">nan<", "><"))
+  expect.equal(plot.histogram({ 1, 2, NAN }).chart.left_out, 1)
 end)
 
 test("ranges that are constant, huge or tiny", function()
   for _, data in ipairs { { 5 }, { 0, 0 }, { 1e308, -1e308 }, { 1e-320, 0 }, { 1e15, 1e15 + 1 },
     { -3, -3, -3 } } do
-    expect.truthy(plot.line(data):text(kUtf8))
+    expect.truthy(plot.line(data):text(UTF8))
     check_svg(plot.line(data):svg())
-    expect.truthy(plot.histogram(data):text(kAscii))
-    expect.truthy(plot.bar(data):text(kUtf8))
+    expect.truthy(plot.histogram(data):text(ASCII))
+    expect.truthy(plot.bar(data):text(UTF8))
   end
 end)
 
 test("explicit ranges cut what lies outside", function()
   local figure = plot.line({ 0, 1000, 0, 5 }, { y_min = 0, y_max = 10, x_min = 2, x_max = 4 })
-  expect.truthy(figure:text(kUtf8))
+  expect.truthy(figure:text(UTF8))
   check_svg(figure:svg())
 end)
 
@@ -143,14 +143,14 @@ end)
 
 test("a confusion matrix shows recall and accuracy", function()
   local figure = plot.confusion({ { 3, 1 }, { 0, 0 } }, { labels = { "cat", "dog" } })
-  local text = figure:text(kAscii)
+  local text = figure:text(ASCII)
   expect.truthy(text:find("cat |   3   1   75.0%", 1, true), text)
   expect.truthy(text:find("dog |   0   0       -", 1, true), text)
   expect.truthy(text:find("accuracy 75.00% (3 of 4)", 1, true), text)
 end)
 
 test("an image in ASCII shades", function()
-  expect.equal(plot.image({ { 0, 9 }, { 9, 0 } }):text(kAscii), "  @@\n@@")
+  expect.equal(plot.image({ { 0, 9 }, { 9, 0 } }):text(ASCII), "  @@\n@@")
   local colored = plot.image({ { 0, 1 }, { 1, 0 } }):text { color = true, ascii = false }
   expect.equal(colored, "\27[38;5;232;48;5;255m▀\27[38;5;255;48;5;232m▀\27[0m")
 end)
@@ -237,26 +237,50 @@ test("save writes a whole file or none", function()
     "plot_test.lua:%d+: save: '/nonexistent/x.svg': No such file")
 end)
 
+test("arguments go by position, by name or both in one table", function()
+  for i, figure in ipairs { plot.line({ 1, 2 }, "T", "x"), plot.line({ 1, 2 }, { title = "T", x_label = "x" }),
+    plot.line({ 1, 2 }, "T", { x_label = "x" }), plot.line { data = { 1, 2 }, title = "T", x_label = "x" },
+    plot.line { 1, 2, title = "T", x_label = "x" } } do
+    expect.equal({ figure.chart.title, figure.chart.x_label }, { "T", "x" }, "call " .. i)
+    expect.equal(figure.chart.series[1].y, { 1, 2 }, "call " .. i)
+  end
+  expect.equal(plot.line({ a = { 1 }, b = { 2 } }, "T").chart.series[2].label, "b")
+  local figure = plot.line { 1, 2 }
+  expect.equal(figure:text(60, 5, false, true), figure:text { width = 60, height = 5, color = false, ascii = true })
+  expect.equal(figure:svg(300), figure:svg { width = 300 })
+  local shown = {}
+  local file = { write = function(_, ...) shown[#shown + 1] = table.concat { ... } end }
+  figure:show(file, 60, 5, false, true)
+  expect.equal(table.concat(shown), figure:text(60, 5, false, true) .. "\n")
+end)
+
 test("misuse is an error at the caller's line", function()
   local function fails(f, pattern) expect.error(f, "plot_test.lua:%d+: " .. pattern) end
   fails(function() plot.line({}) end, "line: there is no data")
   fails(function() plot.line(3) end, "line: wanted an array or a tensor, got number")
-  fails(function() plot.line({ kNaN }) end, "line: no value is finite")
+  fails(function() plot.line({ NAN }) end, "line: no value is finite")
   fails(function() plot.line({ 1, "2" }) end, "line: item 2 is a string, wanted a number")
   fails(function() plot.line({ 1 }, { colour = true }) end,
     "line: unknown option 'colour'; did you mean 'color'")
-  fails(function() plot.line({ 1 }, { width = 0 }) end, "line: width: wanted an integer from 1")
+  fails(function() plot.line({ 1 }, { width = 0 }) end, "line: 'width' must be an integer from 1 to 10000, got 0")
   fails(function() plot.line({ y = { 1 }, x = { 1, 2 } }) end, "line: x has 2 items, y has 1")
-  fails(function() plot.line({ 1 }, { y_min = kNaN }) end, "line: y_min: wanted a finite number")
+  fails(function() plot.line({ 1 }, { y_min = NAN }) end, "line: 'y_min': a finite number is wanted, got %-?nan")
   fails(function() plot.line({ 1 }, { y_min = 3, y_max = 2 }) end, "line: the range from 3 to 2 is")
-  fails(function() plot.histogram({ 1 }, { bins = 0 }) end, "histogram: bins: wanted an integer")
+  fails(function() plot.histogram({ 1 }, { bins = 0 }) end, "histogram: 'bins' must be an integer from 1")
   fails(function() plot.bar({ 1, 2 }, { labels = { "a" } }) end, "bar: 1 labels for 2 values")
-  fails(function() plot.bar({ 1 }, { labels = 3 }) end, "bar: labels: wanted an array, got number")
+  fails(function() plot.bar({ 1 }, { labels = 3 }) end, "bar: 'labels' must be an array of values, got 3")
   fails(function() plot.confusion({ { 1, 2 } }) end, "confusion: wanted a square matrix, got 1 x 2")
   fails(function() plot.confusion({ { -1 } }) end, "confusion: row 1, column 1: wanted a count")
   fails(function() plot.image({ { 1, 2 }, { 3 } }) end, "image: row 2 has 1 items, row 1 has 2")
-  fails(function() plot.line({ 1 }):text { width = "wide" } end, "text: width: wanted an integer")
+  fails(function() plot.line({ 1 }):text { width = "wide" } end,
+    "text: 'width' must be an integer from 1 to 10000, got \"wide\"")
   fails(function() plot.line({ 1 }):svg { size = 3 } end, "svg: unknown option 'size'")
+  fails(function() plot.line({ 1 }):show { colour = true } end,
+    "show: unknown option 'colour'; did you mean 'color'")
+  fails(function() plot.line({ 1 }):save("x.svg", { scale = 2 }) end, "save: 'scale' is for PNG")
+  fails(function() plot.line({ 1 }):save() end, "save: 'path' is missing")
+  fails(function() plot.line({ 1 }, { color = "yes" }) end, "line: 'color' must be true or false, got \"yes\"")
+  fails(function() plot.line() end, "line: 'data' is missing")
   fails(function() plot.images(3) end, "images: wanted an array of images, got number")
   fails(function() plot.images({}) end, "images: there is no data")
 end)

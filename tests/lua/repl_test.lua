@@ -147,12 +147,12 @@ test("Tab: modules, namespaces and strings", function()
   expect_offers("ml.nn.Lin", "Linear")
   expect_offers("ml.nn.Linear.for", "forward")
   expect_has("ml.optim.Ada", "Adam", "AdamW")
-  expect_has("ml.", "nn", "optim", "save", "load", "randn", "!_methods", "!silu_backward",
-    "!native_layer_norm")
+  expect_has("ml.", "nn", "optim", "save", "load", "randn", "!_methods", "!_internal",
+    "!silu_grad_x", "!native_layer_norm")
   for name in pairs(dofile(arg[0]:gsub("[^/]*$", "../../stdlib/init.lua"))) do
     expect_has("ml." .. name:sub(1, 2), name)
   end
-  expect_offers("ml.silu_b", "silu_backward")
+  expect_offers("ml.silu_g", "")
   expect_has("ml.op", "ops", "optim")
   expect_offers("('x'):up", "")
   _G.text = "abc"
@@ -213,6 +213,33 @@ test("Tab: files inside strings", function()
   expect_offers(("f('a', '%s/dig"):format(folder), "digits.csv")
   expect_offers(("f('it\\'s', \"%s/dig"):format(folder), "digits.csv")
   os.execute(("rm -r '%s'"):format(folder))
+end)
+
+test("the commands of the prompt: one table for calls, Tab and help", function()
+  local commands, help = require "moonlet.repl.commands", require "moonlet.help"
+  local globals = {}
+  commands.install(globals)
+  for _, command in ipairs(commands.list) do
+    expect.equal(globals[command.name], command.run)
+    expect_has(command.name:sub(1, 2), command.name)
+    local call = command.name .. command.arguments
+    for _, text in ipairs { help.text(), help.text(command.run) } do
+      expect.truthy(text:find(call, 1, true) and text:find(command.text, 1, true), text)
+    end
+    expect.equal(commands.find(command.name), command)
+  end
+  expect.equal(commands.find "print", nil)
+end)
+
+test("Tab: names inside the strings of commands", function()
+  expect_offers('help("nn.Line', "nn.Linear")
+  expect_offers("help 'optim.Ada", "optim.Adam optim.AdamW")
+  expect_offers('help( "softmi', "softmin")
+  expect_offers('help "nn.nothing', "")
+  expect_offers('apropos("/', "")
+  local _, word = offers 'help("nn.Line'
+  expect.equal(word, "nn.Line")
+  expect_has("x.help('/", "tmp/")
 end)
 
 harness.run()

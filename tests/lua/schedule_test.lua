@@ -9,7 +9,7 @@ local optim = ml.optim
 local lr_scheduler = optim.lr_scheduler
 
 -- Made by tests/reference/make_schedules.py.
-local kCases = {
+local CASES = {
   { { { "StepLR", { 3 }, { gamma = 0.5 } } }, {  },
     { { 0.1 }, { 0.1 }, { 0.1 }, { 0.05 }, { 0.05 }, { 0.05 }, { 0.025 }, { 0.025 }, { 0.025 }, { 0.0125 } } },
   { { { "MultiStepLR", { { 2, 5, 5 } }, { gamma = 0.5 } } }, {  },
@@ -57,7 +57,7 @@ local kCases = {
       0.037059047744874, 0.173669500482521 }, { 0.025, 0.117157287525381 }, { 0.0146446609406726,
       0.068629150101524 } } },
 }
-local kPlateaus = {
+local PLATEAUS = {
   { { patience = 1 },
     { 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01, 0.001, 0.001, 0.0001, 0.0001 } },
   { { patience = 0, cooldown = 2, factor = 0.5 },
@@ -65,7 +65,7 @@ local kPlateaus = {
   { { mode = "max", patience = 2, threshold_mode = "abs", threshold = 0.05, min_lr = 0.03 },
     { 0.1, 0.1, 0.1, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03 } },
 }
-local kSequences = {
+local SEQUENCES = {
   {
     { { "LinearLR", {  }, { start_factor = 0.25, total_iters = 3 } }, { "CosineAnnealingLR", { 5 }, {  } } },
       { 3 },
@@ -80,7 +80,7 @@ local kSequences = {
     { 0.1, 0.08, 0.0666666666666667, 0.0571428571428571, 0.1, 0.08, 0.0666666666666667, 0.0571428571428571,
       0.05, 0.0444444444444444 } },
 }
-local kMetrics = { 1.0, 0.9, 0.9, 0.9, 0.95, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8 }
+local METRICS = { 1.0, 0.9, 0.9, 0.9, 0.95, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8 }
 
 local function factor(epoch) return 1 / (1 + epoch / 4) end
 
@@ -136,7 +136,7 @@ local function run(case, resume)
   return out, made
 end
 
-for i, case in ipairs(kCases) do
+for i, case in ipairs(CASES) do
   local names = {}
   for j, entry in ipairs(case[1]) do names[j] = entry[1] end
   local name = table.concat(names, " and ")
@@ -152,11 +152,11 @@ for i, case in ipairs(kCases) do
   end
 end
 
-for i, case in ipairs(kPlateaus) do
+for i, case in ipairs(PLATEAUS) do
   test(("ReduceLROnPlateau as PyTorch's, case %d"):format(i), function()
     local optimizer = optim.SGD({ parameter() }, { lr = 0.1 })
     local schedule, rates = lr_scheduler.ReduceLROnPlateau(optimizer, case[1]), {}
-    for j, metric in ipairs(kMetrics) do
+    for j, metric in ipairs(METRICS) do
       schedule:step(j % 2 == 0 and metric or ml.tensor(metric, { dtype = ml.float64 }))
       rates[j] = rates_of(optimizer)[1]
     end
@@ -165,7 +165,7 @@ for i, case in ipairs(kPlateaus) do
   end)
 end
 
-for i, case in ipairs(kSequences) do
+for i, case in ipairs(SEQUENCES) do
   test(("SequentialLR as PyTorch's, case %d"):format(i), function()
     local function begin()
       local optimizer = optim.SGD({ parameter() }, { lr = 0.1 })

@@ -88,6 +88,25 @@ local function overwrite(path, text)
   file:write(text)
 end
 
+test("arguments go by position or by name; a saved table may have their names", function()
+  harness.with_temp_file(function(path)
+    ml.save { path = path, value = { value = ml.ones(2) }, metadata = { a = "b" } }
+    local value, metadata = ml.load { path = path, device = "cpu" }
+    expect.equal({ value.value:tolist(), metadata.a }, { { 1, 1 }, "b" })
+    for _, names in ipairs { { "value" }, { "path", "value" }, { "path", "value", "metadata" } } do
+      local saved = {}
+      for _, name in ipairs(names) do saved[name] = { value = ml.ones(1) } end
+      ml.save(path, saved)
+      local loaded = ml.load(path, "cpu", true)
+      for _, name in ipairs(names) do expect.equal(loaded[name].value:item(), 1.0) end
+    end
+    expect.error(function() ml.save(path, {}, { metdata = {} }) end,
+      "save: unknown option 'metdata'; did you mean 'metadata'")
+    expect.error(function() ml.save(path, {}, {}, 4) end, "save: takes at most 3 arguments")
+    expect.error(function() ml.save(path) end, "save: 'value' is missing")
+  end)
+end)
+
 test("what is loaded does not change with the file", function()
   expect_kept(function(path) overwrite(path, ("\255"):rep(10000)) end)
   expect_kept(function(path) assert(io.open(path, "wb")):close() end)
@@ -110,6 +129,7 @@ test("a file is mapped when asked to, and saving to its path is safe", function(
     expect.truthy(ml.load(path).x:sum():item() < 4100, "and its changes stay here")
   end)
   expect.error(function() ml.load("x", { mmap = 1 }) end, "'mmap' must be true or false")
+  expect.error(function() ml.load("x", { devce = "cpu" }) end, "load: unknown option 'devce'; did you mean 'device'")
 end)
 
 test("what is no regular file is refused at once", function()

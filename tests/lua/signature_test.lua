@@ -137,4 +137,17 @@ test("every public function of nn, optim and data reads its arguments", function
   end
 end)
 
+test("ops and the library suggest the same names", function()
+  local names = { "dim", "keepdim", "dtype" }
+  local sum = signature "test.sum(int? dim=nil, bool? keepdim=nil, string? dtype=nil)"
+  for _, wrong in ipairs { "dmi", "kepdim", "keep", "Dtype", "dtyp", "dtp", "keepd", "dims", "d", "di", "kd", "out_dim",
+    "keeping", "typed" } do
+    local _, of_op = pcall(ml.sum, t, { [wrong] = 1 })
+    local _, of_library = pcall(sum, { [wrong] = 1 })
+    local guess = require "moonlet.nearest"(wrong, names)
+    expect.equal(of_op:match "did you mean '(%w+)'", guess, "op: " .. of_op)
+    expect.equal(of_library:match "did you mean '(%w+)'", guess, "library: " .. of_library)
+  end
+end)
+
 harness.run()

@@ -19,13 +19,13 @@ local function read(content, ...)
   return result
 end
 
-local kPeople = 'name,age, city ,"in, come",zip\n'
+local PEOPLE = 'name,age, city ,"in, come",zip\n'
   .. '"Ann ""A""",34,Bern,1.5,0100\r\n'
   .. 'Bob,NA,"Basel\nor so", -2e3 ,0200\n'
   .. "Cy,7,,,0300\n\n"
 
 test("columns of numbers and of text, with missing fields", function()
-  local t = read(kPeople)
+  local t = read(PEOPLE)
   expect.equal(#t, 3)
   expect.equal(t.names, { "name", "age", "city", "in, come", "zip" })
   expect.equal(t:column "name", { 'Ann "A"', "Bob", "Cy" })
@@ -37,7 +37,7 @@ test("columns of numbers and of text, with missing fields", function()
 end)
 
 test("columns side by side", function()
-  local t = read(kPeople, { types = { zip = "text" } })
+  local t = read(PEOPLE, { types = { zip = "text" } })
   expect.near(t:tensor():totable(), { { 34, 1.5 }, { 0 / 0, -2000 }, { 7, 0 / 0 } })
   expect.near(t:tensor({ "in, come", "age" }):totable(), { { 1.5, 34 }, { -2000, 0 / 0 }, { 0 / 0, 7 } })
   expect.error(function() t:tensor { "name" } end, "column 'name' is text; data.Categories")
@@ -46,7 +46,7 @@ test("columns side by side", function()
 end)
 
 test("what a table holds is printed", function()
-  local text = tostring(read(kPeople))
+  local text = tostring(read(PEOPLE))
   expect.truthy(text:find "^Table of 3 rows\n", text)
   expect.truthy(text:find "age +number +1 missing +from 7 to 34", text)
   expect.truthy(text:find 'city +text +1 missing +2 values: "Bern", "Basel\nor so"', text)

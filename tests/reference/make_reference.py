@@ -66,17 +66,17 @@ def max_pool2d_1based(*args):
     values, indices = F.max_pool2d(*args, return_indices=True)
     return values, indices + 1
 
-def max_pool2d_backward_ref(grad, indices, size):
+def max_pool2d_grad_x_ref(grad, indices, size):
     return torch.zeros(size).flatten(-2).scatter_add(-1, indices.flatten(-2), grad.flatten(-2)).reshape(size)
 
-def plane_gather_ref(x, indices):
-    return x.flatten(-2).gather(-1, indices.flatten(-2)).reshape(indices.shape)
+def max_pool2d_grad_x_grad_grad_ref(grad, indices):
+    return grad.flatten(-2).gather(-1, indices.flatten(-2)).reshape(indices.shape)
 
-def avg_pool2d_backward_ref(grad, size, *args):
+def avg_pool2d_grad_x_ref(grad, size, *args):
     x = torch.zeros(size, requires_grad=True)
     return torch.autograd.grad(F.avg_pool2d(x, *args), x, grad)[0]
 
-def adaptive_avg_pool2d_backward_ref(grad, size):
+def adaptive_avg_pool2d_grad_x_ref(grad, size):
     x = torch.zeros(size, requires_grad=True)
     return torch.autograd.grad(F.adaptive_avg_pool2d(x, grad.shape[-2:]), x, grad)[0]
 

@@ -1,0 +1,208 @@
+// autograd/composite/loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
+#include "autograd/formulas/common.h"
+#include "autograd/host_value.h"
+#include "autograd/tape.h"
+#include "autograd/uses_composite_loss.h"
+#include "tensor/warning.h"
+
+namespace moonlet {
+
+using formulas::widened;
+
+namespace {
+
+enum Reduction : int64_t { kNone, kMean, kSum };
+
+Reduction reduction_of(const char* op, std::string_view name) {
+  if (name == "mean") return kMean;
+  if (name == "sum") return kSum;
+  check(name == "none", op, ": reduction is \"", name,
+        "\", \"mean\", \"sum\" or \"none\" is wanted");
+  return kNone;
+}
+
+Tensor total(const Tensor& x) { return sum(x); }
+
+// The reduction of a loss of x and target that was computed from them widened, in their own dtype.
+Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction, const Tensor& x,
+               const Tensor& target) {
+  const DType own = promote(x.dtype(), target.dtype());
+  const auto narrowed = [&](const Tensor& y) {
+    return is_floating(own) && loss.dtype() != own ? to(y, own) : y;
+  };
+  switch (reduction_of(op, reduction)) {
+    case kMean: return narrowed(mean(loss));
+    case kSum: return narrowed(total(loss));
+    default: return narrowed(loss);
+  }
+}
+
+// Losses of elements that broadcast are rarely what was meant.
+void warn_of_shapes(const char* op, const Tensor& x, const Tensor& target) {
+  if (x.sizes() == target.sizes()) [[likely]]
+    return;
+  warn_once(op, text(op, ": the target has shape ", target.sizes(), " and the input ", x.sizes(),
+                     "; they are broadcast, which likely gives a wrong loss"));
+}
+
+void check_shapes(const char* op, const Tensor& x, const Tensor& target, const Tensor& weight) {
+  check(x.sizes() == target.sizes(), op, ": the target has shape ", target.sizes(),
+        ", that of the input, ", x.sizes(), ", is wanted");
+  check(!weight.defined() || broadcast(weight.sizes(), x.sizes(), op) == x.sizes(), op,
+        ": the weight has shape ", weight.defined() ? weight.sizes() : Dims(),
+        ", one that broadcasts to the input's, ", x.sizes(), ", is wanted");
+}
+
+// NaN is no probability.
+void check_probabilities(const char* op, const char* argument, const Tensor& x) {
+  const GradModeGuard unrecorded(false);
+  if (host_value<bool>(all(logical_and(ge(x, 0.0), le(x, 1.0))))) return;
+  fail(op, ": ", argument, " has elements from ", host_value<double>(amin(x)), " to ",
+       host_value<double>(amax(x)), ", all must be from 0 to 1");
+}
+
+// v (c) in the shape that multiplies a (n, c, ...) or (c) tensor of that rank.
+Tensor along_classes(const Tensor& v, int rank) {
+  if (rank == 1) return v;
+  Dims sizes = Dims::filled(rank, 1);
+  sizes[1] = v.size(0);
+  return reshape(v, sizes);
+}
+
+int class_dim(const Tensor& x) { return x.dim() == 1 ? 0 : 1; }
+
+// Cross entropy against class probabilities.
+Tensor soft_cross_entropy(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+                          Reduction reduction, double smoothing) {
+  check(target.sizes() == log_probs.sizes(), "cross_entropy: target has shape ", target.sizes(),
+        ", class probabilities for an input of ", log_probs.sizes(), " want the same");
+  const int dim = class_dim(log_probs);
+  const double classes = static_cast<double>(log_probs.size(dim));
+  Tensor wanted = smoothing > 0 ? add(mul(target, 1 - smoothing), smoothing / classes) : target;
+  if (weight.defined()) wanted = mul(wanted, along_classes(weight, log_probs.dim()));
+  const Tensor loss = neg(sum(mul(log_probs, wanted), {dim}, false, std::nullopt));
+  if (reduction == kNone) return loss;
+  return reduction == kSum ? total(loss) : mean(loss, {}, false, std::nullopt);
+}
+
+// The part of label smoothing that spreads over all classes.
+Tensor smooth_part(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+                   Reduction reduction, int64_t ignore_index, const Tensor& total_weight) {
+  const Tensor weighted =
+      weight.defined() ? mul(log_probs, along_classes(weight, log_probs.dim())) : log_probs;
+  const Tensor each = neg(sum(weighted, {class_dim(log_probs)}, false, std::nullopt));
+  const Tensor used = masked_fill(each, eq(target, ignore_index), 0.0);
+  if (reduction == kNone) return used;
+  return reduction == kSum ? total(used) : div(total(used), total_weight);
+}
+
+}  // namespace
+
+Tensor nll_loss_composite(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
+                          std::string_view reduction, int64_t ignore_index) {
+  return std::get<0>(native_nll_loss(log_probs, target, weight, reduction_of("nll_loss", reduction),
+                                     ignore_index));
+}
+
+Tensor cross_entropy_composite(const Tensor& x, const Tensor& target, const Tensor& weight,
+                               std::string_view reduction_name, int64_t ignore_index,
+                               double label_smoothing) {
+  const Reduction reduction = reduction_of("cross_entropy", reduction_name);
+  check(x.dim() >= 1, "cross_entropy: the input has shape (), (n, c, ...) is wanted");
+  check(label_smoothing >= 0 && label_smoothing <= 1, "cross_entropy: label_smoothing is ",
+        label_smoothing, ", 0 to 1 is wanted");
+  const int dim = class_dim(x);
+  const Tensor log_probs = log_softmax(x, dim);
+  if (is_floating(target.dtype()))
+    return soft_cross_entropy(log_probs, target, weight, reduction, label_smoothing);
+  const auto [loss, total_weight] =
+      native_nll_loss(log_probs, target, weight, reduction, ignore_index);
+  if (label_smoothing == 0) return loss;
+  const Tensor spread =
+      smooth_part(log_probs, target, weight, reduction, ignore_index, total_weight);
+  const double share = label_smoothing / static_cast<double>(std::max<int64_t>(x.size(dim), 1));
+  return add(mul(loss, 1 - label_smoothing), mul(spread, share));
+}
+
+Tensor mse_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
+  warn_of_shapes("mse_loss", x, target);
+  return reduced("mse_loss", square(sub(widened(x), widened(target))), reduction, x, target);
+}
+
+Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
+  warn_of_shapes("l1_loss", x, target);
+  return reduced("l1_loss", abs(sub(widened(x), widened(target))), reduction, x, target);
+}
+
+Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
+                                double beta) {
+  check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is wanted");
+  warn_of_shapes("smooth_l1_loss", x, target);
+  if (beta == 0)
+    return reduced("smooth_l1_loss", abs(sub(widened(x), widened(target))), reduction, x, target);
+  const Tensor d = abs(sub(widened(x), widened(target)));
+  return reduced("smooth_l1_loss",
+                 where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, 0.5 * beta)), reduction, x,
+                 target);
+}
+
+Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
+                            double delta) {
+  check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
+  warn_of_shapes("huber_loss", x, target);
+  const Tensor d = abs(sub(widened(x), widened(target)));
+  return reduced("huber_loss",
+                 where(lt(d, delta), mul(square(d), 0.5), mul(sub(d, 0.5 * delta), delta)),
+                 reduction, x, target);
+}
+
+Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target,
+                                      const Tensor& weight, std::string_view reduction) {
+  const char* op = "binary_cross_entropy";
+  check_shapes(op, given, target, weight);
+  check_probabilities(op, "the input", given);
+  check_probabilities(op, "the target", target);
+  const Tensor x = widened(given);
+  const Tensor hit = maximum(log(x), -100.0), miss = maximum(log1p(neg(x)), -100.0);
+  Tensor loss = neg(add(mul(target, hit), mul(sub(1.0, widened(target)), miss)));
+  if (weight.defined()) loss = mul(loss, weight);
+  return reduced(op, loss, reduction, given, target);
+}
+
+Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Tensor& target,
+                                                  const Tensor& weight, const Tensor& pos_weight,
+                                                  std::string_view reduction) {
+  const char* op = "binary_cross_entropy_with_logits";
+  check_shapes(op, given, target, weight);
+  check(!pos_weight.defined() || broadcast(pos_weight.sizes(), given.sizes(), op) == given.sizes(),
+        op, ": pos_weight has shape ", pos_weight.defined() ? pos_weight.sizes() : Dims(),
+        ", one that broadcasts to the input's, ", given.sizes(), ", is wanted");
+  const Tensor x = widened(given);
+  Tensor log_prob = logsigmoid(x);
+  if (pos_weight.defined())
+    log_prob = mul(log_prob, add(mul(sub(widened(pos_weight), 1.0), target), 1.0));
+  Tensor loss = sub(mul(sub(1.0, widened(target)), x), log_prob);
+  if (weight.defined()) loss = mul(loss, weight);
+  return reduced(op, loss, reduction, given, target);
+}
+
+Tensor kl_div_composite(const Tensor& given, const Tensor& given_target, std::string_view reduction,
+                        bool log_target) {
+  const Tensor x = widened(given), target = widened(given_target);
+  // Where the target is 0 the summand is 0.
+  const Tensor loss =
+      log_target ? mul(exp(target), sub(target, x))
+                 : sub(mul(target, log(where(gt(target, 0.0), target, 1.0))), mul(target, x));
+  if (reduction == "batchmean") {
+    check(loss.dim() >= 1, "kl_div: \"batchmean\" wants at least one dimension");
+    return reduced("kl_div", div(total(loss), static_cast<double>(loss.size(0))), "none", given,
+                   given_target);
+  }
+  if (reduction == "mean")
+    warn_once("kl_div",
+              "kl_div: \"mean\" divides by the number of elements; \"batchmean\", by the "
+              "size of the batch, is the divergence");
+  return reduced("kl_div", loss, reduction, given, given_target);
+}
+
+}  // namespace moonlet

@@ -1,0 +1,43 @@
+// autograd/formulas/arithmetic.cpp: the longer derivatives of arithmetic.
+#include "autograd/formulas/arithmetic.h"
+#include "autograd/uses_formulas_arithmetic.h"
+
+namespace moonlet::formulas {
+
+Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& power) {
+  if (!power.is_tensor()) {
+    const Scalar& p = power.scalar();
+    if (!p.to_bool()) return zeros_like(g);
+    if (p.is_complex()) {
+      const Scalar less(p.to_complex() - 1.0);
+      return mul(g, moonlet::conj(mul(pow(x, less), p)));
+    }
+    const Scalar less = p.is_int() ? Scalar(p.to_int() - 1) : Scalar(p.to_double() - 1);
+    return mul(g, moonlet::conj(mul(pow(x, less), p)));
+  }
+  const Tensor slope = mul(power, pow(x, sub(power, 1)));
+  return where(eq(power, 0), 0.0, mul(g, moonlet::conj(slope)));
+}
+
+Tensor pow_grad_other(const Tensor& g, const Operand& x, const Operand& power, const Tensor& y) {
+  if (!x.is_tensor()) {
+    const Scalar& base = x.scalar();
+    if (base.is_complex())
+      return mul(g, moonlet::conj(mul(y, Scalar(std::log(base.to_complex())))));
+    if (!base.to_bool()) return where(ge(power, 0), 0.0, mul(g, mul(y, std::log(0.0))));
+    return mul(g, mul(y, std::log(base.to_double())));
+  }
+  if (is_complex(y.dtype())) return mul(g, moonlet::conj(mul(y, log(x.tensor()))));
+  const Tensor flat = logical_and(eq(x, 0), mul(ge(power, 0), ones_like(y)));
+  return where(flat, 0.0, mul(g, mul(y, log(x.tensor()))));
+}
+
+Tensor sgn_grad_x(const Tensor& g, const Tensor& x) {
+  if (!is_complex(x.dtype())) return zeros_like(g);
+  // (g - s Re(conj(s) g)) / |x| with s = sgn(x); 0 at 0.
+  const Tensor s = sgn(x), size = abs(x);
+  const Tensor across = sub(g, mul(s, real(mul(moonlet::conj(s), g))));
+  return where(eq(size, 0), 0.0, div(across, where(eq(size, 0), 1.0, size)));
+}
+
+}  // namespace moonlet::formulas

@@ -1,0 +1,18 @@
+// autograd/formulas/common.h: what derivatives and composites of several families are made of.
+#pragma once
+
+#include "tensor/operand.h"
+
+namespace moonlet::formulas {
+
+// 16-bit floats as float32, anything else itself: what is made of several ops starts from it, so
+// that it is rounded once.
+Tensor widened(const Tensor& x);
+// The conjugate of an argument that may be a number (for real ones, itself).
+Operand conj(const Operand& x);
+// All dimensions of a tensor of that rank but the second.
+Dims all_but_channels(int rank);
+// The sum of x (n, c, ...) over all dimensions but the second: (c).
+Tensor channel_sum(const Tensor& x);
+
+}  // namespace moonlet::formulas

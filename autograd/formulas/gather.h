@@ -1,0 +1,10 @@
+// autograd/formulas/gather.h: the longer derivatives of what picks rows or elements.
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace moonlet::formulas {
+
+Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx);
+
+}  // namespace moonlet::formulas

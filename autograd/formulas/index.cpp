@@ -1,0 +1,12 @@
+// autograd/formulas/index.cpp: the longer derivatives of indexing by tensors.
+#include "autograd/formulas/index.h"
+#include "autograd/uses_formulas_index.h"
+
+namespace moonlet::formulas {
+
+Tensor index_put_grad_x(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate) {
+  if (accumulate) return g;
+  return index_put(g, indices, zeros(Dims{}, Options{g.dtype(), g.device()}), false);
+}
+
+}  // namespace moonlet::formulas

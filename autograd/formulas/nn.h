@@ -1,0 +1,20 @@
+// autograd/formulas/nn.h: the longer derivatives of network ops. Dims are 0-based.
+#pragma once
+
+#include <tuple>
+
+#include "tensor/tensor.h"
+
+namespace moonlet::formulas {
+
+// What attention multiplies the values with: softmax(query key^T * scale + mask), computed in at
+// least float32; zeros for a query that may see nothing.
+Tensor attention_weights(const Tensor& query, const Tensor& key, const Tensor& mask, bool is_causal,
+                         double scale);
+// The gradients of native_attention with respect to (query, key, value, mask).
+std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(const Tensor& g, const Tensor& query,
+                                                           const Tensor& key, const Tensor& value,
+                                                           const Tensor& mask, bool is_causal,
+                                                           double scale);
+
+}  // namespace moonlet::formulas

@@ -1,0 +1,94 @@
+// autograd/formulas/normalization.cpp: the derivatives of the gradients of normalisation.
+#include "autograd/formulas/normalization.h"
+
+#include "autograd/formulas/common.h"
+#include "autograd/uses_formulas_normalization.h"
+
+namespace moonlet::formulas {
+
+namespace {
+// The last `count` of `rank` dimensions.
+Dims last_dims(int rank, int64_t count) {
+  Dims out;
+  for (int64_t i = rank - count; i < rank; ++i) out.push_back(i);
+  return out;
+}
+Tensor mean_over(const Tensor& x, const Dims& dims) { return mean(x, dims, true, {}); }
+
+// With P(u) = rstd (u - m(u) - xh m(u xh)), the symmetric map that takes a gradient of the
+// normalised xh to one of x, and a = grad * weight, L = <v, P(a)>. This is L's gradient with
+// respect to x: P(u) for the part of L through xh, u = -rstd (a m(v xh) + v m(a xh)), and the part
+// through rstd. `project` computes P. The statistics are made anew from x, so that they are
+// differentiated in turn.
+template <class Project>
+Tensor norm_second_grad(const Tensor& v, const Tensor& a, const Tensor& x, const Dims& dims,
+                        double eps, Project&& project) {
+  const Tensor centred = sub(x, mean_over(x, dims));
+  const Tensor rstd = rsqrt(add(mean_over(mul(centred, centred), dims), eps));
+  const Tensor xh = mul(centred, rstd);
+  const Tensor m_vx = mean_over(mul(v, xh), dims), m_ax = mean_over(mul(a, xh), dims);
+  const Tensor u = neg(mul(rstd, add(mul(a, m_vx), mul(v, m_ax))));
+  const Tensor rest =
+      sub(sub(mean_over(mul(a, v), dims), mul(mean_over(a, dims), mean_over(v, dims))),
+          mul(m_ax, m_vx));
+  return sub(project(u), mul(mul(xh, mul(rstd, rstd)), rest));
+}
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> layer_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                           const Tensor& x, const Tensor& mean,
+                                                           const Tensor& rstd, const Tensor& weight,
+                                                           int64_t dims, double eps) {
+  const auto project = [&](const Tensor& u) {
+    return layer_norm_grad_x(u, x, mean, rstd, Tensor(), dims, eps);
+  };
+  const Tensor back = project(g);
+  const Tensor a = weight.defined() ? mul(grad, weight) : grad;
+  return {weight.defined() ? mul(back, weight) : back,
+          norm_second_grad(g, a, x, last_dims(x.dim(), dims), eps, project),
+          weight.defined() ? mul(back, grad) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor> layer_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
+                                                        const Tensor& x, const Tensor& mean,
+                                                        const Tensor& rstd, int64_t dims,
+                                                        double eps) {
+  const Dims shape(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
+  const Tensor normal = std::get<0>(native_layer_norm(x, shape, Tensor(), Tensor(), eps));
+  return {mul(normal, g), layer_norm_grad_x(mul(grad, g), x, mean, rstd, Tensor(), dims, eps)};
+}
+
+namespace {
+// (c) as (1, c, 1, ...), to multiply a tensor of that rank.
+Tensor per_channel(const Tensor& v, int rank) {
+  Dims sizes = Dims::filled(rank, 1);
+  sizes[1] = v.size(0);
+  return reshape(v, sizes);
+}
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> batch_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                           const Tensor& x, const Tensor& mean,
+                                                           const Tensor& rstd, const Tensor& weight,
+                                                           double eps) {
+  const auto project = [&](const Tensor& u) {
+    return batch_norm_grad_x(u, x, mean, rstd, Tensor(), eps);
+  };
+  const Tensor back = project(g);
+  const Tensor wide = weight.defined() ? per_channel(weight, x.dim()) : weight;
+  const Tensor a = weight.defined() ? mul(grad, wide) : grad;
+  return {weight.defined() ? mul(back, wide) : back,
+          norm_second_grad(g, a, x, all_but_channels(x.dim()), eps, project),
+          weight.defined() ? channel_sum(mul(back, grad)) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor> batch_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
+                                                        const Tensor& x, const Tensor& mean,
+                                                        const Tensor& rstd, double eps) {
+  const Tensor wide = per_channel(g, x.dim());
+  const Tensor normal =
+      std::get<0>(native_batch_norm(x, Tensor(), Tensor(), Tensor(), Tensor(), 0.0, eps));
+  return {mul(normal, wide), batch_norm_grad_x(mul(grad, wide), x, mean, rstd, Tensor(), eps)};
+}
+
+}  // namespace moonlet::formulas

@@ -1,0 +1,117 @@
+// autograd/formulas/shape.cpp: derivatives of views and joins whose pieces overlap, move or are
+// many.
+#include "autograd/formulas/shape.h"
+
+#include <algorithm>
+
+#include "autograd/formulas/common.h"
+#include "autograd/uses_formulas_shape.h"
+#include "tensor/backend.h"
+#include "tensor/memory_overlap.h"
+#include "tensor/plain_copy.h"
+
+namespace moonlet::formulas {
+
+namespace {
+
+// Zeros that no tape knows of.
+Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
+  Tensor out = empty_plain(sizes, options, op);
+  fill_plain(out, Scalar(0), op);
+  return out;
+}
+
+// One past the last element that a layout reaches.
+int64_t end_of(const Dims& size, const Dims& stride, int64_t offset) {
+  int64_t last = offset;
+  for (int d = 0; d < size.size(); ++d) last += (size[d] - 1) * stride[d];
+  return last + 1;
+}
+
+// The 1-based position of each element of a layout.
+Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, Device device) {
+  const int64_t count = numel_of(size, "as_strided_grad_x");
+  Tensor host = empty_plain({count}, {DType::Int64, Device{}}, "as_strided_grad_x");
+  int64_t* out = host.elements<int64_t>();
+  int64_t index[kMaxDims] = {};
+  int64_t at = offset + 1;
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = at;
+    for (int d = size.size() - 1; d >= 0; --d) {
+      at += stride[d];
+      if (++index[d] < size[d]) break;
+      at -= size[d] * stride[d];
+      index[d] = 0;
+    }
+  }
+  if (device.is_cpu()) return host;
+  Tensor moved = empty_plain({count}, {DType::Int64, device}, "as_strided_grad_x");
+  cuda_backend()->transfer(moved, host);
+  return moved;
+}
+
+}  // namespace
+
+std::vector<int64_t> negated(const std::vector<int64_t>& values) {
+  std::vector<int64_t> out = values;
+  for (int64_t& value : out) value = -value;
+  return out;
+}
+
+Tensor permute_grad_x(const Tensor& g, const Dims& dims) {
+  const Dims order = wrap_dims(dims, g.dim(), "permute");
+  Dims inverse = order;
+  for (int i = 0; i < order.size(); ++i) inverse[static_cast<int>(order[i])] = i;
+  return permute(g, inverse);
+}
+
+Tensor as_strided_grad_x(const Tensor& g, const Dims& x_size, const Dims& x_stride,
+                         int64_t x_offset, const Dims& size, const Dims& stride, int64_t offset) {
+  constexpr const char* kOp = "as_strided_grad_x";
+  const int64_t count = numel_of(x_size, kOp);
+  if (g.numel() == 0 || count == 0) return plain_zeros(x_size, options_of(g), kOp);
+  // The part of the storage that holds both: g is added up in it, and x's elements read from it.
+  const int64_t first = std::min(x_offset, offset);
+  const int64_t end = std::max(end_of(x_size, x_stride, x_offset), end_of(size, stride, offset));
+  const Tensor zeros = plain_zeros({end - first}, options_of(g), kOp);
+  const Tensor shown = strided_positions(size, stride, offset - first, g.device());
+  const Tensor sums = index_add(zeros, 0, shown, reshape(g, {-1}));
+  const int64_t own = x_offset - first;
+  if (is_contiguous(x_size, x_stride)) return reshape(slice(sums, 0, own, own + count, 1), x_size);
+  const Tensor places = strided_positions(x_size, x_stride, own, g.device());
+  Tensor out = index_select(sums, 0, places);
+  if (overlaps_itself(x_size, x_stride)) {
+    const Tensor sharers = index_add(zeros, 0, places, ones({count}, options_of(g)));
+    out = div(out, index_select(sharers, 0, places));
+  }
+  return reshape(out, x_size);
+}
+
+Tensor unfold_grad_x(const Tensor& given, const Dims& x_size, int64_t dim, int64_t size,
+                     int64_t step) {
+  const Tensor g = widened(given);
+  const int d = wrapped(dim, x_size.size());
+  const int64_t windows = g.size(d);
+  // The i-th elements of all windows never coincide, so each i is one copy, and the sum over i
+  // comes in a fixed order.
+  Tensor total;
+  for (int64_t i = 0; i < size && g.numel() > 0; ++i) {
+    const Tensor part =
+        slice_grad_x(select(g, g.dim() - 1, i), x_size, d, i, i + (windows - 1) * step + 1, step);
+    total = total.defined() ? add(total, part) : part;
+  }
+  return total.defined() ? total : plain_zeros(x_size, options_of(g), "unfold_grad_x");
+}
+
+std::vector<Tensor> cat_grad_tensors(const Tensor& g, const std::vector<Dims>& sizes, int64_t dim) {
+  const int d = wrapped(dim, g.dim());
+  std::vector<Tensor> out;
+  int64_t at = 0;
+  for (const Dims& size : sizes) {
+    out.push_back(slice(g, d, at, at + size[d], 1));
+    at += size[d];
+  }
+  return out;
+}
+
+}  // namespace moonlet::formulas

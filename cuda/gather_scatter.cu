@@ -1,0 +1,128 @@
+// cuda/gather_scatter.cu: scatter, scatter_add, index_add and the gradient of embedding: the
+// positions are sorted, and one thread does all entries of a place in their order.
+#include "cuda/scatter.h"
+
+#include "cuda/geometry.cuh"
+#include "cuda/sort.h"
+#include "tensor/kernels_copy.h"
+#include "tensor/kernels_gather.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+// Positions sorted, with the entries they came from; -1 comes last, as the largest key.
+struct Entries {
+  int64_t count;
+  const int64_t* places;
+  const int64_t* order;
+};
+
+template <class C>
+__global__ void scatter_kernel(int64_t outer, int64_t places, int64_t inner, Entries entries,
+                               bool add, Array x, Array source) {
+  for (MOONLET_EACH(job, outer * entries.count * inner)) {
+    const int64_t i = job % inner, e = job / inner % entries.count;
+    const int64_t o = job / inner / entries.count;
+    const int64_t place = entries.places[e];
+    if (place < 0 || (e > 0 && entries.places[e - 1] == place)) continue;
+    const int64_t to = (o * places + place) * inner + i;
+    C total = add ? x.get<C>(to) : C(0);
+    for (int64_t k = e; k < entries.count && entries.places[k] == place; ++k) {
+      const C v = source.get<C>((o * entries.count + entries.order[k]) * inner + i);
+      total = add ? total + v : v;
+    }
+    x.set<C>(to, total);
+  }
+}
+
+__global__ void shift_kernel(int64_t count, const int64_t* from, int64_t* to, int64_t skip) {
+  for (MOONLET_EACH(i, count)) to[i] = from[i] == skip ? -1 : from[i] - 1;
+}
+
+// Where in contiguous x each entry of `index` (contiguous, from 1) points along a dimension.
+__global__ void target_kernel(Geometry<1> g, int64_t count, int64_t stride, const int64_t* index,
+                              int64_t* to) {
+  for (MOONLET_EACH(i, count)) to[i] = offsets(g, i).at[0] + (index[i] - 1) * stride;
+}
+
+// Positions from 1 as places from 0; `skip` becomes -1.
+Tensor shifted(const Call& call, const Tensor& positions, int64_t skip) {
+  Tensor out = call.scratch({positions.numel()}, DType::Int64);
+  if (out.numel() == 0) return out;
+  MOONLET_LAUNCH(shift_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
+                 static_cast<const int64_t*>(positions.elements<int64_t>()),
+                 out.elements<int64_t>(), skip);
+  call.done();
+  return out;
+}
+
+void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& index,
+                      const Tensor& source, bool add) {
+  if (index.numel() == 0) return;
+  const Call call(x, op);
+  const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
+  const Tensor positions = checked_positions(op, index, size);
+  with_contiguous(x, [&](Tensor& whole) {
+    Dims strides = whole.strides();
+    const int64_t stride = x.dim() == 0 ? 1 : strides[static_cast<int>(dim)];
+    if (x.dim() > 0) strides[static_cast<int>(dim)] = 0;
+    Tensor targets = call.scratch({index.numel()}, DType::Int64);
+    const Dims sizes = x.dim() == 0 ? Dims{} : index.sizes();
+    MOONLET_LAUNCH(target_kernel, blocks_for(index.numel()), kBlock, 0, call.stream(),
+                   geometry(sizes, x.dim() == 0 ? Dims{} : strides), index.numel(), stride,
+                   static_cast<const int64_t*>(positions.elements<int64_t>()),
+                   targets.elements<int64_t>());
+    call.done();
+    scatter_ordered(call, whole, 1, whole.numel(), 1, targets, converted(source, x.dtype()), add);
+  });
+}
+
+}  // namespace
+
+void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places, int64_t inner,
+                     const Tensor& positions, const Tensor& source, bool add) {
+  const int64_t count = positions.numel();
+  if (count * outer * inner == 0) return;
+  Tensor keys = call.scratch({count}, DType::Int64), order = call.scratch({count}, DType::Int64);
+  copy(keys, positions);
+  sort_keys(call, 1, count, keys, order);
+  const Entries entries{count, keys.elements<int64_t>(), order.elements<int64_t>()};
+  visit_compute(x.dtype(), [&]<class C>() {
+    MOONLET_LAUNCH((scatter_kernel<C>), blocks_for(outer * count * inner), kBlock, 0, call.stream(),
+                   outer, places, inner, entries, add, array(x), array(source));
+  });
+  call.done();
+}
+
+void scatter(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  scatter_elements("scatter", x, dim, index, source, false);
+}
+
+void scatter_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  scatter_elements("scatter_add", x, dim, index, source, true);
+}
+
+void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  if (index.numel() == 0) return;
+  const Call call(x, "index_add");
+  const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
+  const Tensor places = shifted(call, checked_positions("index_add", index, size), 0);
+  with_contiguous(x, [&](Tensor& whole) {
+    const DimSplit s = split_at(x.sizes(), dim);
+    scatter_ordered(call, whole, s.outer, s.size, s.inner, places, converted(source, x.dtype()),
+                    true);
+  });
+}
+
+void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows,
+                           int64_t padding_idx, Tensor& y) {
+  const Call call(grad, "embedding_grad_weight");
+  fill(y, Scalar(0));
+  if (index.numel() == 0) return;
+  const Tensor positions = checked_positions("embedding_grad_weight", index, rows);
+  scatter_ordered(call, y, 1, rows, y.size(1), shifted(call, positions, padding_idx),
+                  converted(grad, y.dtype()), true);
+}
+
+}  // namespace moonlet::cuda

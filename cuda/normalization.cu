@@ -1,0 +1,278 @@
+// cuda/normalization.cu: layer_norm and batch_norm and their gradients. Both normalise groups of
+// elements: rows for the one, channels for the other; a block does one group.
+#include "cuda/device.h"
+#include "cuda/geometry.cuh"
+#include "cuda/reduce.cuh"
+#include "tensor/functor_math.h"
+#include "tensor/kernels_copy.h"
+#include "tensor/kernels_normalization.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+using namespace fn;  // NOLINT(google-build-using-namespace)
+
+// Group g's element i lies at g * group_step + i / inner * outer_step + i % inner; its scale at
+// i for rows (by_element), at g for channels.
+struct Groups {
+  int64_t count, size, inner, group_step, outer_step;
+  bool by_element;
+  __device__ int64_t at(int64_t g, int64_t i) const {
+    return g * group_step + i / inner * outer_step + i % inner;
+  }
+  __device__ int64_t scale_at(int64_t g, int64_t i) const { return by_element ? i : g; }
+};
+
+// Rows made of the last `dims` dimensions.
+Groups rows_of(const Tensor& x, int64_t dims) {
+  int64_t n = 1;
+  for (int i = x.dim() - static_cast<int>(dims); i < x.dim(); ++i) n *= x.size(i);
+  const int64_t count = n == 0 ? 0 : x.numel() / n;
+  return {count, n, n == 0 ? 1 : n, n, 0, true};
+}
+
+Groups channels_of(const Tensor& x) {
+  int64_t inner = 1;
+  for (int i = 2; i < x.dim(); ++i) inner *= x.size(i);
+  const int64_t channels = x.size(1);
+  return {channels, x.size(0) * inner, inner == 0 ? 1 : inner, inner, channels * inner, false};
+}
+
+template <class C>
+struct AddUp {
+  using Acc = C;
+  __device__ C combine(C a, C b) const { return a + b; }
+};
+template <class C>
+__device__ C total(C v) {
+  return reduce_block(AddUp<C>(), v);
+}
+
+// An optional tensor's elements.
+struct Optional {
+  Array array;
+  bool given;
+  template <class C>
+  __device__ C get(int64_t i, C otherwise) const {
+    return given ? array.get<C>(i) : otherwise;
+  }
+};
+
+struct Running {
+  Optional mean, var;
+  double momentum;
+};
+
+template <class C>
+__device__ void update_running(const Optional& running, int64_t g, C value, double momentum) {
+  if (!running.given) return;
+  const C old = running.array.get<C>(g);
+  running.array.set<C>(g, old + static_cast<C>(momentum) * (value - old));
+}
+
+template <class C>
+__global__ void normalise_kernel(Groups groups, Array x, Optional weight, Optional bias, C eps,
+                                 Array y, Array mean, Array rstd, Running running) {
+  for (int64_t g = blockIdx.x; g < groups.count; g += gridDim.x) {
+    const C n = static_cast<C>(groups.size);
+    C sum = C(0), squares = C(0);
+    for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) sum += x.get<C>(groups.at(g, i));
+    const C m = total(sum) / n;
+    for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
+      const C distance = x.get<C>(groups.at(g, i)) - m;
+      squares += distance * distance;
+    }
+    squares = total(squares);
+    const C r = C(1) / vsqrt(squares / n + eps);
+    if (threadIdx.x == 0) {
+      mean.set<C>(g, m);
+      rstd.set<C>(g, r);
+      update_running<C>(running.mean, g, m, running.momentum);
+      update_running<C>(running.var, g, squares / (n - C(1)), running.momentum);
+    }
+    for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
+      const int64_t at = groups.at(g, i), s = groups.scale_at(g, i);
+      y.set<C>(at, (x.get<C>(at) - m) * r * weight.get<C>(s, C(1)) + bias.get<C>(s, C(0)));
+    }
+  }
+}
+
+// With h = (x - mean) rstd and e = grad weight: y = rstd (e - mean(e) - h mean(e h)).
+template <class C>
+__global__ void gradient_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
+                                Optional weight, Array y) {
+  for (int64_t g = blockIdx.x; g < groups.count; g += gridDim.x) {
+    const C n = static_cast<C>(groups.size), m = mean.get<C>(g), r = rstd.get<C>(g);
+    C first = C(0), second = C(0);
+    for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
+      const int64_t at = groups.at(g, i);
+      const C e = grad.get<C>(at) * weight.get<C>(groups.scale_at(g, i), C(1));
+      first += e;
+      second += e * (x.get<C>(at) - m) * r;
+    }
+    first = total(first) / n;
+    second = total(second) / n;
+    for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
+      const int64_t at = groups.at(g, i);
+      const C e = grad.get<C>(at) * weight.get<C>(groups.scale_at(g, i), C(1));
+      y.set<C>(at, r * (e - first - (x.get<C>(at) - m) * r * second));
+    }
+  }
+}
+
+// The gradient of a channel's weight: the sum of grad h.
+template <class C>
+__global__ void channel_weight_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
+                                      Array y) {
+  for (int64_t g = blockIdx.x; g < groups.count; g += gridDim.x) {
+    const C m = mean.get<C>(g), r = rstd.get<C>(g);
+    C sum = C(0);
+    for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
+      const int64_t at = groups.at(g, i);
+      sum += grad.get<C>(at) * (x.get<C>(at) - m) * r;
+    }
+    sum = total(sum);
+    if (threadIdx.x == 0) y.set<C>(g, sum);
+  }
+}
+
+// The same for the weight of each element of a row: a block of 8 x 32 threads walks 32 columns.
+template <class C>
+__global__ void row_weight_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
+                                  Array y) {
+  constexpr int kColumns = 32, kTeams = kBlock / kColumns;
+  __shared__ SharedArray<C, kBlock> memory;
+  C* parts = memory.get();
+  const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
+  const int64_t tiles = (groups.size + kColumns - 1) / kColumns;
+  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const int64_t i = tile * kColumns + column;
+    C sum = C(0);
+    for (int64_t g = team; i < groups.size && g < groups.count; g += kTeams) {
+      const int64_t at = groups.at(g, i);
+      sum += grad.get<C>(at) * (x.get<C>(at) - mean.get<C>(g)) * rstd.get<C>(g);
+    }
+    parts[threadIdx.x] = sum;
+    __syncthreads();
+    if (team == 0 && i < groups.size) {
+      for (int t = 1; t < kTeams; ++t) sum += parts[t * kColumns + column];
+      y.set<C>(i, sum);
+    }
+    __syncthreads();
+  }
+}
+
+// An optional argument, kept alive and contiguous.
+struct OptionalInput {
+  Tensor tensor;
+  explicit OptionalInput(const Tensor& t) : tensor(t.defined() ? contiguous(t) : t) {}
+  Optional get() const {
+    return {tensor.defined() ? array(tensor) : Array{nullptr, DType::Float32}, tensor.defined()};
+  }
+};
+
+void normalise(const Call& call, const Groups& groups, const Tensor& x, const Tensor& weight,
+               const Tensor& bias, double eps, Tensor& result, Tensor& mean, Tensor& rstd,
+               const Running& running) {
+  if (groups.count == 0 || groups.size == 0) return;
+  with_contiguous(result, [&](Tensor& y) {
+    const Tensor source = contiguous(x);
+    const OptionalInput w(weight), b(bias);
+    visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+      MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
+                     call.stream(), groups, array(source), w.get(), b.get(), static_cast<C>(eps),
+                     array(y), array(mean), array(rstd), running);
+    });
+    call.done();
+  });
+}
+
+struct GradientInputs {
+  Tensor grad, x, mean, rstd;
+  GradientInputs(const Tensor& g, const Tensor& input, const Tensor& m, const Tensor& r)
+      : grad(contiguous(g)), x(contiguous(input)), mean(contiguous(m)), rstd(contiguous(r)) {}
+};
+
+void gradient_of_x(const Call& call, const Groups& groups, const GradientInputs& in,
+                   const Tensor& weight, Tensor& result) {
+  if (groups.count == 0 || groups.size == 0) return;
+  with_contiguous(result, [&](Tensor& y) {
+    const OptionalInput w(weight);
+    visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+      MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
+                     call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
+                     array(in.rstd), w.get(), array(y));
+    });
+    call.done();
+  });
+}
+
+constexpr Optional kNothing{{nullptr, DType::Float32}, false};
+
+}  // namespace
+
+void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
+                       const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
+  const Call call(x, "layer_norm");
+  normalise(call, rows_of(x, normalized_shape.size()), x, weight, bias, eps, y, mean, rstd,
+            {kNothing, kNothing, 0});
+}
+
+void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& weight, int64_t dims, double, Tensor& y) {
+  const Call call(x, "layer_norm_grad_x");
+  gradient_of_x(call, rows_of(x, dims), GradientInputs(grad, x, mean, rstd), weight, y);
+}
+
+void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                            const Tensor& rstd, int64_t dims, double, Tensor& y) {
+  const Call call(x, "layer_norm_grad_weight");
+  if (y.numel() == 0) return;
+  if (x.numel() == 0) return fill(y, Scalar(0));
+  const GradientInputs in(grad, x, mean, rstd);
+  const Groups groups = rows_of(x, dims);
+  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    MOONLET_LAUNCH((row_weight_kernel<C>), blocks_for((groups.size + 31) / 32 * kBlock), kBlock, 0,
+                   call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
+                   array(in.rstd), array(y));
+  });
+  call.done();
+}
+
+void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Tensor& running_mean, const Tensor& running_var, double momentum,
+                       double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
+  const Call call(x, "batch_norm");
+  const OptionalInput old_mean(running_mean), old_var(running_var);
+  normalise(call, channels_of(x), x, weight, bias, eps, y, mean, rstd,
+            {old_mean.get(), old_var.get(), momentum});
+  for (const auto& [kept, given] :
+       {std::pair{old_mean.tensor, running_mean}, std::pair{old_var.tensor, running_var}}) {
+    Tensor target = given;
+    if (given.defined() && !given.is_contiguous()) copy_back(target, kept);
+  }
+}
+
+void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& weight, double, Tensor& y) {
+  const Call call(x, "batch_norm_grad_x");
+  gradient_of_x(call, channels_of(x), GradientInputs(grad, x, mean, rstd), weight, y);
+}
+
+void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                            const Tensor& rstd, double, Tensor& y) {
+  const Call call(x, "batch_norm_grad_weight");
+  if (y.numel() == 0) return;
+  if (x.numel() == 0) return fill(y, Scalar(0));
+  const GradientInputs in(grad, x, mean, rstd);
+  const Groups groups = channels_of(x);
+  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    MOONLET_LAUNCH((channel_weight_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
+                   call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
+                   array(in.rstd), array(y));
+  });
+  call.done();
+}
+
+}  // namespace moonlet::cuda

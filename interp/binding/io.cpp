@@ -1,0 +1,227 @@
+// interp/binding/io.cpp: what tensor/io/ reads and writes, for Lua: tensors as strings of bytes,
+// and module moonlet.io, files of tensors.
+#include "interp/binding/io.h"
+
+#include <cstring>
+#include <vector>
+
+#include "interp/binding/arg_reader.h"
+#include "interp/entry.h"
+#include "tensor/io/bytes.h"
+#include "tensor/io/csv.h"
+#include "tensor/io/idx.h"
+#include "tensor/io/safetensors.h"
+
+namespace moonlet::binding {
+namespace {
+
+// --- bytes ---------------------------------------------------------------------------------------
+
+Dims shape_argument(lua_State* L, int index, const char* op) {
+  Dims out;
+  if (lua_type(L, index) != LUA_TTABLE)
+    fail(op, ": the shape must be a table of sizes, got ", type_name(L, index));
+  const int64_t count = luaL_len(L, index);
+  for (int64_t i = 1; i <= count; ++i) {
+    lua_geti(L, index, i);
+    const auto size = whole_number(L, -1);
+    if (!size || *size < 0) fail(op, ": size ", i, " of the shape is no size");
+    out.push_back(*size);
+    lua_pop(L, 1);
+  }
+  return out;
+}
+
+// from_bytes(bytes, dtype, shape?) -> tensor; without a shape, one dimension.
+int l_from_bytes(lua_State* L) {
+  constexpr const char* kOp = "from_bytes";
+  if (lua_type(L, 1) != LUA_TSTRING) fail(kOp, ": a string is wanted, got ", type_name(L, 1));
+  if (lua_type(L, 2) != LUA_TSTRING) fail(kOp, ": a dtype is wanted, got ", type_name(L, 2));
+  size_t size = 0;
+  const char* bytes = lua_tolstring(L, 1, &size);
+  const DType dtype = dtype_from_name(lua_tostring(L, 2));
+  Dims shape{static_cast<int64_t>(size / size_of(dtype))};
+  if (!lua_isnoneornil(L, 3)) shape = shape_argument(L, 3, kOp);
+  const int64_t count = numel_of(shape, kOp);
+  if (static_cast<uint64_t>(count) * size_of(dtype) != size)
+    fail(kOp, ": ", size, " bytes do not fill shape ", shape, " of ", name(dtype));
+  Tensor out = empty_plain(shape, {dtype, {}}, kOp);
+  if (size > 0) std::memcpy(out.raw(), bytes, size);
+  io::check_bool_bytes(out, kOp);
+  return push_result(L, out);
+}
+
+int push_string(lua_State* L, std::string_view text) {
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
+}
+
+// to_bytes(x) -> string, little-endian, in row order.
+int l_to_bytes(lua_State* L) {
+  const Tensor rows = io::host_rows(check_tensor(L, 1, "to_bytes"), "to_bytes");
+  return push_string(L, io::bytes_of(rows));
+}
+
+// --- safetensors ---------------------------------------------------------------------------------
+
+// read_safetensors(path, mmap) -> { name = tensor }, { name = metadata string }
+int l_read_safetensors(lua_State* L) {
+  const std::string path = path_argument(L, 1, "load");
+  io::Safetensors file = io::load_safetensors(path, {.mmap = lua_toboolean(L, 2) != 0}, "load");
+  lua_createtable(L, 0, static_cast<int>(file.tensors.size()));
+  for (auto& [name, tensor] : file.tensors) {
+    push_string(L, name);
+    push_result(L, std::move(tensor));
+    lua_rawset(L, -3);
+  }
+  lua_createtable(L, 0, static_cast<int>(file.metadata.size()));
+  for (const auto& [name, value] : file.metadata) {
+    push_string(L, name);
+    push_string(L, value);
+    lua_rawset(L, -3);
+  }
+  return 2;
+}
+
+std::string checked_text(lua_State* L, int index, const char* what) {
+  size_t size = 0;
+  if (lua_type(L, index) != LUA_TSTRING) fail("save: ", what, " must be a string");
+  const char* bytes = lua_tolstring(L, index, &size);
+  return {bytes, size};
+}
+
+// write_safetensors(path, { name = tensor }, { name = metadata string })
+int l_write_safetensors(lua_State* L) {
+  const std::string path = path_argument(L, 1, "save");
+  io::NamedTensors tensors;
+  lua_pushnil(L);
+  while (lua_next(L, 2) != 0) {
+    tensors.emplace(checked_text(L, -2, "a tensor's name"), check_tensor(L, -1, "save"));
+    lua_pop(L, 1);
+  }
+  io::Metadata metadata;
+  lua_pushnil(L);
+  while (lua_next(L, 3) != 0) {
+    metadata.emplace(checked_text(L, -2, "metadata's name"), checked_text(L, -1, "metadata"));
+    lua_pop(L, 1);
+  }
+  io::save_safetensors(path, tensors, metadata, "save");
+  return 0;
+}
+
+// --- tables and arrays ---------------------------------------------------------------------------
+
+int push_strings(lua_State* L, const std::vector<std::string>& texts) {
+  lua_createtable(L, static_cast<int>(texts.size()), 0);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    push_string(L, texts[i]);
+    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
+  }
+  return 1;
+}
+
+std::string string_argument(lua_State* L, int index) {
+  size_t size = 0;
+  const char* text = luaL_checklstring(L, index, &size);
+  return {text, size};
+}
+
+// The arguments header and separator, behind the path.
+io::CsvReadOptions read_options(lua_State* L) {
+  io::CsvReadOptions options;
+  options.header = lua_toboolean(L, 2) != 0;
+  options.separator = string_argument(L, 3);
+  return options;
+}
+
+// read_csv(path, header, separator, dtype) -> tensor, and the names where there is a header
+int l_read_csv(lua_State* L) {
+  const std::string path = path_argument(L, 1, "read_csv");
+  io::CsvReadOptions options = read_options(L);
+  if (!lua_isnoneornil(L, 4)) options.dtype = dtype_from_name(luaL_checkstring(L, 4));
+  const io::CsvNumbers file = io::read_csv(path, options);
+  push_result(L, file.values);
+  return options.header ? 1 + push_strings(L, file.names) : 1;
+}
+
+// read_csv_texts(path, header, separator) -> { texts of a column, .. }, { line of a row, .. }, and
+// the names where there is a header. Errors are those of data.read_table.
+int l_read_csv_texts(lua_State* L) {
+  const std::string path = path_argument(L, 1, "read_table");
+  const io::CsvReadOptions options = read_options(L);
+  const io::CsvTexts file = io::read_csv_texts(path, options, "read_table");
+  lua_createtable(L, static_cast<int>(file.columns.size()), 0);
+  for (size_t i = 0; i < file.columns.size(); ++i) {
+    push_strings(L, file.columns[i]);
+    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
+  }
+  lua_createtable(L, static_cast<int>(file.lines.size()), 0);
+  for (size_t i = 0; i < file.lines.size(); ++i) {
+    lua_pushinteger(L, file.lines[i]);
+    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
+  }
+  return options.header ? 2 + push_strings(L, file.names) : 2;
+}
+
+// write_csv(path, tensor, names or nil, separator)
+int l_write_csv(lua_State* L) {
+  const std::string path = path_argument(L, 1, "write_csv");
+  const Tensor tensor = check_tensor(L, 2, "write_csv");
+  io::CsvWriteOptions options;
+  options.separator = string_argument(L, 4);
+  if (!lua_isnil(L, 3)) {
+    std::vector<std::string>& names = options.header.emplace();
+    const lua_Integer count = static_cast<lua_Integer>(lua_rawlen(L, 3));
+    for (lua_Integer i = 1; i <= count; ++i) {
+      lua_rawgeti(L, 3, i);
+      names.push_back(string_argument(L, -1));
+      lua_pop(L, 1);
+    }
+  }
+  io::write_csv(path, tensor, options);
+  return 0;
+}
+
+// read_idx(path) -> tensor
+int l_read_idx(lua_State* L) {
+  return push_result(L, io::read_idx(path_argument(L, 1, "read_idx")));
+}
+
+int open_io(lua_State* L) {
+  static const luaL_Reg kFunctions[] = {{"read_csv", op_guard<l_read_csv>},
+                                        {"read_csv_texts", op_guard<l_read_csv_texts>},
+                                        {"write_csv", op_guard<l_write_csv>},
+                                        {"read_idx", op_guard<l_read_idx>},
+                                        {"read_safetensors", op_guard<l_read_safetensors>},
+                                        {"write_safetensors", op_guard<l_write_safetensors>},
+                                        {nullptr, nullptr}};
+  // The tensor type has to exist before the first tensor is made here.
+  luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
+  lua_pop(L, 1);
+  lua_newtable(L);
+  set_functions(L, -1, kFunctions);
+  return 1;
+}
+
+}  // namespace
+
+void register_io(lua_State* L) {
+  static const luaL_Reg kModule[] = {{"from_bytes", op_guard<l_from_bytes>}, {nullptr, nullptr}};
+  static const luaL_Reg kMethods[] = {{"to_bytes", op_guard<l_to_bytes>}, {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
+  set_functions(L, -1, kMethods);
+}
+
+std::string path_argument(lua_State* L, int index, const char* op) {
+  if (lua_type(L, index) != LUA_TSTRING) fail(op, ": a path is wanted, got ", type_name(L, index));
+  size_t size = 0;
+  const char* text = lua_tolstring(L, index, &size);
+  std::string path(text, size);
+  if (path.find('\0') != path.npos) fail(op, ": a path holds no zero byte");
+  check_files_allowed(op, path);
+  return path;
+}
+
+}  // namespace moonlet::binding
+
+int luaopen_moonlet_io(lua_State* L) { return moonlet::guard<moonlet::binding::open_io>(L); }

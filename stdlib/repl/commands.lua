@@ -1,0 +1,61 @@
+-- stdlib/repl/commands.lua: the commands of the prompt, one entry each: globals there, which the
+-- prompt calls as any function. Tab and `help()` take them from here.
+
+local commands = {}
+
+-- The names of the reference that begin so, as far as the next dot, like the files of one folder.
+local function names_of_reference(prefix)
+  local names, _, dots = {}, prefix:gsub("%.", "")
+  for _, entry in ipairs(require("moonlet.help.index").entries) do
+    local name = entry.name
+    if name:sub(1, #prefix) == prefix and name:find "^[%w_.]+$"
+        and select(2, name:gsub("%.", "")) == dots then
+      names[#names + 1] = name
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+--- Each has `name`, `arguments` as they are shown, `text` (what it does, in a line), `run`, and
+--- `complete(prefix)`, which gives what may stand in a string that is its argument.
+commands.list = {
+  { name = "help", arguments = "(subject)",
+    text = "what a name, a function, a class or an object is and how it is used",
+    run = function(subject) require("moonlet.help").show(subject) end,
+    complete = names_of_reference },
+  { name = "apropos", arguments = "(word)", text = "the names that a word leads to",
+    run = function(word) require("moonlet.help").apropos(word) end,
+    complete = function() return {} end },
+}
+
+--- The command of a name or of a function, or nil.
+---@param subject any
+---@return table? command
+function commands.find(subject)
+  for _, command in ipairs(commands.list) do
+    if command.name == subject or command.run == subject then return command end
+  end
+end
+
+--- A line for each command: how it is called and what it does.
+---@return string
+function commands.text()
+  local lines, widest = {}, 0
+  for i, command in ipairs(commands.list) do
+    lines[i] = command.name .. command.arguments
+    widest = math.max(widest, #lines[i])
+  end
+  for i, command in ipairs(commands.list) do
+    lines[i] = ("  %-" .. widest .. "s  %s"):format(lines[i], command.text)
+  end
+  return table.concat(lines, "\n")
+end
+
+--- Makes the commands fields of a table: the globals of the prompt.
+---@param globals table
+function commands.install(globals)
+  for _, command in ipairs(commands.list) do globals[command.name] = command.run end
+end
+
+return commands

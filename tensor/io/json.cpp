@@ -1,0 +1,177 @@
+// tensor/io/json.cpp: JSON by nlohmann-json, whose large header is read here and nowhere else.
+#include "tensor/io/json.h"
+
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tensor/error.h"
+#include "tensor/io/numbers.h"
+
+namespace moonlet::io {
+namespace {
+
+using nlohmann::json;
+
+// Walks over the text and tells how far the library has read.
+struct Cursor {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  const char* at;
+  const char** reached;
+
+  reference operator*() const { return *at; }
+  Cursor& operator++() {
+    *reached = ++at;
+    return *this;
+  }
+  Cursor operator++(int) {
+    const Cursor before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const Cursor& other) const { return at == other.at; }
+  bool operator!=(const Cursor& other) const { return at != other.at; }
+};
+
+// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
+// value - invalid literal; last read: 'x'; expected ']'" without the number, the place and the
+// text, which may be long and is not always UTF-8.
+std::string reason_of(const json::exception& error) {
+  std::string reason = error.what();
+  reason.erase(0, reason.find("] ") + 2);
+  if (reason.starts_with("parse error at")) reason.erase(0, reason.find(": ") + 2);
+  if (reason.starts_with("number overflow")) return "a number is too large for a double";
+  const size_t read = reason.find("; last read: '"), expected = reason.rfind("'; expected ");
+  if (read == reason.npos) return reason;
+  if (expected == reason.npos || expected < read) return reason.substr(0, read);
+  return reason.erase(read, expected + 1 - read);
+}
+
+// Passes the library's events on, and checks what it does not.
+class Reader : public json::json_sax_t {
+ public:
+  explicit Reader(JsonHandler& handler) : handler_(handler) {}
+
+  bool null() override { return handler_.null(), true; }
+  bool boolean(bool value) override { return handler_.boolean(value), true; }
+  bool number_integer(int64_t value) override { return handler_.integer(value), true; }
+  bool number_unsigned(uint64_t value) override {
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) fail(kWideInteger);
+    return handler_.integer(static_cast<int64_t>(value)), true;
+  }
+  bool number_float(double value, const std::string& text) override {
+    if (text.find_first_of(".eE") == text.npos) fail(kWideInteger);
+    return handler_.number(value), true;
+  }
+  bool string(std::string& value) override { return handler_.string(std::move(value)), true; }
+  bool binary(json::binary_t&) override { return false; }  // not in JSON texts
+
+  bool start_array(size_t) override {
+    enter();
+    return handler_.begin_array(), true;
+  }
+  bool end_array() override {
+    keys_.pop_back();
+    return handler_.end_array(), true;
+  }
+  bool start_object(size_t) override {
+    enter();
+    return handler_.begin_object(), true;
+  }
+  bool key(std::string& name) override {
+    if (!keys_.back().insert(name).second) fail("'", name, "' comes twice");
+    return handler_.key(std::move(name)), true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return handler_.end_object(), true;
+  }
+  bool parse_error(size_t position, const std::string&, const json::exception& error) override {
+    error_at = position;
+    fail(reason_of(error));
+  }
+
+  size_t error_at = 0;  // where the library found an error
+
+ private:
+  static constexpr const char* kWideInteger = "an integer does not fit 64 bits";
+
+  void enter() {
+    if (keys_.size() == kMostJsonDepth) fail("the value nests too deeply");
+    keys_.emplace_back();
+  }
+
+  JsonHandler& handler_;
+  std::vector<std::set<std::string>> keys_;  // of the open objects; empty for arrays
+};
+
+}  // namespace
+
+void read_json(std::string_view text, std::string_view where, JsonHandler& handler) {
+  // The library takes a zero byte for the end.
+  if (const size_t zero = text.find('\0'); zero != text.npos)
+    fail(where, ": byte ", zero + 1, ": a zero byte");
+  const NumericLocaleC numbers;  // the library reads them by the C library
+  const char* reached = text.data();
+  Reader reader(handler);
+  try {
+    json::sax_parse(Cursor{text.data(), &reached}, Cursor{text.data() + text.size(), &reached},
+                    &reader);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& e) {
+    const size_t at =
+        reader.error_at > 0 ? reader.error_at : static_cast<size_t>(reached - text.data());
+    fail(where, ": byte ", at, ": ", e.what());
+  }
+}
+
+void JsonWriter::add(std::string_view token) {
+  if (!first_) text_ += ',';
+  text_ += token;
+  first_ = false;
+}
+
+void JsonWriter::open(char bracket) {
+  add({&bracket, 1});
+  first_ = true;
+}
+
+void JsonWriter::close(char bracket) {
+  text_ += bracket;
+  first_ = false;
+}
+
+void JsonWriter::integer(int64_t value) { add(json(value).dump()); }
+
+void JsonWriter::number(double value) {
+  if (!std::isfinite(value))
+    fail("JSON has no ", std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+  add(json(value).dump());
+}
+
+void JsonWriter::string(std::string_view value) {
+  const json text(value);
+  try {
+    add(text.dump());
+  } catch (const json::type_error&) {
+    fail(text.dump(-1, ' ', true, json::error_handler_t::replace), " is not UTF-8");
+  }
+}
+
+void JsonWriter::key(std::string_view name) {
+  string(name);
+  text_ += ':';
+  first_ = true;
+}
+
+}  // namespace moonlet::io

@@ -1,0 +1,100 @@
+// tensor/io/read_file.cpp: regular files, read in parts or whole, gzip too.
+#include "tensor/io/files.h"
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "tensor/error.h"
+
+namespace moonlet::io {
+namespace {
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "Is a directory";
+  if (S_ISFIFO(mode)) return "it is a pipe, not a regular file";
+  if (S_ISSOCK(mode)) return "it is a socket, not a regular file";
+  return "it is a device, not a regular file";
+}
+
+std::string gzip_reason(gzFile file) {
+  int code = Z_OK;
+  const char* text = gzerror(file, &code);
+  if (code == Z_ERRNO) return std::strerror(errno);
+  if (code == Z_BUF_ERROR) return "gzip data is cut short";
+  // zlib puts its own name for the file in front of the text.
+  const char* colon = std::strstr(text, ": ");
+  return std::string("damaged gzip data: ") + (colon != nullptr ? colon + 2 : text);
+}
+
+// Without waiting: to open a pipe would wait for who writes to it.
+int open_to_read(const std::string& path) {
+  return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+}  // namespace
+
+int Descriptor::close() {
+  const int fd = release();
+  return fd >= 0 ? ::close(fd) : 0;
+}
+
+InputFile::InputFile(std::string path, const char* op)
+    : path_(std::move(path)), op_(op), fd_(open_to_read(path_)) {
+  if (fd_.get() < 0)
+    refuse(errno == ENXIO ? "it is a socket, not a regular file" : std::strerror(errno));
+  struct stat info;
+  if (::fstat(fd_.get(), &info) != 0) refuse(std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) refuse(kind_of(info.st_mode));
+  size_ = static_cast<uint64_t>(info.st_size);
+}
+
+void InputFile::refuse(std::string_view reason) const { fail(op_, ": '", path_, "': ", reason); }
+
+void InputFile::read(uint64_t at, void* out, size_t count) const {
+  char* to = static_cast<char*>(out);
+  while (count > 0) {
+    const ssize_t got = ::pread(fd_.get(), to, count, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(std::strerror(errno));
+    if (got == 0) fail("it became shorter while it was read");
+    to += got;
+    at += static_cast<uint64_t>(got);
+    count -= static_cast<size_t>(got);
+  }
+}
+
+std::string read_file(const std::string& path, const char* op) {
+  InputFile input(path, op);
+  const int fd = input.release();
+  gzFile file = gzdopen(fd, "rb");
+  if (file == nullptr) {
+    ::close(fd);
+    throw std::bad_alloc();
+  }
+  struct Closer {
+    gzFile file;
+    ~Closer() { gzclose(file); }
+  } closer{file};
+  constexpr unsigned kBlock = 1u << 18;
+  gzbuffer(file, kBlock);
+  std::string data;
+  std::vector<char> block(kBlock);
+  for (;;) {
+    const int count = gzread(file, block.data(), kBlock);
+    if (count < 0) input.refuse(gzip_reason(file));
+    data.append(block.data(), static_cast<size_t>(count));
+    if (count < static_cast<int>(kBlock)) break;
+  }
+  int code = Z_OK;
+  gzerror(file, &code);
+  if (code != Z_OK && code != Z_STREAM_END) input.refuse(gzip_reason(file));
+  return data;
+}
+
+}  // namespace moonlet::io

@@ -1,0 +1,177 @@
+// tensor/io/safetensors_header.cpp: the strict reader and the writer of safetensors headers.
+#include "tensor/io/safetensors_header.h"
+
+#include <algorithm>
+
+#include "tensor/io/json.h"
+
+namespace moonlet::io {
+namespace {
+
+DType dtype_of(const std::string& code, const std::string& name) {
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (code == kDTypes[i].code) return static_cast<DType>(i);
+  fail("'", name, "' has the dtype ", code, ", which is not supported");
+}
+
+// What a header may hold: an object of entries, each an object of three fields, and the metadata.
+class HeaderReader : public JsonHandler {
+ public:
+  void null() override { unexpected("null"); }
+  void boolean(bool) override { unexpected("a boolean"); }
+  void number(double) override { unexpected("a number with a fraction"); }
+
+  void integer(int64_t value) override {
+    if (place_ != Place::List) unexpected("a number");
+    if (value < 0) unexpected("a negative number");
+    if (list_.size() == static_cast<size_t>(kMaxDims))
+      fail(field_, " of '", name_, "' has more than ", kMaxDims, " numbers");
+    list_.push_back(value);
+  }
+
+  void string(std::string value) override {
+    if (place_ == Place::Metadata)
+      header.metadata.emplace(name_, std::move(value));
+    else if (place_ == Place::Entry && field_ == "dtype")
+      entry_.dtype = dtype_of(value, name_);
+    else
+      unexpected("a string");
+  }
+
+  void begin_array() override {
+    if (place_ != Place::Entry || field_ == "dtype") unexpected("a list");
+    place_ = Place::List;
+    list_.clear();
+  }
+
+  void end_array() override {
+    place_ = Place::Entry;
+    if (field_ == "shape") {
+      for (const int64_t size : list_) entry_.shape.push_back(size);
+      return;
+    }
+    if (list_.size() != 2) fail("data_offsets of '", name_, "' are not two numbers");
+    entry_.begin = list_[0];
+    entry_.end = list_[1];
+  }
+
+  void begin_object() override {
+    if (place_ == Place::Outside) {
+      place_ = Place::Header;
+      return;
+    }
+    if (place_ != Place::Header) unexpected("an object");
+    place_ = name_ == "__metadata__" ? Place::Metadata : Place::Entry;
+    entry_ = {};
+    fields_ = 0;
+  }
+
+  void key(std::string name) override {
+    if (place_ != Place::Entry) {
+      name_ = std::move(name);
+      return;
+    }
+    if (name != "dtype" && name != "shape" && name != "data_offsets")
+      fail("unexpected field '", name, "' in '", name_, "'");
+    field_ = std::move(name);
+    ++fields_;
+  }
+
+  void end_object() override {
+    if (place_ == Place::Entry) {
+      if (fields_ != 3) fail("'", name_, "' lacks dtype, shape or data_offsets");
+      entry_.name = std::move(name_);
+      header.tensors.push_back(std::move(entry_));
+    }
+    place_ = place_ == Place::Header ? Place::Outside : Place::Header;
+  }
+
+  SafetensorsHeader header;
+
+ private:
+  enum class Place { Outside, Header, Metadata, Entry, List };
+
+  [[noreturn]] void unexpected(const char* got) const {
+    switch (place_) {
+      case Place::Header: fail("'", name_, "' must be an object, got ", got);
+      case Place::Metadata: fail("metadata '", name_, "' must be a string, got ", got);
+      case Place::List: fail(field_, " of '", name_, "' must hold whole numbers, got ", got);
+      default: break;
+    }
+    fail(field_, " of '", name_, "' must be ",
+         field_ == "dtype" ? "a string" : "a list of whole numbers", ", got ", got);
+  }
+
+  Place place_ = Place::Outside;
+  std::string name_, field_;  // the keys read last
+  SafetensorsEntry entry_;
+  int fields_ = 0;  // how many the entry has so far
+  std::vector<int64_t> list_;
+};
+
+// Each tensor's bytes follow those of the one before, from the first byte to the last.
+void check_layout(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  });
+  int64_t at = 0;
+  for (const SafetensorsEntry& entry : tensors) {
+    if (entry.end < entry.begin || entry.end > data_bytes)
+      fail("'", entry.name, "' lies at bytes ", entry.begin, " to ", entry.end, " of ", data_bytes);
+    const int64_t wanted =
+        numel_of(entry.shape, "safetensors") * static_cast<int64_t>(size_of(entry.dtype));
+    if (entry.end - entry.begin != wanted)
+      fail("'", entry.name, "' has ", entry.end - entry.begin, " bytes; shape ", entry.shape,
+           " of ", name(entry.dtype), " wants ", wanted);
+    if (entry.begin < at) fail("'", entry.name, "' overlaps the tensor before it");
+    if (entry.begin > at) fail("there is a hole before '", entry.name, "'");
+    at = entry.end;
+  }
+  if (at != data_bytes) fail(data_bytes - at, " bytes after the last tensor belong to none");
+}
+
+}  // namespace
+
+SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
+  if (text.empty() || text.front() != '{') fail("the header does not start with '{'");
+  HeaderReader reader;
+  read_json(text, "bad header", reader);
+  check_layout(reader.header.tensors, data_bytes);
+  return std::move(reader.header);
+}
+
+std::string format_safetensors_header(const SafetensorsHeader& header) {
+  JsonWriter out;
+  out.begin_object();
+  if (!header.metadata.empty()) {
+    out.key("__metadata__");
+    out.begin_object();
+    for (const auto& [name, value] : header.metadata) {
+      out.key(name);
+      out.string(value);
+    }
+    out.end_object();
+  }
+  for (const SafetensorsEntry& entry : header.tensors) {
+    out.key(entry.name);
+    out.begin_object();
+    out.key("dtype");
+    out.string(info(entry.dtype).code);
+    out.key("shape");
+    out.begin_array();
+    for (const int64_t size : entry.shape) out.integer(size);
+    out.end_array();
+    out.key("data_offsets");
+    out.begin_array();
+    out.integer(entry.begin);
+    out.integer(entry.end);
+    out.end_array();
+    out.end_object();
+  }
+  out.end_object();
+  std::string text = out.take();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace moonlet::io

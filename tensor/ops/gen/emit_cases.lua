@@ -1,0 +1,47 @@
+-- tensor/ops/gen/emit_cases.lua: what the generated op tests need of each row, as a Lua table.
+
+local sets = require("tensor.ops.gen.dtypes").sets
+
+local function list(strings)
+  local out = {}
+  for i, s in ipairs(strings) do out[i] = ("%q"):format(s) end
+  return "{" .. table.concat(out, ", ") .. "}"
+end
+
+local function case(row)
+  local dtypes, args, names, grads = {}, {}, {}, {}
+  for _, set in ipairs(row.dtypes) do
+    for _, dtype in ipairs(sets[set]) do dtypes[#dtypes + 1] = dtype end
+  end
+  for i, arg in ipairs(row.args) do args[i], names[i] = arg.type, arg.name end
+  for _, grad in ipairs(row.grads) do
+    for _, name in ipairs(grad.args) do grads[#grads + 1] = name end
+  end
+  local checks = {}
+  for name, reason in pairs(row.check or {}) do checks[#checks + 1] = ("%s = %q"):format(name, reason) end
+  table.sort(checks)
+  local fields = {
+    ("name = %q"):format(row.name), ("call = %q"):format(row.overload_of or row.name),
+    ("family = %q"):format(row.family), ("kind = %q"):format(row.kind),
+    "dtypes = " .. list(dtypes), "args = " .. list(args), "names = " .. list(names),
+    "grads = " .. list(grads), "constant = " .. list(row.constant or {}), "samples = " .. list(row.sample or {}),
+    ("plain = %s"):format(row.plain_form == true), ("inplace = %s"):format(row.inplace_form == true),
+    ("restrides = %s"):format(row.inplace == "view"),
+    ("out = %s"):format(row.out_form == true), ("random = %s"):format(row.random == true),
+    ("int_to_float = %s"):format(row.int_to_float == true),
+    ("func = %s"):format(row.func ~= false),
+    ("callable = %s"):format(row.func ~= false or row.method ~= false or row.internal == true),
+    ("result = %q"):format(row.result or "same"), ("results = %d"):format(#row.results),
+    ("torch = %q"):format(row.torch or ("torch.%s(*args)"):format(row.overload_of or row.name)),
+    "check = {" .. table.concat(checks, ", ") .. "}",
+  }
+  if row.no_cuda then fields[#fields + 1] = ("no_cuda = %q"):format(row.no_cuda) end
+  return "  { " .. table.concat(fields, ", ") .. " },"
+end
+
+return function(rows)
+  local out = { "-- Generated from tensor/ops/*.lua.", "return {" }
+  for _, row in ipairs(rows) do out[#out + 1] = case(row) end
+  out[#out + 1] = "}\n"
+  return table.concat(out, "\n")
+end

@@ -1,0 +1,113 @@
+-- tensor/ops/gen/emit_info.lua: the ops of a family as values at run time: an OpInfo for each form of
+-- each row, with its boxed call. (tensor/op_info.h says what they hold.)
+
+local cpptext = require "tensor.ops.gen.cpptext"
+local fill = require("tensor.ops.gen.template").fill
+local parse = require "tensor.ops.gen.parse"
+
+local function quote(text) return text and ("%q"):format(text):gsub("\\\n", "\\n") or "nullptr" end
+
+-- The policies of the CPU and of CUDA: a row names one for both, or a table of them by device.
+local function autocast(row)
+  local given, out = row.autocast or {}, {}
+  if type(given) == "string" then given = { cpu = given, cuda = given } end
+  for i, device in ipairs { "cpu", "cuda" } do
+    local name = given[device]
+    out[i] = "AutocastPolicy::" .. (name and parse.autocast_policies[name] or "None")
+  end
+  return ("{%s}"):format(table.concat(out, ", "))
+end
+
+local function forms(row)
+  local out = {}
+  if row.plain_form then out[1] = { row.name, "Plain" } end
+  if row.inplace_form then out[#out + 1] = { row.name .. "_", "InPlace" } end
+  if row.out_form then out[#out + 1] = { row.name .. "_out", "Out" } end
+  return out
+end
+
+local function boxed(name) return ("boxing::call<&moonlet::%s>"):format(name) end
+
+-- The function below the public op, for ops made of ops.
+local function body(row, form)
+  if row.kind ~= "composite" or form ~= "Plain" then return "nullptr" end
+  return ("boxing::call<&moonlet::%s_composite>"):format(row.name)
+end
+
+local arguments_template = [[
+const ArgumentInfo $list[] = {
+    $arguments
+};]]
+
+-- The description that all forms of a row share; its fields in the order of RowInfo.
+local function row_info(row)
+  local arguments = {}
+  for i, arg in ipairs(row.args) do
+    arguments[i] = ("{%s, %s, %s, %s},"):format(quote(arg.name), quote(arg.type), quote(arg.default),
+      tostring(arg.written == true))
+  end
+  local list = #arguments > 0 and "arguments_" .. row.name or "nullptr"
+  local differentiable = #row.grads > 0 or row.kind == "composite"
+  local text = fill("const RowInfo row_$name = {$fields};", { name = row.name, fields = table.concat({
+    quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
+    cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), autocast(row), list,
+    tostring(#row.args), tostring(#row.results), tostring(row.internal == true),
+  }, ", ") })
+  if #arguments == 0 then return text end
+  return fill(arguments_template, { list = list, arguments = arguments }) .. "\n" .. text
+end
+
+local function composites(rows)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if row.kind == "composite" then
+      out[#out + 1] = fill("$result $name_composite($parameters);",
+        { result = cpptext.result(row), name = row.name, parameters = cpptext.parameters(row) })
+    end
+  end
+  return table.concat(out, "\n")
+end
+
+local form_template = [[
+extern const OpInfo $form = {"$form", &row_$row, OpInfo::Form::$kind, $call,
+    $body};]]
+
+local file = [[
+// Generated from tensor/ops/$family.lua: the ops of the family as values at run time.
+#include "autograd/ops_$family.h"
+#include "tensor/boxing.h"
+
+namespace moonlet {
+
+$composites
+
+namespace {
+$rows
+}  // namespace
+
+namespace ops {
+$forms
+}  // namespace ops
+
+namespace {
+const OpInfo* const kOps[] = {
+    $pointers};
+const OpFamily kFamily{kOps};
+}  // namespace
+
+}  // namespace moonlet
+]]
+
+return function(rows, family)
+  local infos, texts, pointers = {}, {}, {}
+  for i, row in ipairs(rows) do
+    infos[i] = row_info(row)
+    for _, form in ipairs(forms(row)) do
+      texts[#texts + 1] = fill(form_template, { form = form[1], row = row.name, kind = form[2],
+        call = boxed(form[1]), body = body(row, form[2]) })
+      pointers[#pointers + 1] = "&ops::" .. form[1]
+    end
+  end
+  return fill(file, { family = family, composites = composites(rows), rows = infos, forms = texts,
+    pointers = table.concat(pointers, ",\n    ") }) .. "\n"
+end

@@ -1,0 +1,261 @@
+-- tensor/ops/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
+-- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
+-- name}, dtypes (list of set names), grads {args, expression, line}, path and line of the row, and the
+-- other fields as written. Errors say the file and the line of the row.
+
+local cpptext = require "tensor.ops.gen.cpptext"
+local dtypes = require "tensor.ops.gen.dtypes"
+local types = require "tensor.ops.gen.types"
+
+local parse = {}
+
+local kinds = {}
+for name in ("pointwise structured update allocating view composite"):gmatch "%a+" do
+  kinds[name] = true
+end
+
+local known_fields = {}
+for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
+    no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
+    keeps_dtype autocast gather out row_major divides internal]]):gmatch "[%a_]+" do
+  known_fields[name] = true
+end
+
+-- The policies that a row may name, and their AutocastPolicy.
+parse.autocast_policies = { lower_precision = "LowerPrecision", float32 = "Float32", promote = "Promote" }
+
+local function fail(format, ...) error(format:format(...), 0) end
+
+local function trim(s) return (s:gsub("^%s+", ""):gsub("%s+$", "")) end
+
+-- Splits at commas that are outside brackets.
+local function split(s)
+  local parts, depth, start = {}, 0, 1
+  for i = 1, #s do
+    local c = s:sub(i, i)
+    if c:find "[%(%[{<]" then depth = depth + 1
+    elseif c:find "[%)%]}>]" then depth = depth - 1
+    elseif c == "," and depth == 0 then
+      parts[#parts + 1] = trim(s:sub(start, i - 1))
+      start = i + 1
+    end
+  end
+  local last = trim(s:sub(start))
+  if last ~= "" then parts[#parts + 1] = last end
+  return parts
+end
+
+local function parse_argument(text)
+  local declaration, default = text:match "^([^=]-)%s*=%s*(.+)$"
+  local type, name = (declaration or text):match "^(%S+)%s+([%a_][%w_]*)$"
+  if not type then fail("cannot read argument '%s'", text) end
+  local plain, marks = type:gsub("!", "")
+  local info = types.argument(plain)
+  if marks > 0 and (not info.tensor or info.list or info.operand) then
+    fail("argument '%s' is marked as written, but is no tensor", name)
+  end
+  return { type = plain, name = name, default = default, info = info, written = marks > 0 }
+end
+
+local function parse_results(text, row)
+  local inside = text:match "^%((.*)%)$"
+  if not inside then
+    local name = row.arg.y and "result" or "y"
+    return { { type = text, name = name, cpp = types.result(text) } }
+  end
+  local results = {}
+  for _, part in ipairs(split(inside)) do
+    local type, name = part:match "^(%S+)%s+([%a_][%w_]*)$"
+    if not type then fail("cannot read result '%s'", part) end
+    results[#results + 1] = { type = type, name = name, cpp = types.result(type) }
+  end
+  return results
+end
+
+local function check_argument(row, field, name)
+  if not row.arg[name] then fail("%s for '%s', which is no argument", field, name) end
+end
+
+local function parse_grads(row)
+  local grads = {}
+  for key, expression in pairs(row.grad or {}) do
+    local names = split(key)
+    for _, name in ipairs(names) do check_argument(row, "gradient", name) end
+    grads[#grads + 1] = { args = names, expression = expression }
+  end
+  table.sort(grads, function(a, b) return row.arg[a.args[1]].position < row.arg[b.args[1]].position end)
+  return grads
+end
+
+-- An internal op has no name that scripts call, so it is neither a function nor a method.
+local function hide_internal(row)
+  if row.internal == nil then return end
+  if row.internal ~= true then fail("'internal' is true or left out, not %s", tostring(row.internal)) end
+  for _, field in ipairs { "method", "func", "meta", "overload_of" } do
+    if row[field] ~= nil then fail("an internal op has no '%s'", field) end
+  end
+  row.method, row.func = false, false
+end
+
+local function words(text)
+  local out = {}
+  for word in text:gmatch "[^%s+]+" do out[#out + 1] = word end
+  return out
+end
+
+local function camel(name)
+  return (("_" .. name):gsub("_+(%w)", string.upper))
+end
+
+-- That the fields of a row agree with its signature and with each other.
+local function check_fields(row)
+  if not kinds[row.kind] then fail("unknown kind '%s'", row.kind) end
+  if not row.doc then fail "no doc" end
+  if row.kind == "update" and not (row.args[1] and row.args[1].written) then
+    fail "an update writes its first argument, so it is a 'Tensor!'"
+  end
+  if (row.draws ~= nil) ~= (row.random == true and row.kind ~= "composite") then
+    fail "'draws' and 'random' go together for an op with a kernel"
+  end
+  if row.draws and not cpptext.generator(row) then
+    fail "draws random numbers, but takes no 'Generator?'"
+  end
+  for _, set in ipairs(row.dtypes) do
+    if not dtypes.sets[set] then fail("unknown set of dtypes '%s'", set) end
+  end
+  for _, name in ipairs(row.constant or {}) do check_argument(row, "constant", name) end
+  if row.dtype_of then check_argument(row, "dtype_of", row.dtype_of) end
+  local policies = type(row.autocast) == "table" and row.autocast or { row.autocast }
+  for _, policy in pairs(policies) do
+    if not parse.autocast_policies[policy] then fail("unknown autocast policy '%s'", policy) end
+  end
+  local results = {}
+  for _, result in ipairs(row.results) do results[result.name] = true end
+  for _, name in ipairs(row.nodiff or {}) do
+    if not results[name] then fail("nodiff for '%s', which is no result", name) end
+  end
+end
+
+local function parse_row(raw, family)
+  if type(raw) ~= "table" or type(raw[1]) ~= "string" then fail "a row without a signature" end
+  local name, args, results = raw[1]:match "^%s*([%a_][%w_]*)%((.*)%)%s*%->%s*(.-)%s*$"
+  if not name then fail("cannot read signature '%s'", raw[1]) end
+  local row = {}
+  for key, value in pairs(raw) do
+    if key ~= 1 and not known_fields[key] then fail("unknown field '%s'", key) end
+    row[key] = value
+  end
+  row.name, row.family, row.signature, row.camel = name, family, raw[1], camel(name)
+  row.args, row.arg = {}, {}
+  for i, part in ipairs(split(args)) do
+    local arg = parse_argument(part)
+    if row.arg[arg.name] then fail("two arguments are called '%s'", arg.name) end
+    arg.position = i
+    row.args[i], row.arg[arg.name] = arg, arg
+  end
+  hide_internal(row)
+  row.results = parse_results(results, row)
+  row.dtypes = words(row.dtypes or "all")
+  row.grads = parse_grads(row)
+  row.nodiff_set = {}
+  for _, result in ipairs(row.nodiff or {}) do row.nodiff_set[result] = true end
+  check_fields(row)
+  return row
+end
+
+-- Which extra forms a row has.
+local function derive_forms(row)
+  local first = row.args[1]
+  local tensor_first = first and (first.info.leads or first.info.operand)
+  -- The raw forms are those of ops without the tape: an in-place or out form that has none stores the
+  -- result of the plain one.
+  row.raw_inplace_form = tensor_first and ((row.kind == "pointwise" and row.inplace ~= false
+    and row.inplace ~= "stored") or row.kind == "update")
+  row.inplace_form = row.raw_inplace_form or row.inplace == true or row.inplace == "stored" or row.inplace == "view"
+  row.plain_form = not (row.kind == "update" and row.clone == false)
+  row.raw_out_form = row.plain_form
+    and (row.kind == "pointwise" or row.kind == "structured" or row.kind == "allocating")
+  for _, result in ipairs(row.results) do
+    row.raw_out_form = row.raw_out_form and result.type == "Tensor"
+  end
+  row.out_form = row.raw_out_form or row.out == true
+end
+
+-- The line of the file that is running now: of its outermost function, as rows are also made by
+-- functions of the file.
+local function current_line(path)
+  local line
+  local level = 2
+  local info = debug.getinfo(level, "Sl")
+  while info do
+    if info.source == "@" .. path then line = info.currentline end
+    level = level + 1
+    info = debug.getinfo(level, "Sl")
+  end
+  return line
+end
+
+-- The line where a text of a row stands, at or below the row's first; that one for what is put
+-- together when the file runs.
+local function line_of(lines, text, first)
+  local start = text:match "%S[^\n]*"
+  for i = first, #lines do
+    if start and lines[i]:find(start, 1, true) then return i end
+  end
+  return first
+end
+
+-- The rows of a family's file, each handed to `add`; its errors are given the file and the line.
+local function read_family(root, family, add)
+  local path = ("%s/tensor/ops/%s.lua"):format(root, family)
+  local lines = {}
+  local env = setmetatable({}, { __index = _G })
+  env.op = function(raw)
+    local line = current_line(path)
+    local ok, problem = pcall(function()
+      local row = parse_row(raw, family)
+      row.path, row.line = path, line
+      for _, grad in ipairs(row.grads) do grad.line = line_of(lines, grad.expression, line) end
+      derive_forms(row)
+      add(row)
+    end)
+    if not ok then
+      local name = type(raw) == "table" and tostring(raw[1]):match "^%s*([%a_][%w_]*)%s*%("
+      fail("%s:%d: %s%s", path, line, name and "op " .. name .. ": " or "", problem)
+    end
+  end
+  local chunk, syntax = loadfile(path, "t", env)
+  if not chunk then error(syntax, 0) end
+  for line in io.lines(path) do lines[#lines + 1] = line end
+  chunk()
+end
+
+-- Reads every family's rows from `root`/tensor/ops; returns the list of rows in order.
+function parse.rows(root, families)
+  local rows, by_name = {}, {}
+  for _, family in ipairs(families) do
+    read_family(root, family, function(row)
+      local other = by_name[row.name]
+      if other then fail("has a row at %s:%d already", other.path, other.line) end
+      by_name[row.name] = row
+      rows[#rows + 1] = row
+    end)
+  end
+  for _, row in ipairs(rows) do
+    if row.overload_of and not by_name[row.overload_of] then
+      fail("%s:%d: op %s: overload of '%s', which is no op", row.path, row.line, row.name, row.overload_of)
+    end
+  end
+  return rows
+end
+
+-- The rows of one family.
+function parse.family(rows, family)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if row.family == family then out[#out + 1] = row end
+  end
+  return out
+end
+
+return parse

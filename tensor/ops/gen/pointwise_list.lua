@@ -1,0 +1,40 @@
+-- tensor/ops/gen/pointwise_list.lua: what the kernels of a family of pointwise ops are made of, the same
+-- for every device.
+
+local dtypes = require "tensor.ops.gen.dtypes"
+
+-- The letter of the loops that compute a kind of dtype: F(loat), I(nt), C(omplex).
+local letters = { Bool = "I", Unsigned = "I", Signed = "I", Floating = "F", Complex = "C" }
+local kind_of = {}
+for _, dtype in ipairs(dtypes) do
+  kind_of[dtype.name] = assert(letters[dtype.kind], "no loops for dtypes of kind " .. dtype.kind)
+end
+
+-- The loops a row needs, in the order FIC.
+local function loops(row)
+  local has = {}
+  for _, set in ipairs(row.dtypes) do
+    for _, name in ipairs(dtypes.sets[set]) do has[kind_of[name]] = true end
+  end
+  return (has.F and "F" or "") .. (has.I and "I" or "") .. (has.C and "C" or "")
+end
+
+-- For each pointwise row: its name, its functor, how many tensors and numbers that takes, its loops,
+-- whether its integers divide; `no_cuda` as in the row.
+return function(rows)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if row.kind == "pointwise" then
+      local tensors = 0
+      for _, arg in ipairs(row.args) do
+        if arg.info.tensor then tensors = tensors + 1 end
+      end
+      out[#out + 1] = {
+        name = row.name, functor = row.functor or row.camel, tensors = tostring(tensors),
+        numbers = tostring(#row.args - tensors), loops = loops(row),
+        divides = tostring(row.divides == true), no_cuda = row.no_cuda,
+      }
+    end
+  end
+  return out
+end

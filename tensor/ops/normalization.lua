@@ -1,0 +1,111 @@
+-- tensor/ops/normalization.lua: layer and batch normalisation, and scaling to length one.
+
+op { [[native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil,
+                         float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", internal = true,
+     nodiff = { "mean", "rstd" },
+     grad = { x = "layer_norm_grad_x(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)",
+              weight = "layer_norm_grad_weight(g_y, x, mean, rstd, normalized_shape.size(), eps)",
+              bias = "g_y" },
+     torch = "torch.native_layer_norm(*(list(args) + [None, None, 1e-5][len(args) - 2:]))",
+     doc = [[`layer_norm` with what its gradient needs: the mean and the reciprocal standard deviation of
+each normalised slice, with the normalised dimensions kept at size 1.]],
+     sample = { "randn(3, 4), {4}, randn(4), randn(4)" } }
+
+op { [[layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight,
+                         int dims, float eps) -> Tensor]],
+     kind = "structured", dtypes = "floating", internal = true,
+     grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
+     doc = [[The gradient of `layer_norm` over the last `dims` dimensions with respect to `x`; `mean` and
+`rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local y, mean, rstd = native_layer_norm(x, {4})
+       return y + 1, x, mean, rstd, randn(4), 1, 1e-5
+     end)()]] } }
+
+op { [[layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int dims,
+                              float eps) -> Tensor]],
+     kind = "structured", dtypes = "floating", internal = true,
+     grad = { ["grad, x"] = "layer_norm_grad_weight_grads(g, grad, x, mean, rstd, dims, eps)" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
+     doc = [[The gradient of `layer_norm` over the last `dims` dimensions with respect to its weight; `mean`
+and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local y, mean, rstd = native_layer_norm(x, {4})
+       return y + 1, x, mean, rstd, 1, 1e-5
+     end)()]] } }
+
+op { [[layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil,
+                  float eps=1e-5) -> Tensor]],
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     torch = "F.layer_norm(*args)",
+     doc = [[`(x - mean) / sqrt(var + eps) * weight + bias`, with mean and (biased) variance taken over the
+last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `bias`. Ba et al. 2016,
+"Layer Normalization".]],
+     sample = { "randn(3, 4), {4}, randn(4), randn(4)", "randn(2, 3, 4), {3, 4}" } }
+
+op { [[native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? running_mean,
+                         Tensor!? running_var, float momentum=0.1,
+                         float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
+     kind = "structured", dtypes = "floating", internal = true,
+     nodiff = { "mean", "rstd" },
+     grad = { x = "batch_norm_grad_x(g_y, x, mean, rstd, weight, eps)",
+              weight = "batch_norm_grad_weight(g_y, x, mean, rstd, eps)",
+              bias = "channel_sum(g_y)" },
+     check = { value = "batch_norm is compared", noncontiguous = "batch_norm is compared" },
+     doc = [[`batch_norm` in training, with what its gradient needs: the mean and the reciprocal standard
+deviation of each channel, (1, c, 1, ...). The running statistics, where given, move towards the batch's
+by `momentum`.]],
+     sample = { "randn(4, 3, 2, 2), randn(3), randn(3), nil, nil" } }
+
+op { [[batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight,
+                         float eps) -> Tensor]],
+     kind = "structured", dtypes = "floating", internal = true,
+     grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
+     doc = [[The gradient of `batch_norm` in training with respect to `x`; `mean` and `rstd` are those that
+`native_batch_norm` gave for this `x` and `eps`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local mean, rstd = x:mean(1, true), 1 / (x:var(1, 0, true) + 1e-5):sqrt()
+       return randn(3, 4), x, mean, rstd, randn(4), 1e-5
+     end)()]] } }
+
+op { [[batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd,
+                              float eps) -> Tensor]],
+     kind = "structured", dtypes = "floating", internal = true,
+     grad = { ["grad, x"] = "batch_norm_grad_weight_grads(g, grad, x, mean, rstd, eps)" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
+     doc = [[The gradient of `batch_norm` in training with respect to its weight; `mean` and `rstd` are those
+that `native_batch_norm` gave for this `x` and `eps`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local mean, rstd = x:mean(1, true), 1 / (x:var(1, 0, true) + 1e-5):sqrt()
+       return randn(3, 4), x, mean, rstd, 1e-5
+     end)()]] } }
+
+op { [[batch_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=nil,
+                  Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1,
+                  float eps=1e-5) -> Tensor]],
+     kind = "composite", dtypes = "floating",
+     torch = "F.batch_norm(*args)",
+     doc = [[`(x - mean) / sqrt(var + eps) * weight + bias` per channel (the second dimension of `x`). In
+training the mean and biased variance are the batch's, and the running statistics move towards the batch's
+(with the unbiased variance) by `momentum`, in place; otherwise the running statistics are used. Ioffe and
+Szegedy 2015, "Batch Normalization".]],
+     sample = { "randn(4, 3, 2, 2), nil, nil, randn(3), randn(3), true",
+                "randn(4, 3), randn(3), rand(3):add(0.5), randn(3), randn(3)" } }
+
+op { "normalize(Tensor x, float p=2, Dim dim=1, float eps=1e-12) -> Tensor",
+     kind = "composite", dtypes = "floating",
+     torch = "F.normalize(*args)",
+     doc = [[`x` divided by its `p`-norm along `dim`, or by `eps` where the norm is smaller. The default `dim`
+is the second.]],
+     sample = { "randn(3, 4)" } }

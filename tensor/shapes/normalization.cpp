@@ -1,0 +1,104 @@
+// tensor/shapes/normalization.cpp: argument checks and result shapes of layer_norm and batch_norm.
+#include "tensor/shapes/images.h"
+#include "tensor/shapes_normalization.h"
+
+namespace moonlet::shapes {
+
+namespace {
+// x's sizes with the last `dims` of them 1.
+Dims layer_norm_stats(const char* op, const Tensor& x, int64_t dims) {
+  check(dims >= 1 && dims <= x.dim(), op, ": ", dims, " dimensions of ", x.sizes());
+  Dims out = x.sizes();
+  for (int64_t i = out.size() - dims; i < out.size(); ++i) out[static_cast<int>(i)] = 1;
+  return out;
+}
+
+// The sizes of the weight, after checking the arguments of a gradient of layer_norm.
+Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd, int64_t dims) {
+  same_shape(op, grad, x);
+  const Dims stats = layer_norm_stats(op, x, dims);
+  expect_shape(op, "mean", mean.sizes(), stats);
+  expect_shape(op, "rstd", rstd.sizes(), stats);
+  return {x.sizes().data() + x.dim() - dims, static_cast<int>(dims)};
+}
+}  // namespace
+
+std::array<Result, 3> native_layer_norm(const Tensor& x, const Dims& normalized_shape,
+                                        const Tensor& weight, const Tensor& bias, double) {
+  const char* op = "layer_norm";
+  const int dims = normalized_shape.size();
+  bool fits = dims >= 1 && dims <= x.dim();
+  for (int i = 0; fits && i < dims; ++i) fits = x.size(x.dim() - dims + i) == normalized_shape[i];
+  check(fits, op, ": x has shape ", x.sizes(), ", which does not end in ", normalized_shape);
+  for (const auto& [t, name] : {std::pair{&weight, "weight"}, std::pair{&bias, "bias"}})
+    if (t->defined()) expect_shape(op, name, t->sizes(), normalized_shape);
+  const Result stats{layer_norm_stats(op, x, dims), options_of(x)};
+  return {like(x), stats, stats};
+}
+
+Result layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, int64_t dims, double) {
+  const char* op = "layer_norm_grad_x";
+  const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
+  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), normalized);
+  return like(x);
+}
+
+Result layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                              const Tensor& rstd, int64_t dims, double) {
+  return {layer_norm_grad("layer_norm_grad_weight", grad, x, mean, rstd, dims), options_of(x)};
+}
+
+namespace {
+void channels(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
+  if (!t.defined()) return;
+  check(t.dim() == 1 && t.size(0) == x.size(1), op, ": ", argument, " has shape ", t.sizes(), ", (",
+        x.size(1), ",) is wanted");
+}
+
+// (1, c, 1, ...)
+Dims batch_norm_stats(const char* op, const Tensor& x) {
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  Dims out = Dims::filled(x.dim(), 1);
+  out[1] = x.size(1);
+  return out;
+}
+
+void batch_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd) {
+  same_shape(op, grad, x);
+  const Dims stats = batch_norm_stats(op, x);
+  expect_shape(op, "mean", mean.sizes(), stats);
+  expect_shape(op, "rstd", rstd.sizes(), stats);
+}
+}  // namespace
+
+std::array<Result, 3> native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        const Tensor& running_mean, const Tensor& running_var,
+                                        double, double) {
+  const char* op = "batch_norm";
+  const Result stats{batch_norm_stats(op, x), options_of(x)};
+  channels(op, "weight", weight, x);
+  channels(op, "bias", bias, x);
+  channels(op, "running_mean", running_mean, x);
+  channels(op, "running_var", running_var, x);
+  check(x.numel() == 0 || x.numel() / x.size(1) > 1, op,
+        ": more than one value per channel is wanted in training, x has shape ", x.sizes());
+  return {images(op, x.sizes(), x), stats, stats};
+}
+
+Result batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, double) {
+  batch_norm_grad("batch_norm_grad_x", grad, x, mean, rstd);
+  channels("batch_norm_grad_x", "weight", weight, x);
+  return images("batch_norm_grad_x", x.sizes(), x);
+}
+
+Result batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                              const Tensor& rstd, double) {
+  batch_norm_grad("batch_norm_grad_weight", grad, x, mean, rstd);
+  return {{x.size(1)}, options_of(x)};
+}
+
+}  // namespace moonlet::shapes

@@ -1,0 +1,81 @@
+-- tests/lint/doc_files.lua: every file and folder of the project that the documents name is there:
+-- in the tree, or among what the build makes.
+
+package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
+local files = require "files"
+local root = arg[1]
+
+-- What may be named: paths, and files also without their folder. What the build makes for each
+-- family of ops or for some files (`'raw_' + family + '.cpp'`, `'bind_@0@.cpp'`) is kept without the
+-- family or the file.
+local known, per_family, families = {}, {}, { FAMILY = true, FILE = true }
+
+local function add(folder, name, to)
+  to[name], to[folder .. name] = true, true
+end
+
+local function add_outputs(folder, text)
+  for name in text:gmatch "'([%w_]+%.%a+)'" do add(folder, name, known) end
+  for prefix, ending in text:gmatch "'([%w_]+_)' %+ [%w_.()]+ %+ '(%.%a+)'" do add(folder, prefix .. ending, per_family) end
+  for prefix, ending in text:gmatch "'([%w_]+_)@0@(%.%a+)'" do add(folder, prefix .. ending, per_family) end
+end
+
+local documents, top = {}, {}
+for _, path in ipairs(files.list(root)) do
+  local text = files.read(root, path)
+  if text then
+    local folder, name = path:match "^(.-)([^/]*)$"
+    add(folder, name, known)
+    for at in path:gmatch "()/" do known[path:sub(1, at - 1)] = true end
+    top[path:match "^(%a+)/" or ""] = true
+    families[path:match "^tensor/ops/([%w_]+)%.lua$" or "FAMILY"] = true
+    if name == "meson.build" then add_outputs(folder, text) end
+    if name:find "%.md$" then documents[#documents + 1] = { path = path, folder = folder, text = text } end
+  end
+end
+
+local function is_known(path)
+  path = path:gsub("/+$", "")
+  if known[path] then return true end
+  for family in pairs(families) do
+    local first, last = path:find("_" .. family .. ".", 1, true)
+    if first and per_family[path:sub(1, first) .. path:sub(last)] then return true end
+  end
+  local pattern = path:gsub("FAMILY", "*")
+  if not pattern:find("*", 1, true) then return false end
+  pattern = "^" .. pattern:gsub("[^%w/*]", "%%%0"):gsub("%*+", ".*") .. "$"
+  for name in pairs(known) do
+    if name:find(pattern) then return true end
+  end
+  return false
+end
+
+local problems, seen = {}, 0
+local function check(document, at, path)
+  seen = seen + 1
+  if is_known(path) then return end
+  local _, line = document.text:sub(1, at):gsub("\n", "")
+  problems[#problems + 1] = ("%s:%d: there is no %s"):format(document.path, line + 1, path)
+end
+
+-- What the documents for users name without a folder are files of theirs.
+local for_users = { ["README.md"] = true, ["docs/guide.md"] = true, ["docs/embedding.md"] = true,
+  ["docs/porting.md"] = true }
+for _, document in ipairs(documents) do
+  local text = document.text
+  for at, folder, rest in text:gmatch "()%f[%w/._<-](%a+)(/[%w_./*-]*)" do
+    if top[folder] then check(document, at, folder .. rest:gsub("[.-]+$", "")) end
+  end
+  for at, target in text:gmatch "%]%(()([%w_:./-]+)" do
+    if not target:find "^https?:" then check(document, at, document.folder .. target) end
+  end
+  for at, name in text:gmatch "`()([%w_-]+%.%a+)`" do
+    local ending = name:match "%.(%a+)$"
+    if not for_users[document.path] and (" lua cpp h cu cuh sh md py "):find(" " .. ending .. " ", 1, true) then
+      check(document, at, name)
+    end
+  end
+end
+print(("%d names in %d documents"):format(seen, #documents))
+if seen == 0 then problems[1] = "no names found in the documents of " .. root end
+files.finish("files of documents", problems)
