@@ -18,7 +18,7 @@ class AccumulateNode final : public Node {
     number();
   }
   ~AccumulateNode() override {
-    TapeMeta* meta = meta_of(leaf_);
+    AutogradMeta* meta = meta_of(leaf_);
     if (!meta) return;  // the leaf was given other memory and forgot its part on the tape
     const LeafLock lock(*meta);
     if (meta->accumulate == this) meta->accumulate = nullptr;
@@ -27,7 +27,7 @@ class AccumulateNode final : public Node {
   const char* name() const override { return "AccumulateGrad"; }
 
   void apply(Tensor* grads, Tensor*, const Wanted&) override {
-    TapeMeta* meta = meta_of(leaf_);
+    AutogradMeta* meta = meta_of(leaf_);
     if (!meta || !meta->requires_grad) return;  // it was cut off since
     if (!(leaf_.sizes() == output(0).sizes))
       fail("backward: a leaf of shape ", output(0).sizes, " was given the shape ", leaf_.sizes(),
@@ -50,7 +50,7 @@ class AccumulateNode final : public Node {
 
  private:
   // Throws when the leaf was given another geometry since it was used. Under its lock.
-  void check_place(const TapeMeta& meta) const {
+  void check_place(const AutogradMeta& meta) const {
     if (meta.accumulate != this)
       fail("backward: a leaf of shape ", leaf_.sizes(),
            " was given other strides in place since it was used");
@@ -82,14 +82,14 @@ class AccumulateNode final : public Node {
 }  // namespace
 
 std::shared_ptr<HookList> leaf_hooks(const Tensor& t) {
-  TapeMeta& meta = ensure_meta(t);
+  AutogradMeta& meta = ensure_meta(t);
   const LeafLock lock(meta);
   if (!meta.hooks) meta.hooks = std::make_shared<HookList>();
   return meta.hooks;
 }
 
 NodeRef accumulate_node(const Tensor& t) {
-  TapeMeta& meta = ensure_meta(t);
+  AutogradMeta& meta = ensure_meta(t);
   // Made before the lock is taken: a loser's end takes the lock too.
   NodeRef fresh;
   for (;;) {

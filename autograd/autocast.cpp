@@ -79,7 +79,7 @@ void Autocast::call(ModeCall& call) {
   }
   const DType dtype = target(policy, call.arguments);
   for_each_tensor(call.arguments, [&](Tensor& t) { cast(t, dtype); });
-  call.proceed(Inside::Hidden);
+  call.proceed(InnerOps::Hidden);
 }
 
 const Autocast* current_autocast(DeviceType device) {

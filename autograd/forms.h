@@ -19,8 +19,8 @@ inline constexpr bool is_input = std::is_same_v<T, Tensor> || std::is_same_v<T, 
 // The arguments that are tensors.
 template <class... A>
 [[gnu::always_inline]] inline auto tape_inputs(const A&... arguments) {
-  std::array<TapeInput, (0 + ... + int{is_input<A>})> out;
-  [[maybe_unused]] TapeInput* next = out.data();
+  std::array<RecordedInput, (0 + ... + int{is_input<A>})> out;
+  [[maybe_unused]] RecordedInput* next = out.data();
   const auto put = [&](const auto& argument) {
     if constexpr (is_input<std::remove_cvref_t<decltype(argument)>>) *next++ = argument;
   };

@@ -17,7 +17,7 @@ namespace moonlet {
 namespace {
 
 uint64_t sequence_of(const Tensor& base) {
-  const TapeMeta* meta = meta_of(base);
+  const AutogradMeta* meta = meta_of(base);
   return meta && meta->grad_fn ? meta->grad_fn->sequence() : 0;
 }
 
@@ -25,7 +25,7 @@ uint64_t sequence_of(const Tensor& base) {
 bool is_parted(const ViewRecord& view) { return view.base_moves != root_of(view).impl()->moves; }
 
 const PastGeometries* past_of(const Tensor& root) {
-  const TapeMeta* meta = meta_of(root);
+  const AutogradMeta* meta = meta_of(root);
   return meta ? meta->past.get() : nullptr;
 }
 
@@ -39,7 +39,7 @@ struct StridedStep {
 
 // From the geometry that the base of a view has to the one that the view's recipe is for; none when
 // that is the same.
-std::optional<StridedStep> way_back(const ViewRecord& view) {
+std::optional<StridedStep> step_to_recipe(const ViewRecord& view) {
   const Tensor& root = root_of(view);
   const PastGeometries* past = past_of(root);
   if (!past || past->present == view.geometry) return {};
@@ -47,7 +47,7 @@ std::optional<StridedStep> way_back(const ViewRecord& view) {
 }
 
 Tensor remake(const ViewRecord& view) {
-  const std::optional<StridedStep> back = way_back(view);
+  const std::optional<StridedStep> back = step_to_recipe(view);
   const Tensor& root = root_of(view);
   return view.recipe.replay(back ? (*back)(root) : root);
 }
@@ -72,7 +72,7 @@ class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const ViewRecord& view, NodeRef change)
       : base_(shallow_copy(base)),
-        back_(way_back(view)),
+        back_(step_to_recipe(view)),
         recipe_(view.recipe),
         change_(std::move(change)) {
     recorded().set_outer(this);
@@ -155,25 +155,25 @@ Tensor ViewRecipe::replay(const Tensor& base) const {
 }
 
 bool is_unreachable_view(const Tensor& t) {
-  const TapeMeta* meta = meta_of(t);
+  const AutogradMeta* meta = meta_of(t);
   return meta && meta->base && meta->view.no_grad && meta->view_requires_grad();
 }
 
 const Tensor& root_of(const ViewRecord& view) {
-  const TapeMeta* meta = meta_of(view.base);
+  const AutogradMeta* meta = meta_of(view.base);
   return meta && meta->base ? meta->view.base : view.base;
 }
 
-bool TapeMeta::view_requires_grad() const noexcept {
+bool AutogradMeta::view_requires_grad() const noexcept {
   const Tensor& root = root_of(view);
-  const AutogradMeta* meta = root.impl()->autograd;
+  const AutogradMetaInterface* meta = root.impl()->autograd;
   if (!meta || !meta->has_history || is_parted(view)) return false;
   return !view.no_grad || view.base_sequence != sequence_of(root);
 }
 
 namespace {
 
-bool is_stale(const Tensor& view, const TapeMeta& meta) {
+bool is_stale(const Tensor& view, const AutogradMeta& meta) {
   const ViewRecord& record = meta.view;
   if (is_parted(record)) return false;
   if (record.no_grad) return meta.view_requires_grad();
@@ -186,7 +186,7 @@ void note_present(const Tensor& view, ViewRecord& record) {
   record.base_sequence = sequence_of(root_of(record));
 }
 
-void make_history_again(const Tensor& view, ViewRecord& record) {
+void replay_history(const Tensor& view, ViewRecord& record) {
   if (record.no_grad)
     fail(
         "this view was made under ml.no_grad, and its base was changed in place by a recorded op "
@@ -202,17 +202,17 @@ void make_history_again(const Tensor& view, ViewRecord& record) {
 }  // namespace
 
 NodeRef grad_fn_of(const Tensor& t) {
-  TapeMeta* meta = meta_of(t);
+  AutogradMeta* meta = meta_of(t);
   if (!meta) return {};
   // A view of a base without history is a leaf once it requires grad.
-  if (meta->base && is_stale(t, *meta)) make_history_again(t, meta->view);
+  if (meta->base && is_stale(t, *meta)) replay_history(t, meta->view);
   return meta->grad_fn;
 }
 
 void detail::note_view(const Tensor& y, const Tensor& x, ViewRecipe::Step step) {
-  TapeMeta& meta = ensure_meta(y);
+  AutogradMeta& meta = ensure_meta(y);
   ViewRecord& view = meta.view;
-  const TapeMeta* parent = meta_of(x);
+  const AutogradMeta* parent = meta_of(x);
   if (parent && parent->base) {
     view.base = parent->view.hidden_base ? x : parent->view.base;
     view.recipe.before = shared_copy(parent->view.recipe);
@@ -231,14 +231,14 @@ void detail::note_view(const Tensor& y, const Tensor& x, ViewRecipe::Step step) 
 }
 
 void own_memory(const Tensor& y) {
-  TapeMeta* meta = meta_of(y);
+  AutogradMeta* meta = meta_of(y);
   if (!meta) return;
   meta->base = nullptr;
   meta->view = {};
 }
 
 void check_inplace(const Tensor& x, const char* op) {
-  const TapeMeta* meta = meta_of(x);
+  const AutogradMeta* meta = meta_of(x);
   if (x.requires_grad() && is_leaf(x)) {
     fail(op,
          ": a leaf that requires grad cannot be changed in place while recording; "
@@ -258,7 +258,7 @@ void check_inplace(const Tensor& x, const char* op) {
 }
 
 void check_unrecorded_view(const Tensor& x, const char* op) {
-  const TapeMeta* meta = meta_of(x);
+  const AutogradMeta* meta = meta_of(x);
   if (meta->view.no_grad && root_of(meta->view).requires_grad()) check_inplace(x, op);
 }
 
@@ -271,7 +271,7 @@ void check_inplace_without_derivative(const Tensor& x, const char* op) {
 }
 
 void rebase_history(const Tensor& x, const NodeRef& change) {
-  const TapeMeta* meta = meta_of(x);
+  const AutogradMeta* meta = meta_of(x);
   if (!meta || !meta->base || is_parted(meta->view)) {
     change->set_output(0, x);
     change->number();
@@ -284,7 +284,7 @@ void rebase_history(const Tensor& x, const NodeRef& change) {
   set_history(root, slices);
   if (copy->recorded().needs_result()) copy->set_part(*grad_fn_of(x), meta->output);
   // What these keep from now on is the gradient of the new value.
-  const TapeMeta* base = meta_of(meta->view.base);
+  const AutogradMeta* base = meta_of(meta->view.base);
   if (meta->retained) grad_fn_of(x);
   if (base->retained) grad_fn_of(meta->view.base);
 }
@@ -319,7 +319,7 @@ bool shows_all(const Tensor& x, const Geometry& y) {
 
 // x, a base, is about to get the geometry `to`; its views will be made again from that.
 void note_geometry(const Tensor& x, const Geometry& to) {
-  TapeMeta& meta = ensure_meta(x);
+  AutogradMeta& meta = ensure_meta(x);
   if (!meta.past) {
     meta.past = std::make_unique<PastGeometries>();
     meta.past->all.emplace_back(x);
@@ -333,7 +333,7 @@ void note_geometry(const Tensor& x, const Geometry& to) {
 // x becomes a view of `before`, which takes its place for the views there are of it.
 void hide_base(const Tensor& x, const Tensor& before) {
   before.impl()->moves = x.impl()->moves;
-  TapeMeta& meta = ensure_meta(x);
+  AutogradMeta& meta = ensure_meta(x);
   ensure_meta(before).past = std::move(meta.past);
   meta.view = ViewRecord();
   meta.view.base = before;
@@ -345,13 +345,13 @@ void hide_base(const Tensor& x, const Tensor& before) {
 }
 
 void forget_geometries(const Tensor& x) {
-  if (TapeMeta* meta = meta_of(x)) meta->past.reset();
+  if (AutogradMeta* meta = meta_of(x)) meta->past.reset();
 }
 
 // Graphs that used a leaf hold a gradient of its old shape, and its views are views of that.
 void move_leaf(const Tensor& x) {
   ++x.impl()->moves;
-  TapeMeta& meta = *meta_of(x);
+  AutogradMeta& meta = *meta_of(x);
   const LeafLock lock(meta);
   meta.accumulate = nullptr;
 }
@@ -369,7 +369,7 @@ bool detail::begin_restride(const Tensor& x, const char* op) {
 }
 
 Tensor detail::before_restride(const Tensor& x) {
-  const TapeMeta* meta = meta_of(x);
+  const AutogradMeta* meta = meta_of(x);
   if ((meta && meta->base) || is_leaf_with_grad(x)) return x;
   return meta && meta->grad_fn ? with_history(x, meta->grad_fn, meta->output) : shallow_copy(x);
 }
@@ -390,9 +390,9 @@ Tensor& detail::finish_restride(Tensor& x, const Tensor& before, const Tensor& y
   }
   take_geometry(x, y);
   mark_changed(x, op);
-  TapeMeta* meta = meta_of(x);
+  AutogradMeta* meta = meta_of(x);
   if (meta && meta->base) restride_recipe(meta->view, from, to);
-  const TapeMeta* made = meta_of(y);
+  const AutogradMeta* made = meta_of(y);
   if (leaf) {
     move_leaf(x);
   } else if (made && made->grad_fn) {

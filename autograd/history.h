@@ -1,10 +1,16 @@
 // autograd/history.h: histories of views and of tensors changed in place.
 //
-// Invariants: a view keeps its base, which is never a view itself, and the recipe that makes it
-// again. Only the base's history is changed by a recorded change in place, through whichever view;
-// a view whose memory was written to since its own history was made gets that again by replaying
-// the recipe on the base, so hooks stay with the value they saw. A view made without recording is a
-// constant, and an error once a recorded change has reached its memory.
+// Invariants (of the version they rest on: tensor/storage.h; of what a view keeps:
+// autograd/meta.h):
+// - A recorded change in place changes the history of the base alone, through whichever view it is
+//   made (rebase_history). Other views are not told; there is no list of them.
+// - The history that a view has is right while its version is that of the storage. When it is not,
+//   and the base requires grad, grad_fn_of makes it again by replaying the recipe on the base. So
+//   ask grad_fn_of, not AutogradMeta::grad_fn, for the producer of a tensor that may be a view.
+// - A new history is a new node, so that hooks stay with the value they saw.
+// - A view made without recording is a constant, and an error once a recorded change has reached
+//   its memory. A recorded change through it is refused.
+// - A leaf that requires grad, or a view of one, changes only while nothing is recorded.
 #pragma once
 
 #include <utility>

@@ -13,21 +13,21 @@ std::atomic<int64_t> next_hook{1};
 int64_t new_hook_id() { return next_hook.fetch_add(1, std::memory_order_relaxed); }
 }  // namespace
 
-TapeMeta& ensure_meta(const Tensor& t) {
-  if (!t.impl()->autograd) t.impl()->autograd = new TapeMeta();
+AutogradMeta& ensure_meta(const Tensor& t) {
+  if (!t.impl()->autograd) t.impl()->autograd = new AutogradMeta();
   return *meta_of(t);
 }
 
 namespace {
 // The gradient that retain_grad keeps follows the tensor to its new history.
-void move_retained(TapeMeta& meta, Node& node, int output) {
+void move_retained(AutogradMeta& meta, Node& node, int output) {
   if (meta.grad_fn && meta.grad_fn->hooks) meta.grad_fn->hooks->forget(meta.retained);
   node.ensure_hooks().retain({output, meta.retained});
 }
 }  // namespace
 
 void set_history(const Tensor& y, const NodeRef& node, int output) {
-  TapeMeta& meta = ensure_meta(y);
+  AutogradMeta& meta = ensure_meta(y);
   if (meta.retained) move_retained(meta, *node, output);
   meta.grad_fn = node;
   meta.output = output;
@@ -67,7 +67,7 @@ void set_requires_grad(Tensor& t, bool on) {
 }
 
 Tensor grad_of(const Tensor& t) {
-  TapeMeta* meta = meta_of(t);
+  AutogradMeta* meta = meta_of(t);
   if (!meta) return {};
   if (meta->retained) return *meta->retained;
   const LeafLock lock(*meta);
@@ -84,7 +84,7 @@ void set_grad(Tensor& t, const Tensor& grad) {
   } else if (!t.impl()->autograd) {
     return;
   }
-  TapeMeta& meta = ensure_meta(t);
+  AutogradMeta& meta = ensure_meta(t);
   if (meta.retained) {
     *meta.retained = grad;
     return;
@@ -104,7 +104,7 @@ std::string grad_fn_name(const Tensor& t) {
 Tensor detach(const Tensor& t) { return shallow_copy(t); }
 
 void detach_(Tensor& t) {
-  TapeMeta* meta = meta_of(t);
+  AutogradMeta* meta = meta_of(t);
   if (!meta) return;
   if (meta->base) {
     if (!meta->view.hidden_base) fail("detach_: a view cannot be cut off in place; use detach");
@@ -116,7 +116,7 @@ void detach_(Tensor& t) {
 }
 
 bool is_view(const Tensor& t) {
-  const TapeMeta* meta = meta_of(t);
+  const AutogradMeta* meta = meta_of(t);
   return meta && meta->base;
 }
 
@@ -143,14 +143,14 @@ HookHandle register_post_accumulate_grad_hook(Tensor& t, PostAccumulateHook hook
 
 bool hooks_held_elsewhere(const Tensor& t) {
   if (t.impl()->references.load(std::memory_order_acquire) > 1) return true;
-  const TapeMeta* meta = meta_of(t);
+  const AutogradMeta* meta = meta_of(t);
   return meta && meta->grad_fn.use_count() > 1;
 }
 
 void retain_grad(Tensor& t) {
   if (!t.requires_grad()) fail("retain_grad: the tensor does not require grad");
   const NodeRef node = grad_fn_of(t);
-  TapeMeta& meta = ensure_meta(t);
+  AutogradMeta& meta = ensure_meta(t);
   if (!node || meta.retained) return;
   // The node keeps the gradient's place, not the tensor, whose history it is.
   meta.retained = std::make_shared<Tensor>(std::move(meta.grad));
@@ -158,7 +158,7 @@ void retain_grad(Tensor& t) {
 }
 
 bool retains_grad(const Tensor& t) {
-  const TapeMeta* meta = meta_of(t);
+  const AutogradMeta* meta = meta_of(t);
   return meta && meta->retained;
 }
 

@@ -1,5 +1,16 @@
 // autograd/meta.h: what the tape keeps beside a tensor: its gradient, its history, and for a view
 // how it is made from its base.
+//
+// Invariants of a view:
+// - It keeps its base alive, never the other way round. The base is no view itself: a view of a
+//   view has the base of that. The exception is a base that was restrided in place into a view of
+//   what it was before, its hidden base; root_of gives that.
+// - Replaying the recipe on the base gives the view's elements, as long as the base has not moved
+//   since (`base_moves`). After that view and base are parted: the recipe is not replayed any more,
+//   and the view's own history stays what it is.
+// - A recipe applies to one geometry of the base. One that was restrided in place keeps those it
+//   had (PastGeometries), and `geometry` says which.
+// - `version` and `base_sequence` are those of the moment when the view's own history was made.
 #pragma once
 
 #include <atomic>
@@ -71,9 +82,9 @@ struct ViewRecord {
 // The tensor that the recipe applies to, which is no view.
 const Tensor& root_of(const ViewRecord& view);
 
-struct TapeMeta final : AutogradMeta {
-  static void* operator new(size_t) { return memory::FreeListOf<TapeMeta>::get(); }
-  static void operator delete(void* meta) { memory::FreeListOf<TapeMeta>::put(meta); }
+struct AutogradMeta final : AutogradMetaInterface {
+  static void* operator new(size_t) { return memory::FreeListOf<AutogradMeta>::get(); }
+  static void operator delete(void* meta) { memory::FreeListOf<AutogradMeta>::put(meta); }
 
   bool view_requires_grad() const noexcept override;
 
@@ -97,7 +108,7 @@ struct TapeMeta final : AutogradMeta {
 // Holds a leaf's lock for a scope: threads may share a leaf.
 class LeafLock {
  public:
-  explicit LeafLock(TapeMeta& meta) : meta_(meta) {
+  explicit LeafLock(AutogradMeta& meta) : meta_(meta) {
     while (meta_.lock.exchange(1, std::memory_order_acquire) != 0)
       meta_.lock.wait(1, std::memory_order_relaxed);
   }
@@ -109,13 +120,15 @@ class LeafLock {
   LeafLock& operator=(const LeafLock&) = delete;
 
  private:
-  TapeMeta& meta_;
+  AutogradMeta& meta_;
 };
 
 // The tape's part of a tensor, or null.
-inline TapeMeta* meta_of(const Tensor& t) { return static_cast<TapeMeta*>(t.impl()->autograd); }
+inline AutogradMeta* meta_of(const Tensor& t) {
+  return static_cast<AutogradMeta*>(t.impl()->autograd);
+}
 // The same, made when missing.
-TapeMeta& ensure_meta(const Tensor& t);
+AutogradMeta& ensure_meta(const Tensor& t);
 
 // The node that adds gradients to leaf t; made when no graph holds one.
 NodeRef accumulate_node(const Tensor& t);

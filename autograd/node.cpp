@@ -14,26 +14,26 @@ std::atomic<uint64_t> next_sequence{1};
 
 // Nodes whose last reference went, waiting for their turn: freeing one may drop the last reference
 // to the next, and a chain of 200,000 must not recurse.
-struct Graveyard {
+struct PendingDeletes {
   std::vector<Node*> waiting;
   bool draining = false;
 };
-Graveyard& graveyard() {
-  thread_local Graveyard instance;
+PendingDeletes& pending_deletes() {
+  thread_local PendingDeletes instance;
   return instance;
 }
 
-void bury(Node* node) {
-  Graveyard& yard = graveyard();
-  yard.waiting.push_back(node);
-  if (yard.draining) return;
-  yard.draining = true;
-  while (!yard.waiting.empty()) {
-    Node* next = yard.waiting.back();
-    yard.waiting.pop_back();
+void delete_in_turn(Node* node) {
+  PendingDeletes& pending = pending_deletes();
+  pending.waiting.push_back(node);
+  if (pending.draining) return;
+  pending.draining = true;
+  while (!pending.waiting.empty()) {
+    Node* next = pending.waiting.back();
+    pending.waiting.pop_back();
     delete next;
   }
-  yard.draining = false;
+  pending.draining = false;
 }
 }  // namespace
 
@@ -54,7 +54,8 @@ NodeRef::~NodeRef() {
   if (!node_) return;
   // The only holder needs no locked decrement: nobody else can add a reference.
   const bool sole = !node_->weakly_held_ && node_->references_.load(std::memory_order_acquire) == 1;
-  if (sole || node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) bury(node_);
+  if (sole || node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    delete_in_turn(node_);
 }
 
 bool Node::try_retain() noexcept {
@@ -149,7 +150,7 @@ std::vector<HookList::Retained> HookList::retained() const {
 void Saved::save(const Tensor& t) {
   if (!t.defined()) return;
   version_ = t.storage().version();
-  const TapeMeta* meta = meta_of(t);
+  const AutogradMeta* meta = meta_of(t);
   if (meta && t.requires_grad()) {
     producer_ = grad_fn_of(t);
     output_ = meta->output;

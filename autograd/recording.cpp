@@ -36,10 +36,10 @@ void no_out_gradient(const char* op) {
        "wrap the call in ml.no_grad");
 }
 
-void RecordedNode::take_inputs(std::span<const TapeInput> inputs, const Tensor* changed) {
+void RecordedNode::take_inputs(std::span<const RecordedInput> inputs, const Tensor* changed) {
   uint32_t demanded = 0, argument = 1, differentiable = formula_.differentiable;
   edges.reserve(formula_.edges);
-  for (const TapeInput& input : inputs) {
+  for (const RecordedInput& input : inputs) {
     if (differentiable & 1u) {
       if (input.number()) edges.emplace_back();  // leads nowhere, but has its place
       for (const Tensor& t : input.tensors())
@@ -57,7 +57,7 @@ void RecordedNode::take_inputs(std::span<const TapeInput> inputs, const Tensor* 
     if (needs_slot(static_cast<int>(i))) save_input(static_cast<int>(i), inputs[i], changed);
 }
 
-void RecordedNode::save_input(int slot, const TapeInput& input, const Tensor* changed) {
+void RecordedNode::save_input(int slot, const RecordedInput& input, const Tensor* changed) {
   if (const Scalar* number = input.number()) {
     slots_.push_back({slot, true, *number, {}});
     return;
@@ -136,7 +136,7 @@ void Backward::give_list(int argument, std::vector<Tensor> gradients) {
   for (size_t i = 0; i < gradients.size(); ++i) out_[argument + i] = std::move(gradients[i]);
 }
 
-void record_results(RecordedNode* made, std::span<const TapeInput> inputs,
+void record_results(RecordedNode* made, std::span<const RecordedInput> inputs,
                     std::span<const Tensor* const> results) {
   const NodeRef node(made);
   made->take_inputs(inputs, nullptr);
@@ -154,7 +154,7 @@ void record_results(RecordedNode* made, std::span<const TapeInput> inputs,
 }
 
 InplaceRecording::InplaceRecording(RecordedNode* node, const char* op, const Tensor& x,
-                                   std::span<const TapeInput> inputs)
+                                   std::span<const RecordedInput> inputs)
     : node_(node), ref_(node) {
   check_inplace(x, op);
   node->take_inputs(inputs, &x);

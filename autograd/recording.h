@@ -36,14 +36,14 @@ struct Formula {
 };
 
 // A tensor argument of a call being recorded.
-class TapeInput {
+class RecordedInput {
  public:
-  TapeInput() = default;
-  TapeInput(const Tensor& t) : kind_(Kind::Tensor), argument_(&t) {}
-  TapeInput(const Operand& o)
+  RecordedInput() = default;
+  RecordedInput(const Tensor& t) : kind_(Kind::Tensor), argument_(&t) {}
+  RecordedInput(const Operand& o)
       : kind_(o.is_tensor() ? Kind::Tensor : Kind::Number),
         argument_(o.is_tensor() ? static_cast<const void*>(&o.tensor()) : &o.scalar()) {}
-  TapeInput(const std::vector<Tensor>& list) : kind_(Kind::List), argument_(&list) {}
+  RecordedInput(const std::vector<Tensor>& list) : kind_(Kind::List), argument_(&list) {}
 
   // The number in an operand's place, or null.
   const Scalar* number() const {
@@ -80,7 +80,7 @@ class RecordedNode : public Node {
 
   // Adds the edges of the inputs and saves what gradients in demand read. `changed` is the tensor
   // about to be changed in place, or null.
-  void take_inputs(std::span<const TapeInput> inputs, const Tensor* changed);
+  void take_inputs(std::span<const RecordedInput> inputs, const Tensor* changed);
   void take_result(int i, const Tensor& y, int output);
   // Whether it will save the (first) result.
   bool needs_result() const { return needs_slot(formula_.inputs); }
@@ -97,7 +97,7 @@ class RecordedNode : public Node {
     Scalar scalar;
     Saved saved;
   };
-  void save_input(int slot, const TapeInput& input, const Tensor* changed);
+  void save_input(int slot, const RecordedInput& input, const Tensor* changed);
   bool needs_slot(int slot) const { return (needed_ >> slot & 1u) != 0; }
 
   const Formula& formula_;
@@ -156,11 +156,11 @@ inline bool requires_grad(const Operand& o) { return o.requires_grad(); }
 bool requires_grad(const std::vector<Tensor>& list);
 
 // Gives the results of a call that has run their history.
-void record_results(RecordedNode* made, std::span<const TapeInput> inputs,
+void record_results(RecordedNode* made, std::span<const RecordedInput> inputs,
                     std::span<const Tensor* const> results);
 template <class F>
 [[gnu::noinline]] void record(const Formula& formula, F expressions,
-                              std::span<const TapeInput> inputs,
+                              std::span<const RecordedInput> inputs,
                               std::span<const Tensor* const> results) {
   record_results(new FormulaNode<F>(formula, std::move(expressions)), inputs, results);
 }
@@ -169,7 +169,7 @@ template <class F>
 class InplaceRecording {
  public:
   InplaceRecording(RecordedNode* node, const char* op, const Tensor& x,
-                   std::span<const TapeInput> inputs);
+                   std::span<const RecordedInput> inputs);
   void finish(const Tensor& x);
 
  private:
@@ -179,7 +179,7 @@ class InplaceRecording {
 template <class F>
 [[gnu::noinline]] InplaceRecording record_inplace(const Formula& formula, F expressions,
                                                   const char* op, const Tensor& x,
-                                                  std::span<const TapeInput> inputs) {
+                                                  std::span<const RecordedInput> inputs) {
   return {new FormulaNode<F>(formula, std::move(expressions)), op, x, inputs};
 }
 

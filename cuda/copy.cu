@@ -4,7 +4,6 @@
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "cuda/moved.cuh"
 #include "cuda/pointwise.cuh"
 #include "tensor/dispatch.h"
 #include "tensor/kernels_copy.h"
@@ -77,7 +76,7 @@ void copy_on_device(const Call& call, Tensor& x, const Tensor& source, const Dim
   }
   const bool transposes = g.rank == 2 && g.strides[0][1] == 1 && g.strides[0][0] == g.sizes[1] &&
                           g.strides[1][0] == 1 && g.sizes[0] >= kTile && g.sizes[1] >= kTile;
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     if (transposes)
       MOONLET_LAUNCH((transpose_kernel<T>), blocks_for(count / 4), kTile * kTileRows, 0,
                      call.stream(), g.sizes[0], g.sizes[1], g.strides[1][1], x.elements<T>(),
@@ -136,7 +135,7 @@ void fill(Tensor& x, Scalar value) {
     std::memcpy(static_cast<void*>(&pattern), &v, sizeof v);
   });
   const Geometry<1> g = geometry(x.sizes(), x.strides());
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     T v;
     std::memcpy(&v, &pattern, sizeof v);
     MOONLET_LAUNCH((fill_kernel<T>), blocks_for(count), kBlock, 0, call.stream(), g, count,

@@ -1,7 +1,6 @@
 // cuda/create.cu: ranges, triangles and diagonal matrices.
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "cuda/moved.cuh"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_create.h"
 #include "tensor/views.h"
@@ -36,7 +35,7 @@ __global__ void iota_ints_kernel(Geometry<1> g, int64_t count, uint64_t first, u
 void triangle(const char* op, const Tensor& x, int64_t diagonal, bool upper, Tensor& y) {
   if (x.numel() == 0) return;
   const Call call(x, op);
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((triangle_kernel<T>), blocks_for(x.numel()), kBlock, 0, call.stream(),
                    geometry(x.sizes(), x.strides()), x.numel(), x.size(-2), x.size(-1), diagonal,
                    upper, static_cast<const T*>(x.elements<T>()), y.elements<T>());

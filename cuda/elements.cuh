@@ -133,9 +133,14 @@ struct Array {
   }
 };
 
-// Shared memory for `count` values of any type, made without running constructors.
+// 16 bytes that a thread moves at once: what visit_bytes gives kernels for the widest elements.
+struct alignas(16) Bytes16 {
+  uint64_t low, high;
+};
+
+// An array in shared memory, of any type: its constructors are not run.
 template <class T, int kCount>
-struct alignas(16) Room {
+struct alignas(16) SharedArray {
   char bytes[kCount * sizeof(T)];
   __device__ T* get() { return reinterpret_cast<T*>(bytes); }
 };

@@ -1,7 +1,6 @@
 // cuda/gather.cu: reading at positions: gather, index_select and embedding.
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "cuda/moved.cuh"
 #include "tensor/kernels_gather.h"
 
 namespace moonlet::cuda {
@@ -17,19 +16,19 @@ __global__ void gather_kernel(Geometry<1> base, int64_t count, int64_t stride, c
 
 // y (outer, n, inner) from x (outer, size, inner).
 template <class T>
-__global__ void select_kernel(Around a, int64_t n, const int64_t* index, const T* x, T* y) {
-  for (MOONLET_EACH(e, a.outer * n * a.inner)) {
-    const int64_t inner = e % a.inner, rest = e / a.inner;
-    y[e] = x[(rest / n * a.size + index[rest % n] - 1) * a.inner + inner];
+__global__ void select_kernel(DimSplit s, int64_t n, const int64_t* index, const T* x, T* y) {
+  for (MOONLET_EACH(e, s.outer * n * s.inner)) {
+    const int64_t inner = e % s.inner, rest = e / s.inner;
+    y[e] = x[(rest / n * s.size + index[rest % n] - 1) * s.inner + inner];
   }
 }
 
-void select(const Call& call, const Tensor& x, const Around& a, const Tensor& positions,
+void select(const Call& call, const Tensor& x, const DimSplit& s, const Tensor& positions,
             Tensor& y) {
   if (y.numel() == 0) return;
   const Tensor source = contiguous(x);
-  visit_moved(x.dtype(), [&]<class T>() {
-    MOONLET_LAUNCH((select_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), a,
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
+    MOONLET_LAUNCH((select_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), s,
                    positions.numel(), static_cast<const int64_t*>(positions.elements<int64_t>()),
                    static_cast<const T*>(source.elements<T>()), y.elements<T>());
   });
@@ -47,7 +46,7 @@ void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
   const int64_t stride = x.dim() == 0 ? 1 : strides[d];
   if (x.dim() > 0) strides[d] = 0;
   const Geometry<1> base = geometry(x.dim() == 0 ? Dims{} : index.sizes(), strides);
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), base,
                    y.numel(), stride, static_cast<const int64_t*>(positions.elements<int64_t>()),
                    static_cast<const T*>(x.elements<T>()), y.elements<T>());
@@ -58,12 +57,12 @@ void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
 void index_select(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
   const Call call(x, "index_select");
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
-  select(call, x, around(x.sizes(), dim), checked_positions("index_select", index, size), y);
+  select(call, x, split_at(x.sizes(), dim), checked_positions("index_select", index, size), y);
 }
 
 void embedding(const Tensor& weight, const Tensor& index, int64_t, Tensor& y) {
   const Call call(weight, "embedding");
-  select(call, weight, around(weight.sizes(), 0),
+  select(call, weight, split_at(weight.sizes(), 0),
          checked_positions("embedding", index, weight.size(0)), y);
 }
 

@@ -109,8 +109,8 @@ void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
   const Tensor places = shifted(call, checked_positions("index_add", index, size), 0);
   with_contiguous(x, [&](Tensor& whole) {
-    const Around a = around(x.sizes(), dim);
-    scatter_ordered(call, whole, a.outer, a.size, a.inner, places, converted(source, x.dtype()),
+    const DimSplit s = split_at(x.sizes(), dim);
+    scatter_ordered(call, whole, s.outer, s.size, s.inner, places, converted(source, x.dtype()),
                     true);
   });
 }

@@ -73,12 +73,12 @@ auto geometry(const Dims& sizes, const Strides&... strides) {
   return collapse(out);
 }
 
-// A tensor seen as (outer, size, inner) around one dimension; x is contiguous.
-struct Around {
+// The sizes of a contiguous tensor before, along and after one dimension.
+struct DimSplit {
   int64_t outer = 1, size = 1, inner = 1;
 };
-inline Around around(const Dims& sizes, int64_t dim) {
-  Around out;
+inline DimSplit split_at(const Dims& sizes, int64_t dim) {
+  DimSplit out;
   for (int d = 0; d < sizes.size(); ++d) {
     if (d < dim)
       out.outer *= sizes[d];

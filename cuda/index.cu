@@ -2,7 +2,6 @@
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/index_plan.cuh"
-#include "cuda/moved.cuh"
 #include "cuda/scan.cuh"
 #include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
@@ -56,7 +55,7 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   const IndexedTensor indexed("index", x, indices);
   if (indexed.count == 0) return;
   Tensor rows = y.is_contiguous() ? y : call.scratch(y.sizes(), y.dtype());
-  visit_moved(x.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((index_kernel<T>), blocks_for(indexed.count), kBlock, 0, call.stream(),
                    indexed.grid, indexed.count, static_cast<const T*>(x.elements<T>()),
                    rows.elements<T>());
@@ -71,7 +70,7 @@ Tensor nonzero(const Tensor& x) {
   if (count == 0) return call.scratch({0, x.dim()}, DType::Int64);
   const Tensor source = contiguous(x);
   Tensor counts = call.scratch({count}, DType::Int64);
-  scan_by<int64_t>(call, Around{1, count, 1},
+  scan_by<int64_t>(call, DimSplit{1, count, 1},
                    NonzeroCount{array(source), counts.elements<int64_t>()});
   int64_t found = 0;
   ensure(cudaMemcpyAsync(&found, counts.elements<int64_t>() + count - 1, sizeof found,

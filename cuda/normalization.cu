@@ -65,7 +65,7 @@ struct Running {
 };
 
 template <class C>
-__device__ void move_towards(const Optional& running, int64_t g, C value, double momentum) {
+__device__ void update_running(const Optional& running, int64_t g, C value, double momentum) {
   if (!running.given) return;
   const C old = running.array.get<C>(g);
   running.array.set<C>(g, old + static_cast<C>(momentum) * (value - old));
@@ -88,8 +88,8 @@ __global__ void normalise_kernel(Groups groups, Array x, Optional weight, Option
     if (threadIdx.x == 0) {
       mean.set<C>(g, m);
       rstd.set<C>(g, r);
-      move_towards<C>(running.mean, g, m, running.momentum);
-      move_towards<C>(running.var, g, squares / (n - C(1)), running.momentum);
+      update_running<C>(running.mean, g, m, running.momentum);
+      update_running<C>(running.var, g, squares / (n - C(1)), running.momentum);
     }
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
       const int64_t at = groups.at(g, i), s = groups.scale_at(g, i);
@@ -142,8 +142,8 @@ template <class C>
 __global__ void row_weight_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
                                   Array y) {
   constexpr int kColumns = 32, kTeams = kBlock / kColumns;
-  __shared__ Room<C, kBlock> room;
-  C* parts = room.get();
+  __shared__ SharedArray<C, kBlock> memory;
+  C* parts = memory.get();
   const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
   const int64_t tiles = (groups.size + kColumns - 1) / kColumns;
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -164,9 +164,9 @@ __global__ void row_weight_kernel(Groups groups, Array grad, Array x, Array mean
 }
 
 // An optional argument, kept alive and contiguous.
-struct Given {
+struct OptionalInput {
   Tensor tensor;
-  explicit Given(const Tensor& t) : tensor(t.defined() ? contiguous(t) : t) {}
+  explicit OptionalInput(const Tensor& t) : tensor(t.defined() ? contiguous(t) : t) {}
   Optional get() const {
     return {tensor.defined() ? array(tensor) : Array{nullptr, DType::Float32}, tensor.defined()};
   }
@@ -178,7 +178,7 @@ void normalise(const Call& call, const Groups& groups, const Tensor& x, const Te
   if (groups.count == 0 || groups.size == 0) return;
   with_contiguous(result, [&](Tensor& y) {
     const Tensor source = contiguous(x);
-    const Given w(weight), b(bias);
+    const OptionalInput w(weight), b(bias);
     visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(source), w.get(), b.get(), static_cast<C>(eps),
@@ -198,7 +198,7 @@ void gradient_of_x(const Call& call, const Groups& groups, const GradientInputs&
                    const Tensor& weight, Tensor& result) {
   if (groups.count == 0 || groups.size == 0) return;
   with_contiguous(result, [&](Tensor& y) {
-    const Given w(weight);
+    const OptionalInput w(weight);
     visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
@@ -244,7 +244,7 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
                        const Tensor& running_mean, const Tensor& running_var, double momentum,
                        double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
   const Call call(x, "batch_norm");
-  const Given old_mean(running_mean), old_var(running_var);
+  const OptionalInput old_mean(running_mean), old_var(running_var);
   normalise(call, channels_of(x), x, weight, bias, eps, y, mean, rstd,
             {old_mean.get(), old_var.get(), momentum});
   for (const auto& [kept, given] :

@@ -6,7 +6,6 @@
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "cuda/moved.cuh"
 #include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_pool.h"
@@ -31,18 +30,19 @@ Window window_of(const Dims& in, const Dims& out, const Dims& kernel, const Dims
           padding[0], padding[1], dilation[0], dilation[1]};
 }
 
-// What one element of an average sees of the plane, and by how much it divides.
-struct Seen {
+// The part of the plane that one element of an average is made of, and by how much it divides.
+struct PoolRegion {
   int64_t y0, y1, x0, x1, count;
 };
-__device__ inline Seen seen_by(const Window& w, int64_t oy, int64_t ox) {
+__device__ inline PoolRegion region_of(const Window& w, int64_t oy, int64_t ox) {
   if (w.adaptive) {
-    Seen s{oy * w.height / w.out_height, ((oy + 1) * w.height + w.out_height - 1) / w.out_height,
-           ox * w.width / w.out_width, ((ox + 1) * w.width + w.out_width - 1) / w.out_width, 0};
+    PoolRegion s{
+        oy * w.height / w.out_height, ((oy + 1) * w.height + w.out_height - 1) / w.out_height,
+        ox * w.width / w.out_width, ((ox + 1) * w.width + w.out_width - 1) / w.out_width, 0};
     s.count = (s.y1 - s.y0) * (s.x1 - s.x0);
     return s;
   }
-  Seen s{oy * w.stride_y - w.pad_y, 0, ox * w.stride_x - w.pad_x, 0, 0};
+  PoolRegion s{oy * w.stride_y - w.pad_y, 0, ox * w.stride_x - w.pad_x, 0, 0};
   s.y1 = s.y0 + w.kernel_y < w.height + w.pad_y ? s.y0 + w.kernel_y : w.height + w.pad_y;
   s.x1 = s.x0 + w.kernel_x < w.width + w.pad_x ? s.x0 + w.kernel_x : w.width + w.pad_x;
   s.count = (s.y1 - s.y0) * (s.x1 - s.x0);
@@ -60,7 +60,7 @@ __global__ void average_kernel(Window w, int64_t count, Array x, Array y) {
   for (MOONLET_EACH(e, count)) {
     const int64_t ox = e % w.out_width, oy = e / w.out_width % w.out_height;
     const int64_t base = e / w.out_width / w.out_height * w.height * w.width;
-    const Seen s = seen_by(w, oy, ox);
+    const PoolRegion s = region_of(w, oy, ox);
     C sum = C(0);
     for (int64_t i = s.y0; i < s.y1; ++i)
       for (int64_t j = s.x0; j < s.x1; ++j) sum += x.get<C>(base + i * w.width + j);
@@ -97,7 +97,7 @@ __global__ void spread_kernel(Window w, int64_t count, Array grad, Array y) {
     C sum = C(0);
     for (int64_t oy = y0; oy < y1; ++oy)
       for (int64_t ox = x0; ox < x1; ++ox) {
-        const Seen s = seen_by(w, oy, ox);
+        const PoolRegion s = region_of(w, oy, ox);
         if (iy < s.y0 || iy >= s.y1 || ix < s.x0 || ix >= s.x1) continue;
         sum += grad.get<C>(base + oy * w.out_width + ox) / static_cast<C>(s.count);
       }
@@ -253,7 +253,7 @@ void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tens
   const Tensor source = contiguous(grad);
   const Tensor positions =
       checked_positions("max_pool2d_grad_x_grad_grad", indices, plane_size(grad));
-  visit_moved(y.dtype(), [&]<class T>() {
+  visit_bytes<Bytes16>(y.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((plane_gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(),
                    y.numel(), plane_size(grad), plane_size(y),
                    static_cast<const int64_t*>(positions.elements<int64_t>()),

@@ -66,8 +66,8 @@ __global__ void reduce_threads_kernel(ReduceGrid g, P policy) {
 // The combination of the block's values, at thread 0.
 template <class P>
 __device__ typename P::Acc reduce_block(const P& policy, typename P::Acc value) {
-  __shared__ Room<typename P::Acc, kBlock> room;
-  auto* shared = room.get();
+  __shared__ SharedArray<typename P::Acc, kBlock> memory;
+  auto* shared = memory.get();
   const int me = threadIdx.x;
   shared[me] = value;
   __syncthreads();

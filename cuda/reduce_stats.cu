@@ -90,9 +90,9 @@ struct LogSumExp {
   }
 };
 
-// The first extreme and its place; NaN wins.
+// The first extreme and its position; NaN wins.
 template <class C>
-struct Place {
+struct ArgExtreme {
   struct Acc {
     C value;
     int64_t at;  // -1 before any value
@@ -119,11 +119,11 @@ struct Place {
   }
 };
 
-void place(const char* op, const Tensor& x, const Dims& dims, bool largest, Tensor* values,
-           Tensor& indices) {
+void arg_extreme(const char* op, const Tensor& x, const Dims& dims, bool largest, Tensor* values,
+                 Tensor& indices) {
   const Call call(x, op);
   visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
-    Place<C> policy;
+    ArgExtreme<C> policy;
     policy.x = array(x);
     policy.values = array(values ? *values : x);
     policy.indices = indices.elements<int64_t>();
@@ -173,16 +173,16 @@ void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
 }
 
 void max_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
-  place("max", x, Dims{dim}, true, &values, indices);
+  arg_extreme("max", x, Dims{dim}, true, &values, indices);
 }
 void min_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
-  place("min", x, Dims{dim}, false, &values, indices);
+  arg_extreme("min", x, Dims{dim}, false, &values, indices);
 }
 void argmax(const Tensor& x, std::optional<int64_t> dim, bool, Tensor& y) {
-  place("argmax", x, one_dim(x, dim), true, nullptr, y);
+  arg_extreme("argmax", x, one_dim(x, dim), true, nullptr, y);
 }
 void argmin(const Tensor& x, std::optional<int64_t> dim, bool, Tensor& y) {
-  place("argmin", x, one_dim(x, dim), false, nullptr, y);
+  arg_extreme("argmin", x, one_dim(x, dim), false, nullptr, y);
 }
 
 }  // namespace moonlet::cuda

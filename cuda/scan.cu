@@ -19,9 +19,9 @@ template <bool kProduct>
 void running(const char* op, const Tensor& x, int64_t dim, Tensor& y) {
   const Call call(x, op);
   const Tensor source = contiguous(x);
-  const Around a = around(x.sizes(), dim);
+  const DimSplit s = split_at(x.sizes(), dim);
   visit_compute(y.dtype(), [&]<class C>() {
-    scan_by<C>(call, a, Running<C, kProduct>{array(source), array(y)});
+    scan_by<C>(call, s, Running<C, kProduct>{array(source), array(y)});
   });
 }
 

@@ -2,7 +2,6 @@
 // into part of the result goes through the copy kernel.
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "cuda/moved.cuh"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_shape.h"
 #include "tensor/view_writer.h"
@@ -66,7 +65,7 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
     strides[i] = -strides[i];
   }
   with_contiguous(y, [&](Tensor& whole) {
-    visit_moved(x.dtype(), [&]<class T>() {
+    visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
       MOONLET_LAUNCH((flip_kernel<T>), blocks_for(x.numel()), kBlock, 0, call.stream(),
                      geometry(x.sizes(), strides), x.numel(),
                      static_cast<const T*>(x.elements<T>() + first), whole.elements<T>());

@@ -14,8 +14,8 @@ namespace {
 
 using namespace fn;  // NOLINT(google-build-using-namespace)
 
-// How the threads of a line combine: alone, or as a block.
-struct Alone {
+// How the values of a line are combined: by one thread, or by the threads of a block.
+struct ThreadReduce {
   template <class C>
   __device__ static C sum(C v) {
     return v;
@@ -37,7 +37,7 @@ struct TakeLargest {
   __device__ C combine(C a, C b) const { return a != a || a > b ? a : b; }
 };
 
-struct Together {
+struct BlockReduce {
   template <class C>
   __device__ static C sum(C v) {
     return reduce_block(AddUp<C>(), v);
@@ -89,29 +89,29 @@ __device__ void gradient_line(const Line& l, bool log, const Array& grad, const 
   }
 }
 
-__device__ inline Line line_of(const Around& a, int64_t line, int64_t first, int64_t stride) {
-  return {line / a.inner * a.size * a.inner + line % a.inner, a.inner, a.size, first, stride};
+__device__ inline Line line_of(const DimSplit& s, int64_t line, int64_t first, int64_t stride) {
+  return {line / s.inner * s.size * s.inner + line % s.inner, s.inner, s.size, first, stride};
 }
 
 template <class C>
-__global__ void threads_kernel(Around a, bool log, bool backward, Array grad, Array x, Array y) {
-  for (MOONLET_EACH(line, a.outer * a.inner)) {
-    const Line l = line_of(a, line, 0, 1);
+__global__ void threads_kernel(DimSplit s, bool log, bool backward, Array grad, Array x, Array y) {
+  for (MOONLET_EACH(line, s.outer * s.inner)) {
+    const Line l = line_of(s, line, 0, 1);
     if (backward)
-      gradient_line<C, Alone>(l, log, grad, x, y);
+      gradient_line<C, ThreadReduce>(l, log, grad, x, y);
     else
-      softmax_line<C, Alone>(l, log, x, y);
+      softmax_line<C, ThreadReduce>(l, log, x, y);
   }
 }
 
 template <class C>
-__global__ void blocks_kernel(Around a, bool log, bool backward, Array grad, Array x, Array y) {
-  for (int64_t line = blockIdx.x; line < a.outer * a.inner; line += gridDim.x) {
-    const Line l = line_of(a, line, threadIdx.x, kBlock);
+__global__ void blocks_kernel(DimSplit s, bool log, bool backward, Array grad, Array x, Array y) {
+  for (int64_t line = blockIdx.x; line < s.outer * s.inner; line += gridDim.x) {
+    const Line l = line_of(s, line, threadIdx.x, kBlock);
     if (backward)
-      gradient_line<C, Together>(l, log, grad, x, y);
+      gradient_line<C, BlockReduce>(l, log, grad, x, y);
     else
-      softmax_line<C, Together>(l, log, x, y);
+      softmax_line<C, BlockReduce>(l, log, x, y);
   }
 }
 
@@ -121,14 +121,14 @@ void run(const char* op, const Tensor& grad, const Tensor& input, int64_t dim, b
   const Call call(y, op);
   const bool backward = grad.defined();
   const Tensor x = contiguous(input), g = backward ? contiguous(grad) : x;
-  const Around a = around(y.sizes(), dim);
-  const int64_t lines = a.outer * a.inner;
+  const DimSplit s = split_at(y.sizes(), dim);
+  const int64_t lines = s.outer * s.inner;
   visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    if (a.size <= 32 || (a.inner > 1 && lines >= 4096))
-      MOONLET_LAUNCH((threads_kernel<C>), blocks_for(lines), kBlock, 0, call.stream(), a, log,
+    if (s.size <= 32 || (s.inner > 1 && lines >= 4096))
+      MOONLET_LAUNCH((threads_kernel<C>), blocks_for(lines), kBlock, 0, call.stream(), s, log,
                      backward, array(g), array(x), array(y));
     else
-      MOONLET_LAUNCH((blocks_kernel<C>), blocks_for(lines * kBlock), kBlock, 0, call.stream(), a,
+      MOONLET_LAUNCH((blocks_kernel<C>), blocks_for(lines * kBlock), kBlock, 0, call.stream(), s,
                      log, backward, array(g), array(x), array(y));
   });
   call.done();

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cuda/geometry.cuh"
-#include "cuda/moved.cuh"
 #include "tensor/kernels_sort.h"
 #include "tensor/views.h"
 
@@ -82,10 +81,10 @@ __device__ Key order_key(double v) {
 __device__ Key order_key(float v) { return order_key(static_cast<double>(v)); }
 
 template <class C>
-__global__ void keys_kernel(Around a, Array x, bool descending, Key* keys) {
-  for (MOONLET_EACH(e, a.outer * a.size * a.inner)) {
-    const int64_t i = e % a.size, row = e / a.size;
-    const C v = x.get<C>((row / a.inner * a.size + i) * a.inner + row % a.inner);
+__global__ void keys_kernel(DimSplit s, Array x, bool descending, Key* keys) {
+  for (MOONLET_EACH(e, s.outer * s.size * s.inner)) {
+    const int64_t i = e % s.size, row = e / s.size;
+    const C v = x.get<C>((row / s.inner * s.size + i) * s.inner + row % s.inner);
     const Key key = order_key(v);
     keys[e] = descending ? ~key : key;
   }
@@ -93,12 +92,12 @@ __global__ void keys_kernel(Around a, Array x, bool descending, Key* keys) {
 
 // The first `k` of each sorted row.
 template <class T>
-__global__ void take_kernel(Around a, int64_t k, const T* x, const int64_t* order, T* values,
+__global__ void take_kernel(DimSplit s, int64_t k, const T* x, const int64_t* order, T* values,
                             int64_t* indices) {
-  for (MOONLET_EACH(e, a.outer * k * a.inner)) {
-    const int64_t inner = e % a.inner, j = e / a.inner % k, outer = e / a.inner / k;
-    const int64_t from = order[(outer * a.inner + inner) * a.size + j];
-    values[e] = x[(outer * a.size + from) * a.inner + inner];
+  for (MOONLET_EACH(e, s.outer * k * s.inner)) {
+    const int64_t inner = e % s.inner, j = e / s.inner % k, outer = e / s.inner / k;
+    const int64_t from = order[(outer * s.inner + inner) * s.size + j];
+    values[e] = x[(outer * s.size + from) * s.inner + inner];
     indices[e] = from + 1;
   }
 }
@@ -108,18 +107,18 @@ void sort_and_take(const char* op, const Tensor& x, int64_t dim, int64_t k, bool
   if (values.numel() == 0) return;
   const Call call(x, op);
   const Tensor source = contiguous(x);
-  const Around a = around(x.sizes(), dim);
-  const int64_t rows = a.outer * a.inner;
-  Tensor keys = call.scratch({rows, a.size}, DType::Int64);
-  Tensor order = call.scratch({rows, a.size}, DType::Int64);
+  const DimSplit s = split_at(x.sizes(), dim);
+  const int64_t rows = s.outer * s.inner;
+  Tensor keys = call.scratch({rows, s.size}, DType::Int64);
+  Tensor order = call.scratch({rows, s.size}, DType::Int64);
   visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((keys_kernel<C>), blocks_for(rows * a.size), kBlock, 0, call.stream(), a,
+    MOONLET_LAUNCH((keys_kernel<C>), blocks_for(rows * s.size), kBlock, 0, call.stream(), s,
                    array(source), descending, keys.elements<Key>());
   });
   call.done();
-  sort_keys(call, rows, a.size, keys, order);
-  visit_moved(x.dtype(), [&]<class T>() {
-    MOONLET_LAUNCH((take_kernel<T>), blocks_for(values.numel()), kBlock, 0, call.stream(), a, k,
+  sort_keys(call, rows, s.size, keys, order);
+  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
+    MOONLET_LAUNCH((take_kernel<T>), blocks_for(values.numel()), kBlock, 0, call.stream(), s, k,
                    static_cast<const T*>(source.elements<T>()),
                    static_cast<const int64_t*>(order.elements<int64_t>()), values.elements<T>(),
                    indices.elements<int64_t>());

@@ -207,7 +207,7 @@ RunningScope::~RunningScope() {
   if (data_.stop.requested()) stop_at_next_instruction(before_);
 }
 
-TapeScope::TapeScope(lua_State* L) : entry_(state_data(L)), running_(L, L) {}
+BackwardScope::BackwardScope(lua_State* L) : entry_(state_data(L)), running_(L, L) {}
 
 // --- coroutines ----------------------------------------------------------------------------------
 

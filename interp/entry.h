@@ -143,10 +143,10 @@ class RunningScope {
   lua_State* before_;
 };
 
-// Around a call of the engine, which may call hooks: they run in coroutine `L`.
-class TapeScope {
+// Held while a script runs backward, which may call hooks: they run in coroutine `L`.
+class BackwardScope {
  public:
-  explicit TapeScope(lua_State* L);
+  explicit BackwardScope(lua_State* L);
 
  private:
   EntryScope entry_;

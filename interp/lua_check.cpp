@@ -14,10 +14,8 @@ namespace {
 
 constexpr const char* kBuiltAsC =
     "moonlet needs Lua built as C++: the errors of the one in this process are longjmps, which "
-    "skip "
-    "C++ destructors. Use Lua's C++ build (Debian: liblua5.4-c++), or libmoonlet, which carries "
-    "its "
-    "own Lua";
+    "skip C++ destructors. Use Lua's C++ build (Debian: liblua5.4-c++), or libmoonlet, which "
+    "carries its own Lua";
 
 struct Witness {
   bool* destroyed;
@@ -39,47 +37,46 @@ bool errors_throw(lua_State* L) {
 }
 
 // The executable or library that a function lies in, and its file for messages.
-struct Place {
+struct LoadedObject {
   const void* base = nullptr;
   const char* file = "?";
 };
 
-Place place_of(const void* function) {
+LoadedObject object_of(const void* function) {
   Dl_info info;
   if (function == nullptr || dladdr(function, &info) == 0) return {};
   return {info.dli_fbase, info.dli_fname != nullptr ? info.dli_fname : "?"};
 }
 
 template <class F>
-Place place_of(F* function) {
-  return place_of(reinterpret_cast<const void*>(function));
+LoadedObject object_of(F* function) {
+  return object_of(reinterpret_cast<const void*>(function));
 }
 
 constexpr const char* kOtherLua =
     "moonlet is bound to the Lua in %s, but this state belongs to the one in %s: let the program "
-    "link "
-    "Lua's C++ library (Debian: liblua5.4-c++) or export its own, built as C++";
+    "link Lua's C++ library (Debian: liblua5.4-c++) or export its own, built as C++";
 
 // Where the basic functions of the state come from, when that is not the Lua that is bound.
-Place foreign_place(lua_State* L, const Place& bound) {
-  Place other;
+LoadedObject foreign_object(lua_State* L, const LoadedObject& bound) {
+  LoadedObject other;
   if (!push_library(L, LUA_GNAME)) return other;
   for (const char* name : {"rawequal", "rawlen", "select", "next", "type", "tostring", "error"}) {
     lua_getfield(L, -1, name);
-    const Place place = place_of(lua_tocfunction(L, -1));
+    const LoadedObject object = object_of(lua_tocfunction(L, -1));
     lua_pop(L, 1);
-    if (place.base == bound.base) {
+    if (object.base == bound.base) {
       other = {};
       break;
     }
-    if (place.base != nullptr) other = place;
+    if (object.base != nullptr) other = object;
   }
   lua_pop(L, 1);
   return other;
 }
 
 // Raises an error through the state's own function, which knows how its errors are raised.
-void raise_with_own_error(lua_State* L, const Place& own, const Place& bound) {
+void raise_with_own_error(lua_State* L, const LoadedObject& own, const LoadedObject& bound) {
   push_library(L, LUA_GNAME);
   lua_getfield(L, -1, "error");
   lua_pushfstring(L, kOtherLua, bound.file, own.file);
@@ -117,23 +114,23 @@ void check_errors_throw() {
 }
 
 void refuse_other_caller(lua_State* L, const void* caller) {
-  const Place bound = place_of(lua_pcallk);
-  const Place from = place_of(caller);
+  const LoadedObject bound = object_of(lua_pcallk);
+  const LoadedObject from = object_of(caller);
   if (from.base == nullptr || from.base == bound.base) return;
   void* object = dlopen(from.file, RTLD_LAZY | RTLD_NOLOAD);
   if (object == nullptr) object = dlopen(nullptr, RTLD_LAZY);  // the program goes by any name
   void* raise = dlsym(object, "luaL_error");
   dlclose(object);
   // A host that calls the function itself has no Lua, or none that shows.
-  if (place_of(raise).base != from.base) return;
+  if (object_of(raise).base != from.base) return;
   reinterpret_cast<int (*)(lua_State*, const char*, ...)>(raise)(L, kOtherLua, bound.file,
                                                                  from.file);
 }
 
 void refuse_other_lua(lua_State* L) {
-  const Place bound = place_of(lua_pcallk);
+  const LoadedObject bound = object_of(lua_pcallk);
   luaL_checkstack(L, 6, "moonlet");
-  const Place other = foreign_place(L, bound);
+  const LoadedObject other = foreign_object(L, bound);
   if (other.base != nullptr) raise_with_own_error(L, other, bound);
   if (!errors_throw(L)) luaL_error(L, "%s", kBuiltAsC);
 }

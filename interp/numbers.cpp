@@ -12,7 +12,7 @@ namespace {
 
 // Calls the first upvalue with all arguments.
 int l_call(lua_State* L) {
-  const io::NumbersOfC numbers;
+  const io::NumericLocaleC numbers;
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);

@@ -6,7 +6,7 @@
 #include "autograd/autocast.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
-#include "tensor/generator.h"
+#include "tensor/random_generator.h"
 #include "tensor/set.h"
 #include "tensor/tensor.h"
 

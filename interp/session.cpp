@@ -57,7 +57,7 @@ class Visit {
 };
 
 Session& Reference::open() const {
-  Session* session = anchor->session.load(std::memory_order_acquire);
+  Session* session = control->session.load(std::memory_order_acquire);
   if (session == nullptr) [[unlikely]]
     throw Error("the interpreter of this value is closed");
   return *session;
@@ -75,7 +75,7 @@ int l_hide_variables(lua_State* L) {
 Session::Session(InterpreterOptions options)
     : state(new_state(std::move(options))),
       main_thread(state.get()),
-      anchor(std::make_shared<Anchor>()) {
+      control(std::make_shared<SessionControl>()) {
   StateData& data = state_data(L());
   data.session = this;
   if (!data.options.environment) {
@@ -83,8 +83,8 @@ Session::Session(InterpreterOptions options)
     if (lua_pcall(L(), 0, 0, 0) != LUA_OK) throw std::bad_alloc();
   }
   if (data.limits.timed) watchdog = std::make_unique<Watchdog>(data);
-  anchor->session = this;
-  anchor->releases = data.releases;
+  control->session = this;
+  control->releases = data.releases;
 }
 
 Session::~Session() {
@@ -92,7 +92,7 @@ Session::~Session() {
   end_stop_request(state_data(L()));
   depth = 1;  // finalizers may call host functions, which call back
   state.reset();
-  anchor->session = nullptr;
+  control->session = nullptr;
   free_host_functions(*this);
 }
 
@@ -102,7 +102,7 @@ void Session::end(Session* session) noexcept {
     return;
   }
   session->abandoned = true;
-  session->anchor->session = nullptr;
+  session->control->session = nullptr;
   request_stop(state_data(session->L()), StopCause::Closed);
 }
 
@@ -288,7 +288,7 @@ void Session::run_protected(void (*body)(lua_State*, void*), void* data) {
   const Visit visit(*this);
   lua_State* L = visit.L;
   visit.reserve(LUA_MINSTACK);
-  if (anchor->releases->has_waiting()) {
+  if (control->releases->has_waiting()) {
     lua_pushcfunction(L, free_released);
     if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);  // another time
   }
@@ -302,7 +302,7 @@ void Session::run_protected(void (*body)(lua_State*, void*), void* data) {
 }
 
 Values Session::call(const Reference& function, const Value* arguments, size_t count) {
-  if (anchor->releases->has_waiting() || !std::all_of(arguments, arguments + count, is_simple)) {
+  if (control->releases->has_waiting() || !std::all_of(arguments, arguments + count, is_simple)) {
     Values results;
     protect([&](lua_State* to) {
       lua_rawgeti(to, LUA_REGISTRYINDEX, function.key);
@@ -379,7 +379,7 @@ std::shared_ptr<Reference> Session::refer(lua_State* L, int index) {
   auto reference = std::make_shared<Reference>();
   lua_pushvalue(L, index);
   reference->key = luaL_ref(L, LUA_REGISTRYINDEX);
-  reference->anchor = anchor;
+  reference->control = control;
   return reference;
 }
 

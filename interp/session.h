@@ -13,15 +13,15 @@
 
 namespace moonlet::detail {
 
-// What the handles of a session share. They find it here until it ends.
-struct Anchor {
+// The control block that the handles of a session share: they find it here until it ends.
+struct SessionControl {
   std::atomic<Session*> session{nullptr};
   std::shared_ptr<ReleaseQueue> releases;
 };
 
 // A value of the script that the host holds: a position of the registry.
 struct Reference {
-  std::shared_ptr<Anchor> anchor;
+  std::shared_ptr<SessionControl> control;
   int key = LUA_NOREF;
 
   Reference() = default;
@@ -29,7 +29,7 @@ struct Reference {
   Reference& operator=(const Reference&) = delete;
   ~Reference() {
     // Any thread may drop a handle.
-    if (anchor != nullptr) anchor->releases->release_reference(key);
+    if (control != nullptr) control->releases->release_reference(key);
   }
 
   // Throws Error when the interpreter is closed.
@@ -81,7 +81,7 @@ struct Session {
 
   StatePtr state;
   lua_State* const main_thread;
-  std::shared_ptr<Anchor> anchor;
+  std::shared_ptr<SessionControl> control;
   int depth = 0;               // how many calls into it are under way
   bool abandoned = false;      // its Interpreter is gone; the outermost call closes it
   std::atomic<int> runner{0};  // the thread (thread_id) of the run that is under way, or 0

@@ -14,14 +14,14 @@
 #include "interp/call_scope.h"
 #include "interp/carried.h"
 #include "interp/entry.h"
+#include "interp/gc_pacer.h"
 #include "interp/host_state.h"
 #include "interp/lua_api.h"
-#include "interp/memory.h"
 #include "interp/options.h"
 #include "interp/output.h"
 #include "interp/run_limits.h"
-#include "tensor/generator.h"
 #include "tensor/interrupt.h"
+#include "tensor/random_generator.h"
 
 namespace moonlet {
 
@@ -51,7 +51,7 @@ struct StateData {
 
   RedirectedStreams streams;
   BlockAllocator blocks;
-  memory::Account account;
+  gc::Pacer pacer;
   BindingState binding;
   Warnings warnings;
   lua_State* main_thread = nullptr;
@@ -100,10 +100,9 @@ void install_modules(lua_State* L);
 // Pushes the table of a standard library that is open; false, and pushes nothing, when it is not.
 bool push_library(lua_State* L, const char* name);
 
-// Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run.
-// The folder in MOONLET_STDLIB, when set and the state reads the environment, comes before the
-// embedded sources. Raises a Lua error
-// when the module does not exist or does not compile.
+// Pushes the compiled chunk of a stdlib module ("nn.functional", "init"), not yet run. The folder
+// in MOONLET_STDLIB, when set and the state reads the environment, comes before the embedded
+// sources. Raises a Lua error when the module does not exist or does not compile.
 void load_stdlib(lua_State* L, const char* name);
 
 // Turns the `warn` function of the state on or off (the command line's -W).

@@ -8,7 +8,7 @@
 namespace moonlet {
 
 enum class DeviceType : uint8_t { CPU, CUDA };
-inline constexpr int kDeviceTypeCount = 2;
+inline constexpr int kDeviceTypeCount = static_cast<int>(DeviceType::CUDA) + 1;
 
 struct Device {
   DeviceType type = DeviceType::CPU;

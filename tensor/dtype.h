@@ -272,15 +272,15 @@ auto visit_compute(DType t, F&& f) {
 }
 
 // Calls f.template operator()<T>() with an unsigned type of the dtype's size: for code that only
-// moves elements. 16-byte elements come as complex128.
-template <class F>
+// moves elements. 16-byte elements come as `Bytes16`.
+template <class Bytes16 = complex128, class F>
 auto visit_bytes(DType t, F&& f) {
   switch (size_of(t)) {
     case 1: return f.template operator()<uint8_t>();
     case 2: return f.template operator()<uint16_t>();
     case 4: return f.template operator()<uint32_t>();
     case 8: return f.template operator()<uint64_t>();
-    default: return f.template operator()<complex128>();
+    default: return f.template operator()<Bytes16>();
   }
 }
 

@@ -78,6 +78,9 @@ MOONLET_FN V softplus_of(V x) {
   return vmax(x, V(0)) + vlog1p(vexp(-vabs(x)));
 }
 
+// The formatter takes the expressions for declarations (`x& y`).
+// clang-format off
+
 // Arithmetic.
 MOONLET_FUNCTOR2(Add, x, y, vadd(x, y))
 MOONLET_FUNCTOR2(Sub, x, y, vsub(x, y))
@@ -156,9 +159,8 @@ MOONLET_FUNCTOR1(Log2, vlog2(x))
 MOONLET_FUNCTOR1(Log10, vlog10(x))
 MOONLET_FUNCTOR1(Log1p, vlog1p(x))
 // Equal arguments apart: the difference of two infinities is not a number.
-MOONLET_FUNCTOR2(Logaddexp, x, y,
-                 select(x == y, x + V(0.69314718055994530942),
-                        vmax(x, y) + vlog1p(vexp(-vabs(x - y)))))
+MOONLET_FUNCTOR2(Logaddexp, x, y, select(x == y, x + V(0.69314718055994530942),
+                                         vmax(x, y) + vlog1p(vexp(-vabs(x - y)))))
 MOONLET_FUNCTOR1(Sin, vsin(x))
 MOONLET_FUNCTOR1(Cos, vcos(x))
 MOONLET_FUNCTOR1(Tan, vtan(x))
@@ -173,7 +175,7 @@ MOONLET_FUNCTOR1(Acosh, vacosh(x))
 MOONLET_FUNCTOR1(Atanh, vatanh(x))
 MOONLET_FUNCTOR1(Erf, verf(x))
 MOONLET_FUNCTOR1(Erfc, verfc(x))
-MOONLET_FUNCTOR2(TanhGradX, grad, y, grad*(V(1) - y * y))
+MOONLET_FUNCTOR2(TanhGradX, grad, y, grad * (V(1) - y * y))
 
 // Complex numbers.
 MOONLET_FUNCTOR1(Conj, vconj(x))
@@ -196,7 +198,7 @@ struct Angle {
 };
 
 // Bits and truth values.
-MOONLET_FUNCTOR2(BitwiseAnd, x, y, x& y)
+MOONLET_FUNCTOR2(BitwiseAnd, x, y, x & y)
 MOONLET_FUNCTOR2(BitwiseOr, x, y, x | y)
 MOONLET_FUNCTOR2(BitwiseXor, x, y, x ^ y)
 MOONLET_FUNCTOR1(BitwiseInvert, ~x)
@@ -224,18 +226,17 @@ MOONLET_FUNCTOR3(MaskedFill, x, mask, value, select(mask != V(0), value, x))
 MOONLET_FUNCTOR1(Relu, select(x <= V(0), V(0), x))
 MOONLET_FUNCTOR2(ReluGradX, grad, y, select(y <= V(0), V(0), grad))
 MOONLET_FUNCTOR1(Relu6, select(x <= V(0), V(0), select(x > V(6), V(6), x)))
-MOONLET_FUNCTOR2(LeakyRelu, x, slope, select(x <= V(0), x* slope, x))
-MOONLET_FUNCTOR2(Elu, x, alpha, select(x <= V(0), alpha* vexpm1(x), x))
-MOONLET_FUNCTOR2(Celu, x, alpha, select(x <= V(0), alpha* vexpm1(x / alpha), x))
+MOONLET_FUNCTOR2(LeakyRelu, x, slope, select(x <= V(0), x * slope, x))
+MOONLET_FUNCTOR2(Elu, x, alpha, select(x <= V(0), alpha * vexpm1(x), x))
+MOONLET_FUNCTOR2(Celu, x, alpha, select(x <= V(0), alpha * vexpm1(x / alpha), x))
 MOONLET_FUNCTOR1(Selu, V(1.0507009873554804934193349852946) *
                            select(x <= V(0), V(1.6732632423543772848170429916717) * vexpm1(x), x))
 MOONLET_FUNCTOR1(Sigmoid, sigmoid_of(x))
-MOONLET_FUNCTOR2(SigmoidGradX, grad, y, grad*(V(1) - y) * y)
+MOONLET_FUNCTOR2(SigmoidGradX, grad, y, grad * (V(1) - y) * y)
 MOONLET_FUNCTOR1(Logsigmoid, vmin(x, V(0)) - vlog1p(vexp(-vabs(x))))
 MOONLET_FUNCTOR1(GeluErf, V(0.5) * x * (V(1) + verf(x * V(0.70710678118654752440))))
-MOONLET_FUNCTOR1(GeluTanh,
-                 V(0.5) * x *
-                     (V(1) + vtanh(V(0.79788456080286535588) * (x + V(0.044715) * x * x * x))))
+MOONLET_FUNCTOR1(GeluTanh, V(0.5) * x * (V(1) + vtanh(V(0.79788456080286535588) *
+                                                      (x + V(0.044715) * x * x * x))))
 struct GeluErfGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
@@ -251,14 +252,16 @@ struct SiluGradX {
     return grad * s * (V(1) + x * (V(1) - s));
   }
 };
-MOONLET_FUNCTOR1(Mish, x* vtanh(softplus_of(x)))
+MOONLET_FUNCTOR1(Mish, x * vtanh(softplus_of(x)))
 MOONLET_FUNCTOR3(Softplus, x, beta, threshold,
-                 select(x* beta > threshold, x, vlog1p(vexp(x* beta)) / beta))
+                 select(x * beta > threshold, x, vlog1p(vexp(x * beta)) / beta))
 MOONLET_FUNCTOR3(Hardtanh, x, low, high, select(x < low, low, select(x > high, high, x)))
 MOONLET_FUNCTOR1(Hardsigmoid, select(x <= V(-3), V(0), select(x >= V(3), V(1), x / V(6) + V(0.5))))
-MOONLET_FUNCTOR1(Hardswish, select(x <= V(-3), V(0), select(x >= V(3), x, x*(x + V(3)) / V(6))))
+MOONLET_FUNCTOR1(Hardswish, select(x <= V(-3), V(0), select(x >= V(3), x, x * (x + V(3)) / V(6))))
 MOONLET_FUNCTOR1(Softsign, x / (V(1) + vabs(x)))
 MOONLET_FUNCTOR3(Threshold, x, threshold, value, select(x <= threshold, value, x))
+
+// clang-format on
 
 #undef MOONLET_FUNCTOR1
 #undef MOONLET_FUNCTOR2

@@ -2,14 +2,16 @@
 #include "tensor/layout.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace moonlet {
 
 namespace {
 
-constexpr std::string_view kNames[kMemoryFormatCount] = {"preserve_format", "contiguous_format",
-                                                         "channels_last", "channels_last_3d"};
+constexpr std::string_view kNames[] = {"preserve_format", "contiguous_format", "channels_last",
+                                       "channels_last_3d"};
+static_assert(std::size(kNames) == kMemoryFormatCount);
 
 // The dimensions from the innermost to the outermost.
 struct Order {

@@ -12,7 +12,7 @@ namespace moonlet {
 // Preserve: as the input lies. Contiguous: row-major, the last dimension innermost. ChannelsLast:
 // (N, C, H, W) with C innermost, as N, H, W, C lie; ChannelsLast3d: the same for (N, C, D, H, W).
 enum class MemoryFormat : uint8_t { Preserve, Contiguous, ChannelsLast, ChannelsLast3d };
-inline constexpr int kMemoryFormatCount = 4;
+inline constexpr int kMemoryFormatCount = static_cast<int>(MemoryFormat::ChannelsLast3d) + 1;
 
 // "channels_last"; the names scripts use.
 std::string_view name(MemoryFormat format);

@@ -6,7 +6,7 @@ namespace moonlet {
 
 namespace {
 
-void let_go(ModeEntry* entry) {
+void release_entry(ModeEntry* entry) {
   if (--entry->holders == 0) delete entry;
 }
 
@@ -14,7 +14,7 @@ void let_go(ModeEntry* entry) {
 void pop() {
   ModeEntry* const top = execution.modes;
   execution.modes = top->below;
-  if (top->holders > 0) let_go(top);
+  if (top->holders > 0) release_entry(top);
 }
 
 // Takes off what was removed while it was not on top.
@@ -55,14 +55,14 @@ void ModeCall::descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk
   call_boxed(op, op.body ? op.body : op.call, in, out);
 }
 
-void ModeCall::proceed(Inside inside) {
+void ModeCall::proceed(InnerOps inner_ops) {
   ModeEntry staying{entry_.mode};
   struct End {
     Walk& walk;
     ModeEntry** const last;
     ~End() { *(walk.last = last) = nullptr; }
   } const end{walk_, walk_.last};
-  if (inside == Inside::Seen) {
+  if (inner_ops == InnerOps::Visible) {
     *walk_.last = &staying;
     walk_.last = &staying.below;
   }
@@ -104,12 +104,12 @@ ModeHolder::ModeHolder(std::shared_ptr<Mode> mode)
 void ModeHolder::remove() {
   if (!entry_) return;
   entry_->mode.reset();
-  let_go(std::exchange(entry_, nullptr));
+  release_entry(std::exchange(entry_, nullptr));
   sweep();
 }
 
 SuspendedModes::~SuspendedModes() {
-  while (top_) let_go(std::exchange(top_, top_->below));
+  while (top_) release_entry(std::exchange(top_, top_->below));
 }
 
 ResumedModes::ResumedModes(SuspendedModes& own) : own_(own) {

@@ -37,7 +37,7 @@ struct ModeEntry {
 };
 
 // Whether the ops that an op is made of come to a mode that lets the op go on.
-enum class Inside : uint8_t { Seen, Hidden };
+enum class InnerOps : uint8_t { Visible, Hidden };
 
 // One call on its way down the stack, as one mode gets it.
 class ModeCall {
@@ -48,7 +48,7 @@ class ModeCall {
 
   // Hands the call, with the arguments as they are now, to the modes below and the op, which add
   // its results. May be called again.
-  void proceed(Inside inside = Inside::Seen);
+  void proceed(InnerOps inner_ops = InnerOps::Visible);
 
  private:
   friend void intercept(const OpInfo& op, BoxedValues& arguments, BoxedValues& results);

@@ -6,7 +6,7 @@ namespace moonlet {
 namespace {
 
 // The dtypes seen in one rank of participants; none at first.
-struct Seen {
+struct PromotionState {
   bool any = false;
   DType dtype = DType::Bool;
   void add(DType t) {
@@ -16,7 +16,7 @@ struct Seen {
 };
 
 // What `high` becomes beside `low`, which only counts when it is of a higher kind.
-Seen combine(Seen high, Seen low) {
+PromotionState combine(PromotionState high, PromotionState low) {
   if (!high.any) return low;
   if (!low.any || is_complex(high.dtype)) return high;
   if (is_floating(high.dtype)) {
@@ -30,7 +30,7 @@ Seen combine(Seen high, Seen low) {
 
 template <class Range>
 DType promote_all(const Range& operands) {
-  Seen with_dims, zero_d, numbers;
+  PromotionState with_dims, zero_d, numbers;
   for (const Operand* x : operands) {
     if (!x->is_tensor())
       numbers.add(x->scalar().default_dtype());

@@ -11,7 +11,7 @@ namespace moonlet {
 namespace {
 
 void refuse_history(const Tensor& x, const char* op) {
-  const AutogradMeta* meta = x.impl()->autograd;
+  const AutogradMetaInterface* meta = x.impl()->autograd;
   if (!x.requires_grad()) return;
   check(!meta->has_history && !meta->base, op,
         ": this tensor is computed from others, and its history would not fit; detach it first");
@@ -24,7 +24,7 @@ void forget_tape(TensorImpl* impl) {
   impl->autograd = nullptr;
 }
 
-void place(TensorImpl* impl, const Dims& sizes, const Dims& strides, int64_t offset) {
+void set_geometry(TensorImpl* impl, const Dims& sizes, const Dims& strides, int64_t offset) {
   impl->offset = offset;
   impl->numel = numel_of(sizes, "set_");
   impl->sizes = sizes;
@@ -35,7 +35,7 @@ void place(TensorImpl* impl, const Dims& sizes, const Dims& strides, int64_t off
 }  // namespace
 
 void take_geometry(Tensor& x, const Tensor& y) {
-  place(x.impl(), y.sizes(), y.strides(), y.offset());
+  set_geometry(x.impl(), y.sizes(), y.strides(), y.offset());
 }
 
 // Strides that no element is reached by may be anything; views made later multiply them.
@@ -72,7 +72,7 @@ Tensor& set_(Tensor& x, const TypedStorage& storage, int64_t offset, const Dims&
   now.set_last_writer("set_");
   now.retain();
   std::exchange(impl->storage, &now)->release();
-  place(impl, sizes, target.strides(), target.offset());
+  set_geometry(impl, sizes, target.strides(), target.offset());
   ++impl->moves;
   return x;
 }
@@ -91,7 +91,7 @@ Tensor& resize_(Tensor& x, const Dims& sizes) {
   forget_tape(impl);
   storage.bump_version();
   storage.set_last_writer("resize_");
-  place(impl, sizes, contiguous_strides(sizes), impl->offset);
+  set_geometry(impl, sizes, contiguous_strides(sizes), impl->offset);
   ++impl->moves;
   return x;
 }

@@ -1,6 +1,16 @@
 // tensor/storage.h: a counted block of bytes on one device, which tensors view. It knows how to
 // give its memory back and counts changes made in place. Scripts and hosts hold it through
 // TypedStorage (tensor/typed_storage.h).
+//
+// Invariants of the version:
+// - It is the storage's, so that all tensors on the same storage share it, detached ones too.
+// - Each op that changes what a script can see raises it (mark_changed), and does so before its
+//   kernel runs, as a kernel that throws may have made a part of the change. Filling a result that
+//   nobody has seen (tensor/plain_copy.h) does not.
+// - Who keeps a tensor for later keeps the version beside it, and takes any other number for a
+//   change: a saved tensor (Saved, autograd/node.h) is then an error, and the history of a view
+//   (ViewRecord, autograd/meta.h) is made again.
+// - For a tensor that moves to another storage the version goes up too (pass_version).
 #pragma once
 
 #include <atomic>

@@ -22,9 +22,9 @@ namespace moonlet {
 struct TensorImpl;
 
 // What the tape keeps beside a tensor; tensor/ only owns it.
-class AutogradMeta {
+class AutogradMetaInterface {
  public:
-  virtual ~AutogradMeta() = default;
+  virtual ~AutogradMetaInterface() = default;
   // Whether a view requires grad because of its base.
   virtual bool view_requires_grad() const noexcept = 0;
 
@@ -44,7 +44,7 @@ struct TensorImpl {
   Storage* storage = nullptr;
   int64_t offset = 0;  // in elements
   int64_t numel = 0;
-  AutogradMeta* autograd = nullptr;
+  AutogradMetaInterface* autograd = nullptr;
   Dims sizes;
   Dims strides;  // in elements, never negative
 
@@ -117,7 +117,7 @@ class Tensor {
   }
 
   bool requires_grad() const {
-    const AutogradMeta* meta = impl_->autograd;
+    const AutogradMetaInterface* meta = impl_->autograd;
     if (!meta) return false;
     return meta->requires_grad || (meta->base && meta->view_requires_grad());
   }

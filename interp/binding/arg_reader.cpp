@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "interp/binding/generator.h"
+#include "interp/binding/random_generator.h"
 #include "interp/binding/shape.h"
 #include "interp/nearest.h"
 #include "tensor/execution.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "interp/binding/tensor_userdata.h"
-#include "tensor/generator.h"
 #include "tensor/operand.h"
+#include "tensor/random_generator.h"
 
 namespace moonlet::binding {
 

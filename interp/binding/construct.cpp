@@ -131,7 +131,7 @@ constexpr ArgSpec kTensorArgs[] = {{"value", ArgType::Any},
                                    {"requires_grad", ArgType::Bool, false, false, true}};
 constexpr char kTensorName[] = "tensor";
 const Signature kTensorSignature = {kTensorName, "tensor(value, {dtype, device, requires_grad})",
-                                    kTensorArgs, 4};
+                                    kTensorArgs, std::size(kTensorArgs)};
 
 bool has_items(lua_State* L, int index) {
   return lua_type(L, index) == LUA_TTABLE && lua_rawlen(L, index) > 0;

@@ -37,6 +37,7 @@ enum class Field : int {
 constexpr const char* kFieldNames[] = {
     "shape", "dtype", "device", "grad", "requires_grad", "grad_fn",  "is_leaf", "ndim",
     "T",     "real",  "imag",   "data", "is_cuda",       "itemsize", "nbytes",  "_version"};
+static_assert(std::size(kFieldNames) == static_cast<size_t>(Field::Version) + 1);
 
 // The upvalues of l_index.
 constexpr int kMethods = lua_upvalueindex(1);

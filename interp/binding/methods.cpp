@@ -20,7 +20,8 @@ int l_free(lua_State* L) {
 }
 
 int l_size(lua_State* L) {
-  static const Signature kSignature = {"size", "size(x, dim=nil)", kTensorDim, 2};
+  static const Signature kSignature = {"size", "size(x, dim=nil)", kTensorDim,
+                                       std::size(kTensorDim)};
   ArgReader args(L, kSignature);
   const Tensor& x = args.tensor(0);
   if (args.has(1)) return push_result(L, x.size(wrap_dim(args.dim(1), x.dim(), "size")));
@@ -29,7 +30,8 @@ int l_size(lua_State* L) {
 }
 
 int l_stride(lua_State* L) {
-  static const Signature kSignature = {"stride", "stride(x, dim=nil)", kTensorDim, 2};
+  static const Signature kSignature = {"stride", "stride(x, dim=nil)", kTensorDim,
+                                       std::size(kTensorDim)};
   ArgReader args(L, kSignature);
   const Tensor& x = args.tensor(0);
   if (args.has(1)) return push_result(L, x.stride(wrap_dim(args.dim(1), x.dim(), "stride")));
@@ -47,7 +49,7 @@ int l_is_contiguous(lua_State* L) {
   static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor},
                                       {"memory_format", ArgType::MemoryFormat, false}};
   static const Signature kSignature = {"is_contiguous", "is_contiguous(x, memory_format=nil)",
-                                       kArgs, 2};
+                                       kArgs, std::size(kArgs)};
   ArgReader args(L, kSignature);
   const Tensor& x = args.tensor(0);
   if (!args.has(1)) return push_result(L, x.is_contiguous());
@@ -75,8 +77,9 @@ int l_set(lua_State* L) {
                                       {"offset", ArgType::Int, false},
                                       {"size", ArgType::IntList, false},
                                       {"stride", ArgType::IntList, false}};
-  static const Signature kSignature = {
-      "set_", "set_(x, storage or tensor, offset=0, size=nil, stride=nil)", kArgs, 5};
+  static const Signature kSignature = {"set_",
+                                       "set_(x, storage or tensor, offset=0, size=nil, stride=nil)",
+                                       kArgs, std::size(kArgs)};
   ArgReader args(L, kSignature);
   // Reading lists may run metamethods, which can free anything: they come before the handles.
   Dims size, stride;
@@ -106,7 +109,7 @@ int l_set(lua_State* L) {
 int l_resize(lua_State* L) {
   static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor},
                                       {"size", ArgType::IntList, true, true}};
-  static const Signature kSignature = {"resize_", "resize_(x, size)", kArgs, 2};
+  static const Signature kSignature = {"resize_", "resize_(x, size)", kArgs, std::size(kArgs)};
   ArgReader args(L, kSignature);
   const Dims size = args.ints(1);
   Tensor x = args.tensor(0);
@@ -151,20 +154,20 @@ constexpr char kZero[] = "zero_", kBool[] = "bool", kInt[] = "int", kLong[] = "l
 template <DType dtype, const char* method>
 int l_convert(lua_State* L) {
   static const std::string usage = text("x:", method, "() without arguments");
-  static const Signature kSignature = {method, usage.c_str(), kOnlyTensor, 1};
+  static const Signature kSignature = {method, usage.c_str(), kOnlyTensor, std::size(kOnlyTensor)};
   ArgReader args(L, kSignature);
   return push_result(L, moonlet::to(args.tensor(0), dtype, std::nullopt));
 }
 
 int l_cpu(lua_State* L) {
-  static const Signature kSignature = {"cpu", "cpu(x)", kOnlyTensor, 1};
+  static const Signature kSignature = {"cpu", "cpu(x)", kOnlyTensor, std::size(kOnlyTensor)};
   ArgReader args(L, kSignature);
   return push_result(L, to(args.tensor(0), std::nullopt, Device{}));
 }
 
 int l_cuda(lua_State* L) {
   static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor}, {"device", ArgType::Int, false}};
-  static const Signature kSignature = {"cuda", "cuda(x, device=0)", kArgs, 2};
+  static const Signature kSignature = {"cuda", "cuda(x, device=0)", kArgs, std::size(kArgs)};
   ArgReader args(L, kSignature);
   const int64_t index = args.has(1) ? args.integer(1) : 0;
   check(index >= 0 && index < 100, "cuda: there is no device ", index);

@@ -185,7 +185,11 @@ int open_module(lua_State* L) {
   register_io(L);
   register_construct(L);
   register_storage(L);
-  register_context(L);
+  register_settings(L);
+  register_memory(L);
+  register_cuda(L);
+  register_grad_mode(L);
+  register_generator(L);
   register_tape(L);
   register_modes(L);
   lua_setfield(L, -2, "_methods");
@@ -194,8 +198,8 @@ int open_module(lua_State* L) {
   lua_pushcfunction(L, guard<l_module_index>);
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
-  memory::set_live_bytes(L, [] { return live_bytes(); });
-  memory::set_pause(L);
+  gc::set_live_bytes(L, [] { return live_bytes(); });
+  gc::set_pause(L);
   state.paid_bytes = thread_allocated_bytes();
   lua_pushvalue(L, -1);
   state.module_ref = luaL_ref(L, LUA_REGISTRYINDEX);

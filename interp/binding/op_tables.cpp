@@ -23,8 +23,9 @@ const char* form_name(OpInfo::Form form) {
   switch (form) {
     case OpInfo::Form::InPlace: return "in_place";
     case OpInfo::Form::Out: return "out";
-    default: return "plain";
+    case OpInfo::Form::Plain: break;
   }
+  return "plain";
 }
 
 const char* policy_name(AutocastPolicy policy) {
@@ -32,8 +33,9 @@ const char* policy_name(AutocastPolicy policy) {
     case AutocastPolicy::LowerPrecision: return "lower_precision";
     case AutocastPolicy::Float32: return "float32";
     case AutocastPolicy::Promote: return "promote";
-    default: return nullptr;
+    case AutocastPolicy::None: break;
   }
+  return nullptr;
 }
 
 // Sets `autocast` of the table on top: a policy per type of device, or nothing.
@@ -47,15 +49,15 @@ void push_policies(lua_State* L, const AutocastPolicies& policies) {
   lua_setfield(L, -2, "autocast");
 }
 
-void push_places(lua_State* L, const std::vector<Place>& places, bool arguments) {
-  lua_createtable(L, static_cast<int>(places.size()), 0);
-  for (size_t i = 0; i < places.size(); ++i) {
-    const Place& place = places[i];
+void push_schema(lua_State* L, const std::vector<SchemaArgument>& schema, bool arguments) {
+  lua_createtable(L, static_cast<int>(schema.size()), 0);
+  for (size_t i = 0; i < schema.size(); ++i) {
+    const SchemaArgument& spec = schema[i];
     lua_createtable(L, 0, 4);
-    if (!place.name.empty()) set_text(L, "name", place.name.c_str());
-    set_text(L, "type", place.type.c_str());
-    if (place.default_value) set_text(L, "default", place.default_value);
-    if (arguments) set_flag(L, "written", place.written);
+    if (!spec.name.empty()) set_text(L, "name", spec.name.c_str());
+    set_text(L, "type", spec.type.c_str());
+    if (spec.default_value) set_text(L, "default", spec.default_value);
+    if (arguments) set_flag(L, "written", spec.written);
     lua_rawseti(L, -2, static_cast<lua_Integer>(i + 1));
   }
 }
@@ -95,12 +97,12 @@ int l_set_named(lua_State* L) {
 }
 
 // The metatable that lets names stand for positions.
-void push_named(lua_State* L, const std::vector<Place>& places) {
+void push_named(lua_State* L, const std::vector<SchemaArgument>& schema) {
   lua_createtable(L, 0, 2);
-  lua_createtable(L, 0, static_cast<int>(places.size()));
-  for (size_t i = 0; i < places.size(); ++i) {
+  lua_createtable(L, 0, static_cast<int>(schema.size()));
+  for (size_t i = 0; i < schema.size(); ++i) {
     lua_pushinteger(L, static_cast<lua_Integer>(i + 1));
-    lua_setfield(L, -2, places[i].name.c_str());
+    lua_setfield(L, -2, schema[i].name.c_str());
   }
   lua_pushvalue(L, -1);
   lua_pushcclosure(L, guard<l_get_named>, 1);
@@ -109,7 +111,7 @@ void push_named(lua_State* L, const std::vector<Place>& places) {
   lua_setfield(L, -2, "__newindex");
 }
 
-void push_writes(lua_State* L, const std::vector<Place>& arguments) {
+void push_writes(lua_State* L, const std::vector<SchemaArgument>& arguments) {
   lua_newtable(L);
   lua_Integer count = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -120,7 +122,7 @@ void push_writes(lua_State* L, const std::vector<Place>& arguments) {
 }
 
 void push_new_op(lua_State* L, const OpInfo& op) {
-  const std::vector<Place> arguments = arguments_of(op);
+  const std::vector<SchemaArgument> arguments = arguments_of(op);
   lua_createtable(L, 0, 16);
   set_text(L, "name", op.name);
   set_text(L, "row", op.row->name);
@@ -137,9 +139,9 @@ void push_new_op(lua_State* L, const OpInfo& op) {
   lua_setfield(L, -2, "dtypes");
   push_writes(L, arguments);
   lua_setfield(L, -2, "writes");
-  push_places(L, arguments, true);
+  push_schema(L, arguments, true);
   lua_setfield(L, -2, "arguments");
-  push_places(L, results_of(op), false);
+  push_schema(L, results_of(op), false);
   lua_setfield(L, -2, "results");
   push_named(L, arguments);
   lua_setfield(L, -2, "_named");

@@ -87,11 +87,11 @@ void push_value(lua_State* L, const BoxedValue& value, std::string_view type) {
       value);
 }
 
-// Reads one value of a row's type. Errors name the op and the place.
+// Reads one value of a row's type. Errors name the op and the argument.
 class Reader {
  public:
-  Reader(lua_State* L, const OpInfo& op, const Place& place, const char* what)
-      : L_(L), op_(op), place_(place), type_(plain(place.type)), what_(what) {}
+  Reader(lua_State* L, const OpInfo& op, const SchemaArgument& spec, const char* what)
+      : L_(L), op_(op), spec_(spec), type_(plain(spec.type)), what_(what) {}
 
   BoxedValue read(int index, const BoxedValue* before) {
     const int top = lua_gettop(L_);
@@ -103,15 +103,15 @@ class Reader {
 
  private:
   [[noreturn]] void bad(int index, const char* wanted) {
-    fail(op_.name, ": ", what_, " '", place_.name, "' must be ", wanted, ", got ",
+    fail(op_.name, ": ", what_, " '", spec_.name, "' must be ", wanted, ", got ",
          type_name(L_, index));
   }
 
   BoxedValue absent(const BoxedValue* before) {
-    if (place_.type == "Dim[*]") return Dims{};  // all of them
-    const bool optional = place_.type.ends_with('?');
+    if (spec_.type == "Dim[*]") return Dims{};  // all of them
+    const bool optional = spec_.type.ends_with('?');
     const bool was_absent = before && std::holds_alternative<std::monostate>(*before);
-    if (!optional && !was_absent) fail(op_.name, ": ", what_, " '", place_.name, "' is missing");
+    if (!optional && !was_absent) fail(op_.name, ": ", what_, " '", spec_.name, "' is missing");
     return {};
   }
 
@@ -154,7 +154,7 @@ class Reader {
       const Tensor* cell = tensor_cell(L_, -1);
       const bool none = type_ == "Tensor?[]" && !lua_toboolean(L_, -1);
       if (!none && (!cell || !cell->defined()))
-        fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", place_.name,
+        fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", spec_.name,
              "' must be a tensor, got ", type_name(L_, -1));
       out.push_back(none ? Tensor() : *cell);
       note_seen(L_, -1);
@@ -168,7 +168,7 @@ class Reader {
     if (!value) bad(index, is_list(type_) ? "a table of integers" : "an integer");
     if (!counts_from_one(type_) || *value < 0) return *value;
     if (*value == 0)
-      fail(op_.name, ": ", what_, " '", place_.name,
+      fail(op_.name, ": ", what_, " '", spec_.name,
            "' is 0: ", type_ == "Index" ? "positions" : "dimensions", " start at 1");
     return *value - 1;
   }
@@ -227,7 +227,7 @@ class Reader {
 
   lua_State* L_;
   const OpInfo& op_;
-  const Place& place_;
+  const SchemaArgument& spec_;
   std::string_view type_;
   const char* what_;
 };
@@ -240,8 +240,8 @@ void check_count(const OpInfo& op, int given, size_t wanted, const char* what) {
 
 }  // namespace
 
-std::vector<Place> results_of(const OpInfo& op) {
-  std::vector<Place> out;
+std::vector<SchemaArgument> results_of(const OpInfo& op) {
+  std::vector<SchemaArgument> out;
   std::string_view text = op.row->schema;
   text.remove_prefix(text.rfind("->") + 2);
   while (!text.empty()) {
@@ -257,8 +257,8 @@ std::vector<Place> results_of(const OpInfo& op) {
   return out;
 }
 
-std::vector<Place> arguments_of(const OpInfo& op) {
-  std::vector<Place> out;
+std::vector<SchemaArgument> arguments_of(const OpInfo& op) {
+  std::vector<SchemaArgument> out;
   if (op.form == OpInfo::Form::Out)
     for (int i = 0; i < op.row->result_count; ++i)
       out.push_back(
@@ -272,11 +272,11 @@ std::vector<Place> arguments_of(const OpInfo& op) {
 }
 
 void push_arguments(lua_State* L, const OpInfo& op, const BoxedValues& arguments) {
-  const std::vector<Place> places = arguments_of(op);
+  const std::vector<SchemaArgument> schema = arguments_of(op);
   luaL_checkstack(L, 8, "too many arguments");
-  lua_createtable(L, static_cast<int>(places.size()), 0);
-  for (size_t i = 0; i < arguments.size() && i < places.size(); ++i) {
-    push_value(L, arguments[i], plain(places[i].type));
+  lua_createtable(L, static_cast<int>(schema.size()), 0);
+  for (size_t i = 0; i < arguments.size() && i < schema.size(); ++i) {
+    push_value(L, arguments[i], plain(schema[i].type));
     lua_rawseti(L, -2, static_cast<lua_Integer>(i + 1));
   }
   push_op(L, op);
@@ -287,8 +287,8 @@ void push_arguments(lua_State* L, const OpInfo& op, const BoxedValues& arguments
 
 bool is_arguments(lua_State* L, int index, const OpInfo& op) {
   if (lua_type(L, index) != LUA_TTABLE) return false;
-  const std::vector<Place> places = arguments_of(op);
-  if (places.empty() || !is_list(places[0].type)) return true;
+  const std::vector<SchemaArgument> schema = arguments_of(op);
+  if (schema.empty() || !is_list(schema[0].type)) return true;
   if (!lua_getmetatable(L, index)) return false;
   push_op(L, op);
   lua_getfield(L, -1, "_named");
@@ -298,30 +298,30 @@ bool is_arguments(lua_State* L, int index, const OpInfo& op) {
 }
 
 BoxedValues arguments_at(lua_State* L, int table, const OpInfo& op, const BoxedValues& before) {
-  const std::vector<Place> places = arguments_of(op);
+  const std::vector<SchemaArgument> schema = arguments_of(op);
   BoxedValues out;
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < schema.size(); ++i) {
     lua_rawgeti(L, table, static_cast<lua_Integer>(i + 1));
-    out.push_back(Reader(L, op, places[i], "argument").read(lua_gettop(L), &before.at(i)));
+    out.push_back(Reader(L, op, schema[i], "argument").read(lua_gettop(L), &before.at(i)));
     lua_pop(L, 1);
   }
-  lua_rawgeti(L, table, static_cast<lua_Integer>(places.size() + 1));
+  lua_rawgeti(L, table, static_cast<lua_Integer>(schema.size() + 1));
   const bool more = !lua_isnil(L, -1);
   lua_pop(L, 1);
-  check(!more, op.name, ": too many arguments, ", places.size(), " are wanted");
+  check(!more, op.name, ": too many arguments, ", schema.size(), " are wanted");
   return out;
 }
 
 BoxedValues arguments_from(lua_State* L, int first, int count, const OpInfo& op,
                            const BoxedValues& before) {
-  const std::vector<Place> places = arguments_of(op);
-  check(count <= static_cast<int>(places.size()), op.name, ": too many arguments, ", places.size(),
+  const std::vector<SchemaArgument> schema = arguments_of(op);
+  check(count <= static_cast<int>(schema.size()), op.name, ": too many arguments, ", schema.size(),
         " are wanted, got ", count);
-  lua_settop(L, first - 1 + static_cast<int>(places.size()));
+  lua_settop(L, first - 1 + static_cast<int>(schema.size()));
   BoxedValues out;
-  for (size_t i = 0; i < places.size(); ++i)
+  for (size_t i = 0; i < schema.size(); ++i)
     out.push_back(
-        Reader(L, op, places[i], "argument").read(first + static_cast<int>(i), &before.at(i)));
+        Reader(L, op, schema[i], "argument").read(first + static_cast<int>(i), &before.at(i)));
   return out;
 }
 
@@ -333,19 +333,19 @@ int push_results(lua_State* L, const BoxedValues& results) {
 
 BoxedValues results_from(lua_State* L, int first, int count, const OpInfo& op,
                          const BoxedValues& arguments, const BoxedValues& before) {
-  const std::vector<Place> places = results_of(op);
+  const std::vector<SchemaArgument> schema = results_of(op);
   BoxedValues out;
   if (op.form == OpInfo::Form::Plain) {
-    check_count(op, count, places.size(), "results");
+    check_count(op, count, schema.size(), "results");
     for (int i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
-      out.push_back(Reader(L, op, places[at], "result")
+      out.push_back(Reader(L, op, schema[at], "result")
                         .read(first + i, at < before.size() ? &before[at] : nullptr));
     }
     return out;
   }
   // What is written is the caller's tensor, which no other can stand for.
-  const size_t written = op.form == OpInfo::Form::Out ? places.size() : 1;
+  const size_t written = op.form == OpInfo::Form::Out ? schema.size() : 1;
   check_count(op, count, written, "results");
   for (size_t i = 0; i < written; ++i) {
     const Tensor* cell = tensor_cell(L, first + static_cast<int>(i));

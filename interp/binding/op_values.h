@@ -11,14 +11,14 @@
 namespace moonlet::binding {
 
 // An argument or a result of one form of an op. In the out form the results come first.
-struct Place {
+struct SchemaArgument {
   std::string name;
   std::string type;  // as in the row: "Dim[]"
   const char* default_value;
   bool written;
 };
-std::vector<Place> arguments_of(const OpInfo& op);
-std::vector<Place> results_of(const OpInfo& op);
+std::vector<SchemaArgument> arguments_of(const OpInfo& op);
+std::vector<SchemaArgument> results_of(const OpInfo& op);
 
 // Pushes the table that describes the op; the same one each time.
 void push_op(lua_State* L, const OpInfo& op);

@@ -7,17 +7,17 @@ namespace moonlet::binding {
 namespace {
 
 // What the handler's third argument refers to.
-struct Ongoing {
+struct InterceptedCall {
   ModeCall* call;  // null once the handler has ended
   const BoxedValues* arguments;
 };
 
-// `call(arguments)` or `call(a, b, ...)`. Upvalue: the Ongoing.
+// `call(arguments)` or `call(a, b, ...)`. Upvalue: the InterceptedCall.
 int l_call(lua_State* L) {
-  const auto& ongoing = *static_cast<Ongoing*>(lua_touserdata(L, lua_upvalueindex(1)));
-  check(ongoing.call != nullptr, "override: `call` is used after its handler has ended");
-  ModeCall& call = *ongoing.call;
-  const BoxedValues& before = *ongoing.arguments;
+  const auto& intercepted = *static_cast<InterceptedCall*>(lua_touserdata(L, lua_upvalueindex(1)));
+  check(intercepted.call != nullptr, "override: `call` is used after its handler has ended");
+  ModeCall& call = *intercepted.call;
+  const BoxedValues& before = *intercepted.arguments;
   const int count = lua_gettop(L);
   call.arguments = count == 1 && is_arguments(L, 1, call.op)
                        ? arguments_at(L, 1, call.op, before)
@@ -41,12 +41,13 @@ class Override final : public Mode {
     const int top = lua_gettop(L);
     const BoxedValues arguments = call.arguments;
     // The userdata stays on the stack: the handler may let go of its function early.
-    auto* const ongoing = static_cast<Ongoing*>(lua_newuserdatauv(L, sizeof(Ongoing), 0));
-    *ongoing = {&call, &arguments};
+    auto* const intercepted =
+        static_cast<InterceptedCall*>(lua_newuserdatauv(L, sizeof(InterceptedCall), 0));
+    *intercepted = {&call, &arguments};
     struct End {
-      Ongoing& ongoing;
-      ~End() { ongoing.call = nullptr; }
-    } const end{*ongoing};
+      InterceptedCall& intercepted;
+      ~End() { intercepted.call = nullptr; }
+    } const end{*intercepted};
     if (!push_handler(L)) {
       call.proceed();
       lua_settop(L, top);

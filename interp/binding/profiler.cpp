@@ -31,10 +31,10 @@ class Profiler final : public Mode {
   }
 
   void call(ModeCall& call) override {
-    const Place place = here(call.op);
+    const CallSite site = site_of(call.op);
     if (synchronizes_) synchronize(call.arguments);
     {
-      const Measure measure(*this, place);
+      const Measure measure(*this, site);
       call.proceed();
       if (synchronizes_) synchronize(call.results);
     }
@@ -43,26 +43,26 @@ class Profiler final : public Mode {
   int push_events(lua_State* L) const {
     lua_createtable(L, static_cast<int>(events_.size()), 0);
     lua_Integer i = 0;
-    for (const auto& [place, event] : events_) {
-      push_event(L, place, event);
+    for (const auto& [site, event] : events_) {
+      push_event(L, site, event);
       lua_rawseti(L, -2, ++i);
     }
     return 1;
   }
 
  private:
-  using Place = std::tuple<const OpInfo*, std::string, int>;  // op, file, line
+  using CallSite = std::tuple<const OpInfo*, std::string, int>;  // op, file, line
   using Clock = std::chrono::steady_clock;
 
   // One call that runs, also when it ends by an error.
   class Measure {
    public:
-    Measure(Profiler& profiler, const Place& place)
-        : profiler_(profiler), place_(place), outer_(std::exchange(profiler.running_, this)) {}
+    Measure(Profiler& profiler, const CallSite& site)
+        : profiler_(profiler), site_(site), outer_(std::exchange(profiler.running_, this)) {}
     ~Measure() {
       const double time = std::chrono::duration<double>(Clock::now() - start_).count();
       const int64_t bytes = thread_allocated_bytes() - bytes_;
-      Event& event = profiler_.events_[place_];
+      Event& event = profiler_.events_[site_];
       event.count += 1;
       event.total_time += time;
       event.self_time += time - inner_time_;
@@ -79,7 +79,7 @@ class Profiler final : public Mode {
 
    private:
     Profiler& profiler_;
-    const Place& place_;
+    const CallSite& site_;
     Measure* const outer_;
     double inner_time_ = 0;
     int64_t inner_bytes_ = 0;
@@ -87,7 +87,7 @@ class Profiler final : public Mode {
     const Clock::time_point start_ = Clock::now();
   };
 
-  Place here(const OpInfo& op) const {
+  CallSite site_of(const OpInfo& op) const {
     lua_Debug info;
     if (!find_where(running_coroutine(main_), info)) return {&op, "", 0};
     return {&op, info.short_src, info.currentline};
@@ -102,8 +102,8 @@ class Profiler final : public Mode {
     }
   }
 
-  static void push_event(lua_State* L, const Place& place, const Event& event) {
-    const auto& [op, file, line] = place;
+  static void push_event(lua_State* L, const CallSite& site, const Event& event) {
+    const auto& [op, file, line] = site;
     lua_createtable(L, 0, 8);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");
@@ -127,7 +127,7 @@ class Profiler final : public Mode {
 
   lua_State* main_ = nullptr;
   const bool synchronizes_;
-  std::map<Place, Event> events_;
+  std::map<CallSite, Event> events_;
   Measure* running_ = nullptr;
 };
 

@@ -62,8 +62,7 @@ int l_index(lua_State* L) {
 int l_newindex(lua_State*) {
   fail(
       "shape: the sizes of a tensor are not changed by assignment; use view, reshape or resize_, "
-      "or "
-      "x.shape:tolist() for a list of your own");
+      "or x.shape:tolist() for a list of your own");
 }
 
 int l_length(lua_State* L) {

@@ -39,6 +39,7 @@ enum class Field : int {
 constexpr const char* kFieldNames[] = {"dtype",      "device",       "nbytes",
                                        "itemsize",   "is_mapped",    "is_shared",
                                        "is_foreign", "is_read_only", "_version"};
+static_assert(std::size(kFieldNames) == static_cast<size_t>(Field::Version) + 1);
 
 // The upvalues of l_index.
 constexpr int kMethods = lua_upvalueindex(1);
@@ -220,10 +221,11 @@ constexpr ArgSpec kStorageArgs[] = {{"value", ArgType::Any, false},
                                     {"read_only", ArgType::Bool, false, false, true},
                                     {"size", ArgType::Int, false, false, true}};
 enum StorageArg { kValue, kDType, kDevice, kFile, kShared, kReadOnly, kSize };
+static_assert(std::size(kStorageArgs) == kSize + 1);
 const Signature kStorageSignature = {
     "Storage",
     "Storage(size or table, {dtype, device}) or Storage{file=, dtype, shared, read_only, size}",
-    kStorageArgs, 7};
+    kStorageArgs, std::size(kStorageArgs)};
 
 // `Storage{1, 2, dtype = ...}`: the elements and the options in one table become two.
 void split_options(lua_State* L) {

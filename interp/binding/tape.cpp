@@ -15,7 +15,7 @@ constexpr ArgSpec kBackwardArgs[] = {{"x", ArgType::Tensor},
                                      {"create_graph", ArgType::Bool, false}};
 const Signature kBackward = {"backward",
                              "x:backward(gradient=nil, {retain_graph=false, create_graph=false})",
-                             kBackwardArgs, 4};
+                             kBackwardArgs, std::size(kBackwardArgs)};
 
 bool flag(ArgReader& args, int i, bool otherwise) {
   return args.has(i) ? args.boolean(i) : otherwise;
@@ -28,9 +28,9 @@ void run_paid_ahead(lua_State* L, F&& run) {
   BindingState& state = binding_state(L);
   pay_collector(L, state);
   const int64_t ahead = state.backward_bytes, start = thread_allocated_bytes();
-  memory::allocated(L, ahead);
+  gc::allocated(L, ahead);
   {
-    const TapeScope scope(L);
+    const BackwardScope scope(L);
     run();
   }
   const int64_t end = thread_allocated_bytes();
@@ -82,7 +82,7 @@ const Signature kGrad = {
     "grad",
     "ml.grad(outputs, inputs, {grad_outputs, retain_graph=false, create_graph=false, "
     "allow_unused=false})",
-    kGradArgs, 6};
+    kGradArgs, std::size(kGradArgs)};
 
 int l_grad(lua_State* L) {
   ArgReader args(L, kGrad);

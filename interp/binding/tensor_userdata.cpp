@@ -22,7 +22,7 @@ void binding::pay_collector(lua_State* L, BindingState& state) {
   const int64_t fresh = allocated - state.paid_bytes;
   if (fresh == 0) return;
   state.paid_bytes = allocated;
-  if (fresh > 0) memory::allocated(L, fresh);
+  if (fresh > 0) gc::allocated(L, fresh);
 }
 
 namespace {
@@ -211,7 +211,7 @@ void push_element_text(lua_State* L, int index) {
     lua_getfield(L, index, "item");
     lua_pushvalue(L, index);
     lua_call(L, 1, 1);
-    const io::NumbersOfC numbers;
+    const io::NumericLocaleC numbers;
     luaL_tolstring(L, -1, nullptr);
   }
 }
@@ -360,7 +360,7 @@ std::string called_message(const char* message, const char* called) {
 
 int retry_after_collection(lua_State* L, int top, lua_CFunction f) {
   lua_settop(L, top);
-  memory::collect(L);
+  gc::collect(L);
   return f(L);
 }
 

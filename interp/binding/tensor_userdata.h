@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "interp/gc_pacer.h"
 #include "interp/guard.h"
-#include "interp/memory.h"
 #include "interp/state.h"
 #include "lua.hpp"
 #include "tensor/scalar.h"
@@ -112,7 +112,9 @@ int op_guard(lua_State* L) {
 // Hand-written parts, each adding its functions. Stack: the module at -2, the methods at -1.
 void register_io(lua_State* L);
 void register_construct(lua_State* L);
-void register_context(lua_State* L);
+void register_settings(lua_State* L);
+void register_memory(lua_State* L);
+void register_cuda(lua_State* L);
 void register_grad_mode(lua_State* L);
 void register_generator(lua_State* L);
 void register_tape(lua_State* L);

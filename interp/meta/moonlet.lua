@@ -194,7 +194,7 @@ ml.version = "0.1.0"
 ml.ops = {}
 
 --- An argument or a result of an op, in what `ml.ops.info` gives.
----@class moonlet.Place
+---@class moonlet.Argument
 ---@field name string? of the argument or result
 ---@field type string as in the schema
 ---@field default string? what it is when left out
@@ -209,8 +209,8 @@ ml.ops = {}
 ---@field kind string of the row, such as "pointwise"
 ---@field family string the page of the reference it is on
 ---@field dtypes moonlet.dtype[] that it computes with
----@field arguments moonlet.Place[] in order
----@field results moonlet.Place[] in order
+---@field arguments moonlet.Argument[] in order
+---@field results moonlet.Argument[] in order
 ---@field writes integer[] the positions of the arguments that it changes
 ---@field is_view boolean whether the result shares memory with an argument
 ---@field random boolean whether it draws random numbers

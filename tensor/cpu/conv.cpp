@@ -39,7 +39,7 @@ Tensor channels_last(const Tensor& x) {
 }
 
 // The shape of a convolution that oneDNN may compute without a detour over row-major images.
-std::optional<ConvShape> without_detour(ConvShape s, const Tensor& images) {
+std::optional<ConvShape> as_channels_last(ConvShape s, const Tensor& images) {
   if (images.dtype() != DType::Float32 || !shapes::lies_channels_last(images)) return std::nullopt;
   s.channels_last = true;
   return s;
@@ -61,7 +61,7 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dim
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), y.sizes(), stride, padding, dilation, groups);
-  if (const auto last = without_detour(s, y))
+  if (const auto last = as_channels_last(s, y))
     if (conv2d_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
       return;
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
@@ -77,7 +77,7 @@ void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, c
   if (grad.numel() == 0 || weight.numel() == 0) return zero(y);
   const ConvShape s =
       shape_of(size, weight.sizes(), grad.sizes(), stride, padding, dilation, groups);
-  if (const auto last = without_detour(s, y))
+  if (const auto last = as_channels_last(s, y))
     if (conv2d_grad_x_onednn(*last, channels_last(grad), contiguous(weight), y)) return;
   computed(grad, weight, y, [&](const Tensor& slope, const Tensor& filter, Tensor& out) {
     // oneDNN pads the channels to a vector, which is slow for images of few of them.
@@ -93,7 +93,7 @@ void conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, c
   if (y.numel() == 0) return;
   if (grad.numel() == 0 || x.numel() == 0) return zero(y);
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
-  if (const auto last = without_detour(s, x); last && y.is_contiguous())
+  if (const auto last = as_channels_last(s, x); last && y.is_contiguous())
     if (conv2d_grad_weight_onednn(*last, channels_last(grad), x, y)) return;
   computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
     if (out.dtype() == DType::Float32 && conv2d_grad_weight_onednn(s, slope, image, out)) return;

@@ -38,19 +38,19 @@ PointwisePlan plan_copy(const Tensor& out, const Tensor& in) {
   return plan;
 }
 
-// The offsets of the operands at a place of the dimensions from `first` on.
-struct Place {
+// The offsets of the operands at the position `index` of the dimensions from `first` on.
+struct Offsets {
   int64_t out = 0, in = 0;
 };
-Place place_of(const PointwisePlan& plan, int first, int64_t index) {
-  Place place;
+Offsets offsets_at(const PointwisePlan& plan, int first, int64_t index) {
+  Offsets offsets;
   for (int d = first; d < plan.ndim; ++d) {
     const int64_t at = index % plan.sizes[d];
     index /= plan.sizes[d];
-    place.out += at * plan.out.strides[d];
-    place.in += at * plan.in[0].strides[d];
+    offsets.out += at * plan.out.strides[d];
+    offsets.in += at * plan.in[0].strides[d];
   }
-  return place;
+  return offsets;
 }
 
 // Row by row along the innermost dimension, long rows by pieces.
@@ -63,7 +63,7 @@ void copy_rows(const PointwisePlan& plan, Converter convert) {
   const int64_t grain = std::max<int64_t>(1, kCopyGrain / std::min(piece, size));
   parallel_for(rows * pieces, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const Place at = place_of(plan, 1, i / pieces);
+      const Offsets at = offsets_at(plan, 1, i / pieces);
       const int64_t from = i % pieces * piece;
       convert(plan.in[0].data + at.in + from * plan.in[0].strides[0], plan.in[0].strides[0],
               plan.out.data + at.out + from * plan.out.strides[0], plan.out.strides[0],
@@ -105,7 +105,7 @@ void copy_transposed(const PointwisePlan& plan, int other) {
     const int64_t grain = std::max<int64_t>(1, kCopyGrain / work);
     parallel_for(planes * down * across, grain, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
-        const Place base = place_of(rest, 0, piece / across / down);
+        const Offsets base = offsets_at(rest, 0, piece / across / down);
         const int64_t j = piece / across % down * kBlock, first = piece % across * kAcross;
         const int64_t height = std::min(kBlock, plan.sizes[other] - j);
         for (int64_t i = first; i < std::min(first + kAcross, plan.sizes[0]); i += kBlock)

@@ -23,9 +23,9 @@ int64_t blocks_before(const Tensor& x, int64_t dim) {
   return blocks;
 }
 
-// The places along `dim` of x that an index tensor names, by rows of its last dimension.
-struct Places {
-  Places(const Tensor& x, int64_t dim, const Tensor& positions)
+// The elements along `dim` of x that an index tensor names, by rows of its last dimension.
+struct IndexedElements {
+  IndexedElements(const Tensor& x, int64_t dim, const Tensor& positions)
       : width(positions.dim() ? positions.size(-1) : 1),
         rows(positions.numel() / width),
         stride(stride_along(x, dim)),
@@ -36,7 +36,7 @@ struct Places {
     }
     step = positions.dim() == 0 || dim == positions.dim() - 1 ? 0 : x.stride(-1);
   }
-  // Calls body(entry, offset of its place in x) for the entries of rows [begin, end), in order.
+  // Calls body(entry, offset of its element in x) for the entries of rows [begin, end), in order.
   template <class Body>
   void each(int64_t begin, int64_t end, Body&& body) const {
     Walk<1> walk(sizes, {strides}, begin);
@@ -55,12 +55,12 @@ struct Places {
 // Writes or adds source to x, both of dtype T; blocks before `dim` are shared among threads.
 template <class T, bool kAdd>
 void scatter_as(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
-  const Places places(x, dim, positions);
-  const int64_t blocks = blocks_before(positions, dim), rows = places.rows / blocks;
+  const IndexedElements elements(x, dim, positions);
+  const int64_t blocks = blocks_before(positions, dim), rows = elements.rows / blocks;
   const T* from = source.elements<T>();
   T* to = x.elements<T>();
-  parallel_for(blocks, grain_for(rows * places.width * 4), [&](int64_t begin, int64_t end) {
-    places.each(begin * rows, end * rows, [&](int64_t i, int64_t place) {
+  parallel_for(blocks, grain_for(rows * elements.width * 4), [&](int64_t begin, int64_t end) {
+    elements.each(begin * rows, end * rows, [&](int64_t i, int64_t place) {
       if constexpr (kAdd)
         to[place] = added(to[place], from[i]);
       else
@@ -111,12 +111,12 @@ void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) 
   const int dim = wrap_dim(given_dim, x.dim(), "gather");
   if (y.numel() == 0) return;
   const Tensor positions = checked_positions("gather", index, size_along(x, dim));
-  const Places places(x, dim, positions);
+  const IndexedElements elements(x, dim, positions);
   visit_bytes(x.dtype(), [&]<class T>() {
     const T* from = x.elements<T>();
     T* to = y.elements<T>();
-    parallel_for(places.rows, grain_for(places.width * 4), [&](int64_t begin, int64_t end) {
-      places.each(begin, end, [&](int64_t i, int64_t place) { to[i] = from[place]; });
+    parallel_for(elements.rows, grain_for(elements.width * 4), [&](int64_t begin, int64_t end) {
+      elements.each(begin, end, [&](int64_t i, int64_t place) { to[i] = from[place]; });
     });
   });
 }

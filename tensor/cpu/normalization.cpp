@@ -217,7 +217,7 @@ TwoSums<T> channel_moments(const Channels& c, int64_t channel, const T* x) {
 }
 
 // running += momentum (value - running), in whatever dtype and stride `running` has.
-void move_towards(const Tensor& running, int64_t i, double value, double momentum) {
+void update_running(const Tensor& running, int64_t i, double value, double momentum) {
   if (!running.defined()) return;
   visit<dtypes::floating>(running.dtype(), [&]<class T>() {
     using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -326,8 +326,8 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
         r.rstd = s.elements<T>()[k] = static_cast<T>(1 / std::sqrt(t.second / count + eps));
         if (w.defined()) r.scale = w.elements<T>()[k];
         if (b.defined()) r.offset = b.elements<T>()[k];
-        move_towards(running_mean, k, t.first, momentum);
-        move_towards(running_var, k, t.second / (count - 1), momentum);
+        update_running(running_mean, k, t.first, momentum);
+        update_running(running_var, k, t.second / (count - 1), momentum);
         each_run(c, k, [&](int64_t at) {
           r.x = source.elements<T>() + at;
           r.out = out.elements<T>() + at;

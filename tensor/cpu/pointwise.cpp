@@ -44,7 +44,7 @@ bool is_dense(const PointwisePlan& plan, const PointwiseArg& arg) {
 // Calls f(offset of the operand in bytes, elements) for each stretch of dimension 0 among the n
 // elements from `begin`.
 template <class F>
-void each_stretch(const PointwisePlan& plan, const PointwiseArg& arg, int64_t begin, int64_t n,
+void for_each_run(const PointwisePlan& plan, const PointwiseArg& arg, int64_t begin, int64_t n,
                   F&& f) {
   int64_t at[kMaxDims];
   int64_t offset = 0;
@@ -135,7 +135,7 @@ class Walker {
   const char* gather(int i, int64_t begin, int64_t n) {
     const PointwiseArg& arg = plan_.in[i];
     char* to = scratch_[i];
-    each_stretch(plan_, arg, begin, n, [&](int64_t offset, int64_t count) {
+    for_each_run(plan_, arg, begin, n, [&](int64_t offset, int64_t count) {
       in_[i].convert(arg.data + offset, arg.strides[0], to, width_, count);
       to += count * width_;
     });
@@ -144,7 +144,7 @@ class Walker {
 
   void scatter(const char* from, int64_t begin, int64_t n) {
     const PointwiseArg& arg = plan_.out;
-    each_stretch(plan_, arg, begin, n, [&](int64_t offset, int64_t count) {
+    for_each_run(plan_, arg, begin, n, [&](int64_t offset, int64_t count) {
       out_.convert(from, width_, arg.data + offset, arg.strides[0], count);
       from += count * width_;
     });

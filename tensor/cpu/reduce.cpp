@@ -142,7 +142,7 @@ void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
   } else if (std::isinf(p) && x.numel() == 0) {
     run_loops(Fast<T>{Fold::Sum}, x, dims, y);
   } else if (std::isinf(p)) {
-    run_loops(Fast<T>{p > 0 ? Fold::Max : Fold::Min}, magnitudes<T>(unrepeated(x, dims).x), dims,
+    run_loops(Fast<T>{p > 0 ? Fold::Max : Fold::Min}, magnitudes<T>(unexpanded(x, dims).x), dims,
               y);
   } else {
     const T power = static_cast<T>(p);

@@ -56,11 +56,11 @@ void reduce_dims(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
                  const Finish& finish = {});
 
 // x with one element along each expanded dim of `dims`, and how often it stands there.
-struct Unrepeated {
+struct Unexpanded {
   Tensor x;
   int64_t times = 1;
 };
-Unrepeated unrepeated(const Tensor& x, const Dims& dims);
+Unexpanded unexpanded(const Tensor& x, const Dims& dims);
 
 // How many elements of x meet in one result.
 int64_t reduced_count(const Tensor& x, const Dims& dims);

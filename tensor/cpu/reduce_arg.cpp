@@ -175,7 +175,7 @@ void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Ten
   if (indices.numel() == 0) return;
   if (x.dim() > 0) {
     const Dims searched = dim ? Dims{wrapped(*dim, x.dim())} : all_dims(x.dim());
-    const auto [once, times] = unrepeated(x, searched);
+    const auto [once, times] = unexpanded(x, searched);
     if (times > 1 && !dim) return find_among_repeated(x, once, largest, indices);
     if (times > 1) return find_extreme(once, dim, largest, indices);
   }
@@ -187,7 +187,7 @@ void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Ten
 }
 
 void extreme_dim(const Tensor& given, int64_t dim, bool largest, Tensor& values, Tensor& indices) {
-  const Tensor x = given.dim() > 0 ? unrepeated(given, {wrapped(dim, given.dim())}).x : given;
+  const Tensor x = given.dim() > 0 ? unexpanded(given, {wrapped(dim, given.dim())}).x : given;
   find_extreme(x, dim, largest, indices);
   const Search s = search_of(x, dim);
   const Tensor whole = contiguous(x);

@@ -236,8 +236,8 @@ bool is_expanded(const Tensor& x, int d) { return x.stride(d) == 0 && x.size(d) 
 // often as it is repeated; what is kept is repeated in the result.
 void reduce_expanded(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
                      const Finish& finish) {
-  const int64_t times = unrepeated(x, dims).times;
-  const Tensor once = unrepeated(x, plain_order(x.dim())).x;
+  const int64_t times = unexpanded(x, dims).times;
+  const Tensor once = unexpanded(x, plain_order(x.dim())).x;
   Dims kept = x.sizes(), small = once.sizes();
   for (int64_t d : dims) kept[static_cast<int>(d)] = small[static_cast<int>(d)] = 1;
   const Finish last = [&](void* acc, int64_t n) {
@@ -278,7 +278,7 @@ void reduce_dims(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
   if (acc != y.raw()) store(r, acc, y);
 }
 
-Unrepeated unrepeated(const Tensor& x, const Dims& dims) {
+Unexpanded unexpanded(const Tensor& x, const Dims& dims) {
   Dims sizes = x.sizes();
   int64_t times = 1;
   for (int64_t dim : dims) {

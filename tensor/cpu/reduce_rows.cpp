@@ -89,7 +89,7 @@ void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
 
 void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "var");
-  const auto [once, times] = unrepeated(x, dims);
+  const auto [once, times] = unexpanded(x, dims);
   const Tensor rows = rows_last(once, dims);
   const auto fill = [&, &once = once, times = times]<class T>() {
     each_row<T>(rows, reduced_count(once, dims), y, [&](const T* row, int64_t n, StopFlag& stop) {
@@ -102,7 +102,7 @@ void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) 
 
 void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "logsumexp");
-  const auto [once, times] = unrepeated(x, dims);
+  const auto [once, times] = unexpanded(x, dims);
   const Tensor rows = rows_last(once, dims);
   const auto fill = [&, &once = once, times = times]<class T>() {
     const T more = static_cast<T>(std::log(static_cast<double>(times)));

@@ -120,7 +120,7 @@ void read_json(std::string_view text, std::string_view where, JsonHandler& handl
   // The library takes a zero byte for the end.
   if (const size_t zero = text.find('\0'); zero != text.npos)
     fail(where, ": byte ", zero + 1, ": a zero byte");
-  const NumbersOfC numbers;  // the library reads them by the C library
+  const NumericLocaleC numbers;  // the library reads them by the C library
   const char* reached = text.data();
   Reader reader(handler);
   try {

@@ -7,15 +7,15 @@ namespace moonlet::io {
 
 // While alive, the C library, and so Lua, reads and writes this thread's numbers as in the locale
 // "C": 1.5, where another locale may have 1,5.
-class NumbersOfC {
+class NumericLocaleC {
  public:
-  NumbersOfC() {
+  NumericLocaleC() {
     static const locale_t kC = ::newlocale(LC_ALL_MASK, "C", nullptr);
     if (kC != nullptr) before_ = ::uselocale(kC);
   }
-  NumbersOfC(const NumbersOfC&) = delete;
-  NumbersOfC& operator=(const NumbersOfC&) = delete;
-  ~NumbersOfC() {
+  NumericLocaleC(const NumericLocaleC&) = delete;
+  NumericLocaleC& operator=(const NumericLocaleC&) = delete;
+  ~NumericLocaleC() {
     if (before_ != nullptr) ::uselocale(before_);
   }
 

@@ -22,7 +22,7 @@ class HeaderReader : public JsonHandler {
   void number(double) override { unexpected("a number with a fraction"); }
 
   void integer(int64_t value) override {
-    if (place_ != Place::List) unexpected("a number");
+    if (state_ != State::List) unexpected("a number");
     if (value < 0) unexpected("a negative number");
     if (list_.size() == static_cast<size_t>(kMaxDims))
       fail(field_, " of '", name_, "' has more than ", kMaxDims, " numbers");
@@ -30,22 +30,22 @@ class HeaderReader : public JsonHandler {
   }
 
   void string(std::string value) override {
-    if (place_ == Place::Metadata)
+    if (state_ == State::Metadata)
       header.metadata.emplace(name_, std::move(value));
-    else if (place_ == Place::Entry && field_ == "dtype")
+    else if (state_ == State::Entry && field_ == "dtype")
       entry_.dtype = dtype_of(value, name_);
     else
       unexpected("a string");
   }
 
   void begin_array() override {
-    if (place_ != Place::Entry || field_ == "dtype") unexpected("a list");
-    place_ = Place::List;
+    if (state_ != State::Entry || field_ == "dtype") unexpected("a list");
+    state_ = State::List;
     list_.clear();
   }
 
   void end_array() override {
-    place_ = Place::Entry;
+    state_ = State::Entry;
     if (field_ == "shape") {
       for (const int64_t size : list_) entry_.shape.push_back(size);
       return;
@@ -56,18 +56,18 @@ class HeaderReader : public JsonHandler {
   }
 
   void begin_object() override {
-    if (place_ == Place::Outside) {
-      place_ = Place::Header;
+    if (state_ == State::Outside) {
+      state_ = State::Header;
       return;
     }
-    if (place_ != Place::Header) unexpected("an object");
-    place_ = name_ == "__metadata__" ? Place::Metadata : Place::Entry;
+    if (state_ != State::Header) unexpected("an object");
+    state_ = name_ == "__metadata__" ? State::Metadata : State::Entry;
     entry_ = {};
     fields_ = 0;
   }
 
   void key(std::string name) override {
-    if (place_ != Place::Entry) {
+    if (state_ != State::Entry) {
       name_ = std::move(name);
       return;
     }
@@ -78,31 +78,31 @@ class HeaderReader : public JsonHandler {
   }
 
   void end_object() override {
-    if (place_ == Place::Entry) {
+    if (state_ == State::Entry) {
       if (fields_ != 3) fail("'", name_, "' lacks dtype, shape or data_offsets");
       entry_.name = std::move(name_);
       header.tensors.push_back(std::move(entry_));
     }
-    place_ = place_ == Place::Header ? Place::Outside : Place::Header;
+    state_ = state_ == State::Header ? State::Outside : State::Header;
   }
 
   SafetensorsHeader header;
 
  private:
-  enum class Place { Outside, Header, Metadata, Entry, List };
+  enum class State { Outside, Header, Metadata, Entry, List };
 
   [[noreturn]] void unexpected(const char* got) const {
-    switch (place_) {
-      case Place::Header: fail("'", name_, "' must be an object, got ", got);
-      case Place::Metadata: fail("metadata '", name_, "' must be a string, got ", got);
-      case Place::List: fail(field_, " of '", name_, "' must hold whole numbers, got ", got);
+    switch (state_) {
+      case State::Header: fail("'", name_, "' must be an object, got ", got);
+      case State::Metadata: fail("metadata '", name_, "' must be a string, got ", got);
+      case State::List: fail(field_, " of '", name_, "' must hold whole numbers, got ", got);
       default: break;
     }
     fail(field_, " of '", name_, "' must be ",
          field_ == "dtype" ? "a string" : "a list of whole numbers", ", got ", got);
   }
 
-  Place place_ = Place::Outside;
+  State state_ = State::Outside;
   std::string name_, field_;  // the keys read last
   SafetensorsEntry entry_;
   int fields_ = 0;  // how many the entry has so far

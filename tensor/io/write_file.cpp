@@ -42,9 +42,9 @@ bool is_ours(const struct sigaction& action) {
 
 // While one is alive, signals that would end the process at once remove the pending names first.
 // Signals that are handled or ignored stay as they are.
-class EndingSignals {
+class TerminationSignals {
  public:
-  EndingSignals() {
+  TerminationSignals() {
     const std::lock_guard lock(handlers_mutex);
     if (handlers_users++ > 0) return;
     struct sigaction action {};
@@ -58,9 +58,9 @@ class EndingSignals {
         ::sigaction(kEndings[i], &action, nullptr);
     }
   }
-  EndingSignals(const EndingSignals&) = delete;
-  EndingSignals& operator=(const EndingSignals&) = delete;
-  ~EndingSignals() {
+  TerminationSignals(const TerminationSignals&) = delete;
+  TerminationSignals& operator=(const TerminationSignals&) = delete;
+  ~TerminationSignals() {
     const std::lock_guard lock(handlers_mutex);
     if (--handlers_users > 0) return;
     for (size_t i = 0; i < kEndings.size(); ++i) {
@@ -94,7 +94,7 @@ class TemporaryName {
   void set_made(bool made) { made_ = made; }
 
  private:
-  EndingSignals signals_;
+  TerminationSignals signals_;
   const std::string name_;
   std::atomic<const char*>* slot_ = nullptr;
   bool made_ = false;

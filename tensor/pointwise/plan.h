@@ -8,7 +8,7 @@
 
 namespace moonlet {
 
-// The most tensors or numbers a pointwise op reads, and the most dimensions it walks.
+// The most tensors and numbers that a pointwise op reads.
 inline constexpr int kMaxPointwiseInputs = 4;
 
 // One operand: memory and strides, or a number (then `scalar` is set and the rest is not).

@@ -14,7 +14,7 @@
 #include "autograd/tape.h"
 #include "interp/moonlet.h"
 #include "lua.hpp"
-#include "tensor/generator.h"
+#include "tensor/random_generator.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

@@ -45,15 +45,15 @@ const OpInfo& op_named(const char* name) {
 // Notes the names of the ops it sees.
 class Noting : public Mode {
  public:
-  explicit Noting(Inside inside = Inside::Seen) : inside_(inside) {}
+  explicit Noting(InnerOps inner_ops = InnerOps::Visible) : inner_ops_(inner_ops) {}
   void call(ModeCall& call) override {
     seen += std::string(seen.empty() ? "" : " ") + call.op.name;
-    call.proceed(inside_);
+    call.proceed(inner_ops_);
   }
   std::string seen;
 
  private:
-  const Inside inside_;
+  const InnerOps inner_ops_;
 };
 
 class Throwing final : public Mode {
@@ -218,7 +218,7 @@ TEST_CASE("an op says what it writes") {
 
 TEST_CASE("a mode sees the ops an op is made of, unless it hides them") {
   const Tensor x = of({1, 2});
-  Noting all, outermost(Inside::Hidden);
+  Noting all, outermost(InnerOps::Hidden);
   {
     const ModeScope scope(all);
     softmin(x, 0);
@@ -234,7 +234,7 @@ TEST_CASE("a mode sees the ops an op is made of, unless it hides them") {
 
 TEST_CASE("modes nest, each with its own view of what is inside") {
   const Tensor x = of({1, 2});
-  Noting outer, inner(Inside::Hidden);
+  Noting outer, inner(InnerOps::Hidden);
   const ModeScope outer_scope(outer);
   {
     const ModeScope inner_scope(inner);

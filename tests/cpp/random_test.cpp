@@ -14,7 +14,7 @@
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "autograd/ops_sort.h"
-#include "tensor/generator.h"
+#include "tensor/random_generator.h"
 #include "tensor/random_transforms.h"
 #include "tensor/shapes/random.h"
 #include "tensor/threads.h"

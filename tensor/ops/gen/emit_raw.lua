@@ -341,9 +341,9 @@ local file = [[
 #include "tensor/raw_$family.h"
 
 #include "tensor/dispatch.h"
-#include "tensor/generator.h"
 #include "tensor/kernels_$family.h"
 #include "tensor/pointwise/run.h"
+#include "tensor/random_generator.h"
 #include "tensor/shapes_$family.h"
 
 namespace moonlet::raw {

@@ -1,9 +1,9 @@
-// interp/binding/generator.h: the Lua value of a random generator.
+// interp/binding/random_generator.h: the Lua value of a random generator.
 #pragma once
 
 #include "lua.hpp"
 
-#include "tensor/generator.h"
+#include "tensor/random_generator.h"
 
 namespace moonlet::binding {
 

@@ -1,25 +1,21 @@
-// interp/memory.h: how tensor memory drives Lua's collector, which sees only small userdata.
-// The rules: a step per MiB allocated, a full collection when live bytes pass a threshold, and
-// short pauses between cycles while the Lua heap is small.
+// interp/gc_pacer.h: the pacing of garbage collection: how tensor memory drives Lua's collector,
+// which sees only small userdata. The rules: a step per MiB allocated, a full collection when live
+// bytes pass a threshold, and short pauses between cycles while the Lua heap is small.
 #pragma once
 
 #include <cstdint>
-#include <new>
-#include <utility>
 
 #include "lua.hpp"
 
-#include "tensor/error.h"
-
-namespace moonlet::memory {
+namespace moonlet::gc {
 
 inline constexpr int64_t kStepBytes = int64_t{1} << 20;
 inline constexpr int64_t kFloorBytes = int64_t{256} << 20;
 inline constexpr int kLuaPause = 200;     // Lua's own, in percent
 inline constexpr int kScriptsPause = -1;  // the script chose one, which stays
 
-// The collector's account of one state.
-struct Account {
+// What one state owes the collector, and when its next collection is due.
+struct Pacer {
   int64_t (*live_bytes)() = nullptr;  // bytes in live tensors, all devices
   int64_t debt = 0;                   // bytes allocated since the last paid step
   int64_t threshold = kFloorBytes;    // live bytes at which a full collection is due
@@ -33,12 +29,12 @@ void set_live_bytes(lua_State* L, int64_t (*live_bytes)());
 // Pays the collector for `bytes` of new tensor memory. Cheap until a MiB has gathered.
 // May run finalizers; raises no Lua error.
 void pay(lua_State* L);
-Account& account(lua_State* L);
+Pacer& pacer(lua_State* L);
 
 inline void allocated(lua_State* L, int64_t bytes) {
-  Account& a = account(L);
-  a.debt += bytes;
-  if (a.debt >= kStepBytes) pay(L);
+  Pacer& p = pacer(L);
+  p.debt += bytes;
+  if (p.debt >= kStepBytes) pay(L);
 }
 
 // Sets the collector's pause by the size of the Lua heap, unless the script has chosen one.
@@ -47,24 +43,4 @@ void set_pause(lua_State* L);
 // A full collection; sets the next threshold to max(256 MiB, 2 x live bytes).
 void collect(lua_State* L);
 
-// Runs `f`; on OutOfMemory or std::bad_alloc collects all garbage, calls `release` (device caches)
-// and runs `f` once more. A second failure is thrown to the caller.
-template <class F, class Release>
-auto with_retry(lua_State* L, F&& f, Release&& release) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const OutOfMemory&) {
-    // The collection runs outside the handlers, so the failed exception is gone by then.
-  } catch (const std::bad_alloc&) {
-  }
-  collect(L);
-  release();
-  return f();
-}
-
-template <class F>
-auto with_retry(lua_State* L, F&& f) -> decltype(f()) {
-  return with_retry(L, std::forward<F>(f), [] {});
-}
-
-}  // namespace moonlet::memory
+}  // namespace moonlet::gc

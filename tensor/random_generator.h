@@ -1,4 +1,4 @@
-// tensor/generator.h: a source of random numbers: a seed and how many numbers were drawn.
+// tensor/random_generator.h: a source of random numbers: a seed and how many numbers were drawn.
 #pragma once
 
 #include <optional>

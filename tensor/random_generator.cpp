@@ -1,5 +1,5 @@
-// tensor/generator.cpp: seeds, and the generator of each thread.
-#include "tensor/generator.h"
+// tensor/random_generator.cpp: seeds, and the generator of each thread.
+#include "tensor/random_generator.h"
 
 #include <atomic>
 #include <random>

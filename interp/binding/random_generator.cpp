@@ -1,5 +1,6 @@
-// interp/binding/generator.cpp: ml.Generator, ml.default_generator and the functions that seed it.
-#include "interp/binding/generator.h"
+// interp/binding/random_generator.cpp: ml.Generator, ml.default_generator and the functions that
+// seed it.
+#include "interp/binding/random_generator.h"
 
 #include <new>
 
@@ -33,7 +34,7 @@ void set_generator_metatable(lua_State* L) {
 constexpr ArgSpec kGeneratorArgs[] = {{"device", ArgType::Device, false},
                                       {"seed", ArgType::Int, false, false, true}};
 const Signature kGenerator = {"Generator", "ml.Generator(device=nil, {seed=nil})", kGeneratorArgs,
-                              2};
+                              std::size(kGeneratorArgs)};
 
 void check_exists(Device device) {
   if (!device.is_cuda()) return;

@@ -1,0 +1,42 @@
+// interp/binding/settings.cpp: the default dtype and the number of threads.
+#include "interp/binding/arg_reader.h"
+#include "tensor/execution.h"
+#include "tensor/threads.h"
+
+namespace moonlet::binding {
+namespace {
+
+int l_set_default_dtype(lua_State* L) {
+  check(lua_type(L, 1) == LUA_TSTRING,
+        "set_default_dtype: a dtype such as ml.float32 is wanted, got ", type_name(L, 1));
+  const DType dtype = dtype_from_name(lua_tostring(L, 1));
+  check(is_floating(dtype), "set_default_dtype: a floating dtype is wanted, got ", dtype);
+  execution.default_dtype = dtype;
+  return 0;
+}
+
+int l_get_default_dtype(lua_State* L) {
+  const std::string_view text = name(execution.default_dtype);
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
+}
+
+int l_set_num_threads(lua_State* L) {
+  set_num_threads(integer_argument(L, 1, "set_num_threads", "the number"));
+  return 0;
+}
+
+int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>(num_threads())); }
+
+}  // namespace
+
+void register_settings(lua_State* L) {
+  static const luaL_Reg kModule[] = {{"set_default_dtype", guard<l_set_default_dtype>},
+                                     {"get_default_dtype", guard<l_get_default_dtype>},
+                                     {"set_num_threads", guard<l_set_num_threads>},
+                                     {"get_num_threads", guard<l_get_num_threads>},
+                                     {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
+}
+
+}  // namespace moonlet::binding
