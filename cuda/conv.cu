@@ -106,7 +106,7 @@ void each_piece(const ConvShape& s, DType dtype, Body&& body) {
 
 void unroll(const Call& call, const ConvShape& s, const Columns& c, const Tensor& x,
             Tensor& columns) {
-  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((unroll_kernel<C>), blocks_for(c.count * s.taps() * s.places()), kBlock, 0,
                    call.stream(), s, c, static_cast<const C*>(x.elements<C>()),
                    columns.elements<C>());
@@ -172,7 +172,7 @@ void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, c
         gemm(call, t, c.count, 1, transposed(filter_of(s, filter, g)),
              output_of(s, slope, c.first, g), 0, seen);
       }
-      visit_compute<dtypes::floating>(t, [&]<class C>() {
+      visit_device_compute<dtypes::floating>(t, [&]<class C>() {
         MOONLET_LAUNCH((roll_kernel<C>), blocks_for(c.count * s.channels * s.height * s.width),
                        kBlock, 0, call.stream(), s, c, static_cast<const C*>(columns.elements<C>()),
                        y.elements<C>());

@@ -61,7 +61,7 @@ void copy_on_device(const Call& call, Tensor& x, const Tensor& source, const Dim
   const int64_t count = x.numel();
   const Geometry<2> g = geometry(x.sizes(), x.strides(), from_strides);
   if (x.dtype() != source.dtype()) {
-    visit_compute(source.dtype(), [&]<class C>() {
+    visit_device_compute(source.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((convert_kernel<C>), blocks_for(count), kBlock, 0, call.stream(), g, count,
                      array(x), array(source));
     });

@@ -160,8 +160,8 @@ C scalar_as(const Scalar& s) {
 // Runs f.template operator()<C>() with the type on the device that values of dtype t are computed
 // in.
 template <DTypeSet Set = dtypes::all, class F>
-void visit_compute(DType t, F&& f) {
-  moonlet::visit_compute<Set>(t, [&]<class C>() { f.template operator()<device_t<C>>(); });
+void visit_device_compute(DType t, F&& f) {
+  visit_compute<Set>(t, [&]<class C>() { f.template operator()<device_t<C>>(); });
 }
 
 }  // namespace moonlet::cuda

@@ -88,7 +88,7 @@ void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places,
   copy(keys, positions);
   sort_keys(call, 1, count, keys, order);
   const Entries entries{count, keys.elements<int64_t>(), order.elements<int64_t>()};
-  visit_compute(x.dtype(), [&]<class C>() {
+  visit_device_compute(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((scatter_kernel<C>), blocks_for(outer * count * inner), kBlock, 0, call.stream(),
                    outer, places, inner, entries, add, array(x), array(source));
   });

@@ -116,7 +116,7 @@ void gemm(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, con
   if (batch == 0 || c.rows == 0 || c.cols == 0) return;
   const bool countable = std::max({c.rows, c.cols, a.cols, batch}) <= kMostInt;
   const bool in_blas = is_floating(dtype) || is_complex(dtype);
-  visit_compute<dtypes::real | dtypes::complex>(dtype, [&]<class C>() {
+  visit_device_compute<dtypes::real | dtypes::complex>(dtype, [&]<class C>() {
     const C factor = scalar_as<C>(alpha), keep = scalar_as<C>(beta);
     if constexpr (!std::is_same_v<C, int64_t>) {
       if (in_blas && countable && a.cols > 0) {

@@ -108,7 +108,7 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
   const Tensor source = contiguous(log_probs), targets = checked_targets(call, c, target);
   const Tensor factors = weight.defined() ? contiguous(weight) : source;
   ReduceGrid grid = reduce_grid(targets, all_dims(targets.dim()));
-  visit_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
     reduce_by(call, grid,
               Loss<C>{c, array(source), array(factors), array(y), array(total_weight),
                       targets.elements<int64_t>(), weight.defined(), static_cast<int>(reduction)});
@@ -124,7 +124,7 @@ void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Ten
   const Tensor targets = checked_targets(call, c, target), slope = contiguous(grad);
   const Tensor factors = weight.defined() ? contiguous(weight) : slope;
   if (c.count == 0) return;
-  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(c.count), kBlock, 0, call.stream(), c,
                    static_cast<const int64_t*>(targets.elements<int64_t>()), array(slope),
                    array(factors), weight.defined(), array(total_weight),

@@ -179,7 +179,7 @@ void normalise(const Call& call, const Groups& groups, const Tensor& x, const Te
   with_contiguous(result, [&](Tensor& y) {
     const Tensor source = contiguous(x);
     const OptionalInput w(weight), b(bias);
-    visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+    visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(source), w.get(), b.get(), static_cast<C>(eps),
                      array(y), array(mean), array(rstd), running);
@@ -199,7 +199,7 @@ void gradient_of_x(const Call& call, const Groups& groups, const GradientInputs&
   if (groups.count == 0 || groups.size == 0) return;
   with_contiguous(result, [&](Tensor& y) {
     const OptionalInput w(weight);
-    visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
                      array(in.rstd), w.get(), array(y));
@@ -232,7 +232,7 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   if (x.numel() == 0) return fill(y, Scalar(0));
   const GradientInputs in(grad, x, mean, rstd);
   const Groups groups = rows_of(x, dims);
-  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((row_weight_kernel<C>), blocks_for((groups.size + 31) / 32 * kBlock), kBlock, 0,
                    call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
                    array(in.rstd), array(y));
@@ -267,7 +267,7 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   if (x.numel() == 0) return fill(y, Scalar(0));
   const GradientInputs in(grad, x, mean, rstd);
   const Groups groups = channels_of(x);
-  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((channel_weight_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                    call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
                    array(in.rstd), array(y));

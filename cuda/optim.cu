@@ -56,7 +56,7 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
   if (x.numel() == 0) return;
   const Call call(x, "sgd_step");
   Dense values(x), slope(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
-  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
                                    C(weight_decay), nesterov,    first};
     MOONLET_LAUNCH((sgd_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
@@ -73,7 +73,7 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
   if (x.numel() == 0) return;
   const Call call(x, "adam_step");
   Dense values(x), slope(gradient), m(exp_avg), v(exp_avg_sq), most(max_exp_avg_sq);
-  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     const auto c = optim::adam_constants<C>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
     MOONLET_LAUNCH((adam_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
                    values.get(), slope.get(), m.get(), v.get(), most.get());

@@ -165,7 +165,7 @@ void average(const char* op, const Tensor& x, const Window& w, Tensor& result) {
   with_contiguous(result, [&](Tensor& y) {
     const Call call(y, op);
     const Tensor source = contiguous(x);
-    visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((average_kernel<C>), blocks_for(y.numel()), kBlock, 0, call.stream(), w,
                      y.numel(), array(source), array(y));
     });
@@ -179,7 +179,7 @@ void spread(const char* op, const Tensor& grad, const Window& w, Tensor& result)
     if (grad.numel() == 0) return fill(y, Scalar(0));
     const Call call(y, op);
     const Tensor source = contiguous(grad);
-    visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((spread_kernel<C>), blocks_for(y.numel()), kBlock, 0, call.stream(), w,
                      y.numel(), array(source), array(y));
     });
@@ -207,7 +207,7 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
     const Call call(x, "max_pool2d");
     const Window w = window_of(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
     const Tensor source = contiguous(x);
-    visit_compute<dtypes::real>(x.dtype(), [&]<class C>() {
+    visit_device_compute<dtypes::real>(x.dtype(), [&]<class C>() {
       const C nothing = maximum_of_nothing<C>(x.dtype());
       MOONLET_LAUNCH((max_kernel<C>), blocks_for(values.numel()), kBlock, 0, call.stream(), w,
                      values.numel(), array(source), array(values), indices.elements<int64_t>(),
@@ -238,7 +238,7 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
     const bool narrow = is_floating(y.dtype()) && size_of(y.dtype()) == 2;
     Tensor sums = narrow ? call.scratch(y.sizes(), DType::Float32) : y;
     if (narrow) fill(sums, Scalar(0));
-    visit_compute<dtypes::real>(y.dtype(), [&]<class C>() {
+    visit_device_compute<dtypes::real>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((unpool_kernel<C>), blocks_for(planes), kBlock, 0, call.stream(), planes, size,
                      places, array(slope), at, array(sums));
     });

@@ -87,7 +87,7 @@ Dims one_dim(const Tensor& x, std::optional<int64_t> dim) {
 template <bool kLargest>
 void extreme(const char* op, const Tensor& x, const Dims& dims, Tensor& y) {
   const Call call(x, op);
-  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
     reduce_by(call, reduce_grid(x, dims), Extreme<C, kLargest>{array(x), array(y)});
   });
 }
@@ -97,7 +97,7 @@ void extreme(const char* op, const Tensor& x, const Dims& dims, Tensor& y) {
 void sum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
   const Call call(x, "sum");
   // Wide integers are summed as such; what becomes a float is converted first.
-  visit_compute(y.dtype(), [&]<class C>() {
+  visit_device_compute(y.dtype(), [&]<class C>() {
     Sum<C> policy;
     policy.x = array(x);
     policy.y = array(y);
@@ -108,7 +108,7 @@ void sum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y
 void mean(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
   const Call call(x, "mean");
   const ReduceGrid grid = reduce_grid(x, dim);
-  visit_compute<dtypes::floating | dtypes::complex>(y.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating | dtypes::complex>(y.dtype(), [&]<class C>() {
     Mean<C> policy;
     policy.x = array(x);
     policy.y = array(y);
@@ -119,7 +119,7 @@ void mean(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& 
 
 void prod(const Tensor& x, std::optional<int64_t> dim, bool, std::optional<DType>, Tensor& y) {
   const Call call(x, "prod");
-  visit_compute(y.dtype(), [&]<class C>() {
+  visit_device_compute(y.dtype(), [&]<class C>() {
     Prod<C> policy;
     policy.x = array(x);
     policy.y = array(y);

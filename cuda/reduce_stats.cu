@@ -122,7 +122,7 @@ struct ArgExtreme {
 void arg_extreme(const char* op, const Tensor& x, const Dims& dims, bool largest, Tensor* values,
                  Tensor& indices) {
   const Call call(x, op);
-  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
     ArgExtreme<C> policy;
     policy.x = array(x);
     policy.values = array(values ? *values : x);
@@ -142,7 +142,7 @@ Dims one_dim(const Tensor& x, std::optional<int64_t> dim) {
 void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) {
   const Call call(x, "var");
   const ReduceGrid grid = reduce_grid(x, dim);
-  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     Tensor totals = call.scratch({grid.outs}, dtype_of<C>);
     reduce_by(call, grid, Total<C>{array(x), totals.elements<C>()});
     Variance<C> policy{array(x), array(y), totals.elements<C>(), static_cast<C>(grid.count), C(0)};
@@ -160,14 +160,14 @@ void norm(const Tensor& x, double p, const Dims& dim, bool, Tensor& y) {
                         : std::isinf(p) && p > 0 ? kLargest
                         : std::isinf(p)          ? kSmallest
                                                  : kPower;
-  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     reduce_by(call, reduce_grid(x, dim), Norm<C>{array(x), array(y), kind, static_cast<C>(p)});
   });
 }
 
 void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   const Call call(x, "logsumexp");
-  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     reduce_by(call, reduce_grid(x, dim), LogSumExp<C>{array(x), array(y)});
   });
 }

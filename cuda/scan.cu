@@ -20,7 +20,7 @@ void running(const char* op, const Tensor& x, int64_t dim, Tensor& y) {
   const Call call(x, op);
   const Tensor source = contiguous(x);
   const DimSplit s = split_at(x.sizes(), dim);
-  visit_compute(y.dtype(), [&]<class C>() {
+  visit_device_compute(y.dtype(), [&]<class C>() {
     scan_by<C>(call, s, Running<C, kProduct>{array(source), array(y)});
   });
 }

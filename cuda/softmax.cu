@@ -123,7 +123,7 @@ void run(const char* op, const Tensor& grad, const Tensor& input, int64_t dim, b
   const Tensor x = contiguous(input), g = backward ? contiguous(grad) : x;
   const DimSplit s = split_at(y.sizes(), dim);
   const int64_t lines = s.outer * s.inner;
-  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
     if (s.size <= 32 || (s.inner > 1 && lines >= 4096))
       MOONLET_LAUNCH((threads_kernel<C>), blocks_for(lines), kBlock, 0, call.stream(), s, log,
                      backward, array(g), array(x), array(y));

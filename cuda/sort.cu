@@ -111,7 +111,7 @@ void sort_and_take(const char* op, const Tensor& x, int64_t dim, int64_t k, bool
   const int64_t rows = s.outer * s.inner;
   Tensor keys = call.scratch({rows, s.size}, DType::Int64);
   Tensor order = call.scratch({rows, s.size}, DType::Int64);
-  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((keys_kernel<C>), blocks_for(rows * s.size), kBlock, 0, call.stream(), s,
                    array(source), descending, keys.elements<Key>());
   });
