@@ -2,7 +2,6 @@
 // into plain layout and picks the implementation.
 #include "tensor/cpu/conv.h"
 
-#include <cstring>
 #include <optional>
 
 #include "tensor/cpu/gemm.h"
@@ -28,7 +27,9 @@ Tensor converted(const Tensor& t, DType dtype) {
   return out;
 }
 
-void zero(Tensor& t) { std::memset(t.raw(), 0, t.numel() * size_of(t.dtype())); }
+void zero(Tensor& t) {
+  zero_bytes(t.raw(), t.numel() * static_cast<int64_t>(size_of(t.dtype())));
+}
 
 // Runs body(a, b, y) on contiguous tensors of a dtype that has kernels: the 16-bit types compute in
 // float32.

@@ -55,7 +55,7 @@ Place place_of(const PointwisePlan& plan, int first, int64_t index) {
 
 // Row by row along the innermost dimension, long rows by pieces.
 void copy_rows(const PointwisePlan& plan, Converter convert) {
-  constexpr int64_t kLongest = 1 << 24;
+  constexpr int64_t kLongest = kStopBlock;
   const int64_t size = plan.sizes[0], rows = plan.numel / size;
   const int64_t parts = rows == 1 ? thread_count(plan.numel, kCopyGrain) : 1;
   const int64_t piece = std::min(kLongest, (size / parts + 64) / 64 * 64);
@@ -137,6 +137,24 @@ void copy_into(Tensor& out, const Tensor& in) {
   const Converter convert = converter(plan.in[0].dtype, plan.out.dtype);
   if (const int other = transposed_dim(plan)) return copy_transposed(plan, other);
   copy_rows(plan, convert);
+}
+
+namespace {
+// Long enough for the ways that the C library has for memory larger than the cache.
+constexpr int64_t kByteBlock = 8 << 20;
+}  // namespace
+
+void copy_bytes(void* to, const void* from, int64_t bytes) {
+  run_blocks(0, bytes, kByteBlock, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                static_cast<size_t>(end - begin));
+  });
+}
+
+void zero_bytes(void* to, int64_t bytes) {
+  run_blocks(0, bytes, kByteBlock, [&](int64_t begin, int64_t end) {
+    std::memset(static_cast<char*>(to) + begin, 0, static_cast<size_t>(end - begin));
+  });
 }
 
 void copy(Tensor& x, const Tensor& source) {

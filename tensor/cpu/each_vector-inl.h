@@ -8,18 +8,24 @@
 #endif
 
 #include "hwy/highway.h"
+#include "tensor/interrupt.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moonlet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls step(tag, index) for all of [0, n): whole vectors first, then single elements.
+// Calls step(tag, index) for all of [0, n): whole vectors first, then single elements. Looks at the
+// stop flag between blocks.
 template <class T, class Step>
 HWY_INLINE void each_vector(int64_t n, Step&& step) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
+  for (int64_t end = kStopBlock; end < n; end += kStopBlock) {
+    for (; i < end; i += lanes) step(d, i);
+    stop_if_requested();
+  }
   for (; i + lanes <= n; i += lanes) step(d, i);
   for (; i < n; ++i) step(hn::CappedTag<T, 1>(), i);
 }

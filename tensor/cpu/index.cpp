@@ -8,19 +8,23 @@ namespace moonlet::cpu {
 namespace {
 
 // The offset into x of every element of the index tensors' common shape.
-std::vector<int64_t> indexed_offsets(const char* op, const shapes::IndexPlan& plan) {
+Tensor indexed_offsets(const char* op, const shapes::IndexPlan& plan) {
   const int64_t count = numel_of(plan.index_sizes, op);
-  std::vector<int64_t> out(static_cast<size_t>(count), 0);
+  const Tensor out = empty_plain({count}, Options{DType::Int64, {}}, op);
+  int64_t* offset = out.elements<int64_t>();
+  zero_bytes(offset, count * static_cast<int64_t>(sizeof(int64_t)));
   for (size_t k = 0; k < plan.indices.size(); ++k) {
     const int64_t size = plan.indexed_sizes[static_cast<int>(k)];
     const Tensor positions = checked_positions(op, plan.indices[k], size, true);
     const Dims strides[1] = {
         broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes)};
     Walk<1> walk(plan.index_sizes, strides);
-    for (int64_t i = 0; i < count; ++i, walk.next()) {
-      const int64_t p = positions.elements<int64_t>()[walk.offset()];
-      out[i] += (p < 0 ? p + size : p - 1) * plan.indexed_strides[static_cast<int>(k)];
-    }
+    serial_for(count, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i, walk.next()) {
+        const int64_t p = positions.elements<int64_t>()[walk.offset()];
+        offset[i] += (p < 0 ? p + size : p - 1) * plan.indexed_strides[static_cast<int>(k)];
+      }
+    });
   }
   return out;
 }
@@ -57,16 +61,18 @@ struct IndexedRows {
     Walk<3> walk(outer, strides, begin);
     for (int64_t r = begin; r < end; ++r, walk.next()) {
       const int64_t x = walk.offset(0), other = walk.offset(2);
-      const int64_t* at = offsets.data() + walk.offset(1);
-      if (steps[1] == 0) {
-        for (int64_t j = 0; j < width; ++j) body(x + *at + j * steps[0], other + j * steps[2]);
-      } else {
-        for (int64_t j = 0; j < width; ++j)
-          body(x + at[j * steps[1]] + j * steps[0], other + j * steps[2]);
-      }
+      const int64_t* at = offsets.elements<int64_t>() + walk.offset(1);
+      serial_for(width, 4, [&](int64_t from, int64_t to) {
+        if (steps[1] == 0) {
+          for (int64_t j = from; j < to; ++j) body(x + *at + j * steps[0], other + j * steps[2]);
+        } else {
+          for (int64_t j = from; j < to; ++j)
+            body(x + at[j * steps[1]] + j * steps[0], other + j * steps[2]);
+        }
+      });
     }
   }
-  std::vector<int64_t> offsets;
+  Tensor offsets;
   Dims outer, strides[3];
   int64_t steps[3], width, count;
 };
@@ -84,7 +90,9 @@ void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                          broadcast_strides(source.sizes(), source.strides(), plan.result));
   T* to = x.elements<T>();
   const T* from = source.elements<T>();
-  rows.each(0, rows.count, [&](int64_t place, int64_t at) { put(to[place], from[at]); });
+  serial_for(rows.count, rows.width * 4, [&](int64_t begin, int64_t end) {
+    rows.each(begin, end, [&](int64_t place, int64_t at) { put(to[place], from[at]); });
+  });
 }
 
 }  // namespace
@@ -129,18 +137,22 @@ Tensor nonzero(const Tensor& given) {
         return from[i] != T(0);
     };
     int64_t count = 0;
-    for (int64_t i = 0; i < x.numel(); ++i) count += is_set(i);
+    serial_for(x.numel(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) count += is_set(i);
+    });
     out = empty_plain(Dims{count, x.dim()}, Options{DType::Int64, x.device()}, "nonzero");
     int64_t* row = out.elements<int64_t>();
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      if (!is_set(i)) continue;
-      int64_t rest = i;
-      for (int d = x.dim() - 1; d >= 0; --d) {
-        row[d] = rest % x.size(d) + 1;
-        rest /= x.size(d);
+    serial_for(x.numel(), 1 + 8 * x.dim(), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (!is_set(i)) continue;
+        int64_t rest = i;
+        for (int d = x.dim() - 1; d >= 0; --d) {
+          row[d] = rest % x.size(d) + 1;
+          rest /= x.size(d);
+        }
+        row += x.dim();
       }
-      row += x.dim();
-    }
+    });
   });
   return out;
 }
