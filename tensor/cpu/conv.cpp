@@ -27,9 +27,7 @@ Tensor converted(const Tensor& t, DType dtype) {
   return out;
 }
 
-void zero(Tensor& t) {
-  zero_bytes(t.raw(), t.numel() * static_cast<int64_t>(size_of(t.dtype())));
-}
+void zero(Tensor& t) { zero_bytes(t.raw(), t.numel() * static_cast<int64_t>(size_of(t.dtype()))); }
 
 // Runs body(a, b, y) on contiguous tensors of a dtype that has kernels: the 16-bit types compute in
 // float32.

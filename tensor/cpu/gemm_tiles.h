@@ -93,8 +93,7 @@ Tiling tiling_for(const Product<T>& p, int64_t threads) {
     cols = width;
   }
   const double depth = std::max(double(p.k), kElementWork);
-  while (double(rows) * double(cols) * depth > kTileWork &&
-         std::max(rows, cols) > kShortestSide) {
+  while (double(rows) * double(cols) * depth > kTileWork && std::max(rows, cols) > kShortestSide) {
     if (rows > cols)
       rows = share(rows, 2, kTileRows);
     else

@@ -179,8 +179,7 @@ void raise_zero_division(const PointwisePlan& plan) {
     failure.guard([&] {
       if (begin == end) return;
       Walker<kPieceBytes> walker(plan, loop);
-      run_blocks(begin, end, kStopBlock,
-                 [&](int64_t from, int64_t to) { walker.run(from, to); });
+      run_blocks(begin, end, kStopBlock, [&](int64_t from, int64_t to) { walker.run(from, to); });
     });
     zero = divided_by_zero;
     divided_by_zero = false;

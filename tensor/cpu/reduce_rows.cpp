@@ -97,9 +97,8 @@ void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) 
   const auto [once, times] = unrepeated(x, dims);
   const Tensor rows = rows_last(once, dims);
   const auto fill = [&, &once = once, times = times]<class T>() {
-    each_row<T>(rows, reduced_count(once, dims), y, [&](const T* row, int64_t n) {
-      return row_variance(row, n, times, correction);
-    });
+    each_row<T>(rows, reduced_count(once, dims), y,
+                [&](const T* row, int64_t n) { return row_variance(row, n, times, correction); });
   };
   if (rows.dtype() == DType::Float64) return fill.template operator()<double>();
   fill.template operator()<float>();
@@ -111,9 +110,8 @@ void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   const Tensor rows = rows_last(once, dims);
   const auto fill = [&, &once = once, times = times]<class T>() {
     const T more = static_cast<T>(std::log(static_cast<double>(times)));
-    each_row<T>(rows, reduced_count(once, dims), y, [&](const T* row, int64_t n) {
-      return row_logsumexp(row, n) + more;
-    });
+    each_row<T>(rows, reduced_count(once, dims), y,
+                [&](const T* row, int64_t n) { return row_logsumexp(row, n) + more; });
   };
   if (rows.dtype() == DType::Float64) return fill.template operator()<double>();
   fill.template operator()<float>();

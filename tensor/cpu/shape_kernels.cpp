@@ -20,8 +20,7 @@ constexpr int64_t kBytesPerStep = 32;
 // result's `pitch` bytes apart.
 void copy_rows(char* out, const char* in, int64_t rows, int64_t bytes, int64_t pitch) {
   parallel_for(rows, grain_for(bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      copy_bytes(out + r * pitch, in + r * bytes, bytes);
+    for (int64_t r = begin; r < end; ++r) copy_bytes(out + r * pitch, in + r * bytes, bytes);
   });
 }
 
