@@ -139,19 +139,14 @@ void copy_into(Tensor& out, const Tensor& in) {
   copy_rows(plan, convert);
 }
 
-namespace {
-// Long enough for the ways that the C library has for memory larger than the cache.
-constexpr int64_t kByteBlock = 8 << 20;
-}  // namespace
-
-void copy_bytes(void* to, const void* from, int64_t bytes) {
+void copy_long(void* to, const void* from, int64_t bytes) {
   run_blocks(0, bytes, kByteBlock, [&](int64_t begin, int64_t end) {
     std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
                 static_cast<size_t>(end - begin));
   });
 }
 
-void zero_bytes(void* to, int64_t bytes) {
+void zero_long(void* to, int64_t bytes) {
   run_blocks(0, bytes, kByteBlock, [&](int64_t begin, int64_t end) {
     std::memset(static_cast<char*>(to) + begin, 0, static_cast<size_t>(end - begin));
   });

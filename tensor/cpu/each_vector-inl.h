@@ -7,6 +7,8 @@
 #define MOONLET_TENSOR_CPU_EACH_VECTOR_INL_H_
 #endif
 
+#include <algorithm>
+
 #include "hwy/highway.h"
 #include "tensor/interrupt.h"
 
@@ -22,11 +24,12 @@ HWY_INLINE void each_vector(int64_t n, Step&& step) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (int64_t end = kStopBlock; end < n; end += kStopBlock) {
-    for (; i < end; i += lanes) step(d, i);
+  for (;;) {
+    const int64_t end = std::min(n, i + kStopBlock);
+    for (; i + lanes <= end; i += lanes) step(d, i);
+    if (end == n) break;
     stop_if_requested();
   }
-  for (; i + lanes <= n; i += lanes) step(d, i);
   for (; i < n; ++i) step(hn::CappedTag<T, 1>(), i);
 }
 

@@ -36,15 +36,15 @@ struct Places {
   // Calls body(entry, offset of its place in x) for the entries of rows [begin, end), in order.
   template <class Body>
   void each(int64_t begin, int64_t end, Body&& body) const {
-    Walk<1> walk(sizes, {strides}, begin);
     serial_for(end - begin, width * 4, [&](int64_t first, int64_t last) {
-      for (int64_t r = begin + first; r < begin + last; ++r, walk.next())
-        serial_for(width, 4, [&](int64_t from, int64_t to) {
-          for (int64_t j = from; j < to; ++j) {
-            const int64_t i = r * width + j;
-            body(i, walk.offset() + j * step + (at[i] - 1) * stride);
-          }
-        });
+      Walk<1> walk(sizes, {strides}, begin + first);
+      for (int64_t r = begin + first; r < begin + last; ++r, walk.next()) {
+        for (int64_t j = 0; j < width; ++j) {
+          if (j % kStopBlock == kStopBlock - 1) stop_if_requested();
+          const int64_t i = r * width + j;
+          body(i, walk.offset() + j * step + (at[i] - 1) * stride);
+        }
+      }
     });
   }
   int64_t width, rows, stride, step;

@@ -1,4 +1,5 @@
 // tensor/cpu/index.cpp: advanced indexing to read and to write, and nonzero.
+#include <memory>
 #include <vector>
 
 #include "tensor/cpu/index_walk.h"
@@ -8,23 +9,21 @@ namespace moonlet::cpu {
 namespace {
 
 // The offset into x of every element of the index tensors' common shape.
-Tensor indexed_offsets(const char* op, const shapes::IndexPlan& plan) {
+std::unique_ptr<int64_t[]> indexed_offsets(const char* op, const shapes::IndexPlan& plan) {
   const int64_t count = numel_of(plan.index_sizes, op);
-  const Tensor out = empty_plain({count}, Options{DType::Int64, {}}, op);
-  int64_t* offset = out.elements<int64_t>();
-  zero_bytes(offset, count * static_cast<int64_t>(sizeof(int64_t)));
+  auto out = std::make_unique_for_overwrite<int64_t[]>(static_cast<size_t>(count));
+  zero_bytes(out.get(), count * static_cast<int64_t>(sizeof(int64_t)));
   for (size_t k = 0; k < plan.indices.size(); ++k) {
     const int64_t size = plan.indexed_sizes[static_cast<int>(k)];
     const Tensor positions = checked_positions(op, plan.indices[k], size, true);
     const Dims strides[1] = {
         broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes)};
     Walk<1> walk(plan.index_sizes, strides);
-    serial_for(count, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i, walk.next()) {
-        const int64_t p = positions.elements<int64_t>()[walk.offset()];
-        offset[i] += (p < 0 ? p + size : p - 1) * plan.indexed_strides[static_cast<int>(k)];
-      }
-    });
+    for (int64_t i = 0; i < count; ++i, walk.next()) {
+      if (i % kStopBlock == kStopBlock - 1) stop_if_requested();
+      const int64_t p = positions.elements<int64_t>()[walk.offset()];
+      out[i] += (p < 0 ? p + size : p - 1) * plan.indexed_strides[static_cast<int>(k)];
+    }
   }
   return out;
 }
@@ -61,18 +60,20 @@ struct IndexedRows {
     Walk<3> walk(outer, strides, begin);
     for (int64_t r = begin; r < end; ++r, walk.next()) {
       const int64_t x = walk.offset(0), other = walk.offset(2);
-      const int64_t* at = offsets.elements<int64_t>() + walk.offset(1);
-      serial_for(width, 4, [&](int64_t from, int64_t to) {
+      const int64_t* at = offsets.get() + walk.offset(1);
+      for (int64_t j0 = 0; j0 < width; j0 += kStopBlock) {
+        if (j0 > 0) stop_if_requested();
+        const int64_t end = std::min(width, j0 + kStopBlock);
         if (steps[1] == 0) {
-          for (int64_t j = from; j < to; ++j) body(x + *at + j * steps[0], other + j * steps[2]);
+          for (int64_t j = j0; j < end; ++j) body(x + *at + j * steps[0], other + j * steps[2]);
         } else {
-          for (int64_t j = from; j < to; ++j)
+          for (int64_t j = j0; j < end; ++j)
             body(x + at[j * steps[1]] + j * steps[0], other + j * steps[2]);
         }
-      });
+      }
     }
   }
-  Tensor offsets;
+  std::unique_ptr<int64_t[]> offsets;
   Dims outer, strides[3];
   int64_t steps[3], width, count;
 };

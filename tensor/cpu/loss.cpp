@@ -1,6 +1,6 @@
 // tensor/cpu/loss.cpp: the CPU kernels of the negative log likelihood and its gradient.
 #include "tensor/cpu/gemm.h"
-#include "tensor/cpu/parallel.h"
+#include "tensor/interrupt.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -41,21 +41,20 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
   visit<dtypes::floating>(log_probs.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
       double sum = 0, total = 0;
-      serial_for(where.numel(), 4, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t at = class_of("nll_loss", where.elements<I>()[i], ignore_index, c.classes);
-          Wide<T> loss = 0;
-          if (at >= 0) {
-            const Wide<T> factor =
-                factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);
-            const int64_t place = (i / c.inner * c.classes + at) * c.inner + i % c.inner;
-            loss = -factor * static_cast<Wide<T>>(source.elements<T>()[place]);
-            sum += loss;
-            total += factor;
-          }
-          if (reduction == 0) y.elements<T>()[i] = static_cast<T>(loss);
+      for (int64_t i = 0; i < where.numel(); ++i) {
+        if (i % kStopBlock == kStopBlock - 1) stop_if_requested();
+        const int64_t at = class_of("nll_loss", where.elements<I>()[i], ignore_index, c.classes);
+        Wide<T> loss = 0;
+        if (at >= 0) {
+          const Wide<T> factor =
+              factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);
+          const int64_t place = (i / c.inner * c.classes + at) * c.inner + i % c.inner;
+          loss = -factor * static_cast<Wide<T>>(source.elements<T>()[place]);
+          sum += loss;
+          total += factor;
         }
-      });
+        if (reduction == 0) y.elements<T>()[i] = static_cast<T>(loss);
+      }
       if (reduction != 0)
         *y.elements<T>() = static_cast<T>(static_cast<Wide<T>>(reduction == 1 ? sum / total : sum));
       *total_weight.elements<T>() = static_cast<T>(static_cast<Wide<T>>(total));
@@ -74,18 +73,17 @@ void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Ten
     visit<kPositions>(where.dtype(), [&]<class I>() {
       const Wide<T> total =
           reduction == 1 ? static_cast<Wide<T>>(*total_weight.elements<T>()) : Wide<T>(1);
-      serial_for(where.numel(), 4, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t at =
-              class_of("nll_loss_grad_log_probs", where.elements<I>()[i], ignore_index, c.classes);
-          if (at < 0) continue;
-          const Wide<T> factor =
-              factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);
-          const Wide<T> g = static_cast<Wide<T>>(slope.elements<T>()[reduction == 0 ? i : 0]);
-          y.elements<T>()[(i / c.inner * c.classes + at) * c.inner + i % c.inner] =
-              static_cast<T>(-g * factor / total);
-        }
-      });
+      for (int64_t i = 0; i < where.numel(); ++i) {
+        if (i % kStopBlock == kStopBlock - 1) stop_if_requested();
+        const int64_t at =
+            class_of("nll_loss_grad_log_probs", where.elements<I>()[i], ignore_index, c.classes);
+        if (at < 0) continue;
+        const Wide<T> factor =
+            factors.defined() ? static_cast<Wide<T>>(factors.elements<T>()[at]) : Wide<T>(1);
+        const Wide<T> g = static_cast<Wide<T>>(slope.elements<T>()[reduction == 0 ? i : 0]);
+        y.elements<T>()[(i / c.inner * c.classes + at) * c.inner + i % c.inner] =
+            static_cast<T>(-g * factor / total);
+      }
     });
   });
 }

@@ -167,10 +167,10 @@ void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) 
         T* out = y.elements<T>() + p * plane_size(y);
         windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
           Wide<T> sum = 0;
-          serial_for(y1 - y0, x1 - x0, [&](int64_t first, int64_t last) {
-            for (int64_t i = y0 + first; i < y0 + last; ++i)
-              for (int64_t j = x0; j < x1; ++j) sum += static_cast<Wide<T>>(in[i * width + j]);
-          });
+          for (int64_t i = y0; i < y1; ++i) {
+            if (count > kGrain) stop_if_requested();
+            for (int64_t j = x0; j < x1; ++j) sum += static_cast<Wide<T>>(in[i * width + j]);
+          }
           out[at] = static_cast<T>(y1 > y0 && x1 > x0 ? sum / static_cast<Wide<T>>(count) : 0);
         });
       });
@@ -191,10 +191,10 @@ void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows
           windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
             if (y1 <= y0 || x1 <= x0) return;
             const Wide<T> share = static_cast<Wide<T>>(in[at]) / static_cast<Wide<T>>(count);
-            serial_for(y1 - y0, x1 - x0, [&](int64_t first, int64_t last) {
-              for (int64_t i = y0 + first; i < y0 + last; ++i)
-                for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
-            });
+            for (int64_t i = y0; i < y1; ++i) {
+              if (count > kGrain) stop_if_requested();
+              for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
+            }
           });
         });
       });

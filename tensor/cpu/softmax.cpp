@@ -86,6 +86,7 @@ T row_max(const T* x, int64_t n) {
 // The same of a row of any length.
 template <class T>
 T long_row_max(const T* x, int64_t n) {
+  if (n <= kStopBlock) return row_max(x, n);
   T best = x[0];
   cpu::serial_for(n, 1, [&](int64_t begin, int64_t end) HWY_ATTR {
     best = std::max(best, row_max(x + begin, end - begin));
