@@ -156,6 +156,14 @@ void each_adaptive(const Window& w, Body&& body) {
   }
 }
 
+// Calls body(first, last) for the rows of a window: at once, or one by one when it is large.
+template <class Body>
+void each_part(int64_t y0, int64_t y1, int64_t size, Body&& body) {
+  if (size <= kGrain) [[likely]]
+    return body(y0, y1);
+  run_blocks(y0, y1, 1, body);
+}
+
 // Averages over windows, which `windows(body)` lists.
 template <class Windows>
 void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) {
@@ -167,10 +175,10 @@ void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) 
         T* out = y.elements<T>() + p * plane_size(y);
         windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
           Wide<T> sum = 0;
-          for (int64_t i = y0; i < y1; ++i) {
-            if (count > kGrain) stop_if_requested();
-            for (int64_t j = x0; j < x1; ++j) sum += static_cast<Wide<T>>(in[i * width + j]);
-          }
+          each_part(y0, y1, count, [&](int64_t first, int64_t last) {
+            for (int64_t i = first; i < last; ++i)
+              for (int64_t j = x0; j < x1; ++j) sum += static_cast<Wide<T>>(in[i * width + j]);
+          });
           out[at] = static_cast<T>(y1 > y0 && x1 > x0 ? sum / static_cast<Wide<T>>(count) : 0);
         });
       });
@@ -191,10 +199,10 @@ void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows
           windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
             if (y1 <= y0 || x1 <= x0) return;
             const Wide<T> share = static_cast<Wide<T>>(in[at]) / static_cast<Wide<T>>(count);
-            for (int64_t i = y0; i < y1; ++i) {
-              if (count > kGrain) stop_if_requested();
-              for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
-            }
+            each_part(y0, y1, count, [&](int64_t first, int64_t last) {
+              for (int64_t i = first; i < last; ++i)
+                for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
+            });
           });
         });
       });
