@@ -7,8 +7,8 @@ namespace moonlet {
 
 constinit StopFlag never_stopped;
 
-void throw_interrupted(StopFlag& flag) {
-  const char* reason = !omp_in_parallel() && &flag == execution.stop ? flag.take() : nullptr;
+void throw_interrupted() {
+  const char* reason = omp_in_parallel() ? nullptr : execution.stop->take();
   throw Interrupted(reason != nullptr ? reason : "interrupted!");
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "tensor/error.h"
 #include "tensor/execution.h"
@@ -48,13 +49,15 @@ class StopFlag {
 
 // Throws Interrupted. The request has been met then, unless other threads of a team are still to
 // see it: the one that called the op takes it when the team has ended.
-[[noreturn, gnu::cold]] void throw_interrupted(StopFlag& flag);
+[[noreturn, gnu::cold]] void throw_interrupted();
 
-// For long loops: `flag` is execution.stop of the thread that called the op, which helping threads
-// do not know themselves.
-inline void stop_if_requested(StopFlag& flag = *execution.stop) {
-  if (flag.requested()) [[unlikely]]
-    throw_interrupted(flag);
+// For long loops. The threads of a team have the flag of the thread that called the op.
+inline void stop_if_requested() {
+  if (execution.stop->requested()) [[unlikely]]
+    throw_interrupted();
 }
+
+// The elements of a long loop between two looks at the flag.
+inline constexpr int64_t kStopBlock = 1 << 20;
 
 }  // namespace moonlet

@@ -10,6 +10,7 @@
 #include "interp/binding/uses_construct.h"
 #include "interp/nearest.h"
 #include "tensor/execution.h"
+#include "tensor/interrupt.h"
 
 namespace moonlet::binding {
 namespace {
@@ -63,6 +64,7 @@ void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
   luaL_checkstack(L, 3, "tables nest too deeply");
   const bool leaves = !first && depth + 1 == scan.sizes.size();
   for (int64_t i = 1; i <= count; ++i) {
+    if (i % kStopBlock == 1) stop_if_requested();
     push_item(L, i);
     scan.path[depth] = i;
     const bool table = lua_type(L, -1) == LUA_TTABLE;
@@ -85,6 +87,7 @@ void scan_table(lua_State* L, Scan& scan, int depth, bool first) {
 template <class T>
 T* fill_from(lua_State* L, T* out, int depth, DType dtype, const Scan& scan) {
   for (int64_t i = 1; i <= scan.sizes[depth]; ++i) {
+    if (i % kStopBlock == 1) stop_if_requested();
     push_item(L, i);
     if (depth + 1 < scan.sizes.size()) {
       out = fill_from(L, out, depth + 1, dtype, scan);
@@ -216,6 +219,7 @@ int64_t push_nested(lua_State* L, const Tensor& host, int depth, int64_t at) {
   const int64_t count = host.size(depth);
   lua_createtable(L, static_cast<int>(std::min<int64_t>(count, 1 << 24)), 0);
   for (int64_t i = 1; i <= count; ++i) {
+    if (i % kStopBlock == 1) stop_if_requested();
     at = push_nested(L, host, depth + 1, at);
     lua_rawseti(L, -2, i);
   }

@@ -14,6 +14,7 @@
 #include "tensor/backend.h"
 #include "tensor/dispatch.h"
 #include "tensor/execution.h"
+#include "tensor/interrupt.h"
 #include "tensor/io/bytes.h"
 #include "tensor/raw_copy.h"
 
@@ -205,6 +206,7 @@ int l_tolist(lua_State* L) {
   const TypedStorage here(on_host(s.tensor()));
   lua_createtable(L, static_cast<int>(std::min<int64_t>(here.size(), 1 << 24)), 0);
   for (int64_t i = 0; i < here.size(); ++i) {
+    if (i % kStopBlock == 0) stop_if_requested();
     push_result(L, here.get(i));
     lua_rawseti(L, -2, i + 1);
   }

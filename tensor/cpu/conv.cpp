@@ -2,7 +2,6 @@
 // into plain layout and picks the implementation.
 #include "tensor/cpu/conv.h"
 
-#include <cstring>
 #include <optional>
 
 #include "tensor/cpu/contiguous.h"
@@ -18,7 +17,7 @@ ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims&
           padding[0], padding[1], dilation[0], dilation[1]};
 }
 
-void zero(Tensor& t) { std::memset(t.raw(), 0, t.numel() * size_of(t.dtype())); }
+void zero(Tensor& t) { zero_bytes(t.raw(), t.numel() * static_cast<int64_t>(size_of(t.dtype()))); }
 
 // Runs body(a, b, y) on contiguous tensors of a dtype that has kernels: the 16-bit types compute in
 // float32.

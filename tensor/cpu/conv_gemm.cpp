@@ -1,7 +1,5 @@
 // tensor/cpu/conv_gemm.cpp: convolution as a matrix product: the windows of an image are laid out
 // as the columns of a matrix (im2col), one image and group at a time.
-#include <cstring>
-
 #include "tensor/cpu/conv.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
@@ -19,12 +17,16 @@ int64_t places(const ConvShape& s) { return s.out_height * s.out_width; }
 template <class Body>
 void each_row(const ConvShape& s, Body&& body) {
   for (int64_t ky = 0; ky < s.kernel_height; ++ky)
-    for (int64_t kx = 0; kx < s.kernel_width; ++kx)
-      for (int64_t oy = 0; oy < s.out_height; ++oy) {
-        const int64_t iy = oy * s.stride_y - s.pad_y + ky * s.dilation_y;
-        body(iy >= 0 && iy < s.in_height ? iy : -1, ky * s.kernel_width + kx,
-             kx * s.dilation_x - s.pad_x, oy);
-      }
+    for (int64_t kx = 0; kx < s.kernel_width; ++kx) {
+      stop_if_requested();
+      serial_for(s.out_height, s.out_width, [&](int64_t begin, int64_t end) {
+        for (int64_t oy = begin; oy < end; ++oy) {
+          const int64_t iy = oy * s.stride_y - s.pad_y + ky * s.dilation_y;
+          body(iy >= 0 && iy < s.in_height ? iy : -1, ky * s.kernel_width + kx,
+               kx * s.dilation_x - s.pad_x, oy);
+        }
+      });
+    }
 }
 
 // The channels of one group of one image (c, h, w) to columns (c kh kw, oh ow).
@@ -39,10 +41,12 @@ void to_columns(const ConvShape& s, const T* image, T* columns) {
         std::fill(out, out + s.out_width, T(0));
         return;
       }
-      for (int64_t ox = 0; ox < s.out_width; ++ox) {
-        const int64_t ix = ox * s.stride_x + shift;
-        out[ox] = ix >= 0 && ix < s.in_width ? plane[iy * s.in_width + ix] : T(0);
-      }
+      serial_for(s.out_width, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t ox = begin; ox < end; ++ox) {
+          const int64_t ix = ox * s.stride_x + shift;
+          out[ox] = ix >= 0 && ix < s.in_width ? plane[iy * s.in_width + ix] : T(0);
+        }
+      });
     });
   }
 }
@@ -56,10 +60,12 @@ void add_columns(const ConvShape& s, const T* columns, T* image) {
     each_row(s, [&](int64_t iy, int64_t tap, int64_t shift, int64_t oy) {
       if (iy < 0) return;
       const T* in = block + tap * places(s) + oy * s.out_width;
-      for (int64_t ox = 0; ox < s.out_width; ++ox) {
-        const int64_t ix = ox * s.stride_x + shift;
-        if (ix >= 0 && ix < s.in_width) plane[iy * s.in_width + ix] += in[ox];
-      }
+      serial_for(s.out_width, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t ox = begin; ox < end; ++ox) {
+          const int64_t ix = ox * s.stride_x + shift;
+          if (ix >= 0 && ix < s.in_width) plane[iy * s.in_width + ix] += in[ox];
+        }
+      });
     });
   }
 }
@@ -107,7 +113,7 @@ void forward(const ConvShape& s, const Tensor& x, const Tensor& weight, const Te
 
 template <class T>
 void input_grad(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y) {
-  std::fill_n(y.elements<T>(), y.numel(), T(0));
+  zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(sizeof(T)));
   parallel_for(s.batch, 1, [&](int64_t begin, int64_t end) {
     Tensor buffer = column_buffer(s, y.dtype());
     const Matrix columns = dense(buffer.elements<T>(), taps(s), places(s));

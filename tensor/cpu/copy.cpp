@@ -55,7 +55,7 @@ Offsets offsets_at(const PointwisePlan& plan, int first, int64_t index) {
 
 // Row by row along the innermost dimension, long rows by pieces.
 void copy_rows(const PointwisePlan& plan, Converter convert) {
-  constexpr int64_t kLongest = 1 << 24;
+  constexpr int64_t kLongest = kStopBlock;
   const int64_t size = plan.sizes[0], rows = plan.numel / size;
   const int64_t parts = rows == 1 ? thread_count(plan.numel, kCopyGrain) : 1;
   const int64_t piece = std::min(kLongest, (size / parts + 64) / 64 * 64);
@@ -137,6 +137,19 @@ void copy_into(Tensor& out, const Tensor& in) {
   const Converter convert = converter(plan.in[0].dtype, plan.out.dtype);
   if (const int other = transposed_dim(plan)) return copy_transposed(plan, other);
   copy_rows(plan, convert);
+}
+
+void copy_long(void* to, const void* from, int64_t bytes) {
+  run_blocks(0, bytes, kByteBlock, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                static_cast<size_t>(end - begin));
+  });
+}
+
+void zero_long(void* to, int64_t bytes) {
+  run_blocks(0, bytes, kByteBlock, [&](int64_t begin, int64_t end) {
+    std::memset(static_cast<char*>(to) + begin, 0, static_cast<size_t>(end - begin));
+  });
 }
 
 void copy(Tensor& x, const Tensor& source) {

@@ -14,11 +14,13 @@ void iota(Tensor& x, Scalar first, Scalar step) {
       const uint64_t a = static_cast<uint64_t>(first.to_int());
       const uint64_t b = static_cast<uint64_t>(step.to_int());
       const double start = first.to_double(), by = step.to_double();
-      for (int64_t i = 0; i < y.numel(); ++i) {
-        const Scalar v = ints ? Scalar(static_cast<int64_t>(a + b * static_cast<uint64_t>(i)))
-                              : Scalar(start + by * static_cast<double>(i));
-        to[i] = v.to<T>();
-      }
+      parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const Scalar v = ints ? Scalar(static_cast<int64_t>(a + b * static_cast<uint64_t>(i)))
+                                : Scalar(start + by * static_cast<double>(i));
+          to[i] = v.to<T>();
+        }
+      });
     });
   });
 }
@@ -37,8 +39,8 @@ void triangle(const Tensor& given, Tensor& y, const Keep& keep) {
       const int64_t from = std::clamp<int64_t>(first, 0, cols);
       const int64_t to = std::clamp<int64_t>(last, from, cols);
       char* out = y.raw() + r * cols * bytes;
-      std::memset(out, 0, cols * bytes);
-      std::memcpy(out + from * bytes, x.raw() + (r * cols + from) * bytes, (to - from) * bytes);
+      zero_bytes(out, cols * bytes);
+      copy_bytes(out + from * bytes, x.raw() + (r * cols + from) * bytes, (to - from) * bytes);
     }
   });
 }
@@ -64,7 +66,7 @@ void triu(const Tensor& x, int64_t diagonal, Tensor& y) {
 void diag_embed(const Tensor& given, int64_t offset, Tensor& y) {
   const Tensor x = contiguous(given);
   const int64_t n = y.numel() ? y.size(0) : 0, bytes = size_of(x.dtype());
-  std::memset(y.raw(), 0, y.numel() * bytes);
+  zero_bytes(y.raw(), y.numel() * bytes);
   for (int64_t i = 0; i < x.numel(); ++i) {
     const int64_t row = i + std::max<int64_t>(-offset, 0), col = i + std::max<int64_t>(offset, 0);
     std::memcpy(y.raw() + (row * n + col) * bytes, x.raw() + i * bytes, bytes);

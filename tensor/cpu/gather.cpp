@@ -1,7 +1,5 @@
 // tensor/cpu/gather.cpp: gather, scatter, index_select, index_add and embedding. Additions are made
 // in the order of the source, whatever the number of threads.
-#include <cstring>
-
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/index_walk.h"
 
@@ -39,13 +37,16 @@ struct IndexedElements {
   // Calls body(entry, offset of its element in x) for the entries of rows [begin, end), in order.
   template <class Body>
   void each(int64_t begin, int64_t end, Body&& body) const {
-    Walk<1> walk(sizes, {strides}, begin);
-    for (int64_t r = begin; r < end; ++r, walk.next()) {
-      for (int64_t j = 0; j < width; ++j) {
-        const int64_t i = r * width + j;
-        body(i, walk.offset() + j * step + (at[i] - 1) * stride);
+    serial_for(end - begin, width * 4, [&](int64_t first, int64_t last) {
+      Walk<1> walk(sizes, {strides}, begin + first);
+      for (int64_t r = begin + first; r < begin + last; ++r, walk.next()) {
+        for (int64_t j = 0; j < width; ++j) {
+          if (j % kStopBlock == kStopBlock - 1) stop_if_requested();
+          const int64_t i = r * width + j;
+          body(i, walk.offset() + j * step + (at[i] - 1) * stride);
+        }
       }
-    }
+    });
   }
   int64_t width, rows, stride, step;
   const int64_t* at;
@@ -87,11 +88,13 @@ void add_rows(T* to, const T* from, const int64_t* at, const Rows& rows, int64_t
       const int64_t width = std::min(kColumns, rows.inner - column);
       T* sums = to + block * rows.size * rows.inner + column;
       const T* row = from + block * rows.n * rows.inner + column;
-      for (int64_t i = 0; i < rows.n; ++i, row += rows.inner) {
-        if (at[i] == skipped) continue;
-        T* sum = sums + (at[i] - 1) * rows.inner;
-        for (int64_t j = 0; j < width; ++j) sum[j] = added(sum[j], row[j]);
-      }
+      serial_for(rows.n, width, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i, row += rows.inner) {
+          if (at[i] == skipped) continue;
+          T* sum = sums + (at[i] - 1) * rows.inner;
+          for (int64_t j = 0; j < width; ++j) sum[j] = added(sum[j], row[j]);
+        }
+      });
     }
   });
 }
@@ -100,7 +103,7 @@ void add_rows(T* to, const T* from, const int64_t* at, const Rows& rows, int64_t
 void copy_rows(const char* from, const int64_t* at, int64_t count, int64_t bytes, char* to) {
   parallel_for(count, grain_for(bytes / 4 + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      std::memcpy(to + i * bytes, from + (at[i] - 1) * bytes, bytes);
+      copy_bytes(to + i * bytes, from + (at[i] - 1) * bytes, bytes);
     }
   });
 }
@@ -147,10 +150,12 @@ void index_select(const Tensor& given, int64_t given_dim, const Tensor& index, T
   const Tensor x = contiguous(given);
   const int64_t blocks = blocks_before(x, dim), size = size_along(x, dim), n = positions.numel();
   const int64_t row = x.numel() / (blocks * size) * static_cast<int64_t>(size_of(x.dtype()));
-  for (int64_t b = 0; b < blocks; ++b) {
-    copy_rows(x.raw() + b * size * row, positions.elements<int64_t>(), n, row,
-              y.raw() + b * n * row);
-  }
+  serial_for(blocks, n * row / 4 + 16, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      copy_rows(x.raw() + b * size * row, positions.elements<int64_t>(), n, row,
+                y.raw() + b * n * row);
+    }
+  });
 }
 
 void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
@@ -178,7 +183,7 @@ void embedding(const Tensor& weight, const Tensor& index, int64_t, Tensor& y) {
 void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows,
                            int64_t padding_idx, Tensor& y) {
   const Tensor positions = checked_positions("embedding_grad_weight", index, rows);
-  std::memset(y.raw(), 0, static_cast<size_t>(y.numel()) * size_of(y.dtype()));
+  zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(size_of(y.dtype())));
   if (y.numel() == 0 || positions.numel() == 0) return;
   const Tensor g = summands(grad);
   const Rows shape{1, rows, positions.numel(), y.size(1)};

@@ -56,18 +56,22 @@ void plain_rows(int64_t begin, int64_t end, sum_t<T> alpha, Matrix a, Matrix b, 
   constexpr int64_t kBlock = 256;
   A sums[kBlock];
   for (int64_t j0 = 0; j0 < c.cols; j0 += kBlock) {
+    if (j0 > 0) stop_if_requested();
     const int64_t width = std::min(kBlock, c.cols - j0);
     for (int64_t i = begin; i < end; ++i) {
       std::fill(sums, sums + width, A(0));
-      for (int64_t p = 0; p < a.cols; ++p) {
-        const A factor = static_cast<A>(at<T>(a, i, p));
-        const T* row = &at<T>(b, p, j0);
-        if (b.col_stride == 1)
-          for (int64_t j = 0; j < width; ++j) sums[j] = wrapping_fma<A>(factor, A(row[j]), sums[j]);
-        else
-          for (int64_t j = 0; j < width; ++j)
-            sums[j] = wrapping_fma<A>(factor, A(row[j * b.col_stride]), sums[j]);
-      }
+      serial_for(a.cols, width, [&](int64_t first, int64_t last) {
+        for (int64_t p = first; p < last; ++p) {
+          const A factor = static_cast<A>(at<T>(a, i, p));
+          const T* row = &at<T>(b, p, j0);
+          if (b.col_stride == 1)
+            for (int64_t j = 0; j < width; ++j)
+              sums[j] = wrapping_fma<A>(factor, A(row[j]), sums[j]);
+          else
+            for (int64_t j = 0; j < width; ++j)
+              sums[j] = wrapping_fma<A>(factor, A(row[j * b.col_stride]), sums[j]);
+        }
+      });
       for (int64_t j = 0; j < width; ++j) store(at<T>(c, i, j0 + j), sums[j], alpha, beta, read);
     }
   }
@@ -92,8 +96,10 @@ template <class To, class From>
 void convert_matrix(const Matrix& from, const Matrix& to) {
   parallel_for(from.rows, grain_for(from.cols), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      for (int64_t j = 0; j < from.cols; ++j)
-        at<To>(to, i, j) = static_cast<To>(at<From>(from, i, j));
+      serial_for(from.cols, 1, [&](int64_t first, int64_t last) {
+        for (int64_t j = first; j < last; ++j)
+          at<To>(to, i, j) = static_cast<To>(at<From>(from, i, j));
+      });
   });
 }
 
@@ -185,27 +191,24 @@ void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, cons
   if constexpr (std::is_same_v<T, float>)
     if (onednn_gemm(product)) return;
   const BlasCall call;
-  if (double(product.m) * double(product.n) * double(product.k) <= kTileWork)
-    return call_blas(product);
   // BLAS shares each tile among the threads.
   const Tiling tiling = tiling_for(product, 1);
   for (int64_t i = 0; i < tiling.count(); ++i) {
     if (i > 0) stop_if_requested();
-    call_blas(product.part(tile_at(tiling, product.m, product.n, i)));
+    each_depth(product, tile_at(tiling, product.m, product.n, i), call_blas<T>);
   }
 }
 
-// c (m, 1) = alpha a x + beta c; the strides of x and c are positive and fit an int.
+// c (m, 1) = alpha a x + beta c, of which BLAS computes rows and terms of the inner sums together;
+// the strides of x and c are positive and fit an int.
 template <class T>
-void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Matrix& c) {
+void gemv_block(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Matrix& c) {
   const bool flip = a.transpose == CblasTrans;
-  const int rows = flip ? a.matrix.cols : a.matrix.rows;
-  const int cols = flip ? a.matrix.rows : a.matrix.cols;
+  const int rows = flip ? x.rows : c.rows, cols = flip ? c.rows : x.rows;
   auto* pa = reinterpret_cast<const T*>(a.matrix.data);
   auto* px = reinterpret_cast<const T*>(x.data);
   auto* pc = reinterpret_cast<T*>(c.data);
   const int lda = a.stride, incx = x.row_stride, incy = c.row_stride;
-  const BlasCall call;
   // Some BLAS scale by beta with a multiplication even when it is 0, which keeps NaN.
   if (beta == T(0))
     for (int64_t i = 0; i < c.rows; ++i) pc[i * c.row_stride] = T(0);
@@ -217,6 +220,34 @@ void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Mat
     cblas_cgemv(CblasRowMajor, a.transpose, rows, cols, &alpha, pa, lda, px, incx, &beta, pc, incy);
   else
     cblas_zgemv(CblasRowMajor, a.transpose, rows, cols, &alpha, pa, lda, px, incx, &beta, pc, incy);
+}
+
+// Rows [from, from + count) of a vector.
+template <class T>
+Matrix rows_of(const Matrix& m, int64_t from, int64_t count) {
+  Matrix out = m;
+  out.data += from * m.row_stride * static_cast<int64_t>(sizeof(T));
+  out.rows = count;
+  return out;
+}
+
+// The same for any size, by blocks of a.
+template <class T>
+void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Matrix& c) {
+  constexpr int64_t kLongest = 1 << 24;  // elements of a block
+  const int64_t terms = std::min(kLongest, x.rows), rows = std::max<int64_t>(1, kLongest / terms);
+  const bool flip = a.transpose == CblasTrans;
+  const BlasCall call;
+  for (int64_t i = 0; i < c.rows; i += rows) {
+    for (int64_t j = 0; j < x.rows; j += terms) {
+      if (i + j > 0) stop_if_requested();
+      const int64_t at = flip ? j * a.stride + i : i * a.stride + j;
+      BlasOperand block = a;
+      block.matrix.data += at * static_cast<int64_t>(sizeof(T));
+      gemv_block<T>(block, rows_of<T>(x, j, std::min(terms, x.rows - j)), alpha,
+                    j > 0 ? T(1) : beta, rows_of<T>(c, i, std::min(rows, c.rows - i)));
+    }
+  }
 }
 
 bool vector_fits(const Matrix& m) {

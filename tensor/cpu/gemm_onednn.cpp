@@ -67,7 +67,7 @@ bool onednn_gemm(const Product<float>& p) {
   const int threads = thread_count(static_cast<int64_t>(std::min(work, 0x1p62)), kGemmGrain);
   const Tiling tiling = tiling_for(p, threads);
   parallel_for(tiling.count(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) compute(p.part(tile_at(tiling, p.m, p.n, i)));
+    for (int64_t i = begin; i < end; ++i) each_depth(p, tile_at(tiling, p.m, p.n, i), compute);
   });
   return true;
 }

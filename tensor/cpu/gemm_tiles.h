@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "tensor/interrupt.h"
+
 namespace moonlet::cpu {
 
 // Tiles of rows x cols, in rows first; those at the ends are smaller.
@@ -38,6 +40,16 @@ struct Product {
   T* c;
   int64_t ldc;
 
+  // What the terms [from, from + count) of the inner sums give, added to the ones before.
+  Product terms(int64_t from, int64_t count) const {
+    Product out = *this;
+    out.k = count;
+    out.a += flip_a ? from * lda : from;
+    out.b += flip_b ? from : from * ldb;
+    if (from > 0) out.beta = T(1);
+    return out;
+  }
+
   Product part(const Tile& t) const {
     Product out = *this;
     out.m = t.rows;
@@ -49,8 +61,11 @@ struct Product {
   }
 };
 
-// The multiplications of one tile at most, as far as its sides allow: a small part of a second.
-inline constexpr double kTileWork = 0x1p30;
+// The multiplications of one tile at most, as far as its sides allow: a small part of a second. An
+// element of the result costs as much as kElementWork of them, when its memory is new.
+inline constexpr double kTileWork = 0x1p30, kElementWork = 128;
+// The terms of inner sums that are computed at once.
+inline constexpr int64_t kTileDepth = 1 << 16;
 // Sides are multiples of what the kernels of BLAS libraries compute at once, and no shorter than
 // this where a tile is made only to be able to stop.
 inline constexpr int64_t kTileRows = 8, kTileCols = 16, kShortestSide = 96;
@@ -77,14 +92,24 @@ Tiling tiling_for(const Product<T>& p, int64_t threads) {
     rows = height;
     cols = width;
   }
-  while (double(rows) * double(cols) * double(p.k) > kTileWork &&
-         std::max(rows, cols) > kShortestSide) {
+  const double depth = std::max(double(p.k), kElementWork);
+  while (double(rows) * double(cols) * depth > kTileWork && std::max(rows, cols) > kShortestSide) {
     if (rows > cols)
       rows = share(rows, 2, kTileRows);
     else
       cols = share(cols, 2, kTileCols);
   }
   return {rows, cols, (m + rows - 1) / rows, (n + cols - 1) / cols};
+}
+
+// Calls compute(product) for the products that make up tile t of p, one after the other.
+template <class T, class Compute>
+void each_depth(const Product<T>& p, const Tile& t, Compute&& compute) {
+  const Product<T> part = p.part(t);
+  for (int64_t from = 0; from < p.k; from += kTileDepth) {
+    if (from > 0) stop_if_requested();
+    compute(part.terms(from, std::min(kTileDepth, p.k - from)));
+  }
 }
 
 }  // namespace moonlet::cpu

@@ -1,4 +1,5 @@
 // tensor/cpu/index.cpp: advanced indexing to read and to write, and nonzero.
+#include <memory>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
@@ -9,9 +10,10 @@ namespace moonlet::cpu {
 namespace {
 
 // The offset into x of every element of the index tensors' common shape.
-std::vector<int64_t> indexed_offsets(const char* op, const shapes::IndexPlan& plan) {
+std::unique_ptr<int64_t[]> indexed_offsets(const char* op, const shapes::IndexPlan& plan) {
   const int64_t count = numel_of(plan.index_sizes, op);
-  std::vector<int64_t> out(static_cast<size_t>(count), 0);
+  auto out = std::make_unique_for_overwrite<int64_t[]>(static_cast<size_t>(count));
+  zero_bytes(out.get(), count * static_cast<int64_t>(sizeof(int64_t)));
   for (size_t k = 0; k < plan.indices.size(); ++k) {
     const int64_t size = plan.indexed_sizes[static_cast<int>(k)];
     const Tensor positions = checked_positions(op, plan.indices[k], size, true);
@@ -19,6 +21,7 @@ std::vector<int64_t> indexed_offsets(const char* op, const shapes::IndexPlan& pl
         broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes)};
     Walk<1> walk(plan.index_sizes, strides);
     for (int64_t i = 0; i < count; ++i, walk.next()) {
+      if (i % kStopBlock == kStopBlock - 1) stop_if_requested();
       const int64_t p = positions.elements<int64_t>()[walk.offset()];
       out[i] += (p < 0 ? p + size : p - 1) * plan.indexed_strides[static_cast<int>(k)];
     }
@@ -58,16 +61,20 @@ struct IndexedRows {
     Walk<3> walk(outer, strides, begin);
     for (int64_t r = begin; r < end; ++r, walk.next()) {
       const int64_t x = walk.offset(0), other = walk.offset(2);
-      const int64_t* at = offsets.data() + walk.offset(1);
-      if (steps[1] == 0) {
-        for (int64_t j = 0; j < width; ++j) body(x + *at + j * steps[0], other + j * steps[2]);
-      } else {
-        for (int64_t j = 0; j < width; ++j)
-          body(x + at[j * steps[1]] + j * steps[0], other + j * steps[2]);
+      const int64_t* at = offsets.get() + walk.offset(1);
+      for (int64_t j0 = 0; j0 < width; j0 += kStopBlock) {
+        if (j0 > 0) stop_if_requested();
+        const int64_t end = std::min(width, j0 + kStopBlock);
+        if (steps[1] == 0) {
+          for (int64_t j = j0; j < end; ++j) body(x + *at + j * steps[0], other + j * steps[2]);
+        } else {
+          for (int64_t j = j0; j < end; ++j)
+            body(x + at[j * steps[1]] + j * steps[0], other + j * steps[2]);
+        }
       }
     }
   }
-  std::vector<int64_t> offsets;
+  std::unique_ptr<int64_t[]> offsets;
   Dims outer, strides[3];
   int64_t steps[3], width, count;
 };
@@ -85,7 +92,9 @@ void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                          broadcast_strides(source.sizes(), source.strides(), plan.result));
   T* to = x.elements<T>();
   const T* from = source.elements<T>();
-  rows.each(0, rows.count, [&](int64_t place, int64_t at) { put(to[place], from[at]); });
+  serial_for(rows.count, rows.width * 4, [&](int64_t begin, int64_t end) {
+    rows.each(begin, end, [&](int64_t place, int64_t at) { put(to[place], from[at]); });
+  });
 }
 
 }  // namespace
@@ -130,18 +139,22 @@ Tensor nonzero(const Tensor& given) {
         return from[i] != T(0);
     };
     int64_t count = 0;
-    for (int64_t i = 0; i < x.numel(); ++i) count += is_set(i);
+    serial_for(x.numel(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) count += is_set(i);
+    });
     out = empty_plain(Dims{count, x.dim()}, Options{DType::Int64, x.device()}, "nonzero");
     int64_t* row = out.elements<int64_t>();
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      if (!is_set(i)) continue;
-      int64_t rest = i;
-      for (int d = x.dim() - 1; d >= 0; --d) {
-        row[d] = rest % x.size(d) + 1;
-        rest /= x.size(d);
+    serial_for(x.numel(), 1 + 8 * x.dim(), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (!is_set(i)) continue;
+        int64_t rest = i;
+        for (int d = x.dim() - 1; d >= 0; --d) {
+          row[d] = rest % x.size(d) + 1;
+          rest /= x.size(d);
+        }
+        row += x.dim();
       }
-      row += x.dim();
-    }
+    });
   });
   return out;
 }

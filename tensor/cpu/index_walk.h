@@ -20,10 +20,12 @@ inline Tensor checked_positions(const char* op, const Tensor& index, int64_t siz
   }
   const int64_t* p = out.elements<int64_t>();
   const int64_t least = negative ? -size : 1;
-  for (int64_t i = 0; i < out.numel(); ++i) {
-    if (p[i] < least || p[i] > size || p[i] == 0) [[unlikely]]
-      shapes::bad_position(op, p[i], size);
-  }
+  serial_for(out.numel(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (p[i] < least || p[i] > size || p[i] == 0) [[unlikely]]
+        shapes::bad_position(op, p[i], size);
+    }
+  });
   return out;
 }
 

@@ -26,7 +26,7 @@ void batched(const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar&
   if (work < 256.0 * 256.0 * 256.0)
     parallel_for(batch, grain_for(static_cast<int64_t>(work)), range);
   else
-    range(0, batch);
+    run_blocks(0, batch, 1, range);
 }
 
 // y = input, broadcast, unless beta is 0 and it is not to be read.

@@ -1,7 +1,6 @@
 // tensor/cpu/loss.cpp: the CPU kernels of the negative log likelihood and its gradient.
-#include <cstring>
-
 #include "tensor/cpu/contiguous.h"
+#include "tensor/interrupt.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -40,6 +39,7 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
     visit<kPositions>(where.dtype(), [&]<class I>() {
       double sum = 0, total = 0;
       for (int64_t i = 0; i < where.numel(); ++i) {
+        if (i % kStopBlock == kStopBlock - 1) stop_if_requested();
         const int64_t at = class_of("nll_loss", where.elements<I>()[i], ignore_index, c.classes);
         compute_t<T> loss = 0;
         if (at >= 0) {
@@ -67,12 +67,13 @@ void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Ten
   const Classes c = classes_of(size);
   const Tensor slope = contiguous(grad), where = contiguous(target);
   const Tensor factors = weight.defined() ? contiguous(weight) : weight;
-  std::memset(y.raw(), 0, y.numel() * size_of(y.dtype()));
+  zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(size_of(y.dtype())));
   visit<dtypes::floating>(y.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
       const compute_t<T> total =
           reduction == 1 ? static_cast<compute_t<T>>(*total_weight.elements<T>()) : compute_t<T>(1);
       for (int64_t i = 0; i < where.numel(); ++i) {
+        if (i % kStopBlock == kStopBlock - 1) stop_if_requested();
         const int64_t at =
             class_of("nll_loss_grad_log_probs", where.elements<I>()[i], ignore_index, c.classes);
         if (at < 0) continue;

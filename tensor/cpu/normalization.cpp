@@ -48,6 +48,7 @@ HWY_INLINE TwoSums<T> sums(int64_t n, Step&& step) {
   TwoSums<T> total{0, 0};
   int64_t i = 0;
   while (i + lanes <= n) {
+    if (i > 0) stop_if_requested();
     const int64_t stop = std::min(n, i + kBlock);
     auto a0 = hn::Zero(d), a1 = a0, b0 = a0, b1 = a0;
     for (; i + 2 * lanes <= stop; i += 2 * lanes) {
@@ -192,7 +193,9 @@ Channels channels_of(const Tensor& x) {
 // Calls body(offset of a run) for each of the channel's runs.
 template <class Body>
 void each_run(const Channels& c, int64_t channel, Body&& body) {
-  for (int64_t o = 0; o < c.outer; ++o) body((o * c.channels + channel) * c.inner);
+  serial_for(c.outer, c.inner, [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) body((o * c.channels + channel) * c.inner);
+  });
 }
 
 // For one channel: the mean, and the sum of squared differences from it.
@@ -292,16 +295,19 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
     parallel_for(blocks, grain_for(block * n), [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         T* part = parts.elements<T>() + b * n;
-        std::fill_n(part, n, T(0));
+        zero_bytes(part, n * static_cast<int64_t>(sizeof(T)));
         for (int64_t i = b * block; i < std::min(rows, (b + 1) * block); ++i)
           Loops<T>::add_weight_gradient({source.elements<T>() + i * n, g.elements<T>() + i * n,
                                          nullptr, nullptr, part, n, m.elements<T>()[i],
                                          s.elements<T>()[i]});
       }
     });
-    std::copy_n(parts.elements<T>(), n, out.elements<T>());
-    for (int64_t b = 1; b < blocks; ++b)
-      for (int64_t j = 0; j < n; ++j) out.elements<T>()[j] += parts.elements<T>()[b * n + j];
+    serial_for(n, blocks, [&](int64_t begin, int64_t end) {
+      std::copy(parts.elements<T>() + begin, parts.elements<T>() + end, out.elements<T>() + begin);
+      for (int64_t b = 1; b < blocks; ++b)
+        for (int64_t j = begin; j < end; ++j)
+          out.elements<T>()[j] += parts.elements<T>()[b * n + j];
+    });
   });
   write_back(y, out);
 }

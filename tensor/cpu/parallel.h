@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <utility>
 
 #include "tensor/interrupt.h"
 #include "tensor/memory/shortage.h"
@@ -59,19 +60,32 @@ inline int64_t block_for(int64_t grain) { return grain > 1 ? 16 * grain : 1; }
 
 // body(begin, end) by blocks; throws Interrupted between two of them.
 template <class Body>
-void run_blocks(StopFlag& stop, int64_t begin, int64_t end, int64_t block, Body&& body) {
+void run_blocks(int64_t begin, int64_t end, int64_t block, Body&& body) {
   for (; begin < end; begin += block) {
-    stop_if_requested(stop);
+    stop_if_requested();
     body(begin, std::min(end, begin + block));
+  }
+}
+
+// The same for [0, count) on this thread, where an item costs `work` elementary steps. A loop over
+// so little that there is one block does not look at the flag.
+template <class Body>
+void serial_for(int64_t count, int64_t work, Body&& body) {
+  const int64_t block = block_for(grain_for(work));
+  for (int64_t begin = 0; begin < count; begin += block) {
+    if (begin > 0) stop_if_requested();
+    body(begin, std::min(count, begin + block));
   }
 }
 
 // What threads of a team have thrown. One of it goes on after the team's end.
 class TeamFailure {
  public:
-  // Runs `part`; to be called by each thread.
+  // Runs `part`, which looks at the stop flag of the thread that made this; to be called by each
+  // thread.
   template <class Part>
   void guard(Part&& part) noexcept {
+    StopFlag* const before = std::exchange(execution.stop, stop_);
     try {
       part();
     } catch (const Interrupted&) {
@@ -80,6 +94,7 @@ class TeamFailure {
     } catch (const std::exception&) {
       keep();
     }
+    execution.stop = before;
   }
   void rethrow() {
     if (!first_) [[likely]]
@@ -94,6 +109,7 @@ class TeamFailure {
 #pragma omp critical(moonlet_parallel_failure)
     if (!first_) first_ = std::current_exception();
   }
+  StopFlag* const stop_ = execution.stop;
   std::exception_ptr first_;
   std::atomic<bool> interrupted_{false};
 };
@@ -106,16 +122,15 @@ void parallel_for(int64_t count, int64_t grain, Body&& body) {
   if (count <= 0) return;
   const int64_t block = block_for(grain);
   const int threads = thread_count(count + grain - 1, grain);  // the last may get less than a grain
-  StopFlag& stop = *execution.stop;
   if (threads <= 1) {
     if (count <= block) return body(int64_t{0}, count);
-    return run_blocks(stop, 0, count, block, body);
+    return run_blocks(0, count, block, body);
   }
   TeamFailure failure;
 #pragma omp parallel num_threads(threads)
   failure.guard([&] {
     const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
-    run_blocks(stop, count * me / team, count * (me + 1) / team, block, body);
+    run_blocks(count * me / team, count * (me + 1) / team, block, body);
   });
   failure.rethrow();
 }

@@ -165,12 +165,8 @@ void raise_zero_division(const PointwisePlan& plan) {
   fail(plan.op, ": integer division by zero");
 }
 
-// The elements between two looks at the stop flag.
-constexpr int64_t kStopBlock = 1 << 20;
-
 [[gnu::noinline]] void run_parallel(const PointwisePlan& plan, PointwiseLoop loop, int threads) {
   bool zero = false;
-  StopFlag& stop = *execution.stop;
   TeamFailure failure;
 #pragma omp parallel num_threads(threads) reduction(|| : zero)
   {
@@ -183,8 +179,7 @@ constexpr int64_t kStopBlock = 1 << 20;
     failure.guard([&] {
       if (begin == end) return;
       Walker<kPieceBytes> walker(plan, loop);
-      run_blocks(stop, begin, end, kStopBlock,
-                 [&](int64_t from, int64_t to) { walker.run(from, to); });
+      run_blocks(begin, end, kStopBlock, [&](int64_t from, int64_t to) { walker.run(from, to); });
     });
     zero = divided_by_zero;
     divided_by_zero = false;

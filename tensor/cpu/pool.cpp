@@ -37,7 +37,7 @@ int64_t plane_size(const Tensor& t) { return t.size(-1) * t.size(-2); }
 template <class T, class Body>
 void sum_plane(T* out, int64_t size, Body&& body) {
   if constexpr (std::is_same_v<T, sum_t<T>>) {
-    std::fill_n(out, size, T(0));
+    zero_bytes(out, size * static_cast<int64_t>(sizeof(T)));
     body(out);
   } else {
     std::vector<sum_t<T>> sums(static_cast<size_t>(size), 0);
@@ -61,6 +61,7 @@ void max_2x2(const Window& w, const T* in, T* values, int64_t* indices) {
     const T* top = in + 2 * oy * w.width;
     const T* low = top + w.width;
     const int64_t first = 2 * oy * w.width + 1;
+    stop_if_requested();
     for (int64_t ox = 0; ox < w.out_width; ++ox) {
       const T a = top[2 * ox], b = top[2 * ox + 1], c = low[2 * ox], d = low[2 * ox + 1];
       T best = a;
@@ -95,8 +96,11 @@ sum_t<T> maximum_of_nothing() {
 
 template <class T>
 void max_plane(const Window& w, const T* in, T* values, int64_t* indices) {
-  for (int64_t oy = 0; oy < w.out_height; ++oy)
+  const bool long_window = w.kernel_y * w.kernel_x > kGrain;
+  for (int64_t oy = 0; oy < w.out_height; ++oy) {
+    stop_if_requested();
     for (int64_t ox = 0; ox < w.out_width; ++ox) {
+      if (long_window) stop_if_requested();
       const int64_t y0 = oy * w.stride_y - w.pad_y, x0 = ox * w.stride_x - w.pad_x;
       const int64_t y1 = std::min(y0 + (w.kernel_y - 1) * w.dilation_y + 1, w.height);
       const int64_t x1 = std::min(x0 + (w.kernel_x - 1) * w.dilation_x + 1, w.width);
@@ -111,13 +115,15 @@ void max_plane(const Window& w, const T* in, T* values, int64_t* indices) {
       values[oy * w.out_width + ox] = static_cast<T>(best);
       indices[oy * w.out_width + ox] = at + 1;
     }
+  }
 }
 
 // Calls body(flat output place, y0, y1, x0, x1, divisor) for the windows of an average, clipped to
 // the plane.
 template <class Body>
 void each_average(const Window& w, bool count_padding, Body&& body) {
-  for (int64_t oy = 0; oy < w.out_height; ++oy)
+  for (int64_t oy = 0; oy < w.out_height; ++oy) {
+    stop_if_requested();
     for (int64_t ox = 0; ox < w.out_width; ++ox) {
       int64_t y0 = oy * w.stride_y - w.pad_y, x0 = ox * w.stride_x - w.pad_x;
       int64_t y1 = std::min(y0 + w.kernel_y, w.height + w.pad_y);
@@ -128,12 +134,14 @@ void each_average(const Window& w, bool count_padding, Body&& body) {
       const int64_t inside = std::max<int64_t>(y1 - y0, 0) * std::max<int64_t>(x1 - x0, 0);
       body(oy * w.out_width + ox, y0, y1, x0, x1, count_padding ? padded : inside);
     }
+  }
 }
 
 // The same for windows that divide the plane as evenly as they can.
 template <class Body>
 void each_adaptive(const Window& w, Body&& body) {
-  for (int64_t oy = 0; oy < w.out_height; ++oy)
+  for (int64_t oy = 0; oy < w.out_height; ++oy) {
+    stop_if_requested();
     for (int64_t ox = 0; ox < w.out_width; ++ox) {
       const int64_t y0 = oy * w.height / w.out_height;
       const int64_t y1 = ((oy + 1) * w.height + w.out_height - 1) / w.out_height;
@@ -141,6 +149,15 @@ void each_adaptive(const Window& w, Body&& body) {
       const int64_t x1 = ((ox + 1) * w.width + w.out_width - 1) / w.out_width;
       body(oy * w.out_width + ox, y0, y1, x0, x1, (y1 - y0) * (x1 - x0));
     }
+  }
+}
+
+// Calls body(first, last) for the rows of a window: at once, or one by one when it is large.
+template <class Body>
+void each_part(int64_t y0, int64_t y1, int64_t size, Body&& body) {
+  if (size <= kGrain) [[likely]]
+    return body(y0, y1);
+  run_blocks(y0, y1, 1, body);
 }
 
 // Averages over windows, which `windows(body)` lists.
@@ -154,8 +171,10 @@ void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) 
         T* out = y.elements<T>() + p * plane_size(y);
         windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
           sum_t<T> sum = 0;
-          for (int64_t i = y0; i < y1; ++i)
-            for (int64_t j = x0; j < x1; ++j) sum += static_cast<sum_t<T>>(in[i * width + j]);
+          each_part(y0, y1, count, [&](int64_t first, int64_t last) {
+            for (int64_t i = first; i < last; ++i)
+              for (int64_t j = x0; j < x1; ++j) sum += static_cast<sum_t<T>>(in[i * width + j]);
+          });
           out[at] = static_cast<T>(y1 > y0 && x1 > x0 ? sum / static_cast<sum_t<T>>(count) : 0);
         });
       });
@@ -176,8 +195,10 @@ void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows
           windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
             if (y1 <= y0 || x1 <= x0) return;
             const sum_t<T> share = static_cast<sum_t<T>>(in[at]) / static_cast<sum_t<T>>(count);
-            for (int64_t i = y0; i < y1; ++i)
-              for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
+            each_part(y0, y1, count, [&](int64_t first, int64_t last) {
+              for (int64_t i = first; i < last; ++i)
+                for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
+            });
           });
         });
       });
@@ -229,9 +250,11 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
       visit<kPositions>(where.dtype(), [&]<class I>() {
         each_plane(planes_of(y), size + places, [&](int64_t p) {
           sum_plane(y.elements<T>() + p * size, size, [&](sum_t<T>* sums) {
-            for (int64_t i = p * places; i < (p + 1) * places; ++i)
-              sums[offset_in("max_pool2d_grad_x", where.elements<I>()[i], size)] +=
-                  static_cast<sum_t<T>>(slope.elements<T>()[i]);
+            serial_for(places, 4, [&](int64_t begin, int64_t end) {
+              for (int64_t i = p * places + begin; i < p * places + end; ++i)
+                sums[offset_in("max_pool2d_grad_x", where.elements<I>()[i], size)] +=
+                    static_cast<sum_t<T>>(slope.elements<T>()[i]);
+            });
           });
         });
       });
@@ -246,9 +269,11 @@ void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tens
   visit_bytes(y.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
       each_plane(planes_of(y), places, [&](int64_t p) {
-        for (int64_t i = p * places; i < (p + 1) * places; ++i)
-          y.elements<T>()[i] =
-              source.elements<T>()[p * size + offset_in(op, where.elements<I>()[i], size)];
+        serial_for(places, 4, [&](int64_t begin, int64_t end) {
+          for (int64_t i = p * places + begin; i < p * places + end; ++i)
+            y.elements<T>()[i] =
+                source.elements<T>()[p * size + offset_in(op, where.elements<I>()[i], size)];
+        });
       });
     });
   });

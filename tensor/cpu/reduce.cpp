@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tensor/cpu/copy.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce_loops.h"
 #include "tensor/kernels_reduce.h"
 
@@ -83,7 +84,9 @@ template <class A, class F>
 Finish each(F f) {
   return [f](void* acc, int64_t n) {
     A* a = static_cast<A*>(acc);
-    for (int64_t i = 0; i < n; ++i) a[i] = f(a[i]);
+    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) a[i] = f(a[i]);
+    });
   };
 }
 template <class A>
@@ -127,7 +130,9 @@ Tensor magnitudes(const Tensor& x) {
   Tensor out = empty_plain(x.sizes(), Options{dtype_of<T>, x.device()});
   copy_into(out, x);
   T* m = out.elements<T>();
-  for (int64_t i = 0; i < out.numel(); ++i) m[i] = std::abs(m[i]);
+  parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) m[i] = std::abs(m[i]);
+  });
   return out;
 }
 

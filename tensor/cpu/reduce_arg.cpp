@@ -64,6 +64,7 @@ int64_t run_position(const T* x, int64_t n, bool largest) {
   T best = run_extreme(x, std::min(kBlock, n), largest);
   int64_t block = 0;
   for (int64_t at = kBlock; at < n; at += kBlock) {
+    stop_if_requested();
     const T some = run_extreme(x + at, std::min(kBlock, n - at), largest);
     if (!beats(some, best, largest)) continue;
     best = some;
@@ -106,6 +107,7 @@ void column_positions(const T* x, const Search& s, int64_t cols, bool largest, i
       std::fill_n(where, m, base == 0 ? 0 : -1);
       const int64_t end = std::min(s.n, base + kRows);
       for (int64_t i = std::max<int64_t>(base, 1); i < end; ++i) {
+        if (i % (kStopBlock / kTile) == 0) stop_if_requested();
         const T* row = x + i * s.inner + from;
         const int32_t here = static_cast<int32_t>(i - base);
         for (int64_t j = 0; j < m; ++j) {

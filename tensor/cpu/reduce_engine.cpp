@@ -75,6 +75,7 @@ struct Pass {
   void piece(const char* x, char* to, int64_t rows, int64_t stride, int64_t cols) const {
     constexpr int64_t kGroup = 128;
     if (rows <= kGroup) {
+      stop_if_requested();
       r.start(to, cols);
       return r.rows(to, x, rows, stride, cols);
     }
@@ -223,6 +224,7 @@ void repeat(const Reducer& r, void* acc, int64_t n, int64_t times) {
   std::memcpy(power.data(), acc, bytes);
   r.start(acc, n);
   for (;; times /= 2) {
+    stop_if_requested();
     if (times % 2 == 1) r.join(acc, power.data(), n);
     if (times == 1) return;
     std::memcpy(same.data(), power.data(), bytes);

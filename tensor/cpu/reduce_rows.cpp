@@ -2,6 +2,7 @@
 // variance and logsumexp.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
@@ -35,17 +36,17 @@ T tree_sum(int64_t begin, int64_t end, const RunSum& run_sum) {
 
 // Of a row that is repeated so many times.
 template <class T>
-T row_variance(const T* x, int64_t n, int64_t times, int64_t correction, StopFlag& stop) {
+T row_variance(const T* x, int64_t n, int64_t times, int64_t correction) {
   constexpr int64_t kBlock = 512;
   const T mean = tree_sum<T>(0, n,
                              [&](int64_t at, int64_t k) {
-                               stop_if_requested(stop);
+                               stop_if_requested();
                                return fold_run(Fold::Sum, x + at, k);
                              }) /
                  static_cast<T>(n);
   T block[kBlock];
   const T squares = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
-    stop_if_requested(stop);
+    stop_if_requested();
     T total = 0;
     for (int64_t i = 0; i < k; i += kBlock) {
       const int64_t m = std::min(kBlock, k - i);
@@ -61,11 +62,15 @@ T row_variance(const T* x, int64_t n, int64_t times, int64_t correction, StopFla
 }
 
 template <class T>
-T row_logsumexp(const T* x, int64_t n, StopFlag& stop) {
-  const T most = fold_run(Fold::Max, x, n);
+T row_logsumexp(const T* x, int64_t n) {
+  T most = -std::numeric_limits<T>::infinity();
+  run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
+    const T some = fold_run(Fold::Max, x + begin, end - begin);
+    if (some > most || some != some) most = some;
+  });
   if (!std::isfinite(most)) return most;
   const T total = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
-    stop_if_requested(stop);
+    stop_if_requested();
     T sum = 0;
     for (int64_t i = 0; i < k; ++i) sum += std::exp(x[at + i] - most);
     return sum;
@@ -76,11 +81,10 @@ T row_logsumexp(const T* x, int64_t n, StopFlag& stop) {
 template <class T, class Row>
 void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
   const T* from = rows.elements<T>();
-  StopFlag& stop = *execution.stop;
   Tensor wide = y.dtype() == dtype_of<T> ? y : empty_plain(y.sizes(), {dtype_of<T>, y.device()});
   T* to = wide.elements<T>();
   parallel_for(y.numel(), grain_for(n * 4), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = row(from + i * n, n, stop);
+    for (int64_t i = begin; i < end; ++i) to[i] = row(from + i * n, n);
   });
   if (!wide.is_same(y)) copy_into(y, wide);
 }
@@ -92,9 +96,8 @@ void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) 
   const auto [once, times] = unexpanded(x, dims);
   const Tensor rows = rows_last(once, dims);
   const auto fill = [&, &once = once, times = times]<class T>() {
-    each_row<T>(rows, reduced_count(once, dims), y, [&](const T* row, int64_t n, StopFlag& stop) {
-      return row_variance(row, n, times, correction, stop);
-    });
+    each_row<T>(rows, reduced_count(once, dims), y,
+                [&](const T* row, int64_t n) { return row_variance(row, n, times, correction); });
   };
   if (rows.dtype() == DType::Float64) return fill.template operator()<double>();
   fill.template operator()<float>();
@@ -106,9 +109,8 @@ void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   const Tensor rows = rows_last(once, dims);
   const auto fill = [&, &once = once, times = times]<class T>() {
     const T more = static_cast<T>(std::log(static_cast<double>(times)));
-    each_row<T>(rows, reduced_count(once, dims), y, [&](const T* row, int64_t n, StopFlag& stop) {
-      return row_logsumexp(row, n, stop) + more;
-    });
+    each_row<T>(rows, reduced_count(once, dims), y,
+                [&](const T* row, int64_t n) { return row_logsumexp(row, n) + more; });
   };
   if (rows.dtype() == DType::Float64) return fill.template operator()<double>();
   fill.template operator()<float>();

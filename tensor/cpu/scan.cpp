@@ -33,18 +33,15 @@ struct Multiply {
   }
 };
 
-// The elements of a scan between two looks at the stop flag.
-constexpr int64_t kStopBlock = 1 << 20;
-
 // Scans `cols` neighbouring columns of n rows, `inner` apart, in place.
 template <class T, class A, class Op>
-void scan_columns(T* x, int64_t n, int64_t inner, int64_t cols, Op op, StopFlag& stop) {
+void scan_columns(T* x, int64_t n, int64_t inner, int64_t cols, Op op) {
   constexpr int64_t kTile = 64;
   A carry[kTile];
   for (int64_t from = 0; from < cols; from += kTile) {
     const int64_t m = std::min(kTile, cols - from);
     for (int64_t i = 0; i < n; ++i) {
-      if (i % (kStopBlock / kTile) == 0) stop_if_requested(stop);
+      if (i % (kStopBlock / kTile) == 0) stop_if_requested();
       T* row = x + i * inner + from;
       for (int64_t j = 0; j < m; ++j) {
         carry[j] = i == 0 ? static_cast<A>(row[j]) : op(carry[j], static_cast<A>(row[j]));
@@ -56,10 +53,10 @@ void scan_columns(T* x, int64_t n, int64_t inner, int64_t cols, Op op, StopFlag&
 
 // Scans one dense row of n.
 template <class T, class A, class Op>
-void scan_row(T* x, int64_t n, Op op, StopFlag& stop) {
+void scan_row(T* x, int64_t n, Op op) {
   if (n == 0) return;
   A carry = static_cast<A>(x[0]);
-  run_blocks(stop, 1, n, kStopBlock, [&](int64_t begin, int64_t end) {
+  run_blocks(1, n, kStopBlock, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       carry = op(carry, static_cast<A>(x[i]));
       x[i] = static_cast<T>(carry);
@@ -73,19 +70,18 @@ void scan_in_place(Tensor& y, int d, Op op) {
   const int64_t n = y.dim() ? y.size(d) : 1;
   for (int i = 0; i < y.dim(); ++i) (i < d ? outer : inner) *= i == d ? 1 : y.size(i);
   T* x = y.elements<T>();
-  StopFlag& stop = *execution.stop;
   constexpr int64_t kColumns = 512;
   const int64_t chunks = (inner + kColumns - 1) / kColumns;
   const int64_t work = n * std::min(inner, kColumns);
   parallel_for(outer * chunks, grain_for(work), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (inner == 1) {
-        scan_row<T, A>(x + i * n, n, op, stop);
+        scan_row<T, A>(x + i * n, n, op);
         continue;
       }
       const int64_t column = i % chunks * kColumns;
       scan_columns<T, A>(x + i / chunks * n * inner + column, n, inner,
-                         std::min(kColumns, inner - column), op, stop);
+                         std::min(kColumns, inner - column), op);
     }
   });
 }

@@ -1,8 +1,8 @@
 // tensor/cpu/shape_kernels.cpp: joining, padding, flipping and laying gradients into views on the
 // CPU. What is a plain copy into part of the result goes through the copy kernel.
 #include <algorithm>
-#include <cstring>
 
+#include "tensor/cpu/copy.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_shape.h"
@@ -20,8 +20,7 @@ constexpr int64_t kBytesPerStep = 32;
 // result's `pitch` bytes apart.
 void copy_rows(char* out, const char* in, int64_t rows, int64_t bytes, int64_t pitch) {
   parallel_for(rows, grain_for(bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      std::memcpy(out + r * pitch, in + r * bytes, static_cast<size_t>(bytes));
+    for (int64_t r = begin; r < end; ++r) copy_bytes(out + r * pitch, in + r * bytes, bytes);
   });
 }
 
@@ -82,11 +81,15 @@ struct Flipped {
 template <class T>
 void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t count) {
   if (out_step == 1 && in_step == 1) {
-    std::memcpy(out, in, static_cast<size_t>(count) * sizeof(T));
+    copy_bytes(out, in, count * static_cast<int64_t>(sizeof(T)));
   } else if (out_step == 1 && in_step == -1) {
-    std::reverse_copy(in - (count - 1), in + 1, out);
+    serial_for(count, 1, [&](int64_t begin, int64_t end) {
+      std::reverse_copy(in - (end - 1), in - (begin - 1), out + begin);
+    });
   } else {
-    for (int64_t i = 0; i < count; ++i) out[i * out_step] = in[i * in_step];
+    serial_for(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out[i * out_step] = in[i * in_step];
+    });
   }
 }
 

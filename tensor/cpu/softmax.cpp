@@ -83,10 +83,31 @@ T row_max(const T* x, int64_t n) {
   return best;
 }
 
+// The same of a row of any length.
+template <class T>
+T long_row_max(const T* x, int64_t n) {
+  if (n <= kStopBlock) return row_max(x, n);
+  T best = x[0];
+  cpu::serial_for(n, 1, [&](int64_t begin, int64_t end) HWY_ATTR {
+    best = std::max(best, row_max(x + begin, end - begin));
+  });
+  return best;
+}
+
+// Calls row(i) for the rows [begin, n) of a tile of columns; looks at the stop flag now and then.
+template <class Row>
+HWY_INLINE void each_tile_row(int64_t begin, int64_t n, Row&& row) {
+  constexpr int64_t kRows = kStopBlock / kSoftmaxTile;
+  for (int64_t i = begin; i < n; ++i) {
+    if (i % kRows == kRows - 1) stop_if_requested();
+    row(i);
+  }
+}
+
 // NaN passes through the differences, so it does not matter that the maximum may miss it.
 template <class T>
 void softmax_row(const T* x, T* y, int64_t n, bool log) {
-  const T top = row_max(x, n);
+  const T top = long_row_max(x, n);
   Sum<T> sum;
   each_vector<T>(n, [&](auto d, int64_t i) HWY_ATTR {
     const auto e = exp_below(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, top)));
@@ -129,19 +150,21 @@ void softmax_tile(const T* x, T* y, int64_t n, int64_t inner, int64_t width, boo
   T top[kSoftmaxTile], sum[kSoftmaxTile];
   std::copy_n(x, width, top);
   std::fill_n(sum, width, T(0));
-  for (int64_t i = 1; i < n; ++i)
+  each_tile_row(1, n, [&](int64_t i) HWY_ATTR {
     each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
       hn::StoreU(hn::Max(hn::LoadU(d, top + j), hn::LoadU(d, x + i * inner + j)), d, top + j);
     });
-  for (int64_t i = 0; i < n; ++i)
+  });
+  each_tile_row(0, n, [&](int64_t i) HWY_ATTR {
     each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
       const int64_t at = i * inner + j;
       const auto e = exp_below(d, hn::Sub(hn::LoadU(d, x + at), hn::LoadU(d, top + j)));
       if (!log) hn::StoreU(e, d, y + at);
       hn::StoreU(hn::Add(hn::LoadU(d, sum + j), e), d, sum + j);
     });
+  });
   for (int64_t j = 0; j < width; ++j) sum[j] = log ? std::log(sum[j]) : T(1) / sum[j];
-  for (int64_t i = 0; i < n; ++i)
+  each_tile_row(0, n, [&](int64_t i) HWY_ATTR {
     each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
       const int64_t at = i * inner + j;
       const auto shift = hn::LoadU(d, sum + j);
@@ -150,6 +173,7 @@ void softmax_tile(const T* x, T* y, int64_t n, int64_t inner, int64_t width, boo
       else
         hn::StoreU(hn::Mul(hn::LoadU(d, y + at), shift), d, y + at);
     });
+  });
 }
 
 template <class T>
@@ -157,20 +181,22 @@ void backward_tile(const T* g, const T* y, T* out, int64_t n, int64_t inner, int
                    bool log) {
   T sum[kSoftmaxTile];
   std::fill_n(sum, width, T(0));
-  for (int64_t i = 0; i < n; ++i)
+  each_tile_row(0, n, [&](int64_t i) HWY_ATTR {
     each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
       const int64_t at = i * inner + j;
       const auto v = hn::LoadU(d, g + at);
       const auto term = log ? v : hn::Mul(v, hn::LoadU(d, y + at));
       hn::StoreU(hn::Add(hn::LoadU(d, sum + j), term), d, sum + j);
     });
-  for (int64_t i = 0; i < n; ++i)
+  });
+  each_tile_row(0, n, [&](int64_t i) HWY_ATTR {
     each_vector<T>(width, [&](auto d, int64_t j) HWY_ATTR {
       const int64_t at = i * inner + j;
       const auto v = hn::LoadU(d, g + at), r = hn::LoadU(d, y + at), t = hn::LoadU(d, sum + j);
       hn::StoreU(log ? hn::NegMulAdd(exp_below(d, r), t, v) : hn::Mul(r, hn::Sub(v, t)), d,
                  out + at);
     });
+  });
 }
 
 // Calls body(offset, width) for each unit of the job: a whole row, or a tile of columns.

@@ -44,28 +44,35 @@ struct Item {
   uint32_t at;
 };
 
-// The elements of a row between two looks at the stop flag.
-constexpr int64_t kStopBlock = 1 << 20;
+// Makes room for n items; new ones are zeroed block by block.
+template <class U>
+void enlarge(std::vector<Item<U>>& items, int64_t n) {
+  items.reserve(static_cast<size_t>(n));
+  run_blocks(std::ssize(items), n, kStopBlock,
+             [&](int64_t, int64_t end) { items.resize(static_cast<size_t>(end)); });
+}
 
 // Least significant digit radix sort; passes whose digit is the same everywhere are skipped.
 template <class U>
-void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare, StopFlag& stop) {
+void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
   constexpr int kBits = sizeof(U) == 4 ? 11 : 8;
   constexpr int kPasses = (static_cast<int>(sizeof(U)) * 8 + kBits - 1) / kBits;
   constexpr size_t kDigits = size_t{1} << kBits;
   std::vector<size_t> counts(kPasses * kDigits, 0);
-  for (const Item<U>& item : items) {
-    for (int p = 0; p < kPasses; ++p) {
-      ++counts[p * kDigits + ((item.key >> (p * kBits)) & (kDigits - 1))];
+  run_blocks(0, std::ssize(items), kStopBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int p = 0; p < kPasses; ++p) {
+        ++counts[p * kDigits + ((items[i].key >> (p * kBits)) & (kDigits - 1))];
+      }
     }
-  }
-  spare.resize(items.size());
+  });
+  enlarge(spare, std::ssize(items));
   for (int p = 0; p < kPasses; ++p) {
     size_t* count = counts.data() + p * kDigits;
     if (count[(items[0].key >> (p * kBits)) & (kDigits - 1)] == items.size()) continue;
     size_t start = 0;
     for (size_t d = 0; d < kDigits; ++d) start += std::exchange(count[d], start);
-    run_blocks(stop, 0, std::ssize(items), kStopBlock, [&](int64_t begin, int64_t end) {
+    run_blocks(0, std::ssize(items), kStopBlock, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         spare[count[(items[i].key >> (p * kBits)) & (kDigits - 1)]++] = items[i];
     });
@@ -75,10 +82,9 @@ void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare, StopFl
 
 // Reads a row into items, with keys turned round for descending order.
 template <class U, class T>
-void read_row(const T* x, int64_t n, int64_t stride, bool descending, std::vector<Item<U>>& items,
-              StopFlag& stop) {
-  items.resize(static_cast<size_t>(n));
-  run_blocks(stop, 0, n, kStopBlock, [&](int64_t begin, int64_t end) {
+void read_row(const T* x, int64_t n, int64_t stride, bool descending, std::vector<Item<U>>& items) {
+  enlarge(items, n);
+  run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const U key = key_of(x[i * stride]);
       items[i] = {descending ? static_cast<U>(~key) : key, static_cast<uint32_t>(i)};
@@ -95,14 +101,14 @@ bool before(const Item<U>& a, const Item<U>& b) {
 // passed over as they are read: of equal ones the earlier wins, so an equal key need not come in.
 template <class U, class T>
 void read_best(const T* x, int64_t n, int64_t stride, bool descending, int64_t k,
-               std::vector<Item<U>>& items, StopFlag& stop) {
+               std::vector<Item<U>>& items) {
   const auto less = [](const Item<U>& a, const Item<U>& b) { return before(a, b); };
   const size_t room = static_cast<size_t>(4 * k + 64);
   items.clear();
   U bound = 0;
   bool bounded = false;
   for (int64_t i = 0; i < n; ++i) {
-    if (i % kStopBlock == 0) stop_if_requested(stop);
+    if (i % kStopBlock == 0) stop_if_requested();
     const U plain = key_of(x[i * stride]);
     const U key = descending ? static_cast<U>(~plain) : plain;
     if (bounded && key >= bound) continue;
@@ -120,8 +126,8 @@ void read_best(const T* x, int64_t n, int64_t stride, bool descending, int64_t k
 }
 
 template <class U>
-void arrange(std::vector<Item<U>>& items, std::vector<Item<U>>& spare, StopFlag& stop) {
-  if (items.size() > 256) return radix_sort(items, spare, stop);
+void arrange(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
+  if (items.size() > 256) return radix_sort(items, spare);
   std::sort(items.begin(), items.end(),
             [](const Item<U>& a, const Item<U>& b) { return before(a, b); });
 }
@@ -136,7 +142,6 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
   check(n < (int64_t{1} << 32), op, ": ", n, " elements along a dimension; at most 4294967295");
   int64_t inner = 1;
   for (int d = dim + 1; d < x.dim(); ++d) inner *= x.size(d);
-  StopFlag& stop = *execution.stop;
   visit<dtypes::real | dtypes::boolean>(x.dtype(), [&]<class T>() {
     using U = uint_of<sizeof(T)>;
     parallel_for(x.numel() / n, grain_for(n * 16), [&](int64_t begin, int64_t end) {
@@ -144,16 +149,18 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
       for (int64_t i = begin; i < end; ++i) {
         const T* row = x.elements<T>() + i / inner * n * inner + i % inner;
         const int64_t to = i / inner * k * inner + i % inner;
-        if (k < n / 8) {
-          read_best<U>(row, n, inner, descending, k, items, stop);
+        if (k < std::min(n / 8, kStopBlock)) {
+          read_best<U>(row, n, inner, descending, k, items);
         } else {
-          read_row<U>(row, n, inner, descending, items, stop);
-          arrange(items, spare, stop);
+          read_row<U>(row, n, inner, descending, items);
+          arrange(items, spare);
         }
-        for (int64_t j = 0; j < k; ++j) {
-          values.elements<T>()[to + j * inner] = row[items[j].at * inner];
-          indices.elements<int64_t>()[to + j * inner] = int64_t{items[j].at} + 1;
-        }
+        serial_for(k, 4, [&](int64_t from, int64_t last) {
+          for (int64_t j = from; j < last; ++j) {
+            values.elements<T>()[to + j * inner] = row[items[j].at * inner];
+            indices.elements<int64_t>()[to + j * inner] = int64_t{items[j].at} + 1;
+          }
+        });
       }
     });
   });

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "tensor/interrupt.h"
 #include "tensor/raw_copy.h"
 
 namespace moonlet::io {
@@ -25,9 +26,11 @@ std::string_view bytes_of(const Tensor& rows) {
 void check_bool_bytes(const Tensor& x, const std::string& what) {
   if (x.dtype() != DType::Bool) return;
   const char* bytes = x.raw();
-  for (int64_t i = 0; i < x.numel(); ++i)
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    if (i % kStopBlock == 0) stop_if_requested();
     if (static_cast<unsigned char>(bytes[i]) > 1)
       fail(what, ": byte ", i + 1, " of bool data is neither 0 nor 1");
+  }
 }
 
 }  // namespace moonlet::io

@@ -21,6 +21,9 @@ constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kLettersAndDigits =
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
+// The elements of a row between two looks at the stop flag.
+constexpr int64_t kStopElements = 4096;
+
 // The separator, when it is one character that the format does not use, nor one of `taken`.
 char checked_separator(const std::string& separator, std::string_view taken, const char* op) {
   constexpr std::string_view kSyntax = "\"\n\r+-.";
@@ -77,8 +80,10 @@ CsvNumbers read_numbers(CsvReader& reader, const std::string& path, bool header,
   int64_t rows = 0;
   CsvNumbers out;
   out.names = each_row(reader, path, header, op, [&](const auto& fields) {
-    for (size_t i = 0; i < fields.size(); ++i)
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (i % static_cast<size_t>(kStopElements) == 0) stop_if_requested();
       values.push_back(number_in<T>(reader, fields[i], static_cast<int64_t>(i) + 1));
+    }
     ++rows;
   });
   const int64_t columns = static_cast<int64_t>(values.size()) / rows;
@@ -97,9 +102,11 @@ Tensor converted(const Tensor& x, DType dtype, const char* op) {
 bool all_fit(const Tensor& integers, DType dtype) {
   return visit<dtypes::integral>(dtype, [&]<class T>() {
     const int64_t* values = integers.elements<int64_t>();
-    for (int64_t i = 0; i < integers.numel(); ++i)
+    for (int64_t i = 0; i < integers.numel(); ++i) {
+      if (i % kStopBlock == 0) stop_if_requested();
       if (values[i] < std::numeric_limits<T>::min() || values[i] > std::numeric_limits<T>::max())
         return false;
+    }
     return true;
   });
 }
@@ -157,6 +164,7 @@ void append_rows(std::string& out, const Tensor& rows, int64_t columns, char sep
   for (int64_t row = 0; row < rows.size(0); ++row) {
     stop_if_requested();
     for (int64_t column = 0; column < columns; ++column) {
+      if (column % kStopElements == kStopElements - 1) stop_if_requested();
       if (column > 0) out += separator;
       append_element(out, *element++);
     }

@@ -1,6 +1,7 @@
 // tensor/io/files.h: files read in parts or whole, and written whole or not at all.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,6 +9,9 @@
 #include <vector>
 
 namespace moonlet::io {
+
+// The bytes that are read or written between two looks at the stop flag.
+inline constexpr size_t kMostAtOnce = size_t{1} << 25;
 
 // A descriptor that is closed at the end; -1 stands for none.
 class Descriptor {

@@ -1,6 +1,7 @@
 // tensor/io/idx.cpp: IDX files: two zero bytes, a type, a rank, big-endian sizes and elements.
 #include "tensor/io/idx.h"
 
+#include "tensor/interrupt.h"
 #include "tensor/io/files.h"
 
 namespace moonlet::io {
@@ -25,8 +26,10 @@ int64_t big_endian_32(const char* bytes) {
 }
 
 void swap_into(char* out, const char* in, int64_t count, size_t width) {
-  for (int64_t i = 0; i < count; ++i, in += width, out += width)
+  for (int64_t i = 0; i < count; ++i, in += width, out += width) {
+    if (i % kStopBlock == 0) stop_if_requested();
     for (size_t b = 0; b < width; ++b) out[b] = in[width - 1 - b];
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // tensor/io/read_file.cpp: regular files, read in parts or whole, gzip too.
 #include "tensor/io/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -11,6 +12,7 @@
 #include <zlib.h>
 
 #include "tensor/error.h"
+#include "tensor/interrupt.h"
 
 namespace moonlet::io {
 namespace {
@@ -59,7 +61,9 @@ void InputFile::refuse(std::string_view reason) const { fail(op_, ": '", path_, 
 void InputFile::read(uint64_t at, void* out, size_t count) const {
   char* to = static_cast<char*>(out);
   while (count > 0) {
-    const ssize_t got = ::pread(fd_.get(), to, count, static_cast<off_t>(at));
+    stop_if_requested();
+    const ssize_t got =
+        ::pread(fd_.get(), to, std::min(count, kMostAtOnce), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(std::strerror(errno));
     if (got == 0) fail("it became shorter while it was read");
@@ -86,6 +90,7 @@ std::string read_file(const std::string& path, const char* op) {
   std::string data;
   std::vector<char> block(kBlock);
   for (;;) {
+    stop_if_requested();
     const int count = gzread(file, block.data(), kBlock);
     if (count < 0) input.refuse(gzip_reason(file));
     data.append(block.data(), static_cast<size_t>(count));

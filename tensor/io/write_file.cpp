@@ -1,4 +1,5 @@
 // tensor/io/write_file.cpp: writing that never leaves half a file, nor a temporary one, behind.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "tensor/error.h"
+#include "tensor/interrupt.h"
 #include "tensor/io/files.h"
 
 namespace moonlet::io {
@@ -130,7 +132,8 @@ class WriteErrors {
 // 0, or the errno of the write that failed.
 int write_all(int fd, std::string_view data) {
   while (!data.empty()) {
-    const ssize_t written = ::write(fd, data.data(), data.size());
+    stop_if_requested();
+    const ssize_t written = ::write(fd, data.data(), std::min(data.size(), kMostAtOnce));
     if (written < 0) {
       if (errno == EINTR) continue;
       return errno;

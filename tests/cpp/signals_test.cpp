@@ -5,18 +5,27 @@
 #include <signal.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
 #include "tensor/interrupt.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_conv.h"
+#include "tensor/raw_create.h"
+#include "tensor/raw_gather.h"
+#include "tensor/raw_index.h"
 #include "tensor/raw_linalg.h"
+#include "tensor/raw_loss.h"
 #include "tensor/raw_math.h"
+#include "tensor/raw_normalization.h"
+#include "tensor/raw_pool.h"
 #include "tensor/raw_reduce.h"
 #include "tensor/raw_scan.h"
+#include "tensor/raw_shape.h"
 #include "tensor/raw_softmax.h"
 #include "tensor/raw_sort.h"
 #include "tensor/threads.h"
@@ -156,13 +165,137 @@ void check_all_stop() {
   check_stops("softmax", [&] { raw::softmax(noise({512, 8192}), 1); });
 }
 
+// The elements of one item of a kernel that are more than it computes at once.
+constexpr int64_t kLong = 9 << 18;
+
+Tensor zeros_of(DType dtype, const Dims& sizes) {
+  Tensor t = empty_plain(sizes, {dtype, {}});
+  std::memset(t.raw(), 0, static_cast<size_t>(t.numel()) * size_of(dtype));
+  return t;
+}
+
+Tensor positions(int64_t count) {
+  Tensor t = empty_plain({count}, {DType::Int64, {}});
+  std::fill_n(t.data<int64_t>(), count, 1);
+  return t;
+}
+
+void check_long_rows_stop() {
+  const Tensor row = noise({1, kLong}), columns = noise({kLong / 4, 4}), one = noise({1, 1});
+  const Tensor integers = zeros_of(DType::Int64, {1, kLong});
+  for (const Tensor& x : {row, columns}) {
+    const int64_t dim = x.size(0) == 1 ? 1 : 0;
+    check_stops("softmax", [&] { raw::softmax(x, dim); });
+    check_stops("log_softmax", [&] { raw::log_softmax(x, dim); });
+    check_stops("softmax_grad_x", [&] { raw::softmax_grad_x(x, x, dim); });
+    check_stops("log_softmax_grad_x", [&] { raw::log_softmax_grad_x(x, x, dim); });
+    check_stops("max_dim", [&] { raw::max_dim(x, dim, false); });
+    check_stops("argmin", [&] { raw::argmin(x, dim, false); });
+  }
+  check_stops("argmax of integers", [&] { raw::argmax(integers, 1, false); });
+  check_stops("norm", [&] { raw::norm(row, HUGE_VAL, {0, 1}, false); });
+  check_stops("sort of bytes",
+              [&] { raw::sort(zeros_of(DType::UInt8, {kLong}), 0, false, false); });
+  check_stops("layer_norm", [&] { raw::native_layer_norm(row, {kLong}, {}, {}, 1e-5); });
+  check_stops("layer_norm_grad_x",
+              [&] { raw::layer_norm_grad_x(row, row, one, one, {}, 1, 1e-5); });
+  check_stops("layer_norm_grad_weight",
+              [&] { raw::layer_norm_grad_weight(row, row, one, one, 1, 1e-5); });
+  for (const Dims& sizes : {Dims{1, 1, kLong}, Dims{kLong, 1}, Dims{kLong / 4, 1, 4}}) {
+    const Tensor x = noise(sizes), each = noise(Dims::filled(sizes.size(), 1));
+    check_stops("batch_norm", [&] { raw::native_batch_norm(x, {}, {}, {}, {}, 0.1, 1e-5); });
+    check_stops("batch_norm_grad_x", [&] { raw::batch_norm_grad_x(x, x, each, each, {}, 1e-5); });
+    check_stops("batch_norm_grad_weight",
+                [&] { raw::batch_norm_grad_weight(x, x, each, each, 1e-5); });
+  }
+}
+
+void check_products_stop() {
+  for (const DType dtype : {DType::Float32, DType::Float64, DType::Int64}) {
+    const int64_t n = dtype == DType::Int64 ? kLong : int64_t{9} << 21;
+    const Tensor a = zeros_of(dtype, {2, n}), x = zeros_of(dtype, {n});
+    const Tensor tall = zeros_of(dtype, {n, 2}), two = zeros_of(dtype, {2});
+    check_stops("mv", [&] { raw::mv(a, x); });
+    check_stops("mv of many rows", [&] { raw::mv(tall, two); });
+    check_stops("dot", [&] { raw::dot(x, x); });
+    check_stops("outer", [&] { raw::outer(two, x); });
+    check_stops("mm of long inner sums", [&] { raw::mm(a, tall); });
+  }
+  const Tensor batch = noise({9, 256, 256});
+  check_stops("bmm", [&] { raw::bmm(batch, batch); });
+}
+
+void check_positions_stop() {
+  const Tensor at = positions(kLong), x = noise({8}), source = noise({kLong});
+  const Tensor pairs = noise({kLong, 2}), none;
+  check_stops("gather", [&] { raw::gather(x, 0, at); });
+  check_stops("scatter", [&] { raw::scatter(x, 0, at, source); });
+  check_stops("scatter_add", [&] { raw::scatter_add(x, 0, at, source); });
+  check_stops("index_select", [&] { raw::index_select(x, 0, at); });
+  check_stops("index_select of short rows", [&] { raw::index_select(pairs, 1, positions(1)); });
+  check_stops("index_add", [&] { raw::index_add(x, 0, at, source); });
+  check_stops("embedding_grad_weight", [&] { raw::embedding_grad_weight(pairs, at, 8, 0); });
+  check_stops("index", [&] { raw::index(x, {at}); });
+  check_stops("index_put", [&] { raw::index_put(x, {at}, source, true); });
+  check_stops("nonzero", [&] { raw::nonzero(source); });
+  check_stops("nll_loss", [&] { raw::native_nll_loss(pairs, at, none, 1, 0); });
+  check_stops("nll_loss_grad_log_probs", [&] {
+    raw::nll_loss_grad_log_probs(noise({}), at, none, noise({}), pairs.sizes(), 1, 0);
+  });
+}
+
+void check_planes_stop() {
+  const Tensor plane = noise({1, 1, 1536, 1536}), half = noise({1, 1, 768, 768});
+  const Dims two{2, 2}, one{1, 1}, zero{0, 0};
+  const auto places = [&](const Tensor& x) {
+    return alias(positions(x.numel()), x.sizes(), x.strides(), 0);
+  };
+  check_stops("max_pool2d",
+              [&] { raw::max_pool2d_with_indices(plane, two, two, zero, one, false); });
+  check_stops("max_pool2d of any windows", [&] {
+    raw::max_pool2d_with_indices(plane, {3, 3}, one, one, one, false);
+  });
+  check_stops("max_pool2d_grad_x",
+              [&] { raw::max_pool2d_grad_x(plane, places(plane), plane.sizes()); });
+  check_stops("max_pool2d_grad_x_grad_grad",
+              [&] { raw::max_pool2d_grad_x_grad_grad(plane, places(plane)); });
+  check_stops("avg_pool2d", [&] { raw::avg_pool2d(plane, two, two, zero, false, true); });
+  check_stops("avg_pool2d_grad_x",
+              [&] { raw::avg_pool2d_grad_x(half, plane.sizes(), two, two, zero, false, true); });
+  check_stops("adaptive_avg_pool2d", [&] { raw::adaptive_avg_pool2d(plane, one); });
+  check_stops("adaptive_avg_pool2d_grad_x", [&] {
+    raw::adaptive_avg_pool2d_grad_x(noise({1, 1, 1, 1}), plane.sizes());
+  });
+  const Tensor x = zeros_of(DType::Float64, {1, 1, 8, kLong / 8});
+  const Tensor w = zeros_of(DType::Float64, {1, 1, 3, 3});
+  check_stops("conv2d by products", [&] { raw::conv2d(x, w, {}, one, one, one, 1); });
+  check_stops("conv2d_grad_x by products",
+              [&] { raw::conv2d_grad_x(x, w, x.sizes(), one, one, one, 1); });
+}
+
+void check_layouts_stop() {
+  Tensor range = noise({kLong});
+  const Tensor row = noise({1, kLong}), long_row = noise({1, int64_t{9} << 20});
+  check_stops("iota", [&] { raw::iota_(range, 1, 1); });
+  check_stops("flip", [&] { raw::flip(row, {1}); });
+  check_stops("flip of rows", [&] { raw::flip(long_row, {0}); });
+  check_stops("tril", [&] { raw::tril(long_row, 0); });
+  check_stops("diag_embed", [&] { raw::diag_embed(noise({2048}), 0); });
+}
+
 }  // namespace
 
 TEST_CASE("long ops meet a request to stop") {
   const int threads = num_threads();
-  check_all_stop();
-  set_num_threads(1);
-  check_all_stop();
+  for (const int count : {threads, 1}) {
+    set_num_threads(count);
+    check_all_stop();
+    check_long_rows_stop();
+    check_products_stop();
+    check_positions_stop();
+    check_planes_stop();
+    check_layouts_stop();
+  }
   set_num_threads(threads);
 }
 

@@ -28,6 +28,39 @@ return {
   interrupted("a long integer product", [[
     local a = ml.ones(6000, 6000):long()
     ready() a:matmul(a) ]]),
+  interrupted("a softmax of one long row", "local x = ml.zeros(1 << 25) ready() while true do x:softmax(1) end"),
+  interrupted("a backward through the norm of one long row", [[
+    local x = ml.randn{1 << 23, requires_grad = true}
+    ready() while true do F.layer_norm(x, {1 << 23}):sum():backward() end ]]),
+  interrupted("a batch_norm of one channel", [[
+    local x = ml.zeros(1, 1, 1 << 25)
+    ready() while true do F.batch_norm(x, nil, nil, nil, nil, true) end ]]),
+  interrupted("a loop of products with a vector", [[
+    local a, x = ml.zeros(1 << 12, 1 << 12), ml.zeros(1 << 12)
+    ready() while true do a:mv(x) end ]]),
+  interrupted("a product with long inner sums", [[
+    local a = ml.zeros(64, 1):expand(64, 1 << 20):contiguous():double()
+    ready() while true do a:mm(a:t()) end ]]),
+  interrupted("scattering and gathering one long row", [[
+    local i, x, y = ml.ones(1 << 24):long(), ml.zeros(1 << 24), ml.zeros(4)
+    ready() while true do y:scatter_add_(1, i, x) y:gather(1, i) end ]]),
+  interrupted("indexing with one long list", [[
+    local i, x = ml.ones(1 << 24):long(), ml.zeros(4)
+    ready() while true do x[i] = x[i] end ]]),
+  interrupted("a loss of many targets", [[
+    local x, targets = ml.zeros(1 << 23, 2), ml.ones(1 << 23):long()
+    ready() while true do F.cross_entropy(x, targets) end ]]),
+  interrupted("the places of nonzero elements", "local x = ml.ones(1 << 24) ready() while true do x:nonzero() end"),
+  interrupted("a pooling of one plane", [[
+    local x = ml.zeros(1, 1, 4096, 4096)
+    ready() while true do F.max_pool2d(x, 3, 1) F.avg_pool2d(x, 512, 64) end ]]),
+  interrupted("a convolution of one image", [[
+    local x, w = ml.zeros(1, 3, 1024, 1024):double(), ml.zeros(8, 3, 7, 7):double()
+    ready() while true do F.conv2d(x, w) end ]]),
+  interrupted("a long range", "ready() while true do ml.arange(1, 1 << 26):flip(1) end"),
+  interrupted("a long table", [[
+    local x = ml.zeros(1 << 22)
+    ready() while true do ml.tensor(x:totable()) end ]]),
   interrupted("a loop of convolutions", [[
     local x, w = ml.randn(4, 8, 64, 64), ml.randn(8, 8, 3, 3)
     ready() while true do F.conv2d(x, w) end ]]),
@@ -76,6 +109,10 @@ return {
   interrupted("saving again and again", [[
     local x = ml.ones(100000)
     ready() while true do ml.save("x.st", { x = x }) end ]], { leaves = "x.st" }),
+  interrupted("saving and loading a large file", [[
+    local x = ml.ones(1 << 26)
+    ml.save("x.st", { x = x })
+    ready() while true do ml.save("x.st", { x = x }) ml.load "x.st" end ]], { leaves = "x.st" }),
   interrupted("loading again and again", [[
     ml.save("x.st", { x = ml.ones(100000) })
     ready() while true do ml.load "x.st" end ]], { leaves = "x.st" }),
