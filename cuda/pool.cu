@@ -9,125 +9,76 @@
 #include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_pool.h"
+#include "tensor/pool_window.h"
 
 namespace moonlet::cuda {
 
 namespace {
 
-// One plane's window geometry.
-struct Window {
-  int64_t height, width, out_height, out_width;
-  int64_t kernel_y, kernel_x, stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
-  bool adaptive = false, count_padding = true;
-};
-
-Window window_of(const Dims& in, const Dims& out, const Dims& kernel, const Dims& stride_given,
-                 const Dims& padding, const Dims& dilation) {
-  const Dims& stride = stride_given.empty() ? kernel : stride_given;
-  const int i = in.size(), o = out.size();
-  return {in[i - 2],  in[i - 1],  out[o - 2],  out[o - 1],
-          kernel[0],  kernel[1],  stride[0],   stride[stride.size() - 1],
-          padding[0], padding[1], dilation[0], dilation[1]};
-}
-
-// The part of the plane that one element of an average is made of, and by how much it divides.
-struct PoolRegion {
-  int64_t y0, y1, x0, x1, count;
-};
-__device__ inline PoolRegion region_of(const Window& w, int64_t oy, int64_t ox) {
-  if (w.adaptive) {
-    PoolRegion s{
-        oy * w.height / w.out_height, ((oy + 1) * w.height + w.out_height - 1) / w.out_height,
-        ox * w.width / w.out_width, ((ox + 1) * w.width + w.out_width - 1) / w.out_width, 0};
-    s.count = (s.y1 - s.y0) * (s.x1 - s.x0);
-    return s;
-  }
-  PoolRegion s{oy * w.stride_y - w.pad_y, 0, ox * w.stride_x - w.pad_x, 0, 0};
-  s.y1 = s.y0 + w.kernel_y < w.height + w.pad_y ? s.y0 + w.kernel_y : w.height + w.pad_y;
-  s.x1 = s.x0 + w.kernel_x < w.width + w.pad_x ? s.x0 + w.kernel_x : w.width + w.pad_x;
-  s.count = (s.y1 - s.y0) * (s.x1 - s.x0);
-  s.y0 = s.y0 > 0 ? s.y0 : 0;
-  s.x0 = s.x0 > 0 ? s.x0 : 0;
-  s.y1 = s.y1 < w.height ? s.y1 : w.height;
-  s.x1 = s.x1 < w.width ? s.x1 : w.width;
-  const int64_t inside = s.y1 > s.y0 && s.x1 > s.x0 ? (s.y1 - s.y0) * (s.x1 - s.x0) : 0;
-  if (!w.count_padding) s.count = inside;
-  return s;
-}
-
 template <class C>
-__global__ void average_kernel(Window w, int64_t count, Array x, Array y) {
+__global__ void average_kernel(PoolWindow w, int64_t count, Array x, Array y) {
   for (MOONLET_EACH(e, count)) {
-    const int64_t ox = e % w.out_width, oy = e / w.out_width % w.out_height;
-    const int64_t base = e / w.out_width / w.out_height * w.height * w.width;
-    const PoolRegion s = region_of(w, oy, ox);
+    const int64_t ox = e % w.x.out, oy = e / w.x.out % w.y.out;
+    const int64_t base = e / w.x.out / w.y.out * w.y.size * w.x.size;
+    const PoolSpan ys = average_span(w, w.y, oy), xs = average_span(w, w.x, ox);
     C sum = C(0);
-    for (int64_t i = s.y0; i < s.y1; ++i)
-      for (int64_t j = s.x0; j < s.x1; ++j) sum += x.get<C>(base + i * w.width + j);
-    y.set<C>(e, s.y1 > s.y0 && s.x1 > s.x0 ? sum / static_cast<C>(s.count) : C(0));
+    for (int64_t i = ys.begin; i < ys.end; ++i)
+      for (int64_t j = xs.begin; j < xs.end; ++j) sum += x.get<C>(base + i * w.x.size + j);
+    y.set<C>(e, is_empty(ys, xs) ? C(0) : sum / static_cast<C>(average_count(w, ys, xs)));
   }
 }
 
 // The range of outputs along one axis whose windows may hold position i.
-__device__ inline void range_of(const Window& w, bool vertical, int64_t i, int64_t* from,
+__device__ inline void range_of(const PoolWindow& w, const PoolAxis& a, int64_t i, int64_t* from,
                                 int64_t* to) {
-  const int64_t size = vertical ? w.height : w.width, outs = vertical ? w.out_height : w.out_width;
   if (w.adaptive) {
-    *from = i * outs / size;
-    *to = ((i + 1) * outs + size - 1) / size;
+    *from = i * a.out / a.size;
+    *to = ((i + 1) * a.out + a.size - 1) / a.size;
   } else {
-    const int64_t at = i + (vertical ? w.pad_y : w.pad_x);
-    const int64_t kernel = vertical ? w.kernel_y : w.kernel_x;
-    const int64_t stride = vertical ? w.stride_y : w.stride_x;
-    *from = at < kernel ? 0 : (at - kernel) / stride + 1;
-    *to = at / stride + 1;
+    const int64_t at = i + a.pad;
+    *from = at < a.kernel ? 0 : (at - a.kernel) / a.stride + 1;
+    *to = at / a.stride + 1;
   }
-  if (*to > outs) *to = outs;
+  if (*to > a.out) *to = a.out;
 }
 
-// Each element of the plane collects its share of the outputs that saw it.
+// Each element of the plane collects its share of the outputs whose windows hold it.
 template <class C>
-__global__ void spread_kernel(Window w, int64_t count, Array grad, Array y) {
+__global__ void spread_kernel(PoolWindow w, int64_t count, Array grad, Array y) {
   for (MOONLET_EACH(e, count)) {
-    const int64_t ix = e % w.width, iy = e / w.width % w.height;
-    const int64_t base = e / w.width / w.height * w.out_height * w.out_width;
+    const int64_t ix = e % w.x.size, iy = e / w.x.size % w.y.size;
+    const int64_t base = e / w.x.size / w.y.size * w.y.out * w.x.out;
     int64_t y0, y1, x0, x1;
-    range_of(w, true, iy, &y0, &y1);
-    range_of(w, false, ix, &x0, &x1);
+    range_of(w, w.y, iy, &y0, &y1);
+    range_of(w, w.x, ix, &x0, &x1);
     C sum = C(0);
     for (int64_t oy = y0; oy < y1; ++oy)
       for (int64_t ox = x0; ox < x1; ++ox) {
-        const PoolRegion s = region_of(w, oy, ox);
-        if (iy < s.y0 || iy >= s.y1 || ix < s.x0 || ix >= s.x1) continue;
-        sum += grad.get<C>(base + oy * w.out_width + ox) / static_cast<C>(s.count);
+        const PoolSpan ys = average_span(w, w.y, oy), xs = average_span(w, w.x, ox);
+        if (iy < ys.begin || iy >= ys.end || ix < xs.begin || ix >= xs.end) continue;
+        sum += grad.get<C>(base + oy * w.x.out + ox) / static_cast<C>(average_count(w, ys, xs));
       }
     y.set<C>(e, sum);
   }
 }
 
-__device__ inline int64_t first_inside(int64_t start, int64_t step) {
-  return start >= 0 ? start : start + (-start + step - 1) / step * step;
-}
-
 template <class C>
-__global__ void max_kernel(Window w, int64_t count, Array x, Array values, int64_t* indices,
+__global__ void max_kernel(PoolWindow w, int64_t count, Array x, Array values, int64_t* indices,
                            C nothing) {
   for (MOONLET_EACH(e, count)) {
-    const int64_t ox = e % w.out_width, oy = e / w.out_width % w.out_height;
-    const int64_t base = e / w.out_width / w.out_height * w.height * w.width;
-    const int64_t y0 = oy * w.stride_y - w.pad_y, x0 = ox * w.stride_x - w.pad_x;
-    const int64_t ys = first_inside(y0, w.dilation_y), xs = first_inside(x0, w.dilation_x);
-    int64_t at = (ys < w.height ? ys : w.height - 1) * w.width + (xs < w.width ? xs : w.width - 1);
+    const int64_t ox = e % w.x.out, oy = e / w.x.out % w.y.out;
+    const int64_t base = e / w.x.out / w.y.out * w.y.size * w.x.size;
+    const PoolSpan ys = maximum_span(w.y, oy), xs = maximum_span(w.x, ox);
+    const int64_t row = ys.begin < w.y.size ? ys.begin : w.y.size - 1;
+    int64_t at = row * w.x.size + (xs.begin < w.x.size ? xs.begin : w.x.size - 1);
     // A window that lies in the padding has no maximum.
-    const bool inside = ys < w.height && ys < y0 + w.kernel_y * w.dilation_y && xs < w.width &&
-                        xs < x0 + w.kernel_x * w.dilation_x;
-    C best = inside ? x.get<C>(base + at) : nothing;
-    for (int64_t i = ys; i < w.height && i < y0 + w.kernel_y * w.dilation_y; i += w.dilation_y)
-      for (int64_t j = xs; j < w.width && j < x0 + w.kernel_x * w.dilation_x; j += w.dilation_x) {
-        const C v = x.get<C>(base + i * w.width + j);
+    C best = is_empty(ys, xs) ? nothing : x.get<C>(base + at);
+    for (int64_t i = ys.begin; i < ys.end; i += w.y.dilation)
+      for (int64_t j = xs.begin; j < xs.end; j += w.x.dilation) {
+        const C v = x.get<C>(base + i * w.x.size + j);
         if (v > best || v != v) {
           best = v;
-          at = i * w.width + j;
+          at = i * w.x.size + j;
         }
       }
     values.set<C>(e, best);
@@ -160,7 +111,7 @@ __global__ void plane_gather_kernel(int64_t count, int64_t size, int64_t places,
 
 int64_t plane_size(const Tensor& t) { return t.size(-1) * t.size(-2); }
 
-void average(const char* op, const Tensor& x, const Window& w, Tensor& result) {
+void average(const char* op, const Tensor& x, const PoolWindow& w, Tensor& result) {
   if (result.numel() == 0) return;
   with_contiguous(result, [&](Tensor& y) {
     const Call call(y, op);
@@ -173,7 +124,7 @@ void average(const char* op, const Tensor& x, const Window& w, Tensor& result) {
   });
 }
 
-void spread(const char* op, const Tensor& grad, const Window& w, Tensor& result) {
+void spread(const char* op, const Tensor& grad, const PoolWindow& w, Tensor& result) {
   if (result.numel() == 0) return;
   with_contiguous(result, [&](Tensor& y) {
     if (grad.numel() == 0) return fill(y, Scalar(0));
@@ -205,7 +156,7 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
   if (result.numel() == 0) return;
   with_contiguous(result, [&](Tensor& values) {
     const Call call(x, "max_pool2d");
-    const Window w = window_of(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
+    const PoolWindow w = pool_window(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
     const Tensor source = contiguous(x);
     visit_device_compute<dtypes::real>(x.dtype(), [&]<class C>() {
       const C nothing = maximum_of_nothing<C>(x.dtype());
@@ -234,9 +185,8 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
       call.done();
       return scatter_ordered(call, y, 1, y.numel(), 1, targets, slope, true);
     }
-    // 16-bit floats add up in float32 and are rounded once.
-    const bool narrow = is_floating(y.dtype()) && size_of(y.dtype()) == 2;
-    Tensor sums = narrow ? call.scratch(y.sizes(), DType::Float32) : y;
+    const bool narrow = sum_dtype(y.dtype()) != y.dtype();
+    Tensor sums = narrow ? call.scratch(y.sizes(), sum_dtype(y.dtype())) : y;
     if (narrow) fill(sums, Scalar(0));
     visit_device_compute<dtypes::real>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((unpool_kernel<C>), blocks_for(planes), kBlock, 0, call.stream(), planes, size,
@@ -264,28 +214,24 @@ void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tens
 
 void avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding, bool,
                 bool count_include_pad, Tensor& y) {
-  Window w = window_of(x.sizes(), y.sizes(), kernel, stride, padding, {1, 1});
+  PoolWindow w = pool_window(x.sizes(), y.sizes(), kernel, stride, padding, {1, 1});
   w.count_padding = count_include_pad;
   average("avg_pool2d", x, w, y);
 }
 
 void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel, const Dims& stride,
                        const Dims& padding, bool, bool count_include_pad, Tensor& y) {
-  Window w = window_of(size, grad.sizes(), kernel, stride, padding, {1, 1});
+  PoolWindow w = pool_window(size, grad.sizes(), kernel, stride, padding, {1, 1});
   w.count_padding = count_include_pad;
   spread("avg_pool2d_grad_x", grad, w, y);
 }
 
 void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
-  Window w = window_of(x.sizes(), y.sizes(), {1, 1}, {}, {0, 0}, {1, 1});
-  w.adaptive = true;
-  average("adaptive_avg_pool2d", x, w, y);
+  average("adaptive_avg_pool2d", x, adaptive_window(x.sizes(), y.sizes()), y);
 }
 
 void adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size, Tensor& y) {
-  Window w = window_of(size, grad.sizes(), {1, 1}, {}, {0, 0}, {1, 1});
-  w.adaptive = true;
-  spread("adaptive_avg_pool2d_grad_x", grad, w, y);
+  spread("adaptive_avg_pool2d_grad_x", grad, adaptive_window(size, grad.sizes()), y);
 }
 
 }  // namespace moonlet::cuda

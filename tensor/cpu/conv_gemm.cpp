@@ -1,6 +1,7 @@
 // tensor/cpu/conv_gemm.cpp: convolution as a matrix product: the windows of an image are laid out
 // as the columns of a matrix (im2col), one image and group at a time.
 #include "tensor/cpu/conv.h"
+#include "tensor/cpu/copy.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/parallel.h"
 

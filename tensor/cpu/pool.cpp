@@ -5,25 +5,11 @@
 
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/pool_window.h"
 #include "tensor/shapes/index.h"
 
 namespace moonlet::cpu {
 namespace {
-
-// One plane's window geometry.
-struct Window {
-  int64_t height, width, out_height, out_width;
-  int64_t kernel_y, kernel_x, stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
-};
-
-Window window_of(const Dims& in, const Dims& out, const Dims& kernel, const Dims& stride_given,
-                 const Dims& padding, const Dims& dilation) {
-  const Dims& stride = stride_given.empty() ? kernel : stride_given;
-  const int i = in.size(), o = out.size();
-  return {in[i - 2],  in[i - 1],  out[o - 2],  out[o - 1],
-          kernel[0],  kernel[1],  stride[0],   stride[stride.size() - 1],
-          padding[0], padding[1], dilation[0], dilation[1]};
-}
 
 int64_t planes_of(const Tensor& t) {
   int64_t count = 1;
@@ -56,13 +42,13 @@ void each_plane(int64_t planes, int64_t work, Body&& body) {
 
 // Two by two windows that touch and lie inside the plane: no bounds to check, no branches.
 template <class T>
-void max_2x2(const Window& w, const T* in, T* values, int64_t* indices) {
-  for (int64_t oy = 0; oy < w.out_height; ++oy) {
-    const T* top = in + 2 * oy * w.width;
-    const T* low = top + w.width;
-    const int64_t first = 2 * oy * w.width + 1;
+void max_2x2(const PoolWindow& w, const T* in, T* values, int64_t* indices) {
+  for (int64_t oy = 0; oy < w.y.out; ++oy) {
+    const T* top = in + 2 * oy * w.x.size;
+    const T* low = top + w.x.size;
+    const int64_t first = 2 * oy * w.x.size + 1;
     stop_if_requested();
-    for (int64_t ox = 0; ox < w.out_width; ++ox) {
+    for (int64_t ox = 0; ox < w.x.out; ++ox) {
       const T a = top[2 * ox], b = top[2 * ox + 1], c = low[2 * ox], d = low[2 * ox + 1];
       T best = a;
       int64_t at = 0;
@@ -72,17 +58,12 @@ void max_2x2(const Window& w, const T* in, T* values, int64_t* indices) {
         at = take ? offset : at;
       };
       offer(b, 1);
-      offer(c, w.width);
-      offer(d, w.width + 1);
-      values[oy * w.out_width + ox] = best;
-      indices[oy * w.out_width + ox] = first + 2 * ox + at;
+      offer(c, w.x.size);
+      offer(d, w.x.size + 1);
+      values[oy * w.x.out + ox] = best;
+      indices[oy * w.x.out + ox] = first + 2 * ox + at;
     }
   }
-}
-
-// The first position on one axis that a window starting at `start` sees inside [0, size).
-int64_t first_inside(int64_t start, int64_t step) {
-  return start >= 0 ? start : start + (-start + step - 1) / step * step;
 }
 
 // The maximum of a window that lies in the padding.
@@ -95,87 +76,63 @@ sum_t<T> maximum_of_nothing() {
 }
 
 template <class T>
-void max_plane(const Window& w, const T* in, T* values, int64_t* indices) {
-  const bool long_window = w.kernel_y * w.kernel_x > kGrain;
-  for (int64_t oy = 0; oy < w.out_height; ++oy) {
+void max_plane(const PoolWindow& w, const T* in, T* values, int64_t* indices) {
+  const bool long_window = w.y.kernel * w.x.kernel > kGrain;
+  for (int64_t oy = 0; oy < w.y.out; ++oy) {
     stop_if_requested();
-    for (int64_t ox = 0; ox < w.out_width; ++ox) {
+    const PoolSpan ys = maximum_span(w.y, oy);
+    for (int64_t ox = 0; ox < w.x.out; ++ox) {
       if (long_window) stop_if_requested();
-      const int64_t y0 = oy * w.stride_y - w.pad_y, x0 = ox * w.stride_x - w.pad_x;
-      const int64_t y1 = std::min(y0 + (w.kernel_y - 1) * w.dilation_y + 1, w.height);
-      const int64_t x1 = std::min(x0 + (w.kernel_x - 1) * w.dilation_x + 1, w.width);
-      const int64_t ys = first_inside(y0, w.dilation_y), xs = first_inside(x0, w.dilation_x);
-      int64_t at = std::min(ys, w.height - 1) * w.width + std::min(xs, w.width - 1);
-      sum_t<T> best = ys < y1 && xs < x1 ? sum_t<T>(in[at]) : maximum_of_nothing<T>();
-      for (int64_t y = ys; y < y1; y += w.dilation_y)
-        for (int64_t x = xs; x < x1; x += w.dilation_x) {
-          const sum_t<T> v = in[y * w.width + x];
-          if (v > best || v != v) best = v, at = y * w.width + x;
+      const PoolSpan xs = maximum_span(w.x, ox);
+      int64_t at = std::min(ys.begin, w.y.size - 1) * w.x.size + std::min(xs.begin, w.x.size - 1);
+      sum_t<T> best = is_empty(ys, xs) ? maximum_of_nothing<T>() : sum_t<T>(in[at]);
+      for (int64_t y = ys.begin; y < ys.end; y += w.y.dilation)
+        for (int64_t x = xs.begin; x < xs.end; x += w.x.dilation) {
+          const sum_t<T> v = in[y * w.x.size + x];
+          if (v > best || v != v) best = v, at = y * w.x.size + x;
         }
-      values[oy * w.out_width + ox] = static_cast<T>(best);
-      indices[oy * w.out_width + ox] = at + 1;
+      values[oy * w.x.out + ox] = static_cast<T>(best);
+      indices[oy * w.x.out + ox] = at + 1;
     }
   }
 }
 
-// Calls body(flat output place, y0, y1, x0, x1, divisor) for the windows of an average, clipped to
-// the plane.
+// Calls body(flat output place, rows, columns, divisor) for the windows of an average.
 template <class Body>
-void each_average(const Window& w, bool count_padding, Body&& body) {
-  for (int64_t oy = 0; oy < w.out_height; ++oy) {
+void each_window(const PoolWindow& w, Body&& body) {
+  for (int64_t oy = 0; oy < w.y.out; ++oy) {
     stop_if_requested();
-    for (int64_t ox = 0; ox < w.out_width; ++ox) {
-      int64_t y0 = oy * w.stride_y - w.pad_y, x0 = ox * w.stride_x - w.pad_x;
-      int64_t y1 = std::min(y0 + w.kernel_y, w.height + w.pad_y);
-      int64_t x1 = std::min(x0 + w.kernel_x, w.width + w.pad_x);
-      const int64_t padded = (y1 - y0) * (x1 - x0);
-      y0 = std::max<int64_t>(y0, 0), x0 = std::max<int64_t>(x0, 0);
-      y1 = std::min(y1, w.height), x1 = std::min(x1, w.width);
-      const int64_t inside = std::max<int64_t>(y1 - y0, 0) * std::max<int64_t>(x1 - x0, 0);
-      body(oy * w.out_width + ox, y0, y1, x0, x1, count_padding ? padded : inside);
-    }
-  }
-}
-
-// The same for windows that divide the plane as evenly as they can.
-template <class Body>
-void each_adaptive(const Window& w, Body&& body) {
-  for (int64_t oy = 0; oy < w.out_height; ++oy) {
-    stop_if_requested();
-    for (int64_t ox = 0; ox < w.out_width; ++ox) {
-      const int64_t y0 = oy * w.height / w.out_height;
-      const int64_t y1 = ((oy + 1) * w.height + w.out_height - 1) / w.out_height;
-      const int64_t x0 = ox * w.width / w.out_width;
-      const int64_t x1 = ((ox + 1) * w.width + w.out_width - 1) / w.out_width;
-      body(oy * w.out_width + ox, y0, y1, x0, x1, (y1 - y0) * (x1 - x0));
+    const PoolSpan ys = average_span(w, w.y, oy);
+    for (int64_t ox = 0; ox < w.x.out; ++ox) {
+      const PoolSpan xs = average_span(w, w.x, ox);
+      body(oy * w.x.out + ox, ys, xs, average_count(w, ys, xs));
     }
   }
 }
 
 // Calls body(first, last) for the rows of a window: at once, or one by one when it is large.
 template <class Body>
-void each_part(int64_t y0, int64_t y1, int64_t size, Body&& body) {
+void each_part(const PoolSpan& rows, int64_t size, Body&& body) {
   if (size <= kGrain) [[likely]]
-    return body(y0, y1);
-  run_blocks(y0, y1, 1, body);
+    return body(rows.begin, rows.end);
+  run_blocks(rows.begin, rows.end, 1, body);
 }
 
-// Averages over windows, which `windows(body)` lists.
-template <class Windows>
-void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) {
+void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
   with_contiguous(result, [&](Tensor& y) {
     const Tensor source = contiguous(x);
     visit<dtypes::floating>(y.dtype(), [&]<class T>() {
       each_plane(planes_of(y), plane_size(x), [&](int64_t p) {
         const T* in = source.elements<T>() + p * plane_size(x);
         T* out = y.elements<T>() + p * plane_size(y);
-        windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
+        each_window(w, [&](int64_t at, const PoolSpan& ys, const PoolSpan& xs, int64_t count) {
           sum_t<T> sum = 0;
-          each_part(y0, y1, count, [&](int64_t first, int64_t last) {
+          each_part(ys, count, [&](int64_t first, int64_t last) {
             for (int64_t i = first; i < last; ++i)
-              for (int64_t j = x0; j < x1; ++j) sum += static_cast<sum_t<T>>(in[i * width + j]);
+              for (int64_t j = xs.begin; j < xs.end; ++j)
+                sum += static_cast<sum_t<T>>(in[i * w.x.size + j]);
           });
-          out[at] = static_cast<T>(y1 > y0 && x1 > x0 ? sum / static_cast<sum_t<T>>(count) : 0);
+          out[at] = static_cast<T>(is_empty(ys, xs) ? 0 : sum / static_cast<sum_t<T>>(count));
         });
       });
     });
@@ -183,8 +140,7 @@ void average(const Tensor& x, Tensor& result, int64_t width, Windows&& windows) 
 }
 
 // The adjoint: spreads each element of grad over its window.
-template <class Windows>
-void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows) {
+void spread(const Tensor& grad, const PoolWindow& w, Tensor& result) {
   with_contiguous(result, [&](Tensor& y) {
     const Tensor source = contiguous(grad);
     visit<dtypes::floating>(y.dtype(), [&]<class T>() {
@@ -192,12 +148,12 @@ void spread(const Tensor& grad, Tensor& result, int64_t width, Windows&& windows
       each_plane(planes_of(y), size, [&](int64_t p) {
         const T* in = source.elements<T>() + p * plane_size(grad);
         sum_plane(y.elements<T>() + p * size, size, [&](sum_t<T>* sums) {
-          windows([&](int64_t at, int64_t y0, int64_t y1, int64_t x0, int64_t x1, int64_t count) {
-            if (y1 <= y0 || x1 <= x0) return;
+          each_window(w, [&](int64_t at, const PoolSpan& ys, const PoolSpan& xs, int64_t count) {
+            if (is_empty(ys, xs)) return;
             const sum_t<T> share = static_cast<sum_t<T>>(in[at]) / static_cast<sum_t<T>>(count);
-            each_part(y0, y1, count, [&](int64_t first, int64_t last) {
+            each_part(ys, count, [&](int64_t first, int64_t last) {
               for (int64_t i = first; i < last; ++i)
-                for (int64_t j = x0; j < x1; ++j) sums[i * width + j] += share;
+                for (int64_t j = xs.begin; j < xs.end; ++j) sums[i * w.x.size + j] += share;
             });
           });
         });
@@ -222,14 +178,15 @@ constexpr DTypeSet kPositions = bit(DType::Int64) | bit(DType::Int32);
 void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
                              const Dims& padding, const Dims& dilation, bool, Tensor& result,
                              Tensor& indices) {
-  const Window w = window_of(x.sizes(), result.sizes(), kernel, stride, padding, dilation);
-  const bool simple = kernel == Dims{2, 2} && w.stride_y == 2 && w.stride_x == 2 && w.pad_y == 0 &&
-                      w.pad_x == 0 && dilation == Dims{1, 1} && 2 * w.out_height <= w.height &&
-                      2 * w.out_width <= w.width;
+  const PoolWindow w = pool_window(x.sizes(), result.sizes(), kernel, stride, padding, dilation);
+  const auto is_simple = [](const PoolAxis& a) {
+    return a.kernel == 2 && a.stride == 2 && a.pad == 0 && a.dilation == 1 && 2 * a.out <= a.size;
+  };
+  const bool simple = is_simple(w.y) && is_simple(w.x);
   with_contiguous(result, [&](Tensor& values) {
     const Tensor source = contiguous(x);
     visit<dtypes::real>(x.dtype(), [&]<class T>() {
-      each_plane(planes_of(x), plane_size(values) * w.kernel_y * w.kernel_x, [&](int64_t p) {
+      each_plane(planes_of(x), plane_size(values) * w.y.kernel * w.x.kernel, [&](int64_t p) {
         const T* in = source.elements<T>() + p * plane_size(x);
         T* out = values.elements<T>() + p * plane_size(values);
         int64_t* at = indices.elements<int64_t>() + p * plane_size(values);
@@ -281,24 +238,24 @@ void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tens
 
 void avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding, bool,
                 bool count_include_pad, Tensor& y) {
-  const Window w = window_of(x.sizes(), y.sizes(), kernel, stride, padding, {1, 1});
-  average(x, y, w.width, [&](auto&& body) { each_average(w, count_include_pad, body); });
+  PoolWindow w = pool_window(x.sizes(), y.sizes(), kernel, stride, padding, {1, 1});
+  w.count_padding = count_include_pad;
+  average(x, w, y);
 }
 
 void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel, const Dims& stride,
                        const Dims& padding, bool, bool count_include_pad, Tensor& y) {
-  const Window w = window_of(size, grad.sizes(), kernel, stride, padding, {1, 1});
-  spread(grad, y, w.width, [&](auto&& body) { each_average(w, count_include_pad, body); });
+  PoolWindow w = pool_window(size, grad.sizes(), kernel, stride, padding, {1, 1});
+  w.count_padding = count_include_pad;
+  spread(grad, w, y);
 }
 
 void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
-  const Window w = window_of(x.sizes(), y.sizes(), {1, 1}, {}, {0, 0}, {1, 1});
-  average(x, y, w.width, [&](auto&& body) { each_adaptive(w, body); });
+  average(x, adaptive_window(x.sizes(), y.sizes()), y);
 }
 
 void adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size, Tensor& y) {
-  const Window w = window_of(size, grad.sizes(), {1, 1}, {}, {0, 0}, {1, 1});
-  spread(grad, y, w.width, [&](auto&& body) { each_adaptive(w, body); });
+  spread(grad, adaptive_window(size, grad.sizes()), y);
 }
 
 }  // namespace moonlet::cpu
