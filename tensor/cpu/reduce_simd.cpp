@@ -10,6 +10,7 @@
 #include <limits>
 #include "hwy/highway.h"
 
+#include "tensor/cpu/fold_vector-inl.h"
 #include "tensor/cpu/reduce.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,6 +18,7 @@ namespace moonlet::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using moonlet::HWY_NAMESPACE::fold_vector;
 
 // How one element joins an accumulator; `start` is the accumulator's first value.
 struct Add {
@@ -75,35 +77,6 @@ struct Smaller {
   }
 };
 
-// Lanes are folded in a fixed tree, so the result does not depend on the vector's width beyond
-// rounding.
-template <class F, class T>
-T run(const T* HWY_RESTRICT x, int64_t n) {
-  const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> one;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto a0 = hn::Set(d, F::template start<T>()), a1 = a0, a2 = a0, a3 = a0;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    a0 = F::join(d, a0, hn::LoadU(d, x + i));
-    a1 = F::join(d, a1, hn::LoadU(d, x + i + lanes));
-    a2 = F::join(d, a2, hn::LoadU(d, x + i + 2 * lanes));
-    a3 = F::join(d, a3, hn::LoadU(d, x + i + 3 * lanes));
-  }
-  for (; i + lanes <= n; i += lanes) a0 = F::join(d, a0, hn::LoadU(d, x + i));
-  a0 = F::merge(d, F::merge(d, a0, a1), F::merge(d, a2, a3));
-  HWY_ALIGN T parts[hn::MaxLanes(hn::ScalableTag<T>())];
-  hn::Store(a0, d, parts);
-  for (int64_t half = lanes / 2; half > 0; half /= 2) {
-    for (int64_t j = 0; j < half; ++j) {
-      parts[j] = hn::GetLane(F::merge(one, hn::Set(one, parts[j]), hn::Set(one, parts[j + half])));
-    }
-  }
-  auto last = hn::Set(one, parts[0]);
-  for (; i < n; ++i) last = F::join(one, last, hn::Set(one, x[i]));
-  return hn::GetLane(last);
-}
-
 template <class F, class T>
 void rows(T* HWY_RESTRICT acc, const T* HWY_RESTRICT x, int64_t count, int64_t stride,
           int64_t cols) {
@@ -144,11 +117,11 @@ void rows(T* HWY_RESTRICT acc, const T* HWY_RESTRICT x, int64_t count, int64_t s
 template <class T>
 T run_kind(Fold kind, const T* x, int64_t n) {
   switch (kind) {
-    case Fold::Sum: return run<Add>(x, n);
-    case Fold::SumSquares: return run<AddSquare>(x, n);
-    case Fold::SumAbs: return run<AddAbs>(x, n);
-    case Fold::Max: return run<Larger>(x, n);
-    default: return run<Smaller>(x, n);
+    case Fold::Sum: return fold_vector<Add>(x, n);
+    case Fold::SumSquares: return fold_vector<AddSquare>(x, n);
+    case Fold::SumAbs: return fold_vector<AddAbs>(x, n);
+    case Fold::Max: return fold_vector<Larger>(x, n);
+    default: return fold_vector<Smaller>(x, n);
   }
 }
 

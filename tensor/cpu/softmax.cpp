@@ -5,12 +5,14 @@
 #define HWY_TARGET_INCLUDE "tensor/cpu/softmax.cpp"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include "hwy/foreach_target.h"
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/each_vector-inl.h"
+#include "tensor/cpu/fold_vector-inl.h"
 #include "tensor/cpu/parallel.h"
 
 #ifndef MOONLET_TENSOR_CPU_SOFTMAX_
@@ -63,33 +65,27 @@ struct Sum {
   }
 };
 
+// The larger of two; which, when one is NaN, does not matter here.
+struct Greatest {
+  template <class D, class V>
+  static HWY_INLINE V join(D, V a, V b) {
+    return hn::Max(a, b);
+  }
+  template <class D, class V>
+  static HWY_INLINE V merge(D, V a, V b) {
+    return hn::Max(a, b);
+  }
+  template <class T>
+  static T start() {
+    return -std::numeric_limits<T>::infinity();
+  }
+};
+
 template <class T>
 T row_max(const T* x, int64_t n) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  T best = x[0];
-  int64_t i = 0;
-  if (n >= 4 * lanes) {
-    auto a = hn::LoadU(d, x), b = a, c = a, e = a;
-    for (; i + 4 * lanes <= n; i += 4 * lanes) {
-      a = hn::Max(a, hn::LoadU(d, x + i));
-      b = hn::Max(b, hn::LoadU(d, x + i + lanes));
-      c = hn::Max(c, hn::LoadU(d, x + i + 2 * lanes));
-      e = hn::Max(e, hn::LoadU(d, x + i + 3 * lanes));
-    }
-    best = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
-  }
-  for (; i < n; ++i) best = x[i] > best ? x[i] : best;
-  return best;
-}
-
-// The same of a row of any length.
-template <class T>
-T long_row_max(const T* x, int64_t n) {
-  if (n <= kStopBlock) return row_max(x, n);
-  T best = x[0];
+  T best = -std::numeric_limits<T>::infinity();
   cpu::serial_for(n, 1, [&](int64_t begin, int64_t end) HWY_ATTR {
-    best = std::max(best, row_max(x + begin, end - begin));
+    best = std::max(best, fold_vector<Greatest>(x + begin, end - begin));
   });
   return best;
 }
@@ -107,7 +103,7 @@ HWY_INLINE void each_tile_row(int64_t begin, int64_t n, Row&& row) {
 // NaN passes through the differences, so it does not matter that the maximum may miss it.
 template <class T>
 void softmax_row(const T* x, T* y, int64_t n, bool log) {
-  const T top = long_row_max(x, n);
+  const T top = row_max(x, n);
   Sum<T> sum;
   each_vector<T>(n, [&](auto d, int64_t i) HWY_ATTR {
     const auto e = exp_below(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, top)));
