@@ -22,8 +22,7 @@ void for_each_tensor(V& arguments, F&& f) {
 
 Autocast::Autocast(DeviceType device, DType dtype, bool enabled)
     : device_(device), dtype_(dtype), enabled_(enabled) {
-  check(is_reduced_floating(dtype),
-        "autocast: dtype must be bfloat16 or float16, got ", dtype);
+  check(is_reduced_floating(dtype), "autocast: dtype must be bfloat16 or float16, got ", dtype);
 }
 
 bool Autocast::replaces(const Mode& below) const {

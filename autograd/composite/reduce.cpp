@@ -9,8 +9,8 @@ Tensor min_composite(const Tensor& x) { return amin(x); }
 Tensor std_composite(const Tensor& x, const Dims& dim, int64_t correction, bool keepdim) {
   // The variance of a half has the square of its range.
   if (is_reduced_floating(x.dtype()))
-    return to(std(to(x, compute_dtype(x.dtype()), std::nullopt), dim, correction, keepdim), x.dtype(),
-              std::nullopt);
+    return to(std(to(x, compute_dtype(x.dtype()), std::nullopt), dim, correction, keepdim),
+              x.dtype(), std::nullopt);
   const Tensor variance = var(x, dim, correction, keepdim);
   if (!x.requires_grad()) return sqrt(variance);
   // The slope of the root at zero is infinite; the deviation of equal elements has gradient zero.
