@@ -109,7 +109,7 @@ class Engine final : public Wanted {
   std::unordered_map<Node*, std::vector<Tensor>> captured_;  // gradients per output
 };
 
-bool later(const std::unique_ptr<Task>& a, const std::unique_ptr<Task>& b) {
+bool recorded_before(const std::unique_ptr<Task>& a, const std::unique_ptr<Task>& b) {
   return a->node->sequence() < b->node->sequence();
 }
 
@@ -118,7 +118,7 @@ Task& Engine::task_of(const NodeRef& node) {
   if (!task) {
     heap_.push_back(std::make_unique<Task>(node));
     task = heap_.back().get();
-    std::push_heap(heap_.begin(), heap_.end(), later);
+    std::push_heap(heap_.begin(), heap_.end(), recorded_before);
   }
   return *task;
 }
@@ -218,7 +218,7 @@ void Engine::run_node(Task& task) {
 void Engine::run() {
   const GradModeGuard mode(create_);
   while (!heap_.empty()) {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
+    std::pop_heap(heap_.begin(), heap_.end(), recorded_before);
     const std::unique_ptr<Task> task = std::move(heap_.back());
     heap_.pop_back();
     tasks_.erase(task->node.get());

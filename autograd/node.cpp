@@ -181,12 +181,9 @@ void Saved::check_version(const Node& owner) const {
   if (tensor_.storage().version() == version_) [[likely]]
     return;
   const char* writer = tensor_.storage().last_writer();
-  // Elementwise ops leave their plain name.
-  std::string name = writer ? writer : "an unknown op";
-  if (writer && name.back() != '_') name += '_';
   fail("backward: a tensor of shape ", tensor_.sizes(), " that ", owner.name(),
-       " saved for its gradient was changed in place since, last by ", name,
-       "; use the out-of-place form or clone it first");
+       " saved for its gradient was changed in place since, last by ",
+       writer ? writer : "an unknown op", "; use the out-of-place form or clone it first");
 }
 
 Tensor Saved::unpack(Node& owner) const {

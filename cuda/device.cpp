@@ -66,8 +66,8 @@ cublasHandle_t Call::blas() const {
 }
 
 unsigned blocks_for(int64_t count) {
-  constexpr int64_t kMostBlocks = 1 << 16;
-  return static_cast<unsigned>(std::clamp<int64_t>((count + kBlock - 1) / kBlock, 1, kMostBlocks));
+  constexpr int64_t kMaxBlocks = 1 << 16;
+  return static_cast<unsigned>(std::clamp<int64_t>((count + kBlock - 1) / kBlock, 1, kMaxBlocks));
 }
 
 }  // namespace moonlet::cuda

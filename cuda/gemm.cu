@@ -34,16 +34,17 @@ cudaDataType blas_type(DType t) {
     case DType::Float64: return CUDA_R_64F;
     case DType::Complex64: return CUDA_C_32F;
     case DType::Complex128: return CUDA_C_64F;
-    default: return CUDA_R_32F;
+    case DType::Float32: return CUDA_R_32F;
+    default: fail("matmul: cuBLAS has no type for ", name(t));
   }
 }
 
-constexpr int64_t kMostInt = INT32_MAX;
+constexpr int64_t kMaxInt = INT32_MAX;
 
 // Whether cuBLAS can read m column by column (a leading dimension of col_stride).
 bool columns_fit(const Matrix& m) {
   return (m.row_stride == 1 || m.rows == 1) &&
-         (m.cols == 1 || m.col_stride >= std::max<int64_t>(1, m.rows)) && m.col_stride <= kMostInt;
+         (m.cols == 1 || m.col_stride >= std::max<int64_t>(1, m.rows)) && m.col_stride <= kMaxInt;
 }
 
 struct BlasOperand {
@@ -114,7 +115,7 @@ Matrix transposed(const Matrix& m) {
 void gemm(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, const Matrix& a,
           const Matrix& b, const Scalar& beta, const Matrix& c) {
   if (batch == 0 || c.rows == 0 || c.cols == 0) return;
-  const bool countable = std::max({c.rows, c.cols, a.cols, batch}) <= kMostInt;
+  const bool countable = std::max({c.rows, c.cols, a.cols, batch}) <= kMaxInt;
   const bool in_blas = is_floating(dtype) || is_complex(dtype);
   visit_device_compute<dtypes::real | dtypes::complex>(dtype, [&]<class C>() {
     const C factor = scalar_as<C>(alpha), keep = scalar_as<C>(beta);

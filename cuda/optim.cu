@@ -36,16 +36,16 @@ __global__ void sgd_kernel(optim::SgdConstants<C> c, int64_t count, Array x, Arr
 
 template <class C>
 __global__ void adam_kernel(optim::AdamConstants<C> c, int64_t count, Array x, Array gradient,
-                            Array m, Array v, Array most) {
+                            Array m, Array v, Array v_max) {
   for (MOONLET_EACH(i, count)) {
-    C value = x.get<C>(i), first = m.get<C>(i), second = v.get<C>(i);
-    C greatest = most.data ? most.get<C>(i) : C(0);
-    optim::adam_element(c, value, gradient.get<C>(i), first, second,
-                        most.data ? &greatest : nullptr);
+    C value = x.get<C>(i), mean = m.get<C>(i), square = v.get<C>(i);
+    C largest = v_max.data ? v_max.get<C>(i) : C(0);
+    optim::adam_element(c, value, gradient.get<C>(i), mean, square,
+                        v_max.data ? &largest : nullptr);
     x.set<C>(i, value);
-    m.set<C>(i, first);
-    v.set<C>(i, second);
-    if (most.data) most.set<C>(i, greatest);
+    m.set<C>(i, mean);
+    v.set<C>(i, square);
+    if (v_max.data) v_max.set<C>(i, largest);
   }
 }
 
@@ -55,12 +55,12 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
               double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
   if (x.numel() == 0) return;
   const Call call(x, "sgd_step");
-  Dense values(x), slope(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
+  Dense values(x), grads(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
   visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
                                    C(weight_decay), nesterov,    first};
     MOONLET_LAUNCH((sgd_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
-                   values.get(), slope.get(), state.get());
+                   values.get(), grads.get(), state.get());
   });
   call.done();
   values.store();
@@ -72,14 +72,14 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
                double eps, double weight_decay, bool decoupled) {
   if (x.numel() == 0) return;
   const Call call(x, "adam_step");
-  Dense values(x), slope(gradient), m(exp_avg), v(exp_avg_sq), most(max_exp_avg_sq);
+  Dense values(x), grads(gradient), m(exp_avg), v(exp_avg_sq), v_max(max_exp_avg_sq);
   visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
     const auto c = optim::adam_constants<C>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
     MOONLET_LAUNCH((adam_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
-                   values.get(), slope.get(), m.get(), v.get(), most.get());
+                   values.get(), grads.get(), m.get(), v.get(), v_max.get());
   });
   call.done();
-  for (Dense* each : {&values, &m, &v, &most}) each->store();
+  for (Dense* each : {&values, &m, &v, &v_max}) each->store();
 }
 
 }  // namespace moonlet::cuda

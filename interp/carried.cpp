@@ -6,8 +6,8 @@
 namespace moonlet {
 
 void CarriedExceptions::add(std::string_view message, std::exception_ptr exception) {
-  constexpr size_t kMost = 16;
-  if (list_.size() == kMost) list_.erase(list_.begin());
+  constexpr size_t kMax = 16;
+  if (list_.size() == kMax) list_.erase(list_.begin());
   list_.push_back({std::string(message), std::move(exception)});
 }
 

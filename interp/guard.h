@@ -15,8 +15,8 @@ namespace moonlet {
 // Finds the innermost script line, skipping C functions and the embedded standard library, so that
 // what happens deep in a layer is put down to the line its user wrote. False when no Lua code runs.
 inline bool find_where(lua_State* L, lua_Debug& info) {
-  constexpr int kDeepest = 64;
-  for (int level = 1; level <= kDeepest && lua_getstack(L, level, &info) != 0; ++level) {
+  constexpr int kMaxDepth = 64;
+  for (int level = 1; level <= kMaxDepth && lua_getstack(L, level, &info) != 0; ++level) {
     lua_getinfo(L, "Sl", &info);
     if (info.currentline > 0 && std::strncmp(info.source, "@stdlib/", 8) != 0) return true;
   }

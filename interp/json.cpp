@@ -122,7 +122,7 @@ void encode_object(lua_State* L, int table, io::JsonWriter& out, int depth) {
 void encode_table(lua_State* L, int table, io::JsonWriter& out, int depth) {
   if (lua_rawequal(L, table, kNull) != 0) return out.null();
   if (lua_getmetatable(L, table) != 0) fail("a table with a metatable has no JSON form");
-  check(depth <= io::kMostJsonDepth, "the value nests too deeply or contains itself");
+  check(depth <= io::kMaxJsonDepth, "the value nests too deeply or contains itself");
   luaL_checkstack(L, 4, "a deep JSON value");
   if (lua_rawlen(L, table) > 0)
     encode_array(L, table, out, depth);

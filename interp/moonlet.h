@@ -314,10 +314,10 @@ T Value::as() const {
   } else if constexpr (std::is_integral_v<T>) {
     using Limits = std::numeric_limits<T>;
     constexpr bool kWide = std::is_unsigned_v<T> && sizeof(T) >= sizeof(int64_t);
-    constexpr int64_t kMost =
+    constexpr int64_t kMax =
         kWide ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(Limits::max());
     return static_cast<T>(
-        integer_within(static_cast<int64_t>(Limits::min()), kMost, detail::integer_name<T>()));
+        integer_within(static_cast<int64_t>(Limits::min()), kMax, detail::integer_name<T>()));
   } else if constexpr (std::is_floating_point_v<T>) {
     return static_cast<T>(number());
   } else if constexpr (std::is_same_v<T, std::string>) {

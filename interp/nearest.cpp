@@ -10,7 +10,7 @@
 namespace moonlet {
 namespace {
 
-constexpr size_t kLongestName = 64;
+constexpr size_t kMaxNameLength = 64;
 constexpr size_t kShortName = 3;  // in one or two letters no other name is meant
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -64,7 +64,7 @@ int l_nearest(lua_State* L) {
 }  // namespace
 
 const char* nearest_name(std::string_view name, std::span<const char* const> known) {
-  if (name.empty() || name.size() > kLongestName) return nullptr;
+  if (name.empty() || name.size() > kMaxNameLength) return nullptr;
   const char* best = nullptr;
   size_t best_cost = 0;
   for (const char* candidate : known) {
@@ -82,6 +82,17 @@ const char* nearest_name(std::string_view name, std::span<const char* const> kno
 std::string did_you_mean(std::string_view name, std::span<const char* const> known) {
   const char* nearest = nearest_name(name, known);
   return nearest == nullptr ? std::string() : "; did you mean '" + std::string(nearest) + "'?";
+}
+
+void unknown_member(lua_State* L, const char* what, std::string_view wanted,
+                    std::span<const char* const> fields, int methods) {
+  std::vector<const char*> names(fields.begin(), fields.end());
+  lua_pushnil(L);
+  while (lua_next(L, methods) != 0) {
+    names.push_back(lua_tostring(L, -2));
+    lua_pop(L, 1);
+  }
+  fail(what, " has no field or method '", wanted, "'", did_you_mean(wanted, names));
 }
 
 }  // namespace moonlet

@@ -20,6 +20,11 @@ const char* nearest_name(std::string_view name, std::span<const char* const> kno
 // "; did you mean 'NEAREST'?", or nothing.
 std::string did_you_mean(std::string_view name, std::span<const char* const> known);
 
+// Raises "WHAT has no field or method 'WANTED'" with the name that was likely meant: one of
+// `fields` or a key of the table at index `methods`.
+[[noreturn]] void unknown_member(lua_State* L, const char* what, std::string_view wanted,
+                                 std::span<const char* const> fields, int methods);
+
 }  // namespace moonlet
 
 // Module moonlet.nearest: a function (name, list of names) -> name or nil.

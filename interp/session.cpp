@@ -42,8 +42,8 @@ class Visit {
   Visit& operator=(const Visit&) = delete;
 
   void reserve(size_t count) const {
-    constexpr size_t kMost = 1'000'000;  // Lua's own bound
-    if (count > kMost || lua_checkstack(L, static_cast<int>(count)) == 0)
+    constexpr size_t kMax = 1'000'000;  // Lua's own bound
+    if (count > kMax || lua_checkstack(L, static_cast<int>(count)) == 0)
       throw Error("too many values, or nested calls between host and script");
   }
 

@@ -1,6 +1,7 @@
 // interp/state.cpp: makes Lua states and finds the modules that are built into the executable.
 #include "interp/state.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -53,14 +54,11 @@ const EmbeddedSource* find_embedded(std::string_view path) {
   return nullptr;
 }
 
-// "nn.functional" is nn/functional.lua or, for a module that is a folder, .../init.lua.
-void candidate_paths(std::string_view name, std::string out[2]) {
-  std::string stem(name);
-  for (char& c : stem) {
-    if (c == '.') c = '/';
-  }
-  out[0] = stem + ".lua";
-  out[1] = stem + "/init.lua";
+// "nn.functional" is nn/functional.lua.
+std::string path_of(std::string_view name) {
+  std::string path(name);
+  std::replace(path.begin(), path.end(), '.', '/');
+  return path + ".lua";
 }
 
 bool valid_name(std::string_view name) {
@@ -76,27 +74,20 @@ void set_environment(lua_State* L) {
 // does not compile is a Lua error.
 bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   if (!valid_name(name)) return false;
-  std::string paths[2];
-  candidate_paths(name, paths);
+  const std::string path = path_of(name);
   const char* folder = state_data(L).options.environment ? std::getenv("MOONLET_STDLIB") : nullptr;
-  for (const std::string& path : paths) {
-    if (folder == nullptr || *folder == '\0') break;
-    const std::string file = std::string(folder) + "/" + path;
-    if (access(file.c_str(), R_OK) != 0) continue;
+  const std::string file = folder == nullptr || *folder == '\0' ? "" : folder + ("/" + path);
+  if (!file.empty() && access(file.c_str(), R_OK) == 0) {
     if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);
-    set_environment(L);
-    return true;
-  }
-  for (const std::string& path : paths) {
-    const EmbeddedSource* source = find_embedded(path);
-    if (source == nullptr) continue;
+  } else if (const EmbeddedSource* source = find_embedded(path)) {
     PartReader reader{source};
     const std::string chunk = "@stdlib/" + path;
     if (lua_load(L, read_part, &reader, chunk.c_str(), "t") != LUA_OK) lua_error(L);
-    set_environment(L);
-    return true;
+  } else {
+    return false;
   }
-  return false;
+  set_environment(L);
+  return true;
 }
 
 // The values of stdlib modules by their full names. They outlive package.loaded: requiring a module

@@ -11,7 +11,7 @@ local fail = options.fail
 
 local serialize = {}
 
-local MOST_DEPTH = 60
+local MAX_DEPTH = 60
 local TREE_KEY = "moonlet.tree"
 
 -- The tree that stands for nested tables in the metadata: a table is { t = { {key, node}, .. } },
@@ -39,7 +39,7 @@ local function sorted_keys(value, path)
 end
 
 local function encode_table(value, path, tensors, depth)
-  if depth > MOST_DEPTH then fail("save: '%s' nests too deeply or contains itself", path) end
+  if depth > MAX_DEPTH then fail("save: '%s' nests too deeply or contains itself", path) end
   if getmetatable(value) ~= nil then
     fail("save: '%s' is an object; save its state_dict()", path)
   end
@@ -133,7 +133,7 @@ local function decode_table(nodes, tensors, depth)
 end
 
 function decode_node(node, tensors, depth)
-  if type(node) ~= "table" or depth > MOST_DEPTH + 1 then error("a bad value", 0) end
+  if type(node) ~= "table" or depth > MAX_DEPTH + 1 then error("a bad value", 0) end
   if type(node.t) == "table" then return decode_table(node.t, tensors, depth) end
   if node.x ~= nil then
     return tensors[node.x] or error(("tensor '%s' is missing"):format(tostring(node.x)), 0)

@@ -59,7 +59,7 @@ int64_t checked_add(int64_t a, int64_t b, const char* what) {
 }
 
 int64_t numel_of(const Dims& sizes, const char* op) {
-  constexpr int64_t kMostElements = INT64_MAX / 16;
+  constexpr int64_t kMaxElements = INT64_MAX / 16;
   int64_t count = 1;
   bool empty = false, overflow = false;
   for (int64_t size : sizes) {
@@ -67,7 +67,7 @@ int64_t numel_of(const Dims& sizes, const char* op) {
     empty = empty || size == 0;
     overflow = overflow || __builtin_mul_overflow(count, size == 0 ? 1 : size, &count);
   }
-  if (overflow || count > kMostElements) fail(op, ": a tensor of shape ", sizes, " is too large");
+  if (overflow || count > kMaxElements) fail(op, ": a tensor of shape ", sizes, " is too large");
   return empty ? 0 : count;
 }
 

@@ -110,7 +110,8 @@ bool can_expand(const Dims& from, const Dims& to);
 
 // Who wraps: the public ops (namespace moonlet), generated ones as well as composites, wrap the
 // dims they are given. What they call (views::, raw::, shapes::, kernels, derivative formulas) gets
-// dims from 0 to rank - 1 and takes them by `wrapped`; C++ that calls those directly wraps first.
+// dims from 0 to rank - 1, takes one by `wrapped`, and may wrap again, which changes nothing; C++
+// that calls those directly wraps first.
 
 // A 0-based dimension from one that may count from the end (-1 the last). Throws naming `op`; the
 // message counts from 1 as scripts do. With rank 0, 0 and -1 are accepted.

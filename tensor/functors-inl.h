@@ -33,7 +33,7 @@ namespace MOONLET_FUNCTOR_NAMESPACE {
 // Single values have no namespace to be looked up in, so their vocabulary is brought here.
 using namespace ::moonlet::fn;  // NOLINT(google-build-using-namespace)
 
-// NAME(a, b) = expression, in any V.
+// Functors of one, two, ... values of any V: the name, those of the values, an expression.
 #define MOONLET_FUNCTOR1(NAME, ...)      \
   struct NAME {                          \
     template <class V>                   \

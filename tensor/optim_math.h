@@ -48,16 +48,16 @@ AdamConstants<T> adam_constants(int64_t step, double lr, double beta1, double be
   return c;
 }
 
-// Moves `x` and the moments `m` and `v`; `most` (null without AMSGrad) keeps the greatest `v`.
+// Moves `x` and the moments `m` and `v`; `v_max` (null without AMSGrad) keeps the largest `v`.
 template <class T>
-MOONLET_HD void adam_element(const AdamConstants<T>& c, T& x, T gradient, T& m, T& v, T* most) {
+MOONLET_HD void adam_element(const AdamConstants<T>& c, T& x, T gradient, T& m, T& v, T* v_max) {
   gradient += c.weight_decay * x;
   x *= c.keep;
   m += (1 - c.beta1) * (gradient - m);
   v = c.beta2 * v + (1 - c.beta2) * gradient * gradient;
-  T second = v;
-  if (most) second = *most = *most > v ? *most : v;
-  x -= c.step_size * m / (std::sqrt(second) / c.correction + c.eps);
+  T scale = v;
+  if (v_max) scale = *v_max = *v_max > v ? *v_max : v;
+  x -= c.step_size * m / (std::sqrt(scale) / c.correction + c.eps);
 }
 
 }  // namespace moonlet::optim

@@ -1,4 +1,5 @@
-// tensor/random_generator.h: a source of random numbers: a seed and how many numbers were drawn.
+// tensor/random_generator.h: a source of random numbers: a seed and how many blocks of Philox
+// were drawn.
 #pragma once
 
 #include <optional>

@@ -20,6 +20,18 @@ class Scalar {
   Scalar(int64_t v) : kind_(Kind::Int), int_(v) {}
   Scalar(double v) : kind_(Kind::Float), float_(v) {}
   Scalar(complex128 v) : kind_(Kind::Complex), float_(v.real()), imag_(v.imag()) {}
+  // An element of any dtype.
+  template <class T>
+  static Scalar of(T v) {
+    if constexpr (is_complex_v<T>)
+      return Scalar(complex128(v));
+    else if constexpr (std::is_same_v<T, bool>)
+      return Scalar(v);
+    else if constexpr (std::is_integral_v<T>)
+      return Scalar(static_cast<int64_t>(v));
+    else
+      return Scalar(static_cast<double>(v));
+  }
 
   Kind kind() const { return kind_; }
   bool is_complex() const { return kind_ == Kind::Complex; }

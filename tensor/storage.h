@@ -63,15 +63,16 @@ class Storage {
   // while another thread reads or writes through this storage.
   void resize(size_t bytes, const char* op);
 
-  // Whether only one tensor views it.
+  // Whether there is one holder only: a tensor, a TypedStorage or a view's base.
   bool sole_owner() const noexcept { return references_.load(std::memory_order_acquire) == 1; }
-  // Rises by one at each in-place change through any tensor that views this storage.
+  // Rises at each in-place change through any tensor that views this storage.
   uint32_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
   void bump_version() noexcept { version_.fetch_add(1, std::memory_order_relaxed); }
   // Makes the version higher than `other`: for a tensor that moves here from a storage of that
   // version, so that who remembers its old one sees a change.
   void pass_version(uint32_t other) noexcept;
-  // The in-place op that changed it last, for error messages ("add_"); a string literal.
+  // The op that changed it last, for error messages: "add_", or "cat" when this is its `out`; a
+  // string literal.
   const char* last_writer() const noexcept { return last_writer_.load(std::memory_order_relaxed); }
   void set_last_writer(const char* op) noexcept {
     last_writer_.store(op, std::memory_order_relaxed);

@@ -16,7 +16,7 @@ namespace moonlet {
 int num_threads() { return omp_get_max_threads(); }
 
 void set_num_threads(int64_t count) {
-  check(count >= 1 && count <= kMostThreads, "set_num_threads: a number from 1 to ", kMostThreads,
+  check(count >= 1 && count <= kMaxThreads, "set_num_threads: a number from 1 to ", kMaxThreads,
         " is wanted, got ", count);
 #if MOONLET_OPENBLAS
   // OpenBLAS's OpenMP build asks OpenMP at each call; one with threads of its own must be told.

@@ -5,11 +5,11 @@
 
 namespace moonlet {
 
-constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMaxThreads = 1024;
 
 // The threads that work started by the calling thread may use.
 int num_threads();
-// Sets it. Throws Error unless `count` is from 1 to kMostThreads.
+// Sets it. Throws Error unless `count` is from 1 to kMaxThreads.
 void set_num_threads(int64_t count);
 
 }  // namespace moonlet

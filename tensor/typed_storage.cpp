@@ -15,17 +15,7 @@ size_t bytes_for(int64_t size, DType dtype, const char* op) {
 }
 
 Scalar value_of(const Tensor& host) {
-  return visit(host.dtype(), [&]<class T>() -> Scalar {
-    const T value = *host.elements<T>();
-    if constexpr (is_complex_v<T>)
-      return Scalar(complex128(value));
-    else if constexpr (std::is_same_v<T, bool>)
-      return Scalar(value);
-    else if constexpr (std::is_integral_v<T>)
-      return Scalar(static_cast<int64_t>(value));
-    else
-      return Scalar(static_cast<double>(value));
-  });
+  return visit(host.dtype(), [&]<class T>() { return Scalar::of(*host.elements<T>()); });
 }
 
 }  // namespace

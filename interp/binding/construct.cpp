@@ -191,17 +191,7 @@ Tensor on_host(const Tensor& x) {
 }
 
 Scalar element(const Tensor& host, int64_t i) {
-  return visit(host.dtype(), [&]<class T>() -> Scalar {
-    const T value = host.elements<T>()[i];
-    if constexpr (is_complex_v<T>)
-      return Scalar(complex128(value));
-    else if constexpr (std::is_same_v<T, bool>)
-      return Scalar(value);
-    else if constexpr (std::is_integral_v<T>)
-      return Scalar(static_cast<int64_t>(value));
-    else
-      return Scalar(static_cast<double>(value));
-  });
+  return visit(host.dtype(), [&]<class T>() { return Scalar::of(host.elements<T>()[i]); });
 }
 
 int l_item(lua_State* L) {

@@ -44,11 +44,6 @@ constexpr int kMethods = lua_upvalueindex(1);
 constexpr int kFields = lua_upvalueindex(2);
 constexpr int kGetters = lua_upvalueindex(3);
 
-int push_string(lua_State* L, std::string_view text) {
-  lua_pushlstring(L, text.data(), text.size());
-  return 1;
-}
-
 int push_getter(lua_State* L) {
   lua_pushvalue(L, 2);
   lua_rawget(L, kGetters);
@@ -90,17 +85,6 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
   return 0;
 }
 
-// All names a tensor answers to, for the suggestion.
-[[noreturn]] void unknown_name(lua_State* L, std::string_view wanted) {
-  std::vector<const char*> names(std::begin(kFieldNames), std::end(kFieldNames));
-  lua_pushnil(L);
-  while (lua_next(L, kMethods) != 0) {
-    names.push_back(lua_tostring(L, -2));
-    lua_pop(L, 1);
-  }
-  fail("Tensor has no field or method '", wanted, "'", did_you_mean(wanted, names));
-}
-
 int push_part(lua_State* L, const Tensor& x) {
   if (!lua_isinteger(L, 2))
     return push_result(L, named("index", [&] { return read_index(L, x, 2); }));
@@ -122,7 +106,8 @@ int l_index(lua_State* L) {
   lua_pop(L, 1);
   size_t length = 0;
   const char* key = lua_tolstring(L, 2, &length);
-  if (!is_index_text({key, length})) unknown_name(L, {key, length});
+  if (!is_index_text({key, length}))
+    unknown_member(L, "Tensor", {key, length}, kFieldNames, kMethods);
   return push_result(L, read_index(L, x, 2));
 }
 
@@ -144,7 +129,7 @@ void assign_field(lua_State* L, Tensor& x, std::string_view key) {
   } else if (is_field(std::string(key).c_str())) {
     fail("Tensor: field '", key, "' cannot be assigned");
   } else {
-    unknown_name(L, key);
+    unknown_member(L, "Tensor", key, kFieldNames, kMethods);
   }
 }
 

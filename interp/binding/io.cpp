@@ -51,11 +51,6 @@ int l_from_bytes(lua_State* L) {
   return push_result(L, out);
 }
 
-int push_string(lua_State* L, std::string_view text) {
-  lua_pushlstring(L, text.data(), text.size());
-  return 1;
-}
-
 // to_bytes(x) -> string, little-endian, in row order.
 int l_to_bytes(lua_State* L) {
   const Tensor rows = io::host_rows(check_tensor(L, 1, "to_bytes"), "to_bytes");

@@ -22,7 +22,7 @@ namespace moonlet::binding {
 namespace {
 
 // Storages print this many elements; longer ones only their ends.
-constexpr int64_t kMostShown = 20;
+constexpr int64_t kMaxShown = 20;
 
 enum class Field : int {
   DType,
@@ -45,11 +45,6 @@ static_assert(std::size(kFieldNames) == static_cast<size_t>(Field::Version) + 1)
 // The upvalues of l_index.
 constexpr int kMethods = lua_upvalueindex(1);
 constexpr int kFields = lua_upvalueindex(2);
-
-int push_string(lua_State* L, std::string_view text) {
-  lua_pushlstring(L, text.data(), text.size());
-  return 1;
-}
 
 int push_field(lua_State* L, const TypedStorage& s, Field field) {
   switch (field) {
@@ -78,24 +73,14 @@ int64_t position_at(lua_State* L, int index, const TypedStorage& s) {
   return *position - 1;
 }
 
-// All names a storage answers to, for the suggestion.
-[[noreturn]] void unknown_name(lua_State* L, std::string_view wanted) {
-  std::vector<const char*> names(std::begin(kFieldNames), std::end(kFieldNames));
-  lua_pushnil(L);
-  while (lua_next(L, kMethods) != 0) {
-    names.push_back(lua_tostring(L, -2));
-    lua_pop(L, 1);
-  }
-  fail("Storage has no field or method '", wanted, "'", did_you_mean(wanted, names));
-}
-
 int l_index(lua_State* L) {
   if (lua_type(L, 2) == LUA_TSTRING) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, kMethods) != LUA_TNIL) return 1;
     const TypedStorage& s = check_storage(L, 1, lua_tostring(L, 2));
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, kFields) == LUA_TNIL) unknown_name(L, lua_tostring(L, 2));
+    if (lua_rawget(L, kFields) == LUA_TNIL)
+      unknown_member(L, "Storage", lua_tostring(L, 2), kFieldNames, kMethods);
     return push_field(L, s, static_cast<Field>(lua_tointeger(L, -1)));
   }
   const TypedStorage& s = check_storage(L, 1, "Storage");
@@ -134,7 +119,7 @@ int l_tostring(lua_State* L) {
   check(cell != nullptr, "tostring: Storage expected, got ", type_name(L, 1));
   if (!cell->defined()) return push_string(L, "Storage (freed)");
   const TypedStorage s = *cell;
-  std::string out = format_elements(s.tensor(), kMostShown);
+  std::string out = format_elements(s.tensor(), kMaxShown);
   append(out, text("\nStorage (", s.size(), ") ", s.dtype()));
   if (!s.device().is_cpu()) append(out, text(" ", s.device()));
   if (s.storage().is_mapped()) append(out, " mapped");

@@ -320,6 +320,11 @@ int push_result(lua_State* L, double value) {
   return 1;
 }
 
+int push_string(lua_State* L, std::string_view text) {
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
+}
+
 const char* type_name(lua_State* L, int index) {
   if (const Tensor* cell = tensor_cell(L, index))
     return cell->defined() ? "Tensor" : "freed Tensor";

@@ -43,6 +43,7 @@ int push_result(lua_State* L, const Scalar& scalar);
 int push_result(lua_State* L, bool value);
 int push_result(lua_State* L, int64_t value);
 int push_result(lua_State* L, double value);
+int push_string(lua_State* L, std::string_view text);
 template <class... Ts>
 int push_result(lua_State* L, std::tuple<Ts...> results) {
   return std::apply([L](auto&... each) { return (push_result(L, std::move(each)) + ... + 0); },

@@ -2,7 +2,7 @@
 
 local markdown_page = {}
 
-local kLongest = 88
+local MAX_COLUMNS = 88
 
 local function shown(name) return (name:gsub("_", "\\_")) end
 
@@ -14,7 +14,7 @@ local function plain_type(text) return (text:gsub("moonlet%.", "")) end
 local function broken(call)
   local out, line = {}, nil
   for part in (call .. ", "):gmatch "(.-), " do
-    if line and #line + #part > kLongest then
+    if line and #line + #part > MAX_COLUMNS then
       out[#out + 1] = line .. ","
       line = "    " .. part
     else

@@ -64,9 +64,10 @@ local own_words = { bool = "True and false.",
 local function dtype_entries(out)
   for _, dtype in ipairs(dtypes) do
     local word, bits = dtype.name:match "^(%a+)(%d+)$"
+    local text = own_words[dtype.name] or words[word] and words[word]:format(tonumber(bits))
     out[#out + 1] = { name = dtype.name, kind = "constant", calls = {}, results = "dtype",
       see = {}, examples = {},
-      doc = "A dtype. " .. (own_words[dtype.name] or words[word]:format(tonumber(bits))) }
+      doc = "A dtype. " .. assert(text, "no words for the dtype " .. dtype.name) }
   end
 end
 

@@ -89,8 +89,8 @@ function init.trunc_normal_(...)
   end
   local _ <close> = ml.no_grad()
   tensor:normal_(mean, std, { generator = generator })
-  local MOST_DRAWS = 200
-  for _ = 1, MOST_DRAWS do
+  local MAX_DRAWS = 200
+  for _ = 1, MAX_DRAWS do
     local outside = tensor:lt(low):logical_or(tensor:gt(high))
     if not outside:any():item() then break end
     local fresh = ml.empty_like(tensor):normal_(mean, std, { generator = generator })

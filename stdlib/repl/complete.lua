@@ -158,7 +158,7 @@ end
 local function complete_string(code, from)
   local name = code:sub(1, from - 1):match "%f[%w_.:]([%a_][%w_]*)%s*%(?%s*[\"']$"
   local command = commands.find(name)
-  if command then return from, command.complete(code:sub(from)) end
+  if command and command.complete then return from, command.complete(code:sub(from)) end
   return complete_file(code, from)
 end
 

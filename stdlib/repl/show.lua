@@ -9,10 +9,10 @@ local terminal = require "moonlet.terminal"
 local getmetatable = debug.getmetatable  -- also where __metatable hides it
 
 local WIDTH = 78
-local MOST_DEPTH = 6
-local MOST_ITEMS = 100   -- of the array in one table, or tensors of a state dict
-local MOST_FIELDS = 50   -- of the other items in one table
-local MOST_IN_ALL = 1000  -- of all tables of a result
+local MAX_DEPTH = 6
+local MAX_ITEMS = 100   -- of the array in one table, or tensors of a state dict
+local MAX_FIELDS = 50   -- of the other items in one table
+local MAX_TOTAL = 1000  -- of all tables of a result
 local LONG_STRING = 200
 
 local function is_name(key)
@@ -44,8 +44,8 @@ end
 local ORDER = { number = 1, string = 2, boolean = 3 }
 
 local function sort_keys(keys)
-  local MOST_SORTED = 10000
-  if #keys > MOST_SORTED then return end
+  local MAX_SORTED = 10000
+  if #keys > MAX_SORTED then return end
   local name = {}
   for _, key in ipairs(keys) do
     name[key] = type(key) == "string" and natural(key) or type(key) ~= "number" and tostring(key)
@@ -98,7 +98,7 @@ local function state_lines(value, with_head)
   for key in next, value do keys[#keys + 1] = key end
   sort_keys(keys)
   if with_head then rows[1] = { "name", "shape", "dtype", "" } end
-  for i = 1, math.min(#keys, MOST_ITEMS) do
+  for i = 1, math.min(#keys, MAX_ITEMS) do
     local name = keys[i]:find "^[%w_./-]+$" and keys[i] or quoted(keys[i])
     rows[#rows + 1] = tensor_row(name, value[keys[i]])
   end
@@ -109,7 +109,7 @@ local function state_lines(value, with_head)
     for c, cell in ipairs(row) do row[c] = terminal.pad(cell, widths[c]) end
     rows[i] = table.concat(row, "  "):gsub("%s+$", "")
   end
-  if #keys > MOST_ITEMS then rows[#rows + 1] = ("... %d more"):format(#keys - MOST_ITEMS) end
+  if #keys > MAX_ITEMS then rows[#rows + 1] = ("... %d more"):format(#keys - MAX_ITEMS) end
   return rows
 end
 
@@ -149,7 +149,7 @@ end
 local function key_text(key, state)
   if is_name(key) then return key end
   if type(key) == "string" then return "[" .. quoted(key) .. "]" end
-  return "[" .. render(key, state, MOST_DEPTH, 0) .. "]"
+  return "[" .. render(key, state, MAX_DEPTH, 0) .. "]"
 end
 
 -- How many more items of `wanted` may be shown.
@@ -161,7 +161,7 @@ end
 
 local function table_items(value, state, depth, indent)
   local items, plain, length = {}, true, rawlen(value)
-  local shown = allowed(state, length, MOST_ITEMS)
+  local shown = allowed(state, length, MAX_ITEMS)
   for i = 1, shown do
     local item = rawget(value, i)
     plain = plain and type(item) ~= "table" and type(item) ~= "userdata"
@@ -174,7 +174,7 @@ local function table_items(value, state, depth, indent)
     if not listed then keys[#keys + 1] = key end
   end
   sort_keys(keys)
-  shown = allowed(state, #keys, MOST_FIELDS)
+  shown = allowed(state, #keys, MAX_FIELDS)
   for i = 1, shown do
     local item = render(rawget(value, keys[i]), state, depth + 1, indent + 2)
     items[#items + 1] = key_text(keys[i], state) .. " = " .. item
@@ -189,7 +189,7 @@ local function render_table(value, state, depth, indent)
   name = type(name) == "string" and name .. " " or ""
   if state.above[value] then return name .. "<cycle>" end
   if next(value) == nil then return name .. "{}" end
-  if depth > MOST_DEPTH then return name .. "{...}" end
+  if depth > MAX_DEPTH then return name .. "{...}" end
   if not meta and is_state_dict(value) then
     local lines = state_lines(value, depth == 1)
     if depth == 1 then return table.concat(lines, "\n") end
@@ -233,7 +233,7 @@ end
 return numbers.wrap(function(...)
   local texts, separator = {}, "\t"
   for i = 1, select("#", ...) do
-    texts[i] = render((select(i, ...)), { above = {}, left = MOST_IN_ALL }, 0, 0)
+    texts[i] = render((select(i, ...)), { above = {}, left = MAX_TOTAL }, 0, 0)
     if texts[i]:find("\n", 1, true) then separator = "\n" end
   end
   return table.concat(texts, separator)

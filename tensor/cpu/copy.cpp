@@ -55,10 +55,10 @@ Offsets offsets_at(const PointwisePlan& plan, int first, int64_t index) {
 
 // Row by row along the innermost dimension, long rows by pieces.
 void copy_rows(const PointwisePlan& plan, Converter convert) {
-  constexpr int64_t kLongest = kStopBlock;
+  constexpr int64_t kMaxBytes = kStopBlock;
   const int64_t size = plan.sizes[0], rows = plan.numel / size;
   const int64_t parts = rows == 1 ? thread_count(plan.numel, kCopyGrain) : 1;
-  const int64_t piece = std::min(kLongest, (size / parts + 64) / 64 * 64);
+  const int64_t piece = std::min(kMaxBytes, (size / parts + 64) / 64 * 64);
   const int64_t pieces = (size + piece - 1) / piece;
   const int64_t grain = std::max<int64_t>(1, kCopyGrain / std::min(piece, size));
   parallel_for(rows * pieces, grain, [&](int64_t begin, int64_t end) {

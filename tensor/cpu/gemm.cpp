@@ -1,6 +1,6 @@
-// tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types (or oneDNN,
-// for float32 on one thread), conversion to float for the 16-bit ones, plain loops for integers and
-// for an empty inner size.
+// tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types (or oneDNN
+// for larger ones of float32), conversion to float for the 16-bit ones, plain loops for integers
+// and for an empty inner size.
 #include "tensor/cpu/gemm.h"
 
 #include <atomic>
@@ -234,8 +234,9 @@ Matrix rows_of(const Matrix& m, int64_t from, int64_t count) {
 // The same for any size, by blocks of a.
 template <class T>
 void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Matrix& c) {
-  constexpr int64_t kLongest = 1 << 24;  // elements of a block
-  const int64_t terms = std::min(kLongest, x.rows), rows = std::max<int64_t>(1, kLongest / terms);
+  constexpr int64_t kMaxElements = 1 << 24;  // elements of a block
+  const int64_t terms = std::min(kMaxElements, x.rows),
+                rows = std::max<int64_t>(1, kMaxElements / terms);
   const bool flip = a.transpose == CblasTrans;
   const BlasCall call;
   for (int64_t i = 0; i < c.rows; i += rows) {

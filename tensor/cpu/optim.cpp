@@ -51,20 +51,19 @@ void sgd_loop(const optim::SgdConstants<compute_t<T>>& c, T* x, const T* gradien
   });
 }
 
-template <class T, bool has_most>
+template <class T, bool amsgrad>
 void adam_loop(const optim::AdamConstants<compute_t<T>>& c, T* __restrict x,
-               const T* __restrict gradient, T* __restrict m, T* __restrict v, T* __restrict most,
+               const T* __restrict gradient, T* __restrict m, T* __restrict v, T* __restrict v_max,
                int64_t count) {
   parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      compute_t<T> value = load(x[i]), first = load(m[i]), second = load(v[i]), greatest{};
-      if constexpr (has_most) greatest = load(most[i]);
-      optim::adam_element(c, value, load(gradient[i]), first, second,
-                          has_most ? &greatest : nullptr);
+      compute_t<T> value = load(x[i]), mean = load(m[i]), square = load(v[i]), largest{};
+      if constexpr (amsgrad) largest = load(v_max[i]);
+      optim::adam_element(c, value, load(gradient[i]), mean, square, amsgrad ? &largest : nullptr);
       x[i] = T(value);
-      m[i] = T(first);
-      v[i] = T(second);
-      if constexpr (has_most) most[i] = T(greatest);
+      m[i] = T(mean);
+      v[i] = T(square);
+      if constexpr (amsgrad) v_max[i] = T(largest);
     }
   });
 }
@@ -74,14 +73,14 @@ void adam_loop(const optim::AdamConstants<compute_t<T>>& c, T* __restrict x,
 void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double lr,
               double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
   const Dims order = dense_strides(x.sizes(), x.strides());
-  Dense values(x, order), slope(gradient, order);
+  Dense values(x, order), grads(gradient, order);
   Dense state(momentum != 0 ? momentum_buffer : Tensor(), order);
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
                                    C(weight_decay), nesterov,    first};
     auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
-    loop(c, values.elements<T>(), slope.elements<T>(), state.elements<T>(), x.numel());
+    loop(c, values.elements<T>(), grads.elements<T>(), state.elements<T>(), x.numel());
   });
   values.store();
   state.store();
@@ -91,16 +90,16 @@ void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const T
                const Tensor& max_exp_avg_sq, int64_t step, double lr, double beta1, double beta2,
                double eps, double weight_decay, bool decoupled) {
   const Dims order = dense_strides(x.sizes(), x.strides());
-  Dense values(x, order), slope(gradient, order), m(exp_avg, order), v(exp_avg_sq, order);
-  Dense most(max_exp_avg_sq, order);
+  Dense values(x, order), grads(gradient, order), m(exp_avg, order), v(exp_avg_sq, order);
+  Dense v_max(max_exp_avg_sq, order);
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     const auto c =
         optim::adam_constants<compute_t<T>>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
     auto loop = max_exp_avg_sq.defined() ? adam_loop<T, true> : adam_loop<T, false>;
-    loop(c, values.elements<T>(), slope.elements<T>(), m.elements<T>(), v.elements<T>(),
-         most.elements<T>(), x.numel());
+    loop(c, values.elements<T>(), grads.elements<T>(), m.elements<T>(), v.elements<T>(),
+         v_max.elements<T>(), x.numel());
   });
-  for (Dense* each : {&values, &m, &v, &most}) each->store();
+  for (Dense* each : {&values, &m, &v, &v_max}) each->store();
 }
 
 }  // namespace moonlet::cpu

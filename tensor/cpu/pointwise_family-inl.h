@@ -1,17 +1,23 @@
 // tensor/cpu/pointwise_family-inl.h: turns functors into loops and loops into kernels. A file
 // generated for a family looks like this, with nothing else in it:
+// clang-format off
 //
 //   #include "tensor/cpu/pointwise_targets.h"
 //   #undef HWY_TARGET_INCLUDE
-//   #define HWY_TARGET_INCLUDE "cpu_pointwise.cpp"    // the file's own name, as the compiler finds
-//   it #include "hwy/foreach_target.h" #include "tensor/cpu/pointwise_family-inl.h"
+//   #define HWY_TARGET_INCLUDE "cpu_math.cpp"  // the file's own name, as the compiler finds it
+//   #include "hwy/foreach_target.h"
+//   #include "tensor/cpu/pointwise_family-inl.h"
 //
-//   #define MOONLET_POINTWISE_FAMILY(X) X(exp, Exp, 1, 0, F, C) X(add, Add, 2, 0, FIC) ...
-//   (op name, functor, tensors, scalars, compute dtypes: some of F, I, C as FIC, FI, FC, F, I, IC,
-//   C) MOONLET_POINTWISE_SIMD(MOONLET_POINTWISE_FAMILY) #if HWY_ONCE
+//   #define MOONLET_POINTWISE_FAMILY(X)
+//     X(exp, Exp, 1, 0, FC)
+//     X(add, Add, 2, 0, FIC) ...
+//   MOONLET_POINTWISE_SIMD(MOONLET_POINTWISE_FAMILY)
+//   #if HWY_ONCE
 //   MOONLET_POINTWISE_KERNELS(MOONLET_POINTWISE_FAMILY)
 //   #endif
 //
+// clang-format on
+// X: the op's name, its functor, how many tensors and numbers that takes, and what it computes in.
 // F: float32 and float64 as vectors, per target. I: int64 and C: complex64, complex128 one value
 // at a time, compiled once.
 #if defined(MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_) == defined(HWY_TARGET_TOGGLE)

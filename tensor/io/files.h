@@ -11,7 +11,7 @@
 namespace moonlet::io {
 
 // The bytes that are read or written between two looks at the stop flag.
-inline constexpr size_t kMostAtOnce = size_t{1} << 25;
+inline constexpr size_t kMaxAtOnce = size_t{1} << 25;
 
 // A descriptor that is closed at the end; -1 stands for none.
 class Descriptor {

@@ -106,7 +106,7 @@ class Reader : public json::json_sax_t {
   static constexpr const char* kWideInteger = "an integer does not fit 64 bits";
 
   void enter() {
-    if (keys_.size() == kMostJsonDepth) fail("the value nests too deeply");
+    if (keys_.size() == kMaxJsonDepth) fail("the value nests too deeply");
     keys_.emplace_back();
   }
 

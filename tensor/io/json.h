@@ -8,7 +8,7 @@
 namespace moonlet::io {
 
 // How deeply objects and arrays may nest.
-constexpr int kMostJsonDepth = 200;
+constexpr int kMaxJsonDepth = 200;
 
 // Receives the parts of a JSON text in their order. What a function throws ends the reading.
 class JsonHandler {

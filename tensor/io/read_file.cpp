@@ -62,8 +62,7 @@ void InputFile::read(uint64_t at, void* out, size_t count) const {
   char* to = static_cast<char*>(out);
   while (count > 0) {
     stop_if_requested();
-    const ssize_t got =
-        ::pread(fd_.get(), to, std::min(count, kMostAtOnce), static_cast<off_t>(at));
+    const ssize_t got = ::pread(fd_.get(), to, std::min(count, kMaxAtOnce), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(std::strerror(errno));
     if (got == 0) fail("it became shorter while it was read");

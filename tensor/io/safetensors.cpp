@@ -1,5 +1,6 @@
 // tensor/io/safetensors.cpp: reads and writes safetensors files: 8 bytes of header length, a
-// JSON header, the tensors' bytes. Reading copies or maps; writing replaces it whole or not at all.
+// JSON header, the tensors' bytes. Reading copies or maps; writing replaces a file whole or not at
+// all.
 #include "tensor/io/safetensors.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace moonlet::io {
 namespace {
 
-constexpr uint64_t kMostHeaderBytes = 100'000'000;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 // Holds the one reference of a fresh storage.
 struct StorageHolder {
@@ -90,8 +91,8 @@ SafetensorsHeader read_header(const Source& file, int64_t& data_begin) {
   if (file.size() < 8) fail("the file is too short to hold a header");
   uint64_t length = 0;
   file.read(0, &length, 8);
-  if (length > kMostHeaderBytes)
-    fail("the header would be more than ", static_cast<int64_t>(kMostHeaderBytes), " bytes long");
+  if (length > kMaxHeaderBytes)
+    fail("the header would be more than ", static_cast<int64_t>(kMaxHeaderBytes), " bytes long");
   if (length > file.size() - 8)
     fail("the header of ", static_cast<int64_t>(length), " bytes is longer than the file");
   data_begin = 8 + static_cast<int64_t>(length);

@@ -23,9 +23,9 @@ namespace {
 // --- names to remove when a signal ends the process ----------------------------------------------
 
 constexpr std::array kEndings = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-constexpr size_t kMostPending = 64;
+constexpr size_t kMaxPending = 64;
 
-std::array<std::atomic<const char*>, kMostPending> pending;
+std::array<std::atomic<const char*>, kMaxPending> pending;
 std::mutex handlers_mutex;
 int handlers_users = 0;
 std::array<struct sigaction, kEndings.size()> handlers_before;
@@ -133,7 +133,7 @@ class WriteErrors {
 int write_all(int fd, std::string_view data) {
   while (!data.empty()) {
     stop_if_requested();
-    const ssize_t written = ::write(fd, data.data(), std::min(data.size(), kMostAtOnce));
+    const ssize_t written = ::write(fd, data.data(), std::min(data.size(), kMaxAtOnce));
     if (written < 0) {
       if (errno == EINTR) continue;
       return errno;
@@ -158,9 +158,9 @@ std::string folder_of(const std::string& path) {
 
 // Follows symbolic links, also to a file that is not there yet.
 std::string resolve_links(std::string path) {
-  constexpr int kMostLinks = 40;  // as the system's own limit
+  constexpr int kMaxLinks = 40;  // as the system's own limit
   char target[PATH_MAX];
-  for (int i = 0; i < kMostLinks; ++i) {
+  for (int i = 0; i < kMaxLinks; ++i) {
     const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
     if (length < 0 || length == static_cast<ssize_t>(sizeof target)) break;
     path = target[0] == '/' ? "" : folder_of(path);

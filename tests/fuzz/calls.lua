@@ -18,8 +18,8 @@ local has_cuda = ml.cuda.is_available()
 
 io.stdout:setvbuf "line"  -- nothing printed is lost when the process dies
 
-local MOST_SECONDS = 5
-local MOST_ELEMENTS = 1e6  -- of a result that is looked at: an expanded one may have any number
+local MAX_SECONDS = 5
+local MAX_ELEMENTS = 1e6  -- of a result that is looked at: an expanded one may have any number
 local problems, seen, made = 0, {}, 0
 
 local function note(text)
@@ -59,20 +59,20 @@ local function attempt(case, f, values, device)
   local ok, results = pcall(function()
     local results = tensors_in(table.pack(f(table.unpack(values, 1, values.n))), {})
     for _, y in ipairs(results) do
-      if y.requires_grad and y.dtype:find "float" and y:numel() <= MOST_ELEMENTS then
+      if y.requires_grad and y.dtype:find "float" and y:numel() <= MAX_ELEMENTS then
         y:sum():backward()
         break
       end
     end
     for i, y in ipairs(results) do
-      results[i] = y:numel() <= MOST_ELEMENTS and y:detach():cpu() or y
+      results[i] = y:numel() <= MAX_ELEMENTS and y:detach():cpu() or y
     end
     if device ~= "cpu" then ml.cuda.synchronize() end
     return results
   end)
   if not ok and device ~= "cpu" then pcall(ml.cuda.synchronize) end
   local took = os.clock() - began
-  if took > MOST_SECONDS then problem(case, "it is slow", ("%g s"):format(took)) end
+  if took > MAX_SECONDS then problem(case, "it is slow", ("%g s"):format(took)) end
   if ok then return results end
   return nil, results
 end
@@ -132,7 +132,7 @@ end
 local function comparable(case, results)
   if case.random or case.name:find "^empty" then return false end
   for _, y in ipairs(results) do
-    if y:numel() > MOST_ELEMENTS then return false end
+    if y:numel() > MAX_ELEMENTS then return false end
     if y:numel() > 0 and y.dtype:find "int" then
       local fits = y:to "float64":abs():max():item() < 2 ^ 30
       if not fits then return false end

@@ -5,7 +5,7 @@ local files = require "files"
 local functions = require "functions"
 local root = arg[1]
 
-local kMost = 60
+local kMax = 60
 local problems = {}
 
 -- Adds the functions of a source that are too long to the problems; returns the number of all.
@@ -17,8 +17,8 @@ local function check(path, text)
   end
   for _, f in ipairs(found) do
     local lines = f.last - f.first + 1
-    if lines > kMost then
-      problems[#problems + 1] = ("%s:%d: %s has %d lines, more than %d"):format(path, f.first, f.name, lines, kMost)
+    if lines > kMax then
+      problems[#problems + 1] = ("%s:%d: %s has %d lines, more than %d"):format(path, f.first, f.name, lines, kMax)
     end
   end
   return #found
@@ -34,10 +34,10 @@ local samples = {
     "}\nstruct T { int x; };\n}\n", "c.cu:4: f has 62 lines, more than 60" },
 }
 for path, sample in pairs(samples) do
-  check(path, sample[1] .. sample[2]:rep(kMost - 1) .. sample[3])
+  check(path, sample[1] .. sample[2]:rep(kMax - 1) .. sample[3])
   local got = table.remove(problems)
   assert(got == sample[4], ("of %s came: %s"):format(path, got))
-  assert(check(path, sample[1] .. sample[2]:rep(kMost - 3) .. sample[3]) == 1 and #problems == 0, path)
+  assert(check(path, sample[1] .. sample[2]:rep(kMax - 3) .. sample[3]) == 1 and #problems == 0, path)
 end
 
 local seen = 0

@@ -4,7 +4,7 @@ package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
 local files = require "files"
 local root = arg[1]
 
-local kMost = 600
+local kMax = 600
 local problems, folders, total = {}, {}, 0
 for _, path in ipairs(files.list(root)) do
   local text = files.is_source(path) and files.read(root, path)
@@ -13,7 +13,7 @@ for _, path in ipairs(files.list(root)) do
     local folder = path:match "^(%a+)/" or "."
     folders[folder] = (folders[folder] or 0) + lines
     total = total + lines
-    if lines > kMost then problems[#problems + 1] = ("%s: %d lines, more than %d"):format(path, lines, kMost) end
+    if lines > kMax then problems[#problems + 1] = ("%s: %d lines, more than %d"):format(path, lines, kMax) end
   end
 end
 local names = {}

@@ -77,6 +77,13 @@ test("it counts as a change of what was saved", function()
   same(a.grad, { 3, 5, 7, 9, 11, 13 })
 end)
 
+test("a saved tensor that an op was given as out names that op", function()
+  local x, saved = ml.ones({ 4 }, { requires_grad = true }), ml.ones(4)
+  local y = x * saved
+  ml.cat({ ml.ones(2), ml.zeros(2) }, { out = saved })
+  expect.error(function() y:sum():backward() end, "changed in place since, last by cat;")
+end)
+
 test("views made before and after stay views of one memory", function()
   local a = leaf()
   local h = a * 1

@@ -8,7 +8,7 @@ local file = assert(io.open(path))
 local text = file:read "a"
 file:close()
 for row in text:gmatch "\n  ROW(%b())" do
-  local name, kind = row:match '^%(%w+,%s*"(%w+)",%s*"%w+",%s*[%w_]+,%s*(%w+),'
+  local name, kind = row:match '^%(%w+,%s*"([%w_]+)",%s*"%w+",%s*[%w_]+,%s*(%w+),'
   dtypes[#dtypes + 1] = { name = assert(name, path .. ": cannot read " .. row), kind = kind }
 end
 assert(#dtypes > 0, path .. ": no table of dtypes found")
