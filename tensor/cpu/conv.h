@@ -24,11 +24,17 @@ void conv2d_gemm(const ConvShape& s, const Tensor& x, const Tensor& weight, cons
 void conv2d_grad_x_gemm(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y);
 void conv2d_grad_weight_gemm(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
 
-// The same through oneDNN, float32 only; false when it has no implementation for this shape or is
-// not built in, and then y is untouched.
+// The multiply-adds that a thread of a library may do between two looks at the stop flag: a tenth
+// of a second or two.
+inline constexpr double kConvWork = 0x1p32;
+
+// The same through oneDNN, float32 only, by parts of `work` for each thread; false when it has no
+// implementation for this shape or is not built in, and then what y holds is undefined.
 bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   Tensor& y);
-bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y);
-bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
+                   Tensor& y, double work = kConvWork);
+bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y,
+                          double work = kConvWork);
+bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y,
+                               double work = kConvWork);
 
 }  // namespace moonlet::cpu

@@ -2,7 +2,7 @@
 // and shape and kept, the latest used ones; oneDNN picks the layouts it computes in. Those that it
 // computes by matrix products are left to ours, which signals cannot hurt (gemm_onednn.cpp).
 #include "moonlet_config.h"
-#include "tensor/cpu/conv.h"
+#include "tensor/cpu/conv_parts.h"
 #include "tensor/cpu/parallel.h"
 
 #if MOONLET_ONEDNN
@@ -20,12 +20,10 @@ namespace {
 
 using dnnl::memory;
 
-enum class Pass : int64_t { Forward, InputGrad, WeightGrad };
-
 // What a primitive depends on: the pass, whether there is a bias, and the geometry.
 using Key = std::array<int64_t, 18>;
 
-Key key_of(Pass pass, bool bias, const ConvShape& s) {
+Key key_of(ConvPass pass, bool bias, const ConvShape& s) {
   return {static_cast<int64_t>(pass) * 2 + bias,
           s.batch,
           s.groups,
@@ -187,14 +185,14 @@ bool by_matrix_products(const dnnl::primitive& primitive) {
   return std::strstr(name, "gemm") != nullptr;
 }
 
-Plan make_plan(Pass pass, bool bias, const ConvShape& s) {
+Plan make_plan(ConvPass pass, bool bias, const ConvShape& s) {
   if (!moonlet::memory::has_room(moonlet::memory::kKernelCode)) out_of_memory();
   Plan plan;
   try {
     const Layouts l = layouts_of(s);
-    if (pass == Pass::Forward) plan_forward(plan, l, bias);
-    if (pass == Pass::InputGrad) plan_input_grad(plan, l);
-    if (pass == Pass::WeightGrad) plan_weight_grad(plan, l);
+    if (pass == ConvPass::Forward) plan_forward(plan, l, bias);
+    if (pass == ConvPass::InputGrad) plan_input_grad(plan, l);
+    if (pass == ConvPass::WeightGrad) plan_weight_grad(plan, l);
     plan.supported = !by_matrix_products(plan.primitive);
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_out_of_memory) out_of_memory();
@@ -205,7 +203,7 @@ Plan make_plan(Pass pass, bool bias, const ConvShape& s) {
 // The thread's plans, the latest used first.
 class PlanCache {
  public:
-  std::shared_ptr<const Plan> get(Pass pass, bool bias, const ConvShape& s) {
+  std::shared_ptr<const Plan> get(ConvPass pass, bool bias, const ConvShape& s) {
     const Key key = key_of(pass, bias, s);
     if (auto found = index_.find(key); found != index_.end()) {
       order_.splice(order_.begin(), order_, found->second);
@@ -238,16 +236,19 @@ memory plain_memory(const memory::desc& desc, const Tensor& t) {
   return memory(desc, engine(), t.raw());
 }
 
-bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const Tensor& bias,
-         Tensor& y) {
+bool run(ConvPass pass, const ConvShape& s, const ConvTensors& t) {
   thread_local PlanCache cache;
   const TeamLimit team;
-  const auto plan = cache.get(pass, bias.defined(), s);
+  const auto plan = cache.get(pass, t.bias.defined(), s);
   if (!plan->supported) return false;
   try {
     Tensor holders[4];
     std::unordered_map<int, memory> arguments;
-    const Tensor* given[2] = {&a, &b};
+    const Tensor* given[2] = {pass == ConvPass::Forward ? &t.x : &t.y,
+                              pass == ConvPass::WeightGrad ? &t.x : &t.weight};
+    const Tensor& destination = pass == ConvPass::Forward     ? t.y
+                                : pass == ConvPass::InputGrad ? t.x
+                                                              : t.weight;
     for (int i = 0; i < 2; ++i) {
       const Slot& in = plan->inputs[i];
       memory plain = plain_memory(in.plain, *given[i]);
@@ -259,14 +260,14 @@ bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const 
       arguments.emplace(in.argument, plain);
     }
     const Slot& out = plan->output;
-    memory result = plain_memory(out.plain, y);
+    memory result = plain_memory(out.plain, destination);
     memory computed = out.same ? result : scratch(out.wanted, holders[2]);
     arguments.emplace(out.argument, computed);
     arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch(plan->scratchpad, holders[3]));
-    if (bias.defined())
+    if (t.bias.defined())
       arguments.emplace(
           DNNL_ARG_BIAS,
-          plain_memory({{s.out_channels}, memory::data_type::f32, memory::format_tag::x}, bias));
+          plain_memory({{s.out_channels}, memory::data_type::f32, memory::format_tag::x}, t.bias));
     plan->primitive.execute(stream(), arguments);
     if (!out.same) out.reorder.execute(stream(), computed, result);
     stream().wait();
@@ -277,61 +278,21 @@ bool run(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const 
   return true;
 }
 
-// The images that one execution takes, so that a request to stop is met soon.
-int64_t images_at_once(const ConvShape& s) {
-  const double threads = omp_in_parallel() ? 1 : omp_get_max_threads();
-  const double work = double(s.in_channels / s.groups) * double(s.kernel_height * s.kernel_width) *
-                      double(s.out_channels) * double(s.out_height * s.out_width);
-  const double images = threads * std::max(1.0, 0x1p31 / work);
-  return static_cast<int64_t>(std::min(images, double(s.batch)));
-}
-
-Tensor images_of(const Tensor& t, int64_t first, int64_t count) {
-  Dims sizes = t.sizes();
-  sizes[0] = count;
-  return alias(t, sizes, t.strides(), t.offset() + first * t.stride(0));
-}
-
-void add_floats(Tensor& sum, const Tensor& part) {
-  parallel_for(sum.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) sum.elements<float>()[i] += part.elements<float>()[i];
-  });
-}
-
-// run() on some images after the others.
-bool run_parts(Pass pass, const ConvShape& s, const Tensor& a, const Tensor& b, const Tensor& bias,
-               Tensor& y) {
-  const int64_t step = images_at_once(s);
-  if (step >= s.batch) return run(pass, s, a, b, bias, y);
-  const bool sums = pass == Pass::WeightGrad;
-  for (int64_t first = 0; first < s.batch; first += step) {
-    stop_if_requested();
-    ConvShape part = s;
-    part.batch = std::min(step, s.batch - first);
-    const Tensor part_a = images_of(a, first, part.batch);
-    const Tensor part_b = sums ? images_of(b, first, part.batch) : b;
-    Tensor part_y = !sums        ? images_of(y, first, part.batch)
-                    : first == 0 ? y
-                                 : empty_plain(y.sizes(), options_of(y), "conv2d");
-    if (!run(pass, part, part_a, part_b, bias, part_y)) return false;
-    if (sums && first > 0) add_floats(y, part_y);
-  }
-  return true;
-}
-
 }  // namespace
 
 bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   Tensor& y) {
-  return run_parts(Pass::Forward, s, x, weight, bias, y);
+                   Tensor& y, double work) {
+  return conv_in_parts(ConvPass::Forward, s, {x, weight, bias, y}, work, run);
 }
 
-bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y) {
-  return run_parts(Pass::InputGrad, s, grad, weight, {}, y);
+bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y,
+                          double work) {
+  return conv_in_parts(ConvPass::InputGrad, s, {y, weight, {}, grad}, work, run);
 }
 
-bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
-  return run_parts(Pass::WeightGrad, s, grad, x, {}, y);
+bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y,
+                               double work) {
+  return conv_in_parts(ConvPass::WeightGrad, s, {x, y, {}, grad}, work, run);
 }
 
 }  // namespace moonlet::cpu
@@ -340,11 +301,13 @@ bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Ten
 
 namespace moonlet::cpu {
 
-bool conv2d_onednn(const ConvShape&, const Tensor&, const Tensor&, const Tensor&, Tensor&) {
+bool conv2d_onednn(const ConvShape&, const Tensor&, const Tensor&, const Tensor&, Tensor&, double) {
   return false;
 }
-bool conv2d_grad_x_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&) { return false; }
-bool conv2d_grad_weight_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&) {
+bool conv2d_grad_x_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&, double) {
+  return false;
+}
+bool conv2d_grad_weight_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&, double) {
   return false;
 }
 

@@ -1,10 +1,14 @@
-// tests/cpp/conv_test.cpp: the two implementations of convolution against each other, and the
-// adjoint relation between convolution and its gradients.
+// tests/cpp/conv_test.cpp: the two implementations of convolution against each other, whole and by
+// parts, and the adjoint relation between convolution and its gradients.
 #include "tests/cpp/catch2.h"
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
-#include "tensor/cpu/conv.h"
+#include "tensor/cpu/conv_parts.h"
+#include "tensor/interrupt.h"
+#include "tensor/threads.h"
 
 using namespace moonlet;
 
@@ -82,4 +86,161 @@ TEST_CASE("oneDNN and the built-in convolution agree") {
     if (cpu::conv2d_grad_weight_onednn(s, a.grad, a.x, gw2))
       CHECK(largest_difference(gw, gw2) < 1e-4);
   }
+}
+
+namespace {
+
+constexpr cpu::ConvPass kPasses[] = {cpu::ConvPass::Forward, cpu::ConvPass::InputGrad,
+                                     cpu::ConvPass::WeightGrad};
+
+// What the runs of run_by_gemm are counted in; the last of `runs_to_stop` makes a request to stop.
+int runs = 0, runs_to_stop = 0;
+const float* first_result = nullptr;
+
+// run_by_gemm has no implementation for heights of the output from the first to the second.
+std::pair<int64_t, int64_t> refused{0, 0};
+
+Tensor& result_of(cpu::ConvPass pass, cpu::ConvTensors& t) {
+  if (pass == cpu::ConvPass::Forward) return t.y;
+  return pass == cpu::ConvPass::InputGrad ? t.x : t.weight;
+}
+
+bool run_by_gemm(cpu::ConvPass pass, const cpu::ConvShape& s, const cpu::ConvTensors& t) {
+  if (s.out_height >= refused.first && s.out_height <= refused.second) return false;
+  cpu::ConvTensors own = t;
+  Tensor& result = result_of(pass, own);
+  if (runs++ == 0) first_result = result.data<float>();
+  if (runs == runs_to_stop) execution.stop->request("stopped by the test");
+  if (pass == cpu::ConvPass::Forward) cpu::conv2d_gemm(s, t.x, t.weight, t.bias, result);
+  if (pass == cpu::ConvPass::InputGrad) cpu::conv2d_grad_x_gemm(s, t.y, t.weight, result);
+  if (pass == cpu::ConvPass::WeightGrad) cpu::conv2d_grad_weight_gemm(s, t.y, t.x, result);
+  return true;
+}
+
+bool run_by_onednn(cpu::ConvPass pass, const cpu::ConvShape& s, cpu::ConvTensors& t, double work) {
+  if (pass == cpu::ConvPass::Forward)
+    return cpu::conv2d_onednn(s, t.x, t.weight, t.bias, t.y, work);
+  if (pass == cpu::ConvPass::InputGrad)
+    return cpu::conv2d_grad_x_onednn(s, t.y, t.weight, t.x, work);
+  return cpu::conv2d_grad_weight_onednn(s, t.y, t.x, t.weight, work);
+}
+
+// Other heights than widths, with a few channels or `wider` times as many. Padding goes beyond
+// windows, strides leave places out, and images have places to the right and below that no window
+// sees.
+std::vector<cpu::ConvShape> uneven_shapes(int64_t wider = 1) {
+  const auto make = [wider](int64_t groups, int64_t height, int64_t width, const Dims& kernel,
+                            const Dims& stride, const Dims& pad, const Dims& dilation) {
+    const auto out = [&](int64_t in, int axis) {
+      return (in + 2 * pad[axis] - dilation[axis] * (kernel[axis] - 1) - 1) / stride[axis] + 1;
+    };
+    return cpu::ConvShape{2,         groups,    4 * wider,      height,
+                          width,     8 * wider, out(height, 0), out(width, 1),
+                          kernel[0], kernel[1], stride[0],      stride[1],
+                          pad[0],    pad[1],    dilation[0],    dilation[1]};
+  };
+  return {make(1, 13, 17, {3, 5}, {1, 1}, {1, 2}, {1, 1}),
+          make(2, 14, 11, {3, 2}, {2, 3}, {0, 1}, {1, 1}),
+          make(4, 12, 15, {2, 3}, {1, 2}, {3, 4}, {3, 2}),
+          make(1, 9, 10, {1, 1}, {3, 2}, {2, 0}, {1, 1}),
+          make(1, 1, 61, {1, 4}, {1, 3}, {0, 7}, {1, 2}),
+          make(1, 1, 83, {1, 5}, {1, 2}, {0, 2}, {1, 1}),
+          make(2, 47, 1, {5, 1}, {2, 1}, {6, 0}, {1, 1}),
+          make(2, 31, 7, {3, 1}, {1, 1}, {1, 0}, {2, 1})};
+}
+
+// Tensors of the shape with the images in its layout; the result holds what is not to stay.
+cpu::ConvTensors tensors_of(const cpu::ConvShape& s, bool bias) {
+  const auto a = arguments(s, DType::Float32);
+  const auto laid_out = [&](const Tensor& t) {
+    if (!s.channels_last) return t;
+    return alias(t, t.sizes(), {t.numel() / t.size(0), 1, t.size(3) * t.size(1), t.size(1)}, 0);
+  };
+  return {laid_out(a.x), a.weight, bias ? filled({s.out_channels}, DType::Float32) : Tensor(),
+          laid_out(a.grad)};
+}
+
+double difference_by_storage(const Tensor& a, const Tensor& b) {
+  double most = 0;
+  for (int64_t i = 0; i < a.numel(); ++i)
+    most = std::max<double>(most, std::abs(a.elements<float>()[i] - b.elements<float>()[i]));
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("a convolution by parts is that of the whole") {
+  for (const auto& s : uneven_shapes())
+    for (const auto pass : kPasses) {
+      const bool bias = pass == cpu::ConvPass::Forward;
+      cpu::ConvTensors whole = tensors_of(s, bias);
+      run_by_gemm(pass, s, whole);
+      int before = 0;
+      for (const double work : {1e9, 1e5, 2e4, 1.0}) {
+        cpu::ConvTensors t = tensors_of(s, bias);
+        runs = 0;
+        CHECK(cpu::conv_in_parts(pass, s, t, work, run_by_gemm));
+        CHECK(largest_difference(result_of(pass, t), result_of(pass, whole)) < 1e-4);
+        CHECK(runs >= before);
+        before = runs;
+        if (work == 1e9) {
+          CHECK(runs == 1);
+          CHECK(first_result == result_of(pass, t).data<float>());
+        }
+      }
+      CHECK(runs == s.batch * s.out_height * s.out_width);
+    }
+}
+
+TEST_CASE("oneDNN computes convolutions by parts in both memory formats") {
+  for (auto s : uneven_shapes(8))
+    for (const bool last : {false, true})
+      for (const auto pass : kPasses) {
+        s.channels_last = last;
+        const bool bias = pass == cpu::ConvPass::Forward;
+        cpu::ConvTensors whole = tensors_of(s, bias);
+        if (!run_by_onednn(pass, s, whole, cpu::kConvWork)) continue;
+        for (const double work : {1e5, 2e4}) {
+          cpu::ConvTensors t = tensors_of(s, bias);
+          if (run_by_onednn(pass, s, t, work))
+            CHECK(difference_by_storage(result_of(pass, t), result_of(pass, whole)) < 1e-3);
+        }
+      }
+}
+
+TEST_CASE("an image whose tiles have no implementation is computed whole") {
+  const auto s = uneven_shapes()[1];
+  const int threads = num_threads();
+  set_num_threads(1);
+  for (const auto pass : kPasses) {
+    cpu::ConvTensors whole = tensors_of(s, false), t = tensors_of(s, false);
+    run_by_gemm(pass, s, whole);
+    // Of 6 rows the first tile gets 1 and the next 2.
+    runs = 0;
+    refused = {2, 2};
+    CHECK(cpu::conv_in_parts(pass, s, t, 1e5, run_by_gemm));
+    CHECK(runs == 2 * s.batch);
+    CHECK(largest_difference(result_of(pass, t), result_of(pass, whole)) < 1e-4);
+    refused = {2, 6};
+    CHECK_FALSE(cpu::conv_in_parts(pass, s, t, 1e5, run_by_gemm));
+    refused = {0, 0};
+  }
+  set_num_threads(threads);
+}
+
+TEST_CASE("a convolution stops between two of its parts") {
+  const auto s = uneven_shapes()[0];
+  StopFlag flag;
+  StopFlag* const before = execution.stop;
+  execution.stop = &flag;
+  runs_to_stop = 3;
+  for (const auto pass : kPasses) {
+    cpu::ConvTensors t = tensors_of(s, false);
+    runs = 0;
+    CHECK_THROWS_AS(cpu::conv_in_parts(pass, s, t, 1, run_by_gemm), Interrupted);
+    CHECK(runs == runs_to_stop);
+    CHECK_FALSE(flag.requested());
+  }
+  runs_to_stop = 0;
+  execution.stop = before;
 }

@@ -273,6 +273,25 @@ void check_planes_stop() {
               [&] { raw::conv2d_grad_x(x, w, x.sizes(), one, one, one, 1); });
 }
 
+// By one thread, which has the least to do between two looks at the flag.
+void check_convolutions_stop() {
+  const Tensor line = noise({1, 1, 1, int64_t{1} << 21}), taps = noise({4, 1, 1, 3});
+  const Tensor plane = noise({1, 1, 320, 320}), wide = noise({1, 1, 127, 127});
+  const Tensor images = noise({1, 32, 256, 256}), filters = noise({64, 32, 7, 7});
+  const Dims one{1, 1}, same{3, 3}, none{0, 0};
+  check_stops("conv2d of one line", [&] { raw::conv2d(line, taps, {}, one, none, one, 1); });
+  check_stops("conv2d with a large kernel",
+              [&] { raw::conv2d(plane, wide, {}, one, none, one, 1); });
+  check_stops("conv2d of one image", [&] { raw::conv2d(images, filters, {}, one, same, one, 1); });
+  const Tensor grad = noise({1, 64, 256, 256}), line_grad = noise({1, 4, 1, line.size(3) - 2});
+  check_stops("conv2d_grad_x of one image",
+              [&] { raw::conv2d_grad_x(grad, filters, images.sizes(), one, same, one, 1); });
+  check_stops("conv2d_grad_weight of one image",
+              [&] { raw::conv2d_grad_weight(grad, images, filters.sizes(), one, same, one, 1); });
+  check_stops("conv2d_grad_weight of one line",
+              [&] { raw::conv2d_grad_weight(line_grad, line, taps.sizes(), one, none, one, 1); });
+}
+
 void check_layouts_stop() {
   Tensor range = noise({kLong});
   const Tensor row = noise({1, kLong}), long_row = noise({1, int64_t{9} << 20});
@@ -296,6 +315,7 @@ TEST_CASE("long ops meet a request to stop") {
     check_planes_stop();
     check_layouts_stop();
   }
+  check_convolutions_stop();
   set_num_threads(threads);
 }
 
