@@ -31,7 +31,8 @@ libomp-dev:OpenMP for clang
 lua-check:checks Lua for mistakes
 locales:a locale with decimal commas
 git:lists the project's files
-make:builds the embedding example"
+make:builds the embedding example
+cmake:builds the hosts that find the library by its CMake package"
 fi
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

@@ -99,6 +99,16 @@ if command -v cmake >/dev/null 2>&1; then
     cat cmake.log
     fail "the CMake package"
   }
+  mkdir newer
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(newer CXX)' \
+    'find_package(moonlet 0.99 REQUIRED)' >newer/CMakeLists.txt
+  if cmake -S newer -B newer -DCMAKE_PREFIX_PATH="$prefix" >newer.log 2>&1; then
+    fail 'the CMake package takes itself for a newer version'
+  fi
+  grep -q 'compatible with requested version "0.99"' newer.log || {
+    cat newer.log
+    fail 'the CMake package is not found'
+  }
   ./cmake/host
   ./cmake/host-static
   LUA_CPATH_5_4=$module ./cmake/own-state
