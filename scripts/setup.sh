@@ -9,6 +9,7 @@ packages='g++:the C++20 compiler
 meson:the build system
 ninja-build:runs the build
 pkg-config:finds libraries
+dpkg-dev:tells where Debian keeps libraries
 lua5.4:runs the code generator
 liblua5.4-dev:the Lua library, built as C++
 libhwy-dev:SIMD kernels
