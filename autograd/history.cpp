@@ -377,7 +377,7 @@ Tensor detail::before_restride(const Tensor& x) {
 Tensor& detail::finish_restride(Tensor& x, const Tensor& before, const Tensor& y, const char* op) {
   const bool leaf = is_leaf_with_grad(x);
   const bool base = !leaf && !before.is_same(x);
-  const Geometry from(x), to(y);
+  const Geometry from{x}, to{y};
   if (base) {
     // What nobody else holds has no views.
     const bool shared = x.impl()->references.load(std::memory_order_acquire) > 1;

@@ -57,10 +57,11 @@ Tensor randperm_composite(int64_t n, std::optional<Device> device, Generator* ge
 // among the ends of the categories' intervals, and the ends that stand before it are counted.
 static Tensor draw_replaced(const Tensor& probs, int64_t samples, Generator* generator) {
   const int64_t n = probs.size(-1);
-  const Tensor ends = cumsum(to(probs, DType::Float64), -1);
+  const Tensor sums = cumsum(to(probs, DType::Float64), -1);
+  const Tensor ends = div(sums, narrow(sums, -1, n - 1, 1));
   Dims sizes = probs.sizes();
   sizes.back() = samples;
-  const Tensor u = mul(rand(sizes, generator, options_of(ends)), narrow(ends, -1, n - 1, 1));
+  const Tensor u = rand(sizes, generator, options_of(ends));
   const auto [values, from] = sort(cat({ends, u}, -1), -1, false, true);
   const Tensor passed = cumsum(to(le(from, n), DType::Int64), -1);
   const Tensor counts = scatter(zeros_like(passed), -1, from, passed);

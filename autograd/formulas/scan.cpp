@@ -1,5 +1,6 @@
 // autograd/formulas/scan.cpp: the derivative of running products.
 #include "autograd/formulas/scan.h"
+#include "autograd/host_value.h"
 #include "autograd/uses_formulas_scan.h"
 
 namespace moonlet::formulas {
@@ -23,8 +24,7 @@ static Tensor cumprod_grad_x_zeros(const Tensor& g, const Tensor& x, int64_t dim
 Tensor cumprod_grad_x(const Tensor& g, const Tensor& x, int64_t given_dim) {
   if (x.dim() == 0 || x.numel() == 0) return g;
   const int dim = wrapped(given_dim, x.dim());
-  const Tensor zero = to(any(eq(x, 0.0)), std::nullopt, Device{});
-  if (*zero.elements<bool>()) return cumprod_grad_x_zeros(g, x, dim);
+  if (host_value<bool>(any(eq(x, 0.0)))) return cumprod_grad_x_zeros(g, x, dim);
   const Tensor products = flip(mul(g, cumprod(x, dim)), Dims{dim});
   return div(flip(cumsum(products, dim), Dims{dim}), x);
 }

@@ -3,12 +3,13 @@
 
 local declarations = require "tensor.ops.gen.declarations"
 
--- The words of C++ text that may name ops: outside comments and strings, no members, nothing of std.
+-- The words of C++ text that may call ops: before a bracket, outside comments and strings, no members,
+-- nothing of std.
 local function words_of(text)
   text = text:gsub("//[^\n]*", ""):gsub('"[^"\n]*"', '""'):gsub("std::[%w_]+", "")
-  text = text:gsub("%->%s*[%a_][%w_]*", ""):gsub("%.%s*[%a_][%w_]*", "")
+  text = text:gsub("%->%s*[%a_][%w_]*", "->"):gsub("%.%s*[%a_][%w_]*", ".")
   local words = {}
-  for word in text:gmatch "[%a_][%w_]*" do words[word] = true end
+  for word in text:gmatch "([%a_][%w_]*)%s*%(" do words[word] = true end
   return words
 end
 
