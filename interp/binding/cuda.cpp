@@ -44,9 +44,7 @@ int l_cuda_count(lua_State* L) {
 
 int l_cuda_name(lua_State* L) {
   Backend& backend = need_cuda("device_name");
-  const std::string text = backend.device_name(device_argument(L, backend, "device_name"));
-  lua_pushlstring(L, text.data(), text.size());
-  return 1;
+  return push_string(L, backend.device_name(device_argument(L, backend, "device_name")));
 }
 
 int l_cuda_synchronize(lua_State* L) {

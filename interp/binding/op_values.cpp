@@ -33,10 +33,6 @@ void push_list(lua_State* L, const List& list, bool from_one) {
   }
 }
 
-void push_text(lua_State* L, std::string_view text) {
-  lua_pushlstring(L, text.data(), text.size());
-}
-
 // A missing tensor in a list is false, because a table cannot hold nil.
 void push_tensors(lua_State* L, const std::vector<Tensor>& list) {
   lua_createtable(L, static_cast<int>(list.size()), 0);
@@ -51,9 +47,9 @@ void push_tensors(lua_State* L, const std::vector<Tensor>& list) {
 
 void push_options(lua_State* L, const Options& options) {
   lua_createtable(L, 0, 2);
-  push_text(L, name(options.dtype));
+  push_string(L, name(options.dtype));
   lua_setfield(L, -2, "dtype");
-  push_text(L, name(options.device));
+  push_string(L, name(options.device));
   lua_setfield(L, -2, "device");
 }
 
@@ -73,10 +69,10 @@ void push_value(lua_State* L, const BoxedValue& value, std::string_view type) {
         else if constexpr (std::is_same_v<T, int64_t>)
           lua_pushinteger(L, to_script(v, from_one));
         else if constexpr (std::is_same_v<T, std::string>)
-          push_text(L, v);
+          push_string(L, v);
         else if constexpr (std::is_same_v<T, DType> || std::is_same_v<T, Device> ||
                            std::is_same_v<T, MemoryFormat>)
-          push_text(L, name(v));
+          push_string(L, name(v));
         else if constexpr (std::is_same_v<T, Options>)
           push_options(L, v);
         else if constexpr (std::is_pointer_v<T>)

@@ -15,11 +15,7 @@ int l_set_default_dtype(lua_State* L) {
   return 0;
 }
 
-int l_get_default_dtype(lua_State* L) {
-  const std::string_view text = name(execution.default_dtype);
-  lua_pushlstring(L, text.data(), text.size());
-  return 1;
-}
+int l_get_default_dtype(lua_State* L) { return push_string(L, name(execution.default_dtype)); }
 
 int l_set_num_threads(lua_State* L) {
   set_num_threads(integer_argument(L, 1, "set_num_threads", "the number"));
