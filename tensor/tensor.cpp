@@ -112,20 +112,34 @@ Tensor empty_like_plain(const Tensor& x, MemoryFormat format, Options options, c
                        options, op);
 }
 
-Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
-               DType dtype, const char* op) {
-  check_bounds(storage, sizes, strides, offset, dtype, op);
+namespace {
+Tensor place_on(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
+                DType dtype, int64_t numel) {
   storage.retain();
   Tensor out = wrap(&storage, dtype);
   TensorImpl* impl = out.impl();
-  impl->numel = numel_of(sizes, op);
+  impl->numel = numel;
+  impl->offset = offset;
   // A part of an empty tensor may begin past the storage; no pointer may.
-  const auto have = static_cast<int64_t>(storage.bytes() / size_of(dtype));
-  impl->offset = impl->numel == 0 ? std::min(offset, have) : offset;
+  if (numel == 0)
+    impl->offset = std::min(offset, static_cast<int64_t>(storage.bytes() / size_of(dtype)));
   impl->sizes = sizes;
   impl->strides = strides;
   impl->contiguous = is_contiguous(sizes, strides);
   return out;
+}
+}  // namespace
+
+Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
+               DType dtype, const char* op) {
+  check_bounds(storage, sizes, strides, offset, dtype, op);
+  return place_on(storage, sizes, strides, offset, dtype, numel_of(sizes, op));
+}
+
+Tensor part_of(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset) {
+  int64_t numel = 1;
+  for (const int64_t size : sizes) numel *= size;
+  return place_on(x.storage(), sizes, strides, offset, x.dtype(), numel);
 }
 
 Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset) {

@@ -148,6 +148,8 @@ Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t
                DType dtype, const char* op = "as_strided");
 // Another shape and place on x's storage; bounds are checked as in view_of. No tape.
 Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
+// Some of x's elements, or all in another order: as they are x's own, nothing is checked. No tape.
+Tensor part_of(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
 // Gives `x` a new storage for that shape and dense strides; contents undefined.
 void resize_plain(Tensor& x, const Dims& sizes, const Dims& strides);
 // The same geometry and storage in a new handle without the tape's part.

@@ -136,7 +136,7 @@ Tensor permute(const Tensor& x, const Dims& dims) {
     sizes.push_back(x.size(static_cast<int>(d)));
     strides.push_back(x.stride(static_cast<int>(d)));
   }
-  return alias(x, sizes, strides, x.offset());
+  return part_of(x, sizes, strides, x.offset());
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
@@ -146,12 +146,12 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
     std::swap(sizes[a], sizes[b]);
     std::swap(strides[a], strides[b]);
   }
-  return alias(x, sizes, strides, x.offset());
+  return part_of(x, sizes, strides, x.offset());
 }
 
 Tensor t(const Tensor& x) {
   check(x.dim() <= 2, "t: wants at most 2 dimensions, got shape ", x.sizes(), "; use transpose");
-  return x.dim() == 2 ? transpose(x, 0, 1) : alias(x, x.sizes(), x.strides(), x.offset());
+  return x.dim() == 2 ? transpose(x, 0, 1) : part_of(x, x.sizes(), x.strides(), x.offset());
 }
 
 Tensor squeeze(const Tensor& x, const Dims& dims) {
@@ -162,7 +162,7 @@ Tensor squeeze(const Tensor& x, const Dims& dims) {
     sizes.push_back(x.size(d));
     strides.push_back(x.stride(d));
   }
-  return alias(x, sizes, strides, x.offset());
+  return part_of(x, sizes, strides, x.offset());
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t dim) {
@@ -183,7 +183,7 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   Dims sizes = x.sizes(), strides = x.strides();
   sizes.erase(d);
   strides.erase(d);
-  return alias(x, sizes, strides, x.offset() + at * x.stride(d));
+  return part_of(x, sizes, strides, x.offset() + at * x.stride(d));
 }
 
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t step) {
@@ -194,7 +194,7 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t 
   // With one position or none the stride is never used, and a large step must not overflow it.
   if (range.count > 1) strides[d] *= step;
   const int64_t skip = range.count == 0 ? 0 : range.start * x.stride(d);
-  return alias(x, sizes, strides, x.offset() + skip);
+  return part_of(x, sizes, strides, x.offset() + skip);
 }
 
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {

@@ -44,7 +44,7 @@ integer other than 1 and -1 is 0.]],
   rows.widened { dtypes = "real + complex", meta = "__pow" })
 unary("neg", "The negative: `-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm" })
 unary("abs", "The absolute value; the modulus of a complex element.", "mul(g, sgn(x))", nil,
-  { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored" })
+  { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored", alias = { "absolute" } })
 unary("sign", "-1, 0 or 1 with the sign of each element.", "zero", nil, { dtypes = "real", int_to_float = false })
 unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad_x(g, x)", nil,
   { dtypes = "real + complex", int_to_float = false, check = { gradgrad = "its derivative is checked once" } })

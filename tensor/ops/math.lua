@@ -50,5 +50,6 @@ op { "hypot(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating",
      grad = { x = "mul(g, div(x, y))", other = "mul(g, div(other, y))" },
      doc = "`sqrt(x^2 + other^2)` without overflow.", sample = { pair[1], pair[2] } }
-unary("erf", "The error function.", "mul(g, mul(exp(neg(square(x))), 1.1283791670955126))")
+unary("erf", "The error function.", "mul(g, mul(exp(neg(square(x))), 1.1283791670955126))", nil,
+  { alias = { "special.erf" } })
 unary("erfc", "`1 - erf(x)`, exact for large `x`.", "mul(g, mul(exp(neg(square(x))), -1.1283791670955126))")

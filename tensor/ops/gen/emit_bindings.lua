@@ -89,9 +89,9 @@ end
 
 -- All forms of a name, for the message that explains the call.
 local function usage_of(row, all)
-  local parts = { lua_signature.usage(row, row.overload_of) }
+  local parts = { lua_signature.usage(row, row.lua_name) }
   for _, other in ipairs(lua_signature.overloads(row, all)) do
-    parts[#parts + 1] = lua_signature.usage(other, row.name)
+    parts[#parts + 1] = lua_signature.usage(other, row.lua_name)
   end
   return table.concat(parts, " or ")
 end
@@ -203,7 +203,7 @@ local function plain_function(row, all)
   local reads, call = read_arguments(row, args)
   return fill(plain_template, {
     name = row.name, declarations = declarations, overloads = overloads, reads = reads,
-    signature = signature(row.name, row.overload_of or row.name, usage_of(row, all), args),
+    signature = signature(row.name, row.lua_name, usage_of(row, all), args),
     fits = row.overload_of and fill(fits_template, row) or nil,
     unary = (row.meta == "__unm" or row.meta == "__bnot") and unary_template or nil,
     out = row.out_form and out_lines(row, args, call) or nil,
@@ -236,16 +236,23 @@ end
 
 local function table_entries(rows)
   local entries = {}
-  local function entry(row, name, func, method, meta)
+  local function entry(row, lua_name, name, func, method, meta)
     entries[#entries + 1] = ("{%s, op_guard<call_%s, kName_%s>, %s, %s, %s, %s},"):format(
-      quote(name), name, name, tostring(func), tostring(method), tostring(row.internal == true),
+      quote(lua_name), name, name, tostring(func), tostring(method), tostring(row.internal == true),
       meta and quote(meta) or "nullptr")
   end
-  for _, row in ipairs(rows) do
+  local function entries_of(row, lua_name, in_module, meta)
     if row.plain_form and not row.overload_of then
-      entry(row, row.name, lua_signature.is_function(row), lua_signature.is_method(row), row.meta)
+      entry(row, lua_name, row.name, lua_signature.is_function(row),
+        lua_signature.is_method(row) and not in_module, meta)
     end
-    if row.inplace_form then entry(row, row.name .. "_", false, not row.internal, nil) end
+    if row.inplace_form and not in_module then
+      entry(row, lua_name .. "_", row.name .. "_", false, not row.internal, nil)
+    end
+  end
+  for _, row in ipairs(rows) do
+    entries_of(row, row.overload_of and row.name or row.lua_name, row.module ~= nil, row.meta)
+    for _, alias in ipairs(row.alias) do entries_of(row, alias, alias:find(".", 1, true) ~= nil) end
   end
   return entries
 end

@@ -21,10 +21,10 @@ local function case(row)
   for name, reason in pairs(row.check or {}) do checks[#checks + 1] = ("%s = %q"):format(name, reason) end
   table.sort(checks)
   local fields = {
-    ("name = %q"):format(row.name), ("call = %q"):format(row.overload_of or row.name),
+    ("name = %q"):format(row.name), ("call = %q"):format(row.lua_name),
     ("family = %q"):format(row.family), ("kind = %q"):format(row.kind),
     "dtypes = " .. list(dtypes), "args = " .. list(args), "names = " .. list(names),
-    "grads = " .. list(grads), "constant = " .. list(row.constant or {}), "samples = " .. list(row.sample or {}),
+    "grads = " .. list(grads), "constant = " .. list(row.constant or {}), "alias = " .. list(row.alias), "samples = " .. list(row.sample or {}),
     ("plain = %s"):format(row.plain_form == true), ("inplace = %s"):format(row.inplace_form == true),
     ("restrides = %s"):format(row.inplace == "view"),
     ("out = %s"):format(row.out_form == true), ("random = %s"):format(row.random == true),
@@ -32,7 +32,7 @@ local function case(row)
     ("func = %s"):format(row.func ~= false),
     ("callable = %s"):format(row.func ~= false or row.method ~= false or row.internal == true),
     ("result = %q"):format(row.result or "same"), ("results = %d"):format(#row.results),
-    ("torch = %q"):format(row.torch or ("torch.%s(*args)"):format(row.overload_of or row.name)),
+    ("torch = %q"):format(row.torch or ("torch.%s(*args)"):format(row.lua_name)),
     "check = {" .. table.concat(checks, ", ") .. "}",
   }
   if row.no_cuda then fields[#fields + 1] = ("no_cuda = %q"):format(row.no_cuda) end

@@ -1,7 +1,7 @@
 -- tensor/ops/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
 -- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
--- name}, dtypes (list of set names), grads {args, expression, line}, path and line of the row, and the
--- other fields as written. Errors say the file and the line of the row.
+-- name}, dtypes (list of set names), grads {args, expression, line}, path and line of the row,
+-- lua_name (what scripts call, as "linalg.svd"), alias (a list), and the other fields as written. Errors say the file and the line of the row.
 
 local cpptext = require "tensor.ops.gen.cpptext"
 local dtypes = require "tensor.ops.gen.dtypes"
@@ -17,7 +17,7 @@ end
 local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
-    keeps_dtype autocast gather out row_major divides internal]]):gmatch "[%a_]+" do
+    keeps_dtype autocast gather out row_major divides internal alias module]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -91,10 +91,24 @@ end
 local function hide_internal(row)
   if row.internal == nil then return end
   if row.internal ~= true then fail("'internal' is true or left out, not %s", tostring(row.internal)) end
-  for _, field in ipairs { "method", "func", "meta", "overload_of" } do
+  for _, field in ipairs { "method", "func", "meta", "overload_of", "alias", "module" } do
     if row[field] ~= nil then fail("an internal op has no '%s'", field) end
   end
   row.method, row.func = false, false
+end
+
+-- The names by which scripts call the op: its own, which an op of a module has there only, and
+-- others. Those of an overload are the first form's.
+local function name_for_scripts(row)
+  row.lua_name, row.alias = row.name, row.alias or {}
+  if row.overload_of and #row.alias > 0 then fail "an overload has no 'alias' of its own" end
+  for _, alias in ipairs(row.alias) do
+    if not alias:find "^[%a_][%w_.]*$" then fail("cannot read alias '%s'", alias) end
+  end
+  if not row.module then return end
+  local rest = row.name:match("^" .. row.module .. "_(.+)$")
+  if not rest then fail("an op of module '%s' is named %s_...", row.module, row.module) end
+  row.lua_name, row.method = row.module .. "." .. rest, false
 end
 
 local function words(text)
@@ -154,6 +168,7 @@ local function parse_row(raw, family)
     row.args[i], row.arg[arg.name] = arg, arg
   end
   hide_internal(row)
+  name_for_scripts(row)
   row.results = parse_results(results, row)
   row.dtypes = words(row.dtypes or "all")
   row.grads = parse_grads(row)
@@ -242,9 +257,11 @@ function parse.rows(root, families)
     end)
   end
   for _, row in ipairs(rows) do
-    if row.overload_of and not by_name[row.overload_of] then
+    local first = row.overload_of and by_name[row.overload_of]
+    if row.overload_of and not first then
       fail("%s:%d: op %s: overload of '%s', which is no op", row.path, row.line, row.name, row.overload_of)
     end
+    row.lua_name = (first or row).lua_name
   end
   return rows
 end
