@@ -12,6 +12,7 @@
 #include "interp/embedded.h"
 #include "interp/host_state.h"
 #include "interp/lua_check.h"
+#include "interp/namespace.h"
 #include "interp/nearest.h"
 #include "tensor/storage.h"
 
@@ -22,6 +23,27 @@ namespace {
 void set_copy(lua_State* L, int table, const char* name) {
   lua_pushvalue(L, -1);
   lua_setfield(L, table, name);
+}
+
+// Sets ml.NAME, or for "linalg.svd" ml.linalg.svd, to the value on top, which stays.
+void set_function(lua_State* L, int ml, const char* name) {
+  const char* dot = std::strchr(name, '.');
+  if (dot == nullptr) return set_copy(L, ml, name);
+  const std::string space(name, dot);
+  lua_getfield(L, ml, space.c_str());
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    set_copy(L, ml, space.c_str());
+    make_namespace(L, space.c_str());
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    lua_pushvalue(L, -2);
+    lua_setfield(L, -2, ("moonlet." + space).c_str());
+    lua_pop(L, 1);
+  }
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, dot + 1);
+  lua_pop(L, 1);
 }
 
 // Stack: ml, methods, metatable. Internal ops are in `ml._internal`, for stdlib/ and the tests.
@@ -36,7 +58,7 @@ void register_ops(lua_State* L) {
       lua_pushcfunction(L, entry.function);
       if (entry.metamethod != nullptr) set_copy(L, metatable, entry.metamethod);
       if (entry.is_method) set_copy(L, methods, entry.name);
-      if (entry.is_function) set_copy(L, ml, entry.name);
+      if (entry.is_function) set_function(L, ml, entry.name);
       if (entry.is_internal) set_copy(L, internal, entry.name);
       lua_pop(L, 1);
     }

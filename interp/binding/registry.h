@@ -7,9 +7,9 @@ namespace moonlet::binding {
 
 // One generated C function under one name.
 struct OpEntry {
-  const char* name;
+  const char* name;  // "softmax", or in a namespace of `ml` "linalg.svd"
   lua_CFunction function;
-  bool is_function;        // a field of `ml`
+  bool is_function;        // a field of `ml` or of that namespace
   bool is_method;          // a method of tensors
   bool is_internal;        // a field of `ml._internal`
   const char* metamethod;  // "__add", or null

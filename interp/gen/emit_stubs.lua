@@ -3,6 +3,7 @@
 
 local dtypes = require "tensor.ops.gen.dtypes"
 local lua_signature = require "tensor.ops.gen.lua_signature"
+local op_docs = require "interp.gen.op_docs"
 local reference = require "interp.gen.reference"
 local types = require "tensor.ops.gen.types"
 
@@ -44,15 +45,41 @@ local function emit_op(out, row, owner, separator, name, first)
   out[#out + 1] = ("function %s%s%s(%s) end\n"):format(owner, separator, name, names)
 end
 
+-- Another name of an op, wherever it has that.
+local function emit_alias(out, row, name, alias)
+  if lua_signature.is_function(row) and row.plain_form then
+    out[#out + 1] = ("ml.%s = ml.%s\n"):format(alias, name)
+  end
+  if alias:find(".", 1, true) then return end
+  if lua_signature.is_method(row) and row.plain_form then
+    out[#out + 1] = ("Tensor.%s = Tensor.%s\n"):format(alias, name)
+  end
+  if row.inplace_form then out[#out + 1] = ("Tensor.%s_ = Tensor.%s_\n"):format(alias, row.name) end
+end
+
 local function emit_ops(out, rows)
+  local modules = {}
+  local function module_of(name)
+    local module = name:match "^(.*)%."
+    if module and not modules[module] then
+      modules[module] = true
+      add_text(out, op_docs.modules[module])
+      out[#out + 1] = ("ml.%s = {}\n"):format(module)
+    end
+  end
   for _, row in ipairs(rows) do
-    local name = row.overload_of or row.name
+    local name = row.lua_name
+    module_of(name)
     if row.func ~= false and row.plain_form then emit_op(out, row, "ml", ".", name, 1) end
     if row.plain_form and lua_signature.is_method(row) then
       emit_op(out, row, "Tensor", ":", name, 2)
     end
     if row.inplace_form and not row.internal then
       emit_op(out, row, "Tensor", ":", row.name .. "_", 2)
+    end
+    for _, alias in ipairs(row.alias) do
+      module_of(alias)
+      emit_alias(out, row, name, alias)
     end
   end
 end

@@ -64,6 +64,7 @@ local function notes(row)
   if row.no_cuda then out[#out + 1] = "CPU only: " .. row.no_cuda end
   if row.inplace_form and not is_in_place_only(row) then out[#out + 1] = ("in place: `%s_`"):format(row.name) end
   if row.out_form then out[#out + 1] = "`out` takes the result's tensor" end
+  if #row.alias > 0 then out[#out + 1] = ("also called `%s`"):format(table.concat(row.alias, "`, `")) end
   if row.meta then out[#out + 1] = ("metamethod `%s`"):format(row.meta) end
   return table.concat(out, "; ")
 end
@@ -92,7 +93,7 @@ end
 ---@param row table
 ---@return string
 function op_docs.name(row)
-  local name = row.overload_of or row.name
+  local name = row.lua_name
   return is_in_place_only(row) and name .. "_" or name
 end
 
@@ -107,16 +108,49 @@ local function entry_of(row)
   }
 end
 
---- An entry for each op, its overloads in the entry's `more`.
+--- The modules that ops are in, each a field of `ml` and a module of its own.
+op_docs.modules = {
+  fft = "Discrete Fourier transforms.",
+  linalg = "Decompositions of matrices, solvers, norms.",
+  special = "Special functions, also under SciPy's names.",
+}
+
+local function module_entries(rows)
+  local out, known = {}, {}
+  local function add(name, row)
+    local module = name:match "^(.*)%."
+    if not module or known[module] then return end
+    known[module] = true
+    local doc = assert(op_docs.modules[module], "no words for the module " .. module)
+    out[#out + 1] = { name = module, kind = "namespace", page = "ops_" .. row.family, calls = {},
+      see = {}, examples = {}, doc = doc }
+  end
+  for _, row in ipairs(rows) do
+    add(row.lua_name, row)
+    for _, alias in ipairs(row.alias) do add(alias, row) end
+  end
+  return out
+end
+
+local function alias_entries(row, out)
+  for _, alias in ipairs(row.alias) do
+    out[#out + 1] = { name = alias, kind = "op", page = "ops_" .. row.family, calls = {},
+      same_as = op_docs.name(row), method = lua_signature.is_method(row) and not alias:find "%." or nil,
+      inplace = row.inplace_form and not alias:find "%." or nil }
+  end
+end
+
+--- An entry for each op and for each of its other names, its overloads in the entry's `more`.
 ---@param rows table[]
 ---@return table[]
 function op_docs.entries(rows)
-  local out, by_name = {}, {}
+  local out, by_name = module_entries(rows), {}
   for _, row in ipairs(rows) do
     local hidden = row.internal or row.func == false and row.method == false and not row.inplace_form
     if not row.overload_of and not hidden then
       local entry = entry_of(row)
       out[#out + 1], by_name[row.name] = entry, entry
+      alias_entries(row, out)
     end
   end
   for _, row in ipairs(rows) do

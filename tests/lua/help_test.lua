@@ -177,7 +177,9 @@ test("every op has a text, and all of its calls", function()
     end
   end, 400)
   for _, entry in ipairs(index.entries) do
-    if entry.kind == "op" then expect.truthy(entry.calls and #entry.calls > 0, entry.name) end
+    if entry.kind == "op" and not entry.same_as then
+      expect.truthy(entry.calls and #entry.calls > 0, entry.name)
+    end
   end
 end)
 

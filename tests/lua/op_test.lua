@@ -49,6 +49,23 @@ local function without_gradient(case, check, message)
   return case.kind == "composite" and check:find "^grad" and tostring(message):find "no result requires grad"
 end
 
+-- The function or method of that name, which may be in a namespace.
+local function named(name, where)
+  local module, rest = name:match "^(.*)%.(.*)$"
+  if module then return where == ml and ml[module][rest] or nil end
+  return rawget(where, name)
+end
+
+local function check_alias(case, alias)
+  harness.expect.truthy(named(alias, ml) or named(alias, ml._methods), "ml." .. alias)
+  harness.expect.equal(named(alias, ml), named(case.call, ml), "ml." .. alias)
+  if alias:find(".", 1, true) then return end
+  for _, form in ipairs { "", "_" } do
+    local name = form == "_" and case.name or case.call
+    harness.expect.equal(ml._methods[alias .. form], ml._methods[name .. form], "x:" .. alias .. form)
+  end
+end
+
 -- A check gives the reason when it says nothing about this sample: that is a skip, not a pass.
 local function run_check(case, check, i)
   local ok, outcome = pcall(checks[check], case, i)
@@ -64,6 +81,9 @@ for _, case in ipairs(cases) do
       harness.test(case.name .. " has a sample", function()
         harness.expect.truthy(#case.samples > 0)
       end)
+    end
+    for _, alias in ipairs(case.alias) do
+      harness.test(("%s is also called %s"):format(case.name, alias), function() check_alias(case, alias) end)
     end
     for i, text in ipairs(case.samples) do
       local label = ("%s(%s)"):format(case.name, text)

@@ -1,7 +1,8 @@
 -- tensor/ops/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
 -- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
 -- name}, dtypes (list of set names), grads {args, expression, line}, path and line of the row,
--- lua_name (what scripts call, as "linalg.svd"), alias (a list), and the other fields as written. Errors say the file and the line of the row.
+-- lua_name (what scripts call, as "linalg.svd"), alias (a list), and the other fields as written.
+-- Errors say the file and the line of the row.
 
 local cpptext = require "tensor.ops.gen.cpptext"
 local dtypes = require "tensor.ops.gen.dtypes"
