@@ -16,3 +16,4 @@
 #include "autograd/formulas/scan.h"
 #include "autograd/formulas/shape.h"
 #include "autograd/formulas/softmax.h"
+#include "autograd/formulas/special.h"

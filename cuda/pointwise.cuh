@@ -11,8 +11,8 @@
 
 namespace moonlet::cuda {
 
-// The compute types a row asks for.
-enum : int { kF = 1, kI = 2, kC = 4, kFI = 3, kFC = 5, kIC = 6, kFIC = 7 };
+// The compute types a row asks for; S is a distinction of the CPU's.
+enum : int { kF = 1, kS = kF, kI = 2, kC = 4, kFI = 3, kFC = 5, kIC = 6, kFIC = 7 };
 
 // A plan as a kernel's argument. Strides are in bytes and dimension 0 is the innermost.
 template <int N>

@@ -23,6 +23,7 @@ local titles = {
   { "storage", "Storages and generators" },
   { "ops_create", "Creation" }, { "ops_random", "Random numbers" },
   { "ops_arithmetic", "Arithmetic" }, { "ops_math", "Exponentials, logarithms, trigonometry" },
+  { "ops_special", "Special functions" },
   { "ops_complex", "Complex numbers" }, { "ops_logic", "Bits and truth values" },
   { "ops_compare", "Comparison and selection" },
   { "ops_reduce", "Reductions" }, { "ops_scan", "Running sums and products" }, { "ops_shape", "Shapes and views" },

@@ -19,7 +19,8 @@
 // clang-format on
 // X: the op's name, its functor, how many tensors and numbers that takes, and what it computes in.
 // F: float32 and float64 as vectors, per target. I: int64 and C: complex64, complex128 one value
-// at a time, compiled once.
+// at a time, compiled once. S: float32 and float64 so, too, for functors that have no vector form
+// and take long.
 #if defined(MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
 #undef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
@@ -27,6 +28,7 @@
 #define MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
 #endif
 
+#include <algorithm>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -36,6 +38,7 @@
 #include "tensor/cpu/pointwise.h"
 #include "tensor/cpu/simd-inl.h"
 #include "tensor/functors-inl.h"
+#include "tensor/interrupt.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moonlet {
@@ -107,6 +110,19 @@ void scalar_loop(const void* const* in, void* out, size_t n, const Scalar* param
                        std::make_index_sequence<kParams>());
 }
 
+// The same for functors of which a block of elements may take seconds.
+template <class F, class T, int kIn, int kParams>
+void slow_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
+  constexpr size_t kBlock = 4096;
+  for (size_t at = 0; at < n; at += kBlock) {
+    stop_if_requested();
+    const void* from[kIn];
+    for (int k = 0; k < kIn; ++k) from[k] = static_cast<const T*>(in[k]) + at;
+    scalar_loop<F, T, kIn, kParams>(from, static_cast<T*>(out) + at, std::min(kBlock, n - at),
+                                    params);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace moonlet
 HWY_AFTER_NAMESPACE();
@@ -122,6 +138,7 @@ HWY_AFTER_NAMESPACE();
 #define MOONLET_SIMD_I(f, n, p) nullptr, nullptr,
 #define MOONLET_SIMD_C MOONLET_SIMD_I
 #define MOONLET_SIMD_IC MOONLET_SIMD_I
+#define MOONLET_SIMD_S MOONLET_SIMD_I
 #define MOONLET_SIMD_ROW(op, f, n, p, kinds) MOONLET_SIMD_##kinds(f, n, p)
 
 #define MOONLET_POINTWISE_SIMD(FAMILY)                                        \
@@ -138,7 +155,20 @@ HWY_AFTER_NAMESPACE();
   }                                                                           \
   HWY_AFTER_NAMESPACE();
 
+// All loops of an op: float32, float64, int64, complex64, complex128.
+#define MOONLET_BEST_LOOPS(op) best_loops()[2 * k_##op], best_loops()[2 * k_##op + 1]
+#define MOONLET_FLOAT_F(op, f, n, p) MOONLET_BEST_LOOPS(op)
+#define MOONLET_FLOAT_I MOONLET_FLOAT_F
+#define MOONLET_FLOAT_C MOONLET_FLOAT_F
+#define MOONLET_FLOAT_FI MOONLET_FLOAT_F
+#define MOONLET_FLOAT_FC MOONLET_FLOAT_F
+#define MOONLET_FLOAT_IC MOONLET_FLOAT_F
+#define MOONLET_FLOAT_FIC MOONLET_FLOAT_F
+#define MOONLET_FLOAT_S(op, f, n, p)                       \
+  HWY_NAMESPACE::slow_loop<HWY_NAMESPACE::f, float, n, p>, \
+      HWY_NAMESPACE::slow_loop<HWY_NAMESPACE::f, double, n, p>
 #define MOONLET_SCALAR_F(f, n, p) nullptr, nullptr, nullptr
+#define MOONLET_SCALAR_S MOONLET_SCALAR_F
 #define MOONLET_SCALAR_I(f, n, p) \
   HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>, nullptr, nullptr
 #define MOONLET_SCALAR_C(f, n, p)                                         \
@@ -153,11 +183,11 @@ HWY_AFTER_NAMESPACE();
 #define MOONLET_SCALAR_FIC MOONLET_SCALAR_IC
 
 #define MOONLET_INDEX_ROW(op, f, n, p, kinds) k_##op,
-#define MOONLET_KERNEL_ROW(op, f, n, p, kinds)                                                   \
-  void op(const PointwisePlan& plan) {                                                           \
-    static const PointwiseLoops loops = {best_loops()[2 * k_##op], best_loops()[2 * k_##op + 1], \
-                                         MOONLET_SCALAR_##kinds(f, n, p)};                       \
-    run_loops(plan, loops);                                                                      \
+#define MOONLET_KERNEL_ROW(op, f, n, p, kinds)                               \
+  void op(const PointwisePlan& plan) {                                       \
+    static const PointwiseLoops loops = {MOONLET_FLOAT_##kinds(op, f, n, p), \
+                                         MOONLET_SCALAR_##kinds(f, n, p)};   \
+    run_loops(plan, loops);                                                  \
   }
 
 #define MOONLET_POINTWISE_KERNELS(FAMILY)                                            \

@@ -34,7 +34,7 @@ activation("selu(Tensor x) -> Tensor",
   "The scaled `elu` that keeps mean and variance. Klambauer et al. 2017, arXiv:1706.02515.",
   "where(gt(x, 0.0), mul(g, 1.0507009873554805), mul(g, mul(exp(minimum(widened(x), 0.0)), 1.7580993408473766)))")
 activation("sigmoid(Tensor x) -> Tensor", "`1 / (1 + exp(-x))`.", "sigmoid_grad_x(g, y)",
-  { int_to_float = true })
+  { int_to_float = true, alias = { "special.expit" } })
 gradient("sigmoid_grad_x", "result",
   { grad = "sigmoid_grad_x(g, result)", result = "mul(mul(g, grad), sub(1.0, mul(result, 2.0)))" },
   "torch.ops.aten.sigmoid_backward(*args)")

@@ -90,6 +90,7 @@ op { "addcdiv(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
 local rounding = { dtypes = "real", int_to_float = false }
 unary("floor", "Rounds down.", "zero", nil, rounding)
 unary("ceil", "Rounds up.", "zero", nil, rounding)
-unary("round", "Rounds to the nearest whole number, halves to the even one.", "zero", nil, rounding)
+unary("round", "Rounds to the nearest whole number, halves to the even one.", "zero", nil,
+  { dtypes = "real", int_to_float = false, alias = { "special.round" } })
 unary("trunc", "Rounds toward zero.", "zero", nil, rounding)
 unary("frac", "What `trunc` takes away.", "g", nil, { int_to_float = false })

@@ -11,12 +11,14 @@ local inside = "rand(3, 4) * 1.6 - 0.8"
 
 -- Exponentials and logarithms.
 unary("exp", "e raised to each element.", "mul(g, conj(y))", nil, rows.widened(complex))
-unary("exp2", "2 raised to each element.", "mul(g, mul(y, 0.6931471805599453))")
-unary("expm1", "`exp(x) - 1`, exact for small `x`.", "mul(g, add(y, 1.0))", nil, rows.widened())
+unary("exp2", "2 raised to each element.", "mul(g, mul(y, 0.6931471805599453))", nil, { alias = { "special.exp2" } })
+unary("expm1", "`exp(x) - 1`, exact for small `x`.", "mul(g, add(y, 1.0))", nil,
+  rows.widened { alias = { "special.expm1" } })
 unary("log", "The natural logarithm.", "div(g, conj(x))", positive, rows.widened(complex))
 unary("log2", "The logarithm to base 2.", "div(g, mul(x, 0.6931471805599453))", positive, rows.widened())
 unary("log10", "The logarithm to base 10.", "div(g, mul(x, 2.302585092994046))", positive, rows.widened())
-unary("log1p", "`log(1 + x)`, exact for small `x`.", "div(g, add(x, 1.0))", positive, rows.widened())
+unary("log1p", "`log(1 + x)`, exact for small `x`.", "div(g, add(x, 1.0))", positive,
+  rows.widened { alias = { "special.log1p" } })
 op { "logaddexp(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating",
      grad = { x = "mul(g, sigmoid(sub(x, other)))", other = "mul(g, sigmoid(sub(other, x)))" },
@@ -52,4 +54,5 @@ op { "hypot(Tensor x, Tensor other) -> Tensor",
      doc = "`sqrt(x^2 + other^2)` without overflow.", sample = { pair[1], pair[2] } }
 unary("erf", "The error function.", "mul(g, mul(exp(neg(square(x))), 1.1283791670955126))", nil,
   { alias = { "special.erf" } })
-unary("erfc", "`1 - erf(x)`, exact for large `x`.", "mul(g, mul(exp(neg(square(x))), -1.1283791670955126))")
+unary("erfc", "`1 - erf(x)`, exact for large `x`.", "mul(g, mul(exp(neg(square(x))), -1.1283791670955126))",
+  nil, { alias = { "special.erfc" } })

@@ -96,7 +96,7 @@ gradient where the norm is 0 is 0.]],
      sample = { "randn(3, 4)", "randn(3, 4), 1", "randn(3, 4, 2), 3, 2", "randn(3, 4), 2, 1, true" } }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", alias = { "special.logsumexp" },
      grad = { x = "logsumexp_grad_x(g, x, y, dim, keepdim)" },
      doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow.]],
      sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true" } }

@@ -10,7 +10,7 @@ local file = [[
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_$family.cpp"
 #include "hwy/foreach_target.h"
-#include "tensor/cpu/pointwise_family-inl.h"
+#include "tensor/cpu/pointwise_family-inl.h"$includes
 
 #ifndef MOONLET_POINTWISE_FAMILY
 #define MOONLET_POINTWISE_FAMILY(X) \
@@ -26,8 +26,9 @@ MOONLET_POINTWISE_KERNELS(MOONLET_POINTWISE_FAMILY)
 -- The file cpu_FAMILY.cpp.
 return function(rows, family)
   local list = {}
-  for i, kernel in ipairs(pointwise_list(rows)) do
+  for i, kernel in ipairs(pointwise_list.kernels(rows)) do
     list[i] = fill("X($name, $functor, $tensors, $numbers, $loops)", kernel)
   end
-  return fill(file, { family = family, list = table.concat(list, " \\\n") }) .. "\n"
+  return fill(file, { family = family, includes = pointwise_list.includes(family),
+    list = table.concat(list, " \\\n") }) .. "\n"
 end

@@ -6,7 +6,7 @@ local fill = require("tensor.ops.gen.template").fill
 
 local file = [[
 // Generated from tensor/ops/$family.lua: the family's pointwise kernels for CUDA.
-#include "cuda/pointwise.cuh"
+#include "cuda/pointwise.cuh"$includes
 
 namespace moonlet::cuda {
 $list
@@ -16,11 +16,11 @@ $list
 -- The file cuda_FAMILY-inl.h.
 return function(rows, family)
   local list = {}
-  for _, kernel in ipairs(pointwise_list(rows)) do
+  for _, kernel in ipairs(pointwise_list.kernels(rows)) do
     if not kernel.no_cuda then
       list[#list + 1] = fill(
         "MOONLET_CUDA_POINTWISE($name, $functor, $tensors, $numbers, k$loops, $divides)", kernel)
     end
   end
-  return fill(file, { family = family, list = list }) .. "\n"
+  return fill(file, { family = family, includes = pointwise_list.includes(family), list = list }) .. "\n"
 end

@@ -18,7 +18,7 @@ end
 local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
-    keeps_dtype autocast gather out row_major divides internal alias module]]):gmatch "[%a_]+" do
+    keeps_dtype autocast gather out row_major divides internal alias module scalar]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -140,6 +140,9 @@ local function check_fields(row)
   end
   for _, name in ipairs(row.constant or {}) do check_argument(row, "constant", name) end
   if row.dtype_of then check_argument(row, "dtype_of", row.dtype_of) end
+  if row.scalar and not (row.kind == "pointwise" and table.concat(row.dtypes) == "floating") then
+    fail "'scalar' is for pointwise ops of floating dtypes"
+  end
   local policies = type(row.autocast) == "table" and row.autocast or { row.autocast }
   for _, policy in pairs(policies) do
     if not parse.autocast_policies[policy] then fail("unknown autocast policy '%s'", policy) end

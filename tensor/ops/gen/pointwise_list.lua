@@ -3,6 +3,18 @@
 
 local dtypes = require "tensor.ops.gen.dtypes"
 
+local pointwise_list = {}
+
+-- The families whose functors are in a file of their own, which no other family is compiled with.
+local own_functors = { special = true }
+
+--- The includes of a family's functors beside the common ones.
+---@param family string
+---@return string
+function pointwise_list.includes(family)
+  return own_functors[family] and ('\n#include "tensor/functors_%s-inl.h"'):format(family) or ""
+end
+
 -- The letter of the loops that compute a kind of dtype: F(loat), I(nt), C(omplex).
 local letters = { Bool = "I", Unsigned = "I", Signed = "I", Floating = "F", Complex = "C" }
 local kind_of = {}
@@ -10,8 +22,9 @@ for _, dtype in ipairs(dtypes) do
   kind_of[dtype.name] = assert(letters[dtype.kind], "no loops for dtypes of kind " .. dtype.kind)
 end
 
--- The loops a row needs, in the order FIC.
+-- The loops a row needs, in the order FIC; S for floats one value at a time.
 local function loops(row)
+  if row.scalar then return "S" end
   local has = {}
   for _, set in ipairs(row.dtypes) do
     for _, name in ipairs(dtypes.sets[set]) do has[kind_of[name]] = true end
@@ -21,7 +34,7 @@ end
 
 -- For each pointwise row: its name, its functor, how many tensors and numbers that takes, its loops,
 -- whether its integers divide; `no_cuda` as in the row.
-return function(rows)
+function pointwise_list.kernels(rows)
   local out = {}
   for _, row in ipairs(rows) do
     if row.kind == "pointwise" then
@@ -38,3 +51,5 @@ return function(rows)
   end
   return out
 end
+
+return pointwise_list

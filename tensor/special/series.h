@@ -1,0 +1,45 @@
+// tensor/special/series.h: what special functions are evaluated with: Chebyshev series, and exp of
+// a square without the loss of the square's last bits. All of tensor/special/ computes in double,
+// for the CPU and for CUDA. The coefficients of the series were computed from the functions
+// themselves with 45 digits and end where the next is below 1e-18 of the largest.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "tensor/half.h"  // MOONLET_HD
+
+namespace moonlet::special {
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kPi = 3.14159265358979323846;
+
+// c[0] + c[1] T1(t) + c[2] T2(t) + ... for t from -1 to 1, by Clenshaw's recurrence (1955).
+template <int N>
+MOONLET_HD double chebyshev(const double (&c)[N], double t) {
+  double next = 0, after = 0;
+  for (int k = N - 1; k > 0; --k) {
+    const double here = 2 * t * next - after + c[k];
+    after = next;
+    next = here;
+  }
+  return c[0] + t * next - after;
+}
+
+// exp(scale * x * x): x * x is taken with the bits that rounding drops, which a large exponent
+// would show. `scale` is a power of two, or minus one.
+MOONLET_HD double exp_square(double scale, double x) {
+  const double square = x * x;
+  if (!(square < 4e3)) return x != x ? x : scale < 0 ? 0 : kInf;
+  const double dropped = fma(x, x, -square);
+  // In two halves: the first alone may leave the range of doubles where a product does not.
+  const double half = exp(0.5 * scale * square);
+  return half * (1 + scale * dropped) * half;
+}
+
+// Whether an order is odd.
+MOONLET_HD bool is_odd(double n) { return fmod(n, 2.0) != 0; }
+
+}  // namespace moonlet::special
