@@ -1,0 +1,292 @@
+// tensor/cpu/fft.cpp: Fourier transforms along a dim of a tensor: which lines of it are transformed
+// at once, and the steps between real and complex numbers.
+#include "tensor/cpu/fft.h"
+
+#include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/kernels_fft.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+using fft::Plan;
+using fft::RealPlan;
+using fft::Work;
+
+// Rows shorter than this are transformed several at a time.
+constexpr int64_t kShort = 32;
+constexpr int64_t kBatch = 16;
+// Points whose four arrays stay in a core's cache.
+constexpr int64_t kCached = 1 << 15;
+
+// Lines along a dim of a row-major tensor that are transformed at once: `count` neighbours.
+struct Batch {
+  int64_t outer, inner, count;
+};
+// Where they lie in a tensor: point i of line b at base + i * point + b * line.
+struct Lines {
+  int64_t base, point, line;
+  bool is_row(int64_t count) const { return point == 1 && count == 1; }
+};
+
+// The lines along one dim.
+class Grid {
+ public:
+  Grid(const Dims& sizes, int d) {
+    for (int i = 0; i < sizes.size(); ++i)
+      if (i != d) (i < d ? outer_ : inner_) *= sizes[i];
+  }
+  Lines lines(const Batch& batch, int64_t n) const {
+    return {batch.outer * n * inner_ + batch.inner, inner_, inner_ == 1 ? n : 1};
+  }
+  // Calls body(batch, room) for all lines of n points on all threads; room is memory for four
+  // arrays of `room` points for each line.
+  template <class T, class Body>
+  void each_batch(int64_t n, int64_t room, Body&& body) const {
+    const int64_t most = std::clamp<int64_t>(kCached / room, 4, kBatch);
+    const bool rows = inner_ == 1;
+    const int64_t wide = rows ? (n < kShort ? most : 1) : std::min(most, inner_);
+    const int64_t across = rows ? outer_ : inner_, parts = (across + wide - 1) / wide;
+    const int64_t work = checked_mul(8 * room, wide, "fft");
+    parallel_for(parts * (rows ? 1 : outer_), grain_for(work), [&](int64_t begin, int64_t end) {
+      const int64_t size = room * wide;
+      const Tensor memory = empty_plain({checked_mul(4, size, "fft")}, {dtype_of<T>, {}}, "fft");
+      T* const at = memory.elements<T>();
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t from = i % parts * wide, count = std::min(wide, across - from);
+        const Batch batch = rows ? Batch{from, 0, count} : Batch{i / parts, from, count};
+        body(batch, Work<T>{at, at + size, at + 2 * size, at + 3 * size});
+      }
+    });
+  }
+
+ private:
+  int64_t outer_ = 1, inner_ = 1;
+};
+
+// Complex points to and from the arrays of a batch; x and y are pairs.
+template <class T>
+void load_complex(const T* x, const Lines& at, int64_t n, int64_t count, T* re, T* im) {
+  if (at.is_row(count)) return fft::take_apart(x + 2 * at.base, re, im, n);
+  for (int64_t i = 0; i < n; ++i) {
+    const T* from = x + 2 * (at.base + i * at.point);
+    if (at.line == 1) {
+      fft::take_apart(from, re + i * count, im + i * count, count);
+      continue;
+    }
+    for (int64_t b = 0; b < count; ++b) {
+      re[i * count + b] = from[2 * b * at.line];
+      im[i * count + b] = from[2 * b * at.line + 1];
+    }
+  }
+}
+template <class T>
+void store_complex(const T* re, const T* im, T scale, const Lines& at, int64_t n, int64_t count,
+                   T* y) {
+  if (at.is_row(count)) return fft::put_together(re, im, scale, y + 2 * at.base, n);
+  for (int64_t i = 0; i < n; ++i) {
+    T* to = y + 2 * (at.base + i * at.point);
+    if (at.line == 1) {
+      fft::put_together(re + i * count, im + i * count, scale, to, count);
+      continue;
+    }
+    for (int64_t b = 0; b < count; ++b) {
+      to[2 * b * at.line] = re[i * count + b] * scale;
+      to[2 * b * at.line + 1] = im[i * count + b] * scale;
+    }
+  }
+}
+
+// Real points to and from one array, of which the first is at x; `step` 2 leaves every other out.
+template <class T>
+void load_real(const T* x, const Lines& at, int64_t n, int64_t step, int64_t count, T* re) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T* from = x + at.base + i * step * at.point;
+    for (int64_t b = 0; b < count; ++b) re[i * count + b] = from[b * at.line];
+  }
+}
+template <class T>
+void store_real(const T* re, T scale, const Lines& at, int64_t n, int64_t step, int64_t count,
+                T* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    T* to = y + at.base + i * step * at.point;
+    for (int64_t b = 0; b < count; ++b) to[b * at.line] = re[i * count + b] * scale;
+  }
+}
+
+// Of the transform Z of h numbers that are two real ones each, in (re, im), the first h + 1 sums of
+// the 2 h real ones, in the other arrays: with E and O the transforms of those at even and odd
+// places, Z = E + i O, X[k] = E[k] + w^k O[k] and X[h - k] = conj(E[k] - w^k O[k]).
+template <class T>
+void split_halves(const fft::Circle<T>& turns, const Work<T>& w, int64_t h, int64_t count) {
+  for (int64_t k = 0; 2 * k <= h; ++k) {
+    const T c = turns.re[static_cast<size_t>(k)], s = turns.im[static_cast<size_t>(k)];
+    const int64_t at = k * count, mirror = (k == 0 ? 0 : h - k) * count, last = (h - k) * count;
+    for (int64_t b = 0; b < count; ++b) {
+      const T a_re = w.re[at + b], a_im = w.im[at + b];
+      const T m_re = w.re[mirror + b], m_im = w.im[mirror + b];
+      const T e_re = (a_re + m_re) / 2, e_im = (a_im - m_im) / 2;
+      const T o_re = (a_im + m_im) / 2, o_im = (m_re - a_re) / 2;
+      const T t_re = o_re * c - o_im * s, t_im = o_re * s + o_im * c;
+      w.other_re[at + b] = e_re + t_re;
+      w.other_im[at + b] = e_im + t_im;
+      w.other_re[last + b] = e_re - t_re;
+      w.other_im[last + b] = t_im - e_im;
+    }
+  }
+}
+
+// The way back, without the factor 1/2: sums in the other arrays, Z in (re, im).
+template <class T>
+void join_halves(const fft::Circle<T>& turns, const Work<T>& w, int64_t h, int64_t count) {
+  for (int64_t k = 0; 2 * k <= h; ++k) {
+    const T c = turns.re[static_cast<size_t>(k)], s = turns.im[static_cast<size_t>(k)];
+    const int64_t at = k * count, mirror = (h - k) * count;
+    for (int64_t b = 0; b < count; ++b) {
+      const T a_re = w.other_re[at + b], m_re = w.other_re[mirror + b];
+      const T a_im = k == 0 ? T(0) : w.other_im[at + b];
+      const T m_im = k == 0 ? T(0) : w.other_im[mirror + b];
+      const T e_re = a_re + m_re, e_im = a_im - m_im;
+      const T d_re = a_re - m_re, d_im = a_im + m_im;
+      const T o_re = d_re * c + d_im * s, o_im = d_im * c - d_re * s;
+      w.re[at + b] = e_re - o_im;
+      w.im[at + b] = e_im + o_re;
+      if (k == 0) continue;
+      w.re[mirror + b] = e_re + o_im;
+      w.im[mirror + b] = o_re - e_im;
+    }
+  }
+}
+
+// The transform of x along d, into y, which may be x.
+template <class T>
+void along(const Tensor& x, int d, bool forward, T scale, Tensor& y) {
+  const int64_t n = y.size(d);
+  const auto plan = fft::plan_for<T>(n);
+  const T* from = reinterpret_cast<const T*>(x.elements<std::complex<T>>());
+  T* to = reinterpret_cast<T*>(y.elements<std::complex<T>>());
+  const Grid grid(y.sizes(), d);
+  grid.each_batch<T>(n, plan->room(), [&](const Batch& batch, Work<T> work) {
+    const Lines at = grid.lines(batch, n);
+    load_complex(from, at, n, batch.count, forward ? work.re : work.im,
+                 forward ? work.im : work.re);
+    fft::transform(*plan, work, batch.count);
+    if (!forward) work.swap_parts();
+    store_complex(work.re, work.im, scale, at, n, batch.count, to);
+  });
+}
+
+template <class T>
+void real_to_complex(const Tensor& x, int d, T scale, Tensor& y) {
+  const int64_t n = x.size(d), sums = n / 2 + 1;
+  const bool even = n % 2 == 0;
+  const auto plan = fft::real_plan_for<T>(n);
+  const T* from = x.elements<T>();
+  T* to = reinterpret_cast<T*>(y.elements<std::complex<T>>());
+  const Grid grid(y.sizes(), d);
+  grid.each_batch<T>(n, plan->complex->room() + 1, [&](const Batch& batch, Work<T> work) {
+    const Lines at = grid.lines(batch, n);
+    const int64_t count = batch.count, h = n / 2;
+    if (even && at.is_row(count)) {
+      fft::take_apart(from + at.base, work.re, work.im, h);
+    } else if (even) {
+      load_real(from, at, h, 2, count, work.re);
+      load_real(from + at.point, at, h, 2, count, work.im);
+    } else {
+      load_real(from, at, n, 1, count, work.re);
+      std::fill_n(work.im, n * count, T(0));
+    }
+    fft::transform(*plan->complex, work, count);
+    if (even) {
+      split_halves(plan->turns, work, h, count);
+      work.turn();
+    }
+    store_complex(work.re, work.im, scale, grid.lines(batch, sums), sums, count, to);
+  });
+}
+
+// The sums beyond the middle, of an odd number of them, are conjugates.
+template <class T>
+void mirror(const Work<T>& w, int64_t n, int64_t count) {
+  std::fill_n(w.im, count, T(0));
+  for (int64_t k = n / 2 + 1; k < n; ++k) {
+    for (int64_t b = 0; b < count; ++b) {
+      w.re[k * count + b] = w.re[(n - k) * count + b];
+      w.im[k * count + b] = -w.im[(n - k) * count + b];
+    }
+  }
+}
+
+template <class T>
+void complex_to_real(const Tensor& x, int d, int64_t n, T scale, Tensor& y) {
+  const int64_t sums = n / 2 + 1;
+  const bool even = n % 2 == 0;
+  const auto plan = fft::real_plan_for<T>(n);
+  const T* from = reinterpret_cast<const T*>(x.elements<std::complex<T>>());
+  T* to = y.elements<T>();
+  const Grid grid(y.sizes(), d);
+  grid.each_batch<T>(n, plan->complex->room() + 1, [&](const Batch& batch, Work<T> work) {
+    const int64_t count = batch.count, h = n / 2;
+    if (even) {
+      load_complex(from, grid.lines(batch, sums), sums, count, work.other_re, work.other_im);
+      join_halves(plan->turns, work, h, count);
+    } else {
+      load_complex(from, grid.lines(batch, sums), sums, count, work.re, work.im);
+      mirror(work, n, count);
+    }
+    work.swap_parts();
+    fft::transform(*plan->complex, work, count);
+    work.swap_parts();
+    const Lines at = grid.lines(batch, n);
+    if (even && at.is_row(count)) {
+      fft::put_together(work.re, work.im, scale, to + at.base, h);
+    } else if (even) {
+      store_real(work.re, scale, at, h, 2, count, to);
+      store_real(work.im, scale, at, h, 2, count, to + at.point);
+    } else {
+      store_real(work.re, scale, at, n, 1, count, to);
+    }
+  });
+}
+
+}  // namespace
+
+void fft_c2c(const Tensor& x, const Dims& dims, bool forward, double scale, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Tensor source = contiguous(x);
+  with_contiguous(y, [&](Tensor& out) {
+    visit<dtypes::complex>(out.dtype(), [&]<class C>() {
+      using T = typename C::value_type;
+      for (int i = 0; i < dims.size(); ++i) {
+        const bool last = i + 1 == dims.size();
+        along<T>(i == 0 ? source : out, wrapped(dims[i], out.dim()), forward,
+                 last ? static_cast<T>(scale) : T(1), out);
+      }
+    });
+  });
+}
+
+void fft_r2c(const Tensor& x, int64_t dim, double scale, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Tensor source = contiguous(x);
+  with_contiguous(y, [&](Tensor& out) {
+    visit<dtypes::complex>(out.dtype(), [&]<class C>() {
+      using T = typename C::value_type;
+      real_to_complex<T>(source, wrapped(dim, out.dim()), static_cast<T>(scale), out);
+    });
+  });
+}
+
+void fft_c2r(const Tensor& x, int64_t dim, int64_t n, double scale, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Tensor source = contiguous(x);
+  with_contiguous(y, [&](Tensor& out) {
+    visit<dtypes::complex>(source.dtype(), [&]<class C>() {
+      using T = typename C::value_type;
+      complex_to_real<T>(source, wrapped(dim, out.dim()), n, static_cast<T>(scale), out);
+    });
+  });
+}
+
+}  // namespace moonlet::cpu

@@ -1,0 +1,92 @@
+// tensor/cpu/fft.h: plans of discrete Fourier transforms: the factors of a length, their twiddle
+// factors, and the passes that carry them out on several transforms at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace moonlet::cpu::fft {
+
+// Numbers on the unit circle, their parts apart.
+template <class T>
+struct Circle {
+  std::vector<T> re, im;
+  Circle() = default;
+  explicit Circle(size_t count) : re(count), im(count) {}
+};
+
+// One pass of Stockham's algorithm: transforms of `radix` points, `groups` of them for each place
+// that earlier passes have made. The twiddle of group p and result k >= 1 is at (k - 1) groups + p.
+template <class T>
+struct Stage {
+  int64_t radix, groups;
+  Circle<T> twiddles;
+  Circle<T> roots;  // the radix-th ones, where no butterfly is written for the radix
+};
+
+// How to transform n points. A length with a large prime factor is a convolution with a chirp, made
+// by transforms of the length of `padded` (Bluestein, "A linear filtering approach to the
+// computation of discrete Fourier transform", 1970).
+template <class T>
+struct Plan {
+  int64_t n;
+  std::vector<Stage<T>> stages;
+  std::shared_ptr<const Plan<T>> padded;
+  Circle<T> chirp, filter;
+  // The points that each of the four arrays of a Work must have room for.
+  int64_t room() const { return padded ? padded->n : n; }
+};
+
+// How to transform n real numbers: of an even n as n / 2 complex ones, which are then taken apart
+// with the n-th roots of unity.
+template <class T>
+struct RealPlan {
+  std::shared_ptr<const Plan<T>> complex;
+  Circle<T> turns;
+};
+
+// Plans are made once and kept, up to a bound; any thread may ask.
+template <class T>
+std::shared_ptr<const Plan<T>> plan_for(int64_t n);
+template <class T>
+std::shared_ptr<const RealPlan<T>> real_plan_for(int64_t n);
+
+// Point i of transform b of a batch is at i * batch + b, its parts in two arrays; the other two are
+// written over.
+template <class T>
+struct Work {
+  T *re, *im, *other_re, *other_im;
+  void turn() {
+    std::swap(re, other_re);
+    std::swap(im, other_im);
+  }
+  // A transform of swapped parts is the inverse one, with its parts swapped.
+  void swap_parts() {
+    std::swap(re, im);
+    std::swap(other_re, other_im);
+  }
+};
+
+// The sums of x[j] exp(-2 pi i j k / n), in the place of x.
+template <class T>
+void transform(const Plan<T>& plan, Work<T>& work, int64_t batch);
+
+// Passes of one instruction set, chosen when the program runs; float and double.
+// Complex numbers to and from parts in arrays of their own, multiplied by `scale` on the way back.
+void take_apart(const float* x, float* re, float* im, int64_t count);
+void take_apart(const double* x, double* re, double* im, int64_t count);
+void put_together(const float* re, const float* im, float scale, float* y, int64_t count);
+void put_together(const double* re, const double* im, double scale, double* y, int64_t count);
+// One pass, from (re, im) to (other_re, other_im): `span` is the points before it times the batch.
+void run_stage(const Stage<float>& stage, const Work<float>& work, int64_t span);
+void run_stage(const Stage<double>& stage, const Work<double>& work, int64_t span);
+// Multiplies point i of a batch by factor i.
+void multiply(const Circle<float>& by, float* re, float* im, int64_t batch);
+void multiply(const Circle<double>& by, double* re, double* im, int64_t batch);
+
+// The largest prime factor that passes take; beyond, a convolution does less work.
+inline constexpr int64_t kLargestRadix = 61;
+
+}  // namespace moonlet::cpu::fft
