@@ -230,6 +230,32 @@ Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Ten
   return reduced(op, loss, reduction, given, target);
 }
 
+namespace {
+// The mean of the losses, each divided by the length of its target.
+Tensor mean_by_length(const Tensor& loss, const std::vector<int64_t>& lengths) {
+  Tensor each = empty({static_cast<int64_t>(lengths.size())}, Options{DType::Float64, {}});
+  for (size_t i = 0; i < lengths.size(); ++i)
+    each.data<double>()[i] = static_cast<double>(std::max<int64_t>(lengths[i], 1));
+  const Tensor wide = widened(loss);
+  return to(mean(div(wide, to(each, wide.dtype(), loss.device()))), loss.dtype());
+}
+}  // namespace
+
+Tensor ctc_loss_composite(const Tensor& log_probs, const Tensor& targets,
+                          const std::vector<int64_t>& input_lengths,
+                          const std::vector<int64_t>& target_lengths, int64_t blank,
+                          std::string_view reduction_name, bool zero_infinity) {
+  const Reduction reduction = reduction_of("ctc_loss", reduction_name);
+  const bool single = log_probs.dim() == 2;
+  const Tensor batch = single ? unsqueeze(log_probs, 1) : log_probs;
+  const Tensor labels = single ? reshape(targets, {targets.numel()}) : targets;
+  Tensor loss = std::get<0>(native_ctc_loss(batch, labels, input_lengths, target_lengths, blank));
+  if (zero_infinity) loss = masked_fill(loss, isinf(loss), 0.0);
+  if (reduction == kMean) return mean_by_length(loss, target_lengths);
+  if (reduction == kSum) return total(loss);
+  return single ? reshape(loss, {}) : loss;
+}
+
 Tensor kl_div_composite(const Tensor& given, const Tensor& given_target, std::string_view reduction,
                         bool log_target) {
   const Tensor x = widened(given), target = widened(given_target);

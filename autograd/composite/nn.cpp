@@ -38,9 +38,8 @@ Tensor native_attention_composite(const Tensor& query, const Tensor& key, const 
                                   const Tensor& attn_mask, bool is_causal, double scale) {
   check_attention("native_attention", query, key, value);
   const GradModeGuard unrecorded(false);
-  const Tensor weights = formulas::attention_weights(query, key, attn_mask, is_causal, scale);
   // Not a view made under no_grad, as the product's result may be.
-  return shallow_copy(to(matmul(weights, widened(value)), query.dtype()));
+  return shallow_copy(formulas::attention(query, key, value, attn_mask, is_causal, scale));
 }
 
 Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor& key,

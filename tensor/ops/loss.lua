@@ -203,3 +203,42 @@ distributions of means `x` and variances `var`, which are at least `eps`. `var` 
 Nix and Weigend 1994, "Estimating the mean and variance of the target probability distribution".]],
   { "randn(3, 4), randn(3, 4), rand(3, 4) + 0.1", 'randn(3, 4), randn(3, 4), rand(3) + 0.1, true, 1e-6, "none"',
     'randn(3, 4), randn(3, 4), rand(1, 4) + 0.1, false, 0.01, "sum"', "randn(3, 4), randn(3, 4), 0.6" })
+
+op { [[native_ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
+                       int blank) -> (Tensor y, Tensor log_alpha)]],
+     kind = "structured", dtypes = "floating", internal = true, nodiff = { "log_alpha" },
+     grad = { log_probs = "ctc_loss_grad_log_probs(g_y, log_probs, targets, input_lengths, target_lengths, y, log_alpha, blank)" },
+     check = { value = "ctc_loss is compared", gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
+     doc = [[`ctc_loss` of each entry, and what its gradient needs: the logarithms of the probabilities of the
+paths to each place, (n, t, 2 s + 1), where s is the greatest of `target_lengths`. `blank` counts from 0.]],
+     sample = { "randn(4, 2, 3):log_softmax(3), tensor({{2, 3}, {2, 2}}), {4, 3}, {2, 1}, 0" } }
+
+op { [[ctc_loss_grad_log_probs(Tensor grad, Tensor log_probs, Positions targets, int[*] input_lengths,
+                               int[*] target_lengths, Tensor result, Tensor log_alpha, int blank) -> Tensor]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     grad = { ["grad, log_probs"] = "no_second_derivative(\"ctc_loss\")" },
+     check = { value = "checked through what uses it", grad = "there is no second derivative",
+               gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
+     doc = [[The gradient of `ctc_loss` from what `native_ctc_loss` gave.]],
+     sample = { [[(function()
+       local x, targets = randn(4, 2, 3):log_softmax(3), tensor({{2, 3}, {2, 2}})
+       local y, log_alpha = native_ctc_loss(x, targets, {4, 3}, {2, 1}, 0)
+       return randn(2), x, targets, {4, 3}, {2, 1}, y, log_alpha, 0
+     end)()]] } }
+
+op { [[ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
+                Index blank=0, string reduction="mean", bool zero_infinity=false) -> Tensor]],
+     kind = "composite", autocast = "float32", dtypes = "floating",
+     check = { gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
+     torch = "ctc_loss_1based(*args)",
+     doc = [[The connectionist temporal classification loss: minus the logarithm of the probability that a path
+through `log_probs` (t, n, c), or (t, c), gives the classes of the target when repeated ones are merged and the
+class `blank` is dropped. `targets` are 1-based classes, (n, s), or those of all entries one after the other;
+`input_lengths` and `target_lengths` say how much of each entry counts. "mean" divides each loss by its target's
+length first. `zero_infinity` makes the loss and gradient of targets that no path can give 0. The gradient is
+that with respect to `log_probs` itself; behind `log_softmax` it is the same as PyTorch's. Graves et al. 2006,
+"Connectionist Temporal Classification".]],
+     sample = { "randn(5, 2, 4):log_softmax(3), tensor({{2, 3, 3}, {4, 2, 1}}), {5, 4}, {3, 2}",
+                'randn(5, 2, 4):log_softmax(3), tensor({2, 1, 1, 3}), {5, 3}, {3, 1}, 4, "none"',
+                'randn(6, 3):log_softmax(2), tensor({1, 1, 2}), {6}, {3}, 3, "sum"',
+                'randn(3, 2, 4):log_softmax(3), tensor({{2, 2, 2}, {4, 2, 1}}), {3, 2}, {3, 0}, 1, "none", true' } }

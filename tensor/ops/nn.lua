@@ -19,8 +19,8 @@ op { [[native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mas
      kind = "composite", dtypes = "floating", internal = true,
      grad = { ["query, key, value, attn_mask"] = "attention_grads(g, query, key, value, attn_mask, is_causal, scale)" },
      torch = "F.scaled_dot_product_attention(*args[:4], 0.0, args[4], scale=args[5])",
-     doc = [[`scaled_dot_product_attention` without dropout. Its derivative saves the arguments alone and computes
-the (l, s) weights again.]],
+     doc = [[`scaled_dot_product_attention` without dropout, for some queries at a time: it holds part of the
+(l, s) weights alone, and its derivative, which saves the arguments, computes them again.]],
      sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), nil, false, 0.5",
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, true, 0.3",
                 "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), randn(3, 5), false, 0.5" } }

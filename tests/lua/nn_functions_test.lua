@@ -216,6 +216,74 @@ test("grouped queries share keys", function()
     { enable_gqa = true }) end, "4 heads of query cannot share 3 of key")
 end)
 
+test("attention over many positions is computed in parts", function()
+  ml.manual_seed(2)
+  -- The scores of 2100 x 2100 are more than are held at a time.
+  local size, value_size = { 2, 2100, 4 }, { 2, 2100, 3 }
+  local q = ml.randn(size, { requires_grad = true })
+  local k = ml.randn(size, { requires_grad = true })
+  local v = ml.randn(value_size, { requires_grad = true })
+  local g, bias = ml.randn(value_size), ml.randn(2100, 2100)
+  local seen = ml.ones(2100, 2100, { dtype = ml.bool }):tril()
+  local function plain(mask)
+    return ml.matmul(ml.softmax(ml.matmul(q, k:transpose(2, 3)) / 2 + mask, 3), v)
+  end
+  local hidden = ml.zeros(2100, 2100):masked_fill(seen:logical_not(), -INF)
+  for name, case in pairs { causal = { hidden, { is_causal = true } }, bool = { hidden, { attn_mask = seen } },
+    added = { bias, { attn_mask = bias } }, none = { 0, {} } } do
+    local y = F.scaled_dot_product_attention(q, k, v, case[2])
+    local wanted = plain(case[1])
+    expect.truthy((y - wanted):abs():max():item() < 1e-4, name)
+    local got = { ml.grad((y * g):sum(), { q, k, v }) }
+    for i, w in ipairs { ml.grad((wanted * g):sum(), { q, k, v }) } do
+      expect.truthy((got[i] - w):abs():max():item() < 1e-3 * math.max(1, w:abs():max():item()), name .. i)
+    end
+  end
+end)
+
+test("ctc_loss as PyTorch's, with lengths as tensors, lists or numbers", function()
+  local raw = (ml.arange(24):float() - 1):mul(0.37):sin():reshape(4, 2, 3):requires_grad_(true)
+  local lp, targets = raw:log_softmax(3), ml.tensor { { 2, 3 }, { 2, 2 } }
+  local inputs, lengths = ml.tensor { 4, 3 }, ml.tensor { 2, 1 }
+  expect.near(F.ctc_loss(lp, targets, inputs, { 2, 1 }, { reduction = "none" }):totable(), { 1.7007, 1.6388 }, 1e-4)
+  expect.near(F.ctc_loss(lp, targets, inputs, lengths, { reduction = "sum" }):item(), 3.3395, 1e-4)
+  local loss = F.ctc_loss(lp, targets, { 4, 3 }, lengths)
+  expect.near(loss:item(), 1.2446, 1e-4)
+  expect.near(ml.grad(loss, raw, { retain_graph = true }):reshape(-1):totable(), { -0.0131944, -0.0983625,
+    0.1115569, -0.0960138, -0.0722379, 0.1682517, 0.01839, -0.0439931, 0.0256031, 0.0164058, -0.1366645, 0.1202588,
+    0.0125081, 0.0281765, -0.0406846, -0.1007916, -0.1259807, 0.2267723, 0.0052779, 0.0839547, -0.0892327, 0, 0, 0 },
+    1e-5)
+  expect.error(function()
+    local g = ml.grad(loss, raw, { create_graph = true })
+    ml.grad(g:sum(), raw)
+  end, "ctc_loss: its gradient cannot be differentiated again")
+end)
+
+test("ctc_loss of targets that no path gives, and of empty ones", function()
+  local lp = (ml.arange(24):float() - 1):mul(0.37):sin():reshape(4, 2, 3):log_softmax(3):requires_grad_(true)
+  local short, targets = lp:narrow(1, 1, 2), ml.tensor { { 2, 2 }, { 2, 3 } }
+  local options = { reduction = "none" }
+  local y = F.ctc_loss(short, targets, { 2, 2 }, { 2, 2 }, options):totable()
+  expect.equal(y[1], INF)
+  expect.near(y[2], 2.4795, 1e-4)
+  options.zero_infinity = true
+  local zeroed = F.ctc_loss(short, targets, { 2, 2 }, { 2, 2 }, options)
+  expect.equal(zeroed[1]:item(), 0.0)
+  local g = ml.grad(zeroed:sum(), lp)
+  expect.truthy(g:isfinite():all():item() and g:select(2, 1):eq(0):all():item())
+  expect.near(F.ctc_loss(lp, targets, { 4, 0 }, { 0, 0 }, { reduction = "none" }):totable(), { 4.8297, 0 }, 1e-4)
+  local function fails(message, ...)
+    local arguments = table.pack(...)
+    expect.error(function() F.ctc_loss(table.unpack(arguments, 1, arguments.n)) end, message)
+  end
+  fails("input length 5 for 4 steps", lp, targets, { 5, 1 }, { 1, 1 })
+  fails("target length 3 in targets", lp, targets, { 4, 4 }, { 3, 1 })
+  fails("1 input_lengths and 2 target_lengths for 2", lp, targets, { 4 }, { 1, 1 })
+  fails("target 4 is no class of 1 to 3", lp, ml.tensor { { 4 }, { 1 } }, { 4, 4 }, { 1, 1 })
+  fails("blank 9 is no class of 1 to 3", lp, targets, { 4, 4 }, { 1, 1 }, 9)
+  fails("log_probs has shape", ml.ones(3), targets, { 4 }, { 1 })
+end)
+
 test("multi-head attention gives weights and checks shapes", function()
   local x, w, o = ml.randn(3, 2, 4), ml.randn(12, 4), ml.randn(4, 4)
   local function forward(options)

@@ -99,6 +99,11 @@ def multilabel_margin_loss_1based(x, target, reduction="mean"):
 def embedding_bag_1based(weight, indices, offsets, scale=False, mode="mean", weights=None, last=False, padding_idx=0):
     return F.embedding_bag(indices, weight, offsets, None, 2.0, scale, mode, False, weights, last, padding_idx - 1 if padding_idx else None)
 
+def ctc_loss_1based(x, targets, lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    if x.dim() == 2: targets = targets.unsqueeze(0)
+    result = F.ctc_loss(x.unsqueeze(1) if x.dim() == 2 else x, targets, lengths, target_lengths, blank, reduction, zero_infinity)
+    return result.reshape(()) if x.dim() == 2 else result
+
 def arguments(case):
     """The arguments of a case as PyTorch takes them: positional, named."""
     args, kw = [], {}

@@ -75,6 +75,26 @@ function losses.linear_cross_entropy(...)
     ignore_index or -100, smoothing)
 end
 
+local read_ctc_loss = declare.reader("ctc_loss(Tensor log_probs, Tensor targets, "
+  .. "Tensor|int[]|int input_lengths, Tensor|int[]|int target_lengths, int blank=1, "
+  .. 'Reduction reduction="mean", bool zero_infinity=false)')
+
+-- Lengths as a list of numbers.
+local function lengths_of(given)
+  if type(given) == "number" then return { given } end
+  return ml.is_tensor(given) and given:reshape(-1):tolist() or given
+end
+
+--- The connectionist temporal classification loss of `log_probs` (t, n, c), or (t, c): `targets`
+--- are classes from 1, (n, s), or those of all entries one after the other, and `blank`, the first
+--- unless given, is none of them.
+---@return Tensor
+function losses.ctc_loss(...)
+  local log_probs, targets, inputs, lengths, blank, reduction, zero_infinity = read_ctc_loss(...)
+  return ml.ctc_loss(log_probs, targets, lengths_of(inputs), lengths_of(lengths), blank, reduction,
+    zero_infinity)
+end
+
 local REDUCTION = ', Reduction reduction="mean")'
 
 --- `max(0, margin - target (input1 - input2))`.
