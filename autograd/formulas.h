@@ -10,6 +10,7 @@
 #include "autograd/formulas/gather.h"
 #include "autograd/formulas/index.h"
 #include "autograd/formulas/linalg.h"
+#include "autograd/formulas/loss.h"
 #include "autograd/formulas/nn.h"
 #include "autograd/formulas/normalization.h"
 #include "autograd/formulas/pool.h"

@@ -257,7 +257,9 @@ MOONLET_FUNCTOR3(Softplus, x, beta, threshold,
                  select(x * beta > threshold, x, vlog1p(vexp(x * beta)) / beta))
 MOONLET_FUNCTOR3(Hardtanh, x, low, high, select(x < low, low, select(x > high, high, x)))
 MOONLET_FUNCTOR1(Hardsigmoid, select(x <= V(-3), V(0), select(x >= V(3), V(1), x / V(6) + V(0.5))))
-MOONLET_FUNCTOR1(Hardswish, select(x <= V(-3), V(0), select(x >= V(3), x, x * (x + V(3)) / V(6))))
+// Minus infinity times the slope 0 is not a number.
+MOONLET_FUNCTOR1(Hardswish, select(x >= V(3), x, x * vmax(x + V(3), V(0)) / V(6)))
+MOONLET_FUNCTOR2(Hardshrink, x, lambd, select(vabs(x) <= lambd, V(0), x))
 MOONLET_FUNCTOR1(Softsign, x / (V(1) + vabs(x)))
 MOONLET_FUNCTOR3(Threshold, x, threshold, value, select(x <= threshold, value, x))
 

@@ -1,4 +1,6 @@
 // autograd/composite/loss.cpp: losses made of other ops. A reduction is "mean", "sum" or "none".
+#include "autograd/composite/loss.h"
+
 #include "autograd/formulas/common.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
@@ -9,9 +11,7 @@ namespace moonlet {
 
 using formulas::widened;
 
-namespace {
-
-enum Reduction : int64_t { kNone, kMean, kSum };
+namespace losses {
 
 Reduction reduction_of(const char* op, std::string_view name) {
   if (name == "mean") return kMean;
@@ -21,9 +21,6 @@ Reduction reduction_of(const char* op, std::string_view name) {
   return kNone;
 }
 
-Tensor total(const Tensor& x) { return sum(x); }
-
-// The reduction of a loss of x and target that was computed from them widened, in their own dtype.
 Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction, const Tensor& x,
                const Tensor& target) {
   const DType own = promote(x.dtype(), target.dtype());
@@ -32,17 +29,37 @@ Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction, c
   };
   switch (reduction_of(op, reduction)) {
     case kMean: return narrowed(mean(loss));
-    case kSum: return narrowed(total(loss));
+    case kSum: return narrowed(sum(loss));
     default: return narrowed(loss);
   }
 }
 
-// Losses of elements that broadcast are rarely what was meant.
 void warn_of_shapes(const char* op, const Tensor& x, const Tensor& target) {
   if (x.sizes() == target.sizes()) [[likely]]
     return;
   warn_once(op, text(op, ": the target has shape ", target.sizes(), " and the input ", x.sizes(),
                      "; they are broadcast, which likely gives a wrong loss"));
+}
+
+}  // namespace losses
+
+using namespace losses;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+Tensor total(const Tensor& x) { return sum(x); }
+
+// The loss of each element times its weight; `by_weight` says that a mean divides by the weights'
+// sum.
+Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, bool by_weight,
+                std::string_view reduction, const Tensor& x, const Tensor& target) {
+  if (!weight.defined()) return reduced(op, loss, reduction, x, target);
+  check(weight.sizes() == x.sizes(), op, ": the weight has shape ", weight.sizes(),
+        ", that of the input, ", x.sizes(), ", is wanted");
+  const Tensor factor = widened(weight), each = mul(loss, factor);
+  if (!by_weight || reduction_of(op, reduction) != kMean)
+    return reduced(op, each, reduction, x, target);
+  return reduced(op, div(total(each), total(factor)), "none", x, target);
 }
 
 void check_shapes(const char* op, const Tensor& x, const Tensor& target, const Tensor& weight) {
@@ -104,7 +121,7 @@ Tensor nll_loss_composite(const Tensor& log_probs, const Tensor& target, const T
                                      ignore_index));
 }
 
-Tensor cross_entropy_composite(const Tensor& x, const Tensor& target, const Tensor& weight,
+Tensor cross_entropy_composite(const Tensor& x, const Tensor& given_target, const Tensor& weight,
                                std::string_view reduction_name, int64_t ignore_index,
                                double label_smoothing) {
   const Reduction reduction = reduction_of("cross_entropy", reduction_name);
@@ -113,6 +130,8 @@ Tensor cross_entropy_composite(const Tensor& x, const Tensor& target, const Tens
         label_smoothing, ", 0 to 1 is wanted");
   const int dim = class_dim(x);
   const Tensor log_probs = log_softmax(x, dim);
+  const Tensor target =
+      given_target.dtype() == DType::UInt8 ? to(given_target, DType::Int64) : given_target;
   if (is_floating(target.dtype()))
     return soft_cross_entropy(log_probs, target, weight, reduction, label_smoothing);
   const auto [loss, total_weight] =
@@ -124,14 +143,39 @@ Tensor cross_entropy_composite(const Tensor& x, const Tensor& target, const Tens
   return add(mul(loss, 1 - label_smoothing), mul(spread, share));
 }
 
-Tensor mse_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
-  warn_of_shapes("mse_loss", x, target);
-  return reduced("mse_loss", square(sub(widened(x), widened(target))), reduction, x, target);
+Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& linear_weight,
+                                      const Tensor& target, const Tensor& linear_bias,
+                                      const Tensor& weight, std::string_view reduction,
+                                      int64_t ignore_index, double label_smoothing) {
+  const char* op = "linear_cross_entropy";
+  check(x.dim() >= 1 && linear_weight.dim() >= 2, op, ": the input has shape ", x.sizes(),
+        " and linear_weight ", linear_weight.sizes(),
+        ", (n, features) and (c, ..., features) are wanted");
+  const int64_t features = linear_weight.size(-1);
+  const Tensor bias =
+      linear_bias.defined() ? reshape(linear_bias, {linear_bias.numel()}) : Tensor();
+  const Tensor rows =
+      reshape(linear_weight, {linear_weight.numel() / std::max<int64_t>(features, 1), features});
+  const Tensor flat = linear(x, rows, bias);
+  Dims sizes = x.sizes();
+  sizes.erase(x.dim() - 1);
+  for (int i = 0; i + 1 < linear_weight.dim(); ++i) sizes.push_back(linear_weight.size(i));
+  return cross_entropy(reshape(flat, sizes), target, weight, reduction, ignore_index,
+                       label_smoothing);
 }
 
-Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction) {
+Tensor mse_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
+                          const Tensor& weight) {
+  warn_of_shapes("mse_loss", x, target);
+  return weighted("mse_loss", square(sub(widened(x), widened(target))), weight, true, reduction, x,
+                  target);
+}
+
+Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
+                         const Tensor& weight) {
   warn_of_shapes("l1_loss", x, target);
-  return reduced("l1_loss", abs(sub(widened(x), widened(target))), reduction, x, target);
+  return weighted("l1_loss", abs(sub(widened(x), widened(target))), weight, true, reduction, x,
+                  target);
 }
 
 Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
@@ -147,13 +191,13 @@ Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::stri
 }
 
 Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
-                            double delta) {
+                            double delta, const Tensor& weight) {
   check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
   warn_of_shapes("huber_loss", x, target);
   const Tensor d = abs(sub(widened(x), widened(target)));
-  return reduced("huber_loss",
-                 where(lt(d, delta), mul(square(d), 0.5), mul(sub(d, 0.5 * delta), delta)),
-                 reduction, x, target);
+  return weighted("huber_loss",
+                  where(lt(d, delta), mul(square(d), 0.5), mul(sub(d, 0.5 * delta), delta)), weight,
+                  false, reduction, x, target);
 }
 
 Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target,
@@ -184,6 +228,32 @@ Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Ten
   Tensor loss = sub(mul(sub(1.0, widened(target)), x), log_prob);
   if (weight.defined()) loss = mul(loss, weight);
   return reduced(op, loss, reduction, given, target);
+}
+
+namespace {
+// The mean of the losses, each divided by the length of its target.
+Tensor mean_by_length(const Tensor& loss, const std::vector<int64_t>& lengths) {
+  Tensor each = empty({static_cast<int64_t>(lengths.size())}, Options{DType::Float64, {}});
+  for (size_t i = 0; i < lengths.size(); ++i)
+    each.data<double>()[i] = static_cast<double>(std::max<int64_t>(lengths[i], 1));
+  const Tensor wide = widened(loss);
+  return to(mean(div(wide, to(each, wide.dtype(), loss.device()))), loss.dtype());
+}
+}  // namespace
+
+Tensor ctc_loss_composite(const Tensor& log_probs, const Tensor& targets,
+                          const std::vector<int64_t>& input_lengths,
+                          const std::vector<int64_t>& target_lengths, int64_t blank,
+                          std::string_view reduction_name, bool zero_infinity) {
+  const Reduction reduction = reduction_of("ctc_loss", reduction_name);
+  const bool single = log_probs.dim() == 2;
+  const Tensor batch = single ? unsqueeze(log_probs, 1) : log_probs;
+  const Tensor labels = single ? reshape(targets, {targets.numel()}) : targets;
+  Tensor loss = std::get<0>(native_ctc_loss(batch, labels, input_lengths, target_lengths, blank));
+  if (zero_infinity) loss = masked_fill(loss, isinf(loss), 0.0);
+  if (reduction == kMean) return mean_by_length(loss, target_lengths);
+  if (reduction == kSum) return total(loss);
+  return single ? reshape(loss, {}) : loss;
 }
 
 Tensor kl_div_composite(const Tensor& given, const Tensor& given_target, std::string_view reduction,

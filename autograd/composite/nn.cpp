@@ -1,4 +1,5 @@
-// autograd/composite/nn.cpp: network ops made of other ops: attention, dropout, gates.
+// autograd/composite/nn.cpp: network ops made of other ops: attention, dropout, gates, distances,
+// bags of embeddings.
 #include <cmath>
 
 #include "autograd/formulas/common.h"
@@ -19,23 +20,39 @@ void check_attention(const char* op, const Tensor& query, const Tensor& key, con
   check(key.size(-2) == value.size(-2), op, ": key ", key.sizes(), " and value ", value.sizes(),
         " differ in length");
 }
+
+// The heads of keys or values, each as often as there are heads of the query for it.
+Tensor for_heads(const char* name, const Tensor& x, const Tensor& query) {
+  const char* op = "scaled_dot_product_attention";
+  check(x.dim() >= 3 && query.dim() >= 3, op,
+        ": with enable_gqa at least three dimensions are wanted, ", name, " has shape ", x.sizes(),
+        " and query ", query.sizes());
+  const int64_t heads = x.size(-3), wanted = query.size(-3);
+  check(heads > 0 && wanted % heads == 0, op, ": ", wanted, " heads of query cannot share ", heads,
+        " of ", name);
+  return heads == wanted ? x : repeat_interleave(x, wanted / heads, x.dim() - 3);
+}
 }  // namespace
 
 Tensor native_attention_composite(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const Tensor& attn_mask, bool is_causal, double scale) {
   check_attention("native_attention", query, key, value);
   const GradModeGuard unrecorded(false);
-  const Tensor weights = formulas::attention_weights(query, key, attn_mask, is_causal, scale);
   // Not a view made under no_grad, as the product's result may be.
-  return shallow_copy(to(matmul(weights, widened(value)), query.dtype()));
+  return shallow_copy(formulas::attention(query, key, value, attn_mask, is_causal, scale));
 }
 
 Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor& key,
                                               const Tensor& value, const Tensor& attn_mask,
                                               double dropout_p, bool is_causal,
-                                              std::optional<double> scale) {
+                                              std::optional<double> scale, bool enable_gqa) {
   const char* op = "scaled_dot_product_attention";
   check_attention(op, query, key, value);
+  if (enable_gqa) {
+    const Tensor keys = for_heads("key", key, query), values = for_heads("value", value, query);
+    return scaled_dot_product_attention(query, keys, values, attn_mask, dropout_p, is_causal, scale,
+                                        false);
+  }
   check(!is_causal || !attn_mask.defined(), op, ": is_causal and attn_mask exclude each other");
   const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(query.size(-1)));
   if (dropout_p == 0) return native_attention(query, key, value, attn_mask, is_causal, factor);
@@ -47,6 +64,68 @@ Tensor dropout_composite(const Tensor& x, double p, bool training) {
   check(p >= 0 && p <= 1, "dropout: p is ", p, ", a probability is wanted");
   if (!training || p == 0) return x;
   return mul(x, dropout_mask(x, p));
+}
+
+namespace {
+
+// 1 where an element, or with `by_channel` a whole channel (n, c), stays.
+Tensor kept(const char* op, const Tensor& x, double p, bool by_channel) {
+  check(p >= 0 && p <= 1, op, ": p is ", p, ", a probability is wanted");
+  Dims sizes = x.sizes();
+  if (by_channel) {
+    check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+    for (int i = 2; i < sizes.size(); ++i) sizes[i] = 1;
+  }
+  return dropout_mask(empty(sizes, options_of(x)), p);
+}
+
+Tensor alpha_dropped(const char* op, const Tensor& given, double p, bool by_channel) {
+  // What selu tends to at minus infinity, with its sign turned.
+  constexpr double kLowest = 1.7580993408473766;
+  const Tensor stays = ne(kept(op, given, p, by_channel), 0.0);
+  if (p == 1) return mul(given, 0.0);
+  const Tensor x = widened(given);
+  const double scale = 1 / std::sqrt((kLowest * kLowest * p + 1) * (1 - p));
+  const double shift = scale * kLowest * p;
+  return to(where(stays, add(mul(x, scale), shift), shift - scale * kLowest), given.dtype());
+}
+
+}  // namespace
+
+Tensor alpha_dropout_composite(const Tensor& x, double p, bool training) {
+  check(p >= 0 && p <= 1, "alpha_dropout: p is ", p, ", a probability is wanted");
+  return !training || p == 0 ? x : alpha_dropped("alpha_dropout", x, p, false);
+}
+
+Tensor feature_alpha_dropout_composite(const Tensor& x, double p, bool training) {
+  check(p >= 0 && p <= 1, "feature_alpha_dropout: p is ", p, ", a probability is wanted");
+  return !training || p == 0 ? x : alpha_dropped("feature_alpha_dropout", x, p, true);
+}
+
+Tensor feature_dropout_composite(const Tensor& x, double p, bool training) {
+  check(p >= 0 && p <= 1, "feature_dropout: p is ", p, ", a probability is wanted");
+  return !training || p == 0 ? x : mul(x, kept("feature_dropout", x, p, true));
+}
+
+Tensor gumbel_softmax_composite(const Tensor& logits, double tau, bool hard, int64_t dim) {
+  const char* op = "gumbel_softmax";
+  const int d = wrap_dim(dim, logits.dim(), op);
+  check(tau > 0, op, ": tau is ", tau, ", a positive number is wanted");
+  const Tensor x = widened(logits);
+  Tensor noise = empty_like(x);
+  {
+    const NoGrad no_grad;
+    exponential_(noise);
+  }
+  const Tensor soft = softmax(div(sub(x, log(noise)), tau), d);
+  if (!hard || x.numel() == 0) return to(soft, logits.dtype());
+  // What leads from the soft draw to the hard one is not differentiated.
+  const Tensor step = [&] {
+    const NoGrad no_grad;
+    const Tensor at = argmax(soft, d, true);
+    return sub(scatter(zeros_like(x), d, at, ones_like(at, x.dtype())), soft);
+  }();
+  return to(add(soft, step), logits.dtype());
 }
 
 Tensor glu_composite(const Tensor& x, int64_t dim) {
@@ -66,6 +145,40 @@ Tensor cosine_similarity_composite(const Tensor& a, const Tensor& b, int64_t dim
   // Divided before they are multiplied: products of lengths leave the range of small dtypes.
   const auto unit = [&](const Tensor& x) { return div(x, maximum(norm(x, 2.0, {d}, true), eps)); };
   return sum(mul(unit(left), unit(right)), {d}, false, std::nullopt);
+}
+
+Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p, double eps,
+                                   bool keepdim) {
+  const DType own = promote(x1.dtype(), x2.dtype());
+  const Tensor apart = add(sub(widened(x1), widened(x2)), eps);
+  check(apart.dim() >= 1, "pairwise_distance: the inputs have shape (), (..., features) is wanted");
+  return to(norm(apart, p, {apart.dim() - 1}, keepdim), own);
+}
+
+Tensor bilinear_composite(const Tensor& x1, const Tensor& x2, const Tensor& weight,
+                          const Tensor& bias) {
+  const char* op = "bilinear";
+  check(x1.dim() >= 1 && x1.dim() == x2.dim(), op, ": x1 ", x1.sizes(), " and x2 ", x2.sizes(),
+        " differ in rank");
+  for (int i = 0; i + 1 < x1.dim(); ++i)
+    check(x1.size(i) == x2.size(i), op, ": x1 ", x1.sizes(), " and x2 ", x2.sizes(),
+          " differ in dimension ", i + 1);
+  check(weight.dim() == 3 && weight.size(1) == x1.size(-1) && weight.size(2) == x2.size(-1), op,
+        ": weight has shape ", weight.sizes(), ", (o, ", x1.size(-1), ", ", x2.size(-1),
+        ") is wanted");
+  const int64_t o = weight.size(0), i = weight.size(1), j = weight.size(2);
+  int64_t rows = 1;
+  Dims sizes = x1.sizes();
+  sizes.back() = o;
+  for (int d = 0; d + 1 < x1.dim(); ++d) rows *= x1.size(d);
+  const Tensor left = reshape(x1, {rows, i}), right = reshape(x2, {rows, j, 1});
+  const Tensor mixed =
+      reshape(mm(left, reshape(permute(weight, {1, 0, 2}), {i, o * j})), {rows, o, j});
+  Tensor y = reshape(bmm(mixed, right), sizes);
+  if (!bias.defined()) return y;
+  check(bias.dim() == 1 && bias.size(0) == o, op, ": bias has shape ", bias.sizes(), ", (", o,
+        ",) is wanted");
+  return add(y, bias);
 }
 
 }  // namespace moonlet

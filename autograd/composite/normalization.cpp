@@ -1,6 +1,9 @@
 // autograd/composite/normalization.cpp: normalisation with statistics that are given, or whose
-// results nobody wants.
+// results nobody wants, and of groups, instances and neighbours.
+#include <limits>
+
 #include "autograd/formulas/common.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_normalization.h"
 
 namespace moonlet {
@@ -13,9 +16,9 @@ Tensor layer_norm_composite(const Tensor& x, const Dims& normalized_shape, const
 }
 
 namespace {
-Tensor per_channel(const char* name, const Tensor& v, const Tensor& x) {
-  check(v.dim() == 1 && v.size(0) == x.size(1), "batch_norm: ", name, " has shape ", v.sizes(),
-        ", (", x.size(1), ",) is wanted");
+Tensor per_channel(const char* op, const char* name, const Tensor& v, const Tensor& x) {
+  check(v.dim() == 1 && v.size(0) == x.size(1), op, ": ", name, " has shape ", v.sizes(), ", (",
+        x.size(1), ",) is wanted");
   Dims sizes = Dims::filled(x.dim(), 1);
   sizes[1] = v.size(0);
   return reshape(v, sizes);
@@ -36,9 +39,105 @@ Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const T
   if (weight.defined()) scale = mul(scale, weight);
   Tensor shift = neg(mul(running_mean, scale));
   if (bias.defined()) shift = add(shift, bias);
-  const Tensor y = add(mul(widened(x), per_channel("running_var", scale, x)),
-                       per_channel("running_mean", shift, x));
+  const Tensor y = add(mul(widened(x), per_channel("batch_norm", "running_var", scale, x)),
+                       per_channel("batch_norm", "running_mean", shift, x));
   return to(y, x.dtype());
+}
+
+namespace {
+
+// y weight + bias per channel, where they are given, in x's dtype.
+Tensor scaled_channels(const char* op, Tensor y, const Tensor& weight, const Tensor& bias,
+                       const Tensor& x) {
+  if (weight.defined()) y = mul(y, per_channel(op, "weight", widened(weight), x));
+  if (bias.defined()) y = add(y, per_channel(op, "bias", widened(bias), x));
+  return to(y, x.dtype());
+}
+
+// x (n, c, ...) with mean 0 and variance 1 in each of `groups` groups of channels of each entry.
+Tensor normalised_groups(const Tensor& x, int64_t groups, double eps) {
+  if (x.numel() == 0) return x;
+  const int64_t size = x.numel() / (x.size(0) * groups);
+  const Tensor rows = reshape(x, {x.size(0) * groups, size});
+  return reshape(layer_norm(rows, {size}, Tensor(), Tensor(), eps), x.sizes());
+}
+
+// Moves a running statistic towards the mean over the entries of `each` (n, c).
+void follow(const Tensor& running, const Tensor& each, double momentum) {
+  if (!running.defined()) return;
+  const NoGrad no_grad;
+  Tensor target = shallow_copy(running);
+  mul_(target, 1 - momentum);
+  add_(target, mul(mean(each, {0}), momentum));
+}
+
+}  // namespace
+
+Tensor group_norm_composite(const Tensor& x, int64_t num_groups, const Tensor& weight,
+                            const Tensor& bias, double eps) {
+  const char* op = "group_norm";
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(num_groups >= 1 && x.size(1) % num_groups == 0, op, ": ", x.size(1), " channels make no ",
+        num_groups, " groups");
+  return scaled_channels(op, normalised_groups(widened(x), num_groups, eps), weight, bias, x);
+}
+
+Tensor instance_norm_composite(const Tensor& x, const Tensor& running_mean,
+                               const Tensor& running_var, const Tensor& weight, const Tensor& bias,
+                               bool use_input_stats, double momentum, double eps) {
+  const char* op = "instance_norm";
+  if (!use_input_stats)
+    return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  const Tensor wide = widened(x);
+  const Tensor y = scaled_channels(
+      op, normalised_groups(wide, std::max<int64_t>(x.size(1), 1), eps), weight, bias, x);
+  if (x.numel() == 0 || !(running_mean.defined() || running_var.defined())) return y;
+  for (const auto& [running, name] :
+       {std::pair{&running_mean, "running_mean"}, std::pair{&running_var, "running_var"}})
+    if (running->defined()) per_channel(op, name, *running, x);
+  const NoGrad no_grad;
+  const Tensor each = reshape(wide, {x.size(0), x.size(1), x.numel() / (x.size(0) * x.size(1))});
+  follow(running_mean, mean(each, {2}), momentum);
+  follow(running_var, var(each, {2}, 1), momentum);
+  return y;
+}
+
+Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, const Tensor& weight,
+                          std::optional<double> eps) {
+  const char* op = "rms_norm";
+  const int dims = normalized_shape.size(), first = given.dim() - dims;
+  bool fits = dims >= 1 && first >= 0;
+  for (int i = 0; fits && i < dims; ++i) fits = given.size(first + i) == normalized_shape[i];
+  check(fits, op, ": x has shape ", given.sizes(), ", which does not end in ", normalized_shape);
+  check(!weight.defined() || weight.sizes() == normalized_shape, op, ": weight has shape ",
+        weight.defined() ? weight.sizes() : Dims(), ", ", normalized_shape, " is wanted");
+  const Tensor x = widened(given);
+  const double least = x.dtype() == DType::Float64 ? std::numeric_limits<double>::epsilon()
+                                                   : std::numeric_limits<float>::epsilon();
+  Dims reduced;
+  for (int i = first; i < given.dim(); ++i) reduced.push_back(i);
+  Tensor y = mul(x, rsqrt(add(mean(square(x), reduced, true), eps.value_or(least))));
+  if (weight.defined()) y = mul(y, widened(weight));
+  return to(y, given.dtype());
+}
+
+Tensor local_response_norm_composite(const Tensor& given, int64_t size, double alpha, double beta,
+                                     double k) {
+  const char* op = "local_response_norm";
+  check(given.dim() >= 3, op, ": x has shape ", given.sizes(), ", (n, c, l, ...) is wanted");
+  check(size >= 1 && size <= (int64_t{1} << 31), op, ": size is ", size, ", at least 1 is wanted");
+  if (given.numel() == 0) return given;
+  const Tensor x = widened(given);
+  // Channels further away than there are any hold zeros.
+  const int64_t before = std::min(size / 2, x.size(1)), after = std::min((size - 1) / 2, x.size(1));
+  std::vector<int64_t> border(static_cast<size_t>(2 * (x.dim() - 1)), 0);
+  border[border.size() - 2] = before;
+  border[border.size() - 1] = after;
+  const Tensor windows = unfold(pad(square(x), border), 1, before + after + 1, 1);
+  const Tensor sums = sum(windows, {x.dim()});
+  const Tensor scale = pow(add(mul(sums, alpha / static_cast<double>(size)), k), beta);
+  return to(div(x, scale), given.dtype());
 }
 
 Tensor normalize_composite(const Tensor& x, double p, int64_t dim, double eps) {

@@ -1,7 +1,9 @@
 // autograd/formulas/nn.cpp: the longer derivatives of network ops.
 #include "autograd/formulas/nn.h"
 
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"
@@ -18,16 +20,61 @@ Tensor filled(Tensor x, const Tensor& mask, double value) {
 Tensor swapped(const Tensor& x) { return transpose(x, x.dim() - 2, x.dim() - 1); }
 }  // namespace
 
-Tensor attention_weights(const Tensor& given_query, const Tensor& given_key,
-                         const Tensor& given_mask, bool is_causal, double scale) {
-  const Tensor query = widened(given_query), key = widened(given_key), mask = widened(given_mask);
-  Tensor scores = matmul(mul(query, scale), swapped(key));
+namespace {
+
+// The part [first, first + count) of the queries, and what of the mask and the keys it may see.
+struct Chunk {
+  int64_t first, count, keys;
+};
+
+// The elements of scores that are held at a time: 16 MiB of float32.
+constexpr int64_t kScores = int64_t{1} << 22;
+constexpr int64_t kLeastQueries = 16;
+
+// The queries in parts whose scores are no more than kScores, so that memory grows with the length
+// and not with its square. With is_causal a part sees the keys up to its last query.
+std::vector<Chunk> chunks_of(const Tensor& query, const Tensor& key, bool is_causal) {
+  const int64_t queries = query.size(-2), keys = key.size(-2);
+  const auto heads = [](const Tensor& x) {
+    return x.numel() / std::max<int64_t>(x.size(-1) * x.size(-2), 1);
+  };
+  const int64_t batch = std::max<int64_t>({heads(query), heads(key), 1});
+  const int64_t fitting = kScores / std::max<int64_t>(batch * keys, 1);
+  const int64_t step = std::max(kLeastQueries, fitting);
+  std::vector<Chunk> out;
+  for (int64_t first = 0; first == 0 || first < queries; first += step) {
+    const int64_t count = std::min(step, queries - first);
+    out.push_back({first, count, is_causal ? std::min(keys, first + count) : keys});
+  }
+  return out;
+}
+
+// Rows [first, first + count) of the dimension before the last.
+Tensor rows(const Tensor& x, int64_t first, int64_t count) {
+  if (first == 0 && count == x.size(-2)) return x;
+  return narrow(x, x.dim() - 2, first, count);
+}
+
+// The chunk's part of a mask that broadcasts to (..., l, s).
+Tensor part_of_mask(const Tensor& mask, const Chunk& c) {
+  if (!mask.defined() || mask.dim() == 0) return mask;
+  Tensor part = mask;
+  if (part.dim() >= 2 && part.size(-2) != 1) part = rows(part, c.first, c.count);
+  if (part.size(-1) != 1 && part.size(-1) != c.keys) part = narrow(part, part.dim() - 1, 0, c.keys);
+  return part;
+}
+
+// softmax(query key^T + mask) for a chunk; query is scaled.
+Tensor chunk_weights(const Tensor& query, const Tensor& key, const Tensor& whole_mask,
+                     bool is_causal, const Chunk& c) {
+  Tensor scores = matmul(rows(query, c.first, c.count), swapped(rows(key, 0, c.keys)));
   const double hidden = -std::numeric_limits<double>::infinity();
   if (is_causal) {
-    const Dims square{query.size(-2), key.size(-2)};
-    const Tensor seen = tril(ones(square, Options{DType::Bool, query.device()}), 0);
+    const Tensor seen =
+        tril(ones({c.count, c.keys}, Options{DType::Bool, query.device()}), c.first);
     scores = filled(scores, logical_not(seen), hidden);
   }
+  const Tensor mask = part_of_mask(whole_mask, c);
   if (!mask.defined()) return softmax(scores, scores.dim() - 1);
   scores =
       mask.dtype() == DType::Bool ? filled(scores, logical_not(mask), hidden) : add(scores, mask);
@@ -36,21 +83,59 @@ Tensor attention_weights(const Tensor& given_query, const Tensor& given_key,
   return filled(softmax(scores, scores.dim() - 1), blind, 0.0);
 }
 
+// Gradients of the keys seen so far, added up: `part` has the first positions alone.
+void add_rows(Tensor& total, const Tensor& part, int64_t length) {
+  const int64_t missing = length - part.size(-2);
+  const Tensor whole = missing == 0 ? part : constant_pad(part, {0, 0, 0, missing}, 0.0);
+  total = total.defined() ? add(total, whole) : whole;
+}
+
+}  // namespace
+
+Tensor attention_weights(const Tensor& query, const Tensor& key, const Tensor& mask, bool is_causal,
+                         double scale) {
+  const Chunk all_queries{0, query.size(-2), key.size(-2)};
+  return chunk_weights(mul(widened(query), scale), widened(key), widened(mask), is_causal,
+                       all_queries);
+}
+
+Tensor attention(const Tensor& given_query, const Tensor& given_key, const Tensor& given_value,
+                 const Tensor& given_mask, bool is_causal, double scale) {
+  const Tensor query = mul(widened(given_query), scale), key = widened(given_key),
+               value = widened(given_value), mask = widened(given_mask);
+  std::vector<Tensor> parts;
+  for (const Chunk& c : chunks_of(query, key, is_causal))
+    parts.push_back(matmul(chunk_weights(query, key, mask, is_causal, c), rows(value, 0, c.keys)));
+  return to(parts.size() == 1 ? parts[0] : cat(parts, parts[0].dim() - 2), given_query.dtype());
+}
+
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(
     const Tensor& given_g, const Tensor& given_query, const Tensor& given_key,
-    const Tensor& given_value, const Tensor& mask, bool is_causal, double scale) {
+    const Tensor& given_value, const Tensor& given_mask, bool is_causal, double scale) {
   // Each is in two products, which would otherwise copy it twice.
-  const Tensor g = contiguous(widened(given_g)), query = contiguous(widened(given_query)),
-               key = contiguous(widened(given_key)), value = widened(given_value);
-  Tensor weights = attention_weights(query, key, mask, is_causal, scale);
-  const Tensor grad_value = matmul(swapped(weights), g);
-  Tensor grad_scores = matmul(g, swapped(value));
-  // The values may have more entries in their batch than the weights.
-  if (!(weights.sizes() == grad_scores.sizes())) weights = expand(weights, grad_scores.sizes());
-  grad_scores = softmax_grad_x(grad_scores, weights, weights.dim() - 1);
-  const bool added = mask.defined() && mask.dtype() != DType::Bool;
-  return {mul(matmul(grad_scores, key), scale), mul(matmul(swapped(grad_scores), query), scale),
-          grad_value, added ? grad_scores : Tensor()};
+  const Tensor g = contiguous(widened(given_g)),
+               query = contiguous(mul(widened(given_query), scale)),
+               key = contiguous(widened(given_key)), value = widened(given_value),
+               mask = widened(given_mask);
+  const bool added = mask.defined() && mask.dtype() != DType::Bool && given_mask.requires_grad();
+  std::vector<Tensor> by_query, by_mask;
+  Tensor by_key, by_value;
+  for (const Chunk& c : chunks_of(query, key, is_causal)) {
+    Tensor weights = chunk_weights(query, key, mask, is_causal, c);
+    const Tensor slope = rows(g, c.first, c.count);
+    add_rows(by_value, matmul(swapped(weights), slope), key.size(-2));
+    Tensor grad_scores = matmul(slope, swapped(rows(value, 0, c.keys)));
+    // The values may have more entries in their batch than the weights.
+    if (!(weights.sizes() == grad_scores.sizes())) weights = expand(weights, grad_scores.sizes());
+    grad_scores = softmax_grad_x(grad_scores, weights, weights.dim() - 1);
+    by_query.push_back(mul(matmul(grad_scores, rows(key, 0, c.keys)), scale));
+    add_rows(by_key, matmul(swapped(grad_scores), rows(query, c.first, c.count)), key.size(-2));
+    if (added) by_mask.push_back(grad_scores);
+  }
+  const auto joined = [](const std::vector<Tensor>& parts) {
+    return parts.size() == 1 ? parts[0] : cat(parts, parts[0].dim() - 2);
+  };
+  return {joined(by_query), by_key, by_value, added ? joined(by_mask) : Tensor()};
 }
 
 }  // namespace moonlet::formulas

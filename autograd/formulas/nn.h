@@ -11,6 +11,9 @@ namespace moonlet::formulas {
 // least float32; zeros for a query that may see nothing.
 Tensor attention_weights(const Tensor& query, const Tensor& key, const Tensor& mask, bool is_causal,
                          double scale);
+// native_attention: these weights times the values, for some queries at a time.
+Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                 bool is_causal, double scale);
 // The gradients of native_attention with respect to (query, key, value, mask).
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(const Tensor& g, const Tensor& query,
                                                            const Tensor& key, const Tensor& value,

@@ -110,7 +110,7 @@ layers.PReLU = layer.define("PReLU", "int>=1 num_parameters=1, number init=0.25"
   end)
 
 function layers.PReLU:forward(x)
-  return layer.run(self, layer.prelu, x, self.weight)
+  return layer.run(self, ml.prelu, x, self.weight)
 end
 
 function layers.PReLU:extra_repr() return tostring(self.weight:numel()) end

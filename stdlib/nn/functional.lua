@@ -1,36 +1,14 @@
 -- stdlib/nn/functional.lua: nn.functional: PyTorch's functions of networks under its names and with
 -- its arguments. Dimensions and positions count from 1 here as everywhere.
 
+local declare = require "moonlet.nn.functional.declare"
 local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
 local options = require "moonlet.options"
-local signature = require "moonlet.signature"
 
 local functional = {}
 
-local function declare(text) return signature("nn.functional." .. text) end
-
--- The op of that name, whose arguments come in the declared order. Where there are none by name it
--- reads them itself, which is faster.
-local function op(text)
-  local read, call = declare(text), ml[text:match "^[%w_]+"]
-  return function(...)
-    if select("#", ...) > 0 and type((select(-1, ...))) ~= "table" then return call(...) end
-    return call(read(...))
-  end
-end
-
--- An op whose last declared argument, `inplace`, asks for its in-place form.
-local function activation(text)
-  local name = text:match "^[%w_]+"
-  local read, call, change = declare(text), ml[name], ml._methods[name .. "_"]
-  return function(...)
-    if select("#", ...) == 1 and ml.is_tensor((...)) then return call(...) end
-    local values, count = { read(...) }, #read.names - 1
-    if values[count + 1] then return change(table.unpack(values, 1, count)) end
-    return call(table.unpack(values, 1, count))
-  end
-end
+local op, activation, in_place = declare.op, declare.activation, declare.in_place
 
 --- `max(input, 0)`. As all activations that take `inplace`, it changes `input` with that.
 functional.relu = activation "relu(Tensor input, bool inplace=false)"
@@ -60,13 +38,6 @@ functional.mish = activation "mish(Tensor input, bool inplace=false)"
 functional.threshold = activation(
   "threshold(Tensor input, number threshold, number value, bool inplace=false)")
 
--- The in-place forms that PyTorch has names for.
-local function in_place(text)
-  local name = text:match "^[%w_]+"
-  local read, change = declare(text), ml._methods[name]
-  return function(...) return change(read(...)) end
-end
-
 --- `relu` in place.
 functional.relu_ = in_place "relu_(Tensor input)"
 --- `elu` in place.
@@ -83,15 +54,22 @@ functional.hardtanh_ = in_place(
 --- `threshold` in place.
 functional.threshold_ = in_place "threshold_(Tensor input, number threshold, number value)"
 
-local read_prelu = declare "prelu(Tensor input, Tensor weight)"
-
 --- `max(input, 0)` plus `weight` times `min(input, 0)`; the weight has one element, or one for each
 --- channel (the second dimension).
----@param input Tensor
----@param weight Tensor
----@return Tensor
-function functional.prelu(...) return layer.prelu(read_prelu(...)) end
-
+functional.prelu = op "prelu(Tensor input, Tensor weight)"
+--- `leaky_relu` with, in training, a slope drawn for each element from `lower` to `upper`, else
+--- their mean.
+functional.rrelu = activation("rrelu(Tensor input, number lower=0.125, "
+  .. "number upper=0.3333333333333333, bool training=false, bool inplace=false)")
+--- `rrelu` in place.
+functional.rrelu_ = in_place("rrelu_(Tensor input, number lower=0.125, "
+  .. "number upper=0.3333333333333333, bool training=false)")
+--- `input`, but 0 from `-lambd` to `lambd`.
+functional.hardshrink = op "hardshrink(Tensor input, number lambd=0.5)"
+--- `input` moved towards 0 by `lambd`, 0 from `-lambd` to `lambd`.
+functional.softshrink = op "softshrink(Tensor input, number>=0 lambd=0.5)"
+--- `input - tanh(input)`.
+functional.tanhshrink = op "tanhshrink(Tensor input)"
 --- `input` times the normal distribution function of `input`; its tanh form with `approximate =
 --- "tanh"`.
 functional.gelu = op 'gelu(Tensor input, string approximate="none")'
@@ -110,7 +88,7 @@ functional.glu = op "glu(Tensor input, int dim=-1)"
 
 -- The softmax ops: with `dtype` the input is converted first.
 local function softmax_of(name)
-  local read, call = declare(name .. "(Tensor input, int dim, string? dtype=nil)"), ml[name]
+  local read, call = declare.reader(name .. "(Tensor input, int dim, string? dtype=nil)"), ml[name]
   return function(...)
     local input, dim, dtype = read(...)
     return call(dtype and input:to(dtype) or input, dim)
@@ -124,12 +102,26 @@ functional.softmin = softmax_of "softmin"
 --- The logarithm of the softmax.
 functional.log_softmax = softmax_of "log_softmax"
 
---- `input` times the transposed `weight` (out, in), plus `bias` (out).
-functional.linear = op "linear(Tensor input, Tensor weight, Tensor? bias=nil)"
+local read_linear = declare.reader "linear(Tensor input, Tensor weight, Tensor? bias=nil)"
+
+--- `input` times the transposed `weight` (out, in), plus `bias` (out). A `weight` (in) leaves out
+--- the last dimension.
+---@return Tensor
+function functional.linear(...)
+  local input, weight, bias = read_linear(...)
+  if weight.ndim ~= 1 then return ml.linear(input, weight, bias) end
+  local y = ml.matmul(input, weight)
+  return bias and y + bias or y
+end
+
+--- `x1^T weight[k] x2 + bias[k]` for each k: `input1` (..., i), `input2` (..., j), `weight` (o, i,
+--- j), `bias` (o).
+functional.bilinear = op(
+  "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=nil)")
 
 local function convolution(dims)
   local name = ("conv%dd"):format(dims)
-  local read = declare((name .. "(Tensor input, Tensor weight, Tensor? bias=nil, "
+  local read = declare.reader((name .. "(Tensor input, Tensor weight, Tensor? bias=nil, "
     .. "int[N]>=1 stride=1, int[N]>=0|string padding=0, int[N]>=1 dilation=1, int>=1 groups=1)")
     :gsub("N", tostring(dims)))
   return function(...)
@@ -149,7 +141,7 @@ functional.conv1d = convolution(1)
 --- plus `bias` (o) per channel. `padding` may be "same" or "valid".
 functional.conv2d = convolution(2)
 
-local read_max_pool = declare("max_pool2d(Tensor input, int[2]>=1 kernel_size, "
+local read_max_pool = declare.reader("max_pool2d(Tensor input, int[2]>=1 kernel_size, "
   .. "int[2]>=1? stride=nil, int[2]>=0 padding=0, int[2]>=1 dilation=1, bool ceil_mode=false, "
   .. "bool return_indices=false)")
 
@@ -163,7 +155,7 @@ function functional.max_pool2d(...)
   return pool(x, kernel, stride or kernel, padding, dilation, ceil_mode)
 end
 
-local read_max_pool_with_indices = declare("max_pool2d_with_indices(Tensor input, "
+local read_max_pool_with_indices = declare.reader("max_pool2d_with_indices(Tensor input, "
   .. "int[2]>=1 kernel_size, int[2]>=1? stride=nil, int[2]>=0 padding=0, int[2]>=1 dilation=1, "
   .. "bool ceil_mode=false)")
 
@@ -175,7 +167,7 @@ function functional.max_pool2d_with_indices(...)
   return ml.max_pool2d_with_indices(x, kernel, stride or kernel, padding, dilation, ceil_mode)
 end
 
-local read_avg_pool = declare("avg_pool2d(Tensor input, int[2]>=1 kernel_size, "
+local read_avg_pool = declare.reader("avg_pool2d(Tensor input, int[2]>=1 kernel_size, "
   .. "int[2]>=1? stride=nil, int[2]>=0 padding=0, bool ceil_mode=false, "
   .. "bool count_include_pad=true)")
 
@@ -199,6 +191,44 @@ functional.batch_norm = op("batch_norm(Tensor input, Tensor? running_mean=nil, "
 functional.layer_norm = op("layer_norm(Tensor input, int[]>=1 normalized_shape, "
   .. "Tensor? weight=nil, Tensor? bias=nil, number>=0 eps=1e-5)")
 
+local read_group_norm = declare.reader("group_norm(Tensor input, int>=1 num_groups, "
+  .. "Tensor? weight=nil, Tensor? bias=nil, number>=0 eps=1e-5)")
+
+--- Normalises each of `num_groups` groups of channels of each entry, then scales and shifts
+--- channels.
+---@return Tensor
+function functional.group_norm(...)
+  local input, groups, weight, bias, eps = read_group_norm(...)
+  if input:numel() > 0 and input.ndim >= 2 and input:numel() == groups then
+    options.fail("group_norm: one value in a group of shape %s", tostring(input.shape))
+  end
+  return ml.group_norm(input, groups, weight, bias, eps)
+end
+
+local read_instance_norm = declare.reader("instance_norm(Tensor input, Tensor? running_mean=nil, "
+  .. "Tensor? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool use_input_stats=true, "
+  .. "number>=0<=1 momentum=0.1, number>=0 eps=1e-5)")
+
+--- Normalises each channel of each entry, then scales and shifts channels. Running statistics
+--- follow by `momentum`, in place, and are used instead without `use_input_stats`.
+---@return Tensor
+function functional.instance_norm(...)
+  local input, mean, var, weight, bias, use_input_stats, momentum, eps = read_instance_norm(...)
+  local size = input.ndim >= 2 and (input.shape[1] or 0) * (input.shape[2] or 0) or 0
+  if use_input_stats and size > 0 and input:numel() == size then
+    options.fail("instance_norm: one value in a channel of shape %s", tostring(input.shape))
+  end
+  return ml.instance_norm(input, mean, var, weight, bias, use_input_stats, momentum, eps)
+end
+
+--- Divides by the root of the mean square over the last dimensions, whose sizes are
+--- `normalized_shape`, then scales.
+functional.rms_norm = op("rms_norm(Tensor input, int[]>=1 normalized_shape, Tensor? weight=nil, "
+  .. "number>=0? eps=nil)")
+--- Divides by a power of the mean square of `size` neighbouring channels.
+functional.local_response_norm = op("local_response_norm(Tensor input, int>=1 size, "
+  .. "number alpha=1e-4, number beta=0.75, number k=1)")
+
 --- `input` divided by its `p`-norm along `dim` (the second), or by `eps` where that is greater.
 functional.normalize = op "normalize(Tensor input, number p=2, int dim=2, number eps=1e-12)"
 
@@ -206,30 +236,11 @@ functional.normalize = op "normalize(Tensor input, number p=2, int dim=2, number
 functional.cosine_similarity = op(
   "cosine_similarity(Tensor x1, Tensor x2, int dim=2, number eps=1e-8)")
 
-local read_dropout = declare(
-  "dropout(Tensor input, number>=0<=1 p=0.5, bool training=true, bool inplace=false)")
+--- The `p`-norm of `x1 - x2 + eps` over the last dimension.
+functional.pairwise_distance = op("pairwise_distance(Tensor x1, Tensor x2, number p=2, "
+  .. "number eps=1e-6, bool keepdim=false)")
 
---- With `training` sets elements to 0 with probability `p` and scales the others by 1 / (1 - p).
----@return Tensor
-function functional.dropout(...)
-  local input, p, training, inplace = read_dropout(...)
-  if training and inplace then return input:mul_(ml.dropout_mask(input, p)) end
-  return ml.dropout(input, p, training)
-end
-
-local read_embedding = declare(
-  "embedding(Tensor input, Tensor weight, int? padding_idx=nil)")
-
---- The rows of `weight` at the positions in `input`, from 1. The row at `padding_idx` gets no
---- gradient.
----@return Tensor
-function functional.embedding(...)
-  local input, weight, padding_idx = read_embedding(...)
-  local rows = weight.shape[1] or 0
-  return ml.embedding(weight, input, layer.row("embedding", padding_idx, rows) or 0)
-end
-
-local read_one_hot = declare "one_hot(Tensor tensor, int num_classes=-1)"
+local read_one_hot = declare.reader "one_hot(Tensor tensor, int num_classes=-1)"
 
 --- Rows of zeros with a 1 at the positions in `tensor`, from 1; as many as the highest position
 --- unless `num_classes` is given.
@@ -239,7 +250,7 @@ function functional.one_hot(...)
   return ml.one_hot(tensor, num_classes == -1 and 0 or num_classes)
 end
 
-local read_pad = declare(
+local read_pad = declare.reader(
   'pad(Tensor input, int[] pad, string mode="constant", number? value=nil)')
 
 --- `input` with a border: pairs (before, after) for the last dimension, the one before it, and so
@@ -251,8 +262,8 @@ function functional.pad(...)
   return ml.pad(input, pad, mode, value or 0)
 end
 
-local read_unfold = declare("unfold(Tensor input, int[2]>=1 kernel_size, int[2]>=1 dilation=1, "
-  .. "int[2]>=0 padding=0, int[2]>=1 stride=1)")
+local read_unfold = declare.reader("unfold(Tensor input, int[2]>=1 kernel_size, "
+  .. "int[2]>=1 dilation=1, int[2]>=0 padding=0, int[2]>=1 stride=1)")
 
 --- The windows of images (n, c, h, w), or (c, h, w), as columns: (n, c * kh * kw, windows).
 ---@return Tensor
@@ -278,61 +289,12 @@ function functional.unfold(...)
   return input.ndim == 3 and out:squeeze(1) or out
 end
 
---- `softmax(query key^T * scale + attn_mask) value`: attention.
-functional.scaled_dot_product_attention = op("scaled_dot_product_attention(Tensor query, "
-  .. "Tensor key, Tensor value, Tensor? attn_mask=nil, number>=0<=1 dropout_p=0, "
-  .. "bool is_causal=false, number? scale=nil)")
-
-local CLASSES = "(Tensor input, Tensor target, Tensor? weight=nil, int ignore_index=-100, "
-  .. 'Reduction reduction="mean"'
-local read_cross_entropy = declare("cross_entropy" .. CLASSES
-  .. ", number>=0<=1 label_smoothing=0.0)")
-
---- The negative log likelihood of classes, from 1, or of class probabilities, under the softmax of
---- scores (n, classes, ...).
----@return Tensor
-function functional.cross_entropy(...)
-  local input, target, weight, ignore_index, reduction, label_smoothing = read_cross_entropy(...)
-  return ml.cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)
+local function add(part)
+  for name, f in pairs(part) do functional[name] = f end
 end
-
-local read_nll_loss = declare("nll_loss" .. CLASSES .. ")")
-
---- Minus the log probability, of (n, classes, ...), of each target class, from 1.
----@return Tensor
-function functional.nll_loss(...)
-  local input, target, weight, ignore_index, reduction = read_nll_loss(...)
-  return ml.nll_loss(input, target, weight, reduction, ignore_index)
-end
-
-local PAIR = '(Tensor input, Tensor target, Reduction reduction="mean"'
-
---- The squared difference.
-functional.mse_loss = op("mse_loss" .. PAIR .. ")")
---- The absolute difference.
-functional.l1_loss = op("l1_loss" .. PAIR .. ")")
---- `d^2 / (2 beta)` where the difference d is below `beta`, `|d| - beta / 2` elsewhere.
-functional.smooth_l1_loss = op("smooth_l1_loss" .. PAIR .. ", number>=0 beta=1.0)")
---- `d^2 / 2` where the difference d is below `delta`, `delta (|d| - delta / 2)` elsewhere.
-functional.huber_loss = op("huber_loss" .. PAIR .. ", number>0 delta=1.0)")
---- The cross entropy of probabilities, for targets from 0 to 1 in the same shape.
-functional.binary_cross_entropy = op("binary_cross_entropy(Tensor input, Tensor target, "
-  .. 'Tensor? weight=nil, Reduction reduction="mean")')
-
-local read_bce_logits = declare("binary_cross_entropy_with_logits(Tensor input, Tensor target, "
-  .. 'Tensor? weight=nil, Reduction reduction="mean", Tensor? pos_weight=nil)')
-
---- `binary_cross_entropy` of the sigmoid of scores, without overflow. `pos_weight` multiplies the
---- part of the positive targets.
----@return Tensor
-function functional.binary_cross_entropy_with_logits(...)
-  local input, target, weight, reduction, pos_weight = read_bce_logits(...)
-  return ml.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
-end
-
---- The Kullback-Leibler divergence of log probabilities from the target's probabilities, or its
---- logarithms with `log_target`.
-functional.kl_div = op("kl_div(Tensor input, Tensor target, "
-  .. 'KLReduction reduction="mean", bool log_target=false)')
+add(require "moonlet.nn.functional.attention")
+add(require "moonlet.nn.functional.dropout")
+add(require "moonlet.nn.functional.embedding")
+add(require "moonlet.nn.functional.loss")
 
 return options.namespace("nn.functional", functional)

@@ -84,21 +84,6 @@ function layer.row(where, index, count)
   return row
 end
 
---- `max(x, 0)` plus `weight` times `min(x, 0)`; the weight has one element, or one for each channel
---- (the second dimension of x).
----@param x Tensor
----@param weight Tensor
----@return Tensor
-function layer.prelu(x, weight)
-  local channels = weight:numel()
-  if channels > 1 then
-    local size = {}
-    for i = 1, x.ndim do size[i] = i == math.min(2, x.ndim) and channels or 1 end
-    weight = weight:view(size)
-  end
-  return x:relu() - weight * (-x):relu()
-end
-
 --- The options that every layer with parameters ends its declaration with.
 layer.factory = ", string? device=nil, string? dtype=nil"
 

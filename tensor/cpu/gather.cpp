@@ -172,7 +172,7 @@ void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& 
   });
 }
 
-void embedding(const Tensor& weight, const Tensor& index, int64_t, Tensor& y) {
+void embedding(const Tensor& weight, const Tensor& index, int64_t, bool, Tensor& y) {
   const Tensor positions = checked_positions("embedding", index, weight.size(0));
   if (y.numel() == 0) return;
   const Tensor x = contiguous(weight);

@@ -75,3 +75,26 @@ activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`, element by element:
 activation("threshold(Tensor x, Scalar threshold, Scalar value) -> Tensor",
   "`x` where it is above `threshold`, else `value`.", "where(gt(x, threshold), g, 0.0)",
   { dtypes = "real", keeps_dtype = true, chooses = true, sample = { "randn(3, 4), 0.1, 2.0" } })
+op { "prelu(Tensor x, Tensor weight) -> Tensor",
+     kind = "composite", dtypes = "floating", autocast = { cuda = "promote" },
+     doc = [[`x` where positive, else `weight * x`. `weight` has one element, or one for each channel, the second
+dimension of `x`. He et al. 2015, "Delving Deep into Rectifiers".]],
+     sample = { "randn(3, 4), randn(1)", "randn(2, 3, 4), randn(3)", "randn(3), randn(3):select(1, 2)",
+                "randn(4), randn(1)" } }
+op { [[rrelu(Tensor x, float lower=0.125, float upper=0.3333333333333333, bool training=false,
+             Generator? generator=nil) -> Tensor]],
+     kind = "composite", dtypes = "floating", random = true, inplace = true,
+     torch = "F.rrelu(*args)",
+     doc = [[`leaky_relu` with, in training, a slope for each element drawn evenly from `lower` to `upper`, else
+their mean. Xu et al. 2015, arXiv:1505.00853.]],
+     sample = { "randn(3, 4)", "randn(3, 4), 0.2, 0.5, true" } }
+activation("hardshrink(Tensor x, Scalar lambd=0.5) -> Tensor", "`x`, but 0 from `-lambd` to `lambd`.",
+  "where(logical_and(ge(x, -lambd.to_double()), le(x, lambd)), 0.0, g)",
+  { keeps_dtype = true, inplace = false, sample = { "randn(3, 4)", "randn(3, 4), 0.9" } })
+op { "softshrink(Tensor x, float lambd=0.5) -> Tensor",
+     kind = "composite", dtypes = "floating", out = true,
+     doc = "`x` moved towards 0 by `lambd`, 0 from `-lambd` to `lambd`.",
+     sample = { "randn(3, 4)", "randn(3, 4), 0.9" }, torch = "F.softshrink(*args)" }
+op { "tanhshrink(Tensor x) -> Tensor",
+     kind = "composite", dtypes = "floating",
+     doc = "`x - tanh(x)`.", sample = { "randn(3, 4)" }, torch = "F.tanhshrink(*args)" }

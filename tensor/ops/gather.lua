@@ -35,11 +35,13 @@ op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
      doc = [[Adds the slices of `source` to those of `x` along `dim` at the positions in `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3)" } }
 
-op { "embedding(Tensor weight, Positions index, int padding_idx=0) -> Tensor",
+op { [[embedding(Tensor weight, Positions index, int padding_idx=0,
+                 bool scale_grad_by_freq=false) -> Tensor]],
      kind = "structured", dtypes = "all",
-     grad = { weight = "embedding_grad_weight(g, index, sizes_of(weight)[0], padding_idx)" },
+     grad = { weight = "embedding_grad_weight(formulas::by_frequency(g, index, sizes_of(weight)[0], scale_grad_by_freq), index, sizes_of(weight)[0], padding_idx)" },
      doc = [[The rows of `weight`, `(rows, features)`, at the positions in `index`: the result is
-`(..., features)`. The row at position `padding_idx` gets no gradient; 0 is no such row.]],
+`(..., features)`. The row at position `padding_idx` gets no gradient; 0 is no such row.
+`scale_grad_by_freq` divides the gradient of each row by how often it comes.]],
      sample = { "randn(4, 3), tensor({{1, 4}, {2, 2}})" },
      torch = "F.embedding(args[1], args[0])" }
 

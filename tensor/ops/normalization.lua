@@ -2,7 +2,7 @@
 
 op { [[native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil,
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", internal = true,
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
      grad = { x = "layer_norm_grad_x(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)",
               weight = "layer_norm_grad_weight(g_y, x, mean, rstd, normalized_shape.size(), eps)",
@@ -14,7 +14,7 @@ each normalised slice, with the normalised dimensions kept at size 1.]],
 
 op { [[layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight,
                          int dims, float eps) -> Tensor]],
-     kind = "structured", dtypes = "floating", internal = true,
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
      grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -42,17 +42,17 @@ and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
 
 op { [[layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil,
                   float eps=1e-5) -> Tensor]],
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
      torch = "F.layer_norm(*args)",
      doc = [[`(x - mean) / sqrt(var + eps) * weight + bias`, with mean and (biased) variance taken over the
-last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `bias`. Ba et al. 2016,
-"Layer Normalization".]],
+last dimensions, whose sizes are `normalized_shape`, as those of `weight` and `bias`, which may be float32
+for an `x` of 16 bits. Ba et al. 2016, "Layer Normalization".]],
      sample = { "randn(3, 4), {4}, randn(4), randn(4)", "randn(2, 3, 4), {3, 4}" } }
 
 op { [[native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? running_mean,
                          Tensor!? running_var, float momentum=0.1,
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
-     kind = "structured", dtypes = "floating", internal = true,
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
      grad = { x = "batch_norm_grad_x(g_y, x, mean, rstd, weight, eps)",
               weight = "batch_norm_grad_weight(g_y, x, mean, rstd, eps)",
@@ -65,7 +65,7 @@ by `momentum`.]],
 
 op { [[batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight,
                          float eps) -> Tensor]],
-     kind = "structured", dtypes = "floating", internal = true,
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
      grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -94,17 +94,54 @@ that `native_batch_norm` gave for this `x` and `eps`.]],
 op { [[batch_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=nil,
                   Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1,
                   float eps=1e-5) -> Tensor]],
-     kind = "composite", dtypes = "floating",
+     kind = "composite", dtypes = "floating", mixed = true,
      torch = "F.batch_norm(*args)",
      doc = [[`(x - mean) / sqrt(var + eps) * weight + bias` per channel (the second dimension of `x`). In
 training the mean and biased variance are the batch's, and the running statistics move towards the batch's
-(with the unbiased variance) by `momentum`, in place; otherwise the running statistics are used. Ioffe and
-Szegedy 2015, "Batch Normalization".]],
+(with the unbiased variance) by `momentum`, in place; otherwise the running statistics are used. For an `x`
+of 16 bits the others may be float32. Ioffe and Szegedy 2015, "Batch Normalization".]],
      sample = { "randn(4, 3, 2, 2), nil, nil, randn(3), randn(3), true",
                 "randn(4, 3), randn(3), rand(3):add(0.5), randn(3), randn(3)" } }
 
-op { "normalize(Tensor x, float p=2, Dim dim=1, float eps=1e-12) -> Tensor",
+op { [[group_norm(Tensor x, int num_groups, Tensor? weight=nil, Tensor? bias=nil,
+                  float eps=1e-5) -> Tensor]],
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
+     torch = "F.group_norm(*args)",
+     doc = [[`(x - mean) / sqrt(var + eps) * weight + bias` for `x` (n, c, ...): mean and (biased) variance are
+those of each group of c / `num_groups` channels of each entry; `weight` and `bias` (c) are per channel. Wu and
+He 2018, "Group Normalization".]],
+     sample = { "randn(2, 6, 3), 3, randn(6), randn(6)", "randn(3, 4), 2", "randn(2, 4, 2, 3), 1, randn(4), nil, 0.1",
+                "randn(2, 4, 3), 4, nil, randn(4)" } }
+
+op { [[instance_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=nil, Tensor? weight=nil,
+                     Tensor? bias=nil, bool use_input_stats=true, float momentum=0.1,
+                     float eps=1e-5) -> Tensor]],
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
+     torch = "F.instance_norm(*args)",
+     doc = [[`group_norm` with a group for each channel. The running statistics (c), where given, move towards
+the mean over the entries of each channel's mean and unbiased variance by `momentum`, in place; without
+`use_input_stats` they are used instead. Ulyanov et al. 2016, "Instance Normalization".]],
+     sample = { "randn(2, 3, 4), nil, nil, randn(3), randn(3)", "randn(2, 3, 2, 2)",
+                "randn(2, 3, 4), randn(3), rand(3) + 0.5, randn(3), randn(3), false, 0.1, 0.01" } }
+
+op { "rms_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, float? eps=nil) -> Tensor",
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
+     torch = "F.rms_norm(*args)",
+     doc = [[`x / sqrt(mean(x^2) + eps) * weight`, with the mean over the last dimensions, whose sizes are
+`normalized_shape`, as those of `weight`. `eps` is that of the dtype unless given, float32's for one of 16 bits.
+Zhang and Sennrich 2019, "Root Mean Square Layer Normalization".]],
+     sample = { "randn(3, 4), {4}, randn(4)", "randn(2, 3, 4), {3, 4}, nil, 0.1", "randn(2, 5), {5}" } }
+
+op { "local_response_norm(Tensor x, int size, float alpha=1e-4, float beta=0.75, float k=1) -> Tensor",
      kind = "composite", dtypes = "floating",
+     torch = "F.local_response_norm(*args)",
+     doc = [[`x / (k + alpha mean)^beta` for `x` (n, c, ...), where the mean is that of the squares in `size`
+neighbouring channels, zeros beyond the ends. Krizhevsky et al. 2012, "ImageNet Classification with Deep
+Convolutional Neural Networks".]],
+     sample = { "randn(2, 5, 3), 3", "randn(2, 4, 2, 2), 2, 0.5, 0.6, 2", "randn(1, 3, 2), 7, 1" } }
+
+op { "normalize(Tensor x, float p=2, Dim dim=1, float eps=1e-12) -> Tensor",
+     kind = "composite", out = true, dtypes = "floating",
      torch = "F.normalize(*args)",
      doc = [[`x` divided by its `p`-norm along `dim`, or by `eps` where the norm is smaller. The default `dim`
 is the second.]],

@@ -73,7 +73,7 @@ void index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
         " wanted");
 }
 
-Result embedding(const Tensor& weight, const Tensor& index, int64_t) {
+Result embedding(const Tensor& weight, const Tensor& index, int64_t, bool) {
   check(weight.dim() == 2, "embedding: weight has shape ", weight.sizes(),
         "; (positions, features) wanted");
   Dims sizes = index.sizes();

@@ -1,4 +1,6 @@
 // tensor/shapes/loss.cpp: argument checks and result shapes of losses.
+#include <algorithm>
+
 #include "tensor/shapes_loss.h"
 
 namespace moonlet::shapes {
@@ -48,6 +50,58 @@ Result nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const T
   check(total_weight.dim() == 0, op, ": total_weight has shape ", total_weight.sizes(),
         ", () is wanted");
   return {size, options_of(grad)};
+}
+
+namespace {
+
+using Lengths = std::vector<int64_t>;
+
+// Throws unless the lengths fit log_probs (t, n, c) and the targets; the sizes of log_alpha.
+Dims check_ctc(const char* op, const Tensor& log_probs, const Tensor& targets,
+               const Lengths& input_lengths, const Lengths& target_lengths, int64_t blank) {
+  check(log_probs.dim() == 3, op, ": log_probs has shape ", log_probs.sizes(),
+        ", (t, n, c) is wanted");
+  const int64_t steps = log_probs.size(0), entries = log_probs.size(1), classes = log_probs.size(2);
+  check(blank >= 0 && blank < classes, op, ": blank ", blank + 1, " is no class of 1 to ", classes);
+  check(static_cast<int64_t>(input_lengths.size()) == entries &&
+            static_cast<int64_t>(target_lengths.size()) == entries,
+        op, ": ", input_lengths.size(), " input_lengths and ", target_lengths.size(),
+        " target_lengths for ", entries, " entries");
+  check(targets.dim() <= 2 && (targets.dim() != 2 || targets.size(0) == entries), op,
+        ": targets has shape ", targets.sizes(), ", (", entries, ", s) or one dimension is wanted");
+  const int64_t room = targets.dim() == 2 ? targets.size(1) : targets.numel();
+  int64_t longest = 0, left = room;
+  for (size_t i = 0; i < input_lengths.size(); ++i) {
+    check(input_lengths[i] >= 0 && input_lengths[i] <= steps, op, ": input length ",
+          input_lengths[i], " for ", steps, " steps");
+    check(target_lengths[i] >= 0 && target_lengths[i] <= (targets.dim() == 2 ? room : left), op,
+          ": target length ", target_lengths[i], " in targets of shape ", targets.sizes());
+    if (targets.dim() != 2) left -= target_lengths[i];
+    longest = std::max(longest, target_lengths[i]);
+  }
+  return {entries, steps, 2 * longest + 1};
+}
+
+}  // namespace
+
+std::array<Result, 2> native_ctc_loss(const Tensor& log_probs, const Tensor& targets,
+                                      const Lengths& input_lengths, const Lengths& target_lengths,
+                                      int64_t blank) {
+  const Dims paths =
+      check_ctc("ctc_loss", log_probs, targets, input_lengths, target_lengths, blank);
+  return {Result{{log_probs.size(1)}, options_of(log_probs)},
+          Result{paths, {compute_dtype(log_probs.dtype()), log_probs.device()}}};
+}
+
+Result ctc_loss_grad_log_probs(const Tensor& grad, const Tensor& log_probs, const Tensor& targets,
+                               const Lengths& input_lengths, const Lengths& target_lengths,
+                               const Tensor& result, const Tensor& log_alpha, int64_t blank) {
+  const char* op = "ctc_loss_grad_log_probs";
+  const Dims paths = check_ctc(op, log_probs, targets, input_lengths, target_lengths, blank);
+  expect_shape(op, "grad", grad.sizes(), {log_probs.size(1)});
+  expect_shape(op, "result", result.sizes(), {log_probs.size(1)});
+  expect_shape(op, "log_alpha", log_alpha.sizes(), paths);
+  return like(log_probs);
 }
 
 }  // namespace moonlet::shapes

@@ -5,6 +5,14 @@
 namespace moonlet::shapes {
 
 namespace {
+// Throws unless t, where given, is of x's dtype, or of float32 beside 16-bit floats.
+void same_precision(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
+  if (!t.defined() || t.dtype() == x.dtype()) return;
+  const bool narrow = is_reduced_floating(x.dtype());
+  check(narrow && t.dtype() == DType::Float32, op, ": ", argument, " is ", t.dtype(), " and x ",
+        x.dtype(), "; ", x.dtype(), narrow ? " or float32" : "", " is wanted");
+}
+
 // x's sizes with the last `dims` of them 1.
 Dims layer_norm_stats(const char* op, const Tensor& x, int64_t dims) {
   check(dims >= 1 && dims <= x.dim(), op, ": ", dims, " dimensions of ", x.sizes());
@@ -17,6 +25,7 @@ Dims layer_norm_stats(const char* op, const Tensor& x, int64_t dims) {
 Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
                      const Tensor& rstd, int64_t dims) {
   same_shape(op, grad, x);
+  same_precision(op, "grad", grad, x);
   const Dims stats = layer_norm_stats(op, x, dims);
   expect_shape(op, "mean", mean.sizes(), stats);
   expect_shape(op, "rstd", rstd.sizes(), stats);
@@ -32,7 +41,10 @@ std::array<Result, 3> native_layer_norm(const Tensor& x, const Dims& normalized_
   for (int i = 0; fits && i < dims; ++i) fits = x.size(x.dim() - dims + i) == normalized_shape[i];
   check(fits, op, ": x has shape ", x.sizes(), ", which does not end in ", normalized_shape);
   for (const auto& [t, name] : {std::pair{&weight, "weight"}, std::pair{&bias, "bias"}})
-    if (t->defined()) expect_shape(op, name, t->sizes(), normalized_shape);
+    if (t->defined()) {
+      expect_shape(op, name, t->sizes(), normalized_shape);
+      same_precision(op, name, *t, x);
+    }
   const Result stats{layer_norm_stats(op, x, dims), options_of(x)};
   return {like(x), stats, stats};
 }
@@ -42,6 +54,7 @@ Result layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean
   const char* op = "layer_norm_grad_x";
   const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
   if (weight.defined()) expect_shape(op, "weight", weight.sizes(), normalized);
+  same_precision(op, "weight", weight, x);
   return like(x);
 }
 
@@ -55,6 +68,7 @@ void channels(const char* op, const char* argument, const Tensor& t, const Tenso
   if (!t.defined()) return;
   check(t.dim() == 1 && t.size(0) == x.size(1), op, ": ", argument, " has shape ", t.sizes(), ", (",
         x.size(1), ",) is wanted");
+  same_precision(op, argument, t, x);
 }
 
 // (1, c, 1, ...)

@@ -90,6 +90,63 @@ CASES = [
     ("binary_cross_entropy_with_logits", (R(3, 2), U(3, 2)), dict(pos_weight=U(2), weight=U(2))),
     ("binary_cross_entropy_with_logits", (R(6), U(6)), dict(reduction="none")),
 ]
+ends, bags = P(torch.tensor([0, 2, 2])), P(torch.tensor([0, 4, 2, 2, 1]))
+groups, signs = R(2, 6, 3), torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64)
+query, keys, square = R(4, 2, 6), R(5, 2, 6), R(6, 6)
+CASES += [
+    ("linear", (R(2, 3), R(3)), {}),
+    ("bilinear", (R(2, 3), R(2, 4), R(5, 3, 4), R(5)), {}),
+    ("embedding", (words, table.clone()), dict(max_norm=0.8)),
+    ("embedding", (words, table.clone(), P(2), 1.0, 1.0), {}),
+    ("embedding_bag", (words, table), {}),
+    ("embedding_bag", (bags, table, ends), dict(mode="sum", per_sample_weights=R(5))),
+    ("embedding_bag", (bags, table, ends), dict(mode="max", padding_idx=P(2))),
+    ("embedding_bag", (bags, table.clone(), P(torch.tensor([0, 2, 5]))), dict(max_norm=0.7, include_last_offset=True)),
+    ("group_norm", (groups, 3, R(6), R(6), 0.01), {}),
+    ("instance_norm", (groups,), dict(weight=R(6), bias=R(6))),
+    ("instance_norm", (groups, R(6), U(6)), dict(use_input_stats=False)),
+    ("rms_norm", (R(3, 4), [4], R(4)), {}),
+    ("rms_norm", (R(3, 4), [3, 4]), dict(eps=0.1)),
+    ("local_response_norm", (groups, 4, 0.3, 0.6, 2.0), {}),
+    ("pairwise_distance", (R(3, 4), R(3, 4)), dict(p=1.0, keepdim=True)),
+    ("rrelu", (R(5),), {}),
+    ("rrelu", (R(5), 0.2, 0.6, False), {}),
+    ("hardshrink", (R(5),), dict(lambd=0.4)),
+    ("softshrink", (R(5), 0.3), {}),
+    ("tanhshrink", (R(5),), {}),
+    ("alpha_dropout", (R(5), 0.4), {}),
+    ("feature_alpha_dropout", (R(5, 2), 0.4), {}),
+    ("dropout1d", (R(5, 2), 0.4, False), {}),
+    ("dropout2d", (groups, 0.4), dict(training=False)),
+    ("dropout3d", (R(2, 3, 1, 2), 0.0), {}),
+    ("scaled_dot_product_attention", (R(4, 3, 4), R(2, 5, 4), R(2, 5, 6)), dict(enable_gqa=True)),
+    ("linear_cross_entropy", (R(3, 5), R(4, 5), classes), dict(linear_bias=R(4), label_smoothing=0.1)),
+    ("mse_loss", (R(3, 2), R(3, 2)), dict(weight=U(3, 2))),
+    ("l1_loss", (R(3, 2), R(3, 2)), dict(weight=U(3, 2), reduction="sum")),
+    ("huber_loss", (R(3, 2), R(3, 2), "mean", 0.5, U(3, 2)), {}),
+    ("margin_ranking_loss", (R(3), R(3), signs, 0.3), {}),
+    ("hinge_embedding_loss", (R(3), signs), dict(margin=0.4)),
+    ("soft_margin_loss", (R(3), signs), dict(reduction="none")),
+    ("cosine_embedding_loss", (R(3, 4), R(3, 4), signs), dict(margin=-0.5)),
+    ("triplet_margin_loss", (R(3, 4), R(3, 4), R(3, 4)), dict(margin=2.0, swap=True)),
+    ("triplet_margin_with_distance_loss", (R(3, 4), R(3, 4), R(3, 4)), dict(margin=2.0, swap=True)),
+    ("multi_margin_loss", (scores, classes, 2), dict(weight=weights)),
+    ("multilabel_margin_loss", (scores, P(torch.tensor([[0, 3, -1, 1], [-1, 0, 1, 2], [1, -1, 0, 0]]))), {}),
+    ("multilabel_soft_margin_loss", (scores, probs), dict(weight=weights)),
+    ("poisson_nll_loss", (R(3, 4), U(3, 4) * 5), dict(full=True)),
+    ("gaussian_nll_loss", (R(3, 4), R(3, 4), U(3, 1)), dict(full=True)),
+    ("gaussian_nll_loss", (R(3, 4), R(3, 4), 0.5), {}),
+    ("multi_head_attention_forward", (query, query, query, 6, 2, R(18, 6), R(18), None, None, False, 0.0,
+                                      square, R(6)), {}),
+    ("multi_head_attention_forward", (query, keys, keys, 6, 3, R(18, 6), None, R(1, 1, 6), R(1, 1, 6), True, 0.0,
+                                      square, None), dict(attn_mask=R(4, 5), need_weights=False)),
+    ("multi_head_attention_forward", (query, keys, R(5, 2, 3), 6, 2, None, R(18), None, None, False, 0.5, square,
+                                      R(6), False), dict(
+        use_separate_proj_weight=True, q_proj_weight=square, k_proj_weight=square, v_proj_weight=R(6, 3),
+        key_padding_mask=torch.tensor([[0, 0, 1, 0, 1], [0, 0, 0, 0, 1]]).bool())),
+    ("multi_head_attention_forward", (query[:, 0], keys[:, 0], keys[:, 0], 6, 1, R(18, 6), R(18), None, None, False,
+                                      0.0, square, R(6)), dict(attn_mask=torch.ones(4, 5).triu(2).bool())),
+]
 for name in ["relu", "relu6", "selu", "silu", "mish", "hardsigmoid", "hardswish", "softsign",
              "logsigmoid", "sigmoid", "tanh", "gelu"]:
     CASES.append((name, (R(5) * 3,), {}))
@@ -117,6 +174,7 @@ def encode(value):
 out = []
 for name, args, options in CASES:
     y = getattr(F, name)(*map(plain, args), **{key: plain(v) for key, v in options.items()})
+    y = y[0] if isinstance(y, tuple) else y
     out.append({"name": name, "args": [encode(a) for a in args],
                 "options": {key: encode(v) for key, v in options.items()}, "result": encode(y)})
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "functional.json"), "w") as file:

@@ -85,6 +85,25 @@ def cross_entropy_1based(x, target, weight=None, reduction="mean", ignore_index=
         target = torch.where(target > 0, target - 1, target)
     return F.cross_entropy(x, target, weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
 
+def linear_cross_entropy_1based(x, weight, target, bias=None, *rest):
+    if not target.dtype.is_floating_point: target = target - 1
+    names = ("weight", "reduction", "ignore_index", "label_smoothing")
+    rest = dict(zip(names, rest))
+    if "ignore_index" in rest: rest["ignore_index"] -= 1
+    return F.linear_cross_entropy(x, weight, target, linear_bias=bias, **rest)
+
+def multilabel_margin_loss_1based(x, target, reduction="mean"):
+    # What is no position has kept its value: PyTorch's lists end at a negative one.
+    return F.multilabel_margin_loss(x, target, reduction=reduction)
+
+def embedding_bag_1based(weight, indices, offsets, scale=False, mode="mean", weights=None, last=False, padding_idx=0):
+    return F.embedding_bag(indices, weight, offsets, None, 2.0, scale, mode, False, weights, last, padding_idx - 1 if padding_idx else None)
+
+def ctc_loss_1based(x, targets, lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    if x.dim() == 2: targets = targets.unsqueeze(0)
+    result = F.ctc_loss(x.unsqueeze(1) if x.dim() == 2 else x, targets, lengths, target_lengths, blank, reduction, zero_infinity)
+    return result.reshape(()) if x.dim() == 2 else result
+
 def arguments(case):
     """The arguments of a case as PyTorch takes them: positional, named."""
     args, kw = [], {}
