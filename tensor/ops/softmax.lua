@@ -28,16 +28,16 @@ op { "log_softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
      doc = [[The gradient of `log_softmax` from its result: `grad - exp(result) * sum(grad)`.]],
      sample = { "randn(3, 4), randn(3, 4), 2" } }
 
-for _, name in ipairs { "softmax", "log_softmax" } do
-  op { name .. "_to(Tensor x, Dim dim, DType dtype) -> Tensor",
-       kind = "composite", overload_of = name, dtypes = "all",
-       torch = ("torch.%s(args[0], args[1], dtype=getattr(torch, args[2]))"):format(name),
-       doc = "The same with `x` converted to `dtype` first.",
-       sample = { 'randn(3, 4), 2, "float64"', 'randint(5, {3, 4}), 1, "float64"' } }
-end
-
 op { "softmin(Tensor x, Dim dim) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.softmin(args[0], args[1])",
      doc = [[`softmax(-x)` along `dim`.]],
      sample = { "randn(3, 4), 2" } }
+
+for _, name in ipairs { "softmax", "log_softmax", "softmin" } do
+  op { name .. "_dtype(Tensor x, Dim dim, DType dtype) -> Tensor",
+       overload_of = name, out = name ~= "softmin" or nil, kind = "composite", dtypes = "boolean+real",
+       doc = ("`%s` of `x` converted to `dtype`, which is floating."):format(name),
+       sample = { "randn(3, 4), 2, \"float64\"", "tensor({{1, 2}, {3, 5}}), 1, \"float32\"" },
+       torch = ("F.%s(args[0], args[1], dtype=getattr(torch, args[2]))"):format(name) }
+end

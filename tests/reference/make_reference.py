@@ -34,6 +34,7 @@ def rebase(value, kind):
 
 def decode(item):
     if "none" in item: return None
+    if "s" in item: return SPECIAL[item["s"]]
     if "t" in item: return tensor(item["t"])
     if "l" in item:
         items = item["l"] or []
@@ -60,6 +61,11 @@ def encode(value):
 # Positions in results count from 1.
 def positions(result):
     return [r + 1 if r.dtype == torch.int64 else r for r in result]
+
+# The same of (values, positions), whatever dtype the values have.
+def with_positions(result):
+    values, indices = result
+    return [values, indices + 1]
 
 # Computations PyTorch has under another form; positions in arguments are 0-based here.
 def max_pool2d_1based(*args):
@@ -103,6 +109,15 @@ def ctc_loss_1based(x, targets, lengths, target_lengths, blank=0, reduction="mea
     if x.dim() == 2: targets = targets.unsqueeze(0)
     result = F.ctc_loss(x.unsqueeze(1) if x.dim() == 2 else x, targets, lengths, target_lengths, blank, reduction, zero_infinity)
     return result.reshape(()) if x.dim() == 2 else result
+
+def unique_1based(function, args, flags_from):
+    """`function` with flags from args[1 + flags_from] on, after `sorted` where it has that, and a dim at the end."""
+    flags = list(args[1 + flags_from:]) + [False] * 2
+    dim = args[3 + flags_from] if len(args) > 3 + flags_from else None
+    results = function(args[0], return_inverse=flags[0], return_counts=flags[1], dim=dim)
+    results = list(results) if isinstance(results, tuple) else [results]
+    if flags[0]: results[1] = results[1] + 1
+    return results
 
 def arguments(case):
     """The arguments of a case as PyTorch takes them: positional, named."""
