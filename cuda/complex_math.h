@@ -2,7 +2,10 @@
 // libcu++'s complex under nvcc and the C++ library's in the emulation.
 #pragma once
 
+#include <cuda_runtime.h>  // it tells functor_math.h that device code follows
+
 #include "cuda/complex.h"
+#include "tensor/functor_math.h"
 
 #ifdef __CUDACC__
 #include <cuda/std/complex>
@@ -10,7 +13,21 @@
 #include <cmath>
 #endif
 
+namespace moonlet::fn {
+template <class T>
+inline constexpr bool is_complex_value<cuda::Complex<T>> = true;
+}  // namespace moonlet::fn
+
 namespace moonlet::cuda {
+
+template <class T>
+MOONLET_HD T real_part(Complex<T> z) {
+  return z.re;
+}
+template <class T>
+MOONLET_HD T imag_part(Complex<T> z) {
+  return z.im;
+}
 
 #ifdef __CUDACC__
 namespace complex_library = ::cuda::std;

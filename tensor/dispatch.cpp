@@ -53,6 +53,12 @@ void check_same_dtype(const char* op, const Tensor& x, const char* arg, const Te
        "; they must be the same");
 }
 
+void check_number(const char* op, const char* arg, const std::optional<Scalar>& value,
+                  DType dtype) {
+  if (!value || !value->is_complex() || is_complex(dtype)) return;
+  fail(op, ": ", arg, " is the complex number ", *value, ", but dtype ", dtype, " is real");
+}
+
 void check_defined(const char* op, const char* arg, const Tensor& x) {
   if (!x.defined()) fail(op, ": ", arg, " is missing: a tensor is wanted");
 }

@@ -29,6 +29,22 @@ MOONLET_HD void note_zero_division() {}
 
 namespace fn {
 
+// Whether a functor's V is a complex number: std::complex here, the device's own type on CUDA.
+template <class V>
+inline constexpr bool is_complex_value = false;
+#if MOONLET_HOST_FUNCTORS
+template <class T>
+inline constexpr bool is_complex_value<std::complex<T>> = true;
+template <class T>
+T real_part(std::complex<T> z) {
+  return z.real();
+}
+template <class T>
+T imag_part(std::complex<T> z) {
+  return z.imag();
+}
+#endif
+
 // select(mask, a, b): a where the mask holds.
 template <class T>
 MOONLET_HD T select(bool mask, T a, T b) {
@@ -69,7 +85,6 @@ MOONLET_UNARY(vacosh, acoshf, acosh)
 MOONLET_UNARY(vatanh, atanhf, atanh)
 MOONLET_UNARY(verf, erff, erf)
 MOONLET_UNARY(verfc, erfcf, erfc)
-#undef MOONLET_UNARY
 
 #define MOONLET_BINARY(name, f32, f64)                          \
   MOONLET_HD float name(float x, float y) { return f32(x, y); } \
@@ -80,6 +95,42 @@ MOONLET_BINARY(vatan2, atan2f, atan2)
 MOONLET_BINARY(vhypot, hypotf, hypot)
 MOONLET_BINARY(vcopysign, copysignf, copysign)
 #undef MOONLET_BINARY
+
+// x = mantissa 2^exponent with a magnitude of the mantissa in [1/2, 1); what has no digits (0,
+// infinities, NaN) is its own mantissa, with exponent 0.
+template <class T>
+MOONLET_HD T take_apart(T x, T& exponent) {
+  exponent = T(0);
+  if (x == T(0) || !(vabs(x) < T(HUGE_VAL))) return x;
+  int n = 0;
+  const T mantissa = std::frexp(x, &n);
+  exponent = static_cast<T>(n);
+  return mantissa;
+}
+template <class T>
+MOONLET_HD T mantissa_of(T x) {
+  T exponent;
+  return take_apart(x, exponent);
+}
+template <class T>
+MOONLET_HD T exponent_of(T x) {
+  T exponent;
+  take_apart(x, exponent);
+  return exponent;
+}
+MOONLET_UNARY(vmantissa, mantissa_of, mantissa_of)
+MOONLET_UNARY(vexponent, exponent_of, exponent_of)
+// 2^n for whole n.
+template <class T>
+MOONLET_HD T whole_power_of_two(T n) {
+  return std::ldexp(T(1), static_cast<int>(n));
+}
+MOONLET_UNARY(vpower_of_two, whole_power_of_two, whole_power_of_two)
+#define MOONLET_SAME(x) x
+MOONLET_UNARY(vconj, MOONLET_SAME, MOONLET_SAME)
+#undef MOONLET_SAME
+MOONLET_HD int64_t vconj(int64_t x) { return x; }
+#undef MOONLET_UNARY
 
 template <class T>
 MOONLET_HD T vmin(T x, T y) {
@@ -94,6 +145,7 @@ MOONLET_HD T vmax(T x, T y) {
 MOONLET_HD int64_t vabs(int64_t x) {
   return x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x;
 }
+MOONLET_HD int64_t vcopysign(int64_t x, int64_t y) { return y < 0 ? -vabs(x) : vabs(x); }
 MOONLET_HD int64_t vfloor(int64_t x) { return x; }
 MOONLET_HD int64_t vceil(int64_t x) { return x; }
 MOONLET_HD int64_t vround(int64_t x) { return x; }
@@ -137,6 +189,19 @@ MOONLET_HD int64_t vpow(int64_t x, int64_t y) {
   }
   return out;
 }
+// By Euclid; not negative, but for the least integer.
+MOONLET_HD int64_t vgcd(int64_t x, int64_t y) {
+  while (y != 0) {
+    const int64_t rest = vfmod(x, y);
+    x = y;
+    y = rest;
+  }
+  return vabs(x);
+}
+MOONLET_HD int64_t vlcm(int64_t x, int64_t y) {
+  const int64_t divisor = vgcd(x, y);
+  return divisor == 0 ? 0 : vabs(vmul(int_quotient(x, divisor), y));
+}
 MOONLET_HD int64_t vshift_left(int64_t x, int64_t n) {
   return n < 0 || n > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << n);
 }
@@ -166,6 +231,23 @@ template <class T>
 MOONLET_HD T vremainder(T x, T y) {
   const T r = vfmod(x, y);
   return r != T(0) && (r < T(0)) != (y < T(0)) ? r + y : r;
+}
+
+// Complex functions that keep their digits near 0, from those of real numbers:
+// e^(x + iy) - 1 = (e^x - 1) cos y - 2 sin^2(y / 2) + i e^x sin y, and |1 + z|^2 = 1 + x (2 + x) +
+// y^2.
+template <class Z>
+requires is_complex_value<Z> MOONLET_HD Z vexpm1(Z z) {
+  const auto x = real_part(z), y = imag_part(z);
+  const auto half = vsin(y / 2);
+  return Z(vexpm1(x) * vcos(y) - 2 * half * half, vexp(x) * vsin(y));
+}
+template <class Z>
+requires is_complex_value<Z> MOONLET_HD Z vlog1p(Z z) {
+  const auto x = real_part(z), y = imag_part(z);
+  const auto near = vabs(x) < 0.5f && vabs(y) < 0.5f;
+  const auto size = near ? vlog1p(x * (2 + x) + y * y) / 2 : vlog(vhypot(1 + x, y));
+  return Z(size, vatan2(y, 1 + x));
 }
 
 #if MOONLET_HOST_FUNCTORS

@@ -84,6 +84,8 @@ MOONLET_FN V softplus_of(V x) {
 // Arithmetic.
 MOONLET_FUNCTOR2(Add, x, y, vadd(x, y))
 MOONLET_FUNCTOR2(Sub, x, y, vsub(x, y))
+MOONLET_FUNCTOR3(AddScaled, x, y, alpha, vadd(x, vmul(alpha, y)))
+MOONLET_FUNCTOR3(SubScaled, x, y, alpha, vsub(x, vmul(alpha, y)))
 MOONLET_FUNCTOR2(Mul, x, y, vmul(x, y))
 MOONLET_FUNCTOR2(Div, x, y, x / y)
 MOONLET_FUNCTOR2(FloorDivide, x, y, vfloor_div(x, y))
@@ -101,13 +103,30 @@ MOONLET_FUNCTOR2(Maximum, x, y, select(x != x, x, select(y != y, y, vmax(x, y)))
 MOONLET_FUNCTOR2(Minimum, x, y, select(x != x, x, select(y != y, y, vmin(x, y))))
 MOONLET_FUNCTOR2(ClampMin, x, bound, select(x < bound, bound, select(bound != bound, bound, x)))
 MOONLET_FUNCTOR2(ClampMax, x, bound, select(x > bound, bound, select(bound != bound, bound, x)))
+MOONLET_FUNCTOR3(ClampBetween, x, low, high, ClampMax()(ClampMin()(x, low), high))
+MOONLET_FUNCTOR2(Fmax, x, y, select(x != x, y, select(y != y, x, vmax(x, y))))
+MOONLET_FUNCTOR2(Fmin, x, y, select(x != x, y, select(y != y, x, vmin(x, y))))
+MOONLET_FUNCTOR4(ReplaceNonfinite, x, nan, high, low,
+                 select(x != x, nan, select(x == V(HUGE_VAL), high,
+                                            select(x == V(-HUGE_VAL), low, x))))
+MOONLET_FUNCTOR2(Gcd, x, y, vgcd(x, y))
+MOONLET_FUNCTOR2(Lcm, x, y, vlcm(x, y))
 MOONLET_FUNCTOR2(Atan2, y, x, vatan2(y, x))
 MOONLET_FUNCTOR2(Hypot, x, y, vhypot(x, y))
 // The form from the nearer end is exact at both.
 struct Lerp {
   template <class V>
   MOONLET_FN V operator()(V x, V end, V w) const {
-    return select(vabs(w) < V(0.5), x + w * (end - x), end - (end - x) * (V(1) - w));
+    return select(is_near(w), x + w * (end - x), end - (end - x) * (V(1) - w));
+  }
+
+ private:
+  template <class V>
+  static MOONLET_FN auto is_near(V w) {
+    if constexpr (is_complex_value<V>)
+      return real_part(w) * real_part(w) + imag_part(w) * imag_part(w) < 0.25f;
+    else
+      return vabs(w) < V(0.5);
   }
 };
 MOONLET_FUNCTOR4(Addcmul, x, a, b, value, vadd(x, vmul(value, vmul(a, b))))
@@ -124,22 +143,15 @@ MOONLET_FUNCTOR1(Sign, select(x > V(0), V(1), select(x < V(0), V(-1), V(0))))
 struct Sgn {
   template <class V>
   MOONLET_FN V operator()(V x) const {
-    return Sign()(x);
+    if constexpr (is_complex_value<V>) {
+      const V size = vabs(x);
+      return size == V(0) ? size : x / size;
+    } else {
+      return Sign()(x);
+    }
   }
-#if MOONLET_HOST_FUNCTORS
-  template <class T>
-  std::complex<T> operator()(std::complex<T> x) const {
-    const T size = std::abs(x);
-    return size == T(0) ? std::complex<T>(0) : x / size;
-  }
-#else
-  template <template <class> class Complex, class T>
-  MOONLET_FN Complex<T> operator()(Complex<T> x) const {
-    const Complex<T> size = vabs(x);
-    return size == Complex<T>(0) ? size : x / size;
-  }
-#endif
 };
+MOONLET_FUNCTOR2(Copysign, x, y, vcopysign(x, y))
 MOONLET_FUNCTOR1(Square, vmul(x, x))
 MOONLET_FUNCTOR1(Sqrt, vsqrt(x))
 MOONLET_FUNCTOR1(Rsqrt, V(1) / vsqrt(x))
@@ -159,8 +171,20 @@ MOONLET_FUNCTOR1(Log2, vlog2(x))
 MOONLET_FUNCTOR1(Log10, vlog10(x))
 MOONLET_FUNCTOR1(Log1p, vlog1p(x))
 // Equal arguments apart: the difference of two infinities is not a number.
-MOONLET_FUNCTOR2(Logaddexp, x, y, select(x == y, x + V(0.69314718055994530942),
-                                         vmax(x, y) + vlog1p(vexp(-vabs(x - y)))))
+struct Logaddexp {
+  template <class V>
+  MOONLET_FN V operator()(V x, V y) const {
+    if constexpr (is_complex_value<V>) {
+      if (x == y) return x + V(0.69314718055994530942);
+      return real_part(x) < real_part(y) ? y + vlog1p(vexp(x - y)) : x + vlog1p(vexp(y - x));
+    } else {
+      return select(x == y, x + V(0.69314718055994530942), vmax(x, y) + vlog1p(vexp(-vabs(x - y))));
+    }
+  }
+};
+MOONLET_FUNCTOR2(Logaddexp2, x, y, select(x == y, x + V(1),
+                                          vmax(x, y) + vlog1p(vexp2(-vabs(x - y))) *
+                                                           V(1.44269504088896340736)))
 MOONLET_FUNCTOR1(Sin, vsin(x))
 MOONLET_FUNCTOR1(Cos, vcos(x))
 MOONLET_FUNCTOR1(Tan, vtan(x))
@@ -175,26 +199,36 @@ MOONLET_FUNCTOR1(Acosh, vacosh(x))
 MOONLET_FUNCTOR1(Atanh, vatanh(x))
 MOONLET_FUNCTOR1(Erf, verf(x))
 MOONLET_FUNCTOR1(Erfc, verfc(x))
-MOONLET_FUNCTOR2(TanhGradX, grad, y, grad * (V(1) - y * y))
+MOONLET_FUNCTOR2(TanhGradX, grad, y, grad * vconj(V(1) - y * y))
+MOONLET_FUNCTOR1(FrexpMantissa, vmantissa(x))
+MOONLET_FUNCTOR1(FrexpExponent, vexponent(x))
+// The numbers of a format lie 2^(exponent - 1 - digits) apart, half of that below a power of two, and
+// never less than its smallest.
+struct NextafterBy {
+  template <class V>
+  MOONLET_FN V operator()(V x, V other, V digits, V smallest) const {
+    const V step = vmax(vpower_of_two(vexponent(x) - V(1) - digits), smallest);
+    const V below = select(vabs(vmantissa(x)) == V(0.5), vmax(step * V(0.5), smallest), step);
+    const V largest = (V(2) - vpower_of_two(-digits)) * (V(2) / (smallest * vpower_of_two(digits)));
+    const V size = vabs(x);
+    const V grows = select(x < V(0), one_if<V>(other < x), one_if<V>(other > x));
+    const V moved = select(grows == V(1), size + step,
+                           select(size == V(HUGE_VAL), largest, size - below));
+    const V y = select(x == V(0), vcopysign(smallest, other), vcopysign(moved, x));
+    return select((x != x) || (other != other), x + other, select(x == other, other, y));
+  }
+};
 
 // Complex numbers.
 MOONLET_FUNCTOR1(Conj, vconj(x))
 struct Angle {
   template <class V>
   MOONLET_FN V operator()(V x) const {
-    return select(x < V(0), V(3.14159265358979323846), select(x != x, x, V(0)));
+    if constexpr (is_complex_value<V>)
+      return vangle(x);
+    else
+      return select(x < V(0), V(3.14159265358979323846), select(x != x, x, V(0)));
   }
-#if MOONLET_HOST_FUNCTORS
-  template <class T>
-  std::complex<T> operator()(std::complex<T> x) const {
-    return vangle(x);
-  }
-#else
-  template <template <class> class Complex, class T>
-  MOONLET_FN Complex<T> operator()(Complex<T> x) const {
-    return vangle(x);
-  }
-#endif
 };
 
 // Bits and truth values.
@@ -217,8 +251,28 @@ MOONLET_FUNCTOR2(Le, x, y, one_if<V>(x <= y))
 MOONLET_FUNCTOR2(Gt, x, y, one_if<V>(x > y))
 MOONLET_FUNCTOR2(Ge, x, y, one_if<V>(x >= y))
 MOONLET_FUNCTOR1(Isnan, one_if<V>(x != x))
-MOONLET_FUNCTOR1(Isinf, one_if<V>(vabs(x) == V(HUGE_VAL)))
-MOONLET_FUNCTOR1(Isfinite, one_if<V>(vabs(x) < V(HUGE_VAL)))
+struct Isinf {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    if constexpr (is_complex_value<V>)
+      return one_if<V>(vabs(real_part(x)) == HUGE_VALF || vabs(imag_part(x)) == HUGE_VALF);
+    else
+      return one_if<V>(vabs(x) == V(HUGE_VAL));
+  }
+};
+struct Isfinite {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    if constexpr (is_complex_value<V>)
+      return one_if<V>(vabs(real_part(x)) < HUGE_VALF && vabs(imag_part(x)) < HUGE_VALF);
+    else
+      return one_if<V>(vabs(x) < V(HUGE_VAL));
+  }
+};
+MOONLET_FUNCTOR1(Isposinf, one_if<V>(x == V(HUGE_VAL)))
+MOONLET_FUNCTOR1(Isneginf, one_if<V>(x == V(-HUGE_VAL)))
+MOONLET_FUNCTOR1(Signbit, one_if<V>(vcopysign(V(1), x) < V(0)))
+MOONLET_FUNCTOR2(Heaviside, x, value, select(x == V(0), value, one_if<V>(x > V(0))))
 MOONLET_FUNCTOR3(Where, mask, x, y, select(mask != V(0), x, y))
 MOONLET_FUNCTOR3(MaskedFill, x, mask, value, select(mask != V(0), value, x))
 
@@ -232,7 +286,7 @@ MOONLET_FUNCTOR2(Celu, x, alpha, select(x <= V(0), alpha * vexpm1(x / alpha), x)
 MOONLET_FUNCTOR1(Selu, V(1.0507009873554804934193349852946) *
                            select(x <= V(0), V(1.6732632423543772848170429916717) * vexpm1(x), x))
 MOONLET_FUNCTOR1(Sigmoid, sigmoid_of(x))
-MOONLET_FUNCTOR2(SigmoidGradX, grad, y, grad * (V(1) - y) * y)
+MOONLET_FUNCTOR2(SigmoidGradX, grad, y, grad * vconj((V(1) - y) * y))
 MOONLET_FUNCTOR1(Logsigmoid, vmin(x, V(0)) - vlog1p(vexp(-vabs(x))))
 MOONLET_FUNCTOR1(GeluErf, V(0.5) * x * (V(1) + verf(x * V(0.70710678118654752440))))
 MOONLET_FUNCTOR1(GeluTanh, V(0.5) * x * (V(1) + vtanh(V(0.79788456080286535588) *
@@ -249,7 +303,7 @@ struct SiluGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
     const V s = sigmoid_of(x);
-    return grad * s * (V(1) + x * (V(1) - s));
+    return grad * vconj(s * (V(1) + x * (V(1) - s)));
   }
 };
 MOONLET_FUNCTOR1(Mish, x * vtanh(softplus_of(x)))

@@ -1,4 +1,8 @@
 // autograd/composite/arithmetic.cpp: arithmetic made of other ops.
+#include <cmath>
+#include <limits>
+
+#include "autograd/formulas/common.h"
 #include "autograd/uses_composite_arithmetic.h"
 
 namespace moonlet {
@@ -9,11 +13,97 @@ Tensor div_mode_composite(const Operand& x, const Operand& other, std::string_vi
   fail("div: rounding_mode is '", rounding_mode, "'; it can be \"floor\" or \"trunc\"");
 }
 
+Tensor rsub_composite(const Operand& x, const Operand& other, Scalar alpha) {
+  if (alpha.kind() == Scalar::Kind::Int && alpha.to_int() == 1) return sub(other, x);
+  return sub_scaled(other, x, alpha);
+}
+
+Tensor positive_composite(const Tensor& x) {
+  check(x.dtype() != DType::Bool, "positive: dtype bool has no sign");
+  return x;
+}
+
+namespace {
+
+bool is_complex_operand(const Operand& x) {
+  return x.is_tensor() ? is_complex(x.tensor().dtype()) : x.scalar().is_complex();
+}
+
+Operand converted(const Operand& x, DType dtype) {
+  return x.is_tensor() ? Operand(to(x.tensor(), dtype)) : x;
+}
+
+}  // namespace
+
+Tensor float_power_composite(const Operand& x, const Operand& exponent) {
+  const bool complex = is_complex_operand(x) || is_complex_operand(exponent);
+  const DType dtype = complex ? DType::Complex128 : DType::Float64;
+  return pow(converted(x, dtype), converted(exponent, dtype));
+}
+
+Tensor ldexp_composite(const Tensor& x, const Operand& other) { return mul(x, pow(2.0, other)); }
+
+std::tuple<Tensor, Tensor> frexp_composite(const Tensor& x) {
+  return {frexp_mantissa(x), to(frexp_exponent(x), DType::Int32)};
+}
+
+Tensor round_decimals_composite(const Tensor& x, int64_t decimals) {
+  check(is_floating(x.dtype()), "round: dtype ", x.dtype(),
+        " has no decimals; it takes floating ones");
+  if (decimals == 0) return round(x);
+  const double unit = std::pow(10.0, std::abs(static_cast<double>(decimals)));
+  const Tensor wide = formulas::widened(x);
+  const Tensor y =
+      decimals > 0 ? div(round(mul(wide, unit)), unit) : mul(round(div(wide, unit)), unit);
+  return to(y, x.dtype());
+}
+
+// Extremes and limits.
+
+Tensor max_pair_composite(const Tensor& x, const Tensor& other) { return maximum(x, other); }
+Tensor min_pair_composite(const Tensor& x, const Tensor& other) { return minimum(x, other); }
+
 Tensor clamp_composite(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
   check(min || max, "clamp: at least one of min and max is wanted");
   if (!max) return clamp_min(x, *min);
   if (!min) return clamp_max(x, *max);
-  return clamp_max(clamp_min(x, *min), *max);
+  return clamp_between(x, *min, *max);
+}
+
+Tensor clamp_min_tensor_composite(const Tensor& x, const Tensor& min) { return maximum(x, min); }
+Tensor clamp_max_tensor_composite(const Tensor& x, const Tensor& max) { return minimum(x, max); }
+
+Tensor clamp_tensor_composite(const Tensor& x, const Tensor& min, const Tensor& max) {
+  check(min.defined() || max.defined(), "clamp: at least one of min and max is wanted");
+  const Tensor above = min.defined() ? maximum(x, min) : x;
+  return max.defined() ? minimum(above, max) : above;
+}
+
+namespace {
+
+// The largest finite number of a floating dtype.
+double largest(DType dtype) {
+  switch (dtype) {
+    case DType::Float16: return 65504;
+    case DType::BFloat16: return std::ldexp(2 - std::ldexp(1.0, -7), 127);
+    case DType::Float32: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
+}  // namespace
+
+Tensor nan_to_num_composite(const Tensor& x, double nan, std::optional<double> posinf,
+                            std::optional<double> neginf) {
+  if (is_complex(x.dtype()))
+    return view_as_complex(nan_to_num(view_as_real(x), nan, posinf, neginf));
+  if (!is_floating(x.dtype())) return clone(x);
+  const double most = largest(x.dtype());
+  return replace_nonfinite(x, nan, posinf.value_or(most), neginf.value_or(-most));
+}
+
+Tensor dist_composite(const Tensor& x, const Tensor& other, double p) {
+  return norm(sub(x, other), p);
 }
 
 }  // namespace moonlet

@@ -14,4 +14,19 @@ Tensor imag_composite(const Tensor& x) {
   return select(view_as_real(x), x.dim(), 1);
 }
 
+Tensor complex_composite(const Tensor& real, const Tensor& imag) {
+  check(real.dtype() == imag.dtype(), "complex: the real parts have dtype ", real.dtype(),
+        " and the imaginary ones ", imag.dtype(), "; they must be the same");
+  check(real.dtype() == DType::Float32 || real.dtype() == DType::Float64, "complex: dtype ",
+        real.dtype(), " has no complex dtype of its parts; float32 and float64 have");
+  const Dims sizes = broadcast(real.sizes(), imag.sizes(), "complex");
+  return view_as_complex(stack({expand(real, sizes), expand(imag, sizes)}, sizes.size()));
+}
+
+Scalar complex_number_composite(double real, double imag) { return complex128(real, imag); }
+
+Tensor polar_composite(const Tensor& abs, const Tensor& angle) {
+  return complex(mul(abs, cos(angle)), mul(abs, sin(angle)));
+}
+
 }  // namespace moonlet

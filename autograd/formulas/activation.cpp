@@ -20,7 +20,7 @@ Tensor silu_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& giv
   const Tensor x = widened(given);
   const Tensor s = sigmoid(x);
   const Tensor bend = add(mul(x, sub(1.0, mul(s, 2.0))), 2.0);
-  return mul(mul(widened(g), grad), mul(mul(s, sub(1.0, s)), bend));
+  return mul(mul(widened(g), grad), moonlet::conj(mul(mul(s, sub(1.0, s)), bend)));
 }
 
 Tensor mish_grad_x(const Tensor& g, const Tensor& given) {

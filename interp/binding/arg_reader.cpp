@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "interp/binding/complex_number.h"
 #include "interp/binding/random_generator.h"
 #include "interp/binding/shape.h"
 #include "interp/nearest.h"
@@ -65,6 +66,9 @@ std::optional<Scalar> scalar_at(lua_State* L, int index) {
       if (lua_isinteger(L, index)) return Scalar(static_cast<int64_t>(lua_tointeger(L, index)));
       return Scalar(static_cast<double>(lua_tonumber(L, index)));
     case LUA_TBOOLEAN: return Scalar(lua_toboolean(L, index) != 0);
+    case LUA_TUSERDATA:
+      if (const std::optional<complex128> value = complex_at(L, index)) return Scalar(*value);
+      return std::nullopt;
     default: return std::nullopt;
   }
 }
@@ -239,8 +243,8 @@ bool ArgReader::matches(int i) {
     case ArgType::OptionalTensor: return tensor_cell(L_, index) != nullptr;
     case ArgType::TensorList: return type == LUA_TTABLE || tensor_cell(L_, index) != nullptr;
     case ArgType::Operand:
-      return type == LUA_TNUMBER || type == LUA_TBOOLEAN || tensor_cell(L_, index) != nullptr;
-    case ArgType::Scalar: return type == LUA_TNUMBER || type == LUA_TBOOLEAN;
+      return tensor_cell(L_, index) != nullptr || scalar_at(L_, index).has_value();
+    case ArgType::Scalar: return scalar_at(L_, index).has_value();
     case ArgType::Int:
     case ArgType::Dim:
     case ArgType::Index: return whole_number(L_, index).has_value();

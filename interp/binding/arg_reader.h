@@ -55,6 +55,12 @@ struct Signature {
 
 inline constexpr int kMaxArgs = 24;
 
+// Whether a call may have `wanted` arguments: so many values, or a table that could hold more.
+inline bool may_fit(lua_State* L, int wanted) {
+  const int top = lua_gettop(L);
+  return top >= wanted || (top > 0 && lua_type(L, top) == LUA_TTABLE);
+}
+
 // One call's arguments, matched to a signature. Getters take the 0-based position in the
 // signature; they throw Error naming the op, the argument, what came and what was wanted.
 class ArgReader {
@@ -153,7 +159,7 @@ bool is_item(lua_State* L, int index, lua_Integer count);
 std::optional<int64_t> whole_number(lua_State* L, int index);
 // The integer at a stack index; throws Error naming `op` and `what` otherwise.
 int64_t integer_argument(lua_State* L, int index, const char* op, const char* what);
-// A number or boolean as a Scalar; nothing for other values.
+// A number, complex ones too, or a boolean as a Scalar; nothing for other values.
 std::optional<Scalar> scalar_at(lua_State* L, int index);
 
 }  // namespace moonlet::binding

@@ -23,7 +23,9 @@ struct BindingState {
   int storages_ref = 0;  // registry position of the weak table of storages that scripts hold
   int (*ipairs_step)(lua_State*) = nullptr;  // the iterator of `ipairs`
   const void* generator_metatable = nullptr;
-  int generator_ref = 0;             // registry position of that table
+  int generator_ref = 0;  // registry position of that table
+  const void* complex_metatable = nullptr;
+  int complex_ref = 0;               // the same of complex numbers
   uint64_t unseeded_generators = 0;  // how many the script has made
   int64_t paid_bytes = 0;            // thread_allocated_bytes() already charged to the collector
   int64_t backward_bytes = 0;        // what the last backward allocated

@@ -5,6 +5,7 @@
 
 #include "autograd/tape.h"
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/complex_number.h"
 #include "interp/binding/index.h"
 #include "interp/binding/shape.h"
 #include "interp/binding/uses_construct.h"
@@ -16,7 +17,7 @@ namespace moonlet::binding {
 namespace {
 
 // What the leaves of a nested table are, in rising order of promotion.
-enum class Leaf { None, Bool, Int, Float };
+enum class Leaf { None, Bool, Int, Float, Complex };
 
 struct Scan {
   const char* op;
@@ -37,6 +38,7 @@ Leaf leaf_kind(lua_State* L, int index, const Scan& scan, int depth) {
     case LUA_TBOOLEAN: return Leaf::Bool;
     case LUA_TNUMBER: return lua_isinteger(L, index) ? Leaf::Int : Leaf::Float;
     default:
+      if (complex_at(L, index)) return Leaf::Complex;
       fail(scan.op, ": ", path_text(scan, depth), " must be a number, a boolean or a table, got ",
            type_name(L, index), tensor_cell(L, index) != nullptr ? "; ml.stack joins tensors" : "");
   }
@@ -111,17 +113,21 @@ Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device de
   Scan scan{.op = op};
   push_plain_list(L, value);
   scan_table(L, scan, 0, true);
-  const DType own = scan.leaf == Leaf::Bool  ? DType::Bool
-                    : scan.leaf == Leaf::Int ? DType::Int64
-                                             : execution.default_dtype;
+  const DType own = scan.leaf == Leaf::Bool      ? DType::Bool
+                    : scan.leaf == Leaf::Int     ? DType::Int64
+                    : scan.leaf == Leaf::Complex ? complex_of(execution.default_dtype)
+                                                 : execution.default_dtype;
   const DType wanted = dtype.value_or(own);
+  check(scan.leaf != Leaf::Complex || is_complex(wanted), op, ": complex numbers do not fit dtype ",
+        wanted, ", which is real");
   // Numbers go by way of the widest dtype of their kind, integers meant for integers exactly.
-  const DType wide = scan.leaf == Leaf::Bool                         ? DType::Bool
+  const DType wide = scan.leaf == Leaf::Complex                      ? DType::Complex128
+                     : scan.leaf == Leaf::Bool                       ? DType::Bool
                      : scan.leaf == Leaf::Int || is_integral(wanted) ? DType::Int64
                                                                      : DType::Float64;
   Tensor host = empty_plain(scan.sizes, {wide, {}});
   if (host.numel() > 0) {
-    visit<bit(DType::Bool) | bit(DType::Int64) | bit(DType::Float64)>(
+    visit<bit(DType::Bool) | bit(DType::Int64) | bit(DType::Float64) | bit(DType::Complex128)>(
         wide, [&]<class T>() { fill_from(L, host.elements<T>(), 0, wanted, scan); });
   }
   lua_pop(L, 1);

@@ -125,14 +125,6 @@ int l_resize_as(lua_State* L) {
   return 1;
 }
 
-int l_is_floating_point(lua_State* L) {
-  return push_result(L, is_floating(check_tensor(L, 1, "is_floating_point").dtype()));
-}
-
-int l_is_complex(lua_State* L) {
-  return push_result(L, is_complex(check_tensor(L, 1, "is_complex").dtype()));
-}
-
 // Whether two tensors are the same elements of one storage.
 int l_is_set_to(lua_State* L) {
   const Tensor& a = check_tensor(L, 1, "is_set_to");
@@ -140,6 +132,16 @@ int l_is_set_to(lua_State* L) {
   return push_result(L, &a.storage() == &b.storage() && a.dtype() == b.dtype() &&
                             a.offset() == b.offset() && a.sizes() == b.sizes() &&
                             a.strides() == b.strides());
+}
+
+// The receiver is what is chosen where the condition holds, while ml.where has that first.
+int l_where(lua_State* L) {
+  static constexpr ArgSpec kArgs[] = {
+      {"x", ArgType::Tensor}, {"condition", ArgType::Tensor}, {"other", ArgType::Operand}};
+  static const Signature kSignature = {"where", "x:where(condition, other)", kArgs,
+                                       std::size(kArgs)};
+  ArgReader args(L, kSignature);
+  return push_result(L, moonlet::where(args.tensor(1), args.tensor(0), args.operand(2)));
 }
 
 int l_zero(lua_State* L) {
@@ -191,9 +193,8 @@ void register_methods(lua_State* L) {
       {"set_", op_guard<l_set>},
       {"resize_", op_guard<l_resize>},
       {"resize_as_", op_guard<l_resize_as>},
-      {"is_floating_point", guard<l_is_floating_point>},
-      {"is_complex", guard<l_is_complex>},
       {"is_set_to", guard<l_is_set_to>},
+      {"where", op_guard<l_where>},
       {"zero_", op_guard<l_zero, kZero>},
       {"bool", op_guard<l_convert<DType::Bool, kBool>, kBool>},
       {"int", op_guard<l_convert<DType::Int32, kInt>, kInt>},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/complex_number.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/mode_guard.h"
 #include "interp/binding/registry.h"
@@ -88,6 +89,8 @@ void register_constants(lua_State* L) {
   lua_setfield(L, -2, "nan");
   lua_pushnumber(L, 3.14159265358979323846);
   lua_setfield(L, -2, "pi");
+  lua_pushnumber(L, 2.71828182845904523536);
+  lua_setfield(L, -2, "e");
   lua_pushstring(L, version());
   lua_setfield(L, -2, "version");
 }
@@ -196,6 +199,7 @@ int open_module(lua_State* L) {
   lua_settop(L, 0);
   register_iteration(L);
   register_shapes(L);
+  register_complex(L);
   lua_createtable(L, 0, 320);
   lua_createtable(L, 0, 320);
   push_new_metatable(L);
@@ -210,6 +214,7 @@ int open_module(lua_State* L) {
   register_settings(L);
   register_memory(L);
   register_cuda(L);
+  register_dtypes(L);
   register_grad_mode(L);
   register_generator(L);
   register_tape(L);

@@ -97,6 +97,7 @@ int l_newindex(lua_State* L) {
     fail("Storage: only elements can be assigned, not '", lua_tostring(L, 2), "'");
   const std::optional<Scalar> value = scalar_at(L, 3);
   if (!value) fail("Storage: an element is a number or a boolean, got ", type_name(L, 3));
+  check_number("Storage", "an element", *value, s.dtype());
   s.set(position_at(L, 2, s), *value);
   return 0;
 }
@@ -153,6 +154,7 @@ int l_fill(lua_State* L) {
   TypedStorage& s = check_storage(L, 1, "fill");
   const std::optional<Scalar> value = scalar_at(L, 2);
   if (!value) fail("fill: a number or a boolean is wanted, got ", type_name(L, 2));
+  check_number("fill", "the value", *value, s.dtype());
   s.fill(*value);
   lua_settop(L, 1);
   return 1;

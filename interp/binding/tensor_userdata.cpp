@@ -5,6 +5,7 @@
 #include <new>
 #include <vector>
 
+#include "interp/binding/complex_number.h"
 #include "interp/binding/homes.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/shape.h"
@@ -295,14 +296,7 @@ int push_result(lua_State* L, const Scalar& scalar) {
     case Scalar::Kind::Bool: lua_pushboolean(L, scalar.to_bool()); break;
     case Scalar::Kind::Int: lua_pushinteger(L, scalar.to_int()); break;
     case Scalar::Kind::Float: lua_pushnumber(L, scalar.to_double()); break;
-    default: {
-      // Lua has no complex numbers: a pair that says what it is.
-      lua_createtable(L, 0, 2);
-      lua_pushnumber(L, scalar.to_complex().real());
-      lua_setfield(L, -2, "real");
-      lua_pushnumber(L, scalar.to_complex().imag());
-      lua_setfield(L, -2, "imag");
-    }
+    default: push_complex(L, scalar.to_complex());
   }
   return 1;
 }

@@ -116,6 +116,7 @@ void register_construct(lua_State* L);
 void register_settings(lua_State* L);
 void register_memory(lua_State* L);
 void register_cuda(lua_State* L);
+void register_dtypes(lua_State* L);
 void register_grad_mode(lua_State* L);
 void register_generator(lua_State* L);
 void register_tape(lua_State* L);

@@ -62,7 +62,9 @@ local function notes(row)
     out[#out + 1] = "not differentiable"
   end
   if row.no_cuda then out[#out + 1] = "CPU only: " .. row.no_cuda end
-  if row.inplace_form and not is_in_place_only(row) then out[#out + 1] = ("in place: `%s_`"):format(row.name) end
+  if row.inplace_form and not is_in_place_only(row) then
+    out[#out + 1] = ("in place: `%s_`"):format(row.overload_of or row.name)
+  end
   if row.out_form then out[#out + 1] = "`out` takes the result's tensor" end
   if #row.alias > 0 then out[#out + 1] = ("also called `%s`"):format(table.concat(row.alias, "`, `")) end
   if row.meta then out[#out + 1] = ("metamethod `%s`"):format(row.meta) end

@@ -20,7 +20,7 @@ local meta_files = { "moonlet", "tensor", "storage", "json", "numbers" }
 
 local titles = {
   { "moonlet", "Module moonlet" }, { "tensor", "Tensors" },
-  { "storage", "Storages and generators" },
+  { "storage", "Storages, generators, complex numbers" },
   { "ops_create", "Creation" }, { "ops_random", "Random numbers" },
   { "ops_arithmetic", "Arithmetic" }, { "ops_math", "Exponentials, logarithms, trigonometry" },
   { "ops_special", "Special functions" },
@@ -46,6 +46,7 @@ local titles = {
 }
 
 local special_pages = { Tensor = "tensor", Shape = "tensor", Storage = "storage", Generator = "storage",
+  Complex = "storage",
   StorageOptions = "storage" }
 
 local function page_of(name, known)

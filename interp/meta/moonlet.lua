@@ -160,8 +160,66 @@ function ml.get_rng_state() end
 ---@param state {seed: integer, offset: integer}
 function ml.set_rng_state(state) end
 
+--- The dtype in which a computation with both takes place.
+--- > ml.promote_types("int64", "float16")
+---@param type1 moonlet.dtype
+---@param type2 moonlet.dtype
+---@return moonlet.dtype
+---@see result_type
+function ml.promote_types(type1, type2) end
+
+--- The dtype of what an op makes of two tensors or numbers: tensors with dimensions decide before those
+--- without, and those before numbers, unless a later one is of a higher kind.
+--- > ml.result_type(ml.ones(3, { dtype = ml.int32 }), 1.5)
+---@param tensor1 moonlet.Tensor|number|moonlet.Complex
+---@param tensor2 moonlet.Tensor|number|moonlet.Complex
+---@return moonlet.dtype
+---@see promote_types
+function ml.result_type(tensor1, tensor2) end
+
+--- Whether a result of dtype `from` may be stored in a tensor of dtype `to`: not from a higher kind to a
+--- lower one (bool, integers, floats, complex).
+---@param from moonlet.dtype
+---@param to moonlet.dtype
+---@return boolean
+function ml.can_cast(from, to) end
+
+--- The limits of a floating dtype, the default one unless given; of a complex one those of its parts.
+--- `eps` is the distance from 1 to the next number, `tiny` (also `smallest_normal`) the smallest number
+--- with all digits, `resolution` a power of ten near `eps`.
+--- > ml.finfo(ml.float16).max
+---@param dtype? moonlet.dtype
+---@return {bits: integer, eps: number, max: number, min: number, tiny: number, smallest_normal: number, resolution: number, dtype: moonlet.dtype}
+---@see iinfo
+function ml.finfo(dtype) end
+
+--- The limits of an integer dtype.
+--- > ml.iinfo(ml.int8).max
+---@param dtype moonlet.dtype
+---@return {bits: integer, max: integer, min: integer, dtype: moonlet.dtype}
+---@see finfo
+function ml.iinfo(dtype) end
+
+--- Whether a tensor's dtype, or a dtype, is float16, bfloat16, float32 or float64.
+---@param x moonlet.Tensor|moonlet.dtype
+---@return boolean
+function ml.is_floating_point(x) end
+
+--- Whether a tensor's dtype, or a dtype, is complex64 or complex128.
+---@param x moonlet.Tensor|moonlet.dtype
+---@return boolean
+function ml.is_complex(x) end
+
+--- Whether a tensor's dtype, or a dtype, has negative numbers: all but bool and uint8.
+---@param x moonlet.Tensor|moonlet.dtype
+---@return boolean
+function ml.is_signed(x) end
+
 --- The ratio of a circle's circumference to its diameter.
 ml.pi = 3.14159265358979323846
+
+--- The base of the natural logarithm.
+ml.e = 2.71828182845904523536
 
 --- Positive infinity.
 ml.inf = 1 / 0

@@ -88,3 +88,23 @@ function Generator:get_state() end
 ---@param state {seed: integer, offset: integer}
 ---@return moonlet.Generator g
 function Generator:set_state(state) end
+
+--- What `ml.complex` of two numbers gives, and `x:item()` of a complex tensor: a complex number, which
+--- stands wherever a number may. It adds, subtracts, multiplies, divides and is raised to powers with
+--- numbers and tensors; `==` compares two of them.
+---@class moonlet.Complex
+---@field real number The real part.
+---@field imag number The imaginary part.
+local Complex = {}
+
+--- The modulus.
+---@return number
+function Complex:abs() end
+
+--- The angle in the complex plane, from -pi to pi.
+---@return number
+function Complex:angle() end
+
+--- The complex conjugate.
+---@return moonlet.Complex
+function Complex:conj() end

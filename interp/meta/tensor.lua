@@ -133,6 +133,17 @@ function Tensor:is_floating_point() end
 ---@return boolean
 function Tensor:is_complex() end
 
+--- Whether the dtype has negative numbers: all but bool and uint8.
+---@return boolean
+function Tensor:is_signed() end
+
+--- The elements where `condition` holds, else those of `other`: `ml.where(condition, x, other)`.
+---@param condition moonlet.Tensor
+---@param other moonlet.Tensor|number
+---@return moonlet.Tensor
+---@see where
+function Tensor:where(condition, other) end
+
 --- Converted to bool, itself when it is: true where an element is not 0.
 ---@return moonlet.Tensor
 function Tensor:bool() end

@@ -33,6 +33,10 @@ using fn::vmul;
 using fn::vmin;
 using fn::vmax;
 using fn::vcopysign;
+using fn::vconj;
+using fn::vmantissa;
+using fn::vexponent;
+using fn::vpower_of_two;
 using fn::vexp;
 using fn::vexp2;
 using fn::vexpm1;
@@ -147,6 +151,10 @@ MOONLET_UNARY(vceil, Ceil)
 MOONLET_UNARY(vround, Round)
 MOONLET_UNARY(vtrunc, Trunc)
 #undef MOONLET_UNARY
+template <class T>
+HWY_INLINE Vec<T> vconj(Vec<T> x) {
+  return x;
+}
 #define MOONLET_BINARY(name, f)                \
   template <class T>                           \
   HWY_INLINE Vec<T> name(Vec<T> x, Vec<T> y) { \
@@ -209,6 +217,9 @@ MOONLET_LANES(vacosh)
 MOONLET_LANES(vatanh)
 MOONLET_LANES(verf)
 MOONLET_LANES(verfc)
+MOONLET_LANES(vmantissa)
+MOONLET_LANES(vexponent)
+MOONLET_LANES(vpower_of_two)
 #undef MOONLET_LANES
 #define MOONLET_LANES(name)                                               \
   template <class T>                                                      \

@@ -1,5 +1,7 @@
 -- tensor/ops/activation.lua: the activation functions of networks. Samples keep away from kinks.
 
+local rows = require "tensor.ops.gen.pointwise_rows"
+
 local function activation(signature, doc, grad, extra)
   local row = { signature, kind = "pointwise", dtypes = "floating", grad = { x = grad }, doc = doc,
     sample = { "randn(3, 4)" }, torch = ("F.%s(*args)"):format(signature:match "^[%w_]+") }
@@ -8,12 +10,16 @@ local function activation(signature, doc, grad, extra)
 end
 
 -- The gradient of an op as an op of its own, which saves a pass over memory.
-local function gradient(name, saved, grads, torch)
+local function gradient(name, saved, grads, torch, extra)
   op { ("%s(Tensor grad, Tensor %s) -> Tensor"):format(name, saved),
-       kind = "pointwise", dtypes = "floating", inplace = false, internal = true, grad = grads,
+       kind = "pointwise", dtypes = extra and extra.dtypes or "floating", inplace = false, internal = true, grad = grads,
        doc = ("The gradient of `%s` from that of its result."):format(name:gsub("_grad_x$", "")),
-       sample = { "randn(3, 4), randn(3, 4)" }, torch = torch }
+       sample = extra and extra.sample or { "randn(3, 4), randn(3, 4)" }, torch = torch }
 end
+
+local complex = { dtypes = "floating + complex",
+  sample = rows.with_complex("randn(3, 4), randn(3, 4)",
+    "complex(randn(3, 4), randn(3, 4)), complex(randn(3, 4), randn(3, 4))") }
 
 activation("relu(Tensor x) -> Tensor", "`max(x, 0)`.", "relu_grad_x(g, y)", { dtypes = "real" })
 gradient("relu_grad_x", "result", { grad = "relu_grad_x(g, result)" }, "args[0] * (args[1] > 0)")
@@ -34,10 +40,11 @@ activation("selu(Tensor x) -> Tensor",
   "The scaled `elu` that keeps mean and variance. Klambauer et al. 2017, arXiv:1706.02515.",
   "where(gt(x, 0.0), mul(g, 1.0507009873554805), mul(g, mul(exp(minimum(widened(x), 0.0)), 1.7580993408473766)))")
 activation("sigmoid(Tensor x) -> Tensor", "`1 / (1 + exp(-x))`.", "sigmoid_grad_x(g, y)",
-  { int_to_float = true, alias = { "special.expit" } })
+  { int_to_float = true, dtypes = "floating + complex", sample = rows.with_complex(), alias = { "special.expit" } })
 gradient("sigmoid_grad_x", "result",
-  { grad = "sigmoid_grad_x(g, result)", result = "mul(mul(g, grad), sub(1.0, mul(result, 2.0)))" },
-  "torch.ops.aten.sigmoid_backward(*args)")
+  { grad = "sigmoid_grad_x(g, conj(result))",
+    result = "mul(mul(conj(g), grad), sub(1.0, mul(conj(result), 2.0)))" },
+  "torch.ops.aten.sigmoid_backward(*args)", complex)
 activation("logsigmoid(Tensor x) -> Tensor", "`log(sigmoid(x))`, without overflow.", "mul(g, sigmoid(neg(widened(x))))")
 op { "gelu(Tensor x, string approximate=\"none\") -> Tensor",
      kind = "composite", dtypes = "floating",
@@ -53,9 +60,10 @@ gradient("gelu_erf_grad_x", "x",
   "torch.ops.aten.gelu_backward(*args)")
 activation("gelu_tanh(Tensor x) -> Tensor", "`gelu` in its tanh form.", "gelu_tanh_grad_x(g, x)",
   { torch = 'F.gelu(args[0], approximate="tanh")' })
-activation("silu(Tensor x) -> Tensor", "`x * sigmoid(x)`.", "silu_grad_x(g, x)")
-gradient("silu_grad_x", "x", { grad = "silu_grad_x(g, x)", x = "silu_grad_x_grad_x(g, grad, x)" },
-  "torch.ops.aten.silu_backward(*args)")
+activation("silu(Tensor x) -> Tensor", "`x * sigmoid(x)`.", "silu_grad_x(g, x)",
+  { dtypes = "floating + complex", sample = rows.with_complex() })
+gradient("silu_grad_x", "x", { grad = "silu_grad_x(g, conj(x))", x = "silu_grad_x_grad_x(conj(g), grad, x)" },
+  "args[0] * (torch.sigmoid(args[1]) * (1 + args[1] * (1 - torch.sigmoid(args[1])))).conj()", complex)
 activation("mish(Tensor x) -> Tensor", "`x * tanh(softplus(x))`. Misra 2019, arXiv:1908.08681.", "mish_grad_x(g, x)")
 activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor",
   "`log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` passes `threshold`.",

@@ -13,3 +13,8 @@ op { "fill(Tensor! x, Scalar value) -> Tensor",
      grad = { x = "zero" },
      doc = [[`fill_` sets every element of `x` to `value`; `fill` gives such a tensor with x's shape.]],
      sample = { "randn(3, 4), 2.5" } }
+op { "fill_tensor(Tensor x, Tensor value) -> Tensor",
+     inplace = true, kind = "composite", dtypes = "all", overload_of = "fill",
+     doc = "With the one element of a tensor of no dimensions, on any device, as the value.",
+     torch = "torch.fill(*args)", sample = { "randn(3, 4), tensor(2.5)", "randint(0, 9, {3}), tensor(2.75)" },
+     check = { empty = "the value has no dimensions" } }

@@ -6,47 +6,71 @@ local function unary(...) op(rows.unary(...)) end
 
 local complex = { dtypes = "floating + complex" }
 local pair = { "randn(3, 4), randn(3, 4)", "randn(3, 4), randn(4)", "randn(3, 4), 2.5" }
-local positive = "rand(3, 4) + 0.5"
-local inside = "rand(3, 4) * 1.6 - 0.8"
+local both = rows.with_complex
+local positive = both "rand(3, 4) + 0.5"
+local inside = both "rand(3, 4) * 1.6 - 0.8"
+
+-- `extra` and the names that begin with arc.
+local function also(alias, extra)
+  local out = { alias = { alias } }
+  for key, value in pairs(extra) do out[key] = value end
+  return out
+end
 
 -- Exponentials and logarithms.
-unary("exp", "e raised to each element.", "mul(g, conj(y))", nil, rows.widened(complex))
-unary("exp2", "2 raised to each element.", "mul(g, mul(y, 0.6931471805599453))", nil, { alias = { "special.exp2" } })
-unary("expm1", "`exp(x) - 1`, exact for small `x`.", "mul(g, add(y, 1.0))", nil,
-  rows.widened { alias = { "special.expm1" } })
+unary("exp", "e raised to each element.", "mul(g, conj(y))", both(), rows.widened(complex))
+unary("exp2", "2 raised to each element.", "mul(g, mul(conj(y), 0.6931471805599453))", both(),
+  also("special.exp2", complex))
+unary("expm1", "`exp(x) - 1`, exact for small `x`.", "mul(g, conj(add(y, 1.0)))", both(),
+  also("special.expm1", rows.widened(complex)))
 unary("log", "The natural logarithm.", "div(g, conj(x))", positive, rows.widened(complex))
-unary("log2", "The logarithm to base 2.", "div(g, mul(x, 0.6931471805599453))", positive, rows.widened())
-unary("log10", "The logarithm to base 10.", "div(g, mul(x, 2.302585092994046))", positive, rows.widened())
-unary("log1p", "`log(1 + x)`, exact for small `x`.", "div(g, add(x, 1.0))", positive,
-  rows.widened { alias = { "special.log1p" } })
+unary("log2", "The logarithm to base 2.", "div(g, mul(conj(x), 0.6931471805599453))", positive, rows.widened(complex))
+unary("log10", "The logarithm to base 10.", "div(g, mul(conj(x), 2.302585092994046))", positive, rows.widened(complex))
+unary("log1p", "`log(1 + x)`, exact for small `x`.", "div(g, conj(add(x, 1.0)))", positive,
+  also("special.log1p", rows.widened(complex)))
 op { "logaddexp(Tensor x, Tensor other) -> Tensor",
-     kind = "pointwise", dtypes = "floating",
-     grad = { x = "mul(g, sigmoid(sub(x, other)))", other = "mul(g, sigmoid(sub(other, x)))" },
+     kind = "pointwise", dtypes = "floating + complex",
+     grad = { x = "mul(g, conj(sigmoid(sub(x, other))))", other = "mul(g, conj(sigmoid(sub(other, x))))" },
      doc = "`log(exp(x) + exp(other))` without overflow: for adding two probabilities.",
-     sample = { pair[1], pair[2] } }
+     sample = { pair[1], pair[2], "complex(randn(3, 4), rand(3, 4)), complex(randn(4), rand(4))" } }
+op { "logaddexp2(Tensor x, Tensor other) -> Tensor",
+     kind = "pointwise", dtypes = "floating",
+     grad = { x = "mul(g, sigmoid(mul(sub(x, other), 0.6931471805599453)))",
+              other = "mul(g, sigmoid(mul(sub(other, x), 0.6931471805599453)))" },
+     doc = "`log2(2^x + 2^other)` without overflow.",
+     sample = { pair[1], pair[2], "tensor{1 / 0, -1 / 0, 500.0}, tensor{1 / 0, -1 / 0, 2.0}" },
+     check = { grad = "a sample has infinities" } }
 
 -- Trigonometry, in radians.
-unary("sin", "The sine.", "mul(g, conj(cos(x)))", nil, complex)
-unary("cos", "The cosine.", "neg(mul(g, conj(sin(x))))", nil, complex)
-unary("tan", "The tangent.", "mul(g, add(square(y), 1.0))", inside, rows.widened())
-unary("asin", "The arc sine.", "mul(g, rsqrt(sub(1.0, square(x))))", inside, rows.widened())
-unary("acos", "The arc cosine.", "neg(mul(g, rsqrt(sub(1.0, square(x)))))", inside, rows.widened())
-unary("atan", "The arc tangent.", "div(g, add(square(x), 1.0))")
-unary("sinh", "The hyperbolic sine.", "mul(g, cosh(x))", nil, rows.widened())
-unary("cosh", "The hyperbolic cosine.", "mul(g, sinh(x))", nil, rows.widened())
-unary("tanh", "The hyperbolic tangent.", "tanh_grad_x(g, y)")
+unary("sin", "The sine.", "mul(g, conj(cos(x)))", both(), complex)
+unary("cos", "The cosine.", "neg(mul(g, conj(sin(x))))", both(), complex)
+unary("tan", "The tangent.", "mul(g, conj(add(square(y), 1.0)))", inside, rows.widened(complex))
+unary("asin", "The arc sine.", "mul(g, conj(rsqrt(sub(1.0, square(x)))))", inside,
+  also("arcsin", rows.widened(complex)))
+unary("acos", "The arc cosine.", "neg(mul(g, conj(rsqrt(sub(1.0, square(x))))))", inside,
+  also("arccos", rows.widened(complex)))
+unary("atan", "The arc tangent.", "div(g, conj(add(square(x), 1.0)))", both(), also("arctan", complex))
+unary("sinh", "The hyperbolic sine.", "mul(g, conj(cosh(x)))", both(), rows.widened(complex))
+unary("cosh", "The hyperbolic cosine.", "mul(g, conj(sinh(x)))", both(), rows.widened(complex))
+unary("tanh", "The hyperbolic tangent.", "tanh_grad_x(g, y)", both(), complex)
 op { "tanh_grad_x(Tensor grad, Tensor result) -> Tensor",
-     kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
-     grad = { grad = "tanh_grad_x(g, result)", result = "mul(mul(g, grad), mul(result, -2.0))" },
-     doc = "The gradient of `tanh` from that of its result.", sample = { "randn(3, 4), randn(3, 4)" },
+     kind = "pointwise", dtypes = "floating + complex", inplace = false, internal = true,
+     grad = { grad = "tanh_grad_x(g, conj(result))", result = "mul(mul(conj(g), grad), mul(conj(result), -2.0))" },
+     doc = "The gradient of `tanh` from that of its result.", sample = both(pair[1], "complex(randn(3, 4), randn(3, 4)), complex(randn(3, 4), randn(3, 4))"),
      torch = "torch.ops.aten.tanh_backward(*args)" }
-unary("asinh", "The inverse hyperbolic sine.", "mul(g, rsqrt(add(square(x), 1.0)))")
-unary("acosh", "The inverse hyperbolic cosine.", "mul(g, rsqrt(sub(square(x), 1.0)))", "rand(3, 4) + 1.5")
-unary("atanh", "The inverse hyperbolic tangent.", "div(g, sub(1.0, square(x)))", inside)
+unary("asinh", "The inverse hyperbolic sine.", "mul(g, conj(rsqrt(add(square(x), 1.0))))", both(),
+  also("arcsinh", complex))
+unary("acosh", "The inverse hyperbolic cosine.", "div(g, conj(mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0)))))", both "rand(3, 4) + 1.5", also("arccosh", complex))
+unary("atanh", "The inverse hyperbolic tangent.", "div(g, conj(sub(1.0, square(x))))", inside, also("arctanh", complex))
+op { "deg2rad(Tensor x) -> Tensor", inplace = true, out = true, kind = "composite", dtypes = "all",
+     doc = "Degrees as radians.", sample = { "randn(3, 4) * 90", "randint(0, 360, {3, 4})" } }
+op { "rad2deg(Tensor x) -> Tensor", inplace = true, out = true, kind = "composite", dtypes = "all",
+     doc = "Radians as degrees.", sample = { "randn(3, 4)", "randint(0, 6, {3, 4})" } }
 op { "atan2(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "floating", int_to_float = true,
      grad = { x = "mul(g, div(other, add(square(x), square(other))))",
               other = "neg(mul(g, div(x, add(square(x), square(other)))))" },
+     alias = { "arctan2" },
      doc = "The angle of the point (`other`, `x`), from -pi to pi.", sample = { pair[1], pair[2] } }
 op { "hypot(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating",
@@ -56,3 +80,19 @@ unary("erf", "The error function.", "mul(g, mul(exp(neg(square(x))), 1.128379167
   { alias = { "special.erf" } })
 unary("erfc", "`1 - erf(x)`, exact for large `x`.", "mul(g, mul(exp(neg(square(x))), -1.1283791670955126))",
   nil, { alias = { "special.erfc" } })
+
+-- The floats of a dtype.
+op { "nextafter(Tensor x, Tensor other) -> Tensor",
+     inplace = true, out = true, kind = "composite", dtypes = "floating",
+     doc = "The number of the dtype next to `x` in the direction of `other`.",
+     sample = { "randn(3, 4), randn(4)", "tensor{0, 1, 1, -1 / 0, 2, 0 / 0}, tensor{-1, 2, 0.5, 0, 2, 1.0}" },
+     check = { grad = "a difference of the rounding error", gradgrad = "a difference of the rounding error",
+               dtypes = "each dtype has its own steps" } }
+op { "nextafter_by(Tensor x, Tensor other, Scalar digits, Scalar smallest) -> Tensor",
+     kind = "pointwise", dtypes = "floating", keeps_dtype = true, internal = true,
+     grad = { x = "where(ne(x, other), g, 0.0)", other = "zero" },
+     doc = [[`nextafter` in a format with that many digits behind the leading one and that smallest
+positive number.]],
+     sample = { "randn(3, 4), randn(4), 23, 1e-45" }, torch = "torch.nextafter(args[0], args[1])",
+     check = { grad = "a difference of the rounding error", gradgrad = "a difference of the rounding error",
+               dtypes = "each dtype has its own steps" } }

@@ -54,11 +54,35 @@ DType promote_inputs(const PointwiseOp& op, const Inputs& in, Params params) {
     case 3: out = result_type({list[0], list[1], list[2]}); break;
     default: out = result_type({list[0], list[1], list[2], list[3]}); break;
   }
-  // A float parameter makes an integer computation a float one.
-  if (!op.keeps_dtype && !is_floating(out) && !is_complex(out))
-    for (const Scalar& p : params)
+  // A parameter of a higher kind raises the computation to its own.
+  if (!op.keeps_dtype && !is_floating(out) && !is_complex(out)) {
+    for (const Scalar& p : params) {
       if (p.is_float()) return execution.default_dtype;
+      if (out == DType::Bool && p.kind() == Scalar::Kind::Int) out = DType::Int64;
+    }
+  }
   return out;
+}
+
+void check_no_bool(const PointwiseOp& op, const Inputs& in) {
+  for (int i = 0; i < in.count; ++i) {
+    const bool is_bool = in.tensors[i] ? in.tensors[i]->dtype() == DType::Bool
+                                       : in.items[i]->scalar().default_dtype() == DType::Bool;
+    if (is_bool)
+      fail(op.name, ": dtype bool is not supported; logical_xor and logical_not do for masks");
+  }
+}
+
+// A number that is no operand must be one of the computation's dtype.
+void check_params(const PointwiseOp& op, DType computed, Params params) {
+  for (const Scalar& p : params) {
+    check_number(op.name, "a number", p, computed);
+    if (!op.scales) continue;
+    if (p.is_float() && (is_integral(computed) || computed == DType::Bool))
+      fail(op.name, ": alpha is ", p, ", but integers are multiplied by whole numbers only");
+    if (p.kind() == Scalar::Kind::Bool && computed != DType::Bool)
+      fail(op.name, ": alpha is ", p, ", but the result is no bool: it is ", computed);
+  }
 }
 
 // The dtype the op computes, before the result's own rule.
@@ -68,6 +92,8 @@ DType computation_dtype(const PointwiseOp& op, const Inputs& in, Params params) 
     t = in.first->dtype();
   else
     t = promote_inputs(op, in, params);
+  if (op.refuses_bool) check_no_bool(op, in);
+  if (params.size() > 0) check_params(op, t, params);
   if (contains(op.dtypes, t)) [[likely]]
     return t;
   if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t))

@@ -22,9 +22,11 @@ struct PointwiseOp {
   // letter per parameter: 'v' a value, 'l' a lower bound and 'u' an upper one, which may also lie
   // beyond the range they do not limit.
   const char* chooses;
-  bool keeps_dtype;        // its numbers are cast to the tensors' dtype instead of promoting it
-  int family, index;       // where the kernel stands in KernelTable::pointwise_ops
-  bool row_major = false;  // the result, whatever the inputs' layout
+  bool keeps_dtype;   // its numbers are cast to the tensors' dtype instead of promoting it
+  int family, index;  // where the kernel stands in KernelTable::pointwise_ops
+  bool row_major;     // the result, whatever the inputs' layout
+  bool scales;        // its number multiplies an operand: whole for integers
+  bool refuses_bool;  // no input may be a bool
 };
 
 // The result in a new dense tensor whose dimensions lie in memory in the order of the inputs', the

@@ -87,18 +87,19 @@ local function is_grad_name(case, name)
   return case.kind == "composite"
 end
 
--- Float64 copies of the arguments; the floating ones that have a gradient become leaves.
+-- Float64 copies of the arguments; those that have a gradient become leaves.
 local function leaves_of(case, args)
   local leaves = {}
   local out = samples.map(case, args, function(t, kind, name)
     if not is_differentiable(t.dtype) then return t end
-    local double = t:detach():to(t.dtype:find "^complex" and "complex128" or "float64")
+    local complex = t.dtype:find "^complex"
+    local double = t:detach():to(complex and "complex128" or "float64")
       :clone { memory_format = "contiguous_format" }
-    if is_float(double.dtype) and kind ~= "Mask" and is_grad_name(case, name or kind) then
-      double:requires_grad_(true)
-      leaves[#leaves + 1] = double
-    end
-    return double
+    if kind == "Mask" or not is_grad_name(case, name or kind) then return double end
+    -- A complex argument is a view of a leaf of its parts.
+    local leaf = complex and ml.view_as_real(double):detach() or double
+    leaves[#leaves + 1] = leaf:requires_grad_(true)
+    return complex and ml.view_as_complex(leaf) or leaf
   end)
   return out, leaves
 end
@@ -249,8 +250,8 @@ local function cast(case, args, dtype)
   return samples.map(case, args, function(t, kind)
     if kind == "Mask" or kind == "Positions" then return t end
     local source = t
-    if dtype_rank[dtype] == 1 and is_differentiable(t.dtype) then source = (t:abs() * 3):floor() end
     if t.dtype:find "^complex" and not dtype:find "^complex" then source = t.real end
+    if dtype_rank[dtype] == 1 and is_differentiable(t.dtype) then source = (source:abs() * 3):floor() end
     return source:to(dtype)
   end)
 end

@@ -189,13 +189,30 @@ local unary_template = [[
 // Lua hands a unary operator its operand twice.
 if (lua_gettop(L) == 2 && lua_rawequal(L, 1, 2)) lua_settop(L, 1);]]
 
+-- What stands before the function of a form ("" or "_") that has overloads, and its first lines,
+-- which hand a call to the first of them that it fits. Only a call with as many values as an
+-- overload wants, or a table, is looked at closely.
+local function overload_lines(row, all, form)
+  local declarations, overloads = {}, {}
+  for _, other in ipairs(row.overload_of and {} or lua_signature.overloads(row, all)) do
+    if form == "" or other.inplace_form then
+      local wanted = 0
+      for _, arg in ipairs(lua_signature.arguments(other)) do
+        if arg.required then wanted = wanted + 1 end
+      end
+      local values = { name = other.name .. form, wanted = tostring(wanted) }
+      declarations[#declarations + 1] =
+        fill("int call_$name(lua_State* L);\nbool fits_$name(lua_State* L);", values)
+      overloads[#overloads + 1] =
+        fill("if (may_fit(L, $wanted) && fits_$name(L)) return call_$name(L);", values)
+    end
+  end
+  return declarations, overloads
+end
+
 local function plain_function(row, all)
   local args = lua_signature.arguments(row)
-  local declarations, overloads = {}, {}
-  for i, other in ipairs(row.overload_of and {} or lua_signature.overloads(row, all)) do
-    declarations[i] = fill("int call_$name(lua_State* L);\nbool fits_$name(lua_State* L);", other)
-    overloads[i] = fill("if (fits_$name(L)) return call_$name(L);", other)
-  end
+  local declarations, overloads = overload_lines(row, all, "")
   if row.out_form then
     local info = types.argument(#row.results == 1 and "Tensor" or "Tensor[]")
     args[#args + 1] = { name = "out", info = info, named_only = true }
@@ -214,7 +231,10 @@ end
 
 local inplace_template = [[
 $signature
+$declarations
+$fits
 int call_$name(lua_State* L) {
+  $overloads
   ArgReader args(L, kSignature_$name);
   $reads
   moonlet::$name($call);
@@ -223,13 +243,17 @@ int call_$name(lua_State* L) {
 }
 ]]
 
-local function inplace_function(row)
+local function inplace_function(row, all)
   local args = lua_signature.arguments(row)
   local name = row.name .. "_"
+  local called = row.overload_of and row.overload_of .. "_" or name
   args[1].info, args[1].required = types.argument "Tensor", true
+  local declarations, overloads = overload_lines(row, all, "_")
   local reads, call = read_arguments(row, args)
   return fill(inplace_template, {
-    signature = signature(name, name, lua_signature.usage(row, name), args),
+    signature = signature(name, called, lua_signature.usage(row, called), args),
+    declarations = declarations, overloads = overloads,
+    fits = row.overload_of and fill(fits_template, { name = name }) or nil,
     name = name, reads = reads, call = names_of(call),
   })
 end
@@ -246,7 +270,7 @@ local function table_entries(rows)
       entry(row, lua_name, row.name, lua_signature.is_function(row),
         lua_signature.is_method(row) and not in_module, meta)
     end
-    if row.inplace_form and not in_module then
+    if row.inplace_form and not in_module and not row.overload_of then
       entry(row, lua_name .. "_", row.name .. "_", false, not row.internal, nil)
     end
   end
@@ -292,7 +316,7 @@ local function family_file(rows, family, all)
   for _, row in ipairs(rows) do
     functions[#functions + 1] = cpptext.mark(row)
     if row.plain_form then functions[#functions + 1] = plain_function(row, all) end
-    if row.inplace_form then functions[#functions + 1] = inplace_function(row) end
+    if row.inplace_form then functions[#functions + 1] = inplace_function(row, all) end
     functions[#functions + 1] = ""
   end
   local entries = table_entries(rows)

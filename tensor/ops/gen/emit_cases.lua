@@ -22,6 +22,7 @@ local function case(row)
   table.sort(checks)
   local fields = {
     ("name = %q"):format(row.name), ("call = %q"):format(row.lua_name),
+    ("inplace_call = %q"):format((row.overload_of or row.name) .. "_"),
     ("family = %q"):format(row.family), ("kind = %q"):format(row.kind),
     "dtypes = " .. list(dtypes), "args = " .. list(args), "names = " .. list(names),
     "grads = " .. list(grads), "constant = " .. list(row.constant or {}),

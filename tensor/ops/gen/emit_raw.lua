@@ -75,7 +75,7 @@ local function pointwise_fields(row, params, mask, family, index)
     ('"%s", "%s_"'):format(row.name, row.name), cpptext.dtype_set(row),
     tostring(row.int_to_float == true), "PointwiseOp::" .. result, tostring(mask), roles(row, params),
     tostring(row.keeps_dtype == true), tostring(family), tostring(index),
-    row.row_major and "true" or nil,
+    tostring(row.row_major == true), tostring(row.scales == true), tostring(row.refuses_bool == true),
   }, ", ")
 end
 
@@ -121,6 +121,10 @@ local function checks(row)
       if lead and arg ~= lead and row.mixed ~= "device" then
         add('%scheck_same_device("%s", %s, "%s", %s);', prefix, op, lead.name, n, n)
       end
+    elseif arg.type:find "^Scalar" then
+      local dtype = lead and lead.name .. ".dtype()" or row.args[#row.args].info.spread
+        and row.args[#row.args].name .. ".dtype"
+      if dtype then add('check_number("%s", "%s", %s, %s);', op, n, n, dtype) end
     end
   end
   return lines

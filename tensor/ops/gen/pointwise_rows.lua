@@ -11,11 +11,20 @@ end
 -- The fields of an op in which half types lose too much: autocast widens them on CUDA, as PyTorch does.
 function pointwise_rows.widened(extra) return with({ autocast = { cuda = "float32" } }, extra) end
 
+-- Samples, one or a list, and behind them one of complex tensors.
+function pointwise_rows.with_complex(samples, complex)
+  if type(samples) ~= "table" then samples = { samples or "randn(3, 4)" } end
+  local out = table.move(samples, 1, #samples, 1, {})
+  out[#out + 1] = complex or "complex(randn(3, 4), randn(3, 4))"
+  return out
+end
+
 -- A function of one tensor; integers compute in float32.
 function pointwise_rows.unary(name, doc, grad, sample, extra)
   return with({ ("%s(Tensor x) -> Tensor"):format(name),
     kind = "pointwise", dtypes = "floating", int_to_float = true,
-    grad = grad and { x = grad } or nil, doc = doc, sample = { sample or "randn(3, 4)" } }, extra)
+    grad = grad and { x = grad } or nil, doc = doc,
+    sample = type(sample) == "table" and sample or { sample or "randn(3, 4)" } }, extra)
 end
 
 -- A function of two tensors or numbers that broadcast.

@@ -1,0 +1,391 @@
+-- tests/lua/elementwise_test.lua: what samples cannot show of arithmetic, comparisons and choices:
+-- factors, rounding modes, limits, NaN and ties in gradients, what is refused, complex numbers as
+-- values, questions about dtypes. The numbers are PyTorch's.
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
+local ml = require "moonlet"
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+
+local nan, inf = 0 / 0, 1 / 0
+
+-- The elements of two tensors or tables are the same, NaN included.
+local function same(got, want, dtype)
+  if dtype then expect.equal(got.dtype, dtype) end
+  local a = got:double():reshape(-1):tolist()
+  expect.equal(#a, #want)
+  for i, w in ipairs(want) do
+    local x = a[i]
+    if not (x == w or (x ~= x and w ~= w) or math.abs(x - w) <= 1e-6 * math.max(1, math.abs(w))) then
+      error(("element %d is %s, want %s"):format(i, x, w), 2)
+    end
+  end
+end
+
+-- The gradients of the sum of f at lists of numbers.
+local function slopes(f, ...)
+  local leaves = {}
+  for i, list in ipairs { ... } do leaves[i] = ml.tensor(list, { dtype = "float32", requires_grad = true }) end
+  return ml.grad(f(table.unpack(leaves)):sum(), leaves)
+end
+
+test("alpha scales what is added and subtracted, in every form", function()
+  local x, y = ml.tensor { 1.0, 2 }, ml.tensor { 10.0, 20 }
+  same(ml.add(x, y, { alpha = 0.5 }), { 6, 12 })
+  same(x:add(y, { alpha = 2 }), { 21, 42 })
+  same(ml.sub { x, y, alpha = 0.5 }, { -4, -8 })
+  same(x:add(1, { alpha = 3 }), { 4, 5 })
+  same(x:clone():add_(y, { alpha = -1 }), { -9, -18 })
+  same(x:clone():subtract_(y, { alpha = 0.1 }), { 0, 0 })
+  same(ml.rsub(x, y, { alpha = 2 }), { 8, 16 })
+  local out = ml.empty(2)
+  expect.truthy(rawequal(ml.add(x, y, { alpha = 2, out = out }), out))
+  same(out, { 21, 42 })
+  local i = ml.tensor { 1, 2 }
+  same(i:add(i, { alpha = 2 }), { 3, 6 }, "int64")
+  expect.error(function() i:add(i, { alpha = 1.5 }) end, "alpha is 1.5")
+  expect.error(function() i:add(i, { alpha = true }) end, "no bool")
+  expect.error(function() x:add(y, { alpha = ml.complex(0, 1) }) end, "is real")
+end)
+
+test("bools are not subtracted", function()
+  local b = ml.tensor { true, false }
+  expect.error(function() return b - b end, "sub: dtype bool")
+  expect.error(function() return b - 1 end, "logical_xor")
+  expect.error(function() return ml.tensor { 1, 2 } - b end, "sub: dtype bool")
+  expect.error(function() return ml.rsub(b, 1) end, "dtype bool")
+  expect.error(function() return ml.positive(b) end, "positive: ")
+end)
+
+test("rounding modes and decimals in every form", function()
+  local x = ml.tensor { -7.0, 7 }
+  same(x:div(2, { rounding_mode = "floor" }), { -4, 3 })
+  same(ml.divide(x, 2, { rounding_mode = "trunc" }), { -3, 3 })
+  same(x:clone():div_(2, { rounding_mode = "trunc" }), { -3, 3 })
+  same(x:clone():true_divide_(2), { -3.5, 3.5 })
+  expect.error(function() x:div_(2, { rounding_mode = "up" }) end, "rounding_mode is 'up'")
+  same(ml.tensor({ 1.256, -2.347 }):round { decimals = 2 }, { 1.26, -2.35 })
+  same(ml.tensor({ 1256.0, 149 }):round_ { decimals = -2 }, { 1300, 100 })
+  expect.error(function() ml.tensor({ 1 }):round { decimals = 1 } end, "round: ")
+  same(ml.fix(ml.tensor { 1.7, -1.7 }), { 1, -1 })
+end)
+
+test("limits are numbers or tensors", function()
+  local x = ml.tensor { -1.0, 0.5, 3, nan }
+  same(x:clamp(0, 1), { 0, 0.5, 1, nan })
+  same(x:clip { max = 1 }, { -1, 0.5, 1, nan })
+  same(x:clamp(2, 1), { 1, 1, 1, nan })
+  same(x:clone():clamp_(0, 1), { 0, 0.5, 1, nan })
+  same(x:clone():clip_ { min = 0 }, { 0, 0.5, 3, nan })
+  same(x:clamp { min = ml.tensor { 0, 1.0, 1, 1 } }, { 0, 1, 3, nan })
+  same(x:clone():clamp_(ml.tensor(0.0), ml.tensor(1.0)), { 0, 0.5, 1, nan })
+  same(x:clamp_min(ml.tensor { 0.0, nan, 0, 0 }), { 0, nan, 3, nan })
+  same(ml.tensor({ 1, 2 }):clamp(1.5), { 1.5, 2 }, "float32")
+  same(ml.tensor({ true, false }):clamp(0), { 1, 0 }, "int64")
+  same(ml.clamp(ml.tensor { 1, 2 }, ml.tensor(1.5)), { 1.5, 2 }, "float32")
+  expect.error(function() x:clamp() end, "at least one of min and max")
+  local g = slopes(function(t) return t:clamp(1, 2) end, { 0, 1, 1.5, 2, 3, nan })
+  same(g, { 0, 0, 1, 0, 0, 0 })
+  same(slopes(function(t) return t:clamp_min(1) end, { 0, 1, 2 }), { 0, 0, 1 })
+  local gx, gmin, gmax = slopes(ml.clamp, { 1, 2, 0, 3, 5 }, { 1, 1, 1, 1, 3 }, { 2, 2, 2, 2, 1 })
+  same(gx, { 0.5, 0.5, 0, 0, 0 })
+  same(gmin, { 0.5, 0, 1, 0, 0 })
+  same(gmax, { 0, 0.5, 0, 1, 1 })
+end)
+
+test("extremes of two tensors: NaN and ties", function()
+  local a, b = { 1, 2, nan, 3, nan }, { 1, 3, 2, nan, nan }
+  same(ml.maximum(ml.tensor(a), ml.tensor(b)), { 1, 3, nan, nan, nan })
+  same(ml.fmax(ml.tensor(a), ml.tensor(b)), { 1, 3, 2, 3, nan })
+  same(ml.fmin(ml.tensor(a), ml.tensor(b)), { 1, 2, 2, 3, nan })
+  same(ml.max(ml.tensor { 1, 5 }, ml.tensor { 2, 4 }), { 2, 5 })
+  same(ml.tensor({ 1, 5 }):min(ml.tensor { 2, 4 }), { 1, 4 })
+  local ga, gb = slopes(ml.maximum, a, b)
+  same(ga, { 0.5, 0, 1, 1, 1 })
+  same(gb, { 0.5, 1, 1, 1, 1 })
+  ga, gb = slopes(ml.minimum, { 1, 2, nan }, { 1, 3, 2 })
+  same(ga, { 0.5, 1, 1 })
+  same(gb, { 0.5, 0, 1 })
+  ga, gb = slopes(ml.fmax, a, b)
+  same(ga, { 0.5, 0, 0, 1, 1 })
+  same(gb, { 0.5, 1, 1, 0, 0 })
+  ga, gb = slopes(ml.fmin, a, b)
+  same(ga, { 0.5, 1, 0, 1, 1 })
+  same(gb, { 0.5, 0, 1, 0, 0 })
+end)
+
+test("signs of zeros and infinities", function()
+  local signs = ml.tensor { 0.0, -0.0, -inf, -0.0 }
+  same(1 / ml.tensor({ 1.0, -2, 3, 0 }):copysign(signs), { 1, -0.5, -1 / 3, -inf })
+  same(signs:signbit(), { 0, 1, 1, 1 }, "bool")
+  same(ml.tensor({ -1, 0, 1 }):signbit(), { 1, 0, 0 })
+  same(ml.tensor({ true, false }):copysign(-1), { -1, 0 }, "float32")
+  local mantissa, exponent = ml.tensor({ 0.5, 1, -8, 1e-40, 0, inf, nan }):frexp()
+  same(mantissa:mul(ml.ldexp(ml.ones(7):double(), exponent)), { 0.5, 1, -8, 9.9999461e-41, 0, inf, nan })
+  same(exponent, { 0, 1, 4, -132, 0, 0, 0 }, "int32")
+end)
+
+test("gradients at edges", function()
+  same((slopes(ml.copysign, { 1, -2, 0, 3 }, { -1, 0, -1, -0.0 })), { -1, -1, 0, -1 })
+  same(slopes(ml.nan_to_num, { 1, inf, nan }), { 1, 0, 0 })
+  same(slopes(function(x) return (ml.frexp(x)) end, { 1, 0, -3, 100 }), { 0.5, 1, 0.25, 0.0078125 })
+  same((slopes(ml.nextafter, { 1, 2 }, { 1, 3 })), { 0, 1 })
+  local gx, gn = slopes(ml.ldexp, { 1, 2 }, { 1, 3 })
+  same(gx, { 2, 8 })
+  same(gn, { 1.3862943649, 11.0903549194 })
+  local gd, ge = slopes(ml.dist, { 1, 2 }, { 1, 2 })
+  same(gd, { 0, 0 })
+  same(ge, { 0, 0 })
+end)
+
+test("the neighbours of numbers in each format", function()
+  local function next_of(x, to, dtype)
+    local y = ml.nextafter(ml.tensor({ x }, { dtype = dtype }), ml.tensor({ to }, { dtype = dtype }))
+    expect.equal(y.dtype, dtype)
+    return y:double():item()
+  end
+  expect.equal(next_of(1, 2, "float16"), 1 + 2 ^ -10)
+  expect.equal(next_of(1, 0, "float16"), 1 - 2 ^ -11)
+  expect.equal(next_of(1, 2, "bfloat16"), 1 + 2 ^ -7)
+  expect.equal(next_of(1, 2, "float32"), 1 + 2 ^ -23)
+  expect.equal(next_of(-1, -2, "float64"), -1 - 2 ^ -52)
+  expect.equal(next_of(0, -1, "float16"), -2 ^ -24)
+  expect.equal(next_of(0, 1, "float64"), 2 ^ -1074)
+  expect.equal(next_of(2 ^ -14, 0, "float16"), 2 ^ -14 - 2 ^ -24)
+  expect.equal(next_of(inf, 0, "float16"), 65504)
+  expect.equal(next_of(65504, inf, "float16"), inf)
+  expect.equal(next_of(inf, 0, "float64"), ml.finfo("float64").max)
+  expect.equal(next_of(-inf, 0, "bfloat16"), ml.finfo("bfloat16").min)
+  expect.equal(next_of(3, 3, "float32"), 3)
+  expect.truthy(next_of(nan, 3, "float32") ~= next_of(nan, 3, "float32"))
+  expect.error(function() ml.nextafter(ml.tensor { 1 }, ml.tensor { 2 }) end, "nextafter: ")
+end)
+
+test("nan_to_num knows the limits of the dtype", function()
+  local x = ml.tensor { nan, inf, -inf, 1 }
+  same(x:nan_to_num(), { 0, 3.4028234663852886e38, -3.4028234663852886e38, 1 })
+  same(x:half():nan_to_num(), { 0, 65504, -65504, 1 }, "float16")
+  same(x:nan_to_num { nan = 7, posinf = 8, neginf = 9 }, { 7, 8, 9, 1 })
+  same(x:clone():nan_to_num_(5), { 5, 3.4028234663852886e38, -3.4028234663852886e38, 1 })
+  same(ml.tensor({ 1, 2 }):nan_to_num(), { 1, 2 }, "int64")
+  same(ml.view_as_real(ml.complex(x, ml.ones(4)):nan_to_num { posinf = 2, neginf = 3 }), { 0, 1, 2, 1, 3, 1, 1, 1 })
+end)
+
+test("comparisons and truth values change their tensor in place", function()
+  local x = ml.tensor { 1.0, 2, 3 }
+  for name, want in pairs { eq_ = { 0, 1, 0 }, ne_ = { 1, 0, 1 }, not_equal_ = { 1, 0, 1 }, gt_ = { 0, 0, 1 },
+      greater_ = { 0, 0, 1 }, ge_ = { 0, 1, 1 }, greater_equal_ = { 0, 1, 1 }, lt_ = { 1, 0, 0 }, less_ = { 1, 0, 0 },
+      le_ = { 1, 1, 0 }, less_equal_ = { 1, 1, 0 } } do
+    local y = x:clone()
+    expect.truthy(rawequal(y[name](y, 2), y), name)
+    same(y, want, "float32")
+  end
+  same(ml.tensor({ 0, 2.0 }):logical_not_(), { 1, 0 }, "float32")
+  same(ml.tensor({ 1, 0, 2 }):logical_xor_(ml.tensor { 1, 1, 0 }), { 0, 1, 1 }, "int64")
+  same(ml.tensor({ -1.0 }):absolute_(), { 1 })
+  same(ml.tensor({ 5 }):bitwise_not_(), { -6 })
+end)
+
+test("whole numbers: signs, zeros, overflow", function()
+  same(ml.gcd(ml.tensor { -12, 0, 7, 0 }, ml.tensor { 18, -5, 0, 0 }), { 6, 5, 7, 0 })
+  same(ml.lcm(ml.tensor { -12, 0, 7, 0 }, ml.tensor { 18, -5, 0, 0 }), { 36, 0, 0, 0 })
+  local least = ml.tensor { math.mininteger }
+  expect.equal(ml.gcd(least, ml.tensor { -1 }):item(), 1)
+  expect.equal(ml.gcd(least, ml.tensor { 0 }):item(), math.mininteger)
+  expect.error(function() ml.gcd(ml.tensor { 1.5 }, ml.tensor { 2 }) end, "gcd: dtype float32")
+end)
+
+test("closeness and equality", function()
+  local a, b = ml.tensor { 1, inf, -inf, nan, inf }, ml.tensor { 1 + 1e-6, inf, -inf, nan, -inf }
+  same(ml.isclose(a, b), { 1, 1, 1, 0, 0 }, "bool")
+  same(a:isclose(b, { equal_nan = true }), { 1, 1, 1, 1, 0 })
+  same(ml.isclose(ml.tensor { 1, 2 }, ml.tensor { 1, 3 }, { rtol = 0.5 }), { 1, 1 })
+  same(ml.isclose(ml.tensor { true, false }, ml.tensor { true, true }), { 1, 0 })
+  expect.equal(ml.allclose(a, b), false)
+  expect.equal(ml.tensor({ 1.0 }):allclose(ml.tensor { 1.1 }, { rtol = 0, atol = 0.2 }), true)
+  expect.error(function() ml.isclose(ml.tensor { 1 }, ml.tensor { 1.0 }) end, "must be the same")
+  expect.error(function() ml.isclose(a, b, { rtol = -1 }) end, "negative")
+  expect.equal(ml.equal(ml.tensor { 1, 2 }, ml.tensor { 1.0, 2 }), true)
+  expect.equal(ml.equal(ml.tensor { 1, 2 }, ml.tensor { 1 }), false)
+  expect.equal(ml.equal(ml.tensor { nan }, ml.tensor { nan }), false)
+  expect.equal(ml.is_nonzero(ml.tensor(0.5)), true)
+  expect.error(function() ml.is_nonzero(ml.tensor { 1, 2 }) end, "one element is wanted")
+end)
+
+test("membership agrees with comparing one by one", function()
+  ml.manual_seed(3)
+  for _, sizes in ipairs { { 30, 5 }, { 30, 100 }, { 500, 200 }, { 0, 20 }, { 20, 0 } } do
+    local x, tests = ml.randint(0, 150, { sizes[1] }), ml.randint(0, 150, { sizes[2] })
+    local known = {}
+    for _, v in ipairs(tests:tolist()) do known[v] = true end
+    local want, other = {}, {}
+    for i, v in ipairs(x:tolist()) do
+      want[i] = known[v] and 1 or 0
+      other[i] = 1 - want[i]
+    end
+    same(ml.isin(x, tests), want, "bool")
+    same(ml.isin(x, tests, { invert = true }), other, "bool")
+  end
+  local many = ml.cat { ml.arange(1, 20):float(), ml.tensor { nan } }
+  same(ml.isin(ml.tensor { nan, 3, 21.0 }, many), { 0, 1, 0 })
+  same(ml.isin(ml.tensor { nan, 3, 21.0 }, many, { assume_unique = true }), { 0, 1, 0 })
+end)
+
+test("masks choose tensors of one element", function()
+  local x, mask = ml.tensor { 1.0, 2 }, ml.tensor { true, false }
+  same(x:masked_fill(mask, ml.tensor(5)), { 5, 2 }, "float32")
+  same(ml.tensor({ 1, 2 }):masked_fill(mask, ml.tensor(2.75)), { 2, 2 }, "int64")
+  same(x:clone():masked_fill_(mask, ml.tensor(7.0, { dtype = "float64" })), { 7, 2 }, "float32")
+  expect.error(function() x:masked_fill(mask, ml.tensor { 1.0 }) end, "no dimensions")
+  same(x:clone():fill_(ml.tensor(2.5)), { 2.5, 2.5 })
+  same(ml.tensor({ 1, 2 }):fill_(ml.tensor(2.75)), { 2, 2 }, "int64")
+  expect.error(function() x:clone():fill_(ml.tensor { 1.0, 2 }) end, "no dimensions")
+  local value = ml.tensor(3.0, { requires_grad = true })
+  expect.equal(ml.grad((x:masked_fill(mask, value) * ml.tensor { 2, 3.0 }):sum(), value):item(), 2)
+  expect.equal(ml.grad((x:clone():fill_(value) * ml.tensor { 2, 3.0 }):sum(), value):item(), 5)
+  same(x:where(mask, 9), { 1, 9 })
+  same(x:where(mask, ml.tensor { 8.0, 9 }), { 1, 9 })
+  local rows, columns = table.unpack(ml.where(ml.tensor { { 0, 1 }, { 2, 0 } }))
+  same(rows, { 1, 2 }, "int64")
+  same(columns, { 2, 1 }, "int64")
+  expect.equal(#ml.where(ml.tensor(1)), 1)
+  expect.equal(#ml.where(ml.zeros(0, 2)), 2)
+end)
+
+test("float_power computes in float64", function()
+  same(ml.float_power(ml.tensor { 1, 2 }, -2), { 1, 0.25 }, "float64")
+  same(ml.float_power(2, ml.tensor { 1, 3 }), { 2, 8 }, "float64")
+  expect.equal(ml.float_power(ml.tensor { 2 }, ml.complex(0, 1)).dtype, "complex128")
+end)
+
+-- One element of a complex tensor, near the number.
+local function near(z, re, im)
+  expect.near({ z.real, z.imag }, { re, im })
+end
+
+test("complex numbers are values", function()
+  local z, w = ml.complex(1, 2), ml.complex(3, -1)
+  near(z + w, 4, 1)
+  near(z - 1, 0, 2)
+  near(2 * z, 2, 4)
+  near(z / w, 0.1, 0.7)
+  near(z ^ 2, -3, 4)
+  near(-z, -1, -2)
+  near(z:conj(), 1, -2)
+  expect.near(ml.complex(3, 4):abs(), 5)
+  expect.near(ml.complex(0, 2):angle(), math.pi / 2)
+  expect.truthy(z == ml.complex(1, 2))
+  expect.truthy(z ~= w)
+  expect.equal(tostring(w), "3-1i")
+  expect.equal("z = " .. z, "z = 1+2i")
+  expect.error(function() return z.re end, "did you mean 'real'")
+  expect.error(function() return z + {} end, "takes numbers and tensors")
+  expect.error(function() return z < w end, "compare")
+  expect.error(function() return ml.complex(1) end, "imag")
+end)
+
+test("complex numbers stand where numbers do", function()
+  local i = ml.complex(0, 1)
+  local y = ml.ones(2) + i
+  expect.equal(y.dtype, "complex64")
+  near(y[1]:item(), 1, 1)
+  near((i - ml.ones(2))[1]:item(), -1, 1)
+  near((ml.ones(2) * 2 / i)[2]:item(), 0, -2)
+  expect.equal((ml.ones(2):double() * i).dtype, "complex128")
+  expect.equal((ml.tensor { 1, 2 } * i).dtype, "complex64")
+  local t = ml.tensor { i, 2, 2.5 }
+  expect.equal(t.dtype, "complex64")
+  near(t[1]:item(), 0, 1)
+  near(t[3]:item(), 2.5, 0)
+  expect.equal(ml.tensor(i, { dtype = "complex128" }).dtype, "complex128")
+  expect.equal(ml.full({ 2 }, i).dtype, "complex64")
+  t[2] = ml.complex(5, 6)
+  near(t:tolist()[2], 5, 6)
+  near(t:fill_(i)[3]:item(), 0, 1)
+  local s = ml.Storage(1, { dtype = "complex64" })
+  s[1] = i
+  near(s[1], 0, 1)
+end)
+
+test("complex numbers are refused where dtypes are real", function()
+  local i, x = ml.complex(0, 1), ml.ones(2)
+  local storage = ml.Storage(1)
+  for name, f in pairs {
+    fill = function() x:fill_(i) end, index = function() x[1] = i end, storage = function() storage[1] = i end,
+    ["storage fill"] = function() storage:fill(i) end,
+    masked_fill = function() return x:masked_fill(x:gt(0), i) end,
+    addcmul = function() return ml.addcmul(x, x, x, i) end, clamp = function() return x:clamp(i) end,
+    leaky_relu = function() return ml.leaky_relu(x, i) end, lt = function() return x:lt(i) end,
+    arange = function() return ml.arange(1, i) end, linspace = function() return ml.linspace(i, 2, 3) end,
+    pad = function() return ml.pad(x, { 1, 1 }, "constant", i) end,
+    tensor = function() return ml.tensor({ i }, { dtype = "float32" }) end,
+    ["tensor of one"] = function() return ml.tensor(i, { dtype = "float32" }) end,
+    full = function() return ml.full({ 2 }, i, { dtype = "int64" }) end,
+    add_ = function() x:add_(i) end, addmm = function() return ml.addmm(ml.ones(2, 2), ml.ones(2, 2), ml.ones(2, 2), i) end,
+  } do
+    expect.error(f, ": ", name)
+  end
+  same(x, { 1, 1 })
+end)
+
+test("parts make complex tensors", function()
+  near(ml.complex(ml.tensor { 1.0 }, ml.tensor { 2.0 })[1]:item(), 1, 2)
+  expect.equal(tostring(ml.complex(ml.ones(2, 1), ml.ones(3)).shape), tostring(ml.ones(2, 3).shape))
+  expect.error(function() ml.complex(ml.tensor { 1 }, ml.tensor { 2 }) end, "complex: ")
+  expect.error(function() ml.complex(ml.ones(1):half(), ml.ones(1):half()) end, "no complex dtype")
+  expect.error(function() ml.complex(ml.ones(1):double(), ml.ones(1)) end, "must be the same")
+  near(ml.polar(ml.tensor { 2.0 }, ml.tensor { math.pi / 2 })[1]:item(), 0, 2)
+  local re, im = slopes(function(a, b) return (ml.complex(a, b) * ml.complex(2, 3)).real end, { 1 }, { 1 })
+  same(re, { 2 })
+  same(im, { -3 })
+end)
+
+test("complex functions near and far from 0", function()
+  local function value(f, re, im)
+    return ml[f](ml.tensor({ ml.complex(re, im) }, { dtype = "complex128" })):item()
+  end
+  local z = value("log1p", 1e-10, 1e-10)
+  expect.near(z.real * 1e10, 1)
+  expect.near(z.imag * 1e10, 1)
+  z = value("expm1", 1e-10, 1e-10)
+  expect.near(z.real * 1e10, 1)
+  near(value("log1p", 1e20, 1e20), math.log(1e20) + math.log(2) / 2, math.pi / 4)
+  expect.equal(value("log1p", -1, 0).real, -inf)
+  local a, b = ml.tensor { ml.complex(1, 2), ml.complex(-inf, 0) }, ml.tensor { ml.complex(3, -1), ml.complex(-inf, 0) }
+  local sum = ml.logaddexp(a, b)
+  expect.near(sum[1]:item().real, 2.8564, 1e-4)
+  expect.near(sum[1]:item().imag, -0.9780, 1e-4)
+  expect.equal(sum[2]:item().real, -inf)
+end)
+
+test("dtypes: promotion, casts, limits", function()
+  expect.equal(ml.promote_types("int64", "float16"), "float16")
+  expect.equal(ml.promote_types(ml.uint8, ml.int8), "int16")
+  expect.equal(ml.result_type(ml.tensor { 1 }, 1.5), "float32")
+  expect.equal(ml.result_type(ml.ones(1):half(), ml.tensor(1.0, { dtype = "float64" })), "float16")
+  expect.equal(ml.result_type(1, ml.complex(0, 1)), "complex64")
+  expect.equal(ml.can_cast("float32", "int64"), false)
+  expect.equal(ml.can_cast("int32", "uint8"), true)
+  local f = ml.finfo(ml.float16)
+  expect.equal(f.max, 65504.0)
+  expect.equal(f.min, -65504.0)
+  expect.equal(f.eps, 2 ^ -10)
+  expect.equal(f.tiny, 2 ^ -14)
+  expect.equal(f.bits, 16)
+  expect.equal(ml.finfo().dtype, "float32")
+  expect.equal(ml.finfo("float32").max, 3.4028234663852886e38)
+  expect.equal(ml.finfo("complex128").max, 1.7976931348623157e308)
+  expect.equal(ml.finfo("bfloat16").eps, 0.0078125)
+  expect.equal(ml.iinfo("int8").min, -128)
+  expect.equal(ml.iinfo("uint8").max, 255)
+  expect.equal(ml.iinfo("int64").max, math.maxinteger)
+  expect.error(function() ml.iinfo "bool" end, "iinfo: dtype bool")
+  expect.error(function() ml.finfo "int32" end, "finfo: dtype int32")
+  expect.equal(ml.is_floating_point(ml.ones(1)), true)
+  expect.equal(ml.is_complex "complex64", true)
+  expect.equal(ml.is_signed(ml.ones(1):to "uint8"), false)
+  expect.equal(ml.ones(1):is_signed(), true)
+  expect.near(ml.e, math.exp(1))
+end)
+
+harness.run()
