@@ -10,7 +10,7 @@ local both = rows.with_complex
 local positive = both "rand(3, 4) + 0.5"
 local inside = both "rand(3, 4) * 1.6 - 0.8"
 
--- `extra` and the names that begin with arc.
+-- `extra` with another name of the op.
 local function also(alias, extra)
   local out = { alias = { alias } }
   for key, value in pairs(extra) do out[key] = value end
