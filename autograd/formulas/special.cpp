@@ -23,6 +23,13 @@ Tensor special_zeta_grad_other(const Tensor& g, const Operand& x, const Operand&
   return neg(mul(g, mul(x, special_zeta(add(x, 1.0), other))));
 }
 
+Tensor special_log_ndtr_grad_x(const Tensor& g, const Tensor& x) {
+  // From 10 on the distribution function is 1, and erfcx of what is far above leaves the doubles.
+  const Tensor density = mul(exp(mul(square(x), -0.5)), 0.3989422804014327);
+  const Tensor scaled = special_erfcx(mul(clamp_max(x, 10.0), -0.7071067811865476));
+  return mul(g, where(gt(x, 10.0), density, div(0.7978845608028654, scaled)));
+}
+
 Tensor logit_grad_x(const Tensor& g, const Tensor& x, const Scalar& eps) {
   const bool limited = eps.to_double() >= 0;
   const double low = limited ? eps.to_double() : 0.0;

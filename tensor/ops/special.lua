@@ -27,15 +27,15 @@ local vectors = { scalar = false }
 
 -- The gamma function.
 unary("lgamma", "The logarithm of the gamma function's absolute value.", "mul(g, digamma(x))",
-  { "rand(3, 4) * 3 + 0.1", "linspace(-3.75, 20, 20)" }, { alias = { "special.gammaln" } })
+  { "rand(3, 4) * 3 + 0.1", "linspace(-3.6, 20, 20)" }, { alias = { "special.gammaln" } })
 unary("digamma", "The derivative of `lgamma`. Minus infinity at 0, infinity at -0.0, NaN at negative whole numbers.",
-  "mul(g, polygamma(x, 1))", { "rand(3, 4) * 3 + 0.1", "linspace(-3.75, 20, 20)" },
+  "mul(g, polygamma(x, 1))", { "rand(3, 4) * 3 + 0.1", "linspace(-3.6, 20, 20)" },
   { alias = { "special.digamma", "special.psi" } })
 op { "polygamma(Tensor x, int n) -> Tensor",
      kind = "composite", dtypes = "floating", inplace = true, out = true, alias = { "special.polygamma" },
      doc = "The derivative of order `n` of `digamma`. `ml.polygamma(n, x)` is the same.",
      torch = "torch.polygamma(args[1], args[0])",
-     sample = { "rand(3, 4) * 3 + 0.1, 0", "rand(3, 4) * 3 + 0.3, 1", "linspace(-3.75, 20, 20), 2", "rand(3, 4) + 1, 5" } }
+     sample = { "rand(3, 4) * 3 + 0.1, 0", "rand(3, 4) * 3 + 0.3, 1", "linspace(-3.6, 20, 20), 2", "rand(3, 4) + 1, 5" } }
 op { "polygamma_of_order(int n, Tensor x) -> Tensor",
      kind = "composite", dtypes = "floating", out = true, overload_of = "polygamma", method = false,
      doc = "The derivative of order `n` of `digamma`.",
@@ -44,7 +44,7 @@ op { "polygamma_above_0(Tensor x, Scalar n) -> Tensor",
      kind = "pointwise", scalar = true, dtypes = "floating", int_to_float = true, keeps_dtype = true,
      inplace = false, internal = true, grad = { x = "mul(g, polygamma_above_0(x, n.to_double() + 1))" },
      doc = "`polygamma` of an order above 0.", torch = "torch.polygamma(args[1], args[0])",
-     sample = { "rand(3, 4) * 3 + 0.3, 1", "linspace(-3.75, 20, 20), 3" } }
+     sample = { "rand(3, 4) * 3 + 0.3, 1", "rand(3, 4) * 4 - 3.5, 3", "rand(3, 4) * 3 + 0.5, 4" } }
 op { "mvlgamma(Tensor x, int p) -> Tensor",
      kind = "composite", dtypes = "floating", inplace = true, out = true, alias = { "special.multigammaln" },
      doc = [[The logarithm of the multivariate gamma function of dimension `p`: `p * (p - 1) / 4 * log(pi)`
@@ -75,11 +75,11 @@ binary("special_zeta", "Operand x, Operand other",
 unary("erfinv", "The inverse of `erf`.", "mul(g, mul(exp(square(y)), 0.886226925452758))",
   { "rand(3, 4) * 1.8 - 0.9", "linspace(-0.95, 0.95, 9)" }, rows.widened { alias = { "special.erfinv" } })
 unary("special_erfcx", "`exp(x^2) * erfc(x)`, without overflow for large `x`.",
-  "mul(g, sub(mul(mul(x, y), 2.0), 1.1283791670955126))", { "randn(3, 4)", "linspace(-4, 40, 17)" })
+  "mul(g, sub(mul(mul(x, y), 2.0), 1.1283791670955126))", { "randn(3, 4)", "linspace(-1.5, 40, 17)" })
 unary("special_ndtr", "The normal distribution function: the probability of a value up to `x`.",
   "mul(g, mul(exp(mul(square(x), -0.5)), 0.3989422804014327))", real_line)
 unary("special_log_ndtr", "The logarithm of `ndtr`, without underflow.",
-  "mul(g, div(0.7978845608028654, special_erfcx(mul(x, -0.7071067811865476))))", real_line)
+  "special_log_ndtr_grad_x(g, x)", real_line)
 unary("special_ndtri", "The inverse of `ndtr`: the quantile of the normal distribution.",
   "mul(g, mul(exp(mul(square(y), 0.5)), 2.5066282746310002))",
   { "rand(3, 4) * 0.9 + 0.05", "tensor{0.03, 0.24, 0.25, 0.26, 0.5, 0.74, 0.75, 0.76, 0.97}" })
@@ -105,15 +105,16 @@ binary("special_xlog1py", "Operand x, Operand other", "`x * log1p(other)`, and 0
 unary("special_entr", "`-x * log(x)`: 0 at 0, minus infinity below.", "mul(g, sub(-1.0, log(x)))",
   { "rand(3, 4) * 3 + 0.1" }, vectors)
 unary("sinc", "`sin(pi * x) / (pi * x)`, and 1 at 0.", "sinc_grad_x(g, x, y)",
-  { "randn(3, 4)", "tensor{-2.5, -1, -0.25, 0.5, 30.25}" },
+  { "randn(3, 4)", "tensor{-2.5, -1, -0.25, 0.5, 30.25}", "view_as_complex(randn(3, 4, 2))" },
   { scalar = false, dtypes = "floating + complex", alias = { "special.sinc" } })
 
 -- Bessel and Airy functions.
 unary("i0", "The modified Bessel function of the first kind of order 0.", "mul(g, special_i1(x))",
-  { "randn(3, 4) * 3", "linspace(-40, 40, 17)" }, { alias = { "special.i0", "special.modified_bessel_i0" } })
-unary("special_i0e", "`exp(-|x|) * i0(x)`.", "mul(g, sub(special_i1e(x), mul(sgn(x), y)))", real_line)
+  { "randn(3, 4) * 3", "linspace(-9, 9, 17)" }, { alias = { "special.i0", "special.modified_bessel_i0" } })
+unary("special_i0e", "`exp(-|x|) * i0(x)`.", "mul(g, sub(special_i1e(x), mul(sgn(x), y)))",
+  { "randn(3, 4) * 3", "linspace(-40, 40, 16)" })
 unary("special_i1", "The modified Bessel function of the first kind of order 1.", "special_i1_grad_x(g, x, y)",
-  { "randn(3, 4) * 3", "linspace(-40, 40, 16)" }, { alias = { "special.modified_bessel_i1" } })
+  { "randn(3, 4) * 3", "linspace(-9, 9, 17)" }, { alias = { "special.modified_bessel_i1" } })
 unary("special_i1e", "`exp(-|x|) * i1(x)`.", "special_i1e_grad_x(g, x, y)",
   { "randn(3, 4) * 3", "linspace(-40, 40, 16)" })
 unary("special_modified_bessel_k0", "The modified Bessel function of the second kind of order 0; NaN below 0.",
@@ -136,18 +137,22 @@ unary("special_airy_ai", "The Airy function Ai.", nil, { "randn(3, 4) * 3", "lin
 
 -- Orthogonal polynomials.
 local orders = " A number as order is rounded toward zero; a negative one gives 0."
-local samples = { "randn(3, 4), 3", "rand(3, 4) * 2 - 1, tensor{0, 1, 7, 20}", "linspace(-1.5, 1.5, 13), 11", "0.3, tensor{-1, 2, 12}" }
+local samples = { "randn(3, 4), 3",
+  "rand(3, 4) * 2 - 1, tensor{0, 1, 7, 20}", "linspace(-1.5, 1.5, 13), 11", "0.3, tensor{-1, 2, 12}" }
 for _, form in ipairs { { "t", "first" }, { "u", "second" }, { "v", "third" }, { "w", "fourth" } } do
   local letter, kind = form[1], form[2]
   binary("special_chebyshev_polynomial_" .. letter, "Operand x, Operand n",
     ("The Chebyshev polynomial of the %s kind of order `n`."):format(kind) .. orders, nil, samples)
   binary("special_shifted_chebyshev_polynomial_" .. letter, "Operand x, Operand n",
-    ("The Chebyshev polynomial of the %s kind of order `n`, at `2 * x - 1`."):format(kind) .. orders, nil, samples)
+    ("The Chebyshev polynomial of the %s kind of order `n`, at `2 * x - 1`."):format(kind) .. orders, nil,
+    { "rand(3, 4), tensor{0, 1, 7, 10}", "linspace(-0.25, 1.25, 13), 9", "0.3, tensor{2, 12}" })
 end
+local low = { "randn(3, 4), 3",
+  "rand(3, 4) * 2 - 1, tensor{0, 1, 3, 6}", "linspace(-1.5, 1.5, 13), 5", "0.3, tensor{2, 4, 6}" }
 binary("special_hermite_polynomial_h", "Operand x, Operand n",
-  "The Hermite polynomial of the physicists of order `n`, at most 512: more gives NaN." .. orders, nil, samples)
+  "The Hermite polynomial of the physicists of order `n`, at most 512: more gives NaN." .. orders, nil, low)
 binary("special_hermite_polynomial_he", "Operand x, Operand n",
-  "The Hermite polynomial of the probabilists of order `n`, at most 512: more gives NaN." .. orders, nil, samples)
+  "The Hermite polynomial of the probabilists of order `n`, at most 512: more gives NaN." .. orders, nil, low)
 binary("special_laguerre_polynomial_l", "Operand x, Operand n",
   "The Laguerre polynomial of order `n`, at most 65536: more gives NaN." .. orders, nil, samples)
 binary("special_legendre_polynomial_p", "Operand x, Operand n",

@@ -50,9 +50,9 @@ MOONLET_HD double digamma(double x) {
   return log(x) - 0.5 / x - tail - steps;
 }
 
-// The sum of (q + k)^-x for k >= 0, x > 1 and q > 0: some terms, the rest by Euler-Maclaurin (DLMF
-// 25.11.28).
-MOONLET_HD double zeta_of_positive(double x, double q) {
+// The sum of ((q + k) / unit)^-x for k >= 0, x > 1 and q > 0: some terms, the rest by
+// Euler-Maclaurin (DLMF 25.11.28).
+MOONLET_HD double zeta_of_positive(double x, double q, double unit = 1) {
   // Bernoulli's number of index 2k over (2k)!.
   static constexpr double kTerms[] = {
       0.08333333333333333,    -0.001388888888888889,   3.306878306878307e-05,
@@ -64,11 +64,11 @@ MOONLET_HD double zeta_of_positive(double x, double q) {
   // Terms until the rest is nothing, or the series in (x / (2 pi a))^2 falls by 25 at each step.
   double sum = 0, a = q;
   for (; a < 0.5 * (x + 24); a += 1) {
-    const double term = pow(a, -x);
+    const double term = pow(a / unit, -x);
     sum += term;
     if (term <= 1e-18 * sum || sum == kInf) return sum;
   }
-  const double power = pow(a, -x);
+  const double power = pow(a / unit, -x);
   sum += power * a / (x - 1) + 0.5 * power;
   // x (x + 1) ... (x + 2k - 2) a^(-x - 2k + 1)
   double factor = power * x / a;
@@ -97,9 +97,12 @@ MOONLET_HD double zeta(double x, double q) {
 // The derivative of order n >= 1 of digamma: (-1)^(n + 1) n! zeta(n + 1, x), DLMF 5.15.1.
 MOONLET_HD double polygamma(double x, double n) {
   const double sum = zeta(n + 1, x);
-  // A factorial beyond the doubles may still meet a small sum.
-  const double size =
-      n < 170 ? tgamma(n + 1) * sum : copysign(exp(lgamma(n + 1) + log(fabs(sum))), sum);
+  double size = tgamma(n + 1) * sum;
+  // Where the factorial or the sum leaves the doubles and the product does not.
+  if (x > 0 && (n >= 170 || sum < 1e-290))
+    size = exp(lgamma(n + 1) - (n + 1) * log(x)) * zeta_of_positive(n + 1, x, x);
+  else if (n >= 170)
+    size = copysign(exp(lgamma(n + 1) + log(fabs(sum))), sum);
   return is_odd(n) ? size : -size;
 }
 

@@ -1,5 +1,6 @@
 -- tests/lua/special_test.lua: special functions where they are hard: poles, ends, far tails, large
--- orders; and what their arguments may be. The numbers are PyTorch's and SciPy's.
+-- orders; and what their arguments may be. The numbers are PyTorch's,
+-- SciPy's and mpmath's.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
@@ -23,7 +24,7 @@ end
 local values = {
   { "digamma", { { 0.0, -0.0, -1, -1.5, 1e-3, 50, INF, -INF } },
     { -INF, INF, NAN, 0.7031566406452432, -1000.57557193181, 3.901989673427892, INF, NAN } },
-  { "lgamma", { { 0, -1, -2.5, 0.5, 1e3, INF, -INF } },
+  { "gammaln", { { 0, -1, -2.5, 0.5, 1e3, INF, -INF } },
     { INF, INF, -0.05624371649767405, 0.5723649429247001, 5905.220423209181, INF, INF } },
   { "gammainc", { { 1e-3, 0.5, 5, 100, 1e4, 0, 0, 1, INF, -1 }, { 1e-3, 3, 2, 110, 9.9e3, 0, 1, INF, 1, 1 } },
     { 0.9936876467088603, 0.9856941215645704, 0.05265301734371113, 0.8417213299399129, 0.1586511921935646, NAN, 1, 1,
@@ -51,10 +52,10 @@ local values = {
   { "i0", { { -3, 0, 10, 700, INF } }, { 4.880792585865024, 1, 2815.716628466254, 1.529593347671873e+302, INF } },
   { "i1e", { { -3, 0, 10, 700, INF } }, { -0.1968267132973008, 0, 0.1212626813844555, 0.01507051944471685, 0 } },
   { "modified_bessel_k1", { { 0, 0.5, 10, -1, INF } }, { INF, 1.656441120003301, 1.864877345382559e-05, NAN, 0 } },
-  { "bessel_j1", { { -3, 0, 10, 1000, INF } }, { -0.3390589585282922, 0, 0.04347274583991553, 0.00472831190708902, 0 } },
-  { "bessel_y0", { { 0, 0.5, 10, -1, INF } }, { -INF, -0.4445187335067066, 0.05567116743247819, NAN, 0 } },
+  { "bessel_j1", { { -3, 0, 10, 1000, INF } }, { -0.33905895852593646, 0, 0.043472746168861437, 0.0047283119070895239, 0 } },
+  { "bessel_y0", { { 0, 0.5, 10, -1, INF } }, { -INF, -0.44451873350670656, 0.055671167283599391, NAN, 0 } },
   { "airy_ai", { { -20, -4, 0, 4, 20, INF } },
-    { -0.1764061270779853, -0.07026553297551054, 0.3550280538878172, 0.0009515638512048024, 1.691672868670532e-27, 0 } },
+    { -0.17640612707798469, -0.070265532949289515, 0.35502805388781724, 0.00095156385120480187, 1.6916728686705403e-27, 0 } },
 }
 
 for _, case in ipairs(values) do
@@ -140,16 +141,17 @@ end)
 
 test("polynomials of high orders keep to their bounds", function()
   local x = ml.linspace(-1, 1, 1001, { dtype = "float64" })
+  local function distance(a, b) return (a - b):abs():max():item() end
   local theta = ml.acos(x)
   local t = ml.special.chebyshev_polynomial_t(x, 200)
-  expect.truthy(ml.allclose(t, ml.cos(theta * 200), 0, 1e-11))
+  expect.truthy(distance(t, ml.cos(theta * 200)) < 1e-11)
   expect.equal(t:abs():max():item() <= 1, true)
   expect.truthy(ml.special.legendre_polynomial_p(x, 60000):abs():max():item() <= 1 + 1e-9)
   -- The differential equation's symmetry, and the ends.
   for _, n in ipairs { 7, 40, 999 } do
     local sign = n % 2 == 0 and 1 or -1
     local v, w = ml.special.chebyshev_polynomial_v, ml.special.chebyshev_polynomial_w
-    expect.truthy(ml.allclose(v(x, n), w(-x, n) * sign, 1e-12, 1e-12))
+    expect.truthy(distance(v(x, n), w(-x, n) * sign) < 1e-9)
     near(w(double { 1, -1 }, n), { 2 * n + 1, sign }, "W")
     near(v(double { 1, -1 }, n), { 1, sign * (2 * n + 1) }, "V")
     near(ml.special.chebyshev_polynomial_u(double { 1, -1 }, n), { n + 1, sign * (n + 1) }, "U")
@@ -163,7 +165,7 @@ test("slopes at 0 are finite", function()
   local function slope(f) return (ml.grad({ f(x):sum() }, { x })) end
   near(slope(ml.sinc), { 0, 1, -1 }, "sinc", 1e-12)
   near(slope(ml.special.i1), { 0.5, 0.70090677375952294, 0.70090677375952294 }, "i1")
-  near(slope(ml.special.i1e), { 0.5, 0.049938776143651186, 0.049938776143651186 }, "i1e", 1e-12)
+  near(slope(ml.special.i1e), { 0.5, 0.049938776894223539, 0.049938776894223539 }, "i1e", 1e-12)
   near(slope(ml.special.bessel_j1), { 0.5, 0.32514710081303302, 0.32514710081303302 }, "j1")
   near(slope(ml.special.entr), { INF, NAN, -1 }, "entr")
   local zero, y = double({ 0, 0, 1 }):requires_grad_(), double({ 0, -1, 2 }):requires_grad_()
@@ -177,7 +179,8 @@ test("what has no derivative says so", function()
     zeta = "zeta: has no derivative by x" } do
     local y = ml.special[name](a, x):sum()
     expect.error(function() y:backward() end, message)
-    near((ml.grad({ ml.special[name](a:detach(), x):sum() }, { x })):abs():gt(0), { true }, name)
+    local by_other = ml.grad({ ml.special[name](a:detach(), x):sum() }, { x })
+    expect.truthy(by_other:item() ~= 0, name)
   end
   expect.equal(ml.special.airy_ai(x).requires_grad, false)
   expect.equal(ml.special.legendre_polynomial_p(x, 3).requires_grad, false)
