@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/complex_math.h"
 #include "cuda/reduce.cuh"
 #include "tensor/functor_math.h"
 #include "tensor/kernels_reduce.h"
@@ -10,7 +11,15 @@ namespace moonlet::cuda {
 
 namespace {
 
-using namespace fn;  // NOLINT(google-build-using-namespace)
+// Complex numbers have their own, beside them.
+using fn::vabs;
+using fn::vexp;
+using fn::vhypot;
+using fn::vlog;
+using fn::vmax;
+using fn::vmin;
+using fn::vpow;
+using fn::vsqrt;
 
 template <class C>
 struct Total {
@@ -23,20 +32,43 @@ struct Total {
   __device__ void finish(C total, int64_t out) const { y[out] = total; }
 };
 
+template <class C>
+struct PartOf {
+  using type = C;
+};
+template <class T>
+struct PartOf<Complex<T>> {
+  using type = T;
+};
+// The type of C's real part.
+template <class C>
+using part_t = typename PartOf<C>::type;
+
+template <class C>
+__device__ part_t<C> real_part(C v) {
+  if constexpr (is_device_complex<C>)
+    return v.re;
+  else
+    return v;
+}
+
 // The second pass: squared distances from the mean, whose sum the first pass left.
 template <class C>
 struct Variance {
-  using Acc = C;
+  using Acc = part_t<C>;
   Array x, y;
   const C* totals;
-  C count, divisor;
-  __device__ C start() const { return C(0); }
-  __device__ C load(int64_t at, int64_t out, int64_t) const {
-    const C distance = x.get<C>(at) - totals[out] / count;
-    return distance * distance;
+  Acc count, divisor;
+  __device__ Acc start() const { return Acc(0); }
+  __device__ Acc load(int64_t at, int64_t out, int64_t) const {
+    const C distance = x.get<C>(at) - totals[out] / C(count);
+    if constexpr (is_device_complex<C>)
+      return distance.re * distance.re + distance.im * distance.im;
+    else
+      return distance * distance;
   }
-  __device__ C combine(C a, C b) const { return a + b; }
-  __device__ void finish(C total, int64_t out) const { y.set<C>(out, total / divisor); }
+  __device__ Acc combine(Acc a, Acc b) const { return a + b; }
+  __device__ void finish(Acc total, int64_t out) const { y.set<Acc>(out, total / divisor); }
 };
 
 enum NormKind { kCount, kSum, kEuclid, kLargest, kSmallest, kPower };
@@ -47,9 +79,15 @@ struct Norm {
   Array x, y;
   NormKind kind;
   C p;
+  bool complex;
   __device__ C start() const { return kind == kSmallest ? C(HUGE_VAL) : C(0); }
+  __device__ C magnitude(int64_t at) const {
+    if (!complex) return vabs(x.get<C>(at));
+    const Complex<C> v = x.get<Complex<C>>(at);
+    return vhypot(v.re, v.im);
+  }
   __device__ C load(int64_t at, int64_t, int64_t) const {
-    const C v = vabs(x.get<C>(at));
+    const C v = magnitude(at);
     switch (kind) {
       case kCount: return v != C(0) ? C(1) : C(0);
       case kEuclid: return v * v;
@@ -68,25 +106,33 @@ struct Norm {
   }
 };
 
-// The sum of e^(x - m) relative to the largest m so far, both kept.
+// The sum of e^(x - m) relative to the largest (real part) m so far, both kept.
 template <class C>
 struct LogSumExp {
+  using Part = part_t<C>;
   struct Acc {
-    C largest, sum;
+    Part largest;
+    C sum;
   };
   Array x, y;
-  __device__ Acc start() const { return {C(-HUGE_VAL), C(0)}; }
-  __device__ Acc load(int64_t at, int64_t, int64_t) const { return {x.get<C>(at), C(1)}; }
+  __device__ Acc start() const { return {Part(-HUGE_VAL), C(0)}; }
+  __device__ Acc load(int64_t at, int64_t, int64_t) const {
+    const C v = x.get<C>(at);
+    if constexpr (is_device_complex<C>)
+      return {v.re, vexp(C(Part(0), v.im))};
+    else
+      return {v, C(1)};
+  }
   __device__ Acc combine(Acc a, Acc b) const {
-    const C m =
-        a.largest != a.largest || b.largest != b.largest ? C(NAN) : vmax(a.largest, b.largest);
+    const Part m =
+        a.largest != a.largest || b.largest != b.largest ? Part(NAN) : vmax(a.largest, b.largest);
     // Infinite values have no differences; they stand for themselves.
-    if (m == C(-HUGE_VAL) || m == C(HUGE_VAL)) return {m, C(1)};
-    return {m, a.sum * vexp(a.largest - m) + b.sum * vexp(b.largest - m)};
+    if (m == Part(-HUGE_VAL) || m == Part(HUGE_VAL)) return {m, C(1)};
+    return {m, a.sum * C(vexp(a.largest - m)) + b.sum * C(vexp(b.largest - m))};
   }
   __device__ void finish(Acc total, int64_t out) const {
-    const bool infinite = total.largest == C(HUGE_VAL) || total.largest == C(-HUGE_VAL);
-    y.set<C>(out, infinite ? total.largest : total.largest + vlog(total.sum));
+    const bool infinite = total.largest == Part(HUGE_VAL) || total.largest == Part(-HUGE_VAL);
+    y.set<C>(out, infinite ? C(total.largest) : C(total.largest) + vlog(total.sum));
   }
 };
 
@@ -139,20 +185,22 @@ Dims one_dim(const Tensor& x, std::optional<int64_t> dim) {
 
 }  // namespace
 
-void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) {
+void var(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
   const Call call(x, "var");
   const ReduceGrid grid = reduce_grid(x, dim);
-  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
-    Tensor totals = call.scratch({grid.outs}, dtype_of<C>);
+  visit_compute<dtypes::floating | dtypes::complex>(x.dtype(), [&]<class H>() {
+    using C = device_t<H>;
+    Tensor totals = call.scratch({grid.outs}, dtype_of<H>);
     reduce_by(call, grid, Total<C>{array(x), totals.elements<C>()});
-    Variance<C> policy{array(x), array(y), totals.elements<C>(), static_cast<C>(grid.count), C(0)};
-    policy.divisor = static_cast<C>(
-        std::max(static_cast<double>(grid.count) - static_cast<double>(correction), 0.0));
-    reduce_by(call, grid, policy);
+    const double count = static_cast<double>(grid.count);
+    using Part = part_t<C>;
+    reduce_by(call, grid,
+              Variance<C>{array(x), array(y), totals.elements<C>(), static_cast<Part>(count),
+                          static_cast<Part>(std::max(count - correction, 0.0))});
   });
 }
 
-void norm(const Tensor& x, double p, const Dims& dim, bool, Tensor& y) {
+void norm(const Tensor& x, double p, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
   const Call call(x, "norm");
   const NormKind kind = p == 0                   ? kCount
                         : p == 1                 ? kSum
@@ -160,14 +208,15 @@ void norm(const Tensor& x, double p, const Dims& dim, bool, Tensor& y) {
                         : std::isinf(p) && p > 0 ? kLargest
                         : std::isinf(p)          ? kSmallest
                                                  : kPower;
-  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
-    reduce_by(call, reduce_grid(x, dim), Norm<C>{array(x), array(y), kind, static_cast<C>(p)});
+  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    reduce_by(call, reduce_grid(x, dim),
+              Norm<C>{array(x), array(y), kind, static_cast<C>(p), is_complex(x.dtype())});
   });
 }
 
 void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   const Call call(x, "logsumexp");
-  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
+  visit_device_compute<dtypes::floating | dtypes::complex>(y.dtype(), [&]<class C>() {
     reduce_by(call, reduce_grid(x, dim), LogSumExp<C>{array(x), array(y)});
   });
 }

@@ -1,8 +1,10 @@
-// cuda/sort.cu: sort and topk: elements become integer keys of the same order, which a merge sort
-// by ranks puts in place (each element finds its place in the merged run by binary search).
+// cuda/sort.cu: sort, topk, kthvalue and medians: elements become integer keys of the same order,
+// which a merge sort by ranks puts in place (each element finds its place in the merged run by
+// binary search).
 #include "cuda/sort.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cuda/geometry.cuh"
 #include "tensor/kernels_sort.h"
@@ -126,6 +128,66 @@ void sort_and_take(const char* op, const Tensor& x, int64_t dim, int64_t k, bool
   call.done();
 }
 
+// Which element of the order: the one of a given rank (from 0), or a median.
+enum class Which { Rank, Median, NanMedian };
+struct Wanted {
+  Which which;
+  int64_t rank;
+};
+
+// The wanted element of each sorted row of n, of which those with the highest key are NaN where
+// `may_hold_nan`; NaN for a row of none.
+template <class C>
+__global__ void select_kernel(DimSplit s, Wanted wanted, bool may_hold_nan, Array x,
+                              const Key* keys, const int64_t* order, Array values,
+                              int64_t* indices) {
+  for (MOONLET_EACH(row, s.outer * s.inner)) {
+    if (s.size == 0) {
+      values.set<float>(row, NAN);
+      continue;
+    }
+    const int64_t numbers =
+        may_hold_nan ? count_before(keys + row * s.size, s.size, ~Key{0}, false) : s.size;
+    int64_t rank = wanted.rank;
+    if (wanted.which != Which::Rank) rank = numbers > 0 ? (numbers - 1) / 2 : 0;
+    if (wanted.which == Which::Median && numbers < s.size) rank = numbers;
+    const int64_t from = order[row * s.size + rank];
+    values.set<C>(row, x.get<C>((row / s.inner * s.size + from) * s.inner + row % s.inner));
+    if (indices) indices[row] = from + 1;
+  }
+}
+
+void select_each(const char* op, const Tensor& x, const DimSplit& s, const Wanted& wanted,
+                 Tensor& values, Tensor* indices) {
+  if (values.numel() == 0) return;
+  const Call call(x, op);
+  const Tensor source = contiguous(x);
+  const int64_t rows = s.outer * s.inner;
+  Tensor keys = call.scratch({rows, s.size}, DType::Int64);
+  Tensor order = call.scratch({rows, s.size}, DType::Int64);
+  visit_device_compute<dtypes::real>(x.dtype(), [&]<class C>() {
+    MOONLET_LAUNCH((keys_kernel<C>), blocks_for(rows * s.size), kBlock, 0, call.stream(), s,
+                   array(source), false, keys.elements<Key>());
+    call.done();
+    sort_keys(call, rows, s.size, keys, order);
+    MOONLET_LAUNCH((select_kernel<C>), blocks_for(rows), kBlock, 0, call.stream(), s, wanted,
+                   is_floating(x.dtype()), array(source),
+                   static_cast<const Key*>(keys.elements<Key>()),
+                   static_cast<const int64_t*>(order.elements<int64_t>()), array(values),
+                   indices ? indices->elements<int64_t>() : nullptr);
+    call.done();
+  });
+}
+
+void select_dim(const char* op, const Tensor& x, int64_t dim, const Wanted& wanted, Tensor& values,
+                Tensor& indices) {
+  with_contiguous(values, [&](Tensor& found) {
+    with_contiguous(indices, [&](Tensor& places) {
+      select_each(op, x, split_at(x.sizes(), dim), wanted, found, &places);
+    });
+  });
+}
+
 }  // namespace
 
 void sort_keys(const Call& call, int64_t rows, int64_t n, Tensor& keys, Tensor& order) {
@@ -160,6 +222,22 @@ void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, T
 void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,
           Tensor& indices) {
   sort_and_take("topk", x, dim, k, largest, values, indices);
+}
+void kthvalue(const Tensor& x, int64_t k, int64_t dim, bool, Tensor& values, Tensor& indices) {
+  select_dim("kthvalue", x, dim, {Which::Rank, k - 1}, values, indices);
+}
+
+void median(const Tensor& x, Tensor& y) {
+  select_each("median", x, {1, x.numel(), 1}, {Which::Median, 0}, y, nullptr);
+}
+void nanmedian(const Tensor& x, Tensor& y) {
+  select_each("nanmedian", x, {1, x.numel(), 1}, {Which::NanMedian, 0}, y, nullptr);
+}
+void median_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
+  select_dim("median", x, dim, {Which::Median, 0}, values, indices);
+}
+void nanmedian_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
+  select_dim("nanmedian", x, dim, {Which::NanMedian, 0}, values, indices);
 }
 
 }  // namespace moonlet::cuda

@@ -1,6 +1,7 @@
 // autograd/formulas/common.cpp: what derivatives and composites of several families are made of.
 #include "autograd/formulas/common.h"
 #include "autograd/uses_formulas_common.h"
+#include "tensor/shapes/reduce.h"
 
 namespace moonlet::formulas {
 
@@ -24,5 +25,26 @@ Dims all_but_channels(int rank) {
 }
 
 Tensor channel_sum(const Tensor& x) { return sum(x, all_but_channels(x.dim()), false, {}); }
+
+Tensor restore_dims(const Tensor& g, const Dims& sizes, const Dims& dims, bool keepdim) {
+  if (keepdim || sizes.empty()) return g;
+  return reshape(g, shapes::reduced_sizes(sizes, dims, true, "restore_dims"));
+}
+
+Tensor extreme_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
+                      bool keepdim) {
+  const Tensor best = restore_dims(y, x.sizes(), dims, keepdim);
+  const Tensor chosen = to(eq(x, best), g.dtype());
+  const Tensor share = div(restore_dims(g, x.sizes(), dims, keepdim), sum(chosen, dims, true));
+  return mul(chosen, share);
+}
+
+Tensor selected_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim,
+                       bool keepdim) {
+  const Options options{g.dtype(), g.device()};
+  const Dims dims = sizes.empty() ? Dims{} : Dims{dim};
+  return scatter_add(zeros(sizes, options), dim, restore_dims(indices, sizes, dims, keepdim),
+                     restore_dims(g, sizes, dims, keepdim));
+}
 
 }  // namespace moonlet::formulas

@@ -14,5 +14,13 @@ Operand conj(const Operand& x);
 Dims all_but_channels(int rank);
 // The sum of x (n, c, ...) over all dimensions but the second: (c).
 Tensor channel_sum(const Tensor& x);
+// g with size 1 again at the reduced dims of a tensor of shape `sizes`.
+Tensor restore_dims(const Tensor& g, const Dims& sizes, const Dims& dims, bool keepdim);
+// g shared evenly among the elements that equal the extreme y.
+Tensor extreme_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
+                      bool keepdim);
+// g put at the 1-based positions `indices` along dim of a zero tensor.
+Tensor selected_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim,
+                       bool keepdim);
 
 }  // namespace moonlet::formulas

@@ -270,6 +270,8 @@ void push_new_metatable(lua_State* L) {
 }
 
 int push_result(lua_State* L, Tensor tensor) {
+  if (!tensor.defined()) [[unlikely]]
+    return 0;
   push_tensor(L, std::move(tensor));
   return 1;
 }

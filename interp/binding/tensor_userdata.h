@@ -35,8 +35,8 @@ Tensor& check_tensor(lua_State* L, int index, const char* op = "tensor");
 // Creates the metatable (without __index, which module.cpp adds) and leaves it on the stack.
 void push_new_metatable(lua_State* L);
 
-// Pushes results of ops: a tensor, a list as a table, several results as several values. Each
-// returns the number of values pushed.
+// Pushes results of ops: a tensor, none where it is undefined, a list as a table, several results
+// as several values. Each returns the number of values pushed.
 int push_result(lua_State* L, Tensor tensor);
 int push_result(lua_State* L, const std::vector<Tensor>& tensors);
 int push_result(lua_State* L, const Scalar& scalar);

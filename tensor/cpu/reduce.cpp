@@ -3,7 +3,7 @@
 #include <limits>
 #include <optional>
 
-#include "tensor/cpu/copy.h"
+#include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce_loops.h"
 #include "tensor/kernels_reduce.h"
@@ -125,13 +125,23 @@ void extreme(const Tensor& x, const Dims& dim, Tensor& y, bool largest) {
   });
 }
 
+// |x| computed and stored as T, for real and complex x.
 template <class T>
 Tensor magnitudes(const Tensor& x) {
+  using C = std::complex<T>;
   Tensor out = empty_plain(x.sizes(), Options{dtype_of<T>, x.device()});
-  copy_into(out, x);
   T* m = out.elements<T>();
+  if (!is_complex(x.dtype())) {
+    copy_into(out, x);
+    parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) m[i] = std::abs(m[i]);
+    });
+    return out;
+  }
+  const Tensor whole = converted(x, dtype_of<C>);
+  const C* from = whole.elements<C>();
   parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) m[i] = std::abs(m[i]);
+    for (int64_t i = begin; i < end; ++i) m[i] = std::abs(from[i]);
   });
   return out;
 }
@@ -186,9 +196,11 @@ void count_nonzero(const Tensor& x, const Dims& dim, Tensor& y) {
   run_plain<CountOf, bool, int64_t>(x, wrap_dims(dim, x.dim(), "count_nonzero"), y);
 }
 
-void norm(const Tensor& x, double p, const Dims& dim, bool, Tensor& y) {
+void norm(const Tensor& x, double p, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "norm");
-  visit_compute<dtypes::floating>(x.dtype(), [&]<class C>() { norm_of<C>(x, p, dims, y); });
+  visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    norm_of<C>(is_complex(x.dtype()) ? magnitudes<C>(x) : x, p, dims, y);
+  });
 }
 
 }  // namespace moonlet::cpu

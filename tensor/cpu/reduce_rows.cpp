@@ -8,13 +8,14 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
 #include "tensor/kernels_reduce.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 
 namespace {
 
-// x with `dims` moved to the end, contiguous and at least as wide as float32: one row per result.
-Tensor rows_last(const Tensor& x, const Dims& dims) {
+// x with `dims` moved to the end, contiguous, as `dtype`: one row per result.
+Tensor rows_last(const Tensor& x, const Dims& dims, DType dtype) {
   Dims sizes, strides;
   for (int pass = 0; pass < 2; ++pass) {
     for (int d = 0; d < x.dim(); ++d) {
@@ -23,7 +24,7 @@ Tensor rows_last(const Tensor& x, const Dims& dims) {
       strides.push_back(x.stride(d));
     }
   }
-  return converted(alias(x, sizes, strides, x.offset()), compute_dtype(x.dtype()));
+  return converted(alias(x, sizes, strides, x.offset()), dtype);
 }
 
 // The sum of run_sum(begin, count) over runs of at most kRunLength elements, joined in a tree.
@@ -36,7 +37,7 @@ T tree_sum(int64_t begin, int64_t end, const RunSum& run_sum) {
 
 // Of a row that is repeated so many times.
 template <class T>
-T row_variance(const T* x, int64_t n, int64_t times, int64_t correction) {
+T row_variance(const T* x, int64_t n, int64_t times, double correction) {
   constexpr int64_t kBlock = 512;
   const T mean = tree_sum<T>(0, n,
                              [&](int64_t at, int64_t k) {
@@ -55,20 +56,34 @@ T row_variance(const T* x, int64_t n, int64_t times, int64_t correction) {
     }
     return total;
   });
-  // In double: any correction is allowed, and the difference of integers could overflow.
   const double count = static_cast<double>(n) * static_cast<double>(times);
-  return static_cast<T>(times) * squares /
-         static_cast<T>(std::max(count - static_cast<double>(correction), 0.0));
+  return static_cast<T>(times) * squares / static_cast<T>(std::max(count - correction, 0.0));
+}
+
+// The largest real part of [begin, end).
+template <class T>
+auto largest_of(const T* x, int64_t begin, int64_t end) {
+  if constexpr (is_complex_v<T>) {
+    auto most = std::real(x[begin]);
+    for (int64_t i = begin; i < end; ++i) {
+      const auto some = std::real(x[i]);
+      if (some > most || some != some) most = some;
+    }
+    return most;
+  } else {
+    return fold_run(Fold::Max, x + begin, end - begin);
+  }
 }
 
 template <class T>
 T row_logsumexp(const T* x, int64_t n) {
-  T most = -std::numeric_limits<T>::infinity();
+  using Real = decltype(std::real(T()));
+  Real most = -std::numeric_limits<Real>::infinity();
   run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
-    const T some = fold_run(Fold::Max, x + begin, end - begin);
+    const Real some = largest_of(x, begin, end);
     if (some > most || some != some) most = some;
   });
-  if (!std::isfinite(most)) return most;
+  if (!std::isfinite(most)) return T(most);
   const T total = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
     stop_if_requested();
     T sum = 0;
@@ -89,31 +104,44 @@ void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
   if (!wide.is_same(y)) copy_into(y, wide);
 }
 
-}  // namespace
-
-void var(const Tensor& x, const Dims& dim, int64_t correction, bool, Tensor& y) {
-  const Dims dims = wrap_dims(dim, x.dim(), "var");
+void real_var(const Tensor& x, const Dims& dims, double correction, Tensor& y) {
   const auto [once, times] = unexpanded(x, dims);
-  const Tensor rows = rows_last(once, dims);
-  const auto fill = [&, &once = once, times = times]<class T>() {
+  const Tensor rows = rows_last(once, dims, compute_dtype(y.dtype()));
+  visit_compute<dtypes::floating>(y.dtype(), [&, &once = once, times = times]<class T>() {
     each_row<T>(rows, reduced_count(once, dims), y,
                 [&](const T* row, int64_t n) { return row_variance(row, n, times, correction); });
-  };
-  if (rows.dtype() == DType::Float64) return fill.template operator()<double>();
-  fill.template operator()<float>();
+  });
+}
+
+}  // namespace
+
+// The variance of complex numbers is that of their real parts plus that of the imaginary ones.
+void var(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
+  const Dims dims = wrap_dims(dim, x.dim(), "var");
+  if (!is_complex(x.dtype())) return real_var(x, dims, correction, y);
+  const Tensor parts = views::view_as_real(x);
+  Tensor imaginary = empty_plain(y.sizes(), options_of(y));
+  real_var(views::select(parts, x.dim(), 0), dims, correction, y);
+  real_var(views::select(parts, x.dim(), 1), dims, correction, imaginary);
+  visit<bit(DType::Float32) | bit(DType::Float64)>(y.dtype(), [&]<class T>() {
+    T* to = y.elements<T>();
+    const T* more = imaginary.elements<T>();
+    serial_for(y.numel(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] += more[i];
+    });
+  });
 }
 
 void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "logsumexp");
   const auto [once, times] = unexpanded(x, dims);
-  const Tensor rows = rows_last(once, dims);
-  const auto fill = [&, &once = once, times = times]<class T>() {
+  const Tensor rows = rows_last(once, dims, compute_dtype(y.dtype()));
+  constexpr DTypeSet kAccepted = dtypes::floating | dtypes::complex;
+  visit_compute<kAccepted>(y.dtype(), [&, &once = once, times = times]<class T>() {
     const T more = static_cast<T>(std::log(static_cast<double>(times)));
     each_row<T>(rows, reduced_count(once, dims), y,
                 [&](const T* row, int64_t n) { return row_logsumexp(row, n) + more; });
-  };
-  if (rows.dtype() == DType::Float64) return fill.template operator()<double>();
-  fill.template operator()<float>();
+  });
 }
 
 }  // namespace moonlet::cpu

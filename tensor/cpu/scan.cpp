@@ -1,6 +1,7 @@
-// tensor/cpu/scan.cpp: the kernels of running sums and products. float32 runs are carried in
-// float64.
+// tensor/cpu/scan.cpp: the kernels of running sums, products and extremes. float32 runs are carried
+// in float64.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "tensor/cpu/contiguous.h"
@@ -30,6 +31,21 @@ struct Multiply {
     } else {
       return a * b;
     }
+  }
+};
+// log(exp(a) + exp(b)).
+struct LogAddExp {
+  double operator()(double a, double b) const {
+    if (a != a || b != b) return a + b;
+    const double most = std::max(a, b);
+    if (std::isinf(most)) return most;
+    return most + std::log1p(std::exp(std::min(a, b) - most));
+  }
+  complex128 operator()(complex128 a, complex128 b) const {
+    if (a != a || b != b) return a + b;
+    if (a.real() < b.real()) std::swap(a, b);
+    if (std::isinf(a.real())) return a;
+    return a + std::log(1.0 + std::exp(b - a));
   }
 };
 
@@ -86,18 +102,72 @@ void scan_in_place(Tensor& y, int d, Op op) {
   });
 }
 
-template <class Op>
+template <DTypeSet Set = dtypes::all, class Op>
 void scan(const Tensor& x, int64_t dim, Tensor& y, Op op) {
   const int d = wrapped(dim, x.dim());
   const DType wide = compute_dtype(y.dtype());
   const Tensor from = y.dtype() == DType::Bool ? in_dtype(x, DType::Bool) : x;
   Tensor work = wide == y.dtype() ? y : empty_plain(y.sizes(), Options{wide, y.device()});
   copy_into(work, from);
-  visit_compute(y.dtype(), [&]<class C>() {
+  visit_compute<Set>(y.dtype(), [&]<class C>() {
     using Float = std::conditional_t<is_complex_v<C>, complex128, double>;
     scan_in_place<C, std::conditional_t<std::is_integral_v<C>, C, Float>>(work, d, op);
   });
   write_back(y, work);
+}
+
+// The extremes so far of `cols` neighbouring columns of n rows, `inner` apart, and their positions
+// from 1: of equal ones the last, and NaN before all.
+template <class T>
+void extreme_columns(const T* x, T* values, int64_t* indices, int64_t n, int64_t inner,
+                     int64_t cols, bool largest) {
+  constexpr int64_t kTile = 64;
+  T best[kTile];
+  int64_t where[kTile];
+  for (int64_t from = 0; from < cols; from += kTile) {
+    const int64_t m = std::min(kTile, cols - from);
+    for (int64_t i = 0; i < n; ++i) {
+      if (i % (kStopBlock / kTile) == 0) stop_if_requested();
+      const int64_t row = i * inner + from;
+      for (int64_t j = 0; j < m; ++j) {
+        const T v = x[row + j];
+        const bool better = largest ? v >= best[j] : v <= best[j];
+        if (i == 0 || v != v || (best[j] == best[j] && better)) {
+          best[j] = v;
+          where[j] = i + 1;
+        }
+        values[row + j] = best[j];
+        indices[row + j] = where[j];
+      }
+    }
+  }
+}
+
+void running_extreme(const Tensor& given, int64_t dim, bool largest, Tensor& values,
+                     Tensor& indices) {
+  const int d = wrapped(dim, given.dim());
+  const Tensor x = converted(given, compute_dtype(given.dtype()));
+  Tensor best = workspace(values, x.dtype()), where = workspace(indices, DType::Int64);
+  const int64_t n = x.dim() ? x.size(d) : 1;
+  int64_t inner = 1;
+  for (int i = d + 1; i < x.dim(); ++i) inner *= x.size(i);
+  if (x.numel() == 0) return;
+  constexpr int64_t kColumns = 512;
+  const int64_t chunks = (inner + kColumns - 1) / kColumns;
+  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class T>() {
+    parallel_for(x.numel() / (n * inner) * chunks, grain_for(n * std::min(inner, kColumns)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     const int64_t column = i % chunks * kColumns;
+                     const int64_t at = i / chunks * n * inner + column;
+                     extreme_columns(x.elements<T>() + at, best.elements<T>() + at,
+                                     where.elements<int64_t>() + at, n, inner,
+                                     std::min(kColumns, inner - column), largest);
+                   }
+                 });
+  });
+  write_back(values, best);
+  write_back(indices, where);
 }
 
 }  // namespace
@@ -107,6 +177,16 @@ void cumsum(const Tensor& x, int64_t dim, std::optional<DType>, Tensor& y) {
 }
 void cumprod(const Tensor& x, int64_t dim, std::optional<DType>, Tensor& y) {
   scan(x, dim, y, Multiply{});
+}
+void logcumsumexp(const Tensor& x, int64_t dim, Tensor& y) {
+  scan<dtypes::floating | dtypes::complex>(x, dim, y, LogAddExp{});
+}
+
+void cummax(const Tensor& x, int64_t dim, Tensor& values, Tensor& indices) {
+  running_extreme(x, dim, true, values, indices);
+}
+void cummin(const Tensor& x, int64_t dim, Tensor& values, Tensor& indices) {
+  running_extreme(x, dim, false, values, indices);
 }
 
 }  // namespace moonlet::cpu

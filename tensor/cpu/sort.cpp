@@ -1,42 +1,18 @@
 // tensor/cpu/sort.cpp: stable sorting and topk through order-preserving integer keys: long rows by
 // radix, short ones by comparison.
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/cpu/sort_keys.h"
 #include "tensor/views.h"
 
 namespace moonlet::cpu {
 
 namespace {
-
-template <size_t kSize>
-using uint_of = std::conditional_t<
-    kSize == 1, uint8_t,
-    std::conditional_t<kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>>;
-
-// An unsigned number that sorts as v does: NaN last and all alike, -0 equal to 0.
-template <class T>
-uint_of<sizeof(T)> key_of(T v) {
-  using U = uint_of<sizeof(T)>;
-  constexpr U kTop = static_cast<U>(U{1} << (sizeof(T) * 8 - 1));
-  if constexpr (std::is_unsigned_v<T>) {
-    return static_cast<U>(v);
-  } else if constexpr (std::is_integral_v<T>) {
-    return static_cast<U>(static_cast<U>(v) ^ kTop);
-  } else {
-    // Without branches, because signs are hard to foretell.
-    U bits;
-    std::memcpy(&bits, &v, sizeof bits);
-    bits = bits == kTop ? U{0} : bits;
-    const U flips = static_cast<U>(U{0} - static_cast<U>(bits >> (sizeof(T) * 8 - 1))) | kTop;
-    return v != v ? static_cast<U>(~U{0}) : static_cast<U>(bits ^ flips);
-  }
-}
 
 template <class U>
 struct Item {

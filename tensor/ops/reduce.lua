@@ -17,10 +17,12 @@ average of nothing is NaN.]],
      check = { dtypes = "integers need a dtype" } }
 
 op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "boolean+real",
+     kind = "structured", autocast = "float32", dtypes = "all",
      grad = { x = "prod_grad_x(g, x, dim, keepdim)" },
-     doc = [[The product along `dim`, or of all elements. An empty product is 1.]],
-     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true" } }
+     doc = [[The product along `dim`, or of all elements. Bools and integers are multiplied in int64. An
+empty product is 1.]],
+     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true", "tensor({{2, 0, 3}, {0, 4, 0}}), 2",
+                "view_as_complex(randn(3, 4, 2)), 2", "view_as_complex(randn(3, 2))" } }
 
 for _, pair in ipairs { { "amax", "largest" }, { "amin", "smallest" } } do
   local name, word = pair[1], pair[2]
@@ -56,47 +58,121 @@ all elements in row order. The first where several are equal; NaN wins.]]):forma
        torch = ("torch.arg%s(*args) + 1"):format(name) }
 end
 
-op { "any(Tensor x, Dim[]? dim=nil, bool keepdim=false) -> Tensor",
-     kind = "structured", dtypes = "all",
-     doc = [[Whether some element over `dim` (`{}`: none, each element alone) is not zero. Of nothing: false.]],
-     sample = { "tensor({{0, 1}, {0, 0}})", "tensor({{0, 1}, {0, 0}}), 2", "tensor({{0, 1}, {0, 0}}), {}" } }
-
-op { "all(Tensor x, Dim[]? dim=nil, bool keepdim=false) -> Tensor",
-     kind = "structured", dtypes = "all",
-     doc = [[Whether every element over `dim` (`{}`: none, each element alone) is not zero. Of nothing: true.]],
-     sample = { "tensor({{1, 1}, {0, 1}})", "tensor({{1, 1}, {0, 1}}), 2", "tensor({{1, 1}, {0, 1}}), {}" } }
+for _, pair in ipairs { { "any", "some", "false" }, { "all", "every", "true" } } do
+  local name, word, none = table.unpack(pair)
+  op { name .. "(Tensor x, Dim[]? dim=nil, bool keepdim=false) -> Tensor",
+       kind = "structured", dtypes = "all",
+       doc = ([[Whether %s element over `dim` (`{}`: none, each element alone) is not zero: a bool
+tensor, of uint8 a uint8 one. Of nothing: %s.]]):format(word, none),
+       sample = { "tensor({{0, 1}, {0, 0}})", "tensor({{1, 1}, {0, 1}}), 2", "tensor({{0, 1}, {0, 0}}), {}",
+                  "tensor({{0, 1}, {0, 0}}):to(\"uint8\"), 1, true", "randn(2, 3, 2):gt(0), {1, 3}" } }
+end
 
 op { "count_nonzero(Tensor x, Dim[*] dim={}) -> Tensor",
      kind = "structured", dtypes = "all",
      doc = [[How many elements over `dim` are not zero.]],
-     sample = { "tensor({{0, 1}, {2, 3}})", "tensor({{0, 1}, {2, 3}}), 1" } }
+     sample = { "tensor({{0, 1}, {2, 3}})", "tensor({{0, 1}, {2, 3}}), 1", "randn(2, 3, 2):gt(0), {1, 3}" } }
 
-op { "var(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tensor",
-     kind = "structured", dtypes = "floating",
+op { "aminmax(Tensor x, Dim? dim=nil, bool keepdim=false) -> (Tensor min, Tensor max)",
+     out = true, kind = "composite", dtypes = "boolean+real",
+     doc = [[The smallest and the largest element along `dim`, or of all. NaN wins. Among equal extremes
+the gradient is shared evenly.]],
+     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true" },
+     torch = [[torch.aminmax(args[0], dim=args[1] if len(args) > 1 else None,
+keepdim=args[2] if len(args) > 2 else False)]] }
+
+-- Spreads: the form with `correction`, and PyTorch's older ones with `unbiased`.
+local spreads = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, 0, true",
+  "randn(3, 4), 2, 1.5", "view_as_complex(randn(3, 4, 2)), 1" }
+local spread_call = [[torch.%s(args[0], dim=args[1] if len(args) > 1 else None,
+correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]]
+
+op { "var(Tensor x, Dim[*] dim={}, float correction=1, bool keepdim=false) -> Tensor",
+     kind = "structured", dtypes = "floating+complex",
      grad = { x = "var_grad_x(g, x, dim, correction, keepdim)" },
      doc = [[The variance over `dim`, or over all dimensions: the squared distances from the mean,
-summed and divided by count - `correction`. Two passes over the data.]],
-     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, 0, true" },
-     torch = [[torch.var(args[0], dim=args[1] if len(args) > 1 else None,
-correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]] }
+summed and divided by count - `correction`. `unbiased = true` stands for a correction of 1, `false`
+for 0. That of complex numbers is real. Two passes over the data.]],
+     sample = spreads, torch = spread_call:format "var" }
 
-op { "std(Tensor x, Dim[*] dim={}, int correction=1, bool keepdim=false) -> Tensor",
-     out = true, kind = "composite", dtypes = "floating",
+op { "std(Tensor x, Dim[*] dim={}, float correction=1, bool keepdim=false) -> Tensor",
+     out = true, kind = "composite", dtypes = "floating+complex",
      doc = [[The standard deviation over `dim`: the square root of `var`.]],
-     sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, 0, true" },
-     torch = [[torch.std(args[0], dim=args[1] if len(args) > 1 else None,
-correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]] }
+     sample = spreads, torch = spread_call:format "std" }
 
-op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false) -> Tensor",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
+for _, pair in ipairs { { "var", "variance" }, { "std", "standard deviation" } } do
+  local name, word = pair[1], pair[2]
+  op { name .. [[_mean(Tensor x, Dim[*] dim={}, float correction=1,
+              bool keepdim=false) -> (Tensor spread, Tensor mean)]],
+       kind = "composite", dtypes = "floating+complex",
+       doc = ([[The %s over `dim`, as `%s` gives it, and the mean.]]):format(word, name),
+       sample = spreads, torch = spread_call:format(name .. "_mean") }
+end
+
+for _, name in ipairs { "var", "std", "var_mean", "std_mean" } do
+  local out = name:find "_mean" and "(Tensor spread, Tensor mean)" or "Tensor"
+  local stored = not name:find "_mean" or nil
+  op { name .. "_unbiased(Tensor x, Dim[*] dim, bool unbiased, bool keepdim=false) -> " .. out,
+       overload_of = name, out = stored, gather = false, kind = "composite", dtypes = "floating+complex",
+       doc = ([[`%s` with a correction of 1, or of 0 where `unbiased` is false.]]):format(name),
+       sample = { "randn(3, 4), 2, false", "randn(3, 4), {1, 2}, true, true" },
+       torch = ("torch.%s(*args)"):format(name) }
+  op { name .. "_all(Tensor x, bool unbiased) -> " .. out,
+       overload_of = name, out = stored, kind = "composite", dtypes = "floating+complex",
+       doc = ([[`%s` of all elements with a correction of 1, or of 0 where `unbiased` is false.]]):format(name),
+       sample = { "randn(3, 4), false", "randn(3, 4), true" }, torch = ("torch.%s(*args)"):format(name) }
+end
+
+op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating+complex",
      grad = { x = "norm_grad_x(g, x, y, p, dim, keepdim)" },
      doc = [[The `p`-norm over `dim`, or over all dimensions: the `p`-th root of the sum of
-`abs(x)^p`. `p = 0` counts the elements that are not zero; infinity gives the largest magnitude. The
-gradient where the norm is 0 is 0.]],
-     sample = { "randn(3, 4)", "randn(3, 4), 1", "randn(3, 4, 2), 3, 2", "randn(3, 4), 2, 1, true" } }
+`abs(x)^p`. `p = 0` counts the elements that are not zero; infinity gives the largest magnitude. With
+`dtype` the elements are converted to it first. The norm of complex numbers is real. The gradient
+where the norm is 0 is 0.]],
+     sample = { "randn(3, 4)", "randn(3, 4), 1", "randn(3, 4, 2), 3, 2", "randn(3, 4), 2, 1, true",
+                "randn(3, 4), 1 / 0, 2", "randn(3, 4), -1 / 0, 2", "randn(3, 4), -1.5, 1", "randn(3, 4), 0, 1",
+                "view_as_complex(randn(3, 4, 2)), 2, 1", "view_as_complex(randn(3, 4, 2)), 1, 1",
+                "view_as_complex(randn(3, 4, 2)), 1 / 0", "view_as_complex(randn(3, 4, 2)), 2.5, 2" } }
+
+op { "norm_named(Tensor x, string p, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
+     overload_of = "norm", out = true, kind = "composite", dtypes = "floating+complex",
+     doc = [[The norm with a name: "fro", the root of the sum of squares.]],
+     sample = { "randn(3, 4), \"fro\"", "randn(3, 4, 2), \"fro\", {1, 3}, true" },
+     torch = "torch.norm(*args)" }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
      grad = { x = "logsumexp_grad_x(g, x, y, dim, keepdim)" },
-     doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow.]],
-     sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true" } }
+     doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow. Bools and integers give
+the default dtype.]],
+     sample = { "randn(3, 4), 2", "randn(3, 4, 2), {1, 3}, true", "tensor({{1, 2}, {3, 40}}), 2",
+                "view_as_complex(randn(3, 4, 2)), 2" } }
+
+op { "nansum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
+     out = true, kind = "composite", autocast = { cuda = "float32" }, dtypes = "boolean+real",
+     doc = [[`sum` with every NaN as 0.]],
+     sample = { "tensor({{1, 0 / 0, 3}, {4, 5, 0 / 0}})", "tensor({{1, 0 / 0, 3}, {0 / 0, 5, 0 / 0}}), 1",
+                "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), 2, false, \"float64\"" },
+     torch = "torch.nansum(*args[:3], dtype=args[3] if len(args) > 3 else None)" }
+
+op { "nanmean(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
+     out = true, kind = "composite", dtypes = "floating",
+     doc = [[The average of what is not NaN, over `dim` or all dimensions; NaN where nothing is left.]],
+     sample = { "tensor({{1, 0 / 0, 3}, {4, 5, 0 / 0}})", "tensor({{1, 0 / 0, 7}, {0 / 0, 5, 2}}), 1",
+                "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), 2, false, \"float64\"" },
+     torch = "torch.nanmean(*args[:3], dtype=args[3] if len(args) > 3 else None)" }
+
+op { "sum_to_size(Tensor x, int[] size) -> Tensor",
+     func = false, kind = "composite", dtypes = "all",
+     doc = [[The sum of `x` over what broadcasting added to `size`: the result has that shape, which must
+broadcast to that of `x`.]],
+     sample = { "randn(3, 4, 2), {4, 1}", "randn(3, 4), {3, 4}", "randn(3, 4), {}", "randn(3, 4), {1, 1}" },
+     torch = "args[0].sum_to_size(args[1])" }
+
+op { "renorm(Tensor x, float p, Dim dim, float maxnorm) -> Tensor",
+     inplace = true, out = true, kind = "composite", dtypes = "floating+complex",
+     doc = [[`x` with each slice along `dim` whose `p`-norm exceeds `maxnorm` scaled down to it (divided
+by its norm + 1e-7).]],
+     sample = { "randn(3, 4), 2, 1, 1.5", "randn(3, 4, 2), 1, 2, 5", "view_as_complex(randn(3, 4, 2)), 2, 2, 1",
+                "randn(3, 4), 1 / 0, -1, 0.5" } }

@@ -1,4 +1,4 @@
--- tensor/ops/scan.lua: running sums and products.
+-- tensor/ops/scan.lua: running sums, products and extremes; differences and integrals of samples.
 
 op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
      inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
@@ -7,7 +7,47 @@ op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "boolean+real",
+     inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
      grad = { x = "cumprod_grad_x(g, x, dim)" },
-     doc = [[Running products along `dim`.]],
-     sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
+     doc = [[Running products along `dim`. Bools and integers are multiplied in int64.]],
+     sample = { "randn(3, 4), 2", "randn(3, 4), 1", "tensor({{2, 0, 3}, {0, 4, 0}}), 2", "view_as_complex(randn(3, 4, 2)), 2" } }
+
+for _, pair in ipairs { { "cummax", "largest" }, { "cummin", "smallest" } } do
+  local name, word = pair[1], pair[2]
+  op { name .. "(Tensor x, Dim dim) -> (Tensor values, Tensor indices)",
+       kind = "structured", dtypes = "boolean+real",
+       nodiff = { "indices" },
+       grad = { x = "scatter_add(zeros(sizes_of(x), Options{g_values.dtype(), g_values.device()}), dim, indices, g_values)" },
+       doc = ([[The %s element so far along `dim` and its position (from 1), the last where several are
+equal. NaN wins.]]):format(word),
+       sample = { "randn(3, 4), 2", "randn(3, 4), 1", "tensor({3, 1, 1, 2, 3}), 1", "randn(2, 3, 4), -2" },
+       torch = ("with_positions(torch.%s(*args))"):format(name) }
+end
+
+op { "logcumsumexp(Tensor x, Dim dim) -> Tensor",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating+complex",
+     grad = { x = "logcumsumexp_grad_x(g, x, y, dim)" },
+     doc = [[The logarithm of the running sums of `exp(x)` along `dim`, without overflow.]],
+     sample = { "randn(3, 4), 2", "randn(3, 4), 1", "view_as_complex(randn(3, 4, 2)), 2", "tensor({-30.5, 30, 31, 29}), 1" } }
+
+op { [[diff(Tensor x, int n=1, Dim dim=-1, Tensor? prepend=nil, Tensor? append=nil) -> Tensor]],
+     out = true, kind = "composite", dtypes = "all",
+     doc = [[The `n`-th differences of neighbours along `dim`. What is in `prepend` and `append` is put
+before and after `x` first. Bools are compared.]],
+     sample = { "randn(3, 5)", "randn(3, 5), 2, 1", "randn(3, 5), 1, 2, randn(3, 1), randn(3, 2)",
+                "randn(3, 5), 7", "randn(3, 5), 0", "randn(3, 5):gt(0)" } }
+
+op { "trapezoid(Tensor y, Tensor? x=nil, float dx=1, Dim dim=-1) -> Tensor",
+     kind = "composite", dtypes = "all", method = false, alias = { "trapz" },
+     doc = [[The integral of samples `y` along `dim` by the trapezoidal rule. `x` holds where they were
+taken, in one dimension or in a shape that broadcasts to `y`; without it they are `dx` apart.]],
+     sample = { "randn(3, 5)", "randn(3, 5), nil, 0.5, 1", "randn(3, 5), tensor({1, 2, 4, 7, 8})",
+                "randn(3, 5), randn(3, 5), 1, 1", "randn(2, 3, 4), randn(3), 1, 2" },
+     torch = "torch.trapezoid(args[0], args[1], dim=args[3] if len(args) > 3 else -1) if len(args) > 1 and args[1] is not None else torch.trapezoid(args[0], dx=args[2] if len(args) > 2 else 1, dim=args[3] if len(args) > 3 else -1)" }
+
+op { "cumulative_trapezoid(Tensor y, Tensor? x=nil, float dx=1, Dim dim=-1) -> Tensor",
+     kind = "composite", dtypes = "all", method = false,
+     doc = [[The running integrals of samples `y` along `dim` by the trapezoidal rule, one for each
+sample but the first. `x` and `dx` are those of `trapezoid`.]],
+     sample = { "randn(3, 5)", "randn(3, 5), nil, 0.5, 1", "randn(3, 5), tensor({1, 2, 4, 7, 8})" },
+     torch = "torch.cumulative_trapezoid(args[0], args[1], dim=args[3] if len(args) > 3 else -1) if len(args) > 1 and args[1] is not None else torch.cumulative_trapezoid(args[0], dx=args[2] if len(args) > 2 else 1, dim=args[3] if len(args) > 3 else -1)" }

@@ -1,6 +1,9 @@
 // tensor/shapes/reduce.cpp: argument checks and result shapes of reductions.
 #include "tensor/shapes/reduce.h"
 
+#include <cmath>
+
+#include "tensor/execution.h"
 #include "tensor/shapes_reduce.h"
 
 namespace moonlet::shapes {
@@ -56,7 +59,6 @@ Result position(const char* op, const Tensor& x, std::optional<int64_t> dim, boo
   return reduced_nonempty(op, x, as_dims(x, dim, op), keepdim, DType::Int64);
 }
 
-// The accumulated dtype: the one asked for, else int64 for bool and integers, else x's.
 }  // namespace
 
 Result sum(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
@@ -95,24 +97,33 @@ Result argmin(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
   return position("argmin", x, dim, keepdim);
 }
 
-Result any(const Tensor& x, const Dims& dim, bool keepdim) {
-  return reduced("any", x, dim, keepdim, DType::Bool);
+// A truth value is a bool, of uint8 a uint8.
+static Result truth(const char* op, const Tensor& x, const Dims& dims, bool keepdim) {
+  return reduced(op, x, dims, keepdim, x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
 }
-Result all(const Tensor& x, const Dims& dim, bool keepdim) {
-  return reduced("all", x, dim, keepdim, DType::Bool);
-}
+Result any(const Tensor& x, const Dims& dim, bool keepdim) { return truth("any", x, dim, keepdim); }
+Result all(const Tensor& x, const Dims& dim, bool keepdim) { return truth("all", x, dim, keepdim); }
 Result count_nonzero(const Tensor& x, const Dims& dim) {
   return reduced("count_nonzero", x, dim, false, DType::Int64);
 }
 
-Result var(const Tensor& x, const Dims& dim, int64_t, bool keepdim) {
-  return reduced("var", x, dim, keepdim, x.dtype());
+Result var(const Tensor& x, const Dims& dim, double, bool keepdim) {
+  return reduced("var", x, dim, keepdim, real_of(x.dtype()));
 }
-Result norm(const Tensor& x, double, const Dims& dim, bool keepdim) {
-  return reduced("norm", x, dim, keepdim, x.dtype());
+
+Result norm(const Tensor& x, double p, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+  const DType computed = dtype.value_or(x.dtype());
+  check(is_differentiable(computed) && is_complex(computed) == is_complex(x.dtype()),
+        "norm: dtype is ", computed, ", ", is_complex(x.dtype()) ? "a complex" : "a floating",
+        " one is wanted for x of dtype ", x.dtype());
+  // The largest of nothing, or the reciprocal of 0.
+  if (p < 0 || std::isinf(p)) return reduced_nonempty("norm", x, dim, keepdim, real_of(computed));
+  return reduced("norm", x, dim, keepdim, real_of(computed));
 }
+
 Result logsumexp(const Tensor& x, const Dims& dim, bool keepdim) {
-  return reduced("logsumexp", x, dim, keepdim, x.dtype());
+  const DType out = is_differentiable(x.dtype()) ? x.dtype() : execution.default_dtype;
+  return reduced("logsumexp", x, dim, keepdim, out);
 }
 
 }  // namespace moonlet::shapes

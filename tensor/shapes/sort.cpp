@@ -1,5 +1,7 @@
-// tensor/shapes/sort.cpp: argument checks and result shapes of sorting.
+// tensor/shapes/sort.cpp: argument checks and result shapes of sorting and of medians.
 #include "tensor/shapes_sort.h"
+
+#include "tensor/shapes/reduce.h"
 
 namespace moonlet::shapes {
 
@@ -20,6 +22,33 @@ std::array<Result, 2> topk(const Tensor& x, int64_t k, int64_t dim, bool, bool) 
   if (x.dim()) sizes[d] = k;
   check(x.dim() || k == 1, "topk: k = ", k, " of a tensor without dimensions");
   return {Result{sizes, options_of(x)}, Result{sizes, {DType::Int64, x.device()}}};
+}
+// One element along dim and its position, of rows that hold at least one.
+static std::array<Result, 2> selected(const char* op, const Tensor& x, int64_t dim, bool keepdim) {
+  const Dims sizes = reduced_sizes(x.sizes(), x.dim() ? Dims{dim} : Dims{}, keepdim, op);
+  check(x.numel() > 0 || numel_of(sizes, op) == 0, op, ": dim ", dim + 1, " of shape ", x.sizes(),
+        " holds no elements");
+  return {Result{sizes, options_of(x)}, Result{sizes, {DType::Int64, x.device()}}};
+}
+
+std::array<Result, 2> kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
+  const int64_t n = x.dim() ? x.size(wrapped(dim, x.dim())) : 1;
+  check(k >= 1 && k <= n, "kthvalue: k = ", k, " is not between 1 and ", n, ", the size of dim ",
+        dim + 1, " of ", x.sizes());
+  return selected("kthvalue", x, dim, keepdim);
+}
+
+static Result median_of_all(const char* op, const Tensor& x) {
+  check(x.numel() > 0 || is_floating(x.dtype()), op, ": x has no elements");
+  return {{}, options_of(x)};
+}
+Result median(const Tensor& x) { return median_of_all("median", x); }
+Result nanmedian(const Tensor& x) { return median_of_all("nanmedian", x); }
+std::array<Result, 2> median_dim(const Tensor& x, int64_t dim, bool keepdim) {
+  return selected("median", x, dim, keepdim);
+}
+std::array<Result, 2> nanmedian_dim(const Tensor& x, int64_t dim, bool keepdim) {
+  return selected("nanmedian", x, dim, keepdim);
 }
 
 }  // namespace moonlet::shapes

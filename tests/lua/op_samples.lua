@@ -87,10 +87,20 @@ local function flat(tensor)
   return { dtype = dtype, shape = shape, data = data }
 end
 
--- Any argument or result as a plain table: {t = tensor}, {l = list}, {v = value} or {}.
+local special = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
+
+local function name_of_special(value)
+  if value ~= value then return "nan" end
+  if value == math.huge then return "inf" end
+  return value == -math.huge and "-inf" or nil
+end
+
+-- Any argument or result as a plain table: {t = tensor}, {l = list}, {v = value}, {s = "inf"} for what
+-- JSON has no number for, or {}.
 function samples.encode(value)
   if value == nil then return { none = true } end
   if ml.is_tensor(value) then return { t = flat(value) } end
+  if type(value) == "number" and name_of_special(value) then return { s = name_of_special(value) } end
   if type(value) ~= "table" then return { v = value } end
   local list, named = {}, nil
   for key, item in pairs(value) do
@@ -102,8 +112,6 @@ function samples.encode(value)
   for i = 1, #value do list[i] = samples.encode(value[i]) end
   return { l = list, k = named }
 end
-
-local special = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
 
 -- The tensor of a table made by `encode` (or by the reference script).
 function samples.decode_tensor(t)
@@ -121,6 +129,7 @@ end
 
 function samples.decode(item)
   if item.none then return nil end
+  if item.s then return special[item.s] end
   if item.t then return samples.decode_tensor(item.t) end
   if item.l then
     local out = {}

@@ -34,6 +34,7 @@ def rebase(value, kind):
 
 def decode(item):
     if "none" in item: return None
+    if "s" in item: return SPECIAL[item["s"]]
     if "t" in item: return tensor(item["t"])
     if "l" in item:
         items = item["l"] or []
@@ -61,6 +62,11 @@ def encode(value):
 def positions(result):
     return [r + 1 if r.dtype == torch.int64 else r for r in result]
 
+# The same of (values, positions), whatever dtype the values have.
+def with_positions(result):
+    values, indices = result
+    return [values, indices + 1]
+
 # Computations PyTorch has under another form; positions in arguments are 0-based here.
 def max_pool2d_1based(*args):
     values, indices = F.max_pool2d(*args, return_indices=True)
@@ -84,6 +90,15 @@ def cross_entropy_1based(x, target, weight=None, reduction="mean", ignore_index=
     if not target.dtype.is_floating_point:
         target = torch.where(target > 0, target - 1, target)
     return F.cross_entropy(x, target, weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
+
+def unique_1based(function, args, flags_from):
+    """`function` with flags from args[1 + flags_from] on, after `sorted` where it has that, and a dim at the end."""
+    flags = list(args[1 + flags_from:]) + [False] * 2
+    dim = args[3 + flags_from] if len(args) > 3 + flags_from else None
+    results = function(args[0], return_inverse=flags[0], return_counts=flags[1], dim=dim)
+    results = list(results) if isinstance(results, tuple) else [results]
+    if flags[0]: results[1] = results[1] + 1
+    return results
 
 def arguments(case):
     """The arguments of a case as PyTorch takes them: positional, named."""

@@ -1,0 +1,229 @@
+// autograd/composite/statistics.cpp: modes, quantiles, covariances and histograms.
+#include <cmath>
+
+#include "autograd/formulas/common.h"
+#include "autograd/host_value.h"
+#include "autograd/tape.h"
+#include "autograd/uses_composite_statistics.h"
+#include "tensor/execution.h"
+
+namespace moonlet {
+
+using formulas::widened;
+
+// The position of the last of the most frequent elements along d, with size 1 there: in order,
+// equal elements are a run, and the first of the longest runs ends at the first largest length.
+static Tensor mode_positions(const Tensor& x, int d) {
+  const NoGrad no_grad;
+  const auto [sorted, order] = sort(x, d, false, true);
+  const int64_t n = x.size(d);
+  Dims along = Dims::filled(x.dim(), 1);
+  along[d] = n;
+  const Tensor place = reshape(cumsum(ones({n}, {DType::Int64, x.device()}), 0), along);
+  const Tensor changes = ne(narrow(sorted, d, 1, n - 1), narrow(sorted, d, 0, n - 1));
+  const Tensor begin = where(changes, narrow(place, d, 1, n - 1), int64_t{1});
+  const Tensor first = ones_like(narrow(order, d, 0, 1));
+  const Tensor length = sub(place, std::get<0>(cummax(cat({first, begin}, d), d)));
+  return gather(order, d, argmax(length, d, true));
+}
+
+std::tuple<Tensor, Tensor> mode_composite(const Tensor& x, int64_t dim, bool keepdim) {
+  const int d = wrap_dim(dim, x.dim(), "mode");
+  if (x.dim() == 0) return {clone(x), ones({}, {DType::Int64, x.device()})};
+  check(x.size(d) > 0, "mode: dim ", d + 1, " of shape ", x.sizes(), " holds no elements");
+  const Tensor at = mode_positions(x, d), values = gather(x, d, at);
+  if (keepdim) return {values, at};
+  return {squeeze(values, Dims{d}), squeeze(at, Dims{d})};
+}
+
+namespace {
+
+enum class Interpolation { Linear, Lower, Higher, Midpoint, Nearest };
+
+Interpolation interpolation_of(const char* op, std::string_view name) {
+  if (name == "linear") return Interpolation::Linear;
+  if (name == "lower") return Interpolation::Lower;
+  if (name == "higher") return Interpolation::Higher;
+  if (name == "midpoint") return Interpolation::Midpoint;
+  check(name == "nearest", op, ": interpolation is \"", name,
+        "\"; it can be \"linear\", \"lower\", \"higher\", \"midpoint\" or \"nearest\"");
+  return Interpolation::Nearest;
+}
+
+// q as a tensor of x's dtype: () or (count).
+Tensor probabilities(const char* op, const Tensor& x, const Operand& q) {
+  if (!q.is_tensor()) {
+    const double p = q.scalar().to_double();
+    check(p >= 0 && p <= 1, op, ": q is ", p, ", a number from 0 to 1 is wanted");
+    return full({}, p, options_of(x));
+  }
+  const Tensor& p = q.tensor();
+  check(p.dim() <= 1, op, ": q has shape ", p.sizes(), ", at most one dimension is wanted");
+  check(p.dtype() == x.dtype(), op, ": q has dtype ", p.dtype(), ", that of x, ", x.dtype(),
+        ", is wanted");
+  check(p.device() == x.device(), op, ": q is on ", p.device(), " and x on ", x.device());
+  const NoGrad no_grad;
+  // Elsewhere what lies outside is found by the op that reads at the ranks.
+  check(!p.device().is_cpu() || host_value<bool>(all(logical_and(ge(p, 0.0), le(p, 1.0)))), op,
+        ": q has values outside 0 to 1");
+  return p;
+}
+
+// The elements of sorted rows at ranks (from 0) that are whole.
+Tensor at_ranks(const Tensor& sorted, const Tensor& ranks) {
+  return gather(sorted, -1, to(add(ranks, 1.0), DType::Int64));
+}
+
+// The quantiles q (1-D) of the last dimension of x: (..., count).
+Tensor row_quantiles(const Tensor& x, const Tensor& q, Interpolation how, bool pass_nan) {
+  const Tensor sorted = std::get<0>(sort(x, -1));
+  const double last = static_cast<double>(x.size(-1) - 1);
+  Dims sizes = x.sizes();
+  sizes[sizes.size() - 1] = q.size(0);
+  Tensor ranks;
+  if (pass_nan) {
+    const Tensor count = sum(logical_not(isnan(x)), {-1}, true);
+    ranks = clamp_min(mul(q, to(sub(count, int64_t{1}), x.dtype())), 0.0);
+  } else {
+    // NaN is at the end of its row.
+    ranks = masked_fill(expand(mul(q, last), sizes), any(isnan(x), Dims{-1}, true), last);
+  }
+  if (how == Interpolation::Nearest) return at_ranks(sorted, round(ranks));
+  if (how == Interpolation::Higher) return at_ranks(sorted, ceil(ranks));
+  const Tensor below = floor(ranks), low = at_ranks(sorted, below);
+  if (how == Interpolation::Lower) return low;
+  const Tensor high = at_ranks(sorted, ceil(ranks));
+  const Tensor weight = how == Interpolation::Midpoint ? full_like(ranks, 0.5) : sub(ranks, below);
+  return lerp(low, high, weight);
+}
+
+Tensor quantiles(const char* op, const Tensor& x, const Operand& q, std::optional<int64_t> dim,
+                 bool keepdim, std::string_view interpolation, bool pass_nan) {
+  check(x.dtype() == DType::Float32 || x.dtype() == DType::Float64, op, ": x has dtype ", x.dtype(),
+        ", float32 or float64 is wanted");
+  check(x.numel() > 0, op, ": x of shape ", x.sizes(), " has no elements");
+  const Interpolation how = interpolation_of(op, interpolation);
+  const Tensor p = probabilities(op, x, q);
+  const int d = dim ? wrap_dim(*dim, x.dim(), op) : 0;
+  const bool all_of_it = !dim || x.dim() == 0;
+  const Tensor rows = all_of_it ? reshape(x, {-1}) : movedim(x, {d}, {-1});
+  const Tensor found = row_quantiles(rows, reshape(p, {-1}), how, pass_nan);
+  Dims sizes;
+  if (p.dim() == 1) sizes.push_back(p.size(0));
+  for (int i = 0; i < x.dim(); ++i) {
+    if (!all_of_it && i != d)
+      sizes.push_back(x.size(i));
+    else if (keepdim)
+      sizes.push_back(1);
+  }
+  return reshape(movedim(found, {-1}, {0}), sizes);
+}
+
+}  // namespace
+
+Tensor quantile_composite(const Tensor& x, const Operand& q, std::optional<int64_t> dim,
+                          bool keepdim, std::string_view interpolation) {
+  return quantiles("quantile", x, q, dim, keepdim, interpolation, false);
+}
+
+Tensor nanquantile_composite(const Tensor& x, const Operand& q, std::optional<int64_t> dim,
+                             bool keepdim, std::string_view interpolation) {
+  return quantiles("nanquantile", x, q, dim, keepdim, interpolation, true);
+}
+
+namespace {
+
+void check_weights(const char* argument, const Tensor& weights, bool integers, int64_t count) {
+  check(weights.dim() == 1 && weights.numel() == count, "cov: ", argument, " has shape ",
+        weights.sizes(), ", one number for each of ", count, " observations is wanted");
+  check(integers ? is_integral(weights.dtype()) : is_floating(weights.dtype()), "cov: ", argument,
+        " has dtype ", weights.dtype(), ", ", integers ? "integers are" : "a floating one is",
+        " wanted");
+  const NoGrad no_grad;
+  check(count == 0 || host_value<bool>(all(ge(weights, 0.0))), "cov: ", argument,
+        " has negative elements");
+}
+
+// The product of the weights that are there, in `dtype`; undefined where none is.
+Tensor joined_weights(const Tensor& fweights, const Tensor& aweights, DType dtype) {
+  if (!fweights.defined() && !aweights.defined()) return {};
+  if (!aweights.defined()) return to(fweights, dtype);
+  const Tensor a = to(aweights, dtype);
+  return fweights.defined() ? mul(to(fweights, dtype), a) : a;
+}
+
+}  // namespace
+
+Tensor cov_composite(const Tensor& given, double correction, const Tensor& fweights,
+                     const Tensor& aweights) {
+  check(given.dim() <= 2, "cov: x has shape ", given.sizes(),
+        ", at most two dimensions are wanted");
+  check(given.dtype() != DType::Bool, "cov: x has dtype bool, numbers are wanted");
+  const DType dtype = is_differentiable(given.dtype()) ? given.dtype() : execution.default_dtype;
+  Tensor x = widened(to(given, dtype));
+  if (x.dim() < 2) x = reshape(x, {1, -1});
+  const int64_t count = x.size(1);
+  if (fweights.defined()) check_weights("fweights", fweights, true, count);
+  if (aweights.defined()) check_weights("aweights", aweights, false, count);
+  const Tensor weights = joined_weights(fweights, aweights, real_of(x.dtype()));
+  Tensor divisor, centred, weighted;
+  if (!weights.defined()) {
+    divisor = full({}, static_cast<double>(count) - correction, {real_of(x.dtype()), x.device()});
+    weighted = centred = sub(x, mean(x, Dims{1}, true));
+  } else {
+    const Tensor total = sum(weights);
+    centred = sub(x, div(sum(mul(x, weights), Dims{1}, true), total));
+    weighted = mul(centred, weights);
+    divisor = aweights.defined() && correction != 0
+                  ? sub(total, div(mul(sum(mul(weights, aweights)), correction), total))
+                  : sub(total, correction);
+  }
+  const Tensor products = matmul(weighted, conj(t(centred)));
+  return to(squeeze(div(products, clamp_min(divisor, 0.0))), dtype);
+}
+
+Tensor corrcoef_composite(const Tensor& x) {
+  check(x.dim() <= 2, "corrcoef: x has shape ", x.sizes(), ", at most two dimensions are wanted");
+  const Tensor c = cov(x);
+  if (c.dim() == 0) return div(c, c);
+  const Tensor spread = sqrt(real(diagonal(c)));
+  const Tensor r = div(div(c, unsqueeze(spread, 1)), unsqueeze(spread, 0));
+  if (!is_complex(r.dtype())) return clamp(r, -1.0, 1.0);
+  return view_as_complex(clamp(view_as_real(r), -1.0, 1.0));
+}
+
+// The ends of a histogram: those given, or where they are equal those of the data.
+static std::pair<double, double> histogram_range(const char* op, const Tensor& x, double low,
+                                                 double high) {
+  if (low == high && x.numel() > 0) {
+    low = host_value<double>(amin(x));
+    high = host_value<double>(amax(x));
+  }
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  check(std::isfinite(low) && std::isfinite(high), op, ": the range from ", low, " to ", high,
+        " is not finite");
+  check(low < high, op, ": min is ", low, " and max ", high, ", a larger max is wanted");
+  return {low, high};
+}
+
+Tensor histc_composite(const Tensor& given, int64_t bins, double min, double max) {
+  const NoGrad no_grad;
+  check(is_floating(given.dtype()), "histc: x has dtype ", given.dtype(),
+        ", a floating one is wanted");
+  check(bins > 0, "histc: bins is ", bins, ", at least 1 is wanted");
+  const Tensor x = reshape(widened(given), {-1});
+  const auto [low, high] = histogram_range("histc", x, min, max);
+  const Tensor inside = logical_and(ge(x, low), le(x, high));
+  const Tensor place = floor(div(mul(sub(x, low), static_cast<double>(bins)), high - low));
+  // What is outside is counted in a part of its own at the end.
+  const Tensor bounded =
+      clamp_max(add(masked_fill(place, logical_not(inside), 0.0), 1.0), static_cast<double>(bins));
+  const Tensor part = masked_fill(to(bounded, DType::Int64), logical_not(inside), bins + 1);
+  const Tensor counts = bincount(part, {}, bins + 1);
+  return to(narrow(counts, 0, 0, bins), given.dtype());
+}
+
+}  // namespace moonlet

@@ -1,0 +1,179 @@
+// tensor/cpu/sort_select.cpp: one element of the order of each row: kthvalue and medians. Long rows
+// are narrowed down by digits before they are partitioned, so no row is sorted.
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/cpu/sort_keys.h"
+#include "tensor/kernels_sort.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+// Which element of the order: the one of a given rank (from 0), or a median.
+enum class Which { Rank, Median, NanMedian };
+struct Wanted {
+  Which which;
+  int64_t rank = 0;
+};
+
+// The rank among n elements of which the `nans` last ones are NaN.
+int64_t rank_of(const Wanted& wanted, int64_t n, int64_t nans) {
+  if (wanted.which == Which::Rank) return wanted.rank;
+  if (wanted.which == Which::Median && nans > 0) return n - nans;
+  return std::max<int64_t>(n - nans - 1, 0) / 2;
+}
+
+template <class U>
+struct Selected {
+  U key;
+  int64_t among;  // how many equal ones come before it
+};
+
+// The key of that rank. Digit by digit from the highest, only the keys that begin as it does are
+// kept; the last few thousand are partitioned.
+template <class U>
+Selected<U> select_key(const U* keys, int64_t n, int64_t rank, std::vector<U>& rest) {
+  constexpr int kBits = 8;
+  constexpr int64_t kFew = 4096;
+  rest.resize(static_cast<size_t>(n));
+  copy_bytes(rest.data(), keys, n * static_cast<int64_t>(sizeof(U)));
+  for (int shift = static_cast<int>(sizeof(U)) * 8 - kBits; shift >= 0; shift -= kBits) {
+    if (std::ssize(rest) <= kFew) break;
+    const auto digit = [shift](U key) { return static_cast<uint8_t>(key >> shift); };
+    std::array<int64_t, 1 << kBits> counts = {};
+    run_blocks(0, std::ssize(rest), kStopBlock, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) ++counts[digit(rest[i])];
+    });
+    size_t bucket = 0;
+    while (rank >= counts[bucket]) rank -= counts[bucket++];
+    size_t kept = 0;
+    run_blocks(0, std::ssize(rest), kStopBlock, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const U key = rest[i];
+        rest[kept] = key;
+        kept += digit(key) == bucket;
+      }
+    });
+    rest.resize(kept);
+  }
+  // More than a few are left only where all are equal.
+  if (std::ssize(rest) <= kFew) {
+    std::nth_element(rest.begin(), rest.begin() + rank, rest.end());
+  }
+  const U key = rest[rank];
+  int64_t less = 0;
+  for (U other : rest) less += other < key;
+  return {key, rank - less};
+}
+
+// The position of the wanted one of n keys.
+template <class T, class U>
+int64_t select(const U* keys, int64_t n, const Wanted& wanted, std::vector<U>& rest) {
+  int64_t nans = 0;
+  if constexpr (!std::is_integral_v<T>) {
+    if (wanted.which != Which::Rank) {
+      serial_for(n, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) nans += keys[i] == static_cast<U>(~U{0});
+      });
+    }
+  }
+  auto [key, among] = select_key(keys, n, rank_of(wanted, n, nans), rest);
+  int64_t at = 0;
+  run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; among >= 0 && i < end; ++i) {
+      if (keys[i] != key) continue;
+      at = i;
+      --among;
+    }
+  });
+  return at;
+}
+
+// The rows along one dimension of a contiguous tensor: `n` elements, `inner` apart.
+struct Rows {
+  int64_t n, inner;
+};
+
+// Selects from `many` rows that lie side by side from x on.
+template <class T>
+void select_rows(const T* x, const Rows& rows, int64_t many, const Wanted& wanted, T* values,
+                 int64_t* indices, std::vector<uint_of<sizeof(T)>>& keys,
+                 std::vector<uint_of<sizeof(T)>>& rest) {
+  const int64_t n = rows.n;
+  keys.resize(static_cast<size_t>(n * many));
+  serial_for(n, many, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t k = 0; k < many; ++k) keys[k * n + i] = key_of(x[i * rows.inner + k]);
+  });
+  for (int64_t k = 0; k < many; ++k) {
+    const int64_t at = select<T>(keys.data() + k * n, n, wanted, rest);
+    values[k] = x[at * rows.inner + k];
+    if (indices) indices[k] = at + 1;
+  }
+}
+
+// `indices` is null where only the values are asked for.
+void select_each(const Tensor& given, const Rows& rows, const Wanted& wanted, Tensor& values,
+                 Tensor* indices) {
+  if (values.numel() == 0) return;
+  const Tensor x = contiguous(given);
+  Tensor found = workspace(values, x.dtype());
+  Tensor places = indices ? workspace(*indices, DType::Int64) : Tensor();
+  // Neighbouring rows are read together, as they share cache lines.
+  const int64_t tile =
+      std::clamp<int64_t>((1 << 18) / rows.n, 1, std::min<int64_t>(16, rows.inner));
+  const int64_t tiles = (rows.inner + tile - 1) / tile;
+  visit<dtypes::real>(x.dtype(), [&]<class T>() {
+    const auto part = [&](int64_t begin, int64_t end) {
+      std::vector<uint_of<sizeof(T)>> keys, rest;
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t outer = i / tiles, column = i % tiles * tile;
+        const int64_t to = outer * rows.inner + column;
+        select_rows(x.elements<T>() + outer * rows.n * rows.inner + column, rows,
+                    std::min(tile, rows.inner - column), wanted, found.elements<T>() + to,
+                    indices ? places.elements<int64_t>() + to : nullptr, keys, rest);
+      }
+    };
+    parallel_for(values.numel() / rows.inner * tiles, grain_for(rows.n * tile * 4), part);
+  });
+  write_back(values, found);
+  if (indices) write_back(*indices, places);
+}
+
+void select_dim(const Tensor& x, int64_t dim, const Wanted& wanted, Tensor& values,
+                Tensor& indices) {
+  Rows rows{1, 1};
+  if (x.dim() > 0) rows.n = x.size(wrapped(dim, x.dim()));
+  for (int d = static_cast<int>(dim) + 1; d < x.dim(); ++d) rows.inner *= x.size(d);
+  select_each(x, rows, wanted, values, &indices);
+}
+
+void select_all(const Tensor& x, const Wanted& wanted, Tensor& y) {
+  if (x.numel() > 0) return select_each(x, {x.numel(), 1}, wanted, y, nullptr);
+  visit<dtypes::floating>(y.dtype(), [&]<class T>() {
+    *y.elements<T>() = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+  });
+}
+
+}  // namespace
+
+void kthvalue(const Tensor& x, int64_t k, int64_t dim, bool, Tensor& values, Tensor& indices) {
+  select_dim(x, dim, {Which::Rank, k - 1}, values, indices);
+}
+
+void median(const Tensor& x, Tensor& y) { select_all(x, {Which::Median}, y); }
+void nanmedian(const Tensor& x, Tensor& y) { select_all(x, {Which::NanMedian}, y); }
+void median_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
+  select_dim(x, dim, {Which::Median}, values, indices);
+}
+void nanmedian_dim(const Tensor& x, int64_t dim, bool, Tensor& values, Tensor& indices) {
+  select_dim(x, dim, {Which::NanMedian}, values, indices);
+}
+
+}  // namespace moonlet::cpu
