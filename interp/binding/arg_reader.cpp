@@ -223,12 +223,13 @@ bool ArgReader::fits(lua_State* L, const Signature& signature) {
   return good;
 }
 
-// One number stands for a list where the list could be written out as numbers or has a fixed
-// length.
+// One number stands for a list where the list could be written out as numbers, has a fixed length or
+// holds dims.
 bool ArgReader::list_matches(int i) {
   const ArgSpec& spec = signature_.args[i];
   if (lua_type(L_, slot_[i]) != LUA_TTABLE)
-    return lua_type(L_, slot_[i]) == LUA_TNUMBER && (spec.gather || spec.length > 0);
+    return lua_type(L_, slot_[i]) == LUA_TNUMBER &&
+           (spec.gather || spec.length > 0 || spec.type == ArgType::DimList);
   lua_rawgeti(L_, slot_[i], 1);
   const int type = lua_type(L_, -1);
   lua_pop(L_, 1);

@@ -86,16 +86,19 @@ functional.tanh = op "tanh(Tensor input)"
 --- The first half along `dim` times the sigmoid of the second.
 functional.glu = op "glu(Tensor input, int dim=-1)"
 
--- The softmax ops: with `dtype` the input is converted first.
+-- The softmax ops. Without `dim` PyTorch takes the channels of a batch, or what it takes for them.
 local function softmax_of(name)
-  local read, call = declare.reader(name .. "(Tensor input, int dim, string? dtype=nil)"), ml[name]
+  local read, call = declare.reader(name .. "(Tensor input, int? dim=nil, string? dtype=nil)"), ml[name]
   return function(...)
     local input, dim, dtype = read(...)
-    return call(dtype and input:to(dtype) or input, dim)
+    dim = dim or (input.ndim <= 1 or input.ndim == 3) and 1 or 2
+    if dtype then return call(input, dim, dtype) end
+    return call(input, dim)
   end
 end
 
---- `exp(input)` along `dim`, divided by its sum. With `dtype` the input is converted first.
+--- `exp(input)` along `dim`, divided by its sum. With `dtype` the input is converted first. Say
+--- which `dim`: left out, it is 2, but 1 for a tensor of 0, 1 or 3 dimensions.
 functional.softmax = softmax_of "softmax"
 --- The softmax of `-input`.
 functional.softmin = softmax_of "softmin"

@@ -113,7 +113,7 @@ for _, name in ipairs { "var", "std", "var_mean", "std_mean" } do
   local out = name:find "_mean" and "(Tensor spread, Tensor mean)" or "Tensor"
   local stored = not name:find "_mean" or nil
   op { name .. "_unbiased(Tensor x, Dim[*] dim, bool unbiased, bool keepdim=false) -> " .. out,
-       overload_of = name, out = stored, kind = "composite", dtypes = "floating+complex",
+       overload_of = name, out = stored, gather = false, kind = "composite", dtypes = "floating+complex",
        doc = ([[`%s` with a correction of 1, or of 0 where `unbiased` is false.]]):format(name),
        sample = { "randn(3, 4), 2, false", "randn(3, 4), {1, 2}, true, true" },
        torch = ("torch.%s(*args)"):format(name) }

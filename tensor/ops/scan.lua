@@ -28,7 +28,7 @@ op { "logcumsumexp(Tensor x, Dim dim) -> Tensor",
      kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating+complex",
      grad = { x = "logcumsumexp_grad_x(g, x, y, dim)" },
      doc = [[The logarithm of the running sums of `exp(x)` along `dim`, without overflow.]],
-     sample = { "randn(3, 4), 2", "randn(3, 4), 1", "view_as_complex(randn(3, 4, 2)), 2", "tensor({-1000.5, 1000, 1001, 999}), 1" } }
+     sample = { "randn(3, 4), 2", "randn(3, 4), 1", "view_as_complex(randn(3, 4, 2)), 2", "tensor({-30.5, 30, 31, 29}), 1" } }
 
 op { [[diff(Tensor x, int n=1, Dim dim=-1, Tensor? prepend=nil, Tensor? append=nil) -> Tensor]],
      out = true, kind = "composite", dtypes = "all",

@@ -38,6 +38,6 @@ for _, name in ipairs { "softmax", "log_softmax", "softmin" } do
   op { name .. "_dtype(Tensor x, Dim dim, DType dtype) -> Tensor",
        overload_of = name, out = name ~= "softmin" or nil, kind = "composite", dtypes = "boolean+real",
        doc = ("`%s` of `x` converted to `dtype`, which is floating."):format(name),
-       sample = { "randn(3, 4), 2, \"float64\"", "tensor({{1, 2}, {3, 5}}), 1, \"float32\"" },
+       sample = { "randn(3, 4), 2, \"float64\"", "tensor({{1, 2}, {3, 5}}), 1, \"float64\"" },
        torch = ("F.%s(args[0], args[1], dtype=getattr(torch, args[2]))"):format(name) }
 end

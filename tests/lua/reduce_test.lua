@@ -317,6 +317,7 @@ test("renorm scales down the long slices only", function()
 end)
 
 test("softmax in another dtype", function()
+  holds(ml.nn.functional.softmax(ml.zeros(2, 4)), { 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25 })
   expect.equal(ml.tensor({ 1, 2 }):softmax(1, "float64").dtype, "float64")
   expect.equal(ml.ones(2):log_softmax({ dim = 1, dtype = "float16" }).dtype, "float16")
   holds(ml.nn.functional.softmax(ml.zeros(2, 4), 2, { dtype = "float64" }):sum(2), { 1, 1 })
@@ -343,7 +344,8 @@ local function check_complex_gradient(name, f)
       local slope = (up - loss():item()) / (2 * eps)
       flat[i] = before
       local got = grad:reshape(-1)[i]:item()
-      expect.truthy(math.abs(got - slope) < 1e-5 * math.max(1, math.abs(slope)), ("element %d: %g, by differences %g"):format(i, got, slope))
+      expect.truthy(math.abs(got - slope) < 1e-5 * math.max(1, math.abs(slope)),
+        ("element %d: %g, by differences %g"):format(i, got, slope))
     end
   end)
 end
