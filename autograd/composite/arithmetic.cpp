@@ -41,7 +41,13 @@ Tensor float_power_composite(const Operand& x, const Operand& exponent) {
   return pow(converted(x, dtype), converted(exponent, dtype));
 }
 
-Tensor ldexp_composite(const Tensor& x, const Operand& other) { return mul(x, pow(2.0, other)); }
+// Whole exponents leave a float its dtype, though the power may be too large for it.
+Tensor ldexp_composite(const Tensor& x, const Operand& other) {
+  if (!is_floating(x.dtype()) || !other.is_tensor() || !is_integral(other.tensor().dtype()))
+    return mul(x, pow(2.0, other));
+  const DType wide = compute_dtype(x.dtype());
+  return to(mul(to(x, wide), pow(2.0, to(other.tensor(), wide))), x.dtype());
+}
 
 std::tuple<Tensor, Tensor> frexp_composite(const Tensor& x) {
   return {frexp_mantissa(x), to(frexp_exponent(x), DType::Int32)};

@@ -4,9 +4,9 @@
 
 namespace moonlet::formulas {
 
-Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& power) {
-  if (!power.is_tensor()) {
-    const Scalar& p = power.scalar();
+Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& exponent) {
+  if (!exponent.is_tensor()) {
+    const Scalar& p = exponent.scalar();
     if (!p.to_bool()) return zeros_like(g);
     if (p.is_complex()) {
       const Scalar less(p.to_complex() - 1.0);
@@ -15,20 +15,21 @@ Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& power) {
     const Scalar less = p.is_int() ? Scalar(p.to_int() - 1) : Scalar(p.to_double() - 1);
     return mul(g, moonlet::conj(mul(pow(x, less), p)));
   }
-  const Tensor slope = mul(power, pow(x, sub(power, 1)));
-  return where(eq(power, 0), 0.0, mul(g, moonlet::conj(slope)));
+  const Tensor slope = mul(exponent, pow(x, add(exponent, -1)));
+  return where(eq(exponent, 0), 0.0, mul(g, moonlet::conj(slope)));
 }
 
-Tensor pow_grad_other(const Tensor& g, const Operand& x, const Operand& power, const Tensor& y) {
+Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& exponent,
+                         const Tensor& y) {
   if (!x.is_tensor()) {
     const Scalar& base = x.scalar();
     if (base.is_complex())
       return mul(g, moonlet::conj(mul(y, Scalar(std::log(base.to_complex())))));
-    if (!base.to_bool()) return where(ge(power, 0), 0.0, mul(g, mul(y, std::log(0.0))));
+    if (!base.to_bool()) return where(ge(exponent, 0), 0.0, mul(g, mul(y, std::log(0.0))));
     return mul(g, mul(y, std::log(base.to_double())));
   }
   if (is_complex(y.dtype())) return mul(g, moonlet::conj(mul(y, log(x.tensor()))));
-  const Tensor flat = logical_and(eq(x, 0), mul(ge(power, 0), ones_like(y)));
+  const Tensor flat = logical_and(eq(x, 0), mul(ge(exponent, 0), ones_like(y)));
   return where(flat, 0.0, mul(g, mul(y, log(x.tensor()))));
 }
 

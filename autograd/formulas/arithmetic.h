@@ -6,9 +6,10 @@
 namespace moonlet::formulas {
 
 // d/dx x^p = p x^(p - 1), and 0 where p is 0.
-Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& power);
+Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& exponent);
 // d/dp x^p = x^p log x, and 0 where x is 0 and p is not negative.
-Tensor pow_grad_other(const Tensor& g, const Operand& x, const Operand& power, const Tensor& y);
+Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& exponent,
+                         const Tensor& y);
 // The sign of a real number has no slope; that of a complex one turns with it.
 Tensor sgn_grad_x(const Tensor& g, const Tensor& x);
 

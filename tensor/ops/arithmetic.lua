@@ -66,18 +66,20 @@ binary("remainder", "The remainder of `x / other` with the sign of `other`, as L
 binary("fmod", "The remainder of `x / other` with the sign of `x`.",
   { x = "g", other = "neg(mul(g, trunc_divide(x, other)))" }, divisors,
   { dtypes = "real", divides = true })
-binary("pow", [[`x` to the power `other`. Integers stay integers; a negative integer power of an
+op { "pow(Operand x, Operand exponent) -> Tensor",
+     kind = "pointwise", autocast = { cuda = "float32" }, dtypes = "real + complex", meta = "__pow",
+     grad = { x = "pow_grad_x(g, x, exponent)", exponent = "pow_grad_exponent(g, x, exponent, y)" },
+     doc = [[`x` to the power `exponent`. Integers stay integers; a negative integer power of an
 integer other than 1 and -1 is 0.]],
-  { x = "pow_grad_x(g, x, other)", other = "pow_grad_other(g, x, other, y)" },
-  { "rand(3, 4) + 0.5, randn(3, 4)", "rand(3, 4) + 0.5, randn(4)", "randn(3, 4), 2", "2.5, randn(3, 4)", complex_pair },
-  rows.widened { dtypes = "real + complex", meta = "__pow" })
+     sample = { "rand(3, 4) + 0.5, randn(3, 4)", "rand(3, 4) + 0.5, randn(4)", "randn(3, 4), 2", "2.5, randn(3, 4)",
+                complex_pair } }
 op { "float_power(Operand x, Operand exponent) -> Tensor",
      inplace = true, out = true, kind = "composite", dtypes = "all",
      doc = "`x` to the power `exponent`, computed in float64, or in complex128 where one is complex.",
      sample = { "rand(3, 4) + 0.5, randn(4)", "randint(1, 5, {3, 4}), 2", "2, randn(3)", complex_pair } }
 op { "ldexp(Tensor x, Operand other) -> Tensor",
      inplace = true, out = true, kind = "composite", dtypes = "all",
-     doc = "`x` times two to the power `other`: `x * 2^other`.", sample = { "randn(3, 4), randint(-3, 3, {4})", "randn(3, 4), randn(3, 4)" },
+     doc = "`x` times two to the power `other`: `x * 2^other`.", sample = { "randn(3, 4), randint(-3, 3, {4})", "randn(3, 4), randn(3, 4)", "randn(3, 4):half(), randint(-3, 3, {4})" },
      torch = "torch.ldexp(*args)" }
 op { "frexp(Tensor x) -> (Tensor mantissa, Tensor exponent)",
      out = true, kind = "composite", dtypes = "floating",
@@ -101,9 +103,10 @@ op { "lcm(Tensor x, Tensor other) -> Tensor", kind = "pointwise", dtypes = "inte
 unary("neg", "The negative: `-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm", alias = { "negative" } })
 unary("abs", "The absolute value; the modulus of a complex element.", "mul(g, sgn(x))", both(),
   { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored", alias = { "absolute" } })
-unary("sign", "-1, 0 or 1 with the sign of each element.", "zero", nil, { dtypes = "real", int_to_float = false })
+unary("sign", "-1, 0 or 1 with the sign of each element.", "zero", nil,
+  { dtypes = "real + boolean", int_to_float = false })
 unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad_x(g, x)", both(),
-  { dtypes = "real + complex", int_to_float = false, check = { gradgrad = "its derivative is checked once" } })
+  { dtypes = "all", int_to_float = false, check = { gradgrad = "its derivative is checked once" } })
 op { "copysign(Tensor x, Operand other) -> Tensor",
      kind = "pointwise", dtypes = "floating", int_to_float = true,
      grad = { x = "mul(g, mul(sign(x), sign(y)))", other = "zero" },
@@ -186,16 +189,17 @@ op { "lerp(Tensor x, Tensor end, Operand weight) -> Tensor",
      doc = "From `x` to `end`: `x + weight * (end - x)`.",
      sample = { "randn(3, 4), randn(3, 4), 0.3", "randn(3, 4), randn(4), rand(3, 4)",
                 complex_pair .. ", complex(randn(4), randn(4))" } }
-op { "addcmul(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
+op { "addcmul(Tensor x, Tensor tensor1, Tensor tensor2, Scalar value=1) -> Tensor",
      kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "real + complex", keeps_dtype = true,
-     grad = { x = "g", a = "mul(g, conj(mul(b, value)))", b = "mul(g, conj(mul(a, value)))" },
-     doc = "`x + value * a * b`.",
+     grad = { x = "g", tensor1 = "mul(g, conj(mul(tensor2, value)))", tensor2 = "mul(g, conj(mul(tensor1, value)))" },
+     doc = "`x + value * tensor1 * tensor2`.",
      sample = { "randn(3, 4), randn(3, 4), randn(4), 0.5", complex_pair .. ", complex(randn(4), randn(4)), 0.5" },
      torch = "torch.addcmul(args[0], args[1], args[2], value=args[3])" }
-op { "addcdiv(Tensor x, Tensor a, Tensor b, Scalar value=1) -> Tensor",
+op { "addcdiv(Tensor x, Tensor tensor1, Tensor tensor2, Scalar value=1) -> Tensor",
      kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "floating + complex", keeps_dtype = true,
-     grad = { x = "g", a = "mul(g, conj(div(value, b)))", b = "neg(mul(g, conj(div(mul(a, value), square(b)))))" },
-     doc = "`x + value * a / b`.",
+     grad = { x = "g", tensor1 = "mul(g, conj(div(value, tensor2)))",
+              tensor2 = "neg(mul(g, conj(div(mul(tensor1, value), square(tensor2)))))" },
+     doc = "`x + value * tensor1 / tensor2`.",
      sample = { "randn(3, 4), randn(3, 4), rand(4) + 0.5, 0.5", complex_pair .. ", complex(rand(4) + 0.5, randn(4)), 0.5" },
      torch = "torch.addcdiv(args[0], args[1], args[2], value=args[3])" }
 op { "dist(Tensor x, Tensor other, float p=2) -> Tensor",

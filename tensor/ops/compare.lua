@@ -79,10 +79,10 @@ op { "heaviside(Tensor x, Tensor values) -> Tensor",
      doc = "0 where `x` is negative or NaN, 1 where it is positive, and `values` where it is 0.",
      sample = { "tensor{-1.5, 0, 2, 0, 0 / 0}, tensor{1.0, 0.5, 1, 0 / 0, 3}", "randint(-2, 2, {3, 4}), randint(5, 9, {4})" } }
 
-op { "where(Mask mask, Operand x, Operand other) -> Tensor",
+op { "where(Mask condition, Operand x, Operand other) -> Tensor",
      kind = "pointwise", chooses = true, dtypes = "all", inplace = false, method = false,
-     grad = { x = "where(mask, g, 0.0)", other = "where(mask, 0.0, g)" },
-     doc = [[`x` where `mask` is true, else `other`; all three broadcast.]],
+     grad = { x = "where(condition, g, 0.0)", other = "where(condition, 0.0, g)" },
+     doc = [[`x` where `condition` is true, else `other`; all three broadcast.]],
      sample = { "gt(randn(3, 4), 0), randn(3, 4), randn(4)", "gt(randn(3, 4), 0), randn(3, 4), 2.5" } }
 
 op { "masked_fill(Tensor x, Mask mask, Scalar value) -> Tensor",

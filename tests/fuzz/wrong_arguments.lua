@@ -12,7 +12,7 @@ local DTYPES = { "bool", "uint8", "int8", "int16", "int32", "int64", "float16", 
 local INTEGERS = { 0, 1, -1, 2, 3, 4, -2, 5, 7, 40, -100, 1 << 40, 1 << 62, math.maxinteger,
   math.mininteger }
 local NUMBERS = { 0, 0.0, -0.0, 1, -1, 0.5, 2.5, -3.5, 1e300, -1e300, 0 / 0, math.huge, -math.huge,
-  1 << 40, math.maxinteger, math.mininteger, true, false }
+  1 << 40, math.maxinteger, math.mininteger, true, false, ml.complex(1, -2) }
 local STRINGS = { "", "sum", "none", "mean", "floor", "reflect", "cuda:0", "float32", "\0", ("x"):rep(300) }
 
 local random = math.random

@@ -252,6 +252,18 @@ test("masks choose tensors of one element", function()
   expect.equal(#ml.where(ml.zeros(0, 2)), 2)
 end)
 
+test("powers of two keep the dtype, and bools have signs and powers", function()
+  same(ml.ldexp(ml.tensor({ 1.5, 2 }):half(), ml.tensor { 2, -1 }), { 6, 1 }, "float16")
+  same(ml.ldexp(ml.tensor({ 1.0 }):double(), ml.tensor { 1000 }), { 2.0 ^ 1000 }, "float64")
+  same(ml.ldexp(ml.tensor { 3 }, ml.tensor { 2 }), { 12 }, "float32")
+  same(ml.sign(ml.tensor { true, false }), { 1, 0 }, "bool")
+  local exponent = ml.tensor { true, false }
+  same(slopes(function(x) return x:pow(exponent) end, { 3, 4 }), { 1, 0 })
+  same(ml.pow { ml.tensor { 2.0 }, exponent = 3 }, { 8 })
+  same(ml.addcdiv(ml.ones(1), ml.ones(1), { tensor2 = ml.tensor { 2.0 }, value = 3 }), { 2.5 })
+  same(ml.where { condition = ml.tensor { true }, x = 1.5, other = ml.zeros(1) }, { 1.5 })
+end)
+
 test("float_power computes in float64", function()
   same(ml.float_power(ml.tensor { 1, 2 }, -2), { 1, 0.25 }, "float64")
   same(ml.float_power(2, ml.tensor { 1, 3 }), { 2, 8 }, "float64")
