@@ -26,7 +26,7 @@ end
 -- The function of an op's plain ("") or in-place ("_") form, or nil when Lua has none: of the
 -- module, a method or an internal one.
 function samples.find(case, form)
-  local name = (form == "_" and case.name or case.call) .. (form or "")
+  local name = form == "_" and case.call_ or case.call .. (form or "")
   local module, rest = name:match "^(.*)%.(.*)$"
   if module then return ml[module][rest] end
   return rawget(ml, name) or ml._methods[name] or ml._internal[name]
