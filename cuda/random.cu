@@ -5,6 +5,8 @@
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "tensor/kernels_random.h"
+#include "tensor/kernels_sort.h"
+#include "tensor/random_counts.h"
 #include "tensor/random_transforms.h"
 #include "tensor/shapes/random.h"
 
@@ -200,12 +202,12 @@ Choice choice(double limit, float below, float above) {
 }
 }  // namespace
 
-void bernoulli(Tensor& x, double p, Philox rng) {
+void bernoulli_fill(Tensor& x, double p, Philox rng) {
   draw("bernoulli_", x, rng, choice(p, 1.0f, 0.0f));
 }
 
-void random(Tensor& x, int64_t low, std::optional<int64_t> high, Philox rng) {
-  const shapes::IntegerRange range = shapes::integer_range(low, high);
+void random(Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high, Philox rng) {
+  const shapes::IntegerRange range = shapes::integer_range(x, low, high);
   Integers make;
   make.first = static_cast<uint64_t>(range.first);
   make.count = range.count();
@@ -216,6 +218,48 @@ void random(Tensor& x, int64_t low, std::optional<int64_t> high, Philox rng) {
   floats.first = bounds.first;
   floats.last = bounds.last;
   draw("random_", x, rng, floats);
+}
+
+namespace {
+__global__ void poisson_kernel(int64_t count, Philox rng, Array rate, Array y) {
+  for (MOONLET_EACH(i, count))
+    y.set<double>(i, draws::poisson(rng, static_cast<uint64_t>(i), rate.get<double>(i)));
+}
+__global__ void binomial_kernel(int64_t count, Philox rng, Array n, Array p, Array y) {
+  for (MOONLET_EACH(i, count)) {
+    y.set<double>(
+        i, draws::binomial(rng, static_cast<uint64_t>(i), n.get<double>(i), p.get<double>(i)));
+  }
+}
+}  // namespace
+
+void poisson_draw(const Tensor& rate, Philox rng, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(rate, "poisson");
+  const Tensor rates = contiguous(rate);
+  with_contiguous(y, [&](Tensor& out) {
+    MOONLET_LAUNCH(poisson_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
+                   rng, array(rates), array(out));
+  });
+  call.done();
+}
+
+void binomial_draw(const Tensor& count, const Tensor& prob, Philox rng, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(count, "binomial");
+  const Tensor counts = contiguous(count), probs = contiguous(prob);
+  with_contiguous(y, [&](Tensor& out) {
+    MOONLET_LAUNCH(binomial_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
+                   rng, array(counts), array(probs), array(out));
+  });
+  call.done();
+}
+
+void random_order(const Tensor& keys, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(keys, "random_order");
+  Tensor values = call.scratch(keys.sizes(), DType::Int64);
+  sort(converted(keys, DType::Int64), 0, false, true, values, y);
 }
 
 void dropout_mask(const Tensor&, double p, Philox rng, Tensor& y) {

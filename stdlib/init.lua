@@ -7,4 +7,6 @@ return {
   profile = "profiler",
   save = "serialize",
   load = "serialize",
+  seed = "random",
+  initial_seed = "random",
 }

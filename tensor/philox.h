@@ -17,10 +17,13 @@ struct Philox {
   uint64_t seed = 0;
   uint64_t offset = 0;
 
-  MOONLET_HD PhiloxBlock block(uint64_t i) const {
+  MOONLET_HD PhiloxBlock block(uint64_t i) const { return block(i, 0); }
+  // Block `step` of the many that start at the same counter: for draws of which nobody knows
+  // beforehand how many blocks they take.
+  MOONLET_HD PhiloxBlock block(uint64_t i, uint64_t step) const {
     const uint64_t counter = offset + i;
     uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
-    uint32_t c2 = 0, c3 = 0;
+    uint32_t c2 = static_cast<uint32_t>(step), c3 = static_cast<uint32_t>(step >> 32);
     uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
     for (int round = 0; round < 10; ++round) {
       const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0;

@@ -75,7 +75,7 @@ local function emit_ops(out, rows)
       emit_op(out, row, "Tensor", ":", name, 2)
     end
     if row.inplace_form and not row.internal then
-      emit_op(out, row, "Tensor", ":", (row.overload_of or row.name) .. "_", 2)
+      emit_op(out, row, "Tensor", ":", row.lua_name .. "_", 2)
     end
     for _, alias in ipairs(row.alias) do
       module_of(alias)

@@ -63,7 +63,7 @@ local function notes(row)
   end
   if row.no_cuda then out[#out + 1] = "CPU only: " .. row.no_cuda end
   if row.inplace_form and not is_in_place_only(row) then
-    out[#out + 1] = ("in place: `%s_`"):format(row.overload_of or row.name)
+    out[#out + 1] = ("in place: `%s_`"):format(row.lua_name)
   end
   if row.out_form then out[#out + 1] = "`out` takes the result's tensor" end
   if #row.alias > 0 then out[#out + 1] = ("also called `%s`"):format(table.concat(row.alias, "`, `")) end

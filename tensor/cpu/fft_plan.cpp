@@ -65,9 +65,10 @@ template <class T>
 Stage<T> make_stage(int64_t radix, int64_t groups) {
   Stage<T> stage{radix, groups, Circle<T>(static_cast<size_t>((radix - 1) * groups)), {}};
   for (int64_t k = 1; k < radix; ++k) {
-    for (int64_t p = 0; p < groups; ++p)
+    for (int64_t p = 0; p < groups; ++p) {
+      if (p % kStopBlock == 0) stop_if_requested();
       set(stage.twiddles, (k - 1) * groups + p, root(p * k, radix * groups));
-    stop_if_requested();
+    }
   }
   if (radix != 2 && radix != 3 && radix != 4 && radix != 5 && radix != 8)
     stage.roots = roots_of_unity<T>(radix, radix);
@@ -95,6 +96,7 @@ void plan_convolution(Plan<T>& plan) {
   const double scale = 1.0 / static_cast<double>(length);
   int64_t square = 0;  // of k, modulo 2 n
   for (int64_t k = 0; k < n; ++k) {
+    if (k % kStopBlock == 0) stop_if_requested();
     const auto [re, im] = root(square, 2 * n);
     set(plan.chirp, k, {re, im});
     set(plan.filter, k, {re * scale, -im * scale});

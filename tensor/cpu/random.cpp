@@ -5,6 +5,7 @@
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/random.h"
+#include "tensor/random_counts.h"
 #include "tensor/random_transforms.h"
 #include "tensor/shapes/random.h"
 
@@ -143,7 +144,7 @@ void exponential(Tensor& x, double lambda, Philox rng) {
       });
 }
 
-void bernoulli(Tensor& x, double p, Philox rng) {
+void bernoulli_fill(Tensor& x, double p, Philox rng) {
   const float limit = static_cast<float>(p);
   with_contiguous(x, [&](Tensor& y) {
     visit<dtypes::real | dtypes::boolean>(y.dtype(), [&]<class T>() {
@@ -158,8 +159,8 @@ void bernoulli(Tensor& x, double p, Philox rng) {
   });
 }
 
-void random(Tensor& x, int64_t low, std::optional<int64_t> high, Philox rng) {
-  const shapes::IntegerRange range = shapes::integer_range(low, high);
+void random(Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high, Philox rng) {
+  const shapes::IntegerRange range = shapes::integer_range(x, low, high);
   const uint64_t first = static_cast<uint64_t>(range.first), count = range.count();
   const shapes::DrawBounds bounds =
       is_floating(x.dtype()) ? shapes::integer_bounds(x, range) : shapes::DrawBounds{};
@@ -175,6 +176,30 @@ void random(Tensor& x, int64_t low, std::optional<int64_t> high, Philox rng) {
             out[k] = narrow<T>(std::clamp(static_cast<double>(v), bounds.first, bounds.last));
         }
       });
+    });
+  });
+}
+
+void poisson_draw(const Tensor& rate, Philox rng, Tensor& y) {
+  const Tensor rates = converted(rate, DType::Float64);
+  const double* from = rates.elements<double>();
+  visit<dtypes::floating>(y.dtype(), [&]<class T>() {
+    T* to = y.elements<T>();
+    parallel_for(y.numel(), 512, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = narrow<T>(draws::poisson(rng, static_cast<uint64_t>(i), from[i]));
+    });
+  });
+}
+
+void binomial_draw(const Tensor& count, const Tensor& prob, Philox rng, Tensor& y) {
+  const Tensor counts = converted(count, DType::Float64), probs = converted(prob, DType::Float64);
+  const double *n = counts.elements<double>(), *p = probs.elements<double>();
+  visit<dtypes::floating>(y.dtype(), [&]<class T>() {
+    T* to = y.elements<T>();
+    parallel_for(y.numel(), 512, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = narrow<T>(draws::binomial(rng, static_cast<uint64_t>(i), n[i], p[i]));
     });
   });
 }

@@ -61,15 +61,31 @@ void exponential(const Tensor&, double lambda) {
   check(lambda > 0, "exponential_: the rate ", lambda, " is not positive");
 }
 
-void bernoulli(const Tensor&, double p) { check_probability("bernoulli_", p); }
+void bernoulli_fill(const Tensor&, double p) { check_probability("bernoulli_", p); }
 
-IntegerRange integer_range(int64_t low, std::optional<int64_t> high) {
-  return high ? IntegerRange{low, *high} : IntegerRange{1, low};
+// The largest integer of a dtype, of a floating one the largest up to which it holds all.
+static int64_t largest_integer(DType dtype) {
+  switch (dtype) {
+    case DType::Bool: return 1;
+    case DType::UInt8: return 255;
+    case DType::Float64: return int64_t{1} << 53;
+    case DType::Float32: return int64_t{1} << 24;
+    case DType::Float16: return 1 << 11;
+    case DType::BFloat16: return 1 << 8;
+    default: return std::numeric_limits<int64_t>::max() >> (64 - 8 * size_of(dtype));
+  }
 }
 
-void random(const Tensor& x, int64_t low, std::optional<int64_t> high) {
+IntegerRange integer_range(const Tensor& x, std::optional<int64_t> low,
+                           std::optional<int64_t> high) {
+  if (low && high) return {*low, *high};
+  if (low || high) return {1, low ? *low : *high};
+  return {0, largest_integer(x.dtype())};
+}
+
+void random(const Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high) {
   const char* op = "random_";
-  const auto [first, last] = integer_range(low, high);
+  const auto [first, last] = integer_range(x, low, high);
   check(first <= last, op, ": no integer from ", first, " to ", last);
   const int bits = static_cast<int>(size_of(x.dtype())) * 8;
   if (x.dtype() == DType::Bool) {
@@ -110,6 +126,18 @@ double exponential_least(const Tensor& x, double lambda) {
 Result dropout_mask(const Tensor& x, double p) {
   check_probability("dropout_mask", p);
   return like(x);
+}
+
+Result poisson_draw(const Tensor& rate) { return like(rate); }
+
+Result binomial_draw(const Tensor& count, const Tensor& prob) {
+  same_shape("binomial", count, prob);
+  return like(count);
+}
+
+Result random_order(const Tensor& keys) {
+  check(keys.dim() == 1, "random_order: keys have shape ", keys.sizes(), "; one dimension wanted");
+  return like(keys, DType::Int64);
 }
 
 Result randperm(int64_t n, Device device) {

@@ -9,13 +9,15 @@ namespace moonlet::shapes {
 
 // Throws unless p is a probability.
 void check_probability(const char* op, double p);
-// The integers that `random_` draws, both ends included: low to high, or 1 to low without high.
+// The integers that `random_` draws, both ends included: low to high, or 1 to the one that is given,
+// or 0 to the largest of x's dtype.
 struct IntegerRange {
   int64_t first, last;
   // How many there are; 0 stands for all of int64.
   uint64_t count() const { return static_cast<uint64_t>(last) - static_cast<uint64_t>(first) + 1; }
 };
-IntegerRange integer_range(int64_t low, std::optional<int64_t> high);
+IntegerRange integer_range(const Tensor& x, std::optional<int64_t> low,
+                           std::optional<int64_t> high);
 // The smallest and the largest value a draw may give: draws are rounded to x's dtype and kept
 // between the two. Where the dtype has no value in the interval, `last` decides.
 struct DrawBounds {

@@ -61,8 +61,8 @@ local function check_alias(case, alias)
   harness.expect.equal(named(alias, ml), named(case.call, ml), "ml." .. alias)
   if alias:find(".", 1, true) then return end
   for _, form in ipairs { "", "_" } do
-    local name = form == "_" and case.name or case.call
-    harness.expect.equal(ml._methods[alias .. form], ml._methods[name .. form], "x:" .. alias .. form)
+    local name = form == "_" and case.call_ or case.call
+    harness.expect.equal(ml._methods[alias .. form], ml._methods[name], "x:" .. alias .. form)
   end
 end
 

@@ -246,7 +246,7 @@ int call_$name(lua_State* L) {
 local function inplace_function(row, all)
   local args = lua_signature.arguments(row)
   local name = row.name .. "_"
-  local called = row.overload_of and row.overload_of .. "_" or name
+  local called = row.lua_name .. "_"
   args[1].info, args[1].required = types.argument "Tensor", true
   local declarations, overloads = overload_lines(row, all, "_")
   local reads, call = read_arguments(row, args)

@@ -8,6 +8,11 @@ local function list(strings)
   return "{" .. table.concat(out, ", ") .. "}"
 end
 
+-- Whether Lua can call the plain form.
+local function is_callable(row)
+  return row.func ~= false or row.method ~= false or row.internal == true
+end
+
 local function case(row)
   local dtypes, args, names, grads = {}, {}, {}, {}
   for _, set in ipairs(row.dtypes) do
@@ -22,17 +27,17 @@ local function case(row)
   table.sort(checks)
   local fields = {
     ("name = %q"):format(row.name), ("call = %q"):format(row.lua_name),
-    ("inplace_call = %q"):format((row.overload_of or row.name) .. "_"),
+    ("inplace_call = %q"):format(row.lua_name .. "_"),
     ("family = %q"):format(row.family), ("kind = %q"):format(row.kind),
     "dtypes = " .. list(dtypes), "args = " .. list(args), "names = " .. list(names),
     "grads = " .. list(grads), "constant = " .. list(row.constant or {}),
     "alias = " .. list(row.alias), "samples = " .. list(row.sample or {}),
-    ("plain = %s"):format(row.plain_form == true), ("inplace = %s"):format(row.inplace_form == true),
+    ("plain = %s"):format(row.plain_form == true and is_callable(row)), ("inplace = %s"):format(row.inplace_form == true),
     ("restrides = %s"):format(row.inplace == "view"),
     ("out = %s"):format(row.out_form == true), ("random = %s"):format(row.random == true),
     ("int_to_float = %s"):format(row.int_to_float == true),
     ("func = %s"):format(row.func ~= false),
-    ("callable = %s"):format(row.func ~= false or row.method ~= false or row.internal == true),
+    ("callable = %s"):format(is_callable(row)),
     ("result = %q"):format(row.result or "same"), ("results = %d"):format(#row.results),
     ("torch = %q"):format(row.torch or ("torch.%s(*args)"):format(row.lua_name)),
     "check = {" .. table.concat(checks, ", ") .. "}",

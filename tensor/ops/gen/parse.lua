@@ -19,7 +19,7 @@ local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
     keeps_dtype autocast gather out row_major divides internal alias module scalar
-    scales refuses_bool]]):gmatch "[%a_]+" do
+    scales refuses_bool lua_name]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -93,7 +93,7 @@ end
 local function hide_internal(row)
   if row.internal == nil then return end
   if row.internal ~= true then fail("'internal' is true or left out, not %s", tostring(row.internal)) end
-  for _, field in ipairs { "method", "func", "meta", "overload_of", "alias", "module" } do
+  for _, field in ipairs { "method", "func", "meta", "overload_of", "alias", "module", "lua_name" } do
     if row[field] ~= nil then fail("an internal op has no '%s'", field) end
   end
   row.method, row.func = false, false
@@ -102,7 +102,7 @@ end
 -- The names by which scripts call the op: its own, which an op of a module has there only, and
 -- others. Those of an overload are the first form's.
 local function name_for_scripts(row)
-  row.lua_name, row.alias = row.name, row.alias or {}
+  row.lua_name, row.alias = row.lua_name or row.name, row.alias or {}
   if row.overload_of and #row.alias > 0 then fail "an overload has no 'alias' of its own" end
   for _, alias in ipairs(row.alias) do
     if not alias:find "^[%a_][%w_.]*$" then fail("cannot read alias '%s'", alias) end

@@ -108,7 +108,7 @@ for length = 1, 3 do
   list[("int[%d]"):format(length)] = setmetatable({ length = length }, { __index = list["int[N]"] })
 end
 list["int[N]"] = nil
-for _, name in ipairs { "Scalar", "int", "float", "Dim", "MemoryFormat", "DType", "Device" } do
+for _, name in ipairs { "Scalar", "int", "float", "bool", "Dim", "MemoryFormat", "DType", "Device" } do
   local optional = ("std::optional<%s>"):format(list[name].cpp)
   list[name .. "?"] = setmetatable({ cpp = optional, below = optional, value = optional, result = false,
     given = optional .. "(%s)", absent = "std::nullopt" }, { __index = list[name] })

@@ -1,0 +1,67 @@
+-- stdlib/random.lua: ml.random: the state of the default generator, for a script or for a piece of it.
+
+local ml = require "moonlet"
+local namespace = require("moonlet.options").namespace
+local signature = require "moonlet.signature"
+local fail = require("moonlet.options").fail
+
+local random = {}
+
+local read_manual_seed = signature "random.manual_seed(int seed)"
+
+--- Seeds `ml.default_generator`, as `ml.manual_seed` does.
+---@param seed integer
+---@return moonlet.Generator
+function random.manual_seed(...)
+  return ml.default_generator:manual_seed((read_manual_seed(...)))
+end
+
+--- Seeds `ml.default_generator` with a number from the system, another for each call, and returns the
+--- number. Also called `ml.seed`.
+---@return integer
+function random.seed() return ml.default_generator:seed() end
+
+--- The seed that `ml.default_generator` was last given. Also called `ml.initial_seed`.
+---@return integer
+function random.initial_seed() return ml.default_generator:initial_seed() end
+
+--- The state of `ml.default_generator`, as `ml.get_rng_state`.
+---@return {seed: integer, offset: integer} state
+function random.get_rng_state() return ml.get_rng_state() end
+
+local read_state = signature "random.set_rng_state(dict state)"
+
+--- Takes `ml.default_generator` back to a state, as `ml.set_rng_state`.
+---@param state {seed: integer, offset: integer}
+function random.set_rng_state(...) ml.set_rng_state(read_state(...)) end
+
+local read_fork = signature "random.fork_rng(bool enabled=true)"
+
+local function forked(given, f, ...)
+  local state = given.enabled and ml.get_rng_state()
+  local guard = setmetatable({}, {
+    __close = function() if state then ml.set_rng_state(state) end end,
+  })
+  if f == nil then return guard end
+  local _ <close> = guard
+  if type(f) ~= "function" then fail("random.fork_rng: a function is wanted, got %s", type(f)) end
+  return f(...)
+end
+
+--- Runs `f`, or the rest of the block that holds the result with `<close>`, and then takes
+--- `ml.default_generator` back to where it was: what is drawn inside changes no draw after it.
+--- `enabled = false` does nothing. (PyTorch's takes a list of devices, which have no generators of
+--- their own here.)
+--- > ml.random.fork_rng({}, function() return ml.rand(2) end)
+---@param options? {enabled?: boolean} or by position
+---@param f? function
+---@param ... any what f gets
+---@return any ... its results, or the value to hold
+function random.fork_rng(options, f, ...)
+  if type(options) == "function" then
+    fail "random.fork_rng: use fork_rng({enabled=}, f, ...), got function"
+  end
+  return forked(read_fork:before_function(options, f, ...))
+end
+
+return namespace("random", random)
