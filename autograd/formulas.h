@@ -11,7 +11,6 @@
 #include "autograd/formulas/linalg.h"
 #include "autograd/formulas/nn.h"
 #include "autograd/formulas/normalization.h"
-#include "autograd/formulas/pool.h"
 #include "autograd/formulas/reduce.h"
 #include "autograd/formulas/scan.h"
 #include "autograd/formulas/shape.h"

@@ -25,4 +25,6 @@ Dims all_but_channels(int rank) {
 
 Tensor channel_sum(const Tensor& x) { return sum(x, all_but_channels(x.dim()), false, {}); }
 
+Dims plane_of(const Dims& sizes) { return {sizes[sizes.size() - 2], sizes.back()}; }
+
 }  // namespace moonlet::formulas

@@ -15,4 +15,7 @@ Dims all_but_channels(int rank);
 // The sum of x (n, c, ...) over all dimensions but the second: (c).
 Tensor channel_sum(const Tensor& x);
 
+// The last two of `sizes`: those of the planes of images.
+Dims plane_of(const Dims& sizes);
+
 }  // namespace moonlet::formulas

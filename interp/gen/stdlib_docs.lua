@@ -192,18 +192,25 @@ function Walk:class(name, cls)
   self:methods(name, cls)
 end
 
--- The comment above `NAMESPACE.KEY = ...`, for functions that others make.
-function Walk:doc_of_assignment(path, key)
+-- The comment above `NAMESPACE.KEY = ...`, for functions that others make: in the module's file, or
+-- in one that it requires and whose name begins with the module's.
+function Walk:doc_of_assignment(path, owner, key)
   local lines = self:lines_of(path)
   for number, line in ipairs(lines) do
     local assigned = line:match "^[%w_]+%.([%w_]+) = "
     if assigned == key then return doc_comments.above(lines, number) end
+    local part = line:match 'require "moonlet%.([%w_.]+)"'
+    if part and owner and part:sub(1, #owner + 1) == owner .. "." then
+      local doc = self:doc_of_assignment(("%s/stdlib/%s.lua"):format(self.root, (part:gsub("%.", "/"))), nil, key)
+      if doc then return doc end
+    end
   end
 end
 
 function Walk:func(name, f, path)
-  local doc = self:doc_of_assignment(path, name:match "[^.]+$") or self:doc_of_function(f)
-  self:add_call({ name = name, kind = "function", owner = name:match "^(.*)%.[^.]+$",
+  local owner = name:match "^(.*)%.[^.]+$"
+  local doc = self:doc_of_assignment(path, owner, name:match "[^.]+$") or self:doc_of_function(f)
+  self:add_call({ name = name, kind = "function", owner = owner,
     results = signatures.results(doc) }, doc, name, self.loaded.signatures[name],
     parameters_of(f, 1))
 end
