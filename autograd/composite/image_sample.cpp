@@ -74,12 +74,11 @@ struct Neighbour {
   Tensor number, inside, weight;
 };
 
-// Whole places as numbers within the axis.
+// Whole places as numbers within the axis; what is no number is outside.
 Neighbour neighbour(const Axis& axis, const Tensor& whole, const Tensor& weight) {
   const NoGrad unrecorded;
   const auto last = static_cast<double>(axis.size - 1);
-  const Tensor known = where(eq(whole, whole), whole, -1.0);
-  return {to(clamp(known, 0.0, last), DType::Int64), logical_and(ge(known, 0.0), le(known, last)),
+  return {to(clamp(whole, 0.0, last), DType::Int64), logical_and(ge(whole, 0.0), le(whole, last)),
           weight};
 }
 

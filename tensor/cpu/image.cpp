@@ -33,7 +33,7 @@ struct Windows {
     const int64_t last = shift_x >= width ? 0 : (width - 1 - shift_x) / stride_x + 1;
     const int64_t end = std::min(last, out_width);
     for (int64_t oy = 0; oy < out_height; ++oy) {
-      if (oy % 64 == 63) stop_if_requested();
+      if (oy % 64 == 63 || out_width > kGrain) stop_if_requested();
       const int64_t iy = oy * stride_y + shift_y;
       if (iy < 0 || iy >= height || first >= end) continue;
       body(oy * out_width + first, iy * width + first * stride_x + shift_x, end - first);

@@ -82,7 +82,7 @@ outer edges of the image, or with `align_corners` the centres of its corner elem
      check = { empty = "the grid's last size says the dimensions" } }
 
 op { "affine_grid(Tensor theta, int[*] size, bool align_corners=false) -> Tensor",
-     kind = "composite", dtypes = "floating",
+     kind = "composite", dtypes = "floating", alias = { "affine_grid_generator" },
      doc = [[The grid for `grid_sample` that samples images of sizes `size` (n, c, h, w) at the places that the matrices
 `theta` (n, 2, 3) map theirs to: (n, h, w, 2); or of bodies (n, c, d, h, w) with `theta` (n, 3, 4).]],
      torch = "F.affine_grid(*args)",

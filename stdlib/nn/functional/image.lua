@@ -120,6 +120,8 @@ images.pixel_shuffle = declare.op "pixel_shuffle(Tensor input, int>=1 upscale_fa
 images.pixel_unshuffle = declare.op "pixel_unshuffle(Tensor input, int>=1 downscale_factor)"
 --- `input` (n, c, ...) with the channels of `groups` groups taken in turn.
 images.channel_shuffle = declare.op "channel_shuffle(Tensor input, int>=1 groups)"
+--- `channel_shuffle` under its other name.
+images.native_channel_shuffle = declare.op "native_channel_shuffle(Tensor input, int>=1 groups)"
 
 local WINDOWS = "int[2]>=1 kernel_size, int[2]>=1 dilation=1, int[2]>=0 padding=0, "
   .. "int[2]>=1 stride=1)"
