@@ -4,7 +4,7 @@ slower than PyTorch, worst first, and the geometric mean of all ratios (above 1:
 usage: python3 tests/bench/sweep.py [THREADS [FILTER [FILE.tsv]]]
 MOONLET names the executable (build/moonlet), FILE.tsv gets all measures.
 """
-import json, math, os, statistics, struct, subprocess, sys, tempfile, time
+import json, math, os, resource, statistics, struct, subprocess, sys, tempfile, time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "reference"))
 import torch
@@ -14,6 +14,7 @@ DTYPES = {"F32": torch.float32, "F64": torch.float64, "BF16": torch.bfloat16, "F
           "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
           "BOOL": torch.bool, "C64": torch.complex64}
 MIN_SECONDS, ROUNDS = 0.01, 5
+MEMORY = 8 << 30  # bytes of address space: some samples scaled up want more than any machine has
 
 def read_tensors(path):
     """The tensors of a safetensors file, by name."""
@@ -93,6 +94,9 @@ def compare(line, path):
             print(f"{line['name']} {label} backward: {error}", file=sys.stderr)
     return rows
 
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
 def report(rows, out):
     ratios = [there / here for *_, here, there in rows]
     print(f"{len(rows)} measures, geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}, "
@@ -114,7 +118,8 @@ def main():
     env.setdefault("MOONLET_OP_CASES", os.path.join(os.path.dirname(moonlet), "tests", "op_cases.lua"))
     path = os.path.join(tempfile.mkdtemp(), "tensors.safetensors")
     command = [moonlet, os.path.join(HERE, "sweep.lua"), threads, path] + sys.argv[2:3]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
+                               preexec_fn=limit_memory)
     rows = []
     for text in process.stdout:
         line = json.loads(text)
@@ -125,8 +130,12 @@ def main():
             rows += compare(line, path)
         except Exception as error:
             print(f"{line['name']} {line['setting']}: {error}", file=sys.stderr)
-        process.stdin.write("\n")
-        process.stdin.flush()
+        try:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            print(f"Moonlet ended with {process.wait()} after {line['name']}", file=sys.stderr)
+            break
         if sys.stderr.isatty(): print(f"\r{len(rows)} {line['name']:40}", end="", file=sys.stderr)
     if rows: report(rows, sys.argv[3] if len(sys.argv) > 3 else None)
     os.rmdir(os.path.dirname(path)) if not os.path.exists(path) else (os.remove(path), os.rmdir(os.path.dirname(path)))
