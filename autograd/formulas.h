@@ -13,7 +13,6 @@
 #include "autograd/formulas/loss.h"
 #include "autograd/formulas/nn.h"
 #include "autograd/formulas/normalization.h"
-#include "autograd/formulas/pool.h"
 #include "autograd/formulas/reduce.h"
 #include "autograd/formulas/scan.h"
 #include "autograd/formulas/shape.h"

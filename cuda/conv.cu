@@ -126,8 +126,8 @@ void computed(Tensor& y, Body&& body) {
 
 }  // namespace
 
-void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-            const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+void native_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                   const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   const Call call(result, "conv2d");
   const ConvShape s =

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <limits>
+#include <optional>
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
@@ -68,7 +69,7 @@ __global__ void max_kernel(PoolWindow w, int64_t count, Array x, Array values, i
   for (MOONLET_EACH(e, count)) {
     const int64_t ox = e % w.x.out, oy = e / w.x.out % w.y.out;
     const int64_t base = e / w.x.out / w.y.out * w.y.size * w.x.size;
-    const PoolSpan ys = maximum_span(w.y, oy), xs = maximum_span(w.x, ox);
+    const PoolSpan ys = maximum_span(w, w.y, oy), xs = maximum_span(w, w.x, ox);
     const int64_t row = ys.begin < w.y.size ? ys.begin : w.y.size - 1;
     int64_t at = row * w.x.size + (xs.begin < w.x.size ? xs.begin : w.x.size - 1);
     // A window that lies in the padding has no maximum.
@@ -148,15 +149,11 @@ C maximum_of_nothing(DType t) {
                                    []<class T>() { return C(std::numeric_limits<T>::lowest()); });
 }
 
-}  // namespace
-
-void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
-                             const Dims& padding, const Dims& dilation, bool, Tensor& result,
-                             Tensor& indices) {
+void maximum(const char* op, const Tensor& x, const PoolWindow& w, Tensor& result,
+             Tensor& indices) {
   if (result.numel() == 0) return;
   with_contiguous(result, [&](Tensor& values) {
-    const Call call(x, "max_pool2d");
-    const PoolWindow w = pool_window(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
+    const Call call(x, op);
     const Tensor source = contiguous(x);
     visit_device_compute<dtypes::real>(x.dtype(), [&]<class C>() {
       const C nothing = maximum_of_nothing<C>(x.dtype());
@@ -166,6 +163,19 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
     });
     call.done();
   });
+}
+
+}  // namespace
+
+void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
+                             const Dims& padding, const Dims& dilation, bool, Tensor& values,
+                             Tensor& indices) {
+  const PoolWindow w = pool_window(x.sizes(), values.sizes(), kernel, stride, padding, dilation);
+  maximum("max_pool2d", x, w, values, indices);
+}
+
+void adaptive_max_pool2d(const Tensor& x, const Dims&, Tensor& values, Tensor& indices) {
+  maximum("adaptive_max_pool2d", x, adaptive_window(x.sizes(), values.sizes()), values, indices);
 }
 
 void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
@@ -213,16 +223,19 @@ void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tens
 }
 
 void avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding, bool,
-                bool count_include_pad, Tensor& y) {
+                bool count_include_pad, std::optional<int64_t> divisor, Tensor& y) {
   PoolWindow w = pool_window(x.sizes(), y.sizes(), kernel, stride, padding, {1, 1});
   w.count_padding = count_include_pad;
+  w.divisor = divisor.value_or(0);
   average("avg_pool2d", x, w, y);
 }
 
 void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel, const Dims& stride,
-                       const Dims& padding, bool, bool count_include_pad, Tensor& y) {
+                       const Dims& padding, bool, bool count_include_pad,
+                       std::optional<int64_t> divisor, Tensor& y) {
   PoolWindow w = pool_window(size, grad.sizes(), kernel, stride, padding, {1, 1});
   w.count_padding = count_include_pad;
+  w.divisor = divisor.value_or(0);
   spread("avg_pool2d_grad_x", grad, w, y);
 }
 

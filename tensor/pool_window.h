@@ -17,6 +17,7 @@ struct PoolWindow {
   PoolAxis y, x;
   bool adaptive = false;      // windows that divide the plane as evenly as they can
   bool count_padding = true;  // an average divides by what it holds of the padding, too
+  int64_t divisor = 0;        // what an average divides by, unless 0
 };
 
 inline PoolWindow pool_window(const Dims& in, const Dims& out, const Dims& kernel,
@@ -44,12 +45,15 @@ struct PoolSpan {
   int64_t begin, end, padded;
 };
 
+// The window of output `at` where the windows divide the axis.
+MOONLET_HD PoolSpan adaptive_span(const PoolAxis& a, int64_t at) {
+  const int64_t begin = at * a.size / a.out, end = ((at + 1) * a.size + a.out - 1) / a.out;
+  return {begin, end, end - begin};
+}
+
 // The window of output `at` of an average.
 MOONLET_HD PoolSpan average_span(const PoolWindow& w, const PoolAxis& a, int64_t at) {
-  if (w.adaptive) {
-    const int64_t begin = at * a.size / a.out, end = ((at + 1) * a.size + a.out - 1) / a.out;
-    return {begin, end, end - begin};
-  }
+  if (w.adaptive) return adaptive_span(a, at);
   const int64_t begin = at * a.stride - a.pad, last = begin + a.kernel;
   const int64_t end = last < a.size + a.pad ? last : a.size + a.pad;
   return {begin > 0 ? begin : 0, end < a.size ? end : a.size, end - begin};
@@ -60,13 +64,15 @@ MOONLET_HD bool is_empty(const PoolSpan& y, const PoolSpan& x) {
   return y.end <= y.begin || x.end <= x.begin;
 }
 MOONLET_HD int64_t average_count(const PoolWindow& w, const PoolSpan& y, const PoolSpan& x) {
+  if (w.divisor != 0) return w.divisor;
   if (w.count_padding) return y.padded * x.padded;
   return is_empty(y, x) ? 0 : (y.end - y.begin) * (x.end - x.begin);
 }
 
 // The window of output `at` of a maximum: every `dilation`-th position from `begin`, which is the
 // first inside the axis.
-MOONLET_HD PoolSpan maximum_span(const PoolAxis& a, int64_t at) {
+MOONLET_HD PoolSpan maximum_span(const PoolWindow& w, const PoolAxis& a, int64_t at) {
+  if (w.adaptive) return adaptive_span(a, at);
   const int64_t start = at * a.stride - a.pad, last = start + (a.kernel - 1) * a.dilation + 1;
   const int64_t begin =
       start >= 0 ? start : start + (-start + a.dilation - 1) / a.dilation * a.dilation;

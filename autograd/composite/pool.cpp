@@ -1,11 +1,332 @@
-// autograd/composite/pool.cpp: pooling without the positions.
+// autograd/composite/pool.cpp: pooling made of pooling in two dimensions, where a line is a plane
+// of one row and a body is pooled plane by plane and then along its depth; and pooling by norms, at
+// random windows, and undone.
+#include <functional>
+
+#include "autograd/formulas/common.h"
 #include "autograd/uses_composite_pool.h"
+#include "tensor/shapes/window.h"
 
 namespace moonlet {
+
+using formulas::widened;
+
+namespace {
+
+using WithIndices = std::tuple<Tensor, Tensor>;
+
+// The last `dims` of x's sizes.
+Dims spatial_of(const Tensor& x, int dims) {
+  Dims out;
+  for (int i = x.dim() - dims; i < x.dim(); ++i) out.push_back(x.size(i));
+  return out;
+}
+
+int64_t product(const Dims& sizes, const char* op) { return numel_of(sizes, op); }
+
+// How many pieces of `dims` dimensions x holds.
+int64_t pieces_of(const Tensor& x, int dims) {
+  int64_t count = 1;
+  for (int i = 0; i < x.dim() - dims; ++i) count *= x.size(i);
+  return count;
+}
+
+// `sizes` in place of the last of x's sizes.
+Dims with_spatial(const Tensor& x, const Dims& sizes) {
+  Dims out;
+  for (int i = 0; i < x.dim() - sizes.size(); ++i) out.push_back(x.size(i));
+  for (int64_t size : sizes) out.push_back(size);
+  return out;
+}
+
+Dims planar(const Dims& d) { return {d[1], d[2]}; }
+Dims along(const Dims& d, int64_t other) { return {d[0], other}; }
+Dims line(const Dims& d, int64_t other) { return {other, d[0]}; }
+
+// A body's pooling from `sizes` to `out`: `planes` pools (pieces, d, h, w) over (h, w), `depth` the
+// result as planes (pieces, d, h2 * w2).
+Tensor body_values(const Tensor& x, const Dims& out,
+                   const std::function<Tensor(const Tensor&)>& planes,
+                   const std::function<Tensor(const Tensor&)>& depth) {
+  const Dims size = spatial_of(x, 3);
+  const int64_t count = pieces_of(x, 3);
+  const Tensor y = planes(reshape(widened(x), {count, size[0], size[1], size[2]}));
+  const Tensor sums = depth(reshape(y, {count, size[0], out[1] * out[2]}));
+  return to(reshape(sums, with_spatial(x, out)), x.dtype());
+}
+
+// The same for maxima, whose positions are put together.
+WithIndices body_maxima(const Tensor& x, const Dims& out,
+                        const std::function<WithIndices(const Tensor&)>& planes,
+                        const std::function<WithIndices(const Tensor&)>& depth) {
+  const Dims size = spatial_of(x, 3), result = with_spatial(x, out);
+  const int64_t count = pieces_of(x, 3), places = out[1] * out[2];
+  const auto [rows, within] = planes(reshape(x, {count, size[0], size[1], size[2]}));
+  const auto [values, at] = depth(reshape(rows, {count, size[0], places}));
+  const Tensor chosen = reshape(at, {count, out[0] * places});
+  const Tensor plane = floor_divide(sub(chosen, 1), places);
+  const Tensor inside = gather(reshape(within, {count, size[0] * places}), 1, chosen);
+  return {reshape(values, result), reshape(add(mul(plane, size[1] * size[2]), inside), result)};
+}
+
+// The part of pool_sizes that is pooled.
+Dims pooled(const char* op, const Tensor& x, const Dims& kernel, const Dims& stride,
+            const Dims& padding, const Dims& dilation, bool ceil_mode) {
+  const Dims all = shapes::pool_sizes(op, x.sizes(), kernel, stride, padding, dilation, ceil_mode);
+  return Dims(all.end() - kernel.size(), kernel.size());
+}
+
+Tensor as_planes(const Tensor& lines) { return unsqueeze(lines, -2); }
+Tensor as_lines(const Tensor& planes) { return squeeze(planes, {-2}); }
+
+}  // namespace
+
+// Maxima.
 
 Tensor max_pool2d_composite(const Tensor& x, const Dims& kernel_size, const Dims& stride,
                             const Dims& padding, const Dims& dilation, bool ceil_mode) {
   return std::get<0>(max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode));
+}
+
+WithIndices max_pool1d_with_indices_composite(const Tensor& x, const Dims& kernel,
+                                              const Dims& stride, const Dims& padding,
+                                              const Dims& dilation, bool ceil_mode) {
+  pooled("max_pool1d", x, kernel, stride, padding, dilation, ceil_mode);
+  const auto [values, indices] = max_pool2d_with_indices(
+      as_planes(x), line(kernel, 1), line(shapes::pool_stride(kernel, stride), 1), line(padding, 0),
+      line(dilation, 1), ceil_mode);
+  return {as_lines(values), as_lines(indices)};
+}
+
+Tensor max_pool1d_composite(const Tensor& x, const Dims& kernel, const Dims& stride,
+                            const Dims& padding, const Dims& dilation, bool ceil_mode) {
+  return std::get<0>(max_pool1d_with_indices(x, kernel, stride, padding, dilation, ceil_mode));
+}
+
+WithIndices max_pool3d_with_indices_composite(const Tensor& x, const Dims& kernel,
+                                              const Dims& stride_given, const Dims& padding,
+                                              const Dims& dilation, bool ceil_mode) {
+  const Dims out = pooled("max_pool3d", x, kernel, stride_given, padding, dilation, ceil_mode);
+  const Dims stride = shapes::pool_stride(kernel, stride_given);
+  return body_maxima(
+      x, out,
+      [&](const Tensor& t) {
+        return max_pool2d_with_indices(t, planar(kernel), planar(stride), planar(padding),
+                                       planar(dilation), ceil_mode);
+      },
+      [&](const Tensor& t) {
+        return max_pool2d_with_indices(t, along(kernel, 1), along(stride, 1), along(padding, 0),
+                                       along(dilation, 1), ceil_mode);
+      });
+}
+
+Tensor max_pool3d_composite(const Tensor& x, const Dims& kernel, const Dims& stride,
+                            const Dims& padding, const Dims& dilation, bool ceil_mode) {
+  return std::get<0>(max_pool3d_with_indices(x, kernel, stride, padding, dilation, ceil_mode));
+}
+
+WithIndices adaptive_max_pool1d_composite(const Tensor& x, const Dims& output_size) {
+  shapes::adaptive_sizes("adaptive_max_pool1d", x.sizes(), output_size);
+  const auto [values, indices] = adaptive_max_pool2d(as_planes(x), line(output_size, 1));
+  return {as_lines(values), as_lines(indices)};
+}
+
+WithIndices adaptive_max_pool3d_composite(const Tensor& x, const Dims& output_size) {
+  shapes::adaptive_sizes("adaptive_max_pool3d", x.sizes(), output_size);
+  return body_maxima(
+      x, output_size, [&](const Tensor& t) { return adaptive_max_pool2d(t, planar(output_size)); },
+      [&](const Tensor& t) {
+        return adaptive_max_pool2d(t, {output_size[0], t.size(-1)});
+      });
+}
+
+// Averages.
+
+Tensor avg_pool1d_composite(const Tensor& x, const Dims& kernel, const Dims& stride,
+                            const Dims& padding, bool ceil_mode, bool count_include_pad) {
+  pooled("avg_pool1d", x, kernel, stride, padding, {1}, ceil_mode);
+  return as_lines(avg_pool2d(as_planes(x), line(kernel, 1),
+                             line(shapes::pool_stride(kernel, stride), 1), line(padding, 0),
+                             ceil_mode, count_include_pad, std::nullopt));
+}
+
+// What a window holds is the product of what it holds along its axes, so the average over it is
+// that of averages.
+Tensor avg_pool3d_composite(const Tensor& x, const Dims& kernel, const Dims& stride_given,
+                            const Dims& padding, bool ceil_mode, bool count_include_pad,
+                            std::optional<int64_t> divisor) {
+  const Dims out = pooled("avg_pool3d", x, kernel, stride_given, padding, {1, 1, 1}, ceil_mode);
+  check(!divisor || *divisor != 0, "avg_pool3d: divisor_override is 0");
+  const Dims stride = shapes::pool_stride(kernel, stride_given);
+  const std::optional<int64_t> sum = divisor ? std::optional<int64_t>(1) : std::nullopt;
+  return body_values(
+      x, out,
+      [&](const Tensor& t) {
+        return avg_pool2d(t, planar(kernel), planar(stride), planar(padding), ceil_mode,
+                          count_include_pad, sum);
+      },
+      [&](const Tensor& t) {
+        return avg_pool2d(t, along(kernel, 1), along(stride, 1), along(padding, 0), ceil_mode,
+                          count_include_pad, divisor);
+      });
+}
+
+Tensor adaptive_avg_pool1d_composite(const Tensor& x, const Dims& output_size) {
+  shapes::adaptive_sizes("adaptive_avg_pool1d", x.sizes(), output_size);
+  return as_lines(adaptive_avg_pool2d(as_planes(x), line(output_size, 1)));
+}
+
+Tensor adaptive_avg_pool3d_composite(const Tensor& x, const Dims& output_size) {
+  shapes::adaptive_sizes("adaptive_avg_pool3d", x.sizes(), output_size);
+  return body_values(
+      x, output_size, [&](const Tensor& t) { return adaptive_avg_pool2d(t, planar(output_size)); },
+      [&](const Tensor& t) {
+        return adaptive_avg_pool2d(t, {output_size[0], t.size(-1)});
+      });
+}
+
+// Norms.
+
+namespace {
+// The norm from `average`, the mean of powers of windows of `count` elements.
+Tensor norm_of(const Tensor& average, int64_t count, double norm_type, DType dtype) {
+  const Tensor sums = mul(mul(sign(average), relu(abs(average))), static_cast<double>(count));
+  return to(pow(sums, 1.0 / norm_type), dtype);
+}
+}  // namespace
+
+Tensor lp_pool1d_composite(const Tensor& x, double norm_type, const Dims& kernel,
+                           const Dims& stride, bool ceil_mode) {
+  pooled("lp_pool1d", x, kernel, stride, {0}, {1}, ceil_mode);
+  const Tensor means = avg_pool1d(pow(widened(x), norm_type), kernel, stride, {0}, ceil_mode, true);
+  return norm_of(means, kernel[0], norm_type, x.dtype());
+}
+
+Tensor lp_pool2d_composite(const Tensor& x, double norm_type, const Dims& kernel,
+                           const Dims& stride, bool ceil_mode) {
+  const int64_t count = product(kernel, "lp_pool2d");
+  pooled("lp_pool2d", x, kernel, stride, {0, 0}, {1, 1}, ceil_mode);
+  const Tensor means =
+      avg_pool2d(pow(widened(x), norm_type), kernel, stride, {0, 0}, ceil_mode, true, std::nullopt);
+  return norm_of(means, count, norm_type, x.dtype());
+}
+
+Tensor lp_pool3d_composite(const Tensor& x, double norm_type, const Dims& kernel,
+                           const Dims& stride, bool ceil_mode) {
+  const int64_t count = product(kernel, "lp_pool3d");
+  pooled("lp_pool3d", x, kernel, stride, {0, 0, 0}, {1, 1, 1}, ceil_mode);
+  const Tensor means = avg_pool3d(pow(widened(x), norm_type), kernel, stride, {0, 0, 0}, ceil_mode,
+                                  true, std::nullopt);
+  return norm_of(means, count, norm_type, x.dtype());
+}
+
+// What undoes maxima.
+
+namespace {
+Tensor unpool(const char* op, const Tensor& x, const Tensor& indices, const Dims& output_size) {
+  const int dims = output_size.size();
+  shapes::check_images(op, x.sizes(), dims);
+  shapes::check_window(op, "output_size", output_size, dims, 1);
+  shapes::expect_shape(op, "indices", indices.sizes(), x.sizes());
+  const int64_t count = pieces_of(x, dims), places = product(spatial_of(x, dims), op);
+  const Dims result = with_spatial(x, output_size);
+  shapes::check_sizes(op, result);
+  const Tensor nothing = zeros({count, product(output_size, op)}, Options{x.dtype(), x.device()});
+  const Tensor filled =
+      scatter(nothing, 1, reshape(indices, {count, places}), reshape(x, {count, places}));
+  return reshape(filled, result);
+}
+}  // namespace
+
+Tensor max_unpool1d_composite(const Tensor& x, const Tensor& indices, const Dims& output_size) {
+  return unpool("max_unpool1d", x, indices, output_size);
+}
+Tensor max_unpool2d_composite(const Tensor& x, const Tensor& indices, const Dims& output_size) {
+  return unpool("max_unpool2d", x, indices, output_size);
+}
+Tensor max_unpool3d_composite(const Tensor& x, const Tensor& indices, const Dims& output_size) {
+  return unpool("max_unpool3d", x, indices, output_size);
+}
+
+// Windows at random.
+
+namespace {
+
+// The 1-based positions along an axis of `size` that the windows of each piece hold: (pieces, out *
+// kernel). `samples` (pieces) shifts them; the last window ends where the axis does.
+Tensor window_positions(const Tensor& samples, int64_t size, int64_t out, int64_t kernel) {
+  const Options options{samples.dtype(), samples.device()};
+  const int64_t pieces = samples.size(0);
+  const Tensor number = sub(arange(Scalar(out), std::nullopt, 1, options.dtype, options.device), 1);
+  const double step = out > 1 ? double(size - kernel) / double(out - 1) : 0;
+  const Tensor shift = reshape(samples, {pieces, 1});
+  const Tensor begin = sub(floor(mul(add(number, shift), step)), floor(mul(shift, step)));
+  const double last = double(size - kernel);
+  const Tensor start = to(clamp(where(eq(number, out - 1), last, begin), 0.0, last), DType::Int64);
+  const Tensor offset = arange(Scalar(kernel), std::nullopt, 1, DType::Int64, options.device);
+  return reshape(add(unsqueeze(start, -1), offset), {pieces, out * kernel});
+}
+
+// The windows of one axis of x (pieces, before, size, after) as (pieces, before, out, kernel,
+// after).
+Tensor windows_of(const Tensor& x, const Tensor& positions, int64_t out) {
+  const int64_t count = positions.size(1);
+  const Dims sizes{x.size(0), x.size(1), count, x.size(3)};
+  const Tensor index = expand(reshape(positions, {x.size(0), 1, count, 1}), sizes);
+  return reshape(gather(x, 2, index), {x.size(0), x.size(1), out, count / out, x.size(3)});
+}
+
+void check_fractional(const char* op, const Tensor& x, const Dims& kernel, const Dims& output_size,
+                      const Tensor& samples) {
+  const int dims = kernel.size();
+  shapes::check_images(op, x.sizes(), dims);
+  shapes::check_window(op, "kernel_size", kernel, dims, 1);
+  shapes::check_window(op, "output_size", output_size, dims, 1);
+  const Dims wanted{x.dim() == dims + 2 ? x.size(0) : 1, x.size(x.dim() - dims - 1), dims};
+  shapes::expect_shape(op, "random_samples", samples.sizes(), wanted);
+  for (int i = 0; i < dims; ++i)
+    check(output_size[i] + kernel[i] - 1 <= x.size(x.dim() - dims + i), op, ": ", output_size[i],
+          " windows of ", kernel[i], " do not fit into ", x.size(x.dim() - dims + i));
+}
+
+// The largest elements axis by axis, from the last to the first, so that of equal ones the first in
+// row order is taken; their positions go along.
+WithIndices fractional(const char* op, const Tensor& x, const Dims& kernel, const Dims& output_size,
+                       const Tensor& samples) {
+  check_fractional(op, x, kernel, output_size, samples);
+  const int dims = kernel.size();
+  const Dims size = spatial_of(x, dims), result = with_spatial(x, output_size);
+  const int64_t pieces = pieces_of(x, dims), whole = product(size, op);
+  const Tensor shifts = widened(reshape(samples, {pieces, dims}));
+  Tensor values = reshape(x, {pieces, whole});
+  Tensor at =
+      expand(arange(Scalar(whole), std::nullopt, 1, DType::Int64, x.device()), {pieces, whole});
+  int64_t before = whole, after = 1;
+  for (int axis = dims - 1; axis >= 0; --axis) {
+    before /= size[axis];
+    // The first sample of images is that of their width, of bodies that of their depth.
+    const Tensor shift = select(shifts, 1, dims == 2 ? 1 - axis : axis);
+    const Tensor positions = window_positions(shift, size[axis], output_size[axis], kernel[axis]);
+    const Dims blocks{pieces, before, size[axis], after};
+    const Tensor seen = windows_of(reshape(values, blocks), positions, output_size[axis]);
+    const Tensor places = windows_of(reshape(at, blocks), positions, output_size[axis]);
+    const auto [best, chosen] = max_dim(seen, 3, true);
+    values = best;
+    at = gather(places, 3, chosen);
+    after *= output_size[axis];
+  }
+  return {reshape(values, result), reshape(at, result)};
+}
+
+}  // namespace
+
+WithIndices fractional_max_pool2d_composite(const Tensor& x, const Dims& kernel,
+                                            const Dims& output_size, const Tensor& samples) {
+  return fractional("fractional_max_pool2d", x, kernel, output_size, samples);
+}
+WithIndices fractional_max_pool3d_composite(const Tensor& x, const Dims& kernel,
+                                            const Dims& output_size, const Tensor& samples) {
+  return fractional("fractional_max_pool3d", x, kernel, output_size, samples);
 }
 
 }  // namespace moonlet

@@ -47,4 +47,6 @@ Tensor selected_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes
                      restore_dims(g, sizes, dims, keepdim));
 }
 
+Dims plane_of(const Dims& sizes) { return {sizes[sizes.size() - 2], sizes.back()}; }
+
 }  // namespace moonlet::formulas

@@ -23,4 +23,7 @@ Tensor extreme_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const D
 Tensor selected_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim,
                        bool keepdim);
 
+// The last two of `sizes`: those of the planes of images.
+Dims plane_of(const Dims& sizes);
+
 }  // namespace moonlet::formulas

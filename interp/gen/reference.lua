@@ -32,7 +32,7 @@ local titles = {
   { "ops_index", "Indexing by tensors" }, { "ops_sort", "Sorting" },
   { "ops_copy", "Writing over elements" },
   { "ops_clone", "Copies" }, { "ops_convert", "Dtypes and devices" }, { "ops_linalg", "Linear algebra" },
-  { "ops_activation", "Activations" }, { "ops_conv", "Convolution" }, { "ops_pool", "Pooling" },
+  { "ops_activation", "Activations" }, { "ops_conv", "Convolution" }, { "ops_pool", "Pooling" }, { "ops_image", "Images" },
   { "ops_softmax", "Softmax" }, { "ops_normalization", "Normalisation" },
   { "ops_nn", "Attention, dropout, gates" }, { "ops_loss", "Losses" },
   { "ops_fft", "Fourier transforms" }, { "ops_window", "Windows and short-time transforms" },

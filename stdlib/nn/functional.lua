@@ -2,7 +2,6 @@
 -- its arguments. Dimensions and positions count from 1 here as everywhere.
 
 local declare = require "moonlet.nn.functional.declare"
-local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 
@@ -122,68 +121,6 @@ end
 functional.bilinear = op(
   "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=nil)")
 
-local function convolution(dims)
-  local name = ("conv%dd"):format(dims)
-  local read = declare.reader((name .. "(Tensor input, Tensor weight, Tensor? bias=nil, "
-    .. "int[N]>=1 stride=1, int[N]>=0|string padding=0, int[N]>=1 dilation=1, int>=1 groups=1)")
-    :gsub("N", tostring(dims)))
-  return function(...)
-    local input, weight, bias, stride, padding, dilation, groups = read(...)
-    local kernel = {}
-    for i = 1, dims do kernel[i] = weight.shape[2 + i] or 1 end
-    padding = layer.padding(name, padding, kernel, stride, dilation)
-    if dims == 1 then stride, padding, dilation = stride[1], padding[1], dilation[1] end
-    return ml[name](input, weight, bias, stride, padding, dilation, groups)
-  end
-end
-
---- Cross-correlation of `input` (n, c, l) with filters `weight` (o, c / groups, k), plus `bias` (o)
---- per channel. `padding` may be "same" or "valid".
-functional.conv1d = convolution(1)
---- Cross-correlation of images `input` (n, c, h, w) with filters `weight` (o, c / groups, kh, kw),
---- plus `bias` (o) per channel. `padding` may be "same" or "valid".
-functional.conv2d = convolution(2)
-
-local read_max_pool = declare.reader("max_pool2d(Tensor input, int[2]>=1 kernel_size, "
-  .. "int[2]>=1? stride=nil, int[2]>=0 padding=0, int[2]>=1 dilation=1, bool ceil_mode=false, "
-  .. "bool return_indices=false)")
-
---- The greatest element of each window; the stride is the window's size unless given. With
---- `return_indices` the second result is each maximum's position in its flattened plane.
----@return Tensor values
----@return Tensor? indices
-function functional.max_pool2d(...)
-  local x, kernel, stride, padding, dilation, ceil_mode, return_indices = read_max_pool(...)
-  local pool = return_indices and ml.max_pool2d_with_indices or ml.max_pool2d
-  return pool(x, kernel, stride or kernel, padding, dilation, ceil_mode)
-end
-
-local read_max_pool_with_indices = declare.reader("max_pool2d_with_indices(Tensor input, "
-  .. "int[2]>=1 kernel_size, int[2]>=1? stride=nil, int[2]>=0 padding=0, int[2]>=1 dilation=1, "
-  .. "bool ceil_mode=false)")
-
---- `max_pool2d` with the position of each maximum in its flattened plane as the second result.
----@return Tensor values
----@return Tensor indices
-function functional.max_pool2d_with_indices(...)
-  local x, kernel, stride, padding, dilation, ceil_mode = read_max_pool_with_indices(...)
-  return ml.max_pool2d_with_indices(x, kernel, stride or kernel, padding, dilation, ceil_mode)
-end
-
-local read_avg_pool = declare.reader("avg_pool2d(Tensor input, int[2]>=1 kernel_size, "
-  .. "int[2]>=1? stride=nil, int[2]>=0 padding=0, bool ceil_mode=false, "
-  .. "bool count_include_pad=true)")
-
---- The mean of each window; the stride is the window's size unless given.
----@return Tensor
-function functional.avg_pool2d(...)
-  local x, kernel, stride, padding, ceil_mode, count_include_pad = read_avg_pool(...)
-  return ml.avg_pool2d(x, kernel, stride or kernel, padding, ceil_mode, count_include_pad)
-end
-
---- Means over windows chosen so that the result has the size given.
-functional.adaptive_avg_pool2d = op "adaptive_avg_pool2d(Tensor input, int[2]>=1 output_size)"
-
 --- Normalises each channel, by the batch's statistics with `training` (which the running ones then
 --- follow by `momentum`, in place), else by the running ones.
 functional.batch_norm = op("batch_norm(Tensor input, Tensor? running_mean=nil, "
@@ -265,39 +202,15 @@ function functional.pad(...)
   return ml.pad(input, pad, mode, value or 0)
 end
 
-local read_unfold = declare.reader("unfold(Tensor input, int[2]>=1 kernel_size, "
-  .. "int[2]>=1 dilation=1, int[2]>=0 padding=0, int[2]>=1 stride=1)")
-
---- The windows of images (n, c, h, w), or (c, h, w), as columns: (n, c * kh * kw, windows).
----@return Tensor
-function functional.unfold(...)
-  local input, kernel, dilation, padding, stride = read_unfold(...)
-  if input.ndim ~= 3 and input.ndim ~= 4 then
-    options.fail("unfold: 'input' must have shape (n, c, h, w) or (c, h, w), got %s",
-      tostring(input.shape))
-  end
-  local x = input.ndim == 3 and input:unsqueeze(1) or input
-  x = ml.pad(x, { padding[2], padding[2], padding[1], padding[1] })
-  for i = 1, 2 do
-    local span = (kernel[i] - 1) * dilation[i] + 1
-    if x.shape[2 + i] < span then
-      options.fail("unfold: the window spans %d positions of dimension %d, the padded input has %d",
-        span, input.ndim - 2 + i, x.shape[2 + i])
-    end
-    x = x:unfold(2 + i, span, stride[i])
-  end
-  x = x[{ {}, {}, {}, {}, { 1, -1, dilation[1] }, { 1, -1, dilation[2] } }]
-  local n, c, rows, columns = table.unpack(x.shape)
-  local out = x:permute(1, 2, 5, 6, 3, 4):reshape(n, c * kernel[1] * kernel[2], rows * columns)
-  return input.ndim == 3 and out:squeeze(1) or out
-end
-
 local function add(part)
   for name, f in pairs(part) do functional[name] = f end
 end
 add(require "moonlet.nn.functional.attention")
+add(require "moonlet.nn.functional.conv")
 add(require "moonlet.nn.functional.dropout")
 add(require "moonlet.nn.functional.embedding")
+add(require "moonlet.nn.functional.image")
 add(require "moonlet.nn.functional.loss")
+add(require "moonlet.nn.functional.pool")
 
 return options.namespace("nn.functional", functional)

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "tensor/cpu/contiguous.h"
-#include "tensor/shapes/images.h"
+#include "tensor/shapes/window.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -54,8 +54,8 @@ void fill_channels(const Tensor& bias, Tensor& y) {
 
 }  // namespace
 
-void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-            const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
+void native_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                   const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
   if (y.numel() == 0) return;
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
   const ConvShape s =

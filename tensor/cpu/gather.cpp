@@ -1,5 +1,8 @@
 // tensor/cpu/gather.cpp: gather, scatter, index_select, index_add and embedding. Additions are made
 // in the order of the source, whatever the number of threads.
+#include <cstring>
+#include <type_traits>
+
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/index_walk.h"
 
@@ -99,13 +102,38 @@ void add_rows(T* to, const T* from, const int64_t* at, const Rows& rows, int64_t
   });
 }
 
-// Row copies: `count` rows of `bytes` each, row i from position at[i].
-void copy_rows(const char* from, const int64_t* at, int64_t count, int64_t bytes, char* to) {
-  parallel_for(count, grain_for(bytes / 4 + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      copy_bytes(to + i * bytes, from + (at[i] - 1) * bytes, bytes);
+// Rows of `bytes` each, in blocks that have `size` of them in the source; `count` of each block are
+// copied, row i from position at[i].
+struct RowCopies {
+  int64_t blocks, size, count, bytes;
+};
+
+template <class Copy>
+void each_row(const RowCopies& rows, const char* from, const int64_t* at, char* to, Copy&& copy) {
+  const int64_t all = rows.blocks * rows.count;
+  parallel_for(all, grain_for(rows.bytes / 4 + 1), [&](int64_t begin, int64_t end) {
+    int64_t first = begin / rows.count * rows.size, i = begin % rows.count;
+    for (int64_t r = begin; r < end; ++r) {
+      copy(to + r * rows.bytes, from + (first + at[i] - 1) * rows.bytes);
+      if (++i == rows.count) i = 0, first += rows.size;
     }
   });
+}
+
+void copy_rows(const RowCopies& rows, const char* from, const int64_t* at, char* to) {
+  // Copies of a known length are a load and a store.
+  const auto fixed = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
+    each_row(rows, from, at, to, [](char* out, const char* in) { std::memcpy(out, in, kBytes); });
+  };
+  switch (rows.bytes) {
+    case 1: return fixed(std::integral_constant<size_t, 1>());
+    case 2: return fixed(std::integral_constant<size_t, 2>());
+    case 4: return fixed(std::integral_constant<size_t, 4>());
+    case 8: return fixed(std::integral_constant<size_t, 8>());
+    case 12: return fixed(std::integral_constant<size_t, 12>());
+    case 16: return fixed(std::integral_constant<size_t, 16>());
+  }
+  each_row(rows, from, at, to, [&](char* out, const char* in) { copy_bytes(out, in, rows.bytes); });
 }
 
 }  // namespace
@@ -150,12 +178,7 @@ void index_select(const Tensor& given, int64_t given_dim, const Tensor& index, T
   const Tensor x = contiguous(given);
   const int64_t blocks = blocks_before(x, dim), size = size_along(x, dim), n = positions.numel();
   const int64_t row = x.numel() / (blocks * size) * static_cast<int64_t>(size_of(x.dtype()));
-  serial_for(blocks, n * row / 4 + 16, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      copy_rows(x.raw() + b * size * row, positions.elements<int64_t>(), n, row,
-                y.raw() + b * n * row);
-    }
-  });
+  copy_rows({blocks, size, n, row}, x.raw(), positions.elements<int64_t>(), y.raw());
 }
 
 void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
@@ -176,8 +199,9 @@ void embedding(const Tensor& weight, const Tensor& index, int64_t, bool, Tensor&
   const Tensor positions = checked_positions("embedding", index, weight.size(0));
   if (y.numel() == 0) return;
   const Tensor x = contiguous(weight);
-  copy_rows(x.raw(), positions.elements<int64_t>(), positions.numel(),
-            x.size(1) * static_cast<int64_t>(size_of(x.dtype())), y.raw());
+  const int64_t row = x.size(1) * static_cast<int64_t>(size_of(x.dtype()));
+  copy_rows({1, x.size(0), positions.numel(), row}, x.raw(), positions.elements<int64_t>(),
+            y.raw());
 }
 
 void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows,

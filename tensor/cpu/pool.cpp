@@ -1,6 +1,7 @@
 // tensor/cpu/pool.cpp: the CPU kernels of pooling over the planes (h, w) of images.
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
@@ -75,15 +76,21 @@ sum_t<T> maximum_of_nothing() {
     return -std::numeric_limits<sum_t<T>>::infinity();
 }
 
+// How many elements a window holds at most.
+int64_t taps_of(const PoolWindow& w) {
+  const auto most = [&](const PoolAxis& a) { return w.adaptive ? a.size / a.out + 2 : a.kernel; };
+  return most(w.y) * most(w.x);
+}
+
 template <class T>
 void max_plane(const PoolWindow& w, const T* in, T* values, int64_t* indices) {
-  const bool long_window = w.y.kernel * w.x.kernel > kGrain;
+  const bool long_window = taps_of(w) > kGrain;
   for (int64_t oy = 0; oy < w.y.out; ++oy) {
     stop_if_requested();
-    const PoolSpan ys = maximum_span(w.y, oy);
+    const PoolSpan ys = maximum_span(w, w.y, oy);
     for (int64_t ox = 0; ox < w.x.out; ++ox) {
       if (long_window) stop_if_requested();
-      const PoolSpan xs = maximum_span(w.x, ox);
+      const PoolSpan xs = maximum_span(w, w.x, ox);
       int64_t at = std::min(ys.begin, w.y.size - 1) * w.x.size + std::min(xs.begin, w.x.size - 1);
       sum_t<T> best = is_empty(ys, xs) ? maximum_of_nothing<T>() : sum_t<T>(in[at]);
       for (int64_t y = ys.begin; y < ys.end; y += w.y.dilation)
@@ -95,6 +102,28 @@ void max_plane(const PoolWindow& w, const T* in, T* values, int64_t* indices) {
       indices[oy * w.x.out + ox] = at + 1;
     }
   }
+}
+
+void maximum(const Tensor& x, const PoolWindow& w, Tensor& result, Tensor& indices) {
+  const auto is_simple = [&](const PoolAxis& a) {
+    return !w.adaptive && a.kernel == 2 && a.stride == 2 && a.pad == 0 && a.dilation == 1 &&
+           2 * a.out <= a.size;
+  };
+  const bool simple = is_simple(w.y) && is_simple(w.x);
+  with_contiguous(result, [&](Tensor& values) {
+    const Tensor source = contiguous(x);
+    visit<dtypes::real>(x.dtype(), [&]<class T>() {
+      each_plane(planes_of(x), plane_size(values) * taps_of(w), [&](int64_t p) {
+        const T* in = source.elements<T>() + p * plane_size(x);
+        T* out = values.elements<T>() + p * plane_size(values);
+        int64_t* at = indices.elements<int64_t>() + p * plane_size(values);
+        if (simple)
+          max_2x2(w, in, out, at);
+        else
+          max_plane(w, in, out, at);
+      });
+    });
+  });
 }
 
 // Calls body(flat output place, rows, columns, divisor) for the windows of an average.
@@ -176,27 +205,14 @@ constexpr DTypeSet kPositions = bit(DType::Int64) | bit(DType::Int32);
 }  // namespace
 
 void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
-                             const Dims& padding, const Dims& dilation, bool, Tensor& result,
+                             const Dims& padding, const Dims& dilation, bool, Tensor& values,
                              Tensor& indices) {
-  const PoolWindow w = pool_window(x.sizes(), result.sizes(), kernel, stride, padding, dilation);
-  const auto is_simple = [](const PoolAxis& a) {
-    return a.kernel == 2 && a.stride == 2 && a.pad == 0 && a.dilation == 1 && 2 * a.out <= a.size;
-  };
-  const bool simple = is_simple(w.y) && is_simple(w.x);
-  with_contiguous(result, [&](Tensor& values) {
-    const Tensor source = contiguous(x);
-    visit<dtypes::real>(x.dtype(), [&]<class T>() {
-      each_plane(planes_of(x), plane_size(values) * w.y.kernel * w.x.kernel, [&](int64_t p) {
-        const T* in = source.elements<T>() + p * plane_size(x);
-        T* out = values.elements<T>() + p * plane_size(values);
-        int64_t* at = indices.elements<int64_t>() + p * plane_size(values);
-        if (simple)
-          max_2x2(w, in, out, at);
-        else
-          max_plane(w, in, out, at);
-      });
-    });
-  });
+  maximum(x, pool_window(x.sizes(), values.sizes(), kernel, stride, padding, dilation), values,
+          indices);
+}
+
+void adaptive_max_pool2d(const Tensor& x, const Dims&, Tensor& values, Tensor& indices) {
+  maximum(x, adaptive_window(x.sizes(), values.sizes()), values, indices);
 }
 
 void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
@@ -237,16 +253,19 @@ void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tens
 }
 
 void avg_pool2d(const Tensor& x, const Dims& kernel, const Dims& stride, const Dims& padding, bool,
-                bool count_include_pad, Tensor& y) {
+                bool count_include_pad, std::optional<int64_t> divisor, Tensor& y) {
   PoolWindow w = pool_window(x.sizes(), y.sizes(), kernel, stride, padding, {1, 1});
   w.count_padding = count_include_pad;
+  w.divisor = divisor.value_or(0);
   average(x, w, y);
 }
 
 void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel, const Dims& stride,
-                       const Dims& padding, bool, bool count_include_pad, Tensor& y) {
+                       const Dims& padding, bool, bool count_include_pad,
+                       std::optional<int64_t> divisor, Tensor& y) {
   PoolWindow w = pool_window(size, grad.sizes(), kernel, stride, padding, {1, 1});
   w.count_padding = count_include_pad;
+  w.divisor = divisor.value_or(0);
   spread(grad, w, y);
 }
 

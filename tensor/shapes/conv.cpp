@@ -1,42 +1,77 @@
 // tensor/shapes/conv.cpp: argument checks and result shapes of convolution.
-#include "tensor/shapes/images.h"
+#include <algorithm>
+
+#include "tensor/shapes/window.h"
 #include "tensor/shapes_conv.h"
 
 namespace moonlet::shapes {
 
 namespace {
 
-void conv_arguments(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
-                    const Dims& padding, const Dims& dilation, int64_t groups) {
-  check(x.size() == 4, op, ": x has shape ", x, ", (n, c, h, w) is wanted");
-  check(weight.size() == 4, op, ": weight has shape ", weight, ", (o, c, kh, kw) is wanted");
-  check_pair(op, "stride", stride, 1);
-  check_pair(op, "padding", padding, 0);
-  check_pair(op, "dilation", dilation, 1);
-  check(groups >= 1 && groups <= kWindowLimit, op, ": groups is ", groups, ", 1 to ", kWindowLimit,
-        " is wanted");
-  check(weight[0] % groups == 0, op, ": ", weight[0], " output channels do not divide into ",
-        groups, " groups");
-  check(weight[1] <= kWindowLimit && weight[1] * groups == x[1], op, ": x has shape ", x,
-        ", the weight ", weight, " with ", groups, " groups wants ", weight[1] * groups,
-        " channels");
-  check(weight[2] >= 1 && weight[3] >= 1, op, ": the weight ", weight, " has an empty window");
+const char* weight_text(int dims) {
+  return dims == 1 ? "(o, c, k)" : dims == 2 ? "(o, c, kh, kw)" : "(o, c, kd, kh, kw)";
 }
 
-Dims conv_result(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
-                 const Dims& padding, const Dims& dilation, int64_t groups) {
-  conv_arguments(op, x, weight, stride, padding, dilation, groups);
-  return {x[0], weight[0],
-          window_count(op, x[2], weight[2], stride[0], padding[0], dilation[0], false),
-          window_count(op, x[3], weight[3], stride[1], padding[1], dilation[1], false)};
+// What holds for the convolution and the transposed one.
+void conv_arguments(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
+                    const Dims& padding, const Dims& dilation, int64_t groups) {
+  const int dims = stride.size();
+  check(x.size() == dims + 2, op, ": x has shape ", x, ", ", images_text(dims), " is wanted");
+  check(weight.size() == dims + 2, op, ": weight has shape ", weight, ", ", weight_text(dims),
+        " is wanted");
+  check_window(op, "stride", stride, dims, 1);
+  check_window(op, "padding", padding, dims, 0);
+  check_window(op, "dilation", dilation, dims, 1);
+  check(groups >= 1 && groups <= kWindowLimit, op, ": groups is ", groups, ", 1 to ", kWindowLimit,
+        " is wanted");
+  check(weight[0] % groups == 0, op, ": ", weight[0], " channels of the weight ", weight,
+        " do not divide into ", groups, " groups");
+  for (int i = 2; i < weight.size(); ++i)
+    check(weight[i] >= 1 && weight[i] <= kWindowLimit, op, ": the weight ", weight,
+          " has an empty or too large window");
+  check(weight[1] <= kWindowLimit, op, ": the weight ", weight, " has too many channels");
 }
 
 }  // namespace
 
-Result conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-              const Dims& padding, const Dims& dilation, int64_t groups) {
+Dims conv_sizes(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
+                const Dims& padding, const Dims& dilation, int64_t groups) {
+  conv_arguments(op, x, weight, stride, padding, dilation, groups);
+  check(weight[1] * groups == x[1], op, ": x has shape ", x, ", the weight ", weight, " with ",
+        groups, " groups wants ", weight[1] * groups, " channels");
+  Dims out{x[0], weight[0]};
+  for (int i = 0; i < stride.size(); ++i)
+    out.push_back(
+        window_count(op, x[2 + i], weight[2 + i], stride[i], padding[i], dilation[i], false));
+  return out;
+}
+
+Dims conv_transpose_sizes(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
+                          const Dims& padding, const Dims& output_padding, int64_t groups,
+                          const Dims& dilation) {
+  conv_arguments(op, x, weight, stride, padding, dilation, groups);
+  check_images(op, x, stride.size());
+  check_window(op, "output_padding", output_padding, stride.size(), 0);
+  check(weight[0] == x[1], op, ": x has shape ", x, ", the weight ", weight, " wants ", weight[0],
+        " channels");
+  Dims out{x[0], weight[1] * groups};
+  for (int i = 0; i < stride.size(); ++i) {
+    check(output_padding[i] < std::max(stride[i], dilation[i]), op, ": output_padding ",
+          output_padding, " is not smaller than stride ", stride, " or dilation ", dilation);
+    const int64_t reach = checked_mul(dilation[i], weight[2 + i] - 1, op);
+    const int64_t size =
+        checked_mul(x[2 + i] - 1, stride[i], op) - 2 * padding[i] + reach + output_padding[i] + 1;
+    check(size >= 1, op, ": padding ", padding, " leaves nothing of shape ", x);
+    out.push_back(size);
+  }
+  check_sizes(op, out);
+  return out;
+}
+
+Result native_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                     const Dims& padding, const Dims& dilation, int64_t groups) {
   const Dims out =
-      conv_result("conv2d", x.sizes(), weight.sizes(), stride, padding, dilation, groups);
+      conv_sizes("conv2d", x.sizes(), weight.sizes(), stride, padding, dilation, groups);
   if (bias.defined()) expect_shape("conv2d", "bias", bias.sizes(), {weight.size(0)});
   return images("conv2d", out, x, weight);
 }
@@ -46,7 +81,7 @@ Result conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size,
   const char* op = "conv2d_grad_x";
   check_sizes(op, size);
   expect_shape(op, "grad", grad.sizes(),
-               conv_result(op, size, weight.sizes(), stride, padding, dilation, groups));
+               conv_sizes(op, size, weight.sizes(), stride, padding, dilation, groups));
   return images(op, size, grad, weight);
 }
 
@@ -55,7 +90,7 @@ Result conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size,
   const char* op = "conv2d_grad_weight";
   check_sizes(op, size);
   expect_shape(op, "grad", grad.sizes(),
-               conv_result(op, x.sizes(), size, stride, padding, dilation, groups));
+               conv_sizes(op, x.sizes(), size, stride, padding, dilation, groups));
   return {size, options_of(grad)};
 }
 

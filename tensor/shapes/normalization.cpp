@@ -1,5 +1,5 @@
 // tensor/shapes/normalization.cpp: argument checks and result shapes of layer_norm and batch_norm.
-#include "tensor/shapes/images.h"
+#include "tensor/shapes/window.h"
 #include "tensor/shapes_normalization.h"
 
 namespace moonlet::shapes {

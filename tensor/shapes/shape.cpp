@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tensor/shapes/images.h"
+#include "tensor/shapes/window.h"
 #include "tensor/shapes_shape.h"
 #include "tensor/views.h"
 

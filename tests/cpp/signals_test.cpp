@@ -17,6 +17,7 @@
 #include "tensor/raw_conv.h"
 #include "tensor/raw_create.h"
 #include "tensor/raw_gather.h"
+#include "tensor/raw_image.h"
 #include "tensor/raw_index.h"
 #include "tensor/raw_linalg.h"
 #include "tensor/raw_loss.h"
@@ -111,14 +112,15 @@ TEST_CASE("a timer of the host leaves products alone") {
 TEST_CASE("a timer of the host leaves convolutions alone") {
   const auto check = [](const Tensor& x, const Tensor& w, int64_t groups) {
     const Dims stride{1, 1}, padding{1, 1}, dilation{1, 1};
-    const Tensor y = raw::conv2d(x, w, {}, stride, padding, dilation, groups);
+    const Tensor y = raw::native_conv2d(x, w, {}, stride, padding, dilation, groups);
     const auto grad_x = [&] {
       return raw::conv2d_grad_x(y, w, x.sizes(), stride, padding, dilation, groups);
     };
     const auto grad_w = [&] {
       return raw::conv2d_grad_weight(y, x, w.sizes(), stride, padding, dilation, groups);
     };
-    check_under_timer([&] { return raw::conv2d(x, w, {}, stride, padding, dilation, groups); });
+    check_under_timer(
+        [&] { return raw::native_conv2d(x, w, {}, stride, padding, dilation, groups); });
     check_under_timer(grad_x);
     check_under_timer(grad_w);
   };
@@ -246,7 +248,7 @@ void check_positions_stop() {
 
 void check_planes_stop() {
   const Tensor plane = noise({1, 1, 1536, 1536}), half = noise({1, 1, 768, 768});
-  const Dims two{2, 2}, one{1, 1}, zero{0, 0};
+  const Dims two{2, 2}, one{1, 1}, zero{0, 0}, plane_sizes{1536, 1536};
   const auto places = [&](const Tensor& x) {
     return alias(positions(x.numel()), x.sizes(), x.strides(), 0);
   };
@@ -259,16 +261,27 @@ void check_planes_stop() {
               [&] { raw::max_pool2d_grad_x(plane, places(plane), plane.sizes()); });
   check_stops("max_pool2d_grad_x_grad_grad",
               [&] { raw::max_pool2d_grad_x_grad_grad(plane, places(plane)); });
-  check_stops("avg_pool2d", [&] { raw::avg_pool2d(plane, two, two, zero, false, true); });
-  check_stops("avg_pool2d_grad_x",
-              [&] { raw::avg_pool2d_grad_x(half, plane.sizes(), two, two, zero, false, true); });
+  check_stops("avg_pool2d",
+              [&] { raw::avg_pool2d(plane, two, two, zero, false, true, std::nullopt); });
+  check_stops("avg_pool2d_grad_x", [&] {
+    raw::avg_pool2d_grad_x(half, plane.sizes(), two, two, zero, false, true, std::nullopt);
+  });
   check_stops("adaptive_avg_pool2d", [&] { raw::adaptive_avg_pool2d(plane, one); });
   check_stops("adaptive_avg_pool2d_grad_x", [&] {
     raw::adaptive_avg_pool2d_grad_x(noise({1, 1, 1, 1}), plane.sizes());
   });
+  check_stops("im2col", [&] { raw::im2col(plane, two, one, zero, one); });
+  const Tensor columns = noise({1, 4, 768 * 768});
+  check_stops("col2im", [&] { raw::col2im(columns, plane_sizes, two, one, zero, two); });
+  check_stops("resample", [&] {
+    raw::resample(plane, {1, 1, 1536, 3072}, 3, "cubic", false, false, std::nullopt);
+  });
+  check_stops("resample_grad_x", [&] {
+    raw::resample_grad_x(plane, {1, 1, 3072, 1536}, 2, "cubic", false, false, std::nullopt);
+  });
   const Tensor x = zeros_of(DType::Float64, {1, 1, 8, kLong / 8});
   const Tensor w = zeros_of(DType::Float64, {1, 1, 3, 3});
-  check_stops("conv2d by products", [&] { raw::conv2d(x, w, {}, one, one, one, 1); });
+  check_stops("conv2d by products", [&] { raw::native_conv2d(x, w, {}, one, one, one, 1); });
   check_stops("conv2d_grad_x by products",
               [&] { raw::conv2d_grad_x(x, w, x.sizes(), one, one, one, 1); });
 }
@@ -279,10 +292,11 @@ void check_convolutions_stop() {
   const Tensor plane = noise({1, 1, 320, 320}), wide = noise({1, 1, 127, 127});
   const Tensor images = noise({1, 32, 256, 256}), filters = noise({64, 32, 7, 7});
   const Dims one{1, 1}, same{3, 3}, none{0, 0};
-  check_stops("conv2d of one line", [&] { raw::conv2d(line, taps, {}, one, none, one, 1); });
+  check_stops("conv2d of one line", [&] { raw::native_conv2d(line, taps, {}, one, none, one, 1); });
   check_stops("conv2d with a large kernel",
-              [&] { raw::conv2d(plane, wide, {}, one, none, one, 1); });
-  check_stops("conv2d of one image", [&] { raw::conv2d(images, filters, {}, one, same, one, 1); });
+              [&] { raw::native_conv2d(plane, wide, {}, one, none, one, 1); });
+  check_stops("conv2d of one image",
+              [&] { raw::native_conv2d(images, filters, {}, one, same, one, 1); });
   const Tensor grad = noise({1, 64, 256, 256}), line_grad = noise({1, 4, 1, line.size(3) - 2});
   check_stops("conv2d_grad_x of one image",
               [&] { raw::conv2d_grad_x(grad, filters, images.sizes(), one, same, one, 1); });

@@ -86,6 +86,24 @@ def adaptive_avg_pool2d_grad_x_ref(grad, size):
     x = torch.zeros(size, requires_grad=True)
     return torch.autograd.grad(F.adaptive_avg_pool2d(x, grad.shape[-2:]), x, grad)[0]
 
+def max_unpool_ref(x, indices, output_size):
+    size = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size]
+    spatial = len(size)
+    flat = torch.zeros(*x.shape[:-spatial], math.prod(size), dtype=x.dtype)
+    return flat.scatter(-1, indices.flatten(-spatial), x.flatten(-spatial)).reshape(*x.shape[:-spatial], *size)
+
+# Resizing along one dimension, by PyTorch's resizing of images of one column.
+def resample_ref(x, size, dim, mode, align_corners=False, antialias=False):
+    planes = x.movedim(dim, -1)
+    image = planes.reshape(1, -1, 1, planes.shape[-1]) if mode != "linear" or antialias else planes.reshape(1, -1, planes.shape[-1])
+    name = {"linear": "bilinear" if antialias else "linear", "cubic": "bicubic", "lanczos": "lanczos"}[mode]
+    out = F.interpolate(image, ([1] if image.ndim == 4 else []) + [size[dim]], mode=name, align_corners=align_corners, antialias=antialias)
+    return out.reshape(*planes.shape[:-1], size[dim]).movedim(-1, dim)
+
+def resample_grad_x_ref(grad, size, dim, *args):
+    x = torch.zeros(size, requires_grad=True)
+    return torch.autograd.grad(resample_ref(x, grad.shape, dim, *args), x, grad)[0]
+
 def cross_entropy_1based(x, target, weight=None, reduction="mean", ignore_index=-100, label_smoothing=0.0):
     if not target.dtype.is_floating_point:
         target = torch.where(target > 0, target - 1, target)

@@ -1,0 +1,219 @@
+// autograd/composite/image_sample.cpp: images sampled at any place, and the grids of places. The
+// images are rows of channels, so that each neighbour of a place is one row.
+#include <vector>
+
+#include "autograd/formulas/common.h"
+#include "autograd/tape.h"
+#include "autograd/uses_composite_image_sample.h"
+#include "tensor/shapes/window.h"
+
+namespace moonlet {
+
+using formulas::widened;
+
+namespace {
+
+constexpr const char* kSample = "grid_sample";
+
+enum class Border { Zeros, Edge, Reflection };
+
+// One axis of the image: its size, and how a grid's numbers and places outside are read.
+struct Axis {
+  int64_t size;
+  Border border;
+  bool align_corners;
+};
+
+// f() as a constant, which no gradient passes.
+template <class F>
+Tensor constant(F&& f) {
+  const NoGrad unrecorded;
+  return f();
+}
+
+// The grid's numbers from -1 to 1 as places from 0 to size - 1.
+Tensor unnormalized(const Axis& axis, const Tensor& grid) {
+  const Tensor g = where(eq(grid, grid), grid, -1.0);
+  const auto size = static_cast<double>(axis.size);
+  if (axis.align_corners) return mul(add(g, 1.0), (size - 1) / 2);
+  return mul(sub(mul(add(g, 1.0), size), 1.0), 0.5);
+}
+
+// Places limited to the axis, beyond which they have no gradient.
+Tensor limited(const Axis& axis, const Tensor& place) {
+  const auto last = static_cast<double>(axis.size - 1);
+  const Tensor inside = logical_and(gt(place, 0.0), lt(place, last));
+  return where(inside, place, constant([&] {
+                 // An infinite place, reflected, is none.
+                 return clamp(where(eq(place, place), place, 0.0), 0.0, last);
+               }));
+}
+
+// Places outside mirrored into the axis: at the centres of its last elements or at its edges.
+Tensor reflected(const Axis& axis, const Tensor& place) {
+  const auto size = static_cast<double>(axis.size);
+  const double low = axis.align_corners ? 0.0 : -0.5;
+  const double span = axis.align_corners ? size - 1 : size;
+  if (span == 0) return mul(place, 0.0);
+  const Tensor distance = abs(sub(place, low));
+  const Tensor flips = constant([&] { return floor(div(distance, span)); });
+  const Tensor extra = sub(distance, mul(flips, span));
+  const Tensor odd = ne(remainder(flips, 2.0), 0.0);
+  return add(where(odd, sub(span, extra), extra), low);
+}
+
+// Places as the border has them.
+Tensor bordered(const Axis& axis, const Tensor& place) {
+  if (axis.border == Border::Zeros) return place;
+  return limited(axis, axis.border == Border::Edge ? place : reflected(axis, place));
+}
+
+// A neighbour of the places along one axis: its number, from 0, whether it is in the image, and
+// its weight (none where it is 1).
+struct Neighbour {
+  Tensor number, inside, weight;
+};
+
+// Whole places as numbers within the axis; what is no number is outside.
+Neighbour neighbour(const Axis& axis, const Tensor& whole, const Tensor& weight) {
+  const NoGrad unrecorded;
+  const auto last = static_cast<double>(axis.size - 1);
+  return {to(clamp(whole, 0.0, last), DType::Int64), logical_and(ge(whole, 0.0), le(whole, last)),
+          weight};
+}
+
+std::vector<Neighbour> linear_neighbours(const Axis& axis, const Tensor& grid) {
+  const Tensor place = bordered(axis, unnormalized(axis, grid));
+  const Tensor below = constant([&] { return floor(place); }), part = sub(place, below);
+  return {neighbour(axis, below, sub(1.0, part)), neighbour(axis, add(below, 1.0), part)};
+}
+
+std::vector<Neighbour> nearest_neighbour(const Axis& axis, const Tensor& grid) {
+  const Tensor place = bordered(axis, unnormalized(axis, grid));
+  // The weight is 1 wherever the place is: its gradient is zero.
+  const Tensor weight = grid.requires_grad() ? where(ne(grid, grid), grid, 1.0) : Tensor();
+  const Tensor safe = weight.defined() ? where(eq(weight, weight), weight, 1.0) : weight;
+  return {neighbour(axis, constant([&] { return round(place); }), safe)};
+}
+
+// Keys's cubic (1981) with the parameter -3/4, of distances up to 1 and from 1 to 2.
+Tensor cubic_near(const Tensor& x) { return add(mul(mul(sub(mul(x, 1.25), 2.25), x), x), 1.0); }
+Tensor cubic_far(const Tensor& x) {
+  return mul(sub(mul(add(mul(sub(x, 5.0), x), 8.0), x), 4.0), -0.75);
+}
+
+std::vector<Neighbour> cubic_neighbours(const Axis& axis, const Tensor& grid) {
+  const Tensor place = unnormalized(axis, grid);
+  const Tensor below = constant([&] { return floor(place); }), part = sub(place, below);
+  const Tensor weights[] = {cubic_far(add(part, 1.0)), cubic_near(part), cubic_near(sub(1.0, part)),
+                            cubic_far(sub(2.0, part))};
+  std::vector<Neighbour> out;
+  for (int i = 0; i < 4; ++i) {
+    // Each neighbour is brought into the image for itself.
+    const Tensor whole = round(bordered(axis, add(below, double(i - 1))));
+    out.push_back(neighbour(axis, whole, weights[i]));
+  }
+  return out;
+}
+
+std::vector<Neighbour> neighbours(const Axis& axis, const Tensor& grid, std::string_view mode) {
+  if (mode == "bilinear") return linear_neighbours(axis, grid);
+  return mode == "nearest" ? nearest_neighbour(axis, grid) : cubic_neighbours(axis, grid);
+}
+
+// A neighbour along all axes so far.
+Neighbour joined(const Neighbour& a, const Neighbour& b, int64_t size) {
+  const Tensor weight = !a.weight.defined()   ? b.weight
+                        : !b.weight.defined() ? a.weight
+                                              : mul(a.weight, b.weight);
+  return {add(mul(a.number, size), b.number), logical_and(a.inside, b.inside), weight};
+}
+
+void check_sample(const Tensor& x, const Tensor& grid, std::string_view mode,
+                  std::string_view border) {
+  const int dims = x.dim() - 2;
+  check(dims == 2 || dims == 3, kSample, ": x has shape ", x.sizes(),
+        ", (n, c, h, w) or (n, c, d, h, w) is wanted");
+  check(grid.dim() == x.dim() && grid.size(0) == x.size(0) && grid.size(-1) == dims, kSample,
+        ": grid has shape ", grid.sizes(), ", for x of shape ", x.sizes(), " wanted is (",
+        x.size(0), dims == 2 ? ", h, w, 2)" : ", d, h, w, 3)");
+  shapes::check_images(kSample, x.sizes(), dims);
+  check(mode == "bilinear" || mode == "nearest" || mode == "bicubic", kSample,
+        ": mode is \"bilinear\", \"nearest\" or \"bicubic\", got \"", mode, "\"");
+  check(border == "zeros" || border == "border" || border == "reflection", kSample,
+        ": padding_mode is \"zeros\", \"border\" or \"reflection\", got \"", border, "\"");
+}
+
+}  // namespace
+
+Tensor grid_sample_composite(const Tensor& x, const Tensor& grid, std::string_view mode,
+                             std::string_view padding_mode, bool align_corners) {
+  check_sample(x, grid, mode, padding_mode);
+  const int dims = x.dim() - 2;
+  const int64_t n = x.size(0), c = x.size(1);
+  const Border border = padding_mode == "zeros"    ? Border::Zeros
+                        : padding_mode == "border" ? Border::Edge
+                                                   : Border::Reflection;
+  const int64_t places = n == 0 ? 0 : grid.numel() / dims / n;
+  const Tensor grids = reshape(widened(grid), {n, places, dims});
+  int64_t whole = 1;
+  for (int i = 0; i < dims; ++i) whole *= x.size(2 + i);
+  // From the first dimension on; the grid names the last one first.
+  const Tensor batch = mul(
+      reshape(sub(arange(Scalar(n), std::nullopt, 1, DType::Int64, x.device()), 1), {n, 1}), whole);
+  std::vector<Neighbour> all;
+  for (int i = 0; i < dims; ++i) {
+    const Axis axis{x.size(2 + i), border, align_corners};
+    const auto more = neighbours(axis, select(grids, 2, dims - 1 - i), mode);
+    std::vector<Neighbour> product;
+    if (i == 0) product = more;
+    for (const Neighbour& a : all)
+      for (const Neighbour& b : more) product.push_back(joined(a, b, axis.size));
+    all = std::move(product);
+  }
+  // Rows of channels, and a row of zeros for what is outside.
+  const Tensor lines = transpose(reshape(widened(x), {n, c, whole}), 1, 2);
+  const Tensor rows = constant_pad(reshape(lines, {n * whole, c}), {0, 0, 0, 1}, 0);
+  Tensor sum;
+  for (const Neighbour& b : all) {
+    const Tensor at = where(b.inside, add(add(b.number, batch), 1), n * whole + 1);
+    Tensor part = index_select(rows, 0, reshape(at, {n * places}));
+    if (b.weight.defined())
+      part = mul(part, reshape(where(b.inside, b.weight, 0.0), {n * places, 1}));
+    sum = sum.defined() ? add(sum, part) : part;
+  }
+  Dims out{n, c};
+  for (int i = 1; i <= dims; ++i) out.push_back(grid.size(i));
+  const Tensor y = transpose(reshape(sum, {n, places, c}), 1, 2);
+  return reshape(contiguous(to(y, x.dtype())), out);
+}
+
+Tensor affine_grid_composite(const Tensor& theta, const std::vector<int64_t>& size,
+                             bool align_corners) {
+  const char* op = "affine_grid";
+  const int dims = static_cast<int>(size.size()) - 2;
+  check(dims == 2 || dims == 3, op, ": size has ", size.size(),
+        " numbers, (n, c, h, w) or (n, c, d, h, w) is wanted");
+  for (int64_t v : size) check(v >= 1, op, ": a size is ", v, ", at least 1 is wanted");
+  shapes::expect_shape(op, "theta", theta.sizes(), {size[0], dims, dims + 1});
+  const Tensor matrix = widened(theta);
+  const Options options{matrix.dtype(), theta.device()};
+  Dims grid;
+  for (int i = 0; i < dims; ++i) grid.push_back(size[2 + i]);
+  std::vector<Tensor> coordinates;
+  for (int i = dims - 1; i >= 0; --i) {
+    const auto count = static_cast<double>(grid[i]);
+    const double end = grid[i] == 1 ? 0.0 : align_corners ? 1.0 : (count - 1) / count;
+    Dims shape = Dims::filled(dims, 1);
+    shape[i] = grid[i];
+    coordinates.push_back(expand(reshape(linspace(-end, end, grid[i], options), shape), grid));
+  }
+  coordinates.push_back(ones(grid, options));
+  const int64_t places = numel_of(grid, op);
+  const Tensor base = reshape(stack(coordinates, -1), {places, dims + 1});
+  grid.insert(0, size[0]);
+  grid.push_back(dims);
+  return to(reshape(matmul(base, transpose(matrix, 1, 2)), grid), theta.dtype());
+}
+
+}  // namespace moonlet

@@ -1,0 +1,108 @@
+-- tensor/ops/image.lua: windows of images as columns, resizing, sampling at any place, and channels that
+-- become places.
+
+op { [[im2col(Tensor x, int[2] kernel_size, int[2] dilation={1, 1}, int[2] padding={0, 0},
+              int[2] stride={1, 1}) -> Tensor]],
+     kind = "structured", dtypes = "floating+complex",
+     grad = { x = "col2im(g, plane_of(sizes_of(x)), kernel_size, dilation, padding, stride)" },
+     torch = "F.unfold(*args)",
+     doc = [[The windows of images `x` (n, c, h, w), or (c, h, w), as columns: (n, c * kh * kw, windows).]],
+     sample = { "randn(2, 3, 4, 5), {2, 3}", "randn(2, 5, 6), {3, 2}, {1, 2}, {1, 2}, {2, 1}" } }
+
+op { [[col2im(Tensor x, int[2] output_size, int[2] kernel_size, int[2] dilation={1, 1}, int[2] padding={0, 0},
+              int[2] stride={1, 1}) -> Tensor]],
+     kind = "structured", dtypes = "floating+complex",
+     grad = { x = "im2col(g, kernel_size, dilation, padding, stride)" },
+     torch = "F.fold(*args)",
+     doc = [[Images (n, c, output_size) to which the columns `x` (n, c * kh * kw, windows) are added, each to its
+window: the adjoint of `im2col`. Without the n it is one image.]],
+     sample = { "randn(2, 12, 9), {4, 4}, 2", "randn(6, 24), {5, 6}, {3, 2}, {1, 2}, {1, 2}, {2, 1}" },
+     check = { empty = "the columns must be those of the windows" } }
+
+op { [[resample(Tensor x, int[] size, Dim dim, string filter, bool align_corners=false, bool antialias=false,
+                float? scale=nil) -> Tensor]],
+     kind = "structured", dtypes = "floating", internal = true,
+     grad = { x = "resample_grad_x(g, sizes_of(x), dim, filter, align_corners, antialias, scale)" },
+     torch = "resample_ref(*args)",
+     doc = [[`x` resized along `dim` to `size`, which differs from its sizes there only, by the "linear", "cubic" or
+"lanczos" filter. `scale` is the distance of two results in elements of `x`, unless corners are aligned.]],
+     sample = { 'randn(2, 5, 3), {2, 7, 3}, 2, "linear"', 'randn(3, 7), {3, 4}, 2, "linear", true',
+                'randn(2, 5, 3), {2, 8, 3}, 2, "cubic"', 'randn(3, 9), {3, 4}, 2, "cubic", false, true',
+                'randn(3, 9), {3, 4}, 2, "linear", false, true', 'randn(3, 12), {3, 5}, 2, "lanczos", false, true' } }
+
+op { [[resample_grad_x(Tensor grad, int[] size, Dim dim, string filter, bool align_corners=false,
+                       bool antialias=false, float? scale=nil) -> Tensor]],
+     kind = "structured", dtypes = "floating", internal = true,
+     grad = { grad = "resample(g, sizes_of(grad), dim, filter, align_corners, antialias, scale)" },
+     torch = "resample_grad_x_ref(*args)",
+     doc = [[The gradient of `resample` with respect to its input of sizes `size`.]],
+     sample = { 'randn(2, 7, 3), {2, 5, 3}, 2, "linear"', 'randn(3, 4), {3, 9}, 2, "cubic", false, true',
+                'randn(3, 8), {3, 5}, 2, "cubic", true' },
+     check = { empty = "the other sizes must be equal" } }
+
+op { [[interpolate(Tensor x, int[*] size, string mode="nearest", bool align_corners=false, bool antialias=false,
+                   float? scale_d=nil, float? scale_h=nil, float? scale_w=nil) -> Tensor]],
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "boolean+real",
+     torch = "F.interpolate(args[0], args[1], None, args[2], *([args[3]] if args[3] else [None]), None, *args[4:])",
+     doc = [[`x` (n, c, l), (n, c, h, w) or (n, c, d, h, w) resized to `size`, for all but the first two dimensions.
+`mode` is "nearest", "nearest-exact" (which rounds to the nearest centre), "linear", "bilinear" or "trilinear" (for 1,
+2 and 3 dimensions), "bicubic" and "lanczos" (for 2) or "area" (means). With `align_corners` the centres of the corner
+elements stay where they are, without it their edges. With `antialias` the filter of "bilinear", "bicubic" and
+"lanczos" widens when the image shrinks. `scale_w` and the others say by how much the size grows where that is not the
+ratio of the sizes.]],
+     sample = { 'randn(2, 3, 4), {7}, "nearest", false, false', 'randn(1, 2, 5, 4), {3, 7}, "nearest", false, false',
+                'randn(1, 2, 5, 4), {3, 7}, "nearest-exact", false, false',
+                'randn(1, 1, 2, 3, 2), {3, 2, 4}, "nearest", false, false',
+                'randn(2, 3, 4), {7}, "linear", false, false', 'randn(1, 2, 5, 4), {3, 7}, "bilinear", false, false',
+                'randn(1, 2, 5, 4), {8, 3}, "bilinear", true, false', 'randn(1, 2, 6, 9), {3, 4}, "bilinear", false, true',
+                'randn(1, 2, 5, 4), {3, 7}, "bicubic", false, false', 'randn(1, 2, 5, 4), {8, 3}, "bicubic", true, false',
+                'randn(1, 2, 6, 9), {3, 4}, "bicubic", false, true', 'randn(1, 2, 9, 6), {4, 8}, "lanczos", false, true',
+                'randn(1, 2, 3, 2, 4), {4, 3, 5}, "trilinear", false, false',
+                'randn(1, 2, 3, 2, 4), {4, 3, 2}, "trilinear", true, false',
+                'randn(1, 2, 5, 7), {2, 3}, "area", false, false' },
+     check = { empty = "the images must have elements", dtypes = "modes but the nearest ones take floats" } }
+
+op { [[grid_sample(Tensor x, Tensor grid, string mode="bilinear", string padding_mode="zeros",
+                   bool align_corners=false) -> Tensor]],
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     torch = "F.grid_sample(*args)",
+     doc = [[Images `x` (n, c, h, w) at the places that `grid` (n, h2, w2, 2) names: (n, c, h2, w2); or bodies
+(n, c, d, h, w) with a grid (n, d2, h2, w2, 3). A place is (x, y) or (x, y, z), the width first, from -1 to 1: the
+outer edges of the image, or with `align_corners` the centres of its corner elements. NaN counts as -1. `mode` is
+"bilinear", "nearest" or "bicubic", also in bodies, of twice or four times the neighbours. `padding_mode` says what lies outside:
+"zeros", "border" (the nearest element) or "reflection".]],
+     sample = { 'randn(2, 3, 4, 5), rand(2, 3, 2, 2) * 2.4 - 1.2', 'randn(1, 2, 4, 5), rand(1, 3, 2, 2) * 2.4 - 1.2, "bilinear", "border", true',
+                'randn(1, 2, 4, 5), rand(1, 3, 2, 2) * 4 - 2, "bilinear", "reflection", false',
+                'randn(1, 2, 4, 3), rand(1, 2, 2, 2) * 2.4 - 1.2, "nearest", "zeros", true',
+                'randn(1, 2, 4, 5), rand(1, 2, 2, 2) * 2.4 - 1.2, "bicubic", "zeros", false',
+                'randn(1, 2, 4, 5), rand(1, 2, 2, 2) * 2.4 - 1.2, "bicubic", "reflection", true',
+                'randn(1, 2, 3, 4, 2), rand(1, 2, 2, 1, 3) * 2.4 - 1.2',
+                'randn(1, 2, 3, 4, 2), rand(1, 2, 2, 1, 3) * 4 - 2, "bilinear", "reflection", true',
+                'randn(1, 1, 3, 4, 2), rand(1, 2, 1, 1, 3) * 4 - 2, "bicubic", "border", false' },
+     check = { empty = "the grid's last size says the dimensions" } }
+
+op { "affine_grid(Tensor theta, int[*] size, bool align_corners=false) -> Tensor",
+     kind = "composite", dtypes = "floating", alias = { "affine_grid_generator" },
+     doc = [[The grid for `grid_sample` that samples images of sizes `size` (n, c, h, w) at the places that the matrices
+`theta` (n, 2, 3) map theirs to: (n, h, w, 2); or of bodies (n, c, d, h, w) with `theta` (n, 3, 4).]],
+     torch = "F.affine_grid(*args)",
+     sample = { "randn(2, 2, 3), {2, 1, 3, 4}", "randn(1, 2, 3), {1, 1, 1, 3}, true", "randn(2, 3, 4), {2, 1, 2, 3, 2}, true" },
+     check = { empty = "the sizes are those of the matrices" } }
+
+op { "pixel_shuffle(Tensor x, int upscale_factor) -> Tensor",
+     kind = "composite",
+     doc = [[`x` (..., c r^2, h, w) with `r` channels by `r` made places: (..., c, h r, w r), for `r = upscale_factor`.]],
+     sample = { "randn(2, 8, 2, 3), 2", "randn(9, 1, 2), 3" },
+     check = { empty = "the channels must divide" } }
+
+op { "pixel_unshuffle(Tensor x, int downscale_factor) -> Tensor",
+     kind = "composite",
+     doc = [[What undoes `pixel_shuffle`: `x` (..., c, h r, w r) becomes (..., c r^2, h, w).]],
+     sample = { "randn(2, 2, 4, 6), 2", "randn(1, 3, 6), 3" },
+     check = { empty = "the places must divide" } }
+
+op { "channel_shuffle(Tensor x, int groups) -> Tensor",
+     kind = "composite", alias = { "native_channel_shuffle" },
+     doc = [[`x` (n, c, ...) with the channels of `groups` groups taken in turn, one from each.]],
+     sample = { "randn(2, 6, 2, 2), 3", "randn(1, 4, 3), 2" },
+     check = { empty = "the channels must divide" } }

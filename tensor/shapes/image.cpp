@@ -1,0 +1,95 @@
+// tensor/shapes/image.cpp: argument checks and result shapes of columns of windows and of resizing.
+#include <cmath>
+
+#include "tensor/shapes/window.h"
+#include "tensor/shapes_image.h"
+
+namespace moonlet::shapes {
+
+namespace {
+
+// How many windows an image of those sizes has.
+int64_t windows_in(const char* op, const Dims& image, const Dims& kernel, const Dims& dilation,
+                   const Dims& padding, const Dims& stride) {
+  check_window(op, "kernel_size", kernel, 2, 1);
+  check_window(op, "dilation", dilation, 2, 1);
+  check_window(op, "padding", padding, 2, 0);
+  check_window(op, "stride", stride, 2, 1);
+  int64_t count = 1;
+  for (int i = 0; i < 2; ++i) {
+    check(image[i] >= 1, op, ": images of ", image, " are empty");
+    const int64_t windows =
+        window_count(op, image[i], kernel[i], stride[i], padding[i], dilation[i], false);
+    count = checked_mul(count, windows, op);
+  }
+  return count;
+}
+
+// Checks a resizing from sizes `from` to `to`.
+void check_resample(const char* op, const Dims& from, const Dims& to, int64_t dim,
+                    std::string_view filter, bool align_corners, bool antialias,
+                    std::optional<double> scale) {
+  check(filter == "linear" || filter == "cubic" || filter == "lanczos", op,
+        ": filter is \"linear\", \"cubic\" or \"lanczos\", got \"", filter, "\"");
+  check(filter != "lanczos" || (antialias && !align_corners), op,
+        ": the filter \"lanczos\" wants antialias and no align_corners");
+  check_sizes(op, to);
+  check(from.size() == to.size() && !from.empty(), op, ": sizes ", to, " are not those of ", from,
+        " resized");
+  const int at = static_cast<int>(dim);
+  for (int i = 0; i < from.size(); ++i)
+    check(i == at || from[i] == to[i], op, ": sizes ", to, " differ from ", from,
+          " in more than dim ", dim + 1);
+  check(from[at] >= 1 && to[at] >= 1, op, ": dim ", dim + 1, " goes from size ", from[at], " to ",
+        to[at], ", at least 1 each is wanted");
+  check(!scale || (std::isfinite(*scale) && *scale > 0), op, ": scale is ", scale.value_or(0),
+        ", a positive number is wanted");
+}
+
+}  // namespace
+
+Result im2col(const Tensor& x, const Dims& kernel, const Dims& dilation, const Dims& padding,
+              const Dims& stride) {
+  const char* op = "im2col";
+  check_images(op, x.sizes(), 2);
+  const int64_t windows =
+      windows_in(op, {x.size(-2), x.size(-1)}, kernel, dilation, padding, stride);
+  const int64_t taps = checked_mul(checked_mul(x.size(-3), kernel[0], op), kernel[1], op);
+  Dims out{taps, windows};
+  if (x.dim() == 4) out.insert(0, x.size(0));
+  check_sizes(op, out);
+  return {out, options_of(x)};
+}
+
+Result col2im(const Tensor& x, const Dims& size, const Dims& kernel, const Dims& dilation,
+              const Dims& padding, const Dims& stride) {
+  const char* op = "col2im";
+  check(x.dim() == 2 || x.dim() == 3, op, ": x has shape ", x.sizes(),
+        ", (n, c * kh * kw, windows) or that without n is wanted");
+  check_window(op, "output_size", size, 2, 1);
+  const int64_t windows = windows_in(op, size, kernel, dilation, padding, stride);
+  const int64_t taps = checked_mul(kernel[0], kernel[1], op);
+  check(x.size(-2) % taps == 0, op, ": x has shape ", x.sizes(), ", columns of windows of ", kernel,
+        " have a multiple of ", taps, " elements");
+  check(x.size(-1) == windows, op, ": x has shape ", x.sizes(), ", images of ", size, " have ",
+        windows, " windows");
+  Dims out{x.size(-2) / taps, size[0], size[1]};
+  if (x.dim() == 3) out.insert(0, x.size(0));
+  check_sizes(op, out);
+  return {out, options_of(x)};
+}
+
+Result resample(const Tensor& x, const Dims& size, int64_t dim, std::string_view filter,
+                bool align_corners, bool antialias, std::optional<double> scale) {
+  check_resample("resample", x.sizes(), size, dim, filter, align_corners, antialias, scale);
+  return {size, options_of(x)};
+}
+
+Result resample_grad_x(const Tensor& grad, const Dims& size, int64_t dim, std::string_view filter,
+                       bool align_corners, bool antialias, std::optional<double> scale) {
+  check_resample("resample_grad_x", size, grad.sizes(), dim, filter, align_corners, antialias,
+                 scale);
+  return {size, options_of(grad)};
+}
+
+}  // namespace moonlet::shapes
