@@ -1,7 +1,7 @@
 // tensor/functors_special-inl.h: the functors of family `special`, named as those of
 // functors-inl.h. The short ones are expressions for vectors and single values; the others are
-// functions of tensor/special/, which compute in double, for single values only (`scalar` in their
-// rows).
+// functions of tensor/special/, which compute in double (erfinv also in float), for single values
+// only (`scalar` in their rows).
 //
 // Included after functors-inl.h, and as often.
 #if defined(MOONLET_TENSOR_FUNCTORS_SPECIAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -64,6 +64,13 @@ struct Logit {
   }
 };
 
+struct Erfinv {
+  template <class T>
+  MOONLET_FN T operator()(T x) const {
+    return special::erfinv(x);
+  }
+};
+
 #define MOONLET_SPECIAL1(NAME, ...)              \
   struct NAME {                                  \
     template <class T>                           \
@@ -89,7 +96,6 @@ MOONLET_SPECIAL2(PolygammaAbove0, special::polygamma(x, y))
 MOONLET_SPECIAL2(SpecialZeta, special::zeta(x, y))
 MOONLET_SPECIAL2(Igamma, special::igamma(x, y))
 MOONLET_SPECIAL2(Igammac, special::igammac(x, y))
-MOONLET_SPECIAL1(Erfinv, special::erfinv(x))
 MOONLET_SPECIAL1(SpecialErfcx, special::erfcx(x))
 MOONLET_SPECIAL1(SpecialNdtr, special::ndtr(x))
 MOONLET_SPECIAL1(SpecialLogNdtr, special::log_ndtr(x))

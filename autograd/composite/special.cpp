@@ -7,7 +7,7 @@
 namespace moonlet {
 
 Tensor polygamma_composite(const Tensor& x, int64_t n) {
-  check(n >= 0, "polygamma: the order is ", n, "; it must be at least 0");
+  check(n >= 0 && n <= int64_t{1} << 53, "polygamma: the order is ", n, "; it must be 0 to 2^53");
   return n == 0 ? digamma(x) : polygamma_above_0(x, n);
 }
 

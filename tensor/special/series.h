@@ -1,7 +1,8 @@
 // tensor/special/series.h: what special functions are evaluated with: Chebyshev series, and exp of
-// a square without the loss of the square's last bits. All of tensor/special/ computes in double,
-// for the CPU and for CUDA. The coefficients of the series were computed from the functions
-// themselves with 45 digits and end where the next is below 1e-18 of the largest.
+// a square without the loss of the square's last bits. All of tensor/special/ computes in double
+// (erfinv also in float), for the CPU and for CUDA. The coefficients of the series were computed
+// from the functions themselves with 45 digits and end where the next is below 1e-18 of the
+// largest.
 #pragma once
 
 #include <cmath>

@@ -54,8 +54,8 @@ local values = {
   { "modified_bessel_k1", { { 0, 0.5, 10, -1, INF } }, { INF, 1.656441120003301, 1.864877345382559e-05, NAN, 0 } },
   { "bessel_j1", { { -3, 0, 10, 1000, INF } }, { -0.33905895852593646, 0, 0.043472746168861437, 0.0047283119070895239, 0 } },
   { "bessel_y0", { { 0, 0.5, 10, -1, INF } }, { -INF, -0.44451873350670656, 0.055671167283599391, NAN, 0 } },
-  { "airy_ai", { { -20, -4, 0, 4, 20, INF } },
-    { -0.17640612707798469, -0.070265532949289515, 0.35502805388781724, 0.00095156385120480187, 1.6916728686705403e-27, 0 } },
+  { "airy_ai", { { -20, -4, 0, 4, 20, INF } }, { -0.17640612707798469,
+    -0.070265532949289515, 0.35502805388781724, 0.00095156385120480187, 1.6916728686705403e-27, 0 } },
 }
 
 for _, case in ipairs(values) do
@@ -79,6 +79,7 @@ test("polygamma takes its order before or after, and refuses a negative one", fu
   near(ml.polygamma(0, double { 2 }), { 0.42278433509846713 }, "order 0")
   near(ml.polygamma(171, double { 300 }), { 2.4604166836641532e-117 }, "order 171", 1e-12)
   expect.error(function() return ml.polygamma(-1, x) end, "polygamma: the order is %-1")
+  expect.error(function() return ml.polygamma(math.maxinteger, x) end, "must be 0 to 2%^53")
   expect.error(function() return x:polygamma(-1) end, "polygamma: the order is %-1")
 end)
 
