@@ -94,6 +94,7 @@ MOONLET_BINARY(vfmod, fmodf, fmod)
 MOONLET_BINARY(vatan2, atan2f, atan2)
 MOONLET_BINARY(vhypot, hypotf, hypot)
 MOONLET_BINARY(vcopysign, copysignf, copysign)
+MOONLET_BINARY(vnextafter, nextafterf, nextafter)
 #undef MOONLET_BINARY
 
 // x = mantissa 2^exponent with a magnitude of the mantissa in [1/2, 1); what has no digits (0,
