@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "tensor/half.h"  // MOONLET_HD
 
 #if !defined(__CUDACC__) && !defined(MOONLET_CUDA_EMULATED)
 #include <complex>
-#include <type_traits>
 #define MOONLET_HOST_FUNCTORS 1
 #else
 #define MOONLET_HOST_FUNCTORS 0
@@ -94,6 +94,7 @@ MOONLET_BINARY(vfmod, fmodf, fmod)
 MOONLET_BINARY(vatan2, atan2f, atan2)
 MOONLET_BINARY(vhypot, hypotf, hypot)
 MOONLET_BINARY(vcopysign, copysignf, copysign)
+MOONLET_BINARY(vnextafter, nextafterf, nextafter)
 #undef MOONLET_BINARY
 
 // x = mantissa 2^exponent with a magnitude of the mantissa in [1/2, 1); what has no digits (0,
@@ -236,14 +237,14 @@ MOONLET_HD T vremainder(T x, T y) {
 // Complex functions that keep their digits near 0, from those of real numbers:
 // e^(x + iy) - 1 = (e^x - 1) cos y - 2 sin^2(y / 2) + i e^x sin y, and |1 + z|^2 = 1 + x (2 + x) +
 // y^2.
-template <class Z>
-requires is_complex_value<Z> MOONLET_HD Z vexpm1(Z z) {
+template <class Z, class = std::enable_if_t<is_complex_value<Z>>>
+MOONLET_HD Z vexpm1(Z z) {
   const auto x = real_part(z), y = imag_part(z);
   const auto half = vsin(y / 2);
   return Z(vexpm1(x) * vcos(y) - 2 * half * half, vexp(x) * vsin(y));
 }
-template <class Z>
-requires is_complex_value<Z> MOONLET_HD Z vlog1p(Z z) {
+template <class Z, class = std::enable_if_t<is_complex_value<Z>>>
+MOONLET_HD Z vlog1p(Z z) {
   const auto x = real_part(z), y = imag_part(z);
   const auto near = vabs(x) < 0.5f && vabs(y) < 0.5f;
   const auto size = near ? vlog1p(x * (2 + x) + y * y) / 2 : vlog(vhypot(1 + x, y));

@@ -202,6 +202,7 @@ MOONLET_FUNCTOR1(Erfc, verfc(x))
 MOONLET_FUNCTOR2(TanhGradX, grad, y, grad * vconj(V(1) - y * y))
 MOONLET_FUNCTOR1(FrexpMantissa, vmantissa(x))
 MOONLET_FUNCTOR1(FrexpExponent, vexponent(x))
+MOONLET_FUNCTOR2(NextafterWide, x, other, vnextafter(x, other))
 // The numbers of a format lie 2^(exponent - 1 - digits) apart, half of that below a power of two, and
 // never less than its smallest.
 struct NextafterBy {

@@ -43,7 +43,12 @@ Tensor float_power_composite(const Operand& x, const Operand& exponent) {
 
 // Whole exponents leave a float its dtype, though the power may be too large for it.
 Tensor ldexp_composite(const Tensor& x, const Operand& other) {
-  if (!is_floating(x.dtype()) || !other.is_tensor() || !is_integral(other.tensor().dtype()))
+  if (!other.is_tensor()) {
+    const Scalar& n = other.scalar();
+    return mul(x,
+               n.is_complex() ? Scalar(std::pow(2.0, n.to_complex())) : std::exp2(n.to_double()));
+  }
+  if (!is_floating(x.dtype()) || !is_integral(other.tensor().dtype()))
     return mul(x, pow(2.0, other));
   const DType wide = compute_dtype(x.dtype());
   return to(mul(to(x, wide), pow(2.0, to(other.tensor(), wide))), x.dtype());
@@ -81,8 +86,9 @@ Tensor clamp_max_tensor_composite(const Tensor& x, const Tensor& max) { return m
 
 Tensor clamp_tensor_composite(const Tensor& x, const Tensor& min, const Tensor& max) {
   check(min.defined() || max.defined(), "clamp: at least one of min and max is wanted");
-  const Tensor above = min.defined() ? maximum(x, min) : x;
-  return max.defined() ? minimum(above, max) : above;
+  if (!max.defined()) return maximum(x, min);
+  if (!min.defined()) return minimum(x, max);
+  return clamp_within(x, min, max);
 }
 
 namespace {

@@ -61,6 +61,7 @@ using fn::verfc;
 using fn::vfmod;
 using fn::vatan2;
 using fn::vhypot;
+using fn::vnextafter;
 using fn::vfloor_div;
 using fn::vremainder;
 using fn::vpow;
@@ -229,6 +230,7 @@ MOONLET_LANES(vpower_of_two)
 MOONLET_LANES(vfmod)
 MOONLET_LANES(vatan2)
 MOONLET_LANES(vhypot)
+MOONLET_LANES(vnextafter)
 MOONLET_LANES(vfloor_div)
 MOONLET_LANES(vremainder)
 #undef MOONLET_LANES

@@ -79,8 +79,9 @@ op { "float_power(Operand x, Operand exponent) -> Tensor",
      sample = { "rand(3, 4) + 0.5, randn(4)", "randint(1, 5, {3, 4}), 2", "2, randn(3)", complex_pair } }
 op { "ldexp(Tensor x, Operand other) -> Tensor",
      inplace = true, out = true, kind = "composite", dtypes = "all",
-     doc = "`x` times two to the power `other`: `x * 2^other`.", sample = { "randn(3, 4), randint(-3, 3, {4})", "randn(3, 4), randn(3, 4)", "randn(3, 4):half(), randint(-3, 3, {4})" },
-     torch = "torch.ldexp(*args)" }
+     doc = "`x` times two to the power `other`: `x * 2^other`.",
+     sample = { "randn(3, 4), randint(-3, 3, {4})", "randn(3, 4), randn(3, 4)", "randn(3, 4):half(), randint(-3, 3, {4})", "randn(3, 4), -2" },
+     torch = "torch.ldexp(args[0], torch.as_tensor(args[1]))" }
 op { "frexp(Tensor x) -> (Tensor mantissa, Tensor exponent)",
      out = true, kind = "composite", dtypes = "floating",
      doc = [[`x` taken apart as `mantissa * 2^exponent`, the mantissa's magnitude being in [0.5, 1) and the
@@ -165,6 +166,17 @@ for _, bound in ipairs { "min", "max" } do
        doc = "With a limit for each element; the two broadcast.",
        sample = { pair[2] }, torch = ("torch.clamp_%s(*args)"):format(bound) }
 end
+op { "clamp_within(Tensor x, Tensor min, Tensor max) -> Tensor",
+     kind = "pointwise", functor = "ClampBetween", dtypes = "real + boolean", internal = true,
+     grad = {
+       x = [[where(logical_or(lt(x, min), gt(x, max)), 0.0,
+                   where(logical_xor(eq(x, min), eq(x, max)), mul(g, 0.5), g))]],
+       min = [[where(logical_and(lt(x, min), le(min, max)), g,
+                     where(logical_and(eq(x, min), lt(min, max)), mul(g, 0.5), 0.0))]],
+       max = [[where(logical_or(gt(x, max), lt(max, min)), g,
+                     where(logical_and(eq(x, max), lt(min, max)), mul(g, 0.5), 0.0))]] },
+     doc = "`clamp` with tensors as both limits.", torch = "torch.clamp(*args)",
+     sample = { "randn(3, 4), randn(4) - 0.5, randn(3, 4) + 0.5" } }
 op { "clamp_tensor(Tensor x, Tensor? min=nil, Tensor? max=nil) -> Tensor",
      inplace = true, out = true, kind = "composite", dtypes = "real + boolean", overload_of = "clamp",
      doc = "With limits for each element, which broadcast; an element equal to its limit shares the gradient with it.",

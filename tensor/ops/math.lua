@@ -88,10 +88,17 @@ op { "nextafter(Tensor x, Tensor other) -> Tensor",
      sample = { "randn(3, 4), randn(4)", "tensor{0, 1, 1, -1 / 0, 2, 0 / 0}, tensor{-1, 2, 0.5, 0, 2, 1.0}" },
      check = { grad = "a difference of the rounding error", gradgrad = "a difference of the rounding error",
                dtypes = "each dtype has its own steps" } }
+op { "nextafter_wide(Tensor x, Tensor other) -> Tensor",
+     kind = "pointwise", dtypes = "floating", internal = true,
+     grad = { x = "where(ne(x, other), g, 0.0)", other = "zero" },
+     doc = "`nextafter` in the dtype of the computation, which for 16-bit floats is float32.",
+     sample = { "randn(3, 4), randn(4)" }, torch = "torch.nextafter(*args)",
+     check = { grad = "a difference of the rounding error", gradgrad = "a difference of the rounding error",
+               dtypes = "each dtype has its own steps" } }
 op { "nextafter_by(Tensor x, Tensor other, Scalar digits, Scalar smallest) -> Tensor",
      kind = "pointwise", dtypes = "floating", keeps_dtype = true, internal = true,
      grad = { x = "where(ne(x, other), g, 0.0)", other = "zero" },
-     doc = [[`nextafter` in a format with that many digits behind the leading one and that smallest
+     doc = [[`nextafter` in a narrow format with that many digits behind the leading one and that smallest
 positive number.]],
      sample = { "randn(3, 4), randn(4), 23, 1e-45" }, torch = "torch.nextafter(args[0], args[1])",
      check = { grad = "a difference of the rounding error", gradgrad = "a difference of the rounding error",
