@@ -75,7 +75,7 @@ op { "poisson_draw(Tensor rate, Generator? generator=nil) -> Tensor",
      kind = "structured", internal = true, random = true, draws = "2 * rate.numel()", dtypes = "floating",
      grad = { rate = "zero" },
      doc = [[`poisson` for rates that have been checked.]],
-     sample = { "rand(3, 4) * 30" }, check = { value = "random" } }
+     sample = { "rand(3, 4) * 30" }, check = { value = "random", grad = "whole numbers jump" } }
 op { "poisson(Tensor rate, Generator? generator=nil) -> Tensor",
      kind = "composite", out = true, random = true, dtypes = "floating",
      doc = [[Numbers of Poisson distributions with the rates in `rate`, which are not negative: by counting
@@ -86,7 +86,7 @@ op { "binomial_draw(Tensor count, Tensor prob, Generator? generator=nil) -> Tens
      kind = "structured", internal = true, random = true, draws = "2 * count.numel()", dtypes = "floating",
      grad = { count = "zero", prob = "zero" },
      doc = [[`binomial` for tensors of one shape that have been checked.]],
-     sample = { "tensor({1.0, 5.0, 100.0}), rand(3)" }, check = { value = "random" } }
+     sample = { "tensor({1.0, 5.0, 100.0}), rand(3)" }, check = { value = "random", grad = "whole numbers jump" } }
 op { "binomial(Tensor count, Tensor prob, Generator? generator=nil) -> Tensor",
      kind = "composite", out = true, random = true, dtypes = "floating",
      doc = [[How many of `count` trials succeed that do so with probability `prob`; the two broadcast. By
