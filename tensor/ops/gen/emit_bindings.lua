@@ -225,11 +225,11 @@ int call_$name(lua_State* L) {
 
 local function inplace_function(row)
   local args = lua_signature.arguments(row)
-  local name = row.name .. "_"
+  local name, called = row.name .. "_", lua_signature.inplace_name(row)
   args[1].info, args[1].required = types.argument "Tensor", true
   local reads, call = read_arguments(row, args)
   return fill(inplace_template, {
-    signature = signature(name, name, lua_signature.usage(row, name), args),
+    signature = signature(name, called, lua_signature.usage(row, called), args),
     name = name, reads = reads, call = names_of(call),
   })
 end
