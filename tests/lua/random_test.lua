@@ -204,6 +204,7 @@ test("each draw takes a generator and repeats itself", function()
     expect.truthy(not first:eq(second):all():item(), "draw " .. i)
   end
   expect.equal(ml.randperm(5, { dtype = "int32" }).dtype, "int32")
+  expect.error(function() return ml.randperm(256, { dtype = "uint8" }) end, "uint8 holds whole numbers to 255")
   expect.near(ml.randperm(100):sort():tolist(), ml.arange(1, 100):tolist())
 end)
 
