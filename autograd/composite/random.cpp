@@ -104,6 +104,7 @@ Operand detached(const Operand& x) { return x.is_tensor() ? Operand(shallow_copy
 Tensor bernoulli_composite(const Tensor& given, std::optional<double> p, Generator* generator) {
   const Tensor x = shallow_copy(given);
   if (p) {
+    shapes::check_probability("bernoulli", *p);
     Tensor y = empty_like(x);
     bernoulli_fill_(y, *p, generator);
     return y;
