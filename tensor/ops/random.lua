@@ -25,14 +25,14 @@ op { "bernoulli_fill(Tensor! x, float p, Generator? generator=nil) -> Tensor",
      grad = { x = "zero" },
      doc = [[Sets each element to 1 with probability `p`, else to 0.]],
      sample = { "zeros(3, 4), 0.3" }, check = { value = "random" } }
-op { "bernoulli(Tensor x, float? p=nil, Generator? generator=nil) -> Tensor",
-     kind = "composite", out = true, random = true, dtypes = "boolean+real",
+op { "bernoulli_of(Tensor x, float? p=nil, Generator? generator=nil) -> Tensor",
+     kind = "composite", out = true, random = true, lua_name = "bernoulli", dtypes = "boolean+real",
      doc = [[1 with the probability that the element of `x` gives, or with probability `p` for all, else
 0: a tensor like `x`.]],
      sample = { "rand(3, 4)", "zeros(3, 4), 0.3", "tensor({0.0, 1.0})" },
      check = { value = "random", dtypes = "integers are no probabilities" } }
-op { "bernoulli_by(Tensor x, Operand p=0.5, Generator? generator=nil) -> Tensor",
-     kind = "composite", inplace = true, random = true, func = false, method = false, lua_name = "bernoulli",
+op { "bernoulli(Tensor x, Operand p=0.5, Generator? generator=nil) -> Tensor",
+     kind = "composite", inplace = true, random = true, func = false, method = false,
      mixed = true, dtypes = "boolean+real",
      doc = [[Sets each element to 1 with probability `p`, a number or a tensor that broadcasts to `x`, else
 to 0.]],
