@@ -1,4 +1,4 @@
--- stdlib/random.lua: ml.random: the state of the default generator, for a script or for a piece of it.
+-- stdlib/random.lua: ml.random: the state of the default generator, for a script or a piece of it.
 
 local ml = require "moonlet"
 local namespace = require("moonlet.options").namespace
@@ -16,8 +16,8 @@ function random.manual_seed(...)
   return ml.default_generator:manual_seed((read_manual_seed(...)))
 end
 
---- Seeds `ml.default_generator` with a number from the system, another for each call, and returns the
---- number. Also called `ml.seed`.
+--- Seeds `ml.default_generator` with a number from the system, another for each call, and returns
+--- the number. Also called `ml.seed`.
 ---@return integer
 function random.seed() return ml.default_generator:seed() end
 

@@ -220,7 +220,8 @@ Tensor fft_hfftn_composite(const Tensor& x, const Dims& s, const OptionalDims& d
 
 namespace {
 
-void check_frequencies(int64_t n, double d, const char* op) {
+void check_frequencies(int64_t n, double d, DType dtype, const char* op) {
+  check(is_differentiable(dtype), op, ": dtype ", dtype, "; a floating or complex one wanted");
   check(n >= 1, op, ": ", n, " points; 1 or more wanted");
   check(d != 0, op, ": the points are at distance 0");
 }
@@ -245,14 +246,14 @@ Tensor shifted(const Tensor& x, const OptionalDims& given, bool up, const char* 
 }  // namespace
 
 Tensor fft_fftfreq_composite(int64_t n, double d, Options options) {
-  check_frequencies(n, d, "fft.fftfreq");
+  check_frequencies(n, d, options.dtype, "fft.fftfreq");
   if (n == 1) return frequencies(0, 0, n, d, options);
   return cat({frequencies(0, (n - 1) / 2, n, d, options), frequencies(-(n / 2), -1, n, d, options)},
              0);
 }
 
 Tensor fft_rfftfreq_composite(int64_t n, double d, Options options) {
-  check_frequencies(n, d, "fft.rfftfreq");
+  check_frequencies(n, d, options.dtype, "fft.rfftfreq");
   return frequencies(0, n / 2, n, d, options);
 }
 

@@ -80,7 +80,7 @@ Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype,
 
 Tensor randperm_composite(int64_t n, std::optional<DType> dtype, std::optional<Device> device,
                           Generator* generator) {
-  Tensor keys = allocate(shapes::randperm(n, device.value_or(Device{})), "randperm");
+  Tensor keys = allocate(shapes::randperm(n, dtype, device.value_or(Device{})), "randperm");
   random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
           generator);
   return to(random_order(keys), dtype.value_or(DType::Int64));
@@ -101,9 +101,10 @@ Operand detached(const Operand& x) { return x.is_tensor() ? Operand(shallow_copy
 
 }  // namespace
 
-Tensor bernoulli_composite(const Tensor& given, std::optional<double> p, Generator* generator) {
+Tensor bernoulli_of_composite(const Tensor& given, std::optional<double> p, Generator* generator) {
   const Tensor x = shallow_copy(given);
   if (p) {
+    shapes::check_probability("bernoulli", *p);
     Tensor y = empty_like(x);
     bernoulli_fill_(y, *p, generator);
     return y;
@@ -117,14 +118,14 @@ Tensor bernoulli_composite(const Tensor& given, std::optional<double> p, Generat
   return to(lt(u, to(x, u.dtype())), x.dtype());
 }
 
-Tensor bernoulli_by_composite(const Tensor& x, const Operand& p, Generator* generator) {
+Tensor bernoulli_composite(const Tensor& x, const Operand& p, Generator* generator) {
   Tensor y = empty_like(x);
   if (!p.is_tensor()) {
     bernoulli_fill_(y, p.scalar().to_double(), generator);
     return y;
   }
   const Tensor each = contiguous(expand(shallow_copy(p.tensor()), x.sizes()));
-  return to(bernoulli(each, std::nullopt, generator), x.dtype());
+  return to(bernoulli_of(each, std::nullopt, generator), x.dtype());
 }
 
 Tensor cauchy_composite(const Tensor& x, double median, double sigma, Generator* generator) {

@@ -125,6 +125,8 @@ Tensor stft_composite(const Tensor& x, int64_t n_fft, std::optional<int64_t> hop
   const char* op = "stft";
   check(x.dim() == 1 || x.dim() == 2, op, ": the signal has shape ", x.sizes(),
         "; (length) or (batch, length) wanted");
+  check(is_differentiable(x.dtype()), op, ": dtype ", x.dtype(),
+        "; a floating or complex one wanted");
   const Frames frames = frames_of(op, x, n_fft, hop_length, win_length, window);
   const bool complex = is_complex(x.dtype()) || (window.defined() && is_complex(window.dtype()));
   check(complex || return_complex, op, ": return_complex must be given for a real signal");
@@ -169,6 +171,7 @@ Tensor istft_composite(const Tensor& x, int64_t n_fft, std::optional<int64_t> ho
                        bool normalized, std::optional<bool> onesided, std::optional<int64_t> length,
                        bool return_complex) {
   const char* op = "istft";
+  check(is_complex(x.dtype()), op, ": dtype ", x.dtype(), "; a complex one wanted");
   const Frames frames = frames_of(op, x, n_fft, hop_length, win_length, window);
   const bool half = onesided.value_or(x.dim() < 2 || x.size(-2) != n_fft);
   check(!half || !return_complex, op, ": onesided is for real signals");

@@ -54,7 +54,9 @@ local function emit_alias(out, row, name, alias)
   if lua_signature.is_method(row) and row.plain_form then
     out[#out + 1] = ("Tensor.%s = Tensor.%s\n"):format(alias, name)
   end
-  if row.inplace_form then out[#out + 1] = ("Tensor.%s_ = Tensor.%s_\n"):format(alias, row.name) end
+  if row.inplace_form then
+    out[#out + 1] = ("Tensor.%s_ = Tensor.%s\n"):format(alias, lua_signature.inplace_name(row))
+  end
 end
 
 local function emit_ops(out, rows)
@@ -75,7 +77,7 @@ local function emit_ops(out, rows)
       emit_op(out, row, "Tensor", ":", name, 2)
     end
     if row.inplace_form and not row.internal then
-      emit_op(out, row, "Tensor", ":", row.lua_name .. "_", 2)
+      emit_op(out, row, "Tensor", ":", lua_signature.inplace_name(row), 2)
     end
     for _, alias in ipairs(row.alias) do
       module_of(alias)

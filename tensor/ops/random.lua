@@ -25,14 +25,14 @@ op { "bernoulli_fill(Tensor! x, float p, Generator? generator=nil) -> Tensor",
      grad = { x = "zero" },
      doc = [[Sets each element to 1 with probability `p`, else to 0.]],
      sample = { "zeros(3, 4), 0.3" }, check = { value = "random" } }
-op { "bernoulli(Tensor x, float? p=nil, Generator? generator=nil) -> Tensor",
-     kind = "composite", out = true, random = true, dtypes = "boolean+real",
+op { "bernoulli_of(Tensor x, float? p=nil, Generator? generator=nil) -> Tensor",
+     kind = "composite", out = true, random = true, lua_name = "bernoulli", dtypes = "boolean+real",
      doc = [[1 with the probability that the element of `x` gives, or with probability `p` for all, else
 0: a tensor like `x`.]],
      sample = { "rand(3, 4)", "zeros(3, 4), 0.3", "tensor({0.0, 1.0})" },
      check = { value = "random", dtypes = "integers are no probabilities" } }
-op { "bernoulli_by(Tensor x, Operand p=0.5, Generator? generator=nil) -> Tensor",
-     kind = "composite", inplace = true, random = true, func = false, method = false, lua_name = "bernoulli",
+op { "bernoulli(Tensor x, Operand p=0.5, Generator? generator=nil) -> Tensor",
+     kind = "composite", inplace = true, random = true, func = false, method = false,
      mixed = true, dtypes = "boolean+real",
      doc = [[Sets each element to 1 with probability `p`, a number or a tensor that broadcasts to `x`, else
 to 0.]],
@@ -75,7 +75,7 @@ op { "poisson_draw(Tensor rate, Generator? generator=nil) -> Tensor",
      kind = "structured", internal = true, random = true, draws = "2 * rate.numel()", dtypes = "floating",
      grad = { rate = "zero" },
      doc = [[`poisson` for rates that have been checked.]],
-     sample = { "rand(3, 4) * 30" }, check = { value = "random" } }
+     sample = { "rand(3, 4) * 30" }, check = { value = "random", grad = "whole numbers jump" } }
 op { "poisson(Tensor rate, Generator? generator=nil) -> Tensor",
      kind = "composite", out = true, random = true, dtypes = "floating",
      doc = [[Numbers of Poisson distributions with the rates in `rate`, which are not negative: by counting
@@ -86,7 +86,7 @@ op { "binomial_draw(Tensor count, Tensor prob, Generator? generator=nil) -> Tens
      kind = "structured", internal = true, random = true, draws = "2 * count.numel()", dtypes = "floating",
      grad = { count = "zero", prob = "zero" },
      doc = [[`binomial` for tensors of one shape that have been checked.]],
-     sample = { "tensor({1.0, 5.0, 100.0}), rand(3)" }, check = { value = "random" } }
+     sample = { "tensor({1.0, 5.0, 100.0}), rand(3)" }, check = { value = "random", grad = "whole numbers jump" } }
 op { "binomial(Tensor count, Tensor prob, Generator? generator=nil) -> Tensor",
      kind = "composite", out = true, random = true, dtypes = "floating",
      doc = [[How many of `count` trials succeed that do so with probability `prob`; the two broadcast. By

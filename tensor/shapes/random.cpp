@@ -140,8 +140,12 @@ Result random_order(const Tensor& keys) {
   return like(keys, DType::Int64);
 }
 
-Result randperm(int64_t n, Device device) {
+Result randperm(int64_t n, std::optional<DType> dtype, Device device) {
   check(n >= 0, "randperm: n = ", n, "; 0 or more wanted");
+  const DType of = dtype.value_or(DType::Int64);
+  check(!is_complex(of), "randperm: dtype ", of, "; a real one wanted");
+  check(n <= largest_integer(of), "randperm: n = ", n, ", and ", of, " holds whole numbers to ",
+        largest_integer(of));
   return {{n}, {DType::Int64, device}};
 }
 

@@ -9,8 +9,8 @@ namespace moonlet::shapes {
 
 // Throws unless p is a probability.
 void check_probability(const char* op, double p);
-// The integers that `random_` draws, both ends included: low to high, or 1 to the one that is given,
-// or 0 to the largest of x's dtype.
+// The integers that `random_` draws, both ends included: low to high, or 1 to the one that is
+// given, or 0 to the largest of x's dtype.
 struct IntegerRange {
   int64_t first, last;
   // How many there are; 0 stands for all of int64.
@@ -31,7 +31,8 @@ DrawBounds integer_bounds(const Tensor& x, IntegerRange range);
 // The least value an exponential draw of that rate gives in x's dtype: 0 only where the rate is
 // infinite, since the distribution holds no 0.
 double exponential_least(const Tensor& x, double lambda);
-Result randperm(int64_t n, Device device);
+// int64 keys of n positions, each of which `dtype` must hold.
+Result randperm(int64_t n, std::optional<DType> dtype, Device device);
 // int64 positions: (num_samples,) of (n,), (rows, num_samples) of (rows, n).
 Result multinomial(const Tensor& probs, int64_t num_samples, bool replacement);
 

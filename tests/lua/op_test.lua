@@ -61,7 +61,7 @@ local function check_alias(case, alias)
   harness.expect.equal(named(alias, ml), named(case.call, ml), "ml." .. alias)
   if alias:find(".", 1, true) then return end
   for _, form in ipairs { "", "_" } do
-    local name = form == "_" and case.call_ or case.call
+    local name = form == "_" and case.inplace_call or case.call
     harness.expect.equal(ml._methods[alias .. form], ml._methods[name], "x:" .. alias .. form)
   end
 end

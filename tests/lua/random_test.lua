@@ -108,7 +108,8 @@ end)
 
 test("binomial draws have their mean, variance and probabilities", function()
   ml.manual_seed(12)
-  for _, case in ipairs { { 1, 0.3 }, { 7, 0.5 }, { 20, 0.9 }, { 40, 0.25 }, { 100, 0.7 }, { 1000, 0.001 }, { 5000, 0.4 } } do
+  for _, case in ipairs { { 1, 0.3 }, { 7, 0.5 }, { 20, 0.9 }, { 40, 0.25 }, { 100, 0.7 },
+    { 1000, 0.001 }, { 5000, 0.4 } } do
     local n, p = case[1], case[2]
     local name = ("binomial %d, %g"):format(n, p)
     local x = ml.binomial(ml.full({ N }, n + 0.0, { dtype = "float64" }), ml.tensor(p, { dtype = "float64" }))
@@ -203,6 +204,7 @@ test("each draw takes a generator and repeats itself", function()
     expect.truthy(not first:eq(second):all():item(), "draw " .. i)
   end
   expect.equal(ml.randperm(5, { dtype = "int32" }).dtype, "int32")
+  expect.error(function() return ml.randperm(256, { dtype = "uint8" }) end, "uint8 holds whole numbers to 255")
   expect.near(ml.randperm(100):sort():tolist(), ml.arange(1, 100):tolist())
 end)
 

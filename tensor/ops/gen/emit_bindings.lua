@@ -245,8 +245,7 @@ int call_$name(lua_State* L) {
 
 local function inplace_function(row, all)
   local args = lua_signature.arguments(row)
-  local name = row.name .. "_"
-  local called = row.lua_name .. "_"
+  local name, called = row.name .. "_", lua_signature.inplace_name(row)
   args[1].info, args[1].required = types.argument "Tensor", true
   local declarations, overloads = overload_lines(row, all, "_")
   local reads, call = read_arguments(row, args)

@@ -1,5 +1,6 @@
 -- tensor/ops/gen/emit_cases.lua: what the generated op tests need of each row, as a Lua table.
 
+local lua_signature = require "tensor.ops.gen.lua_signature"
 local sets = require("tensor.ops.gen.dtypes").sets
 
 local function list(strings)
@@ -27,7 +28,7 @@ local function case(row)
   table.sort(checks)
   local fields = {
     ("name = %q"):format(row.name), ("call = %q"):format(row.lua_name),
-    ("inplace_call = %q"):format(row.lua_name .. "_"),
+    ("inplace_call = %q"):format(lua_signature.inplace_name(row)),
     ("family = %q"):format(row.family), ("kind = %q"):format(row.kind),
     "dtypes = " .. list(dtypes), "args = " .. list(args), "names = " .. list(names),
     "grads = " .. list(grads), "constant = " .. list(row.constant or {}),

@@ -44,6 +44,11 @@ function lua_signature.arguments(row)
   return out
 end
 
+-- The name by which scripts call the form that works in place.
+function lua_signature.inplace_name(row)
+  return (row.module and row.name or row.lua_name) .. "_"
+end
+
 -- Whether the row gives a method of tensors, and a function of the module.
 function lua_signature.is_method(row)
   local first = row.args[1]
