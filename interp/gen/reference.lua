@@ -33,6 +33,7 @@ local titles = {
   { "ops_activation", "Activations" }, { "ops_conv", "Convolution" }, { "ops_pool", "Pooling" },
   { "ops_softmax", "Softmax" }, { "ops_normalization", "Normalisation" },
   { "ops_nn", "Attention, dropout, gates" }, { "ops_loss", "Losses" },
+  { "ops_recurrent", "Recurrent networks" },
   { "ops_optim", "Optimiser steps" },
   { "nn", "nn: layers" }, { "nn.functional", "nn.functional" }, { "nn.init", "nn.init" },
   { "nn.utils", "nn.utils" }, { "optim", "optim: optimisers" },

@@ -262,6 +262,9 @@ function functional.pad(...)
   return ml.pad(input, pad, mode, value or 0)
 end
 
+--- The `p`-norms of the differences of each two rows of `input`.
+functional.pdist = op "pdist(Tensor input, number>=0 p=2)"
+
 local read_unfold = declare.reader("unfold(Tensor input, int[2]>=1 kernel_size, "
   .. "int[2]>=1 dilation=1, int[2]>=0 padding=0, int[2]>=1 stride=1)")
 
