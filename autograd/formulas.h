@@ -13,6 +13,7 @@
 #include "autograd/formulas/loss.h"
 #include "autograd/formulas/nn.h"
 #include "autograd/formulas/normalization.h"
+#include "autograd/formulas/recurrent.h"
 #include "autograd/formulas/reduce.h"
 #include "autograd/formulas/scan.h"
 #include "autograd/formulas/shape.h"

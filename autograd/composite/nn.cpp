@@ -1,6 +1,7 @@
 // autograd/composite/nn.cpp: network ops made of other ops: attention, dropout, gates, distances,
 // bags of embeddings.
 #include <cmath>
+#include <vector>
 
 #include "autograd/formulas/common.h"
 #include "autograd/formulas/nn.h"
@@ -153,6 +154,18 @@ Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p,
   const Tensor apart = add(sub(widened(x1), widened(x2)), eps);
   check(apart.dim() >= 1, "pairwise_distance: the inputs have shape (), (..., features) is wanted");
   return to(norm(apart, p, {apart.dim() - 1}, keepdim), own);
+}
+
+Tensor pdist_composite(const Tensor& given, double p) {
+  check(given.dim() == 2, "pdist: x has shape ", given.sizes(), ", (n, features) is wanted");
+  check(p >= 0, "pdist: p is ", p, ", at least 0 is wanted");
+  const Tensor x = widened(given);
+  const int64_t n = x.size(0);
+  if (n < 2) return sum(narrow(given, 0, 0, 0), {1});
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i + 1 < n; ++i)
+    parts.push_back(norm(sub(narrow(x, 0, i, 1), narrow(x, 0, i + 1, n - i - 1)), p, {1}));
+  return to(cat(parts, 0), given.dtype());
 }
 
 Tensor bilinear_composite(const Tensor& x1, const Tensor& x2, const Tensor& weight,

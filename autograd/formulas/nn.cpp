@@ -30,6 +30,8 @@ struct Chunk {
 // The elements of scores that are held at a time: 16 MiB of float32.
 constexpr int64_t kScores = int64_t{1} << 22;
 constexpr int64_t kLeastQueries = 16;
+// With is_causal fewer queries at a time see fewer keys that are hidden from them.
+constexpr int64_t kMostCausal = 128;
 
 // The queries in parts whose scores are no more than kScores, so that memory grows with the length
 // and not with its square. With is_causal a part sees the keys up to its last query.
@@ -40,7 +42,8 @@ std::vector<Chunk> chunks_of(const Tensor& query, const Tensor& key, bool is_cau
   };
   const int64_t batch = std::max<int64_t>({heads(query), heads(key), 1});
   const int64_t fitting = kScores / std::max<int64_t>(batch * keys, 1);
-  const int64_t step = std::max(kLeastQueries, fitting);
+  const int64_t step =
+      std::max(kLeastQueries, is_causal ? std::min(fitting, kMostCausal) : fitting);
   std::vector<Chunk> out;
   for (int64_t first = 0; first == 0 || first < queries; first += step) {
     const int64_t count = std::min(step, queries - first);

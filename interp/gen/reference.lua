@@ -36,6 +36,7 @@ local titles = {
   { "ops_softmax", "Softmax" }, { "ops_normalization", "Normalisation" },
   { "ops_nn", "Attention, dropout, gates" }, { "ops_loss", "Losses" },
   { "ops_fft", "Fourier transforms" }, { "ops_window", "Windows and short-time transforms" },
+  { "ops_recurrent", "Recurrent networks" },
   { "ops_optim", "Optimiser steps" },
   { "nn", "nn: layers" }, { "nn.functional", "nn.functional" }, { "nn.init", "nn.init" },
   { "nn.utils", "nn.utils" }, { "optim", "optim: optimisers" },

@@ -202,6 +202,9 @@ function functional.pad(...)
   return ml.pad(input, pad, mode, value or 0)
 end
 
+--- The `p`-norms of the differences of each two rows of `input`.
+functional.pdist = op "pdist(Tensor input, number>=0 p=2)"
+
 local function add(part)
   for name, f in pairs(part) do functional[name] = f end
 end

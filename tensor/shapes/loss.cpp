@@ -98,6 +98,11 @@ Result ctc_loss_grad_log_probs(const Tensor& grad, const Tensor& log_probs, cons
                                const Tensor& result, const Tensor& log_alpha, int64_t blank) {
   const char* op = "ctc_loss_grad_log_probs";
   const Dims paths = check_ctc(op, log_probs, targets, input_lengths, target_lengths, blank);
+  for (const Tensor* x : {&log_probs, &result})
+    check(x->dtype() == grad.dtype(), op, ": log_probs and result must be ", grad.dtype(),
+          " as grad, one is ", x->dtype());
+  check(is_floating(log_alpha.dtype()), op, ": log_alpha is ", log_alpha.dtype(),
+        ", a floating dtype is wanted");
   expect_shape(op, "grad", grad.sizes(), {log_probs.size(1)});
   expect_shape(op, "result", result.sizes(), {log_probs.size(1)});
   expect_shape(op, "log_alpha", log_alpha.sizes(), paths);

@@ -1,0 +1,231 @@
+// autograd/formulas/recurrent.cpp: recurrent networks over whole sequences: the steps forward, and
+// back through time. The rows of a sequence are those of its steps one after the other; the step of
+// batch size n goes on with the first n rows of the state, so sequences may end before others.
+#include "autograd/formulas/recurrent.h"
+
+#include "autograd/tape.h"
+#include "autograd/uses_formulas_recurrent.h"
+#include "tensor/interrupt.h"
+
+namespace moonlet::formulas {
+
+namespace {
+
+struct Step {
+  int64_t at, count;  // its rows
+};
+
+// The steps in the order in which the state goes through them.
+std::vector<Step> steps_of(const std::vector<int64_t>& batch_sizes, bool reverse) {
+  std::vector<Step> out;
+  int64_t at = 0;
+  for (const int64_t count : batch_sizes) {
+    out.push_back({at, count});
+    at += count;
+  }
+  if (reverse) out = {out.rbegin(), out.rend()};
+  return out;
+}
+
+Tensor rows(const Tensor& x, const Step& s) { return narrow(x, 0, s.at, s.count); }
+Tensor first(const Tensor& x, int64_t count) {
+  return count == x.size(0) ? x : narrow(x, 0, 0, count);
+}
+void write(const Tensor& to, const Tensor& from) {
+  Tensor target = to;
+  copy_(target, from);
+}
+
+Tensor activated(const Tensor& x, int64_t mode) { return mode == kRnnTanh ? tanh(x) : relu(x); }
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& grad_c,
+                                            const Tensor& gates, const Tensor& cell,
+                                            const Tensor& c) {
+  if (!grad_enabled()) return lstm_step_grads(grad_h, grad_c, gates, cell, c);
+  const std::vector<Tensor> part = chunk(gates, 4, 1);
+  const Tensor enter = sigmoid(part[0]), keep = sigmoid(part[1]), next = tanh(part[2]),
+               leave = sigmoid(part[3]), shown = tanh(c);
+  const auto slope = [](const Tensor& s) { return mul(s, sub(1.0, s)); };
+  const Tensor g = add(grad_c, mul(mul(grad_h, leave), sub(1.0, square(shown))));
+  const Tensor all =
+      cat({mul(mul(g, next), slope(enter)), mul(mul(g, cell), slope(keep)),
+           mul(mul(g, enter), sub(1.0, square(next))), mul(mul(grad_h, shown), slope(leave))},
+          1);
+  return {all, mul(g, keep)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Tensor& x_gates,
+                                                   const Tensor& h_gates, const Tensor& hidden) {
+  if (!grad_enabled()) return gru_step_grads(grad, x_gates, h_gates, hidden);
+  const std::vector<Tensor> x = chunk(x_gates, 3, 1), h = chunk(h_gates, 3, 1);
+  const Tensor reset = sigmoid(add(x[0], h[0])), update = sigmoid(add(x[1], h[1]));
+  const Tensor fresh = tanh(add(x[2], mul(reset, h[2])));
+  const Tensor by_fresh = mul(mul(grad, sub(1.0, update)), sub(1.0, square(fresh)));
+  const Tensor by_update = mul(mul(grad, sub(hidden, fresh)), mul(update, sub(1.0, update)));
+  const Tensor by_reset = mul(mul(by_fresh, h[2]), mul(reset, sub(1.0, reset)));
+  return {cat({by_reset, by_update, by_fresh}, 1),
+          cat({by_reset, by_update, mul(by_fresh, reset)}, 1), mul(grad, update)};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> recurrent(const Tensor& gates, const Tensor& hidden,
+                                                     const Tensor& cell, const Tensor& w_hh,
+                                                     const Tensor& b_hh,
+                                                     const std::vector<int64_t>& batch_sizes,
+                                                     int64_t mode, bool reverse) {
+  const bool has_cell = mode == kLstm;
+  const Tensor h = clone(hidden, MemoryFormat::Contiguous);
+  const Tensor c = has_cell ? clone(cell, MemoryFormat::Contiguous) : empty({0}, options_of(h));
+  const Tensor y = empty({gates.size(0), h.size(1)}, options_of(gates));
+  const Tensor cells = has_cell ? empty(y.sizes(), options_of(y)) : empty({0}, options_of(h));
+  const Tensor w = t(w_hh);
+  for (const Step& s : steps_of(batch_sizes, reverse)) {
+    stop_if_requested();
+    const Tensor x = rows(gates, s), before = first(h, s.count);
+    Tensor after;
+    if (has_cell) {
+      const auto [next, next_cell] = lstm_step(addmm(x, before, w), first(c, s.count));
+      write(first(c, s.count), next_cell);
+      write(rows(cells, s), next_cell);
+      after = next;
+    } else if (mode == kGru) {
+      after = gru_step(x, linear(before, w_hh, b_hh), before);
+    } else {
+      after = activated(addmm(x, before, w), mode);
+    }
+    write(before, after);
+    write(rows(y, s), after);
+  }
+  return {y, h, c, cells};
+}
+
+namespace {
+
+// Of every row the state before its step: (rows, size).
+Tensor states_before(const Tensor& start, const Tensor& states, const std::vector<Step>& steps) {
+  const Tensor now = clone(start, MemoryFormat::Contiguous);
+  const Tensor out = empty(states.sizes(), options_of(states));
+  for (const Step& s : steps) {
+    const Tensor state = first(now, s.count);
+    write(rows(out, s), state);
+    write(state, rows(states, s));
+  }
+  return out;
+}
+
+// The network as recorded steps, for a gradient that is to be differentiated again.
+std::vector<Tensor> unrolled(const Tensor& gates, Tensor h, Tensor c, const Tensor& w_hh,
+                             const Tensor& b_hh, const std::vector<int64_t>& batch_sizes,
+                             int64_t mode, bool reverse) {
+  const auto continued = [](const Tensor& part, const Tensor& whole) {
+    const int64_t count = part.size(0), rest = whole.size(0) - count;
+    return rest == 0 ? part : cat({part, narrow(whole, 0, count, rest)}, 0);
+  };
+  std::vector<Tensor> outputs;
+  for (const Step& s : steps_of(batch_sizes, reverse)) {
+    stop_if_requested();
+    const Tensor x = rows(gates, s), before = first(h, s.count);
+    Tensor after;
+    if (mode == kLstm) {
+      const auto [next, next_cell] = lstm_step(addmm(x, before, t(w_hh)), first(c, s.count));
+      c = continued(next_cell, c);
+      after = next;
+    } else if (mode == kGru) {
+      after = gru_step(x, linear(before, w_hh, b_hh), before);
+    } else {
+      after = activated(addmm(x, before, t(w_hh)), mode);
+    }
+    h = continued(after, h);
+    outputs.push_back(after);
+  }
+  if (reverse) outputs = {outputs.rbegin(), outputs.rend()};
+  std::vector<Tensor> out{cat(outputs, 0), h};
+  if (mode == kLstm) out.push_back(c);
+  return out;
+}
+
+// The gradients that may be differentiated again: of the recorded steps.
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
+    const std::vector<Tensor>& gradients, const std::vector<Tensor>& arguments,
+    const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
+  const std::vector<Tensor> outputs =
+      unrolled(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], batch_sizes,
+               mode, reverse);
+  std::vector<Tensor> wanted, out(arguments.size());
+  for (const Tensor& x : arguments)
+    if (x.defined() && x.requires_grad()) wanted.push_back(x);
+  const std::vector<Tensor> found = grad(
+      outputs, wanted, {gradients.begin(), gradients.begin() + static_cast<int>(outputs.size())},
+      true, true, true);
+  size_t next = 0;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].defined() && arguments[i].requires_grad()) out[i] = found[next++];
+  return {out[0], out[1], out[2], out[3], out[4]};
+}
+
+// Going back: the gradients of the states, and of what each step was made of.
+struct Backward {
+  Tensor by_hidden, by_cell, by_gates, by_h_gates;
+};
+
+Backward back_through_steps(const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c,
+                            const Tensor& x_gates, const Tensor& h_gates, const Tensor& w_hh,
+                            const Tensor& before, const Tensor& cells_before, const Tensor& y,
+                            const Tensor& cells, const std::vector<Step>& steps, int64_t mode) {
+  Backward b{clone(grad_h, MemoryFormat::Contiguous),
+             mode == kLstm ? clone(grad_c, MemoryFormat::Contiguous) : Tensor(),
+             empty(x_gates.sizes(), options_of(x_gates)), Tensor()};
+  if (mode == kGru) b.by_h_gates = empty(x_gates.sizes(), options_of(x_gates));
+  for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
+    stop_if_requested();
+    const Tensor state = first(b.by_hidden, s->count);
+    const Tensor g = add(state, rows(grad_y, *s));
+    Tensor gates, through;
+    if (mode == kLstm) {
+      const Tensor cell = first(b.by_cell, s->count);
+      const auto [by_gates, by_cell] =
+          lstm_step_grads(g, cell, rows(x_gates, *s), rows(cells_before, *s), rows(cells, *s));
+      write(cell, by_cell);
+      gates = by_gates;
+      through = mm(gates, w_hh);
+    } else if (mode == kGru) {
+      const auto [by_x, by_h, by_state] =
+          gru_step_grads(g, rows(x_gates, *s), rows(h_gates, *s), rows(before, *s));
+      gates = by_x;
+      write(rows(b.by_h_gates, *s), by_h);
+      through = addmm(by_state, by_h, w_hh);
+    } else {
+      const Tensor out = rows(y, *s);
+      gates = mode == kRnnTanh ? mul(g, sub(1.0, square(out))) : relu_grad_x(g, out);
+      through = mm(gates, w_hh);
+    }
+    write(rows(b.by_gates, *s), gates);
+    write(state, through);
+  }
+  return b;
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
+    const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c, const Tensor& gates,
+    const Tensor& hidden, const Tensor& cell, const Tensor& w_hh, const Tensor& b_hh,
+    const Tensor& y, const Tensor& cells, const std::vector<int64_t>& batch_sizes, int64_t mode,
+    bool reverse) {
+  if (grad_enabled())
+    return recorded_grads({grad_y, grad_h, grad_c}, {gates, hidden, cell, w_hh, b_hh}, batch_sizes,
+                          mode, reverse);
+  const std::vector<Step> steps = steps_of(batch_sizes, reverse);
+  const Tensor before = states_before(hidden, y, steps);
+  const Tensor cells_before = mode == kLstm ? states_before(cell, cells, steps) : Tensor();
+  const Tensor h_gates = mode == kGru ? linear(before, w_hh, b_hh) : Tensor();
+  const Tensor x_gates = mode == kLstm ? addmm(gates, before, t(w_hh)) : gates;
+  const Backward b = back_through_steps(grad_y, grad_h, grad_c, x_gates, h_gates, w_hh, before,
+                                        cells_before, y, cells, steps, mode);
+  const Tensor& slopes = mode == kGru ? b.by_h_gates : b.by_gates;
+  return {b.by_gates, b.by_hidden, b.by_cell, mm(t(slopes), before),
+          b_hh.defined() ? sum(slopes, {0}) : Tensor()};
+}
+
+}  // namespace moonlet::formulas

@@ -1,0 +1,34 @@
+// autograd/formulas/recurrent.h: recurrent networks over whole sequences, and their derivatives.
+#pragma once
+
+#include <tuple>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace moonlet::formulas {
+
+// How a state follows from the one before; what native_recurrent calls `mode`.
+enum RecurrentMode : int64_t { kLstm, kGru, kRnnTanh, kRnnRelu };
+
+// The gradients of (gates, cell) and of (x_gates, h_gates, hidden).
+std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& grad_c,
+                                            const Tensor& gates, const Tensor& cell,
+                                            const Tensor& c);
+std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Tensor& x_gates,
+                                                   const Tensor& h_gates, const Tensor& hidden);
+
+// native_recurrent: (y, h_n, c_n, cells), unrecorded.
+std::tuple<Tensor, Tensor, Tensor, Tensor> recurrent(const Tensor& gates, const Tensor& hidden,
+                                                     const Tensor& cell, const Tensor& w_hh,
+                                                     const Tensor& b_hh,
+                                                     const std::vector<int64_t>& batch_sizes,
+                                                     int64_t mode, bool reverse);
+// Its gradients with respect to (gates, hidden, cell, w_hh, b_hh).
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
+    const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c, const Tensor& gates,
+    const Tensor& hidden, const Tensor& cell, const Tensor& w_hh, const Tensor& b_hh,
+    const Tensor& y, const Tensor& cells, const std::vector<int64_t>& batch_sizes, int64_t mode,
+    bool reverse);
+
+}  // namespace moonlet::formulas
