@@ -21,6 +21,15 @@ struct Sum : Values<C> {
   __device__ C combine(C a, C b) const { return a + b; }
 };
 
+// NaN counts as 0.
+template <class C>
+struct NumberSum : Sum<C> {
+  __device__ C load(int64_t at, int64_t, int64_t) const {
+    const C v = this->x.template get<C>(at);
+    return v == v ? v : C(0);
+  }
+};
+
 template <class C>
 struct Mean : Sum<C> {
   double count;
@@ -99,6 +108,16 @@ void sum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y
   // Wide integers are summed as such; what becomes a float is converted first.
   visit_device_compute(y.dtype(), [&]<class C>() {
     Sum<C> policy;
+    policy.x = array(x);
+    policy.y = array(y);
+    reduce_by(call, reduce_grid(x, dim), policy);
+  });
+}
+
+void nansum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
+  const Call call(x, "nansum");
+  visit_device_compute<dtypes::boolean | dtypes::real>(y.dtype(), [&]<class C>() {
+    NumberSum<C> policy;
     policy.x = array(x);
     policy.y = array(y);
     reduce_by(call, reduce_grid(x, dim), policy);

@@ -93,13 +93,6 @@ Tensor renorm_composite(const Tensor& x, double p, int64_t dim, double maxnorm) 
 
 // Sums.
 
-Tensor nansum_composite(const Tensor& x, const Dims& dim, bool keepdim,
-                        std::optional<DType> dtype) {
-  check(!is_complex(x.dtype()), "nansum: x has dtype ", x.dtype(), ", a real one is wanted");
-  const bool may_hold_nan = is_floating(x.dtype());
-  return sum(may_hold_nan ? masked_fill(x, isnan(x), 0.0) : x, dim, keepdim, dtype);
-}
-
 Tensor nanmean_composite(const Tensor& x, const Dims& dim, bool keepdim,
                          std::optional<DType> dtype) {
   check(is_floating(x.dtype()), "nanmean: x has dtype ", x.dtype(), ", a floating one is wanted");

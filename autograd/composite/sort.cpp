@@ -16,19 +16,23 @@ using Uniques = std::tuple<Tensor, Tensor, Tensor>;
 
 // The runs of equal neighbours among n.
 struct Runs {
-  Tensor first;   // the position (from 1) where each run begins
-  Tensor number;  // the number (from 1) of the run that each position is in
-  Tensor counts;
+  int64_t n;
+  Tensor begins;  // (n): whether a run begins there
+  Tensor first;   // the positions (from 1) where they do
 };
 
 // `differs` (n - 1) says whether a position after the first differs from the one before.
 Runs runs_of(const Tensor& differs, int64_t n) {
-  const Device device = differs.device();
-  const Tensor begins = n > 0 ? cat({ones({1}, {DType::Bool, device}), differs}, 0)
-                              : empty({0}, {DType::Bool, device});
-  const Tensor first = reshape(nonzero(begins), {-1});
-  const Tensor end = full({1}, n + 1, {DType::Int64, device});
-  return {first, cumsum(begins, 0), diff(cat({first, end}, 0))};
+  const Options bools{DType::Bool, differs.device()};
+  const Tensor begins = n > 0 ? cat({ones({1}, bools), differs}, 0) : empty({0}, bools);
+  return {n, begins, reshape(nonzero(begins), {-1})};
+}
+
+// The number (from 1) of the run that each position is in.
+Tensor run_numbers(const Runs& runs) { return cumsum(runs.begins, 0); }
+
+Tensor run_lengths(const Runs& runs) {
+  return diff(cat({runs.first, full({1}, runs.n + 1, options_of(runs.first))}, 0));
 }
 
 Tensor differs_from_before(const Tensor& x) {
@@ -67,10 +71,10 @@ Uniques from_runs(const Tensor& x, int d, const Tensor& order, const Runs& runs,
   const Tensor from = order.defined() ? index_select(order, 0, runs.first) : runs.first;
   Tensor inverse;
   if (return_inverse) {
-    const Tensor number = order.defined() ? put_back(order, runs.number) : runs.number;
-    inverse = reshape(number, inverse_sizes);
+    const Tensor numbers = run_numbers(runs);
+    inverse = reshape(order.defined() ? put_back(order, numbers) : numbers, inverse_sizes);
   }
-  return {index_select(x, d, from), inverse, return_counts ? runs.counts : Tensor()};
+  return {index_select(x, d, from), inverse, return_counts ? run_lengths(runs) : Tensor()};
 }
 
 }  // namespace

@@ -213,7 +213,8 @@ Tensor histc_composite(const Tensor& given, int64_t bins, double min, double max
   const NoGrad no_grad;
   check(is_floating(given.dtype()), "histc: x has dtype ", given.dtype(),
         ", a floating one is wanted");
-  check(bins > 0, "histc: bins is ", bins, ", at least 1 is wanted");
+  check(bins > 0 && bins < int64_t{1} << 48, "histc: bins is ", bins,
+        ", at least 1 and less than 2^48 are wanted");
   const Tensor x = reshape(widened(given), {-1});
   const auto [low, high] = histogram_range("histc", x, min, max);
   const Tensor inside = logical_and(ge(x, low), le(x, high));

@@ -150,7 +150,8 @@ the default dtype.]],
                 "view_as_complex(randn(3, 4, 2)), 2" } }
 
 op { "nansum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     out = true, kind = "composite", autocast = { cuda = "float32" }, dtypes = "boolean+real",
+     kind = "structured", autocast = { cuda = "float32" }, dtypes = "boolean+real",
+     grad = { x = "masked_fill(expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x)), isnan(x), 0.0)" },
      doc = [[`sum` with every NaN as 0.]],
      sample = { "tensor({{1, 0 / 0, 3}, {4, 5, 0 / 0}})", "tensor({{1, 0 / 0, 3}, {0 / 0, 5, 0 / 0}}), 1",
                 "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), 2, false, \"float64\"" },

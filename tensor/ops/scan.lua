@@ -38,7 +38,7 @@ before and after `x` first. Bools are compared.]],
                 "randn(3, 5), 7", "randn(3, 5), 0", "randn(3, 5):gt(0)" } }
 
 op { "trapezoid(Tensor y, Tensor? x=nil, float dx=1, Dim dim=-1) -> Tensor",
-     kind = "composite", dtypes = "all", method = false, alias = { "trapz" },
+     kind = "composite", dtypes = "integral+floating+complex", method = false, alias = { "trapz" },
      doc = [[The integral of samples `y` along `dim` by the trapezoidal rule. `x` holds where they were
 taken, in one dimension or in a shape that broadcasts to `y`; without it they are `dx` apart.]],
      sample = { "randn(3, 5)", "randn(3, 5), nil, 0.5, 1", "randn(3, 5), tensor({1, 2, 4, 7, 8})",
@@ -46,8 +46,26 @@ taken, in one dimension or in a shape that broadcasts to `y`; without it they ar
      torch = "torch.trapezoid(args[0], args[1], dim=args[3] if len(args) > 3 else -1) if len(args) > 1 and args[1] is not None else torch.trapezoid(args[0], dx=args[2] if len(args) > 2 else 1, dim=args[3] if len(args) > 3 else -1)" }
 
 op { "cumulative_trapezoid(Tensor y, Tensor? x=nil, float dx=1, Dim dim=-1) -> Tensor",
-     kind = "composite", dtypes = "all", method = false,
+     kind = "composite", dtypes = "integral+floating+complex", method = false,
      doc = [[The running integrals of samples `y` along `dim` by the trapezoidal rule, one for each
 sample but the first. `x` and `dx` are those of `trapezoid`.]],
      sample = { "randn(3, 5)", "randn(3, 5), nil, 0.5, 1", "randn(3, 5), tensor({1, 2, 4, 7, 8})" },
      torch = "torch.cumulative_trapezoid(args[0], args[1], dim=args[3] if len(args) > 3 else -1) if len(args) > 1 and args[1] is not None else torch.cumulative_trapezoid(args[0], dx=args[2] if len(args) > 2 else 1, dim=args[3] if len(args) > 3 else -1)" }
+
+-- Slopes: samples at even distances, or at coordinates.
+for _, form in ipairs {
+  { "", "float spacing=1", "`spacing` apart",
+    { "randn(5)", "randn(4, 5), 0.5", "randn(4, 5), 2, 1", "randn(4, 5), 1, {2, 1}, 2", "tensor({1, 4, 9, 16})", "randn(2, 3), 1, 1" } },
+  { "_at", "Tensor[] spacing", "at the coordinates that `spacing` holds for each dimension, in 1-D tensors",
+    { "randn(4), {tensor({0, 1, 3, 3.5})}", "randn(3, 4), {tensor({0, 1, 3}), tensor({0, 1, 3, 3.5})}, nil, 2",
+      "randn(3, 4), {tensor({0, 1, 3, 3.5})}, 2" } },
+} do
+  op { ("gradient%s(Tensor x, %s, Dim[]? dim=nil, int edge_order=1) -> Tensor[]"):format(form[1], form[2]),
+       overload_of = form[1] ~= "" and "gradient" or nil, method = false,
+       kind = "composite", dtypes = "integral+floating+complex",
+       doc = ([[The slopes of samples `x` along each of `dim`, a table of tensors of the shape of `x`:
+second-order central differences inside, and at both ends differences of first or second order, by
+`edge_order`. The samples lie %s.]]):format(form[3]),
+       sample = form[4],
+       torch = "torch_gradient(args)" }
+end

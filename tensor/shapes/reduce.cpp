@@ -65,6 +65,12 @@ Result sum(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> 
   return reduced("sum", x, dim, keepdim, sum_dtype(x, dtype));
 }
 
+Result nansum(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+  const DType out = sum_dtype(x, dtype);
+  check(!is_complex(out), "nansum: dtype is ", out, ", a real one is wanted");
+  return reduced("nansum", x, dim, keepdim, out);
+}
+
 Result mean(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
   const DType out = dtype.value_or(x.dtype());
   check(is_differentiable(out), "mean: dtype ", out,

@@ -193,9 +193,13 @@ void check_long_rows_stop() {
     check_stops("log_softmax_grad_x", [&] { raw::log_softmax_grad_x(x, x, dim); });
     check_stops("max_dim", [&] { raw::max_dim(x, dim, false); });
     check_stops("argmin", [&] { raw::argmin(x, dim, false); });
+    check_stops("cummax", [&] { raw::cummax(x, dim); });
+    check_stops("logcumsumexp", [&] { raw::logcumsumexp(x, dim); });
+    check_stops("kthvalue", [&] { raw::kthvalue(x, 7, dim, false); });
+    check_stops("median_dim", [&] { raw::median_dim(x, dim, false); });
   }
   check_stops("argmax of integers", [&] { raw::argmax(integers, 1, false); });
-  check_stops("norm", [&] { raw::norm(row, HUGE_VAL, {0, 1}, false); });
+  check_stops("norm", [&] { raw::norm(row, HUGE_VAL, {0, 1}, false, std::nullopt); });
   check_stops("sort of bytes",
               [&] { raw::sort(zeros_of(DType::UInt8, {kLong}), 0, false, false); });
   check_stops("layer_norm", [&] { raw::native_layer_norm(row, {kLong}, {}, {}, 1e-5); });

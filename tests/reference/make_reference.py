@@ -137,6 +137,11 @@ def unique_1based(function, args, flags_from):
     if flags[0]: results[1] = results[1] + 1
     return results
 
+def torch_gradient(args):
+    """torch.gradient, which takes all but its tensor by name and no None for `dim`."""
+    named = dict(zip(("spacing", "dim", "edge_order"), args[1:]))
+    return torch.gradient(args[0], **{key: value for key, value in named.items() if value is not None})
+
 def arguments(case):
     """The arguments of a case as PyTorch takes them: positional, named."""
     args, kw = [], {}
