@@ -87,9 +87,10 @@ local function flat(tensor)
   return { dtype = dtype, shape = shape, data = data }
 end
 
--- Any argument or result as a plain table: {t = tensor}, {l = list}, {v = value} or {}.
+-- Any argument or result as a plain table: {t = tensor}, {l = list}, {v = value}, {f = "inf"} or {}.
 function samples.encode(value)
   if value == nil then return { none = true } end
+  if value == math.huge or value == -math.huge then return { f = value > 0 and "inf" or "-inf" } end
   if ml.is_tensor(value) then return { t = flat(value) } end
   if type(value) ~= "table" then return { v = value } end
   local list, named = {}, nil
@@ -121,6 +122,7 @@ end
 
 function samples.decode(item)
   if item.none then return nil end
+  if item.f then return special[item.f] end
   if item.t then return samples.decode_tensor(item.t) end
   if item.l then
     local out = {}

@@ -34,6 +34,7 @@ def rebase(value, kind):
 
 def decode(item):
     if "none" in item: return None
+    if "f" in item: return SPECIAL[item["f"]]
     if "t" in item: return tensor(item["t"])
     if "l" in item:
         items = item["l"] or []
