@@ -202,7 +202,7 @@ test("every namespace refuses unknown names and suggests close ones", function()
 end)
 
 test("names that are far have no suggestion", function()
-  for _, name in ipairs { "svd", "fft", "inv", "qr", "lu", "jit", "vmap", "numpy", "compile", "repeat", "xx" } do
+  for _, name in ipairs { "fft", "inv", "lu", "jit", "vmap", "numpy", "compile", "repeat", "xx" } do
     local _, message = pcall(function() return ml[name] end)
     expect.truthy(not message:find "did you mean", message)
   end
