@@ -433,9 +433,15 @@ Tensor linalg_vander_composite(const Tensor& x, std::optional<int64_t> N) {
   check(count > 0 || (!N && count == 0), "linalg.vander: N is ", count, ", at least 1 is wanted");
   const DType dtype = is_integral(x.dtype()) ? DType::Int64 : x.dtype();
   const Tensor base = unsqueeze(to(x, dtype), -1);
-  if (count <= 1) return ones(with(x.sizes(), {count}), {dtype, x.device()});
-  const Tensor factors = expand(base, with(x.sizes(), {count - 1}));
-  return cat({ones(with(x.sizes(), {1}), {dtype, x.device()}), cumprod(factors, -1)}, -1);
+  if (count == 0) return ones(with(x.sizes(), {0}), {dtype, x.device()});
+  // The first powers times x to their number are as many more.
+  Tensor powers = ones(with(x.sizes(), {1}), {dtype, x.device()}), next = base;
+  for (int64_t have = 1; have < count; have *= 2) {
+    if (have > 1) next = square(next);
+    const Tensor first = narrow(powers, -1, 0, std::min(have, count - have));
+    powers = cat({powers, mul(first, next)}, -1);
+  }
+  return powers;
 }
 
 }  // namespace moonlet

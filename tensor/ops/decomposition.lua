@@ -388,9 +388,9 @@ first.]],
     sample = { "randn(2, 3, 6) + eye(6):reshape(2, 3, 6) * 4, randn(2, 3)",
                "randn(6, 2, 3) + eye(6):reshape(6, 2, 3) * 4, randn(2, 3), {1}" } },
   { "linalg_vander(Tensor x, int? N=nil) -> Tensor",
-    module = "linalg", kind = "composite", dtypes = "real",
+    module = "linalg", kind = "composite", dtypes = "real + complex",
     doc = [[The powers 0 to `N - 1` (by default as many as elements) of each element of `x` (..., n):
 (..., n, N).]],
     torch = "torch.linalg.vander(args[0], N=args[1] if len(args) > 1 else None)",
-    sample = { "randn(3)", "randn(2, 3), 4" } },
+    sample = { "randn(3)", "randn(2, 3), 4", "randn(2), 9" } },
 }

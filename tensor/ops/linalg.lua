@@ -87,7 +87,7 @@ and `batch2` (b, k, m); `input` broadcasts to (n, m).]],
      sample = { "randn(3, 2), randn(5, 3, 4), randn(5, 4, 2)",
                 "randn(2), randn(5, 3, 4), randn(5, 4, 2), 0.5, 2" } }
 
-op { "vdot(Tensor a, Tensor b) -> Tensor",
+op { "vdot(Tensor x, Tensor other) -> Tensor",
      out = true, kind = "composite", dtypes = "real + complex",
      doc = [[The dot product of two vectors of one size, of which the first is conjugated when complex.]],
      sample = { "randn(5), randn(5)", "view_as_complex(randn(4, 2)), view_as_complex(randn(4, 2))" } }
@@ -100,7 +100,7 @@ conjugated when complex.]],
      sample = { "randn(3, 4), randn(3, 4)", "randn(3, 4), randn(4)", "randn(3, 4), randn(3, 4), 1",
                 "view_as_complex(randn(3, 4, 2)), view_as_complex(randn(3, 4, 2))" } }
 
-op { "inner(Tensor a, Tensor b) -> Tensor",
+op { "inner(Tensor x, Tensor other) -> Tensor",
      out = true, kind = "composite", dtypes = "real + complex",
      doc = [[The sums of products over the last dimensions: (..., k) and (*, k) give (..., *). With a 0-d
 tensor, the product with that.]],
@@ -119,19 +119,19 @@ other dimensions of `a` come first, then those of `b`.]],
      torch = "torch.tensordot(args[0], args[1], ([d - 1 if d > 0 else d for d in args[2]], [d - 1 if d > 0 else d for d in args[3]]))",
      sample = { "randn(2, 3, 4), randn(4, 5, 2), {3, 1}, {1, 3}", "randn(2, 3), randn(2, 4), {-2}, {1}" } }
 
-op { "kron(Tensor a, Tensor b) -> Tensor",
+op { "kron(Tensor x, Tensor other) -> Tensor",
      out = true, kind = "composite", dtypes = "all",
-     doc = [[The Kronecker product: each element of `a` times all of `b`, as blocks. Missing leading
+     doc = [[The Kronecker product: each element of `x` times all of `other`, as blocks. Missing leading
 dimensions count as 1.]],
      sample = { "randn(2, 3), randn(3, 2)", "randn(3), randn(2, 2)", "randn(2, 1, 3), randn(2, 2)" } }
 
-op { "cross(Tensor a, Tensor b, Dim? dim=nil) -> Tensor",
+op { "cross(Tensor x, Tensor other, Dim? dim=nil) -> Tensor",
      out = true, kind = "composite", dtypes = "real + complex",
      doc = [[The cross product of the vectors of size 3 along `dim`, by default the first dimension of
 size 3. The tensors broadcast.]],
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 3), randn(3, 3), 2", "randn(3), randn(3)" } }
 
-op { "linalg_cross(Tensor a, Tensor b, Dim dim=-1) -> Tensor",
+op { "linalg_cross(Tensor x, Tensor other, Dim dim=-1) -> Tensor",
      module = "linalg", out = true, kind = "composite", dtypes = "real + complex",
      torch = "torch.linalg.cross(args[0], args[1], dim=(list(args) + [-1])[2])",
      doc = [[The cross product of the vectors of size 3 along `dim`. The tensors broadcast.]],
