@@ -434,6 +434,7 @@ Tensor linalg_vander_composite(const Tensor& x, std::optional<int64_t> N) {
   const DType dtype = is_integral(x.dtype()) ? DType::Int64 : x.dtype();
   const Tensor base = unsqueeze(to(x, dtype), -1);
   if (count == 0) return ones(with(x.sizes(), {0}), {dtype, x.device()});
+  empty(with(x.sizes(), {count}), {dtype, x.device()});  // fails at once where there is no room
   // The first powers times x to their number are as many more.
   Tensor powers = ones(with(x.sizes(), {1}), {dtype, x.device()}), next = base;
   for (int64_t have = 1; have < count; have *= 2) {
