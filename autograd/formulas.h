@@ -6,6 +6,7 @@
 #include "autograd/formulas/arithmetic.h"
 #include "autograd/formulas/common.h"
 #include "autograd/formulas/complex.h"
+#include "autograd/formulas/decomposition.h"
 #include "autograd/formulas/fft.h"
 #include "autograd/formulas/gather.h"
 #include "autograd/formulas/index.h"

@@ -13,7 +13,7 @@ dpkg-dev:tells where Debian keeps libraries
 lua5.4:runs the code generator
 liblua5.4-dev:the Lua library, built as C++
 libhwy-dev:SIMD kernels
-libopenblas-openmp-dev:matrix products
+libopenblas-openmp-dev:matrix products and factorizations
 libdnnl-dev:convolutions
 libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON

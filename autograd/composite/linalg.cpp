@@ -1,4 +1,10 @@
-// autograd/composite/linalg.cpp: matmul, which picks the product by the ranks of its arguments.
+// autograd/composite/linalg.cpp: products of matrices and vectors made of other ops: matmul, which
+// picks the product by the ranks of its arguments, sums of products, chains, powers, distances.
+#include <algorithm>
+#include <numeric>
+
+#include "autograd/formulas/common.h"
+#include "autograd/formulas/linalg.h"
 #include "autograd/uses_composite_linalg.h"
 
 namespace moonlet {
@@ -56,6 +62,289 @@ Tensor matmul_composite(const Tensor& a, const Tensor& b) {
   if (a.dim() == 1) return squeeze(batched_product(unsqueeze(a, 0), b), {b.dim() - 2});
   if (b.dim() == 1) return squeeze(batched_product(a, unsqueeze(b, 1)), {a.dim() - 1});
   return batched_product(a, b);
+}
+
+namespace {
+
+// beta * input + alpha * product, of the product's shape; with beta 0, input is not read.
+Tensor weighted(const char* op, const Tensor& input, const Tensor& product, const Scalar& beta,
+                const Scalar& alpha) {
+  check(can_expand(input.sizes(), product.sizes()), op, ": input has shape ", input.sizes(),
+        ", which does not broadcast to the product's ", product.sizes());
+  const bool plain = alpha.to_complex() == complex128(1);
+  const Tensor scaled = plain ? product : mul(product, alpha);
+  if (beta.to_complex() == complex128(0)) return scaled;
+  return add(beta.to_complex() == complex128(1) ? input : mul(input, beta), scaled);
+}
+
+}  // namespace
+
+Tensor addmv_composite(const Tensor& input, const Tensor& mat, const Tensor& vec, Scalar beta,
+                       Scalar alpha) {
+  return weighted("addmv", input, mv(mat, vec), beta, alpha);
+}
+
+Tensor addr_composite(const Tensor& input, const Tensor& vec1, const Tensor& vec2, Scalar beta,
+                      Scalar alpha) {
+  return weighted("addr", input, outer(vec1, vec2), beta, alpha);
+}
+
+Tensor addbmm_composite(const Tensor& input, const Tensor& batch1, const Tensor& batch2,
+                        Scalar beta, Scalar alpha) {
+  check(batch1.dim() == 3 && batch2.dim() == 3 && batch1.size(0) == batch2.size(0) &&
+            batch1.size(2) == batch2.size(1),
+        "addbmm: batches of shapes ", batch1.sizes(), " and ", batch2.sizes(),
+        ", (b, n, k) and (b, k, m) are wanted");
+  // The sum over the batch is one product whose inner size is that of all.
+  const int64_t inner = checked_mul(batch1.size(0), batch1.size(2), "addbmm");
+  const Tensor left = reshape(permute(batch1, {1, 0, 2}), {batch1.size(1), inner});
+  return addmm(input, left, reshape(batch2, {inner, batch2.size(2)}), beta, alpha);
+}
+
+Tensor vdot_composite(const Tensor& a, const Tensor& b) { return dot(formulas::conjugate(a), b); }
+
+Tensor linalg_vecdot_composite(const Tensor& x, const Tensor& y, int64_t dim) {
+  const Tensor products = mul(formulas::conjugate(x), y);
+  return sum(products, {wrap_dim(dim, products.dim(), "linalg.vecdot")}, false, products.dtype());
+}
+
+Tensor inner_composite(const Tensor& a, const Tensor& b) {
+  if (a.dim() == 0 || b.dim() == 0) return mul(a, b);
+  check(a.size(-1) == b.size(-1), "inner: the last sizes differ: ", a.sizes(), " and ", b.sizes());
+  return tensordot_dims(a, b, {a.dim()}, {b.dim()});
+}
+
+namespace {
+
+// 0-based dims from those that scripts give, which lie in a list that is not wrapped for them.
+Dims zero_based(const std::vector<int64_t>& dims, int rank) {
+  Dims out;
+  for (int64_t d : dims) {
+    check(d != 0, "tensordot: dim 0: dims count from 1, or from -1 at the end");
+    out.push_back(d > 0 ? d - 1 : d);
+  }
+  return wrap_dims(out, rank, "tensordot");
+}
+
+Dims others(const Dims& dims, int rank) {
+  Dims out;
+  for (int d = 0; d < rank; ++d)
+    if (!dims.contains(d)) out.push_back(d);
+  return out;
+}
+
+Dims joined(Dims a, const Dims& b) {
+  for (int64_t v : b) a.push_back(v);
+  return a;
+}
+
+Dims picked(const Dims& sizes, const Dims& dims) {
+  Dims out;
+  for (int64_t d : dims) out.push_back(sizes[static_cast<int>(d)]);
+  return out;
+}
+
+int64_t checked_product(const Dims& sizes) {
+  int64_t out = 1;
+  for (int64_t v : sizes) out = checked_mul(out, v, "tensordot");
+  return out;
+}
+
+Tensor contracted(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b) {
+  const Dims rest_a = others(dims_a, a.dim()), rest_b = others(dims_b, b.dim());
+  const Dims inner_a = picked(a.sizes(), dims_a), inner_b = picked(b.sizes(), dims_b);
+  check(inner_a == inner_b, "tensordot: the sizes to sum over differ: ", inner_a, " of ", a.sizes(),
+        " and ", inner_b, " of ", b.sizes());
+  const Dims left = picked(a.sizes(), rest_a), right = picked(b.sizes(), rest_b);
+  const int64_t inner = checked_product(inner_a);
+  return reshape(mm(reshape(permute(a, joined(rest_a, dims_a)), {checked_product(left), inner}),
+                    reshape(permute(b, joined(dims_b, rest_b)), {inner, checked_product(right)})),
+                 joined(left, right));
+}
+
+}  // namespace
+
+Tensor tensordot_composite(const Tensor& a, const Tensor& b, int64_t dims) {
+  check(dims >= 0 && dims <= a.dim() && dims <= b.dim(), "tensordot: dims ", dims,
+        " of tensors of shapes ", a.sizes(), " and ", b.sizes());
+  Dims last, first;
+  for (int i = 0; i < dims; ++i) {
+    last.push_back(a.dim() - dims + i);
+    first.push_back(i);
+  }
+  return contracted(a, b, last, first);
+}
+
+Tensor tensordot_dims_composite(const Tensor& a, const Tensor& b,
+                                const std::vector<int64_t>& dims_a,
+                                const std::vector<int64_t>& dims_b) {
+  check(dims_a.size() == dims_b.size(), "tensordot: ", dims_a.size(), " dims of a and ",
+        dims_b.size(), " of b");
+  return contracted(a, b, zero_based(dims_a, a.dim()), zero_based(dims_b, b.dim()));
+}
+
+Tensor kron_composite(const Tensor& a, const Tensor& b) {
+  const int rank = std::max(a.dim(), b.dim());
+  check(2 * rank <= kMaxDims, "kron: tensors of ", rank, " dimensions, at most ", kMaxDims / 2,
+        " are possible");
+  Dims wide_a, wide_b, sizes;
+  for (int d = 0; d < rank; ++d) {
+    const int in_a = d - rank + a.dim(), in_b = d - rank + b.dim();
+    const int64_t size_a = in_a < 0 ? 1 : a.size(in_a), size_b = in_b < 0 ? 1 : b.size(in_b);
+    wide_a = joined(wide_a, {size_a, 1});
+    wide_b = joined(wide_b, {1, size_b});
+    sizes.push_back(checked_mul(size_a, size_b, "kron"));
+  }
+  return reshape(mul(reshape(a, wide_a), reshape(b, wide_b)), sizes);
+}
+
+Tensor linalg_cross_composite(const Tensor& a, const Tensor& b, int64_t dim) {
+  check(a.dim() == b.dim(), "linalg.cross: shapes ", a.sizes(), " and ", b.sizes(),
+        ", as many dimensions are wanted");
+  const int d = wrap_dim(dim, a.dim(), "linalg.cross");
+  check(a.dim() > 0 && a.size(d) == 3 && b.size(d) == 3, "linalg.cross: size 3 along dim ", d + 1,
+        " is wanted, got shapes ", a.sizes(), " and ", b.sizes());
+  const Dims along{d};
+  return sub(mul(roll(a, {-1}, along), roll(b, {-2}, along)),
+             mul(roll(a, {-2}, along), roll(b, {-1}, along)));
+}
+
+Tensor cross_composite(const Tensor& a, const Tensor& b, std::optional<int64_t> dim) {
+  if (dim) return linalg_cross(a, b, *dim);
+  for (int d = 0; d < a.dim(); ++d)
+    if (a.size(d) == 3) return linalg_cross(a, b, d);
+  fail("cross: no dimension of size 3 in ", a.sizes());
+}
+
+Tensor trace_composite(const Tensor& x) {
+  check(x.dim() == 2, "trace: x has shape ", x.sizes(), ", 2 dimensions are wanted");
+  return sum(diagonal(x));
+}
+
+Tensor linalg_diagonal_composite(const Tensor& A, int64_t offset, int64_t dim1, int64_t dim2) {
+  return diagonal(A, offset, dim1, dim2);
+}
+
+Tensor matrix_power_composite(const Tensor& A, int64_t n) {
+  check(A.dim() >= 2 && A.size(-1) == A.size(-2), "matrix_power: A has shape ", A.sizes(),
+        ", square matrices are wanted");
+  if (n == 0) return clone(expand(eye(A.size(-1), {}, options_of(A)), A.sizes()));
+  Tensor factor = n < 0 ? inverse(A) : A, result;
+  for (uint64_t left = n < 0 ? uint64_t{0} - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
+       ;) {
+    if (left & 1) result = result.defined() ? matmul(result, factor) : factor;
+    left >>= 1;
+    if (left == 0) break;
+    factor = matmul(factor, factor);
+  }
+  return result.is_same(A) ? clone(A) : result;
+}
+
+namespace {
+
+// The product of matrices first to last, split where `splits` says.
+Tensor chain(const std::vector<Tensor>& matrices, const std::vector<std::vector<size_t>>& splits,
+             size_t first, size_t last) {
+  if (first == last) return matrices[first];
+  const size_t at = splits[first][last];
+  return mm(chain(matrices, splits, first, at), chain(matrices, splits, at + 1, last));
+}
+
+// Where to split each part of the chain for the fewest multiplications: dynamic programming over
+// the lengths of parts (Cormen et al., Introduction to Algorithms, 15.2).
+std::vector<std::vector<size_t>> best_splits(const std::vector<Tensor>& matrices) {
+  const size_t n = matrices.size();
+  std::vector<std::vector<double>> cost(n, std::vector<double>(n, 0));
+  std::vector<std::vector<size_t>> splits(n, std::vector<size_t>(n, 0));
+  for (size_t length = 2; length <= n; ++length) {
+    for (size_t first = 0; first + length <= n; ++first) {
+      const size_t last = first + length - 1;
+      const double ends = double(matrices[first].size(0)) * double(matrices[last].size(1));
+      for (size_t at = first; at < last; ++at) {
+        const double here =
+            cost[first][at] + cost[at + 1][last] + ends * double(matrices[at].size(1));
+        if (at > first && here >= cost[first][last]) continue;
+        cost[first][last] = here;
+        splits[first][last] = at;
+      }
+    }
+  }
+  return splits;
+}
+
+}  // namespace
+
+Tensor chain_matmul_composite(const std::vector<Tensor>& matrices) {
+  constexpr size_t kMost = 1000;  // the search takes the third power of the count
+  check(!matrices.empty() && matrices.size() <= kMost, "chain_matmul: ", matrices.size(),
+        " matrices, from 1 to ", kMost, " are possible");
+  if (matrices.size() == 1) return matrices[0];
+  std::vector<Tensor> all = matrices;
+  const bool row = all.front().dim() == 1, column = all.back().dim() == 1;
+  if (row) all.front() = unsqueeze(all.front(), 0);
+  if (column) all.back() = unsqueeze(all.back(), 1);
+  for (size_t i = 0; i < all.size(); ++i) {
+    check(all[i].dim() == 2, "chain_matmul: matrix ", i + 1, " has shape ", matrices[i].sizes());
+    check(i == 0 || all[i - 1].size(1) == all[i].size(0),
+          "chain_matmul: inner sizes differ: ", matrices[i == 0 ? 0 : i - 1].sizes(), " x ",
+          matrices[i].sizes());
+  }
+  Tensor result = chain(all, best_splits(all), 0, all.size() - 1);
+  if (column) result = squeeze(result, Dims{1});
+  return row ? squeeze(result, Dims{0}) : result;
+}
+
+namespace {
+
+// sqrt(|a|^2 + |b|^2 - 2 a b) by one product: the rows (-2a, |a|^2, 1) times (b, 1, |b|^2).
+Tensor euclidean_by_product(const Tensor& a, const Tensor& b) {
+  const Tensor norm_a = sum(square(a), {a.dim() - 1}, true);
+  const Tensor norm_b = sum(square(b), {b.dim() - 1}, true);
+  const Tensor left = cat({mul(a, -2), norm_a, ones_like(norm_a)}, -1);
+  const Tensor right = cat({b, ones_like(norm_b), norm_b}, -1);
+  const Tensor squared = matmul(left, transpose(right, -2, -1));
+  const Tensor near = le(squared, 0.0);
+  // Where the root has no derivative, a constant takes its place.
+  return masked_fill(sqrt(masked_fill(squared, near, 1.0)), near, 0.0);
+}
+
+// All differences of some rows at once; as many as fit in a few megabytes.
+Tensor distances_by_rows(const Tensor& a, const Tensor& b, double p) {
+  constexpr int64_t kElements = 1 << 22;
+  const int64_t rows = a.size(-2), each = std::max<int64_t>(1, b.numel());
+  const int64_t step = std::max<int64_t>(1, kElements / each);
+  const Tensor wide = unsqueeze(b, b.dim() - 2);
+  std::vector<Tensor> parts;
+  for (int64_t from = 0; from < rows || parts.empty(); from += step) {
+    const Tensor part = narrow(a, -2, from, std::min(step, rows - from));
+    parts.push_back(norm(sub(unsqueeze(part, part.dim() - 1), wide), p, {-1}));
+  }
+  return parts.size() == 1 ? parts[0] : cat(parts, -2);
+}
+
+}  // namespace
+
+Tensor cdist_composite(const Tensor& x1, const Tensor& x2, double p,
+                       std::string_view compute_mode) {
+  check(x1.dim() >= 2 && x2.dim() >= 2 && x1.size(-1) == x2.size(-1), "cdist: shapes ", x1.sizes(),
+        " and ", x2.sizes(), ", (..., n, d) and (..., m, d) are wanted");
+  if (is_reduced_floating(x1.dtype())) {
+    const auto wide = [](const Tensor& x) { return formulas::widened(x); };
+    return to(cdist(wide(x1), wide(x2), p, compute_mode), x1.dtype());
+  }
+  check(p >= 0, "cdist: p is ", p, ", at least 0 is wanted");
+  const bool always = compute_mode == "use_mm_for_euclid_dist";
+  const bool if_many = compute_mode == "use_mm_for_euclid_dist_if_necessary";
+  check(always || if_many || compute_mode == "donot_use_mm_for_euclid_dist",
+        "cdist: compute_mode \"", compute_mode, "\"; use_mm_for_euclid_dist, ",
+        "use_mm_for_euclid_dist_if_necessary or donot_use_mm_for_euclid_dist is wanted");
+  const Dims batch = broadcast(leading(x1.sizes()), leading(x2.sizes()), "cdist");
+  const Tensor a = expand(x1, with_matrix(batch, x1.size(-2), x1.size(-1)));
+  const Tensor b = expand(x2, with_matrix(batch, x2.size(-2), x2.size(-1)));
+  const bool many = x1.size(-2) > 25 || x2.size(-2) > 25;
+  if (p == 2 && (always || (if_many && many))) return euclidean_by_product(a, b);
+  if (x1.size(-1) == 0) return zeros(with_matrix(batch, x1.size(-2), x2.size(-2)), options_of(x1));
+  return distances_by_rows(a, b, p);
 }
 
 }  // namespace moonlet

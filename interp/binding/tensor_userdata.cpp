@@ -2,6 +2,7 @@
 // and paying the collector for the memory behind them.
 #include "interp/binding/tensor_userdata.h"
 
+#include <algorithm>
 #include <new>
 #include <vector>
 
@@ -352,10 +353,12 @@ std::string called_message(const char* message, const char* called) {
   const std::string_view text = message;
   const size_t colon = text.find(": ");
   if (colon == text.npos) return std::string(called) + ": " + message;
-  const std::string name(text.substr(0, colon));
-  // An op without a plain form (`uniform_`) calls itself by the name of its row.
-  if (name == called || (find_op(name) == nullptr && find_op(name + "_") == nullptr))
-    return message;
+  std::string name(text.substr(0, colon));
+  if (name == called) return message;
+  // An op of a module (`linalg.svd`) has an underscore in its row; one without a plain form
+  // (`uniform_`) calls itself by the name of its row.
+  std::replace(name.begin(), name.end(), '.', '_');
+  if (find_op(name) == nullptr && find_op(name + "_") == nullptr) return message;
   return called + std::string(text.substr(colon));
 }
 

@@ -3,10 +3,10 @@
 // and for an empty inner size.
 #include "tensor/cpu/gemm.h"
 
-#include <atomic>
 #include <limits>
 
 #include "moonlet_config.h"
+#include "tensor/cpu/blas_call.h"
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/parallel.h"
 
@@ -135,30 +135,6 @@ BlasOperand blas_operand(const Matrix& m) {
   return out;
 }
 
-// Around a call of BLAS, which keeps a buffer for each of the calls that ever ran at once. It tries
-// for ever to get a new one, so whether there is room is asked before.
-class BlasCall {
- public:
-  BlasCall() {
-    constexpr size_t kBuffer = size_t{160} << 20;
-    const int calls = ++running_;
-    if (calls <= buffers_) return;
-    if (!memory::can_map(kBuffer)) {
-      --running_;
-      memory::note_shortage();
-      throw OutOfMemory("matmul: out of memory: BLAS could not allocate a buffer");
-    }
-    if (calls > buffers_) buffers_ = calls;
-  }
-  ~BlasCall() { --running_; }
-  BlasCall(const BlasCall&) = delete;
-  BlasCall& operator=(const BlasCall&) = delete;
-
- private:
-  static inline std::atomic<int> running_{0}, buffers_{0};
-  const TeamLimit team_;
-};
-
 template <class T>
 void call_blas(const Product<T>& p) {
   const auto ta = p.flip_a ? CblasTrans : CblasNoTrans, tb = p.flip_b ? CblasTrans : CblasNoTrans;
@@ -190,7 +166,7 @@ void call_gemm(const BlasOperand& a, const BlasOperand& b, T alpha, T beta, cons
                            .ldc = std::max({c.rows == 1 ? 1 : c.row_stride, c.cols, int64_t{1}})};
   if constexpr (std::is_same_v<T, float>)
     if (onednn_gemm(product)) return;
-  const BlasCall call;
+  const BlasCall call("matmul");
   // BLAS shares each tile among the threads.
   const Tiling tiling = tiling_for(product, 1);
   for (int64_t i = 0; i < tiling.count(); ++i) {
@@ -238,7 +214,7 @@ void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Mat
   const int64_t terms = std::min(kMaxElements, x.rows),
                 rows = std::max<int64_t>(1, kMaxElements / terms);
   const bool flip = a.transpose == CblasTrans;
-  const BlasCall call;
+  const BlasCall call("matmul");
   for (int64_t i = 0; i < c.rows; i += rows) {
     for (int64_t j = 0; j < x.rows; j += terms) {
       if (i + j > 0) stop_if_requested();

@@ -1,0 +1,290 @@
+// autograd/formulas/decomposition.cpp: the derivatives of factorizations and solvers. H is the
+// conjugate transpose.
+#include "autograd/formulas/decomposition.h"
+
+#include "autograd/formulas/linalg.h"
+#include "autograd/uses_formulas_decomposition.h"
+
+namespace moonlet::formulas {
+
+namespace {
+
+Tensor identity(int64_t n, const Tensor& like) { return eye(n, {}, {like.dtype(), like.device()}); }
+
+// The matrix times the diagonal matrix of `values` from the right, and from the left.
+Tensor scale_columns(const Tensor& x, const Tensor& values) {
+  return mul(x, unsqueeze(values, -2));
+}
+Tensor scale_rows(const Tensor& values, const Tensor& x) { return mul(unsqueeze(values, -1), x); }
+
+// The matrices with `values` on their diagonals.
+Tensor diagonal_matrix(const Tensor& values) {
+  return mul(unsqueeze(values, -1), identity(values.size(-1), values));
+}
+
+Tensor diagonal_of(const Tensor& x) { return diagonal(x, 0, -2, -1); }
+
+Tensor real_part(const Tensor& x) { return is_complex(x.dtype()) ? real(x) : x; }
+
+Tensor without_diagonal(const Tensor& x) { return sub(x, diagonal_matrix(diagonal_of(x))); }
+
+// values[j] - values[i] at (i, j), with 1 on the diagonal.
+Tensor differences(const Tensor& values) {
+  return add(sub(unsqueeze(values, -2), unsqueeze(values, -1)), identity(values.size(-1), values));
+}
+
+Tensor skew(const Tensor& x) { return sub(x, adjoint(x)); }
+
+Tensor solve_upper(const Tensor& U, const Tensor& B, bool left) {
+  return linalg_solve_triangular(U, B, true, left, false);
+}
+
+}  // namespace
+
+// With L1, U1 the square parts of the two factors. Of more columns than rows, U = (U1 U2):
+//   gA2 = P L^-H gU2,  gA1 = P L^-H [tril(L^H gL - gU2 U2^H, -1) + triu(gU1 U1^H)] U1^-H
+// of more rows than columns, L = (L1; L2):
+//   P^T gA2 = gL2 U^-H,  P^T gA1 = L1^-H [tril(L1^H gL1, -1) + triu(gU U^H - L2^H gL2)] U^-H
+Tensor lu_factor_grad_A(const Tensor& g, const Tensor& LU, const Tensor& pivots) {
+  const int64_t m = LU.size(-2), n = LU.size(-1), k = std::min(m, n);
+  const Tensor square = narrow(narrow(LU, -2, 0, k), -1, 0, k);
+  const Tensor g_square = narrow(narrow(g, -2, 0, k), -1, 0, k);
+  const Tensor L1 = add(tril(square, -1), identity(k, LU)), U1 = triu(square);
+  Tensor below = matmul(adjoint(L1), tril(g_square, -1));
+  Tensor above = matmul(triu(g_square), adjoint(U1));
+  if (n > m) {
+    const Tensor U2 = narrow(LU, -1, k, n - k), g_U2 = narrow(g, -1, k, n - k);
+    below = sub(below, matmul(g_U2, adjoint(U2)));
+  }
+  if (m > n) {
+    const Tensor L2 = narrow(LU, -2, k, m - k), g_L2 = narrow(g, -2, k, m - k);
+    above = sub(above, matmul(adjoint(L2), g_L2));
+  }
+  const Tensor inner = solve_upper(adjoint(L1), add(tril(below, -1), triu(above)), true);
+  Tensor out = linalg_solve_triangular(adjoint(U1), inner, false, false, false);
+  if (n > m) out = cat({out, solve_upper(adjoint(L1), narrow(g, -1, k, n - k), true)}, -1);
+  if (m > n) {
+    const Tensor rest =
+        linalg_solve_triangular(adjoint(U1), narrow(g, -2, k, m - k), false, false, false);
+    out = cat({out, rest}, -2);
+  }
+  return matmul(pivot_matrix(pivots, m, LU.dtype()), out);
+}
+
+Tensor det_grad_A_grad_grad(const Tensor& g, const Tensor& A) {
+  Dims batch(A.sizes().data(), A.dim() - 2);
+  const Tensor cofactors = det_grad_A(ones(batch, options_of(A)), A);
+  return sum(mul(g, conjugate(cofactors)), {-2, -1});
+}
+
+// y = c B with B = A^-H and c = grad conj(det A): (<g, y> - y g^H) B.
+Tensor det_grad_A_grad_A(const Tensor& g, const Tensor& A, const Tensor& y) {
+  const Tensor B = adjoint(std::get<0>(linalg_inv_ex(A)));
+  const Tensor product = sum(mul(conjugate(g), y), {-2, -1});
+  const Tensor whole = mul(unsqueeze(unsqueeze(product, -1), -1), B);
+  return sub(whole, matmul(y, matmul(adjoint(g), B)));
+}
+
+Tensor slogdet_grad_A(const Tensor& g_sign, const Tensor& g_logabsdet, const Tensor& A,
+                      const Tensor& sign) {
+  const Tensor B = adjoint(std::get<0>(linalg_inv_ex(A)));
+  Tensor factor = g_logabsdet;
+  if (is_complex(A.dtype())) {
+    // The phase turns with the imaginary part of tr(A^-1 dA).
+    const Tensor turn = neg(imag(mul(conj(g_sign), sign)));
+    factor = view_as_complex(stack({g_logabsdet, turn}, -1));
+  }
+  return mul(unsqueeze(unsqueeze(factor, -1), -1), B);
+}
+
+Tensor inv_grad_A(const Tensor& g, const Tensor& inverse) {
+  const Tensor B = adjoint(inverse);
+  return neg(matmul(B, matmul(g, B)));
+}
+
+std::tuple<Tensor, Tensor> native_solve_grads(const Tensor& g, const Tensor& A, const Tensor& X) {
+  const Tensor g_B = std::get<0>(native_solve(adjoint(A), g, false));
+  return {neg(matmul(g_B, adjoint(X))), g_B};
+}
+
+std::tuple<Tensor, Tensor> native_solve_triangular_grads(const Tensor& g, const Tensor& A,
+                                                         const Tensor& X, bool upper,
+                                                         bool unitriangular) {
+  const Tensor g_B = native_solve_triangular(adjoint(A), g, !upper, unitriangular);
+  const Tensor whole = neg(matmul(g_B, adjoint(X)));
+  const int64_t offset = unitriangular ? 1 : 0;
+  return {upper ? triu(whole, offset) : tril(whole, -offset), g_B};
+}
+
+Tensor pinv_grad_A(const Tensor& g, const Tensor& A, const Tensor& P) {
+  const Tensor Ph = adjoint(P), gh = adjoint(g);
+  const Tensor direct = neg(matmul(Ph, matmul(g, Ph)));
+  const Tensor left = matmul(gh, matmul(P, Ph)), right = matmul(matmul(Ph, P), gh);
+  const Tensor of_rows = sub(left, matmul(A, matmul(P, left)));
+  const Tensor of_columns = sub(right, matmul(matmul(right, P), A));
+  return add(direct, add(of_rows, of_columns));
+}
+
+// X = P B with the pseudoinverse P of A.
+std::tuple<Tensor, Tensor> native_lstsq_grads(const Tensor& g, const Tensor& A, const Tensor& B,
+                                              const Tensor&, double rcond) {
+  const Tensor P = native_pinv(A, 0, rcond);
+  return {pinv_grad_A(matmul(g, adjoint(B)), A, P), matmul(adjoint(P), g)};
+}
+
+// L^-H F L^-1 with the Hermitian F that has the lower triangle of L^H gL (Murray, "Differentiation
+// of the Cholesky decomposition", 2016), halved, since A's two triangles share it.
+Tensor cholesky_grad_A(const Tensor& g, const Tensor& given, bool upper) {
+  const Tensor L = upper ? adjoint(given) : given, g_L = upper ? adjoint(g) : g;
+  const Tensor product = matmul(adjoint(L), g_L), below = tril(product, -1);
+  const Tensor on = diagonal_matrix(real_part(diagonal_of(product)));
+  const Tensor F = mul(add(add(below, adjoint(below)), on), 0.5);
+  const Tensor Lh = adjoint(L);
+  return linalg_solve_triangular(L, solve_upper(Lh, F, true), false, false, false);
+}
+
+namespace {
+
+// Square or tall: gA = (gQ + Q F) R^-H, F = X + X^H with half its (real) diagonal, where X is the
+// upper triangle of gR R^H - Q^H gQ.
+Tensor tall_qr_grad(const Tensor& g_Q, const Tensor& g_R, const Tensor& Q, const Tensor& R) {
+  Tensor inner;
+  if (g_R.defined()) inner = matmul(g_R, adjoint(R));
+  if (g_Q.defined()) {
+    const Tensor product = matmul(adjoint(Q), g_Q);
+    inner = inner.defined() ? sub(inner, product) : neg(product);
+  }
+  const Tensor above = triu(inner, 1);
+  const Tensor F = add(add(above, adjoint(above)), diagonal_matrix(real_part(diagonal_of(inner))));
+  const Tensor product = matmul(Q, F);
+  const Tensor whole = g_Q.defined() ? add(g_Q, product) : product;
+  return linalg_solve_triangular(adjoint(R), whole, false, false, false);
+}
+
+}  // namespace
+
+// Of more columns than rows A = (X Y), R = (R1 Q^H Y): a square factorization of X, and Y gR2^H
+// more in Q's gradient.
+Tensor qr_grad_A(const Tensor& g_Q, const Tensor& g_R, const Tensor& Q, const Tensor& R,
+                 std::string_view mode) {
+  check(mode != "r", "linalg.qr: mode \"r\" has no gradient; use \"reduced\"");
+  const int64_t m = Q.size(-2), n = R.size(-1);
+  check(Q.size(-1) <= n,
+        "linalg.qr: mode \"complete\" has no gradient with more rows than columns; ",
+        "use \"reduced\"");
+  if (m >= n) return tall_qr_grad(g_Q, g_R, Q, R);
+  const Tensor R1 = narrow(R, -1, 0, m);
+  if (!g_R.defined()) {
+    const Tensor g_X = tall_qr_grad(g_Q, {}, Q, R1);
+    return constant_pad(g_X, {0, n - m});
+  }
+  const Tensor Y = matmul(Q, narrow(R, -1, m, n - m)), g_R2 = narrow(g_R, -1, m, n - m);
+  const Tensor through_Y = matmul(Y, adjoint(g_R2));
+  const Tensor g_X =
+      tall_qr_grad(g_Q.defined() ? add(g_Q, through_Y) : through_Y, narrow(g_R, -1, 0, m), Q, R1);
+  return cat({g_X, matmul(Q, g_R2)}, -1);
+}
+
+namespace {
+
+// The part of the gradient that lies in the space of the vectors: the matrix between U and Vh.
+Tensor svd_inner(const Tensor& g_U, const Tensor& g_S, const Tensor& g_V, const Tensor& U,
+                 const Tensor& S, const Tensor& V) {
+  const Tensor gaps = differences(square(S));
+  Tensor inner;
+  const auto collect = [&](const Tensor& part) {
+    inner = inner.defined() ? add(inner, part) : part;
+  };
+  if (g_S.defined()) collect(diagonal_matrix(g_S));
+  if (g_U.defined()) {
+    const Tensor product = skew(matmul(adjoint(U), g_U));
+    collect(scale_columns(div(without_diagonal(product), gaps), S));
+    // The phases of a complex pair of vectors: what a gradient that does not depend on them shares
+    // out between the two.
+    if (is_complex(U.dtype())) collect(diagonal_matrix(div(diagonal_of(product), mul(S, 2))));
+  }
+  if (g_V.defined())
+    collect(scale_rows(S, div(without_diagonal(skew(matmul(adjoint(V), g_V))), gaps)));
+  return inner;
+}
+
+}  // namespace
+
+Tensor svd_grad_A(const Tensor& g_U, const Tensor& g_S, const Tensor& g_Vh, const Tensor& A,
+                  const Tensor& given_U, const Tensor& S, const Tensor& given_Vh) {
+  Tensor full_U = given_U, full_Vh = given_Vh;
+  if (full_U.numel() == 0 && A.numel() > 0) {
+    std::tie(full_U, std::ignore, full_Vh) = native_svd(A, false, true);
+  }
+  if (A.numel() == 0) return zeros_like(A);
+  const int64_t k = S.size(-1);
+  const Tensor U = narrow(full_U, -1, 0, k), V = adjoint(narrow(full_Vh, -2, 0, k));
+  const Tensor g_first = g_U.defined() ? narrow(g_U, -1, 0, k) : g_U;
+  const Tensor g_V = g_Vh.defined() ? adjoint(narrow(g_Vh, -2, 0, k)) : g_Vh;
+  const Tensor inner = svd_inner(g_first, g_S, g_V, U, S, V);
+  const Tensor Vh = adjoint(V);
+  Tensor out = matmul(U, matmul(to(inner, A.dtype()), Vh));
+  if (g_first.defined() && A.size(-2) > k) {
+    const Tensor part = scale_columns(g_first, reciprocal(S));
+    out = add(out, matmul(sub(part, matmul(U, matmul(adjoint(U), part))), Vh));
+  }
+  if (g_V.defined() && A.size(-1) > k) {
+    const Tensor part = scale_rows(reciprocal(S), adjoint(g_V));
+    out = add(out, matmul(U, sub(part, matmul(matmul(part, V), Vh))));
+  }
+  return out;
+}
+
+// V (diag(gL) + (V^H gV) / E) V^H with E_ij = L_j - L_i beside the diagonal.
+Tensor eigh_grad_A(const Tensor& g_values, const Tensor& g_vectors, const Tensor& A,
+                   const Tensor& values, const Tensor& vectors, std::string_view UPLO) {
+  if (A.numel() == 0) return zeros_like(A);
+  const Tensor V = vectors.numel() > 0 ? vectors : std::get<1>(native_eigh(A, UPLO, true));
+  Tensor inner;
+  if (g_vectors.defined())
+    inner = div(without_diagonal(matmul(adjoint(V), g_vectors)), differences(values));
+  if (g_values.defined()) {
+    const Tensor on = diagonal_matrix(g_values);
+    inner = inner.defined() ? add(inner, on) : on;
+  }
+  return matmul(V, matmul(to(inner, A.dtype()), adjoint(V)));
+}
+
+// V^-H (diag(gL) + (V^H gV - V^H V diag(Re(V^H gV))) / conj(E)) V^H: the vectors have norm 1.
+Tensor eig_grad_A(const Tensor& g_values, const Tensor& g_vectors, const Tensor& A,
+                  const Tensor& values, const Tensor& vectors) {
+  if (A.numel() == 0) return zeros_like(A);
+  const Tensor V = vectors.numel() > 0 ? vectors : std::get<1>(native_eig(A, true));
+  const Tensor Vh = adjoint(V);
+  Tensor inner;
+  if (g_vectors.defined()) {
+    const Tensor product = matmul(Vh, g_vectors);
+    const Tensor turned = matmul(Vh, scale_columns(V, real(diagonal_of(product))));
+    inner = div(without_diagonal(sub(product, turned)), conj(differences(values)));
+  }
+  if (g_values.defined()) {
+    const Tensor on = diagonal_matrix(g_values);
+    inner = inner.defined() ? add(inner, on) : on;
+  }
+  const Tensor out = linalg_solve(Vh, matmul(inner, Vh));
+  return is_complex(A.dtype()) ? out : real(out);
+}
+
+// What solves y gA + gA y = g: division by the sums of y's eigenvalues, in its eigenvectors.
+Tensor matrix_sqrth_grad_A(const Tensor& g, const Tensor& y) {
+  const auto [values, V] = linalg_eigh(y);
+  const Tensor Vh = adjoint(V), sums = add(unsqueeze(values, -2), unsqueeze(values, -1));
+  return matmul(V, matmul(div(matmul(Vh, matmul(g, V)), sums), Vh));
+}
+
+// The upper right part of exp((A^H g; 0 A^H)) (Najfeld and Havel, "Derivatives of the matrix
+// exponential and their computation", 1995).
+Tensor matrix_exp_grad_A(const Tensor& g, const Tensor& A) {
+  const int64_t n = A.size(-1);
+  if (A.numel() == 0) return zeros_like(A);
+  const Tensor Ah = adjoint(A);
+  const Tensor whole = cat({cat({Ah, g}, -1), cat({zeros_like(A), Ah}, -1)}, -2);
+  return narrow(narrow(matrix_exp(whole), -2, 0, n), -1, n, n);
+}
+
+}  // namespace moonlet::formulas

@@ -1,0 +1,135 @@
+// tensor/cpu/columns.h: batches of matrices as LAPACK wants them, column by column, and the loop
+// over a batch.
+#pragma once
+
+#include "tensor/cpu/blas_call.h"
+#include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/lapack.h"
+#include "tensor/views.h"
+
+namespace moonlet::cpu {
+
+// The dtype in which LAPACK computes with x's elements.
+inline DType lapack_dtype(const Tensor& x) { return compute_dtype(x.dtype()); }
+
+// Matrices (..., m, n) that lie as (..., n, m) row by row, in the dtype that is computed in.
+class Columns {
+ public:
+  // New memory for matrices of x's shape.
+  explicit Columns(const Tensor& x) : Columns(x, x.size(-2)) {}
+  // The same with `rows` rows.
+  Columns(const Tensor& x, int64_t rows) : rows_(rows), cols_(x.size(-1)) {
+    Dims sizes = x.sizes();
+    sizes[x.dim() - 2] = cols_;
+    sizes[x.dim() - 1] = rows_;
+    held_ = empty_plain(sizes, {lapack_dtype(x), {}}, "linalg");
+  }
+  // A copy of x.
+  static Columns of(const Tensor& x) {
+    Columns out(x);
+    copy_into(out.held_, flipped(x));
+    return out;
+  }
+  // A copy of x with room for more rows below it.
+  static Columns of(const Tensor& x, int64_t rows) {
+    Columns out(x, rows);
+    Tensor top = views::slice(out.held_, x.dim() - 1, 0, x.size(-2), 1);
+    copy_into(top, flipped(x));
+    return out;
+  }
+  // Writes the first rows over x.
+  void store(Tensor& x) const {
+    const Tensor top = views::slice(held_, x.dim() - 1, 0, x.size(-2), 1);
+    copy_into(x, flipped(top));
+  }
+
+  int rows() const { return static_cast<int>(rows_); }
+  int cols() const { return static_cast<int>(cols_); }
+  int64_t each() const { return rows_ * cols_; }
+  template <class T>
+  T* at(int64_t entry) {
+    return held_.elements<T>() + entry * each();
+  }
+
+ private:
+  static Tensor flipped(const Tensor& x) { return views::transpose(x, x.dim() - 2, x.dim() - 1); }
+  int64_t rows_, cols_;
+  Tensor held_;
+};
+
+// A result that is not a batch of matrices, as contiguous elements of `dtype` while it is computed.
+class Output {
+ public:
+  Output(Tensor& y, DType dtype) : y_(y), work_(workspace(y, dtype)) {}
+  // `each` elements for each entry of the batch.
+  template <class T>
+  T* at(int64_t entry, int64_t each = 1) {
+    return work_.elements<T>() + entry * each;
+  }
+  void store() { write_back(y_, work_); }
+
+ private:
+  Tensor& y_;
+  Tensor work_;
+};
+
+inline int64_t batch_count(const Tensor& x) {
+  int64_t out = 1;
+  for (int d = 0; d + 2 < x.dim(); ++d) out *= x.size(d);
+  return out;
+}
+
+// body(entry) for each of a batch, where one takes about `work` multiplications: small ones share
+// the threads, in large ones LAPACK does.
+template <class Body>
+void each_entry(const char* op, int64_t count, double work, Body&& body) {
+  const auto range = [&](int64_t begin, int64_t end) {
+    const BlasCall call(op);
+    for (int64_t i = begin; i < end; ++i) body(i);
+  };
+  if (work < 64.0 * 64.0 * 64.0)
+    parallel_for(count, grain_for(static_cast<int64_t>(work)), range);
+  else
+    run_blocks(0, count, 1, range);
+}
+
+inline double cube(const Tensor& x) {
+  return double(x.size(-1)) * double(x.size(-2)) * double(std::min(x.size(-1), x.size(-2)));
+}
+
+// Throws at the first entry whose info is not 0: "op: what (batch entry 3): position 2".
+template <class Text>
+void check_info(const char* op, const Tensor& matrices, const int* info, Text&& what) {
+  const int64_t count = batch_count(matrices);
+  for (int64_t i = 0; i < count; ++i) {
+    if (info[i] == 0) continue;
+    const std::string where = matrices.dim() > 2 ? text(" (batch entry ", i + 1, ")") : "";
+    fail(op, ": ", what(info[i], where));
+  }
+}
+
+// f<T>() for the type that LAPACK computes in.
+template <class F>
+void visit_lapack(const Tensor& x, F&& f) {
+  visit<bit(DType::Float32) | bit(DType::Float64) | dtypes::complex>(lapack_dtype(x),
+                                                                     std::forward<F>(f));
+}
+
+// Throws where a matrix holds infinities or NaN, with which iterations would not end well.
+template <class T>
+void check_finite(const char* op, const T* x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    check(std::isfinite(std::real(x[i])) && std::isfinite(std::imag(x[i])), op,
+          ": the matrix holds infinities or NaN");
+  }
+}
+
+template <class T>
+T conjugate(T x) {
+  if constexpr (is_complex_v<T>)
+    return std::conj(x);
+  else
+    return x;
+}
+
+}  // namespace moonlet::cpu
