@@ -3,6 +3,7 @@
 
 #include "autograd/host_value.h"
 #include "autograd/uses_composite_random.h"
+#include "tensor/execution.h"
 #include "tensor/shapes/random.h"
 
 namespace moonlet {
@@ -21,8 +22,8 @@ Tensor randn_composite(const Dims& size, Generator* generator, Options options) 
 
 Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
                          std::optional<Device> device, Generator* generator) {
-  Tensor y =
-      empty_plain(size, {dtype.value_or(DType::Int64), device.value_or(Device{})}, "randint");
+  Tensor y = empty_plain(
+      size, {dtype.value_or(DType::Int64), device.value_or(execution.default_device)}, "randint");
   random_(y, low, high, generator);
   return y;
 }
@@ -32,22 +33,25 @@ Tensor randint_to_composite(int64_t high, const Dims& size, std::optional<DType>
   return randint(1, high, size, dtype, device, generator);
 }
 
-Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype, Generator* generator,
+Tensor rand_like_composite(const Tensor& x, std::optional<DType> dtype,
+                           std::optional<Device> device, Generator* generator,
                            std::optional<MemoryFormat> memory_format) {
-  Tensor y = empty_like(x, dtype, std::nullopt, memory_format);
+  Tensor y = empty_like(x, dtype, device, memory_format);
   uniform_(y, 0, 1, generator);
   return y;
 }
 
-Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype, Generator* generator,
+Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype,
+                            std::optional<Device> device, Generator* generator,
                             std::optional<MemoryFormat> memory_format) {
-  Tensor y = empty_like(x, dtype, std::nullopt, memory_format);
+  Tensor y = empty_like(x, dtype, device, memory_format);
   normal_(y, 0, 1, generator);
   return y;
 }
 
 Tensor randperm_composite(int64_t n, std::optional<Device> device, Generator* generator) {
-  Tensor keys = allocate(shapes::randperm(n, device.value_or(Device{})), "randperm");
+  Tensor keys =
+      allocate(shapes::randperm(n, device.value_or(execution.default_device)), "randperm");
   random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
           generator);
   return argsort(keys, 0, false, true);

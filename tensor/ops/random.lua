@@ -72,14 +72,14 @@ op { [[randint_to(int high, int[] size, DType? dtype=nil, Device? device=nil,
      doc = [[The same from 1 to `high`.]],
      sample = { "6, {3, 4}" }, check = { value = "random" } }
 
-op { [[rand_like(Tensor x, DType? dtype=nil, Generator? generator=nil,
+op { [[rand_like(Tensor x, DType? dtype=nil, Device? device=nil, Generator? generator=nil,
                  MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", dtypes = "floating", random = true,
+     kind = "composite", dtypes = "floating", random = true, makes = true,
      doc = [[Numbers drawn evenly from 0 to below 1, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
 
-op { [[randn_like(Tensor x, DType? dtype=nil, Generator? generator=nil,
+op { [[randn_like(Tensor x, DType? dtype=nil, Device? device=nil, Generator? generator=nil,
                   MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", dtypes = "floating", random = true,
+     kind = "composite", dtypes = "floating", random = true, makes = true,
      doc = [[Numbers of the standard normal distribution, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }

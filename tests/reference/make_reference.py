@@ -26,8 +26,12 @@ def rebase(value, kind):
     if kind in ("Dim[]", "Dim[*]", "Dim[]?"):
         if isinstance(value, int): return value - 1 if value > 0 else value
         return [v - 1 if v > 0 else v for v in value] if value else value
+    if kind == "Index[*]":
+        return [v - 1 if v > 0 else v for v in value]
+    if kind == "Indices":
+        return tuple(slice(None) if v is None or v is False else rebase(v, "Positions") for v in value)
     if kind == "Positions" and isinstance(value, torch.Tensor):
-        return torch.where(value > 0, value - 1, value).long()
+        return torch.where(value > 0, value - 1, value).long() if value.dtype != torch.bool else value
     if kind == "DType?" and isinstance(value, str):
         return getattr(torch, value)
     return value
@@ -84,6 +88,13 @@ def cross_entropy_1based(x, target, weight=None, reduction="mean", ignore_index=
     if not target.dtype.is_floating_point:
         target = torch.where(target > 0, target - 1, target)
     return F.cross_entropy(x, target, weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
+
+def index_put_ref(x, indices, values, accumulate=False):
+    y = x.clone()
+    first, *rest = indices
+    if isinstance(first, slice):
+        first = torch.arange(x.shape[0])[:, None]
+    return y.index_put_([first, *rest], values, accumulate)
 
 def arguments(case):
     """The arguments of a case as PyTorch takes them: positional, named."""

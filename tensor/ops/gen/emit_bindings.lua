@@ -108,8 +108,9 @@ return push_result(L, std::move(made));]]
 local function return_lines(row, call)
   local last = call[#call]
   local options = last and last.info.spread
-  return fill(options and made_template or return_template, {
-    name = row.name, call = names_of(call), place = options and tostring(last.place + #options - 1),
+  local place = options and last.place + #options - 1 or row.makes and #call
+  return fill(place and made_template or return_template, {
+    name = row.name, call = names_of(call), place = place and tostring(place),
   })
 end
 
@@ -189,13 +190,23 @@ local unary_template = [[
 // Lua hands a unary operator its operand twice.
 if (lua_gettop(L) == 2 && lua_rawequal(L, 1, 2)) lua_settop(L, 1);]]
 
+-- The declarations of the functions of a row's overloads, and the lines that call those that fit.
+local function overload_calls(row, all, form)
+  local declarations, calls = {}, {}
+  for _, other in ipairs(row.overload_of and {} or lua_signature.overloads(row, all)) do
+    if form == "" or other.inplace_form then
+      local names = { name = other.name .. form }
+      declarations[#declarations + 1] =
+        fill("int call_$name(lua_State* L);\nbool fits_$name(lua_State* L);", names)
+      calls[#calls + 1] = fill("if (fits_$name(L)) return call_$name(L);", names)
+    end
+  end
+  return declarations, calls
+end
+
 local function plain_function(row, all)
   local args = lua_signature.arguments(row)
-  local declarations, overloads = {}, {}
-  for i, other in ipairs(row.overload_of and {} or lua_signature.overloads(row, all)) do
-    declarations[i] = fill("int call_$name(lua_State* L);\nbool fits_$name(lua_State* L);", other)
-    overloads[i] = fill("if (fits_$name(L)) return call_$name(L);", other)
-  end
+  local declarations, overloads = overload_calls(row, all, "")
   if row.out_form then
     local info = types.argument(#row.results == 1 and "Tensor" or "Tensor[]")
     args[#args + 1] = { name = "out", info = info, named_only = true }
@@ -214,7 +225,10 @@ end
 
 local inplace_template = [[
 $signature
+$declarations
+$fits
 int call_$name(lua_State* L) {
+  $overloads
   ArgReader args(L, kSignature_$name);
   $reads
   moonlet::$name($call);
@@ -223,13 +237,16 @@ int call_$name(lua_State* L) {
 }
 ]]
 
-local function inplace_function(row)
+local function inplace_function(row, all)
   local args = lua_signature.arguments(row)
-  local name = row.name .. "_"
+  local name, shown = row.name .. "_", row.lua_name .. "_"
   args[1].info, args[1].required = types.argument "Tensor", true
+  local declarations, overloads = overload_calls(row, all, "_")
   local reads, call = read_arguments(row, args)
   return fill(inplace_template, {
-    signature = signature(name, name, lua_signature.usage(row, name), args),
+    signature = signature(name, shown, lua_signature.usage(row, shown), args),
+    declarations = declarations, overloads = overloads,
+    fits = row.overload_of and fill(fits_template, { name = name }) or nil,
     name = name, reads = reads, call = names_of(call),
   })
 end
@@ -246,7 +263,7 @@ local function table_entries(rows)
       entry(row, lua_name, row.name, lua_signature.is_function(row),
         lua_signature.is_method(row) and not in_module, meta)
     end
-    if row.inplace_form and not in_module then
+    if row.inplace_form and not row.overload_of and not in_module then
       entry(row, lua_name .. "_", row.name .. "_", false, not row.internal, nil)
     end
   end
@@ -292,7 +309,7 @@ local function family_file(rows, family, all)
   for _, row in ipairs(rows) do
     functions[#functions + 1] = cpptext.mark(row)
     if row.plain_form then functions[#functions + 1] = plain_function(row, all) end
-    if row.inplace_form then functions[#functions + 1] = inplace_function(row) end
+    if row.inplace_form then functions[#functions + 1] = inplace_function(row, all) end
     functions[#functions + 1] = ""
   end
   local entries = table_entries(rows)
