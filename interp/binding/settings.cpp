@@ -33,6 +33,11 @@ int l_set_num_threads(lua_State* L) {
 
 int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>(num_threads())); }
 
+int l_set_flush_denormal(lua_State* L) {
+  check(lua_isboolean(L, 1), "set_flush_denormal: true or false is wanted, got ", type_name(L, 1));
+  return push_result(L, set_flush_denormal(lua_toboolean(L, 1) != 0));
+}
+
 }  // namespace
 
 void register_settings(lua_State* L) {
@@ -42,6 +47,7 @@ void register_settings(lua_State* L) {
                                      {"get_default_device", guard<l_get_default_device>},
                                      {"set_num_threads", guard<l_set_num_threads>},
                                      {"get_num_threads", guard<l_get_num_threads>},
+                                     {"set_flush_denormal", guard<l_set_flush_denormal>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
 }

@@ -83,6 +83,13 @@ function ml.get_num_threads() end
 ---@param count integer
 function ml.set_num_threads(count) end
 
+--- Sets whether ops on the CPU take numbers too small for full precision as 0, which some
+--- processors compute with much faster. Returns whether the processor can.
+--- > ml.set_flush_denormal(false)
+---@param on boolean
+---@return boolean
+function ml.set_flush_denormal(on) end
+
 --- Calls `f(...)`, then frees all tensors made meanwhile but its results at once, without waiting
 --- for the collector. Returns the results of `f`.
 --- > ml.scope(function() return (ml.rand(100) * 2):sum() end)
@@ -183,6 +190,16 @@ ml.default_generator = nil
 --- > ml.manual_seed(1)
 ---@param seed integer
 function ml.manual_seed(seed) end
+
+--- Seeds the default generator with a number that differs each time, and returns it.
+--- > ml.seed()
+---@return integer
+---@see manual_seed
+function ml.seed() end
+
+--- The seed that the default generator has.
+---@return integer
+function ml.initial_seed() end
 
 --- The state of `ml.default_generator`, for `ml.set_rng_state`.
 ---@return {seed: integer, offset: integer} state

@@ -294,6 +294,35 @@ test("the default device", function()
   expect.equal(ml.zeros(1).device, "cpu")
 end)
 
+test("denormal numbers may be flushed", function()
+  local x = ml.tensor({ 1e-40 }, { dtype = ml.float32 })
+  if not ml.set_flush_denormal(true) then harness.skip "the processor cannot" end
+  local flushed = (x * 0.5):item()
+  ml.set_flush_denormal(false)
+  expect.equal(flushed, 0.0)
+  expect.truthy((x * 0.5):item() > 0)
+  expect.error(function() ml.set_flush_denormal(1) end, "true or false")
+end)
+
+test("seed draws a new seed", function()
+  local seed = ml.seed()
+  expect.equal(ml.initial_seed(), seed)
+  local a = ml.rand(3)
+  ml.manual_seed(seed)
+  expect.equal(flat(a), flat(ml.rand(3)))
+end)
+
+test("copies of views with short rows", function()
+  local x = ml.arange(1, 20)
+  expect.equal(flat(x:unfold(1, 3, 2):contiguous():narrow(1, 8, 2)), "15 16 17 17 18 19")
+  local image = ml.arange(1, 4 * 5 * 6):reshape(4, 5, 6)
+  local windows = image:unfold(2, 2, 1):unfold(3, 3, 2)
+  local copy = windows:contiguous()
+  for _, at in ipairs { { 1, 1, 1, 1, 1 }, { 4, 4, 2, 2, 3 }, { 2, 3, 1, 2, 2 } } do
+    expect.equal(copy[at]:item(), image[{ at[1], at[2] + at[4] - 1, 2 * at[3] - 2 + at[5] }]:item())
+  end
+end)
+
 test("one_hot without a number of classes", function()
   expect.equal(flat(ml.one_hot(ml.tensor { 1, 2 })), "1 0 0 1")
   expect.equal(shape(ml.one_hot(ml.tensor { 1, 2 }, -1)), "(2, 2)")
