@@ -170,8 +170,8 @@ TEST_CASE("a generator that is given draws, and the default one rests", "[random
   for (bool replacement : {true, false})
     CHECK(same(multinomial(weights, 5, replacement, &one),
                multinomial(weights, 5, replacement, &two)));
-  CHECK(same(rand_like(a, {}, &one), rand_like(a, {}, &two)));
-  CHECK(same(randn_like(a, {}, &one), randn_like(a, {}, &two)));
+  CHECK(same(rand_like(a, {}, {}, &one), rand_like(a, {}, {}, &two)));
+  CHECK(same(randn_like(a, {}, {}, &one), randn_like(a, {}, {}, &two)));
   CHECK(same(dropout_mask(a, 0.5, &one), dropout_mask(a, 0.5, &two)));
   Tensor x = clone(a), y = clone(a);
   CHECK(same(bernoulli_(x, 0.5, &one), bernoulli_(y, 0.5, &two)));
