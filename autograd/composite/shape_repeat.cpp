@@ -68,6 +68,8 @@ Tensor repeated_positions(const Tensor& repeats, std::optional<int64_t> output_s
   if (!output_size) {
     const int64_t least = host_value<int64_t>(amin(counts));
     check(least >= 0, "repeat_interleave: repeats cannot be negative, got ", least);
+    // No sum overflows then.
+    checked_mul(host_value<int64_t>(amax(counts)), counts.numel(), "repeat_interleave");
     size = host_value<int64_t>(select(ends, 0, -1));
   }
   // The first position whose repeats reach that far.
