@@ -3,7 +3,7 @@
 #include "cuda/geometry.cuh"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_create.h"
-#include "tensor/views.h"
+#include "tensor/view_writer.h"
 
 namespace moonlet::cuda {
 
@@ -48,12 +48,7 @@ void triangle(const char* op, const Tensor& x, int64_t diagonal, bool upper, Ten
 void tril(const Tensor& x, int64_t diagonal, Tensor& y) { triangle("tril", x, diagonal, false, y); }
 void triu(const Tensor& x, int64_t diagonal, Tensor& y) { triangle("triu", x, diagonal, true, y); }
 
-void diag_embed(const Tensor& x, int64_t offset, Tensor& y) {
-  fill(y, Scalar(0));
-  if (x.numel() == 0) return;
-  Tensor part = views::diagonal(y, offset, 0, 1);
-  copy(part, x);
-}
+void fill_diagonal(Tensor& x, Scalar value, bool wrap) { fill_diagonal_by(fill, x, value, wrap); }
 
 void iota(Tensor& x, Scalar first, Scalar step) {
   const int64_t count = x.numel();

@@ -1,11 +1,12 @@
-// cuda/gather_scatter.cu: scatter, scatter_add, index_add and the gradient of embedding: the
-// positions are sorted, and one thread does all entries of a place in their order.
+// cuda/gather_scatter.cu: scatter, index_add, index_copy and their like, and the gradient of
+// embedding: the positions are sorted, and one thread does all entries of a place in their order.
 #include "cuda/scatter.h"
 
 #include "cuda/geometry.cuh"
 #include "cuda/sort.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_gather.h"
+#include "tensor/views.h"
 
 namespace moonlet::cuda {
 
@@ -19,18 +20,30 @@ struct Entries {
 };
 
 template <class C>
+__device__ C joined(ScatterFold fold, C a, C b) {
+  if (fold == ScatterFold::Put) return b;
+  if (fold == ScatterFold::Add) return a + b;
+  if constexpr (!is_device_complex<C>) {
+    if (fold == ScatterFold::Max) return folded<ScatterFold::Max>(a, b);
+    if (fold == ScatterFold::Min) return folded<ScatterFold::Min>(a, b);
+    return folded<ScatterFold::Multiply>(a, b);
+  }
+  return a * b;
+}
+
+template <class C>
 __global__ void scatter_kernel(int64_t outer, int64_t places, int64_t inner, Entries entries,
-                               bool add, Array x, Array source) {
+                               ScatterFold fold, Array x, Array source) {
   for (MOONLET_EACH(job, outer * entries.count * inner)) {
     const int64_t i = job % inner, e = job / inner % entries.count;
     const int64_t o = job / inner / entries.count;
     const int64_t place = entries.places[e];
     if (place < 0 || (e > 0 && entries.places[e - 1] == place)) continue;
     const int64_t to = (o * places + place) * inner + i;
-    C total = add ? x.get<C>(to) : C(0);
+    C total = fold == ScatterFold::Put ? C(0) : x.get<C>(to);
     for (int64_t k = e; k < entries.count && entries.places[k] == place; ++k) {
       const C v = source.get<C>((o * entries.count + entries.order[k]) * inner + i);
-      total = add ? total + v : v;
+      total = joined(fold, total, v);
     }
     x.set<C>(to, total);
   }
@@ -58,9 +71,10 @@ Tensor shifted(const Call& call, const Tensor& positions, int64_t skip) {
 }
 
 void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& index,
-                      const Tensor& source, bool add) {
+                      const Tensor& given, ScatterFold fold) {
   if (index.numel() == 0) return;
   const Call call(x, op);
+  const Tensor source = part_of(given, index.sizes(), given.strides(), given.offset());
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
   const Tensor positions = checked_positions(op, index, size);
   with_contiguous(x, [&](Tensor& whole) {
@@ -74,14 +88,14 @@ void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& inde
                    static_cast<const int64_t*>(positions.elements<int64_t>()),
                    targets.elements<int64_t>());
     call.done();
-    scatter_ordered(call, whole, 1, whole.numel(), 1, targets, converted(source, x.dtype()), add);
+    scatter_ordered(call, whole, 1, whole.numel(), 1, targets, converted(source, x.dtype()), fold);
   });
 }
 
 }  // namespace
 
 void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places, int64_t inner,
-                     const Tensor& positions, const Tensor& source, bool add) {
+                     const Tensor& positions, const Tensor& source, ScatterFold fold) {
   const int64_t count = positions.numel();
   if (count * outer * inner == 0) return;
   Tensor keys = call.scratch({count}, DType::Int64), order = call.scratch({count}, DType::Int64);
@@ -90,29 +104,61 @@ void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places,
   const Entries entries{count, keys.elements<int64_t>(), order.elements<int64_t>()};
   visit_device_compute(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((scatter_kernel<C>), blocks_for(outer * count * inner), kBlock, 0, call.stream(),
-                   outer, places, inner, entries, add, array(x), array(source));
+                   outer, places, inner, entries, fold, array(x), array(source));
   });
   call.done();
 }
 
 void scatter(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  scatter_elements("scatter", x, dim, index, source, false);
+  scatter_elements("scatter", x, dim, index, source, ScatterFold::Put);
 }
 
 void scatter_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  scatter_elements("scatter_add", x, dim, index, source, true);
+  scatter_elements("scatter_add", x, dim, index, source, ScatterFold::Add);
 }
 
-void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+void scatter_value(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  Tensor one = empty_plain(Dims{}, options_of(x), "scatter");
+  fill(one, value);
+  scatter_elements("scatter", x, dim, index, views::expand(one, index.sizes()), ScatterFold::Put);
+}
+
+void scatter_fold(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                  std::string_view reduce) {
+  scatter_elements("scatter_fold", x, dim, index, source, scatter_fold_of(reduce));
+}
+
+namespace {
+
+void put_slices(const char* op, Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                ScatterFold fold) {
   if (index.numel() == 0) return;
-  const Call call(x, "index_add");
+  const Call call(x, op);
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
-  const Tensor places = shifted(call, checked_positions("index_add", index, size), 0);
+  const Tensor places = shifted(call, checked_positions(op, index, size), 0);
   with_contiguous(x, [&](Tensor& whole) {
     const DimSplit s = split_at(x.sizes(), dim);
     scatter_ordered(call, whole, s.outer, s.size, s.inner, places, converted(source, x.dtype()),
-                    true);
+                    fold);
   });
+}
+
+}  // namespace
+
+void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  put_slices("index_add", x, dim, index, source, ScatterFold::Add);
+}
+
+void index_copy(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  put_slices("index_copy", x, dim, index, source, ScatterFold::Put);
+}
+
+void index_fill(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  Tensor one = empty_plain(Dims{}, options_of(x), "index_fill");
+  fill(one, value);
+  Dims sizes = x.sizes();
+  if (x.dim() > 0) sizes[static_cast<int>(dim)] = index.numel();
+  put_slices("index_fill", x, dim, index, views::expand(one, sizes), ScatterFold::Put);
 }
 
 void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows,
@@ -122,7 +168,7 @@ void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions("embedding_grad_weight", index, rows);
   scatter_ordered(call, y, 1, rows, y.size(1), shifted(call, positions, padding_idx),
-                  converted(grad, y.dtype()), true);
+                  converted(grad, y.dtype()), ScatterFold::Add);
 }
 
 }  // namespace moonlet::cuda

@@ -44,6 +44,34 @@ __global__ void nonzero_kernel(NonzeroShape shape, int64_t count, const int64_t*
   }
 }
 
+// The rows of a sorted sequence, `step` elements apart or, with one for all, 0.
+struct SortedRows {
+  Array values;
+  const int64_t* order;
+  int64_t count, step, width;
+};
+
+// As the CPU's: NaN comes last.
+template <class C>
+__global__ void search_kernel(SortedRows s, int64_t count, bool right, Array x, Array y) {
+  for (MOONLET_EACH(i, count)) {
+    const int64_t first = i / s.width * s.step;
+    const C v = x.get<C>(i);
+    int64_t low = 0, high = s.count;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      const int64_t at = s.order != nullptr ? s.order[first + middle] - 1 : middle;
+      const C other = s.values.get<C>(first + at);
+      const bool comes_before = right ? !(other > v) : !(other >= v);
+      if (other != other ? right && v != v : v != v || comes_before)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    y.set<int64_t>(i, low + 1);
+  }
+}
+
 __global__ void index_target_kernel(IndexGrid g, int64_t count, int64_t* to) {
   for (MOONLET_EACH(i, count)) to[i] = index_offset(g, i);
 }
@@ -101,8 +129,26 @@ void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& valu
     MOONLET_LAUNCH(index_target_kernel, blocks_for(count), kBlock, 0, call.stream(), indexed.grid,
                    count, targets.elements<int64_t>());
     call.done();
-    scatter_ordered(call, whole, 1, whole.numel(), 1, targets, source, accumulate);
+    scatter_ordered(call, whole, 1, whole.numel(), 1, targets, source,
+                    accumulate ? ScatterFold::Add : ScatterFold::Put);
   });
+}
+
+void searchsorted(const Tensor& sequence, const Tensor& given, bool, bool right,
+                  std::string_view side, const Tensor& sorter, Tensor& y) {
+  if (given.numel() == 0) return;
+  const Call call(given, "searchsorted");
+  const Tensor sorted = contiguous(sequence), x = contiguous(given);
+  Tensor order;
+  if (sorter.defined()) order = checked_positions("searchsorted", sorter, sequence.size(-1));
+  const int64_t n = sequence.size(-1);
+  const SortedRows rows{array(sorted), order.defined() ? order.elements<int64_t>() : nullptr, n,
+                        sequence.dim() == 1 ? 0 : n, sequence.dim() == 1 ? x.numel() : x.size(-1)};
+  visit_device_compute<dtypes::real>(promote(sequence.dtype(), x.dtype()), [&]<class C>() {
+    MOONLET_LAUNCH((search_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), rows,
+                   x.numel(), shapes::searches_right(right, side), array(x), array(y));
+  });
+  call.done();
 }
 
 }  // namespace moonlet::cuda

@@ -193,7 +193,7 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
       MOONLET_LAUNCH(plane_targets_kernel, blocks_for(grad.numel()), kBlock, 0, call.stream(),
                      grad.numel(), size, places, at, targets.elements<int64_t>());
       call.done();
-      return scatter_ordered(call, y, 1, y.numel(), 1, targets, slope, true);
+      return scatter_ordered(call, y, 1, y.numel(), 1, targets, slope, ScatterFold::Add);
     }
     const bool narrow = sum_dtype(y.dtype()) != y.dtype();
     Tensor sums = narrow ? call.scratch(y.sizes(), sum_dtype(y.dtype())) : y;

@@ -14,11 +14,10 @@ void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   const int d = wrapped(dim, y.dim());
   int64_t at = 0;
   for (const Tensor& x : tensors) {
+    if (x.numel() == 0) continue;
     const int64_t count = x.size(d);
-    if (x.numel() > 0) {
-      Tensor part = views::slice(y, d, at, at + count, 1);
-      copy(part, x);
-    }
+    Tensor part = views::slice(y, d, at, at + count, 1);
+    copy(part, x);
     at += count;
   }
 }

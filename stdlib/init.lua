@@ -3,6 +3,7 @@
 
 return {
   autocast = "modes",
+  describe = "describe",
   override = "modes",
   profile = "profiler",
   save = "serialize",

@@ -126,7 +126,9 @@ void check_list(const char* op, const char* arg, const std::vector<Tensor>& list
 
 int rank_of(const std::vector<Tensor>& list, const char* op) {
   check_list(op, "the first argument", list);
-  return list[0].dim();
+  for (const Tensor& x : list)
+    if (x.dim() != 1 || x.numel() != 0) return x.dim();
+  return 1;
 }
 
 void mark_changed(const Tensor& x, const char* op) {

@@ -39,7 +39,8 @@ const std::vector<Tensor>& unshared(const std::vector<Tensor>& list, std::vector
                                     std::initializer_list<const Tensor*> written);
 // Throw when the list is empty or holds an undefined tensor.
 void check_list(const char* op, const char* arg, const std::vector<Tensor>& list);
-// The rank of the first tensor of the list.
+// The rank of the list's first tensor that is not an empty one of one dimension: these join with
+// tensors of any shape.
 int rank_of(const std::vector<Tensor>& list, const char* op);
 
 // Notes an in-place change: the version counter rises and the op is kept for error messages.

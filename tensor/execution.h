@@ -3,6 +3,7 @@
 // thread without an interpreter has one of its own.
 #pragma once
 
+#include "tensor/device.h"
 #include "tensor/dtype.h"
 
 namespace moonlet {
@@ -19,6 +20,7 @@ struct ExecutionState {
   ModeEntry* modes = nullptr;  // the innermost interception (tensor/modes.h), or null
   bool grad_mode = true;       // whether ops are recorded
   DType default_dtype = DType::Float32;
+  Device default_device = {};       // where new tensors are made unless it is said
   Generator* generator = nullptr;   // the default one; null stands for the thread's own
   bool reads_environment = true;    // whether variables of the environment are looked at
   StopFlag* stop = &never_stopped;  // asks long kernels to give up (tensor/interrupt.h)

@@ -54,4 +54,22 @@ struct ViewWriter {
   }
 };
 
+// Fills the main diagonal of x; where it wraps, each block of cols + 1 rows has one.
+inline void fill_diagonal_by(void (*fill)(Tensor& x, Scalar value), Tensor& x, Scalar value,
+                             bool wrap) {
+  if (x.numel() == 0) return;
+  int64_t count = x.size(0), step = 0;
+  for (int d = 0; d < x.dim(); ++d) {
+    count = std::min(count, x.size(d));
+    step += x.stride(d);
+  }
+  const int64_t rows = x.size(0), block = count + 1;
+  const int64_t last = wrap && x.dim() == 2 ? rows : 1;
+  for (int64_t row = 0; row < last; row += block) {
+    const int64_t length = std::min(count, rows - row);
+    Tensor part = part_of(x, {length}, {step}, x.offset() + row * x.stride(0));
+    fill(part, value);
+  }
+}
+
 }  // namespace moonlet

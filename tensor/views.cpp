@@ -229,6 +229,43 @@ Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
   return alias(x, sizes, strides, x.offset());
 }
 
+namespace {
+
+// Several elements of x as one of `dtype`, which is `times` as large.
+Tensor joined_elements(const Tensor& x, DType dtype, int64_t times) {
+  check(x.dim() > 0 && x.size(-1) % times == 0 && (x.stride(-1) == 1 || x.numel() == 0),
+        "view: the last dimension of shape ", x.sizes(), " and strides ", x.strides(),
+        " does not hold whole elements of ", dtype, " side by side");
+  Dims sizes = x.sizes(), strides = x.strides();
+  bool aligned = x.offset() % times == 0;
+  for (int d = 0; d + 1 < x.dim(); ++d) {
+    aligned = aligned && (strides[d] % times == 0 || sizes[d] <= 1);
+    strides[d] /= times;
+  }
+  check(aligned, "view: strides ", x.strides(), " and offset ", x.offset(), " of ", x.dtype(),
+        " do not fall on whole elements of ", dtype);
+  sizes.back() /= times;
+  return view_of(x.storage(), sizes, strides, x.offset() / times, dtype, "view");
+}
+
+}  // namespace
+
+Tensor view_as_dtype(const Tensor& x, DType dtype) {
+  const auto from = static_cast<int64_t>(size_of(x.dtype()));
+  const auto to = static_cast<int64_t>(size_of(dtype));
+  if (from == to) return view_of(x.storage(), x.sizes(), x.strides(), x.offset(), dtype, "view");
+  if (from < to) return joined_elements(x, dtype, to / from);
+  const int64_t parts = from / to;
+  check(x.dim() > 0 && (x.stride(-1) == 1 || x.numel() == 0 || x.size(-1) == 1),
+        "view: the last dimension of shape ", x.sizes(), " and strides ", x.strides(),
+        " cannot be split into elements of ", dtype);
+  Dims sizes = x.sizes(), strides = x.strides();
+  for (int d = 0; d < x.dim(); ++d) strides[d] *= parts;
+  strides.back() = 1;
+  sizes.back() = checked_mul(sizes.back(), parts, "view");
+  return view_of(x.storage(), sizes, strides, x.offset() * parts, dtype, "view");
+}
+
 Tensor view_as_real(const Tensor& x) {
   check(is_complex(x.dtype()), "view_as_real: wants a complex tensor, got ", x.dtype());
   Dims sizes = x.sizes(), strides = x.strides();

@@ -48,6 +48,8 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t step);
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
+// The same bytes as elements of another dtype.
+Tensor view_as_dtype(const Tensor& x, DType dtype);
 Tensor view_as_real(const Tensor& x);
 Tensor view_as_complex(const Tensor& x);
 

@@ -4,13 +4,23 @@
 namespace moonlet {
 
 Tensor to_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                    std::optional<MemoryFormat> memory_format) {
+                    std::optional<MemoryFormat> memory_format, bool copy) {
   const MemoryFormat format = memory_format.value_or(MemoryFormat::Preserve);
   const bool lies =
       format == MemoryFormat::Preserve || is_contiguous(x.sizes(), x.strides(), format);
-  if (lies && dtype.value_or(x.dtype()) == x.dtype() && device.value_or(x.device()) == x.device())
+  if (!copy && lies && dtype.value_or(x.dtype()) == x.dtype() &&
+      device.value_or(x.device()) == x.device())
     return x;
   return convert(x, dtype, device, format);
+}
+
+Tensor to_as_composite(const Tensor& x, const Tensor& other,
+                       std::optional<MemoryFormat> memory_format, bool copy) {
+  return to(x, other.dtype(), other.device(), memory_format, copy);
+}
+
+Tensor type_as_composite(const Tensor& x, const Tensor& other) {
+  return to(x, other.dtype(), other.device());
 }
 
 }  // namespace moonlet

@@ -1,8 +1,10 @@
 // autograd/composite/create.cpp: new tensors made of other ops.
 #include <algorithm>
+#include <cstdlib>
 
 #include "autograd/host_value.h"
 #include "autograd/uses_composite_create.h"
+#include "tensor/execution.h"
 #include "tensor/shapes/create.h"
 
 namespace moonlet {
@@ -53,6 +55,28 @@ Tensor full_like_composite(const Tensor& x, Scalar value, std::optional<DType> d
   return y;
 }
 
+Tensor new_empty_composite(const Tensor& x, const Dims& size, std::optional<DType> dtype,
+                           std::optional<Device> device) {
+  return empty_plain(size, {dtype.value_or(x.dtype()), device.value_or(x.device())}, "new_empty");
+}
+
+Tensor new_full_composite(const Tensor& x, const Dims& size, Scalar value,
+                          std::optional<DType> dtype, std::optional<Device> device) {
+  Tensor y = new_empty(x, size, dtype, device);
+  fill_(y, value);
+  return y;
+}
+
+Tensor new_zeros_composite(const Tensor& x, const Dims& size, std::optional<DType> dtype,
+                           std::optional<Device> device) {
+  return new_full(x, size, int64_t{0}, dtype, device);
+}
+
+Tensor new_ones_composite(const Tensor& x, const Dims& size, std::optional<DType> dtype,
+                          std::optional<Device> device) {
+  return new_full(x, size, int64_t{1}, dtype, device);
+}
+
 Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step,
                         std::optional<DType> dtype, std::optional<Device> device) {
   Tensor y = allocate(shapes::arange(start, stop, step, dtype, device), "arange");
@@ -72,8 +96,25 @@ Tensor arange_composite(Scalar start, std::optional<Scalar> stop, Scalar step,
   return y;
 }
 
-Tensor linspace_composite(Scalar start, Scalar stop, int64_t steps, Options options) {
-  check(!start.is_complex() && !stop.is_complex(), "linspace: complex numbers have no order");
+namespace {
+
+// An end of a range, which may be a tensor of one element.
+Scalar range_end(const char* op, const Operand& end) {
+  if (!end.is_tensor()) {
+    check(!end.scalar().is_complex(), op, ": complex numbers have no order");
+    return end.scalar();
+  }
+  const Tensor& x = end.tensor();
+  check(x.numel() == 1, op, ": an end of the range has shape ", x.sizes(), "; one element wanted");
+  check(!is_complex(x.dtype()), op, ": complex numbers have no order");
+  if (is_floating(x.dtype())) return host_value<double>(shallow_copy(x));
+  return host_value<int64_t>(x);
+}
+
+}  // namespace
+
+Tensor linspace_composite(const Operand& from, const Operand& to, int64_t steps, Options options) {
+  const Scalar start = range_end("linspace", from), stop = range_end("linspace", to);
   Tensor y = allocate(shapes::linspace(steps, options), "linspace");
   check_fits(start, options.dtype, "linspace");
   check_fits(stop, options.dtype, "linspace");
@@ -86,7 +127,9 @@ Tensor linspace_composite(Scalar start, Scalar stop, int64_t steps, Options opti
   return y;
 }
 
-Tensor logspace_composite(double start, double stop, int64_t steps, double base, Options options) {
+Tensor logspace_composite(const Operand& from, const Operand& end, int64_t steps, double base,
+                          Options options) {
+  const Scalar start = range_end("logspace", from), stop = range_end("logspace", end);
   const Tensor exponents = linspace(start, stop, steps, {DType::Float64, options.device});
   return to(pow(base, exponents), options.dtype);
 }
@@ -105,12 +148,65 @@ Tensor diag_composite(const Tensor& x, int64_t offset) {
   return x.dim() == 1 ? diag_embed(x, offset) : clone(diagonal(x, offset, 0, 1));
 }
 
+namespace {
+
+Tensor triangle_positions(int64_t rows, int64_t cols, int64_t offset, bool upper,
+                          std::optional<DType> dtype, std::optional<Device> device) {
+  const Tensor all =
+      ones(Dims{rows, cols}, {DType::Bool, device.value_or(execution.default_device)});
+  const Tensor found = nonzero(upper ? triu(all, offset) : tril(all, offset));
+  return to(contiguous(t(found)), dtype.value_or(DType::Int64));
+}
+
+}  // namespace
+
+Tensor tril_indices_composite(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                              std::optional<Device> device) {
+  return triangle_positions(row, col, offset, false, dtype, device);
+}
+
+Tensor triu_indices_composite(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                              std::optional<Device> device) {
+  return triangle_positions(row, col, offset, true, dtype, device);
+}
+
+// It is what the gradient of diagonal makes.
+Tensor diag_embed_composite(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+  check(x.dim() > 0, "diag_embed: x has shape (); at least one dimension wanted");
+  constexpr int64_t kFar = int64_t{1} << 31;
+  check(offset > -kFar && offset < kFar, "diag_embed: offset ", offset, " is too large");
+  const int first = wrap_dim(dim1, x.dim() + 1, "diag_embed");
+  const int second = wrap_dim(dim2, x.dim() + 1, "diag_embed");
+  check(first != second, "diag_embed: both dims are ", first + 1, ", and they must differ");
+  Dims sizes = x.sizes();
+  const int64_t n = checked_add(sizes.back(), std::abs(offset), "diag_embed");
+  sizes.erase(x.dim() - 1);
+  sizes.insert(std::min(first, second), n);
+  sizes.insert(std::max(first, second), n);
+  return diagonal_grad_x(x, sizes, offset, first, second);
+}
+
+Tensor diagflat_composite(const Tensor& x, int64_t offset) {
+  return diag_embed(reshape(x, {x.numel()}), offset);
+}
+
+Tensor vander_composite(const Tensor& x, std::optional<int64_t> N, bool increasing) {
+  check(x.dim() == 1, "vander: x has shape ", x.sizes(), "; one dimension wanted");
+  const int64_t n = N.value_or(x.numel());
+  check(n >= 0, "vander: N = ", n, "; 0 or more wanted");
+  if (n == 0) return zeros({x.numel(), 0}, options_of(x));
+  const DType dtype = x.dtype() == DType::Bool || is_integral(x.dtype()) ? DType::Int64 : x.dtype();
+  const Tensor base = expand(unsqueeze(to(x, dtype), -1), {x.numel(), n - 1});
+  const Tensor powers = cat({ones({x.numel(), 1}, {dtype, x.device()}), cumprod(base, -1)}, 1);
+  return increasing ? powers : flip(powers, {1});
+}
+
 Tensor one_hot_composite(const Tensor& x, int64_t num_classes) {
-  check(num_classes >= 0, "one_hot: ", num_classes, " classes");
+  check(num_classes >= -1, "one_hot: ", num_classes, " classes");
   check(num_classes > 0 || x.numel() > 0, "one_hot: num_classes is needed when x is empty");
   const int64_t most = x.numel() ? host_value<int64_t>(amax(x)) : 0;
   const int64_t least = x.numel() ? host_value<int64_t>(amin(x)) : 1;
-  const int64_t classes = num_classes ? num_classes : std::max<int64_t>(most, 1);
+  const int64_t classes = num_classes >= 0 ? num_classes : std::max<int64_t>(most, 1);
   check(least >= 1, "one_hot: position ", least, ": positions start at 1");
   check(most <= classes, "one_hot: position ", most, " is out of range for size ", classes);
   const Tensor all = arange(int64_t{1}, Scalar(classes), int64_t{1}, DType::Int64, x.device());

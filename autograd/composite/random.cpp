@@ -4,6 +4,7 @@
 
 #include "autograd/host_value.h"
 #include "autograd/uses_composite_random.h"
+#include "tensor/execution.h"
 #include "tensor/shapes/random.h"
 
 namespace moonlet {
@@ -43,8 +44,8 @@ Tensor randn_composite(const Dims& size, Generator* generator, Options options) 
 
 Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
                          std::optional<Device> device, Generator* generator) {
-  Tensor y =
-      empty_plain(size, {dtype.value_or(DType::Int64), device.value_or(Device{})}, "randint");
+  Tensor y = empty_plain(
+      size, {dtype.value_or(DType::Int64), device.value_or(execution.default_device)}, "randint");
   random_(y, low, high, generator);
   return y;
 }
@@ -80,7 +81,7 @@ Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype,
 
 Tensor randperm_composite(int64_t n, std::optional<DType> dtype, std::optional<Device> device,
                           Generator* generator) {
-  Tensor keys = allocate(shapes::randperm(n, dtype, device.value_or(Device{})), "randperm");
+  Tensor keys = allocate(shapes::randperm(n, dtype, device.value_or(execution.default_device)), "randperm");
   random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
           generator);
   return to(random_order(keys), dtype.value_or(DType::Int64));

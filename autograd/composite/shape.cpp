@@ -1,8 +1,9 @@
-// autograd/composite/shape.cpp: shape ops made of other ops: reshaping, taking apart, putting
-// together, padding with copies of the tensor, rolling.
+// autograd/composite/shape.cpp: shape ops made of other ops: reshaping, taking apart, padding with
+// copies of the tensor, rolling, turning.
 #include <algorithm>
 
 #include "autograd/history.h"
+#include "autograd/host_value.h"
 #include "autograd/uses_composite_shape.h"
 #include "tensor/set.h"
 #include "tensor/shapes/shape.h"
@@ -38,15 +39,15 @@ Tensor flatten_composite(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   return reshape(x, sizes);
 }
 
-Tensor unflatten_composite(const Tensor& x, int64_t dim, const Dims& size) {
+Tensor unflatten_composite(const Tensor& x, int64_t dim, const Dims& sizes) {
   check(x.dim() > 0, "unflatten: a tensor of shape () has no dimension to split");
-  check(!size.empty(), "unflatten: wants at least one size");
+  check(!sizes.empty(), "unflatten: wants at least one size");
   const int d = wrap_dim(dim, x.dim(), "unflatten");
-  Dims sizes;
-  for (int i = 0; i < d; ++i) sizes.push_back(x.size(i));
-  for (int64_t part : views::infer_sizes(size, x.size(d), "unflatten")) sizes.push_back(part);
-  for (int i = d + 1; i < x.dim(); ++i) sizes.push_back(x.size(i));
-  return view(x, sizes);
+  Dims all;
+  for (int i = 0; i < d; ++i) all.push_back(x.size(i));
+  for (int64_t part : views::infer_sizes(sizes, x.size(d), "unflatten")) all.push_back(part);
+  for (int i = d + 1; i < x.dim(); ++i) all.push_back(x.size(i));
+  return view(x, all);
 }
 
 Tensor narrow_composite(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
@@ -60,18 +61,26 @@ Tensor narrow_composite(const Tensor& x, int64_t dim, int64_t start, int64_t len
   return slice(x, d, first, first + length, 1);
 }
 
+Tensor narrow_from_composite(const Tensor& x, int64_t dim, const Tensor& start, int64_t length) {
+  check(start.numel() == 1, "narrow: start has shape ", start.sizes(), "; one position wanted");
+  const int64_t at = host_value<int64_t>(start);
+  check(at != 0, "narrow: start 0: positions start at 1");
+  return narrow(x, dim, at > 0 ? at - 1 : at, length);
+}
+
+Tensor narrow_copy_composite(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  return clone(narrow(x, dim, start, length));
+}
+
+Tensor adjoint_composite(const Tensor& x) {
+  check(x.dim() >= 2, "adjoint: x has shape ", x.sizes(), "; at least 2 dimensions wanted");
+  return conj(transpose(x, -2, -1));
+}
+
 Tensor as_strided_composite(const Tensor& x, const Dims& size, const Dims& stride,
                             std::optional<int64_t> offset) {
   return strided_view(x, size, taken_strides(size, stride), offset.value_or(x.offset()),
                       x.strides(), x.offset());
-}
-
-Tensor swapaxes_composite(const Tensor& x, int64_t dim0, int64_t dim1) {
-  return transpose(x, dim0, dim1);
-}
-
-Tensor swapdims_composite(const Tensor& x, int64_t dim0, int64_t dim1) {
-  return transpose(x, dim0, dim1);
 }
 
 Tensor movedim_composite(const Tensor& x, const Dims& source, const Dims& destination) {
@@ -151,98 +160,101 @@ std::vector<Tensor> chunk_composite(const Tensor& x, int64_t chunks, int64_t dim
   return split_evenly(x, d, std::max<int64_t>(1, size / chunks + (size % chunks != 0)));
 }
 
+std::vector<Tensor> tensor_split_composite(const Tensor& x, int64_t sections, int64_t dim) {
+  check(x.dim() > 0, "tensor_split: a tensor of shape () has no dimension to split");
+  check(sections > 0, "tensor_split: wants at least 1 piece, got ", sections);
+  const int d = wrap_dim(dim, x.dim(), "tensor_split");
+  const int64_t size = x.size(d), least = size / sections, larger = size % sections;
+  constexpr int64_t kMostEmpty = 1 << 16;
+  check(sections <= std::max(size, kMostEmpty), "tensor_split: ", sections, " pieces of dim ",
+        d + 1, " of size ", size, " are too many");
+  std::vector<Tensor> out;
+  for (int64_t i = 0, at = 0; i < sections; ++i) {
+    const int64_t end = at + least + (i < larger ? 1 : 0);
+    out.push_back(slice(x, d, at, end, 1));
+    at = end;
+  }
+  return out;
+}
+
+std::vector<Tensor> tensor_split_at_composite(const Tensor& x, const std::vector<int64_t>& starts,
+                                              int64_t dim) {
+  check(x.dim() > 0, "tensor_split: a tensor of shape () has no dimension to split");
+  const int d = wrap_dim(dim, x.dim(), "tensor_split");
+  const int64_t size = x.size(d);
+  // A position outside stands for the nearest end, and a piece that would run backwards is empty.
+  const auto inside = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 && at >= -size ? at + size : at, 0, size);
+  };
+  std::vector<Tensor> out;
+  int64_t from = 0;
+  for (int64_t start : starts) {
+    const int64_t next = inside(start);
+    out.push_back(slice(x, d, from, std::max(from, next), 1));
+    from = next;
+  }
+  out.push_back(slice(x, d, from, size, 1));
+  return out;
+}
+
+std::vector<Tensor> tensor_split_by_composite(const Tensor& x, const Tensor& given, int64_t dim) {
+  check(given.dim() <= 1, "tensor_split: indices_or_sections has shape ", given.sizes(),
+        "; at most one dimension wanted");
+  if (given.dim() == 0) return tensor_split(x, host_value<int64_t>(given), dim);
+  const Tensor host = contiguous(on_host(given, DType::Int64));
+  std::vector<int64_t> starts;
+  for (int64_t i = 0; i < host.numel(); ++i) {
+    const int64_t at = host.data<int64_t>()[i];
+    check(at != 0, "tensor_split: position 0: positions start at 1");
+    starts.push_back(at > 0 ? at - 1 : at);
+  }
+  return tensor_split_at(x, starts, dim);
+}
+
+namespace {
+
+// The dimension that hsplit, vsplit and dsplit cut, as `least` dimensions are there or not.
+int split_dim(const Tensor& x, const char* op, int least, int dim) {
+  check(x.dim() >= least, op, ": x has shape ", x.sizes(), "; at least ", least, " dimension",
+        least == 1 ? "" : "s", " wanted");
+  return dim == 1 && x.dim() == 1 ? 0 : dim;
+}
+
+std::vector<Tensor> split_equally(const Tensor& x, const char* op, int least, int dim,
+                                  int64_t pieces) {
+  const int d = split_dim(x, op, least, dim);
+  check(pieces > 0 && x.size(d) % pieces == 0, op, ": dim ", d + 1, " of size ", x.size(d),
+        " cannot be cut into ", pieces, " equal pieces");
+  return tensor_split(x, pieces, d);
+}
+
+}  // namespace
+
+std::vector<Tensor> hsplit_composite(const Tensor& x, int64_t pieces) {
+  return split_equally(x, "hsplit", 1, 1, pieces);
+}
+std::vector<Tensor> hsplit_at_composite(const Tensor& x, const std::vector<int64_t>& starts) {
+  return tensor_split_at(x, starts, split_dim(x, "hsplit", 1, 1));
+}
+std::vector<Tensor> vsplit_composite(const Tensor& x, int64_t pieces) {
+  return split_equally(x, "vsplit", 2, 0, pieces);
+}
+std::vector<Tensor> vsplit_at_composite(const Tensor& x, const std::vector<int64_t>& starts) {
+  return tensor_split_at(x, starts, split_dim(x, "vsplit", 2, 0));
+}
+std::vector<Tensor> dsplit_composite(const Tensor& x, int64_t pieces) {
+  return split_equally(x, "dsplit", 3, 2, pieces);
+}
+std::vector<Tensor> dsplit_at_composite(const Tensor& x, const std::vector<int64_t>& starts) {
+  return tensor_split_at(x, starts, split_dim(x, "dsplit", 3, 2));
+}
+
 std::vector<Tensor> unbind_composite(const Tensor& x, int64_t dim) {
   check(x.dim() > 0, "unbind: a tensor of shape () has no dimension to take apart");
   const int d = wrap_dim(dim, x.dim(), "unbind");
   std::vector<Tensor> out;
   for (int64_t i = 0; i < x.size(d); ++i) out.push_back(select(x, d, i));
   return out;
-}
-
-// Putting together.
-
-Tensor stack_composite(const std::vector<Tensor>& tensors, int64_t dim) {
-  check(!tensors.empty(), "stack: wants at least one tensor, got an empty list");
-  const int d = wrap_dim(dim, tensors[0].dim() + 1, "stack");
-  std::vector<Tensor> parts;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    check(tensors[i].sizes() == tensors[0].sizes(), "stack: tensor ", i + 1, " has shape ",
-          tensors[i].sizes(), ", tensor 1 has shape ", tensors[0].sizes());
-    parts.push_back(unsqueeze(tensors[i], d));
-  }
-  return cat(parts, d);
-}
-
-Tensor hstack_composite(const std::vector<Tensor>& tensors) {
-  check(!tensors.empty(), "hstack: wants at least one tensor, got an empty list");
-  std::vector<Tensor> parts;
-  for (const Tensor& x : tensors) parts.push_back(x.dim() == 0 ? reshape(x, {1}) : x);
-  return cat(parts, parts[0].dim() == 1 ? 0 : 1);
-}
-
-Tensor vstack_composite(const std::vector<Tensor>& tensors) {
-  check(!tensors.empty(), "vstack: wants at least one tensor, got an empty list");
-  std::vector<Tensor> parts;
-  for (const Tensor& x : tensors) parts.push_back(x.dim() < 2 ? reshape(x, {1, x.numel()}) : x);
-  return cat(parts, 0);
-}
-
-std::vector<Tensor> meshgrid_composite(const std::vector<Tensor>& tensors,
-                                       std::string_view indexing) {
-  check(indexing == "ij" || indexing == "xy", "meshgrid: indexing is \"ij\" or \"xy\", got \"",
-        indexing, "\"");
-  check(!tensors.empty(), "meshgrid: wants at least one tensor, got an empty list");
-  check(tensors.size() <= static_cast<size_t>(kMaxDims), "meshgrid: at most ", kMaxDims,
-        " tensors, got ", tensors.size());
-  const int count = static_cast<int>(tensors.size());
-  const bool swapped = indexing == "xy" && count >= 2;
-  const auto place = [&](int i) { return swapped && i < 2 ? 1 - i : i; };
-  Dims shape = Dims::filled(count, 1);
-  for (int i = 0; i < count; ++i) {
-    check(tensors[i].dim() <= 1, "meshgrid: tensor ", i + 1, " has shape ", tensors[i].sizes(),
-          ", and at most 1 dimension is wanted");
-    shape[place(i)] = tensors[i].numel();
-  }
-  std::vector<Tensor> out;
-  for (int i = 0; i < count; ++i) {
-    Dims line = Dims::filled(count, 1);
-    line[place(i)] = tensors[i].numel();
-    out.push_back(expand(reshape(tensors[i], line), shape));
-  }
-  return out;
-}
-
-namespace {
-
-// Each block of x after dim `d - 1`, `times` times in a row.
-Tensor repeat_blocks(const Tensor& x, int d, int joined, int64_t times) {
-  Dims sizes = x.sizes();
-  sizes.insert(d, times);
-  Dims result = x.sizes();
-  result[joined] = checked_mul(result[joined], times, "tile");
-  numel_of(result, "tile");
-  return reshape(expand(unsqueeze(x, d), sizes), result);
-}
-
-}  // namespace
-
-Tensor tile_composite(const Tensor& x, const Dims& reps) {
-  for (int64_t times : reps) check(times >= 0, "tile: repetitions cannot be negative, got ", reps);
-  Dims sizes = x.sizes();
-  while (sizes.size() < reps.size()) sizes.insert(0, 1);
-  Tensor out = reshape(x, sizes);
-  const int skip = sizes.size() - reps.size();
-  for (int i = reps.size() - 1; i >= 0; --i)
-    if (reps[i] != 1) out = repeat_blocks(out, skip + i, skip + i, reps[i]);
-  return out.is_same(x) || &out.storage() == &x.storage() ? clone(out) : out;
-}
-
-Tensor repeat_interleave_composite(const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
-  check(repeats >= 0, "repeat_interleave: repeats cannot be negative, got ", repeats);
-  if (!dim || x.dim() == 0) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
-  const int d = wrap_dim(*dim, x.dim(), "repeat_interleave");
-  const Tensor out = repeat_blocks(x, d + 1, d, repeats);
-  return &out.storage() == &x.storage() ? clone(out) : out;
 }
 
 // Padding and rolling.
@@ -311,6 +323,30 @@ Tensor roll_composite(const Tensor& x, const Dims& shifts, const Dims& dims) {
       out = cat({slice(out, d, size - shift, size, 1), slice(out, d, 0, size - shift, 1)}, d);
   }
   return &out.storage() == &x.storage() ? clone(out) : out;
+}
+
+// Turning.
+
+Tensor fliplr_composite(const Tensor& x) {
+  check(x.dim() >= 2, "fliplr: x has shape ", x.sizes(), "; at least 2 dimensions wanted");
+  return flip(x, {1});
+}
+
+Tensor flipud_composite(const Tensor& x) {
+  check(x.dim() >= 1, "flipud: x has shape (); at least 1 dimension wanted");
+  return flip(x, {0});
+}
+
+Tensor rot90_composite(const Tensor& x, int64_t k, const Dims& dims) {
+  check(dims.size() == 2, "rot90: ", dims.size(), " dims named, and 2 are wanted");
+  check(x.dim() >= 2, "rot90: x has shape ", x.sizes(), "; at least 2 dimensions wanted");
+  const Dims plane = wrap_dims(dims, x.dim(), "rot90");
+  switch ((k % 4 + 4) % 4) {
+    case 1: return transpose(flip(x, {plane[1]}), plane[0], plane[1]);
+    case 2: return flip(x, plane);
+    case 3: return transpose(flip(x, {plane[0]}), plane[0], plane[1]);
+    default: return clone(x);
+  }
 }
 
 }  // namespace moonlet

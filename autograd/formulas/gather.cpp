@@ -19,4 +19,64 @@ Tensor by_frequency(const Tensor& g, const Tensor& index, int64_t rows, bool wan
   return div(g, to(reshape(index_select(counts, 0, flat), sizes), g.dtype()));
 }
 
+namespace {
+
+// `part` at the beginning of zeros of shape `size`.
+Tensor behind_zeros(const Tensor& part, const Dims& size) {
+  if (part.sizes() == size) return part;
+  std::vector<int64_t> pad;
+  for (int d = size.size() - 1; d >= 0; --d) {
+    pad.push_back(0);
+    pad.push_back(size[d] - part.size(d));
+  }
+  return constant_pad(part, pad, int64_t{0});
+}
+
+// The beginning of src, of index's shape.
+Tensor used(const Tensor& src, const Tensor& index) {
+  Tensor out = src;
+  for (int d = 0; d < src.dim(); ++d)
+    if (src.size(d) != index.size(d)) out = slice(out, d, 0, index.size(d), 1);
+  return out;
+}
+
+// Of a product, each factor has the product of the others, also where one factor is 0.
+std::tuple<Tensor, Tensor> product_grads(const Tensor& g, const Tensor& x, int64_t dim,
+                                         const Tensor& index, const Tensor& src) {
+  const Tensor x_is_0 = eq(x, int64_t{0}), src_is_0 = eq(src, int64_t{0});
+  const Tensor x_part = masked_fill(x, x_is_0, int64_t{1});
+  const Tensor src_part = masked_fill(src, src_is_0, int64_t{1});
+  const Tensor zero_count = scatter_add(to(x_is_0, g.dtype()), dim, index, to(src_is_0, g.dtype()));
+  const Tensor others = mul(g, scatter_fold(x_part, dim, index, src_part, "prod"));
+  // Where there is one 0 only that has a gradient, where there are two nothing has.
+  const auto share = [&](const Tensor& count, const Tensor& product, const Tensor& is_0,
+                         const Tensor& part) {
+    const Tensor wanted = to(is_0, count.dtype());
+    return where(eq(count, wanted), div(product, part), int64_t{0});
+  };
+  return {share(zero_count, others, x_is_0, x_part),
+          share(gather(zero_count, dim, index), gather(others, dim, index), src_is_0, src_part)};
+}
+
+}  // namespace
+
+Tensor scatter_grad_src(const Tensor& g, int64_t dim, const Tensor& index, const Dims& src_size) {
+  return behind_zeros(gather(g, dim, index), src_size);
+}
+
+std::tuple<Tensor, Tensor> scatter_fold_grads(const Tensor& g, const Tensor& x, int64_t dim,
+                                              const Tensor& index, const Tensor& given,
+                                              std::string_view reduce, const Tensor& y) {
+  const Tensor src = used(given, index);
+  if (reduce == "prod") {
+    auto [x_grad, src_grad] = product_grads(g, x, dim, index, src);
+    return {x_grad, behind_zeros(src_grad, given.sizes())};
+  }
+  const Tensor x_is = eq(x, y), src_is = eq(src, gather(y, dim, index));
+  const Tensor count = scatter_add(to(x_is, g.dtype()), dim, index, to(src_is, g.dtype()));
+  const Tensor share = div(g, clamp_min(count, int64_t{1}));
+  return {where(x_is, share, int64_t{0}),
+          behind_zeros(where(src_is, gather(share, dim, index), int64_t{0}), given.sizes())};
+}
+
 }  // namespace moonlet::formulas

@@ -1,6 +1,9 @@
 // autograd/formulas/gather.h: the longer derivatives of what picks rows or elements.
 #pragma once
 
+#include <string_view>
+#include <tuple>
+
 #include "tensor/tensor.h"
 
 namespace moonlet::formulas {
@@ -8,5 +11,12 @@ namespace moonlet::formulas {
 Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx);
 // g, where `wanted` divided by how often each row's position comes in `index`.
 Tensor by_frequency(const Tensor& g, const Tensor& index, int64_t rows, bool wanted);
+
+// What scatter and scatter_add took from src, in src's shape: what is behind `index` gave nothing.
+Tensor scatter_grad_src(const Tensor& g, int64_t dim, const Tensor& index, const Dims& src_size);
+// The gradients of x and src, where y is what scatter_fold made of them.
+std::tuple<Tensor, Tensor> scatter_fold_grads(const Tensor& g, const Tensor& x, int64_t dim,
+                                              const Tensor& index, const Tensor& src,
+                                              std::string_view reduce, const Tensor& y);
 
 }  // namespace moonlet::formulas

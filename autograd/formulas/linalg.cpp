@@ -6,8 +6,6 @@ namespace moonlet::formulas {
 
 Tensor conjugate(const Tensor& x) { return is_complex(x.dtype()) ? moonlet::conj(x) : x; }
 
-Tensor adjoint(const Tensor& x) { return conjugate(transpose(x, x.dim() - 2, x.dim() - 1)); }
-
 Tensor linear_grad_weight(const Tensor& g, const Tensor& x) {
   const int64_t out = g.size(-1), in = x.size(-1);
   int64_t rows = 1;

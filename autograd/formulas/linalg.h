@@ -7,8 +7,6 @@ namespace moonlet::formulas {
 
 // x's conjugate; x itself when it is real, without a copy.
 Tensor conjugate(const Tensor& x);
-// The last two dimensions swapped, and conjugated when complex.
-Tensor adjoint(const Tensor& x);
 // linear's weight gradient (out, in) from g (..., out) and x (..., in).
 Tensor linear_grad_weight(const Tensor& g, const Tensor& x);
 

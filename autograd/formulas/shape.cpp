@@ -108,6 +108,10 @@ std::vector<Tensor> cat_grad_tensors(const Tensor& g, const std::vector<Dims>& s
   std::vector<Tensor> out;
   int64_t at = 0;
   for (const Dims& size : sizes) {
+    if (size == Dims{0}) {  // it may be among tensors of any shape, and added nothing
+      out.push_back(zeros(size, options_of(g)));
+      continue;
+    }
     out.push_back(slice(g, d, at, at + size[d], 1));
     at += size[d];
   }

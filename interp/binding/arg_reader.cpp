@@ -7,6 +7,7 @@
 #include "interp/binding/complex_number.h"
 #include "interp/binding/random_generator.h"
 #include "interp/binding/shape.h"
+#include "interp/binding/uses_arg_reader.h"
 #include "interp/nearest.h"
 #include "tensor/execution.h"
 
@@ -14,8 +15,8 @@ namespace moonlet::binding {
 namespace {
 
 bool is_list(ArgType type) {
-  return type == ArgType::IntList || type == ArgType::IntVector || type == ArgType::DimList ||
-         type == ArgType::TensorList;
+  return type == ArgType::IntList || type == ArgType::IntVector || type == ArgType::IndexVector ||
+         type == ArgType::DimList || type == ArgType::TensorList;
 }
 
 bool has_metatable(lua_State* L, int index) {
@@ -252,6 +253,7 @@ bool ArgReader::matches(int i) {
     case ArgType::Float: return type == LUA_TNUMBER;
     case ArgType::IntList:
     case ArgType::IntVector:
+    case ArgType::IndexVector:
     case ArgType::DimList: return list_matches(i);
     case ArgType::Bool: return type == LUA_TBOOLEAN;
     case ArgType::String:
@@ -473,7 +475,8 @@ Generator* ArgReader::generator(int i) {
 
 int64_t ArgReader::from_one(int64_t value, int i) const {
   if (value == 0) {
-    const bool position = signature_.args[i].type == ArgType::Index;
+    const ArgType type = signature_.args[i].type;
+    const bool position = type == ArgType::Index || type == ArgType::IndexVector;
     fail(signature_.op, ": ", signature_.args[i].name,
          " 0: ", position ? "positions" : "dimensions", " start at 1");
   }
@@ -484,6 +487,26 @@ int64_t ArgReader::dim(int i) { return from_one(integer(i), i); }
 
 int64_t ArgReader::index(int i) { return from_one(integer(i), i); }
 
+std::vector<int64_t> ArgReader::indices(int i) {
+  std::vector<int64_t> out = integers(i);
+  for (int64_t& position : out) position = from_one(position, i);
+  return out;
+}
+
+std::vector<Tensor> ArgReader::index_tensors(int i) {
+  std::vector<Tensor> out;
+  for (const Tensor& given : tensors(i)) {
+    if (!given.defined() || given.dtype() != DType::Bool) {
+      out.push_back(given);
+      continue;
+    }
+    check(given.dim() > 0, signature_.op, ": a mask of no dimensions cannot index");
+    const Tensor positions = nonzero(given);
+    for (int d = 0; d < given.dim(); ++d) out.push_back(select(positions, 1, d));
+  }
+  return out;
+}
+
 Dims ArgReader::dims(int i) {
   Dims out = ints(i);
   for (int k = 0; k < out.size(); ++k) out[k] = from_one(out[k], i);
@@ -493,7 +516,7 @@ Dims ArgReader::dims(int i) {
 Options ArgReader::options(int i) {
   Options out;
   out.dtype = slot_[i] != 0 ? dtype(i) : execution.default_dtype;
-  if (slot_[i + 1] != 0) out.device = device(i + 1);
+  out.device = slot_[i + 1] != 0 ? device(i + 1) : execution.default_device;
   return out;
 }
 

@@ -30,6 +30,7 @@ enum class ArgType : uint8_t {
   Dim,
   DimList,
   Index,
+  IndexVector,
   DType,
   Device,
   MemoryFormat,
@@ -83,6 +84,8 @@ class ArgReader {
   // Undefined when absent.
   const Tensor& optional_tensor(int i);
   std::vector<Tensor> tensors(int i);
+  // The same of positions and masks, these as the positions where they are true.
+  std::vector<Tensor> index_tensors(int i);
   Operand operand(int i) {
     if (slot_[i] != 0) {
       const Tensor* cell = tensor_cell(L_, slot_[i]);
@@ -103,6 +106,8 @@ class ArgReader {
   // A list of integers; a plain one fills `length` places of int[N].
   Dims ints(int i);
   std::vector<int64_t> integers(int i);
+  // A list of positions, each as index() gives it.
+  std::vector<int64_t> indices(int i);
   // Null when absent.
   Generator* generator(int i);
   // 0-based, or negative from the end.

@@ -2,8 +2,10 @@
 // StateData, so every field is one load away from the lua_State.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 struct lua_State;
@@ -14,7 +16,17 @@ namespace binding {
 class HeldFunction;
 }
 
+// How tensors print (print.cpp).
+struct PrintOptions {
+  int precision = 4;             // digits behind the point
+  int64_t threshold = 1000;      // tensors of more elements show their ends only
+  int64_t edge_items = 3;        // of each dimension, at either end
+  size_t line_width = 80;        // in characters
+  std::optional<bool> sci_mode;  // always or never with exponents; nothing: as the numbers need it
+};
+
 struct BindingState {
+  PrintOptions print;
   const void* tensor_metatable = nullptr;   // identity of the metatable, for type checks
   int metatable_ref = 0;                    // registry position of the same table
   int shape_ref = 0;                        // registry position of the metatable of shapes

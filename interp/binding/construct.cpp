@@ -134,6 +134,41 @@ Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device de
   return converted(host, wanted, device);
 }
 
+// Whether the first thing in the nested table at `index` that is no table is a tensor.
+bool begins_with_tensor(lua_State* L, int index) {
+  luaL_checkstack(L, 2, "tables nest too deeply");
+  lua_pushvalue(L, index);
+  for (int depth = 0; depth < kMaxDims && lua_type(L, -1) == LUA_TTABLE; ++depth) {
+    lua_rawgeti(L, -1, 1);
+    lua_remove(L, -2);
+  }
+  const bool found = tensor_cell(L, -1) != nullptr;
+  lua_pop(L, 1);
+  return found;
+}
+
+// The tensors and numbers of the nested table at `index` side by side; all have one shape.
+Tensor stacked(lua_State* L, int index, const char* op, int depth) {
+  if (lua_type(L, index) != LUA_TTABLE) {
+    const Tensor part = tensor_from_value(L, index, std::nullopt, Device{}, op);
+    return tensor_cell(L, index) != nullptr ? detach(part) : part;
+  }
+  check(depth < kMaxDims, op, ": tables nest deeper than ", kMaxDims, " dimensions");
+  luaL_checkstack(L, 3, "tables nest too deeply");
+  index = lua_absindex(L, index);
+  std::vector<Tensor> parts;
+  const auto count = static_cast<int64_t>(lua_rawlen(L, index));
+  for (int64_t i = 1; i <= count; ++i) {
+    lua_rawgeti(L, index, i);
+    const Tensor part = stacked(L, -1, op, depth + 1);
+    parts.push_back(to(part, std::nullopt, parts.empty() ? part.device() : parts[0].device()));
+    check(part.sizes() == parts[0].sizes(), op, ": item ", i, " has shape ", part.sizes(),
+          ", and the ones before have ", parts[0].sizes());
+    lua_pop(L, 1);
+  }
+  return stack(parts, 0);
+}
+
 constexpr ArgSpec kTensorArgs[] = {{"value", ArgType::Any},
                                    {"dtype", ArgType::DType, false, false, true},
                                    {"device", ArgType::Device, false, false, true},
@@ -144,6 +179,23 @@ const Signature kTensorSignature = {kTensorName, "tensor(value, {dtype, device, 
 
 bool has_items(lua_State* L, int index) {
   return lua_type(L, index) == LUA_TTABLE && lua_rawlen(L, index) > 0;
+}
+
+// A tensor of its own memory and without history of the value at a stack index.
+Tensor made_tensor(lua_State* L, int value, std::optional<DType> dtype,
+                   std::optional<Device> device, const char* op) {
+  const Tensor* source = tensor_cell(L, value);
+  if (source != nullptr && !source->defined()) source = nullptr;
+  const Device own = source != nullptr ? source->device() : execution.default_device;
+  if (source == nullptr && lua_type(L, value) == LUA_TTABLE && begins_with_tensor(L, value)) {
+    GradModeGuard off(false);
+    const Tensor all = stacked(L, value, op, 0);
+    return to(all, dtype, device);
+  }
+  Tensor out = tensor_from_value(L, value, dtype, device.value_or(own), op);
+  if (source == nullptr) return out;
+  GradModeGuard off(false);
+  return out.storage().data() == source->storage().data() ? moonlet::clone(out) : detach(out);
 }
 
 // `tensor{1, 2}` is a value; `tensor{1, 2, dtype = ...}` a value with options in one table.
@@ -177,15 +229,58 @@ int l_tensor(lua_State* L) {
   if (args.has(1)) dtype = args.dtype(1);
   if (args.has(2)) device = args.device(2);
   if (args.has(3)) requires_grad = args.boolean(3);
-  const Tensor* source = tensor_cell(L, value);
-  if (source != nullptr && !source->defined()) source = nullptr;
-  Device target = device ? *device : source != nullptr ? source->device() : Device{};
-  Tensor out = tensor_from_value(L, value, dtype, target, "tensor");
-  if (source != nullptr) {
-    GradModeGuard off(false);
-    out = out.storage().data() == source->storage().data() ? moonlet::clone(out) : detach(out);
-  }
+  Tensor out = made_tensor(L, value, dtype, device, kTensorName);
   if (requires_grad) set_requires_grad(out, true);
+  return push_result(L, std::move(out));
+}
+
+constexpr ArgSpec kNewTensorArgs[] = {{"x", ArgType::Tensor},
+                                      {"value", ArgType::Any},
+                                      {"dtype", ArgType::DType, false, false, true},
+                                      {"device", ArgType::Device, false, false, true},
+                                      {"requires_grad", ArgType::Bool, false, false, true}};
+constexpr char kNewTensorName[] = "new_tensor";
+const Signature kNewTensorSignature = {kNewTensorName,
+                                       "new_tensor(x, value, {dtype, device, requires_grad})",
+                                       kNewTensorArgs, std::size(kNewTensorArgs)};
+
+int l_new_tensor(lua_State* L) {
+  // A table of items alone is the value, as for `tensor`.
+  if (lua_gettop(L) == 2) lua_createtable(L, 0, 0);
+  ArgReader args(L, kNewTensorSignature);
+  const Tensor x = args.tensor(0);
+  Tensor out = made_tensor(L, args.slot(1), args.has(2) ? args.dtype(2) : x.dtype(),
+                           args.has(3) ? args.device(3) : x.device(), kNewTensorName);
+  if (args.has(4) && args.boolean(4)) set_requires_grad(out, true);
+  return push_result(L, std::move(out));
+}
+
+constexpr ArgSpec kStridedArgs[] = {{"size", ArgType::IntList},
+                                    {"stride", ArgType::IntList},
+                                    {"dtype", ArgType::DType, false, false, true},
+                                    {"device", ArgType::Device, false, false, true},
+                                    {"requires_grad", ArgType::Bool, false, false, true}};
+constexpr char kStridedName[] = "empty_strided";
+const Signature kStridedSignature = {kStridedName,
+                                     "empty_strided(size, stride, {dtype, device, requires_grad})",
+                                     kStridedArgs, std::size(kStridedArgs)};
+
+// In memory that reaches to the last element.
+int l_empty_strided(lua_State* L) {
+  ArgReader args(L, kStridedSignature);
+  const Dims size = args.ints(0), stride = args.ints(1);
+  check(size.size() == stride.size(), kStridedName, ": ", size.size(), " sizes and ", stride.size(),
+        " strides");
+  const bool empty = numel_of(size, kStridedName) == 0;
+  int64_t reach = empty ? 0 : 1;
+  for (int d = 0; d < size.size(); ++d) {
+    check(stride[d] >= 0, kStridedName, ": strides cannot be negative, got ", stride);
+    if (empty) continue;
+    const int64_t span = checked_mul(size[d] - 1, stride[d], kStridedName);
+    reach = checked_add(reach, span, kStridedName);
+  }
+  Tensor out = alias(empty_plain({reach}, args.options(2), kStridedName), size, stride, 0);
+  if (args.has(4) && args.boolean(4)) set_requires_grad(out, true);
   return push_result(L, std::move(out));
 }
 
@@ -253,9 +348,11 @@ Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, De
 
 void register_construct(lua_State* L) {
   static const luaL_Reg kModule[] = {{"tensor", op_guard<l_tensor, kTensorName>},
+                                     {kStridedName, op_guard<l_empty_strided, kStridedName>},
                                      {"is_tensor", guard<l_is_tensor>},
                                      {nullptr, nullptr}};
   static const luaL_Reg kMethods[] = {{"item", op_guard<l_item>},
+                                      {"new_tensor", op_guard<l_new_tensor, kNewTensorName>},
                                       {"totable", op_guard<l_totable>},
                                       {"tolist", op_guard<l_totable>},
                                       {nullptr, nullptr}};

@@ -24,10 +24,14 @@ enum class Field : int {
   IsLeaf,
   Ndim,
   Transposed,
+  MatrixTransposed,
+  Adjoint,
+  MatrixAdjoint,
   Real,
   Imag,
   Data,
   IsCuda,
+  RetainsGrad,
   Itemsize,
   Nbytes,
   Version
@@ -35,8 +39,10 @@ enum class Field : int {
 
 // In the order of Field.
 constexpr const char* kFieldNames[] = {
-    "shape", "dtype", "device", "grad", "requires_grad", "grad_fn",  "is_leaf", "ndim",
-    "T",     "real",  "imag",   "data", "is_cuda",       "itemsize", "nbytes",  "_version"};
+    "shape",   "dtype",        "device",   "grad",   "requires_grad",
+    "grad_fn", "is_leaf",      "ndim",     "T",      "mT",
+    "H",       "mH",           "real",     "imag",   "data",
+    "is_cuda", "retains_grad", "itemsize", "nbytes", "_version"};
 static_assert(std::size(kFieldNames) == static_cast<size_t>(Field::Version) + 1);
 
 // The upvalues of l_index.
@@ -74,6 +80,16 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
     case Field::Transposed:
       check(x.dim() == 2, "T: a tensor of 2 dimensions is wanted, got shape ", x.sizes());
       return push_result(L, transpose(x, 0, 1));
+    case Field::MatrixTransposed:
+      check(x.dim() >= 2, "mT: a tensor of at least 2 dimensions is wanted, got shape ", x.sizes());
+      return push_result(L, transpose(x, -2, -1));
+    case Field::Adjoint:
+      check(x.dim() == 2, "H: a tensor of 2 dimensions is wanted, got shape ", x.sizes());
+      return push_result(L, adjoint(x));
+    case Field::MatrixAdjoint:
+      check(x.dim() >= 2, "mH: a tensor of at least 2 dimensions is wanted, got shape ", x.sizes());
+      return push_result(L, adjoint(x));
+    case Field::RetainsGrad: return push_result(L, retains_grad(x));
     case Field::Real:
     case Field::Imag: return push_getter(L);
     case Field::Data: return push_result(L, detach(x));

@@ -5,6 +5,7 @@
 #include "interp/binding/storage.h"
 #include "interp/binding/uses_methods.h"
 #include "tensor/set.h"
+#include "tensor/views.h"
 
 namespace moonlet::binding {
 namespace {
@@ -125,6 +126,48 @@ int l_resize_as(lua_State* L) {
   return 1;
 }
 
+int l_element_size(lua_State* L) {
+  return push_result(L, static_cast<int64_t>(size_of(check_tensor(L, 1, "element_size").dtype())));
+}
+
+// The number of the CUDA device, -1 on the CPU.
+int l_get_device(lua_State* L) {
+  const Device device = check_tensor(L, 1, "get_device").device();
+  return push_result(L, device.is_cpu() ? int64_t{-1} : static_cast<int64_t>(device.index));
+}
+
+// The dimensions from the outermost in memory to the innermost.
+int l_dim_order(lua_State* L) {
+  const Tensor& x = check_tensor(L, 1, "dim_order");
+  const Dims order = views::memory_order(x);
+  lua_createtable(L, order.size(), 0);
+  for (int i = 0; i < order.size(); ++i) {
+    lua_pushinteger(L, order[i] + 1);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+// The name of the dtype; with a dtype the tensor as that.
+int l_type(lua_State* L) {
+  static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor}, {"dtype", ArgType::DType, false}};
+  static const Signature kSignature = {"type", "type(x, dtype=nil)", kArgs, std::size(kArgs)};
+  ArgReader args(L, kSignature);
+  const Tensor& x = args.tensor(0);
+  if (!args.has(1)) return push_string(L, name(x.dtype()));
+  return push_result(L, to(x, args.dtype(1)));
+}
+
+// What the standard library's ml.describe says of it.
+int l_describe(lua_State* L) {
+  check_tensor(L, 1, "describe");
+  lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).module_ref);
+  lua_getfield(L, -1, "describe");
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
 // Whether two tensors are the same elements of one storage.
 int l_is_set_to(lua_State* L) {
   const Tensor& a = check_tensor(L, 1, "is_set_to");
@@ -193,6 +236,11 @@ void register_methods(lua_State* L) {
       {"set_", op_guard<l_set>},
       {"resize_", op_guard<l_resize>},
       {"resize_as_", op_guard<l_resize_as>},
+      {"element_size", guard<l_element_size>},
+      {"get_device", guard<l_get_device>},
+      {"dim_order", guard<l_dim_order>},
+      {"type", op_guard<l_type>},
+      {"describe", guard<l_describe>},
       {"is_set_to", guard<l_is_set_to>},
       {"where", op_guard<l_where>},
       {"zero_", op_guard<l_zero, kZero>},

@@ -210,6 +210,9 @@ int open_module(lua_State* L) {
   lua_remove(L, -2);  // ml, methods
   register_io(L);
   register_construct(L);
+  register_elements(L);
+  register_shape_functions(L);
+  register_print(L);
   register_storage(L);
   register_settings(L);
   register_memory(L);

@@ -14,7 +14,7 @@ std::string_view plain(std::string_view type) {
 }
 
 bool counts_from_one(std::string_view type) {
-  return type.starts_with("Dim") || type.starts_with("NewDim") || type == "Index";
+  return type.starts_with("Dim") || type.starts_with("NewDim") || type.starts_with("Index");
 }
 
 bool is_list(std::string_view type) { return type.find('[') != type.npos; }
@@ -115,7 +115,7 @@ class Reader {
     if (type_ == "Tensor" || type_ == "Mask" || type_ == "Positions") return tensor(index);
     if (type_ == "Operand" && tensor_cell(L_, index)) return tensor(index);
     if (type_ == "Operand" || type_ == "Scalar") return scalar(index);
-    if (type_.starts_with("Tensor")) return tensors(index);
+    if (type_.starts_with("Tensor") || type_ == "Indices") return tensors(index);
     if (is_list(type_)) return list(index, before);
     if (type_ == "int" || counts_from_one(type_)) return integer(index);
     if (type_ == "float") return number(index);
@@ -148,7 +148,7 @@ class Reader {
     for (lua_Integer i = 1; i <= count; ++i) {
       lua_rawgeti(L_, index, i);
       const Tensor* cell = tensor_cell(L_, -1);
-      const bool none = type_ == "Tensor?[]" && !lua_toboolean(L_, -1);
+      const bool none = type_ != "Tensor[]" && !lua_toboolean(L_, -1);
       if (!none && (!cell || !cell->defined()))
         fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", spec_.name,
              "' must be a tensor, got ", type_name(L_, -1));
@@ -165,7 +165,7 @@ class Reader {
     if (!counts_from_one(type_) || *value < 0) return *value;
     if (*value == 0)
       fail(op_.name, ": ", what_, " '", spec_.name,
-           "' is 0: ", type_ == "Index" ? "positions" : "dimensions", " start at 1");
+           "' is 0: ", type_.starts_with("Index") ? "positions" : "dimensions", " start at 1");
     return *value - 1;
   }
 

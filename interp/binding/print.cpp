@@ -5,16 +5,12 @@
 #include <cmath>
 
 #include "autograd/tape.h"
-#include "interp/binding/tensor_userdata.h"
+#include "interp/binding/arg_reader.h"
 #include "interp/binding/uses_print.h"
 #include "tensor/dispatch.h"
 
 namespace moonlet::binding {
 namespace {
-
-constexpr int64_t kSummariseAbove = 1000;
-constexpr int64_t kEdgeItems = 3;
-constexpr size_t kLineWidth = 80;
 
 enum class Style { Integer, WholeFloat, Fixed, Scientific };
 
@@ -24,20 +20,21 @@ struct Format {
   int width = 0;
 };
 
-std::string number_text(double value, Style style) {
+std::string number_text(double value, Style style, int precision) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char buffer[64];
+  char buffer[400];
   const auto form =
       style == Style::Scientific ? std::chars_format::scientific : std::chars_format::fixed;
-  const int digits = style == Style::WholeFloat ? 0 : 4;
+  const int digits = style == Style::WholeFloat ? 0 : precision;
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, form, digits);
   return std::string(buffer, end.ptr) + (style == Style::WholeFloat ? "." : "");
 }
 
 class Printer {
  public:
-  Printer(const Tensor& x, int64_t most) : x_(x), summarise_(x.numel() > most) {}
+  Printer(const Tensor& x, const PrintOptions& options)
+      : x_(x), options_(options), summarise_(x.numel() > options.threshold) {}
 
   std::string run() {
     if (x_.numel() == 0) return "{}";
@@ -52,13 +49,13 @@ class Printer {
   template <class F>
   void each(int dim, F&& f) {
     const int64_t size = x_.size(dim);
-    if (!summarise_ || size <= 2 * kEdgeItems) {
+    if (!summarise_ || size <= 2 * options_.edge_items) {
       for (int64_t i = 0; i < size; ++i) f(i);
       return;
     }
-    for (int64_t i = 0; i < kEdgeItems; ++i) f(i);
+    for (int64_t i = 0; i < options_.edge_items; ++i) f(i);
     f(int64_t{-1});
-    for (int64_t i = size - kEdgeItems; i < size; ++i) f(i);
+    for (int64_t i = size - options_.edge_items; i < size; ++i) f(i);
   }
 
   // Calls f with the storage position of each shown element.
@@ -97,22 +94,20 @@ class Printer {
       note(value(at).real());
       if (is_complex(x_.dtype())) note(value(at).imag());
     });
-    const bool any = largest_ > 0;
-    if (whole_) {
-      format_.style = largest_ < 1e8 ? Style::WholeFloat : Style::Scientific;
-    } else {
-      const bool wide = any && (largest_ / smallest_ > 1000 || largest_ > 1e8 || smallest_ < 1e-4);
-      format_.style = wide ? Style::Scientific : Style::Fixed;
-    }
+    const bool spread = largest_ > 0 && (largest_ / smallest_ > 1000 || smallest_ < 1e-4);
+    const bool wide = largest_ > 1e8 || (whole_ ? largest_ >= 1e8 : spread);
+    format_.style = options_.sci_mode.value_or(wide) ? Style::Scientific
+                    : whole_                         ? Style::WholeFloat
+                                                     : Style::Fixed;
   }
 
   std::string element(int64_t at) const {
     if (x_.dtype() == DType::Bool) return value(at).real() != 0 ? "true" : "false";
     if (format_.style == Style::Integer) return integer(at);
     const complex128 v = value(at);
-    std::string out = number_text(v.real(), format_.style);
+    std::string out = number_text(v.real(), format_.style, options_.precision);
     if (is_complex(x_.dtype())) {
-      const std::string imag = number_text(v.imag(), format_.style);
+      const std::string imag = number_text(v.imag(), format_.style, options_.precision);
       if (imag[0] != '-') out += '+';
       out += imag + "i";
     }
@@ -146,7 +141,7 @@ class Printer {
       const size_t length = i < 0 ? 3 : format_.width;
       if (!first) {
         out_ += ',';
-        if (column + length + 2 > kLineWidth) {
+        if (column + length + 2 > options_.line_width) {
           out_ += '\n';
           out_.append(indent, ' ');
           column = indent;
@@ -191,6 +186,7 @@ class Printer {
   }
 
   const Tensor& x_;
+  const PrintOptions& options_;
   const bool summarise_;
   Format format_;
   bool whole_ = true;
@@ -209,17 +205,71 @@ std::string description(const Tensor& x) {
   return out;
 }
 
-}  // namespace
-
-std::string format_elements(const Tensor& x, int64_t most) {
-  GradModeGuard off(false);
-  return Printer(on_host(detach(x)), most).run();
+// The options of a profile by name.
+PrintOptions profile_of(std::string_view name) {
+  PrintOptions out;
+  if (name == "short") {
+    out.precision = 2;
+    out.edge_items = 2;
+  } else if (name == "full") {
+    out.threshold = INT64_MAX;
+  } else if (name != "default") {
+    fail("set_printoptions: profile is \"default\", \"short\" or \"full\", got \"", name, "\"");
+  }
+  return out;
 }
 
-std::string format_tensor(const Tensor& x) {
-  std::string out = format_elements(x, kSummariseAbove);
+constexpr ArgSpec kPrintArgs[] = {
+    {"precision", ArgType::Int, false},  {"threshold", ArgType::Float, false},
+    {"edgeitems", ArgType::Int, false},  {"linewidth", ArgType::Int, false},
+    {"profile", ArgType::String, false}, {"sci_mode", ArgType::Bool, false}};
+const Signature kPrintSignature = {
+    "set_printoptions",
+    "set_printoptions(precision=nil, threshold=nil, edgeitems=nil, linewidth=nil, profile=nil, "
+    "sci_mode=nil)",
+    kPrintArgs, std::size(kPrintArgs)};
+
+// Options that are not named stay as they are, but for sci_mode, which is then automatic.
+int l_set_printoptions(lua_State* L) {
+  ArgReader args(L, kPrintSignature);
+  PrintOptions out = args.has(4) ? profile_of(args.string(4)) : binding_state(L).print;
+  const auto read = [&](int i, int64_t least, int64_t most) {
+    const int64_t value = args.integer(i);
+    check(value >= least && value <= most, "set_printoptions: ", kPrintArgs[i].name, " is ", value,
+          ", and ", least, " to ", most, " are possible");
+    return value;
+  };
+  if (args.has(0)) out.precision = static_cast<int>(read(0, 0, 40));
+  if (args.has(1)) {
+    const double threshold = args.number(1);
+    check(threshold >= 0, "set_printoptions: threshold is ", threshold,
+          ", and 0 or more is wanted");
+    out.threshold = threshold < 9e18 ? static_cast<int64_t>(threshold) : INT64_MAX;
+  }
+  if (args.has(2)) out.edge_items = read(2, 1, 1 << 20);
+  if (args.has(3)) out.line_width = static_cast<size_t>(read(3, 1, 1 << 20));
+  out.sci_mode = args.has(5) ? std::optional<bool>(args.boolean(5)) : std::nullopt;
+  binding_state(L).print = out;
+  return 0;
+}
+
+}  // namespace
+
+std::string format_elements(const Tensor& x, const PrintOptions& options) {
+  GradModeGuard off(false);
+  return Printer(on_host(detach(x)), options).run();
+}
+
+std::string format_tensor(const Tensor& x, const PrintOptions& options) {
+  std::string out = format_elements(x, options);
   out += x.dim() == 0 ? "  " : "\n";
   return out + description(x);
+}
+
+void register_print(lua_State* L) {
+  static const luaL_Reg kModule[] = {{"set_printoptions", guard<l_set_printoptions>},
+                                     {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
 }
 
 }  // namespace moonlet::binding

@@ -141,6 +141,14 @@ int l_manual_seed(lua_State* L) {
   return 0;
 }
 
+int l_seed(lua_State* L) {
+  return push_result(L, static_cast<int64_t>(default_generator().seed()));
+}
+
+int l_default_initial_seed(lua_State* L) {
+  return push_result(L, static_cast<int64_t>(default_generator().initial_seed()));
+}
+
 int l_get_rng_state(lua_State* L) {
   push_state(L, default_generator());
   return 1;
@@ -184,6 +192,8 @@ Generator* test_generator(lua_State* L, int index) {
 void register_generator(lua_State* L) {
   static const luaL_Reg kModule[] = {{"Generator", guard<l_generator>},
                                      {"manual_seed", guard<l_manual_seed>},
+                                     {"seed", guard<l_seed>},
+                                     {"initial_seed", guard<l_default_initial_seed>},
                                      {"get_rng_state", guard<l_get_rng_state>},
                                      {"set_rng_state", guard<l_set_rng_state>},
                                      {nullptr, nullptr}};

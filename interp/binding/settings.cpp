@@ -1,4 +1,4 @@
-// interp/binding/settings.cpp: the default dtype and the number of threads.
+// interp/binding/settings.cpp: the default dtype and device and the number of threads.
 #include "interp/binding/arg_reader.h"
 #include "tensor/execution.h"
 #include "tensor/threads.h"
@@ -17,6 +17,15 @@ int l_set_default_dtype(lua_State* L) {
 
 int l_get_default_dtype(lua_State* L) { return push_string(L, name(execution.default_dtype)); }
 
+int l_set_default_device(lua_State* L) {
+  check(lua_type(L, 1) == LUA_TSTRING,
+        "set_default_device: a device such as \"cuda:0\" is wanted, got ", type_name(L, 1));
+  execution.default_device = device_from_name(lua_tostring(L, 1));
+  return 0;
+}
+
+int l_get_default_device(lua_State* L) { return push_string(L, name(execution.default_device)); }
+
 int l_set_num_threads(lua_State* L) {
   set_num_threads(integer_argument(L, 1, "set_num_threads", "the number"));
   return 0;
@@ -24,13 +33,21 @@ int l_set_num_threads(lua_State* L) {
 
 int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>(num_threads())); }
 
+int l_set_flush_denormal(lua_State* L) {
+  check(lua_isboolean(L, 1), "set_flush_denormal: true or false is wanted, got ", type_name(L, 1));
+  return push_result(L, set_flush_denormal(lua_toboolean(L, 1) != 0));
+}
+
 }  // namespace
 
 void register_settings(lua_State* L) {
   static const luaL_Reg kModule[] = {{"set_default_dtype", guard<l_set_default_dtype>},
                                      {"get_default_dtype", guard<l_get_default_dtype>},
+                                     {"set_default_device", guard<l_set_default_device>},
+                                     {"get_default_device", guard<l_get_default_device>},
                                      {"set_num_threads", guard<l_set_num_threads>},
                                      {"get_num_threads", guard<l_get_num_threads>},
+                                     {"set_flush_denormal", guard<l_set_flush_denormal>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
 }

@@ -104,6 +104,31 @@ int l_pairs(lua_State* L) {
   return 3;
 }
 
+// Sizes given as shapes, tables or single integers.
+int l_broadcast_shapes(lua_State* L) {
+  Dims out;
+  for (int i = 1; i <= lua_gettop(L); ++i) {
+    Dims sizes;
+    if (lua_type(L, i) == LUA_TTABLE) {
+      push_plain_list(L, i);
+      const auto count = static_cast<int64_t>(lua_rawlen(L, -1));
+      for (int64_t k = 1; k <= count; ++k) {
+        lua_rawgeti(L, -1, k);
+        sizes.push_back(integer_argument(L, -1, "broadcast_shapes", "a size"));
+        lua_pop(L, 1);
+      }
+      lua_pop(L, 1);
+    } else {
+      sizes.push_back(integer_argument(L, i, "broadcast_shapes", "a size"));
+    }
+    for (int64_t size : sizes)
+      check(size >= 0, "broadcast_shapes: sizes cannot be negative, got ", sizes);
+    out = broadcast(out, sizes, "broadcast_shapes");
+  }
+  push_shape(L, out);
+  return 1;
+}
+
 }  // namespace
 
 std::optional<Dims> shape_at(lua_State* L, int index) {
@@ -160,6 +185,12 @@ void register_shapes(lua_State* L) {
     lua_setfield(L, -2, field);
   }
   binding_state(L).shape_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+void register_shape_functions(lua_State* L) {
+  static const luaL_Reg kModule[] = {{"broadcast_shapes", guard<l_broadcast_shapes>},
+                                     {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
 }
 
 }  // namespace moonlet::binding

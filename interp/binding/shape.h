@@ -11,6 +11,8 @@ namespace moonlet::binding {
 
 // Makes the metatable of shapes; once for each state.
 void register_shapes(lua_State* L);
+// Adds the functions of shapes to the module at -2.
+void register_shape_functions(lua_State* L);
 
 // Pushes a list of integers that prints as "(3, 4)". A copy of the list, since making a table may
 // run finalizers of the script, which may free the tensor that it is of.

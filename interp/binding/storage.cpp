@@ -120,7 +120,9 @@ int l_tostring(lua_State* L) {
   check(cell != nullptr, "tostring: Storage expected, got ", type_name(L, 1));
   if (!cell->defined()) return push_string(L, "Storage (freed)");
   const TypedStorage s = *cell;
-  std::string out = format_elements(s.tensor(), kMaxShown);
+  PrintOptions print = binding_state(L).print;
+  print.threshold = kMaxShown;
+  std::string out = format_elements(s.tensor(), print);
   append(out, text("\nStorage (", s.size(), ") ", s.dtype()));
   if (!s.device().is_cpu()) append(out, text(" ", s.device()));
   if (s.storage().is_mapped()) append(out, " mapped");

@@ -186,7 +186,8 @@ int l_length(lua_State* L) {
 int l_tostring(lua_State* L) {
   const Tensor* cell = tensor_cell(L, 1);
   check(cell != nullptr, "tostring: Tensor expected, got ", type_name(L, 1));
-  const std::string text = cell->defined() ? format_tensor(*cell) : "Tensor (freed)";
+  const std::string text =
+      cell->defined() ? format_tensor(*cell, binding_state(L).print) : "Tensor (freed)";
   lua_pushlstring(L, text.data(), text.size());
   return 1;
 }
@@ -207,7 +208,7 @@ void push_element_text(lua_State* L, int index) {
   if (x.numel() != 1)
     fail("..: a tensor of one element is wanted, got shape ", x.sizes(), "; use tostring(x)");
   if (is_complex(x.dtype())) {
-    const std::string text = format_elements(x, 1);
+    const std::string text = format_elements(x, binding_state(L).print);
     lua_pushlstring(L, text.data(), text.size());
   } else {
     lua_getfield(L, index, "item");

@@ -121,6 +121,8 @@ void register_grad_mode(lua_State* L);
 void register_generator(lua_State* L);
 void register_tape(lua_State* L);
 void register_methods(lua_State* L);
+void register_elements(lua_State* L);
+void register_print(lua_State* L);
 void register_storage(lua_State* L);
 // Adds __index and __newindex to the metatable at -2; methods at -1.
 void register_fields(lua_State* L);
@@ -128,9 +130,9 @@ void register_fields(lua_State* L);
 bool is_field(const char* name);
 
 // The text of `print(x)`.
-std::string format_tensor(const Tensor& x);
-// The elements alone, of a tensor on any device; of more than `most` only the ends.
-std::string format_elements(const Tensor& x, int64_t most);
+std::string format_tensor(const Tensor& x, const PrintOptions& options);
+// The elements alone, of a tensor on any device; of more than the threshold only the ends.
+std::string format_elements(const Tensor& x, const PrintOptions& options);
 
 // Sets the functions of a {name, f} list, closed by a null name, in the table at `index`.
 void set_functions(lua_State* L, int index, const luaL_Reg* functions);

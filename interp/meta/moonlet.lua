@@ -9,7 +9,7 @@
 local ml = {}
 
 --- A new tensor with the values of a number, a boolean, a nested table or another tensor, always a
---- copy. Rows of a table have one length. The dtype comes from the values, unless given: integers
+--- copy. Rows of a table have one length; it may hold tensors of one shape. The dtype comes from the values, unless given: integers
 --- make int64, other numbers the default dtype, booleans bool. `ml.tensor { 1, 2, dtype = ml.float64 }`
 --- names options in the same table.
 --- > ml.tensor({ { 1, 2 }, { 3, 4 } }, { dtype = ml.float32 })
@@ -17,6 +17,14 @@ local ml = {}
 ---@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
 ---@return moonlet.Tensor
 function ml.tensor(value, options) end
+
+--- A tensor of that size and those strides, in elements, contents undefined.
+--- > ml.empty_strided({ 2, 3 }, { 1, 2 })
+---@param size integer[]
+---@param stride integer[]
+---@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
+---@return moonlet.Tensor
+function ml.empty_strided(size, stride, options) end
 
 --- Whether a value is a tensor.
 ---@param value any
@@ -42,6 +50,30 @@ function ml.get_default_dtype() end
 ---@param dtype moonlet.dtype
 function ml.set_default_dtype(dtype) end
 
+--- The device on which tensors are made unless it is said: "cpu" at first.
+---@return string
+function ml.get_default_device() end
+
+--- Sets the device on which this interpreter makes tensors unless it is said.
+--- > ml.set_default_device("cpu")
+---@param device string
+function ml.set_default_device(device) end
+
+--- The shape to which shapes broadcast; a single integer is the shape of a vector.
+--- > ml.broadcast_shapes({ 3, 1 }, { 4 }, { 2, 1, 1 })
+---@param ... integer|integer[]
+---@return moonlet.Shape
+---@see broadcast_tensors
+function ml.broadcast_shapes(...) end
+
+--- Sets how tensors print: `precision` digits behind the point (4 at first); of more than `threshold`
+--- elements (1000) only `edgeitems` (3) at each end of a dimension; lines of `linewidth` characters
+--- (80); with `sci_mode` always, with `sci_mode = false` never with exponents, without it as the
+--- numbers need. `profile` sets all of them first: "default", "short" or "full", which shows all.
+--- > ml.set_printoptions { precision = 2, sci_mode = false }
+---@param options {precision?: integer, threshold?: number, edgeitems?: integer, linewidth?: integer, profile?: string, sci_mode?: boolean}
+function ml.set_printoptions(options) end
+
 --- How many CPU threads the ops may use.
 ---@return integer
 function ml.get_num_threads() end
@@ -50,6 +82,13 @@ function ml.get_num_threads() end
 --- depend on it.
 ---@param count integer
 function ml.set_num_threads(count) end
+
+--- Sets whether ops on the CPU take numbers too small for full precision as 0, which some
+--- processors compute with much faster. Returns whether the processor can.
+--- > ml.set_flush_denormal(false)
+---@param on boolean
+---@return boolean
+function ml.set_flush_denormal(on) end
 
 --- Calls `f(...)`, then frees all tensors made meanwhile but its results at once, without waiting
 --- for the collector. Returns the results of `f`.
@@ -151,6 +190,16 @@ ml.default_generator = nil
 --- > ml.manual_seed(1)
 ---@param seed integer
 function ml.manual_seed(seed) end
+
+--- Seeds the default generator with a number that differs each time, and returns it.
+--- > ml.seed()
+---@return integer
+---@see manual_seed
+function ml.seed() end
+
+--- The seed that the default generator has.
+---@return integer
+function ml.initial_seed() end
 
 --- The state of `ml.default_generator`, for `ml.set_rng_state`.
 ---@return {seed: integer, offset: integer} state

@@ -18,10 +18,14 @@
 ---@field is_leaf boolean Whether no recorded op made it.
 ---@field ndim integer The number of dimensions, as `x:dim()`.
 ---@field T moonlet.Tensor A matrix transposed: a view. Other shapes are an error; `x:transpose(a, b)` takes any.
+---@field mT moonlet.Tensor The matrices in the last two dimensions transposed: a view.
+---@field H moonlet.Tensor A matrix transposed, and its conjugate where it is complex.
+---@field mH moonlet.Tensor The same of the matrices in the last two dimensions, as `x:adjoint()`.
 ---@field real moonlet.Tensor The real parts of a complex tensor, a view; assigning writes them. A real tensor gives itself.
 ---@field imag moonlet.Tensor The imaginary parts of a complex tensor, a view; assigning writes them.
 ---@field data moonlet.Tensor The same memory without history, as `x:detach()`. Assigning copies the values into it, unrecorded.
 ---@field is_cuda boolean Whether it is on a CUDA device.
+---@field retains_grad boolean Whether it is no leaf and `x:retain_grad()` was called.
 ---@field itemsize integer The bytes of one element.
 ---@field nbytes integer The bytes of its elements, `x:numel() * x.itemsize`.
 ---@field _version integer How many times its storage has been changed in place, which the tape checks.
@@ -119,6 +123,61 @@ function Tensor:dim() end
 --- The number of elements.
 ---@return integer
 function Tensor:numel() end
+
+--- The bytes of one element, as `x.itemsize`.
+---@return integer
+function Tensor:element_size() end
+
+--- The number of the CUDA device that it is on; -1 for the CPU.
+---@return integer
+function Tensor:get_device() end
+
+--- The dimensions (from 1) in the order of memory, the outermost first: 1, 2, ... for a contiguous
+--- tensor.
+---@return integer[]
+function Tensor:dim_order() end
+
+--- The name of its dtype; with a dtype, `x` as that, as by `x:to(dtype)`.
+---@param dtype? moonlet.dtype
+---@return moonlet.dtype|moonlet.Tensor
+---@see to
+function Tensor:type(dtype) end
+
+--- What `ml.describe(x)` says of it.
+--- > print(ml.randn(100):describe())
+---@return moonlet.Description
+---@see describe
+function Tensor:describe() end
+
+--- Sets each element to `f` of it, in row order; `f` is a Lua function of a number that gives a
+--- number. Slow, and without a derivative. Returns `x`.
+--- > ml.arange(1, 3):apply_(function(v) return v * v end)
+---@param f fun(value: number|boolean): number|boolean
+---@return moonlet.Tensor x
+function Tensor:apply_(f) end
+
+--- Sets each element to `f` of it and of the element of `other`, which broadcasts to the shape of `x`.
+--- > ml.ones(3):map_(ml.arange(1, 3), function(a, b) return a + b end)
+---@param other moonlet.Tensor
+---@param f fun(value: number|boolean, other: number|boolean): number|boolean
+---@return moonlet.Tensor x
+function Tensor:map_(other, f) end
+
+--- The same with two tensors beside `x`.
+---@param a moonlet.Tensor
+---@param b moonlet.Tensor
+---@param f fun(value: number|boolean, a: number|boolean, b: number|boolean): number|boolean
+---@return moonlet.Tensor x
+function Tensor:map2_(a, b, f) end
+
+--- A new tensor of a number, a table or a tensor, as by `ml.tensor`, with the dtype and device of `x`
+--- unless named.
+--- > ml.ones(3):new_tensor({ 1, 2 })
+---@param value number|boolean|table|moonlet.Tensor
+---@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
+---@return moonlet.Tensor
+---@see tensor
+function Tensor:new_tensor(value, options) end
 
 --- Whether the elements lie in row-major order without gaps, or in the order of a memory format.
 ---@param memory_format? moonlet.memory_format

@@ -187,7 +187,7 @@ local read_one_hot = declare.reader "one_hot(Tensor tensor, int num_classes=-1)"
 ---@return Tensor
 function functional.one_hot(...)
   local tensor, num_classes = read_one_hot(...)
-  return ml.one_hot(tensor, num_classes == -1 and 0 or num_classes)
+  return ml.one_hot(tensor, num_classes)
 end
 
 local read_pad = declare.reader(

@@ -53,6 +53,35 @@ Offsets offsets_at(const PointwisePlan& plan, int first, int64_t index) {
   return offsets;
 }
 
+// The offsets of the rows along dimension 0, one after another: short rows have no time for
+// divisions.
+class RowWalk {
+ public:
+  RowWalk(const PointwisePlan& plan, int64_t row)
+      : plan_(plan), offsets_(offsets_at(plan, 1, row)) {
+    for (int d = 1; d < plan.ndim; ++d) {
+      index_[d] = row % plan.sizes[d];
+      row /= plan.sizes[d];
+    }
+  }
+  const Offsets& offsets() const { return offsets_; }
+  void next() {
+    for (int d = 1; d < plan_.ndim; ++d) {
+      offsets_.out += plan_.out.strides[d];
+      offsets_.in += plan_.in[0].strides[d];
+      if (++index_[d] < plan_.sizes[d]) return;
+      offsets_.out -= plan_.sizes[d] * plan_.out.strides[d];
+      offsets_.in -= plan_.sizes[d] * plan_.in[0].strides[d];
+      index_[d] = 0;
+    }
+  }
+
+ private:
+  const PointwisePlan& plan_;
+  Offsets offsets_;
+  int64_t index_[kMaxDims] = {};
+};
+
 // Row by row along the innermost dimension, long rows by pieces.
 void copy_rows(const PointwisePlan& plan, Converter convert) {
   constexpr int64_t kMaxBytes = kStopBlock;
@@ -62,12 +91,16 @@ void copy_rows(const PointwisePlan& plan, Converter convert) {
   const int64_t pieces = (size + piece - 1) / piece;
   const int64_t grain = std::max<int64_t>(1, kCopyGrain / std::min(piece, size));
   parallel_for(rows * pieces, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Offsets at = offsets_at(plan, 1, i / pieces);
-      const int64_t from = i % pieces * piece;
+    RowWalk walk(plan, begin / pieces);
+    for (int64_t i = begin, part = begin % pieces; i < end; ++i) {
+      const Offsets& at = walk.offsets();
+      const int64_t from = part * piece;
       convert(plan.in[0].data + at.in + from * plan.in[0].strides[0], plan.in[0].strides[0],
               plan.out.data + at.out + from * plan.out.strides[0], plan.out.strides[0],
               std::min(piece, size - from));
+      if (++part < pieces) continue;
+      part = 0;
+      walk.next();
     }
   });
 }

@@ -1,8 +1,9 @@
 // tensor/cpu/create.cpp: kernels of ranges, triangles and diagonal matrices.
-#include <cstring>
-
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/kernels_copy.h"
+#include "tensor/kernels_create.h"
+#include "tensor/view_writer.h"
 
 namespace moonlet::cpu {
 
@@ -63,14 +64,6 @@ void triu(const Tensor& x, int64_t diagonal, Tensor& y) {
   });
 }
 
-void diag_embed(const Tensor& given, int64_t offset, Tensor& y) {
-  const Tensor x = contiguous(given);
-  const int64_t n = y.numel() ? y.size(0) : 0, bytes = size_of(x.dtype());
-  zero_bytes(y.raw(), y.numel() * bytes);
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    const int64_t row = i + std::max<int64_t>(-offset, 0), col = i + std::max<int64_t>(offset, 0);
-    std::memcpy(y.raw() + (row * n + col) * bytes, x.raw() + i * bytes, bytes);
-  }
-}
+void fill_diagonal(Tensor& x, Scalar value, bool wrap) { fill_diagonal_by(fill, x, value, wrap); }
 
 }  // namespace moonlet::cpu

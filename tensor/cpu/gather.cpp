@@ -1,77 +1,12 @@
-// tensor/cpu/gather.cpp: gather, scatter, index_select, index_add and embedding. Additions are made
-// in the order of the source, whatever the number of threads.
-#include <cstring>
-#include <type_traits>
-
+// tensor/cpu/gather.cpp: gather, index_select, index_add, index_copy and embedding. Additions are
+// made in the order of the source, whatever the number of threads.
+#include "tensor/cpu/gather.h"
 #include "tensor/cpu/contiguous.h"
-#include "tensor/cpu/index_walk.h"
+#include "tensor/kernels_copy.h"
 
 namespace moonlet::cpu {
 
 namespace {
-
-int64_t size_along(const Tensor& x, int64_t dim) {
-  return x.dim() ? x.size(static_cast<int>(dim)) : 1;
-}
-int64_t stride_along(const Tensor& x, int64_t dim) {
-  return x.dim() ? x.stride(static_cast<int>(dim)) : 1;
-}
-
-// The number of elements before dim: blocks that never write to the same place.
-int64_t blocks_before(const Tensor& x, int64_t dim) {
-  int64_t blocks = 1;
-  for (int d = 0; d < dim; ++d) blocks *= x.size(d);
-  return blocks;
-}
-
-// The elements along `dim` of x that an index tensor names, by rows of its last dimension.
-struct IndexedElements {
-  IndexedElements(const Tensor& x, int64_t dim, const Tensor& positions)
-      : width(positions.dim() ? positions.size(-1) : 1),
-        rows(positions.numel() / width),
-        stride(stride_along(x, dim)),
-        at(positions.elements<int64_t>()) {
-    for (int d = 0; d + 1 < positions.dim(); ++d) {
-      sizes.push_back(positions.size(d));
-      strides.push_back(d == dim ? 0 : x.stride(d));
-    }
-    step = positions.dim() == 0 || dim == positions.dim() - 1 ? 0 : x.stride(-1);
-  }
-  // Calls body(entry, offset of its element in x) for the entries of rows [begin, end), in order.
-  template <class Body>
-  void each(int64_t begin, int64_t end, Body&& body) const {
-    serial_for(end - begin, width * 4, [&](int64_t first, int64_t last) {
-      Walk<1> walk(sizes, {strides}, begin + first);
-      for (int64_t r = begin + first; r < begin + last; ++r, walk.next()) {
-        for (int64_t j = 0; j < width; ++j) {
-          if (j % kStopBlock == kStopBlock - 1) stop_if_requested();
-          const int64_t i = r * width + j;
-          body(i, walk.offset() + j * step + (at[i] - 1) * stride);
-        }
-      }
-    });
-  }
-  int64_t width, rows, stride, step;
-  const int64_t* at;
-  Dims sizes, strides;
-};
-
-// Writes or adds source to x, both of dtype T; blocks before `dim` are shared among threads.
-template <class T, bool kAdd>
-void scatter_as(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
-  const IndexedElements elements(x, dim, positions);
-  const int64_t blocks = blocks_before(positions, dim), rows = elements.rows / blocks;
-  const T* from = source.elements<T>();
-  T* to = x.elements<T>();
-  parallel_for(blocks, grain_for(rows * elements.width * 4), [&](int64_t begin, int64_t end) {
-    elements.each(begin * rows, end * rows, [&](int64_t i, int64_t place) {
-      if constexpr (kAdd)
-        to[place] = added(to[place], from[i]);
-      else
-        to[place] = from[i];
-    });
-  });
-}
 
 // The sums (blocks, size, inner) and what is added to them, (blocks, n, inner).
 struct Rows {
@@ -152,25 +87,6 @@ void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) 
   });
 }
 
-void scatter(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
-  const int dim = wrap_dim(given_dim, x.dim(), "scatter");
-  if (index.numel() == 0) return;
-  const Tensor positions = checked_positions("scatter", index, size_along(x, dim));
-  const Tensor whole = contiguous(source);
-  visit_bytes(x.dtype(), [&]<class T>() { scatter_as<T, false>(x, dim, positions, whole); });
-}
-
-void scatter_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
-  const int dim = wrap_dim(given_dim, x.dim(), "scatter_add");
-  if (index.numel() == 0) return;
-  const Tensor positions = checked_positions("scatter_add", index, size_along(x, dim));
-  const Tensor whole = summands(source);
-  add_to(x, [&](Tensor& sums) {
-    visit<kSummed>(sums.dtype(),
-                   [&]<class T>() { scatter_as<T, true>(sums, dim, positions, whole); });
-  });
-}
-
 void index_select(const Tensor& given, int64_t given_dim, const Tensor& index, Tensor& y) {
   const int dim = wrap_dim(given_dim, given.dim(), "index_select");
   const Tensor positions = checked_positions("index_select", index, size_along(given, dim));
@@ -193,6 +109,48 @@ void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& 
       add_rows(sums.elements<T>(), whole.elements<T>(), positions.elements<int64_t>(), rows);
     });
   });
+}
+
+namespace {
+
+// Writes rows over x (blocks, size, inner) at positions: row i of block b lies at `from` plus b *
+// block_step plus i * row_step bytes.
+void put_rows(const char* op, Tensor& given, int64_t given_dim, const Tensor& index,
+              const char* from, int64_t block_step, int64_t row_step) {
+  const int dim = wrap_dim(given_dim, given.dim(), op);
+  const Tensor positions = checked_positions(op, index, size_along(given, dim));
+  if (given.numel() == 0 || positions.numel() == 0) return;
+  Tensor x = contiguous(given);
+  const int64_t blocks = blocks_before(x, dim), size = size_along(x, dim), n = positions.numel();
+  const int64_t row = x.numel() / (blocks * size) * static_cast<int64_t>(size_of(x.dtype()));
+  const int64_t* at = positions.elements<int64_t>();
+  parallel_for(blocks, grain_for(n * row / 4 + 16), [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      char* to = x.raw() + b * size * row;
+      serial_for(n, row / 4 + 1, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
+          copy_bytes(to + (at[i] - 1) * row, from + b * block_step + i * row_step, row);
+      });
+    }
+  });
+  if (!x.is_same(given)) copy_into(given, x);
+}
+
+}  // namespace
+
+void index_copy(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const Tensor rows = contiguous(source);
+  const int64_t bytes = rows.numel() * static_cast<int64_t>(size_of(rows.dtype()));
+  const int64_t blocks = std::max<int64_t>(blocks_before(x, dim), 1);
+  const int64_t block = bytes / blocks, count = std::max<int64_t>(index.numel(), 1);
+  put_rows("index_copy", x, dim, index, rows.raw(), block, block / count);
+}
+
+void index_fill(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  const int64_t places = std::max<int64_t>(blocks_before(x, dim) * size_along(x, dim), 1);
+  Tensor row = empty_plain({x.numel() / places}, options_of(x), "index_fill");
+  fill(row, value);
+  put_rows("index_fill", x, dim, index, row.raw(), 0, 0);
 }
 
 void embedding(const Tensor& weight, const Tensor& index, int64_t, bool, Tensor& y) {

@@ -159,4 +159,61 @@ Tensor nonzero(const Tensor& given) {
   return out;
 }
 
+namespace {
+
+// The rows of a sorted sequence: row r begins at at[r * row_step], and `order`, where there is one,
+// holds the positions that sort it.
+template <class T>
+struct SortedRows {
+  const T* values;
+  const int64_t* order;
+  int64_t count, row_step;
+  T at(int64_t row, int64_t i) const {
+    const int64_t first = row * row_step;
+    return values[first + (order != nullptr ? order[first + i] - 1 : i)];
+  }
+  // How many come before v; equal ones too where `right`. NaN comes last.
+  int64_t before(int64_t row, T v, bool right) const {
+    int64_t low = 0, high = count;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      const T other = at(row, middle);
+      const bool comes_before = right ? !(other > v) : !(other >= v);
+      // What NaN is compared with comes before it, and NaN before nothing.
+      const bool first = other != other ? right && v != v : v != v || comes_before;
+      if (first)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  }
+};
+
+}  // namespace
+
+void searchsorted(const Tensor& sequence, const Tensor& x, bool, bool right, std::string_view side,
+                  const Tensor& sorter, Tensor& y) {
+  const bool behind = shapes::searches_right(right, side);
+  const DType dtype = sum_dtype(promote(sequence.dtype(), x.dtype()));
+  const Tensor sorted = converted(sequence, dtype), values = converted(x, dtype);
+  Tensor order;
+  if (sorter.defined()) order = checked_positions("searchsorted", sorter, sequence.size(-1));
+  if (x.numel() == 0) return;
+  const int64_t width = sequence.dim() == 1 ? x.numel() : x.size(-1);
+  visit<kSummed & dtypes::real>(dtype, [&]<class T>() {
+    const SortedRows<T> rows{sorted.elements<T>(),
+                             order.defined() ? order.elements<int64_t>() : nullptr,
+                             sequence.size(-1), sequence.dim() == 1 ? 0 : sequence.size(-1)};
+    const T* from = values.elements<T>();
+    visit<bit(DType::Int32) | bit(DType::Int64)>(y.dtype(), [&]<class P>() {
+      P* to = y.elements<P>();
+      parallel_for(x.numel(), grain_for(32), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          to[i] = static_cast<P>(rows.before(i / width, from[i], behind) + 1);
+      });
+    });
+  });
+}
+
 }  // namespace moonlet::cpu

@@ -34,15 +34,14 @@ void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   for (int i = d + 1; i < y.dim(); ++i) inner *= y.size(i);
   int64_t at = 0;
   for (const Tensor& x : tensors) {
+    if (x.numel() == 0) continue;
     const int64_t count = x.size(d);
-    if (x.numel() > 0) {
-      // One long piece is left to the copy kernel, which shares it among threads.
-      if (rows > 1 && x.dtype() == y.dtype() && x.is_contiguous() && y.is_contiguous()) {
-        copy_rows(y.raw() + at * inner, x.raw(), rows, count * inner, y.size(d) * inner);
-      } else {
-        Tensor part = views::slice(y, d, at, at + count, 1);
-        copy(part, x);
-      }
+    // One long piece is left to the copy kernel, which shares it among threads.
+    if (rows > 1 && x.dtype() == y.dtype() && x.is_contiguous() && y.is_contiguous()) {
+      copy_rows(y.raw() + at * inner, x.raw(), rows, count * inner, y.size(d) * inner);
+    } else {
+      Tensor part = views::slice(y, d, at, at + count, 1);
+      copy(part, x);
     }
     at += count;
   }

@@ -151,12 +151,12 @@ the shape, dtype, device and order of strides of `x`.]],
 
 op { [[rand_like(Tensor x, DType? dtype=nil, Device? device=nil, Generator? generator=nil,
                  MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", dtypes = "floating+complex", random = true,
+     kind = "composite", dtypes = "floating+complex", random = true, makes = true,
      doc = [[Numbers drawn evenly from 0 to below 1, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
 
 op { [[randn_like(Tensor x, DType? dtype=nil, Device? device=nil, Generator? generator=nil,
                   MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", dtypes = "floating+complex", random = true,
+     kind = "composite", dtypes = "floating+complex", random = true, makes = true,
      doc = [[Numbers of the standard normal distribution, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }

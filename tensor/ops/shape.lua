@@ -37,6 +37,16 @@ come in front; -1 keeps a size. The repeated elements share memory: clone before
      sample = { "randn(3, 1), {3, 4}", "randn(3, 1), {2, -1, 4}", "randn(4), {2, 4}" },
      torch = "args[0].expand(args[1])" }
 
+op { "view_as_dtype(Tensor x, DType dtype) -> Tensor",
+     kind = "view", overload_of = "view",
+     doc = [[The memory of `x` read as `dtype`, without conversion. Where elements become smaller or
+larger the last dimension grows or shrinks, which wants its elements side by side. Not
+differentiable.]],
+     sample = { "randn(3, 4), ml.int32", "randn(3, 4), ml.int16", "randn(2, 4), ml.complex64" },
+     torch = "args[0].view(getattr(torch, args[1]))",
+     check = { dtypes = "one dtype read as another", empty = "the last dimension must fit",
+               noncontiguous = "elements must lie side by side" } }
+
 op { "permute(Tensor x, Dim[] dims) -> Tensor",
      kind = "view",
      grad = { x = "formulas::permute_grad_x(g, dims)" },
@@ -46,7 +56,7 @@ op { "permute(Tensor x, Dim[] dims) -> Tensor",
 
 op { "transpose(Tensor x, Dim dim0, Dim dim1) -> Tensor",
      kind = "view", inplace = "view",
-     grad = { x = "transpose(g, dim0, dim1)" },
+     grad = { x = "transpose(g, dim0, dim1)" }, alias = { "swapaxes", "swapdims" },
      doc = [[`x` with two dimensions swapped. A view.]],
      sample = { "randn(3, 4), 1, 2", "randn(2, 3, 4), 1, -1" } }
 
@@ -56,10 +66,15 @@ op { "t(Tensor x) -> Tensor",
      doc = [[The transpose of a matrix, as a view; tensors of 0 or 1 dimension stay as they are.]],
      sample = { "randn(3, 4)", "randn(3)" } }
 
-op { "squeeze(Tensor x, Dim[]? dims=nil) -> Tensor",
+op { "adjoint(Tensor x) -> Tensor",
+     kind = "composite", dtypes = "all",
+     doc = [[The last two dimensions swapped, and the conjugate of it where `x` is complex.]],
+     sample = { "randn(3, 4)", "randn(2, 3, 4)" } }
+
+op { "squeeze(Tensor x, Dim[]? dim=nil) -> Tensor",
      kind = "view", inplace = "view",
      grad = { x = "reshape(g, sizes_of(x))" },
-     doc = [[`x` without its dimensions of size 1: all of them, or those among `dims`. A view.]],
+     doc = [[`x` without its dimensions of size 1: all of them, or those among `dim`. A view.]],
      sample = { "randn(3, 1, 4, 1)", "randn(3, 1, 4, 1), 2", "randn(3, 1, 4, 1), {1, -1}",
                 "randn(3, 1), {}" } }
 
@@ -160,7 +175,7 @@ op { "flatten(Tensor x, Dim start_dim=0, Dim end_dim=-1) -> Tensor",
      doc = [[`x` with dimensions `start_dim` to `end_dim` made one. A view where possible.]],
      sample = { "randn(2, 3, 4)", "randn(2, 3, 4), 2", "randn(2, 3, 4), 1, 2" } }
 
-op { "unflatten(Tensor x, Dim dim, int[] size) -> Tensor",
+op { "unflatten(Tensor x, Dim dim, int[] sizes) -> Tensor",
      kind = "composite",
      doc = [[`x` with dimension `dim` split into dimensions of the given sizes; one may be -1. A
 view.]],
@@ -172,15 +187,19 @@ op { "narrow(Tensor x, Dim dim, Index start, int length) -> Tensor",
      doc = [[`length` positions of dimension `dim` from `start` on. A view.]],
      sample = { "randn(5, 3), 1, 2, 3", "randn(2, 4), 2, -2, 2" } }
 
-for _, name in ipairs { "swapaxes", "swapdims" } do
-  op { name .. "(Tensor x, Dim dim0, Dim dim1) -> Tensor",
-       kind = "composite", inplace = "view",
-       doc = [[Another name for `transpose`.]],
-       sample = { "randn(2, 3, 4), 1, 3" } }
-end
+op { "narrow_from(Tensor x, Dim dim, Positions start, int length) -> Tensor",
+     kind = "composite", overload_of = "narrow",
+     doc = [[The same from the position that the 0-d tensor `start` holds.]],
+     sample = { "randn(5, 3), 1, tensor(2), 3" } , torch = "torch.narrow(*args)",
+     check = { empty = "the positions must exist" } }
+
+op { "narrow_copy(Tensor x, Dim dim, Index start, int length) -> Tensor",
+     out = true, kind = "composite",
+     doc = [[A copy of what `narrow` shows.]],
+     sample = { "randn(5, 3), 1, 2, 3", "randn(2, 4), 2, -2, 2" } }
 
 op { "movedim(Tensor x, Dim[] source, Dim[] destination) -> Tensor",
-     kind = "composite",
+     kind = "composite", alias = { "moveaxis" },
      doc = [[`x` with each dimension `source[i]` moved to place `destination[i]`; the others keep
 their order. A view.]],
      sample = { "randn(2, 3, 4), 1, 3", "randn(2, 3, 4), {1, 2}, {3, 1}", "randn(2, 3), {}, {}" } }
@@ -221,6 +240,39 @@ pieces of the listed sizes, which must add up to the dimension. The pieces are v
      sample = { "randn(5, 3), 2", "randn(3, 5), {1, 4}, 2" },
      torch = "torch.split(*args)" }
 
+op { "tensor_split(Tensor x, int indices_or_sections, Dim dim=0) -> Tensor[]",
+     kind = "composite",
+     doc = [[`x` cut along `dim` into so many pieces, whose sizes differ by 1 at most, larger ones
+first; or before each of the listed positions (from 1), where a piece then begins. (PyTorch counts
+them from 0.) The pieces are views.]],
+     sample = { "randn(7, 2), 3", "randn(2, 3), 5, 2" } }
+
+op { "tensor_split_at(Tensor x, Index[*] indices_or_sections, Dim dim=0) -> Tensor[]",
+     kind = "composite", overload_of = "tensor_split",
+     doc = [[The same before each of the positions.]],
+     sample = { "randn(7, 2), {2, 4}", "randn(2, 5), {2, -1, 20}, 2" },
+     torch = "torch.tensor_split(*args)" }
+
+op { "tensor_split_by(Tensor x, Positions indices_or_sections, Dim dim=0) -> Tensor[]",
+     kind = "composite", overload_of = "tensor_split",
+     doc = [[The same as a tensor: a 0-d one is a number of pieces, another holds positions.]],
+     sample = { "randn(7, 2), tensor({2, 4})" },
+     torch = "torch.tensor_split(*args)" }
+
+for _, split in ipairs { { "h", "2 (1, when there is only one)" }, { "v", "1" }, { "d", "3" } } do
+  local name = split[1] .. "split"
+  op { name .. "(Tensor x, int indices_or_sections) -> Tensor[]",
+       kind = "composite",
+       doc = ([[`x` cut along dimension %s into so many equal pieces, or before each of the listed positions
+(from 1), as by `tensor_split`. The pieces are views.]]):format(split[2]),
+       sample = { "randn(2, 4, 6), 2" } }
+  op { name .. "_at(Tensor x, Index[*] indices_or_sections) -> Tensor[]",
+       kind = "composite", overload_of = name, gather = false,
+       doc = [[The same before each of the positions.]],
+       sample = { "randn(4, 4, 5), {2, 4}" },
+       torch = ("torch.%s(*args)"):format(name) }
+end
+
 op { "chunk(Tensor x, int chunks, Dim dim=0) -> Tensor[]",
      kind = "composite",
      doc = [[`x` cut along `dim` into at most `chunks` pieces of equal size; the last may be
@@ -237,9 +289,11 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
      kind = "structured", autocast = "promote",
      grad = { tensors = "formulas::cat_grad_tensors(g, sizes_of(tensors), dim)" }, method = false,
-     doc = [[The tensors one after another along `dim`. Their other sizes must agree; their dtypes
-are promoted.]],
-     sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3, 2), randn(3, 1), randn(3, 3)}, 2" } }
+     alias = { "concat", "concatenate" },
+     doc = [[The tensors one after another along `dim`. Their other sizes must agree, but for empty
+tensors of one dimension, which add nothing; their dtypes are promoted.]],
+     sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3, 2), randn(3, 1), randn(3, 3)}, 2",
+                "{zeros(0), randn(2, 3), zeros(0)}" } }
 
 op { "stack(Tensor[] tensors, NewDim dim=0) -> Tensor",
      out = true, kind = "composite", autocast = "promote", method = false,
@@ -252,9 +306,61 @@ op { "hstack(Tensor[] tensors) -> Tensor",
      sample = { "{randn(3, 2), randn(3, 1)}", "{randn(3), randn(2)}" } }
 
 op { "vstack(Tensor[] tensors) -> Tensor",
-     out = true, kind = "composite", method = false,
+     out = true, kind = "composite", method = false, alias = { "row_stack" },
      doc = [[The tensors joined along dimension 1; tensors of one dimension are rows.]],
      sample = { "{randn(2, 3), randn(1, 3)}", "{randn(3), randn(3)}" } }
+
+op { "dstack(Tensor[] tensors) -> Tensor",
+     out = true, kind = "composite", method = false,
+     doc = [[The tensors, each made 3-dimensional as by `atleast_3d`, joined along dimension 3.]],
+     sample = { "{randn(2, 3), randn(2, 3)}", "{randn(3), randn(3)}", "{randn(2, 3, 1), randn(2, 3, 2)}" } }
+
+op { "column_stack(Tensor[] tensors) -> Tensor",
+     out = true, kind = "composite", method = false,
+     doc = [[The tensors joined along dimension 2; tensors of one dimension are columns.]],
+     sample = { "{randn(3), randn(3, 2)}", "{randn(2), randn(2)}" } }
+
+op { "block_diag(Tensor[] tensors) -> Tensor",
+     kind = "composite", method = false,
+     doc = [[The matrices along the diagonal of one matrix, zeros elsewhere. Tensors of one dimension
+or none are rows.]],
+     sample = { "{randn(2, 3), randn(2), randn(3, 1)}", "{randn(2, 2), tensor(1.5)}" },
+     torch = "torch.block_diag(*args[0])" }
+
+op { "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
+     kind = "composite", method = false,
+     doc = [[The tensors expanded to the shape that all broadcast to. They are views.]],
+     sample = { "{randn(3, 1), randn(4)}", "{randn(2, 1, 3), randn(4, 1), tensor(0.5)}" },
+     torch = "torch.broadcast_tensors(*args[0])" }
+
+for rank = 1, 3 do
+  local name = ("atleast_%dd"):format(rank)
+  local how = rank == 1 and "" or rank == 2 and ", new ones in front"
+    or ", new ones in front, but at the end for a matrix"
+  op { name .. "(Tensor[] tensors) -> Tensor[]",
+       kind = "composite", method = false,
+       doc = ([[The tensors with at least %d dimension%s%s: a table for a table or several, one
+tensor for one. They are views.]]):format(rank, rank > 1 and "s" or "", how),
+       sample = { "{tensor(1.5), randn(3), randn(2, 3), randn(1, 2, 1, 2)}" },
+       torch = ("torch.%s(*args[0])"):format(name) }
+  op { name .. "_one(Tensor x) -> Tensor",
+       kind = "composite", overload_of = name,
+       doc = [[The same of one tensor.]],
+       sample = { "randn(3)", "tensor(0.5)" }, torch = ("torch.%s(*args)"):format(name) }
+end
+
+op { "cartesian_prod(Tensor[] tensors) -> Tensor",
+     kind = "composite", method = false,
+     doc = [[All combinations of one element from each of the 1-D tensors, as rows of shape (n1 * n2 *
+..., count), the last tensor varying fastest. One tensor alone is given back.]],
+     sample = { "{randn(2), randn(3)}", "{randn(2), randn(1), randn(2)}", "{randn(3)}" },
+     torch = "torch.cartesian_prod(*args[0])" }
+
+op { "combinations(Tensor x, int r=2, bool with_replacement=false) -> Tensor",
+     kind = "composite",
+     doc = [[The combinations of `r` elements of the 1-D `x`, as rows, each in the order of `x`;
+`with_replacement` lets an element come several times.]],
+     sample = { "randn(4)", "randn(4), 3", "randn(3), 2, true", "randn(2), 3", "randn(3), 0" } }
 
 op { "meshgrid(Tensor[] tensors, string indexing=\"ij\") -> Tensor[]",
      kind = "composite", method = false,
@@ -270,11 +376,28 @@ op { "tile(Tensor x, int[] reps) -> Tensor",
 1, and more of them than dimensions give new ones in front.]],
      sample = { "randn(2, 3), {2}", "randn(2, 3), {2, 1}", "randn(3), {2, 2}" } }
 
-op { "repeat_interleave(Tensor x, int repeats, Dim? dim=nil) -> Tensor",
+op { "repeat_interleave(Tensor x, int repeats, Dim? dim=nil, int? output_size=nil) -> Tensor",
      kind = "composite",
      doc = [[Each position of `dim` `repeats` times in a row; without `dim` each element of
-flattened `x`.]],
+flattened `x`. A tensor of repeats has one for each position, or one for all; alone,
+`repeat_interleave(repeats)` gives the positions (from 1) themselves. `output_size` is the size of
+the result along `dim`, where it is known: reading the repeats back is then spared.]],
      sample = { "randn(2, 3), 2", "randn(2, 3), 2, 1", "randn(2, 3), 3, 2" } }
+
+op { [[repeat_interleave_each(Tensor x, Tensor repeats, Dim? dim=nil,
+                              int? output_size=nil) -> Tensor]],
+     kind = "composite", overload_of = "repeat_interleave", mixed = true,
+     doc = [[The same with a number of repeats for each position.]],
+     sample = { "randn(2, 3), tensor({1, 0, 2, 1, 1, 3})", "randn(2, 3), tensor({2, 0}), 1",
+                "randn(2, 3), tensor({2}), 2", "randn(2, 3), tensor({1, 0, 2}), 2, 3" },
+     torch = "torch.repeat_interleave(*args[:3], **({'output_size': args[3]} if len(args) > 3 else {}))",
+     check = { dtypes = "repeats are integers", empty = "repeats must fit" } }
+
+op { "repeat_interleave_positions(Tensor repeats) -> Tensor",
+     kind = "composite", overload_of = "repeat_interleave", dtypes = "integral",
+     doc = [[Each position (from 1) as often as `repeats` says.]],
+     sample = { "tensor({1, 0, 3, 2})" },
+     torch = "torch.repeat_interleave(*args) + 1" }
 
 -- Padding, flipping, rolling.
 
@@ -305,8 +428,56 @@ op { "flip(Tensor x, Dim[] dims) -> Tensor",
      sample = { "randn(3, 4), 1", "randn(3, 4), {1, 2}", "randn(3, 4), {}" },
      torch = "torch.flip(args[0], args[1] if isinstance(args[1], (list, tuple)) else [args[1]])" }
 
+op { "fliplr(Tensor x) -> Tensor",
+     kind = "composite",
+     doc = [[`x` with the columns (dimension 2) in reverse order. A copy.]],
+     sample = { "randn(2, 3)", "randn(2, 3, 2)" } }
+
+op { "flipud(Tensor x) -> Tensor",
+     kind = "composite",
+     doc = [[`x` with the rows (dimension 1) in reverse order. A copy.]],
+     sample = { "randn(3)", "randn(3, 2)" } }
+
+op { "rot90(Tensor x, int k=1, Dim[] dims={0, 1}) -> Tensor",
+     kind = "composite",
+     doc = [[`x` turned by `k` times 90 degrees in the plane of the two `dims`, from the first towards
+the second. A copy.]],
+     sample = { "randn(2, 3)", "randn(2, 3), 2", "randn(2, 3, 2), -1, {2, 3}", "randn(2, 3), 4", "randn(2, 3), 3, {2, 1}" } }
+
 op { "roll(Tensor x, int[] shifts, Dim[] dims={}) -> Tensor",
      kind = "composite",
      doc = [[`x` with positions moved by `shifts[i]` along `dims[i]`; those that leave at one end
 come back at the other. One shift without `dims` rolls the flattened tensor.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1, 2", "randn(3, 4), {1, -1}, {1, 2}", "randn(3, 4), 2, {}" } }
+
+-- A copy of x with another tensor laid into one of its views.
+
+op { "select_scatter(Tensor x, Tensor src, Dim dim, Index index) -> Tensor",
+     kind = "composite",
+     doc = [[A copy of `x` with `src` at position `index` of `dim`.]],
+     sample = { "randn(3, 4), randn(4), 1, 2", "randn(3, 4), randn(3), 2, -1" },
+     check = { empty = "the position must exist" } }
+
+op { [[slice_scatter(Tensor x, Tensor src, Dim dim=0, Index start=0, int? end=nil,
+                     int step=1) -> Tensor]],
+     kind = "composite",
+     doc = [[A copy of `x` with `src` at positions `start` to `end`, both included, of `dim`, each
+`step`-th.]],
+     sample = { "randn(5, 2), randn(3, 2), 1, 2, 4", "randn(2, 7), randn(2, 3), 2, 2, 7, 2",
+                "randn(3, 2), randn(3, 2)" },
+     torch = "torch.slice_scatter(*args)",
+     check = { empty = "the positions must exist" } }
+
+op { "diagonal_scatter(Tensor x, Tensor src, int offset=0, Dim dim1=0, Dim dim2=1) -> Tensor",
+     kind = "composite",
+     doc = [[A copy of `x` with `src` on its diagonal, as `diagonal` shows it.]],
+     sample = { "randn(3, 4), randn(3)", "randn(3, 4), randn(2), -1", "randn(2, 3, 4), randn(3, 2), 0, 1, 3" },
+     check = { empty = "the shapes must agree" } }
+
+op { [[as_strided_scatter(Tensor x, Tensor src, int[] size, int[] stride,
+                          int? storage_offset=nil) -> Tensor]],
+     kind = "composite",
+     doc = [[A copy of `x` with `src` where `as_strided` of that size and stride shows it. Offsets
+count from the start of the copy, which is row-major.]],
+     sample = { "randn(3, 4), randn(2, 2), {2, 2}, {4, 1}, 1", "randn(6), randn(3), {3}, {2}" },
+     check = { empty = "the elements must exist" } }

@@ -2,7 +2,6 @@
 #include "tensor/shapes/create.h"
 
 #include <cmath>
-#include <cstdlib>
 
 #include "tensor/execution.h"
 #include "tensor/shapes_create.h"
@@ -47,7 +46,7 @@ Result arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::option
   const int64_t count = ints ? int_count(first.to_int(), last.to_int(), step.to_int())
                              : float_count(first.to_double(), last.to_double(), step.to_double());
   const DType out = dtype.value_or(ints ? DType::Int64 : execution.default_dtype);
-  return {{count}, {out, device.value_or(Device{})}};
+  return {{count}, {out, device.value_or(execution.default_device)}};
 }
 
 Result linspace(int64_t steps, Options options) {
@@ -67,12 +66,12 @@ static Result triangle(const char* op, const Tensor& x) {
 Result tril(const Tensor& x, int64_t) { return triangle("tril", x); }
 Result triu(const Tensor& x, int64_t) { return triangle("triu", x); }
 
-Result diag_embed(const Tensor& x, int64_t offset) {
-  check(x.dim() == 1, "diag_embed: x has shape ", x.sizes(), "; one dimension wanted");
-  constexpr int64_t kFar = int64_t{1} << 31;
-  check(offset > -kFar && offset < kFar, "diag_embed: offset ", offset, " is too large");
-  const int64_t n = checked_add(x.size(0), std::abs(offset), "diag_embed");
-  return {{n, n}, options_of(x)};
+void fill_diagonal(const Tensor& x, Scalar value, bool) {
+  check(x.dim() >= 2, "fill_diagonal_: x has shape ", x.sizes(), "; two dimensions or more wanted");
+  for (int d = 1; x.dim() > 2 && d < x.dim(); ++d)
+    check(x.size(d) == x.size(0), "fill_diagonal_: x has shape ", x.sizes(),
+          "; more than two dimensions must have one size");
+  check_fits(value, x.dtype(), "fill_diagonal_");
 }
 
 }  // namespace moonlet::shapes

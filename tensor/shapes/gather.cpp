@@ -19,10 +19,12 @@ void check_inside(const char* op, const Tensor& x, int dim, const Tensor& index)
 }
 
 void check_scatter(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
-                   const Tensor& source) {
+                   const Tensor& src) {
   check_same_rank(op, x, index);
-  check(source.sizes() == index.sizes(), op, ": source has shape ", source.sizes(), ", index has ",
-        index.sizes());
+  bool inside = src.dim() == index.dim();
+  for (int i = 0; inside && i < index.dim(); ++i) inside = index.size(i) <= src.size(i);
+  check(inside, op, ": src has shape ", src.sizes(), ", index has ", index.sizes(),
+        ", and none of its sizes may be larger");
   check_inside(op, x, wrap_dim(dim, x.dim(), op), index);
 }
 
@@ -42,35 +44,51 @@ void scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& so
   check_scatter("scatter", x, dim, index, source);
 }
 
+void scatter_value(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  check_same_rank("scatter", x, index);
+  check_inside("scatter", x, wrap_dim(dim, x.dim(), "scatter"), index);
+  check_fits(value, x.dtype(), "scatter");
+}
+
+void scatter_fold(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                  std::string_view reduce) {
+  check(reduce == "prod" || reduce == "amax" || reduce == "amin",
+        "scatter_fold: reduce is \"prod\", \"amax\" or \"amin\", got \"", reduce, "\"");
+  check_scatter("scatter_fold", x, dim, index, source);
+}
+
 void scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   check_scatter("scatter_add", x, dim, index, source);
 }
 
-Result index_select(const Tensor& x, int64_t dim, const Tensor& index) {
-  check_vector("index_select", index);
-  const int d = wrap_dim(dim, x.dim(), "index_select");
+// The shape of the slices of x at so many positions.
+static Dims slices_of(const char* op, const Tensor& x, int64_t dim, const Tensor& index) {
+  check_vector(op, index);
+  const int d = wrap_dim(dim, x.dim(), op);
   Dims sizes = x.sizes();
   if (x.dim()) {
     sizes[d] = index.numel();
   } else {
-    check(index.numel() == 1, "index_select: ", index.numel(),
-          " positions in a tensor without dimensions");
+    check(index.numel() == 1, op, ": ", index.numel(), " positions in a tensor without dimensions");
   }
-  return {sizes, options_of(x)};
+  return sizes;
+}
+
+Result index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  return {slices_of("index_select", x, dim, index), options_of(x)};
 }
 
 void index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_vector("index_add", index);
-  const int d = wrap_dim(dim, x.dim(), "index_add");
-  Dims wanted = x.sizes();
-  if (x.dim()) {
-    wanted[d] = index.numel();
-  } else {
-    check(index.numel() == 1, "index_add: ", index.numel(),
-          " positions in a tensor without dimensions");
-  }
-  check(source.sizes() == wanted, "index_add: source has shape ", source.sizes(), "; ", wanted,
-        " wanted");
+  expect_shape("index_add", "source", source.sizes(), slices_of("index_add", x, dim, index));
+}
+
+void index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  expect_shape("index_copy", "source", source.sizes(), slices_of("index_copy", x, dim, index));
+}
+
+void index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  slices_of("index_fill", x, dim, index);
+  check_fits(value, x.dtype(), "index_fill");
 }
 
 Result embedding(const Tensor& weight, const Tensor& index, int64_t, bool) {

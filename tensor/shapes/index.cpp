@@ -76,4 +76,29 @@ void index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor
         " do not broadcast to ", plan.result);
 }
 
+bool searches_right(bool right, std::string_view side) {
+  check(side == "left" || side == "right", "searchsorted: side is \"left\" or \"right\", got \"",
+        side, "\"");
+  return right || side == "right";
+}
+
+Result searchsorted(const Tensor& sequence, const Tensor& x, bool out_int32, bool right,
+                    std::string_view side, const Tensor& sorter) {
+  constexpr const char* op = "searchsorted";
+  searches_right(right, side);
+  check(sequence.dim() > 0, op, ": the sequence has shape (); at least one dimension wanted");
+  check((dtypes::real & bit(x.dtype())) != 0, op, ": the values are ", x.dtype(),
+        ", and real numbers are wanted");
+  bool fits = sequence.dim() == 1 || sequence.dim() == x.dim();
+  for (int d = 0; fits && sequence.dim() > 1 && d + 1 < x.dim(); ++d)
+    fits = sequence.size(d) == x.size(d);
+  check(fits, op, ": the sequence has shape ", sequence.sizes(), ", the values ", x.sizes(),
+        "; all but the last dimension must agree, or the sequence have one");
+  if (sorter.defined()) {
+    check_positions(op, sequence, sorter);
+    expect_shape(op, "sorter", sorter.sizes(), sequence.sizes());
+  }
+  return {x.sizes(), {out_int32 ? DType::Int32 : DType::Int64, x.device()}};
+}
+
 }  // namespace moonlet::shapes

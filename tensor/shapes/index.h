@@ -2,6 +2,7 @@
 // kernels of all devices share. Positions count from 1.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -24,5 +25,9 @@ struct IndexPlan {
 };
 // Throws naming `op` when the indices are too many, not integers or do not broadcast.
 IndexPlan plan_index(const char* op, const Tensor& x, const std::vector<Tensor>& indices);
+
+// Whether searchsorted puts values behind equal ones. Throws for another side than "left" or
+// "right".
+bool searches_right(bool right, std::string_view side);
 
 }  // namespace moonlet::shapes

@@ -22,9 +22,13 @@ static bool cut_from_channels_last(const Tensor& x) {
   return true;
 }
 
+// An empty tensor of one dimension is joined with tensors of any shape.
+static bool adds_nothing(const Tensor& x) { return x.dim() == 1 && x.numel() == 0; }
+
 Result cat(const std::vector<Tensor>& tensors, int64_t dim) {
   check(!tensors.empty(), "cat: wants at least one tensor, got an empty list");
-  const Tensor& first = tensors[0];
+  const Tensor& first = *std::find_if(tensors.begin(), tensors.end() - 1,
+                                      [](const Tensor& x) { return !adds_nothing(x); });
   check(first.dim() > 0, "cat: tensor 1 has shape (), which cannot be joined; use stack");
   const int d = wrap_dim(dim, first.dim(), "cat");
   Dims sizes = first.sizes();
@@ -34,12 +38,13 @@ Result cat(const std::vector<Tensor>& tensors, int64_t dim) {
     const Tensor& x = tensors[i];
     check(x.device() == first.device(), "cat: tensor ", i + 1, " is on ", x.device(),
           ", tensor 1 on ", first.device());
+    dtype = promote(dtype, x.dtype());
+    if (adds_nothing(x)) continue;
     bool fits = x.dim() == first.dim();
     for (int k = 0; fits && k < x.dim(); ++k) fits = k == d || x.size(k) == first.size(k);
     check(fits, "cat: tensor ", i + 1, " has shape ", x.sizes(), ", tensor 1 has shape ",
-          first.sizes(), "; sizes may differ in dim ", d + 1, " only");
+          tensors[0].sizes(), "; sizes may differ in dim ", d + 1, " only");
     sizes[d] = checked_add(sizes[d], x.size(d), "cat");
-    dtype = promote(dtype, x.dtype());
   }
   const bool last = std::all_of(tensors.begin(), tensors.end(), cut_from_channels_last);
   const MemoryFormat format = last ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous;

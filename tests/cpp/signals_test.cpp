@@ -317,7 +317,9 @@ void check_layouts_stop() {
   check_stops("flip", [&] { raw::flip(row, {1}); });
   check_stops("flip of rows", [&] { raw::flip(long_row, {0}); });
   check_stops("tril", [&] { raw::tril(long_row, 0); });
-  check_stops("diag_embed", [&] { raw::diag_embed(noise({2048}), 0); });
+  check_stops("diagonal_grad_x", [&] {
+    raw::diagonal_grad_x(noise({2048}), {2048, 2048}, 0, 0, 1);
+  });
 }
 
 }  // namespace

@@ -187,15 +187,19 @@ local function spoil_list(list)
   return function() return { table.unpack(spoiled) } end, "{" .. table.concat(parts, ", ") .. "}"
 end
 
+-- Whether a table lists tensors, the first of which may be left out by `false`.
+local function holds_tensors(list) return ml.is_tensor(list[1]) or ml.is_tensor(list[2]) end
+
 -- A list of tensors, one of them spoiled.
 local function spoil_tensors(list)
   local at = random(1, #list)
+  if not ml.is_tensor(list[at]) then at = 2 end
   local make, text, name = spoil_tensor(list[at])
   if random(1, 8) == 1 then make, text = constant(pick { 7, "x", false }) end
   return function(device)
     local out = {}
     for i, t in ipairs(list) do
-      if i == at then out[i] = make(device) else out[i] = there(t, device) end
+      if i == at then out[i] = make(device) else out[i] = ml.is_tensor(t) and there(t, device) or t end
     end
     return out
   end, ("item %d %s"):format(at, text), name
@@ -204,7 +208,7 @@ end
 -- The maker of an argument as the sample has it.
 local function plain(value)
   if ml.is_tensor(value) then return function(device) return there(value, device) end end
-  if type(value) == "table" and ml.is_tensor(value[1]) then
+  if type(value) == "table" and holds_tensors(value) then
     return function(device)
       local out = {}
       for i, t in ipairs(value) do out[i] = ml.is_tensor(t) and there(t, device) or t end
@@ -218,7 +222,7 @@ local function spoil(value)
   if random(1, 8) == 1 then return odd(nil) end
   if ml.is_tensor(value) then return spoil_tensor(value) end
   if type(value) == "table" then
-    if ml.is_tensor(value[1]) then return spoil_tensors(value) end
+    if holds_tensors(value) then return spoil_tensors(value) end
     return spoil_list(value)
   end
   if math.type(value) == "integer" then return constant(pick(INTEGERS)) end

@@ -28,7 +28,7 @@ local function results(case, i)
 end
 
 -- Whether results that mean nothing but their shape are compared: memory that is not set.
-local unset = { empty = true, empty_like = true, empty_in_format = true }
+local unset = { empty = true, empty_like = true, empty_in_format = true, new_empty = true }
 
 for _, case in ipairs(cases) do
   for i, text in ipairs(case.samples) do

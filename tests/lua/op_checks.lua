@@ -246,9 +246,12 @@ end
 
 local dtype_rank = { bool = 0, uint8 = 1, int8 = 1, int16 = 1, int32 = 1, int64 = 1 }
 
+-- The arguments that have dtypes of their own.
+local holds_places = { Mask = true, Positions = true, Indices = true }
+
 local function cast(case, args, dtype)
   return samples.map(case, args, function(t, kind)
-    if kind == "Mask" or kind == "Positions" then return t end
+    if holds_places[kind] then return t end
     local source = t
     if t.dtype:find "^complex" and not dtype:find "^complex" then source = t.real end
     if dtype_rank[dtype] == 1 and is_differentiable(t.dtype) then source = (source:abs() * 3):floor() end
@@ -273,7 +276,7 @@ function checks.dtypes(case, i)
     if not ok then error(("dtype %s: %s"):format(dtype, got), 0) end
     if wide then
       local want = samples.results(case, samples.map(case, low, function(t, kind)
-        if kind == "Mask" or kind == "Positions" then return t end
+        if holds_places[kind] then return t end
         return t:to(wide)
       end))
       local tol = tolerance[dtype] or 1e-4

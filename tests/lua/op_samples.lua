@@ -24,7 +24,8 @@ function samples.arguments(case, i)
 end
 
 -- The function of an op's plain ("") or in-place ("_") form, or nil when Lua has none: of the
--- module, a method or an internal one.
+-- module, a method or an internal one. An overload is called by the name of the first form; an op of
+-- a module has its in-place form under its own name.
 function samples.find(case, form)
   local name = form == "_" and case.inplace_call or case.call
   local module, rest = name:match "^(.*)%.(.*)$"
@@ -57,7 +58,7 @@ function samples.map(case, args, f)
     local kind, name = case.args[i], case.names[i]
     if ml.is_tensor(value) then
       out[i] = f(value, kind, name)
-    elseif type(value) == "table" and kind == "Tensor[]" then
+    elseif type(value) == "table" and (kind == "Tensor[]" or kind == "Indices") then
       out[i] = {}
       for key, item in pairs(value) do
         out[i][key] = ml.is_tensor(item) and f(item, kind, name) or item

@@ -26,8 +26,12 @@ def rebase(value, kind):
     if kind in ("Dim[]", "Dim[*]", "Dim[]?"):
         if isinstance(value, int): return value - 1 if value > 0 else value
         return [v - 1 if v > 0 else v for v in value] if value else value
+    if kind == "Index[*]":
+        return [v - 1 if v > 0 else v for v in value]
+    if kind == "Indices":
+        return tuple(slice(None) if v is None or v is False else rebase(v, "Positions") for v in value)
     if kind == "Positions" and isinstance(value, torch.Tensor):
-        return torch.where(value > 0, value - 1, value).long()
+        return torch.where(value > 0, value - 1, value).long() if value.dtype != torch.bool else value
     if kind == "DType?" and isinstance(value, str):
         return getattr(torch, value)
     return value
@@ -141,6 +145,13 @@ def torch_gradient(args):
     """torch.gradient, which takes all but its tensor by name and no None for `dim`."""
     named = dict(zip(("spacing", "dim", "edge_order"), args[1:]))
     return torch.gradient(args[0], **{key: value for key, value in named.items() if value is not None})
+
+def index_put_ref(x, indices, values, accumulate=False):
+    y = x.clone()
+    first, *rest = indices
+    if isinstance(first, slice):
+        first = torch.arange(x.shape[0])[:, None]
+    return y.index_put_([first, *rest], values, accumulate)
 
 def arguments(case):
     """The arguments of a case as PyTorch takes them: positional, named."""

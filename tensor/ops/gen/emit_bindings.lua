@@ -108,8 +108,9 @@ return push_result(L, std::move(made));]]
 local function return_lines(row, call)
   local last = call[#call]
   local options = last and last.info.spread
-  return fill(options and made_template or return_template, {
-    name = row.name, call = names_of(call), place = options and tostring(last.place + #options - 1),
+  local place = options and last.place + #options - 1 or row.makes and #call
+  return fill(place and made_template or return_template, {
+    name = row.name, call = names_of(call), place = place and tostring(place),
   })
 end
 

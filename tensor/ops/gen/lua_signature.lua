@@ -9,8 +9,11 @@ local lua_signature = {}
 local function lua_default(text, info)
   if text == nil then return nil end
   if text == "std::nullopt" or (text == "{}" and not info.many) then return "nil" end
-  local number = tonumber(text)
-  if info.dim and number and number >= 0 then return tostring(number + 1) end
+  local function from_one(number)
+    return tonumber(number) >= 0 and tostring(tonumber(number) + 1) or number
+  end
+  if info.dim or info.from_one then return (text:gsub("^%d+$", from_one)) end
+  if info.wrap and info.many then return (text:gsub("%d+", from_one)) end
   return text
 end
 
@@ -40,6 +43,9 @@ function lua_signature.arguments(row)
         length = arg.info.length or 0, source = arg,
       }
     end
+  end
+  if row.makes then
+    out[#out + 1] = { name = "requires_grad", info = types.argument "bool", type = "bool", named_only = true }
   end
   return out
 end

@@ -20,6 +20,7 @@ local types = {}
 --            part in type promotion
 --   many     several values, in a table or one by one
 --   number   a number that a script passes could be meant for it
+--   from_one it counts from 1 for scripts, as a dim does
 --   dim      a dimension; wrap: the function of tensor/dims.h that wraps it; places: what is added to
 --            the rank to get the number of places
 --   class    the C++ default of nil is {}; null: is this
@@ -40,6 +41,10 @@ local list = {
   ["Tensor?[]"] = { cpp = "const std::vector<Tensor>&", value = "std::vector<Tensor>",
     field = "TensorList", getter = "tensors", editor = "moonlet.Tensor[]",
     text = "a table of tensors, `false` for none; or one tensor",
+    tensor = true, list = true, many = true, optional = true, length = 1 },
+  ["Indices"] = { cpp = "const std::vector<Tensor>&", value = "std::vector<Tensor>",
+    field = "TensorList", getter = "index_tensors", editor = "moonlet.Tensor[]",
+    text = "as `Tensor?[]`, of positions or masks; a mask arrives as the positions where it is true",
     tensor = true, list = true, many = true, optional = true, length = 1 },
   ["Operand"] = { cpp = "const Operand&", value = "Operand", field = "Operand", getter = "operand",
     editor = "moonlet.Tensor|number|moonlet.Complex", text = "a tensor or a number",
@@ -88,7 +93,11 @@ local list = {
     text = "the same; left out or `{}` it means all dims, and arrives as all of them",
     number = true, many = true, wrap = "wrap_dims_or_all" },
   ["Index"] = { cpp = "int64_t", field = "Index", getter = "index", editor = "integer",
-    text = "a 1-based position; arrives 0-based, negative kept", number = true },
+    text = "a 1-based position; arrives 0-based, negative kept", number = true, from_one = true },
+  ["Index[*]"] = { cpp = "const std::vector<int64_t>&", value = "std::vector<int64_t>",
+    field = "IndexVector", getter = "indices", editor = "integer|integer[]",
+    text = "a table of 1-based positions, of any length; they arrive 0-based, negative kept",
+    number = true, many = true },
   ["MemoryFormat"] = { cpp = "MemoryFormat", field = "MemoryFormat", getter = "memory_format",
     editor = "moonlet.memory_format", text = '`ml.channels_last` or `"channels_last"`' },
   ["DType"] = { cpp = "DType", field = "DType", getter = "dtype", editor = "moonlet.dtype",

@@ -1,0 +1,73 @@
+-- stdlib/describe.lua: the numbers that tell what is in a tensor: how many, their mean and spread,
+-- their extremes and quartiles.
+
+local ml = require "moonlet"
+local numbers = require "moonlet.numbers"
+local signature = require "moonlet.signature"
+
+local describe = {}
+
+--- What `ml.describe` gives. It prints as a table.
+---@class moonlet.Description
+---@field count integer of elements, NaN not among them
+---@field nan integer how many are NaN
+---@field mean number the average
+---@field std number the standard deviation, of the count less 1
+---@field min number the smallest
+---@field q25 number what a quarter of them does not exceed, between two elements by proportion
+---@field median number what half of them does not exceed
+---@field q75 number what three quarters do not exceed
+---@field max number the largest
+local Description = {}
+Description.__index = Description
+Description.__name = "Description"
+
+local ROWS = { "count", "nan", "mean", "std", "min", "q25", "median", "q75", "max" }
+
+function Description:__tostring()
+  local lines = {}
+  for i, name in ipairs(ROWS) do
+    local value = self[name]
+    local text = math.type(value) == "integer" and tostring(value) or numbers.tostring(value)
+    if value ~= value then text = "nan" end
+    lines[i] = ("%-7s %s"):format(name, text)
+  end
+  return table.concat(lines, "\n")
+end
+
+-- The element `part` of the way through sorted numbers.
+local function quantile(sorted, count, part)
+  if count == 0 then return 0 / 0 end
+  local place = 1 + part * (count - 1)
+  local low = math.floor(place)
+  local a, b = sorted[low]:item(), sorted[math.min(low + 1, count)]:item()
+  local rest = place - low
+  return rest == 0 and a or a + rest * (b - a)
+end
+
+local read = signature "describe(Tensor x)"
+
+--- Counts, mean, standard deviation, extremes and quartiles of the elements of `x` that are
+--- numbers, as a table that prints; also `x:describe()`. The statistics of nothing are NaN.
+--- > print(ml.describe(ml.randn(1000)))
+---@param x moonlet.Tensor
+---@return moonlet.Description
+function describe.describe(...)
+  local x = read(...)
+  local all = x:detach():reshape(-1):to { dtype = ml.float64, device = "cpu" }
+  local missing = all:isnan()
+  local sorted = all:masked_select(missing:logical_not()):sort()
+  local count = sorted:numel()
+  local nothing = 0 / 0
+  return setmetatable({
+    count = count, nan = missing:sum():item(),
+    mean = count > 0 and sorted:mean():item() or nothing,
+    std = count > 1 and sorted:std():item() or nothing,
+    min = count > 0 and sorted[1]:item() or nothing,
+    q25 = quantile(sorted, count, 0.25), median = quantile(sorted, count, 0.5),
+    q75 = quantile(sorted, count, 0.75),
+    max = count > 0 and sorted[count]:item() or nothing,
+  }, Description)
+end
+
+return describe
