@@ -8,6 +8,4 @@ return {
   profile = "profiler",
   save = "serialize",
   load = "serialize",
-  seed = "random",
-  initial_seed = "random",
 }

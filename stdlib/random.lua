@@ -17,11 +17,11 @@ function random.manual_seed(...)
 end
 
 --- Seeds `ml.default_generator` with a number from the system, another for each call, and returns
---- the number. Also called `ml.seed`.
+--- the number.
 ---@return integer
 function random.seed() return ml.default_generator:seed() end
 
---- The seed that `ml.default_generator` was last given. Also called `ml.initial_seed`.
+--- The seed that `ml.default_generator` was last given. (`ml.initial_seed`.)
 ---@return integer
 function random.initial_seed() return ml.default_generator:initial_seed() end
 

@@ -10,7 +10,6 @@
 
 namespace moonlet {
 
-using formulas::adjoint;
 using formulas::conjugate;
 using formulas::widened;
 
