@@ -76,7 +76,8 @@ MOONLET_HD Complex<T> vlog10(Complex<T> x) {
 }
 template <class T>
 MOONLET_HD Complex<T> vexp2(Complex<T> x) {
-  return vexp(x * Complex<T>(0.693147180559945309417));
+  const T factor = static_cast<T>(0.693147180559945309417);
+  return vexp(Complex<T>(x.re * factor, x.im * factor));
 }
 template <class T>
 MOONLET_HD Complex<T> vabs(Complex<T> x) {

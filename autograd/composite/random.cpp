@@ -81,7 +81,8 @@ Tensor randn_like_composite(const Tensor& x, std::optional<DType> dtype,
 
 Tensor randperm_composite(int64_t n, std::optional<DType> dtype, std::optional<Device> device,
                           Generator* generator) {
-  Tensor keys = allocate(shapes::randperm(n, dtype, device.value_or(execution.default_device)), "randperm");
+  Tensor keys =
+      allocate(shapes::randperm(n, dtype, device.value_or(execution.default_device)), "randperm");
   random_(keys, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
           generator);
   return to(random_order(keys), dtype.value_or(DType::Int64));

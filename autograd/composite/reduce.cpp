@@ -73,8 +73,10 @@ std::tuple<Tensor, Tensor> std_mean_all_composite(const Tensor& x, bool unbiased
 
 Tensor norm_named_composite(const Tensor& x, std::string_view p, const Dims& dim, bool keepdim,
                             std::optional<DType> dtype) {
-  check(p == "fro", "norm: p is \"", p, "\"; a number or \"fro\" is wanted");
-  return norm(x, 2, dim, keepdim, dtype);
+  if (p == "fro") return norm(x, 2, dim, keepdim, dtype);
+  check(p == "nuc", "norm: p is \"", p, "\"; a number, \"fro\" or \"nuc\" is wanted");
+  check(dim.size() == 2, "norm: \"nuc\" is of matrices, over 2 dims, got ", dim.size());
+  return linalg_matrix_norm(x, p, dim, keepdim, dtype);
 }
 
 Tensor renorm_composite(const Tensor& x, double p, int64_t dim, double maxnorm) {

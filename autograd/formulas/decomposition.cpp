@@ -219,8 +219,9 @@ Tensor svd_grad_A(const Tensor& g_U, const Tensor& g_S, const Tensor& g_Vh, cons
   if (A.numel() == 0) return zeros_like(A);
   const int64_t k = S.size(-1);
   const Tensor U = narrow(full_U, -1, 0, k), V = adjoint(narrow(full_Vh, -2, 0, k));
-  const Tensor g_first = g_U.defined() ? narrow(g_U, -1, 0, k) : g_U;
-  const Tensor g_V = g_Vh.defined() ? adjoint(narrow(g_Vh, -2, 0, k)) : g_Vh;
+  const auto given = [](const Tensor& g) { return g.defined() && g.numel() > 0; };
+  const Tensor g_first = given(g_U) ? narrow(g_U, -1, 0, k) : Tensor();
+  const Tensor g_V = given(g_Vh) ? adjoint(narrow(g_Vh, -2, 0, k)) : Tensor();
   const Tensor inner = svd_inner(g_first, g_S, g_V, U, S, V);
   const Tensor Vh = adjoint(V);
   Tensor out = matmul(U, matmul(to(inner, A.dtype()), Vh));

@@ -224,8 +224,8 @@ bool ArgReader::fits(lua_State* L, const Signature& signature) {
   return good;
 }
 
-// One number stands for a list where the list could be written out as numbers, has a fixed length or
-// holds dims.
+// One number stands for a list where the list could be written out as numbers, has a fixed length
+// or holds dims.
 bool ArgReader::list_matches(int i) {
   const ArgSpec& spec = signature_.args[i];
   if (lua_type(L_, slot_[i]) != LUA_TTABLE)

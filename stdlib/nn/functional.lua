@@ -87,7 +87,8 @@ functional.glu = op "glu(Tensor input, int dim=-1)"
 
 -- The softmax ops. Without `dim` PyTorch takes the channels of a batch, or what it takes for them.
 local function softmax_of(name)
-  local read, call = declare.reader(name .. "(Tensor input, int? dim=nil, string? dtype=nil)"), ml[name]
+  local read = declare.reader(name .. "(Tensor input, int? dim=nil, string? dtype=nil)")
+  local call = ml[name]
   return function(...)
     local input, dim, dtype = read(...)
     dim = dim or (input.ndim <= 1 or input.ndim == 3) and 1 or 2

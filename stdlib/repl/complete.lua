@@ -14,8 +14,8 @@ local KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for"
   "while" }
 
 -- Modules and functions that `ml` loads when they are first named.
-local LATE = { "args", "autocast", "class", "data", "load", "nn", "optim", "override", "plot",
-  "profile", "progress", "save" }
+local LATE = { "args", "autocast", "class", "data", "describe", "load", "nn", "optim", "override",
+  "plot", "profile", "progress", "random", "save" }
 
 -- The names found so far, those that start with `prefix`; private ones only when that does too.
 local function new_names(prefix)

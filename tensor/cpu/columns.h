@@ -30,9 +30,11 @@ class Columns {
     copy_into(out.held_, flipped(x));
     return out;
   }
-  // A copy of x with room for more rows below it.
+  // A copy of x with rows of zeros below it.
   static Columns of(const Tensor& x, int64_t rows) {
     Columns out(x, rows);
+    const int64_t bytes = out.held_.numel() * static_cast<int64_t>(size_of(out.held_.dtype()));
+    if (rows > x.size(-2)) zero_bytes(out.held_.raw(), bytes);
     Tensor top = views::slice(out.held_, x.dim() - 1, 0, x.size(-2), 1);
     copy_into(top, flipped(x));
     return out;

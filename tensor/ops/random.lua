@@ -109,7 +109,7 @@ for keys that are spread over all of int64.]],
      sample = { "randint(-5, 5, {9})", "zeros(300, { dtype = \"int64\" }):random_(math.mininteger, math.maxinteger)" },
      check = { dtypes = "the order depends on what fits the dtype" } }
 op { "randperm(int n, DType? dtype=nil, Device? device=nil, Generator? generator=nil) -> Tensor",
-     out = true, kind = "composite", random = true,
+     out = true, kind = "composite", random = true, makes = true,
      doc = [[The numbers 1 to `n` in random order, as positions: of int64 unless another dtype is named.]],
      sample = { "6" }, check = { value = "random" } }
 
@@ -131,20 +131,20 @@ it in each part.]],
 
 op { [[randint(int low, int high, int[] size, DType? dtype=nil, Device? device=nil,
                Generator? generator=nil) -> Tensor]],
-     out = true, kind = "composite", random = true, gather = false,
+     out = true, kind = "composite", random = true, makes = true, gather = false,
      doc = [[int64 (or `dtype`) numbers from `low` to `high`, both included, as `math.random` draws them.
 (PyTorch's leaves `high` out.)]],
      sample = { "1, 6, {3, 4}" }, check = { value = "random" } }
 
 op { [[randint_to(int high, int[] size, DType? dtype=nil, Device? device=nil,
                   Generator? generator=nil) -> Tensor]],
-     kind = "composite", random = true, gather = false, overload_of = "randint",
+     kind = "composite", random = true, makes = true, gather = false, overload_of = "randint",
      doc = [[The same from 1 to `high`.]],
      sample = { "6, {3, 4}" }, check = { value = "random" } }
 
 op { [[randint_like(Tensor x, int low, int? high=nil, DType? dtype=nil, Device? device=nil,
                      Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", dtypes = "boolean+real", random = true,
+     kind = "composite", dtypes = "boolean+real", random = true, makes = true,
      doc = [[Integers from `low` to `high`, both included, or from 1 to `low` where it is the only one, with
 the shape, dtype, device and order of strides of `x`.]],
      sample = { "zeros(3, 4), 1, 6", "zeros(3, 4), 6" }, check = { value = "random" } }

@@ -137,8 +137,10 @@ where the norm is 0 is 0.]],
 
 op { "norm_named(Tensor x, string p, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
      overload_of = "norm", out = true, kind = "composite", dtypes = "floating+complex",
-     doc = [[The norm with a name: "fro", the root of the sum of squares.]],
-     sample = { "randn(3, 4), \"fro\"", "randn(3, 4, 2), \"fro\", {1, 3}, true" },
+     doc = [[The norm with a name: "fro", the root of the sum of squares, or "nuc", the sum of the
+singular values of matrices, which two dims hold.]],
+     sample = { "randn(3, 4), \"fro\"", "randn(3, 4, 2), \"fro\", {1, 3}, true", "randn(3, 4), \"nuc\"",
+                "randn(3, 4, 2), \"nuc\", {1, 3}, true" },
      torch = "torch.norm(*args)" }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",

@@ -67,7 +67,7 @@ small. Differentiable by `other` only.]],
 binary("special_zeta", "Operand x, Operand other",
   [[Hurwitz's zeta function: the sum of `(other + k)^-x` for `k` = 0, 1, ... `x` is at least 1; a negative
 `other` takes a whole `x`. Differentiable by `other` only.]],
-  { x = 'not_differentiable("zeta", "x")', other = "special_zeta_grad_other(g, x, other)" },
+  { x = 'not_differentiable("special.zeta", "x")', other = "special_zeta_grad_other(g, x, other)" },
   { "rand(3, 4) * 3 + 1.2, rand(3, 4) * 4 + 0.2", "rand(3, 4) * 3 + 1.2, 1.5", "3, rand(4) + 0.5" },
   { constant = { "x" } })
 

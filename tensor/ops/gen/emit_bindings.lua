@@ -123,7 +123,8 @@ if (!args.has($device)) with_out.device = out.device();]]
 -- op that makes a tensor are those of `out`.
 local function out_arguments(row, call)
   local names, lines = {}, {}
-  local makes = #call > 0 and not row.args[1].info.tensor
+  local first = row.args[1]
+  local makes = first ~= nil and (first.info.operand or not first.info.tensor)
   for i, arg in ipairs(call) do
     names[i] = arg.name
     if makes and arg.info.spread then
