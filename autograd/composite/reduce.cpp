@@ -75,8 +75,10 @@ Tensor norm_named_composite(const Tensor& x, std::string_view p, const Dims& dim
                             std::optional<DType> dtype) {
   if (p == "fro") return norm(x, 2, dim, keepdim, dtype);
   check(p == "nuc", "norm: p is \"", p, "\"; a number, \"fro\" or \"nuc\" is wanted");
-  check(dim.size() == 2, "norm: \"nuc\" is of matrices, over 2 dims, got ", dim.size());
-  return linalg_matrix_norm(x, p, dim, keepdim, dtype);
+  const Dims dims = dim.empty() && x.dim() == 2 ? Dims{0, 1} : dim;
+  check(dims.size() == 2, "norm: \"nuc\" is of matrices: two dims are wanted, got ", dims,
+        " of shape ", x.sizes());
+  return linalg_matrix_norm(x, p, dims, keepdim, dtype);
 }
 
 Tensor renorm_composite(const Tensor& x, double p, int64_t dim, double maxnorm) {

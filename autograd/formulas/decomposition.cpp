@@ -212,6 +212,8 @@ Tensor svd_inner(const Tensor& g_U, const Tensor& g_S, const Tensor& g_V, const 
 
 Tensor svd_grad_A(const Tensor& g_U, const Tensor& g_S, const Tensor& g_Vh, const Tensor& A,
                   const Tensor& given_U, const Tensor& S, const Tensor& given_Vh) {
+  const auto given = [](const Tensor& g) { return g.defined() && g.numel() > 0; };
+  if (!given(g_U) && !given(g_S) && !given(g_Vh)) return zeros_like(A);
   Tensor full_U = given_U, full_Vh = given_Vh;
   if (full_U.numel() == 0 && A.numel() > 0) {
     std::tie(full_U, std::ignore, full_Vh) = native_svd(A, false, true);
@@ -219,7 +221,6 @@ Tensor svd_grad_A(const Tensor& g_U, const Tensor& g_S, const Tensor& g_Vh, cons
   if (A.numel() == 0) return zeros_like(A);
   const int64_t k = S.size(-1);
   const Tensor U = narrow(full_U, -1, 0, k), V = adjoint(narrow(full_Vh, -2, 0, k));
-  const auto given = [](const Tensor& g) { return g.defined() && g.numel() > 0; };
   const Tensor g_first = given(g_U) ? narrow(g_U, -1, 0, k) : Tensor();
   const Tensor g_V = given(g_Vh) ? adjoint(narrow(g_Vh, -2, 0, k)) : Tensor();
   const Tensor inner = svd_inner(g_first, g_S, g_V, U, S, V);
