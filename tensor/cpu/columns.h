@@ -22,7 +22,9 @@ class Columns {
     Dims sizes = x.sizes();
     sizes[x.dim() - 2] = cols_;
     sizes[x.dim() - 1] = rows_;
-    held_ = empty_plain(sizes, {lapack_dtype(x), {}}, "linalg");
+    const int64_t count = numel_of(sizes, "linalg");
+    const Tensor room = empty_plain({count + kSlack}, {lapack_dtype(x), {}}, "linalg");
+    held_ = part_of(room, sizes, contiguous_strides(sizes), 0);
   }
   // A copy of x.
   static Columns of(const Tensor& x) {
@@ -54,6 +56,9 @@ class Columns {
   }
 
  private:
+  // OpenBLAS's products of matrices and vectors load whole vectors, past the last element too.
+  static constexpr int64_t kSlack = 8;
+
   static Tensor flipped(const Tensor& x) { return views::transpose(x, x.dim() - 2, x.dim() - 1); }
   int64_t rows_, cols_;
   Tensor held_;
