@@ -83,7 +83,9 @@ int64_t select(const U* keys, int64_t n, const Wanted& wanted, std::vector<U>& r
       });
     }
   }
-  auto [key, among] = select_key(keys, n, rank_of(wanted, n, nans), rest);
+  const Selected<U> found = select_key(keys, n, rank_of(wanted, n, nans), rest);
+  const U key = found.key;
+  int64_t among = found.among;
   int64_t at = 0;
   run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; among >= 0 && i < end; ++i) {
