@@ -91,9 +91,11 @@ class Engine final : public Wanted {
     return edge &&
            (!restricted_ || runs_.contains(edge.node.get()) || captured_.contains(edge.node.get()));
   }
+  Tensor* so_far(const Edge& edge) const override;
 
  private:
   void add(const Edge& edge, Tensor g, const char* from);
+  bool may_change(const Slot& slot) const;
   void add_to(Slot& slot, Tensor g);
   Task& task_of(const NodeRef& node);
   void run_hooks(const HookList& hooks, Task& task);
@@ -123,10 +125,24 @@ Task& Engine::task_of(const NodeRef& node) {
   return *task;
 }
 
+// Nobody else has the gradient, nor its memory where it did not come as a sum.
+bool Engine::may_change(const Slot& slot) const {
+  const Tensor& g = slot.grad;
+  if (create_ || !g.defined() || g.impl()->references.load() != 1) return false;
+  return slot.own || (g.storage().sole_owner() && is_dense(g.sizes(), g.strides()));
+}
+
+Tensor* Engine::so_far(const Edge& edge) const {
+  const auto found = tasks_.find(edge.node.get());
+  if (found == tasks_.end()) return nullptr;
+  Slot& slot = found->second->at(edge.index);
+  return may_change(slot) ? &slot.grad : nullptr;
+}
+
 void Engine::add_to(Slot& slot, Tensor g) {
   if (!slot.grad.defined()) {
     slot.grad = std::move(g);
-  } else if (slot.own && !create_ && slot.grad.impl()->references.load() == 1) {
+  } else if (may_change(slot)) {
     add_(slot.grad, g);
   } else {
     slot.grad = moonlet::add(slot.grad, g);

@@ -113,6 +113,9 @@ class HookList {
 class Wanted {
  public:
   virtual bool operator()(const Edge& edge) const = 0;
+  // The sum of the gradients that have come along the edge, where more may be added to it in place;
+  // else null.
+  virtual Tensor* so_far(const Edge& edge) const = 0;
 
  protected:
   ~Wanted() = default;

@@ -118,6 +118,11 @@ class Backward {
   // The gradient of tracked result i, zeros when none reached it; the same, or undefined.
   Tensor g(int i = 0) const { return node_.gradient_or_zeros(grads_, i); }
   const Tensor& given(int i) const { return grads_[i]; }
+  // What has come to the argument's gradient from elsewhere, where it may be added to in place; the
+  // expression then gives nothing. Null where it must give the gradient.
+  Tensor* so_far(int argument) const {
+    return &edges_ == &node_.edges ? wanted_.so_far(edges_[argument]) : nullptr;
+  }
   // What was saved. Throws when it is freed or changed since.
   Tensor saved(int slot) const;
   Operand operand(int slot) const;

@@ -22,7 +22,7 @@ void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   }
 }
 
-constexpr ViewWriter kWriter{fill, copy};
+constexpr ViewWriter kWriter{fill, copy, 1 << 20};
 
 void select_grad_x(const Tensor& grad, const Dims&, int64_t dim, int64_t index, Tensor& y) {
   kWriter.select_grad_x(grad, dim, index, y);

@@ -1,6 +1,7 @@
 // interp/gc_pacer.h: the pacing of garbage collection: how tensor memory drives Lua's collector,
-// which sees only small userdata. The rules: a step per MiB allocated, a full collection when live
-// bytes pass a threshold, and short pauses between cycles while the Lua heap is small.
+// which sees only small userdata. The rules: a collection each time that many bytes were allocated
+// as make its cost small beside writing them (a step of it where the Lua heap is large), one when
+// live bytes pass a threshold, and short pauses between cycles while the Lua heap is small.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 namespace moonlet::gc {
 
 inline constexpr int64_t kStepBytes = int64_t{1} << 20;
+inline constexpr int64_t kLeastDue = 4 * kStepBytes;
 inline constexpr int64_t kFloorBytes = int64_t{256} << 20;
 inline constexpr int kLuaPause = 200;     // Lua's own, in percent
 inline constexpr int kScriptsPause = -1;  // the script chose one, which stays
@@ -17,7 +19,8 @@ inline constexpr int kScriptsPause = -1;  // the script chose one, which stays
 // What one state owes the collector, and when its next collection is due.
 struct Pacer {
   int64_t (*live_bytes)() = nullptr;  // bytes in live tensors, all devices
-  int64_t debt = 0;                   // bytes allocated since the last paid step
+  int64_t debt = 0;                   // bytes allocated since the last payment
+  int64_t due = kLeastDue;            // the debt at which the next one is made
   int64_t threshold = kFloorBytes;    // live bytes at which a full collection is due
   int64_t budget_threshold = 0;       // the same of the state's budget; 0 before the first one
   int pause = kLuaPause;              // the collector's, as it was last set here
@@ -26,16 +29,30 @@ struct Pacer {
 // Says where the number of live tensor bytes comes from. Null turns full collections off.
 void set_live_bytes(lua_State* L, int64_t (*live_bytes)());
 
-// Pays the collector for `bytes` of new tensor memory. Cheap until a MiB has gathered.
-// May run finalizers; raises no Lua error.
+// Pays the collector what is owed. May run finalizers; raises no Lua error.
 void pay(lua_State* L);
 Pacer& pacer(lua_State* L);
 
-inline void allocated(lua_State* L, int64_t bytes) {
+// Notes `bytes` of new tensor memory.
+inline void allocated(lua_State* L, int64_t bytes) { pacer(L).debt += bytes; }
+
+// Pays when a payment is due: before an op allocates, so that it finds the memory of the dead.
+inline void settle(lua_State* L) {
+  const Pacer& p = pacer(L);
+  if (p.debt >= p.due) [[unlikely]]
+    pay(L);
+}
+
+// Pays for `bytes` that will be allocated while no payment can be made, from a MiB on: garbage
+// would add to their peak.
+inline void pay_ahead(lua_State* L, int64_t bytes) {
   Pacer& p = pacer(L);
   p.debt += bytes;
   if (p.debt >= kStepBytes) pay(L);
 }
+
+// A collection before the next op.
+inline void collect_soon(lua_State* L) { pacer(L).debt = pacer(L).due; }
 
 // Sets the collector's pause by the size of the Lua heap, unless the script has chosen one.
 void set_pause(lua_State* L);

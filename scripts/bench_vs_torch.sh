@@ -1,6 +1,8 @@
 #!/bin/sh
 # scripts/bench_vs_torch.sh: Moonlet's benchmark and the same one in PyTorch, in turn, with the ratio
-# per line (above 1: Moonlet is faster, whatever the unit) and the geometric mean.
+# per line (above 1: Moonlet is faster, whatever the unit) and the geometric mean. Where there is
+# tests/step_floor beside the executable (ninja -C build tests/step_floor), `floor.*` follows: the
+# least that a step's products take, and which part of the step that is.
 # usage: sh scripts/bench_vs_torch.sh [THREADS [REPEATS]]
 # PYTHON names a python3 that has torch; MOONLET names the executable (build/moonlet).
 set -eu
@@ -26,6 +28,8 @@ echo "Running PyTorch with $threads thread(s) ..." >&2
 "$python" tests/bench/peer_torch.py "$threads" "$repeats" >"$work/torch"
 echo "Running Moonlet with $threads thread(s) ..." >&2
 "$moonlet" tests/bench/bench.lua "$threads" "$repeats" >"$work/moonlet"
+floor=$(dirname "$moonlet")/tests/step_floor
+[ ! -x "$floor" ] || "$floor" >"$work/floor"
 
 head -1 "$work/torch"
 head -1 "$work/moonlet"
@@ -42,3 +46,8 @@ awk '
   BEGIN { printf "%-36s %10s %10s %-8s %6s\n", "measure", "moonlet", "torch", "unit", "ratio" }
   END { if (count) printf "geometric mean of %d ratios: %.2f\n", count, exp(sum / count) }
 ' "$work/torch" "$work/moonlet"
+[ ! -f "$work/floor" ] || awk '
+  NR == FNR { if (sub(/^train/, "floor", $1)) step[$1] = $2; next }
+  $1 in step { printf "%-36s %10s %10s %-8s %6.2f\n", $1, $2, step[$1], $3, $2 / step[$1] }
+  BEGIN { printf "%-36s %10s %10s %-8s %6s\n", "measure", "products", "step", "unit", "part" }
+' "$work/moonlet" "$work/floor"

@@ -1,6 +1,6 @@
--- stdlib/serialize.lua: ml.save and ml.load: tensors in safetensors files. A flat table of tensors
--- is a plain safetensors file; in nested tables each tensor's name is its path, "model/fc.weight",
--- and the other values are JSON in the metadata.
+-- stdlib/serialize.lua: ml.save and ml.load: tensors in safetensors files, and what torch.save
+-- wrote. A flat table of tensors is a plain safetensors file; in nested tables each tensor's name
+-- is its path, "model/fc.weight", and the other values are JSON in the metadata.
 
 local io = require "moonlet.io"
 local json = require "moonlet.json"
@@ -150,30 +150,66 @@ local function decode_tree(path, text, tensors)
   return result
 end
 
-local read_load = signature 'load(string path, string device="cpu", bool mmap=false)'
+local read_load = signature(
+  'load(string path, string device="cpu", bool mmap=false, string? map_location=nil)')
 
---- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata, which
---- `net:load_state_dict(ml.load(path))` leaves aside. Options:
---- `device`, where the tensors go ("cpu"); `mmap` (false), true to map the file instead of copying
---- it: loading is instant and memory is used as tensors are read, but who writes into the file
---- changes the tensors, and reading what was cut off the file ends the process. `ml.save` to the
---- same path is safe, as it makes a new file. Changes to the tensors stay in this process.
----@param path string
----@param device? string
----@param mmap? boolean
----@return table value
----@return table<string, string> metadata
-function serialize.load(...)
-  local path, device, mmap = read_load(...)
-  local tensors, metadata = io.read_safetensors(path, mmap)
-  signature.asides[metadata] = true
-  if device ~= "cpu" then
-    for name, tensor in pairs(tensors) do tensors[name] = tensor:to(device) end
+-- All tensors of a value on another device; those that are one stay one.
+local function moved(value, device, seen)
+  if seen[value] == nil then
+    if ml.is_tensor(value) then
+      seen[value] = value:to(device)
+    elseif type(value) == "table" then
+      seen[value] = value
+      for key, item in pairs(value) do value[key] = moved(item, device, seen) end
+    end
   end
+  if seen[value] ~= nil then return seen[value] end
+  return value
+end
+
+local function load_torch(path, mmap)
+  if mmap then
+    fail("load: '%s' was written by torch.save; 'mmap' is for safetensors files", path)
+  end
+  local ok, value = pcall(require("moonlet.torch_file").read, path)
+  if not ok then fail("load: '%s': %s", path, tostring(value)) end
+  return value, {}
+end
+
+local function load_safetensors(path, mmap)
+  local tensors, metadata = io.read_safetensors(path, mmap)
   local tree = metadata[TREE_KEY]
   if not tree then return tensors, metadata end
   metadata[TREE_KEY] = nil
   return decode_tree(path, tree, tensors), metadata
+end
+
+--- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata, which
+--- `net:load_state_dict(ml.load(path))` leaves aside. Also what PyTorch's `torch.save` wrote:
+--- tensors, parameters, numbers and strings in dicts, lists and tuples, which become tables (None
+--- is nil); nothing in such a file is run, and objects of other classes are errors. Options:
+--- `device`, or under PyTorch's name `map_location`, where the tensors go ("cpu"); `mmap` (false),
+--- true to map a safetensors file instead of copying it: loading is instant and memory is used as
+--- tensors are read, but who writes into the file changes the tensors, and reading what was cut off
+--- the file ends the process. `ml.save` to the same path is safe, as it makes a new file. Changes
+--- to the tensors stay in this process.
+---@param path string
+---@param device? string
+---@param mmap? boolean
+---@param map_location? string
+---@return table value
+---@return table<string, string> metadata
+function serialize.load(...)
+  local path, device, mmap, map_location = read_load(...)
+  if map_location and device ~= "cpu" then
+    fail("load: 'device' and 'map_location' are two names of one option")
+  end
+  device = map_location or device
+  local load_file = require("moonlet.torch_file").is_one(path) and load_torch or load_safetensors
+  local value, metadata = load_file(path, mmap)
+  signature.asides[metadata] = true
+  if device ~= "cpu" then value = moved(value, device, {}) end
+  return value, metadata
 end
 
 return options.namespace("serialize", serialize)

@@ -45,6 +45,28 @@ T imag_part(std::complex<T> z) {
 }
 #endif
 
+// Whether a functor's V holds float32.
+template <class V, class = void>
+struct LaneOf {
+  using Type = V;
+};
+template <class V>
+struct LaneOf<V, std::void_t<typename V::Lane>> {
+  using Type = typename V::Lane;
+};
+template <class V>
+inline constexpr bool is_float32 = std::is_same_v<typename LaneOf<V>::Type, float>;
+
+// f, which takes float64, of float32 or float64; of single values one by one, here as for vectors.
+template <class F, class T, class... Rest>
+MOONLET_HD T in_double(F f, T x, Rest... rest) {
+  return static_cast<T>(f(static_cast<double>(x), static_cast<double>(rest)...));
+}
+template <class T, class F, class... Rest>
+MOONLET_HD T each_lane(F f, T x, Rest... rest) {
+  return f(x, rest...);
+}
+
 // select(mask, a, b): a where the mask holds.
 template <class T>
 MOONLET_HD T select(bool mask, T a, T b) {
@@ -71,6 +93,8 @@ MOONLET_UNARY(vlog, logf, log)
 MOONLET_UNARY(vlog2, log2f, log2)
 MOONLET_UNARY(vlog10, log10f, log10)
 MOONLET_UNARY(vlog1p, log1pf, log1p)
+// log(1 + x) for x from 0 to 1.
+MOONLET_UNARY(vlog1p_unit, log1pf, log1p)
 MOONLET_UNARY(vsin, sinf, sin)
 MOONLET_UNARY(vcos, cosf, cos)
 MOONLET_UNARY(vtan, tanf, tan)
@@ -86,6 +110,24 @@ MOONLET_UNARY(vatanh, atanhf, atanh)
 MOONLET_UNARY(verf, erff, erf)
 MOONLET_UNARY(verfc, erfcf, erfc)
 
+// The normal distribution function.
+template <class T>
+MOONLET_HD T normal_cdf(T x) {
+  return T(0.5) * verfc(x * T(-0.70710678118654752440));
+}
+MOONLET_UNARY(vnormal_cdf, normal_cdf, normal_cdf)
+
+// log |gamma(x)|. The C library's own function also writes a variable of the process.
+MOONLET_HD double log_gamma(double x) {
+#ifdef __CUDA_ARCH__
+  return ::lgamma(x);
+#else
+  int sign;
+  return ::lgamma_r(x, &sign);
+#endif
+}
+MOONLET_UNARY(vlgamma, log_gamma, log_gamma)
+
 #define MOONLET_BINARY(name, f32, f64)                          \
   MOONLET_HD float name(float x, float y) { return f32(x, y); } \
   MOONLET_HD double name(double x, double y) { return f64(x, y); }
@@ -96,6 +138,14 @@ MOONLET_BINARY(vhypot, hypotf, hypot)
 MOONLET_BINARY(vcopysign, copysignf, copysign)
 MOONLET_BINARY(vnextafter, nextafterf, nextafter)
 #undef MOONLET_BINARY
+
+// a * b + c, rounded once where the processor can.
+MOONLET_HD float vfma(float a, float b, float c) { return fmaf(a, b, c); }
+MOONLET_HD double vfma(double a, double b, double c) { return fma(a, b, c); }
+
+// What rounding has dropped of the product a * b.
+MOONLET_HD float vproduct_rest(float a, float b, float product) { return fmaf(a, b, -product); }
+MOONLET_HD double vproduct_rest(double a, double b, double product) { return fma(a, b, -product); }
 
 // x = mantissa 2^exponent with a magnitude of the mantissa in [1/2, 1); what has no digits (0,
 // infinities, NaN) is its own mantissa, with exponent 0.
@@ -124,7 +174,9 @@ MOONLET_UNARY(vexponent, exponent_of, exponent_of)
 // 2^n for whole n.
 template <class T>
 MOONLET_HD T whole_power_of_two(T n) {
-  return std::ldexp(T(1), static_cast<int>(n));
+  // Beyond the bound of any format, and a NaN, count as the bound.
+  constexpr T kBound = 4096;
+  return std::ldexp(T(1), static_cast<int>(n > -kBound ? (n < kBound ? n : kBound) : -kBound));
 }
 MOONLET_UNARY(vpower_of_two, whole_power_of_two, whole_power_of_two)
 #define MOONLET_SAME(x) x
@@ -210,28 +262,18 @@ MOONLET_HD int64_t vshift_right(int64_t x, int64_t n) {
   return n < 0 || n > 63 ? (x < 0 ? -1 : 0) : x >> n;
 }
 
-// Rounds toward minus infinity; for floats with the care PyTorch takes of the remainder.
+// Rounds toward minus infinity.
 MOONLET_HD int64_t vfloor_div(int64_t x, int64_t y) {
   const int64_t q = int_quotient(x, y);
-  return y != 0 && (x ^ y) < 0 && vmul(q, y) != x ? q - 1 : q;
+  const bool down =
+      ((x ^ y) < 0) & (vmul(q, y) != x) & (y != 0);  // no branch: signs come as they like
+  return vsub(q, down);
 }
-template <class T>
-MOONLET_HD T float_floor_div(T x, T y) {
-  if (y == T(0)) return x / y;
-  const T mod = vfmod(x, y);
-  T q = (x - mod) / y;
-  if (mod != T(0) && (y < T(0)) != (mod < T(0))) q -= T(1);
-  if (q == T(0)) return vcopysign(T(0), x / y);
-  const T whole = vfloor(q);
-  return q - whole > T(0.5) ? whole + T(1) : whole;
-}
-MOONLET_HD float vfloor_div(float x, float y) { return float_floor_div(x, y); }
-MOONLET_HD double vfloor_div(double x, double y) { return float_floor_div(x, y); }
-// Remainder with the sign of y.
-template <class T>
-MOONLET_HD T vremainder(T x, T y) {
-  const T r = vfmod(x, y);
-  return r != T(0) && (r < T(0)) != (y < T(0)) ? r + y : r;
+// The remainder that has the sign of y.
+MOONLET_HD int64_t vremainder(int64_t x, int64_t y) {
+  const int64_t rest = vfmod(x, y);
+  const bool differ = ((rest ^ y) < 0) & (rest != 0);
+  return vadd(rest, vmul(differ, y));
 }
 
 // Complex functions that keep their digits near 0, from those of real numbers:

@@ -19,12 +19,18 @@
 #define MOONLET_FUNCTOR_NAMESPACE HWY_NAMESPACE
 #undef MOONLET_FN
 #define MOONLET_FN HWY_INLINE
+#undef MOONLET_LONG_FN
+#define MOONLET_LONG_FN HWY_NOINLINE
+#undef MOONLET_LAMBDA
+#define MOONLET_LAMBDA HWY_ATTR
 HWY_BEFORE_NAMESPACE();
 #else
 #define MOONLET_FUNCTOR_NAMESPACE functors
 #ifndef MOONLET_FN
 #define MOONLET_FN MOONLET_HD
 #endif
+#define MOONLET_LONG_FN MOONLET_FN
+#define MOONLET_LAMBDA
 #endif
 
 namespace moonlet {
@@ -63,6 +69,9 @@ using namespace ::moonlet::fn;  // NOLINT(google-build-using-namespace)
     }                                                   \
   };
 
+// The sign of a 16-bit float.
+constexpr uint16_t kSignOfHalf = 0x8000;
+
 // A mask as 1 or 0.
 template <class V, class M>
 MOONLET_FN V one_if(M mask) {
@@ -72,10 +81,15 @@ template <class V>
 MOONLET_FN V sigmoid_of(V x) {
   return V(1) / (V(1) + vexp(-x));
 }
+// Whether one is below 0 and the other above.
+template <class V>
+MOONLET_FN auto signs_differ(V x, V y) {
+  return (x < V(0) && y > V(0)) || (x > V(0) && y < V(0));
+}
 // log(1 + e^x) without overflow.
 template <class V>
 MOONLET_FN V softplus_of(V x) {
-  return vmax(x, V(0)) + vlog1p(vexp(-vabs(x)));
+  return vmax(x, V(0)) + vlog1p_unit(vexp(-vabs(x)));
 }
 
 // The formatter takes the expressions for declarations (`x& y`).
@@ -88,7 +102,17 @@ MOONLET_FUNCTOR3(AddScaled, x, y, alpha, vadd(x, vmul(alpha, y)))
 MOONLET_FUNCTOR3(SubScaled, x, y, alpha, vsub(x, vmul(alpha, y)))
 MOONLET_FUNCTOR2(Mul, x, y, vmul(x, y))
 MOONLET_FUNCTOR2(Div, x, y, x / y)
-MOONLET_FUNCTOR2(FloorDivide, x, y, vfloor_div(x, y))
+struct FloorDivide {
+  // With the care that PyTorch takes of the remainder.
+  template <class V>
+  MOONLET_FN V operator()(V x, V y) const {
+    const V rest = vfmod(x, y);
+    const V q = (x - rest) / y - one_if<V>(signs_differ(rest, y));
+    const V whole = vfloor(q) + one_if<V>(q - vfloor(q) > V(0.5));
+    return select(y == V(0), x / y, select(q == V(0), vcopysign(V(0), x / y), whole));
+  }
+  MOONLET_FN int64_t operator()(int64_t x, int64_t y) const { return vfloor_div(x, y); }
+};
 struct TruncDivide {
   template <class V>
   MOONLET_FN V operator()(V x, V y) const {
@@ -96,7 +120,14 @@ struct TruncDivide {
   }
   MOONLET_FN int64_t operator()(int64_t x, int64_t y) const { return int_quotient(x, y); }
 };
-MOONLET_FUNCTOR2(Remainder, x, y, vremainder(x, y))
+struct Remainder {
+  template <class V>
+  MOONLET_FN V operator()(V x, V y) const {
+    const V rest = vfmod(x, y);
+    return select(signs_differ(rest, y), rest + y, rest);
+  }
+  MOONLET_FN int64_t operator()(int64_t x, int64_t y) const { return vremainder(x, y); }
+};
 MOONLET_FUNCTOR2(Fmod, x, y, vfmod(x, y))
 MOONLET_FUNCTOR2(Pow, x, y, vpow(x, y))
 MOONLET_FUNCTOR2(Maximum, x, y, select(x != x, x, select(y != y, y, vmax(x, y))))
@@ -112,6 +143,7 @@ MOONLET_FUNCTOR4(ReplaceNonfinite, x, nan, high, low,
 MOONLET_FUNCTOR2(Gcd, x, y, vgcd(x, y))
 MOONLET_FUNCTOR2(Lcm, x, y, vlcm(x, y))
 MOONLET_FUNCTOR2(Atan2, y, x, vatan2(y, x))
+MOONLET_FUNCTOR3(Atan2GradX, grad, y, x, grad * (x / (y * y + x * x)))
 MOONLET_FUNCTOR2(Hypot, x, y, vhypot(x, y))
 // The form from the nearer end is exact at both.
 struct Lerp {
@@ -137,8 +169,19 @@ struct Neg {
     return -x;
   }
   MOONLET_FN int64_t operator()(int64_t x) const { return vsub(int64_t{0}, x); }
+  static MOONLET_FN uint16_t of_bits(uint16_t x) { return x ^ kSignOfHalf; }
 };
-MOONLET_FUNCTOR1(Abs, vabs(x))
+struct Abs {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    return vabs(x);
+  }
+  template <class V>
+  static MOONLET_FN V of_parts(V real, V imaginary) {
+    return vhypot(real, imaginary);
+  }
+  static MOONLET_FN uint16_t of_bits(uint16_t x) { return x & ~kSignOfHalf; }
+};
 MOONLET_FUNCTOR1(Sign, select(x > V(0), V(1), select(x < V(0), V(-1), V(0))))
 struct Sgn {
   template <class V>
@@ -151,7 +194,15 @@ struct Sgn {
     }
   }
 };
-MOONLET_FUNCTOR2(Copysign, x, y, vcopysign(x, y))
+struct Copysign {
+  template <class V>
+  MOONLET_FN V operator()(V x, V y) const {
+    return vcopysign(x, y);
+  }
+  static MOONLET_FN uint16_t of_bits(uint16_t x, uint16_t y) {
+    return (x & ~kSignOfHalf) | (y & kSignOfHalf);
+  }
+};
 MOONLET_FUNCTOR1(Square, vmul(x, x))
 MOONLET_FUNCTOR1(Sqrt, vsqrt(x))
 MOONLET_FUNCTOR1(Rsqrt, V(1) / vsqrt(x))
@@ -160,6 +211,8 @@ MOONLET_FUNCTOR1(Floor, vfloor(x))
 MOONLET_FUNCTOR1(Ceil, vceil(x))
 MOONLET_FUNCTOR1(Round, vround(x))
 MOONLET_FUNCTOR1(Trunc, vtrunc(x))
+// To multiples of down / up; one of them is 1.
+MOONLET_FUNCTOR3(RoundTo, x, up, down, vround(x * up / down) * down / up)
 MOONLET_FUNCTOR1(Frac, x - vtrunc(x))
 
 // Exponentials, logarithms, trigonometry.
@@ -178,13 +231,14 @@ struct Logaddexp {
       if (x == y) return x + V(0.69314718055994530942);
       return real_part(x) < real_part(y) ? y + vlog1p(vexp(x - y)) : x + vlog1p(vexp(y - x));
     } else {
-      return select(x == y, x + V(0.69314718055994530942), vmax(x, y) + vlog1p(vexp(-vabs(x - y))));
+      return select(x == y, x + V(0.69314718055994530942), vmax(x, y) + vlog1p_unit(vexp(-vabs(x - y))));
     }
   }
 };
 MOONLET_FUNCTOR2(Logaddexp2, x, y, select(x == y, x + V(1),
-                                          vmax(x, y) + vlog1p(vexp2(-vabs(x - y))) *
+                                          vmax(x, y) + vlog1p_unit(vexp2(-vabs(x - y))) *
                                                            V(1.44269504088896340736)))
+MOONLET_FUNCTOR3(ScaledExp, scale, x, shift, scale * vexp(x - shift))
 MOONLET_FUNCTOR1(Sin, vsin(x))
 MOONLET_FUNCTOR1(Cos, vcos(x))
 MOONLET_FUNCTOR1(Tan, vtan(x))
@@ -199,6 +253,7 @@ MOONLET_FUNCTOR1(Acosh, vacosh(x))
 MOONLET_FUNCTOR1(Atanh, vatanh(x))
 MOONLET_FUNCTOR1(Erf, verf(x))
 MOONLET_FUNCTOR1(Erfc, verfc(x))
+MOONLET_FUNCTOR2(ErfGradX, grad, x, grad * (V(1.12837916709551257390) * vexp(-x * x)))
 MOONLET_FUNCTOR2(TanhGradX, grad, y, grad * vconj(V(1) - y * y))
 MOONLET_FUNCTOR1(FrexpMantissa, vmantissa(x))
 MOONLET_FUNCTOR1(FrexpExponent, vexponent(x))
@@ -222,6 +277,7 @@ struct NextafterBy {
 
 // Complex numbers.
 MOONLET_FUNCTOR1(Conj, vconj(x))
+MOONLET_FUNCTOR2(JoinParts, x, y, V(real_part(x), real_part(y)))
 struct Angle {
   template <class V>
   MOONLET_FN V operator()(V x) const {
@@ -229,6 +285,10 @@ struct Angle {
       return vangle(x);
     else
       return select(x < V(0), V(3.14159265358979323846), select(x != x, x, V(0)));
+  }
+  template <class V>
+  static MOONLET_FN V of_parts(V real, V imaginary) {
+    return vatan2(imaginary, real);
   }
 };
 
@@ -251,6 +311,14 @@ MOONLET_FUNCTOR2(Lt, x, y, one_if<V>(x < y))
 MOONLET_FUNCTOR2(Le, x, y, one_if<V>(x <= y))
 MOONLET_FUNCTOR2(Gt, x, y, one_if<V>(x > y))
 MOONLET_FUNCTOR2(Ge, x, y, one_if<V>(x >= y))
+struct IsNear {
+  template <class V>
+  MOONLET_FN V operator()(V x, V y, V rtol, V atol) const {
+    const V distance = vabs(x - y);
+    const V limit = vabs(rtol * y) + atol;
+    return one_if<V>((x == y) || (distance <= limit && distance < V(HUGE_VAL)));
+  }
+};
 MOONLET_FUNCTOR1(Isnan, one_if<V>(x != x))
 struct Isinf {
   template <class V>
@@ -273,6 +341,9 @@ struct Isfinite {
 MOONLET_FUNCTOR1(Isposinf, one_if<V>(x == V(HUGE_VAL)))
 MOONLET_FUNCTOR1(Isneginf, one_if<V>(x == V(-HUGE_VAL)))
 MOONLET_FUNCTOR1(Signbit, one_if<V>(vcopysign(V(1), x) < V(0)))
+MOONLET_FUNCTOR4(HistogramPlace, x, low, high, bins,
+                 select((x >= low) && (x <= high),
+                        vmin(vfloor((x - low) * bins / (high - low)) + V(2), bins + V(1)), V(1)))
 MOONLET_FUNCTOR2(Heaviside, x, value, select(x == V(0), value, one_if<V>(x > V(0))))
 MOONLET_FUNCTOR3(Where, mask, x, y, select(mask != V(0), x, y))
 MOONLET_FUNCTOR3(MaskedFill, x, mask, value, select(mask != V(0), value, x))
@@ -282,21 +353,40 @@ MOONLET_FUNCTOR1(Relu, select(x <= V(0), V(0), x))
 MOONLET_FUNCTOR2(ReluGradX, grad, y, select(y <= V(0), V(0), grad))
 MOONLET_FUNCTOR1(Relu6, select(x <= V(0), V(0), select(x > V(6), V(6), x)))
 MOONLET_FUNCTOR2(LeakyRelu, x, slope, select(x <= V(0), x * slope, x))
+MOONLET_FUNCTOR3(LeakyReluGradX, grad, x, slope, select(x > V(0), grad, grad * slope))
+MOONLET_FUNCTOR2(PreluBy, x, slope, select(x > V(0), x, x * slope))
+MOONLET_FUNCTOR3(PreluByGradX, grad, x, slope, select(x > V(0), grad, grad * slope))
 MOONLET_FUNCTOR2(Elu, x, alpha, select(x <= V(0), alpha * vexpm1(x), x))
+MOONLET_FUNCTOR3(EluGradX, grad, x, alpha,
+                 select(x > V(0), grad, grad * alpha * vexp(x)))
 MOONLET_FUNCTOR2(Celu, x, alpha, select(x <= V(0), alpha * vexpm1(x / alpha), x))
+MOONLET_FUNCTOR3(CeluGradX, grad, x, alpha,
+                 select(x > V(0), grad, grad * vexp(x / alpha)))
 MOONLET_FUNCTOR1(Selu, V(1.0507009873554804934193349852946) *
                            select(x <= V(0), V(1.6732632423543772848170429916717) * vexpm1(x), x))
+MOONLET_FUNCTOR2(SeluGradX, grad, x,
+                 grad * select(x > V(0), V(1.0507009873554804934193349852946),
+                               V(1.7580993408473766) * vexp(x)))
 MOONLET_FUNCTOR1(Sigmoid, sigmoid_of(x))
 MOONLET_FUNCTOR2(SigmoidGradX, grad, y, grad * vconj((V(1) - y) * y))
-MOONLET_FUNCTOR1(Logsigmoid, vmin(x, V(0)) - vlog1p(vexp(-vabs(x))))
-MOONLET_FUNCTOR1(GeluErf, V(0.5) * x * (V(1) + verf(x * V(0.70710678118654752440))))
+MOONLET_FUNCTOR1(Logsigmoid, vmin(x, V(0)) - vlog1p_unit(vexp(-vabs(x))))
+MOONLET_FUNCTOR2(LogsigmoidGradX, grad, x, grad / (V(1) + vexp(x)))
+MOONLET_FUNCTOR1(GeluErf, x * vnormal_cdf(x))
 MOONLET_FUNCTOR1(GeluTanh, V(0.5) * x * (V(1) + vtanh(V(0.79788456080286535588) *
                                                       (x + V(0.044715) * x * x * x))))
 struct GeluErfGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
-    const V cdf = V(0.5) * (V(1) + verf(x * V(0.70710678118654752440)));
-    return grad * (cdf + x * vexp(V(-0.5) * x * x) * V(0.39894228040143267794));
+    return grad * (vnormal_cdf(x) + x * vexp(V(-0.5) * x * x) * V(0.39894228040143267794));
+  }
+};
+struct GeluTanhGradX {
+  template <class V>
+  MOONLET_FN V operator()(V grad, V x) const {
+    const V scale = V(0.79788456080286535588), square = x * x;
+    const V t = vtanh(scale * x * (V(1) + V(0.044715) * square));
+    const V bend = x * (V(1) - t * t) * scale * (V(1) + V(0.134145) * square);
+    return V(0.5) * grad * (V(1) + t + bend);
   }
 };
 MOONLET_FUNCTOR1(Silu, x / (V(1) + vexp(-x)))
@@ -307,16 +397,102 @@ struct SiluGradX {
     return grad * vconj(s * (V(1) + x * (V(1) - s)));
   }
 };
-MOONLET_FUNCTOR1(Mish, x * vtanh(softplus_of(x)))
+// tanh(log(1 + e)) is n / (n + 2) for n = e (e + 2); from 20 on it is 1 in either format.
+struct Mish {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    const V e = vexp(vmin(x, V(20))), n = e * (e + V(2));
+    return x * select(x > V(20), V(1), n / (n + V(2)));
+  }
+};
+struct MishGradX {
+  template <class V>
+  MOONLET_FN V operator()(V grad, V x) const {
+    const V e = vexp(vmin(x, V(20))), n = e * (e + V(2)), inverse = V(1) / (n + V(2));
+    const V slope = n * inverse + x * (V(4) * e * (V(1) + e)) * inverse * inverse;
+    return grad * select(x > V(20), V(1), slope);
+  }
+};
 MOONLET_FUNCTOR3(Softplus, x, beta, threshold,
-                 select(x * beta > threshold, x, vlog1p(vexp(x * beta)) / beta))
+                 select(x * beta > threshold, x, softplus_of(x * beta) / beta))
+MOONLET_FUNCTOR4(SoftplusGradX, grad, x, beta, threshold,
+                 select(x * beta > threshold, grad, grad * sigmoid_of(x * beta)))
 MOONLET_FUNCTOR3(Hardtanh, x, low, high, select(x < low, low, select(x > high, high, x)))
+MOONLET_FUNCTOR4(HardtanhGradX, grad, x, low, high, select((x > low) && (x < high), grad, V(0)))
 MOONLET_FUNCTOR1(Hardsigmoid, select(x <= V(-3), V(0), select(x >= V(3), V(1), x / V(6) + V(0.5))))
+MOONLET_FUNCTOR2(HardsigmoidGradX, grad, x, select((x > V(-3)) && (x < V(3)), grad / V(6), V(0)))
 // Minus infinity times the slope 0 is not a number.
 MOONLET_FUNCTOR1(Hardswish, select(x >= V(3), x, x * vmax(x + V(3), V(0)) / V(6)))
+MOONLET_FUNCTOR2(HardswishGradX, grad, x,
+                 select(x >= V(3), grad, select(x <= V(-3), V(0), grad * (x / V(3) + V(0.5)))))
 MOONLET_FUNCTOR2(Hardshrink, x, lambd, select(vabs(x) <= lambd, V(0), x))
+MOONLET_FUNCTOR3(HardshrinkGradX, grad, x, lambd,
+                 select((x > lambd) || (x < -lambd), grad, V(0)))
+// Nothing between the bounds, but NaN stays what it is.
+MOONLET_FUNCTOR2(SoftshrinkBy, x, lambd,
+                 select(x > lambd, x - lambd, select(x < -lambd, x + lambd, x * V(0))))
+MOONLET_FUNCTOR1(Tanhshrink, x - vtanh(x))
 MOONLET_FUNCTOR1(Softsign, x / (V(1) + vabs(x)))
 MOONLET_FUNCTOR3(Threshold, x, threshold, value, select(x <= threshold, value, x))
+MOONLET_FUNCTOR3(ThresholdGradX, grad, x, threshold, select(x <= threshold, V(0), grad))
+
+// What each element adds to a loss, and the gradients of that.
+MOONLET_FUNCTOR2(MseLossEach, x, target, (x - target) * (x - target))
+MOONLET_FUNCTOR3(MseLossEachGradX, grad, x, target, grad * (V(2) * (x - target)))
+MOONLET_FUNCTOR2(L1LossEach, x, target, vabs(x - target))
+MOONLET_FUNCTOR3(L1LossEachGradX, grad, x, target, grad * Sign()(x - target))
+struct SmoothL1LossEach {
+  template <class V>
+  MOONLET_FN V operator()(V x, V target, V beta) const {
+    const V d = vabs(x - target);
+    return select(d < beta, d * d * V(0.5) / beta, d - V(0.5) * beta);
+  }
+};
+struct SmoothL1LossEachGradX {
+  template <class V>
+  MOONLET_FN V operator()(V grad, V x, V target, V beta) const {
+    const V d = x - target;
+    return grad * select(d <= -beta, V(-1), select(d >= beta, V(1), d / beta));
+  }
+};
+struct HuberLossEach {
+  template <class V>
+  MOONLET_FN V operator()(V x, V target, V delta) const {
+    const V d = vabs(x - target);
+    return select(d < delta, d * d * V(0.5), delta * (d - V(0.5) * delta));
+  }
+};
+struct HuberLossEachGradX {
+  template <class V>
+  MOONLET_FN V operator()(V grad, V x, V target, V delta) const {
+    const V d = x - target;
+    return grad * select(d <= -delta, -delta, select(d >= delta, delta, d));
+  }
+};
+// Logarithms are not below -100, and no slope is divided by less than 1e-12.
+MOONLET_FUNCTOR2(BinaryCrossEntropyEach, x, target,
+                 -(target * vmax(vlog(x), V(-100)) +
+                   (V(1) - target) * vmax(vlog1p(-x), V(-100))))
+MOONLET_FUNCTOR3(BinaryCrossEntropyEachGradX, grad, x, target,
+                 grad * ((x - target) / vmax((V(1) - x) * x, V(1e-12))))
+MOONLET_FUNCTOR2(BinaryCrossEntropyEachGradTarget, grad, x,
+                 grad * (vlog1p(-x) - vlog(x)))
+// (1 - target) x - log(sigmoid(x)).
+MOONLET_FUNCTOR2(BinaryCrossEntropyWithLogitsEach, x, target,
+                 (V(1) - target) * x - (vmin(x, V(0)) - vlog1p_unit(vexp(-vabs(x)))))
+MOONLET_FUNCTOR3(BinaryCrossEntropyWithLogitsEachGradX, grad, x, target, grad * (sigmoid_of(x) - target))
+// The summand is 0 where the target is.
+struct KlDivEach {
+  template <class V>
+  MOONLET_FN V operator()(V x, V target) const {
+    return target * vlog(select(target > V(0), target, V(1))) - target * x;
+  }
+};
+MOONLET_FUNCTOR2(SoftMarginLossEach, x, target, softplus_of(-(target * x)))
+MOONLET_FUNCTOR3(SoftMarginLossEachGradX, grad, x, target,
+                 grad * (-target * sigmoid_of(-(target * x))))
+MOONLET_FUNCTOR2(PoissonNllLossEach, x, target, vexp(x) - target * x)
+MOONLET_FUNCTOR3(PoissonNllLossEachGradX, grad, x, target, grad * (vexp(x) - target))
 
 // clang-format on
 

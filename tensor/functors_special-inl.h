@@ -1,7 +1,8 @@
 // tensor/functors_special-inl.h: the functors of family `special`, named as those of
-// functors-inl.h. The short ones are expressions for vectors and single values; the others are
-// functions of tensor/special/, which compute in double (erfinv also in float), for single values
-// only (`scalar` in their rows).
+// functors-inl.h. The short ones are expressions; the others are functions of tensor/special/,
+// which compute in double: those in its -inl.h files for vectors, too, the others for single values
+// only
+// (`scalar` in their rows).
 //
 // Included after functors-inl.h, and as often.
 #if defined(MOONLET_TENSOR_FUNCTORS_SPECIAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -12,12 +13,13 @@
 #endif
 
 #include "tensor/functors-inl.h"
-#include "tensor/special/airy.h"
-#include "tensor/special/bessel.h"
+#include "tensor/special/airy-inl.h"
+#include "tensor/special/bessel-inl.h"
+#include "tensor/special/digamma-inl.h"
 #include "tensor/special/incomplete_gamma.h"
-#include "tensor/special/modified_bessel.h"
-#include "tensor/special/normal.h"
-#include "tensor/special/polynomials.h"
+#include "tensor/special/modified_bessel-inl.h"
+#include "tensor/special/normal-inl.h"
+#include "tensor/special/polynomials-inl.h"
 
 #ifdef HWY_NAMESPACE
 HWY_BEFORE_NAMESPACE();
@@ -63,43 +65,118 @@ struct Logit {
     return vlog(z / (V(1) - z));
   }
 };
-
-struct Erfinv {
-  template <class T>
-  MOONLET_FN T operator()(T x) const {
-    return special::erfinv(x);
+// grad / (x (1 - x)); NaN outside of 0 to 1, or 0 where eps limits x.
+struct LogitGradX {
+  template <class V>
+  MOONLET_FN V operator()(V grad, V x, V eps) const {
+    const V low = vmax(eps, V(0));
+    const V outside = select(eps < V(0), V(NAN), V(0));
+    return select((x < low) || (x > V(1) - low), outside, grad / (x * (V(1) - x)));
   }
 };
 
-#define MOONLET_SPECIAL1(NAME, ...)              \
-  struct NAME {                                  \
-    template <class T>                           \
-    MOONLET_FN T operator()(T value) const {     \
-      const auto x = static_cast<double>(value); \
-      return static_cast<T>(__VA_ARGS__);        \
-    }                                            \
+struct Lgamma {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    return vlgamma(x);
+  }
+};
+struct PolygammaAbove0 {
+  template <class V>
+  MOONLET_FN V operator()(V x, V n) const {
+    return in_double(
+        [](auto v, auto order) MOONLET_LAMBDA {
+          if (!any(order != decltype(order)(1))) return special::trigamma(v);
+          return each_lane([](double a, double b) { return special::polygamma(a, b); }, v, order);
+        },
+        x, n);
+  }
+};
+struct SpecialNdtr {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    return special::ndtr(x);
+  }
+};
+struct SpecialLogNdtrGradX {
+  template <class V>
+  MOONLET_FN V operator()(V grad, V x) const {
+    return in_double(
+        [](auto g, auto v) MOONLET_LAMBDA {
+          using D = decltype(v);
+          return g * (D(0.79788456080286535588) / special::erfcx(-v * D(special::kSqrtHalf)));
+        },
+        grad, x);
+  }
+};
+struct Erfinv {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    if constexpr (is_float32<V>)
+      return in_double([](auto v) MOONLET_LAMBDA { return special::erfinv_near(v); }, x);
+    else
+      return special::erfinv(x);
+  }
+};
+struct SpecialNdtri {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    if constexpr (is_float32<V>)
+      return in_double([](auto v) MOONLET_LAMBDA { return special::ndtri_near(v); }, x);
+    else
+      return special::ndtri(x);
+  }
+};
+
+// Vectors and single values.
+#define MOONLET_SPECIAL1(NAME, ...)                                               \
+  struct NAME {                                                                   \
+    template <class V>                                                            \
+    MOONLET_FN V operator()(V value) const {                                      \
+      return in_double([](auto x) MOONLET_LAMBDA { return __VA_ARGS__; }, value); \
+    }                                                                             \
   };
-#define MOONLET_SPECIAL2(NAME, ...)                    \
-  struct NAME {                                        \
-    template <class T>                                 \
-    MOONLET_FN T operator()(T first, T second) const { \
-      const auto x = static_cast<double>(first);       \
-      const auto y = static_cast<double>(second);      \
-      return static_cast<T>(__VA_ARGS__);              \
-    }                                                  \
+// Single values, one lane after the other.
+#define MOONLET_SPECIAL2(NAME, FUNCTION)                                                        \
+  struct NAME {                                                                                 \
+    template <class V>                                                                          \
+    MOONLET_FN V operator()(V first, V second) const {                                          \
+      return in_double(                                                                         \
+          [](auto a, auto b) MOONLET_LAMBDA {                                                   \
+            return each_lane([](double x, double y) { return special::FUNCTION(x, y); }, a, b); \
+          },                                                                                    \
+          first, second);                                                                       \
+    }                                                                                           \
+  };
+// A polynomial of order n at x, an expression of `at`: of low orders by the recurrence from p_1 to
+// `NEXT`, made of k, here and before, others by the function of single values.
+#define MOONLET_POLYNOMIAL(NAME, AT, FIRST, NEXT, ...)                                          \
+  struct NAME {                                                                                 \
+    template <class V>                                                                          \
+    MOONLET_FN V operator()(V value, V order) const {                                           \
+      return in_double(                                                                         \
+          [](auto at, auto whole) MOONLET_LAMBDA {                                              \
+            using D = decltype(at);                                                             \
+            const D x = AT, n = vtrunc(whole);                                                  \
+            const auto low = special::is_low_order(x, n);                                       \
+            const auto next = [&]([[maybe_unused]] D k, D here, D before)                       \
+                                  MOONLET_LAMBDA { return NEXT; };                              \
+            const D y = special::recurrence(select(low, n, D(0)), D(FIRST), next);              \
+            if (!any(!low)) return y;                                                           \
+            const auto each = [](double x, double n) { return __VA_ARGS__; };                   \
+            return select(low, y, each_lane(each, select(low, D(0), x), select(low, D(0), n))); \
+          },                                                                                    \
+          value, order);                                                                        \
+    }                                                                                           \
   };
 
 // clang-format off
-MOONLET_SPECIAL1(Lgamma, special::lgamma(x))
 MOONLET_SPECIAL1(Digamma, special::digamma(x))
-MOONLET_SPECIAL2(PolygammaAbove0, special::polygamma(x, y))
-MOONLET_SPECIAL2(SpecialZeta, special::zeta(x, y))
-MOONLET_SPECIAL2(Igamma, special::igamma(x, y))
-MOONLET_SPECIAL2(Igammac, special::igammac(x, y))
+MOONLET_SPECIAL2(SpecialZeta, zeta)
+MOONLET_SPECIAL2(Igamma, igamma)
+MOONLET_SPECIAL2(Igammac, igammac)
 MOONLET_SPECIAL1(SpecialErfcx, special::erfcx(x))
-MOONLET_SPECIAL1(SpecialNdtr, special::ndtr(x))
 MOONLET_SPECIAL1(SpecialLogNdtr, special::log_ndtr(x))
-MOONLET_SPECIAL1(SpecialNdtri, special::ndtri(x))
 MOONLET_SPECIAL1(I0, special::i0(x))
 MOONLET_SPECIAL1(SpecialI0e, special::i0e(x))
 MOONLET_SPECIAL1(SpecialI1, special::i1(x))
@@ -114,22 +191,35 @@ MOONLET_SPECIAL1(SpecialBesselY0, special::bessel_y0(x))
 MOONLET_SPECIAL1(SpecialBesselY1, special::bessel_y1(x))
 MOONLET_SPECIAL1(SpecialSphericalBesselJ0, special::spherical_bessel_j0(x))
 MOONLET_SPECIAL1(SpecialAiryAi, special::airy_ai(x))
-MOONLET_SPECIAL2(SpecialChebyshevPolynomialT, special::chebyshev_t(x, y))
-MOONLET_SPECIAL2(SpecialChebyshevPolynomialU, special::chebyshev_u(x, y))
-MOONLET_SPECIAL2(SpecialChebyshevPolynomialV, special::chebyshev_v(x, y))
-MOONLET_SPECIAL2(SpecialChebyshevPolynomialW, special::chebyshev_w(x, y))
-MOONLET_SPECIAL2(SpecialShiftedChebyshevPolynomialT, special::chebyshev_t(2 * x - 1, y))
-MOONLET_SPECIAL2(SpecialShiftedChebyshevPolynomialU, special::chebyshev_u(2 * x - 1, y))
-MOONLET_SPECIAL2(SpecialShiftedChebyshevPolynomialV, special::chebyshev_v(2 * x - 1, y))
-MOONLET_SPECIAL2(SpecialShiftedChebyshevPolynomialW, special::chebyshev_w(2 * x - 1, y))
-MOONLET_SPECIAL2(SpecialHermitePolynomialH, special::hermite(x, y, 2))
-MOONLET_SPECIAL2(SpecialHermitePolynomialHe, special::hermite(x, y, 1))
-MOONLET_SPECIAL2(SpecialLaguerrePolynomialL, special::laguerre(x, y))
-MOONLET_SPECIAL2(SpecialLegendrePolynomialP, special::legendre(x, y))
+MOONLET_POLYNOMIAL(SpecialChebyshevPolynomialT, at, x,
+                   (x + x) * here - before, special::chebyshev_t(x, n))
+MOONLET_POLYNOMIAL(SpecialChebyshevPolynomialU, at, x + x,
+                   (x + x) * here - before, special::chebyshev_u(x, n))
+MOONLET_POLYNOMIAL(SpecialChebyshevPolynomialV, at, x + x - D(1),
+                   (x + x) * here - before, special::chebyshev_v(x, n))
+MOONLET_POLYNOMIAL(SpecialChebyshevPolynomialW, at, x + x + D(1),
+                   (x + x) * here - before, special::chebyshev_w(x, n))
+MOONLET_POLYNOMIAL(SpecialShiftedChebyshevPolynomialT, at + at - D(1), x,
+                   (x + x) * here - before, special::chebyshev_t(x, n))
+MOONLET_POLYNOMIAL(SpecialShiftedChebyshevPolynomialU, at + at - D(1), x + x,
+                   (x + x) * here - before, special::chebyshev_u(x, n))
+MOONLET_POLYNOMIAL(SpecialShiftedChebyshevPolynomialV, at + at - D(1), x + x - D(1),
+                   (x + x) * here - before, special::chebyshev_v(x, n))
+MOONLET_POLYNOMIAL(SpecialShiftedChebyshevPolynomialW, at + at - D(1), x + x + D(1),
+                   (x + x) * here - before, special::chebyshev_w(x, n))
+MOONLET_POLYNOMIAL(SpecialHermitePolynomialH, at, x + x, D(2) * (x * here - k * before),
+                   special::hermite(x, n, 2))
+MOONLET_POLYNOMIAL(SpecialHermitePolynomialHe, at, x, x * here - k * before,
+                   special::hermite(x, n, 1))
+MOONLET_POLYNOMIAL(SpecialLaguerrePolynomialL, at, D(1) - x,
+                   ((k + k + D(1) - x) * here - k * before) / (k + D(1)), special::laguerre(x, n))
+MOONLET_POLYNOMIAL(SpecialLegendrePolynomialP, at, x,
+                   ((k + k + D(1)) * x * here - k * before) / (k + D(1)), special::legendre(x, n))
 // clang-format on
 
 #undef MOONLET_SPECIAL1
 #undef MOONLET_SPECIAL2
+#undef MOONLET_POLYNOMIAL
 
 }  // namespace MOONLET_FUNCTOR_NAMESPACE
 }  // namespace moonlet

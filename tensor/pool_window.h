@@ -15,7 +15,7 @@ struct PoolAxis {
 };
 struct PoolWindow {
   PoolAxis y, x;
-  bool adaptive = false;      // windows that divide the plane as evenly as they can
+  bool adaptive = false;      // windows that divide the plane as evenly as they can, not all alike
   bool count_padding = true;  // an average divides by what it holds of the padding, too
   int64_t divisor = 0;        // what an average divides by, unless 0
 };
@@ -35,7 +35,12 @@ inline PoolWindow pool_window(const Dims& in, const Dims& out, const Dims& kerne
 }
 inline PoolWindow adaptive_window(const Dims& in, const Dims& out) {
   PoolWindow w = pool_window(in, out, {1, 1}, {}, {0, 0}, {1, 1});
-  w.adaptive = true;
+  const auto divides = [](const PoolAxis& a) {
+    return a.out > 0 && a.size > 0 && a.size % a.out == 0;
+  };
+  w.adaptive = !divides(w.y) || !divides(w.x);
+  if (w.adaptive) return w;
+  for (PoolAxis* axis : {&w.y, &w.x}) axis->kernel = axis->stride = axis->size / axis->out;
   return w;
 }
 

@@ -13,18 +13,14 @@ Tensor gelu_composite(const Tensor& x, std::string_view approximate) {
   fail("gelu: approximate is '", approximate, "'; it can be \"none\" or \"tanh\"");
 }
 
-Tensor prelu_composite(const Tensor& given, const Tensor& weight) {
-  const int64_t channels = given.dim() < 2 ? 1 : given.size(1);
+Tensor prelu_composite(const Tensor& x, const Tensor& weight) {
+  const int64_t channels = x.dim() < 2 ? 1 : x.size(1);
   check(weight.dim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
-        "prelu: weight has shape ", weight.sizes(), " for an x of ", given.sizes(), ", one element",
-        given.dim() < 2 ? "" : " or one for each channel", " is wanted");
-  const Tensor x = widened(given);
-  Dims sizes = Dims::filled(given.dim(), 1);
+        "prelu: weight has shape ", weight.sizes(), " for an x of ", x.sizes(), ", one element",
+        x.dim() < 2 ? "" : " or one for each channel", " is wanted");
+  Dims sizes = Dims::filled(x.dim(), 1);
   if (weight.numel() != 1) sizes[1] = channels;
-  const Tensor slope = reshape(widened(weight), sizes);
-  // The slope is multiplied with what it is for alone: its gradient is finite where x is infinite.
-  const Tensor positive = gt(x, 0.0);
-  return to(where(positive, x, mul(where(positive, 0.0, x), slope)), given.dtype());
+  return prelu_by(x, reshape(to(weight, x.dtype()), sizes));
 }
 
 Tensor rrelu_composite(const Tensor& given, double lower, double upper, bool training,
@@ -41,17 +37,9 @@ Tensor rrelu_composite(const Tensor& given, double lower, double upper, bool tra
   return to(where(gt(x, 0.0), x, mul(x, slope)), given.dtype());
 }
 
-Tensor softshrink_composite(const Tensor& given, double lambd) {
+Tensor softshrink_composite(const Tensor& x, double lambd) {
   check(lambd >= 0, "softshrink: lambd is ", lambd, ", at least 0 is wanted");
-  const Tensor x = widened(given);
-  // Nothing between the bounds, but NaN stays what it is.
-  const Tensor below = where(lt(x, -lambd), add(x, lambd), mul(x, 0.0));
-  return to(where(gt(x, lambd), sub(x, lambd), below), given.dtype());
-}
-
-Tensor tanhshrink_composite(const Tensor& given) {
-  const Tensor x = widened(given);
-  return to(sub(x, tanh(x)), given.dtype());
+  return softshrink_by(x, lambd);
 }
 
 }  // namespace moonlet

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/formulas/common.h"
 #include "autograd/uses_composite_arithmetic.h"
 
 namespace moonlet {
@@ -63,10 +62,7 @@ Tensor round_decimals_composite(const Tensor& x, int64_t decimals) {
         " has no decimals; it takes floating ones");
   if (decimals == 0) return round(x);
   const double unit = std::pow(10.0, std::abs(static_cast<double>(decimals)));
-  const Tensor wide = formulas::widened(x);
-  const Tensor y =
-      decimals > 0 ? div(round(mul(wide, unit)), unit) : mul(round(div(wide, unit)), unit);
-  return to(y, x.dtype());
+  return decimals > 0 ? round_to(x, unit, 1.0) : round_to(x, 1.0, unit);
 }
 
 // Extremes and limits.

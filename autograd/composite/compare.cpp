@@ -19,9 +19,11 @@ Tensor isclose_composite(const Tensor& x, const Tensor& other, double rtol, doub
         "; neither may be negative");
   const GradModeGuard unrecorded(false);
   const bool inexact = is_floating(x.dtype()) || is_complex(x.dtype());
-  Tensor close = eq(x, other);
+  // 16-bit floats round at each step below, as PyTorch's do.
+  const bool at_once = is_floating(x.dtype()) && !is_reduced_floating(x.dtype());
+  Tensor close = at_once ? is_near(x, other, rtol, atol) : eq(x, other);
   if (inexact && equal_nan) close = logical_or(close, logical_and(isnan(x), isnan(other)));
-  if (rtol == 0 && atol == 0) return close;
+  if (at_once || (rtol == 0 && atol == 0)) return close;
   const DType integral = DType::Int64;
   const Tensor a = x.dtype() == DType::Bool ? to(x, integral) : x;
   const Tensor b = x.dtype() == DType::Bool ? to(other, integral) : other;

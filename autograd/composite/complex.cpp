@@ -19,8 +19,7 @@ Tensor complex_composite(const Tensor& real, const Tensor& imag) {
         " and the imaginary ones ", imag.dtype(), "; they must be the same");
   check(real.dtype() == DType::Float32 || real.dtype() == DType::Float64, "complex: dtype ",
         real.dtype(), " has no complex dtype of its parts; float32 and float64 have");
-  const Dims sizes = broadcast(real.sizes(), imag.sizes(), "complex");
-  return view_as_complex(stack({expand(real, sizes), expand(imag, sizes)}, sizes.size()));
+  return join_parts(real, imag);
 }
 
 Scalar complex_number_composite(double real, double imag) { return complex128(real, imag); }

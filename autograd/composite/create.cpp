@@ -209,8 +209,10 @@ Tensor one_hot_composite(const Tensor& x, int64_t num_classes) {
   const int64_t classes = num_classes >= 0 ? num_classes : std::max<int64_t>(most, 1);
   check(least >= 1, "one_hot: position ", least, ": positions start at 1");
   check(most <= classes, "one_hot: position ", most, " is out of range for size ", classes);
-  const Tensor all = arange(int64_t{1}, Scalar(classes), int64_t{1}, DType::Int64, x.device());
-  return to(eq(unsqueeze(x, -1), all), DType::Int64);
+  Dims sizes = x.sizes();
+  sizes.push_back(classes);
+  Tensor y = zeros(sizes, {DType::Int64, x.device()});
+  return scatter_value_(y, -1, unsqueeze(x, -1), int64_t{1});
 }
 
 }  // namespace moonlet

@@ -5,6 +5,7 @@
 #include "autograd/formulas/common.h"
 #include "autograd/formulas/linalg.h"
 #include "autograd/host_value.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_decomposition.h"
 #include "tensor/interrupt.h"
 
@@ -178,6 +179,46 @@ Tensor linalg_pinv_composite(const Tensor& A, std::optional<double> atol,
                      rtol.value_or(default_rtol(A, atol.has_value())));
 }
 
+namespace {
+
+struct Tolerances {
+  Tensor atol, rtol;  // of the batch's shape
+};
+
+// Both tolerances for each matrix of a batch, with the defaults of `linalg.pinv`.
+Tolerances tolerances_of(const char* op, const Tensor& A, const Tensor& atol, const Tensor& rtol) {
+  const Options options{real_of(A.dtype()), A.device()};
+  const auto given = [&](const Tensor& t, double otherwise) {
+    if (!t.defined()) return full(batch_of(A), otherwise, options);
+    check(!is_complex(t.dtype()), op, ": a tolerance has dtype ", t.dtype(), ", a real one wanted");
+    return expand(to(t, options.dtype), batch_of(A));
+  };
+  return {given(atol, 0), given(rtol, default_rtol(A, atol.defined()))};
+}
+
+double at(const Tensor& values, int64_t i) {
+  return host_value<double>(to(select(values, 0, i), DType::Float64));
+}
+
+}  // namespace
+
+Tensor linalg_pinv_by_composite(const Tensor& A, const Tensor& given_atol, const Tensor& given_rtol,
+                                bool hermitian) {
+  matrices("linalg.pinv", "A", A);
+  if (hermitian) square("linalg.pinv", A);
+  const auto [atol, rtol] = tolerances_of("linalg.pinv", A, given_atol, given_rtol);
+  const int64_t m = A.size(-2), n = A.size(-1), count = atol.numel();
+  const Tensor each = reshape(hermitian ? hermitian_of(A) : A, {count, m, n});
+  const Tensor absolute = reshape(atol, {count}), relative = reshape(rtol, {count});
+  if (count == 0) return reshape(native_pinv(each, 0, 0), with(batch_of(A), {n, m}));
+  std::vector<Tensor> out;
+  for (int64_t i = 0; i < count; ++i) {
+    stop_if_requested();
+    out.push_back(native_pinv(select(each, 0, i), at(absolute, i), at(relative, i)));
+  }
+  return reshape(stack(out, 0), with(batch_of(A), {n, m}));
+}
+
 Tensor pinverse_composite(const Tensor& A, double rcond) { return linalg_pinv(A, {}, rcond); }
 
 namespace {
@@ -234,24 +275,6 @@ std::tuple<Tensor, Tensor> qr_composite(const Tensor& A, bool some) {
 
 namespace {
 
-// The vector of reflection number `at`: column `at` of A below the diagonal, 1 on it, 0 above.
-Tensor reflector(const Tensor& A, int64_t at) {
-  const int64_t m = A.size(-2);
-  const Tensor below = narrow(narrow(A, -2, at + 1, m - at - 1), -1, at, 1);
-  const Dims batch = batch_of(A);
-  return cat(
-      {zeros(with(batch, {at, 1}), options_of(A)), ones(with(batch, {1, 1}), options_of(A)), below},
-      -2);
-}
-
-// (I - tau v v^H) x for reflection number `at`, or with `adjoint_of` its conjugate transpose.
-Tensor reflected(const Tensor& A, const Tensor& tau, int64_t at, const Tensor& x, bool adjoint_of) {
-  const Tensor v = reflector(A, at);
-  const Tensor factor = unsqueeze(narrow(tau, -1, at, 1), -1);
-  const Tensor along = matmul(adjoint(v), x);
-  return sub(x, mul(adjoint_of ? conjugate(factor) : factor, matmul(v, along)));
-}
-
 void check_reflections(const char* op, const Tensor& A, const Tensor& tau) {
   matrices(op, "A", A);
   one_dtype(op, A, tau);
@@ -264,13 +287,22 @@ void check_reflections(const char* op, const Tensor& A, const Tensor& tau) {
         " or fewer is wanted");
 }
 
-// All reflections, the last first, or with `adjoint_of` their conjugate transposes, the first
-// first.
-Tensor all_reflected(const Tensor& A, const Tensor& tau, Tensor x, bool adjoint_of) {
+// Q x, or with `adjoint_of` Q^H x, for the product Q of the reflections I - tau v v^H, whose v are
+// 1 on the diagonal of V and the columns of A below it: Q = I - V (I + D U)^-1 D V^H with tau on
+// the diagonal of D and U = V^H V above its diagonal (Schreiber and Van Loan, "A storage-efficient
+// WY representation for products of Householder transformations", 1989).
+Tensor all_reflected(const Tensor& A, const Tensor& tau, const Tensor& x, bool adjoint_of) {
   const int64_t count = tau.size(-1);
-  for (int64_t i = 0; i < count; ++i)
-    x = reflected(A, tau, adjoint_of ? i : count - 1 - i, x, adjoint_of);
-  return x;
+  if (count == 0) return clone(x);
+  const Tensor V = add(tril(narrow(A, -1, 0, count), -1), eye(A.size(-2), count, options_of(A)));
+  const Tensor scale = unsqueeze(tau, -1), U = triu(matmul(adjoint(V), V), 1);
+  const Tensor factor = mul(scale, U), along = matmul(adjoint(V), x);
+  // Of the triangular factors the diagonal counts as ones.
+  const Tensor inner = adjoint_of
+                           ? mul(conjugate(scale),
+                                 linalg_solve_triangular(adjoint(factor), along, false, true, true))
+                           : linalg_solve_triangular(factor, mul(scale, along), true, true, true);
+  return sub(x, matmul(V, inner));
 }
 
 }  // namespace
@@ -279,7 +311,7 @@ Tensor orgqr_composite(const Tensor& A, const Tensor& tau) {
   check_reflections("orgqr", A, tau);
   if (is_reduced_floating(A.dtype())) return to(orgqr(widened(A), widened(tau)), A.dtype());
   const Tensor start = expand(eye(A.size(-2), A.size(-1), options_of(A)), A.sizes());
-  return tau.size(-1) == 0 ? clone(start) : all_reflected(A, tau, start, false);
+  return all_reflected(A, tau, start, false);
 }
 
 Tensor ormqr_composite(const Tensor& A, const Tensor& tau, const Tensor& other, bool left,
@@ -298,12 +330,23 @@ Tensor ormqr_composite(const Tensor& A, const Tensor& tau, const Tensor& other, 
 
 // Singular values and eigenvalues.
 
-std::tuple<Tensor, Tensor, Tensor> linalg_svd_composite(const Tensor& A, bool full_matrices) {
+namespace {
+void refuse_driver(const char* op, std::string_view driver) {
+  check(driver.empty(), op, ": driver \"", driver,
+        "\" is one of cuSOLVER's, which is not used; leave it out");
+}
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> linalg_svd_composite(const Tensor& A, bool full_matrices,
+                                                        std::string_view driver) {
+  refuse_driver("linalg.svd", driver);
   return native_svd(A, full_matrices, true);
 }
 
-Tensor linalg_svdvals_composite(const Tensor& A) {
-  return std::get<1>(native_svd(A, false, false));
+// Values alone cost less than with their vectors, which their gradient wants.
+Tensor linalg_svdvals_composite(const Tensor& A, std::string_view driver) {
+  refuse_driver("linalg.svdvals", driver);
+  return std::get<1>(native_svd(A, false, grad_enabled() && A.requires_grad()));
 }
 
 std::tuple<Tensor, Tensor, Tensor> svd_composite(const Tensor& A, bool some, bool compute_uv) {
@@ -371,21 +414,35 @@ std::tuple<Tensor, Tensor> linalg_eigh_composite(const Tensor& A, std::string_vi
 }
 
 Tensor linalg_eigvalsh_composite(const Tensor& A, std::string_view UPLO) {
-  return std::get<0>(native_eigh(A, UPLO, false));
+  return std::get<0>(native_eigh(A, UPLO, grad_enabled() && A.requires_grad()));
 }
 
 std::tuple<Tensor, Tensor> linalg_eig_composite(const Tensor& A) { return native_eig(A, true); }
 
 Tensor linalg_eigvals_composite(const Tensor& A) { return std::get<0>(native_eig(A, false)); }
 
+namespace {
+// How many magnitudes of singular values or eigenvalues are above both tolerances, (batch, 1).
+template <class Tolerance>
+Tensor count_above(const Tensor& A, bool hermitian, const Tolerance& atol, const Tolerance& rtol) {
+  const Tensor values = hermitian ? abs(linalg_eigvalsh(A)) : linalg_svdvals(A);
+  if (A.numel() == 0) return zeros(batch_of(A), {DType::Int64, A.device()});
+  return sum(gt(values, maximum(mul(amax(values, {-1}, true), rtol), atol)), {-1});
+}
+}  // namespace
+
 Tensor linalg_matrix_rank_composite(const Tensor& A, std::optional<double> atol,
                                     std::optional<double> rtol, bool hermitian) {
   matrices("linalg.matrix_rank", "A", A);
-  const Tensor values = hermitian ? abs(linalg_eigvalsh(A)) : linalg_svdvals(A);
-  if (A.numel() == 0) return zeros(batch_of(A), {DType::Int64, A.device()});
-  const double relative = rtol.value_or(default_rtol(A, atol.has_value()));
-  const Tensor least = clamp_min(mul(amax(values, {-1}, true), relative), atol.value_or(0));
-  return sum(gt(values, least), {-1});
+  return count_above<double>(A, hermitian, atol.value_or(0),
+                             rtol.value_or(default_rtol(A, atol.has_value())));
+}
+
+Tensor linalg_matrix_rank_by_composite(const Tensor& A, const Tensor& given_atol,
+                                       const Tensor& given_rtol, bool hermitian) {
+  matrices("linalg.matrix_rank", "A", A);
+  const auto [atol, rtol] = tolerances_of("linalg.matrix_rank", A, given_atol, given_rtol);
+  return count_above(A, hermitian, unsqueeze(atol, -1), unsqueeze(rtol, -1));
 }
 
 // Inverses by tensordot.

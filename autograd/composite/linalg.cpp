@@ -66,15 +66,26 @@ Tensor matmul_composite(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-// beta * input + alpha * product, of the product's shape; with beta 0, input is not read.
-Tensor weighted(const char* op, const Tensor& input, const Tensor& product, const Scalar& beta,
+// beta * input + alpha * product, of the product's shape, which nobody else has; with beta 0, input
+// is not read.
+Tensor weighted(const char* op, const Tensor& input, Tensor product, const Scalar& beta,
                 const Scalar& alpha) {
   check(can_expand(input.sizes(), product.sizes()), op, ": input has shape ", input.sizes(),
         ", which does not broadcast to the product's ", product.sizes());
-  const bool plain = alpha.to_complex() == complex128(1);
-  const Tensor scaled = plain ? product : mul(product, alpha);
-  if (beta.to_complex() == complex128(0)) return scaled;
-  return add(beta.to_complex() == complex128(1) ? input : mul(input, beta), scaled);
+  const auto is_one = [](const Scalar& s) { return s.to_complex() == complex128(1); };
+  const bool read = beta.to_complex() != complex128(0);
+  // Numbers of a higher kind than the tensors' change the dtype.
+  const bool kept = is_floating(product.dtype()) && !alpha.is_complex() && !beta.is_complex();
+  if (kept) {
+    if (!is_one(alpha)) mul_(product, alpha);
+    if (read && is_one(beta))
+      add_(product, input);
+    else if (read)
+      add_scaled_(product, input, beta);
+    return product;
+  }
+  const Tensor scaled = is_one(alpha) ? product : mul(product, alpha);
+  return read ? add(is_one(beta) ? input : mul(input, beta), scaled) : scaled;
 }
 
 }  // namespace

@@ -72,10 +72,11 @@ void check_shapes(const char* op, const Tensor& x, const Tensor& target, const T
 
 // NaN is no probability.
 void check_probabilities(const char* op, const char* argument, const Tensor& x) {
+  if (x.numel() == 0) return;
   const GradModeGuard unrecorded(false);
-  if (host_value<bool>(all(logical_and(ge(x, 0.0), le(x, 1.0))))) return;
-  fail(op, ": ", argument, " has elements from ", host_value<double>(amin(x)), " to ",
-       host_value<double>(amax(x)), ", all must be from 0 to 1");
+  const double least = host_value<double>(amin(x)), most = host_value<double>(amax(x));
+  check(least >= 0 && most <= 1, op, ": ", argument, " has elements from ", least, " to ", most,
+        ", all must be from 0 to 1");
 }
 
 // v (c) in the shape that multiplies a (n, c, ...) or (c) tensor of that rank.
@@ -164,40 +165,40 @@ Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& linear_weig
                        label_smoothing);
 }
 
+namespace {
+// |x - target|, of integers and complex numbers too.
+Tensor distances(const Tensor& x, const Tensor& target) {
+  if (is_floating(promote(x.dtype(), target.dtype()))) return l1_loss_each(x, target);
+  return abs(sub(x, target));
+}
+}  // namespace
+
 Tensor mse_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                           const Tensor& weight) {
   warn_of_shapes("mse_loss", x, target);
-  return weighted("mse_loss", square(sub(widened(x), widened(target))), weight, true, reduction, x,
-                  target);
+  return weighted("mse_loss", mse_loss_each(x, target), weight, true, reduction, x, target);
 }
 
 Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                          const Tensor& weight) {
   warn_of_shapes("l1_loss", x, target);
-  return weighted("l1_loss", abs(sub(widened(x), widened(target))), weight, true, reduction, x,
-                  target);
+  return weighted("l1_loss", distances(x, target), weight, true, reduction, x, target);
 }
 
 Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                                 double beta) {
   check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is wanted");
   warn_of_shapes("smooth_l1_loss", x, target);
-  if (beta == 0)
-    return reduced("smooth_l1_loss", abs(sub(widened(x), widened(target))), reduction, x, target);
-  const Tensor d = abs(sub(widened(x), widened(target)));
-  return reduced("smooth_l1_loss",
-                 where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, 0.5 * beta)), reduction, x,
-                 target);
+  const Tensor loss = beta == 0 ? distances(x, target) : smooth_l1_loss_each(x, target, beta);
+  return reduced("smooth_l1_loss", loss, reduction, x, target);
 }
 
 Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                             double delta, const Tensor& weight) {
   check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
   warn_of_shapes("huber_loss", x, target);
-  const Tensor d = abs(sub(widened(x), widened(target)));
-  return weighted("huber_loss",
-                  where(lt(d, delta), mul(square(d), 0.5), mul(sub(d, 0.5 * delta), delta)), weight,
-                  false, reduction, x, target);
+  return weighted("huber_loss", huber_loss_each(x, target, delta), weight, false, reduction, x,
+                  target);
 }
 
 Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target,
@@ -206,9 +207,7 @@ Tensor binary_cross_entropy_composite(const Tensor& given, const Tensor& target,
   check_shapes(op, given, target, weight);
   check_probabilities(op, "the input", given);
   check_probabilities(op, "the target", target);
-  const Tensor x = widened(given);
-  const Tensor hit = maximum(log(x), -100.0), miss = maximum(log1p(neg(x)), -100.0);
-  Tensor loss = neg(add(mul(target, hit), mul(sub(1.0, widened(target)), miss)));
+  Tensor loss = binary_cross_entropy_each(given, target);
   if (weight.defined()) loss = mul(loss, weight);
   return reduced(op, loss, reduction, given, target);
 }
@@ -221,11 +220,14 @@ Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Ten
   check(!pos_weight.defined() || broadcast(pos_weight.sizes(), given.sizes(), op) == given.sizes(),
         op, ": pos_weight has shape ", pos_weight.defined() ? pos_weight.sizes() : Dims(),
         ", one that broadcasts to the input's, ", given.sizes(), ", is wanted");
-  const Tensor x = widened(given);
-  Tensor log_prob = logsigmoid(x);
-  if (pos_weight.defined())
-    log_prob = mul(log_prob, add(mul(sub(widened(pos_weight), 1.0), target), 1.0));
-  Tensor loss = sub(mul(sub(1.0, widened(target)), x), log_prob);
+  Tensor loss;
+  if (pos_weight.defined()) {
+    const Tensor x = widened(given);
+    const Tensor factor = add(mul(sub(widened(pos_weight), 1.0), target), 1.0);
+    loss = sub(mul(sub(1.0, widened(target)), x), mul(logsigmoid(x), factor));
+  } else {
+    loss = binary_cross_entropy_with_logits_each(given, target);
+  }
   if (weight.defined()) loss = mul(loss, weight);
   return reduced(op, loss, reduction, given, target);
 }
@@ -258,11 +260,11 @@ Tensor ctc_loss_composite(const Tensor& log_probs, const Tensor& targets,
 
 Tensor kl_div_composite(const Tensor& given, const Tensor& given_target, std::string_view reduction,
                         bool log_target) {
-  const Tensor x = widened(given), target = widened(given_target);
-  // Where the target is 0 the summand is 0.
-  const Tensor loss =
-      log_target ? mul(exp(target), sub(target, x))
-                 : sub(mul(target, log(where(gt(target, 0.0), target, 1.0))), mul(target, x));
+  const auto of_logarithms = [](const Tensor& x, const Tensor& target) {
+    return mul(exp(target), sub(target, x));
+  };
+  const Tensor loss = log_target ? of_logarithms(widened(given), widened(given_target))
+                                 : kl_div_each(given, given_target);
   if (reduction == "batchmean") {
     check(loss.dim() >= 1, "kl_div: \"batchmean\" wants at least one dimension");
     return reduced("kl_div", div(total(loss), static_cast<double>(loss.size(0))), "none", given,

@@ -51,8 +51,7 @@ Tensor hinge_embedding_loss_composite(const Tensor& x, const Tensor& target, dou
 
 Tensor soft_margin_loss_composite(const Tensor& x, const Tensor& target,
                                   std::string_view reduction) {
-  const char* op = "soft_margin_loss";
-  return reduced(op, neg(logsigmoid(mul(widened(target), widened(x)))), reduction, x, target);
+  return reduced("soft_margin_loss", soft_margin_loss_each(x, target), reduction, x, target);
 }
 
 Tensor cosine_embedding_loss_composite(const Tensor& input1, const Tensor& input2,
@@ -138,29 +137,30 @@ Tensor multilabel_margin_loss_composite(const Tensor& x, const Tensor& target,
   return reduced(op, x.dim() < 2 ? reshape(loss, {}) : loss, reduction, x, x);
 }
 
-Tensor multilabel_soft_margin_loss_composite(const Tensor& x, const Tensor& given_target,
+Tensor multilabel_soft_margin_loss_composite(const Tensor& x, const Tensor& target,
                                              const Tensor& weight, std::string_view reduction) {
   const char* op = "multilabel_soft_margin_loss";
   check(x.dim() >= 1, op, ": the input has shape (), (n, c) is wanted");
-  const Tensor wide = widened(x), target = widened(given_target);
-  Tensor each =
-      neg(add(mul(target, logsigmoid(wide)), mul(sub(1.0, target), logsigmoid(neg(wide)))));
+  Tensor each = binary_cross_entropy_with_logits_each(x, target);
   if (weight.defined()) each = mul(each, weight);
-  return reduced(op, mean(each, {each.dim() - 1}), reduction, x, given_target);
+  return reduced(op, mean(each, {each.dim() - 1}), reduction, x, target);
 }
 
-Tensor poisson_nll_loss_composite(const Tensor& given, const Tensor& given_target, bool log_input,
-                                  bool full, double eps, std::string_view reduction) {
-  const Tensor x = widened(given), target = widened(given_target);
-  Tensor loss = log_input ? sub(exp(x), mul(target, x)) : sub(x, mul(target, log(add(x, eps))));
+Tensor poisson_nll_loss_composite(const Tensor& x, const Tensor& given, bool log_input, bool full,
+                                  double eps, std::string_view reduction) {
+  const auto of_rates = [&](const Tensor& rates) {
+    return sub(rates, mul(widened(given), log(add(rates, eps))));
+  };
+  Tensor loss = log_input ? poisson_nll_loss_each(x, given) : of_rates(widened(x));
   if (full) {
+    const Tensor target = widened(given);
     // Stirling's approximation of log(target!), for those above 1.
     const Tensor above = gt(target, 1.0), safe = where(above, target, 1.0);
     const Tensor stirling =
         add(sub(mul(safe, log(safe)), safe), mul(log(mul(safe, 2 * M_PI)), 0.5));
     loss = add(loss, where(above, stirling, 0.0));
   }
-  return reduced("poisson_nll_loss", loss, reduction, given, given_target);
+  return reduced("poisson_nll_loss", loss, reduction, x, given);
 }
 
 namespace {
@@ -177,6 +177,19 @@ Tensor fitted_variance(const char* op, const Tensor& var, const Tensor& x) {
         " for an input of ", x.sizes());
   return var;
 }
+
+// var not below eps, limited without being differentiated: its gradient is that of the variance as
+// it is used.
+Tensor limited_variance(const char* op, const Tensor& var, double eps) {
+  if (var.numel() == 0) return var;
+  const Tensor more = [&]() -> Tensor {
+    const NoGrad no_grad;
+    const double least = host_value<double>(amin(var));
+    check(least >= 0 || !host_value<bool>(any(lt(var, 0.0))), op, ": var has negative elements");
+    return least >= eps ? Tensor() : sub(clamp_min(var, eps), var);
+  }();
+  return more.defined() ? add(var, more) : var;
+}
 }  // namespace
 
 Tensor gaussian_nll_loss_composite(const Tensor& given, const Tensor& target, const Operand& var,
@@ -185,16 +198,8 @@ Tensor gaussian_nll_loss_composite(const Tensor& given, const Tensor& target, co
   const Tensor x = widened(given);
   Tensor variance = var.is_tensor() ? fitted_variance(op, widened(var.tensor()), given)
                                     : full_like(x, var.scalar());
-  {
-    // Limited without being differentiated: its gradient is that of the variance as it is used.
-    const NoGrad no_grad;
-    check(!host_value<bool>(any(lt(variance, 0.0))), op, ": var has negative elements");
-  }
-  variance = add(variance, [&] {
-    const NoGrad no_grad;
-    return sub(clamp_min(variance, eps), variance);
-  }());
-  Tensor loss = mul(add(log(variance), div(square(sub(x, widened(target))), variance)), 0.5);
+  variance = limited_variance(op, variance, eps);
+  Tensor loss = mul(add(log(variance), div(mse_loss_each(x, target), variance)), 0.5);
   if (full) loss = add(loss, 0.5 * std::log(2 * M_PI));
   return reduced(op, loss, reduction, given, target);
 }

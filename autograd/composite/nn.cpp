@@ -7,23 +7,15 @@
 #include "autograd/formulas/nn.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_nn.h"
+#include "tensor/shapes/nn.h"
 
 namespace moonlet {
 
 using formulas::widened;
 
 namespace {
-void check_attention(const char* op, const Tensor& query, const Tensor& key, const Tensor& value) {
-  check(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2, op, ": shapes ", query.sizes(),
-        ", ", key.sizes(), ", ", value.sizes(), ", at least two dimensions each are wanted");
-  check(query.size(-1) == key.size(-1), op, ": query ", query.sizes(), " and key ", key.sizes(),
-        " differ in their last size");
-  check(key.size(-2) == value.size(-2), op, ": key ", key.sizes(), " and value ", value.sizes(),
-        " differ in length");
-}
-
-// The heads of keys or values, each as often as there are heads of the query for it.
-Tensor for_heads(const char* name, const Tensor& x, const Tensor& query) {
+// How many heads of the query there are for each of x.
+int64_t shared_heads(const char* name, const Tensor& x, const Tensor& query) {
   const char* op = "scaled_dot_product_attention";
   check(x.dim() >= 3 && query.dim() >= 3, op,
         ": with enable_gqa at least three dimensions are wanted, ", name, " has shape ", x.sizes(),
@@ -31,13 +23,48 @@ Tensor for_heads(const char* name, const Tensor& x, const Tensor& query) {
   const int64_t heads = x.size(-3), wanted = query.size(-3);
   check(heads > 0 && wanted % heads == 0, op, ": ", wanted, " heads of query cannot share ", heads,
         " of ", name);
-  return heads == wanted ? x : repeat_interleave(x, wanted / heads, x.dim() - 3);
+  return wanted / heads;
+}
+
+// The heads (..., heads, l, e) in groups of that many; one head is a group that broadcasts.
+Tensor in_groups(const Tensor& x, int64_t count) {
+  if (x.dim() < 3) return x;
+  return unflatten(x, -3, {x.size(-3) == 1 ? 1 : x.size(-3) / count, x.size(-3) == 1 ? 1 : count});
+}
+
+// Attention where several heads of the query share one of key and value.
+Tensor grouped_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                         const Tensor& mask, double dropout_p, bool is_causal,
+                         std::optional<double> scale) {
+  const int64_t keys = shared_heads("key", key, query),
+                values = shared_heads("value", value, query);
+  if (keys != values || keys == 0)
+    return scaled_dot_product_attention(query, repeat_interleave(key, keys, key.dim() - 3),
+                                        repeat_interleave(value, values, value.dim() - 3), mask,
+                                        dropout_p, is_causal, scale, false);
+  const bool by_head = mask.defined() && mask.dim() >= 3;
+  check(!by_head || mask.size(-3) == 1 || mask.size(-3) == query.size(-3),
+        "scaled_dot_product_attention: attn_mask has shape ", mask.sizes(), " for ", query.size(-3),
+        " heads of query");
+  const Tensor y = scaled_dot_product_attention(
+      in_groups(query, keys), in_groups(key, 1), in_groups(value, 1),
+      by_head ? in_groups(mask, keys) : mask, dropout_p, is_causal, scale, false);
+  return flatten(y, -4, -3);
+}
+
+// Whether one kernel computes attention by blocks.
+bool has_blocks(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) {
+  const DType own = query.dtype();
+  return !query.device().is_cuda() && is_floating(own) && key.dtype() == own &&
+         value.dtype() == own &&
+         (!mask.defined() || mask.dtype() == DType::Bool ||
+          compute_dtype(mask.dtype()) == compute_dtype(own));
 }
 }  // namespace
 
 Tensor native_attention_composite(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const Tensor& attn_mask, bool is_causal, double scale) {
-  check_attention("native_attention", query, key, value);
+  shapes::attended("native_attention", query, key, value, attn_mask);
   const GradModeGuard unrecorded(false);
   // Not a view made under no_grad, as the product's result may be.
   return shallow_copy(formulas::attention(query, key, value, attn_mask, is_causal, scale));
@@ -48,14 +75,13 @@ Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor&
                                               double dropout_p, bool is_causal,
                                               std::optional<double> scale, bool enable_gqa) {
   const char* op = "scaled_dot_product_attention";
-  check_attention(op, query, key, value);
-  if (enable_gqa) {
-    const Tensor keys = for_heads("key", key, query), values = for_heads("value", value, query);
-    return scaled_dot_product_attention(query, keys, values, attn_mask, dropout_p, is_causal, scale,
-                                        false);
-  }
+  if (enable_gqa)
+    return grouped_attention(query, key, value, attn_mask, dropout_p, is_causal, scale);
+  shapes::attended(op, query, key, value, attn_mask);
   check(!is_causal || !attn_mask.defined(), op, ": is_causal and attn_mask exclude each other");
   const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(query.size(-1)));
+  if (dropout_p == 0 && has_blocks(query, key, value, attn_mask))
+    return std::get<0>(flash_attention(query, key, value, attn_mask, is_causal, factor));
   if (dropout_p == 0) return native_attention(query, key, value, attn_mask, is_causal, factor);
   const Tensor weights = formulas::attention_weights(query, key, attn_mask, is_causal, factor);
   return to(matmul(dropout(weights, dropout_p, true), widened(value)), query.dtype());

@@ -49,8 +49,11 @@ namespace {
 // y weight + bias per channel, where they are given, in x's dtype.
 Tensor scaled_channels(const char* op, Tensor y, const Tensor& weight, const Tensor& bias,
                        const Tensor& x) {
-  if (weight.defined()) y = mul(y, per_channel(op, "weight", widened(weight), x));
-  if (bias.defined()) y = add(y, per_channel(op, "bias", widened(bias), x));
+  const Tensor scale = weight.defined() ? per_channel(op, "weight", widened(weight), x) : weight;
+  const Tensor shift = bias.defined() ? per_channel(op, "bias", widened(bias), x) : bias;
+  if (scale.defined() && shift.defined()) return to(addcmul(shift, y, scale), x.dtype());
+  if (scale.defined()) y = mul(y, scale);
+  if (shift.defined()) y = add(y, shift);
   return to(y, x.dtype());
 }
 
@@ -60,6 +63,24 @@ Tensor normalised_groups(const Tensor& x, int64_t groups, double eps) {
   const int64_t size = x.numel() / (x.size(0) * groups);
   const Tensor rows = reshape(x, {x.size(0) * groups, size});
   return reshape(layer_norm(rows, {size}, Tensor(), Tensor(), eps), x.sizes());
+}
+
+// x (n, c, ...) with mean 0 and variance 1 in each channel of each entry, times weight, plus bias:
+// batch_norm of one entry with n c channels.
+Tensor normalised_instances(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const char* op = "instance_norm";
+  const int64_t n = x.size(0), c = x.size(1);
+  const auto repeated = [&](const char* name, const Tensor& v) {
+    if (!v.defined()) return v;
+    per_channel(op, name, v, x);
+    return reshape(expand(v, {n, c}), {n * c});
+  };
+  const Tensor scale = repeated("weight", weight), shift = repeated("bias", bias);
+  if (x.numel() == 0) return clone(x);
+  const Tensor channels = reshape(x, {1, n * c, x.numel() / (n * c)});
+  const Tensor y =
+      std::get<0>(native_batch_norm(channels, scale, shift, Tensor(), Tensor(), 0.0, eps));
+  return reshape(y, x.sizes());
 }
 
 // Moves a running statistic towards the mean over the entries of `each` (n, c).
@@ -89,15 +110,14 @@ Tensor instance_norm_composite(const Tensor& x, const Tensor& running_mean,
   if (!use_input_stats)
     return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
   check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
-  const Tensor wide = widened(x);
-  const Tensor y = scaled_channels(
-      op, normalised_groups(wide, std::max<int64_t>(x.size(1), 1), eps), weight, bias, x);
+  const Tensor y = normalised_instances(x, weight, bias, eps);
   if (x.numel() == 0 || !(running_mean.defined() || running_var.defined())) return y;
   for (const auto& [running, name] :
        {std::pair{&running_mean, "running_mean"}, std::pair{&running_var, "running_var"}})
     if (running->defined()) per_channel(op, name, *running, x);
   const NoGrad no_grad;
-  const Tensor each = reshape(wide, {x.size(0), x.size(1), x.numel() / (x.size(0) * x.size(1))});
+  const Tensor each =
+      reshape(widened(x), {x.size(0), x.size(1), x.numel() / (x.size(0) * x.size(1))});
   follow(running_mean, mean(each, {2}), momentum);
   follow(running_var, var(each, {2}, 1), momentum);
   return y;

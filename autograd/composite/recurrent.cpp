@@ -55,12 +55,15 @@ void check_recurrent(const Tensor& gates, const Tensor& hidden, const Tensor& ce
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> native_recurrent_composite(
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> native_recurrent_composite(
     const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& w_hh,
     const Tensor& b_hh, const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
   check_recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode);
+  bool recorded = false;
+  for (const Tensor* x : {&gates, &hidden, &cell, &w_hh, &b_hh})
+    recorded |= grad_enabled() && x->defined() && x->requires_grad();
   const NoGrad no_grad;
-  return formulas::recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode, reverse);
+  return formulas::recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode, reverse, recorded);
 }
 
 namespace {
@@ -120,7 +123,7 @@ Outcome run_direction(const Network& net, const Tensor& data, const Tensor& h, c
   const Tensor b_hh = net.has_biases ? widened(params[3]) : none;
   const bool apart = net.mode == kGru;
   const Tensor bias = net.has_biases && !apart ? add(b_ih, b_hh) : b_ih;
-  const auto [y, h_n, c_n, cells] =
+  const auto [y, h_n, c_n, cells, sums] =
       native_recurrent(linear(data, widened(params[0]), bias), h, c, widened(params[1]),
                        apart ? b_hh : none, sizes, net.mode, reverse);
   return {y, h_n, c_n};

@@ -78,7 +78,16 @@ Tensor trapezoid_composite(const Tensor& y, const Tensor& x, double dx, int64_t 
   const int d = wrap_dim(dim, y.dim(), "trapezoid");
   const DType out = integral_dtype(y, x);
   if (y.size(d) == 0) return to(sum(y, {d}), out);
-  return to(div(sum(twice_areas("trapezoid", y, x, dx, d), {d}), 2.0), out);
+  if (x.defined()) {
+    return to(div(sum(twice_areas("trapezoid", y, x, dx, d), {d}), 2.0), out);
+  }
+  // At even distances each height counts once, and those at both ends half.
+  const DType wide = sum_dtype(out);
+  const auto end = [&](int64_t i) { return to(select(y, d, i), wide); };
+  const Tensor ends = div(add(end(0), end(-1)), 2.0);
+  const std::optional<DType> summed =
+      is_differentiable(y.dtype()) ? std::optional(wide) : std::nullopt;
+  return to(mul(sub(sum(y, {d}, false, summed), ends), dx), out);
 }
 
 Tensor cumulative_trapezoid_composite(const Tensor& y, const Tensor& x, double dx, int64_t dim) {

@@ -4,9 +4,11 @@
 
 #include "autograd/history.h"
 #include "autograd/host_value.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_shape.h"
 #include "tensor/set.h"
 #include "tensor/shapes/shape.h"
+#include "tensor/shapes_shape.h"
 #include "tensor/views.h"
 
 namespace moonlet {
@@ -261,29 +263,76 @@ std::vector<Tensor> unbind_composite(const Tensor& x, int64_t dim) {
 
 namespace {
 
-// `x` with copies of itself before and after dimension d, neither count negative.
-Tensor pad_with_copies(const Tensor& x, int d, int64_t before, int64_t after,
-                       std::string_view mode) {
+// How many places a padding adds before and behind each dimension; where it cuts that is none.
+struct Added {
+  Added(const std::vector<int64_t>& pad, int rank) {
+    for (int d = 0; d < rank; ++d) {
+      const auto [first, last] = shapes::border(pad, d, rank);
+      before.push_back(std::max<int64_t>(first, 0));
+      after.push_back(std::max<int64_t>(last, 0));
+    }
+  }
+  bool any(int d) const { return before[d] > 0 || after[d] > 0; }
+  Dims before, after;
+};
+
+// Throws where x has not what is to be copied around it.
+void check_copies(const Tensor& x, const Added& added, std::string_view mode) {
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    const int64_t size = x.size(d), before = added.before[d], after = added.after[d];
+    const int64_t limit = mode == "reflect" ? size - 1 : mode == "circular" ? size : INT64_MAX;
+    check(!added.any(d) || (size > 0 && before <= limit && after <= limit), "pad: (", before, ", ",
+          after, ") is too much for ", mode, " padding of dim ", d + 1, " of shape ", x.sizes());
+  }
+}
+
+// What a padding puts before and behind x in dimension d, neither count negative.
+std::pair<Tensor, Tensor> copies_around(const Tensor& x, int d, int64_t before, int64_t after,
+                                        std::string_view mode) {
   const int64_t size = x.size(d);
-  if (before == 0 && after == 0) return x;
-  const int64_t limit = mode == "reflect" ? size - 1 : mode == "circular" ? size : INT64_MAX;
-  check(size > 0 && before <= limit && after <= limit, "pad: (", before, ", ", after,
-        ") is too much for ", mode, " padding of dim ", d + 1, " of shape ", x.sizes());
   const auto part = [&](int64_t from, int64_t to) { return slice(x, d, from, to, 1); };
   const auto edge = [&](int64_t at, int64_t count) {
     Dims sizes = x.sizes();
     sizes[d] = count;
     return expand(part(at, at + 1), sizes);
   };
-  std::vector<Tensor> parts;
-  if (mode == "reflect") {
-    parts = {flip(part(1, before + 1), {d}), x, flip(part(size - 1 - after, size - 1), {d})};
-  } else if (mode == "replicate") {
-    parts = {edge(0, before), x, edge(size - 1, after)};
-  } else {
-    parts = {part(size - before, size), x, part(0, after)};
+  if (mode == "reflect")
+    return {flip(part(1, before + 1), {d}), flip(part(size - 1 - after, size - 1), {d})};
+  if (mode == "replicate") return {edge(0, before), edge(size - 1, after)};
+  return {part(size - before, size), part(0, after)};
+}
+
+Tensor pad_recorded(Tensor x, const Added& added, std::string_view mode) {
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    if (!added.any(d)) continue;
+    const auto [first, last] = copies_around(x, d, added.before[d], added.after[d], mode);
+    x = cat({first, x, last}, d);
   }
-  return cat(parts, d);
+  return x;
+}
+
+// The same without a tape: each dimension's border is copied from what is there of the result.
+Tensor pad_plain(const Tensor& x, const Added& added, std::string_view mode) {
+  std::vector<int64_t> pad;
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    pad.push_back(added.before[d]);
+    pad.push_back(added.after[d]);
+  }
+  const Tensor y = allocate(shapes::constant_pad(x, pad, int64_t{0}), "pad");
+  std::vector<Tensor> narrowed = {y};  // by the borders of the first dimensions
+  for (int d = 0; d < x.dim(); ++d)
+    narrowed.push_back(slice(narrowed[d], d, added.before[d], added.before[d] + x.size(d), 1));
+  copy_(narrowed.back(), x);
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    if (!added.any(d)) continue;
+    const int64_t before = added.before[d], after = added.after[d], end = before + x.size(d);
+    const auto [first, last] = copies_around(narrowed[d + 1], d, before, after, mode);
+    Tensor front = slice(narrowed[d], d, 0, before, 1);
+    Tensor back = slice(narrowed[d], d, end, end + after, 1);
+    copy_(front, first);
+    copy_(back, last);
+  }
+  return y;
 }
 
 }  // namespace
@@ -295,15 +344,17 @@ Tensor pad_composite(const Tensor& x, const std::vector<int64_t>& pad, std::stri
         "pad: mode is \"constant\", \"reflect\", \"replicate\" or \"circular\", got \"", mode,
         "\"");
   shapes::check_pad(x, pad, "pad");
-  Tensor out = x;
-  for (int d = x.dim() - 1; d >= 0; --d) {
+  Tensor cut = x;
+  for (int d = 0; d < x.dim(); ++d) {
     const auto [before, after] = shapes::border(pad, d, x.dim());
-    if (before < 0 || after < 0) {
-      const int64_t first = std::max<int64_t>(-before, 0);
-      out = slice(out, d, first, x.size(d) - std::max<int64_t>(-after, 0), 1);
-    }
-    out = pad_with_copies(out, d, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), mode);
+    const int64_t first = std::max<int64_t>(-before, 0);
+    if (before < 0 || after < 0)
+      cut = slice(cut, d, first, x.size(d) - std::max<int64_t>(-after, 0), 1);
   }
+  const Added added(pad, x.dim());
+  check_copies(cut, added, mode);
+  if (!grad_enabled() || !x.requires_grad()) return pad_plain(cut, added, mode);
+  const Tensor out = pad_recorded(cut, added, mode);
   return &out.storage() == &x.storage() ? clone(out) : out;
 }
 

@@ -6,14 +6,15 @@
 
 namespace moonlet::formulas {
 
-Tensor gelu_tanh_grad_x(const Tensor& g, const Tensor& given) {
+// For inner = k (x + c x^3): (1 - tanh^2) (inner' + x / 2 inner'' - x tanh inner'^2).
+Tensor gelu_tanh_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& given) {
   const Tensor x = widened(given);
   constexpr double k = 0.7978845608028654, c = 0.044715;
   const Tensor x2 = square(x);
   const Tensor t = tanh(mul(mul(x, add(mul(x2, c), 1.0)), k));
   const Tensor inner = mul(add(mul(x2, 3 * c), 1.0), k);
-  const Tensor slope = add(add(t, 1.0), mul(mul(x, sub(1.0, square(t))), inner));
-  return mul(g, mul(slope, 0.5));
+  const Tensor bend = sub(add(inner, mul(x2, 3 * k * c)), mul(mul(x, t), square(inner)));
+  return mul(mul(widened(g), grad), mul(sub(1.0, square(t)), bend));
 }
 
 Tensor silu_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& given) {
@@ -23,11 +24,20 @@ Tensor silu_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& giv
   return mul(mul(widened(g), grad), moonlet::conj(mul(mul(s, sub(1.0, s)), bend)));
 }
 
-Tensor mish_grad_x(const Tensor& g, const Tensor& given) {
+// For t = tanh(softplus(x)), whose derivative is s (1 - t^2) with s = sigmoid(x).
+Tensor mish_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& given) {
   const Tensor x = widened(given);
-  const Tensor t = tanh(softplus(x, 1.0, 20.0));
-  const Tensor slope = mul(mul(x, sigmoid(x)), sub(1.0, square(t)));
-  return mul(g, add(t, slope));
+  const Tensor s = sigmoid(x), t = tanh(softplus(x, 1.0, 20.0));
+  const Tensor slope = mul(s, sub(1.0, square(t)));
+  const Tensor bend = mul(x, sub(1.0, mul(s, add(mul(t, 2.0), 1.0))));
+  return mul(mul(widened(g), grad), mul(slope, add(bend, 2.0)));
+}
+
+Tensor softplus_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& given,
+                              const Scalar& beta, const Scalar& threshold) {
+  const Tensor scaled = mul(widened(given), beta);
+  const Tensor bend = mul(sigmoid_grad_x(mul(widened(g), grad), sigmoid(scaled)), beta);
+  return where(gt(scaled, threshold), 0.0, bend);
 }
 
 }  // namespace moonlet::formulas

@@ -1,5 +1,7 @@
 // autograd/formulas/arithmetic.cpp: the longer derivatives of arithmetic.
 #include "autograd/formulas/arithmetic.h"
+
+#include "autograd/formulas/common.h"
 #include "autograd/uses_formulas_arithmetic.h"
 
 namespace moonlet::formulas {
@@ -29,8 +31,16 @@ Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& expon
     return mul(g, mul(y, std::log(base.to_double())));
   }
   if (is_complex(y.dtype())) return mul(g, moonlet::conj(mul(y, log(x.tensor()))));
-  const Tensor flat = logical_and(eq(x, 0), mul(ge(exponent, 0), ones_like(y)));
+  const Tensor flat = logical_and(eq(x, 0), ge(exponent, 0));
   return where(flat, 0.0, mul(g, mul(y, log(x.tensor()))));
+}
+
+Tensor lerp_grad_x(const Tensor& g, const Operand& weight) {
+  const Operand w = conj(weight);
+  if (w.is_tensor()) return sub(g, mul(g, w));
+  const Scalar& number = w.scalar();
+  return mul(g, number.is_complex() ? Scalar(1.0 - number.to_complex())
+                                    : Scalar(1.0 - number.to_double()));
 }
 
 Tensor sgn_grad_x(const Tensor& g, const Tensor& x) {

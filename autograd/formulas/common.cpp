@@ -1,5 +1,7 @@
 // autograd/formulas/common.cpp: what derivatives and composites of several families are made of.
 #include "autograd/formulas/common.h"
+
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_common.h"
 #include "tensor/shapes/reduce.h"
 
@@ -34,17 +36,26 @@ Tensor restore_dims(const Tensor& g, const Dims& sizes, const Dims& dims, bool k
 Tensor extreme_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
                       bool keepdim) {
   const Tensor best = restore_dims(y, x.sizes(), dims, keepdim);
-  const Tensor chosen = to(eq(x, best), g.dtype());
+  const Tensor chosen = eq(x, best);
   const Tensor share = div(restore_dims(g, x.sizes(), dims, keepdim), sum(chosen, dims, true));
   return mul(chosen, share);
 }
 
+Tensor placed_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim) {
+  Tensor out = zeros(sizes, Options{g.dtype(), g.device()});
+  return scatter_(out, dim, indices, g);
+}
+
+Tensor added_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim) {
+  Tensor out = zeros(sizes, Options{g.dtype(), g.device()});
+  return scatter_add_(out, dim, indices, g);
+}
+
 Tensor selected_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim,
                        bool keepdim) {
-  const Options options{g.dtype(), g.device()};
   const Dims dims = sizes.empty() ? Dims{} : Dims{dim};
-  return scatter_add(zeros(sizes, options), dim, restore_dims(indices, sizes, dims, keepdim),
-                     restore_dims(g, sizes, dims, keepdim));
+  return placed_grad_x(restore_dims(g, sizes, dims, keepdim),
+                       restore_dims(indices, sizes, dims, keepdim), sizes, dim);
 }
 
 Dims plane_of(const Dims& sizes) { return {sizes[sizes.size() - 2], sizes.back()}; }

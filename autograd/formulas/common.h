@@ -19,7 +19,11 @@ Tensor restore_dims(const Tensor& g, const Dims& sizes, const Dims& dims, bool k
 // g shared evenly among the elements that equal the extreme y.
 Tensor extreme_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
                       bool keepdim);
-// g put at the 1-based positions `indices` along dim of a zero tensor.
+// g put at the 1-based positions `indices` along dim of zeros; no position of a row comes twice.
+Tensor placed_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim);
+// The same where positions may come again, and what stands there is added up.
+Tensor added_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim);
+// That of one position in each row, whose dim is kept or not.
 Tensor selected_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim,
                        bool keepdim);
 

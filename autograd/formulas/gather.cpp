@@ -1,8 +1,15 @@
 // autograd/formulas/gather.cpp: the longer derivatives of what picks rows or elements.
 #include "autograd/formulas/gather.h"
+
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_gather.h"
 
 namespace moonlet::formulas {
+
+Tensor index_select_grad_x(const Tensor& g, int64_t dim, const Tensor& index, const Dims& sizes) {
+  Tensor sums = zeros(sizes, options_of(g));
+  return grad_enabled() ? index_add(sums, dim, index, g) : index_add_(sums, dim, index, g);
+}
 
 Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx) {
   Tensor rows = embedding(g, index, padding_idx);

@@ -12,6 +12,9 @@ Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int
 // g, where `wanted` divided by how often each row's position comes in `index`.
 Tensor by_frequency(const Tensor& g, const Tensor& index, int64_t rows, bool wanted);
 
+// Zeros of shape `sizes` with g added at the positions.
+Tensor index_select_grad_x(const Tensor& g, int64_t dim, const Tensor& index, const Dims& sizes);
+
 // What scatter and scatter_add took from src, in src's shape: what is behind `index` gave nothing.
 Tensor scatter_grad_src(const Tensor& g, int64_t dim, const Tensor& index, const Dims& src_size);
 // The gradients of x and src, where y is what scatter_fold made of them.

@@ -1,7 +1,37 @@
 // autograd/formulas/loss.cpp: derivatives of losses.
 #include "autograd/formulas/loss.h"
 
+#include "autograd/formulas/common.h"
+#include "autograd/uses_formulas_loss.h"
+
 namespace moonlet::formulas {
+
+std::tuple<Tensor, Tensor> bowl_grads(const Tensor& g, const Tensor& x, const Tensor& target,
+                                      const Scalar& width) {
+  const Tensor inside = where(lt(abs(sub(x, target)), width), g, 0.0);
+  return {inside, neg(inside)};
+}
+
+std::tuple<Tensor, Tensor> binary_cross_entropy_grads(const Tensor& g, const Tensor& given,
+                                                      const Tensor& target) {
+  const Tensor x = widened(given);
+  const Tensor spread = clamp_min(mul(x, sub(1.0, x)), 1e-12);
+  const Tensor bend = add(sub(square(x), mul(mul(x, target), 2.0)), target);
+  return {mul(g, div(bend, square(spread))), neg(div(g, spread))};
+}
+
+std::tuple<Tensor, Tensor> soft_margin_grads(const Tensor& g, const Tensor& given,
+                                             const Tensor& target) {
+  const Tensor x = widened(given);
+  const Tensor s = sigmoid(neg(mul(x, target)));
+  const Tensor bend = mul(s, sub(1.0, s));
+  return {mul(g, mul(square(target), bend)), mul(g, sub(mul(mul(x, target), bend), s))};
+}
+
+Tensor kl_div_slope(const Tensor& given, const Tensor& target) {
+  const Tensor x = widened(given), present = gt(target, 0.0);
+  return sub(add(log(where(present, target, 1.0)), present), x);
+}
 
 std::tuple<Tensor, Tensor> no_second_derivative(const char* op) {
   fail(op, ": its gradient cannot be differentiated again");

@@ -112,33 +112,69 @@ Tensor attention(const Tensor& given_query, const Tensor& given_key, const Tenso
   return to(parts.size() == 1 ? parts[0] : cat(parts, parts[0].dim() - 2), given_query.dtype());
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(
-    const Tensor& given_g, const Tensor& given_query, const Tensor& given_key,
-    const Tensor& given_value, const Tensor& given_mask, bool is_causal, double scale) {
+namespace {
+
+// The weights of a chunk, and the gradient of its scores for the gradient `slope` of its results.
+std::tuple<Tensor, Tensor> chunk_grads(const Tensor& slope, const Tensor& query, const Tensor& key,
+                                       const Tensor& value, const Tensor& mask, bool is_causal,
+                                       const Chunk& c) {
+  Tensor weights = chunk_weights(query, key, mask, is_causal, c);
+  const Tensor by_weights = matmul(slope, swapped(rows(value, 0, c.keys)));
+  // The values may have more entries in their batch than the weights.
+  if (!(weights.sizes() == by_weights.sizes())) weights = expand(weights, by_weights.sizes());
+  return {weights, softmax_grad_x(by_weights, weights, weights.dim() - 1)};
+}
+
+Tensor joined(const std::vector<Tensor>& parts) {
+  return parts.size() == 1 ? parts[0] : cat(parts, parts[0].dim() - 2);
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> attention_grads(const Tensor& given_g, const Tensor& given_query,
+                                                   const Tensor& given_key,
+                                                   const Tensor& given_value,
+                                                   const Tensor& given_mask, bool is_causal,
+                                                   double scale) {
   // Each is in two products, which would otherwise copy it twice.
   const Tensor g = contiguous(widened(given_g)),
                query = contiguous(mul(widened(given_query), scale)),
                key = contiguous(widened(given_key)), value = widened(given_value),
                mask = widened(given_mask);
-  const bool added = mask.defined() && mask.dtype() != DType::Bool && given_mask.requires_grad();
-  std::vector<Tensor> by_query, by_mask;
+  std::vector<Tensor> by_query;
   Tensor by_key, by_value;
   for (const Chunk& c : chunks_of(query, key, is_causal)) {
-    Tensor weights = chunk_weights(query, key, mask, is_causal, c);
     const Tensor slope = rows(g, c.first, c.count);
+    const auto [weights, by_scores] = chunk_grads(slope, query, key, value, mask, is_causal, c);
     add_rows(by_value, matmul(swapped(weights), slope), key.size(-2));
-    Tensor grad_scores = matmul(slope, swapped(rows(value, 0, c.keys)));
-    // The values may have more entries in their batch than the weights.
-    if (!(weights.sizes() == grad_scores.sizes())) weights = expand(weights, grad_scores.sizes());
-    grad_scores = softmax_grad_x(grad_scores, weights, weights.dim() - 1);
-    by_query.push_back(mul(matmul(grad_scores, rows(key, 0, c.keys)), scale));
-    add_rows(by_key, matmul(swapped(grad_scores), rows(query, c.first, c.count)), key.size(-2));
-    if (added) by_mask.push_back(grad_scores);
+    by_query.push_back(mul(matmul(by_scores, rows(key, 0, c.keys)), scale));
+    add_rows(by_key, matmul(swapped(by_scores), rows(query, c.first, c.count)), key.size(-2));
   }
-  const auto joined = [](const std::vector<Tensor>& parts) {
-    return parts.size() == 1 ? parts[0] : cat(parts, parts[0].dim() - 2);
-  };
-  return {joined(by_query), by_key, by_value, added ? joined(by_mask) : Tensor()};
+  return {joined(by_query), by_key, by_value};
+}
+
+std::tuple<Tensor, Tensor, Tensor> flash_grads(const Tensor& g, const Tensor& query,
+                                               const Tensor& key, const Tensor& value,
+                                               const Tensor& mask, const Tensor& y,
+                                               const Tensor& logsumexp, bool is_causal,
+                                               double scale) {
+  if (grad_enabled()) return attention_grads(g, query, key, value, mask, is_causal, scale);
+  return flash_attention_grads(g, query, key, value, mask, y, logsumexp, is_causal, scale);
+}
+
+Tensor attention_grad_mask(const Tensor& given_g, const Tensor& given_query,
+                           const Tensor& given_key, const Tensor& given_value,
+                           const Tensor& given_mask, bool is_causal, double scale) {
+  const Tensor g = widened(given_g), query = mul(widened(given_query), scale),
+               key = widened(given_key), value = widened(given_value), mask = widened(given_mask);
+  std::vector<Tensor> by_mask;
+  for (const Chunk& c : chunks_of(query, key, is_causal)) {
+    const Tensor part =
+        std::get<1>(chunk_grads(rows(g, c.first, c.count), query, key, value, mask, is_causal, c));
+    const int64_t unseen = key.size(-2) - c.keys;
+    by_mask.push_back(unseen == 0 ? part : constant_pad(part, {0, unseen}, 0.0));
+  }
+  return joined(by_mask);
 }
 
 }  // namespace moonlet::formulas

@@ -14,10 +14,19 @@ Tensor attention_weights(const Tensor& query, const Tensor& key, const Tensor& m
 // native_attention: these weights times the values, for some queries at a time.
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                  bool is_causal, double scale);
-// The gradients of native_attention with respect to (query, key, value, mask).
-std::tuple<Tensor, Tensor, Tensor, Tensor> attention_grads(const Tensor& g, const Tensor& query,
-                                                           const Tensor& key, const Tensor& value,
-                                                           const Tensor& mask, bool is_causal,
-                                                           double scale);
+// The gradients of attention with respect to (query, key, value), and to a mask that is added, by
+// products and softmax; they may be differentiated again.
+std::tuple<Tensor, Tensor, Tensor> attention_grads(const Tensor& g, const Tensor& query,
+                                                   const Tensor& key, const Tensor& value,
+                                                   const Tensor& mask, bool is_causal,
+                                                   double scale);
+Tensor attention_grad_mask(const Tensor& g, const Tensor& query, const Tensor& key,
+                           const Tensor& value, const Tensor& mask, bool is_causal, double scale);
+// Those of flash_attention, which gave y and logsumexp, with respect to (query, key, value).
+std::tuple<Tensor, Tensor, Tensor> flash_grads(const Tensor& g, const Tensor& query,
+                                               const Tensor& key, const Tensor& value,
+                                               const Tensor& mask, const Tensor& y,
+                                               const Tensor& logsumexp, bool is_causal,
+                                               double scale);
 
 }  // namespace moonlet::formulas

@@ -3,6 +3,8 @@
 // batch size n goes on with the first n rows of the state, so sequences may end before others.
 #include "autograd/formulas/recurrent.h"
 
+#include <algorithm>
+
 #include "autograd/tape.h"
 #include "autograd/uses_formulas_recurrent.h"
 #include "tensor/interrupt.h"
@@ -69,47 +71,56 @@ std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Ten
           cat({by_reset, by_update, mul(by_fresh, reset)}, 1), mul(grad, update)};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> recurrent(const Tensor& gates, const Tensor& hidden,
-                                                     const Tensor& cell, const Tensor& w_hh,
-                                                     const Tensor& b_hh,
-                                                     const std::vector<int64_t>& batch_sizes,
-                                                     int64_t mode, bool reverse) {
-  const bool has_cell = mode == kLstm;
-  const Tensor h = clone(hidden, MemoryFormat::Contiguous);
-  const Tensor c = has_cell ? clone(cell, MemoryFormat::Contiguous) : empty({0}, options_of(h));
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent(
+    const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& w_hh,
+    const Tensor& b_hh, const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse,
+    bool keep_sums) {
+  const bool has_cell = mode == kLstm, keep = keep_sums && (has_cell || mode == kGru);
+  const Tensor h = clone(hidden, MemoryFormat::Contiguous), none = empty({0}, options_of(h));
+  const Tensor c = has_cell ? clone(cell, MemoryFormat::Contiguous) : none;
   const Tensor y = empty({gates.size(0), h.size(1)}, options_of(gates));
-  const Tensor cells = has_cell ? empty(y.sizes(), options_of(y)) : empty({0}, options_of(h));
-  const Tensor w = t(w_hh);
-  for (const Step& s : steps_of(batch_sizes, reverse)) {
+  const Tensor cells = has_cell ? empty(y.sizes(), options_of(y)) : none;
+  const std::vector<Step> steps = steps_of(batch_sizes, reverse);
+  // Those of all steps, or memory for those of one.
+  const Tensor sums = mode == kRnnTanh || mode == kRnnRelu
+                          ? none
+                          : empty({keep ? gates.size(0) : h.size(0), gates.size(1)}, options_of(y));
+  // Every step multiplies with it, and faster when it need not be read across its rows.
+  constexpr size_t kManySteps = 8;
+  const Tensor w = steps.size() < kManySteps ? t(w_hh) : contiguous(t(w_hh));
+  for (const Step& s : steps) {
     stop_if_requested();
     const Tensor x = rows(gates, s), before = first(h, s.count);
-    Tensor after;
+    Tensor after = rows(y, s);
+    const auto sum_of_step = [&] { return keep ? rows(sums, s) : first(sums, s.count); };
     if (has_cell) {
-      const auto [next, next_cell] = lstm_step(addmm(x, before, w), first(c, s.count));
-      write(first(c, s.count), next_cell);
-      write(rows(cells, s), next_cell);
-      after = next;
+      Tensor sum = sum_of_step(), next = rows(cells, s);
+      addmm_out(sum, x, before, w);
+      lstm_step_out(after, next, sum, first(c, s.count));
+      write(first(c, s.count), next);
     } else if (mode == kGru) {
-      after = gru_step(x, linear(before, w_hh, b_hh), before);
+      Tensor sum = sum_of_step();
+      b_hh.defined() ? addmm_out(sum, b_hh, before, w) : mm_out(sum, before, w);
+      gru_step_out(after, x, sum, before);
     } else {
-      after = activated(addmm(x, before, w), mode);
+      write(after, activated(addmm(x, before, w), mode));
     }
     write(before, after);
-    write(rows(y, s), after);
   }
-  return {y, h, c, cells};
+  return {y, h, c, cells, keep ? sums : none};
 }
 
 namespace {
 
 // Of every row the state before its step: (rows, size).
 Tensor states_before(const Tensor& start, const Tensor& states, const std::vector<Step>& steps) {
-  const Tensor now = clone(start, MemoryFormat::Contiguous);
   const Tensor out = empty(states.sizes(), options_of(states));
+  Step last{0, 0};
   for (const Step& s : steps) {
-    const Tensor state = first(now, s.count);
-    write(rows(out, s), state);
-    write(state, rows(states, s));
+    const int64_t known = std::min(last.count, s.count), fresh = s.count - known;
+    if (known > 0) write(narrow(out, 0, s.at, known), narrow(states, 0, last.at, known));
+    if (fresh > 0) write(narrow(out, 0, s.at + known, fresh), narrow(start, 0, known, fresh));
+    last = s;
   }
   return out;
 }
@@ -170,38 +181,34 @@ struct Backward {
 };
 
 Backward back_through_steps(const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c,
-                            const Tensor& x_gates, const Tensor& h_gates, const Tensor& w_hh,
+                            const Tensor& gates, const Tensor& sums, const Tensor& w_hh,
                             const Tensor& before, const Tensor& cells_before, const Tensor& y,
                             const Tensor& cells, const std::vector<Step>& steps, int64_t mode) {
   Backward b{clone(grad_h, MemoryFormat::Contiguous),
              mode == kLstm ? clone(grad_c, MemoryFormat::Contiguous) : Tensor(),
-             empty(x_gates.sizes(), options_of(x_gates)), Tensor()};
-  if (mode == kGru) b.by_h_gates = empty(x_gates.sizes(), options_of(x_gates));
+             empty(gates.sizes(), options_of(gates)), Tensor()};
+  if (mode == kGru) b.by_h_gates = empty(gates.sizes(), options_of(gates));
   for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
     stop_if_requested();
-    const Tensor state = first(b.by_hidden, s->count);
+    Tensor state = first(b.by_hidden, s->count), by_gates = rows(b.by_gates, *s);
     const Tensor g = add(state, rows(grad_y, *s));
-    Tensor gates, through;
     if (mode == kLstm) {
       const Tensor cell = first(b.by_cell, s->count);
-      const auto [by_gates, by_cell] =
-          lstm_step_grads(g, cell, rows(x_gates, *s), rows(cells_before, *s), rows(cells, *s));
+      Tensor by_cell = empty_like(cell);
+      lstm_step_grads_out(by_gates, by_cell, g, cell, rows(sums, *s), rows(cells_before, *s),
+                          rows(cells, *s));
       write(cell, by_cell);
-      gates = by_gates;
-      through = mm(gates, w_hh);
+      mm_out(state, by_gates, w_hh);
     } else if (mode == kGru) {
-      const auto [by_x, by_h, by_state] =
-          gru_step_grads(g, rows(x_gates, *s), rows(h_gates, *s), rows(before, *s));
-      gates = by_x;
-      write(rows(b.by_h_gates, *s), by_h);
-      through = addmm(by_state, by_h, w_hh);
+      Tensor h = rows(b.by_h_gates, *s), by_state = empty_like(g);
+      gru_step_grads_out(by_gates, h, by_state, g, rows(gates, *s), rows(sums, *s),
+                         rows(before, *s));
+      addmm_out(state, by_state, h, w_hh);
     } else {
       const Tensor out = rows(y, *s);
-      gates = mode == kRnnTanh ? mul(g, sub(1.0, square(out))) : relu_grad_x(g, out);
-      through = mm(gates, w_hh);
+      write(by_gates, mode == kRnnTanh ? mul(g, sub(1.0, square(out))) : relu_grad_x(g, out));
+      mm_out(state, by_gates, w_hh);
     }
-    write(rows(b.by_gates, *s), gates);
-    write(state, through);
   }
   return b;
 }
@@ -211,17 +218,15 @@ Backward back_through_steps(const Tensor& grad_y, const Tensor& grad_h, const Te
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
     const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c, const Tensor& gates,
     const Tensor& hidden, const Tensor& cell, const Tensor& w_hh, const Tensor& b_hh,
-    const Tensor& y, const Tensor& cells, const std::vector<int64_t>& batch_sizes, int64_t mode,
-    bool reverse) {
+    const Tensor& y, const Tensor& cells, const Tensor& sums,
+    const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
   if (grad_enabled())
     return recorded_grads({grad_y, grad_h, grad_c}, {gates, hidden, cell, w_hh, b_hh}, batch_sizes,
                           mode, reverse);
   const std::vector<Step> steps = steps_of(batch_sizes, reverse);
   const Tensor before = states_before(hidden, y, steps);
   const Tensor cells_before = mode == kLstm ? states_before(cell, cells, steps) : Tensor();
-  const Tensor h_gates = mode == kGru ? linear(before, w_hh, b_hh) : Tensor();
-  const Tensor x_gates = mode == kLstm ? addmm(gates, before, t(w_hh)) : gates;
-  const Backward b = back_through_steps(grad_y, grad_h, grad_c, x_gates, h_gates, w_hh, before,
+  const Backward b = back_through_steps(grad_y, grad_h, grad_c, gates, sums, w_hh, before,
                                         cells_before, y, cells, steps, mode);
   const Tensor& slopes = mode == kGru ? b.by_h_gates : b.by_gates;
   return {b.by_gates, b.by_hidden, b.by_cell, mm(t(slopes), before),

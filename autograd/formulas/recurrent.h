@@ -18,17 +18,17 @@ std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& 
 std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Tensor& x_gates,
                                                    const Tensor& h_gates, const Tensor& hidden);
 
-// native_recurrent: (y, h_n, c_n, cells), unrecorded.
-std::tuple<Tensor, Tensor, Tensor, Tensor> recurrent(const Tensor& gates, const Tensor& hidden,
-                                                     const Tensor& cell, const Tensor& w_hh,
-                                                     const Tensor& b_hh,
-                                                     const std::vector<int64_t>& batch_sizes,
-                                                     int64_t mode, bool reverse);
+// native_recurrent: (y, h_n, c_n, cells, sums), unrecorded. `keep_sums` says whether a gradient
+// will want the last.
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent(
+    const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& w_hh,
+    const Tensor& b_hh, const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse,
+    bool keep_sums);
 // Its gradients with respect to (gates, hidden, cell, w_hh, b_hh).
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
     const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c, const Tensor& gates,
     const Tensor& hidden, const Tensor& cell, const Tensor& w_hh, const Tensor& b_hh,
-    const Tensor& y, const Tensor& cells, const std::vector<int64_t>& batch_sizes, int64_t mode,
-    bool reverse);
+    const Tensor& y, const Tensor& cells, const Tensor& sums,
+    const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse);
 
 }  // namespace moonlet::formulas

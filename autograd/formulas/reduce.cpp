@@ -1,6 +1,7 @@
 // autograd/formulas/reduce.cpp: the longer derivatives of reductions.
 #include "autograd/formulas/reduce.h"
 #include "autograd/formulas/common.h"
+#include "autograd/host_value.h"
 #include "autograd/uses_formulas_reduce.h"
 
 #include <cmath>
@@ -29,24 +30,35 @@ static Tensor product_before(const Tensor& x, int64_t dim) {
   return cumprod(cat({one, narrow(x, dim, 0, n - 1)}, dim), dim);
 }
 
-Tensor prod_grad_x(const Tensor& g, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+// For each element the product of the others, along dim.
+static Tensor product_of_others(const Tensor& x, int dim) {
+  const Tensor before = product_before(x, dim);
+  return mul(before, flip(product_before(flip(x, Dims{dim}), dim), Dims{dim}));
+}
+
+Tensor prod_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, std::optional<int64_t> dim,
+                   bool keepdim) {
   if (x.dim() == 0) return g;
   if (x.numel() == 0) return zeros_like(x);
-  if (!dim) {
-    return reshape(prod_grad_x(reshape(g, Dims{1}), reshape(x, Dims{x.numel()}), 0, true),
-                   x.sizes());
+  const Dims dims = dim ? Dims{wrapped(*dim, x.dim())} : all_dims(x.dim());
+  const Tensor outer = restore_dims(g, x.sizes(), dims, keepdim);
+  if (host_value<bool>(all(x))) {
+    const Tensor whole = restore_dims(y, x.sizes(), dims, keepdim);
+    if (is_complex(x.dtype())) return mul(outer, conj(div(whole, x)));
+    return div(mul(outer, whole), x);
   }
-  const int d = wrapped(*dim, x.dim());
-  const Tensor before = product_before(x, d);
-  const Tensor after = flip(product_before(flip(x, Dims{d}), d), Dims{d});
-  return mul(restore_dims(g, x.sizes(), Dims{d}, keepdim), conj(mul(before, after)));
+  if (dim) return mul(outer, conj(product_of_others(x, static_cast<int>(dims[0]))));
+  const Tensor others = product_of_others(reshape(x, Dims{x.numel()}), 0);
+  return mul(outer, conj(reshape(others, x.sizes())));
 }
 
 Tensor var_grad_x(const Tensor& g, const Tensor& x, const Dims& dims, double correction,
                   bool keepdim) {
-  const double count = reduced_count(x.sizes(), dims) - correction;
-  const Tensor each = mul(restore_dims(g, x.sizes(), dims, keepdim), 2.0 / std::fmax(count, 0));
-  return mul(each, sub(x, mean(x, dims, true)));
+  const double count = std::fmax(reduced_count(x.sizes(), dims) - correction, 0);
+  const Tensor outer = restore_dims(g, x.sizes(), dims, keepdim), centre = mean(x, dims, true);
+  if (is_complex(x.dtype())) return mul(mul(outer, 2.0 / count), sub(x, centre));
+  // That of the squared distances from the mean; along the mean itself their sum is level.
+  return mse_loss_each_grad_x(div(outer, count), x, centre);
 }
 
 // x / |x|, 0 where x is 0.
@@ -81,7 +93,7 @@ Tensor logsumexp_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const
   const Tensor whole = restore_dims(y, x.sizes(), dims, keepdim);
   if (is_complex(x.dtype())) return mul(outer, conj(exp(sub(x, whole))));
   const Tensor finite = masked_fill(whole, isinf(whole), 0.0);
-  return mul(outer, exp(sub(x, finite)));
+  return scaled_exp(outer, x, finite);
 }
 
 }  // namespace moonlet::formulas

@@ -8,8 +8,9 @@
 namespace moonlet::formulas {
 
 Tensor mean_grad_x(const Tensor& g, const Dims& sizes, const Dims& dims, bool keepdim);
-// Right also where elements are 0: each element gets the product of the others.
-Tensor prod_grad_x(const Tensor& g, const Tensor& x, std::optional<int64_t> dim, bool keepdim);
+// From the result y where no element is 0; else each element gets the product of the others.
+Tensor prod_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, std::optional<int64_t> dim,
+                   bool keepdim);
 Tensor var_grad_x(const Tensor& g, const Tensor& x, const Dims& dims, double correction,
                   bool keepdim);
 // 0 where the norm y is 0. y has the dtype that x was converted to, or the real one of that.

@@ -25,12 +25,12 @@ static Tensor cumprod_grad_x_zeros(const Tensor& g, const Tensor& x, int64_t dim
   return cat(parts, dim);
 }
 
-Tensor cumprod_grad_x(const Tensor& g, const Tensor& given, int64_t given_dim) {
+Tensor cumprod_grad_x(const Tensor& g, const Tensor& given, const Tensor& y, int64_t given_dim) {
   if (given.dim() == 0 || given.numel() == 0) return g;
   const Tensor x = moonlet::conj(given);
   const int dim = wrapped(given_dim, x.dim());
-  if (host_value<bool>(any(eq(x, 0.0)))) return cumprod_grad_x_zeros(g, x, dim);
-  const Tensor products = flip(mul(g, cumprod(x, dim)), Dims{dim});
+  if (!host_value<bool>(all(x))) return cumprod_grad_x_zeros(g, x, dim);
+  const Tensor products = flip(mul(g, moonlet::conj(y)), Dims{dim});
   return div(flip(cumsum(products, dim), Dims{dim}), x);
 }
 

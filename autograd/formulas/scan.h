@@ -6,7 +6,7 @@
 namespace moonlet::formulas {
 
 // Quadratic in the size of dim when x holds a 0, linear otherwise.
-Tensor cumprod_grad_x(const Tensor& g, const Tensor& x, int64_t dim);
+Tensor cumprod_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, int64_t dim);
 // From the result y, in logarithms, which do not overflow.
 Tensor logcumsumexp_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, int64_t dim);
 

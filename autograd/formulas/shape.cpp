@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "autograd/formulas/common.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_shape.h"
 #include "tensor/backend.h"
 #include "tensor/memory_overlap.h"
 #include "tensor/plain_copy.h"
+#include "tensor/views.h"
 
 namespace moonlet::formulas {
 
@@ -50,7 +52,52 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
   return moved;
 }
 
+// `length` zeros with g added at the elements of a layout.
+Tensor strided_sums(int64_t length, const Tensor& g, const Dims& size, const Dims& stride,
+                    int64_t offset) {
+  constexpr const char* kOp = "as_strided_grad_x";
+  const Tensor zeros = plain_zeros({length}, options_of(g), kOp);
+  if (!grad_enabled() && !overlaps_itself(size, stride)) {
+    Tensor part = part_of(zeros, size, stride, offset);
+    copy_plain(part, g, kOp);
+    return zeros;
+  }
+  const Tensor shown = strided_positions(size, stride, offset, g.device());
+  return index_add(zeros, 0, shown, reshape(g, {-1}));
+}
+
+// Adds g to a part of the sum so far; false where there is none that takes it.
+template <class Part>
+bool added_in_place(Tensor* so_far, const Tensor& g, Part&& part) {
+  if (so_far == nullptr || so_far->dtype() != g.dtype() || so_far->device() != g.device())
+    return false;
+  Tensor place = part(*so_far);
+  add_(place, g);
+  return true;
+}
+
 }  // namespace
+
+Tensor select_grad_x(Tensor* so_far, const Tensor& g, const Dims& size, int64_t dim,
+                     int64_t index) {
+  const auto part = [&](const Tensor& sum) { return views::select(sum, dim, index); };
+  if (added_in_place(so_far, g, part)) return {};
+  return moonlet::select_grad_x(g, size, dim, index);
+}
+
+Tensor slice_grad_x(Tensor* so_far, const Tensor& g, const Dims& size, int64_t dim, int64_t start,
+                    int64_t stop, int64_t step) {
+  const auto part = [&](const Tensor& sum) { return views::slice(sum, dim, start, stop, step); };
+  if (added_in_place(so_far, g, part)) return {};
+  return moonlet::slice_grad_x(g, size, dim, start, stop, step);
+}
+
+Tensor diagonal_grad_x(Tensor* so_far, const Tensor& g, const Dims& size, int64_t offset,
+                       int64_t dim1, int64_t dim2) {
+  const auto part = [&](const Tensor& sum) { return views::diagonal(sum, offset, dim1, dim2); };
+  if (added_in_place(so_far, g, part)) return {};
+  return moonlet::diagonal_grad_x(g, size, offset, dim1, dim2);
+}
 
 std::vector<int64_t> negated(const std::vector<int64_t>& values) {
   std::vector<int64_t> out = values;
@@ -73,14 +120,15 @@ Tensor as_strided_grad_x(const Tensor& g, const Dims& x_size, const Dims& x_stri
   // The part of the storage that holds both: g is added up in it, and x's elements read from it.
   const int64_t first = std::min(x_offset, offset);
   const int64_t end = std::max(end_of(x_size, x_stride, x_offset), end_of(size, stride, offset));
-  const Tensor zeros = plain_zeros({end - first}, options_of(g), kOp);
-  const Tensor shown = strided_positions(size, stride, offset - first, g.device());
-  const Tensor sums = index_add(zeros, 0, shown, reshape(g, {-1}));
+  const Tensor sums = strided_sums(end - first, g, size, stride, offset - first);
   const int64_t own = x_offset - first;
   if (is_contiguous(x_size, x_stride)) return reshape(slice(sums, 0, own, own + count, 1), x_size);
+  if (!grad_enabled() && !overlaps_itself(x_size, x_stride))
+    return part_of(sums, x_size, x_stride, own);
   const Tensor places = strided_positions(x_size, x_stride, own, g.device());
   Tensor out = index_select(sums, 0, places);
   if (overlaps_itself(x_size, x_stride)) {
+    const Tensor zeros = plain_zeros({end - first}, options_of(g), kOp);
     const Tensor sharers = index_add(zeros, 0, places, ones({count}, options_of(g)));
     out = div(out, index_select(sharers, 0, places));
   }
@@ -96,9 +144,11 @@ Tensor unfold_grad_x(const Tensor& given, const Dims& x_size, int64_t dim, int64
   // comes in a fixed order.
   Tensor total;
   for (int64_t i = 0; i < size && g.numel() > 0; ++i) {
-    const Tensor part =
-        slice_grad_x(select(g, g.dim() - 1, i), x_size, d, i, i + (windows - 1) * step + 1, step);
-    total = total.defined() ? add(total, part) : part;
+    const Tensor part = select(g, g.dim() - 1, i);
+    const int64_t stop = i + (windows - 1) * step + 1;
+    const Tensor laid = slice_grad_x(total.defined() && !grad_enabled() ? &total : nullptr, part,
+                                     x_size, d, i, stop, step);
+    if (laid.defined()) total = total.defined() ? add(total, laid) : laid;
   }
   return total.defined() ? total : plain_zeros(x_size, options_of(g), "unfold_grad_x");
 }

@@ -8,6 +8,13 @@
 
 namespace moonlet::formulas {
 
+// g laid into the part of zeros that the view showed. Where a sum so far is given g is added to
+// that part of it, and the result is undefined.
+Tensor select_grad_x(Tensor* so_far, const Tensor& g, const Dims& size, int64_t dim, int64_t index);
+Tensor slice_grad_x(Tensor* so_far, const Tensor& g, const Dims& size, int64_t dim, int64_t start,
+                    int64_t stop, int64_t step);
+Tensor diagonal_grad_x(Tensor* so_far, const Tensor& g, const Dims& size, int64_t offset,
+                       int64_t dim1, int64_t dim2);
 // The numbers with their signs turned: the padding that undoes a padding.
 std::vector<int64_t> negated(const std::vector<int64_t>& values);
 // `g` with its dimensions put back to where permute(dims) took them from.

@@ -1,8 +1,6 @@
 // autograd/formulas/special.cpp: the longer derivatives of special functions.
 #include "autograd/formulas/special.h"
 
-#include <cmath>
-
 #include "autograd/uses_formulas_special.h"
 
 namespace moonlet::formulas {
@@ -21,21 +19,6 @@ Tensor special_zeta_grad_other(const Tensor& g, const Operand& x, const Operand&
     return mul(g, mul(special_zeta(order + 1, other), -order));
   }
   return neg(mul(g, mul(x, special_zeta(add(x, 1.0), other))));
-}
-
-Tensor special_log_ndtr_grad_x(const Tensor& g, const Tensor& x) {
-  // From 10 on the distribution function is 1, and erfcx of what is far above leaves the doubles.
-  const Tensor density = mul(exp(mul(square(x), -0.5)), 0.3989422804014327);
-  const Tensor scaled = special_erfcx(mul(clamp_max(x, 10.0), -0.7071067811865476));
-  return mul(g, where(gt(x, 10.0), density, div(0.7978845608028654, scaled)));
-}
-
-Tensor logit_grad_x(const Tensor& g, const Tensor& x, const Scalar& eps) {
-  const bool limited = eps.to_double() >= 0;
-  const double low = limited ? eps.to_double() : 0.0;
-  const Tensor outside = logical_or(lt(x, low), gt(x, 1.0 - low));
-  const Tensor slope = div(g, mul(x, sub(1.0, x)));
-  return where(outside, limited ? 0.0 : std::nan(""), slope);
 }
 
 // `slope`, and 0 where x is 0 and `other` is at most `lowest`, whose logarithm is infinite.

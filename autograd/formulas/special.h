@@ -14,10 +14,6 @@ namespace moonlet::formulas {
 Tensor igamma_grad_other(const Tensor& g, const Tensor& x, const Tensor& other);
 // -x zeta(x + 1, other)
 Tensor special_zeta_grad_other(const Tensor& g, const Operand& x, const Operand& other);
-// The normal density over its distribution function.
-Tensor special_log_ndtr_grad_x(const Tensor& g, const Tensor& x);
-// 1 / (x (1 - x)); NaN outside of 0 to 1, or 0 where eps limits x.
-Tensor logit_grad_x(const Tensor& g, const Tensor& x, const Scalar& eps);
 // log(other), and 0 where x is 0 and the logarithm is minus infinity or none.
 Tensor xlogy_grad_x(const Tensor& g, const Operand& x, const Operand& other);
 Tensor special_xlog1py_grad_x(const Tensor& g, const Operand& x, const Operand& other);

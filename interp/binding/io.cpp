@@ -2,6 +2,7 @@
 // and module moonlet.io, files of tensors.
 #include "interp/binding/io.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "interp/entry.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/csv.h"
+#include "tensor/io/files.h"
 #include "tensor/io/idx.h"
 #include "tensor/io/safetensors.h"
 
@@ -177,6 +179,34 @@ int l_write_csv(lua_State* L) {
   return 0;
 }
 
+// read_bytes(path, at, count) -> the bytes of a file from position `at`, fewer where it ends, and
+// the file's size
+int l_read_bytes(lua_State* L) {
+  const io::InputFile file(path_argument(L, 1, "load"), "load");
+  const lua_Integer at = luaL_checkinteger(L, 2), count = luaL_checkinteger(L, 3);
+  const auto size = static_cast<lua_Integer>(file.size());
+  check(at >= 0 && at <= size && count >= 0, "load: no place in the file: ", int64_t{at});
+  const auto wanted = static_cast<size_t>(std::min(count, size - at));
+  luaL_Buffer buffer;
+  char* bytes = luaL_buffinitsize(L, &buffer, wanted);
+  try {
+    file.read(static_cast<uint64_t>(at), bytes, wanted);
+  } catch (const Error& e) {
+    file.refuse(e.what());
+  }
+  luaL_pushresultsize(&buffer, wanted);
+  lua_pushinteger(L, size);
+  return 2;
+}
+
+// checksum(bytes) -> their CRC-32
+int l_checksum(lua_State* L) {
+  size_t size = 0;
+  const char* bytes = luaL_checklstring(L, 1, &size);
+  lua_pushinteger(L, lua_Integer{io::checksum({bytes, size})});
+  return 1;
+}
+
 // read_idx(path) -> tensor
 int l_read_idx(lua_State* L) {
   return push_result(L, io::read_idx(path_argument(L, 1, "read_idx")));
@@ -186,6 +216,8 @@ int open_io(lua_State* L) {
   static const luaL_Reg kFunctions[] = {{"read_csv", op_guard<l_read_csv>},
                                         {"read_csv_texts", op_guard<l_read_csv_texts>},
                                         {"write_csv", op_guard<l_write_csv>},
+                                        {"checksum", guard<l_checksum>},
+                                        {"read_bytes", op_guard<l_read_bytes>},
                                         {"read_idx", op_guard<l_read_idx>},
                                         {"read_safetensors", op_guard<l_read_safetensors>},
                                         {"write_safetensors", op_guard<l_write_safetensors>},

@@ -28,7 +28,7 @@ void run_paid_ahead(lua_State* L, F&& run) {
   BindingState& state = binding_state(L);
   pay_collector(L, state);
   const int64_t ahead = state.backward_bytes, start = thread_allocated_bytes();
-  gc::allocated(L, ahead);
+  gc::pay_ahead(L, ahead);
   {
     const BackwardScope scope(L);
     run();

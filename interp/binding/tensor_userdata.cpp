@@ -284,10 +284,10 @@ int push_items(lua_State* L, int index, int count) {
   return count;
 }
 
-int push_result(lua_State* L, const std::vector<Tensor>& tensors) {
+int push_result(lua_State* L, std::vector<Tensor> tensors) {
   lua_createtable(L, static_cast<int>(tensors.size()), 0);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    push_tensor(L, tensors[i]);
+    push_tensor(L, std::move(tensors[i]));
     lua_rawseti(L, -2, static_cast<lua_Integer>(i + 1));
   }
   return 1;
@@ -366,6 +366,9 @@ std::string called_message(const char* message, const char* called) {
 int retry_after_collection(lua_State* L, int top, lua_CFunction f) {
   lua_settop(L, top);
   gc::collect(L);
+  // Should it fail again, what the script held dies with the error, and whoever wants memory next,
+  // libraries too, is to find it.
+  gc::collect_soon(L);
   return f(L);
 }
 

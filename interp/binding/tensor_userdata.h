@@ -38,7 +38,7 @@ void push_new_metatable(lua_State* L);
 // Pushes results of ops: a tensor, none where it is undefined, a list as a table, several results
 // as several values. Each returns the number of values pushed.
 int push_result(lua_State* L, Tensor tensor);
-int push_result(lua_State* L, const std::vector<Tensor>& tensors);
+int push_result(lua_State* L, std::vector<Tensor> tensors);
 int push_result(lua_State* L, const Scalar& scalar);
 int push_result(lua_State* L, bool value);
 int push_result(lua_State* L, int64_t value);
@@ -64,7 +64,7 @@ int concat(lua_State* L);
 // "number", "Tensor", ... for messages.
 const char* type_name(lua_State* L, int index);
 
-// Charges the collector for what this thread allocated since it was last paid.
+// Notes as owed to the collector what this thread allocated since the last note.
 void pay_collector(lua_State* L, BindingState& state);
 
 // Runs `f` again after a full collection; the second failure is a Lua error.
@@ -95,6 +95,7 @@ int op_guard(lua_State* L) {
   bool out_of_memory = false;
   try {
     const CallScope scope(L);
+    gc::settle(L);
     return f(L);
   } catch (const OutOfMemory&) {
     out_of_memory = true;

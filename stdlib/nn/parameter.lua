@@ -2,6 +2,7 @@
 -- is a parameter because it was made one, not because it requires a gradient.
 
 local signature = require "moonlet.signature"
+local system = require "moonlet.system"
 
 local parameter = {}
 
@@ -33,7 +34,8 @@ function parameter.new(...)
   return result
 end
 
---- Forgets the gradients of an array of parameters, or fills them with zeros outside their graph.
+--- Forgets the gradients of an array of parameters, so that their memory is free for the next ones,
+--- or fills them with zeros outside their graph.
 ---@param list Tensor[]
 ---@param set_to_none boolean
 function parameter.clear_gradients(list, set_to_none)
@@ -44,6 +46,7 @@ function parameter.clear_gradients(list, set_to_none)
       p.grad = p.grad:detach():fill_(0)
     end
   end
+  if set_to_none then system.gradients_dropped() end
 end
 
 return parameter

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/gemm_onednn.h"
 #include "tensor/shapes/window.h"
 
 namespace moonlet::cpu {
@@ -17,17 +18,30 @@ ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims&
           padding[0], padding[1], dilation[0], dilation[1]};
 }
 
+ConvShape shape_in(ConvShape s, DType dtype) {
+  s.dtype = dtype;
+  return s;
+}
+
 void zero(Tensor& t) { zero_bytes(t.raw(), t.numel() * static_cast<int64_t>(size_of(t.dtype()))); }
 
-// Runs body(a, b, y) on contiguous tensors of a dtype that has kernels: the 16-bit types compute in
-// float32.
+// Runs body(a, b, y) on contiguous tensors of a dtype that has kernels, and stops when it
+// says that it has computed y. The 16-bit types compute in float32, but bfloat16 by oneDNN where
+// the processor has that.
 template <class Body>
 void computed(const Tensor& a, const Tensor& b, Tensor& y, Body&& body) {
-  const DType compute = compute_dtype(y.dtype());
-  Tensor whole = workspace(y, compute);
-  body(converted(a, compute), converted(b, compute), whole);
-  write_back(y, whole);
+  const auto in = [&](DType dtype) {
+    Tensor whole = workspace(y, dtype);
+    const bool done = body(converted(a, dtype), converted(b, dtype), whole);
+    if (done) write_back(y, whole);
+    return done;
+  };
+  if (y.dtype() == DType::BFloat16 && multiplies_bfloat16() && in(y.dtype())) return;
+  in(compute_dtype(y.dtype()));
 }
+
+// What oneDNN may compute in.
+bool in_onednn(DType dtype) { return dtype == DType::Float32 || dtype == DType::BFloat16; }
 
 // x, or a copy of it that is channels last.
 Tensor channels_last(const Tensor& x) {
@@ -64,9 +78,13 @@ void native_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, co
     if (conv2d_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
       return;
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
-    const Tensor offset = converted(bias, out.dtype());
-    if (out.dtype() == DType::Float32 && conv2d_onednn(s, image, filter, offset, out)) return;
+    const DType dtype = out.dtype();
+    const Tensor offset = converted(bias, compute_dtype(dtype));
+    if (in_onednn(dtype) && conv2d_onednn(shape_in(s, dtype), image, filter, offset, out))
+      return true;
+    if (dtype == DType::BFloat16) return false;
     conv2d_gemm(s, image, filter, offset, out);
+    return true;
   });
 }
 
@@ -81,9 +99,12 @@ void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, c
   computed(grad, weight, y, [&](const Tensor& slope, const Tensor& filter, Tensor& out) {
     // oneDNN pads the channels to a vector, which is slow for images of few of them.
     const bool few = s.in_channels / s.groups < 4;
-    if (!few && out.dtype() == DType::Float32 && conv2d_grad_x_onednn(s, slope, filter, out))
-      return;
+    const DType dtype = out.dtype();
+    if (!few && in_onednn(dtype) && conv2d_grad_x_onednn(shape_in(s, dtype), slope, filter, out))
+      return true;
+    if (dtype == DType::BFloat16) return false;
     conv2d_grad_x_gemm(s, slope, filter, out);
+    return true;
   });
 }
 
@@ -95,8 +116,12 @@ void conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, c
   if (const auto last = as_channels_last(s, x); last && y.is_contiguous())
     if (conv2d_grad_weight_onednn(*last, channels_last(grad), x, y)) return;
   computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
-    if (out.dtype() == DType::Float32 && conv2d_grad_weight_onednn(s, slope, image, out)) return;
+    const DType dtype = out.dtype();
+    if (in_onednn(dtype) && conv2d_grad_weight_onednn(shape_in(s, dtype), slope, image, out))
+      return true;
+    if (dtype == DType::BFloat16) return false;
     conv2d_grad_weight_gemm(s, slope, image, out);
+    return true;
   });
 }
 

@@ -15,6 +15,8 @@ struct ConvShape {
   int64_t stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
   // Images lie as n, h, w, c; for oneDNN only.
   bool channels_last = false;
+  // Of images and weights; bfloat16 for oneDNN only.
+  DType dtype = DType::Float32;
 };
 
 // All tensors are contiguous (images channels last where the shape says so) and not empty. The gemm
@@ -28,8 +30,9 @@ void conv2d_grad_weight_gemm(const ConvShape& s, const Tensor& grad, const Tenso
 // of a second or two.
 inline constexpr double kConvWork = 0x1p32;
 
-// The same through oneDNN, float32 only, by parts of `work` for each thread; false when it has no
-// implementation for this shape or is not built in, and then what y holds is undefined.
+// The same through oneDNN, of the shape's dtype with a bias of float32, by parts of `work` for each
+// thread; false when it has no implementation for this shape or is not built in, or the processor
+// does not multiply bfloat16, and then what y holds is undefined.
 bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
                    Tensor& y, double work = kConvWork);
 bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y,

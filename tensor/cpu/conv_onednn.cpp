@@ -3,6 +3,7 @@
 // computes by matrix products are left to ours, which signals cannot hurt (gemm_onednn.cpp).
 #include "moonlet_config.h"
 #include "tensor/cpu/conv_parts.h"
+#include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/parallel.h"
 
 #if MOONLET_ONEDNN
@@ -21,7 +22,7 @@ namespace {
 using dnnl::memory;
 
 // What a primitive depends on: the pass, whether there is a bias, and the geometry.
-using Key = std::array<int64_t, 18>;
+using Key = std::array<int64_t, 19>;
 
 Key key_of(ConvPass pass, bool bias, const ConvShape& s) {
   return {static_cast<int64_t>(pass) * 2 + bias,
@@ -41,7 +42,8 @@ Key key_of(ConvPass pass, bool bias, const ConvShape& s) {
           s.pad_x,
           s.dilation_y,
           s.dilation_x,
-          s.channels_last};
+          s.channels_last,
+          static_cast<int64_t>(s.dtype)};
 }
 
 struct KeyHash {
@@ -86,6 +88,7 @@ struct Layouts {
 Layouts layouts_of(const ConvShape& s) {
   using tag = memory::format_tag;
   const auto f32 = memory::data_type::f32;
+  const auto type = s.dtype == DType::BFloat16 ? memory::data_type::bf16 : f32;
   const memory::dims x{s.batch, s.in_channels, s.in_height, s.in_width};
   const memory::dims y{s.batch, s.out_channels, s.out_height, s.out_width};
   memory::dims w{s.out_channels, s.in_channels / s.groups, s.kernel_height, s.kernel_width};
@@ -100,12 +103,12 @@ Layouts layouts_of(const ConvShape& s) {
                        int64_t low) {
     return (out - 1) * stride + (kernel - 1) * dilation + 1 - in - low;
   };
-  return {{x, f32, image_tag},
-          {w, f32, weight_tag},
-          {y, f32, image_tag},
-          {x, f32, tag::any},
-          {w, f32, tag::any},
-          {y, f32, tag::any},
+  return {{x, type, image_tag},
+          {w, type, weight_tag},
+          {y, type, image_tag},
+          {x, type, tag::any},
+          {w, type, tag::any},
+          {y, type, tag::any},
           {{s.out_channels}, f32, tag::x},
           {s.stride_y, s.stride_x},
           {s.dilation_y - 1, s.dilation_x - 1},
@@ -278,21 +281,28 @@ bool run(ConvPass pass, const ConvShape& s, const ConvTensors& t) {
   return true;
 }
 
+// Parts of a result are added up in float32.
+bool in_parts(ConvPass pass, const ConvShape& s, const ConvTensors& t, double work) {
+  if (s.dtype == DType::BFloat16 && (!multiplies_bfloat16() || !fits_one_part(pass, s, work)))
+    return false;
+  return conv_in_parts(pass, s, t, work, run);
+}
+
 }  // namespace
 
 bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
                    Tensor& y, double work) {
-  return conv_in_parts(ConvPass::Forward, s, {x, weight, bias, y}, work, run);
+  return in_parts(ConvPass::Forward, s, {x, weight, bias, y}, work);
 }
 
 bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y,
                           double work) {
-  return conv_in_parts(ConvPass::InputGrad, s, {y, weight, {}, grad}, work, run);
+  return in_parts(ConvPass::InputGrad, s, {y, weight, {}, grad}, work);
 }
 
 bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y,
                                double work) {
-  return conv_in_parts(ConvPass::WeightGrad, s, {x, y, {}, grad}, work, run);
+  return in_parts(ConvPass::WeightGrad, s, {x, y, {}, grad}, work);
 }
 
 }  // namespace moonlet::cpu

@@ -175,13 +175,26 @@ int64_t parts_for(double work, double limit, int64_t most) {
   return static_cast<int64_t>(std::min(std::max(1.0, std::ceil(work / limit)), double(most)));
 }
 
-// One image: whole, by rows, or by pieces of rows where one row is too much.
-bool image_in_tiles(ConvPass pass, const ConvShape& s, const ConvTensors& t, double work,
-                    ConvRun run) {
+// How one image is cut: whole, by rows, or by pieces of rows where one row is too much.
+struct Cut {
+  int64_t rows, columns;
+};
+Cut cut_for(ConvPass pass, const ConvShape& s, double work) {
   const double row = work_per_place(pass, s) * double(s.out_width);
   const int64_t height = s.out_height;
   const int64_t rows = parts_for(row * double(height), work * threads_for(s, height), height);
-  const int64_t columns = rows < height ? 1 : parts_for(row, work * threads_for(s, 1), s.out_width);
+  return {rows, rows < height ? 1 : parts_for(row, work * threads_for(s, 1), s.out_width)};
+}
+
+// How many images are computed at once.
+int64_t images_for(ConvPass pass, const ConvShape& s, double work) {
+  const double image = work_per_place(pass, s) * double(s.out_height * s.out_width);
+  return static_cast<int64_t>(std::clamp(work * threads() / image, 1.0, double(s.batch)));
+}
+
+bool image_in_tiles(ConvPass pass, const ConvShape& s, const ConvTensors& t, double work,
+                    ConvRun run) {
+  const auto [rows, columns] = cut_for(pass, s, work);
   if (rows * columns == 1) return run(pass, s, t);
   if (pass == ConvPass::InputGrad) zero_bytes(t.x.raw(), t.x.numel() * int64_t{sizeof(float)});
   for (int64_t i = 0; i < rows * columns; ++i) {
@@ -204,11 +217,15 @@ Tensor images_of(const Tensor& t, int64_t first, int64_t count) {
 
 }  // namespace
 
+bool fits_one_part(ConvPass pass, const ConvShape& s, double work) {
+  if (s.batch > 1) return images_for(pass, s, work) == s.batch;
+  const Cut cut = cut_for(pass, s, work);
+  return cut.rows * cut.columns == 1;
+}
+
 bool conv_in_parts(ConvPass pass, const ConvShape& s, const ConvTensors& t, double work,
                    ConvRun run) {
-  const double image = work_per_place(pass, s) * double(s.out_height * s.out_width);
-  const int64_t step =
-      static_cast<int64_t>(std::clamp(work * threads() / image, 1.0, double(s.batch)));
+  const int64_t step = images_for(pass, s, work);
   if (s.batch == 1) return image_in_tiles(pass, s, t, work, run);
   if (step == s.batch) return run(pass, s, t);
   for (int64_t first = 0; first < s.batch; first += step) {

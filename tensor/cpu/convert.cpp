@@ -13,28 +13,25 @@ namespace moonlet::cpu {
 
 namespace {
 
+// Runs of fewer elements take less time than a call takes.
+constexpr int64_t kShortRun = 8;
+
 template <class From, class To>
 void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t n) {
-  const bool dense_to = to_stride == static_cast<int64_t>(sizeof(To));
+  const bool dense_to = to_stride == static_cast<int64_t>(sizeof(To)) && n >= kShortRun;
   if (dense_to && from_stride == static_cast<int64_t>(sizeof(From))) {
     if constexpr (std::is_same_v<From, To>) {
       std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
-      return;
+    } else {
+      static const DenseConverter dense = dense_converter(dtype_of<From>, dtype_of<To>);
+      dense(from, to, static_cast<size_t>(n));
     }
-    const From* x = reinterpret_cast<const From*>(from);
-    To* y = reinterpret_cast<To*>(to);
-    for (int64_t i = 0; i < n; ++i) y[i] = convert<To>(x[i]);
     return;
   }
   if (from_stride == 0) {
     const To value = convert<To>(*reinterpret_cast<const From*>(from));
+    if (dense_to) return repeat(&value, sizeof(To), to, static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * to_stride) = value;
-    return;
-  }
-  if (dense_to) {
-    To* y = reinterpret_cast<To*>(to);
-    for (int64_t i = 0; i < n; ++i)
-      y[i] = convert<To>(*reinterpret_cast<const From*>(from + i * from_stride));
     return;
   }
   for (int64_t i = 0; i < n; ++i)

@@ -15,6 +15,13 @@ using Converter = void (*)(const char* from, int64_t from_stride, char* to, int6
                            int64_t n);
 Converter converter(DType from, DType to);
 
+// n elements from one array to another, which lie apart.
+using DenseConverter = void (*)(const void* from, void* to, size_t n);
+DenseConverter dense_converter(DType from, DType to);
+
+// Writes the one element of so many bytes n times.
+void repeat(const void* value, size_t bytes, void* to, size_t n);
+
 // One value. A float out of int64's range saturates and NaN becomes 0; narrower integers then
 // keep the low bits. A complex value gives its real part; bool is "not zero".
 template <class To, class From>

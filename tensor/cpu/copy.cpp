@@ -151,6 +151,35 @@ void copy_transposed(const PointwisePlan& plan, int other) {
   });
 }
 
+// Few elements that lie side by side, many times: by runs along dimension 1, all elements of a run
+// in turn, so that its cache lines are still there.
+void copy_interleaved(const PointwisePlan& plan, Converter convert) {
+  constexpr int64_t kRun = 1024;
+  const PointwiseArg &in = plan.in[0], &out = plan.out;
+  const int64_t side = plan.sizes[0], size = plan.sizes[1];
+  const int64_t pieces = (size + kRun - 1) / kRun, planes = plan.numel / (side * size);
+  const int64_t grain = std::max<int64_t>(1, kCopyGrain / (side * std::min(size, kRun)));
+  parallel_for(planes * pieces, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Offsets at = offsets_at(plan, 2, i / pieces);
+      const int64_t first = i % pieces * kRun;
+      for (int64_t k = 0; k < side; ++k)
+        convert(in.data + at.in + first * in.strides[1] + k * in.strides[0], in.strides[1],
+                out.data + at.out + first * out.strides[1] + k * out.strides[0], out.strides[1],
+                std::min(kRun, size - first));
+    }
+  });
+}
+
+// Whether rows along dimension 0 are so short that a call for each costs more than the copy.
+bool is_interleaved(const PointwisePlan& plan) {
+  constexpr int64_t kShort = 16, kShortBytes = 16;
+  if (plan.ndim < 2 || plan.sizes[0] >= kShort || plan.sizes[1] < 4 * plan.sizes[0]) return false;
+  const auto bytes = static_cast<int64_t>(size_of(plan.out.dtype));
+  const bool dense = plan.out.strides[0] == bytes && plan.in[0].strides[0] == bytes;
+  return !dense || plan.out.dtype != plan.in[0].dtype || plan.sizes[0] * bytes <= kShortBytes;
+}
+
 // The dimension that is dense in the input when dimension 0 is dense only in the output; 0 when
 // this is no transpose or too small to be worth blocks.
 int transposed_dim(const PointwisePlan& plan) {
@@ -169,6 +198,7 @@ void copy_into(Tensor& out, const Tensor& in) {
   const PointwisePlan plan = plan_copy(out, in);
   const Converter convert = converter(plan.in[0].dtype, plan.out.dtype);
   if (const int other = transposed_dim(plan)) return copy_transposed(plan, other);
+  if (is_interleaved(plan)) return copy_interleaved(plan, convert);
   copy_rows(plan, convert);
 }
 

@@ -15,8 +15,8 @@ using fft::RealPlan;
 using fft::Work;
 
 // Rows shorter than this are transformed several at a time.
-constexpr int64_t kShort = 32;
-constexpr int64_t kBatch = 16;
+constexpr int64_t kShort = 64;
+constexpr int64_t kBatch = fft::kRows;
 // Points whose four arrays stay in a core's cache.
 constexpr int64_t kCached = 1 << 15;
 
@@ -28,6 +28,8 @@ struct Batch {
 struct Lines {
   int64_t base, point, line;
   bool is_row(int64_t count) const { return point == 1 && count == 1; }
+  // Rows of an even number of real points, as half as many complex ones.
+  Lines in_pairs() const { return {base / 2, 1, line / 2}; }
 };
 
 // The lines along one dim.
@@ -65,10 +67,14 @@ class Grid {
   int64_t outer_ = 1, inner_ = 1;
 };
 
-// Complex points to and from the arrays of a batch; x and y are pairs.
+// Complex points to and from the arrays of a batch, n times the batch after each other; x and y are
+// pairs. `spare` has as much room as both arrays.
 template <class T>
-void load_complex(const T* x, const Lines& at, int64_t n, int64_t count, T* re, T* im) {
+void load_complex(const T* x, const Lines& at, int64_t n, int64_t count, T* re, T* im, T* spare) {
   if (at.is_row(count)) return fft::take_apart(x + 2 * at.base, re, im, n);
+  if constexpr (std::is_same_v<T, float>)
+    if (at.point == 1 && count == fft::kRows)
+      return fft::take_rows_apart(x + 2 * at.base, at.line, n, spare, re, im);
   for (int64_t i = 0; i < n; ++i) {
     const T* from = x + 2 * (at.base + i * at.point);
     if (at.line == 1) {
@@ -82,9 +88,12 @@ void load_complex(const T* x, const Lines& at, int64_t n, int64_t count, T* re, 
   }
 }
 template <class T>
-void store_complex(const T* re, const T* im, T scale, const Lines& at, int64_t n, int64_t count,
+void store_complex(T* re, T* im, T scale, const Lines& at, int64_t n, int64_t count, T* spare,
                    T* y) {
   if (at.is_row(count)) return fft::put_together(re, im, scale, y + 2 * at.base, n);
+  if constexpr (std::is_same_v<T, float>)
+    if (at.point == 1 && count == fft::kRows)
+      return fft::put_rows_together(re, im, scale, n, spare, y + 2 * at.base, at.line);
   for (int64_t i = 0; i < n; ++i) {
     T* to = y + 2 * (at.base + i * at.point);
     if (at.line == 1) {
@@ -115,50 +124,6 @@ void store_real(const T* re, T scale, const Lines& at, int64_t n, int64_t step, 
   }
 }
 
-// Of the transform Z of h numbers that are two real ones each, in (re, im), the first h + 1 sums of
-// the 2 h real ones, in the other arrays: with E and O the transforms of those at even and odd
-// places, Z = E + i O, X[k] = E[k] + w^k O[k] and X[h - k] = conj(E[k] - w^k O[k]).
-template <class T>
-void split_halves(const fft::Circle<T>& turns, const Work<T>& w, int64_t h, int64_t count) {
-  for (int64_t k = 0; 2 * k <= h; ++k) {
-    const T c = turns.re[static_cast<size_t>(k)], s = turns.im[static_cast<size_t>(k)];
-    const int64_t at = k * count, mirror = (k == 0 ? 0 : h - k) * count, last = (h - k) * count;
-    for (int64_t b = 0; b < count; ++b) {
-      const T a_re = w.re[at + b], a_im = w.im[at + b];
-      const T m_re = w.re[mirror + b], m_im = w.im[mirror + b];
-      const T e_re = (a_re + m_re) / 2, e_im = (a_im - m_im) / 2;
-      const T o_re = (a_im + m_im) / 2, o_im = (m_re - a_re) / 2;
-      const T t_re = o_re * c - o_im * s, t_im = o_re * s + o_im * c;
-      w.other_re[at + b] = e_re + t_re;
-      w.other_im[at + b] = e_im + t_im;
-      w.other_re[last + b] = e_re - t_re;
-      w.other_im[last + b] = t_im - e_im;
-    }
-  }
-}
-
-// The way back, without the factor 1/2: sums in the other arrays, Z in (re, im).
-template <class T>
-void join_halves(const fft::Circle<T>& turns, const Work<T>& w, int64_t h, int64_t count) {
-  for (int64_t k = 0; 2 * k <= h; ++k) {
-    const T c = turns.re[static_cast<size_t>(k)], s = turns.im[static_cast<size_t>(k)];
-    const int64_t at = k * count, mirror = (h - k) * count;
-    for (int64_t b = 0; b < count; ++b) {
-      const T a_re = w.other_re[at + b], m_re = w.other_re[mirror + b];
-      const T a_im = k == 0 ? T(0) : w.other_im[at + b];
-      const T m_im = k == 0 ? T(0) : w.other_im[mirror + b];
-      const T e_re = a_re + m_re, e_im = a_im - m_im;
-      const T d_re = a_re - m_re, d_im = a_im + m_im;
-      const T o_re = d_re * c + d_im * s, o_im = d_im * c - d_re * s;
-      w.re[at + b] = e_re - o_im;
-      w.im[at + b] = e_im + o_re;
-      if (k == 0) continue;
-      w.re[mirror + b] = e_re + o_im;
-      w.im[mirror + b] = o_re - e_im;
-    }
-  }
-}
-
 // The transform of x along d, into y, which may be x.
 template <class T>
 void along(const Tensor& x, int d, bool forward, T scale, Tensor& y) {
@@ -169,11 +134,11 @@ void along(const Tensor& x, int d, bool forward, T scale, Tensor& y) {
   const Grid grid(y.sizes(), d);
   grid.each_batch<T>(n, plan->room(), [&](const Batch& batch, Work<T> work) {
     const Lines at = grid.lines(batch, n);
-    load_complex(from, at, n, batch.count, forward ? work.re : work.im,
-                 forward ? work.im : work.re);
+    load_complex(from, at, n, batch.count, forward ? work.re : work.im, forward ? work.im : work.re,
+                 work.spare());
     fft::transform(*plan, work, batch.count);
     if (!forward) work.swap_parts();
-    store_complex(work.re, work.im, scale, at, n, batch.count, to);
+    store_complex(work.re, work.im, scale, at, n, batch.count, work.spare(), to);
   });
 }
 
@@ -185,25 +150,27 @@ void real_to_complex(const Tensor& x, int d, T scale, Tensor& y) {
   const T* from = x.elements<T>();
   T* to = reinterpret_cast<T*>(y.elements<std::complex<T>>());
   const Grid grid(y.sizes(), d);
-  grid.each_batch<T>(n, plan->complex->room() + 1, [&](const Batch& batch, Work<T> work) {
-    const Lines at = grid.lines(batch, n);
-    const int64_t count = batch.count, h = n / 2;
-    if (even && at.is_row(count)) {
-      fft::take_apart(from + at.base, work.re, work.im, h);
-    } else if (even) {
-      load_real(from, at, h, 2, count, work.re);
-      load_real(from + at.point, at, h, 2, count, work.im);
-    } else {
-      load_real(from, at, n, 1, count, work.re);
-      std::fill_n(work.im, n * count, T(0));
-    }
-    fft::transform(*plan->complex, work, count);
-    if (even) {
-      split_halves(plan->turns, work, h, count);
-      work.turn();
-    }
-    store_complex(work.re, work.im, scale, grid.lines(batch, sums), sums, count, to);
-  });
+  grid.each_batch<T>(
+      plan->complex->n, plan->complex->room() + 1, [&](const Batch& batch, Work<T> work) {
+        const Lines at = grid.lines(batch, n);
+        const int64_t count = batch.count, h = n / 2;
+        if (even && at.point == 1) {
+          load_complex(from, at.in_pairs(), h, count, work.re, work.im, work.spare());
+        } else if (even) {
+          load_real(from, at, h, 2, count, work.re);
+          load_real(from + at.point, at, h, 2, count, work.im);
+        } else {
+          load_real(from, at, n, 1, count, work.re);
+          std::fill_n(work.im, n * count, T(0));
+        }
+        fft::transform(*plan->complex, work, count);
+        if (even) {
+          fft::split_halves(plan->turns, work, h, count);
+          work.turn();
+        }
+        store_complex(work.re, work.im, scale, grid.lines(batch, sums), sums, count, work.spare(),
+                      to);
+      });
 }
 
 // The sums beyond the middle, of an odd number of them, are conjugates.
@@ -226,28 +193,30 @@ void complex_to_real(const Tensor& x, int d, int64_t n, T scale, Tensor& y) {
   const T* from = reinterpret_cast<const T*>(x.elements<std::complex<T>>());
   T* to = y.elements<T>();
   const Grid grid(y.sizes(), d);
-  grid.each_batch<T>(n, plan->complex->room() + 1, [&](const Batch& batch, Work<T> work) {
-    const int64_t count = batch.count, h = n / 2;
-    if (even) {
-      load_complex(from, grid.lines(batch, sums), sums, count, work.other_re, work.other_im);
-      join_halves(plan->turns, work, h, count);
-    } else {
-      load_complex(from, grid.lines(batch, sums), sums, count, work.re, work.im);
-      mirror(work, n, count);
-    }
-    work.swap_parts();
-    fft::transform(*plan->complex, work, count);
-    work.swap_parts();
-    const Lines at = grid.lines(batch, n);
-    if (even && at.is_row(count)) {
-      fft::put_together(work.re, work.im, scale, to + at.base, h);
-    } else if (even) {
-      store_real(work.re, scale, at, h, 2, count, to);
-      store_real(work.im, scale, at, h, 2, count, to + at.point);
-    } else {
-      store_real(work.re, scale, at, n, 1, count, to);
-    }
-  });
+  grid.each_batch<T>(
+      plan->complex->n, plan->complex->room() + 1, [&](const Batch& batch, Work<T> work) {
+        const int64_t count = batch.count, h = n / 2;
+        if (even) {
+          load_complex(from, grid.lines(batch, sums), sums, count, work.other_re, work.other_im,
+                       std::min(work.re, work.im));
+          fft::join_halves(plan->turns, work, h, count);
+        } else {
+          load_complex(from, grid.lines(batch, sums), sums, count, work.re, work.im, work.spare());
+          mirror(work, n, count);
+        }
+        work.swap_parts();
+        fft::transform(*plan->complex, work, count);
+        work.swap_parts();
+        const Lines at = grid.lines(batch, n);
+        if (even && at.point == 1) {
+          store_complex(work.re, work.im, scale, at.in_pairs(), h, count, work.spare(), to);
+        } else if (even) {
+          store_real(work.re, scale, at, h, 2, count, to);
+          store_real(work.im, scale, at, h, 2, count, to + at.point);
+        } else {
+          store_real(work.re, scale, at, n, 1, count, to);
+        }
+      });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // factors, and the passes that carry them out on several transforms at once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -62,6 +63,8 @@ struct Work {
     std::swap(re, other_re);
     std::swap(im, other_im);
   }
+  // The memory of the other two, which lie one behind the other.
+  T* spare() const { return std::min(other_re, other_im); }
   // A transform of swapped parts is the inverse one, with its parts swapped.
   void swap_parts() {
     std::swap(re, im);
@@ -79,12 +82,27 @@ void take_apart(const float* x, float* re, float* im, int64_t count);
 void take_apart(const double* x, double* re, double* im, int64_t count);
 void put_together(const float* re, const float* im, float scale, float* y, int64_t count);
 void put_together(const double* re, const double* im, double scale, double* y, int64_t count);
+// The same for kRows rows of n numbers, `stride` numbers apart, of which the parts are a batch, one
+// behind the other in memory. Written over are `spare`, which has room for all, and on the way back
+// the parts.
+inline constexpr int64_t kRows = 16;
+void take_rows_apart(const float* x, int64_t stride, int64_t n, float* spare, float* re, float* im);
+void put_rows_together(float* re, float* im, float scale, int64_t n, float* spare, float* y,
+                       int64_t stride);
 // One pass, from (re, im) to (other_re, other_im): `span` is the points before it times the batch.
 void run_stage(const Stage<float>& stage, const Work<float>& work, int64_t span);
 void run_stage(const Stage<double>& stage, const Work<double>& work, int64_t span);
 // Multiplies point i of a batch by factor i.
 void multiply(const Circle<float>& by, float* re, float* im, int64_t batch);
 void multiply(const Circle<double>& by, double* re, double* im, int64_t batch);
+// Of the transform Z of h numbers that are two real ones each, in (re, im), the first h + 1 sums of
+// the 2 h real ones, in the other arrays: with E and O the transforms of those at even and odd
+// places, Z = E + i O, X[k] = E[k] + w^k O[k] and X[h - k] = conj(E[k] - w^k O[k]).
+void split_halves(const Circle<float>& turns, const Work<float>& w, int64_t h, int64_t batch);
+void split_halves(const Circle<double>& turns, const Work<double>& w, int64_t h, int64_t batch);
+// The way back, without the factor 1/2: sums in the other arrays, Z in (re, im).
+void join_halves(const Circle<float>& turns, const Work<float>& w, int64_t h, int64_t batch);
+void join_halves(const Circle<double>& turns, const Work<double>& w, int64_t h, int64_t batch);
 
 // The largest prime factor that passes take; beyond, a convolution does less work.
 inline constexpr int64_t kLargestRadix = 61;

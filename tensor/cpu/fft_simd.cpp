@@ -328,6 +328,102 @@ HWY_INLINE void multiply_all(const Circle<T>& by, T* re, T* im, int64_t batch) {
   }
 }
 
+template <class D>
+HWY_INLINE Number<D> reversed(D d, Number<D> x) {
+  if constexpr (hn::MaxLanes(D()) == 1) return x;
+  return {hn::Reverse(d, x.re), hn::Reverse(d, x.im)};
+}
+
+// X[k] and X[h - k] from Z[k] and Z[h - k], see split_halves.
+template <class D>
+HWY_INLINE void split_pair(D d, Number<D> turn, Number<D> z, Number<D> mirror, Number<D>* low,
+                           Number<D>* high) {
+  const auto half = hn::Set(d, hn::TFromD<D>(0.5));
+  const Number<D> even = {hn::Mul(half, hn::Add(z.re, mirror.re)),
+                          hn::Mul(half, hn::Sub(z.im, mirror.im))};
+  const Number<D> odd = {hn::Mul(half, hn::Add(z.im, mirror.im)),
+                         hn::Mul(half, hn::Sub(mirror.re, z.re))};
+  const Number<D> turned = odd * turn;
+  *low = even + turned;
+  *high = {hn::Sub(even.re, turned.re), hn::Sub(turned.im, even.im)};
+}
+// Z[k] and Z[h - k] from X[k] and X[h - k].
+template <class D>
+HWY_INLINE void join_pair(D, Number<D> turn, Number<D> x, Number<D> mirror, Number<D>* low,
+                          Number<D>* high) {
+  const Number<D> even = {hn::Add(x.re, mirror.re), hn::Sub(x.im, mirror.im)};
+  const Number<D> gap = {hn::Sub(x.re, mirror.re), hn::Add(x.im, mirror.im)};
+  const Number<D> odd = gap * Number<D>{turn.re, hn::Neg(turn.im)};
+  *low = {hn::Sub(even.re, odd.im), hn::Add(even.im, odd.re)};
+  *high = {hn::Add(even.re, odd.im), hn::Sub(odd.re, even.im)};
+}
+
+// Calls pair(d, k, at, mirror) for all k in [1, h / 2] of one transform: lanes are neighbouring k,
+// whose numbers begin at `at` and, the other way round, at `mirror`.
+template <class T, class Pair>
+HWY_INLINE void each_pair_of_row(int64_t h, Pair&& pair) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t k = 1;
+  for (; k + lanes <= h / 2 + 1; k += lanes) pair(d, k, k, h - k - lanes + 1);
+  for (; 2 * k <= h; ++k) pair(hn::CappedTag<T, 1>(), k, k, h - k);
+}
+
+// Calls pair(d, turn, at, mirror, flip) for the numbers k and h - k, k in [1, h / 2], of a batch;
+// `flip` brings those at `mirror` into the order of those at `at`.
+template <class T, class Pair>
+HWY_INLINE void each_half(const Circle<T>& turns, int64_t h, int64_t batch, Pair&& pair) {
+  if (batch == 1)
+    return each_pair_of_row<T>(h, [&](auto d, int64_t k, int64_t at, int64_t mirror) HWY_ATTR {
+      const auto flip = [d](auto x) HWY_ATTR { return reversed(d, x); };
+      pair(d, load(d, turns.re.data(), turns.im.data(), k), at, mirror, flip);
+    });
+  with_lanes<T>(batch, [&](auto d) HWY_ATTR {
+    const auto keep = [](auto x) HWY_ATTR { return x; };
+    for (int64_t k = 1; 2 * k <= h; ++k) {
+      const auto turn = spread(d, turns, static_cast<size_t>(k));
+      each_place(d, batch, [&](int64_t b) HWY_ATTR {
+        pair(d, turn, k * batch + b, (h - k) * batch + b, keep);
+      });
+    }
+  });
+}
+
+template <class T>
+HWY_INLINE void split_all(const Circle<T>& turns, const Work<T>& w, int64_t h, int64_t batch) {
+  // X[0] and X[h] are both of Z[0].
+  for (int64_t b = 0; b < batch; ++b) {
+    w.other_re[b] = w.re[b] + w.im[b];
+    w.other_re[h * batch + b] = w.re[b] - w.im[b];
+    w.other_im[b] = w.other_im[h * batch + b] = T(0);
+  }
+  const auto pair = [&](auto d, auto turn, int64_t at, int64_t mirror, auto flip) HWY_ATTR {
+    Number<decltype(d)> low, high;
+    split_pair(d, turn, load(d, w.re, w.im, at), flip(load(d, w.re, w.im, mirror)), &low, &high);
+    store(d, low, w.other_re, w.other_im, at);
+    store(d, flip(high), w.other_re, w.other_im, mirror);
+  };
+  each_half(turns, h, batch, pair);
+}
+
+template <class T>
+HWY_INLINE void join_all(const Circle<T>& turns, const Work<T>& w, int64_t h, int64_t batch) {
+  // The imaginary parts of X[0] and X[h] count as 0.
+  for (int64_t b = 0; b < batch; ++b) {
+    const T first = w.other_re[b], last = w.other_re[h * batch + b];
+    w.re[b] = first + last;
+    w.im[b] = first - last;
+  }
+  const auto pair = [&](auto d, auto turn, int64_t at, int64_t mirror, auto flip) HWY_ATTR {
+    Number<decltype(d)> low, high;
+    join_pair(d, turn, load(d, w.other_re, w.other_im, at),
+              flip(load(d, w.other_re, w.other_im, mirror)), &low, &high);
+    store(d, low, w.re, w.im, at);
+    store(d, flip(high), w.re, w.im, mirror);
+  };
+  each_half(turns, h, batch, pair);
+}
+
 // Highway's table of targets holds functions that are no templates.
 void run_f32(const Stage<float>& s, const Work<float>& w, int64_t span) { run(s, w, span); }
 void run_f64(const Stage<double>& s, const Work<double>& w, int64_t span) { run(s, w, span); }
@@ -338,6 +434,19 @@ void join_f32(const float* re, const float* im, float scale, float* y, int64_t n
 }
 void join_f64(const double* re, const double* im, double scale, double* y, int64_t n) {
   join(re, im, scale, y, n);
+}
+void split_halves_f32(const Circle<float>& turns, const Work<float>& w, int64_t h, int64_t batch) {
+  split_all(turns, w, h, batch);
+}
+void split_halves_f64(const Circle<double>& turns, const Work<double>& w, int64_t h,
+                      int64_t batch) {
+  split_all(turns, w, h, batch);
+}
+void join_halves_f32(const Circle<float>& turns, const Work<float>& w, int64_t h, int64_t batch) {
+  join_all(turns, w, h, batch);
+}
+void join_halves_f64(const Circle<double>& turns, const Work<double>& w, int64_t h, int64_t batch) {
+  join_all(turns, w, h, batch);
 }
 void multiply_f32(const Circle<float>& by, float* re, float* im, int64_t batch) {
   multiply_all(by, re, im, batch);
@@ -358,6 +467,10 @@ HWY_EXPORT(split_f32);
 HWY_EXPORT(split_f64);
 HWY_EXPORT(join_f32);
 HWY_EXPORT(join_f64);
+HWY_EXPORT(split_halves_f32);
+HWY_EXPORT(split_halves_f64);
+HWY_EXPORT(join_halves_f32);
+HWY_EXPORT(join_halves_f64);
 HWY_EXPORT(multiply_f32);
 HWY_EXPORT(multiply_f64);
 void run_stage(const Stage<float>& stage, const Work<float>& work, int64_t span) {
@@ -383,6 +496,18 @@ void multiply(const Circle<float>& by, float* re, float* im, int64_t batch) {
 }
 void multiply(const Circle<double>& by, double* re, double* im, int64_t batch) {
   HWY_DYNAMIC_DISPATCH(multiply_f64)(by, re, im, batch);
+}
+void split_halves(const Circle<float>& turns, const Work<float>& w, int64_t h, int64_t batch) {
+  HWY_DYNAMIC_DISPATCH(split_halves_f32)(turns, w, h, batch);
+}
+void split_halves(const Circle<double>& turns, const Work<double>& w, int64_t h, int64_t batch) {
+  HWY_DYNAMIC_DISPATCH(split_halves_f64)(turns, w, h, batch);
+}
+void join_halves(const Circle<float>& turns, const Work<float>& w, int64_t h, int64_t batch) {
+  HWY_DYNAMIC_DISPATCH(join_halves_f32)(turns, w, h, batch);
+}
+void join_halves(const Circle<double>& turns, const Work<double>& w, int64_t h, int64_t batch) {
+  HWY_DYNAMIC_DISPATCH(join_halves_f64)(turns, w, h, batch);
 }
 }  // namespace moonlet::cpu::fft
 #endif

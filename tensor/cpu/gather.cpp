@@ -1,8 +1,14 @@
-// tensor/cpu/gather.cpp: gather, index_select, index_add, index_copy and embedding. Additions are
+// tensor/cpu/gather.cpp: gather, embedding, and slices read and written at positions. Additions are
 // made in the order of the source, whatever the number of threads.
 #include "tensor/cpu/gather.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include "tensor/cpu/contiguous.h"
 #include "tensor/kernels_copy.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 
@@ -13,28 +19,66 @@ struct Rows {
   int64_t blocks, size, n, inner;
 };
 
+// The columns that one thread adds: all, unless there are fewer blocks than threads.
+int64_t columns_of(const Rows& rows) {
+  constexpr int64_t kLeast = 128;
+  const int threads = thread_count(rows.blocks * rows.n * rows.inner, kGrain);
+  const int64_t shared = (threads + rows.blocks - 1) / rows.blocks;
+  return std::max(kLeast, (rows.inner + shared - 1) / shared);
+}
+
+// Adds row i of a block, `width` of its columns, to row at[i].
+template <class T>
+void add_block(T* sums, const T* row, const int64_t* at, const Rows& rows, int64_t width,
+               int64_t skipped) {
+  const int64_t inner = rows.inner;
+  serial_for(rows.n, width, [=](int64_t first, int64_t last) {
+    if (inner == 1) {
+      for (int64_t i = first; i < last; ++i)
+        if (at[i] != skipped) sums[at[i] - 1] = added(sums[at[i] - 1], row[i]);
+      return;
+    }
+    for (int64_t i = first; i < last; ++i) {
+      if (at[i] == skipped) continue;
+      T* sum = sums + (at[i] - 1) * inner;
+      const T* from = row + i * inner;
+      for (int64_t j = 0; j < width; ++j) sum[j] = added(sum[j], from[j]);
+    }
+  });
+}
+
 // Adds row i of each block to row at[i]; position `skipped` is left out. Threads have blocks and
 // columns of their own, so every sum is made in the order of the positions.
 template <class T>
 void add_rows(T* to, const T* from, const int64_t* at, const Rows& rows, int64_t skipped = 0) {
-  constexpr int64_t kColumns = 128;
-  const int64_t parts = (rows.inner + kColumns - 1) / kColumns;
-  const int64_t work = rows.n * std::min(rows.inner, kColumns);
+  const int64_t columns = columns_of(rows), parts = (rows.inner + columns - 1) / columns;
+  const int64_t work = rows.n * std::min(rows.inner, columns);
   parallel_for(rows.blocks * parts, grain_for(work), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
-      const int64_t block = k / parts, column = k % parts * kColumns;
-      const int64_t width = std::min(kColumns, rows.inner - column);
-      T* sums = to + block * rows.size * rows.inner + column;
-      const T* row = from + block * rows.n * rows.inner + column;
-      serial_for(rows.n, width, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i, row += rows.inner) {
-          if (at[i] == skipped) continue;
-          T* sum = sums + (at[i] - 1) * rows.inner;
-          for (int64_t j = 0; j < width; ++j) sum[j] = added(sum[j], row[j]);
-        }
-      });
+      const int64_t block = k / parts, column = k % parts * columns;
+      add_block(to + block * rows.size * rows.inner + column,
+                from + block * rows.n * rows.inner + column, at, rows,
+                std::min(columns, rows.inner - column), skipped);
     }
   });
+}
+
+// Calls f(copy) with what copies `bytes` from one place to another; of a known length that is a
+// load and a store.
+template <class F>
+void with_row_copy(int64_t bytes, F&& f) {
+  const auto fixed = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
+    f([](char* to, const char* from) { std::memcpy(to, from, kBytes); });
+  };
+  switch (bytes) {
+    case 1: return fixed(std::integral_constant<size_t, 1>());
+    case 2: return fixed(std::integral_constant<size_t, 2>());
+    case 4: return fixed(std::integral_constant<size_t, 4>());
+    case 8: return fixed(std::integral_constant<size_t, 8>());
+    case 12: return fixed(std::integral_constant<size_t, 12>());
+    case 16: return fixed(std::integral_constant<size_t, 16>());
+  }
+  f([bytes](char* to, const char* from) { copy_bytes(to, from, bytes); });
 }
 
 // Rows of `bytes` each, in blocks that have `size` of them in the source; `count` of each block are
@@ -43,32 +87,26 @@ struct RowCopies {
   int64_t blocks, size, count, bytes;
 };
 
+// Copies the rows at[0], at[1], ... of one block, one after the other.
 template <class Copy>
-void each_row(const RowCopies& rows, const char* from, const int64_t* at, char* to, Copy&& copy) {
-  const int64_t all = rows.blocks * rows.count;
-  parallel_for(all, grain_for(rows.bytes / 4 + 1), [&](int64_t begin, int64_t end) {
-    int64_t first = begin / rows.count * rows.size, i = begin % rows.count;
-    for (int64_t r = begin; r < end; ++r) {
-      copy(to + r * rows.bytes, from + (first + at[i] - 1) * rows.bytes);
-      if (++i == rows.count) i = 0, first += rows.size;
-    }
-  });
+void copy_block(char* to, const char* from, const int64_t* at, int64_t count, int64_t bytes,
+                const Copy copy) {
+  for (int64_t i = 0; i < count; ++i) copy(to + i * bytes, from + (at[i] - 1) * bytes);
 }
 
 void copy_rows(const RowCopies& rows, const char* from, const int64_t* at, char* to) {
-  // Copies of a known length are a load and a store.
-  const auto fixed = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
-    each_row(rows, from, at, to, [](char* out, const char* in) { std::memcpy(out, in, kBytes); });
-  };
-  switch (rows.bytes) {
-    case 1: return fixed(std::integral_constant<size_t, 1>());
-    case 2: return fixed(std::integral_constant<size_t, 2>());
-    case 4: return fixed(std::integral_constant<size_t, 4>());
-    case 8: return fixed(std::integral_constant<size_t, 8>());
-    case 12: return fixed(std::integral_constant<size_t, 12>());
-    case 16: return fixed(std::integral_constant<size_t, 16>());
-  }
-  each_row(rows, from, at, to, [&](char* out, const char* in) { copy_bytes(out, in, rows.bytes); });
+  with_row_copy(rows.bytes, [&](auto copy) {
+    const int64_t all = rows.blocks * rows.count;
+    parallel_for(all, grain_for(rows.bytes / 4 + 1), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end;) {
+        const int64_t block = r / rows.count, i = r % rows.count;
+        const int64_t count = std::min(rows.count - i, end - r);
+        copy_block(to + r * rows.bytes, from + block * rows.size * rows.bytes, at + i, count,
+                   rows.bytes, copy);
+        r += count;
+      }
+    });
+  });
 }
 
 }  // namespace
@@ -76,90 +114,182 @@ void copy_rows(const RowCopies& rows, const char* from, const int64_t* at, char*
 void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) {
   const int dim = wrap_dim(given_dim, x.dim(), "gather");
   if (y.numel() == 0) return;
-  const Tensor positions = checked_positions("gather", index, size_along(x, dim));
-  const IndexedElements elements(x, dim, positions);
+  const Tensor positions = plain_positions(index);
+  const IndexedElements elements(x, dim, positions, "gather");
   visit_bytes(x.dtype(), [&]<class T>() {
     const T* from = x.elements<T>();
     T* to = y.elements<T>();
     parallel_for(elements.rows, grain_for(elements.width * 4), [&](int64_t begin, int64_t end) {
-      elements.each(begin, end, [&](int64_t i, int64_t place) { to[i] = from[place]; });
-    });
-  });
-}
-
-void index_select(const Tensor& given, int64_t given_dim, const Tensor& index, Tensor& y) {
-  const int dim = wrap_dim(given_dim, given.dim(), "index_select");
-  const Tensor positions = checked_positions("index_select", index, size_along(given, dim));
-  if (y.numel() == 0) return;
-  const Tensor x = contiguous(given);
-  const int64_t blocks = blocks_before(x, dim), size = size_along(x, dim), n = positions.numel();
-  const int64_t row = x.numel() / (blocks * size) * static_cast<int64_t>(size_of(x.dtype()));
-  copy_rows({blocks, size, n, row}, x.raw(), positions.elements<int64_t>(), y.raw());
-}
-
-void index_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
-  const int dim = wrap_dim(given_dim, x.dim(), "index_add");
-  const Tensor positions = checked_positions("index_add", index, size_along(x, dim));
-  if (source.numel() == 0) return;
-  const Tensor whole = summands(source);
-  const int64_t blocks = blocks_before(whole, dim), n = positions.numel();
-  const Rows rows{blocks, size_along(x, dim), n, whole.numel() / (blocks * n)};
-  add_to(x, [&](Tensor& sums) {
-    visit<kSummed>(sums.dtype(), [&]<class T>() {
-      add_rows(sums.elements<T>(), whole.elements<T>(), positions.elements<int64_t>(), rows);
+      elements.each(begin, end, [=](int64_t i, int64_t place) { to[i] = from[place]; });
     });
   });
 }
 
 namespace {
 
+// Copies slices of x along `dim`, whose positions are checked, to y, which is contiguous.
+void copy_slices(const Tensor& given, int dim, const Tensor& positions, Tensor& y) {
+  const int64_t size = size_along(given, dim), n = positions.numel(), slice = given.numel() / size;
+  const int64_t* at = positions.elements<int64_t>();
+  constexpr int64_t kCopyCost = 256;  // what a copy costs besides its elements
+  if (!given.is_contiguous() && 2 * n * (slice + kCopyCost) < given.numel()) {
+    serial_for(n, slice + kCopyCost, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Tensor part = views::select(y, dim, i);
+        copy_into(part, views::select(given, dim, at[i] - 1));
+      }
+    });
+    return;
+  }
+  const Tensor x = contiguous(given);
+  const int64_t blocks = blocks_before(x, dim);
+  const int64_t row = slice / blocks * static_cast<int64_t>(size_of(x.dtype()));
+  copy_rows({blocks, size, n, row}, x.raw(), at, y.raw());
+}
+
+// A tensor that is written to along `dim`, its dimensions in the order in which they lie in memory:
+// a transposed one is contiguous then.
+struct MemoryOrder {
+  MemoryOrder(const Tensor& given, int64_t given_dim) : x(given), dim(given_dim) {
+    if (given.is_contiguous() || !is_dense(given.sizes(), given.strides())) return;
+    int64_t dims[kMaxDims];
+    std::iota(dims, dims + given.dim(), 0);
+    std::stable_sort(dims, dims + given.dim(), [&](int64_t a, int64_t b) {
+      return given.stride(static_cast<int>(a)) > given.stride(static_cast<int>(b));
+    });
+    order = Dims(dims, given.dim());
+    x = views::permute(given, order);
+    dim = std::find(order.begin(), order.end(), given_dim) - order.begin();
+  }
+  // What is written, in the same order.
+  Tensor source(const Tensor& given) const {
+    return order.empty() ? given : views::permute(given, order);
+  }
+  Tensor x;
+  int64_t dim;
+  Dims order;
+};
+
+}  // namespace
+
+void index_select(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) {
+  const int dim = wrap_dim(given_dim, x.dim(), "index_select");
+  const Tensor positions = checked_positions("index_select", index, size_along(x, dim));
+  if (y.numel() > 0) copy_slices(x, dim, positions, y);
+}
+
+namespace {
+
 // Writes rows over x (blocks, size, inner) at positions: row i of block b lies at `from` plus b *
 // block_step plus i * row_step bytes.
-void put_rows(const char* op, Tensor& given, int64_t given_dim, const Tensor& index,
-              const char* from, int64_t block_step, int64_t row_step) {
-  const int dim = wrap_dim(given_dim, given.dim(), op);
-  const Tensor positions = checked_positions(op, index, size_along(given, dim));
+void put_rows(Tensor& given, int64_t dim, const Tensor& positions, const char* from,
+              int64_t block_step, int64_t row_step) {
   if (given.numel() == 0 || positions.numel() == 0) return;
   Tensor x = contiguous(given);
   const int64_t blocks = blocks_before(x, dim), size = size_along(x, dim), n = positions.numel();
   const int64_t row = x.numel() / (blocks * size) * static_cast<int64_t>(size_of(x.dtype()));
   const int64_t* at = positions.elements<int64_t>();
-  parallel_for(blocks, grain_for(n * row / 4 + 16), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      char* to = x.raw() + b * size * row;
-      serial_for(n, row / 4 + 1, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i)
-          copy_bytes(to + (at[i] - 1) * row, from + b * block_step + i * row_step, row);
-      });
-    }
+  with_row_copy(row, [&](auto copy) {
+    parallel_for(blocks, grain_for(n * row / 4 + 16), [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        char* to = x.raw() + b * size * row;
+        const char* rows = from + b * block_step;
+        serial_for(n, row / 4 + 1, [=](int64_t first, int64_t last) {
+          for (int64_t i = first; i < last; ++i) copy(to + (at[i] - 1) * row, rows + i * row_step);
+        });
+      }
+    });
   });
   if (!x.is_same(given)) copy_into(given, x);
+}
+
+// Writes the slices of `source` over those of x.
+void put_slices(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
+  MemoryOrder to(x, dim);
+  const Tensor rows = contiguous(to.source(source));
+  const int64_t bytes = rows.numel() * static_cast<int64_t>(size_of(rows.dtype()));
+  const int64_t block = bytes / std::max<int64_t>(blocks_before(to.x, to.dim), 1);
+  put_rows(to.x, to.dim, positions, rows.raw(), block,
+           block / std::max<int64_t>(positions.numel(), 1));
 }
 
 }  // namespace
 
 void index_copy(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  const Tensor rows = contiguous(source);
-  const int64_t bytes = rows.numel() * static_cast<int64_t>(size_of(rows.dtype()));
-  const int64_t blocks = std::max<int64_t>(blocks_before(x, dim), 1);
-  const int64_t block = bytes / blocks, count = std::max<int64_t>(index.numel(), 1);
-  put_rows("index_copy", x, dim, index, rows.raw(), block, block / count);
+  const Tensor positions = checked_positions("index_copy", index, size_along(x, dim));
+  put_slices(x, dim, positions, source);
 }
 
 void index_fill(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
-  const int64_t places = std::max<int64_t>(blocks_before(x, dim) * size_along(x, dim), 1);
+  const Tensor positions = checked_positions("index_fill", index, size_along(x, dim));
+  MemoryOrder to(x, dim);
+  const int64_t places = std::max<int64_t>(blocks_before(to.x, to.dim) * size_along(x, dim), 1);
   Tensor row = empty_plain({x.numel() / places}, options_of(x), "index_fill");
   fill(row, value);
-  put_rows("index_fill", x, dim, index, row.raw(), 0, 0);
+  put_rows(to.x, to.dim, positions, row.raw(), 0, 0);
+}
+
+namespace {
+
+// Adds slices of `whole`, which has been summands, to those of x; position `skipped` is left out.
+void add_slices(Tensor& given, int64_t dim, const int64_t* at, int64_t n, const Tensor& whole,
+                int64_t skipped) {
+  const int64_t blocks = blocks_before(whole, dim);
+  const Rows rows{blocks, size_along(given, dim), n, whole.numel() / (blocks * n)};
+  add_to(given, [&](Tensor& sums) {
+    visit<kSummed>(sums.dtype(), [&]<class T>() {
+      add_rows(sums.elements<T>(), whole.elements<T>(), at, rows, skipped);
+    });
+  });
+}
+
+// The same where few slices of a large x are named and x is narrower than its sums: only those are
+// brought to the wider dtype and back.
+void add_few_slices(Tensor& x, int64_t dim, const int64_t* at, int64_t n, const Tensor& whole,
+                    int64_t skipped) {
+  std::vector<int64_t> named(at, at + n);
+  std::sort(named.begin(), named.end());
+  named.erase(std::unique(named.begin(), named.end()), named.end());
+  const auto number = [&](int64_t position) {
+    return std::lower_bound(named.begin(), named.end(), position) - named.begin() + 1;
+  };
+  std::vector<int64_t> numbers(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) numbers[static_cast<size_t>(i)] = number(at[i]);
+  const bool skips = std::binary_search(named.begin(), named.end(), skipped);
+  const auto count = static_cast<int64_t>(named.size());
+  const Tensor positions = from_blob(named.data(), {count}, DType::Int64);
+  Dims sizes = x.sizes();
+  sizes[static_cast<int>(dim)] = count;
+  Tensor slices = empty_plain(sizes, options_of(x), "index_add");
+  copy_slices(x, static_cast<int>(dim), positions, slices);
+  add_slices(slices, dim, numbers.data(), n, whole, skips ? number(skipped) : 0);
+  put_slices(x, dim, positions, slices);
+}
+
+void add_at(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source,
+            int64_t skipped) {
+  const Tensor whole = summands(source);
+  const int64_t n = positions.numel(), *at = positions.elements<int64_t>();
+  const bool few = n < kStopBlock && n < size_along(x, dim) / 4;
+  if (few && sum_dtype(x.dtype()) != x.dtype())
+    return add_few_slices(x, dim, at, n, whole, skipped);
+  add_slices(x, dim, at, n, whole, skipped);
+}
+
+}  // namespace
+
+void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const Tensor positions = checked_positions("index_add", index, size_along(x, dim));
+  if (source.numel() == 0) return;
+  MemoryOrder to(x, dim);
+  add_at(to.x, to.dim, positions, to.source(source), 0);
 }
 
 void embedding(const Tensor& weight, const Tensor& index, int64_t, bool, Tensor& y) {
   const Tensor positions = checked_positions("embedding", index, weight.size(0));
   if (y.numel() == 0) return;
-  const Tensor x = contiguous(weight);
-  const int64_t row = x.size(1) * static_cast<int64_t>(size_of(x.dtype()));
-  copy_rows({1, x.size(0), positions.numel(), row}, x.raw(), positions.elements<int64_t>(),
-            y.raw());
+  Tensor rows = views::view(y, {positions.numel(), weight.size(1)});
+  copy_slices(weight, 0, positions, rows);
 }
 
 void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows,
@@ -167,14 +297,8 @@ void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows
   const Tensor positions = checked_positions("embedding_grad_weight", index, rows);
   zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(size_of(y.dtype())));
   if (y.numel() == 0 || positions.numel() == 0) return;
-  const Tensor g = summands(grad);
-  const Rows shape{1, rows, positions.numel(), y.size(1)};
-  add_to(y, [&](Tensor& sums) {
-    visit<kSummed>(sums.dtype(), [&]<class T>() {
-      add_rows(sums.elements<T>(), g.elements<T>(), positions.elements<int64_t>(), shape,
-               padding_idx);
-    });
-  });
+  const Tensor g = contiguous(grad);
+  add_at(y, 0, positions, views::view(g, {positions.numel(), y.size(1)}), padding_idx);
 }
 
 }  // namespace moonlet::cpu

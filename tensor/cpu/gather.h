@@ -20,34 +20,69 @@ inline int64_t blocks_before(const Tensor& x, int64_t dim) {
   return blocks;
 }
 
-// The elements along `dim` of x that an index tensor names, by rows of its last dimension.
+// The elements along `dim` of x that an index tensor names, by rows of its last dimension. Where
+// `unchecked` names an op, positions are checked as they are used, and an error names it.
 struct IndexedElements {
-  IndexedElements(const Tensor& x, int64_t dim, const Tensor& positions)
-      : width(positions.dim() ? positions.size(-1) : 1),
+  IndexedElements(const Tensor& x, int64_t dim, const Tensor& positions,
+                  const char* unchecked = nullptr)
+      : op(unchecked),
+        size(size_along(x, dim)),
+        width(positions.dim() ? positions.size(-1) : 1),
         rows(positions.numel() / width),
         stride(stride_along(x, dim)),
         at(positions.elements<int64_t>()) {
+    int64_t reach = static_cast<int64_t>(size_of(x.dtype()));
     for (int d = 0; d + 1 < positions.dim(); ++d) {
       sizes.push_back(positions.size(d));
       strides.push_back(d == dim ? 0 : x.stride(d));
+      if (d >= dim) reach *= std::max<int64_t>(x.size(d), 1);
     }
-    step = positions.dim() == 0 || dim == positions.dim() - 1 ? 0 : x.stride(-1);
+    const bool last = positions.dim() == 0 || dim == positions.dim() - 1;
+    step = last ? 0 : x.stride(-1);
+    columns = last ? kStopBlock : std::clamp<int64_t>(kReach / reach, kLeastColumns, kStopBlock);
   }
-  // Calls body(entry, offset of its element in x) for the entries of rows [begin, end), in order.
+  // Calls body(entry, offset of its element in x) for the entries of rows [begin, end): a strip of
+  // columns after the other, so that rows of x that come again are still in the cache. Entries of
+  // one column come in order, and those of different ones meet no element twice unless `dim` is the
+  // last, where a strip is the whole row or a long part of it.
   template <class Body>
-  void each(int64_t begin, int64_t end, Body&& body) const {
-    serial_for(end - begin, width * 4, [&](int64_t first, int64_t last) {
-      Walk<1> walk(sizes, {strides}, begin + first);
-      for (int64_t r = begin + first; r < begin + last; ++r, walk.next()) {
-        for (int64_t j = 0; j < width; ++j) {
-          if (j % kStopBlock == kStopBlock - 1) stop_if_requested();
-          const int64_t i = r * width + j;
-          body(i, walk.offset() + j * step + (at[i] - 1) * stride);
-        }
-      }
+  void each(int64_t begin, int64_t end, const Body& body) const {
+    const int64_t strips = (width + columns - 1) / columns;
+    serial_for(strips, std::min(width, columns) * (end - begin), [&](int64_t from, int64_t to) {
+      for (int64_t strip = from; strip < to; ++strip) each_of_strip(strip, begin, end, body);
     });
   }
-  int64_t width, rows, stride, step;
+
+ private:
+  template <class Body>
+  void each_of_strip(int64_t strip, int64_t begin, int64_t end, const Body& body) const {
+    const int64_t column = strip * columns, count = std::min(columns, width - column);
+    serial_for(end - begin, count * 4, [&](int64_t first, int64_t last) {
+      Walk<1> walk(sizes, {strides}, begin + first);
+      for (int64_t r = begin + first; r < begin + last; ++r, walk.next())
+        run(r * width + column, count, walk.offset() + column * step, body);
+    });
+  }
+
+  // What the elements of a strip that positions may name should take of the cache.
+  static constexpr int64_t kReach = 256 << 10, kLeastColumns = 16;
+
+  template <class Body>
+  void run(int64_t entry, int64_t count, int64_t place, const Body& given) const {
+    const Body body = given;  // what it holds, and these, stay in registers
+    const int64_t* p = at + entry;
+    if (op != nullptr) check_positions(op, p, count, size);
+    const int64_t by = stride, across = step;
+    if (across == 0 && by == 1) {
+      for (int64_t j = 0; j < count; ++j) body(entry + j, place + p[j] - 1);
+    } else {
+      for (int64_t j = 0; j < count; ++j) body(entry + j, place + j * across + (p[j] - 1) * by);
+    }
+  }
+
+ public:
+  const char* op;
+  int64_t size, width, rows, stride, step, columns;
   const int64_t* at;
   Dims sizes, strides;
 };

@@ -1,5 +1,9 @@
 // tensor/cpu/gather_scatter.cpp: scatter and its like: elements written to, added to or brought
 // together at positions along one dimension, in the order of the source.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/gather.h"
 #include "tensor/kernels_copy.h"
@@ -10,6 +14,17 @@ namespace moonlet::cpu {
 
 namespace {
 
+// What becomes of element a when b comes to its place.
+template <ScatterFold kFold, class T>
+T joined(T a, T b) {
+  if constexpr (kFold == ScatterFold::Put)
+    return b;
+  else if constexpr (kFold == ScatterFold::Add)
+    return added(a, b);
+  else
+    return folded<kFold>(a, b);
+}
+
 // Writes source to x, both of dtype T, or joins it with what is there; blocks before `dim` are
 // shared among threads.
 template <class T, ScatterFold kFold>
@@ -19,14 +34,29 @@ void scatter_as(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& s
   const T* from = source.elements<T>();
   T* to = x.elements<T>();
   parallel_for(blocks, grain_for(rows * elements.width * 4), [&](int64_t begin, int64_t end) {
-    elements.each(begin * rows, end * rows, [&](int64_t i, int64_t place) {
-      if constexpr (kFold == ScatterFold::Put)
-        to[place] = from[i];
-      else if constexpr (kFold == ScatterFold::Add)
-        to[place] = added(to[place], from[i]);
-      else
-        to[place] = folded<kFold>(to[place], from[i]);
-    });
+    elements.each(begin * rows, end * rows,
+                  [=](int64_t i, int64_t place) { to[place] = joined<kFold>(to[place], from[i]); });
+  });
+}
+
+// The same for few entries and 16-bit x: what comes to one place is joined in float32.
+template <ScatterFold kFold>
+void scatter_few(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
+  const IndexedElements elements(x, dim, positions);
+  std::vector<std::pair<int64_t, int64_t>> entries;  // a place in x and a number in the source
+  elements.each(0, elements.rows,
+                [&entries](int64_t i, int64_t place) { entries.emplace_back(place, i); });
+  std::sort(entries.begin(), entries.end());
+  const float* from = source.elements<float>();
+  visit<dtypes::reduced_floating>(x.dtype(), [&]<class T>() {
+    T* to = x.elements<T>();
+    for (size_t k = 0; k < entries.size();) {
+      const int64_t place = entries[k].first;
+      float sum = float(to[place]);
+      for (; k < entries.size() && entries[k].first == place; ++k)
+        sum = joined<kFold>(sum, from[entries[k].second]);
+      to[place] = T(sum);
+    }
   });
 }
 
@@ -56,34 +86,40 @@ void scatter_value(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
   put("scatter", x, dim, index, views::expand(one, index.sizes()));
 }
 
-void scatter_add(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
-  const int dim = wrap_dim(given_dim, x.dim(), "scatter_add");
+namespace {
+
+template <ScatterFold kFold>
+void join(const char* op, Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
+  const int dim = wrap_dim(given_dim, x.dim(), op);
   if (index.numel() == 0) return;
-  const Tensor positions = checked_positions("scatter_add", index, size_along(x, dim));
+  const Tensor positions = checked_positions(op, index, size_along(x, dim));
   const Tensor whole = summands(used(source, index));
-  add_to(x, [&](Tensor& sums) {
-    visit<kSummed>(sums.dtype(), [&]<class T>() {
-      scatter_as<T, ScatterFold::Add>(sums, dim, positions, whole);
-    });
-  });
+  constexpr DTypeSet kOrdered = dtypes::real | dtypes::boolean;
+  constexpr DTypeSet kAccepted = kFold == ScatterFold::Add ? dtypes::all : kOrdered;
+  const auto scatter_to = [&](Tensor& to) {
+    visit<kSummed & kAccepted>(to.dtype(),
+                               [&]<class T>() { scatter_as<T, kFold>(to, dim, positions, whole); });
+  };
+  if (sum_dtype(x.dtype()) == x.dtype()) return scatter_to(x);
+  if (index.numel() < kStopBlock && index.numel() < x.numel() / 16)
+    return scatter_few<kFold>(x, dim, positions, whole);
+  add_to(x, scatter_to);
 }
 
-void scatter_fold(Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source,
+}  // namespace
+
+void scatter_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  join<ScatterFold::Add>("scatter_add", x, dim, index, source);
+}
+
+void scatter_fold(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
                   std::string_view reduce) {
-  const int dim = wrap_dim(given_dim, x.dim(), "scatter_fold");
-  if (index.numel() == 0) return;
-  const Tensor positions = checked_positions("scatter_fold", index, size_along(x, dim));
-  const Tensor whole = summands(used(source, index));
-  add_to(x, [&](Tensor& to) {
-    visit<kSummed&(dtypes::real | dtypes::boolean)>(to.dtype(), [&]<class T>() {
-      switch (scatter_fold_of(reduce)) {
-        case ScatterFold::Multiply:
-          return scatter_as<T, ScatterFold::Multiply>(to, dim, positions, whole);
-        case ScatterFold::Max: return scatter_as<T, ScatterFold::Max>(to, dim, positions, whole);
-        default: return scatter_as<T, ScatterFold::Min>(to, dim, positions, whole);
-      }
-    });
-  });
+  constexpr const char* kOp = "scatter_fold";
+  switch (scatter_fold_of(reduce)) {
+    case ScatterFold::Multiply: return join<ScatterFold::Multiply>(kOp, x, dim, index, source);
+    case ScatterFold::Max: return join<ScatterFold::Max>(kOp, x, dim, index, source);
+    default: return join<ScatterFold::Min>(kOp, x, dim, index, source);
+  }
 }
 
 }  // namespace moonlet::cpu

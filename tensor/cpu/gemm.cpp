@@ -1,6 +1,6 @@
 // tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types (or oneDNN
-// for larger ones of float32), conversion to float for the 16-bit ones, plain loops for integers
-// and for an empty inner size.
+// for larger ones of float32), tensor/cpu/gemm_parts.cpp for other types, and plain loops without
+// BLAS and for an empty inner size.
 #include "tensor/cpu/gemm.h"
 
 #include <limits>
@@ -8,6 +8,7 @@
 #include "moonlet_config.h"
 #include "tensor/cpu/blas_call.h"
 #include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/gemm_parts.h"
 #include "tensor/cpu/parallel.h"
 
 #if MOONLET_OPENBLAS
@@ -88,21 +89,6 @@ void plain_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Sca
   });
 }
 
-Matrix matrix_in(const Tensor& buffer, int64_t rows, int64_t cols) {
-  return {buffer.raw(), rows, cols, cols, 1};
-}
-
-template <class To, class From>
-void convert_matrix(const Matrix& from, const Matrix& to) {
-  parallel_for(from.rows, grain_for(from.cols), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      serial_for(from.cols, 1, [&](int64_t first, int64_t last) {
-        for (int64_t j = first; j < last; ++j)
-          at<To>(to, i, j) = static_cast<To>(at<From>(from, i, j));
-      });
-  });
-}
-
 #if MOONLET_OPENBLAS
 // Whether BLAS can read m row by row (ld = row stride).
 bool rows_fit(const Matrix& m) {
@@ -129,7 +115,7 @@ BlasOperand blas_operand(const Matrix& m) {
   } else {
     out.copy = empty_plain({m.rows, m.cols}, {dtype_of<T>, {}}, "matmul");
     out.matrix = matrix_in(out.copy, m.rows, m.cols);
-    convert_matrix<T, T>(m, out.matrix);
+    convert_matrix(dtype_of<T>, m, dtype_of<T>, out.matrix);
     out.stride = static_cast<int>(std::max<int64_t>(1, m.cols));
   }
   return out;
@@ -247,9 +233,9 @@ void blas_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scal
                         keep, transposed(c));
   Tensor buffer = empty_plain({c.rows, c.cols}, {dtype_of<T>, {}}, "matmul");
   const Matrix whole = matrix_in(buffer, c.rows, c.cols);
-  if (keep != T(0)) convert_matrix<T, T>(c, whole);
+  if (keep != T(0)) convert_matrix(dtype_of<T>, c, dtype_of<T>, whole);
   call_gemm<T>(blas_operand<T>(a), blas_operand<T>(b), factor, keep, whole);
-  convert_matrix<T, T>(whole, c);
+  convert_matrix(dtype_of<T>, whole, dtype_of<T>, c);
 }
 
 template <class T>
@@ -261,22 +247,6 @@ template <class T>
 void blas_gemm(const Scalar&, const Matrix&, const Matrix&, const Scalar&, const Matrix&) {}
 #endif
 
-// The 16-bit types: the operands as float, the product in float, one rounding at the end.
-template <class T>
-void half_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
-               const Matrix& c) {
-  const auto widened = [](const Matrix& m, Tensor& buffer) {
-    buffer = empty_plain({m.rows, m.cols}, {}, "matmul");
-    convert_matrix<float, T>(m, matrix_in(buffer, m.rows, m.cols));
-    return matrix_in(buffer, m.rows, m.cols);
-  };
-  Tensor fa, fb, fc = empty_plain({c.rows, c.cols}, {}, "matmul");
-  const Matrix out = matrix_in(fc, c.rows, c.cols);
-  if (beta.to_double() != 0) convert_matrix<float, T>(c, out);
-  gemm(DType::Float32, alpha, widened(a, fa), widened(b, fb), beta, out);
-  convert_matrix<T, float>(out, c);
-}
-
 }  // namespace
 
 void gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
@@ -287,7 +257,9 @@ void gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matrix& b, co
     if constexpr (in_blas<T>)
       blas_gemm<T>(alpha, a, b, beta, c);
     else if constexpr (is_reduced_floating_v<T>)
-      half_gemm<T>(alpha, a, b, beta, c);
+      half_gemm(dtype, alpha, a, b, beta, c);
+    else if constexpr (std::is_integral_v<T>)
+      integer_gemm(dtype, alpha, a, b, beta, c);
     else
       plain_gemm<T>(alpha, a, b, beta, c);
   });

@@ -1,8 +1,10 @@
 // tensor/cpu/image.cpp: the CPU kernels of windows as columns and of resizing along one dimension.
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/image.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/kernels_image.h"
 #include "tensor/resample.h"
@@ -149,8 +151,43 @@ void weigh_row(const Taps& taps, const std::vector<sum_t<T>>& weight, int64_t ro
   }
 }
 
+// How many taps each result has, or 0 where they differ.
+int64_t uniform_taps(const Taps& taps) {
+  const int64_t count = taps.first[1] - taps.first[0];
+  for (size_t i = 1; i + 1 < taps.first.size(); ++i)
+    if (taps.first[i + 1] - taps.first[i] != count) return 0;
+  return count;
+}
+
+// Lines of elements beside each other, each result of which has as many taps.
+template <class T>
+void weigh_lines(const Taps& taps, int64_t count, const Lines& lines, const T* x, T* y) {
+  using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  std::vector<I> at(taps.at.size());
+  std::vector<T> weight(taps.at.size());
+  for (int64_t i = 0; i < lines.out; ++i)
+    for (int64_t k = 0; k < count; ++k) {
+      const auto from = static_cast<size_t>(i * count + k),
+                 to = static_cast<size_t>(k * lines.out + i);
+      at[to] = static_cast<I>(taps.at[from]);
+      weight[to] = static_cast<T>(taps.weight[from]);
+    }
+  const LineTaps<T, I> line{count, lines.out, at.data(), weight.data()};
+  parallel_for(lines.outer, grain_for(lines.out * count), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      serial_for(lines.out, count, [&](int64_t first, int64_t last) {
+        weigh_line(line, x + r * lines.in, first, last, y + r * lines.out);
+      });
+  });
+}
+
 template <class T>
 void weigh(const Taps& taps, const Lines& lines, const T* x, T* y) {
+  if constexpr (std::is_same_v<T, sum_t<T>>) {
+    const int64_t count = uniform_taps(taps);
+    if (lines.inner == 1 && count > 0 && lines.in <= std::numeric_limits<int32_t>::max())
+      return weigh_lines(taps, count, lines, x, y);
+  }
   const std::vector<sum_t<T>> weight(taps.weight.begin(), taps.weight.end());
   const int64_t work = static_cast<int64_t>(weight.size()) / lines.out + 1;
   parallel_for(lines.outer * lines.out, grain_for(work * lines.inner),

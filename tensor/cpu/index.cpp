@@ -1,5 +1,4 @@
 // tensor/cpu/index.cpp: advanced indexing to read and to write, and nonzero.
-#include <memory>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
@@ -10,21 +9,34 @@ namespace moonlet::cpu {
 namespace {
 
 // The offset into x of every element of the index tensors' common shape.
-std::unique_ptr<int64_t[]> indexed_offsets(const char* op, const shapes::IndexPlan& plan) {
-  const int64_t count = numel_of(plan.index_sizes, op);
-  auto out = std::make_unique_for_overwrite<int64_t[]>(static_cast<size_t>(count));
-  zero_bytes(out.get(), count * static_cast<int64_t>(sizeof(int64_t)));
+Tensor indexed_offsets(const char* op, const shapes::IndexPlan& plan) {
+  Tensor out = empty_plain(plan.index_sizes, {DType::Int64, Device{}}, op);
+  int64_t* const to = out.elements<int64_t>();
+  const int64_t width = out.dim() == 0 ? 1 : out.size(-1);
+  const Dims outer(plan.index_sizes.data(), std::max(out.dim() - 1, 0));
   for (size_t k = 0; k < plan.indices.size(); ++k) {
     const int64_t size = plan.indexed_sizes[static_cast<int>(k)];
+    const int64_t by = plan.indexed_strides[static_cast<int>(k)];
     const Tensor positions = checked_positions(op, plan.indices[k], size, true);
-    const Dims strides[1] = {
-        broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes)};
-    Walk<1> walk(plan.index_sizes, strides);
-    for (int64_t i = 0; i < count; ++i, walk.next()) {
-      if (i % kStopBlock == kStopBlock - 1) stop_if_requested();
-      const int64_t p = positions.elements<int64_t>()[walk.offset()];
-      out[i] += (p < 0 ? p + size : p - 1) * plan.indexed_strides[static_cast<int>(k)];
-    }
+    const Dims strides =
+        broadcast_strides(positions.sizes(), positions.strides(), plan.index_sizes);
+    const int64_t step = out.dim() == 0 ? 0 : strides.back();
+    const auto add_row = [=](int64_t* row, const int64_t* p, int64_t count, bool first) {
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t at = p[j * step], offset = (at + (at < 0 ? size : -1)) * by;
+        row[j] = first ? offset : row[j] + offset;
+      }
+    };
+    if (out.numel() == 0) continue;
+    parallel_for(out.numel() / width, grain_for(width * 2), [&](int64_t begin, int64_t end) {
+      Walk<1> walk(outer, {Dims(strides.data(), outer.size())}, begin);
+      for (int64_t r = begin; r < end; ++r, walk.next()) {
+        const int64_t* p = positions.elements<int64_t>() + walk.offset();
+        run_blocks(0, width, kStopBlock, [&](int64_t from, int64_t to_end) {
+          add_row(to + r * width + from, p + from * step, to_end - from, k == 0);
+        });
+      }
+    });
   }
   return out;
 }
@@ -57,24 +69,35 @@ struct IndexedRows {
   }
   // Calls body(offset into x, offset on the other side) for the elements of rows [begin, end).
   template <class Body>
-  void each(int64_t begin, int64_t end, Body&& body) const {
+  void each(int64_t begin, int64_t end, const Body& body) const {
     Walk<3> walk(outer, strides, begin);
     for (int64_t r = begin; r < end; ++r, walk.next()) {
       const int64_t x = walk.offset(0), other = walk.offset(2);
-      const int64_t* at = offsets.get() + walk.offset(1);
-      for (int64_t j0 = 0; j0 < width; j0 += kStopBlock) {
-        if (j0 > 0) stop_if_requested();
-        const int64_t end = std::min(width, j0 + kStopBlock);
-        if (steps[1] == 0) {
-          for (int64_t j = j0; j < end; ++j) body(x + *at + j * steps[0], other + j * steps[2]);
-        } else {
-          for (int64_t j = j0; j < end; ++j)
-            body(x + at[j * steps[1]] + j * steps[0], other + j * steps[2]);
-        }
+      const int64_t* at = offsets.elements<int64_t>() + walk.offset(1);
+      for (int64_t j = 0; j < width; j += kStopBlock) {
+        if (j > 0) stop_if_requested();
+        run(std::min(kStopBlock, width - j), x + j * steps[0], at + j * steps[1],
+            other + j * steps[2], body);
       }
     }
   }
-  std::unique_ptr<int64_t[]> offsets;
+
+ private:
+  template <class Body>
+  void run(int64_t count, int64_t x, const int64_t* at, int64_t other, const Body& given) const {
+    const Body body = given;  // what it holds, and these, stay in registers
+    const int64_t by = steps[0], next = steps[1], across = steps[2];
+    if (next == 0) {
+      for (int64_t j = 0, first = x + *at; j < count; ++j) body(first + j * by, other + j * across);
+    } else if (next == 1 && by == 0) {
+      for (int64_t j = 0; j < count; ++j) body(x + at[j], other + j * across);
+    } else {
+      for (int64_t j = 0; j < count; ++j) body(x + at[j * next] + j * by, other + j * across);
+    }
+  }
+
+ public:
+  Tensor offsets;
   Dims outer, strides[3];
   int64_t steps[3], width, count;
 };
@@ -85,15 +108,13 @@ void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
   const shapes::IndexPlan plan = shapes::plan_index("index_put", x, indices);
   check(can_expand(values.sizes(), plan.result), "index_put: values of shape ", values.sizes(),
         " do not broadcast to ", plan.result);
-  // The values may be a view of x.
-  Tensor source = empty_plain(values.sizes(), options_of(x));
-  copy_into(source, values);
+  const Tensor source = in_dtype(values, x.dtype());
   const IndexedRows rows("index_put", plan,
                          broadcast_strides(source.sizes(), source.strides(), plan.result));
   T* to = x.elements<T>();
   const T* from = source.elements<T>();
   serial_for(rows.count, rows.width * 4, [&](int64_t begin, int64_t end) {
-    rows.each(begin, end, [&](int64_t place, int64_t at) { put(to[place], from[at]); });
+    rows.each(begin, end, [=](int64_t place, int64_t at) { put(to[place], from[at]); });
   });
 }
 
@@ -107,7 +128,7 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
     const T* from = x.elements<T>();
     T* to = y.elements<T>();
     parallel_for(rows.count, grain_for(rows.width * 4), [&](int64_t begin, int64_t end) {
-      rows.each(begin, end, [&](int64_t place, int64_t at) { to[at] = from[place]; });
+      rows.each(begin, end, [=](int64_t place, int64_t at) { to[at] = from[place]; });
     });
   });
 }
@@ -127,34 +148,84 @@ void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& valu
   });
 }
 
+namespace {
+
+template <class T>
+bool is_set(T v) {
+  if constexpr (is_reduced_floating_v<T>)
+    return float(v) != 0;
+  else
+    return v != T(0);
+}
+
+template <class T>
+int64_t count_set(const T* x, int64_t count) {
+  int64_t set = 0;
+  serial_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) set += is_set(x[i]);
+  });
+  return set;
+}
+
+// Writes the positions in a shape that come in ascending order, one row of them each.
+class PositionRows {
+ public:
+  PositionRows(const Dims& sizes, int64_t* out) : sizes_(sizes), out_(out), last_(sizes.back()) {}
+
+  // The element with that number in row order.
+  void write(int64_t i) {
+    if (i - first_ >= last_) enter_row(i / last_);
+    const int outer = sizes_.size() - 1;
+    for (int d = 0; d < outer; ++d) out_[d] = before_[d];
+    out_[outer] = i - first_ + 1;
+    out_ += outer + 1;
+  }
+
+ private:
+  void enter_row(int64_t row) {
+    first_ = row * last_;
+    for (int d = sizes_.size() - 2; d >= 0; --d) {
+      before_[d] = row % sizes_[d] + 1;
+      row /= sizes_[d];
+    }
+  }
+
+  const Dims sizes_;
+  int64_t* out_;
+  const int64_t last_;
+  int64_t first_ = -last_;  // of the row that `before_` names; none yet
+  int64_t before_[kMaxDims];
+};
+
+// The positions of what is set, found by blocks and without a branch that depends on the data.
+template <class T>
+void write_positions(const T* x, int64_t count, PositionRows rows) {
+  constexpr int64_t kFound = 1024;
+  serial_for(count, 8, [&](int64_t begin, int64_t end) {
+    int32_t found[kFound];
+    for (int64_t at = begin; at < end; at += kFound) {
+      const auto width = static_cast<int32_t>(std::min(kFound, end - at));
+      int64_t set = 0;
+      for (int32_t j = 0; j < width; ++j) {
+        found[set] = j;
+        set += is_set(x[at + j]);
+      }
+      for (int64_t k = 0; k < set; ++k) rows.write(at + found[k]);
+    }
+  });
+}
+
+}  // namespace
+
 Tensor nonzero(const Tensor& given) {
   const Tensor x = contiguous(given);
   Tensor out;
   visit(x.dtype(), [&]<class T>() {
     const T* from = x.elements<T>();
-    const auto is_set = [&](int64_t i) {
-      if constexpr (is_reduced_floating_v<T>)
-        return float(from[i]) != 0;
-      else
-        return from[i] != T(0);
-    };
-    int64_t count = 0;
-    serial_for(x.numel(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) count += is_set(i);
-    });
+    const int64_t count = count_set(from, x.numel());
     out = empty_plain(Dims{count, x.dim()}, Options{DType::Int64, x.device()}, "nonzero");
-    int64_t* row = out.elements<int64_t>();
-    serial_for(x.numel(), 1 + 8 * x.dim(), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        if (!is_set(i)) continue;
-        int64_t rest = i;
-        for (int d = x.dim() - 1; d >= 0; --d) {
-          row[d] = rest % x.size(d) + 1;
-          rest /= x.size(d);
-        }
-        row += x.dim();
-      }
-    });
+    if (x.dim() == 0 || count == 0) return;
+    write_positions(from, x.numel(), PositionRows(x.sizes(), out.elements<int64_t>()));
   });
   return out;
 }

@@ -9,22 +9,46 @@
 
 namespace moonlet::cpu {
 
-// Contiguous int64 positions, all of them in 1..size (and -size..-1 where `negative`), else an
-// error that names `op`.
+// Whether all positions are in 1..size, or -size..-1 where kNegative: one number whose sign is set
+// by any that is not, as vectors have no cheap comparison of int64.
+template <bool kNegative>
+bool all_inside(const int64_t* p, int64_t count, int64_t size) {
+  const auto bound = static_cast<uint64_t>(size);
+  uint64_t outside = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    auto v = static_cast<uint64_t>(p[i]);
+    if constexpr (kNegative) v = p[i] < 0 ? uint64_t{0} - v : v;
+    outside |= (v - 1) | (bound - v);
+  }
+  return static_cast<int64_t>(outside) >= 0;
+}
+
+// Throws an error that names `op` unless all positions are in 1..size (or -size..-1 where
+// `negative`).
+inline void check_positions(const char* op, const int64_t* p, int64_t count, int64_t size,
+                            bool negative = false) {
+  if (negative ? all_inside<true>(p, count, size) : all_inside<false>(p, count, size)) [[likely]]
+    return;
+  const int64_t least = negative ? -size : 1;
+  for (int64_t i = 0; i < count; ++i)
+    if (p[i] < least || p[i] > size || p[i] == 0) shapes::bad_position(op, p[i], size);
+}
+
+// Contiguous int64 positions.
+inline Tensor plain_positions(const Tensor& index) {
+  if (index.dtype() == DType::Int64 && index.is_contiguous()) return index;
+  Tensor out = empty_plain(index.sizes(), Options{DType::Int64, index.device()});
+  copy_into(out, index);
+  return out;
+}
+
+// The same, all of them checked.
 inline Tensor checked_positions(const char* op, const Tensor& index, int64_t size,
                                 bool negative = false) {
-  Tensor out = index;
-  if (index.dtype() != DType::Int64 || !index.is_contiguous()) {
-    out = empty_plain(index.sizes(), Options{DType::Int64, index.device()});
-    copy_into(out, index);
-  }
+  const Tensor out = plain_positions(index);
   const int64_t* p = out.elements<int64_t>();
-  const int64_t least = negative ? -size : 1;
   serial_for(out.numel(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (p[i] < least || p[i] > size || p[i] == 0) [[unlikely]]
-        shapes::bad_position(op, p[i], size);
-    }
+    check_positions(op, p + begin, end - begin, size, negative);
   });
   return out;
 }

@@ -1,6 +1,7 @@
 // tensor/cpu/linalg.cpp: the CPU kernels of the product ops.
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/gemm.h"
+#include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/parallel.h"
 
 namespace moonlet::cpu {
@@ -17,6 +18,9 @@ Matrix row(const Tensor& v) { return transposed(column(v)); }
 
 // Small products share the threads by batch entry, large ones within each product.
 void batched(const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& y) {
+  if (y.dtype() == DType::BFloat16 &&
+      onednn_bmm_bfloat16(alpha.to_double(), a, b, beta.to_double(), y))
+    return;
   const int64_t batch = y.size(0);
   const double work = double(y.size(1)) * double(y.size(2)) * double(a.size(2));
   const auto range = [&](int64_t begin, int64_t end) {
@@ -35,6 +39,17 @@ void start_from(const Tensor& input, const Scalar& beta, Tensor& y) {
   Tensor wide = alias(input, y.sizes(),
                       broadcast_strides(input.sizes(), input.strides(), y.sizes()), input.offset());
   copy_into(y, wide);
+}
+
+// y[i] = factor * x[i]; integers wrap around.
+template <class T>
+void multiply_run(T factor, const T* x, int64_t n, T* y) {
+  if constexpr (std::is_integral_v<T>)
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = static_cast<T>(static_cast<uint64_t>(factor) * static_cast<uint64_t>(x[i]));
+  else
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = static_cast<T>(compute_t<T>(factor) * compute_t<T>(x[i]));
 }
 
 }  // namespace
@@ -66,7 +81,21 @@ void dot(const Tensor& a, const Tensor& b, Tensor& y) {
 }
 
 void outer(const Tensor& a, const Tensor& b, Tensor& y) {
-  gemm(y.dtype(), 1, column(a), row(b), 0, matrix_of(y));
+  if (is_complex(y.dtype())) return gemm(y.dtype(), 1, column(a), row(b), 0, matrix_of(y));
+  const Tensor across = contiguous(b);
+  with_contiguous(y, [&](Tensor& whole) {
+    visit<dtypes::real>(y.dtype(), [&]<class T>() {
+      const T* factors = a.elements<T>();
+      const int64_t cols = whole.size(1), step = a.stride(0);
+      parallel_for(whole.size(0), grain_for(cols), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          serial_for(cols, 1, [&](int64_t first, int64_t last) {
+            multiply_run(factors[i * step], across.elements<T>() + first, last - first,
+                         whole.elements<T>() + i * cols + first);
+          });
+      });
+    });
+  });
 }
 
 void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {

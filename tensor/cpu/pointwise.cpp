@@ -14,6 +14,8 @@ namespace {
 
 // A piece of one operand: all of them fit the first cache together.
 constexpr size_t kPieceBytes = 8192;
+// Rows of so many elements are worth a piece each.
+constexpr int64_t kLongRow = 256;
 // The same for a plan so small that touching a large stack frame would show.
 constexpr size_t kSmallPieceBytes = 512;
 
@@ -72,9 +74,10 @@ void fill_scalar(const Scalar& value, DType compute, char* to, int64_t n) {
       compute, [&]<class T>() { std::fill_n(reinterpret_cast<T*>(to), n, value.to<T>()); });
 }
 
-// How one operand of a plan reaches the loop.
+// How one operand of a plan reaches the loop: in its own memory, throughout or along each row, as a
+// number, or through scratch memory.
 struct Access {
-  enum Kind { Direct, Constant, Gather } kind;
+  enum Kind { Direct, Row, Constant, Gather } kind;
   Converter convert;
 };
 
@@ -83,6 +86,9 @@ Access access_of(const PointwisePlan& plan, const PointwiseArg& arg, bool is_out
   const DType from = is_out ? plan.compute : arg.dtype;
   const DType to = is_out ? arg.dtype : plan.compute;
   if (from == to && is_dense(plan, arg)) return {Access::Direct, nullptr};
+  if (from == to && plan.sizes[0] >= kLongRow &&
+      arg.strides[0] == static_cast<int64_t>(size_of(to)))
+    return {Access::Row, nullptr};
   const bool constant = !is_out && arg.is_constant(plan.ndim);
   return {constant ? Access::Constant : Access::Gather, converter(from, to)};
 }
@@ -96,9 +102,11 @@ class Walker {
     piece_ = static_cast<int64_t>(PieceBytes) / width_;
     out_ = access_of(plan, plan.out, true);
     whole_ = out_.kind == Access::Direct;
+    rows_ = out_.kind == Access::Row;
     for (int i = 0; i < plan.inputs; ++i) {
       in_[i] = access_of(plan, plan.in[i], false);
       whole_ = whole_ && in_[i].kind == Access::Direct;
+      rows_ = rows_ || in_[i].kind == Access::Row;
     }
   }
 
@@ -107,22 +115,34 @@ class Walker {
     const void* from[kMaxPointwiseInputs];
     for (int i = 0; i < plan_.inputs; ++i)
       if (in_[i].kind == Access::Constant) from[i] = fill(i, std::min(piece_, end - begin));
-    for (int64_t at = begin; at < end; at += step) {
-      const int64_t n = std::min(step, end - at);
+    for (int64_t at = begin, n = 0; at < end; at += n) {
+      n = std::min(step, end - at);
+      if (rows_) n = std::min(n, plan_.sizes[0] - at % plan_.sizes[0]);
       for (int i = 0; i < plan_.inputs; ++i) {
-        if (in_[i].kind == Access::Direct)
-          from[i] = plan_.in[i].data + at * width_;
-        else if (in_[i].kind == Access::Gather)
+        if (in_[i].kind == Access::Gather)
           from[i] = gather(i, at, n);
+        else if (in_[i].kind != Access::Constant)
+          from[i] = own_memory(in_[i], plan_.in[i], at);
       }
-      const bool direct = out_.kind == Access::Direct;
-      char* to = direct ? plan_.out.data + at * width_ : scratch_[kMaxPointwiseInputs];
+      const bool scatters = out_.kind == Access::Gather;
+      char* to = scatters ? scratch_[kMaxPointwiseInputs] : own_memory(out_, plan_.out, at);
       loop_(from, to, static_cast<size_t>(n), plan_.params);
-      if (!direct) scatter(to, at, n);
+      if (scatters) scatter(to, at, n);
     }
   }
 
  private:
+  // The place of element `at` of an operand that the loop takes as it is.
+  char* own_memory(const Access& access, const PointwiseArg& arg, int64_t at) const {
+    if (access.kind == Access::Direct) return arg.data + at * width_;
+    int64_t offset = 0;
+    for (int d = 0; d < plan_.ndim; ++d) {
+      offset += at % plan_.sizes[d] * arg.strides[d];
+      at /= plan_.sizes[d];
+    }
+    return arg.data + offset;
+  }
+
   const char* fill(int i, int64_t n) {
     const PointwiseArg& arg = plan_.in[i];
     if (arg.scalar)
@@ -135,11 +155,22 @@ class Walker {
   const char* gather(int i, int64_t begin, int64_t n) {
     const PointwiseArg& arg = plan_.in[i];
     char* to = scratch_[i];
-    for_each_run(plan_, arg, begin, n, [&](int64_t offset, int64_t count) {
+    const int64_t fresh = std::min(n, period(arg));
+    for_each_run(plan_, arg, begin, fresh, [&](int64_t offset, int64_t count) {
       in_[i].convert(arg.data + offset, arg.strides[0], to, width_, count);
       to += count * width_;
     });
-    return scratch_[i];
+    to = scratch_[i];
+    for (int64_t done = fresh; done < n; done *= 2)
+      std::memcpy(to + done * width_, to, static_cast<size_t>(std::min(done, n - done) * width_));
+    return to;
+  }
+
+  // After how many elements a broadcast operand's come again.
+  int64_t period(const PointwiseArg& arg) const {
+    int64_t count = plan_.numel;
+    for (int d = plan_.ndim - 1; d > 0 && arg.strides[d] == 0; --d) count /= plan_.sizes[d];
+    return count;
   }
 
   void scatter(const char* from, int64_t begin, int64_t n) {
@@ -155,6 +186,7 @@ class Walker {
   int64_t width_;
   int64_t piece_;
   bool whole_;  // every operand is direct: no pieces needed
+  bool rows_;   // an operand is taken by rows: no piece goes beyond one
   Access out_;
   Access in_[kMaxPointwiseInputs];
   alignas(64) char scratch_[kMaxPointwiseInputs + 1][PieceBytes];
@@ -214,10 +246,7 @@ template <size_t PieceBytes>
   Walker<PieceBytes>(plan, loop).run(0, plan.numel);
 }
 
-}  // namespace
-
-void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
-  const PointwiseLoop loop = loop_for(plan, loops);
+void run(const PointwisePlan& plan, PointwiseLoop loop) {
   const int threads = thread_count(plan.numel, kGrain);
   if (threads > 1 || plan.numel > kStopBlock) return run_parallel(plan, loop, threads);
   if (plan.direct) {
@@ -231,6 +260,24 @@ void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
   }
   if (divided_by_zero) [[unlikely]]
     raise_zero_division(plan);
+}
+
+// Whether all operands are tensors of one 16-bit format.
+bool only_halves(const PointwisePlan& plan) {
+  bool same = is_reduced_floating(plan.out.dtype);
+  for (int i = 0; i < plan.inputs; ++i)
+    same = same && !plan.in[i].scalar && plan.in[i].dtype == plan.out.dtype;
+  return same;
+}
+
+}  // namespace
+
+void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  if (!loops.halves || !only_halves(plan)) return run(plan, loop_for(plan, loops));
+  PointwisePlan stored = plan;
+  stored.compute = plan.out.dtype;
+  stored.direct = plan.flat;
+  run(stored, loops.halves);
 }
 
 }  // namespace moonlet::cpu

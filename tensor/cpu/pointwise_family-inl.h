@@ -18,9 +18,11 @@
 //
 // clang-format on
 // X: the op's name, its functor, how many tensors and numbers that takes, and what it computes in.
-// F: float32 and float64 as vectors, per target. I: int64 and C: complex64, complex128 one value
-// at a time, compiled once. S: float32 and float64 so, too, for functors that have no vector form
-// and take long.
+// F: float32 and float64 as vectors. I: int64 and C: complex64, complex128 one value at a time, of
+// which the compiler makes vectors where the functor has no branches. S: as F, for functors that
+// take long. A functor may have two more forms:
+// - of_parts(real, imaginary), in vectors, where the result for complex numbers is real;
+// - of_bits(x, ...), of 16-bit floats as uint16_t, where it does no more than change signs.
 #if defined(MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
 #undef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
@@ -94,22 +96,6 @@ void simd_loop(const void* const* in, void* out, size_t n, const Scalar* params)
   if (i < n) apply_rest<F, T>(from, to, i, n - i, values, inputs, scalars);
 }
 
-// The same one value at a time.
-template <class F, class T, size_t... I, size_t... P>
-void scalar_loop_of(const void* const* in, void* out, size_t n, const Scalar* params,
-                    std::index_sequence<I...>, std::index_sequence<P...>) {
-  const T* const from[] = {static_cast<const T*>(in[I])...};
-  const T values[] = {params[P].template to<T>()..., T()};
-  (void)values;
-  T* to = static_cast<T*>(out);
-  for (size_t i = 0; i < n; ++i) to[i] = F()(from[I][i]..., values[P]...);
-}
-template <class F, class T, int kIn, int kParams>
-void scalar_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
-  scalar_loop_of<F, T>(in, out, n, params, std::make_index_sequence<kIn>(),
-                       std::make_index_sequence<kParams>());
-}
-
 // The same for functors of which a block of elements may take seconds.
 template <class F, class T, int kIn, int kParams>
 void slow_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
@@ -118,9 +104,93 @@ void slow_loop(const void* const* in, void* out, size_t n, const Scalar* params)
     stop_if_requested();
     const void* from[kIn];
     for (int k = 0; k < kIn; ++k) from[k] = static_cast<const T*>(in[k]) + at;
-    scalar_loop<F, T, kIn, kParams>(from, static_cast<T*>(out) + at, std::min(kBlock, n - at),
-                                    params);
+    simd_loop<F, T, kIn, kParams>(from, static_cast<T*>(out) + at, std::min(kBlock, n - at),
+                                  params);
   }
+}
+
+// The loop of single values. That `out` may be an input keeps no value from being computed beside
+// the next one, which the compiler cannot know.
+template <class F, class T, size_t... I, size_t... P>
+void scalar_loop_of(const void* const* in, void* out, size_t n, const Scalar* params,
+                    std::index_sequence<I...>, std::index_sequence<P...>) {
+  const T* const from[] = {static_cast<const T*>(in[I])...};
+  const T values[] = {params[P].template to<T>()..., T()};
+  (void)values;
+  T* to = static_cast<T*>(out);
+#if HWY_COMPILER_GCC_ACTUAL
+#pragma GCC ivdep
+#endif
+  for (size_t i = 0; i < n; ++i) to[i] = F()(from[I][i]..., values[P]...);
+}
+template <class F, class T, int kIn, int kParams>
+void scalar_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
+  scalar_loop_of<F, T>(in, out, n, params, std::make_index_sequence<kIn>(),
+                       std::make_index_sequence<kParams>());
+}
+
+// Real results of complex numbers, as complex ones.
+template <class F, class T>
+void parts_loop(const void* const* in, void* out, size_t n, const Scalar*) {
+  const Tag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const T* from = static_cast<const T*>(in[0]);
+  T* to = static_cast<T*>(out);
+  const auto step = [&](const T* x, T* y) {
+    Vec<T> real, imaginary;
+    hn::LoadInterleaved2(d, x, real.v, imaginary.v);
+    hn::StoreInterleaved2(F::of_parts(real, imaginary).v, hn::Zero(d), d, y);
+  };
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(from + 2 * i, to + 2 * i);
+  if (i == n) return;
+  HWY_ALIGN T rest[2 * HWY_MAX_BYTES / sizeof(T)] = {};
+  std::memcpy(rest, from + 2 * i, 2 * (n - i) * sizeof(T));
+  step(rest, rest);
+  std::memcpy(to + 2 * i, rest, 2 * (n - i) * sizeof(T));
+}
+
+// A functor's form for bits as a functor.
+template <class F>
+struct OnBits {
+  template <class... B>
+  HWY_INLINE uint16_t operator()(B... bits) const {
+    return F::of_bits(bits...);
+  }
+};
+
+constexpr bool has_kind(const char* kinds, char kind) {
+  for (; *kinds; ++kinds)
+    if (*kinds == kind) return true;
+  return false;
+}
+
+// The loops of functor F for the kinds in a string, whose letters the head of this file explains.
+template <class F, int kIn, int kParams, class Kinds>
+constexpr cpu::PointwiseLoops loops_of(Kinds kinds) {
+  cpu::PointwiseLoops loops = {};
+  if constexpr (has_kind(kinds(), 'F')) {
+    loops.f32 = simd_loop<F, float, kIn, kParams>;
+    loops.f64 = simd_loop<F, double, kIn, kParams>;
+  }
+  if constexpr (has_kind(kinds(), 'S')) {
+    loops.f32 = slow_loop<F, float, kIn, kParams>;
+    loops.f64 = slow_loop<F, double, kIn, kParams>;
+  }
+  if constexpr (has_kind(kinds(), 'I')) loops.i64 = scalar_loop<F, int64_t, kIn, kParams>;
+  if constexpr (has_kind(kinds(), 'C')) {
+    if constexpr (requires(Vec<float> v) { F::of_parts(v, v); }) {
+      loops.c64 = parts_loop<F, float>;
+      loops.c128 = parts_loop<F, double>;
+    } else {
+      loops.c64 = scalar_loop<F, complex64, kIn, kParams>;
+      loops.c128 = scalar_loop<F, complex128, kIn, kParams>;
+    }
+  }
+  constexpr bool has_bits = requires(uint16_t b) { F::of_bits(b); }
+  || requires(uint16_t b) { F::of_bits(b, b); };
+  if constexpr (has_bits) loops.halves = scalar_loop<OnBits<F>, uint16_t, kIn, kParams>;
+  return loops;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -130,77 +200,41 @@ HWY_AFTER_NAMESPACE();
 #endif  // toggle
 
 #ifndef MOONLET_POINTWISE_SIMD
-// Two loops for each op, float32 then float64, in the family's order; null where it has none.
-#define MOONLET_SIMD_F(f, n, p) simd_loop<f, float, n, p>, simd_loop<f, double, n, p>,
-#define MOONLET_SIMD_FI MOONLET_SIMD_F
-#define MOONLET_SIMD_FC MOONLET_SIMD_F
-#define MOONLET_SIMD_FIC MOONLET_SIMD_F
-#define MOONLET_SIMD_I(f, n, p) nullptr, nullptr,
-#define MOONLET_SIMD_C MOONLET_SIMD_I
-#define MOONLET_SIMD_IC MOONLET_SIMD_I
-#define MOONLET_SIMD_S MOONLET_SIMD_I
-#define MOONLET_SIMD_ROW(op, f, n, p, kinds) MOONLET_SIMD_##kinds(f, n, p)
+#define MOONLET_LOOPS_ROW(op, f, n, p, kinds) loops_of<f, n, p>([] { return #kinds; }),
 
-#define MOONLET_POINTWISE_SIMD(FAMILY)                                        \
-  HWY_BEFORE_NAMESPACE();                                                     \
-  namespace moonlet {                                                         \
-  namespace HWY_NAMESPACE {                                                   \
-  namespace {                                                                 \
-  const cpu::PointwiseLoop* family_loops() {                                  \
-    static constexpr cpu::PointwiseLoop loops[] = {FAMILY(MOONLET_SIMD_ROW)}; \
-    return loops;                                                             \
-  }                                                                           \
-  }                                                                           \
-  }                                                                           \
-  }                                                                           \
+// The loops of each op, in the family's order.
+#define MOONLET_POINTWISE_SIMD(FAMILY)                                          \
+  HWY_BEFORE_NAMESPACE();                                                       \
+  namespace moonlet {                                                           \
+  namespace HWY_NAMESPACE {                                                     \
+  namespace {                                                                   \
+  const cpu::PointwiseLoops* family_loops() {                                   \
+    static constexpr cpu::PointwiseLoops loops[] = {FAMILY(MOONLET_LOOPS_ROW)}; \
+    return loops;                                                               \
+  }                                                                             \
+  }                                                                             \
+  }                                                                             \
+  }                                                                             \
   HWY_AFTER_NAMESPACE();
 
-// All loops of an op: float32, float64, int64, complex64, complex128.
-#define MOONLET_BEST_LOOPS(op) best_loops()[2 * k_##op], best_loops()[2 * k_##op + 1]
-#define MOONLET_FLOAT_F(op, f, n, p) MOONLET_BEST_LOOPS(op)
-#define MOONLET_FLOAT_I MOONLET_FLOAT_F
-#define MOONLET_FLOAT_C MOONLET_FLOAT_F
-#define MOONLET_FLOAT_FI MOONLET_FLOAT_F
-#define MOONLET_FLOAT_FC MOONLET_FLOAT_F
-#define MOONLET_FLOAT_IC MOONLET_FLOAT_F
-#define MOONLET_FLOAT_FIC MOONLET_FLOAT_F
-#define MOONLET_FLOAT_S(op, f, n, p)                       \
-  HWY_NAMESPACE::slow_loop<HWY_NAMESPACE::f, float, n, p>, \
-      HWY_NAMESPACE::slow_loop<HWY_NAMESPACE::f, double, n, p>
-#define MOONLET_SCALAR_F(f, n, p) nullptr, nullptr, nullptr
-#define MOONLET_SCALAR_S MOONLET_SCALAR_F
-#define MOONLET_SCALAR_I(f, n, p) \
-  HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>, nullptr, nullptr
-#define MOONLET_SCALAR_C(f, n, p)                                         \
-  nullptr, HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex64, n, p>, \
-      HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex128, n, p>
-#define MOONLET_SCALAR_IC(f, n, p)                                   \
-  HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, int64_t, n, p>,       \
-      HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex64, n, p>, \
-      HWY_NAMESPACE::scalar_loop<HWY_NAMESPACE::f, complex128, n, p>
-#define MOONLET_SCALAR_FI MOONLET_SCALAR_I
-#define MOONLET_SCALAR_FC MOONLET_SCALAR_C
-#define MOONLET_SCALAR_FIC MOONLET_SCALAR_IC
-
 #define MOONLET_INDEX_ROW(op, f, n, p, kinds) k_##op,
-#define MOONLET_KERNEL_ROW(op, f, n, p, kinds)                               \
-  void op(const PointwisePlan& plan) {                                       \
-    static const PointwiseLoops loops = {MOONLET_FLOAT_##kinds(op, f, n, p), \
-                                         MOONLET_SCALAR_##kinds(f, n, p)};   \
-    run_loops(plan, loops);                                                  \
+#define MOONLET_KERNEL_ROW(op, f, n, p, kinds)                 \
+  void op(const PointwisePlan& plan) {                         \
+    static const PointwiseLoops& loops = best_loops()[k_##op]; \
+    run_loops(plan, loops);                                    \
   }
 
-#define MOONLET_POINTWISE_KERNELS(FAMILY)                                            \
-  namespace moonlet {                                                                \
-  namespace {                                                                        \
-  HWY_EXPORT(family_loops);                                                          \
-  }                                                                                  \
-  namespace cpu {                                                                    \
-  namespace {                                                                        \
-  enum : int { FAMILY(MOONLET_INDEX_ROW) };                                          \
-  const PointwiseLoop* best_loops() { return HWY_DYNAMIC_DISPATCH(family_loops)(); } \
-  }                                                                                  \
-  FAMILY(MOONLET_KERNEL_ROW)                                                         \
-  }                                                                                  \
+#define MOONLET_POINTWISE_KERNELS(FAMILY)                                             \
+  namespace moonlet {                                                                 \
+  namespace {                                                                         \
+  HWY_EXPORT(family_loops);                                                           \
+  }                                                                                   \
+  namespace cpu {                                                                     \
+  namespace {                                                                         \
+  enum : int { FAMILY(MOONLET_INDEX_ROW) };                                           \
+  const PointwiseLoops* best_loops() { return HWY_DYNAMIC_DISPATCH(family_loops)(); } \
+  }                                                                                   \
+  FAMILY(MOONLET_KERNEL_ROW)                                                          \
+  }                                                                                   \
   }
 #endif

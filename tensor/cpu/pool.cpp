@@ -6,6 +6,8 @@
 
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/cpu/pool.h"
+#include "tensor/cpu/reduce.h"
 #include "tensor/pool_window.h"
 #include "tensor/shapes/index.h"
 
@@ -20,19 +22,6 @@ int64_t planes_of(const Tensor& t) {
 
 int64_t plane_size(const Tensor& t) { return t.size(-1) * t.size(-2); }
 
-// Calls body(sums) with zeros for the elements of one plane, which it adds to, and stores the sums.
-template <class T, class Body>
-void sum_plane(T* out, int64_t size, Body&& body) {
-  if constexpr (std::is_same_v<T, sum_t<T>>) {
-    zero_bytes(out, size * static_cast<int64_t>(sizeof(T)));
-    body(out);
-  } else {
-    std::vector<sum_t<T>> sums(static_cast<size_t>(size), 0);
-    body(sums.data());
-    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(sums[i]);
-  }
-}
-
 // Calls body(plane) for all planes, shared among threads; `work` is the cost of one.
 template <class Body>
 void each_plane(int64_t planes, int64_t work, Body&& body) {
@@ -41,39 +30,40 @@ void each_plane(int64_t planes, int64_t work, Body&& body) {
   });
 }
 
-// Two by two windows that touch and lie inside the plane: no bounds to check, no branches.
-template <class T>
-void max_2x2(const PoolWindow& w, const T* in, T* values, int64_t* indices) {
-  for (int64_t oy = 0; oy < w.y.out; ++oy) {
-    const T* top = in + 2 * oy * w.x.size;
-    const T* low = top + w.x.size;
-    const int64_t first = 2 * oy * w.x.size + 1;
-    stop_if_requested();
-    for (int64_t ox = 0; ox < w.x.out; ++ox) {
-      const T a = top[2 * ox], b = top[2 * ox + 1], c = low[2 * ox], d = low[2 * ox + 1];
-      T best = a;
-      int64_t at = 0;
-      const auto offer = [&](T v, int64_t offset) {
-        const bool take = (int{v > best} | int{v != v}) != 0;
-        best = take ? v : best;
-        at = take ? offset : at;
-      };
-      offer(b, 1);
-      offer(c, w.x.size);
-      offer(d, w.x.size + 1);
-      values[oy * w.x.out + ox] = best;
-      indices[oy * w.x.out + ox] = first + 2 * ox + at;
-    }
-  }
+// The outputs along x whose windows lie inside the plane: [begin, end).
+struct Inside {
+  int64_t begin, end;
+};
+Inside inside(const PoolWindow& w) {
+  const PoolAxis& a = w.x;
+  const int64_t reach = (a.kernel - 1) * a.dilation + 1;
+  if (w.adaptive || reach > a.size) return {a.out, a.out};
+  const int64_t begin = std::min(a.out, (a.pad + a.stride - 1) / a.stride);
+  const int64_t end = std::min(a.out, (a.size - reach + a.pad) / a.stride + 1);
+  return {begin, std::max(begin, end)};
 }
 
-// The maximum of a window that lies in the padding.
+// The windows of the outputs from `ox` on of a row, `ys` high, all of them inside the plane.
 template <class T>
-sum_t<T> maximum_of_nothing() {
-  if constexpr (std::is_integral_v<T>)
-    return std::numeric_limits<T>::lowest();
-  else
-    return -std::numeric_limits<sum_t<T>>::infinity();
+PoolRow<T> row_of(const PoolWindow& w, const T* in, const PoolSpan& ys, int64_t ox, int64_t count) {
+  return {.in = in + ys.begin * w.x.size + ox * w.x.stride - w.x.pad,
+          .windows = count,
+          .stride = w.x.stride,
+          .rows = (ys.end - ys.begin + w.y.dilation - 1) / w.y.dilation,
+          .row_step = w.y.dilation * w.x.size,
+          .taps = w.x.kernel,
+          .tap_step = w.x.dilation};
+}
+
+// The maximum of a window that lies in the padding, of elements of that dtype.
+template <class T>
+T maximum_of_nothing(DType dtype) {
+  return visit<dtypes::real>(dtype, []<class X>() {
+    if constexpr (std::is_integral_v<X>)
+      return static_cast<T>(std::numeric_limits<X>::lowest());
+    else
+      return -std::numeric_limits<T>::infinity();
+  });
 }
 
 // How many elements a window holds at most.
@@ -82,113 +72,249 @@ int64_t taps_of(const PoolWindow& w) {
   return most(w.y) * most(w.x);
 }
 
+// A run of a window that is this long is computed by vectors of its own.
+constexpr int64_t kLongRun = 32;
+
+// The maxima of one plane.
 template <class T>
-void max_plane(const PoolWindow& w, const T* in, T* values, int64_t* indices) {
-  const bool long_window = taps_of(w) > kGrain;
-  for (int64_t oy = 0; oy < w.y.out; ++oy) {
-    stop_if_requested();
-    const PoolSpan ys = maximum_span(w, w.y, oy);
-    for (int64_t ox = 0; ox < w.x.out; ++ox) {
-      if (long_window) stop_if_requested();
-      const PoolSpan xs = maximum_span(w, w.x, ox);
-      int64_t at = std::min(ys.begin, w.y.size - 1) * w.x.size + std::min(xs.begin, w.x.size - 1);
-      sum_t<T> best = is_empty(ys, xs) ? maximum_of_nothing<T>() : sum_t<T>(in[at]);
-      for (int64_t y = ys.begin; y < ys.end; y += w.y.dilation)
-        for (int64_t x = xs.begin; x < xs.end; x += w.x.dilation) {
-          const sum_t<T> v = in[y * w.x.size + x];
-          if (v > best || v != v) best = v, at = y * w.x.size + x;
-        }
-      values[oy * w.x.out + ox] = static_cast<T>(best);
-      indices[oy * w.x.out + ox] = at + 1;
+class MaxPlane {
+ public:
+  MaxPlane(const PoolWindow& w, T nothing, const T* in, T* values, int64_t* indices)
+      : w_(w), nothing_(nothing), in_(in), values_(values), indices_(indices), taps_(taps_of(w)) {}
+
+  void run() {
+    const Inside whole = fits_lanes() ? inside(w_) : Inside{w_.x.out, w_.x.out};
+    for (int64_t oy = 0; oy < w_.y.out; ++oy) {
+      stop_if_requested();
+      const PoolSpan ys = maximum_span(w_, w_.y, oy);
+      const Inside here = ys.begin < ys.end ? whole : Inside{w_.x.out, w_.x.out};
+      one_by_one(oy, ys, 0, here.begin);
+      together(oy, ys, here);
+      one_by_one(oy, ys, here.end, w_.x.out);
     }
+  }
+
+ private:
+  // Whether the lanes can count the places of a window.
+  bool fits_lanes() const {
+    return sizeof(T) > 4 || w_.y.size * w_.x.size <= std::numeric_limits<int32_t>::max();
+  }
+
+  void together(int64_t oy, const PoolSpan& ys, const Inside& range) {
+    serial_for(range.end - range.begin, taps_, [&](int64_t begin, int64_t end) {
+      const int64_t ox = range.begin + begin, at = oy * w_.x.out + ox;
+      const PoolRow<T> row = row_of(w_, in_, ys, ox, end - begin);
+      max_row(row, row.in - in_ + 1, values_ + at, indices_ + at);
+    });
+  }
+
+  void one_by_one(int64_t oy, const PoolSpan& ys, int64_t begin, int64_t end) {
+    for (int64_t ox = begin; ox < end; ++ox) {
+      if (taps_ > kGrain) stop_if_requested();
+      const PoolSpan xs = maximum_span(w_, w_.x, ox);
+      const int64_t at = oy * w_.x.out + ox;
+      const bool is_long = xs.end - xs.begin >= kLongRun && w_.x.dilation == 1;
+      if (is_long && ys.begin < ys.end && fits_lanes())
+        max_row(row_at(ys, xs), ys.begin * w_.x.size + xs.begin + 1, values_ + at, indices_ + at);
+      else
+        one(ys, xs, values_ + at, indices_ + at);
+    }
+  }
+
+  // One window whose columns lie side by side.
+  PoolRow<T> row_at(const PoolSpan& ys, const PoolSpan& xs) const {
+    return {.in = in_ + ys.begin * w_.x.size + xs.begin,
+            .windows = 1,
+            .stride = 1,
+            .rows = (ys.end - ys.begin + w_.y.dilation - 1) / w_.y.dilation,
+            .row_step = w_.y.dilation * w_.x.size,
+            .taps = xs.end - xs.begin,
+            .tap_step = 1};
+  }
+
+  void one(const PoolSpan& ys, const PoolSpan& xs, T* value, int64_t* place) const {
+    int64_t at = std::min(ys.begin, w_.y.size - 1) * w_.x.size + std::min(xs.begin, w_.x.size - 1);
+    T best = is_empty(ys, xs) ? nothing_ : in_[at];
+    for (int64_t y = ys.begin; y < ys.end; y += w_.y.dilation)
+      for (int64_t x = xs.begin; x < xs.end; x += w_.x.dilation) {
+        const T v = in_[y * w_.x.size + x];
+        if (v > best || v != v) best = v, at = y * w_.x.size + x;
+      }
+    *value = best;
+    *place = at + 1;
+  }
+
+  const PoolWindow& w_;
+  const T nothing_;
+  const T* in_;
+  T* values_;
+  int64_t* indices_;
+  const int64_t taps_;
+};
+
+void maximum(const Tensor& x, const PoolWindow& w, Tensor& result, Tensor& indices) {
+  const DType dtype = compute_dtype(x.dtype());
+  const Tensor source = converted(x, dtype);
+  Tensor values = workspace(result, dtype);
+  visit_compute<dtypes::real>(dtype, [&]<class T>() {
+    const T nothing = maximum_of_nothing<T>(x.dtype());
+    each_plane(planes_of(x), plane_size(values) * taps_of(w), [&](int64_t p) {
+      MaxPlane<T>(w, nothing, source.elements<T>() + p * plane_size(x),
+                  values.elements<T>() + p * plane_size(values),
+                  indices.elements<int64_t>() + p * plane_size(values))
+          .run();
+    });
+  });
+  write_back(result, values);
+}
+
+template <class T>
+T sum_of(const T* x, int64_t n) {
+  T sum = 0;
+  if (n < kLongRun) {
+    for (int64_t i = 0; i < n; ++i) sum += x[i];
+    return sum;
+  }
+  run_blocks(0, n, kRunLength, [&](int64_t first, int64_t last) {
+    sum += fold_run(Fold::Sum, x + first, last - first);
+  });
+  return sum;
+}
+
+template <class T>
+T window_sum(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, const T* in) {
+  const int64_t rows = ys.end - ys.begin, cols = xs.end - xs.begin;
+  const T* first = in + ys.begin * w.x.size + xs.begin;
+  if (cols == w.x.size) return sum_of(first, rows * cols);
+  T sum = 0;
+  if (cols < kLongRun && rows < kLongRun) {
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < cols; ++j) sum += first[i * w.x.size + j];
+    return sum;
+  }
+  serial_for(rows, cols, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) sum += sum_of(first + i * w.x.size, cols);
+  });
+  return sum;
+}
+
+// The averages of outputs [begin, end) of a row, one by one.
+template <class T>
+void average_windows(const PoolWindow& w, const PoolSpan& ys, int64_t begin, int64_t end,
+                     const T* in, T* means) {
+  for (int64_t ox = begin; ox < end; ++ox) {
+    const PoolSpan xs = average_span(w, w.x, ox);
+    const auto count = static_cast<T>(average_count(w, ys, xs));
+    means[ox] = is_empty(ys, xs) ? T(0) : window_sum(w, ys, xs, in) / count;
   }
 }
 
-void maximum(const Tensor& x, const PoolWindow& w, Tensor& result, Tensor& indices) {
-  const auto is_simple = [&](const PoolAxis& a) {
-    return !w.adaptive && a.kernel == 2 && a.stride == 2 && a.pad == 0 && a.dilation == 1 &&
-           2 * a.out <= a.size;
-  };
-  const bool simple = is_simple(w.y) && is_simple(w.x);
-  with_contiguous(result, [&](Tensor& values) {
-    const Tensor source = contiguous(x);
-    visit<dtypes::real>(x.dtype(), [&]<class T>() {
-      each_plane(planes_of(x), plane_size(values) * taps_of(w), [&](int64_t p) {
-        const T* in = source.elements<T>() + p * plane_size(x);
-        T* out = values.elements<T>() + p * plane_size(values);
-        int64_t* at = indices.elements<int64_t>() + p * plane_size(values);
-        if (simple)
-          max_2x2(w, in, out, at);
-        else
-          max_plane(w, in, out, at);
-      });
-    });
-  });
-}
-
-// Calls body(flat output place, rows, columns, divisor) for the windows of an average.
-template <class Body>
-void each_window(const PoolWindow& w, Body&& body) {
+template <class T>
+void average_plane(const PoolWindow& w, const T* in, T* out) {
+  const Inside whole = w.x.kernel < kLongRun ? inside(w) : Inside{w.x.out, w.x.out};
   for (int64_t oy = 0; oy < w.y.out; ++oy) {
     stop_if_requested();
     const PoolSpan ys = average_span(w, w.y, oy);
-    for (int64_t ox = 0; ox < w.x.out; ++ox) {
-      const PoolSpan xs = average_span(w, w.x, ox);
-      body(oy * w.x.out + ox, ys, xs, average_count(w, ys, xs));
-    }
+    const Inside here = ys.begin < ys.end ? whole : Inside{w.x.out, w.x.out};
+    T* means = out + oy * w.x.out;
+    average_windows(w, ys, 0, here.begin, in, means);
+    serial_for(here.end - here.begin, taps_of(w), [&](int64_t begin, int64_t end) {
+      const int64_t ox = here.begin + begin;
+      const int64_t count = average_count(w, ys, average_span(w, w.x, ox));
+      mean_row(row_of(w, in, ys, ox, end - begin), static_cast<T>(count), means + ox);
+    });
+    average_windows(w, ys, here.end, w.x.out, in, means);
   }
 }
 
-// Calls body(first, last) for the rows of a window: at once, or one by one when it is large.
-template <class Body>
-void each_part(const PoolSpan& rows, int64_t size, Body&& body) {
-  if (size <= kGrain) [[likely]]
-    return body(rows.begin, rows.end);
-  run_blocks(rows.begin, rows.end, 1, body);
-}
-
 void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
-  with_contiguous(result, [&](Tensor& y) {
-    const Tensor source = contiguous(x);
-    visit<dtypes::floating>(y.dtype(), [&]<class T>() {
-      each_plane(planes_of(y), plane_size(x), [&](int64_t p) {
-        const T* in = source.elements<T>() + p * plane_size(x);
-        T* out = y.elements<T>() + p * plane_size(y);
-        each_window(w, [&](int64_t at, const PoolSpan& ys, const PoolSpan& xs, int64_t count) {
-          sum_t<T> sum = 0;
-          each_part(ys, count, [&](int64_t first, int64_t last) {
-            for (int64_t i = first; i < last; ++i)
-              for (int64_t j = xs.begin; j < xs.end; ++j)
-                sum += static_cast<sum_t<T>>(in[i * w.x.size + j]);
-          });
-          out[at] = static_cast<T>(is_empty(ys, xs) ? 0 : sum / static_cast<sum_t<T>>(count));
-        });
-      });
+  const DType dtype = compute_dtype(x.dtype());
+  const Tensor source = converted(x, dtype);
+  Tensor y = workspace(result, dtype);
+  visit_compute<dtypes::floating>(dtype, [&]<class T>() {
+    each_plane(planes_of(y), plane_size(x), [&](int64_t p) {
+      average_plane(w, source.elements<T>() + p * plane_size(x),
+                    y.elements<T>() + p * plane_size(y));
     });
   });
+  write_back(result, y);
 }
+
+// The sums along rows of the shares that outputs give the columns of their windows.
+template <class T>
+class Spread {
+ public:
+  explicit Spread(const PoolWindow& w)
+      : w_(w),
+        whole_(inside(w)),
+        line_(static_cast<size_t>(w.x.size)),
+        shares_(static_cast<size_t>(w.x.out)) {}
+
+  // The line that one row of outputs, whose windows are the rows `ys`, gives each of these.
+  const std::vector<T>& line(const PoolSpan& ys, const T* in) {
+    std::fill(line_.begin(), line_.end(), T(0));
+    one_by_one(ys, in, 0, whole_.begin);
+    serial_for(whole_.end - whole_.begin, w_.x.kernel, [&](int64_t begin, int64_t end) {
+      together(ys, in, whole_.begin + begin, whole_.begin + end);
+    });
+    one_by_one(ys, in, whole_.end, w_.x.out);
+    return line_;
+  }
+
+ private:
+  void one_by_one(const PoolSpan& ys, const T* in, int64_t begin, int64_t end) {
+    for (int64_t ox = begin; ox < end; ++ox) {
+      const PoolSpan xs = average_span(w_, w_.x, ox);
+      const T share = in[ox] / static_cast<T>(average_count(w_, ys, xs));
+      for (int64_t j = xs.begin; j < xs.end; ++j) line_[static_cast<size_t>(j)] += share;
+    }
+  }
+
+  // Tap by tap, so that neighbouring additions do not wait for each other.
+  void together(const PoolSpan& ys, const T* in, int64_t begin, int64_t end) {
+    const auto count = static_cast<T>(average_count(w_, ys, average_span(w_, w_.x, begin)));
+    const int64_t windows = end - begin, stride = w_.x.stride;
+    T* shares = shares_.data();
+    for (int64_t i = 0; i < windows; ++i) shares[i] = in[begin + i] / count;
+    for (int64_t k = 0; k < w_.x.kernel; ++k) {
+      T* line = line_.data() + (begin * stride - w_.x.pad + k);
+      if (stride == 1)
+        for (int64_t i = 0; i < windows; ++i) line[i] += shares[i];
+      else
+        for (int64_t i = 0; i < windows; ++i) line[i * stride] += shares[i];
+    }
+  }
+
+  const PoolWindow& w_;
+  const Inside whole_;
+  std::vector<T> line_, shares_;
+};
 
 // The adjoint: spreads each element of grad over its window.
 void spread(const Tensor& grad, const PoolWindow& w, Tensor& result) {
-  with_contiguous(result, [&](Tensor& y) {
-    const Tensor source = contiguous(grad);
-    visit<dtypes::floating>(y.dtype(), [&]<class T>() {
-      const int64_t size = plane_size(y);
-      each_plane(planes_of(y), size, [&](int64_t p) {
+  const DType dtype = compute_dtype(grad.dtype());
+  const Tensor source = converted(grad, dtype);
+  Tensor y = workspace(result, dtype);
+  const int64_t size = plane_size(y), cols = w.x.size;
+  visit_compute<dtypes::floating>(dtype, [&]<class T>() {
+    parallel_for(planes_of(y), grain_for(size), [&](int64_t begin, int64_t end) {
+      Spread<T> spread(w);
+      for (int64_t p = begin; p < end; ++p) {
+        T* out = y.elements<T>() + p * size;
         const T* in = source.elements<T>() + p * plane_size(grad);
-        sum_plane(y.elements<T>() + p * size, size, [&](sum_t<T>* sums) {
-          each_window(w, [&](int64_t at, const PoolSpan& ys, const PoolSpan& xs, int64_t count) {
-            if (is_empty(ys, xs)) return;
-            const sum_t<T> share = static_cast<sum_t<T>>(in[at]) / static_cast<sum_t<T>>(count);
-            each_part(ys, count, [&](int64_t first, int64_t last) {
-              for (int64_t i = first; i < last; ++i)
-                for (int64_t j = xs.begin; j < xs.end; ++j) sums[i * w.x.size + j] += share;
-            });
+        zero_bytes(out, size * static_cast<int64_t>(sizeof(T)));
+        for (int64_t oy = 0; oy < w.y.out; ++oy) {
+          const PoolSpan ys = average_span(w, w.y, oy);
+          const std::vector<T>& line = spread.line(ys, in + oy * w.x.out);
+          run_blocks(ys.begin, ys.end, grain_for(cols), [&](int64_t i, int64_t last) {
+            for (; i < last; ++i)
+              for (int64_t j = 0; j < cols; ++j) out[i * cols + j] += line[static_cast<size_t>(j)];
           });
-        });
-      });
+        }
+      }
     });
   });
+  write_back(result, y);
 }
 
 // A 1-based position of a plane of `size` elements as an offset.
@@ -216,23 +342,24 @@ void adaptive_max_pool2d(const Tensor& x, const Dims&, Tensor& values, Tensor& i
 }
 
 void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
-  with_contiguous(result, [&](Tensor& y) {
-    const Tensor slope = contiguous(grad), where = contiguous(indices);
-    const int64_t size = plane_size(y), places = plane_size(grad);
-    visit<dtypes::real>(y.dtype(), [&]<class T>() {
-      visit<kPositions>(where.dtype(), [&]<class I>() {
-        each_plane(planes_of(y), size + places, [&](int64_t p) {
-          sum_plane(y.elements<T>() + p * size, size, [&](sum_t<T>* sums) {
-            serial_for(places, 4, [&](int64_t begin, int64_t end) {
-              for (int64_t i = p * places + begin; i < p * places + end; ++i)
-                sums[offset_in("max_pool2d_grad_x", where.elements<I>()[i], size)] +=
-                    static_cast<sum_t<T>>(slope.elements<T>()[i]);
-            });
-          });
+  const DType dtype = compute_dtype(grad.dtype());
+  const Tensor slope = converted(grad, dtype), where = contiguous(indices);
+  Tensor y = workspace(result, dtype);
+  const int64_t size = plane_size(y), places = plane_size(grad);
+  visit_compute<dtypes::real>(dtype, [&]<class T>() {
+    visit<kPositions>(where.dtype(), [&]<class I>() {
+      each_plane(planes_of(y), size + places, [&](int64_t p) {
+        T* sums = y.elements<T>() + p * size;
+        zero_bytes(sums, size * static_cast<int64_t>(sizeof(T)));
+        serial_for(places, 4, [&](int64_t begin, int64_t end) {
+          for (int64_t i = p * places + begin; i < p * places + end; ++i)
+            sums[offset_in("max_pool2d_grad_x", where.elements<I>()[i], size)] +=
+                slope.elements<T>()[i];
         });
       });
     });
   });
+  write_back(result, y);
 }
 
 void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tensor& y) {

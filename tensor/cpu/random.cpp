@@ -51,12 +51,16 @@ void fill_f32(T* out, int64_t n, const Philox& rng, Make&& make) {
 // Calls make(block) -> two numbers for each block.
 template <class T, class Make>
 void fill_pairs(T* out, int64_t n, const Philox& rng, Make&& make) {
-  parallel_for((n + 1) / 2, 4096, [&](int64_t begin, int64_t end) {
+  constexpr int64_t kPer = 2 * kBatch;
+  parallel_for((n + kPer - 1) / kPer, 256, [&](int64_t begin, int64_t end) {
+    Batch drawn;
+    T pairs[kBatch][2];
     for (int64_t b = begin; b < end; ++b) {
-      T pair[2];
-      make(rng.block(static_cast<uint64_t>(b)), pair);
-      out[2 * b] = pair[0];
-      if (2 * b + 1 < n) out[2 * b + 1] = pair[1];
+      draw(rng, static_cast<uint64_t>(b) * kBatch, drawn);
+      const int64_t count = std::min(kPer, n - b * kPer);
+      for (int64_t i = 0; i < (count + 1) / 2; ++i)
+        make(PhiloxBlock{{drawn.v[0][i], drawn.v[1][i], drawn.v[2][i], drawn.v[3][i]}}, pairs[i]);
+      std::copy_n(&pairs[0][0], count, out + b * kPer);
     }
   });
 }
@@ -159,9 +163,34 @@ void bernoulli_fill(Tensor& x, double p, Philox rng) {
   });
 }
 
+namespace {
+
+// What is left of 64 bits divided by a count, without a division each; all of them for count 0,
+// which stands for 2^64.
+class Remainder {
+ public:
+  explicit Remainder(uint64_t count)
+      : count_(count), inverse_(count == 0 ? 0 : ~uint64_t{0} / count) {}
+  uint64_t operator()(uint64_t bits) const {
+    if (count_ == 0) return bits;
+    // The quotient, or up to 2 less.
+    const auto quotient = static_cast<uint64_t>(static_cast<Wide>(bits) * inverse_ >> 64);
+    uint64_t rest = bits - quotient * count_;
+    if (rest >= count_) rest -= count_;
+    return rest >= count_ ? rest - count_ : rest;
+  }
+
+ private:
+  __extension__ typedef unsigned __int128 Wide;
+  uint64_t count_, inverse_;
+};
+
+}  // namespace
+
 void random(Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high, Philox rng) {
   const shapes::IntegerRange range = shapes::integer_range(x, low, high);
-  const uint64_t first = static_cast<uint64_t>(range.first), count = range.count();
+  const uint64_t first = static_cast<uint64_t>(range.first);
+  const Remainder within(range.count());
   const shapes::DrawBounds bounds =
       is_floating(x.dtype()) ? shapes::integer_bounds(x, range) : shapes::DrawBounds{};
   with_contiguous(x, [&](Tensor& y) {
@@ -169,7 +198,7 @@ void random(Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high, 
       fill_pairs(y.elements<T>(), y.numel(), rng, [=](const PhiloxBlock& b, T* out) {
         for (int k = 0; k < 2; ++k) {
           const uint64_t bits = static_cast<uint64_t>(b.v[2 * k]) << 32 | b.v[2 * k + 1];
-          const int64_t v = static_cast<int64_t>(first + (count != 0 ? bits % count : bits));
+          const int64_t v = static_cast<int64_t>(first + within(bits));
           if constexpr (std::is_integral_v<T>)
             out[k] = static_cast<T>(v);
           else

@@ -46,14 +46,6 @@ struct ProductOf {
     }
   }
 };
-template <bool Largest>
-struct ExtremeOf {
-  using Next = ExtremeOf;
-  using Limits = std::numeric_limits<int64_t>;
-  int64_t start() const { return Largest ? Limits::lowest() : Limits::max(); }
-  int64_t load(int64_t v) const { return v; }
-  int64_t join(int64_t a, int64_t b) const { return Largest ? std::max(a, b) : std::min(a, b); }
-};
 struct CountOf {
   using Next = SumOf<int64_t>;
   int64_t start() const { return 0; }
@@ -118,18 +110,20 @@ void sum_of(const Tensor& x, const Dims& dims, Tensor& y, std::optional<int64_t>
 
 void product_of(const Tensor& x, const Dims& dims, Tensor& y) {
   if (y.dtype() == DType::Bool) return run_plain<TruthOf<true>, bool>(x, dims, y);
-  visit_compute(y.dtype(), [&]<class C>() { run_plain<ProductOf<C>, C>(x, dims, y); });
+  visit_compute(y.dtype(), [&]<class C>() {
+    if constexpr (std::is_floating_point_v<C>)
+      run_loops(Fast<C>{Fold::Product}, x, dims, y);
+    else
+      run_plain<ProductOf<C>, C>(x, dims, y);
+  });
 }
 
 void extreme(const Tensor& x, const Dims& dim, Tensor& y, bool largest) {
   const Dims dims = wrap_dims(dim, x.dim(), largest ? "amax" : "amin");
   if (x.numel() == 0) return;
   const Fold kind = largest ? Fold::Max : Fold::Min;
-  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
-    if constexpr (std::is_floating_point_v<C>) return run_loops(Fast<C>{kind}, x, dims, y);
-    if (largest) return run_plain<ExtremeOf<true>, int64_t>(x, dims, y);
-    run_plain<ExtremeOf<false>, int64_t>(x, dims, y);
-  });
+  visit_compute<dtypes::boolean | dtypes::real>(
+      x.dtype(), [&]<class C>() { run_loops(Fast<C>{kind}, x, dims, y); });
 }
 
 // |x| computed and stored as T, for real and complex x.

@@ -11,15 +11,20 @@
 
 namespace moonlet::cpu {
 
-enum class Fold { Sum, SumSquares, SumAbs, Max, Min };
+enum class Fold { Sum, SumSquares, SumAbs, Max, Min, Product };
 
-// The fold of n numbers, with several accumulators; Max and Min give NaN when one is there. Callers
-// keep n below kRunLength, so that rounding errors do not grow with the whole length.
+// The fold of n numbers, with several accumulators; Max and Min give NaN when one is there, and are
+// what there is for int64. Callers keep n below kRunLength, so that rounding errors do not grow
+// with the whole length.
 template <class T>
 T fold_run(Fold kind, const T* x, int64_t n);
 // acc[j] = fold of acc[j] and x[i * stride + j] for all i < rows, j < cols.
 template <class T>
 void fold_rows(Fold kind, T* acc, const T* x, int64_t rows, int64_t stride, int64_t cols);
+
+// The sum of exp(x[i] - top), where no x[i] is NaN or above top.
+template <class T>
+T sum_exp(const T* x, int64_t n, T top);
 
 inline constexpr int64_t kRunLength = 8192;
 // The most columns that one call of Reducer::rows gets.

@@ -25,17 +25,6 @@ bool beats(T a, T b, bool largest) {
   return (largest ? a > b : a < b) || (a != a && b == b);
 }
 
-template <class T>
-T run_extreme(const T* x, int64_t n, bool largest) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return fold_run(largest ? Fold::Max : Fold::Min, x, n);
-  } else {
-    T best = x[0];
-    for (int64_t i = 1; i < n; ++i) best = largest ? std::max(best, x[i]) : std::min(best, x[i]);
-    return best;
-  }
-}
-
 // The first i with x[i] equal to v, or NaN when v is; there is one.
 template <class T>
 int64_t first_of(const T* x, int64_t n, T v) {
@@ -61,11 +50,12 @@ int64_t first_of(const T* x, int64_t n, T v) {
 template <class T>
 int64_t run_position(const T* x, int64_t n, bool largest) {
   constexpr int64_t kBlock = 4096;
-  T best = run_extreme(x, std::min(kBlock, n), largest);
+  const Fold kind = largest ? Fold::Max : Fold::Min;
+  T best = fold_run(kind, x, std::min(kBlock, n));
   int64_t block = 0;
   for (int64_t at = kBlock; at < n; at += kBlock) {
     stop_if_requested();
-    const T some = run_extreme(x + at, std::min(kBlock, n - at), largest);
+    const T some = fold_run(kind, x + at, std::min(kBlock, n - at));
     if (!beats(some, best, largest)) continue;
     best = some;
     block = at;

@@ -83,21 +83,33 @@ class Loops final : public Reducer {
   int64_t step_ = 0;
 };
 
-// The vectorised functor for float32 and float64.
+// The vectorised functor for float32 and float64, and for extremes of int64.
 template <class T>
 struct Fast {
   using In = T;
   using Acc = T;
   Fold kind;
-  Fast next() const { return {kind == Fold::Max || kind == Fold::Min ? kind : Fold::Sum}; }
+  Fast next() const {
+    return {kind == Fold::SumSquares || kind == Fold::SumAbs ? Fold::Sum : kind};
+  }
   T start() const {
-    constexpr T kInfinity = std::numeric_limits<T>::infinity();
-    return kind == Fold::Max ? -kInfinity : kind == Fold::Min ? kInfinity : T(0);
+    using Limits = std::numeric_limits<T>;
+    constexpr T kMost = Limits::has_infinity ? Limits::infinity() : Limits::max();
+    constexpr T kLeast = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    switch (kind) {
+      case Fold::Max: return kLeast;
+      case Fold::Min: return kMost;
+      case Fold::Product: return T(1);
+      default: return T(0);
+    }
   }
   T join(T a, T b) const {
-    if (kind == Fold::Max) return a >= b || a != a ? a : b;
-    if (kind == Fold::Min) return a <= b || a != a ? a : b;
-    return a + b;
+    switch (kind) {
+      case Fold::Max: return a >= b || a != a ? a : b;
+      case Fold::Min: return a <= b || a != a ? a : b;
+      case Fold::Product: return a * b;
+      default: return a + b;
+    }
   }
   T run(const T* x, int64_t n) const { return fold_run(kind, x, n); }
   void rows(T* acc, const T* x, int64_t rows, int64_t stride, int64_t cols) const {

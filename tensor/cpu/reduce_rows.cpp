@@ -86,6 +86,7 @@ T row_logsumexp(const T* x, int64_t n) {
   if (!std::isfinite(most)) return T(most);
   const T total = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
     stop_if_requested();
+    if constexpr (!is_complex_v<T>) return sum_exp(x + at, k, most);
     T sum = 0;
     for (int64_t i = 0; i < k; ++i) sum += std::exp(x[at + i] - most);
     return sum;

@@ -1,5 +1,5 @@
-// tensor/cpu/reduce_simd.cpp: folds of float32 and float64 runs and rows, one version per
-// instruction set, chosen when the program runs.
+// tensor/cpu/reduce_simd.cpp: folds and sums of exponentials of float32 and float64, one version
+// per instruction set, chosen when the program runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/reduce_simd.cpp"
 //
@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 //
 #include <limits>
+#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 #include "tensor/cpu/fold_vector-inl.h"
@@ -47,11 +48,10 @@ struct AddAbs : Add {
     return hn::Add(acc, hn::Abs(x));
   }
 };
-// Keeps acc where it wins or is NaN; x NaN never loses. (Ne(v, v) is false for NaN on AVX-512.)
-struct Larger {
+struct Multiply {
   template <class D, class V>
   static HWY_INLINE V join(D, V acc, V x) {
-    return hn::IfThenElse(hn::Or(hn::Ge(acc, x), hn::IsNaN(acc)), acc, x);
+    return hn::Mul(acc, x);
   }
   template <class D, class V>
   static HWY_INLINE V merge(D d, V a, V b) {
@@ -59,13 +59,44 @@ struct Larger {
   }
   template <class T>
   static T start() {
-    return -std::numeric_limits<T>::infinity();
+    return 1;
+  }
+};
+// The end of T's range that any number is at least, or at most.
+template <class T>
+constexpr T least_of() {
+  return std::is_integral_v<T> ? std::numeric_limits<T>::lowest()
+                               : -std::numeric_limits<T>::infinity();
+}
+template <class T>
+constexpr T most_of() {
+  return std::is_integral_v<T> ? std::numeric_limits<T>::max() : std::numeric_limits<T>::infinity();
+}
+// Keeps acc where it wins or is NaN; x NaN never loses. (Ne(v, v) is false for NaN on AVX-512.)
+struct Larger {
+  template <class D, class V>
+  static HWY_INLINE V join(D, V acc, V x) {
+    if constexpr (std::is_integral_v<hn::TFromV<V>>)
+      return hn::Max(acc, x);
+    else
+      return hn::IfThenElse(hn::Or(hn::Ge(acc, x), hn::IsNaN(acc)), acc, x);
+  }
+  template <class D, class V>
+  static HWY_INLINE V merge(D d, V a, V b) {
+    return join(d, a, b);
+  }
+  template <class T>
+  static T start() {
+    return least_of<T>();
   }
 };
 struct Smaller {
   template <class D, class V>
   static HWY_INLINE V join(D, V acc, V x) {
-    return hn::IfThenElse(hn::Or(hn::Le(acc, x), hn::IsNaN(acc)), acc, x);
+    if constexpr (std::is_integral_v<hn::TFromV<V>>)
+      return hn::Min(acc, x);
+    else
+      return hn::IfThenElse(hn::Or(hn::Le(acc, x), hn::IsNaN(acc)), acc, x);
   }
   template <class D, class V>
   static HWY_INLINE V merge(D d, V a, V b) {
@@ -73,7 +104,7 @@ struct Smaller {
   }
   template <class T>
   static T start() {
-    return std::numeric_limits<T>::infinity();
+    return most_of<T>();
   }
 };
 
@@ -114,34 +145,58 @@ void rows(T* HWY_RESTRICT acc, const T* HWY_RESTRICT x, int64_t count, int64_t s
   }
 }
 
+// f<F>() for the functor of a kind; of int64 there are the extremes only.
+template <class T, class Body>
+HWY_INLINE auto with_kind(Fold kind, Body&& f) {
+  if constexpr (std::is_floating_point_v<T>) {
+    switch (kind) {
+      case Fold::Sum: return f.template operator()<Add>();
+      case Fold::SumSquares: return f.template operator()<AddSquare>();
+      case Fold::SumAbs: return f.template operator()<AddAbs>();
+      case Fold::Product: return f.template operator()<Multiply>();
+      default: break;
+    }
+  }
+  return kind == Fold::Max ? f.template operator()<Larger>() : f.template operator()<Smaller>();
+}
+
 template <class T>
 T run_kind(Fold kind, const T* x, int64_t n) {
-  switch (kind) {
-    case Fold::Sum: return fold_vector<Add>(x, n);
-    case Fold::SumSquares: return fold_vector<AddSquare>(x, n);
-    case Fold::SumAbs: return fold_vector<AddAbs>(x, n);
-    case Fold::Max: return fold_vector<Larger>(x, n);
-    default: return fold_vector<Smaller>(x, n);
-  }
+  return with_kind<T>(kind, [&]<class F>() { return fold_vector<F>(x, n); });
 }
 
 template <class T>
 void rows_kind(Fold kind, T* acc, const T* x, int64_t count, int64_t stride, int64_t cols) {
-  switch (kind) {
-    case Fold::Sum: return rows<Add>(acc, x, count, stride, cols);
-    case Fold::SumSquares: return rows<AddSquare>(acc, x, count, stride, cols);
-    case Fold::SumAbs: return rows<AddAbs>(acc, x, count, stride, cols);
-    case Fold::Max: return rows<Larger>(acc, x, count, stride, cols);
-    default: return rows<Smaller>(acc, x, count, stride, cols);
-  }
+  with_kind<T>(kind, [&]<class F>() { rows<F>(acc, x, count, stride, cols); });
 }
 
+template <class T>
+T exp_total(const T* HWY_RESTRICT x, int64_t n, T top) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    sum = hn::Add(sum, hn::Exp(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, top))));
+  T total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < n; ++i) total += hn::GetLane(hn::Exp(one, hn::Set(one, x[i] - top)));
+  return total;
+}
+
+float exp_f32(const float* x, int64_t n, float top) { return exp_total(x, n, top); }
+double exp_f64(const double* x, int64_t n, double top) { return exp_total(x, n, top); }
 float run_f32(Fold kind, const float* x, int64_t n) { return run_kind(kind, x, n); }
 double run_f64(Fold kind, const double* x, int64_t n) { return run_kind(kind, x, n); }
+int64_t run_i64(Fold kind, const int64_t* x, int64_t n) { return run_kind(kind, x, n); }
 void rows_f32(Fold kind, float* acc, const float* x, int64_t count, int64_t stride, int64_t cols) {
   rows_kind(kind, acc, x, count, stride, cols);
 }
 void rows_f64(Fold kind, double* acc, const double* x, int64_t count, int64_t stride,
+              int64_t cols) {
+  rows_kind(kind, acc, x, count, stride, cols);
+}
+void rows_i64(Fold kind, int64_t* acc, const int64_t* x, int64_t count, int64_t stride,
               int64_t cols) {
   rows_kind(kind, acc, x, count, stride, cols);
 }
@@ -153,11 +208,23 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace moonlet::cpu {
 
+HWY_EXPORT(exp_f32);
+HWY_EXPORT(exp_f64);
 HWY_EXPORT(run_f32);
 HWY_EXPORT(run_f64);
+HWY_EXPORT(run_i64);
 HWY_EXPORT(rows_f32);
 HWY_EXPORT(rows_f64);
+HWY_EXPORT(rows_i64);
 
+template <>
+float sum_exp<float>(const float* x, int64_t n, float top) {
+  return HWY_DYNAMIC_DISPATCH(exp_f32)(x, n, top);
+}
+template <>
+double sum_exp<double>(const double* x, int64_t n, double top) {
+  return HWY_DYNAMIC_DISPATCH(exp_f64)(x, n, top);
+}
 template <>
 float fold_run<float>(Fold kind, const float* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(run_f32)(kind, x, n);
@@ -165,6 +232,15 @@ float fold_run<float>(Fold kind, const float* x, int64_t n) {
 template <>
 double fold_run<double>(Fold kind, const double* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(run_f64)(kind, x, n);
+}
+template <>
+int64_t fold_run<int64_t>(Fold kind, const int64_t* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(run_i64)(kind, x, n);
+}
+template <>
+void fold_rows<int64_t>(Fold kind, int64_t* acc, const int64_t* x, int64_t rows, int64_t stride,
+                        int64_t cols) {
+  HWY_DYNAMIC_DISPATCH(rows_i64)(kind, acc, x, rows, stride, cols);
 }
 template <>
 void fold_rows<float>(Fold kind, float* acc, const float* x, int64_t rows, int64_t stride,

@@ -49,55 +49,73 @@ struct LogAddExp {
   }
 };
 
-// Scans `cols` neighbouring columns of n rows, `inner` apart, in place.
-template <class T, class A, class Op>
-void scan_columns(T* x, int64_t n, int64_t inner, int64_t cols, Op op) {
+// Scans `cols` neighbouring columns of n rows, `inner` apart.
+template <class A, class T, class Op>
+void scan_columns(const T* x, T* y, int64_t n, int64_t inner, int64_t cols, Op op) {
   constexpr int64_t kTile = 64;
   A carry[kTile];
   for (int64_t from = 0; from < cols; from += kTile) {
     const int64_t m = std::min(kTile, cols - from);
     for (int64_t i = 0; i < n; ++i) {
       if (i % (kStopBlock / kTile) == 0) stop_if_requested();
-      T* row = x + i * inner + from;
+      const T* row = x + i * inner + from;
+      T* out = y + i * inner + from;
       for (int64_t j = 0; j < m; ++j) {
         carry[j] = i == 0 ? static_cast<A>(row[j]) : op(carry[j], static_cast<A>(row[j]));
-        row[j] = static_cast<T>(carry[j]);
+        out[j] = static_cast<T>(carry[j]);
       }
     }
   }
 }
 
-// Scans one dense row of n.
-template <class T, class A, class Op>
-void scan_row(T* x, int64_t n, Op op) {
+// Scans kRows dense rows of n side by side, as each step of one waits for the step before.
+template <int kRows, class A, class T, class Op>
+void scan_rows(const T* x, T* y, int64_t n, Op op) {
   if (n == 0) return;
-  A carry = static_cast<A>(x[0]);
+  A carry[kRows];
+  for (int k = 0; k < kRows; ++k) {
+    carry[k] = static_cast<A>(x[k * n]);
+    y[k * n] = x[k * n];
+  }
   run_blocks(1, n, kStopBlock, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      carry = op(carry, static_cast<A>(x[i]));
-      x[i] = static_cast<T>(carry);
+      for (int k = 0; k < kRows; ++k) {
+        carry[k] = op(carry[k], static_cast<A>(x[k * n + i]));
+        y[k * n + i] = static_cast<T>(carry[k]);
+      }
     }
   });
 }
 
+// The same dense rows as many at a time as kRows is in body(row, kRows).
+template <class Body>
+void each_rows(int64_t begin, int64_t end, Body&& body) {
+  constexpr int kTogether = 4;
+  for (; begin + kTogether <= end; begin += kTogether)
+    body(begin, std::integral_constant<int, kTogether>());
+  for (; begin < end; ++begin) body(begin, std::integral_constant<int, 1>());
+}
+
+// x, contiguous and perhaps y itself, as (outer, n, inner) around dimension d.
 template <class T, class A, class Op>
-void scan_in_place(Tensor& y, int d, Op op) {
+void scan_into(const Tensor& x, Tensor& y, int d, Op op) {
   int64_t outer = 1, inner = 1;
   const int64_t n = y.dim() ? y.size(d) : 1;
   for (int i = 0; i < y.dim(); ++i) (i < d ? outer : inner) *= i == d ? 1 : y.size(i);
-  T* x = y.elements<T>();
+  const T* from = x.elements<T>();
+  T* to = y.elements<T>();
   constexpr int64_t kColumns = 512;
   const int64_t chunks = (inner + kColumns - 1) / kColumns;
   const int64_t work = n * std::min(inner, kColumns);
   parallel_for(outer * chunks, grain_for(work), [&](int64_t begin, int64_t end) {
+    if (inner == 1) {
+      return each_rows(begin, end, [&](int64_t row, auto rows) {
+        scan_rows<rows(), A>(from + row * n, to + row * n, n, op);
+      });
+    }
     for (int64_t i = begin; i < end; ++i) {
-      if (inner == 1) {
-        scan_row<T, A>(x + i * n, n, op);
-        continue;
-      }
-      const int64_t column = i % chunks * kColumns;
-      scan_columns<T, A>(x + i / chunks * n * inner + column, n, inner,
-                         std::min(kColumns, inner - column), op);
+      const int64_t column = i % chunks * kColumns, at = i / chunks * n * inner + column;
+      scan_columns<A>(from + at, to + at, n, inner, std::min(kColumns, inner - column), op);
     }
   });
 }
@@ -107,40 +125,90 @@ void scan(const Tensor& x, int64_t dim, Tensor& y, Op op) {
   const int d = wrapped(dim, x.dim());
   const DType wide = compute_dtype(y.dtype());
   const Tensor from = y.dtype() == DType::Bool ? in_dtype(x, DType::Bool) : x;
-  Tensor work = wide == y.dtype() ? y : empty_plain(y.sizes(), Options{wide, y.device()});
-  copy_into(work, from);
+  Tensor work = workspace(y, wide);
+  const bool direct = from.dtype() == wide && from.is_contiguous();
+  if (!direct) copy_into(work, from);
   visit_compute<Set>(y.dtype(), [&]<class C>() {
     using Float = std::conditional_t<is_complex_v<C>, complex128, double>;
-    scan_in_place<C, std::conditional_t<std::is_integral_v<C>, C, Float>>(work, d, op);
+    scan_into<C, std::conditional_t<std::is_integral_v<C>, C, Float>>(direct ? from : work, work, d,
+                                                                      op);
   });
   write_back(y, work);
 }
 
+// Whether v takes the place of the extreme before it: of equal ones the last counts, and NaN before
+// all.
+template <bool kLargest, class T>
+bool takes(T v, T best) {
+  const bool loses = kLargest ? v < best : v > best;
+  return (!loses & (best == best)) | (v != v);
+}
+
 // The extremes so far of `cols` neighbouring columns of n rows, `inner` apart, and their positions
-// from 1: of equal ones the last, and NaN before all.
-template <class T>
+// from 1.
+template <bool kLargest, class T>
 void extreme_columns(const T* x, T* values, int64_t* indices, int64_t n, int64_t inner,
-                     int64_t cols, bool largest) {
+                     int64_t cols) {
   constexpr int64_t kTile = 64;
   T best[kTile];
   int64_t where[kTile];
   for (int64_t from = 0; from < cols; from += kTile) {
     const int64_t m = std::min(kTile, cols - from);
+    std::copy_n(x + from, m, best);
     for (int64_t i = 0; i < n; ++i) {
       if (i % (kStopBlock / kTile) == 0) stop_if_requested();
       const int64_t row = i * inner + from;
       for (int64_t j = 0; j < m; ++j) {
         const T v = x[row + j];
-        const bool better = largest ? v >= best[j] : v <= best[j];
-        if (i == 0 || v != v || (best[j] == best[j] && better)) {
-          best[j] = v;
-          where[j] = i + 1;
-        }
+        const bool taken = takes<kLargest>(v, best[j]);
+        best[j] = taken ? v : best[j];
+        where[j] = taken ? i + 1 : where[j];
         values[row + j] = best[j];
         indices[row + j] = where[j];
       }
     }
   }
+}
+
+// The same of kRows dense rows of n, side by side.
+template <bool kLargest, int kRows, class T>
+void extreme_rows(const T* x, T* values, int64_t* indices, int64_t n) {
+  T best[kRows];
+  int64_t where[kRows];
+  for (int k = 0; k < kRows; ++k) best[k] = x[k * n];
+  run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int k = 0; k < kRows; ++k) {
+        const T v = x[k * n + i];
+        const bool taken = takes<kLargest>(v, best[k]);
+        best[k] = taken ? v : best[k];
+        where[k] = taken ? i + 1 : where[k];
+        values[k * n + i] = best[k];
+        indices[k * n + i] = where[k];
+      }
+    }
+  });
+}
+
+// x (outer, n, inner), contiguous.
+template <bool kLargest, class T>
+void extremes_into(const T* x, T* values, int64_t* indices, int64_t outer, int64_t n,
+                   int64_t inner) {
+  constexpr int64_t kColumns = 512;
+  const int64_t chunks = (inner + kColumns - 1) / kColumns;
+  const auto part = [&](int64_t begin, int64_t end) {
+    if (inner == 1) {
+      return each_rows(begin, end, [&](int64_t row, auto rows) {
+        extreme_rows<kLargest, rows()>(x + row * n, values + row * n, indices + row * n, n);
+      });
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t column = i % chunks * kColumns, at = i / chunks * n * inner + column;
+      extreme_columns<kLargest>(x + at, values + at, indices + at, n, inner,
+                                std::min(kColumns, inner - column));
+    }
+  };
+  parallel_for(outer * chunks, grain_for(n * std::min(inner, kColumns)), part);
 }
 
 void running_extreme(const Tensor& given, int64_t dim, bool largest, Tensor& values,
@@ -152,19 +220,11 @@ void running_extreme(const Tensor& given, int64_t dim, bool largest, Tensor& val
   int64_t inner = 1;
   for (int i = d + 1; i < x.dim(); ++i) inner *= x.size(i);
   if (x.numel() == 0) return;
-  constexpr int64_t kColumns = 512;
-  const int64_t chunks = (inner + kColumns - 1) / kColumns;
+  const int64_t outer = x.numel() / (n * inner);
   visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class T>() {
-    parallel_for(x.numel() / (n * inner) * chunks, grain_for(n * std::min(inner, kColumns)),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) {
-                     const int64_t column = i % chunks * kColumns;
-                     const int64_t at = i / chunks * n * inner + column;
-                     extreme_columns(x.elements<T>() + at, best.elements<T>() + at,
-                                     where.elements<int64_t>() + at, n, inner,
-                                     std::min(kColumns, inner - column), largest);
-                   }
-                 });
+    (largest ? extremes_into<true, T>
+             : extremes_into<false, T>)(x.elements<T>(), best.elements<T>(),
+                                        where.elements<int64_t>(), outer, n, inner);
   });
   write_back(values, best);
   write_back(indices, where);

@@ -36,8 +36,10 @@ void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   for (const Tensor& x : tensors) {
     if (x.numel() == 0) continue;
     const int64_t count = x.size(d);
-    // One long piece is left to the copy kernel, which shares it among threads.
-    if (rows > 1 && x.dtype() == y.dtype() && x.is_contiguous() && y.is_contiguous()) {
+    // One long piece is left to the copy kernel, which shares it among threads, and so are single
+    // elements, for which a call each is too much.
+    const bool pieces = rows > 1 && count * inner > static_cast<int64_t>(size_of(y.dtype()));
+    if (pieces && x.dtype() == y.dtype() && x.is_contiguous() && y.is_contiguous()) {
       copy_rows(y.raw() + at * inner, x.raw(), rows, count * inner, y.size(d) * inner);
     } else {
       Tensor part = views::slice(y, d, at, at + count, 1);
@@ -47,7 +49,7 @@ void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
   }
 }
 
-constexpr ViewWriter kWriter{fill, copy};
+constexpr ViewWriter kWriter{fill, copy, 1024};
 
 void select_grad_x(const Tensor& grad, const Dims&, int64_t dim, int64_t index, Tensor& y) {
   kWriter.select_grad_x(grad, dim, index, y);
@@ -121,11 +123,21 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
   Flipped f;
   f.rank = x.dim();
   int64_t first = 0;
-  for (int d = 0; d < x.dim(); ++d) {
+  // In the order of y's memory, where the last dimension is the fastest.
+  Dims order = all_dims(x.dim());
+  for (int i = 1; i < x.dim(); ++i) {
+    for (int k = i; k > 0; --k) {
+      const int64_t a = order[k - 1], b = order[k];
+      if (y.stride(static_cast<int>(a)) >= y.stride(static_cast<int>(b))) break;
+      order[k - 1] = b, order[k] = a;
+    }
+  }
+  for (int i = 0; i < x.dim(); ++i) {
+    const int d = static_cast<int>(order[i]);
     const bool back = reversed.contains(d);
-    f.size[d] = x.size(d);
-    f.out[d] = y.stride(d);
-    f.in[d] = back ? -x.stride(d) : x.stride(d);
+    f.size[i] = x.size(d);
+    f.out[i] = y.stride(d);
+    f.in[i] = back ? -x.stride(d) : x.stride(d);
     if (back) first += (x.size(d) - 1) * x.stride(d);
   }
   visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, f); });

@@ -1,6 +1,5 @@
 // tensor/cpu/simd-inl.h: simd::Vec, a Highway vector with the functors' vocabulary: operators,
-// select, and the math functions. float32 has its own approximations (minimax polynomials fitted
-// for this file, within 4 ulp); the rarer functions and float64 call the C library lane by lane.
+// select, and rounding to lanes; the math functions are in the files that it includes at the end.
 // Included once per Highway target.
 #if defined(MOONLET_TENSOR_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONLET_TENSOR_CPU_SIMD_INL_H_
@@ -8,6 +7,8 @@
 #else
 #define MOONLET_TENSOR_CPU_SIMD_INL_H_
 #endif
+
+#include <bit>
 
 #include "hwy/highway.h"
 #include "tensor/functor_math.h"
@@ -44,6 +45,7 @@ using fn::vlog;
 using fn::vlog2;
 using fn::vlog10;
 using fn::vlog1p;
+using fn::vlog1p_unit;
 using fn::vsin;
 using fn::vcos;
 using fn::vtan;
@@ -58,12 +60,19 @@ using fn::vacosh;
 using fn::vatanh;
 using fn::verf;
 using fn::verfc;
+using fn::vnormal_cdf;
+using fn::vlgamma;
+using fn::vfma;
+using fn::vproduct_rest;
+using fn::in_double;
+using fn::each_lane;
+using fn::is_float32;
 using fn::vfmod;
+using fn::vfloor_div;
+using fn::vremainder;
 using fn::vatan2;
 using fn::vhypot;
 using fn::vnextafter;
-using fn::vfloor_div;
-using fn::vremainder;
 using fn::vpow;
 
 template <class T>
@@ -170,8 +179,22 @@ MOONLET_BINARY(vcopysign, CopySign)
 #undef MOONLET_BINARY
 // a * b + c
 template <class T>
-HWY_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
+HWY_INLINE Vec<T> vfma(Vec<T> a, Vec<T> b, Vec<T> c) {
   return vec<T>(hn::MulAdd(a.v, b.v, c.v));
+}
+
+// What rounding has dropped of the product a * b; by halves of the digits (Veltkamp 1968) where the
+// target has no product and sum in one.
+template <class T>
+HWY_INLINE Vec<T> vproduct_rest(Vec<T> a, Vec<T> b, Vec<T> product) {
+#if HWY_TARGET <= HWY_AVX2
+  return vfma(a, b, -product);
+#else
+  const Vec<T> split(sizeof(T) == 4 ? 4097.0 : 134217729.0);
+  const Vec<T> a_split = a * split, a_high = a_split - (a_split - a), a_low = a - a_high;
+  const Vec<T> b_split = b * split, b_high = b_split - (b_split - b), b_low = b - b_high;
+  return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
 }
 
 // The C library's function on each lane.
@@ -192,198 +215,103 @@ HWY_INLINE Vec<T> each_lane(F f, Vec<T> x, Vec<T> y) {
   return vec<T>(hn::Load(Tag<T>(), lanes));
 }
 
-#define MOONLET_LANES(name)                                    \
-  template <class T>                                           \
-  HWY_INLINE Vec<T> name(Vec<T> x) {                           \
-    return each_lane([](T v) -> T { return fn::name(v); }, x); \
-  }
-MOONLET_LANES(vexp)
-MOONLET_LANES(vexp2)
-MOONLET_LANES(vexpm1)
-MOONLET_LANES(vlog)
-MOONLET_LANES(vlog2)
-MOONLET_LANES(vlog10)
-MOONLET_LANES(vlog1p)
-MOONLET_LANES(vsin)
-MOONLET_LANES(vcos)
-MOONLET_LANES(vtan)
-MOONLET_LANES(vasin)
-MOONLET_LANES(vacos)
-MOONLET_LANES(vatan)
-MOONLET_LANES(vsinh)
-MOONLET_LANES(vcosh)
-MOONLET_LANES(vtanh)
-MOONLET_LANES(vasinh)
-MOONLET_LANES(vacosh)
-MOONLET_LANES(vatanh)
-MOONLET_LANES(verf)
-MOONLET_LANES(verfc)
-MOONLET_LANES(vmantissa)
-MOONLET_LANES(vexponent)
-MOONLET_LANES(vpower_of_two)
-#undef MOONLET_LANES
-#define MOONLET_LANES(name)                                               \
-  template <class T>                                                      \
-  HWY_INLINE Vec<T> name(Vec<T> x, Vec<T> y) {                            \
-    return each_lane([](T a, T b) -> T { return fn::name(a, b); }, x, y); \
-  }
-MOONLET_LANES(vfmod)
-MOONLET_LANES(vatan2)
-MOONLET_LANES(vhypot)
-MOONLET_LANES(vnextafter)
-MOONLET_LANES(vfloor_div)
-MOONLET_LANES(vremainder)
-#undef MOONLET_LANES
+// The remainder with the sign of x, exact as the C library's.
 template <class T>
-HWY_INLINE Vec<T> vpow(Vec<T> x, Vec<T> y) {
-  // Squares are exact to rounding either way, and by far the most common power.
-  if (!any(y != Vec<T>(2))) return x * x;
-  return each_lane([](T a, T b) -> T { return fn::vpow(a, b); }, x, y);
-}
-
-using F32 = Vec<float>;
-
-// The polynomial c0 + c1 x + c2 x^2 ... by Horner's rule.
-template <class... Rest>
-HWY_INLINE F32 poly(F32 x, double c0, Rest... rest) {
-  if constexpr (sizeof...(rest) == 0)
-    return F32(c0);
-  else
-    return fma(poly(x, rest...), x, F32(c0));
-}
-
-// 2^n for whole n in [-126, 127].
-HWY_INLINE F32 power_of_two(F32 n) {
-  const hn::RebindToSigned<Tag<float>> di;
-  const auto bits = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n.v), hn::Set(di, 127)));
-  return vec<float>(hn::BitCast(Tag<float>(), bits));
-}
-
-// x = n ln2 + r with |r| <= ln2 / 2; returns r + r^2 P(r) = e^r - 1.
-HWY_INLINE F32 exp_reduced(F32 x, F32 n) {
-  F32 r = fma(n, F32(-0.693359375), x);
-  r = fma(n, F32(2.12194440e-4), r);
-  const F32 p = poly(r, 0.5, 0.166665196, 0.0416662097, 0.00836886186, 0.00139504031);
-  return fma(p, r * r, r);
-}
-HWY_INLINE F32 exp_exponent(F32 x) { return vround(x * F32(1.44269504088896)); }
-
-// y 2^n for whole n in [-252, 254], rounded once.
-HWY_INLINE F32 scale_by_power(F32 y, F32 n) {
-#if HWY_TARGET <= HWY_AVX3
-  return vec<float>(hn::Vec<Tag<float>>{_mm512_scalef_ps(y.v.raw, n.v.raw)});
+HWY_INLINE Vec<T> vfmod(Vec<T> x, Vec<T> y) {
+  const auto whole = [](T a, T b) -> T { return fn::vfmod(a, b); };
+#if HWY_TARGET <= HWY_AVX2
+  // Below this bound the rounded quotient is at most one too large, and what is left is exact.
+  const Vec<T> bound(static_cast<double>(int64_t{1} << (std::numeric_limits<T>::digits - 1)));
+  const Vec<T> size = vabs(x), unit = vabs(y), quotient = vtrunc(size / unit);
+  Vec<T> rest = vfma(-quotient, unit, size);
+  rest = select(rest < Vec<T>(0), rest + unit, rest);
+  rest = vcopysign(select(quotient == Vec<T>(0), size, rest), x);
+  const Mask<T> fits = quotient < bound;
+  return any(!fits) ? select(fits, rest, each_lane(whole, x, y)) : rest;
 #else
-  const F32 half = vfloor(n * F32(0.5));
-  return y * power_of_two(half) * power_of_two(n - half);
+  return each_lane(whole, x, y);
 #endif
 }
 
-HWY_INLINE F32 vexp(F32 x) {
-  // Beyond these the result is 0 or infinite; min and max give the bound for a NaN, too.
-  const F32 c = vmax(vmin(x, F32(90)), F32(-106));
-  const F32 n = exp_exponent(c);
-  const F32 y = scale_by_power(exp_reduced(c, n) + F32(1), n);
-  return select(x != x, x, y);
+// f, which takes vectors of float64, of vectors of float32 or of float64.
+template <class F, class... V>
+HWY_INLINE Vec<double> in_double(F f, Vec<double> x, V... more) {
+  return f(x, more...);
+}
+template <class F, class... V>
+HWY_INLINE Vec<float> in_double(F f, Vec<float> x, V... more) {
+  const Tag<double> d;
+#if HWY_TARGET == HWY_SCALAR
+  const auto y = f(vec<double>(hn::PromoteTo(d, x.v)), vec<double>(hn::PromoteTo(d, more.v))...);
+  return vec<float>(hn::DemoteTo(Tag<float>(), y.v));
+#else
+  const hn::Half<Tag<float>> half;
+  const auto low = [&](Vec<float> v)
+                       HWY_ATTR { return vec<double>(hn::PromoteTo(d, hn::LowerHalf(half, v.v))); };
+  const auto high = [&](Vec<float> v) HWY_ATTR {
+    return vec<double>(hn::PromoteTo(d, hn::UpperHalf(half, v.v)));
+  };
+  const Vec<double> a = f(low(x), low(more)...), b = f(high(x), high(more)...);
+  return vec<float>(hn::Combine(Tag<float>(), hn::DemoteTo(half, b.v), hn::DemoteTo(half, a.v)));
+#endif
 }
 
-HWY_INLINE F32 vexpm1(F32 x) {
-  const F32 c = vmax(vmin(x, F32(80)), F32(-40));
-  const F32 n = exp_exponent(c);
-  const F32 scale = power_of_two(n);
-  F32 y = fma(exp_reduced(c, n), scale, scale - F32(1));
-  if (any(x > F32(80))) y = select(x > F32(80), vexp(x), y);
-  return select((x != x) || (x == F32(0)), x, y);
+// The polynomial c[0] + c[1] x + c[2] x^2 ..., in halves (Estrin 1960): the steps of one half need
+// not wait for those of the other. powers[k] is x^(2^k).
+template <size_t First, size_t Count, class T, size_t N>
+HWY_INLINE Vec<T> poly_part(const Vec<T>* powers, const double (&c)[N]) {
+  if constexpr (Count == 1) {
+    return Vec<T>(c[First]);
+  } else {
+    constexpr size_t kLow = std::bit_floor(Count - 1);
+    return vfma(poly_part<First + kLow, Count - kLow>(powers, c), powers[std::countr_zero(kLow)],
+                poly_part<First, kLow>(powers, c));
+  }
+}
+template <class T, class... C>
+HWY_INLINE Vec<T> poly(Vec<T> x, C... coefficients) {
+  const double c[] = {static_cast<double>(coefficients)...};
+  Vec<T> powers[5];
+  powers[0] = x;
+  for (int k = 1; k < 5; ++k) powers[k] = powers[k - 1] * powers[k - 1];
+  return poly_part<0, sizeof...(C)>(powers, c);
 }
 
-HWY_INLINE F32 vlog(F32 x) {
-  const Tag<float> d;
-  const hn::RebindToSigned<Tag<float>> di;
-  const Mask<float> tiny = x < F32(1.17549435e-38);
-  const F32 scaled = select(tiny, x * F32(8388608), x);
-  // Takes the exponent so that the mantissa lies in [sqrt(1/2), sqrt(2)).
-  const auto bits = hn::BitCast(di, scaled.v);
-  const auto e = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f3504f3)));
-  const F32 m = vec<float>(hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(e))));
-  const F32 n = vec<float>(hn::ConvertTo(d, e)) - select(tiny, F32(23), F32(0));
-  const F32 f = m - F32(1);
-  const F32 f2 = f * f;
-  const F32 r = poly(f, 0.333333105, -0.249999866, 0.20002152, -0.166691974, 0.142199188,
-                     -0.123857982, 0.118660353, -0.117796667, 0.0691798329);
-  F32 y = fma(n, F32(-2.12194440e-4), r * f * f2);
-  y = fma(f2, F32(-0.5), y);
-  y = fma(n, F32(0.693359375), f + y);
-  const F32 inf(HUGE_VAL);
-  y = select(x == F32(0), -inf, y);
-  y = select(x == inf, x, y);
-  return select(x >= F32(0), y, select(x != x, x, F32(NAN)));
+// A constant, rounded differently for float32 and float64.
+template <class T>
+HWY_INLINE Vec<T> constant(double f32, double f64) {
+  return Vec<T>(sizeof(T) == 4 ? f32 : f64);
 }
 
-HWY_INLINE F32 vlog1p(F32 x) {
-  // Kahan's correction of log(1 + x) for the rounding of the sum.
-  const F32 u = F32(1) + x;
-  const F32 y = vlog(u) * (x / (u - F32(1)));
-  return select((u == F32(1)) || (x == F32(HUGE_VAL)) || (x != x), x, y);
+// How a format lies in its bits: the bits of the digits, what is added to exponents.
+template <class T>
+inline constexpr int kDigits = sizeof(T) == 4 ? 23 : 52;
+template <class T>
+inline constexpr int kBias = sizeof(T) == 4 ? 127 : 1023;
+template <class T>
+using Bits = hn::RebindToUnsigned<Tag<T>>;
+template <class T>
+HWY_INLINE auto bits_of(Vec<T> x) {
+  return hn::BitCast(Bits<T>(), x.v);
 }
-
-// Reduces by pi/2 in four parts, exact enough below this bound.
-constexpr double kTrigBound = 8192;
-
-// sin(x + quarter * pi/2)
-HWY_INLINE F32 sin_quarter(F32 x, int quarter) {
-  const hn::RebindToSigned<Tag<float>> di;
-  const F32 n = vround(x * F32(0.636619772367581));
-  F32 r = fma(n, F32(-1.5703125), x);
-  r = fma(n, F32(-4.837512969970703125e-4), r);
-  r = fma(n, F32(-7.549789948768648e-8), r);
-  r = fma(n, F32(1.7151244994428829e-15), r);
-  const F32 z = r * r;
-  const F32 s = fma(poly(z, -0.166666552, 0.00833215751, -0.000195143773) * z, r, r);
-  const F32 c =
-      fma(poly(z, 0.0416666456, -0.00138873479, 2.44358653e-05) * z, z, fma(z, F32(-0.5), F32(1)));
-  const auto q = hn::Add(hn::ConvertTo(di, n.v), hn::Set(di, quarter));
-  const auto odd = hn::RebindMask(Tag<float>(), hn::TestBit(q, hn::Set(di, 1)));
-  const auto sign = hn::ShiftLeft<30>(hn::And(q, hn::Set(di, 2)));
-  const auto y = hn::IfThenElse(odd, c.v, s.v);
-  return vec<float>(hn::Xor(y, hn::BitCast(Tag<float>(), sign)));
+template <class T, class B>
+HWY_INLINE Vec<T> from_bits(B bits) {
+  return vec<T>(hn::BitCast(Tag<T>(), bits));
 }
-template <class F>
-HWY_INLINE F32 with_large_lanes(F32 x, F32 y, F f) {
-  const Mask<float> fits = vabs(x) < F32(kTrigBound);
-  return any(!fits) ? select(fits, y, each_lane(f, x)) : y;
-}
-HWY_INLINE F32 vsin(F32 x) {
-  const F32 y = select(x == F32(0), x, sin_quarter(x, 0));
-  return with_large_lanes(x, y, [](float v) { return sinf(v); });
-}
-HWY_INLINE F32 vcos(F32 x) {
-  return with_large_lanes(x, sin_quarter(x, 1), [](float v) { return cosf(v); });
-}
-
-HWY_INLINE F32 vtanh(F32 x) {
-  // (e^2a - 1) / (e^2a + 1), from e^2a - 1, which keeps its digits near 0; 1 from a = 10 on.
-  const F32 a = vmin(vabs(x), F32(10)) * F32(2);
-  const F32 n = exp_exponent(a);
-  const F32 scale = power_of_two(n);
-  const F32 m = fma(exp_reduced(a, n), scale, scale - F32(1));
-  return select(x != x, x, vcopysign(m / (m + F32(2)), x));
-}
-
-HWY_INLINE F32 verf(F32 x) {
-  const F32 a = vabs(x);
-  const F32 z = x * x;
-  const F32 near = fma(poly(z, 0.128379166, -0.376126379, 0.112837829, -0.0268654451, 0.00522107491,
-                            -0.000848471129, 0.000112705442, -9.68013592e-06),
-                       x, x);
-  // log(erfc(a)) as a polynomial on [1, 4]; beyond, erf is 1.
-  const F32 log_rest =
-      poly(vmin(a, F32(4)), 0.000188035861, -1.12957835, -0.633219898, -0.108418547, 0.0252082404,
-           -0.00420455635, 0.000441335345, -2.1686772e-05);
-  const F32 far = F32(1) - vexp(log_rest);
-  return select((a < F32(1)) || (x != x), near, vcopysign(far, x));
+// The low bits are whole n's, for |n| below 2^21.
+template <class T>
+HWY_INLINE auto whole_bits(Vec<T> n, double bias) {
+  return bits_of(n + Vec<T>((sizeof(T) == 4 ? 12582912.0 : 6755399441055744.0) + bias));
 }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace moonlet
 HWY_AFTER_NAMESPACE();
+
+#include "tensor/cpu/simd_erf-inl.h"
+#include "tensor/cpu/simd_exp-inl.h"
+#include "tensor/cpu/simd_gamma-inl.h"
+#include "tensor/cpu/simd_pow-inl.h"
+#include "tensor/cpu/simd_trig-inl.h"
 
 #endif  // toggle

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include "hwy/foreach_target.h"
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/cpu/each_vector-inl.h"
 #include "tensor/cpu/fold_vector-inl.h"
 #include "tensor/cpu/parallel.h"
@@ -255,16 +257,38 @@ void run(bool backward, bool f64, const SoftmaxJob& job) {
     f64 ? HWY_DYNAMIC_DISPATCH(forward_f64)(job) : HWY_DYNAMIC_DISPATCH(forward_f32)(job);
 }
 
+// Rows of a 16-bit format, widened a few at a time.
+void half_rows(const Tensor& a, const Tensor& b, int64_t n, bool log, Tensor& y) {
+  constexpr int64_t kTogether = 8192;
+  const Converter widen = converter(y.dtype(), DType::Float32);
+  const Converter narrow = converter(DType::Float32, y.dtype());
+  const int64_t size = static_cast<int64_t>(size_of(y.dtype())), wide = sizeof(float);
+  parallel_for(y.numel() / n, grain_for(n * 4), [&](int64_t begin, int64_t end) {
+    const int64_t group = std::clamp<int64_t>(kTogether / n, 1, end - begin), room = group * n;
+    const std::unique_ptr<float[]> block(new float[static_cast<size_t>(2 * room)]);
+    char *first = reinterpret_cast<char*>(block.get()), *second = first + room * wide;
+    for (int64_t row = begin; row < end; row += group) {
+      const int64_t rows = std::min(group, end - row), at = row * n * size;
+      widen(a.raw() + at, size, first, wide, rows * n);
+      if (b.defined()) widen(b.raw() + at, size, second, wide, rows * n);
+      run(b.defined(), false, {first, second, first, n, 1, 0, rows, log});
+      narrow(first, wide, y.raw() + at, size, rows * n);
+    }
+  });
+}
+
 // `b` is undefined in the forward pass.
 void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tensor& y) {
   if (y.numel() == 0) return;
   const DType compute = compute_dtype(y.dtype());
   const int dim = wrapped(dim_given, y.dim());
-  const Tensor first = converted(a, compute), second = converted(b, compute);
-  Tensor out = workspace(y, compute);
   int64_t inner = 1;
   for (int i = dim + 1; i < y.dim(); ++i) inner *= y.size(i);
   const int64_t n = y.dim() == 0 ? 1 : y.size(dim);
+  if (compute != y.dtype() && inner == 1 && y.is_contiguous())
+    return half_rows(converted(a, y.dtype()), converted(b, y.dtype()), n, log, y);
+  const Tensor first = converted(a, compute), second = converted(b, compute);
+  Tensor out = workspace(y, compute);
   const int64_t tiles = (inner + kSoftmaxTile - 1) / kSoftmaxTile;
   const int64_t units = y.numel() / (n * inner) * tiles;
   parallel_for(units, grain_for(n * std::min(inner, kSoftmaxTile) * 4),

@@ -73,6 +73,43 @@ bool before(const Item<U>& a, const Item<U>& b) {
   return a.key < b.key || (a.key == b.key && a.at < b.at);
 }
 
+// Whether one of kSkipped elements has a key below `bound`.
+constexpr int64_t kSkipped = 64;
+template <class U, class T>
+bool any_below(const T* x, U flips, U bound) {
+  int found = 0;
+  for (int64_t i = 0; i < kSkipped; ++i) found |= static_cast<U>(key_of(x[i]) ^ flips) < bound;
+  return found != 0;
+}
+
+// The first k items of the row's order, in order, for a small k: they are kept in order as the row
+// is read. Of equal ones the earlier wins, so an equal key need not come in.
+template <class U, class T>
+void read_few(const T* x, int64_t n, int64_t stride, bool descending, int64_t k,
+              std::vector<Item<U>>& items) {
+  const U flips = descending ? static_cast<U>(~U{0}) : U{0};
+  items.clear();
+  U bound = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (i % kSkipped == 0) {
+      if (i % kStopBlock == 0) stop_if_requested();
+      while (stride == 1 && std::ssize(items) == k && i + kSkipped <= n &&
+             !any_below(x + i, flips, bound)) {
+        i += kSkipped;
+      }
+      if (i == n) return;
+    }
+    const U key = static_cast<U>(key_of(x[i * stride]) ^ flips);
+    const bool full = std::ssize(items) == k;
+    if (full && key >= bound) continue;
+    if (full) items.pop_back();
+    const auto after = [](U a, const Item<U>& b) { return a < b.key; };
+    items.insert(std::upper_bound(items.begin(), items.end(), key, after),
+                 {key, static_cast<uint32_t>(i)});
+    bound = items.back().key;
+  }
+}
+
 // The first k items of the row's order, in order. Items that cannot be among them any more are
 // passed over as they are read: of equal ones the earlier wins, so an equal key need not come in.
 template <class U, class T>
@@ -125,7 +162,9 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
       for (int64_t i = begin; i < end; ++i) {
         const T* row = x.elements<T>() + i / inner * n * inner + i % inner;
         const int64_t to = i / inner * k * inner + i % inner;
-        if (k < std::min(n / 8, kStopBlock)) {
+        if (k <= std::min<int64_t>(n / 8, 16)) {
+          read_few<U>(row, n, inner, descending, k, items);
+        } else if (k < std::min(n / 8, kStopBlock)) {
           read_best<U>(row, n, inner, descending, k, items);
         } else {
           read_row<U>(row, n, inner, descending, items);

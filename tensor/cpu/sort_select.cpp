@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
@@ -35,14 +36,45 @@ struct Selected {
   int64_t among;  // how many equal ones come before it
 };
 
-// The key of that rank. Digit by digit from the highest, only the keys that begin as it does are
-// kept; the last few thousand are partitioned.
+// Rows of so few keys are partitioned as they are.
+constexpr int64_t kFew = 4096;
+
+// Keeps of the keys those between two that a sample suggests, and lowers `rank` by how many are
+// below; whether the key of that rank is among them.
+template <class U>
+bool narrow_down(const U* keys, int64_t n, int64_t& rank, std::vector<U>& rest) {
+  constexpr int64_t kSample = 2048, kMargin = 128, kBlock = 2048;
+  std::array<U, kSample> sample;
+  for (int64_t i = 0; i < kSample; ++i) sample[i] = keys[i * (n / kSample)];
+  std::sort(sample.begin(), sample.end());
+  const int64_t near = static_cast<int64_t>(static_cast<double>(rank) / static_cast<double>(n) *
+                                            static_cast<double>(kSample));
+  const U low = near < kMargin ? U{0} : sample[near - kMargin];
+  const U high = near + kMargin >= kSample ? static_cast<U>(~U{0}) : sample[near + kMargin];
+  rest.clear();
+  int64_t below = 0;
+  U block[kBlock];
+  run_blocks(0, n, kBlock, [&](int64_t begin, int64_t end) {
+    int64_t kept = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const U key = keys[i];
+      below += key < low;
+      block[kept] = key;
+      kept += (key >= low) & (key <= high);
+    }
+    rest.insert(rest.end(), block, block + kept);
+  });
+  if (rank < below || rank >= below + std::ssize(rest)) return false;
+  rank -= below;
+  return true;
+}
+
+// The key of that rank. Long rows are narrowed down by a sample; then, digit by digit from the
+// highest, only the keys that begin as it does are kept; the last few thousand are partitioned.
 template <class U>
 Selected<U> select_key(const U* keys, int64_t n, int64_t rank, std::vector<U>& rest) {
   constexpr int kBits = 8;
-  constexpr int64_t kFew = 4096;
-  rest.resize(static_cast<size_t>(n));
-  copy_bytes(rest.data(), keys, n * static_cast<int64_t>(sizeof(U)));
+  if (n < 4 * kFew || !narrow_down(keys, n, rank, rest)) rest.assign(keys, keys + n);
   for (int shift = static_cast<int>(sizeof(U)) * 8 - kBits; shift >= 0; shift -= kBits) {
     if (std::ssize(rest) <= kFew) break;
     const auto digit = [shift](U key) { return static_cast<uint8_t>(key >> shift); };

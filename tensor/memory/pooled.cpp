@@ -167,7 +167,9 @@ class PooledAllocator final : public Allocator {
     try {
       kept_.push_back({data, capacity, {}});
       try {
-        kept_.back().by_size = by_size_.emplace(capacity, std::prev(kept_.end()));
+        // Before its equals: what was freed last is taken first, while it is in the cache.
+        kept_.back().by_size =
+            by_size_.emplace_hint(by_size_.lower_bound(capacity), capacity, std::prev(kept_.end()));
       } catch (const std::bad_alloc&) {
         kept_.pop_back();
         throw;

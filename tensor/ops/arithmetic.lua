@@ -196,7 +196,7 @@ op { "replace_nonfinite(Tensor x, Scalar nan, Scalar posinf, Scalar neginf) -> T
 -- Several operands.
 op { "lerp(Tensor x, Tensor end, Operand weight) -> Tensor",
      kind = "pointwise", dtypes = "floating + complex",
-     grad = { x = "sub(g, mul(g, conj(weight)))", ["end"] = "mul(g, conj(weight))",
+     grad = { x = "lerp_grad_x(g, weight)", ["end"] = "mul(g, conj(weight))",
               weight = "mul(g, conj(sub(end, x)))" },
      doc = "From `x` to `end`: `x + weight * (end - x)`.",
      sample = { "randn(3, 4), randn(3, 4), 0.3", "randn(3, 4), randn(4), rand(3, 4)",
@@ -229,5 +229,10 @@ op { "round_decimals(Tensor x, int decimals) -> Tensor",
      doc = "To `decimals` places behind the point, or in front of it where it is negative: `x:round{decimals = 2}`.",
      torch = "torch.round(args[0], decimals=args[1])",
      sample = { "randn(3, 4) * 100, 1", "randn(3, 4) * 100, -1", "randn(3, 4), 0" } }
+op { "round_to(Tensor x, Scalar up, Scalar down) -> Tensor",
+     kind = "pointwise", dtypes = "floating", keeps_dtype = true, internal = true, grad = { x = "zero" },
+     doc = "`x` rounded to a multiple of `down / up`, of which one is 1: what `round` does with decimals.",
+     sample = { "randn(3, 4) * 100, 10, 1", "randn(3, 4) * 100, 1, 10" },
+     torch = "torch.round(args[0], decimals=1 if args[1] > 1 else -1)" }
 unary("trunc", "Rounds toward zero.", "zero", nil, { dtypes = "real", int_to_float = false, alias = { "fix" } })
 unary("frac", "What `trunc` takes away.", "g", nil, { int_to_float = false })

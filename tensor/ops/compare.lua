@@ -48,6 +48,11 @@ op { "isclose(Tensor x, Tensor other, float rtol=1e-5, float atol=1e-8, bool equ
 `equal_nan` also where both are NaN. The dtypes must be equal.]],
      sample = { "tensor{1, 1.0001, 1 / 0, 0 / 0, 100}, tensor{1, 1, 1 / 0, 0 / 0, 100.0001}, 1e-5, 1e-8, true",
                 "randint(0, 3, {3, 4}), randint(0, 3, {4})", "randn(3, 4), randn(3, 4), 0.5, 0.5" } }
+op { "is_near(Tensor x, Tensor other, Scalar rtol, Scalar atol) -> Tensor",
+     kind = "pointwise", dtypes = "floating", result = "bool", keeps_dtype = true, inplace = false, internal = true,
+     doc = "What `isclose` does with floats, without `equal_nan`.",
+     torch = "torch.isclose(*args)",
+     sample = { "randn(3, 4), randn(4), 0.5, 0.5", "tensor{1, 1 / 0, -1 / 0, 0 / 0}, tensor{1.25, 1 / 0, 1, 0 / 0}, 0.5, 0.0" } }
 op { "allclose(Tensor x, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=false) -> bool",
      kind = "composite", dtypes = "all",
      doc = "Whether `isclose` holds for all elements.",

@@ -25,6 +25,11 @@ op { "complex(Tensor real, Tensor imag) -> Tensor",
 numbers it is the complex number, which stands wherever a number may.]],
      sample = { "randn(3, 4), randn(4)" }, check = { dtypes = "16-bit floats have no complex dtype",
                                                      cuda = "16-bit floats have no complex dtype" } }
+op { "join_parts(Tensor x, Tensor y) -> Tensor",
+     kind = "pointwise", dtypes = "floating", result = "complex", inplace = false, internal = true,
+     grad = { x = "real(g)", y = "imag(g)" },
+     doc = "What `complex` does with tensors: `x` as the real parts and `y` as the imaginary ones.",
+     sample = { "randn(3, 4), randn(4)" }, torch = "torch.complex(*torch.broadcast_tensors(*args))" }
 op { "complex_number(float real, float imag) -> Scalar",
      kind = "composite", overload_of = "complex", method = false,
      doc = [[A complex number: `z.real`, `z.imag`, `z:abs()`, `z:angle()`, `z:conj()`, and arithmetic with

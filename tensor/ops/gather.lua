@@ -3,7 +3,7 @@
 
 op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
      kind = "structured", dtypes = "all",
-     grad = { x = "scatter_add(zeros(sizes_of(x), Options{g.dtype(), g.device()}), dim, index, g)" },
+     grad = { x = "formulas::added_grad_x(g, index, sizes_of(x), dim)" },
      doc = [[For each entry of `index`, the element of `x` at that position along `dim`; the result has
 the shape of `index`.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 2}, {4, 1}})" } }
@@ -71,7 +71,7 @@ op { [[scatter_fold(Tensor! x, Dim dim, Positions index, Tensor src, string redu
 
 op { "index_select(Tensor x, Dim dim, Positions index) -> Tensor",
      kind = "structured", dtypes = "all",
-     grad = { x = "index_add(zeros(sizes_of(x), Options{g.dtype(), g.device()}), dim, index, g)" },
+     grad = { x = "formulas::index_select_grad_x(g, dim, index, sizes_of(x))" },
      doc = [[The slices of `x` along `dim` at the positions in the 1-D `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3})", "randn(3, 4), 1, tensor({2, 1})" } }
 

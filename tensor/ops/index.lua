@@ -37,7 +37,7 @@ which has at least so many. `x` and `mask` broadcast.]],
 
 op { "index(Tensor x, Indices indices) -> Tensor",
      kind = "structured", dtypes = "all", method = false, func = false,
-     grad = { x = "index_put(zeros(sizes_of(x), Options{g.dtype(), g.device()}), indices, g, true)" },
+     grad = { x = "formulas::index_grad_x(g, indices, sizes_of(x))" },
      doc = [[What `x[{...}]` with tensors of positions reads: one tensor, or none for a whole dimension,
 per dimension. The tensors broadcast; negative positions count from the end.]] }
 

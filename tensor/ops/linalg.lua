@@ -107,9 +107,10 @@ tensor, the product with that.]],
      sample = { "randn(4), randn(4)", "randn(2, 3, 4), randn(5, 4)", "randn(3, 4), randn(3, 1)[1][1]" } }
 
 op { "tensordot(Tensor a, Tensor b, int dims=2) -> Tensor",
-     out = true, kind = "composite", dtypes = "real + complex",
+     out = true, forms = "tensordot_pair", kind = "composite", dtypes = "real + complex",
      doc = [[The sums of products over the last `dims` dimensions of `a` and the first of `b`. With two
-lists, `tensordot(a, b, dims_a, dims_b)` sums over those dimensions, in pairs.]],
+lists, `tensordot(a, b, dims_a, dims_b)` or `tensordot(a, b, {dims_a, dims_b})`, it sums over those
+dimensions, in pairs.]],
      sample = { "randn(2, 3, 4), randn(3, 4, 5)", "randn(2, 3), randn(3, 4), 1", "randn(2), randn(3), 0" } }
 
 op { "tensordot_dims(Tensor a, Tensor b, int[*] dims_a, int[*] dims_b) -> Tensor",
@@ -163,13 +164,15 @@ programming). The first and the last may be vectors.]],
                 "{ randn(2, 3), randn(3, 2) }" } }
 
 op { "einsum(string equation, Tensor[] operands) -> Tensor",
-     out = true, kind = "composite", dtypes = "real + complex",
+     out = true, forms = "einsum_lists", kind = "composite", dtypes = "real + complex",
      torch = "torch.einsum(args[0], *args[1])",
      doc = [[Sums of products by Einstein's convention: each letter names a dimension, `"ij,jk->ik"` is the
 matrix product. Letters that the result (after `->`) does not have are summed over; without `->` it has
 those that occur once, in order of the alphabet. A letter twice in one operand takes its diagonal;
 `...` stands for further dimensions, which broadcast. More than two operands are multiplied in pairs,
-the cheapest pair first, each by one batched matrix product.]],
+the cheapest pair first, each by one batched matrix product. Instead of an equation each operand may be
+followed by a list of labels, integers from 1 to 52 or `"..."`, and a last list name those of the result:
+`einsum(a, {1, 2}, b, {2, 3}, {1, 3})`.]],
      sample = { '"ij,jk->ik", { randn(2, 3), randn(3, 4) }', '"ii", { randn(3, 3) }', '"ii->i", { randn(3, 3) }',
                 '"bij,bjk", { randn(2, 3, 4), randn(2, 4, 2) }', '"...ij,jk->...ki", { randn(2, 2, 3, 4), randn(4, 5) }',
                 '"i,j,k->kij", { randn(2), randn(3), randn(4) }', '"ba", { randn(2, 3) }',

@@ -65,6 +65,79 @@ local function by_name(name, first, names)
     table.concat(quoted, ", "), first)
 end
 
+-- The losses of single elements, and their gradients: one pass over memory each.
+local ELEMENTS = "randn(3, 4), randn(3, 4)"
+local PROBABILITIES = "rand(3, 4):mul(0.8):add(0.1), rand(3, 4)"
+
+-- `number` is a parameter's name, `value` one for the samples; `fields` has the gradients of `each`, and
+-- with `_grad` those of its gradient with respect to `x`.
+local function each(loss, number, value, torch, fields)
+  local last = number and (", Scalar %s"):format(number) or ""
+  local sample = (fields.sample or ELEMENTS) .. (value and ", " .. value or "")
+  op { ("%s_each(Tensor x, Tensor target%s) -> Tensor"):format(loss, last),
+       kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
+       keeps_dtype = number and true, torch = torch, grad = { x = fields.x, target = fields.target },
+       doc = ("What each element adds to `%s`."):format(loss), sample = { sample } }
+  if not fields.grad_x then return end
+  op { ("%s_each_grad_x(Tensor grad, Tensor x, Tensor target%s) -> Tensor"):format(loss, last),
+       kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
+       keeps_dtype = number and true, torch = fields.torch_grad, grad = fields.grad_x,
+       doc = ("The gradient of `%s_each` with respect to `x`."):format(loss),
+       sample = { "randn(3, 4), " .. sample } }
+end
+
+each("mse_loss", nil, nil, 'F.mse_loss(*args, reduction="none")', {
+  x = "mse_loss_each_grad_x(g, x, target)", target = "mse_loss_each_grad_x(g, target, x)",
+  torch_grad = "torch.ops.aten.mse_loss_backward(*args, 0)",
+  grad_x = { grad = "mse_loss_each_grad_x(g, x, target)", x = "mul(mul(g, grad), 2.0)",
+             target = "mul(mul(g, grad), -2.0)" } })
+each("l1_loss", nil, nil, 'F.l1_loss(*args, reduction="none")', {
+  x = "l1_loss_each_grad_x(g, x, target)", target = "l1_loss_each_grad_x(g, target, x)",
+  torch_grad = "args[0] * torch.sign(args[1] - args[2])",
+  grad_x = { grad = "l1_loss_each_grad_x(g, x, target)", x = "zero", target = "zero" } })
+each("smooth_l1_loss", "beta", 0.7, 'F.smooth_l1_loss(args[0], args[1], beta=args[2], reduction="none")', {
+  x = "smooth_l1_loss_each_grad_x(g, x, target, beta)",
+  target = "smooth_l1_loss_each_grad_x(g, target, x, beta)",
+  torch_grad = "torch.ops.aten.smooth_l1_loss_backward(*args[:3], 0, args[3])",
+  grad_x = { grad = "smooth_l1_loss_each_grad_x(g, x, target, beta)",
+             ["x, target"] = "bowl_grads(div(mul(g, grad), beta), x, target, beta)" } })
+each("huber_loss", "delta", 0.7, 'F.huber_loss(args[0], args[1], delta=args[2], reduction="none")', {
+  x = "huber_loss_each_grad_x(g, x, target, delta)", target = "huber_loss_each_grad_x(g, target, x, delta)",
+  torch_grad = "torch.ops.aten.huber_loss_backward(*args[:3], 0, args[3])",
+  grad_x = { grad = "huber_loss_each_grad_x(g, x, target, delta)",
+             ["x, target"] = "bowl_grads(mul(g, grad), x, target, delta)" } })
+each("binary_cross_entropy", nil, nil, 'F.binary_cross_entropy(*args, reduction="none")', {
+  sample = PROBABILITIES, x = "binary_cross_entropy_each_grad_x(g, x, target)",
+  target = "binary_cross_entropy_each_grad_target(g, x)",
+  torch_grad = "torch.ops.aten.binary_cross_entropy_backward(*args, None, 0)",
+  grad_x = { grad = "binary_cross_entropy_each_grad_x(g, x, target)",
+             ["x, target"] = "binary_cross_entropy_grads(mul(g, grad), x, target)" } })
+op { "binary_cross_entropy_each_grad_target(Tensor grad, Tensor x) -> Tensor",
+     kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
+     torch = "args[0] * (torch.log1p(-args[1]) - torch.log(args[1]))",
+     grad = { grad = "binary_cross_entropy_each_grad_target(g, x)",
+              x = "neg(div(mul(g, grad), clamp_min(mul(x, sub(1.0, x)), 1e-12)))" },
+     doc = "The gradient of `binary_cross_entropy_each` with respect to `target`.",
+     sample = { "randn(3, 4), rand(3, 4):mul(0.8):add(0.1)" } }
+each("binary_cross_entropy_with_logits", nil, nil, 'F.binary_cross_entropy_with_logits(*args, reduction="none")', {
+  sample = "randn(3, 4), rand(3, 4)", x = "binary_cross_entropy_with_logits_each_grad_x(g, x, target)",
+  target = "neg(mul(g, x))", torch_grad = "args[0] * (torch.sigmoid(args[1]) - args[2])",
+  grad_x = { grad = "binary_cross_entropy_with_logits_each_grad_x(g, x, target)",
+             x = "sigmoid_grad_x(mul(g, grad), sigmoid(x))", target = "neg(mul(g, grad))" } })
+each("soft_margin_loss", nil, nil, 'F.soft_margin_loss(*args, reduction="none")', {
+  x = "soft_margin_loss_each_grad_x(g, x, target)", target = "soft_margin_loss_each_grad_x(g, target, x)",
+  torch_grad = "-args[0] * args[2] * torch.sigmoid(-args[1] * args[2])",
+  grad_x = { grad = "soft_margin_loss_each_grad_x(g, x, target)",
+             ["x, target"] = "soft_margin_grads(mul(g, grad), x, target)" } })
+each("poisson_nll_loss", nil, nil, 'F.poisson_nll_loss(*args, reduction="none")', {
+  x = "poisson_nll_loss_each_grad_x(g, x, target)", target = "neg(mul(g, x))",
+  torch_grad = "args[0] * (torch.exp(args[1]) - args[2])",
+  grad_x = { grad = "poisson_nll_loss_each_grad_x(g, x, target)", x = "mul(mul(g, grad), exp(x))",
+             target = "neg(mul(g, grad))" } })
+each("kl_div", nil, nil, 'F.kl_div(*args, reduction="none")', {
+  sample = "randn(3, 4), rand(3, 4):add(0.1)", x = "neg(mul(g, target))",
+  target = "mul(g, kl_div_slope(x, target))" })
+
 local pointwise_losses = {
   { "mse_loss", "the squared difference" },
   { "l1_loss", "the absolute difference" },

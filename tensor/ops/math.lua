@@ -68,18 +68,30 @@ op { "rad2deg(Tensor x) -> Tensor", inplace = true, out = true, kind = "composit
      doc = "Radians as degrees.", sample = { "randn(3, 4)", "randint(0, 6, {3, 4})" } }
 op { "atan2(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "floating", int_to_float = true,
-     grad = { x = "mul(g, div(other, add(square(x), square(other))))",
-              other = "neg(mul(g, div(x, add(square(x), square(other)))))" },
+     grad = { x = "atan2_grad_x(g, x, other)", other = "neg(atan2_grad_x(g, other, x))" },
      alias = { "arctan2" },
      doc = "The angle of the point (`other`, `x`), from -pi to pi.", sample = { pair[1], pair[2] } }
+op { "atan2_grad_x(Tensor grad, Tensor x, Tensor other) -> Tensor",
+     kind = "pointwise", dtypes = "floating", int_to_float = true, inplace = false, internal = true,
+     grad = { grad = "atan2_grad_x(g, x, other)",
+              x = "mul(atan2_grad_x(mul(g, grad), x, other), div(mul(x, -2.0), add(square(x), square(other))))",
+              other = "mul(mul(g, grad), div(sub(square(x), square(other)), square(add(square(x), square(other)))))" },
+     doc = "The gradient of `atan2` from that of its result: `grad * other / (x^2 + other^2)`.",
+     sample = { "randn(3, 4), randn(3, 4), randn(3, 4)", "randn(3, 4), randn(3, 4), randn(4)" },
+     torch = "args[0] * args[2] / (args[1] ** 2 + args[2] ** 2)" }
 op { "hypot(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating",
      grad = { x = "mul(g, div(x, y))", other = "mul(g, div(other, y))" },
      doc = "`sqrt(x^2 + other^2)` without overflow.", sample = { pair[1], pair[2] } }
-unary("erf", "The error function.", "mul(g, mul(exp(neg(square(x))), 1.1283791670955126))", nil,
+unary("erf", "The error function.", "erf_grad_x(g, x)", nil,
   { alias = { "special.erf" } })
-unary("erfc", "`1 - erf(x)`, exact for large `x`.", "mul(g, mul(exp(neg(square(x))), -1.1283791670955126))",
+unary("erfc", "`1 - erf(x)`, exact for large `x`.", "neg(erf_grad_x(g, x))",
   nil, { alias = { "special.erfc" } })
+op { "erf_grad_x(Tensor grad, Tensor x) -> Tensor",
+     kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
+     grad = { grad = "erf_grad_x(g, x)", x = "mul(erf_grad_x(mul(g, grad), x), mul(x, -2.0))" },
+     doc = "The gradient of `erf` from that of its result.", sample = { pair[1] },
+     torch = "args[0] * torch.exp(-args[1] ** 2) * 1.1283791670955126" }
 
 -- The floats of a dtype.
 op { "nextafter(Tensor x, Tensor other) -> Tensor",

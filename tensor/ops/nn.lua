@@ -1,4 +1,5 @@
--- tensor/ops/nn.lua: network ops that are made of other ops: attention, dropout, gates, distances, bags of embeddings.
+-- tensor/ops/nn.lua: attention, and network ops that are made of other ops: dropout, gates, distances, bags of
+-- embeddings.
 
 op { [[scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=nil,
                                     float dropout_p=0, bool is_causal=false, float? scale=nil,
@@ -12,18 +13,46 @@ position i see positions up to i. A query that may see nothing gives zeros. `sca
 et al. 2017, "Attention Is All You Need".]],
      sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)",
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, 0, true",
-                "randn(2, 4, 3, 4), randn(2, 2, 5, 4), randn(2, 2, 5, 3), nil, 0, false, 0.3, true" } }
+                "randn(2, 4, 3, 4), randn(2, 2, 5, 4), randn(2, 2, 5, 3), nil, 0, false, 0.3, true",
+                "randn(2, 4, 3, 4), randn(2, 2, 5, 4), randn(2, 2, 5, 3), randn(2, 4, 3, 5), 0, false, nil, true",
+                "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), tensor({{true, false, true, true, false}, {false, true, true, false, true}, {true, true, true, true, true}})" } }
 
 op { [[native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal,
                         float scale) -> Tensor]],
      kind = "composite", dtypes = "floating", internal = true,
-     grad = { ["query, key, value, attn_mask"] = "attention_grads(g, query, key, value, attn_mask, is_causal, scale)" },
+     grad = { ["query, key, value"] = "attention_grads(g, query, key, value, attn_mask, is_causal, scale)",
+              attn_mask = "attention_grad_mask(g, query, key, value, attn_mask, is_causal, scale)" },
      torch = "F.scaled_dot_product_attention(*args[:4], 0.0, args[4], scale=args[5])",
      doc = [[`scaled_dot_product_attention` without dropout, for some queries at a time: it holds part of the
 (l, s) weights alone, and its derivative, which saves the arguments, computes them again.]],
      sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), nil, false, 0.5",
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), nil, true, 0.3",
                 "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), randn(3, 5), false, 0.5" } }
+
+op { [[flash_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal,
+                       float scale) -> (Tensor y, Tensor logsumexp)]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true, nodiff = { "logsumexp" },
+     no_cuda = "native_attention is made of products there",
+     grad = { ["query, key, value"] = "flash_grads(g_y, query, key, value, attn_mask, y, logsumexp, is_causal, scale)",
+              attn_mask = "attention_grad_mask(g_y, query, key, value, attn_mask, is_causal, scale)" },
+     check = { value = "scaled_dot_product_attention is compared" },
+     doc = [[`softmax(query key^T * scale + attn_mask) value`, and of each query the logarithm of the sum of
+`exp(score)`, infinite for a query that may see nothing. No more than a block of the (l, s) scores is held. Dao et al.
+2022, "FlashAttention".]],
+     sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), nil, false, 0.5",
+                "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), randn(3, 1), true, 0.3",
+                "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), randn(2, 1, 5), true, 0.5",
+                "randn(2, 3, 4), randn(3, 1, 5, 4), randn(5, 6), nil, true, 0.5" } }
+
+op { [[flash_attention_grads(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor y,
+                             Tensor logsumexp, bool is_causal,
+                             float scale) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     no_cuda = "native_attention is made of products there",
+     check = { value = "checked through what uses it" },
+     doc = [[The gradients of `flash_attention`; `y` and `logsumexp` are those that it gave.]],
+     sample = { "randn(2, 3, 6), randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), nil, randn(2, 3, 6), randn(2, 3), false, 0.5",
+                "randn(2, 3, 4), randn(3, 4), randn(2, 3, 4), randn(2, 3, 4), randn(2, 1, 3), randn(2, 3, 4), randn(2, 3), true, 0.5" } }
 
 op { "dropout(Tensor x, float p=0.5, bool training=true) -> Tensor",
      kind = "composite", dtypes = "floating", random = true, inplace = true,

@@ -32,14 +32,15 @@ op { [[gru_step_grads(Tensor grad, Tensor x_gates, Tensor h_gates,
 
 op { [[native_recurrent(Tensor gates, Tensor hidden, Tensor? cell, Tensor w_hh, Tensor? b_hh,
                         int[*] batch_sizes, int mode,
-                        bool reverse) -> (Tensor y, Tensor h_n, Tensor c_n, Tensor cells)]],
-     kind = "composite", dtypes = "floating", internal = true, nodiff = { "cells" },
-     grad = { ["gates, hidden, cell, w_hh, b_hh"] = "recurrent_grads(g_y, g_h_n, g_c_n, gates, hidden, cell, w_hh, b_hh, y, cells, batch_sizes, mode, reverse)" },
+                        bool reverse) -> (Tensor y, Tensor h_n, Tensor c_n, Tensor cells, Tensor sums)]],
+     kind = "composite", dtypes = "floating", internal = true, nodiff = { "cells", "sums" },
+     grad = { ["gates, hidden, cell, w_hh, b_hh"] = "recurrent_grads(g_y, g_h_n, g_c_n, gates, hidden, cell, w_hh, b_hh, y, cells, sums, batch_sizes, mode, reverse)" },
      check = { value = "lstm and gru are compared", empty = "the batch sizes are those of the rows" },
      doc = [[One layer in one direction: `gates` (rows, gates * size) is what the input gives the steps, one after the
 other, of `batch_sizes` rows each; `hidden` and `cell` (n, size) the first states. `mode` 0 is lstm, 1 gru, 2 rnn_tanh,
 3 rnn_relu; `reverse` begins with the last step. Gives the hidden states of all steps (rows, size), the last states and
-the cells of all steps; without a cell these are empty.]],
+the cells of all steps, which are empty without a cell. `sums` is what a gradient wants besides: for lstm the gates with
+what the hidden states give them, for gru what these give alone; else, and where nothing is recorded, it is empty.]],
      sample = { "randn(5, 8), randn(2, 2), randn(2, 2), randn(8, 2), nil, {2, 2, 1}, 0, false",
                 "randn(5, 6), randn(2, 2), nil, randn(6, 2), randn(6), {2, 2, 1}, 1, true",
                 "randn(5, 2), randn(2, 2), nil, randn(2, 2), nil, {2, 2, 1}, 2, true",

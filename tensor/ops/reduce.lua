@@ -18,7 +18,7 @@ average of nothing is NaN.]],
 
 op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tensor",
      kind = "structured", autocast = "float32", dtypes = "all",
-     grad = { x = "prod_grad_x(g, x, dim, keepdim)" },
+     grad = { x = "prod_grad_x(g, x, y, dim, keepdim)" },
      doc = [[The product along `dim`, or of all elements. Bools and integers are multiplied in int64. An
 empty product is 1.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true", "tensor({{2, 0, 3}, {0, 4, 0}}), 2",
@@ -142,6 +142,14 @@ singular values of matrices, which two dims hold.]],
      sample = { "randn(3, 4), \"fro\"", "randn(3, 4, 2), \"fro\", {1, 3}, true", "randn(3, 4), \"nuc\"",
                 "randn(3, 4, 2), \"nuc\", {1, 3}, true" },
      torch = "torch.norm(*args)" }
+
+op { "scaled_exp(Tensor scale, Tensor x, Tensor shift) -> Tensor",
+     kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
+     grad = { scale = "mul(g, exp(sub(x, shift)))", x = "scaled_exp(mul(g, scale), x, shift)",
+              shift = "neg(scaled_exp(mul(g, scale), x, shift))" },
+     torch = "args[0] * torch.exp(args[1] - args[2])",
+     doc = "`scale * exp(x - shift)`: with the right ones the gradient of `logsumexp`.",
+     sample = { "randn(3, 4), randn(3, 4), randn(3, 4)", "randn(3, 1), randn(3, 4), randn(3, 1)" } }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
      kind = "structured", autocast = { cuda = "float32" }, dtypes = "all", alias = { "special.logsumexp" },

@@ -8,7 +8,7 @@ op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
      inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
-     grad = { x = "cumprod_grad_x(g, x, dim)" },
+     grad = { x = "cumprod_grad_x(g, x, y, dim)" },
      doc = [[Running products along `dim`. Bools and integers are multiplied in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "tensor({{2, 0, 3}, {0, 4, 0}}), 2", "view_as_complex(randn(3, 4, 2)), 2" } }
 
@@ -17,7 +17,7 @@ for _, pair in ipairs { { "cummax", "largest" }, { "cummin", "smallest" } } do
   op { name .. "(Tensor x, Dim dim) -> (Tensor values, Tensor indices)",
        kind = "structured", dtypes = "boolean+real",
        nodiff = { "indices" },
-       grad = { x = "scatter_add(zeros(sizes_of(x), Options{g_values.dtype(), g_values.device()}), dim, indices, g_values)" },
+       grad = { x = "added_grad_x(g_values, indices, sizes_of(x), dim)" },
        doc = ([[The %s element so far along `dim` and its position (from 1), the last where several are
 equal. NaN wins.]]):format(word),
        sample = { "randn(3, 4), 2", "randn(3, 4), 1", "tensor({3, 1, 1, 2, 3}), 1", "randn(2, 3, 4), -2" },

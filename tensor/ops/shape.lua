@@ -86,14 +86,14 @@ op { "unsqueeze(Tensor x, NewDim dim) -> Tensor",
 
 op { "select(Tensor x, Dim dim, Index index) -> Tensor",
      kind = "view",
-     grad = { x = "select_grad_x(g, sizes_of(x), dim, index)" },
+     grad = { x = "formulas::select_grad_x(so_far, g, sizes_of(x), dim, index)" },
      doc = [[Position `index` of dimension `dim`, without that dimension. A view; `x[i]` is
 `x:select(1, i)`.]],
      sample = { "randn(3, 4), 1, 2", "randn(3, 4), 2, -1" } }
 
 op { "slice(Tensor x, Dim dim, Index start, int stop, int step=1) -> Tensor",
      kind = "view",
-     grad = { x = "slice_grad_x(g, sizes_of(x), dim, start, stop, step)" },
+     grad = { x = "formulas::slice_grad_x(so_far, g, sizes_of(x), dim, start, stop, step)" },
      doc = [[Positions `start` to `stop`, both included, of dimension `dim`, each `step`-th.
 Negative ones count from the end, so `x:slice(1, 2, -1)` drops the first row. `stop = start - 1`
 gives an empty tensor; positions outside the dimension are errors. A view. (In C++, `start` is
@@ -103,7 +103,7 @@ gives an empty tensor; positions outside the dimension are errors. A view. (In C
 
 op { "diagonal(Tensor x, int offset=0, Dim dim1=0, Dim dim2=1) -> Tensor",
      kind = "view",
-     grad = { x = "diagonal_grad_x(g, sizes_of(x), offset, dim1, dim2)" },
+     grad = { x = "formulas::diagonal_grad_x(so_far, g, sizes_of(x), offset, dim1, dim2)" },
      doc = [[The diagonal over dimensions `dim1` and `dim2`, which become one dimension at the end.
 A positive `offset` is that many columns to the right of the main diagonal, a negative one below
 it. A view.]],

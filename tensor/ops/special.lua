@@ -2,28 +2,27 @@
 
 local rows = require "tensor.ops.gen.pointwise_rows"
 
--- A function of one tensor whose kernel takes single values. `module` is set for the names that only
--- ml.special has; they work on no tensor in place.
+-- A function of one tensor. `module` is set for the names that only ml.special has; they work on no
+-- tensor in place.
 local function unary(name, doc, grad, samples, extra)
   local row = rows.unary(name, doc, grad, nil, extra)
-  row.sample, row.scalar = samples, row.scalar == nil and true or nil
+  row.sample = samples
   if name:find "^special_" then row.module, row.inplace = "special", false end
   op(row)
 end
 
--- A function of two tensors or numbers.
+-- A function of two tensors or numbers, slow unless `extra` says not.
 local function binary(name, signature, doc, grad, samples, extra)
   local row = rows.binary(name, doc, grad, samples, extra)
   row[1] = ("%s(%s) -> Tensor"):format(name, signature)
   row.dtypes, row.int_to_float = "floating", true
-  row.scalar = row.scalar == nil and true or nil
+  row.slow = row.slow == nil and true or nil
   if name:find "^special_" then row.module, row.inplace = "special", false end
   op(row)
 end
 
 local real_line = { "randn(3, 4) * 3", "linspace(-40, 40, 17)", "tensor(2)" }
 local positive_line = { "rand(3, 4) * 3 + 0.05", "linspace(0.25, 60, 17)" }
-local vectors = { scalar = false }
 
 -- The gamma function.
 unary("lgamma", "The logarithm of the gamma function's absolute value.", "mul(g, digamma(x))",
@@ -41,7 +40,7 @@ op { "polygamma_of_order(int n, Tensor x) -> Tensor",
      doc = "The derivative of order `n` of `digamma`.",
      torch = "torch.polygamma(*args)", sample = { "2, rand(3, 4) * 3 + 0.3" } }
 op { "polygamma_above_0(Tensor x, Scalar n) -> Tensor",
-     kind = "pointwise", scalar = true, dtypes = "floating", int_to_float = true, keeps_dtype = true,
+     kind = "pointwise", slow = true, dtypes = "floating", int_to_float = true, keeps_dtype = true,
      inplace = false, internal = true, grad = { x = "mul(g, polygamma_above_0(x, n.to_double() + 1))" },
      doc = "`polygamma` of an order above 0.", torch = "torch.polygamma(args[1], args[0])",
      sample = { "rand(3, 4) * 3 + 0.3, 1", "rand(3, 4) * 4 - 3.5, 3", "rand(3, 4) * 3 + 0.5, 4" } }
@@ -51,14 +50,14 @@ op { "mvlgamma(Tensor x, int p) -> Tensor",
 and the sum of `lgamma(x - k / 2)` for `k` from 0 to `p - 1`.]],
      sample = { "rand(3, 4) * 3 + 1.2, 3", "rand(3, 4) + 0.5, 1" } }
 op { "igamma(Tensor x, Tensor other) -> Tensor",
-     kind = "pointwise", scalar = true, dtypes = "floating", alias = { "special.gammainc" }, constant = { "x" },
+     kind = "pointwise", slow = true, dtypes = "floating", alias = { "special.gammainc" }, constant = { "x" },
      grad = { x = 'not_differentiable("igamma", "x")', other = "igamma_grad_other(g, x, other)" },
      doc = [[The regularised lower incomplete gamma function: the integral of `t^(x - 1) * exp(-t)` from 0 to
 `other`, divided by gamma of `x`. Both are at least 0. Differentiable by `other` only.]],
      sample = { "rand(3, 4) * 3 + 0.1, rand(3, 4) * 4 + 0.1", "rand(3, 4) * 300 + 50, rand(4) * 300 + 100",
        "tensor{0.01, 2, 150, 150, 1000}, tensor{0.3, 0.02, 100, 160, 980}" } }
 op { "igammac(Tensor x, Tensor other) -> Tensor",
-     kind = "pointwise", scalar = true, dtypes = "floating", alias = { "special.gammaincc" }, constant = { "x" },
+     kind = "pointwise", slow = true, dtypes = "floating", alias = { "special.gammaincc" }, constant = { "x" },
      grad = { x = 'not_differentiable("igammac", "x")', other = "neg(igamma_grad_other(g, x, other))" },
      doc = [[The regularised upper incomplete gamma function: `1 - igamma(x, other)`, exact where that is
 small. Differentiable by `other` only.]],
@@ -80,6 +79,13 @@ unary("special_ndtr", "The normal distribution function: the probability of a va
   "mul(g, mul(exp(mul(square(x), -0.5)), 0.3989422804014327))", real_line)
 unary("special_log_ndtr", "The logarithm of `ndtr`, without underflow.",
   "special_log_ndtr_grad_x(g, x)", real_line)
+op { "special_log_ndtr_grad_x(Tensor grad, Tensor x) -> Tensor",
+     kind = "pointwise", dtypes = "floating", int_to_float = true, inplace = false, internal = true,
+     grad = { grad = "special_log_ndtr_grad_x(g, x)",
+              x = "neg(mul(special_log_ndtr_grad_x(mul(g, grad), x), add(x, special_log_ndtr_grad_x(ones_like(x), x))))" },
+     doc = "The gradient of `log_ndtr` from that of its result: the normal density over `ndtr`.",
+     sample = { "randn(3, 4), randn(3, 4) * 3", "linspace(1, 2, 17), linspace(-40, 40, 17)" },
+     torch = "args[0] * 0.7978845608028654 / torch.special.erfcx(args[1] * -0.7071067811865476)" }
 unary("special_ndtri", "The inverse of `ndtr`: the quantile of the normal distribution.",
   "mul(g, mul(exp(mul(square(y), 0.5)), 2.5066282746310002))",
   { "rand(3, 4) * 0.9 + 0.05", "tensor{0.03, 0.24, 0.25, 0.26, 0.5, 0.74, 0.75, 0.76, 0.97}" })
@@ -93,20 +99,27 @@ op { "logit_within(Tensor x, Scalar eps) -> Tensor",
      inplace = false, internal = true, grad = { x = "logit_grad_x(g, x, eps)" },
      doc = "`logit` with an `eps`, which limits nothing where it is negative.", torch = "torch.logit(args[0], args[1])",
      sample = { "rand(3, 4) * 0.9 + 0.05, -1.0", "rand(3, 4), 0.25" } }
+op { "logit_grad_x(Tensor grad, Tensor x, Scalar eps) -> Tensor",
+     kind = "pointwise", dtypes = "floating", keeps_dtype = true, inplace = false, internal = true,
+     grad = { grad = "logit_grad_x(g, x, eps)",
+              x = "mul(logit_grad_x(mul(g, grad), x, eps), logit_grad_x(sub(mul(x, 2.0), 1.0), x, eps))" },
+     doc = "The gradient of `logit_within` from that of its result.",
+     torch = "torch.ops.aten.logit_backward(args[0], args[1], args[2] if args[2] >= 0 else None)",
+     sample = { "randn(3, 4), rand(3, 4) * 0.9 + 0.05, -1.0", "randn(3, 4), rand(3, 4), 0.25" } }
 
 -- Logarithms with a factor.
 binary("xlogy", "Operand x, Operand other", "`x * log(other)`, and 0 where `x` is 0.",
   { x = "xlogy_grad_x(g, x, other)", other = "div(mul(g, x), other)" },
   { "randn(3, 4), rand(3, 4) + 0.2", "rand(3, 4) + 0.2, 2.5", "2, rand(4) + 0.5" },
-  { scalar = false, alias = { "special.xlogy" } })
+  { slow = false, alias = { "special.xlogy" } })
 binary("special_xlog1py", "Operand x, Operand other", "`x * log1p(other)`, and 0 where `x` is 0.",
   { x = "special_xlog1py_grad_x(g, x, other)", other = "div(mul(g, x), add(other, 1.0))" },
-  { "randn(3, 4), rand(3, 4) - 0.5", "rand(3, 4) + 0.2, 2.5", "2, rand(4) + 0.5" }, vectors)
+  { "randn(3, 4), rand(3, 4) - 0.5", "rand(3, 4) + 0.2, 2.5", "2, rand(4) + 0.5" }, { slow = false })
 unary("special_entr", "`-x * log(x)`: 0 at 0, minus infinity below.", "mul(g, sub(-1.0, log(x)))",
-  { "rand(3, 4) * 3 + 0.1" }, vectors)
+  { "rand(3, 4) * 3 + 0.1" })
 unary("sinc", "`sin(pi * x) / (pi * x)`, and 1 at 0.", "sinc_grad_x(g, x, y)",
   { "randn(3, 4)", "tensor{-2.5, -1, -0.25, 0.5, 30.25}", "view_as_complex(randn(3, 4, 2))" },
-  { scalar = false, dtypes = "floating + complex", alias = { "special.sinc" } })
+  { dtypes = "floating + complex", alias = { "special.sinc" } })
 
 -- Bessel and Airy functions.
 unary("i0", "The modified Bessel function of the first kind of order 0.", "mul(g, special_i1(x))",

@@ -47,6 +47,15 @@ op { "corrcoef(Tensor x) -> Tensor",
 covariances divided by both standard deviations.]],
      sample = { "randn(3, 5)", "randn(5)", "view_as_complex(randn(3, 4, 2))" } }
 
+op { "histogram_place(Tensor x, Scalar low, Scalar high, Scalar bins) -> Tensor",
+     kind = "pointwise", dtypes = "floating", inplace = false, keeps_dtype = true, internal = true,
+     torch = [[torch.where((args[0] >= args[1]) & (args[0] <= args[2]),
+torch.clamp(torch.floor((args[0] - args[1]) * args[3] / (args[2] - args[1])) + 2, max=args[3] + 1),
+torch.ones_like(args[0]))]],
+     doc = [[Which of `bins` parts of equal width between `low` and `high` each element is in, as 2 to `bins`
++ 1, the end in the last; 1 for elements outside.]],
+     sample = { "randn(3, 4), -0.5, 1.0, 5", "tensor({-1, -0.5, 1, 1.5, 0 / 0}), -0.5, 1.0, 3" } }
+
 op { "histc(Tensor x, int bins=100, float min=0, float max=0) -> Tensor",
      out = true, kind = "composite", dtypes = "floating",
      doc = [[How many elements of `x` fall into each of `bins` parts of equal width between `min` and

@@ -95,7 +95,7 @@ DType computation_dtype(const PointwiseOp& op, const Inputs& in, Params params) 
   if (op.refuses_bool) check_no_bool(op, in);
   if (params.size() > 0) check_params(op, t, params);
   if (contains(op.dtypes, t)) [[likely]]
-    return t;
+    return op.result == PointwiseOp::Complex ? complex_of(t) : t;
   if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t))
     return execution.default_dtype;
   fail(op.name, ": dtype ", t, " is not supported; it takes ", names(op.dtypes));

@@ -10,8 +10,9 @@
 namespace moonlet {
 
 struct PointwiseOp {
-  // Same: the dtype of the computation. Bool: a comparison. Real: its real part.
-  enum Result { Same, Bool, Real };
+  // Same: the dtype of the computation. Bool: a comparison. Real: its real part. Complex: the
+  // complex dtype made of it, which is computed in.
+  enum Result { Same, Bool, Real, Complex };
   const char* name;
   const char* inplace_name;  // "add_"
   DTypeSet dtypes;           // what the computation accepts

@@ -26,7 +26,7 @@ MOONLET_HD double lgamma1p(double a) {
       2.1530778450424467e-10,  -1.9783893359025602e-11, 1.8334866742241024e-12,
       -1.7112096117811634e-13, 1.606579097278347e-14,   -1.5160095697542263e-15,
       1.4368436843071982e-16,  -1.3670644981021515e-17, 1.305110206498515e-18};
-  return a <= 0.5 ? a * chebyshev(kSeries, 4 * a - 1) : lgamma(1 + a);
+  return a <= 0.5 ? a * chebyshev(kSeries, 4 * a - 1) : fn::vlgamma(1 + a);
 }
 
 // The logarithm of gamma(a) over Stirling's sqrt(2 pi / a) (a / e)^a, for a >= 10 (DLMF 5.11.1).

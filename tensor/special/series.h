@@ -1,8 +1,7 @@
-// tensor/special/series.h: what special functions are evaluated with: Chebyshev series, and exp of
-// a square without the loss of the square's last bits. All of tensor/special/ computes in double
-// (erfinv also in float), for the CPU and for CUDA. The coefficients of the series were computed
-// from the functions themselves with 45 digits and end where the next is below 1e-18 of the
-// largest.
+// tensor/special/series.h: constants of the special functions, and what those of single values are
+// evaluated with. All of tensor/special/ computes in double, for the CPU and for CUDA. The
+// coefficients of the series were computed from the functions themselves with 45 digits and end
+// where the next is below 1e-18 of the largest.
 #pragma once
 
 #include <cmath>
@@ -27,17 +26,6 @@ MOONLET_HD double chebyshev(const double (&c)[N], double t) {
     next = here;
   }
   return c[0] + t * next - after;
-}
-
-// exp(scale * x * x): x * x is taken with the bits that rounding drops, which a large exponent
-// would show. `scale` is a power of two, or minus one.
-MOONLET_HD double exp_square(double scale, double x) {
-  const double square = x * x;
-  if (!(square < 4e3)) return x != x ? x : scale < 0 ? 0 : kInf;
-  const double dropped = fma(x, x, -square);
-  // In two halves: the first alone may leave the range of doubles where a product does not.
-  const double half = exp(0.5 * scale * square);
-  return half * (1 + scale * dropped) * half;
 }
 
 // Whether an order is odd.

@@ -72,4 +72,27 @@ function models.gpt()
     optim.AdamW(net:parameters(), { lr = 1e-3 }))
 end
 
+-- One layer of an LSTM over (n, steps, features), whose last state is classified.
+local Lstm = nn.class "Lstm"
+function Lstm:init(features, size, classes)
+  local bound = 1 / math.sqrt(size)
+  local function parameter(...) return nn.Parameter(ml.empty(...):uniform_(-bound, bound)) end
+  self.w_ih, self.w_hh = parameter(4 * size, features), parameter(4 * size, size)
+  self.b_ih, self.b_hh = parameter(4 * size), parameter(4 * size)
+  self.size, self.o = size, nn.Linear(size, classes)
+end
+
+function Lstm:forward(x)
+  local start = ml.zeros(1, x:size(1), self.size)
+  local _, h = ml.lstm(x, { start, start }, { self.w_ih, self.w_hh, self.b_ih, self.b_hh }, true, 1, 0, true,
+    false, true)
+  return self.o(h[1])
+end
+
+function models.lstm()
+  local net = Lstm(256, 256, 10)
+  return trained("lstm_256_b64_t50_adam", net, ml.randn(64, 50, 256), ml.randint(10, { 64 }),
+    optim.Adam(net:parameters(), { lr = 1e-3 }))
+end
+
 return models

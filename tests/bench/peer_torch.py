@@ -162,6 +162,15 @@ class Gpt(nn.Module):
         return self.o(self.ln(self.b(x))).reshape(-1, 65)
 
 
+class Lstm(nn.Module):
+    def __init__(self, features, size, classes):
+        super().__init__()
+        self.lstm, self.o = nn.LSTM(features, size, batch_first=True), nn.Linear(size, classes)
+
+    def forward(self, x):
+        return self.o(self.lstm(x)[1][0][0])
+
+
 def mlp():
     net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
                         nn.Linear(512, 10))
@@ -189,8 +198,14 @@ def gpt():
                    torch.optim.AdamW(net.parameters(), 1e-3), 9)
 
 
+def lstm():
+    net = Lstm(256, 256, 10)
+    return trained("lstm_256_b64_t50_adam", net, torch.randn(64, 50, 256),
+                   torch.randint(0, 10, (64,)), torch.optim.Adam(net.parameters(), 1e-3), 9)
+
+
 def training():
-    for make in (mlp, tiny, lenet, gpt):
+    for make in (mlp, tiny, lenet, gpt, lstm):
         name, _, step, rounds = make()
         show("train." + name, median(step, rounds) * 1e3, "ms/step")
 

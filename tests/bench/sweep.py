@@ -2,18 +2,20 @@
 tensors: forward and backward, small and large, in several dtypes and layouts. Prints those that are
 slower than PyTorch, worst first, and the geometric mean of all ratios (above 1: Moonlet is faster).
 usage: python3 tests/bench/sweep.py [THREADS [FILTER [FILE.tsv]]]
-MOONLET names the executable (build/moonlet), FILE.tsv gets all measures.
+FILTER is a family or part of a name, MOONLET names the executable (build/moonlet), FILE.tsv gets all
+measures.
 """
 import json, math, os, resource, statistics, struct, subprocess, sys, tempfile, time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "reference"))
 import torch
-from make_reference import evaluate, rebase
+import make_reference
+from make_reference import rebase
 
 DTYPES = {"F32": torch.float32, "F64": torch.float64, "BF16": torch.bfloat16, "F16": torch.float16,
           "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
           "BOOL": torch.bool, "C64": torch.complex64}
-MIN_SECONDS, ROUNDS = 0.01, 5
+MIN_SECONDS, ROUNDS, LONG_SECONDS = 0.01, 5, 0.1  # a call that takes long is timed once
 MEMORY = 8 << 30  # bytes of address space: some samples scaled up want more than any machine has
 
 def read_tensors(path):
@@ -53,11 +55,17 @@ def arguments(line, tensors):
             args.append(rebase(value, line["types"][i] if i < len(line["types"]) else "named"))
     return args, kw
 
+def function_of(line, args, kw):
+    """The call of PyTorch's as a function, compiled once: nothing of ours is timed with it."""
+    return eval("lambda: " + line["torch"], vars(make_reference) | {"args": args, "kw": kw})
+
 def seconds(f):
     f()
     start = time.perf_counter()
     f()
-    calls = max(1, int(MIN_SECONDS / max(time.perf_counter() - start, 1e-7)))
+    first = time.perf_counter() - start
+    if first > LONG_SECONDS: return first
+    calls = max(1, int(MIN_SECONDS / max(first, 1e-7)))
     rounds = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -72,24 +80,23 @@ def backward(line, args, kw):
         if not isinstance(value, torch.Tensor) or not value.is_floating_point(): return value
         inputs.append(value.detach().requires_grad_())
         return inputs[-1]
-    result = evaluate(line, [tracked(a) for a in args], kw)
+    result = function_of(line, [tracked(a) for a in args], kw)()
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     results = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
     slopes = [torch.ones_like(r) for r in results]
     return seconds(lambda: torch.autograd.grad(results, inputs, slopes, retain_graph=True, allow_unused=True))
 
 def compare(line, path):
-    """Rows (name, setting, direction, seconds here, seconds there)."""
+    """Rows (family, name, setting, direction, seconds here, seconds there)."""
     tensors = read_tensors(path)
     args, kw = arguments(line, tensors)
     setting = line["setting"]
     label = f"{setting['count']} {setting['dtype']}{' transposed' if setting.get('transposed') else ''}"
-    code = compile(line["torch"], line["name"], "eval")
-    line = line | {"torch": code}
-    rows = [(line["name"], label, "forward", line["forward"], seconds(lambda: evaluate(line, args, kw)))]
+    about = (line["family"], line["name"], label)
+    rows = [about + ("forward", line["forward"], seconds(function_of(line, args, kw)))]
     if line.get("backward"):
         try:
-            rows.append((line["name"], label, "backward", line["backward"], backward(line, args, kw)))
+            rows.append(about + ("backward", line["backward"], backward(line, args, kw)))
         except Exception as error:
             print(f"{line['name']} {label} backward: {error}", file=sys.stderr)
     return rows
@@ -97,15 +104,20 @@ def compare(line, path):
 def limit_memory():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
+def processor():
+    with open("/proc/cpuinfo") as file:
+        return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+
 def report(rows, out):
     ratios = [there / here for *_, here, there in rows]
     print(f"{len(rows)} measures, geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}, "
           f"below 1: {sum(r < 1 for r in ratios)}, below 0.8: {sum(r < 0.8 for r in ratios)}")
-    for name, label, direction, here, there in sorted(rows, key=lambda r: r[4] / r[3]):
+    for _, name, label, direction, here, there in sorted(rows, key=lambda r: r[5] / r[4]):
         if there < here:
             print(f"{name:32} {label:24} {direction:8} {here * 1e6:12.2f} us {there * 1e6:12.2f} us {there / here:6.2f}")
     if out:
         with open(out, "w") as file:
+            print(f"# {torch.get_num_threads()} threads, {processor()}, PyTorch {torch.__version__}", file=file)
             for row in rows: file.write("\t".join(map(str, row)) + "\n")
 
 def main():

@@ -48,7 +48,7 @@ for _, case in ipairs {
   { row(plain, 'kind = "view", autocast = "low"'), "op same: unknown autocast policy 'low'" },
   { row(plain, 'kind = "view", overload_of = "none"'), "op same: overload of 'none', which is no op" },
   { row(plain, 'kind = "view", random = true'), "op same: 'draws' and 'random' go together for an op with a kernel" },
-  { row(plain, 'kind = "pointwise", scalar = true'), "op same: 'scalar' is for pointwise ops of floating dtypes" },
+  { row(plain, 'kind = "pointwise", slow = true'), "op same: 'slow' is for pointwise ops of floating dtypes" },
   { row(plain, 'kind = "update"'), "op same: an update writes its first argument, so it is a 'Tensor!'" },
   { '\n\nop { kind = "view" }', "a row without a signature" },
   { '\n\nop "same"', "a row without a signature" },

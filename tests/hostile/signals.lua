@@ -57,6 +57,13 @@ return {
   interrupted("a convolution of one image", [[
     local x, w = ml.zeros(1, 3, 1024, 1024):double(), ml.zeros(8, 3, 7, 7):double()
     ready() while true do F.conv2d(x, w) end ]]),
+  interrupted("attention over many positions", [[
+    local q = ml.zeros(1, 1 << 19, 64)
+    ready() F.scaled_dot_product_attention(q, q, q) ]]),
+  interrupted("a backward through attention", [[
+    local q, k = ml.zeros { 1, 1 << 13, 64, requires_grad = true }, ml.zeros(1, 1 << 15, 64)
+    local y, sums = ml._internal.flash_attention(q, k, k, nil, false, 1.0)
+    ready() while true do ml.grad(y:sum(), q, { retain_graph = true }) end ]]),
   interrupted("a long range", "ready() while true do ml.arange(1, 1 << 26):flip(1) end"),
   interrupted("a long table", [[
     local x = ml.zeros(1 << 22)

@@ -398,6 +398,37 @@ end)
 
 -- ml.grad and higher derivatives -----------------------------------------------------------------
 
+test("parts of one tensor add their gradients to one sum", function()
+  ml.manual_seed(1)
+  local function loss(x)
+    local sum = x:sum()
+    for i, row in ipairs(x:unbind(1)) do sum = sum + (row * row):sum() * i end
+    for i, piece in ipairs(x:split(2, 2)) do sum = sum + piece:pow(3):sum() / i end
+    for _, window in ipairs { { 1, 3 }, { 2, 4 }, { 2, 5 } } do
+      sum = sum + x[{ window, { 1, 5, 2 } }]:exp():sum()
+    end
+    return sum + x:diagonal():pow(2):sum() + x:diagonal(1):pow(4):sum()
+  end
+  local x = ml.randn { 5, 6, dtype = "float64", requires_grad = true }
+  local seen = 0
+  x:register_hook(function(g) seen = seen + g:sum():item() end)
+  loss(x):backward()
+  expect.near(seen, x.grad:sum():item(), 1e-9)
+  -- With create_graph every part gives a gradient of its own.
+  local g = ml.grad({ loss(x) }, { x }, { create_graph = true })
+  expect.truthy(x.grad:allclose(g), "the sums agree")
+  local step = ml.randn { 5, 6, dtype = "float64" } * 1e-6
+  local change = loss(x:detach() + step):item() - loss(x:detach() - step):item()
+  expect.near(change / 2e-6, (x.grad * step):sum():item() / 1e-6, 1e-5)
+  -- A sum that a script holds is left as it is.
+  local y = x * 1
+  y:retain_grad()
+  local kept
+  y:register_hook(function(whole) kept = whole end)
+  loss(y):backward()
+  expect.truthy(kept:allclose(g) and y.grad:allclose(g), "held sums")
+end)
+
 test("ml.grad returns gradients and leaves grad alone", function()
   local a, b = leaf(2), leaf(3)
   local y = (a * a * b):sum()

@@ -1,6 +1,7 @@
 -- tests/lua/elementwise_test.lua: what samples cannot show of arithmetic, comparisons and choices:
 -- factors, rounding modes, limits, NaN and ties in gradients, what is refused, complex numbers as
--- values, questions about dtypes. The numbers are PyTorch's.
+-- values, questions about dtypes, and that vectors compute what single elements do. The numbers are
+-- PyTorch's.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
@@ -399,6 +400,121 @@ test("dtypes: promotion, casts, limits", function()
   expect.equal(ml.is_signed(ml.ones(1):to "uint8"), false)
   expect.equal(ml.ones(1):is_signed(), true)
   expect.near(ml.e, math.exp(1))
+end)
+
+-- What is done a vector at a time agrees with what is done one by one.
+
+local EDGES = { 0.0, -0.0, 0.5, -1.5, 2.5, 1 / 3, 65504, 65519, 65520, 3e38, 1e39, -1e300, 2.0 ^ 62, 2.0 ^ 63,
+  -2.0 ^ 63, 1e-8, 5.9e-8, 6.2e-5, 1e-40, 1e-310, 5e-324, 255, 256, -129, 32768, 2.0 ^ 31, 2.0 ^ 23 + 1,
+  2.0 ^ 53 - 1, 7, -3, inf, -inf, nan }
+local REAL = { "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64" }
+
+test("conversions of long runs are those of single elements", function()
+  for _, from in ipairs(REAL) do
+    local x = ml.tensor(EDGES):double():to(from)
+    local long = ml.cat({ x, x, x }, 1)
+    for _, dtype in ipairs(REAL) do
+      local got, want = long:to(dtype):double():tolist(), {}
+      for i = 1, #EDGES do want[i] = x[{ { i, i } }]:to(dtype):double():item() end
+      for i, value in ipairs(got) do
+        local w = want[(i - 1) % #EDGES + 1]
+        if value ~= w and (value == value or w == w) then
+          error(("%s to %s: %s becomes %s, alone %s"):format(from, dtype, x[(i - 1) % #EDGES + 1], value, w))
+        end
+      end
+    end
+  end
+end)
+
+test("remainders are exact, however large the quotient", function()
+  for _, dtype in ipairs { "float32", "float64" } do
+    local numbers = ml.tensor(EDGES, { dtype = "float64" }):to(dtype)
+    local x = numbers:unsqueeze(2):expand(#EDGES, #EDGES):reshape(-1)
+    local y = numbers:unsqueeze(1):expand(#EDGES, #EDGES):reshape(-1)
+    local a, b = x:double():tolist(), y:double():tolist()
+    local fmod, remainder = {}, {}
+    for i = 1, #a do
+      fmod[i] = math.fmod(a[i], b[i])
+      local m = fmod[i]
+      remainder[i] = ((m > 0 and b[i] < 0) or (m < 0 and b[i] > 0)) and m + b[i] or m
+    end
+    remainder = ml.tensor(remainder, { dtype = "float64" }):to(dtype)
+    expect.truthy(ml.allclose(x:fmod(y):double(), ml.tensor(fmod, { dtype = "float64" }),
+      { rtol = 0, atol = 0, equal_nan = true }))
+    expect.truthy(ml.allclose(x:remainder(y), remainder, { rtol = 0, atol = 0, equal_nan = true }))
+    local number = x:fmod(y):isnan():logical_not()
+    expect.equal(ml.ne(x:fmod(y):signbit(), x:signbit()):logical_and(number):any():item(), false)
+  end
+end)
+
+test("signs of 16-bit floats change as those of float32 do", function()
+  for _, dtype in ipairs { "float16", "bfloat16" } do
+    local x = ml.tensor(EDGES, { dtype = "float64" }):to(dtype):unsqueeze(2):expand(#EDGES, 9):contiguous()
+    local y = x:flip(1)
+    for _, part in ipairs { { x, y }, { x:t(), y:t() }, { x[{ {}, { 2, 8 } }], y[{ {}, { 1, 7 } }] }, { x, y[5] } } do
+      local a, b = part[1], part[2]
+      local wide = { a:float(), b:float() }
+      same(a:neg(), wide[1]:neg():double():reshape(-1):tolist(), dtype)
+      same(a:abs(), wide[1]:abs():double():reshape(-1):tolist(), dtype)
+      same(a:copysign(b), wide[1]:copysign(wide[2]):double():reshape(-1):tolist(), dtype)
+      same(a:neg():signbit(), wide[1]:neg():signbit():double():reshape(-1):tolist())
+    end
+  end
+  local z = ml.view_as_complex(ml.tensor { { 3.0, -4.0 }, { 0.0, 0.0 }, { -1.0, 0.0 }, { 0.0, 2.0 }, { -inf, inf } })
+  local parts = ml.cat({ z, z, z, z }, 1)
+  expect.truthy(ml.allclose(parts:abs(), ml.hypot(parts.real, parts.imag)))
+  expect.truthy(ml.allclose(parts:angle(), ml.atan2(parts.imag, parts.real)))
+end)
+
+test("powers of float64 are the C library's but for the last bit", function()
+  local bases, exponents = { table.unpack(EDGES) }, { 0.5, -0.5, 1 / 3, 3, -3, 1e19, -1e301, table.unpack(EDGES) }
+  for i = 1, 100 do bases[#bases + 1], exponents[#exponents + 1] = 1.07 ^ i - 1, 10 - i / 3 end
+  local a = ml.tensor(bases, { dtype = "float64" }):unsqueeze(2)
+  local y = ml.pow(a, ml.tensor(exponents, { dtype = "float64" })):tolist()
+  for i, base in ipairs(bases) do
+    for j, exponent in ipairs(exponents) do
+      local got, want = y[i][j], base ^ exponent
+      if got ~= want and (got == got or want == want) and not (math.abs(got - want) <= math.abs(want) * 2.3e-16) then
+        error(("%s ^ %s is %s, want %s"):format(base, exponent, got, want))
+      end
+    end
+  end
+end)
+
+test("frexp takes every number apart", function()
+  for _, dtype in ipairs { "float32", "float64" } do
+    local x = ml.tensor(EDGES, { dtype = "float64" }):to(dtype)
+    local mantissa, exponent = ml.frexp(x)
+    local numbers, m, n = x:double():tolist(), mantissa:double():tolist(), exponent:tolist()
+    for i, value in ipairs(numbers) do
+      if value == 0 or value ~= value or math.abs(value) == inf then
+        expect.equal(n[i], 0)
+        expect.truthy(m[i] == value or value ~= value)
+      else
+        expect.truthy(math.abs(m[i]) >= 0.5 and math.abs(m[i]) < 1)
+        expect.equal(m[i] * 2.0 ^ (n[i] // 2) * 2.0 ^ (n[i] - n[i] // 2), value)
+      end
+    end
+  end
+end)
+
+test("long rows are read and written where they lie", function()
+  ml.manual_seed(3)
+  for _, dtype in ipairs { "float32", "bfloat16", "int64" } do
+    local x = (ml.randn(3, 700) * 10):to(dtype)
+    local row, column = x[1]:clone(), x[{ {}, { 1, 1 } }]:clone()
+    local want = x + row:expand(3, 700):contiguous()
+    expect.truthy(ml.equal(x + row, want))
+    expect.truthy(ml.equal(row + x, want))
+    expect.truthy(ml.equal(x + column, x + column:expand(3, 700):contiguous()))
+    local wide = ml.zeros({ 3, 900 }, { dtype = dtype })
+    local out = wide[{ {}, { 101, 800 } }]
+    ml.add(x, row, { out = out })
+    expect.truthy(ml.equal(out, want))
+    expect.truthy(ml.equal(ml.add(out, 1), want + 1))
+    expect.equal(wide[{ {}, { 1, 100 } }]:abs():sum():item() + wide[{ {}, { 801, 900 } }]:abs():sum():item(), 0)
+    expect.truthy(ml.equal(ml.gt(out, row), ml.gt(want, row:expand(3, 700):contiguous())))
+  end
 end)
 
 harness.run()

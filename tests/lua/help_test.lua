@@ -84,7 +84,8 @@ end
 
 -- What serves other modules, and is no part of the interface.
 local inner = { hooks = true, init = true, modes = true, options = true, profiler = true,
-  repl = true, serialize = true, signature = true, terminal = true }
+  pickle = true, repl = true, serialize = true, signature = true, terminal = true, torch_file = true,
+  zip = true }
 local modules = { "nn", "optim", "data", "args", "class", "plot", "progress", "help" }
 
 local function check(walk_all, least)

@@ -243,4 +243,18 @@ test("channels that do not divide are named", function()
   expect.equal(F.pixel_shuffle(F.pixel_unshuffle(x, 2), 2):tolist(), x:tolist())
 end)
 
+test("wide images are resized as tall ones are", function()
+  ml.manual_seed(1)
+  for _, dtype in ipairs { "float32", "float64" } do
+    local x = ml.randn(2, 3, 4, 37, { dtype = dtype })
+    for _, mode in ipairs { "bilinear", "bicubic" } do
+      for _, width in ipairs { 75, 20 } do
+        local y = ml.interpolate(x, { 6, width }, mode)
+        local tall = ml.interpolate(x:transpose(3, 4), { width, 6 }, mode):transpose(3, 4)
+        expect.truthy((y - tall):abs():amax():item() < 1e-5, mode)
+      end
+    end
+  end
+end)
+
 harness.run()

@@ -100,4 +100,92 @@ test("gradients pass through indexing", function()
   expect.equal(x.grad[{ 3, 3 }]:item(), 0.0)
 end)
 
+-- --- large tensors, where kernels go by blocks -------------------------------------------------
+
+local function same(a, b, what) expect.truthy(a:equal(b), what) end
+
+-- x as it is and with its dimensions lying in the other order.
+local function layouts(x) return { x, x:t():contiguous():t() } end
+
+test("gather and scatter agree with indexing by two tensors", function()
+  ml.manual_seed(1)
+  local n, m = 700, 900
+  local columns = ml.arange(1, m):expand { n, m }
+  local rows = ml.arange(1, n):reshape { n, 1 }:expand { n, m }
+  for _, dtype in ipairs { "float32", "int64", "bfloat16" } do
+    for _, x in ipairs(layouts(ml.randint(-8, 8, { n, m }):to(dtype))) do
+      local source = ml.randint(-8, 8, { n, m }):to(dtype)
+      for dim, at in ipairs { ml.randint(1, n, { n, m }), ml.randint(1, m, { n, m }) } do
+        local both = dim == 1 and { at, columns } or { rows, at }
+        same(x:gather(dim, at), x[both], "gather")
+        same(x:scatter(dim, at, source), x:index_put(both, source), "scatter")
+        same(x:scatter_add(dim, at, source), x:index_put(both, source, true), "scatter_add")
+        expect.error(function() return x:gather(dim, at * 2) end, "out of range")
+      end
+    end
+  end
+end)
+
+test("slices at positions agree with indexing by one tensor", function()
+  ml.manual_seed(1)
+  local n, m = 300, 400
+  for _, dtype in ipairs { "float32", "int64", "bfloat16" } do
+    for _, x in ipairs(layouts(ml.randint(-8, 8, { n, m }):to(dtype))) do
+      for _, count in ipairs { 1, 7, 350 } do
+        local at = ml.randint(1, n, { count })
+        local source = ml.randint(-8, 8, { count, m }):to(dtype)
+        same(x:index_select(1, at), x[at], "index_select, rows")
+        same(x:t():index_select(2, at), x[at]:t(), "index_select, columns")
+        same(x:index_copy(1, at, source), x:index_put({ at }, source), "index_copy")
+        same(x:t():index_copy(2, at, source:t()), x:index_put({ at }, source):t(), "index_copy, columns")
+        same(x:index_add(1, at, source), x:index_put({ at }, source, true), "index_add")
+        same(x:t():index_add(2, at, source:t()), x:index_put({ at }, source, true):t(), "index_add, columns")
+        same(x:index_fill(1, at, 3), x:index_put({ at }, ml.tensor(3, { dtype = dtype })), "index_fill")
+      end
+    end
+  end
+end)
+
+test("additions to few slices of a 16-bit tensor are rounded once", function()
+  ml.manual_seed(1)
+  local x, source = ml.randn(40, 30):to "bfloat16", ml.randn(5, 30):to "bfloat16"
+  local at = ml.tensor { 7, 3, 7, 40, 7 }
+  same(x:index_add(1, at, source), x:float():index_add(1, at, source:float()):to "bfloat16", "sums")
+  local weight = x:clone():requires_grad_()
+  local y = ml.embedding(weight, at, { padding_idx = 7 })
+  y:backward(source)
+  local sums = ml.zeros(40, 30):index_add(1, at, source:float()):to "bfloat16"
+  sums[7] = 0
+  same(weight.grad, sums, "the gradient of embedding")
+end)
+
+test("few elements that come to places of a large 16-bit tensor are rounded once", function()
+  ml.manual_seed(1)
+  local x, source = ml.randn(40, 30):to "bfloat16", ml.randn(2, 30):to "bfloat16"
+  local at = ml.randint(1, 3, { 2, 30 })
+  for _, reduce in ipairs { "sum", "prod", "amax", "amin" } do
+    for _, each in ipairs(layouts(x)) do
+      local whole = each:float():scatter_reduce(1, at, source:float(), reduce):to "bfloat16"
+      same(each:scatter_reduce(1, at, source, reduce), whole, reduce)
+    end
+  end
+end)
+
+test("nonzero names every element of a large tensor that is set", function()
+  ml.manual_seed(1)
+  for _, sizes in ipairs { { 5000 }, { 60, 70 }, { 3000, 2 }, { 7, 1, 900 }, { 40, 3, 50 } } do
+    local x = ml.randint(0, 2, sizes)
+    local at = x:nonzero()
+    local numbers, step = ml.zeros({ at:size(1) }, { dtype = "int64" }), 1
+    for d = #sizes, 1, -1 do
+      numbers = numbers + (at[{ {}, d }] - 1) * step
+      step = step * sizes[d]
+    end
+    local again = ml.zeros({ x:numel() }, { dtype = "bool" })
+    again[numbers + 1] = true
+    same(again, x:reshape(-1):ne(0), "those that are set")
+    expect.truthy(numbers:diff():gt(0):all():item(), "in order")
+  end
+end)
+
 harness.run()

@@ -380,4 +380,88 @@ test("matrix_exp of large, nilpotent and bad matrices", function()
   expect.truthy(bad:isnan():all():item())
 end)
 
+test("einsum with lists of labels", function()
+  local a, b = ml.randn(2, 3), ml.randn(3, 4)
+  local product = a:matmul(b):tolist()
+  expect.equal(ml.einsum(a, { 1, 2 }, b, { 2, 3 }, { 1, 3 }):tolist(), product)
+  expect.equal(ml.einsum(a, { 1, 2 }, b, { 2, 30 }):tolist(), product)
+  expect.equal(ml.einsum(a, { 52, 51 }):tolist(), a:t():tolist())
+  local batch = ml.randn(5, 2, 3)
+  expect.equal(ml.einsum(batch, { "...", 2 }, { 2, "..." }):tolist(), batch:permute(3, 1, 2):tolist())
+  local out = ml.empty(2, 4)
+  ml.einsum(a, { 1, 2 }, b, { 2, 3 }, { 1, 3 }, { out = out })
+  expect.equal(out:tolist(), product)
+  expect.error(function() ml.einsum(a, { 0, 1 }) end, "einsum: a label is an integer from 1 to 52")
+  expect.error(function() ml.einsum(a, { 1, "x" }) end, "einsum: a label is an integer")
+  expect.error(function() ml.einsum(a, b) end, "einsum: a list of labels is wanted after each operand")
+  expect.error(function() ml.einsum(a, { 1, 2 }, b) end, "einsum: a list of labels is wanted")
+end)
+
+test("tensordot with a pair of lists", function()
+  local x, y = ml.randn(2, 3, 4), ml.randn(4, 5, 2)
+  local want = ml.tensordot(x, y, { 3, 1 }, { 1, 3 }):tolist()
+  expect.equal(ml.tensordot(x, y, { { 3, 1 }, { 1, 3 } }):tolist(), want)
+  expect.equal(ml.tensordot(x, y, { dims = { { 3, 1 }, { 1, 3 } } }):tolist(), want)
+  expect.equal(ml.tensordot(x, ml.ones(3, 4, 5), { dims = 2 }):size(2), 5)
+  expect.error(function() ml.tensordot(x, y, { { 1 }, { 2 }, { 3 } }) end, "two lists of dims")
+end)
+
+test("drivers of cuSOLVER are refused", function()
+  expect.error(function() linalg.svd(ml.eye(2), true, "gesvd") end, 'linalg.svd: driver "gesvd"')
+  expect.error(function() linalg.svdvals(ml.eye(2), { driver = "gesvdj" }) end, "linalg.svdvals: driver")
+end)
+
+test("tolerances as tensors", function()
+  local A = ml.stack { ml.diag(ml.tensor { 4.0, 1.0 }), ml.diag(ml.tensor { 4.0, 1.0 }) }
+  expect.equal(linalg.matrix_rank(A, ml.tensor { 0.5, 2 }):tolist(), { 2, 1 })
+  expect.equal(linalg.matrix_rank(A, { rtol = ml.tensor { 0.5, 0.1 } }):tolist(), { 1, 2 })
+  expect.near(linalg.pinv(A, ml.tensor { 0.5, 2 }):tolist(),
+    { { { 0.25, 0 }, { 0, 1 } }, { { 0.25, 0 }, { 0, 0 } } }, 1e-6)
+  expect.equal(tostring(linalg.pinv(ml.zeros(0, 3, 2), ml.tensor(0.1)).shape), "(0, 2, 3)")
+  expect.error(function() linalg.pinv(A, ml.ones(3)) end, "linalg.pinv")
+end)
+
+-- x, and the same numbers in other layouts.
+local function layouts(x)
+  local wide = ml.zeros { x.shape[1], 2 * x.shape[2], dtype = x.dtype }
+  local spread = wide[{ {}, { 1, 2 * x.shape[2], 2 } }]
+  spread:copy_(x)
+  return { x, x:t():contiguous():t(), spread }
+end
+
+test("products of integers and 16-bit floats of any size and layout", function()
+  for _, sizes in ipairs { { 3, 5, 2 }, { 70, 300, 37 }, { 130, 65, 1 }, { 1, 65, 130 }, { 9, 1, 40 }, { 1, 3000, 1 } } do
+    local m, k, n = table.unpack(sizes)
+    ml.manual_seed(m)
+    local a, b = ml.randint(-9, 9, { m, k }):to "float64", ml.randint(-9, 9, { k, n }):to "float64"
+    local c = ml.randint(-9, 9, { m, n }):to "float64"
+    local wanted, more = ml.mm(a, b), ml.addmm(c, a, b, 2, -3)
+    for _, dtype in ipairs { "int64", "int32", "int8", "bfloat16", "float16" } do
+      -- Small whole numbers are exact in each type up to the rounding, or wrapping, of the result.
+      for _, left in ipairs(layouts(a:to(dtype))) do
+        for _, right in ipairs(layouts(b:to(dtype))) do
+          expect.equal(ml.mm(left, right):tolist(), wanted:to "int64":to(dtype):tolist())
+          local sum = ml.addmm(c:to(dtype), left, right, 2, -3)
+          expect.equal(sum:tolist(), more:to "int64":to(dtype):tolist())
+        end
+      end
+    end
+  end
+end)
+
+test("batches of bfloat16 matrices", function()
+  ml.manual_seed(1)
+  for _, sizes in ipairs { { 40, 16, 16, 16 }, { 3, 2, 5, 4 }, { 5, 60, 70, 80 } } do
+    local count, m, k, n = table.unpack(sizes)
+    local a, b = ml.randint(-9, 9, { count, m, k }):to "float32", ml.randint(-9, 9, { count, k, n }):to "float32"
+    local wanted = ml.bmm(a, b):to "bfloat16":tolist()
+    local half_a, half_b = a:to "bfloat16", b:to "bfloat16"
+    local flipped = half_b:transpose(2, 3):contiguous():transpose(2, 3)
+    expect.equal(ml.bmm(half_a, half_b):tolist(), wanted)
+    expect.equal(ml.bmm(half_a, flipped):tolist(), wanted)
+    expect.equal(ml.bmm(half_a[{ { 1, 1 } }]:expand(count, m, k), half_b):tolist(),
+      ml.bmm(a[{ { 1, 1 } }]:expand(count, m, k), b):to "bfloat16":tolist())
+  end
+end)
+
 harness.run()

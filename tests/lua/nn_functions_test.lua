@@ -186,6 +186,29 @@ test("losses at their edges", function()
   expect.near(F.nll_loss(ml.tensor { { 1.0, 2.0, 3.0 } }, target):item(), -3, 1e-6)
 end)
 
+test("slopes of losses at their edges", function()
+  local x, t = leaf { 0, 1, 0.5, 0.0 }, leaf { 1, 0, 0.25, 0 }
+  local gx, gt = ml.grad(F.binary_cross_entropy(x, t, nil, "sum"), { x, t })
+  expect.truthy((gx - ml.tensor { -1e12, 1e12, 1, 0.0 }):abs():amax():item() <= 1e6)
+  expect.equal(gt:totable(), { INF, -INF, 0.0, INF })
+  for _, case in ipairs {
+    { F.smooth_l1_loss, { 1, -1, 0, NAN, 1 } }, { F.huber_loss, { 1, -1, 0, NAN, 1 } },
+    { F.l1_loss, { 1, -1, 0, 0, 1 } }, { F.mse_loss, { 2, -4, 0, NAN, INF } },
+  } do
+    local z = leaf { 1, -2, 0, NAN, INF }
+    local slopes = ml.grad(case[1](z, ml.zeros(5), { reduction = "sum" }), z):totable()
+    for i, want in ipairs(case[2]) do
+      expect.truthy(slopes[i] == want or is_nan(want) and is_nan(slopes[i]), i .. ": " .. slopes[i])
+    end
+  end
+  local mean, variance = leaf { 0.1, 0.2 }, leaf { 0.001, 0.5 }
+  local gm, gv = ml.grad(F.gaussian_nll_loss(mean, ml.tensor { 0.3, 0.1 }, variance, { eps = 0.01, reduction = "sum" }),
+    { mean, variance })
+  expect.truthy((gm - ml.tensor { -20, 0.2 }):abs():amax():item() < 1e-4)
+  expect.truthy((gv - ml.tensor { -150, 0.98 }):abs():amax():item() < 1e-3)
+  expect.error(function() F.gaussian_nll_loss(mean, mean, ml.tensor { NAN, -1 }) end, "negative")
+end)
+
 test("losses name what is wrong", function()
   local x, y = ml.ones(2, 3), ml.ones(3)
   expect.error(function() F.mse_loss(x, x, { weight = y }) end, "the weight has shape %(3,%)")
@@ -214,6 +237,88 @@ test("grouped queries share keys", function()
   expect.near(y:reshape(-1):totable(), whole:reshape(-1):totable(), 1e-6)
   expect.error(function() F.scaled_dot_product_attention(q, ml.ones(2, 3, 5, 8), ml.ones(2, 3, 5, 8),
     { enable_gqa = true }) end, "4 heads of query cannot share 3 of key")
+  local other = ml.randn(2, 1, 5, 8)
+  y = F.scaled_dot_product_attention(q, k, other, { enable_gqa = true })
+  whole = F.scaled_dot_product_attention(q, k:repeat_interleave(2, 2), other:repeat_interleave(4, 2))
+  expect.near(y:reshape(-1):totable(), whole:reshape(-1):totable(), 1e-6)
+  expect.error(function() F.scaled_dot_product_attention(q, k, v, { enable_gqa = true, attn_mask = ml.ones(2, 3, 5) })
+  end, "attn_mask has shape %(2, 3, 5%) for 4 heads of query")
+end)
+
+-- Attention as it is written, for tensors (..., heads, l, e); `mask` is added.
+local function plain_attention(q, k, v, mask)
+  return ml.softmax(ml.matmul(q, k:transpose(-1, -2)) / math.sqrt(q:size(-1)) + mask, -1):matmul(v)
+end
+
+test("attention of parts of one tensor, of odd sizes, with masks that broadcast", function()
+  ml.manual_seed(4)
+  local b, h, e = 2, 3, 19
+  for _, length in ipairs { 1, 17, 64, 67, 130, 600 } do
+    local whole = ml.randn({ b, length, 3 * h * e }, { requires_grad = true })
+    local function heads(x) return x:view(b, length, h, e):transpose(2, 3) end
+    local q, k, v = table.unpack(whole:split(h * e, 3))
+    q, k, v = heads(q), heads(k), heads(v)
+    local g = ml.randn(b, h, length, e)
+    local causal = ml.zeros(length, length):masked_fill(ml.ones(length, length):triu(1):bool(), -INF)
+    local rows, columns = ml.randn(b, 1, length, 1), ml.randn(h, 1, length)
+    local seen = ml.rand(b, 1, length, length):gt(0.3):logical_or(ml.eye(length):bool())
+    for name, case in pairs { causal = { causal, { is_causal = true } }, rows = { rows, { attn_mask = rows } },
+      columns = { columns, { attn_mask = columns } }, none = { 0, {} }, transposed = { causal, { attn_mask =
+      causal:t():contiguous():t() } }, bools = { ml.zeros(seen:size()):masked_fill(seen:logical_not(), -INF),
+      { attn_mask = seen } } } do
+      local y, wanted = F.scaled_dot_product_attention(q, k, v, case[2]), plain_attention(q, k, v, case[1])
+      expect.truthy((y - wanted):abs():max():item() < 1e-5, name .. length)
+      expect.truthy(y:transpose(2, 3):is_contiguous(), "lies as the queries do")
+      local got, expected = ml.grad((y * g):sum(), whole), ml.grad((wanted * g):sum(), whole)
+      expect.truthy((got - expected):abs():max():item() < 1e-5 * length, name .. length)
+    end
+  end
+end)
+
+test("attention of half types is computed in float32", function()
+  ml.manual_seed(5)
+  for _, dtype in ipairs { ml.bfloat16, ml.float16 } do
+    local q, k, v = ml.randn(2, 70, 8):to(dtype), ml.randn(2, 700, 8):to(dtype), ml.randn(2, 700, 5):to(dtype)
+    local y = F.scaled_dot_product_attention(q, k, v)
+    local wanted = plain_attention(q:float(), k:float(), v:float(), 0):to(dtype)
+    expect.equal(y.dtype, dtype)
+    expect.truthy((y:float() - wanted:float()):abs():max():item() < 2e-3)
+  end
+end)
+
+test("attention keeps NaN and infinities in their rows", function()
+  local q, k, v = ml.ones(1, 3, 4), ml.ones(1, 600, 4), ml.ones(1, 600, 2)
+  q[{ 1, 2, 1 }] = NAN
+  k[{ 1, 600, 1 }] = -INF
+  local y = F.scaled_dot_product_attention(q, k, v)
+  expect.truthy(y[{ 1, 2 }]:isnan():all():item())
+  expect.near(y[{ 1, 1 }]:totable(), { 1, 1 }, 1e-5)
+  expect.near(F.scaled_dot_product_attention(q, k, v, { is_causal = true })[{ 1, 3 }]:totable(), { 1, 1 }, 1e-5)
+  -- A whole block of keys hidden before others are seen.
+  local hidden = ml.full({ 3, 600 }, -INF)
+  hidden[{ { 1, 2 }, { 551, 600 } }] = -1000.0
+  q[{ 1, 2, 1 }] = 1
+  k[{ 1, 600, 1 }] = 1
+  y = F.scaled_dot_product_attention(q, k, v, { attn_mask = hidden })
+  expect.near(y:reshape(-1):totable(), { 1, 1, 1, 1, 0, 0 }, 1e-5)
+  expect.equal(F.scaled_dot_product_attention(q, ml.ones(1, 0, 4), ml.ones(1, 0, 2)):sum():item(), 0.0)
+  -- Sizes of nothing: no features are scores of 0, and no values no results.
+  local function ones(length, size) return ml.ones { 1, length, size, requires_grad = true } end
+  local a, b, c = ones(300, 0), ones(600, 0), ones(600, 3)
+  y = F.scaled_dot_product_attention(a, b, c, { scale = 1.0 })
+  expect.near(y:sum():item(), 900, 1e-2)
+  expect.near(ml.grad(y:sum(), c):sum():item(), 900, 1e-2)
+  y = F.scaled_dot_product_attention(ones(300, 4), ones(600, 4), ones(600, 0))
+  expect.equal(tostring(y.shape), "(1, 300, 0)")
+  y:sum():backward()
+end)
+
+test("the gradient of a mask that was computed", function()
+  local q, k, v = ml.randn(2, 3, 4), ml.randn(2, 5, 4), ml.randn(2, 5, 6)
+  local bias = ml.randn { 3, 5, requires_grad = true }
+  local got = ml.grad(F.scaled_dot_product_attention(q, k, v, { attn_mask = bias * 2 }):pow(2):sum(), bias)
+  local wanted = ml.grad(plain_attention(q, k, v, bias * 2):pow(2):sum(), bias)
+  expect.truthy((got - wanted):abs():max():item() < 1e-5)
 end)
 
 test("attention over many positions is computed in parts", function()

@@ -160,4 +160,16 @@ test("what does not fit is named", function()
   expect.error(function() ml.lstm_cell(x[1], { h[1], x[1] }, random(20, 4), random(20, 5)) end, "the states have shapes")
 end)
 
+test("the gates are kept where a gradient wants them, and nowhere else", function()
+  local function run(requires_grad)
+    return ml._internal.native_recurrent(ml.ones(5, 8), ml.ones(2, 2), ml.ones(2, 2),
+      ml.ones { 8, 2, requires_grad = requires_grad }, nil, { 2, 2, 1 }, 0, false)
+  end
+  local y, _, _, _, sums = run(true)
+  expect.equal(tostring(sums.shape), "(5, 8)")
+  local same, _, _, _, none = run(false)
+  expect.equal(tostring(none.shape), "(0,)")
+  expect.equal(y:detach():totable(), same:totable())
+end)
+
 harness.run()

@@ -1,6 +1,6 @@
 -- tests/lua/reduce_test.lua: reductions, scans, orders and statistics where op samples do not reach:
 -- NaN and infinities as in PyTorch, errors, results that are left out, gradients of complex numbers,
--- rows long enough to be selected from by digits.
+-- rows long enough to be selected from.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
@@ -54,7 +54,7 @@ end)
 
 on_devices("the k-th value of long rows and columns is that of the sorted ones", function(device)
   ml.manual_seed(5)
-  local n = device == "cpu" and 9001 or 301
+  local n = device == "cpu" and 20001 or 301
   for _, dtype in ipairs { "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "uint8", "int8" } do
     for _, scale in ipairs { 0.4, 1000 } do
       local x = (ml.randn(3, n) * scale):to(dtype):to(device)
@@ -69,6 +69,60 @@ on_devices("the k-th value of long rows and columns is that of the sorted ones",
       end
     end
   end
+end)
+
+test("the k-th value where elements at even distances are unlike the others", function()
+  local x = ml.ones(2048, 10)
+  x:select(2, 1):zero_()
+  x = x:reshape(-1)
+  x[20000] = 7
+  for k, want in pairs { [2048] = 0, [2049] = 1, [10000] = 1, [20480] = 7 } do
+    holds(x:kthvalue(k), { want }, k)
+  end
+end)
+
+on_devices("the first of long rows are those of the sorted ones", function(device)
+  ml.manual_seed(6)
+  for _, dtype in ipairs { "float32", "float64", "bfloat16", "int64", "uint8" } do
+    local x = (ml.randn(2, 1000) * 40):abs():to(dtype):to(device)
+    if dtype:find "float" then x[1][700], x[2][3] = nan, -inf end
+    for _, k in ipairs { 1, 3, 16, 40 } do
+      for _, largest in ipairs { true, false } do
+        local sorted, order = x:sort(2, largest)
+        local v, i = x:topk(k, 2, largest)
+        expect.truthy(i:eq(order:narrow(2, 1, k)):all():item(), dtype .. ": positions")
+        expect.truthy(v:nan_to_num(-1):eq(sorted:narrow(2, 1, k):nan_to_num(-1)):all():item(), dtype)
+        expect.truthy(x:t():topk(k, 1, largest):t():nan_to_num(-1):eq(v:nan_to_num(-1)):all():item(),
+          dtype .. " in columns")
+      end
+    end
+  end
+end)
+
+test("scans of many rows are those of each", function()
+  local x = ml.randn(7, 70)
+  for _, name in ipairs { "cumsum", "cumprod", "cummax", "cummin" } do
+    for _, dtype in ipairs { "float32", "float64", "int64", "bfloat16" } do
+      local rows = (x * 4):to(dtype)
+      local all, places = rows[name](rows, 2)
+      local columns = rows[name](rows:t(), 1)
+      for i = 1, 7 do
+        local one, at = rows[name](rows[i], 1)
+        expect.truthy(all[i]:eq(one):all():item(), name .. " of " .. dtype)
+        expect.truthy(columns:select(2, i):eq(one):all():item(), name .. " of columns of " .. dtype)
+        if at then expect.truthy(places[i]:eq(at):all():item(), name .. ": positions") end
+      end
+    end
+  end
+end)
+
+test("the gradient of a product with zeros", function()
+  local x = ml.tensor({ { 2, 0, 3 }, { 0, 4, 0 }, { 1, 2, 4.0 } }, { requires_grad = true })
+  x:prod(2):sum():backward()
+  holds(x.grad, { 0, 6, 0, 0, 0, 0, 8, 4, 2 })
+  local y = ml.tensor({ { 2, 5 }, { 0, 3.0 } }, { requires_grad = true })
+  y:prod():backward()
+  holds(y.grad, { 0, 0, 30, 0 })
 end)
 
 test("the k-th value of many equal elements", function()
@@ -147,6 +201,28 @@ on_devices("quantiles and NaN", function(device)
   expect.equal(tostring(x:quantile(0.5).shape), "()")
   expect.equal(x:quantile(0.5, { dim = 1, keepdim = true, interpolation = "nearest" }).ndim, 2)
   holds(ml.tensor(2.5, { device = device }):quantile(0.3, 1), { 2.5 })
+end)
+
+test("quantiles of long rows are those of the sorted ones", function()
+  ml.manual_seed(7)
+  for _, dtype in ipairs { "float32", "float64" } do
+    local x = ml.randn(2, 17000):to(dtype)
+    for _, how in ipairs { "linear", "lower", "higher", "nearest", "midpoint" } do
+      for _, p in ipairs { 0, 0.3, 0.5, 1 } do
+        local selected, sorted = x:clone():requires_grad_(), x:clone():requires_grad_()
+        local y = selected:quantile(p, 2, true, how)
+        local z = sorted:quantile(ml.tensor({ p }, { dtype = dtype }), 2, true, how)
+        holds(y, z:reshape(-1):tolist(), how)
+        y:sum():backward()
+        z:sum():backward()
+        expect.truthy((selected.grad - sorted.grad):abs():amax():item() < 1e-6, how .. ": gradient")
+      end
+    end
+    holds(x:nanquantile(0.25), { x:quantile(0.25):item() })
+    x[1][5] = nan
+    holds(x:quantile(0.25), { nan })
+    expect.equal(x:nanquantile(0.25):isnan():item(), false)
+  end
 end)
 
 test("quantiles refuse what they cannot do", function()

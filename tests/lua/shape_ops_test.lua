@@ -324,6 +324,60 @@ test("copies of views with short rows", function()
   end
 end)
 
+test("copies of few elements that lie side by side", function()
+  ml.manual_seed(1)
+  for _, dtype in ipairs { "float32", "bfloat16", "float64", "int8" } do
+    local x = ml.randint(-9, 9, { 3000 }):to(dtype)
+    local twice = x:repeat_interleave(3)
+    expect.truthy(twice[{ { 1, -1, 3 } }]:equal(x) and twice[{ { 3, -1, 3 } }]:equal(x), "repeat_interleave")
+    local pairs_of = ml.stack({ x, -x }, -1)
+    expect.truthy(pairs_of:select(2, 1):equal(x) and pairs_of:select(2, 2):equal(-x), "stack")
+    local image = x:reshape(3, 20, 50)
+    local last = image:permute(2, 3, 1):contiguous()
+    for c = 1, 3 do expect.truthy(last:select(3, c):equal(image[c]), "channels last") end
+    expect.truthy(last:permute(3, 1, 2):contiguous():equal(image), "channels first")
+    expect.truthy(last:double():permute(3, 1, 2):equal(image:double()), "another dtype")
+  end
+end)
+
+test("a border around a large tensor", function()
+  ml.manual_seed(1)
+  local x = ml.randn(40, 60, 50)
+  for _, pad in ipairs { { 1, 2 }, { 0, 3, 2, 0 }, { 2, 0, -1, 4, 1, 1 }, { -3, -2, 5, -1 } } do
+    local y = ml.pad(x, pad, "constant", 2.5)
+    local inner = ml.ones_like(x):to "bool"
+    local inside = ml.pad(inner, pad, "constant", false)
+    expect.truthy(y[inside:logical_not()]:eq(2.5):all():item(), "the border")
+    local cut = {}
+    for i, count in ipairs(pad) do cut[i] = math.min(count, 0) end
+    expect.truthy(y[inside]:equal(ml.pad(x, cut):reshape(-1)), "the middle")
+  end
+end)
+
+test("flips of transposed tensors", function()
+  local x = ml.arange(1, 24):reshape(2, 3, 4)
+  for _, order in ipairs { { 3, 2, 1 }, { 1, 3, 2 }, { 2, 1, 3 }, { 3, 1, 2 } } do
+    local turned = x:permute(order)
+    for _, dims in ipairs { { 1 }, { 2 }, { 3 }, { 1, 3 }, { 1, 2, 3 } } do
+      expect.equal(flat(turned:flip(dims)), flat(turned:contiguous():flip(dims)))
+    end
+  end
+end)
+
+test("padding with copies is the same with and without a tape", function()
+  ml.manual_seed(1)
+  local x = ml.randn(2, 3, 5, 6)
+  for _, mode in ipairs { "reflect", "replicate", "circular" } do
+    for _, pad in ipairs { { 1, 2, 2, 1 }, { 0, 3 }, { -1, 2, 0, -2 }, { 2, 2, 1, 0, 2, 1 }, { 0, 0 } } do
+      local recorded = ml.pad(x:clone():requires_grad_(), pad, mode)
+      expect.truthy(ml.pad(x, pad, mode):equal(recorded:detach()), mode)
+      local last = x:to { memory_format = "channels_last" }
+      expect.truthy(ml.pad(last, pad, mode):equal(recorded:detach()), mode .. ", channels last")
+    end
+  end
+  expect.error(function() ml.pad(x, { 6, 0 }, "reflect") end, "too much for reflect padding of dim 4")
+end)
+
 test("one_hot without a number of classes", function()
   expect.equal(flat(ml.one_hot(ml.tensor { 1, 2 })), "1 0 0 1")
   expect.equal(shape(ml.one_hot(ml.tensor { 1, 2 }, -1)), "(2, 2)")

@@ -177,6 +177,7 @@ $signature
 $declarations
 $fits
 int call_$name(lua_State* L) {
+  $forms
   $unary
   $overloads
   ArgReader args(L, kSignature_$name);
@@ -224,6 +225,7 @@ local function plain_function(row, all)
     name = row.name, declarations = declarations, overloads = overloads, reads = reads,
     signature = signature(row.name, row.lua_name, usage_of(row, all), args),
     fits = row.overload_of and fill(fits_template, row) or nil,
+    forms = row.forms and row.forms .. "(L);" or nil,
     unary = (row.meta == "__unm" or row.meta == "__bnot") and unary_template or nil,
     out = row.out_form and out_lines(row, args, call) or nil,
     unused = #args == 0 and "static_cast<void>(args);" or nil,
@@ -290,6 +292,7 @@ local family_template = [[
 
 #include "autograd/tape.h"
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/argument_forms.h"
 #include "interp/binding/registry.h"
 
 namespace moonlet::binding {

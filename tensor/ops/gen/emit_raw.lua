@@ -70,7 +70,7 @@ Tensor& $name_($parameters) {
 
 -- The fields of a row's PointwiseOp, in order.
 local function pointwise_fields(row, params, mask, family, index)
-  local result = ({ bool = "Bool", real = "Real" })[row.result or ""] or "Same"
+  local result = ({ bool = "Bool", real = "Real", complex = "Complex" })[row.result or ""] or "Same"
   return table.concat({
     ('"%s", "%s_"'):format(row.name, row.name), cpptext.dtype_set(row),
     tostring(row.int_to_float == true), "PointwiseOp::" .. result, tostring(mask), roles(row, params),
@@ -291,7 +291,7 @@ $start
 local clone_template = [[
 Tensor $name($parameters) {
 $start
-  Tensor result_ = clone_plain($first);
+  Tensor result_ = $new;
   kernel($arguments);
   return result_;
 }]]
@@ -306,6 +306,8 @@ local function define_update(row)
   if not row.plain_form then return text end
   values.parameters = parameters(row)
   values.arguments = table.concat(kernel_arguments(row, { [first] = "result_" }), ", ")
+  values.new = row.clone ~= "empty" and ("clone_plain(%s)"):format(first)
+    or ('empty_like_plain(%s, MemoryFormat::Preserve, options_of(%s), "%s")'):format(first, first, row.name)
   return text .. "\n" .. fill(clone_template, values)
 end
 

@@ -129,6 +129,9 @@ end
 local function sources(row, plan, gradient)
   local out = {}
   if gradient.words.g then out.g = { type = "Tensor", text = "ctx.g()" } end
+  if gradient.words.so_far then
+    out.so_far = { type = "Tensor*", text = ("ctx.so_far(%d)"):format(gradient.targets[1]) }
+  end
   for i, position in ipairs(plan.tracked) do
     local name = row.results[position + 1].name
     out["g_" .. name] = { type = "Tensor", text = ("ctx.g(%d)"):format(i - 1) }

@@ -18,8 +18,8 @@ end
 local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
-    keeps_dtype autocast gather out row_major divides internal alias module scalar
-    scales refuses_bool lua_name makes]]):gmatch "[%a_]+" do
+    keeps_dtype autocast gather out row_major divides internal alias module slow
+    scales refuses_bool lua_name makes forms]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -93,7 +93,7 @@ end
 local function hide_internal(row)
   if row.internal == nil then return end
   if row.internal ~= true then fail("'internal' is true or left out, not %s", tostring(row.internal)) end
-  for _, field in ipairs { "method", "func", "meta", "overload_of", "alias", "module", "lua_name" } do
+  for _, field in ipairs { "method", "func", "meta", "overload_of", "alias", "module", "lua_name", "forms" } do
     if row[field] ~= nil then fail("an internal op has no '%s'", field) end
   end
   row.method, row.func = false, false
@@ -141,8 +141,8 @@ local function check_fields(row)
   end
   for _, name in ipairs(row.constant or {}) do check_argument(row, "constant", name) end
   if row.dtype_of then check_argument(row, "dtype_of", row.dtype_of) end
-  if row.scalar and not (row.kind == "pointwise" and table.concat(row.dtypes) == "floating") then
-    fail "'scalar' is for pointwise ops of floating dtypes"
+  if row.slow and not (row.kind == "pointwise" and table.concat(row.dtypes) == "floating") then
+    fail "'slow' is for pointwise ops of floating dtypes"
   end
   local policies = type(row.autocast) == "table" and row.autocast or { row.autocast }
   for _, policy in pairs(policies) do

@@ -22,9 +22,10 @@ for _, dtype in ipairs(dtypes) do
   kind_of[dtype.name] = assert(letters[dtype.kind], "no loops for dtypes of kind " .. dtype.kind)
 end
 
--- The loops a row needs, in the order FIC; S for floats one value at a time.
+-- The loops a row needs, in the order FIC; S for floats of functors that take long.
 local function loops(row)
-  if row.scalar then return "S" end
+  if row.slow then return "S" end
+  if row.result == "complex" then return "C" end
   local has = {}
   for _, set in ipairs(row.dtypes) do
     for _, name in ipairs(dtypes.sets[set]) do has[kind_of[name]] = true end

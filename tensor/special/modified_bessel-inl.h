@@ -1,15 +1,26 @@
-// tensor/special/modified_bessel.h: the modified Bessel functions of order 0 and 1, plain and with
-// their exponential divided out. Chebyshev series: of the first kind in x up to 8, of the second in
-// x^2 up to 2, beside the logarithm's part (DLMF 10.31); beyond of sqrt(x) times the function, in
-// 1/x.
-#pragma once
+// tensor/special/modified_bessel-inl.h: the modified Bessel functions of order 0 and 1 of vectors
+// and single values, plain and with their exponential divided out. Chebyshev series: of the first
+// kind in x up to 8, of the second in x^2 up to 2, beside the logarithm's part (DLMF 10.31); beyond
+// of sqrt(x) times the function, in 1/x. Included after functors-inl.h, and as often.
+#if defined(MOONLET_TENSOR_SPECIAL_MODIFIED_BESSEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MOONLET_TENSOR_SPECIAL_MODIFIED_BESSEL_INL_H_
+#undef MOONLET_TENSOR_SPECIAL_MODIFIED_BESSEL_INL_H_
+#else
+#define MOONLET_TENSOR_SPECIAL_MODIFIED_BESSEL_INL_H_
+#endif
 
-#include "tensor/special/series.h"
+#include "tensor/special/series-inl.h"
 
-namespace moonlet::special {
+#ifdef HWY_NAMESPACE
+HWY_BEFORE_NAMESPACE();
+#endif
+namespace moonlet {
+namespace MOONLET_FUNCTOR_NAMESPACE {
+namespace special {
 
 // exp(-|x|) I0(x)
-MOONLET_HD double i0e(double x) {
+template <class V>
+MOONLET_LONG_FN V i0e(V given) {
   static constexpr double kSmall[] = {
       0.33839763720473803,    -0.3046826723431984,     0.17162090152220877,
       -0.09490109704804764,   0.04930528423967071,     -0.02373741480589947,
@@ -32,13 +43,15 @@ MOONLET_HD double i0e(double x) {
       1.7725601330565263e-15,  -3.425485619677219e-16,  -2.8276239805165836e-16,
       3.461222867697461e-17,   4.46562142029676e-17,    -4.830504485944182e-18,
       -7.233180487874754e-18,  9.92147541217369e-19,    1.1936508908459817e-18};
-  x = fabs(x);
-  if (x <= 8) return chebyshev(kSmall, x / 4 - 1);
-  return chebyshev(kLarge, 16 / x - 1) / sqrt(x);
+  const V x = vabs(given);
+  return either(
+      x <= V(8), [&]() MOONLET_LAMBDA { return chebyshev(kSmall, x * V(0.25) - V(1)); },
+      [&]() MOONLET_LAMBDA { return chebyshev(kLarge, V(16) / x - V(1)) / vsqrt(x); });
 }
 
 // exp(-|x|) I1(x)
-MOONLET_HD double i1e(double x) {
+template <class V>
+MOONLET_LONG_FN V i1e(V x) {
   static constexpr double kSmall[] = {
       0.12629359322181682,     -0.17641651835783406,    0.1026436586898471,
       -0.05294598120809499,    0.024726449030626516,    -0.010564084894626197,
@@ -60,27 +73,36 @@ MOONLET_HD double i1e(double x) {
       -1.8803547755107825e-15, 3.3082023109209285e-16,  2.96262899764595e-16,
       -3.209525921993424e-17,  -4.650305368489358e-17,  4.414348323071708e-18,
       7.517296310842104e-18,   -9.314178867326875e-19,  -1.2421932751948906e-18};
-  const double size = fabs(x);
-  if (size <= 8) return x * chebyshev(kSmall, size / 4 - 1);
-  return copysign(chebyshev(kLarge, 16 / size - 1) / sqrt(size), x);
+  const V size = vabs(x);
+  return either(
+      size <= V(8), [&]() MOONLET_LAMBDA { return x * chebyshev(kSmall, size * V(0.25) - V(1)); },
+      [&]() MOONLET_LAMBDA {
+        return vcopysign(chebyshev(kLarge, V(16) / size - V(1)) / vsqrt(size), x);
+      });
 }
 
 // The exponential in halves: it may overflow where the product does not. An infinite x alone leaves
 // 0 times infinity.
-MOONLET_HD double i0(double x) {
-  const double size = fabs(x), half = exp(0.5 * size);
-  return size == kInf ? kInf : half * i0e(x) * half;
+template <class V>
+MOONLET_FN V i0(V x) {
+  const V size = vabs(x), half = vexp(V(0.5) * size);
+  return select(size == V(kInf), size, half * i0e(x) * half);
 }
-MOONLET_HD double i1(double x) {
-  const double half = exp(0.5 * fabs(x));
-  return fabs(x) == kInf ? x : half * i1e(x) * half;
+template <class V>
+MOONLET_FN V i1(V x) {
+  const V size = vabs(x), half = vexp(V(0.5) * size);
+  return select(size == V(kInf), x, half * i1e(x) * half);
 }
 
 // log(x / 2), also where x / 2 is 0.
-MOONLET_HD double log_half(double x) { return log(x) - 0.69314718055994530942; }
+template <class V>
+MOONLET_FN V log_half(V x) {
+  return vlog(x) - V(0.69314718055994530942);
+}
 
 // K0(x), or exp(x) K0(x) if `scaled`.
-MOONLET_HD double k0(double x, bool scaled) {
+template <class V>
+MOONLET_LONG_FN V k0(V x, bool scaled) {
   static constexpr double kSmall[] = {
       -0.2676636966169514,    0.3442898999246285,     0.0359799365153615,    0.001264615411446926,
       2.286212103119452e-05,  2.5347910790261494e-07, 1.904516377220209e-09, 1.0349695257633625e-11,
@@ -95,17 +117,23 @@ MOONLET_HD double k0(double x, bool scaled) {
       6.340076476276646e-15,   -1.848593377920907e-15, 5.5120559994043335e-16,
       -1.6782311257549006e-16, 5.2103917776435543e-17, -1.6475805939842632e-17,
       5.3004337711773354e-18,  -1.7331712005821001e-18};
-  if (!(x > 0)) return x == 0 ? kInf : kNaN;
-  if (x <= 2) {
-    const double value = chebyshev(kSmall, 0.5 * x * x - 1) - log_half(x) * i0(x);
-    return scaled ? exp(x) * value : value;
-  }
-  const double value = chebyshev(kLarge, 4 / x - 1) / sqrt(x);
-  return scaled ? value : exp(-0.5 * x) * value * exp(-0.5 * x);
+  const V y = either(
+      x > V(2),
+      [&]() MOONLET_LAMBDA {
+        const V value = chebyshev(kLarge, V(4) / x - V(1)) / vsqrt(x);
+        const V half = scaled ? V(1) : vexp(V(-0.5) * x);
+        return half * value * half;
+      },
+      [&]() MOONLET_LAMBDA {
+        const V value = chebyshev(kSmall, V(0.5) * x * x - V(1)) - log_half(x) * i0(x);
+        return scaled ? vexp(x) * value : value;
+      });
+  return select(x > V(0), y, select(x == V(0), V(kInf), V(kNaN)));
 }
 
 // K1(x), or exp(x) K1(x) if `scaled`.
-MOONLET_HD double k1(double x, bool scaled) {
+template <class V>
+MOONLET_LONG_FN V k1(V x, bool scaled) {
   static constexpr double kSmall[] = {
       0.7626501136694739,     -0.3531559607765449,     -0.12261118082265715,
       -0.006975723859639864,  -0.0001730288957513052,  -2.4334061415659684e-06,
@@ -121,13 +149,25 @@ MOONLET_HD double k1(double x, bool scaled) {
       -7.0198370892147685e-15, 2.038703166239861e-15,   -6.057047270643018e-16,
       1.8380935752430455e-16,  -5.689462849193648e-17,  1.7940510478863572e-17,
       -5.7567444820733025e-18, 1.8778651901623268e-18};
-  if (!(x > 0)) return x == 0 ? kInf : kNaN;
-  if (x <= 2) {
-    const double value = chebyshev(kSmall, 0.5 * x * x - 1) / x + log_half(x) * i1(x);
-    return scaled ? exp(x) * value : value;
-  }
-  const double value = chebyshev(kLarge, 4 / x - 1) / sqrt(x);
-  return scaled ? value : exp(-0.5 * x) * value * exp(-0.5 * x);
+  const V y = either(
+      x > V(2),
+      [&]() MOONLET_LAMBDA {
+        const V value = chebyshev(kLarge, V(4) / x - V(1)) / vsqrt(x);
+        const V half = scaled ? V(1) : vexp(V(-0.5) * x);
+        return half * value * half;
+      },
+      [&]() MOONLET_LAMBDA {
+        const V value = chebyshev(kSmall, V(0.5) * x * x - V(1)) / x + log_half(x) * i1(x);
+        return scaled ? vexp(x) * value : value;
+      });
+  return select(x > V(0), y, select(x == V(0), V(kInf), V(kNaN)));
 }
 
-}  // namespace moonlet::special
+}  // namespace special
+}  // namespace MOONLET_FUNCTOR_NAMESPACE
+}  // namespace moonlet
+#ifdef HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif  // toggle

@@ -1,24 +1,36 @@
-// tensor/special/airy.h: the Airy function Ai. Chebyshev series of Ai itself from -6 to 2, beyond
-// of the factors of its asymptotic forms (DLMF 9.7.5, 9.7.9), in powers of 1 / zeta with zeta = 2/3
-// |x|^(3/2).
-#pragma once
+// tensor/special/airy-inl.h: the Airy function Ai of vectors and single values. Chebyshev series of
+// Ai itself from -6 to 2, beyond of the factors of its asymptotic forms (DLMF 9.7.5, 9.7.9), in
+// powers of 1 / zeta with zeta = 2/3 |x|^(3/2). Included after functors-inl.h, and as often.
+#if defined(MOONLET_TENSOR_SPECIAL_AIRY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MOONLET_TENSOR_SPECIAL_AIRY_INL_H_
+#undef MOONLET_TENSOR_SPECIAL_AIRY_INL_H_
+#else
+#define MOONLET_TENSOR_SPECIAL_AIRY_INL_H_
+#endif
 
-#include "tensor/special/series.h"
+#include "tensor/special/series-inl.h"
 
-namespace moonlet::special {
+#ifdef HWY_NAMESPACE
+HWY_BEFORE_NAMESPACE();
+#endif
+namespace moonlet {
+namespace MOONLET_FUNCTOR_NAMESPACE {
+namespace special {
 
 // zeta, as the sum of two doubles: a large one would lose in its last bits what exp and sine show.
-MOONLET_HD double airy_zeta(double x, double& rest) {
-  const double root = sqrt(x);
-  const double root_rest = fma(-root, root, x) / (2 * root);
-  const double product = x * root;
-  const double product_rest = fma(x, root, -product) + x * root_rest;
-  const double zeta = 2 * product / 3;
-  rest = fma(-3.0, zeta, 2 * product) / 3 + 2 * product_rest / 3;
+template <class V>
+MOONLET_FN V airy_zeta(V x, V& rest) {
+  const V root = vsqrt(x), two(2), three(3);
+  const V root_rest = vfma(-root, root, x) / (two * root);
+  const V product = x * root;
+  const V product_rest = vfma(x, root, -product) + x * root_rest;
+  const V zeta = two * product / three;
+  rest = vfma(-three, zeta, two * product) / three + two * product_rest / three;
   return zeta;
 }
 
-MOONLET_HD double airy_above_2(double x) {
+template <class V>
+MOONLET_LONG_FN V airy_above_2(V x) {
   static constexpr double kSeries[] = {
       0.9844053049171552,      -0.014792784850104199,   0.0007327177465426715,
       -6.12595423417825e-05,   6.83476697557269e-06,    -9.237229735403982e-07,
@@ -29,14 +41,15 @@ MOONLET_HD double airy_above_2(double x) {
       4.472340393300025e-15,   -1.3338094674756683e-15, 4.066582046456231e-16,
       -1.265583225645289e-16,  4.015126334015871e-17,   -1.2969972135960937e-17,
       4.2613499074124e-18,     -1.422676842293507e-18};
-  if (x > 110) return 0;
-  double rest;
-  const double zeta = airy_zeta(x, rest), half = exp(-0.5 * zeta);
-  const double factor = chebyshev(kSeries, 2 / (0.5303300858899106433 * zeta) - 1);
-  return half * (1 - rest) * factor / (2 * sqrt(kPi * sqrt(x))) * half;
+  V rest;
+  const V zeta = airy_zeta(x, rest), half = vexp(V(-0.5) * zeta), one(1);
+  const V factor = chebyshev(kSeries, V(2) / (V(0.5303300858899106433) * zeta) - one);
+  const V y = half * (one - rest) * factor / (V(2) * vsqrt(V(kPi) * vsqrt(x))) * half;
+  return select(x > V(110), V(0), y);
 }
 
-MOONLET_HD double airy_below_minus_6(double x) {
+template <class V>
+MOONLET_LONG_FN V airy_below_minus_6(V x) {
   static constexpr double kP[] = {
       0.9998088477395531,      -0.00019041677962134863, 7.267968168417445e-07,
       -8.485426967529796e-09,  1.9144545982950886e-10,  -6.778493941405162e-12,
@@ -48,19 +61,20 @@ MOONLET_HD double airy_below_minus_6(double x) {
       1.73483636560491e-12,    -1.2527799137757002e-13, 1.0886384509119664e-14,
       -1.1026771285105438e-15, 1.2709996936013433e-16,  -1.6365087007659018e-17,
       2.3195560389025733e-18,  -3.5767506409927694e-19};
-  // Where zeta would leave the doubles; the function is smaller than the 50th digit there.
-  if (x < -1e200) return 0;
-  double rest;
-  const double zeta = airy_zeta(-x, rest);
-  const double t = 192 / (zeta * zeta) - 1;
-  const double p = chebyshev(kP, t), q = chebyshev(kQ, t) / zeta;
-  const double sine = sin(zeta), cosine = cos(zeta), rest_sin = sin(rest), rest_cos = cos(rest);
-  const double s = sine * rest_cos + cosine * rest_sin, c = cosine * rest_cos - sine * rest_sin;
+  V rest;
+  const V zeta = airy_zeta(-x, rest);
+  const V t = V(192) / (zeta * zeta) - V(1);
+  const V p = chebyshev(kP, t), q = chebyshev(kQ, t) / zeta;
+  const V sine = vsin(zeta), cosine = vcos(zeta), rest_sin = vsin(rest), rest_cos = vcos(rest);
+  const V s = sine * rest_cos + cosine * rest_sin, c = cosine * rest_cos - sine * rest_sin;
   // sin(zeta + pi / 4) p - cos(zeta + pi / 4) q
-  return 0.70710678118654752440 * ((s + c) * p - (c - s) * q) / sqrt(kPi * sqrt(-x));
+  const V y = V(0.70710678118654752440) * ((s + c) * p - (c - s) * q) / vsqrt(V(kPi) * vsqrt(-x));
+  // Where zeta would leave the doubles; the function is smaller than the 50th digit there.
+  return select(x < V(-1e200), V(0), y);
 }
 
-MOONLET_HD double airy_ai(double x) {
+template <class V>
+MOONLET_LONG_FN V airy_ai(V x) {
   static constexpr double kTo2[] = {
       0.1661487551134717,      -0.160200643749162,      0.02985086265042287,
       -3.592821006346677e-05,  -0.0010148771856557245,  0.00018650430146538642,
@@ -88,11 +102,21 @@ MOONLET_HD double airy_ai(double x) {
       -1.922348654041687e-13,  -7.256351923611923e-13,  6.044980069287393e-14,
       4.173829866649862e-15,   -1.007923764856349e-15,  3.0581133828451547e-17,
       7.860251101769519e-18,   -8.497295892921959e-19};
-  if (x > 2) return airy_above_2(x);
-  if (x >= 0) return chebyshev(kTo2, x - 1);
-  if (x >= -3) return chebyshev(kTo0, x / 1.5 + 1);
-  if (x >= -6) return chebyshev(kToMinus3, x / 1.5 + 3);
-  return x != x ? x : airy_below_minus_6(x);
+  const V third = x * V(1.0 / 1.5);
+  V y = either(
+      x > V(2), [&]() MOONLET_LAMBDA { return airy_above_2(x); },
+      [&]() MOONLET_LAMBDA { return chebyshev(kTo2, x - V(1)); });
+  if (!any(x < V(0))) return y;
+  y = select(x < V(0), chebyshev(kTo0, third + V(1)), y);
+  if (any(x < V(-3))) y = select(x < V(-3), chebyshev(kToMinus3, third + V(3)), y);
+  return any(x < V(-6)) ? select(x < V(-6), airy_below_minus_6(x), y) : y;
 }
 
-}  // namespace moonlet::special
+}  // namespace special
+}  // namespace MOONLET_FUNCTOR_NAMESPACE
+}  // namespace moonlet
+#ifdef HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif  // toggle

@@ -1,0 +1,125 @@
+// tensor/cpu/fft_rows.cpp: short rows to and from batches of them, one version per instruction set:
+// a transposition by two interleavings of four rows.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tensor/cpu/fft_rows.cpp"
+//
+#include "tensor/cpu/pointwise_targets.h"
+//
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+#include "tensor/cpu/fft.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moonlet::cpu::fft {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Four rows of complex numbers, each of which is one lane.
+struct Rows {
+  float* at[4];
+};
+
+// There are no vectors of floats as 64-bit lanes where vectors have one lane.
+#if HWY_TARGET != HWY_SCALAR
+// out[4 i + j] = row j's number i, from number i on as far as whole vectors go; returns how far.
+template <class D>
+HWY_INLINE int64_t zip_vectors(D d, const Rows& rows, int64_t i, int64_t n, float* out) {
+  const hn::Repartition<float, D> parts;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [&](int j)
+                        HWY_ATTR { return hn::BitCast(d, hn::LoadU(parts, rows.at[j] + 2 * i)); };
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreInterleaved4(load(0), load(1), load(2), load(3), d,
+                          reinterpret_cast<uint64_t*>(out + 8 * i));
+  return i;
+}
+// The way back.
+template <class D>
+HWY_INLINE int64_t unzip_vectors(D d, const float* x, int64_t i, int64_t n, const Rows& rows) {
+  const hn::Repartition<float, D> parts;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; i + lanes <= n; i += lanes) {
+    hn::Vec<D> a, b, c, e;
+    hn::LoadInterleaved4(d, reinterpret_cast<const uint64_t*>(x + 8 * i), a, b, c, e);
+    hn::StoreU(hn::BitCast(parts, a), parts, rows.at[0] + 2 * i);
+    hn::StoreU(hn::BitCast(parts, b), parts, rows.at[1] + 2 * i);
+    hn::StoreU(hn::BitCast(parts, c), parts, rows.at[2] + 2 * i);
+    hn::StoreU(hn::BitCast(parts, e), parts, rows.at[3] + 2 * i);
+  }
+  return i;
+}
+
+#else
+HWY_INLINE int64_t zip_vectors(hn::Simd<uint64_t, 1, 0>, const Rows&, int64_t i, int64_t, float*) {
+  return i;
+}
+HWY_INLINE int64_t unzip_vectors(hn::Simd<uint64_t, 1, 0>, const float*, int64_t i, int64_t,
+                                 const Rows&) {
+  return i;
+}
+#endif
+
+// The same for all n.
+HWY_INLINE void zip(const Rows& rows, int64_t n, float* out) {
+  int64_t i = zip_vectors(hn::ScalableTag<uint64_t>(), rows, 0, n, out);
+  i = zip_vectors(hn::CappedTag<uint64_t, 2>(), rows, i, n, out);
+  for (; i < n; ++i)
+    for (int j = 0; j < 4; ++j)
+      for (int part = 0; part < 2; ++part) out[8 * i + 2 * j + part] = rows.at[j][2 * i + part];
+}
+HWY_INLINE void unzip(const float* x, int64_t n, const Rows& rows) {
+  int64_t i = unzip_vectors(hn::ScalableTag<uint64_t>(), x, 0, n, rows);
+  i = unzip_vectors(hn::CappedTag<uint64_t, 2>(), x, i, n, rows);
+  for (; i < n; ++i)
+    for (int j = 0; j < 4; ++j)
+      for (int part = 0; part < 2; ++part) rows.at[j][2 * i + part] = x[8 * i + 2 * j + part];
+}
+
+// Rows first, first + 4, first + 8 and first + 12 of a matrix.
+Rows every_fourth(float* x, int64_t stride, int64_t first) {
+  Rows out;
+  for (int j = 0; j < 4; ++j) out.at[j] = x + 2 * stride * (4 * j + first);
+  return out;
+}
+// The four parts of 4 n numbers each of `room`.
+Rows quarters(float* room, int64_t n) {
+  return {{room, room + 8 * n, room + 16 * n, room + 24 * n}};
+}
+
+void interleave(float* x, int64_t stride, int64_t n, float* room, float* out) {
+  const Rows parts = quarters(room, n);
+  for (int64_t g = 0; g < 4; ++g) zip(every_fourth(x, stride, g), n, parts.at[g]);
+  zip(parts, 4 * n, out);
+}
+void separate(const float* x, int64_t n, float* room, float* out, int64_t stride) {
+  const Rows parts = quarters(room, n);
+  unzip(x, 4 * n, parts);
+  for (int64_t g = 0; g < 4; ++g) unzip(parts.at[g], n, every_fourth(out, stride, g));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace moonlet::cpu::fft
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moonlet::cpu::fft {
+
+HWY_EXPORT(interleave);
+HWY_EXPORT(separate);
+
+void take_rows_apart(const float* x, int64_t stride, int64_t n, float* spare, float* re,
+                     float* im) {
+  HWY_DYNAMIC_DISPATCH(interleave)
+  (const_cast<float*>(x), stride, n, std::min(re, im), spare);
+  take_apart(spare, re, im, kRows * n);
+}
+void put_rows_together(float* re, float* im, float scale, int64_t n, float* spare, float* y,
+                       int64_t stride) {
+  put_together(re, im, scale, spare, kRows * n);
+  HWY_DYNAMIC_DISPATCH(separate)(spare, n, std::min(re, im), y, stride);
+}
+
+}  // namespace moonlet::cpu::fft
+#endif

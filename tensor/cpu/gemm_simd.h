@@ -1,0 +1,22 @@
+// tensor/cpu/gemm_simd.h: products that BLAS libraries have not, by whole vectors.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/half.h"
+
+namespace moonlet::cpu {
+
+// c (m, n) += a (m, k) b (k, n) modulo 2^64; the rows of c are ldc elements apart, and so on. Looks
+// at the stop flag between blocks.
+void integer_product(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t lda,
+                     const uint64_t* b, int64_t ldb, uint64_t* c, int64_t ldc);
+
+// The sum of a[i] b[i], in float.
+float half_dot(const half* a, const half* b, int64_t n);
+float half_dot(const bfloat16* a, const bfloat16* b, int64_t n);
+// y[i] += factor a[i]
+void half_add_scaled(float factor, const half* a, float* y, int64_t n);
+void half_add_scaled(float factor, const bfloat16* a, float* y, int64_t n);
+
+}  // namespace moonlet::cpu

@@ -1,0 +1,28 @@
+// tensor/cpu/pool.h: pooling over the windows of one row of outputs by whole vectors.
+#pragma once
+
+#include <cstdint>
+
+namespace moonlet::cpu {
+
+// Windows beside each other, all of them inside the plane: `rows` times `taps` elements each.
+template <class T>
+struct PoolRow {
+  const T* in;      // the first element of the first window
+  int64_t windows;  // how many
+  int64_t stride;   // from one window to the next
+  int64_t rows, row_step;
+  int64_t taps, tap_step;
+};
+
+// The largest element of each window, NaN if there is one, and its place: `first` is that of the
+// first window's first element. For float, double and int64_t; places are counted in integers of
+// that size.
+template <class T>
+void max_row(const PoolRow<T>& row, int64_t first, T* values, int64_t* places);
+
+// The sums over the windows, divided; for float and double.
+template <class T>
+void mean_row(const PoolRow<T>& row, T divisor, T* means);
+
+}  // namespace moonlet::cpu

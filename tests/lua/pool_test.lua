@@ -1,0 +1,138 @@
+-- tests/lua/pool_test.lua: pooling of rows that are longer than vectors, against windows taken one
+-- by one.
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
+local ml = require "moonlet"
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+
+local HEIGHT, NAN = 5, 0 / 0
+
+-- The windows of x (h, w) as (out_h * out_w) lists of { value, place }, in row order.
+local function windows_of(x, width, geometry)
+  local out = {}
+  local reach = (geometry.kernel - 1) * (geometry.dilation or 1) + 1
+  local pad = geometry.pad or 0
+  for top = 1 - pad, HEIGHT + pad - reach + 1, geometry.stride do
+    for left = 1 - pad, width + pad - reach + 1, geometry.stride do
+      local window = {}
+      for y = top, top + reach - 1, geometry.dilation or 1 do
+        for column = left, left + reach - 1, geometry.dilation or 1 do
+          local inside = y >= 1 and y <= HEIGHT and column >= 1 and column <= width
+          if inside then window[#window + 1] = { x[y][column], (y - 1) * width + column } end
+        end
+      end
+      out[#out + 1] = window
+    end
+  end
+  return out
+end
+
+local function largest(window)
+  local value, place = table.unpack(window[1])
+  for _, item in ipairs(window) do
+    if item[1] > value or item[1] ~= item[1] then value, place = table.unpack(item) end
+  end
+  return value, place
+end
+
+local GEOMETRIES = {
+  { kernel = 2, stride = 2 }, { kernel = 3, stride = 2, pad = 1 }, { kernel = 3, stride = 1, pad = 1 },
+  { kernel = 1, stride = 2 }, { kernel = 3, stride = 3 }, { kernel = 2, stride = 1, dilation = 3 },
+  { kernel = 2, stride = 2, dilation = 2, pad = 1 },
+}
+local WIDTHS = { 6, 9, 13, 24, 40, 75 }
+
+local function each_case(body)
+  for _, geometry in ipairs(GEOMETRIES) do
+    for _, width in ipairs(WIDTHS) do
+      ml.manual_seed(width)
+      body(ml.randint(-9, 9, { HEIGHT, width }):to "float32", width, geometry)
+    end
+  end
+end
+
+test("maxima and their places", function()
+  each_case(function(x, width, g)
+    for _, dtype in ipairs { "float32", "float64", "int64", "int16", "bfloat16" } do
+      local input = x:to(dtype)
+      if dtype == "float32" then input[2][width // 2] = NAN end
+      local values, places = ml.max_pool2d_with_indices(input:unsqueeze(1), g.kernel, { g.stride },
+        g.pad or 0, g.dilation or 1)
+      local flat, at = values:reshape(-1):tolist(), places:reshape(-1):tolist()
+      local windows = windows_of(input:tolist(), width, g)
+      expect.equal(#flat, #windows)
+      for i, window in ipairs(windows) do
+        local value, place = largest(window)
+        expect.equal(at[i], place)
+        if value == value then expect.equal(flat[i], value) else expect.equal(flat[i] ~= flat[i], true) end
+      end
+    end
+  end)
+end)
+
+test("averages and their gradients", function()
+  each_case(function(x, width, g)
+    if g.dilation then return end
+    local windows = windows_of(x:tolist(), width, g)
+    for _, dtype in ipairs { "float32", "float64", "float16" } do
+      local input = x:to(dtype):unsqueeze(1):requires_grad_()
+      local y = ml.avg_pool2d(input, g.kernel, { g.stride }, g.pad or 0, false, false)
+      local flat, spread = y:reshape(-1):tolist(), {}
+      for i, window in ipairs(windows) do
+        local sum = 0
+        for _, item in ipairs(window) do
+          sum = sum + item[1]
+          spread[item[2]] = (spread[item[2]] or 0) + 1 / #window
+        end
+        expect.near(flat[i], sum / #window, 1e-2)
+      end
+      y:sum():backward()
+      local grad = input.grad:reshape(-1):tolist()
+      for place = 1, HEIGHT * width do expect.near(grad[place], spread[place] or 0, 1e-2) end
+    end
+  end)
+end)
+
+test("windows that divide a plane, alike or not", function()
+  local x = ml.arange(1, 4 * 70):to "float32":reshape(1, 4, 70)
+  expect.equal(ml.adaptive_avg_pool2d(x, 1):item(), (1 + 280) / 2)
+  expect.equal(ml.adaptive_avg_pool2d(x, { 2, 1 }):reshape(-1):tolist(), { 70.5, 210.5 })
+  expect.equal(ml.adaptive_avg_pool2d(x, { 1, 2 }):reshape(-1):tolist(), { 123, 158 })
+  expect.equal(ml.adaptive_avg_pool2d(x, { 4, 70 }):reshape(-1):tolist(), x:reshape(-1):tolist())
+  local values, places = ml.adaptive_max_pool2d(x, { 2, 35 })
+  expect.equal(values[1][2][35]:item(), 280)
+  expect.equal(places[1][1][1]:item(), 72)
+  expect.equal(ml.adaptive_max_pool2d(x, { 3, 35 }):reshape(-1):tolist()[1], 72)
+end)
+
+test("maxima of long windows", function()
+  ml.manual_seed(3)
+  for _, dtype in ipairs { "float32", "float64", "int64" } do
+    -- Many equal numbers: the first of the largest counts.
+    local x = ml.randint(-9, 9, { 3, 200 }):to(dtype)
+    for _, width in ipairs { 1, 2, 3, 5 } do
+      local values, places = ml.adaptive_max_pool2d(x:unsqueeze(1), { 1, width })
+      local rows, size = x:tolist(), 200
+      for o = 1, width do
+        local value, place
+        for y = 1, 3 do
+          for column = (o - 1) * size // width + 1, (o * size + width - 1) // width do
+            local v = rows[y][column]
+            if not value or v > value then value, place = v, (y - 1) * size + column end
+          end
+        end
+        expect.equal(values[1][1][o]:item(), value)
+        expect.equal(places[1][1][o]:item(), place)
+      end
+    end
+  end
+  local x = ml.ones(1, 2, 100)
+  x[1][1][7], x[1][2][40], x[1][2][90] = NAN, NAN, 5
+  local value, place = ml.adaptive_max_pool2d(x, 1)
+  expect.truthy(value:isnan():all():item())
+  expect.equal(place:item(), 140)
+  expect.equal(ml.max_pool2d(ml.full({ 1, 2, 100 }, -math.huge), { 2, 100 }):item(), -math.huge)
+end)
+
+harness.run()
