@@ -43,9 +43,10 @@ Tensor grouped_attention(const Tensor& query, const Tensor& key, const Tensor& v
                                         repeat_interleave(value, values, value.dim() - 3), mask,
                                         dropout_p, is_causal, scale, false);
   const bool by_head = mask.defined() && mask.dim() >= 3;
-  check(!by_head || mask.size(-3) == 1 || mask.size(-3) == query.size(-3),
-        "scaled_dot_product_attention: attn_mask has shape ", mask.sizes(), " for ", query.size(-3),
-        " heads of query");
+  if (by_head)
+    check(mask.size(-3) == 1 || mask.size(-3) == query.size(-3),
+          "scaled_dot_product_attention: attn_mask has shape ", mask.sizes(), " for ",
+          query.size(-3), " heads of query");
   const Tensor y = scaled_dot_product_attention(
       in_groups(query, keys), in_groups(key, 1), in_groups(value, 1),
       by_head ? in_groups(mask, keys) : mask, dropout_p, is_causal, scale, false);
