@@ -1,7 +1,10 @@
 // autograd/recording.cpp: saving and unpacking for recorded calls.
 #include "autograd/recording.h"
-#include "autograd/uses_recording.h"
 
+#include <algorithm>
+#include <cassert>
+
+#include "autograd/uses_recording.h"
 #include "tensor/dispatch.h"
 #include "tensor/memory_overlap.h"
 
@@ -143,6 +146,10 @@ void record_results(RecordedNode* made, std::span<const RecordedInput> inputs,
   made->number();
   int i = 0, output = 0;
   for (const Tensor* y : results) {
+    // The same tensor twice would be saved with the node as its producer: a cycle.
+    assert(!y->defined() || std::none_of(&results[0], &results[i], [&](const Tensor* before) {
+      return before->is_same(*y);
+    }));
     const bool tracked = made->tracks(i) && is_differentiable(y->dtype());
     if (tracked) {
       made->set_output(output, *y);

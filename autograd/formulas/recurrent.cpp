@@ -76,14 +76,16 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent(
     const Tensor& b_hh, const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse,
     bool keep_sums) {
   const bool has_cell = mode == kLstm, keep = keep_sums && (has_cell || mode == kGru);
-  const Tensor h = clone(hidden, MemoryFormat::Contiguous), none = empty({0}, options_of(h));
-  const Tensor c = has_cell ? clone(cell, MemoryFormat::Contiguous) : none;
+  const Tensor h = clone(hidden, MemoryFormat::Contiguous);
+  // Each a tensor of its own: the tape marks results one by one.
+  const auto none = [&] { return empty({0}, options_of(h)); };
+  const Tensor c = has_cell ? clone(cell, MemoryFormat::Contiguous) : none();
   const Tensor y = empty({gates.size(0), h.size(1)}, options_of(gates));
-  const Tensor cells = has_cell ? empty(y.sizes(), options_of(y)) : none;
+  const Tensor cells = has_cell ? empty(y.sizes(), options_of(y)) : none();
   const std::vector<Step> steps = steps_of(batch_sizes, reverse);
   // Those of all steps, or memory for those of one.
   const Tensor sums = mode == kRnnTanh || mode == kRnnRelu
-                          ? none
+                          ? none()
                           : empty({keep ? gates.size(0) : h.size(0), gates.size(1)}, options_of(y));
   // Every step multiplies with it, and faster when it need not be read across its rows.
   constexpr size_t kManySteps = 8;
@@ -107,7 +109,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent(
     }
     write(before, after);
   }
-  return {y, h, c, cells, keep ? sums : none};
+  return {y, h, c, cells, keep ? sums : none()};
 }
 
 namespace {
