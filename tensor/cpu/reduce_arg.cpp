@@ -10,6 +10,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
 #include "tensor/kernels_reduce.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 
@@ -162,6 +163,25 @@ void find_among_repeated(const Tensor& x, const Tensor& once, bool largest, Tens
   *indices.elements<int64_t>() = position + 1;
 }
 
+// The 0-based position in a long vector of another dtype, of which only a part at a time is
+// converted to C: a whole of small integers would take eight times its memory.
+template <class C>
+int64_t position_by_parts(const Tensor& x, bool largest) {
+  constexpr int64_t kPart = int64_t{1} << 20;
+  int64_t found = 0;
+  C best{};
+  for (int64_t at = 0; at < x.numel(); at += kPart) {
+    const int64_t count = std::min(kPart, x.numel() - at);
+    const Tensor part = converted(views::slice(x, 0, at, at + count, 1), dtype_of<C>);
+    const C* from = part.elements<C>();
+    const int64_t position = long_position(from, count, largest);
+    if (at > 0 && !beats(from[position], best, largest)) continue;
+    best = from[position];
+    found = at + position;
+  }
+  return found;
+}
+
 // Fills `indices` (contiguous int64).
 void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Tensor& indices) {
   if (indices.numel() == 0) return;
@@ -172,10 +192,14 @@ void find_extreme(const Tensor& x, std::optional<int64_t> dim, bool largest, Ten
     if (times > 1) return find_extreme(once, dim, largest, indices);
   }
   const Search s = search_of(x, dim);
-  const Tensor whole = converted(x, compute_dtype(x.dtype()));
+  const DType compute = compute_dtype(x.dtype());
   int64_t* out = indices.elements<int64_t>();
-  visit_compute<dtypes::boolean | dtypes::real>(
-      x.dtype(), [&]<class C>() { find<C>(whole, s, largest, out); });
+  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
+    if (x.dim() == 1 && x.dtype() != compute)
+      out[0] = position_by_parts<C>(x, largest) + 1;
+    else
+      find<C>(converted(x, compute), s, largest, out);
+  });
 }
 
 void extreme_dim(const Tensor& given, int64_t dim, bool largest, Tensor& values, Tensor& indices) {

@@ -22,6 +22,7 @@ end
 -- A test that drops all it made: the next one needs the memory.
 local function test(name, f)
   harness.test(name, function()
+    if (os.getenv "MOONLET_SANITIZE" or "none") ~= "none" then harness.skip "sanitizers take too long" end
     if available_gib() < NEEDED_GIB then
       harness.skip(("less than %d GiB of memory"):format(NEEDED_GIB))
     end
