@@ -96,6 +96,8 @@ if [ "$sanitized" = 0 ]; then
       print(io.open("/proc/self/status"):read("a"):match("VmPeak:%s*(%d+)"))')
     for room in 60000 100000 200000 400000; do
       lean 'a script that runs out of memory' $threads $((base + room)) "$greedy $after"
+      lean 'a script that did a small product before' $threads $((base + room)) \
+        "pcall(ml.matmul, ml.ones(24, 24), ml.ones(24, 24)) $greedy $after"
     done
     lean 'what was held is given back' $threads $((base + 400000)) "$greedy
       collectgarbage() local y = ml.ones(1000, 40000) $after"
