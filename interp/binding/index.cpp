@@ -244,6 +244,15 @@ bool assign_mask(Tensor& x, const Items& items, const std::optional<Scalar>& num
   return true;
 }
 
+// What is assigned to: x itself where that is all of it, so that what follows x through a change in
+// place, as a retained gradient does, follows it here.
+Tensor assigned_part(const Tensor& x, const Items& items, std::vector<Tensor>& indices) {
+  Tensor part = apply_items(x, items, indices);
+  const bool is_whole =
+      part.sizes() == x.sizes() && part.strides() == x.strides() && part.offset() == x.offset();
+  return is_whole ? x : part;
+}
+
 }  // namespace
 
 bool is_index_text(std::string_view text) {
@@ -270,7 +279,7 @@ void assign_index(lua_State* L, const Tensor& x, int key, int value) {
   Tensor self = x;
   if (assign_mask(self, items, number)) return;
   std::vector<Tensor> indices;
-  Tensor target = apply_items(self, items, indices);
+  Tensor target = assigned_part(self, items, indices);
   if (indices.empty() && number) {
     fill_(target, *number);
     return;

@@ -147,4 +147,29 @@ test("a view that is gone leaves its change differentiable twice", function()
   same(ml.grad(g:sum(), a), ((a * 1.5):exp() * 2.25):tolist())
 end)
 
+test("assigning to all of a view changes the view itself, to a part a view of it", function()
+  local function kept(change)
+    local a = leaf(1, 2, 3, 4)
+    local h = a * 2
+    local v = h:view(2, 2)
+    v:retain_grad()
+    change(v)
+    local loss = h * h * 0.5
+    loss:sum():backward()
+    return v.grad and flat(v.grad):tolist(), a.grad:tolist()
+  end
+  for _, change in ipairs {
+    function(v) v[{ { 1, 2 } }] = v:clone() end,
+    function(v) v[{ { 1, 2 }, { 1, 2 } }] = v:clone() end,
+    function(v) v["..."] = v:clone() end,
+  } do
+    local of_view, of_leaf = kept(change)
+    expect.equal(of_view, nil)
+    expect.equal(of_leaf, { 4.0, 8.0, 12.0, 16.0 })
+  end
+  local of_view, of_leaf = kept(function(v) v[{ { 1, 1 } }] = v[{ { 1, 1 } }]:clone() end)
+  expect.equal(of_view, { 2.0, 4.0, 0.0, 0.0 })
+  expect.equal(of_leaf, { 4.0, 8.0, 12.0, 16.0 })
+end)
+
 harness.run()
