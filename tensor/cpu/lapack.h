@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "moonlet_config.h"
+#include "tensor/cpu/small_matrix.h"
 #include "tensor/tensor.h"
 
 namespace moonlet::cpu::lapack {
@@ -127,6 +128,8 @@ inline int leading(int rows) { return std::max(1, rows); }
 
 template <class T>
 int getrf(int m, int n, T* a, int* pivots) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n)) return small::getrf(m, n, a, pivots);
   int info = 0;
   const int lda = leading(m);
   MOONLET_LAPACK_CALL(T, getrf, &m, &n, a, &lda, pivots, &info);
@@ -135,6 +138,8 @@ int getrf(int m, int n, T* a, int* pivots) {
 
 template <class T>
 int getrs(int n, int columns, const T* lu, const int* pivots, T* b) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, columns)) return small::getrs(n, columns, lu, pivots, b), 0;
   int info = 0;
   const int ld = leading(n);
   MOONLET_LAPACK_CALL(T, getrs, "N", &n, &columns, lu, &ld, pivots, b, &ld, &info, 1);
@@ -143,6 +148,8 @@ int getrs(int n, int columns, const T* lu, const int* pivots, T* b) {
 
 template <class T>
 int getri(int n, T* lu, const int* pivots) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, n)) return small::getri(n, lu, pivots), 0;
   int info = 0, size = -1;
   const int ld = leading(n);
   T answer{};
@@ -155,6 +162,8 @@ int getri(int n, T* lu, const int* pivots) {
 // b (n, columns) becomes the solution for the triangular a (n, n).
 template <class T>
 void trsm(bool upper, bool unit, int n, int columns, const T* a, T* b) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, columns)) return small::trsm(upper, unit, n, columns, a, b);
   const int ld = leading(n);
   const T one(1);
   MOONLET_LAPACK_CALL(T, trsm, "L", upper ? "U" : "L", "N", unit ? "U" : "N", &n, &columns, &one, a,
@@ -163,6 +172,8 @@ void trsm(bool upper, bool unit, int n, int columns, const T* a, T* b) {
 
 template <class T>
 int potrf(bool upper, int n, T* a) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, n)) return small::potrf(upper, n, a);
   int info = 0;
   const int ld = leading(n);
   MOONLET_LAPACK_CALL(T, potrf, upper ? "U" : "L", &n, a, &ld, &info, 1);
@@ -171,6 +182,12 @@ int potrf(bool upper, int n, T* a) {
 
 template <class T>
 int geqrf(int m, int n, T* a, T* tau) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n) && small::has_finite_squares(m * n, a))
+      return small::geqrf(m, n, a, tau), 0;
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n) && small::has_finite_squares(m * n, a))
+      return small::geqrf(m, n, a, tau), 0;
   int info = 0, size = -1;
   const int ld = leading(m);
   T answer{};
@@ -183,6 +200,10 @@ int geqrf(int m, int n, T* a, T* tau) {
 // The first n columns of the product of k reflections.
 template <class T>
 int orgqr(int m, int n, int k, T* a, const T* tau) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n)) return small::orgqr(m, n, k, a, tau), 0;
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n)) return small::orgqr(m, n, k, a, tau), 0;
   const int ld = leading(m);
   const auto call = [&](T* work, int size) {
     int info = 0;
