@@ -124,17 +124,28 @@ void reflect(int n, T tau, const T* tail, T* x) {
   add_scaled(n - 1, -sum, tail, x + 1);
 }
 
+// Makes x (n) the tail of the v = (1, x2, ...) whose reflection takes x to (x1', 0, ...), with x1'
+// in its first place; returns tau.
+template <class T>
+T make_reflection(int n, T* x) {
+  if (std::all_of(x + 1, x + n, [](T v) { return v == T(0); })) return T(0);
+  // Numbers near the smallest ones have few digits, which their quotients would have, too.
+  constexpr T kUp = std::is_same_v<T, float> ? T(0x1p64) : T(0x1p512);
+  const bool raised = norm(n, x) < T(1) / kUp;
+  for (int i = 0; raised && i < n; ++i) x[i] *= kUp;
+  const T beta = -std::copysign(norm(n, x), x[0]), far = x[0] - beta;
+  for (int i = 1; i < n; ++i) x[i] /= far;
+  x[0] = raised ? beta / kUp : beta;
+  return -far / beta;
+}
+
 // R, and below it the reflections that make Q, of a matrix with finite squares.
 template <class T>
 void geqrf(int m, int n, T* a, T* tau) {
   for (int j = 0; j < std::min(m, n); ++j) {
     T* const x = a + j * m + j;
-    tau[j] = T(0);
-    if (std::all_of(x + 1, a + (j + 1) * m, [](T v) { return v == T(0); })) continue;
-    const T beta = -std::copysign(norm(m - j, x), x[0]), far = x[0] - beta;
-    tau[j] = -far / beta;
-    for (int i = 1; i < m - j; ++i) x[i] /= far;
-    x[0] = beta;
+    tau[j] = make_reflection(m - j, x);
+    if (tau[j] == T(0)) continue;
     for (int c = j + 1; c < n; ++c) reflect(m - j, tau[j], x + 1, a + c * m + j);
   }
 }
@@ -153,6 +164,69 @@ void orgqr(int m, int n, int k, T* a, const T* tau) {
     for (int i = j + 1; i < m; ++i) column[i] *= -factor;
     column[j] = T(1) - factor;
   }
+}
+
+// The upper bidiagonal matrix with a's singular values, for m at least n and finite squares: its
+// diagonal d (n) and what is above it, e (n - 1). a is written over.
+template <class T>
+void gebrd(int m, int n, T* a, T* d, T* e) {
+  T row[kMost], sums[kMost];
+  for (int j = 0; j < n; ++j) {
+    T* const x = a + j * m + j;
+    const T tau = make_reflection(m - j, x);
+    d[j] = x[0];
+    for (int c = j + 1; c < n && tau != T(0); ++c) reflect(m - j, tau, x + 1, a + c * m + j);
+    const int rest = n - j - 1, below = m - j - 1;
+    if (rest == 0) continue;
+    // The same along the row, for all rows below it at a time.
+    for (int c = 0; c < rest; ++c) row[c] = a[(j + 1 + c) * m + j];
+    const T factor = make_reflection(rest, row);
+    e[j] = row[0];
+    row[0] = T(1);
+    std::fill_n(sums, below, T(0));
+    T* const first = a + (j + 1) * m + j + 1;
+    for (int c = 0; c < rest; ++c) add_scaled(below, row[c], first + c * m, sums);
+    for (int c = 0; c < rest; ++c) add_scaled(below, -factor * row[c], sums, first + c * m);
+  }
+}
+
+// The tridiagonal matrix with the eigenvalues of the symmetric a, of which both triangles are there
+// and squares are finite: its diagonal d (n) and what is beside it, e (n - 1). Below that a has the
+// reflections, with the factors tau (n - 1).
+template <class T>
+void sytrd(int n, T* a, T* d, T* e, T* tau) {
+  T product[kMost];
+  for (int j = 0; j < n; ++j) {
+    d[j] = a[j * n + j];
+    const int rest = n - j - 1;
+    if (rest == 0) break;
+    T* const v = a + j * n + j + 1;
+    tau[j] = make_reflection(rest, v);
+    e[j] = std::exchange(v[0], T(1));
+    // H S H = S - v w^T - w v^T for w = tau (S v - (tau v^T S v / 2) v).
+    T* const square = a + (j + 1) * n + j + 1;
+    std::fill_n(product, rest, T(0));
+    for (int c = 0; c < rest; ++c) add_scaled(rest, tau[j] * v[c], square + c * n, product);
+    T sum(0);
+    for (int i = 0; i < rest; ++i) sum += product[i] * v[i];
+    add_scaled(rest, -tau[j] * sum / 2, v, product);
+    for (int c = 0; c < rest; ++c) {
+      add_scaled(rest, -v[c], product, square + c * n);
+      add_scaled(rest, -product[c], v, square + c * n);
+    }
+  }
+}
+
+// q (n, n), the orthogonal matrix of the reflections that sytrd leaves in a.
+template <class T>
+void orgtr(int n, const T* a, const T* tau, T* q) {
+  T inner[kMost * kMost];
+  const int rest = n - 1;
+  for (int j = 0; j < rest; ++j) std::copy_n(a + j * n + 1, rest, inner + j * rest);
+  orgqr(rest, rest, rest, inner, tau);
+  std::fill_n(q, n * n, T(0));
+  q[0] = T(1);
+  for (int j = 0; j < rest; ++j) std::copy_n(inner + j * rest, rest, q + (j + 1) * n + 1);
 }
 
 }  // namespace moonlet::cpu::small

@@ -524,6 +524,29 @@ each_dtype("qr of small and larger matrices of any magnitude", function(dtype, t
   near(R, ml.zeros(2, 2, { dtype = dtype }), 0, "zeros")
 end)
 
+each_dtype("spectra of small and larger matrices of any magnitude", function(dtype, tolerance)
+  local tiny = TOLERANCE[dtype] < 1e-6 and 1e-300 or 1e-36
+  for _, shape in ipairs { { 1, 1 }, { 8, 8 }, { 2, 16, 3 }, { 3, 16 }, { 20, 8 }, { 2, 5, 4 }, { 40, 40 } } do
+    for _, scale in ipairs { 1, tiny, 1 / tiny } do
+      local A = random(shape, dtype)
+      local values, wanted = linalg.svdvals(A * scale) / scale, select(2, linalg.svd(A, false))
+      near(values, wanted, tolerance * 10, "svdvals")
+      local square = A:matmul(adjoint(A))
+      for _, side in ipairs { "L", "U" } do
+        -- What is not read is not looked at.
+        local half = (side == "L" and ml.tril(square) or ml.triu(square)) * scale
+        local L, V = linalg.eigh(half, side)
+        near(square:matmul(V), V * (L / scale):unsqueeze(-2), tolerance * 100, "eigh")
+        near(adjoint(V):matmul(V), eye(V:size(-1), A):expand(V.shape), tolerance * 10, "V")
+        near(linalg.eigvalsh(half, side), L, tolerance * 10, "eigvalsh")
+      end
+    end
+  end
+  local zeros = ml.zeros(3, 3, { dtype = dtype })
+  near(linalg.svdvals(zeros), ml.zeros(3):to(linalg.svdvals(zeros).dtype), 0, "zeros")
+  near(linalg.eigh(zeros), ml.zeros(3):to(linalg.svdvals(zeros).dtype), 0, "zeros")
+end)
+
 test("cross of any layout and size", function()
   ml.manual_seed(1)
   local a, b = ml.randint(-9, 9, { 2, 3, 50000 }), ml.randint(-9, 9, { 2, 3, 50000 })
