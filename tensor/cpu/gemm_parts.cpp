@@ -157,7 +157,7 @@ using U = uint64_t;
 U dot_of(const U* a, const U* x, int64_t n) {
   U sum = 0;
   serial_for(n, 1, [&](int64_t first, int64_t last) {
-    for (int64_t p = first; p < last; ++p) sum += a[p] * x[p];
+    sum += integer_dot(a + first, x + first, last - first);
   });
   return sum;
 }
@@ -167,9 +167,7 @@ void add_columns(const U* a, int64_t column, const U* x, int64_t terms, U* sums,
   std::fill(sums, sums + n, U(0));
   for (int64_t p = 0; p < terms; ++p) {
     stop_if_requested();
-    const U factor = x[p];
-    const U* from = a + p * column;
-    for (int64_t i = 0; i < n; ++i) sums[i] += factor * from[i];
+    integer_add_scaled(x[p], a + p * column, sums, n);
   }
 }
 
