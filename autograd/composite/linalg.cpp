@@ -130,6 +130,7 @@ Tensor linalg_vecdot_composite(const Tensor& x, const Tensor& y, int64_t dim) {
 Tensor inner_composite(const Tensor& a, const Tensor& b) {
   if (a.dim() == 0 || b.dim() == 0) return mul(a, b);
   check(a.size(-1) == b.size(-1), "inner: the last sizes differ: ", a.sizes(), " and ", b.sizes());
+  if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
   return tensordot_dims(a, b, {a.dim()}, {b.dim()});
 }
 
