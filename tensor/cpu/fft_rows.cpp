@@ -7,6 +7,8 @@
 //
 #include "hwy/foreach_target.h"
 //
+#include <algorithm>
+
 #include "hwy/highway.h"
 #include "tensor/cpu/fft.h"
 
@@ -135,52 +137,76 @@ HWY_INLINE void transpose_eight(V* v) {
   }
 }
 
-// kRows rows of a multiple of eight numbers; false where there are no such vectors.
-bool blocks_apart(const float* x, int64_t stride, int64_t n, float* re, float* im) {
+// `count` numbers, at most eight, of each of kRows rows to the parts of a batch. Whether there are
+// eight is known when this is compiled, which keeps them in registers.
+template <bool kEight>
+HWY_INLINE void block_apart(const float* x, int64_t stride, int64_t count, float* re, float* im) {
   const Complex8 d;
   const Float16 parts;
-  if (n % 8 != 0) return false;
-  for (int64_t i = 0; i < n; i += 8) {
-    hn::Vec<Complex8> low[8], high[8];
-    const auto load = [&](int64_t row) HWY_ATTR {
-      return hn::BitCast(d, hn::LoadU(parts, x + 2 * (stride * row + i)));
-    };
-    for (int r = 0; r < 8; ++r) low[r] = load(r);
-    for (int r = 0; r < 8; ++r) high[r] = load(r + 8);
-    transpose_eight(low);
-    transpose_eight(high);
-    for (int p = 0; p < 8; ++p) {
-      const auto a = hn::BitCast(parts, low[p]), b = hn::BitCast(parts, high[p]);
-      hn::StoreU(hn::ConcatEven(parts, b, a), parts, re + kRows * (i + p));
-      hn::StoreU(hn::ConcatOdd(parts, b, a), parts, im + kRows * (i + p));
-    }
+  const auto there = hn::FirstN(parts, static_cast<size_t>(2 * count));
+  const auto load = [&](int64_t row) HWY_ATTR {
+    const float* from = x + 2 * stride * row;
+    return hn::BitCast(d, kEight ? hn::LoadU(parts, from) : hn::MaskedLoad(there, parts, from));
+  };
+  hn::Vec<Complex8> low[8], high[8];
+  for (int r = 0; r < 8; ++r) low[r] = load(r);
+  for (int r = 0; r < 8; ++r) high[r] = load(r + 8);
+  transpose_eight(low);
+  transpose_eight(high);
+  for (int p = 0; p < 8; ++p) {
+    if (!kEight && p >= count) break;
+    const auto a = hn::BitCast(parts, low[p]), b = hn::BitCast(parts, high[p]);
+    hn::StoreU(hn::ConcatEven(parts, b, a), parts, re + kRows * p);
+    hn::StoreU(hn::ConcatOdd(parts, b, a), parts, im + kRows * p);
   }
-  return true;
 }
 
 // The way back. Interleaving the parts gives the numbers of rows 0, 1, 4, 5, ... and of the others.
-bool blocks_together(const float* re, const float* im, float scale, int64_t n, float* y,
-                     int64_t stride) {
+template <bool kEight>
+HWY_INLINE void block_together(const float* re, const float* im, float scale, int64_t count,
+                               float* y, int64_t stride) {
   const Complex8 d;
   const Float16 parts;
-  if (n % 8 != 0) return false;
+  const auto there = hn::FirstN(parts, static_cast<size_t>(2 * count));
   const auto factor = hn::Set(parts, scale);
-  for (int64_t i = 0; i < n; i += 8) {
-    hn::Vec<Complex8> low[8], high[8];
-    for (int p = 0; p < 8; ++p) {
-      const auto a = hn::Mul(hn::LoadU(parts, re + kRows * (i + p)), factor);
-      const auto b = hn::Mul(hn::LoadU(parts, im + kRows * (i + p)), factor);
-      low[p] = hn::BitCast(d, hn::InterleaveLower(parts, a, b));
-      high[p] = hn::BitCast(d, hn::InterleaveUpper(parts, a, b));
-    }
-    transpose_eight(low);
-    transpose_eight(high);
-    for (int r = 0; r < 8; ++r) {
-      const int64_t row = r / 2 * 4 + r % 2;
-      hn::StoreU(hn::BitCast(parts, low[r]), parts, y + 2 * (stride * row + i));
-      hn::StoreU(hn::BitCast(parts, high[r]), parts, y + 2 * (stride * (row + 2) + i));
-    }
+  hn::Vec<Complex8> low[8], high[8];
+  for (int p = 0; p < 8; ++p) {
+    // Beyond the rows' end some number again, which is not stored.
+    const int64_t from = kRows * (kEight ? p : std::min<int64_t>(p, count - 1));
+    const auto a = hn::Mul(hn::LoadU(parts, re + from), factor);
+    const auto b = hn::Mul(hn::LoadU(parts, im + from), factor);
+    low[p] = hn::BitCast(d, hn::InterleaveLower(parts, a, b));
+    high[p] = hn::BitCast(d, hn::InterleaveUpper(parts, a, b));
   }
+  transpose_eight(low);
+  transpose_eight(high);
+  const auto store = [&](hn::Vec<Complex8> v, int64_t row) HWY_ATTR {
+    float* const to = y + 2 * stride * row;
+    if (kEight)
+      hn::StoreU(hn::BitCast(parts, v), parts, to);
+    else
+      hn::BlendedStore(hn::BitCast(parts, v), there, parts, to);
+  };
+  for (int r = 0; r < 8; ++r) {
+    store(low[r], r / 2 * 4 + r % 2);
+    store(high[r], r / 2 * 4 + r % 2 + 2);
+  }
+}
+
+// Whole rows; false where there are no such vectors.
+bool blocks_apart(const float* x, int64_t stride, int64_t n, float* re, float* im) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    block_apart<true>(x + 2 * i, stride, 8, re + kRows * i, im + kRows * i);
+  if (i < n) block_apart<false>(x + 2 * i, stride, n - i, re + kRows * i, im + kRows * i);
+  return true;
+}
+bool blocks_together(const float* re, const float* im, float scale, int64_t n, float* y,
+                     int64_t stride) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    block_together<true>(re + kRows * i, im + kRows * i, scale, 8, y + 2 * i, stride);
+  if (i < n) block_together<false>(re + kRows * i, im + kRows * i, scale, n - i, y + 2 * i, stride);
   return true;
 }
 #else
