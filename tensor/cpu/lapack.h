@@ -44,6 +44,7 @@ class Scratch {
                 const T*, const T*, const int*, T*, const int*, size_t, size_t, size_t, size_t); \
   void P##potrf_(const char*, const int*, T*, const int*, int*, size_t);                         \
   void P##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);              \
+  void P##sytf2_(const char*, const int*, T*, const int*, int*, int*, size_t);                   \
   void P##sytrf_(const char*, const int*, T*, const int*, int*, T*, const int*, int*, size_t);   \
   void P##sytrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*,      \
                  const int*, int*, size_t);
@@ -393,6 +394,13 @@ int geev(int n, T* a, complex_t<T>* values, complex_t<T>* right) {
 template <class T>
 int sytrf(bool hermitian, int n, T* a, int* pivots) {
   const int ld = leading(n);
+  // The whole matrix is one block, for which sytrf calls this, too.
+  constexpr int kBlock = 32;
+  if (n <= kBlock && !(hermitian && is_complex(dtype_of<T>))) {
+    int info = 0;
+    MOONLET_LAPACK_CALL(T, sytf2, "L", &n, a, &ld, pivots, &info, 1);
+    return info;
+  }
   const auto call = [&](T* work, int size) {
     int info = 0;
     if (hermitian && is_complex(dtype_of<T>))

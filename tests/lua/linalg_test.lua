@@ -486,6 +486,8 @@ each_dtype("factorizations of small and larger matrices, by rows and by columns"
         local factor = linalg.cholesky(positive, upper)
         near(upper and adjoint(factor):matmul(factor) or factor:matmul(adjoint(factor)), positive,
           tolerance * 10, "cholesky")
+        local LD, pivots = linalg.ldl_factor(positive, true)
+        near(positive:matmul(linalg.ldl_solve(LD, pivots, B, true)), B, tolerance * 100, "ldl")
         expect.equal((upper and ml.tril(factor, -1) or ml.triu(factor, 1)):abs():amax():item(), 0)
       end
     end
