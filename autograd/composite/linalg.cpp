@@ -99,8 +99,12 @@ Tensor addmv_composite(const Tensor& input, const Tensor& mat, const Tensor& vec
 Tensor addr_composite(const Tensor& input, const Tensor& vec1, const Tensor& vec2, Scalar beta,
                       Scalar alpha) {
   // One pass, unless derivatives are to be those of an outer product, which take no more memory.
-  const bool plain = is_floating(input.dtype()) && !beta.is_complex() && !alpha.is_complex() &&
-                     !(grad_enabled() && (vec1.requires_grad() || vec2.requires_grad()));
+  const bool keeps_dtype = is_floating(input.dtype())
+                               ? !beta.is_complex() && !alpha.is_complex()
+                               : is_integral(input.dtype()) && beta.kind() == Scalar::Kind::Int &&
+                                     alpha.kind() == Scalar::Kind::Int;
+  const bool plain =
+      keeps_dtype && !(grad_enabled() && (vec1.requires_grad() || vec2.requires_grad()));
   if (plain && vec1.dim() == 1 && vec2.dim() == 1 && beta.to_double() == 1 &&
       input.dtype() == vec1.dtype() && input.dtype() == vec2.dtype() &&
       can_expand(input.sizes(), {vec1.size(0), vec2.size(0)}))

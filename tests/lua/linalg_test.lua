@@ -549,6 +549,24 @@ each_dtype("spectra of small and larger matrices of any magnitude", function(dty
   near(linalg.eigh(zeros), ml.zeros(3):to(linalg.svdvals(zeros).dtype), 0, "zeros")
 end)
 
+test("addr in one op and of products, with numbers of other kinds", function()
+  ml.manual_seed(4)
+  for _, dtype in ipairs { "float32", "bfloat16", "int64", "int8", "complex64" } do
+    local a, b = ml.randint(-9, 9, { 40 }):to(dtype), ml.randint(-9, 9, { 300 }):to(dtype)
+    for _, input in ipairs { ml.randint(-9, 9, { 40, 300 }):to(dtype), ml.randint(-9, 9, { 300 }):to(dtype),
+      ml.randint(-9, 9, { 300, 40 }):to(dtype):t() } do
+      for _, alpha in ipairs { 1, -3, 0.5 } do
+        local want = input + ml.outer(a, b) * alpha
+        local got = ml.addr(input, a, b, 1, alpha)
+        expect.equal(got.dtype, want.dtype)
+        local worst = (got - want):abs():amax():item()
+        expect.truthy(worst <= (dtype == "bfloat16" and 2 or 0), ("%s, alpha %s: %s"):format(dtype, alpha, worst))
+      end
+    end
+  end
+  expect.error(function() ml.addr(ml.ones(3, 2), ml.ones(2), ml.ones(3)) end, "addr: input has shape")
+end)
+
 test("cross of any layout and size", function()
   ml.manual_seed(1)
   local a, b = ml.randint(-9, 9, { 2, 3, 50000 }), ml.randint(-9, 9, { 2, 3, 50000 })
