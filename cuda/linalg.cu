@@ -4,6 +4,8 @@
 #include "cuda/gemm.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_linalg.h"
+#include "tensor/raw_arithmetic.h"
+#include "tensor/views.h"
 
 namespace moonlet::cuda {
 
@@ -69,6 +71,15 @@ void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y
   if (bias.defined()) start_from(bias, 1, y);
   gemm(call, y.dtype(), 1, 1, left, transposed(matrix_of(weight)), bias.defined() ? 1 : 0,
        {y.raw(), rows, out, out, 1});
+}
+
+void linalg_cross(const Tensor& x, const Tensor& other, int64_t dim, Tensor& y) {
+  const auto part = [&](const Tensor& t, int k) { return views::select(t, dim, k % 3); };
+  for (int k = 0; k < 3; ++k) {
+    Tensor to = part(y, k);
+    raw::mul_out(to, part(x, k + 1), part(other, k + 2));
+    raw::addcmul_(to, part(x, k + 2), part(other, k + 1), -1);
+  }
 }
 
 }  // namespace moonlet::cuda

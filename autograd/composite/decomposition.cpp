@@ -206,6 +206,7 @@ Tensor linalg_pinv_by_composite(const Tensor& A, const Tensor& given_atol, const
                                 bool hermitian) {
   matrices("linalg.pinv", "A", A);
   if (hermitian) square("linalg.pinv", A);
+  if (!given_atol.defined() && !given_rtol.defined()) return linalg_pinv(A, {}, {}, hermitian);
   const auto [atol, rtol] = tolerances_of("linalg.pinv", A, given_atol, given_rtol);
   const int64_t m = A.size(-2), n = A.size(-1), count = atol.numel();
   const Tensor each = reshape(hermitian ? hermitian_of(A) : A, {count, m, n});
@@ -419,7 +420,9 @@ Tensor linalg_eigvalsh_composite(const Tensor& A, std::string_view UPLO) {
 
 std::tuple<Tensor, Tensor> linalg_eig_composite(const Tensor& A) { return native_eig(A, true); }
 
-Tensor linalg_eigvals_composite(const Tensor& A) { return std::get<0>(native_eig(A, false)); }
+Tensor linalg_eigvals_composite(const Tensor& A) {
+  return std::get<0>(native_eig(A, grad_enabled() && A.requires_grad()));
+}
 
 namespace {
 // How many magnitudes of singular values or eigenvalues are above both tolerances, (batch, 1).

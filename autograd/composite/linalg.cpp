@@ -5,6 +5,7 @@
 
 #include "autograd/formulas/common.h"
 #include "autograd/formulas/linalg.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_linalg.h"
 
 namespace moonlet {
@@ -97,6 +98,17 @@ Tensor addmv_composite(const Tensor& input, const Tensor& mat, const Tensor& vec
 
 Tensor addr_composite(const Tensor& input, const Tensor& vec1, const Tensor& vec2, Scalar beta,
                       Scalar alpha) {
+  // One pass, unless derivatives are to be those of an outer product, which take no more memory.
+  const bool keeps_dtype = is_floating(input.dtype())
+                               ? !beta.is_complex() && !alpha.is_complex()
+                               : is_integral(input.dtype()) && beta.kind() == Scalar::Kind::Int &&
+                                     alpha.kind() == Scalar::Kind::Int;
+  const bool plain =
+      keeps_dtype && !(grad_enabled() && (vec1.requires_grad() || vec2.requires_grad()));
+  if (plain && vec1.dim() == 1 && vec2.dim() == 1 && beta.to_double() == 1 &&
+      input.dtype() == vec1.dtype() && input.dtype() == vec2.dtype() &&
+      can_expand(input.sizes(), {vec1.size(0), vec2.size(0)}))
+    return addcmul(input, unsqueeze(vec1, 1), vec2, alpha);
   return weighted("addr", input, outer(vec1, vec2), beta, alpha);
 }
 
@@ -122,6 +134,7 @@ Tensor linalg_vecdot_composite(const Tensor& x, const Tensor& y, int64_t dim) {
 Tensor inner_composite(const Tensor& a, const Tensor& b) {
   if (a.dim() == 0 || b.dim() == 0) return mul(a, b);
   check(a.size(-1) == b.size(-1), "inner: the last sizes differ: ", a.sizes(), " and ", b.sizes());
+  if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
   return tensordot_dims(a, b, {a.dim()}, {b.dim()});
 }
 
@@ -207,17 +220,6 @@ Tensor kron_composite(const Tensor& a, const Tensor& b) {
     sizes.push_back(checked_mul(size_a, size_b, "kron"));
   }
   return reshape(mul(reshape(a, wide_a), reshape(b, wide_b)), sizes);
-}
-
-Tensor linalg_cross_composite(const Tensor& a, const Tensor& b, int64_t dim) {
-  check(a.dim() == b.dim(), "linalg.cross: shapes ", a.sizes(), " and ", b.sizes(),
-        ", as many dimensions are wanted");
-  const int d = wrap_dim(dim, a.dim(), "linalg.cross");
-  check(a.dim() > 0 && a.size(d) == 3 && b.size(d) == 3, "linalg.cross: size 3 along dim ", d + 1,
-        " is wanted, got shapes ", a.sizes(), " and ", b.sizes());
-  const Dims along{d};
-  return sub(mul(roll(a, {-1}, along), roll(b, {-2}, along)),
-             mul(roll(a, {-2}, along), roll(b, {-1}, along)));
 }
 
 Tensor cross_composite(const Tensor& a, const Tensor& b, std::optional<int64_t> dim) {

@@ -12,24 +12,28 @@ namespace moonlet::cpu {
 // The dtype in which LAPACK computes with x's elements.
 inline DType lapack_dtype(const Tensor& x) { return compute_dtype(x.dtype()); }
 
-// Matrices (..., m, n) that lie as (..., n, m) row by row, in the dtype that is computed in.
+// Matrices (..., m, n) in the dtype that is computed in, which lie as (..., n, m) row by row; or by
+// rows, as they are.
 class Columns {
  public:
+  enum class Order { Columns, Rows };
+
   // New memory for matrices of x's shape.
-  explicit Columns(const Tensor& x) : Columns(x, x.size(-2)) {}
+  explicit Columns(const Tensor& x, Order order = Order::Columns) : Columns(x, x.size(-2), order) {}
   // The same with `rows` rows.
-  Columns(const Tensor& x, int64_t rows) : rows_(rows), cols_(x.size(-1)) {
+  Columns(const Tensor& x, int64_t rows, Order order = Order::Columns)
+      : by_rows_(order == Order::Rows), rows_(rows), cols_(x.size(-1)) {
     Dims sizes = x.sizes();
-    sizes[x.dim() - 2] = cols_;
-    sizes[x.dim() - 1] = rows_;
+    sizes[x.dim() - 2] = by_rows_ ? rows_ : cols_;
+    sizes[x.dim() - 1] = by_rows_ ? cols_ : rows_;
     const int64_t count = numel_of(sizes, "linalg");
     const Tensor room = empty_plain({count + kSlack}, {lapack_dtype(x), {}}, "linalg");
     held_ = part_of(room, sizes, contiguous_strides(sizes), 0);
   }
   // A copy of x.
-  static Columns of(const Tensor& x) {
-    Columns out(x);
-    copy_into(out.held_, flipped(x));
+  static Columns of(const Tensor& x, Order order = Order::Columns) {
+    Columns out(x, order);
+    copy_into(out.held_, out.turned(x));
     return out;
   }
   // A copy of x with rows of zeros below it.
@@ -38,15 +42,16 @@ class Columns {
     const int64_t bytes = out.held_.numel() * static_cast<int64_t>(size_of(out.held_.dtype()));
     if (rows > x.size(-2)) zero_bytes(out.held_.raw(), bytes);
     Tensor top = views::slice(out.held_, x.dim() - 1, 0, x.size(-2), 1);
-    copy_into(top, flipped(x));
+    copy_into(top, out.turned(x));
     return out;
   }
   // Writes the first rows over x.
   void store(Tensor& x) const {
-    const Tensor top = views::slice(held_, x.dim() - 1, 0, x.size(-2), 1);
-    copy_into(x, flipped(top));
+    const int rows_dim = x.dim() - (by_rows_ ? 2 : 1);
+    copy_into(x, turned(views::slice(held_, rows_dim, 0, x.size(-2), 1)));
   }
 
+  bool by_rows() const { return by_rows_; }
   int rows() const { return static_cast<int>(rows_); }
   int cols() const { return static_cast<int>(cols_); }
   int64_t each() const { return rows_ * cols_; }
@@ -59,7 +64,11 @@ class Columns {
   // OpenBLAS's products of matrices and vectors load whole vectors, past the last element too.
   static constexpr int64_t kSlack = 8;
 
-  static Tensor flipped(const Tensor& x) { return views::transpose(x, x.dim() - 2, x.dim() - 1); }
+  // Between how x lies and how the matrices do.
+  Tensor turned(const Tensor& x) const {
+    return by_rows_ ? x : views::transpose(x, x.dim() - 2, x.dim() - 1);
+  }
+  bool by_rows_;
   int64_t rows_, cols_;
   Tensor held_;
 };
@@ -79,6 +88,12 @@ class Output {
   Tensor& y_;
   Tensor work_;
 };
+
+// Small real matrices are left to tensor/cpu/small_matrix.h, by rows.
+inline Columns::Order order_for(const Tensor& x) {
+  const bool small = !is_complex(x.dtype()) && small::fits(x.size(-2), x.size(-1));
+  return small ? Columns::Order::Rows : Columns::Order::Columns;
+}
 
 inline int64_t batch_count(const Tensor& x) {
   int64_t out = 1;

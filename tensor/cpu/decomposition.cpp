@@ -6,15 +6,22 @@ namespace moonlet::cpu {
 
 namespace {
 
+// P L U of one of the matrices in `lu`, in place.
+template <class T>
+int lu_of(const Columns& lu, T* a, int* pivots) {
+  if constexpr (!is_complex_v<T>)
+    if (lu.by_rows()) return small::getrf(lu.rows(), lu.cols(), a, pivots);
+  return lapack::getrf(lu.rows(), lu.cols(), a, pivots);
+}
+
 // Factorizes each matrix in place.
 void factorize(const char* op, const Tensor& A, Columns& lu, int* pivots, int* info) {
   const int64_t k = std::min(A.size(-1), A.size(-2));
   std::fill_n(info, batch_count(A), 0);
   if (k == 0) return;
   visit_lapack(A, [&]<class T>() {
-    each_entry(op, batch_count(A), cube(A), [&](int64_t i) {
-      info[i] = lapack::getrf(lu.rows(), lu.cols(), lu.at<T>(i), pivots + i * k);
-    });
+    each_entry(op, batch_count(A), cube(A),
+               [&](int64_t i) { info[i] = lu_of(lu, lu.at<T>(i), pivots + i * k); });
   });
 }
 
@@ -46,7 +53,7 @@ T determinant(int64_t n, const T* lu, const int* pivots) {
 
 void linalg_lu_factor_ex(const Tensor& A, bool, bool check_errors, Tensor& LU, Tensor& pivots,
                          Tensor& info) {
-  Columns lu = Columns::of(A);
+  Columns lu = Columns::of(A, order_for(A));
   Output swaps(pivots, DType::Int32), status(info, DType::Int32);
   factorize("linalg.lu_factor", A, lu, swaps.at<int>(0), status.at<int>(0));
   if (check_errors) check_info("linalg.lu_factor", A, status.at<int>(0), singular);
@@ -79,7 +86,7 @@ void pivot_matrix(const Tensor& pivots, int64_t n, DType, Tensor& y) {
 
 void det(const Tensor& A, Tensor& y) {
   const int64_t n = A.size(-1), count = batch_count(A);
-  Columns lu = Columns::of(A);
+  Columns lu = Columns::of(A, order_for(A));
   lapack::Scratch<int> pivots(count * n), info(count);
   factorize("det", A, lu, pivots.data(), info.data());
   Output values(y, lapack_dtype(A));
@@ -92,7 +99,7 @@ void det(const Tensor& A, Tensor& y) {
 
 void slogdet(const Tensor& A, Tensor& sign, Tensor& logabsdet) {
   const int64_t n = A.size(-1), count = batch_count(A);
-  Columns lu = Columns::of(A);
+  Columns lu = Columns::of(A, order_for(A));
   lapack::Scratch<int> pivots(count * n), info(count);
   factorize("slogdet", A, lu, pivots.data(), info.data());
   Output signs(sign, lapack_dtype(A)), logs(logabsdet, real_of(lapack_dtype(A)));
@@ -117,11 +124,14 @@ void slogdet(const Tensor& A, Tensor& sign, Tensor& logabsdet) {
 
 namespace {
 
-// The inverse from a factorization, in place of it; NaN where it is singular.
+// The inverse from the factorization of one of the matrices in `held`, in place of it; NaN where it
+// is singular.
 template <class T>
-void invert(int n, T* lu, const int* pivots, int info) {
-  if (info > 0) return fill_nan(lu, int64_t{n} * n);
-  lapack::getri(n, lu, pivots);
+void invert(const Columns& held, T* lu, const int* pivots, int info) {
+  if (info > 0) return fill_nan(lu, held.each());
+  if constexpr (!is_complex_v<T>)
+    if (held.by_rows()) return small::getri(held.rows(), lu, pivots);
+  lapack::getri(held.rows(), lu, pivots);
 }
 
 // The conjugated cofactors of a matrix that is nearly singular, in place of it:
@@ -176,17 +186,19 @@ void det_grad_A(const Tensor& grad, const Tensor& A, Tensor& y) {
   const int64_t count = batch_count(A), each = int64_t{n} * n;
   if (y.numel() == 0) return;
   const Tensor factors = converted(grad, lapack_dtype(A));
-  Columns work = Columns::of(A), result(A);
+  // Both orders do: the gradient of a transposed matrix is the transpose.
+  const Columns::Order order = order_for(A);
+  Columns work = Columns::of(A, order), result(A, order);
   lapack::Scratch<int> pivots(count * n), info(count);
   factorize("det", A, work, pivots.data(), info.data());
-  Columns original = Columns::of(A);
+  Columns original = Columns::of(A, order);
   visit_lapack(A, [&]<class T>() {
     each_entry("det", count, 2 * cube(A), [&](int64_t i) {
       T *lu = work.at<T>(i), *a = original.at<T>(i), *to = result.at<T>(i);
       T factor = factors.elements<T>()[i];
       if (far_from_singular(n, lu)) {
         factor *= conjugate(determinant(n, lu, pivots.data() + i * n));
-        invert(n, lu, pivots.data() + i * n, info.data()[i]);
+        invert(work, lu, pivots.data() + i * n, info.data()[i]);
         for (int64_t r = 0; r < n; ++r)
           for (int64_t c = 0; c < n; ++c) to[c * n + r] = factor * conjugate(lu[r * n + c]);
       } else {
@@ -200,7 +212,7 @@ void det_grad_A(const Tensor& grad, const Tensor& A, Tensor& y) {
 
 void linalg_inv_ex(const Tensor& A, bool check_errors, Tensor& inverse, Tensor& info) {
   const int64_t n = A.size(-1), count = batch_count(A);
-  Columns work = Columns::of(A);
+  Columns work = Columns::of(A, order_for(A));
   lapack::Scratch<int> pivots(count * n);
   Output status(info, DType::Int32);
   factorize("inverse", A, work, pivots.data(), status.at<int>(0));
@@ -208,7 +220,7 @@ void linalg_inv_ex(const Tensor& A, bool check_errors, Tensor& inverse, Tensor& 
   if (inverse.numel() > 0) {
     visit_lapack(A, [&]<class T>() {
       each_entry("inverse", count, 2 * cube(A), [&](int64_t i) {
-        invert(static_cast<int>(n), work.at<T>(i), pivots.data() + i * n, *status.at<int>(i));
+        invert(work, work.at<T>(i), pivots.data() + i * n, *status.at<int>(i));
       });
     });
     work.store(inverse);
@@ -218,7 +230,7 @@ void linalg_inv_ex(const Tensor& A, bool check_errors, Tensor& inverse, Tensor& 
 
 void native_solve(const Tensor& A, const Tensor& B, bool check_errors, Tensor& X, Tensor& info) {
   const int64_t n = A.size(-1), count = batch_count(A);
-  Columns lu = Columns::of(A), x = Columns::of(B);
+  Columns lu = Columns::of(A, order_for(A)), x = Columns::of(B, order_for(A));
   lapack::Scratch<int> pivots(count * n);
   Output status(info, DType::Int32);
   factorize("linalg.solve", A, lu, pivots.data(), status.at<int>(0));
@@ -227,8 +239,11 @@ void native_solve(const Tensor& A, const Tensor& B, bool check_errors, Tensor& X
     visit_lapack(A, [&]<class T>() {
       each_entry("linalg.solve", count, cube(A) + double(n) * double(x.each()), [&](int64_t i) {
         if (*status.at<int>(i) > 0) return fill_nan(x.at<T>(i), x.each());
-        lapack::getrs(static_cast<int>(n), x.cols(), lu.at<T>(i), pivots.data() + i * n,
-                      x.at<T>(i));
+        const int* swaps = pivots.data() + i * n;
+        if constexpr (!is_complex_v<T>)
+          if (lu.by_rows())
+            return small::getrs(lu.rows(), x.cols(), lu.at<T>(i), swaps, x.at<T>(i));
+        lapack::getrs(lu.rows(), x.cols(), lu.at<T>(i), swaps, x.at<T>(i));
       });
     });
     x.store(X);
@@ -239,33 +254,51 @@ void native_solve(const Tensor& A, const Tensor& B, bool check_errors, Tensor& X
 void native_solve_triangular(const Tensor& A, const Tensor& B, bool upper, bool unitriangular,
                              Tensor& y) {
   if (y.numel() == 0) return;
-  Columns a = Columns::of(A), x = Columns::of(B);
+  Columns a = Columns::of(A, order_for(A)), x = Columns::of(B, order_for(A));
   const double work = double(A.size(-1)) * double(x.each());
   visit_lapack(A, [&]<class T>() {
     each_entry("linalg.solve_triangular", batch_count(A), work, [&](int64_t i) {
+      if constexpr (!is_complex_v<T>)
+        if (a.by_rows())
+          return small::trsm(upper, unitriangular, a.rows(), x.cols(), a.at<T>(i), x.at<T>(i));
       lapack::trsm(upper, unitriangular, a.rows(), x.cols(), a.at<T>(i), x.at<T>(i));
     });
   });
   x.store(y);
 }
 
+namespace {
+
+// The Cholesky factor of one of the matrices in `work`, in place of it.
+template <class T>
+int cholesky_of(const Columns& work, bool upper, T* a) {
+  const int n = work.rows();
+  const bool by_rows = work.by_rows();
+  int info = 0;
+  if constexpr (!is_complex_v<T>)
+    if (by_rows) info = small::potrf(upper, n, a);
+  if (!by_rows) info = lapack::potrf(upper, n, a);
+  // What lies on the side of the other triangle.
+  const bool before = upper == by_rows;
+  for (int64_t c = 0; c < n; ++c) {
+    if (before)
+      std::fill(a + c * n, a + c * n + c, T(0));
+    else
+      std::fill(a + c * n + c + 1, a + (c + 1) * n, T(0));
+  }
+  return info;
+}
+
+}  // namespace
+
 void linalg_cholesky_ex(const Tensor& A, bool upper, bool check_errors, Tensor& L, Tensor& info) {
-  Columns work = Columns::of(A);
+  Columns work = Columns::of(A, order_for(A));
   Output status(info, DType::Int32);
   std::fill_n(status.at<int>(0), batch_count(A), 0);
-  const int64_t n = A.size(-1);
-  if (n > 0) {
+  if (A.size(-1) > 0) {
     visit_lapack(A, [&]<class T>() {
-      each_entry("cholesky", batch_count(A), cube(A), [&](int64_t i) {
-        T* a = work.at<T>(i);
-        *status.at<int>(i) = lapack::potrf(upper, work.rows(), a);
-        for (int64_t c = 0; c < n; ++c) {
-          if (upper)
-            std::fill(a + c * n + c + 1, a + (c + 1) * n, T(0));
-          else
-            std::fill(a + c * n, a + c * n + c, T(0));
-        }
-      });
+      each_entry("cholesky", batch_count(A), cube(A),
+                 [&](int64_t i) { *status.at<int>(i) = cholesky_of(work, upper, work.at<T>(i)); });
     });
   }
   if (check_errors) {

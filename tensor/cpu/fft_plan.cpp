@@ -42,15 +42,15 @@ Circle<T> roots_of_unity(int64_t n, int64_t count) {
 }
 
 // The radices of the passes, or none where a prime factor is too large. Powers of two come first:
-// the passes after them then work on whole vectors. The first is at most 4, since its results are
-// stored by fours.
+// the passes after them then work on whole vectors. The first of several is at most 4, since its
+// results are stored by fours.
 std::vector<int64_t> radices_of(int64_t n) {
   std::vector<int64_t> out;
   const auto take = [&](int64_t radix) {
     out.push_back(radix);
     n /= radix;
   };
-  if (n % 4 == 0) take(4);
+  if (n != 8 && n % 4 == 0) take(4);
   while (n % 8 == 0 && n != 16) take(8);
   while (n % 4 == 0) take(4);
   if (n % 2 == 0) take(2);

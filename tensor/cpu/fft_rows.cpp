@@ -1,5 +1,5 @@
 // tensor/cpu/fft_rows.cpp: short rows to and from batches of them, one version per instruction set:
-// a transposition by two interleavings of four rows.
+// a transposition of blocks in registers, or by two interleavings of four rows.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/fft_rows.cpp"
 //
@@ -7,6 +7,8 @@
 //
 #include "hwy/foreach_target.h"
 //
+#include <algorithm>
+
 #include "hwy/highway.h"
 #include "tensor/cpu/fft.h"
 
@@ -99,6 +101,119 @@ void separate(const float* x, int64_t n, float* room, float* out, int64_t stride
   for (int64_t g = 0; g < 4; ++g) unzip(parts.at[g], n, every_fourth(out, stride, g));
 }
 
+#if HWY_MAX_BYTES >= 64
+using Complex8 = hn::FixedTag<uint64_t, 8>;
+using Float16 = hn::FixedTag<float, 16>;
+
+// out[4 b + k] = block b of v[k] for k from 0 to 3 and blocks of 128 bits.
+template <class V>
+HWY_INLINE void transpose_blocks(V* v) {
+  const Complex8 d;
+  const auto even = [](V a, V b)
+                        HWY_ATTR { return hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a); };
+  const auto odd = [](V a, V b)
+                       HWY_ATTR { return hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a)); };
+  const V a = even(v[0], v[1]), b = odd(v[0], v[1]), c = even(v[2], v[3]), e = odd(v[2], v[3]);
+  v[0] = hn::ConcatLowerLower(d, c, a);
+  v[1] = hn::ConcatLowerLower(d, e, b);
+  v[2] = hn::ConcatUpperUpper(d, c, a);
+  v[3] = hn::ConcatUpperUpper(d, e, b);
+}
+
+// Eight vectors of eight complex numbers as the rows of a matrix, which is transposed.
+template <class V>
+HWY_INLINE void transpose_eight(V* v) {
+  const Complex8 d;
+  V even[4], odd[4];
+  for (int k = 0; k < 4; ++k) {
+    even[k] = hn::InterleaveLower(d, v[2 * k], v[2 * k + 1]);
+    odd[k] = hn::InterleaveUpper(d, v[2 * k], v[2 * k + 1]);
+  }
+  transpose_blocks(even);
+  transpose_blocks(odd);
+  for (int k = 0; k < 4; ++k) {
+    v[2 * k] = even[k];
+    v[2 * k + 1] = odd[k];
+  }
+}
+
+// `count` numbers, at most eight, of each of kRows rows to the parts of a batch. Whether there are
+// eight is known when this is compiled, which keeps them in registers.
+template <bool kEight>
+HWY_INLINE void block_apart(const float* x, int64_t stride, int64_t count, float* re, float* im) {
+  const Complex8 d;
+  const Float16 parts;
+  const auto there = hn::FirstN(parts, static_cast<size_t>(2 * count));
+  const auto load = [&](int64_t row) HWY_ATTR {
+    const float* from = x + 2 * stride * row;
+    return hn::BitCast(d, kEight ? hn::LoadU(parts, from) : hn::MaskedLoad(there, parts, from));
+  };
+  hn::Vec<Complex8> low[8], high[8];
+  for (int r = 0; r < 8; ++r) low[r] = load(r);
+  for (int r = 0; r < 8; ++r) high[r] = load(r + 8);
+  transpose_eight(low);
+  transpose_eight(high);
+  for (int p = 0; p < 8; ++p) {
+    if (!kEight && p >= count) break;
+    const auto a = hn::BitCast(parts, low[p]), b = hn::BitCast(parts, high[p]);
+    hn::StoreU(hn::ConcatEven(parts, b, a), parts, re + kRows * p);
+    hn::StoreU(hn::ConcatOdd(parts, b, a), parts, im + kRows * p);
+  }
+}
+
+// The way back. Interleaving the parts gives the numbers of rows 0, 1, 4, 5, ... and of the others.
+template <bool kEight>
+HWY_INLINE void block_together(const float* re, const float* im, float scale, int64_t count,
+                               float* y, int64_t stride) {
+  const Complex8 d;
+  const Float16 parts;
+  const auto there = hn::FirstN(parts, static_cast<size_t>(2 * count));
+  const auto factor = hn::Set(parts, scale);
+  hn::Vec<Complex8> low[8], high[8];
+  for (int p = 0; p < 8; ++p) {
+    // Beyond the rows' end some number again, which is not stored.
+    const int64_t from = kRows * (kEight ? p : std::min<int64_t>(p, count - 1));
+    const auto a = hn::Mul(hn::LoadU(parts, re + from), factor);
+    const auto b = hn::Mul(hn::LoadU(parts, im + from), factor);
+    low[p] = hn::BitCast(d, hn::InterleaveLower(parts, a, b));
+    high[p] = hn::BitCast(d, hn::InterleaveUpper(parts, a, b));
+  }
+  transpose_eight(low);
+  transpose_eight(high);
+  const auto store = [&](hn::Vec<Complex8> v, int64_t row) HWY_ATTR {
+    float* const to = y + 2 * stride * row;
+    if (kEight)
+      hn::StoreU(hn::BitCast(parts, v), parts, to);
+    else
+      hn::BlendedStore(hn::BitCast(parts, v), there, parts, to);
+  };
+  for (int r = 0; r < 8; ++r) {
+    store(low[r], r / 2 * 4 + r % 2);
+    store(high[r], r / 2 * 4 + r % 2 + 2);
+  }
+}
+
+// Whole rows; false where there are no such vectors.
+bool blocks_apart(const float* x, int64_t stride, int64_t n, float* re, float* im) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    block_apart<true>(x + 2 * i, stride, 8, re + kRows * i, im + kRows * i);
+  if (i < n) block_apart<false>(x + 2 * i, stride, n - i, re + kRows * i, im + kRows * i);
+  return true;
+}
+bool blocks_together(const float* re, const float* im, float scale, int64_t n, float* y,
+                     int64_t stride) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    block_together<true>(re + kRows * i, im + kRows * i, scale, 8, y + 2 * i, stride);
+  if (i < n) block_together<false>(re + kRows * i, im + kRows * i, scale, n - i, y + 2 * i, stride);
+  return true;
+}
+#else
+bool blocks_apart(const float*, int64_t, int64_t, float*, float*) { return false; }
+bool blocks_together(const float*, const float*, float, int64_t, float*, int64_t) { return false; }
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace moonlet::cpu::fft
 HWY_AFTER_NAMESPACE();
@@ -108,15 +223,19 @@ namespace moonlet::cpu::fft {
 
 HWY_EXPORT(interleave);
 HWY_EXPORT(separate);
+HWY_EXPORT(blocks_apart);
+HWY_EXPORT(blocks_together);
 
 void take_rows_apart(const float* x, int64_t stride, int64_t n, float* spare, float* re,
                      float* im) {
+  if (HWY_DYNAMIC_DISPATCH(blocks_apart)(x, stride, n, re, im)) return;
   HWY_DYNAMIC_DISPATCH(interleave)
   (const_cast<float*>(x), stride, n, std::min(re, im), spare);
   take_apart(spare, re, im, kRows * n);
 }
 void put_rows_together(float* re, float* im, float scale, int64_t n, float* spare, float* y,
                        int64_t stride) {
+  if (HWY_DYNAMIC_DISPATCH(blocks_together)(re, im, scale, n, y, stride)) return;
   put_together(re, im, scale, spare, kRows * n);
   HWY_DYNAMIC_DISPATCH(separate)(spare, n, std::min(re, im), y, stride);
 }

@@ -118,7 +118,8 @@ void half_gemv(const Scalar& alpha, const Matrix& a, const Matrix& x, const Scal
   const Matrix vector =
       x.row_stride == 1 ? x : transposed(converted_matrix(dtype, transposed(x), dtype, dense_x));
   const auto factor = alpha.to<float>(), keep = beta.to<float>();
-  if (a.col_stride == 1 || a.cols == 1 || a.row_stride != 1) {
+  const bool one_column = a.cols == 1 && a.row_stride == 1;
+  if (!one_column && (a.col_stride == 1 || a.cols == 1 || a.row_stride != 1)) {
     const bool dense = a.col_stride == 1 || a.cols == 1;
     return gemv_by_rows<T>(dense ? a : converted_matrix(dtype, a, dtype, dense_a),
                            elements<T>(vector), factor, keep, c);
@@ -157,7 +158,7 @@ using U = uint64_t;
 U dot_of(const U* a, const U* x, int64_t n) {
   U sum = 0;
   serial_for(n, 1, [&](int64_t first, int64_t last) {
-    for (int64_t p = first; p < last; ++p) sum += a[p] * x[p];
+    sum += integer_dot(a + first, x + first, last - first);
   });
   return sum;
 }
@@ -167,9 +168,7 @@ void add_columns(const U* a, int64_t column, const U* x, int64_t terms, U* sums,
   std::fill(sums, sums + n, U(0));
   for (int64_t p = 0; p < terms; ++p) {
     stop_if_requested();
-    const U factor = x[p];
-    const U* from = a + p * column;
-    for (int64_t i = 0; i < n; ++i) sums[i] += factor * from[i];
+    integer_add_scaled(x[p], a + p * column, sums, n);
   }
 }
 
@@ -187,8 +186,8 @@ void integer_gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matri
     return integer_gemm(dtype, alpha, transposed(b), transposed(a), beta, transposed(c));
   Tensor wide_a, wide_b;
   const Tensor held = empty_plain({c.rows, c.cols}, {DType::Int64, {}}, "matmul");
-  const bool by_columns =
-      c.cols == 1 && dtype == DType::Int64 && a.row_stride == 1 && a.col_stride != 1;
+  const bool by_columns = c.cols == 1 && dtype == DType::Int64 && a.row_stride == 1 &&
+                          (a.col_stride != 1 || a.cols == 1);
   const Matrix left = by_columns ? a : as_int64(dtype, a, wide_a);
   const Matrix right =
       c.cols == 1 ? transposed(as_int64(dtype, transposed(b), wide_b)) : as_int64(dtype, b, wide_b);

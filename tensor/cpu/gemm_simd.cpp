@@ -114,6 +114,33 @@ void integer_product_of(int64_t m, int64_t n, int64_t k, const uint64_t* a, int6
     }
 }
 
+uint64_t integer_dot_of(const uint64_t* HWY_RESTRICT a, const uint64_t* HWY_RESTRICT b, int64_t n) {
+  const hn::ScalableTag<uint64_t> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto even = hn::Zero(d), odd = even;
+  int64_t i = 0;
+  const auto at = [&](int64_t k)
+                      HWY_ATTR { return multiply(d, hn::LoadU(d, a + k), hn::LoadU(d, b + k)); };
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    even = hn::Add(even, at(i));
+    odd = hn::Add(odd, at(i + lanes));
+  }
+  uint64_t sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
+  for (; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void integer_add_scaled_of(uint64_t factor, const uint64_t* HWY_RESTRICT a,
+                           uint64_t* HWY_RESTRICT y, int64_t n) {
+  const hn::ScalableTag<uint64_t> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto f = hn::Set(d, factor);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::Add(hn::LoadU(d, y + i), multiply(d, f, hn::LoadU(d, a + i))), d, y + i);
+  for (; i < n; ++i) y[i] += factor * a[i];
+}
+
 // --- 16-bit floats -------------------------------------------------------------------------------
 
 template <class D>
@@ -173,6 +200,8 @@ HWY_AFTER_NAMESPACE();
 namespace moonlet::cpu {
 
 HWY_EXPORT(integer_product_of);
+HWY_EXPORT(integer_dot_of);
+HWY_EXPORT(integer_add_scaled_of);
 HWY_EXPORT(dot_f16);
 HWY_EXPORT(dot_bf16);
 HWY_EXPORT(add_scaled_f16);
@@ -181,6 +210,12 @@ HWY_EXPORT(add_scaled_bf16);
 void integer_product(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t lda,
                      const uint64_t* b, int64_t ldb, uint64_t* c, int64_t ldc) {
   HWY_DYNAMIC_DISPATCH(integer_product_of)(m, n, k, a, lda, b, ldb, c, ldc);
+}
+uint64_t integer_dot(const uint64_t* a, const uint64_t* b, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(integer_dot_of)(a, b, n);
+}
+void integer_add_scaled(uint64_t factor, const uint64_t* a, uint64_t* y, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(integer_add_scaled_of)(factor, a, y, n);
 }
 float half_dot(const half* a, const half* b, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(dot_f16)(a, b, n);

@@ -12,6 +12,10 @@ namespace moonlet::cpu {
 void integer_product(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t lda,
                      const uint64_t* b, int64_t ldb, uint64_t* c, int64_t ldc);
 
+// The sum of a[i] b[i], and y[i] += factor a[i], modulo 2^64.
+uint64_t integer_dot(const uint64_t* a, const uint64_t* b, int64_t n);
+void integer_add_scaled(uint64_t factor, const uint64_t* a, uint64_t* y, int64_t n);
+
 // The sum of a[i] b[i], in float.
 float half_dot(const half* a, const half* b, int64_t n);
 float half_dot(const bfloat16* a, const bfloat16* b, int64_t n);

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "moonlet_config.h"
+#include "tensor/cpu/small_matrix.h"
 #include "tensor/tensor.h"
 
 namespace moonlet::cpu::lapack {
@@ -42,11 +44,15 @@ class Scratch {
                 const T*, const T*, const int*, T*, const int*, size_t, size_t, size_t, size_t); \
   void P##potrf_(const char*, const int*, T*, const int*, int*, size_t);                         \
   void P##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);              \
+  void P##sytf2_(const char*, const int*, T*, const int*, int*, int*, size_t);                   \
   void P##sytrf_(const char*, const int*, T*, const int*, int*, T*, const int*, int*, size_t);   \
   void P##sytrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*,      \
                  const int*, int*, size_t);
 #define MOONLET_LAPACK_REAL(P, T)                                                                  \
   MOONLET_LAPACK_ALL(P, T)                                                                         \
+  void P##sterf_(const int*, T*, T*, int*);                                                        \
+  void P##steqr_(const char*, const int*, T*, T*, T*, const int*, T*, int*, size_t);               \
+  void P##lasq1_(const int*, T*, T*, T*, int*);                                                    \
   void P##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*,     \
                  int*);                                                                            \
   void P##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*,      \
@@ -125,8 +131,32 @@ int asked(const T& answer) {
 
 inline int leading(int rows) { return std::max(1, rows); }
 
+// How much workspace a routine asked for last, and for what, so that a batch asks once.
+class Room {
+ public:
+  // Returns call(work, size), of which call(&answer, -1) asks for the size; it is the same for
+  // equal `question`s.
+  template <class T, class Call>
+  int lend(const std::array<int, 3>& question, Call&& call) {
+    if (question != question_) {
+      T answer{};
+      call(&answer, -1);
+      size_ = asked(answer);
+      question_ = question;
+    }
+    Scratch<T> work(size_);
+    return call(work.data(), size_);
+  }
+
+ private:
+  std::array<int, 3> question_{-1, -1, -1};
+  int size_ = 0;
+};
+
 template <class T>
 int getrf(int m, int n, T* a, int* pivots) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n)) return small::getrf(m, n, a, pivots);
   int info = 0;
   const int lda = leading(m);
   MOONLET_LAPACK_CALL(T, getrf, &m, &n, a, &lda, pivots, &info);
@@ -135,6 +165,8 @@ int getrf(int m, int n, T* a, int* pivots) {
 
 template <class T>
 int getrs(int n, int columns, const T* lu, const int* pivots, T* b) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, columns)) return small::getrs(n, columns, lu, pivots, b), 0;
   int info = 0;
   const int ld = leading(n);
   MOONLET_LAPACK_CALL(T, getrs, "N", &n, &columns, lu, &ld, pivots, b, &ld, &info, 1);
@@ -143,6 +175,8 @@ int getrs(int n, int columns, const T* lu, const int* pivots, T* b) {
 
 template <class T>
 int getri(int n, T* lu, const int* pivots) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, n)) return small::getri(n, lu, pivots), 0;
   int info = 0, size = -1;
   const int ld = leading(n);
   T answer{};
@@ -155,6 +189,8 @@ int getri(int n, T* lu, const int* pivots) {
 // b (n, columns) becomes the solution for the triangular a (n, n).
 template <class T>
 void trsm(bool upper, bool unit, int n, int columns, const T* a, T* b) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, columns)) return small::trsm(upper, unit, n, columns, a, b);
   const int ld = leading(n);
   const T one(1);
   MOONLET_LAPACK_CALL(T, trsm, "L", upper ? "U" : "L", "N", unit ? "U" : "N", &n, &columns, &one, a,
@@ -163,6 +199,8 @@ void trsm(bool upper, bool unit, int n, int columns, const T* a, T* b) {
 
 template <class T>
 int potrf(bool upper, int n, T* a) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, n)) return small::potrf(upper, n, a);
   int info = 0;
   const int ld = leading(n);
   MOONLET_LAPACK_CALL(T, potrf, upper ? "U" : "L", &n, a, &ld, &info, 1);
@@ -171,6 +209,12 @@ int potrf(bool upper, int n, T* a) {
 
 template <class T>
 int geqrf(int m, int n, T* a, T* tau) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n) && small::has_finite_squares(m * n, a))
+      return small::geqrf(m, n, a, tau), 0;
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n) && small::has_finite_squares(m * n, a))
+      return small::geqrf(m, n, a, tau), 0;
   int info = 0, size = -1;
   const int ld = leading(m);
   T answer{};
@@ -183,6 +227,10 @@ int geqrf(int m, int n, T* a, T* tau) {
 // The first n columns of the product of k reflections.
 template <class T>
 int orgqr(int m, int n, int k, T* a, const T* tau) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n)) return small::orgqr(m, n, k, a, tau), 0;
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(m, n)) return small::orgqr(m, n, k, a, tau), 0;
   const int ld = leading(m);
   const auto call = [&](T* work, int size) {
     int info = 0;
@@ -190,16 +238,33 @@ int orgqr(int m, int n, int k, T* a, const T* tau) {
     MOONLET_LAPACK_CALL_COMPLEX(T, ungqr, &m, &n, &k, a, &ld, tau, work, &size, &info);
     return info;
   };
-  T answer{};
-  call(&answer, -1);
-  const int size = asked(answer);
-  Scratch<T> work(size);
-  return call(work.data(), size);
+  static thread_local Room room;
+  return room.lend<T>({m, n, k}, call);
+}
+
+// Singular values of a small matrix, without vectors.
+template <class R>
+int small_singular_values(int m, int n, R* a, R* s) {
+  R turned[small::kMost * small::kMost], e[small::kMost], work[4 * small::kMost];
+  if (m < n) {
+    for (int c = 0; c < n; ++c)
+      for (int i = 0; i < m; ++i) turned[i * n + c] = a[c * m + i];
+    small::gebrd(n, m, turned, s, e);
+  } else {
+    small::gebrd(m, n, a, s, e);
+  }
+  const int k = std::min(m, n);
+  int info = 0;
+  MOONLET_LAPACK_CALL_REAL(R, lasq1, &k, s, e, work, &info);
+  return info;
 }
 
 // Singular values, and vectors as `job` says: N(one), S(ome), A(ll); vh has vh_rows rows.
 template <class T>
 int gesdd(char job, int m, int n, T* a, real_t<T>* s, T* u, T* vh, int vh_rows) {
+  if constexpr (!is_complex_v<T>)
+    if (job == 'N' && small::fits(m, n) && small::has_finite_squares(m * n, a))
+      return small_singular_values(m, n, a, s);
   const int64_t k = std::min(m, n);
   const int lda = leading(m), ldvh = leading(vh_rows);
   Scratch<int> numbers(8 * k + 1);
@@ -212,16 +277,38 @@ int gesdd(char job, int m, int n, T* a, real_t<T>* s, T* u, T* vh, int vh_rows) 
                                 reals.data(), numbers.data(), &info, 1);
     return info;
   };
-  T answer{};
-  call(&answer, -1);
-  const int size = asked(answer);
-  Scratch<T> work(size);
-  return call(work.data(), size);
+  static thread_local Room room;
+  return room.lend<T>({job, m, n}, call);
+}
+
+// Eigenvalues of a small symmetric matrix, and with `vectors` its eigenvectors in place of it.
+template <class R>
+int small_syevd(bool vectors, bool upper, int n, R* a, R* values) {
+  R e[small::kMost], tau[small::kMost], q[small::kMost * small::kMost], work[2 * small::kMost];
+  for (int c = 0; c < n; ++c) {
+    for (int i = 0; i < c; ++i) {
+      R &above = a[c * n + i], &below = a[i * n + c];
+      (upper ? below : above) = upper ? above : below;
+    }
+  }
+  small::sytrd(n, a, values, e, tau);
+  int info = 0;
+  if (vectors) {
+    small::orgtr(n, a, tau, q);
+    MOONLET_LAPACK_CALL_REAL(R, steqr, "V", &n, values, e, q, &n, work, &info, 1);
+    std::copy_n(q, n * n, a);
+  } else {
+    MOONLET_LAPACK_CALL_REAL(R, sterf, &n, values, e, &info);
+  }
+  return info;
 }
 
 // Eigenvalues of a Hermitian matrix, and its eigenvectors in place of it.
 template <class T>
 int syevd(bool vectors, bool upper, int n, T* a, real_t<T>* values) {
+  if constexpr (!is_complex_v<T>)
+    if (small::fits(n, n) && small::has_finite_squares(n * n, a))
+      return small_syevd(vectors, upper, n, a, values);
   const int ld = leading(n);
   const char* job = vectors ? "V" : "N";
   const char* triangle = upper ? "U" : "L";
@@ -275,11 +362,8 @@ int real_geev(int n, R* a, std::complex<R>* values, std::complex<R>* right) {
                              columns.data(), &ld, work, &size, &info, 1, 1);
     return info;
   };
-  R answer{};
-  call(&answer, -1);
-  const int size = asked(answer);
-  Scratch<R> work(size);
-  const int info = call(work.data(), size);
+  static thread_local Room room;
+  const int info = room.lend<R>({*job, n, 0}, call);
   if (info == 0) join_pairs(n, re.data(), im.data(), columns.data(), values, right);
   return info;
 }
@@ -301,11 +385,8 @@ int geev(int n, T* a, complex_t<T>* values, complex_t<T>* right) {
                                   1);
       return info;
     };
-    T answer{};
-    call(&answer, -1);
-    const int size = asked(answer);
-    Scratch<T> work(size);
-    return call(work.data(), size);
+    static thread_local Room room;
+    return room.lend<T>({*job, n, 0}, call);
   }
 }
 
@@ -313,6 +394,13 @@ int geev(int n, T* a, complex_t<T>* values, complex_t<T>* right) {
 template <class T>
 int sytrf(bool hermitian, int n, T* a, int* pivots) {
   const int ld = leading(n);
+  // The whole matrix is one block, for which sytrf calls this, too.
+  constexpr int kBlock = 32;
+  if (n <= kBlock && !(hermitian && is_complex(dtype_of<T>))) {
+    int info = 0;
+    MOONLET_LAPACK_CALL(T, sytf2, "L", &n, a, &ld, pivots, &info, 1);
+    return info;
+  }
   const auto call = [&](T* work, int size) {
     int info = 0;
     if (hermitian && is_complex(dtype_of<T>))
@@ -321,11 +409,8 @@ int sytrf(bool hermitian, int n, T* a, int* pivots) {
       MOONLET_LAPACK_CALL(T, sytrf, "L", &n, a, &ld, pivots, work, &size, &info, 1);
     return info;
   };
-  T answer{};
-  call(&answer, -1);
-  const int size = asked(answer);
-  Scratch<T> work(size);
-  return call(work.data(), size);
+  static thread_local Room room;
+  return room.lend<T>({hermitian, n, 0}, call);
 }
 
 template <class T>

@@ -175,12 +175,14 @@ class Remainder {
     if (count_ == 0) return bits;
     // The quotient, or up to 2 less.
     const auto quotient = static_cast<uint64_t>(static_cast<Wide>(bits) * inverse_ >> 64);
-    uint64_t rest = bits - quotient * count_;
-    if (rest >= count_) rest -= count_;
-    return rest >= count_ ? rest - count_ : rest;
+    return less_once(less_once(bits - quotient * count_));
   }
 
  private:
+  // Without a branch, which chance would take.
+  uint64_t less_once(uint64_t rest) const {
+    return rest - (count_ & (uint64_t{0} - static_cast<uint64_t>(rest >= count_)));
+  }
   __extension__ typedef unsigned __int128 Wide;
   uint64_t count_, inverse_;
 };

@@ -39,8 +39,9 @@ HWY_INLINE void store(V64 v, uint32_t* to) {
 void draw_blocks(const Philox& rng, uint64_t first, Batch& out) {
   const D64 d;
   const V64 m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
+  const V64 steps = hn::Iota(d, 0);
   for (size_t i = 0; i < kBatch; i += hn::Lanes(d)) {
-    V64 c0 = hn::Iota(d, rng.offset + first + i);
+    V64 c0 = hn::Add(steps, hn::Set(d, rng.offset + first + i));
     V64 c1 = hn::ShiftRight<32>(c0);
     V64 c2 = hn::Zero(d), c3 = hn::Zero(d);
     uint32_t k0 = static_cast<uint32_t>(rng.seed), k1 = static_cast<uint32_t>(rng.seed >> 32);

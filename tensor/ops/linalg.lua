@@ -133,7 +133,8 @@ size 3. The tensors broadcast.]],
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 3), randn(3, 3), 2", "randn(3), randn(3)" } }
 
 op { "linalg_cross(Tensor x, Tensor other, Dim dim=-1) -> Tensor",
-     module = "linalg", out = true, kind = "composite", dtypes = "real + complex",
+     module = "linalg", kind = "structured", dtypes = "real + complex",
+     grad = { x = "linalg_cross(conjugate(other), g, dim)", other = "linalg_cross(g, conjugate(x), dim)" },
      torch = "torch.linalg.cross(args[0], args[1], dim=(list(args) + [-1])[2])",
      doc = [[The cross product of the vectors of size 3 along `dim`. The tensors broadcast.]],
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 2), randn(3, 1), 1" } }

@@ -76,4 +76,13 @@ Result linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return {sizes, options_of(x)};
 }
 
+Result linalg_cross(const Tensor& x, const Tensor& other, int64_t dim) {
+  check(x.dim() == other.dim(), "linalg.cross: shapes ", x.sizes(), " and ", other.sizes(),
+        ", as many dimensions are wanted");
+  const int d = static_cast<int>(dim);
+  check(x.dim() > 0 && x.size(d) == 3 && other.size(d) == 3, "linalg.cross: size 3 along dim ",
+        dim + 1, " is wanted, got shapes ", x.sizes(), " and ", other.sizes());
+  return {broadcast(x.sizes(), other.sizes(), "linalg.cross"), options_of(x)};
+}
+
 }  // namespace moonlet::shapes

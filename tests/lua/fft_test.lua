@@ -223,4 +223,20 @@ test("stft and istft refuse what does not fit", function()
   expect.error(function() return ml.istft(spectrum, 8, { length = -1 }) end, "length is %-1")
 end)
 
+test("short rows, many at a time, are those transformed one by one", function()
+  ml.manual_seed(3)
+  for _, n in ipairs { 2, 7, 8, 10, 16, 24, 56, 63 } do
+    for _, count in ipairs { 1, 15, 16, 37 } do
+      local x = ml.view_as_complex(ml.randn(count, n, 2))
+      for _, f in ipairs { ml.fft.fft, ml.fft.ifft } do
+        local whole = f(x)
+        for row = 1, count, 6 do
+          local alone = f(x[row]:to "complex128"):to "complex64"
+          expect.truthy((whole[row] - alone):abs():amax():item() < 1e-5 * n, ("%d rows of %d"):format(count, n))
+        end
+      end
+    end
+  end
+end)
+
 harness.run()

@@ -464,4 +464,129 @@ test("batches of bfloat16 matrices", function()
   end
 end)
 
+each_dtype("factorizations of small and larger matrices, by rows and by columns", function(dtype, tolerance)
+  for _, n in ipairs { 1, 2, 5, 8, 16, 17, 40 } do
+    local A, B = random({ 3, n, n }, dtype), random({ 3, n, 4 }, dtype)
+    local flipped = adjoint(adjoint(A):contiguous())
+    for _, x in ipairs { A, flipped } do
+      local P, L, U = linalg.lu(x)
+      near(P:matmul(L):matmul(U), A, tolerance * 10, "lu")
+      -- Pivots of complex numbers are the largest sums of parts.
+      expect.truthy(L:abs():amax():item() <= (dtype:find "^complex" and 1.42 or 1), "pivots")
+      local off = (eye(n, A) * n):expand(3, n, n)
+      local regular = x + off
+      near(regular:matmul(linalg.solve(regular, B)), B, tolerance * 10, "solve")
+      near(regular:matmul(linalg.inv(regular)), eye(n, A):expand(3, n, n), tolerance * 10, "inverse")
+      local sign, log = linalg.slogdet(regular / n)
+      near(sign * log:exp():to(A.dtype), linalg.det(regular / n), tolerance * 100, "det")
+      for _, upper in ipairs { true, false } do
+        local triangle = upper and ml.triu(regular) or ml.tril(regular)
+        near(triangle:matmul(linalg.solve_triangular(regular, B, upper)), B, tolerance * 100, "triangular")
+        local positive = x:matmul(adjoint(x)) + off
+        local factor = linalg.cholesky(positive, upper)
+        near(upper and adjoint(factor):matmul(factor) or factor:matmul(adjoint(factor)), positive,
+          tolerance * 10, "cholesky")
+        local LD, pivots = linalg.ldl_factor(positive, true)
+        near(positive:matmul(linalg.ldl_solve(LD, pivots, B, true)), B, tolerance * 100, "ldl")
+        expect.equal((upper and ml.tril(factor, -1) or ml.triu(factor, 1)):abs():amax():item(), 0)
+      end
+    end
+  end
+end)
+
+each_dtype("singular and indefinite matrices say where", function(dtype)
+  for _, n in ipairs { 4, 20 } do
+    local A = ml.eye(n):to(dtype)
+    A[{ 3, 3 }] = 0
+    local _, _, info = linalg.lu_factor_ex(A)
+    expect.equal(info:item(), 3)
+    expect.equal(linalg.det(A):abs():item(), 0)
+    A[{ 3, 3 }] = -1
+    for _, upper in ipairs { true, false } do
+      _, info = linalg.cholesky_ex(A, upper)
+      expect.equal(info:item(), 3)
+    end
+  end
+end)
+
+each_dtype("qr of small and larger matrices of any magnitude", function(dtype, tolerance)
+  local tiny = dtype:find "64$" and dtype ~= "complex64" and 1e-300 or 1e-36
+  for _, shape in ipairs { { 1, 1 }, { 8, 8 }, { 16, 3 }, { 3, 16 }, { 20, 8 }, { 2, 5, 4 } } do
+    for _, scale in ipairs { 1, tiny, 1 / tiny } do
+      local A = random(shape, dtype)
+      for _, mode in ipairs { "reduced", "complete" } do
+        local Q, R = linalg.qr(A * scale, mode)
+        near(Q:matmul(R / scale), A, tolerance * 10, "product")
+        near(adjoint(Q):matmul(Q), eye(Q:size(-1), A):expand(adjoint(Q):matmul(Q).shape), tolerance * 10, "Q")
+      end
+    end
+  end
+  local Q, R = linalg.qr(ml.zeros(3, 2, { dtype = dtype }))
+  near(Q, ml.eye(3, 2):to(dtype), 0, "no reflection")
+  near(R, ml.zeros(2, 2, { dtype = dtype }), 0, "zeros")
+end)
+
+each_dtype("spectra of small and larger matrices of any magnitude", function(dtype, tolerance)
+  local tiny = TOLERANCE[dtype] < 1e-6 and 1e-300 or 1e-36
+  for _, shape in ipairs { { 1, 1 }, { 8, 8 }, { 2, 16, 3 }, { 3, 16 }, { 20, 8 }, { 2, 5, 4 }, { 40, 40 } } do
+    for _, scale in ipairs { 1, tiny, 1 / tiny } do
+      local A = random(shape, dtype)
+      local values, wanted = linalg.svdvals(A * scale) / scale, select(2, linalg.svd(A, false))
+      near(values, wanted, tolerance * 10, "svdvals")
+      local square = A:matmul(adjoint(A))
+      for _, side in ipairs { "L", "U" } do
+        -- What is not read is not looked at.
+        local half = (side == "L" and ml.tril(square) or ml.triu(square)) * scale
+        local L, V = linalg.eigh(half, side)
+        near(square:matmul(V), V * (L / scale):unsqueeze(-2), tolerance * 100, "eigh")
+        near(adjoint(V):matmul(V), eye(V:size(-1), A):expand(V.shape), tolerance * 10, "V")
+        near(linalg.eigvalsh(half, side), L, tolerance * 10, "eigvalsh")
+      end
+    end
+  end
+  local zeros = ml.zeros(3, 3, { dtype = dtype })
+  near(linalg.svdvals(zeros), ml.zeros(3):to(linalg.svdvals(zeros).dtype), 0, "zeros")
+  near(linalg.eigh(zeros), ml.zeros(3):to(linalg.svdvals(zeros).dtype), 0, "zeros")
+end)
+
+test("addr in one op and of products, with numbers of other kinds", function()
+  ml.manual_seed(4)
+  for _, dtype in ipairs { "float32", "bfloat16", "int64", "int8", "complex64" } do
+    local a, b = ml.randint(-9, 9, { 40 }):to(dtype), ml.randint(-9, 9, { 300 }):to(dtype)
+    for _, input in ipairs { ml.randint(-9, 9, { 40, 300 }):to(dtype), ml.randint(-9, 9, { 300 }):to(dtype),
+      ml.randint(-9, 9, { 300, 40 }):to(dtype):t() } do
+      for _, alpha in ipairs { 1, -3, 0.5 } do
+        local want = input + ml.outer(a, b) * alpha
+        local got = ml.addr(input, a, b, 1, alpha)
+        expect.equal(got.dtype, want.dtype)
+        local worst = (got - want):abs():amax():item()
+        expect.truthy(worst <= (dtype == "bfloat16" and 2 or 0), ("%s, alpha %s: %s"):format(dtype, alpha, worst))
+      end
+    end
+  end
+  expect.error(function() ml.addr(ml.ones(3, 2), ml.ones(2), ml.ones(3)) end, "addr: input has shape")
+end)
+
+test("cross of any layout and size", function()
+  ml.manual_seed(1)
+  local a, b = ml.randint(-9, 9, { 2, 3, 50000 }), ml.randint(-9, 9, { 2, 3, 50000 })
+  local function wanted(dtype)
+    local x, y = a:to(dtype), b:to(dtype)
+    local parts = {}
+    for k = 1, 3 do
+      local i, j = k % 3 + 1, (k + 1) % 3 + 1
+      parts[k] = x:select(2, i) * y:select(2, j) - x:select(2, j) * y:select(2, i)
+    end
+    return ml.stack(parts, 2)
+  end
+  for _, dtype in ipairs { "float32", "float64", "int64", "int8", "complex64" } do
+    local x, y, want = a:to(dtype), b:to(dtype), wanted(dtype)
+    expect.truthy(ml.equal(linalg.cross(x, y, 2), want), dtype)
+    local rows, other = x:transpose(2, 3):contiguous(), y:transpose(2, 3)
+    expect.truthy(ml.equal(linalg.cross(rows, other), want:transpose(2, 3)), dtype .. ", by rows")
+    expect.truthy(ml.equal(linalg.cross(x[{ { 1, 1 } }], y[{ { 1, 1 }, {}, { 2, 2 } }], 2),
+      linalg.cross(x[{ { 1, 1 } }], y[{ { 1, 1 }, {}, { 2, 2 } }]:expand(1, 3, 50000), 2)), dtype .. ", broadcast")
+  end
+end)
+
 harness.run()

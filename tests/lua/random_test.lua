@@ -268,4 +268,15 @@ test("samplers draw every position", function()
   expect.truthy(seen[1] and seen[2] and seen[3] and not seen[0] and not seen[4])
 end)
 
+test("the order of keys is that of a stable sort, for any number of them", function()
+  ml.manual_seed(2)
+  for _, n in ipairs { 0, 1, 2, 17, 1000, 4096, 4097, 20000 } do
+    for _, most in ipairs { math.maxinteger, 1 << 40, 3 } do
+      local keys = ml.randint(-most, most, { n })
+      expect.truthy(ml.equal(ml._internal.random_order(keys), keys:argsort(1, false, true)),
+        ("%d keys up to %d"):format(n, most))
+    end
+  end
+end)
+
 harness.run()
