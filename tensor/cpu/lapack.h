@@ -155,8 +155,6 @@ class Room {
 
 template <class T>
 int getrf(int m, int n, T* a, int* pivots) {
-  if constexpr (!is_complex_v<T>)
-    if (small::fits(m, n)) return small::getrf(m, n, a, pivots);
   int info = 0;
   const int lda = leading(m);
   MOONLET_LAPACK_CALL(T, getrf, &m, &n, a, &lda, pivots, &info);
@@ -165,8 +163,6 @@ int getrf(int m, int n, T* a, int* pivots) {
 
 template <class T>
 int getrs(int n, int columns, const T* lu, const int* pivots, T* b) {
-  if constexpr (!is_complex_v<T>)
-    if (small::fits(n, columns)) return small::getrs(n, columns, lu, pivots, b), 0;
   int info = 0;
   const int ld = leading(n);
   MOONLET_LAPACK_CALL(T, getrs, "N", &n, &columns, lu, &ld, pivots, b, &ld, &info, 1);
@@ -175,8 +171,6 @@ int getrs(int n, int columns, const T* lu, const int* pivots, T* b) {
 
 template <class T>
 int getri(int n, T* lu, const int* pivots) {
-  if constexpr (!is_complex_v<T>)
-    if (small::fits(n, n)) return small::getri(n, lu, pivots), 0;
   int info = 0, size = -1;
   const int ld = leading(n);
   T answer{};
@@ -189,8 +183,6 @@ int getri(int n, T* lu, const int* pivots) {
 // b (n, columns) becomes the solution for the triangular a (n, n).
 template <class T>
 void trsm(bool upper, bool unit, int n, int columns, const T* a, T* b) {
-  if constexpr (!is_complex_v<T>)
-    if (small::fits(n, columns)) return small::trsm(upper, unit, n, columns, a, b);
   const int ld = leading(n);
   const T one(1);
   MOONLET_LAPACK_CALL(T, trsm, "L", upper ? "U" : "L", "N", unit ? "U" : "N", &n, &columns, &one, a,
@@ -199,8 +191,6 @@ void trsm(bool upper, bool unit, int n, int columns, const T* a, T* b) {
 
 template <class T>
 int potrf(bool upper, int n, T* a) {
-  if constexpr (!is_complex_v<T>)
-    if (small::fits(n, n)) return small::potrf(upper, n, a);
   int info = 0;
   const int ld = leading(n);
   MOONLET_LAPACK_CALL(T, potrf, upper ? "U" : "L", &n, a, &ld, &info, 1);
@@ -209,9 +199,6 @@ int potrf(bool upper, int n, T* a) {
 
 template <class T>
 int geqrf(int m, int n, T* a, T* tau) {
-  if constexpr (!is_complex_v<T>)
-    if (small::fits(m, n) && small::has_finite_squares(m * n, a))
-      return small::geqrf(m, n, a, tau), 0;
   if constexpr (!is_complex_v<T>)
     if (small::fits(m, n) && small::has_finite_squares(m * n, a))
       return small::geqrf(m, n, a, tau), 0;
@@ -227,8 +214,6 @@ int geqrf(int m, int n, T* a, T* tau) {
 // The first n columns of the product of k reflections.
 template <class T>
 int orgqr(int m, int n, int k, T* a, const T* tau) {
-  if constexpr (!is_complex_v<T>)
-    if (small::fits(m, n)) return small::orgqr(m, n, k, a, tau), 0;
   if constexpr (!is_complex_v<T>)
     if (small::fits(m, n)) return small::orgqr(m, n, k, a, tau), 0;
   const int ld = leading(m);
