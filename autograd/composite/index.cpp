@@ -75,7 +75,9 @@ std::vector<Tensor> unravel_index_composite(const Tensor& indices, const Dims& s
   std::vector<Tensor> out;
   for (int d = 0; d < shape.size(); ++d) {
     const int64_t step = std::max<int64_t>(strides[d], 1), size = std::max<int64_t>(shape[d], 1);
-    out.push_back(add(remainder(floor_divide(before, step), size), int64_t{1}));
+    const Tensor from_start = step == 1 ? before : floor_divide(before, step);
+    // Along the first dimension all are inside.
+    out.push_back(add(d == 0 ? from_start : remainder(from_start, size), int64_t{1}));
   }
   return out;
 }

@@ -16,7 +16,7 @@ namespace moonlet::cpu {
 namespace {
 
 constexpr int64_t kCopyGrain = 2 * kGrain;  // to move an element is less than a step
-constexpr int64_t kBlock = 32;              // the side of a transposed block
+constexpr int64_t kBlock = 64;              // the side of a transposed block
 
 PointwisePlan plan_copy(const Tensor& out, const Tensor& in) {
   PointwisePlan plan;
@@ -82,12 +82,13 @@ class RowWalk {
   int64_t index_[kMaxDims] = {};
 };
 
-// Row by row along the innermost dimension, long rows by pieces.
+// Row by row along the innermost dimension, long rows by pieces: of longer ones the C library would
+// keep nothing in the cache.
 void copy_rows(const PointwisePlan& plan, Converter convert) {
-  constexpr int64_t kMaxBytes = kStopBlock;
+  constexpr int64_t kMaxPiece = 1 << 17;
   const int64_t size = plan.sizes[0], rows = plan.numel / size;
   const int64_t parts = rows == 1 ? thread_count(plan.numel, kCopyGrain) : 1;
-  const int64_t piece = std::min(kMaxBytes, (size / parts + 64) / 64 * 64);
+  const int64_t piece = std::min(kMaxPiece, (size / parts + 64) / 64 * 64);
   const int64_t pieces = (size + piece - 1) / piece;
   const int64_t grain = std::max<int64_t>(1, kCopyGrain / std::min(piece, size));
   parallel_for(rows * pieces, grain, [&](int64_t begin, int64_t end) {
@@ -105,18 +106,59 @@ void copy_rows(const PointwisePlan& plan, Converter convert) {
   });
 }
 
+// The side of the squares that are turned in registers; 1 for elements of other sizes.
+template <class T>
+constexpr int64_t kSquare = sizeof(T) == 4 || sizeof(T) == 8 ? 16 / sizeof(T) : 1;
+
+// Turns a square: of its rows, `step` bytes apart, columns of a block. Compilers have vectors of 16
+// bytes for every machine.
+void turn_square(const char* in, int64_t step, uint64_t* to) {
+  using Row [[gnu::vector_size(16)]] = uint64_t;
+  Row a, b;
+  std::memcpy(&a, in, sizeof a);
+  std::memcpy(&b, in + step, sizeof b);
+  const Row out[] = {__builtin_shufflevector(a, b, 0, 2), __builtin_shufflevector(a, b, 1, 3)};
+  for (int k = 0; k < 2; ++k) std::memcpy(to + k * kBlock, &out[k], sizeof(Row));
+}
+void turn_square(const char* in, int64_t step, uint32_t* to) {
+  using Row [[gnu::vector_size(16)]] = uint32_t;
+  Row a, b, c, d;
+  std::memcpy(&a, in, sizeof a);
+  std::memcpy(&b, in + step, sizeof b);
+  std::memcpy(&c, in + 2 * step, sizeof c);
+  std::memcpy(&d, in + 3 * step, sizeof d);
+  const Row low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const Row high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Row low_rest = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Row high_rest = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const Row out[] = {__builtin_shufflevector(low, low_rest, 0, 1, 4, 5),
+                     __builtin_shufflevector(low, low_rest, 2, 3, 6, 7),
+                     __builtin_shufflevector(high, high_rest, 0, 1, 4, 5),
+                     __builtin_shufflevector(high, high_rest, 2, 3, 6, 7)};
+  for (int k = 0; k < 4; ++k) std::memcpy(to + k * kBlock, &out[k], sizeof(Row));
+}
+
 template <class T>
 void transpose_block(const char* in, int64_t in_step, char* out, int64_t out_row, int64_t width,
                      int64_t height) {
   // Rows of the block are dense in the input's fast dimension, then written dense to the output.
   // The next block's rows lie too far apart for the hardware to foresee them.
-  constexpr int64_t kLine = 64;
-  T block[kBlock][kBlock];
-  for (int64_t i = 0; i < width; ++i) {
-    const T* from = reinterpret_cast<const T*>(in + i * in_step);
-    for (int64_t at = 0; at < kBlock * static_cast<int64_t>(sizeof(T)); at += kLine)
-      __builtin_prefetch(in + (i + kBlock) * in_step + at);
-    for (int64_t j = 0; j < height; ++j) block[j][i] = from[j];
+  constexpr int64_t kLine = 64, kSide = kSquare<T>;
+  alignas(kLine) T block[kBlock][kBlock];
+  for (int64_t i = 0; i < width; i += kSide) {
+    const int64_t rows = std::min(kSide, width - i);
+    for (int64_t k = i; k < i + rows; ++k)
+      for (int64_t at = 0; at < kBlock * static_cast<int64_t>(sizeof(T)); at += kLine)
+        __builtin_prefetch(in + (k + kBlock) * in_step + at);
+    int64_t j = 0;
+    if constexpr (kSide > 1) {
+      const char* from = in + i * in_step;
+      for (; rows == kSide && j + kSide <= height; j += kSide)
+        turn_square(from + j * static_cast<int64_t>(sizeof(T)), in_step, &block[j][i]);
+    }
+    for (; j < height; ++j)
+      for (int64_t k = i; k < i + rows; ++k)
+        block[j][k] = reinterpret_cast<const T*>(in + k * in_step)[j];
   }
   for (int64_t j = 0; j < height; ++j)
     std::memcpy(out + j * out_row, block[j], static_cast<size_t>(width) * sizeof(T));
@@ -129,7 +171,7 @@ void copy_transposed(const PointwisePlan& plan, int other) {
   rest.sizes[other] = 1;
   const int64_t planes = plan.numel / (plan.sizes[0] * plan.sizes[other]);
   // A piece is one block high and at most kAcross wide.
-  constexpr int64_t kAcross = 4096 * kBlock;
+  constexpr int64_t kAcross = 1024 * kBlock;
   const int64_t across = (plan.sizes[0] + kAcross - 1) / kAcross;
   const int64_t down = (plan.sizes[other] + kBlock - 1) / kBlock;
   const int64_t work = std::min(plan.sizes[0], kAcross) * std::min(plan.sizes[other], kBlock);

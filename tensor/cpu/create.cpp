@@ -30,9 +30,10 @@ namespace {
 
 // Copies the columns of each row i for which keep(i) gives the range, and zeros the others.
 template <class Keep>
-void triangle(const Tensor& given, Tensor& y, const Keep& keep) {
+void triangle(const Tensor& x, Tensor& y, const Keep& keep) {
   if (y.numel() == 0) return;
-  const Tensor x = contiguous(given);
+  const bool direct = x.is_contiguous();
+  if (!direct) copy_into(y, x);
   const int64_t rows = x.size(-2), cols = x.size(-1), bytes = size_of(x.dtype());
   parallel_for(x.numel() / cols, grain_for(cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -40,8 +41,10 @@ void triangle(const Tensor& given, Tensor& y, const Keep& keep) {
       const int64_t from = std::clamp<int64_t>(first, 0, cols);
       const int64_t to = std::clamp<int64_t>(last, from, cols);
       char* out = y.raw() + r * cols * bytes;
-      zero_bytes(out, cols * bytes);
-      copy_bytes(out + from * bytes, x.raw() + (r * cols + from) * bytes, (to - from) * bytes);
+      zero_bytes(out, from * bytes);
+      if (direct)
+        copy_bytes(out + from * bytes, x.raw() + (r * cols + from) * bytes, (to - from) * bytes);
+      zero_bytes(out + to * bytes, (cols - to) * bytes);
     }
   });
 }

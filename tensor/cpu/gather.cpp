@@ -77,6 +77,9 @@ void with_row_copy(int64_t bytes, F&& f) {
     case 8: return fixed(std::integral_constant<size_t, 8>());
     case 12: return fixed(std::integral_constant<size_t, 12>());
     case 16: return fixed(std::integral_constant<size_t, 16>());
+    case 64: return fixed(std::integral_constant<size_t, 64>());
+    case 128: return fixed(std::integral_constant<size_t, 128>());
+    case 256: return fixed(std::integral_constant<size_t, 256>());
   }
   f([bytes](char* to, const char* from) { copy_bytes(to, from, bytes); });
 }
@@ -87,11 +90,20 @@ struct RowCopies {
   int64_t blocks, size, count, bytes;
 };
 
-// Copies the rows at[0], at[1], ... of one block, one after the other.
+// Copies the rows at[0], at[1], ... of one block, one after the other. Long ones are asked for some
+// time before, as the hardware cannot foresee where they lie.
 template <class Copy>
 void copy_block(char* to, const char* from, const int64_t* at, int64_t count, int64_t bytes,
                 const Copy copy) {
-  for (int64_t i = 0; i < count; ++i) copy(to + i * bytes, from + (at[i] - 1) * bytes);
+  constexpr int64_t kLine = 64, kAhead = 8, kMostLines = 8;
+  const int64_t asked = std::min(bytes, kMostLines * kLine);
+  int64_t i = 0;
+  for (; bytes >= kLine && i + kAhead < count; ++i) {
+    const char* later = from + (at[i + kAhead] - 1) * bytes;
+    for (int64_t line = 0; line < asked; line += kLine) __builtin_prefetch(later + line);
+    copy(to + i * bytes, from + (at[i] - 1) * bytes);
+  }
+  for (; i < count; ++i) copy(to + i * bytes, from + (at[i] - 1) * bytes);
 }
 
 void copy_rows(const RowCopies& rows, const char* from, const int64_t* at, char* to) {

@@ -14,15 +14,22 @@ namespace moonlet::cpu {
 
 namespace {
 
-// x with `dims` moved to the end, contiguous, as `dtype`: one row per result.
+// x with `dims` moved to the end, contiguous, as `dtype`: one row per result. A row's elements come
+// in the order in which they lie in memory, so that a transposed x may need no copy.
 Tensor rows_last(const Tensor& x, const Dims& dims, DType dtype) {
   Dims sizes, strides;
-  for (int pass = 0; pass < 2; ++pass) {
-    for (int d = 0; d < x.dim(); ++d) {
-      if (dims.contains(d) != (pass == 1)) continue;
-      sizes.push_back(x.size(d));
-      strides.push_back(x.stride(d));
-    }
+  for (int d = 0; d < x.dim(); ++d) {
+    if (dims.contains(d)) continue;
+    sizes.push_back(x.size(d));
+    strides.push_back(x.stride(d));
+  }
+  const int kept = sizes.size();
+  for (int64_t dim : dims) {
+    const int d = static_cast<int>(dim);
+    int at = kept;
+    while (at < strides.size() && strides[at] >= x.stride(d)) ++at;
+    sizes.insert(at, x.size(d));
+    strides.insert(at, x.stride(d));
   }
   return converted(alias(x, sizes, strides, x.offset()), dtype);
 }

@@ -170,21 +170,25 @@ void extreme_columns(const T* x, T* values, int64_t* indices, int64_t n, int64_t
   }
 }
 
-// The same of kRows dense rows of n, side by side.
-template <bool kLargest, int kRows, class T>
-void extreme_rows(const T* x, T* values, int64_t* indices, int64_t n) {
-  T best[kRows];
-  int64_t where[kRows];
-  for (int k = 0; k < kRows; ++k) best[k] = x[k * n];
-  run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      for (int k = 0; k < kRows; ++k) {
-        const T v = x[k * n + i];
-        const bool taken = takes<kLargest>(v, best[k]);
-        best[k] = taken ? v : best[k];
-        where[k] = taken ? i + 1 : where[k];
-        values[k * n + i] = best[k];
-        indices[k * n + i] = where[k];
+// The same of one dense row of n, by blocks: few have an element that takes the place of the
+// extreme before them.
+template <bool kLargest, class T>
+void extreme_row(const T* x, T* values, int64_t* indices, int64_t n) {
+  constexpr int64_t kBlock = 64;
+  T best = x[0];
+  int64_t where = 1;
+  serial_for(n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t from = begin; from < end; from += kBlock) {
+      const int64_t to = std::min(end, from + kBlock);
+      if (!takes<kLargest>(fold_run(kLargest ? Fold::Max : Fold::Min, x + from, to - from), best)) {
+        std::fill(values + from, values + to, best);
+        std::fill(indices + from, indices + to, where);
+        continue;
+      }
+      for (int64_t i = from; i < to; ++i) {
+        const bool taken = takes<kLargest>(x[i], best);
+        values[i] = best = taken ? x[i] : best;
+        indices[i] = where = taken ? i + 1 : where;
       }
     }
   });
@@ -198,9 +202,9 @@ void extremes_into(const T* x, T* values, int64_t* indices, int64_t outer, int64
   const int64_t chunks = (inner + kColumns - 1) / kColumns;
   const auto part = [&](int64_t begin, int64_t end) {
     if (inner == 1) {
-      return each_rows(begin, end, [&](int64_t row, auto rows) {
-        extreme_rows<kLargest, rows()>(x + row * n, values + row * n, indices + row * n, n);
-      });
+      for (int64_t row = begin; row < end; ++row)
+        extreme_row<kLargest>(x + row * n, values + row * n, indices + row * n, n);
+      return;
     }
     for (int64_t i = begin; i < end; ++i) {
       const int64_t column = i % chunks * kColumns, at = i / chunks * n * inner + column;

@@ -25,8 +25,8 @@ constexpr size_t kLarge = 64 * 1024;
 constexpr size_t kHuge = 4u << 20;
 constexpr size_t kHugePage = 2u << 20;
 constexpr size_t kPage = 4096;
-// Live plus kept bytes stay below the larger of this and twice the live bytes. Once memory has been
-// short, a quarter of the live bytes is kept at most: others want it, too.
+// Live plus kept bytes stay below the larger of this and twice the live bytes. Where memory is
+// short, others want it, too: no more is kept than a quarter of the live bytes or what is keepable.
 constexpr int64_t kFloor = int64_t{256} << 20;
 
 struct SmallTag {
@@ -189,8 +189,8 @@ class PooledAllocator final : public Allocator {
     return wanted <= static_cast<size_t>(machine_memory()) && all <= machine_memory();
   }
   int64_t limit() const {
-    if (memory::shortage.load(std::memory_order_relaxed)) return live_ / 4;
-    return std::max(kFloor - live_, live_);
+    return std::min(std::max(kFloor - live_, live_),
+                    std::max(live_ / 4, memory::keepable.load(std::memory_order_relaxed)));
   }
   // Gives the blocks that waited longest back until the bound holds.
   void trim() noexcept {

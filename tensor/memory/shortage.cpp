@@ -6,12 +6,16 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 namespace moonlet::memory {
 namespace {
 
-bool address_space_is_limited() noexcept {
+// The bytes of address space, INT64_MAX where it is not limited.
+int64_t address_space() noexcept {
   rlimit limit{};
-  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  const bool known = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return known ? static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, INT64_MAX)) : INT64_MAX;
 }
 
 // The C library opens the unwinder when an exception first passes one of its own functions, and
@@ -19,7 +23,7 @@ bool address_space_is_limited() noexcept {
 bool prepare() noexcept {
   void* frame = nullptr;
   backtrace(&frame, 1);
-  return address_space_is_limited();
+  return address_space() != INT64_MAX;
 }
 
 // What a new thread needs beside its stack.
@@ -37,8 +41,12 @@ size_t stack_bytes() noexcept {
 }  // namespace
 
 std::atomic<bool> shortage{prepare()};
+std::atomic<int64_t> keepable{address_space() == INT64_MAX ? INT64_MAX : address_space() / 16};
 
-void note_shortage() noexcept { shortage.store(true, std::memory_order_relaxed); }
+void note_shortage() noexcept {
+  shortage.store(true, std::memory_order_relaxed);
+  keepable.store(0, std::memory_order_relaxed);
+}
 
 bool can_map(size_t bytes) noexcept {
   void* place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

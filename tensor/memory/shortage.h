@@ -4,11 +4,16 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 namespace moonlet::memory {
 
 // Whether an allocation has failed in this process, or its address space was limited at the start.
 extern std::atomic<bool> shortage;
+
+// The bytes that may be kept for later use however little is in use: any number, a part of a
+// limited address space, and none once an allocation has failed.
+extern std::atomic<int64_t> keepable;
 
 // Notes that an allocation failed.
 void note_shortage() noexcept;

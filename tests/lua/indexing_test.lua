@@ -146,6 +146,14 @@ test("slices at positions agree with indexing by one tensor", function()
   end
 end)
 
+test("rows of every length come from their positions", function()
+  for _, width in ipairs { 1, 2, 3, 4, 16, 20, 32, 64, 200 } do
+    local x, at = ml.randn(40, width), ml.randint(1, 40, { 30 })
+    local y = x:index_select(1, at)
+    for i = 1, 30 do expect.truthy(y[i]:eq(x[at[i]:item()]):all():item(), "width " .. width) end
+  end
+end)
+
 test("additions to few slices of a 16-bit tensor are rounded once", function()
   ml.manual_seed(1)
   local x, source = ml.randn(40, 30):to "bfloat16", ml.randn(5, 30):to "bfloat16"

@@ -168,6 +168,25 @@ on_devices("running extremes and NaN", function(device)
   expect.truthy(v:select(2, 700):eq(x:amin(2)):all():item())
 end)
 
+on_devices("running extremes of long rows are those found one by one", function(device)
+  ml.manual_seed(3)
+  local n = 300
+  local x = ml.randn(2, n):to(device)
+  for k, v in pairs { [70] = 9, [150] = -9, [200] = 9, [260] = nan, [290] = nan } do x[2][k]:fill_(v) end
+  for _, op in ipairs { "cummax", "cummin" } do
+    local values, positions = x[op](x, 2)
+    for row = 1, 2 do
+      local want, at, best, where = {}, {}, x[row][1]:item(), 1
+      for k, v in ipairs(x[row]:tolist()) do
+        local loses = op == "cummax" and v < best or op == "cummin" and v > best
+        if v ~= v or (best == best and not loses) then best, where = v, k end
+        want[k], at[k] = best, where
+      end
+      pair(values[row], positions[row], want, at, op)
+    end
+  end
+end)
+
 on_devices("logcumsumexp of infinities", function(device)
   local x = ml.tensor({ -inf, -inf, 1, 1000, inf, 2, nan, 1 }, { device = device })
   holds(x:logcumsumexp(1), { -inf, -inf, 1, 1000, inf, inf, nan, nan })

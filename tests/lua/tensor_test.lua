@@ -150,6 +150,19 @@ test("a 0-d tensor reduces over its dim 1 as over none", function()
   expect.error(function() return ml.tensor(1.5):sum { 1, 1 } end, "sum")
 end)
 
+test("a copy of a transposed tensor has each element in its place", function()
+  for _, dtype in ipairs { "uint8", "bfloat16", "float32", "float64", "complex128" } do
+    for _, sizes in ipairs { { 8, 8 }, { 67, 130 }, { 9, 64 }, { 129, 11 } } do
+      local rows, columns = table.unpack(sizes)
+      local x = ml.randint(0, 100, { rows, columns }):to(dtype)
+      local want, got = x:to("float64"):tolist(), x:t():contiguous():to("float64"):tolist()
+      for i = 1, rows do
+        for j = 1, columns do expect.equal(got[j][i], want[i][j], dtype) end
+      end
+    end
+  end
+end)
+
 test("parts of empty tensors are empty tensors", function()
   local x = ml.zeros(3, 0, 4)
   expect.equal(tostring(x[3].shape), "(0, 4)")
