@@ -1,173 +1,15 @@
 // tensor/cpu/normalization.cpp: the CPU kernels of layer_norm and batch_norm and of their
-// gradients. The loops over a run of elements are vectorised; both ops are built on them.
-#include "tensor/cpu/pointwise_targets.h"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tensor/cpu/normalization.cpp"
+// gradients.
+#include "tensor/cpu/normalization.h"
+
 #include <cmath>
-#include "hwy/foreach_target.h"
 
-#include "hwy/highway.h"
 #include "tensor/cpu/contiguous.h"
-#include "tensor/cpu/each_vector-inl.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/kernels_normalization.h"
 
-#ifndef MOONLET_TENSOR_CPU_NORM_
-#define MOONLET_TENSOR_CPU_NORM_
 namespace moonlet::cpu {
-// A run of n elements and what a loop over it needs; weight and bias may be null, and then are 1
-// and 0. `scale`, `offset`: one weight and bias for the whole run, multiplied in as well.
-template <class T>
-struct Run {
-  const T *x = nullptr, *grad = nullptr, *weight = nullptr, *bias = nullptr;
-  T* out = nullptr;
-  int64_t n = 0;
-  T mean = 0, rstd = 1, scale = 1, offset = 0, m1 = 0, m2 = 0;
-};
-template <class T>
-struct TwoSums {
-  double first, second;
-};
-}  // namespace moonlet::cpu
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace moonlet {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-using cpu::Run;
-using cpu::TwoSums;
-
-// Sums of both values that step(tag, index, first, second) adds to, over [0, n): two vectors per
-// sum, folded into double every block so that long runs stay exact.
-template <class T, class Step>
-HWY_INLINE TwoSums<T> sums(int64_t n, Step&& step) {
-  constexpr int64_t kBlock = 4096;
-  const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> one;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  TwoSums<T> total{0, 0};
-  int64_t i = 0;
-  while (i + lanes <= n) {
-    if (i > 0) stop_if_requested();
-    const int64_t stop = std::min(n, i + kBlock);
-    auto a0 = hn::Zero(d), a1 = a0, b0 = a0, b1 = a0;
-    for (; i + 2 * lanes <= stop; i += 2 * lanes) {
-      step(d, i, a0, b0);
-      step(d, i + lanes, a1, b1);
-    }
-    for (; i + lanes <= stop; i += lanes) step(d, i, a0, b0);
-    total.first += hn::GetLane(hn::SumOfLanes(d, hn::Add(a0, a1)));
-    total.second += hn::GetLane(hn::SumOfLanes(d, hn::Add(b0, b1)));
-  }
-  auto a = hn::Zero(one), b = a;
-  for (; i < n; ++i) step(one, i, a, b);
-  total.first += hn::GetLane(a);
-  total.second += hn::GetLane(b);
-  return total;
-}
-
-// Sum x and sum (x - mean)^2.
-template <class T>
-TwoSums<T> moments(const Run<T>& r) {
-  return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
-    const auto v = hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean));
-    a = hn::Add(a, v);
-    b = hn::MulAdd(v, v, b);
-  });
-}
-
-// out = (x - mean) rstd scale weight + offset + bias
-template <class T>
-void apply(const Run<T>& r) {
-  each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    auto v =
-        hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd * r.scale));
-    if (r.weight) v = hn::Mul(v, hn::LoadU(d, r.weight + i));
-    v = hn::Add(v, r.bias ? hn::LoadU(d, r.bias + i) : hn::Set(d, r.offset));
-    hn::StoreU(v, d, r.out + i);
-  });
-}
-
-// With a = grad scale weight and xh = (x - mean) rstd: sum a and sum a xh.
-template <class T>
-TwoSums<T> gradient_sums(const Run<T>& r) {
-  return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
-    auto g = hn::Mul(hn::LoadU(d, r.grad + i), hn::Set(d, r.scale));
-    if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
-    const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
-    a = hn::Add(a, g);
-    b = hn::MulAdd(g, xh, b);
-  });
-}
-
-// out = rstd (a - m1 - xh m2)
-template <class T>
-void gradient(const Run<T>& r) {
-  each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    auto g = hn::Mul(hn::LoadU(d, r.grad + i), hn::Set(d, r.scale));
-    if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
-    const auto rstd = hn::Set(d, r.rstd);
-    const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), rstd);
-    const auto v = hn::NegMulAdd(xh, hn::Set(d, r.m2), hn::Sub(g, hn::Set(d, r.m1)));
-    hn::StoreU(hn::Mul(v, rstd), d, r.out + i);
-  });
-}
-
-// out += grad xh
-template <class T>
-void add_weight_gradient(const Run<T>& r) {
-  each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, r.grad + i), xh, hn::LoadU(d, r.out + i)), d, r.out + i);
-  });
-}
-
-#define MOONLET_NORM_LOOPS(T, suffix)                                             \
-  TwoSums<T> moments_##suffix(const Run<T>& r) { return moments(r); }             \
-  void apply_##suffix(const Run<T>& r) { apply(r); }                              \
-  TwoSums<T> gradient_sums_##suffix(const Run<T>& r) { return gradient_sums(r); } \
-  void gradient_##suffix(const Run<T>& r) { gradient(r); }                        \
-  void add_weight_gradient_##suffix(const Run<T>& r) { add_weight_gradient(r); }
-MOONLET_NORM_LOOPS(float, f32)
-MOONLET_NORM_LOOPS(double, f64)
-
-}  // namespace HWY_NAMESPACE
-}  // namespace moonlet
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace moonlet {
-#define MOONLET_NORM_EXPORT(T, suffix) \
-  HWY_EXPORT(moments_##suffix);        \
-  HWY_EXPORT(apply_##suffix);          \
-  HWY_EXPORT(gradient_sums_##suffix);  \
-  HWY_EXPORT(gradient_##suffix);       \
-  HWY_EXPORT(add_weight_gradient_##suffix);
-MOONLET_NORM_EXPORT(float, f32)
-MOONLET_NORM_EXPORT(double, f64)
-
-namespace cpu {
 namespace {
-
-template <class T>
-struct Loops;
-#define MOONLET_NORM_TABLE(T, suffix)                                                     \
-  template <>                                                                             \
-  struct Loops<T> {                                                                       \
-    static TwoSums<T> moments(const Run<T>& r) {                                          \
-      return HWY_DYNAMIC_DISPATCH(moments_##suffix)(r);                                   \
-    }                                                                                     \
-    static void apply(const Run<T>& r) { HWY_DYNAMIC_DISPATCH(apply_##suffix)(r); }       \
-    static TwoSums<T> gradient_sums(const Run<T>& r) {                                    \
-      return HWY_DYNAMIC_DISPATCH(gradient_sums_##suffix)(r);                             \
-    }                                                                                     \
-    static void gradient(const Run<T>& r) { HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r); } \
-    static void add_weight_gradient(const Run<T>& r) {                                    \
-      HWY_DYNAMIC_DISPATCH(add_weight_gradient_##suffix)(r);                              \
-    }                                                                                     \
-  };
-MOONLET_NORM_TABLE(float, f32)
-MOONLET_NORM_TABLE(double, f64)
 
 template <class T>
 const T* data_or_null(const Tensor& t) {
@@ -200,19 +42,19 @@ void each_run(const Channels& c, int64_t channel, Body&& body) {
 
 // For one channel: the mean, and the sum of squared differences from it.
 template <class T>
-TwoSums<T> channel_moments(const Channels& c, int64_t channel, const T* x) {
+NormSums channel_moments(const Channels& c, int64_t channel, const T* x) {
   const double count = static_cast<double>(c.outer * c.inner);
   double sum = 0, squares = 0, drift = 0;
-  Run<T> r;
+  NormRun<T> r;
   r.n = c.inner;
   each_run(c, channel, [&](int64_t at) {
     r.x = x + at;
-    sum += Loops<T>::moments(r).first;
+    sum += NormLoops<T>::moments(r).first;
   });
   r.mean = static_cast<T>(sum / count);
   each_run(c, channel, [&](int64_t at) {
     r.x = x + at;
-    const auto m = Loops<T>::moments(r);
+    const auto m = NormLoops<T>::moments(r);
     drift += m.first;
     squares += m.second;
   });
@@ -242,12 +84,12 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        Run<T> r{source.elements<T>() + i * n, nullptr, data_or_null<T>(w), data_or_null<T>(b),
-                 out.elements<T>() + i * n,    n};
-        r.mean = static_cast<T>(Loops<T>::moments(r).first / static_cast<double>(n));
+        NormRun<T> r{source.elements<T>() + i * n, nullptr, data_or_null<T>(w), data_or_null<T>(b),
+                     out.elements<T>() + i * n,    n};
+        r.mean = static_cast<T>(NormLoops<T>::moments(r).first / static_cast<double>(n));
         r.rstd = static_cast<T>(
-            1 / std::sqrt(Loops<T>::moments(r).second / static_cast<double>(n) + eps));
-        Loops<T>::apply(r);
+            1 / std::sqrt(NormLoops<T>::moments(r).second / static_cast<double>(n) + eps));
+        NormLoops<T>::apply(r);
         m.elements<T>()[i] = r.mean;
         s.elements<T>()[i] = r.rstd;
       }
@@ -267,14 +109,14 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        Run<T> r{source.elements<T>() + i * n, g.elements<T>() + i * n,
-                 data_or_null<T>(w),           nullptr,
-                 out.elements<T>() + i * n,    n,
-                 m.elements<T>()[i],           s.elements<T>()[i]};
-        const auto t = Loops<T>::gradient_sums(r);
+        NormRun<T> r{source.elements<T>() + i * n, g.elements<T>() + i * n,
+                     data_or_null<T>(w),           nullptr,
+                     out.elements<T>() + i * n,    n,
+                     m.elements<T>()[i],           s.elements<T>()[i]};
+        const auto t = NormLoops<T>::gradient_sums(r);
         r.m1 = static_cast<T>(t.first / static_cast<double>(n));
         r.m2 = static_cast<T>(t.second / static_cast<double>(n));
-        Loops<T>::gradient(r);
+        NormLoops<T>::gradient(r);
       }
     });
   });
@@ -297,9 +139,9 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
         T* part = parts.elements<T>() + b * n;
         zero_bytes(part, n * static_cast<int64_t>(sizeof(T)));
         for (int64_t i = b * block; i < std::min(rows, (b + 1) * block); ++i)
-          Loops<T>::add_weight_gradient({source.elements<T>() + i * n, g.elements<T>() + i * n,
-                                         nullptr, nullptr, part, n, m.elements<T>()[i],
-                                         s.elements<T>()[i]});
+          NormLoops<T>::add_weight_gradient({source.elements<T>() + i * n, g.elements<T>() + i * n,
+                                             nullptr, nullptr, part, n, m.elements<T>()[i],
+                                             s.elements<T>()[i]});
       }
     });
     serial_for(n, blocks, [&](int64_t begin, int64_t end) {
@@ -326,7 +168,7 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
     parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const auto t = channel_moments(c, k, source.elements<T>());
-        Run<T> r;
+        NormRun<T> r;
         r.n = c.inner;
         r.mean = m.elements<T>()[k] = static_cast<T>(t.first);
         r.rstd = s.elements<T>()[k] = static_cast<T>(1 / std::sqrt(t.second / count + eps));
@@ -337,7 +179,7 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
         each_run(c, k, [&](int64_t at) {
           r.x = source.elements<T>() + at;
           r.out = out.elements<T>() + at;
-          Loops<T>::apply(r);
+          NormLoops<T>::apply(r);
         });
       }
     });
@@ -352,13 +194,13 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
                        const Tensor& s, const Tensor& w, Body&& body) {
   parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
-      Run<T> r;
+      NormRun<T> r;
       r.n = c.inner, r.mean = m.elements<T>()[k], r.rstd = s.elements<T>()[k];
       if (w.defined()) r.scale = w.elements<T>()[k];
-      TwoSums<T> total{0, 0};
+      NormSums total{0, 0};
       each_run(c, k, [&](int64_t at) {
         r.x = x.elements<T>() + at, r.grad = g.elements<T>() + at;
-        const auto t = Loops<T>::gradient_sums(r);
+        const auto t = NormLoops<T>::gradient_sums(r);
         total.first += t.first, total.second += t.second;
       });
       body(k, r, total);
@@ -377,13 +219,13 @@ void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   const Channels c = channels_of(x);
   const double count = static_cast<double>(c.outer * c.inner);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    channel_gradients<T>(c, g, source, m, s, w, [&](int64_t k, Run<T>& r, TwoSums<T> total) {
+    channel_gradients<T>(c, g, source, m, s, w, [&](int64_t k, NormRun<T>& r, NormSums total) {
       r.m1 = static_cast<T>(total.first / count);
       r.m2 = static_cast<T>(total.second / count);
       each_run(c, k, [&](int64_t at) {
         r.x = source.elements<T>() + at, r.grad = g.elements<T>() + at,
         r.out = out.elements<T>() + at;
-        Loops<T>::gradient(r);
+        NormLoops<T>::gradient(r);
       });
     });
   });
@@ -398,13 +240,11 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   Tensor out = workspace(y, compute);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     channel_gradients<T>(channels_of(x), g, source, m, s, {},
-                         [&](int64_t k, Run<T>&, TwoSums<T> total) {
+                         [&](int64_t k, NormRun<T>&, NormSums total) {
                            out.elements<T>()[k] = static_cast<T>(total.second);
                          });
   });
   write_back(y, out);
 }
 
-}  // namespace cpu
-}  // namespace moonlet
-#endif
+}  // namespace moonlet::cpu
