@@ -4,32 +4,15 @@
 
 #include <cmath>
 
-#include "tensor/cpu/contiguous.h"
-#include "tensor/cpu/parallel.h"
 #include "tensor/kernels_normalization.h"
 
 namespace moonlet::cpu {
 namespace {
 
-template <class T>
-const T* data_or_null(const Tensor& t) {
-  return t.defined() ? t.elements<T>() : nullptr;
-}
-
 int64_t last_product(const Tensor& x, int64_t dims) {
   int64_t n = 1;
   for (int64_t i = x.dim() - dims; i < x.dim(); ++i) n *= x.size(static_cast<int>(i));
   return n;
-}
-
-// x as (outer, channels, inner).
-struct Channels {
-  int64_t outer, channels, inner;
-};
-Channels channels_of(const Tensor& x) {
-  Channels out{x.size(0), x.size(1), 1};
-  for (int i = 2; i < x.dim(); ++i) out.inner *= x.size(i);
-  return out;
 }
 
 // Calls body(offset of a run) for each of the channel's runs.
@@ -42,18 +25,18 @@ void each_run(const Channels& c, int64_t channel, Body&& body) {
 
 // For one channel: the mean, and the sum of squared differences from it.
 template <class T>
-NormSums channel_moments(const Channels& c, int64_t channel, const T* x) {
+NormSums channel_moments(const Channels& c, int64_t channel, RunReader<T>& x) {
   const double count = static_cast<double>(c.outer * c.inner);
   double sum = 0, squares = 0, drift = 0;
   NormRun<T> r;
   r.n = c.inner;
   each_run(c, channel, [&](int64_t at) {
-    r.x = x + at;
+    r.x = x.at(at);
     sum += NormLoops<T>::moments(r).first;
   });
   r.mean = static_cast<T>(sum / count);
   each_run(c, channel, [&](int64_t at) {
-    r.x = x + at;
+    r.x = x.at(at);
     const auto m = NormLoops<T>::moments(r);
     drift += m.first;
     squares += m.second;
@@ -77,19 +60,21 @@ void update_running(const Tensor& running, int64_t i, double value, double momen
 void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
                        const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
   const DType compute = compute_dtype(x.dtype());
-  const Tensor source = converted(x, compute), w = converted(weight, compute),
-               b = converted(bias, compute);
-  Tensor out = workspace(y, compute), m = workspace(mean, compute), s = workspace(rstd, compute);
   const int64_t n = last_product(x, normalized_shape.size());
+  const Tensor source = runs_of(x, compute, n), w = converted(weight, compute),
+               b = converted(bias, compute);
+  Tensor out = room_for_runs(y, compute, n), m = workspace(mean, compute),
+         s = workspace(rstd, compute);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
+      RunReader<T> from(source, n);
+      RunWriter<T> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T> r{source.elements<T>() + i * n, nullptr, data_or_null<T>(w), data_or_null<T>(b),
-                     out.elements<T>() + i * n,    n};
-        r.mean = static_cast<T>(NormLoops<T>::moments(r).first / static_cast<double>(n));
-        r.rstd = static_cast<T>(
-            1 / std::sqrt(NormLoops<T>::moments(r).second / static_cast<double>(n) + eps));
+        NormRun<T> r{from.at(i * n),     nullptr,      data_or_null<T>(w),
+                     data_or_null<T>(b), to.at(i * n), n};
+        set_statistics(r, eps);
         NormLoops<T>::apply(r);
+        to.done(i * n);
         m.elements<T>()[i] = r.mean;
         s.elements<T>()[i] = r.rstd;
       }
@@ -101,22 +86,24 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
 void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
-  const Tensor g = converted(grad, compute), source = converted(x, compute),
+  const int64_t n = last_product(x, dims);
+  const Tensor g = runs_of(grad, compute, n), source = runs_of(x, compute, n),
                m = converted(mean, compute), s = converted(rstd, compute),
                w = converted(weight, compute);
-  Tensor out = workspace(y, compute);
-  const int64_t n = last_product(x, dims);
+  Tensor out = room_for_runs(y, compute, n);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
+      RunReader<T> from(source, n), slope(g, n);
+      RunWriter<T> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T> r{source.elements<T>() + i * n, g.elements<T>() + i * n,
-                     data_or_null<T>(w),           nullptr,
-                     out.elements<T>() + i * n,    n,
-                     m.elements<T>()[i],           s.elements<T>()[i]};
+        NormRun<T> r{
+            from.at(i * n),     slope.at(i * n),   data_or_null<T>(w), nullptr, to.at(i * n), n,
+            m.elements<T>()[i], s.elements<T>()[i]};
         const auto t = NormLoops<T>::gradient_sums(r);
         r.m1 = static_cast<T>(t.first / static_cast<double>(n));
         r.m2 = static_cast<T>(t.second / static_cast<double>(n));
         NormLoops<T>::gradient(r);
+        to.done(i * n);
       }
     });
   });
@@ -127,21 +114,22 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
 void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
-  const Tensor g = converted(grad, compute), source = converted(x, compute),
+  const int64_t n = last_product(x, dims);
+  const Tensor g = runs_of(grad, compute, n), source = runs_of(x, compute, n),
                m = converted(mean, compute), s = converted(rstd, compute);
-  const int64_t n = last_product(x, dims), rows = m.numel();
+  const int64_t rows = m.numel();
   const int64_t block = std::max<int64_t>(16, (rows + 31) / 32);
   const int64_t blocks = std::max<int64_t>(1, (rows + block - 1) / block);
   Tensor out = workspace(y, compute), parts = empty_plain({blocks, n}, {compute, {}}, "layer_norm");
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(blocks, grain_for(block * n), [&](int64_t begin, int64_t end) {
+      RunReader<T> from(source, n), slope(g, n);
       for (int64_t b = begin; b < end; ++b) {
         T* part = parts.elements<T>() + b * n;
         zero_bytes(part, n * static_cast<int64_t>(sizeof(T)));
         for (int64_t i = b * block; i < std::min(rows, (b + 1) * block); ++i)
-          NormLoops<T>::add_weight_gradient({source.elements<T>() + i * n, g.elements<T>() + i * n,
-                                             nullptr, nullptr, part, n, m.elements<T>()[i],
-                                             s.elements<T>()[i]});
+          NormLoops<T>::add_weight_gradient({from.at(i * n), slope.at(i * n), nullptr, nullptr,
+                                             part, n, m.elements<T>()[i], s.elements<T>()[i]});
       }
     });
     serial_for(n, blocks, [&](int64_t begin, int64_t end) {
@@ -158,16 +146,19 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
                        const Tensor& running_mean, const Tensor& running_var, double momentum,
                        double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
   const DType compute = compute_dtype(x.dtype());
-  const Tensor source = converted(x, compute), w = converted(weight, compute),
-               b = converted(bias, compute);
-  Tensor out = workspace(y, compute), m = workspace(mean, compute), s = workspace(rstd, compute);
   const Channels c = channels_of(x);
+  const Tensor source = runs_of(x, compute, c.inner), w = converted(weight, compute),
+               b = converted(bias, compute);
+  Tensor out = room_for_runs(y, compute, c.inner), m = workspace(mean, compute),
+         s = workspace(rstd, compute);
   const double count = static_cast<double>(c.outer * c.inner);
   if (count == 0) return;
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
+      RunReader<T> from(source, c.inner);
+      RunWriter<T> to(out, c.inner);
       for (int64_t k = begin; k < end; ++k) {
-        const auto t = channel_moments(c, k, source.elements<T>());
+        const auto t = channel_moments(c, k, from);
         NormRun<T> r;
         r.n = c.inner;
         r.mean = m.elements<T>()[k] = static_cast<T>(t.first);
@@ -177,9 +168,9 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
         update_running(running_mean, k, t.first, momentum);
         update_running(running_var, k, t.second / (count - 1), momentum);
         each_run(c, k, [&](int64_t at) {
-          r.x = source.elements<T>() + at;
-          r.out = out.elements<T>() + at;
+          r.x = from.at(at), r.out = to.at(at);
           NormLoops<T>::apply(r);
+          to.done(at);
         });
       }
     });
@@ -188,22 +179,23 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
 }
 
 namespace {
-// Calls body(channel, run, sums of the channel) with the gradient's sums over each channel.
+// Calls body(channel, run, its readers, sums of the channel) with the gradient's sums over each.
 template <class T, class Body>
 void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, const Tensor& m,
                        const Tensor& s, const Tensor& w, Body&& body) {
   parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
+    RunReader<T> from(x, c.inner), slope(g, c.inner);
     for (int64_t k = begin; k < end; ++k) {
       NormRun<T> r;
       r.n = c.inner, r.mean = m.elements<T>()[k], r.rstd = s.elements<T>()[k];
       if (w.defined()) r.scale = w.elements<T>()[k];
       NormSums total{0, 0};
       each_run(c, k, [&](int64_t at) {
-        r.x = x.elements<T>() + at, r.grad = g.elements<T>() + at;
+        r.x = from.at(at), r.grad = slope.at(at);
         const auto t = NormLoops<T>::gradient_sums(r);
         total.first += t.first, total.second += t.second;
       });
-      body(k, r, total);
+      body(k, r, from, slope, total);
     }
   });
 }
@@ -212,22 +204,25 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
 void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
-  const Tensor g = converted(grad, compute), source = converted(x, compute),
+  const Channels c = channels_of(x);
+  const Tensor g = runs_of(grad, compute, c.inner), source = runs_of(x, compute, c.inner),
                m = converted(mean, compute), s = converted(rstd, compute),
                w = converted(weight, compute);
-  Tensor out = workspace(y, compute);
-  const Channels c = channels_of(x);
+  Tensor out = room_for_runs(y, compute, c.inner);
   const double count = static_cast<double>(c.outer * c.inner);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    channel_gradients<T>(c, g, source, m, s, w, [&](int64_t k, NormRun<T>& r, NormSums total) {
-      r.m1 = static_cast<T>(total.first / count);
-      r.m2 = static_cast<T>(total.second / count);
-      each_run(c, k, [&](int64_t at) {
-        r.x = source.elements<T>() + at, r.grad = g.elements<T>() + at,
-        r.out = out.elements<T>() + at;
-        NormLoops<T>::gradient(r);
-      });
-    });
+    channel_gradients<T>(
+        c, g, source, m, s, w,
+        [&](int64_t k, NormRun<T>& r, RunReader<T>& from, RunReader<T>& slope, NormSums total) {
+          RunWriter<T> to(out, c.inner);
+          r.m1 = static_cast<T>(total.first / count);
+          r.m2 = static_cast<T>(total.second / count);
+          each_run(c, k, [&](int64_t at) {
+            r.x = from.at(at), r.grad = slope.at(at), r.out = to.at(at);
+            NormLoops<T>::gradient(r);
+            to.done(at);
+          });
+        });
   });
   write_back(y, out);
 }
@@ -235,12 +230,13 @@ void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
-  const Tensor g = converted(grad, compute), source = converted(x, compute),
+  const Channels c = channels_of(x);
+  const Tensor g = runs_of(grad, compute, c.inner), source = runs_of(x, compute, c.inner),
                m = converted(mean, compute), s = converted(rstd, compute);
   Tensor out = workspace(y, compute);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    channel_gradients<T>(channels_of(x), g, source, m, s, {},
-                         [&](int64_t k, NormRun<T>&, NormSums total) {
+    channel_gradients<T>(c, g, source, m, s, {},
+                         [&](int64_t k, NormRun<T>&, RunReader<T>&, RunReader<T>&, NormSums total) {
                            out.elements<T>()[k] = static_cast<T>(total.second);
                          });
   });
