@@ -120,12 +120,21 @@ std::vector<Neighbour> neighbours(const Axis& axis, const Tensor& grid, std::str
   return mode == "nearest" ? nearest_neighbour(axis, grid) : cubic_neighbours(axis, grid);
 }
 
-// A neighbour along all axes so far.
-Neighbour joined(const Neighbour& a, const Neighbour& b, int64_t size) {
-  const Tensor weight = !a.weight.defined()   ? b.weight
-                        : !b.weight.defined() ? a.weight
-                                              : mul(a.weight, b.weight);
-  return {add(mul(a.number, size), b.number), logical_and(a.inside, b.inside), weight};
+// The neighbours along all axes so far, `a`, and along one of that size more, `b`.
+std::vector<Neighbour> joined(const std::vector<Neighbour>& a, const std::vector<Neighbour>& b,
+                              int64_t size) {
+  if (a.empty()) return b;
+  std::vector<Neighbour> out;
+  for (const Neighbour& u : a) {
+    const Tensor line = mul(u.number, size);
+    for (const Neighbour& v : b) {
+      const Tensor weight = !u.weight.defined()   ? v.weight
+                            : !v.weight.defined() ? u.weight
+                                                  : mul(u.weight, v.weight);
+      out.push_back({add(line, v.number), logical_and(u.inside, v.inside), weight});
+    }
+  }
+  return out;
 }
 
 // The sums of the weighted neighbours (n, places) of planes (n, c, size): (n, c, places).
@@ -193,12 +202,7 @@ Tensor grid_sample_composite(const Tensor& x, const Tensor& grid, std::string_vi
   std::vector<Neighbour> all;
   for (int i = 0; i < dims; ++i) {
     const Axis axis{x.size(2 + i), border, align_corners};
-    const auto more = neighbours(axis, select(grids, 2, dims - 1 - i), mode);
-    std::vector<Neighbour> product;
-    if (i == 0) product = more;
-    for (const Neighbour& a : all)
-      for (const Neighbour& b : more) product.push_back(joined(a, b, axis.size));
-    all = std::move(product);
+    all = joined(all, neighbours(axis, select(grids, 2, dims - 1 - i), mode), axis.size);
   }
   const Tensor planes = reshape(widened(x), {n, c, whole});
   const Tensor y = x.device().is_cuda() ? sum_of_rows(planes, all) : sum_in_planes(planes, all);
