@@ -48,7 +48,6 @@ void each_channel(const Groups& groups, int64_t group, NormRun<T> r, const T* we
 
 void native_group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight,
                        const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
-  if (x.numel() == 0) return;
   const DType compute = compute_dtype(x.dtype());
   const Groups groups = groups_of(x, num_groups);
   const int64_t n = groups.size;
@@ -141,7 +140,7 @@ void group_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
       RunReader<T> from(source, c.inner), slope(g, c.inner);
       for (int64_t o = begin * block; o < std::min(c.outer, end * block); ++o) {
         stop_if_requested();
-        add_weight_sums(groups, o, m, s, from, slope, &parts[o / block * c.channels]);
+        add_weight_sums(groups, o, m, s, from, slope, parts.data() + o / block * c.channels);
       }
     });
     for (int64_t k = 0; k < c.channels; ++k) {

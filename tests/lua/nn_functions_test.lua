@@ -415,6 +415,17 @@ test("normalisation of 16-bit floats is that of float32, in short runs and long 
   end
 end)
 
+test("groups without elements have no mean, and no gradient", function()
+  for _, sizes in ipairs { { 0, 4, 3 }, { 2, 4, 0 } } do
+    local x, w = ml.ones(sizes), ml.ones(4):requires_grad_()
+    local y, mean = ml._internal.native_group_norm(x, 2, w, nil, 1e-5)
+    expect.equal(y:numel(), 0)
+    expect.truthy(mean:isnan():all():item())
+    expect.equal(ml.grad({ y }, { w }, { grad_outputs = { y:detach() } }):totable(), { 0.0, 0.0, 0.0, 0.0 })
+    expect.equal(F.group_norm(x, 2, w):numel(), 0)
+  end
+end)
+
 test("multi-head attention gives weights and checks shapes", function()
   local x, w, o = ml.randn(3, 2, 4), ml.randn(12, 4), ml.randn(4, 4)
   local function forward(options)
