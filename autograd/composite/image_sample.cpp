@@ -1,5 +1,4 @@
-// autograd/composite/image_sample.cpp: images sampled at any place, and the grids of places. The
-// images are rows of channels, so that each neighbour of a place is one row.
+// autograd/composite/image_sample.cpp: images sampled at any place, and the grids of places.
 #include <vector>
 
 #include "autograd/formulas/common.h"
@@ -121,12 +120,53 @@ std::vector<Neighbour> neighbours(const Axis& axis, const Tensor& grid, std::str
   return mode == "nearest" ? nearest_neighbour(axis, grid) : cubic_neighbours(axis, grid);
 }
 
-// A neighbour along all axes so far.
-Neighbour joined(const Neighbour& a, const Neighbour& b, int64_t size) {
-  const Tensor weight = !a.weight.defined()   ? b.weight
-                        : !b.weight.defined() ? a.weight
-                                              : mul(a.weight, b.weight);
-  return {add(mul(a.number, size), b.number), logical_and(a.inside, b.inside), weight};
+// The neighbours along all axes so far, `a`, and along one of that size more, `b`.
+std::vector<Neighbour> joined(const std::vector<Neighbour>& a, const std::vector<Neighbour>& b,
+                              int64_t size) {
+  if (a.empty()) return b;
+  std::vector<Neighbour> out;
+  for (const Neighbour& u : a) {
+    const Tensor line = mul(u.number, size);
+    for (const Neighbour& v : b) {
+      const Tensor weight = !u.weight.defined()   ? v.weight
+                            : !v.weight.defined() ? u.weight
+                                                  : mul(u.weight, v.weight);
+      out.push_back({add(line, v.number), logical_and(u.inside, v.inside), weight});
+    }
+  }
+  return out;
+}
+
+// The sums of the weighted neighbours (n, places) of planes (n, c, size): (n, c, places).
+Tensor sum_in_planes(const Tensor& planes, const std::vector<Neighbour>& all) {
+  const int64_t nothing = planes.size(2) + 1;
+  std::vector<Tensor> positions, weights;
+  for (const Neighbour& b : all) {
+    positions.push_back(where(b.inside, add(b.number, 1), nothing));
+    weights.push_back(b.weight.defined() ? where(b.inside, b.weight, 0.0)
+                                         : ones_like(b.number, planes.dtype()));
+  }
+  return sample_planes(planes, stack(positions, 1), stack(weights, 1));
+}
+
+// The same by rows of channels, and a row of zeros for what is outside.
+Tensor sum_of_rows(const Tensor& planes, const std::vector<Neighbour>& all) {
+  const int64_t n = planes.size(0), c = planes.size(1), whole = planes.size(2);
+  const int64_t places = all[0].number.size(1);
+  const Tensor batch = mul(
+      reshape(sub(arange(Scalar(n), std::nullopt, 1, DType::Int64, planes.device()), 1), {n, 1}),
+      whole);
+  const Tensor lines = transpose(planes, 1, 2);
+  const Tensor rows = constant_pad(reshape(lines, {n * whole, c}), {0, 0, 0, 1}, 0);
+  Tensor sum;
+  for (const Neighbour& b : all) {
+    const Tensor at = where(b.inside, add(add(b.number, batch), 1), n * whole + 1);
+    Tensor part = index_select(rows, 0, reshape(at, {n * places}));
+    if (b.weight.defined())
+      part = mul(part, reshape(where(b.inside, b.weight, 0.0), {n * places, 1}));
+    sum = sum.defined() ? add(sum, part) : part;
+  }
+  return transpose(reshape(sum, {n, places, c}), 1, 2);
 }
 
 void check_sample(const Tensor& x, const Tensor& grid, std::string_view mode,
@@ -159,32 +199,15 @@ Tensor grid_sample_composite(const Tensor& x, const Tensor& grid, std::string_vi
   int64_t whole = 1;
   for (int i = 0; i < dims; ++i) whole *= x.size(2 + i);
   // From the first dimension on; the grid names the last one first.
-  const Tensor batch = mul(
-      reshape(sub(arange(Scalar(n), std::nullopt, 1, DType::Int64, x.device()), 1), {n, 1}), whole);
   std::vector<Neighbour> all;
   for (int i = 0; i < dims; ++i) {
     const Axis axis{x.size(2 + i), border, align_corners};
-    const auto more = neighbours(axis, select(grids, 2, dims - 1 - i), mode);
-    std::vector<Neighbour> product;
-    if (i == 0) product = more;
-    for (const Neighbour& a : all)
-      for (const Neighbour& b : more) product.push_back(joined(a, b, axis.size));
-    all = std::move(product);
+    all = joined(all, neighbours(axis, select(grids, 2, dims - 1 - i), mode), axis.size);
   }
-  // Rows of channels, and a row of zeros for what is outside.
-  const Tensor lines = transpose(reshape(widened(x), {n, c, whole}), 1, 2);
-  const Tensor rows = constant_pad(reshape(lines, {n * whole, c}), {0, 0, 0, 1}, 0);
-  Tensor sum;
-  for (const Neighbour& b : all) {
-    const Tensor at = where(b.inside, add(add(b.number, batch), 1), n * whole + 1);
-    Tensor part = index_select(rows, 0, reshape(at, {n * places}));
-    if (b.weight.defined())
-      part = mul(part, reshape(where(b.inside, b.weight, 0.0), {n * places, 1}));
-    sum = sum.defined() ? add(sum, part) : part;
-  }
+  const Tensor planes = reshape(widened(x), {n, c, whole});
+  const Tensor y = x.device().is_cuda() ? sum_of_rows(planes, all) : sum_in_planes(planes, all);
   Dims out{n, c};
   for (int i = 1; i <= dims; ++i) out.push_back(grid.size(i));
-  const Tensor y = transpose(reshape(sum, {n, places, c}), 1, 2);
   return reshape(contiguous(to(y, x.dtype())), out);
 }
 

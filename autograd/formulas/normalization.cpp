@@ -91,4 +91,37 @@ std::tuple<Tensor, Tensor> batch_norm_grad_weight_grads(const Tensor& g, const T
   return {mul(normal, wide), batch_norm_grad_x(mul(grad, wide), x, mean, rstd, Tensor(), eps)};
 }
 
+namespace {
+// A tensor as rows, of the elements of a group each.
+Tensor group_rows(const Tensor& x, int64_t groups) {
+  const int64_t rows = x.size(0) * groups;
+  return reshape(x, {rows, rows == 0 ? 0 : x.numel() / rows});
+}
+}  // namespace
+
+// group_norm is layer_norm of rows, one for each group, with a weight for each channel.
+std::tuple<Tensor, Tensor, Tensor> group_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                           const Tensor& x, const Tensor& mean,
+                                                           const Tensor& rstd, const Tensor& weight,
+                                                           int64_t groups, double eps) {
+  const Tensor wide = weight.defined() ? per_channel(weight, x.dim()) : weight;
+  const Tensor a = weight.defined() ? to(mul(grad, wide), x.dtype()) : to(grad, x.dtype());
+  const Tensor m = reshape(mean, {mean.numel(), 1}), s = reshape(rstd, {rstd.numel(), 1});
+  const auto [rows, second, none] = layer_norm_grad_x_grads(
+      group_rows(g, groups), group_rows(a, groups), group_rows(x, groups), m, s, Tensor(), 1, eps);
+  const Tensor back = reshape(rows, x.sizes());
+  return {weight.defined() ? mul(back, wide) : back, reshape(second, x.sizes()),
+          weight.defined() ? channel_sum(mul(back, grad)) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
+                                                        const Tensor& x, const Tensor& mean,
+                                                        const Tensor& rstd, int64_t groups,
+                                                        double eps) {
+  const Tensor wide = per_channel(g, x.dim());
+  const Tensor normal = std::get<0>(native_group_norm(x, groups, Tensor(), Tensor(), eps));
+  return {mul(normal, wide),
+          group_norm_grad_x(mul(grad, wide), x, mean, rstd, Tensor(), groups, eps)};
+}
+
 }  // namespace moonlet::formulas

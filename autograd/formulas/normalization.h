@@ -25,5 +25,14 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_grad_x_grads(const Tensor& g, cons
 std::tuple<Tensor, Tensor> batch_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
                                                         const Tensor& x, const Tensor& mean,
                                                         const Tensor& rstd, double eps);
+// And for group_norm.
+std::tuple<Tensor, Tensor, Tensor> group_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                           const Tensor& x, const Tensor& mean,
+                                                           const Tensor& rstd, const Tensor& weight,
+                                                           int64_t groups, double eps);
+std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
+                                                        const Tensor& x, const Tensor& mean,
+                                                        const Tensor& rstd, int64_t groups,
+                                                        double eps);
 
 }  // namespace moonlet::formulas

@@ -20,4 +20,10 @@ void weigh_line(const LineTaps<float, int32_t>& line, const float* x, int64_t be
 void weigh_line(const LineTaps<double, int64_t>& line, const double* x, int64_t begin, int64_t end,
                 double* y);
 
+// sums[i] += factor[i] * x[at[i]]
+void add_products(const int32_t* at, const float* x, const float* factor, int64_t count,
+                  float* sums);
+void add_products(const int64_t* at, const double* x, const double* factor, int64_t count,
+                  double* sums);
+
 }  // namespace moonlet::cpu

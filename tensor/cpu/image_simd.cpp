@@ -38,6 +38,30 @@ void weigh(const LineTaps<T, I>& line, const T* x, int64_t begin, int64_t end, T
   for (; i < end; ++i) weigh_at(hn::CappedTag<T, 1>(), line, x, i, y);
 }
 
+template <class D, class T, class I>
+HWY_INLINE void add_products_at(D d, const I* at, const T* x, const T* factor, int64_t i, T* sums) {
+  const hn::RebindToSigned<D> di;
+  const auto element = hn::GatherIndex(d, x, hn::LoadU(di, at + i));
+  hn::StoreU(hn::MulAdd(hn::LoadU(d, factor + i), element, hn::LoadU(d, sums + i)), d, sums + i);
+}
+
+template <class T, class I>
+void add_products_of(const I* at, const T* x, const T* factor, int64_t count, T* sums) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) add_products_at(d, at, x, factor, i, sums);
+  for (; i < count; ++i) add_products_at(hn::CappedTag<T, 1>(), at, x, factor, i, sums);
+}
+
+void add_products_f32(const int32_t* at, const float* x, const float* factor, int64_t count,
+                      float* sums) {
+  add_products_of(at, x, factor, count, sums);
+}
+void add_products_f64(const int64_t* at, const double* x, const double* factor, int64_t count,
+                      double* sums) {
+  add_products_of(at, x, factor, count, sums);
+}
 void weigh_f32(const LineTaps<float, int32_t>& line, const float* x, int64_t begin, int64_t end,
                float* y) {
   weigh(line, x, begin, end, y);
@@ -56,6 +80,17 @@ namespace moonlet::cpu {
 
 HWY_EXPORT(weigh_f32);
 HWY_EXPORT(weigh_f64);
+HWY_EXPORT(add_products_f32);
+HWY_EXPORT(add_products_f64);
+
+void add_products(const int32_t* at, const float* x, const float* factor, int64_t count,
+                  float* sums) {
+  HWY_DYNAMIC_DISPATCH(add_products_f32)(at, x, factor, count, sums);
+}
+void add_products(const int64_t* at, const double* x, const double* factor, int64_t count,
+                  double* sums) {
+  HWY_DYNAMIC_DISPATCH(add_products_f64)(at, x, factor, count, sums);
+}
 
 void weigh_line(const LineTaps<float, int32_t>& line, const float* x, int64_t begin, int64_t end,
                 float* y) {

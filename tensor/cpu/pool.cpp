@@ -1,4 +1,5 @@
 // tensor/cpu/pool.cpp: the CPU kernels of pooling over the planes (h, w) of images.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -246,7 +247,7 @@ class Spread {
  public:
   explicit Spread(const PoolWindow& w)
       : w_(w),
-        whole_(inside(w)),
+        whole_(w.x.kernel < kLongRun ? inside(w) : Inside{w.x.out, w.x.out}),
         line_(static_cast<size_t>(w.x.size)),
         shares_(static_cast<size_t>(w.x.out)) {}
 
@@ -263,14 +264,17 @@ class Spread {
 
  private:
   void one_by_one(const PoolSpan& ys, const T* in, int64_t begin, int64_t end) {
-    for (int64_t ox = begin; ox < end; ++ox) {
-      const PoolSpan xs = average_span(w_, w_.x, ox);
-      const T share = in[ox] / static_cast<T>(average_count(w_, ys, xs));
-      for (int64_t j = xs.begin; j < xs.end; ++j) line_[static_cast<size_t>(j)] += share;
-    }
+    T* line = line_.data();
+    serial_for(end - begin, w_.x.kernel, [&](int64_t first, int64_t last) {
+      for (int64_t ox = begin + first; ox < begin + last; ++ox) {
+        const PoolSpan xs = average_span(w_, w_.x, ox);
+        const T share = in[ox] / static_cast<T>(average_count(w_, ys, xs));
+        for (int64_t j = xs.begin; j < xs.end; ++j) line[j] += share;
+      }
+    });
   }
 
-  // Tap by tap, so that neighbouring additions do not wait for each other.
+  // Tap by tap, so that neighbouring additions of short windows do not wait for each other.
   void together(const PoolSpan& ys, const T* in, int64_t begin, int64_t end) {
     const auto count = static_cast<T>(average_count(w_, ys, average_span(w_, w_.x, begin)));
     const int64_t windows = end - begin, stride = w_.x.stride;
@@ -290,28 +294,43 @@ class Spread {
   std::vector<T> line_, shares_;
 };
 
+// Adds what the outputs of a plane give the elements of their windows, row by row of outputs, which
+// begin and end further down each time: the rows of `out` from `fresh` on are still to be made.
+template <class T>
+void spread_plane(const PoolWindow& w, Spread<T>& spread, const T* in, T* out) {
+  const int64_t cols = w.x.size, row_bytes = cols * static_cast<int64_t>(sizeof(T));
+  int64_t fresh = 0;
+  for (int64_t oy = 0; oy < w.y.out; ++oy) {
+    const PoolSpan ys = average_span(w, w.y, oy);
+    if (ys.begin >= ys.end) continue;
+    const T* line = spread.line(ys, in + oy * w.x.out).data();
+    if (ys.begin > fresh) zero_bytes(out + fresh * cols, (ys.begin - fresh) * row_bytes);
+    run_blocks(ys.begin, ys.end, grain_for(cols), [&](int64_t i, int64_t last) {
+      for (; i < last; ++i) {
+        T* row = out + i * cols;
+        if (i >= fresh)
+          std::copy_n(line, cols, row);
+        else
+          for (int64_t j = 0; j < cols; ++j) row[j] += line[j];
+      }
+    });
+    fresh = std::max(fresh, ys.end);
+  }
+  zero_bytes(out + fresh * cols, (w.y.size - fresh) * row_bytes);
+}
+
 // The adjoint: spreads each element of grad over its window.
 void spread(const Tensor& grad, const PoolWindow& w, Tensor& result) {
   const DType dtype = compute_dtype(grad.dtype());
   const Tensor source = converted(grad, dtype);
   Tensor y = workspace(result, dtype);
-  const int64_t size = plane_size(y), cols = w.x.size;
+  const int64_t size = plane_size(y);
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
     parallel_for(planes_of(y), grain_for(size), [&](int64_t begin, int64_t end) {
       Spread<T> spread(w);
-      for (int64_t p = begin; p < end; ++p) {
-        T* out = y.elements<T>() + p * size;
-        const T* in = source.elements<T>() + p * plane_size(grad);
-        zero_bytes(out, size * static_cast<int64_t>(sizeof(T)));
-        for (int64_t oy = 0; oy < w.y.out; ++oy) {
-          const PoolSpan ys = average_span(w, w.y, oy);
-          const std::vector<T>& line = spread.line(ys, in + oy * w.x.out);
-          run_blocks(ys.begin, ys.end, grain_for(cols), [&](int64_t i, int64_t last) {
-            for (; i < last; ++i)
-              for (int64_t j = 0; j < cols; ++j) out[i * cols + j] += line[static_cast<size_t>(j)];
-          });
-        }
-      }
+      for (int64_t p = begin; p < end; ++p)
+        spread_plane(w, spread, source.elements<T>() + p * plane_size(grad),
+                     y.elements<T>() + p * size);
     });
   });
   write_back(result, y);

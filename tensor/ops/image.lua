@@ -81,6 +81,32 @@ outer edges of the image, or with `align_corners` the centres of its corner elem
                 'randn(1, 1, 3, 4, 2), rand(1, 2, 1, 1, 3) * 4 - 2, "bicubic", "border", false' },
      check = { empty = "the grid's last size says the dimensions" } }
 
+-- Positions of grid_sample's neighbours in each plane, with their weights.
+local at = "randint(1, 7, {2, 3, 4})"
+local no_cuda = "grid_sample is made of index_select there"
+
+op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
+     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     grad = { x = "sample_planes_grad_x(g, at, weight, sizes_of(x)[2])", weight = "sample_planes_grad_weight(g, x, at)" },
+     check = { value = "grid_sample is compared", empty = "planes have elements" },
+     doc = [[The sums over k of `weight` (n, k, p) times the elements of `x` (n, c, size) at the 1-based positions `at`
+(n, k, p) of each plane: (n, c, p). The position `size + 1` stands for a 0.]],
+     sample = { ("randn(2, 3, 6), %s, randn(2, 3, 4)"):format(at) } }
+
+op { "sample_planes_grad_x(Tensor grad, Positions at, Tensor weight, int size) -> Tensor",
+     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     grad = { grad = "sample_planes(g, at, weight)", weight = "sample_planes_grad_weight(grad, g, at)" },
+     check = { value = "grid_sample is compared", empty = "planes have elements" },
+     doc = [[The gradient of `sample_planes` with respect to `x`, planes of `size` elements.]],
+     sample = { ("randn(2, 3, 4), %s, randn(2, 3, 4), 6"):format(at) } }
+
+op { "sample_planes_grad_weight(Tensor grad, Tensor x, Positions at) -> Tensor",
+     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     grad = { grad = "sample_planes(x, at, g)", x = "sample_planes_grad_x(grad, at, g, sizes_of(x)[2])" },
+     check = { value = "grid_sample is compared", empty = "planes have elements" },
+     doc = [[The gradient of `sample_planes` with respect to `weight`.]],
+     sample = { ("randn(2, 3, 4), randn(2, 3, 6), %s"):format(at) } }
+
 op { "affine_grid(Tensor theta, int[*] size, bool align_corners=false) -> Tensor",
      kind = "composite", dtypes = "floating", alias = { "affine_grid_generator" },
      doc = [[The grid for `grid_sample` that samples images of sizes `size` (n, c, h, w) at the places that the matrices

@@ -103,6 +103,49 @@ of 16 bits the others may be float32. Ioffe and Szegedy 2015, "Batch Normalizati
      sample = { "randn(4, 3, 2, 2), nil, nil, randn(3), randn(3), true",
                 "randn(4, 3), randn(3), rand(3):add(0.5), randn(3), randn(3)" } }
 
+op { [[native_group_norm(Tensor x, int num_groups, Tensor? weight, Tensor? bias,
+                         float eps) -> (Tensor y, Tensor mean, Tensor rstd)]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     no_cuda = "group_norm is made of layer_norm there",
+     nodiff = { "mean", "rstd" },
+     grad = { x = "group_norm_grad_x(g_y, x, mean, rstd, weight, num_groups, eps)",
+              weight = "group_norm_grad_weight(g_y, x, mean, rstd, num_groups, eps)",
+              bias = "channel_sum(g_y)" },
+     check = { value = "group_norm is compared" },
+     doc = [[`group_norm` with what its gradient needs: the mean and the reciprocal standard deviation of each
+group, (n, num_groups), in the dtype that is computed in.]],
+     sample = { "randn(2, 6, 3), 3, randn(6), randn(6), 1e-5", "randn(3, 4), 2, nil, randn(4), 1e-5" } }
+
+op { [[group_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int num_groups,
+                         float eps) -> Tensor]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     no_cuda = "group_norm is made of layer_norm there",
+     grad = { ["grad, x, weight"] = "group_norm_grad_x_grads(g, grad, x, mean, rstd, weight, num_groups, eps)" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
+     doc = [[The gradient of `group_norm` with respect to `x`; `mean` and `rstd` are those that
+`native_group_norm` gave for this `x` and `eps`.]],
+     sample = { [[(function()
+       local x = randn(2, 4, 3)
+       local y, mean, rstd = native_group_norm(x, 2, nil, nil, 1e-5)
+       return y + 1, x, mean, rstd, randn(4), 2, 1e-5
+     end)()]] } }
+
+op { [[group_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int num_groups,
+                              float eps) -> Tensor]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     no_cuda = "group_norm is made of layer_norm there",
+     grad = { ["grad, x"] = "group_norm_grad_weight_grads(g, grad, x, mean, rstd, num_groups, eps)" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
+     doc = [[The gradient of `group_norm` with respect to its weight; `mean` and `rstd` are those that
+`native_group_norm` gave for this `x` and `eps`.]],
+     sample = { [[(function()
+       local x = randn(2, 4, 3)
+       local y, mean, rstd = native_group_norm(x, 2, nil, nil, 1e-5)
+       return y + 1, x, mean, rstd, 2, 1e-5
+     end)()]] } }
+
 op { [[group_norm(Tensor x, int num_groups, Tensor? weight=nil, Tensor? bias=nil,
                   float eps=1e-5) -> Tensor]],
      kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,

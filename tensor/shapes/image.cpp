@@ -92,4 +92,37 @@ Result resample_grad_x(const Tensor& grad, const Dims& size, int64_t dim, std::s
   return {size, options_of(grad)};
 }
 
+namespace {
+// Checks positions (n, taps, results) in n entries of planes, and weights of that shape.
+void check_sampling(const char* op, const Tensor& planes, const Tensor& at, const Tensor& weight) {
+  check(planes.dim() == 3 && at.dim() == 3 && at.size(0) == planes.size(0), op,
+        ": the planes have shape ", planes.sizes(), " and the positions ", at.sizes(),
+        ", (n, c, size) and (n, taps, results) are wanted");
+  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), at.sizes());
+}
+}  // namespace
+
+Result sample_planes(const Tensor& x, const Tensor& at, const Tensor& weight) {
+  check_sampling("sample_planes", x, at, weight);
+  return {{x.size(0), x.size(1), at.size(2)}, options_of(x)};
+}
+
+Result sample_planes_grad_x(const Tensor& grad, const Tensor& at, const Tensor& weight,
+                            int64_t size) {
+  const char* op = "sample_planes_grad_x";
+  check_sampling(op, grad, at, weight);
+  expect_shape(op, "grad", grad.sizes(), {at.size(0), grad.size(1), at.size(2)});
+  check(size >= 0, op, ": size is ", size, ", at least 0 is wanted");
+  const Dims sizes{grad.size(0), grad.size(1), size};
+  check_sizes(op, sizes);
+  return {sizes, options_of(grad)};
+}
+
+Result sample_planes_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& at) {
+  const char* op = "sample_planes_grad_weight";
+  check_sampling(op, x, at, Tensor());
+  expect_shape(op, "grad", grad.sizes(), {x.size(0), x.size(1), at.size(2)});
+  return {at.sizes(), options_of(x)};
+}
+
 }  // namespace moonlet::shapes

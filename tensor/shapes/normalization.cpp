@@ -1,4 +1,5 @@
-// tensor/shapes/normalization.cpp: argument checks and result shapes of layer_norm and batch_norm.
+// tensor/shapes/normalization.cpp: argument checks and result shapes of layer_norm, batch_norm and
+// group_norm.
 #include "tensor/shapes/window.h"
 #include "tensor/shapes_normalization.h"
 
@@ -112,6 +113,52 @@ Result batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean
 Result batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                               const Tensor& rstd, double) {
   batch_norm_grad("batch_norm_grad_weight", grad, x, mean, rstd);
+  return {{x.size(1)}, options_of(x)};
+}
+
+namespace {
+// (n, groups), after checking that x's channels make groups.
+Dims group_norm_stats(const char* op, const Tensor& x, int64_t groups) {
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(groups >= 1 && x.size(1) % groups == 0, op, ": ", x.size(1), " channels make no ", groups,
+        " groups");
+  return {x.size(0), groups};
+}
+
+void group_norm_weight(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
+  if (t.defined()) expect_shape(op, argument, t.sizes(), {x.size(1)});
+}
+
+void group_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd, int64_t groups) {
+  same_shape(op, grad, x);
+  const Dims stats = group_norm_stats(op, x, groups);
+  expect_shape(op, "mean", mean.sizes(), stats);
+  expect_shape(op, "rstd", rstd.sizes(), stats);
+}
+}  // namespace
+
+std::array<Result, 3> native_group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight,
+                                        const Tensor& bias, double) {
+  const char* op = "group_norm";
+  const Dims sizes = group_norm_stats(op, x, num_groups);
+  group_norm_weight(op, "weight", weight, x);
+  group_norm_weight(op, "bias", bias, x);
+  const Result stats{sizes, {compute_dtype(x.dtype()), x.device()}};
+  return {Result{x.sizes(), options_of(x)}, stats, stats};
+}
+
+Result group_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, int64_t num_groups, double) {
+  const char* op = "group_norm_grad_x";
+  group_norm_grad(op, grad, x, mean, rstd, num_groups);
+  group_norm_weight(op, "weight", weight, x);
+  return {x.sizes(), options_of(x)};
+}
+
+Result group_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                              const Tensor& rstd, int64_t num_groups, double) {
+  group_norm_grad("group_norm_grad_weight", grad, x, mean, rstd, num_groups);
   return {{x.size(1)}, options_of(x)};
 }
 

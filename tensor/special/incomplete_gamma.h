@@ -73,18 +73,25 @@ MOONLET_HD double gamma_q_series(double a, double x) {
   return -expm1(size) - a * exp(size) * sum;
 }
 
-// Q by its continued fraction (DLMF 8.9.2), for x above a, by the method of Lentz 1976.
+// Q by its continued fraction (DLMF 8.9.2), for x above a: numerators and denominators of its
+// convergents, which are divided now and then to see whether the quotient still changes.
 MOONLET_HD double gamma_q_fraction(double a, double x) {
-  double b = x + 1 - a, c = kInf, d = 1 / b, value = d;
-  for (int n = 1; n < 2000; ++n) {
-    const double factor = -n * (n - a);
-    b += 2;
-    d = 1 / (b + factor * d);
-    c = b + factor / c;
-    value *= c * d;
-    if (fabs(c * d - 1) < 1e-16) break;
+  const double density = gamma_density(a, x);
+  if (density == 0) return 0;
+  double b = x + 1 - a, before = 0, top = 1, below_before = 1, below = b, value = 1 / b;
+  for (int n = 1; n < 2000;) {
+    for (const int end = n + 4; n < end; ++n) {
+      const double factor = -n * (n - a);
+      b += 2;
+      const double next = b * top + factor * before, under = b * below + factor * below_before;
+      before = top, top = next, below_before = below, below = under;
+    }
+    const double last = value;
+    value = top / below;
+    if (fabs(value - last) <= 5e-16 * value) break;
+    if (below > 1e100) before *= 1e-100, top *= 1e-100, below_before *= 1e-100, below *= 1e-100;
   }
-  return value * gamma_density(a, x);
+  return value * density;
 }
 
 // P (or Q, as `upper` says) for large a and x near a: the uniform expansion of Temme 1979 (DLMF

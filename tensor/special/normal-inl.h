@@ -110,21 +110,33 @@ MOONLET_LONG_FN V log_ndtr(V x) {
       [&]() MOONLET_LAMBDA { return vlog1p(-ndtr(-x)); });
 }
 
-// The u > 0 with ndtr(-u) = q for q < 0.25: the rational form 26.2.23 of Abramowitz and Stegun,
-// then Halley's steps on the logarithm.
+// One of Halley's steps from u towards ndtr(-u) = q, on the logarithm.
+template <class V>
+MOONLET_LONG_FN V normal_tail_step(V u, V log_q) {
+  const V scaled = erfcx(u * V(kSqrtHalf));
+  const V miss = vlog(V(0.5) * scaled) - V(0.5) * u * u - log_q;
+  const V hazard = V(0.79788456080286535588) / scaled, step = -miss / hazard;
+  return u - step / (V(1) - V(0.5) * step * (u - hazard));
+}
+
+// The u > 0 with ndtr(-u) = q for q < 0.25: a step from what erfinv's factor gives; two from the
+// rational form 26.2.23 of Abramowitz and Stegun where that does not reach.
 template <class V>
 MOONLET_LONG_FN V normal_tail_inverse(V q) {
-  const V log_q = vlog(q), t = vsqrt(V(-2) * log_q), one(1);
-  V u = t - (V(2.515517) + t * (V(0.802853) + t * V(0.010328))) /
-                (one + t * (V(1.432788) + t * (V(0.189269) + t * V(0.001308))));
-  for (int i = 0; i < 2; ++i) {
-    const V scaled = erfcx(u * V(kSqrtHalf));
-    const V miss = vlog(V(0.5) * scaled) - V(0.5) * u * u - log_q;
-    const V hazard = V(0.79788456080286535588) / scaled;
-    const V step = -miss / hazard;
-    u = u - step / (one - V(0.5) * step * (u - hazard));
-  }
-  return u;
+  const V log_q = vlog(q), one(1);
+  const V u = either(
+      log_q > V(-100),
+      [&]() MOONLET_LAMBDA {
+        const V factor = erfinv_factor(-vlog(V(4) * q * (one - q)));
+        return (one - q - q) * factor * V(2 * kSqrtHalf);
+      },
+      [&]() MOONLET_LAMBDA {
+        const V t = vsqrt(V(-2) * log_q);
+        const V first = t - (V(2.515517) + t * (V(0.802853) + t * V(0.010328))) /
+                                (one + t * (V(1.432788) + t * (V(0.189269) + t * V(0.001308))));
+        return normal_tail_step(first, log_q);
+      });
+  return normal_tail_step(u, log_q);
 }
 
 // The x with ndtr(x) = p: for results in float32 with the digits of erfinv's factor.

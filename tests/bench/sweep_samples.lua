@@ -72,6 +72,9 @@ return {
   max_pool2d = IMAGES .. ", 2", max_pool2d_with_indices = IMAGES .. ", 2", adaptive_max_pool2d = IMAGES .. ", 2",
   max_pool3d = BODIES .. ", 2", max_pool3d_with_indices = BODIES .. ", 2", adaptive_max_pool3d = BODIES .. ", 2",
 
+  -- image
+  grid_sample = IMAGES:gsub("^randn%(", "randn(4, ") .. ", rand(4, side(2) // 2, side(2) // 2, 2) * 2.2 - 1.1",
+
   -- fft
   fft_ifft = NUMBERS, fft_irfft = NUMBERS, fft_hfft = NUMBERS, fft_ifft2 = NUMBERS,
   fft_irfft2 = NUMBERS, fft_hfft2 = NUMBERS, fft_ifftn = NUMBERS, fft_irfftn = NUMBERS,

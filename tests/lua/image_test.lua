@@ -205,6 +205,30 @@ test("places that are no numbers, and those far outside", function()
   refuses(function() F.grid_sample(x, ml.zeros(1, 1, 1, 2), "nearest", "zero") end, "padding_mode is")
 end)
 
+test("planes are sampled at positions, and at the one behind them that stands for nothing", function()
+  local size, places = 20, 37
+  local at = ml.randint(1, size + 1, { 2, 3, places })
+  for _, dtype in ipairs { "float32", "float64", "bfloat16" } do
+    local x = ml.randn(2, 5, size):to(dtype):requires_grad_()
+    local weight = ml.randn(2, 3, places):to(dtype):requires_grad_()
+    local y = ml._internal.sample_planes(x, at, weight)
+    local rows = ml.cat({ x:double(), ml.zeros { 2, 5, 1, dtype = "float64" } }, 3):unsqueeze(2)
+    local seen = rows:expand(2, 3, 5, size + 1):gather(4, at:unsqueeze(3):expand(2, 3, 5, places))
+    local wanted = (seen * weight:double():unsqueeze(3)):sum(2)
+    local slope = ml.randn(2, 5, places):to(dtype)
+    local got = { y, ml.grad({ y }, { x, weight }, { grad_outputs = { slope } }) }
+    local plain = { wanted, ml.grad({ wanted }, { x, weight }, { grad_outputs = { slope:double() } }) }
+    for i, value in ipairs(got) do
+      local distance = (value:double() - plain[i]:double()):abs():max():item()
+      expect.truthy(distance < (dtype == "bfloat16" and 0.1 or 1e-5), dtype .. i .. ": " .. distance)
+    end
+  end
+  local x, weight = ml.ones(2, 5, size), ml.ones(2, 3, places)
+  refuses(function() ml._internal.sample_planes(x, at * 0, weight) end, "sample_planes")
+  refuses(function() ml._internal.sample_planes(x, at + 2 * size, weight) end, "sample_planes")
+  refuses(function() ml._internal.sample_planes(x, at, ml.ones(2, 3, 1)) end, "weight")
+end)
+
 test("the nearest element has no gradient by its place", function()
   local x, grid = counted(1, 1, 2, 2):requires_grad_(), ml.zeros(1, 1, 1, 2):requires_grad_()
   local y = F.grid_sample(x, grid, "nearest")

@@ -389,6 +389,43 @@ test("ctc_loss of targets that no path gives, and of empty ones", function()
   fails("log_probs has shape", ml.ones(3), targets, { 4 }, { 1 })
 end)
 
+test("normalisation of 16-bit floats is that of float32, in short runs and long ones", function()
+  local function results(norm, x, w, b, slope)
+    local leaves = { x:detach():requires_grad_(), w:detach():requires_grad_(), b:detach():requires_grad_() }
+    local y = norm(table.unpack(leaves))
+    return { y, ml.grad({ y }, leaves, { grad_outputs = { slope } }) }
+  end
+  for _, length in ipairs { 3, 97 } do
+    local x, slope = ml.randn(3, 4, length):bfloat16(), ml.randn(3, 4, length):bfloat16()
+    local cases = {
+      { 4, function(t, w, b) return F.group_norm(t, 2, w, b) end },
+      { 4, function(t, w, b) return F.batch_norm(t, nil, nil, w, b, true) end },
+      { length, function(t, w, b) return F.layer_norm(t, { length }, w, b) end },
+    }
+    for _, case in ipairs(cases) do
+      local w, b = ml.randn(case[1]):bfloat16(), ml.randn(case[1]):bfloat16()
+      local narrow = results(case[2], x, w, b, slope)
+      local wide = results(case[2], x:float(), w:float(), b:float(), slope:float())
+      for i, value in ipairs(narrow) do
+        expect.equal(value.dtype, "bfloat16")
+        local distance = (value:float() - wide[i]):abs():max():item()
+        expect.truthy(distance <= 0.02 * wide[i]:abs():max():item(), ("%d of %d: %g"):format(i, length, distance))
+      end
+    end
+  end
+end)
+
+test("groups without elements have no mean, and no gradient", function()
+  for _, sizes in ipairs { { 0, 4, 3 }, { 2, 4, 0 } } do
+    local x, w = ml.ones(sizes), ml.ones(4):requires_grad_()
+    local y, mean = ml._internal.native_group_norm(x, 2, w, nil, 1e-5)
+    expect.equal(y:numel(), 0)
+    expect.truthy(mean:isnan():all():item())
+    expect.equal(ml.grad({ y }, { w }, { grad_outputs = { y:detach() } }):totable(), { 0.0, 0.0, 0.0, 0.0 })
+    expect.equal(F.group_norm(x, 2, w):numel(), 0)
+  end
+end)
+
 test("multi-head attention gives weights and checks shapes", function()
   local x, w, o = ml.randn(3, 2, 4), ml.randn(12, 4), ml.randn(4, 4)
   local function forward(options)

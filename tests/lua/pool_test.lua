@@ -135,4 +135,22 @@ test("maxima of long windows", function()
   expect.equal(ml.max_pool2d(ml.full({ 1, 2, 100 }, -math.huge), { 2, 100 }):item(), -math.huge)
 end)
 
+test("the gradient of averages is their adjoint, where windows are long, overlap or leave gaps", function()
+  local pools = {
+    function(x) return ml.avg_pool2d(x, { 3, 40 }, { 2, 35 }) end,
+    function(x) return ml.avg_pool2d(x, { 3, 40 }, { 2, 35 }, 1, true, false) end,
+    function(x) return ml.avg_pool2d(x, { 2, 33 }, { 4, 50 }) end,
+    function(x) return ml.avg_pool2d(x, 3, { 2, 1 }) end,
+    function(x) return ml.adaptive_avg_pool2d(x, { 3, 4 }) end,
+    function(x) return ml.adaptive_avg_pool2d(x, { 11, 3 }) end,
+  }
+  for i, pool in ipairs(pools) do
+    local x = ml.randn { 2, 7, 123, dtype = "float64" }:requires_grad_()
+    local y = pool(x)
+    local slope = ml.randn_like(y)
+    local grad = ml.grad({ y }, { x }, { grad_outputs = { slope } })
+    expect.near((grad * x):sum():item(), (y * slope):sum():item(), 1e-9, "pool " .. i)
+  end
+end)
+
 harness.run()

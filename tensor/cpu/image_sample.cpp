@@ -1,0 +1,148 @@
+// tensor/cpu/image_sample.cpp: the CPU kernels of weighted sums of the elements of planes at listed
+// positions, and of their gradients. They are linear in the elements and in the weights, so that
+// each gradient is one of the three.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/image.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/kernels_image.h"
+#include "tensor/shapes/index.h"
+
+namespace moonlet::cpu {
+namespace {
+
+// n entries of `channels` planes of `size` elements, each with so many results of so many taps.
+struct Sampling {
+  int64_t n, channels, size, taps, results;
+  int64_t planes() const { return n * channels; }
+};
+
+Sampling sampling_of(const Tensor& at, int64_t channels, int64_t size) {
+  return {at.size(0), channels, size, at.size(1), at.size(2)};
+}
+
+// Positions of 32 bits reach every element of most planes; the others are computed in float64.
+DType dtype_for(const Sampling& s, DType own) {
+  const bool fits = s.size < std::numeric_limits<int32_t>::max();
+  return fits ? compute_dtype(own) : DType::Float64;
+}
+
+template <class T>
+using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
+// The positions from 0; the one behind the plane stands for nothing.
+template <class T>
+std::unique_ptr<Place<T>[]> places_of(const char* op, const Tensor& at, int64_t size) {
+  const Tensor wide = converted(at, DType::Int64);
+  const int64_t* from = wide.elements<int64_t>();
+  std::unique_ptr<Place<T>[]> out(new Place<T>[static_cast<size_t>(at.numel())]);
+  serial_for(at.numel(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (from[i] < 1 || from[i] > size + 1) [[unlikely]]
+        shapes::bad_position(op, from[i], size + 1);
+      out[i] = static_cast<Place<T>>(from[i] - 1);
+    }
+  });
+  return out;
+}
+
+// The planes with a zero behind each: what there is at the position of nothing.
+template <class T>
+std::unique_ptr<T[]> padded(const Tensor& x, const Sampling& s) {
+  const Tensor source = converted(x, dtype_of<T>);
+  std::unique_ptr<T[]> out(new T[static_cast<size_t>(s.planes() * (s.size + 1))]);
+  parallel_for(s.planes(), grain_for(s.size), [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      T* plane = out.get() + p * (s.size + 1);
+      copy_bytes(plane, source.elements<T>() + p * s.size,
+                 s.size * static_cast<int64_t>(sizeof(T)));
+      plane[s.size] = T(0);
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+void sample_planes(const Tensor& x, const Tensor& at, const Tensor& weight, Tensor& y) {
+  const Sampling s = sampling_of(at, x.size(1), x.size(2));
+  const DType dtype = dtype_for(s, x.dtype());
+  const Tensor factor = converted(weight, dtype);
+  Tensor out = workspace(y, dtype);
+  visit_compute<dtypes::floating>(dtype, [&]<class T>() {
+    const auto places = places_of<T>("sample_planes", at, s.size);
+    const auto planes = padded<T>(x, s);
+    parallel_for(s.planes(), grain_for(s.results * s.taps), [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t first = p / s.channels * s.taps * s.results;
+        const LineTaps<T, Place<T>> line{s.taps, s.results, places.get() + first,
+                                         factor.elements<T>() + first};
+        serial_for(s.results, s.taps, [&](int64_t from, int64_t to) {
+          weigh_line(line, planes.get() + p * (s.size + 1), from, to,
+                     out.elements<T>() + p * s.results);
+        });
+      }
+    });
+  });
+  write_back(y, out);
+}
+
+void sample_planes_grad_x(const Tensor& grad, const Tensor& at, const Tensor& weight, int64_t size,
+                          Tensor& y) {
+  const Sampling s = sampling_of(at, grad.size(1), size);
+  const DType dtype = dtype_for(s, grad.dtype());
+  const Tensor slope = converted(grad, dtype), factor = converted(weight, dtype);
+  Tensor out = workspace(y, dtype);
+  visit_compute<dtypes::floating>(dtype, [&]<class T>() {
+    const auto places = places_of<T>("sample_planes_grad_x", at, s.size);
+    parallel_for(s.planes(), grain_for(s.results * s.taps + s.size), [&](int64_t b, int64_t e) {
+      std::vector<T> sums(static_cast<size_t>(s.size + 1));
+      for (int64_t p = b; p < e; ++p) {
+        std::fill(sums.begin(), sums.end(), T(0));
+        const T* g = slope.elements<T>() + p * s.results;
+        const int64_t first = p / s.channels * s.taps * s.results;
+        for (int64_t k = 0; k < s.taps; ++k) {
+          const Place<T>* to = places.get() + first + k * s.results;
+          const T* w = factor.elements<T>() + first + k * s.results;
+          serial_for(s.results, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) sums[static_cast<size_t>(to[i])] += w[i] * g[i];
+          });
+        }
+        copy_bytes(out.elements<T>() + p * s.size, sums.data(),
+                   s.size * static_cast<int64_t>(sizeof(T)));
+      }
+    });
+  });
+  write_back(y, out);
+}
+
+void sample_planes_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& at, Tensor& y) {
+  const Sampling s = sampling_of(at, x.size(1), x.size(2));
+  const DType dtype = dtype_for(s, x.dtype());
+  const Tensor slope = converted(grad, dtype);
+  Tensor out = workspace(y, dtype);
+  visit_compute<dtypes::floating>(dtype, [&]<class T>() {
+    const auto places = places_of<T>("sample_planes_grad_weight", at, s.size);
+    const auto planes = padded<T>(x, s);
+    const int64_t work = s.results * s.channels;
+    parallel_for(s.n * s.taps, grain_for(work), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        T* sums = out.elements<T>() + row * s.results;
+        zero_bytes(sums, s.results * static_cast<int64_t>(sizeof(T)));
+        const int64_t first = row / s.taps * s.channels;
+        serial_for(s.channels, s.results, [&](int64_t from, int64_t to) {
+          for (int64_t p = first + from; p < first + to; ++p)
+            add_products(places.get() + row * s.results, planes.get() + p * (s.size + 1),
+                         slope.elements<T>() + p * s.results, s.results, sums);
+        });
+      }
+    });
+  });
+  write_back(y, out);
+}
+
+}  // namespace moonlet::cpu

@@ -1,0 +1,134 @@
+// tensor/cpu/normalization.h: the loops over a run of elements that the kernels of normalisation
+// are made of.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+
+#include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/parallel.h"
+
+namespace moonlet::cpu {
+
+// A run of n elements and what a loop over it needs; weight and bias may be null, and then are 1
+// and 0. `scale`, `offset`: one weight and bias for the whole run, multiplied in as well.
+template <class T>
+struct NormRun {
+  const T *x = nullptr, *grad = nullptr, *weight = nullptr, *bias = nullptr;
+  T* out = nullptr;
+  int64_t n = 0;
+  T mean = 0, rstd = 1, scale = 1, offset = 0, m1 = 0, m2 = 0;
+};
+struct NormSums {
+  double first, second;
+};
+
+// The loops, by whole vectors, for float and double.
+template <class T>
+struct NormLoops {
+  // Sum (x - mean) and sum (x - mean)^2.
+  static NormSums moments(const NormRun<T>& r);
+  // out = (x - mean) rstd scale weight + offset + bias
+  static void apply(const NormRun<T>& r);
+  // With a = grad scale weight and xh = (x - mean) rstd: sum a and sum a xh.
+  static NormSums gradient_sums(const NormRun<T>& r);
+  // out = rstd (a - m1 - xh m2)
+  static void gradient(const NormRun<T>& r);
+  // out += grad xh
+  static void add_weight_gradient(const NormRun<T>& r);
+};
+
+// Runs of n elements of a contiguous tensor as values of T: where they lie, or converted.
+template <class T>
+class RunReader {
+ public:
+  RunReader(const Tensor& x, int64_t n)
+      : data_(x.raw()), size_(static_cast<int64_t>(size_of(x.dtype()))), n_(n) {
+    if (x.dtype() == dtype_of<T>) return;
+    convert_ = dense_converter(x.dtype(), dtype_of<T>);
+    block_.reset(new T[static_cast<size_t>(n)]);
+  }
+  // The run that begins at that element; it lasts until the next is read.
+  const T* at(int64_t first) {
+    const char* from = data_ + first * size_;
+    if (!convert_) return reinterpret_cast<const T*>(from);
+    serial_for(n_, 1, [&](int64_t begin, int64_t end) {
+      convert_(from + begin * size_, block_.get() + begin, static_cast<size_t>(end - begin));
+    });
+    return block_.get();
+  }
+
+ private:
+  const char* data_;
+  const int64_t size_, n_;
+  DenseConverter convert_ = nullptr;
+  std::unique_ptr<T[]> block_;
+};
+
+// The same for results: `done` stores what was written to the run of that element.
+template <class T>
+class RunWriter {
+ public:
+  RunWriter(const Tensor& y, int64_t n)
+      : data_(y.raw()), size_(static_cast<int64_t>(size_of(y.dtype()))), n_(n) {
+    if (y.dtype() == dtype_of<T>) return;
+    convert_ = dense_converter(dtype_of<T>, y.dtype());
+    block_.reset(new T[static_cast<size_t>(n)]);
+  }
+  T* at(int64_t first) {
+    return convert_ ? block_.get() : reinterpret_cast<T*>(data_ + first * size_);
+  }
+  void done(int64_t first) {
+    if (!convert_) return;
+    serial_for(n_, 1, [&](int64_t begin, int64_t end) {
+      convert_(block_.get() + begin, data_ + (first + begin) * size_,
+               static_cast<size_t>(end - begin));
+    });
+  }
+
+ private:
+  char* data_;
+  const int64_t size_, n_;
+  DenseConverter convert_ = nullptr;
+  std::unique_ptr<T[]> block_;
+};
+
+// The dtype in which runs of n elements are read or written: short ones, for which a conversion
+// each would take longer than the loop, come from a tensor that is converted as a whole.
+inline DType dtype_of_runs(DType own, DType compute, int64_t n) {
+  constexpr int64_t kShortRun = 64;
+  return n < kShortRun ? compute : own;
+}
+inline Tensor runs_of(const Tensor& x, DType compute, int64_t n) {
+  return converted(x, dtype_of_runs(x.dtype(), compute, n));
+}
+inline Tensor room_for_runs(const Tensor& y, DType compute, int64_t n) {
+  return workspace(y, dtype_of_runs(y.dtype(), compute, n));
+}
+
+template <class T>
+const T* data_or_null(const Tensor& t) {
+  return t.defined() ? t.elements<T>() : nullptr;
+}
+
+// x as (outer, channels, inner).
+struct Channels {
+  int64_t outer, channels, inner;
+};
+inline Channels channels_of(const Tensor& x) {
+  Channels out{x.size(0), x.size(1), 1};
+  for (int i = 2; i < x.dim(); ++i) out.inner *= x.size(i);
+  return out;
+}
+
+// Gives a run its mean and the reciprocal of its standard deviation.
+template <class T>
+void set_statistics(NormRun<T>& r, double eps) {
+  const double n = static_cast<double>(r.n);
+  r.mean = static_cast<T>(NormLoops<T>::moments(r).first / n);
+  r.rstd = static_cast<T>(1 / std::sqrt(NormLoops<T>::moments(r).second / n + eps));
+}
+
+}  // namespace moonlet::cpu
