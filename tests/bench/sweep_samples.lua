@@ -73,7 +73,8 @@ return {
   max_pool3d = BODIES .. ", 2", max_pool3d_with_indices = BODIES .. ", 2", adaptive_max_pool3d = BODIES .. ", 2",
 
   -- image
-  grid_sample = IMAGES:gsub("^randn%(", "randn(4, ") .. ", rand(4, side(2) // 2, side(2) // 2, 2) * 2.2 - 1.1",
+  grid_sample = [[randn(4, math.max(n // 4096, 1), math.min(side(2), 32), math.min(side(2), 32)),
+    rand(4, math.min(side(2), 32), math.min(side(2), 32), 2) * 2.2 - 1.1]],
 
   -- fft
   fft_ifft = NUMBERS, fft_irfft = NUMBERS, fft_hfft = NUMBERS, fft_ifft2 = NUMBERS,
