@@ -172,6 +172,8 @@ Tensor sum_of_rows(const Tensor& planes, const std::vector<Neighbour>& all) {
 void check_sample(const Tensor& x, const Tensor& grid, std::string_view mode,
                   std::string_view border) {
   const int dims = x.dim() - 2;
+  check(is_floating(x.dtype()) && grid.dtype() == x.dtype(), kSample, ": x has dtype ", x.dtype(),
+        " and grid ", grid.dtype(), ", the same floating one is wanted");
   check(dims == 2 || dims == 3, kSample, ": x has shape ", x.sizes(),
         ", (n, c, h, w) or (n, c, d, h, w) is wanted");
   check(grid.dim() == x.dim() && grid.size(0) == x.size(0) && grid.size(-1) == dims, kSample,

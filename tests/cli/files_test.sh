@@ -35,7 +35,8 @@ signals() {
   for signal in "$@"; do
     for delay in 0.003 0.007 0.011 0.017 0.023; do
       rm -f out
-      env ${preload:+LD_PRELOAD="$preload"} "$moonlet" save.lua 1 100000 >out 2>err &
+      # Under nohup HUP would have no effect.
+      env --default-signal=HUP ${preload:+LD_PRELOAD="$preload"} "$moonlet" save.lua 1 100000 >out 2>err &
       pid=$!
       tries=0
       while [ ! -s out ] && [ $tries -lt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
