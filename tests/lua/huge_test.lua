@@ -11,12 +11,18 @@ local HALF = 1 << 30
 local N = 2 * HALF + 64
 local NEEDED_GIB = 12
 
+local function number_in(path, pattern)
+  local file = io.open(path)
+  local text = file and file:read "a" or ""
+  if file then file:close() end
+  return tonumber(text:match(pattern))
+end
+
+-- Of the machine, or of a container that may use less.
 local function available_gib()
-  local file = io.open "/proc/meminfo"
-  if not file then return 0 end
-  local text = file:read "a"
-  file:close()
-  return (tonumber(text:match "MemAvailable:%s*(%d+)") or 0) / (1 << 20)
+  local free = number_in("/proc/meminfo", "MemAvailable:%s*(%d+)") or 0
+  local allowed = number_in("/sys/fs/cgroup/memory.max", "%d+") or math.huge
+  return math.min(free / (1 << 20), allowed / (1 << 30))
 end
 
 -- A test that drops all it made: the next one needs the memory.
