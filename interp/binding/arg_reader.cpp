@@ -74,15 +74,31 @@ std::optional<Scalar> scalar_at(lua_State* L, int index) {
   }
 }
 
-// The common call, positional without a table behind it, needs nothing but the slots.
 void ArgReader::bind() {
   const int top = lua_gettop(L_);
   if (top > 0 && lua_type(L_, top) == LUA_TTABLE) {
     bind_general(top);
-    return;
+  } else if (!bind_plain(top)) {
+    bind_positional(top, 0);
+    check_required();
   }
-  bind_positional(top, 0);
-  check_required();
+}
+
+// The common call, of plain values in the order of the arguments; false, with the slots undone,
+// when it is another. Small ops spend much of their time on their arguments.
+bool ArgReader::bind_plain(int top) {
+  if (top > signature_.count) return false;
+  for (int i = 0; i < top; ++i) {
+    const ArgSpec& spec = signature_.args[i];
+    if (spec.gather || spec.named_only || spec.type == ArgType::DType) return false;
+    if (lua_type(L_, i + 1) == LUA_TNIL) return false;
+    slot_[i] = i + 1;
+  }
+  for (int i = top; i < signature_.count; ++i) {
+    if (signature_.args[i].required) return false;
+    slot_[i] = 0;
+  }
+  return true;
 }
 
 bool ArgReader::bind_general(int top) {

@@ -127,6 +127,7 @@ class ArgReader {
   ArgReader(lua_State* L, const Signature& signature, bool quiet)
       : L_(L), signature_(signature), quiet_(quiet) {}
   void bind();
+  bool bind_plain(int top);
   bool bind_general(int top);
   bool bind_positional(int count, int table);
   bool bind_options(int table);

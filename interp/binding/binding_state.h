@@ -27,9 +27,8 @@ struct PrintOptions {
 
 struct BindingState {
   PrintOptions print;
-  const void* tensor_metatable = nullptr;   // identity of the metatable, for type checks
-  int metatable_ref = 0;                    // registry position of the same table
-  int shape_ref = 0;                        // registry position of the metatable of shapes
+  int metatable_ref = 0;  // registry position of the metatable of tensors, once it is made
+  int shape_ref = 0;      // registry position of the metatable of shapes
   const void* storage_metatable = nullptr;  // the same of storages
   int storage_metatable_ref = 0;
   int storages_ref = 0;  // registry position of the weak table of storages that scripts hold

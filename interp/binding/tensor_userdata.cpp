@@ -17,6 +17,7 @@
 namespace moonlet {
 
 using binding::binding_state;
+using binding::TensorCell;
 
 // A state that moves to another thread starts a new count.
 void binding::pay_collector(lua_State* L, BindingState& state) {
@@ -122,7 +123,7 @@ void push_tensor(lua_State* L, Tensor tensor) {
   if (host_states) [[unlikely]]
     admit(L);
   BindingState& state = binding_state(L);
-  if (state.tensor_metatable == nullptr) {
+  if (state.metatable_ref == 0) {
     luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
     lua_pop(L, 1);
   }
@@ -131,7 +132,8 @@ void push_tensor(lua_State* L, Tensor tensor) {
   const bool shared = tensor.impl()->references.load(std::memory_order_relaxed) > 1;
   if (shared && push_known(L, state, tensor)) return;
   luaL_checkstack(L, 4, "too many results");
-  auto* const cell = new (lua_newuserdatauv(L, sizeof(Tensor), 0)) Tensor(std::move(tensor));
+  void* const memory = lua_newuserdatauv(L, sizeof(TensorCell), 0);
+  Tensor* const cell = &(new (memory) TensorCell{std::move(tensor)})->tensor;
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
   lua_setmetatable(L, -2);
   if (state_data(L).closing) [[unlikely]]
@@ -266,10 +268,8 @@ void push_new_metatable(lua_State* L) {
   // Scripts cannot reach the metatable, so none can break the type check.
   lua_pushliteral(L, "Tensor");
   lua_setfield(L, -2, "__metatable");
-  BindingState& state = binding_state(L);
   lua_pushvalue(L, -1);
-  state.metatable_ref = luaL_ref(L, LUA_REGISTRYINDEX);
-  state.tensor_metatable = lua_topointer(L, -1);
+  binding_state(L).metatable_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
 int push_result(lua_State* L, Tensor tensor) {

@@ -1,5 +1,5 @@
 // interp/binding/tensor_userdata.h: the Lua value of a tensor: one full userdata that holds one
-// counted reference, recognised by the identity of its metatable.
+// counted reference, recognised by a mark in it that no other userdata has.
 #pragma once
 
 #include <string>
@@ -17,16 +17,21 @@ namespace moonlet::binding {
 
 inline BindingState& binding_state(lua_State* L) { return state_data(L).binding; }
 
-// The tensor's cell at a stack index, or null when the value is no tensor. The cell is undefined
-// after `x:free()`.
+// What the userdata of a tensor holds. To look at the mark is a third of the work of comparing
+// metatables, which `debug` can set, besides.
+struct TensorCell {
+  static constexpr char kMark = 0;  // its address is the mark
+
+  Tensor tensor;
+  const char* mark = &kMark;
+};
+
+// The tensor at a stack index, or null when the value is none. It is undefined after `x:free()`.
 inline Tensor* tensor_cell(lua_State* L, int index) {
-  // A light userdata, whose bytes are no tensor, may have been given the same metatable.
-  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index)) return nullptr;
-  const void* metatable = lua_topointer(L, -1);
-  lua_pop(L, 1);
-  return metatable == binding_state(L).tensor_metatable
-             ? static_cast<Tensor*>(lua_touserdata(L, index))
-             : nullptr;
+  auto* const cell = static_cast<TensorCell*>(lua_touserdata(L, index));
+  // A light userdata has no length.
+  if (cell == nullptr || lua_rawlen(L, index) != sizeof(TensorCell)) return nullptr;
+  return cell->mark == &TensorCell::kMark ? &cell->tensor : nullptr;
 }
 
 // The tensor at a stack index. Throws Error naming `op` when it is no tensor or has been freed.

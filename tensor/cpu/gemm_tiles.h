@@ -78,6 +78,8 @@ inline int64_t share(int64_t size, int64_t parts, int64_t unit) {
 template <class T>
 Tiling tiling_for(const Product<T>& p, int64_t threads) {
   const int64_t m = p.m, n = p.n;
+  const double depth = std::max(double(p.k), kElementWork);
+  if (threads == 1 && double(m) * double(n) * depth <= kTileWork) return {m, n, 1, 1};
   int64_t rows = m, cols = n;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t down = 1; down <= threads; ++down) {
@@ -92,7 +94,6 @@ Tiling tiling_for(const Product<T>& p, int64_t threads) {
     rows = height;
     cols = width;
   }
-  const double depth = std::max(double(p.k), kElementWork);
   while (double(rows) * double(cols) * depth > kTileWork && std::max(rows, cols) > kShortestSide) {
     if (rows > cols)
       rows = share(rows, 2, kTileRows);
