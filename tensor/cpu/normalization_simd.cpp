@@ -20,7 +20,7 @@ using cpu::NormSums;
 // sum, folded into double every block so that long runs stay exact.
 template <class T, class Step>
 HWY_INLINE NormSums sums(int64_t n, Step&& step) {
-  constexpr int64_t kBlock = 4096;
+  constexpr int64_t kBlock = 1024;
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));

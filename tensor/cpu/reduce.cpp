@@ -27,13 +27,6 @@ struct SumOf {
   }
 };
 template <class A>
-struct NumberSumOf {
-  using Next = SumOf<A>;
-  A start() const { return A(0); }
-  A load(A v) const { return v == v ? v : A(0); }
-  A join(A a, A b) const { return a + b; }
-};
-template <class A>
 struct ProductOf {
   using Next = ProductOf;
   A start() const { return A(1); }
@@ -181,8 +174,8 @@ void mean(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& 
 void nansum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "nansum");
   if (!is_floating(y.dtype())) return sum_of(x, dims, y, std::nullopt);
-  visit_compute<dtypes::floating>(y.dtype(),
-                                  [&]<class C>() { run_plain<NumberSumOf<C>, C>(x, dims, y); });
+  visit_compute<dtypes::floating>(
+      y.dtype(), [&]<class C>() { run_loops(Fast<C>{Fold::SumNumbers}, x, dims, y); });
 }
 
 void prod(const Tensor& x, std::optional<int64_t> dim, bool, std::optional<DType>, Tensor& y) {

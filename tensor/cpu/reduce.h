@@ -11,7 +11,8 @@
 
 namespace moonlet::cpu {
 
-enum class Fold { Sum, SumSquares, SumAbs, Max, Min, Product };
+// SumNumbers leaves out NaN.
+enum class Fold { Sum, SumSquares, SumAbs, SumNumbers, Max, Min, Product };
 
 // The fold of n numbers, with several accumulators; Max and Min give NaN when one is there, and are
 // what there is for int64. Callers keep n below kRunLength, so that rounding errors do not grow

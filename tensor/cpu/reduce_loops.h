@@ -89,8 +89,9 @@ struct Fast {
   using In = T;
   using Acc = T;
   Fold kind;
-  Fast next() const {
-    return {kind == Fold::SumSquares || kind == Fold::SumAbs ? Fold::Sum : kind};
+  Fast next() const { return {joins_by_adding() ? Fold::Sum : kind}; }
+  bool joins_by_adding() const {
+    return kind == Fold::SumSquares || kind == Fold::SumAbs || kind == Fold::SumNumbers;
   }
   T start() const {
     using Limits = std::numeric_limits<T>;
@@ -132,8 +133,13 @@ struct Plain {
   }
   A start() const { return op.start(); }
   A join(A a, A b) const { return op.join(a, b); }
+  // By halves where it is long, so that rounding errors stay small.
   A run(const T* x, int64_t n) const {
-    constexpr int kLanes = 8;
+    constexpr int kLanes = 8, kLong = 512;
+    if (n > kLong) {
+      const int64_t half = n / 2 / kLanes * kLanes;
+      return op.join(run(x, half), run(x + half, n - half));
+    }
     A acc[kLanes];
     for (A& a : acc) a = op.start();
     int64_t i = 0;

@@ -20,6 +20,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using moonlet::HWY_NAMESPACE::fold_vector;
+using moonlet::HWY_NAMESPACE::kFoldSteps;
 
 // How one element joins an accumulator; `start` is the accumulator's first value.
 struct Add {
@@ -46,6 +47,12 @@ struct AddAbs : Add {
   template <class D, class V>
   static HWY_INLINE V join(D, V acc, V x) {
     return hn::Add(acc, hn::Abs(x));
+  }
+};
+struct AddNumber : Add {
+  template <class D, class V>
+  static HWY_INLINE V join(D, V acc, V x) {
+    return hn::IfThenElse(hn::IsNaN(x), acc, hn::Add(acc, x));
   }
 };
 struct Multiply {
@@ -153,6 +160,7 @@ HWY_INLINE auto with_kind(Fold kind, Body&& f) {
       case Fold::Sum: return f.template operator()<Add>();
       case Fold::SumSquares: return f.template operator()<AddSquare>();
       case Fold::SumAbs: return f.template operator()<AddAbs>();
+      case Fold::SumNumbers: return f.template operator()<AddNumber>();
       case Fold::Product: return f.template operator()<Multiply>();
       default: break;
     }
@@ -177,8 +185,13 @@ T exp_total(const T* HWY_RESTRICT x, int64_t n, T top) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto sum = hn::Zero(d);
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    sum = hn::Add(sum, hn::Exp(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, top))));
+  while (i + lanes <= n) {
+    auto part = hn::Zero(d);
+    const int64_t end = std::min(n - lanes, i + (kFoldSteps - 1) * lanes);
+    for (; i <= end; i += lanes)
+      part = hn::Add(part, hn::Exp(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, top))));
+    sum = hn::Add(sum, part);
+  }
   T total = hn::GetLane(hn::SumOfLanes(d, sum));
   for (; i < n; ++i) total += hn::GetLane(hn::Exp(one, hn::Set(one, x[i] - top)));
   return total;

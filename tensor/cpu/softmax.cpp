@@ -47,23 +47,32 @@ HWY_INLINE V exp_below(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
 }
 
-// A whole-vector accumulator and one for the single elements at the end.
+// A sum of whole vectors and of the single elements at the end, in double after kMost additions, so
+// that long sums stay exact.
 template <class T>
 struct Sum {
+  static constexpr int kMost = 64;
   hn::Vec<hn::ScalableTag<T>> wide;
-  T rest;
+  int added;
+  double rest;
   // Written out, because an implicit one is compiled for the baseline target.
-  HWY_INLINE Sum() : wide(hn::Zero(hn::ScalableTag<T>())), rest(0) {}
+  HWY_INLINE Sum() : wide(hn::Zero(hn::ScalableTag<T>())), added(0), rest(0) {}
   template <class D, class V>
   HWY_INLINE void add(D d, V v) {
-    if constexpr (std::is_same_v<D, hn::ScalableTag<T>> && !std::is_same_v<D, hn::CappedTag<T, 1>>)
+    if constexpr (std::is_same_v<D, hn::ScalableTag<T>> &&
+                  !std::is_same_v<D, hn::CappedTag<T, 1>>) {
       wide = hn::Add(wide, v);
-    else
+      if (++added < kMost) return;
+      rest += hn::GetLane(hn::SumOfLanes(d, wide));
+      wide = hn::Zero(d);
+      added = 0;
+    } else {
       rest += hn::GetLane(v), (void)d;
+    }
   }
   HWY_INLINE T total() const {
     const hn::ScalableTag<T> d;
-    return hn::GetLane(hn::SumOfLanes(d, wide)) + rest;
+    return static_cast<T>(hn::GetLane(hn::SumOfLanes(d, wide)) + rest);
   }
 };
 
