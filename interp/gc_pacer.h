@@ -1,6 +1,6 @@
 // interp/gc_pacer.h: the pacing of garbage collection: how tensor memory drives Lua's collector,
 // which sees only small userdata. The rules: a collection each time that many bytes were allocated
-// as make its cost small beside writing them (a step of it where the Lua heap is large), one when
+// as make its measured cost small beside writing them (a step of it where it takes long), one when
 // live bytes pass a threshold, and short pauses between cycles while the Lua heap is small.
 #pragma once
 
@@ -24,6 +24,7 @@ struct Pacer {
   int64_t threshold = kFloorBytes;    // live bytes at which a full collection is due
   int64_t budget_threshold = 0;       // the same of the state's budget; 0 before the first one
   int pause = kLuaPause;              // the collector's, as it was last set here
+  double nanoseconds_per_kib = 200;   // what a collection took, of Lua heap
 };
 
 // Says where the number of live tensor bytes comes from. Null turns full collections off.

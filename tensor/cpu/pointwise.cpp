@@ -262,22 +262,23 @@ void run(const PointwisePlan& plan, PointwiseLoop loop) {
     raise_zero_division(plan);
 }
 
-// Whether all operands are tensors of one 16-bit format.
-bool only_halves(const PointwisePlan& plan) {
-  bool same = is_reduced_floating(plan.out.dtype);
+// The loop for operands that are all tensors of one 16-bit format, or null.
+PointwiseLoop loop_for_halves(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  if (!is_reduced_floating(plan.out.dtype)) return nullptr;
   for (int i = 0; i < plan.inputs; ++i)
-    same = same && !plan.in[i].scalar && plan.in[i].dtype == plan.out.dtype;
-  return same;
+    if (plan.in[i].scalar || plan.in[i].dtype != plan.out.dtype) return nullptr;
+  return plan.out.dtype == DType::BFloat16 ? loops.bf16 : loops.f16;
 }
 
 }  // namespace
 
 void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
-  if (!loops.halves || !only_halves(plan)) return run(plan, loop_for(plan, loops));
+  const PointwiseLoop loop = loop_for_halves(plan, loops);
+  if (!loop) return run(plan, loop_for(plan, loops));
   PointwisePlan stored = plan;
   stored.compute = plan.out.dtype;
   stored.direct = plan.flat;
-  run(stored, loops.halves);
+  run(stored, loop);
 }
 
 }  // namespace moonlet::cpu

@@ -12,10 +12,10 @@ namespace moonlet::cpu {
 // dense. The op's scalar parameters come unconverted.
 using PointwiseLoop = void (*)(const void* const* in, void* out, size_t n, const Scalar* params);
 
-// An op's loops, null for the compute dtypes its row does not claim. Few have one for 16-bit floats
-// of either format.
+// An op's loops, null for the compute dtypes its row does not claim. Some have ones for 16-bit
+// floats, which are converted to float32 and back otherwise.
 struct PointwiseLoops {
-  PointwiseLoop f32, f64, i64, c64, c128, halves;
+  PointwiseLoop f32, f64, i64, c64, c128, f16, bf16;
 };
 
 // Runs a plan; splits large ones between threads. Each element's result is the same for any

@@ -20,7 +20,7 @@
 // X: the op's name, its functor, how many tensors and numbers that takes, and what it computes in.
 // F: float32 and float64 as vectors. I: int64 and C: complex64, complex128 one value at a time, of
 // which the compiler makes vectors where the functor has no branches. S: as F, for functors that
-// take long. A functor may have two more forms:
+// take long. H: 16-bit floats in one pass. A functor may have two more forms:
 // - of_parts(real, imaginary), in vectors, where the result for complex numbers is real;
 // - of_bits(x, ...), of 16-bit floats as uint16_t, where it does no more than change signs.
 #if defined(MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -150,6 +150,84 @@ void parts_loop(const void* const* in, void* out, size_t n, const Scalar*) {
   std::memcpy(to + 2 * i, rest, 2 * (n - i) * sizeof(T));
 }
 
+#if HWY_TARGET <= HWY_AVX2
+// 16-bit floats as two vectors of float32: those at even places and those at odd ones, which are
+// halves of 32 bits.
+struct BFloat16Pair {
+  static HWY_INLINE void load(const uint16_t* x, Vec<float>& even, Vec<float>& odd) {
+    const Tag<uint32_t> d;
+    const auto bits = hn::BitCast(d, hn::LoadU(Tag<uint16_t>(), x));
+    even.v = hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(bits));
+    odd.v = hn::BitCast(Tag<float>(), hn::And(bits, hn::Set(d, 0xffff0000u)));
+  }
+  static HWY_INLINE void store(Vec<float> even, Vec<float> odd, uint16_t* to) {
+    const Tag<uint32_t> d;
+    const auto high = hn::And(rounded(odd), hn::Set(d, 0xffff0000u));
+    const auto bits = hn::Or(hn::ShiftRight<16>(rounded(even)), high);
+    hn::StoreU(hn::BitCast(Tag<uint16_t>(), bits), Tag<uint16_t>(), to);
+  }
+
+ private:
+  // The bits rounded to nearest even in the upper half; NaN stays NaN there.
+  static HWY_INLINE hn::Vec<Tag<uint32_t>> rounded(Vec<float> x) {
+    const Tag<uint32_t> d;
+    const auto bits = hn::BitCast(d, x.v);
+    const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+    const auto up = hn::Add(hn::Add(bits, hn::Set(d, 0x7fff)), last);
+    const auto nan = hn::RebindMask(d, hn::IsNaN(x.v));
+    return hn::IfThenElse(nan, hn::Or(bits, hn::Set(d, 0x400000)), up);
+  }
+};
+// The same of float16, one half of the elements after the other.
+struct Float16Pair {
+  using Tag16 = hn::Rebind<hwy::float16_t, Tag<float>>;
+  static HWY_INLINE void load(const uint16_t* x, Vec<float>& first, Vec<float>& second) {
+    const auto* from = reinterpret_cast<const hwy::float16_t*>(x);
+    const Tag<float> d;
+    first.v = hn::PromoteTo(d, hn::LoadU(Tag16(), from));
+    second.v = hn::PromoteTo(d, hn::LoadU(Tag16(), from + hn::Lanes(d)));
+  }
+  static HWY_INLINE void store(Vec<float> first, Vec<float> second, uint16_t* x) {
+    auto* to = reinterpret_cast<hwy::float16_t*>(x);
+    hn::StoreU(hn::DemoteTo(Tag16(), first.v), Tag16(), to);
+    hn::StoreU(hn::DemoteTo(Tag16(), second.v), Tag16(), to + hn::Lanes(Tag<float>()));
+  }
+};
+
+template <class Pair, class F, size_t... I, size_t... P>
+HWY_INLINE void apply_pair(const uint16_t* const* in, uint16_t* to, size_t i,
+                           const Vec<float>* params, std::index_sequence<I...>,
+                           std::index_sequence<P...>) {
+  Vec<float> first[sizeof...(I)], second[sizeof...(I)];
+  (Pair::load(in[I] + i, first[I], second[I]), ...);
+  Pair::store(F()(first[I]..., params[P]...), F()(second[I]..., params[P]...), to + i);
+}
+
+// The loop of functor F, computed in float32, over 16-bit floats.
+template <class Pair, class F, int kIn, int kParams>
+void pair_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
+  constexpr auto inputs = std::make_index_sequence<kIn>();
+  constexpr auto scalars = std::make_index_sequence<kParams>();
+  const size_t width = hn::Lanes(Tag<uint16_t>());
+  const uint16_t* from[kIn];
+  for (int k = 0; k < kIn; ++k) from[k] = static_cast<const uint16_t*>(in[k]);
+  uint16_t* to = static_cast<uint16_t*>(out);
+  Vec<float> values[kParams + 1];
+  for (int k = 0; k < kParams; ++k)
+    values[k] = vec<float>(hn::Set(Tag<float>(), params[k].to<float>()));
+  size_t i = 0;
+  for (; i + width <= n; i += width) apply_pair<Pair, F>(from, to, i, values, inputs, scalars);
+  if (i == n) return;
+  HWY_ALIGN uint16_t rest[kIn + 1][HWY_MAX_BYTES / sizeof(uint16_t)] = {};
+  for (int k = 0; k < kIn; ++k) {
+    std::memcpy(rest[k], from[k] + i, (n - i) * sizeof(uint16_t));
+    from[k] = rest[k];
+  }
+  apply_pair<Pair, F>(from, rest[kIn], 0, values, inputs, scalars);
+  std::memcpy(to + i, rest[kIn], (n - i) * sizeof(uint16_t));
+}
+#endif
+
 // A functor's form for bits as a functor.
 template <class F>
 struct OnBits {
@@ -189,7 +267,14 @@ constexpr cpu::PointwiseLoops loops_of(Kinds kinds) {
   }
   constexpr bool has_bits = requires(uint16_t b) { F::of_bits(b); }
   || requires(uint16_t b) { F::of_bits(b, b); };
-  if constexpr (has_bits) loops.halves = scalar_loop<OnBits<F>, uint16_t, kIn, kParams>;
+  if constexpr (has_bits) {
+    loops.f16 = loops.bf16 = scalar_loop<OnBits<F>, uint16_t, kIn, kParams>;
+  } else if constexpr (has_kind(kinds(), 'H')) {
+#if HWY_TARGET <= HWY_AVX2
+    loops.f16 = pair_loop<Float16Pair, F, kIn, kParams>;
+    loops.bf16 = pair_loop<BFloat16Pair, F, kIn, kParams>;
+#endif
+  }
   return loops;
 }
 
