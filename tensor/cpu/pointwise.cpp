@@ -70,7 +70,7 @@ void for_each_run(const PointwisePlan& plan, const PointwiseArg& arg, int64_t be
 }
 
 void fill_scalar(const Scalar& value, DType compute, char* to, int64_t n) {
-  visit<bit(DType::Float32) | bit(DType::Float64) | bit(DType::Int64) | dtypes::complex>(
+  visit<dtypes::floating | bit(DType::Int64) | dtypes::complex>(
       compute, [&]<class T>() { std::fill_n(reinterpret_cast<T*>(to), n, value.to<T>()); });
 }
 
@@ -262,12 +262,21 @@ void run(const PointwisePlan& plan, PointwiseLoop loop) {
     raise_zero_division(plan);
 }
 
-// The loop for operands that are all tensors of one 16-bit format, or null.
+// Whether a 16-bit format holds the number as float32 does.
+bool holds(DType format, const Scalar& number) {
+  const float value = number.to<float>();
+  return value == (format == DType::BFloat16 ? float(bfloat16(value)) : float(half(value)));
+}
+
+// The loop for operands that all have one 16-bit format, or null.
 PointwiseLoop loop_for_halves(const PointwisePlan& plan, const PointwiseLoops& loops) {
-  if (!is_reduced_floating(plan.out.dtype)) return nullptr;
-  for (int i = 0; i < plan.inputs; ++i)
-    if (plan.in[i].scalar || plan.in[i].dtype != plan.out.dtype) return nullptr;
-  return plan.out.dtype == DType::BFloat16 ? loops.bf16 : loops.f16;
+  const DType format = plan.out.dtype;
+  if (!is_reduced_floating(format)) return nullptr;
+  for (int i = 0; i < plan.inputs; ++i) {
+    const PointwiseArg& arg = plan.in[i];
+    if (arg.scalar ? !holds(format, *arg.scalar) : arg.dtype != format) return nullptr;
+  }
+  return format == DType::BFloat16 ? loops.bf16 : loops.f16;
 }
 
 }  // namespace
@@ -278,6 +287,7 @@ void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
   PointwisePlan stored = plan;
   stored.compute = plan.out.dtype;
   stored.direct = plan.flat;
+  for (int i = 0; i < plan.inputs; ++i) stored.direct = stored.direct && !plan.in[i].scalar;
   run(stored, loop);
 }
 

@@ -26,7 +26,7 @@ MOONLET_POINTWISE_KERNELS(MOONLET_POINTWISE_FAMILY)
 -- The file cpu_FAMILY.cpp.
 return function(rows, family)
   local list = {}
-  for i, kernel in ipairs(pointwise_list.kernels(rows, family)) do
+  for i, kernel in ipairs(pointwise_list.kernels(rows)) do
     list[i] = fill("X($name, $functor, $tensors, $numbers, $loops)", kernel)
   end
   return fill(file, { family = family, includes = pointwise_list.includes(family),

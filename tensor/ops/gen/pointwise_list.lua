@@ -22,12 +22,9 @@ for _, dtype in ipairs(dtypes) do
   kind_of[dtype.name] = assert(letters[dtype.kind], "no loops for dtypes of kind " .. dtype.kind)
 end
 
--- The families of which 16-bit floats have loops of their own: most of their functors take less time
--- than to convert the elements before and after.
-local light = { arithmetic = true, activation = true }
-
--- The loops a row needs, in the order FICH; S for floats of functors that take long.
-local function loops(row, family)
+-- The loops a row needs, in the order FICH; S for floats of functors that take long. H, for 16-bit
+-- floats, spares the light ones the time of conversions before and after.
+local function loops(row)
   if row.slow then return "S" end
   if row.result == "complex" then return "C" end
   local has = {}
@@ -35,12 +32,12 @@ local function loops(row, family)
     for _, name in ipairs(dtypes.sets[set]) do has[kind_of[name]] = true end
   end
   return (has.F and "F" or "") .. (has.I and "I" or "") .. (has.C and "C" or "") ..
-    (has.F and light[family] and "H" or "")
+    (has.F and not row.result and "H" or "")
 end
 
 -- For each pointwise row: its name, its functor, how many tensors and numbers that takes, its loops,
 -- whether its integers divide; `no_cuda` as in the row.
-function pointwise_list.kernels(rows, family)
+function pointwise_list.kernels(rows)
   local out = {}
   for _, row in ipairs(rows) do
     if row.kind == "pointwise" then
@@ -50,7 +47,7 @@ function pointwise_list.kernels(rows, family)
       end
       out[#out + 1] = {
         name = row.name, functor = row.functor or row.camel, tensors = tostring(tensors),
-        numbers = tostring(#row.args - tensors), loops = loops(row, family),
+        numbers = tostring(#row.args - tensors), loops = loops(row),
         divides = tostring(row.divides == true), no_cuda = row.no_cuda,
       }
     end
