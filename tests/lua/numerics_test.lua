@@ -169,6 +169,65 @@ on_devices("gradients of activations in 16-bit floats round once", function(devi
   end
 end)
 
+-- Equal, or both NaN.
+local function same_or_nan(got, want, what)
+  expect.equal(got.dtype, want.dtype, what)
+  local alike = got:eq(want):logical_or(got:isnan():logical_and(want:isnan()))
+  expect.truthy(alike:all():item(), what)
+end
+
+-- Every length that ends inside a vector, and special values among the first elements.
+on_devices("pointwise results in 16 bits are those of float32, rounded", function(device)
+  ml.manual_seed(5)
+  local pairs_of = { "add", "sub", "mul", "div", "maximum", "fmin", "remainder", "copysign", "pow" }
+  local singles = { "relu", "neg", "abs", "sqrt", "square", "floor", "round", "exp", "log", "tanh", "sigmoid",
+    "silu", "gelu", "frac", "sign" }
+  local numbers = { 0.3, 2, -1, 1e38, 65504, 1 / 3, 0 / 0, 1 / 0 }
+  for _, dtype in ipairs(halves) do
+    for _, n in ipairs { 1, 7, 15, 16, 17, 33, 1000, 4099 } do
+      local x = (ml.randn(n) * 3):to(dtype)
+      local y = (ml.randn(n) * 2):to(dtype)
+      if n > 6 then
+        for i, value in ipairs { 0 / 0, 1 / 0, -1 / 0, 0, -0.0 } do x[i] = value end
+        y[1], y[2] = 1, -1 / 0
+      end
+      x, y = x:to(device), y:to(device)
+      local wide_x, wide_y = x:to "float32", y:to "float32"
+      local function check(what, got, want) same_or_nan(got, want:to(dtype), ("%s %s %d"):format(what, dtype, n)) end
+      for _, name in ipairs(pairs_of) do check(name, ml[name](x, y), ml[name](wide_x, wide_y)) end
+      for _, name in ipairs(singles) do check(name, ml[name](x), ml[name](wide_x)) end
+      for _, number in ipairs(numbers) do
+        check("times " .. number, x * number, wide_x * number)
+        check("plus " .. number, number + x, number + wide_x)
+        check("copysign " .. number, ml.copysign(x, number), ml.copysign(wide_x, number))
+      end
+      check("clamp", x:clamp(-1, 1.5), wide_x:clamp(-1, 1.5))
+      check("add_", x:clone():add_(y), wide_x + wide_y)
+      local few = { { 1, math.min(n, 40) } }
+      check("broadcast", x[few]:view(-1, 1) + y[few], wide_x[few]:view(-1, 1) + wide_y[few])
+      check("strided", x[{ { 1, n, 2 } }] * y[{ { 1, n, 2 } }], wide_x[{ { 1, n, 2 } }] * wide_y[{ { 1, n, 2 } }])
+    end
+  end
+end)
+
+-- The same number again and again: rounding errors of a sum then all go one way.
+test("long sums of float32 stay near the exact ones", function()
+  local n = 1 << 20
+  for _, x in ipairs { ml.full({ n }, 0.1), ml.rand(n) } do
+    local wide = x:to "float64"
+    local function check(name, f)
+      local want = f(wide)
+      expect.truthy(((f(x):to "float64" - want):abs():max() / want:abs():max()):item() < 1.3e-6, name)
+    end
+    for _, name in ipairs { "sum", "mean", "norm", "nansum" } do check(name, function(v) return v[name](v) end) end
+    check("norm of power 3", function(v) return v:norm(3) end)
+    check("softmax", function(v) return v:softmax(1) end)
+    check("logsumexp", function(v) return v:logsumexp(1) end)
+    check("sum of columns", function(v) return v:view(-1, 4):sum(1) end)
+    check("rms_norm", function(v) return ml.nn.functional.rms_norm(v, { n }, nil, 1e-6) end)
+  end
+end)
+
 test("the slope of hardswish at its ends is that of its outer parts", function()
   local x = ml.tensor({ -3.0, 3.0 }, { requires_grad = true })
   same(ml.grad(ml.hardswish(x):sum(), x), ml.tensor { 0, 1.0 })

@@ -27,6 +27,8 @@ MOONLET_POINTWISE_KERNELS(MOONLET_POINTWISE_FAMILY)
 return function(rows, family)
   local list = {}
   for i, kernel in ipairs(pointwise_list.kernels(rows)) do
+    -- Loops for 16-bit floats, which spare light functors the time of conversions before and after.
+    kernel.loops = kernel.loops .. (kernel.floating and "H" or "")
     list[i] = fill("X($name, $functor, $tensors, $numbers, $loops)", kernel)
   end
   return fill(file, { family = family, includes = pointwise_list.includes(family),

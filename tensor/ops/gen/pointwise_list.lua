@@ -22,8 +22,7 @@ for _, dtype in ipairs(dtypes) do
   kind_of[dtype.name] = assert(letters[dtype.kind], "no loops for dtypes of kind " .. dtype.kind)
 end
 
--- The loops a row needs, in the order FICH; S for floats of functors that take long. H, for 16-bit
--- floats, spares the light ones the time of conversions before and after.
+-- The loops a row needs, in the order FIC; S for floats of functors that take long.
 local function loops(row)
   if row.slow then return "S" end
   if row.result == "complex" then return "C" end
@@ -31,12 +30,11 @@ local function loops(row)
   for _, set in ipairs(row.dtypes) do
     for _, name in ipairs(dtypes.sets[set]) do has[kind_of[name]] = true end
   end
-  return (has.F and "F" or "") .. (has.I and "I" or "") .. (has.C and "C" or "") ..
-    (has.F and not row.result and "H" or "")
+  return (has.F and "F" or "") .. (has.I and "I" or "") .. (has.C and "C" or "")
 end
 
 -- For each pointwise row: its name, its functor, how many tensors and numbers that takes, its loops,
--- whether its integers divide; `no_cuda` as in the row.
+-- whether its integers divide, whether it takes and gives floats; `no_cuda` as in the row.
 function pointwise_list.kernels(rows)
   local out = {}
   for _, row in ipairs(rows) do
@@ -49,6 +47,7 @@ function pointwise_list.kernels(rows)
         name = row.name, functor = row.functor or row.camel, tensors = tostring(tensors),
         numbers = tostring(#row.args - tensors), loops = loops(row),
         divides = tostring(row.divides == true), no_cuda = row.no_cuda,
+        floating = not row.result and loops(row):find "F" ~= nil,
       }
     end
   end
