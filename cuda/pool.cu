@@ -153,15 +153,17 @@ void maximum(const char* op, const Tensor& x, const PoolWindow& w, Tensor& resul
              Tensor& indices) {
   if (result.numel() == 0) return;
   with_contiguous(result, [&](Tensor& values) {
-    const Call call(x, op);
-    const Tensor source = contiguous(x);
-    visit_device_compute<dtypes::real>(x.dtype(), [&]<class C>() {
-      const C nothing = maximum_of_nothing<C>(x.dtype());
-      MOONLET_LAUNCH((max_kernel<C>), blocks_for(values.numel()), kBlock, 0, call.stream(), w,
-                     values.numel(), array(source), array(values), indices.elements<int64_t>(),
-                     nothing);
+    with_contiguous(indices, [&](Tensor& places) {
+      const Call call(x, op);
+      const Tensor source = contiguous(x);
+      visit_device_compute<dtypes::real>(x.dtype(), [&]<class C>() {
+        const C nothing = maximum_of_nothing<C>(x.dtype());
+        MOONLET_LAUNCH((max_kernel<C>), blocks_for(values.numel()), kBlock, 0, call.stream(), w,
+                       values.numel(), array(source), array(values), places.elements<int64_t>(),
+                       nothing);
+      });
+      call.done();
     });
-    call.done();
   });
 }
 

@@ -155,18 +155,21 @@ class MaxPlane {
 
 void maximum(const Tensor& x, const PoolWindow& w, Tensor& result, Tensor& indices) {
   const DType dtype = compute_dtype(x.dtype());
-  const Tensor source = converted(x, dtype);
-  Tensor values = workspace(result, dtype);
   visit_compute<dtypes::real>(dtype, [&]<class T>() {
     const T nothing = maximum_of_nothing<T>(x.dtype());
+    const bool short_places = plane_size(x) < std::numeric_limits<int32_t>::max();
+    if (pools_channels(x) && short_places) return max_channels(x, w, nothing, result, indices);
+    const Tensor source = converted(x, dtype);
+    Tensor values = workspace(result, dtype), places = workspace(indices, DType::Int64);
     each_plane(planes_of(x), plane_size(values) * taps_of(w), [&](int64_t p) {
       MaxPlane<T>(w, nothing, source.elements<T>() + p * plane_size(x),
                   values.elements<T>() + p * plane_size(values),
-                  indices.elements<int64_t>() + p * plane_size(values))
+                  places.elements<int64_t>() + p * plane_size(values))
           .run();
     });
+    write_back(result, values);
+    write_back(indices, places);
   });
-  write_back(result, values);
 }
 
 template <class T>
@@ -229,6 +232,7 @@ void average_plane(const PoolWindow& w, const T* in, T* out) {
 }
 
 void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
+  if (pools_channels(x)) return mean_channels(x, w, result);
   const DType dtype = compute_dtype(x.dtype());
   const Tensor source = converted(x, dtype);
   Tensor y = workspace(result, dtype);
@@ -321,6 +325,7 @@ void spread_plane(const PoolWindow& w, Spread<T>& spread, const T* in, T* out) {
 
 // The adjoint: spreads each element of grad over its window.
 void spread(const Tensor& grad, const PoolWindow& w, Tensor& result) {
+  if (pools_channels(grad)) return mean_channels_grad(grad, w, result);
   const DType dtype = compute_dtype(grad.dtype());
   const Tensor source = converted(grad, dtype);
   Tensor y = workspace(result, dtype);
@@ -361,6 +366,7 @@ void adaptive_max_pool2d(const Tensor& x, const Dims&, Tensor& values, Tensor& i
 }
 
 void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
+  if (pools_channels(grad)) return max_channels_grad(grad, indices, result);
   const DType dtype = compute_dtype(grad.dtype());
   const Tensor slope = converted(grad, dtype), where = contiguous(indices);
   Tensor y = workspace(result, dtype);

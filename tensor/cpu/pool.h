@@ -1,7 +1,11 @@
-// tensor/cpu/pool.h: pooling over the windows of one row of outputs by whole vectors.
+// tensor/cpu/pool.h: pooling over the windows of one row of outputs by whole vectors, and of images
+// whose channels lie beside each other.
 #pragma once
 
 #include <cstdint>
+
+#include "tensor/pool_window.h"
+#include "tensor/tensor.h"
 
 namespace moonlet::cpu {
 
@@ -24,5 +28,14 @@ void max_row(const PoolRow<T>& row, int64_t first, T* values, int64_t* places);
 // The sums over the windows, divided; for float and double.
 template <class T>
 void mean_row(const PoolRow<T>& row, T divisor, T* means);
+
+// Whether images (n, c, h, w) lie so that the functions below are the faster ones.
+bool pools_channels(const Tensor& images);
+// The kernels of pool.cpp for such images; for T float, double and int64_t.
+template <class T>
+void max_channels(const Tensor& x, const PoolWindow& w, T nothing, Tensor& result, Tensor& indices);
+void max_channels_grad(const Tensor& grad, const Tensor& indices, Tensor& result);
+void mean_channels(const Tensor& x, const PoolWindow& w, Tensor& result);
+void mean_channels_grad(const Tensor& grad, const PoolWindow& w, Tensor& result);
 
 }  // namespace moonlet::cpu

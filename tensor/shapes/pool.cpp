@@ -11,6 +11,12 @@ void leading_equal(const char* op, const Dims& a, const Dims& b) {
   for (int i = 0; fits && i + 2 < a.size(); ++i) fits = a[i] == b[i];
   check(fits, op, ": shapes ", a, " and ", b, " differ in more than their planes");
 }
+
+// Values and their positions, which lie alike.
+std::array<Result, 2> maxima(const char* op, const Dims& sizes, const Tensor& x) {
+  const Result values = images(op, sizes, x);
+  return {values, Result{sizes, {DType::Int64, x.device()}, values.strides}};
+}
 }  // namespace
 
 Dims pool_stride(const Dims& kernel, const Dims& stride) {
@@ -53,7 +59,7 @@ std::array<Result, 2> max_pool2d_with_indices(const Tensor& x, const Dims& kerne
                                               const Dims& dilation, bool ceil_mode) {
   const Dims sizes =
       pool_sizes("max_pool2d", x.sizes(), kernel, stride, padding, dilation, ceil_mode);
-  return {images("max_pool2d", sizes, x), Result{sizes, {DType::Int64, x.device()}}};
+  return maxima("max_pool2d", sizes, x);
 }
 
 Result max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims& size) {
@@ -101,7 +107,7 @@ Result adaptive_avg_pool2d(const Tensor& x, const Dims& output_size) {
 std::array<Result, 2> adaptive_max_pool2d(const Tensor& x, const Dims& output_size) {
   const char* op = "adaptive_max_pool2d";
   const Dims sizes = adaptive_sizes(op, x.sizes(), output_size);
-  return {images(op, sizes, x), Result{sizes, {DType::Int64, x.device()}}};
+  return maxima(op, sizes, x);
 }
 
 Result adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size) {

@@ -153,4 +153,48 @@ test("the gradient of averages is their adjoint, where windows are long, overlap
   end
 end)
 
+-- More channels than one run of them, NaN, windows in the padding, every compute dtype.
+test("images whose channels lie beside each other are pooled alike", function()
+  ml.manual_seed(11)
+  local pools = {
+    max = function(x) return ml.max_pool2d_with_indices(x, 3, { 2 }, 1) end,
+    ["max of far taps"] = function(x) return ml.max_pool2d_with_indices(x, { 2, 3 }, { 1, 2 }, { 1, 1 }, { 3, 2 }) end,
+    ["adaptive max"] = function(x) return ml.adaptive_max_pool2d(x, { 4, 3 }) end,
+    mean = function(x) return ml.avg_pool2d(x, { 3, 2 }, { 2, 1 }, 1, true, false) end,
+    ["mean with a divisor"] = function(x) return ml.avg_pool2d(x, 2, { 3 }, 0, false, true, 5) end,
+    ["adaptive mean"] = function(x) return ml.adaptive_avg_pool2d(x, { 3, 4 }) end,
+    ["mean of all"] = function(x) return ml.adaptive_avg_pool2d(x, 1) end,
+  }
+  local function near(got, want, what)
+    expect.equal(tostring(got.shape), tostring(want.shape), what)
+    local tolerance = got.dtype == "bfloat16" and 1e-2 or 2e-6
+    expect.truthy(got:to("float64"):allclose(want:to "float64", tolerance, tolerance, { equal_nan = true }), what)
+  end
+  for name, pool in pairs(pools) do
+    for _, dtype in ipairs { "float32", "float64", "bfloat16" } do
+      for _, channels in ipairs { 2, 70 } do
+        local rows = (ml.randn(2, channels, 9, 7) * 4):round():to(dtype)
+        if name:find "max" then rows[1][2][3][4] = 0 / 0 end
+        local beside = rows:contiguous "channels_last"
+        local label = ("%s %s %d"):format(name, dtype, channels)
+        local x, z = rows:detach():requires_grad_(), beside:detach():requires_grad_()
+        local want, want_at = pool(x)
+        local got, got_at = pool(z)
+        near(got, want, label)
+        if want_at then
+          expect.truthy(got_at:eq(want_at):all():item(), label .. ": places")
+          expect.equal(got_at:stride()[2], got:stride()[2], label .. ": layout of the places")
+        end
+        local slope = ml.randn(want.shape):round():to(dtype)
+        near(ml.grad(got, z, { grad_outputs = slope:contiguous "channels_last" }),
+          ml.grad(want, x, { grad_outputs = slope }), label .. ": gradient")
+      end
+    end
+  end
+  local whole = ml.randint(-9, 9, { 1, 5, 6, 6 })
+  local values, places = ml.max_pool2d_with_indices(whole:contiguous "channels_last", 2)
+  local want, want_at = ml.max_pool2d_with_indices(whole, 2)
+  expect.truthy(values:eq(want):all():item() and places:eq(want_at):all():item(), "int64")
+end)
+
 harness.run()
