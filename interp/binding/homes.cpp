@@ -93,7 +93,7 @@ void review(lua_State* L) {
     const int homes = lua_gettop(L);
     lua_pushnil(L);
     while (lua_next(L, homes) != 0) {
-      const Tensor& cell = *static_cast<Tensor*>(lua_touserdata(L, homes + 1));
+      const Tensor& cell = *tensor_cell(L, homes + 1);
       bool lost = false;
       const Need need = drop_dead(L, homes + 1, lost) > 0 ? need_of(cell) : Need::No;
       set_needed(L, homes + 1, need);

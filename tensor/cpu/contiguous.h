@@ -17,6 +17,10 @@ inline Tensor contiguous(const Tensor& x) { return converted(x, x.dtype()); }
 Tensor workspace(const Tensor& y, DType dtype);
 void write_back(Tensor& y, const Tensor& work);
 
+// The same of images (n, c, h, w) with channels last.
+Tensor channels_last(const Tensor& x, DType dtype);
+Tensor channels_last_workspace(const Tensor& y, DType dtype);
+
 // Runs fill(t) with a contiguous t, which is y itself when y is contiguous and otherwise a
 // temporary that is copied into y.
 template <class Fill>

@@ -44,7 +44,8 @@ NormSums channel_moments(const Channels& c, int64_t channel, RunReader<T>& x) {
   return {static_cast<double>(r.mean) + drift / count, squares - drift * drift / count};
 }
 
-// running += momentum (value - running), in whatever dtype and stride `running` has.
+}  // namespace
+
 void update_running(const Tensor& running, int64_t i, double value, double momentum) {
   if (!running.defined()) return;
   visit<dtypes::floating>(running.dtype(), [&]<class T>() {
@@ -54,8 +55,6 @@ void update_running(const Tensor& running, int64_t i, double value, double momen
     place = static_cast<T>(static_cast<F>(old + momentum * (value - old)));
   });
 }
-
-}  // namespace
 
 void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
                        const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
@@ -145,6 +144,9 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
 void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& running_mean, const Tensor& running_var, double momentum,
                        double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
+  if (normalizes_columns(x))
+    return batch_norm_columns(x, weight, bias, running_mean, running_var, momentum, eps, y, mean,
+                              rstd);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
   const Tensor source = runs_of(x, compute, c.inner), w = converted(weight, compute),
@@ -203,6 +205,7 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
 
 void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, double, Tensor& y) {
+  if (normalizes_columns(x)) return batch_norm_columns_grad_x(grad, x, mean, rstd, weight, y);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
   const Tensor g = runs_of(grad, compute, c.inner), source = runs_of(x, compute, c.inner),
@@ -229,6 +232,7 @@ void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, double, Tensor& y) {
+  if (normalizes_columns(x)) return batch_norm_columns_grad_weight(grad, x, mean, rstd, y);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
   const Tensor g = runs_of(grad, compute, c.inner), source = runs_of(x, compute, c.inner),

@@ -123,6 +123,19 @@ inline Channels channels_of(const Tensor& x) {
   return out;
 }
 
+// running += momentum (value - running) of a channel, in whatever dtype and stride `running` has.
+void update_running(const Tensor& running, int64_t channel, double value, double momentum);
+
+// Whether the kernels of batch_norm are faster by the functions below.
+bool normalizes_columns(const Tensor& x);
+void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const Tensor& running_mean, const Tensor& running_var, double momentum,
+                        double eps, Tensor& y, Tensor& mean, Tensor& rstd);
+void batch_norm_columns_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                               const Tensor& rstd, const Tensor& weight, Tensor& y);
+void batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                                    const Tensor& rstd, Tensor& y);
+
 // Gives a run its mean and the reciprocal of its standard deviation.
 template <class T>
 void set_statistics(NormRun<T>& r, double eps) {

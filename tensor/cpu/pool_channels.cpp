@@ -172,23 +172,6 @@ auto spread_row_loop() {
 
 constexpr int64_t kChannels = 64;  // that a thread takes of an image when it adds to its elements
 
-bool is_channels_last(const Tensor& x) {
-  return is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast);
-}
-Tensor new_images(const Dims& sizes, DType dtype) {
-  return empty_strided(sizes, format_strides(MemoryFormat::ChannelsLast, sizes, "pooling"),
-                       {dtype, {}}, "pooling");
-}
-Tensor images_of(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype && is_channels_last(x)) return x;
-  Tensor out = new_images(x.sizes(), dtype);
-  copy_into(out, x);
-  return out;
-}
-Tensor images_for(const Tensor& y, DType dtype) {
-  return y.dtype() == dtype && is_channels_last(y) ? y : new_images(y.sizes(), dtype);
-}
-
 int64_t plane(const Tensor& x) { return x.size(2) * x.size(3); }
 
 // body(image, row) for the rows of all images, of which one costs so much.
@@ -231,8 +214,9 @@ bool pools_channels(const Tensor& images) { return shapes::lies_channels_last(im
 template <class T>
 void max_channels(const Tensor& x, const PoolWindow& w, T nothing, Tensor& result,
                   Tensor& indices) {
-  const Tensor source = images_of(x, dtype_of<T>);
-  Tensor values = images_for(result, dtype_of<T>), places = images_for(indices, DType::Int64);
+  const Tensor source = channels_last(x, dtype_of<T>);
+  Tensor values = channels_last_workspace(result, dtype_of<T>),
+         places = channels_last_workspace(indices, DType::Int64);
   const int64_t channels = x.size(1), row = w.x.out * channels;
   const auto loop = max_row_loop<T>();
   each_row(values, row * w.y.kernel * w.x.kernel, [&](int64_t image, int64_t oy) {
@@ -249,8 +233,8 @@ template void max_channels(const Tensor&, const PoolWindow&, int64_t, Tensor&, T
 
 void max_channels_grad(const Tensor& grad, const Tensor& indices, Tensor& result) {
   const DType dtype = compute_dtype(grad.dtype());
-  const Tensor slope = images_of(grad, dtype), places = images_of(indices, DType::Int64);
-  Tensor y = images_for(result, dtype);
+  const Tensor slope = channels_last(grad, dtype), places = channels_last(indices, DType::Int64);
+  Tensor y = channels_last_workspace(result, dtype);
   const int64_t channels = y.size(1), pixels = plane(y), windows = plane(grad);
   visit_compute<dtypes::real>(dtype, [&]<class T>() {
     each_part(y, (pixels + windows) * kChannels, [&](int64_t image, int64_t first, int64_t count) {
@@ -275,8 +259,8 @@ void max_channels_grad(const Tensor& grad, const Tensor& indices, Tensor& result
 
 void mean_channels(const Tensor& x, const PoolWindow& w, Tensor& result) {
   const DType dtype = compute_dtype(x.dtype());
-  const Tensor source = images_of(x, dtype);
-  Tensor y = images_for(result, dtype);
+  const Tensor source = channels_last(x, dtype);
+  Tensor y = channels_last_workspace(result, dtype);
   const int64_t channels = x.size(1), row = w.x.out * channels;
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
     const auto loop = mean_row_loop<T>();
@@ -290,8 +274,8 @@ void mean_channels(const Tensor& x, const PoolWindow& w, Tensor& result) {
 
 void mean_channels_grad(const Tensor& grad, const PoolWindow& w, Tensor& result) {
   const DType dtype = compute_dtype(grad.dtype());
-  const Tensor source = images_of(grad, dtype);
-  Tensor y = images_for(result, dtype);
+  const Tensor source = channels_last(grad, dtype);
+  Tensor y = channels_last_workspace(result, dtype);
   const int64_t channels = y.size(1), pixels = plane(y);
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
     const auto loop = spread_row_loop<T>();

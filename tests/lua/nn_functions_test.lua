@@ -444,4 +444,38 @@ test("multi-head attention gives weights and checks shapes", function()
   expect.error(function() forward { is_causal = true } end, "'is_causal' wants")
 end)
 
+-- The same elements as long runs of each channel, which other loops take.
+test("batch_norm of few elements beside each other is that of long runs", function()
+  ml.manual_seed(21)
+  local function normalized(x, w, b, back)
+    local mean, var = ml.zeros(x.shape[2]), ml.ones(x.shape[2])
+    local y = F.batch_norm(x, mean, var, w, b, true, 0.3)
+    local slope = back(y)
+    local gx, gw, gb = ml.grad({ y }, { x, w, b }, { grad_outputs = { slope } })
+    return { y = y, gx = gx, gw = gw, gb = gb, mean = mean, var = var }
+  end
+  local layouts = {
+    rows = function(runs) return runs[1]:t():contiguous() end,
+    ["threes"] = function(runs) return runs[1]:view(70, -1, 3):transpose(1, 2):contiguous() end,
+    ["channels last"] = function(runs)
+      return runs[1]:view(70, 3, 10, 20):transpose(1, 2):contiguous "channels_last"
+    end,
+  }
+  for name, laid in pairs(layouts) do
+    for _, dtype in ipairs { "float64", "float32", "bfloat16" } do
+      local runs = (ml.randn(1, 70, 600) * 3 + 5):to(dtype)
+      local slopes = ml.randn(1, 70, 600):to(dtype)
+      local w, b = ml.rand(70):to(dtype):requires_grad_(), ml.rand(70):to(dtype):requires_grad_()
+      local want = normalized(runs:detach():requires_grad_(), w, b, function() return slopes end)
+      local got = normalized(laid(runs):detach():requires_grad_(), w, b, function() return laid(slopes) end)
+      want.y, want.gx = laid(want.y), laid(want.gx)
+      local tolerance = ({ float64 = 1e-10, float32 = 2e-5, bfloat16 = 2e-2 })[dtype]
+      for part, value in pairs(want) do
+        expect.truthy(got[part]:to("float64"):allclose(value:to "float64", tolerance, tolerance),
+          ("%s %s %s"):format(name, dtype, part))
+      end
+    end
+  end
+end)
+
 harness.run()
