@@ -112,9 +112,26 @@ struct Fast {
       default: return a + b;
     }
   }
-  T run(const T* x, int64_t n) const { return fold_run(kind, x, n); }
+  T run(const T* x, int64_t n) const { return n < kFew ? run_few(x, n) : fold_run(kind, x, n); }
   void rows(T* acc, const T* x, int64_t rows, int64_t stride, int64_t cols) const {
     fold_rows(kind, acc, x, rows, stride, cols);
+  }
+
+ private:
+  // Fewer elements than are worth a call of the vectors' loop.
+  static constexpr int64_t kFew = 8;
+  T run_few(const T* x, int64_t n) const {
+    T acc = start();
+    for (int64_t i = 0; i < n; ++i) acc = join(acc, load(x[i]));
+    return acc;
+  }
+  T load(T v) const {
+    switch (kind) {
+      case Fold::SumSquares: return v * v;
+      case Fold::SumAbs: return v < 0 ? -v : v;
+      case Fold::SumNumbers: return v == v ? v : T(0);
+      default: return v;
+    }
   }
 };
 
@@ -136,6 +153,11 @@ struct Plain {
   // By halves where it is long, so that rounding errors stay small.
   A run(const T* x, int64_t n) const {
     constexpr int kLanes = 8, kLong = 512;
+    if (n < kLanes) {
+      A few = op.start();
+      for (int64_t i = 0; i < n; ++i) few = op.join(few, op.load(x[i]));
+      return few;
+    }
     if (n > kLong) {
       const int64_t half = n / 2 / kLanes * kLanes;
       return op.join(run(x, half), run(x + half, n - half));

@@ -140,15 +140,19 @@ void rows(T* HWY_RESTRICT acc, const T* HWY_RESTRICT x, int64_t count, int64_t s
       acc[j] = hn::GetLane(a);
     }
   }
-  for (; i < count; ++i) {
-    const T* HWY_RESTRICT r = x + i * stride;
-    int64_t j = 0;
-    for (; j + lanes <= cols; j += lanes) {
-      hn::StoreU(F::join(d, hn::LoadU(d, acc + j), hn::LoadU(d, r + j)), d, acc + j);
-    }
-    for (; j < cols; ++j) {
-      acc[j] = hn::GetLane(F::join(one, hn::Set(one, acc[j]), hn::Set(one, r[j])));
-    }
+  if (i == count) return;
+  const T* HWY_RESTRICT r = x + i * stride;
+  const int64_t rest = count - i;
+  int64_t j = 0;
+  for (; j + lanes <= cols; j += lanes) {
+    auto a = hn::LoadU(d, acc + j);
+    for (int64_t k = 0; k < rest; ++k) a = F::join(d, a, hn::LoadU(d, r + k * stride + j));
+    hn::StoreU(a, d, acc + j);
+  }
+  for (; j < cols; ++j) {
+    auto a = hn::Set(one, acc[j]);
+    for (int64_t k = 0; k < rest; ++k) a = F::join(one, a, hn::Set(one, r[k * stride + j]));
+    acc[j] = hn::GetLane(a);
   }
 }
 
