@@ -62,11 +62,13 @@ void set_pause(lua_State* L) {
 }
 
 namespace {
-// A script writes about 10 bytes of tensors in a nanosecond: at 80 the collector takes an eighth of
-// the time of one that does nothing else.
-constexpr double kBytesPerNanosecond = 80;
-// A collection that would take longer is made in steps.
-constexpr double kLongestPause = 2e6;  // nanoseconds
+// Of a small heap a collection takes no longer than to write what is due at least. Of a larger one
+// it is worth what is written in twice its time, 10 bytes in a nanosecond; measured, since a heap
+// of strings takes a tenth of one of tables.
+constexpr int kSmallHeapKiB = 1024;
+constexpr double kBytesPerNanosecond = 20;
+// A larger heap is collected in steps, so that no pause is longer than some milliseconds.
+constexpr int kLargeHeapKiB = 4096;
 
 // The processor's time of this thread, which does not count what others take of it.
 double nanoseconds() {
@@ -76,15 +78,13 @@ double nanoseconds() {
 }
 
 // A whole cycle at once: one in steps finds only half of what died since it began, and what a
-// script drops is to be used again while it is in the cache. Its cost is measured: a heap of
-// strings takes a tenth of one of tables.
+// script drops is to be used again while it is in the cache.
 void collect_at_once(lua_State* L, Pacer& p, int heap_kib) {
   const double start = nanoseconds();
   lua_gc(L, LUA_GCCOLLECT);
-  const double taken = nanoseconds() - start;
-  p.nanoseconds_per_kib = taken / std::max(heap_kib, 1);
+  const auto worth = static_cast<int64_t>(kBytesPerNanosecond * (nanoseconds() - start));
   p.debt = 0;
-  p.due = std::max(kLeastDue, static_cast<int64_t>(kBytesPerNanosecond * taken));
+  p.due = heap_kib <= kSmallHeapKiB ? kLeastDue : std::max(kLeastDue, worth);
 }
 
 void collect_in_steps(lua_State* L, Pacer& p) {
@@ -110,7 +110,7 @@ void pay(lua_State* L) {
     return;
   }
   const int heap_kib = lua_gc(L, LUA_GCCOUNT);
-  if (heap_kib * p.nanoseconds_per_kib <= kLongestPause)
+  if (heap_kib <= kLargeHeapKiB)
     collect_at_once(L, p, heap_kib);
   else
     collect_in_steps(L, p);

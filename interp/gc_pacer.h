@@ -24,7 +24,6 @@ struct Pacer {
   int64_t threshold = kFloorBytes;    // live bytes at which a full collection is due
   int64_t budget_threshold = 0;       // the same of the state's budget; 0 before the first one
   int pause = kLuaPause;              // the collector's, as it was last set here
-  double nanoseconds_per_kib = 200;   // what a collection took, of Lua heap
 };
 
 // Says where the number of live tensor bytes comes from. Null turns full collections off.

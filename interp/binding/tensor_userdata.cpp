@@ -105,6 +105,12 @@ void make_late_cells(lua_State* L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &kLateCells);
 }
 
+// Whether a state may be closing: nobody says when a host closes its own, so there every finalizer
+// may be one of the last.
+bool may_close(lua_State* L) {
+  return state_data(L).closing || (host_states && lua_gc(L, LUA_GCCOUNT) < 0);
+}
+
 void note_late(lua_State* L, Tensor* cell) {
   if (LateCells* const cells = late_cells(L)) cells->push_back(cell);
 }
@@ -136,7 +142,7 @@ void push_tensor(lua_State* L, Tensor tensor) {
   Tensor* const cell = &(new (memory) TensorCell{std::move(tensor)})->tensor;
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
   lua_setmetatable(L, -2);
-  if (state_data(L).closing) [[unlikely]]
+  if (may_close(L)) [[unlikely]]
     note_late(L, cell);
   if (shared) [[unlikely]]
     binding::note_seen(L, -1);
@@ -160,7 +166,8 @@ int l_gc(lua_State* L) {
     if (cell->defined()) note_seen(L, 1);
     return 0;
   }
-  if (state_data(L).closing) forget_late(L, cell);
+  if (may_close(L)) [[unlikely]]
+    forget_late(L, cell);
   *cell = Tensor();
   return 0;
 }
