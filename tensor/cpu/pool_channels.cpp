@@ -26,6 +26,11 @@ namespace HWY_NAMESPACE {
 // So many channels at a time: accumulators that stay in the first cache.
 constexpr int64_t kRun = 64;
 
+// Looks at the stop flag before a row of a window that is long.
+inline void before_row(const PoolSpan& xs, int64_t count) {
+  if ((xs.end - xs.begin) * count >= kGrain) stop_if_requested();
+}
+
 // A place in the plane, as wide as an element, so that one vector of each goes together.
 template <class T>
 using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
@@ -39,7 +44,8 @@ void max_window(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, con
   const int64_t first = ys.begin * w.x.size + xs.begin;
   std::copy_n(in + first * channels, count, best);
   std::fill_n(at, count, static_cast<Place<T>>(first + 1));
-  for (int64_t y = ys.begin; y < ys.end; y += w.y.dilation)
+  for (int64_t y = ys.begin; y < ys.end; y += w.y.dilation) {
+    before_row(xs, count);
     for (int64_t x = xs.begin; x < xs.end; x += w.x.dilation) {
       const T* HWY_RESTRICT v = in + (y * w.x.size + x) * channels;
       const auto place = static_cast<Place<T>>(y * w.x.size + x + 1);
@@ -49,6 +55,7 @@ void max_window(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, con
         at[c] = larger ? place : at[c];
       }
     }
+  }
   std::copy_n(best, count, values);
   std::copy_n(at, count, places);
 }
@@ -75,6 +82,7 @@ void mean_pixel(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, con
     const int64_t count = std::min(kRun, channels - begin);
     T total[kRun] = {};
     for (int64_t y = ys.begin; y < ys.end; ++y) {
+      before_row(xs, count);
       T row[kRun] = {};
       for (int64_t x = xs.begin; x < xs.end; ++x) {
         const T* HWY_RESTRICT v = in + (y * w.x.size + x) * channels + begin;
@@ -93,11 +101,13 @@ void spread_pixel(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, c
   T share[kRun];
   const auto divisor = static_cast<T>(average_count(w, ys, xs));
   for (int64_t c = 0; c < count; ++c) share[c] = grad[c] / divisor;
-  for (int64_t y = ys.begin; y < ys.end; ++y)
+  for (int64_t y = ys.begin; y < ys.end; ++y) {
+    before_row(xs, count);
     for (int64_t x = xs.begin; x < xs.end; ++x) {
       T* HWY_RESTRICT to = out + (y * w.x.size + x) * channels;
       for (int64_t c = 0; c < count; ++c) to[c] += share[c];
     }
+  }
 }
 
 #define MOONLET_POOL_LOOPS(T, suffix)                                                              \
