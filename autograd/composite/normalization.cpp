@@ -39,8 +39,8 @@ Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const T
   if (weight.defined()) scale = mul(scale, weight);
   Tensor shift = neg(mul(running_mean, scale));
   if (bias.defined()) shift = add(shift, bias);
-  const Tensor y = add(mul(widened(x), per_channel("batch_norm", "running_var", scale, x)),
-                       per_channel("batch_norm", "running_mean", shift, x));
+  const Tensor y = addcmul(per_channel("batch_norm", "running_mean", shift, x), widened(x),
+                           per_channel("batch_norm", "running_var", scale, x));
   return to(y, x.dtype());
 }
 
