@@ -101,19 +101,21 @@ void drop_mode(lua_State* L, ModeRecord* record) {
 
 // --- release queue -------------------------------------------------------------------------------
 
-void ReleaseQueue::release_reference(int reference) {
+template <class T>
+void ReleaseQueue::add(std::vector<T> Batch::*list, T item) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!open_) return;
-  waiting_.references.push_back(reference);
+  try {
+    (waiting_.*list).push_back(item);
+  } catch (const std::bad_alloc&) {
+    return;  // it stays until the state is closed, or a review of the hooks finds it
+  }
   has_waiting_.store(true, std::memory_order_relaxed);
 }
 
-void ReleaseQueue::release_hook(int64_t id) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!open_) return;
-  waiting_.hooks.push_back(id);
-  has_waiting_.store(true, std::memory_order_relaxed);
-}
+void ReleaseQueue::release_reference(int reference) noexcept { add(&Batch::references, reference); }
+
+void ReleaseQueue::release_hook(int64_t id) noexcept { add(&Batch::hooks, id); }
 
 ReleaseQueue::Batch ReleaseQueue::take() {
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -61,9 +61,10 @@ void drop_mode(lua_State* L, ModeRecord* record);
 // What may be let go by any thread but freed only by the one that runs the interpreter.
 class ReleaseQueue {
  public:
-  // A position of the registry (luaL_ref), or the id of a hook. Nothing after the state was closed.
-  void release_reference(int reference);
-  void release_hook(int64_t id);
+  // A position of the registry (luaL_ref), or the id of a hook. Nothing after the state was closed,
+  // nor when there is no memory to note it.
+  void release_reference(int reference) noexcept;
+  void release_hook(int64_t id) noexcept;
   struct Batch {
     std::vector<int> references;
     std::vector<int64_t> hooks;
@@ -75,6 +76,9 @@ class ReleaseQueue {
   bool is_open();
 
  private:
+  template <class T>
+  void add(std::vector<T> Batch::*list, T item) noexcept;
+
   std::mutex mutex_;
   bool open_ = true;
   Batch waiting_;
