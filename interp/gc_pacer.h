@@ -1,7 +1,7 @@
 // interp/gc_pacer.h: the pacing of garbage collection: how tensor memory drives Lua's collector,
-// which sees only small userdata. The rules: a collection each time that many bytes were allocated
-// as make its measured cost small beside writing them (a step of it where it takes long), one when
-// live bytes pass a threshold, and short pauses between cycles while the Lua heap is small.
+// which sees only small userdata. The rules: a collection each time some MiB were allocated, more
+// where the Lua heap makes it dear, a step of one where that is large; one when live bytes pass a
+// threshold; and short pauses between cycles while the heap is small.
 #pragma once
 
 #include <cstdint>

@@ -64,6 +64,12 @@ MOONLET_HD PoolSpan average_span(const PoolWindow& w, const PoolAxis& a, int64_t
   return {begin > 0 ? begin : 0, end < a.size ? end : a.size, end - begin};
 }
 
+// How many elements a window holds at most.
+inline int64_t taps_of(const PoolWindow& w) {
+  const auto most = [&](const PoolAxis& a) { return w.adaptive ? a.size / a.out + 2 : a.kernel; };
+  return most(w.y) * most(w.x);
+}
+
 // Whether two spans hold nothing of the plane, and by how much the average over them divides.
 MOONLET_HD bool is_empty(const PoolSpan& y, const PoolSpan& x) {
   return y.end <= y.begin || x.end <= x.begin;

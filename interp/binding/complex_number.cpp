@@ -98,8 +98,11 @@ int l_index(lua_State* L) {
 }  // namespace
 
 void push_complex(lua_State* L, complex128 value) {
+  // Longer than its two doubles, whose bits a script can choose: of another size than a tensor's.
+  constexpr size_t kSize = sizeof(complex128) + sizeof(double);
+  static_assert(kSize != sizeof(TensorCell));
   luaL_checkstack(L, 3, "too many results");
-  *static_cast<complex128*>(lua_newuserdatauv(L, sizeof(complex128), 0)) = value;
+  *static_cast<complex128*>(lua_newuserdatauv(L, kSize, 0)) = value;
   lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).complex_ref);
   lua_setmetatable(L, -2);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <random>
 #include <vector>
 
 #include "interp/binding/complex_number.h"
@@ -18,6 +19,14 @@ namespace moonlet {
 
 using binding::binding_state;
 using binding::TensorCell;
+
+namespace {
+uint64_t drawn_mark() {
+  std::random_device source;
+  return (static_cast<uint64_t>(source()) << 32) | source();
+}
+}  // namespace
+const uint64_t TensorCell::kMark = drawn_mark();
 
 // A state that moves to another thread starts a new count.
 void binding::pay_collector(lua_State* L, BindingState& state) {

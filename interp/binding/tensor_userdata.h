@@ -2,6 +2,7 @@
 // counted reference, recognised by a mark in it that no other userdata has.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -18,12 +19,13 @@ namespace moonlet::binding {
 inline BindingState& binding_state(lua_State* L) { return state_data(L).binding; }
 
 // What the userdata of a tensor holds. To look at the mark is a third of the work of comparing
-// metatables, which `debug` can set, besides.
+// metatables, which `debug` can set, besides. It is drawn when the program starts: userdata of C
+// modules may hold what a script chose.
 struct TensorCell {
-  static constexpr char kMark = 0;  // its address is the mark
+  static const uint64_t kMark;
 
   Tensor tensor;
-  const char* mark = &kMark;
+  uint64_t mark = kMark;
 };
 
 // The tensor at a stack index, or null when the value is none. It is undefined after `x:free()`.
@@ -31,7 +33,7 @@ inline Tensor* tensor_cell(lua_State* L, int index) {
   auto* const cell = static_cast<TensorCell*>(lua_touserdata(L, index));
   // A light userdata has no length.
   if (cell == nullptr || lua_rawlen(L, index) != sizeof(TensorCell)) return nullptr;
-  return cell->mark == &TensorCell::kMark ? &cell->tensor : nullptr;
+  return cell->mark == TensorCell::kMark ? &cell->tensor : nullptr;
 }
 
 // The tensor at a stack index. Throws Error naming `op` when it is no tensor or has been freed.

@@ -67,12 +67,6 @@ T maximum_of_nothing(DType dtype) {
   });
 }
 
-// How many elements a window holds at most.
-int64_t taps_of(const PoolWindow& w) {
-  const auto most = [&](const PoolAxis& a) { return w.adaptive ? a.size / a.out + 2 : a.kernel; };
-  return most(w.y) * most(w.x);
-}
-
 // A run of a window that is this long is computed by vectors of its own.
 constexpr int64_t kLongRun = 32;
 

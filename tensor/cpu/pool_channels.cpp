@@ -229,7 +229,7 @@ void max_channels(const Tensor& x, const PoolWindow& w, T nothing, Tensor& resul
          places = channels_last_workspace(indices, DType::Int64);
   const int64_t channels = x.size(1), row = w.x.out * channels;
   const auto loop = max_row_loop<T>();
-  each_row(values, row * w.y.kernel * w.x.kernel, [&](int64_t image, int64_t oy) {
+  each_row(values, row * taps_of(w), [&](int64_t image, int64_t oy) {
     const int64_t at = image * plane(values) * channels + oy * row;
     loop(w, oy, nothing, source.elements<T>() + image * plane(x) * channels, channels,
          values.elements<T>() + at, places.elements<int64_t>() + at);
@@ -274,7 +274,7 @@ void mean_channels(const Tensor& x, const PoolWindow& w, Tensor& result) {
   const int64_t channels = x.size(1), row = w.x.out * channels;
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
     const auto loop = mean_row_loop<T>();
-    each_row(y, plane(x) / w.y.out * channels + row, [&](int64_t image, int64_t oy) {
+    each_row(y, row * taps_of(w), [&](int64_t image, int64_t oy) {
       loop(w, oy, source.elements<T>() + image * plane(x) * channels, channels,
            y.elements<T>() + image * plane(y) * channels + oy * row);
     });

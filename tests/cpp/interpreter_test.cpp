@@ -3,6 +3,7 @@
 #include "tests/cpp/catch2.h"
 
 #include <atomic>
+#include <bit>
 #include <set>
 #include <thread>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "autograd/ops_math.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/tape.h"
+#include "interp/binding/complex_number.h"
 #include "interp/moonlet.h"
 #include "lua.hpp"
 #include "tensor/random_generator.h"
@@ -57,6 +59,28 @@ TEST_CASE("interpreters on one thread do not see each other's state") {
   a.run_string("require 'moonlet'.manual_seed(3)");
   CHECK(seed_of(a) == 3);
   CHECK(seed_of(b) != 3);
+}
+
+// A script can choose the bits of a complex number, and a C module may hold any bytes.
+TEST_CASE("no userdata with chosen bytes is taken for a tensor") {
+  Interpreter lua;
+  lua.with_state([](lua_State* L) {
+    luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
+    const auto mark = std::bit_cast<double>(binding::TensorCell::kMark);
+    binding::push_complex(L, {0, mark});
+    CHECK(binding::tensor_cell(L, -1) == nullptr);
+    binding::push_complex(L, {mark, mark});
+    CHECK(binding::tensor_cell(L, -1) == nullptr);
+    auto* bytes = static_cast<uint64_t*>(lua_newuserdatauv(L, sizeof(binding::TensorCell), 0));
+    bytes[0] = 1, bytes[1] = ~binding::TensorCell::kMark;
+    CHECK(binding::tensor_cell(L, -1) == nullptr);
+    lua_pushlightuserdata(L, bytes);
+    CHECK(binding::tensor_cell(L, -1) == nullptr);
+    push_tensor(L, ones({2}));
+    CHECK(binding::tensor_cell(L, -1) != nullptr);
+    lua_settop(L, 0);
+  });
+  CHECK(binding::TensorCell::kMark != 0);
 }
 
 TEST_CASE("a state travels with its interpreter between threads") {
