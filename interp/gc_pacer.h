@@ -1,7 +1,9 @@
 // interp/gc_pacer.h: the pacing of garbage collection: how tensor memory drives Lua's collector,
-// which sees only small userdata. The rules: a collection each time some MiB were allocated, more
-// where the Lua heap makes it dear, a step of one where that is large; one when live bytes pass a
-// threshold; and short pauses between cycles while the heap is small.
+// which sees only small userdata. The rules where it works in generations: a young collection each
+// time some MiB were allocated, a full one when much may have become old. Where the script or the
+// host chose incremental ones: a full one each time some MiB were allocated, more where the Lua heap
+// makes it dear, a step of one where that is large; and short pauses between cycles while the heap
+// is small. In both a full one when live bytes pass a threshold.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +14,8 @@ namespace moonlet::gc {
 
 inline constexpr int64_t kStepBytes = int64_t{1} << 20;
 inline constexpr int64_t kLeastDue = 4 * kStepBytes;
+inline constexpr int64_t kLeastDueYoung = 2 * kStepBytes;  // in generational mode
+inline constexpr int64_t kOldBytes = 8 * kStepBytes;       // of garbage that may be old
 inline constexpr int64_t kFloorBytes = int64_t{256} << 20;
 inline constexpr int kLuaPause = 200;     // Lua's own, in percent
 inline constexpr int kScriptsPause = -1;  // the script chose one, which stays
@@ -23,6 +27,10 @@ struct Pacer {
   int64_t due = kLeastDue;            // the debt at which the next one is made
   int64_t threshold = kFloorBytes;    // live bytes at which a full collection is due
   int64_t budget_threshold = 0;       // the same of the state's budget; 0 before the first one
+  int64_t old_bytes = 0;              // live tensor bytes after the last full collection
+  int64_t full_due = 0;               // bytes to allocate before another one is worth its time
+  int young_collections = 0;          // since the last full one, or the end of a training step
+  bool generational = false;          // whether the collector works in generations
   int pause = kLuaPause;              // the collector's, as it was last set here
 };
 
@@ -50,6 +58,14 @@ inline void pay_ahead(lua_State* L, int64_t bytes) {
   p.debt += bytes;
   if (p.debt >= kStepBytes) pay(L);
 }
+
+// Pays for `bytes` that a training step let go of, and with it of all that its forward pass made:
+// what became old meanwhile as well.
+void pay_at_end(lua_State* L, int64_t bytes);
+
+// Sets how Lua's collector works: in generations, of which a collection looks only at what is new,
+// or as the script or the host has it.
+void set_generational(lua_State* L, bool on);
 
 // A collection before the next op.
 inline void collect_soon(lua_State* L) { pacer(L).debt = pacer(L).due; }

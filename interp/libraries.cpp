@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <iterator>
+#include <string_view>
 
 #include "interp/blame.h"
 #include "interp/chunks.h"
@@ -139,8 +140,27 @@ int l_set_metatable_limited(lua_State* L) {
   return call_original(L);
 }
 
+// Notes which kind of collection a script asks for. The pause and the speed are those of incremental
+// collections, so that who sets them wants these; a step of a generational one is a whole cycle.
+int l_collect_garbage(lua_State* L) {
+  static constexpr const char* kOptions[] = {
+      "collect",    "stop",      "restart",      "count",       "step", "setpause",
+      "setstepmul", "isrunning", "generational", "incremental", nullptr};
+  const std::string_view option = kOptions[luaL_checkoption(L, 1, *kOptions, kOptions)];
+  // Negative in a finalizer, where Lua's own function does nothing.
+  if (lua_gc(L, LUA_GCCOUNT) < 0) return call_original(L);
+  if (option == "setpause" || option == "setstepmul") gc::set_generational(L, false);
+  const int count = call_original(L);
+  if (option == "incremental" || option == "generational")
+    gc::set_generational(L, option == "generational");
+  if (option != "step" || !gc::pacer(L).generational) return count;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 void change_basics(lua_State* L, bool limited) {
   lua_pushglobaltable(L);
+  replace(L, "collectgarbage", guard<l_collect_garbage>);
   lua_pushcfunction(L, l_xpcall);
   lua_setfield(L, -2, "xpcall");
   if (limited) {

@@ -280,6 +280,7 @@ StatePtr new_state(InterpreterOptions options) {
   lua_pushcfunction(raw, guard<open_everything>);
   if (lua_pcall(raw, 0, 0, 0) != LUA_OK) throw std::bad_alloc();
   lua_gc(raw, LUA_GCRESTART);
+  gc::set_generational(raw, true);
   set_limits(state_data(raw));
   return state;
 }

@@ -155,6 +155,7 @@ class PooledAllocator final : public Allocator {
       live_ -= static_cast<int64_t>(wanted);
       out_of_memory(bytes);
     }
+    memory::note_given(wanted);
     *context = reinterpret_cast<void*>(wanted);
     return data;
   }

@@ -40,12 +40,24 @@ size_t stack_bytes() noexcept {
 
 }  // namespace
 
+namespace {
+const int64_t most_keepable = address_space() == INT64_MAX ? INT64_MAX : address_space() / 16;
+}  // namespace
+
 std::atomic<bool> shortage{prepare()};
-std::atomic<int64_t> keepable{address_space() == INT64_MAX ? INT64_MAX : address_space() / 16};
+std::atomic<int64_t> keepable{most_keepable};
 
 void note_shortage() noexcept {
   shortage.store(true, std::memory_order_relaxed);
   keepable.store(0, std::memory_order_relaxed);
+}
+
+void note_given(size_t bytes) noexcept {
+  const int64_t now = keepable.load(std::memory_order_relaxed);
+  if (now == most_keepable) return;
+  const auto more = static_cast<int64_t>(bytes / 4);
+  keepable.store(now < most_keepable - more ? now + more : most_keepable,
+                 std::memory_order_relaxed);
 }
 
 bool can_map(size_t bytes) noexcept {

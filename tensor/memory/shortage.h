@@ -12,11 +12,14 @@ namespace moonlet::memory {
 extern std::atomic<bool> shortage;
 
 // The bytes that may be kept for later use however little is in use: any number, a part of a
-// limited address space, and none once an allocation has failed.
+// limited address space, none when an allocation has failed, and again more with each that has not.
 extern std::atomic<int64_t> keepable;
 
 // Notes that an allocation failed.
 void note_shortage() noexcept;
+
+// Notes that the system gave a block of so many bytes.
+void note_given(size_t bytes) noexcept;
 
 // Whether that much could be mapped now.
 bool can_map(size_t bytes) noexcept;

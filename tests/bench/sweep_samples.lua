@@ -6,6 +6,16 @@
 local LINES = "randn(math.max(n // 1024, 1), math.min(n, 1024))"
 local IMAGES = "randn(math.max(n // 1024, 1), math.min(side(2), 32), math.min(side(2), 32))"
 local BODIES = "randn(math.max(n // 4096, 1), " .. ("math.min(side(3), 16), "):rep(2) .. "math.min(side(3), 16))"
+-- The input of a convolution with so many inner dimensions, then the channels of it.
+local CHANNELS = "(n < 1000 and 2 or 16)"
+local function inputs(rank, most)
+  local side = ("math.max(3, math.min(%d, math.floor((n / %s) ^ (1 / %d))))"):format(most, CHANNELS, rank)
+  return ("randn(math.max(n // (%s * %d), 1), %s%s)"):format(CHANNELS, most ^ rank, CHANNELS, (", " .. side):rep(rank))
+end
+local function convolution(rank, most, options)
+  return ("%s, randn(%s, %s%s), randn(%s)%s"):format(
+    inputs(rank, most), CHANNELS, CHANNELS, (", 3"):rep(rank), CHANNELS, options or "")
+end
 local NUMBERS = "view_as_complex(randn(side(2), side(2) // 2, 2))"
 -- Batches of small matrices: any, those far from singular, positive ones.
 local COUNT = "math.max(n // 64, 1)"
@@ -66,6 +76,15 @@ return {
   addmv = "randn(side(2)), randn(side(2), side(2)), randn(side(2))",
   cross = "randn(n // 3, 3), randn(n // 3, 3)",
   linalg_cross = "randn(n // 3, 3), randn(n // 3, 3)",
+
+  -- conv
+  conv1d = convolution(1, 1024), conv1d_padding = convolution(1, 1024, [[, 1, "same"]]),
+  conv_transpose1d = convolution(1, 1024, ", 2, 1, 1"),
+  conv2d = convolution(2, 32), native_conv2d = convolution(2, 32),
+  conv2d_padding = convolution(2, 32, [[, 1, "same"]]), conv_transpose2d = convolution(2, 32, ", 2, 1, 1"),
+  conv3d = convolution(3, 16), conv3d_padding = convolution(3, 16, [[, 1, "same"]]),
+  conv_transpose3d = convolution(3, 16, ", 2, 1, 1"),
+  conv_tbc = "randn(n // 512 + 3, n < 1000 and 2 or 16, 32), randn(3, 32, 32), randn(32)",
 
   -- pool
   max_pool1d = LINES .. ", 2", max_pool1d_with_indices = LINES .. ", 2", adaptive_max_pool1d = LINES .. ", 2",

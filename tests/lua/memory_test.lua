@@ -53,9 +53,9 @@ test("temporaries of a recorded computation", function()
   check_bound(2 * GIB, 4 * 512 * 512, function() return w:view(-1):expand(512 * 512) * 2 end)
 end)
 
-test("temporaries in a coroutine and with the collector in generational mode", function()
+test("temporaries in a coroutine and with the collector in incremental mode", function()
   coroutine.wrap(function() check_bound(20 * GIB, 16 * MIB, empty_of) end)()
-  local before = collectgarbage "generational"
+  local before = collectgarbage "incremental"
   local ok, message = pcall(check_bound, 20 * GIB, 16 * MIB, empty_of)
   collectgarbage(before)
   if not ok then error(message, 0) end
@@ -82,11 +82,51 @@ test("the pause that a script sets stays", function()
     collectgarbage("setpause", now)
     return now
   end
+  expect.equal(collectgarbage "incremental", "generational")
+  for _ = 1, 8 do empty_of(MIB) end
   local before = pause()
   expect.truthy(before >= 120 and before < 152, before)
   collectgarbage("setpause", 180)
   for _ = 1, 8 do empty_of(MIB) end
   expect.equal(pause(), 180)
+  collectgarbage("setpause", 200)
+  expect.equal(collectgarbage "generational", "incremental")
+end)
+
+test("the kind of collection that a script chooses stays", function()
+  for _, kind in ipairs { "incremental", "generational" } do
+    collectgarbage(kind)
+    for _ = 1, 8 do empty_of(MIB) end
+    expect.equal(collectgarbage(kind), kind)
+  end
+  local steps = 0
+  repeat steps = steps + 1 until collectgarbage "step" or steps == 10
+  expect.equal(steps, 1)
+  local pause = collectgarbage("setpause", 172)
+  expect.equal(collectgarbage("setpause", pause), 172)
+  expect.equal(collectgarbage "generational", "incremental")
+  expect.error(function() collectgarbage "all" end, "'collectgarbage' .invalid option 'all'")
+end)
+
+test("a tensor that lived long is freed at the end of a training step", function()
+  local step = require("moonlet.system").gradients_dropped
+  local w = ml.ones { 512, 512, requires_grad = true }
+  ;(w * 2):sum():backward()
+  ml.memory.collect()
+  local before = ml.memory.live_bytes()
+  local old = ml.ones(MIB // 4)
+  for _ = 1, 8 do empty_of(4 * MIB) end
+  expect.truthy(old ~= nil)
+  old = nil
+  step()
+  expect.truthy(ml.memory.live_bytes() - before < MIB, ml.memory.live_bytes() - before)
+end)
+
+test("memory is kept for the next tensor again some time after a request that failed", function()
+  expect.error(function() ml.empty(1e13) end, "out of memory")
+  for _ = 1, 64 do empty_of(8 * MIB) end
+  ml.memory.collect()
+  expect.truthy(ml.memory.held_bytes() - ml.memory.live_bytes() >= 8 * MIB)
 end)
 
 test("training does not grow", function()
