@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kPieceBytes = 8192;
 // Rows of so many elements are worth a piece each.
 constexpr int64_t kLongRow = 256;
+// The elements of a piece of rows for which numbers are written.
+constexpr int64_t kConstantPiece = 512;
 // The same for a plan so small that touching a large stack frame would show.
 constexpr size_t kSmallPieceBytes = 512;
 
@@ -74,10 +76,16 @@ void fill_scalar(const Scalar& value, DType compute, char* to, int64_t n) {
       compute, [&]<class T>() { std::fill_n(reinterpret_cast<T*>(to), n, value.to<T>()); });
 }
 
+// Copies the first `done` of n elements of so many bytes on until all are written.
+void copy_onwards(char* to, int64_t width, int64_t done, int64_t n) {
+  for (; done < n; done *= 2)
+    std::memcpy(to + done * width, to, static_cast<size_t>(std::min(done, n - done) * width));
+}
+
 // How one operand of a plan reaches the loop: in its own memory, throughout or along each row, as a
-// number, or through scratch memory.
+// number, throughout or for each row, or through scratch memory.
 struct Access {
-  enum Kind { Direct, Row, Constant, Gather } kind;
+  enum Kind { Direct, Row, Constant, RowConstant, Gather } kind;
   Converter convert;
 };
 
@@ -89,8 +97,10 @@ Access access_of(const PointwisePlan& plan, const PointwiseArg& arg, bool is_out
   if (from == to && plan.sizes[0] >= kLongRow &&
       arg.strides[0] == static_cast<int64_t>(size_of(to)))
     return {Access::Row, nullptr};
-  const bool constant = !is_out && arg.is_constant(plan.ndim);
-  return {constant ? Access::Constant : Access::Gather, converter(from, to)};
+  const Converter convert = converter(from, to);
+  if (!is_out && arg.is_constant(plan.ndim)) return {Access::Constant, convert};
+  const bool in_rows = !is_out && plan.sizes[0] >= kLongRow && arg.strides[0] == 0;
+  return {in_rows ? Access::RowConstant : Access::Gather, convert};
 }
 
 // Walks part of a plan in pieces of so many bytes, with scratch memory of its own.
@@ -106,21 +116,26 @@ class Walker {
     for (int i = 0; i < plan.inputs; ++i) {
       in_[i] = access_of(plan, plan.in[i], false);
       whole_ = whole_ && in_[i].kind == Access::Direct;
-      rows_ = rows_ || in_[i].kind == Access::Row;
+      rows_ = rows_ || in_[i].kind == Access::Row || in_[i].kind == Access::RowConstant;
+      if (in_[i].kind == Access::RowConstant) piece_ = std::min(piece_, kConstantPiece);
     }
   }
 
   void run(int64_t begin, int64_t end) {
+    if (rows_) start_at(begin);
     const int64_t step = whole_ ? end - begin : piece_;
     const void* from[kMaxPointwiseInputs];
     for (int i = 0; i < plan_.inputs; ++i)
-      if (in_[i].kind == Access::Constant) from[i] = fill(i, std::min(piece_, end - begin));
+      if (in_[i].kind == Access::Constant) from[i] = fill(i, 0, std::min(piece_, end - begin));
     for (int64_t at = begin, n = 0; at < end; at += n) {
       n = std::min(step, end - at);
-      if (rows_) n = std::min(n, plan_.sizes[0] - at % plan_.sizes[0]);
+      if (rows_) n = std::min(n, plan_.sizes[0] - place_[0]);
       for (int i = 0; i < plan_.inputs; ++i) {
         if (in_[i].kind == Access::Gather)
           from[i] = gather(i, at, n);
+        else if (in_[i].kind == Access::RowConstant)
+          from[i] =
+              at == begin || place_[0] == 0 ? fill(i, row_offset(plan_.in[i]), n) : scratch_[i];
         else if (in_[i].kind != Access::Constant)
           from[i] = own_memory(in_[i], plan_.in[i], at);
       }
@@ -128,27 +143,44 @@ class Walker {
       char* to = scatters ? scratch_[kMaxPointwiseInputs] : own_memory(out_, plan_.out, at);
       loop_(from, to, static_cast<size_t>(n), plan_.params);
       if (scatters) scatter(to, at, n);
+      if (rows_) advance(n);
     }
   }
 
  private:
-  // The place of element `at` of an operand that the loop takes as it is.
-  char* own_memory(const Access& access, const PointwiseArg& arg, int64_t at) const {
-    if (access.kind == Access::Direct) return arg.data + at * width_;
-    int64_t offset = 0;
+  // Where the walk by rows is.
+  void start_at(int64_t at) {
     for (int d = 0; d < plan_.ndim; ++d) {
-      offset += at % plan_.sizes[d] * arg.strides[d];
+      place_[d] = at % plan_.sizes[d];
       at /= plan_.sizes[d];
     }
-    return arg.data + offset;
+  }
+  void advance(int64_t n) {
+    place_[0] += n;
+    for (int d = 0; d < plan_.ndim - 1 && place_[d] == plan_.sizes[d]; ++d) {
+      place_[d] = 0;
+      ++place_[d + 1];
+    }
   }
 
-  const char* fill(int i, int64_t n) {
+  int64_t row_offset(const PointwiseArg& arg) const {
+    int64_t offset = 0;
+    for (int d = 0; d < plan_.ndim; ++d) offset += place_[d] * arg.strides[d];
+    return offset;
+  }
+
+  // The place of element `at` of an operand that the loop takes as it is.
+  char* own_memory(const Access& access, const PointwiseArg& arg, int64_t at) const {
+    return arg.data + (access.kind == Access::Direct ? at * width_ : row_offset(arg));
+  }
+
+  // The operand's number, or its element at an offset in bytes, n times.
+  const char* fill(int i, int64_t offset, int64_t n) {
     const PointwiseArg& arg = plan_.in[i];
     if (arg.scalar)
       fill_scalar(*arg.scalar, plan_.compute, scratch_[i], n);
     else
-      in_[i].convert(arg.data, 0, scratch_[i], width_, n);
+      in_[i].convert(arg.data + offset, 0, scratch_[i], width_, n);
     return scratch_[i];
   }
 
@@ -160,10 +192,8 @@ class Walker {
       in_[i].convert(arg.data + offset, arg.strides[0], to, width_, count);
       to += count * width_;
     });
-    to = scratch_[i];
-    for (int64_t done = fresh; done < n; done *= 2)
-      std::memcpy(to + done * width_, to, static_cast<size_t>(std::min(done, n - done) * width_));
-    return to;
+    copy_onwards(scratch_[i], width_, fresh, n);
+    return scratch_[i];
   }
 
   // After how many elements a broadcast operand's come again.
@@ -187,6 +217,7 @@ class Walker {
   int64_t piece_;
   bool whole_;  // every operand is direct: no pieces needed
   bool rows_;   // an operand is taken by rows: no piece goes beyond one
+  int64_t place_[kMaxDims] = {};
   Access out_;
   Access in_[kMaxPointwiseInputs];
   alignas(64) char scratch_[kMaxPointwiseInputs + 1][PieceBytes];

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kSmall = 1024;
 constexpr size_t kLarge = 64 * 1024;
-constexpr size_t kHuge = 4u << 20;
+constexpr size_t kHuge = 2u << 20;
 constexpr size_t kHugePage = 2u << 20;
 constexpr size_t kPage = 4096;
 // Live plus kept bytes stay below the larger of this and twice the live bytes. Where memory is

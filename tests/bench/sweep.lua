@@ -1,6 +1,7 @@
 -- tests/bench/sweep.lua: times every op of the table, from its samples scaled up, for
 -- tests/bench/sweep.py, which starts it: for each measure one line of JSON about a call and its
--- times, with the tensors in a file; then it waits for a line while PyTorch is timed on the same.
+-- times, with the tensors in a file; then it waits for a line while PyTorch is timed on the same, and
+-- times the call again for each line that says so.
 -- usage: MOONLET_OP_CASES=... moonlet sweep.lua THREADS FILE [FILTER]: a family or part of a name
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
@@ -11,7 +12,7 @@ local samples = require "op_samples"
 local own_samples = require "sweep_samples"
 local clock = require("moonlet.system").clock
 
-local MIN_SECONDS, ROUNDS, LONG_SECONDS = 0.01, 5, 0.1
+local MIN_SECONDS, ROUNDS, LONG_SECONDS = 0.005, 3, 0.1
 
 local threads = assert(math.tointeger(tonumber(arg[1])), "THREADS must be an integer")
 local path, filter = arg[2], arg[3]
@@ -137,6 +138,7 @@ local function seconds(f)
   return rounds[(ROUNDS + 1) // 2]
 end
 
+-- A function that computes the gradients of a call, or nil.
 local function backward(case, args)
   local inputs = {}
   args = samples.map(case, args, function(value, _, name)
@@ -155,7 +157,7 @@ local function backward(case, args)
   end
   if #outputs == 0 then return nil end
   local options = { grad_outputs = slopes, retain_graph = true, allow_unused = true }
-  return seconds(function() ml.grad(outputs, inputs, options) end)
+  return function() ml.grad(outputs, inputs, options) end
 end
 
 -- --- the protocol -----------------------------------------------------------------------------
@@ -182,18 +184,24 @@ local function measure(case, text, setting)
   local args = prepared(case, text, setting)
   if not args then return end
   local call = samples.find(case)
-  local forward = seconds(function() call(table.unpack(args, 1, args.n)) end)
+  local function forward() call(table.unpack(args, 1, args.n)) end
   local line = { family = case.family, name = case.name, sample = text, setting = setting, torch = case.torch,
-    types = case.args, names = case.names, forward = forward, inputs = {} }
+    types = case.args, names = case.names, forward = seconds(forward), inputs = {} }
   local differentiable = #case.grads > 0 or case.kind == "composite"
   local ok, back = pcall(backward, case, args)
-  if differentiable and ok then line.backward = back end
+  back = differentiable and ok and back or nil
+  if back then ok, line.backward = pcall(seconds, back) end
+  if not ok then back, line.backward = nil, nil end
   local tensors = { by_name = {} }
   for i = 1, args.n do line.inputs[i] = described(args[i], tensors) end
   ml.save(path, tensors.by_name)
   print(json.encode(line))
   io.stdout:flush()
-  assert(io.read "l", "the other side is gone")
+  while assert(io.read "l", "the other side is gone") == "again" do
+    local fine, times = pcall(function() return { forward = seconds(forward), backward = back and seconds(back) } end)
+    print(json.encode(fine and times or {}))
+    io.stdout:flush()
+  end
 end
 
 for text in cases:lines() do

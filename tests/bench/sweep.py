@@ -15,7 +15,8 @@ from make_reference import rebase
 DTYPES = {"F32": torch.float32, "F64": torch.float64, "BF16": torch.bfloat16, "F16": torch.float16,
           "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
           "BOOL": torch.bool, "C64": torch.complex64}
-MIN_SECONDS, ROUNDS, LONG_SECONDS = 0.01, 5, 0.1  # a call that takes long is timed once
+MIN_SECONDS, ROUNDS, LONG_SECONDS = 0.005, 3, 0.1  # a call that takes long is timed once
+TURNS = 3  # times that both sides are measured, in turn: other work on the machine comes and goes
 MEMORY = 8 << 30  # bytes of address space: some samples scaled up want more than any machine has
 
 def read_tensors(path):
@@ -84,22 +85,32 @@ def backward(line, args, kw):
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     results = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
     slopes = [torch.ones_like(r) for r in results]
-    return seconds(lambda: torch.autograd.grad(results, inputs, slopes, retain_graph=True, allow_unused=True))
+    return lambda: torch.autograd.grad(results, inputs, slopes, retain_graph=True, allow_unused=True)
 
-def compare(line, path):
-    """Rows (family, name, setting, direction, seconds here, seconds there)."""
+def compare(line, path, again):
+    """Rows (family, name, setting, direction, seconds here, seconds there); again() times ours once more."""
     tensors = read_tensors(path)
     args, kw = arguments(line, tensors)
     setting = line["setting"]
     label = f"{setting['count']} {setting['dtype']}{' transposed' if setting.get('transposed') else ''}"
-    about = (line["family"], line["name"], label)
-    rows = [about + ("forward", line["forward"], seconds(function_of(line, args, kw)))]
+    calls = {"forward": function_of(line, args, kw)}
+    there = {"forward": [seconds(calls["forward"])]}
     if line.get("backward"):
         try:
-            rows.append(about + ("backward", line["backward"], backward(line, args, kw)))
+            calls["backward"] = backward(line, args, kw)
+            there["backward"] = [seconds(calls["backward"])]
         except Exception as error:
+            calls.pop("backward", None)
             print(f"{line['name']} {label} backward: {error}", file=sys.stderr)
-    return rows
+    here = {way: [line[way]] for way in calls}
+    while len(here["forward"]) < TURNS and line["forward"] < LONG_SECONDS:
+        ours = again()
+        if not ours: break
+        for way, call in calls.items():
+            here[way].append(ours[way])
+            there[way].append(seconds(call))
+    about = (line["family"], line["name"], label)
+    return [about + (way, statistics.median(here[way]), statistics.median(there[way])) for way in calls]
 
 def limit_memory():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -132,19 +143,24 @@ def main():
     command = [moonlet, os.path.join(HERE, "sweep.lua"), threads, path] + sys.argv[2:3]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
                                preexec_fn=limit_memory)
+    def say(word):
+        process.stdin.write(word + "\n")
+        process.stdin.flush()
+    def again():
+        say("again")
+        return json.loads(process.stdout.readline())
     rows = []
-    for text in process.stdout:
+    while text := process.stdout.readline():
         line = json.loads(text)
         if "error" in line:
             print(f"{line['name']} {line['setting']['count']} {line['setting']['dtype']}: {line['error']}", file=sys.stderr)
             continue
         try:
-            rows += compare(line, path)
+            rows += compare(line, path, again)
         except Exception as error:
             print(f"{line['name']} {line['setting']}: {error}", file=sys.stderr)
         try:
-            process.stdin.write("\n")
-            process.stdin.flush()
+            say("")
         except BrokenPipeError:
             print(f"Moonlet ended with {process.wait()} after {line['name']}", file=sys.stderr)
             break

@@ -517,4 +517,21 @@ test("long rows are read and written where they lie", function()
   end
 end)
 
+test("a number for each row of many dimensions", function()
+  ml.manual_seed(4)
+  for _, dtype in ipairs { "float32", "float64", "bfloat16", "int64" } do
+    local x = (ml.randn(4, 50, 1300) * 10):to(dtype)
+    for _, sizes in ipairs { { 4, 1, 1 }, { 50, 1 }, { 4, 50, 1 }, { 4, 1, 1300 } } do
+      local y = (ml.randn(sizes) * 10):to(dtype)
+      local whole = y:expand(4, 50, 1300):contiguous()
+      expect.truthy(ml.equal(x - y, x - whole))
+      expect.truthy(ml.equal(ml.maximum(y, x), ml.maximum(whole, x)))
+      local slope = ml.addcmul(x, y, y, { value = 2 })
+      expect.truthy(ml.equal(slope, ml.addcmul(x, whole, whole, { value = 2 })))
+    end
+  end
+  local ones = ml.ones(60, 800) * ml.arange(1, 60):reshape(60, 1)
+  expect.truthy(ml.equal(ones:sum(2), ml.arange(1, 60):float() * 800))
+end)
+
 harness.run()
