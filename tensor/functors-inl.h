@@ -371,6 +371,13 @@ MOONLET_FUNCTOR1(Sigmoid, sigmoid_of(x))
 MOONLET_FUNCTOR2(SigmoidGradX, grad, y, grad * vconj((V(1) - y) * y))
 MOONLET_FUNCTOR1(Logsigmoid, vmin(x, V(0)) - vlog1p_unit(vexp(-vabs(x))))
 MOONLET_FUNCTOR2(LogsigmoidGradX, grad, x, grad / (V(1) + vexp(x)))
+struct TanhshrinkGradX {
+  template <class V>
+  MOONLET_FN V operator()(V grad, V x) const {
+    const V t = vtanh(x);
+    return grad * t * t;
+  }
+};
 MOONLET_FUNCTOR1(GeluErf, x * vnormal_cdf(x))
 MOONLET_FUNCTOR1(GeluTanh, V(0.5) * x * (V(1) + vtanh(V(0.79788456080286535588) *
                                                       (x + V(0.044715) * x * x * x))))

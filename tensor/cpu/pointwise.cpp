@@ -82,14 +82,26 @@ void copy_onwards(char* to, int64_t width, int64_t done, int64_t n) {
     std::memcpy(to + done * width, to, static_cast<size_t>(std::min(done, n - done) * width));
 }
 
+// Whether a 16-bit format holds the number as float32 does.
+bool holds(DType format, const Scalar& number) {
+  const float value = number.to<float>();
+  return value == (format == DType::BFloat16 ? float(bfloat16(value)) : float(half(value)));
+}
+
+// Whether the operand is a number that a loop for 16-bit floats takes as a float32.
+bool is_wide_number(const PointwisePlan& plan, const PointwiseArg& arg) {
+  return arg.scalar && is_reduced_floating(plan.compute) && !holds(plan.compute, *arg.scalar);
+}
+
 // How one operand of a plan reaches the loop: in its own memory, throughout or along each row, as a
-// number, throughout or for each row, or through scratch memory.
+// number, throughout or for each row, as one of float32, or through scratch memory.
 struct Access {
-  enum Kind { Direct, Row, Constant, RowConstant, Gather } kind;
+  enum Kind { Direct, Row, Constant, RowConstant, WideNumber, Gather } kind;
   Converter convert;
 };
 
 Access access_of(const PointwisePlan& plan, const PointwiseArg& arg, bool is_out) {
+  if (is_wide_number(plan, arg)) return {Access::WideNumber, nullptr};
   if (arg.scalar) return {Access::Constant, nullptr};
   const DType from = is_out ? plan.compute : arg.dtype;
   const DType to = is_out ? arg.dtype : plan.compute;
@@ -125,8 +137,13 @@ class Walker {
     if (rows_) start_at(begin);
     const int64_t step = whole_ ? end - begin : piece_;
     const void* from[kMaxPointwiseInputs];
-    for (int i = 0; i < plan_.inputs; ++i)
+    float number = 0;
+    for (int i = 0; i < plan_.inputs; ++i) {
       if (in_[i].kind == Access::Constant) from[i] = fill(i, 0, std::min(piece_, end - begin));
+      if (in_[i].kind != Access::WideNumber) continue;
+      number = plan_.in[i].scalar->to<float>();
+      from[i] = &number;
+    }
     for (int64_t at = begin, n = 0; at < end; at += n) {
       n = std::min(step, end - at);
       if (rows_) n = std::min(n, plan_.sizes[0] - place_[0]);
@@ -136,7 +153,7 @@ class Walker {
         else if (in_[i].kind == Access::RowConstant)
           from[i] =
               at == begin || place_[0] == 0 ? fill(i, row_offset(plan_.in[i]), n) : scratch_[i];
-        else if (in_[i].kind != Access::Constant)
+        else if (in_[i].kind == Access::Direct || in_[i].kind == Access::Row)
           from[i] = own_memory(in_[i], plan_.in[i], at);
       }
       const bool scatters = out_.kind == Access::Gather;
@@ -255,8 +272,10 @@ void raise_zero_division(const PointwisePlan& plan) {
 // memory. Returns false, having done nothing, for any other plan.
 bool run_small(const PointwisePlan& plan, PointwiseLoop loop) {
   if (!plan.flat || plan.out.dtype != plan.compute) return false;
-  for (int i = 0; i < plan.inputs; ++i)
+  for (int i = 0; i < plan.inputs; ++i) {
     if (!plan.in[i].scalar && plan.in[i].dtype != plan.compute) return false;
+    if (is_wide_number(plan, plan.in[i])) return false;
+  }
   alignas(64) char numbers[kMaxPointwiseInputs][kSmallPieceBytes];
   const void* from[kMaxPointwiseInputs];
   for (int i = 0; i < plan.inputs; ++i) {
@@ -293,20 +312,18 @@ void run(const PointwisePlan& plan, PointwiseLoop loop) {
     raise_zero_division(plan);
 }
 
-// Whether a 16-bit format holds the number as float32 does.
-bool holds(DType format, const Scalar& number) {
-  const float value = number.to<float>();
-  return value == (format == DType::BFloat16 ? float(bfloat16(value)) : float(half(value)));
-}
-
-// The loop for operands that all have one 16-bit format, or null.
+// The loop for operands that all have one 16-bit format, or null. The last one may be a number that
+// this format does not hold.
 PointwiseLoop loop_for_halves(const PointwisePlan& plan, const PointwiseLoops& loops) {
   const DType format = plan.out.dtype;
   if (!is_reduced_floating(format)) return nullptr;
+  bool wide = false;
   for (int i = 0; i < plan.inputs; ++i) {
     const PointwiseArg& arg = plan.in[i];
-    if (arg.scalar ? !holds(format, *arg.scalar) : arg.dtype != format) return nullptr;
+    if (wide || (!arg.scalar && arg.dtype != format)) return nullptr;
+    wide = arg.scalar && !holds(format, *arg.scalar);
   }
+  if (wide) return format == DType::BFloat16 ? loops.bf16_number : loops.f16_number;
   return format == DType::BFloat16 ? loops.bf16 : loops.f16;
 }
 

@@ -194,37 +194,44 @@ struct Float16Pair {
   }
 };
 
-template <class Pair, class F, size_t... I, size_t... P>
+template <class Pair, class F, size_t... I, class... Numbers>
 HWY_INLINE void apply_pair(const uint16_t* const* in, uint16_t* to, size_t i,
-                           const Vec<float>* params, std::index_sequence<I...>,
-                           std::index_sequence<P...>) {
+                           std::index_sequence<I...>, Numbers... numbers) {
   Vec<float> first[sizeof...(I)], second[sizeof...(I)];
   (Pair::load(in[I] + i, first[I], second[I]), ...);
-  Pair::store(F()(first[I]..., params[P]...), F()(second[I]..., params[P]...), to + i);
+  Pair::store(F()(first[I]..., numbers...), F()(second[I]..., numbers...), to + i);
 }
 
-// The loop of functor F, computed in float32, over 16-bit floats.
-template <class Pair, class F, int kIn, int kParams>
-void pair_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
-  constexpr auto inputs = std::make_index_sequence<kIn>();
-  constexpr auto scalars = std::make_index_sequence<kParams>();
+// The loop of functor F, computed in float32, over the kTensors first inputs, 16-bit floats, and
+// numbers: float32 ones as the inputs that are left, and the parameters.
+template <class Pair, class F, int kTensors, size_t... N, size_t... P>
+HWY_INLINE void pair_loop_of(const void* const* in, void* out, size_t n, const Scalar* params,
+                             std::index_sequence<N...>, std::index_sequence<P...>) {
+  const auto splat = [](float value) { return vec<float>(hn::Set(Tag<float>(), value)); };
+  const auto apply = [&](const uint16_t* const* from, uint16_t* to, size_t i) HWY_ATTR {
+    apply_pair<Pair, F>(from, to, i, std::make_index_sequence<kTensors>(),
+                        splat(*static_cast<const float*>(in[kTensors + N]))...,
+                        splat(params[P].template to<float>())...);
+  };
   const size_t width = hn::Lanes(Tag<uint16_t>());
-  const uint16_t* from[kIn];
-  for (int k = 0; k < kIn; ++k) from[k] = static_cast<const uint16_t*>(in[k]);
+  const uint16_t* from[kTensors];
+  for (int k = 0; k < kTensors; ++k) from[k] = static_cast<const uint16_t*>(in[k]);
   uint16_t* to = static_cast<uint16_t*>(out);
-  Vec<float> values[kParams + 1];
-  for (int k = 0; k < kParams; ++k)
-    values[k] = vec<float>(hn::Set(Tag<float>(), params[k].to<float>()));
   size_t i = 0;
-  for (; i + width <= n; i += width) apply_pair<Pair, F>(from, to, i, values, inputs, scalars);
+  for (; i + width <= n; i += width) apply(from, to, i);
   if (i == n) return;
-  HWY_ALIGN uint16_t rest[kIn + 1][HWY_MAX_BYTES / sizeof(uint16_t)] = {};
-  for (int k = 0; k < kIn; ++k) {
+  HWY_ALIGN uint16_t rest[kTensors + 1][HWY_MAX_BYTES / sizeof(uint16_t)] = {};
+  for (int k = 0; k < kTensors; ++k) {
     std::memcpy(rest[k], from[k] + i, (n - i) * sizeof(uint16_t));
     from[k] = rest[k];
   }
-  apply_pair<Pair, F>(from, rest[kIn], 0, values, inputs, scalars);
-  std::memcpy(to + i, rest[kIn], (n - i) * sizeof(uint16_t));
+  apply(from, rest[kTensors], 0);
+  std::memcpy(to + i, rest[kTensors], (n - i) * sizeof(uint16_t));
+}
+template <class Pair, class F, int kTensors, int kNumbers, int kParams>
+void pair_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
+  pair_loop_of<Pair, F, kTensors>(in, out, n, params, std::make_index_sequence<kNumbers>(),
+                                  std::make_index_sequence<kParams>());
 }
 #endif
 
@@ -271,8 +278,12 @@ constexpr cpu::PointwiseLoops loops_of(Kinds kinds) {
     loops.f16 = loops.bf16 = scalar_loop<OnBits<F>, uint16_t, kIn, kParams>;
   } else if constexpr (has_kind(kinds(), 'H')) {
 #if HWY_TARGET <= HWY_AVX2
-    loops.f16 = pair_loop<Float16Pair, F, kIn, kParams>;
-    loops.bf16 = pair_loop<BFloat16Pair, F, kIn, kParams>;
+    loops.f16 = pair_loop<Float16Pair, F, kIn, 0, kParams>;
+    loops.bf16 = pair_loop<BFloat16Pair, F, kIn, 0, kParams>;
+    if constexpr (kIn > 1) {
+      loops.f16_number = pair_loop<Float16Pair, F, kIn - 1, 1, kParams>;
+      loops.bf16_number = pair_loop<BFloat16Pair, F, kIn - 1, 1, kParams>;
+    }
 #endif
   }
   return loops;

@@ -160,5 +160,9 @@ activation("softshrink_by(Tensor x, Scalar lambd) -> Tensor", "`softshrink` by a
   "hardshrink_grad_x(g, x, lambd)",
   { keeps_dtype = true, inplace = false, internal = true, sample = { "randn(3, 4), 0.9" },
     torch = "F.softshrink(*args)" })
-activation("tanhshrink(Tensor x) -> Tensor", "`x - tanh(x)`.", "mul(g, square(tanh(widened(x))))",
+activation("tanhshrink(Tensor x) -> Tensor", "`x - tanh(x)`.", "tanhshrink_grad_x(g, x)",
   { inplace = false })
+gradient("tanhshrink_grad_x", "x",
+  { grad = "tanhshrink_grad_x(g, x)",
+    x = "mul(tanh_grad_x(mul(widened(g), grad), tanh(widened(x))), mul(tanh(widened(x)), 2.0))" },
+  "args[0] * torch.tanh(args[1]) ** 2")

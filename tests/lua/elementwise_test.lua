@@ -517,6 +517,26 @@ test("long rows are read and written where they lie", function()
   end
 end)
 
+test("numbers that a 16-bit float does not hold are taken in float32", function()
+  ml.manual_seed(5)
+  for _, dtype in ipairs { "bfloat16", "float16" } do
+    for _, n in ipairs { 1, 7, 16, 33, 300, 5000, 70001 } do
+      local x, y = (ml.randn(n) * 3):to(dtype), ml.randn(n):to(dtype)
+      local a, b = x:float(), y:float()
+      for _, k in ipairs { 0.1, 1 / 3, 2 } do
+        for i, pair in ipairs { { x * k, a * k }, { x - k, a - k }, { k - x, k - a }, { x / k, a / k },
+          { ml.lerp(x, y, k), ml.lerp(a, b, k) }, { ml.add(x, y, { alpha = k }), ml.add(a, b, { alpha = k }) } } do
+          expect.truthy(ml.equal(pair[1], pair[2]:to(dtype)), ("%s, %d elements, %g, case %d"):format(dtype, n, k, i))
+        end
+      end
+    end
+    local x = ml.randn(40, 12):to(dtype)
+    for _, view in ipairs { x:t(), x[{ {}, { 3, 9 } }], x[{ { 1, -1, 2 } }] } do
+      expect.truthy(ml.equal(view * 0.1, (view:float() * 0.1):to(dtype)))
+    end
+  end
+end)
+
 test("a number for each row of many dimensions", function()
   ml.manual_seed(4)
   for _, dtype in ipairs { "float32", "float64", "bfloat16", "int64" } do
