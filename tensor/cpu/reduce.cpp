@@ -93,7 +93,7 @@ void sum_of(const Tensor& x, const Dims& dims, Tensor& y, std::optional<int64_t>
   if (y.dtype() == DType::Bool) return run_plain<TruthOf<false>, bool>(x, dims, y);
   visit_compute(y.dtype(), [&]<class C>() {
     if constexpr (std::is_integral_v<C>)
-      run_plain<SumOf<C>, C>(x, dims, y);
+      run_loops(Fast<C>{Fold::Sum}, x, dims, y);
     else if constexpr (is_complex_v<C>)
       run_loops(Plain<C, C, SumOf<C>>{}, x, dims, y, divided_by<C>(count));
     else

@@ -83,7 +83,7 @@ class Loops final : public Reducer {
   int64_t step_ = 0;
 };
 
-// The vectorised functor for float32 and float64, and for extremes of int64.
+// The vectorised functor for float32 and float64, and for sums and extremes of int64.
 template <class T>
 struct Fast {
   using In = T;
@@ -109,7 +109,7 @@ struct Fast {
       case Fold::Max: return a >= b || a != a ? a : b;
       case Fold::Min: return a <= b || a != a ? a : b;
       case Fold::Product: return a * b;
-      default: return a + b;
+      default: return added(a, b);
     }
   }
   T run(const T* x, int64_t n) const { return n < kFew ? run_few(x, n) : fold_run(kind, x, n); }
@@ -120,6 +120,13 @@ struct Fast {
  private:
   // Fewer elements than are worth a call of the vectors' loop.
   static constexpr int64_t kFew = 8;
+  // Integers wrap as unsigned ones do.
+  static T added(T a, T b) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
+  }
   T run_few(const T* x, int64_t n) const {
     T acc = start();
     for (int64_t i = 0; i < n; ++i) acc = join(acc, load(x[i]));

@@ -156,7 +156,7 @@ void rows(T* HWY_RESTRICT acc, const T* HWY_RESTRICT x, int64_t count, int64_t s
   }
 }
 
-// f<F>() for the functor of a kind; of int64 there are the extremes only.
+// f<F>() for the functor of a kind; of int64 there are sums and extremes only.
 template <class T, class Body>
 HWY_INLINE auto with_kind(Fold kind, Body&& f) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -169,6 +169,8 @@ HWY_INLINE auto with_kind(Fold kind, Body&& f) {
       default: break;
     }
   }
+  if constexpr (std::is_integral_v<T>)
+    if (kind == Fold::Sum) return f.template operator()<Add>();
   return kind == Fold::Max ? f.template operator()<Larger>() : f.template operator()<Smaller>();
 }
 

@@ -17,6 +17,25 @@ local function convolution(rank, most, options)
     inputs(rank, most), CHANNELS, CHANNELS, (", 3"):rep(rank), CHANNELS, options or "")
 end
 local NUMBERS = "view_as_complex(randn(side(2), side(2) // 2, 2))"
+-- A recurrent layer over a sequence, and a cell: so many gates, and one state or two.
+local WIDTHS = [[local f = n < 1000 and 4 or n < 100000 and 32 or 256
+  local b = n < 1000 and 2 or n < 100000 and 4 or 64]]
+local function layer(gates, states)
+  return ([[(function()
+    %s
+    local function state() return randn(1, b, f) end
+    return randn(math.max(1, n // (b * f)), b, f), %s,
+      { randn(%d * f, f), randn(%d * f, f), randn(%d * f), randn(%d * f) }, true, 1, 0, true, false, false
+  end)()]]):format(WIDTHS, states, gates, gates, gates, gates)
+end
+local function cell(gates, states)
+  return ([[(function()
+    local f = n < 1000 and 2 or n < 100000 and 32 or 256
+    local b = math.max(1, n // f)
+    local function state() return randn(b, f) end
+    return randn(b, f), %s, randn(%d * f, f), randn(%d * f, f), randn(%d * f), randn(%d * f)
+  end)()]]):format(states, gates, gates, gates, gates)
+end
 -- Batches of small matrices: any, those far from singular, positive ones.
 local COUNT = "math.max(n // 64, 1)"
 local SMALL = "randn(" .. COUNT .. ", 8, 8)"
@@ -43,6 +62,8 @@ return {
   scatter_add = "randn(side(2), side(2)), 2, randint(1, side(2), { side(2), side(2) }), randn(side(2), side(2))",
   index_select = "randn(side(2), side(2)), 2, randint(1, side(2), { side(2) })",
   index_add = "randn(side(2), side(2)), 1, randint(1, side(2), { side(2) }), randn(side(2), side(2))",
+  index_add_scaled = "randn(side(2), side(2)), 1, randint(1, side(2), { side(2) }), randn(side(2), side(2)), { alpha = 2 }",
+  index_reduce = "randn(side(2), side(2)), 1, randint(1, side(2), { side(2) }), randn(side(2), side(2)), 'prod'",
   index_copy = "randn(side(2), side(2)), 1, randint(1, side(2), { side(2) }), randn(side(2), side(2))",
   index_fill = "randn(side(2), side(2)), 2, randint(1, side(2), { side(2) }), 2",
   take = "randn(side(2), side(2)), randint(1, side(2) * side(2), { side(2), side(2) })",
@@ -86,12 +107,21 @@ return {
   conv_transpose3d = convolution(3, 16, ", 2, 1, 1"),
   conv_tbc = "randn(n // 512 + 3, n < 1000 and 2 or 16, 32), randn(3, 32, 32), randn(32)",
 
+  -- recurrent
+  lstm = layer(4, "{ state(), state() }"), gru = layer(3, "state()"), rnn_tanh = layer(1, "state()"),
+  rnn_relu = layer(1, "state()"), lstm_cell = cell(4, "{ state(), state() }"), gru_cell = cell(3, "state()"),
+
+  -- scan, nn
+  gradient_at = "randn(n), { ml.arange(n):float() }",
+  glu = "randn(side(2), side(2) // 2 * 2)",
+
   -- pool
   max_pool1d = LINES .. ", 2", max_pool1d_with_indices = LINES .. ", 2", adaptive_max_pool1d = LINES .. ", 2",
   max_pool2d = IMAGES .. ", 2", max_pool2d_with_indices = IMAGES .. ", 2", adaptive_max_pool2d = IMAGES .. ", 2",
   max_pool3d = BODIES .. ", 2", max_pool3d_with_indices = BODIES .. ", 2", adaptive_max_pool3d = BODIES .. ", 2",
 
   -- image
+  affine_grid = "randn(math.max(n // 1024, 1), 2, 3), { math.max(n // 1024, 1), 1, 16, 32 }",
   grid_sample = [[randn(4, math.max(n // 4096, 1), math.min(side(2), 32), math.min(side(2), 32)),
     rand(4, math.min(side(2), 32), math.min(side(2), 32), 2) * 2.2 - 1.1]],
 
@@ -108,6 +138,8 @@ return {
   linalg_solve = REGULAR .. ", " .. SMALL, linalg_solve_ex = REGULAR .. ", " .. SMALL,
   linalg_solve_triangular = REGULAR .. ", " .. SMALL .. ", true, true, false",
   cholesky = POSITIVE, linalg_cholesky_ex = POSITIVE, cholesky_inverse = POSITIVE,
+  lu_unpack = REGULAR .. ", ml.arange(8):to('int32'):expand(" .. COUNT .. ", 8):contiguous()",
+  linalg_ldl_solve = POSITIVE .. ", ml.arange(8):to('int32'):expand(" .. COUNT .. ", 8):contiguous(), " .. SMALL,
   linalg_ldl_factor = POSITIVE, linalg_ldl_factor_ex = POSITIVE, linalg_eigh = POSITIVE,
   linalg_eigvalsh = POSITIVE, cholesky_solve = SMALL .. ", " .. REGULAR,
   linalg_svd = SMALL, linalg_svdvals = SMALL, linalg_qr = SMALL, linalg_pinv = SMALL,
