@@ -89,10 +89,12 @@ Tensor renorm_composite(const Tensor& x, double p, int64_t dim, double maxnorm) 
   Dims others;
   for (int i = 0; i < x.dim(); ++i)
     if (i != d) others.push_back(i);
-  const Tensor length = norm(widened(x), p, others, true);
+  const bool is_half = is_reduced_floating(x.dtype());
+  const Tensor length =
+      norm(x, p, others, true, is_half ? std::optional(DType::Float32) : std::nullopt);
   const Tensor factor =
       where(gt(length, maxnorm), mul(reciprocal(add(length, 1e-7)), maxnorm), 1.0);
-  return to(mul(widened(x), factor), x.dtype(), std::nullopt);
+  return to(mul(x, factor), x.dtype(), std::nullopt);
 }
 
 // Sums.

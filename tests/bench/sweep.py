@@ -117,7 +117,10 @@ def limit_memory():
 
 def processor():
     with open("/proc/cpuinfo") as file:
-        return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+        known = dict(line.split(":", 1) for line in file if ":" in line)
+    known = {key.strip(): value.strip() for key, value in known.items()}
+    vectors = "AVX-512" if "avx512f" in known.get("flags", "") else "AVX2" if "avx2" in known.get("flags", "") else "SSE"
+    return f"{known['model name']} with {vectors}"
 
 def report(rows, out):
     ratios = [there / here for *_, here, there in rows]

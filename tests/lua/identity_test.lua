@@ -128,8 +128,9 @@ test("requiring the library again gives the same one", function()
   expect.truthy(rawequal(require "moonlet", ml))
   package.preload.moonlet = preloaded
   expect.truthy(rawequal(preloaded(), ml))
-  -- Nothing is orphaned: what was made before is freed as ever.
-  ml.memory.collect()
+  -- Nothing is orphaned: what was made before is freed as ever. Dead tensors with hooks, as other
+  -- tests left them, take some cycles.
+  for _ = 1, 3 do ml.memory.collect() end
   local before = ml.memory.live_bytes()
   local holder = { ml.ones(1 << 16) }
   package.loaded.moonlet = nil
