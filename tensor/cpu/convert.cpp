@@ -2,9 +2,9 @@
 #include "tensor/cpu/convert.h"
 
 #include <array>
-#include <cstring>
 
 #include "tensor/cpu/copy.h"
+#include "tensor/cpu/dense_copy.h"
 #include "tensor/dispatch.h"
 #include "tensor/kernels_convert.h"
 #include "tensor/kernels_copy.h"
@@ -21,7 +21,7 @@ void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_str
   const bool dense_to = to_stride == static_cast<int64_t>(sizeof(To)) && n >= kShortRun;
   if (dense_to && from_stride == static_cast<int64_t>(sizeof(From))) {
     if constexpr (std::is_same_v<From, To>) {
-      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
+      copy_dense(to, from, static_cast<size_t>(n) * sizeof(To));
     } else {
       static const DenseConverter dense = dense_converter(dtype_of<From>, dtype_of<To>);
       dense(from, to, static_cast<size_t>(n));

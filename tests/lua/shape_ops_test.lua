@@ -126,6 +126,29 @@ test("block_diag is zero beside large blocks and joins any shapes and dtypes", f
   expect.truthy(ga:equal(slopes["1:60, 1:100"]) and gb:equal(slopes["61:110, 101:190"]))
 end)
 
+test("copies to just behind their place in a page are whole", function()
+  for _, dtype in ipairs { "uint8", "int16", "float32", "float64" } do
+    for _, width in ipairs { 100, 1024, 4100 } do
+      local x = ml.randint(0, 100, { 5, width }):to(dtype)
+      for _, shift in ipairs { 1, 2, 3, 5, 31 } do
+        local positions = (ml.arange(0, width - 1) - shift):remainder(width) + 1
+        expect.truthy(x:roll(shift, 2):equal(x:index_select(2, positions:to "int64")), dtype .. " " .. shift)
+      end
+    end
+  end
+end)
+
+test("bincount counts without weights", function()
+  local x = ml.tensor { 3, 1, 3, 3, 5 }
+  expect.equal(flat(x:bincount()), "1 0 3 0 1")
+  expect.equal(flat(ml.bincount(x, { minlength = 7 })), "1 0 3 0 1 0 0")
+  expect.equal(flat(ml.bincount(ml.zeros(0):to "int64", { minlength = 2 })), "0 0")
+  expect.error(function() ml.bincount(ml.tensor { 1, 0 }) end, "positions start at 1")
+  local ones = ml.ones(1):to "bfloat16"
+  local sums = ml.zeros(3, { dtype = "bfloat16" }):index_add(1, ml.ones(400):to "int64", ones:expand(400))
+  expect.equal(flat(sums), "400.0 0.0 0.0")
+end)
+
 test("index_add scales, index_fill and index_copy write", function()
   local x = ml.zeros(3)
   expect.equal(flat(x:index_add(1, ml.tensor { 1, 1 }, ml.ones(2), { alpha = 3 })), "6.0 0.0 0.0")
