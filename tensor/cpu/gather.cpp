@@ -224,6 +224,22 @@ void put_rows(Tensor& given, int64_t dim, const Tensor& positions, const char* f
   if (!x.is_same(given)) copy_into(given, x);
 }
 
+// Writes the number in a 0-d tensor over whole slices of x.
+void put_number(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& number) {
+  MemoryOrder to(x, dim);
+  const int64_t places = std::max<int64_t>(blocks_before(to.x, to.dim) * size_along(x, dim), 1);
+  Tensor row = empty_plain({x.numel() / places}, options_of(x), "index_fill");
+  copy_into(row, number);
+  put_rows(to.x, to.dim, positions, row.raw(), 0, 0);
+}
+
+// Whether all elements are one in memory.
+bool is_one_element(const Tensor& x) {
+  for (int d = 0; d < x.dim(); ++d)
+    if (x.size(d) == 0 || (x.size(d) > 1 && x.stride(d) != 0)) return false;
+  return true;
+}
+
 // Writes the slices of `source` over those of x.
 void put_slices(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
   MemoryOrder to(x, dim);
@@ -238,16 +254,16 @@ void put_slices(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& s
 
 void index_copy(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   const Tensor positions = checked_positions("index_copy", index, size_along(x, dim));
+  if (is_one_element(source))
+    return put_number(x, dim, positions, part_of(source, {}, {}, source.offset()));
   put_slices(x, dim, positions, source);
 }
 
 void index_fill(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
   const Tensor positions = checked_positions("index_fill", index, size_along(x, dim));
-  MemoryOrder to(x, dim);
-  const int64_t places = std::max<int64_t>(blocks_before(to.x, to.dim) * size_along(x, dim), 1);
-  Tensor row = empty_plain({x.numel() / places}, options_of(x), "index_fill");
-  fill(row, value);
-  put_rows(to.x, to.dim, positions, row.raw(), 0, 0);
+  Tensor number = empty_plain(Dims{}, options_of(x), "index_fill");
+  fill(number, value);
+  put_number(x, dim, positions, number);
 }
 
 namespace {
