@@ -138,6 +138,20 @@ test("copies to just behind their place in a page are whole", function()
   end
 end)
 
+test("columns of pairs are copied whole", function()
+  for _, dtype in ipairs { "bool", "int8", "bfloat16", "float32", "float64", "complex64" } do
+    local couples = ml.randint(0, 2, { 1003, 2 }):to(dtype)
+    local columns = couples:t():contiguous()
+    for k = 1, 2 do
+      for _, first in ipairs { 1, 2, 1000 } do
+        local part = couples[{ { first, 1003 }, k }]:clone()
+        expect.truthy(part:eq(columns[{ k, { first, 1003 } }]):all():item(), dtype)
+        expect.equal(part:to("float64"):sum():item(), couples:to("float64")[{ { first, 1003 }, k }]:sum():item())
+      end
+    end
+  end
+end)
+
 test("bincount counts without weights", function()
   local x = ml.tensor { 3, 1, 3, 3, 5 }
   expect.equal(flat(x:bincount()), "1 0 3 0 1")
@@ -367,8 +381,8 @@ test("copies of few elements that lie side by side", function()
     local x = ml.randint(-9, 9, { 3000 }):to(dtype)
     local twice = x:repeat_interleave(3)
     expect.truthy(twice[{ { 1, -1, 3 } }]:equal(x) and twice[{ { 3, -1, 3 } }]:equal(x), "repeat_interleave")
-    local pairs_of = ml.stack({ x, -x }, -1)
-    expect.truthy(pairs_of:select(2, 1):equal(x) and pairs_of:select(2, 2):equal(-x), "stack")
+    local couplesof = ml.stack({ x, -x }, -1)
+    expect.truthy(couplesof:select(2, 1):equal(x) and couplesof:select(2, 2):equal(-x), "stack")
     local image = x:reshape(3, 20, 50)
     local last = image:permute(2, 3, 1):contiguous()
     for c = 1, 3 do expect.truthy(last:select(3, c):equal(image[c]), "channels last") end
