@@ -38,6 +38,8 @@ void diagonal_grad_x(const Tensor& grad, const Dims&, int64_t offset, int64_t di
   kWriter.diagonal_grad_x(grad, offset, dim1, dim2, y);
 }
 
+void block_diag(const std::vector<Tensor>& tensors, Tensor& y) { kWriter.block_diag(tensors, y); }
+
 void constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value, Tensor& y) {
   kWriter.constant_pad(x, pad, value, y);
 }

@@ -38,6 +38,29 @@ struct ViewWriter {
     copy(part, grad);
   }
 
+  // Matrices along the diagonal of y, each a row where it has fewer dimensions; zeros beside them.
+  void block_diag(const std::vector<Tensor>& blocks, Tensor& y) const {
+    const bool at_once = 2 * static_cast<int64_t>(blocks.size()) * call_cost > y.numel();
+    if (at_once && y.numel() > 0) fill(y, Scalar(0));
+    int64_t row = 0, column = 0;
+    for (const Tensor& x : blocks) {
+      const int64_t rows = x.dim() == 2 ? x.size(0) : 1;
+      const int64_t width = x.dim() == 2 ? x.size(1) : x.numel();
+      const Tensor band = views::slice(y, 0, row, row + rows, 1);
+      Tensor beside[] = {views::slice(band, 1, 0, column, 1),
+                         views::slice(band, 1, column + width, y.size(1), 1)};
+      for (Tensor& part : beside)
+        if (!at_once && part.numel() > 0) fill(part, Scalar(0));
+      if (x.numel() > 0) {
+        Tensor part = views::slice(band, 1, column, column + width, 1);
+        while (part.dim() > x.dim()) part = views::select(part, 0, 0);
+        copy(part, x);
+      }
+      row += rows;
+      column += width;
+    }
+  }
+
   // x in the middle of y, less what a negative border cuts off, with `value` around it.
   void constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value,
                     Tensor& y) const {

@@ -13,7 +13,8 @@ Tensor bincount_composite(const Tensor& x, const Tensor& weights, int64_t minlen
   check(minlength >= 0, "bincount: minlength ", minlength, " is negative");
   const int64_t most = x.numel() ? host_value<int64_t>(amax(x)) : 0;
   const int64_t length = std::max({most, minlength, int64_t{0}});
-  Tensor each = weights.defined() ? weights : ones(x.sizes(), {DType::Int64, x.device()});
+  const Options counted{DType::Int64, x.device()};
+  Tensor each = weights.defined() ? weights : expand(ones(Dims{1}, counted), Dims{x.numel()});
   if (weights.defined() && weights.dtype() != DType::Float32) each = to(weights, DType::Float64);
   return index_add(zeros(Dims{length}, options_of(each)), 0, x, each);
 }

@@ -1,4 +1,4 @@
-// autograd/composite/shape_join.cpp: tensors put together: side by side, as blocks, as grids and as
+// autograd/composite/shape_join.cpp: tensors put together: side by side, as grids and as
 // combinations of their elements; and brought to one shape or rank.
 #include <algorithm>
 
@@ -68,26 +68,6 @@ Tensor column_stack_composite(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> parts;
   for (const Tensor& x : tensors) parts.push_back(x.dim() < 2 ? reshape(x, {x.numel(), 1}) : x);
   return cat(parts, 1);
-}
-
-Tensor block_diag_composite(const std::vector<Tensor>& tensors) {
-  check(!tensors.empty(), "block_diag: wants at least one tensor, got an empty list");
-  std::vector<Tensor> blocks;
-  int64_t columns = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& x = tensors[i];
-    check(x.dim() <= 2, "block_diag: tensor ", i + 1, " has shape ", x.sizes(),
-          ", and at most 2 dimensions are wanted");
-    blocks.push_back(x.dim() < 2 ? reshape(x, {1, x.numel()}) : x);
-    columns = checked_add(columns, blocks.back().size(1), "block_diag");
-  }
-  int64_t before = 0;
-  for (Tensor& block : blocks) {
-    const int64_t width = block.size(1);
-    block = constant_pad(block, {before, columns - before - width}, int64_t{0});
-    before += width;
-  }
-  return cat(blocks, 0);
 }
 
 // One shape or rank.

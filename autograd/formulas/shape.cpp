@@ -168,4 +168,19 @@ std::vector<Tensor> cat_grad_tensors(const Tensor& g, const std::vector<Dims>& s
   return out;
 }
 
+std::vector<Tensor> block_diag_grad_tensors(const Tensor& g, const std::vector<Dims>& sizes) {
+  std::vector<Tensor> out;
+  int64_t row = 0, column = 0;
+  for (const Dims& size : sizes) {
+    const bool matrix = size.size() == 2;
+    const int64_t rows = matrix ? size[0] : 1,
+                  width = matrix ? size[1] : numel_of(size, "block_diag");
+    const Tensor block = slice(slice(g, 0, row, row + rows, 1), 1, column, column + width, 1);
+    out.push_back(matrix ? block : reshape(block, size));
+    row += rows;
+    column += width;
+  }
+  return out;
+}
+
 }  // namespace moonlet::formulas

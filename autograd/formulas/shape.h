@@ -28,5 +28,6 @@ Tensor as_strided_grad_x(const Tensor& g, const Dims& x_size, const Dims& x_stri
 Tensor unfold_grad_x(const Tensor& g, const Dims& x_size, int64_t dim, int64_t size, int64_t step);
 // The part of g that each of the joined tensors gave.
 std::vector<Tensor> cat_grad_tensors(const Tensor& g, const std::vector<Dims>& sizes, int64_t dim);
+std::vector<Tensor> block_diag_grad_tensors(const Tensor& g, const std::vector<Dims>& sizes);
 
 }  // namespace moonlet::formulas

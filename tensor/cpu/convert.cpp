@@ -2,9 +2,9 @@
 #include "tensor/cpu/convert.h"
 
 #include <array>
-#include <cstring>
 
 #include "tensor/cpu/copy.h"
+#include "tensor/cpu/dense_copy.h"
 #include "tensor/dispatch.h"
 #include "tensor/kernels_convert.h"
 #include "tensor/kernels_copy.h"
@@ -16,18 +16,27 @@ namespace {
 // Runs of fewer elements take less time than a call takes.
 constexpr int64_t kShortRun = 8;
 
+// Every second element, of which compilers make vectors: columns of pairs.
+template <class T>
+void copy_second(const T* __restrict from, T* __restrict to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = from[2 * i];
+}
+
 template <class From, class To>
 void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t n) {
   const bool dense_to = to_stride == static_cast<int64_t>(sizeof(To)) && n >= kShortRun;
   if (dense_to && from_stride == static_cast<int64_t>(sizeof(From))) {
     if constexpr (std::is_same_v<From, To>) {
-      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
+      copy_dense(to, from, static_cast<size_t>(n) * sizeof(To));
     } else {
       static const DenseConverter dense = dense_converter(dtype_of<From>, dtype_of<To>);
       dense(from, to, static_cast<size_t>(n));
     }
     return;
   }
+  if constexpr (std::is_same_v<From, To>)
+    if (dense_to && from_stride == 2 * static_cast<int64_t>(sizeof(From)))
+      return copy_second(reinterpret_cast<const From*>(from), reinterpret_cast<To*>(to), n);
   if (from_stride == 0) {
     const To value = convert<To>(*reinterpret_cast<const From*>(from));
     if (dense_to) return repeat(&value, sizeof(To), to, static_cast<size_t>(n));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/views.h"
 
@@ -63,25 +64,33 @@ void add_rows(T* to, const T* from, const int64_t* at, const Rows& rows, int64_t
   });
 }
 
+// Copies of rows of a length that is known when this is compiled, and of any other length.
+template <int64_t kBytes>
+struct FixedCopy {
+  static constexpr int64_t bytes = kBytes;
+  void operator()(char* to, const char* from) const { std::memcpy(to, from, kBytes); }
+};
+struct AnyCopy {
+  int64_t bytes;
+  void operator()(char* to, const char* from) const { copy_bytes(to, from, bytes); }
+};
+
 // Calls f(copy) with what copies `bytes` from one place to another; of a known length that is a
 // load and a store.
 template <class F>
 void with_row_copy(int64_t bytes, F&& f) {
-  const auto fixed = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
-    f([](char* to, const char* from) { std::memcpy(to, from, kBytes); });
-  };
   switch (bytes) {
-    case 1: return fixed(std::integral_constant<size_t, 1>());
-    case 2: return fixed(std::integral_constant<size_t, 2>());
-    case 4: return fixed(std::integral_constant<size_t, 4>());
-    case 8: return fixed(std::integral_constant<size_t, 8>());
-    case 12: return fixed(std::integral_constant<size_t, 12>());
-    case 16: return fixed(std::integral_constant<size_t, 16>());
-    case 64: return fixed(std::integral_constant<size_t, 64>());
-    case 128: return fixed(std::integral_constant<size_t, 128>());
-    case 256: return fixed(std::integral_constant<size_t, 256>());
+    case 1: return f(FixedCopy<1>());
+    case 2: return f(FixedCopy<2>());
+    case 4: return f(FixedCopy<4>());
+    case 8: return f(FixedCopy<8>());
+    case 12: return f(FixedCopy<12>());
+    case 16: return f(FixedCopy<16>());
+    case 64: return f(FixedCopy<64>());
+    case 128: return f(FixedCopy<128>());
+    case 256: return f(FixedCopy<256>());
   }
-  f([bytes](char* to, const char* from) { copy_bytes(to, from, bytes); });
+  f(AnyCopy{bytes});
 }
 
 // Rows of `bytes` each, in blocks that have `size` of them in the source; `count` of each block are
@@ -93,9 +102,9 @@ struct RowCopies {
 // Copies the rows at[0], at[1], ... of one block, one after the other. Long ones are asked for some
 // time before, as the hardware cannot foresee where they lie.
 template <class Copy>
-void copy_block(char* to, const char* from, const int64_t* at, int64_t count, int64_t bytes,
-                const Copy copy) {
+void copy_block(char* to, const char* from, const int64_t* at, int64_t count, const Copy copy) {
   constexpr int64_t kLine = 64, kAhead = 8, kMostLines = 8;
+  const int64_t bytes = copy.bytes;
   const int64_t asked = std::min(bytes, kMostLines * kLine);
   int64_t i = 0;
   for (; bytes >= kLine && i + kAhead < count; ++i) {
@@ -113,8 +122,7 @@ void copy_rows(const RowCopies& rows, const char* from, const int64_t* at, char*
       for (int64_t r = begin; r < end;) {
         const int64_t block = r / rows.count, i = r % rows.count;
         const int64_t count = std::min(rows.count - i, end - r);
-        copy_block(to + r * rows.bytes, from + block * rows.size * rows.bytes, at + i, count,
-                   rows.bytes, copy);
+        copy_block(to + r * rows.bytes, from + block * rows.size * rows.bytes, at + i, count, copy);
         r += count;
       }
     });
@@ -207,12 +215,29 @@ void put_rows(Tensor& given, int64_t dim, const Tensor& positions, const char* f
         char* to = x.raw() + b * size * row;
         const char* rows = from + b * block_step;
         serial_for(n, row / 4 + 1, [=](int64_t first, int64_t last) {
-          for (int64_t i = first; i < last; ++i) copy(to + (at[i] - 1) * row, rows + i * row_step);
+          for (int64_t i = first; i < last; ++i)
+            copy(to + (at[i] - 1) * copy.bytes, rows + i * row_step);
         });
       }
     });
   });
   if (!x.is_same(given)) copy_into(given, x);
+}
+
+// Writes the number in a 0-d tensor over whole slices of x.
+void put_number(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& number) {
+  MemoryOrder to(x, dim);
+  const int64_t places = std::max<int64_t>(blocks_before(to.x, to.dim) * size_along(x, dim), 1);
+  Tensor row = empty_plain({x.numel() / places}, options_of(x), "index_fill");
+  copy_into(row, number);
+  put_rows(to.x, to.dim, positions, row.raw(), 0, 0);
+}
+
+// Whether all elements are one in memory.
+bool is_one_element(const Tensor& x) {
+  for (int d = 0; d < x.dim(); ++d)
+    if (x.size(d) == 0 || (x.size(d) > 1 && x.stride(d) != 0)) return false;
+  return true;
 }
 
 // Writes the slices of `source` over those of x.
@@ -229,16 +254,16 @@ void put_slices(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& s
 
 void index_copy(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   const Tensor positions = checked_positions("index_copy", index, size_along(x, dim));
+  if (is_one_element(source))
+    return put_number(x, dim, positions, part_of(source, {}, {}, source.offset()));
   put_slices(x, dim, positions, source);
 }
 
 void index_fill(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
   const Tensor positions = checked_positions("index_fill", index, size_along(x, dim));
-  MemoryOrder to(x, dim);
-  const int64_t places = std::max<int64_t>(blocks_before(to.x, to.dim) * size_along(x, dim), 1);
-  Tensor row = empty_plain({x.numel() / places}, options_of(x), "index_fill");
-  fill(row, value);
-  put_rows(to.x, to.dim, positions, row.raw(), 0, 0);
+  Tensor number = empty_plain(Dims{}, options_of(x), "index_fill");
+  fill(number, value);
+  put_number(x, dim, positions, number);
 }
 
 namespace {
@@ -278,8 +303,112 @@ void add_few_slices(Tensor& x, int64_t dim, const int64_t* at, int64_t n, const 
   put_slices(x, dim, positions, slices);
 }
 
+// The numbers of a list of positions by what they hold: numbers[first[t]] up to first[t + 1] are
+// those of position t, in their order.
+struct ByTarget {
+  ByTarget(const int64_t* at, int64_t n, int64_t size)
+      : first(static_cast<size_t>(size) + 2), numbers(static_cast<size_t>(n)) {
+    for (int64_t i = 0; i < n; ++i) ++first[static_cast<size_t>(at[i])];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    for (int64_t i = n - 1; i >= 0; --i)
+      numbers[static_cast<size_t>(--first[static_cast<size_t>(at[i])])] = i;
+  }
+  std::vector<int64_t> first, numbers;
+};
+
+// Rows of 16-bit floats of one block: for each target the sum in float32 of `width` columns.
+struct TargetRows {
+  constexpr static int64_t kColumns = 1024;
+  TargetRows(DType dtype, const ByTarget& by_target, const Rows& all, int64_t skipped_target)
+      : targets(by_target), rows(all), skipped(skipped_target) {
+    widen = dense_converter(dtype, DType::Float32);
+    narrow = dense_converter(DType::Float32, dtype);
+  }
+  void add(char* to, const char* from, int64_t width) const {
+    constexpr int64_t kBytes = 2;
+    float sum[kColumns], row[kColumns];
+    const auto count = static_cast<size_t>(width);
+    const int64_t pitch = rows.inner * kBytes;
+    serial_for(rows.size, (rows.n / rows.size + 1) * width, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t* first = targets.first.data() + t + 1;
+        if (first[0] == first[1] || t + 1 == skipped) continue;
+        widen(to + t * pitch, sum, count);
+        for (int64_t i = first[0]; i < first[1]; ++i) {
+          if ((i - first[0]) % kStopBlock == kStopBlock - 1) stop_if_requested();
+          ask_for(from, static_cast<size_t>(i) + 1, pitch, width * kBytes);
+          widen(from + targets.numbers[static_cast<size_t>(i)] * pitch, row, count);
+          for (size_t j = 0; j < count; ++j) sum[j] += row[j];
+        }
+        narrow(sum, to + t * pitch, count);
+      }
+    });
+  }
+  // Prefetches the i-th row in this order, which the hardware cannot foresee.
+  void ask_for(const char* from, size_t i, int64_t pitch, int64_t bytes) const {
+    if (i >= targets.numbers.size()) return;
+    const char* row = from + targets.numbers[i] * pitch;
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
+  }
+  const ByTarget& targets;
+  const Rows rows;
+  const int64_t skipped;
+  DenseConverter widen, narrow;
+};
+
+// Adds slices of `source` to those of x, both contiguous and of one 16-bit dtype, without float32
+// copies of either.
+void add_by_target(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source,
+                   int64_t skipped) {
+  const int64_t blocks = blocks_before(x, dim), n = positions.numel(), size = size_along(x, dim);
+  const Rows rows{blocks, size, n, x.numel() / (blocks * size)};
+  const ByTarget targets(positions.elements<int64_t>(), n, size);
+  const TargetRows body(x.dtype(), targets, rows, skipped);
+  const int64_t columns = std::min(columns_of(rows), TargetRows::kColumns);
+  const int64_t parts = (rows.inner + columns - 1) / columns, bytes = 2;
+  const int64_t work = n * std::min(rows.inner, columns);
+  parallel_for(blocks * parts, grain_for(work), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t block = k / parts, column = k % parts * columns;
+      body.add(x.raw() + (block * size * rows.inner + column) * bytes,
+               source.raw() + (block * n * rows.inner + column) * bytes,
+               std::min(columns, rows.inner - column));
+    }
+  });
+}
+
+// Whether that is worth it: the rows are long enough for a call each.
+bool adds_by_target(const Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
+  constexpr int64_t kLeast = 32;
+  if (!is_reduced_floating(x.dtype()) || source.dtype() != x.dtype() || !x.is_contiguous())
+    return false;
+  const int64_t size = size_along(x, dim), n = positions.numel();
+  return x.numel() / (blocks_before(x, dim) * size) >= kLeast && n >= size / 4;
+}
+
+// Adds one number at each position of a 1-D x: what counts need no tensor of ones for.
+void add_number(Tensor& x, const Tensor& positions, const Tensor& source) {
+  const int64_t* at = positions.elements<int64_t>();
+  visit<kSummed>(x.dtype(), [&]<class T>() {
+    T* const sums = x.elements<T>();
+    const T number = *source.elements<T>();
+    serial_for(positions.numel(), 4, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sums[at[i] - 1] = added(sums[at[i] - 1], number);
+    });
+  });
+}
+
+// Whether the elements of a 1-D source are one in memory, and x is where they can be added.
+bool adds_number(const Tensor& x, const Tensor& source) {
+  return x.dim() == 1 && source.dim() == 1 && source.stride(0) == 0 && x.is_contiguous() &&
+         source.dtype() == x.dtype() && sum_dtype(x.dtype()) == x.dtype();
+}
+
 void add_at(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source,
             int64_t skipped) {
+  if (skipped == 0 && adds_number(x, source)) return add_number(x, positions, source);
+  if (adds_by_target(x, dim, positions, source))
+    return add_by_target(x, dim, positions, contiguous(source), skipped);
   const Tensor whole = summands(source);
   const int64_t n = positions.numel(), *at = positions.elements<int64_t>();
   const bool few = n < kStopBlock && n < size_along(x, dim) / 4;

@@ -88,12 +88,13 @@ void scatter_value(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
 
 namespace {
 
+// The elements of a piece that has a float32 copy, for each thread.
+constexpr int64_t kPiece = 1 << 14;
+
+// Joins what checked positions name of a source of their shape, all of it at once.
 template <ScatterFold kFold>
-void join(const char* op, Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
-  const int dim = wrap_dim(given_dim, x.dim(), op);
-  if (index.numel() == 0) return;
-  const Tensor positions = checked_positions(op, index, size_along(x, dim));
-  const Tensor whole = summands(used(source, index));
+void join_at(Tensor& x, int dim, const Tensor& positions, const Tensor& source) {
+  const Tensor whole = summands(source);
   constexpr DTypeSet kOrdered = dtypes::real | dtypes::boolean;
   constexpr DTypeSet kAccepted = kFold == ScatterFold::Add ? dtypes::all : kOrdered;
   const auto scatter_to = [&](Tensor& to) {
@@ -101,9 +102,28 @@ void join(const char* op, Tensor& x, int64_t given_dim, const Tensor& index, con
                                [&]<class T>() { scatter_as<T, kFold>(to, dim, positions, whole); });
   };
   if (sum_dtype(x.dtype()) == x.dtype()) return scatter_to(x);
-  if (index.numel() < kStopBlock && index.numel() < x.numel() / 16)
+  if (positions.numel() < kStopBlock && positions.numel() < x.numel() / 16)
     return scatter_few<kFold>(x, dim, positions, whole);
   add_to(x, scatter_to);
+}
+
+// The same; 16-bit tensors by pieces of the first dimension, whose float32 copies stay in the
+// cache.
+template <ScatterFold kFold>
+void join(const char* op, Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& given) {
+  const int dim = wrap_dim(given_dim, x.dim(), op);
+  if (index.numel() == 0) return;
+  const Tensor positions = checked_positions(op, index, size_along(x, dim));
+  const Tensor source = used(given, index);
+  const int64_t piece = kPiece * omp_get_max_threads(), count = index.dim() ? index.size(0) : 1;
+  const int64_t slice = x.numel() / (x.dim() ? x.size(0) : 1);
+  if (dim == 0 || slice > piece || sum_dtype(x.dtype()) == x.dtype())
+    return join_at<kFold>(x, dim, positions, source);
+  run_blocks(0, count, piece / slice, [&](int64_t begin, int64_t end) {
+    Tensor part = views::slice(x, 0, begin, end, 1);
+    join_at<kFold>(part, dim, views::slice(positions, 0, begin, end, 1),
+                   views::slice(source, 0, begin, end, 1));
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/copy.h"
+#include "tensor/cpu/dense_copy.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_shape.h"
@@ -20,7 +21,11 @@ constexpr int64_t kBytesPerStep = 32;
 // result's `pitch` bytes apart.
 void copy_rows(char* out, const char* in, int64_t rows, int64_t bytes, int64_t pitch) {
   parallel_for(rows, grain_for(bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) copy_bytes(out + r * pitch, in + r * bytes, bytes);
+    for (int64_t r = begin; r < end; ++r)
+      run_blocks(0, bytes, kByteBlock, [&](int64_t first, int64_t last) {
+        copy_dense(out + r * pitch + first, in + r * bytes + first,
+                   static_cast<size_t>(last - first));
+      });
   });
 }
 
@@ -64,6 +69,8 @@ void diagonal_grad_x(const Tensor& grad, const Dims&, int64_t offset, int64_t di
                      Tensor& y) {
   kWriter.diagonal_grad_x(grad, offset, dim1, dim2, y);
 }
+
+void block_diag(const std::vector<Tensor>& tensors, Tensor& y) { kWriter.block_diag(tensors, y); }
 
 void constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value, Tensor& y) {
   kWriter.constant_pad(x, pad, value, y);

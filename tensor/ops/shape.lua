@@ -321,7 +321,8 @@ op { "column_stack(Tensor[] tensors) -> Tensor",
      sample = { "{randn(3), randn(3, 2)}", "{randn(2), randn(2)}" } }
 
 op { "block_diag(Tensor[] tensors) -> Tensor",
-     kind = "composite", method = false,
+     kind = "structured", autocast = "promote",
+     grad = { tensors = "formulas::block_diag_grad_tensors(g, sizes_of(tensors))" }, method = false,
      doc = [[The matrices along the diagonal of one matrix, zeros elsewhere. Tensors of one dimension
 or none are rows.]],
      sample = { "{randn(2, 3), randn(2), randn(3, 1)}", "{randn(2, 2), tensor(1.5)}" },

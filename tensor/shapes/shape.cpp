@@ -51,6 +51,25 @@ Result cat(const std::vector<Tensor>& tensors, int64_t dim) {
   return {sizes, {dtype, first.device()}, format_strides(format, sizes, "cat")};
 }
 
+Result block_diag(const std::vector<Tensor>& tensors) {
+  const char* op = "block_diag";
+  check(!tensors.empty(), op, ": wants at least one tensor, got an empty list");
+  const Tensor& first = tensors[0];
+  DType dtype = first.dtype();
+  int64_t rows = 0, columns = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& x = tensors[i];
+    check(x.dim() <= 2, op, ": tensor ", i + 1, " has shape ", x.sizes(),
+          ", and at most 2 dimensions are wanted");
+    check(x.device() == first.device(), op, ": tensor ", i + 1, " is on ", x.device(),
+          ", tensor 1 on ", first.device());
+    dtype = promote(dtype, x.dtype());
+    rows = checked_add(rows, x.dim() == 2 ? x.size(0) : 1, op);
+    columns = checked_add(columns, x.dim() == 2 ? x.size(1) : x.numel(), op);
+  }
+  return {Dims{rows, columns}, {dtype, first.device()}};
+}
+
 namespace {
 
 // A tensor of that shape that takes the memory of one element: views of it have the sizes, and

@@ -167,6 +167,41 @@ test("additions to few slices of a 16-bit tensor are rounded once", function()
   same(weight.grad, sums, "the gradient of embedding")
 end)
 
+test("additions to many slices of a 16-bit tensor are rounded once", function()
+  ml.manual_seed(1)
+  for _, dtype in ipairs { "bfloat16", "float16" } do
+    for _, width in ipairs { 20, 32, 1500 } do
+      local x, source = ml.randn(50, width):to(dtype), ml.randn(300, width):to(dtype)
+      local at = ml.randint(1, 40, { 300 })
+      local sums = x:float():index_add(1, at, source:float()):to(dtype)
+      for _, each in ipairs(layouts(x)) do same(each:index_add(1, at, source), sums, "width " .. width) end
+      same(x:t():contiguous():index_add(2, at, source:t()), sums:t(), "columns")
+    end
+  end
+  local weight = ml.zeros(20, 64, { dtype = "bfloat16" }):requires_grad_()
+  local at, slopes = ml.randint(1, 20, { 90 }), ml.randn(90, 64):to "bfloat16"
+  ml.embedding(weight, at, { padding_idx = 3 }):backward(slopes)
+  local sums = ml.zeros(20, 64):index_add(1, at, slopes:float()):to "bfloat16"
+  sums[3] = 0
+  same(weight.grad, sums, "the gradient of embedding")
+end)
+
+test("scattering to a 16-bit tensor of many rows is rounded once", function()
+  ml.manual_seed(1)
+  local x, source = ml.randn(700, 150):to "bfloat16", ml.randn(690, 400):to "bfloat16"
+  local at = ml.randint(1, 150, { 690, 400 })
+  for _, each in ipairs(layouts(x)) do
+    local wide = x:float()
+    same(each:scatter_add(2, at, source), wide:scatter_add(2, at, source:float()):to "bfloat16", "sum")
+    same(each:scatter_reduce(2, at, source, "amax"),
+      wide:scatter_reduce(2, at, source:float(), "amax"):to "bfloat16", "amax")
+  end
+  local before = x:clone()
+  at[{ 690, 400 }] = 151
+  expect.error(function() x:scatter_add_(2, at, source) end, "out of range")
+  same(x, before, "nothing is written before all positions are checked")
+end)
+
 test("few elements that come to places of a large 16-bit tensor are rounded once", function()
   ml.manual_seed(1)
   local x, source = ml.randn(40, 30):to "bfloat16", ml.randn(2, 30):to "bfloat16"

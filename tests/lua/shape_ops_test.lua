@@ -112,6 +112,57 @@ test("the gradient of a product over zeros", function()
   expect.equal(flat(x.grad), "0.0 0.0")
 end)
 
+test("block_diag is zero beside large blocks and joins any shapes and dtypes", function()
+  local a, b = ml.full({ 60, 100 }, 2.0):requires_grad_(), ml.full({ 90, 50 }, 3.0):t():requires_grad_()
+  local c = ml.tensor({ 4, 5 }, { dtype = "int64" })
+  local y = ml.block_diag { a, b, ml.zeros(0), c, ml.zeros(2, 0) }
+  expect.equal(tostring(y.shape), "(114, 192)")
+  expect.equal(y.dtype, "float32")
+  expect.equal(y:sum():item(), 2.0 * 6000 + 3.0 * 4500 + 9)
+  expect.truthy(y["1:60, 1:100"]:eq(2):all():item() and y["61:110, 101:190"]:eq(3):all():item())
+  expect.equal(flat(y["112, 191:192"]), "4.0 5.0")
+  local slopes = ml.arange(1, 114 * 192):view(114, 192):float()
+  local ga, gb = ml.grad({ y }, { a, b }, { grad_outputs = { slopes } })
+  expect.truthy(ga:equal(slopes["1:60, 1:100"]) and gb:equal(slopes["61:110, 101:190"]))
+end)
+
+test("copies to just behind their place in a page are whole", function()
+  for _, dtype in ipairs { "uint8", "int16", "float32", "float64" } do
+    for _, width in ipairs { 100, 1024, 4100 } do
+      local x = ml.randint(0, 100, { 5, width }):to(dtype)
+      for _, shift in ipairs { 1, 2, 3, 5, 31 } do
+        local positions = (ml.arange(0, width - 1) - shift):remainder(width) + 1
+        expect.truthy(x:roll(shift, 2):equal(x:index_select(2, positions:to "int64")), dtype .. " " .. shift)
+      end
+    end
+  end
+end)
+
+test("columns of pairs are copied whole", function()
+  for _, dtype in ipairs { "bool", "int8", "bfloat16", "float32", "float64", "complex64" } do
+    local couples = ml.randint(0, 2, { 1003, 2 }):to(dtype)
+    local columns = couples:t():contiguous()
+    for k = 1, 2 do
+      for _, first in ipairs { 1, 2, 1000 } do
+        local part = couples[{ { first, 1003 }, k }]:clone()
+        expect.truthy(part:eq(columns[{ k, { first, 1003 } }]):all():item(), dtype)
+        expect.equal(part:to("float64"):sum():item(), couples:to("float64")[{ { first, 1003 }, k }]:sum():item())
+      end
+    end
+  end
+end)
+
+test("bincount counts without weights", function()
+  local x = ml.tensor { 3, 1, 3, 3, 5 }
+  expect.equal(flat(x:bincount()), "1 0 3 0 1")
+  expect.equal(flat(ml.bincount(x, { minlength = 7 })), "1 0 3 0 1 0 0")
+  expect.equal(flat(ml.bincount(ml.zeros(0):to "int64", { minlength = 2 })), "0 0")
+  expect.error(function() ml.bincount(ml.tensor { 1, 0 }) end, "positions start at 1")
+  local ones = ml.ones(1):to "bfloat16"
+  local sums = ml.zeros(3, { dtype = "bfloat16" }):index_add(1, ml.ones(400):to "int64", ones:expand(400))
+  expect.equal(flat(sums), "400.0 0.0 0.0")
+end)
+
 test("index_add scales, index_fill and index_copy write", function()
   local x = ml.zeros(3)
   expect.equal(flat(x:index_add(1, ml.tensor { 1, 1 }, ml.ones(2), { alpha = 3 })), "6.0 0.0 0.0")
@@ -330,8 +381,8 @@ test("copies of few elements that lie side by side", function()
     local x = ml.randint(-9, 9, { 3000 }):to(dtype)
     local twice = x:repeat_interleave(3)
     expect.truthy(twice[{ { 1, -1, 3 } }]:equal(x) and twice[{ { 3, -1, 3 } }]:equal(x), "repeat_interleave")
-    local pairs_of = ml.stack({ x, -x }, -1)
-    expect.truthy(pairs_of:select(2, 1):equal(x) and pairs_of:select(2, 2):equal(-x), "stack")
+    local couplesof = ml.stack({ x, -x }, -1)
+    expect.truthy(couplesof:select(2, 1):equal(x) and couplesof:select(2, 2):equal(-x), "stack")
     local image = x:reshape(3, 20, 50)
     local last = image:permute(2, 3, 1):contiguous()
     for c = 1, 3 do expect.truthy(last:select(3, c):equal(image[c]), "channels last") end
