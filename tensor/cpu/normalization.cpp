@@ -24,20 +24,20 @@ void each_run(const Channels& c, int64_t channel, Body&& body) {
 }
 
 // For one channel: the mean, and the sum of squared differences from it.
-template <class T>
-NormSums channel_moments(const Channels& c, int64_t channel, RunReader<T>& x) {
+template <class T, class E>
+NormSums channel_moments(const Channels& c, int64_t channel, RunReader<E>& x) {
   const double count = static_cast<double>(c.outer * c.inner);
   double sum = 0, squares = 0, drift = 0;
-  NormRun<T> r;
+  NormRun<T, E> r;
   r.n = c.inner;
   each_run(c, channel, [&](int64_t at) {
     r.x = x.at(at);
-    sum += NormLoops<T>::moments(r).first;
+    sum += NormLoops<T, E>::moments(r).first;
   });
   r.mean = static_cast<T>(sum / count);
   each_run(c, channel, [&](int64_t at) {
     r.x = x.at(at);
-    const auto m = NormLoops<T>::moments(r);
+    const auto m = NormLoops<T, E>::moments(r);
     drift += m.first;
     squares += m.second;
   });
@@ -60,53 +60,54 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
                        const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, normalized_shape.size());
-  const Tensor source = runs_of(x, compute, n), w = converted(weight, compute),
-               b = converted(bias, compute);
-  Tensor out = room_for_runs(y, compute, n), m = workspace(mean, compute),
-         s = workspace(rstd, compute);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  const Tensor w = converted(weight, compute), b = converted(bias, compute);
+  Tensor m = workspace(mean, compute), s = workspace(rstd, compute);
+  visit_runs(x, {&y}, [&]<class T, class E>() {
+    const Tensor source = runs_of(x, dtype_of<E>, n);
+    Tensor out = room_for_runs(y, dtype_of<E>, n);
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
-      RunReader<T> from(source, n);
-      RunWriter<T> to(out, n);
+      RunReader<E> from(source, n);
+      RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T> r{from.at(i * n),     nullptr,      data_or_null<T>(w),
-                     data_or_null<T>(b), to.at(i * n), n};
+        NormRun<T, E> r{from.at(i * n),     nullptr,      data_or_null<T>(w),
+                        data_or_null<T>(b), to.at(i * n), n};
         set_statistics(r, eps);
-        NormLoops<T>::apply(r);
+        NormLoops<T, E>::apply(r);
         to.done(i * n);
         m.elements<T>()[i] = r.mean;
         s.elements<T>()[i] = r.rstd;
       }
     });
+    write_back(y, out);
   });
-  write_back(y, out), write_back(mean, m), write_back(rstd, s);
+  write_back(mean, m), write_back(rstd, s);
 }
 
 void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
-  const Tensor g = runs_of(grad, compute, n), source = runs_of(x, compute, n),
-               m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
                w = converted(weight, compute);
-  Tensor out = room_for_runs(y, compute, n);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
+    const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
+    Tensor out = room_for_runs(y, dtype_of<E>, n);
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
-      RunReader<T> from(source, n), slope(g, n);
-      RunWriter<T> to(out, n);
+      RunReader<E> from(source, n), slope(g, n);
+      RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T> r{
+        NormRun<T, E> r{
             from.at(i * n),     slope.at(i * n),   data_or_null<T>(w), nullptr, to.at(i * n), n,
             m.elements<T>()[i], s.elements<T>()[i]};
-        const auto t = NormLoops<T>::gradient_sums(r);
+        const auto t = NormLoops<T, E>::gradient_sums(r);
         r.m1 = static_cast<T>(t.first / static_cast<double>(n));
         r.m2 = static_cast<T>(t.second / static_cast<double>(n));
-        NormLoops<T>::gradient(r);
+        NormLoops<T, E>::gradient(r);
         to.done(i * n);
       }
     });
+    write_back(y, out);
   });
-  write_back(y, out);
 }
 
 // Rows are summed in fixed blocks, so the result does not depend on the number of threads.
@@ -114,21 +115,22 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
                             const Tensor& rstd, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
-  const Tensor g = runs_of(grad, compute, n), source = runs_of(x, compute, n),
-               m = converted(mean, compute), s = converted(rstd, compute);
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute);
   const int64_t rows = m.numel();
   const int64_t block = std::max<int64_t>(16, (rows + 31) / 32);
   const int64_t blocks = std::max<int64_t>(1, (rows + block - 1) / block);
   Tensor out = workspace(y, compute), parts = empty_plain({blocks, n}, {compute, {}}, "layer_norm");
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  visit_runs(x, {&grad}, [&]<class T, class E>() {
+    const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
     parallel_for(blocks, grain_for(block * n), [&](int64_t begin, int64_t end) {
-      RunReader<T> from(source, n), slope(g, n);
+      RunReader<E> from(source, n), slope(g, n);
       for (int64_t b = begin; b < end; ++b) {
         T* part = parts.elements<T>() + b * n;
         zero_bytes(part, n * static_cast<int64_t>(sizeof(T)));
         for (int64_t i = b * block; i < std::min(rows, (b + 1) * block); ++i)
-          NormLoops<T>::add_weight_gradient({from.at(i * n), slope.at(i * n), nullptr, nullptr,
-                                             part, n, m.elements<T>()[i], s.elements<T>()[i]});
+          NormLoops<T, E>::add_weight_gradient({from.at(i * n), slope.at(i * n), nullptr, nullptr,
+                                                nullptr, n, m.elements<T>()[i], s.elements<T>()[i]},
+                                               part);
       }
     });
     serial_for(n, blocks, [&](int64_t begin, int64_t end) {
@@ -149,19 +151,19 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
                               rstd);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
-  const Tensor source = runs_of(x, compute, c.inner), w = converted(weight, compute),
-               b = converted(bias, compute);
-  Tensor out = room_for_runs(y, compute, c.inner), m = workspace(mean, compute),
-         s = workspace(rstd, compute);
+  const Tensor w = converted(weight, compute), b = converted(bias, compute);
+  Tensor m = workspace(mean, compute), s = workspace(rstd, compute);
   const double count = static_cast<double>(c.outer * c.inner);
   if (count == 0) return;
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  visit_runs(x, {&y}, [&]<class T, class E>() {
+    const Tensor source = runs_of(x, dtype_of<E>, c.inner);
+    Tensor out = room_for_runs(y, dtype_of<E>, c.inner);
     parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
-      RunReader<T> from(source, c.inner);
-      RunWriter<T> to(out, c.inner);
+      RunReader<E> from(source, c.inner);
+      RunWriter<E> to(out, c.inner);
       for (int64_t k = begin; k < end; ++k) {
-        const auto t = channel_moments(c, k, from);
-        NormRun<T> r;
+        const auto t = channel_moments<T>(c, k, from);
+        NormRun<T, E> r;
         r.n = c.inner;
         r.mean = m.elements<T>()[k] = static_cast<T>(t.first);
         r.rstd = s.elements<T>()[k] = static_cast<T>(1 / std::sqrt(t.second / count + eps));
@@ -171,30 +173,31 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
         update_running(running_var, k, t.second / (count - 1), momentum);
         each_run(c, k, [&](int64_t at) {
           r.x = from.at(at), r.out = to.at(at);
-          NormLoops<T>::apply(r);
+          NormLoops<T, E>::apply(r);
           to.done(at);
         });
       }
     });
+    write_back(y, out);
   });
-  write_back(y, out), write_back(mean, m), write_back(rstd, s);
+  write_back(mean, m), write_back(rstd, s);
 }
 
 namespace {
 // Calls body(channel, run, its readers, sums of the channel) with the gradient's sums over each.
-template <class T, class Body>
+template <class T, class E, class Body>
 void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, const Tensor& m,
                        const Tensor& s, const Tensor& w, Body&& body) {
   parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
-    RunReader<T> from(x, c.inner), slope(g, c.inner);
+    RunReader<E> from(x, c.inner), slope(g, c.inner);
     for (int64_t k = begin; k < end; ++k) {
-      NormRun<T> r;
+      NormRun<T, E> r;
       r.n = c.inner, r.mean = m.elements<T>()[k], r.rstd = s.elements<T>()[k];
       if (w.defined()) r.scale = w.elements<T>()[k];
       NormSums total{0, 0};
       each_run(c, k, [&](int64_t at) {
         r.x = from.at(at), r.grad = slope.at(at);
-        const auto t = NormLoops<T>::gradient_sums(r);
+        const auto t = NormLoops<T, E>::gradient_sums(r);
         total.first += t.first, total.second += t.second;
       });
       body(k, r, from, slope, total);
@@ -208,26 +211,26 @@ void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   if (normalizes_columns(x)) return batch_norm_columns_grad_x(grad, x, mean, rstd, weight, y);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
-  const Tensor g = runs_of(grad, compute, c.inner), source = runs_of(x, compute, c.inner),
-               m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
                w = converted(weight, compute);
-  Tensor out = room_for_runs(y, compute, c.inner);
   const double count = static_cast<double>(c.outer * c.inner);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    channel_gradients<T>(
+  visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
+    const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);
+    Tensor out = room_for_runs(y, dtype_of<E>, c.inner);
+    channel_gradients<T, E>(
         c, g, source, m, s, w,
-        [&](int64_t k, NormRun<T>& r, RunReader<T>& from, RunReader<T>& slope, NormSums total) {
-          RunWriter<T> to(out, c.inner);
+        [&](int64_t k, NormRun<T, E>& r, RunReader<E>& from, RunReader<E>& slope, NormSums total) {
+          RunWriter<E> to(out, c.inner);
           r.m1 = static_cast<T>(total.first / count);
           r.m2 = static_cast<T>(total.second / count);
           each_run(c, k, [&](int64_t at) {
             r.x = from.at(at), r.grad = slope.at(at), r.out = to.at(at);
-            NormLoops<T>::gradient(r);
+            NormLoops<T, E>::gradient(r);
             to.done(at);
           });
         });
+    write_back(y, out);
   });
-  write_back(y, out);
 }
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
@@ -235,14 +238,15 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   if (normalizes_columns(x)) return batch_norm_columns_grad_weight(grad, x, mean, rstd, y);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
-  const Tensor g = runs_of(grad, compute, c.inner), source = runs_of(x, compute, c.inner),
-               m = converted(mean, compute), s = converted(rstd, compute);
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute);
   Tensor out = workspace(y, compute);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    channel_gradients<T>(c, g, source, m, s, {},
-                         [&](int64_t k, NormRun<T>&, RunReader<T>&, RunReader<T>&, NormSums total) {
-                           out.elements<T>()[k] = static_cast<T>(total.second);
-                         });
+  visit_runs(x, {&grad}, [&]<class T, class E>() {
+    const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);
+    channel_gradients<T, E>(
+        c, g, source, m, s, {},
+        [&](int64_t k, NormRun<T, E>&, RunReader<E>&, RunReader<E>&, NormSums total) {
+          out.elements<T>()[k] = static_cast<T>(total.second);
+        });
   });
   write_back(y, out);
 }
