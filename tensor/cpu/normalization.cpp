@@ -3,6 +3,7 @@
 #include "tensor/cpu/normalization.h"
 
 #include <cmath>
+#include <vector>
 
 #include "tensor/kernels_normalization.h"
 
@@ -44,7 +45,24 @@ NormSums channel_moments(const Channels& c, int64_t channel, RunReader<E>& x) {
   return {static_cast<double>(r.mean) + drift / count, squares - drift * drift / count};
 }
 
+// Gives a run what `gradient` subtracts.
+template <class T, class E>
+void set_gradient_means(NormRun<T, E>& r) {
+  const NormSums t = NormLoops<T, E>::gradient_sums(r);
+  r.m1 = static_cast<T>(t.first / static_cast<double>(r.n));
+  r.m2 = static_cast<T>(t.second / static_cast<double>(r.n));
+}
+
 }  // namespace
+
+void store_values(const std::vector<double>& values, Tensor& y) {
+  Tensor out = workspace(y, compute_dtype(y.dtype()));
+  visit_compute<dtypes::floating>(out.dtype(), [&]<class T>() {
+    std::transform(values.begin(), values.end(), out.elements<T>(),
+                   [](double v) { return static_cast<T>(v); });
+  });
+  write_back(y, out);
+}
 
 void update_running(const Tensor& running, int64_t i, double value, double momentum) {
   if (!running.defined()) return;
@@ -99,9 +117,7 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
         NormRun<T, E> r{
             from.at(i * n),     slope.at(i * n),   data_or_null<T>(w), nullptr, to.at(i * n), n,
             m.elements<T>()[i], s.elements<T>()[i]};
-        const auto t = NormLoops<T, E>::gradient_sums(r);
-        r.m1 = static_cast<T>(t.first / static_cast<double>(n));
-        r.m2 = static_cast<T>(t.second / static_cast<double>(n));
+        set_gradient_means(r);
         NormLoops<T, E>::gradient(r);
         to.done(i * n);
       }
@@ -110,37 +126,99 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   });
 }
 
-// Rows are summed in fixed blocks, so the result does not depend on the number of threads.
+namespace {
+
+// The rows of x in fixed blocks, so that sums over them do not depend on the number of threads.
+struct RowBlocks {
+  int64_t rows, size, count;
+  explicit RowBlocks(int64_t all)
+      : rows(all),
+        size(std::max<int64_t>(16, (all + 31) / 32)),
+        count(std::max<int64_t>(1, (all + size - 1) / size)) {}
+};
+
+// For each block the gradients of the weight and of the bias, n each, in a row of the result.
+// visitor() gives each thread a visit(row's run, its number), which is called for each row while it
+// is in the cache.
+template <class T, class E, class Visitor>
+Tensor gradients_of_blocks(const RowBlocks& blocks, int64_t n, const Tensor& grad, const Tensor& x,
+                           const Tensor& mean, const Tensor& rstd, Visitor&& visitor) {
+  constexpr int64_t kFewRows = 64;  // whose sum of T's stays exact
+  const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
+  Tensor parts = empty_plain({blocks.count, 2 * n}, {dtype_of<T>, {}}, "layer_norm");
+  parallel_for(blocks.count, grain_for(blocks.size * n * 2), [&](int64_t begin, int64_t end) {
+    RunReader<E> from(source, n), slope(g, n);
+    auto visit = visitor();
+    std::vector<T> few(static_cast<size_t>(2 * n));
+    for (int64_t b = begin; b < end; ++b) {
+      T* part = parts.elements<T>() + b * 2 * n;
+      zero_bytes(part, 2 * n * static_cast<int64_t>(sizeof(T)));
+      const int64_t last = std::min(blocks.rows, (b + 1) * blocks.size);
+      for (int64_t row = b * blocks.size; row < last; row += kFewRows) {
+        zero_bytes(few.data(), 2 * n * static_cast<int64_t>(sizeof(T)));
+        for (int64_t i = row; i < std::min(last, row + kFewRows); ++i) {
+          stop_if_requested();
+          NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, nullptr, n};
+          r.mean = mean.elements<T>()[i], r.rstd = rstd.elements<T>()[i];
+          NormLoops<T, E>::add_gradients(r, few.data(), few.data() + n);
+          visit(r, i);
+        }
+        for (int64_t j = 0; j < 2 * n; ++j) part[j] += few[static_cast<size_t>(j)];
+      }
+    }
+  });
+  return parts;
+}
+
+// The sum of all rows of `parts`, from element `first` on.
+template <class T>
+void sum_blocks(const Tensor& parts, int64_t first, Tensor& y) {
+  const int64_t blocks = parts.size(0), width = parts.size(1);
+  Tensor out = workspace(y, dtype_of<T>);
+  const T* from = parts.elements<T>() + first;
+  serial_for(out.numel(), blocks, [&](int64_t begin, int64_t end) {
+    std::copy(from + begin, from + end, out.elements<T>() + begin);
+    for (int64_t b = 1; b < blocks; ++b)
+      for (int64_t j = begin; j < end; ++j) out.elements<T>()[j] += from[b * width + j];
+  });
+  write_back(y, out);
+}
+
+}  // namespace
+
 void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
-  const int64_t n = last_product(x, dims);
   const Tensor m = converted(mean, compute), s = converted(rstd, compute);
-  const int64_t rows = m.numel();
-  const int64_t block = std::max<int64_t>(16, (rows + 31) / 32);
-  const int64_t blocks = std::max<int64_t>(1, (rows + block - 1) / block);
-  Tensor out = workspace(y, compute), parts = empty_plain({blocks, n}, {compute, {}}, "layer_norm");
   visit_runs(x, {&grad}, [&]<class T, class E>() {
-    const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
-    parallel_for(blocks, grain_for(block * n), [&](int64_t begin, int64_t end) {
-      RunReader<E> from(source, n), slope(g, n);
-      for (int64_t b = begin; b < end; ++b) {
-        T* part = parts.elements<T>() + b * n;
-        zero_bytes(part, n * static_cast<int64_t>(sizeof(T)));
-        for (int64_t i = b * block; i < std::min(rows, (b + 1) * block); ++i)
-          NormLoops<T, E>::add_weight_gradient({from.at(i * n), slope.at(i * n), nullptr, nullptr,
-                                                nullptr, n, m.elements<T>()[i], s.elements<T>()[i]},
-                                               part);
-      }
-    });
-    serial_for(n, blocks, [&](int64_t begin, int64_t end) {
-      std::copy(parts.elements<T>() + begin, parts.elements<T>() + end, out.elements<T>() + begin);
-      for (int64_t b = 1; b < blocks; ++b)
-        for (int64_t j = begin; j < end; ++j)
-          out.elements<T>()[j] += parts.elements<T>()[b * n + j];
-    });
+    const Tensor parts =
+        gradients_of_blocks<T, E>(RowBlocks(m.numel()), last_product(x, dims), grad, x, m, s,
+                                  [] { return [](NormRun<T, E>&, int64_t) {}; });
+    sum_blocks<T>(parts, 0, y);
   });
-  write_back(y, out);
+}
+
+void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, int64_t dims, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  const DType compute = compute_dtype(x.dtype());
+  const int64_t n = last_product(x, dims);
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
+               w = converted(weight, compute);
+  visit_runs(x, {&grad, &grad_x}, [&]<class T, class E>() {
+    Tensor out = room_for_runs(grad_x, dtype_of<E>, n);
+    const auto visitor = [&] {
+      return [&, to = RunWriter<E>(out, n)](NormRun<T, E>& r, int64_t i) mutable {
+        r.weight = data_or_null<T>(w), r.out = to.at(i * n);
+        set_gradient_means(r);
+        NormLoops<T, E>::gradient(r);
+        to.done(i * n);
+      };
+    };
+    const Tensor parts = gradients_of_blocks<T, E>(RowBlocks(m.numel()), n, grad, x, m, s, visitor);
+    write_back(grad_x, out);
+    sum_blocks<T>(parts, 0, grad_weight), sum_blocks<T>(parts, n, grad_bias);
+  });
 }
 
 void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -187,13 +265,12 @@ namespace {
 // Calls body(channel, run, its readers, sums of the channel) with the gradient's sums over each.
 template <class T, class E, class Body>
 void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, const Tensor& m,
-                       const Tensor& s, const Tensor& w, Body&& body) {
+                       const Tensor& s, Body&& body) {
   parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
     RunReader<E> from(x, c.inner), slope(g, c.inner);
     for (int64_t k = begin; k < end; ++k) {
       NormRun<T, E> r;
       r.n = c.inner, r.mean = m.elements<T>()[k], r.rstd = s.elements<T>()[k];
-      if (w.defined()) r.scale = w.elements<T>()[k];
       NormSums total{0, 0};
       each_run(c, k, [&](int64_t at) {
         r.x = from.at(at), r.grad = slope.at(at);
@@ -206,23 +283,30 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
 }
 }  // namespace
 
-void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                       const Tensor& weight, double, Tensor& y) {
-  if (normalizes_columns(x)) return batch_norm_columns_grad_x(grad, x, mean, rstd, weight, y);
+namespace {
+// The gradient of x, and those of the weight and the bias where the pointers are not null.
+void batch_norm_slopes(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& weight, Tensor& y, Tensor* grad_weight, Tensor* grad_bias) {
+  if (normalizes_columns(x))
+    return batch_norm_columns_grads(grad, x, mean, rstd, weight, y, grad_weight, grad_bias);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
   const Tensor m = converted(mean, compute), s = converted(rstd, compute),
                w = converted(weight, compute);
+  std::vector<double> biases(static_cast<size_t>(c.channels)), weights = biases;
   const double count = static_cast<double>(c.outer * c.inner);
   visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
     const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);
     Tensor out = room_for_runs(y, dtype_of<E>, c.inner);
     channel_gradients<T, E>(
-        c, g, source, m, s, w,
+        c, g, source, m, s,
         [&](int64_t k, NormRun<T, E>& r, RunReader<E>& from, RunReader<E>& slope, NormSums total) {
+          biases[static_cast<size_t>(k)] = total.first;
+          weights[static_cast<size_t>(k)] = total.second;
           RunWriter<E> to(out, c.inner);
-          r.m1 = static_cast<T>(total.first / count);
-          r.m2 = static_cast<T>(total.second / count);
+          if (w.defined()) r.scale = w.elements<T>()[k];
+          r.m1 = static_cast<T>(r.scale * total.first / count);
+          r.m2 = static_cast<T>(r.scale * total.second / count);
           each_run(c, k, [&](int64_t at) {
             r.x = from.at(at), r.grad = slope.at(at), r.out = to.at(at);
             NormLoops<T, E>::gradient(r);
@@ -231,6 +315,20 @@ void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
         });
     write_back(y, out);
   });
+  if (grad_weight) store_values(weights, *grad_weight);
+  if (grad_bias) store_values(biases, *grad_bias);
+}
+}  // namespace
+
+void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& weight, double, Tensor& y) {
+  batch_norm_slopes(grad, x, mean, rstd, weight, y, nullptr, nullptr);
+}
+
+void batch_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  batch_norm_slopes(grad, x, mean, rstd, weight, grad_x, &grad_weight, &grad_bias);
 }
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
@@ -243,7 +341,7 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   visit_runs(x, {&grad}, [&]<class T, class E>() {
     const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);
     channel_gradients<T, E>(
-        c, g, source, m, s, {},
+        c, g, source, m, s,
         [&](int64_t k, NormRun<T, E>&, RunReader<E>&, RunReader<E>&, NormSums total) {
           out.elements<T>()[k] = static_cast<T>(total.second);
         });

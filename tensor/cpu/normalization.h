@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <vector>
 
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/convert.h"
@@ -40,8 +41,8 @@ struct NormLoops {
   static NormSums gradient_sums(const NormRun<T, E>& r);
   // out = rstd (a - m1 - xh m2)
   static void gradient(const NormRun<T, E>& r);
-  // total += grad xh
-  static void add_weight_gradient(const NormRun<T, E>& r, T* total);
+  // weights += grad xh, biases += grad
+  static void add_gradients(const NormRun<T, E>& r, T* weights, T* biases);
 };
 
 // Runs of n elements of a contiguous tensor as values of T: where they lie, or converted.
@@ -141,6 +142,9 @@ inline Channels channels_of(const Tensor& x) {
   return out;
 }
 
+// A value of each channel as the elements of y.
+void store_values(const std::vector<double>& values, Tensor& y);
+
 // running += momentum (value - running) of a channel, in whatever dtype and stride `running` has.
 void update_running(const Tensor& running, int64_t channel, double value, double momentum);
 
@@ -149,8 +153,10 @@ bool normalizes_columns(const Tensor& x);
 void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const Tensor& running_mean, const Tensor& running_var, double momentum,
                         double eps, Tensor& y, Tensor& mean, Tensor& rstd);
-void batch_norm_columns_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
-                               const Tensor& rstd, const Tensor& weight, Tensor& y);
+// Those of the weight and the bias where the pointers are not null.
+void batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                              const Tensor& rstd, const Tensor& weight, Tensor& y,
+                              Tensor* grad_weight, Tensor* grad_bias);
 void batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                                     const Tensor& rstd, Tensor& y);
 

@@ -152,4 +152,75 @@ void group_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   write_back(y, out);
 }
 
+namespace {
+
+// The sums over grad and over grad xh of each channel of each entry.
+struct EntrySums {
+  std::vector<double> first, second;
+};
+
+// The sums of group i's channels, and the means that `gradient` subtracts for the run of the group.
+template <class T, class E>
+void add_group_sums(const Groups& groups, int64_t i, const T* weight, NormRun<T, E>& r,
+                    EntrySums& sums) {
+  const int64_t channel = i % groups.count * groups.channels, inner = groups.all.inner;
+  NormRun<T, E> part = r;
+  part.n = inner;
+  NormSums total{0, 0};
+  serial_for(groups.channels, inner, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k, part.x += inner, part.grad += inner) {
+      const NormSums t = NormLoops<T, E>::gradient_sums(part);
+      const double scale = weight ? static_cast<double>(weight[channel + k]) : 1;
+      total.first += scale * t.first, total.second += scale * t.second;
+      const auto at = static_cast<size_t>(i * groups.channels + k);
+      sums.first[at] = t.first, sums.second[at] = t.second;
+    }
+  });
+  r.m1 = static_cast<T>(total.first / static_cast<double>(r.n));
+  r.m2 = static_cast<T>(total.second / static_cast<double>(r.n));
+}
+
+// The sums of each channel over the entries.
+std::vector<double> over_entries(const Channels& c, const std::vector<double>& each) {
+  std::vector<double> out(static_cast<size_t>(c.channels), 0.0);
+  for (int64_t o = 0; o < c.outer; ++o)
+    for (int64_t k = 0; k < c.channels; ++k)
+      out[static_cast<size_t>(k)] += each[static_cast<size_t>(o * c.channels + k)];
+  return out;
+}
+
+}  // namespace
+
+void group_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, int64_t num_groups, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  const DType compute = compute_dtype(x.dtype());
+  const Groups groups = groups_of(x, num_groups);
+  const int64_t n = groups.size;
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
+               w = converted(weight, compute);
+  EntrySums sums;
+  sums.first.resize(static_cast<size_t>(groups.all.outer * groups.all.channels));
+  sums.second = sums.first;
+  visit_runs(x, {&grad, &grad_x}, [&]<class T, class E>() {
+    const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
+    Tensor out = room_for_runs(grad_x, dtype_of<E>, n);
+    parallel_for(groups.total(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
+      RunReader<E> from(source, n), slope(g, n);
+      RunWriter<E> to(out, n);
+      for (int64_t i = begin; i < end; ++i) {
+        NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, to.at(i * n), n};
+        r.mean = m.elements<T>()[i], r.rstd = s.elements<T>()[i];
+        const T *scale = data_or_null<T>(w), *none = nullptr;
+        add_group_sums(groups, i, scale, r, sums);
+        each_channel(groups, i, r, scale, none, NormLoops<T, E>::gradient);
+        to.done(i * n);
+      }
+    });
+    write_back(grad_x, out);
+  });
+  store_values(over_entries(groups.all, sums.second), grad_weight);
+  store_values(over_entries(groups.all, sums.first), grad_bias);
+}
+
 }  // namespace moonlet::cpu

@@ -158,12 +158,14 @@ void gradient(const NormRun<T, E>& r) {
   });
 }
 
-// sums += grad xh
+// weights += grad xh, biases += grad
 template <class T, class E>
-void add_weight_gradient(const NormRun<T, E>& r, T* HWY_RESTRICT total) {
+void add_gradients(const NormRun<T, E>& r, T* HWY_RESTRICT weights, T* HWY_RESTRICT biases) {
   each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
+    const auto g = load(d, r.grad + i);
     const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
-    hn::StoreU(hn::MulAdd(load(d, r.grad + i), xh, hn::LoadU(d, total + i)), d, total + i);
+    hn::StoreU(hn::MulAdd(g, xh, hn::LoadU(d, weights + i)), d, weights + i);
+    hn::StoreU(hn::Add(g, hn::LoadU(d, biases + i)), d, biases + i);
   });
 }
 
@@ -172,8 +174,8 @@ void add_weight_gradient(const NormRun<T, E>& r, T* HWY_RESTRICT total) {
   void apply_##suffix(const NormRun<T, E>& r) { apply(r); }                            \
   NormSums gradient_sums_##suffix(const NormRun<T, E>& r) { return gradient_sums(r); } \
   void gradient_##suffix(const NormRun<T, E>& r) { gradient(r); }                      \
-  void add_weight_gradient_##suffix(const NormRun<T, E>& r, T* total) {                \
-    add_weight_gradient(r, total);                                                     \
+  void add_gradients_##suffix(const NormRun<T, E>& r, T* weights, T* biases) {         \
+    add_gradients(r, weights, biases);                                                 \
   }
 MOONLET_NORM_LOOPS(float, float, f32)
 MOONLET_NORM_LOOPS(double, double, f64)
@@ -190,33 +192,33 @@ namespace moonlet {
   HWY_EXPORT(apply_##suffix);         \
   HWY_EXPORT(gradient_sums_##suffix); \
   HWY_EXPORT(gradient_##suffix);      \
-  HWY_EXPORT(add_weight_gradient_##suffix);
+  HWY_EXPORT(add_gradients_##suffix);
 MOONLET_NORM_EXPORT(f32)
 MOONLET_NORM_EXPORT(f64)
 MOONLET_NORM_EXPORT(bf16)
 
 namespace cpu {
 
-#define MOONLET_NORM_TABLE(T, E, suffix)                                        \
-  template <>                                                                   \
-  NormSums NormLoops<T, E>::moments(const NormRun<T, E>& r) {                   \
-    return HWY_DYNAMIC_DISPATCH(moments_##suffix)(r);                           \
-  }                                                                             \
-  template <>                                                                   \
-  void NormLoops<T, E>::apply(const NormRun<T, E>& r) {                         \
-    HWY_DYNAMIC_DISPATCH(apply_##suffix)(r);                                    \
-  }                                                                             \
-  template <>                                                                   \
-  NormSums NormLoops<T, E>::gradient_sums(const NormRun<T, E>& r) {             \
-    return HWY_DYNAMIC_DISPATCH(gradient_sums_##suffix)(r);                     \
-  }                                                                             \
-  template <>                                                                   \
-  void NormLoops<T, E>::gradient(const NormRun<T, E>& r) {                      \
-    HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r);                                 \
-  }                                                                             \
-  template <>                                                                   \
-  void NormLoops<T, E>::add_weight_gradient(const NormRun<T, E>& r, T* total) { \
-    HWY_DYNAMIC_DISPATCH(add_weight_gradient_##suffix)(r, total);               \
+#define MOONLET_NORM_TABLE(T, E, suffix)                                               \
+  template <>                                                                          \
+  NormSums NormLoops<T, E>::moments(const NormRun<T, E>& r) {                          \
+    return HWY_DYNAMIC_DISPATCH(moments_##suffix)(r);                                  \
+  }                                                                                    \
+  template <>                                                                          \
+  void NormLoops<T, E>::apply(const NormRun<T, E>& r) {                                \
+    HWY_DYNAMIC_DISPATCH(apply_##suffix)(r);                                           \
+  }                                                                                    \
+  template <>                                                                          \
+  NormSums NormLoops<T, E>::gradient_sums(const NormRun<T, E>& r) {                    \
+    return HWY_DYNAMIC_DISPATCH(gradient_sums_##suffix)(r);                            \
+  }                                                                                    \
+  template <>                                                                          \
+  void NormLoops<T, E>::gradient(const NormRun<T, E>& r) {                             \
+    HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r);                                        \
+  }                                                                                    \
+  template <>                                                                          \
+  void NormLoops<T, E>::add_gradients(const NormRun<T, E>& r, T* weights, T* biases) { \
+    HWY_DYNAMIC_DISPATCH(add_gradients_##suffix)(r, weights, biases);                  \
   }
 MOONLET_NORM_TABLE(float, float, f32)
 MOONLET_NORM_TABLE(double, double, f64)
