@@ -106,9 +106,12 @@ HWY_INLINE NormSums sums(int64_t n, Step&& step) {
   return total;
 }
 
+// The loops take the run by value: stores could change one behind a reference, and each step would
+// read it again.
+
 // Sum x and sum (x - mean)^2.
 template <class T, class E>
-NormSums moments(const NormRun<T, E>& r) {
+NormSums moments(NormRun<T, E> r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
     const auto v = hn::Sub(load(d, r.x + i), hn::Set(d, r.mean));
     a = hn::Add(a, v);
@@ -118,7 +121,7 @@ NormSums moments(const NormRun<T, E>& r) {
 
 // out = (x - mean) rstd scale weight + offset + bias
 template <class T, class E>
-void apply(const NormRun<T, E>& r) {
+void apply(NormRun<T, E> r) {
   const T factor = r.rstd * r.scale;
   if (!r.weight && !r.bias)
     return cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
@@ -135,7 +138,7 @@ void apply(const NormRun<T, E>& r) {
 
 // With a = grad scale weight and xh = (x - mean) rstd: sum a and sum a xh.
 template <class T, class E>
-NormSums gradient_sums(const NormRun<T, E>& r) {
+NormSums gradient_sums(NormRun<T, E> r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
     auto g = hn::Mul(load(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
@@ -147,7 +150,7 @@ NormSums gradient_sums(const NormRun<T, E>& r) {
 
 // out = rstd (a - m1 - xh m2)
 template <class T, class E>
-void gradient(const NormRun<T, E>& r) {
+void gradient(NormRun<T, E> r) {
   cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
     auto g = hn::Mul(load(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
@@ -160,7 +163,7 @@ void gradient(const NormRun<T, E>& r) {
 
 // weights += grad xh, biases += grad
 template <class T, class E>
-void add_gradients(const NormRun<T, E>& r, T* HWY_RESTRICT weights, T* HWY_RESTRICT biases) {
+void add_gradients(NormRun<T, E> r, T* HWY_RESTRICT weights, T* HWY_RESTRICT biases) {
   each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
     const auto g = load(d, r.grad + i);
     const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
