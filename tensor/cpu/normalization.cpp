@@ -31,6 +31,10 @@ NormSums channel_moments(const Channels& c, int64_t channel, RunReader<E>& x) {
   double sum = 0, squares = 0, drift = 0;
   NormRun<T, E> r;
   r.n = c.inner;
+  if (c.outer == 1) {
+    r.x = x.at(channel * c.inner);
+    return NormLoops<T, E>::statistics(r);
+  }
   each_run(c, channel, [&](int64_t at) {
     r.x = x.at(at);
     sum += NormLoops<T, E>::moments(r).first;

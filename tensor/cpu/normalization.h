@@ -35,6 +35,8 @@ template <class T, class E = T>
 struct NormLoops {
   // Sum (x - mean) and sum (x - mean)^2.
   static NormSums moments(const NormRun<T, E>& r);
+  // The mean of x, and sum (x - mean)^2; the run's own mean is not read.
+  static NormSums statistics(const NormRun<T, E>& r);
   // out = (x - mean) rstd scale weight + offset + bias
   static void apply(const NormRun<T, E>& r);
   // With a = grad scale weight and xh = (x - mean) rstd: sum a and sum a xh.
@@ -163,9 +165,9 @@ void batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const T
 // Gives a run its mean and the reciprocal of its standard deviation.
 template <class T, class E>
 void set_statistics(NormRun<T, E>& r, double eps) {
-  const double n = static_cast<double>(r.n);
-  r.mean = static_cast<T>(NormLoops<T, E>::moments(r).first / n);
-  r.rstd = static_cast<T>(1 / std::sqrt(NormLoops<T, E>::moments(r).second / n + eps));
+  const NormSums t = NormLoops<T, E>::statistics(r);
+  r.mean = static_cast<T>(t.first);
+  r.rstd = static_cast<T>(1 / std::sqrt(t.second / static_cast<double>(r.n) + eps));
 }
 
 }  // namespace moonlet::cpu

@@ -111,7 +111,7 @@ HWY_INLINE NormSums sums(int64_t n, Step&& step) {
 
 // Sum x and sum (x - mean)^2.
 template <class T, class E>
-NormSums moments(NormRun<T, E> r) {
+HWY_INLINE NormSums moments(NormRun<T, E> r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
     const auto v = hn::Sub(load(d, r.x + i), hn::Set(d, r.mean));
     a = hn::Add(a, v);
@@ -119,9 +119,22 @@ NormSums moments(NormRun<T, E> r) {
   });
 }
 
+// The mean, and the sum of squared differences from it: from differences from the rounded mean, so
+// that the squares are no larger than they must be.
+template <class T, class E>
+HWY_INLINE NormSums statistics(NormRun<T, E> r) {
+  const double n = static_cast<double>(r.n);
+  const NormSums all = sums<T>(
+      r.n, [&](auto d, int64_t i, auto& a, auto&) HWY_ATTR { a = hn::Add(a, load(d, r.x + i)); });
+  r.mean = static_cast<T>(all.first / n);
+  const NormSums apart = moments<T, E>(r);
+  const double drift = apart.first / n;
+  return {static_cast<double>(r.mean) + drift, apart.second - drift * apart.first};
+}
+
 // out = (x - mean) rstd scale weight + offset + bias
 template <class T, class E>
-void apply(NormRun<T, E> r) {
+HWY_INLINE void apply(NormRun<T, E> r) {
   const T factor = r.rstd * r.scale;
   if (!r.weight && !r.bias)
     return cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
@@ -138,7 +151,7 @@ void apply(NormRun<T, E> r) {
 
 // With a = grad scale weight and xh = (x - mean) rstd: sum a and sum a xh.
 template <class T, class E>
-NormSums gradient_sums(NormRun<T, E> r) {
+HWY_INLINE NormSums gradient_sums(NormRun<T, E> r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
     auto g = hn::Mul(load(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
@@ -150,7 +163,7 @@ NormSums gradient_sums(NormRun<T, E> r) {
 
 // out = rstd (a - m1 - xh m2)
 template <class T, class E>
-void gradient(NormRun<T, E> r) {
+HWY_INLINE void gradient(NormRun<T, E> r) {
   cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
     auto g = hn::Mul(load(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
@@ -163,7 +176,7 @@ void gradient(NormRun<T, E> r) {
 
 // weights += grad xh, biases += grad
 template <class T, class E>
-void add_gradients(NormRun<T, E> r, T* HWY_RESTRICT weights, T* HWY_RESTRICT biases) {
+HWY_INLINE void add_gradients(NormRun<T, E> r, T* HWY_RESTRICT weights, T* HWY_RESTRICT biases) {
   each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
     const auto g = load(d, r.grad + i);
     const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
@@ -174,6 +187,7 @@ void add_gradients(NormRun<T, E> r, T* HWY_RESTRICT weights, T* HWY_RESTRICT bia
 
 #define MOONLET_NORM_LOOPS(T, E, suffix)                                               \
   NormSums moments_##suffix(const NormRun<T, E>& r) { return moments(r); }             \
+  NormSums statistics_##suffix(const NormRun<T, E>& r) { return statistics(r); }       \
   void apply_##suffix(const NormRun<T, E>& r) { apply(r); }                            \
   NormSums gradient_sums_##suffix(const NormRun<T, E>& r) { return gradient_sums(r); } \
   void gradient_##suffix(const NormRun<T, E>& r) { gradient(r); }                      \
@@ -192,6 +206,7 @@ HWY_AFTER_NAMESPACE();
 namespace moonlet {
 #define MOONLET_NORM_EXPORT(suffix)   \
   HWY_EXPORT(moments_##suffix);       \
+  HWY_EXPORT(statistics_##suffix);    \
   HWY_EXPORT(apply_##suffix);         \
   HWY_EXPORT(gradient_sums_##suffix); \
   HWY_EXPORT(gradient_##suffix);      \
@@ -206,6 +221,10 @@ namespace cpu {
   template <>                                                                          \
   NormSums NormLoops<T, E>::moments(const NormRun<T, E>& r) {                          \
     return HWY_DYNAMIC_DISPATCH(moments_##suffix)(r);                                  \
+  }                                                                                    \
+  template <>                                                                          \
+  NormSums NormLoops<T, E>::statistics(const NormRun<T, E>& r) {                       \
+    return HWY_DYNAMIC_DISPATCH(statistics_##suffix)(r);                               \
   }                                                                                    \
   template <>                                                                          \
   void NormLoops<T, E>::apply(const NormRun<T, E>& r) {                                \
