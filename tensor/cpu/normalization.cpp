@@ -132,12 +132,14 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
 
 namespace {
 
-// The rows of x in fixed blocks, so that sums over them do not depend on the number of threads.
+// The rows of x, n elements each, in fixed blocks, so that sums over them do not depend on the
+// number of threads. Of long rows few make a block, so that there is one for each thread.
 struct RowBlocks {
   int64_t rows, size, count;
-  explicit RowBlocks(int64_t all)
+  RowBlocks(int64_t all, int64_t n)
       : rows(all),
-        size(std::max<int64_t>(16, (all + 31) / 32)),
+        size(std::max(std::clamp<int64_t>(kGrain / std::max<int64_t>(n, 1), 2, 16),
+                      (all + 31) / 32)),
         count(std::max<int64_t>(1, (all + size - 1) / size)) {}
 };
 
@@ -147,27 +149,29 @@ struct RowBlocks {
 template <class T, class E, class Visitor>
 Tensor gradients_of_blocks(const RowBlocks& blocks, int64_t n, const Tensor& grad, const Tensor& x,
                            const Tensor& mean, const Tensor& rstd, Visitor&& visitor) {
-  constexpr int64_t kFewRows = 64;  // whose sum of T's stays exact
+  constexpr int64_t kFewRows = 64;  // of which a sum in T is exact enough
+  const int64_t bytes = 2 * n * static_cast<int64_t>(sizeof(T));
   const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
   Tensor parts = empty_plain({blocks.count, 2 * n}, {dtype_of<T>, {}}, "layer_norm");
   parallel_for(blocks.count, grain_for(blocks.size * n * 2), [&](int64_t begin, int64_t end) {
     RunReader<E> from(source, n), slope(g, n);
     auto visit = visitor();
-    std::vector<T> few(static_cast<size_t>(2 * n));
+    std::vector<T> few(blocks.size > kFewRows ? static_cast<size_t>(2 * n) : 0);
     for (int64_t b = begin; b < end; ++b) {
-      T* part = parts.elements<T>() + b * 2 * n;
-      zero_bytes(part, 2 * n * static_cast<int64_t>(sizeof(T)));
+      T* const part = parts.elements<T>() + b * 2 * n;
+      T* const sums = few.empty() ? part : few.data();
+      zero_bytes(part, bytes);
       const int64_t last = std::min(blocks.rows, (b + 1) * blocks.size);
       for (int64_t row = b * blocks.size; row < last; row += kFewRows) {
-        zero_bytes(few.data(), 2 * n * static_cast<int64_t>(sizeof(T)));
+        zero_bytes(sums, bytes);
         for (int64_t i = row; i < std::min(last, row + kFewRows); ++i) {
           stop_if_requested();
           NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, nullptr, n};
           r.mean = mean.elements<T>()[i], r.rstd = rstd.elements<T>()[i];
-          NormLoops<T, E>::add_gradients(r, few.data(), few.data() + n);
+          NormLoops<T, E>::add_gradients(r, sums, sums + n);
           visit(r, i);
         }
-        for (int64_t j = 0; j < 2 * n; ++j) part[j] += few[static_cast<size_t>(j)];
+        for (size_t j = 0; j < few.size(); ++j) part[j] += few[j];
       }
     }
   });
@@ -193,11 +197,11 @@ void sum_blocks(const Tensor& parts, int64_t first, Tensor& y) {
 void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
+  const int64_t n = last_product(x, dims);
   const Tensor m = converted(mean, compute), s = converted(rstd, compute);
   visit_runs(x, {&grad}, [&]<class T, class E>() {
-    const Tensor parts =
-        gradients_of_blocks<T, E>(RowBlocks(m.numel()), last_product(x, dims), grad, x, m, s,
-                                  [] { return [](NormRun<T, E>&, int64_t) {}; });
+    const Tensor parts = gradients_of_blocks<T, E>(RowBlocks(m.numel(), n), n, grad, x, m, s,
+                                                   [] { return [](NormRun<T, E>&, int64_t) {}; });
     sum_blocks<T>(parts, 0, y);
   });
 }
@@ -219,7 +223,8 @@ void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
         to.done(i * n);
       };
     };
-    const Tensor parts = gradients_of_blocks<T, E>(RowBlocks(m.numel()), n, grad, x, m, s, visitor);
+    const Tensor parts =
+        gradients_of_blocks<T, E>(RowBlocks(m.numel(), n), n, grad, x, m, s, visitor);
     write_back(grad_x, out);
     sum_blocks<T>(parts, 0, grad_weight), sum_blocks<T>(parts, n, grad_bias);
   });
