@@ -134,7 +134,9 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_slopes(const Tensor& grad, const T
                                                      const Tensor& mean, const Tensor& rstd,
                                                      const Tensor& weight, int64_t dims,
                                                      double eps) {
-  if (made_together(x)) return layer_norm_grads(grad, x, mean, rstd, weight, dims);
+  constexpr int64_t kLongRow = 8192;  // longer ones leave the cache before they are read again
+  if (made_together(x) && x.numel() <= kLongRow * mean.numel())
+    return layer_norm_grads(grad, x, mean, rstd, weight, dims);
   return {layer_norm_grad_x(grad, x, mean, rstd, weight, dims, eps),
           weight.defined() ? layer_norm_grad_weight(grad, x, mean, rstd, dims, eps) : Tensor(),
           grad};

@@ -133,13 +133,13 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
 namespace {
 
 // The rows of x, n elements each, in fixed blocks, so that sums over them do not depend on the
-// number of threads. Of long rows few make a block, so that there is one for each thread.
+// number of threads: in small ones where there are few rows, so that threads share them, but not so
+// small that the sums of the blocks are more to read than the rows.
 struct RowBlocks {
   int64_t rows, size, count;
   RowBlocks(int64_t all, int64_t n)
       : rows(all),
-        size(std::max(std::clamp<int64_t>(kGrain / std::max<int64_t>(n, 1), 2, 16),
-                      (all + 31) / 32)),
+        size(std::max<int64_t>(n > kGrain / 4 ? 16 : 4, (all + 31) / 32)),
         count(std::max<int64_t>(1, (all + size - 1) / size)) {}
 };
 
