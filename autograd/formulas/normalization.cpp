@@ -1,7 +1,9 @@
-// autograd/formulas/normalization.cpp: the derivatives of the gradients of normalisation.
+// autograd/formulas/normalization.cpp: the gradients of normalisation and their
+// derivatives.
 #include "autograd/formulas/normalization.h"
 
 #include "autograd/formulas/common.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_normalization.h"
 
 namespace moonlet::formulas {
@@ -122,6 +124,43 @@ std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const T
   const Tensor normal = std::get<0>(native_group_norm(x, groups, Tensor(), Tensor(), eps));
   return {mul(normal, wide),
           group_norm_grad_x(mul(grad, wide), x, mean, rstd, Tensor(), groups, eps)};
+}
+
+namespace {
+bool made_together(const Tensor& x) { return !grad_enabled() && !x.device().is_cuda(); }
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> layer_norm_slopes(const Tensor& grad, const Tensor& x,
+                                                     const Tensor& mean, const Tensor& rstd,
+                                                     const Tensor& weight, int64_t dims,
+                                                     double eps) {
+  constexpr int64_t kLongRow = 8192;  // longer ones leave the cache before they are read again
+  if (made_together(x) && x.numel() <= kLongRow * mean.numel())
+    return layer_norm_grads(grad, x, mean, rstd, weight, dims);
+  return {layer_norm_grad_x(grad, x, mean, rstd, weight, dims, eps),
+          weight.defined() ? layer_norm_grad_weight(grad, x, mean, rstd, dims, eps) : Tensor(),
+          grad};
+}
+
+std::tuple<Tensor, Tensor, Tensor> batch_norm_slopes(const Tensor& grad, const Tensor& x,
+                                                     const Tensor& mean, const Tensor& rstd,
+                                                     const Tensor& weight, double eps) {
+  if (made_together(x)) return batch_norm_grads(grad, x, mean, rstd, weight);
+  return {batch_norm_grad_x(grad, x, mean, rstd, weight, eps),
+          weight.defined() ? batch_norm_grad_weight(grad, x, mean, rstd, eps) : Tensor(),
+          channel_sum(grad)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> group_norm_slopes(const Tensor& grad, const Tensor& x,
+                                                     const Tensor& mean, const Tensor& rstd,
+                                                     const Tensor& weight, int64_t groups,
+                                                     double eps) {
+  constexpr int64_t kLongRun = 8;  // shorter ones are normalised with a vector of weights
+  if (made_together(x) && x.numel() >= kLongRun * x.size(0) * x.size(1))
+    return group_norm_grads(grad, x, mean, rstd, weight, groups);
+  return {group_norm_grad_x(grad, x, mean, rstd, weight, groups, eps),
+          weight.defined() ? group_norm_grad_weight(grad, x, mean, rstd, groups, eps) : Tensor(),
+          channel_sum(grad)};
 }
 
 }  // namespace moonlet::formulas

@@ -3,6 +3,7 @@
 #include "tensor/cpu/normalization.h"
 
 #include <cmath>
+#include <vector>
 
 #include "tensor/kernels_normalization.h"
 
@@ -24,27 +25,48 @@ void each_run(const Channels& c, int64_t channel, Body&& body) {
 }
 
 // For one channel: the mean, and the sum of squared differences from it.
-template <class T>
-NormSums channel_moments(const Channels& c, int64_t channel, RunReader<T>& x) {
+template <class T, class E>
+NormSums channel_moments(const Channels& c, int64_t channel, RunReader<E>& x) {
   const double count = static_cast<double>(c.outer * c.inner);
   double sum = 0, squares = 0, drift = 0;
-  NormRun<T> r;
+  NormRun<T, E> r;
   r.n = c.inner;
+  if (c.outer == 1) {
+    r.x = x.at(channel * c.inner);
+    return NormLoops<T, E>::statistics(r);
+  }
   each_run(c, channel, [&](int64_t at) {
     r.x = x.at(at);
-    sum += NormLoops<T>::moments(r).first;
+    sum += NormLoops<T, E>::moments(r).first;
   });
   r.mean = static_cast<T>(sum / count);
   each_run(c, channel, [&](int64_t at) {
     r.x = x.at(at);
-    const auto m = NormLoops<T>::moments(r);
+    const auto m = NormLoops<T, E>::moments(r);
     drift += m.first;
     squares += m.second;
   });
   return {static_cast<double>(r.mean) + drift / count, squares - drift * drift / count};
 }
 
+// Gives a run what `gradient` subtracts.
+template <class T, class E>
+void set_gradient_means(NormRun<T, E>& r) {
+  const NormSums t = NormLoops<T, E>::gradient_sums(r);
+  r.m1 = static_cast<T>(t.first / static_cast<double>(r.n));
+  r.m2 = static_cast<T>(t.second / static_cast<double>(r.n));
+}
+
 }  // namespace
+
+void store_values(const std::vector<double>& values, Tensor& y) {
+  Tensor out = workspace(y, compute_dtype(y.dtype()));
+  visit_compute<dtypes::floating>(out.dtype(), [&]<class T>() {
+    std::transform(values.begin(), values.end(), out.elements<T>(),
+                   [](double v) { return static_cast<T>(v); });
+  });
+  write_back(y, out);
+}
 
 void update_running(const Tensor& running, int64_t i, double value, double momentum) {
   if (!running.defined()) return;
@@ -60,85 +82,152 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
                        const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, normalized_shape.size());
-  const Tensor source = runs_of(x, compute, n), w = converted(weight, compute),
-               b = converted(bias, compute);
-  Tensor out = room_for_runs(y, compute, n), m = workspace(mean, compute),
-         s = workspace(rstd, compute);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  const Tensor w = converted(weight, compute), b = converted(bias, compute);
+  Tensor m = workspace(mean, compute), s = workspace(rstd, compute);
+  visit_runs(x, {&y}, [&]<class T, class E>() {
+    const Tensor source = runs_of(x, dtype_of<E>, n);
+    Tensor out = room_for_runs(y, dtype_of<E>, n);
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
-      RunReader<T> from(source, n);
-      RunWriter<T> to(out, n);
+      RunReader<E> from(source, n);
+      RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T> r{from.at(i * n),     nullptr,      data_or_null<T>(w),
-                     data_or_null<T>(b), to.at(i * n), n};
+        NormRun<T, E> r{from.at(i * n),     nullptr,      data_or_null<T>(w),
+                        data_or_null<T>(b), to.at(i * n), n};
         set_statistics(r, eps);
-        NormLoops<T>::apply(r);
+        NormLoops<T, E>::apply(r);
         to.done(i * n);
         m.elements<T>()[i] = r.mean;
         s.elements<T>()[i] = r.rstd;
       }
     });
+    write_back(y, out);
   });
-  write_back(y, out), write_back(mean, m), write_back(rstd, s);
+  write_back(mean, m), write_back(rstd, s);
 }
 
 void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
-  const Tensor g = runs_of(grad, compute, n), source = runs_of(x, compute, n),
-               m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
                w = converted(weight, compute);
-  Tensor out = room_for_runs(y, compute, n);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
+    const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
+    Tensor out = room_for_runs(y, dtype_of<E>, n);
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
-      RunReader<T> from(source, n), slope(g, n);
-      RunWriter<T> to(out, n);
+      RunReader<E> from(source, n), slope(g, n);
+      RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T> r{
+        NormRun<T, E> r{
             from.at(i * n),     slope.at(i * n),   data_or_null<T>(w), nullptr, to.at(i * n), n,
             m.elements<T>()[i], s.elements<T>()[i]};
-        const auto t = NormLoops<T>::gradient_sums(r);
-        r.m1 = static_cast<T>(t.first / static_cast<double>(n));
-        r.m2 = static_cast<T>(t.second / static_cast<double>(n));
-        NormLoops<T>::gradient(r);
+        set_gradient_means(r);
+        NormLoops<T, E>::gradient(r);
         to.done(i * n);
       }
     });
+    write_back(y, out);
+  });
+}
+
+namespace {
+
+// The rows of x, n elements each, in fixed blocks, so that sums over them do not depend on the
+// number of threads: in small ones where there are few rows, so that threads share them, but not so
+// small that the sums of the blocks are more to read than the rows.
+struct RowBlocks {
+  int64_t rows, size, count;
+  RowBlocks(int64_t all, int64_t n)
+      : rows(all),
+        size(std::max<int64_t>(n > kGrain / 4 ? 16 : 4, (all + 31) / 32)),
+        count(std::max<int64_t>(1, (all + size - 1) / size)) {}
+};
+
+// For each block the gradients of the weight and of the bias, n each, in a row of the result.
+// visitor() gives each thread a visit(row's run, its number), which is called for each row while it
+// is in the cache.
+template <class T, class E, class Visitor>
+Tensor gradients_of_blocks(const RowBlocks& blocks, int64_t n, const Tensor& grad, const Tensor& x,
+                           const Tensor& mean, const Tensor& rstd, Visitor&& visitor) {
+  constexpr int64_t kFewRows = 64;  // of which a sum in T is exact enough
+  const int64_t bytes = 2 * n * static_cast<int64_t>(sizeof(T));
+  const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
+  Tensor parts = empty_plain({blocks.count, 2 * n}, {dtype_of<T>, {}}, "layer_norm");
+  parallel_for(blocks.count, grain_for(blocks.size * n * 2), [&](int64_t begin, int64_t end) {
+    RunReader<E> from(source, n), slope(g, n);
+    auto visit = visitor();
+    std::vector<T> few(blocks.size > kFewRows ? static_cast<size_t>(2 * n) : 0);
+    for (int64_t b = begin; b < end; ++b) {
+      T* const part = parts.elements<T>() + b * 2 * n;
+      T* const sums = few.empty() ? part : few.data();
+      zero_bytes(part, bytes);
+      const int64_t last = std::min(blocks.rows, (b + 1) * blocks.size);
+      for (int64_t row = b * blocks.size; row < last; row += kFewRows) {
+        zero_bytes(sums, bytes);
+        for (int64_t i = row; i < std::min(last, row + kFewRows); ++i) {
+          stop_if_requested();
+          NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, nullptr, n};
+          r.mean = mean.elements<T>()[i], r.rstd = rstd.elements<T>()[i];
+          NormLoops<T, E>::add_gradients(r, sums, sums + n);
+          visit(r, i);
+        }
+        for (size_t j = 0; j < few.size(); ++j) part[j] += few[j];
+      }
+    }
+  });
+  return parts;
+}
+
+// The sum of all rows of `parts`, from element `first` on.
+template <class T>
+void sum_blocks(const Tensor& parts, int64_t first, Tensor& y) {
+  const int64_t blocks = parts.size(0), width = parts.size(1);
+  Tensor out = workspace(y, dtype_of<T>);
+  const T* from = parts.elements<T>() + first;
+  serial_for(out.numel(), blocks, [&](int64_t begin, int64_t end) {
+    std::copy(from + begin, from + end, out.elements<T>() + begin);
+    for (int64_t b = 1; b < blocks; ++b)
+      for (int64_t j = begin; j < end; ++j) out.elements<T>()[j] += from[b * width + j];
   });
   write_back(y, out);
 }
 
-// Rows are summed in fixed blocks, so the result does not depend on the number of threads.
+}  // namespace
+
 void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
-  const Tensor g = runs_of(grad, compute, n), source = runs_of(x, compute, n),
-               m = converted(mean, compute), s = converted(rstd, compute);
-  const int64_t rows = m.numel();
-  const int64_t block = std::max<int64_t>(16, (rows + 31) / 32);
-  const int64_t blocks = std::max<int64_t>(1, (rows + block - 1) / block);
-  Tensor out = workspace(y, compute), parts = empty_plain({blocks, n}, {compute, {}}, "layer_norm");
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    parallel_for(blocks, grain_for(block * n), [&](int64_t begin, int64_t end) {
-      RunReader<T> from(source, n), slope(g, n);
-      for (int64_t b = begin; b < end; ++b) {
-        T* part = parts.elements<T>() + b * n;
-        zero_bytes(part, n * static_cast<int64_t>(sizeof(T)));
-        for (int64_t i = b * block; i < std::min(rows, (b + 1) * block); ++i)
-          NormLoops<T>::add_weight_gradient({from.at(i * n), slope.at(i * n), nullptr, nullptr,
-                                             part, n, m.elements<T>()[i], s.elements<T>()[i]});
-      }
-    });
-    serial_for(n, blocks, [&](int64_t begin, int64_t end) {
-      std::copy(parts.elements<T>() + begin, parts.elements<T>() + end, out.elements<T>() + begin);
-      for (int64_t b = 1; b < blocks; ++b)
-        for (int64_t j = begin; j < end; ++j)
-          out.elements<T>()[j] += parts.elements<T>()[b * n + j];
-    });
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute);
+  visit_runs(x, {&grad}, [&]<class T, class E>() {
+    const Tensor parts = gradients_of_blocks<T, E>(RowBlocks(m.numel(), n), n, grad, x, m, s,
+                                                   [] { return [](NormRun<T, E>&, int64_t) {}; });
+    sum_blocks<T>(parts, 0, y);
   });
-  write_back(y, out);
+}
+
+void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, int64_t dims, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  const DType compute = compute_dtype(x.dtype());
+  const int64_t n = last_product(x, dims);
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
+               w = converted(weight, compute);
+  visit_runs(x, {&grad, &grad_x}, [&]<class T, class E>() {
+    Tensor out = room_for_runs(grad_x, dtype_of<E>, n);
+    const auto visitor = [&] {
+      return [&, to = RunWriter<E>(out, n)](NormRun<T, E>& r, int64_t i) mutable {
+        r.weight = data_or_null<T>(w), r.out = to.at(i * n);
+        set_gradient_means(r);
+        NormLoops<T, E>::gradient(r);
+        to.done(i * n);
+      };
+    };
+    const Tensor parts =
+        gradients_of_blocks<T, E>(RowBlocks(m.numel(), n), n, grad, x, m, s, visitor);
+    write_back(grad_x, out);
+    sum_blocks<T>(parts, 0, grad_weight), sum_blocks<T>(parts, n, grad_bias);
+  });
 }
 
 void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -149,19 +238,19 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
                               rstd);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
-  const Tensor source = runs_of(x, compute, c.inner), w = converted(weight, compute),
-               b = converted(bias, compute);
-  Tensor out = room_for_runs(y, compute, c.inner), m = workspace(mean, compute),
-         s = workspace(rstd, compute);
+  const Tensor w = converted(weight, compute), b = converted(bias, compute);
+  Tensor m = workspace(mean, compute), s = workspace(rstd, compute);
   const double count = static_cast<double>(c.outer * c.inner);
   if (count == 0) return;
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  visit_runs(x, {&y}, [&]<class T, class E>() {
+    const Tensor source = runs_of(x, dtype_of<E>, c.inner);
+    Tensor out = room_for_runs(y, dtype_of<E>, c.inner);
     parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
-      RunReader<T> from(source, c.inner);
-      RunWriter<T> to(out, c.inner);
+      RunReader<E> from(source, c.inner);
+      RunWriter<E> to(out, c.inner);
       for (int64_t k = begin; k < end; ++k) {
-        const auto t = channel_moments(c, k, from);
-        NormRun<T> r;
+        const auto t = channel_moments<T>(c, k, from);
+        NormRun<T, E> r;
         r.n = c.inner;
         r.mean = m.elements<T>()[k] = static_cast<T>(t.first);
         r.rstd = s.elements<T>()[k] = static_cast<T>(1 / std::sqrt(t.second / count + eps));
@@ -171,30 +260,30 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
         update_running(running_var, k, t.second / (count - 1), momentum);
         each_run(c, k, [&](int64_t at) {
           r.x = from.at(at), r.out = to.at(at);
-          NormLoops<T>::apply(r);
+          NormLoops<T, E>::apply(r);
           to.done(at);
         });
       }
     });
+    write_back(y, out);
   });
-  write_back(y, out), write_back(mean, m), write_back(rstd, s);
+  write_back(mean, m), write_back(rstd, s);
 }
 
 namespace {
 // Calls body(channel, run, its readers, sums of the channel) with the gradient's sums over each.
-template <class T, class Body>
+template <class T, class E, class Body>
 void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, const Tensor& m,
-                       const Tensor& s, const Tensor& w, Body&& body) {
+                       const Tensor& s, Body&& body) {
   parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
-    RunReader<T> from(x, c.inner), slope(g, c.inner);
+    RunReader<E> from(x, c.inner), slope(g, c.inner);
     for (int64_t k = begin; k < end; ++k) {
-      NormRun<T> r;
+      NormRun<T, E> r;
       r.n = c.inner, r.mean = m.elements<T>()[k], r.rstd = s.elements<T>()[k];
-      if (w.defined()) r.scale = w.elements<T>()[k];
       NormSums total{0, 0};
       each_run(c, k, [&](int64_t at) {
         r.x = from.at(at), r.grad = slope.at(at);
-        const auto t = NormLoops<T>::gradient_sums(r);
+        const auto t = NormLoops<T, E>::gradient_sums(r);
         total.first += t.first, total.second += t.second;
       });
       body(k, r, from, slope, total);
@@ -203,31 +292,52 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
 }
 }  // namespace
 
-void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                       const Tensor& weight, double, Tensor& y) {
-  if (normalizes_columns(x)) return batch_norm_columns_grad_x(grad, x, mean, rstd, weight, y);
+namespace {
+// The gradient of x, and those of the weight and the bias where the pointers are not null.
+void batch_norm_slopes(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& weight, Tensor& y, Tensor* grad_weight, Tensor* grad_bias) {
+  if (normalizes_columns(x))
+    return batch_norm_columns_grads(grad, x, mean, rstd, weight, y, grad_weight, grad_bias);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
-  const Tensor g = runs_of(grad, compute, c.inner), source = runs_of(x, compute, c.inner),
-               m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
                w = converted(weight, compute);
-  Tensor out = room_for_runs(y, compute, c.inner);
+  std::vector<double> biases(static_cast<size_t>(c.channels)), weights = biases;
   const double count = static_cast<double>(c.outer * c.inner);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    channel_gradients<T>(
-        c, g, source, m, s, w,
-        [&](int64_t k, NormRun<T>& r, RunReader<T>& from, RunReader<T>& slope, NormSums total) {
-          RunWriter<T> to(out, c.inner);
-          r.m1 = static_cast<T>(total.first / count);
-          r.m2 = static_cast<T>(total.second / count);
+  visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
+    const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);
+    Tensor out = room_for_runs(y, dtype_of<E>, c.inner);
+    channel_gradients<T, E>(
+        c, g, source, m, s,
+        [&](int64_t k, NormRun<T, E>& r, RunReader<E>& from, RunReader<E>& slope, NormSums total) {
+          biases[static_cast<size_t>(k)] = total.first;
+          weights[static_cast<size_t>(k)] = total.second;
+          RunWriter<E> to(out, c.inner);
+          if (w.defined()) r.scale = w.elements<T>()[k];
+          r.m1 = static_cast<T>(r.scale * total.first / count);
+          r.m2 = static_cast<T>(r.scale * total.second / count);
           each_run(c, k, [&](int64_t at) {
             r.x = from.at(at), r.grad = slope.at(at), r.out = to.at(at);
-            NormLoops<T>::gradient(r);
+            NormLoops<T, E>::gradient(r);
             to.done(at);
           });
         });
+    write_back(y, out);
   });
-  write_back(y, out);
+  if (grad_weight) store_values(weights, *grad_weight);
+  if (grad_bias) store_values(biases, *grad_bias);
+}
+}  // namespace
+
+void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& weight, double, Tensor& y) {
+  batch_norm_slopes(grad, x, mean, rstd, weight, y, nullptr, nullptr);
+}
+
+void batch_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  batch_norm_slopes(grad, x, mean, rstd, weight, grad_x, &grad_weight, &grad_bias);
 }
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
@@ -235,14 +345,15 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   if (normalizes_columns(x)) return batch_norm_columns_grad_weight(grad, x, mean, rstd, y);
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
-  const Tensor g = runs_of(grad, compute, c.inner), source = runs_of(x, compute, c.inner),
-               m = converted(mean, compute), s = converted(rstd, compute);
+  const Tensor m = converted(mean, compute), s = converted(rstd, compute);
   Tensor out = workspace(y, compute);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    channel_gradients<T>(c, g, source, m, s, {},
-                         [&](int64_t k, NormRun<T>&, RunReader<T>&, RunReader<T>&, NormSums total) {
-                           out.elements<T>()[k] = static_cast<T>(total.second);
-                         });
+  visit_runs(x, {&grad}, [&]<class T, class E>() {
+    const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);
+    channel_gradients<T, E>(
+        c, g, source, m, s,
+        [&](int64_t k, NormRun<T, E>&, RunReader<E>&, RunReader<E>&, NormSums total) {
+          out.elements<T>()[k] = static_cast<T>(total.second);
+        });
   });
   write_back(y, out);
 }

@@ -296,8 +296,9 @@ struct Slopes {
 
 }  // namespace
 
-void batch_norm_columns_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
-                               const Tensor& rstd, const Tensor& weight, Tensor& y) {
+void batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                              const Tensor& rstd, const Tensor& weight, Tensor& y,
+                              Tensor* grad_weight, Tensor* grad_bias) {
   const DType compute = compute_dtype(x.dtype());
   Tensor out = room_for_rows(y, x, compute);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
@@ -317,20 +318,17 @@ void batch_norm_columns_grad_x(const Tensor& grad, const Tensor& x, const Tensor
       r.out = out.elements<T>() + i * m.cols;
       ColumnLoops<T>::slope(r);
     });
+    if (grad_weight) store_values(s.sums.second, *grad_weight);
+    if (grad_bias) store_values(s.sums.first, *grad_bias);
   });
   write_back(y, out);
 }
 
 void batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                                     const Tensor& rstd, Tensor& y) {
-  const DType compute = compute_dtype(x.dtype());
-  Tensor out = workspace(y, compute);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    const Slopes<T> s(grad, x, mean, rstd);
-    for (size_t k = 0; k < s.sums.second.size(); ++k)
-      out.elements<T>()[k] = static_cast<T>(s.sums.second[k]);
+  visit_compute<dtypes::floating>(compute_dtype(x.dtype()), [&]<class T>() {
+    store_values(Slopes<T>(grad, x, mean, rstd).sums.second, y);
   });
-  write_back(y, out);
 }
 
 }  // namespace moonlet::cpu

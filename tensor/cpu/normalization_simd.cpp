@@ -16,27 +16,88 @@ namespace hn = hwy::HWY_NAMESPACE;
 using cpu::NormRun;
 using cpu::NormSums;
 
-// Sums of both values that step(tag, index, first, second) adds to, over [0, n): two vectors per
+// Elements as values of d's type, and back.
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const hn::TFromD<D>* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const bfloat16* from) {
+  const hn::Rebind<uint16_t, D> narrow;
+  const hn::RebindToUnsigned<D> wide;
+  const auto bits = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
+}
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, hn::TFromD<D>* to) {
+  hn::StoreU(v, d, to);
+}
+// Rounds to nearest even; a NaN keeps its sign and is quiet.
+template <class D>
+HWY_INLINE void store(D, hn::Vec<D> v, bfloat16* to) {
+  const hn::Rebind<uint16_t, D> narrow;
+  const hn::RebindToUnsigned<D> wide;
+  const hn::RebindToSigned<D> integers;
+  const auto bits = hn::BitCast(wide, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fff)));
+  const auto quiet = hn::Or(bits, hn::Set(wide, 0x400000));
+  const auto chosen = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), quiet, rounded);
+  const auto upper = hn::BitCast(integers, hn::ShiftRight<16>(chosen));
+  hn::StoreU(hn::DemoteTo(narrow, upper), narrow, reinterpret_cast<uint16_t*>(to));
+}
+
+// Calls step(tag, index) for whole vectors that cover [0, n), of which the last may begin within
+// the one before: `step` must give the same when it is called again. Fewer elements than a vector
+// has come one by one.
+template <class T, class Step>
+HWY_INLINE void cover(int64_t n, Step&& step) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (n < lanes || n > kStopBlock) return each_vector<T>(n, step);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(d, i);
+  if (i < n) step(d, n - lanes);
+}
+
+// The sums of less than two vectors in lanes that are elements of [i, n), i + lanes > n >= lanes.
+template <class D, class V, class Step>
+HWY_INLINE void add_last(D d, int64_t i, int64_t n, V& a, V& b, Step&& step) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto seen = hn::FirstN(d, static_cast<size_t>(lanes - (n - i)));
+  auto last_a = hn::Zero(d), last_b = last_a;
+  step(d, n - lanes, last_a, last_b);
+  a = hn::Add(a, hn::IfThenZeroElse(seen, last_a));
+  b = hn::Add(b, hn::IfThenZeroElse(seen, last_b));
+}
+
+// Sums of both values that step(tag, index, first, second) adds to, over [0, n): four vectors per
 // sum, folded into double every block so that long runs stay exact.
 template <class T, class Step>
 HWY_INLINE NormSums sums(int64_t n, Step&& step) {
-  constexpr int64_t kBlock = 1024;
+  constexpr int64_t kBlock = 2048;
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   NormSums total{0, 0};
   int64_t i = 0;
-  while (i + lanes <= n) {
+  while (i < n && n >= lanes) {
     if (i > 0) stop_if_requested();
     const int64_t stop = std::min(n, i + kBlock);
-    auto a0 = hn::Zero(d), a1 = a0, b0 = a0, b1 = a0;
-    for (; i + 2 * lanes <= stop; i += 2 * lanes) {
+    auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+    for (; i + 4 * lanes <= stop; i += 4 * lanes) {
       step(d, i, a0, b0);
       step(d, i + lanes, a1, b1);
+      step(d, i + 2 * lanes, a2, b2);
+      step(d, i + 3 * lanes, a3, b3);
     }
     for (; i + lanes <= stop; i += lanes) step(d, i, a0, b0);
-    total.first += hn::GetLane(hn::SumOfLanes(d, hn::Add(a0, a1)));
-    total.second += hn::GetLane(hn::SumOfLanes(d, hn::Add(b0, b1)));
+    if (stop == n && i < n) {
+      add_last(d, i, n, a1, b1, step);
+      i = n;
+    }
+    total.first += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a0, a1), hn::Add(a2, a3))));
+    total.second += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(b0, b1), hn::Add(b2, b3))));
   }
   auto a = hn::Zero(one), b = a;
   for (; i < n; ++i) step(one, i, a, b);
@@ -45,70 +106,97 @@ HWY_INLINE NormSums sums(int64_t n, Step&& step) {
   return total;
 }
 
+// The loops take the run by value: stores could change one behind a reference, and each step would
+// read it again.
+
 // Sum x and sum (x - mean)^2.
-template <class T>
-NormSums moments(const NormRun<T>& r) {
+template <class T, class E>
+HWY_INLINE NormSums moments(NormRun<T, E> r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
-    const auto v = hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean));
+    const auto v = hn::Sub(load(d, r.x + i), hn::Set(d, r.mean));
     a = hn::Add(a, v);
     b = hn::MulAdd(v, v, b);
   });
 }
 
+// The mean, and the sum of squared differences from it: from differences from the rounded mean, so
+// that the squares are no larger than they must be.
+template <class T, class E>
+HWY_INLINE NormSums statistics(NormRun<T, E> r) {
+  const double n = static_cast<double>(r.n);
+  const NormSums all = sums<T>(
+      r.n, [&](auto d, int64_t i, auto& a, auto&) HWY_ATTR { a = hn::Add(a, load(d, r.x + i)); });
+  r.mean = static_cast<T>(all.first / n);
+  const NormSums apart = moments<T, E>(r);
+  const double drift = apart.first / n;
+  return {static_cast<double>(r.mean) + drift, apart.second - drift * apart.first};
+}
+
 // out = (x - mean) rstd scale weight + offset + bias
-template <class T>
-void apply(const NormRun<T>& r) {
-  each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    auto v =
-        hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd * r.scale));
+template <class T, class E>
+HWY_INLINE void apply(NormRun<T, E> r) {
+  const T factor = r.rstd * r.scale;
+  if (!r.weight && !r.bias)
+    return cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
+      const auto v = hn::Sub(load(d, r.x + i), hn::Set(d, r.mean));
+      store(d, hn::MulAdd(v, hn::Set(d, factor), hn::Set(d, r.offset)), r.out + i);
+    });
+  cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
+    auto v = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, factor));
     if (r.weight) v = hn::Mul(v, hn::LoadU(d, r.weight + i));
     v = hn::Add(v, r.bias ? hn::LoadU(d, r.bias + i) : hn::Set(d, r.offset));
-    hn::StoreU(v, d, r.out + i);
+    store(d, v, r.out + i);
   });
 }
 
 // With a = grad scale weight and xh = (x - mean) rstd: sum a and sum a xh.
-template <class T>
-NormSums gradient_sums(const NormRun<T>& r) {
+template <class T, class E>
+HWY_INLINE NormSums gradient_sums(NormRun<T, E> r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
-    auto g = hn::Mul(hn::LoadU(d, r.grad + i), hn::Set(d, r.scale));
+    auto g = hn::Mul(load(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
-    const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
+    const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
     a = hn::Add(a, g);
     b = hn::MulAdd(g, xh, b);
   });
 }
 
 // out = rstd (a - m1 - xh m2)
-template <class T>
-void gradient(const NormRun<T>& r) {
-  each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    auto g = hn::Mul(hn::LoadU(d, r.grad + i), hn::Set(d, r.scale));
+template <class T, class E>
+HWY_INLINE void gradient(NormRun<T, E> r) {
+  cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
+    auto g = hn::Mul(load(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
     const auto rstd = hn::Set(d, r.rstd);
-    const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), rstd);
+    const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), rstd);
     const auto v = hn::NegMulAdd(xh, hn::Set(d, r.m2), hn::Sub(g, hn::Set(d, r.m1)));
-    hn::StoreU(hn::Mul(v, rstd), d, r.out + i);
+    store(d, hn::Mul(v, rstd), r.out + i);
   });
 }
 
-// out += grad xh
-template <class T>
-void add_weight_gradient(const NormRun<T>& r) {
+// weights += grad xh, biases += grad
+template <class T, class E>
+HWY_INLINE void add_gradients(NormRun<T, E> r, T* HWY_RESTRICT weights, T* HWY_RESTRICT biases) {
   each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, r.grad + i), xh, hn::LoadU(d, r.out + i)), d, r.out + i);
+    const auto g = load(d, r.grad + i);
+    const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
+    hn::StoreU(hn::MulAdd(g, xh, hn::LoadU(d, weights + i)), d, weights + i);
+    hn::StoreU(hn::Add(g, hn::LoadU(d, biases + i)), d, biases + i);
   });
 }
 
-#define MOONLET_NORM_LOOPS(T, suffix)                                               \
-  NormSums moments_##suffix(const NormRun<T>& r) { return moments(r); }             \
-  void apply_##suffix(const NormRun<T>& r) { apply(r); }                            \
-  NormSums gradient_sums_##suffix(const NormRun<T>& r) { return gradient_sums(r); } \
-  void gradient_##suffix(const NormRun<T>& r) { gradient(r); }                      \
-  void add_weight_gradient_##suffix(const NormRun<T>& r) { add_weight_gradient(r); }
-MOONLET_NORM_LOOPS(float, f32)
-MOONLET_NORM_LOOPS(double, f64)
+#define MOONLET_NORM_LOOPS(T, E, suffix)                                               \
+  NormSums moments_##suffix(const NormRun<T, E>& r) { return moments(r); }             \
+  NormSums statistics_##suffix(const NormRun<T, E>& r) { return statistics(r); }       \
+  void apply_##suffix(const NormRun<T, E>& r) { apply(r); }                            \
+  NormSums gradient_sums_##suffix(const NormRun<T, E>& r) { return gradient_sums(r); } \
+  void gradient_##suffix(const NormRun<T, E>& r) { gradient(r); }                      \
+  void add_gradients_##suffix(const NormRun<T, E>& r, T* weights, T* biases) {         \
+    add_gradients(r, weights, biases);                                                 \
+  }
+MOONLET_NORM_LOOPS(float, float, f32)
+MOONLET_NORM_LOOPS(double, double, f64)
+MOONLET_NORM_LOOPS(float, bfloat16, bf16)
 
 }  // namespace HWY_NAMESPACE
 }  // namespace moonlet
@@ -116,40 +204,47 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace moonlet {
-#define MOONLET_NORM_EXPORT(T, suffix) \
-  HWY_EXPORT(moments_##suffix);        \
-  HWY_EXPORT(apply_##suffix);          \
-  HWY_EXPORT(gradient_sums_##suffix);  \
-  HWY_EXPORT(gradient_##suffix);       \
-  HWY_EXPORT(add_weight_gradient_##suffix);
-MOONLET_NORM_EXPORT(float, f32)
-MOONLET_NORM_EXPORT(double, f64)
+#define MOONLET_NORM_EXPORT(suffix)   \
+  HWY_EXPORT(moments_##suffix);       \
+  HWY_EXPORT(statistics_##suffix);    \
+  HWY_EXPORT(apply_##suffix);         \
+  HWY_EXPORT(gradient_sums_##suffix); \
+  HWY_EXPORT(gradient_##suffix);      \
+  HWY_EXPORT(add_gradients_##suffix);
+MOONLET_NORM_EXPORT(f32)
+MOONLET_NORM_EXPORT(f64)
+MOONLET_NORM_EXPORT(bf16)
 
 namespace cpu {
 
-#define MOONLET_NORM_TABLE(T, suffix)                           \
-  template <>                                                   \
-  NormSums NormLoops<T>::moments(const NormRun<T>& r) {         \
-    return HWY_DYNAMIC_DISPATCH(moments_##suffix)(r);           \
-  }                                                             \
-  template <>                                                   \
-  void NormLoops<T>::apply(const NormRun<T>& r) {               \
-    HWY_DYNAMIC_DISPATCH(apply_##suffix)(r);                    \
-  }                                                             \
-  template <>                                                   \
-  NormSums NormLoops<T>::gradient_sums(const NormRun<T>& r) {   \
-    return HWY_DYNAMIC_DISPATCH(gradient_sums_##suffix)(r);     \
-  }                                                             \
-  template <>                                                   \
-  void NormLoops<T>::gradient(const NormRun<T>& r) {            \
-    HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r);                 \
-  }                                                             \
-  template <>                                                   \
-  void NormLoops<T>::add_weight_gradient(const NormRun<T>& r) { \
-    HWY_DYNAMIC_DISPATCH(add_weight_gradient_##suffix)(r);      \
+#define MOONLET_NORM_TABLE(T, E, suffix)                                               \
+  template <>                                                                          \
+  NormSums NormLoops<T, E>::moments(const NormRun<T, E>& r) {                          \
+    return HWY_DYNAMIC_DISPATCH(moments_##suffix)(r);                                  \
+  }                                                                                    \
+  template <>                                                                          \
+  NormSums NormLoops<T, E>::statistics(const NormRun<T, E>& r) {                       \
+    return HWY_DYNAMIC_DISPATCH(statistics_##suffix)(r);                               \
+  }                                                                                    \
+  template <>                                                                          \
+  void NormLoops<T, E>::apply(const NormRun<T, E>& r) {                                \
+    HWY_DYNAMIC_DISPATCH(apply_##suffix)(r);                                           \
+  }                                                                                    \
+  template <>                                                                          \
+  NormSums NormLoops<T, E>::gradient_sums(const NormRun<T, E>& r) {                    \
+    return HWY_DYNAMIC_DISPATCH(gradient_sums_##suffix)(r);                            \
+  }                                                                                    \
+  template <>                                                                          \
+  void NormLoops<T, E>::gradient(const NormRun<T, E>& r) {                             \
+    HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r);                                        \
+  }                                                                                    \
+  template <>                                                                          \
+  void NormLoops<T, E>::add_gradients(const NormRun<T, E>& r, T* weights, T* biases) { \
+    HWY_DYNAMIC_DISPATCH(add_gradients_##suffix)(r, weights, biases);                  \
   }
-MOONLET_NORM_TABLE(float, f32)
-MOONLET_NORM_TABLE(double, f64)
+MOONLET_NORM_TABLE(float, float, f32)
+MOONLET_NORM_TABLE(double, double, f64)
+MOONLET_NORM_TABLE(float, bfloat16, bf16)
 
 }  // namespace cpu
 }  // namespace moonlet

@@ -4,9 +4,7 @@ op { [[native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, T
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
      kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
-     grad = { x = "layer_norm_grad_x(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)",
-              weight = "layer_norm_grad_weight(g_y, x, mean, rstd, normalized_shape.size(), eps)",
-              bias = "g_y" },
+     grad = { ["x, weight, bias"] = "layer_norm_slopes(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)" },
      torch = "torch.native_layer_norm(*(list(args) + [None, None, 1e-5][len(args) - 2:]))",
      doc = [[`layer_norm` with what its gradient needs: the mean and the reciprocal standard deviation of
 each normalised slice, with the normalised dimensions kept at size 1.]],
@@ -40,6 +38,19 @@ and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
        return y + 1, x, mean, rstd, 1, 1e-5
      end)()]] } }
 
+op { [[layer_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims)
+     -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     no_cuda = "each gradient is an op of its own there",
+     check = { value = "checked through what uses it", empty = "its statistics belong to x" },
+     doc = [[All gradients of `layer_norm` over the last `dims` dimensions, from one look at `x` and `grad`; `mean` and `rstd` are those
+that `native_layer_norm` gave for this `x`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local y, mean, rstd = native_layer_norm(x, {4})
+       return y + 1, x, mean, rstd, randn(4), 1
+     end)()]] } }
+
 op { [[layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil,
                   float eps=1e-5) -> Tensor]],
      kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
@@ -54,9 +65,7 @@ op { [[native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? runnin
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
      kind = "structured", dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
-     grad = { x = "batch_norm_grad_x(g_y, x, mean, rstd, weight, eps)",
-              weight = "batch_norm_grad_weight(g_y, x, mean, rstd, eps)",
-              bias = "channel_sum(g_y)" },
+     grad = { ["x, weight, bias"] = "batch_norm_slopes(g_y, x, mean, rstd, weight, eps)" },
      check = { value = "batch_norm is compared", noncontiguous = "batch_norm is compared" },
      doc = [[`batch_norm` in training, with what its gradient needs: the mean and the reciprocal standard
 deviation of each channel, (1, c, 1, ...). The running statistics, where given, move towards the batch's
@@ -91,6 +100,19 @@ that `native_batch_norm` gave for this `x` and `eps`.]],
        return randn(3, 4), x, mean, rstd, 1e-5
      end)()]] } }
 
+op { [[batch_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight)
+     -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     no_cuda = "each gradient is an op of its own there",
+     check = { value = "checked through what uses it", empty = "its statistics belong to x" },
+     doc = [[All gradients of `batch_norm` in training, from one look at `x` and `grad`; `mean` and `rstd` are those
+that `native_batch_norm` gave for this `x`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local mean, rstd = x:mean(1, true), 1 / (x:var(1, 0, true) + 1e-5):sqrt()
+       return randn(3, 4), x, mean, rstd, randn(4)
+     end)()]] } }
+
 op { [[batch_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=nil,
                   Tensor? weight=nil, Tensor? bias=nil, bool training=false, float momentum=0.1,
                   float eps=1e-5) -> Tensor]],
@@ -108,9 +130,7 @@ op { [[native_group_norm(Tensor x, int num_groups, Tensor? weight, Tensor? bias,
      kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "group_norm is made of layer_norm there",
      nodiff = { "mean", "rstd" },
-     grad = { x = "group_norm_grad_x(g_y, x, mean, rstd, weight, num_groups, eps)",
-              weight = "group_norm_grad_weight(g_y, x, mean, rstd, num_groups, eps)",
-              bias = "channel_sum(g_y)" },
+     grad = { ["x, weight, bias"] = "group_norm_slopes(g_y, x, mean, rstd, weight, num_groups, eps)" },
      check = { value = "group_norm is compared" },
      doc = [[`group_norm` with what its gradient needs: the mean and the reciprocal standard deviation of each
 group, (n, num_groups), in the dtype that is computed in.]],
@@ -144,6 +164,19 @@ op { [[group_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, i
        local x = randn(2, 4, 3)
        local y, mean, rstd = native_group_norm(x, 2, nil, nil, 1e-5)
        return y + 1, x, mean, rstd, 2, 1e-5
+     end)()]] } }
+
+op { [[group_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int num_groups)
+     -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     no_cuda = "each gradient is an op of its own there",
+     check = { value = "checked through what uses it", empty = "its statistics belong to x" },
+     doc = [[All gradients of `group_norm`, from one look at `x` and `grad`; `mean` and `rstd` are those
+that `native_group_norm` gave for this `x`.]],
+     sample = { [[(function()
+       local x = randn(2, 4, 3)
+       local y, mean, rstd = native_group_norm(x, 2, nil, nil, 1e-5)
+       return y + 1, x, mean, rstd, randn(4), 2
      end)()]] } }
 
 op { [[group_norm(Tensor x, int num_groups, Tensor? weight=nil, Tensor? bias=nil,

@@ -64,6 +64,16 @@ Result layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor&
   return {layer_norm_grad("layer_norm_grad_weight", grad, x, mean, rstd, dims), options_of(x)};
 }
 
+std::array<Result, 3> layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                                       const Tensor& rstd, const Tensor& weight, int64_t dims) {
+  const char* op = "layer_norm_grads";
+  const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
+  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), normalized);
+  same_precision(op, "weight", weight, x);
+  const Result values{normalized, options_of(x)};
+  return {like(x), values, values};
+}
+
 namespace {
 void channels(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
   if (!t.defined()) return;
@@ -116,6 +126,15 @@ Result batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor&
   return {{x.size(1)}, options_of(x)};
 }
 
+std::array<Result, 3> batch_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                                       const Tensor& rstd, const Tensor& weight) {
+  const char* op = "batch_norm_grads";
+  batch_norm_grad(op, grad, x, mean, rstd);
+  channels(op, "weight", weight, x);
+  const Result values{{x.size(1)}, options_of(x)};
+  return {images(op, x.sizes(), x), values, values};
+}
+
 namespace {
 // (n, groups), after checking that x's channels make groups.
 Dims group_norm_stats(const char* op, const Tensor& x, int64_t groups) {
@@ -160,6 +179,16 @@ Result group_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor&
                               const Tensor& rstd, int64_t num_groups, double) {
   group_norm_grad("group_norm_grad_weight", grad, x, mean, rstd, num_groups);
   return {{x.size(1)}, options_of(x)};
+}
+
+std::array<Result, 3> group_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                                       const Tensor& rstd, const Tensor& weight,
+                                       int64_t num_groups) {
+  const char* op = "group_norm_grads";
+  group_norm_grad(op, grad, x, mean, rstd, num_groups);
+  group_norm_weight(op, "weight", weight, x);
+  const Result values{{x.size(1)}, options_of(x)};
+  return {Result{x.sizes(), options_of(x)}, values, values};
 }
 
 }  // namespace moonlet::shapes

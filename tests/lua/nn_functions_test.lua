@@ -478,4 +478,72 @@ test("batch_norm of few elements beside each other is that of long runs", functi
   end
 end)
 
+-- The result and the gradients of normalise(x, weight, bias) of random values of `dtype`, computed
+-- in `wide`.
+local function normalised(normalise, dtype, wide, sizes, channels)
+  ml.manual_seed(7)
+  local function values(...) return (ml.randn(...) * 2 + 1):to(dtype):to(wide):requires_grad_() end
+  local x, w, b = values(sizes), values(channels), values(channels)
+  local slope = ml.randn(sizes):to(dtype):to(wide)
+  local y = normalise(x, w, b)
+  local grads = ml.grad({ y }, { x, w, b }, { grad_outputs = { slope } })
+  return { y, grads[1], grads[2], grads[3] }
+end
+
+local NORMALISE = {
+  batch_norm = function(x, w, b) return ml.batch_norm(x, nil, nil, w, b, true) end,
+  group_norm = function(x, w, b) return ml.group_norm(x, 2, w, b) end,
+  layer_norm = function(x, w, b)
+    return ml.layer_norm(x:transpose(2, 3):contiguous(), { 6 }, w, b):transpose(2, 3)
+  end,
+  ["layer_norm of long rows"] = function(x, w, b)
+    local n = x:size(3)
+    local wide = w:repeat_interleave(n):reshape(6, n)
+    return ml.layer_norm(x, { 6, n }, wide, b:repeat_interleave(n):reshape(6, n))
+  end,
+}
+
+test("normalisation of runs of any length and dtype, forwards and backwards", function()
+  local tolerance = { float32 = 1e-5, bfloat16 = 2e-2, float16 = 3e-3 }
+  for name, normalise in pairs(NORMALISE) do
+    for _, inner in ipairs { 1, 3, 8, 31, 64, 91, 166, 2500 } do
+      for dtype, limit in pairs(tolerance) do
+        local sizes = { inner > 1000 and 3 or 33, 6, inner }
+        local got = normalised(normalise, dtype, dtype, sizes, 6)
+        local want = normalised(normalise, dtype, "float64", sizes, 6)
+        for i, each in ipairs { "y", "x", "weight", "bias" } do
+          local apart = (got[i]:to "float64" - want[i]):abs():amax():item()
+          local size = want[i]:abs():amax():item()
+          expect.truthy(apart <= limit * size, ("%s %s %d %s: %g of %g"):format(name, dtype, inner, each, apart, size))
+        end
+      end
+    end
+  end
+end)
+
+test("normalisation is the same for any number of threads", function()
+  local before = ml.get_num_threads()
+  for name, normalise in pairs(NORMALISE) do
+    for _, dtype in ipairs { "float32", "bfloat16" } do
+      ml.set_num_threads(1)
+      local one = normalised(normalise, dtype, dtype, { 40, 6, 700 }, 6)
+      ml.set_num_threads(3)
+      local three = normalised(normalise, dtype, dtype, { 40, 6, 700 }, 6)
+      ml.set_num_threads(before)
+      for i = 1, 4 do expect.truthy(ml.equal(one[i], three[i]), name .. " " .. dtype .. " " .. i) end
+    end
+  end
+end)
+
+test("normalisation of bfloat16 rounds to nearest and keeps NaN within its row", function()
+  local x = ml.randn(4, 100)
+  x[2][37] = 0 / 0
+  local narrow = x:to "bfloat16"
+  local y = ml.layer_norm(narrow, { 100 })
+  expect.equal(y:isnan():sum():item(), 100)
+  expect.truthy(y[2]:isnan():all():item())
+  local wide = ml.layer_norm(narrow:to "float32", { 100 }):to "bfloat16"
+  for _, i in ipairs { 1, 3, 4 } do expect.truthy(ml.equal(y[i], wide[i]), i) end
+end)
+
 harness.run()
