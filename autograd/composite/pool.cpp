@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "autograd/formulas/common.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_pool.h"
 #include "tensor/shapes/window.h"
 
@@ -55,6 +56,17 @@ Tensor body_values(const Tensor& x, const Dims& out,
   return to(reshape(sums, with_spatial(x, out)), x.dtype());
 }
 
+// The elements of the last dimensions of x at the positions of maxima: one step on the tape,
+// whatever found them.
+WithIndices taken(const Tensor& x, const WithIndices& maxima, int dims) {
+  const auto& [values, indices] = maxima;
+  if (!grad_enabled() || !x.requires_grad()) return maxima;
+  const int64_t count = pieces_of(x, dims), size = product(spatial_of(x, dims), "maxima");
+  const Tensor where = reshape(indices, {count, 1, product(spatial_of(indices, dims), "maxima")});
+  const Tensor found = max_pool2d_grad_x_grad_grad(reshape(x, {count, 1, size}), where);
+  return {reshape(found, values.sizes()), indices};
+}
+
 // The same for maxima, whose positions are put together.
 WithIndices body_maxima(const Tensor& x, const Dims& out,
                         const std::function<WithIndices(const Tensor&)>& planes,
@@ -67,6 +79,17 @@ WithIndices body_maxima(const Tensor& x, const Dims& out,
   const Tensor plane = floor_divide(sub(chosen, 1), places);
   const Tensor inside = gather(reshape(within, {count, size[0] * places}), 1, chosen);
   return {reshape(values, result), reshape(add(mul(plane, size[1] * size[2]), inside), result)};
+}
+
+// The maxima of windows none of which lies in the padding.
+WithIndices inner_maxima(const Tensor& x, const Dims& out,
+                         const std::function<WithIndices(const Tensor&)>& planes,
+                         const std::function<WithIndices(const Tensor&)>& depth) {
+  const auto maxima = [&] {
+    const NoGrad unrecorded;
+    return body_maxima(x, out, planes, depth);
+  };
+  return taken(x, maxima(), 3);
 }
 
 // The part of pool_sizes that is pooled.
@@ -108,7 +131,9 @@ WithIndices max_pool3d_with_indices_composite(const Tensor& x, const Dims& kerne
                                               const Dims& dilation, bool ceil_mode) {
   const Dims out = pooled("max_pool3d", x, kernel, stride_given, padding, dilation, ceil_mode);
   const Dims stride = shapes::pool_stride(kernel, stride_given);
-  return body_maxima(
+  // Only far apart elements can miss the whole axis.
+  const auto maxima = dilation == Dims{1, 1, 1} ? inner_maxima : body_maxima;
+  return maxima(
       x, out,
       [&](const Tensor& t) {
         return max_pool2d_with_indices(t, planar(kernel), planar(stride), planar(padding),
@@ -133,7 +158,7 @@ WithIndices adaptive_max_pool1d_composite(const Tensor& x, const Dims& output_si
 
 WithIndices adaptive_max_pool3d_composite(const Tensor& x, const Dims& output_size) {
   shapes::adaptive_sizes("adaptive_max_pool3d", x.sizes(), output_size);
-  return body_maxima(
+  return inner_maxima(
       x, output_size, [&](const Tensor& t) { return adaptive_max_pool2d(t, planar(output_size)); },
       [&](const Tensor& t) {
         return adaptive_max_pool2d(t, {output_size[0], t.size(-1)});
@@ -188,36 +213,52 @@ Tensor adaptive_avg_pool3d_composite(const Tensor& x, const Dims& output_size) {
 // Norms.
 
 namespace {
-// The norm from `average`, the mean of powers of windows of `count` elements.
-Tensor norm_of(const Tensor& average, int64_t count, double norm_type, DType dtype) {
-  const Tensor sums = mul(mul(sign(average), relu(abs(average))), static_cast<double>(count));
-  return to(pow(sums, 1.0 / norm_type), dtype);
+// Sums of windows by their averages: average(t, divisor).
+using Average = std::function<Tensor(const Tensor&, std::optional<int64_t>)>;
+
+// The norms of windows of `count` elements. With ceil_mode the last windows may hold fewer, and
+// count as whole ones of their mean.
+Tensor norm_of(const Tensor& x, double norm_type, int64_t count, bool ceil_mode,
+               const Average& average) {
+  const Tensor wide = widened(x);
+  const Tensor powers = norm_type == 2 ? square(wide) : pow(wide, norm_type);
+  const Tensor sums = ceil_mode ? mul(average(powers, std::nullopt), static_cast<double>(count))
+                                : average(powers, 1);
+  if (norm_type == 2) return to(sqrt(sums), x.dtype());
+  // As in PyTorch, sums of zero pass no gradient on.
+  return to(pow(mul(sums, ne(sums, 0.0)), 1.0 / norm_type), x.dtype());
 }
 }  // namespace
 
 Tensor lp_pool1d_composite(const Tensor& x, double norm_type, const Dims& kernel,
                            const Dims& stride, bool ceil_mode) {
   pooled("lp_pool1d", x, kernel, stride, {0}, {1}, ceil_mode);
-  const Tensor means = avg_pool1d(pow(widened(x), norm_type), kernel, stride, {0}, ceil_mode, true);
-  return norm_of(means, kernel[0], norm_type, x.dtype());
+  const Dims steps = line(shapes::pool_stride(kernel, stride), 1);
+  return norm_of(
+      x, norm_type, kernel[0], ceil_mode, [&](const Tensor& t, std::optional<int64_t> divisor) {
+        return as_lines(
+            avg_pool2d(as_planes(t), line(kernel, 1), steps, {0, 0}, ceil_mode, true, divisor));
+      });
 }
 
 Tensor lp_pool2d_composite(const Tensor& x, double norm_type, const Dims& kernel,
                            const Dims& stride, bool ceil_mode) {
   const int64_t count = product(kernel, "lp_pool2d");
   pooled("lp_pool2d", x, kernel, stride, {0, 0}, {1, 1}, ceil_mode);
-  const Tensor means =
-      avg_pool2d(pow(widened(x), norm_type), kernel, stride, {0, 0}, ceil_mode, true, std::nullopt);
-  return norm_of(means, count, norm_type, x.dtype());
+  return norm_of(x, norm_type, count, ceil_mode,
+                 [&](const Tensor& t, std::optional<int64_t> divisor) {
+                   return avg_pool2d(t, kernel, stride, {0, 0}, ceil_mode, true, divisor);
+                 });
 }
 
 Tensor lp_pool3d_composite(const Tensor& x, double norm_type, const Dims& kernel,
                            const Dims& stride, bool ceil_mode) {
   const int64_t count = product(kernel, "lp_pool3d");
   pooled("lp_pool3d", x, kernel, stride, {0, 0, 0}, {1, 1, 1}, ceil_mode);
-  const Tensor means = avg_pool3d(pow(widened(x), norm_type), kernel, stride, {0, 0, 0}, ceil_mode,
-                                  true, std::nullopt);
-  return norm_of(means, count, norm_type, x.dtype());
+  return norm_of(x, norm_type, count, ceil_mode,
+                 [&](const Tensor& t, std::optional<int64_t> divisor) {
+                   return avg_pool3d(t, kernel, stride, {0, 0, 0}, ceil_mode, true, divisor);
+                 });
 }
 
 // What undoes maxima.
@@ -318,15 +359,24 @@ WithIndices fractional(const char* op, const Tensor& x, const Dims& kernel, cons
   return {reshape(values, result), reshape(at, result)};
 }
 
+WithIndices fractional_maxima(const char* op, const Tensor& x, const Dims& kernel,
+                              const Dims& output_size, const Tensor& samples) {
+  const auto maxima = [&] {
+    const NoGrad unrecorded;
+    return fractional(op, x, kernel, output_size, samples);
+  };
+  return taken(x, maxima(), kernel.size());
+}
+
 }  // namespace
 
 WithIndices fractional_max_pool2d_composite(const Tensor& x, const Dims& kernel,
                                             const Dims& output_size, const Tensor& samples) {
-  return fractional("fractional_max_pool2d", x, kernel, output_size, samples);
+  return fractional_maxima("fractional_max_pool2d", x, kernel, output_size, samples);
 }
 WithIndices fractional_max_pool3d_composite(const Tensor& x, const Dims& kernel,
                                             const Dims& output_size, const Tensor& samples) {
-  return fractional("fractional_max_pool3d", x, kernel, output_size, samples);
+  return fractional_maxima("fractional_max_pool3d", x, kernel, output_size, samples);
 }
 
 }  // namespace moonlet

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/pool.h"
 #include "tensor/cpu/reduce.h"
@@ -346,6 +347,55 @@ int64_t offset_in(const char* op, I position, int64_t size) {
 
 constexpr DTypeSet kPositions = bit(DType::Int64) | bit(DType::Int32);
 
+// The planes of a contiguous tensor as T: where they lie or, of another dtype, one at a time in a
+// buffer, which the cache keeps.
+template <class T>
+class ConvertedPlane {
+ public:
+  ConvertedPlane(const Tensor& t, int64_t size) : data_(t.raw()), dtype_(t.dtype()), size_(size) {
+    if (dtype_ != dtype_of<T>) buffer_.resize(static_cast<size_t>(size));
+  }
+
+  // Where plane p is made.
+  T* elements(int64_t p) {
+    return buffer_.empty() ? reinterpret_cast<T*>(data_) + p * size_ : buffer_.data();
+  }
+  // The same with its elements.
+  const T* read(int64_t p) {
+    if (!buffer_.empty()) convert(dtype_, dtype_of<T>, plane(p), buffer_.data());
+    return elements(p);
+  }
+  // Brings what was made to the tensor.
+  void write(int64_t p) {
+    if (!buffer_.empty()) convert(dtype_of<T>, dtype_, buffer_.data(), plane(p));
+  }
+
+ private:
+  char* plane(int64_t p) const { return data_ + p * size_ * size_of(dtype_); }
+  void convert(DType from_type, DType to_type, const void* from, void* to) const {
+    const DenseConverter all = dense_converter(from_type, to_type);
+    serial_for(size_, 1, [&](int64_t begin, int64_t end) {
+      all(static_cast<const char*>(from) + begin * size_of(from_type),
+          static_cast<char*>(to) + begin * size_of(to_type), static_cast<size_t>(end - begin));
+    });
+  }
+
+  char* data_;
+  const DType dtype_;
+  const int64_t size_;
+  std::vector<T> buffer_;
+};
+
+// Adds the elements of `grad` to zeros, at their positions.
+template <class T, class I>
+void scatter_plane(const T* grad, const I* where, int64_t places, T* sums, int64_t size) {
+  zero_bytes(sums, size * static_cast<int64_t>(sizeof(T)));
+  serial_for(places, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      sums[offset_in("max_pool2d_grad_x", where[i], size)] += grad[i];
+  });
+}
+
 }  // namespace
 
 void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
@@ -362,19 +412,18 @@ void adaptive_max_pool2d(const Tensor& x, const Dims&, Tensor& values, Tensor& i
 void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
   if (pools_channels(grad)) return max_channels_grad(grad, indices, result);
   const DType dtype = compute_dtype(grad.dtype());
-  const Tensor slope = converted(grad, dtype), where = contiguous(indices);
-  Tensor y = workspace(result, dtype);
+  const Tensor slope = contiguous(grad), where = contiguous(indices);
+  Tensor y = workspace(result, result.dtype());
   const int64_t size = plane_size(y), places = plane_size(grad);
   visit_compute<dtypes::real>(dtype, [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
-      each_plane(planes_of(y), size + places, [&](int64_t p) {
-        T* sums = y.elements<T>() + p * size;
-        zero_bytes(sums, size * static_cast<int64_t>(sizeof(T)));
-        serial_for(places, 4, [&](int64_t begin, int64_t end) {
-          for (int64_t i = p * places + begin; i < p * places + end; ++i)
-            sums[offset_in("max_pool2d_grad_x", where.elements<I>()[i], size)] +=
-                slope.elements<T>()[i];
-        });
+      parallel_for(planes_of(y), grain_for(size + places), [&](int64_t begin, int64_t end) {
+        ConvertedPlane<T> from(slope, places), to(y, size);
+        for (int64_t p = begin; p < end; ++p) {
+          scatter_plane(from.read(p), where.elements<I>() + p * places, places, to.elements(p),
+                        size);
+          to.write(p);
+        }
       });
     });
   });
