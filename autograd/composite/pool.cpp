@@ -224,9 +224,9 @@ Tensor norm_of(const Tensor& x, double norm_type, int64_t count, bool ceil_mode,
   const Tensor powers = norm_type == 2 ? square(wide) : pow(wide, norm_type);
   const Tensor sums = ceil_mode ? mul(average(powers, std::nullopt), static_cast<double>(count))
                                 : average(powers, 1);
-  if (norm_type == 2) return to(sqrt(sums), x.dtype());
-  // As in PyTorch, sums of zero pass no gradient on.
-  return to(pow(mul(sums, ne(sums, 0.0)), 1.0 / norm_type), x.dtype());
+  // The slope of a root is infinite at zero, from where nothing is passed on.
+  const Tensor safe = where(eq(sums, 0.0), 0.0, sums);
+  return to(norm_type == 2 ? sqrt(safe) : pow(safe, 1.0 / norm_type), x.dtype());
 }
 }  // namespace
 
