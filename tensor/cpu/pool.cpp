@@ -12,6 +12,7 @@
 #include "tensor/cpu/reduce.h"
 #include "tensor/pool_window.h"
 #include "tensor/shapes/index.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -280,8 +281,9 @@ void average_plane(const PoolWindow& w, const T* in, T* out) {
   }
 }
 
-void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
-  if (pools_channels(x)) return mean_channels(x, w, result);
+Tensor turned(const Tensor& x) { return views::transpose(x, x.dim() - 2, x.dim() - 1); }
+
+void average_planes(const Tensor& x, const PoolWindow& w, Tensor& result) {
   const Tensor source = contiguous(x);
   Tensor y = workspace(result, result.dtype());
   visit_compute<dtypes::floating>(x.dtype(), [&]<class T>() {
@@ -289,6 +291,19 @@ void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
                   [&] { return [&](const T* in, T* out, int64_t) { average_plane(w, in, out); }; });
   });
   write_back(result, y);
+}
+
+void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
+  if (pools_channels(x)) return mean_channels(x, w, result);
+  const Tensor columns = turned(x);
+  if (x.is_contiguous() || !columns.is_contiguous() || 2 * result.numel() > x.numel())
+    return average_planes(x, w, result);
+  // The fewer elements of the result are turned instead.
+  PoolWindow across = w;
+  std::swap(across.x, across.y);
+  Tensor means = empty_plain(turned(result).sizes(), {x.dtype(), x.device()}, "avg_pool2d");
+  average_planes(columns, across, means);
+  copy_into(result, turned(means));
 }
 
 // The sums along rows of the shares that outputs give the columns of their windows.
