@@ -63,12 +63,19 @@ void add_rows(T* to, const T* from, const int64_t* at, const Rows& rows, int64_t
   });
 }
 
+// Copies so many bytes.
+template <size_t kBytes>
+struct FixedCopy {
+  static constexpr int64_t kWidth = kBytes;
+  void operator()(char* to, const char* from) const { std::memcpy(to, from, kBytes); }
+};
+
 // Calls f(copy) with what copies `bytes` from one place to another; of a known length that is a
 // load and a store.
 template <class F>
 void with_row_copy(int64_t bytes, F&& f) {
   const auto fixed = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
-    f([](char* to, const char* from) { std::memcpy(to, from, kBytes); });
+    f(FixedCopy<kBytes>());
   };
   switch (bytes) {
     case 1: return fixed(std::integral_constant<size_t, 1>());
@@ -98,6 +105,13 @@ void copy_block(char* to, const char* from, const int64_t* at, int64_t count, in
   constexpr int64_t kLine = 64, kAhead = 8, kMostLines = 8;
   const int64_t asked = std::min(bytes, kMostLines * kLine);
   int64_t i = 0;
+  if constexpr (requires { Copy::kWidth; })
+    // Positions are read some at a time: for all that the compiler knows, copies change them.
+    for (; Copy::kWidth < kLine && i + 4 <= count; i += 4) {
+      const int64_t places[] = {at[i] - 1, at[i + 1] - 1, at[i + 2] - 1, at[i + 3] - 1};
+      for (int64_t j = 0; j < 4; ++j)
+        copy(to + (i + j) * Copy::kWidth, from + places[j] * Copy::kWidth);
+    }
   for (; bytes >= kLine && i + kAhead < count; ++i) {
     const char* later = from + (at[i + kAhead] - 1) * bytes;
     for (int64_t line = 0; line < asked; line += kLine) __builtin_prefetch(later + line);
