@@ -2,6 +2,7 @@
 // of one row and a body is pooled plane by plane and then along its depth; and pooling by norms, at
 // random windows, and undone.
 #include <functional>
+#include <vector>
 
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"
@@ -330,27 +331,64 @@ void check_fractional(const char* op, const Tensor& x, const Dims& kernel, const
           " windows of ", kernel[i], " do not fit into ", x.size(x.dim() - dims + i));
 }
 
-// The largest elements axis by axis, from the last to the first, so that of equal ones the first in
-// row order is taken; their positions go along.
+// The 1-based positions along each axis that the windows of the pieces hold.
+std::vector<Tensor> positions_of(const Tensor& shifts, const Dims& size, const Dims& out,
+                                 const Dims& kernel) {
+  std::vector<Tensor> all;
+  const int dims = size.size();
+  for (int i = 0; i < dims; ++i)
+    // The first sample of images is that of their width, of bodies that of their depth.
+    all.push_back(
+        window_positions(select(shifts, 1, dims == 2 ? 1 - i : i), size[i], out[i], kernel[i]));
+  return all;
+}
+
+// The largest elements of the windows of pieces (n, elements), each window in one step, and their
+// positions: both (n, 1, windows).
+WithIndices largest_at_once(const Tensor& x, const std::vector<Tensor>& positions, const Dims& size,
+                            const Dims& out, const Dims& kernel) {
+  const int64_t pieces = x.size(0);
+  Tensor at;  // (pieces, taps, windows), so that windows lie beside each other
+  for (int i = 0; i < size.size(); ++i) {
+    const Tensor lines = transpose(reshape(positions[i], {pieces, out[i], kernel[i]}), 1, 2);
+    if (!at.defined()) {
+      at = contiguous(lines);
+      continue;
+    }
+    const int64_t taps = at.size(1), windows = at.size(2);
+    const Tensor before = reshape(mul(sub(at, 1), size[i]), {pieces, taps, 1, windows, 1});
+    const Tensor here = reshape(lines, {pieces, 1, kernel[i], 1, out[i]});
+    at = reshape(add(before, here), {pieces, taps * kernel[i], windows * out[i]});
+  }
+  const Tensor seen = reshape(gather(x, 1, reshape(at, {pieces, -1})), at.sizes());
+  const auto [values, chosen] = max_dim(seen, 1, true);
+  return {values, gather(at, 1, chosen)};
+}
+
+// The largest elements, of equal ones the first in row order. Axis by axis that means from the last
+// to the first; their positions go along.
 WithIndices fractional(const char* op, const Tensor& x, const Dims& kernel, const Dims& output_size,
                        const Tensor& samples) {
   check_fractional(op, x, kernel, output_size, samples);
   const int dims = kernel.size();
   const Dims size = spatial_of(x, dims), result = with_spatial(x, output_size);
   const int64_t pieces = pieces_of(x, dims), whole = product(size, op);
-  const Tensor shifts = widened(reshape(samples, {pieces, dims}));
+  const std::vector<Tensor> positions =
+      positions_of(widened(reshape(samples, {pieces, dims})), size, output_size, kernel);
   Tensor values = reshape(x, {pieces, whole});
+  // Windows that overlap much would be many elements at once.
+  if (product(output_size, op) <= 2 * whole / product(kernel, op)) {
+    const auto [best, at] = largest_at_once(values, positions, size, output_size, kernel);
+    return {reshape(best, result), reshape(at, result)};
+  }
   Tensor at =
       expand(arange(Scalar(whole), std::nullopt, 1, DType::Int64, x.device()), {pieces, whole});
   int64_t before = whole, after = 1;
   for (int axis = dims - 1; axis >= 0; --axis) {
     before /= size[axis];
-    // The first sample of images is that of their width, of bodies that of their depth.
-    const Tensor shift = select(shifts, 1, dims == 2 ? 1 - axis : axis);
-    const Tensor positions = window_positions(shift, size[axis], output_size[axis], kernel[axis]);
     const Dims blocks{pieces, before, size[axis], after};
-    const Tensor seen = windows_of(reshape(values, blocks), positions, output_size[axis]);
-    const Tensor places = windows_of(reshape(at, blocks), positions, output_size[axis]);
+    const Tensor seen = windows_of(reshape(values, blocks), positions[axis], output_size[axis]);
+    const Tensor places = windows_of(reshape(at, blocks), positions[axis], output_size[axis]);
     const auto [best, chosen] = max_dim(seen, 3, true);
     values = best;
     at = gather(places, 3, chosen);

@@ -277,4 +277,14 @@ test("norms of windows and their gradients", function()
   end
 end)
 
+test("windows at random that have one place each", function()
+  for _, kernel in ipairs { { 1, 2 }, { 4, 4 }, { 3, 1 } } do
+    local x = (ml.randn(2, 3, 7, 7) * 2):round()
+    local want, want_at = ml.max_pool2d_with_indices(x, kernel, { 1 })
+    local out = { 8 - kernel[1], 8 - kernel[2] }
+    local got, got_at = ml.fractional_max_pool2d(x, kernel, out, ml.rand(2, 3, 2))
+    expect.truthy(got:eq(want):all():item() and got_at:eq(want_at):all():item(), kernel[1])
+  end
+end)
+
 harness.run()
