@@ -350,9 +350,10 @@ WithIndices largest_at_once(const Tensor& x, const std::vector<Tensor>& position
   const int64_t pieces = x.size(0);
   Tensor at;  // (pieces, taps, windows), so that windows lie beside each other
   for (int i = 0; i < size.size(); ++i) {
-    const Tensor lines = transpose(reshape(positions[i], {pieces, out[i], kernel[i]}), 1, 2);
+    const Tensor lines =
+        contiguous(transpose(reshape(positions[i], {pieces, out[i], kernel[i]}), 1, 2));
     if (!at.defined()) {
-      at = contiguous(lines);
+      at = lines;
       continue;
     }
     const int64_t taps = at.size(1), windows = at.size(2);
