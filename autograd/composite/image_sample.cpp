@@ -1,4 +1,5 @@
 // autograd/composite/image_sample.cpp: images sampled at any place, and the grids of places.
+#include <limits>
 #include <vector>
 
 #include "autograd/formulas/common.h"
@@ -30,12 +31,16 @@ Tensor constant(F&& f) {
   return f();
 }
 
-// The grid's numbers from -1 to 1 as places from 0 to size - 1.
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The grid's numbers from -1 to 1 as places from 0 to size - 1. Where the image has a border of
+// zeros, places without end are some outside: all weights are then finite.
 Tensor unnormalized(const Axis& axis, const Tensor& grid) {
-  const Tensor g = where(eq(grid, grid), grid, -1.0);
+  const Tensor g = add(replace_nonfinite(grid, -1.0, kInfinity, -kInfinity), 1.0);
   const auto size = static_cast<double>(axis.size);
-  if (axis.align_corners) return mul(add(g, 1.0), (size - 1) / 2);
-  return mul(sub(mul(add(g, 1.0), size), 1.0), 0.5);
+  const Tensor place =
+      axis.align_corners ? mul(g, (size - 1) / 2) : mul(sub(mul(g, size), 1.0), 0.5);
+  return axis.border == Border::Zeros ? replace_nonfinite(place, -9.0, -9.0, -9.0) : place;
 }
 
 // Places limited to the axis, beyond which they have no gradient.
@@ -67,18 +72,17 @@ Tensor bordered(const Axis& axis, const Tensor& place) {
   return limited(axis, axis.border == Border::Edge ? place : reflected(axis, place));
 }
 
-// A neighbour of the places along one axis: its number, from 0, whether it is in the image, and
-// its weight (none where it is 1).
+// A neighbour of the places along one axis: its number, from 0, as a float that is infinite outside
+// the image, and its weight (none where it is 1).
 struct Neighbour {
-  Tensor number, inside, weight;
+  Tensor number, weight;
 };
 
 // Whole places as numbers within the axis; what is no number is outside.
 Neighbour neighbour(const Axis& axis, const Tensor& whole, const Tensor& weight) {
   const NoGrad unrecorded;
-  const auto last = static_cast<double>(axis.size - 1);
-  return {to(clamp(whole, 0.0, last), DType::Int64), logical_and(ge(whole, 0.0), le(whole, last)),
-          weight};
+  const Tensor limited = clamp(whole, 0.0, static_cast<double>(axis.size - 1));
+  return {where(eq(limited, whole), whole, kInfinity), weight};
 }
 
 std::vector<Neighbour> linear_neighbours(const Axis& axis, const Tensor& grid) {
@@ -126,12 +130,12 @@ std::vector<Neighbour> joined(const std::vector<Neighbour>& a, const std::vector
   if (a.empty()) return b;
   std::vector<Neighbour> out;
   for (const Neighbour& u : a) {
-    const Tensor line = mul(u.number, size);
+    const Tensor line = constant([&] { return mul(u.number, size); });
     for (const Neighbour& v : b) {
       const Tensor weight = !u.weight.defined()   ? v.weight
                             : !v.weight.defined() ? u.weight
                                                   : mul(u.weight, v.weight);
-      out.push_back({add(line, v.number), logical_and(u.inside, v.inside), weight});
+      out.push_back({constant([&] { return add(line, v.number); }), weight});
     }
   }
   return out;
@@ -139,14 +143,18 @@ std::vector<Neighbour> joined(const std::vector<Neighbour>& a, const std::vector
 
 // The sums of the weighted neighbours (n, places) of planes (n, c, size): (n, c, places).
 Tensor sum_in_planes(const Tensor& planes, const std::vector<Neighbour>& all) {
-  const int64_t nothing = planes.size(2) + 1;
   std::vector<Tensor> positions, weights;
   for (const Neighbour& b : all) {
-    positions.push_back(where(b.inside, add(b.number, 1), nothing));
-    weights.push_back(b.weight.defined() ? where(b.inside, b.weight, 0.0)
-                                         : ones_like(b.number, planes.dtype()));
+    positions.push_back(b.number);
+    weights.push_back(b.weight.defined() ? b.weight : ones_like(b.number, planes.dtype()));
   }
-  return sample_planes(planes, stack(positions, 1), stack(weights, 1));
+  const Tensor at = constant([&] {
+    const auto nothing = static_cast<double>(planes.size(2) + 1);
+    const bool is_short = nothing <= std::numeric_limits<int32_t>::max();
+    return to(clamp_max(add(stack(positions, 1), 1.0), nothing),
+              is_short ? DType::Int32 : DType::Int64);
+  });
+  return sample_planes(planes, at, stack(weights, 1));
 }
 
 // The same by rows of channels, and a row of zeros for what is outside.
@@ -160,10 +168,10 @@ Tensor sum_of_rows(const Tensor& planes, const std::vector<Neighbour>& all) {
   const Tensor rows = constant_pad(reshape(lines, {n * whole, c}), {0, 0, 0, 1}, 0);
   Tensor sum;
   for (const Neighbour& b : all) {
-    const Tensor at = where(b.inside, add(add(b.number, batch), 1), n * whole + 1);
+    const Tensor number = to(clamp_max(b.number, static_cast<double>(whole)), DType::Int64);
+    const Tensor at = where(lt(number, whole), add(add(number, batch), 1), n * whole + 1);
     Tensor part = index_select(rows, 0, reshape(at, {n * places}));
-    if (b.weight.defined())
-      part = mul(part, reshape(where(b.inside, b.weight, 0.0), {n * places, 1}));
+    if (b.weight.defined()) part = mul(part, reshape(b.weight, {n * places, 1}));
     sum = sum.defined() ? add(sum, part) : part;
   }
   return transpose(reshape(sum, {n, places, c}), 1, 2);
@@ -200,11 +208,16 @@ Tensor grid_sample_composite(const Tensor& x, const Tensor& grid, std::string_vi
   const Tensor grids = reshape(widened(grid), {n, places, dims});
   int64_t whole = 1;
   for (int i = 0; i < dims; ++i) whole *= x.size(2 + i);
+  // Float32 counts to this.
+  constexpr int64_t kExact = 1 << 24;
   // From the first dimension on; the grid names the last one first.
   std::vector<Neighbour> all;
   for (int i = 0; i < dims; ++i) {
     const Axis axis{x.size(2 + i), border, align_corners};
-    all = joined(all, neighbours(axis, select(grids, 2, dims - 1 - i), mode), axis.size);
+    std::vector<Neighbour> next = neighbours(axis, select(grids, 2, dims - 1 - i), mode);
+    for (Neighbour& b : next)
+      if (whole >= kExact) b.number = to(b.number, DType::Float64);
+    all = joined(all, next, axis.size);
   }
   const Tensor planes = reshape(widened(x), {n, c, whole});
   const Tensor y = x.device().is_cuda() ? sum_of_rows(planes, all) : sum_in_planes(planes, all);

@@ -2,8 +2,10 @@
 // of one row and a body is pooled plane by plane and then along its depth; and pooling by norms, at
 // random windows, and undone.
 #include <functional>
+#include <vector>
 
 #include "autograd/formulas/common.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_pool.h"
 #include "tensor/shapes/window.h"
 
@@ -55,6 +57,17 @@ Tensor body_values(const Tensor& x, const Dims& out,
   return to(reshape(sums, with_spatial(x, out)), x.dtype());
 }
 
+// The elements of the last dimensions of x at the positions of maxima: one step on the tape,
+// whatever found them.
+WithIndices taken(const Tensor& x, const WithIndices& maxima, int dims) {
+  const auto& [values, indices] = maxima;
+  if (!grad_enabled() || !x.requires_grad()) return maxima;
+  const int64_t count = pieces_of(x, dims), size = product(spatial_of(x, dims), "maxima");
+  const Tensor where = reshape(indices, {count, 1, product(spatial_of(indices, dims), "maxima")});
+  const Tensor found = max_pool2d_grad_x_grad_grad(reshape(x, {count, 1, size}), where);
+  return {reshape(found, values.sizes()), indices};
+}
+
 // The same for maxima, whose positions are put together.
 WithIndices body_maxima(const Tensor& x, const Dims& out,
                         const std::function<WithIndices(const Tensor&)>& planes,
@@ -67,6 +80,17 @@ WithIndices body_maxima(const Tensor& x, const Dims& out,
   const Tensor plane = floor_divide(sub(chosen, 1), places);
   const Tensor inside = gather(reshape(within, {count, size[0] * places}), 1, chosen);
   return {reshape(values, result), reshape(add(mul(plane, size[1] * size[2]), inside), result)};
+}
+
+// The maxima of windows none of which lies in the padding.
+WithIndices inner_maxima(const Tensor& x, const Dims& out,
+                         const std::function<WithIndices(const Tensor&)>& planes,
+                         const std::function<WithIndices(const Tensor&)>& depth) {
+  const auto maxima = [&] {
+    const NoGrad unrecorded;
+    return body_maxima(x, out, planes, depth);
+  };
+  return taken(x, maxima(), 3);
 }
 
 // The part of pool_sizes that is pooled.
@@ -108,7 +132,9 @@ WithIndices max_pool3d_with_indices_composite(const Tensor& x, const Dims& kerne
                                               const Dims& dilation, bool ceil_mode) {
   const Dims out = pooled("max_pool3d", x, kernel, stride_given, padding, dilation, ceil_mode);
   const Dims stride = shapes::pool_stride(kernel, stride_given);
-  return body_maxima(
+  // Only far apart elements can miss the whole axis.
+  const auto maxima = dilation == Dims{1, 1, 1} ? inner_maxima : body_maxima;
+  return maxima(
       x, out,
       [&](const Tensor& t) {
         return max_pool2d_with_indices(t, planar(kernel), planar(stride), planar(padding),
@@ -133,7 +159,7 @@ WithIndices adaptive_max_pool1d_composite(const Tensor& x, const Dims& output_si
 
 WithIndices adaptive_max_pool3d_composite(const Tensor& x, const Dims& output_size) {
   shapes::adaptive_sizes("adaptive_max_pool3d", x.sizes(), output_size);
-  return body_maxima(
+  return inner_maxima(
       x, output_size, [&](const Tensor& t) { return adaptive_max_pool2d(t, planar(output_size)); },
       [&](const Tensor& t) {
         return adaptive_max_pool2d(t, {output_size[0], t.size(-1)});
@@ -188,36 +214,52 @@ Tensor adaptive_avg_pool3d_composite(const Tensor& x, const Dims& output_size) {
 // Norms.
 
 namespace {
-// The norm from `average`, the mean of powers of windows of `count` elements.
-Tensor norm_of(const Tensor& average, int64_t count, double norm_type, DType dtype) {
-  const Tensor sums = mul(mul(sign(average), relu(abs(average))), static_cast<double>(count));
-  return to(pow(sums, 1.0 / norm_type), dtype);
+// Sums of windows by their averages: average(t, divisor).
+using Average = std::function<Tensor(const Tensor&, std::optional<int64_t>)>;
+
+// The norms of windows of `count` elements. With ceil_mode the last windows may hold fewer, and
+// count as whole ones of their mean.
+Tensor norm_of(const Tensor& x, double norm_type, int64_t count, bool ceil_mode,
+               const Average& average) {
+  const Tensor wide = widened(x);
+  const Tensor powers = norm_type == 2 ? square(wide) : pow(wide, norm_type);
+  const Tensor sums = ceil_mode ? mul(average(powers, std::nullopt), static_cast<double>(count))
+                                : average(powers, 1);
+  // The slope of a root is infinite at zero, from where nothing is passed on.
+  const Tensor safe = where(eq(sums, 0.0), 0.0, sums);
+  return to(norm_type == 2 ? sqrt(safe) : pow(safe, 1.0 / norm_type), x.dtype());
 }
 }  // namespace
 
 Tensor lp_pool1d_composite(const Tensor& x, double norm_type, const Dims& kernel,
                            const Dims& stride, bool ceil_mode) {
   pooled("lp_pool1d", x, kernel, stride, {0}, {1}, ceil_mode);
-  const Tensor means = avg_pool1d(pow(widened(x), norm_type), kernel, stride, {0}, ceil_mode, true);
-  return norm_of(means, kernel[0], norm_type, x.dtype());
+  const Dims steps = line(shapes::pool_stride(kernel, stride), 1);
+  return norm_of(
+      x, norm_type, kernel[0], ceil_mode, [&](const Tensor& t, std::optional<int64_t> divisor) {
+        return as_lines(
+            avg_pool2d(as_planes(t), line(kernel, 1), steps, {0, 0}, ceil_mode, true, divisor));
+      });
 }
 
 Tensor lp_pool2d_composite(const Tensor& x, double norm_type, const Dims& kernel,
                            const Dims& stride, bool ceil_mode) {
   const int64_t count = product(kernel, "lp_pool2d");
   pooled("lp_pool2d", x, kernel, stride, {0, 0}, {1, 1}, ceil_mode);
-  const Tensor means =
-      avg_pool2d(pow(widened(x), norm_type), kernel, stride, {0, 0}, ceil_mode, true, std::nullopt);
-  return norm_of(means, count, norm_type, x.dtype());
+  return norm_of(x, norm_type, count, ceil_mode,
+                 [&](const Tensor& t, std::optional<int64_t> divisor) {
+                   return avg_pool2d(t, kernel, stride, {0, 0}, ceil_mode, true, divisor);
+                 });
 }
 
 Tensor lp_pool3d_composite(const Tensor& x, double norm_type, const Dims& kernel,
                            const Dims& stride, bool ceil_mode) {
   const int64_t count = product(kernel, "lp_pool3d");
   pooled("lp_pool3d", x, kernel, stride, {0, 0, 0}, {1, 1, 1}, ceil_mode);
-  const Tensor means = avg_pool3d(pow(widened(x), norm_type), kernel, stride, {0, 0, 0}, ceil_mode,
-                                  true, std::nullopt);
-  return norm_of(means, count, norm_type, x.dtype());
+  return norm_of(x, norm_type, count, ceil_mode,
+                 [&](const Tensor& t, std::optional<int64_t> divisor) {
+                   return avg_pool3d(t, kernel, stride, {0, 0, 0}, ceil_mode, true, divisor);
+                 });
 }
 
 // What undoes maxima.
@@ -289,27 +331,65 @@ void check_fractional(const char* op, const Tensor& x, const Dims& kernel, const
           " windows of ", kernel[i], " do not fit into ", x.size(x.dim() - dims + i));
 }
 
-// The largest elements axis by axis, from the last to the first, so that of equal ones the first in
-// row order is taken; their positions go along.
+// The 1-based positions along each axis that the windows of the pieces hold.
+std::vector<Tensor> positions_of(const Tensor& shifts, const Dims& size, const Dims& out,
+                                 const Dims& kernel) {
+  std::vector<Tensor> all;
+  const int dims = size.size();
+  for (int i = 0; i < dims; ++i)
+    // The first sample of images is that of their width, of bodies that of their depth.
+    all.push_back(
+        window_positions(select(shifts, 1, dims == 2 ? 1 - i : i), size[i], out[i], kernel[i]));
+  return all;
+}
+
+// The largest elements of the windows of pieces (n, elements), each window in one step, and their
+// positions: both (n, 1, windows).
+WithIndices largest_at_once(const Tensor& x, const std::vector<Tensor>& positions, const Dims& size,
+                            const Dims& out, const Dims& kernel) {
+  const int64_t pieces = x.size(0);
+  Tensor at;  // (pieces, taps, windows), so that windows lie beside each other
+  for (int i = 0; i < size.size(); ++i) {
+    const Tensor lines =
+        contiguous(transpose(reshape(positions[i], {pieces, out[i], kernel[i]}), 1, 2));
+    if (!at.defined()) {
+      at = lines;
+      continue;
+    }
+    const int64_t taps = at.size(1), windows = at.size(2);
+    const Tensor before = reshape(mul(sub(at, 1), size[i]), {pieces, taps, 1, windows, 1});
+    const Tensor here = reshape(lines, {pieces, 1, kernel[i], 1, out[i]});
+    at = reshape(add(before, here), {pieces, taps * kernel[i], windows * out[i]});
+  }
+  const Tensor seen = reshape(gather(x, 1, reshape(at, {pieces, -1})), at.sizes());
+  const auto [values, chosen] = max_dim(seen, 1, true);
+  return {values, gather(at, 1, chosen)};
+}
+
+// The largest elements, of equal ones the first in row order. Axis by axis that means from the last
+// to the first; their positions go along.
 WithIndices fractional(const char* op, const Tensor& x, const Dims& kernel, const Dims& output_size,
                        const Tensor& samples) {
   check_fractional(op, x, kernel, output_size, samples);
   const int dims = kernel.size();
   const Dims size = spatial_of(x, dims), result = with_spatial(x, output_size);
   const int64_t pieces = pieces_of(x, dims), whole = product(size, op);
-  const Tensor shifts = widened(reshape(samples, {pieces, dims}));
+  const std::vector<Tensor> positions =
+      positions_of(widened(reshape(samples, {pieces, dims})), size, output_size, kernel);
   Tensor values = reshape(x, {pieces, whole});
+  // Windows that overlap much would be many elements at once.
+  if (product(output_size, op) <= 2 * whole / product(kernel, op)) {
+    const auto [best, at] = largest_at_once(values, positions, size, output_size, kernel);
+    return {reshape(best, result), reshape(at, result)};
+  }
   Tensor at =
       expand(arange(Scalar(whole), std::nullopt, 1, DType::Int64, x.device()), {pieces, whole});
   int64_t before = whole, after = 1;
   for (int axis = dims - 1; axis >= 0; --axis) {
     before /= size[axis];
-    // The first sample of images is that of their width, of bodies that of their depth.
-    const Tensor shift = select(shifts, 1, dims == 2 ? 1 - axis : axis);
-    const Tensor positions = window_positions(shift, size[axis], output_size[axis], kernel[axis]);
     const Dims blocks{pieces, before, size[axis], after};
-    const Tensor seen = windows_of(reshape(values, blocks), positions, output_size[axis]);
-    const Tensor places = windows_of(reshape(at, blocks), positions, output_size[axis]);
+    const Tensor seen = windows_of(reshape(values, blocks), positions[axis], output_size[axis]);
+    const Tensor places = windows_of(reshape(at, blocks), positions[axis], output_size[axis]);
     const auto [best, chosen] = max_dim(seen, 3, true);
     values = best;
     at = gather(places, 3, chosen);
@@ -318,15 +398,24 @@ WithIndices fractional(const char* op, const Tensor& x, const Dims& kernel, cons
   return {reshape(values, result), reshape(at, result)};
 }
 
+WithIndices fractional_maxima(const char* op, const Tensor& x, const Dims& kernel,
+                              const Dims& output_size, const Tensor& samples) {
+  const auto maxima = [&] {
+    const NoGrad unrecorded;
+    return fractional(op, x, kernel, output_size, samples);
+  };
+  return taken(x, maxima(), kernel.size());
+}
+
 }  // namespace
 
 WithIndices fractional_max_pool2d_composite(const Tensor& x, const Dims& kernel,
                                             const Dims& output_size, const Tensor& samples) {
-  return fractional("fractional_max_pool2d", x, kernel, output_size, samples);
+  return fractional_maxima("fractional_max_pool2d", x, kernel, output_size, samples);
 }
 WithIndices fractional_max_pool3d_composite(const Tensor& x, const Dims& kernel,
                                             const Dims& output_size, const Tensor& samples) {
-  return fractional("fractional_max_pool3d", x, kernel, output_size, samples);
+  return fractional_maxima("fractional_max_pool3d", x, kernel, output_size, samples);
 }
 
 }  // namespace moonlet

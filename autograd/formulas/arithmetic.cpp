@@ -14,6 +14,8 @@ Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& exponent) {
       const Scalar less(p.to_complex() - 1.0);
       return mul(g, moonlet::conj(mul(pow(x, less), p)));
     }
+    // The most common exponent, without a pass that raises to 1.
+    if (p.to_double() == 2 && x.is_tensor()) return mul(g, moonlet::conj(mul(x.tensor(), p)));
     const Scalar less = p.is_int() ? Scalar(p.to_int() - 1) : Scalar(p.to_double() - 1);
     return mul(g, moonlet::conj(mul(pow(x, less), p)));
   }

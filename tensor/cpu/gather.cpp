@@ -107,6 +107,11 @@ void copy_block(char* to, const char* from, const int64_t* at, int64_t count, co
   const int64_t bytes = copy.bytes;
   const int64_t asked = std::min(bytes, kMostLines * kLine);
   int64_t i = 0;
+  // Positions are read some at a time: for all that the compiler knows, copies change them.
+  for (; bytes < kLine && i + 4 <= count; i += 4) {
+    const int64_t places[] = {at[i] - 1, at[i + 1] - 1, at[i + 2] - 1, at[i + 3] - 1};
+    for (int64_t j = 0; j < 4; ++j) copy(to + (i + j) * bytes, from + places[j] * bytes);
+  }
   for (; bytes >= kLine && i + kAhead < count; ++i) {
     const char* later = from + (at[i + kAhead] - 1) * bytes;
     for (int64_t line = 0; line < asked; line += kLine) __builtin_prefetch(later + line);

@@ -37,15 +37,20 @@ using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 // The positions from 0; the one behind the plane stands for nothing.
 template <class T>
 std::unique_ptr<Place<T>[]> places_of(const char* op, const Tensor& at, int64_t size) {
-  const Tensor wide = converted(at, DType::Int64);
-  const int64_t* from = wide.elements<int64_t>();
+  const Tensor source = contiguous(at);
   std::unique_ptr<Place<T>[]> out(new Place<T>[static_cast<size_t>(at.numel())]);
-  serial_for(at.numel(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (from[i] < 1 || from[i] > size + 1) [[unlikely]]
-        shapes::bad_position(op, from[i], size + 1);
-      out[i] = static_cast<Place<T>>(from[i] - 1);
-    }
+  visit<bit(DType::Int64) | bit(DType::Int32)>(at.dtype(), [&]<class I>() {
+    const I* from = source.elements<I>();
+    serial_for(at.numel(), 1, [&](int64_t begin, int64_t end) {
+      bool is_valid = true;
+      for (int64_t i = begin; i < end; ++i) {
+        is_valid &= (from[i] >= 1) & (from[i] <= size + 1);
+        out[i] = static_cast<Place<T>>(from[i] - 1);
+      }
+      if (is_valid) return;
+      for (int64_t i = begin; i < end; ++i)
+        if (from[i] < 1 || from[i] > size + 1) shapes::bad_position(op, from[i], size + 1);
+    });
   });
   return out;
 }

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/pool.h"
 #include "tensor/cpu/reduce.h"
 #include "tensor/pool_window.h"
 #include "tensor/shapes/index.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -23,11 +25,65 @@ int64_t planes_of(const Tensor& t) {
 
 int64_t plane_size(const Tensor& t) { return t.size(-1) * t.size(-2); }
 
-// Calls body(plane) for all planes, shared among threads; `work` is the cost of one.
-template <class Body>
-void each_plane(int64_t planes, int64_t work, Body&& body) {
-  parallel_for(planes, grain_for(work), [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) body(p);
+// The planes of a contiguous tensor as T: where they lie or, of another dtype, a run of them at a
+// time in a buffer, which the cache keeps.
+template <class T>
+class Planes {
+ public:
+  Planes(const Tensor& t, int64_t size, int64_t run)
+      : data_(t.raw()), dtype_(t.dtype()), size_(size) {
+    if (dtype_ != dtype_of<T>) buffer_.resize(static_cast<size_t>(size * run));
+  }
+
+  // Where the planes from p on are made.
+  T* elements(int64_t p) {
+    return buffer_.empty() ? reinterpret_cast<T*>(data_) + p * size_ : buffer_.data();
+  }
+  // The same with the elements of `count` planes.
+  const T* read(int64_t p, int64_t count) {
+    if (!buffer_.empty()) convert(dtype_, dtype_of<T>, plane(p), buffer_.data(), count);
+    return elements(p);
+  }
+  // Brings what was made to the tensor.
+  void write(int64_t p, int64_t count) {
+    if (!buffer_.empty()) convert(dtype_of<T>, dtype_, buffer_.data(), plane(p), count);
+  }
+
+ private:
+  char* plane(int64_t p) const { return data_ + p * size_ * size_of(dtype_); }
+  void convert(DType from_type, DType to_type, const void* from, void* to, int64_t count) const {
+    const DenseConverter all = dense_converter(from_type, to_type);
+    serial_for(size_ * count, 1, [&](int64_t begin, int64_t end) {
+      all(static_cast<const char*>(from) + begin * size_of(from_type),
+          static_cast<char*>(to) + begin * size_of(to_type), static_cast<size_t>(end - begin));
+    });
+  }
+
+  char* data_;
+  const DType dtype_;
+  const int64_t size_;
+  std::vector<T> buffer_;
+};
+
+// Elements that are converted at a time at least, where a plane has fewer.
+constexpr int64_t kConverted = 4096;
+
+// Makes the planes of `out` of those of `in` by body(plane of in, plane of out, its number), of
+// which each thread has one from make(); `work` is the cost of one plane.
+template <class T, class Make>
+void each_plane(const Tensor& in, Tensor& out, int64_t work, Make&& make) {
+  const int64_t from_size = plane_size(in), to_size = plane_size(out);
+  const int64_t run = std::max<int64_t>(1, kConverted / std::max<int64_t>(1, from_size + to_size));
+  parallel_for(planes_of(out), grain_for(work), [&](int64_t begin, int64_t end) {
+    auto body = make();
+    Planes<T> from(in, from_size, run), to(out, to_size, run);
+    for (int64_t p = begin; p < end; p += run) {
+      const int64_t count = std::min(run, end - p);
+      const T* x = from.read(p, count);
+      T* y = to.elements(p);
+      for (int64_t i = 0; i < count; ++i) body(x + i * from_size, y + i * to_size, p + i);
+      to.write(p, count);
+    }
   });
 }
 
@@ -153,13 +209,13 @@ void maximum(const Tensor& x, const PoolWindow& w, Tensor& result, Tensor& indic
     const T nothing = maximum_of_nothing<T>(x.dtype());
     const bool short_places = plane_size(x) < std::numeric_limits<int32_t>::max();
     if (pools_channels(x) && short_places) return max_channels(x, w, nothing, result, indices);
-    const Tensor source = converted(x, dtype);
-    Tensor values = workspace(result, dtype), places = workspace(indices, DType::Int64);
-    each_plane(planes_of(x), plane_size(values) * taps_of(w), [&](int64_t p) {
-      MaxPlane<T>(w, nothing, source.elements<T>() + p * plane_size(x),
-                  values.elements<T>() + p * plane_size(values),
-                  places.elements<int64_t>() + p * plane_size(values))
-          .run();
+    const Tensor source = contiguous(x);
+    Tensor values = workspace(result, result.dtype()), places = workspace(indices, DType::Int64);
+    each_plane<T>(source, values, plane_size(values) * taps_of(w), [&] {
+      return [&](const T* in, T* out, int64_t p) {
+        int64_t* at = places.elements<int64_t>() + p * plane_size(values);
+        MaxPlane<T>(w, nothing, in, out, at).run();
+      };
     });
     write_back(result, values);
     write_back(indices, places);
@@ -225,18 +281,29 @@ void average_plane(const PoolWindow& w, const T* in, T* out) {
   }
 }
 
-void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
-  if (pools_channels(x)) return mean_channels(x, w, result);
-  const DType dtype = compute_dtype(x.dtype());
-  const Tensor source = converted(x, dtype);
-  Tensor y = workspace(result, dtype);
-  visit_compute<dtypes::floating>(dtype, [&]<class T>() {
-    each_plane(planes_of(y), plane_size(x), [&](int64_t p) {
-      average_plane(w, source.elements<T>() + p * plane_size(x),
-                    y.elements<T>() + p * plane_size(y));
-    });
+Tensor turned(const Tensor& x) { return views::transpose(x, x.dim() - 2, x.dim() - 1); }
+
+void average_planes(const Tensor& x, const PoolWindow& w, Tensor& result) {
+  const Tensor source = contiguous(x);
+  Tensor y = workspace(result, result.dtype());
+  visit_compute<dtypes::floating>(x.dtype(), [&]<class T>() {
+    each_plane<T>(source, y, plane_size(x),
+                  [&] { return [&](const T* in, T* out, int64_t) { average_plane(w, in, out); }; });
   });
   write_back(result, y);
+}
+
+void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
+  if (pools_channels(x)) return mean_channels(x, w, result);
+  const Tensor columns = turned(x);
+  if (x.is_contiguous() || !columns.is_contiguous() || 2 * result.numel() > x.numel())
+    return average_planes(x, w, result);
+  // The fewer elements of the result are turned instead.
+  PoolWindow across = w;
+  std::swap(across.x, across.y);
+  Tensor means = empty_plain(turned(result).sizes(), {x.dtype(), x.device()}, "avg_pool2d");
+  average_planes(columns, across, means);
+  copy_into(result, turned(means));
 }
 
 // The sums along rows of the shares that outputs give the columns of their windows.
@@ -320,16 +387,13 @@ void spread_plane(const PoolWindow& w, Spread<T>& spread, const T* in, T* out) {
 // The adjoint: spreads each element of grad over its window.
 void spread(const Tensor& grad, const PoolWindow& w, Tensor& result) {
   if (pools_channels(grad)) return mean_channels_grad(grad, w, result);
-  const DType dtype = compute_dtype(grad.dtype());
-  const Tensor source = converted(grad, dtype);
-  Tensor y = workspace(result, dtype);
-  const int64_t size = plane_size(y);
-  visit_compute<dtypes::floating>(dtype, [&]<class T>() {
-    parallel_for(planes_of(y), grain_for(size), [&](int64_t begin, int64_t end) {
-      Spread<T> spread(w);
-      for (int64_t p = begin; p < end; ++p)
-        spread_plane(w, spread, source.elements<T>() + p * plane_size(grad),
-                     y.elements<T>() + p * size);
+  const Tensor source = contiguous(grad);
+  Tensor y = workspace(result, result.dtype());
+  visit_compute<dtypes::floating>(grad.dtype(), [&]<class T>() {
+    each_plane<T>(source, y, plane_size(y), [&] {
+      return [&w, spread = Spread<T>(w)](const T* in, T* out, int64_t) mutable {
+        spread_plane(w, spread, in, out);
+      };
     });
   });
   write_back(result, y);
@@ -346,6 +410,16 @@ int64_t offset_in(const char* op, I position, int64_t size) {
 
 constexpr DTypeSet kPositions = bit(DType::Int64) | bit(DType::Int32);
 
+// Adds the elements of `grad` to zeros, at their positions.
+template <class T, class I>
+void scatter_plane(const T* grad, const I* where, int64_t places, T* sums, int64_t size) {
+  zero_bytes(sums, size * static_cast<int64_t>(sizeof(T)));
+  serial_for(places, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      sums[offset_in("max_pool2d_grad_x", where[i], size)] += grad[i];
+  });
+}
+
 }  // namespace
 
 void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
@@ -361,20 +435,15 @@ void adaptive_max_pool2d(const Tensor& x, const Dims&, Tensor& values, Tensor& i
 
 void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
   if (pools_channels(grad)) return max_channels_grad(grad, indices, result);
-  const DType dtype = compute_dtype(grad.dtype());
-  const Tensor slope = converted(grad, dtype), where = contiguous(indices);
-  Tensor y = workspace(result, dtype);
+  const Tensor slope = contiguous(grad), where = contiguous(indices);
+  Tensor y = workspace(result, result.dtype());
   const int64_t size = plane_size(y), places = plane_size(grad);
-  visit_compute<dtypes::real>(dtype, [&]<class T>() {
+  visit_compute<dtypes::real>(grad.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
-      each_plane(planes_of(y), size + places, [&](int64_t p) {
-        T* sums = y.elements<T>() + p * size;
-        zero_bytes(sums, size * static_cast<int64_t>(sizeof(T)));
-        serial_for(places, 4, [&](int64_t begin, int64_t end) {
-          for (int64_t i = p * places + begin; i < p * places + end; ++i)
-            sums[offset_in("max_pool2d_grad_x", where.elements<I>()[i], size)] +=
-                slope.elements<T>()[i];
-        });
+      each_plane<T>(slope, y, size + places, [&] {
+        return [&](const T* from, T* to, int64_t p) {
+          scatter_plane(from, where.elements<I>() + p * places, places, to, size);
+        };
       });
     });
   });
@@ -387,12 +456,13 @@ void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tens
   const int64_t size = plane_size(grad), places = plane_size(y);
   visit_bytes(y.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
-      each_plane(planes_of(y), places, [&](int64_t p) {
-        serial_for(places, 4, [&](int64_t begin, int64_t end) {
-          for (int64_t i = p * places + begin; i < p * places + end; ++i)
-            y.elements<T>()[i] =
-                source.elements<T>()[p * size + offset_in(op, where.elements<I>()[i], size)];
-        });
+      parallel_for(planes_of(y), grain_for(places), [&](int64_t first, int64_t last) {
+        for (int64_t p = first; p < last; ++p)
+          serial_for(places, 4, [&](int64_t begin, int64_t end) {
+            for (int64_t i = p * places + begin; i < p * places + end; ++i)
+              y.elements<T>()[i] =
+                  source.elements<T>()[p * size + offset_in(op, where.elements<I>()[i], size)];
+          });
       });
     });
   });

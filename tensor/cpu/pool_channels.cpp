@@ -23,6 +23,8 @@ HWY_BEFORE_NAMESPACE();
 namespace moonlet::cpu {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
 // So many channels at a time: accumulators that stay in the first cache.
 constexpr int64_t kRun = 64;
 
@@ -73,25 +75,44 @@ void max_pixel(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, T no
     max_window(w, ys, xs, in + c, channels, std::min(kRun, channels - c), values + c, places + c);
 }
 
-// The sums of the rows of a window are added up apart, so that rounding errors stay small.
+// The means of the channels of kVectors vectors; the sums of the rows of a window are added up
+// apart, so that rounding errors stay small.
+template <size_t kVectors, class D, class T>
+HWY_INLINE void mean_window(D d, const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs,
+                            const T* in, int64_t channels, T divisor, T* HWY_RESTRICT means) {
+  hn::Vec<D> total[kVectors], row[kVectors];
+  for (auto& sum : total) sum = hn::Zero(d);
+  for (int64_t y = ys.begin; y < ys.end; ++y) {
+    before_row(xs, kVectors * static_cast<int64_t>(hn::Lanes(d)));
+    for (auto& sum : row) sum = hn::Zero(d);
+    const T* HWY_RESTRICT v = in + (y * w.x.size + xs.begin) * channels;
+    for (int64_t x = xs.begin; x < xs.end; ++x, v += channels)
+      for (size_t i = 0; i < kVectors; ++i)
+        row[i] = hn::Add(row[i], hn::LoadU(d, v + i * hn::Lanes(d)));
+    for (size_t i = 0; i < kVectors; ++i) total[i] = hn::Add(total[i], row[i]);
+  }
+  for (size_t i = 0; i < kVectors; ++i)
+    hn::StoreU(hn::Div(total[i], hn::Set(d, divisor)), d, means + i * hn::Lanes(d));
+}
+
 template <class T>
 void mean_pixel(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, const T* in,
-                int64_t channels, T* HWY_RESTRICT means) {
+                int64_t channels, T* means) {
+  constexpr size_t kVectors = 4;
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), run = lanes * int64_t{kVectors};
   const auto divisor = is_empty(ys, xs) ? T(1) : static_cast<T>(average_count(w, ys, xs));
-  for (int64_t begin = 0; begin < channels; begin += kRun) {
-    const int64_t count = std::min(kRun, channels - begin);
-    T total[kRun] = {};
-    for (int64_t y = ys.begin; y < ys.end; ++y) {
-      before_row(xs, count);
-      T row[kRun] = {};
-      for (int64_t x = xs.begin; x < xs.end; ++x) {
-        const T* HWY_RESTRICT v = in + (y * w.x.size + x) * channels + begin;
-        for (int64_t c = 0; c < count; ++c) row[c] += v[c];
-      }
-      for (int64_t c = 0; c < count; ++c) total[c] += row[c];
-    }
-    for (int64_t c = 0; c < count; ++c) means[begin + c] = total[c] / divisor;
+  int64_t c = 0;
+  for (; c + run <= channels; c += run)
+    mean_window<kVectors>(d, w, ys, xs, in + c, channels, divisor, means + c);
+  for (; c + lanes <= channels; c += lanes)
+    mean_window<1>(d, w, ys, xs, in + c, channels, divisor, means + c);
+  if (c < channels && channels >= lanes) {  // the last vector begins early
+    c = channels - lanes;
+    return mean_window<1>(d, w, ys, xs, in + c, channels, divisor, means + c);
   }
+  for (; c < channels; ++c) mean_window<1>(one, w, ys, xs, in + c, channels, divisor, means + c);
 }
 
 // Adds the shares of one output's `count` channels to the elements of its window.

@@ -109,40 +109,81 @@ void max_windows(const PoolRow<T>& r, int64_t first, T* values, int64_t* places)
   });
 }
 
-// One window with rows of several vectors: the lanes are neighbouring taps.
-template <class T>
-void max_of_long(const PoolRow<T>& r, const T* x, int64_t first, T* value, int64_t* place) {
-  const hn::ScalableTag<T> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  using I = hn::TFromD<decltype(di)>;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto best = hn::LoadU(d, x);
-  auto offsets = hn::Iota(di, 0);
-  const auto step = [&](int64_t at) HWY_ATTR {
+// The largest elements that the lanes have seen and their places.
+template <class D>
+struct Largest {
+  hn::Vec<D> best;
+  hn::Vec<hn::RebindToSigned<D>> places;
+
+  // Looks at the elements x[at] and those behind it, further on than all so far.
+  HWY_INLINE void see(D d, const hn::TFromD<D>* HWY_RESTRICT x, int64_t at) {
+    const hn::RebindToSigned<D> di;
     const auto v = hn::LoadU(d, x + at);
     const auto take = larger(d, v, best);
     best = hn::IfThenElse(take, v, best);
-    offsets = hn::IfThenElse(hn::RebindMask(di, take), hn::Iota(di, static_cast<I>(at)), offsets);
-  };
-  for (int64_t i = 0; i < r.rows; ++i) {
-    stop_if_requested();
+    places = hn::IfThenElse(hn::RebindMask(di, take),
+                            hn::Iota(di, static_cast<hn::TFromD<decltype(di)>>(at)), places);
+  }
+};
+
+// The place of the last NaN that the lanes of `parts` have, or -1.
+template <class D, size_t kParts>
+HWY_INLINE int64_t last_nan_of(const Largest<D> (&parts)[kParts]) {
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    const hn::RebindToSigned<D> di;
+    auto place = hn::Set(di, -1);
+    for (const auto& p : parts) {
+      const auto is_nan = hn::RebindMask(di, hn::IsNaN(p.best));
+      place = hn::Max(place, hn::IfThenElse(is_nan, p.places, place));
+    }
+    if (!hn::AllTrue(di, hn::Eq(place, hn::Set(di, -1))))
+      return hn::GetLane(hn::MaxOfLanes(di, place));
+  }
+  return -1;
+}
+
+// The place of the first of their largest elements, if none is NaN.
+template <class D, size_t kParts>
+HWY_INLINE int64_t first_largest_of(D d, const Largest<D> (&parts)[kParts]) {
+  const hn::RebindToSigned<D> di;
+  auto most = parts[0].best;
+  for (const auto& p : parts) most = hn::Max(most, p.best);
+  most = hn::MaxOfLanes(d, most);
+  const auto none = hn::Set(di, hwy::HighestValue<hn::TFromD<decltype(di)>>());
+  auto place = none;
+  for (const auto& p : parts) {
+    const auto equal = hn::RebindMask(di, hn::Eq(p.best, most));
+    place = hn::Min(place, hn::IfThenElse(equal, p.places, none));
+  }
+  return hn::GetLane(hn::MinOfLanes(di, place));
+}
+
+// One window with rows of several vectors: the lanes are neighbouring taps, and what one step finds
+// is not waited for by the next.
+template <class T>
+void max_of_long(const PoolRow<T>& r, const T* x, int64_t first, T* value, int64_t* place) {
+  using D = hn::ScalableTag<T>;
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), last = r.taps - lanes;
+  const Largest<D> start = {hn::LoadU(d, x), hn::Iota(hn::RebindToSigned<D>(), 0)};
+  Largest<D> parts[4] = {start, start, start, start};
+  const auto line = [&](auto& even, auto& odd, int64_t at) HWY_ATTR {
     int64_t k = 0;
-    for (; k + lanes <= r.taps; k += lanes) step(i * r.row_step + k);
-    if (k < r.taps) step(i * r.row_step + r.taps - lanes);
+    for (; k < last - lanes; k += 2 * lanes) {
+      even.see(d, x, at + k);
+      odd.see(d, x, at + k + lanes);
+    }
+    if (k < last) even.see(d, x, at + k);
+    odd.see(d, x, at + last);
+  };
+  for (int64_t i = 0; i < r.rows; i += 2) {
+    stop_if_requested();
+    line(parts[0], parts[1], i * r.row_step);
+    if (i + 1 < r.rows) line(parts[2], parts[3], (i + 1) * r.row_step);
   }
-  HWY_ALIGN T values[hn::MaxLanes(d)];
-  HWY_ALIGN I places[hn::MaxLanes(di)];
-  hn::Store(best, d, values);
-  hn::Store(offsets, di, places);
-  // Of equal ones the first counts, but the last NaN.
-  size_t top = 0;
-  for (size_t i = 1; i < hn::Lanes(d); ++i) {
-    const T a = values[top], b = values[i];
-    const bool earlier = places[i] < places[top];
-    if (b != b ? a == a || !earlier : b > a || (b == a && earlier)) top = i;
-  }
-  *value = values[top];
-  *place = first + places[top];
+  const int64_t nan = last_nan_of(parts), at = nan >= 0 ? nan : first_largest_of(d, parts);
+  *value = x[at];
+  *place = first + at;
 }
 
 template <Step kStep, int kTaps, class T>

@@ -6,6 +6,11 @@
 local LINES = "randn(math.max(n // 1024, 1), math.min(n, 1024))"
 local IMAGES = "randn(math.max(n // 1024, 1), math.min(side(2), 32), math.min(side(2), 32))"
 local BODIES = "randn(math.max(n // 4096, 1), " .. ("math.min(side(3), 16), "):rep(2) .. "math.min(side(3), 16))"
+-- Pooled pieces, of whose elements each comes from a place of its own, and the size they are to have.
+local UNPOOLED = [[(function()
+  local x = randn(%s, 2, %s)
+  return x, (arange(x[1][1]:numel()) * 2):reshape(x[1][1].shape):expand(x.shape):contiguous(), %s
+end)()]]
 -- The input of a convolution with so many inner dimensions, then the channels of it.
 local CHANNELS = "(n < 1000 and 2 or 16)"
 local function inputs(rank, most)
@@ -119,6 +124,12 @@ return {
   max_pool1d = LINES .. ", 2", max_pool1d_with_indices = LINES .. ", 2", adaptive_max_pool1d = LINES .. ", 2",
   max_pool2d = IMAGES .. ", 2", max_pool2d_with_indices = IMAGES .. ", 2", adaptive_max_pool2d = IMAGES .. ", 2",
   max_pool3d = BODIES .. ", 2", max_pool3d_with_indices = BODIES .. ", 2", adaptive_max_pool3d = BODIES .. ", 2",
+
+  max_unpool1d = UNPOOLED:format("math.max(n // 512, 1)", "512", "1024"),
+  max_unpool2d = UNPOOLED:format("math.max(n // 256, 1)", "16, 16", "{ 32, 32 }"),
+  max_unpool3d = UNPOOLED:format("math.max(n // 512, 1)", "8, 8, 8", "{ 16, 16, 16 }"),
+  fractional_max_pool2d = "randn(2, math.max(n // 2048, 1), 32, 32), 2, 16, rand(2, math.max(n // 2048, 1), 2)",
+  fractional_max_pool3d = "randn(2, math.max(n // 8192, 1), 16, 16, 16), 2, 8, rand(2, math.max(n // 8192, 1), 3)",
 
   -- image
   affine_grid = "randn(math.max(n // 1024, 1), 2, 3), { math.max(n // 1024, 1), 1, 16, 32 }",

@@ -198,6 +198,15 @@ test("places that are no numbers, and those far outside", function()
   expect.equal(F.grid_sample(x, grid, { align_corners = true }):tolist(), { { { { 1.0, 0.0, 0.0, 0.0 } } } })
   expect.equal(F.grid_sample(x, grid, { align_corners = true, padding_mode = "border" }):tolist(),
     { { { { 1.0, 3.0, 3.0, 3.0 } } } })
+  for _, mode in ipairs { "bilinear", "nearest", "bicubic" } do
+    local z, wide = counted(1, 1, 2, 2):requires_grad_(), grid:detach():requires_grad_()
+    local gx, ggrid = ml.grad(F.grid_sample(z, wide, mode):sum(), { z, wide })
+    expect.truthy(gx:isfinite():all():item() and ggrid:isfinite():all():item(), mode)
+    expect.equal(ggrid[1][1][2]:tolist(), { 0.0, 0.0 }, mode)
+    -- A line of one element, at whose ends nothing can be told apart.
+    local single = F.grid_sample(ml.ones(1, 1, 1, 1), grid, { mode = mode, align_corners = true })
+    expect.equal(single[1][1][1]:tolist(), { 1.0, 0.0, 0.0, 1.0 }, mode)
+  end
   local y = F.grid_sample(ml.full({ 1, 1, 2, 2 }, INF), ml.zeros(1, 1, 1, 2), { mode = "nearest" })
   expect.equal(y:item(), INF)
   refuses(function() F.grid_sample(x, ml.zeros(1, 1, 1, 3)) end, "grid has shape")

@@ -197,4 +197,94 @@ test("images whose channels lie beside each other are pooled alike", function()
   expect.truthy(values:eq(want):all():item() and places:eq(want_at):all():item(), "int64")
 end)
 
+test("maxima of bodies give their gradient to the places they are at", function()
+  local pools = {
+    function(x) return ml.max_pool3d_with_indices(x, { 2, 3, 2 }, { 1, 2, 2 }, { 1, 1, 0 }, 1, true) end,
+    function(x) return ml.max_pool3d_with_indices(x, 2, { 1 }, 1, { 3, 1, 2 }) end,
+    -- Some of these windows lie between padding and padding.
+    function(x) return ml.max_pool3d_with_indices(x, 2, { 1 }, 1, { 7, 2, 2 }) end,
+    function(x) return ml.adaptive_max_pool3d(x, { 3, 2, 4 }) end,
+    function(x) return ml.fractional_max_pool3d(x, 2, { 3, 3, 2 }, ml.full({ 2, 3, 3 }, 0.4)) end,
+  }
+  for number, pool in ipairs(pools) do
+    for _, dtype in ipairs { "float32", "float64", "bfloat16" } do
+      local x = (ml.randn(2, 3, 6, 5, 7) * 4):round():to(dtype):requires_grad_()
+      local values, places = pool(x)
+      local slope = ml.randn(values.shape):round():to(dtype)
+      local flat = values:isfinite()
+      local got = ml.grad(values, x, { grad_outputs = slope })
+      local want = ml.zeros(2, 3, 6 * 5 * 7):scatter_add(3, places:reshape(2, 3, -1),
+        slope:to("float32"):where(flat, 0.0):reshape(2, 3, -1)):reshape(x.shape)
+      if flat:all():item() then
+        expect.truthy(got:to("float32"):allclose(want, 1e-2, 1e-2), number .. " " .. dtype)
+        local picked = x:detach():reshape(2, 3, -1):gather(3, places:reshape(2, 3, -1)):reshape(values.shape)
+        expect.truthy(values:eq(picked):all():item(), number .. " values " .. dtype)
+      end
+    end
+  end
+end)
+
+test("long windows: the first of equal elements, the last NaN", function()
+  for _, dtype in ipairs { "float32", "float64", "bfloat16", "int64" } do
+    for _, size in ipairs { 32, 33, 47, 64, 77, 130 } do
+      for rows = 1, 3 do
+        local x = ml.randint(-3, 3, { rows, 2 * size }):to(dtype)
+        local function check(label)
+          local values, places = ml.adaptive_max_pool2d(x:unsqueeze(1), { 1, 2 })
+          for part = 1, 2 do
+            local best, at
+            for i = 1, rows do
+              for j = (part - 1) * size + 1, part * size do
+                local v = x[i][j]:item()
+                if not best or v > best or v ~= v then best, at = v, (i - 1) * 2 * size + j end
+              end
+            end
+            expect.equal(places[1][1][part]:item(), at, ("%s of %s %d: %d"):format(label, dtype, size, part))
+            local got = values[1][1][part]:item()
+            expect.truthy(got == best or (got ~= got and best ~= best), label)
+          end
+        end
+        check "equal ones"
+        if dtype ~= "int64" then
+          x[1][5], x[rows][size - 1], x[rows][size + 1] = 0 / 0, 0 / 0, 0 / 0
+          check "NaN"
+        end
+      end
+    end
+  end
+end)
+
+test("norms of windows and their gradients", function()
+  for _, norm in ipairs { 1, 2, 3, 2.5 } do
+    for _, ceil_mode in ipairs { false, true } do
+      local x = (ml.rand(2, 3, 7, 5, { dtype = "float64" }) + 0.1):requires_grad_()
+      local count = 6
+      local function want_of(t)
+        return (ml.avg_pool2d(t ^ norm, { 2, 3 }, {}, 0, ceil_mode) * count) ^ (1 / norm)
+      end
+      local got, want = ml.lp_pool2d(x, norm, { 2, 3 }, {}, ceil_mode), want_of(x)
+      expect.truthy(got:allclose(want, 1e-12, 1e-12), "values")
+      local slope = ml.randn(want.shape, { dtype = "float64" })
+      local options = { grad_outputs = slope, create_graph = true }
+      local first, wanted = ml.grad(got, x, options), ml.grad(want, x, options)
+      expect.truthy(first:allclose(wanted, 1e-10, 1e-10), "gradient")
+      expect.truthy(ml.grad(first:square():sum(), x):allclose(ml.grad(wanted:square():sum(), x), 1e-9, 1e-9), "second")
+    end
+  end
+  local nothing = ml.zeros(1, 1, 4):requires_grad_()
+  for norm = 1, 3 do
+    expect.equal(ml.grad(ml.lp_pool1d(nothing, norm, 2):sum(), nothing):tolist(), { { { 0, 0, 0, 0 } } })
+  end
+end)
+
+test("windows at random that have one place each", function()
+  for _, kernel in ipairs { { 1, 2 }, { 4, 4 }, { 3, 1 } } do
+    local x = (ml.randn(2, 3, 7, 7) * 2):round()
+    local want, want_at = ml.max_pool2d_with_indices(x, kernel, { 1 })
+    local out = { 8 - kernel[1], 8 - kernel[2] }
+    local got, got_at = ml.fractional_max_pool2d(x, kernel, out, ml.rand(2, 3, 2))
+    expect.truthy(got:eq(want):all():item() and got_at:eq(want_at):all():item(), kernel[1])
+  end
+end)
+
 harness.run()
