@@ -1,9 +1,9 @@
 // interp/gc_pacer.h: the pacing of garbage collection: how tensor memory drives Lua's collector,
 // which sees only small userdata. The rules where it works in generations: a young collection each
 // time some MiB were allocated, a full one when much may have become old. Where the script or the
-// host chose incremental ones: a full one each time some MiB were allocated, more where the Lua heap
-// makes it dear, a step of one where that is large; and short pauses between cycles while the heap
-// is small. In both a full one when live bytes pass a threshold.
+// host chose incremental ones: a full one each time some MiB were allocated, more where the Lua
+// heap makes it dear, a step of one where that is large; and short pauses between cycles while the
+// heap is small. In both a full one when live bytes pass a threshold.
 #pragma once
 
 #include <cstdint>
