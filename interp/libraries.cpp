@@ -140,8 +140,9 @@ int l_set_metatable_limited(lua_State* L) {
   return call_original(L);
 }
 
-// Notes which kind of collection a script asks for. The pause and the speed are those of incremental
-// collections, so that who sets them wants these; a step of a generational one is a whole cycle.
+// Notes which kind of collection a script asks for. The pause and the speed are those of
+// incremental collections, so that who sets them wants these; a step of a generational one is a
+// whole cycle.
 int l_collect_garbage(lua_State* L) {
   static constexpr const char* kOptions[] = {
       "collect",    "stop",      "restart",      "count",       "step", "setpause",

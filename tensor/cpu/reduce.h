@@ -15,8 +15,8 @@ namespace moonlet::cpu {
 enum class Fold { Sum, SumSquares, SumAbs, SumNumbers, Max, Min, Product };
 
 // The fold of n numbers, with several accumulators; Max and Min give NaN when one is there, and are
-// with sums, which wrap, what there is for int64. Callers keep n below kRunLength, so that rounding errors do not grow
-// with the whole length.
+// with sums, which wrap, what there is for int64. Callers keep n below kRunLength, so that rounding
+// errors do not grow with the whole length.
 template <class T>
 T fold_run(Fold kind, const T* x, int64_t n);
 // acc[j] = fold of acc[j] and x[i * stride + j] for all i < rows, j < cols.

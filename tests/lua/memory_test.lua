@@ -116,6 +116,7 @@ test("a tensor that lived long is freed at the end of a training step", function
   local before = ml.memory.live_bytes()
   local holder = { ml.ones(MIB // 4) }
   for _ = 1, 8 do empty_of(4 * MIB) end
+  expect.equal(holder[1]:numel(), MIB // 4)
   holder[1] = nil
   step()
   expect.truthy(ml.memory.live_bytes() - before < MIB, ml.memory.live_bytes() - before)
