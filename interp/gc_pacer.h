@@ -67,8 +67,12 @@ void pay_at_end(lua_State* L, int64_t bytes);
 // or as the script or the host has it.
 void set_generational(lua_State* L, bool on);
 
-// A collection before the next op.
-inline void collect_soon(lua_State* L) { pacer(L).debt = pacer(L).due; }
+// A full collection before the next op.
+inline void collect_soon(lua_State* L) {
+  Pacer& p = pacer(L);
+  p.debt = p.due;
+  p.threshold = 0;
+}
 
 // Sets the collector's pause by the size of the Lua heap, unless the script has chosen one.
 void set_pause(lua_State* L);
