@@ -76,7 +76,7 @@ Tensor normalised_instances(const Tensor& x, const Tensor& weight, const Tensor&
     return reshape(expand(v, {n, c}), {n * c});
   };
   const Tensor scale = repeated("weight", weight), shift = repeated("bias", bias);
-  if (x.numel() == 0) return clone(x);
+  if (x.numel() == 0) return scaled_channels(op, clone(x), weight, bias, x);
   const Tensor channels = reshape(x, {1, n * c, x.numel() / (n * c)});
   const Tensor y =
       std::get<0>(native_batch_norm(channels, scale, shift, Tensor(), Tensor(), 0.0, eps));

@@ -220,6 +220,7 @@ ChannelSums channel_moments(const Matrix& m, ColumnRow<T> row, std::vector<T>& m
 
 bool normalizes_columns(const Tensor& x) {
   constexpr int64_t kShortRun = 32;
+  if (x.numel() == 0) return false;
   return channels_of(x).inner < kShortRun || shapes::lies_channels_last(x);
 }
 

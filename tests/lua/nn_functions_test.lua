@@ -546,4 +546,24 @@ test("normalisation of bfloat16 rounds to nearest and keeps NaN within its row",
   for _, i in ipairs { 1, 3, 4 } do expect.truthy(ml.equal(y[i], wide[i]), i) end
 end)
 
+test("norms of no elements have gradients of zeros", function()
+  for _, sizes in ipairs { { 0, 4, 3 }, { 2, 4, 0 }, { 0, 4 } } do
+    for _, dtype in ipairs { "float32", "bfloat16", "float64" } do
+      for _, f in ipairs {
+        function(x, w, b) return F.group_norm(x, 2, w, b) end,
+        function(x, w, b) return F.batch_norm(x, nil, nil, w, b, true) end,
+        function(x, w, b) return F.instance_norm(x, nil, nil, w, b) end,
+        function(x, w, b) return F.layer_norm(x:transpose(2, -1):reshape(-1, 4), { 4 }, w, b) end,
+      } do
+        local x = ml.randn(sizes):to(dtype):requires_grad_()
+        local w, b = ml.ones { 4, dtype = dtype, requires_grad = true }, ml.zeros { 4, dtype = dtype, requires_grad = true }
+        f(x, w, b):sum():backward()
+        expect.equal(x.grad.shape, x.shape)
+        expect.near(w.grad:tolist(), { 0, 0, 0, 0 })
+        expect.near(b.grad:tolist(), { 0, 0, 0, 0 })
+      end
+    end
+  end
+end)
+
 harness.run()
