@@ -111,7 +111,9 @@ Tensor index_fill_tensor_composite(const Tensor& x, int64_t dim, const Tensor& i
   const int d = wrap_dim(dim, x.dim(), "index_fill");
   Dims sizes = x.sizes();
   if (x.dim() > 0) sizes[d] = index.numel();
-  return index_copy(x, d, index, expand(value, sizes));
+  check(is_complex(x.dtype()) || !is_complex(value.dtype()), "index_fill: value has dtype ",
+        value.dtype(), ", but ", x.dtype(), " is real");
+  return index_copy(x, d, index, expand(to(value, x.dtype()), sizes));
 }
 
 // Elements counted in row order.

@@ -59,9 +59,11 @@ Tensor filtered(const Tensor& x, const std::vector<int64_t>& size, const Mode& m
                 const std::vector<std::optional<double>>& scales) {
   const int dims = static_cast<int>(size.size());
   check_mode(mode, dims, align_corners, antialias);
-  check(is_floating(x.dtype()), kInterpolate, ": mode \"", mode.name,
-        "\" takes floating dtypes, got ", name(x.dtype()));
-  Tensor out = widened(x);
+  const bool bytes = x.dtype() == DType::UInt8 && mode.antialias;
+  check(is_floating(x.dtype()) || bytes, kInterpolate, ": mode \"", mode.name, "\" takes ",
+        mode.antialias ? "uint8 and floating dtypes" : "floating dtypes", ", got ",
+        name(x.dtype()));
+  Tensor out = bytes ? to(x, DType::Float32) : widened(x);
   Dims sizes = x.sizes();
   // From the last axis on, which has the most to gain from a smaller image.
   for (int i = dims - 1; i >= 0; --i) {
@@ -71,6 +73,8 @@ Tensor filtered(const Tensor& x, const std::vector<int64_t>& size, const Mode& m
     const auto step = scales[i] ? std::optional<double>(1.0 / *scales[i]) : std::nullopt;
     out = resample(out, sizes, 2 + i, mode.filter, align_corners, antialias, step);
   }
+  // The cubic filters go beyond the range of their elements.
+  if (bytes) out = clamp_between(round(out), 0.0, 255.0);
   out = to(out, x.dtype());
   return &out.storage() == &x.storage() ? clone(out) : out;
 }

@@ -76,7 +76,8 @@ Tensor weighted(const char* op, const Tensor& input, Tensor product, const Scala
   const auto is_one = [](const Scalar& s) { return s.to_complex() == complex128(1); };
   const bool read = beta.to_complex() != complex128(0);
   // Numbers of a higher kind than the tensors' change the dtype.
-  const bool kept = is_floating(product.dtype()) && !alpha.is_complex() && !beta.is_complex();
+  const bool kept = is_floating(product.dtype()) && !alpha.is_complex() && !beta.is_complex() &&
+                    result_type(product, input) == product.dtype();
   if (kept) {
     if (!is_one(alpha)) mul_(product, alpha);
     if (read && is_one(beta))
@@ -109,7 +110,11 @@ Tensor addr_composite(const Tensor& input, const Tensor& vec1, const Tensor& vec
       input.dtype() == vec1.dtype() && input.dtype() == vec2.dtype() &&
       can_expand(input.sizes(), {vec1.size(0), vec2.size(0)}))
     return addcmul(input, unsqueeze(vec1, 1), vec2, alpha);
-  return weighted("addr", input, outer(vec1, vec2), beta, alpha);
+  check(vec1.dim() == 1 && vec2.dim() == 1, "addr: vectors are wanted, got shapes ", vec1.sizes(),
+        " and ", vec2.sizes());
+  const bool alike = vec1.dtype() == vec2.dtype() && vec1.dtype() != DType::Bool;
+  const Tensor product = alike ? outer(vec1, vec2) : mul(unsqueeze(vec1, 1), vec2);
+  return weighted("addr", input, product, beta, alpha);
 }
 
 Tensor addbmm_composite(const Tensor& input, const Tensor& batch1, const Tensor& batch2,
@@ -174,7 +179,18 @@ int64_t checked_product(const Dims& sizes) {
   return out;
 }
 
-Tensor contracted(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b) {
+// x, summed over those of `dims` that are stretched to the other's sizes from 1.
+Tensor met(const Tensor& x, const Dims& dims, const Dims& other) {
+  Dims stretched;
+  for (int i = 0; i < dims.size(); ++i)
+    if (other[i] == 1 && x.size(static_cast<int>(dims[i])) != 1) stretched.push_back(dims[i]);
+  return stretched.empty() ? x : sum(x, stretched, true, x.dtype());
+}
+
+Tensor contracted(const Tensor& given_a, const Tensor& given_b, const Dims& dims_a,
+                  const Dims& dims_b) {
+  const Tensor a = met(given_a, dims_a, picked(given_b.sizes(), dims_b));
+  const Tensor b = met(given_b, dims_b, picked(given_a.sizes(), dims_a));
   const Dims rest_a = others(dims_a, a.dim()), rest_b = others(dims_b, b.dim());
   const Dims inner_a = picked(a.sizes(), dims_a), inner_b = picked(b.sizes(), dims_b);
   check(inner_a == inner_b, "tensordot: the sizes to sum over differ: ", inner_a, " of ", a.sizes(),

@@ -143,7 +143,9 @@ Tensor multilabel_soft_margin_loss_composite(const Tensor& x, const Tensor& targ
   check(x.dim() >= 1, op, ": the input has shape (), (n, c) is wanted");
   Tensor each = binary_cross_entropy_with_logits_each(x, target);
   if (weight.defined()) each = mul(each, weight);
-  return reduced(op, mean(each, {each.dim() - 1}), reduction, x, target);
+  // The input says how many classes there are, also where the target has been broadcast to more.
+  const double classes = static_cast<double>(x.size(-1));
+  return reduced(op, div(sum(each, {each.dim() - 1}), classes), reduction, x, target);
 }
 
 Tensor poisson_nll_loss_composite(const Tensor& x, const Tensor& given, bool log_input, bool full,

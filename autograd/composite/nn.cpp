@@ -177,7 +177,9 @@ Tensor cosine_similarity_composite(const Tensor& a, const Tensor& b, int64_t dim
 
 Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p, double eps,
                                    bool keepdim) {
-  const DType own = promote(x1.dtype(), x2.dtype());
+  const DType both = promote(x1.dtype(), x2.dtype());
+  // Distances are real, and of integers no integers.
+  const DType own = is_differentiable(both) ? real_of(both) : execution.default_dtype;
   const Tensor apart = add(sub(widened(x1), widened(x2)), eps);
   check(apart.dim() >= 1, "pairwise_distance: the inputs have shape (), (..., features) is wanted");
   return to(norm(apart, p, {apart.dim() - 1}, keepdim), own);

@@ -35,6 +35,12 @@ Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const T
   check(x.dim() >= 2, "batch_norm: x has shape ", x.sizes(), ", (n, c, ...) is wanted");
   check(running_mean.defined() && running_var.defined(),
         "batch_norm: outside training running_mean and running_var are wanted");
+  for (const auto& [name, t] : {std::pair{"running_mean", &running_mean},
+                                {"running_var", &running_var},
+                                {"weight", &weight},
+                                {"bias", &bias}})
+    check(!t->defined() || (t->dim() == 1 && t->size(0) == x.size(1)), "batch_norm: ", name,
+          " has shape ", t->defined() ? t->sizes() : Dims(), ", (", x.size(1), ",) is wanted");
   Tensor scale = rsqrt(add(widened(running_var), eps));
   if (weight.defined()) scale = mul(scale, weight);
   Tensor shift = neg(mul(running_mean, scale));
@@ -149,8 +155,9 @@ Tensor local_response_norm_composite(const Tensor& given, int64_t size, double a
   const char* op = "local_response_norm";
   check(given.dim() >= 3, op, ": x has shape ", given.sizes(), ", (n, c, l, ...) is wanted");
   check(size >= 1 && size <= (int64_t{1} << 31), op, ": size is ", size, ", at least 1 is wanted");
-  if (given.numel() == 0) return given;
-  const Tensor x = widened(given);
+  const DType dtype = is_differentiable(given.dtype()) ? given.dtype() : execution.default_dtype;
+  if (given.numel() == 0) return to(given, dtype);
+  const Tensor x = widened(to(given, dtype));
   // Channels further away than there are any hold zeros.
   const int64_t before = std::min(size / 2, x.size(1)), after = std::min((size - 1) / 2, x.size(1));
   std::vector<int64_t> border(static_cast<size_t>(2 * (x.dim() - 1)), 0);
@@ -159,7 +166,7 @@ Tensor local_response_norm_composite(const Tensor& given, int64_t size, double a
   const Tensor windows = unfold(pad(square(x), border), 1, before + after + 1, 1);
   const Tensor sums = sum(windows, {x.dim()});
   const Tensor scale = pow(add(mul(sums, alpha / static_cast<double>(size)), k), beta);
-  return to(div(x, scale), given.dtype());
+  return to(div(x, scale), dtype);
 }
 
 Tensor normalize_composite(const Tensor& x, double p, int64_t dim, double eps) {

@@ -219,8 +219,9 @@ using Average = std::function<Tensor(const Tensor&, std::optional<int64_t>)>;
 
 // The norms of windows of `count` elements. With ceil_mode the last windows may hold fewer, and
 // count as whole ones of their mean.
-Tensor norm_of(const Tensor& x, double norm_type, int64_t count, bool ceil_mode,
+Tensor norm_of(const char* op, const Tensor& x, double norm_type, int64_t count, bool ceil_mode,
                const Average& average) {
+  check(norm_type != 0, op, ": norm_type is 0, another number is wanted");
   const Tensor wide = widened(x);
   const Tensor powers = norm_type == 2 ? square(wide) : pow(wide, norm_type);
   const Tensor sums = ceil_mode ? mul(average(powers, std::nullopt), static_cast<double>(count))
@@ -235,18 +236,18 @@ Tensor lp_pool1d_composite(const Tensor& x, double norm_type, const Dims& kernel
                            const Dims& stride, bool ceil_mode) {
   pooled("lp_pool1d", x, kernel, stride, {0}, {1}, ceil_mode);
   const Dims steps = line(shapes::pool_stride(kernel, stride), 1);
-  return norm_of(
-      x, norm_type, kernel[0], ceil_mode, [&](const Tensor& t, std::optional<int64_t> divisor) {
-        return as_lines(
-            avg_pool2d(as_planes(t), line(kernel, 1), steps, {0, 0}, ceil_mode, true, divisor));
-      });
+  return norm_of("lp_pool1d", x, norm_type, kernel[0], ceil_mode,
+                 [&](const Tensor& t, std::optional<int64_t> divisor) {
+                   return as_lines(avg_pool2d(as_planes(t), line(kernel, 1), steps, {0, 0},
+                                              ceil_mode, true, divisor));
+                 });
 }
 
 Tensor lp_pool2d_composite(const Tensor& x, double norm_type, const Dims& kernel,
                            const Dims& stride, bool ceil_mode) {
   const int64_t count = product(kernel, "lp_pool2d");
   pooled("lp_pool2d", x, kernel, stride, {0, 0}, {1, 1}, ceil_mode);
-  return norm_of(x, norm_type, count, ceil_mode,
+  return norm_of("lp_pool2d", x, norm_type, count, ceil_mode,
                  [&](const Tensor& t, std::optional<int64_t> divisor) {
                    return avg_pool2d(t, kernel, stride, {0, 0}, ceil_mode, true, divisor);
                  });
@@ -256,7 +257,7 @@ Tensor lp_pool3d_composite(const Tensor& x, double norm_type, const Dims& kernel
                            const Dims& stride, bool ceil_mode) {
   const int64_t count = product(kernel, "lp_pool3d");
   pooled("lp_pool3d", x, kernel, stride, {0, 0, 0}, {1, 1, 1}, ceil_mode);
-  return norm_of(x, norm_type, count, ceil_mode,
+  return norm_of("lp_pool3d", x, norm_type, count, ceil_mode,
                  [&](const Tensor& t, std::optional<int64_t> divisor) {
                    return avg_pool3d(t, kernel, stride, {0, 0, 0}, ceil_mode, true, divisor);
                  });

@@ -133,11 +133,15 @@ std::vector<Tensor> split_evenly(const Tensor& x, int d, int64_t piece) {
 
 }  // namespace
 
-std::vector<Tensor> split_composite(const Tensor& x, const std::vector<int64_t>& size,
-                                    int64_t dim) {
+std::vector<Tensor> split_composite(const Tensor& x, int64_t size, int64_t dim) {
+  check(x.dim() > 0, "split: a tensor of shape () has no dimension to split");
+  return split_evenly(x, wrap_dim(dim, x.dim(), "split"), size);
+}
+
+std::vector<Tensor> split_with_sizes_composite(const Tensor& x, const std::vector<int64_t>& size,
+                                               int64_t dim) {
   check(x.dim() > 0, "split: a tensor of shape () has no dimension to split");
   const int d = wrap_dim(dim, x.dim(), "split");
-  if (size.size() == 1) return split_evenly(x, d, size[0]);
   int64_t sum = 0;
   for (int64_t piece : size) {
     check(piece >= 0, "split: sizes cannot be negative, got ", text_of(size));
@@ -159,7 +163,9 @@ std::vector<Tensor> chunk_composite(const Tensor& x, int64_t chunks, int64_t dim
   check(chunks > 0, "chunk: wants at least 1 chunk, got ", chunks);
   const int d = wrap_dim(dim, x.dim(), "chunk");
   const int64_t size = x.size(d);
-  return split_evenly(x, d, std::max<int64_t>(1, size / chunks + (size % chunks != 0)));
+  // Nothing makes as many pieces as are asked for.
+  if (size == 0) return tensor_split(x, chunks, d);
+  return split_evenly(x, d, size / chunks + (size % chunks != 0));
 }
 
 std::vector<Tensor> tensor_split_composite(const Tensor& x, int64_t sections, int64_t dim) {

@@ -74,16 +74,16 @@ Tensor at_ranks(const Tensor& sorted, const Tensor& ranks) {
   return gather(sorted, -1, to(add(ranks, 1.0), DType::Int64));
 }
 
-// The quantiles q (1-D) of the last dimension of x: (..., count).
-Tensor row_quantiles(const Tensor& x, const Tensor& q, Interpolation how, bool pass_nan) {
-  const Tensor sorted = std::get<0>(sort(x, -1));
+// The quantiles q (1-D) of the last dimension of x: (..., count). Ranks of long rows want float64.
+Tensor row_quantiles(const Tensor& x, const Tensor& given, Interpolation how, bool pass_nan) {
+  const Tensor q = to(given, DType::Float64), sorted = std::get<0>(sort(x, -1));
   const double last = static_cast<double>(x.size(-1) - 1);
   Dims sizes = x.sizes();
   sizes[sizes.size() - 1] = q.size(0);
   Tensor ranks;
   if (pass_nan) {
     const Tensor count = sum(logical_not(isnan(x)), {-1}, true);
-    ranks = clamp_min(mul(q, to(sub(count, int64_t{1}), x.dtype())), 0.0);
+    ranks = clamp_min(mul(q, sub(count, int64_t{1})), 0.0);
   } else {
     // NaN is at the end of its row.
     ranks = masked_fill(expand(mul(q, last), sizes), any(isnan(x), Dims{-1}, true), last);
@@ -94,15 +94,14 @@ Tensor row_quantiles(const Tensor& x, const Tensor& q, Interpolation how, bool p
   if (how == Interpolation::Lower) return low;
   const Tensor high = at_ranks(sorted, ceil(ranks));
   const Tensor weight = how == Interpolation::Midpoint ? full_like(ranks, 0.5) : sub(ranks, below);
-  return lerp(low, high, weight);
+  return lerp(low, high, to(weight, x.dtype()));
 }
 
 // The quantile p of the last dimension of x, (..., 1), which holds no NaN: its two neighbours in
 // the order are selected, which in long rows takes less time than sorting.
 Tensor selected_quantile(const Tensor& x, double p, Interpolation how) {
   const double last = static_cast<double>(x.size(-1) - 1);
-  const double rank =
-      x.dtype() == DType::Float32 ? static_cast<float>(p) * static_cast<float>(last) : p * last;
+  const double rank = (x.dtype() == DType::Float32 ? double{static_cast<float>(p)} : p) * last;
   const auto at = [&](double whole) {
     return std::get<0>(kthvalue(x, static_cast<int64_t>(whole) + 1, -1, true));
   };
@@ -185,7 +184,8 @@ Tensor cov_composite(const Tensor& given, double correction, const Tensor& fweig
   check(given.dim() <= 2, "cov: x has shape ", given.sizes(),
         ", at most two dimensions are wanted");
   check(given.dtype() != DType::Bool, "cov: x has dtype bool, numbers are wanted");
-  const DType dtype = is_differentiable(given.dtype()) ? given.dtype() : execution.default_dtype;
+  DType dtype = is_differentiable(given.dtype()) ? given.dtype() : execution.default_dtype;
+  if (aweights.defined()) dtype = promote(dtype, aweights.dtype());
   Tensor x = widened(to(given, dtype));
   if (x.dim() < 2) x = reshape(x, {1, -1});
   const int64_t count = x.size(1);

@@ -517,6 +517,12 @@ std::vector<Tensor> ArgReader::index_tensors(int i) {
       continue;
     }
     check(given.dim() > 0, signature_.op, ": a mask of no dimensions cannot index");
+    // The tensor that is indexed comes first in every op.
+    const Tensor& indexed = tensor(0);
+    for (int d = 0, at = static_cast<int>(out.size()); d < given.dim(); ++d)
+      check(at + d < indexed.dim() && indexed.size(at + d) == given.size(d), signature_.op,
+            ": a mask of shape ", given.sizes(), " does not fit a tensor of shape ",
+            indexed.sizes(), " at dimension ", at + d + 1);
     const Tensor positions = nonzero(given);
     for (int d = 0; d < given.dim(); ++d) out.push_back(select(positions, 1, d));
   }

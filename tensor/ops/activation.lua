@@ -118,7 +118,8 @@ activation("hardswish(Tensor x) -> Tensor", "`x * hardsigmoid(x)`. Howard et al.
 gradient("hardswish_grad_x", "x",
   { grad = "hardswish_grad_x(g, x)", x = "mul(hardsigmoid_grad_x(mul(widened(g), grad), x), 2.0)" },
   "torch.ops.aten.hardswish_backward(*args)", pieces "")
-activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`, element by element: near `sign(x)` for large ones.", "div(g, square(add(abs(widened(x)), 1.0)))")
+activation("softsign(Tensor x) -> Tensor", "`x / (1 + |x|)`, element by element: near `sign(x)` for large ones.", "div(g, square(add(abs(widened(x)), 1.0)))",
+  { int_to_float = true })
 activation("threshold(Tensor x, Scalar threshold, Scalar value) -> Tensor",
   "`x` where it is above `threshold`, else `value`.", "threshold_grad_x(g, x, threshold)",
   { dtypes = "real", keeps_dtype = true, chooses = true, sample = { "randn(3, 4), 0.1, 2.0" } })
@@ -161,7 +162,7 @@ activation("softshrink_by(Tensor x, Scalar lambd) -> Tensor", "`softshrink` by a
   { keeps_dtype = true, inplace = false, internal = true, sample = { "randn(3, 4), 0.9" },
     torch = "F.softshrink(*args)" })
 activation("tanhshrink(Tensor x) -> Tensor", "`x - tanh(x)`.", "tanhshrink_grad_x(g, x)",
-  { inplace = false })
+  { inplace = false, int_to_float = true })
 gradient("tanhshrink_grad_x", "x",
   { grad = "tanhshrink_grad_x(g, x)",
     x = "mul(tanh_grad_x(mul(widened(g), grad), tanh(widened(x))), mul(tanh(widened(x)), 2.0))" },

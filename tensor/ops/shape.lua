@@ -233,11 +233,17 @@ op { "reshape_as(Tensor x, Tensor other) -> Tensor",
 
 -- Taking apart.
 
-op { "split(Tensor x, int[*] size, Dim dim=0) -> Tensor[]",
+op { "split(Tensor x, int size, Dim dim=0) -> Tensor[]",
      kind = "composite",
      doc = [[`x` cut along `dim` into pieces of `size` positions (the last may be shorter), or into
 pieces of the listed sizes, which must add up to the dimension. The pieces are views.]],
-     sample = { "randn(5, 3), 2", "randn(3, 5), {1, 4}, 2" },
+     sample = { "randn(5, 3), 2" },
+     torch = "torch.split(*args)" }
+
+op { "split_with_sizes(Tensor x, int[*] size, Dim dim=0) -> Tensor[]",
+     kind = "composite", overload_of = "split",
+     doc = [[The same into pieces of the listed sizes.]],
+     sample = { "randn(3, 5), {1, 4}, 2", "randn(3, 2), {3}" },
      torch = "torch.split(*args)" }
 
 op { "tensor_split(Tensor x, int indices_or_sections, Dim dim=0) -> Tensor[]",

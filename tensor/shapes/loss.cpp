@@ -79,6 +79,8 @@ Dims check_ctc(const char* op, const Tensor& log_probs, const Tensor& targets,
     if (targets.dim() != 2) left -= target_lengths[i];
     longest = std::max(longest, target_lengths[i]);
   }
+  check(targets.dim() == 2 || left == 0, op, ": targets has ", room, " labels, and the lengths of ",
+        "the targets add up to ", room - left);
   return {entries, steps, 2 * longest + 1};
 }
 

@@ -231,4 +231,21 @@ test("nonzero names every element of a large tensor that is set", function()
   end
 end)
 
+test("ops that take masks want one that fits, as x[mask] does", function()
+  local x, mask = ml.zeros(12), ml.tensor { true, false, true }
+  expect.error(function() return ml.index_put(x, { mask }, ml.tensor(1.0)) end,
+    "mask of shape %(3,%) does not fit a tensor of shape %(12,%) at dimension 1")
+  expect.error(function() x:index_put_({ mask }, ml.tensor(1.0)) end, "does not fit")
+  expect.error(function() return ml.zeros(3):index_put({ ml.ones({ 3, 1 }):bool() }, ml.tensor(1.0)) end,
+    "does not fit a tensor of shape %(3,%) at dimension 2")
+  expect.equal(x:sum():item(), 0)
+  expect.equal(ml.zeros(3):index_put({ mask }, ml.tensor(1.0)):tolist(), { 1, 0, 1 })
+end)
+
+test("index_fill takes a number of any dtype from a tensor", function()
+  local at = ml.tensor({ 2 }, { dtype = "int64" })
+  expect.equal(ml.zeros(3):index_fill(1, at, ml.tensor(2, { dtype = "int64" })):tolist(), { 0, 2, 0 })
+  expect.error(function() return ml.zeros(3):index_fill(1, at, ml.complex(1, 2)) end, "real")
+end)
+
 harness.run()

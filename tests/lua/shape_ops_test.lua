@@ -435,4 +435,20 @@ test("one_hot without a number of classes", function()
   expect.error(function() ml.one_hot(ml.tensor { 1 }, -2) end, "-2 classes")
 end)
 
+test("split tells one size from a list of one size", function()
+  local x = ml.arange(5)
+  expect.equal(#x:split(1), 5)
+  expect.equal(#x:split { 5 }, 1)
+  expect.equal(#x:split { 0, 5 }, 2)
+  expect.error(function() x:split { 1 } end, "add up to 1, and dim 1 has size 5")
+  expect.error(function() x:split { 2, 4 } end, "add up to 6")
+end)
+
+test("nothing is cut into as many chunks as are asked for", function()
+  local parts = ml.zeros(0, 2):chunk(3)
+  expect.equal(#parts, 3)
+  for _, part in ipairs(parts) do expect.equal(part.shape, { 0, 2 }) end
+  expect.equal(#ml.zeros(5):chunk(4), 3)
+end)
+
 harness.run()
