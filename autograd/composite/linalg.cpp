@@ -368,12 +368,13 @@ Tensor cdist_composite(const Tensor& x1, const Tensor& x2, double p,
         "cdist: compute_mode \"", compute_mode, "\"; use_mm_for_euclid_dist, ",
         "use_mm_for_euclid_dist_if_necessary or donot_use_mm_for_euclid_dist is wanted");
   const Dims batch = broadcast(leading(x1.sizes()), leading(x2.sizes()), "cdist");
+  check(x1.dtype() == x2.dtype(), "cdist: dtypes differ: ", x1.dtype(), " and ", x2.dtype());
   const Tensor a = expand(x1, with_matrix(batch, x1.size(-2), x1.size(-1)));
   const Tensor b = expand(x2, with_matrix(batch, x2.size(-2), x2.size(-1)));
   const bool many = x1.size(-2) > 25 || x2.size(-2) > 25;
   if (p == 2 && (always || (if_many && many))) return euclidean_by_product(a, b);
   if (x1.size(-1) == 0) return zeros(with_matrix(batch, x1.size(-2), x2.size(-2)), options_of(x1));
-  return distances_by_rows(a, b, p);
+  return x1.device().is_cpu() ? native_cdist(a, b, p) : distances_by_rows(a, b, p);
 }
 
 }  // namespace moonlet

@@ -188,9 +188,10 @@ Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p,
 Tensor pdist_composite(const Tensor& given, double p) {
   check(given.dim() == 2, "pdist: x has shape ", given.sizes(), ", (n, features) is wanted");
   check(p >= 0, "pdist: p is ", p, ", at least 0 is wanted");
-  const Tensor x = widened(given);
-  const int64_t n = x.size(0);
+  const int64_t n = given.size(0);
   if (n < 2) return sum(narrow(given, 0, 0, 0), {1});
+  if (given.device().is_cpu()) return native_pdist(given, p);
+  const Tensor x = widened(given);
   std::vector<Tensor> parts;
   for (int64_t i = 0; i + 1 < n; ++i)
     parts.push_back(norm(sub(narrow(x, 0, i, 1), narrow(x, 0, i + 1, n - i - 1)), p, {1}));

@@ -181,6 +181,36 @@ followed by a list of labels, integers from 1 to 52 or `"..."`, and a last list 
                 '"bnd,bmd->bnm", { randn(2, 3, 4), randn(2, 5, 4) }', '"iij,j->i", { randn(3, 3, 2), randn(2) }',
                 '"...,...->...", { randn(2, 3), randn(1, 3) }', '"ij->", { randn(2, 3) }' } }
 
+local no_cuda = "distances are made of differences there"
+
+op { "native_cdist(Tensor x1, Tensor x2, float p) -> Tensor",
+     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     grad = { x1 = "formulas::cdist_grad(g, x1, x2, y, p)",
+              x2 = "formulas::cdist_grad(transpose(g, -2, -1), x2, x1, transpose(y, -2, -1), p)" },
+     torch = "torch.cdist(*args, 'donot_use_mm_for_euclid_dist')",
+     doc = [[The `p`-norm of the difference of each row of `x1` (..., n, d) and each of `x2` (..., m, d):
+(..., n, m).]],
+     sample = { "randn(3, 4), randn(5, 4), 2", "randn(2, 3, 2), randn(2, 4, 2), 1", "randn(3, 4), randn(70, 4), 3",
+                "randn(3, 4), randn(2, 4), math.huge", "randn(3, 4), randn(20, 4), 0.5" } }
+
+op { "cdist_grad_x1(Tensor grad, Tensor x1, Tensor x2, Tensor distance, float p) -> Tensor",
+     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     torch = "torch.ops.aten._cdist_backward(*args[:3], args[4], args[3])",
+     doc = [[The gradient of `native_cdist` with respect to `x1`, from its result and the gradient of that.]],
+     sample = { "randn(3, 5), randn(3, 4), randn(5, 4), rand(3, 5), 2", "randn(3, 70), randn(3, 4), randn(70, 4), rand(3, 70) + 1, 3" } }
+
+op { "native_pdist(Tensor x, float p) -> Tensor",
+     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     grad = { x = "formulas::pdist_grad(g, x, y, p)" }, torch = "F.pdist(*args)",
+     doc = [[The `p`-norms of the differences of each two rows of `x` (n, d), in the order of `pdist`.]],
+     sample = { "randn(4, 3), 2", "randn(3, 2), 1", "randn(70, 4), 3.5", "randn(5, 4), math.huge" } }
+
+op { "pdist_grad_x(Tensor grad, Tensor x, Tensor distance, float p) -> Tensor",
+     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     torch = "torch.ops.aten._pdist_backward(*args[:2], args[3], args[2])",
+     doc = [[The gradient of `native_pdist` from its result and the gradient of that.]],
+     sample = { "randn(6), randn(4, 3), rand(6), 2" } }
+
 op { [[cdist(Tensor x1, Tensor x2, float p=2,
              string compute_mode="use_mm_for_euclid_dist_if_necessary") -> Tensor]],
      kind = "composite", dtypes = "floating",

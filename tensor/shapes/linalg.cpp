@@ -63,6 +63,52 @@ Result outer(const Tensor& a, const Tensor& b) {
   return {{a.size(0), b.size(0)}, options_of(a)};
 }
 
+namespace {
+// The leading sizes of x (..., n, d) and the rows of it and another.
+Dims distance_sizes(const char* op, const Tensor& x1, const Tensor& x2, double p) {
+  bool fits = x1.dim() >= 2 && x1.dim() == x2.dim() && x1.size(-1) == x2.size(-1);
+  for (int d = 0; fits && d + 2 < x1.dim(); ++d) fits = x1.size(d) == x2.size(d);
+  check(fits, op, ": shapes ", x1.sizes(), " and ", x2.sizes(),
+        ", (..., n, d) and (..., m, d) are wanted");
+  check(p >= 0, op, ": p is ", p, ", at least 0 is wanted");
+  Dims sizes = x1.sizes();
+  sizes.back() = x2.size(-2);
+  return sizes;
+}
+
+Dims pair_sizes(const char* op, const Tensor& x, double p) {
+  rank(op, "x", x, 2);
+  check(p >= 0, op, ": p is ", p, ", at least 0 is wanted");
+  const int64_t n = x.size(0);
+  return {n < 2 ? 0 : checked_mul(n - (n % 2 == 0 ? 1 : 0), n - (n % 2 == 0 ? 0 : 1), op) / 2};
+}
+}  // namespace
+
+Result native_cdist(const Tensor& x1, const Tensor& x2, double p) {
+  return {distance_sizes("cdist", x1, x2, p), options_of(x1)};
+}
+
+Result cdist_grad_x1(const Tensor& grad, const Tensor& x1, const Tensor& x2, const Tensor& distance,
+                     double p) {
+  const char* op = "cdist_grad_x1";
+  const Dims sizes = distance_sizes(op, x1, x2, p);
+  expect_shape(op, "grad", grad.sizes(), sizes);
+  expect_shape(op, "distance", distance.sizes(), sizes);
+  return {x1.sizes(), options_of(x1)};
+}
+
+Result native_pdist(const Tensor& x, double p) {
+  return {pair_sizes("pdist", x, p), options_of(x)};
+}
+
+Result pdist_grad_x(const Tensor& grad, const Tensor& x, const Tensor& distance, double p) {
+  const char* op = "pdist_grad_x";
+  const Dims sizes = pair_sizes(op, x, p);
+  expect_shape(op, "grad", grad.sizes(), sizes);
+  expect_shape(op, "distance", distance.sizes(), sizes);
+  return {x.sizes(), options_of(x)};
+}
+
 Result linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   rank("linear", "weight", weight, 2);
   check(x.dim() >= 1 && x.size(-1) == weight.size(1), "linear: x has shape ", x.sizes(),
