@@ -140,23 +140,25 @@ void dense(const void* from, void* to, size_t n) {
   }
 }
 
-// The element of so many bytes, which divide those of a vector, n times.
-void repeat_bytes(const void* value, size_t bytes, void* to, size_t n) {
-  const hn::ScalableTag<uint8_t> d;
-  const size_t lanes = hn::Lanes(d), total = n * bytes;
-  HWY_ALIGN uint8_t pattern[hn::MaxLanes(hn::ScalableTag<uint8_t>())];
-  for (size_t i = 0; i < lanes; i += bytes) std::memcpy(pattern + i, value, bytes);
-  const auto v = hn::Load(d, pattern);
-  auto* out = static_cast<uint8_t*>(to);
+template <class T>
+void repeat(const void* value, void* to, size_t n) {
+  T one;
+  std::memcpy(&one, value, sizeof(T));
+  T* out = static_cast<T*>(to);
   size_t i = 0;
-  for (; i + 4 * lanes <= total; i += 4 * lanes) {
-    hn::StoreU(v, d, out + i);
-    hn::StoreU(v, d, out + i + lanes);
-    hn::StoreU(v, d, out + i + 2 * lanes);
-    hn::StoreU(v, d, out + i + 3 * lanes);
+  if constexpr (std::is_integral_v<T>) {
+    const hn::ScalableTag<T> d;
+    const size_t lanes = hn::Lanes(d);
+    const auto v = hn::Set(d, one);
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      hn::StoreU(v, d, out + i);
+      hn::StoreU(v, d, out + i + lanes);
+      hn::StoreU(v, d, out + i + 2 * lanes);
+      hn::StoreU(v, d, out + i + 3 * lanes);
+    }
+    for (; i + lanes <= n; i += lanes) hn::StoreU(v, d, out + i);
   }
-  for (; i + lanes <= total; i += lanes) hn::StoreU(v, d, out + i);
-  std::memcpy(out + i, pattern, total - i);
+  std::fill_n(out + i, n - i, one);
 }
 
 template <class From>
@@ -177,6 +179,17 @@ DenseConverter find_dense_converter(DType from, DType to) {
   return table[static_cast<size_t>(from)][static_cast<size_t>(to)];
 }
 
+// The loop for elements of so many bytes.
+DenseConverter find_repeater(size_t bytes) {
+  switch (bytes) {
+    case 1: return repeat<uint8_t>;
+    case 2: return repeat<uint16_t>;
+    case 4: return repeat<uint32_t>;
+    case 8: return repeat<uint64_t>;
+    default: return repeat<std::array<uint64_t, 2>>;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace moonlet::cpu
 HWY_AFTER_NAMESPACE();
@@ -185,7 +198,7 @@ HWY_AFTER_NAMESPACE();
 namespace moonlet::cpu {
 
 HWY_EXPORT(find_dense_converter);
-HWY_EXPORT(repeat_bytes);
+HWY_EXPORT(find_repeater);
 
 DenseConverter dense_converter(DType from, DType to) {
   return HWY_DYNAMIC_DISPATCH(find_dense_converter)(from, to);
@@ -197,7 +210,7 @@ void repeat(const void* value, size_t bytes, void* to, size_t n) {
   if (same)
     std::memset(to, *byte, n * bytes);
   else
-    HWY_DYNAMIC_DISPATCH(repeat_bytes)(value, bytes, to, n);
+    HWY_DYNAMIC_DISPATCH(find_repeater)(bytes)(value, to, n);
 }
 
 }  // namespace moonlet::cpu
