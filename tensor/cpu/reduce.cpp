@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
@@ -128,6 +129,33 @@ void extreme(const Tensor& x, const Dims& dims, Tensor& y, bool largest) {
                                                 [&]<class C>() { run_fold<C>(kind, x, dims, y); });
 }
 
+// Both extremes of each row of x, as many rows as there are results, in one pass.
+template <class In>
+void row_extremes(const In* x, int64_t n, Tensor& least, Tensor& largest) {
+  using T = compute_t<In>;
+  const int64_t runs = (n + kRunLength - 1) / kRunLength, rows = least.numel();
+  std::vector<Extremes<T>> parts(static_cast<size_t>(rows * runs));
+  parallel_for(rows * runs, grain_for(std::min(n, kRunLength) / 2 + 1),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t at = i % runs * kRunLength;
+                   parts[static_cast<size_t>(i)] =
+                       extremes(x + i / runs * n + at, std::min(kRunLength, n - at));
+                 }
+               });
+  In *low = least.elements<In>(), *high = largest.elements<In>();
+  for (int64_t row = 0; row < rows; ++row) {
+    Extremes<T> all = parts[static_cast<size_t>(row * runs)];
+    for (int64_t i = 1; i < runs; ++i) {
+      const Extremes<T> some = parts[static_cast<size_t>(row * runs + i)];
+      all.least = Fast<T>{Fold::Min}.join(all.least, some.least);
+      all.largest = Fast<T>{Fold::Max}.join(all.largest, some.largest);
+    }
+    low[row] = In(all.least);
+    high[row] = In(all.largest);
+  }
+}
+
 // |x| computed and stored as T, for real and complex x.
 template <class T>
 Tensor magnitudes(const Tensor& x) {
@@ -195,6 +223,21 @@ void amax(const Tensor& x, const Dims& dim, bool, Tensor& y) {
 }
 void amin(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   extreme(x, wrap_dims(dim, x.dim(), "amin"), y, false);
+}
+
+void aminmax(const Tensor& x, const Dims& dim, bool, Tensor& least, Tensor& largest) {
+  if (x.numel() == 0) return;
+  const Dims dims = wrap_dims(dim, x.dim(), "aminmax");
+  const bool whole = dims.size() == x.dim();
+  const bool in_rows = x.is_contiguous() && (whole || dims == Dims{x.dim() - 1});
+  constexpr DTypeSet kVectors = dtypes::floating | bit(DType::Int64);
+  if (!in_rows || !contains(kVectors, x.dtype())) {
+    extreme(x, dims, least, false);
+    return extreme(x, dims, largest, true);
+  }
+  visit<kVectors>(x.dtype(), [&]<class In>() {
+    row_extremes(x.elements<In>(), x.numel() / least.numel(), least, largest);
+  });
 }
 
 void any(const Tensor& x, const Dims& dim, bool, Tensor& y) {

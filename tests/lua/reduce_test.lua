@@ -332,6 +332,34 @@ test("aminmax", function()
   holds(low, { nan, 1 })
   expect.equal(tostring(high.shape), "(2, 1)")
   expect.error(function() ml.ones(0, 3):aminmax { dim = 1 } end, "nothing to reduce")
+  ml.manual_seed(8)
+  for _, dtype in ipairs { "bfloat16", "float16", "float32", "float64", "int64", "int32", "uint8", "bool" } do
+    local x = (ml.rand(5, 7, 40) * 100):to(dtype)
+    local layouts = { x, x:transpose(1, 3), x["::2, 2:, 3:"], x[1]:expand(3, 7, 40), x:tile(1, 1, 240) }
+    for i, each in ipairs(layouts) do
+      for _, dims in ipairs { {}, { 3 }, { 1 }, { 2, 3 }, { 1, 2, 3 } } do
+        low, high = each:aminmax { dim = dims }
+        local what = ("%s, layout %d, dims %s"):format(dtype, i, table.concat(dims, " "))
+        expect.truthy(low:equal(each:amin(dims)), what)
+        expect.truthy(high:equal(each:amax(dims)), what)
+      end
+    end
+  end
+  low, high = ml.tensor(2.5):aminmax { dim = 1 }
+  expect.equal(low:item() + high:item(), 5)
+  expect.equal(ml.ones(0, 3):aminmax({ dim = 2 }):numel(), 0)
+  expect.error(function() ml.ones(2):aminmax { dim = 3 } end, "aminmax: ")
+end)
+
+test("gradients of either extreme, of both, and of shared ones", function()
+  for _, case in ipairs { { 1, 0, { 0, 1, 0, 0 } }, { 0, 1, { 0.5, 0, 0.5, 0 } }, { 2, 3, { 1.5, 2, 1.5, 0 } } } do
+    local x = ml.tensor({ 3, 1, 3, 2.0 }, { requires_grad = true })
+    local least, largest = x:aminmax()
+    if case[2] == 0 then least:backward()
+    elseif case[1] == 0 then largest:backward()
+    else (least * case[1] + largest * case[2]):backward() end
+    holds(x.grad, case[3])
+  end
 end)
 
 test("unique gives what was asked for", function()
