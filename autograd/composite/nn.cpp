@@ -178,7 +178,8 @@ Tensor cosine_similarity_composite(const Tensor& a, const Tensor& b, int64_t dim
 Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p, double eps,
                                    bool keepdim) {
   const DType own = promote(x1.dtype(), x2.dtype());
-  const Tensor apart = add(sub(widened(x1), widened(x2)), eps);
+  Tensor apart = sub(widened(x1), widened(x2));
+  apart = is_floating(apart.dtype()) ? add_(apart, eps) : add(apart, eps);
   check(apart.dim() >= 1, "pairwise_distance: the inputs have shape (), (..., features) is wanted");
   return to(norm(apart, p, {apart.dim() - 1}, keepdim), own);
 }
