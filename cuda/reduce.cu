@@ -148,6 +148,10 @@ void prod(const Tensor& x, std::optional<int64_t> dim, bool, std::optional<DType
 
 void amax(const Tensor& x, const Dims& dim, bool, Tensor& y) { extreme<true>("amax", x, dim, y); }
 void amin(const Tensor& x, const Dims& dim, bool, Tensor& y) { extreme<false>("amin", x, dim, y); }
+void aminmax(const Tensor& x, const Dims& dim, bool, Tensor& least, Tensor& largest) {
+  extreme<false>("aminmax", x, dim, least);
+  extreme<true>("aminmax", x, dim, largest);
+}
 
 namespace {
 template <class P>

@@ -180,7 +180,8 @@ Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p,
   const DType both = promote(x1.dtype(), x2.dtype());
   // Distances are real, and of integers no integers.
   const DType own = is_differentiable(both) ? real_of(both) : execution.default_dtype;
-  const Tensor apart = add(sub(widened(x1), widened(x2)), eps);
+  Tensor apart = sub(widened(x1), widened(x2));
+  apart = is_floating(apart.dtype()) ? add_(apart, eps) : add(apart, eps);
   check(apart.dim() >= 1, "pairwise_distance: the inputs have shape (), (..., features) is wanted");
   return to(norm(apart, p, {apart.dim() - 1}, keepdim), own);
 }

@@ -144,8 +144,15 @@ Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, con
   const double least = x.dtype() == DType::Float64 ? std::numeric_limits<double>::epsilon()
                                                    : std::numeric_limits<float>::epsilon();
   Dims reduced;
-  for (int i = first; i < given.dim(); ++i) reduced.push_back(i);
-  Tensor y = mul(x, rsqrt(add(mean(square(x), reduced, true), eps.value_or(least))));
+  double count = 1;
+  for (int i = first; i < given.dim(); ++i) {
+    reduced.push_back(i);
+    count *= static_cast<double>(given.size(i));
+  }
+  // The norm takes one look at x, but its higher derivatives at 0 are not those of the squares.
+  const Tensor squares = x.requires_grad() ? mean(square(x), reduced, true)
+                                           : div(square(norm(x, 2, reduced, true)), count);
+  Tensor y = mul(x, rsqrt(add(squares, eps.value_or(least))));
   if (weight.defined()) y = mul(y, widened(weight));
   return to(y, given.dtype());
 }

@@ -11,12 +11,6 @@ using formulas::widened;
 Tensor max_composite(const Tensor& x) { return amax(x); }
 Tensor min_composite(const Tensor& x) { return amin(x); }
 
-std::tuple<Tensor, Tensor> aminmax_composite(const Tensor& x, std::optional<int64_t> dim,
-                                             bool keepdim) {
-  const Dims dims = dim ? Dims{wrap_dim(*dim, x.dim(), "aminmax")} : all_dims(x.dim());
-  return {amin(x, dims, keepdim), amax(x, dims, keepdim)};
-}
-
 // Variances and standard deviations.
 
 Tensor std_composite(const Tensor& x, const Dims& dim, double correction, bool keepdim) {

@@ -144,7 +144,21 @@ template <class T>
 void repeat(const void* value, void* to, size_t n) {
   T one;
   std::memcpy(&one, value, sizeof(T));
-  std::fill_n(static_cast<T*>(to), n, one);
+  T* out = static_cast<T*>(to);
+  size_t i = 0;
+  if constexpr (std::is_integral_v<T>) {
+    const hn::ScalableTag<T> d;
+    const size_t lanes = hn::Lanes(d);
+    const auto v = hn::Set(d, one);
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      hn::StoreU(v, d, out + i);
+      hn::StoreU(v, d, out + i + lanes);
+      hn::StoreU(v, d, out + i + 2 * lanes);
+      hn::StoreU(v, d, out + i + 3 * lanes);
+    }
+    for (; i + lanes <= n; i += lanes) hn::StoreU(v, d, out + i);
+  }
+  std::fill_n(out + i, n - i, one);
 }
 
 template <class From>

@@ -10,18 +10,36 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+#include "tensor/cpu/widened-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moonlet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x[0] to x[n - 1] folded by F, which has a static `start<T>()` that an accumulator begins with,
-// `join(tag, accumulator, x)` and `merge(tag, a, b)` of two accumulators. No accumulator takes more
-// than kFoldSteps elements one after the other, so that sums stay exact with short vectors, too.
+// One value from the lanes of a vector, by halves.
+template <class F, class D>
+HWY_INLINE hn::TFromD<D> fold_lanes(D d, hn::Vec<D> v) {
+  using T = hn::TFromD<D>;
+  const hn::CappedTag<T, 1> one;
+  HWY_ALIGN T parts[hn::MaxLanes(hn::ScalableTag<T>())];
+  hn::Store(v, d, parts);
+  for (size_t half = hn::Lanes(d) / 2; half > 0; half /= 2) {
+    for (size_t j = 0; j < half; ++j) {
+      parts[j] = hn::GetLane(F::merge(one, hn::Set(one, parts[j]), hn::Set(one, parts[j + half])));
+    }
+  }
+  return parts[0];
+}
+
+// x[0] to x[n - 1], 16-bit floats as float32, folded by F, which has a static `start<T>()` that an
+// accumulator begins with, `join(tag, accumulator, x)` and `merge(tag, a, b)` of two accumulators.
+// No accumulator takes more than kFoldSteps elements one after the other, so that sums stay exact
+// with short vectors, too.
 inline constexpr int64_t kFoldSteps = 32;
-template <class F, class T>
-T fold_vector(const T* HWY_RESTRICT x, int64_t n) {
+template <class F, class In>
+compute_t<In> fold_vector(const In* HWY_RESTRICT x, int64_t n) {
+  using T = compute_t<In>;
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -30,25 +48,21 @@ T fold_vector(const T* HWY_RESTRICT x, int64_t n) {
   int64_t i = 0;
   while (i + 4 * lanes <= n) {
     auto a0 = start, a1 = start, a2 = start, a3 = start;
+    auto v0 = start, v1 = start, v2 = start, v3 = start;
     const int64_t end = std::min(n - 4 * lanes, i + (kFoldSteps - 1) * 4 * lanes);
     for (; i <= end; i += 4 * lanes) {
-      a0 = F::join(d, a0, hn::LoadU(d, x + i));
-      a1 = F::join(d, a1, hn::LoadU(d, x + i + lanes));
-      a2 = F::join(d, a2, hn::LoadU(d, x + i + 2 * lanes));
-      a3 = F::join(d, a3, hn::LoadU(d, x + i + 3 * lanes));
+      widened_pair(d, x + i, v0, v1);
+      widened_pair(d, x + i + 2 * lanes, v2, v3);
+      a0 = F::join(d, a0, v0);
+      a1 = F::join(d, a1, v1);
+      a2 = F::join(d, a2, v2);
+      a3 = F::join(d, a3, v3);
     }
     total = F::merge(d, total, F::merge(d, F::merge(d, a0, a1), F::merge(d, a2, a3)));
   }
-  for (; i + lanes <= n; i += lanes) total = F::join(d, total, hn::LoadU(d, x + i));
-  HWY_ALIGN T parts[hn::MaxLanes(hn::ScalableTag<T>())];
-  hn::Store(total, d, parts);
-  for (int64_t half = lanes / 2; half > 0; half /= 2) {
-    for (int64_t j = 0; j < half; ++j) {
-      parts[j] = hn::GetLane(F::merge(one, hn::Set(one, parts[j]), hn::Set(one, parts[j + half])));
-    }
-  }
-  auto last = hn::Set(one, parts[0]);
-  for (; i < n; ++i) last = F::join(one, last, hn::Set(one, x[i]));
+  for (; i + lanes <= n; i += lanes) total = F::join(d, total, widened(d, x + i));
+  auto last = hn::Set(one, fold_lanes<F>(d, total));
+  for (; i < n; ++i) last = F::join(one, last, widened(one, x + i));
   return hn::GetLane(last);
 }
 

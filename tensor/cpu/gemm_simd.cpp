@@ -11,6 +11,7 @@
 #include "hwy/highway.h"
 
 #include "tensor/cpu/gemm_simd.h"
+#include "tensor/cpu/widened-inl.h"
 #include "tensor/interrupt.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,6 +19,7 @@ namespace moonlet::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using moonlet::HWY_NAMESPACE::widened;
 
 // --- integers ------------------------------------------------------------------------------------
 
@@ -142,19 +144,6 @@ void integer_add_scaled_of(uint64_t factor, const uint64_t* HWY_RESTRICT a,
 }
 
 // --- 16-bit floats -------------------------------------------------------------------------------
-
-template <class D>
-HWY_INLINE hn::Vec<D> widened(D d, const bfloat16* x) {
-  const hn::Rebind<uint16_t, D> narrow;
-  const hn::RebindToUnsigned<D> wide;
-  const auto bits = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(x));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
-}
-template <class D>
-HWY_INLINE hn::Vec<D> widened(D d, const half* x) {
-  const hn::Rebind<hwy::float16_t, D> narrow;
-  return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(x)));
-}
 
 template <class T>
 float dot_of(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t n) {

@@ -8,6 +8,7 @@
 #include "hwy/highway.h"
 #include "tensor/cpu/each_vector-inl.h"
 #include "tensor/cpu/normalization.h"
+#include "tensor/cpu/widened-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moonlet {
@@ -15,37 +16,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using cpu::NormRun;
 using cpu::NormSums;
-
-// Elements as values of d's type, and back.
-template <class D>
-HWY_INLINE hn::Vec<D> load(D d, const hn::TFromD<D>* from) {
-  return hn::LoadU(d, from);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> load(D d, const bfloat16* from) {
-  const hn::Rebind<uint16_t, D> narrow;
-  const hn::RebindToUnsigned<D> wide;
-  const auto bits = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
-}
-template <class D>
-HWY_INLINE void store(D d, hn::Vec<D> v, hn::TFromD<D>* to) {
-  hn::StoreU(v, d, to);
-}
-// Rounds to nearest even; a NaN keeps its sign and is quiet.
-template <class D>
-HWY_INLINE void store(D, hn::Vec<D> v, bfloat16* to) {
-  const hn::Rebind<uint16_t, D> narrow;
-  const hn::RebindToUnsigned<D> wide;
-  const hn::RebindToSigned<D> integers;
-  const auto bits = hn::BitCast(wide, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fff)));
-  const auto quiet = hn::Or(bits, hn::Set(wide, 0x400000));
-  const auto chosen = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), quiet, rounded);
-  const auto upper = hn::BitCast(integers, hn::ShiftRight<16>(chosen));
-  hn::StoreU(hn::DemoteTo(narrow, upper), narrow, reinterpret_cast<uint16_t*>(to));
-}
 
 // Calls step(tag, index) for whole vectors that cover [0, n), of which the last may begin within
 // the one before: `step` must give the same when it is called again. Fewer elements than a vector
@@ -113,7 +83,7 @@ HWY_INLINE NormSums sums(int64_t n, Step&& step) {
 template <class T, class E>
 HWY_INLINE NormSums moments(NormRun<T, E> r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
-    const auto v = hn::Sub(load(d, r.x + i), hn::Set(d, r.mean));
+    const auto v = hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean));
     a = hn::Add(a, v);
     b = hn::MulAdd(v, v, b);
   });
@@ -124,8 +94,8 @@ HWY_INLINE NormSums moments(NormRun<T, E> r) {
 template <class T, class E>
 HWY_INLINE NormSums statistics(NormRun<T, E> r) {
   const double n = static_cast<double>(r.n);
-  const NormSums all = sums<T>(
-      r.n, [&](auto d, int64_t i, auto& a, auto&) HWY_ATTR { a = hn::Add(a, load(d, r.x + i)); });
+  const NormSums all = sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto&)
+                                        HWY_ATTR { a = hn::Add(a, widened(d, r.x + i)); });
   r.mean = static_cast<T>(all.first / n);
   const NormSums apart = moments<T, E>(r);
   const double drift = apart.first / n;
@@ -138,14 +108,14 @@ HWY_INLINE void apply(NormRun<T, E> r) {
   const T factor = r.rstd * r.scale;
   if (!r.weight && !r.bias)
     return cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-      const auto v = hn::Sub(load(d, r.x + i), hn::Set(d, r.mean));
-      store(d, hn::MulAdd(v, hn::Set(d, factor), hn::Set(d, r.offset)), r.out + i);
+      const auto v = hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean));
+      store_narrowed(d, hn::MulAdd(v, hn::Set(d, factor), hn::Set(d, r.offset)), r.out + i);
     });
   cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    auto v = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, factor));
+    auto v = hn::Mul(hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, factor));
     if (r.weight) v = hn::Mul(v, hn::LoadU(d, r.weight + i));
     v = hn::Add(v, r.bias ? hn::LoadU(d, r.bias + i) : hn::Set(d, r.offset));
-    store(d, v, r.out + i);
+    store_narrowed(d, v, r.out + i);
   });
 }
 
@@ -153,9 +123,9 @@ HWY_INLINE void apply(NormRun<T, E> r) {
 template <class T, class E>
 HWY_INLINE NormSums gradient_sums(NormRun<T, E> r) {
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
-    auto g = hn::Mul(load(d, r.grad + i), hn::Set(d, r.scale));
+    auto g = hn::Mul(widened(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
-    const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
+    const auto xh = hn::Mul(hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
     a = hn::Add(a, g);
     b = hn::MulAdd(g, xh, b);
   });
@@ -165,12 +135,12 @@ HWY_INLINE NormSums gradient_sums(NormRun<T, E> r) {
 template <class T, class E>
 HWY_INLINE void gradient(NormRun<T, E> r) {
   cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    auto g = hn::Mul(load(d, r.grad + i), hn::Set(d, r.scale));
+    auto g = hn::Mul(widened(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
     const auto rstd = hn::Set(d, r.rstd);
-    const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), rstd);
+    const auto xh = hn::Mul(hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean)), rstd);
     const auto v = hn::NegMulAdd(xh, hn::Set(d, r.m2), hn::Sub(g, hn::Set(d, r.m1)));
-    store(d, hn::Mul(v, rstd), r.out + i);
+    store_narrowed(d, hn::Mul(v, rstd), r.out + i);
   });
 }
 
@@ -178,8 +148,8 @@ HWY_INLINE void gradient(NormRun<T, E> r) {
 template <class T, class E>
 HWY_INLINE void add_gradients(NormRun<T, E> r, T* HWY_RESTRICT weights, T* HWY_RESTRICT biases) {
   each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    const auto g = load(d, r.grad + i);
-    const auto xh = hn::Mul(hn::Sub(load(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
+    const auto g = widened(d, r.grad + i);
+    const auto xh = hn::Mul(hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
     hn::StoreU(hn::MulAdd(g, xh, hn::LoadU(d, weights + i)), d, weights + i);
     hn::StoreU(hn::Add(g, hn::LoadU(d, biases + i)), d, biases + i);
   });

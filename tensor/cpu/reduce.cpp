@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
@@ -66,6 +67,16 @@ void run_loops(F f, const Tensor& x, const Dims& dims, Tensor& y, const Finish& 
   reduce_dims(Loops<F>(f, x.dtype()), x, dims, y, finish);
 }
 
+// A fold in C, into which other dtypes than 16-bit floats are converted.
+template <class C>
+void run_fold(Fold kind, const Tensor& x, const Dims& dims, Tensor& y, const Finish& finish = {}) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (x.dtype() == DType::BFloat16) return run_loops(Fast<bfloat16>{kind}, x, dims, y, finish);
+    if (x.dtype() == DType::Float16) return run_loops(Fast<half>{kind}, x, dims, y, finish);
+  }
+  run_loops(Fast<C>{kind}, x, dims, y, finish);
+}
+
 template <class Op, class T, class A = T>
 void run_plain(const Tensor& x, const Dims& dims, Tensor& y) {
   run_loops(Plain<T, A, Op>{}, x, dims, y);
@@ -93,11 +104,11 @@ void sum_of(const Tensor& x, const Dims& dims, Tensor& y, std::optional<int64_t>
   if (y.dtype() == DType::Bool) return run_plain<TruthOf<false>, bool>(x, dims, y);
   visit_compute(y.dtype(), [&]<class C>() {
     if constexpr (std::is_integral_v<C>)
-      run_loops(Fast<C>{Fold::Sum}, x, dims, y);
+      run_fold<C>(Fold::Sum, x, dims, y);
     else if constexpr (is_complex_v<C>)
       run_loops(Plain<C, C, SumOf<C>>{}, x, dims, y, divided_by<C>(count));
     else
-      run_loops(Fast<C>{Fold::Sum}, x, dims, y, divided_by<C>(count));
+      run_fold<C>(Fold::Sum, x, dims, y, divided_by<C>(count));
   });
 }
 
@@ -105,18 +116,44 @@ void product_of(const Tensor& x, const Dims& dims, Tensor& y) {
   if (y.dtype() == DType::Bool) return run_plain<TruthOf<true>, bool>(x, dims, y);
   visit_compute(y.dtype(), [&]<class C>() {
     if constexpr (std::is_floating_point_v<C>)
-      run_loops(Fast<C>{Fold::Product}, x, dims, y);
+      run_fold<C>(Fold::Product, x, dims, y);
     else
       run_plain<ProductOf<C>, C>(x, dims, y);
   });
 }
 
-void extreme(const Tensor& x, const Dims& dim, Tensor& y, bool largest) {
-  const Dims dims = wrap_dims(dim, x.dim(), largest ? "amax" : "amin");
+void extreme(const Tensor& x, const Dims& dims, Tensor& y, bool largest) {
   if (x.numel() == 0) return;
   const Fold kind = largest ? Fold::Max : Fold::Min;
-  visit_compute<dtypes::boolean | dtypes::real>(
-      x.dtype(), [&]<class C>() { run_loops(Fast<C>{kind}, x, dims, y); });
+  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(),
+                                                [&]<class C>() { run_fold<C>(kind, x, dims, y); });
+}
+
+// Both extremes of each row of x, as many rows as there are results, in one pass.
+template <class In>
+void row_extremes(const In* x, int64_t n, Tensor& least, Tensor& largest) {
+  using T = compute_t<In>;
+  const int64_t runs = (n + kRunLength - 1) / kRunLength, rows = least.numel();
+  std::vector<Extremes<T>> parts(static_cast<size_t>(rows * runs));
+  parallel_for(rows * runs, grain_for(std::min(n, kRunLength) / 2 + 1),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t at = i % runs * kRunLength;
+                   parts[static_cast<size_t>(i)] =
+                       extremes(x + i / runs * n + at, std::min(kRunLength, n - at));
+                 }
+               });
+  In *low = least.elements<In>(), *high = largest.elements<In>();
+  for (int64_t row = 0; row < rows; ++row) {
+    Extremes<T> all = parts[static_cast<size_t>(row * runs)];
+    for (int64_t i = 1; i < runs; ++i) {
+      const Extremes<T> some = parts[static_cast<size_t>(row * runs + i)];
+      all.least = Fast<T>{Fold::Min}.join(all.least, some.least);
+      all.largest = Fast<T>{Fold::Max}.join(all.largest, some.largest);
+    }
+    low[row] = In(all.least);
+    high[row] = In(all.largest);
+  }
 }
 
 // |x| computed and stored as T, for real and complex x.
@@ -143,16 +180,15 @@ Tensor magnitudes(const Tensor& x) {
 template <class T>
 void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
   if (p == 2) {
-    run_loops(Fast<T>{Fold::SumSquares}, x, dims, y, each<T>([](T v) { return std::sqrt(v); }));
+    run_fold<T>(Fold::SumSquares, x, dims, y, each<T>([](T v) { return std::sqrt(v); }));
   } else if (p == 1) {
-    run_loops(Fast<T>{Fold::SumAbs}, x, dims, y);
+    run_fold<T>(Fold::SumAbs, x, dims, y);
   } else if (p == 0) {
     run_plain<CountOf, bool, int64_t>(x, dims, y);
   } else if (std::isinf(p) && x.numel() == 0) {
-    run_loops(Fast<T>{Fold::Sum}, x, dims, y);
+    run_fold<T>(Fold::Sum, x, dims, y);
   } else if (std::isinf(p)) {
-    run_loops(Fast<T>{p > 0 ? Fold::Max : Fold::Min}, magnitudes<T>(unexpanded(x, dims).x), dims,
-              y);
+    run_fold<T>(p > 0 ? Fold::Max : Fold::Min, magnitudes<T>(unexpanded(x, dims).x), dims, y);
   } else {
     const T power = static_cast<T>(p);
     run_loops(Plain<T, T, PowerOf<T>>{{power}}, x, dims, y,
@@ -174,16 +210,35 @@ void mean(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& 
 void nansum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
   const Dims dims = wrap_dims(dim, x.dim(), "nansum");
   if (!is_floating(y.dtype())) return sum_of(x, dims, y, std::nullopt);
-  visit_compute<dtypes::floating>(
-      y.dtype(), [&]<class C>() { run_loops(Fast<C>{Fold::SumNumbers}, x, dims, y); });
+  visit_compute<dtypes::floating>(y.dtype(),
+                                  [&]<class C>() { run_fold<C>(Fold::SumNumbers, x, dims, y); });
 }
 
 void prod(const Tensor& x, std::optional<int64_t> dim, bool, std::optional<DType>, Tensor& y) {
   product_of(x, dim && x.dim() ? Dims{*dim} : all_dims(x.dim()), y);
 }
 
-void amax(const Tensor& x, const Dims& dim, bool, Tensor& y) { extreme(x, dim, y, true); }
-void amin(const Tensor& x, const Dims& dim, bool, Tensor& y) { extreme(x, dim, y, false); }
+void amax(const Tensor& x, const Dims& dim, bool, Tensor& y) {
+  extreme(x, wrap_dims(dim, x.dim(), "amax"), y, true);
+}
+void amin(const Tensor& x, const Dims& dim, bool, Tensor& y) {
+  extreme(x, wrap_dims(dim, x.dim(), "amin"), y, false);
+}
+
+void aminmax(const Tensor& x, const Dims& dim, bool, Tensor& least, Tensor& largest) {
+  if (x.numel() == 0) return;
+  const Dims dims = wrap_dims(dim, x.dim(), "aminmax");
+  const bool whole = dims.size() == x.dim();
+  const bool in_rows = x.is_contiguous() && (whole || dims == Dims{x.dim() - 1});
+  constexpr DTypeSet kVectors = dtypes::floating | bit(DType::Int64);
+  if (!in_rows || !contains(kVectors, x.dtype())) {
+    extreme(x, dims, least, false);
+    return extreme(x, dims, largest, true);
+  }
+  visit<kVectors>(x.dtype(), [&]<class In>() {
+    row_extremes(x.elements<In>(), x.numel() / least.numel(), least, largest);
+  });
+}
 
 void any(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   run_plain<TruthOf<false>, bool>(x, wrap_dims(dim, x.dim(), "any"), y);

@@ -14,14 +14,23 @@ namespace moonlet::cpu {
 // SumNumbers leaves out NaN.
 enum class Fold { Sum, SumSquares, SumAbs, SumNumbers, Max, Min, Product };
 
-// The fold of n numbers, with several accumulators; Max and Min give NaN when one is there, and are
-// with sums, which wrap, what there is for int64. Callers keep n below kRunLength, so that rounding
-// errors do not grow with the whole length.
-template <class T>
-T fold_run(Fold kind, const T* x, int64_t n);
+// The fold of n numbers, 16-bit floats as float32, with several accumulators; Max and Min give NaN
+// when one is there, and are with sums, which wrap, what there is for int64. Callers keep n below
+// kRunLength, so that rounding errors do not grow with the whole length.
+template <class In>
+compute_t<In> fold_run(Fold kind, const In* x, int64_t n);
 // acc[j] = fold of acc[j] and x[i * stride + j] for all i < rows, j < cols.
+template <class In>
+void fold_rows(Fold kind, compute_t<In>* acc, const In* x, int64_t rows, int64_t stride,
+               int64_t cols);
+
+// The extremes of n numbers, both NaN when one is; of none those that any number beats.
 template <class T>
-void fold_rows(Fold kind, T* acc, const T* x, int64_t rows, int64_t stride, int64_t cols);
+struct Extremes {
+  T least, largest;
+};
+template <class In>
+Extremes<compute_t<In>> extremes(const In* x, int64_t n);
 
 // The sum of exp(x[i] - top), where no x[i] is NaN or above top.
 template <class T>

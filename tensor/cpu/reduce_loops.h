@@ -83,13 +83,15 @@ class Loops final : public Reducer {
   int64_t step_ = 0;
 };
 
-// The vectorised functor for float32 and float64, and for sums and extremes of int64.
-template <class T>
+// The vectorised functor for floats, of which those of 16 bits are folded as float32, and for sums
+// and extremes of int64.
+template <class From>
 struct Fast {
-  using In = T;
+  using In = From;
+  using T = compute_t<From>;
   using Acc = T;
   Fold kind;
-  Fast next() const { return {joins_by_adding() ? Fold::Sum : kind}; }
+  Fast<T> next() const { return {joins_by_adding() ? Fold::Sum : kind}; }
   bool joins_by_adding() const {
     return kind == Fold::SumSquares || kind == Fold::SumAbs || kind == Fold::SumNumbers;
   }
@@ -112,14 +114,22 @@ struct Fast {
       default: return added(a, b);
     }
   }
-  T run(const T* x, int64_t n) const { return n < kFew ? run_few(x, n) : fold_run(kind, x, n); }
-  void rows(T* acc, const T* x, int64_t rows, int64_t stride, int64_t cols) const {
+  T run(const In* x, int64_t n) const {
+    if (n < kFew) return run_few(x, n);
+    if constexpr (!std::is_same_v<In, T>)
+      if (kind == Fold::Max || kind == Fold::Min) {
+        const Extremes<T> ends = extremes(x, n);
+        return kind == Fold::Max ? ends.largest : ends.least;
+      }
+    return fold_run(kind, x, n);
+  }
+  void rows(T* acc, const In* x, int64_t rows, int64_t stride, int64_t cols) const {
     fold_rows(kind, acc, x, rows, stride, cols);
   }
 
  private:
   // Fewer elements than are worth a call of the vectors' loop.
-  static constexpr int64_t kFew = 8;
+  static constexpr int64_t kFew = std::is_same_v<In, half> ? 0 : 8;
   // Integers wrap as unsigned ones do.
   static T added(T a, T b) {
     if constexpr (std::is_integral_v<T>)
@@ -127,9 +137,9 @@ struct Fast {
     else
       return a + b;
   }
-  T run_few(const T* x, int64_t n) const {
+  T run_few(const In* x, int64_t n) const {
     T acc = start();
-    for (int64_t i = 0; i < n; ++i) acc = join(acc, load(x[i]));
+    for (int64_t i = 0; i < n; ++i) acc = join(acc, load(static_cast<T>(x[i])));
     return acc;
   }
   T load(T v) const {

@@ -1,5 +1,5 @@
-// tensor/cpu/reduce_simd.cpp: folds and sums of exponentials of float32 and float64, one version
-// per instruction set, chosen when the program runs.
+// tensor/cpu/reduce_simd.cpp: folds and sums of exponentials, one version per instruction set,
+// chosen when the program runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/reduce_simd.cpp"
 //
@@ -21,6 +21,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using moonlet::HWY_NAMESPACE::fold_vector;
 using moonlet::HWY_NAMESPACE::kFoldSteps;
+using moonlet::HWY_NAMESPACE::widened;
 
 // How one element joins an accumulator; `start` is the accumulator's first value.
 struct Add {
@@ -115,8 +116,8 @@ struct Smaller {
   }
 };
 
-template <class F, class T>
-void rows(T* HWY_RESTRICT acc, const T* HWY_RESTRICT x, int64_t count, int64_t stride,
+template <class F, class In, class T = compute_t<In>>
+void rows(T* HWY_RESTRICT acc, const In* HWY_RESTRICT x, int64_t count, int64_t stride,
           int64_t cols) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
@@ -124,34 +125,34 @@ void rows(T* HWY_RESTRICT acc, const T* HWY_RESTRICT x, int64_t count, int64_t s
   int64_t i = 0;
   // Four rows meet in registers before they touch the accumulators.
   for (; i + 4 <= count; i += 4) {
-    const T* HWY_RESTRICT r = x + i * stride;
+    const In* HWY_RESTRICT r = x + i * stride;
     int64_t j = 0;
     for (; j + lanes <= cols; j += lanes) {
       auto a = hn::LoadU(d, acc + j);
-      a = F::join(d, a, hn::LoadU(d, r + j));
-      a = F::join(d, a, hn::LoadU(d, r + stride + j));
-      a = F::join(d, a, hn::LoadU(d, r + 2 * stride + j));
-      a = F::join(d, a, hn::LoadU(d, r + 3 * stride + j));
+      a = F::join(d, a, widened(d, r + j));
+      a = F::join(d, a, widened(d, r + stride + j));
+      a = F::join(d, a, widened(d, r + 2 * stride + j));
+      a = F::join(d, a, widened(d, r + 3 * stride + j));
       hn::StoreU(a, d, acc + j);
     }
     for (; j < cols; ++j) {
       auto a = hn::Set(one, acc[j]);
-      for (int k = 0; k < 4; ++k) a = F::join(one, a, hn::Set(one, r[k * stride + j]));
+      for (int k = 0; k < 4; ++k) a = F::join(one, a, widened(one, r + k * stride + j));
       acc[j] = hn::GetLane(a);
     }
   }
   if (i == count) return;
-  const T* HWY_RESTRICT r = x + i * stride;
+  const In* HWY_RESTRICT r = x + i * stride;
   const int64_t rest = count - i;
   int64_t j = 0;
   for (; j + lanes <= cols; j += lanes) {
     auto a = hn::LoadU(d, acc + j);
-    for (int64_t k = 0; k < rest; ++k) a = F::join(d, a, hn::LoadU(d, r + k * stride + j));
+    for (int64_t k = 0; k < rest; ++k) a = F::join(d, a, widened(d, r + k * stride + j));
     hn::StoreU(a, d, acc + j);
   }
   for (; j < cols; ++j) {
     auto a = hn::Set(one, acc[j]);
-    for (int64_t k = 0; k < rest; ++k) a = F::join(one, a, hn::Set(one, r[k * stride + j]));
+    for (int64_t k = 0; k < rest; ++k) a = F::join(one, a, widened(one, r + k * stride + j));
     acc[j] = hn::GetLane(a);
   }
 }
@@ -174,14 +175,15 @@ HWY_INLINE auto with_kind(Fold kind, Body&& f) {
   return kind == Fold::Max ? f.template operator()<Larger>() : f.template operator()<Smaller>();
 }
 
-template <class T>
-T run_kind(Fold kind, const T* x, int64_t n) {
-  return with_kind<T>(kind, [&]<class F>() { return fold_vector<F>(x, n); });
+template <class In>
+compute_t<In> run_kind(Fold kind, const In* x, int64_t n) {
+  return with_kind<compute_t<In>>(kind, [&]<class F>() { return fold_vector<F>(x, n); });
 }
 
-template <class T>
-void rows_kind(Fold kind, T* acc, const T* x, int64_t count, int64_t stride, int64_t cols) {
-  with_kind<T>(kind, [&]<class F>() { rows<F>(acc, x, count, stride, cols); });
+template <class In>
+void rows_kind(Fold kind, compute_t<In>* acc, const In* x, int64_t count, int64_t stride,
+               int64_t cols) {
+  with_kind<compute_t<In>>(kind, [&]<class F>() { rows<F>(acc, x, count, stride, cols); });
 }
 
 template <class T>
@@ -205,20 +207,18 @@ T exp_total(const T* HWY_RESTRICT x, int64_t n, T top) {
 
 float exp_f32(const float* x, int64_t n, float top) { return exp_total(x, n, top); }
 double exp_f64(const double* x, int64_t n, double top) { return exp_total(x, n, top); }
-float run_f32(Fold kind, const float* x, int64_t n) { return run_kind(kind, x, n); }
-double run_f64(Fold kind, const double* x, int64_t n) { return run_kind(kind, x, n); }
-int64_t run_i64(Fold kind, const int64_t* x, int64_t n) { return run_kind(kind, x, n); }
-void rows_f32(Fold kind, float* acc, const float* x, int64_t count, int64_t stride, int64_t cols) {
-  rows_kind(kind, acc, x, count, stride, cols);
-}
-void rows_f64(Fold kind, double* acc, const double* x, int64_t count, int64_t stride,
-              int64_t cols) {
-  rows_kind(kind, acc, x, count, stride, cols);
-}
-void rows_i64(Fold kind, int64_t* acc, const int64_t* x, int64_t count, int64_t stride,
-              int64_t cols) {
-  rows_kind(kind, acc, x, count, stride, cols);
-}
+
+#define MOONLET_FOLDS(In, suffix)                                                                \
+  compute_t<In> run_##suffix(Fold kind, const In* x, int64_t n) { return run_kind(kind, x, n); } \
+  void rows_##suffix(Fold kind, compute_t<In>* acc, const In* x, int64_t rows, int64_t stride,   \
+                     int64_t cols) {                                                             \
+    rows_kind(kind, acc, x, rows, stride, cols);                                                 \
+  }
+MOONLET_FOLDS(float, f32)
+MOONLET_FOLDS(double, f64)
+MOONLET_FOLDS(int64_t, i64)
+MOONLET_FOLDS(bfloat16, bf16)
+MOONLET_FOLDS(half, f16)
 
 }  // namespace HWY_NAMESPACE
 }  // namespace moonlet::cpu
@@ -229,12 +229,6 @@ namespace moonlet::cpu {
 
 HWY_EXPORT(exp_f32);
 HWY_EXPORT(exp_f64);
-HWY_EXPORT(run_f32);
-HWY_EXPORT(run_f64);
-HWY_EXPORT(run_i64);
-HWY_EXPORT(rows_f32);
-HWY_EXPORT(rows_f64);
-HWY_EXPORT(rows_i64);
 
 template <>
 float sum_exp<float>(const float* x, int64_t n, float top) {
@@ -244,33 +238,24 @@ template <>
 double sum_exp<double>(const double* x, int64_t n, double top) {
   return HWY_DYNAMIC_DISPATCH(exp_f64)(x, n, top);
 }
-template <>
-float fold_run<float>(Fold kind, const float* x, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(run_f32)(kind, x, n);
-}
-template <>
-double fold_run<double>(Fold kind, const double* x, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(run_f64)(kind, x, n);
-}
-template <>
-int64_t fold_run<int64_t>(Fold kind, const int64_t* x, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(run_i64)(kind, x, n);
-}
-template <>
-void fold_rows<int64_t>(Fold kind, int64_t* acc, const int64_t* x, int64_t rows, int64_t stride,
-                        int64_t cols) {
-  HWY_DYNAMIC_DISPATCH(rows_i64)(kind, acc, x, rows, stride, cols);
-}
-template <>
-void fold_rows<float>(Fold kind, float* acc, const float* x, int64_t rows, int64_t stride,
-                      int64_t cols) {
-  HWY_DYNAMIC_DISPATCH(rows_f32)(kind, acc, x, rows, stride, cols);
-}
-template <>
-void fold_rows<double>(Fold kind, double* acc, const double* x, int64_t rows, int64_t stride,
-                       int64_t cols) {
-  HWY_DYNAMIC_DISPATCH(rows_f64)(kind, acc, x, rows, stride, cols);
-}
+
+#define MOONLET_FOLD_TABLE(In, suffix)                                                          \
+  HWY_EXPORT(run_##suffix);                                                                     \
+  HWY_EXPORT(rows_##suffix);                                                                    \
+  template <>                                                                                   \
+  compute_t<In> fold_run<In>(Fold kind, const In* x, int64_t n) {                               \
+    return HWY_DYNAMIC_DISPATCH(run_##suffix)(kind, x, n);                                      \
+  }                                                                                             \
+  template <>                                                                                   \
+  void fold_rows<In>(Fold kind, compute_t<In> * acc, const In* x, int64_t rows, int64_t stride, \
+                     int64_t cols) {                                                            \
+    HWY_DYNAMIC_DISPATCH(rows_##suffix)(kind, acc, x, rows, stride, cols);                      \
+  }
+MOONLET_FOLD_TABLE(float, f32)
+MOONLET_FOLD_TABLE(double, f64)
+MOONLET_FOLD_TABLE(int64_t, i64)
+MOONLET_FOLD_TABLE(bfloat16, bf16)
+MOONLET_FOLD_TABLE(half, f16)
 
 }  // namespace moonlet::cpu
 #endif

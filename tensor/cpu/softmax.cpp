@@ -136,17 +136,19 @@ void softmax_row(const T* x, T* y, int64_t n, bool log) {
   });
 }
 
-template <class T>
-void backward_row(const T* g, const T* y, T* out, int64_t n, bool log) {
+template <class E>
+void backward_row(const E* g, const E* y, E* out, int64_t n, bool log) {
+  using T = compute_t<E>;
   Sum<T> sum;
   each_vector<T>(n, [&](auto d, int64_t i) HWY_ATTR {
-    const auto v = hn::LoadU(d, g + i);
-    sum.add(d, log ? v : hn::Mul(v, hn::LoadU(d, y + i)));
+    const auto v = widened(d, g + i);
+    sum.add(d, log ? v : hn::Mul(v, widened(d, y + i)));
   });
   const T total = sum.total();
   each_vector<T>(n, [&](auto d, int64_t i) HWY_ATTR {
-    const auto v = hn::LoadU(d, g + i), r = hn::LoadU(d, y + i), t = hn::Set(d, total);
-    hn::StoreU(log ? hn::NegMulAdd(exp_below(d, r), t, v) : hn::Mul(r, hn::Sub(v, t)), d, out + i);
+    const auto v = widened(d, g + i), r = widened(d, y + i), t = hn::Set(d, total);
+    store_narrowed(d, log ? hn::NegMulAdd(exp_below(d, r), t, v) : hn::Mul(r, hn::Sub(v, t)),
+                   out + i);
   });
 }
 
@@ -244,6 +246,13 @@ void forward_f32(const SoftmaxJob& job) { forward_units<float>(job); }
 void forward_f64(const SoftmaxJob& job) { forward_units<double>(job); }
 void backward_f32(const SoftmaxJob& job) { backward_units<float>(job); }
 void backward_f64(const SoftmaxJob& job) { backward_units<double>(job); }
+// Of rows only.
+void backward_bf16(const SoftmaxJob& job) {
+  const auto *g = static_cast<const bfloat16*>(job.a), *y = static_cast<const bfloat16*>(job.b);
+  auto* out = static_cast<bfloat16*>(job.out);
+  each_unit(job, [&](int64_t at, int64_t)
+                     HWY_ATTR { backward_row(g + at, y + at, out + at, job.n, job.log); });
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace moonlet
@@ -255,6 +264,7 @@ HWY_EXPORT(forward_f32);
 HWY_EXPORT(forward_f64);
 HWY_EXPORT(backward_f32);
 HWY_EXPORT(backward_f64);
+HWY_EXPORT(backward_bf16);
 
 namespace cpu {
 namespace {
@@ -266,8 +276,16 @@ void run(bool backward, bool f64, const SoftmaxJob& job) {
     f64 ? HWY_DYNAMIC_DISPATCH(forward_f64)(job) : HWY_DYNAMIC_DISPATCH(forward_f32)(job);
 }
 
+void bfloat16_rows_backward(const Tensor& g, const Tensor& result, int64_t n, bool log, Tensor& y) {
+  parallel_for(y.numel() / n, grain_for(n * 4), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(backward_bf16)
+    ({g.raw(), result.raw(), y.raw(), n, 1, begin, end, log});
+  });
+}
+
 // Rows of a 16-bit format, widened a few at a time.
 void half_rows(const Tensor& a, const Tensor& b, int64_t n, bool log, Tensor& y) {
+  if (b.defined() && y.dtype() == DType::BFloat16) return bfloat16_rows_backward(a, b, n, log, y);
   constexpr int64_t kTogether = 8192;
   const Converter widen = converter(y.dtype(), DType::Float32);
   const Converter narrow = converter(DType::Float32, y.dtype());

@@ -73,9 +73,11 @@ op { "count_nonzero(Tensor x, Dim[*] dim={}) -> Tensor",
      doc = [[How many elements over `dim` are not zero.]],
      sample = { "tensor({{0, 1}, {2, 3}})", "tensor({{0, 1}, {2, 3}}), 1", "randn(2, 3, 2):gt(0), {1, 3}" } }
 
-op { "aminmax(Tensor x, Dim? dim=nil, bool keepdim=false) -> (Tensor min, Tensor max)",
-     out = true, kind = "composite", dtypes = "boolean+real",
-     doc = [[The smallest and the largest element along `dim`, or of all. NaN wins. Among equal extremes
+op { "aminmax(Tensor x, Dim[*] dim={}, bool keepdim=false) -> (Tensor min, Tensor max)",
+     kind = "structured", dtypes = "boolean+real",
+     grad = { x = [[add(extreme_grad_x(g_min, x, min, dim, keepdim),
+                        extreme_grad_x(g_max, x, max, dim, keepdim))]] },
+     doc = [[The smallest and the largest element over `dim`, or of all, in one pass. NaN wins. Among equal extremes
 the gradient is shared evenly.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true" },
      torch = [[torch.aminmax(args[0], dim=args[1] if len(args) > 1 else None,
@@ -145,7 +147,7 @@ singular values of matrices, which two dims hold.]],
 
 op { "scaled_exp(Tensor scale, Tensor x, Tensor shift) -> Tensor",
      kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
-     grad = { scale = "mul(g, exp(sub(x, shift)))", x = "mul(g, y)", shift = "neg(mul(g, y))" },
+     grad = { scale = "scaled_exp(g, x, shift)", x = "mul(g, y)", shift = "neg(mul(g, y))" },
      torch = "args[0] * torch.exp(args[1] - args[2])",
      doc = "`scale * exp(x - shift)`: with the right ones the gradient of `logsumexp`.",
      sample = { "randn(3, 4), randn(3, 4), randn(3, 4)", "randn(3, 1), randn(3, 4), randn(3, 1)" } }

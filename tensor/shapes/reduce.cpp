@@ -89,6 +89,11 @@ Result amin(const Tensor& x, const Dims& dim, bool keepdim) {
   return reduced_nonempty("amin", x, dim, keepdim, x.dtype());
 }
 
+std::array<Result, 2> aminmax(const Tensor& x, const Dims& dim, bool keepdim) {
+  const Result y = reduced_nonempty("aminmax", x, dim, keepdim, x.dtype());
+  return {y, y};
+}
+
 std::array<Result, 2> max_dim(const Tensor& x, int64_t dim, bool keepdim) {
   return extreme_along("max", x, dim, keepdim);
 }

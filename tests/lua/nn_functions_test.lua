@@ -121,6 +121,31 @@ test("norms of 16 bits take float32 weights", function()
   expect.error(function() F.batch_norm(x, w:half(), b, nil, nil, true) end, "running_mean is float16")
 end)
 
+test("gradients of softmax over rows of 16-bit floats", function()
+  for _, n in ipairs { 1, 7, 8, 9, 33, 1000 } do
+    for dtype, eps in pairs { bfloat16 = 2 ^ -8, float16 = 2 ^ -11 } do
+      local x, g = ml.randn(3, n):to(dtype), ml.randn(3, n):to(dtype)
+      for _, f in ipairs { F.softmax, F.log_softmax } do
+        local narrow, wide = x:detach():requires_grad_(), x:double():requires_grad_()
+        local want = ml.grad(f(wide, 2), wide, g:double())
+        expect.truthy(ml.allclose(ml.grad(f(narrow, 2), narrow, g):double(), want, 4 * eps, 8 * eps), dtype .. n)
+      end
+    end
+  end
+end)
+
+test("rms_norm gives the same whether gradients are wanted or not", function()
+  for _, dtype in ipairs { "float32", "float64", "bfloat16", "float16" } do
+    local x = ml.randn(5, 3, 37):to(dtype)
+    x[2] = 0
+    for _, each in ipairs { x, x:transpose(1, 2), x["::2"] } do
+      local recorded = F.rms_norm(each:detach():requires_grad_(true), { 37 }):detach()
+      expect.truthy(ml.allclose(F.rms_norm(each, { 37 }), recorded, dtype:find "16" and 1e-2 or 1e-6), dtype)
+    end
+    expect.equal(F.rms_norm(x["1:0"], { 37 }):numel(), 0)
+  end
+end)
+
 test("instance_norm moves its running statistics", function()
   local x = (ml.arange(12):float() - 1):pow(1.5):reshape(2, 3, 2)
   local mean, var = ml.tensor { 1.0, 2.0, 3.0 }, ml.tensor { 1.0, 0.5, 2.0 }

@@ -332,6 +332,34 @@ test("aminmax", function()
   holds(low, { nan, 1 })
   expect.equal(tostring(high.shape), "(2, 1)")
   expect.error(function() ml.ones(0, 3):aminmax { dim = 1 } end, "nothing to reduce")
+  ml.manual_seed(8)
+  for _, dtype in ipairs { "bfloat16", "float16", "float32", "float64", "int64", "int32", "uint8", "bool" } do
+    local x = (ml.rand(5, 7, 40) * 100):to(dtype)
+    local layouts = { x, x:transpose(1, 3), x["::2, 2:, 3:"], x[1]:expand(3, 7, 40), x:tile(1, 1, 240) }
+    for i, each in ipairs(layouts) do
+      for _, dims in ipairs { {}, { 3 }, { 1 }, { 2, 3 }, { 1, 2, 3 } } do
+        low, high = each:aminmax { dim = dims }
+        local what = ("%s, layout %d, dims %s"):format(dtype, i, table.concat(dims, " "))
+        expect.truthy(low:equal(each:amin(dims)), what)
+        expect.truthy(high:equal(each:amax(dims)), what)
+      end
+    end
+  end
+  low, high = ml.tensor(2.5):aminmax { dim = 1 }
+  expect.equal(low:item() + high:item(), 5)
+  expect.equal(ml.ones(0, 3):aminmax({ dim = 2 }):numel(), 0)
+  expect.error(function() ml.ones(2):aminmax { dim = 3 } end, "aminmax: ")
+end)
+
+test("gradients of either extreme, of both, and of shared ones", function()
+  for _, case in ipairs { { 1, 0, { 0, 1, 0, 0 } }, { 0, 1, { 0.5, 0, 0.5, 0 } }, { 2, 3, { 1.5, 2, 1.5, 0 } } } do
+    local x = ml.tensor({ 3, 1, 3, 2.0 }, { requires_grad = true })
+    local least, largest = x:aminmax()
+    if case[2] == 0 then least:backward()
+    elseif case[1] == 0 then largest:backward()
+    else (least * case[1] + largest * case[2]):backward() end
+    holds(x.grad, case[3])
+  end
 end)
 
 test("unique gives what was asked for", function()
@@ -475,5 +503,80 @@ check_complex_gradient("logcumsumexp", function(x) return x:logcumsumexp(2) end)
 check_complex_gradient("cov", function(x) return x:cov() end)
 check_complex_gradient("renorm", function(x) return x:renorm(2, 1, 1) end)
 check_complex_gradient("sum_to_size", function(x) return x:sum_to_size(1, 3) end)
+
+-- --- 16-bit floats, which are folded where they lie ------------------------------------------------
+
+local LENGTHS = { 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 100, 257, 8192, 8197, 20003 }
+local EPS = { bfloat16 = 2 ^ -8, float16 = 2 ^ -11 }
+
+-- That a reduction of x, of a 16-bit dtype, is that of its elements in float64, rounded.
+local function reduces_as_double(x, what)
+  local wide = x:double()
+  for _, name in ipairs { "sum", "mean", "nansum", "amax", "amin", "norm" } do
+    for _, dims in ipairs(x.ndim == 1 and { { 1 } } or { { 1 }, { 2 }, { 1, 2 } }) do
+      local got, want = x[name](x, { dim = dims }), wide[name](wide, { dim = dims })
+      expect.equal(got.dtype, x.dtype)
+      local atol = (name == "amax" or name == "amin") and 0 or 1e-5 * x:numel() ^ 0.5
+      expect.truthy(ml.allclose(got:double(), want, EPS[x.dtype], atol, true), ("%s of %s, dims %s"):format(
+        name, what, table.concat(dims, " ")))
+    end
+  end
+end
+
+test("16-bit floats of all lengths and layouts are reduced as wider ones", function()
+  ml.manual_seed(3)
+  for dtype in pairs(EPS) do
+    for _, n in ipairs(LENGTHS) do reduces_as_double((ml.randn(n) * 3):to(dtype), dtype .. " " .. n) end
+    for _, shape in ipairs { { 37, 53 }, { 5, 3 }, { 300, 17 }, { 3, 5000 } } do
+      local x = ml.randn(shape):to(dtype)
+      reduces_as_double(x, dtype)
+      reduces_as_double(x:t(), dtype .. " transposed")
+      reduces_as_double(x["::2, 2:"], dtype .. " strided")
+      reduces_as_double(x[1]:expand(4, shape[2]), dtype .. " expanded")
+    end
+    expect.equal(ml.zeros(0, { dtype = dtype }):sum():item(), 0)
+    expect.equal(ml.zeros(0, 3, { dtype = dtype }):sum(1):sum():item(), 0)
+    expect.equal(ml.tensor(3.0, { dtype = dtype }):amax():item(), 3)
+    expect.equal(ml.ones(4099, { dtype = dtype }):sum({ dtype = "float32" }):item(), 4099)
+    holds(ml.ones(3, 4099, { dtype = dtype }):mean(2):float(), { 1, 1, 1 })
+  end
+end)
+
+test("a NaN of either sign wins among 16-bit floats, infinities are numbers", function()
+  for _, dtype in ipairs { "bfloat16", "float16", "float32", "float64" } do
+    for _, n in ipairs(LENGTHS) do
+      for _, place in ipairs { 1, (n + 1) // 2, n } do
+        local x = ml.ones(n, { dtype = dtype })
+        for _, value in ipairs { inf, -inf } do
+          x[place] = value
+          local low, high = x:aminmax()
+          holds(low, { math.min(value, n > 1 and 1 or value) })
+          holds(high, { math.max(value, n > 1 and 1 or value) })
+        end
+        for _, sign in ipairs { 1, -1 } do
+          x[place] = ml.tensor(nan):copysign(sign):item()
+          holds(x:amax(), { nan })
+          holds(x:amin(), { nan })
+          holds(x:reshape(n, 1):amax(1), { nan })
+          holds(x:reshape(1, n):expand(2, n):amin(2), { nan, nan })
+        end
+      end
+    end
+    holds(ml.tensor({ -0.0, -3, -5 }, { dtype = dtype }):amax(), { 0 })
+  end
+end)
+
+test("a number is repeated over every length and dtype", function()
+  for _, dtype in ipairs { "bfloat16", "float32", "float64", "int64", "int16", "uint8" } do
+    for _, n in ipairs(LENGTHS) do
+      local x = ml.zeros(n + 1, { dtype = dtype })
+      x:narrow(1, 1, n):fill_(3)
+      expect.equal(x:double():sum():item(), 3 * n)
+      expect.equal(x[n + 1]:item(), 0)
+    end
+  end
+  local z = ml.full({ 37 }, 2.5):double()
+  holds(ml.view_as_real(ml.complex(z, z + 1):fill_(2.5):sum()), { 92.5, 0 })
+end)
 
 harness.run()
