@@ -70,8 +70,15 @@ void computed(const Tensor& a, const Tensor& b, Tensor& y, Body&& body) {
   in(compute_dtype(y.dtype()));
 }
 
-// What oneDNN may compute in.
-bool in_onednn(DType dtype) { return dtype == DType::Float32 || dtype == DType::BFloat16; }
+// Whether to ask oneDNN, in that dtype. Products are faster where there is too little to do for
+// oneDNN's several calls, and where an image is its own columns, which need no other layout.
+bool suits_onednn(const ConvShape& s, DType dtype) {
+  if (dtype == DType::BFloat16) return true;
+  const double filters =
+      double(s.out_channels) * double(s.in_channels / s.groups * volume(s.kernel));
+  const bool little = filters * double(volume(s.out)) * double(s.batch) < 0x1p16;
+  return dtype == DType::Float32 && !little && !(s.groups == 1 && s.sees_itself());
+}
 
 bool is_channels_last(const Tensor& x) {
   return is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast3d);
@@ -135,7 +142,7 @@ void native_conv(const Tensor& input, const Tensor& filters, const Tensor& bias,
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     const DType dtype = out.dtype();
     const Tensor offset = converted(bias, compute_dtype(dtype));
-    if (in_onednn(dtype) && conv_onednn(shape_in(s, dtype), image, filter, offset, out))
+    if (suits_onednn(s, dtype) && conv_onednn(shape_in(s, dtype), image, filter, offset, out))
       return true;
     if (dtype == DType::BFloat16) return false;
     conv_gemm(s, image, filter, offset, out);
@@ -162,11 +169,11 @@ void native_conv_transpose(const Tensor& input, const Tensor& filters, const Ten
       return;
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     // oneDNN pads the channels to a vector, which is slow for images of few of them.
-    const bool few = s.in_channels / s.groups < 4;
+    const bool few = s.in_channels < 4;
     const DType dtype = out.dtype();
     if (dtype == DType::BFloat16 && bias.defined()) return false;
     const Tensor offset = converted(bias, dtype);
-    if (!few && in_onednn(dtype) && by_onednn(shape_in(s, dtype), image, filter, offset, out))
+    if (!few && suits_onednn(s, dtype) && by_onednn(shape_in(s, dtype), image, filter, offset, out))
       return true;
     if (dtype == DType::BFloat16) return false;
     conv_transpose_gemm(s, image, filter, offset, out);
@@ -186,7 +193,7 @@ void native_conv_grad_weight(const Tensor& slopes, const Tensor& input, const Di
     if (conv_grad_weight_onednn(*last, channels_last(grad), x, y)) return;
   computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
     const DType dtype = out.dtype();
-    if (in_onednn(dtype) && conv_grad_weight_onednn(shape_in(s, dtype), slope, image, out))
+    if (suits_onednn(s, dtype) && conv_grad_weight_onednn(shape_in(s, dtype), slope, image, out))
       return true;
     if (dtype == DType::BFloat16) return false;
     conv_grad_weight_gemm(s, slope, image, out);

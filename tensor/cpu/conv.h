@@ -19,6 +19,11 @@ struct ConvShape {
   bool channels_last = false;
   // Of images and weights; bfloat16 for oneDNN only.
   DType dtype = DType::Float32;
+
+  // Whether each place of the output sees the same place of the input alone.
+  bool sees_itself() const {
+    return kernel == Axes{1, 1, 1} && stride == Axes{1, 1, 1} && pad == Axes{0, 0, 0};
+  }
 };
 
 // The places of one channel.

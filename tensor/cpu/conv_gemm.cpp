@@ -18,12 +18,6 @@ int64_t group_out(const ConvShape& s) { return s.out_channels / s.groups; }
 int64_t taps(const ConvShape& s) { return group_in(s) * volume(s.kernel); }
 int64_t places(const ConvShape& s) { return volume(s.out); }
 
-// Whether each place of the output sees one place of the input, the same: the channels of an image
-// are its columns.
-bool sees_itself(const ConvShape& s) {
-  return volume(s.kernel) == 1 && volume(s.stride) == 1 && s.pad == Axes{0, 0, 0};
-}
-
 // Places of the output, one after the other.
 struct Piece {
   int64_t begin, end;
@@ -147,11 +141,11 @@ Matrix weight_part(const ConvShape& s, const Tensor& t, int64_t g) {
   return matrix(t.elements<T>() + g * group_out(s) * taps(s), group_out(s), taps(s), taps(s));
 }
 
-// Memory for the columns of one piece, none where the image is its own.
+// Memory for the columns of one piece; an image whose places see themselves is its own columns.
 class Columns {
  public:
   Columns(const ConvShape& s, DType dtype)
-      : shape_(s), direct_(sees_itself(s)), size_(piece_size(s, dtype)) {
+      : shape_(s), direct_(s.sees_itself()), size_(piece_size(s, dtype)) {
     if (!direct_) buffer_ = empty_plain({taps(s), size_}, {dtype, {}}, "conv");
   }
   int64_t count() const { return (places(shape_) + size_ - 1) / size_; }
@@ -207,7 +201,7 @@ void forward(const ConvShape& s, const Tensor& x, const Tensor& weight, const Te
 template <class T>
 void transpose(const ConvShape& s, const Tensor& grad, const Tensor& weight, const Tensor& bias,
                Tensor& y) {
-  const bool adds = !sees_itself(s) || bias.defined();
+  const bool adds = !s.sees_itself() || bias.defined();
   parallel_for(s.batch * s.groups, 1, [&](int64_t begin, int64_t end) {
     const Columns columns(s, y.dtype());
     for (int64_t i = begin; i < end; ++i) {
@@ -220,7 +214,7 @@ void transpose(const ConvShape& s, const Tensor& grad, const Tensor& weight, con
         stop_if_requested();
         const Piece piece = columns.piece(k);
         gemm(y.dtype(), 1, transposed(weight_part<T>(s, weight, g)),
-             output_part<T>(s, grad, n, g, piece), sees_itself(s) && adds ? 1 : 0,
+             output_part<T>(s, grad, n, g, piece), s.sees_itself() && adds ? 1 : 0,
              columns.of(image, piece));
         columns.add_to(image, piece);
       }

@@ -106,7 +106,7 @@ return {
   -- conv
   conv1d = convolution(1, 1024), conv1d_padding = convolution(1, 1024, [[, 1, "same"]]),
   conv_transpose1d = convolution(1, 1024, ", 2, 1, 1"),
-  conv2d = convolution(2, 32), 
+  conv2d = convolution(2, 32),
   conv2d_padding = convolution(2, 32, [[, 1, "same"]]), conv_transpose2d = convolution(2, 32, ", 2, 1, 1"),
   conv3d = convolution(3, 16), conv3d_padding = convolution(3, 16, [[, 1, "same"]]),
   conv_transpose3d = convolution(3, 16, ", 2, 1, 1"),
