@@ -1,5 +1,6 @@
-// cuda/conv.cu: conv2d and its two gradients as matrix products over unrolled images (im2col). The
-// way back gathers, so that no two threads add to one place and results repeat.
+// cuda/conv.cu: convolution, the transposed one and the gradient of their weight as matrix products
+// over unrolled images (im2col). The way back gathers, so that no two threads add to one place and
+// results repeat.
 #include <algorithm>
 
 #include "cuda/gemm.h"
@@ -11,18 +12,47 @@ namespace moonlet::cuda {
 
 namespace {
 
-struct ConvShape {
-  int64_t batch, groups, channels, height, width, out_channels, out_height, out_width;
-  int64_t kernel_y, kernel_x, stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
-  __host__ __device__ int64_t taps() const { return channels * kernel_y * kernel_x; }
-  __host__ __device__ int64_t places() const { return out_height * out_width; }
+// The axes are depth, height and width; of images and lines the first ones have size 1.
+constexpr int kAxes = 3;
+struct Axes {
+  int64_t of[kAxes];
+  __host__ __device__ int64_t volume() const { return of[0] * of[1] * of[2]; }
+  // The coordinates of a place.
+  __host__ __device__ Axes at(int64_t place) const {
+    return {{place / of[2] / of[1], place / of[2] % of[1], place % of[2]}};
+  }
+  // The place of coordinates.
+  __host__ __device__ int64_t place(const Axes& at) const {
+    return (at.of[0] * of[1] + at.of[1]) * of[2] + at.of[2];
+  }
 };
+
+struct ConvShape {
+  int64_t batch, groups, channels, out_channels;
+  Axes in, out, kernel, stride, pad, dilation;
+  __host__ __device__ int64_t taps() const { return channels * kernel.volume(); }
+  __host__ __device__ int64_t places() const { return out.volume(); }
+};
+
+// The last of `given` from `first` on as axes, with `fill` before them.
+Axes axes_of(const Dims& given, int first, int64_t fill) {
+  Axes out{{fill, fill, fill}};
+  for (int i = first; i < given.size(); ++i) out.of[kAxes - given.size() + i] = given[i];
+  return out;
+}
 
 ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims& stride,
                    const Dims& padding, const Dims& dilation, int64_t groups) {
-  return {x[0],       groups,     x[1],        x[2],       x[3],      y[1],
-          y[2],       y[3],       weight[2],   weight[3],  stride[0], stride[1],
-          padding[0], padding[1], dilation[0], dilation[1]};
+  return {x[0],
+          groups,
+          x[1],
+          y[1],
+          axes_of(x, 2, 1),
+          axes_of(y, 2, 1),
+          axes_of(weight, 2, 1),
+          axes_of(stride, 0, 1),
+          axes_of(padding, 0, 0),
+          axes_of(dilation, 0, 1)};
 }
 
 // The images [first, first + count) as columns: element (image, tap, place) lies at
@@ -33,39 +63,52 @@ struct Columns {
 
 template <class C>
 __global__ void unroll_kernel(ConvShape s, Columns c, const C* x, C* columns) {
-  const int64_t places = s.places(), taps = s.taps();
+  const int64_t places = s.places(), taps = s.taps(), window = s.kernel.volume();
   for (MOONLET_EACH(e, c.count * taps * places)) {
     const int64_t place = e % places, tap = e / places % taps, image = e / places / taps;
-    const int64_t kx = tap % s.kernel_x, ky = tap / s.kernel_x % s.kernel_y;
-    const int64_t channel = tap / s.kernel_x / s.kernel_y;
-    const int64_t ix = place % s.out_width * s.stride_x - s.pad_x + kx * s.dilation_x;
-    const int64_t iy = place / s.out_width * s.stride_y - s.pad_y + ky * s.dilation_y;
-    const bool inside = ix >= 0 && ix < s.width && iy >= 0 && iy < s.height;
-    const int64_t plane = (c.first + image) * s.channels + channel;
+    const Axes k = s.kernel.at(tap % window), o = s.out.at(place);
+    Axes i;
+    bool inside = true;
+    for (int d = 0; d < kAxes; ++d) {
+      i.of[d] = o.of[d] * s.stride.of[d] - s.pad.of[d] + k.of[d] * s.dilation.of[d];
+      inside = inside && i.of[d] >= 0 && i.of[d] < s.in.of[d];
+    }
+    const int64_t plane = (c.first + image) * s.channels + tap / window;
     columns[image * c.image_step + tap * c.tap_step + place] =
-        inside ? x[(plane * s.height + iy) * s.width + ix] : C(0);
+        inside ? x[plane * s.in.volume() + s.in.place(i)] : C(0);
   }
 }
 
-// The adjoint: each element of the image collects the taps that saw it.
+// The coordinate in the output that sees coordinate `at` of the input through that tap, or -1.
+__device__ int64_t seen_by(const ConvShape& s, int axis, int64_t at, int64_t tap) {
+  const int64_t from = at + s.pad.of[axis] - tap * s.dilation.of[axis];
+  const int64_t step = s.stride.of[axis], o = from / step;
+  return from < 0 || o * step != from || o >= s.out.of[axis] ? -1 : o;
+}
+
+// The adjoint: each element of the image collects the taps that saw it. Added to what x holds.
 template <class C>
 __global__ void roll_kernel(ConvShape s, Columns c, const C* columns, C* x) {
-  for (MOONLET_EACH(e, c.count * s.channels * s.height * s.width)) {
-    const int64_t ix = e % s.width, iy = e / s.width % s.height;
-    const int64_t channel = e / s.width / s.height % s.channels;
-    const int64_t image = e / s.width / s.height / s.channels;
+  const int64_t size = s.in.volume();
+  for (MOONLET_EACH(e, c.count * s.channels * size)) {
+    const int64_t channel = e / size % s.channels, image = e / size / s.channels;
+    const Axes in = s.in.at(e % size);
+    const C* seen = columns + image * c.image_step + channel * s.kernel.volume() * c.tap_step;
     C sum = C(0);
-    for (int64_t ky = 0; ky < s.kernel_y; ++ky) {
-      const int64_t y = iy + s.pad_y - ky * s.dilation_y, oy = y / s.stride_y;
-      if (y < 0 || y % s.stride_y != 0 || oy >= s.out_height) continue;
-      for (int64_t kx = 0; kx < s.kernel_x; ++kx) {
-        const int64_t xx = ix + s.pad_x - kx * s.dilation_x, ox = xx / s.stride_x;
-        if (xx < 0 || xx % s.stride_x != 0 || ox >= s.out_width) continue;
-        const int64_t tap = (channel * s.kernel_y + ky) * s.kernel_x + kx;
-        sum += columns[image * c.image_step + tap * c.tap_step + oy * s.out_width + ox];
+    for (int64_t kz = 0; kz < s.kernel.of[0]; ++kz) {
+      const int64_t oz = seen_by(s, 0, in.of[0], kz);
+      if (oz < 0) continue;
+      for (int64_t ky = 0; ky < s.kernel.of[1]; ++ky) {
+        const int64_t oy = seen_by(s, 1, in.of[1], ky);
+        if (oy < 0) continue;
+        for (int64_t kx = 0; kx < s.kernel.of[2]; ++kx) {
+          const int64_t ox = seen_by(s, 2, in.of[2], kx);
+          if (ox >= 0)
+            sum += seen[s.kernel.place({{kz, ky, kx}}) * c.tap_step + s.out.place({{oz, oy, ox}})];
+        }
       }
     }
-    x[((c.first + image) * s.channels + channel) * s.height * s.width + iy * s.width + ix] = sum;
+    x[c.first * s.channels * size + e] += sum;
   }
 }
 
@@ -124,20 +167,25 @@ void computed(Tensor& y, Body&& body) {
   copy_back(y, whole);
 }
 
+// y[:, c] = bias[c], or 0 without one.
+void fill_channels(const Tensor& bias, Tensor& y) {
+  if (!bias.defined()) return fill(y, Scalar(0));
+  Dims strides = Dims::filled(y.dim(), 0);
+  strides[1] = bias.stride(0);
+  copy(y, alias(bias, y.sizes(), strides, bias.offset()));
+}
+
 }  // namespace
 
-void native_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-                   const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                 const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
-  const Call call(result, "conv2d");
+  const Call call(result, "conv");
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
   computed(result, [&](Tensor& y) {
     const DType t = y.dtype();
-    if (bias.defined())
-      copy(y, alias(bias, y.sizes(), {0, bias.stride(0), 0, 0}, bias.offset()));
-    else
-      fill(y, Scalar(0));
+    fill_channels(bias, y);
     if (x.numel() == 0 || weight.numel() == 0) return;
     const Tensor image = converted(x, t), filter = converted(weight, t);
     Tensor columns = call.scratch({images_at_once(s, t), s.taps(), s.places()}, t);
@@ -153,16 +201,17 @@ void native_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   });
 }
 
-void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, const Dims& stride,
-                   const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                           const Dims& size, const Dims& stride, const Dims& padding,
+                           const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
-  if (grad.numel() == 0 || weight.numel() == 0) return fill(result, Scalar(0));
-  const Call call(result, "conv2d_grad_x");
-  const ConvShape s =
-      shape_of(size, weight.sizes(), grad.sizes(), stride, padding, dilation, groups);
+  const Call call(result, "conv_transpose");
+  const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
   computed(result, [&](Tensor& y) {
     const DType t = y.dtype();
-    const Tensor slope = converted(grad, t), filter = converted(weight, t);
+    fill_channels(bias, y);
+    if (x.numel() == 0 || weight.numel() == 0) return;
+    const Tensor slope = converted(x, t), filter = converted(weight, t);
     Tensor columns = call.scratch({images_at_once(s, t), s.taps(), s.places()}, t);
     each_piece(s, t, [&](const Columns& c) {
       for (int64_t g = 0; g < groups; ++g) {
@@ -173,8 +222,8 @@ void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, c
              output_of(s, slope, c.first, g), 0, seen);
       }
       visit_device_compute<dtypes::floating>(t, [&]<class C>() {
-        MOONLET_LAUNCH((roll_kernel<C>), blocks_for(c.count * s.channels * s.height * s.width),
-                       kBlock, 0, call.stream(), s, c, static_cast<const C*>(columns.elements<C>()),
+        MOONLET_LAUNCH((roll_kernel<C>), blocks_for(c.count * s.channels * s.in.volume()), kBlock,
+                       0, call.stream(), s, c, static_cast<const C*>(columns.elements<C>()),
                        y.elements<C>());
       });
       call.done();
@@ -183,11 +232,12 @@ void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, c
 }
 
 // The images of a piece side by side, so that one product sums over all of them.
-void conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
-                        const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size,
+                             const Dims& stride, const Dims& padding, const Dims& dilation,
+                             int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (grad.numel() == 0 || x.numel() == 0) return fill(result, Scalar(0));
-  const Call call(result, "conv2d_grad_weight");
+  const Call call(result, "conv_grad_weight");
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
   computed(result, [&](Tensor& y) {
     const DType t = y.dtype();

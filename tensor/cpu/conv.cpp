@@ -1,29 +1,59 @@
-// tensor/cpu/conv.cpp: the CPU kernels of conv2d and of its two gradients: brings the arguments
-// into plain layout and picks the implementation.
+// tensor/cpu/conv.cpp: the CPU kernels of convolution, of the transposed one and of the gradient of
+// their weight: bring the arguments into plain layout and pick the implementation.
 #include "tensor/cpu/conv.h"
 
 #include <optional>
 
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/shapes/window.h"
 
 namespace moonlet::cpu {
 namespace {
 
-ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims& stride,
-                   const Dims& padding, const Dims& dilation, int64_t groups) {
-  return {x[0],       groups,     x[1],        x[2],       x[3],      y[1],
-          y[2],       y[3],       weight[2],   weight[3],  stride[0], stride[1],
-          padding[0], padding[1], dilation[0], dilation[1]};
+// Lines and images as bodies (n, c, d, h, w) whose first axes have size 1; weights too.
+Tensor as_bodies(const Tensor& t) {
+  Dims sizes = t.sizes(), strides = t.strides();
+  while (sizes.size() < 2 + ConvShape::kAxes) {
+    sizes.insert(2, 1);
+    strides.insert(2, strides[1]);
+  }
+  return alias(t, sizes, strides, t.offset());
+}
+
+ConvShape::Axes axes_of(const Dims& given, int64_t fill) {
+  ConvShape::Axes out{fill, fill, fill};
+  std::copy(given.begin(), given.end(), out.end() - given.size());
+  return out;
+}
+ConvShape::Axes axes_of(const Tensor& bodies) {
+  return {bodies.size(2), bodies.size(3), bodies.size(4)};
+}
+
+// The arguments beside the tensors.
+struct Window {
+  const Dims &stride, &padding, &dilation;
+  int64_t groups;
+};
+
+ConvShape shape_of(const Tensor& x, const Tensor& weight, const Tensor& y, const Window& w) {
+  return {x.size(0),
+          w.groups,
+          x.size(1),
+          y.size(1),
+          axes_of(x),
+          axes_of(y),
+          axes_of(weight),
+          axes_of(w.stride, 1),
+          axes_of(w.padding, 0),
+          axes_of(w.dilation, 1)};
 }
 
 ConvShape shape_in(ConvShape s, DType dtype) {
   s.dtype = dtype;
   return s;
 }
-
-void zero(Tensor& t) { zero_bytes(t.raw(), t.numel() * static_cast<int64_t>(size_of(t.dtype()))); }
 
 // Runs body(a, b, y) on contiguous tensors of a dtype that has kernels, and stops when it
 // says that it has computed y. The 16-bit types compute in float32, but bfloat16 by oneDNN where
@@ -40,87 +70,133 @@ void computed(const Tensor& a, const Tensor& b, Tensor& y, Body&& body) {
   in(compute_dtype(y.dtype()));
 }
 
-// What oneDNN may compute in.
-bool in_onednn(DType dtype) { return dtype == DType::Float32 || dtype == DType::BFloat16; }
+// Whether to ask oneDNN, in that dtype. Products are faster where there is too little to do for
+// oneDNN's several calls, and where an image is its own columns, which need no other layout.
+bool suits_onednn(const ConvShape& s, DType dtype) {
+  if (dtype == DType::BFloat16) return true;
+  const double filters =
+      double(s.out_channels) * double(s.in_channels / s.groups * volume(s.kernel));
+  const bool little = filters * double(volume(s.out)) * double(s.batch) < 0x1p16;
+  return dtype == DType::Float32 && !little && !(s.groups == 1 && s.sees_itself());
+}
+
+bool is_channels_last(const Tensor& x) {
+  return is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast3d);
+}
 
 // x, or a copy of it that is channels last.
 Tensor channels_last(const Tensor& x) {
-  if (is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast)) return x;
-  Tensor out = empty_like_plain(x, MemoryFormat::ChannelsLast, options_of(x), "conv2d");
+  if (is_channels_last(x)) return x;
+  Tensor out =
+      empty_strided(x.sizes(), format_strides(MemoryFormat::ChannelsLast3d, x.sizes(), "conv"),
+                    options_of(x), "conv");
   copy_into(out, x);
   return out;
 }
 
 // The shape of a convolution that oneDNN may compute without a detour over row-major images.
 std::optional<ConvShape> as_channels_last(ConvShape s, const Tensor& images) {
-  if (images.dtype() != DType::Float32 || !shapes::lies_channels_last(images)) return std::nullopt;
+  if (images.dtype() != DType::Float32 || images.is_contiguous() || !is_channels_last(images))
+    return std::nullopt;
   s.channels_last = true;
   return s;
 }
 
-// y[:, c] = bias[c], for a convolution that sums over nothing.
+// y[:, c] = bias[c], or 0 without one.
 void fill_channels(const Tensor& bias, Tensor& y) {
-  zero(y);
-  if (!bias.defined()) return;
-  Tensor wide = alias(bias, y.sizes(), {0, bias.stride(0), 0, 0}, bias.offset());
-  copy_into(y, wide);
+  if (!bias.defined())
+    return zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(size_of(y.dtype())));
+  copy_into(y, alias(bias, y.sizes(), {0, bias.stride(0), 0, 0, 0}, bias.offset()));
+}
+
+// y[:, c] += bias[c] for a contiguous y of float32 or, channels last, one of these.
+void add_channels(const Tensor& bias, Tensor& y) {
+  const int64_t channels = y.size(1), inner = y.numel() / y.size(0) / channels;
+  const bool last = !y.is_contiguous();
+  const float* const offsets = bias.elements<float>();
+  float* const out = y.elements<float>();
+  const int64_t rows = y.size(0) * (last ? inner : channels), width = last ? channels : inner;
+  parallel_for(rows, grain_for(width), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* const row = out + i * width;
+      if (last)
+        for (int64_t j = 0; j < width; ++j) row[j] += offsets[j];
+      else
+        for (int64_t j = 0; j < width; ++j) row[j] += offsets[i % channels];
+    }
+  });
 }
 
 }  // namespace
 
-void native_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-                   const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
-  if (y.numel() == 0) return;
+void native_conv(const Tensor& input, const Tensor& filters, const Tensor& bias, const Dims& stride,
+                 const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+  if (result.numel() == 0) return;
+  const Tensor x = as_bodies(input), weight = as_bodies(filters);
+  Tensor y = as_bodies(result);
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
-  const ConvShape s =
-      shape_of(x.sizes(), weight.sizes(), y.sizes(), stride, padding, dilation, groups);
+  const ConvShape s = shape_of(x, weight, y, {stride, padding, dilation, groups});
   if (const auto last = as_channels_last(s, y))
-    if (conv2d_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
+    if (conv_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
       return;
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     const DType dtype = out.dtype();
     const Tensor offset = converted(bias, compute_dtype(dtype));
-    if (in_onednn(dtype) && conv2d_onednn(shape_in(s, dtype), image, filter, offset, out))
+    if (suits_onednn(s, dtype) && conv_onednn(shape_in(s, dtype), image, filter, offset, out))
       return true;
     if (dtype == DType::BFloat16) return false;
-    conv2d_gemm(s, image, filter, offset, out);
+    conv_gemm(s, image, filter, offset, out);
     return true;
   });
 }
 
-void conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, const Dims& stride,
-                   const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
-  if (y.numel() == 0) return;
-  if (grad.numel() == 0 || weight.numel() == 0) return zero(y);
-  const ConvShape s =
-      shape_of(size, weight.sizes(), grad.sizes(), stride, padding, dilation, groups);
+void native_conv_transpose(const Tensor& input, const Tensor& filters, const Tensor& bias,
+                           const Dims& /*size*/, const Dims& stride, const Dims& padding,
+                           const Dims& dilation, int64_t groups, Tensor& result) {
+  if (result.numel() == 0) return;
+  const Tensor x = as_bodies(input), weight = as_bodies(filters);
+  Tensor y = as_bodies(result);
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
+  const ConvShape s = shape_of(y, weight, x, {stride, padding, dilation, groups});
+  const auto by_onednn = [&](const ConvShape& shape, const Tensor& image, const Tensor& filter,
+                             const Tensor& offset, Tensor& out) {
+    if (!conv_transpose_onednn(shape, image, filter, out)) return false;
+    if (offset.defined()) add_channels(offset, out);
+    return true;
+  };
   if (const auto last = as_channels_last(s, y))
-    if (conv2d_grad_x_onednn(*last, channels_last(grad), contiguous(weight), y)) return;
-  computed(grad, weight, y, [&](const Tensor& slope, const Tensor& filter, Tensor& out) {
+    if (by_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
+      return;
+  computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     // oneDNN pads the channels to a vector, which is slow for images of few of them.
-    const bool few = s.in_channels / s.groups < 4;
+    const bool few = s.in_channels < 4;
     const DType dtype = out.dtype();
-    if (!few && in_onednn(dtype) && conv2d_grad_x_onednn(shape_in(s, dtype), slope, filter, out))
+    if (dtype == DType::BFloat16 && bias.defined()) return false;
+    const Tensor offset = converted(bias, dtype);
+    if (!few && suits_onednn(s, dtype) && by_onednn(shape_in(s, dtype), image, filter, offset, out))
       return true;
     if (dtype == DType::BFloat16) return false;
-    conv2d_grad_x_gemm(s, slope, filter, out);
+    conv_transpose_gemm(s, image, filter, offset, out);
     return true;
   });
 }
 
-void conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
-                        const Dims& padding, const Dims& dilation, int64_t groups, Tensor& y) {
-  if (y.numel() == 0) return;
-  if (grad.numel() == 0 || x.numel() == 0) return zero(y);
-  const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
+void native_conv_grad_weight(const Tensor& slopes, const Tensor& input, const Dims& /*size*/,
+                             const Dims& stride, const Dims& padding, const Dims& dilation,
+                             int64_t groups, Tensor& result) {
+  if (result.numel() == 0) return;
+  const Tensor grad = as_bodies(slopes), x = as_bodies(input);
+  Tensor y = as_bodies(result);
+  if (x.numel() == 0 || grad.numel() == 0) return fill_channels({}, y);
+  const ConvShape s = shape_of(x, y, grad, {stride, padding, dilation, groups});
   if (const auto last = as_channels_last(s, x); last && y.is_contiguous())
-    if (conv2d_grad_weight_onednn(*last, channels_last(grad), x, y)) return;
+    if (conv_grad_weight_onednn(*last, channels_last(grad), x, y)) return;
   computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
     const DType dtype = out.dtype();
-    if (in_onednn(dtype) && conv2d_grad_weight_onednn(shape_in(s, dtype), slope, image, out))
+    if (suits_onednn(s, dtype) && conv_grad_weight_onednn(shape_in(s, dtype), slope, image, out))
       return true;
     if (dtype == DType::BFloat16) return false;
-    conv2d_grad_weight_gemm(s, slope, image, out);
+    conv_grad_weight_gemm(s, slope, image, out);
     return true;
   });
 }

@@ -22,28 +22,20 @@ namespace {
 using dnnl::memory;
 
 // What a primitive depends on: the pass, whether there is a bias, and the geometry.
-using Key = std::array<int64_t, 19>;
+using Key = std::array<int64_t, 7 + 6 * ConvShape::kAxes>;
 
 Key key_of(ConvPass pass, bool bias, const ConvShape& s) {
-  return {static_cast<int64_t>(pass) * 2 + bias,
+  Key key{static_cast<int64_t>(pass) * 2 + bias,
           s.batch,
           s.groups,
           s.in_channels,
-          s.in_height,
-          s.in_width,
           s.out_channels,
-          s.out_height,
-          s.out_width,
-          s.kernel_height,
-          s.kernel_width,
-          s.stride_y,
-          s.stride_x,
-          s.pad_y,
-          s.pad_x,
-          s.dilation_y,
-          s.dilation_x,
           s.channels_last,
           static_cast<int64_t>(s.dtype)};
+  auto at = key.begin() + 7;
+  for (const auto* axes : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation})
+    at = std::copy(axes->begin(), axes->end(), at);
+  return key;
 }
 
 struct KeyHash {
@@ -85,36 +77,41 @@ struct Layouts {
   memory::dims stride, dilation, pad_low, pad_high;
 };
 
+// Whether the convolution is one of images, which lie as bodies of depth 1 do.
+bool is_flat(const ConvShape& s) {
+  return s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.pad[0] == 0;
+}
+
 Layouts layouts_of(const ConvShape& s) {
   using tag = memory::format_tag;
   const auto f32 = memory::data_type::f32;
   const auto type = s.dtype == DType::BFloat16 ? memory::data_type::bf16 : f32;
-  const memory::dims x{s.batch, s.in_channels, s.in_height, s.in_width};
-  const memory::dims y{s.batch, s.out_channels, s.out_height, s.out_width};
-  memory::dims w{s.out_channels, s.in_channels / s.groups, s.kernel_height, s.kernel_width};
-  tag weight_tag = tag::oihw;
-  if (s.groups > 1) {
-    w.insert(w.begin(), s.groups);
-    w[1] /= s.groups;
-    weight_tag = tag::goihw;
+  memory::dims x{s.batch, s.in_channels}, y{s.batch, s.out_channels};
+  memory::dims w{s.out_channels / s.groups, s.in_channels / s.groups};
+  if (s.groups > 1) w.insert(w.begin(), s.groups);
+  const bool flat = is_flat(s);
+  Layouts l;
+  for (int i = flat ? 1 : 0; i < ConvShape::kAxes; ++i) {
+    x.push_back(s.in[i]);
+    y.push_back(s.out[i]);
+    w.push_back(s.kernel[i]);
+    l.stride.push_back(s.stride[i]);
+    l.dilation.push_back(s.dilation[i] - 1);
+    l.pad_low.push_back(s.pad[i]);
+    l.pad_high.push_back((s.out[i] - 1) * s.stride[i] + (s.kernel[i] - 1) * s.dilation[i] + 1 -
+                         s.in[i] - s.pad[i]);
   }
-  const tag image_tag = s.channels_last ? tag::nhwc : tag::nchw;
-  const auto high = [](int64_t out, int64_t stride, int64_t kernel, int64_t dilation, int64_t in,
-                       int64_t low) {
-    return (out - 1) * stride + (kernel - 1) * dilation + 1 - in - low;
-  };
-  return {{x, type, image_tag},
-          {w, type, weight_tag},
-          {y, type, image_tag},
-          {x, type, tag::any},
-          {w, type, tag::any},
-          {y, type, tag::any},
-          {{s.out_channels}, f32, tag::x},
-          {s.stride_y, s.stride_x},
-          {s.dilation_y - 1, s.dilation_x - 1},
-          {s.pad_y, s.pad_x},
-          {high(s.out_height, s.stride_y, s.kernel_height, s.dilation_y, s.in_height, s.pad_y),
-           high(s.out_width, s.stride_x, s.kernel_width, s.dilation_x, s.in_width, s.pad_x)}};
+  const tag rows = flat ? tag::nchw : tag::ncdhw, last = flat ? tag::nhwc : tag::ndhwc;
+  const tag grouped = flat ? tag::goihw : tag::goidhw, filters = flat ? tag::oihw : tag::oidhw;
+  const tag image_tag = s.channels_last ? last : rows;
+  l.x = {x, type, image_tag};
+  l.y = {y, type, image_tag};
+  l.weight = {w, type, s.groups > 1 ? grouped : filters};
+  l.x_any = {x, type, tag::any};
+  l.y_any = {y, type, tag::any};
+  l.weight_any = {w, type, tag::any};
+  l.bias = {{s.out_channels}, f32, tag::x};
+  return l;
 }
 
 Slot slot(int argument, const memory::desc& plain, const memory::desc& wanted, bool is_output) {
@@ -179,7 +176,7 @@ void plan_weight_grad(Plan& plan, const Layouts& l) {
 
 [[noreturn]] void out_of_memory() {
   moonlet::memory::note_shortage();
-  throw OutOfMemory("conv2d: oneDNN ran out of memory");
+  throw OutOfMemory("conv: oneDNN ran out of memory");
 }
 
 bool by_matrix_products(const dnnl::primitive& primitive) {
@@ -231,7 +228,7 @@ class PlanCache {
 // Memory of a layout, held by a tensor so that it comes from the pooled allocator.
 memory scratch(const memory::desc& desc, Tensor& holder) {
   holder = empty_plain({static_cast<int64_t>(std::max<size_t>(desc.get_size(), 1))},
-                       {DType::UInt8, {}}, "conv2d");
+                       {DType::UInt8, {}}, "conv");
   return memory(desc, engine(), holder.raw());
 }
 
@@ -276,7 +273,7 @@ bool run(ConvPass pass, const ConvShape& s, const ConvTensors& t) {
     stream().wait();
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_out_of_memory) out_of_memory();
-    fail("conv2d: oneDNN failed: ", e.what());
+    fail("conv: oneDNN failed: ", e.what());
   }
   return true;
 }
@@ -290,18 +287,18 @@ bool in_parts(ConvPass pass, const ConvShape& s, const ConvTensors& t, double wo
 
 }  // namespace
 
-bool conv2d_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   Tensor& y, double work) {
+bool conv_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 Tensor& y, double work) {
   return in_parts(ConvPass::Forward, s, {x, weight, bias, y}, work);
 }
 
-bool conv2d_grad_x_onednn(const ConvShape& s, const Tensor& grad, const Tensor& weight, Tensor& y,
-                          double work) {
-  return in_parts(ConvPass::InputGrad, s, {y, weight, {}, grad}, work);
+bool conv_transpose_onednn(const ConvShape& s, const Tensor& x, const Tensor& weight, Tensor& y,
+                           double work) {
+  return in_parts(ConvPass::InputGrad, s, {y, weight, {}, x}, work);
 }
 
-bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y,
-                               double work) {
+bool conv_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y,
+                             double work) {
   return in_parts(ConvPass::WeightGrad, s, {x, y, {}, grad}, work);
 }
 
@@ -311,13 +308,13 @@ bool conv2d_grad_weight_onednn(const ConvShape& s, const Tensor& grad, const Ten
 
 namespace moonlet::cpu {
 
-bool conv2d_onednn(const ConvShape&, const Tensor&, const Tensor&, const Tensor&, Tensor&, double) {
+bool conv_onednn(const ConvShape&, const Tensor&, const Tensor&, const Tensor&, Tensor&, double) {
   return false;
 }
-bool conv2d_grad_x_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&, double) {
+bool conv_transpose_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&, double) {
   return false;
 }
-bool conv2d_grad_weight_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&, double) {
+bool conv_grad_weight_onednn(const ConvShape&, const Tensor&, const Tensor&, Tensor&, double) {
   return false;
 }
 

@@ -25,8 +25,8 @@ double work_per_place(ConvPass pass, const ConvShape& s) {
   const bool input = pass == ConvPass::InputGrad;
   const double channels = in_vectors(input ? s.in_channels : s.out_channels);
   const double others = double((input ? s.out_channels : s.in_channels) / s.groups);
-  const double seen = double(s.in_height * s.in_width) / double(s.out_height * s.out_width);
-  return std::max(channels * others * double(s.kernel_height * s.kernel_width),
+  const double seen = double(volume(s.in)) / double(volume(s.out));
+  return std::max(channels * others * double(volume(s.kernel)),
                   kMove * (in_vectors(s.out_channels) + in_vectors(s.in_channels) * seen));
 }
 
@@ -43,7 +43,7 @@ template <class Compute>
 bool add_part(const ConvTensors& t, bool first, Compute&& compute) {
   if (first) return compute(t);
   ConvTensors part = t;
-  part.weight = empty_plain(t.weight.sizes(), options_of(t.weight), "conv2d");
+  part.weight = empty_plain(t.weight.sizes(), options_of(t.weight), "conv");
   if (!compute(part)) return false;
   float* const sum = t.weight.elements<float>();
   const float* const more = part.weight.elements<float>();
@@ -72,65 +72,76 @@ struct Axis {
   }
 };
 
-Axis rows_of(const ConvShape& s) {
-  return {s.in_height, s.out_height, s.kernel_height, s.stride_y, s.pad_y, s.dilation_y};
-}
-Axis columns_of(const ConvShape& s) {
-  return {s.in_width, s.out_width, s.kernel_width, s.stride_x, s.pad_x, s.dilation_x};
+Axis axis_of(const ConvShape& s, int i) {
+  return {s.in[i], s.out[i], s.kernel[i], s.stride[i], s.pad[i], s.dilation[i]};
 }
 
-struct Tile {
-  Span y, x;
-};
+using Axes = ConvShape::Axes;
+constexpr int kAxes = ConvShape::kAxes;
+using Tile = std::array<Span, kAxes>;
 
-// The places of an image that a rectangle has, where it lies in the image, and the same in a tensor
-// of the rectangle alone.
+// One field of a tile's spans.
+Axes of_each(const Tile& tile, int64_t Span::*field) {
+  Axes out;
+  for (int i = 0; i < kAxes; ++i) out[i] = tile[i].*field;
+  return out;
+}
+
+// The places of an image that a box has, where it lies in the image, and the same in a tensor of
+// the box alone.
 struct Overlap {
   Tensor image, part;
   bool whole;
 };
 
-Overlap overlap(const Tensor& image, const Tensor& part, int64_t top, int64_t left) {
-  const int64_t y0 = std::max<int64_t>(top, 0), x0 = std::max<int64_t>(left, 0);
-  const int64_t y1 = std::min(image.size(2), top + part.size(2));
-  const int64_t x1 = std::min(image.size(3), left + part.size(3));
-  const Dims sizes{1, part.size(1), std::max<int64_t>(y1 - y0, 0), std::max<int64_t>(x1 - x0, 0)};
-  const auto at = [&](const Tensor& t, int64_t y, int64_t x) {
-    const int64_t from = sizes[2] * sizes[3] == 0 ? 0 : y * t.stride(2) + x * t.stride(3);
-    return alias(t, sizes, t.strides(), t.offset() + from);
-  };
-  return {at(image, y0, x0), at(part, y0 - top, x0 - left),
-          sizes[2] == part.size(2) && sizes[3] == part.size(3)};
+Overlap overlap(const Tensor& image, const Tensor& part, const Axes& from) {
+  Dims sizes{1, part.size(1)};
+  int64_t in_image = image.offset(), in_part = part.offset();
+  for (int i = 0; i < kAxes; ++i) {
+    const int64_t begin = std::max<int64_t>(from[i], 0);
+    const int64_t end = std::min(image.size(2 + i), from[i] + part.size(2 + i));
+    sizes.push_back(std::max<int64_t>(end - begin, 0));
+    in_image += begin * image.stride(2 + i);
+    in_part += (begin - from[i]) * part.stride(2 + i);
+  }
+  if (numel_of(sizes, "conv") == 0) {
+    in_image = image.offset();
+    in_part = part.offset();
+  }
+  return {alias(image, sizes, image.strides(), in_image),
+          alias(part, sizes, part.strides(), in_part), sizes == part.sizes()};
 }
 
-// A tensor for a rectangle of one image.
-Tensor rectangle(const Tensor& image, bool channels_last, int64_t height, int64_t width) {
-  const int64_t channels = image.size(1);
-  const Tensor t = empty_plain({1, channels, height, width}, options_of(image), "conv2d");
-  if (!channels_last) return t;
-  return alias(t, t.sizes(), {t.numel(), 1, width * channels, channels}, t.offset());
+// A tensor for a box of one image.
+Tensor box_of(const Tensor& image, bool channels_last, const Axes& size) {
+  const Dims sizes{1, image.size(1), size[0], size[1], size[2]};
+  if (!channels_last) return empty_plain(sizes, options_of(image), "conv");
+  return empty_strided(sizes, format_strides(MemoryFormat::ChannelsLast3d, sizes, "conv"),
+                       options_of(image), "conv");
 }
 
-// A copy of a rectangle of an image, with zeros where there is no image.
-Tensor cut_out(const Tensor& image, bool channels_last, const Span& y, const Span& x) {
-  Tensor part = rectangle(image, channels_last, y.in_size, x.in_size);
-  Overlap o = overlap(image, part, y.in_begin, x.in_begin);
+// A copy of a box of an image, with zeros where there is no image.
+Tensor cut_out(const Tensor& image, bool channels_last, const Axes& from, const Axes& size) {
+  Tensor part = box_of(image, channels_last, size);
+  Overlap o = overlap(image, part, from);
   if (!o.whole) zero_bytes(part.raw(), part.numel() * int64_t{sizeof(float)});
   if (o.part.numel() > 0) copy_into(o.part, o.image);
   return part;
 }
 
-// Adds a rectangle to the places of the image that it lies over.
-void add_back(const Tensor& image, const Tensor& part, bool channels_last, const Span& y,
-              const Span& x) {
-  const Overlap o = overlap(image, part, y.in_begin, x.in_begin);
+// Adds a box to the places of the image that it lies over.
+void add_back(const Tensor& image, const Tensor& part, bool channels_last, const Axes& from) {
+  const Overlap o = overlap(image, part, from);
   if (o.part.numel() == 0) return;
-  const int outer = channels_last ? 2 : 1, middle = channels_last ? 3 : 2;
-  const int64_t lines = o.part.size(outer) * o.part.size(middle);
-  const int64_t length = o.part.numel() / lines;
+  const int inner = channels_last ? 1 : 4, first = channels_last ? 2 : 1;
+  const int64_t length = o.part.size(inner), lines = o.part.numel() / length;
   const auto line = [&](const Tensor& t, int64_t i) {
-    return t.elements<float>() + i / t.size(middle) * t.stride(outer) +
-           i % t.size(middle) * t.stride(middle);
+    int64_t at = 0;
+    for (int d = first + 2; d >= first; --d) {
+      at += i % t.size(d) * t.stride(d);
+      i /= t.size(d);
+    }
+    return t.elements<float>() + at;
   };
   parallel_for(lines, grain_for(length), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -142,12 +153,9 @@ void add_back(const Tensor& image, const Tensor& part, bool channels_last, const
 }
 
 ConvShape shape_of(ConvShape s, const Tile& tile) {
-  s.in_height = tile.y.in_size;
-  s.in_width = tile.x.in_size;
-  s.out_height = tile.y.out_size;
-  s.out_width = tile.x.out_size;
-  s.pad_y = tile.y.pad;
-  s.pad_x = tile.x.pad;
+  s.in = of_each(tile, &Span::in_size);
+  s.out = of_each(tile, &Span::out_size);
+  s.pad = of_each(tile, &Span::pad);
   return s;
 }
 
@@ -155,17 +163,17 @@ ConvShape shape_of(ConvShape s, const Tile& tile) {
 bool run_tile(ConvPass pass, const ConvShape& s, const ConvTensors& t, const Tile& tile,
               ConvRun run) {
   const bool last = s.channels_last;
-  const Span out_y{0, 0, tile.y.out_begin, tile.y.out_size, 0};
-  const Span out_x{0, 0, tile.x.out_begin, tile.x.out_size, 0};
+  const Axes in_begin = of_each(tile, &Span::in_begin), in_size = of_each(tile, &Span::in_size);
+  const Axes out_begin = of_each(tile, &Span::out_begin), out_size = of_each(tile, &Span::out_size);
   ConvTensors part = t;
-  part.x = pass == ConvPass::InputGrad ? rectangle(t.x, last, tile.y.in_size, tile.x.in_size)
-                                       : cut_out(t.x, last, tile.y, tile.x);
-  part.y = pass == ConvPass::Forward ? rectangle(t.y, last, tile.y.out_size, tile.x.out_size)
-                                     : cut_out(t.y, last, out_y, out_x);
+  part.x = pass == ConvPass::InputGrad ? box_of(t.x, last, in_size)
+                                       : cut_out(t.x, last, in_begin, in_size);
+  part.y = pass == ConvPass::Forward ? box_of(t.y, last, out_size)
+                                     : cut_out(t.y, last, out_begin, out_size);
   if (!run(pass, shape_of(s, tile), part)) return false;
-  if (pass == ConvPass::InputGrad) add_back(t.x, part.x, last, tile.y, tile.x);
+  if (pass == ConvPass::InputGrad) add_back(t.x, part.x, last, in_begin);
   if (pass == ConvPass::Forward) {
-    Overlap o = overlap(t.y, part.y, tile.y.out_begin, tile.x.out_begin);
+    Overlap o = overlap(t.y, part.y, out_begin);
     copy_into(o.image, o.part);
   }
   return true;
@@ -175,31 +183,37 @@ int64_t parts_for(double work, double limit, int64_t most) {
   return static_cast<int64_t>(std::min(std::max(1.0, std::ceil(work / limit)), double(most)));
 }
 
-// How one image is cut: whole, by rows, or by pieces of rows where one row is too much.
-struct Cut {
-  int64_t rows, columns;
-};
-Cut cut_for(ConvPass pass, const ConvShape& s, double work) {
-  const double row = work_per_place(pass, s) * double(s.out_width);
-  const int64_t height = s.out_height;
-  const int64_t rows = parts_for(row * double(height), work * threads_for(s, height), height);
-  return {rows, rows < height ? 1 : parts_for(row, work * threads_for(s, 1), s.out_width)};
+// Into how many parts each axis of one image is cut: the outer ones first, an inner one where one
+// place of the outer one is too much.
+Axes cut_for(ConvPass pass, const ConvShape& s, double work) {
+  Axes cut{1, 1, 1};
+  const double place = work_per_place(pass, s);
+  int64_t places = volume(s.out), rows = s.out[0] * s.out[1];
+  for (int i = 0; i < kAxes; ++i) {
+    cut[i] = parts_for(place * double(places), work * threads_for(s, rows), s.out[i]);
+    if (cut[i] < s.out[i]) break;
+    places /= s.out[i];
+    rows = i == 0 ? s.out[1] : 1;
+  }
+  return cut;
 }
 
 // How many images are computed at once.
 int64_t images_for(ConvPass pass, const ConvShape& s, double work) {
-  const double image = work_per_place(pass, s) * double(s.out_height * s.out_width);
+  const double image = work_per_place(pass, s) * double(volume(s.out));
   return static_cast<int64_t>(std::clamp(work * threads() / image, 1.0, double(s.batch)));
 }
 
 bool image_in_tiles(ConvPass pass, const ConvShape& s, const ConvTensors& t, double work,
                     ConvRun run) {
-  const auto [rows, columns] = cut_for(pass, s, work);
-  if (rows * columns == 1) return run(pass, s, t);
+  const Axes cut = cut_for(pass, s, work);
+  if (volume(cut) == 1) return run(pass, s, t);
   if (pass == ConvPass::InputGrad) zero_bytes(t.x.raw(), t.x.numel() * int64_t{sizeof(float)});
-  for (int64_t i = 0; i < rows * columns; ++i) {
+  for (int64_t i = 0; i < volume(cut); ++i) {
     stop_if_requested();
-    const Tile tile{rows_of(s).part(i / columns, rows), columns_of(s).part(i % columns, columns)};
+    const Tile tile{axis_of(s, 0).part(i / cut[2] / cut[1], cut[0]),
+                    axis_of(s, 1).part(i / cut[2] % cut[1], cut[1]),
+                    axis_of(s, 2).part(i % cut[2], cut[2])};
     const auto compute = [&](const ConvTensors& part) {
       return run_tile(pass, s, part, tile, run);
     };
@@ -219,8 +233,7 @@ Tensor images_of(const Tensor& t, int64_t first, int64_t count) {
 
 bool fits_one_part(ConvPass pass, const ConvShape& s, double work) {
   if (s.batch > 1) return images_for(pass, s, work) == s.batch;
-  const Cut cut = cut_for(pass, s, work);
-  return cut.rows * cut.columns == 1;
+  return volume(cut_for(pass, s, work)) == 1;
 }
 
 bool conv_in_parts(ConvPass pass, const ConvShape& s, const ConvTensors& t, double work,

@@ -1,36 +1,51 @@
--- tensor/ops/conv.lua: convolution and its gradients.
+-- tensor/ops/conv.lua: convolution, the transposed one and the gradient of their weight.
 
-op { [[native_conv2d(Tensor x, Tensor weight, Tensor? bias=nil, int[2] stride={1, 1},
-                     int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor]],
+-- What the three take in 1, 2 or 3 dimensions, one number of each list for each dimension.
+local WINDOW = "int[] stride, int[] padding, int[] dilation, int groups"
+-- The same in PyTorch, where the first is the position of these among `args`.
+local function torch_window(first, transposed)
+  return ("*args[%d:%d], %s, [0] * len(args[%d]), args[%d]"):format(first, first + 3,
+    transposed and "True" or "False", first, first + 3)
+end
+local BACKWARD = "torch.ops.aten.convolution_backward"
+
+op { "native_conv(Tensor x, Tensor weight, Tensor? bias, " .. WINDOW .. ") -> Tensor",
      kind = "structured", dtypes = "floating", internal = true,
-     grad = { x = "conv2d_grad_x(g, weight, sizes_of(x), stride, padding, dilation, groups)",
-              weight = "conv2d_grad_weight(g, x, sizes_of(weight), stride, padding, dilation, groups)",
+     grad = { x = "native_conv_transpose(g, weight, Tensor(), sizes_of(x), stride, padding, dilation, groups)",
+              weight = "native_conv_grad_weight(g, x, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },
-     torch = "F.conv2d(*args)",
-     doc = [[`conv2d` of a batch of real images.]],
-     sample = { "randn(2, 3, 5, 5), randn(4, 3, 3, 3), randn(4)",
-                "randn(1, 2, 6, 5), randn(3, 2, 3, 2), nil, {2, 1}, {1, 0}",
-                "randn(1, 4, 6, 6), randn(4, 2, 2, 2), randn(4), 1, 1, 2, 2" } }
+     torch = "torch.convolution(*args[:3], " .. torch_window(3) .. ")",
+     doc = [[`conv1d`, `conv2d` or `conv3d` of a batch of real inputs.]],
+     sample = { "randn(2, 3, 5, 5), randn(4, 3, 3, 3), randn(4), {1, 1}, {0, 0}, {1, 1}, 1",
+                "randn(1, 2, 6, 5), randn(3, 2, 3, 2), nil, {2, 1}, {1, 0}, {1, 1}, 1",
+                "randn(1, 4, 6, 6), randn(4, 2, 2, 2), randn(4), {1, 1}, {1, 1}, {2, 2}, 2",
+                "randn(2, 4, 7), randn(6, 2, 3), randn(6), {2}, {1}, {1}, 2",
+                "randn(2, 2, 4, 5, 3), randn(3, 2, 2, 3, 2), randn(3), {1, 2, 1}, {1, 0, 1}, {2, 1, 1}, 1" } }
 
-op { [[conv2d_grad_x(Tensor grad, Tensor weight, int[] size, int[2] stride={1, 1},
-                     int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor]],
+op { "native_conv_transpose(Tensor x, Tensor weight, Tensor? bias, int[] size, " .. WINDOW .. ") -> Tensor",
      kind = "structured", dtypes = "floating", internal = true,
-     grad = { grad = "native_conv2d(g, weight, Tensor(), stride, padding, dilation, groups)",
-              weight = "conv2d_grad_weight(grad, g, sizes_of(weight), stride, padding, dilation, groups)" },
-     torch = "torch.nn.grad.conv2d_input(args[2], args[1], args[0], *args[3:])",
-     doc = [[The gradient of `conv2d` with respect to its input of sizes `size`, from `grad` (n, o, h2, w2);
-also the transposed convolution.]],
-     sample = { "randn(2, 4, 3, 3), randn(4, 3, 3, 3), {2, 3, 5, 5}" } }
+     grad = { x = "native_conv(g, weight, Tensor(), stride, padding, dilation, groups)",
+              weight = "native_conv_grad_weight(x, g, sizes_of(weight), stride, padding, dilation, groups)",
+              bias = "channel_sum(g)" },
+     torch = "(" .. BACKWARD .. "(args[0], args[0].new_zeros(args[3]), args[1], None, " .. torch_window(4)
+       .. ", [True, False, False])[0] + (0 if args[2] is None else args[2].view(-1, *[1] * len(args[4]))))",
+     doc = [[The gradient of `native_conv` with respect to its input of sizes `size`, from that of its
+result, `x`; also the transposed convolution, which adds `bias` (size[2]).]],
+     sample = { "randn(2, 4, 3, 3), randn(4, 3, 3, 3), nil, {2, 3, 5, 5}, {1, 1}, {0, 0}, {1, 1}, 1",
+                "randn(2, 4, 3), randn(4, 1, 3), randn(2), {2, 2, 6}, {2}, {1}, {1}, 2",
+                "randn(1, 2, 2, 3, 2), randn(2, 3, 2, 3, 2), randn(3), {1, 3, 5, 5, 6}, {2, 1, 3}, {0, 0, 0}, {2, 1, 1}, 1" } }
 
-op { [[conv2d_grad_weight(Tensor grad, Tensor x, int[] size, int[2] stride={1, 1},
-                          int[2] padding={0, 0}, int[2] dilation={1, 1}, int groups=1) -> Tensor]],
+op { "native_conv_grad_weight(Tensor grad, Tensor x, int[] size, " .. WINDOW .. ") -> Tensor",
      kind = "structured", dtypes = "floating", internal = true,
-     grad = { grad = "native_conv2d(x, g, Tensor(), stride, padding, dilation, groups)",
-              x = "conv2d_grad_x(grad, g, sizes_of(x), stride, padding, dilation, groups)" },
-     torch = "torch.nn.grad.conv2d_weight(args[1], args[2], args[0], *args[3:])",
-     doc = [[The gradient of `conv2d` with respect to its filters of sizes `size`, from `grad` (n, o, h2, w2)
-and the input `x` (n, c, h, w).]],
-     sample = { "randn(2, 4, 3, 3), randn(2, 3, 5, 5), {4, 3, 3, 3}" } }
+     grad = { grad = "native_conv(x, g, Tensor(), stride, padding, dilation, groups)",
+              x = "native_conv_transpose(grad, g, Tensor(), sizes_of(x), stride, padding, dilation, groups)" },
+     torch = BACKWARD .. "(args[0], args[1], args[0].new_zeros(args[2]), None, " .. torch_window(3)
+       .. ", [False, True, False])[1]",
+     doc = [[The gradient of `native_conv` with respect to its filters of sizes `size`, from that of its
+result, `grad`, and its input `x`.]],
+     sample = { "randn(2, 4, 3, 3), randn(2, 3, 5, 5), {4, 3, 3, 3}, {1, 1}, {0, 0}, {1, 1}, 1",
+                "randn(2, 4, 4), randn(2, 2, 7), {4, 1, 3}, {2}, {1}, {1}, 2",
+                "randn(1, 3, 5, 3, 2), randn(1, 2, 4, 5, 2), {3, 2, 2, 3, 1}, {1, 1, 1}, {1, 0, 0}, {1, 1, 1}, 1" } }
 
 local REAL_OR_COMPLEX = "floating+complex"
 

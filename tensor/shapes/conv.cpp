@@ -32,6 +32,32 @@ void conv_arguments(const char* op, const Dims& x, const Dims& weight, const Dim
   check(weight[1] <= kWindowLimit, op, ": the weight ", weight, " has too many channels");
 }
 
+// Throws unless there are 1 to 3 strides.
+void check_axes(const char* op, const Dims& stride) {
+  check(stride.size() >= 1 && stride.size() <= 3, op, ": stride is ", stride,
+        ", 1 to 3 numbers are wanted");
+}
+
+// What scripts call the convolution with so many strides.
+const char* conv_name(const Dims& stride) {
+  constexpr const char* kNames[] = {"conv1d", "conv2d", "conv3d"};
+  check_axes("convolution", stride);
+  return kNames[stride.size() - 1];
+}
+
+// A result of those sizes: channels last when `x` or `filter` lies so and not in row-major order,
+// else row-major.
+Result bodies(const char* op, const Dims& sizes, const Tensor& x, const Tensor& filter) {
+  if (sizes.size() != 5) return images(op, sizes, x, filter);
+  constexpr auto kLast = MemoryFormat::ChannelsLast3d;
+  const auto lies_last = [](const Tensor& t) {
+    return !t.is_contiguous() && is_contiguous(t.sizes(), t.strides(), kLast);
+  };
+  Result out{sizes, options_of(x)};
+  if (lies_last(x) || lies_last(filter)) out.strides = format_strides(kLast, sizes, op);
+  return out;
+}
+
 }  // namespace
 
 Dims conv_sizes(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
@@ -68,26 +94,30 @@ Dims conv_transpose_sizes(const char* op, const Dims& x, const Dims& weight, con
   return out;
 }
 
-Result native_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-                     const Dims& padding, const Dims& dilation, int64_t groups) {
-  const Dims out =
-      conv_sizes("conv2d", x.sizes(), weight.sizes(), stride, padding, dilation, groups);
-  if (bias.defined()) expect_shape("conv2d", "bias", bias.sizes(), {weight.size(0)});
-  return images("conv2d", out, x, weight);
+Result native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                   const Dims& padding, const Dims& dilation, int64_t groups) {
+  const char* op = conv_name(stride);
+  const Dims out = conv_sizes(op, x.sizes(), weight.sizes(), stride, padding, dilation, groups);
+  if (bias.defined()) expect_shape(op, "bias", bias.sizes(), {weight.size(0)});
+  return bodies(op, out, x, weight);
 }
 
-Result conv2d_grad_x(const Tensor& grad, const Tensor& weight, const Dims& size, const Dims& stride,
-                     const Dims& padding, const Dims& dilation, int64_t groups) {
-  const char* op = "conv2d_grad_x";
+Result native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             const Dims& size, const Dims& stride, const Dims& padding,
+                             const Dims& dilation, int64_t groups) {
+  const char* op = "native_conv_transpose";
+  check_axes(op, stride);
   check_sizes(op, size);
-  expect_shape(op, "grad", grad.sizes(),
+  expect_shape(op, "x", x.sizes(),
                conv_sizes(op, size, weight.sizes(), stride, padding, dilation, groups));
-  return images(op, size, grad, weight);
+  if (bias.defined()) expect_shape(op, "bias", bias.sizes(), {size[1]});
+  return bodies(op, size, x, weight);
 }
 
-Result conv2d_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
-                          const Dims& padding, const Dims& dilation, int64_t groups) {
-  const char* op = "conv2d_grad_weight";
+Result native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
+                        const Dims& padding, const Dims& dilation, int64_t groups) {
+  const char* op = "native_conv_grad_weight";
+  check_axes(op, stride);
   check_sizes(op, size);
   expect_shape(op, "grad", grad.sizes(),
                conv_sizes(op, x.sizes(), size, stride, padding, dilation, groups));

@@ -21,6 +21,16 @@ local function convolution(rank, most, options)
   return ("%s, randn(%s, %s%s), randn(%s)%s"):format(
     inputs(rank, most), CHANNELS, CHANNELS, (", 3"):rep(rank), CHANNELS, options or "")
 end
+-- The ops behind them, of images: `arguments` in x, f filters, and the sizes of images larger by a window.
+local WINDOW = "{ 1, 1 }, { 0, 0 }, { 1, 1 }, 1"
+local function images(arguments)
+  return ([[(function()
+    local x = %s
+    local f, s = x.shape[2], x.shape:totable()
+    s[3], s[4] = s[3] + 2, s[4] + 2
+    return %s, %s
+  end)()]]):format(inputs(2, 32), arguments, WINDOW)
+end
 local NUMBERS = "view_as_complex(randn(side(2), side(2) // 2, 2))"
 -- A recurrent layer over a sequence, and a cell: so many gates, and one state or two.
 local WIDTHS = [[local f = n < 1000 and 4 or n < 100000 and 32 or 256
@@ -106,7 +116,9 @@ return {
   -- conv
   conv1d = convolution(1, 1024), conv1d_padding = convolution(1, 1024, [[, 1, "same"]]),
   conv_transpose1d = convolution(1, 1024, ", 2, 1, 1"),
-  conv2d = convolution(2, 32), native_conv2d = convolution(2, 32),
+  native_conv = images "x, randn(f, f, 3, 3), randn(f)",
+  native_conv_transpose = images "x, randn(f, f, 3, 3), randn(f), s",
+  conv2d = convolution(2, 32),
   conv2d_padding = convolution(2, 32, [[, 1, "same"]]), conv_transpose2d = convolution(2, 32, ", 2, 1, 1"),
   conv3d = convolution(3, 16), conv3d_padding = convolution(3, 16, [[, 1, "same"]]),
   conv_transpose3d = convolution(3, 16, ", 2, 1, 1"),

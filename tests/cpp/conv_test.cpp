@@ -28,47 +28,81 @@ double inner(const Tensor& a, const Tensor& b) {
   return sum;
 }
 
+// Relative to the largest value where that is above 1.
 double largest_difference(const Tensor& a, const Tensor& b) {
-  double most = 0;
-  for (int64_t i = 0; i < a.numel(); ++i)
+  double most = 0, largest = 1;
+  for (int64_t i = 0; i < a.numel(); ++i) {
     most = std::max<double>(most, std::abs(a.data<float>()[i] - b.data<float>()[i]));
-  return most;
+    largest = std::max<double>(largest, std::abs(a.data<float>()[i]));
+  }
+  return most / largest;
 }
 
-cpu::ConvShape shape(int64_t groups, int64_t stride, int64_t pad, int64_t dilation) {
-  const int64_t size = 9, kernel = 3;
-  const int64_t out = (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
-  return {2,      groups, 4,      size,   size, 6,   out,      out,
-          kernel, kernel, stride, stride, pad,  pad, dilation, dilation};
+using Axes = cpu::ConvShape::Axes;
+
+// The shape of a convolution with 2 images, so many channels and what fits into the input.
+cpu::ConvShape shape_for(int64_t groups, int64_t in_channels, int64_t out_channels, const Axes& in,
+                         const Axes& kernel, const Axes& stride, const Axes& pad,
+                         const Axes& dilation) {
+  Axes out;
+  for (int i = 0; i < 3; ++i)
+    out[i] = (in[i] + 2 * pad[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
+  return {2, groups, in_channels, out_channels, in, out, kernel, stride, pad, dilation};
+}
+
+// Of images, or of bodies of a depth.
+cpu::ConvShape shape(int64_t groups, int64_t stride, int64_t pad, int64_t dilation,
+                     bool deep = false) {
+  const int64_t depth = deep ? 7 : 1, kernel = deep ? 3 : 1;
+  const auto axes = [deep](int64_t n, int64_t flat) { return Axes{deep ? n : flat, n, n}; };
+  return shape_for(groups, 4, 6, {depth, 9, 9}, {kernel, 3, 3}, axes(stride, 1), axes(pad, 0),
+                   axes(dilation, 1));
+}
+
+// Images and bodies with and without groups, strides, padding and dilation.
+std::vector<cpu::ConvShape> plain_shapes() {
+  std::vector<cpu::ConvShape> out;
+  for (const bool deep : {false, true}) {
+    out.push_back(shape(1, 1, 0, 1, deep));
+    out.push_back(shape(2, 2, 1, 1, deep));
+    out.push_back(shape(1, 1, 2, 2, deep));
+  }
+  // Windows of one place, which need no columns, and one row of many pieces.
+  out.push_back(shape_for(2, 4, 6, {2, 5, 4}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}));
+  out.push_back(shape_for(1, 4, 6, {1, 1, 20000}, {1, 1, 5}, {1, 1, 1}, {0, 0, 2}, {1, 1, 1}));
+  out.push_back(shape_for(1, 4, 6, {1, 70, 90}, {1, 3, 2}, {1, 1, 2}, {0, 4, 3}, {1, 2, 3}));
+  return out;
 }
 
 struct Arguments {
   Tensor x, weight, grad;
 };
 Arguments arguments(const cpu::ConvShape& s, DType dtype) {
-  return {
-      filled({s.batch, s.in_channels, s.in_height, s.in_width}, dtype),
-      filled({s.out_channels, s.in_channels / s.groups, s.kernel_height, s.kernel_width}, dtype),
-      filled({s.batch, s.out_channels, s.out_height, s.out_width}, dtype)};
+  const auto bodies = [dtype](int64_t n, int64_t c, const Axes& a) {
+    return filled({n, c, a[0], a[1], a[2]}, dtype);
+  };
+  return {bodies(s.batch, s.in_channels, s.in),
+          bodies(s.out_channels, s.in_channels / s.groups, s.kernel),
+          bodies(s.batch, s.out_channels, s.out)};
 }
 }  // namespace
 
 TEST_CASE("the gradients of a convolution are its adjoints") {
-  for (const auto& s : {shape(1, 1, 0, 1), shape(2, 2, 1, 1), shape(1, 1, 2, 2)}) {
+  for (const auto& s : plain_shapes()) {
     const auto a = arguments(s, DType::Float64);
     Tensor y = empty_plain(a.grad.sizes(), options_of(a.grad)),
            gx = empty_plain(a.x.sizes(), options_of(a.x)),
            gw = empty_plain(a.weight.sizes(), options_of(a.weight));
-    cpu::conv2d_gemm(s, a.x, a.weight, {}, y);
-    cpu::conv2d_grad_x_gemm(s, a.grad, a.weight, gx);
-    cpu::conv2d_grad_weight_gemm(s, a.grad, a.x, gw);
+    cpu::conv_gemm(s, a.x, a.weight, {}, y);
+    cpu::conv_transpose_gemm(s, a.grad, a.weight, {}, gx);
+    cpu::conv_grad_weight_gemm(s, a.grad, a.x, gw);
     CHECK(inner(gx, a.x) == Approx(inner(y, a.grad)));
     CHECK(inner(gw, a.weight) == Approx(inner(y, a.grad)));
   }
 }
 
 TEST_CASE("oneDNN and the built-in convolution agree") {
-  for (const auto& s : {shape(1, 1, 0, 1), shape(2, 2, 1, 1), shape(1, 1, 2, 2)}) {
+  for (const auto& s : plain_shapes()) {
     const auto a = arguments(s, DType::Float32);
     const Tensor bias = filled({s.out_channels}, DType::Float32);
     Tensor y = empty_plain(a.grad.sizes(), options_of(a.grad)),
@@ -77,13 +111,13 @@ TEST_CASE("oneDNN and the built-in convolution agree") {
     Tensor y2 = empty_plain(y.sizes(), options_of(y)),
            gx2 = empty_plain(gx.sizes(), options_of(gx)),
            gw2 = empty_plain(gw.sizes(), options_of(gw));
-    cpu::conv2d_gemm(s, a.x, a.weight, bias, y);
-    cpu::conv2d_grad_x_gemm(s, a.grad, a.weight, gx);
-    cpu::conv2d_grad_weight_gemm(s, a.grad, a.x, gw);
-    if (cpu::conv2d_onednn(s, a.x, a.weight, bias, y2)) CHECK(largest_difference(y, y2) < 1e-4);
-    if (cpu::conv2d_grad_x_onednn(s, a.grad, a.weight, gx2))
+    cpu::conv_gemm(s, a.x, a.weight, bias, y);
+    cpu::conv_transpose_gemm(s, a.grad, a.weight, {}, gx);
+    cpu::conv_grad_weight_gemm(s, a.grad, a.x, gw);
+    if (cpu::conv_onednn(s, a.x, a.weight, bias, y2)) CHECK(largest_difference(y, y2) < 1e-4);
+    if (cpu::conv_transpose_onednn(s, a.grad, a.weight, gx2))
       CHECK(largest_difference(gx, gx2) < 1e-4);
-    if (cpu::conv2d_grad_weight_onednn(s, a.grad, a.x, gw2))
+    if (cpu::conv_grad_weight_onednn(s, a.grad, a.x, gw2))
       CHECK(largest_difference(gw, gw2) < 1e-4);
   }
 }
@@ -106,47 +140,48 @@ Tensor& result_of(cpu::ConvPass pass, cpu::ConvTensors& t) {
 }
 
 bool run_by_gemm(cpu::ConvPass pass, const cpu::ConvShape& s, const cpu::ConvTensors& t) {
-  if (s.out_height >= refused.first && s.out_height <= refused.second) return false;
+  if (s.out[1] >= refused.first && s.out[1] <= refused.second) return false;
   cpu::ConvTensors own = t;
   Tensor& result = result_of(pass, own);
   if (runs++ == 0) first_result = result.data<float>();
   if (runs == runs_to_stop) execution.stop->request("stopped by the test");
-  if (pass == cpu::ConvPass::Forward) cpu::conv2d_gemm(s, t.x, t.weight, t.bias, result);
-  if (pass == cpu::ConvPass::InputGrad) cpu::conv2d_grad_x_gemm(s, t.y, t.weight, result);
-  if (pass == cpu::ConvPass::WeightGrad) cpu::conv2d_grad_weight_gemm(s, t.y, t.x, result);
+  if (pass == cpu::ConvPass::Forward) cpu::conv_gemm(s, t.x, t.weight, t.bias, result);
+  if (pass == cpu::ConvPass::InputGrad) cpu::conv_transpose_gemm(s, t.y, t.weight, {}, result);
+  if (pass == cpu::ConvPass::WeightGrad) cpu::conv_grad_weight_gemm(s, t.y, t.x, result);
   return true;
 }
 
 bool run_by_onednn(cpu::ConvPass pass, const cpu::ConvShape& s, cpu::ConvTensors& t, double work) {
-  if (pass == cpu::ConvPass::Forward)
-    return cpu::conv2d_onednn(s, t.x, t.weight, t.bias, t.y, work);
+  if (pass == cpu::ConvPass::Forward) return cpu::conv_onednn(s, t.x, t.weight, t.bias, t.y, work);
   if (pass == cpu::ConvPass::InputGrad)
-    return cpu::conv2d_grad_x_onednn(s, t.y, t.weight, t.x, work);
-  return cpu::conv2d_grad_weight_onednn(s, t.y, t.x, t.weight, work);
+    return cpu::conv_transpose_onednn(s, t.y, t.weight, t.x, work);
+  return cpu::conv_grad_weight_onednn(s, t.y, t.x, t.weight, work);
 }
 
 // Other heights than widths, with a few channels or `wider` times as many. Padding goes beyond
 // windows, strides leave places out, and images have places to the right and below that no window
 // sees.
 std::vector<cpu::ConvShape> uneven_shapes(int64_t wider = 1) {
-  const auto make = [wider](int64_t groups, int64_t height, int64_t width, const Dims& kernel,
-                            const Dims& stride, const Dims& pad, const Dims& dilation) {
-    const auto out = [&](int64_t in, int axis) {
-      return (in + 2 * pad[axis] - dilation[axis] * (kernel[axis] - 1) - 1) / stride[axis] + 1;
-    };
-    return cpu::ConvShape{2,         groups,    4 * wider,      height,
-                          width,     8 * wider, out(height, 0), out(width, 1),
-                          kernel[0], kernel[1], stride[0],      stride[1],
-                          pad[0],    pad[1],    dilation[0],    dilation[1]};
+  const auto deep = [wider](int64_t groups, const Axes& in, const Axes& kernel, const Axes& stride,
+                            const Axes& pad, const Axes& dilation) {
+    return shape_for(groups, 4 * wider, 8 * wider, in, kernel, stride, pad, dilation);
   };
-  return {make(1, 13, 17, {3, 5}, {1, 1}, {1, 2}, {1, 1}),
-          make(2, 14, 11, {3, 2}, {2, 3}, {0, 1}, {1, 1}),
-          make(4, 12, 15, {2, 3}, {1, 2}, {3, 4}, {3, 2}),
-          make(1, 9, 10, {1, 1}, {3, 2}, {2, 0}, {1, 1}),
-          make(1, 1, 61, {1, 4}, {1, 3}, {0, 7}, {1, 2}),
-          make(1, 1, 83, {1, 5}, {1, 2}, {0, 2}, {1, 1}),
-          make(2, 47, 1, {5, 1}, {2, 1}, {6, 0}, {1, 1}),
-          make(2, 31, 7, {3, 1}, {1, 1}, {1, 0}, {2, 1})};
+  const auto flat = [deep](int64_t groups, int64_t height, int64_t width, const Dims& kernel,
+                           const Dims& stride, const Dims& pad, const Dims& dilation) {
+    return deep(groups, {1, height, width}, {1, kernel[0], kernel[1]}, {1, stride[0], stride[1]},
+                {0, pad[0], pad[1]}, {1, dilation[0], dilation[1]});
+  };
+  return {flat(1, 13, 17, {3, 5}, {1, 1}, {1, 2}, {1, 1}),
+          flat(2, 14, 11, {3, 2}, {2, 3}, {0, 1}, {1, 1}),
+          flat(4, 12, 15, {2, 3}, {1, 2}, {3, 4}, {3, 2}),
+          flat(1, 9, 10, {1, 1}, {3, 2}, {2, 0}, {1, 1}),
+          flat(1, 1, 61, {1, 4}, {1, 3}, {0, 7}, {1, 2}),
+          flat(1, 1, 83, {1, 5}, {1, 2}, {0, 2}, {1, 1}),
+          flat(2, 47, 1, {5, 1}, {2, 1}, {6, 0}, {1, 1}),
+          flat(2, 31, 7, {3, 1}, {1, 1}, {1, 0}, {2, 1}),
+          deep(1, {5, 6, 4}, {3, 2, 3}, {1, 1, 1}, {1, 0, 2}, {1, 2, 1}),
+          deep(2, {7, 4, 5}, {2, 3, 1}, {2, 1, 2}, {3, 1, 0}, {3, 1, 1}),
+          deep(4, {9, 1, 3}, {4, 1, 2}, {1, 1, 1}, {0, 0, 1}, {2, 1, 1})};
 }
 
 // Tensors of the shape with the images in its layout; the result holds what is not to stay.
@@ -154,7 +189,7 @@ cpu::ConvTensors tensors_of(const cpu::ConvShape& s, bool bias) {
   const auto a = arguments(s, DType::Float32);
   const auto laid_out = [&](const Tensor& t) {
     if (!s.channels_last) return t;
-    return alias(t, t.sizes(), {t.numel() / t.size(0), 1, t.size(3) * t.size(1), t.size(1)}, 0);
+    return alias(t, t.sizes(), format_strides(MemoryFormat::ChannelsLast3d, t.sizes(), "test"), 0);
   };
   return {laid_out(a.x), a.weight, bias ? filled({s.out_channels}, DType::Float32) : Tensor(),
           laid_out(a.grad)};
@@ -188,7 +223,7 @@ TEST_CASE("a convolution by parts is that of the whole") {
           CHECK(first_result == result_of(pass, t).data<float>());
         }
       }
-      CHECK(runs == s.batch * s.out_height * s.out_width);
+      CHECK(runs == s.batch * cpu::volume(s.out));
     }
 }
 

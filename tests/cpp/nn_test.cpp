@@ -58,7 +58,7 @@ TEST_CASE("a class outside the range is an error that names it") {
 
 TEST_CASE("shape checks name the shapes") {
   Tensor x = empty_plain({1, 3, 4, 4}, {}), weight = empty_plain({2, 2, 3, 3}, {});
-  CHECK_THROWS_AS(shapes::native_conv2d(x, weight, {}, {1, 1}, {0, 0}, {1, 1}, 1), Error);
+  CHECK_THROWS_AS(shapes::native_conv(x, weight, {}, {1, 1}, {0, 0}, {1, 1}, 1), Error);
   CHECK_THROWS_AS(shapes::max_pool2d_with_indices(x, {5, 5}, {}, {0, 0}, {1, 1}, false), Error);
   CHECK_THROWS_AS(shapes::max_pool2d_with_indices(x, {2, 2}, {0, 0}, {0, 0}, {1, 1}, false), Error);
   CHECK(shapes::max_pool2d_with_indices(x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true)[0].sizes ==

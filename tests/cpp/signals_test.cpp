@@ -112,15 +112,15 @@ TEST_CASE("a timer of the host leaves products alone") {
 TEST_CASE("a timer of the host leaves convolutions alone") {
   const auto check = [](const Tensor& x, const Tensor& w, int64_t groups) {
     const Dims stride{1, 1}, padding{1, 1}, dilation{1, 1};
-    const Tensor y = raw::native_conv2d(x, w, {}, stride, padding, dilation, groups);
+    const Tensor y = raw::native_conv(x, w, {}, stride, padding, dilation, groups);
     const auto grad_x = [&] {
-      return raw::conv2d_grad_x(y, w, x.sizes(), stride, padding, dilation, groups);
+      return raw::native_conv_transpose(y, w, {}, x.sizes(), stride, padding, dilation, groups);
     };
     const auto grad_w = [&] {
-      return raw::conv2d_grad_weight(y, x, w.sizes(), stride, padding, dilation, groups);
+      return raw::native_conv_grad_weight(y, x, w.sizes(), stride, padding, dilation, groups);
     };
     check_under_timer(
-        [&] { return raw::native_conv2d(x, w, {}, stride, padding, dilation, groups); });
+        [&] { return raw::native_conv(x, w, {}, stride, padding, dilation, groups); });
     check_under_timer(grad_x);
     check_under_timer(grad_w);
   };
@@ -285,9 +285,9 @@ void check_planes_stop() {
   });
   const Tensor x = zeros_of(DType::Float64, {1, 1, 8, kLong / 8});
   const Tensor w = zeros_of(DType::Float64, {1, 1, 3, 3});
-  check_stops("conv2d by products", [&] { raw::native_conv2d(x, w, {}, one, one, one, 1); });
-  check_stops("conv2d_grad_x by products",
-              [&] { raw::conv2d_grad_x(x, w, x.sizes(), one, one, one, 1); });
+  check_stops("conv2d by products", [&] { raw::native_conv(x, w, {}, one, one, one, 1); });
+  check_stops("conv_transpose by products",
+              [&] { raw::native_conv_transpose(x, w, {}, x.sizes(), one, one, one, 1); });
 }
 
 // By one thread, which has the least to do between two looks at the flag.
@@ -296,18 +296,21 @@ void check_convolutions_stop() {
   const Tensor plane = noise({1, 1, 320, 320}), wide = noise({1, 1, 127, 127});
   const Tensor images = noise({1, 32, 256, 256}), filters = noise({64, 32, 7, 7});
   const Dims one{1, 1}, same{3, 3}, none{0, 0};
-  check_stops("conv2d of one line", [&] { raw::native_conv2d(line, taps, {}, one, none, one, 1); });
+  check_stops("conv2d of one line", [&] { raw::native_conv(line, taps, {}, one, none, one, 1); });
   check_stops("conv2d with a large kernel",
-              [&] { raw::native_conv2d(plane, wide, {}, one, none, one, 1); });
+              [&] { raw::native_conv(plane, wide, {}, one, none, one, 1); });
   check_stops("conv2d of one image",
-              [&] { raw::native_conv2d(images, filters, {}, one, same, one, 1); });
+              [&] { raw::native_conv(images, filters, {}, one, same, one, 1); });
   const Tensor grad = noise({1, 64, 256, 256}), line_grad = noise({1, 4, 1, line.size(3) - 2});
-  check_stops("conv2d_grad_x of one image",
-              [&] { raw::conv2d_grad_x(grad, filters, images.sizes(), one, same, one, 1); });
-  check_stops("conv2d_grad_weight of one image",
-              [&] { raw::conv2d_grad_weight(grad, images, filters.sizes(), one, same, one, 1); });
-  check_stops("conv2d_grad_weight of one line",
-              [&] { raw::conv2d_grad_weight(line_grad, line, taps.sizes(), one, none, one, 1); });
+  check_stops("conv_transpose of one image", [&] {
+    raw::native_conv_transpose(grad, filters, {}, images.sizes(), one, same, one, 1);
+  });
+  check_stops("conv_grad_weight of one image", [&] {
+    raw::native_conv_grad_weight(grad, images, filters.sizes(), one, same, one, 1);
+  });
+  check_stops("conv_grad_weight of one line", [&] {
+    raw::native_conv_grad_weight(line_grad, line, taps.sizes(), one, none, one, 1);
+  });
 }
 
 void check_layouts_stop() {

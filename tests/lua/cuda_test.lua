@@ -128,15 +128,26 @@ on_device("convolution and pooling with their gradients", function()
     { { 3, 4, 17, 15 }, { 6, 4, 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, 1 },
     { { 2, 6, 20, 21 }, { 4, 3, 5, 4 }, { 2, 3 }, { 2, 1 }, { 1, 2 }, 2 },
     { { 1, 3, 9, 9 }, { 3, 1, 2, 2 }, { 3, 3 }, { 0, 0 }, { 2, 2 }, 3 },
+    { { 2, 3, 30 }, { 4, 3, 5 }, { 2 }, { 3 }, { 2 }, 1 },
+    { { 2, 4, 5, 6, 7 }, { 6, 2, 3, 2, 3 }, { 1, 2, 1 }, { 1, 0, 2 }, { 2, 1, 1 }, 2 },
   }
-  for k, c in ipairs(cases) do
-    agree("conv2d " .. k, function(x, w, b)
+  local function agree_on(name, c, call)
+    agree(name, function(x, w, b)
       x, w, b = x:clone():requires_grad_(true), w:clone():requires_grad_(true), b:clone():requires_grad_(true)
-      local y = ml.conv2d(x, w, b, c[3], c[4], c[5], c[6]);
+      local y = call(x, w, b);
       (y * y):mean():backward()
       return y:detach(), x.grad, w.grad, b.grad
     end, ml.randn(c[1]), ml.randn(c[2]), ml.randn(c[2][1]))
   end
+  for k, c in ipairs(cases) do
+    local dims = #c[3]
+    agree_on(("conv%dd %d"):format(dims, k), c, function(x, w, b)
+      return ml["conv" .. dims .. "d"](x, w, b, c[3], c[4], c[5], c[6])
+    end)
+  end
+  agree_on("conv_transpose3d", { { 2, 4, 5, 3, 4 }, { 4, 4, 2, 3, 1 } }, function(x, w, b)
+    return ml.conv_transpose3d(x, w, b, { 2, 1, 3 }, { 1, 0, 0 })
+  end)
   for _, planes in ipairs { { 2, 3 }, { 20, 30 } } do
     agree("pools", function(x)
       local out = {}
