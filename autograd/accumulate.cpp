@@ -28,7 +28,7 @@ class AccumulateNode final : public Node {
 
   void apply(Tensor* grads, Tensor*, Wanted&) override {
     add_under_lock([&](AutogradMeta& meta) {
-      const Tensor have = meta.rows ? meta.rows->get().to_dense() : meta.grad;
+      const Tensor have = meta.rows ? sum({}, meta.rows->get().to_dense()) : meta.grad;
       meta.grad = sum(have, std::move(grads[0]));
       meta.rows = nullptr;
     });

@@ -65,7 +65,7 @@ function Adagrad:update_rows(p, gradient, state, group)
   if group.maximize then values = -values end
   state.sum:index_add_(1, at, values * values)
   local scale = state.sum:index_select(1, at):sqrt_():add_(group.eps)
-  p:index_add_(1, at, values / scale, { alpha = -rate })
+  p:index_add_(1, at, (values / scale):mul_(-rate))
 end
 
 return Adagrad

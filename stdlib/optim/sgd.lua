@@ -58,7 +58,7 @@ function SGD:update_rows(p, gradient, state, group)
     return self:update(p, gradient:to_dense(), state, group)
   end
   local rate = group.maximize and group.lr or -group.lr
-  p:index_add_(1, gradient:indices()[1], gradient:values(), { alpha = rate })
+  p:index_add_(1, gradient:indices()[1], gradient:values() * rate)
 end
 
 return SGD

@@ -67,7 +67,7 @@ function SparseAdam:update_rows(p, gradient, state, group)
   state.exp_avg:index_copy_(1, at, mean)
   state.exp_avg_sq:index_copy_(1, at, square)
   local rate = group.lr * math.sqrt(1 - beta2 ^ state.step) / (1 - beta1 ^ state.step)
-  p:index_add_(1, at, mean:div_(square:sqrt_():add_(group.eps)), { alpha = -rate })
+  p:index_add_(1, at, mean:div_(square:sqrt_():add_(group.eps)):mul_(-rate))
 end
 
 return SparseAdam

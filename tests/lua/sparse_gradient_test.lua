@@ -171,6 +171,13 @@ test("with a dense gradient it is dense, whichever comes first", function()
     expect.truthy(not w.grad.is_sparse)
     same(w.grad, want.grad:tolist(), 1e-15, "run " .. i)
   end
+  -- It lies as the leaf does.
+  for _, run in ipairs(runs) do
+    local w = weight():detach():t():contiguous():t():requires_grad_()
+    run(w)
+    expect.equal({ w.grad:stride(1), w.grad:stride(2) }, { 1, ROWS })
+    same(w.grad, want.grad:tolist(), 1e-15)
+  end
   -- A tied output layer.
   local tied, plain = both(function(w, is_sparse)
     ml.embedding(w, INDEX, { sparse = is_sparse }):reshape(4, 3):mm(w:t()):pow(2):sum():backward()
