@@ -420,6 +420,65 @@ test("options that do not go together", function()
   expect.equal(by_freq.weight.grad[3]:tolist(), { 1.0, 1.0, 1.0 })
 end)
 
+-- A use of weight t, drawn at random.
+local function random_use(t, sparse)
+  local kind, index = math.random(6), ml.randint(ROWS, { math.random(0, 3), math.random(4) })
+  local options = { padding_idx = math.random(0, ROWS), sparse = sparse }
+  if kind == 1 then return t:sin() end
+  if kind == 2 then return ml.embedding(t * 2, index, options) end
+  if kind == 3 then
+    return F.embedding_bag(index, t, { mode = math.random(2) == 1 and "sum" or "mean", sparse = sparse })
+  end
+  local y = ml.embedding(t, index, options)
+  return kind == 4 and y:pow(2) or kind == 5 and ml.cat({ y, y * 2 }, 1) or y
+end
+
+-- What a random run of steps on two weights leaves: their values and gradients.
+local function random_run(seed, sparse)
+  math.randomseed(seed)
+  ml.manual_seed(seed)
+  local leaves, handle = { weight(), weight() }, nil
+  for _ = 1, math.random(5) do
+    local loss = ml.zeros({}, { dtype = ml.float64 })
+    for _ = 1, math.random(4) do
+      loss = loss + random_use(leaves[math.random(2)], sparse):sum()
+    end
+    local event = math.random(7)
+    if event == 1 and not handle then
+      handle = leaves[1]:register_hook(function(g) return g * 2 end)
+    elseif event == 2 and handle then
+      handle = handle:remove()
+    elseif event == 3 then
+      leaves[1].grad = nil
+    elseif event == 4 then
+      leaves[2].grad = leaves[1].grad and leaves[1].grad:clone()
+    elseif event == 5 then
+      ml.grad(loss, leaves, { retain_graph = true, allow_unused = true })
+    elseif event == 6 then
+      nn.utils.clip_grad_norm_(leaves, 1)
+    end
+    if math.random(4) == 1 then loss:backward { retain_graph = true } end
+    loss:backward()
+    if math.random(3) == 1 then optim.SGD(leaves, 0.01):step() end
+  end
+  local out = {}
+  for i, leaf in ipairs(leaves) do
+    local g = leaf.grad
+    out[i], out[i + 2] = leaf:detach(), g and g.is_sparse and g:to_dense() or g
+  end
+  return out
+end
+
+test("random programs have the gradients that they have without", function()
+  for seed = 1, 300 do
+    local rows, dense = random_run(seed, true), random_run(seed, false)
+    for k = 1, 4 do
+      expect.equal(rows[k] == nil, dense[k] == nil)
+      if rows[k] then same(rows[k], dense[k]:tolist(), 1e-9, ("program %d, %d"):format(seed, k)) end
+    end
+  end
+end)
+
 test("modes see the ops, not the sum of a leaf", function()
   local rows = agree(function(w, sparse)
     ml.autocast({ device = "cpu" }, function()
