@@ -26,7 +26,30 @@ class AccumulateNode final : public Node {
 
   const char* name() const override { return "AccumulateGrad"; }
 
-  void apply(Tensor* grads, Tensor*, const Wanted&) override {
+  void apply(Tensor* grads, Tensor*, Wanted&) override {
+    add_under_lock([&](AutogradMeta& meta) {
+      const Tensor have = meta.rows ? sum({}, meta.rows->get().to_dense()) : meta.grad;
+      meta.grad = sum(have, std::move(grads[0]));
+      meta.rows = nullptr;
+    });
+  }
+
+  bool takes_rows() const override { return leaf_.dim() == 2; }
+  void apply_rows(const SparseRows& rows) override {
+    add_under_lock([&](AutogradMeta& meta) {
+      if (meta.grad.defined())
+        index_add_(meta.grad, 0, rows.positions, rows.values);
+      else if (meta.rows)
+        meta.rows->set(joined({meta.rows->get(), rows}));
+      else
+        meta.rows = std::make_shared<SharedRows>(own(rows));
+    });
+  }
+
+ private:
+  // Runs `add` with the leaf's part on the tape, then the hooks that come after it.
+  template <class F>
+  void add_under_lock(F&& add) {
     AutogradMeta* meta = meta_of(leaf_);
     if (!meta || !meta->requires_grad) return;  // it was cut off since
     if (!(leaf_.sizes() == output(0).sizes))
@@ -40,7 +63,7 @@ class AccumulateNode final : public Node {
       const NoModes own_affair;  // no code of a script may run under the lock
       const LeafLock lock(*meta);
       check_place(*meta);
-      meta->grad = sum(meta->grad, std::move(grads[0]));
+      add(*meta);
     }
     if (hooks->empty()) return;
     Tensor leaf = leaf_;
@@ -48,15 +71,16 @@ class AccumulateNode final : public Node {
       if (entry.after) entry.after(leaf);
   }
 
- private:
   // Throws when the leaf was given another geometry since it was used. Under its lock.
   void check_place(const AutogradMeta& meta) const {
     if (meta.accumulate != this)
       fail("backward: a leaf of shape ", leaf_.sizes(),
            " was given other strides in place since it was used");
-    if (meta.grad.defined() && !(meta.grad.sizes() == leaf_.sizes()))
-      fail("backward: a leaf of shape ", leaf_.sizes(), " has a gradient of shape ",
-           meta.grad.sizes(), " from before it was given that shape; set its grad to nil first");
+    if (!meta.grad.defined() && !meta.rows) return;
+    const Dims sizes = meta.rows ? meta.rows->get().sizes : meta.grad.sizes();
+    if (!(sizes == leaf_.sizes()))
+      fail("backward: a leaf of shape ", leaf_.sizes(), " has a gradient of shape ", sizes,
+           " from before it was given that shape; set its grad to nil first");
   }
 
   // What the leaf's gradient becomes when `g` is added to `have`, which may be undefined.
@@ -74,6 +98,12 @@ class AccumulateNode final : public Node {
     if (own) return g;
     Tensor out = empty_strided(g.sizes(), strides, options_of(g), "backward");
     return copy_(out, g);
+  }
+
+  // Rows whose values nobody else holds: a gradient on its way may be shared or expanded.
+  static SparseRows own(const SparseRows& rows) {
+    const bool sole = rows.values.is_contiguous() && rows.values.storage().sole_owner();
+    return sole ? rows : rows.clone();
   }
 
   const Tensor leaf_;

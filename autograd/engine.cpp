@@ -28,8 +28,9 @@ struct Task {
   explicit Task(NodeRef to_run) : node(std::move(to_run)), more(node->output_count() - 1) {}
 
   NodeRef node;
-  Slot one;                // the only output of most nodes
-  std::vector<Slot> more;  // outputs after the first
+  Slot one;                      // the only output of most nodes
+  std::vector<Slot> more;        // outputs after the first
+  std::vector<SparseRows> rows;  // what came to a leaf beside tensors
   Slot& at(int i) { return i == 0 ? one : more[i - 1]; }
 };
 
@@ -92,6 +93,10 @@ class Engine final : public Wanted {
            (!restricted_ || runs_.contains(edge.node.get()) || captured_.contains(edge.node.get()));
   }
   Tensor* so_far(const Edge& edge) const override;
+  bool takes_rows(const Edge& edge) const override;
+  void give_rows(const Edge& edge, SparseRows rows) override {
+    task_of(edge.node).rows.push_back(std::move(rows));
+  }
 
  private:
   void add(const Edge& edge, Tensor g, const char* from);
@@ -100,6 +105,7 @@ class Engine final : public Wanted {
   Task& task_of(const NodeRef& node);
   void run_hooks(const HookList& hooks, Task& task);
   void finish(Task& task);
+  bool finish_rows(Task& task);
   void run_node(Task& task);
   void send(Node& node, Tensor* gradients);
 
@@ -137,6 +143,11 @@ Tensor* Engine::so_far(const Edge& edge) const {
   if (found == tasks_.end()) return nullptr;
   Slot& slot = found->second->at(edge.index);
   return may_change(slot) ? &slot.grad : nullptr;
+}
+
+// A gradient that is recorded, or given to whoever asked for it, is a tensor.
+bool Engine::takes_rows(const Edge& edge) const {
+  return edge && !create_ && !restricted_ && edge.node->takes_rows();
 }
 
 void Engine::add_to(Slot& slot, Tensor g) {
@@ -195,9 +206,25 @@ void Engine::send(Node& node, Tensor* gradients) {
   }
 }
 
+// Gives a leaf the rows that came to it, and true; or where a tensor came too, or hooks want to see
+// one, adds them to it.
+bool Engine::finish_rows(Task& task) {
+  Node& node = *task.node;
+  const SparseRows rows = joined(task.rows);
+  task.rows.clear();
+  if (task.one.grad.defined() || (node.hooks && node.hooks->see_gradient())) {
+    add_to(task.one, rows.to_dense());
+    return false;
+  }
+  node.apply_rows(rows);
+  return true;
+}
+
 // Shows a whole gradient to hooks, keeps it if it is asked for, and runs the node.
 void Engine::finish(Task& task) {
   Node& node = *task.node;
+  if (!task.rows.empty() && finish_rows(task)) [[unlikely]]
+    return;
   if (const std::shared_ptr<HookList> hooks = node.hooks; hooks && !hooks->empty())
     run_hooks(*hooks, task);
   if (restricted_) {

@@ -85,7 +85,7 @@ class CopySlices final : public Node {
 
   const char* name() const override { return "CopySlices"; }
 
-  void apply(Tensor* grads, Tensor* out, const Wanted& wanted) override {
+  void apply(Tensor* grads, Tensor* out, Wanted& wanted) override {
     Tensor whole = laid_out_as_base(grads[0]);
     Tensor part = part_of(whole);
     Tensor change_gradient = clone(part);

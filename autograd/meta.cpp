@@ -66,21 +66,40 @@ void set_requires_grad(Tensor& t, bool on) {
   ensure_meta(t).requires_grad = on;
 }
 
-Tensor grad_of(const Tensor& t) {
+Gradient gradient_of(const Tensor& t) {
   AutogradMeta* meta = meta_of(t);
   if (!meta) return {};
-  if (meta->retained) return *meta->retained;
+  if (meta->retained) return {*meta->retained, nullptr};
   const LeafLock lock(*meta);
-  return meta->grad;
+  return {meta->grad, meta->rows};
 }
+
+Tensor grad_of(const Tensor& t) {
+  const Gradient gradient = gradient_of(t);
+  return gradient.rows ? gradient.rows->get().to_dense() : gradient.dense;
+}
+
+namespace {
+// `like`: a tensor with the gradient's dtype and device.
+void check_gradient(const Tensor& t, const Tensor& like, const Dims& sizes) {
+  check_same_device("grad", t, "the gradient", like);
+  check_same_dtype("grad", t, "the gradient", like);
+  if (!(sizes == t.sizes()))
+    fail("grad: the gradient has shape ", sizes, " and the tensor ", t.sizes());
+}
+
+// What was there is left in `gradient`, to end outside the lock.
+void exchange_gradient(AutogradMeta& meta, Gradient& gradient) {
+  const LeafLock lock(meta);
+  std::swap(meta.grad, gradient.dense);
+  std::swap(meta.rows, gradient.rows);
+}
+}  // namespace
 
 void set_grad(Tensor& t, const Tensor& grad) {
   if (grad.defined()) {
     check(!grad.is_same(t), "grad: a tensor cannot be its own gradient");
-    check_same_device("grad", t, "the gradient", grad);
-    check_same_dtype("grad", t, "the gradient", grad);
-    if (!(grad.sizes() == t.sizes()))
-      fail("grad: the gradient has shape ", grad.sizes(), " and the tensor ", t.sizes());
+    check_gradient(t, grad, grad.sizes());
   } else if (!t.impl()->autograd) {
     return;
   }
@@ -89,9 +108,17 @@ void set_grad(Tensor& t, const Tensor& grad) {
     *meta.retained = grad;
     return;
   }
-  Tensor before = grad;  // what was there ends outside the lock
-  const LeafLock lock(meta);
-  std::swap(meta.grad, before);
+  Gradient gradient{grad, nullptr};
+  exchange_gradient(meta, gradient);
+}
+
+void set_sparse_grad(Tensor& t, const std::shared_ptr<SharedRows>& rows) {
+  const SparseRows given = rows->get();
+  check_gradient(t, given.values, given.sizes);
+  check(is_leaf(t) && !retains_grad(t),
+        "grad: only a leaf has a sparse gradient, and this tensor is computed from others");
+  Gradient gradient{{}, rows};
+  exchange_gradient(ensure_meta(t), gradient);
 }
 
 std::string grad_fn_name(const Tensor& t) {
@@ -153,7 +180,9 @@ void retain_grad(Tensor& t) {
   AutogradMeta& meta = ensure_meta(t);
   if (!node || meta.retained) return;
   // The node keeps the gradient's place, not the tensor, whose history it is.
-  meta.retained = std::make_shared<Tensor>(std::move(meta.grad));
+  meta.retained = std::make_shared<Tensor>(grad_of(t));
+  meta.grad = Tensor();
+  meta.rows = nullptr;
   node->ensure_hooks().retain({meta.output, meta.retained});
 }
 

@@ -18,6 +18,7 @@
 #include <memory>
 
 #include "autograd/node.h"
+#include "autograd/sparse_rows.h"
 #include "autograd/tape.h"
 
 namespace moonlet {
@@ -95,8 +96,10 @@ struct AutogradMeta final : AutogradMetaInterface {
   ViewRecord view;
   // Of a base that was restrided.
   std::unique_ptr<PastGeometries> past;
-  // The gradient; of a non-leaf after retain_grad, shared with its producer.
+  // The gradient; of a non-leaf after retain_grad, shared with its producer. Of a leaf it may be
+  // rows instead.
   Tensor grad;
+  std::shared_ptr<SharedRows> rows;
   std::shared_ptr<Tensor> retained;
   // Of a leaf. `lock` guards the gradient and the accumulate node, which graphs hold and the leaf
   // only points to.

@@ -137,6 +137,12 @@ void HookList::forget(const std::shared_ptr<Tensor>& grad) {
   size_ -= std::erase_if(retained_, [&](const Retained& kept) { return kept.grad == grad; });
 }
 
+bool HookList::see_gradient() const {
+  const std::lock_guard lock(mutex_);
+  return !retained_.empty() || std::any_of(entries_.begin(), entries_.end(),
+                                           [](const Entry& entry) { return bool{entry.hook}; });
+}
+
 std::vector<HookList::Entry> HookList::entries() const {
   const std::lock_guard lock(mutex_);
   return entries_;

@@ -21,6 +21,7 @@
 namespace moonlet {
 
 class Node;
+struct SparseRows;
 
 // A counted reference to a node. Long chains are freed without recursion.
 class NodeRef {
@@ -97,6 +98,8 @@ class HookList {
   std::vector<Entry> entries() const;
   std::vector<Retained> retained() const;
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  // Whether some of them see the gradient itself.
+  bool see_gradient() const;
   // The node that said so with `Node::weak`, while it lives.
   NodeRef owner() const;
 
@@ -109,13 +112,16 @@ class HookList {
   std::vector<Retained> retained_;
 };
 
-// Which gradients of a node the running backward has a use for.
+// Which gradients of a node the running backward has a use for, and what it takes besides tensors.
 class Wanted {
  public:
   virtual bool operator()(const Edge& edge) const = 0;
   // The sum of the gradients that have come along the edge, where more may be added to it in place;
   // else null.
   virtual Tensor* so_far(const Edge& edge) const = 0;
+  // Whether the gradient sent along the edge may be rows, and the way to send some.
+  virtual bool takes_rows(const Edge& edge) const = 0;
+  virtual void give_rows(const Edge& edge, SparseRows rows) = 0;
 
  protected:
   ~Wanted() = default;
@@ -135,7 +141,11 @@ class Node {
   // `grads`: one per output, which may be moved out of; defined unless the node has several outputs
   // and no gradient reached that one. `out`: one per edge, undefined at first; what is zero or not
   // wanted stays so.
-  virtual void apply(Tensor* grads, Tensor* out, const Wanted& wanted) = 0;
+  virtual void apply(Tensor* grads, Tensor* out, Wanted& wanted) = 0;
+  // Whether the gradient of the only output may come as rows, and what is done with them: then
+  // instead of `apply`.
+  virtual bool takes_rows() const { return false; }
+  virtual void apply_rows(const SparseRows&) {}
   // Drops saved tensors; a later `apply` that needs them throws.
   virtual void release_saved() {}
 

@@ -90,7 +90,7 @@ void RecordedNode::release_saved() {
   slots_.clear();
 }
 
-void RecordedNode::run(Tensor* grads, Tensor* out, const Edges& edges, const Wanted& wanted) {
+void RecordedNode::run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted) {
   Backward backward(*this, grads, out, edges, wanted);
   evaluate(backward);
 }

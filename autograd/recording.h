@@ -10,6 +10,7 @@
 
 #include "autograd/history.h"
 #include "autograd/node.h"
+#include "autograd/sparse_rows.h"
 #include "autograd/tape.h"
 #include "tensor/operand.h"
 
@@ -69,11 +70,11 @@ class RecordedNode : public Node {
   explicit RecordedNode(const Formula& formula) : formula_(formula) {}
 
   const char* name() const override { return formula_.node; }
-  void apply(Tensor* grads, Tensor* out, const Wanted& wanted) override {
+  void apply(Tensor* grads, Tensor* out, Wanted& wanted) override {
     run(grads, out, edges, wanted);
   }
   // The same for the node of a change in place of a view, whose edges are those of `CopySlices`.
-  void run(Tensor* grads, Tensor* out, const Edges& edges, const Wanted& wanted);
+  void run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted);
   void set_outer(Node* outer) { outer_ = outer; }
   void release_saved() override;
   Tensor restore_output(const Tensor& value, int i) override;
@@ -107,10 +108,23 @@ class RecordedNode : public Node {
   std::vector<Slot, memory::SmallBlockAllocator<Slot>> slots_;
 };
 
+// Takes the gradient of an argument as rows. False when only a tensor will do.
+class RowsTaker {
+ public:
+  RowsTaker() = default;
+  RowsTaker(Wanted& wanted, const Edge& edge) : wanted_(&wanted), edge_(&edge) {}
+  explicit operator bool() const { return wanted_ != nullptr; }
+  void take(SparseRows rows) const { wanted_->give_rows(*edge_, std::move(rows)); }
+
+ private:
+  Wanted* wanted_ = nullptr;
+  const Edge* edge_ = nullptr;
+};
+
 // What an expression sees while a node runs.
 class Backward {
  public:
-  Backward(RecordedNode& node, Tensor* grads, Tensor* out, const Edges& edges, const Wanted& wanted)
+  Backward(RecordedNode& node, Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted)
       : node_(node), grads_(grads), out_(out), edges_(edges), wanted_(wanted) {}
 
   // Whether the gradient of some argument of the mask is wanted.
@@ -122,6 +136,12 @@ class Backward {
   // expression then gives nothing. Null where it must give the gradient.
   Tensor* so_far(int argument) const {
     return &edges_ == &node_.edges ? wanted_.so_far(edges_[argument]) : nullptr;
+  }
+  // What takes the gradient of an argument as rows, if something does; the expression then gives
+  // nothing.
+  RowsTaker rows_taker(int argument) const {
+    const bool taken = &edges_ == &node_.edges && wanted_.takes_rows(edges_[argument]);
+    return taken ? RowsTaker(wanted_, edges_[argument]) : RowsTaker();
   }
   // What was saved. Throws when it is freed or changed since.
   Tensor saved(int slot) const;
@@ -140,7 +160,7 @@ class Backward {
   Tensor* grads_;
   Tensor* out_;
   const Edges& edges_;
-  const Wanted& wanted_;
+  Wanted& wanted_;
 };
 
 template <class F>

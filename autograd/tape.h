@@ -1,10 +1,12 @@
 // autograd/tape.h: the tape as its users see it: grad mode, requires_grad, backward, grad, hooks.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "autograd/node.h"
+#include "autograd/sparse_rows.h"
 #include "tensor/execution.h"
 #include "tensor/tensor.h"
 
@@ -35,10 +37,19 @@ class NoGrad : public GradModeGuard {
 // Throws for dtypes that are not floating or complex, and for turning it off on a non-leaf.
 void set_requires_grad(Tensor& t, bool on);
 bool is_leaf(const Tensor& t);
-// The gradient, or undefined.
+// A gradient as it is kept: a tensor, rows of one (of a leaf that sparse embeddings alone used), or
+// neither.
+struct Gradient {
+  Tensor dense;
+  std::shared_ptr<SharedRows> rows;
+};
+Gradient gradient_of(const Tensor& t);
+// The gradient as a tensor, one of rows as a copy, or undefined.
 Tensor grad_of(const Tensor& t);
 // Sets or (undefined) clears it. Throws unless shape, dtype and device are t's.
 void set_grad(Tensor& t, const Tensor& grad);
+// The same of rows, for a leaf.
+void set_sparse_grad(Tensor& t, const std::shared_ptr<SharedRows>& rows);
 // "MulBackward", or "" for a leaf. "Invalid" for a view made without recording whose base a
 // recorded op changed since: to use it in one is an error.
 std::string grad_fn_name(const Tensor& t);

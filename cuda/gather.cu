@@ -60,7 +60,7 @@ void index_select(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) 
   select(call, x, split_at(x.sizes(), dim), checked_positions("index_select", index, size), y);
 }
 
-void embedding(const Tensor& weight, const Tensor& index, int64_t, bool, Tensor& y) {
+void embedding(const Tensor& weight, const Tensor& index, int64_t, bool, bool, Tensor& y) {
   const Call call(weight, "embedding");
   select(call, weight, split_at(weight.sizes(), 0),
          checked_positions("embedding", index, weight.size(0)), y);

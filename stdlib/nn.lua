@@ -21,7 +21,8 @@ function nn.class(name, parent)
 end
 
 return options.namespace("nn", nn, options.late {
-  ["nn.linear"] = { "Linear", "Embedding", "Identity" },
+  ["nn.linear"] = { "Linear", "Identity" },
+  ["nn.embedding"] = { "Embedding", "EmbeddingBag" },
   ["nn.conv"] = { "Conv1d", "Conv2d", "MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d" },
   ["nn.norm"] = { "BatchNorm1d", "BatchNorm2d", "LayerNorm", "Dropout" },
   ["nn.activation"] = { "ReLU", "ReLU6", "Sigmoid", "Tanh", "SiLU", "Mish", "SELU", "Softsign",

@@ -7,5 +7,7 @@ return options.namespace("optim", {}, options.late {
   ["optim.optimizer"] = { "Optimizer" },
   ["optim.sgd"] = { "SGD" },
   ["optim.adam"] = { "Adam", "AdamW" },
+  ["optim.sparse_adam"] = { "SparseAdam" },
+  ["optim.adagrad"] = { "Adagrad" },
   ["optim.lr_scheduler"] = { "lr_scheduler" },
 })

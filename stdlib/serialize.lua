@@ -63,6 +63,9 @@ function encode_node(value, path, tensors, depth)
   elseif kind == "number" or kind == "boolean" or kind == "string" then
     return { v = value }
   end
+  if kind == "userdata" and getmetatable(value) == "SparseRows" then
+    kind = "sparse gradient"
+  end
   fail("save: '%s' is a %s, which cannot be saved", path, kind)
 end
 

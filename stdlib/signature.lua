@@ -248,6 +248,9 @@ function signature.describe(value)
   if kind == "string" then return ("%q"):format(value) end
   if kind == "number" or kind == "boolean" then return numbers.tostring(value) end
   if ml.is_tensor(value) then return "a tensor of shape " .. tostring(value.shape) end
+  if getmetatable(value) == "SparseRows" then
+    return "a sparse gradient (its to_dense() is a tensor)"
+  end
   local cls = class.of(value)
   if cls then return "an object of class " .. class.name(cls) end
   if class.is_class(value) then return "class " .. class.name(value) end

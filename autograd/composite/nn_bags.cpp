@@ -93,7 +93,7 @@ Tensor bag_maxima(const Tensor& rows, const Bags& bags) {
 Tensor embedding_bag_composite(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
                                bool scale_grad_by_freq, std::string_view mode,
                                const Tensor& per_sample_weights, bool include_last_offset,
-                               int64_t given_padding) {
+                               int64_t given_padding, bool sparse) {
   check(mode == "sum" || mode == "mean" || mode == "max", kOp, ": mode is \"", mode,
         "\", \"sum\", \"mean\" or \"max\" is wanted");
   check(!per_sample_weights.defined() || mode == "sum", kOp,
@@ -104,6 +104,7 @@ Tensor embedding_bag_composite(const Tensor& weight, const Tensor& indices, cons
         indices.sizes());
   check(mode != "max" || !scale_grad_by_freq, kOp,
         ": scale_grad_by_freq is not for the mode \"max\"");
+  check(mode != "max" || !sparse, kOp, ": sparse gradients are not for the mode \"max\"");
   check(is_floating(weight.dtype()), kOp, ": weight has dtype ", weight.dtype(),
         ", a floating one is wanted");
   const int64_t count = weight.dim() > 0 ? weight.size(0) : 0;
@@ -111,7 +112,7 @@ Tensor embedding_bag_composite(const Tensor& weight, const Tensor& indices, cons
         " for ", count, " embeddings");
   const int64_t padding_idx = given_padding < 0 ? given_padding + count + 1 : given_padding;
   const Bags bags = bags_of(indices, offsets, include_last_offset, padding_idx);
-  Tensor rows = widened(embedding(weight, indices, padding_idx, scale_grad_by_freq));
+  Tensor rows = widened(embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse));
   if (mode == "max") return to(bag_maxima(rows, bags), weight.dtype());
   if (bags.used.defined()) rows = masked_fill(rows, unsqueeze(logical_not(bags.used), 1), 0.0);
   if (per_sample_weights.defined()) rows = mul(rows, unsqueeze(widened(per_sample_weights), 1));

@@ -11,6 +11,17 @@ Tensor index_select_grad_x(const Tensor& g, int64_t dim, const Tensor& index, co
   return grad_enabled() ? index_add(sums, dim, index, g) : index_add_(sums, dim, index, g);
 }
 
+Tensor embedding_grad(const RowsTaker& taker, const Tensor& g, const Tensor& index,
+                      const Dims& sizes, int64_t padding_idx, bool scale_grad_by_freq,
+                      bool sparse) {
+  if (sparse && taker) {
+    taker.take(rows_at(g, index, sizes, padding_idx));
+    return {};
+  }
+  const Tensor scaled = by_frequency(g, index, sizes[0], scale_grad_by_freq);
+  return embedding_grad_weight(scaled, index, sizes[0], padding_idx);
+}
+
 Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx) {
   Tensor rows = embedding(g, index, padding_idx);
   if (padding_idx == 0) return rows;

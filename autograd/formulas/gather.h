@@ -4,10 +4,15 @@
 #include <string_view>
 #include <tuple>
 
+#include "autograd/recording.h"
 #include "tensor/tensor.h"
 
 namespace moonlet::formulas {
 
+// The gradient of embedding's weight, of shape `sizes`: nothing where it is sparse and the rows
+// were taken.
+Tensor embedding_grad(const RowsTaker& taker, const Tensor& g, const Tensor& index,
+                      const Dims& sizes, int64_t padding_idx, bool scale_grad_by_freq, bool sparse);
 Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int64_t padding_idx);
 // g, where `wanted` divided by how often each row's position comes in `index`.
 Tensor by_frequency(const Tensor& g, const Tensor& index, int64_t rows, bool wanted);

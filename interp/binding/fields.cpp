@@ -8,6 +8,7 @@
 #include "interp/binding/index.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/shape.h"
+#include "interp/binding/sparse_rows.h"
 #include "interp/binding/uses_fields.h"
 #include "interp/nearest.h"
 
@@ -31,6 +32,7 @@ enum class Field : int {
   Imag,
   Data,
   IsCuda,
+  IsSparse,
   RetainsGrad,
   Itemsize,
   Nbytes,
@@ -39,10 +41,11 @@ enum class Field : int {
 
 // In the order of Field.
 constexpr const char* kFieldNames[] = {
-    "shape",   "dtype",        "device",   "grad",   "requires_grad",
-    "grad_fn", "is_leaf",      "ndim",     "T",      "mT",
-    "H",       "mH",           "real",     "imag",   "data",
-    "is_cuda", "retains_grad", "itemsize", "nbytes", "_version"};
+    "shape",   "dtype",     "device",       "grad",     "requires_grad",
+    "grad_fn", "is_leaf",   "ndim",         "T",        "mT",
+    "H",       "mH",        "real",         "imag",     "data",
+    "is_cuda", "is_sparse", "retains_grad", "itemsize", "nbytes",
+    "_version"};
 static_assert(std::size(kFieldNames) == static_cast<size_t>(Field::Version) + 1);
 
 // The upvalues of l_index.
@@ -67,12 +70,18 @@ int push_grad_fn(lua_State* L, const Tensor& x) {
   return 1;
 }
 
+int push_gradient(lua_State* L, const Tensor& x) {
+  Gradient gradient = gradient_of(x);
+  if (gradient.rows) return push_sparse_rows(L, std::move(gradient.rows));
+  return push_result(L, std::move(gradient.dense));
+}
+
 int push_field(lua_State* L, const Tensor& x, Field field) {
   switch (field) {
     case Field::Shape: push_shape(L, x.sizes()); return 1;
     case Field::DType: return push_string(L, name(x.dtype()));
     case Field::Device: return push_string(L, name(x.device()));
-    case Field::Grad: return push_result(L, grad_of(x));
+    case Field::Grad: return push_gradient(L, x);
     case Field::RequiresGrad: return push_result(L, x.requires_grad());
     case Field::GradFn: return push_grad_fn(L, x);
     case Field::IsLeaf: return push_result(L, is_leaf(x));
@@ -94,6 +103,7 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
     case Field::Imag: return push_getter(L);
     case Field::Data: return push_result(L, detach(x));
     case Field::IsCuda: return push_result(L, x.device().is_cuda());
+    case Field::IsSparse: return push_result(L, false);
     case Field::Itemsize: return push_result(L, static_cast<int64_t>(size_of(x.dtype())));
     case Field::Nbytes: return push_result(L, static_cast<int64_t>(x.numel() * size_of(x.dtype())));
     case Field::Version: return push_result(L, static_cast<int64_t>(x.storage().version()));
@@ -127,13 +137,21 @@ int l_index(lua_State* L) {
   return push_result(L, read_index(L, x, 2));
 }
 
+void assign_gradient(lua_State* L, Tensor& x) {
+  if (const std::shared_ptr<SharedRows> rows = sparse_rows_at(L, 3)) {
+    set_sparse_grad(x, rows);
+    return;
+  }
+  set_grad(x, lua_isnil(L, 3) ? Tensor() : check_tensor(L, 3, "grad"));
+  note_seen(L, 3);
+}
+
 void assign_field(lua_State* L, Tensor& x, std::string_view key) {
   if (key == "requires_grad") {
     check(lua_isboolean(L, 3), "requires_grad: true or false is wanted, got ", type_name(L, 3));
     set_requires_grad(x, lua_toboolean(L, 3) != 0);
   } else if (key == "grad") {
-    set_grad(x, lua_isnil(L, 3) ? Tensor() : check_tensor(L, 3, "grad"));
-    note_seen(L, 3);
+    assign_gradient(L, x);
   } else if (key == "data") {
     GradModeGuard off(false);
     Tensor target = detach(x);

@@ -10,6 +10,7 @@
 #include "interp/binding/mode_guard.h"
 #include "interp/binding/registry.h"
 #include "interp/binding/shape.h"
+#include "interp/binding/sparse_rows.h"
 #include "interp/embedded.h"
 #include "interp/host_state.h"
 #include "interp/lua_check.h"
@@ -214,6 +215,7 @@ int open_module(lua_State* L) {
   register_shape_functions(L);
   register_print(L);
   register_storage(L);
+  register_sparse_rows(L);
   register_settings(L);
   register_memory(L);
   register_cuda(L);

@@ -12,7 +12,7 @@
 ---@field shape moonlet.Shape The sizes of the dimensions. It prints as (2, 3); `#x.shape` is the number of dimensions.
 ---@field dtype moonlet.dtype The kind of the elements, such as "float32".
 ---@field device string Where the elements are: "cpu", "cuda:0".
----@field grad moonlet.Tensor? What backward has added up for a leaf that requires grad, or for a result after `x:retain_grad()`; nil before, and where it was set to nil. It can be assigned.
+---@field grad moonlet.Tensor|moonlet.SparseRows? What backward has added up for a leaf that requires grad, or for a result after `x:retain_grad()`; nil before, and where it was set to nil. It can be assigned. Of a weight that only `sparse` embeddings used it is `SparseRows`.
 ---@field requires_grad boolean Whether backward computes a gradient for it. Leaves of a floating or complex dtype can be assigned it.
 ---@field grad_fn string? The name of the node of the tape that made it, such as "MulBackward"; nil for a leaf.
 ---@field is_leaf boolean Whether no recorded op made it.
@@ -25,6 +25,7 @@
 ---@field imag moonlet.Tensor The imaginary parts of a complex tensor, a view; assigning writes them.
 ---@field data moonlet.Tensor The same memory without history, as `x:detach()`. Assigning copies the values into it, unrecorded.
 ---@field is_cuda boolean Whether it is on a CUDA device.
+---@field is_sparse boolean Whether it is `SparseRows`: false of a tensor.
 ---@field retains_grad boolean Whether it is no leaf and `x:retain_grad()` was called.
 ---@field itemsize integer The bytes of one element.
 ---@field nbytes integer The bytes of its elements, `x:numel() * x.itemsize`.
@@ -315,3 +316,94 @@ function Shape:tolist() end
 --- The same as `shape:tolist()`.
 ---@return integer[]
 function Shape:totable() end
+
+--- The gradient of a weight that only `sparse` embeddings used: the rows that were used, where a
+--- tensor of the weight's shape would be zeros for the most part. `optim.SGD`, `optim.Adagrad` and
+--- `optim.SparseAdam` take it. Ops do not: `g:to_dense()` is a tensor. Where the weight is used
+--- otherwise too, is no leaf or has hooks that see its gradient, in `ml.grad` and with
+--- `create_graph`, the gradient is a tensor.
+---@class moonlet.SparseRows
+---@field shape moonlet.Shape The sizes of the dense tensor.
+---@field dtype moonlet.dtype The kind of the elements.
+---@field device string Where the memory is: "cpu", "cuda:0".
+---@field ndim integer The number of dimensions, 2.
+---@field is_sparse boolean True, where it is false of a tensor.
+---@field is_cuda boolean Whether it is on a CUDA device.
+---@field requires_grad boolean False: it is no part of a graph.
+local SparseRows = {}
+
+--- The positions of the rows, from 1, in the order in which they came: (1, n). Until `g:coalesce()`
+--- one may come several times.
+---@return moonlet.Tensor
+function SparseRows:indices() end
+
+--- The same as `g:indices()`.
+---@return moonlet.Tensor
+function SparseRows:_indices() end
+
+--- The rows at these positions, (n, features), not a copy. Those of one position add up.
+---@return moonlet.Tensor
+function SparseRows:values() end
+
+--- The same as `g:values()`.
+---@return moonlet.Tensor
+function SparseRows:_values() end
+
+--- How many rows there are.
+---@return integer
+function SparseRows:_nnz() end
+
+--- The same gradient as a tensor.
+---@return moonlet.Tensor
+function SparseRows:to_dense() end
+
+--- The same gradient with each position once, in rising order; itself when it is so already.
+---@return moonlet.SparseRows
+function SparseRows:coalesce() end
+
+--- Whether each position is known to come once, in rising order.
+---@return boolean
+function SparseRows:is_coalesced() end
+
+--- The sizes of the dense tensor, or one of them.
+---@param dim? integer from 1, or from the end when negative
+---@return moonlet.Shape|integer
+function SparseRows:size(dim) end
+
+--- The number of dimensions, 2.
+---@return integer
+function SparseRows:dim() end
+
+--- The number of elements of the dense tensor.
+---@return integer
+function SparseRows:numel() end
+
+--- The number of dimensions that the positions are for, 1.
+---@return integer
+function SparseRows:sparse_dim() end
+
+--- The number of dimensions of a row, 1.
+---@return integer
+function SparseRows:dense_dim() end
+
+--- A copy with memory of its own.
+---@return moonlet.SparseRows
+function SparseRows:clone() end
+
+--- Another gradient on the same values; it keeps its rows when backward adds some to `g`.
+---@return moonlet.SparseRows
+function SparseRows:detach() end
+
+--- Multiplies all values. Returns `g`.
+---@param factor number|moonlet.Tensor a number, or a tensor of one element
+---@return moonlet.SparseRows g
+function SparseRows:mul_(factor) end
+
+--- Forgets all rows, so that the gradient is 0. Returns `g`.
+---@return moonlet.SparseRows g
+function SparseRows:zero_() end
+
+--- The gradient with that dtype, on that device: the arguments are those of `x:to`.
+---@return moonlet.SparseRows
+---@see to
+function SparseRows:to(...) end

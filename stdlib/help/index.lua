@@ -149,6 +149,7 @@ local function value_of(name)
   local owner, method = name:match "^(%u%a+)%.(.+)$"
   if owner == "Tensor" then return rawget(ml._methods, method) end
   if owner == "Storage" then return rawget(ml._storage_methods, method) end
+  if owner == "SparseRows" then return rawget(ml._sparse_methods, method) end
   if owner == "Generator" then return ml.default_generator[method] end
   for part in name:gmatch "[^.]+" do
     if type(at) ~= "table" then return nil end

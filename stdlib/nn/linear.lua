@@ -1,4 +1,4 @@
--- stdlib/nn/linear.lua: Linear, Embedding and Identity.
+-- stdlib/nn/linear.lua: Linear and Identity.
 
 local init = require "moonlet.nn.init"
 local layer = require "moonlet.nn.layer"
@@ -35,34 +35,6 @@ end
 function layers.Linear:extra_repr()
   return ("%d -> %d%s"):format(self.in_features, self.out_features,
     self.bias and "" or ", no bias")
-end
-
---- Rows of a table of `num_embeddings` vectors, by position from 1: `(...)` to
---- `(..., embedding_dim)`. The row at `padding_idx` starts as zeros and is not trained.
---- > ml.nn.Embedding(10, 4)(ml.tensor { 1, 10 })
----@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
-layers.Embedding = layer.define("Embedding",
-  "int>=1 num_embeddings, int>=1 embedding_dim, int? padding_idx=nil" .. layer.factory,
-  function(self, o)
-    self.num_embeddings, self.embedding_dim = o.num_embeddings, o.embedding_dim
-    self.padding_idx = layer.row("Embedding", o.padding_idx, o.num_embeddings)
-    self.weight = layer.parameter({ o.num_embeddings, o.embedding_dim }, o)
-    self:reset_parameters()
-  end)
-
---- Draws the rows anew; that at `padding_idx` is zeros.
-function layers.Embedding:reset_parameters()
-  init.normal_(self.weight)
-  if self.padding_idx then init.zeros_(self.weight:detach()[self.padding_idx]) end
-end
-
-function layers.Embedding:forward(index)
-  return layer.run(self, ml.embedding, self.weight, index, self.padding_idx or 0)
-end
-
-function layers.Embedding:extra_repr()
-  return ("%d, %d%s"):format(self.num_embeddings, self.embedding_dim,
-    self.padding_idx and ", padding_idx " .. self.padding_idx or "")
 end
 
 --- Gives back what it gets. Its constructor takes any arguments, so that it can stand in the place

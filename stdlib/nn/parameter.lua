@@ -35,15 +35,20 @@ function parameter.new(...)
 end
 
 --- Forgets the gradients of an array of parameters, so that their memory is free for the next ones,
---- or fills them with zeros outside their graph.
+--- or fills them with zeros outside their graph; sparse ones then have no rows.
 ---@param list Tensor[]
 ---@param set_to_none boolean
 function parameter.clear_gradients(list, set_to_none)
   for _, p in ipairs(list) do
     if set_to_none then
       p.grad = nil
-    elseif p.grad then
-      p.grad = p.grad:detach():fill_(0)
+    else
+      local gradient = p.grad
+      if gradient and gradient.is_sparse then
+        gradient:zero_()
+      elseif gradient then
+        p.grad = gradient:detach():fill_(0)
+      end
     end
   end
   if set_to_none then system.gradients_dropped() end

@@ -13,10 +13,15 @@ local function parameters_of(given)
   return Module.is_module(given) and given:parameters() or given
 end
 
+-- The gradients, of sparse ones the values, each row once: what is limited is their sums.
 local function gradients_of(parameters)
   local out = {}
   for _, p in ipairs(parameters_of(parameters)) do
     local g = p.grad
+    if g and g.is_sparse then
+      p.grad = g:coalesce()
+      g = g:_nnz() > 0 and p.grad:values()
+    end
     if g then out[#out + 1] = g end
   end
   return out

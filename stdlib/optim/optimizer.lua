@@ -15,7 +15,7 @@ local fail = options.fail
 --- parameter without a gradient is left out of a step. A subclass has `defaults`, a table of
 --- options, or calls `Optimizer.init(self, params, options)` with all of them; it may have
 --- `check(group)`, which raises an error for bad ones; and has `update(p, gradient, state, group)`,
---- which changes `p`.
+--- which changes `p`, and where it takes `SparseRows` too, `update_rows` of these.
 ---@field param_groups table[] The groups: each has `params` and its options, which can be assigned.
 ---@field state table What is kept of each parameter, such as a momentum, by the parameter.
 local Optimizer = class("Optimizer")
@@ -156,18 +156,24 @@ function Optimizer:zero_grad(...)
   end
 end
 
+local function update_of_rows(self)
+  return self.update_rows or fail("%s does not support sparse gradients, please consider "
+    .. "SparseAdam instead (Adagrad and SGD take them too)", self.name)
+end
+
 local function update_all(self)
   local states = self.state
   for _, group in ipairs(self.param_groups) do
     for _, p in ipairs(group.params) do
       local gradient = p.grad
       if gradient then
+        local update = gradient.is_sparse and update_of_rows(self) or self.update
         local state = states[p]
         if not state then
           state = {}
           states[p] = state
         end
-        self:update(p, gradient, state, group)
+        update(self, p, gradient, state, group)
       end
     end
   end

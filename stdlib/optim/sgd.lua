@@ -8,7 +8,7 @@ local signature = require "moonlet.signature"
 
 --- Stochastic gradient descent; `optim.SGD(net:parameters(), { lr = 0.1, momentum = 0.9 })`.
 --- Options: `lr` (0.001), `momentum`, `dampening`, `weight_decay`, `nesterov` (Sutskever et al.,
---- 2013), `maximize` (go up the gradient).
+--- 2013), `maximize` (go up the gradient). It takes sparse gradients too.
 local SGD = class("SGD", Optimizer)
 
 SGD.reader = signature("optim.SGD(Params? params=nil, number>=0 lr=0.001, number>=0 momentum=0, "
@@ -43,6 +43,22 @@ function SGD:update(p, gradient, state, group)
   if group.maximize then gradient = -gradient end
   ml._internal.sgd_step_(p, gradient, buffer, group.lr, group.momentum, group.dampening,
     group.weight_decay, group.nesterov, first)
+end
+
+--- The same of a sparse gradient. A momentum moves the rows of earlier steps too, as it does where
+--- the gradient is dense.
+---@param p Tensor
+---@param gradient SparseRows
+---@param state table
+---@param group table
+function SGD:update_rows(p, gradient, state, group)
+  if group.weight_decay ~= 0 then
+    options.fail("%s: 'weight_decay' is not for sparse gradients", self.name)
+  elseif group.momentum ~= 0 then
+    return self:update(p, gradient:to_dense(), state, group)
+  end
+  local rate = group.maximize and group.lr or -group.lr
+  p:index_add_(1, gradient:indices()[1], gradient:values() * rate)
 end
 
 return SGD

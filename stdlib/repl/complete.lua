@@ -49,12 +49,16 @@ local function offer_keys(names, value, methods)
   end
 end
 
+-- What stands in the names of the module's lists of methods and fields.
+local KINDS = { Storage = "storage_", SparseRows = "sparse_" }
+
 -- What `value` answers to: its own keys and those of the tables behind it.
 local function offer_fields(names, value, methods)
-  if ml.is_tensor(value) or ml.is_storage(value) then
-    local storage = ml.is_storage(value)
-    offer_keys(names, storage and ml._storage_methods or ml._methods, true)
-    if not methods then offer_keys(names, storage and ml._storage_fields or ml._fields) end
+  local hidden = type(value) == "userdata" and (getmetatable(value) or {}).__metatable
+  local kind = ml.is_tensor(value) and "" or KINDS[hidden]
+  if kind then
+    offer_keys(names, ml[("_%smethods"):format(kind)], true)
+    if not methods then offer_keys(names, ml[("_%sfields"):format(kind)]) end
     return
   end
   if value == ml then

@@ -431,7 +431,7 @@ void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source
   add_at(to.x, to.dim, positions, to.source(source), 0);
 }
 
-void embedding(const Tensor& weight, const Tensor& index, int64_t, bool, Tensor& y) {
+void embedding(const Tensor& weight, const Tensor& index, int64_t, bool, bool, Tensor& y) {
   const Tensor positions = checked_positions("embedding", index, weight.size(0));
   if (y.numel() == 0) return;
   Tensor rows = views::view(y, {positions.numel(), weight.size(1)});

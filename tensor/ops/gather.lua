@@ -140,12 +140,14 @@ order; added to what is there with `accumulate`.]],
      sample = { "randn(3, 4), tensor({1, 12, 5}), randn(3)", "randn(3, 4), tensor({{1, 5}, {5, 5}}), randn(2, 2), true" } }
 
 op { [[embedding(Tensor weight, Positions index, int padding_idx=0,
-                 bool scale_grad_by_freq=false) -> Tensor]],
+                 bool scale_grad_by_freq=false, bool sparse=false) -> Tensor]],
      kind = "structured", dtypes = "all",
-     grad = { weight = "embedding_grad_weight(formulas::by_frequency(g, index, sizes_of(weight)[0], scale_grad_by_freq), index, sizes_of(weight)[0], padding_idx)" },
+     grad = { weight = "formulas::embedding_grad(rows_taker, g, index, sizes_of(weight), padding_idx, scale_grad_by_freq, sparse)" },
      doc = [[The rows of `weight`, `(rows, features)`, at the positions in `index`: the result is
 `(..., features)`. The row at position `padding_idx` gets no gradient; 0 is no such row.
-`scale_grad_by_freq` divides the gradient of each row by how often it comes.]],
+`scale_grad_by_freq` divides the gradient of each row by how often it comes. With `sparse` the
+gradient that a leaf `weight` gets is `SparseRows`: the rows that were used, for `optim.SGD`,
+`optim.Adagrad` and `optim.SparseAdam`.]],
      sample = { "randn(4, 3), tensor({{1, 4}, {2, 2}})" },
      torch = "F.embedding(args[1], args[0])" }
 

@@ -121,7 +121,7 @@ op { "bilinear(Tensor x1, Tensor x2, Tensor weight, Tensor? bias=nil) -> Tensor"
 
 op { [[embedding_bag(Tensor weight, Positions indices, Positions offsets, bool scale_grad_by_freq=false,
                      string mode="mean", Tensor? per_sample_weights=nil,
-                     bool include_last_offset=false, int padding_idx=0) -> Tensor]],
+                     bool include_last_offset=false, int padding_idx=0, bool sparse=false) -> Tensor]],
      kind = "composite", dtypes = "floating",
      torch = "embedding_bag_1based(*args)",
      doc = [[The sum, mean or greatest elements (`mode` "sum", "mean", "max") of the rows of `weight` (rows,
@@ -129,7 +129,7 @@ features) at the positions of each bag: (bags, features). The bags are parts of 
 positions `offsets`, the first of which is 1; with `include_last_offset` the last one is where the last bag
 ends, one beyond it. `per_sample_weights` (n) multiplies the rows of a sum. The row at position `padding_idx`
 takes no part; 0 is no such row. An empty bag gives zeros. `scale_grad_by_freq` divides the gradient of each row
-by how often it comes.]],
+by how often it comes. `sparse` is that of `embedding`, not for the mode "max".]],
      sample = { "randn(5, 3), tensor({1, 5, 2, 2}), tensor({1, 3})",
                 'randn(5, 3), tensor({1, 5, 2, 2, 4}), tensor({1, 3, 3}), false, "sum", randn(5)',
                 'randn(5, 3), tensor({1, 5, 2, 2, 4}), tensor({1, 3, 3}), false, "max"',

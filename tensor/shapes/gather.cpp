@@ -91,7 +91,10 @@ void index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value)
   check_fits(value, x.dtype(), "index_fill");
 }
 
-Result embedding(const Tensor& weight, const Tensor& index, int64_t, bool) {
+Result embedding(const Tensor& weight, const Tensor& index, int64_t, bool scale_grad_by_freq,
+                 bool sparse) {
+  check(!scale_grad_by_freq || !sparse,
+        "embedding: scale_grad_by_freq is not for sparse gradients");
   check(weight.dim() == 2, "embedding: weight has shape ", weight.sizes(),
         "; (positions, features) wanted");
   Dims sizes = index.sizes();

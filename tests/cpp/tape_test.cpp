@@ -10,6 +10,7 @@
 #include "autograd/ops_clone.h"
 #include "autograd/ops_copy.h"
 #include "autograd/ops_create.h"
+#include "autograd/ops_gather.h"
 #include "autograd/ops_loss.h"
 #include "autograd/ops_math.h"
 #include "autograd/ops_reduce.h"
@@ -153,6 +154,39 @@ TEST_CASE("two threads record and run backward on graphs that share leaves") {
   two.join();
   CHECK(values(grad_of(a)) == std::vector<double>{11.0 * 2 * kRounds, 11.0 * 2 * kRounds,
                                                   11.0 * kRounds, 11.0 * kRounds});
+}
+
+TEST_CASE("a sparse gradient in C++") {
+  Tensor w = leaf({1, 2, 3, 4, 5, 6});
+  w = detach(view(w, {3, 2}));
+  set_requires_grad(w, true);
+  const Tensor at = add(ones({4}, {DType::Int64, {}}), int64_t{1});
+  const auto use = [&] { backward({sum(embedding(w, at, 0, false, true))}, {Tensor()}); };
+  use();
+  CHECK(values(grad_of(w)) == std::vector<double>{0, 0, 4, 4, 0, 0});
+  const std::shared_ptr<SharedRows> rows = gradient_of(w).rows;
+  REQUIRE(rows);
+  CHECK_FALSE(gradient_of(w).dense.defined());
+  CHECK(rows->get().positions.numel() == 4);
+  CHECK(rows->get().coalesce().positions.numel() == 1);
+
+  Tensor other = detach(w);
+  set_requires_grad(other, true);
+  set_sparse_grad(other, rows);
+  CHECK(values(grad_of(other)) == std::vector<double>{0, 0, 4, 4, 0, 0});
+  set_grad(other, {});
+  CHECK_FALSE(grad_of(other).defined());
+
+  set_grad(w, {});
+  constexpr int kRounds = 200;
+  const auto work = [&] {
+    for (int i = 0; i < kRounds; ++i) use();
+  };
+  std::thread one(work), two(work);
+  for (int i = 0; i < kRounds; ++i) grad_of(w);  // reads what the others write
+  one.join();
+  two.join();
+  CHECK(gradient_of(w).rows->get().positions.numel() == 8 * kRounds);
 }
 
 TEST_CASE("the mode belongs to a thread") {

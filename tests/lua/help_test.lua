@@ -157,6 +157,8 @@ test("every method of storages, generators, figures and profiles has a text", fu
       is_foreign = 1, is_read_only = 1 } do
       need_exactly("Storage." .. name)
     end
+    for name in pairs(ml._sparse_methods) do need_exactly("SparseRows." .. name) end
+    for name in pairs(ml._sparse_fields) do need_exactly("SparseRows." .. name) end
     for _, name in ipairs { "manual_seed", "seed", "initial_seed", "get_state", "set_state", "device" } do
       expect.truthy(name == "device" or ml.Generator()[name])
       need_exactly("Generator." .. name)

@@ -12,6 +12,9 @@ CASES = [
     ("Adam", dict(lr=0.1, amsgrad=True)),
     ("AdamW", dict(lr=0.1)),
     ("AdamW", dict(lr=0.05, weight_decay=0.3, amsgrad=True)),
+    ("Adagrad", dict(lr=0.5)),
+    ("Adagrad", dict(lr=0.3, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5, eps=1e-6)),
+    ("Adagrad", dict(lr=0.1, maximize=True)),
 ]
 # The gradients shrink after the second step, which AMSGrad is about.
 SCALES = [1, 10, 0.1, 0.1, 0.1]

@@ -21,30 +21,32 @@ end
 
 local read_embedding = declare.reader("embedding(Tensor input, Tensor weight, "
   .. "int? padding_idx=nil, number? max_norm=nil, number norm_type=2, "
-  .. "bool scale_grad_by_freq=false)")
+  .. "bool scale_grad_by_freq=false, bool sparse=false)")
 
 --- The rows of `weight` at the positions in `input`, from 1. The row at `padding_idx` gets no
 --- gradient; `max_norm` first limits the `norm_type`-norm of the rows used, in place;
---- `scale_grad_by_freq` divides the gradient of a row by how often it comes.
+--- `scale_grad_by_freq` divides the gradient of a row by how often it comes; with `sparse` that of
+--- the weight, if it is a leaf, is `SparseRows`.
 ---@return Tensor
 function embeddings.embedding(...)
-  local input, weight, padding_idx, max_norm, norm_type, by_freq = read_embedding(...)
+  local input, weight, padding_idx, max_norm, norm_type, by_freq, sparse = read_embedding(...)
   local row = layer.row("embedding", padding_idx, weight.shape[1] or 0) or 0
   limit_rows(weight, input, max_norm, norm_type)
-  return ml.embedding(weight, input, row, by_freq)
+  return ml.embedding(weight, input, row, by_freq, sparse)
 end
 
 local read_bag = declare.reader("embedding_bag(Tensor input, Tensor weight, Tensor? offsets=nil, "
   .. "number? max_norm=nil, number norm_type=2, bool scale_grad_by_freq=false, "
-  .. 'string mode="mean", Tensor? per_sample_weights=nil, bool include_last_offset=false, '
-  .. "int? padding_idx=nil)")
+  .. 'string mode="mean", bool sparse=false, Tensor? per_sample_weights=nil, '
+  .. "bool include_last_offset=false, int? padding_idx=nil)")
 
 --- Sums, means or greatest elements (`mode`) of the rows of `weight` at the positions in each bag:
---- the rows of `input`, or parts of it that begin at the positions `offsets`.
+--- the rows of `input`, or parts of it that begin at the positions `offsets`. `sparse` is that of
+--- `embedding`, not for the mode "max".
 ---@return Tensor
 function embeddings.embedding_bag(...)
-  local input, weight, offsets, max_norm, norm_type, by_freq, mode, factors, last, padding_idx =
-    read_bag(...)
+  local input, weight, offsets, max_norm, norm_type, by_freq, mode, sparse, factors, last,
+    padding_idx = read_bag(...)
   if factors and factors.shape ~= input.shape then
     options.fail("embedding_bag: 'per_sample_weights' has shape %s, 'input' %s",
       tostring(factors.shape), tostring(input.shape))
@@ -59,7 +61,7 @@ function embeddings.embedding_bag(...)
   end
   local row = layer.row("embedding_bag", padding_idx, weight.shape[1] or 0) or 0
   limit_rows(weight, input, max_norm, norm_type)
-  return ml.embedding_bag(weight, input, offsets, by_freq, mode, factors, last, row)
+  return ml.embedding_bag(weight, input, offsets, by_freq, mode, factors, last, row, sparse)
 end
 
 return embeddings

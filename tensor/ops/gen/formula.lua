@@ -132,6 +132,9 @@ local function sources(row, plan, gradient)
   if gradient.words.so_far then
     out.so_far = { type = "Tensor*", text = ("ctx.so_far(%d)"):format(gradient.targets[1]) }
   end
+  if gradient.words.rows_taker then
+    out.rows_taker = { type = "RowsTaker", text = ("ctx.rows_taker(%d)"):format(gradient.targets[1]) }
+  end
   for i, position in ipairs(plan.tracked) do
     local name = row.results[position + 1].name
     out["g_" .. name] = { type = "Tensor", text = ("ctx.g(%d)"):format(i - 1) }

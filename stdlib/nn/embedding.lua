@@ -1,0 +1,95 @@
+-- stdlib/nn/embedding.lua: Embedding and EmbeddingBag: rows of a table by position.
+
+local functions = require "moonlet.nn.functional.embedding"
+local init = require "moonlet.nn.init"
+local layer = require "moonlet.nn.layer"
+local ml = require "moonlet"
+
+local layers = {}
+
+local LIMITS = ", number? max_norm=nil, number norm_type=2, bool scale_grad_by_freq=false"
+
+local function reset(self)
+  init.normal_(self.weight)
+  if self.padding_idx then init.zeros_(self.weight:detach()[self.padding_idx]) end
+end
+
+-- The table of a new layer, and the options that both layers have.
+local function set_up(self, name, o)
+  for _, option in ipairs { "num_embeddings", "embedding_dim", "max_norm", "norm_type",
+    "scale_grad_by_freq", "sparse" } do
+    self[option] = o[option]
+  end
+  self.padding_idx = layer.row(name, o.padding_idx, o.num_embeddings)
+  self.weight = layer.parameter({ o.num_embeddings, o.embedding_dim }, o)
+  reset(self)
+end
+
+-- The options that are not as usual.
+local function described(self)
+  local parts = { tostring(self.num_embeddings), tostring(self.embedding_dim) }
+  for _, option in ipairs { "padding_idx", "max_norm" } do
+    if self[option] then parts[#parts + 1] = option .. " " .. self[option] end
+  end
+  if self.norm_type ~= 2 then parts[#parts + 1] = "norm_type " .. self.norm_type end
+  for _, option in ipairs { "scale_grad_by_freq", "sparse" } do
+    if self[option] then parts[#parts + 1] = option end
+  end
+  return parts
+end
+
+--- Rows of a table of `num_embeddings` vectors, by position from 1: `(...)` to
+--- `(..., embedding_dim)`. The row at `padding_idx` starts as zeros and is not trained. `max_norm`
+--- first limits the `norm_type`-norm of the rows used, in place; `scale_grad_by_freq` divides the
+--- gradient of a row by how often it comes; with `sparse` the weight's gradient is `SparseRows`.
+--- > ml.nn.Embedding(10, 4)(ml.tensor { 1, 10 })
+---@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
+layers.Embedding = layer.define("Embedding", "int>=1 num_embeddings, int>=1 embedding_dim, "
+  .. "int? padding_idx=nil" .. LIMITS .. ", bool sparse=false" .. layer.factory,
+  function(self, o) set_up(self, "Embedding", o) end)
+
+--- Draws the rows anew; that at `padding_idx` is zeros.
+function layers.Embedding:reset_parameters() reset(self) end
+
+function layers.Embedding:forward(index)
+  if self.max_norm then
+    return layer.run(self, functions.embedding, index, self.weight, self.padding_idx, self.max_norm,
+      self.norm_type, self.scale_grad_by_freq, self.sparse)
+  end
+  return layer.run(self, ml.embedding, self.weight, index, self.padding_idx or 0,
+    self.scale_grad_by_freq, self.sparse)
+end
+
+function layers.Embedding:extra_repr() return table.concat(described(self), ", ") end
+
+--- Sums, means or greatest elements (`mode` "sum", "mean", "max") of the rows at the positions in
+--- each bag: the rows of an index `(bags, n)`, or parts of one `(n)` that begin at the positions
+--- `offsets`, the first of which is 1: `(bags, embedding_dim)`. With `include_last_offset` the last
+--- offset is one beyond the end. The row at `padding_idx` takes no part. The other options are
+--- those of `Embedding`; `sparse` is not for the mode "max".
+--- > ml.nn.EmbeddingBag(10, 4)(ml.tensor { 1, 10, 3 }, ml.tensor { 1, 3 })
+---@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
+layers.EmbeddingBag = layer.define("EmbeddingBag", "int>=1 num_embeddings, int>=1 embedding_dim"
+  .. LIMITS .. ', string mode="mean", bool sparse=false, bool include_last_offset=false, '
+  .. "int? padding_idx=nil" .. layer.factory,
+  function(self, o)
+    self.mode, self.include_last_offset = o.mode, o.include_last_offset
+    set_up(self, "EmbeddingBag", o)
+  end)
+
+--- Draws the rows anew; that at `padding_idx` is zeros.
+function layers.EmbeddingBag:reset_parameters() reset(self) end
+
+function layers.EmbeddingBag:forward(index, offsets, per_sample_weights)
+  return layer.run(self, functions.embedding_bag, index, self.weight, offsets, self.max_norm,
+    self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights,
+    self.include_last_offset, self.padding_idx)
+end
+
+function layers.EmbeddingBag:extra_repr()
+  local parts = described(self)
+  parts[#parts + 1] = "mode " .. self.mode
+  return table.concat(parts, ", ")
+end
+
+return layers

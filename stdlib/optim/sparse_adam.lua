@@ -1,0 +1,73 @@
+-- stdlib/optim/sparse_adam.lua: Adam for sparse gradients.
+
+local Optimizer = require "moonlet.optim.optimizer"
+local class = require "moonlet.class"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+
+--- Adam for weights whose gradients are all sparse, as those of `nn.Embedding(n, d, { sparse = true
+--- })`: a step changes the rows that were used, and their moments, and leaves the others alone.
+--- `optim.SparseAdam(embedding:parameters(), { lr = 1e-3 })`; options: `lr` (0.001), `betas` ({0.9,
+--- 0.999}), `eps` (1e-8), `maximize` (go up the gradient).
+local SparseAdam = class("SparseAdam", Optimizer)
+
+SparseAdam.reader = signature("optim.SparseAdam(Params? params=nil, number>0 lr=0.001, "
+  .. "number[2]>=0 betas={0.9, 0.999}, number>0 eps=1e-8, bool maximize=false)")
+
+function SparseAdam:init(...)
+  local o = self.reader:table(...)
+  local params = o.params
+  o.params = nil
+  Optimizer.init(self, params, o)
+  for i, group in ipairs(self.param_groups) do
+    for j, p in ipairs(group.params) do
+      if p:is_complex() then
+        options.fail("%s: parameter %d of group %d is complex, which it does not support",
+          self.name, j, i)
+      end
+    end
+  end
+end
+
+function SparseAdam:check(group)
+  for i = 1, 2 do
+    local beta = group.betas[i]
+    if type(beta) ~= "number" or not (beta >= 0 and beta < 1) then
+      options.fail("%s: 'betas' must be two numbers from 0 to below 1, got %s", self.name, beta)
+    end
+  end
+end
+
+--- Refuses a gradient that is a tensor.
+function SparseAdam:update()
+  options.fail("%s does not support dense gradients, please consider Adam instead", self.name)
+end
+
+--- Changes the rows of one parameter that its gradient has, with the state kept for it and the
+--- options of its group.
+---@param p Tensor
+---@param gradient SparseRows
+---@param state table
+---@param group table
+function SparseAdam:update_rows(p, gradient, state, group)
+  if not state.step then
+    state.step = 0
+    state.exp_avg = ml.zeros_like(p)
+    state.exp_avg_sq = ml.zeros_like(p)
+  end
+  state.step = state.step + 1
+  if gradient:_nnz() == 0 then return end
+  gradient = gradient:coalesce()
+  local at, values = gradient:indices()[1], gradient:values()
+  if group.maximize then values = -values end
+  local beta1, beta2 = group.betas[1], group.betas[2]
+  local mean = state.exp_avg:index_select(1, at):lerp_(values, 1 - beta1)
+  local square = state.exp_avg_sq:index_select(1, at):lerp_(values * values, 1 - beta2)
+  state.exp_avg:index_copy_(1, at, mean)
+  state.exp_avg_sq:index_copy_(1, at, square)
+  local rate = group.lr * math.sqrt(1 - beta2 ^ state.step) / (1 - beta1 ^ state.step)
+  p:index_add_(1, at, mean:div_(square:sqrt_():add_(group.eps)):mul_(-rate))
+end
+
+return SparseAdam
