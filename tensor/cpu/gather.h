@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tensor/cpu/index_walk.h"
+#include "tensor/scatter_fold.h"
 #include "tensor/views.h"
 
 namespace moonlet::cpu {
@@ -89,6 +90,17 @@ struct IndexedElements {
   const int64_t* at;
   Dims sizes, strides;
 };
+
+// What becomes of element a when b comes to its place.
+template <ScatterFold kFold, class T>
+T joined(T a, T b) {
+  if constexpr (kFold == ScatterFold::Put)
+    return b;
+  else if constexpr (kFold == ScatterFold::Add || kFold == ScatterFold::Mean)
+    return added(a, b);
+  else
+    return folded<kFold>(a, b);
+}
 
 // A tensor that is written to along `dim`, its dimensions in the order in which they lie in memory:
 // a transposed one is contiguous then.

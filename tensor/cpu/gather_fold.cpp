@@ -1,5 +1,5 @@
-// tensor/cpu/gather_fold.cpp: slices added to others at positions, in the order of the source,
-// whatever the number of threads.
+// tensor/cpu/gather_fold.cpp: slices added to others, multiplied or otherwise joined with them at
+// positions, in the order of the source, whatever the number of threads.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -14,12 +14,53 @@ namespace moonlet::cpu {
 
 namespace {
 
-// The sums (blocks, size, inner) and what is added to them, (blocks, n, inner).
+// What becomes of slices that come to one place.
+struct SliceFold {
+  ScatterFold kind = ScatterFold::Add;
+  bool include_self = true;  // what is at the place counts too
+  int64_t skipped = 0;       // a position whose slices are left out
+};
+
+// Calls f.operator()<fold>(), that being how slices are joined.
+template <class F>
+void visit_fold(ScatterFold fold, F&& f) {
+  switch (fold) {
+    case ScatterFold::Multiply: return f.template operator()<ScatterFold::Multiply>();
+    case ScatterFold::Max: return f.template operator()<ScatterFold::Max>();
+    case ScatterFold::Min: return f.template operator()<ScatterFold::Min>();
+    default: return f.template operator()<ScatterFold::Add>();
+  }
+}
+
+// The positions of slices, each in 1..size.
+struct Entries {
+  Entries(const SliceFold& fold, const int64_t* positions, int64_t n, int64_t size)
+      : at(positions), skipped(fold.skipped) {
+    const bool averages = fold.kind == ScatterFold::Mean;
+    if (fold.include_self && !averages) return;
+    counts.assign(static_cast<size_t>(size), 0);
+    if (!fold.include_self) starts.resize(static_cast<size_t>(n));
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      int64_t& count = counts[static_cast<size_t>(at[i] - 1)];
+      if (!fold.include_self) starts[i] = count == 0;
+      ++count;
+    }
+    if (!averages) counts.clear();
+    if (fold.include_self)
+      for (int64_t& count : counts) ++count;
+  }
+  const int64_t* at;
+  int64_t skipped;
+  std::vector<char> starts;     // empty, or whether slice i replaces what is at its place
+  std::vector<int64_t> counts;  // empty, or of how many slices each place is the mean
+};
+
+// What is written to (blocks, size, inner) and what comes to it, (blocks, n, inner).
 struct Rows {
   int64_t blocks, size, n, inner;
 };
 
-// The columns that one thread adds: all, unless there are fewer blocks than threads.
+// The columns that one thread does: all, unless there are fewer blocks than threads.
 int64_t columns_of(const Rows& rows) {
   constexpr int64_t kLeast = 128;
   const int threads = thread_count(rows.blocks * rows.n * rows.inner, kGrain);
@@ -27,58 +68,81 @@ int64_t columns_of(const Rows& rows) {
   return std::max(kLeast, (rows.inner + shared - 1) / shared);
 }
 
-// Adds row i of a block, `width` of its columns, to row at[i].
-template <class T>
-void add_block(T* sums, const T* row, const int64_t* at, const Rows& rows, int64_t width,
-               int64_t skipped) {
-  const int64_t inner = rows.inner;
+// Joins row i of a block, `width` of its columns, with row at[i].
+template <ScatterFold kFold, class T>
+void join_block(T* to, const T* from, const Entries& entries, const Rows& rows, int64_t width) {
+  const int64_t inner = rows.inner, skipped = entries.skipped, *at = entries.at;
+  const char* starts = entries.starts.empty() ? nullptr : entries.starts.data();
   serial_for(rows.n, width, [=](int64_t first, int64_t last) {
-    if (inner == 1) {
+    if (inner == 1 && starts == nullptr) {
       for (int64_t i = first; i < last; ++i)
-        if (at[i] != skipped) sums[at[i] - 1] = added(sums[at[i] - 1], row[i]);
+        if (at[i] != skipped) to[at[i] - 1] = joined<kFold>(to[at[i] - 1], from[i]);
       return;
     }
     for (int64_t i = first; i < last; ++i) {
       if (at[i] == skipped) continue;
-      T* sum = sums + (at[i] - 1) * inner;
-      const T* from = row + i * inner;
-      for (int64_t j = 0; j < width; ++j) sum[j] = added(sum[j], from[j]);
+      T* target = to + (at[i] - 1) * inner;
+      const T* row = from + i * inner;
+      if (starts != nullptr && starts[i] != 0)
+        std::copy_n(row, width, target);
+      else
+        for (int64_t j = 0; j < width; ++j) target[j] = joined<kFold>(target[j], row[j]);
     }
   });
 }
 
-// Adds row i of each block to row at[i]; position `skipped` is left out. Threads have blocks and
-// columns of their own, so every sum is made in the order of the positions.
+// Divides the rows of a block, `width` of their columns, by the numbers of what is in them.
 template <class T>
-void add_rows(T* to, const T* from, const int64_t* at, const Rows& rows, int64_t skipped = 0) {
+void average_block(T* to, const Entries& entries, const Rows& rows, int64_t width) {
+  if constexpr (is_complex_v<T>) return;
+  serial_for(rows.size, width, [&](int64_t first, int64_t last) {
+    for (int64_t t = first; t < last; ++t) {
+      const int64_t count = entries.counts[static_cast<size_t>(t)];
+      T* row = to + t * rows.inner;
+      if (count > 1)
+        for (int64_t j = 0; j < width; ++j) row[j] = averaged(row[j], count);
+    }
+  });
+}
+
+// Joins row i of each block with row at[i]. Threads have blocks and columns of their own, so all
+// that comes to a row does in the order of the positions.
+template <ScatterFold kFold, class T>
+void join_rows(T* to, const T* from, const Entries& entries, const Rows& rows) {
   const int64_t columns = columns_of(rows), parts = (rows.inner + columns - 1) / columns;
   const int64_t work = rows.n * std::min(rows.inner, columns);
   parallel_for(rows.blocks * parts, grain_for(work), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       const int64_t block = k / parts, column = k % parts * columns;
-      add_block(to + block * rows.size * rows.inner + column,
-                from + block * rows.n * rows.inner + column, at, rows,
-                std::min(columns, rows.inner - column), skipped);
+      const int64_t width = std::min(columns, rows.inner - column);
+      T* part = to + block * rows.size * rows.inner + column;
+      join_block<kFold>(part, from + block * rows.n * rows.inner + column, entries, rows, width);
+      if (!entries.counts.empty()) average_block(part, entries, rows, width);
     }
   });
 }
 
-// Adds slices of `whole`, which has been summands, to those of x; position `skipped` is left out.
-void add_slices(Tensor& given, int64_t dim, const int64_t* at, int64_t n, const Tensor& whole,
-                int64_t skipped) {
+// Joins slices of `whole`, which has been summands, with those of x.
+void fold_slices(const SliceFold& fold, Tensor& given, int64_t dim, const int64_t* at, int64_t n,
+                 const Tensor& whole) {
   const int64_t blocks = blocks_before(whole, dim);
   const Rows rows{blocks, size_along(given, dim), n, whole.numel() / (blocks * n)};
-  add_to(given, [&](Tensor& sums) {
-    visit<kSummed>(sums.dtype(), [&]<class T>() {
-      add_rows(sums.elements<T>(), whole.elements<T>(), at, rows, skipped);
+  const Entries entries(fold, at, n, rows.size);
+  add_to(given, [&](Tensor& x) {
+    visit_fold(fold.kind, [&]<ScatterFold kFold>() {
+      constexpr DTypeSet kOrdered = dtypes::real | dtypes::boolean;
+      constexpr DTypeSet kAccepted = kFold == ScatterFold::Add ? dtypes::all : kOrdered;
+      visit<kSummed & kAccepted>(x.dtype(), [&]<class T>() {
+        join_rows<kFold>(x.elements<T>(), whole.elements<T>(), entries, rows);
+      });
     });
   });
 }
 
 // The same where few slices of a large x are named and x is narrower than its sums: only those are
 // brought to the wider dtype and back.
-void add_few_slices(Tensor& x, int64_t dim, const int64_t* at, int64_t n, const Tensor& whole,
-                    int64_t skipped) {
+void fold_few_slices(const SliceFold& fold, Tensor& x, int64_t dim, const int64_t* at, int64_t n,
+                     const Tensor& whole) {
   std::vector<int64_t> named(at, at + n);
   std::sort(named.begin(), named.end());
   named.erase(std::unique(named.begin(), named.end()), named.end());
@@ -87,14 +151,15 @@ void add_few_slices(Tensor& x, int64_t dim, const int64_t* at, int64_t n, const 
   };
   std::vector<int64_t> numbers(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) numbers[static_cast<size_t>(i)] = number(at[i]);
-  const bool skips = std::binary_search(named.begin(), named.end(), skipped);
+  const bool skips = std::binary_search(named.begin(), named.end(), fold.skipped);
   const auto count = static_cast<int64_t>(named.size());
   const Tensor positions = from_blob(named.data(), {count}, DType::Int64);
   Dims sizes = x.sizes();
   sizes[static_cast<int>(dim)] = count;
   Tensor slices = empty_plain(sizes, options_of(x), "index_add");
   copy_slices(x, static_cast<int>(dim), positions, slices);
-  add_slices(slices, dim, numbers.data(), n, whole, skips ? number(skipped) : 0);
+  const SliceFold numbered{fold.kind, fold.include_self, skips ? number(fold.skipped) : 0};
+  fold_slices(numbered, slices, dim, numbers.data(), n, whole);
   put_slices(x, dim, positions, slices);
 }
 
@@ -111,69 +176,84 @@ struct ByTarget {
   std::vector<int64_t> first, numbers;
 };
 
-// Rows of 16-bit floats of one block: for each target the sum in float32 of `width` columns.
+// Rows of 16-bit floats of one block: what comes to each target is joined in float32, by pieces of
+// `width` columns.
 struct TargetRows {
   constexpr static int64_t kColumns = 1024;
-  TargetRows(DType dtype, const ByTarget& by_target, const Rows& all, int64_t skipped_target)
-      : targets(by_target), rows(all), skipped(skipped_target) {
+  TargetRows(DType dtype, const ByTarget& by_target, const Rows& all, const SliceFold& given)
+      : targets(by_target), rows(all), fold(given) {
     widen = dense_converter(dtype, DType::Float32);
     narrow = dense_converter(DType::Float32, dtype);
   }
-  void add(char* to, const char* from, int64_t width) const {
-    constexpr int64_t kBytes = 2;
-    float sum[kColumns], row[kColumns];
-    const auto count = static_cast<size_t>(width);
+  template <ScatterFold kFold>
+  void join(char* to, const char* from, int64_t width) const {
     const int64_t pitch = rows.inner * kBytes;
     serial_for(rows.size, (rows.n / rows.size + 1) * width, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t* first = targets.first.data() + t + 1;
-        if (first[0] == first[1] || t + 1 == skipped) continue;
-        widen(to + t * pitch, sum, count);
-        for (int64_t i = first[0]; i < first[1]; ++i) {
-          if ((i - first[0]) % kStopBlock == kStopBlock - 1) stop_if_requested();
-          ask_for(from, static_cast<size_t>(i) + 1, pitch, width * kBytes);
-          widen(from + targets.numbers[static_cast<size_t>(i)] * pitch, row, count);
-          for (size_t j = 0; j < count; ++j) sum[j] += row[j];
-        }
-        narrow(sum, to + t * pitch, count);
+        if (first[0] < first[1] && t + 1 != fold.skipped)
+          join_row<kFold>(to + t * pitch, from, first[0], first[1], width);
       }
     });
   }
+
+ private:
+  constexpr static int64_t kBytes = 2;
+  template <ScatterFold kFold>
+  void join_row(char* to, const char* from, int64_t begin, int64_t end, int64_t width) const {
+    float sum[kColumns], row[kColumns];
+    const auto columns = static_cast<size_t>(width);
+    const int64_t count = end - begin + (fold.include_self ? 1 : 0);
+    widen(fold.include_self ? to : row_of(from, begin++), sum, columns);
+    for (int64_t i = begin; i < end; ++i) {
+      if ((i - begin) % kStopBlock == kStopBlock - 1) stop_if_requested();
+      ask_for(from, i + 1, width);
+      widen(row_of(from, i), row, columns);
+      for (size_t j = 0; j < columns; ++j) sum[j] = joined<kFold>(sum[j], row[j]);
+    }
+    if (fold.kind == ScatterFold::Mean)
+      for (size_t j = 0; j < columns; ++j) sum[j] = averaged(sum[j], count);
+    narrow(sum, to, columns);
+  }
+  const char* row_of(const char* from, int64_t i) const {
+    return from + targets.numbers[static_cast<size_t>(i)] * rows.inner * kBytes;
+  }
   // Prefetches the i-th row in this order, which the hardware cannot foresee.
-  void ask_for(const char* from, size_t i, int64_t pitch, int64_t bytes) const {
-    if (i >= targets.numbers.size()) return;
-    const char* row = from + targets.numbers[i] * pitch;
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
+  void ask_for(const char* from, int64_t i, int64_t width) const {
+    if (i >= rows.n) return;
+    for (int64_t at = 0; at < width * kBytes; at += 64) __builtin_prefetch(row_of(from, i) + at);
   }
   const ByTarget& targets;
   const Rows rows;
-  const int64_t skipped;
+  const SliceFold& fold;
   DenseConverter widen, narrow;
 };
 
-// Adds slices of `source` to those of x, both contiguous and of one 16-bit dtype, without float32
-// copies of either.
-void add_by_target(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source,
-                   int64_t skipped) {
+// Joins slices of `source` with those of x, both contiguous and of one 16-bit dtype, without
+// float32 copies of either.
+void fold_by_target(const SliceFold& fold, Tensor& x, int64_t dim, const Tensor& positions,
+                    const Tensor& source) {
   const int64_t blocks = blocks_before(x, dim), n = positions.numel(), size = size_along(x, dim);
   const Rows rows{blocks, size, n, x.numel() / (blocks * size)};
   const ByTarget targets(positions.elements<int64_t>(), n, size);
-  const TargetRows body(x.dtype(), targets, rows, skipped);
+  const TargetRows body(x.dtype(), targets, rows, fold);
   const int64_t columns = std::min(columns_of(rows), TargetRows::kColumns);
   const int64_t parts = (rows.inner + columns - 1) / columns, bytes = 2;
   const int64_t work = n * std::min(rows.inner, columns);
   parallel_for(blocks * parts, grain_for(work), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       const int64_t block = k / parts, column = k % parts * columns;
-      body.add(x.raw() + (block * size * rows.inner + column) * bytes,
-               source.raw() + (block * n * rows.inner + column) * bytes,
-               std::min(columns, rows.inner - column));
+      char* to = x.raw() + (block * size * rows.inner + column) * bytes;
+      const char* from = source.raw() + (block * n * rows.inner + column) * bytes;
+      visit_fold(fold.kind, [&]<ScatterFold kFold>() {
+        body.join<kFold>(to, from, std::min(columns, rows.inner - column));
+      });
     }
   });
 }
 
 // Whether that is worth it: the rows are long enough for a call each.
-bool adds_by_target(const Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
+bool folds_by_target(const Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
   constexpr int64_t kLeast = 32;
   if (!is_reduced_floating(x.dtype()) || source.dtype() != x.dtype() || !x.is_contiguous())
     return false;
@@ -199,17 +279,16 @@ bool adds_number(const Tensor& x, const Tensor& source) {
          source.dtype() == x.dtype() && sum_dtype(x.dtype()) == x.dtype();
 }
 
-void add_at(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source,
-            int64_t skipped) {
-  if (skipped == 0 && adds_number(x, source)) return add_number(x, positions, source);
-  if (adds_by_target(x, dim, positions, source))
-    return add_by_target(x, dim, positions, contiguous(source), skipped);
+// Joins the slices of `source` with those of x at checked positions.
+void fold_at(const SliceFold& fold, Tensor& x, int64_t dim, const Tensor& positions,
+             const Tensor& source) {
+  if (folds_by_target(x, dim, positions, source))
+    return fold_by_target(fold, x, dim, positions, contiguous(source));
   const Tensor whole = summands(source);
   const int64_t n = positions.numel(), *at = positions.elements<int64_t>();
   const bool few = n < kStopBlock && n < size_along(x, dim) / 4;
-  if (few && sum_dtype(x.dtype()) != x.dtype())
-    return add_few_slices(x, dim, at, n, whole, skipped);
-  add_slices(x, dim, at, n, whole, skipped);
+  if (few && sum_dtype(x.dtype()) != x.dtype()) return fold_few_slices(fold, x, dim, at, n, whole);
+  fold_slices(fold, x, dim, at, n, whole);
 }
 
 }  // namespace
@@ -217,8 +296,17 @@ void add_at(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& sourc
 void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   const Tensor positions = checked_positions("index_add", index, size_along(x, dim));
   if (source.numel() == 0) return;
+  if (adds_number(x, source)) return add_number(x, positions, source);
   MemoryOrder to(x, dim);
-  add_at(to.x, to.dim, positions, to.source(source), 0);
+  fold_at({}, to.x, to.dim, positions, to.source(source));
+}
+
+void index_reduce(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                  std::string_view reduce, bool include_self) {
+  const Tensor positions = checked_positions("index_reduce", index, size_along(x, dim));
+  if (source.numel() == 0) return;
+  MemoryOrder to(x, dim);
+  fold_at({scatter_fold_of(reduce), include_self}, to.x, to.dim, positions, to.source(source));
 }
 
 void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows,
@@ -227,7 +315,8 @@ void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows
   zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(size_of(y.dtype())));
   if (y.numel() == 0 || positions.numel() == 0) return;
   const Tensor g = contiguous(grad);
-  add_at(y, 0, positions, views::view(g, {positions.numel(), y.size(1)}), padding_idx);
+  const SliceFold fold{ScatterFold::Add, true, padding_idx};
+  fold_at(fold, y, 0, positions, views::view(g, {positions.numel(), y.size(1)}));
 }
 
 }  // namespace moonlet::cpu

@@ -108,13 +108,17 @@ op { "index_fill_tensor(Tensor x, Dim dim, Positions index, Tensor value) -> Ten
      sample = { "randn(3, 4), 2, tensor({1, 4, 2}), tensor(2.5)" },
      torch = "torch.index_fill(*args)" }
 
-op { [[index_reduce(Tensor x, Dim dim, Positions index, Tensor source, string reduce,
+op { [[index_reduce(Tensor! x, Dim dim, Positions index, Tensor source, string reduce,
                     bool include_self=true) -> Tensor]],
-     kind = "composite", inplace = true, dtypes = "real",
+     kind = "update", dtypes = "real",
+     grad = { ["x, source"] = "formulas::index_reduce_grads(g, x, dim, index, source, reduce, include_self, y)" },
      doc = [[Brings together, as `reduce` says ("prod", "mean", "amax", "amin"), the slices of `source`
 that `index` sends to one position of `x` along `dim`, and what `x` has there unless `include_self` is
-false.]],
+false. Positions that `index` does not name stay as they are. Among equal extremes the gradient is
+shared evenly.]],
      sample = { 'randn(3, 4), 1, tensor({1, 3, 1}), randn(3, 4), "prod"',
+                'randn(3, 4), 1, tensor({1, 3, 1}), randn(3, 4), "prod", false',
+                'randn(3, 4), 1, tensor({1, 3, 1}), randn(3, 4), "mean"',
                 'randn(3, 4), 2, tensor({1, 3, 1}), randn(3, 3), "mean", false',
                 'randn(3, 4), 2, tensor({1, 3, 1}), randn(3, 3), "amax"',
                 'randn(3, 4), 1, tensor({1, 1}), randn(2, 4), "amin", false' },
