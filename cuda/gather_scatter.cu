@@ -47,7 +47,8 @@ __device__ C mean_of(Array x, int64_t to, C total, int64_t count) {
 
 template <class C>
 __global__ void scatter_kernel(int64_t outer, int64_t places, int64_t inner, Entries entries,
-                               ScatterFold fold, bool include_self, Array x, Array source) {
+                               ScatterFold fold, bool include_self, C scale, Array x,
+                               Array source) {
   for (MOONLET_EACH(job, outer * entries.count * inner)) {
     const int64_t i = job % inner, e = job / inner % entries.count;
     const int64_t o = job / inner / entries.count;
@@ -58,7 +59,8 @@ __global__ void scatter_kernel(int64_t outer, int64_t places, int64_t inner, Ent
     if (include_self && fold != ScatterFold::Put) total = x.get<C>(to);
     int64_t k = e;
     for (; k < entries.count && entries.places[k] == place; ++k) {
-      const C v = source.get<C>((o * entries.count + entries.order[k]) * inner + i);
+      C v = source.get<C>((o * entries.count + entries.order[k]) * inner + i);
+      if (fold == ScatterFold::Add) v = v * scale;
       total = k == e && !include_self ? v : joined(fold, total, v);
     }
     if (fold == ScatterFold::Mean) total = mean_of(x, to, total, k - e + (include_self ? 1 : 0));
@@ -112,8 +114,7 @@ void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& inde
 }  // namespace
 
 void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places, int64_t inner,
-                     const Tensor& positions, const Tensor& source, ScatterFold fold,
-                     bool include_self) {
+                     const Tensor& positions, const Tensor& source, const ScatterJoin& join) {
   const int64_t count = positions.numel();
   if (count * outer * inner == 0) return;
   Tensor keys = call.scratch({count}, DType::Int64), order = call.scratch({count}, DType::Int64);
@@ -122,7 +123,8 @@ void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places,
   const Entries entries{count, keys.elements<int64_t>(), order.elements<int64_t>()};
   visit_device_compute(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((scatter_kernel<C>), blocks_for(outer * count * inner), kBlock, 0, call.stream(),
-                   outer, places, inner, entries, fold, include_self, array(x), array(source));
+                   outer, places, inner, entries, join.fold, join.include_self,
+                   scalar_as<C>(join.scale), array(x), array(source));
   });
   call.done();
 }
@@ -149,7 +151,7 @@ void scatter_fold(Tensor& x, int64_t dim, const Tensor& index, const Tensor& sou
 namespace {
 
 void put_slices(const char* op, Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
-                ScatterFold fold, bool include_self = true) {
+                const ScatterJoin& join) {
   if (index.numel() == 0) return;
   const Call call(x, op);
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
@@ -157,7 +159,7 @@ void put_slices(const char* op, Tensor& x, int64_t dim, const Tensor& index, con
   with_contiguous(x, [&](Tensor& whole) {
     const DimSplit s = split_at(x.sizes(), dim);
     scatter_ordered(call, whole, s.outer, s.size, s.inner, places, converted(source, x.dtype()),
-                    fold, include_self);
+                    join);
   });
 }
 
@@ -167,9 +169,14 @@ void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source
   put_slices("index_add", x, dim, index, source, ScatterFold::Add);
 }
 
+void index_add_scaled(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                      Scalar alpha) {
+  put_slices("index_add", x, dim, index, source, {ScatterFold::Add, true, alpha});
+}
+
 void index_reduce(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
                   std::string_view reduce, bool include_self) {
-  put_slices("index_reduce", x, dim, index, source, scatter_fold_of(reduce), include_self);
+  put_slices("index_reduce", x, dim, index, source, {scatter_fold_of(reduce), include_self});
 }
 
 void index_copy(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {

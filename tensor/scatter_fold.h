@@ -34,9 +34,9 @@ MOONLET_FOLD_HD T folded(T a, T b) {
     else
       return a * b;
   } else {
-    if (a != a) return a;
+    // Without branches, so that loops over rows become vectors.
     const bool better = kFold == ScatterFold::Max ? b > a : b < a;
-    return better || b != b ? b : a;
+    return (better | (b != b)) & (a == a) ? b : a;
   }
 }
 

@@ -72,11 +72,6 @@ Tensor scatter_with_composite(const Tensor& x, int64_t dim, const Tensor& index,
   return scatter_fold(x, dim, index, values, "prod");
 }
 
-Tensor index_add_scaled_composite(const Tensor& x, int64_t dim, const Tensor& index,
-                                  const Tensor& source, Scalar alpha) {
-  return index_add(x, dim, index, mul(source, alpha));
-}
-
 Tensor index_fill_tensor_composite(const Tensor& x, int64_t dim, const Tensor& index,
                                    const Tensor& value) {
   check(value.dim() == 0, "index_fill: value has shape ", value.sizes(), "; one number wanted");

@@ -17,19 +17,26 @@ namespace {
 // What becomes of slices that come to one place.
 struct SliceFold {
   ScatterFold kind = ScatterFold::Add;
-  bool include_self = true;  // what is at the place counts too
-  int64_t skipped = 0;       // a position whose slices are left out
+  bool include_self = true;   // what is at the place counts too
+  int64_t skipped = 0;        // a position whose slices are left out
+  Scalar scale = int64_t{1};  // slices that are added are multiplied by this first
 };
 
-// Calls f.operator()<fold>(), that being how slices are joined.
-template <class F>
-void visit_fold(ScatterFold fold, F&& f) {
-  switch (fold) {
-    case ScatterFold::Multiply: return f.template operator()<ScatterFold::Multiply>();
-    case ScatterFold::Max: return f.template operator()<ScatterFold::Max>();
-    case ScatterFold::Min: return f.template operator()<ScatterFold::Min>();
-    default: return f.template operator()<ScatterFold::Add>();
+// Calls f(join) with the function that joins an element of type T with one that comes to its place.
+template <class T, class F>
+void visit_join(const SliceFold& fold, F&& f) {
+  if constexpr (!is_complex_v<T>) {
+    switch (fold.kind) {
+      case ScatterFold::Multiply:
+        return f([](T a, T b) { return joined<ScatterFold::Multiply>(a, b); });
+      case ScatterFold::Max: return f([](T a, T b) { return joined<ScatterFold::Max>(a, b); });
+      case ScatterFold::Min: return f([](T a, T b) { return joined<ScatterFold::Min>(a, b); });
+      default: break;
+    }
   }
+  const T scale = fold.scale.to<T>();
+  if (scale == T(1)) return f([](T a, T b) { return added(a, b); });
+  f([scale](T a, T b) { return added(a, joined<ScatterFold::Multiply>(scale, b)); });
 }
 
 // The positions of slices, each in 1..size.
@@ -69,14 +76,15 @@ int64_t columns_of(const Rows& rows) {
 }
 
 // Joins row i of a block, `width` of its columns, with row at[i].
-template <ScatterFold kFold, class T>
-void join_block(T* to, const T* from, const Entries& entries, const Rows& rows, int64_t width) {
+template <class T, class Join>
+void join_block(T* to, const T* from, const Entries& entries, const Rows& rows, int64_t width,
+                const Join& join) {
   const int64_t inner = rows.inner, skipped = entries.skipped, *at = entries.at;
   const char* starts = entries.starts.empty() ? nullptr : entries.starts.data();
   serial_for(rows.n, width, [=](int64_t first, int64_t last) {
     if (inner == 1 && starts == nullptr) {
       for (int64_t i = first; i < last; ++i)
-        if (at[i] != skipped) to[at[i] - 1] = joined<kFold>(to[at[i] - 1], from[i]);
+        if (at[i] != skipped) to[at[i] - 1] = join(to[at[i] - 1], from[i]);
       return;
     }
     for (int64_t i = first; i < last; ++i) {
@@ -86,7 +94,7 @@ void join_block(T* to, const T* from, const Entries& entries, const Rows& rows, 
       if (starts != nullptr && starts[i] != 0)
         std::copy_n(row, width, target);
       else
-        for (int64_t j = 0; j < width; ++j) target[j] = joined<kFold>(target[j], row[j]);
+        for (int64_t j = 0; j < width; ++j) target[j] = join(target[j], row[j]);
     }
   });
 }
@@ -107,8 +115,8 @@ void average_block(T* to, const Entries& entries, const Rows& rows, int64_t widt
 
 // Joins row i of each block with row at[i]. Threads have blocks and columns of their own, so all
 // that comes to a row does in the order of the positions.
-template <ScatterFold kFold, class T>
-void join_rows(T* to, const T* from, const Entries& entries, const Rows& rows) {
+template <class T, class Join>
+void join_rows(T* to, const T* from, const Entries& entries, const Rows& rows, const Join& join) {
   const int64_t columns = columns_of(rows), parts = (rows.inner + columns - 1) / columns;
   const int64_t work = rows.n * std::min(rows.inner, columns);
   parallel_for(rows.blocks * parts, grain_for(work), [&](int64_t begin, int64_t end) {
@@ -116,7 +124,7 @@ void join_rows(T* to, const T* from, const Entries& entries, const Rows& rows) {
       const int64_t block = k / parts, column = k % parts * columns;
       const int64_t width = std::min(columns, rows.inner - column);
       T* part = to + block * rows.size * rows.inner + column;
-      join_block<kFold>(part, from + block * rows.n * rows.inner + column, entries, rows, width);
+      join_block(part, from + block * rows.n * rows.inner + column, entries, rows, width, join);
       if (!entries.counts.empty()) average_block(part, entries, rows, width);
     }
   });
@@ -129,11 +137,9 @@ void fold_slices(const SliceFold& fold, Tensor& given, int64_t dim, const int64_
   const Rows rows{blocks, size_along(given, dim), n, whole.numel() / (blocks * n)};
   const Entries entries(fold, at, n, rows.size);
   add_to(given, [&](Tensor& x) {
-    visit_fold(fold.kind, [&]<ScatterFold kFold>() {
-      constexpr DTypeSet kOrdered = dtypes::real | dtypes::boolean;
-      constexpr DTypeSet kAccepted = kFold == ScatterFold::Add ? dtypes::all : kOrdered;
-      visit<kSummed & kAccepted>(x.dtype(), [&]<class T>() {
-        join_rows<kFold>(x.elements<T>(), whole.elements<T>(), entries, rows);
+    visit<kSummed>(x.dtype(), [&]<class T>() {
+      visit_join<T>(fold, [&](const auto& join) {
+        join_rows(x.elements<T>(), whole.elements<T>(), entries, rows, join);
       });
     });
   });
@@ -158,7 +164,8 @@ void fold_few_slices(const SliceFold& fold, Tensor& x, int64_t dim, const int64_
   sizes[static_cast<int>(dim)] = count;
   Tensor slices = empty_plain(sizes, options_of(x), "index_add");
   copy_slices(x, static_cast<int>(dim), positions, slices);
-  const SliceFold numbered{fold.kind, fold.include_self, skips ? number(fold.skipped) : 0};
+  SliceFold numbered = fold;
+  numbered.skipped = skips ? number(fold.skipped) : 0;
   fold_slices(numbered, slices, dim, numbers.data(), n, whole);
   put_slices(x, dim, positions, slices);
 }
@@ -185,22 +192,23 @@ struct TargetRows {
     widen = dense_converter(dtype, DType::Float32);
     narrow = dense_converter(DType::Float32, dtype);
   }
-  template <ScatterFold kFold>
-  void join(char* to, const char* from, int64_t width) const {
+  template <class Join>
+  void add(char* to, const char* from, int64_t width, const Join& join) const {
     const int64_t pitch = rows.inner * kBytes;
     serial_for(rows.size, (rows.n / rows.size + 1) * width, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t* first = targets.first.data() + t + 1;
         if (first[0] < first[1] && t + 1 != fold.skipped)
-          join_row<kFold>(to + t * pitch, from, first[0], first[1], width);
+          add_row(to + t * pitch, from, first[0], first[1], width, join);
       }
     });
   }
 
  private:
   constexpr static int64_t kBytes = 2;
-  template <ScatterFold kFold>
-  void join_row(char* to, const char* from, int64_t begin, int64_t end, int64_t width) const {
+  template <class Join>
+  void add_row(char* to, const char* from, int64_t begin, int64_t end, int64_t width,
+               const Join& join) const {
     float sum[kColumns], row[kColumns];
     const auto columns = static_cast<size_t>(width);
     const int64_t count = end - begin + (fold.include_self ? 1 : 0);
@@ -209,7 +217,7 @@ struct TargetRows {
       if ((i - begin) % kStopBlock == kStopBlock - 1) stop_if_requested();
       ask_for(from, i + 1, width);
       widen(row_of(from, i), row, columns);
-      for (size_t j = 0; j < columns; ++j) sum[j] = joined<kFold>(sum[j], row[j]);
+      for (size_t j = 0; j < columns; ++j) sum[j] = join(sum[j], row[j]);
     }
     if (fold.kind == ScatterFold::Mean)
       for (size_t j = 0; j < columns; ++j) sum[j] = averaged(sum[j], count);
@@ -245,8 +253,8 @@ void fold_by_target(const SliceFold& fold, Tensor& x, int64_t dim, const Tensor&
       const int64_t block = k / parts, column = k % parts * columns;
       char* to = x.raw() + (block * size * rows.inner + column) * bytes;
       const char* from = source.raw() + (block * n * rows.inner + column) * bytes;
-      visit_fold(fold.kind, [&]<ScatterFold kFold>() {
-        body.join<kFold>(to, from, std::min(columns, rows.inner - column));
+      visit_join<float>(fold, [&](const auto& join) {
+        body.add(to, from, std::min(columns, rows.inner - column), join);
       });
     }
   });
@@ -301,6 +309,16 @@ void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source
   fold_at({}, to.x, to.dim, positions, to.source(source));
 }
 
+void index_add_scaled(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                      Scalar alpha) {
+  const Tensor positions = checked_positions("index_add", index, size_along(x, dim));
+  if (source.numel() == 0) return;
+  MemoryOrder to(x, dim);
+  SliceFold fold;
+  fold.scale = alpha;
+  fold_at(fold, to.x, to.dim, positions, to.source(source));
+}
+
 void index_reduce(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
                   std::string_view reduce, bool include_self) {
   const Tensor positions = checked_positions("index_reduce", index, size_along(x, dim));
@@ -315,7 +333,8 @@ void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows
   zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(size_of(y.dtype())));
   if (y.numel() == 0 || positions.numel() == 0) return;
   const Tensor g = contiguous(grad);
-  const SliceFold fold{ScatterFold::Add, true, padding_idx};
+  SliceFold fold;
+  fold.skipped = padding_idx;
   fold_at(fold, y, 0, positions, views::view(g, {positions.numel(), y.size(1)}));
 }
 

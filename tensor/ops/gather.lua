@@ -82,8 +82,9 @@ op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
 `dim` at the positions in `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3)" } }
 
-op { "index_add_scaled(Tensor x, Dim dim, Positions index, Tensor source, Scalar alpha) -> Tensor",
-     kind = "composite", inplace = true, dtypes = "real + complex", overload_of = "index_add",
+op { "index_add_scaled(Tensor! x, Dim dim, Positions index, Tensor source, Scalar alpha) -> Tensor",
+     kind = "update", dtypes = "real + complex", overload_of = "index_add",
+     grad = { x = "g", source = "mul(index_select(g, dim, index), conj(alpha))" },
      doc = [[The same of `alpha` times the slices.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3), {alpha = 2}" },
      torch = "torch.index_add(*args, **kw)" }
