@@ -105,8 +105,8 @@ Tensor take_along_dim_composite(const Tensor& x, const Tensor& indices,
   Dims own = x.sizes(), theirs = indices.sizes();
   own[d] = theirs[d] = 1;
   Dims from = broadcast(own, theirs, "take_along_dim"), to = from;
-  from[d] = x.size(d);
-  to[d] = indices.size(d);
+  from[d] = x.sizes()[d];
+  to[d] = indices.sizes()[d];
   return gather(expand(x, from), d, expand(indices, to));
 }
 
