@@ -22,7 +22,7 @@ struct Entries {
 template <class C>
 __device__ C joined(ScatterFold fold, C a, C b) {
   if (fold == ScatterFold::Put) return b;
-  if (fold == ScatterFold::Add) return a + b;
+  if (fold == ScatterFold::Add || fold == ScatterFold::Mean) return a + b;
   if constexpr (!is_device_complex<C>) {
     if (fold == ScatterFold::Max) return folded<ScatterFold::Max>(a, b);
     if (fold == ScatterFold::Min) return folded<ScatterFold::Min>(a, b);
@@ -31,20 +31,39 @@ __device__ C joined(ScatterFold fold, C a, C b) {
   return a * b;
 }
 
+// The mean of so many elements that are to be in x at `to`, where sums of integers wrap.
+template <class C>
+__device__ C mean_of(Array x, int64_t to, C total, int64_t count) {
+  if constexpr (is_device_complex<C>) {
+    return total;
+  } else {
+    if constexpr (std::is_integral_v<C>) {
+      x.set<C>(to, total);
+      total = x.get<C>(to);
+    }
+    return averaged(total, count);
+  }
+}
+
 template <class C>
 __global__ void scatter_kernel(int64_t outer, int64_t places, int64_t inner, Entries entries,
-                               ScatterFold fold, Array x, Array source) {
+                               ScatterFold fold, bool include_self, C scale, Array x,
+                               Array source) {
   for (MOONLET_EACH(job, outer * entries.count * inner)) {
     const int64_t i = job % inner, e = job / inner % entries.count;
     const int64_t o = job / inner / entries.count;
     const int64_t place = entries.places[e];
     if (place < 0 || (e > 0 && entries.places[e - 1] == place)) continue;
     const int64_t to = (o * places + place) * inner + i;
-    C total = fold == ScatterFold::Put ? C(0) : x.get<C>(to);
-    for (int64_t k = e; k < entries.count && entries.places[k] == place; ++k) {
-      const C v = source.get<C>((o * entries.count + entries.order[k]) * inner + i);
-      total = joined(fold, total, v);
+    C total = C(0);
+    if (include_self && fold != ScatterFold::Put) total = x.get<C>(to);
+    int64_t k = e;
+    for (; k < entries.count && entries.places[k] == place; ++k) {
+      C v = source.get<C>((o * entries.count + entries.order[k]) * inner + i);
+      if (fold == ScatterFold::Add) v = v * scale;
+      total = k == e && !include_self ? v : joined(fold, total, v);
     }
+    if (fold == ScatterFold::Mean) total = mean_of(x, to, total, k - e + (include_self ? 1 : 0));
     x.set<C>(to, total);
   }
 }
@@ -95,7 +114,7 @@ void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& inde
 }  // namespace
 
 void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places, int64_t inner,
-                     const Tensor& positions, const Tensor& source, ScatterFold fold) {
+                     const Tensor& positions, const Tensor& source, const ScatterJoin& join) {
   const int64_t count = positions.numel();
   if (count * outer * inner == 0) return;
   Tensor keys = call.scratch({count}, DType::Int64), order = call.scratch({count}, DType::Int64);
@@ -104,7 +123,8 @@ void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places,
   const Entries entries{count, keys.elements<int64_t>(), order.elements<int64_t>()};
   visit_device_compute(x.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((scatter_kernel<C>), blocks_for(outer * count * inner), kBlock, 0, call.stream(),
-                   outer, places, inner, entries, fold, array(x), array(source));
+                   outer, places, inner, entries, join.fold, join.include_self,
+                   scalar_as<C>(join.scale), array(x), array(source));
   });
   call.done();
 }
@@ -131,7 +151,7 @@ void scatter_fold(Tensor& x, int64_t dim, const Tensor& index, const Tensor& sou
 namespace {
 
 void put_slices(const char* op, Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
-                ScatterFold fold) {
+                const ScatterJoin& join) {
   if (index.numel() == 0) return;
   const Call call(x, op);
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
@@ -139,7 +159,7 @@ void put_slices(const char* op, Tensor& x, int64_t dim, const Tensor& index, con
   with_contiguous(x, [&](Tensor& whole) {
     const DimSplit s = split_at(x.sizes(), dim);
     scatter_ordered(call, whole, s.outer, s.size, s.inner, places, converted(source, x.dtype()),
-                    fold);
+                    join);
   });
 }
 
@@ -147,6 +167,16 @@ void put_slices(const char* op, Tensor& x, int64_t dim, const Tensor& index, con
 
 void index_add(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   put_slices("index_add", x, dim, index, source, ScatterFold::Add);
+}
+
+void index_add_scaled(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                      Scalar alpha) {
+  put_slices("index_add", x, dim, index, source, {ScatterFold::Add, true, alpha});
+}
+
+void index_reduce(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                  std::string_view reduce, bool include_self) {
+  put_slices("index_reduce", x, dim, index, source, {scatter_fold_of(reduce), include_self});
 }
 
 void index_copy(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {

@@ -13,10 +13,12 @@
 
 namespace moonlet {
 
-enum class ScatterFold { Put, Add, Multiply, Max, Min };
+// A mean is a sum until all that comes to a place is there.
+enum class ScatterFold { Put, Add, Mean, Multiply, Max, Min };
 
 inline ScatterFold scatter_fold_of(std::string_view reduce) {
-  return reduce == "prod"   ? ScatterFold::Multiply
+  return reduce == "mean"   ? ScatterFold::Mean
+         : reduce == "prod" ? ScatterFold::Multiply
          : reduce == "amax" ? ScatterFold::Max
                             : ScatterFold::Min;
 }
@@ -32,9 +34,20 @@ MOONLET_FOLD_HD T folded(T a, T b) {
     else
       return a * b;
   } else {
-    if (a != a) return a;
+    // Without branches, so that loops over rows become vectors.
     const bool better = kFold == ScatterFold::Max ? b > a : b < a;
-    return better || b != b ? b : a;
+    return (better | (b != b)) & (a == a) ? b : a;
+  }
+}
+
+// The mean of so many elements, from their sum; of integers rounded down.
+template <class T>
+MOONLET_FOLD_HD T averaged(T total, int64_t count) {
+  if constexpr (std::is_integral_v<T>) {
+    const auto whole = static_cast<int64_t>(total);
+    return static_cast<T>(whole / count - (whole % count < 0 ? 1 : 0));
+  } else {
+    return total / static_cast<T>(count);
   }
 }
 

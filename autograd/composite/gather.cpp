@@ -45,48 +45,20 @@ Tensor averaged(const Tensor& total, const Tensor& base, int64_t dim, const Tens
   return is_integral(base.dtype()) ? floor_divide(total, counts) : div(total, counts);
 }
 
-Tensor reduced_at(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
-                  const Tensor& src, std::string_view reduce, bool include_self) {
+}  // namespace
+
+Tensor scatter_reduce_composite(const Tensor& x, int64_t dim, const Tensor& index,
+                                const Tensor& src, std::string_view reduce, bool include_self) {
   const bool known = reduce == "sum" || reduce == "prod" || reduce == "mean" || reduce == "amax" ||
                      reduce == "amin";
-  check(known, op, ": reduce is \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\", got \"", reduce,
-        "\"");
+  check(known,
+        "scatter_reduce: reduce is \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\", got \"",
+        reduce, "\"");
   const Tensor base = include_self ? x : scatter_value(x, dim, index, neutral(reduce, x.dtype()));
   if (reduce == "sum") return scatter_add(base, dim, index, src);
   if (reduce == "mean")
     return averaged(scatter_add(base, dim, index, src), x, dim, index, src, include_self);
   return scatter_fold(base, dim, index, src, reduce);
-}
-
-// One position for each element of `source` along `dim`, from those of its slices.
-Tensor slice_positions(const char* op, const Tensor& x, int d, const Tensor& index,
-                       const Tensor& source) {
-  check(index.dim() <= 1, op, ": index has shape ", index.sizes(), "; one dimension wanted");
-  Dims wanted = x.sizes();
-  if (x.dim() > 0) wanted[d] = index.numel();
-  check(source.sizes() == wanted, op, ": source has shape ", source.sizes(), "; ", wanted,
-        " wanted");
-  if (x.dim() == 0) return reshape(index, {});
-  Dims line = Dims::filled(x.dim(), 1);
-  line[d] = index.numel();
-  return expand(reshape(index, line), wanted);
-}
-
-}  // namespace
-
-Tensor scatter_reduce_composite(const Tensor& x, int64_t dim, const Tensor& index,
-                                const Tensor& src, std::string_view reduce, bool include_self) {
-  return reduced_at("scatter_reduce", x, dim, index, src, reduce, include_self);
-}
-
-Tensor index_reduce_composite(const Tensor& x, int64_t dim, const Tensor& index,
-                              const Tensor& source, std::string_view reduce, bool include_self) {
-  check(reduce != "sum",
-        "index_reduce: reduce is \"prod\", \"mean\", \"amax\" or \"amin\", got "
-        "\"sum\"; index_add sums");
-  const int d = wrap_dim(dim, x.dim(), "index_reduce");
-  const Tensor positions = slice_positions("index_reduce", x, d, index, source);
-  return reduced_at("index_reduce", x, d, positions, source, reduce, include_self);
 }
 
 Tensor scatter_with_composite(const Tensor& x, int64_t dim, const Tensor& index, const Operand& src,
@@ -98,11 +70,6 @@ Tensor scatter_with_composite(const Tensor& x, int64_t dim, const Tensor& index,
       src.is_tensor() ? src.tensor() : full(index.sizes(), src.scalar(), options_of(x));
   if (reduce == "add") return scatter_add(x, dim, index, values);
   return scatter_fold(x, dim, index, values, "prod");
-}
-
-Tensor index_add_scaled_composite(const Tensor& x, int64_t dim, const Tensor& index,
-                                  const Tensor& source, Scalar alpha) {
-  return index_add(x, dim, index, mul(source, alpha));
 }
 
 Tensor index_fill_tensor_composite(const Tensor& x, int64_t dim, const Tensor& index,
@@ -140,8 +107,8 @@ Tensor take_along_dim_composite(const Tensor& x, const Tensor& indices,
   Dims own = x.sizes(), theirs = indices.sizes();
   own[d] = theirs[d] = 1;
   Dims from = broadcast(own, theirs, "take_along_dim"), to = from;
-  from[d] = x.size(d);
-  to[d] = indices.size(d);
+  from[d] = x.sizes()[d];
+  to[d] = indices.sizes()[d];
   return gather(expand(x, from), d, expand(indices, to));
 }
 

@@ -141,23 +141,8 @@ std::vector<Neighbour> joined(const std::vector<Neighbour>& a, const std::vector
   return out;
 }
 
-// The sums of the weighted neighbours (n, places) of planes (n, c, size): (n, c, places).
-Tensor sum_in_planes(const Tensor& planes, const std::vector<Neighbour>& all) {
-  std::vector<Tensor> positions, weights;
-  for (const Neighbour& b : all) {
-    positions.push_back(b.number);
-    weights.push_back(b.weight.defined() ? b.weight : ones_like(b.number, planes.dtype()));
-  }
-  const Tensor at = constant([&] {
-    const auto nothing = static_cast<double>(planes.size(2) + 1);
-    const bool is_short = nothing <= std::numeric_limits<int32_t>::max();
-    return to(clamp_max(add(stack(positions, 1), 1.0), nothing),
-              is_short ? DType::Int32 : DType::Int64);
-  });
-  return sample_planes(planes, at, stack(weights, 1));
-}
-
-// The same by rows of channels, and a row of zeros for what is outside.
+// The sums of the weighted neighbours (n, places) of planes (n, c, size), by rows of channels and a
+// row of zeros for what is outside: (n, c, places).
 Tensor sum_of_rows(const Tensor& planes, const std::vector<Neighbour>& all) {
   const int64_t n = planes.size(0), c = planes.size(1), whole = planes.size(2);
   const int64_t places = all[0].number.size(1);
@@ -196,33 +181,125 @@ void check_sample(const Tensor& x, const Tensor& grid, std::string_view mode,
 
 }  // namespace
 
+namespace {
+
+Border border_of(std::string_view padding_mode) {
+  return padding_mode == "zeros"    ? Border::Zeros
+         : padding_mode == "border" ? Border::Edge
+                                    : Border::Reflection;
+}
+
+// The image's axis d as the numbers of `grids` (n, places, dims) are read, and these numbers: the
+// grid names the last axis first.
+struct NamedAxis {
+  NamedAxis(const Tensor& grids, const Dims& image, int d, std::string_view padding_mode,
+            bool align_corners)
+      : axis{image[d], border_of(padding_mode), align_corners},
+        numbers(select(grids, 2, image.size() - 1 - d)) {}
+  Axis axis;
+  Tensor numbers;
+};
+
+// The same sums by ops that have derivatives on every device.
+Tensor sum_of_neighbours(const Tensor& planes, const Tensor& grids, const Dims& image,
+                         std::string_view mode, std::string_view padding_mode, bool align_corners) {
+  // Float32 counts to this.
+  constexpr int64_t kExact = 1 << 24;
+  std::vector<Neighbour> all;
+  for (int d = 0; d < image.size(); ++d) {
+    const NamedAxis named(grids, image, d, padding_mode, align_corners);
+    std::vector<Neighbour> next = neighbours(named.axis, named.numbers, mode);
+    for (Neighbour& b : next)
+      if (planes.size(2) >= kExact) b.number = to(b.number, DType::Float64);
+    all = joined(all, next, named.axis.size);
+  }
+  return sum_of_rows(planes, all);
+}
+
+// The derivatives of an axis's weights by the grid's numbers, as its neighbours' weights.
+std::vector<Neighbour> weight_slopes(const NamedAxis& named, std::string_view mode,
+                                     std::string_view padding_mode) {
+  const Axis& axis = named.axis;
+  const Tensor& numbers = named.numbers;
+  std::vector<Neighbour> out = neighbours(axis, numbers, mode);
+  if (mode == "bilinear") {
+    // That of a place is one number between two neighbours.
+    const Tensor by_place = constant([&] {
+      const Tensor second = stack({zeros_like(numbers), ones_like(numbers)}, 1);
+      return select(grid_weights_grad_grid(second, unsqueeze(numbers, 2), {axis.size}, mode,
+                                           padding_mode, axis.align_corners),
+                    2, 0);
+    });
+    out[0].weight = neg(by_place);
+    out[1].weight = by_place;
+    return out;
+  }
+  const Tensor place = unnormalized(axis, numbers);
+  const Tensor part = sub(place, constant([&] { return floor(place); }));
+  const auto size = static_cast<double>(axis.size);
+  const double scale = axis.align_corners ? (size - 1) / 2 : size / 2;
+  // The places that unnormalized replaces have no derivative.
+  const Tensor by_place = constant([&] {
+    const Tensor known = logical_and(eq(numbers, numbers), lt(abs(place), kInfinity));
+    return mul(to(known, numbers.dtype()), scale);
+  });
+  const auto near = [](const Tensor& x) { return mul(sub(mul(x, 3.75), 4.5), x); };
+  const auto far = [](const Tensor& x) {
+    return mul(add(mul(sub(mul(x, 3.0), 10.0), x), 8.0), -0.75);
+  };
+  out[0].weight = mul(by_place, far(add(part, 1.0)));
+  out[1].weight = mul(by_place, near(part));
+  out[2].weight = neg(mul(by_place, near(sub(1.0, part))));
+  out[3].weight = neg(mul(by_place, far(sub(2.0, part))));
+  return out;
+}
+
+}  // namespace
+
+Tensor grid_neighbours_grad_grid_composite(const Tensor& grad, const Tensor& grid, const Dims& size,
+                                           std::string_view mode, std::string_view padding_mode,
+                                           bool align_corners) {
+  if (!grad_enabled() || mode == "nearest")
+    return constant([&] {
+      return grid_weights_grad_grid(grad, grid, size, mode, padding_mode, align_corners);
+    });
+  const Tensor grids = widened(grid);
+  std::vector<Tensor> slopes;
+  for (int d = size.size() - 1; d >= 0; --d) {
+    std::vector<Neighbour> all;
+    for (int e = 0; e < size.size(); ++e) {
+      const NamedAxis named(grids, size, e, padding_mode, align_corners);
+      all = joined(all,
+                   e == d ? weight_slopes(named, mode, padding_mode)
+                          : neighbours(named.axis, named.numbers, mode),
+                   named.axis.size);
+    }
+    std::vector<Tensor> weights;
+    for (const Neighbour& b : all) weights.push_back(b.weight);
+    slopes.push_back(sum(mul(grad, stack(weights, 1)), Dims{1}, false, {}));
+  }
+  return to(stack(slopes, -1), grid.dtype());
+}
+
 Tensor grid_sample_composite(const Tensor& x, const Tensor& grid, std::string_view mode,
                              std::string_view padding_mode, bool align_corners) {
   check_sample(x, grid, mode, padding_mode);
   const int dims = x.dim() - 2;
-  const int64_t n = x.size(0), c = x.size(1);
-  const Border border = padding_mode == "zeros"    ? Border::Zeros
-                        : padding_mode == "border" ? Border::Edge
-                                                   : Border::Reflection;
-  const int64_t places = n == 0 ? 0 : grid.numel() / dims / n;
-  const Tensor grids = reshape(widened(grid), {n, places, dims});
-  int64_t whole = 1;
-  for (int i = 0; i < dims; ++i) whole *= x.size(2 + i);
-  // Float32 counts to this.
-  constexpr int64_t kExact = 1 << 24;
-  // From the first dimension on; the grid names the last one first.
-  std::vector<Neighbour> all;
+  const int64_t n = x.size(0), c = x.size(1), places = n == 0 ? 0 : grid.numel() / dims / n;
+  Dims image, out{n, c};
   for (int i = 0; i < dims; ++i) {
-    const Axis axis{x.size(2 + i), border, align_corners};
-    std::vector<Neighbour> next = neighbours(axis, select(grids, 2, dims - 1 - i), mode);
-    for (Neighbour& b : next)
-      if (whole >= kExact) b.number = to(b.number, DType::Float64);
-    all = joined(all, next, axis.size);
+    image.push_back(x.size(2 + i));
+    out.push_back(grid.size(1 + i));
   }
-  const Tensor planes = reshape(widened(x), {n, c, whole});
-  const Tensor y = x.device().is_cuda() ? sum_of_rows(planes, all) : sum_in_planes(planes, all);
-  Dims out{n, c};
-  for (int i = 1; i <= dims; ++i) out.push_back(grid.size(i));
+  const Tensor planes = reshape(widened(x), {n, c, numel_of(image, kSample)});
+  const Tensor grids = reshape(grid, {n, places, dims});
+  Tensor y;
+  if (x.device().is_cuda()) {
+    y = sum_of_neighbours(planes, widened(grids), image, mode, padding_mode, align_corners);
+  } else {
+    const auto [at, weight] = grid_neighbours(grids, image, mode, padding_mode, align_corners);
+    y = sample_planes(planes, at, weight);
+  }
   return reshape(contiguous(to(y, x.dtype())), out);
 }
 

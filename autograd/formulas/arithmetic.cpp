@@ -46,7 +46,7 @@ Tensor lerp_grad_x(const Tensor& g, const Operand& weight) {
 }
 
 Tensor sgn_grad_x(const Tensor& g, const Tensor& x) {
-  if (!is_complex(x.dtype())) return zeros_like(g);
+  if (!is_complex(x.dtype())) return zero_grad(g);
   // (g - s Re(conj(s) g)) / |x| with s = sgn(x); 0 at 0.
   const Tensor s = sgn(x), size = abs(x);
   const Tensor across = sub(g, mul(s, real(mul(moonlet::conj(s), g))));

@@ -19,6 +19,8 @@ Operand conj(const Operand& x) {
   return is_complex(x.tensor().dtype()) ? Operand(moonlet::conj(x.tensor())) : x;
 }
 
+Tensor zero_grad(const Tensor& g) { return expand(zeros(Dims{}, options_of(g)), g.sizes()); }
+
 Dims all_but_channels(int rank) {
   Dims out;
   for (int i = 0; i < rank; ++i)

@@ -10,6 +10,8 @@ namespace moonlet::formulas {
 Tensor widened(const Tensor& x);
 // The conjugate of an argument that may be a number (for real ones, itself).
 Operand conj(const Operand& x);
+// A gradient of zeros that looks like g, of one element in memory.
+Tensor zero_grad(const Tensor& g);
 // All dimensions of a tensor of that rank but the second.
 Dims all_but_channels(int rank);
 // The sum of x (n, c, ...) over all dimensions but the second: (c).

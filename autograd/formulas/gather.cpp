@@ -58,14 +58,32 @@ Tensor used(const Tensor& src, const Tensor& index) {
   return out;
 }
 
+// Where elements go along `dim`: each to a position of its own (scatter), or by slices.
+struct Places {
+  int64_t dim;
+  const Tensor& index;
+  bool slices;
+  Tensor add(const Tensor& x, const Tensor& src) const {
+    return slices ? index_add(x, dim, index, src) : scatter_add(x, dim, index, src);
+  }
+  Tensor multiply(const Tensor& x, const Tensor& src) const {
+    return slices ? index_reduce(x, dim, index, src, "prod")
+                  : scatter_fold(x, dim, index, src, "prod");
+  }
+  // What the elements that went to x find there.
+  Tensor pick(const Tensor& x) const {
+    return slices ? index_select(x, dim, index) : gather(x, dim, index);
+  }
+};
+
 // Of a product, each factor has the product of the others, also where one factor is 0.
-std::tuple<Tensor, Tensor> product_grads(const Tensor& g, const Tensor& x, int64_t dim,
-                                         const Tensor& index, const Tensor& src) {
+std::tuple<Tensor, Tensor> product_grads(const Tensor& g, const Tensor& x, const Places& places,
+                                         const Tensor& src) {
   const Tensor x_is_0 = eq(x, int64_t{0}), src_is_0 = eq(src, int64_t{0});
   const Tensor x_part = masked_fill(x, x_is_0, int64_t{1});
   const Tensor src_part = masked_fill(src, src_is_0, int64_t{1});
-  const Tensor zero_count = scatter_add(to(x_is_0, g.dtype()), dim, index, to(src_is_0, g.dtype()));
-  const Tensor others = mul(g, scatter_fold(x_part, dim, index, src_part, "prod"));
+  const Tensor zero_count = places.add(to(x_is_0, g.dtype()), to(src_is_0, g.dtype()));
+  const Tensor others = mul(g, places.multiply(x_part, src_part));
   // Where there is one 0 only that has a gradient, where there are two nothing has.
   const auto share = [&](const Tensor& count, const Tensor& product, const Tensor& is_0,
                          const Tensor& part) {
@@ -73,7 +91,28 @@ std::tuple<Tensor, Tensor> product_grads(const Tensor& g, const Tensor& x, int64
     return where(eq(count, wanted), div(product, part), int64_t{0});
   };
   return {share(zero_count, others, x_is_0, x_part),
-          share(gather(zero_count, dim, index), gather(others, dim, index), src_is_0, src_part)};
+          share(places.pick(zero_count), places.pick(others), src_is_0, src_part)};
+}
+
+// Of the extremes y, what is one of them has the gradient, several equal ones a share of it each.
+std::tuple<Tensor, Tensor> extreme_grads(const Tensor& g, const Tensor& x_is, const Places& places,
+                                         const Tensor& src, const Tensor& y) {
+  const Tensor src_is = eq(src, places.pick(y));
+  const Tensor count = places.add(to(x_is, g.dtype()), to(src_is, g.dtype()));
+  const Tensor share = div(g, clamp_min(count, int64_t{1}));
+  return {where(x_is, share, int64_t{0}), where(src_is, places.pick(share), int64_t{0})};
+}
+
+// The gradient g of means, divided by how many slices are in each.
+Tensor mean_share(const Tensor& g, int64_t dim, const Tensor& index, bool include_self) {
+  const Options counted{sum_dtype(g.dtype()), g.device()};
+  Dims line = Dims::filled(g.dim(), 1);
+  const int64_t size = g.dim() > 0 ? g.size(static_cast<int>(dim)) : 1;
+  if (g.dim() > 0) line[static_cast<int>(dim)] = size;
+  const Tensor self = full({size}, int64_t{include_self}, counted);
+  Tensor counts = index_add(self, 0, index, ones({index.numel()}, counted));
+  if (!include_self) counts = clamp_min(counts, int64_t{1});
+  return to(div(g, reshape(counts, line)), g.dtype());
 }
 
 }  // namespace
@@ -86,15 +125,28 @@ std::tuple<Tensor, Tensor> scatter_fold_grads(const Tensor& g, const Tensor& x, 
                                               const Tensor& index, const Tensor& given,
                                               std::string_view reduce, const Tensor& y) {
   const Tensor src = used(given, index);
-  if (reduce == "prod") {
-    auto [x_grad, src_grad] = product_grads(g, x, dim, index, src);
-    return {x_grad, behind_zeros(src_grad, given.sizes())};
+  const Places places{dim, index, false};
+  const auto [x_grad, src_grad] = reduce == "prod" ? product_grads(g, x, places, src)
+                                                   : extreme_grads(g, eq(x, y), places, src, y);
+  return {x_grad, behind_zeros(src_grad, given.sizes())};
+}
+
+std::tuple<Tensor, Tensor> index_reduce_grads(const Tensor& g, const Tensor& x, int64_t dim,
+                                              const Tensor& index, const Tensor& source,
+                                              std::string_view reduce, bool include_self,
+                                              const Tensor& y) {
+  const Places places{dim, index, true};
+  // What the slices replaced has no part in the results.
+  const auto without_self = [&](const Tensor& all, Scalar value) {
+    return include_self ? all : index_fill(all, dim, index, value);
+  };
+  if (reduce == "mean") {
+    const Tensor share = mean_share(g, dim, index, include_self);
+    return {without_self(share, int64_t{0}), places.pick(share)};
   }
-  const Tensor x_is = eq(x, y), src_is = eq(src, gather(y, dim, index));
-  const Tensor count = scatter_add(to(x_is, g.dtype()), dim, index, to(src_is, g.dtype()));
-  const Tensor share = div(g, clamp_min(count, int64_t{1}));
-  return {where(x_is, share, int64_t{0}),
-          behind_zeros(where(src_is, gather(share, dim, index), int64_t{0}), given.sizes())};
+  if (reduce != "prod") return extreme_grads(g, without_self(eq(x, y), false), places, source, y);
+  auto [x_grad, source_grad] = product_grads(g, without_self(x, int64_t{1}), places, source);
+  return {without_self(x_grad, int64_t{0}), source_grad};
 }
 
 }  // namespace moonlet::formulas

@@ -26,5 +26,10 @@ Tensor scatter_grad_src(const Tensor& g, int64_t dim, const Tensor& index, const
 std::tuple<Tensor, Tensor> scatter_fold_grads(const Tensor& g, const Tensor& x, int64_t dim,
                                               const Tensor& index, const Tensor& src,
                                               std::string_view reduce, const Tensor& y);
+// The gradients of x and source, where y is what index_reduce made of them.
+std::tuple<Tensor, Tensor> index_reduce_grads(const Tensor& g, const Tensor& x, int64_t dim,
+                                              const Tensor& index, const Tensor& source,
+                                              std::string_view reduce, bool include_self,
+                                              const Tensor& y);
 
 }  // namespace moonlet::formulas

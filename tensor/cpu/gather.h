@@ -2,7 +2,11 @@
 // dimension.
 #pragma once
 
+#include <numeric>
+
 #include "tensor/cpu/index_walk.h"
+#include "tensor/scatter_fold.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 
@@ -86,5 +90,44 @@ struct IndexedElements {
   const int64_t* at;
   Dims sizes, strides;
 };
+
+// What becomes of element a when b comes to its place.
+template <ScatterFold kFold, class T>
+T joined(T a, T b) {
+  if constexpr (kFold == ScatterFold::Put)
+    return b;
+  else if constexpr (kFold == ScatterFold::Add || kFold == ScatterFold::Mean)
+    return added(a, b);
+  else
+    return folded<kFold>(a, b);
+}
+
+// A tensor that is written to along `dim`, its dimensions in the order in which they lie in memory:
+// a transposed one is contiguous then.
+struct MemoryOrder {
+  MemoryOrder(const Tensor& given, int64_t given_dim) : x(given), dim(given_dim) {
+    if (given.is_contiguous() || !is_dense(given.sizes(), given.strides())) return;
+    int64_t dims[kMaxDims];
+    std::iota(dims, dims + given.dim(), 0);
+    std::stable_sort(dims, dims + given.dim(), [&](int64_t a, int64_t b) {
+      return given.stride(static_cast<int>(a)) > given.stride(static_cast<int>(b));
+    });
+    order = Dims(dims, given.dim());
+    x = views::permute(given, order);
+    dim = std::find(order.begin(), order.end(), given_dim) - order.begin();
+  }
+  // What is written, in the same order.
+  Tensor source(const Tensor& given) const {
+    return order.empty() ? given : views::permute(given, order);
+  }
+  Tensor x;
+  int64_t dim;
+  Dims order;
+};
+
+// Copies slices of x along `dim`, whose positions are checked, to y, which is contiguous.
+void copy_slices(const Tensor& x, int dim, const Tensor& positions, Tensor& y);
+// Writes the slices of `source` over those of x, whose positions are checked.
+void put_slices(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source);
 
 }  // namespace moonlet::cpu

@@ -7,23 +7,11 @@
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/gather.h"
 #include "tensor/kernels_copy.h"
-#include "tensor/scatter_fold.h"
 #include "tensor/views.h"
 
 namespace moonlet::cpu {
 
 namespace {
-
-// What becomes of element a when b comes to its place.
-template <ScatterFold kFold, class T>
-T joined(T a, T b) {
-  if constexpr (kFold == ScatterFold::Put)
-    return b;
-  else if constexpr (kFold == ScatterFold::Add)
-    return added(a, b);
-  else
-    return folded<kFold>(a, b);
-}
 
 // Writes source to x, both of dtype T, or joins it with what is there; blocks before `dim` are
 // shared among threads.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
@@ -316,37 +317,61 @@ class Spread {
         line_(static_cast<size_t>(w.x.size)),
         shares_(static_cast<size_t>(w.x.out)) {}
 
-  // The line that one row of outputs, whose windows are the rows `ys`, gives each of these.
-  const std::vector<T>& line(const PoolSpan& ys, const T* in) {
-    std::fill(line_.begin(), line_.end(), T(0));
-    one_by_one(ys, in, 0, whole_.begin);
-    serial_for(whole_.end - whole_.begin, w_.x.kernel, [&](int64_t begin, int64_t end) {
-      together(ys, in, whole_.begin + begin, whole_.begin + end);
+  // Writes the line that one row of outputs, whose windows are the rows `ys`, gives each of these.
+  void write_line(const PoolSpan& ys, const T* in, T* line) {
+    const int64_t windows = whole_.end - whole_.begin;
+    if (windows == 0) return one_by_one(ys, in, line);
+    std::fill_n(line, w_.x.size, T(0));
+    add_windows(ys, in, 0, whole_.begin, line);
+    serial_for(windows, w_.x.kernel, [&](int64_t begin, int64_t end) {
+      together(ys, in, whole_.begin + begin, whole_.begin + end, line);
     });
-    one_by_one(ys, in, whole_.end, w_.x.out);
-    return line_;
+    add_windows(ys, in, whole_.end, w_.x.out, line);
   }
+  // Room for a line.
+  T* line() { return line_.data(); }
 
  private:
-  void one_by_one(const PoolSpan& ys, const T* in, int64_t begin, int64_t end) {
-    T* line = line_.data();
+  T share_of(const PoolSpan& ys, const PoolSpan& xs, T value) const {
+    return value / static_cast<T>(average_count(w_, ys, xs));
+  }
+
+  void add_windows(const PoolSpan& ys, const T* in, int64_t begin, int64_t end, T* line) {
     serial_for(end - begin, w_.x.kernel, [&](int64_t first, int64_t last) {
       for (int64_t ox = begin + first; ox < begin + last; ++ox) {
         const PoolSpan xs = average_span(w_, w_.x, ox);
-        const T share = in[ox] / static_cast<T>(average_count(w_, ys, xs));
+        const T share = share_of(ys, xs, in[ox]);
         for (int64_t j = xs.begin; j < xs.end; ++j) line[j] += share;
       }
     });
   }
 
+  // Windows begin and end further on each time: the columns from `fresh` on are still to be made.
+  void one_by_one(const PoolSpan& ys, const T* in, T* line) {
+    int64_t fresh = 0;
+    serial_for(w_.x.out, w_.x.size / std::max<int64_t>(w_.x.out, 1) + 4,
+               [&](int64_t first, int64_t last) {
+                 for (int64_t ox = first; ox < last; ++ox) {
+                   const PoolSpan xs = average_span(w_, w_.x, ox);
+                   if (xs.begin >= xs.end) continue;
+                   const T share = share_of(ys, xs, in[ox]);
+                   for (; fresh < xs.begin; ++fresh) line[fresh] = T(0);
+                   for (int64_t j = xs.begin; j < std::min(fresh, xs.end); ++j) line[j] += share;
+                   for (int64_t j = std::max(fresh, xs.begin); j < xs.end; ++j) line[j] = share;
+                   fresh = std::max(fresh, xs.end);
+                 }
+               });
+    for (; fresh < w_.x.size; ++fresh) line[fresh] = T(0);
+  }
+
   // Tap by tap, so that neighbouring additions of short windows do not wait for each other.
-  void together(const PoolSpan& ys, const T* in, int64_t begin, int64_t end) {
+  void together(const PoolSpan& ys, const T* in, int64_t begin, int64_t end, T* whole_line) {
     const auto count = static_cast<T>(average_count(w_, ys, average_span(w_, w_.x, begin)));
     const int64_t windows = end - begin, stride = w_.x.stride;
     T* shares = shares_.data();
     for (int64_t i = 0; i < windows; ++i) shares[i] = in[begin + i] / count;
     for (int64_t k = 0; k < w_.x.kernel; ++k) {
-      T* line = line_.data() + (begin * stride - w_.x.pad + k);
+      T* line = whole_line + (begin * stride - w_.x.pad + k);
       if (stride == 1)
         for (int64_t i = 0; i < windows; ++i) line[i] += shares[i];
       else
@@ -368,11 +393,14 @@ void spread_plane(const PoolWindow& w, Spread<T>& spread, const T* in, T* out) {
   for (int64_t oy = 0; oy < w.y.out; ++oy) {
     const PoolSpan ys = average_span(w, w.y, oy);
     if (ys.begin >= ys.end) continue;
-    const T* line = spread.line(ys, in + oy * w.x.out).data();
+    // The first of new rows is made in its place.
+    T* const line = ys.begin >= fresh ? out + ys.begin * cols : spread.line();
+    spread.write_line(ys, in + oy * w.x.out, line);
     if (ys.begin > fresh) zero_bytes(out + fresh * cols, (ys.begin - fresh) * row_bytes);
     run_blocks(ys.begin, ys.end, grain_for(cols), [&](int64_t i, int64_t last) {
       for (; i < last; ++i) {
         T* row = out + i * cols;
+        if (row == line) continue;
         if (i >= fresh)
           std::copy_n(line, cols, row);
         else
@@ -420,6 +448,39 @@ void scatter_plane(const T* grad, const I* where, int64_t places, T* sums, int64
   });
 }
 
+// The same for 16-bit floats, few of them: those of one place are added in float32.
+template <class T, class I>
+void scatter_few(const T* grad, const I* where, int64_t places, T* sums, int64_t size,
+                 std::vector<std::pair<int64_t, int64_t>>& entries) {
+  zero_bytes(sums, size * static_cast<int64_t>(sizeof(T)));
+  entries.clear();
+  for (int64_t i = 0; i < places; ++i)
+    entries.emplace_back(offset_in("max_pool2d_grad_x", where[i], size), i);
+  std::sort(entries.begin(), entries.end());
+  for (size_t k = 0; k < entries.size();) {
+    const int64_t at = entries[k].first;
+    float sum = 0;
+    for (; k < entries.size() && entries[k].first == at; ++k)
+      sum += static_cast<float>(grad[entries[k].second]);
+    sums[at] = T(sum);
+  }
+}
+
+// Scatters the elements of all planes so, without float32 copies of the planes.
+void scatter_few_planes(const Tensor& grad, const Tensor& where, Tensor& y) {
+  const int64_t size = plane_size(y), places = plane_size(grad);
+  visit<dtypes::reduced_floating>(grad.dtype(), [&]<class T>() {
+    visit<kPositions>(where.dtype(), [&]<class I>() {
+      parallel_for(planes_of(y), grain_for(size / 4 + places * 8), [&](int64_t begin, int64_t end) {
+        std::vector<std::pair<int64_t, int64_t>> entries;
+        for (int64_t p = begin; p < end; ++p)
+          scatter_few(grad.elements<T>() + p * places, where.elements<I>() + p * places, places,
+                      y.elements<T>() + p * size, size, entries);
+      });
+    });
+  });
+}
+
 }  // namespace
 
 void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& stride,
@@ -438,6 +499,11 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
   const Tensor slope = contiguous(grad), where = contiguous(indices);
   Tensor y = workspace(result, result.dtype());
   const int64_t size = plane_size(y), places = plane_size(grad);
+  constexpr int64_t kFew = 16;  // a sorted entry costs as much as so many converted elements
+  if (is_reduced_floating(y.dtype()) && places < kStopBlock && places * kFew <= size) {
+    scatter_few_planes(slope, where, y);
+    return write_back(result, y);
+  }
   visit_compute<dtypes::real>(grad.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
       each_plane<T>(slope, y, size + places, [&] {

@@ -82,8 +82,9 @@ op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
 `dim` at the positions in `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3)" } }
 
-op { "index_add_scaled(Tensor x, Dim dim, Positions index, Tensor source, Scalar alpha) -> Tensor",
-     kind = "composite", inplace = true, dtypes = "real + complex", overload_of = "index_add",
+op { "index_add_scaled(Tensor! x, Dim dim, Positions index, Tensor source, Scalar alpha) -> Tensor",
+     kind = "update", dtypes = "real + complex", overload_of = "index_add",
+     grad = { x = "g", source = "mul(index_select(g, dim, index), conj(alpha))" },
      doc = [[The same of `alpha` times the slices.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3), {alpha = 2}" },
      torch = "torch.index_add(*args, **kw)" }
@@ -108,13 +109,17 @@ op { "index_fill_tensor(Tensor x, Dim dim, Positions index, Tensor value) -> Ten
      sample = { "randn(3, 4), 2, tensor({1, 4, 2}), tensor(2.5)" },
      torch = "torch.index_fill(*args)" }
 
-op { [[index_reduce(Tensor x, Dim dim, Positions index, Tensor source, string reduce,
+op { [[index_reduce(Tensor! x, Dim dim, Positions index, Tensor source, string reduce,
                     bool include_self=true) -> Tensor]],
-     kind = "composite", inplace = true, dtypes = "real",
+     kind = "update", dtypes = "real",
+     grad = { ["x, source"] = "formulas::index_reduce_grads(g, x, dim, index, source, reduce, include_self, y)" },
      doc = [[Brings together, as `reduce` says ("prod", "mean", "amax", "amin"), the slices of `source`
 that `index` sends to one position of `x` along `dim`, and what `x` has there unless `include_self` is
-false.]],
+false. Positions that `index` does not name stay as they are. Among equal extremes the gradient is
+shared evenly.]],
      sample = { 'randn(3, 4), 1, tensor({1, 3, 1}), randn(3, 4), "prod"',
+                'randn(3, 4), 1, tensor({1, 3, 1}), randn(3, 4), "prod", false',
+                'randn(3, 4), 1, tensor({1, 3, 1}), randn(3, 4), "mean"',
                 'randn(3, 4), 2, tensor({1, 3, 1}), randn(3, 3), "mean", false',
                 'randn(3, 4), 2, tensor({1, 3, 1}), randn(3, 3), "amax"',
                 'randn(3, 4), 1, tensor({1, 1}), randn(2, 4), "amin", false' },

@@ -84,6 +84,37 @@ outer edges of the image, or with `align_corners` the centres of its corner elem
 -- Positions of grid_sample's neighbours in each plane, with their weights.
 local at = "randint(1, 7, {2, 3, 4})"
 local no_cuda = "grid_sample is made of index_select there"
+local names = 'rand(2, 5, 2) * 2.4 - 1.2, {4, 5}, "%s", "%s", %s'
+local named = {
+  names:format("bilinear", "zeros", "false"), names:format("bilinear", "reflection", "true"),
+  names:format("bicubic", "border", "false"), 'rand(1, 3, 3) * 4 - 2, {3, 4, 2}, "bilinear", "border", false' }
+local slopes = {}
+for i, taps in ipairs { "2, 4, 5", "2, 4, 5", "2, 16, 5", "1, 8, 3" } do
+  slopes[i] = ("randn(%s), %s"):format(taps, named[i])
+end
+
+op { [[grid_neighbours(Tensor grid, int[] size, string mode, string padding_mode, bool align_corners)
+     -> (Tensor at, Tensor weight)]],
+     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda, nodiff = { "at" },
+     grad = { grid = "grid_neighbours_grad_grid(g_weight, grid, size, mode, padding_mode, align_corners)" },
+     check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
+     doc = [[What `grid_sample` sums at the places that `grid` (n, p, dims) names in images of sizes `size`: the positions
+of the k neighbours (n, k, p), in row order and from 1, of which the one behind the last stands for a 0, and their weights.]],
+     sample = named }
+
+op { [[grid_neighbours_grad_grid(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
+                                 bool align_corners) -> Tensor]],
+     kind = "composite", dtypes = "floating", mixed = true, internal = true,
+     check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
+     doc = [[The gradient of the weights of `grid_neighbours`, which are `grad`'s, with respect to `grid`.]],
+     sample = slopes }
+
+op { [[grid_weights_grad_grid(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
+                              bool align_corners) -> Tensor]],
+     kind = "structured", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
+     check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
+     doc = [[The same where it need not be differentiated again.]],
+     sample = slopes }
 
 op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
      kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,

@@ -82,6 +82,26 @@ void index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
   expect_shape("index_add", "source", source.sizes(), slices_of("index_add", x, dim, index));
 }
 
+void index_add_scaled(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                      Scalar alpha) {
+  index_add(x, dim, index, source);
+  check(!is_integral(x.dtype()) || alpha.is_int(), "index_add: alpha is ", alpha,
+        ", but integers are multiplied by whole numbers only");
+  check(is_complex(x.dtype()) || !alpha.is_complex(), "index_add: alpha is ", alpha,
+        ", a complex number, x has dtype ", x.dtype());
+  check_fits(alpha, x.dtype(), "index_add");
+}
+
+void index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                  std::string_view reduce, bool) {
+  check(reduce != "sum",
+        "index_reduce: reduce is \"prod\", \"mean\", \"amax\" or \"amin\", got "
+        "\"sum\"; index_add sums");
+  check(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
+        "index_reduce: reduce is \"prod\", \"mean\", \"amax\" or \"amin\", got \"", reduce, "\"");
+  expect_shape("index_reduce", "source", source.sizes(), slices_of("index_reduce", x, dim, index));
+}
+
 void index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   expect_shape("index_copy", "source", source.sizes(), slices_of("index_copy", x, dim, index));
 }

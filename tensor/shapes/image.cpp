@@ -125,4 +125,44 @@ Result sample_planes_grad_weight(const Tensor& grad, const Tensor& x, const Tens
   return {at.sizes(), options_of(x)};
 }
 
+DType grid_position_dtype(const Dims& size) {
+  constexpr int64_t kShort = int64_t{1} << 30;
+  return numel_of(size, "grid_neighbours") <= kShort ? DType::Int32 : DType::Int64;
+}
+
+namespace {
+// The sizes of the weights of the places that a grid names in images of sizes `size`.
+Dims grid_weight_sizes(const char* op, const Tensor& grid, const Dims& size, std::string_view mode,
+                       std::string_view padding_mode) {
+  const int dims = size.size();
+  check(dims >= 1 && dims <= 3 && grid.dim() == 3 && grid.size(2) == dims, op, ": grid has shape ",
+        grid.sizes(), " for images of ", size, ", (n, places, 1 to 3 dimensions) is wanted");
+  check_sizes(op, size);
+  for (int64_t v : size) check(v >= 1, op, ": images of ", size, " are empty");
+  check(mode == "bilinear" || mode == "nearest" || mode == "bicubic", op,
+        ": mode is \"bilinear\", \"nearest\" or \"bicubic\", got \"", mode, "\"");
+  check(padding_mode == "zeros" || padding_mode == "border" || padding_mode == "reflection", op,
+        ": padding_mode is \"zeros\", \"border\" or \"reflection\", got \"", padding_mode, "\"");
+  int64_t taps = 1;
+  for (int d = 0; d < dims; ++d) taps *= mode == "bilinear" ? 2 : mode == "nearest" ? 1 : 4;
+  const Dims sizes{grid.size(0), taps, grid.size(1)};
+  check_sizes(op, sizes);
+  return sizes;
+}
+}  // namespace
+
+std::array<Result, 2> grid_neighbours(const Tensor& grid, const Dims& size, std::string_view mode,
+                                      std::string_view padding_mode, bool) {
+  const Dims sizes = grid_weight_sizes("grid_neighbours", grid, size, mode, padding_mode);
+  return {Result{sizes, {grid_position_dtype(size), grid.device()}},
+          Result{sizes, {compute_dtype(grid.dtype()), grid.device()}}};
+}
+
+Result grid_weights_grad_grid(const Tensor& grad, const Tensor& grid, const Dims& size,
+                              std::string_view mode, std::string_view padding_mode, bool) {
+  const char* op = "grid_weights_grad_grid";
+  expect_shape(op, "grad", grad.sizes(), grid_weight_sizes(op, grid, size, mode, padding_mode));
+  return {grid.sizes(), options_of(grid)};
+}
+
 }  // namespace moonlet::shapes

@@ -192,6 +192,43 @@ test("16-bit floats are resized in float32", function()
   end
 end)
 
+test("places are sampled alike by many and one by one, and their gradient is the slope", function()
+  ml.manual_seed(3)
+  local x = ml.randn(2, 3, 5, 7):double()
+  local bodies = ml.randn(1, 2, 4, 3, 5):double()
+  for _, mode in ipairs { "bilinear", "nearest", "bicubic" } do
+    for _, padding in ipairs { "zeros", "border", "reflection" } do
+      for _, aligned in ipairs { true, false } do
+        local options = { mode = mode, padding_mode = padding, align_corners = aligned }
+        local what = ("%s %s %s"):format(mode, padding, aligned)
+        for _, images in ipairs { x, bodies } do
+          local n, dims = images.shape[1], images:dim() - 2
+          local shape = dims == 2 and { n, 30, 11, 2 } or { n, 3, 10, 11, 3 }
+          local grid = ml.rand(shape):double() * 3.2 - 1.6
+          local y = F.grid_sample(images, grid, options)
+          local single = dims == 2 and grid[":, 30:30, 11:11"] or grid[":, 3:3, 10:10, 11:11"]
+          local last = F.grid_sample(images, single:contiguous(), options):reshape { n, -1 }
+          expect.truthy(y:reshape { n, images.shape[2], -1 }:select(3, 330):eq(last):all():item(), what)
+          expect.near(F.grid_sample(images:float(), grid:float(), options):tolist(), y:tolist(), 1e-3, what)
+          local slopes = ml.randn(y.shape):double()
+          local wanted = grid:detach():requires_grad_()
+          local got = ml.grad({ F.grid_sample(images, wanted, options) }, { wanted }, { grad_outputs = { slopes } })
+          local direction, step = ml.randn(shape):double(), 1e-6
+          local high = F.grid_sample(images, grid + direction * step, options)
+          local low = F.grid_sample(images, grid - direction * step, options)
+          local change = ((high - low) / (2 * step) * slopes):sum():item()
+          if mode ~= "nearest" then
+            expect.near((got * direction):sum():item(), change, 1e-3 * (1 + math.abs(change)), what)
+          else
+            expect.equal(got:abs():sum():item(), 0.0)
+          end
+        end
+      end
+    end
+  end
+  expect.equal(tostring(F.grid_sample(x, ml.zeros(2, 0, 3, 2):double()).shape), "(2, 3, 0, 3)")
+end)
+
 test("places that are no numbers, and those far outside", function()
   local x = counted(1, 1, 2, 2)
   local grid = ml.tensor { { { { NAN, -1.0 }, { INF, 0.0 }, { -INF, INF }, { 1e30, 0.0 } } } }

@@ -186,6 +186,99 @@ test("additions to many slices of a 16-bit tensor are rounded once", function()
   same(weight.grad, sums, "the gradient of embedding")
 end)
 
+-- What index_reduce makes of x, by scatter_reduce of the same positions.
+local function reduced_elements(x, at, source, reduce, include_self)
+  return x:scatter_reduce(1, at:reshape { -1, 1 }:expand(source.shape), source, reduce, include_self)
+end
+
+test("slices at positions are reduced as their elements are", function()
+  ml.manual_seed(1)
+  local n, m = 60, 70
+  local cases = { float32 = { -3, 3 }, float64 = { -3, 3 }, int64 = { -3, 3 }, int32 = { -3, 3 }, uint8 = { 0, 3 } }
+  for dtype, bounds in pairs(cases) do
+    for _, count in ipairs { 0, 1, 7, 150 } do
+      local at = ml.randint(1, n - 5, { count })
+      local source = ml.randint(bounds[1], bounds[2], { count, m }):to(dtype)
+      for _, x in ipairs(layouts(ml.randint(bounds[1], bounds[2], { n, m }):to(dtype))) do
+        for _, reduce in ipairs { "prod", "mean", "amax", "amin" } do
+          for _, include_self in ipairs { true, false } do
+            local want = reduced_elements(x, at, source, reduce, include_self)
+            same(x:index_reduce(1, at, source, reduce, include_self), want, dtype .. " rows " .. reduce)
+            same(x:t():index_reduce(2, at, source:t(), reduce, include_self), want:t(), dtype .. " columns " .. reduce)
+            local y = x:clone()
+            y:t():index_reduce_(2, at, source:t():contiguous(), reduce, include_self)
+            same(y, want, dtype .. " in place " .. reduce)
+          end
+        end
+      end
+    end
+  end
+end)
+
+test("slices of 16-bit floats are reduced in float32 and rounded once", function()
+  ml.manual_seed(1)
+  for _, dtype in ipairs { "bfloat16", "float16" } do
+    for _, width in ipairs { 1, 20, 32, 1100 } do
+      for _, count in ipairs { 3, 90 } do
+        local x, source = ml.rand(50, width):to(dtype) + 0.5, ml.rand(count, width):to(dtype) + 0.5
+        local at = ml.randint(1, 45, { count })
+        for _, reduce in ipairs { "prod", "mean", "amax", "amin" } do
+          for _, include_self in ipairs { true, false } do
+            local want = x:float():index_reduce(1, at, source:float(), reduce, include_self):to(dtype)
+            local what = ("%s %s of width %d"):format(dtype, reduce, width)
+            for _, each in ipairs(layouts(x)) do
+              same(each:index_reduce(1, at, source, reduce, include_self), want, what)
+            end
+            same(x:t():contiguous():index_reduce(2, at, source:t(), reduce, include_self), want:t(), what)
+          end
+        end
+      end
+    end
+  end
+  local large = ml.full({ 4, 40 }, 6e4, { dtype = "float16" })
+  local means = ml.zeros(1, 40, { dtype = "float16" }):index_reduce(1, ml.ones(4):long(), large, "mean", false)
+  expect.equal(means[{ 1, 40 }]:item(), 6e4 - 6e4 % 32, "a mean whose sum float16 does not hold")
+end)
+
+test("index_reduce takes tensors without dimensions, expanded ones and NaN, and refuses the rest", function()
+  local one = ml.tensor { 1 }
+  expect.equal(ml.tensor(3.0):index_reduce(1, one, ml.tensor(5.0), "mean"):item(), 4.0)
+  local source = ml.tensor { 2.0 }:expand { 3, 5 }
+  same(ml.full({ 2, 5 }, 3.0):index_reduce(1, ml.tensor { 2, 2, 2 }, source, "prod"),
+    ml.tensor({ { 3.0 }, { 24.0 } }):expand { 2, 5 }:contiguous(), "expanded")
+  local nan = ml.zeros(2, 3):index_reduce(1, ml.tensor { 1, 1 }, ml.tensor { { 0 / 0 }, { 3.0 } }:expand { 2, 3 }, "amax")
+  expect.equal(nan:isnan():sum():item(), 3)
+  local x, slopes = ml.zeros(2, 3), ml.ones(1, 3)
+  expect.error(function() x:index_reduce(1, ml.tensor { 3 }, slopes, "prod") end, "position 3 is out of range for size 2")
+  expect.error(function() x:index_reduce(1, ml.tensor { 0 }, slopes, "prod") end, "index_reduce")
+  expect.error(function() x:index_reduce(1, one, ml.ones(2, 3), "prod") end, "index_reduce: source has shape")
+  expect.error(function() x:index_reduce(1, one, slopes, "median") end, "index_reduce: reduce is")
+end)
+
+test("the gradient of index_reduce", function()
+  for _, include_self in ipairs { true, false } do
+    local x = ml.tensor({ 4.0, 2.0, 0.0 }, { requires_grad = true })
+    local source = ml.tensor({ 4.0, 4.0, 5.0 }, { requires_grad = true })
+    local at = ml.tensor { 1, 1, 2 }
+    local function grads(reduce)
+      local y = x:index_reduce(1, at, source, reduce, include_self)
+      local gx, gs = ml.grad({ y:sum() }, { x, source })
+      return table.concat(gx:tolist(), " ") .. ", " .. table.concat(gs:tolist(), " ")
+    end
+    if include_self then
+      expect.equal(grads "prod", "16.0 5.0 1.0, 16.0 16.0 2.0")
+      expect.equal(grads "amin", ("%s 1.0 1.0, %s %s 0.0"):format(1 / 3, 1 / 3, 1 / 3):gsub("0.3333+", function()
+        return tostring(ml.tensor(1 / 3):item()) end))
+      expect.equal(grads "mean", ("%s 0.5 1.0, %s %s 0.5"):format("T", "T", "T"):gsub("T", function()
+        return tostring(ml.tensor(1.0):div(3):item()) end))
+    else
+      expect.equal(grads "prod", "0.0 0.0 1.0, 4.0 4.0 1.0")
+      expect.equal(grads "amax", "0.0 0.0 1.0, 0.5 0.5 1.0")
+      expect.equal(grads "mean", "0.0 0.0 1.0, 0.5 0.5 1.0")
+    end
+  end
+end)
+
 test("scattering to a 16-bit tensor of many rows is rounded once", function()
   ml.manual_seed(1)
   local x, source = ml.randn(700, 150):to "bfloat16", ml.randn(690, 400):to "bfloat16"

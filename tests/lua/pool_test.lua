@@ -287,4 +287,50 @@ test("windows at random that have one place each", function()
   end
 end)
 
+-- The gradient of means over windows that divide n elements into `count`, by the slopes of these.
+local function shared(slopes, n, count)
+  local out = {}
+  for i = 1, n do out[i] = 0.0 end
+  for i = 0, count - 1 do
+    local first, last = i * n // count, -(-(i + 1) * n // count)
+    for j = first + 1, last do out[j] = out[j] + slopes[i + 1] / (last - first) end
+  end
+  return out
+end
+
+test("windows that divide a line share their gradient out, however long they are", function()
+  ml.manual_seed(1)
+  for _, case in ipairs { { 7, 3 }, { 100, 2 }, { 101, 2 }, { 300, 7 }, { 64, 64 }, { 5, 9 }, { 2100, 2 } } do
+    local n, count = case[1], case[2]
+    local x = ml.randn(2, n):double():requires_grad_()
+    local slopes = ml.randn(2, count):double()
+    local got = ml.grad({ ml.adaptive_avg_pool1d(x, count) }, { x }, { grad_outputs = { slopes } })
+    expect.near(got[2]:tolist(), shared(slopes[2]:tolist(), n, count), 1e-12, n .. " to " .. count)
+    -- Rows and columns of planes in the same way.
+    local plane = ml.randn(1, n, 6):double():requires_grad_()
+    local both = ml.randn(1, count, 2):double()
+    local of_rows = ml.grad({ ml.adaptive_avg_pool2d(plane, { count, 2 }) }, { plane }, { grad_outputs = { both } })
+    local want = shared((both["1, :, 1"] / 3):tolist(), n, count)
+    expect.near(of_rows["1, :, 2"]:tolist(), want, 1e-12, n .. " rows to " .. count)
+  end
+end)
+
+test("16-bit gradients of few maxima are added up in float32", function()
+  ml.manual_seed(1)
+  for _, dtype in ipairs { "bfloat16", "float16" } do
+    for _, n in ipairs { 20, 401 } do
+      local x = ml.randn(3, n)
+      x["2, 1"], x["3, " .. n // 2 + 1] = 50.0, 60.0 -- one that two windows share, where n is odd
+      local half = x:to(dtype):requires_grad_()
+      local whole = half:detach():float():requires_grad_()
+      local slopes = ml.randn(3, 2):to(dtype)
+      local function gradient(input, g)
+        local values = ml.adaptive_max_pool1d(input, 2)
+        return ml.grad({ values }, { input }, { grad_outputs = { g } })
+      end
+      expect.truthy(gradient(half, slopes):equal(gradient(whole, slopes:float()):to(dtype)), dtype .. n)
+    end
+  end
+end)
+
 harness.run()

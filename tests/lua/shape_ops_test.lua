@@ -163,6 +163,34 @@ test("bincount counts without weights", function()
   expect.equal(flat(sums), "400.0 0.0 0.0")
 end)
 
+test("index_add multiplies slices of every dtype by alpha", function()
+  ml.manual_seed(1)
+  for _, dtype in ipairs { "float32", "float64", "int64", "int8" } do
+    local x, source = ml.randint(-4, 4, { 30, 50 }):to(dtype), ml.randint(-4, 4, { 40, 50 }):to(dtype)
+    for _, count in ipairs { 0, 3, 40 } do
+      local at, part = ml.randint(1, 30, { count }), source:narrow(1, 1, count)
+      local want = x:index_add(1, at, part * 3)
+      expect.truthy(x:index_add(1, at, part, { alpha = 3 }):equal(want), dtype)
+      expect.truthy(x:t():index_add(2, at, part:t(), { alpha = 3 }):equal(want:t()), dtype .. " columns")
+      local y = x:t():contiguous():t()
+      expect.truthy(y:index_add_(1, at, part, { alpha = 3 }):equal(want), dtype .. " transposed")
+    end
+  end
+  for _, dtype in ipairs { "bfloat16", "float16" } do
+    for _, width in ipairs { 1, 40 } do
+      local x, source = ml.randn(30, width):to(dtype), ml.randn(90, width):to(dtype)
+      local at = ml.randint(1, 30, { 90 })
+      local want = x:float():index_add(1, at, source:float(), { alpha = 0.3 }):to(dtype)
+      expect.truthy(x:index_add(1, at, source, { alpha = 0.3 }):equal(want), dtype .. " of width " .. width)
+    end
+  end
+  local one, source = ml.tensor { 1 }, ml.ones(1):requires_grad_()
+  expect.equal(flat((ml.grad({ ml.zeros(2):index_add(1, one, source, { alpha = 2.5 }):sum() }, { source }))), "2.5")
+  expect.error(function() ml.zeros(2, { dtype = "int64" }):index_add(1, one, one, { alpha = 1.5 }) end, "alpha is 1.5")
+  expect.error(function() ml.zeros(2):index_add(1, ml.tensor { 3 }, ml.ones(1), { alpha = 2 }) end,
+    "position 3 is out of range")
+end)
+
 test("index_add scales, index_fill and index_copy write", function()
   local x = ml.zeros(3)
   expect.equal(flat(x:index_add(1, ml.tensor { 1, 1 }, ml.ones(2), { alpha = 3 })), "6.0 0.0 0.0")

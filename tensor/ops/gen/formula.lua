@@ -83,7 +83,7 @@ function formula.analyse(row)
   local order = {}
   for i, arg in ipairs(plan.differentiable) do order[arg.name] = i - 1 end
   for i, grad in ipairs(row.grads) do
-    local text = grad.expression == "zero" and "zeros_like(g)" or grad.expression
+    local text = grad.expression == "zero" and "formulas::zero_grad(g)" or grad.expression
     text = capture_geometry(row, text, plan.captures)
     local gradient = { text = text, line = grad.line, targets = {}, slots = {}, words = formula.identifiers(text) }
     for j, name in ipairs(grad.args) do gradient.targets[j] = order[name] end

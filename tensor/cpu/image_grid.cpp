@@ -1,0 +1,86 @@
+// tensor/cpu/image_grid.cpp: the CPU kernels of the neighbours, with their weights, of the places
+// in images that a grid names, and of the gradient of the weights.
+#include "tensor/cpu/image_grid.h"
+
+#include <algorithm>
+
+#include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/kernels_image.h"
+#include "tensor/shapes/window.h"
+
+namespace moonlet::cpu {
+namespace {
+
+// Calls body(entry, first place, count) for blocks of the places of all entries.
+template <class Body>
+void each_block(int64_t n, int64_t places, const GridNaming& naming, const Body& body) {
+  const int64_t blocks = (places + kGridBlock - 1) / kGridBlock;
+  parallel_for(n * blocks, grain_for(kGridBlock * naming.taps * 8),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t b = begin; b < end; ++b) {
+                   const int64_t first = b % blocks * kGridBlock;
+                   body(b / blocks, first, std::min(kGridBlock, places - first));
+                 }
+               });
+}
+
+// Calls f.operator()<T, I>() with the types of numbers and of positions.
+template <class F>
+void visit_sizes(DType number, DType position, F&& f) {
+  visit<bit(DType::Float32) | bit(DType::Float64)>(number, [&]<class T>() {
+    visit<bit(DType::Int32) | bit(DType::Int64)>(position,
+                                                 [&]<class I>() { f.template operator()<T, I>(); });
+  });
+}
+
+}  // namespace
+
+void grid_neighbours(const Tensor& grid, const Dims& size, std::string_view mode,
+                     std::string_view padding_mode, bool align_corners, Tensor& at,
+                     Tensor& weight) {
+  const GridNaming naming(size, mode, padding_mode, align_corners);
+  const Tensor numbers = converted(grid, weight.dtype());
+  const int64_t places = grid.size(1);
+  if (weight.numel() == 0) return;
+  visit_sizes(weight.dtype(), at.dtype(), [&]<class T, class I>() {
+    each_block(grid.size(0), places, naming, [&](int64_t b, int64_t first, int64_t count) {
+      GridTaps<T, I> all[kMostGridDims];
+      find_grid_taps(naming, numbers.elements<T>() + (b * places + first) * naming.dims, count,
+                     all);
+      for (int64_t k = 0; k < naming.taps; ++k) {
+        const int64_t start = (b * naming.taps + k) * places + first;
+        write_grid_tap(naming, all, k, count, at.elements<I>() + start,
+                       weight.elements<T>() + start);
+      }
+    });
+  });
+}
+
+void grid_weights_grad_grid(const Tensor& grad, const Tensor& grid, const Dims& size,
+                            std::string_view mode, std::string_view padding_mode,
+                            bool align_corners, Tensor& y) {
+  const GridNaming naming(size, mode, padding_mode, align_corners);
+  const DType dtype = compute_dtype(grid.dtype());
+  const Tensor numbers = converted(grid, dtype), slopes = converted(grad, dtype);
+  Tensor out = workspace(y, dtype);
+  const int64_t places = grid.size(1);
+  visit_sizes(dtype, shapes::grid_position_dtype(size), [&]<class T, class I>() {
+    each_block(grid.size(0), places, naming, [&](int64_t b, int64_t first, int64_t count) {
+      GridTaps<T, I> all[kMostGridDims];
+      const int64_t start = (b * places + first) * naming.dims;
+      find_grid_taps(naming, numbers.elements<T>() + start, count, all);
+      for (int d = 0; d < naming.dims; ++d) {
+        T sums[kGridBlock] = {};
+        for (int64_t k = 0; k < naming.taps; ++k)
+          add_grid_slope(naming, all, k, d, count,
+                         slopes.elements<T>() + (b * naming.taps + k) * places + first, sums);
+        T* to = out.elements<T>() + start + (naming.dims - 1 - d);
+        for (int64_t i = 0; i < count; ++i) to[i * naming.dims] = sums[i];
+      }
+    });
+  });
+  write_back(y, out);
+}
+
+}  // namespace moonlet::cpu
