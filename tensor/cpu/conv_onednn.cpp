@@ -185,6 +185,12 @@ bool by_matrix_products(const dnnl::primitive& primitive) {
   return std::strstr(name, "gemm") != nullptr;
 }
 
+// Whether most of the gradient of a weight is one of channels that are not there: few channels are
+// padded to a vector, and then products of the channels that are there take less time.
+bool mostly_padding(const Slot& weight) {
+  return weight.wanted.get_size() > 2 * weight.plain.get_size();
+}
+
 Plan make_plan(ConvPass pass, bool bias, const ConvShape& s) {
   if (!moonlet::memory::has_room(moonlet::memory::kKernelCode)) out_of_memory();
   Plan plan;
@@ -193,7 +199,8 @@ Plan make_plan(ConvPass pass, bool bias, const ConvShape& s) {
     if (pass == ConvPass::Forward) plan_forward(plan, l, bias);
     if (pass == ConvPass::InputGrad) plan_input_grad(plan, l);
     if (pass == ConvPass::WeightGrad) plan_weight_grad(plan, l);
-    plan.supported = !by_matrix_products(plan.primitive);
+    plan.supported = !by_matrix_products(plan.primitive) &&
+                     !(pass == ConvPass::WeightGrad && mostly_padding(plan.output));
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_out_of_memory) out_of_memory();
   }

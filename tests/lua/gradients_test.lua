@@ -31,6 +31,26 @@ local function carried(case, i, k)
   return table.concat(out)
 end
 
+-- Arguments without a gradient here, where PyTorch records one of zeros or one that raises.
+local NONE = {}
+for _, name in ipairs { "leaky_relu_grad_x", "hardtanh_grad_x", "hardsigmoid_grad_x", "threshold_grad_x",
+  "hardshrink_grad_x" } do
+  NONE[name] = { [2] = "a step's slope is 0" }
+end
+for _, name in ipairs { "cdist_grad_x1", "pdist_grad_x" } do
+  NONE[name] = { "never recorded", "never recorded", "never recorded", "never recorded" }
+end
+NONE.heaviside = { "PyTorch's raises", "PyTorch's raises" }
+NONE.histogram_place = { "a step's slope is 0" }
+NONE.unique = { "PyTorch's raises" }
+NONE["addr(randn(4), randn(3), randn(4), 0)"] = { "the argument is not read" }
+NONE["matrix_power(randn(2, 3, 3), 0)"] = { "the argument is not read" }
+
+local function without_gradient(case, text, k)
+  local why = NONE[case.name] or NONE[("%s(%s)"):format(case.name, text)]
+  return why and why[k]
+end
+
 local checked = 0
 for _, case in ipairs(cases) do
   for i, text in ipairs(case.samples) do
@@ -39,12 +59,14 @@ for _, case in ipairs(cases) do
       checked = checked + 1
       harness.test(("gradients of %s(%s)"):format(case.name, text), function()
         for k, want in pairs(gives) do
-          harness.expect.equal(carried(case, i, math.tointeger(tonumber(k))), want, "argument " .. k)
+          local at = math.tointeger(tonumber(k))
+          if without_gradient(case, text, at) then want = want:gsub("1", "0") end
+          harness.expect.equal(carried(case, i, at), want, "argument " .. k)
         end
       end)
     end
   end
 end
 
-harness.test("most samples are known", function() harness.expect.truthy(checked > 300, checked) end)
+harness.test("most samples are known", function() harness.expect.truthy(checked > 1200, checked) end)
 harness.run()
