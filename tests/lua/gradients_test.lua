@@ -41,6 +41,10 @@ for _, name in ipairs { "cdist_grad_x1", "pdist_grad_x" } do
   NONE[name] = { "never recorded", "never recorded", "never recorded", "never recorded" }
 end
 NONE.heaviside = { "PyTorch's raises", "PyTorch's raises" }
+for _, name in ipairs { "linalg_ldl_factor", "linalg_ldl_factor_ex", "geqrf" } do
+  NONE[name] = { "PyTorch's raises" }
+end
+NONE.linalg_ldl_solve = { "PyTorch's raises", [3] = "PyTorch's raises" }
 NONE.histogram_place = { "a step's slope is 0" }
 NONE.unique = { "PyTorch's raises" }
 NONE["addr(randn(4), randn(3), randn(4), 0)"] = { "the argument is not read" }
@@ -50,6 +54,9 @@ local function without_gradient(case, text, k)
   local why = NONE[case.name] or NONE[("%s(%s)"):format(case.name, text)]
   return why and why[k]
 end
+
+-- Samples whose second result, residuals, has no elements, which PyTorch records none the less.
+local NO_RESIDUALS = { ["randn(4, 2), randn(4, 3)"] = "1000", ["randn(2, 4), randn(2, 1)"] = "1000" }
 
 local checked = 0
 for _, case in ipairs(cases) do
@@ -61,6 +68,7 @@ for _, case in ipairs(cases) do
         for k, want in pairs(gives) do
           local at = math.tointeger(tonumber(k))
           if without_gradient(case, text, at) then want = want:gsub("1", "0") end
+          if case.name == "linalg_lstsq" then want = NO_RESIDUALS[text] or want end
           harness.expect.equal(carried(case, i, at), want, "argument " .. k)
         end
       end)
