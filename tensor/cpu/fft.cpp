@@ -71,16 +71,13 @@ class Grid {
 // pairs. `spare` has as much room as both arrays.
 template <class T>
 void load_complex(const T* x, const Lines& at, int64_t n, int64_t count, T* re, T* im, T* spare) {
-  if (at.is_row(count)) return fft::take_apart(x + 2 * at.base, re, im, n);
+  if (at.is_row(count)) return fft::take_apart(x + 2 * at.base, 0, 1, n, re, im);
+  if (at.line == 1) return fft::take_apart(x + 2 * at.base, at.point, n, count, re, im);
   if constexpr (std::is_same_v<T, float>)
     if (at.point == 1 && count == fft::kRows)
       return fft::take_rows_apart(x + 2 * at.base, at.line, n, spare, re, im);
   for (int64_t i = 0; i < n; ++i) {
     const T* from = x + 2 * (at.base + i * at.point);
-    if (at.line == 1) {
-      fft::take_apart(from, re + i * count, im + i * count, count);
-      continue;
-    }
     for (int64_t b = 0; b < count; ++b) {
       re[i * count + b] = from[2 * b * at.line];
       im[i * count + b] = from[2 * b * at.line + 1];
@@ -90,16 +87,13 @@ void load_complex(const T* x, const Lines& at, int64_t n, int64_t count, T* re, 
 template <class T>
 void store_complex(T* re, T* im, T scale, const Lines& at, int64_t n, int64_t count, T* spare,
                    T* y) {
-  if (at.is_row(count)) return fft::put_together(re, im, scale, y + 2 * at.base, n);
+  if (at.is_row(count)) return fft::put_together(re, im, scale, y + 2 * at.base, 0, 1, n);
+  if (at.line == 1) return fft::put_together(re, im, scale, y + 2 * at.base, at.point, n, count);
   if constexpr (std::is_same_v<T, float>)
     if (at.point == 1 && count == fft::kRows)
       return fft::put_rows_together(re, im, scale, n, spare, y + 2 * at.base, at.line);
   for (int64_t i = 0; i < n; ++i) {
     T* to = y + 2 * (at.base + i * at.point);
-    if (at.line == 1) {
-      fft::put_together(re + i * count, im + i * count, scale, to, count);
-      continue;
-    }
     for (int64_t b = 0; b < count; ++b) {
       to[2 * b * at.line] = re[i * count + b] * scale;
       to[2 * b * at.line + 1] = im[i * count + b] * scale;
@@ -110,6 +104,10 @@ void store_complex(T* re, T* im, T scale, const Lines& at, int64_t n, int64_t co
 // Real points to and from one array, of which the first is at x; `step` 2 leaves every other out.
 template <class T>
 void load_real(const T* x, const Lines& at, int64_t n, int64_t step, int64_t count, T* re) {
+  if (step == 1 && at.is_row(count)) {
+    std::copy_n(x + at.base, n, re);
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) {
     const T* from = x + at.base + i * step * at.point;
     for (int64_t b = 0; b < count; ++b) re[i * count + b] = from[b * at.line];
@@ -118,6 +116,10 @@ void load_real(const T* x, const Lines& at, int64_t n, int64_t step, int64_t cou
 template <class T>
 void store_real(const T* re, T scale, const Lines& at, int64_t n, int64_t step, int64_t count,
                 T* y) {
+  if (step == 1 && at.is_row(count)) {
+    for (int64_t i = 0; i < n; ++i) y[at.base + i] = re[i] * scale;
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) {
     T* to = y + at.base + i * step * at.point;
     for (int64_t b = 0; b < count; ++b) to[b * at.line] = re[i * count + b] * scale;
@@ -142,81 +144,112 @@ void along(const Tensor& x, int d, bool forward, T scale, Tensor& y) {
   });
 }
 
+// n real numbers in work.re of each of `count` lines to the first half of their sums, and back: odd
+// n.
+template <class T>
+void sums_of_odd(const RealPlan<T>& plan, Work<T>& work, int64_t count) {
+  const int64_t n = plan.n;
+  if (!plan.odd) {
+    std::fill_n(work.im, n * count, T(0));
+    return fft::transform(*plan.complex, work, count);
+  }
+  fft::divide_reals(*plan.odd, work, count);
+  work.turn();
+  fft::transform(*plan.complex, work, plan.kept() * count);
+  // Sum i is a result, or its conjugate is one.
+  const int64_t radix = plan.odd->radix, kept = plan.kept();
+  for (int64_t i = 0, q = 0, k = 0; i <= n / 2; ++i) {
+    const bool there = k < kept;
+    const int64_t from = there ? q * kept + k : (n / radix - 1 - q) * kept + radix - k;
+    const T sign = there ? T(1) : T(-1);
+    for (int64_t b = 0; b < count; ++b) {
+      work.other_re[i * count + b] = work.re[from * count + b];
+      work.other_im[i * count + b] = sign * work.im[from * count + b];
+    }
+    if (++k == radix) k = 0, ++q;
+  }
+  work.turn();
+}
+// The sums are in the other arrays. Those beyond the middle, of an odd number, are conjugates.
+template <class T>
+void odd_of_sums(const RealPlan<T>& plan, Work<T>& work, int64_t count) {
+  const int64_t n = plan.n, radix = plan.odd ? plan.odd->radix : 1, kept = plan.kept();
+  std::fill_n(work.other_im, count, T(0));
+  for (int64_t q = 0, to = 0; q < n / radix; ++q) {
+    for (int64_t k = 0; k < kept; ++k, ++to) {
+      const int64_t i = q * radix + k;
+      const bool there = i <= n / 2;
+      const int64_t from = there ? i : n - i;
+      const T sign = there ? T(1) : T(-1);
+      for (int64_t b = 0; b < count; ++b) {
+        work.re[to * count + b] = work.other_re[from * count + b];
+        work.im[to * count + b] = sign * work.other_im[from * count + b];
+      }
+    }
+  }
+  work.swap_parts();
+  fft::transform(*plan.complex, work, kept * count);
+  work.swap_parts();
+  if (!plan.odd) return;
+  fft::unite_reals(*plan.odd, work, count);
+  work.turn();
+}
+
 template <class T>
 void real_to_complex(const Tensor& x, int d, T scale, Tensor& y) {
   const int64_t n = x.size(d), sums = n / 2 + 1;
-  const bool even = n % 2 == 0;
   const auto plan = fft::real_plan_for<T>(n);
   const T* from = x.elements<T>();
   T* to = reinterpret_cast<T*>(y.elements<std::complex<T>>());
   const Grid grid(y.sizes(), d);
-  grid.each_batch<T>(
-      plan->complex->n, plan->complex->room() + 1, [&](const Batch& batch, Work<T> work) {
-        const Lines at = grid.lines(batch, n);
-        const int64_t count = batch.count, h = n / 2;
-        if (even && at.point == 1) {
-          load_complex(from, at.in_pairs(), h, count, work.re, work.im, work.spare());
-        } else if (even) {
-          load_real(from, at, h, 2, count, work.re);
-          load_real(from + at.point, at, h, 2, count, work.im);
-        } else {
-          load_real(from, at, n, 1, count, work.re);
-          std::fill_n(work.im, n * count, T(0));
-        }
-        fft::transform(*plan->complex, work, count);
-        if (even) {
-          fft::split_halves(plan->turns, work, h, count);
-          work.turn();
-        }
-        store_complex(work.re, work.im, scale, grid.lines(batch, sums), sums, count, work.spare(),
-                      to);
-      });
-}
-
-// The sums beyond the middle, of an odd number of them, are conjugates.
-template <class T>
-void mirror(const Work<T>& w, int64_t n, int64_t count) {
-  std::fill_n(w.im, count, T(0));
-  for (int64_t k = n / 2 + 1; k < n; ++k) {
-    for (int64_t b = 0; b < count; ++b) {
-      w.re[k * count + b] = w.re[(n - k) * count + b];
-      w.im[k * count + b] = -w.im[(n - k) * count + b];
+  grid.each_batch<T>(plan->points(), plan->room(), [&](const Batch& batch, Work<T> work) {
+    const Lines at = grid.lines(batch, n);
+    const int64_t count = batch.count, h = n / 2;
+    if (n % 2 != 0) {
+      load_real(from, at, n, 1, count, work.re);
+      sums_of_odd(*plan, work, count);
+    } else {
+      if (at.point == 1) {
+        load_complex(from, at.in_pairs(), h, count, work.re, work.im, work.spare());
+      } else {
+        load_real(from, at, h, 2, count, work.re);
+        load_real(from + at.point, at, h, 2, count, work.im);
+      }
+      fft::transform(*plan->complex, work, count);
+      fft::split_halves(plan->turns, work, h, count);
+      work.turn();
     }
-  }
+    store_complex(work.re, work.im, scale, grid.lines(batch, sums), sums, count, work.spare(), to);
+  });
 }
 
 template <class T>
 void complex_to_real(const Tensor& x, int d, int64_t n, T scale, Tensor& y) {
   const int64_t sums = n / 2 + 1;
-  const bool even = n % 2 == 0;
   const auto plan = fft::real_plan_for<T>(n);
   const T* from = reinterpret_cast<const T*>(x.elements<std::complex<T>>());
   T* to = y.elements<T>();
   const Grid grid(y.sizes(), d);
-  grid.each_batch<T>(
-      plan->complex->n, plan->complex->room() + 1, [&](const Batch& batch, Work<T> work) {
-        const int64_t count = batch.count, h = n / 2;
-        if (even) {
-          load_complex(from, grid.lines(batch, sums), sums, count, work.other_re, work.other_im,
-                       std::min(work.re, work.im));
-          fft::join_halves(plan->turns, work, h, count);
-        } else {
-          load_complex(from, grid.lines(batch, sums), sums, count, work.re, work.im, work.spare());
-          mirror(work, n, count);
-        }
-        work.swap_parts();
-        fft::transform(*plan->complex, work, count);
-        work.swap_parts();
-        const Lines at = grid.lines(batch, n);
-        if (even && at.point == 1) {
-          store_complex(work.re, work.im, scale, at.in_pairs(), h, count, work.spare(), to);
-        } else if (even) {
-          store_real(work.re, scale, at, h, 2, count, to);
-          store_real(work.im, scale, at, h, 2, count, to + at.point);
-        } else {
-          store_real(work.re, scale, at, n, 1, count, to);
-        }
-      });
+  grid.each_batch<T>(plan->points(), plan->room(), [&](const Batch& batch, Work<T> work) {
+    const Lines at = grid.lines(batch, n);
+    const int64_t count = batch.count, h = n / 2;
+    load_complex(from, grid.lines(batch, sums), sums, count, work.other_re, work.other_im,
+                 std::min(work.re, work.im));
+    if (n % 2 != 0) {
+      odd_of_sums(*plan, work, count);
+      return store_real(work.re, scale, at, n, 1, count, to);
+    }
+    fft::join_halves(plan->turns, work, h, count);
+    work.swap_parts();
+    fft::transform(*plan->complex, work, count);
+    work.swap_parts();
+    if (at.point == 1) {
+      store_complex(work.re, work.im, scale, at.in_pairs(), h, count, work.spare(), to);
+    } else {
+      store_real(work.re, scale, at, h, 2, count, to);
+      store_real(work.im, scale, at, h, 2, count, to + at.point);
+    }
+  });
 }
 
 }  // namespace
