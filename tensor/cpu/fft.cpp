@@ -42,13 +42,13 @@ class Grid {
   Lines lines(const Batch& batch, int64_t n) const {
     return {batch.outer * n * inner_ + batch.inner, inner_, inner_ == 1 ? n : 1};
   }
-  // Calls body(batch, room) for all lines of n points on all threads; room is memory for four
-  // arrays of `room` points for each line.
+  // Calls body(batch, room) for all lines on all threads; room is memory for four arrays of `room`
+  // points for each line. Rows are taken one by one unless `many`.
   template <class T, class Body>
-  void each_batch(int64_t n, int64_t room, Body&& body) const {
+  void each_batch(bool many, int64_t room, Body&& body) const {
     const int64_t most = std::clamp<int64_t>(kCached / room, 4, kBatch);
     const bool rows = inner_ == 1;
-    const int64_t wide = rows ? (n < kShort ? most : 1) : std::min(most, inner_);
+    const int64_t wide = rows ? (many ? most : 1) : std::min(most, inner_);
     const int64_t across = rows ? outer_ : inner_, parts = (across + wide - 1) / wide;
     const int64_t work = checked_mul(8 * room, wide, "fft");
     parallel_for(parts * (rows ? 1 : outer_), grain_for(work), [&](int64_t begin, int64_t end) {
@@ -134,14 +134,15 @@ void along(const Tensor& x, int d, bool forward, T scale, Tensor& y) {
   const T* from = reinterpret_cast<const T*>(x.elements<std::complex<T>>());
   T* to = reinterpret_cast<T*>(y.elements<std::complex<T>>());
   const Grid grid(y.sizes(), d);
-  grid.each_batch<T>(n, plan->room(), [&](const Batch& batch, Work<T> work) {
-    const Lines at = grid.lines(batch, n);
-    load_complex(from, at, n, batch.count, forward ? work.re : work.im, forward ? work.im : work.re,
-                 work.spare());
-    fft::transform(*plan, work, batch.count);
-    if (!forward) work.swap_parts();
-    store_complex(work.re, work.im, scale, at, n, batch.count, work.spare(), to);
-  });
+  grid.each_batch<T>(n < kShort || plan->narrow, plan->room(),
+                     [&](const Batch& batch, Work<T> work) {
+                       const Lines at = grid.lines(batch, n);
+                       load_complex(from, at, n, batch.count, forward ? work.re : work.im,
+                                    forward ? work.im : work.re, work.spare());
+                       fft::transform(*plan, work, batch.count);
+                       if (!forward) work.swap_parts();
+                       store_complex(work.re, work.im, scale, at, n, batch.count, work.spare(), to);
+                     });
 }
 
 // n real numbers in work.re of each of `count` lines to the first half of their sums, and back: odd
@@ -202,7 +203,8 @@ void real_to_complex(const Tensor& x, int d, T scale, Tensor& y) {
   const T* from = x.elements<T>();
   T* to = reinterpret_cast<T*>(y.elements<std::complex<T>>());
   const Grid grid(y.sizes(), d);
-  grid.each_batch<T>(plan->points(), plan->room(), [&](const Batch& batch, Work<T> work) {
+  const bool many = plan->points() < kShort || plan->narrow();
+  grid.each_batch<T>(many, plan->room(), [&](const Batch& batch, Work<T> work) {
     const Lines at = grid.lines(batch, n);
     const int64_t count = batch.count, h = n / 2;
     if (n % 2 != 0) {
@@ -230,7 +232,8 @@ void complex_to_real(const Tensor& x, int d, int64_t n, T scale, Tensor& y) {
   const T* from = reinterpret_cast<const T*>(x.elements<std::complex<T>>());
   T* to = y.elements<T>();
   const Grid grid(y.sizes(), d);
-  grid.each_batch<T>(plan->points(), plan->room(), [&](const Batch& batch, Work<T> work) {
+  const bool many = plan->points() < kShort || plan->narrow();
+  grid.each_batch<T>(many, plan->room(), [&](const Batch& batch, Work<T> work) {
     const Lines at = grid.lines(batch, n);
     const int64_t count = batch.count, h = n / 2;
     load_complex(from, grid.lines(batch, sums), sums, count, work.other_re, work.other_im,

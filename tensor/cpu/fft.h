@@ -11,6 +11,11 @@
 
 namespace moonlet::cpu::fft {
 
+// The largest prime factor that passes take; beyond, a convolution does less work.
+inline constexpr int64_t kLargestRadix = 127;
+// Fewer places than this do not fill a vector.
+inline constexpr int64_t kFewPlaces = 8;
+
 // Numbers on the unit circle, their parts apart.
 template <class T>
 struct Circle {
@@ -37,6 +42,8 @@ struct Plan {
   std::vector<Stage<T>> stages;
   std::shared_ptr<const Plan<T>> padded;
   Circle<T> chirp, filter;
+  // Whether a single transform leaves much of the vectors empty, so that several at once pay.
+  bool narrow = false;
   // The points that each of the four arrays of a Work must have room for.
   int64_t room() const { return padded ? padded->n : n; }
 };
@@ -51,6 +58,7 @@ struct RealPlan {
   std::shared_ptr<const Plan<T>> complex;
   Circle<T> turns;
   std::optional<Stage<T>> odd;
+  bool narrow() const { return odd ? odd->groups < kFewPlaces : complex->narrow; }
   // The complex transforms for one of real numbers.
   int64_t kept() const { return odd ? odd->radix / 2 + 1 : 1; }
   // The points that the arrays of a Work are to hold, and what each must have room for.
@@ -123,8 +131,5 @@ void divide_reals(const Stage<double>& stage, const Work<double>& w, int64_t bat
 // The way back, from (re, im) to real numbers in `other_re`, without a factor.
 void unite_reals(const Stage<float>& stage, const Work<float>& w, int64_t batch);
 void unite_reals(const Stage<double>& stage, const Work<double>& w, int64_t batch);
-
-// The largest prime factor that passes take; beyond, a convolution does less work.
-inline constexpr int64_t kLargestRadix = 127;
 
 }  // namespace moonlet::cpu::fft

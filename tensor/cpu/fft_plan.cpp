@@ -128,7 +128,10 @@ std::shared_ptr<const Plan<T>> make(int64_t n, const Plan<T>*) {
   plan->n = n;
   int64_t groups = n;
   for (const int64_t radix : radices_of(n)) {
+    // Lanes are the points before a pass, or of the first one the groups.
+    const int64_t before = n / groups;
     groups /= radix;
+    plan->narrow |= radix > 8 && (before == 1 ? groups : before) < kFewPlaces;
     plan->stages.push_back(make_stage<T>(radix, groups));
   }
   if (plan->stages.empty() && n > 1) plan_convolution(*plan);

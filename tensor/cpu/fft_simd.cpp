@@ -263,16 +263,31 @@ HWY_INLINE void run(const Stage<T>& stage, const Work<T>& w, int64_t span) {
   with_lanes<T>(span, [&](auto d) { dispatch_pass(d, stage, w, span); });
 }
 
+// Multiplies number i at (re, im) by turn(d, i) in vectors of d, from i on as far as they go;
+// returns how far.
+template <class D, class T, class Turn>
+HWY_INLINE int64_t multiply_vectors(D d, T* re, T* im, int64_t i, int64_t count, Turn&& turn) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; i + lanes <= count; i += lanes) store(d, load(d, re, im, i) * turn(d, i), re, im, i);
+  return i;
+}
+template <class T, class Turn>
+HWY_INLINE void multiply_row(T* re, T* im, int64_t count, Turn&& turn) {
+  const int64_t done = multiply_vectors(hn::ScalableTag<T>(), re, im, 0, count, turn);
+  multiply_vectors(hn::CappedTag<T, 1>(), re, im, done, count, turn);
+}
+
 template <class T>
 HWY_INLINE void multiply_all(const Circle<T>& by, T* re, T* im, int64_t batch) {
-  const size_t n = by.re.size();
-  for (size_t i = 0; i < n; ++i) {
-    const T c = by.re[i], s = by.im[i];
-    for (int64_t b = 0; b < batch; ++b, ++re, ++im) {
-      const T x = *re, y = *im;
-      *re = x * c - y * s;
-      *im = x * s + y * c;
-    }
+  const int64_t n = static_cast<int64_t>(by.re.size());
+  if (batch == 1)
+    return multiply_row(re, im, n, [&](auto d, int64_t i) HWY_ATTR {
+      return load(d, by.re.data(), by.im.data(), i);
+    });
+  for (int64_t i = 0; i < n; ++i) {
+    const auto turn = [&](auto d, int64_t)
+                          HWY_ATTR { return spread(d, by, static_cast<size_t>(i)); };
+    multiply_row(re + i * batch, im + i * batch, batch, turn);
   }
 }
 
