@@ -145,8 +145,29 @@ void along(const Tensor& x, int d, bool forward, T scale, Tensor& y) {
                      });
 }
 
-// n real numbers in work.re of each of `count` lines to the first half of their sums, and back: odd
-// n.
+// Numbers from, from + 1, ... of `batch` lines to the places to, to + 1, ... of the other arrays.
+template <class T>
+void copy_numbers(const Work<T>& w, int64_t from, int64_t to, int64_t n, int64_t batch) {
+  std::copy_n(w.re + from * batch, n * batch, w.other_re + to * batch);
+  std::copy_n(w.im + from * batch, n * batch, w.other_im + to * batch);
+}
+// The conjugates of numbers from, from - 1, ... to such places.
+template <class T>
+void copy_mirrored(const Work<T>& w, int64_t from, int64_t to, int64_t n, int64_t batch) {
+  if (batch == 1) {
+    for (int64_t i = 0; i < n; ++i) w.other_re[to + i] = w.re[from - i];
+    for (int64_t i = 0; i < n; ++i) w.other_im[to + i] = -w.im[from - i];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t b = 0; b < batch; ++b) {
+      w.other_re[(to + i) * batch + b] = w.re[(from - i) * batch + b];
+      w.other_im[(to + i) * batch + b] = -w.im[(from - i) * batch + b];
+    }
+  }
+}
+
+// An odd number n of reals in work.re of each of `count` lines to the first half of their sums.
 template <class T>
 void sums_of_odd(const RealPlan<T>& plan, Work<T>& work, int64_t count) {
   const int64_t n = plan.n;
@@ -157,17 +178,12 @@ void sums_of_odd(const RealPlan<T>& plan, Work<T>& work, int64_t count) {
   fft::divide_reals(*plan.odd, work, count);
   work.turn();
   fft::transform(*plan.complex, work, plan.kept() * count);
-  // Sum i is a result, or its conjugate is one.
-  const int64_t radix = plan.odd->radix, kept = plan.kept();
-  for (int64_t i = 0, q = 0, k = 0; i <= n / 2; ++i) {
-    const bool there = k < kept;
-    const int64_t from = there ? q * kept + k : (n / radix - 1 - q) * kept + radix - k;
-    const T sign = there ? T(1) : T(-1);
-    for (int64_t b = 0; b < count; ++b) {
-      work.other_re[i * count + b] = work.re[from * count + b];
-      work.other_im[i * count + b] = sign * work.im[from * count + b];
-    }
-    if (++k == radix) k = 0, ++q;
+  // Sum k + r q is a result for the first half of all k; the conjugate of another one for the rest.
+  const int64_t radix = plan.odd->radix, kept = plan.kept(), middle = n / radix / 2;
+  for (int64_t q = 0; q <= middle; ++q) {
+    copy_numbers(work, q * kept, q * radix, kept, count);
+    if (q < middle)
+      copy_mirrored(work, (n / radix - q) * kept - 1, q * radix + kept, radix - kept, count);
   }
   work.turn();
 }
@@ -176,18 +192,14 @@ template <class T>
 void odd_of_sums(const RealPlan<T>& plan, Work<T>& work, int64_t count) {
   const int64_t n = plan.n, radix = plan.odd ? plan.odd->radix : 1, kept = plan.kept();
   std::fill_n(work.other_im, count, T(0));
-  for (int64_t q = 0, to = 0; q < n / radix; ++q) {
-    for (int64_t k = 0; k < kept; ++k, ++to) {
-      const int64_t i = q * radix + k;
-      const bool there = i <= n / 2;
-      const int64_t from = there ? i : n - i;
-      const T sign = there ? T(1) : T(-1);
-      for (int64_t b = 0; b < count; ++b) {
-        work.re[to * count + b] = work.other_re[from * count + b];
-        work.im[to * count + b] = sign * work.other_im[from * count + b];
-      }
-    }
+  work.turn();
+  for (int64_t q = 0; q < n / radix; ++q) {
+    if (q <= n / radix / 2)
+      copy_numbers(work, q * radix, q * kept, kept, count);
+    else
+      copy_mirrored(work, n - q * radix, q * kept, kept, count);
   }
+  work.turn();
   work.swap_parts();
   fft::transform(*plan.complex, work, kept * count);
   work.swap_parts();

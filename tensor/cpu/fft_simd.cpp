@@ -9,6 +9,8 @@
 //
 #include "hwy/foreach_target.h"
 //
+#include <type_traits>
+
 #include "tensor/cpu/fft_number-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -112,11 +114,15 @@ void pass(D d, const Stage<T>& stage, const Work<T>& w, int64_t span) {
   }
 }
 
+// A radix known when this is compiled, so that loops over it are unrolled.
+template <int kRadix>
+using Constant = std::integral_constant<int, kRadix>;
+
 // Results k to k + kCount - 1 of a prime's transform, and those that mirror them: put(k, number).
-template <int kCount, class D, class T, class Put>
-HWY_INLINE void prime_results(D d, const Circle<T>& roots, int k, Number<D> first,
+// `radix` is a constant or a number.
+template <int kCount, class Radix, class D, class T, class Put>
+HWY_INLINE void prime_results(Radix radix, D d, const Circle<T>& roots, int k, Number<D> first,
                               const Number<D>* sums, const Number<D>* differences, Put&& put) {
-  const int radix = static_cast<int>(roots.re.size());
   Number<D> even[kCount], odd[kCount];
   int at[kCount];
   for (int c = 0; c < kCount; ++c) {
@@ -142,10 +148,10 @@ HWY_INLINE void prime_results(D d, const Circle<T>& roots, int k, Number<D> firs
 // The transform of as many points as there are roots, an odd number: points j and radix - j are
 // taken together, as the cosines of their angles are the same and the sines opposite. Point j is
 // get(j), result k goes to put(k, number).
-template <class D, class T, class Get, class Put>
-HWY_INLINE void prime_points(D d, const Circle<T>& roots, Get&& get, Put&& put) {
+template <class Radix, class D, class T, class Get, class Put>
+HWY_INLINE void prime_points(Radix radix, D d, const Circle<T>& roots, Get&& get, Put&& put) {
   constexpr int kMost = static_cast<int>(kLargestRadix / 2) + 1;
-  const int radix = static_cast<int>(roots.re.size()), half = radix / 2;
+  const int half = radix / 2;
   const Number<D> first = get(0);
   Number<D> sums[kMost], differences[kMost], total = first;
   for (int j = 1; j <= half; ++j) {
@@ -156,24 +162,24 @@ HWY_INLINE void prime_points(D d, const Circle<T>& roots, Get&& get, Put&& put) 
   }
   put(0, total);
   int k = 1;
-  for (; k + 1 <= half; k += 2) prime_results<2>(d, roots, k, first, sums, differences, put);
-  if (k <= half) prime_results<1>(d, roots, k, first, sums, differences, put);
+  for (; k + 1 <= half; k += 2) prime_results<2>(radix, d, roots, k, first, sums, differences, put);
+  if (k <= half) prime_results<1>(radix, d, roots, k, first, sums, differences, put);
 }
 
 // A pass whose radix is a prime without a butterfly.
-template <class D, class T>
-void pass_of_prime(D d, const Stage<T>& stage, const Work<T>& w, int64_t span) {
+template <class Radix, class D, class T>
+void pass_of_prime(Radix radix, D d, const Stage<T>& stage, const Work<T>& w, int64_t span) {
   const int64_t groups = stage.groups, step = span * groups;
   for (int64_t p = 0; p < groups; ++p) {
     each_place(d, span, [&](int64_t q) HWY_ATTR {
-      const int64_t from = q + span * p, to = q + span * stage.radix * p;
+      const int64_t from = q + span * p, to = q + span * radix * p;
       const auto get = [&](int j) HWY_ATTR { return load(d, w.re, w.im, from + step * j); };
       const auto put = [&](int k, Number<D> x) HWY_ATTR {
         const size_t turn = static_cast<size_t>((k - 1) * groups + p);
         if (k > 0) x = x * spread(d, stage.twiddles, turn);
         store(d, x, w.other_re, w.other_im, to + span * k);
       };
-      prime_points(d, stage.roots, get, put);
+      prime_points(radix, d, stage.roots, get, put);
     });
   }
 }
@@ -218,8 +224,8 @@ void first_pass(D d, const Stage<T>& stage, const Work<T>& w) {
   });
 }
 
-template <class D, class T>
-void first_pass_of_prime(D d, const Stage<T>& stage, const Work<T>& w) {
+template <class Radix, class D, class T>
+void first_pass_of_prime(Radix radix, D d, const Stage<T>& stage, const Work<T>& w) {
   const int64_t groups = stage.groups;
   const T *re = stage.twiddles.re.data(), *im = stage.twiddles.im.data();
   Mixed<D> mixed;
@@ -228,8 +234,8 @@ void first_pass_of_prime(D d, const Stage<T>& stage, const Work<T>& w) {
     const auto put = [&](int k, Number<D> x) HWY_ATTR {
       mixed.put(d, k, k > 0 ? x * load(d, re, im, (k - 1) * groups + p) : x);
     };
-    prime_points(d, stage.roots, get, put);
-    mixed.store(d, stage.radix, w.other_re + stage.radix * p, w.other_im + stage.radix * p);
+    prime_points(radix, d, stage.roots, get, put);
+    mixed.store(d, radix, w.other_re + radix * p, w.other_im + radix * p);
   });
 }
 
@@ -240,7 +246,9 @@ void dispatch_first_pass(D d, const Stage<T>& stage, const Work<T>& w) {
     case 3: return first_pass<Three>(d, stage, w);
     case 4: return first_pass<Four>(d, stage, w);
     case 5: return first_pass<Five>(d, stage, w);
-    default: return first_pass_of_prime(d, stage, w);
+    case 7: return first_pass_of_prime(Constant<7>(), d, stage, w);
+    case 11: return first_pass_of_prime(Constant<11>(), d, stage, w);
+    default: return first_pass_of_prime(static_cast<int>(stage.radix), d, stage, w);
   }
 }
 
@@ -252,7 +260,9 @@ void dispatch_pass(D d, const Stage<T>& stage, const Work<T>& w, int64_t span) {
     case 4: return pass<Four>(d, stage, w, span);
     case 5: return pass<Five>(d, stage, w, span);
     case 8: return pass<Eight>(d, stage, w, span);
-    default: return pass_of_prime(d, stage, w, span);
+    case 7: return pass_of_prime(Constant<7>(), d, stage, w, span);
+    case 11: return pass_of_prime(Constant<11>(), d, stage, w, span);
+    default: return pass_of_prime(static_cast<int>(stage.radix), d, stage, w, span);
   }
 }
 
