@@ -12,7 +12,7 @@
 namespace moonlet::cpu::fft {
 
 // The largest prime factor that passes take; beyond, a convolution does less work.
-inline constexpr int64_t kLargestRadix = 127;
+inline constexpr int64_t kLargestRadix = 79;
 // Fewer places than this do not fill a vector.
 inline constexpr int64_t kFewPlaces = 8;
 
