@@ -107,8 +107,8 @@ Tensor from_real(const Tensor& given, const Dims& s, const OptionalDims& dim, st
   const Extent extent = extent_of(x, s, dim, op);
   check(!extent.dims.empty(), op, ": one dim or more wanted");
   const double scale = scale_of(norm, extent.points(), forward, op);
-  const Tensor half = fft_r2c(resized(x, extent, op), extent.dims.back(), scale);
-  const Tensor sums = forward ? half : conj_physical(half);
+  Tensor sums = fft_r2c(resized(x, extent, op), extent.dims.back(), scale);
+  if (!forward) conj_physical_(sums);
   const Dims others = leading(extent.dims);
   return others.empty() ? sums : fft_c2c(sums, others, forward, 1);
 }
@@ -124,8 +124,11 @@ Tensor to_real(const Tensor& given, const Dims& s, const OptionalDims& dim, std:
   extent.sizes.back() = n / 2 + 1;
   const Tensor from = resized(x, extent, op);
   const Dims others = leading(extent.dims);
-  const Tensor sums = others.empty() ? from : fft_c2c(from, others, forward, 1);
-  return fft_c2r(forward ? conj_physical(sums) : sums, extent.dims.back(), n, scale);
+  if (others.empty())
+    return fft_c2r(forward ? conj_physical(from) : from, extent.dims.back(), n, scale);
+  Tensor sums = fft_c2c(from, others, forward, 1);
+  if (forward) conj_physical_(sums);
+  return fft_c2r(sums, extent.dims.back(), n, scale);
 }
 
 // The length along one dim, which is no -1 here.

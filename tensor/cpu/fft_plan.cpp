@@ -41,23 +41,36 @@ Circle<T> roots_of_unity(int64_t n, int64_t count) {
   return out;
 }
 
-// The radices of the passes, or none where a prime factor is too large. Powers of two come first:
-// the passes after them then work on whole vectors. The first of several is at most 4, since its
-// results are stored by fours.
+// The odd prime factors that passes take, the largest first, and in `rest` what is left.
+std::vector<int64_t> odd_factors(int64_t n, int64_t* rest) {
+  std::vector<int64_t> out;
+  while (n % 2 == 0) n /= 2;
+  for (int64_t p = 3; p <= kLargestRadix && p <= n; p += 2)
+    for (; n % p == 0; n /= p) out.push_back(p);
+  std::reverse(out.begin(), out.end());
+  *rest = n;
+  return out;
+}
+
+// The radices of the passes, or none where a prime factor is too large. The passes of a single
+// transform work on whole vectors once there are as many points before them as lanes: fours come
+// first, else large primes. The first of several is no 8, whose results are not stored mixed.
 std::vector<int64_t> radices_of(int64_t n) {
   std::vector<int64_t> out;
+  int64_t rest = 0;
+  const std::vector<int64_t> odd = odd_factors(n, &rest);
+  if (rest > 1) return out;
   const auto take = [&](int64_t radix) {
     out.push_back(radix);
     n /= radix;
   };
-  if (n != 8 && n % 4 == 0) take(4);
+  const bool fours = n % 4 == 0;
+  if (n != 8 && fours) take(4);
   while (n % 8 == 0 && n != 16) take(8);
   while (n % 4 == 0) take(4);
-  if (n % 2 == 0) take(2);
-  for (int64_t p = 3; p <= kLargestRadix && p <= n; p += 2) {
-    while (n % p == 0) take(p);
-  }
-  if (n > 1) out.clear();
+  if (fours && n % 2 == 0) take(2);
+  for (const int64_t p : odd) take(p);
+  if (n == 2) take(2);
   return out;
 }
 
@@ -115,7 +128,10 @@ std::shared_ptr<const Plan<T>> make(int64_t n, const Plan<T>*) {
   plan->n = n;
   int64_t groups = n;
   for (const int64_t radix : radices_of(n)) {
+    // Lanes are the points before a pass, or of the first one the groups.
+    const int64_t before = n / groups;
     groups /= radix;
+    plan->narrow |= radix > 8 && (before == 1 ? groups : before) < kFewPlaces;
     plan->stages.push_back(make_stage<T>(radix, groups));
   }
   if (plan->stages.empty() && n > 1) plan_convolution(*plan);
@@ -125,9 +141,20 @@ std::shared_ptr<const Plan<T>> make(int64_t n, const Plan<T>*) {
 template <class T>
 std::shared_ptr<const RealPlan<T>> make(int64_t n, const RealPlan<T>*) {
   auto plan = std::make_shared<RealPlan<T>>();
-  const bool even = n % 2 == 0;
-  plan->complex = plan_for<T>(even ? n / 2 : n);
-  if (even) plan->turns = roots_of_unity<T>(n, n / 4 + 1);
+  plan->n = n;
+  int64_t rest = 0;
+  const std::vector<int64_t> factors = odd_factors(n, &rest);
+  if (n % 2 == 0) {
+    plan->complex = plan_for<T>(n / 2);
+    plan->turns = roots_of_unity<T>(n, n / 4 + 1);
+  } else if (!factors.empty()) {
+    const int64_t radix = factors.front();
+    plan->complex = plan_for<T>(n / radix);
+    plan->odd = make_stage<T>(radix, n / radix);
+    plan->odd->roots = roots_of_unity<T>(radix, radix);
+  } else {
+    plan->complex = plan_for<T>(n);
+  }
   return plan;
 }
 

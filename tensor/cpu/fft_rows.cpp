@@ -1,5 +1,6 @@
-// tensor/cpu/fft_rows.cpp: short rows to and from batches of them, one version per instruction set:
-// a transposition of blocks in registers, or by two interleavings of four rows.
+// tensor/cpu/fft_rows.cpp: complex numbers to and from the arrays of a batch, one version per
+// instruction set. Short rows are transposed: in registers by blocks, or by two interleavings of
+// four rows.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/fft_rows.cpp"
 //
@@ -9,6 +10,7 @@
 //
 #include <algorithm>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "tensor/cpu/fft.h"
 
@@ -17,6 +19,78 @@ namespace moonlet::cpu::fft {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows of `count` complex numbers, `stride` numbers apart, that are fetched before they are read:
+// no prefetcher sees through long strides.
+constexpr int64_t kAhead = 12;
+template <class T>
+HWY_INLINE void fetch(const T* row, int64_t count) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < 2 * count; i += kLine) hwy::Prefetch(row + i);
+}
+
+template <class T>
+HWY_INLINE void split_row(const T* x, T* re, T* im, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::Vec<decltype(d)> a, b;
+    hn::LoadInterleaved2(d, x + 2 * i, a, b);
+    hn::StoreU(a, d, re + i);
+    hn::StoreU(b, d, im + i);
+  }
+  for (; i < count; ++i) {
+    re[i] = x[2 * i];
+    im[i] = x[2 * i + 1];
+  }
+}
+
+template <class T>
+HWY_INLINE void join_row(const T* re, const T* im, T scale, T* y, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto factor = hn::Set(d, scale);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreInterleaved2(hn::Mul(hn::LoadU(d, re + i), factor),
+                          hn::Mul(hn::LoadU(d, im + i), factor), d, y + 2 * i);
+  for (; i < count; ++i) {
+    y[2 * i] = re[i] * scale;
+    y[2 * i + 1] = im[i] * scale;
+  }
+}
+
+template <class T>
+HWY_INLINE void split(const T* x, int64_t stride, int64_t n, int64_t count, T* re, T* im) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) fetch(x + 2 * stride * (i + kAhead), count);
+    split_row(x + 2 * stride * i, re + count * i, im + count * i, count);
+  }
+}
+template <class T>
+HWY_INLINE void join(const T* re, const T* im, T scale, T* y, int64_t stride, int64_t n,
+                     int64_t count) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) fetch(y + 2 * stride * (i + kAhead), count);
+    join_row(re + count * i, im + count * i, scale, y + 2 * stride * i, count);
+  }
+}
+
+void split_f32(const float* x, int64_t stride, int64_t n, int64_t count, float* re, float* im) {
+  split(x, stride, n, count, re, im);
+}
+void split_f64(const double* x, int64_t stride, int64_t n, int64_t count, double* re, double* im) {
+  split(x, stride, n, count, re, im);
+}
+void join_f32(const float* re, const float* im, float scale, float* y, int64_t stride, int64_t n,
+              int64_t count) {
+  join(re, im, scale, y, stride, n, count);
+}
+void join_f64(const double* re, const double* im, double scale, double* y, int64_t stride,
+              int64_t n, int64_t count) {
+  join(re, im, scale, y, stride, n, count);
+}
 
 // Four rows of complex numbers, each of which is one lane.
 struct Rows {
@@ -221,22 +295,40 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace moonlet::cpu::fft {
 
+HWY_EXPORT(split_f32);
+HWY_EXPORT(split_f64);
+HWY_EXPORT(join_f32);
+HWY_EXPORT(join_f64);
 HWY_EXPORT(interleave);
 HWY_EXPORT(separate);
 HWY_EXPORT(blocks_apart);
 HWY_EXPORT(blocks_together);
 
+void take_apart(const float* x, int64_t stride, int64_t n, int64_t count, float* re, float* im) {
+  HWY_DYNAMIC_DISPATCH(split_f32)(x, stride, n, count, re, im);
+}
+void take_apart(const double* x, int64_t stride, int64_t n, int64_t count, double* re, double* im) {
+  HWY_DYNAMIC_DISPATCH(split_f64)(x, stride, n, count, re, im);
+}
+void put_together(const float* re, const float* im, float scale, float* y, int64_t stride,
+                  int64_t n, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(join_f32)(re, im, scale, y, stride, n, count);
+}
+void put_together(const double* re, const double* im, double scale, double* y, int64_t stride,
+                  int64_t n, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(join_f64)(re, im, scale, y, stride, n, count);
+}
 void take_rows_apart(const float* x, int64_t stride, int64_t n, float* spare, float* re,
                      float* im) {
   if (HWY_DYNAMIC_DISPATCH(blocks_apart)(x, stride, n, re, im)) return;
   HWY_DYNAMIC_DISPATCH(interleave)
   (const_cast<float*>(x), stride, n, std::min(re, im), spare);
-  take_apart(spare, re, im, kRows * n);
+  take_apart(spare, 0, 1, kRows * n, re, im);
 }
 void put_rows_together(float* re, float* im, float scale, int64_t n, float* spare, float* y,
                        int64_t stride) {
   if (HWY_DYNAMIC_DISPATCH(blocks_together)(re, im, scale, n, y, stride)) return;
-  put_together(re, im, scale, spare, kRows * n);
+  put_together(re, im, scale, spare, 0, 1, kRows * n);
   HWY_DYNAMIC_DISPATCH(separate)(spare, n, std::min(re, im), y, stride);
 }
 

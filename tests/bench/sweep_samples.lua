@@ -151,6 +151,7 @@ return {
   -- fft
   fft_ifft = NUMBERS, fft_irfft = NUMBERS, fft_hfft = NUMBERS, fft_ifft2 = NUMBERS,
   fft_irfft2 = NUMBERS, fft_hfft2 = NUMBERS, fft_ifftn = NUMBERS, fft_irfftn = NUMBERS,
+  fft_fft2 = NUMBERS, fft_fftn = NUMBERS, fft_hfftn = NUMBERS,
 
   -- linalg
   addbmm = "randn(side(3), side(3)), randn(side(3), side(3), side(3)), randn(side(3), side(3), side(3))",

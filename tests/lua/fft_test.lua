@@ -29,7 +29,8 @@ end
 
 -- Powers of two, the other radices and their products, primes by passes and by convolution.
 local LENGTHS = { 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 15, 16, 18, 25, 30, 31, 32, 36, 47, 48, 49, 50, 60, 61, 64, 67, 77,
-  96, 97, 100, 121, 127, 128, 134, 169, 210, 243, 256, 289, 343, 360, 500, 512, 625, 1000, 1009, 1024 }
+  71, 96, 97, 100, 121, 127, 128, 131, 134, 146, 169, 210, 243, 250, 256, 289, 343, 360, 393, 450, 500, 512, 625, 889,
+  998, 1000, 1009, 1024, 1155, 1497, 1633 }
 
 test("every kind of length gives what the definition does", function()
   ml.manual_seed(1)
@@ -47,6 +48,42 @@ test("every kind of length gives what the definition does", function()
     expect.truthy(relative_error(half, whole:narrow(2, 1, n // 2 + 1)) < 1e-14, "rfft of " .. n)
     expect.truthy(relative_error(fft.irfft(half, n), r) < 1e-14, "irfft of " .. n)
     expect.truthy(relative_error(fft.hfft(fft.ihfft(r), n), r) < 1e-14, "hfft of " .. n)
+  end
+end)
+
+test("real numbers of odd lengths: one line, many, columns, strided ones, all norms", function()
+  ml.manual_seed(8)
+  for _, n in ipairs { 1, 3, 9, 15, 35, 63, 71, 105, 131, 213, 393, 1155 } do
+    for _, count in ipairs { 1, 3, 16, 21 } do
+      local x = ml.randn(count, n, { dtype = "float64" })
+      local want = by_definition(x:to "complex128", -1):narrow(2, 1, n // 2 + 1)
+      local name = ("%d lines of %d"):format(count, n)
+      expect.truthy(relative_error(fft.rfft(x), want) < 1e-14, name)
+      expect.truthy(relative_error(fft.rfft(x:float()):to "complex128", want) < 1e-6, name .. ", float32")
+      local columns = fft.rfft(x:t():contiguous(), nil, 1)
+      expect.truthy(relative_error(columns:t(), want) < 1e-14, name .. ", columns")
+      expect.truthy(relative_error(fft.irfft(columns, n, 1):t(), x) < 1e-14, name .. ", columns and back")
+      expect.truthy(relative_error(fft.irfft(want:to "complex64", n):double(), x) < 1e-6, name .. ", float32 and back")
+      for _, norm in ipairs { "forward", "ortho" } do
+        local there = fft.rfft(x:t():contiguous():t(), nil, -1, norm)
+        expect.truthy(relative_error(there * (norm == "ortho" and n ^ 0.5 or n), want) < 1e-14, norm)
+        expect.truthy(relative_error(fft.irfft(there, n, -1, norm), x) < 1e-14, norm .. " and back")
+      end
+    end
+  end
+end)
+
+test("a row that is not a number leaves the others as they are", function()
+  for _, n in ipairs { 15, 71, 105 } do
+    local x = ml.randn(18, n)
+    local want = fft.rfft(x)
+    x[2]:fill_(0 / 0)
+    local got = fft.rfft(x)
+    expect.truthy(got[2].real:isnan():all():item(), "the row")
+    expect.truthy(got[1]:eq(want[1]):all():item() and got[3]:eq(want[3]):all():item(), "its neighbours")
+    -- The imaginary part of a sum that is real by nature is not read.
+    want.imag:select(2, 1):fill_(0 / 0)
+    expect.truthy(not fft.irfft(want, n):isnan():any():item(), "the first imaginary parts")
   end
 end)
 
@@ -116,6 +153,7 @@ check_gradient("fft", function(x) return fft.fft(x, 6) end, { 2, 5, 2 })
 check_gradient("ifft2", function(x) return fft.ifft2(x) end, { 2, 3, 2 })
 check_gradient("irfft of an even length", function(x) return fft.irfft(x) end, { 2, 4, 2 })
 check_gradient("irfft of an odd length", function(x) return fft.irfft(x, 7) end, { 2, 4, 2 })
+check_gradient("irfft of columns", function(x) return fft.irfft(x, 5, 1) end, { 3, 2, 2 })
 check_gradient("hfft", function(x) return fft.hfft(x) end, { 4, 2 })
 check_gradient("irfftn", function(x) return fft.irfftn(x) end, { 3, 3, 2 })
 check_gradient("istft", function(x)
