@@ -114,8 +114,9 @@ Result native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor
   return bodies(op, size, x, weight);
 }
 
-Result native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size, const Dims& stride,
-                        const Dims& padding, const Dims& dilation, int64_t groups) {
+Result native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size,
+                               const Dims& stride, const Dims& padding, const Dims& dilation,
+                               int64_t groups) {
   const char* op = "native_conv_grad_weight";
   check_axes(op, stride);
   check_sizes(op, size);
