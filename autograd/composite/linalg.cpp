@@ -112,8 +112,10 @@ Tensor addr_composite(const Tensor& input, const Tensor& vec1, const Tensor& vec
     return addcmul(input, unsqueeze(vec1, 1), vec2, alpha);
   check(vec1.dim() == 1 && vec2.dim() == 1, "addr: vectors are wanted, got shapes ", vec1.sizes(),
         " and ", vec2.sizes());
-  const bool alike = vec1.dtype() == vec2.dtype() && vec1.dtype() != DType::Bool;
-  const Tensor product = alike ? outer(vec1, vec2) : mul(unsqueeze(vec1, 1), vec2);
+  const Operand operands[] = {Operand(input), Operand(vec1), Operand(vec2)};
+  const DType dtype = result_type({&operands[0], &operands[1], &operands[2]});
+  const Tensor a = to(vec1, dtype), b = to(vec2, dtype);
+  const Tensor product = dtype == DType::Bool ? mul(unsqueeze(a, 1), b) : outer(a, b);
   return weighted("addr", input, product, beta, alpha);
 }
 

@@ -250,7 +250,7 @@ Tensor ctc_loss_composite(const Tensor& log_probs, const Tensor& targets,
   const Reduction reduction = reduction_of("ctc_loss", reduction_name);
   const bool single = log_probs.dim() == 2;
   const Tensor batch = single ? unsqueeze(log_probs, 1) : log_probs;
-  const Tensor labels = single ? reshape(targets, {targets.numel()}) : targets;
+  const Tensor labels = single ? reshape(targets, {1, targets.numel()}) : targets;
   Tensor loss = std::get<0>(native_ctc_loss(batch, labels, input_lengths, target_lengths, blank));
   if (zero_infinity) loss = masked_fill(loss, isinf(loss), 0.0);
   if (reduction == kMean) return mean_by_length(loss, target_lengths);

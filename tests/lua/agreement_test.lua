@@ -49,6 +49,10 @@ test("what PyTorch refuses", function()
   local p = ml.randn(5, 2, 4):log_softmax(3)
   expect.error(function() return F.ctc_loss(p, ml.tensor({ 2, 3, 3, 4 }, { dtype = "int64" }), { 5, 5 }, { 2, 1 }) end,
     "targets has 4 labels, and the lengths of the targets add up to 3")
+  -- Those of one sequence may be longer than its length says.
+  local one = ml.tensor({ 2, 3, 3 }, { dtype = "int64" })
+  local short = F.ctc_loss(p[{ {}, 1 }], one, { 5 }, { 2 })
+  expect.near(short:item(), F.ctc_loss(p[{ {}, 1 }], one[{ { 1, 2 } }], { 5 }, { 2 }):item(), 1e-6)
 end)
 
 test("losses and sums of tensors that broadcast", function()
@@ -58,6 +62,8 @@ test("losses and sums of tensors that broadcast", function()
   expect.equal(ml.tensordot(a, ml.tensor { { 1.0, 2.0 } }, { 2 }, { 1 }):tolist(), { { 6, 12 }, { 15, 30 } })
   local wide = ml.tensor({ { 1, 2 }, { 3, 4 } }, { dtype = "float64" })
   expect.equal(ml.addr(wide, ml.ones(2), ml.ones(2), { beta = 0.5 }).dtype, "float64")
+  local third = ml.tensor { 1 / 3, 1 }
+  expect.equal(ml.addr(wide, third, third)[1][1]:item(), 1 + third:double()[1]:item() ^ 2)
   local marks = ml.tensor { true, false }
   expect.equal(ml.addr(ml.zeros(2, 2), marks, ml.tensor { 3.0, 4.0 }):tolist(), { { 3, 4 }, { 0, 0 } })
 end)
