@@ -7,6 +7,7 @@
 #include "autograd/formulas/linalg.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_linalg.h"
+#include "tensor/dispatch.h"
 
 namespace moonlet {
 namespace {
@@ -359,6 +360,8 @@ Tensor cdist_composite(const Tensor& x1, const Tensor& x2, double p,
                        std::string_view compute_mode) {
   check(x1.dim() >= 2 && x2.dim() >= 2 && x1.size(-1) == x2.size(-1), "cdist: shapes ", x1.sizes(),
         " and ", x2.sizes(), ", (..., n, d) and (..., m, d) are wanted");
+  check_dtype("cdist", "x1", x1, dtypes::floating);
+  check_dtype("cdist", "x2", x2, dtypes::floating);
   if (is_reduced_floating(x1.dtype())) {
     const auto wide = [](const Tensor& x) { return formulas::widened(x); };
     return to(cdist(wide(x1), wide(x2), p, compute_mode), x1.dtype());

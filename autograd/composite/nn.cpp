@@ -7,6 +7,7 @@
 #include "autograd/formulas/nn.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_nn.h"
+#include "tensor/dispatch.h"
 #include "tensor/shapes/nn.h"
 
 namespace moonlet {
@@ -189,6 +190,7 @@ Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p,
 Tensor pdist_composite(const Tensor& given, double p) {
   check(given.dim() == 2, "pdist: x has shape ", given.sizes(), ", (n, features) is wanted");
   check(p >= 0, "pdist: p is ", p, ", at least 0 is wanted");
+  check_dtype("pdist", "x", given, dtypes::floating);
   const int64_t n = given.size(0);
   if (n < 2) return sum(narrow(given, 0, 0, 0), {1});
   if (given.device().is_cpu()) return native_pdist(given, p);

@@ -104,7 +104,7 @@ of the k neighbours (n, k, p), in row order and from 1, of which the one behind 
 
 op { [[grid_neighbours_grad_grid(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
                                  bool align_corners) -> Tensor]],
-     kind = "composite", dtypes = "floating", mixed = true, internal = true,
+     kind = "composite", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[The gradient of the weights of `grid_neighbours`, which are `grad`'s, with respect to `grid`.]],
      sample = slopes }
