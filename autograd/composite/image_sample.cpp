@@ -226,8 +226,8 @@ std::vector<Neighbour> weight_slopes(const NamedAxis& named, std::string_view mo
     // That of a place is one number between two neighbours.
     const Tensor by_place = constant([&] {
       const Tensor second = stack({zeros_like(numbers), ones_like(numbers)}, 1);
-      return select(grid_weights_grad_grid(second, unsqueeze(numbers, 2), {axis.size}, mode,
-                                           padding_mode, axis.align_corners),
+      return select(grid_neighbours_grads(second, unsqueeze(numbers, 2), {axis.size}, mode,
+                                          padding_mode, axis.align_corners),
                     2, 0);
     });
     out[0].weight = neg(by_place);
@@ -260,9 +260,8 @@ Tensor grid_neighbours_grad_grid_composite(const Tensor& grad, const Tensor& gri
                                            std::string_view mode, std::string_view padding_mode,
                                            bool align_corners) {
   if (!grad_enabled() || mode == "nearest")
-    return constant([&] {
-      return grid_weights_grad_grid(grad, grid, size, mode, padding_mode, align_corners);
-    });
+    return constant(
+        [&] { return grid_neighbours_grads(grad, grid, size, mode, padding_mode, align_corners); });
   const Tensor grids = widened(grid);
   std::vector<Tensor> slopes;
   for (int d = size.size() - 1; d >= 0; --d) {

@@ -57,9 +57,9 @@ void grid_neighbours(const Tensor& grid, const Dims& size, std::string_view mode
   });
 }
 
-void grid_weights_grad_grid(const Tensor& grad, const Tensor& grid, const Dims& size,
-                            std::string_view mode, std::string_view padding_mode,
-                            bool align_corners, Tensor& y) {
+void grid_neighbours_grads(const Tensor& grad, const Tensor& grid, const Dims& size,
+                           std::string_view mode, std::string_view padding_mode, bool align_corners,
+                           Tensor& y) {
   const GridNaming naming(size, mode, padding_mode, align_corners);
   const DType dtype = compute_dtype(grid.dtype());
   const Tensor numbers = converted(grid, dtype), slopes = converted(grad, dtype);

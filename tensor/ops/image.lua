@@ -109,7 +109,7 @@ op { [[grid_neighbours_grad_grid(Tensor grad, Tensor grid, int[] size, string mo
      doc = [[The gradient of the weights of `grid_neighbours`, which are `grad`'s, with respect to `grid`.]],
      sample = slopes }
 
-op { [[grid_weights_grad_grid(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
+op { [[grid_neighbours_grads(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
                               bool align_corners) -> Tensor]],
      kind = "structured", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },

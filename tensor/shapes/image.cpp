@@ -158,9 +158,9 @@ std::array<Result, 2> grid_neighbours(const Tensor& grid, const Dims& size, std:
           Result{sizes, {compute_dtype(grid.dtype()), grid.device()}}};
 }
 
-Result grid_weights_grad_grid(const Tensor& grad, const Tensor& grid, const Dims& size,
-                              std::string_view mode, std::string_view padding_mode, bool) {
-  const char* op = "grid_weights_grad_grid";
+Result grid_neighbours_grads(const Tensor& grad, const Tensor& grid, const Dims& size,
+                             std::string_view mode, std::string_view padding_mode, bool) {
+  const char* op = "grid_neighbours_grads";
   expect_shape(op, "grad", grad.sizes(), grid_weight_sizes(op, grid, size, mode, padding_mode));
   return {grid.sizes(), options_of(grid)};
 }
