@@ -41,7 +41,7 @@ void check_axes(const char* op, const Dims& stride) {
 // What scripts call the convolution with so many strides.
 const char* conv_name(const Dims& stride) {
   constexpr const char* kNames[] = {"conv1d", "conv2d", "conv3d"};
-  check_axes("convolution", stride);
+  check_axes("native_conv", stride);
   return kNames[stride.size() - 1];
 }
 
