@@ -194,6 +194,7 @@ Tensor pdist_composite(const Tensor& given, double p) {
   const int64_t n = given.size(0);
   if (n < 2) return sum(narrow(given, 0, 0, 0), {1});
   if (given.device().is_cpu()) return native_pdist(given, p);
+  if (given.size(1) == 0) return zeros({n * (n - 1) / 2}, options_of(given));
   const Tensor x = widened(given);
   std::vector<Tensor> parts;
   for (int64_t i = 0; i + 1 < n; ++i)
