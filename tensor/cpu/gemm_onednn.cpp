@@ -61,12 +61,21 @@ bool has_kernels() {
   return true;
 }
 
+// Whether BLAS is likely to be faster, by measurements on both kinds of processors: with AVX-512 it
+// has kernels for small products; without, oneDNN brings a transposed first operand slowly into its
+// order where the sums are long or its rows begin at the same places of pages.
+bool suits_blas(const Product<float>& p, double work) {
+  static const bool wide = __builtin_cpu_supports("avx512f") != 0;
+  if (work < (p.flip_a || p.flip_b || !wide ? 0x1p16 : 0x1p19)) return true;
+  constexpr int kPage = 1024;  // elements
+  return !wide && p.flip_a && p.m >= 128 && (p.k >= 512 || p.lda % kPage == 0);
+}
+
 }  // namespace
 
 bool onednn_gemm(const Product<float>& p) {
   const double work = double(p.m) * double(p.n) * double(p.k);
-  if (work < (p.flip_a || p.flip_b ? 0x1p16 : 0x1p19)) return false;
-  if (!has_kernels()) return false;
+  if (suits_blas(p, work) || !has_kernels()) return false;
   const int threads = thread_count(static_cast<int64_t>(std::min(work, 0x1p62)), kGemmGrain);
   const Tiling tiling = tiling_for(p, threads);
   parallel_for(tiling.count(), 1, [&](int64_t begin, int64_t end) {
