@@ -7,6 +7,7 @@
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
 local ml = require "moonlet"
 local json = require "moonlet.json"
+local op_variants = require "op_variants"
 local samples = require "op_samples"
 
 local cases = dofile(assert(os.getenv "MOONLET_OP_CASES", "set MOONLET_OP_CASES"))
@@ -41,21 +42,6 @@ local function number_variants(value)
   return { -3, -1, 0, 1, 2, 3, 9, 2.5 }
 end
 
-local function list_variants(list)
-  local out = { {}, table.move(list, 1, #list - 1, 1, {}) }
-  for i = 1, #list do
-    for _, change in ipairs { -3, -1, 1 } do
-      local other = table.move(list, 1, #list, 1, {})
-      other[i] = other[i] + change
-      out[#out + 1] = other
-    end
-  end
-  local longer = table.move(list, 1, #list, 1, {})
-  longer[#longer + 1] = 1
-  out[#out + 1] = longer
-  return out
-end
-
 local function tensor_variants(t, kind)
   local out = with_shapes(t)
   if not is_position(kind) then table.move(with_dtypes(t), 1, #DTYPES, #out + 1, out) end
@@ -68,23 +54,9 @@ local function variants(value, kind)
   if type(value) == "boolean" then return { not value } end
   if type(value) ~= "table" then return {} end
   if ml.is_tensor(value[1]) then
-    local out = {}
-    for k = 1, #value do
-      for _, other in ipairs(tensor_variants(value[k], kind)) do
-        local list = table.move(value, 1, #value, 1, {})
-        list[k] = other
-        out[#out + 1] = list
-      end
-    end
-    return out
+    return op_variants.of_tensors(value, function(t) return tensor_variants(t, kind) end)
   end
-  return math.type(value[1]) and list_variants(value) or {}
-end
-
-local function replaced(args, i, value)
-  local out = table.move(args, 1, args.n, 1, { n = args.n })
-  out[i] = value
-  return out
+  return math.type(value[1]) and op_variants.of_list(value, { -3, -1, 1 }) or {}
 end
 
 -- All floating tensors of a call in another dtype.
@@ -135,7 +107,7 @@ for _, case in ipairs(cases) do
       for _, other in ipairs(whole_calls(case, args)) do write(case, other, "dtypes") end
       for k = 1, args.n do
         for _, value in ipairs(variants(args[k], case.args[k] or "")) do
-          write(case, replaced(args, k, value), case.names[k] or tostring(k))
+          write(case, op_variants.replaced(args, k, value), case.names[k] or tostring(k))
         end
       end
     end

@@ -5,6 +5,7 @@
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
+local op_variants = require "op_variants"
 local samples = require "op_samples"
 local expect = harness.expect
 
@@ -49,21 +50,6 @@ local function number_variants(value)
   return { -100, -1, 0, 1, 2, 3, 9, 1 << 40, math.mininteger }
 end
 
-local function list_variants(list)
-  local out = { {}, table.move(list, 1, #list - 1, 1, {}) }
-  for i = 1, #list do
-    for _, change in ipairs { -3, -1, 1, 40 } do
-      local other = table.move(list, 1, #list, 1, {})
-      other[i] = other[i] + change
-      out[#out + 1] = other
-    end
-  end
-  local longer = table.move(list, 1, #list, 1, {})
-  longer[#longer + 1] = 1
-  out[#out + 1] = longer
-  return out
-end
-
 local absent = {}
 
 -- What else could stand in the place of argument `i`.
@@ -78,17 +64,9 @@ local function variants(case, args, i)
   elseif type(value) == "boolean" then
     return { not value }
   elseif type(value) == "table" and ml.is_tensor(value[1]) then
-    local out = {}
-    for k = 1, #value do
-      for _, other in ipairs(tensor_variants(value[k], "")) do
-        local list = table.move(value, 1, #value, 1, {})
-        list[k] = other
-        out[#out + 1] = list
-      end
-    end
-    return out
+    return op_variants.of_tensors(value, function(t) return tensor_variants(t, "") end)
   elseif type(value) == "table" and math.type(value[1]) then
-    return list_variants(value)
+    return op_variants.of_list(value, { -3, -1, 1, 40 })
   end
   return {}
 end
@@ -140,10 +118,8 @@ local function compare(case, args, form, failures)
 end
 
 local function replaced(args, i, value)
-  local out = table.move(args, 1, args.n, 1, { n = args.n })
   if value == absent then value = nil end
-  out[i] = value
-  return out
+  return op_variants.replaced(args, i, value)
 end
 
 local function next_int_of(seed)
