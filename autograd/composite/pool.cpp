@@ -305,7 +305,8 @@ Tensor window_positions(const Tensor& samples, int64_t size, int64_t out, int64_
   const Tensor shift = reshape(samples, {pieces, 1});
   const Tensor begin = sub(floor(mul(add(number, shift), step)), floor(mul(shift, step)));
   const double last = double(size - kernel);
-  const Tensor start = to(clamp(where(eq(number, out - 1), last, begin), 0.0, last), DType::Int64);
+  const Tensor known = where(ge(begin, 0.0), begin, 0.0);  // NaN too begins at the first place
+  const Tensor start = to(clamp_max(where(eq(number, out - 1), last, known), last), DType::Int64);
   const Tensor offset = arange(Scalar(kernel), std::nullopt, 1, DType::Int64, options.device);
   return reshape(add(unsqueeze(start, -1), offset), {pieces, out * kernel});
 }
@@ -375,6 +376,13 @@ WithIndices fractional(const char* op, const Tensor& x, const Dims& kernel, cons
   const int dims = kernel.size();
   const Dims size = spatial_of(x, dims), result = with_spatial(x, output_size);
   const int64_t pieces = pieces_of(x, dims), whole = product(size, op);
+  if (x.device().is_cpu()) {
+    Dims sizes = size;
+    sizes.insert(0, pieces);
+    const auto [best, at] = native_fractional_max_pool(
+        reshape(x, sizes), reshape(samples, {pieces, dims}), kernel, output_size);
+    return {reshape(best, result), reshape(at, result)};
+  }
   const std::vector<Tensor> positions =
       positions_of(widened(reshape(samples, {pieces, dims})), size, output_size, kernel);
   Tensor values = reshape(x, {pieces, whole});

@@ -118,4 +118,22 @@ Result adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size) {
   return images(op, size, grad);
 }
 
+std::array<Result, 2> native_fractional_max_pool(const Tensor& x, const Tensor& random_samples,
+                                                 const Dims& kernel, const Dims& output_size) {
+  const char* op = "native_fractional_max_pool";
+  const int dims = x.dim() - 1;
+  check(dims == 2 || dims == 3, op, ": x has shape ", x.sizes(), ", (n, h, w) or (n, d, h, w) is ",
+        "wanted");
+  check_window(op, "kernel_size", kernel, dims, 1);
+  check_window(op, "output_size", output_size, dims, 1);
+  expect_shape(op, "random_samples", random_samples.sizes(), {x.size(0), dims});
+  Dims sizes{x.size(0)};
+  for (int i = 0; i < dims; ++i) {
+    check(output_size[i] + kernel[i] - 1 <= x.size(1 + i), op, ": ", output_size[i], " windows of ",
+          kernel[i], " do not fit into ", x.size(1 + i));
+    sizes.push_back(output_size[i]);
+  }
+  return {Result{sizes, options_of(x)}, Result{sizes, {DType::Int64, x.device()}}};
+}
+
 }  // namespace moonlet::shapes
