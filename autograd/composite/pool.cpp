@@ -7,6 +7,7 @@
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_pool.h"
+#include "tensor/dispatch.h"
 #include "tensor/shapes/window.h"
 
 namespace moonlet {
@@ -323,6 +324,8 @@ Tensor windows_of(const Tensor& x, const Tensor& positions, int64_t out) {
 void check_fractional(const char* op, const Tensor& x, const Dims& kernel, const Dims& output_size,
                       const Tensor& samples) {
   const int dims = kernel.size();
+  check_dtype(op, "x", x, dtypes::real);
+  check_dtype(op, "random_samples", samples, dtypes::floating);
   shapes::check_images(op, x.sizes(), dims);
   shapes::check_window(op, "kernel_size", kernel, dims, 1);
   shapes::check_window(op, "output_size", output_size, dims, 1);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
@@ -41,7 +42,7 @@ void begins(int64_t size, int64_t out, int64_t kernel, T shift, int64_t* to) {
 // What is compared: 16-bit floats as float32.
 template <class T>
 auto number(T x) {
-  if constexpr (sizeof(T) == 2)
+  if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>)
     return static_cast<float>(x);
   else
     return x;
@@ -104,7 +105,7 @@ void native_fractional_max_pool(const Tensor& x, const Tensor& shifts, const Dim
   const Tensor pieces = contiguous(x), samples = converted(shifts, wide);
   with_contiguous(values, [&](Tensor& best) {
     with_contiguous(indices, [&](Tensor& at) {
-      visit<dtypes::floating>(x.dtype(), [&]<class T>() {
+      visit<dtypes::real>(x.dtype(), [&]<class T>() {
         visit<bit(DType::Float32) | bit(DType::Float64)>(
             wide, [&]<class S>() { pool<T, S>(w, pieces, samples, best, at); });
       });

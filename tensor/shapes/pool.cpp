@@ -1,4 +1,5 @@
 // tensor/shapes/pool.cpp: argument checks and result shapes of pooling.
+#include "tensor/dispatch.h"
 #include "tensor/shapes/window.h"
 #include "tensor/shapes_pool.h"
 
@@ -124,6 +125,7 @@ std::array<Result, 2> native_fractional_max_pool(const Tensor& x, const Tensor& 
   const int dims = x.dim() - 1;
   check(dims == 2 || dims == 3, op, ": x has shape ", x.sizes(), ", (n, h, w) or (n, d, h, w) is ",
         "wanted");
+  check_dtype(op, "random_samples", random_samples, dtypes::floating);
   check_window(op, "kernel_size", kernel, dims, 1);
   check_window(op, "output_size", output_size, dims, 1);
   expect_shape(op, "random_samples", random_samples.sizes(), {x.size(0), dims});
