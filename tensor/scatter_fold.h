@@ -36,7 +36,7 @@ MOONLET_FOLD_HD T folded(T a, T b) {
   } else {
     // Without branches, so that loops over rows become vectors.
     const bool better = kFold == ScatterFold::Max ? b > a : b < a;
-    return (better | (b != b)) & (a == a) ? b : a;
+    return ((better | (b != b)) & (a == a)) ? b : a;
   }
 }
 
