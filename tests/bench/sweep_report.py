@@ -8,8 +8,9 @@ SLOW = 0.8  # the ratio that no op should be below
 
 HEAD = """# Speed of the ops beside PyTorch
 
-The ops of the families named below were timed beside PyTorch on the same tensors, in turn in one
-run. A number is a ratio of medians, PyTorch's time divided by Moonlet's: above 1 Moonlet is faster. Written by
+The ops of the families named below were timed beside PyTorch on the same tensors, in turn, each
+family in a run of its own with the build of its day, while other work kept the machine busy. A
+number is a ratio of medians, PyTorch's time divided by Moonlet's: above 1 Moonlet is faster. Written by
 `tests/bench/sweep_report.py`; one file per number of threads:
 
     python3 tests/bench/sweep.py 1 "" one.tsv
