@@ -1,5 +1,6 @@
 -- stdlib/optim/sparse_adam.lua: Adam for sparse gradients.
 
+local Adam = require("moonlet.optim.adam").Adam
 local Optimizer = require "moonlet.optim.optimizer"
 local class = require "moonlet.class"
 local ml = require "moonlet"
@@ -30,14 +31,7 @@ function SparseAdam:init(...)
   end
 end
 
-function SparseAdam:check(group)
-  for i = 1, 2 do
-    local beta = group.betas[i]
-    if type(beta) ~= "number" or not (beta >= 0 and beta < 1) then
-      options.fail("%s: 'betas' must be two numbers from 0 to below 1, got %s", self.name, beta)
-    end
-  end
-end
+SparseAdam.check = Adam.check
 
 --- Refuses a gradient that is a tensor.
 function SparseAdam:update()

@@ -4,30 +4,12 @@
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
 local harness = require "harness"
 local ml = require "moonlet"
+local weights = require "sparse_weights"
 local test, expect = harness.test, harness.expect
 local nn, optim = ml.nn, ml.optim
 local F = nn.functional
 
-local ROWS, FEATURES = 6, 3
-
-local function weight(options)
-  local rows = {}
-  for i = 1, ROWS do
-    rows[i] = {}
-    for j = 1, FEATURES do rows[i][j] = (3 * (i - 1) + j - 1) % 7 * 0.25 - 0.5 end
-  end
-  options = options or {}
-  local w = ml.tensor(rows, { dtype = options.dtype or ml.float64, device = options.device })
-  w.requires_grad = options.requires_grad ~= false
-  return w
-end
-
-local function same(got, want, tolerance, what)
-  expect.equal(got.shape, ml.tensor(want).shape)
-  local apart = (got:double():to "cpu" - ml.tensor(want, { dtype = ml.float64 })):abs()
-  expect.truthy(apart:numel() == 0 or apart:max():item() <= tolerance,
-    ("%s: got %s"):format(what or "values", tostring(got)))
-end
+local ROWS, FEATURES, weight, same = weights.ROWS, weights.FEATURES, weights.weight, weights.same
 
 -- The gradients with and without `sparse`, which `run(w, sparse)` leaves in w.
 local function both(run, options)
