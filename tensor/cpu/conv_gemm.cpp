@@ -33,6 +33,11 @@ int64_t piece_size(const ConvShape& s, DType dtype) {
   return std::min(places(s), std::max(enough, kBytes / column));
 }
 
+int64_t piece_count(const ConvShape& s, DType dtype) {
+  const int64_t size = piece_size(s, dtype);
+  return (places(s) + size - 1) / size;
+}
+
 // The tap of one row of the columns: its channel, what it adds to the place in the input, and the
 // range of places in a line that see the input through it.
 struct Tap {
@@ -148,7 +153,6 @@ class Columns {
       : shape_(s), direct_(s.sees_itself()), size_(piece_size(s, dtype)) {
     if (!direct_) buffer_ = empty_plain({taps(s), size_}, {dtype, {}}, "conv");
   }
-  int64_t count() const { return (places(shape_) + size_ - 1) / size_; }
   Piece piece(int64_t i) const { return {i * size_, std::min(places(shape_), (i + 1) * size_)}; }
 
   // Those of a piece, to be written.
@@ -184,7 +188,7 @@ void fill_rows(const Matrix& m, const T* values) {
 template <class T>
 void forward(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
              Tensor& y) {
-  const int64_t pieces = Columns(s, y.dtype()).count();
+  const int64_t pieces = piece_count(s, y.dtype());
   parallel_for(s.batch * s.groups * pieces, 1, [&](int64_t begin, int64_t end) {
     const Columns columns(s, y.dtype());
     for (int64_t i = begin; i < end; ++i) {
@@ -202,6 +206,7 @@ template <class T>
 void transpose(const ConvShape& s, const Tensor& grad, const Tensor& weight, const Tensor& bias,
                Tensor& y) {
   const bool adds = !s.sees_itself() || bias.defined();
+  const int64_t pieces = piece_count(s, y.dtype());
   parallel_for(s.batch * s.groups, 1, [&](int64_t begin, int64_t end) {
     const Columns columns(s, y.dtype());
     for (int64_t i = begin; i < end; ++i) {
@@ -210,7 +215,7 @@ void transpose(const ConvShape& s, const Tensor& grad, const Tensor& weight, con
       for (int64_t c = 0; adds && c < group_in(s); ++c)
         std::fill_n(image + c * volume(s.in), volume(s.in),
                     bias.defined() ? bias.elements<T>()[g * group_in(s) + c] : T(0));
-      for (int64_t k = 0; k < columns.count(); ++k) {
+      for (int64_t k = 0; k < pieces; ++k) {
         stop_if_requested();
         const Piece piece = columns.piece(k);
         gemm(y.dtype(), 1, transposed(weight_part<T>(s, weight, g)),
@@ -226,9 +231,10 @@ void transpose(const ConvShape& s, const Tensor& grad, const Tensor& weight, con
 template <class T>
 void weight_grad(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y) {
   const Columns columns(s, y.dtype());
+  const int64_t pieces = piece_count(s, y.dtype());
   for (int64_t n = 0; n < s.batch; ++n)
     for (int64_t g = 0; g < s.groups; ++g)
-      for (int64_t k = 0; k < columns.count(); ++k) {
+      for (int64_t k = 0; k < pieces; ++k) {
         stop_if_requested();
         const Piece piece = columns.piece(k);
         gemm(y.dtype(), 1, output_part<T>(s, grad, n, g, piece),
