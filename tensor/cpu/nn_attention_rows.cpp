@@ -8,7 +8,6 @@
 #include <limits>
 #include "hwy/foreach_target.h"
 
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "tensor/cpu/each_vector-inl.h"
 #include "tensor/cpu/nn_attention_rows.h"
@@ -31,14 +30,6 @@ inline int64_t whole_vectors(int64_t n) {
 
 template <class T>
 constexpr T kHidden = -std::numeric_limits<T>::infinity();
-
-// exp that keeps NaN; 0 of minus infinity.
-HWY_INLINE Vec<float>::Raw exp_of(ScoreTag<float>, Vec<float>::Raw x) {
-  return vexp(vec<float>(x)).v;
-}
-HWY_INLINE Vec<double>::Raw exp_of(ScoreTag<double> d, Vec<double>::Raw x) {
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
-}
 
 template <class T>
 void apply_mask(const ScoreBlock& b, int64_t row, T* s, int64_t n) {
@@ -78,7 +69,8 @@ void weigh_row(const ScoreBlock& b, int64_t row, T& top, T& sum, T& factor) {
   const auto shift = hn::Set(d, now == kHidden<T> ? T(0) : now);
   auto total = hn::Zero(d);
   for (int64_t i = 0; i < end; i += lanes) {
-    const auto e = exp_of(d, hn::Sub(hn::LoadU(d, s + i), shift));
+    // No score is above the shift.
+    const auto e = exp_or_0(vec<T>(hn::Sub(hn::LoadU(d, s + i), shift))).v;
     hn::StoreU(e, d, s + i);
     total = hn::Add(total, e);
   }
@@ -103,7 +95,7 @@ void slopes(const ScoreBlock& b, T* grads, const T* logsumexp, const T* dots) {
     const int64_t end = masked_row(b, row, s);
     const auto shift = hn::Set(d, logsumexp[row]), dot = hn::Set(d, dots[row]);
     for (int64_t i = 0; i < end; i += lanes) {
-      const auto weight = exp_of(d, hn::Sub(hn::LoadU(d, s + i), shift));
+      const auto weight = exp_or_0(vec<T>(hn::Sub(hn::LoadU(d, s + i), shift))).v;
       hn::StoreU(weight, d, s + i);
       hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, g + i), dot)), d, g + i);
     }

@@ -74,8 +74,9 @@ HWY_INLINE Vec<T> verf(Vec<T> x) {
   Vec<T> rest;
   if constexpr (sizeof(T) == 4)
     // log(erfc(a)) from 1 to 4: here its digits before the point count for nothing.
-    rest = vexp(poly(vmin(a, Vec<T>(4)), 0.000188035861, -1.12957835, -0.633219898, -0.108418547,
-                     0.0252082404, -0.00420455635, 0.000441335345, -2.1686772e-05));
+    rest =
+        exp_normal(poly(vmin(a, Vec<T>(4)), 0.000188035861, -1.12957835, -0.633219898, -0.108418547,
+                        0.0252082404, -0.00420455635, 0.000441335345, -2.1686772e-05));
   else
     rest = erfc_far(a);
   const Vec<T> far = Vec<T>(1) - rest;
@@ -90,13 +91,15 @@ HWY_INLINE Vec<T> verfc(Vec<T> x) {
 }
 
 // The normal distribution function: for float32 within 2^-26, by a polynomial of the logarithm of
-// its smaller side, which is 0 from 14 on.
+// its smaller side, which is 0 from 12.9 on.
 HWY_INLINE Vec<float> vnormal_cdf(Vec<float> x) {
-  const Vec<float> rest =
-      vexp(poly(vmin(vabs(x), Vec<float>(14)), -0.693147165505, -0.797885686863, -0.318296586131,
-                -0.0363937144821, 0.00490434582749, -0.000101111112313, -0.000126531860176,
-                2.67698111257e-5, -1.92143956295e-6));
-  return select(x < Vec<float>(0), rest, Vec<float>(1) - rest);
+  const Vec<float> a = vabs(x), zero(0), end(12.9);
+  const Vec<float> power =
+      exp_normal(poly(vmin(a, end), -0.693147165505, -0.797885686863, -0.318296586131,
+                      -0.0363937144821, 0.00490434582749, -0.000101111112313, -0.000126531860176,
+                      2.67698111257e-5, -1.92143956295e-6));
+  const Vec<float> rest = select(a < end, power, zero);
+  return select(x < zero, rest, Vec<float>(1) - rest);
 }
 HWY_INLINE Vec<double> vnormal_cdf(Vec<double> x) {
   return Vec<double>(0.5) * verfc(x * Vec<double>(-0.70710678118654752440));

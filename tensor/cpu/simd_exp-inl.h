@@ -16,6 +16,14 @@ HWY_BEFORE_NAMESPACE();
 namespace moonlet {
 namespace HWY_NAMESPACE {
 
+// What vectors of unusual numbers take: a call where it is rare, so that the usual ones stay short.
+#undef MOONLET_RARE_FN
+#if HWY_TARGET > HWY_AVX3
+#define MOONLET_RARE_FN HWY_NOINLINE
+#else
+#define MOONLET_RARE_FN HWY_INLINE
+#endif
+
 constexpr double kLn2 = 0.69314718055994530942;
 constexpr double kLog2e = 1.4426950408889634074;
 
@@ -72,6 +80,19 @@ HWY_INLINE Vec<T> exp_rest(Vec<T> x, Vec<T> n) {
   return exp_rest(x, n, lost);
 }
 
+// e^x where that is a normal number; NaN of NaN.
+template <class T>
+HWY_INLINE Vec<T> exp_normal(Vec<T> x) {
+  const Vec<T> n = exp_exponent(x);
+  return (expm1_near(exp_rest(x, n)) + Vec<T>(1)) * power_of_two(n);
+}
+// The same, and 0 for all x below that range.
+template <class T>
+HWY_INLINE Vec<T> exp_or_0(Vec<T> x) {
+  const Vec<T> least = -constant<T>(87, 708);
+  return select(x < least, Vec<T>(0), exp_normal(vmax(least, x)));
+}
+
 // e^x 2^shift for x within bounds beyond which it is 0 or infinite; NaN gives a bound's.
 template <class T>
 HWY_INLINE Vec<T> exp_scaled(Vec<T> x, double shift) {
@@ -80,8 +101,15 @@ HWY_INLINE Vec<T> exp_scaled(Vec<T> x, double shift) {
   return scale_by_power(expm1_near(exp_rest(c, n)) + Vec<T>(1), n + Vec<T>(shift));
 }
 template <class T>
-HWY_INLINE Vec<T> vexp(Vec<T> x) {
+MOONLET_RARE_FN Vec<T> exp_any(Vec<T> x) {
   return select(x != x, x, exp_scaled(x, 0));
+}
+template <class T>
+HWY_INLINE Vec<T> vexp(Vec<T> x) {
+#if HWY_TARGET > HWY_AVX3
+  if (!any(!(vabs(x) < constant<T>(87, 708)))) return exp_normal(x);
+#endif
+  return exp_any(x);
 }
 template <class T>
 HWY_INLINE Vec<T> vexp2(Vec<T> x) {
@@ -153,10 +181,18 @@ HWY_INLINE Vec<T> split_any_power(Vec<T> x, Vec<T>& n) {
 }
 
 template <class T>
-HWY_INLINE Vec<T> vlog(Vec<T> x) {
+MOONLET_RARE_FN Vec<T> log_any(Vec<T> x) {
   Vec<T> n;
   const Vec<T> m = split_any_power(x, n);
   return log_ends(x, log_near(m - Vec<T>(1), n));
+}
+template <class T>
+HWY_INLINE Vec<T> vlog(Vec<T> x) {
+  const Vec<T> smallest = constant<T>(1.17549435e-38, 2.2250738585072014e-308);
+  if (any(!((x >= smallest) && (x < Vec<T>(HUGE_VAL))))) return log_any(x);
+  Vec<T> n;
+  const Vec<T> m = split_power(x, n);
+  return log_near(m - Vec<T>(1), n);
 }
 template <class T>
 HWY_INLINE Vec<T> vlog2(Vec<T> x) {
@@ -245,7 +281,7 @@ HWY_INLINE Vec<T> vtanh(Vec<T> x) {
              -0.0014556615775702364, 0.00058893480724470277, -0.00023463104528300406,
              8.5107079273541128e-5, -2.0598556673275168e-5);
   const Vec<T> near = vfma(p * z, a, a);
-  const Vec<T> far = Vec<T>(1) - Vec<T>(2) / (exp_scaled(a + a, 0) + Vec<T>(1));
+  const Vec<T> far = Vec<T>(1) - Vec<T>(2) / (exp_normal(vmin(a + a, Vec<T>(40))) + Vec<T>(1));
   return vcopysign(select(a > Vec<T>(0.55), far, near), x);
 }
 
