@@ -42,6 +42,7 @@ namespace {
 // `part` at the beginning of zeros of shape `size`.
 Tensor behind_zeros(const Tensor& part, const Dims& size) {
   if (part.sizes() == size) return part;
+  if (part.numel() == 0) return zeros(size, options_of(part));
   std::vector<int64_t> pad;
   for (int d = size.size() - 1; d >= 0; --d) {
     pad.push_back(0);
@@ -52,6 +53,7 @@ Tensor behind_zeros(const Tensor& part, const Dims& size) {
 
 // The beginning of src, of index's shape.
 Tensor used(const Tensor& src, const Tensor& index) {
+  if (index.numel() == 0) return zeros(index.sizes(), options_of(src));
   Tensor out = src;
   for (int d = 0; d < src.dim(); ++d)
     if (src.size(d) != index.size(d)) out = slice(out, d, 0, index.size(d), 1);

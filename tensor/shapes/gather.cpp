@@ -6,12 +6,14 @@ namespace moonlet::shapes {
 
 namespace {
 
+// No positions at all may come in any shape, as in PyTorch.
 void check_same_rank(const char* op, const Tensor& x, const Tensor& index) {
-  check(index.dim() == x.dim(), op, ": index has shape ", index.sizes(),
+  check(index.dim() == x.dim() || index.numel() == 0, op, ": index has shape ", index.sizes(),
         "; as many dimensions wanted as ", x.sizes(), " has");
 }
 
 void check_inside(const char* op, const Tensor& x, int dim, const Tensor& index) {
+  if (index.numel() == 0) return;
   for (int i = 0; i < x.dim(); ++i) {
     check(i == dim || index.size(i) <= x.size(i), op, ": index of shape ", index.sizes(),
           " is larger than ", x.sizes(), " in dimension ", i + 1);
@@ -21,8 +23,9 @@ void check_inside(const char* op, const Tensor& x, int dim, const Tensor& index)
 void check_scatter(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
                    const Tensor& src) {
   check_same_rank(op, x, index);
-  bool inside = src.dim() == index.dim();
-  for (int i = 0; inside && i < index.dim(); ++i) inside = index.size(i) <= src.size(i);
+  bool inside = src.dim() == index.dim() || index.numel() == 0;
+  for (int i = 0; inside && index.numel() > 0 && i < index.dim(); ++i)
+    inside = index.size(i) <= src.size(i);
   check(inside, op, ": src has shape ", src.sizes(), ", index has ", index.sizes(),
         ", and none of its sizes may be larger");
   check_inside(op, x, wrap_dim(dim, x.dim(), op), index);

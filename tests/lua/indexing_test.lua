@@ -341,4 +341,28 @@ test("index_fill takes a number of any dtype from a tensor", function()
   expect.error(function() return ml.zeros(3):index_fill(1, at, ml.complex(1, 2)) end, "real")
 end)
 
+test("no positions at all may come in any shape", function()
+  local x, source = ml.randn(3, 4):requires_grad_(), ml.randn(5, 5, 2):requires_grad_()
+  local none = ml.zeros { 0 }:long()
+  expect.equal(x:gather(1, none):totable(), {})
+  expect.equal(x:gather(2, ml.zeros { 0, 5, 2 }:long()).shape, { 0, 5, 2 })
+  expect.error(function() return x:gather(3, none) end, "dim 3")
+  local forms = {
+    function() return x:scatter(1, none, source) end,
+    function() return x:scatter_add(1, none, source) end,
+  }
+  for _, reduce in ipairs { "sum", "prod", "mean", "amax", "amin" } do
+    for _, include_self in ipairs { true, false } do
+      forms[#forms + 1] = function() return x:scatter_reduce(1, none, source, reduce, include_self) end
+    end
+  end
+  for _, form in ipairs(forms) do
+    local y = form()
+    expect.equal(y:totable(), x:totable())
+    local by_x, by_source = ml.grad(y:sum(), { x, source })
+    expect.equal(by_x:totable(), ml.ones(3, 4):totable())
+    expect.equal(by_source:totable(), ml.zeros(5, 5, 2):totable())
+  end
+end)
+
 harness.run()
