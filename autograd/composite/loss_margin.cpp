@@ -198,8 +198,9 @@ Tensor gaussian_nll_loss_composite(const Tensor& given, const Tensor& target, co
                                    bool full, double eps, std::string_view reduction) {
   const char* op = "gaussian_nll_loss";
   const Tensor x = widened(given);
+  const DType dtype = is_floating(x.dtype()) ? x.dtype() : execution.default_dtype;
   Tensor variance = var.is_tensor() ? fitted_variance(op, widened(var.tensor()), given)
-                                    : full_like(x, var.scalar());
+                                    : moonlet::full(x.sizes(), var.scalar(), {dtype, x.device()});
   variance = limited_variance(op, variance, eps);
   Tensor loss = mul(add(log(variance), div(mse_loss_each(x, target), variance)), 0.5);
   if (full) loss = add(loss, 0.5 * std::log(2 * M_PI));

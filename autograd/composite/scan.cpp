@@ -25,11 +25,11 @@ Tensor diff_composite(const Tensor& x, int64_t n, int64_t dim, const Tensor& pre
   check(x.dim() > 0, "diff: x has no dimension");
   check(n >= 0, "diff: n is ", n, ", 0 or more is wanted");
   const int d = wrap_dim(dim, x.dim(), "diff");
+  if (n == 0) return clone(x);
   std::vector<Tensor> parts;
   for (const Tensor* part : {&prepend, &x, &append})
     if (part->defined()) parts.push_back(*part);
   Tensor y = parts.size() > 1 ? cat(parts, d) : x;
-  if (n == 0) return y.is_same(x) ? clone(x) : y;
   if (n >= y.size(d)) return narrow(y, d, 0, 0);
   for (int64_t i = 0; i < n; ++i) y = difference(y, d);
   return y;

@@ -33,7 +33,7 @@ op { "logcumsumexp(Tensor x, Dim dim) -> Tensor",
 op { [[diff(Tensor x, int n=1, Dim dim=-1, Tensor? prepend=nil, Tensor? append=nil) -> Tensor]],
      out = true, kind = "composite", dtypes = "all",
      doc = [[The `n`-th differences of neighbours along `dim`. What is in `prepend` and `append` is put
-before and after `x` first. Bools are compared.]],
+before and after `x` first, unless `n` is 0. Bools are compared.]],
      sample = { "randn(3, 5)", "randn(3, 5), 2, 1", "randn(3, 5), 1, 2, randn(3, 1), randn(3, 2)",
                 "randn(3, 5), 7", "randn(3, 5), 0", "randn(3, 5):gt(0)" } }
 

@@ -554,4 +554,10 @@ test("a number for each row of many dimensions", function()
   expect.truthy(ml.equal(ones:sum(2), ml.arange(1, 60):float() * 800))
 end)
 
+test("no differences at all are x, whatever would come before it", function()
+  local x = ml.tensor { 1, 4, 9 }
+  expect.equal(x:diff(0, 1, ml.tensor { 7 }):totable(), { 1, 4, 9 })
+  expect.equal(x:diff(1, 1, ml.tensor { 7 }):totable(), { -6, 3, 5 })
+end)
+
 harness.run()

@@ -198,6 +198,8 @@ test("losses at their edges", function()
   expect.near(F.poisson_nll_loss(ml.tensor { 1.0, 2.0 }, ml.tensor { 3, 0 }, { full = true }):item(),
     4.4357, 1e-4)
   expect.near(F.soft_margin_loss(ml.tensor { -200.0 }, ml.ones(1)):item(), 200, 1e-4)
+  local bytes = ml.tensor({ 1, 5 }, { dtype = "uint8" })
+  expect.near(F.gaussian_nll_loss(bytes, ml.tensor { 1.5, 2.5 }, 0.6):item(), 2.4529, 1e-4)
   local var = leaf { 1e-9, 2.0 }
   loss = F.gaussian_nll_loss(ml.tensor { 1.0, 2.0 }, ml.tensor { 1.0, 3.0 }, var)
   local g = ml.grad(loss, var):totable()
