@@ -288,14 +288,15 @@ void check_reflections(const char* op, const Tensor& A, const Tensor& tau) {
         " or fewer is wanted");
 }
 
+// The reflections that are multiplied at once: more take more multiplications, fewer more calls.
+constexpr int64_t kReflections = 64;
+
 // Q x, or with `adjoint_of` Q^H x, for the product Q of the reflections I - tau v v^H, whose v are
 // 1 on the diagonal of V and the columns of A below it: Q = I - V (I + D U)^-1 D V^H with tau on
 // the diagonal of D and U = V^H V above its diagonal (Schreiber and Van Loan, "A storage-efficient
 // WY representation for products of Householder transformations", 1989).
-Tensor all_reflected(const Tensor& A, const Tensor& tau, const Tensor& x, bool adjoint_of) {
-  const int64_t count = tau.size(-1);
-  if (count == 0) return clone(x);
-  const Tensor V = add(tril(narrow(A, -1, 0, count), -1), eye(A.size(-2), count, options_of(A)));
+Tensor reflected(const Tensor& A, const Tensor& tau, const Tensor& x, bool adjoint_of) {
+  const Tensor V = add(tril(A, -1), eye(A.size(-2), A.size(-1), options_of(A)));
   const Tensor scale = unsqueeze(tau, -1), U = triu(matmul(adjoint(V), V), 1);
   const Tensor factor = mul(scale, U), along = matmul(adjoint(V), x);
   // Of the triangular factors the diagonal counts as ones.
@@ -306,13 +307,62 @@ Tensor all_reflected(const Tensor& A, const Tensor& tau, const Tensor& x, bool a
   return sub(x, matmul(V, inner));
 }
 
+// The same for the reflections from `first` on, as many as are multiplied at once; x has the rows
+// from there on, which are all that they change.
+Tensor some_reflected(const Tensor& A, const Tensor& tau, int64_t first, const Tensor& x,
+                      bool adjoint_of) {
+  const int64_t count = std::min(kReflections, tau.size(-1) - first);
+  const Tensor rows = narrow(A, -2, first, A.size(-2) - first);
+  return reflected(narrow(rows, -1, first, count), narrow(tau, -1, first, count), x, adjoint_of);
+}
+
+// The start of the last group of reflections.
+int64_t last_group(const Tensor& tau) {
+  return std::max<int64_t>(0, tau.size(-1) - 1) / kReflections * kReflections;
+}
+
+// The identity (rows, cols), for each matrix of a batch.
+Tensor identities(const Tensor& A, int64_t rows, int64_t cols) {
+  return expand(eye(rows, cols, options_of(A)), with(batch_of(A), {rows, cols}));
+}
+
+// The first columns of Q.
+Tensor first_columns(const Tensor& A, const Tensor& tau) {
+  const int64_t m = A.size(-2), n = A.size(-1);
+  int64_t first = last_group(tau);
+  Tensor out = identities(A, m - first, n - first);
+  if (tau.size(-1) == 0) return clone(out);
+  out = some_reflected(A, tau, first, out, false);
+  while (first > 0) {
+    // The columns before these begin as those of the identity.
+    first -= kReflections;
+    const Tensor below = constant_pad(out, {0, 0, kReflections, 0});
+    out = cat({identities(A, m - first, kReflections), below}, -1);
+    out = some_reflected(A, tau, first, out, false);
+  }
+  return out;
+}
+
+// Q x, or with `adjoint_of` Q^H x.
+Tensor all_reflected(const Tensor& A, const Tensor& tau, const Tensor& x, bool adjoint_of) {
+  if (tau.size(-1) == 0) return clone(x);
+  Tensor out = x;
+  const int64_t last = last_group(tau);
+  for (int64_t done = 0; done <= last; done += kReflections) {
+    const int64_t first = adjoint_of ? done : last - done;
+    const Tensor changed =
+        some_reflected(A, tau, first, narrow(out, -2, first, out.size(-2) - first), adjoint_of);
+    out = first == 0 ? changed : cat({narrow(out, -2, 0, first), changed}, -2);
+  }
+  return out;
+}
+
 }  // namespace
 
 Tensor orgqr_composite(const Tensor& A, const Tensor& tau) {
   check_reflections("orgqr", A, tau);
   if (is_reduced_floating(A.dtype())) return to(orgqr(widened(A), widened(tau)), A.dtype());
-  const Tensor start = expand(eye(A.size(-2), A.size(-1), options_of(A)), A.sizes());
-  return all_reflected(A, tau, start, false);
+  return first_columns(A, tau);
 }
 
 Tensor ormqr_composite(const Tensor& A, const Tensor& tau, const Tensor& other, bool left,

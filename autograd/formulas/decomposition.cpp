@@ -24,13 +24,17 @@ Tensor diagonal_matrix(const Tensor& values) {
 
 Tensor diagonal_of(const Tensor& x) { return diagonal(x, 0, -2, -1); }
 
-Tensor real_part(const Tensor& x) { return is_complex(x.dtype()) ? real(x) : x; }
+// The matrices with their diagonals times `on` and the rest times `beside`.
+Tensor weighted(const Tensor& x, double on, double beside) {
+  const Tensor I = identity(x.size(-1), x);
+  return mul(x, add(mul(I, on - beside), beside));
+}
 
-Tensor without_diagonal(const Tensor& x) { return sub(x, diagonal_matrix(diagonal_of(x))); }
-
-// values[j] - values[i] at (i, j), with 1 on the diagonal.
-Tensor differences(const Tensor& values) {
-  return add(sub(unsqueeze(values, -2), unsqueeze(values, -1)), identity(values.size(-1), values));
+// 1 / (values[j] - values[i]) at (i, j), with 0 on the diagonal.
+Tensor inverse_differences(const Tensor& values) {
+  const Tensor I = identity(values.size(-1), values);
+  const Tensor gaps = add(sub(unsqueeze(values, -2), unsqueeze(values, -1)), I);
+  return mul(reciprocal(gaps), sub(ones_like(I), I));
 }
 
 Tensor skew(const Tensor& x) { return sub(x, adjoint(x)); }
@@ -136,10 +140,8 @@ std::tuple<Tensor, Tensor> native_lstsq_grads(const Tensor& g, const Tensor& A, 
 // of the Cholesky decomposition", 2016), halved, since A's two triangles share it.
 Tensor cholesky_grad_A(const Tensor& g, const Tensor& given, bool upper) {
   const Tensor L = upper ? adjoint(given) : given, g_L = upper ? adjoint(g) : g;
-  const Tensor product = matmul(adjoint(L), g_L), below = tril(product, -1);
-  const Tensor on = diagonal_matrix(real_part(diagonal_of(product)));
-  const Tensor F = mul(add(add(below, adjoint(below)), on), 0.5);
-  const Tensor Lh = adjoint(L);
+  const Tensor Lh = adjoint(L), half = weighted(tril(matmul(Lh, g_L)), 0.25, 0.5);
+  const Tensor F = add(half, adjoint(half));
   return linalg_solve_triangular(L, solve_upper(Lh, F, true), false, false, false);
 }
 
@@ -154,9 +156,8 @@ Tensor tall_qr_grad(const Tensor& g_Q, const Tensor& g_R, const Tensor& Q, const
     const Tensor product = matmul(adjoint(Q), g_Q);
     inner = inner.defined() ? sub(inner, product) : neg(product);
   }
-  const Tensor above = triu(inner, 1);
-  const Tensor F = add(add(above, adjoint(above)), diagonal_matrix(real_part(diagonal_of(inner))));
-  const Tensor product = matmul(Q, F);
+  const Tensor half = weighted(triu(inner), 0.5, 1);
+  const Tensor product = matmul(Q, add(half, adjoint(half)));
   const Tensor whole = g_Q.defined() ? add(g_Q, product) : product;
   return linalg_solve_triangular(adjoint(R), whole, false, false, false);
 }
@@ -187,10 +188,10 @@ Tensor qr_grad_A(const Tensor& g_Q, const Tensor& g_R, const Tensor& Q, const Te
 
 namespace {
 
-// The part of the gradient that lies in the space of the vectors: the matrix between U and Vh.
+// The part of the gradient that lies in the space of the vectors: U times this times Vh.
 Tensor svd_inner(const Tensor& g_U, const Tensor& g_S, const Tensor& g_V, const Tensor& U,
                  const Tensor& S, const Tensor& V) {
-  const Tensor gaps = differences(square(S));
+  const Tensor factors = inverse_differences(square(S));
   Tensor inner;
   const auto collect = [&](const Tensor& part) {
     inner = inner.defined() ? add(inner, part) : part;
@@ -198,14 +199,13 @@ Tensor svd_inner(const Tensor& g_U, const Tensor& g_S, const Tensor& g_V, const 
   if (g_S.defined()) collect(diagonal_matrix(g_S));
   if (g_U.defined()) {
     const Tensor product = skew(matmul(adjoint(U), g_U));
-    collect(scale_columns(div(without_diagonal(product), gaps), S));
+    collect(scale_columns(mul(product, factors), S));
     // The phases of a complex pair of vectors: what a gradient that does not depend on them shares
     // out between the two.
     if (is_complex(U.dtype())) collect(diagonal_matrix(div(diagonal_of(product), mul(S, 2))));
   }
-  if (g_V.defined())
-    collect(scale_rows(S, div(without_diagonal(skew(matmul(adjoint(V), g_V))), gaps)));
-  return inner;
+  if (g_V.defined()) collect(scale_rows(S, mul(skew(matmul(adjoint(V), g_V)), factors)));
+  return to(inner, U.dtype());
 }
 
 }  // namespace
@@ -223,9 +223,9 @@ Tensor svd_grad_A(const Tensor& g_U, const Tensor& g_S, const Tensor& g_Vh, cons
   const Tensor U = narrow(full_U, -1, 0, k), V = adjoint(narrow(full_Vh, -2, 0, k));
   const Tensor g_first = given(g_U) ? narrow(g_U, -1, 0, k) : Tensor();
   const Tensor g_V = given(g_Vh) ? adjoint(narrow(g_Vh, -2, 0, k)) : Tensor();
-  const Tensor inner = svd_inner(g_first, g_S, g_V, U, S, V);
   const Tensor Vh = adjoint(V);
-  Tensor out = matmul(U, matmul(to(inner, A.dtype()), Vh));
+  if (!g_first.defined() && !g_V.defined()) return matmul(scale_columns(U, g_S), Vh);
+  Tensor out = matmul(U, matmul(svd_inner(g_first, g_S, g_V, U, S, V), Vh));
   if (g_first.defined() && A.size(-2) > k) {
     const Tensor part = scale_columns(g_first, reciprocal(S));
     out = add(out, matmul(sub(part, matmul(U, matmul(adjoint(U), part))), Vh));
@@ -242,14 +242,11 @@ Tensor eigh_grad_A(const Tensor& g_values, const Tensor& g_vectors, const Tensor
                    const Tensor& values, const Tensor& vectors, std::string_view UPLO) {
   if (A.numel() == 0) return zeros_like(A);
   const Tensor V = vectors.numel() > 0 ? vectors : std::get<1>(native_eigh(A, UPLO, true));
-  Tensor inner;
-  if (g_vectors.defined())
-    inner = div(without_diagonal(matmul(adjoint(V), g_vectors)), differences(values));
-  if (g_values.defined()) {
-    const Tensor on = diagonal_matrix(g_values);
-    inner = inner.defined() ? add(inner, on) : on;
-  }
-  return matmul(V, matmul(to(inner, A.dtype()), adjoint(V)));
+  const Tensor Vh = adjoint(V);
+  if (!g_vectors.defined()) return matmul(scale_columns(V, g_values), Vh);
+  Tensor inner = mul(matmul(Vh, g_vectors), inverse_differences(values));
+  if (g_values.defined()) inner = add(inner, diagonal_matrix(g_values));
+  return matmul(V, matmul(inner, Vh));
 }
 
 // V^-H (diag(gL) + (V^H gV - V^H V diag(Re(V^H gV))) / conj(E)) V^H: the vectors have norm 1.
@@ -258,17 +255,17 @@ Tensor eig_grad_A(const Tensor& g_values, const Tensor& g_vectors, const Tensor&
   if (A.numel() == 0) return zeros_like(A);
   const Tensor V = vectors.numel() > 0 ? vectors : std::get<1>(native_eig(A, true));
   const Tensor Vh = adjoint(V);
-  Tensor inner;
+  Tensor right;
   if (g_vectors.defined()) {
     const Tensor product = matmul(Vh, g_vectors);
     const Tensor turned = matmul(Vh, scale_columns(V, real(diagonal_of(product))));
-    inner = div(without_diagonal(sub(product, turned)), conj(differences(values)));
+    Tensor inner = mul(sub(product, turned), conj(inverse_differences(values)));
+    if (g_values.defined()) inner = add(inner, diagonal_matrix(g_values));
+    right = matmul(inner, Vh);
+  } else {
+    right = scale_rows(g_values, Vh);
   }
-  if (g_values.defined()) {
-    const Tensor on = diagonal_matrix(g_values);
-    inner = inner.defined() ? add(inner, on) : on;
-  }
-  const Tensor out = linalg_solve(Vh, matmul(inner, Vh));
+  const Tensor out = linalg_solve(Vh, right);
   return is_complex(A.dtype()) ? out : real(out);
 }
 

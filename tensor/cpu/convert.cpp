@@ -1,6 +1,7 @@
 // tensor/cpu/convert.cpp: the table of converters, and copies of another dtype or device.
 #include "tensor/cpu/convert.h"
 
+#include <algorithm>
 #include <array>
 
 #include "tensor/cpu/copy.h"
@@ -15,6 +16,8 @@ namespace {
 
 // Runs of fewer elements take less time than a call takes.
 constexpr int64_t kShortRun = 8;
+// Of so many equal elements whole vectors are written.
+constexpr int64_t kLongRun = 128;
 
 // Every second element, of which compilers make vectors: columns of pairs.
 template <class T>
@@ -39,7 +42,8 @@ void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_str
       return copy_second(reinterpret_cast<const From*>(from), reinterpret_cast<To*>(to), n);
   if (from_stride == 0) {
     const To value = convert<To>(*reinterpret_cast<const From*>(from));
-    if (dense_to) return repeat(&value, sizeof(To), to, static_cast<size_t>(n));
+    if (dense_to && n >= kLongRun) return repeat(&value, sizeof(To), to, static_cast<size_t>(n));
+    if (dense_to) return void(std::fill_n(reinterpret_cast<To*>(to), n, value));
     for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * to_stride) = value;
     return;
   }

@@ -99,6 +99,17 @@ HWY_INLINE size_t by_vectors(const double* from, int64_t* to, size_t n) {
   return i;
 }
 
+// Real numbers as complex ones.
+template <class T>
+HWY_INLINE size_t by_vectors(const T* from, std::complex<T>* to, size_t n) {
+  const hn::ScalableTag<T> d;
+  T* y = reinterpret_cast<T*>(to);
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d))
+    hn::StoreInterleaved2(hn::LoadU(d, from + i), hn::Zero(d), d, y + 2 * i);
+  return i;
+}
+
 // The dtype on the way of a conversion that has no loop of its own; To itself for the others.
 template <class From, class To>
 constexpr auto way() {

@@ -1,6 +1,7 @@
 // tensor/cpu/gemm.cpp: the product of two matrices: BLAS for float and complex types (or oneDNN
-// for larger ones of float32), tensor/cpu/gemm_parts.cpp for other types, and plain loops without
-// BLAS and for an empty inner size.
+// for larger ones of float32, and tensor/cpu/gemm_small.cpp for small ones),
+// tensor/cpu/gemm_parts.cpp for other types, and plain loops without BLAS and for an empty inner
+// size.
 #include "tensor/cpu/gemm.h"
 
 #include <limits>
@@ -9,6 +10,7 @@
 #include "tensor/cpu/blas_call.h"
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/gemm_parts.h"
+#include "tensor/cpu/gemm_small.h"
 #include "tensor/cpu/parallel.h"
 
 #if MOONLET_OPENBLAS
@@ -252,6 +254,7 @@ void blas_gemm(const Scalar&, const Matrix&, const Matrix&, const Scalar&, const
 void gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
           const Matrix& c) {
   if (c.rows == 0 || c.cols == 0) return;
+  if (a.cols > 0 && small_products(dtype, 1, alpha, {a}, {b}, beta, {c})) return;
   visit<dtypes::real | dtypes::complex>(dtype, [&]<class T>() {
     if (a.cols == 0) return plain_gemm<T>(alpha, a, b, beta, c);
     if constexpr (in_blas<T>)

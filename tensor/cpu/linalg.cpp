@@ -2,6 +2,7 @@
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/gemm_small.h"
 #include "tensor/cpu/index_walk.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/views.h"
@@ -14,6 +15,7 @@ Matrix batch_entry(const Tensor& t, int64_t i) {
   m.data += i * t.stride(0) * static_cast<int64_t>(size_of(t.dtype()));
   return m;
 }
+Matrices batch_from(const Tensor& t, int64_t i) { return {batch_entry(t, i), t.stride(0)}; }
 
 Matrix column(const Tensor& v) { return {v.raw(), v.size(0), 1, v.stride(0), 1}; }
 Matrix row(const Tensor& v) { return transposed(column(v)); }
@@ -26,6 +28,9 @@ void batched(const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar&
   const int64_t batch = y.size(0);
   const double work = double(y.size(1)) * double(y.size(2)) * double(a.size(2));
   const auto range = [&](int64_t begin, int64_t end) {
+    if (work > 0 && small_products(y.dtype(), end - begin, alpha, batch_from(a, begin),
+                                   batch_from(b, begin), beta, batch_from(y, begin)))
+      return;
     for (int64_t i = begin; i < end; ++i)
       gemm(y.dtype(), alpha, batch_entry(a, i), batch_entry(b, i), beta, batch_entry(y, i));
   };
