@@ -148,9 +148,26 @@ void put_rows(Tensor& given, int64_t dim, const Tensor& positions, const char* f
   if (!x.is_same(given)) copy_into(given, x);
 }
 
+// Writes the number in a 0-d tensor over the elements at positions of each row of x, contiguous.
+void put_elements(Tensor& x, const Tensor& positions, const Tensor& number) {
+  const int64_t n = positions.numel(), *at = positions.elements<int64_t>(), size = x.size(-1);
+  visit_bytes(x.dtype(), [&]<class T>() {
+    T* const to = x.elements<T>();
+    const T value = *number.elements<T>();
+    parallel_for(x.numel() / size, grain_for(n), [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        serial_for(n, 1, [=](int64_t first, int64_t last) {
+          for (int64_t i = first; i < last; ++i) to[row * size + at[i] - 1] = value;
+        });
+    });
+  });
+}
+
 // Writes the number in a 0-d tensor over whole slices of x.
 void put_number(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& number) {
   MemoryOrder to(x, dim);
+  if (to.dim == to.x.dim() - 1 && to.x.numel() > 0 && to.x.is_contiguous())
+    return put_elements(to.x, positions, number);
   const int64_t places = std::max<int64_t>(blocks_before(to.x, to.dim) * size_along(x, dim), 1);
   Tensor row = empty_plain({x.numel() / places}, options_of(x), "index_fill");
   copy_into(row, number);

@@ -185,55 +185,70 @@ struct ByTarget {
 
 // Rows of 16-bit floats of one block: what comes to each target is joined in float32, by pieces of
 // `width` columns.
+template <class T>
 struct TargetRows {
   constexpr static int64_t kColumns = 1024;
-  TargetRows(DType dtype, const ByTarget& by_target, const Rows& all, const SliceFold& given)
-      : targets(by_target), rows(all), fold(given) {
-    widen = dense_converter(dtype, DType::Float32);
-    narrow = dense_converter(DType::Float32, dtype);
+  TargetRows(const ByTarget& by_target, const Rows& all, const SliceFold& given)
+      : targets(by_target), rows(all), fold(given), how(fold_of(given.kind)) {
+    widen = dense_converter(dtype_of<T>, DType::Float32);
+    narrow = dense_converter(DType::Float32, dtype_of<T>);
   }
-  template <class Join>
-  void add(char* to, const char* from, int64_t width, const Join& join) const {
-    const int64_t pitch = rows.inner * kBytes;
+  void add(T* to, const T* from, int64_t width) const {
     serial_for(rows.size, (rows.n / rows.size + 1) * width, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t* first = targets.first.data() + t + 1;
         if (first[0] < first[1] && t + 1 != fold.skipped)
-          add_row(to + t * pitch, from, first[0], first[1], width, join);
+          add_row(to + t * rows.inner, from, first[0], first[1], width);
       }
     });
   }
 
  private:
-  constexpr static int64_t kBytes = 2;
-  template <class Join>
-  void add_row(char* to, const char* from, int64_t begin, int64_t end, int64_t width,
-               const Join& join) const {
-    float sum[kColumns], row[kColumns];
+  static Fold fold_of(ScatterFold kind) {
+    switch (kind) {
+      case ScatterFold::Multiply: return Fold::Product;
+      case ScatterFold::Max: return Fold::Max;
+      case ScatterFold::Min: return Fold::Min;
+      default: return Fold::Sum;
+    }
+  }
+  void add_row(T* to, const T* from, int64_t begin, int64_t end, int64_t width) const {
+    float sum[kColumns];
     const auto columns = static_cast<size_t>(width);
     const int64_t count = end - begin + (fold.include_self ? 1 : 0);
-    widen(fold.include_self ? to : row_of(from, begin++), sum, columns);
+    widened(fold.include_self ? to : row_of(from, begin++), sum, columns);
     for (int64_t i = begin; i < end; ++i) {
       if ((i - begin) % kStopBlock == kStopBlock - 1) stop_if_requested();
       ask_for(from, i + 1, width);
-      widen(row_of(from, i), row, columns);
-      for (size_t j = 0; j < columns; ++j) sum[j] = join(sum[j], row[j]);
+      join(sum, row_of(from, i), width);
     }
     if (fold.kind == ScatterFold::Mean)
       for (size_t j = 0; j < columns; ++j) sum[j] = averaged(sum[j], count);
-    narrow(sum, to, columns);
+    narrow(reinterpret_cast<const char*>(sum), reinterpret_cast<char*>(to), columns);
   }
-  const char* row_of(const char* from, int64_t i) const {
-    return from + targets.numbers[static_cast<size_t>(i)] * rows.inner * kBytes;
+  void join(float* sum, const T* row, int64_t width) const {
+    const auto scale = fold.scale.to<float>();
+    if (scale == 1.0F) return fold_rows(how, sum, row, 1, 0, width);
+    float more[kColumns];
+    widened(row, more, static_cast<size_t>(width));
+    for (int64_t j = 0; j < width; ++j) sum[j] += scale * more[j];
+  }
+  void widened(const T* row, float* to, size_t columns) const {
+    widen(reinterpret_cast<const char*>(row), reinterpret_cast<char*>(to), columns);
+  }
+  const T* row_of(const T* from, int64_t i) const {
+    return from + targets.numbers[static_cast<size_t>(i)] * rows.inner;
   }
   // Prefetches the i-th row in this order, which the hardware cannot foresee.
-  void ask_for(const char* from, int64_t i, int64_t width) const {
+  void ask_for(const T* from, int64_t i, int64_t width) const {
     if (i >= rows.n) return;
-    for (int64_t at = 0; at < width * kBytes; at += 64) __builtin_prefetch(row_of(from, i) + at);
+    constexpr int64_t kLine = 64 / sizeof(T);
+    for (int64_t at = 0; at < width; at += kLine) __builtin_prefetch(row_of(from, i) + at);
   }
   const ByTarget& targets;
   const Rows rows;
   const SliceFold& fold;
+  const Fold how;
   DenseConverter widen, narrow;
 };
 
@@ -244,19 +259,19 @@ void fold_by_target(const SliceFold& fold, Tensor& x, int64_t dim, const Tensor&
   const int64_t blocks = blocks_before(x, dim), n = positions.numel(), size = size_along(x, dim);
   const Rows rows{blocks, size, n, x.numel() / (blocks * size)};
   const ByTarget targets(positions.elements<int64_t>(), n, size);
-  const TargetRows body(x.dtype(), targets, rows, fold);
-  const int64_t columns = std::min(columns_of(rows), TargetRows::kColumns);
-  const int64_t parts = (rows.inner + columns - 1) / columns, bytes = 2;
-  const int64_t work = n * std::min(rows.inner, columns);
-  parallel_for(blocks * parts, grain_for(work), [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      const int64_t block = k / parts, column = k % parts * columns;
-      char* to = x.raw() + (block * size * rows.inner + column) * bytes;
-      const char* from = source.raw() + (block * n * rows.inner + column) * bytes;
-      visit_join<float>(fold, [&](const auto& join) {
-        body.add(to, from, std::min(columns, rows.inner - column), join);
-      });
-    }
+  visit<dtypes::reduced_floating>(x.dtype(), [&]<class T>() {
+    const TargetRows<T> body(targets, rows, fold);
+    const int64_t columns = std::min(columns_of(rows), TargetRows<T>::kColumns);
+    const int64_t parts = (rows.inner + columns - 1) / columns;
+    const int64_t work = n * std::min(rows.inner, columns);
+    parallel_for(blocks * parts, grain_for(work), [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t block = k / parts, column = k % parts * columns;
+        body.add(x.elements<T>() + block * size * rows.inner + column,
+                 source.elements<T>() + block * n * rows.inner + column,
+                 std::min(columns, rows.inner - column));
+      }
+    });
   });
 }
 

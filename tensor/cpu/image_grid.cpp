@@ -25,13 +25,9 @@ void each_block(int64_t n, int64_t places, const GridNaming& naming, const Body&
                });
 }
 
-// Calls f.operator()<T, I>() with the types of numbers and of positions.
-template <class F>
-void visit_sizes(DType number, DType position, F&& f) {
-  visit<bit(DType::Float32) | bit(DType::Float64)>(number, [&]<class T>() {
-    visit<bit(DType::Int32) | bit(DType::Int64)>(position,
-                                                 [&]<class I>() { f.template operator()<T, I>(); });
-  });
+// The dtype in which places are found. Places on an axis are counted in integers of its size.
+DType place_dtype(const Dims& size, DType own) {
+  return shapes::grid_position_dtype(size) == DType::Int32 ? compute_dtype(own) : DType::Float64;
 }
 
 }  // namespace
@@ -40,34 +36,43 @@ void grid_neighbours(const Tensor& grid, const Dims& size, std::string_view mode
                      std::string_view padding_mode, bool align_corners, Tensor& at,
                      Tensor& weight) {
   const GridNaming naming(size, mode, padding_mode, align_corners);
-  const Tensor numbers = converted(grid, weight.dtype());
+  const DType dtype = place_dtype(size, weight.dtype());
+  const Tensor numbers = converted(grid, dtype);
   const int64_t places = grid.size(1);
   if (weight.numel() == 0) return;
-  visit_sizes(weight.dtype(), at.dtype(), [&]<class T, class I>() {
+  Tensor factor = workspace(weight, dtype);
+  const auto write = [&]<class T, class I>() {
     each_block(grid.size(0), places, naming, [&](int64_t b, int64_t first, int64_t count) {
-      GridTaps<T, I> all[kMostGridDims];
+      GridTaps<T> all[kMostGridDims];
       find_grid_taps(naming, numbers.elements<T>() + (b * places + first) * naming.dims, count,
                      all);
       for (int64_t k = 0; k < naming.taps; ++k) {
         const int64_t start = (b * naming.taps + k) * places + first;
         write_grid_tap(naming, all, k, count, at.elements<I>() + start,
-                       weight.elements<T>() + start);
+                       factor.elements<T>() + start);
       }
     });
-  });
+  };
+  if (at.dtype() == DType::Int64)
+    write.operator()<double, int64_t>();
+  else if (dtype == DType::Float64)
+    write.operator()<double, int32_t>();
+  else
+    write.operator()<float, int32_t>();
+  write_back(weight, factor);
 }
 
 void grid_neighbours_grads(const Tensor& grad, const Tensor& grid, const Dims& size,
                            std::string_view mode, std::string_view padding_mode, bool align_corners,
                            Tensor& y) {
   const GridNaming naming(size, mode, padding_mode, align_corners);
-  const DType dtype = compute_dtype(grid.dtype());
+  const DType dtype = place_dtype(size, grid.dtype());
   const Tensor numbers = converted(grid, dtype), slopes = converted(grad, dtype);
   Tensor out = workspace(y, dtype);
   const int64_t places = grid.size(1);
-  visit_sizes(dtype, shapes::grid_position_dtype(size), [&]<class T, class I>() {
+  visit<bit(DType::Float32) | bit(DType::Float64)>(dtype, [&]<class T>() {
     each_block(grid.size(0), places, naming, [&](int64_t b, int64_t first, int64_t count) {
-      GridTaps<T, I> all[kMostGridDims];
+      GridTaps<T> all[kMostGridDims];
       const int64_t start = (b * places + first) * naming.dims;
       find_grid_taps(naming, numbers.elements<T>() + start, count, all);
       for (int d = 0; d < naming.dims; ++d) {

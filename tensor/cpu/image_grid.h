@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "tensor/dims.h"
 
@@ -23,12 +24,13 @@ struct GridAxis {
   bool align_corners;
 };
 
-// Of a block of places the neighbours along one axis: their offsets, -1 outside the image, their
-// weights and the derivatives of these.
-template <class T, class I>
+// Of a block of places the neighbours along one axis: their places on it, -1 outside the image,
+// their weights and the derivatives of these.
+template <class T>
 struct GridTaps {
+  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   T weight[kMostGridTaps][kGridBlock], slope[kMostGridTaps][kGridBlock];
-  I offset[kMostGridTaps][kGridBlock];
+  Place place[kMostGridTaps][kGridBlock];
 };
 
 // How a grid (n, places, dims) names places in images of some sizes.
@@ -60,17 +62,17 @@ struct GridNaming {
 };
 
 // Fills `to`, of each axis, with the neighbours of `count` places, whose numbers lie one after the
-// other; the grid names the last dimension first. For T float and double, I int32_t and int64_t.
-template <class T, class I>
-void find_grid_taps(const GridNaming& naming, const T* grid, int64_t count, GridTaps<T, I>* to);
+// other; the grid names the last dimension first. For T float and double.
+template <class T>
+void find_grid_taps(const GridNaming& naming, const T* grid, int64_t count, GridTaps<T>* to);
 // Positions (from 1; the one behind the image stands for what is outside) and weights of neighbour
-// k of a block of places.
+// k of a block of places. For I int32_t, and int64_t with double.
 template <class T, class I>
-void write_grid_tap(const GridNaming& naming, const GridTaps<T, I>* all, int64_t k, int64_t count,
+void write_grid_tap(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int64_t count,
                     I* at, T* weight);
 // Adds the derivative of neighbour k's weight along axis d, times `slope`, to `sums`.
-template <class T, class I>
-void add_grid_slope(const GridNaming& naming, const GridTaps<T, I>* all, int64_t k, int d,
+template <class T>
+void add_grid_slope(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d,
                     int64_t count, const T* slope, T* sums);
 
 }  // namespace moonlet::cpu

@@ -41,13 +41,17 @@ std::unique_ptr<Place<T>[]> places_of(const char* op, const Tensor& at, int64_t 
   std::unique_ptr<Place<T>[]> out(new Place<T>[static_cast<size_t>(at.numel())]);
   visit<bit(DType::Int64) | bit(DType::Int32)>(at.dtype(), [&]<class I>() {
     const I* from = source.elements<I>();
-    serial_for(at.numel(), 1, [&](int64_t begin, int64_t end) {
-      bool is_valid = true;
+    Place<T>* const to = out.get();
+    using U = std::make_unsigned_t<I>;
+    const U most = static_cast<U>(std::min<int64_t>(size, std::numeric_limits<I>::max()));
+    serial_for(at.numel(), 1, [=](int64_t begin, int64_t end) {
+      U wrong = 0;
       for (int64_t i = begin; i < end; ++i) {
-        is_valid &= (from[i] >= 1) & (from[i] <= size + 1);
-        out[i] = static_cast<Place<T>>(from[i] - 1);
+        const U place = static_cast<U>(from[i]) - U(1);
+        wrong |= place > most ? U(1) : U(0);
+        to[i] = static_cast<Place<T>>(place);
       }
-      if (is_valid) return;
+      if (wrong == 0) return;
       for (int64_t i = begin; i < end; ++i)
         if (from[i] < 1 || from[i] > size + 1) shapes::bad_position(op, from[i], size + 1);
     });

@@ -86,14 +86,28 @@ struct Flipped {
   int64_t out[kMaxDims];
 };
 
+// out[i] = in[-i]; bytes by words, as vectors of the least instruction set cannot turn them round.
+template <class T>
+void reverse(T* out, const T* in, int64_t count) {
+  int64_t i = 0;
+  if constexpr (sizeof(T) == 1) {
+    for (; i + 8 <= count; i += 8) {
+      uint64_t word;
+      std::memcpy(&word, in - (i + 7), sizeof word);
+      word = __builtin_bswap64(word);
+      std::memcpy(out + i, &word, sizeof word);
+    }
+  }
+  std::reverse_copy(in - (count - 1), in - (i - 1), out + i);
+}
+
 template <class T>
 void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t count) {
   if (out_step == 1 && in_step == 1) {
     copy_bytes(out, in, count * static_cast<int64_t>(sizeof(T)));
   } else if (out_step == 1 && in_step == -1) {
-    serial_for(count, 1, [&](int64_t begin, int64_t end) {
-      std::reverse_copy(in - (end - 1), in - (begin - 1), out + begin);
-    });
+    serial_for(count, 1,
+               [&](int64_t begin, int64_t end) { reverse(out + begin, in - begin, end - begin); });
   } else {
     serial_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) out[i * out_step] = in[i * in_step];

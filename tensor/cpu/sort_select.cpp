@@ -69,6 +69,42 @@ bool narrow_down(const U* keys, int64_t n, int64_t& rank, std::vector<U>& rest) 
   return true;
 }
 
+// Keeps of n keys those that `is_kept` takes, in their order; how many they are.
+template <class U, class Kept>
+int64_t keep(U* keys, int64_t n, const Kept& is_kept) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const U key = keys[i];
+    keys[kept] = key;
+    kept += is_kept(key);
+  }
+  return kept;
+}
+
+// The key of that rank among a few, without branches on keys, as which way one goes cannot be
+// foreseen. Where pivots do not narrow them down soon, the library finds it.
+template <class U>
+Selected<U> select_few(U* keys, int64_t n, int64_t rank) {
+  constexpr int64_t kShort = 24;
+  constexpr int kMostRounds = 32;
+  for (int round = 0; n > kShort && round < kMostRounds; ++round) {
+    const U a = keys[n / 4], b = keys[n / 2], c = keys[n - n / 4];
+    const U pivot = std::max(std::min(a, b), std::min(std::max(a, b), c));
+    const int64_t less = std::count_if(keys, keys + n, [pivot](U key) { return key < pivot; });
+    if (rank < less) {
+      n = keep(keys, n, [pivot](U key) { return key < pivot; });
+      continue;
+    }
+    const int64_t equal = std::count(keys, keys + n, pivot);
+    if (rank < less + equal) return {pivot, rank - less};
+    rank -= less + equal;
+    n = keep(keys, n, [pivot](U key) { return key > pivot; });
+  }
+  std::nth_element(keys, keys + rank, keys + n);
+  const U key = keys[rank];
+  return {key, rank - std::count_if(keys, keys + n, [key](U other) { return other < key; })};
+}
+
 // The key of that rank. Long rows are narrowed down by a sample; then, digit by digit from the
 // highest, only the keys that begin as it does are kept; the last few thousand are partitioned.
 template <class U>
@@ -95,14 +131,12 @@ Selected<U> select_key(const U* keys, int64_t n, int64_t rank, std::vector<U>& r
     rest.resize(kept);
   }
   // More than a few are left only where all are equal.
-  if (std::ssize(rest) <= kFew) {
-    std::nth_element(rest.begin(), rest.begin() + rank, rest.end());
-  }
-  const U key = rest[rank];
-  int64_t less = 0;
-  for (U other : rest) less += other < key;
-  return {key, rank - less};
+  if (std::ssize(rest) > kFew) return {rest.front(), rank};
+  return select_few(rest.data(), std::ssize(rest), rank);
 }
+
+// Keys that are searched at once.
+constexpr int64_t kPlaceBlock = 1024;
 
 // The position of the wanted one of n keys.
 template <class T, class U>
@@ -111,20 +145,21 @@ int64_t select(const U* keys, int64_t n, const Wanted& wanted, std::vector<U>& r
   if constexpr (!std::is_integral_v<T>) {
     if (wanted.which != Which::Rank) {
       serial_for(n, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) nans += keys[i] == static_cast<U>(~U{0});
+        nans += std::count(keys + begin, keys + end, static_cast<U>(~U{0}));
       });
     }
   }
   const Selected<U> found = select_key(keys, n, rank_of(wanted, n, nans), rest);
-  const U key = found.key;
-  int64_t among = found.among;
-  int64_t at = 0;
-  run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; among >= 0 && i < end; ++i) {
-      if (keys[i] != key) continue;
-      at = i;
-      --among;
+  int64_t among = found.among, at = 0;
+  run_blocks(0, n, kPlaceBlock, [&](int64_t begin, int64_t end) {
+    if (among < 0) return;
+    const int64_t equal = std::count(keys + begin, keys + end, found.key);
+    if (among >= equal) {
+      among -= equal;
+      return;
     }
+    for (int64_t i = begin; among >= 0; ++i)
+      if (keys[i] == found.key && among-- == 0) at = i;
   });
   return at;
 }
@@ -134,6 +169,11 @@ struct Rows {
   int64_t n, inner;
 };
 
+template <class T>
+void keys_of(const T* x, int64_t n, uint_of<sizeof(T)>* keys) {
+  for (int64_t i = 0; i < n; ++i) keys[i] = key_of(x[i]);
+}
+
 // Selects from `many` rows that lie side by side from x on.
 template <class T>
 void select_rows(const T* x, const Rows& rows, int64_t many, const Wanted& wanted, T* values,
@@ -142,6 +182,7 @@ void select_rows(const T* x, const Rows& rows, int64_t many, const Wanted& wante
   const int64_t n = rows.n;
   keys.resize(static_cast<size_t>(n * many));
   serial_for(n, many, [&](int64_t begin, int64_t end) {
+    if (rows.inner == 1) return keys_of(x + begin, end - begin, keys.data() + begin);
     for (int64_t i = begin; i < end; ++i)
       for (int64_t k = 0; k < many; ++k) keys[k * n + i] = key_of(x[i * rows.inner + k]);
   });
