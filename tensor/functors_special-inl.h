@@ -1,8 +1,7 @@
 // tensor/functors_special-inl.h: the functors of family `special`, named as those of
 // functors-inl.h. The short ones are expressions; the others are functions of tensor/special/,
-// which compute in double: those in its -inl.h files for vectors, too, the others for single values
-// only
-// (`scalar` in their rows).
+// most of which compute in double: those in its -inl.h files for vectors, too, the others for
+// single values only.
 //
 // Included after functors-inl.h, and as often.
 #if defined(MOONLET_TENSOR_FUNCTORS_SPECIAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -101,38 +100,24 @@ struct SpecialNdtr {
 struct SpecialLogNdtrGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
-    return in_double(
-        [](auto g, auto v) MOONLET_LAMBDA {
-          using D = decltype(v);
-          return g * (D(0.79788456080286535588) / special::erfcx(-v * D(special::kSqrtHalf)));
-        },
-        grad, x);
+    [[maybe_unused]] constexpr bool kShort = is_float32<V>;
+    return grad *
+           in_double([](auto v) MOONLET_LAMBDA { return special::log_ndtr_slope<kShort>(v); }, x);
   }
 };
 struct Erfinv {
   template <class V>
   MOONLET_FN V operator()(V x) const {
-    if constexpr (is_float32<V>)
-      return in_double([](auto v) MOONLET_LAMBDA { return special::erfinv_near(v); }, x);
-    else
-      return special::erfinv(x);
-  }
-};
-struct SpecialNdtri {
-  template <class V>
-  MOONLET_FN V operator()(V x) const {
-    if constexpr (is_float32<V>)
-      return in_double([](auto v) MOONLET_LAMBDA { return special::ndtri_near(v); }, x);
-    else
-      return special::ndtri(x);
+    return special::erfinv(x);
   }
 };
 
-// Vectors and single values.
+// Vectors and single values. kShort says that the results are float32.
 #define MOONLET_SPECIAL1(NAME, ...)                                               \
   struct NAME {                                                                   \
     template <class V>                                                            \
     MOONLET_FN V operator()(V value) const {                                      \
+      [[maybe_unused]] constexpr bool kShort = is_float32<V>;                     \
       return in_double([](auto x) MOONLET_LAMBDA { return __VA_ARGS__; }, value); \
     }                                                                             \
   };
@@ -175,12 +160,13 @@ MOONLET_SPECIAL1(Digamma, special::digamma(x))
 MOONLET_SPECIAL2(SpecialZeta, zeta)
 MOONLET_SPECIAL2(Igamma, igamma)
 MOONLET_SPECIAL2(Igammac, igammac)
-MOONLET_SPECIAL1(SpecialErfcx, special::erfcx(x))
-MOONLET_SPECIAL1(SpecialLogNdtr, special::log_ndtr(x))
-MOONLET_SPECIAL1(I0, special::i0(x))
-MOONLET_SPECIAL1(SpecialI0e, special::i0e(x))
-MOONLET_SPECIAL1(SpecialI1, special::i1(x))
-MOONLET_SPECIAL1(SpecialI1e, special::i1e(x))
+MOONLET_SPECIAL1(SpecialErfcx, special::erfcx<kShort>(x))
+MOONLET_SPECIAL1(SpecialLogNdtr, special::log_ndtr<kShort>(x))
+MOONLET_SPECIAL1(SpecialNdtri, special::ndtri(x))
+MOONLET_SPECIAL1(I0, special::i0<kShort>(x))
+MOONLET_SPECIAL1(SpecialI0e, special::i0e<kShort>(x))
+MOONLET_SPECIAL1(SpecialI1, special::i1<kShort>(x))
+MOONLET_SPECIAL1(SpecialI1e, special::i1e<kShort>(x))
 MOONLET_SPECIAL1(SpecialModifiedBesselK0, special::k0(x, false))
 MOONLET_SPECIAL1(SpecialModifiedBesselK1, special::k1(x, false))
 MOONLET_SPECIAL1(SpecialScaledModifiedBesselK0, special::k0(x, true))

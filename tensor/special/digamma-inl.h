@@ -35,7 +35,7 @@ MOONLET_FN V digamma_above_2(V x) {
     x = x + select(x < ten, one, zero);
   }
   const V inverse = one / x, r = inverse * inverse;
-  return vlog(x) - V(0.5) * inverse - r * powers(kTail, r) - steps;
+  return vlog(x) - V(0.5) * inverse - r * vpoly(kTail, r) - steps;
 }
 
 // From 1 to 2 a Chebyshev series of what is left when the zero is divided out; below, the
@@ -79,7 +79,7 @@ MOONLET_LONG_FN V trigamma(V x) {
     up = up + select(up < ten, one, zero);
   }
   const V inverse = one / up, r = inverse * inverse;
-  const V y = sum + (inverse + (V(0.5) * r + inverse * r * powers(kTail, r)));
+  const V y = sum + (inverse + (V(0.5) * r + inverse * r * vpoly(kTail, r)));
   if (!any(x <= zero)) return y;
   const V sine = vsin(V(kPi) * (x - vround(x))) * V(1 / kPi);
   return select(x <= zero, one / (sine * sine) - y, y);
