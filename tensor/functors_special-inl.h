@@ -15,7 +15,8 @@
 #include "tensor/special/airy-inl.h"
 #include "tensor/special/bessel-inl.h"
 #include "tensor/special/digamma-inl.h"
-#include "tensor/special/incomplete_gamma.h"
+#include "tensor/special/gamma-inl.h"
+#include "tensor/special/incomplete_gamma-inl.h"
 #include "tensor/special/modified_bessel-inl.h"
 #include "tensor/special/normal-inl.h"
 #include "tensor/special/polynomials-inl.h"
@@ -80,17 +81,6 @@ struct Lgamma {
     return vlgamma(x);
   }
 };
-struct PolygammaAbove0 {
-  template <class V>
-  MOONLET_FN V operator()(V x, V n) const {
-    return in_double(
-        [](auto v, auto order) MOONLET_LAMBDA {
-          if (!any(order != decltype(order)(1))) return special::trigamma(v);
-          return each_lane([](double a, double b) { return special::polygamma(a, b); }, v, order);
-        },
-        x, n);
-  }
-};
 struct SpecialNdtr {
   template <class V>
   MOONLET_FN V operator()(V x) const {
@@ -121,17 +111,26 @@ struct Erfinv {
       return in_double([](auto x) MOONLET_LAMBDA { return __VA_ARGS__; }, value); \
     }                                                                             \
   };
-// Single values, one lane after the other.
-#define MOONLET_SPECIAL2(NAME, FUNCTION)                                                        \
-  struct NAME {                                                                                 \
-    template <class V>                                                                          \
-    MOONLET_FN V operator()(V first, V second) const {                                          \
-      return in_double(                                                                         \
-          [](auto a, auto b) MOONLET_LAMBDA {                                                   \
-            return each_lane([](double x, double y) { return special::FUNCTION(x, y); }, a, b); \
-          },                                                                                    \
-          first, second);                                                                       \
-    }                                                                                           \
+#define MOONLET_SPECIAL2(NAME, ...)                                                               \
+  struct NAME {                                                                                   \
+    template <class V>                                                                            \
+    MOONLET_FN V operator()(V first, V second) const {                                            \
+      return in_double([](auto a, auto x) MOONLET_LAMBDA { return __VA_ARGS__; }, first, second); \
+    }                                                                                             \
+  };
+// The incomplete gamma functions: with the digits of float64 one lane after the other.
+#define MOONLET_INCOMPLETE_GAMMA(NAME, FUNCTION, UPPER)                                   \
+  struct NAME {                                                                           \
+    template <class V>                                                                    \
+    MOONLET_FN V operator()(V first, V second) const {                                    \
+      const auto each = [](double a, double x) { return special::FUNCTION(a, x); };       \
+      if constexpr (is_float32<V>)                                                        \
+        return in_double([](auto a, auto x)                                               \
+                             MOONLET_LAMBDA { return special::gamma_part(a, x, UPPER); }, \
+                         first, second);                                                  \
+      else                                                                                \
+        return each_lane(each, first, second);                                            \
+    }                                                                                     \
   };
 // A polynomial of order n at x, an expression of `at`: of low orders by the recurrence from p_1 to
 // `NEXT`, made of k, here and before, others by the function of single values.
@@ -157,9 +156,10 @@ struct Erfinv {
 
 // clang-format off
 MOONLET_SPECIAL1(Digamma, special::digamma(x))
-MOONLET_SPECIAL2(SpecialZeta, zeta)
-MOONLET_SPECIAL2(Igamma, igamma)
-MOONLET_SPECIAL2(Igammac, igammac)
+MOONLET_SPECIAL2(PolygammaAbove0, special::polygamma(a, x))
+MOONLET_SPECIAL2(SpecialZeta, special::zeta(a, x))
+MOONLET_INCOMPLETE_GAMMA(Igamma, igamma, false)
+MOONLET_INCOMPLETE_GAMMA(Igammac, igammac, true)
 MOONLET_SPECIAL1(SpecialErfcx, special::erfcx<kShort>(x))
 MOONLET_SPECIAL1(SpecialLogNdtr, special::log_ndtr<kShort>(x))
 MOONLET_SPECIAL1(SpecialNdtri, special::ndtri(x))
@@ -205,6 +205,7 @@ MOONLET_POLYNOMIAL(SpecialLegendrePolynomialP, at, x,
 
 #undef MOONLET_SPECIAL1
 #undef MOONLET_SPECIAL2
+#undef MOONLET_INCOMPLETE_GAMMA
 #undef MOONLET_POLYNOMIAL
 
 }  // namespace MOONLET_FUNCTOR_NAMESPACE
