@@ -115,6 +115,7 @@ struct Erfinv {
   struct NAME {                                                                                   \
     template <class V>                                                                            \
     MOONLET_FN V operator()(V first, V second) const {                                            \
+      [[maybe_unused]] constexpr bool kShort = is_float32<V>;                                     \
       return in_double([](auto a, auto x) MOONLET_LAMBDA { return __VA_ARGS__; }, first, second); \
     }                                                                                             \
   };
@@ -155,8 +156,8 @@ struct Erfinv {
   };
 
 // clang-format off
-MOONLET_SPECIAL1(Digamma, special::digamma(x))
-MOONLET_SPECIAL2(PolygammaAbove0, special::polygamma(a, x))
+MOONLET_SPECIAL1(Digamma, special::digamma<kShort>(x))
+MOONLET_SPECIAL2(PolygammaAbove0, special::polygamma<kShort>(a, x))
 MOONLET_SPECIAL2(SpecialZeta, special::zeta(a, x))
 MOONLET_INCOMPLETE_GAMMA(Igamma, igamma, false)
 MOONLET_INCOMPLETE_GAMMA(Igammac, igammac, true)

@@ -110,10 +110,10 @@ MOONLET_FN double polygamma_of_any(double x, double n) {
   return is_odd(n) ? size : -size;
 }
 // Of orders whose factorial is exact, otherwise one by one.
-template <class V>
+template <bool Short = false, class V>
 MOONLET_LONG_FN V polygamma(V x, V n) {
   const V one(1), zero(0);
-  if (!any(n != one)) return trigamma(x);
+  if (!any(n != one)) return trigamma<Short>(x);
   const V low = vmin(n, V(22)), sum = zeta<WholePower>(low + one, x);
   V size = sum;
   for (V k(2); any(k <= low); k = k + one) size = select(k <= low, size * k, size);
