@@ -111,6 +111,12 @@ MOONLET_UNARY(vatanh, atanhf, atanh)
 MOONLET_UNARY(verf, erff, erf)
 MOONLET_UNARY(verfc, erfcf, erfc)
 
+// erfc(x + rest) for a rest that is small beside x.
+template <class T>
+MOONLET_HD T verfc_sum(T x, T rest) {
+  return verfc(x) - T(1.12837916709551257390) * vexp(-x * x) * rest;
+}
+
 // The normal distribution function.
 template <class T>
 MOONLET_HD T normal_cdf(T x) {
@@ -139,6 +145,14 @@ MOONLET_BINARY(vhypot, hypotf, hypot)
 MOONLET_BINARY(vcopysign, copysignf, copysign)
 MOONLET_BINARY(vnextafter, nextafterf, nextafter)
 #undef MOONLET_BINARY
+
+// c[0] + c[1] x + c[2] x^2 + ..., of float32 or float64.
+template <class T, size_t N>
+MOONLET_HD T vpoly(const double (&c)[N], T x) {
+  T y = static_cast<T>(c[N - 1]);
+  for (size_t k = N - 1; k > 0; --k) y = y * x + static_cast<T>(c[k - 1]);
+  return y;
+}
 
 // a * b + c, rounded once where the processor can.
 MOONLET_HD float vfma(float a, float b, float c) { return fmaf(a, b, c); }

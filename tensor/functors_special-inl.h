@@ -1,8 +1,7 @@
 // tensor/functors_special-inl.h: the functors of family `special`, named as those of
 // functors-inl.h. The short ones are expressions; the others are functions of tensor/special/,
-// which compute in double: those in its -inl.h files for vectors, too, the others for single values
-// only
-// (`scalar` in their rows).
+// most of which compute in double: those in its -inl.h files for vectors, too, the others for
+// single values only.
 //
 // Included after functors-inl.h, and as often.
 #if defined(MOONLET_TENSOR_FUNCTORS_SPECIAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -16,7 +15,8 @@
 #include "tensor/special/airy-inl.h"
 #include "tensor/special/bessel-inl.h"
 #include "tensor/special/digamma-inl.h"
-#include "tensor/special/incomplete_gamma.h"
+#include "tensor/special/gamma-inl.h"
+#include "tensor/special/incomplete_gamma-inl.h"
 #include "tensor/special/modified_bessel-inl.h"
 #include "tensor/special/normal-inl.h"
 #include "tensor/special/polynomials-inl.h"
@@ -81,17 +81,6 @@ struct Lgamma {
     return vlgamma(x);
   }
 };
-struct PolygammaAbove0 {
-  template <class V>
-  MOONLET_FN V operator()(V x, V n) const {
-    return in_double(
-        [](auto v, auto order) MOONLET_LAMBDA {
-          if (!any(order != decltype(order)(1))) return special::trigamma(v);
-          return each_lane([](double a, double b) { return special::polygamma(a, b); }, v, order);
-        },
-        x, n);
-  }
-};
 struct SpecialNdtr {
   template <class V>
   MOONLET_FN V operator()(V x) const {
@@ -101,52 +90,48 @@ struct SpecialNdtr {
 struct SpecialLogNdtrGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
-    return in_double(
-        [](auto g, auto v) MOONLET_LAMBDA {
-          using D = decltype(v);
-          return g * (D(0.79788456080286535588) / special::erfcx(-v * D(special::kSqrtHalf)));
-        },
-        grad, x);
+    [[maybe_unused]] constexpr bool kShort = is_float32<V>;
+    return grad *
+           in_double([](auto v) MOONLET_LAMBDA { return special::log_ndtr_slope<kShort>(v); }, x);
   }
 };
 struct Erfinv {
   template <class V>
   MOONLET_FN V operator()(V x) const {
-    if constexpr (is_float32<V>)
-      return in_double([](auto v) MOONLET_LAMBDA { return special::erfinv_near(v); }, x);
-    else
-      return special::erfinv(x);
-  }
-};
-struct SpecialNdtri {
-  template <class V>
-  MOONLET_FN V operator()(V x) const {
-    if constexpr (is_float32<V>)
-      return in_double([](auto v) MOONLET_LAMBDA { return special::ndtri_near(v); }, x);
-    else
-      return special::ndtri(x);
+    return special::erfinv(x);
   }
 };
 
-// Vectors and single values.
+// Vectors and single values. kShort says that the results are float32.
 #define MOONLET_SPECIAL1(NAME, ...)                                               \
   struct NAME {                                                                   \
     template <class V>                                                            \
     MOONLET_FN V operator()(V value) const {                                      \
+      [[maybe_unused]] constexpr bool kShort = is_float32<V>;                     \
       return in_double([](auto x) MOONLET_LAMBDA { return __VA_ARGS__; }, value); \
     }                                                                             \
   };
-// Single values, one lane after the other.
-#define MOONLET_SPECIAL2(NAME, FUNCTION)                                                        \
-  struct NAME {                                                                                 \
-    template <class V>                                                                          \
-    MOONLET_FN V operator()(V first, V second) const {                                          \
-      return in_double(                                                                         \
-          [](auto a, auto b) MOONLET_LAMBDA {                                                   \
-            return each_lane([](double x, double y) { return special::FUNCTION(x, y); }, a, b); \
-          },                                                                                    \
-          first, second);                                                                       \
-    }                                                                                           \
+#define MOONLET_SPECIAL2(NAME, ...)                                                               \
+  struct NAME {                                                                                   \
+    template <class V>                                                                            \
+    MOONLET_FN V operator()(V first, V second) const {                                            \
+      [[maybe_unused]] constexpr bool kShort = is_float32<V>;                                     \
+      return in_double([](auto a, auto x) MOONLET_LAMBDA { return __VA_ARGS__; }, first, second); \
+    }                                                                                             \
+  };
+// The incomplete gamma functions: with the digits of float64 one lane after the other.
+#define MOONLET_INCOMPLETE_GAMMA(NAME, FUNCTION, UPPER)                                   \
+  struct NAME {                                                                           \
+    template <class V>                                                                    \
+    MOONLET_FN V operator()(V first, V second) const {                                    \
+      const auto each = [](double a, double x) { return special::FUNCTION(a, x); };       \
+      if constexpr (is_float32<V>)                                                        \
+        return in_double([](auto a, auto x)                                               \
+                             MOONLET_LAMBDA { return special::gamma_part(a, x, UPPER); }, \
+                         first, second);                                                  \
+      else                                                                                \
+        return each_lane(each, first, second);                                            \
+    }                                                                                     \
   };
 // A polynomial of order n at x, an expression of `at`: of low orders by the recurrence from p_1 to
 // `NEXT`, made of k, here and before, others by the function of single values.
@@ -171,16 +156,18 @@ struct SpecialNdtri {
   };
 
 // clang-format off
-MOONLET_SPECIAL1(Digamma, special::digamma(x))
-MOONLET_SPECIAL2(SpecialZeta, zeta)
-MOONLET_SPECIAL2(Igamma, igamma)
-MOONLET_SPECIAL2(Igammac, igammac)
-MOONLET_SPECIAL1(SpecialErfcx, special::erfcx(x))
-MOONLET_SPECIAL1(SpecialLogNdtr, special::log_ndtr(x))
-MOONLET_SPECIAL1(I0, special::i0(x))
-MOONLET_SPECIAL1(SpecialI0e, special::i0e(x))
-MOONLET_SPECIAL1(SpecialI1, special::i1(x))
-MOONLET_SPECIAL1(SpecialI1e, special::i1e(x))
+MOONLET_SPECIAL1(Digamma, special::digamma<kShort>(x))
+MOONLET_SPECIAL2(PolygammaAbove0, special::polygamma<kShort>(a, x))
+MOONLET_SPECIAL2(SpecialZeta, special::zeta(a, x))
+MOONLET_INCOMPLETE_GAMMA(Igamma, igamma, false)
+MOONLET_INCOMPLETE_GAMMA(Igammac, igammac, true)
+MOONLET_SPECIAL1(SpecialErfcx, special::erfcx<kShort>(x))
+MOONLET_SPECIAL1(SpecialLogNdtr, special::log_ndtr<kShort>(x))
+MOONLET_SPECIAL1(SpecialNdtri, special::ndtri(x))
+MOONLET_SPECIAL1(I0, special::i0<kShort>(x))
+MOONLET_SPECIAL1(SpecialI0e, special::i0e<kShort>(x))
+MOONLET_SPECIAL1(SpecialI1, special::i1<kShort>(x))
+MOONLET_SPECIAL1(SpecialI1e, special::i1e<kShort>(x))
 MOONLET_SPECIAL1(SpecialModifiedBesselK0, special::k0(x, false))
 MOONLET_SPECIAL1(SpecialModifiedBesselK1, special::k1(x, false))
 MOONLET_SPECIAL1(SpecialScaledModifiedBesselK0, special::k0(x, true))
@@ -219,6 +206,7 @@ MOONLET_POLYNOMIAL(SpecialLegendrePolynomialP, at, x,
 
 #undef MOONLET_SPECIAL1
 #undef MOONLET_SPECIAL2
+#undef MOONLET_INCOMPLETE_GAMMA
 #undef MOONLET_POLYNOMIAL
 
 }  // namespace MOONLET_FUNCTOR_NAMESPACE

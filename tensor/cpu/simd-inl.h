@@ -60,9 +60,11 @@ using fn::vacosh;
 using fn::vatanh;
 using fn::verf;
 using fn::verfc;
+using fn::verfc_sum;
 using fn::vnormal_cdf;
 using fn::vlgamma;
 using fn::vfma;
+using fn::vpoly;
 using fn::vproduct_rest;
 using fn::in_double;
 using fn::each_lane;
@@ -268,13 +270,17 @@ HWY_INLINE Vec<T> poly_part(const Vec<T>* powers, const double (&c)[N]) {
                 poly_part<First, kLow>(powers, c));
   }
 }
-template <class T, class... C>
-HWY_INLINE Vec<T> poly(Vec<T> x, C... coefficients) {
-  const double c[] = {static_cast<double>(coefficients)...};
+template <class T, size_t N>
+HWY_INLINE Vec<T> vpoly(const double (&c)[N], Vec<T> x) {
   Vec<T> powers[5];
   powers[0] = x;
   for (int k = 1; k < 5; ++k) powers[k] = powers[k - 1] * powers[k - 1];
-  return poly_part<0, sizeof...(C)>(powers, c);
+  return poly_part<0, N>(powers, c);
+}
+template <class T, class... C>
+HWY_INLINE Vec<T> poly(Vec<T> x, C... coefficients) {
+  const double c[] = {static_cast<double>(coefficients)...};
+  return vpoly(c, x);
 }
 
 // A constant, rounded differently for float32 and float64.

@@ -49,9 +49,10 @@ HWY_INLINE Vec<T> scaled_erfc_rest(Vec<T> t) {
                 -7.0939049706325621e-8, 1.2449407520894226e-8);
 }
 
-// erfc(a) for a >= 0.7, with the bits that the square and the quotient drop.
+// erfc(given + rest) for given >= 0.7 and a rest that is small beside it, with the bits that the
+// square and the quotient drop.
 template <class T>
-HWY_INLINE Vec<T> erfc_far(Vec<T> given) {
+HWY_INLINE Vec<T> erfc_far(Vec<T> given, Vec<T> rest) {
   const Vec<T> a = vmin(given, constant<T>(10.3, 28)), k = constant<T>(2.5, 3.5), one(1);
   const Vec<T> first = constant<T>(1.2648381844671796, 1.2423492448711544),
                first_rest = constant<T>(-3.42217852e-08, 0);
@@ -64,30 +65,56 @@ HWY_INLINE Vec<T> erfc_far(Vec<T> given) {
   Vec<T> lost;
   const Vec<T> power = expm1_near(exp_rest(-square, n, lost));
   const Vec<T> low = vfma(lost - dropped, vfma(q, power, q), q_rest);
-  return scale_by_power(q + vfma(q, power, low), n);
+  const Vec<T> slope = rest * Vec<T>(-1.1283791670955126);
+  return scale_by_power(q + vfma(q, power, low + vfma(slope, power, slope)), n);
 }
 
+HWY_INLINE Vec<float> verf(Vec<float> x) {
+  using V = Vec<float>;
+  const V a = vabs(x), near = vfma(erf_slope(x), x, x);
+  // log(erfc(a)) from 1 to 4: here its digits before the point count for nothing.
+  const V far =
+      V(1) - exp_normal(poly(vmin(a, V(4)), 0.000188035861, -1.12957835, -0.633219898, -0.108418547,
+                             0.0252082404, -0.00420455635, 0.000441335345, -2.1686772e-05));
+  return select((a < V(1)) || (x != x), near, vcopysign(far, x));
+}
+// As 1 - exp(-l) for l = -log(erfc(a)), which is a times a polynomial; the bits that both drop go
+// to the exponential. From 6 on it is 1.
+HWY_INLINE Vec<double> verf(Vec<double> x) {
+  using V = Vec<double>;
+  const V a = vmin(vabs(x), V(6)), one(1), first(1.1283791670955126);
+  const V p = poly(a, 0.63661977236758274, 0.10277260330182154, -0.019128447005612306,
+                   -2.0919468993970822e-4, 0.0016962063586264432, -5.9012545582024518e-4,
+                   2.5878376041086278e-5, 6.4492194520533335e-5, -2.9724250356936066e-5,
+                   3.4069606480348707e-6, 2.8361654737663125e-6, -1.7430853613285554e-6,
+                   3.3791929565205507e-7, 1.3602023214772564e-7, -1.410966852677165e-7,
+                   6.5437160935918231e-8, -2.0859498492137965e-8, 4.9697318429051006e-9,
+                   -9.0237735001854339e-10, 1.2391849493569702e-10, -1.2504740115161006e-11,
+                   8.7613394873407881e-13, -3.8094714624111413e-14, 7.7415109674300256e-16);
+  const V slope = vfma(p, a, first),
+          slope_rest = vfma(p, a, first - slope) + V(1.533545961316588e-17);
+  const V l = slope * a, dropped = vfma(slope_rest, a, vproduct_rest(slope, a, l));
+  const V n = exp_exponent(-l);
+  V lost;
+  const V r = exp_rest(-l, n, lost), power = power_of_two(n);
+  const V y = vfma(-(expm1_near(r) + (lost - dropped)), power, one - power);
+  return select(x != x, x, vcopysign(y, x));
+}
+
+// erfc(x + rest) for a rest that is small beside x.
 template <class T>
-HWY_INLINE Vec<T> verf(Vec<T> x) {
-  const Vec<T> a = vabs(x);
-  const Vec<T> near = vfma(erf_slope(x), x, x);
-  Vec<T> rest;
-  if constexpr (sizeof(T) == 4)
-    // log(erfc(a)) from 1 to 4: here its digits before the point count for nothing.
-    rest =
-        exp_normal(poly(vmin(a, Vec<T>(4)), 0.000188035861, -1.12957835, -0.633219898, -0.108418547,
-                        0.0252082404, -0.00420455635, 0.000441335345, -2.1686772e-05));
-  else
-    rest = erfc_far(a);
-  const Vec<T> far = Vec<T>(1) - rest;
-  return select((a < Vec<T>(1)) || (x != x), near, vcopysign(far, x));
+HWY_INLINE Vec<T> verfc_sum(Vec<T> x, Vec<T> rest) {
+  const Vec<T> a = vabs(x), one(1), zero(0), z = x * x, slope = erf_slope(x);
+  const Vec<T> far = erfc_far(a, select(x < zero, -rest, rest));
+  // The density takes few digits.
+  const Vec<T> density = vfma(z, vfma(z, Vec<T>(0.5), -one), one) * Vec<T>(1.1283791670955126);
+  const Vec<T> erf = vfma(slope, x, x), erf_rest = vfma(density, rest, vfma(slope, x, x - erf));
+  const Vec<T> outer = select(x < zero, (one - far) + one, far);
+  return select((a < Vec<T>(0.7)) || (x != x), (one - erf) - erf_rest, outer);
 }
 template <class T>
 HWY_INLINE Vec<T> verfc(Vec<T> x) {
-  const Vec<T> a = vabs(x), one(1), far = erfc_far(a), slope = erf_slope(x);
-  const Vec<T> erf = vfma(slope, x, x), erf_rest = vfma(slope, x, x - erf);
-  const Vec<T> outer = select(x < Vec<T>(0), (one - far) + one, far);
-  return select((a < Vec<T>(0.7)) || (x != x), (one - erf) - erf_rest, outer);
+  return verfc_sum(x, Vec<T>(0));
 }
 
 // The normal distribution function: for float32 within 2^-26, by a polynomial of the logarithm of

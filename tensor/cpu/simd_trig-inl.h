@@ -101,9 +101,22 @@ HWY_INLINE Vec<double> vtan(Vec<double> x) {
   return with_large_lanes(x, select(x == V(0), x, negated_where(odd, y)),
                           [](double v) { return fn::vtan(v); });
 }
-// The quotient would add up the errors of both in float32.
+// By a polynomial of r, in quarters of an odd number by its inverse.
 HWY_INLINE Vec<float> vtan(Vec<float> x) {
-  return in_double([](Vec<double> v) HWY_ATTR { return vtan(v); }, x);
+  using V = Vec<float>;
+  const V n = vround(x * V(0.636619772367581));
+  const V high = vfma(n, V(-4.837512969970703125e-4), vfma(n, V(-1.5703125), x));
+  const V third(-7.549789948768648e-8), part = n * third, r = high + part;
+  const V lost = ((high - r) + part) + vproduct_rest(n, third, part);
+  const V low = vfma(n, V(1.7151244994428829e-15), lost);
+  const V z = r * r;
+  const V p = poly(z, 0.333333332825, 0.133333437619, 0.0539647741543, 0.0219133041992,
+                   0.00859581175723, 0.00446026060813, -4.46984181644e-5, 0.00181156001894);
+  const V rest = vfma(p * z, r, vfma(z, low, low)), y = r + rest, y_rest = (r - y) + rest;
+  const V inverse = V(-1) / y;
+  const V odd = vfma(vfma(inverse, y, V(1)) + inverse * y_rest, inverse, inverse);
+  return with_large_lanes(x, select(x == V(0), x, select(has_bit(n, 1), odd, y)),
+                          [](float v) { return fn::vtan(v); });
 }
 
 // asin(a) as part + rest for a <= 1/2, above as pi / 2 - 2 (part + rest) of the root of (1 - a)

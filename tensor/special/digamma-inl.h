@@ -22,26 +22,31 @@ MOONLET_FN V pi_cotangent(V x) {
   return V(kPi) / vtan(V(kPi) * (x - vround(x)));
 }
 
-// For x >= 2: the recurrence digamma(x + 1) = digamma(x) + 1 / x up to 10, there the asymptotic
+// From where the asymptotic series have the digits of results in float64, or in float32 if Short.
+template <bool Short>
+inline constexpr double kAsymptotic = Short ? 4 : 10;
+
+// For x >= 2: the recurrence digamma(x + 1) = digamma(x) + 1 / x up to there, then the asymptotic
 // series (DLMF 5.11.2).
-template <class V>
+template <bool Short, class V>
 MOONLET_FN V digamma_above_2(V x) {
   static constexpr double kTail[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
                                      1.0 / 132, -691.0 / 32760, 1.0 / 12};
-  const V one(1), zero(0), ten(10);
+  const V one(1), zero(0), end(kAsymptotic<Short>);
   V steps = zero;
-  while (any(x < ten)) {
-    steps = steps + select(x < ten, one / x, zero);
-    x = x + select(x < ten, one, zero);
+  while (any(x < end)) {
+    steps = steps + select(x < end, one / x, zero);
+    x = x + select(x < end, one, zero);
   }
   const V inverse = one / x, r = inverse * inverse;
-  return vlog(x) - V(0.5) * inverse - r * powers(kTail, r) - steps;
+  return vlog(x) - V(0.5) * inverse - r * vpoly(kTail, r) - steps;
 }
 
 // From 1 to 2 a Chebyshev series of what is left when the zero is divided out; below, the
 // recurrence or the reflection (DLMF 5.5.4).
-template <class V>
+template <bool Short = false, class V>
 MOONLET_LONG_FN V digamma(V x) {
+  constexpr int kTerms = Short ? 14 : 0;
   static constexpr double kSeries[] = {
       0.983570260441567,       -0.2270640863346444,     0.03336889902393011,
       -0.005320077271596548,   0.0008788656937820505,   -0.00014773492650606044,
@@ -57,29 +62,29 @@ MOONLET_LONG_FN V digamma(V x) {
       up <= two,
       [&]() MOONLET_LAMBDA {
         const V from_zero = (up - V(1.4616321449683622)) - V(9.549995429965697e-17);
-        return from_zero * chebyshev(kSeries, up + up - V(3));
+        return from_zero * chebyshev<kTerms>(kSeries, up + up - V(3));
       },
-      [&]() MOONLET_LAMBDA { return digamma_above_2(up); });
+      [&]() MOONLET_LAMBDA { return digamma_above_2<Short>(up); });
   if (!any(x < one)) return y;
   const V reflected = select(x == vround(x), V(kNaN), y - pi_cotangent(x));
   y = select(x < zero, reflected, select(x < one, y - one / x, y));
   return select(x == zero, vcopysign(V(kInf), -x), y);
 }
 
-// The derivative of digamma: the recurrence trigamma(x + 1) = trigamma(x) - 1 / x^2 up to 10, there
-// the asymptotic series (DLMF 5.15.8), below 0 the reflection (DLMF 5.15.6).
-template <class V>
+// The derivative of digamma: the recurrence trigamma(x + 1) = trigamma(x) - 1 / x^2, then the
+// asymptotic series (DLMF 5.15.8), below 0 the reflection (DLMF 5.15.6).
+template <bool Short = false, class V>
 MOONLET_LONG_FN V trigamma(V x) {
   static constexpr double kTail[] = {1.0 / 6,  -1.0 / 30,       1.0 / 42, -1.0 / 30,
                                      5.0 / 66, -691.0 / 2730.0, 7.0 / 6,  -3617.0 / 510};
-  const V one(1), zero(0), ten(10);
+  const V one(1), zero(0), end(kAsymptotic<Short>);
   V up = select(x <= zero, one - x, x), sum = zero;
-  while (any(up < ten)) {
-    sum = sum + select(up < ten, one / (up * up), zero);
-    up = up + select(up < ten, one, zero);
+  while (any(up < end)) {
+    sum = sum + select(up < end, one / (up * up), zero);
+    up = up + select(up < end, one, zero);
   }
   const V inverse = one / up, r = inverse * inverse;
-  const V y = sum + (inverse + (V(0.5) * r + inverse * r * powers(kTail, r)));
+  const V y = sum + (inverse + (V(0.5) * r + inverse * r * vpoly(kTail, r)));
   if (!any(x <= zero)) return y;
   const V sine = vsin(V(kPi) * (x - vround(x))) * V(1 / kPi);
   return select(x <= zero, one / (sine * sine) - y, y);

@@ -2,7 +2,8 @@
 // Q(a, x) = 1 - P(a, x).
 #pragma once
 
-#include "tensor/special/gamma.h"
+#include "tensor/functor_math.h"
+#include "tensor/special/series.h"
 
 namespace moonlet::special {
 

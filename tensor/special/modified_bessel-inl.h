@@ -1,7 +1,8 @@
 // tensor/special/modified_bessel-inl.h: the modified Bessel functions of order 0 and 1 of vectors
 // and single values, plain and with their exponential divided out. Chebyshev series: of the first
-// kind in x up to 8, of the second in x^2 up to 2, beside the logarithm's part (DLMF 10.31); beyond
-// of sqrt(x) times the function, in 1/x. Included after functors-inl.h, and as often.
+// kind in x up to 8, over 12 - x to change less, of the second in x^2 up to 2, beside the
+// logarithm's part (DLMF 10.31); beyond of sqrt(x) times the function, in 1/x. Included after
+// functors-inl.h, and as often.
 #if defined(MOONLET_TENSOR_SPECIAL_MODIFIED_BESSEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONLET_TENSOR_SPECIAL_MODIFIED_BESSEL_INL_H_
 #undef MOONLET_TENSOR_SPECIAL_MODIFIED_BESSEL_INL_H_
@@ -18,21 +19,22 @@ namespace moonlet {
 namespace MOONLET_FUNCTOR_NAMESPACE {
 namespace special {
 
-// exp(-|x|) I0(x)
-template <class V>
+// exp(-|x|) I0(x), if Short with as many terms as results in float32 need.
+template <bool Short = false, class V>
 MOONLET_LONG_FN V i0e(V given) {
+  constexpr int kNear = Short ? 20 : 0, kFar = Short ? 8 : 0;
   static constexpr double kSmall[] = {
-      0.33839763720473803,    -0.3046826723431984,     0.17162090152220877,
-      -0.09490109704804764,   0.04930528423967071,     -0.02373741480589947,
-      0.010546460394594998,   -0.004324309995050576,   0.0016394756169413357,
-      -0.0005763755745385824, 0.00018850288509584165,  -5.754195010082104e-05,
-      1.6448448070728896e-05, -4.4167383584587505e-06, 1.1173875391201037e-06,
-      -2.670793853940612e-07, 6.046995022541919e-08,   -1.300025009986248e-08,
-      2.6598237246823866e-09, -5.189795601635263e-10,  9.675809035373237e-11,
-      -1.726826291441556e-11, 2.95505266312964e-12,    -4.856446783111929e-13,
-      7.676185498604936e-14,  -1.1685332877993451e-14, 1.715391285555133e-15,
-      -2.431279846547955e-16, 3.3307945188222384e-17,  -4.4153416464793395e-18,
-      5.669178006921496e-19};
+      0.038607293616135081,    -0.014769644137828698,   0.016048172388014247,
+      -0.006848117071218703,   0.0040099078511347634,   -0.0017648936440775975,
+      7.992249755045809e-4,    -3.1143665120157805e-4,  1.1718341721439488e-4,
+      -3.9567488411510341e-5,  1.2734416408854941e-5,   -3.7462885009907221e-6,
+      1.0514046375926889e-6,   -2.7231698400297093e-7,  6.7696605624802697e-8,
+      -1.5590363057870141e-8,  3.4816348407473234e-9,   -7.1807269185015954e-10,
+      1.461994417832786e-10,   -2.7041403357919366e-11, 5.1247248668070769e-12,
+      -8.3874235171851092e-13, 1.5443718352665795e-13,  -2.1035245739677195e-14,
+      4.2441726702297416e-15,  -3.6899107242851614e-16, 1.2252947905291965e-16,
+      1.4133458626282179e-18,  4.6878967249909589e-18,  6.8426844322442709e-19,
+      2.5684787114641918e-19,  5.9664141015174833e-20};
   static constexpr double kLarge[] = {
       0.4022452055070544,      0.0033691164782556943,   6.889758346916825e-05,
       2.8913705208347567e-06,  2.0489185894690638e-07,  2.266668990498178e-08,
@@ -45,24 +47,27 @@ MOONLET_LONG_FN V i0e(V given) {
       -7.233180487874754e-18,  9.92147541217369e-19,    1.1936508908459817e-18};
   const V x = vabs(given);
   return either(
-      x <= V(8), [&]() MOONLET_LAMBDA { return chebyshev(kSmall, x * V(0.25) - V(1)); },
-      [&]() MOONLET_LAMBDA { return chebyshev(kLarge, V(16) / x - V(1)) / vsqrt(x); });
+      x <= V(8),
+      [&]() MOONLET_LAMBDA { return (V(12) - x) * chebyshev<kNear>(kSmall, x * V(0.25) - V(1)); },
+      [&]() MOONLET_LAMBDA { return chebyshev<kFar>(kLarge, V(16) / x - V(1)) / vsqrt(x); });
 }
 
-// exp(-|x|) I1(x)
-template <class V>
+// exp(-|x|) I1(x), as i0e.
+template <bool Short = false, class V>
 MOONLET_LONG_FN V i1e(V x) {
+  constexpr int kNear = Short ? 20 : 0, kFar = Short ? 8 : 0;
   static constexpr double kSmall[] = {
-      0.12629359322181682,     -0.17641651835783406,    0.1026436586898471,
-      -0.05294598120809499,    0.024726449030626516,    -0.010564084894626197,
-      0.004156422944312888,    -0.0015135724506312532,  0.0005122859561685758,
-      -0.00016176081582589674, 4.781565107550054e-05,   -1.3273163656039436e-05,
-      3.4702513081376785e-06,  -8.568720264695455e-07,  2.0032947535521353e-07,
-      -4.445059128796328e-08,  9.381537386495773e-09,   -1.8872497517228294e-09,
-      3.625590281552117e-10,   -6.663489723502027e-11,  1.1736186298890901e-11,
-      -1.9839743977649436e-12, 3.223793365945575e-13,   -5.042185504727912e-14,
-      7.600684294735408e-15,   -1.1055969477353862e-15, 1.5536319577362005e-16,
-      -2.111421214358166e-17,  2.7779141127610464e-18,  -3.541581772542136e-19};
+      0.012339146216723619,   -0.013790211744013937,   0.0083691197694140404,
+      -0.0040551385232534488, 0.0018833167416196599,   -7.7481902558116987e-4,
+      2.9944960336875966e-4,  -1.0559403310023555e-4,  3.4960489545924695e-5,
+      -1.0706986800353554e-5, 3.0919711656094637e-6,   -8.3295407495886266e-7,
+      2.1279436257480357e-7,  -5.099412881076232e-8,   1.1665135416919892e-8,
+      -2.5100671991648757e-9, 5.1989143040224564e-10,  -1.0113577247402761e-10,
+      1.9190355563058572e-11, -3.3823193513439571e-12, 5.9781564907573865e-13,
+      -9.451120179853908e-14, 1.6126742612576888e-14,  -2.1714960484321044e-15,
+      3.9820071733425321e-16, -3.6043229598586271e-17, 1.0424838139094865e-17,
+      6.0984268155708776e-20, 3.7620500531880008e-19,  5.487869673896837e-20,
+      2.0388870264180207e-20};
   static constexpr double kLarge[] = {
       0.38928811750914005,     -0.009761097491361469,   -0.00011058893876262371,
       -3.882564808877691e-06,  -2.512236237870209e-07,  -2.6314688468895196e-08,
@@ -75,23 +80,26 @@ MOONLET_LONG_FN V i1e(V x) {
       7.517296310842104e-18,   -9.314178867326875e-19,  -1.2421932751948906e-18};
   const V size = vabs(x);
   return either(
-      size <= V(8), [&]() MOONLET_LAMBDA { return x * chebyshev(kSmall, size * V(0.25) - V(1)); },
+      size <= V(8),
       [&]() MOONLET_LAMBDA {
-        return vcopysign(chebyshev(kLarge, V(16) / size - V(1)) / vsqrt(size), x);
+        return x * (V(12) - size) * chebyshev<kNear>(kSmall, size * V(0.25) - V(1));
+      },
+      [&]() MOONLET_LAMBDA {
+        return vcopysign(chebyshev<kFar>(kLarge, V(16) / size - V(1)) / vsqrt(size), x);
       });
 }
 
 // The exponential in halves: it may overflow where the product does not. An infinite x alone leaves
 // 0 times infinity.
-template <class V>
+template <bool Short = false, class V>
 MOONLET_FN V i0(V x) {
   const V size = vabs(x), half = vexp(V(0.5) * size);
-  return select(size == V(kInf), size, half * i0e(x) * half);
+  return select(size == V(kInf), size, half * i0e<Short>(x) * half);
 }
-template <class V>
+template <bool Short = false, class V>
 MOONLET_FN V i1(V x) {
   const V size = vabs(x), half = vexp(V(0.5) * size);
-  return select(size == V(kInf), x, half * i1e(x) * half);
+  return select(size == V(kInf), x, half * i1e<Short>(x) * half);
 }
 
 // log(x / 2), also where x / 2 is 0.

@@ -21,22 +21,38 @@ inline constexpr double kSqrtHalf = 0.70710678118654752440;
 template <class V>
 inline constexpr double kSqrtHalfRest = is_float32<V> ? 1.21016171e-08 : -4.8336466567264567e-17;
 
-// exp(x^2) erfc(x). For x >= 0 a Chebyshev series of (1 + 2 x) erfcx(x) in (x - 3.75) / (x + 3.75),
-// the form of Shepherd and Laframboise 1981.
-template <class V>
+// (1 + 2 x) exp(x^2) erfc(x) for x >= 0, by a series in (x - k) / (x + k), the form of Shepherd and
+// Laframboise 1981; if Short with the digits that results in float32 need.
+template <bool Short, class V>
+MOONLET_FN V scaled_erfcx(V x) {
+  const V one(1);
+  if constexpr (Short) {
+    static constexpr double kPowers[] = {
+        1.2648381802013287,    -0.12235676941062798,   -0.099024239648078172,
+        0.15763037596966407,   -0.10297055533659442,   0.0327554826963743,
+        9.4680887315167007e-4, -0.0043582772268961556, 4.6327984363913375e-4,
+        5.8347693491963459e-4, -6.3894371934101855e-5, -6.4710638220368919e-5};
+    return vpoly(kPowers, one - V(5) / (x + V(2.5)));
+  } else {
+    static constexpr double kSeries[] = {
+        1.1775789345674017,     -0.004590054580646478,   -0.08424913336651792,
+        0.05920993999819189,    -0.026658668435305753,   0.009074997670705265,
+        -0.002413163540417608,  0.0004907758365258086,   -6.916973302501207e-05,
+        4.13902798607301e-06,   7.74038306619849e-07,    -2.1886401049234397e-07,
+        1.076499946567091e-08,  4.521959811218287e-09,   -7.754400208831351e-10,
+        -6.318088340886684e-11, 2.86879501093067e-11,    1.9455868545777347e-13,
+        -9.65469674843344e-13,  3.25254814814874e-14,    3.3478119482868056e-14,
+        -1.864562880419313e-15, -1.2507950530688648e-15, 7.418235256624044e-17,
+        5.068148904796111e-17,  -2.2370566594359995e-18, -2.187342944303018e-18};
+    return chebyshev(kSeries, one - V(7.5) / (x + V(3.75)));
+  }
+}
+
+// exp(x^2) erfc(x)
+template <bool Short = false, class V>
 MOONLET_LONG_FN V erfcx(V x) {
-  static constexpr double kSeries[] = {
-      1.1775789345674017,     -0.004590054580646478,   -0.08424913336651792,
-      0.05920993999819189,    -0.026658668435305753,   0.009074997670705265,
-      -0.002413163540417608,  0.0004907758365258086,   -6.916973302501207e-05,
-      4.13902798607301e-06,   7.74038306619849e-07,    -2.1886401049234397e-07,
-      1.076499946567091e-08,  4.521959811218287e-09,   -7.754400208831351e-10,
-      -6.318088340886684e-11, 2.86879501093067e-11,    1.9455868545777347e-13,
-      -9.65469674843344e-13,  3.25254814814874e-14,    3.3478119482868056e-14,
-      -1.864562880419313e-15, -1.2507950530688648e-15, 7.418235256624044e-17,
-      5.068148904796111e-17,  -2.2370566594359995e-18, -2.187342944303018e-18};
   const V size = vabs(x), twice = size + size;
-  const V series = chebyshev(kSeries, (size - V(3.75)) / (size + V(3.75))) / (V(1) + twice);
+  const V series = scaled_erfcx<Short>(size) / (V(1) + twice);
   V y = select(size > V(1e9), V(0.56418958354775628695) / size, series);
   y = select(x == V(0), V(1), y);
   if (!any(x < V(0))) return y;
@@ -44,119 +60,124 @@ MOONLET_LONG_FN V erfcx(V x) {
   return select(x < V(0), select(x < V(-26.7), V(kInf), below), y);
 }
 
-// erfinv(y) / y within 1e-9 of itself, for w = -log(1 - y^2) up to 106: powers of w, beyond 5 of
-// its root, as in Giles 2010.
+// y times erfinv(z) / z for the z with w = -log(1 - z^2), in powers of w and, beyond 5, of its
+// root, as in Giles 2010: here with the digits of float32 up to the w of its largest z. What the
+// factor differs by from 1, or from the root, is added last, which keeps digits.
 template <class V>
-MOONLET_LONG_FN V erfinv_factor(V w) {
+MOONLET_LONG_FN V erfinv_scaled_in_float32(V y, V w) {
   static constexpr double kNear[] = {
-      1.5014093511107919,     0.24664027678526775,    -0.0041773178101400348,
-      -0.0012527080836222809, 0.00021825064939995002, -4.9958814487600595e-6,
-      -3.4171152327450104e-6, 4.7864482434002713e-7,  1.3691496015199152e-8,
-      -1.0854397093112377e-8, 8.327000821030813e-10,  1.2302888973120804e-10,
-      -2.1203565131819004e-11};
-  static constexpr double kMiddle[] = {
-      2.8329767984568275,     1.0016752728308351,      0.0094455496324594829,
-      -0.0076436809927128791, 0.0056846960833066891,   -0.0035598680674442075,
-      0.0014870701882079563,  -0.00014541601253255285, -0.00029406101809841497,
-      0.0002018832620730555,  -2.8787270397618352e-5,  -2.5292471921966145e-5,
-      9.6331276292774886e-6};
+      0.50140936,      0.2466402791,    -0.004177392875, -0.001252726392, 2.183493862e-4,
+      -4.972419689e-6, -3.463985268e-6, 4.681313481e-7,  2.33359672e-8,   -8.93192597e-9};
   static constexpr double kFar[] = {
-      6.8690196520440251,     1.0085956221257748,     -0.00051265662621634088,
-      6.2817989390550483e-6,  6.0584107375839343e-6,  -1.6172288568189197e-6,
-      3.1175190623672047e-7,  -5.450741400431082e-8,  9.414483074518023e-9,
-      -1.2814860795979978e-9, 8.6120440821561705e-11, -2.3871297673971758e-11,
-      1.1030242351992288e-11, -1.3501098081242882e-12};
+      -0.1666798813,   0.003718519495, 0.007049698224,  -0.005297638794, 0.00377721738,
+      -0.002537664861, 0.001320184545, -2.932434524e-4, -1.800441478e-4, 1.115385808e-4};
   return either(
-      w < V(5), [&]() MOONLET_LAMBDA { return powers(kNear, w - V(2.5)); },
+      w < V(5), [&]() MOONLET_LAMBDA { return vfma(y, vpoly(kNear, w - V(2.5)), y); },
       [&]() MOONLET_LAMBDA {
         const V root = vsqrt(w);
+        return vfma(y, vpoly(kFar, root - V(3.125)), y * root);
+      });
+}
+// With those of float64 for w up to 745, far out in powers of the root's inverse.
+template <class V>
+MOONLET_LONG_FN V erfinv_scaled_in_float64(V y, V w) {
+  static constexpr double kNear[] = {
+      0.50140935111079191,     0.246640276744167,       -0.0041773177243836239,
+      -0.0012527079078110321,  2.1825026434406122e-4,   -4.9960795988502066e-6,
+      -3.4166195965650868e-6,  4.7872521852390001e-7,   1.3416803755242822e-8,
+      -1.0861168938287873e-8,  9.0730364954055824e-10,  1.1960698817209523e-10,
+      -3.1102786722264755e-11, 9.115660381671944e-13,   5.3563431663930547e-13,
+      -7.6126691301384966e-14, -2.8811110175240593e-15, 1.8967293541435922e-15,
+      -1.3661917890666732e-16, -2.6828646429085144e-17, 4.9093939218883456e-18,
+      1.7009080893935911e-19,  -6.8907472637826659e-20};
+  static constexpr double kMiddle[] = {
+      -0.16636342559076763,   0.0046924418689637546,  0.0059731695149947026,
+      -0.0042941650304930572, 0.0029508202892834198,  -0.0019930124529879305,
+      0.001078453903770699,   -3.5776989814824817e-4, -1.2267569383526286e-5,
+      9.3562032204356498e-5,  -5.3541125497570745e-5, 9.8609260020634411e-6,
+      5.8602440205504012e-6,  -5.0108593667540343e-6, 1.4131336563553796e-6,
+      2.1569480963803892e-7,  -3.5575190408588168e-7, 1.4116768493062395e-7,
+      -1.1431976214241103e-8, -2.0449516166061633e-8, 1.3307193618507702e-8,
+      -1.9418402645544892e-9, -1.5294019303271129e-9, 5.6703828159322915e-10};
+  static constexpr double kFar[] = {
+      -0.017598148305667051,   -0.18897227870749538,    -0.19606700454373435,
+      1.1775998925852173,      -2.3205229019784701,     6.1708933320057132,
+      -23.293187433050675,     99.052339543193164,      -452.13613795641876,
+      2197.6300545709518,      -11223.784182285787,     59339.623777883582,
+      -3.2449010002846216e+5,  1.9415248605454526e+6,   -1.1155210527733734e+7,
+      2.3128691403217369e+7,   -9.573472437267215e+7,   1.246052024128062e+10,
+      -6.6737111965775948e+10, -1.6233286488808598e+12, 9.8128724328682255e+12,
+      2.1216001917409891e+14,  -1.4758882838844036e+15, -1.8545405820981949e+16,
+      1.3659668294412118e+17,  1.1383940727959829e+18,  -8.4369376782016461e+18,
+      -4.1604910357655975e+19, 3.053191605571738e+20,   7.3362959977049262e+20,
+      -5.2792243027978161e+21};
+  return either(
+      w < V(5), [&]() MOONLET_LAMBDA { return vfma(y, vpoly(kNear, w - V(2.5)), y); },
+      [&]() MOONLET_LAMBDA {
+        const V root = vsqrt(w), scaled = y * root;
         return either(
-            root < V(4.1), [&]() MOONLET_LAMBDA { return powers(kMiddle, root - V(3)); },
-            [&]() MOONLET_LAMBDA { return powers(kFar, root - V(7)); });
+            root < V(4.2),
+            [&]() MOONLET_LAMBDA { return vfma(y, vpoly(kMiddle, root - V(3.2)), scaled); },
+            [&]() MOONLET_LAMBDA {
+              return vfma(scaled, vpoly(kFar, V(1) / root - V(0.137)), scaled);
+            });
       });
 }
 
-// The x with erf(x) = y, with the factor's digits.
+// The x with erf(x) = y.
 template <class V>
-MOONLET_FN V erfinv_near(V y) {
-  const V size = vabs(y), one(1);
-  const V x = y * erfinv_factor(-vlog((one - size) * (one + size)));
-  return select(size < one, x, select(size == one, vcopysign(V(kInf), y), V(kNaN)));
+MOONLET_FN V erfinv(V y) {
+  const V size = vabs(y), one(1), w = -vlog((one - size) * (one + size));
+  V x;
+  if constexpr (is_float32<V>)
+    x = erfinv_scaled_in_float32(y, w);
+  else
+    x = erfinv_scaled_in_float64(y, w);
+  return select(size < one, vcopysign(x, y), select(size == one, vcopysign(V(kInf), y), V(kNaN)));
 }
 
-// By one of Halley's steps from there; near the ends on erfc, of which 1 - |y| loses nothing.
-template <class V>
-MOONLET_LONG_FN V erfinv(V y) {
-  const V size = vabs(y), one(1), near = erfinv_near(y), x = vabs(near);
-  const V miss = select(size > V(0.5), (one - size) - verfc(x), verf(x) - size);
-  const V step = miss * V(0.88622692545275801365) / exp_square(-1, x);
-  return select(size < one, vcopysign(x - step / (one + x * step), y), near);
-}
-
-// The normal distribution function and its logarithm. What the quotient of x by the root of 2 drops
-// goes to erfc with its derivative.
+// The normal distribution function and its logarithm. erfc takes what the quotient of x by the root
+// of 2 drops.
 template <class V>
 MOONLET_FN V ndtr(V x) {
   const V root(kSqrtHalf), z = -x * root;
   const V dropped = vproduct_rest(-x, root, z) - x * V(kSqrtHalfRest<V>);
-  const V slope = V(1.12837916709551257390) * vexp(-z * z);
-  return V(0.5) * (verfc(z) - select(vabs(x) < V(40), slope * dropped, V(0)));
+  return V(0.5) * verfc_sum(z, select(vabs(x) < V(40), dropped, V(0)));
 }
-template <class V>
+template <bool Short = false, class V>
 MOONLET_LONG_FN V log_ndtr(V x) {
   return either(
       x < V(-1),
-      [&]() MOONLET_LAMBDA { return vlog(V(0.5) * erfcx(-x * V(kSqrtHalf))) - V(0.5) * x * x; },
+      [&]() MOONLET_LAMBDA {
+        return vlog(V(0.5) * erfcx<Short>(-x * V(kSqrtHalf))) - V(0.5) * x * x;
+      },
       [&]() MOONLET_LAMBDA { return vlog1p(-ndtr(-x)); });
 }
 
-// One of Halley's steps from u towards ndtr(-u) = q, on the logarithm.
-template <class V>
-MOONLET_LONG_FN V normal_tail_step(V u, V log_q) {
-  const V scaled = erfcx(u * V(kSqrtHalf));
-  const V miss = vlog(V(0.5) * scaled) - V(0.5) * u * u - log_q;
-  const V hazard = V(0.79788456080286535588) / scaled, step = -miss / hazard;
-  return u - step / (V(1) - V(0.5) * step * (u - hazard));
+// The derivative of log_ndtr: the normal density over ndtr, both times
+// (1 + 2 z) exp(z^2) for z = |x| / sqrt(2), which is left out of the density for x >= 0.
+template <bool Short, class V>
+MOONLET_LONG_FN V log_ndtr_slope(V x) {
+  const V zero(0), one(1), size = select(x < zero, -x, vmin(x, V(50)));
+  const V s = scaled_erfcx<Short>(size * V(kSqrtHalf));
+  // sqrt(2 / pi) (1 + 2 z)
+  V over = vfma(size, V(1.12837916709551257390), V(0.79788456080286535588)), under = s;
+  if (any(!(x < zero))) {
+    const V square = size * size, half = V(0.5) * vproduct_rest(size, size, square);
+    const V plain = vexp(V(-0.5) * square), power = select(x < zero, one, plain - plain * half);
+    over = over * power;
+    under = select(x < zero, s, vfma(size, V(4 * kSqrtHalf), V(2)) - s * power);
+  }
+  return select(x != x, x, over / under);
 }
 
-// The u > 0 with ndtr(-u) = q for q < 0.25: a step from what erfinv's factor gives; two from the
-// rational form 26.2.23 of Abramowitz and Stegun where that does not reach.
+// The x with ndtr(x) = p. The difference from 1/2 keeps its digits.
 template <class V>
-MOONLET_LONG_FN V normal_tail_inverse(V q) {
-  const V log_q = vlog(q), one(1);
-  const V u = either(
-      log_q > V(-100),
-      [&]() MOONLET_LAMBDA {
-        const V factor = erfinv_factor(-vlog(V(4) * q * (one - q)));
-        return (one - q - q) * factor * V(2 * kSqrtHalf);
-      },
-      [&]() MOONLET_LAMBDA {
-        const V t = vsqrt(V(-2) * log_q);
-        const V first = t - (V(2.515517) + t * (V(0.802853) + t * V(0.010328))) /
-                                (one + t * (V(1.432788) + t * (V(0.189269) + t * V(0.001308))));
-        return normal_tail_step(first, log_q);
-      });
-  return normal_tail_step(u, log_q);
-}
-
-// The x with ndtr(x) = p: for results in float32 with the digits of erfinv's factor.
-template <class V>
-MOONLET_FN V ndtri_ends(V p, V x) {
-  const V ends = select(p == V(0), V(-kInf), select(p == V(1), V(kInf), V(kNaN)));
-  return select((p > V(0)) && (p < V(1)), x, ends);
-}
-template <class V>
-MOONLET_FN V ndtri_near(V p) {
-  const V one(1), w = -vlog(V(4) * p * (one - p));
-  return ndtri_ends(p, (p + p - one) * erfinv_factor(w) * V(2 * kSqrtHalf));
-}
-template <class V>
-MOONLET_LONG_FN V ndtri(V p) {
-  const V one(1), q = vmin(p, one - p);
-  const V x = either(
-      q < V(0.25), [&]() MOONLET_LAMBDA { return vcopysign(normal_tail_inverse(q), p - V(0.5)); },
-      [&]() MOONLET_LAMBDA { return V(2 * kSqrtHalf) * erfinv(p + p - one); });
-  return ndtri_ends(p, x);
+MOONLET_FN V ndtri(V p) {
+  const V one(1), half(0.5), w = -vlog(V(4) * p * (one - p));
+  const V x = erfinv_scaled_in_float64((p - half) * V(4 * kSqrtHalf), w);
+  const V ends = select(p == V(0), V(-kInf), select(p == one, V(kInf), V(kNaN)));
+  return select((p > V(0)) && (p < one), x, ends);
 }
 
 }  // namespace special

@@ -30,25 +30,29 @@ MOONLET_FN auto either(M mask, A a, B b) -> decltype(a()) {
   return select(mask, a(), b());
 }
 
-// c[0] + c[1] T1(t) + c[2] T2(t) + ... for t from -1 to 1, by Clenshaw's recurrence (1955).
-template <int N, class V>
+// The sum of c[k] T_k(t) for t from -1 to 1, of all terms or the first ones, by Clenshaw's
+// recurrence (1955) of the even and of the odd ones, which need not wait for each other: T_2k(t) is
+// T_k(s) at s = 2 t^2 - 1, T_2k+1(t) is t times a polynomial in s, of the same recurrence from 1
+// and 2 s - 1.
+template <int Terms = 0, int N, class V>
 MOONLET_FN V chebyshev(const double (&c)[N], V t) {
-  const V twice = t + t;
-  V next(c[N - 1]), after(0);
-  for (int k = N - 2; k > 0; --k) {
-    const V here = vfma(twice, next, V(c[k]) - after);
-    after = next;
-    next = here;
+  constexpr int kTerms = Terms > 0 ? Terms : N;
+  const V s = vfma(t + t, t, V(-1)), twice = s + s;
+  V even(kTerms % 2 == 1 ? c[kTerms - 1] : 0), even_after(0), odd(0), odd_after(0);
+  for (int k = (kTerms - 2) / 2 * 2; k > 0; k -= 2) {
+    const V next = vfma(twice, odd, V(c[k + 1]) - odd_after);
+    odd_after = odd, odd = next;
+    const V here = vfma(twice, even, V(c[k]) - even_after);
+    even_after = even, even = here;
   }
-  return vfma(t, next, V(c[0]) - after);
+  odd = vfma(twice - V(1), odd, V(c[1]) - odd_after);
+  return vfma(t, odd, vfma(s, even, V(c[0]) - even_after));
 }
 
-// c[0] + c[1] x + c[2] x^2 + ...
-template <int N, class V>
-MOONLET_FN V powers(const double (&c)[N], V x) {
-  V y(c[N - 1]);
-  for (int k = N - 2; k >= 0; --k) y = vfma(y, x, V(c[k]));
-  return y;
+// Where an order is odd.
+template <class V>
+MOONLET_FN auto is_odd(V n) {
+  return n - V(2) * vfloor(V(0.5) * n) != V(0);
 }
 
 // exp(scale * x * x): x * x is taken with the bits that rounding drops, which a large exponent

@@ -49,6 +49,31 @@ double units(T got, Wide want) {
                              std::ldexp(Wide(1), std::max(exponent - digits, least)));
 }
 
+// The x with erfc(x) = q, for q up to 1, and that with erf(x) = y, by Newton's method.
+Wide inverse_erfc(Wide q) {
+  Wide x = std::sqrt(-std::log(q));
+  for (int i = 0; i < 40; ++i) {
+    const Wide rest = std::erfc(x), slope = std::exp(-x * x) / rest;
+    x += (std::log(rest) - std::log(q)) * std::sqrt(std::acos(Wide(-1))) / 2 / slope;
+  }
+  return x;
+}
+Wide inverse_erf(Wide y) {
+  const Wide size = std::fabs(y);
+  if (!(size < 1)) return size == 1 ? y * HUGE_VALL : NAN;
+  if (size > 0.5) return std::copysign(inverse_erfc(1 - size), y);
+  Wide x = size;
+  for (int i = 0; i < 40; ++i)
+    x -= (std::erf(x) - size) * std::sqrt(std::acos(Wide(-1))) / 2 * std::exp(x * x);
+  return std::copysign(x, y);
+}
+Wide inverse_ndtr(Wide p) {
+  if (!(p > 0 && p < 1)) return p == 0 ? -HUGE_VALL : p == 1 ? HUGE_VALL : NAN;
+  const Wide root = std::sqrt(Wide(2));
+  if (p < 0.25) return -root * inverse_erfc(2 * p);
+  return root * (p > 0.75 ? inverse_erfc(2 * (1 - p)) : inverse_erf(2 * p - 1));
+}
+
 struct Range {
   double low, high;
 };
@@ -139,7 +164,9 @@ std::vector<Function> functions() {
       FUNCTION(erfc, std::erfc(x), {{-3, 3}, {-6, 6}, {3, 10}, {9, 27}}),
       FUNCTION(lgamma, std::lgamma(x), {{0, 4}, {0.99, 1.01}, {1.99, 2.01}, {0, 1e30}}),
       FUNCTION(special_ndtr, std::erfc(-x * std::sqrt(Wide(0.5))) / 2,
-               {{-3, 3}, {-13, 9}, {-37, 9}}, 2.5),
+               {{-3, 3}, {-13, 9}, {-37, 9}}),
+      FUNCTION(erfinv, inverse_erf(x), {{-1, 1}, {-0.01, 0.01}, {0.99, 1}}, 3),
+      FUNCTION(special_ndtri, inverse_ndtr(x), {{0, 1}, {0.49, 0.51}, {0, 1e-6}, {0.99, 1}}, 3),
   };
 }
 
