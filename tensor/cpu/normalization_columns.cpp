@@ -254,26 +254,54 @@ void each_row(const Matrix& m, Body&& body) {
   });
 }
 
-// The mean of each channel, and the sum of squared differences from it; the mean of each column is
-// set.
+// Sets each column to its channel's value.
 template <class T>
-ChannelSums channel_moments(const Matrix& m, const RowsOf<T>& x, std::vector<T>& means) {
+void set_columns(const Matrix& m, const std::vector<double>& channels, double divisor,
+                 std::vector<T>& to) {
+  for (int64_t j = 0; j < m.cols; ++j)
+    to[static_cast<size_t>(j)] =
+        static_cast<T>(channels[static_cast<size_t>(j / m.inner)] / divisor);
+}
+
+// About the mean of each channel, for each of its columns: that of a few rows.
+template <class T>
+void set_rough_means(const Matrix& m, const RowsOf<T>& x, std::vector<T>& means) {
+  constexpr int64_t kRows = 64;
+  const int64_t step = (m.rows + kRows - 1) / kRows, taken = (m.rows + step - 1) / step;
+  const Matrix few{taken, m.cols, m.inner};
+  std::fill(means.begin(), means.end(), T(0));
+  const ChannelSums sums =
+      channel_sums<T>(few, [&](int64_t i, const Room<T>& room, T* first, T* second) {
+        ColumnRow<T> r;
+        r.n = m.cols, r.mean = means.data(), r.x = x.row(i * step, room.row(0));
+        ColumnLoops<T>::moments(r, first, second);
+      });
+  set_columns(m, sums.first, few.count(), means);
+}
+
+// The mean of each channel, and the sum of squared differences from it. These are taken from about
+// the mean, and put right by how far that is from it; once more where it is too far.
+template <class T>
+ChannelSums channel_moments(const Matrix& m, const RowsOf<T>& x) {
+  std::vector<T> means(static_cast<size_t>(m.cols));
+  set_rough_means(m, x, means);
   const auto add = [&](int64_t i, const Room<T>& room, T* first, T* second) {
     ColumnRow<T> r;
     r.n = m.cols, r.mean = means.data(), r.x = x.row(i, room.row(0));
     ColumnLoops<T>::moments(r, first, second);
   };
-  ChannelSums sums = channel_sums<T>(m, add);
-  for (int64_t j = 0; j < m.cols; ++j)
-    means[static_cast<size_t>(j)] =
-        static_cast<T>(sums.first[static_cast<size_t>(j / m.inner)] / m.count());
-  ChannelSums out = channel_sums<T>(m, add);
-  for (size_t k = 0; k < out.first.size(); ++k) {
-    const double drift = out.first[k], mean = means[k * static_cast<size_t>(m.inner)];
-    out.second[k] -= drift * drift / m.count();
-    out.first[k] = mean + drift / m.count();
+  for (bool is_last = false;; is_last = true) {
+    ChannelSums sums = channel_sums<T>(m, add);
+    bool is_near = true;
+    for (size_t k = 0; k < sums.first.size(); ++k) {
+      const double drift = sums.first[k], excess = drift * drift / m.count();
+      sums.second[k] -= excess;
+      sums.first[k] = means[k * static_cast<size_t>(m.inner)] + drift / m.count();
+      is_near &= excess <= sums.second[k];
+    }
+    if (is_near || is_last) return sums;
+    set_columns(m, sums.first, 1, means);
   }
-  return out;
 }
 
 }  // namespace
@@ -294,8 +322,7 @@ void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bia
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     const RowsOf<T> source(x, x, m);
     RowsTo<T> out(y, x, m);
-    std::vector<T> means(static_cast<size_t>(m.cols), T(0));
-    const ChannelSums moments = channel_moments(m, source, means);
+    const ChannelSums moments = channel_moments(m, source);
     for (int64_t k = 0; k < m.channels(); ++k) {
       const double first = moments.first[static_cast<size_t>(k)],
                    second = moments.second[static_cast<size_t>(k)];
@@ -304,7 +331,7 @@ void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bia
       update_running(running_mean, k, first, momentum);
       update_running(running_var, k, second / (m.count() - 1), momentum);
     }
-    means = for_columns(m, mu, T(0));
+    const std::vector<T> means = for_columns(m, mu, T(0));
     const std::vector<T> offsets = for_columns(m, converted(bias, compute), T(0));
     std::vector<T> factors = for_columns(m, converted(weight, compute), T(1));
     for (int64_t j = 0; j < m.cols; ++j)
