@@ -71,17 +71,22 @@ struct IndexedElements {
   // What the elements of a strip that positions may name should take of the cache.
   static constexpr int64_t kReach = 256 << 10, kLeastColumns = 16;
 
+  // A function of its own, so that what a body holds, and these, stay in registers.
   template <class Body>
-  void run(int64_t entry, int64_t count, int64_t place, const Body& given) const {
-    const Body body = given;  // what it holds, and these, stay in registers
+  [[gnu::noinline]] void run(int64_t entry, int64_t count, int64_t place, const Body& given) const {
+    const Body body = given;
     const int64_t* p = at + entry;
     if (op != nullptr) check_positions(op, p, count, size);
     const int64_t by = stride, across = step;
+    int64_t j = 0;
     if (across == 0 && by == 1) {
-      for (int64_t j = 0; j < count; ++j) body(entry + j, place + p[j] - 1);
-    } else {
-      for (int64_t j = 0; j < count; ++j) body(entry + j, place + j * across + (p[j] - 1) * by);
+      // Read some at a time: for all that the compiler knows, bodies change them.
+      for (; j + 4 <= count; j += 4) {
+        const int64_t places[] = {p[j] - 1, p[j + 1] - 1, p[j + 2] - 1, p[j + 3] - 1};
+        for (int64_t k = 0; k < 4; ++k) body(entry + j + k, place + places[k]);
+      }
     }
+    for (; j < count; ++j) body(entry + j, place + j * across + (p[j] - 1) * by);
   }
 
  public:

@@ -216,7 +216,7 @@ struct TargetRows {
     float sum[kColumns];
     const auto columns = static_cast<size_t>(width);
     const int64_t count = end - begin + (fold.include_self ? 1 : 0);
-    widened(fold.include_self ? to : row_of(from, begin++), sum, columns);
+    widen(fold.include_self ? to : row_of(from, begin++), sum, columns);
     for (int64_t i = begin; i < end; ++i) {
       if ((i - begin) % kStopBlock == kStopBlock - 1) stop_if_requested();
       ask_for(from, i + 1, width);
@@ -224,17 +224,14 @@ struct TargetRows {
     }
     if (fold.kind == ScatterFold::Mean)
       for (size_t j = 0; j < columns; ++j) sum[j] = averaged(sum[j], count);
-    narrow(reinterpret_cast<const char*>(sum), reinterpret_cast<char*>(to), columns);
+    narrow(sum, to, columns);
   }
   void join(float* sum, const T* row, int64_t width) const {
     const auto scale = fold.scale.to<float>();
     if (scale == 1.0F) return fold_rows(how, sum, row, 1, 0, width);
     float more[kColumns];
-    widened(row, more, static_cast<size_t>(width));
+    widen(row, more, static_cast<size_t>(width));
     for (int64_t j = 0; j < width; ++j) sum[j] += scale * more[j];
-  }
-  void widened(const T* row, float* to, size_t columns) const {
-    widen(reinterpret_cast<const char*>(row), reinterpret_cast<char*>(to), columns);
   }
   const T* row_of(const T* from, int64_t i) const {
     return from + targets.numbers[static_cast<size_t>(i)] * rows.inner;

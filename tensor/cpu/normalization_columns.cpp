@@ -10,9 +10,11 @@
 #include "hwy/foreach_target.h"
 //
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "hwy/highway.h"
+#include "tensor/cpu/convert.h"
 #include "tensor/cpu/normalization.h"
 #include "tensor/shapes/window.h"
 
@@ -126,13 +128,71 @@ Matrix matrix_of(const Tensor& x) {
   return {c.outer, c.channels * c.inner, c.inner};
 }
 
-// Operands in the order of the matrix.
-Tensor rows_of(const Tensor& t, const Tensor& x, DType dtype) {
-  return shapes::lies_channels_last(x) ? channels_last(t, dtype) : converted(t, dtype);
+// The dtype in which the loops take t's rows: long rows of 16-bit floats are converted one at a
+// time, so that they stay in the cache.
+DType row_dtype(const Tensor& t, const Matrix& m) {
+  constexpr int64_t kLong = 64;
+  return is_reduced_floating(t.dtype()) && m.cols >= kLong ? t.dtype() : compute_dtype(t.dtype());
 }
-Tensor room_for_rows(const Tensor& y, const Tensor& x, DType dtype) {
-  return shapes::lies_channels_last(x) ? channels_last_workspace(y, dtype) : workspace(y, dtype);
-}
+
+// The rows of an operand of x's shape as numbers of type T.
+template <class T>
+class RowsOf {
+ public:
+  RowsOf(const Tensor& t, const Tensor& x, const Matrix& m) : cols_(m.cols) {
+    const DType dtype = row_dtype(t, m) == t.dtype() ? t.dtype() : dtype_of<T>;
+    rows_ = shapes::lies_channels_last(x) ? channels_last(t, dtype) : converted(t, dtype);
+    if (dtype != dtype_of<T>) convert_ = dense_converter(dtype, dtype_of<T>);
+  }
+  const T* row(int64_t i, T* room) const {
+    if (convert_ == nullptr) return rows_.template elements<T>() + i * cols_;
+    const auto bytes = static_cast<int64_t>(size_of(rows_.dtype()));
+    convert_(rows_.raw() + i * cols_ * bytes, room, static_cast<size_t>(cols_));
+    return room;
+  }
+
+ private:
+  Tensor rows_;
+  int64_t cols_;
+  DenseConverter convert_ = nullptr;
+};
+
+// The rows of a result y of x's shape, which are written as numbers of type T.
+template <class T>
+class RowsTo {
+ public:
+  RowsTo(Tensor& y, const Tensor& x, const Matrix& m) : y_(y), cols_(m.cols) {
+    const DType dtype = row_dtype(y, m) == y.dtype() ? y.dtype() : dtype_of<T>;
+    rows_ = shapes::lies_channels_last(x) ? channels_last_workspace(y, dtype) : workspace(y, dtype);
+    if (dtype != dtype_of<T>) convert_ = dense_converter(dtype_of<T>, dtype);
+  }
+  T* row(int64_t i, T* room) {
+    return convert_ == nullptr ? rows_.template elements<T>() + i * cols_ : room;
+  }
+  void written(int64_t i, const T* room) {
+    if (convert_ == nullptr) return;
+    const auto bytes = static_cast<int64_t>(size_of(rows_.dtype()));
+    convert_(room, rows_.raw() + i * cols_ * bytes, static_cast<size_t>(cols_));
+  }
+  void finish() { write_back(y_, rows_); }
+
+ private:
+  Tensor &y_, rows_;
+  int64_t cols_;
+  DenseConverter convert_ = nullptr;
+};
+
+// Room for rows that a thread converts.
+template <class T>
+class Room {
+ public:
+  explicit Room(const Matrix& m) : cols_(m.cols), data_(new T[static_cast<size_t>(3 * m.cols)]) {}
+  T* row(int k) const { return data_.get() + k * cols_; }
+
+ private:
+  int64_t cols_;
+  std::unique_ptr<T[]> data_;
+};
 
 // A value of each channel, for each of its columns; `otherwise` where the tensor is undefined.
 template <class T>
@@ -144,9 +204,9 @@ std::vector<T> for_columns(const Matrix& m, const Tensor& values, T otherwise) {
   return out;
 }
 
-// Both sums of each channel that add(row, first, second) makes, over blocks of rows that depend on
-// the shape alone, so that the result is the same for any number of threads. In T over few rows,
-// then in double.
+// Both sums of each channel that add(row, room, first, second) makes, over blocks of rows that
+// depend on the shape alone, so that the result is the same for any number of threads. In T over
+// few rows, then in double.
 struct ChannelSums {
   std::vector<double> first, second;
 };
@@ -159,6 +219,7 @@ ChannelSums channel_sums(const Matrix& m, Add&& add) {
   std::vector<double> parts(static_cast<size_t>(2 * blocks) * cols, 0.0);
   parallel_for(blocks, grain_for(block * m.cols), [&](int64_t begin, int64_t end) {
     std::vector<T> first(cols), second(cols);
+    const Room<T> room(m);
     for (int64_t b = begin; b < end; ++b) {
       double* part = parts.data() + static_cast<size_t>(2 * b) * cols;
       const int64_t last = std::min(m.rows, (b + 1) * block);
@@ -167,7 +228,7 @@ ChannelSums channel_sums(const Matrix& m, Add&& add) {
         std::fill(first.begin(), first.end(), T(0));
         std::fill(second.begin(), second.end(), T(0));
         for (int64_t i = row; i < std::min(last, row + kFewRows); ++i)
-          add(i, first.data(), second.data());
+          add(i, room, first.data(), second.data());
         for (size_t j = 0; j < cols; ++j) part[j] += first[j], part[cols + j] += second[j];
       }
     }
@@ -184,36 +245,63 @@ ChannelSums channel_sums(const Matrix& m, Add&& add) {
   return out;
 }
 
-// body(row) for all rows of the matrix.
-template <class Body>
+// body(row, room) for all rows of the matrix.
+template <class T, class Body>
 void each_row(const Matrix& m, Body&& body) {
   parallel_for(m.rows, grain_for(m.cols), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(i);
+    const Room<T> room(m);
+    for (int64_t i = begin; i < end; ++i) body(i, room);
   });
 }
 
-// The mean of each channel, and the sum of squared differences from it; `row` names x and the mean
-// of each column, which is set.
+// Sets each column to its channel's value.
 template <class T>
-ChannelSums channel_moments(const Matrix& m, ColumnRow<T> row, std::vector<T>& means) {
-  const T* const x = row.x;
-  const auto add = [&](int64_t i, T* first, T* second) {
-    ColumnRow<T> r = row;
-    r.x = x + i * m.cols;
+void set_columns(const Matrix& m, const std::vector<double>& channels, double divisor,
+                 std::vector<T>& to) {
+  for (int64_t j = 0; j < m.cols; ++j)
+    to[static_cast<size_t>(j)] =
+        static_cast<T>(channels[static_cast<size_t>(j / m.inner)] / divisor);
+}
+
+// About the mean of each channel, for each of its columns: that of a few rows.
+template <class T>
+void set_rough_means(const Matrix& m, const RowsOf<T>& x, std::vector<T>& means) {
+  constexpr int64_t kRows = 64;
+  const int64_t step = (m.rows + kRows - 1) / kRows, taken = (m.rows + step - 1) / step;
+  const Matrix few{taken, m.cols, m.inner};
+  std::fill(means.begin(), means.end(), T(0));
+  const ChannelSums sums =
+      channel_sums<T>(few, [&](int64_t i, const Room<T>& room, T* first, T* second) {
+        ColumnRow<T> r;
+        r.n = m.cols, r.mean = means.data(), r.x = x.row(i * step, room.row(0));
+        ColumnLoops<T>::moments(r, first, second);
+      });
+  set_columns(m, sums.first, few.count(), means);
+}
+
+// The mean of each channel, and the sum of squared differences from it. These are taken from about
+// the mean, and put right by how far that is from it; once more where it is too far.
+template <class T>
+ChannelSums channel_moments(const Matrix& m, const RowsOf<T>& x) {
+  std::vector<T> means(static_cast<size_t>(m.cols));
+  set_rough_means(m, x, means);
+  const auto add = [&](int64_t i, const Room<T>& room, T* first, T* second) {
+    ColumnRow<T> r;
+    r.n = m.cols, r.mean = means.data(), r.x = x.row(i, room.row(0));
     ColumnLoops<T>::moments(r, first, second);
   };
-  row.mean = means.data();
-  ChannelSums sums = channel_sums<T>(m, add);
-  for (int64_t j = 0; j < m.cols; ++j)
-    means[static_cast<size_t>(j)] =
-        static_cast<T>(sums.first[static_cast<size_t>(j / m.inner)] / m.count());
-  ChannelSums out = channel_sums<T>(m, add);
-  for (size_t k = 0; k < out.first.size(); ++k) {
-    const double drift = out.first[k], mean = means[k * static_cast<size_t>(m.inner)];
-    out.second[k] -= drift * drift / m.count();
-    out.first[k] = mean + drift / m.count();
+  for (bool is_last = false;; is_last = true) {
+    ChannelSums sums = channel_sums<T>(m, add);
+    bool is_near = true;
+    for (size_t k = 0; k < sums.first.size(); ++k) {
+      const double drift = sums.first[k], excess = drift * drift / m.count();
+      sums.second[k] -= excess;
+      sums.first[k] = means[k * static_cast<size_t>(m.inner)] + drift / m.count();
+      is_near &= excess <= sums.second[k];
+    }
+    if (is_near || is_last) return sums;
+    set_columns(m, sums.first, 1, means);
   }
-  return out;
 }
 
 }  // namespace
@@ -230,14 +318,11 @@ void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bia
   const DType compute = compute_dtype(x.dtype());
   const Matrix m = matrix_of(x);
   if (m.count() == 0) return;
-  const Tensor source = rows_of(x, x, compute);
-  Tensor out = room_for_rows(y, x, compute), mu = workspace(mean, compute),
-         sigma = workspace(rstd, compute);
+  Tensor mu = workspace(mean, compute), sigma = workspace(rstd, compute);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    std::vector<T> means(static_cast<size_t>(m.cols), T(0));
-    ColumnRow<T> row;
-    row.x = source.elements<T>(), row.n = m.cols;
-    const ChannelSums moments = channel_moments(m, row, means);
+    const RowsOf<T> source(x, x, m);
+    RowsTo<T> out(y, x, m);
+    const ChannelSums moments = channel_moments(m, source);
     for (int64_t k = 0; k < m.channels(); ++k) {
       const double first = moments.first[static_cast<size_t>(k)],
                    second = moments.second[static_cast<size_t>(k)];
@@ -246,20 +331,21 @@ void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bia
       update_running(running_mean, k, first, momentum);
       update_running(running_var, k, second / (m.count() - 1), momentum);
     }
-    means = for_columns(m, mu, T(0));
+    const std::vector<T> means = for_columns(m, mu, T(0));
     const std::vector<T> offsets = for_columns(m, converted(bias, compute), T(0));
     std::vector<T> factors = for_columns(m, converted(weight, compute), T(1));
     for (int64_t j = 0; j < m.cols; ++j)
       factors[static_cast<size_t>(j)] *= sigma.elements<T>()[j / m.inner];
-    row.mean = means.data(), row.factor = factors.data(), row.offset = offsets.data();
-    each_row(m, [&](int64_t i) {
-      ColumnRow<T> r = row;
-      r.x += i * m.cols;
-      r.out = out.elements<T>() + i * m.cols;
+    each_row<T>(m, [&](int64_t i, const Room<T>& room) {
+      ColumnRow<T> r;
+      r.mean = means.data(), r.factor = factors.data(), r.offset = offsets.data();
+      r.n = m.cols, r.x = source.row(i, room.row(0)), r.out = out.row(i, room.row(1));
       ColumnLoops<T>::normalize(r);
+      out.written(i, r.out);
     });
+    out.finish();
   });
-  write_back(y, out), write_back(mean, mu), write_back(rstd, sigma);
+  write_back(mean, mu), write_back(rstd, sigma);
 }
 
 namespace {
@@ -269,28 +355,28 @@ namespace {
 template <class T>
 struct Slopes {
   Matrix m;
-  Tensor x, grad;
+  RowsOf<T> x, grad;
   std::vector<T> means, rstds;
   ColumnRow<T> row;
   ChannelSums sums;
 
   Slopes(const Tensor& g, const Tensor& input, const Tensor& mean, const Tensor& rstd)
       : m(matrix_of(input)),
-        x(rows_of(input, input, dtype_of<T>)),
-        grad(rows_of(g, input, dtype_of<T>)),
+        x(input, input, m),
+        grad(g, input, m),
         means(for_columns(m, converted(mean, dtype_of<T>), T(0))),
         rstds(for_columns(m, converted(rstd, dtype_of<T>), T(0))) {
     row.n = m.cols, row.mean = means.data(), row.rstd = rstds.data();
-    sums = channel_sums<T>(
-        m, [&](int64_t i, T* first, T* second) { ColumnLoops<T>::slopes(at(i), first, second); });
+    sums = channel_sums<T>(m, [&](int64_t i, const Room<T>& room, T* first, T* second) {
+      ColumnLoops<T>::slopes(at(i, room), first, second);
+    });
   }
   Slopes(const Slopes&) = delete;
   Slopes& operator=(const Slopes&) = delete;
 
-  ColumnRow<T> at(int64_t i) const {
+  ColumnRow<T> at(int64_t i, const Room<T>& room) const {
     ColumnRow<T> r = row;
-    r.x = x.elements<T>() + i * m.cols;
-    r.grad = grad.elements<T>() + i * m.cols;
+    r.x = x.row(i, room.row(0)), r.grad = grad.row(i, room.row(1));
     return r;
   }
 };
@@ -301,10 +387,10 @@ void batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor&
                               const Tensor& rstd, const Tensor& weight, Tensor& y,
                               Tensor* grad_weight, Tensor* grad_bias) {
   const DType compute = compute_dtype(x.dtype());
-  Tensor out = room_for_rows(y, x, compute);
   visit_compute<dtypes::floating>(compute, [&]<class T>() {
     Slopes<T> s(grad, x, mean, rstd);
     const Matrix& m = s.m;
+    RowsTo<T> out(y, x, m);
     std::vector<T> m1(static_cast<size_t>(m.cols)),
         m2 = m1, factors = for_columns(m, converted(weight, compute), T(1));
     for (size_t j = 0; j < m1.size(); ++j) {
@@ -314,15 +400,16 @@ void batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor&
       factors[j] *= s.rstds[j];
     }
     s.row.m1 = m1.data(), s.row.m2 = m2.data(), s.row.factor = factors.data();
-    each_row(m, [&](int64_t i) {
-      ColumnRow<T> r = s.at(i);
-      r.out = out.elements<T>() + i * m.cols;
+    each_row<T>(m, [&](int64_t i, const Room<T>& room) {
+      ColumnRow<T> r = s.at(i, room);
+      r.out = out.row(i, room.row(2));
       ColumnLoops<T>::slope(r);
+      out.written(i, r.out);
     });
+    out.finish();
     if (grad_weight) store_values(s.sums.second, *grad_weight);
     if (grad_bias) store_values(s.sums.first, *grad_bias);
   });
-  write_back(y, out);
 }
 
 void batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
