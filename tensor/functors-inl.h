@@ -276,8 +276,26 @@ struct NextafterBy {
 };
 
 // Complex numbers.
-MOONLET_FUNCTOR1(Conj, vconj(x))
-MOONLET_FUNCTOR2(JoinParts, x, y, V(real_part(x), real_part(y)))
+struct Conj {
+  template <class V>
+  MOONLET_FN V operator()(V x) const {
+    return vconj(x);
+  }
+  template <class V>
+  static MOONLET_FN V of_pairs(V x) {
+    return even_and_odd(x, -x);
+  }
+};
+struct JoinParts {
+  template <class V>
+  MOONLET_FN V operator()(V x, V y) const {
+    return V(real_part(x), real_part(y));
+  }
+  template <class V>
+  static MOONLET_FN V of_pairs(V x, V y) {
+    return even_and_odd(x, even_twice(y));
+  }
+};
 struct Angle {
   template <class V>
   MOONLET_FN V operator()(V x) const {

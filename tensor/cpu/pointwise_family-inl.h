@@ -20,8 +20,11 @@
 // X: the op's name, its functor, how many tensors and numbers that takes, and what it computes in.
 // F: float32 and float64 as vectors. I: int64 and C: complex64, complex128 one value at a time, of
 // which the compiler makes vectors where the functor has no branches. S: as F, for functors that
-// take long. H: 16-bit floats in one pass. A functor may have two more forms:
+// take long. H: 16-bit floats in one pass. A functor may have other forms:
 // - of_parts(real, imaginary), in vectors, where the result for complex numbers is real;
+// - of_pairs(x, ...), in vectors of real and imaginary parts in turn, where it does no more than
+// move
+//   parts and change signs;
 // - of_bits(x, ...), of 16-bit floats as uint16_t, where it does no more than change signs.
 #if defined(MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
@@ -150,6 +153,30 @@ void parts_loop(const void* const* in, void* out, size_t n, const Scalar*) {
   std::memcpy(to + 2 * i, rest, 2 * (n - i) * sizeof(T));
 }
 
+// The lanes at even places of one vector and those at odd ones of another.
+template <class T>
+HWY_INLINE Vec<T> even_and_odd(Vec<T> even, Vec<T> odd) {
+  return vec<T>(hn::OddEven(odd.v, even.v));
+}
+// The lanes at even places, and each beside itself.
+template <class T>
+HWY_INLINE Vec<T> even_twice(Vec<T> x) {
+  return vec<T>(hn::DupEven(x.v));
+}
+
+// A functor's form for pairs as a functor.
+template <class F>
+struct OnPairs {
+  template <class... V>
+  HWY_INLINE auto operator()(V... x) const {
+    return F::of_pairs(x...);
+  }
+};
+template <class F, class T, int kIn>
+void pairs_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
+  simd_loop<OnPairs<F>, T, kIn, 0>(in, out, 2 * n, params);
+}
+
 #if HWY_TARGET <= HWY_AVX2
 // 16-bit floats as two vectors of float32: those at even places and those at odd ones, which are
 // halves of 32 bits.
@@ -264,9 +291,14 @@ constexpr cpu::PointwiseLoops loops_of(Kinds kinds) {
   }
   if constexpr (has_kind(kinds(), 'I')) loops.i64 = scalar_loop<F, int64_t, kIn, kParams>;
   if constexpr (has_kind(kinds(), 'C')) {
+    constexpr bool has_pairs = requires(Vec<float> v) { F::of_pairs(v); }
+    || requires(Vec<float> v) { F::of_pairs(v, v); };
     if constexpr (requires(Vec<float> v) { F::of_parts(v, v); }) {
       loops.c64 = parts_loop<F, float>;
       loops.c128 = parts_loop<F, double>;
+    } else if constexpr (has_pairs) {
+      loops.c64 = pairs_loop<F, float, kIn>;
+      loops.c128 = pairs_loop<F, double, kIn>;
     } else {
       loops.c64 = scalar_loop<F, complex64, kIn, kParams>;
       loops.c128 = scalar_loop<F, complex128, kIn, kParams>;

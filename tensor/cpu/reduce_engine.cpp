@@ -183,6 +183,15 @@ Dims memory_order(const Tensor& x) {
   return order;
 }
 
+// x, or where its elements do not fill their memory a copy in the same order.
+Tensor without_gaps(const Tensor& x) {
+  if (is_dense(x.sizes(), x.strides())) return x;
+  const Dims strides = dense_strides(x.sizes(), x.strides());
+  Tensor out = empty_strided(x.sizes(), strides, options_of(x), "reduction");
+  copy_into(out, x);
+  return out;
+}
+
 // Stores n accumulators in y, n elements from `at` on.
 void store(const Reducer& r, const char* acc, Tensor& y) {
   const Converter convert = converter(r.acc, y.dtype());
@@ -269,9 +278,10 @@ void reduce_dims(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
     return;
   }
   const Dims plain = plain_order(x.dim());
-  const Dims order = x.is_contiguous() ? plain : memory_order(x);
+  const Tensor dense = without_gaps(x);
+  const Dims order = dense.is_contiguous() ? plain : memory_order(dense);
   const bool reordered = !(order == plain);
-  const Tensor whole = reordered ? x : contiguous(x);
+  const Tensor whole = reordered ? dense : contiguous(dense);
   Scratch moved(reordered ? results * static_cast<int64_t>(size_of(r.acc)) : 0);
   char* acc = reordered ? moved.data() : r.acc == y.dtype() ? y.raw() : own.data();
   reduce_groups(r, whole.raw(), acc, group_dims(x.sizes(), order, dims));
