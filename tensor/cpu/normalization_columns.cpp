@@ -177,7 +177,8 @@ class RowsTo {
   void finish() { write_back(y_, rows_); }
 
  private:
-  Tensor &y_, rows_;
+  Tensor& y_;
+  Tensor rows_;
   int64_t cols_;
   DenseConverter convert_ = nullptr;
 };

@@ -22,9 +22,8 @@
 // which the compiler makes vectors where the functor has no branches. S: as F, for functors that
 // take long. H: 16-bit floats in one pass. A functor may have other forms:
 // - of_parts(real, imaginary), in vectors, where the result for complex numbers is real;
-// - of_pairs(x, ...), in vectors of real and imaginary parts in turn, where it does no more than
-// move
-//   parts and change signs;
+// - of_pairs(x, ...), in vectors of real and imaginary parts in turn, where it only moves parts and
+//   changes signs;
 // - of_bits(x, ...), of 16-bit floats as uint16_t, where it does no more than change signs.
 #if defined(MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
