@@ -90,9 +90,7 @@ struct SpecialNdtr {
 struct SpecialLogNdtrGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
-    [[maybe_unused]] constexpr bool kShort = is_float32<V>;
-    return grad *
-           in_double([](auto v) MOONLET_LAMBDA { return special::log_ndtr_slope<kShort>(v); }, x);
+    return grad * special::log_ndtr_slope(x);
   }
 };
 struct Erfinv {

@@ -21,38 +21,37 @@ inline constexpr double kSqrtHalf = 0.70710678118654752440;
 template <class V>
 inline constexpr double kSqrtHalfRest = is_float32<V> ? 1.21016171e-08 : -4.8336466567264567e-17;
 
-// (1 + 2 x) exp(x^2) erfc(x) for x >= 0, by a series in (x - k) / (x + k), the form of Shepherd and
-// Laframboise 1981; if Short with the digits that results in float32 need.
+// (1 + 2 x / sqrt(pi)) exp(x^2) erfc(x) for x >= 0, by a series in (x - k) / (x + k), as Shepherd
+// and Laframboise 1981 do; if Short with the digits that results in float32 need.
 template <bool Short, class V>
 MOONLET_FN V scaled_erfcx(V x) {
   const V one(1);
   if constexpr (Short) {
     static constexpr double kPowers[] = {
-        1.2648381802013287,    -0.12235676941062798,   -0.099024239648078172,
-        0.15763037596966407,   -0.10297055533659442,   0.0327554826963743,
-        9.4680887315167007e-4, -0.0043582772268961556, 4.6327984363913375e-4,
-        5.8347693491963459e-4, -6.3894371934101855e-5, -6.4710638220368919e-5};
-    return vpoly(kPowers, one - V(5) / (x + V(2.5)));
+        0.831761997341,    -0.238508393002,  0.0116445380387,  0.0581353814072,   -0.0289635484398,
+        -0.00147533856684, 0.00455228948241, 2.61449726153e-4, -8.04319701086e-4, -1.3037993049e-4,
+        1.32468104696e-4,  2.71685624263e-5, -1.35387865113e-5};
+    return vpoly(kPowers, one - V(4) / (x + V(2)));
   } else {
     static constexpr double kSeries[] = {
-        1.1775789345674017,     -0.004590054580646478,   -0.08424913336651792,
-        0.05920993999819189,    -0.026658668435305753,   0.009074997670705265,
-        -0.002413163540417608,  0.0004907758365258086,   -6.916973302501207e-05,
-        4.13902798607301e-06,   7.74038306619849e-07,    -2.1886401049234397e-07,
-        1.076499946567091e-08,  4.521959811218287e-09,   -7.754400208831351e-10,
-        -6.318088340886684e-11, 2.86879501093067e-11,    1.9455868545777347e-13,
-        -9.65469674843344e-13,  3.25254814814874e-14,    3.3478119482868056e-14,
-        -1.864562880419313e-15, -1.2507950530688648e-15, 7.418235256624044e-17,
-        5.068148904796111e-17,  -2.2370566594359995e-18, -2.187342944303018e-18};
-    return chebyshev(kSeries, one - V(7.5) / (x + V(3.75)));
+        0.80065282958110175,     -0.19304567499409284,    0.025603940154920586,
+        0.0083959615499951242,   -0.0071854025618283813,  0.0028254865404868032,
+        -7.489755310512829e-4,   1.3488113774695677e-4,   -1.2928319714956377e-5,
+        -7.3194602334827293e-7,  4.3047134031145283e-7,   -3.7885055558386234e-8,
+        -7.7037998785763197e-9,  1.8440460001519026e-9,   9.2733882382335552e-11,
+        -6.5523042631497241e-11, 1.4890793881236795e-13,  2.2927471740008874e-12,
+        -6.2919951933098161e-14, -8.5474305145615822e-14, 2.7039515499526849e-15,
+        3.4460131156477768e-15,  -5.354391053747555e-17,  -1.4747882849176963e-16,
+        -2.8132475915181116e-18, 6.4526611354408135e-18};
+    return chebyshev(kSeries, one - V(7) / (x + V(3.5)));
   }
 }
 
 // exp(x^2) erfc(x)
 template <bool Short = false, class V>
 MOONLET_LONG_FN V erfcx(V x) {
-  const V size = vabs(x), twice = size + size;
-  const V series = scaled_erfcx<Short>(size) / (V(1) + twice);
+  const V size = vabs(x), under = vfma(size, V(1.12837916709551257390), V(1));
+  const V series = scaled_erfcx<Short>(size) / under;
   V y = select(size > V(1e9), V(0.56418958354775628695) / size, series);
   y = select(x == V(0), V(1), y);
   if (!any(x < V(0))) return y;
@@ -154,19 +153,21 @@ MOONLET_LONG_FN V log_ndtr(V x) {
       [&]() MOONLET_LAMBDA { return vlog1p(-ndtr(-x)); });
 }
 
-// The derivative of log_ndtr: the normal density over ndtr, both times
-// (1 + 2 z) exp(z^2) for z = |x| / sqrt(2), which is left out of the density for x >= 0.
-template <bool Short, class V>
+// The derivative of log_ndtr: the normal density over ndtr, both scaled as erfcx above; for x < 0
+// the exponential has gone from both.
+template <class V>
 MOONLET_LONG_FN V log_ndtr_slope(V x) {
-  const V zero(0), one(1), size = select(x < zero, -x, vmin(x, V(50)));
-  const V s = scaled_erfcx<Short>(size * V(kSqrtHalf));
-  // sqrt(2 / pi) (1 + 2 z)
-  V over = vfma(size, V(1.12837916709551257390), V(0.79788456080286535588)), under = s;
+  const V zero(0), one(1), root(0.79788456080286535588);
+  const V size = select(x < zero, -x, vmin(x, V(50)));
+  V under = scaled_erfcx<is_float32<V>>(size * V(kSqrtHalf));
+  V over = vfma(size, V(0.63661977236758134308), root);
   if (any(!(x < zero))) {
     const V square = size * size, half = V(0.5) * vproduct_rest(size, size, square);
-    const V plain = vexp(V(-0.5) * square), power = select(x < zero, one, plain - plain * half);
+    const V plain = vexp(V(-0.5) * square),
+            power = select(x < zero, one, vfma(-plain, half, plain));
     over = over * power;
-    under = select(x < zero, s, vfma(size, V(4 * kSqrtHalf), V(2)) - s * power);
+    const V both = vfma(size, root + root, one) + vfma(-under, power, one);
+    under = select(x < zero, under, both);
   }
   return select(x != x, x, over / under);
 }
