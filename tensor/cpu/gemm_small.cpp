@@ -19,7 +19,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kTileRows = 4, kTileVectors = 2;
+// The rows and vectors of a tile, and the rows that wait for their factors.
+constexpr int64_t kTileRows = 4, kTileVectors = 2, kWaitingRows = 32;
 
 // Rows that lie `row` elements apart, and their elements `col`.
 template <class T>
@@ -70,24 +71,35 @@ HWY_INLINE void product(int64_t m, int64_t width, Rows<const T> a, int64_t k, Ro
   for (; j < width; j += lanes) tiles<1, T>(m, a, k, b.data + j, b.row, {to.data + j, to.row});
 }
 
-// The rows of b one after the other, as whole vectors with zeros at their ends.
+// The rows of b one after the other, `width` elements apart.
 template <class T>
 void pack(int64_t k, int64_t n, Rows<const T> b, int64_t width, T* to) {
-  for (int64_t p = 0; p < k; ++p, to += width) {
-    for (int64_t j = 0; j < n; ++j) to[j] = b.data[p * b.row + j * b.col];
-    std::fill(to + n, to + width, T(0));
+  constexpr int64_t kColumns = 4;  // taken together, as far as there are so many
+  if (b.col == 1) {
+    for (int64_t p = 0; p < k; ++p) std::copy_n(b.data + p * b.row, n, to + p * width);
+    return;
   }
+  int64_t j = 0;
+  for (; j + kColumns <= n; j += kColumns) {
+    const T* from = b.data + j * b.col;
+    T* row = to + j;
+    for (int64_t p = 0; p < k; ++p, from += b.row, row += width)
+      for (int64_t c = 0; c < kColumns; ++c) row[c] = from[c * b.col];
+  }
+  for (; j < n; ++j)
+    for (int64_t p = 0; p < k; ++p) to[p * width + j] = b.data[p * b.row + j * b.col];
 }
 
 // c = alpha sums + beta c; with beta 0, c is not read.
 template <class T>
 void store(int64_t m, int64_t n, T alpha, Rows<const T> sums, T beta, Rows<T> c) {
   for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      const T sum = alpha * sums.data[i * sums.row + j];
-      T& to = c.data[i * c.row + j];
-      to = beta == T(0) ? sum : sum + beta * to;
-    }
+    const T* const from = sums.from(i).data;
+    T* const to = c.from(i).data;
+    if (beta == T(0))
+      for (int64_t j = 0; j < n; ++j) to[j] = alpha * from[j];
+    else
+      for (int64_t j = 0; j < n; ++j) to[j] = alpha * from[j] + beta * to[j];
   }
 }
 
@@ -102,12 +114,14 @@ void products(int64_t count, T alpha, const Matrices& a, const Matrices& b, T be
               const Matrices& c) {
   constexpr int64_t kRoom = kSmallSide + HWY_MAX_BYTES / sizeof(T);
   HWY_ALIGN T packed[kSmallSide * kRoom];
-  HWY_ALIGN T sums[kTileRows * kRoom];
+  HWY_ALIGN T sums[kWaitingRows * kRoom];
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const int64_t m = c.first.rows, n = c.first.cols, k = a.first.cols;
   const int64_t width = (n + lanes - 1) / lanes * lanes;
   const bool in_place = width == n && b.first.col_stride == 1;
   const bool direct = width == n && alpha == T(1) && beta == T(0);
+  // Zeros stand behind the rows.
+  if (width != n) std::fill_n(packed, k * width, T(0));
   for (int64_t e = 0; e < count; ++e) {
     const Rows<const T> left = entry<const T>(a, e);
     const Rows<T> to = entry<T>(c, e);
@@ -120,8 +134,8 @@ void products(int64_t count, T alpha, const Matrices& a, const Matrices& b, T be
       product(m, width, left, k, right, to);
       continue;
     }
-    for (int64_t i = 0; i < m; i += kTileRows) {
-      const int64_t rows = std::min(kTileRows, m - i);
+    for (int64_t i = 0; i < m; i += kWaitingRows) {
+      const int64_t rows = std::min(kWaitingRows, m - i);
       product<T>(rows, width, left.from(i), k, right, {sums, width});
       store<T>(rows, n, alpha, {sums, width}, beta, to.from(i));
     }
@@ -153,8 +167,10 @@ Matrices transposed(const Matrices& m) { return {transposed(m.first), m.step}; }
 
 bool lies_by_rows(const Matrix& m) { return m.col_stride == 1 || m.cols == 1; }
 
+// Vectors are left to BLAS.
 bool is_small(const Matrix& b, const Matrix& c) {
-  return b.rows <= kSmallSide && b.cols <= kSmallSide && b.rows * b.cols * c.rows <= kSmallWork;
+  return c.rows > 1 && c.cols > 1 && b.rows <= kSmallSide && b.cols <= kSmallSide &&
+         b.rows * b.cols * c.rows <= kSmallWork;
 }
 
 }  // namespace
