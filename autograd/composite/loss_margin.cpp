@@ -119,19 +119,17 @@ Tensor multilabel_margin_loss_composite(const Tensor& x, const Tensor& target,
         " for an input of ", x.sizes(), ", (n, c) or (c) of both is wanted");
   const Tensor scores = as_rows(widened(x)), given = as_rows(target);
   const int64_t n = scores.size(0), classes = scores.size(1);
-  const Tensor ended = cumsum(to(lt(given, 1), DType::Int64), 1);
-  const Tensor is_label = eq(ended, 0);
-  const Tensor counts = sum(to(is_label, DType::Int64), {1});
+  const Tensor is_before_end = eq(cumsum(lt(given, 1), 1), 0);
+  const Tensor counts = sum(is_before_end, {1});
   const int64_t most = n == 0 ? 0 : host_value<int64_t>(amax(counts));
-  const Tensor used = to(narrow(is_label, 1, 0, most), DType::Int64);
-  const Tensor labels = where(narrow(is_label, 1, 0, most), narrow(given, 1, 0, most), 1);
-  const Tensor members =
-      scatter_add(zeros({n, classes}, {DType::Int64, x.device()}), 1, labels, used);
+  const Tensor is_label = narrow(is_before_end, 1, 0, most);
+  const Tensor labels = where(is_label, narrow(given, 1, 0, most), 1);
+  const Tensor is_member =
+      scatter_add(zeros({n, classes}, {DType::Bool, x.device()}), 1, labels, is_label);
   // (n, labels, classes): a label's score against that of each class that is none.
   const Tensor own = reshape(gather(scores, 1, labels), {n, most, 1});
   const Tensor over = hinge(add(sub(reshape(scores, {n, 1, classes}), own), 1.0));
-  const Tensor counted = logical_and(reshape(eq(members, 0), {n, 1, classes}),
-                                     reshape(narrow(is_label, 1, 0, most), {n, most, 1}));
+  const Tensor counted = gt(reshape(is_label, {n, most, 1}), reshape(is_member, {n, 1, classes}));
   const Tensor each = sum(where(counted, over, 0.0), {1, 2});
   const Tensor loss = div(each, static_cast<double>(std::max<int64_t>(classes, 1)));
   return reduced(op, x.dim() < 2 ? reshape(loss, {}) : loss, reduction, x, x);

@@ -197,13 +197,29 @@ void bordered_taps(GridMode mode, const GridAxis& axis, const T* numbers, int64_
     taps_along(CubicTaps<kBorder>(), axis, numbers, count, to);
 }
 
+// The numbers that a grid has for axis d of a block of places.
+template <class T>
+void numbers_of(const GridNaming& naming, const T* grid, int d, int64_t count, T* to) {
+  const int at = naming.dims - 1 - d;
+  int64_t i = 0;
+  if (naming.dims == 2) {
+    const hn::ScalableTag<T> tag;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
+    for (; i + lanes <= count; i += lanes) {
+      hn::Vec<decltype(tag)> first, second;
+      hn::LoadInterleaved2(tag, grid + 2 * i, first, second);
+      hn::StoreU(at == 0 ? first : second, tag, to + i);
+    }
+  }
+  for (; i < count; ++i) to[i] = grid[i * naming.dims + at];
+}
+
 template <class T>
 void find_taps(const GridNaming& naming, const T* grid, int64_t count, GridTaps<T>* to) {
   T numbers[kGridBlock] = {};
   for (int d = 0; d < naming.dims; ++d) {
     const GridAxis& axis = naming.axes[d];
-    const T* from = grid + (naming.dims - 1 - d);
-    for (int64_t i = 0; i < count; ++i) numbers[i] = from[i * naming.dims];
+    numbers_of(naming, grid, d, count, numbers);
     if (axis.border == GridBorder::Zeros)
       bordered_taps<GridBorder::Zeros>(naming.mode, axis, numbers, count, to[d]);
     else if (axis.border == GridBorder::Edge)

@@ -34,42 +34,41 @@ DType dtype_for(const Sampling& s, DType own) {
 template <class T>
 using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
-// The positions from 0; the one behind the plane stands for nothing.
+// The positions, from 1, as integers of T's size; the one behind the plane stands for nothing.
 template <class T>
-std::unique_ptr<Place<T>[]> places_of(const char* op, const Tensor& at, int64_t size) {
+Tensor places_of(const char* op, const Tensor& at, int64_t size) {
   const Tensor source = contiguous(at);
-  std::unique_ptr<Place<T>[]> out(new Place<T>[static_cast<size_t>(at.numel())]);
   visit<bit(DType::Int64) | bit(DType::Int32)>(at.dtype(), [&]<class I>() {
-    const I* from = source.elements<I>();
-    Place<T>* const to = out.get();
     using U = std::make_unsigned_t<I>;
+    const I* from = source.elements<I>();
     const U most = static_cast<U>(std::min<int64_t>(size, std::numeric_limits<I>::max()));
     serial_for(at.numel(), 1, [=](int64_t begin, int64_t end) {
       U wrong = 0;
-      for (int64_t i = begin; i < end; ++i) {
-        const U place = static_cast<U>(from[i]) - U(1);
-        wrong |= place > most ? U(1) : U(0);
-        to[i] = static_cast<Place<T>>(place);
-      }
+      for (int64_t i = begin; i < end; ++i)
+        wrong |= static_cast<U>(from[i]) - U(1) > most ? U(1) : U(0);
       if (wrong == 0) return;
       for (int64_t i = begin; i < end; ++i)
         if (from[i] < 1 || from[i] > size + 1) shapes::bad_position(op, from[i], size + 1);
     });
   });
-  return out;
+  return converted(source, dtype_of<Place<T>>);
 }
 
-// The planes with a zero behind each: what there is at the position of nothing.
+// What lies around a plane that positions from 1 name, of which the last stands for nothing.
+constexpr int64_t kBefore = 1, kAround = 2;
+
+// The planes with a zero behind each, and one in front.
 template <class T>
 std::unique_ptr<T[]> padded(const Tensor& x, const Sampling& s) {
   const Tensor source = converted(x, dtype_of<T>);
-  std::unique_ptr<T[]> out(new T[static_cast<size_t>(s.planes() * (s.size + 1))]);
+  const int64_t room = s.size + kAround;
+  std::unique_ptr<T[]> out(new T[static_cast<size_t>(s.planes() * room)]);
   parallel_for(s.planes(), grain_for(s.size), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
-      T* plane = out.get() + p * (s.size + 1);
-      copy_bytes(plane, source.elements<T>() + p * s.size,
+      T* plane = out.get() + p * room;
+      copy_bytes(plane + kBefore, source.elements<T>() + p * s.size,
                  s.size * static_cast<int64_t>(sizeof(T)));
-      plane[s.size] = T(0);
+      plane[0] = plane[room - 1] = T(0);
     }
   });
   return out;
@@ -83,15 +82,15 @@ void sample_planes(const Tensor& x, const Tensor& at, const Tensor& weight, Tens
   const Tensor factor = converted(weight, dtype);
   Tensor out = workspace(y, dtype);
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
-    const auto places = places_of<T>("sample_planes", at, s.size);
+    const Tensor places = places_of<T>("sample_planes", at, s.size);
     const auto planes = padded<T>(x, s);
     parallel_for(s.planes(), grain_for(s.results * s.taps), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t first = p / s.channels * s.taps * s.results;
-        const LineTaps<T, Place<T>> line{s.taps, s.results, places.get() + first,
+        const LineTaps<T, Place<T>> line{s.taps, s.results, places.elements<Place<T>>() + first,
                                          factor.elements<T>() + first};
         serial_for(s.results, s.taps, [&](int64_t from, int64_t to) {
-          weigh_line(line, planes.get() + p * (s.size + 1), from, to,
+          weigh_line(line, planes.get() + p * (s.size + kAround), from, to,
                      out.elements<T>() + p * s.results);
         });
       }
@@ -107,21 +106,21 @@ void sample_planes_grad_x(const Tensor& grad, const Tensor& at, const Tensor& we
   const Tensor slope = converted(grad, dtype), factor = converted(weight, dtype);
   Tensor out = workspace(y, dtype);
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
-    const auto places = places_of<T>("sample_planes_grad_x", at, s.size);
+    const Tensor places = places_of<T>("sample_planes_grad_x", at, s.size);
     parallel_for(s.planes(), grain_for(s.results * s.taps + s.size), [&](int64_t b, int64_t e) {
-      std::vector<T> sums(static_cast<size_t>(s.size + 1));
+      std::vector<T> sums(static_cast<size_t>(s.size + kAround));
       for (int64_t p = b; p < e; ++p) {
         std::fill(sums.begin(), sums.end(), T(0));
         const T* g = slope.elements<T>() + p * s.results;
         const int64_t first = p / s.channels * s.taps * s.results;
         for (int64_t k = 0; k < s.taps; ++k) {
-          const Place<T>* to = places.get() + first + k * s.results;
+          const Place<T>* to = places.elements<Place<T>>() + first + k * s.results;
           const T* w = factor.elements<T>() + first + k * s.results;
           serial_for(s.results, 1, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) sums[static_cast<size_t>(to[i])] += w[i] * g[i];
           });
         }
-        copy_bytes(out.elements<T>() + p * s.size, sums.data(),
+        copy_bytes(out.elements<T>() + p * s.size, sums.data() + kBefore,
                    s.size * static_cast<int64_t>(sizeof(T)));
       }
     });
@@ -135,7 +134,7 @@ void sample_planes_grad_weight(const Tensor& grad, const Tensor& x, const Tensor
   const Tensor slope = converted(grad, dtype);
   Tensor out = workspace(y, dtype);
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
-    const auto places = places_of<T>("sample_planes_grad_weight", at, s.size);
+    const Tensor places = places_of<T>("sample_planes_grad_weight", at, s.size);
     const auto planes = padded<T>(x, s);
     const int64_t work = s.results * s.channels;
     parallel_for(s.n * s.taps, grain_for(work), [&](int64_t begin, int64_t end) {
@@ -145,8 +144,9 @@ void sample_planes_grad_weight(const Tensor& grad, const Tensor& x, const Tensor
         const int64_t first = row / s.taps * s.channels;
         serial_for(s.channels, s.results, [&](int64_t from, int64_t to) {
           for (int64_t p = first + from; p < first + to; ++p)
-            add_products(places.get() + row * s.results, planes.get() + p * (s.size + 1),
-                         slope.elements<T>() + p * s.results, s.results, sums);
+            add_products(places.elements<Place<T>>() + row * s.results,
+                         planes.get() + p * (s.size + kAround), slope.elements<T>() + p * s.results,
+                         s.results, sums);
         });
       }
     });
