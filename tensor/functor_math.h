@@ -272,11 +272,14 @@ MOONLET_HD int64_t vgcd(int64_t x, int64_t y) {
   if (a == 0 || b == 0) return static_cast<int64_t>(a | b);
   const int twos = trailing_zeros(a | b);
   a >>= trailing_zeros(a);
-  while (b != 0) {
-    b >>= trailing_zeros(b);
-    const uint64_t least = a < b ? a : b;
-    b = a < b ? b - a : a - b;
-    a = least;
+  b >>= trailing_zeros(b);
+  while (a != b) {
+    // Of one difference all three, so that none waits for another.
+    const bool is_below = a < b;
+    const uint64_t difference = a - b;
+    const int zeros = trailing_zeros(difference);
+    a = is_below ? a : b;
+    b = (is_below ? 0 - difference : difference) >> zeros;
   }
   return static_cast<int64_t>(a << twos);
 }
