@@ -46,7 +46,8 @@ Tensor sum_to(const Tensor& g, const Dims& sizes) {
 
 // Makes a formula's result fit the tensor it is the gradient of.
 Tensor fit(Tensor g, const OutputMeta& meta, const char* node) {
-  if (g.device() != meta.options.device)
+  // Inside vmap the gradient of a constant may be one per sample, and the other way round.
+  if (g.device().real() != meta.options.device.real())
     fail("backward: ", node, " gave a gradient on ", g.device(), " for a tensor on ",
          meta.options.device);
   if (!(g.sizes() == meta.sizes)) {
@@ -134,7 +135,7 @@ Task& Engine::task_of(const NodeRef& node) {
 // Nobody else has the gradient, nor its memory where it did not come as a sum.
 bool Engine::may_change(const Slot& slot) const {
   const Tensor& g = slot.grad;
-  if (create_ || !g.defined() || g.impl()->references.load() != 1) return false;
+  if (create_ || !g.defined() || g.device().is_batched() || g.impl()->references.load() != 1) return false;
   return slot.own || (g.storage().sole_owner() && is_dense(g.sizes(), g.strides()));
 }
 

@@ -361,6 +361,7 @@ bool is_leaf_with_grad(const Tensor& x) { return x.requires_grad() && is_leaf(x)
 }  // namespace
 
 bool detail::begin_restride(const Tensor& x, const char* op) {
+  check(!x.device().is_batched(), op, ": cannot give a tensor inside vmap another shape in place");
   if (grad_enabled() && x.requires_grad())
     check_inplace(x, op);
   else

@@ -35,8 +35,15 @@ void set_history(const Tensor& y, const NodeRef& node, int output) {
   meta.has_history = true;
 }
 
-Tensor with_history(const Tensor& t, const NodeRef& node, int output) {
+Tensor without_history(const Tensor& t) {
   Tensor out = shallow_copy(t);
+  if (const AutogradMeta* meta = meta_of(t); meta && meta->tangents)
+    ensure_meta(out).tangents = meta->tangents;
+  return out;
+}
+
+Tensor with_history(const Tensor& t, const NodeRef& node, int output) {
+  Tensor out = without_history(t);
   set_history(out, node, output);
   return out;
 }

@@ -64,6 +64,11 @@ struct PastGeometries {
   uint32_t present = 0;  // which of them it has
 };
 
+// The tangents of a tensor, each of one level of forward mode (autograd/forward_mode.h).
+struct Tangents {
+  std::vector<std::pair<uint64_t, Tensor>> all;
+};
+
 // The record of a view: what it is a view of, how it is made from it, and what it saw of the base
 // when its own history was made.
 struct ViewRecord {
@@ -101,6 +106,7 @@ struct AutogradMeta final : AutogradMetaInterface {
   Tensor grad;
   std::shared_ptr<SharedRows> rows;
   std::shared_ptr<Tensor> retained;
+  std::shared_ptr<const Tangents> tangents;  // null for most
   // Of a leaf. `lock` guards the gradient and the accumulate node, which graphs hold and the leaf
   // only points to.
   std::atomic<uint8_t> lock{0};
@@ -140,7 +146,9 @@ std::shared_ptr<HookList> leaf_hooks(const Tensor& t);
 
 // Makes `y` output `output` of `node`, and the node keep y's geometry.
 void set_history(const Tensor& y, const NodeRef& node, int output = 0);
-// A new handle on t's data whose history is that output of `node`.
+// A new handle on t's data without history, but with its tangents.
+Tensor without_history(const Tensor& t);
+// A new handle on t's data, with its tangents, whose history is that output of `node`.
 Tensor with_history(const Tensor& t, const NodeRef& node, int output);
 
 }  // namespace moonlet

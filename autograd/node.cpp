@@ -166,7 +166,7 @@ void Saved::save(const Tensor& t) {
       return;
     }
   }
-  tensor_ = shallow_copy(t);
+  tensor_ = without_history(t);
 }
 
 void Saved::save_clone(const Tensor& t) {
@@ -178,9 +178,14 @@ void Saved::save_clone(const Tensor& t) {
 }
 
 void Saved::save_output(const Tensor& t, int output) {
-  tensor_ = shallow_copy(t);
+  tensor_ = without_history(t);
   version_ = t.storage().version();
   own_output_ = output;
+}
+
+void Saved::take_tangents(const Tensor& t, int output) {
+  if (own_output_ == output && tensor_.defined())
+    ensure_meta(tensor_).tangents = meta_of(t)->tangents;
 }
 
 void Saved::check_version(const Node& owner) const {

@@ -201,6 +201,8 @@ class Saved {
   void save_clone(const Tensor& t);
   // Output `output` of the node that saves it.
   void save_output(const Tensor& t, int output);
+  // Gives a saved output `output` of its owner the tangents that `t` has got since.
+  void take_tangents(const Tensor& t, int output);
   // Throws when changed in place since; the message names `owner` and the writer. With its history
   // when recording is on.
   Tensor unpack(Node& owner) const;

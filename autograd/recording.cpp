@@ -39,6 +39,10 @@ void no_out_gradient(const char* op) {
        "wrap the call in ml.no_grad");
 }
 
+void RecordedNode::take_tangents(const Tensor& y, int output) {
+  for (Slot& slot : slots_) slot.saved.take_tangents(y, output);
+}
+
 void RecordedNode::take_inputs(std::span<const RecordedInput> inputs, const Tensor* changed) {
   uint32_t demanded = 0, argument = 1, differentiable = formula_.differentiable;
   edges.reserve(formula_.edges);

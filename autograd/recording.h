@@ -77,6 +77,8 @@ class RecordedNode : public Node {
   void run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted);
   void set_outer(Node* outer) { outer_ = outer; }
   void release_saved() override;
+  // `y`, output `output`, was given tangents after it was saved.
+  void take_tangents(const Tensor& y, int output);
   Tensor restore_output(const Tensor& value, int i) override;
 
   // Adds the edges of the inputs and saves what gradients in demand read. `changed` is the tensor

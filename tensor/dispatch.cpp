@@ -23,6 +23,10 @@ void register_kernels(DeviceType type, const KernelTable* table) {
 }
 
 const KernelTable& kernels_for(DeviceType type, const char* op) {
+  if (type == DeviceType::Batched) [[unlikely]]
+    fail(op,
+         ": the elements of a tensor inside vmap cannot be read one by one, nor after its vmap has "
+         "ended");
   const KernelTable* table = kernel_table(type);
   if (!table) [[unlikely]]
     fail(op, ": the CUDA backend is not loaded");

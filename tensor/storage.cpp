@@ -156,6 +156,14 @@ Storage* Storage::foreign(void* data, size_t bytes, Device device, std::function
   return out;
 }
 
+Storage* Storage::standing_for(std::unique_ptr<const StandIn> what, Device device,
+                               Storage& counted) {
+  Storage* out = foreign(nullptr, 0, device, {});
+  out->counter_ = counted.counter_;
+  out->stand_in_ = std::move(what);
+  return out;
+}
+
 namespace {
 
 // An open file, and errors that name it.
@@ -217,7 +225,7 @@ bool Storage::is_foreign() const noexcept { return allocator_ == &foreign_memory
 bool Storage::is_mapped() const noexcept { return allocator_ == &mapped_file(); }
 
 void Storage::pass_version(uint32_t other) noexcept {
-  version_.store(std::max(version(), other) + 1, std::memory_order_relaxed);
+  counter_->store(std::max(version(), other) + 1, std::memory_order_relaxed);
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // interp/binding/modes.cpp: modes that scripts put on the stack, and autocast. The functions that
 // people call are in stdlib/modes.lua.
 #include "interp/binding/mode_guard.h"
+#include "interp/binding/transforms.h"
 
 #include <new>
 
@@ -103,6 +104,7 @@ void register_modes(lua_State* L) {
   register_op_tables(L);
   register_override(L);
   register_profiler(L);
+  register_transforms(L);
 }
 
 }  // namespace moonlet::binding

@@ -80,7 +80,7 @@ op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "co
 for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do
   local name, what = pair[1], pair[2]
   op { name .. "(Tensor x, int diagonal=0) -> Tensor",
-       inplace = true, kind = "structured", dtypes = "all",
+       inplace = true, vmap = "dims", linear = true, kind = "structured", dtypes = "all",
        grad = { x = name .. "(g, diagonal)" },
        doc = ([[The part of each matrix on and %s its diagonal number `diagonal` (0 the main one, 1 the
 next above), zeros elsewhere.]]):format(what),

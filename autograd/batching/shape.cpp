@@ -1,0 +1,66 @@
+// autograd/batching/shape.cpp: how views and other ops on shapes are made for a batch.
+#include "autograd/batching.h"
+#include "autograd/uses_batching_shape.h"
+
+namespace moonlet::batching {
+
+namespace {
+Dims behind(int64_t size, const Dims& dims) {
+  Dims out = dims;
+  out.insert(0, size);
+  return out;
+}
+}  // namespace
+
+void view(BatchCall& call) {
+  call.put(0, call.front(0));
+  call.put(1, behind(call.size(), std::get<Dims>(call.arguments[1])));
+  call.call();
+}
+
+void expand(BatchCall& call) {
+  const Dims size = std::get<Dims>(call.arguments[1]);
+  call.put(0, call.front(0, size.size()));
+  call.put(1, behind(call.size(), size));
+  call.call();
+}
+
+void permute(BatchCall& call) {
+  Dims dims = std::get<Dims>(call.arguments[1]);
+  for (int i = 0; i < dims.size(); ++i) ++dims[i];
+  dims.insert(0, 0);
+  call.put(0, call.front(0));
+  call.put(1, dims);
+  call.call();
+}
+
+void t(BatchCall& call) {
+  const Tensor x = call.front(0);
+  call.results = {call.rank(0) < 2 ? x : transpose(x, 1, 2)};
+}
+
+// Strides count as the value's do; where it begins is its own affair.
+void strided_view(BatchCall& call) {
+  const Tensor x = call.front(0);
+  const auto dims_at = [&](int i) { return std::get<Dims>(call.arguments[i]); };
+  const int64_t offset =
+      x.offset() + std::get<int64_t>(call.arguments[3]) - std::get<int64_t>(call.arguments[5]);
+  call.results = {moonlet::strided_view(x, behind(call.size(), dims_at(1)),
+                                        behind(x.stride(0), dims_at(2)), offset, x.strides(),
+                                        x.offset())};
+}
+
+// Without the memory format, which is one of samples.
+void copied(BatchCall& call) {
+  call.put(0, call.front(0));
+  call.put(call.count() - 1, std::monostate{});
+  call.call();
+}
+
+void median(BatchCall& call) {
+  const Tensor x = flatten(unsqueeze(call.front(0), 1), 1, -1);
+  const bool skips_nan = std::string_view(call.op.row->name) == "nanmedian";
+  call.results = {std::get<0>(skips_nan ? nanmedian_dim(x, 1, false) : median_dim(x, 1, false))};
+}
+
+}  // namespace moonlet::batching
