@@ -79,10 +79,11 @@ void random_composite(const OpInfo& op, BoxedValues& arguments, BoxedValues& res
 
 }  // namespace
 
+void no_out_in_vmap(const char* op) { fail(op, ": out= cannot be used inside vmap"); }
+
 void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results) {
   const BatchLevelRef level = level_of(op, arguments);
   check(level != nullptr, op.name, ": a tensor of a vmap that has ended is used");
-  check(op.form != OpInfo::Form::Out, op.name, ": out= cannot be used inside vmap");
   const bool any_batched = holds_batch(arguments, level);
   if (op.row->random && level->randomness == Randomness::Error)
     fail(op.name,

@@ -33,6 +33,8 @@ inline bool meets_vmap(const OpInfo& op, const A&... arguments) {
   return (is_batched(arguments) || ...) || (op.row->random && execution.vmap != 0);
 }
 
+// Throws: an out= form was called inside vmap.
+[[noreturn]] void no_out_in_vmap(const char* op);
 // Runs it for the innermost vmap that has a part in it.
 void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results);
 
@@ -100,8 +102,10 @@ void all(BatchCall& call);
 void pointwise(BatchCall& call);
 // The first dimension of samples of rank 4 counts images, and the op takes them one by one.
 void merge(BatchCall& call);
-// A result of a given size, made like the first tensor.
-void new_tensor(BatchCall& call);
+// The same, where a size is that of a sample.
+void sized(BatchCall& call);
+// Sample by sample: for ops that look at elements.
+void loop(BatchCall& call);
 
 }  // namespace batching
 

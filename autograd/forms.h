@@ -170,6 +170,12 @@ template <auto plain_form, class... A>
   return assign_(x, plain_form(before_change(x), arguments...), op.name);
 }
 
+template <class... A>
+[[gnu::always_inline]] inline void refuse_out_in_vmap(const OpInfo& op, const A&... arguments) {
+  if (any_batch_level()) [[unlikely]]
+    if ((is_batched(arguments) || ...)) no_out_in_vmap(op.row->name);
+}
+
 // The out forms write to `out`, a tensor or a tuple of references.
 template <class... A>
 [[gnu::always_inline]] inline bool out_intercepted(const OpInfo& op, Tensor& out,
@@ -179,6 +185,7 @@ template <class... A>
     return true;
   }
   if (grad_enabled() && any_requires_grad(out, arguments...)) no_out_gradient(op.row->name);
+  refuse_out_in_vmap(op, out, arguments...);
   return false;
 }
 template <class... O, class... A>
@@ -192,6 +199,7 @@ template <class... O, class... A>
         }
         if (grad_enabled() && any_requires_grad(each..., arguments...))
           no_out_gradient(op.row->name);
+        refuse_out_in_vmap(op, each..., arguments...);
         return false;
       },
       outs);

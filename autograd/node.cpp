@@ -173,7 +173,8 @@ void Saved::save_clone(const Tensor& t) {
   const Edge edge = edge_of(t);
   producer_ = edge.node;
   output_ = edge.index;
-  tensor_ = clone_plain(t);
+  const NoGrad unrecorded;
+  tensor_ = t.device().is_batched() ? clone(t) : clone_plain(t);
   version_ = tensor_.storage().version();
 }
 

@@ -25,6 +25,9 @@ Levels& levels() {
 
 }  // namespace
 
+BatchLevel::BatchLevel() { ++batch_levels; }
+BatchLevel::~BatchLevel() { --batch_levels; }
+
 BatchLevelRef find_batch_level(uint64_t id) {
   if (id == 0) return nullptr;
   Levels& all = levels();
@@ -47,7 +50,6 @@ BatchLevelRef enter_batch_level(int64_t size, Randomness randomness) {
   const std::lock_guard lock(all.mutex);
   level->id = ++all.last;
   all.running.emplace(level->id, level);
-  ++batch_levels;
   execution.vmap = level->id;
   return level;
 }
@@ -58,7 +60,6 @@ void leave_batch_level(BatchLevel& level) noexcept {
   Levels& all = levels();
   const std::lock_guard lock(all.mutex);
   all.running.erase(level.id);
-  --batch_levels;
 }
 
 OutsideBatchLevel::OutsideBatchLevel(const BatchLevel& level) : before_(execution.vmap) {

@@ -13,13 +13,18 @@ namespace moonlet {
 // What random ops do inside vmap: raise an error, draw for each sample, or once for all.
 enum class Randomness : uint8_t { Error, Different, Same };
 
-// One vmap that runs.
+// One vmap that runs, or ran while tensors of it are there.
 struct BatchLevel {
-  uint64_t id;
-  int depth;  // 0: the outermost
-  int64_t size;
-  Randomness randomness;
-  uint64_t outer;  // the id of the next one outside, or 0
+  BatchLevel();
+  ~BatchLevel();
+  BatchLevel(const BatchLevel&) = delete;
+  BatchLevel& operator=(const BatchLevel&) = delete;
+
+  uint64_t id = 0;
+  int depth = 0;  // 0: the outermost
+  int64_t size = 0;
+  Randomness randomness = Randomness::Error;
+  uint64_t outer = 0;  // the id of the next one outside, or 0
   std::atomic<bool> active{true};
 };
 using BatchLevelRef = std::shared_ptr<BatchLevel>;
@@ -27,7 +32,7 @@ using BatchLevelRef = std::shared_ptr<BatchLevel>;
 inline constexpr int kMaxBatchLevels = 8;
 inline constexpr int kNotBatched = -1;
 
-// How many vmaps run in the process: while none does, ops have nothing to ask.
+// How many there are in the process: while there is none, ops have nothing to ask.
 extern constinit std::atomic<int> batch_levels;
 inline bool any_batch_level() noexcept { return batch_levels.load(std::memory_order_relaxed) != 0; }
 

@@ -170,6 +170,8 @@ void pointwise(BatchCall& call) {
   call.call();
 }
 
+void loop(BatchCall& call) { call.loop(); }
+
 void merge(BatchCall& call) { flattened(call, 4, true); }
 void merge_rows(BatchCall& call) { flattened(call, 2, false); }
 void merge_columns(BatchCall& call) { flattened(call, 3, false); }

@@ -96,9 +96,9 @@ function modules.functional_call(...)
   end })
   for name, tensor in pairs(all) do
     local owner, key = place_of(net, name)
-    before[#before + 1] = { owner, key, rawget(owner, key) }
-    rawset(owner, key, tensor)
+    before[#before + 1] = { owner, key, rawget(owner, key), tensor }
   end
+  for _, each in ipairs(before) do rawset(each[1], each[2], each[4]) end
   local arguments = args == nil and {} or args
   if ml.is_tensor(args) or type(args) ~= "table" or getmetatable(args) then arguments = { args } end
   if kwargs then arguments = { table.unpack(arguments), kwargs } end

@@ -21,7 +21,7 @@ window: the adjoint of `im2col`. Without the n it is one image.]],
 
 op { [[resample(Tensor x, int[] size, Dim dim, string filter, bool align_corners=false, bool antialias=false,
                 float? scale=nil) -> Tensor]],
-     vmap = "dims", kind = "structured", dtypes = "floating", internal = true,
+     vmap = "sized", kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "resample_grad_x(g, sizes_of(x), dim, filter, align_corners, antialias, scale)" },
      torch = "resample_ref(*args)",
      doc = [[`x` resized along `dim` to `size`, which differs from its sizes there only, by the "linear", "cubic" or
@@ -32,7 +32,7 @@ op { [[resample(Tensor x, int[] size, Dim dim, string filter, bool align_corners
 
 op { [[resample_grad_x(Tensor grad, int[] size, Dim dim, string filter, bool align_corners=false,
                        bool antialias=false, float? scale=nil) -> Tensor]],
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "sized", kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "resample(g, sizes_of(grad), dim, filter, align_corners, antialias, scale)" },
      torch = "resample_grad_x_ref(*args)",
      doc = [[The gradient of `resample` with respect to its input of sizes `size`.]],

@@ -301,7 +301,7 @@ op { [[ctc_loss_grad_log_probs(Tensor grad, Tensor log_probs, Positions targets,
 
 op { [[ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
                 Index blank=0, string reduction="mean", bool zero_infinity=false) -> Tensor]],
-     kind = "composite", autocast = "float32", dtypes = "floating",
+     vmap = "loop", kind = "composite", autocast = "float32", dtypes = "floating",
      check = { gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
      torch = "ctc_loss_1based(*args)",
      doc = [[The connectionist temporal classification loss: minus the logarithm of the probability that a path
