@@ -79,10 +79,26 @@ void random_composite(const OpInfo& op, BoxedValues& arguments, BoxedValues& res
 
 }  // namespace
 
+namespace {
+// Where to put a result is asked of batched tensors too, as x:to(y): it is where their values are.
+bool make_devices_real(BoxedValues& arguments) {
+  bool any = false;
+  for (BoxedValue& value : arguments)
+    if (auto* device = std::get_if<Device>(&value); device && device->is_batched()) {
+      *device = device->real();
+      any = true;
+    }
+  return any;
+}
+}  // namespace
+
 void no_out_in_vmap(const char* op) { fail(op, ": out= cannot be used inside vmap"); }
 
 void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results) {
+  const bool onto_batch = make_devices_real(arguments);
   const BatchLevelRef level = level_of(op, arguments);
+  if (!level && op.body) return op.body(arguments, results);
+  if (!level && onto_batch) return op.call(arguments, results);
   check(level != nullptr, op.name, ": a tensor of a vmap that has ended is used");
   const bool any_batched = holds_batch(arguments, level);
   if (op.row->random && level->randomness == Randomness::Error)
@@ -108,7 +124,11 @@ void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results)
   const int dim = same ? kNotBatched : 0;
   for (BoxedValue& value : call.results) {
     if (auto* y = std::get_if<Tensor>(&value)) {
-      results.push_back(in_place ? arguments[0] : BoxedValue(make_batched(*y, dim, level)));
+      // A result that was not asked for is a placeholder.
+      const bool placeholder = y->numel() == 0 && (y->dim() == 0 || y->size(0) != level->size);
+      results.push_back(in_place
+                            ? arguments[0]
+                            : BoxedValue(make_batched(*y, placeholder ? kNotBatched : dim, level)));
     } else if (auto* list = std::get_if<std::vector<Tensor>>(&value)) {
       for (Tensor& x : *list) x = make_batched(x, dim, level);
       results.push_back(std::move(*list));

@@ -16,6 +16,9 @@ namespace moonlet {
 inline bool is_batched(const Tensor& x) { return x.defined() && x.device().is_batched(); }
 inline bool is_batched(const Operand& x) { return is_batched(x.tensor()); }
 inline bool is_batched(const Options& options) { return options.device.is_batched(); }
+inline bool is_batched(const std::optional<Device>& device) {
+  return device && device->is_batched();
+}
 inline bool is_batched(const std::vector<Tensor>& list) {
   for (const Tensor& x : list)
     if (is_batched(x)) return true;

@@ -1,5 +1,8 @@
 // autograd/batching/shape.cpp: how views and other ops on shapes are made for a batch.
 #include "autograd/batching.h"
+
+#include <algorithm>
+
 #include "autograd/uses_batching_shape.h"
 
 namespace moonlet::batching {
@@ -57,6 +60,17 @@ void copied(BatchCall& call) {
   const auto* given = std::get_if<MemoryFormat>(&format);
   if (given && *given != MemoryFormat::Contiguous) format = std::monostate{};
   call.call();
+}
+
+// Empty tensors of one dimension join with any others, unless they are batches.
+void cat(BatchCall& call) {
+  std::vector<Tensor> kept;
+  const std::vector<Tensor> tensors = call.list_front(0);
+  const bool all_flat =
+      std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.dim() == 2; });
+  for (const Tensor& x : tensors)
+    if (all_flat || x.dim() != 2 || x.numel() > 0) kept.push_back(x);
+  call.results = {moonlet::cat(kept, std::get<int64_t>(call.arguments[1]) + 1)};
 }
 
 void median(BatchCall& call) {

@@ -279,7 +279,7 @@ Nix and Weigend 1994, "Estimating the mean and variance of the target probabilit
 
 op { [[native_ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
                        int blank) -> (Tensor y, Tensor log_alpha)]],
-     kind = "structured", dtypes = "floating", internal = true, nodiff = { "log_alpha" },
+     vmap = "loop", kind = "structured", dtypes = "floating", internal = true, nodiff = { "log_alpha" },
      grad = { log_probs = "ctc_loss_grad_log_probs(g_y, log_probs, targets, input_lengths, target_lengths, y, log_alpha, blank)" },
      check = { value = "ctc_loss is compared", gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
      doc = [[`ctc_loss` of each entry, and what its gradient needs: the logarithms of the probabilities of the

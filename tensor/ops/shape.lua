@@ -293,7 +293,7 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 -- Putting together.
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
-     vmap = "all", linear = true, kind = "structured", autocast = "promote",
+     vmap = "cat", linear = true, kind = "structured", autocast = "promote",
      grad = { tensors = "formulas::cat_grad_tensors(g, sizes_of(tensors), dim)" }, method = false,
      alias = { "concat", "concatenate" },
      doc = [[The tensors one after another along `dim`. Their other sizes must agree, but for empty
@@ -364,7 +364,7 @@ op { "cartesian_prod(Tensor[] tensors) -> Tensor",
      torch = "torch.cartesian_prod(*args[0])" }
 
 op { "combinations(Tensor x, int r=2, bool with_replacement=false) -> Tensor",
-     kind = "composite",
+     vmap = "loop", kind = "composite",
      doc = [[The combinations of `r` elements of the 1-D `x`, as rows, each in the order of `x`;
 `with_replacement` lets an element come several times.]],
      sample = { "randn(4)", "randn(4), 3", "randn(3), 2, true", "randn(2), 3", "randn(3), 0" } }

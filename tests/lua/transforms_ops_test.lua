@@ -76,13 +76,128 @@ local function compare_with_loop(case, i, all)
   end
 end
 
+
+-- What looks at elements of a sample, or whose results differ in shape from sample to sample.
+local LOOKS = {}
+for name in ([[equal allclose is_nonzero bincount narrow_from lstm_packed gru_packed rnn_tanh_packed
+    rnn_relu_packed]]):gmatch "%S+" do
+  LOOKS[name] = true
+end
+local function looks_at_elements(case, text)
+  return LOOKS[case.name] or (case.name == "one_hot" and not text:find(", %d"))
+    or (case.name:find "^repeat_interleave" and text:find ", tensor")
+    or (case.name:find "^tensor_split" and text:find ", tensor")
+end
+
+local function has_tensor(case, args)
+  local any = false
+  samples.map(case, args, function(x) any = true return x end)
+  return any
+end
+
+-- The adjoint: for any tangents t and vectors v, v . (J t) is (J' v) . t.
+local function compare_tangents(case, i)
+  local args = samples.arguments(case, i)
+  local inputs, tangents = {}, {}
+  local own = samples.map(case, args, function(x)
+    if not is_differentiable(x) then return x end
+    inputs[#inputs + 1] = (is_real(x) and x:double() or x):detach():clone():requires_grad_()
+    tangents[#inputs] = ml.randn_like(inputs[#inputs]:detach())
+    return inputs[#inputs]
+  end)
+  if #inputs == 0 then return end
+  local outputs, weights, into = {}, {}, 0
+  for _, y in ipairs(samples.results(case, own)) do
+    if ml.is_tensor(y) and y.requires_grad then
+      outputs[#outputs + 1] = y
+      weights[#outputs] = ml.randn_like(y:detach())
+    end
+  end
+  if #outputs == 0 then return end
+  local gradients = { ml.grad(outputs, inputs, { grad_outputs = weights, allow_unused = true }) }
+  for k, x in ipairs(inputs) do
+    local g = gradients[k]
+    if g then into = into + ml.sum(ml.real(g:conj() * tangents[k])):item() end
+    inputs[k] = x:detach()
+  end
+  local along, next_output = 0, 0
+  local _ <close> = ml._forward_level()
+  local next_input = 0
+  local duals = samples.map(case, own, function(x)
+    if not is_differentiable(x) then return x end
+    next_input = next_input + 1
+    return ml._make_dual(inputs[next_input], tangents[next_input])
+  end)
+  local given = {}
+  for k, y in ipairs(samples.results(case, duals)) do given[k] = y end
+  for _, y in ipairs(samples.results(case, own)) do
+    next_output = next_output + 1
+    if ml.is_tensor(y) and y.requires_grad then
+      local _, tangent = ml._unpack_dual(given[next_output])
+      local weight = table.remove(weights, 1)
+      if tangent then along = along + ml.sum(ml.real(weight:conj() * tangent)):item() end
+    end
+  end
+  local scale = math.max(1, math.abs(into), math.abs(along))
+  if into == into or along == along then
+    expect.truthy(math.abs(into - along) < 1e-4 * scale, ("%g by gradients, %g by tangents"):format(into, along))
+  end
+end
+
+-- Gradients for a batch of vectors, each as by itself.
+local function compare_vectors(case, i)
+  local args = samples.arguments(case, i)
+  local inputs = {}
+  local own = samples.map(case, args, function(x)
+    if not is_differentiable(x) then return x end
+    inputs[#inputs + 1] = x:detach():clone():requires_grad_()
+    return inputs[#inputs]
+  end)
+  local outputs, weights = {}, {}
+  for _, y in ipairs(samples.results(case, own)) do
+    if ml.is_tensor(y) and y.requires_grad then
+      outputs[#outputs + 1] = y
+      local shape = { 2 }
+      for d = 1, y:dim() do shape[d + 1] = y:size(d) end
+      weights[#outputs] = ml.randn(shape, { dtype = y.dtype })
+    end
+  end
+  if #outputs == 0 then return end
+  local function gradients(vectors)
+    local found = { ml.grad(outputs, inputs, { grad_outputs = vectors, retain_graph = true,
+      allow_unused = true }) }
+    for k, x in ipairs(inputs) do found[k] = found[k] or ml.zeros_like(x:detach()) end
+    return found
+  end
+  local got = ml.func.vmap(gradients)(weights)
+  for b = 1, 2 do
+    local one = {}
+    for k, w in ipairs(weights) do one[k] = w[b] end
+    for k, want in ipairs(gradients(one)) do
+      checks.compare(("gradient %d of vector %d"):format(k, b), got[k][b], want, 1e-4)
+    end
+  end
+end
+
 for _, case in ipairs(cases) do
   if (not only or case.name == only) and case.plain and case.callable and not case.random then
     for i, text in ipairs(case.samples) do
-      test(("vmap %s(%s)"):format(case.name, text), function() compare_with_loop(case, i, true) end)
-      test(("vmap %s(%s), first"):format(case.name, text), function()
-        compare_with_loop(case, i, false)
-      end)
+      local call = ("%s(%s)"):format(case.name, text)
+      if has_tensor(case, samples.arguments(case, i)) then
+        if looks_at_elements(case, text) then
+          test("vmap " .. call .. " looks at elements", function()
+            local ok, problem = pcall(compare_with_loop, case, i, true)
+            expect.truthy(not ok and problem:find "inside vmap", tostring(problem))
+          end)
+        else
+          test("vmap " .. call, function() compare_with_loop(case, i, true) end)
+          test("vmap " .. call .. ", first", function() compare_with_loop(case, i, false) end)
+        end
+      end
+      if case.differentiable ~= false then
+        test("tangent " .. call, function() compare_tangents(case, i) end)
+        test("vectors " .. call, function() compare_vectors(case, i) end)
+      end
     end
   end
 end
