@@ -259,6 +259,8 @@ void Engine::apply_with_hooks(Node& node, Tensor* grads, Tensor* gradients) {
     if (entry.before_node) entry.before_node(outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].defined() && before[i].defined()) check_replacement(outputs[i], before[i]);
+    if (!outputs[i].defined() && before[i].defined())
+      outputs[i] = node.gradient_or_zeros(outputs.data(), static_cast<int>(i));
     grads[i] = outputs[i];
   }
   node.apply(grads, gradients, *this);

@@ -123,7 +123,7 @@ TEST_CASE("lists, several results and what has no gradient") {
 TEST_CASE("wrong gradients and freed graphs are errors") {
   Tensor x = leaf({1, 2});
   CHECK(contains(message_of([&] { backward(sum(Wrong::apply(x))); }),
-                 "WrongBackward gave a gradient of shape (3) for argument 1"));
+                 "WrongBackward gave a gradient of shape (3,) for argument 1"));
   const Tensor y = Cube::apply(x);
   backward(sum(y));
   CHECK(contains(message_of([&] { backward(sum(y)); }), "freed already"));

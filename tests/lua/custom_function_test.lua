@@ -31,6 +31,7 @@ test("a function has its own gradient, and a second one when it is made of ops",
   local y = Cube(x)
   expect.equal(y.grad_fn.name, "CubeBackward")
   expect.equal(list(y), { 1, 8, -27 })
+  expect.truthy(y.grad_fn.saved_tensors[1] == x and y.grad_fn._saved_tensors.n == 1)
   local g = ml.grad(y:sum(), x, { create_graph = true })
   expect.equal(list(g), { 3, 12, 27 })
   expect.equal(list(ml.grad(g:sum(), x)), { 6, 12, -18 })
