@@ -11,6 +11,8 @@
 
 namespace moonlet {
 
+constinit thread_local const Node* unpacking_node = nullptr;
+
 namespace {
 std::atomic<uint64_t> next_sequence{1};
 
@@ -250,6 +252,13 @@ Tensor Saved::value(const Node& owner) const {
   }
   const NoGrad no_grad;
   const std::shared_ptr<PackedTensor> held = packed_;
+  struct Unpacking {
+    explicit Unpacking(const Node* node) : before(std::exchange(unpacking_node, node)) {}
+    ~Unpacking() { unpacking_node = before; }
+    Unpacking(const Unpacking&) = delete;
+    Unpacking& operator=(const Unpacking&) = delete;
+    const Node* const before;
+  } const scope(&owner);
   const Tensor t = held->unpack();
   if (!t.defined()) fail("saved_tensors_hooks: unpack gave no tensor");
   return shallow_copy(t);

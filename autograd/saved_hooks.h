@@ -20,6 +20,9 @@ class SavedTensorHooks : public Mode {
   virtual std::shared_ptr<PackedTensor> pack(const Tensor& t) = 0;
 };
 
+// Whose saved tensor is being unpacked on this thread, for hooks that keep several until then.
+extern constinit thread_local const Node* unpacking_node;
+
 // Refuses such modes above it.
 class NoSavedTensorHooks final : public Mode {
  public:

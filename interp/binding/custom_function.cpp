@@ -29,9 +29,10 @@ struct ContextCell {
 };
 
 ContextCell& cell_at(lua_State* L, int index) {
-  auto& cell = *static_cast<ContextCell*>(luaL_checkudata(L, index, kContextName));
-  check(cell.context != nullptr, "ctx: this context is gone");
-  return cell;
+  auto* cell = static_cast<ContextCell*>(luaL_testudata(L, index, kContextName));
+  check(cell != nullptr, "ctx: the context of a function is wanted, got ", type_name(L, index));
+  check(cell->context != nullptr, "ctx: this context is gone");
+  return *cell;
 }
 
 // --- backward ------------------------------------------------------------------------------------
@@ -51,6 +52,7 @@ void add_origin(lua_State* L, const std::string& origin) {
   size_t size = 0;
   const char* message = lua_tolstring(L, -1, &size);
   if (!data.carried.empty() && data.carried.find({message, size}) != nullptr) return;
+  if (std::string_view(message, size).find(origin) != std::string_view::npos) return;
   lua_pushlstring(L, origin.data(), origin.size());
   lua_concat(L, 2);
 }

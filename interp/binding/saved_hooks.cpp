@@ -74,11 +74,17 @@ int l_no_saved_tensors_hooks(lua_State* L) {
   return 1;
 }
 
+// A number for the node whose saved tensor is unpacked now, 0 for none.
+int l_unpacking_node(lua_State* L) {
+  return push_result(L, static_cast<int64_t>(reinterpret_cast<intptr_t>(unpacking_node)));
+}
+
 }  // namespace
 
 void register_saved_hooks(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_saved_tensors_hooks", guard<l_saved_tensors_hooks>},
                                      {"_no_saved_tensors_hooks", guard<l_no_saved_tensors_hooks>},
+                                     {"_unpacking_node", guard<l_unpacking_node>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
 }
