@@ -79,6 +79,8 @@ struct ViewRecord {
   uint32_t geometry = 0;       // which of the base's the recipe is for
   uint64_t base_sequence = 0;  // the number of the base's producer; 0 for none
   bool no_grad = false;        // made while recording was off: a constant to the tape
+  // Returned by a custom function: then no_grad too, but with the history of the function.
+  bool of_function = false;
   // Given another geometry in place: the last step of the recipe says which.
   bool restrided = false;
   // The base is what this tensor was before it was restrided; nobody else sees it.
@@ -141,6 +143,8 @@ AutogradMeta& ensure_meta(const Tensor& t);
 
 // The node that adds gradients to leaf t; made when no graph holds one.
 NodeRef accumulate_node(const Tensor& t);
+// Another number for each hook.
+int64_t new_hook_id();
 // The hooks of leaf t, shared by all its accumulate nodes.
 std::shared_ptr<HookList> leaf_hooks(const Tensor& t);
 

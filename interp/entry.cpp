@@ -59,16 +59,23 @@ CoroutineState::~CoroutineState() {
   }
 }
 
-ModeRecord* begin_mode(StateData& data, bool mode, std::string where) {
+namespace {
+void set_mode(ExecutionState& state, RecordingMode mode) {
+  state.grad_mode = mode.grad;
+  state.inference_mode = mode.inference;
+}
+}  // namespace
+
+ModeRecord* begin_mode(StateData& data, RecordingMode mode, std::string where) {
   CoroutineState& state = *data.current;
   auto* record = new ModeRecord{.owner = &state,
                                 .older = state.newest,
-                                .before = execution.grad_mode,
+                                .before = {execution.grad_mode, execution.inference_mode},
                                 .level = data.level,
                                 .where = std::move(where)};
   if (state.newest != nullptr) state.newest->newer = record;
   state.newest = record;
-  execution.grad_mode = mode;
+  set_mode(execution, {mode.grad && !mode.inference, mode.inference});
   return record;
 }
 
@@ -76,9 +83,9 @@ void end_mode(StateData& data, ModeRecord* record) {
   if (record->newer != nullptr)
     record->newer->before = record->before;
   else if (record->owner == data.current)
-    execution.grad_mode = record->before;
+    set_mode(execution, record->before);
   else if (record->owner != nullptr)
-    record->owner->execution.grad_mode = record->before;
+    set_mode(record->owner->execution, record->before);
   forget_mode(record);
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "tensor/backend.h"
+#include "tensor/execution.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/memory_overlap.h"
 #include "tensor/plain_copy.h"
@@ -71,11 +72,20 @@ namespace {
 void refuse_read_only(const char* op, const char* what) {
   fail(op, ": the storage of ", what, " is read-only; clone it to get memory that can be written");
 }
+
+void check_inference(const char* op, const char* what) {
+  if (execution.inference_mode) return;
+  fail(op, ": ", what,
+       " was made in inference mode, outside of which it cannot be changed in place; clone it "
+       "first");
+}
 }  // namespace
 
 void check_writable(const char* op, const Tensor& x) {
   if (x.storage().is_read_only()) [[unlikely]]
     refuse_read_only(op, "this tensor");
+  if (x.storage().is_inference()) [[unlikely]]
+    check_inference(op, "this tensor");
   if (!overlaps_itself(x)) [[likely]]
     return;
   fail(op,
@@ -87,6 +97,8 @@ void check_writable(const char* op, const char* arg, const Tensor& x) {
   if (!x.defined()) return;
   if (x.storage().is_read_only()) [[unlikely]]
     refuse_read_only(op, arg);
+  if (x.storage().is_inference()) [[unlikely]]
+    check_inference(op, arg);
   if (!overlaps_itself(x)) [[likely]]
     return;
   fail(op, ": several elements of ", arg,

@@ -19,8 +19,9 @@ extern constinit StopFlag never_stopped;
 
 // Small and copied as a whole: installing a state copies it in, leaving copies it out again.
 struct ExecutionState {
-  ModeEntry* modes = nullptr;  // the innermost interception (tensor/modes.h), or null
-  bool grad_mode = true;       // whether ops are recorded
+  ModeEntry* modes = nullptr;   // the innermost interception (tensor/modes.h), or null
+  bool grad_mode = true;        // whether ops are recorded
+  bool inference_mode = false;  // whether new storages are unknown to the tape (Storage)
   DType default_dtype = DType::Float32;
   Device default_device = {};       // where new tensors are made unless it is said
   Generator* generator = nullptr;   // the default one; null stands for the thread's own

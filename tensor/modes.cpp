@@ -2,7 +2,11 @@
 // go while calls run, coroutines change and holders are collected in any order.
 #include "tensor/modes.h"
 
+#include "tensor/passed_modes.h"
+
 namespace moonlet {
+
+constinit thread_local ModeEntry* passed_modes = nullptr;
 
 namespace {
 
@@ -52,6 +56,7 @@ void ModeCall::descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk
     return;
   }
   const ModesScope within(op.body ? walk.inside : nullptr);
+  const PassedModesScope passed(op.body ? nullptr : walk.inside);
   call_boxed(op, op.body ? op.body : op.call, in, out);
 }
 

@@ -15,6 +15,7 @@
 #include <new>
 #include <utility>
 
+#include "tensor/execution.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_peak.h"
@@ -127,6 +128,7 @@ Storage* Storage::make(void* data, size_t bytes, Device device, Allocator* alloc
   out->bytes_ = out->capacity_ = bytes;
   out->allocator_ = allocator;
   out->context_ = context;
+  out->inference_ = execution.inference_mode;
   return out;
 }
 

@@ -70,6 +70,9 @@ class Storage {
   bool is_shared() const noexcept { return shared_; }
   // Refused by check_writable, which every op that writes calls.
   bool is_read_only() const noexcept { return read_only_; }
+  // Whether it was made in inference mode: the tape saves no tensor of it, and outside of the mode
+  // nothing changes it in place.
+  bool is_inference() const noexcept { return inference_; }
   // For a host whose foreign memory must not change. Nothing makes a storage writable again.
   void make_read_only() noexcept { read_only_ = true; }
   // Changes how many bytes there are; contents stay as far as they fit, new bytes are 0. A smaller
@@ -111,6 +114,7 @@ class Storage {
   size_t capacity_ = 0;  // what the allocator gave; `bytes_` is less after a resize
   bool shared_ = false, read_only_ = false;
   bool counted_ = false;  // its capacity is among live_bytes()
+  bool inference_ = false;
   Allocator* allocator_ = nullptr;
   void* context_ = nullptr;
   std::atomic<const char*> last_writer_{nullptr};

@@ -76,6 +76,16 @@ int l_is_autocast_enabled(lua_State* L) {
   return push_result(L, is_on(device_type(L, 1, "is_autocast_enabled")));
 }
 
+// Device type -> whether a region of autocast is active, its dtype, whether it is enabled.
+int l_autocast_state(lua_State* L) {
+  const Autocast* mode = current_autocast(device_type(L, 1, "autocast"));
+  if (mode == nullptr) return push_result(L, false);
+  lua_pushboolean(L, 1);
+  push_string(L, name(mode->dtype()));
+  lua_pushboolean(L, mode->enabled());
+  return 3;
+}
+
 }  // namespace
 
 void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* function) {
@@ -98,6 +108,7 @@ void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* funct
 
 void register_modes(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_autocast", guard<l_autocast>},
+                                     {"_autocast_state", guard<l_autocast_state>},
                                      {"is_autocast_enabled", guard<l_is_autocast_enabled>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
