@@ -5,4 +5,5 @@ local options = require "moonlet.options"
 
 return options.namespace("autograd", {}, options.late {
   ["autograd.checks"] = { "gradcheck", "gradgradcheck" },
+  ["autograd.functional"] = { "functional" },
 })

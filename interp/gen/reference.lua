@@ -41,6 +41,7 @@ local titles = {
   { "ops_optim", "Optimiser steps" },
   { "nn", "nn: layers" }, { "nn.functional", "nn.functional" }, { "nn.init", "nn.init" },
   { "nn.utils", "nn.utils" }, { "autograd", "autograd: checks and derivatives of functions" },
+  { "autograd.functional", "autograd.functional" },
   { "optim", "optim: optimisers" },
   { "optim.lr_scheduler", "optim.lr_scheduler" }, { "data", "data: data sets and loaders" },
   { "random", "random: the default generator" },
