@@ -20,6 +20,7 @@ namespace moonlet {
 
 struct StateData;
 struct CoroutineState;
+enum class Anomaly : uint8_t;
 
 // One grad mode that a guard of a script has set and that has not ended yet. A coroutine's records
 // are a list: each knows the mode that holds again when it ends.
@@ -42,6 +43,7 @@ struct CoroutineState {
   CoroutineState& operator=(const CoroutineState&) = delete;
 
   ExecutionState execution;
+  Anomaly anomaly{};     // autograd/anomaly.h
   SuspendedModes modes;  // what it has put on the stack of modes
   ModeRecord* newest = nullptr;
   bool has_dropped = false;
@@ -131,6 +133,7 @@ class EntryScope {
   memory::Budget*& budget_;
   EntryScope* outer_;
   ExecutionState before_;
+  Anomaly anomaly_before_;
   memory::Budget* budget_before_;
 };
 

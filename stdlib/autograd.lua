@@ -6,4 +6,7 @@ local options = require "moonlet.options"
 return options.namespace("autograd", {}, options.late {
   ["autograd.checks"] = { "gradcheck", "gradgradcheck" },
   ["autograd.functional"] = { "functional" },
+  ["autograd.anomaly"] = { "detect_anomaly", "set_detect_anomaly", "is_anomaly_enabled",
+    "is_anomaly_check_nan_enabled" },
+  ["autograd.profiler"] = { "profiler" },
 })

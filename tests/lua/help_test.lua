@@ -83,7 +83,7 @@ local function walk(name, value)
 end
 
 -- What serves other modules, and is no part of the interface.
-local inner = { hooks = true, init = true, modes = true, options = true, profiler = true,
+local inner = { columns = true, hooks = true, init = true, modes = true, options = true, profiler = true,
   pickle = true, repl = true, serialize = true, signature = true, terminal = true, torch_file = true,
   zip = true }
 local modules = { "nn", "optim", "autograd", "data", "args", "class", "plot", "progress", "help" }
