@@ -42,7 +42,7 @@ local titles = {
   { "nn", "nn: layers" }, { "nn.functional", "nn.functional" }, { "nn.init", "nn.init" },
   { "nn.utils", "nn.utils" }, { "autograd", "autograd: checks and derivatives of functions" },
   { "autograd.functional", "autograd.functional" },
-  { "autograd.profiler", "autograd.profiler" },
+  { "autograd.profiler", "autograd.profiler" }, { "amp", "amp: mixed precision" },
   { "optim", "optim: optimisers" },
   { "optim.lr_scheduler", "optim.lr_scheduler" }, { "data", "data: data sets and loaders" },
   { "random", "random: the default generator" },
