@@ -2,12 +2,26 @@
 // that is whole, to what the leaf has.
 #include "autograd/history.h"
 #include "autograd/uses_accumulate.h"
+#include "tensor/interrupt.h"
 #include "tensor/layout.h"
 #include "tensor/modes.h"
 
 namespace moonlet {
 
 namespace {
+
+// Keeps requests to stop waiting for a C++ scope: a gradient that was added to in part would be
+// neither the old one nor the new one.
+class Unstoppable {
+ public:
+  Unstoppable() : before_(std::exchange(execution.stop, &never_stopped)) {}
+  ~Unstoppable() { execution.stop = before_; }
+  Unstoppable(const Unstoppable&) = delete;
+  Unstoppable& operator=(const Unstoppable&) = delete;
+
+ private:
+  StopFlag* const before_;
+};
 
 class AccumulateNode final : public Node {
  public:
@@ -38,9 +52,10 @@ class AccumulateNode final : public Node {
   bool takes_rows() const override { return leaf_.dim() == 2; }
   void apply_rows(const SparseRows& rows) override {
     add_under_lock([&](AutogradMeta& meta) {
-      if (meta.grad.defined())
+      if (meta.grad.defined()) {
+        const Unstoppable whole;
         index_add_(meta.grad, 0, rows.positions, rows.values);
-      else if (meta.rows)
+      } else if (meta.rows)
         meta.rows->set(joined({meta.rows->get(), rows}));
       else
         meta.rows = std::make_shared<SharedRows>(own(rows));
@@ -89,6 +104,7 @@ class AccumulateNode final : public Node {
     if (have.defined()) {
       if (grad_enabled()) return add(have, g);
       Tensor total = have;
+      const Unstoppable whole;
       return add_(total, g);
     }
     // A gradient that nobody else holds becomes the leaf's own; it lies as the leaf does.

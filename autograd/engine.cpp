@@ -8,10 +8,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/anomaly.h"
+#include "autograd/backward_observer.h"
 #include "autograd/engine.h"
 #include "autograd/history.h"
 #include "autograd/recording.h"
 #include "autograd/uses_engine.h"
+#include "tensor/modes.h"
 
 namespace moonlet {
 
@@ -113,6 +116,7 @@ class Engine final : public Wanted {
   Task& task_of(const NodeRef& node);
   void run_hooks(const HookList& hooks, Task& task);
   void finish(Task& task);
+  void finish_and_explain(Task& task);
   bool finish_rows(Task& task);
   void run_node(Task& task);
   void apply_with_hooks(Node& node, Tensor* grads, Tensor* gradients);
@@ -293,6 +297,8 @@ void Engine::run_node(Task& task) {
     for (int i = 0; i < node.output_count(); ++i) grads.push_back(std::move(task.at(i).grad));
     node.apply(grads.data(), gradients, *this);
   }
+  if (anomaly_mode == Anomaly::DetectNan) [[unlikely]]
+    check_numbers(node, gradients);
   if (!retain_) node.release_saved();
   task.one.grad = Tensor();
   send(node, gradients);
@@ -327,15 +333,59 @@ bool Engine::computes(const Edge& edge) {
   return reachable_.contains(edge.node.get());
 }
 
+// Finishes a task whose errors say where its node was recorded.
+void Engine::finish_and_explain(Task& task) {
+  const RunningNode running(*task.node);
+  try {
+    finish(task);
+  } catch (...) {
+    rethrow_with_origin(*task.node);
+  }
+}
+
+// The modes that want to know of the nodes that run. They may be taken off while they do.
+class Observers {
+ public:
+  Observers() {
+    for (const ModeEntry* entry = execution.modes; entry; entry = entry->below)
+      if (auto* found = dynamic_cast<BackwardObserver*>(entry->mode.get()))
+        all_.push_back({entry->mode, found});
+  }
+
+  // Tells them of a node for a C++ scope.
+  class Scope {
+   public:
+    Scope(const Observers& observers, const Node& node) : observers_(observers) {
+      for (const auto& [mode, observer] : observers_.all_) observer->begin(node);
+    }
+    ~Scope() {
+      for (const auto& [mode, observer] : observers_.all_) observer->end();
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const Observers& observers_;
+  };
+
+ private:
+  std::vector<std::pair<std::shared_ptr<Mode>, BackwardObserver*>> all_;
+};
+
 void Engine::run() {
   const GradModeGuard mode(create_);
   const RunningEngine running(this);
+  const Observers observers;
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), recorded_before);
     const std::unique_ptr<Task> task = std::move(heap_.back());
     heap_.pop_back();
     tasks_.erase(task->node.get());
-    finish(*task);
+    const Observers::Scope told(observers, *task->node);
+    if (anomaly_mode == Anomaly::Ignore) [[likely]]
+      finish(*task);
+    else
+      finish_and_explain(*task);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "autograd/anomaly.h"
 #include "autograd/history.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_node.h"
@@ -69,7 +70,11 @@ bool Node::try_retain() noexcept {
   return false;
 }
 
-void Node::number() { sequence_ = next_sequence.fetch_add(1, std::memory_order_relaxed); }
+void Node::number() {
+  if (anomaly_mode != Anomaly::Ignore) [[unlikely]]
+    note_origin(*this);
+  sequence_ = next_sequence.fetch_add(1, std::memory_order_relaxed);
+}
 
 void Node::set_output(int i, const Tensor& t) {
   if (i == 0) {

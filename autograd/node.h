@@ -191,6 +191,8 @@ class Node {
 
   Edges edges;
   std::shared_ptr<HookList> hooks;  // null for most
+  // Where a script recorded it, where anomalies were looked for then (autograd/anomaly.h).
+  std::unique_ptr<std::string> origin;
 
  protected:
   // Nodes that something refers to without a count pay a locked decrement at their end.

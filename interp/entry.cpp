@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "autograd/anomaly.h"
 #include "interp/call_scope.h"
 #include "interp/guard.h"
 #include "interp/interrupt.h"
@@ -177,6 +178,21 @@ void stop_entered() noexcept {
     if (entry->data_.stop.requested()) stop_soon(entry->data_);
 }
 
+namespace {
+
+// Takes the state of this thread back into that of a coroutine, or out of it.
+void keep(CoroutineState& state) {
+  state.execution = execution;
+  state.anomaly = anomaly_mode;
+}
+
+void install(const CoroutineState& state) {
+  execution = state.execution;
+  anomaly_mode = state.anomaly;
+}
+
+}  // namespace
+
 EntryScope::EntryScope(StateData& data)
     : data_(data),
       thread_(this_thread()),
@@ -184,13 +200,14 @@ EntryScope::EntryScope(StateData& data)
       budget_(memory::current_budget),
       outer_(thread_.innermost),
       before_(execution_),
+      anomaly_before_(anomaly_mode),
       budget_before_(budget_) {
   thread_.innermost = this;
   if (thread_.id == 0) thread_.id = moonlet::thread_id();
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
-  if (outer_ != nullptr) outer_->data_.current->execution = execution_;
-  execution_ = data.current->execution;
+  if (outer_ != nullptr) keep(*outer_->data_.current);
+  install(*data.current);
   budget_ = data.budget;
 }
 
@@ -199,10 +216,15 @@ EntryScope::~EntryScope() {
   if (data_.current->has_dropped) end_dropped(data_);
   thread_.innermost = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
-  data_.current->execution = execution_;
+  keep(*data_.current);
   budget_ = budget_before_;
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
-  execution_ = outer_ != nullptr ? outer_->data_.current->execution : before_;
+  if (outer_ != nullptr) {
+    install(*outer_->data_.current);
+  } else {
+    execution_ = before_;
+    anomaly_mode = anomaly_before_;
+  }
 }
 
 RunningScope::RunningScope(lua_State* L, lua_State* co)
@@ -242,7 +264,8 @@ CoroutineState& coroutine_state(lua_State* L, lua_State* co) {
   lua_pushvalue(L, -1);
   if (lua_rawget(L, -3) != LUA_TUSERDATA) {
     lua_pop(L, 1);
-    new (lua_newuserdatauv(L, sizeof(CoroutineState), 0)) CoroutineState(execution);
+    auto* made = new (lua_newuserdatauv(L, sizeof(CoroutineState), 0)) CoroutineState(execution);
+    made->anomaly = anomaly_mode;
     lua_rawgeti(L, LUA_REGISTRYINDEX, data.coroutine_metatable_ref);
     lua_setmetatable(L, -2);
     lua_pushvalue(L, -2);
@@ -274,9 +297,9 @@ CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
     : running_(L, co), data_(state_data(L)), resumer_(data_.current) {
   charge_switch(data_);
   CoroutineState& state = coroutine_state(L, co);
-  resumer_->execution = execution;
+  keep(*resumer_);
   data_.current = &state;
-  execution = state.execution;
+  install(state);
   execution.modes = resumer_->execution.modes;  // which the coroutine's own come on top of
   modes_.emplace(state.modes);
   end_dropped(data_);
@@ -284,9 +307,9 @@ CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
 
 CoroutineScope::~CoroutineScope() {
   modes_.reset();
-  data_.current->execution = execution;
+  keep(*data_.current);
   data_.current = resumer_;
-  execution = resumer_->execution;
+  install(*resumer_);
   end_dropped(data_);
 }
 

@@ -20,6 +20,7 @@ namespace moonlet {
 
 struct StateData;
 struct CoroutineState;
+enum class Anomaly : uint8_t;
 
 // Whether ops are recorded, and whether new storages are those of inference mode.
 struct RecordingMode {
@@ -47,6 +48,7 @@ struct CoroutineState {
   CoroutineState& operator=(const CoroutineState&) = delete;
 
   ExecutionState execution;
+  Anomaly anomaly{};     // autograd/anomaly.h
   SuspendedModes modes;  // what it has put on the stack of modes
   ModeRecord* newest = nullptr;
   bool has_dropped = false;
@@ -137,6 +139,7 @@ class EntryScope {
   memory::Budget*& budget_;
   EntryScope* outer_;
   ExecutionState before_;
+  Anomaly anomaly_before_;
   memory::Budget* budget_before_;
 };
 

@@ -1,6 +1,6 @@
 -- stdlib/autograd.lua: ml.autograd: functions with a derivative of their own, backward over several
--- tensors, and the graph that the tape records. Each part is loaded when a name of it is first
--- used.
+-- tensors, the graph that the tape records, checks of derivatives, and forward mode. Each part is
+-- loaded when a name of it is first used.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -59,4 +59,10 @@ function autograd.inference_mode(...) return ml.inference_mode(...) end
 return options.namespace("autograd", autograd, options.late {
   ["autograd.function"] = { "Function", "once_differentiable" },
   ["autograd.graph"] = { "graph" },
+  ["autograd.checks"] = { "gradcheck", "gradgradcheck" },
+  ["autograd.functional"] = { "functional" },
+  ["autograd.anomaly"] = { "detect_anomaly", "set_detect_anomaly", "is_anomaly_enabled",
+    "is_anomaly_check_nan_enabled" },
+  ["autograd.profiler"] = { "profiler" },
+  ["autograd.forward_ad"] = { "forward_ad" },
 })

@@ -1,5 +1,6 @@
 -- stdlib/profiler.lua: ml.profile: what the ops of a piece of a script cost, by op and by line.
 
+local columns = require "moonlet.columns"
 local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
 local namespace = require("moonlet.options").namespace
@@ -42,47 +43,15 @@ local function grouped(events, by)
   return rows
 end
 
-local function milliseconds(seconds) return ("%.3f ms"):format(seconds * 1e3) end
-
-local units = { "B", "KiB", "MiB", "GiB", "TiB" }
-local function byte_text(bytes)
-  local value, unit = bytes, 1
-  while value >= 1024 and unit < #units do value, unit = value / 1024, unit + 1 end
-  return (unit == 1 and "%d %s" or "%.1f %s"):format(value, units[unit])
-end
-
-local columns = {
+local shown_columns = {
   { "op", function(row) return row.name end, left = true },
   { "calls", function(row) return tostring(row.count) end },
-  { "self", function(row) return milliseconds(row.self_time) end },
-  { "total", function(row) return milliseconds(row.total_time) end },
-  { "mean", function(row) return milliseconds(row.total_time / row.count) end },
-  { "bytes", function(row) return byte_text(row.self_bytes) end },
+  { "self", function(row) return columns.milliseconds(row.self_time) end },
+  { "total", function(row) return columns.milliseconds(row.total_time) end },
+  { "mean", function(row) return columns.milliseconds(row.total_time / row.count) end },
+  { "bytes", function(row) return columns.bytes(row.self_bytes) end },
 }
 local line_column = { "line", function(row) return row.where or "" end, left = true }
-
--- Lines of text in columns as wide as their widest cell.
-local function aligned(rows, shown)
-  local cells, widths = { {} }, {}
-  for c, column in ipairs(shown) do cells[1][c] = column[1] end
-  for _, row in ipairs(rows) do
-    local line = {}
-    for c, column in ipairs(shown) do line[c] = column[2](row) end
-    cells[#cells + 1] = line
-  end
-  for _, line in ipairs(cells) do
-    for c, text in ipairs(line) do widths[c] = math.max(widths[c] or 0, #text) end
-  end
-  local out = {}
-  for i, line in ipairs(cells) do
-    for c, text in ipairs(line) do
-      local space = (" "):rep(widths[c] - #text)
-      line[c] = shown[c].left and text .. space or space .. text
-    end
-    out[i] = table.concat(line, "  "):gsub("%s+$", "")
-  end
-  return table.concat(out, "\n")
-end
 
 signature.add_choice("SortKey",
   { "count", "total_time", "self_time", "bytes", "self_bytes", "name" })
@@ -105,9 +74,9 @@ function Profile:table(...)
     return (a.where or "") < (b.where or "")
   end)
   for i = #rows, (most or #rows) + 1, -1 do rows[i] = nil end
-  local shown = table.move(columns, 1, #columns, 1, {})
+  local shown = table.move(shown_columns, 1, #shown_columns, 1, {})
   if by == "line" then table.insert(shown, 2, line_column) end
-  return aligned(rows, shown)
+  return columns.aligned(rows, shown)
 end
 
 Profile.table = numbers.wrap(Profile.table)
@@ -127,7 +96,7 @@ local function measured(given, f, ...)
   if f ~= nil and type(f) ~= "function" then
     fail("profile: a function is wanted, got %s", type(f))
   end
-  local guard, events = ml._profiler(given.sync)
+  local guard, events = ml._profiler(given.sync, false)
   local profile = setmetatable({ _guard = guard, _events = events }, metatable)
   if not f then return profile end
   local running <close> = profile

@@ -19,5 +19,6 @@ void register_modes(lua_State* L);
 void register_op_tables(lua_State* L);
 void register_override(lua_State* L);
 void register_profiler(lua_State* L);
+void register_anomaly(lua_State* L);
 
 }  // namespace moonlet::binding

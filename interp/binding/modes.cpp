@@ -51,10 +51,14 @@ DeviceType device_type(lua_State* L, int index, const char* op) {
   fail(op, ": device must be \"cpu\" or \"cuda\", got ", type_name(L, index));
 }
 
+DType default_autocast_dtype(DeviceType device) {
+  return device == DeviceType::CPU ? DType::BFloat16 : DType::Float16;
+}
+
 // Device type, dtype or nil, enabled.
 int l_autocast(lua_State* L) {
   const DeviceType device = device_type(L, 1, "autocast");
-  DType dtype = device == DeviceType::CPU ? DType::BFloat16 : DType::Float16;
+  DType dtype = default_autocast_dtype(device);
   if (!lua_isnil(L, 2)) {
     check(lua_type(L, 2) == LUA_TSTRING,
           "autocast: dtype must be a dtype such as ml.bfloat16, got ", type_name(L, 2));
@@ -86,6 +90,14 @@ int l_autocast_state(lua_State* L) {
   return 3;
 }
 
+// The dtype that autocast casts to on that type of device, or would.
+int l_autocast_dtype(lua_State* L) {
+  const DeviceType device = device_type(L, 1, "autocast");
+  const Autocast* mode = current_autocast(device);
+  if (mode != nullptr) return push_string(L, name(mode->dtype()));
+  return push_string(L, name(default_autocast_dtype(device)));
+}
+
 }  // namespace
 
 void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* function) {
@@ -109,6 +121,7 @@ void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* funct
 void register_modes(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_autocast", guard<l_autocast>},
                                      {"_autocast_state", guard<l_autocast_state>},
+                                     {"_autocast_dtype", guard<l_autocast_dtype>},
                                      {"is_autocast_enabled", guard<l_is_autocast_enabled>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
@@ -116,6 +129,7 @@ void register_modes(lua_State* L) {
   register_override(L);
   register_profiler(L);
   register_transforms(L);
+  register_anomaly(L);
 }
 
 }  // namespace moonlet::binding

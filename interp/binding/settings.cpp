@@ -1,7 +1,9 @@
-// interp/binding/settings.cpp: the default dtype and device and the number of threads.
+// interp/binding/settings.cpp: the default dtype and device, the number of threads, and warnings of
+// the standard library.
 #include "interp/binding/arg_reader.h"
 #include "tensor/execution.h"
 #include "tensor/threads.h"
+#include "tensor/warning.h"
 
 namespace moonlet::binding {
 namespace {
@@ -38,6 +40,12 @@ int l_set_flush_denormal(lua_State* L) {
   return push_result(L, set_flush_denormal(lua_toboolean(L, 1) != 0));
 }
 
+// A key and a message: shown once for each key, as the warnings of ops are.
+int l_warn_once(lua_State* L) {
+  warn_once(luaL_checkstring(L, 1), luaL_checkstring(L, 2));
+  return 0;
+}
+
 }  // namespace
 
 void register_settings(lua_State* L) {
@@ -48,6 +56,7 @@ void register_settings(lua_State* L) {
                                      {"set_num_threads", guard<l_set_num_threads>},
                                      {"get_num_threads", guard<l_get_num_threads>},
                                      {"set_flush_denormal", guard<l_set_flush_denormal>},
+                                     {"_warn_once", guard<l_warn_once>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
 }

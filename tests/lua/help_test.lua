@@ -83,11 +83,11 @@ local function walk(name, value)
 end
 
 -- What serves other modules, and is no part of the interface.
-local inner = { hooks = true, init = true, modes = true, options = true, profiler = true,
+local inner = { columns = true, hooks = true, init = true, modes = true, options = true, profiler = true,
   pickle = true, repl = true, serialize = true, signature = true, terminal = true, torch_file = true,
   zip = true }
-local modules = { "autograd", "func", "utils", "nn", "optim", "data", "args", "class", "plot",
-  "progress", "help" }
+local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "args", "class",
+  "plot", "progress", "help" }
 
 local function check(walk_all, least)
   missing, seen, checked = {}, {}, 0

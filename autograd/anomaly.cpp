@@ -1,0 +1,86 @@
+// autograd/anomaly.cpp: what is said of the node whose derivative goes wrong.
+#include "autograd/anomaly.h"
+
+#include <mutex>
+
+#include "autograd/host_value.h"
+#include "autograd/tape.h"
+#include "autograd/uses_anomaly.h"
+#include "tensor/dtype.h"
+#include "tensor/interrupt.h"
+#include "tensor/modes.h"
+
+namespace moonlet {
+
+constinit thread_local Anomaly anomaly_mode = Anomaly::Ignore;
+
+namespace {
+
+AnomalyHandler handler;
+
+constinit thread_local const Node* running = nullptr;
+
+// "MulBackward, recorded at script.lua:3", without the lines that called it.
+std::string name_and_line(const Node& node) {
+  std::string out = node.name();
+  if (node.origin) out += ", recorded at " + node.origin->substr(0, node.origin->find('\n'));
+  return out;
+}
+
+bool has_nan(const Tensor& g) {
+  if (!is_floating(g.dtype()) && !is_complex(g.dtype())) return false;
+  return host_value<bool>(any(isnan(g)));
+}
+
+}  // namespace
+
+void set_anomaly_handler(AnomalyHandler given) {
+  static std::once_flag once;
+  std::call_once(once, [&] { handler = given; });
+}
+
+void note_origin(Node& node) {
+  std::string place = handler.place ? handler.place() : std::string();
+  if (place.empty()) place = "a place outside of scripts";
+  if (running) place += "\n    in the backward of " + name_and_line(*running);
+  node.origin = std::make_unique<std::string>(std::move(place));
+}
+
+std::string origin_text(const Node& node) {
+  if (node.origin) return text("\n  ", node.name(), " was recorded at ", *node.origin);
+  return text("\n  where ", node.name(),
+              " was recorded is not known: anomalies were not looked for then");
+}
+
+void rethrow_with_origin(const Node& node) {
+  const std::string note = origin_text(node);
+  try {
+    throw;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& e) {
+    throw Error(e.what() + note);
+  } catch (const std::exception&) {
+    throw;
+  } catch (...) {
+    if (handler.amend) handler.amend(note);
+    throw;
+  }
+}
+
+void check_numbers(const Node& node, const Tensor* gradients) {
+  const NoModes own_affair;
+  const NoGrad no_grad;
+  for (size_t i = 0; i < node.edges.size(); ++i) {
+    if (gradients[i].defined() && has_nan(gradients[i]))
+      fail("backward: ", node.name(), " gave NaN in the gradient of its input ", i + 1);
+  }
+}
+
+RunningNode::RunningNode(const Node& node) : before_(std::exchange(running, &node)) {}
+
+RunningNode::~RunningNode() { running = before_; }
+
+}  // namespace moonlet
