@@ -84,7 +84,9 @@ void end_mode(StateData& data, ModeRecord* record) {
   if (record->newer != nullptr)
     record->newer->before = record->before;
   else if (record->owner == data.current)
-    set_mode(execution, record->before);
+    // C++ code that has called the script and ended since, by an error, has put its own mode back.
+    set_mode(execution, {record->level > data.level ? execution.grad_mode : record->before.grad,
+                         record->before.inference});
   else if (record->owner != nullptr)
     set_mode(record->owner->execution, record->before);
   forget_mode(record);

@@ -200,10 +200,9 @@ std::shared_ptr<HeldValue> held_hook(lua_State* L, const char* op) {
 }
 
 int add_hook(lua_State* L, Node& node, HookList::Entry entry) {
-  entry.id = new_hook_id();
-  entry.output = 0;
+  const int64_t id = entry.id = new_hook_id();
   node.ensure_hooks().add(std::move(entry));
-  return push_hook_handle(L, {node.hooks, entry.id});
+  return push_hook_handle(L, {node.hooks, id});
 }
 
 int l_register_hook(lua_State* L) {

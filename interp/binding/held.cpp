@@ -52,12 +52,12 @@ void HeldValue::with(const std::string& what, const std::function<void(lua_State
     fail(what, " belongs to an interpreter that ",
          elsewhere ? "does not run on this thread" : "was closed");
   }
-  if (is_innermost(*data)) return run(data->running ? data->running : data->main_thread, f);
-  // Another interpreter runs the tape: an error of this one must not cross its frames as such.
-  const bool mode = grad_enabled();
+  const bool innermost = is_innermost(*data), mode = grad_enabled();
   const EntryScope entry(*data);
-  const GradModeGuard same(mode);
   lua_State* L = data->running ? data->running : data->main_thread;
+  if (innermost) return run(L, f);
+  // Another interpreter runs the tape: an error of this one must not cross its frames as such.
+  const GradModeGuard same(mode);
   Call call{*this, f};
   luaL_checkstack(L, 4, "functions that the tape calls nest too deeply");
   lua_pushcfunction(L, guard<run_call>);

@@ -12,8 +12,8 @@ constexpr const char* kName = "autograd.graph.saved_tensors_hooks";
 
 class PackedValue final : public PackedTensor {
  public:
-  PackedValue(lua_State* L, int index, std::shared_ptr<HeldValue> unpack)
-      : value_(L, index), unpack_(std::move(unpack)) {}
+  PackedValue(lua_State* L, int index, const Tensor& saved, std::shared_ptr<HeldValue> unpack)
+      : saved_(saved), value_(L, index), unpack_(std::move(unpack)) {}
 
   Tensor unpack() const override {
     Tensor out;
@@ -26,10 +26,16 @@ class PackedValue final : public PackedTensor {
       note_seen(L, -1);
       out = *cell;
     });
+    if (!(out.sizes() == saved_.sizes) || out.dtype() != saved_.options.dtype ||
+        out.device() != saved_.options.device)
+      fail("saved_tensors_hooks: unpack must give what was saved, of shape ", saved_.sizes, ", ",
+           saved_.options.dtype, " on ", saved_.options.device, ", got shape ", out.sizes(), ", ",
+           out.dtype(), " on ", out.device());
     return out;
   }
 
  private:
+  const OutputMeta saved_;
   const HeldValue value_;
   const std::shared_ptr<HeldValue> unpack_;
 };
@@ -46,7 +52,7 @@ class LuaSavedHooks final : public SavedTensorHooks {
       push_result(L, t);
       lua_call(L, 1, 1);
       note_seen(L, -1);
-      out = std::make_shared<PackedValue>(L, -1, unpack);
+      out = std::make_shared<PackedValue>(L, -1, t, unpack);
     });
     return out;
   }

@@ -190,19 +190,22 @@ end
 function Frame:open(index)
   local backward, node = ml._running_backward(), ml._unpacking_node()
   local run = self.runs[backward]
-  if not run then
+  if not (run and run.values[index]) then
     run = self:recompute()
     self.runs = { [backward] = backward ~= 0 and run or nil }
   end
   if run.node ~= node then
-    for _, given in ipairs(run.given) do run.values[given] = nil end
+    for given in pairs(run.given) do
+      run.values[given]:free()  -- at once: the collector may take its time with what is old
+      run.values[given] = nil
+    end
     run.node, run.given = node, {}
   end
-  run.given[#run.given + 1] = index
   local t = run.values[index]
   if not t then
     self:differ("there is none for number %d of %d", index, #self.saved)
   end
+  run.given[index] = true
   return t
 end
 

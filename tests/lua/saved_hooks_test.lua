@@ -96,8 +96,19 @@ test("what pack and unpack may not do", function()
   expect.error(function()
     graph.saved_tensors_hooks(function() error "cannot pack" end, same, function() return h * h end)
   end, "saved_hooks_test.lua:%d+: cannot pack")
+  expect.error(function()
+    graph.saved_tensors_hooks(function()
+      local _ <close> = ml.enable_grad()
+      error "under a guard"
+    end, same, function() return h * h end)
+  end, "under a guard")
+  expect.truthy(ml.is_grad_enabled())
   local y = graph.saved_tensors_hooks(same, function() return 3 end, function() return (h * h):sum() end)
   expect.error(function() y:backward() end, "unpack must return a tensor, got number")
+  y = graph.saved_tensors_hooks(same, function() return ml.ones(1, { dtype = ml.float64 }) end,
+    function() return (h * h):sum() end)
+  expect.error(function() y:backward() end,
+    "unpack must give what was saved, of shape %(2,%), float64 on cpu, got shape %(1,%)")
   y = graph.saved_tensors_hooks(same, function() error "cannot unpack" end,
     function() return (a * a):sum() end)
   expect.error(function() y:backward() end, "saved_hooks_test.lua:%d+: cannot unpack")
