@@ -76,9 +76,11 @@ ModeRecord* begin_mode(StateData& data, bool mode, std::string where) {
 void end_mode(StateData& data, ModeRecord* record) {
   if (record->newer != nullptr)
     record->newer->before = record->before;
-  else if (record->owner == data.current)
-    execution.grad_mode = record->before;
-  else if (record->owner != nullptr)
+  else if (record->owner == data.current) {
+    // An error has ended C++ code that called the script in which it was made, such as backward of
+    // a hook: that code has put its own mode back already.
+    if (record->level <= data.level) execution.grad_mode = record->before;
+  } else if (record->owner != nullptr)
     record->owner->execution.grad_mode = record->before;
   forget_mode(record);
 }
