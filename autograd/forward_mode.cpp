@@ -54,6 +54,12 @@ uint64_t forward_level() {
   return mode ? mode->level() : 0;
 }
 
+bool is_differentiated(const Tensor& x) {
+  if (!x.defined()) return false;
+  if (grad_enabled() && x.requires_grad()) return true;
+  return intercepted() && tangent_of(x, forward_level()).defined();
+}
+
 Tensor tangent_of(const Tensor& x, uint64_t level) {
   if (!x.defined()) return {};
   Tensor own = own_tangent(x, level);
@@ -165,6 +171,7 @@ class Tangent {
  private:
   void find(size_t i);
   void note(size_t i, int in_list, const Tensor& x) {
+    if (!x.defined() || !is_differentiable(x.dtype())) return;
     const Tensor tangent = tangent_of(x, level_);
     if (tangent.defined()) active_.push_back({i, in_list, x, tangent});
   }
@@ -178,6 +185,7 @@ class Tangent {
   void of_linear(const OpInfo& op);
   void of_any(const OpInfo& op);
   void in_place();
+  void without_derivative();
   std::vector<Tensor> pointwise_tangents(const Tensor& y, const std::vector<Tensor>& locals,
                                          bool record) const;
   std::vector<Tensor> general_tangents(const std::vector<Tensor>& results,
@@ -243,7 +251,8 @@ Tensor Tangent::own_memory(const Tensor& tangent) const {
 }
 
 void Tangent::attach(size_t result, const Tensor& tangent) {
-  if (tangent.defined()) set_tangent(std::get<Tensor>(call_.results[result]), level_, tangent);
+  const Tensor* y = std::get_if<Tensor>(&call_.results[result]);
+  if (tangent.defined() && y && is_differentiable(y->dtype())) set_tangent(*y, level_, tangent);
 }
 
 void Tangent::of_view() {
@@ -297,10 +306,9 @@ std::vector<Tensor> Tangent::pointwise_tangents(const Tensor& y, const std::vect
     Tensor start = expand(active_[i].tangent, y.sizes());
     if (start.dtype() != y.dtype()) start = to(start, y.dtype());
     node->apply(&start, out.data(), wanted);
-    for (const Tensor& part : out) {
-      if (!part.defined()) continue;
-      sum = sum.defined() ? add(sum, part) : part;
-    }
+    for (size_t k = 0; k < out.size(); ++k)
+      if (out[k].defined() && wanted(node->edges[k]))
+        sum = sum.defined() ? add(sum, out[k]) : out[k];
   }
   if (!sum.defined()) return {{}};
   if (sum.dtype() != y.dtype()) sum = to(sum, y.dtype());
@@ -316,7 +324,9 @@ std::vector<Tensor> Tangent::general_tangents(const std::vector<Tensor>& results
   for (size_t i = 0; i < results.size(); ++i) {
     const Tensor& y = results[i];
     if (!y.defined() || !y.requires_grad()) continue;
-    Tensor start = zeros_like(y);
+    // Any start would do, as the gradients are linear in it; where they are computed from
+    // logarithms of it, zero would not.
+    Tensor start = ones_like(y);
     set_requires_grad(start, true);
     std::vector<Tensor> by_x = grad({y}, locals, {start}, true, true, true), from, along;
     for (size_t k = 0; k < by_x.size(); ++k) {
@@ -365,7 +375,8 @@ void Tangent::of_any(const OpInfo& op) {
     results.push_back(y ? *y : Tensor());
   }
   const bool elementwise = std::string_view(op.row->kind) == "pointwise" && is_real() &&
-                           results.size() == 1 && results[0].requires_grad();
+                           results.size() == 1 && results[0].requires_grad() &&
+                           !is_complex(results[0].dtype());
   tangents_ = elementwise ? pointwise_tangents(results[0], locals, record)
                           : general_tangents(results, locals, record);
   const bool same_call = &op == &call_.op;
@@ -401,12 +412,21 @@ void Tangent::in_place() {
   next.defined() ? copy_(have, next) : fill_(have, 0.0);
 }
 
+// What has no derivative gives whole numbers, truth values or random numbers, or it cannot be here.
+void Tangent::without_derivative() {
+  call_.proceed();
+  if (call_.op.row->random) return;
+  for (const BoxedValue& value : call_.results)
+    if (const auto* y = std::get_if<Tensor>(&value); y && is_differentiable(y->dtype()))
+      fail(call_.op.name, ": has no derivative, and a tensor with a tangent was given");
+}
+
 void Tangent::compute() {
   const OpInfo& op = call_.op;
   const std::string_view kind = op.row->kind;
   check(op.form != OpInfo::Form::Out, op.name, ": out= cannot be used with forward-mode tangents");
   if (op.form == OpInfo::Form::InPlace) return in_place();
-  if (!op.row->differentiable) return call_.proceed();
+  if (!op.row->differentiable) return without_derivative();
   if (kind == "view") return of_view();
   if (op.row->linear) {
     of_linear(op);
@@ -420,7 +440,7 @@ void Tangent::compute() {
 // In-place forms that are made of the plain one and an assignment meet the mode again in these.
 bool is_made_of_others(const OpInfo& op) {
   const std::string_view kind = op.row->kind;
-  if (kind == "composite") return true;
+  if (kind == "composite" && !op.row->own_derivative) return true;
   return op.form == OpInfo::Form::InPlace && kind != "pointwise" && kind != "update";
 }
 

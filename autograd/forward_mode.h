@@ -30,6 +30,13 @@ Tensor without_tangent(const Tensor& x, uint64_t level);
 // The tangent of that level, or undefined: then it is zero.
 Tensor tangent_of(const Tensor& x, uint64_t level);
 
+// Whether derivatives of what is computed now may be asked for: it is recorded, or tangents flow.
+inline bool derivatives_wanted() {
+  return grad_enabled() || (intercepted() && forward_level() != 0);
+}
+// The same of x.
+bool is_differentiated(const Tensor& x);
+
 // A tensor to differentiate by: a leaf of its own with x's data and tangents, through which, where
 // x requires grad, gradients go on to x.
 Tensor differentiation_input(const Tensor& x);

@@ -43,6 +43,13 @@ void move_dims_up(BatchCall& call, int rank) {
   }
 }
 
+// Whether it takes a dimension of the sample, not one that it will have.
+bool names_dim(const BatchCall& call) {
+  for (int i = 0; i < call.count(); ++i)
+    if (is_dim_list(call, i) || (is_one_dim(call, i) && !is_type(call, i, "NewDim"))) return true;
+  return false;
+}
+
 // The place of an argument `Dim?` that was left out, or -1.
 int whole_dim(const BatchCall& call) {
   for (int i = 0; i < call.count(); ++i)
@@ -105,7 +112,7 @@ void dims(BatchCall& call) {
   const int rank = call.rank(0);
   Tensor x = call.front(0);
   // A sample of rank 0 has a dimension to name, as in PyTorch.
-  const bool scalar = rank == 0 && std::strcmp(call.op.row->kind, "view") != 0;
+  const bool scalar = rank == 0 && std::strcmp(call.op.row->kind, "view") != 0 && names_dim(call);
   if (scalar) x = unsqueeze(x, 1);
   call.put(0, x);
   move_dims_up(call, scalar ? 1 : rank);

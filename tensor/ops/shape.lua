@@ -409,7 +409,7 @@ op { "repeat_interleave_positions(Tensor repeats) -> Tensor",
 -- Padding, flipping, rolling.
 
 op { "constant_pad(Tensor x, int[*] pad, Scalar value=0) -> Tensor",
-     vmap = "dims", linear = true, kind = "structured",
+     vmap = "dims", kind = "structured",
      grad = { x = "constant_pad(g, formulas::negated(pad), 0)" },
      doc = [[`x` with `value` around it: `pad` holds pairs (before, after) for the last dimension,
 then the one before it, and so on. Negative numbers cut instead.]],

@@ -8,6 +8,8 @@ local checks = require "op_checks"
 local samples = require "op_samples"
 local test, expect = harness.test, harness.expect
 
+local forward_ad = ml.autograd.forward_ad
+
 local cases = dofile(assert(os.getenv "MOONLET_OP_CASES", "set MOONLET_OP_CASES to op_cases.lua"))
 local only = arg[1]
 
@@ -35,7 +37,7 @@ local function sample_of(case, args, batched, i)
   return samples.map(case, batched, function(x)
     if not found or batched.all then
       found = true
-      return x[i]
+      return x[i]:clone()
     end
     return x
   end)
@@ -79,14 +81,32 @@ end
 
 -- What looks at elements of a sample, or whose results differ in shape from sample to sample.
 local LOOKS = {}
-for name in ([[equal allclose is_nonzero bincount narrow_from lstm_packed gru_packed rnn_tanh_packed
-    rnn_relu_packed]]):gmatch "%S+" do
+for name in ([[allclose is_nonzero bincount narrow_from lstm_packed gru_packed rnn_tanh_packed rnn_relu_packed
+    multilabel_margin_loss repeat_interleave_positions]]):gmatch "%S+" do
   LOOKS[name] = true
 end
 local function looks_at_elements(case, text)
-  return LOOKS[case.name] or (case.name == "one_hot" and not text:find(", %d"))
-    or (case.name:find "^repeat_interleave" and text:find ", tensor")
+  return LOOKS[case.name] or (case.name == "one_hot" and not text:find ", %d+$")
+    or (case.name:find "^repeat_interleave" and text:find ", tensor" and not text:find ", 3$")
     or (case.name:find "^tensor_split" and text:find ", tensor")
+end
+
+-- What has nothing to compare: truth values of shapes, and memory that is not set.
+local NOTHING = { equal = true, is_same_size = true, empty_like = true, new_empty = true }
+
+-- Derivatives that do not exist are errors forward and backward.
+local NONE = { "has no derivative", "cannot be differentiated again" }
+local function lacks_derivative(problem)
+  for _, text in ipairs(NONE) do
+    if tostring(problem):find(text, 1, true) then return true end
+  end
+  return false
+end
+local function unless_none(f)
+  return function()
+    local ok, problem = pcall(f)
+    if not ok and not lacks_derivative(problem) then error(problem, 0) end
+  end
 end
 
 local function has_tensor(case, args)
@@ -121,27 +141,26 @@ local function compare_tangents(case, i)
     inputs[k] = x:detach()
   end
   local along, next_output = 0, 0
-  local _ <close> = ml._forward_level()
+  local _ <close> = forward_ad.dual_level()
   local next_input = 0
   local duals = samples.map(case, own, function(x)
     if not is_differentiable(x) then return x end
     next_input = next_input + 1
-    return ml._make_dual(inputs[next_input], tangents[next_input])
+    return forward_ad.make_dual(inputs[next_input], tangents[next_input])
   end)
   local given = {}
   for k, y in ipairs(samples.results(case, duals)) do given[k] = y end
   for _, y in ipairs(samples.results(case, own)) do
     next_output = next_output + 1
     if ml.is_tensor(y) and y.requires_grad then
-      local _, tangent = ml._unpack_dual(given[next_output])
+      local _, tangent = forward_ad.unpack_dual(given[next_output])
       local weight = table.remove(weights, 1)
       if tangent then along = along + ml.sum(ml.real(weight:conj() * tangent)):item() end
     end
   end
   local scale = math.max(1, math.abs(into), math.abs(along))
-  if into == into or along == along then
-    expect.truthy(math.abs(into - along) < 1e-4 * scale, ("%g by gradients, %g by tangents"):format(into, along))
-  end
+  local same = into ~= into and along ~= along or math.abs(into - along) < 1e-4 * scale
+  if not same then error(("%g by gradients, %g by tangents"):format(into, along), 0) end
 end
 
 -- Gradients for a batch of vectors, each as by itself.
@@ -183,7 +202,7 @@ for _, case in ipairs(cases) do
   if (not only or case.name == only) and case.plain and case.callable and not case.random then
     for i, text in ipairs(case.samples) do
       local call = ("%s(%s)"):format(case.name, text)
-      if has_tensor(case, samples.arguments(case, i)) then
+      if has_tensor(case, samples.arguments(case, i)) and not NOTHING[case.name] then
         if looks_at_elements(case, text) then
           test("vmap " .. call .. " looks at elements", function()
             local ok, problem = pcall(compare_with_loop, case, i, true)
@@ -195,8 +214,8 @@ for _, case in ipairs(cases) do
         end
       end
       if case.differentiable ~= false then
-        test("tangent " .. call, function() compare_tangents(case, i) end)
-        test("vectors " .. call, function() compare_vectors(case, i) end)
+        test("tangent " .. call, unless_none(function() compare_tangents(case, i) end))
+        test("vectors " .. call, unless_none(function() compare_vectors(case, i) end))
       end
     end
   end

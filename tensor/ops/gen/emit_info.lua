@@ -71,7 +71,7 @@ local function row_info(row)
     quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
     cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), autocast(row), list,
     tostring(#row.args), tostring(#row.results), tostring(row.internal == true),
-    tostring(row.linear == true), batch_rule(row),
+    tostring(#row.grads > 0), tostring(row.linear == true), batch_rule(row),
   }, ", ") })
   if #arguments == 0 then return text end
   return fill(arguments_template, { list = list, arguments = arguments }) .. "\n" .. text
