@@ -217,6 +217,43 @@ local read_options = signature("utils.checkpoint(bool use_reentrant=false, "
   .. "DeterminismCheck determinism_check=\"default\", bool debug=false, bool early_stop=true)",
   "checkpoint")
 
+-- What blocks have set instead of the options of their calls.
+local overrides = {}
+
+local function overriding(where, name, value, f, ...)
+  if type(value) ~= "boolean" then
+    fail("%s: true or false is wanted, got %s", where, signature.describe(value))
+  end
+  local before = overrides[name]
+  overrides[name] = value
+  local guard = setmetatable({}, { __close = function() overrides[name] = before end })
+  if f == nil then return guard end
+  local _ <close> = guard
+  return f(...)
+end
+
+--- Whether second runs end where nothing more is needed, for the checkpoints of `f` or of the rest
+--- of the block that holds the result with `<close>`, whatever their option `early_stop` says.
+--- > ml.utils.checkpoint.set_checkpoint_early_stop(false, function() end)
+---@param on boolean
+---@param f? fun(...): ...
+---@param ... any what f gets
+---@return any ... its results, or the value to hold
+function checkpoint.set_checkpoint_early_stop(on, f, ...)
+  return overriding("set_checkpoint_early_stop", "early_stop", on, f, ...)
+end
+
+--- Whether errors about a second run list the ops of both, for the checkpoints of `f` or of the
+--- rest of the block that holds the result with `<close>`, whatever their option `debug` says.
+--- > ml.utils.checkpoint.set_checkpoint_debug_enabled(true, function() end)
+---@param on boolean
+---@param f? fun(...): ...
+---@param ... any what f gets
+---@return any ... its results, or the value to hold
+function checkpoint.set_checkpoint_debug_enabled(on, f, ...)
+  return overriding("set_checkpoint_debug_enabled", "debug", on, f, ...)
+end
+
 local function is_options(value) return type(value) == "table" and getmetatable(value) == nil end
 
 local function read(options)
@@ -224,6 +261,7 @@ local function read(options)
   if given.use_reentrant then
     fail "checkpoint: there is no reentrant form; leave use_reentrant out"
   end
+  for name, value in pairs(overrides) do given[name] = value end
   return given
 end
 

@@ -139,6 +139,16 @@ test("the second run ends when it has what is needed", function()
   expect.equal(late, 1)
   checkpoint({ early_stop = false }, f, x):backward()
   expect.equal(late, 3)
+  local y = checkpoint.set_checkpoint_early_stop(false, checkpoint.checkpoint, f, x)
+  y:backward()
+  expect.equal(late, 5)
+  do
+    local _ <close> = checkpoint.set_checkpoint_early_stop(true)
+    y = checkpoint({ early_stop = false }, f, x)
+  end
+  y:backward()
+  expect.equal(late, 6)
+  expect.error(function() checkpoint.set_checkpoint_debug_enabled(1) end, "true or false is wanted")
 end)
 
 test("a function that does something else is an error", function()

@@ -31,6 +31,8 @@ local function boxed(name) return ("boxing::call<&moonlet::%s>"):format(name) en
 -- The function below the public op, for ops made of ops.
 local function body(row, form)
   if row.kind ~= "composite" or form ~= "Plain" then return "nullptr" end
+  -- ModeCall::descend tells by this which composites record themselves.
+  assert(#row.grads == 0 or row.internal, row.name .. ": a composite with `grad` must be internal")
   return ("boxing::call<&moonlet::%s_composite>"):format(row.name)
 end
 
