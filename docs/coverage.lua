@@ -36,6 +36,9 @@ local places = {
   ["torch.fft"] = function(name) return at("fft." .. name) end,
   ["torch.special"] = function(name) return at("special." .. name) end,
   ["torch.random"] = function(name) return at("random." .. name) end,
+  ["torch.autograd"] = function(name) return at("autograd." .. name) end,
+  ["torch.func"] = function(name) return at("func." .. name) end,
+  ["torch.amp"] = function(name) return at("amp." .. name) end,
 }
 
 local function verdict(row)

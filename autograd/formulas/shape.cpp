@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "autograd/formulas/common.h"
-#include "autograd/tape.h"
 #include "autograd/forward_mode.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_shape.h"
 #include "tensor/backend.h"
 #include "tensor/memory_overlap.h"
@@ -74,7 +74,8 @@ Tensor strided_sums(int64_t length, const Tensor& g, const Dims& size, const Dim
 // Adds g to a part of the sum so far; false where there is none that takes it.
 template <class Part>
 bool added_in_place(Tensor* so_far, const Tensor& g, Part&& part) {
-  if (so_far == nullptr || !has_memory(*so_far) || so_far->dtype() != g.dtype() || so_far->device() != g.device())
+  if (so_far == nullptr || !has_memory(*so_far) || so_far->dtype() != g.dtype() ||
+      so_far->device() != g.device())
     return false;
   Tensor place = part(*so_far);
   add_(place, g);
@@ -151,8 +152,8 @@ Tensor unfold_grad_x(const Tensor& given, const Dims& x_size, int64_t dim, int64
   for (int64_t i = 0; i < size && g.numel() > 0; ++i) {
     const Tensor part = select(g, g.dim() - 1, i);
     const int64_t stop = i + (windows - 1) * step + 1;
-    const Tensor laid = slice_grad_x(total.defined() && !derivatives_wanted() ? &total : nullptr, part,
-                                     x_size, d, i, stop, step);
+    const Tensor laid = slice_grad_x(total.defined() && !derivatives_wanted() ? &total : nullptr,
+                                     part, x_size, d, i, stop, step);
     if (laid.defined()) total = total.defined() ? add(total, laid) : laid;
   }
   return total.defined() ? total : plain_zeros(x_size, options_of(g), "unfold_grad_x");

@@ -16,7 +16,12 @@ namespace {
 
 constexpr const char* kLevelName = "moonlet.vmap_level";
 
+// A level that a function's own rule has to do with, which it does not end.
+constexpr const char* kLevelRefName = "moonlet.vmap_level_ref";
+
 BatchLevelRef& level_at(lua_State* L, int index) {
+  if (void* level = luaL_testudata(L, index, kLevelRefName))
+    return *static_cast<BatchLevelRef*>(level);
   return *static_cast<BatchLevelRef*>(luaL_checkudata(L, index, kLevelName));
 }
 
@@ -97,6 +102,60 @@ int l_vmap_value(lua_State* L) {
   return push_result(L, movedim(value, {from}, {dim}));
 }
 
+int l_free_ref(lua_State* L) {
+  static_cast<BatchLevelRef*>(luaL_checkudata(L, 1, kLevelRefName))->reset();
+  return 0;
+}
+
+const char* name_of(Randomness randomness) {
+  if (randomness == Randomness::Error) return "error";
+  return randomness == Randomness::Same ? "same" : "different";
+}
+
+// `_vmap_enclosing(...)`: the innermost level that an argument is batched by, its size and what it
+// does about random numbers; or nothing.
+int l_vmap_enclosing(lua_State* L) {
+  BatchLevelRef found;
+  for (int i = 1; i <= lua_gettop(L); ++i) {
+    if (type_name(L, i) != std::string_view("Tensor")) continue;
+    const Batched* b = batched(check_tensor(L, i, "vmap"));
+    if (b && b->dim != kNotBatched && (!found || b->level->depth > found->depth)) found = b->level;
+  }
+  if (!found) return 0;
+  void* const cell = lua_newuserdatauv(L, sizeof(BatchLevelRef), 0);
+  if (luaL_newmetatable(L, kLevelRefName)) {
+    lua_pushcfunction(L, guard<l_free_ref>);
+    lua_setfield(L, -2, "__gc");
+    lua_pushliteral(L, "vmap level");
+    lua_setfield(L, -2, "__metatable");
+  }
+  new (cell) BatchLevelRef(found);
+  lua_setmetatable(L, -2);
+  lua_pushinteger(L, found->size);
+  lua_pushstring(L, name_of(found->randomness));
+  return 3;
+}
+
+// `_vmap_part(level, x)`: the value that x stands for there, and the dimension (from 1) of its
+// samples.
+int l_vmap_part(lua_State* L) {
+  const BatchLevelRef level = level_at(L, 1);
+  const Tensor x = check_tensor(L, 2, "vmap");
+  const Batched* b = batched(x);
+  if (b == nullptr || b->level != level) return push_result(L, x);
+  push_tensor(L, b->value);
+  if (b->dim == kNotBatched) return 1;
+  lua_pushinteger(L, b->dim + 1);
+  return 2;
+}
+
+// `_vmap_outside(level, f, ...)`: f(...) as seen from outside of the level.
+int l_vmap_outside(lua_State* L) {
+  const OutsideBatchLevel outside(*level_at(L, 1));
+  lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
+  return lua_gettop(L) - 1;
+}
+
 int l_is_vmap(lua_State* L) {
   return push_result(L, batched(check_tensor(L, 1, "is_batched")) != nullptr);
 }
@@ -155,6 +214,9 @@ void register_transforms(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_vmap_level", guard<l_vmap_level>},
                                      {"_vmap_batch", op_guard<l_vmap_batch>},
                                      {"_vmap_value", op_guard<l_vmap_value>},
+                                     {"_vmap_enclosing", guard<l_vmap_enclosing>},
+                                     {"_vmap_part", op_guard<l_vmap_part>},
+                                     {"_vmap_outside", guard<l_vmap_outside>},
                                      {"_is_batched", guard<l_is_vmap>},
                                      {"_forward_level", guard<l_forward_level>},
                                      {"_in_forward_level", guard<l_in_forward_level>},

@@ -17,18 +17,89 @@ local function without_recording(f, ...)
   return f(...)
 end
 
+-- The results for a batch by the rule that the script has written: tensors or an array of them, and
+-- the dimension of each that counts the samples, false for none.
+local function run_rule(self, level, size, randomness, ...)
+  local values, dims = table.pack(...), {}
+  for i = 1, values.n do
+    if ml.is_tensor(values[i]) then values[i], dims[i] = ml._vmap_part(level, values[i]) end
+  end
+  local outputs, out_dims = ml._vmap_outside(level, self.vmap,
+    { batch_size = size, randomness = randomness }, dims, table.unpack(values, 1, values.n))
+  local many = not ml.is_tensor(outputs)
+  if many and type(outputs) ~= "table" then
+    fail("%s: vmap returns tensors and the dimensions of their samples, got %s", self.name,
+      type(outputs))
+  end
+  outputs, out_dims = many and outputs or { outputs }, many and out_dims or { out_dims }
+  local results = { n = #outputs }
+  for i, y in ipairs(outputs) do
+    local dim = type(out_dims) == "table" and out_dims[i]
+    results[i] = dim and ml._vmap_batch(level, y, dim) or y
+  end
+  return results
+end
+
+local function plain_forward(self, ...)
+  if self.vmap then
+    local level, size, randomness = ml._vmap_enclosing(...)
+    if level then return run_rule(self, level, size, randomness, ...) end
+  end
+  return table.pack(self.forward(...))
+end
+
 -- The results of forward, with what it or setup_context has told the context.
 local function run_forward(self, ctx, ...)
-  if not self.setup_context then return table.pack(self.forward(ctx, ...)) end
-  local results = table.pack(self.forward(...))
+  if not self.setup_context then
+    if self.vmap and ml._vmap_enclosing(...) then
+      fail("%s: 'vmap' needs the form of the function with 'setup_context'", self.name)
+    end
+    return table.pack(self.forward(ctx, ...))
+  end
+  local results = plain_forward(self, ...)
   local outputs = table.move(results, 1, results.n, 1, { n = results.n })
   self.setup_context(ctx, table.pack(...), outputs)
   return results
 end
 
+-- The arguments without tangents of the innermost level, these tangents, and whether there are any.
+local function unpack_tangents(...)
+  local primals, tangents, any = table.pack(...), { n = select("#", ...) }, false
+  for i = 1, primals.n do
+    local x = primals[i]
+    if ml.is_tensor(x) and (x:is_floating_point() or x:is_complex()) then
+      primals[i], tangents[i] = ml._unpack_dual(x)
+      any = any or tangents[i] ~= nil
+    end
+  end
+  return primals, tangents, any
+end
+
+-- The call with the tangents that `jvp` gives.
+local function with_tangents(self, primals, tangents)
+  if not self.jvp then
+    fail("%s: a tensor with a tangent was given, and the function has no jvp", self.name)
+  end
+  local ctx = ml._function_begin(self.name, table.unpack(primals, 1, primals.n))
+  local results = without_recording(run_forward, self, ctx, table.unpack(primals, 1, primals.n))
+  local moved = table.pack(self.jvp(ctx, table.unpack(tangents, 1, tangents.n)))
+  if moved.n ~= results.n then
+    fail("%s: jvp gave %d tangents for %d results", self.name, moved.n, results.n)
+  end
+  local out = table.pack(ml._function_end(ctx, self.backward, table.unpack(results, 1, results.n)))
+  for i = 1, out.n do
+    if moved[i] ~= nil then out[i] = ml._make_dual(out[i], moved[i]) end
+  end
+  return table.unpack(out, 1, out.n)
+end
+
 function Function:__call(...)
   if rawequal((...), self) then
     fail("%s: use %s(x) or %s.apply(x), without a colon", self.name, self.name, self.name)
+  end
+  if ml._in_forward_level() then
+    local primals, tangents, any = unpack_tangents(...)
+    if any then return with_tangents(self, primals, tangents) end
   end
   local ctx = ml._function_begin(self.name, ...)
   local results = without_recording(run_forward, self, ctx, ...)
@@ -52,8 +123,10 @@ local read_function = signature("autograd.Function(function forward, function? b
 --- `save_for_backward` alone, since one in a field is never freed otherwise.
 ---
 --- With `setup_context(ctx, inputs, outputs)` `forward` gets no context; it is called after it with
---- the arguments and the results as arrays with their length in `n`. `jvp` and `vmap` are kept as
---- fields for forward mode and vmap. The node of the graph is called after `name`: "CubeBackward".
+--- the arguments and the results as arrays with their length in `n`. `jvp(ctx, ...)` gets the
+--- tangents of the arguments, nil for none, and gives those of the results; `vmap(info, in_dims, ...)`
+--- gets the values of a batch and gives the results and the dimension of each that counts its samples.
+--- Without it the ops of `forward` and `backward` are run for the batch. The node of the graph is called after `name`: "CubeBackward".
 --- > Cube = ml.autograd.Function {
 ---     name = "Cube",
 ---     forward = function(ctx, x) ctx:save_for_backward(x) return x ^ 3 end,

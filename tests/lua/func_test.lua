@@ -1,0 +1,219 @@
+-- tests/lua/func_test.lua: transforms of functions, alone and inside one another; the numbers are
+-- those of torch.func.
+
+local ml = require "moonlet"
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
+local harness = require "harness"
+local test, expect = harness.test, harness.expect
+local func, nn = ml.func, ml.nn
+local forward_ad = ml.autograd.forward_ad
+
+ml.set_default_dtype(ml.float64)
+
+local function near(got, want)
+  want = ml.is_tensor(want) and want or ml.tensor(want)
+  expect.equal(tostring(got.shape), tostring(want.shape))
+  if not ml.allclose(got:detach(), want:to(got.dtype), { rtol = 1e-9, atol = 1e-12 }) then
+    error(("got %s, want %s"):format(tostring(got), tostring(want)), 2)
+  end
+end
+
+local x = ml.tensor { 0.5, -1.0, 2.0 }
+local w = ml.tensor { { 1.0, 2.0, -1.0 }, { 0.5, -0.3, 0.2 } }
+local t = ml.tensor { 1.0, 0.5, -2.0 }
+local batch = ml.stack({ x, x * 2, x - 1 }, 1)
+local function g(v) return ml.tanh(w:mv(v)) end
+local function f(v) return (g(v) ^ 2):sum() end
+
+local GRADIENT = { 0.3276468488516151, -0.21548621272082125, 0.14123464137672032 }
+local HESSIAN = { { -0.15977053360203622, 0.05820391331630011, -0.04363060975508745 },
+  { 0.05820391331630011, -0.1102391616796233, 0.06383677269797408 },
+  { -0.04363060975508746, 0.0638367726979741, -0.03772984758776201 } }
+local JACOBIAN = { { 0.0036408847204873578, 0.0072817694409747155, -0.0036408847204873578 },
+  { 0.22636051852386194, -0.13581631111431716, 0.09054420740954477 } }
+local ALONG = { 0.014563538881949431, -0.022636051852386214 }
+local GRADIENT_ALONG = { -0.04340735743371122, -0.12458921291945974, 0.06374747176942361 }
+
+test("gradients, and gradients of them", function()
+  near(func.grad(f)(x), GRADIENT)
+  near(func.grad(function(v) return func.grad(f)(v)[2] end)(x), HESSIAN[2])
+  expect.equal(x.requires_grad, false)
+end)
+
+test("Jacobians both ways, and Hessians", function()
+  near(func.jacrev(g)(x), JACOBIAN)
+  near(func.jacfwd(g)(x), JACOBIAN)
+  near(func.jacrev(g, { chunk_size = 1 })(x), JACOBIAN)
+  near(func.jacfwd(g, { chunk_size = 2 })(x), JACOBIAN)
+  near(func.hessian(f)(x), HESSIAN)
+  near(func.jacrev(func.jacrev(f))(x), HESSIAN)
+  near(func.jacrev(func.jacfwd(f))(x), HESSIAN)
+  near(func.jacfwd(func.jacfwd(f))(x), HESSIAN)
+end)
+
+test("third derivatives", function()
+  near(func.jacfwd(func.jacrev(func.jacfwd(f)))(x)[{ 1, 2 }],
+    { 0.014459714387338299, -0.1582093163283937, 0.08630191759123801 })
+end)
+
+test("products with the Jacobian, also of and in gradients", function()
+  local value, along = func.jvp(g, { x }, { t })
+  near(value, g(x))
+  near(along, ALONG)
+  near(select(2, func.jvp(func.grad(f), { x }, { t })), GRADIENT_ALONG)
+  near(func.grad(function(v) return (select(2, func.jvp(f, { v }, { t }))) end)(x), GRADIENT_ALONG)
+  local y, linear = func.linearize(g, x)
+  near(y, g(x))
+  near(linear(t), ALONG)
+  near(linear(t * 2), ml.tensor(ALONG) * 2)
+  local out, back = func.vjp(g, x)
+  near(out, g(x))
+  near(back(ml.tensor { 1.0, 0.0 }), JACOBIAN[1])
+  near(back(ml.tensor { 0.0, 1.0 }), JACOBIAN[2])
+end)
+
+test("per-sample gradients and Jacobians", function()
+  near(func.vmap(func.grad(f))(batch), { GRADIENT,
+    { 0.08185676359633547, -0.049131353897630764, 0.032752018529211606 },
+    { 0.374996042046896, -0.2253449973970728, 0.150185463371262 } })
+  near(func.vmap(func.jacfwd(g))(batch)[2], {
+    { 3.3261093448688367e-06, 6.652218689737673e-06, -3.3261093448688367e-06 },
+    { 0.042804961836700225, -0.025682977102020135, 0.01712198473468009 } })
+  near(func.vmap(func.jacrev(g))(batch), func.vmap(func.jacfwd(g))(batch))
+  near(func.vmap(func.hessian(f))(batch)[1], HESSIAN)
+end)
+
+test("results and arguments in tables", function()
+  local function h(a, b) return { s = (a * b):sum(), p = a:prod() * b } end
+  local found = func.jacrev(h, { argnums = { 1, 2 } })(x, ml.tensor { 2.0, 3.0, 4.0 })
+  near(found.s[1], { 2.0, 3.0, 4.0 })
+  near(found.s[2], x)
+  near(found.p[1], { { -4.0, 2.0, -1.0 }, { -6.0, 3.0, -1.5 }, { -8.0, 4.0, -2.0 } })
+  near(found.p[2], ml.eye(3) * -1)
+  local forward = func.jacfwd(h, { argnums = { 1, 2 } })(x, ml.tensor { 2.0, 3.0, 4.0 })
+  near(forward.p[1], found.p[1])
+  local gradient, value = func.grad_and_value(function(p) return (p.a * p.b):sum() end)({ a = x, b = t })
+  near(gradient.a, t)
+  near(value, (x * t):sum())
+  local _, aux = func.grad(function(v) return f(v), v * 2 end, { has_aux = true })(x)
+  near(aux, x * 2)
+end)
+
+test("complex gradients", function()
+  local z = ml.complex(ml.tensor { 1.0, 0.5 }, ml.tensor { 2.0, -1.0 })
+  local found = func.grad(function(v) return ml.real(v * v:conj()):sum() end)(z)
+  near(ml.real(found), { 2.0, 1.0 })
+  near(ml.imag(found), { 4.0, -2.0 })
+end)
+
+test("changes in place of a part", function()
+  local function change(v)
+    local y = v:clone()
+    y[2] = v[1] * v[3]
+    y[{ { 1, 2 } }]:mul_(v[3])
+    return (y ^ 2):sum()
+  end
+  local want = { 20.0, 0.0, 13.0 }
+  near(func.grad(change)(x), want)
+  local each = { want, { 544.0, 0.0, 272.0 }, { -2.0, 0.0, 3.5 } }
+  near(func.vmap(func.grad(change))(batch), each)
+  near(select(2, func.jvp(change, { x }, { t })), ml.tensor(-6.0))
+  near(func.vmap(func.jacfwd(change))(batch), each)
+end)
+
+test("dimensions of samples and of results", function()
+  near(func.vmap(function(a, b) return a:matmul(b) end, { in_dims = { 2, false }, out_dims = 2 })(batch,
+    ml.tensor { { 1.0, 0.0 }, { 0.0, 1.0 }, { 1.0, 1.0 } }), { { 0.0, -3.0, 3.0 }, { 0.5, -4.0, 5.0 } })
+  near(func.vmap(func.vmap(ml.mul, { in_dims = { false, 1 } }), { in_dims = { 1, false } })(x, t),
+    ml.outer(x, t))
+  near(func.vmap(f, { chunk_size = 2 })(batch), func.vmap(f)(batch))
+  local a, b = func.vmap(function(v) return v:sum(), v * 2 end)(batch)
+  near(a, batch:sum(2))
+  near(b, batch * 2)
+end)
+
+test("a loss of each sample by the parameters of a network", function()
+  ml.manual_seed(1)
+  local net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)):to(ml.float64)
+  local inputs, classes = ml.randn(5, 4), ml.randint(3, { 5 })
+  local parameters = {}
+  for name, tensor in net:named_parameters() do parameters[name] = tensor:detach() end
+  local function loss(p, v, c)
+    return ml.cross_entropy(func.functional_call(net, p, v:unsqueeze(1)), c:unsqueeze(1))
+  end
+  local found = func.vmap(func.grad(loss), { in_dims = { false, 1, 1 } })(parameters, inputs, classes)
+  for i = 1, 5 do
+    net:zero_grad()
+    ml.cross_entropy(net(inputs[i]:unsqueeze(1)), classes[i]:unsqueeze(1)):backward()
+    for name, tensor in net:named_parameters() do near(found[name][i], tensor.grad) end
+  end
+end)
+
+test("convolutions of an ensemble", function()
+  ml.manual_seed(2)
+  local nets = {}
+  for i = 1, 3 do nets[i] = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten()):to(ml.float64) end
+  local parameters, buffers = func.stack_module_state(nets)
+  expect.equal(next(buffers), nil)
+  local image = ml.randn(2, 1, 6, 6)
+  local got = func.vmap(function(p) return func.functional_call(nets[1], p, image) end)(parameters)
+  for i = 1, 3 do near(got[i], nets[i](image):detach()) end
+end)
+
+test("random numbers inside vmap are asked for", function()
+  local function noise(v) return v + ml.rand(3) end
+  expect.error(function() func.vmap(noise)(batch) end, "randomness")
+  local different = func.vmap(noise, { randomness = "different" })(batch) - batch
+  expect.truthy(not ml.allclose(different[1], different[2]))
+  local same = func.vmap(noise, { randomness = "same" })(batch) - batch
+  near(same[1], same[2])
+  local dropped = func.vmap(function(v) return ml.dropout(v, 0.5, true) end,
+    { randomness = "different" })(ml.ones(4, 50))
+  expect.truthy(not ml.equal(dropped[1], dropped[2]))
+end)
+
+test("what cannot be done inside vmap says so", function()
+  expect.error(function() func.vmap(function(v) return v * v:sum():item() end)(batch) end, "inside vmap")
+  expect.error(function() func.vmap(function(v) return v:nonzero() end)(batch) end, "same shape")
+  local kept
+  func.vmap(function(v) kept = v return v end)(batch)
+  expect.error(function() return kept + 1 end, "vmap that has ended")
+  expect.error(function() return x:add(kept) end, "vmap that has ended")
+  expect.error(function() return kept:tolist() end, "vmap")
+  local shared = ml.zeros(3)
+  expect.error(function() func.vmap(function(v) shared:add_(v) return v end)(batch) end, "same for all samples")
+  expect.error(function() func.vmap(f)(3) end, "false")
+  expect.error(function() func.vmap(f, { in_dims = 3 })(batch) end, "dimension 3")
+  expect.error(function() func.vmap(f, { in_dimms = 1 }) end, "in_dims")
+  expect.error(function() func.vmap(ml.add)(batch, ml.ones(2)) end, "3 and 2 samples")
+  expect.error(function() func.grad(g)(x) end, "no dimensions")
+  expect.error(function() func.grad(f)(ml.arange(3):to(ml.int64)) end, "int64")
+end)
+
+test("an error inside leaves no vmap and no level behind", function()
+  pcall(func.vmap(function() error "stop" end), batch)
+  pcall(func.jvp, function() error "stop" end, { x }, { t })
+  near(func.vmap(f)(batch), ml.stack({ f(batch[1]), f(batch[2]), f(batch[3]) }, 1))
+  expect.error(function() forward_ad.make_dual(x, t) end, "dual_level")
+end)
+
+test("tangents of parameters that require grad are differentiated, too", function()
+  local p = x:clone():requires_grad_()
+  local _, along = func.jvp(f, { p }, { t })
+  near(ml.grad(along, p), GRADIENT_ALONG)
+end)
+
+test("dual tensors", function()
+  local primal, tangent = forward_ad.dual_level(function()
+    local d = forward_ad.make_dual(x, t)
+    local a, b = forward_ad.unpack_dual(ml.sin(d) * 2)
+    expect.equal(select(2, forward_ad.unpack_dual(ml.ones(2))), nil)
+    expect.error(function() forward_ad.make_dual(x, ml.ones(2)) end, "shape")
+    expect.error(function() ml.add(d, 1, { out = ml.empty(3) }) end, "out=")
+    return a, b
+  end)
+  near(primal, ml.sin(x) * 2)
+  near(tangent, ml.cos(x) * t * 2)
+end)
+
+harness.run()
