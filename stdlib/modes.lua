@@ -25,10 +25,12 @@ end
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, with each op in the
 --- floating dtype that suits it: products and convolutions in `dtype` (bfloat16 on the CPU, float16
---- on CUDA devices), losses in float32, on CUDA also sums, exponentials and norms, and what joins
---- tensors in the widest of theirs. float64 stays, and so do in-place and out= forms. A parameter
---- is cast once. Gradients come back in the dtype of their leaf. `enabled = false` turns it off
---- inside. `ml.ops.info(name).autocast` holds the policies of an op, by device.
+--- on CUDA devices), losses in float32, on the CPU also Fourier transforms, factorizations and
+--- pooling in three dimensions, on CUDA sums, exponentials and norms, and what joins tensors (on
+--- CUDA: what multiplies several) in the widest of theirs. float64 stays, and so do in-place and
+--- out= forms. A parameter is cast once. Gradients come back in the dtype of their leaf.
+--- `enabled = false` turns it off inside. `ml.ops.info(name).autocast` holds the policies of an op,
+--- by device.
 --- > ml.autocast({ dtype = ml.bfloat16 }, function() return ml.mm(ml.eye(3), ml.eye(3)) end)
 ---@param options? {device?: string, dtype?: moonlet.dtype, enabled?: boolean} or by position
 ---@param f? function

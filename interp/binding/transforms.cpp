@@ -117,7 +117,7 @@ const char* name_of(Randomness randomness) {
 int l_vmap_enclosing(lua_State* L) {
   BatchLevelRef found;
   for (int i = 1; i <= lua_gettop(L); ++i) {
-    if (type_name(L, i) != std::string_view("Tensor")) continue;
+    if (tensor_cell(L, i) == nullptr) continue;
     const Batched* b = batched(check_tensor(L, i, "vmap"));
     if (b && b->dim != kNotBatched && (!found || b->level->depth > found->depth)) found = b->level;
   }

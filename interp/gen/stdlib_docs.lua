@@ -125,7 +125,8 @@ end
 
 -- What samples call an object of a class.
 local receivers = { ["^nn%."] = "net:", ["^optim%.lr_"] = "scheduler:", ["^optim%."] = "opt:",
-  ["Loader$"] = "loader:", ["Sampler$"] = "sampler:", ["Dataset$"] = "set:", ["Figure$"] = "fig:" }
+  ["Loader$"] = "loader:", ["Sampler$"] = "sampler:", ["Dataset$"] = "set:", ["Figure$"] = "fig:",
+  ["GradScaler$"] = "scaler:" }
 local function receiver(owner)
   local best
   for pattern in pairs(receivers) do

@@ -103,30 +103,39 @@ local function state_of(self, optimizer)
   return found
 end
 
--- The largest magnitudes of the gradients, by device and dtype: infinite or NaN where one element
--- is. The gradients are divided meanwhile.
+-- Adds to `out` what is not finite where one element of a tensor is not.
+local function add_extremes(out, values)
+  if values:numel() == 0 then return end
+  if values:is_complex() then
+    out[#out + 1] = values:norm(math.huge)
+  else
+    out[#out + 1], out[#out + 2] = values:aminmax()
+  end
+end
+
+-- The extremes of the gradients, by device and dtype. The gradients are divided meanwhile.
 local function divide_gradients(optimizer, factor)
-  local largest = {}
+  local extremes = {}
   for _, group in ipairs(optimizer.param_groups) do
     for _, p in ipairs(group.params) do
       local gradient = p.grad
       if gradient then
         local values = gradient.is_sparse and gradient:_values() or gradient:detach()
         local key = gradient.device .. " " .. gradient.dtype
-        largest[key] = largest[key] or {}
-        if values:numel() > 0 then table.insert(largest[key], values:norm(math.huge)) end
+        extremes[key] = extremes[key] or {}
+        add_extremes(extremes[key], values)
         if gradient.is_sparse then gradient:mul_(factor) else values:mul_(factor) end
       end
     end
   end
-  return largest
+  return extremes
 end
 
 -- For each device and dtype whether an element is not finite: nothing waits for the device yet.
-local function not_finite(largest)
+local function not_finite(extremes)
   local out = {}
-  for _, norms in pairs(largest) do
-    out[#out + 1] = #norms > 0 and ml.stack(norms):isfinite():all():logical_not() or false
+  for _, values in pairs(extremes) do
+    out[#out + 1] = #values > 0 and ml.stack(values):isfinite():all():logical_not() or false
   end
   return out
 end

@@ -336,13 +336,16 @@ local function rows_at_once(y, inputs, given)
 end
 
 -- The derivatives of all outputs along one element after the other of input k, in vmap: for each
--- output a batch of them. Also whether there are several outputs.
+-- output a batch of them. Also whether there are several outputs. `given.recorded` is for functions
+-- that go backward inside.
 local function columns_at_once(where, given, inputs, k)
   local forward, several = ml.autograd.forward_ad, nil
   local columns = table.pack(ml.func.vmap(function(tangent)
     return forward.dual_level(function()
       local arguments = table.move(inputs, 1, #inputs, 1, {})
-      arguments[k] = forward.make_dual(inputs[k], tangent)
+      local dual = forward.make_dual(inputs[k], tangent)
+      if given.recorded and not dual.requires_grad then dual:requires_grad_(true) end
+      arguments[k] = dual
       local outputs, more = outputs_of(where, given.func, arguments)
       local out = {}
       several = more
@@ -467,7 +470,8 @@ function functional.hessian(...)
     called = "the gradient of the function" }
   function inner.func(...) return single_output("hessian", given.func, { ... })[1]:reshape({}) end
   local outer = { inputs = given.inputs, create_graph = given.create_graph,
-    strict = given.strict, vectorize = given.vectorize, strategy = given.strategy }
+    strict = given.strict, vectorize = given.vectorize, strategy = given.strategy,
+    recorded = true }
   function outer.func(...)
     inner.inputs = many and { ... } or (...)
     return jacobian("hessian", inner)

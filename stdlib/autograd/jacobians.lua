@@ -263,7 +263,7 @@ function jacobians.forward_along(case, position, tangent, parts)
   local values, wrong = {}, nil
   forward.dual_level(function()
     local inputs = table.move(case.inputs, 1, case.count, 1, {})
-    inputs[position] = forward.make_dual(inputs[position]:detach(), tangent)
+    inputs[position] = forward.make_dual(inputs[position], tangent)
     local outputs = jacobians.outputs(case, inputs)
     for p, part in ipairs(parts) do
       local y, t = forward.unpack_dual(outputs[part.output])

@@ -126,7 +126,7 @@ activation("threshold(Tensor x, Scalar threshold, Scalar value) -> Tensor",
 gradient("threshold_grad_x", "x, Scalar threshold", { grad = "threshold_grad_x(g, x, threshold)" },
   "torch.ops.aten.threshold_backward(*args)", pieces(", 0.1"))
 op { "prelu(Tensor x, Tensor weight) -> Tensor",
-     kind = "composite", dtypes = "floating", autocast = { cuda = "promote" },
+     kind = "composite", autocast = "lower_precision", dtypes = "floating",
      doc = [[`x` where positive, else `weight * x`. `weight` has one element, or one for each channel, the second
 dimension of `x`. He et al. 2015, "Delving Deep into Rectifiers".]],
      sample = { "randn(3, 4), randn(1)", "randn(2, 3, 4), randn(3)", "randn(3), randn(3):select(1, 2)",

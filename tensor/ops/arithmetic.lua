@@ -215,7 +215,7 @@ op { "addcdiv(Tensor x, Tensor tensor1, Tensor tensor2, Scalar value=1) -> Tenso
      sample = { "randn(3, 4), randn(3, 4), rand(4) + 0.5, 0.5", complex_pair .. ", complex(rand(4) + 0.5, randn(4)), 0.5" },
      torch = "torch.addcdiv(args[0], args[1], args[2], value=args[3])" }
 op { "dist(Tensor x, Tensor other, float p=2) -> Tensor",
-     out = true, kind = "composite", dtypes = "floating",
+     out = true, kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
      doc = "The `p`-norm of `x - other`; the two broadcast.", sample = { "randn(3, 4), randn(4)", "randn(3, 4), randn(3, 4), 1" } }
 
 -- Rounding.

@@ -90,7 +90,7 @@ op { "index_add_scaled(Tensor! x, Dim dim, Positions index, Tensor source, Scala
      torch = "torch.index_add(*args, **kw)" }
 
 op { "index_copy(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     vmap = "indexed", kind = "update", dtypes = "all",
+     vmap = "indexed", kind = "update", autocast = { cpu = "promote" }, dtypes = "all",
      grad = { x = "index_fill(g, dim, index, 0)", source = "index_select(g, dim, index)" },
      doc = [[Writes the slices of `source` over those of `x` along `dim` at the positions in `index`.
 Where a position comes twice, the last one stays.]],

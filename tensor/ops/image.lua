@@ -64,7 +64,7 @@ ratio of the sizes.]],
 
 op { [[grid_sample(Tensor x, Tensor grid, string mode="bilinear", string padding_mode="zeros",
                    bool align_corners=false) -> Tensor]],
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     kind = "composite", autocast = { cpu = "float32", cuda = "promote" }, dtypes = "floating",
      torch = "F.grid_sample(*args)",
      doc = [[Images `x` (n, c, h, w) at the places that `grid` (n, h2, w2, 2) names: (n, c, h2, w2); or bodies
 (n, c, d, h, w) with a grid (n, d2, h2, w2, 3). A place is (x, y) or (x, y, z), the width first, from -1 to 1: the

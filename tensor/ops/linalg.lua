@@ -65,14 +65,14 @@ and broadcast: (j, 1, n, k) times (b, k, m) gives (j, b, n, m).]],
                 "randn(4), randn(2, 4, 3)" } }
 
 op { "addmv(Tensor input, Tensor mat, Tensor vec, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, out = true, kind = "composite", dtypes = "real + complex",
+     inplace = true, out = true, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.addmv(args[0], args[1], args[2], **dict(zip(('beta', 'alpha'), args[3:])))",
      doc = [[`beta * input + alpha * mat vec` for `mat` (n, k), `vec` (k) and an `input` that broadcasts to
 (n). With `beta` 0 the contents of `input` are not read.]],
      sample = { "randn(3), randn(3, 4), randn(4)", "randn(3), randn(3, 4), randn(4), 0.5, 2" } }
 
 op { "addr(Tensor input, Tensor vec1, Tensor vec2, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, out = true, kind = "composite", dtypes = "real + complex",
+     inplace = true, out = true, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.addr(args[0], args[1], args[2], **dict(zip(('beta', 'alpha'), args[3:])))",
      doc = [[`beta * input + alpha * outer(vec1, vec2)` for vectors (n) and (m) and an `input` that
 broadcasts to (n, m). With `beta` 0 the contents of `input` are not read.]],
@@ -80,7 +80,7 @@ broadcasts to (n, m). With `beta` 0 the contents of `input` are not read.]],
                 "randn(4), randn(3), randn(4), 0" } }
 
 op { "addbmm(Tensor input, Tensor batch1, Tensor batch2, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, out = true, kind = "composite", dtypes = "real + complex",
+     inplace = true, out = true, kind = "composite", autocast = "lower_precision", dtypes = "real + complex",
      torch = "torch.addbmm(args[0], args[1], args[2], **dict(zip(('beta', 'alpha'), args[3:])))",
      doc = [[`beta * input` plus `alpha` times the sum over the batch of the products of `batch1` (b, n, k)
 and `batch2` (b, k, m); `input` broadcasts to (n, m).]],
@@ -88,12 +88,12 @@ and `batch2` (b, k, m); `input` broadcasts to (n, m).]],
                 "randn(2), randn(5, 3, 4), randn(5, 4, 2), 0.5, 2" } }
 
 op { "vdot(Tensor x, Tensor other) -> Tensor",
-     out = true, kind = "composite", dtypes = "real + complex",
+     out = true, kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
      doc = [[The dot product of two vectors of one size, of which the first is conjugated when complex.]],
      sample = { "randn(5), randn(5)", "view_as_complex(randn(4, 2)), view_as_complex(randn(4, 2))" } }
 
 op { "linalg_vecdot(Tensor x, Tensor y, Dim dim=-1) -> Tensor",
-     module = "linalg", out = true, kind = "composite", dtypes = "real + complex",
+     module = "linalg", out = true, kind = "composite", autocast = "lower_precision", dtypes = "real + complex",
      torch = "torch.linalg.vecdot(args[0], args[1], dim=(list(args) + [-1])[2])",
      doc = [[The dot products of the vectors along `dim` of two tensors that broadcast; those of `x` are
 conjugated when complex.]],
@@ -107,14 +107,14 @@ tensor, the product with that.]],
      sample = { "randn(4), randn(4)", "randn(2, 3, 4), randn(5, 4)", "randn(3, 4), randn(3, 1)[1][1]" } }
 
 op { "tensordot(Tensor a, Tensor b, int dims=2) -> Tensor",
-     out = true, forms = "tensordot_pair", kind = "composite", dtypes = "real + complex",
+     out = true, forms = "tensordot_pair", kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
      doc = [[The sums of products over the last `dims` dimensions of `a` and the first of `b`. With two
 lists, `tensordot(a, b, dims_a, dims_b)` or `tensordot(a, b, {dims_a, dims_b})`, it sums over those
 dimensions, in pairs.]],
      sample = { "randn(2, 3, 4), randn(3, 4, 5)", "randn(2, 3), randn(3, 4), 1", "randn(2), randn(3), 0" } }
 
 op { "tensordot_dims(Tensor a, Tensor b, int[*] dims_a, int[*] dims_b) -> Tensor",
-     overload_of = "tensordot", kind = "composite", dtypes = "real + complex",
+     overload_of = "tensordot", kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
      doc = [[The sums of products over the dimensions `dims_a` of `a` and `dims_b` of `b`, in pairs; the
 other dimensions of `a` come first, then those of `b`.]],
      torch = "torch.tensordot(args[0], args[1], ([d - 1 if d > 0 else d for d in args[2]], [d - 1 if d > 0 else d for d in args[3]]))",
@@ -127,7 +127,7 @@ dimensions count as 1.]],
      sample = { "randn(2, 3), randn(3, 2)", "randn(3), randn(2, 2)", "randn(2, 1, 3), randn(2, 2)" } }
 
 op { "cross(Tensor x, Tensor other, Dim? dim=nil) -> Tensor",
-     out = true, kind = "composite", dtypes = "real + complex",
+     out = true, kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
      doc = [[The cross product of the vectors of size 3 along `dim`, by default the first dimension of
 size 3. The tensors broadcast.]],
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 3), randn(3, 3), 2", "randn(3), randn(3)" } }
@@ -140,7 +140,7 @@ op { "linalg_cross(Tensor x, Tensor other, Dim dim=-1) -> Tensor",
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 2), randn(3, 1), 1" } }
 
 op { "trace(Tensor x) -> Tensor",
-     kind = "composite", dtypes = "all",
+     kind = "composite", autocast = { cpu = "float32" }, dtypes = "all",
      doc = [[The sum of the diagonal of a matrix.]],
      sample = { "randn(3, 3)", "randn(2, 4)" } }
 
@@ -157,7 +157,7 @@ that of the inverse.]],
      sample = { "randn(3, 3), 3", "randn(2, 3, 3), 0", "randn(3, 3), 1" } }
 
 op { "chain_matmul(Tensor[] matrices) -> Tensor",
-     out = true, alias = { "linalg.multi_dot" }, kind = "composite", dtypes = "real + complex",
+     out = true, alias = { "linalg.multi_dot" }, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.linalg.multi_dot(*args)",
      doc = [[The product of two or more matrices, in the order of fewest multiplications (by dynamic
 programming). The first and the last may be vectors.]],
@@ -165,7 +165,7 @@ programming). The first and the last may be vectors.]],
                 "{ randn(2, 3), randn(3, 2) }" } }
 
 op { "einsum(string equation, Tensor[] operands) -> Tensor",
-     out = true, forms = "einsum_lists", kind = "composite", dtypes = "real + complex",
+     out = true, forms = "einsum_lists", kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.einsum(args[0], *args[1])",
      doc = [[Sums of products by Einstein's convention: each letter names a dimension, `"ij,jk->ik"` is the
 matrix product. Letters that the result (after `->`) does not have are summed over; without `->` it has
@@ -213,7 +213,7 @@ op { "pdist_grad_x(Tensor grad, Tensor x, Tensor distance, float p) -> Tensor",
 
 op { [[cdist(Tensor x1, Tensor x2, float p=2,
              string compute_mode="use_mm_for_euclid_dist_if_necessary") -> Tensor]],
-     kind = "composite", dtypes = "floating",
+     kind = "composite", autocast = "float32", dtypes = "floating",
      doc = [[The `p`-norm of the difference of each row of `x1` (..., n, d) and each of `x2` (..., m, d):
 (..., n, m). Leading dimensions broadcast. `compute_mode` says whether Euclidean distances come from a
 matrix product, which is faster and loses digits of small ones: `"use_mm_for_euclid_dist"`,

@@ -35,7 +35,7 @@ op { [[linear_cross_entropy(Tensor x, Tensor linear_weight, Tensor target, Tenso
                             Tensor? weight=nil, string reduction="mean", int ignore_index=-100,
                             float label_smoothing=0) -> Tensor]],
      constant = { "weight" },
-     kind = "composite", autocast = "float32", dtypes = "floating", mixed = true,
+     kind = "composite", dtypes = "floating", mixed = true,
      torch = "linear_cross_entropy_1based(*args)",
      check = { dtypes = "positions and probabilities differ in dtype" },
      doc = [[`cross_entropy` of `linear(x, linear_weight, linear_bias)`: `x` (n, features), `linear_weight`
@@ -200,6 +200,7 @@ local function loss(signature, first, names, doc, samples, extra)
     mixed = true, doc = doc, sample = samples,
     torch = by_name(signature:match "^[%w_]+", first, names) }
   for key, value in pairs(extra or {}) do row[key] = value end
+  row.autocast = row.autocast or nil
   op(row)
 end
 
@@ -259,7 +260,7 @@ loss([[multilabel_soft_margin_loss(Tensor x, Tensor target, Tensor? weight=nil,
                                    string reduction="mean")]], 2, { "weight", "reduction" },
   [[The mean over the last dimension, the classes, of the binary cross entropy of each logit of `x` with its
 `target`, 0 or 1, times its class's `weight`.]],
-  { "randn(3, 4), rand(3, 4)", 'randn(3, 4), rand(3, 4), rand(4), "none"' })
+  { "randn(3, 4), rand(3, 4)", 'randn(3, 4), rand(3, 4), rand(4), "none"' }, { autocast = false })
 
 loss([[poisson_nll_loss(Tensor x, Tensor target, bool log_input=true, bool full=false, float eps=1e-8,
                         string reduction="mean")]], 2, { "log_input", "full", "eps", "reduction" },
@@ -275,7 +276,8 @@ distributions of means `x` and variances `var`, which are at least `eps`. `var` 
 `x` without its last dimension, or one with a single 1 in place of a size; or it is a number. `full` adds `log(2 pi) / 2`.
 Nix and Weigend 1994, "Estimating the mean and variance of the target probability distribution".]],
   { "randn(3, 4), randn(3, 4), rand(3, 4) + 0.1", 'randn(3, 4), randn(3, 4), rand(3) + 0.1, true, 1e-6, "none"',
-    'randn(3, 4), randn(3, 4), rand(1, 4) + 0.1, false, 0.01, "sum"', "randn(3, 4), randn(3, 4), 0.6" })
+    'randn(3, 4), randn(3, 4), rand(1, 4) + 0.1, false, 0.01, "sum"', "randn(3, 4), randn(3, 4), 0.6" },
+  { autocast = false })
 
 op { [[native_ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
                        int blank) -> (Tensor y, Tensor log_alpha)]],

@@ -105,14 +105,14 @@ op { "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-6, bool ke
      sample = { "randn(3, 4), randn(3, 4)", "randn(2, 3, 4), randn(3, 4), 1, 1e-3, true", "randn(4), randn(2, 4), 3" } }
 
 op { "pdist(Tensor x, float p=2) -> Tensor",
-     kind = "composite", dtypes = "floating",
+     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
      torch = "F.pdist(*args)",
      doc = [[The `p`-norms of the differences of each two rows of `x` (n, features): those of the first row and the
 others, then of the second and those after it, and so on: (n (n - 1) / 2).]],
      sample = { "randn(4, 3)", "randn(3, 2), 1", "randn(3, 4), 3.5", "randn(1, 4)" } }
 
 op { "bilinear(Tensor x1, Tensor x2, Tensor weight, Tensor? bias=nil) -> Tensor",
-     kind = "composite", autocast = "lower_precision", dtypes = "floating",
+     kind = "composite", autocast = "promote", dtypes = "floating",
      torch = "F.bilinear(*args)",
      doc = [[`x1^T weight[k] x2 + bias[k]` for each k: `x1` (..., i), `x2` (..., j), `weight` (o, i, j), `bias` (o):
 (..., o).]],

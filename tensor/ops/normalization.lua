@@ -192,7 +192,7 @@ He 2018, "Group Normalization".]],
 op { [[instance_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=nil, Tensor? weight=nil,
                      Tensor? bias=nil, bool use_input_stats=true, float momentum=0.1,
                      float eps=1e-5) -> Tensor]],
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
+     kind = "composite", dtypes = "floating", mixed = true,
      torch = "F.instance_norm(*args)",
      doc = [[`group_norm` with a group for each channel. The running statistics (c), where given, move towards
 the mean over the entries of each channel's mean and unbiased variance by `momentum`, in place; without

@@ -90,6 +90,7 @@ for _, d in ipairs { 1, 3 } do
   local function row(signature, fields)
     fields[1] = in_dims(d, signature)
     fields.kind = "composite"
+    if d == 3 and not signature:find "_with_indices" then fields.autocast = { cpu = "float32" } end
     op(fields)
   end
   local input = shuffled:format(d == 1 and "2 * 3 * 8" or "2 * 2 * 3 * 5 * 4",
@@ -144,7 +145,8 @@ means `kernel_size`.]]):format(text),
 
   local plane = ({ "4", "2, 2", "1, 2, 2" })[d]
   op { ("max_unpool%dd(Tensor x, Positions indices, int[%d] output_size) -> Tensor"):format(d, d),
-       kind = "composite", dtypes = "real", torch = ("max_unpool_ref(*args)"),
+       kind = "composite", autocast = d > 1 and { cpu = "float32" } or nil, dtypes = "real",
+       torch = ("max_unpool_ref(*args)"),
        doc = ([[Zeros of sizes (..., output_size) with the elements of %s at `indices`: what undoes a pooling
 by maxima, whose positions they are.]]):format(text),
        sample = { ("randn(2, 1, %s), tensor({ 1, 4, 6, 7, 8, 3, 5, 2 }):reshape(2, 1, %s), %s"):format(plane, plane,
@@ -166,7 +168,7 @@ op { [[native_fractional_max_pool(Tensor x, Tensor random_samples, int[] kernel_
 for d = 2, 3 do
   op { ([[fractional_max_pool%dd(Tensor x, int[%d] kernel_size, int[%d] output_size, Tensor random_samples)
           -> (Tensor values, Tensor indices)]]):format(d, d, d),
-       kind = "composite", dtypes = "floating", constant = { "random_samples" },
+       kind = "composite", autocast = { cpu = "float32" }, dtypes = "floating", constant = { "random_samples" },
        torch = ("positions(F.fractional_max_pool%dd(args[0], args[1], args[2], return_indices=True, "
          .. "_random_samples=args[3]))"):format(d),
        doc = [[The largest elements of windows that lie so that `x` becomes (..., output_size), and their 1-based

@@ -161,7 +161,7 @@ the default dtype.]],
                 "view_as_complex(randn(3, 4, 2)), 2" } }
 
 op { "nansum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "boolean+real",
+     vmap = "dims", kind = "structured", dtypes = "boolean+real",
      grad = { x = "masked_fill(expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x)), isnan(x), 0.0)" },
      doc = [[`sum` with every NaN as 0.]],
      sample = { "tensor({{1, 0 / 0, 3}, {4, 5, 0 / 0}})", "tensor({{1, 0 / 0, 3}, {0 / 0, 5, 0 / 0}}), 1",
@@ -183,7 +183,7 @@ broadcast to that of `x`.]],
      torch = "args[0].sum_to_size(args[1])" }
 
 op { "renorm(Tensor x, float p, Dim dim, float maxnorm) -> Tensor",
-     inplace = true, out = true, kind = "composite", dtypes = "floating+complex",
+     inplace = true, out = true, kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating+complex",
      doc = [[`x` with each slice along `dim` whose `p`-norm exceeds `maxnorm` scaled down to it (divided
 by its norm + 1e-7).]],
      sample = { "randn(3, 4), 2, 1, 1.5", "randn(3, 4, 2), 1, 2, 5", "view_as_complex(randn(3, 4, 2)), 2, 2, 1",

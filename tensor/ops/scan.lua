@@ -25,7 +25,7 @@ equal. NaN wins.]]):format(word),
 end
 
 op { "logcumsumexp(Tensor x, Dim dim) -> Tensor",
-     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating+complex",
+     vmap = "dims", kind = "structured", dtypes = "floating+complex",
      grad = { x = "logcumsumexp_grad_x(g, x, y, dim)" },
      doc = [[The logarithm of the running sums of `exp(x)` along `dim`, without overflow.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "view_as_complex(randn(3, 4, 2)), 2", "tensor({-30.5, 30, 31, 29}), 1" } }

@@ -177,6 +177,29 @@ test("gradients in bfloat16 are divided, those in float16 are an error and stay"
   expect.equal(f.grad:item(), 4)
 end)
 
+test("one element that is not finite is found wherever it is, in each dtype", function()
+  for _, dtype in ipairs { ml.float32, ml.float64, ml.bfloat16, ml.complex64 } do
+    for _, value in ipairs { math.huge, -math.huge, 0 / 0 } do
+      if dtype == ml.complex64 then value = ml.complex(0, value) end
+      for _, at in ipairs { 1, 500, 1003 } do
+        local p = ml.nn.Parameter(ml.ones({ 1003 }, { dtype = dtype }))
+        local optimizer, scaler = optim.SGD({ p }, 1), GradScaler()
+        local steps = 0
+        optimizer.step = function() steps = steps + 1 end
+        scaler:scale(ml.ones(1))
+        p.grad = ml.ones({ 1003 }, { dtype = dtype })
+        p.grad[at] = value
+        scaler:step(optimizer)
+        expect.equal(steps, 0, dtype)
+        scaler:update()
+        p.grad:fill_(1)
+        scaler:step(optimizer)
+        expect.equal(steps, 1, dtype)
+      end
+    end
+  end
+end)
+
 test("update sets the factor to a number or a tensor of one element", function()
   local w, _, scaler = one()
   scaler:scale(w:sum())

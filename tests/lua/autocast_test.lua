@@ -95,6 +95,44 @@ test("each device has its list of policies", function()
   expect.equal(ml.ops.info("relu").autocast, nil)
 end)
 
+test("ops on the CPU have the dtypes that PyTorch gives them", function()
+  local half, single = ml.bfloat16, ml.float32
+  local cases = {
+    { half, half, function(r) return ml.prelu(r(2, 3), r(1)) end },
+    { half, half, function(r) return ml.addbmm(r(3, 3), r(2, 3, 3), r(2, 3, 3)) end },
+    { half, half, function(r) return ml.linalg.vecdot(r(2, 3), r(2, 3)) end },
+    { half, single, function(r) return ml.bilinear(r(2, 3), r(2, 3), r(4, 3, 3)) end },
+    { half, single, function(r) return ml.nn.functional.gaussian_nll_loss(r(3), r(3), r(3)) end },
+    { half, single, function(r) return ml.index_copy(r(3), 1, ml.tensor { 1 }, r(1)) end },
+    { ml.complex64, ml.complex64, function(r) return ml.polar(r(3), r(3)) end },
+    { ml.complex64, ml.complex64, function(r) return ml.view_as_complex(r(3, 2)) end },
+    { ml.complex64, ml.complex64, function(r) return ml.fft.rfft(r(4)) end },
+    { single, single, function(r) return ml.quantile(r(3), 0.5) end },
+    { single, single, function(r) return ml.trace(r(3, 3)) end },
+    { single, single, function(r) return ml.avg_pool3d(r(1, 1, 4, 4, 4), 2) end },
+    { single, single, function(r) return ml.max_pool3d(r(1, 1, 4, 4, 4), 2) end },
+    { single, single, function(r) return ml.cdist(r(3, 2), r(3, 2)) end },
+    { single, single, function(r) return ml.grid_sample(r(1, 1, 3, 2), r(1, 3, 3, 2)) end },
+    { single, single, function(r) return ml.inverse(r(3, 3)) end },
+    { single, single, function(r) return (ml.linalg.svd(r(3, 3))) end },
+    { single, single,
+      function(r) return ml.linear_cross_entropy(r(2, 3), r(4, 3), ml.tensor { 1, 2 }) end },
+  }
+  for i, case in ipairs(cases) do
+    for j, given in ipairs { half, single } do
+      local got = ml.autocast({ dtype = half }, case[3], function(...)
+        return ml.rand({ ... }):to(given)
+      end)
+      expect.equal(got.dtype, case[j], ("case %d of %s"):format(i, given))
+    end
+  end
+  local on_cuda = { tensordot = "promote", einsum = "lower_precision", dist = "float32",
+    prelu = "lower_precision", grid_sample = "promote", lstm_cell = "lower_precision" }
+  for name, policy in pairs(on_cuda) do
+    expect.equal(ml.ops.info(name).autocast.cuda, policy, name)
+  end
+end)
+
 test("a region casts a parameter once, until the parameter changes", function()
   local w, x, casts = ml.ones { 2, 2, requires_grad = true }, ml.ones { 2, 2, dtype = "bfloat16" }, 0
   local function handler(op, arguments, call)

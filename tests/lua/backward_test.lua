@@ -60,7 +60,8 @@ test("a request to stop never finds half a sum", function()
     os.execute('(sleep 0.%d; kill -INT \$PPID) &')
     local ok = pcall(function()
       local loss = w:sum()
-      for _ = 1, 200 do loss:backward(nil, { retain_graph = true }) end
+      local last = os.time() + 60
+      while os.time() < last do loss:backward(nil, { retain_graph = true }) end
     end)
     local low, high = w.grad:min():item(), w.grad:max():item()
     print(ok, low == high)]]

@@ -273,6 +273,39 @@ test("forward mode is checked", function()
   end
 end)
 
+test("what goes wrong in forward mode and in vmap is found", function()
+  part "func"
+  local forward = require "moonlet.autograd.forward_ad"
+  local x = leaf { 0.5, 2 }
+  -- The tangent is lost on the way.
+  local function cut(a)
+    local inside, _, tangent = pcall(forward.unpack_dual, a)
+    return inside and tangent and a:detach() * 1 or a * 1
+  end
+  expect.equal(gradcheck(cut, x), true)
+  for _, fast in ipairs { false, true } do
+    expect.error(function()
+      gradcheck(function(a) return cut(a):sin() end, x, { check_forward_ad = true, fast_mode = fast })
+    end, "numerical 0%.%d+, forward mode 0\n")
+  end
+  -- Two elements twice, a batch one by one, then at once: the seventh is that in vmap.
+  local function in_seventh(change)
+    local calls = 0
+    return function()
+      gradcheck(function(a)
+        return with_gradient(a, function(g)
+          calls = calls + 1
+          return calls == 7 and change(g) or nil
+        end)
+      end, x, { check_batched_grad = true })
+    end
+  end
+  expect.error(in_seventh(function(g) return g * 2 end),
+    "the gradients of input 1 by output 1 in vmap differ from those one by one")
+  expect.error(in_seventh(function() error "not here" end),
+    "the gradients of output 1 fail in vmap: .*not here")
+end)
+
 test("gradients in vmap are checked", function()
   part "func"
   local x = leaf { 0.5, 2 }
