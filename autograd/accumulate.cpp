@@ -39,6 +39,7 @@ class AccumulateNode final : public Node {
   }
 
   const char* name() const override { return "AccumulateGrad"; }
+  Tensor variable() const override { return leaf_; }
 
   void apply(Tensor* grads, Tensor*, Wanted&) override {
     add_under_lock([&](AutogradMeta& meta) {

@@ -3,12 +3,14 @@
 // leaf's accumulate node is older than all that use the leaf, and adds its gradient when its turn
 // comes.
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "autograd/anomaly.h"
 #include "autograd/backward_observer.h"
+#include "autograd/engine.h"
 #include "autograd/history.h"
 #include "autograd/recording.h"
 #include "autograd/uses_engine.h"
@@ -49,7 +51,8 @@ Tensor sum_to(const Tensor& g, const Dims& sizes) {
 
 // Makes a formula's result fit the tensor it is the gradient of.
 Tensor fit(Tensor g, const OutputMeta& meta, const char* node) {
-  if (g.device() != meta.options.device)
+  // Inside vmap the gradient of a constant may be one per sample, and the other way round.
+  if (g.device().real() != meta.options.device.real())
     fail("backward: ", node, " gave a gradient on ", g.device(), " for a tensor on ",
          meta.options.device);
   if (!(g.sizes() == meta.sizes)) {
@@ -84,8 +87,9 @@ class Engine final : public Wanted {
   Engine(bool retain_graph, bool create_graph) : retain_(retain_graph), create_(create_graph) {}
 
   // Restricts the run to what leads to `inputs`, whose gradients are kept.
-  void capture(const std::vector<Edge>& inputs, const std::vector<Edge>& outputs);
-  void seed(const Tensor& output, const Edge& edge, const Tensor& gradient);
+  // With `accumulate` leaves among them get theirs instead.
+  void capture(const std::vector<Edge>& inputs, const std::vector<Edge>& outputs, bool accumulate);
+  void seed(const Edge& edge, const Tensor& gradient);
   void run();
   // The gradient of a captured input, or undefined.
   Tensor captured(const Edge& input) const;
@@ -95,6 +99,10 @@ class Engine final : public Wanted {
     return edge &&
            (!restricted_ || runs_.contains(edge.node.get()) || captured_.contains(edge.node.get()));
   }
+  // The same of the engine that runs, for hooks.
+  bool computes(const Edge& edge);
+  uint64_t number() const { return number_; }
+
   Tensor* so_far(const Edge& edge) const override;
   bool takes_rows(const Edge& edge) const override;
   void give_rows(const Edge& edge, SparseRows rows) override {
@@ -111,10 +119,15 @@ class Engine final : public Wanted {
   void finish_and_explain(Task& task);
   bool finish_rows(Task& task);
   void run_node(Task& task);
+  void apply_with_hooks(Node& node, Tensor* grads, Tensor* gradients);
   void send(Node& node, Tensor* gradients);
 
   bool retain_, create_;
   bool restricted_ = false;
+  const uint64_t number_ = ++last_number;
+  static inline std::atomic<uint64_t> last_number{0};
+  std::vector<Node*> roots_;
+  std::unordered_set<Node*> reachable_;  // when a hook has asked
   std::vector<std::unique_ptr<Task>> heap_;
   Map<Node*, Task*> tasks_;
   std::unordered_set<Node*> runs_;                           // when restricted
@@ -138,7 +151,7 @@ Task& Engine::task_of(const NodeRef& node) {
 // Nobody else has the gradient, nor its memory where it did not come as a sum.
 bool Engine::may_change(const Slot& slot) const {
   const Tensor& g = slot.grad;
-  if (create_ || !g.defined() || g.impl()->references.load() != 1) return false;
+  if (create_ || !g.defined() || g.device().is_batched() || g.impl()->references.load() != 1) return false;
   return slot.own || (g.storage().sole_owner() && is_dense(g.sizes(), g.strides()));
 }
 
@@ -151,7 +164,8 @@ Tensor* Engine::so_far(const Edge& edge) const {
 
 // A gradient that is recorded, or given to whoever asked for it, is a tensor.
 bool Engine::takes_rows(const Edge& edge) const {
-  return edge && !create_ && !restricted_ && edge.node->takes_rows();
+  return edge && !create_ && (!restricted_ || runs_.contains(edge.node.get())) &&
+         edge.node->takes_rows();
 }
 
 void Engine::add_to(Slot& slot, Tensor g) {
@@ -169,17 +183,19 @@ void Engine::add(const Edge& edge, Tensor g, const char* from) {
   add_to(task_of(edge.node).at(edge.index), fit(std::move(g), edge.node->output(edge.index), from));
 }
 
-void Engine::seed(const Tensor& output, const Edge& edge, const Tensor& gradient) {
+void Engine::seed(const Edge& edge, const Tensor& gradient) {
   if (!edge) fail("backward: the tensor does not require grad and has no grad_fn");
+  const OutputMeta& output = edge.node->output(edge.index);
   Tensor g = gradient;
   if (!g.defined()) {
-    if (output.numel() != 1)
-      fail("backward: the output has shape ", output.sizes(),
+    if (numel_of(output.sizes, "backward") != 1)
+      fail("backward: the output has shape ", output.sizes,
            "; only a single-element output has a gradient of 1 by itself, so pass one");
-    g = ones_like(output);
+    g = ones(output.sizes, output.options);
   }
-  if (!(g.sizes() == output.sizes()))
-    fail("backward: the gradient has shape ", g.sizes(), " and the output ", output.sizes());
+  if (!(g.sizes() == output.sizes))
+    fail("backward: the gradient has shape ", g.sizes(), " and the output ", output.sizes);
+  roots_.push_back(edge.node.get());
   if ((*this)(edge)) add(edge, g, "the given gradient");
 }
 
@@ -239,6 +255,26 @@ void Engine::finish(Task& task) {
   run_node(task);
 }
 
+// Runs the node with its own hooks around it. A hook that has seen a gradient may keep it.
+void Engine::apply_with_hooks(Node& node, Tensor* grads, Tensor* gradients) {
+  const std::vector<HookList::Entry> entries = node.hooks->entries();
+  std::vector<Tensor> outputs(grads, grads + node.output_count());
+  const std::vector<Tensor> before = outputs;
+  for (const HookList::Entry& entry : entries)
+    if (entry.before_node) entry.before_node(outputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].defined() && before[i].defined()) check_replacement(outputs[i], before[i]);
+    if (!outputs[i].defined() && before[i].defined())
+      outputs[i] = node.gradient_or_zeros(outputs.data(), static_cast<int>(i));
+    grads[i] = outputs[i];
+  }
+  node.apply(grads, gradients, *this);
+  std::vector<Tensor> inputs(gradients, gradients + node.edges.size());
+  for (const HookList::Entry& entry : entries)
+    if (entry.after_node) entry.after_node(inputs, outputs);
+  std::copy(inputs.begin(), inputs.end(), gradients);
+}
+
 void Engine::run_node(Task& task) {
   Node& node = *task.node;
   constexpr size_t kInline = 6;
@@ -249,7 +285,11 @@ void Engine::run_node(Task& task) {
     many.resize(node.edges.size());
     gradients = many.data();
   }
-  if (task.more.empty()) {
+  if (node.hooks && node.hooks->see_node()) [[unlikely]] {
+    std::vector<Tensor> grads;
+    for (int i = 0; i < node.output_count(); ++i) grads.push_back(std::move(task.at(i).grad));
+    apply_with_hooks(node, grads.data(), gradients);
+  } else if (task.more.empty()) {
     node.apply(&task.one.grad, gradients, *this);
   } else {
     std::vector<Tensor> grads;
@@ -262,6 +302,35 @@ void Engine::run_node(Task& task) {
   if (!retain_) node.release_saved();
   task.one.grad = Tensor();
   send(node, gradients);
+}
+
+thread_local Engine* running_engine = nullptr;
+
+struct RunningEngine {
+  explicit RunningEngine(Engine* engine) : before(std::exchange(running_engine, engine)) {}
+  ~RunningEngine() { running_engine = before; }
+  RunningEngine(const RunningEngine&) = delete;
+  RunningEngine& operator=(const RunningEngine&) = delete;
+  Engine* const before;
+};
+
+// Every node reachable, without recursion.
+std::vector<Node*> reachable_from(const std::vector<Node*>& roots) {
+  std::vector<Node*> order;
+  std::unordered_set<Node*> seen;
+  for (Node* root : roots)
+    if (seen.insert(root).second) order.push_back(root);
+  for (size_t i = 0; i < order.size(); ++i)
+    for (const Edge& edge : order[i]->edges)
+      if (edge && seen.insert(edge.node.get()).second) order.push_back(edge.node.get());
+  return order;
+}
+
+bool Engine::computes(const Edge& edge) {
+  if (restricted_ || !edge) return (*this)(edge);
+  if (reachable_.empty())
+    for (Node* node : reachable_from(roots_)) reachable_.insert(node);
+  return reachable_.contains(edge.node.get());
 }
 
 // Finishes a task whose errors say where its node was recorded.
@@ -305,6 +374,7 @@ class Observers {
 
 void Engine::run() {
   const GradModeGuard mode(create_);
+  const RunningEngine running(this);
   const Observers observers;
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), recorded_before);
@@ -324,21 +394,21 @@ Tensor Engine::captured(const Edge& input) const {
   return kept == captured_.end() ? Tensor() : kept->second[input.index];
 }
 
-void Engine::capture(const std::vector<Edge>& inputs, const std::vector<Edge>& outputs) {
+void Engine::capture(const std::vector<Edge>& inputs, const std::vector<Edge>& outputs,
+                     bool accumulate) {
   restricted_ = true;
   for (const Edge& input : inputs) {
-    if (!input) fail("grad: an input does not require grad");
-    captured_[input.node.get()].resize(input.node->output_count());
+    if (!input) fail(accumulate ? "backward" : "grad", ": an input does not require grad");
+    if (accumulate && input.node->variable().defined())
+      runs_.insert(input.node.get());
+    else
+      captured_[input.node.get()].resize(input.node->output_count());
   }
-  // Every node reachable, without recursion; ascending order visits producers before consumers.
-  std::vector<Node*> order;
-  std::unordered_set<Node*> seen;
+  std::vector<Node*> roots;
   for (const Edge& output : outputs)
-    if (output && seen.insert(output.node.get()).second) order.push_back(output.node.get());
-  for (size_t i = 0; i < order.size(); ++i) {
-    for (const Edge& edge : order[i]->edges)
-      if (edge && seen.insert(edge.node.get()).second) order.push_back(edge.node.get());
-  }
+    if (output) roots.push_back(output.node.get());
+  // Ascending order visits producers before consumers.
+  std::vector<Node*> order = reachable_from(roots);
   std::sort(order.begin(), order.end(),
             [](const Node* a, const Node* b) { return a->sequence() < b->sequence(); });
   const auto wanted = [this](const Edge& edge) { return (*this)(edge); };
@@ -353,39 +423,56 @@ std::vector<Edge> edges_of(const std::vector<Tensor>& tensors) {
   return out;
 }
 
-void seed_all(Engine& engine, const std::vector<Tensor>& outputs, const std::vector<Edge>& edges,
-              const std::vector<Tensor>& gradients) {
-  if (!gradients.empty() && gradients.size() != outputs.size())
-    fail("backward: ", gradients.size(), " gradients for ", outputs.size(), " outputs");
-  for (size_t i = 0; i < outputs.size(); ++i)
-    engine.seed(outputs[i], edges[i], gradients.empty() ? Tensor() : gradients[i]);
+void run_engine(Engine& engine, const BackwardRequest& request) {
+  const std::vector<Tensor>& gradients = request.gradients;
+  if (!gradients.empty() && gradients.size() != request.outputs.size())
+    fail("backward: ", gradients.size(), " gradients for ", request.outputs.size(), " outputs");
+  for (size_t i = 0; i < request.outputs.size(); ++i)
+    engine.seed(request.outputs[i], gradients.empty() ? Tensor() : gradients[i]);
+  engine.run();
+}
+
+std::vector<Tensor> captured_by(const Engine& engine, const BackwardRequest& request) {
+  std::vector<Tensor> out;
+  for (const Edge& input : request.inputs) out.push_back(engine.captured(input));
+  return out;
 }
 
 }  // namespace
 
+uint64_t running_backward() { return running_engine ? running_engine->number() : 0; }
+
+bool is_computed_now(const Edge& edge) { return running_engine && running_engine->computes(edge); }
+
+std::vector<Tensor> accumulate_gradients(const BackwardRequest& request, bool into_inputs) {
+  Engine engine(request.retain_graph || request.create_graph, request.create_graph);
+  if (into_inputs) engine.capture(request.inputs, request.outputs, true);
+  run_engine(engine, request);
+  return captured_by(engine, request);
+}
+
+std::vector<Tensor> gradients_of_inputs(const BackwardRequest& request) {
+  Engine engine(request.retain_graph || request.create_graph, request.create_graph);
+  engine.capture(request.inputs, request.outputs, false);
+  run_engine(engine, request);
+  return captured_by(engine, request);
+}
+
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients,
               bool retain_graph, bool create_graph) {
-  Engine engine(retain_graph || create_graph, create_graph);
-  seed_all(engine, outputs, edges_of(outputs), gradients);
-  engine.run();
+  accumulate_gradients({edges_of(outputs), gradients, {}, retain_graph, create_graph}, false);
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients, bool retain_graph, bool create_graph,
                          bool allow_unused) {
-  Engine engine(retain_graph || create_graph, create_graph);
-  const std::vector<Edge> from = edges_of(outputs), wanted = edges_of(inputs);
-  engine.capture(wanted, from);
-  seed_all(engine, outputs, from, gradients);
-  engine.run();
-  std::vector<Tensor> out;
-  for (const Edge& input : wanted) {
-    out.push_back(engine.captured(input));
-    if (!out.back().defined() && !allow_unused)
-      fail("grad: input ", out.size(),
+  std::vector<Tensor> out = gradients_of_inputs(
+      {edges_of(outputs), gradients, edges_of(inputs), retain_graph, create_graph});
+  for (size_t i = 0; i < out.size() && !allow_unused; ++i)
+    if (!out[i].defined())
+      fail("grad: input ", i + 1,
            " was not used to compute the outputs; "
            "pass allow_unused = true to get nil for it");
-  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "autograd/batching.h"
 #include "autograd/history.h"
 #include "autograd/recording.h"
 #include "tensor/boxing.h"
@@ -56,21 +57,41 @@ std::array<const Tensor*, sizeof...(T)> addresses(const std::tuple<T...>& result
   return std::apply([](const auto&... each) { return std::array{&each...}; }, results);
 }
 
+// Runs the op without the tape; inside vmap, on batched tensors, by its rule for a whole batch.
+template <auto below, class... A>
+[[gnu::always_inline]] inline auto run(const OpInfo& op, const A&... arguments) {
+  using Result = decltype(below(arguments...));
+  if (any_batch_level()) [[unlikely]]
+    if (meets_vmap(op, arguments...))
+      return boxing::call_through<Result>(run_batched, op, arguments...);
+  return below(arguments...);
+}
+
+// The same for a change in place.
+template <auto below, class... A>
+[[gnu::always_inline]] inline Tensor& run_inplace(const OpInfo& op, Tensor& x,
+                                                  const A&... arguments) {
+  if (any_batch_level()) [[unlikely]]
+    if (meets_vmap(op, x, arguments...))
+      return boxing::call_through<Tensor>(run_batched, op, x, arguments...), x;
+  return below(x, arguments...);
+}
+
 // An op that is not recorded: it has no gradient, or is made of ops that have.
 template <auto below, class... A>
 [[gnu::always_inline]] inline auto plain(const OpInfo& op, const A&... arguments) {
   using Result = decltype(below(arguments...));
   if (intercepted()) [[unlikely]]
-    return boxing::intercept<Result>(op, arguments...);
-  return below(arguments...);
+    return boxing::call_through<Result>(intercept, op, arguments...);
+  return run<below>(op, arguments...);
 }
 
 template <const Formula& formula, auto below, auto gradients, class... A>
 [[gnu::always_inline]] inline auto recorded(const OpInfo& op, const A&... arguments) {
   using Result = decltype(below(arguments...));
   if (intercepted()) [[unlikely]]
-    return boxing::intercept<Result>(op, arguments...);
-  Result result = below(arguments...);
+    return boxing::call_through<Result>(intercept, op, arguments...);
+  Result result = run<below>(op, arguments...);
   if (is_recorded<formula>(arguments...)) [[unlikely]]
     record(formula, gradients(arguments...), tape_inputs(arguments...), addresses(result));
   return result;
@@ -88,8 +109,8 @@ template <auto below, auto again, class... A>
 [[gnu::always_inline]] inline Tensor plain_view(const OpInfo& op, const Tensor& x,
                                                 const A&... arguments) {
   if (intercepted()) [[unlikely]]
-    return boxing::intercept<Tensor>(op, x, arguments...);
-  Tensor result = below(x, arguments...);
+    return boxing::call_through<Tensor>(intercept, op, x, arguments...);
+  Tensor result = run<below>(op, x, arguments...);
   note_view_by<again>(result, x, arguments...);
   return result;
 }
@@ -98,8 +119,8 @@ template <const Formula& formula, auto below, auto gradients, auto again, class.
 [[gnu::always_inline]] inline Tensor recorded_view(const OpInfo& op, const Tensor& x,
                                                    const A&... arguments) {
   if (intercepted()) [[unlikely]]
-    return boxing::intercept<Tensor>(op, x, arguments...);
-  Tensor result = below(x, arguments...);
+    return boxing::call_through<Tensor>(intercept, op, x, arguments...);
+  Tensor result = run<below>(op, x, arguments...);
   note_view_by<again>(result, x, arguments...);
   if (is_recorded<formula>(x, arguments...)) [[unlikely]]
     record(formula, gradients(x, arguments...), tape_inputs(x, arguments...), addresses(result));
@@ -110,23 +131,23 @@ template <const Formula& formula, auto below, auto gradients, auto again, class.
 template <auto below, class... A>
 [[gnu::always_inline]] inline Tensor& inplace(const OpInfo& op, Tensor& x, const A&... arguments) {
   if (intercepted()) [[unlikely]]
-    return boxing::intercept<Tensor>(op, x, arguments...), x;
+    return boxing::call_through<Tensor>(intercept, op, x, arguments...), x;
   check_inplace_without_derivative(x, op.name);
-  return below(x, arguments...);
+  return run_inplace<below>(op, x, arguments...);
 }
 
 template <const Formula& formula, auto below, auto gradients, class... A>
 [[gnu::always_inline]] inline Tensor& recorded_inplace(const OpInfo& op, Tensor& x,
                                                        const A&... arguments) {
   if (intercepted()) [[unlikely]]
-    return boxing::intercept<Tensor>(op, x, arguments...), x;
+    return boxing::call_through<Tensor>(intercept, op, x, arguments...), x;
   if (!is_recorded<formula>(x, arguments...) || !is_differentiable(x.dtype())) {
     check_unrecorded(x, op.name);
-    return below(x, arguments...);
+    return run_inplace<below>(op, x, arguments...);
   }
   auto change =
       record_inplace(formula, gradients(x, arguments...), op.name, x, tape_inputs(x, arguments...));
-  below(x, arguments...);
+  run_inplace<below>(op, x, arguments...);
   change.finish(x);
   return x;
 }
@@ -136,7 +157,7 @@ template <auto view, class... A>
 [[gnu::always_inline]] inline Tensor& restrided(const OpInfo& op, Tensor& x,
                                                 const A&... arguments) {
   if (intercepted()) [[unlikely]]
-    return boxing::intercept<Tensor>(op, x, arguments...), x;
+    return boxing::call_through<Tensor>(intercept, op, x, arguments...), x;
   return restride_(x, op.name, [&](const Tensor& t) { return view(t, arguments...); });
 }
 
@@ -145,8 +166,14 @@ template <auto view, class... A>
 template <auto plain_form, class... A>
 [[gnu::always_inline]] inline Tensor& assigned(const OpInfo& op, Tensor& x, const A&... arguments) {
   if (intercepted()) [[unlikely]]
-    return boxing::intercept<Tensor>(op, x, arguments...), x;
+    return boxing::call_through<Tensor>(intercept, op, x, arguments...), x;
   return assign_(x, plain_form(before_change(x), arguments...), op.name);
+}
+
+template <class... A>
+[[gnu::always_inline]] inline void refuse_out_in_vmap(const OpInfo& op, const A&... arguments) {
+  if (any_batch_level()) [[unlikely]]
+    if ((is_batched(arguments) || ...)) no_out_in_vmap(op.row->name);
 }
 
 // The out forms write to `out`, a tensor or a tuple of references.
@@ -154,10 +181,11 @@ template <class... A>
 [[gnu::always_inline]] inline bool out_intercepted(const OpInfo& op, Tensor& out,
                                                    const A&... arguments) {
   if (intercepted()) [[unlikely]] {
-    boxing::intercept<Tensor>(op, out, arguments...);
+    boxing::call_through<Tensor>(intercept, op, out, arguments...);
     return true;
   }
   if (grad_enabled() && any_requires_grad(out, arguments...)) no_out_gradient(op.row->name);
+  refuse_out_in_vmap(op, out, arguments...);
   return false;
 }
 template <class... O, class... A>
@@ -166,11 +194,12 @@ template <class... O, class... A>
   return std::apply(
       [&](auto&... each) {
         if (intercepted()) [[unlikely]] {
-          boxing::intercept<std::tuple<O...>>(op, each..., arguments...);
+          boxing::call_through<std::tuple<O...>>(intercept, op, each..., arguments...);
           return true;
         }
         if (grad_enabled() && any_requires_grad(each..., arguments...))
           no_out_gradient(op.row->name);
+        refuse_out_in_vmap(op, each..., arguments...);
         return false;
       },
       outs);

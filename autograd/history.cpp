@@ -70,18 +70,19 @@ int64_t span_of(const Dims& sizes, const Dims& strides) {
 // gradient that belongs to the view goes through the change, the rest passes.
 class CopySlices final : public Node {
  public:
-  CopySlices(const Tensor& base, const ViewRecord& view, NodeRef change)
+  CopySlices(const Tensor& base, const ViewRecord& view, NodeRef change, int edge)
       : base_(shallow_copy(base)),
         back_(step_to_recipe(view)),
         recipe_(view.recipe),
-        change_(std::move(change)) {
-    recorded().set_outer(this);
+        change_(std::move(change)),
+        edge_(edge) {
+    changing().set_outer(this);
     edges = std::move(change_->edges);
-    edges[0] = edge_of(base);
+    edges[edge_] = edge_of(base);
     set_output(0, base);
     number();
   }
-  ~CopySlices() override { recorded().set_outer(nullptr); }
+  ~CopySlices() override { changing().set_outer(nullptr); }
 
   const char* name() const override { return "CopySlices"; }
 
@@ -89,18 +90,19 @@ class CopySlices final : public Node {
     Tensor whole = laid_out_as_base(grads[0]);
     Tensor part = part_of(whole);
     Tensor change_gradient = clone(part);
-    recorded().run(&change_gradient, out, edges, wanted);
-    if (!wanted(edges[0])) return;
-    if (out[0].defined())
-      copy_(part, out[0]);
+    changing().run(&change_gradient, out, edges, wanted);
+    Tensor& given = out[edge_];
+    if (!wanted(edges[edge_])) return;
+    if (given.defined())
+      copy_(part, given);
     else
       fill_(part, 0.0);
-    out[0] = whole;
+    given = whole;
   }
 
   void release_saved() override { change_->release_saved(); }
 
-  RecordedNode& recorded() { return static_cast<RecordedNode&>(*change_); }
+  ChangeNode& changing() { return static_cast<ChangeNode&>(*change_); }
 
   // Output `output` of `node` is the view after the change.
   void set_part(Node& node, int output) {
@@ -133,6 +135,7 @@ class CopySlices final : public Node {
   const std::optional<StridedStep> back_;
   const ViewRecipe recipe_;
   const NodeRef change_;  // has no edges of its own, and no place in the order
+  const int edge_;        // of what the view was before
   // The view's node, which leads here and therefore is not held.
   std::shared_ptr<const HookList> part_;
   int part_output_ = 0;
@@ -187,6 +190,10 @@ void note_present(const Tensor& view, ViewRecord& record) {
 }
 
 void replay_history(const Tensor& view, ViewRecord& record) {
+  if (record.of_function)
+    fail(
+        "this view was returned by a custom function, and its base was changed in place by a "
+        "recorded op since, so its gradient is not defined; clone it in the function");
   if (record.no_grad)
     fail(
         "this view was made under ml.no_grad, and its base was changed in place by a recorded op "
@@ -217,6 +224,7 @@ void detail::note_view(const Tensor& y, const Tensor& x, ViewRecipe::Step step) 
     view.base = parent->view.hidden_base ? x : parent->view.base;
     view.recipe.before = shared_copy(parent->view.recipe);
     view.no_grad = parent->view.no_grad;
+    view.of_function = parent->view.of_function;
   } else {
     view.base = x;
   }
@@ -245,6 +253,11 @@ void check_inplace(const Tensor& x, const char* op) {
          "wrap the change in ml.no_grad");
   }
   if (!meta || !meta->base) return;
+  if (meta->view.of_function) {
+    fail(op,
+         ": this view was returned by a custom function, whose backward a recorded in-place change "
+         "would pass by; clone it first");
+  }
   if (meta->view.no_grad) {
     fail(op,
          ": this view was made under ml.no_grad, so a recorded in-place change would not reach its "
@@ -270,19 +283,24 @@ void check_inplace_without_derivative(const Tensor& x, const char* op) {
        "detach it or wrap the change in ml.no_grad");
 }
 
-void rebase_history(const Tensor& x, const NodeRef& change) {
+bool is_part_of_base(const Tensor& x) {
   const AutogradMeta* meta = meta_of(x);
-  if (!meta || !meta->base || is_parted(meta->view)) {
+  return meta && meta->base && !is_parted(meta->view);
+}
+
+void rebase_history(const Tensor& x, const NodeRef& change, int edge) {
+  const AutogradMeta* meta = meta_of(x);
+  if (!is_part_of_base(x)) {
     change->set_output(0, x);
     change->number();
     set_history(x, change);
     return;
   }
   const Tensor& root = root_of(meta->view);
-  auto* copy = new CopySlices(root, meta->view, change);
+  auto* copy = new CopySlices(root, meta->view, change, edge);
   const NodeRef slices(copy);
   set_history(root, slices);
-  if (copy->recorded().needs_result()) copy->set_part(*grad_fn_of(x), meta->output);
+  if (copy->changing().needs_result()) copy->set_part(*grad_fn_of(x), meta->output);
   // What these keep from now on is the gradient of the new value.
   const AutogradMeta* base = meta_of(meta->view.base);
   if (meta->retained) grad_fn_of(x);
@@ -361,6 +379,7 @@ bool is_leaf_with_grad(const Tensor& x) { return x.requires_grad() && is_leaf(x)
 }  // namespace
 
 bool detail::begin_restride(const Tensor& x, const char* op) {
+  check(!x.device().is_batched(), op, ": cannot give a tensor inside vmap another shape in place");
   if (grad_enabled() && x.requires_grad())
     check_inplace(x, op);
   else
@@ -402,7 +421,7 @@ Tensor& detail::finish_restride(Tensor& x, const Tensor& before, const Tensor& y
   return x;
 }
 
-Tensor RecordedNode::restore_output(const Tensor& value, int i) {
+Tensor ChangeNode::restore_output(const Tensor& value, int i) {
   return outer_ ? static_cast<CopySlices*>(outer_)->restore_part(value)
                 : Node::restore_output(value, i);
 }

@@ -53,9 +53,11 @@ inline void check_unrecorded(const Tensor& x, const char* op) {
 }
 // Throws for an op without a derivative that would change x in place while x has a history.
 void check_inplace_without_derivative(const Tensor& x, const char* op);
-// After an in-place op recorded as `change`, whose first edge is to x's old history: makes it the
-// history of x, or, when x is a view, of the part of its base.
-void rebase_history(const Tensor& x, const NodeRef& change);
+// After an in-place op recorded as `change`, a ChangeNode whose edge number `edge` is to x's old
+// history: makes it the history of x, or, when x is a view, of the part of its base.
+void rebase_history(const Tensor& x, const NodeRef& change, int edge = 0);
+// Whether that is the history of a base.
+bool is_part_of_base(const Tensor& x);
 
 namespace detail {
 bool begin_restride(const Tensor& x, const char* op);

@@ -5,6 +5,9 @@
 
 namespace moonlet {
 
-Tensor on_host(const Tensor& x, DType dtype) { return to(x, dtype, Device{}); }
+Tensor on_host(const Tensor& x, DType dtype) {
+  check(has_values(x), "elements of a tensor inside vmap cannot be looked at one by one");
+  return to(x, dtype, Device{});
+}
 
 }  // namespace moonlet

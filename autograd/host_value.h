@@ -5,7 +5,11 @@
 
 namespace moonlet {
 
-// x as `dtype` on the CPU.
+// Whether its elements can be looked at: those of a tensor inside vmap are many at once, and checks
+// of them are left out there.
+inline bool has_values(const Tensor& x) { return !x.device().is_batched(); }
+
+// x as `dtype` on the CPU. Throws inside vmap.
 Tensor on_host(const Tensor& x, DType dtype);
 
 // The one element of x, wherever it is.

@@ -9,9 +9,9 @@ namespace moonlet {
 
 namespace {
 std::atomic<int64_t> next_hook{1};
+}  // namespace
 
 int64_t new_hook_id() { return next_hook.fetch_add(1, std::memory_order_relaxed); }
-}  // namespace
 
 AutogradMeta& ensure_meta(const Tensor& t) {
   if (!t.impl()->autograd) t.impl()->autograd = new AutogradMeta();
@@ -35,8 +35,15 @@ void set_history(const Tensor& y, const NodeRef& node, int output) {
   meta.has_history = true;
 }
 
-Tensor with_history(const Tensor& t, const NodeRef& node, int output) {
+Tensor without_history(const Tensor& t) {
   Tensor out = shallow_copy(t);
+  if (const AutogradMeta* meta = meta_of(t); meta && meta->tangents)
+    ensure_meta(out).tangents = meta->tangents;
+  return out;
+}
+
+Tensor with_history(const Tensor& t, const NodeRef& node, int output) {
+  Tensor out = without_history(t);
   set_history(out, node, output);
   return out;
 }
@@ -56,6 +63,8 @@ void set_requires_grad(Tensor& t, bool on) {
   if (on && !is_differentiable(t.dtype()))
     fail("requires_grad_: only floating and complex tensors can require grad, this one is ",
          t.dtype());
+  if (on && t.storage().is_inference() && !execution.inference_mode)
+    fail("requires_grad_: this tensor was made in inference mode; clone it first");
   if (!is_leaf(t)) {
     if (!on)
       fail("requires_grad_: this tensor is computed from others (", grad_fn_name(t),

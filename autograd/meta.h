@@ -64,6 +64,11 @@ struct PastGeometries {
   uint32_t present = 0;  // which of them it has
 };
 
+// The tangents of a tensor, each of one level of forward mode (autograd/forward_mode.h).
+struct Tangents {
+  std::vector<std::pair<uint64_t, Tensor>> all;
+};
+
 // The record of a view: what it is a view of, how it is made from it, and what it saw of the base
 // when its own history was made.
 struct ViewRecord {
@@ -74,6 +79,8 @@ struct ViewRecord {
   uint32_t geometry = 0;       // which of the base's the recipe is for
   uint64_t base_sequence = 0;  // the number of the base's producer; 0 for none
   bool no_grad = false;        // made while recording was off: a constant to the tape
+  // Returned by a custom function: then no_grad too, but with the history of the function.
+  bool of_function = false;
   // Given another geometry in place: the last step of the recipe says which.
   bool restrided = false;
   // The base is what this tensor was before it was restrided; nobody else sees it.
@@ -101,6 +108,7 @@ struct AutogradMeta final : AutogradMetaInterface {
   Tensor grad;
   std::shared_ptr<SharedRows> rows;
   std::shared_ptr<Tensor> retained;
+  std::shared_ptr<const Tangents> tangents;  // null for most
   // Of a leaf. `lock` guards the gradient and the accumulate node, which graphs hold and the leaf
   // only points to.
   std::atomic<uint8_t> lock{0};
@@ -135,12 +143,16 @@ AutogradMeta& ensure_meta(const Tensor& t);
 
 // The node that adds gradients to leaf t; made when no graph holds one.
 NodeRef accumulate_node(const Tensor& t);
+// Another number for each hook.
+int64_t new_hook_id();
 // The hooks of leaf t, shared by all its accumulate nodes.
 std::shared_ptr<HookList> leaf_hooks(const Tensor& t);
 
 // Makes `y` output `output` of `node`, and the node keep y's geometry.
 void set_history(const Tensor& y, const NodeRef& node, int output = 0);
-// A new handle on t's data whose history is that output of `node`.
+// A new handle on t's data without history, but with its tangents.
+Tensor without_history(const Tensor& t);
+// A new handle on t's data, with its tangents, whose history is that output of `node`.
 Tensor with_history(const Tensor& t, const NodeRef& node, int output);
 
 }  // namespace moonlet

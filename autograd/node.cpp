@@ -5,10 +5,14 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/history.h"
+#include "autograd/saved_hooks.h"
 #include "autograd/uses_node.h"
 #include "tensor/dispatch.h"
+#include "tensor/passed_modes.h"
 
 namespace moonlet {
+
+constinit thread_local const Node* unpacking_node = nullptr;
 
 namespace {
 std::atomic<uint64_t> next_sequence{1};
@@ -116,6 +120,7 @@ NodeRef HookList::owner() const {
 
 void HookList::add(Entry entry) {
   const std::lock_guard lock(mutex_);
+  if (entry.before_node || entry.after_node) ++of_node_;
   entries_.push_back(std::move(entry));
   ++size_;
 }
@@ -129,6 +134,7 @@ void HookList::remove(int64_t id) {
   removed = std::move(*found);
   entries_.erase(found);
   --size_;
+  if (removed.before_node || removed.after_node) --of_node_;
 }
 
 void HookList::retain(Retained kept) {
@@ -144,8 +150,19 @@ void HookList::forget(const std::shared_ptr<Tensor>& grad) {
 
 bool HookList::see_gradient() const {
   const std::lock_guard lock(mutex_);
-  return !retained_.empty() || std::any_of(entries_.begin(), entries_.end(),
-                                           [](const Entry& entry) { return bool{entry.hook}; });
+  return !retained_.empty() || see_node() ||
+         std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return bool{entry.hook}; });
+}
+
+std::shared_ptr<void> HookList::attachment() const {
+  const std::lock_guard lock(mutex_);
+  return attachment_;
+}
+
+void HookList::attach(std::shared_ptr<void> kept) {
+  const std::lock_guard lock(mutex_);
+  attachment_.swap(kept);
 }
 
 std::vector<HookList::Entry> HookList::entries() const {
@@ -158,34 +175,75 @@ std::vector<HookList::Retained> HookList::retained() const {
   return retained_;
 }
 
+namespace {
+ModeEntry* active_modes() { return execution.modes ? execution.modes : passed_modes; }
+
+// What the innermost hooks make of a tensor that is saved, or null where there are none.
+std::shared_ptr<PackedTensor> pack(const Tensor& t) {
+  for (ModeEntry* e = active_modes(); e != nullptr; e = e->below) {
+    auto* hooks = dynamic_cast<SavedTensorHooks*>(e->mode.get());
+    if (!hooks) continue;
+    const std::shared_ptr<Mode> held = e->mode;
+    const ModesScope below(e->below);
+    const PassedModesScope none(nullptr);
+    const NoGrad no_grad;
+    const uint32_t version = t.storage().version();
+    std::shared_ptr<PackedTensor> packed = hooks->pack(shallow_copy(t));
+    if (t.storage().version() != version)
+      fail("saved_tensors_hooks: pack changed its tensor in place; it must leave it as it is");
+    return packed;
+  }
+  return nullptr;
+}
+}  // namespace
+
+void Saved::keep(const Tensor& t) {
+  if (t.storage().is_inference()) [[unlikely]]
+    fail("a tensor of shape ", t.sizes(),
+         " was made in inference mode and cannot be saved for a gradient; clone it first");
+  version_ = t.storage().version();
+  if (active_modes()) [[unlikely]]
+    packed_ = pack(t);
+}
+
 void Saved::save(const Tensor& t) {
   if (!t.defined()) return;
-  version_ = t.storage().version();
+  keep(t);
   const AutogradMeta* meta = meta_of(t);
   if (meta && t.requires_grad()) {
     producer_ = grad_fn_of(t);
     output_ = meta->output;
     if (!producer_) {
       // A leaf, which no later history can reach: it cannot be changed in place while recording.
-      tensor_ = t;
+      if (packed_)
+        producer_ = accumulate_node(t);
+      else
+        tensor_ = t;
       return;
     }
   }
-  tensor_ = shallow_copy(t);
+  if (!packed_) tensor_ = without_history(t);
 }
 
 void Saved::save_clone(const Tensor& t) {
   const Edge edge = edge_of(t);
   producer_ = edge.node;
   output_ = edge.index;
-  tensor_ = clone_plain(t);
-  version_ = tensor_.storage().version();
+  const NoGrad unrecorded;
+  tensor_ = t.device().is_batched() ? clone(t) : clone_plain(t);
+  keep(tensor_);
+  if (packed_) tensor_ = Tensor();
 }
 
 void Saved::save_output(const Tensor& t, int output) {
-  tensor_ = shallow_copy(t);
-  version_ = t.storage().version();
+  keep(t);
+  if (!packed_) tensor_ = without_history(t);
   own_output_ = output;
+}
+
+void Saved::take_tangents(const Tensor& t, int output) {
+  if (own_output_ == output && tensor_.defined())
+    ensure_meta(tensor_).tangents = meta_of(t)->tangents;
 }
 
 void Saved::check_version(const Node& owner) const {
@@ -197,12 +255,32 @@ void Saved::check_version(const Node& owner) const {
        writer ? writer : "an unknown op", "; use the out-of-place form or clone it first");
 }
 
+// The data, which hooks give again.
+Tensor Saved::value(const Node& owner) const {
+  if (!packed_) {
+    check_version(owner);
+    return tensor_;
+  }
+  const NoGrad no_grad;
+  const std::shared_ptr<PackedTensor> held = packed_;
+  struct Unpacking {
+    explicit Unpacking(const Node* node) : before(std::exchange(unpacking_node, node)) {}
+    ~Unpacking() { unpacking_node = before; }
+    Unpacking(const Unpacking&) = delete;
+    Unpacking& operator=(const Unpacking&) = delete;
+    const Node* const before;
+  } const scope(&owner);
+  const Tensor t = held->unpack();
+  if (!t.defined()) fail("saved_tensors_hooks: unpack gave no tensor");
+  return shallow_copy(t);
+}
+
 Tensor Saved::unpack(Node& owner) const {
-  if (!tensor_.defined()) return {};
-  check_version(owner);
-  if (!grad_enabled()) return tensor_;
-  if (own_output_ != kNotOutput) return owner.restore_output(tensor_, own_output_);
-  return producer_ ? with_history(tensor_, producer_, output_) : tensor_;
+  if (!tensor_.defined() && !packed_) return {};
+  const Tensor t = value(owner);
+  if (!grad_enabled()) return t;
+  if (own_output_ != kNotOutput) return owner.restore_output(t, own_output_);
+  return producer_ ? with_history(t, producer_, output_) : t;
 }
 
 }  // namespace moonlet

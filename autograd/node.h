@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,13 @@ using Hook = std::function<Tensor(const Tensor&)>;
 // Sees a leaf whose gradient has just been added to.
 using PostAccumulateHook = std::function<void(Tensor&)>;
 
+// Sees the gradients of all outputs before the node runs, and may put others in their places.
+// Undefined ones are zero.
+using NodePreHook = std::function<void(std::vector<Tensor>& grad_outputs)>;
+// Sees what the node gave for its edges, too, and may put others in their places.
+using NodeHook =
+    std::function<void(std::vector<Tensor>& grad_inputs, const std::vector<Tensor>& grad_outputs)>;
+
 // The hooks of a node's outputs or of a leaf. Shared, so that a handle can remove its hook wherever
 // the tensor's history has gone; locked, since threads may share a leaf. The getters give copies: a
 // hook may remove itself.
@@ -82,8 +90,10 @@ class HookList {
   struct Entry {
     int64_t id;
     int output;
-    Hook hook;  // one of the two
+    Hook hook;  // one of the four
     PostAccumulateHook after;
+    NodePreHook before_node = {};
+    NodeHook after_node = {};
   };
   // The `grad` of a tensor after retain_grad, shared with the tensor.
   struct Retained {
@@ -100,6 +110,11 @@ class HookList {
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
   // Whether some of them see the gradient itself.
   bool see_gradient() const;
+  // Whether some are the node's as a whole.
+  bool see_node() const { return of_node_.load(std::memory_order_relaxed) != 0; }
+  // What someone outside the tape keeps with the node.
+  std::shared_ptr<void> attachment() const;
+  void attach(std::shared_ptr<void> kept);
   // The node that said so with `Node::weak`, while it lives.
   NodeRef owner() const;
 
@@ -108,8 +123,10 @@ class HookList {
   mutable std::mutex mutex_;
   Node* owner_ = nullptr;
   std::atomic<size_t> size_{0};
+  std::atomic<size_t> of_node_{0};
   std::vector<Entry> entries_;
   std::vector<Retained> retained_;
+  std::shared_ptr<void> attachment_;
 };
 
 // Which gradients of a node the running backward has a use for, and what it takes besides tensors.
@@ -158,6 +175,12 @@ class Node {
   void set_output(int i, const Tensor& t);
   // Gradient of output i, zeros when none reached it.
   Tensor gradient_or_zeros(const Tensor* grads, int i) const;
+  // What it keeps of the call that it stands for, as scripts may ask: the names ("x", "y"); the
+  // values of one, tensors with their history, and whether they were a list. False without it.
+  virtual std::vector<std::string> saved_names() const { return {}; }
+  virtual bool read_saved(std::string_view, std::vector<Operand>&, bool&) { return false; }
+  // The leaf whose gradient it adds up, or undefined.
+  virtual Tensor variable() const { return {}; }
   // `value`, which output i had, as a tensor with that history.
   virtual Tensor restore_output(const Tensor& value, int i);
 
@@ -193,6 +216,16 @@ class Node {
   std::vector<OutputMeta> more_outputs_;
 };
 
+// What a tensor to be saved became in the hands of hooks (autograd/saved_hooks.h).
+class PackedTensor {
+ public:
+  PackedTensor() = default;
+  virtual ~PackedTensor() = default;
+  PackedTensor(const PackedTensor&) = delete;
+  PackedTensor& operator=(const PackedTensor&) = delete;
+  virtual Tensor unpack() const = 0;
+};
+
 // A tensor kept for the derivative. It remembers the version it had, so that a change in place
 // between forward and backward is found. It holds the data and the history the tensor had, not the
 // tensor itself, whose later history may lead to the node that saves it.
@@ -203,15 +236,20 @@ class Saved {
   void save_clone(const Tensor& t);
   // Output `output` of the node that saves it.
   void save_output(const Tensor& t, int output);
+  // Gives a saved output `output` of its owner the tangents that `t` has got since.
+  void take_tangents(const Tensor& t, int output);
   // Throws when changed in place since; the message names `owner` and the writer. With its history
   // when recording is on.
   Tensor unpack(Node& owner) const;
 
  private:
   void check_version(const Node& owner) const;
+  void keep(const Tensor& t);
+  Tensor value(const Node& owner) const;
 
   static constexpr int kNotOutput = -1;
   Tensor tensor_;
+  std::shared_ptr<PackedTensor> packed_;  // instead of tensor_
   NodeRef producer_;  // with output_ the tensor's history; null for constants and leaves
   uint32_t version_ = 0;
   int output_ = 0;

@@ -39,6 +39,10 @@ void no_out_gradient(const char* op) {
        "wrap the call in ml.no_grad");
 }
 
+void RecordedNode::take_tangents(const Tensor& y, int output) {
+  for (Slot& slot : slots_) slot.saved.take_tangents(y, output);
+}
+
 void RecordedNode::take_inputs(std::span<const RecordedInput> inputs, const Tensor* changed) {
   uint32_t demanded = 0, argument = 1, differentiable = formula_.differentiable;
   edges.reserve(formula_.edges);
@@ -88,6 +92,43 @@ void RecordedNode::take_result(int i, const Tensor& y, int output) {
 void RecordedNode::release_saved() {
   released_ = released_ || !slots_.empty();
   slots_.clear();
+}
+
+namespace {
+// The name of a slot in Formula::slots, which `list` then says to be a list's.
+std::string slot_name(const char* names, int slot, bool& list) {
+  std::string_view rest = names;
+  for (; slot > 0; --slot) rest.remove_prefix(std::min(rest.size(), rest.find(',') + 1));
+  std::string_view name = rest.substr(0, rest.find(','));
+  list = name.ends_with("[]");
+  if (list) name.remove_suffix(2);
+  return std::string(name);
+}
+}  // namespace
+
+std::vector<std::string> RecordedNode::saved_names() const {
+  std::vector<std::string> out;
+  bool list = false;
+  for (const Slot& slot : slots_) {
+    std::string name = slot_name(formula_.slots, slot.slot, list);
+    if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(std::move(name));
+  }
+  return out;
+}
+
+bool RecordedNode::read_saved(std::string_view name, std::vector<Operand>& values, bool& list) {
+  bool found = false;
+  for (const Slot& slot : slots_) {
+    bool is_list = false;
+    const bool only_result = name == "result" && slot.slot == formula_.inputs;
+    if (slot_name(formula_.slots, slot.slot, is_list) != name && !only_result) continue;
+    found = true;
+    list = is_list;
+    values.push_back(slot.number ? Operand(slot.scalar) : Operand(slot.saved.unpack(*this)));
+  }
+  if (!found && released_)
+    fail("grad_fn: what ", RecordedNode::name(), " saved is freed already by an earlier backward");
+  return found;
 }
 
 void RecordedNode::run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted) {

@@ -34,6 +34,8 @@ struct Formula {
     uint32_t targets, uses;
   };
   Gradient gradients[kMaxGradients];
+  // The slots by name, a list's with brackets: "tensors[],y".
+  const char* slots;
 };
 
 // A tensor argument of a call being recorded.
@@ -64,27 +66,41 @@ class RecordedInput {
   const void* argument_ = nullptr;
 };
 
+// The node of a call that may be a change in place, and so run inside a `CopySlices`.
+class ChangeNode : public Node {
+ public:
+  // `apply`, for the node of a change in place of a view with the edges of its `CopySlices`.
+  virtual void run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted) = 0;
+  void set_outer(Node* outer) { outer_ = outer; }
+  // Whether it will save the (first) result.
+  virtual bool needs_result() const = 0;
+  Tensor restore_output(const Tensor& value, int i) override;
+
+ private:
+  Node* outer_ = nullptr;  // the CopySlices around a change in place of a view
+};
+
 // The node of a row. Derived classes hold the plain arguments and evaluate the expressions.
-class RecordedNode : public Node {
+class RecordedNode : public ChangeNode {
  public:
   explicit RecordedNode(const Formula& formula) : formula_(formula) {}
 
   const char* name() const override { return formula_.node; }
   void apply(Tensor* grads, Tensor* out, Wanted& wanted) override {
-    run(grads, out, edges, wanted);
+    RecordedNode::run(grads, out, edges, wanted);
   }
-  // The same for the node of a change in place of a view, whose edges are those of `CopySlices`.
-  void run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted);
-  void set_outer(Node* outer) { outer_ = outer; }
+  void run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted) override;
   void release_saved() override;
-  Tensor restore_output(const Tensor& value, int i) override;
+  // `y`, output `output`, was given tangents after it was saved.
+  void take_tangents(const Tensor& y, int output);
+  std::vector<std::string> saved_names() const override;
+  bool read_saved(std::string_view name, std::vector<Operand>& values, bool& list) override;
 
   // Adds the edges of the inputs and saves what gradients in demand read. `changed` is the tensor
   // about to be changed in place, or null.
   void take_inputs(std::span<const RecordedInput> inputs, const Tensor* changed);
   void take_result(int i, const Tensor& y, int output);
-  // Whether it will save the (first) result.
-  bool needs_result() const { return needs_slot(formula_.inputs); }
+  bool needs_result() const override { return needs_slot(formula_.inputs); }
   bool tracks(int result) const { return (formula_.tracked >> result & 1u) != 0; }
 
  protected:
@@ -102,8 +118,7 @@ class RecordedNode : public Node {
   bool needs_slot(int slot) const { return (needed_ >> slot & 1u) != 0; }
 
   const Formula& formula_;
-  Node* outer_ = nullptr;  // the CopySlices around a change in place of a view
-  uint32_t needed_ = 0;    // the slots that gradients in demand read
+  uint32_t needed_ = 0;  // the slots that gradients in demand read
   bool released_ = false;
   std::vector<Slot, memory::SmallBlockAllocator<Slot>> slots_;
 };

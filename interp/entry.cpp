@@ -60,28 +60,35 @@ CoroutineState::~CoroutineState() {
   }
 }
 
-ModeRecord* begin_mode(StateData& data, bool mode, std::string where) {
+namespace {
+void set_mode(ExecutionState& state, RecordingMode mode) {
+  state.grad_mode = mode.grad;
+  state.inference_mode = mode.inference;
+}
+}  // namespace
+
+ModeRecord* begin_mode(StateData& data, RecordingMode mode, std::string where) {
   CoroutineState& state = *data.current;
   auto* record = new ModeRecord{.owner = &state,
                                 .older = state.newest,
-                                .before = execution.grad_mode,
+                                .before = {execution.grad_mode, execution.inference_mode},
                                 .level = data.level,
                                 .where = std::move(where)};
   if (state.newest != nullptr) state.newest->newer = record;
   state.newest = record;
-  execution.grad_mode = mode;
+  set_mode(execution, {mode.grad && !mode.inference, mode.inference});
   return record;
 }
 
 void end_mode(StateData& data, ModeRecord* record) {
   if (record->newer != nullptr)
     record->newer->before = record->before;
-  else if (record->owner == data.current) {
-    // An error has ended C++ code that called the script in which it was made, such as backward of
-    // a hook: that code has put its own mode back already.
-    if (record->level <= data.level) execution.grad_mode = record->before;
-  } else if (record->owner != nullptr)
-    record->owner->execution.grad_mode = record->before;
+  else if (record->owner == data.current)
+    // C++ code that has called the script and ended since, by an error, has put its own mode back.
+    set_mode(execution, {record->level > data.level ? execution.grad_mode : record->before.grad,
+                         record->before.inference});
+  else if (record->owner != nullptr)
+    set_mode(record->owner->execution, record->before);
   forget_mode(record);
 }
 

@@ -22,13 +22,18 @@ struct StateData;
 struct CoroutineState;
 enum class Anomaly : uint8_t;
 
-// One grad mode that a guard of a script has set and that has not ended yet. A coroutine's records
+// Whether ops are recorded, and whether new storages are those of inference mode.
+struct RecordingMode {
+  bool grad, inference;
+};
+
+// One such mode that a guard of a script has set and that has not ended yet. A coroutine's records
 // are a list: each knows the mode that holds again when it ends.
 struct ModeRecord {
   CoroutineState* owner;  // null once the coroutine is gone
   ModeRecord* older;
   ModeRecord* newer = nullptr;
-  bool before;
+  RecordingMode before;
   bool dropped = false;  // its guard was collected; it ends as soon as that is safe
   int level;             // StateData::level when it was made
   std::string where;     // "file:line: "
@@ -49,8 +54,9 @@ struct CoroutineState {
   bool has_dropped = false;
 };
 
-// Sets the grad mode of the running coroutine; `level` as in StateData.
-ModeRecord* begin_mode(StateData& data, bool mode, std::string where);
+// Sets the mode of the running coroutine; `level` as in StateData. In inference mode nothing is
+// recorded.
+ModeRecord* begin_mode(StateData& data, RecordingMode mode, std::string where);
 // Goes back to the mode before it and deletes the record. When a newer one is still active, that
 // one takes over what to go back to.
 void end_mode(StateData& data, ModeRecord* record);

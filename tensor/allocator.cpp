@@ -12,6 +12,8 @@ constinit std::atomic<Allocator*> allocators[kDeviceTypeCount] = {};
 }  // namespace
 
 Allocator& allocator_for(DeviceType type) {
+  if (type == DeviceType::Batched) [[unlikely]]
+    fail("a tensor inside vmap has no memory of its own");
   Allocator* found = allocators[static_cast<int>(type)].load(std::memory_order_acquire);
   if (found) [[likely]]
     return *found;

@@ -150,13 +150,15 @@ void check_result_count(const OpInfo& op, size_t given, size_t wanted);
 [[noreturn]] void wrong_result(const OpInfo& op, const WrongKind& wrong,
                                const BoxedValues& results);
 
-// A call of a public op while modes are on the stack.
+// A call of a public op by way of `target`: the modes (`intercept`), or vmap.
 template <class R, class... Arguments>
-[[gnu::noinline, gnu::cold]] R intercept(const OpInfo& op, const Arguments&... arguments) {
+[[gnu::noinline, gnu::cold]] R call_through(void (*target)(const OpInfo&, BoxedValues&,
+                                                           BoxedValues&),
+                                            const OpInfo& op, const Arguments&... arguments) {
   BoxedValues in, out;
   in.reserve(sizeof...(Arguments));
   (in.push_back(box(arguments)), ...);
-  moonlet::intercept(op, in, out);
+  target(op, in, out);
   check_result_count(op, out.size(), Results<R>::count);
   try {
     return Results<R>::take(out);

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "tensor/backend.h"
+#include "tensor/execution.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/memory_overlap.h"
 #include "tensor/plain_copy.h"
@@ -23,6 +24,10 @@ void register_kernels(DeviceType type, const KernelTable* table) {
 }
 
 const KernelTable& kernels_for(DeviceType type, const char* op) {
+  if (type == DeviceType::Batched) [[unlikely]]
+    fail(op,
+         ": the elements of a tensor inside vmap cannot be read one by one, nor after its vmap has "
+         "ended");
   const KernelTable* table = kernel_table(type);
   if (!table) [[unlikely]]
     fail(op, ": the CUDA backend is not loaded");
@@ -67,11 +72,20 @@ namespace {
 void refuse_read_only(const char* op, const char* what) {
   fail(op, ": the storage of ", what, " is read-only; clone it to get memory that can be written");
 }
+
+void check_inference(const char* op, const char* what) {
+  if (execution.inference_mode) return;
+  fail(op, ": ", what,
+       " was made in inference mode, outside of which it cannot be changed in place; clone it "
+       "first");
+}
 }  // namespace
 
 void check_writable(const char* op, const Tensor& x) {
   if (x.storage().is_read_only()) [[unlikely]]
     refuse_read_only(op, "this tensor");
+  if (x.storage().is_inference()) [[unlikely]]
+    check_inference(op, "this tensor");
   if (!overlaps_itself(x)) [[likely]]
     return;
   fail(op,
@@ -83,6 +97,8 @@ void check_writable(const char* op, const char* arg, const Tensor& x) {
   if (!x.defined()) return;
   if (x.storage().is_read_only()) [[unlikely]]
     refuse_read_only(op, arg);
+  if (x.storage().is_inference()) [[unlikely]]
+    check_inference(op, arg);
   if (!overlaps_itself(x)) [[likely]]
     return;
   fail(op, ": several elements of ", arg,

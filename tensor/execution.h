@@ -3,6 +3,8 @@
 // thread without an interpreter has one of its own.
 #pragma once
 
+#include <cstdint>
+
 #include "tensor/device.h"
 #include "tensor/dtype.h"
 
@@ -17,13 +19,15 @@ extern constinit StopFlag never_stopped;
 
 // Small and copied as a whole: installing a state copies it in, leaving copies it out again.
 struct ExecutionState {
-  ModeEntry* modes = nullptr;  // the innermost interception (tensor/modes.h), or null
-  bool grad_mode = true;       // whether ops are recorded
+  ModeEntry* modes = nullptr;   // the innermost interception (tensor/modes.h), or null
+  bool grad_mode = true;        // whether ops are recorded
+  bool inference_mode = false;  // whether new storages are unknown to the tape (Storage)
   DType default_dtype = DType::Float32;
   Device default_device = {};       // where new tensors are made unless it is said
   Generator* generator = nullptr;   // the default one; null stands for the thread's own
   bool reads_environment = true;    // whether variables of the environment are looked at
   StopFlag* stop = &never_stopped;  // asks long kernels to give up (tensor/interrupt.h)
+  uint64_t vmap = 0;  // the innermost vmap that runs (tensor/batched.h), or 0
 };
 
 // Read and written directly: one load on the path of every op.

@@ -2,7 +2,13 @@
 // go while calls run, coroutines change and holders are collected in any order.
 #include "tensor/modes.h"
 
+#include <algorithm>
+
+#include "tensor/passed_modes.h"
+
 namespace moonlet {
+
+constinit thread_local ModeEntry* passed_modes = nullptr;
 
 namespace {
 
@@ -24,6 +30,20 @@ void sweep() {
 
 void pop_until(const ModeEntry* entry) {
   while (execution.modes && execution.modes != entry) pop();
+}
+
+bool requires_grad(const BoxedValue& value) {
+  if (const auto* t = std::get_if<Tensor>(&value)) return t->defined() && t->requires_grad();
+  const auto* list = std::get_if<std::vector<Tensor>>(&value);
+  return list && std::any_of(list->begin(), list->end(),
+                             [](const Tensor& t) { return t.defined() && t.requires_grad(); });
+}
+
+// Whether the call is of a composite with a derivative of its own, which its body does not record.
+// Only internal ones have that (the generator sees to it).
+bool is_recorded_whole(const OpInfo& op, const BoxedValues& arguments) {
+  return execution.grad_mode && op.row->internal && op.row->differentiable &&
+         std::any_of(arguments.begin(), arguments.end(), requires_grad);
 }
 
 }  // namespace
@@ -51,8 +71,10 @@ void ModeCall::descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk
     running.mode->call(call);
     return;
   }
-  const ModesScope within(op.body ? walk.inside : nullptr);
-  call_boxed(op, op.body ? op.body : op.call, in, out);
+  const bool inside = op.body && !is_recorded_whole(op, in);
+  const ModesScope within(inside ? walk.inside : nullptr);
+  const PassedModesScope passed(inside ? nullptr : walk.inside);
+  call_boxed(op, inside ? op.body : op.call, in, out);
 }
 
 void ModeCall::proceed(InnerOps inner_ops) {

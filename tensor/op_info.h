@@ -15,6 +15,7 @@
 
 namespace moonlet {
 
+class BatchCall;
 class Generator;
 
 // An argument or result of any op. A monostate stands for one that is not given. An Operand is a
@@ -53,6 +54,12 @@ struct RowInfo {
   int argument_count;
   int result_count;
   bool internal = false;  // for the library itself: scripts do not call it by name
+  // Its row says the derivative: always of those that are not composites.
+  bool own_derivative = false;
+  // Linear in each differentiable argument, so that its tangent is the op itself on tangents.
+  bool linear = false;
+  // How vmap calls it for a whole batch (autograd/batching.h); null: sample by sample.
+  void (*batch_rule)(BatchCall& call) = nullptr;
 };
 
 struct OpInfo {

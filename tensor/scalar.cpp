@@ -58,6 +58,7 @@ void check_fits(const Scalar& value, DType dtype, const char* op) {
 }
 
 std::string name(Device device) {
+  device = device.real();
   if (device.is_cpu()) return "cpu";
   return "cuda:" + std::to_string(device.index);
 }

@@ -15,6 +15,7 @@
 #include <new>
 #include <utility>
 
+#include "tensor/execution.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_peak.h"
@@ -127,6 +128,7 @@ Storage* Storage::make(void* data, size_t bytes, Device device, Allocator* alloc
   out->bytes_ = out->capacity_ = bytes;
   out->allocator_ = allocator;
   out->context_ = context;
+  out->inference_ = execution.inference_mode;
   return out;
 }
 
@@ -153,6 +155,14 @@ Storage* Storage::foreign(void* data, size_t bytes, Device device, std::function
   auto context = std::make_unique<std::function<void()>>(std::move(deleter));
   Storage* out = make(data, bytes, device, &foreign_memory(), context.get());
   static_cast<void>(context.release());  // the storage's now
+  return out;
+}
+
+Storage* Storage::standing_for(std::unique_ptr<const StandIn> what, Device device,
+                               Storage& counted) {
+  Storage* out = foreign(nullptr, 0, device, {});
+  out->counter_ = counted.counter_;
+  out->stand_in_ = std::move(what);
   return out;
 }
 
@@ -217,7 +227,7 @@ bool Storage::is_foreign() const noexcept { return allocator_ == &foreign_memory
 bool Storage::is_mapped() const noexcept { return allocator_ == &mapped_file(); }
 
 void Storage::pass_version(uint32_t other) noexcept {
-  version_.store(std::max(version(), other) + 1, std::memory_order_relaxed);
+  counter_->store(std::max(version(), other) + 1, std::memory_order_relaxed);
 }
 
 namespace {

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,15 @@ namespace moonlet {
 // maps it), or is refused.
 enum class Mapping : uint8_t { Private, Shared, ReadOnly };
 
+// What a storage without memory of its own stands for.
+class StandIn {
+ public:
+  StandIn() = default;
+  virtual ~StandIn() = default;
+  StandIn(const StandIn&) = delete;
+  StandIn& operator=(const StandIn&) = delete;
+};
+
 class Storage {
  public:
   // A counted storage with one reference. Contents are undefined. Throws OutOfMemory.
@@ -37,6 +47,11 @@ class Storage {
   // makes the file, or makes it longer, when needed. Throws naming the path.
   static Storage* map_file(const std::string& path, Mapping mapping = Mapping::Private,
                            std::optional<size_t> bytes = {});
+
+  // A storage without memory, of a tensor inside vmap. Its version is that of `counted`, which
+  // `what` keeps alive.
+  static Storage* standing_for(std::unique_ptr<const StandIn> what, Device device,
+                               Storage& counted);
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
@@ -55,6 +70,9 @@ class Storage {
   bool is_shared() const noexcept { return shared_; }
   // Refused by check_writable, which every op that writes calls.
   bool is_read_only() const noexcept { return read_only_; }
+  // Whether it was made in inference mode: the tape saves no tensor of it, and outside of the mode
+  // nothing changes it in place.
+  bool is_inference() const noexcept { return inference_; }
   // For a host whose foreign memory must not change. Nothing makes a storage writable again.
   void make_read_only() noexcept { read_only_ = true; }
   // Changes how many bytes there are; contents stay as far as they fit, new bytes are 0. A smaller
@@ -66,8 +84,10 @@ class Storage {
   // Whether there is one holder only: a tensor, a TypedStorage or a view's base.
   bool sole_owner() const noexcept { return references_.load(std::memory_order_acquire) == 1; }
   // Rises at each in-place change through any tensor that views this storage.
-  uint32_t version() const noexcept { return version_.load(std::memory_order_relaxed); }
-  void bump_version() noexcept { version_.fetch_add(1, std::memory_order_relaxed); }
+  uint32_t version() const noexcept { return counter_->load(std::memory_order_relaxed); }
+  void bump_version() noexcept { counter_->fetch_add(1, std::memory_order_relaxed); }
+  // Null for storages with memory.
+  const StandIn* stand_in() const noexcept { return stand_in_.get(); }
   // Makes the version higher than `other`: for a tensor that moves here from a storage of that
   // version, so that who remembers its old one sees a change.
   void pass_version(uint32_t other) noexcept;
@@ -86,12 +106,15 @@ class Storage {
 
   std::atomic<int32_t> references_{1};
   std::atomic<uint32_t> version_{0};
+  std::atomic<uint32_t>* counter_ = &version_;
+  std::unique_ptr<const StandIn> stand_in_;
   Device device_;
   char* data_ = nullptr;
   size_t bytes_ = 0;
   size_t capacity_ = 0;  // what the allocator gave; `bytes_` is less after a resize
   bool shared_ = false, read_only_ = false;
   bool counted_ = false;  // its capacity is among live_bytes()
+  bool inference_ = false;
   Allocator* allocator_ = nullptr;
   void* context_ = nullptr;
   std::atomic<const char*> last_writer_{nullptr};

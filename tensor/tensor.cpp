@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "tensor/batched.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 
@@ -68,6 +69,8 @@ Storage* storage_for(size_t bytes, Device device, const char* op) {
 
 // A tensor on new memory, without its strides.
 Tensor allocate(const Dims& sizes, Options options, const char* op) {
+  if (options.device.is_batched()) [[unlikely]]
+    return empty_batched(sizes, options, op);
   const int64_t count = numel_of(sizes, op);
   const size_t bytes = static_cast<size_t>(count) * size_of(options.dtype);
   Tensor out = wrap(storage_for(bytes, options.device, op), options.dtype);
@@ -115,6 +118,8 @@ Tensor empty_like_plain(const Tensor& x, MemoryFormat format, Options options, c
 namespace {
 Tensor place_on(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
                 DType dtype, int64_t numel) {
+  if (storage.stand_in() != nullptr) [[unlikely]]
+    fail("a tensor inside vmap has no memory that could be seen in another way");
   storage.retain();
   Tensor out = wrap(&storage, dtype);
   TensorImpl* impl = out.impl();
@@ -144,6 +149,17 @@ Tensor part_of(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t 
 
 Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset) {
   return view_of(x.storage(), sizes, strides, offset, x.dtype());
+}
+
+Tensor on_stand_in(Storage* storage, const Dims& sizes, const Dims& strides, DType dtype) {
+  Tensor out = wrap(storage, dtype);
+  TensorImpl* impl = out.impl();
+  impl->sizes = sizes;
+  impl->strides = strides;
+  impl->contiguous = is_contiguous(sizes, strides);
+  impl->numel = 1;
+  for (const int64_t size : sizes) impl->numel *= size;
+  return out;
 }
 
 void resize_plain(Tensor& x, const Dims& sizes, const Dims& strides) {

@@ -146,6 +146,9 @@ Tensor empty_like_plain(const Tensor& x, MemoryFormat format, Options options, c
 // lie outside the storage, or a size or stride is negative.
 Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
                DType dtype, const char* op = "as_strided");
+// A tensor that looks like that on a storage that stands for something else (tensor/batched.h);
+// takes over one reference to it.
+Tensor on_stand_in(Storage* storage, const Dims& sizes, const Dims& strides, DType dtype);
 // Another shape and place on x's storage; bounds are checked as in view_of. No tape.
 Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
 // Some of x's elements, or all in another order: as they are x's own, nothing is checked. No tape.

@@ -6,6 +6,7 @@
 #include "autograd/formulas/linalg.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_composite_decomposition.h"
 #include "tensor/interrupt.h"
 
@@ -397,7 +398,7 @@ std::tuple<Tensor, Tensor, Tensor> linalg_svd_composite(const Tensor& A, bool fu
 // Values alone cost less than with their vectors, which their gradient wants.
 Tensor linalg_svdvals_composite(const Tensor& A, std::string_view driver) {
   refuse_driver("linalg.svdvals", driver);
-  return std::get<1>(native_svd(A, false, grad_enabled() && A.requires_grad()));
+  return std::get<1>(native_svd(A, false, is_differentiated(A)));
 }
 
 std::tuple<Tensor, Tensor, Tensor> svd_composite(const Tensor& A, bool some, bool compute_uv) {
@@ -465,13 +466,13 @@ std::tuple<Tensor, Tensor> linalg_eigh_composite(const Tensor& A, std::string_vi
 }
 
 Tensor linalg_eigvalsh_composite(const Tensor& A, std::string_view UPLO) {
-  return std::get<0>(native_eigh(A, UPLO, grad_enabled() && A.requires_grad()));
+  return std::get<0>(native_eigh(A, UPLO, is_differentiated(A)));
 }
 
 std::tuple<Tensor, Tensor> linalg_eig_composite(const Tensor& A) { return native_eig(A, true); }
 
 Tensor linalg_eigvals_composite(const Tensor& A) {
-  return std::get<0>(native_eig(A, grad_enabled() && A.requires_grad()));
+  return std::get<0>(native_eig(A, is_differentiated(A)));
 }
 
 namespace {

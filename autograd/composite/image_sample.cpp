@@ -4,6 +4,7 @@
 
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_composite_image_sample.h"
 #include "tensor/shapes/window.h"
 
@@ -259,7 +260,7 @@ std::vector<Neighbour> weight_slopes(const NamedAxis& named, std::string_view mo
 Tensor grid_neighbours_grad_grid_composite(const Tensor& grad, const Tensor& grid, const Dims& size,
                                            std::string_view mode, std::string_view padding_mode,
                                            bool align_corners) {
-  if (!grad_enabled() || mode == "nearest")
+  if (!derivatives_wanted() || mode == "nearest")
     return constant(
         [&] { return grid_neighbours_grads(grad, grid, size, mode, padding_mode, align_corners); });
   const Tensor grids = widened(grid);

@@ -64,7 +64,7 @@ Tensor bucketize_composite(const Tensor& x, const Tensor& boundaries, bool out_i
 
 std::vector<Tensor> unravel_index_composite(const Tensor& indices, const Dims& shape) {
   const int64_t count = numel_of(shape, "unravel_index");
-  if (indices.numel() > 0) {
+  if (indices.numel() > 0 && has_values(indices)) {
     const int64_t least = host_value<int64_t>(amin(indices)),
                   most = host_value<int64_t>(amax(indices));
     check(least >= 1 && most <= count, "unravel_index: position ", least < 1 ? least : most,

@@ -79,7 +79,7 @@ Tensor weighted(const char* op, const Tensor& input, Tensor product, const Scala
   // Numbers of a higher kind than the tensors' change the dtype.
   const bool kept = is_floating(product.dtype()) && !alpha.is_complex() && !beta.is_complex() &&
                     result_type(product, input) == product.dtype();
-  if (kept) {
+  if (kept && input.device() == product.device()) {
     if (!is_one(alpha)) mul_(product, alpha);
     if (read && is_one(beta))
       add_(product, input);

@@ -72,7 +72,7 @@ void check_shapes(const char* op, const Tensor& x, const Tensor& target, const T
 
 // NaN is no probability.
 void check_probabilities(const char* op, const char* argument, const Tensor& x) {
-  if (x.numel() == 0) return;
+  if (x.numel() == 0 || !has_values(x)) return;
   const GradModeGuard unrecorded(false);
   const double least = host_value<double>(amin(x)), most = host_value<double>(amax(x));
   check(least >= 0 && most <= 1, op, ": ", argument, " has elements from ", least, " to ", most,

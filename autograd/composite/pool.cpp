@@ -6,6 +6,7 @@
 
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_composite_pool.h"
 #include "tensor/dispatch.h"
 #include "tensor/shapes/window.h"
@@ -62,7 +63,7 @@ Tensor body_values(const Tensor& x, const Dims& out,
 // whatever found them.
 WithIndices taken(const Tensor& x, const WithIndices& maxima, int dims) {
   const auto& [values, indices] = maxima;
-  if (!grad_enabled() || !x.requires_grad()) return maxima;
+  if (!is_differentiated(x)) return maxima;
   const int64_t count = pieces_of(x, dims), size = product(spatial_of(x, dims), "maxima");
   const Tensor where = reshape(indices, {count, 1, product(spatial_of(indices, dims), "maxima")});
   const Tensor found = max_pool2d_grad_x_grad_grad(reshape(x, {count, 1, size}), where);

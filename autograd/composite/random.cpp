@@ -91,7 +91,7 @@ Tensor randperm_composite(int64_t n, std::optional<DType> dtype, std::optional<D
 namespace {
 
 // Whether every element of a bool tensor holds.
-bool holds(const Tensor& x) { return host_value<bool>(all(x)); }
+bool holds(const Tensor& x) { return !has_values(x) || host_value<bool>(all(x)); }
 
 // A tensor of x's shape in float32, or float64 for one of that dtype: what draws are computed in.
 Tensor wide_like(const Tensor& x) {

@@ -5,6 +5,7 @@
 #include "autograd/formulas/common.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_composite_recurrent.h"
 
 namespace moonlet {
@@ -61,7 +62,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> native_recurrent_composite(
   check_recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode);
   bool recorded = false;
   for (const Tensor* x : {&gates, &hidden, &cell, &w_hh, &b_hh})
-    recorded |= grad_enabled() && x->defined() && x->requires_grad();
+    recorded |= is_differentiated(*x);
   const NoGrad no_grad;
   return formulas::recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode, reverse, recorded);
 }

@@ -5,6 +5,7 @@
 #include "autograd/history.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_composite_shape.h"
 #include "tensor/set.h"
 #include "tensor/shapes/shape.h"
@@ -359,7 +360,7 @@ Tensor pad_composite(const Tensor& x, const std::vector<int64_t>& pad, std::stri
   }
   const Added added(pad, x.dim());
   check_copies(cut, added, mode);
-  if (!grad_enabled() || !x.requires_grad()) return pad_plain(cut, added, mode);
+  if (!is_differentiated(x)) return pad_plain(cut, added, mode);
   const Tensor out = pad_recorded(cut, added, mode);
   return &out.storage() == &x.storage() ? clone(out) : out;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_formulas_linalg.h"
 
 namespace moonlet::formulas {
@@ -38,13 +39,13 @@ Tensor by_difference(const Tensor& g, const Tensor& difference, const Tensor& di
 }  // namespace
 
 Tensor cdist_grad(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& y, double p) {
-  if (!grad_enabled()) return cdist_grad_x1(g, x1, x2, y, p);
+  if (!derivatives_wanted()) return cdist_grad_x1(g, x1, x2, y, p);
   const Tensor differences = sub(unsqueeze(x1, -2), unsqueeze(x2, -3));
   return sum(by_difference(g, differences, y, p), {differences.dim() - 2});
 }
 
 Tensor pdist_grad(const Tensor& g, const Tensor& x, const Tensor& y, double p) {
-  if (!grad_enabled()) return pdist_grad_x(g, x, y, p);
+  if (!derivatives_wanted()) return pdist_grad_x(g, x, y, p);
   const Tensor pairs = triu_indices(x.size(0), x.size(0), 1, DType::Int64, x.device());
   const Tensor first = select(pairs, 0, 0), second = select(pairs, 0, 1);
   const Tensor each =

@@ -7,6 +7,7 @@
 
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_formulas_nn.h"
 
 namespace moonlet::formulas {
@@ -158,7 +159,7 @@ std::tuple<Tensor, Tensor, Tensor> flash_grads(const Tensor& g, const Tensor& qu
                                                const Tensor& mask, const Tensor& y,
                                                const Tensor& logsumexp, bool is_causal,
                                                double scale) {
-  if (grad_enabled()) return attention_grads(g, query, key, value, mask, is_causal, scale);
+  if (derivatives_wanted()) return attention_grads(g, query, key, value, mask, is_causal, scale);
   return flash_attention_grads(g, query, key, value, mask, y, logsumexp, is_causal, scale);
 }
 

@@ -4,6 +4,7 @@
 
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_formulas_normalization.h"
 
 namespace moonlet::formulas {
@@ -127,7 +128,7 @@ std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const T
 }
 
 namespace {
-bool made_together(const Tensor& x) { return !grad_enabled() && !x.device().is_cuda(); }
+bool made_together(const Tensor& x) { return !derivatives_wanted() && !x.device().is_cuda(); }
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm_slopes(const Tensor& grad, const Tensor& x,

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_formulas_recurrent.h"
 #include "tensor/interrupt.h"
 
@@ -45,7 +46,7 @@ Tensor activated(const Tensor& x, int64_t mode) { return mode == kRnnTanh ? tanh
 std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& grad_c,
                                             const Tensor& gates, const Tensor& cell,
                                             const Tensor& c) {
-  if (!grad_enabled()) return lstm_step_grads(grad_h, grad_c, gates, cell, c);
+  if (!derivatives_wanted()) return lstm_step_grads(grad_h, grad_c, gates, cell, c);
   const std::vector<Tensor> part = chunk(gates, 4, 1);
   const Tensor enter = sigmoid(part[0]), keep = sigmoid(part[1]), next = tanh(part[2]),
                leave = sigmoid(part[3]), shown = tanh(c);
@@ -60,7 +61,7 @@ std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& 
 
 std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Tensor& x_gates,
                                                    const Tensor& h_gates, const Tensor& hidden) {
-  if (!grad_enabled()) return gru_step_grads(grad, x_gates, h_gates, hidden);
+  if (!derivatives_wanted()) return gru_step_grads(grad, x_gates, h_gates, hidden);
   const std::vector<Tensor> x = chunk(x_gates, 3, 1), h = chunk(h_gates, 3, 1);
   const Tensor reset = sigmoid(add(x[0], h[0])), update = sigmoid(add(x[1], h[1]));
   const Tensor fresh = tanh(add(x[2], mul(reset, h[2])));
@@ -222,7 +223,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
     const Tensor& hidden, const Tensor& cell, const Tensor& w_hh, const Tensor& b_hh,
     const Tensor& y, const Tensor& cells, const Tensor& sums,
     const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
-  if (grad_enabled())
+  if (derivatives_wanted())
     return recorded_grads({grad_y, grad_h, grad_c}, {gates, hidden, cell, w_hh, b_hh}, batch_sizes,
                           mode, reverse);
   const std::vector<Step> steps = steps_of(batch_sizes, reverse);

@@ -6,6 +6,7 @@
 
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_formulas_shape.h"
 #include "tensor/backend.h"
 #include "tensor/memory_overlap.h"
@@ -17,7 +18,11 @@ namespace moonlet::formulas {
 namespace {
 
 // Zeros that no tape knows of.
+// Inside vmap a tensor has no memory that could be written to directly.
+bool has_memory(const Tensor& x) { return !x.device().is_batched(); }
+
 Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
+  if (options.device.is_batched()) return zeros(sizes, options);
   Tensor out = empty_plain(sizes, options, op);
   fill_plain(out, Scalar(0), op);
   return out;
@@ -57,19 +62,19 @@ Tensor strided_sums(int64_t length, const Tensor& g, const Dims& size, const Dim
                     int64_t offset) {
   constexpr const char* kOp = "as_strided_grad_x";
   const Tensor zeros = plain_zeros({length}, options_of(g), kOp);
-  if (!grad_enabled() && !overlaps_itself(size, stride)) {
+  if (!derivatives_wanted() && has_memory(g) && !overlaps_itself(size, stride)) {
     Tensor part = part_of(zeros, size, stride, offset);
     copy_plain(part, g, kOp);
     return zeros;
   }
-  const Tensor shown = strided_positions(size, stride, offset, g.device());
+  const Tensor shown = strided_positions(size, stride, offset, g.device().real());
   return index_add(zeros, 0, shown, reshape(g, {-1}));
 }
 
 // Adds g to a part of the sum so far; false where there is none that takes it.
 template <class Part>
 bool added_in_place(Tensor* so_far, const Tensor& g, Part&& part) {
-  if (so_far == nullptr || so_far->dtype() != g.dtype() || so_far->device() != g.device())
+  if (so_far == nullptr || !has_memory(*so_far) || so_far->dtype() != g.dtype() || so_far->device() != g.device())
     return false;
   Tensor place = part(*so_far);
   add_(place, g);
@@ -123,9 +128,9 @@ Tensor as_strided_grad_x(const Tensor& g, const Dims& x_size, const Dims& x_stri
   const Tensor sums = strided_sums(end - first, g, size, stride, offset - first);
   const int64_t own = x_offset - first;
   if (is_contiguous(x_size, x_stride)) return reshape(slice(sums, 0, own, own + count, 1), x_size);
-  if (!grad_enabled() && !overlaps_itself(x_size, x_stride))
+  if (!derivatives_wanted() && has_memory(g) && !overlaps_itself(x_size, x_stride))
     return part_of(sums, x_size, x_stride, own);
-  const Tensor places = strided_positions(x_size, x_stride, own, g.device());
+  const Tensor places = strided_positions(x_size, x_stride, own, g.device().real());
   Tensor out = index_select(sums, 0, places);
   if (overlaps_itself(x_size, x_stride)) {
     const Tensor zeros = plain_zeros({end - first}, options_of(g), kOp);
@@ -146,7 +151,7 @@ Tensor unfold_grad_x(const Tensor& given, const Dims& x_size, int64_t dim, int64
   for (int64_t i = 0; i < size && g.numel() > 0; ++i) {
     const Tensor part = select(g, g.dim() - 1, i);
     const int64_t stop = i + (windows - 1) * step + 1;
-    const Tensor laid = slice_grad_x(total.defined() && !grad_enabled() ? &total : nullptr, part,
+    const Tensor laid = slice_grad_x(total.defined() && !derivatives_wanted() ? &total : nullptr, part,
                                      x_size, d, i, stop, step);
     if (laid.defined()) total = total.defined() ? add(total, laid) : laid;
   }

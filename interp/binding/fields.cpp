@@ -3,8 +3,10 @@
 #include <cstring>
 #include <iterator>
 
+#include "autograd/history.h"
 #include "autograd/tape.h"
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/held.h"
 #include "interp/binding/index.h"
 #include "interp/binding/iterate.h"
 #include "interp/binding/shape.h"
@@ -62,11 +64,9 @@ int push_getter(lua_State* L) {
 }
 
 int push_grad_fn(lua_State* L, const Tensor& x) {
-  const std::string fn = grad_fn_name(x);
-  if (fn.empty())
-    lua_pushnil(L);
-  else
-    push_string(L, fn);
+  const NodeRef node = x.requires_grad() ? grad_fn_of(x) : NodeRef();
+  if (node) return push_node(L, node);
+  lua_pushnil(L);
   return 1;
 }
 

@@ -37,7 +37,7 @@ int l_guard_gc(lua_State* L) {
 }
 
 // Sets the mode and pushes its guard.
-void push_guard(lua_State* L, bool mode, bool stays) {
+void push_guard(lua_State* L, RecordingMode mode, bool stays) {
   push_where(L);
   std::string where = lua_tostring(L, -1);
   lua_pop(L, 1);
@@ -57,7 +57,7 @@ int finish_call(lua_State* L, int, lua_KContext) { return lua_gettop(L) - 1; }
 
 // Calls the function at 1 with the arguments behind it under the mode, which ends with the call:
 // the guard is below as a variable to be closed. The function may yield.
-int call_with_mode(lua_State* L, bool mode) {
+int call_with_mode(lua_State* L, RecordingMode mode) {
   push_guard(L, mode, false);
   lua_insert(L, 1);
   lua_toclose(L, 1);
@@ -66,7 +66,7 @@ int call_with_mode(lua_State* L, bool mode) {
 }
 
 // `ml.no_grad(f, ...)`, or `local _ <close> = ml.no_grad()`.
-int grad_mode(lua_State* L, const char* op, bool mode) {
+int recording_mode(lua_State* L, const char* op, RecordingMode mode) {
   if (lua_isfunction(L, 1)) return call_with_mode(L, mode);
   if (lua_gettop(L) > 0) {
     fail(op, ": use ", op, "(f, ...) or `local _ <close> = ml.", op, "()`, got ", type_name(L, 1));
@@ -75,27 +75,56 @@ int grad_mode(lua_State* L, const char* op, bool mode) {
   return 1;
 }
 
-int l_no_grad(lua_State* L) { return grad_mode(L, "no_grad", false); }
+RecordingMode grad_mode(bool on) { return {on, execution.inference_mode}; }
 
-int l_enable_grad(lua_State* L) { return grad_mode(L, "enable_grad", true); }
+int l_no_grad(lua_State* L) { return recording_mode(L, "no_grad", grad_mode(false)); }
+
+int l_enable_grad(lua_State* L) { return recording_mode(L, "enable_grad", grad_mode(true)); }
 
 int l_set_grad_enabled(lua_State* L) {
   check(lua_isboolean(L, 1), "set_grad_enabled: true or false is wanted, got ", type_name(L, 1));
-  push_guard(L, lua_toboolean(L, 1) != 0, true);
+  const bool on = lua_toboolean(L, 1) != 0;
+  if (lua_gettop(L) > 1) {
+    lua_remove(L, 1);
+    return recording_mode(L, "set_grad_enabled", grad_mode(on));
+  }
+  push_guard(L, grad_mode(on), true);
   return 1;
 }
 
 int l_is_grad_enabled(lua_State* L) { return push_result(L, grad_enabled()); }
 
+// `inference_mode(f, ...)`, `inference_mode(true or false, f, ...)`; the mode off is that of
+// recording, whatever is around it.
+int l_inference_mode(lua_State* L) {
+  bool on = true;
+  if (lua_isboolean(L, 1)) {
+    on = lua_toboolean(L, 1) != 0;
+    lua_remove(L, 1);
+  }
+  return recording_mode(L, "inference_mode", {!on, on});
+}
+
+int l_is_inference_mode_enabled(lua_State* L) { return push_result(L, execution.inference_mode); }
+
+int l_is_inference(lua_State* L) {
+  return push_result(L, check_tensor(L, 1, "is_inference").storage().is_inference());
+}
+
 }  // namespace
 
 void register_grad_mode(lua_State* L) {
-  static const luaL_Reg kModule[] = {{"no_grad", guard<l_no_grad>},
-                                     {"enable_grad", guard<l_enable_grad>},
-                                     {"set_grad_enabled", guard<l_set_grad_enabled>},
-                                     {"is_grad_enabled", guard<l_is_grad_enabled>},
-                                     {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {
+      {"no_grad", guard<l_no_grad>},
+      {"enable_grad", guard<l_enable_grad>},
+      {"set_grad_enabled", guard<l_set_grad_enabled>},
+      {"is_grad_enabled", guard<l_is_grad_enabled>},
+      {"inference_mode", guard<l_inference_mode>},
+      {"is_inference_mode_enabled", guard<l_is_inference_mode_enabled>},
+      {nullptr, nullptr}};
+  static const luaL_Reg kMethods[] = {{"is_inference", guard<l_is_inference>}, {nullptr, nullptr}};
   set_functions(L, -2, kModule);
+  set_functions(L, -1, kMethods);
 }
 
 }  // namespace moonlet::binding

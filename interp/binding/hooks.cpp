@@ -3,6 +3,7 @@
 
 #include "autograd/tape.h"
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/held.h"
 #include "interp/binding/homes.h"
 
 namespace moonlet {
@@ -110,7 +111,7 @@ int l_remove_hook(lua_State* L) {
   if (const auto function = handle.function.lock()) function->remove();
   handle.hook.remove();
   luaL_checkstack(L, 6, "too many hooks");
-  forget_function(L, handle.id);
+  if (handle.id != 0) forget_function(L, handle.id);
   return 0;
 }
 
@@ -163,6 +164,14 @@ int push_handle(lua_State* L, ScriptHandle handle) {
   return wrap_handle(L);
 }
 
+}  // namespace
+
+int push_hook_handle(lua_State* L, HookHandle hook) {
+  return push_handle(L, {std::move(hook), {}, 0});
+}
+
+namespace {
+
 int l_register_hook(lua_State* L) {
   Tensor x = check_tensor(L, 1, "register_hook");
   check(lua_isfunction(L, 2), "register_hook: a function is wanted, got ", type_name(L, 2));
@@ -193,6 +202,9 @@ void register_hooks(lua_State* L) {
       {nullptr, nullptr}};
   static const luaL_Reg kModule[] = {{"_handle", guard<l_handle>}, {nullptr, nullptr}};
   register_homes(L);
+  register_custom_function(L);
+  register_graph(L);
+  register_saved_hooks(L);
   set_functions(L, -1, kMethods);
   set_functions(L, -2, kModule);
 }

@@ -1,6 +1,7 @@
 // interp/binding/modes.cpp: modes that scripts put on the stack, and autocast. The functions that
 // people call are in stdlib/modes.lua.
 #include "interp/binding/mode_guard.h"
+#include "interp/binding/transforms.h"
 
 #include <new>
 
@@ -79,6 +80,16 @@ int l_is_autocast_enabled(lua_State* L) {
   return push_result(L, is_on(device_type(L, 1, "is_autocast_enabled")));
 }
 
+// Device type -> whether a region of autocast is active, its dtype, whether it is enabled.
+int l_autocast_state(lua_State* L) {
+  const Autocast* mode = current_autocast(device_type(L, 1, "autocast"));
+  if (mode == nullptr) return push_result(L, false);
+  lua_pushboolean(L, 1);
+  push_string(L, name(mode->dtype()));
+  lua_pushboolean(L, mode->enabled());
+  return 3;
+}
+
 // The dtype that autocast casts to on that type of device, or would.
 int l_autocast_dtype(lua_State* L) {
   const DeviceType device = device_type(L, 1, "autocast");
@@ -109,6 +120,7 @@ void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* funct
 
 void register_modes(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_autocast", guard<l_autocast>},
+                                     {"_autocast_state", guard<l_autocast_state>},
                                      {"_autocast_dtype", guard<l_autocast_dtype>},
                                      {"is_autocast_enabled", guard<l_is_autocast_enabled>},
                                      {nullptr, nullptr}};
@@ -116,6 +128,7 @@ void register_modes(lua_State* L) {
   register_op_tables(L);
   register_override(L);
   register_profiler(L);
+  register_transforms(L);
   register_anomaly(L);
 }
 

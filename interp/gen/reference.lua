@@ -16,7 +16,7 @@ local stdlib_docs = require "interp.gen.stdlib_docs"
 
 local reference = {}
 
-local meta_files = { "moonlet", "tensor", "storage", "json", "numbers" }
+local meta_files = { "moonlet", "tensor", "autograd", "storage", "json", "numbers" }
 
 local titles = {
   { "moonlet", "Module moonlet" }, { "tensor", "Tensors" },

@@ -9,7 +9,8 @@ local signatures = require "interp.gen.signatures"
 local stdlib_docs = {}
 
 --- The modules that scripts use; the others serve these.
-stdlib_docs.modules = { "nn", "optim", "autograd", "amp", "data", "args", "class", "plot", "progress", "random", "help" }
+stdlib_docs.modules = { "nn", "optim", "autograd", "func", "amp", "utils", "data", "args", "class",
+  "plot", "progress", "random", "help" }
 
 local Walk = {}
 Walk.__index = Walk

@@ -118,12 +118,30 @@ function ml.no_grad(f, ...) end
 function ml.enable_grad(f, ...) end
 
 --- Records from now on, or stops to. Held as a `<close>` variable it ends with the block, else it
---- stays.
+--- stays; with a function it is as `ml.no_grad(f, ...)` or `ml.enable_grad(f, ...)`.
 --- > local _ <close> = ml.set_grad_enabled(false)
 ---@param on boolean
----@return any guard
+---@param f? fun(...): ...
+---@param ... any what f gets
+---@return any guard or the results of f
 ---@see no_grad
-function ml.set_grad_enabled(on) end
+function ml.set_grad_enabled(on, f, ...) end
+
+--- Runs `f`, or with `<close>` the rest of the block, without recording, as `ml.no_grad` does, and for
+--- good: tensors made inside cannot be saved for a gradient later, nor changed in place outside of
+--- the mode; `x:clone()` outside gives one that can. Views of other tensors are as these.
+--- `ml.inference_mode(false, ...)` ends it inside.
+--- > ml.inference_mode(function() return ml.ones(2) * 2 end)
+---@param f? boolean|fun(...): ...
+---@param ... any what f gets
+---@return any ...
+---@see Tensor.is_inference
+---@see no_grad
+function ml.inference_mode(f, ...) end
+
+--- Whether `ml.inference_mode` is on here.
+---@return boolean
+function ml.is_inference_mode_enabled() end
 
 --- Whether ops are recorded now.
 ---@return boolean
@@ -140,12 +158,15 @@ function ml.is_autocast_enabled(device) end
 --- results as there are inputs. Nothing is added to any `grad`. `grad_outputs` are what the gradients
 --- of outputs with more than one element start from. With `create_graph` the gradients can be
 --- differentiated again; `retain_graph` (the value of create_graph) keeps the graph for a second
---- call. An input that the outputs do not depend on is an error, or with `allow_unused` nil.
+--- call. An input that the outputs do not depend on is an error, or with `allow_unused` nil, or with
+--- `materialize_grads` zeros. With `is_grads_batched` the first dimension of each of `grad_outputs`
+--- counts gradients to start from, and that of each result what they gave. Edges of
+--- `ml.autograd.graph.get_gradient_edge` may stand for tensors.
 --- > w = ml.tensor({ 1.0, 2.0 }, { requires_grad = true })
 --- > ml.grad((w * w):sum(), w)
 ---@param outputs moonlet.Tensor|moonlet.Tensor[]
 ---@param inputs moonlet.Tensor|moonlet.Tensor[]
----@param options? {grad_outputs?: moonlet.Tensor|moonlet.Tensor[], retain_graph?: boolean, create_graph?: boolean, allow_unused?: boolean}
+---@param options? {grad_outputs?: moonlet.Tensor|moonlet.Tensor[], retain_graph?: boolean, create_graph?: boolean, allow_unused?: boolean, is_grads_batched?: boolean, materialize_grads?: boolean}
 ---@return moonlet.Tensor ... one per input
 ---@see Tensor.backward
 function ml.grad(outputs, inputs, options) end

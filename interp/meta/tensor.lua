@@ -14,7 +14,7 @@
 ---@field device string Where the elements are: "cpu", "cuda:0".
 ---@field grad moonlet.Tensor|moonlet.SparseRows? What backward has added up for a leaf that requires grad, or for a result after `x:retain_grad()`; nil before, and where it was set to nil. It can be assigned. Of a weight that only `sparse` embeddings used it is `SparseRows`.
 ---@field requires_grad boolean Whether backward computes a gradient for it. Leaves of a floating or complex dtype can be assigned it.
----@field grad_fn string? The name of the node of the tape that made it, such as "MulBackward"; nil for a leaf.
+---@field grad_fn moonlet.Node? The node of the graph that made it; nil for a leaf. It prints as its name, such as "MulBackward", which is `x.grad_fn.name`.
 ---@field is_leaf boolean Whether no recorded op made it.
 ---@field ndim integer The number of dimensions, as `x:dim()`.
 ---@field T moonlet.Tensor A matrix transposed: a view. Other shapes are an error; `x:transpose(a, b)` takes any.
@@ -49,7 +49,7 @@ local Tensor = {}
 --- > w = ml.tensor({ 1.0, 2.0 }, { requires_grad = true })
 --- > (w * w):sum():backward()
 ---@param gradient? moonlet.Tensor
----@param options? {retain_graph?: boolean, create_graph?: boolean}
+---@param options? {retain_graph?: boolean, create_graph?: boolean, inputs?: moonlet.Tensor|moonlet.Tensor[]}
 ---@see grad
 ---@see Tensor.grad
 function Tensor:backward(gradient, options) end
@@ -68,6 +68,11 @@ function Tensor:register_hook(f) end
 ---@param f fun(leaf: moonlet.Tensor)
 ---@return {remove: fun()} handle
 function Tensor:register_post_accumulate_grad_hook(f) end
+
+--- Whether its memory was made in `ml.inference_mode`.
+---@return boolean
+---@see inference_mode
+function Tensor:is_inference() end
 
 --- Keeps the gradient of a result in its `grad`, as the hooks leave it. A leaf has one anyway.
 function Tensor:retain_grad() end

@@ -1,7 +1,7 @@
 -- tensor/ops/clone.lua: copies in memory of their own.
 
 op { "clone(Tensor x, MemoryFormat? memory_format=nil) -> Tensor",
-     kind = "structured", dtypes = "all", grad = { x = "g" },
+     vmap = "copied", linear = true, kind = "structured", dtypes = "all", grad = { x = "g" },
      doc = [[A copy of `x` with dense memory of its own, in the order of x's strides or in
 `memory_format`.]],
      sample = { "randn(3, 4)" } }

@@ -10,7 +10,7 @@ end
 local BACKWARD = "torch.ops.aten.convolution_backward"
 
 op { "native_conv(Tensor x, Tensor weight, Tensor? bias, " .. WINDOW .. ") -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "native_conv", kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "native_conv_transpose(g, weight, Tensor(), sizes_of(x), stride, padding, dilation, groups)",
               weight = "native_conv_grad_weight(g, x, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },
@@ -23,7 +23,7 @@ op { "native_conv(Tensor x, Tensor weight, Tensor? bias, " .. WINDOW .. ") -> Te
                 "randn(2, 2, 4, 5, 3), randn(3, 2, 2, 3, 2), randn(3), {1, 2, 1}, {1, 0, 1}, {2, 1, 1}, 1" } }
 
 op { "native_conv_transpose(Tensor x, Tensor weight, Tensor? bias, int[] size, " .. WINDOW .. ") -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "native_conv_transpose", kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "native_conv(g, weight, Tensor(), stride, padding, dilation, groups)",
               weight = "native_conv_grad_weight(x, g, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },
@@ -36,7 +36,7 @@ result, `x`; also the transposed convolution, which adds `bias` (size[2]).]],
                 "randn(1, 2, 2, 3, 2), randn(2, 3, 2, 3, 2), randn(3), {1, 3, 5, 5, 6}, {2, 1, 3}, {0, 0, 0}, {2, 1, 1}, 1" } }
 
 op { "native_conv_grad_weight(Tensor grad, Tensor x, int[] size, " .. WINDOW .. ") -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "native_conv_grad_weight", linear = true, kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "native_conv(x, g, Tensor(), stride, padding, dilation, groups)",
               x = "native_conv_transpose(grad, g, Tensor(), sizes_of(x), stride, padding, dilation, groups)" },
      torch = BACKWARD .. "(args[0], args[1], args[0].new_zeros(args[2]), None, " .. torch_window(3)

@@ -1,7 +1,7 @@
 -- tensor/ops/convert.lua: other dtypes and devices.
 
 op { "convert(Tensor x, DType? dtype, Device? device, MemoryFormat? memory_format) -> Tensor",
-     kind = "structured", dtypes = "all", method = false, func = false,
+     vmap = "copied", linear = true, kind = "structured", dtypes = "all", method = false, func = false,
      grad = { x = "to(g, std::nullopt, options_of_(x).device)" },
      doc = [[A copy of `x` with that dtype on that device: what `to` does when there is something to do.]] }
 

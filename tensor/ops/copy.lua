@@ -1,7 +1,7 @@
 -- tensor/ops/copy.lua: writing over the elements of a tensor: copies and fills.
 
 op { "copy(Tensor! x, Tensor source) -> Tensor",
-     kind = "update", clone = "empty", dtypes = "all", mixed = "device",
+     vmap = "pointwise", kind = "update", clone = "empty", dtypes = "all", mixed = "device",
      grad = { x = "zero", source = "g" },
      doc = [[`copy_` writes `source` over `x`: converted to x's dtype, broadcast to its shape, and moved
 to its device. `copy` does so on a copy of `x`.]],
@@ -9,7 +9,7 @@ to its device. `copy` does so on a copy of `x`.]],
      torch = "args[0].clone().copy_(args[1])" }
 
 op { "fill(Tensor! x, Scalar value) -> Tensor",
-     kind = "update", clone = "empty", dtypes = "all",
+     vmap = "dims", kind = "update", clone = "empty", dtypes = "all",
      grad = { x = "zero" },
      doc = [[`fill_` sets every element of `x` to `value`; `fill` gives such a tensor with x's shape.]],
      sample = { "randn(3, 4), 2.5" } }

@@ -65,12 +65,12 @@ op { "iota(Tensor! x, Scalar first, Scalar step=1) -> Tensor",
      grad = { x = "zero" },
      doc = [[Fills `x`, in row order, with `first + i * step`.]] }
 op { "linspace(Operand start, Operand stop, int steps, Options options) -> Tensor",
-     out = true, kind = "composite", method = false,
+     out = true, vmap = "loop", kind = "composite", method = false,
      doc = [[`steps` numbers at equal distances from `start` to `stop`, both included. The ends may be
 tensors of one element.]],
      sample = { "0, 1, 5", "tensor(0.5), -2, 4" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
 op { "logspace(Operand start, Operand stop, int steps, float base=10, Options options) -> Tensor",
-     out = true, kind = "composite", method = false,
+     out = true, vmap = "loop", kind = "composite", method = false,
      doc = [[`base` raised to `steps` numbers at equal distances from `start` to `stop`.]],
      sample = { "0, 2, 5", "0, tensor(3.0), 4, 2" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
 op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "composite",
@@ -80,7 +80,7 @@ op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "co
 for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do
   local name, what = pair[1], pair[2]
   op { name .. "(Tensor x, int diagonal=0) -> Tensor",
-       inplace = true, kind = "structured", dtypes = "all",
+       inplace = true, vmap = "dims", linear = true, kind = "structured", dtypes = "all",
        grad = { x = name .. "(g, diagonal)" },
        doc = ([[The part of each matrix on and %s its diagonal number `diagonal` (0 the main one, 1 the
 next above), zeros elsewhere.]]):format(what),

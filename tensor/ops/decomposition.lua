@@ -20,7 +20,7 @@ end
 rows {
   { [[linalg_lu_factor_ex(Tensor A, bool pivot=true,
         bool check_errors=false) -> (Tensor LU, Tensor pivots, Tensor info)]],
-    module = "linalg", kind = "structured",
+    module = "linalg", vmap = "dims", kind = "structured",
     grad = { A = "lu_factor_grad_A(g_LU, LU, pivots)" },
     doc = [[The factorization `A = P L U` of matrices (..., m, n) by Gaussian elimination: `L` below the
 diagonal of `LU` (its own diagonal is 1) and `U` on and above it. `pivots` (..., min(m, n)), int32, says
@@ -37,7 +37,7 @@ diagonal of `U`; with `check_errors` that is an error. `pivot` must be true.]],
 trapezoidal matrix with ones on its diagonal (m, k) and an upper one (k, n), where k is the smaller size.]],
     sample = { A, "randn(2, 4, 3)", "randn(2, 4)" } },
   { "pivot_matrix(Tensor pivots, int n, DType dtype) -> Tensor",
-    kind = "structured", dtypes = "integral", internal = true,
+    vmap = "dims", kind = "structured", dtypes = "integral", internal = true,
     torch = "torch.lu_unpack(torch.eye(args[1]).expand(*args[0].shape[:-1], -1, -1), args[0], unpack_data=False)[0]",
     doc = [[The permutation (..., n, n) of the row swaps `pivots`, as `lu_factor` gives them.]],
     sample = { 'tensor({2, 3, 3}, {dtype = "int32"}), 3, "float32"' }, check = { dtypes = "int32 only" } },
@@ -59,19 +59,19 @@ tensor.]],
                A .. ", tensor({3, 2, 3}, {dtype = 'int32'}), randn(2, 3), false, true" },
     check = { dtypes = "pivots stay int32" } },
   { "det(Tensor A) -> Tensor",
-    alias = { "linalg.det" }, kind = "structured",
+    alias = { "linalg.det" }, vmap = "dims", kind = "structured",
     grad = { A = "det_grad_A(g, A)" },
     doc = [[The determinant of square matrices (..., n, n), by LU.]],
     sample = { A, BATCH, "zeros(0, 0)" } },
   { "det_grad_A(Tensor grad, Tensor A) -> Tensor",
-    kind = "structured", internal = true,
+    vmap = "all", kind = "structured", internal = true,
     grad = { grad = "det_grad_A_grad_grad(g, A)", A = "det_grad_A_grad_A(g, A, y)" },
     torch = "args[0][..., None, None] * torch.linalg.det(args[1])[..., None, None] * torch.linalg.inv(args[1]).mT",
     doc = [[The gradient of `det`: the matrix of cofactors, conjugated, times `grad`. Where `A` is nearly
 singular it comes from its singular values.]],
     sample = { "randn(2), " .. BATCH } },
   { "slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
-    alias = { "linalg.slogdet" }, kind = "structured",
+    alias = { "linalg.slogdet" }, vmap = "dims", kind = "structured",
     grad = { A = "slogdet_grad_A(g_sign, g_logabsdet, A, sign)" },
     doc = [[The sign of the determinant of square matrices (for complex ones a number of magnitude 1) and
 the logarithm of its magnitude, which neither overflow nor underflow. Singular: 0 and -inf.]],
@@ -84,7 +84,7 @@ the logarithm of its magnitude, which neither overflow nor underflow. Singular: 
 -- Solving.
 rows {
   { "linalg_inv_ex(Tensor A, bool check_errors=false) -> (Tensor inverse, Tensor info)",
-    module = "linalg", kind = "structured", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
     grad = { A = "inv_grad_A(g_inverse, inverse)" },
     doc = [[The inverse of square matrices (..., n, n), and `info` (int32): 0, or the first zero on the
 diagonal of `U` of a singular one, whose inverse is NaN here, or an error with `check_errors`.]],
@@ -95,7 +95,7 @@ diagonal of `U` of a singular one, whose inverse is NaN here, or an error with `
 faster and more accurate than multiplying with the inverse.]],
     sample = { A, BATCH, "zeros(2, 0, 0)" } },
   { "native_solve(Tensor A, Tensor B, bool check_errors) -> (Tensor X, Tensor info)",
-    kind = "structured", internal = true,
+    vmap = "all", kind = "structured", internal = true,
     grad = { ["A, B"] = "native_solve_grads(g_X, A, X)" },
     torch = "[torch.linalg.solve(args[0], args[1]), torch.zeros(args[0].shape[:-2], dtype=torch.int32)]",
     doc = [[`linalg.solve` of matrices with equal batches, and what LAPACK says of each.]],
@@ -113,7 +113,7 @@ and `B` (..., n, k), or one vector (n) for each matrix. Batches broadcast. A sin
     sample = { A .. ", randn(3, 2)", A .. ", randn(3)", BATCH .. ", randn(2, 3)", BATCH .. ", randn(4, 1, 3, 2)",
                A .. ", randn(2, 3), false", BATCH .. ", randn(3, 2)", "zeros(0, 0), zeros(0, 2)" } },
   { "native_solve_triangular(Tensor A, Tensor B, bool upper, bool unitriangular) -> Tensor",
-    kind = "structured", internal = true,
+    vmap = "all", kind = "structured", internal = true,
     grad = { ["A, B"] = "native_solve_triangular_grads(g, A, y, upper, unitriangular)" },
     torch = "torch.linalg.solve_triangular(args[0], args[1], upper=args[2], unitriangular=args[3])",
     doc = [[`linalg.solve_triangular` from the left, of matrices with equal batches.]],
@@ -128,7 +128,7 @@ only the `upper` or else the lower triangle is read, and with `unitriangular` no
     sample = { A .. ", randn(3, 2), true", BATCH .. ", randn(3, 2), false", A .. ", randn(2, 3), false, false",
                A .. ", randn(2, 3), true, false, true" } },
   { "native_pinv(Tensor A, float atol, float rtol) -> Tensor",
-    kind = "structured", internal = true,
+    vmap = "dims", kind = "structured", internal = true,
     grad = { A = "pinv_grad_A(g, A, y)" },
     torch = "torch.linalg.pinv(args[0], atol=args[1], rtol=args[2])",
     doc = [[`linalg.pinv` with both tolerances.]],
@@ -141,7 +141,7 @@ only the `upper` or else the lower triangle is read, and with `unitriangular` no
 0 where `atol` is given. With `hermitian`, only the lower triangle is read.]],
     sample = { "randn(4, 3)", "randn(2, 2, 3)", POSITIVE .. ", nil, nil, true", "tensor{{1.5, 3}, {2, 4}}, 1e-3" } },
   { "linalg_pinv_by(Tensor A, Tensor? atol=nil, Tensor? rtol=nil, bool hermitian=false) -> Tensor",
-    module = "linalg", overload_of = "linalg_pinv", kind = "composite", constant = { "atol", "rtol" },
+    module = "linalg", overload_of = "linalg_pinv", vmap = "loop", kind = "composite", constant = { "atol", "rtol" },
     torch = "torch.linalg.pinv(args[0], atol=args[1] if len(args) > 1 else None, rtol=args[2] if len(args) > 2 else None)",
     doc = [[With tensors of tolerances, which expand to the batch.]],
     sample = { "randn(2, 4, 3), tensor{0.01, 0.02}", "randn(4, 3), nil, tensor(0.006)",
@@ -151,7 +151,7 @@ only the `upper` or else the lower triangle is read, and with `unitriangular` no
     kind = "composite", autocast = { cpu = "float32" }, doc = [[`linalg.pinv` with `rtol = rcond`.]], sample = { "randn(4, 3)" } },
   { [[native_lstsq(Tensor A, Tensor B, float rcond,
         string driver) -> (Tensor X, Tensor rank, Tensor singular_values)]],
-    kind = "structured", internal = true, nodiff = { "singular_values" },
+    vmap = "all", kind = "structured", internal = true, nodiff = { "singular_values" },
     grad = { ["A, B"] = "native_lstsq_grads(g_X, A, B, X, rcond)" },
     torch = "[torch.linalg.lstsq(args[0], args[1]).solution, torch.tensor([2]).expand(args[0].shape[:-2]).int().squeeze(), torch.zeros(args[0].shape[:-2] + (0,))]",
     doc = [[`linalg.lstsq` of matrices with equal batches; `rank` is int64, the singular values those that
@@ -159,7 +159,7 @@ the driver computes.]],
     sample = { 'randn(4, 2), randn(4, 3), 1e-6, "gelsy"' }, check = { value = "linalg.lstsq has the values" } },
   { [[linalg_lstsq(Tensor A, Tensor B, float? rcond=nil, string driver="gelsy")
         -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)]],
-    module = "linalg", kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "loop", kind = "composite", autocast = { cpu = "float32" },
     torch = "list(torch.linalg.lstsq(*args[:2], driver=(list(args) + [None, 'gelsy'])[3] if len(args) > 3 else None))",
     doc = [[The `X` that makes the sum of squares of `A X - B` smallest, for `A` (..., m, n) and `B`
 (..., m, k), or one vector (m) for each matrix; of several, the one of smallest norm. `driver` is
@@ -174,7 +174,7 @@ full and the driver is not `"gelsy"`. What a driver does not give is an empty te
 -- Cholesky and LDL.
 rows {
   { "linalg_cholesky_ex(Tensor A, bool upper=false, bool check_errors=false) -> (Tensor L, Tensor info)",
-    module = "linalg", kind = "structured", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
     grad = { A = "cholesky_grad_A(g_L, L, upper)" },
     doc = [[The lower triangular `L` with `A = L L^H` of Hermitian positive definite matrices
 (..., n, n), of which the lower triangle is read; with `upper`, `L^H` from the upper one. `info` (int32) is
@@ -197,7 +197,7 @@ rows {
     doc = [[The inverse of `L L^H`, or of `L^H L` with `upper`.]], sample = { A, BATCH .. ", true" } },
   { [[linalg_ldl_factor_ex(Tensor A, bool hermitian=false,
         bool check_errors=false) -> (Tensor LD, Tensor pivots, Tensor info)]],
-    module = "linalg", kind = "structured",
+    module = "linalg", vmap = "dims", kind = "structured",
     torch = "torch.linalg.ldl_factor_ex(args[0], hermitian=len(args) > 1 and args[1])",
     doc = [[The factorization `A = L D L^T` (`L D L^H` with `hermitian`) of symmetric matrices by
 the method of Bunch and Kaufman (1977), in LAPACK's form: for `ldl_solve`. Only the lower triangle is read.
@@ -208,7 +208,7 @@ the method of Bunch and Kaufman (1977), in LAPACK's form: for `ldl_solve`. Only 
     torch = "torch.linalg.ldl_factor(args[0], hermitian=len(args) > 1 and args[1])",
     doc = [[`ldl_factor_ex` without `info`; a singular matrix is an error.]], sample = { POSITIVE } },
   { "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, bool hermitian=false) -> Tensor",
-    module = "linalg", mixed = true, kind = "structured",
+    module = "linalg", mixed = true, vmap = "all", kind = "structured",
     torch = "torch.linalg.ldl_solve(args[0], args[1], args[2], hermitian=len(args) > 3 and args[3])",
     doc = [[The solution (..., n, k) of `A X = B` for the matrix that `ldl_factor` factorized; the batches
 are equal.]],
@@ -231,7 +231,7 @@ gradient. The gradient with m < n takes the first m columns to be independent.]]
     torch = "torch.linalg.qr(args[0], mode='complete' if len(args) > 1 else 'reduced')",
     sample = { "randn(4, 3)", "randn(2, 3), false" } },
   { "geqrf(Tensor A) -> (Tensor a, Tensor tau)",
-    kind = "structured", autocast = { cpu = "float32" },
+    vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
     doc = [[`R` of the QR factorization, and below it the reflections that make `Q`, with their factors
 `tau` (..., k), as LAPACK stores them: for `orgqr` and `ormqr`.]],
     sample = { "randn(4, 3)", "randn(2, 2, 3)" } },
@@ -250,7 +250,7 @@ with `transpose`, its conjugate transpose.]],
 -- Eigenvalues and singular values.
 rows {
   { "native_svd(Tensor A, bool full_matrices, bool vectors) -> (Tensor U, Tensor S, Tensor Vh)",
-    kind = "structured", internal = true,
+    vmap = "dims", kind = "structured", internal = true,
     grad = { A = "svd_grad_A(given_U, given_S, given_Vh, A, U, S, Vh)" },
     doc = [[`linalg.svd`; without `vectors`, `U` and `Vh` are empty.]],
     sample = { "randn(3, 2), false, true", "randn(3, 2), false, false" },
@@ -272,7 +272,7 @@ rows (m, k) and (k, n). The gradient wants distinct singular values, and is that
 Without `compute_uv`, `U` and `V` are zeros.]],
     sample = { "randn(3, 2), true, false" }, check = { grad = "tested as linalg.svdvals" } },
   { "native_eigh(Tensor A, string UPLO, bool vectors) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    kind = "structured", internal = true,
+    vmap = "dims", kind = "structured", internal = true,
     grad = { A = "eigh_grad_A(given_eigenvalues, given_eigenvectors, A, eigenvalues, eigenvectors, UPLO)" },
     doc = [[`linalg.eigh`; without `vectors`, they are empty.]],
     sample = { POSITIVE .. ", 'L', true", POSITIVE .. ", 'U', false" },
@@ -288,7 +288,7 @@ distinct eigenvalues.]],
     doc = [[The real eigenvalues of Hermitian matrices (..., n, n), ascending; see `linalg.eigh`.]],
     sample = { POSITIVE, POSITIVE .. ", 'U'" }, check = { grad = SYMMETRIC } },
   { "native_eig(Tensor A, bool vectors) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    kind = "structured", internal = true,
+    vmap = "dims", kind = "structured", internal = true,
     grad = { A = "eig_grad_A(given_eigenvalues, given_eigenvectors, A, eigenvalues, eigenvectors)" },
     doc = [[`linalg.eig`; without `vectors`, they are empty.]],
     sample = { "tensor{{1, 2}, {0.5, 3}}, true", "tensor{{1, 2.5}, {-2, 1}}, false" },
@@ -303,7 +303,7 @@ complex and in no particular order. The gradient wants distinct eigenvalues.]],
     doc = [[The eigenvalues of square matrices, complex, in no particular order.]],
     sample = { "tensor{{1, 2}, {0.5, 3}}", "tensor{{1, 2.5}, {-2, 1}}" } },
   { "linalg_matrix_sqrth(Tensor A) -> Tensor",
-    module = "linalg", kind = "structured", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
     grad = { A = "matrix_sqrth_grad_A(g, y)" },
     doc = [[The Hermitian square root of Hermitian positive definite matrices (..., n, n), of which the lower
 triangle is read. Negative eigenvalues count as 0.]],
@@ -330,7 +330,7 @@ columns of `V` are the principal directions. `q` is by default 6, or the smaller
     sample = { "matmul(randn(8, 2), randn(2, 7)), 2" },
     check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS } },
   { "matrix_exp(Tensor A) -> Tensor",
-    alias = { "linalg.matrix_exp" }, kind = "structured",
+    alias = { "linalg.matrix_exp" }, vmap = "dims", kind = "structured",
     grad = { A = "matrix_exp_grad_A(g, A)" },
     doc = [[The exponential of square matrices (..., n, n), by Padé approximation of degree 13 with
 scaling and squaring (Higham, 2005).]],

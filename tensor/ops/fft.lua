@@ -5,7 +5,7 @@ local complex = "view_as_complex(randn(%s, 2))"
 local function z(sizes) return complex:format(sizes) end
 
 op { "fft_c2c(Tensor x, Dim[] dims, bool forward, float scale) -> Tensor",
-     kind = "structured", dtypes = "complex", internal = true,
+     vmap = "dims", linear = true, kind = "structured", dtypes = "complex", internal = true,
      grad = { x = "fft_c2c(g, dims, !forward, scale)" },
      doc = [[The sums of `x[j] exp(-2 pi i j k / n)` along each of `dims`, times `scale`; not `forward`,
 of `x[j] exp(2 pi i j k / n)`.]],
@@ -14,7 +14,7 @@ of `x[j] exp(2 pi i j k / n)`.]],
                 z "2, 67" .. ", {2}, true, 1.0", z "48, 3" .. ", {1}, true, 1.0" } }
 
 op { "fft_r2c(Tensor x, Dim dim, float scale) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "dims", linear = true, kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "fft_r2c_grad_x(g, sizes_of(x), dim, scale)" },
      doc = [[The transform of real numbers along `dim`, times `scale`: the first `n / 2 + 1` of the sums,
 the others being their conjugates.]],
@@ -24,7 +24,7 @@ the others being their conjugates.]],
      check = { dtypes = "16-bit floats are refused" } }
 
 op { "fft_c2r(Tensor x, Dim dim, int n, float scale) -> Tensor",
-     kind = "structured", dtypes = "complex", internal = true,
+     vmap = "dims", linear = true, kind = "structured", dtypes = "complex", internal = true,
      grad = { x = "fft_c2r_grad_x(g, dim, scale)" },
      doc = [[What `fft_r2c` undoes, times `n` and `scale`: `n` real numbers along `dim`, of the first
 `n / 2 + 1` sums. The imaginary parts of sums that are real by nature are not read.]],

@@ -2,14 +2,14 @@
 -- 1; one that is out of range is an error that names it and the size.
 
 op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
-     kind = "structured", dtypes = "all",
+     vmap = "all", linear = true, kind = "structured", dtypes = "all",
      grad = { x = "formulas::added_grad_x(g, index, sizes_of(x), dim)" },
      doc = [[For each entry of `index`, the element of `x` at that position along `dim`; the result has
 the shape of `index`.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 2}, {4, 1}})" } }
 
 op { "scatter(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
-     kind = "update", dtypes = "all",
+     vmap = "all", kind = "update", dtypes = "all",
      grad = { x = "scatter_value(g, dim, index, 0)",
               src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Writes each element of `src` to the position along `dim` that `index`, of no larger shape,
@@ -20,7 +20,7 @@ with `reduce` ("add" or "multiply") it is added to, or multiplied with, what is 
                 "randn(4), -1, tensor({4, 2}), randn(3)" } }
 
 op { "scatter_value(Tensor! x, Dim dim, Positions index, Scalar value) -> Tensor",
-     kind = "update", dtypes = "all", overload_of = "scatter",
+     vmap = "all", kind = "update", dtypes = "all", overload_of = "scatter",
      grad = { x = "scatter_value(g, dim, index, 0)" },
      doc = [[The same of one number.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 4}, {4, 4}}), 2.5" },
@@ -34,7 +34,7 @@ op { [[scatter_with(Tensor x, Dim dim, Positions index, Operand src, string redu
      torch = "torch.scatter(*args, **kw)", check = { dtypes = "the number is a float" } }
 
 op { "scatter_add(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
-     kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
+     vmap = "all", kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
      grad = { x = "g", src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Adds each element of `src` at the position along `dim` that `index`, of no larger shape,
 holds at its place. Sums are made in the order of `src`, whatever the number of threads.]],
@@ -60,7 +60,7 @@ extremes the gradient is shared evenly.]],
      check = { gradgrad = "where a factor is 0 the second derivative leaves it out" } }
 
 op { [[scatter_fold(Tensor! x, Dim dim, Positions index, Tensor src, string reduce) -> Tensor]],
-     kind = "update", dtypes = "boolean+real", internal = true,
+     vmap = "all", kind = "update", dtypes = "boolean+real", internal = true,
      grad = { ["x, src"] = "formulas::scatter_fold_grads(g, x, dim, index, src, reduce, y)" },
      doc = [[Multiplies ("prod") the elements of `x` with those of `src` that `index` sends to them along
 `dim`, or keeps the largest ("amax") or smallest ("amin"); NaN wins.]],
@@ -70,34 +70,34 @@ op { [[scatter_fold(Tensor! x, Dim dim, Positions index, Tensor src, string redu
      torch = "torch.scatter_reduce(*args)", check = { grad = "tested by scatter_reduce, as NaN has none" } }
 
 op { "index_select(Tensor x, Dim dim, Positions index) -> Tensor",
-     kind = "structured", dtypes = "all",
+     vmap = "index_select", linear = true, kind = "structured", dtypes = "all",
      grad = { x = "formulas::index_select_grad_x(g, dim, index, sizes_of(x))" },
      doc = [[The slices of `x` along `dim` at the positions in the 1-D `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3})", "randn(3, 4), 1, tensor({2, 1})" } }
 
 op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     kind = "update", dtypes = "all",
+     vmap = "indexed", kind = "update", dtypes = "all",
      grad = { x = "g", source = "index_select(g, dim, index)" },
      doc = [[Adds the slices of `source` (`alpha` times them, where it is given) to those of `x` along
 `dim` at the positions in `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3)" } }
 
 op { "index_add_scaled(Tensor! x, Dim dim, Positions index, Tensor source, Scalar alpha) -> Tensor",
-     kind = "update", dtypes = "real + complex", overload_of = "index_add",
+     vmap = "indexed", kind = "update", dtypes = "real + complex", overload_of = "index_add",
      grad = { x = "g", source = "mul(index_select(g, dim, index), conj(alpha))" },
      doc = [[The same of `alpha` times the slices.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3), {alpha = 2}" },
      torch = "torch.index_add(*args, **kw)" }
 
 op { "index_copy(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     kind = "update", autocast = { cpu = "promote" }, dtypes = "all",
+     vmap = "indexed", kind = "update", autocast = { cpu = "promote" }, dtypes = "all",
      grad = { x = "index_fill(g, dim, index, 0)", source = "index_select(g, dim, index)" },
      doc = [[Writes the slices of `source` over those of `x` along `dim` at the positions in `index`.
 Where a position comes twice, the last one stays.]],
      sample = { "randn(3, 4), 2, tensor({1, 4, 3}), randn(3, 3)", "randn(3, 4), 1, tensor({2}), randn(1, 4)" } }
 
 op { "index_fill(Tensor! x, Dim dim, Positions index, Scalar value) -> Tensor",
-     kind = "update", dtypes = "all",
+     vmap = "indexed", kind = "update", dtypes = "all",
      grad = { x = "index_fill(g, dim, index, 0)" },
      doc = [[Sets the slices of `x` along `dim` at the positions in `index` to `value`, a number or a
 tensor of one.]],
@@ -111,7 +111,7 @@ op { "index_fill_tensor(Tensor x, Dim dim, Positions index, Tensor value) -> Ten
 
 op { [[index_reduce(Tensor! x, Dim dim, Positions index, Tensor source, string reduce,
                     bool include_self=true) -> Tensor]],
-     kind = "update", dtypes = "real",
+     vmap = "indexed", kind = "update", dtypes = "real",
      grad = { ["x, source"] = "formulas::index_reduce_grads(g, x, dim, index, source, reduce, include_self, y)" },
      doc = [[Brings together, as `reduce` says ("prod", "mean", "amax", "amin"), the slices of `source`
 that `index` sends to one position of `x` along `dim`, and what `x` has there unless `include_self` is
@@ -146,7 +146,7 @@ order; added to what is there with `accumulate`.]],
 
 op { [[embedding(Tensor weight, Positions index, int padding_idx=0,
                  bool scale_grad_by_freq=false, bool sparse=false) -> Tensor]],
-     kind = "structured", dtypes = "all",
+     vmap = "embedding", kind = "structured", dtypes = "all",
      grad = { weight = "formulas::embedding_grad(rows_taker, g, index, sizes_of(weight), padding_idx, scale_grad_by_freq, sparse)" },
      doc = [[The rows of `weight`, `(rows, features)`, at the positions in `index`: the result is
 `(..., features)`. The row at position `padding_idx` gets no gradient; 0 is no such row.
@@ -157,7 +157,7 @@ gradient that a leaf `weight` gets is `SparseRows`: the rows that were used, for
      torch = "F.embedding(args[1], args[0])" }
 
 op { "embedding_grad_weight(Tensor grad, Positions index, int rows, int padding_idx=0) -> Tensor",
-     kind = "structured", dtypes = "all", internal = true,
+     vmap = "embedding_grad_weight", kind = "structured", dtypes = "all", internal = true,
      grad = { grad = "embedding_grad_weight_grad_grad(g, index, padding_idx)" },
      doc = [[The gradient of `embedding`: the rows of `grad` added up at their positions, in order.]],
      sample = { "randn(2, 2, 3), tensor({{1, 4}, {2, 2}}), 4" },

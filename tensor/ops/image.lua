@@ -3,7 +3,7 @@
 
 op { [[im2col(Tensor x, int[2] kernel_size, int[2] dilation={1, 1}, int[2] padding={0, 0},
               int[2] stride={1, 1}) -> Tensor]],
-     kind = "structured", dtypes = "floating+complex",
+     vmap = "merge", linear = true, kind = "structured", dtypes = "floating+complex",
      grad = { x = "col2im(g, plane_of(sizes_of(x)), kernel_size, dilation, padding, stride)" },
      torch = "F.unfold(*args)",
      doc = [[The windows of images `x` (n, c, h, w), or (c, h, w), as columns: (n, c * kh * kw, windows).]],
@@ -11,7 +11,7 @@ op { [[im2col(Tensor x, int[2] kernel_size, int[2] dilation={1, 1}, int[2] paddi
 
 op { [[col2im(Tensor x, int[2] output_size, int[2] kernel_size, int[2] dilation={1, 1}, int[2] padding={0, 0},
               int[2] stride={1, 1}) -> Tensor]],
-     kind = "structured", dtypes = "floating+complex",
+     linear = true, kind = "structured", dtypes = "floating+complex",
      grad = { x = "im2col(g, kernel_size, dilation, padding, stride)" },
      torch = "F.fold(*args)",
      doc = [[Images (n, c, output_size) to which the columns `x` (n, c * kh * kw, windows) are added, each to its
@@ -21,7 +21,7 @@ window: the adjoint of `im2col`. Without the n it is one image.]],
 
 op { [[resample(Tensor x, int[] size, Dim dim, string filter, bool align_corners=false, bool antialias=false,
                 float? scale=nil) -> Tensor]],
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "sized", kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "resample_grad_x(g, sizes_of(x), dim, filter, align_corners, antialias, scale)" },
      torch = "resample_ref(*args)",
      doc = [[`x` resized along `dim` to `size`, which differs from its sizes there only, by the "linear", "cubic" or
@@ -32,7 +32,7 @@ op { [[resample(Tensor x, int[] size, Dim dim, string filter, bool align_corners
 
 op { [[resample_grad_x(Tensor grad, int[] size, Dim dim, string filter, bool align_corners=false,
                        bool antialias=false, float? scale=nil) -> Tensor]],
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "sized", kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "resample(g, sizes_of(grad), dim, filter, align_corners, antialias, scale)" },
      torch = "resample_grad_x_ref(*args)",
      doc = [[The gradient of `resample` with respect to its input of sizes `size`.]],

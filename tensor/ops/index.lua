@@ -36,13 +36,13 @@ which has at least so many. `x` and `mask` broadcast.]],
      check = { empty = "source must have enough elements" } }
 
 op { "index(Tensor x, Indices indices) -> Tensor",
-     kind = "structured", dtypes = "all", method = false, func = false,
+     vmap = "index", linear = true, kind = "structured", dtypes = "all", method = false, func = false,
      grad = { x = "formulas::index_grad_x(g, indices, sizes_of(x))" },
      doc = [[What `x[{...}]` with tensors of positions reads: one tensor, or none for a whole dimension,
 per dimension. The tensors broadcast; negative positions count from the end.]] }
 
 op { "index_put(Tensor! x, Indices indices, Tensor values, bool accumulate=false) -> Tensor",
-     kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
+     vmap = "index_put", kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
      grad = { x = "index_put_grad_x(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[What `x[{...}] = values` with tensors of positions, or masks, writes; `values` broadcasts.
 `indices` is a table of such tensors, with `false` for a whole dimension. With `accumulate` it adds,

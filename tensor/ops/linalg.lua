@@ -1,19 +1,19 @@
 -- tensor/ops/linalg.lua: products of matrices and vectors.
 
 op { "mm(Tensor a, Tensor b) -> Tensor",
-     kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
+     vmap = "mm", linear = true, kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
      grad = { a = "mm(g, adjoint(b))", b = "mm(adjoint(a), g)" },
      doc = [[The matrix product of `a` (n, k) and `b` (k, m): (n, m). No broadcasting; see `matmul`.]],
      sample = { "randn(3, 4), randn(4, 2)", "randn(5, 3):t(), randn(5, 4)" } }
 
 op { "bmm(Tensor a, Tensor b) -> Tensor",
-     kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
+     vmap = "mm", linear = true, kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
      grad = { a = "bmm(g, adjoint(b))", b = "bmm(adjoint(a), g)" },
      doc = [[One matrix product per batch entry: (b, n, k) times (b, k, m) gives (b, n, m).]],
      sample = { "randn(2, 3, 4), randn(2, 4, 2)" } }
 
 op { "addmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
+     inplace = true, vmap = "addmm", kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
      grad = { input = "mul(g, beta)", a = "mul(mm(g, adjoint(b)), alpha)",
               b = "mul(mm(adjoint(a), g), alpha)" },
      doc = [[`beta * input + alpha * a b` for `a` (n, k), `b` (k, m) and an `input` that broadcasts to
@@ -21,7 +21,7 @@ op { "addmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -> 
      sample = { "randn(3, 2), randn(3, 4), randn(4, 2)", "randn(2), randn(3, 4), randn(4, 2)" } }
 
 op { "baddbmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
+     inplace = true, vmap = "baddbmm", kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
      grad = { input = "mul(g, beta)", a = "mul(bmm(g, adjoint(b)), alpha)",
               b = "mul(bmm(adjoint(a), g), alpha)" },
      doc = [[`beta * input + alpha * a b` per batch entry, for `a` (b, n, k), `b` (b, k, m) and an
@@ -29,25 +29,25 @@ op { "baddbmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -
      sample = { "randn(2, 3, 2), randn(2, 3, 4), randn(2, 4, 2)" } }
 
 op { "mv(Tensor a, Tensor x) -> Tensor",
-     kind = "structured", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     vmap = "mv", linear = true, kind = "structured", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
      grad = { a = "outer(g, conjugate(x))", x = "mv(adjoint(a), g)" },
      doc = [[The product of a matrix (n, k) and a vector (k): (n).]],
      sample = { "randn(3, 4), randn(4)" } }
 
 op { "dot(Tensor a, Tensor b) -> Tensor",
-     kind = "structured", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     vmap = "dot", linear = true, kind = "structured", autocast = { cuda = "promote" }, dtypes = "real + complex",
      grad = { a = "mul(g, conjugate(b))", b = "mul(g, conjugate(a))" },
      doc = [[The sum of the products of two vectors of one size; 0-d. Complex values are not conjugated.]],
      sample = { "randn(5), randn(5)" } }
 
 op { "outer(Tensor a, Tensor b) -> Tensor",
-     kind = "structured", alias = { "ger" }, dtypes = "real + complex",
+     vmap = "outer", linear = true, kind = "structured", alias = { "ger" }, dtypes = "real + complex",
      grad = { a = "mv(g, conjugate(b))", b = "mv(transpose(g, 0, 1), conjugate(a))" },
      doc = [[All products of the elements of two vectors (n) and (m): (n, m).]],
      sample = { "randn(3), randn(4)" } }
 
 op { "linear(Tensor x, Tensor weight, Tensor? bias=nil) -> Tensor",
-     kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
+     vmap = "linear", kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
      grad = { x = "matmul(g, conjugate(weight))", weight = "linear_grad_weight(g, x)", bias = "g" },
      torch = "F.linear(*args)",
      doc = [[`x` times the transposed `weight`, plus `bias`: `x` (..., in), `weight` (out, in), `bias`
@@ -133,7 +133,7 @@ size 3. The tensors broadcast.]],
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 3), randn(3, 3), 2", "randn(3), randn(3)" } }
 
 op { "linalg_cross(Tensor x, Tensor other, Dim dim=-1) -> Tensor",
-     module = "linalg", kind = "structured", dtypes = "real + complex",
+     module = "linalg", vmap = "all", kind = "structured", dtypes = "real + complex",
      grad = { x = "linalg_cross(conjugate(other), g, dim)", other = "linalg_cross(g, conjugate(x), dim)" },
      torch = "torch.linalg.cross(args[0], args[1], dim=(list(args) + [-1])[2])",
      doc = [[The cross product of the vectors of size 3 along `dim`. The tensors broadcast.]],
@@ -184,7 +184,7 @@ followed by a list of labels, integers from 1 to 52 or `"..."`, and a last list 
 local no_cuda = "distances are made of differences there"
 
 op { "native_cdist(Tensor x1, Tensor x2, float p) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "all", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
      grad = { x1 = "formulas::cdist_grad(g, x1, x2, y, p)",
               x2 = "formulas::cdist_grad(transpose(g, -2, -1), x2, x1, transpose(y, -2, -1), p)" },
      torch = "torch.cdist(*args, 'donot_use_mm_for_euclid_dist')",
@@ -194,7 +194,7 @@ op { "native_cdist(Tensor x1, Tensor x2, float p) -> Tensor",
                 "randn(3, 4), randn(2, 4), math.huge", "randn(3, 4), randn(20, 4), 0.5" } }
 
 op { "cdist_grad_x1(Tensor grad, Tensor x1, Tensor x2, Tensor distance, float p) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "all", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
      torch = "torch.ops.aten._cdist_backward(*args[:3], args[4], args[3])",
      doc = [[The gradient of `native_cdist` with respect to `x1`, from its result and the gradient of that.]],
      sample = { "randn(3, 5), randn(3, 4), randn(5, 4), rand(3, 5), 2", "randn(3, 70), randn(3, 4), randn(70, 4), rand(3, 70) + 1, 3" } }

@@ -3,7 +3,7 @@
 op { [[native_nll_loss(Tensor log_probs, Positions target, Tensor? weight, int reduction,
                        int ignore_index) -> (Tensor y, Tensor total_weight)]],
      constant = { "weight" },
-     kind = "structured", autocast = "float32", dtypes = "floating", internal = true,
+     vmap = "native_nll_loss", kind = "structured", autocast = "float32", dtypes = "floating", internal = true,
      nodiff = { "total_weight" },
      grad = { log_probs = "nll_loss_grad_log_probs(g_y, target, weight, total_weight, sizes_of(log_probs), reduction, ignore_index)" },
      check = { value = "nll_loss is compared" },
@@ -13,7 +13,7 @@ sum.]],
 
 op { [[nll_loss_grad_log_probs(Tensor grad, Positions target, Tensor? weight, Tensor total_weight,
                                int[] size, int reduction, int ignore_index) -> Tensor]],
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "nll_loss_grad_log_probs", kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "std::get<0>(native_nll_loss(g, target, weight, reduction, ignore_index))" },
      check = { value = "nll_loss is compared", grad = "total_weight belongs to the targets" },
      doc = [[The gradient of `nll_loss` with respect to its input of sizes `size`.]],
@@ -281,7 +281,7 @@ Nix and Weigend 1994, "Estimating the mean and variance of the target probabilit
 
 op { [[native_ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
                        int blank) -> (Tensor y, Tensor log_alpha)]],
-     kind = "structured", dtypes = "floating", internal = true, nodiff = { "log_alpha" },
+     vmap = "loop", kind = "structured", dtypes = "floating", internal = true, nodiff = { "log_alpha" },
      grad = { log_probs = "ctc_loss_grad_log_probs(g_y, log_probs, targets, input_lengths, target_lengths, y, log_alpha, blank)" },
      check = { value = "ctc_loss is compared", gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
      doc = [[`ctc_loss` of each entry, and what its gradient needs: the logarithms of the probabilities of the
@@ -303,7 +303,7 @@ op { [[ctc_loss_grad_log_probs(Tensor grad, Tensor log_probs, Positions targets,
 
 op { [[ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
                 Index blank=0, string reduction="mean", bool zero_infinity=false) -> Tensor]],
-     kind = "composite", autocast = "float32", dtypes = "floating",
+     vmap = "loop", kind = "composite", autocast = "float32", dtypes = "floating",
      check = { gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
      torch = "ctc_loss_1based(*args)",
      doc = [[The connectionist temporal classification loss: minus the logarithm of the probability that a path

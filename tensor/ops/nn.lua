@@ -122,7 +122,7 @@ op { "bilinear(Tensor x1, Tensor x2, Tensor weight, Tensor? bias=nil) -> Tensor"
 op { [[embedding_bag(Tensor weight, Positions indices, Positions offsets, bool scale_grad_by_freq=false,
                      string mode="mean", Tensor? per_sample_weights=nil,
                      bool include_last_offset=false, int padding_idx=0, bool sparse=false) -> Tensor]],
-     kind = "composite", dtypes = "floating",
+     vmap = "loop", kind = "composite", dtypes = "floating",
      torch = "embedding_bag_1based(*args)",
      doc = [[The sum, mean or greatest elements (`mode` "sum", "mean", "max") of the rows of `weight` (rows,
 features) at the positions of each bag: (bags, features). The bags are parts of `indices` (n) that begin at the

@@ -2,7 +2,7 @@
 
 op { [[native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil,
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true, internal = true,
+     vmap = "native_layer_norm", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
      grad = { ["x, weight, bias"] = "layer_norm_slopes(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)" },
      torch = "torch.native_layer_norm(*(list(args) + [None, None, 1e-5][len(args) - 2:]))",
@@ -12,7 +12,7 @@ each normalised slice, with the normalised dimensions kept at size 1.]],
 
 op { [[layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight,
                          int dims, float eps) -> Tensor]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "layer_norm_grad_x", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      grad = { ["grad, x, weight"] = "layer_norm_grad_x_grads(g, grad, x, mean, rstd, weight, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -26,7 +26,7 @@ op { [[layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor
 
 op { [[layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int dims,
                               float eps) -> Tensor]],
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "layer_norm_grad_weight", kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x"] = "layer_norm_grad_weight_grads(g, grad, x, mean, rstd, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -40,7 +40,7 @@ and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
 
 op { [[layer_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims)
      -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "layer_norm_grads", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
      doc = [[All gradients of `layer_norm` over the last `dims` dimensions, from one look at `x` and `grad`; `mean` and `rstd` are those

@@ -1,7 +1,7 @@
 -- tensor/ops/recurrent.lua: recurrent networks: over whole sequences, one step, and what these are made of.
 
 op { "lstm_step(Tensor gates, Tensor cell) -> (Tensor h, Tensor c)",
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "merge_rows", kind = "structured", dtypes = "floating", internal = true,
      grad = { ["gates, cell"] = "lstm_step_slopes(g_h, g_c, gates, cell, c)" },
      check = { value = "lstm_cell is compared" },
      doc = [[The hidden state and the cell after a step, from the input, forget, cell and output gates before their
@@ -10,13 +10,13 @@ functions, (n, 4 size), and the cell (n, size).]],
 
 op { [[lstm_step_grads(Tensor grad_h, Tensor grad_c, Tensor gates, Tensor cell,
                        Tensor c) -> (Tensor grad_gates, Tensor grad_cell)]],
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "merge_rows", kind = "structured", dtypes = "floating", internal = true,
      check = { value = "checked through what uses it" },
      doc = [[The gradients of `lstm_step`; `c` is the cell that it gave.]],
      sample = { "randn(3, 2), randn(3, 2), randn(3, 8), randn(3, 2), randn(3, 2)" } }
 
 op { "gru_step(Tensor x_gates, Tensor h_gates, Tensor hidden) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "merge_rows", kind = "structured", dtypes = "floating", internal = true,
      grad = { ["x_gates, h_gates, hidden"] = "gru_step_slopes(g, x_gates, h_gates, hidden)" },
      check = { value = "gru_cell is compared" },
      doc = [[The hidden state after a step, from the reset, update and new gates of the input and of the hidden
@@ -25,7 +25,7 @@ state before their functions, (n, 3 size) each, and the hidden state (n, size).]
 
 op { [[gru_step_grads(Tensor grad, Tensor x_gates, Tensor h_gates,
                       Tensor hidden) -> (Tensor grad_x_gates, Tensor grad_h_gates, Tensor grad_hidden)]],
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "merge_rows", kind = "structured", dtypes = "floating", internal = true,
      check = { value = "checked through what uses it" },
      doc = [[The gradients of `gru_step`.]],
      sample = { "randn(3, 2), randn(3, 6), randn(3, 6), randn(3, 2)" } }
@@ -33,7 +33,7 @@ op { [[gru_step_grads(Tensor grad, Tensor x_gates, Tensor h_gates,
 op { [[native_recurrent(Tensor gates, Tensor hidden, Tensor? cell, Tensor w_hh, Tensor? b_hh,
                         int[*] batch_sizes, int mode,
                         bool reverse) -> (Tensor y, Tensor h_n, Tensor c_n, Tensor cells, Tensor sums)]],
-     kind = "composite", dtypes = "floating", internal = true, nodiff = { "cells", "sums" },
+     vmap = "loop", kind = "composite", dtypes = "floating", internal = true, nodiff = { "cells", "sums" },
      grad = { ["gates, hidden, cell, w_hh, b_hh"] = "recurrent_grads(g_y, g_h_n, g_c_n, gates, hidden, cell, w_hh, b_hh, y, cells, sums, batch_sizes, mode, reverse)" },
      check = { value = "lstm and gru are compared", empty = "the batch sizes are those of the rows" },
      doc = [[One layer in one direction: `gates` (rows, gates * size) is what the input gives the steps, one after the

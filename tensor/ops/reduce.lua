@@ -1,7 +1,7 @@
 -- tensor/ops/reduce.lua: sums, averages, extremes, norms and running sums.
 
 op { "sum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     vmap = "dims", linear = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
      grad = { x = "expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x))" },
      doc = [[The sum over `dim`, or over all dimensions. Bools and integers are summed in int64.
 Floats are summed in blocks, so that the error grows with the logarithm of the count, and the result
@@ -9,7 +9,7 @@ does not depend on the number of threads. An empty sum is 0.]],
      sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4, 2), {1, 3}, true", "randn(3, 4), {}" } }
 
 op { "mean(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "all",
+     vmap = "dims", linear = true, kind = "structured", dtypes = "all",
      grad = { x = "mean_grad_x(g, sizes_of(x), dim, keepdim)" },
      doc = [[The average over `dim`, or over all dimensions. Integers need a floating `dtype`. The
 average of nothing is NaN.]],
@@ -17,7 +17,7 @@ average of nothing is NaN.]],
      check = { dtypes = "integers need a dtype" } }
 
 op { "prod(Tensor x, Dim? dim=nil, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", autocast = "float32", dtypes = "all",
+     vmap = "dims", kind = "structured", autocast = "float32", dtypes = "all",
      grad = { x = "prod_grad_x(g, x, y, dim, keepdim)" },
      doc = [[The product along `dim`, or of all elements. Bools and integers are multiplied in int64. An
 empty product is 1.]],
@@ -27,7 +27,7 @@ empty product is 1.]],
 for _, pair in ipairs { { "amax", "largest" }, { "amin", "smallest" } } do
   local name, word = pair[1], pair[2]
   op { name .. "(Tensor x, Dim[*] dim={}, bool keepdim=false) -> Tensor",
-       kind = "structured", dtypes = "boolean+real",
+       vmap = "dims", kind = "structured", dtypes = "boolean+real",
        grad = { x = "extreme_grad_x(g, x, y, dim, keepdim)" },
        doc = ([[The %s element over `dim`, or of all. NaN wins. Among equal extremes the gradient is
 shared evenly.]]):format(word),
@@ -42,7 +42,7 @@ for _, pair in ipairs { { "max", "largest" }, { "min", "smallest" } } do
        sample = { "randn(3, 4)" } }
 
   op { name .. "_dim(Tensor x, Dim dim, bool keepdim=false) -> (Tensor values, Tensor indices)",
-       kind = "structured", dtypes = "boolean+real", overload_of = name,
+       vmap = "dims", kind = "structured", dtypes = "boolean+real", overload_of = name,
        nodiff = { "indices" },
        grad = { x = "selected_grad_x(g_values, indices, sizes_of(x), dim, keepdim)" },
        doc = ([[The %s element along `dim` and its position, the first where several are equal.
@@ -51,7 +51,7 @@ NaN wins.]]):format(word),
        torch = ("positions(torch.%s(*args))"):format(name) }
 
   op { ("arg%s(Tensor x, Dim? dim=nil, bool keepdim=false) -> Tensor"):format(name),
-       kind = "structured", dtypes = "boolean+real",
+       vmap = "dims", kind = "structured", dtypes = "boolean+real",
        doc = ([[The position (from 1) of the %s element along `dim`; without `dim`, its position among
 all elements in row order. The first where several are equal; NaN wins.]]):format(word),
        sample = { "randn(3, 4)", "randn(3, 4, 2), 2", "randn(3, 4), 1, true" },
@@ -61,7 +61,7 @@ end
 for _, pair in ipairs { { "any", "some", "false" }, { "all", "every", "true" } } do
   local name, word, none = table.unpack(pair)
   op { name .. "(Tensor x, Dim[]? dim=nil, bool keepdim=false) -> Tensor",
-       kind = "structured", dtypes = "all",
+       vmap = "dims", kind = "structured", dtypes = "all",
        doc = ([[Whether %s element over `dim` (`{}`: none, each element alone) is not zero: a bool
 tensor, of uint8 a uint8 one. Of nothing: %s.]]):format(word, none),
        sample = { "tensor({{0, 1}, {0, 0}})", "tensor({{1, 1}, {0, 1}}), 2", "tensor({{0, 1}, {0, 0}}), {}",
@@ -69,12 +69,12 @@ tensor, of uint8 a uint8 one. Of nothing: %s.]]):format(word, none),
 end
 
 op { "count_nonzero(Tensor x, Dim[*] dim={}) -> Tensor",
-     kind = "structured", dtypes = "all",
+     vmap = "dims", kind = "structured", dtypes = "all",
      doc = [[How many elements over `dim` are not zero.]],
      sample = { "tensor({{0, 1}, {2, 3}})", "tensor({{0, 1}, {2, 3}}), 1", "randn(2, 3, 2):gt(0), {1, 3}" } }
 
 op { "aminmax(Tensor x, Dim[*] dim={}, bool keepdim=false) -> (Tensor min, Tensor max)",
-     kind = "structured", dtypes = "boolean+real",
+     vmap = "dims", kind = "structured", dtypes = "boolean+real",
      grad = { x = [[add(extreme_grad_x(g_min, x, min, dim, keepdim),
                         extreme_grad_x(g_max, x, max, dim, keepdim))]] },
      doc = [[The smallest and the largest element over `dim`, or of all, in one pass. NaN wins. Among equal extremes
@@ -90,7 +90,7 @@ local spread_call = [[torch.%s(args[0], dim=args[1] if len(args) > 1 else None,
 correction=args[2] if len(args) > 2 else 1, keepdim=args[3] if len(args) > 3 else False)]]
 
 op { "var(Tensor x, Dim[*] dim={}, float correction=1, bool keepdim=false) -> Tensor",
-     kind = "structured", dtypes = "floating+complex",
+     vmap = "dims", kind = "structured", dtypes = "floating+complex",
      grad = { x = "var_grad_x(g, x, dim, correction, keepdim)" },
      doc = [[The variance over `dim`, or over all dimensions: the squared distances from the mean,
 summed and divided by count - `correction`. `unbiased = true` stands for a correction of 1, `false`
@@ -126,7 +126,7 @@ for _, name in ipairs { "var", "std", "var_mean", "std_mean" } do
 end
 
 op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating+complex",
+     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating+complex",
      grad = { x = "norm_grad_x(g, x, y, p, dim, keepdim)" },
      doc = [[The `p`-norm over `dim`, or over all dimensions: the `p`-th root of the sum of
 `abs(x)^p`. `p = 0` counts the elements that are not zero; infinity gives the largest magnitude. With
@@ -153,7 +153,7 @@ op { "scaled_exp(Tensor scale, Tensor x, Tensor shift) -> Tensor",
      sample = { "randn(3, 4), randn(3, 4), randn(3, 4)", "randn(3, 1), randn(3, 4), randn(3, 1)" } }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "all", alias = { "special.logsumexp" },
+     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "all", alias = { "special.logsumexp" },
      grad = { x = "logsumexp_grad_x(g, x, y, dim, keepdim)" },
      doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow. Bools and integers give
 the default dtype.]],
@@ -161,7 +161,7 @@ the default dtype.]],
                 "view_as_complex(randn(3, 4, 2)), 2" } }
 
 op { "nansum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     kind = "structured", dtypes = "boolean+real",
+     vmap = "dims", kind = "structured", dtypes = "boolean+real",
      grad = { x = "masked_fill(expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x)), isnan(x), 0.0)" },
      doc = [[`sum` with every NaN as 0.]],
      sample = { "tensor({{1, 0 / 0, 3}, {4, 5, 0 / 0}})", "tensor({{1, 0 / 0, 3}, {0 / 0, 5, 0 / 0}}), 1",

@@ -1,13 +1,13 @@
 -- tensor/ops/scan.lua: running sums, products and extremes; differences and integrals of samples.
 
 op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     inplace = true, vmap = "dims", linear = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
      grad = { x = "flip(cumsum(flip(g, Dims{dim}), dim), Dims{dim})" },
      doc = [[Running sums along `dim`. Bools and integers are summed in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     inplace = true, vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
      grad = { x = "cumprod_grad_x(g, x, y, dim)" },
      doc = [[Running products along `dim`. Bools and integers are multiplied in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "tensor({{2, 0, 3}, {0, 4, 0}}), 2", "view_as_complex(randn(3, 4, 2)), 2" } }
@@ -15,7 +15,7 @@ op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
 for _, pair in ipairs { { "cummax", "largest" }, { "cummin", "smallest" } } do
   local name, word = pair[1], pair[2]
   op { name .. "(Tensor x, Dim dim) -> (Tensor values, Tensor indices)",
-       kind = "structured", dtypes = "boolean+real",
+       vmap = "dims", kind = "structured", dtypes = "boolean+real",
        nodiff = { "indices" },
        grad = { x = "added_grad_x(g_values, indices, sizes_of(x), dim)" },
        doc = ([[The %s element so far along `dim` and its position (from 1), the last where several are
@@ -25,7 +25,7 @@ equal. NaN wins.]]):format(word),
 end
 
 op { "logcumsumexp(Tensor x, Dim dim) -> Tensor",
-     kind = "structured", dtypes = "floating+complex",
+     vmap = "dims", kind = "structured", dtypes = "floating+complex",
      grad = { x = "logcumsumexp_grad_x(g, x, y, dim)" },
      doc = [[The logarithm of the running sums of `exp(x)` along `dim`, without overflow.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "view_as_complex(randn(3, 4, 2)), 2", "tensor({-30.5, 30, 31, 29}), 1" } }

@@ -4,7 +4,7 @@
 -- Views: other sizes and strides on the same storage.
 
 op { "view(Tensor x, int[] size) -> Tensor",
-     kind = "view",
+     vmap = "view", kind = "view",
      grad = { x = "reshape(g, sizes_of(x))" },
      doc = [[`x` seen with shape `size`, without a copy; one size may be -1 and is worked out from
 the others. It is an error when the strides of `x` do not allow it; `reshape` then copies.]],
@@ -25,12 +25,12 @@ appears in, shared evenly among the elements of `x` that lie on it.]],
 
 op { [[strided_view(Tensor x, int[] size, int[] stride, int offset, int[] x_stride,
                     int x_offset) -> Tensor]],
-     kind = "view", method = false, func = false,
+     vmap = "strided_view", kind = "view", method = false, func = false,
      grad = { x = "formulas::as_strided_grad_x(g, sizes_of(x), x_stride, x_offset, size, stride, offset)" },
      doc = [[What `as_strided` shows; the strides and the offset of `x` are kept for the derivative.]] }
 
 op { "expand(Tensor x, int[] size) -> Tensor",
-     kind = "view",
+     vmap = "expand", kind = "view",
      grad = { x = "g" },
      doc = [[`x` with dimensions of size 1 repeated to `size`, without a copy. New dimensions may
 come in front; -1 keeps a size. The repeated elements share memory: clone before writing to them.]],
@@ -38,7 +38,7 @@ come in front; -1 keeps a size. The repeated elements share memory: clone before
      torch = "args[0].expand(args[1])" }
 
 op { "view_as_dtype(Tensor x, DType dtype) -> Tensor",
-     kind = "view", overload_of = "view",
+     vmap = "dims", kind = "view", overload_of = "view",
      doc = [[The memory of `x` read as `dtype`, without conversion. Where elements become smaller or
 larger the last dimension grows or shrinks, which wants its elements side by side. Not
 differentiable.]],
@@ -48,20 +48,20 @@ differentiable.]],
                noncontiguous = "elements must lie side by side" } }
 
 op { "permute(Tensor x, Dim[] dims) -> Tensor",
-     kind = "view",
+     vmap = "permute", kind = "view",
      grad = { x = "formulas::permute_grad_x(g, dims)" },
      doc = [[The dimensions of `x` in another order: dimension `i` of the result is dimension
 `dims[i]` of `x`. A view.]],
      sample = { "randn(2, 3, 4), {3, 1, 2}", "randn(2, 3), {-1, 1}" } }
 
 op { "transpose(Tensor x, Dim dim0, Dim dim1) -> Tensor",
-     kind = "view", inplace = "view",
+     vmap = "dims", kind = "view", inplace = "view",
      grad = { x = "transpose(g, dim0, dim1)" }, alias = { "swapaxes", "swapdims" },
      doc = [[`x` with two dimensions swapped. A view.]],
      sample = { "randn(3, 4), 1, 2", "randn(2, 3, 4), 1, -1" } }
 
 op { "t(Tensor x) -> Tensor",
-     kind = "view", inplace = "view",
+     vmap = "t", kind = "view", inplace = "view",
      grad = { x = "t(g)" },
      doc = [[The transpose of a matrix, as a view; tensors of 0 or 1 dimension stay as they are.]],
      sample = { "randn(3, 4)", "randn(3)" } }
@@ -72,27 +72,27 @@ op { "adjoint(Tensor x) -> Tensor",
      sample = { "randn(3, 4)", "randn(2, 3, 4)" } }
 
 op { "squeeze(Tensor x, Dim[]? dim=nil) -> Tensor",
-     kind = "view", inplace = "view",
+     vmap = "dims", kind = "view", inplace = "view",
      grad = { x = "reshape(g, sizes_of(x))" },
      doc = [[`x` without its dimensions of size 1: all of them, or those among `dim`. A view.]],
      sample = { "randn(3, 1, 4, 1)", "randn(3, 1, 4, 1), 2", "randn(3, 1, 4, 1), {1, -1}",
                 "randn(3, 1), {}" } }
 
 op { "unsqueeze(Tensor x, NewDim dim) -> Tensor",
-     kind = "view", inplace = "view",
+     vmap = "dims", kind = "view", inplace = "view",
      grad = { x = "reshape(g, sizes_of(x))" },
      doc = [[`x` with a dimension of size 1 put in as dimension `dim` of the result. A view.]],
      sample = { "randn(3, 4), 1", "randn(3, 4), 2", "randn(3, 4), -1" } }
 
 op { "select(Tensor x, Dim dim, Index index) -> Tensor",
-     kind = "view",
+     vmap = "dims", kind = "view",
      grad = { x = "formulas::select_grad_x(so_far, g, sizes_of(x), dim, index)" },
      doc = [[Position `index` of dimension `dim`, without that dimension. A view; `x[i]` is
 `x:select(1, i)`.]],
      sample = { "randn(3, 4), 1, 2", "randn(3, 4), 2, -1" } }
 
 op { "slice(Tensor x, Dim dim, Index start, int stop, int step=1) -> Tensor",
-     kind = "view",
+     vmap = "dims", kind = "view",
      grad = { x = "formulas::slice_grad_x(so_far, g, sizes_of(x), dim, start, stop, step)" },
      doc = [[Positions `start` to `stop`, both included, of dimension `dim`, each `step`-th.
 Negative ones count from the end, so `x:slice(1, 2, -1)` drops the first row. `stop = start - 1`
@@ -102,7 +102,7 @@ gives an empty tensor; positions outside the dimension are errors. A view. (In C
      torch = "args[0][(slice(None),) * args[1] + (slice(*args[2:]),)]" }
 
 op { "diagonal(Tensor x, int offset=0, Dim dim1=0, Dim dim2=1) -> Tensor",
-     kind = "view",
+     vmap = "dims", kind = "view",
      grad = { x = "formulas::diagonal_grad_x(so_far, g, sizes_of(x), offset, dim1, dim2)" },
      doc = [[The diagonal over dimensions `dim1` and `dim2`, which become one dimension at the end.
 A positive `offset` is that many columns to the right of the main diagonal, a negative one below
@@ -110,7 +110,7 @@ it. A view.]],
      sample = { "randn(3, 4)", "randn(3, 4), 1", "randn(3, 4), -1", "randn(2, 3, 4), 0, 1, 3" } }
 
 op { "unfold(Tensor x, Dim dim, int size, int step) -> Tensor",
-     kind = "view",
+     vmap = "dims", kind = "view",
      grad = { x = "formulas::unfold_grad_x(g, sizes_of(x), dim, size, step)" },
      doc = [[All windows of `size` positions along `dim`, `step` apart: dimension `dim` then counts
 windows, and a new last dimension holds each window's elements. A view; windows may overlap.]],
@@ -119,14 +119,14 @@ windows, and a new last dimension holds each window's elements. A view; windows 
      check = { empty = "windows must fit" } }
 
 op { "view_as_real(Tensor x) -> Tensor",
-     kind = "view", dtypes = "complex",
+     vmap = "dims", linear = true, kind = "view", dtypes = "complex",
      grad = { x = "view_as_complex(contiguous(g))" },
      doc = [[A complex tensor seen as real: a new last dimension of size 2 holds the real and
 imaginary parts.]],
      sample = { "view_as_complex(randn(3, 2))" } }
 
 op { "view_as_complex(Tensor x) -> Tensor",
-     kind = "view", autocast = { cpu = "float32" }, dtypes = "floating",
+     vmap = "dims", linear = true, kind = "view", autocast = { cpu = "float32" }, dtypes = "floating",
      grad = { x = "view_as_real(g)" },
      doc = [[A float32 or float64 tensor whose last dimension has size 2 (real part, imaginary
 part) seen as complex, without that dimension.]],
@@ -137,7 +137,7 @@ part) seen as complex, without that dimension.]],
 -- What the gradients of views are made of: zeros with a tensor laid into the view.
 
 op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor",
-     kind = "structured",
+     vmap = "sized", linear = true, kind = "structured",
      grad = { grad = "select(g, dim, index)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` at position `index` of `dim`: the gradient of
 `select`.]],
@@ -146,7 +146,7 @@ op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor"
      check = { empty = "the position must exist" } }
 
 op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
-     kind = "structured",
+     vmap = "sized", linear = true, kind = "structured",
      grad = { grad = "slice(g, dim, start, stop, step)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` at positions `start` to `stop` of `dim`, each
 `step`-th: the gradient of `slice`.]],
@@ -155,7 +155,7 @@ op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int 
      check = { empty = "the positions must exist" } }
 
 op { "diagonal_grad_x(Tensor grad, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
-     kind = "structured",
+     vmap = "sized", linear = true, kind = "structured",
      grad = { grad = "diagonal(g, offset, dim1, dim2)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` on a diagonal: the gradient of `diagonal`.]],
      sample = { "randn(3), {3, 4}, 1, 1, 2", "randn(3, 2), {2, 3, 4}, 0, 1, 3" },
@@ -293,7 +293,7 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 -- Putting together.
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
-     kind = "structured", autocast = { cpu = "promote" },
+     vmap = "cat", linear = true, kind = "structured", autocast = { cpu = "promote" },
      grad = { tensors = "formulas::cat_grad_tensors(g, sizes_of(tensors), dim)" }, method = false,
      alias = { "concat", "concatenate" },
      doc = [[The tensors one after another along `dim`. Their other sizes must agree, but for empty
@@ -364,7 +364,7 @@ op { "cartesian_prod(Tensor[] tensors) -> Tensor",
      torch = "torch.cartesian_prod(*args[0])" }
 
 op { "combinations(Tensor x, int r=2, bool with_replacement=false) -> Tensor",
-     kind = "composite",
+     vmap = "loop", kind = "composite",
      doc = [[The combinations of `r` elements of the 1-D `x`, as rows, each in the order of `x`;
 `with_replacement` lets an element come several times.]],
      sample = { "randn(4)", "randn(4), 3", "randn(3), 2, true", "randn(2), 3", "randn(3), 0" } }
@@ -409,7 +409,7 @@ op { "repeat_interleave_positions(Tensor repeats) -> Tensor",
 -- Padding, flipping, rolling.
 
 op { "constant_pad(Tensor x, int[*] pad, Scalar value=0) -> Tensor",
-     kind = "structured",
+     vmap = "dims", kind = "structured",
      grad = { x = "constant_pad(g, formulas::negated(pad), 0)" },
      doc = [[`x` with `value` around it: `pad` holds pairs (before, after) for the last dimension,
 then the one before it, and so on. Negative numbers cut instead.]],
@@ -429,7 +429,7 @@ one before it, and so on; negative numbers cut instead. `mode` says what the bor
      check = { empty = "an edge must exist" } }
 
 op { "flip(Tensor x, Dim[] dims) -> Tensor",
-     kind = "structured",
+     vmap = "dims", linear = true, kind = "structured",
      grad = { x = "flip(g, dims)" },
      doc = [[`x` with the order of positions reversed along `dims`. A copy.]],
      sample = { "randn(3, 4), 1", "randn(3, 4), {1, 2}", "randn(3, 4), {}" },

@@ -1,14 +1,14 @@
 -- tensor/ops/softmax.lua: softmax, its logarithm, and their gradients.
 
 op { "softmax(Tensor x, Dim dim) -> Tensor",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", alias = { "special.softmax" },
+     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", alias = { "special.softmax" },
      grad = { x = "softmax_grad_x(g, y, dim)" },
      doc = [[`exp(x)` along `dim`, divided by its sum; computed from `x - max(x)`, so it does not overflow.
 A slice of minus infinities gives NaN.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
 
 op { "softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "all", kind = "structured", dtypes = "floating", internal = true,
      grad = { grad = "softmax_grad_x(g, result, dim)",
               result = "softmax_grad_x_grad_result(g, grad, result, dim)" },
      torch = "args[1] * (args[0] - (args[0] * args[1]).sum(args[2], True))",
@@ -16,13 +16,13 @@ op { "softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
      sample = { "randn(3, 4), randn(3, 4), 2" } }
 
 op { "log_softmax(Tensor x, Dim dim) -> Tensor",
-     kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", alias = { "special.log_softmax" },
+     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", alias = { "special.log_softmax" },
      grad = { x = "log_softmax_grad_x(g, y, dim)" },
      doc = [[The logarithm of `softmax`, computed without its loss of precision.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "randn(2, 3, 4), 2" } }
 
 op { "log_softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "all", kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, result"] = "log_softmax_grad_x_grads(g, grad, result, dim)" },
      torch = "args[0] - args[1].exp() * args[0].sum(args[2], True)",
      doc = [[The gradient of `log_softmax` from its result: `grad - exp(result) * sum(grad)`.]],

@@ -240,6 +240,66 @@ TEST_CASE("hooks end with their interpreter") {
   CHECK(grad_of(w).data<float>()[0] == 1);
 }
 
+namespace {
+// A result with a function of the script's behind it.
+constexpr const char* kTriple = R"(
+  local f = ml.autograd.Function {
+    name = "Triple",
+    forward = function(ctx, x) ctx.by = 3 return x * 3 end,
+    backward = function(ctx, g)
+      calls = (calls or 0) + 1
+      if fails then error "from a" end
+      return g * ctx.by
+    end }
+  y = f(w) return y)";
+}  // namespace
+
+TEST_CASE("a script's function runs backward in its interpreter and is an error elsewhere") {
+  const Tensor w = leaf();
+  Script a(w), b;
+  const Tensor y = a.run_string(kTriple, "a.lua")[0].tensor();
+  CHECK(contains(message_of([&] { backward({sum(y)}, {Tensor()}, true); }),
+                 "TripleBackward belongs to an interpreter that does not run on this thread"));
+  b.set("y", y);
+  const char* train = "y:sum():backward { retain_graph = true }";
+  CHECK(contains(message_of([&] { b.run_string(train); }), "does not run on this thread"));
+  a.register_function("train_b", [&](const Values&) -> Values {
+    b.run_string(train);
+    return {};
+  });
+  a.run_string("train_b()");
+  CHECK(a.get("calls").integer() == 1);
+  CHECK(grad_of(w).data<float>()[0] == 3);
+  a.run_string("fails = true");
+  const std::string wrong = message_of([&] { a.run_string("train_b()"); });
+  CHECK(contains(wrong, "from a (its forward was called at a.lua:"));
+  CHECK(recording(a));
+  CHECK(recording(b));
+}
+
+TEST_CASE("what the tape holds of a script may go on another thread, or outlive it") {
+  const Tensor w = leaf();
+  Tensor kept;
+  {
+    Script a(w);
+    for (int i = 0; i < 20; ++i) {
+      Tensor y = a.run_string(kTriple)[0].tensor();
+      a.run_string("y = nil collectgarbage()");
+      std::thread([y = std::move(y)]() mutable { y = Tensor(); }).join();
+    }
+    kept = a.run_string(kTriple)[0].tensor();
+    const Tensor packed =
+        a.run_string(
+             "return ml.autograd.graph.saved_tensors_hooks(function(t) return { t } end,"
+             "  function(kept) return kept[1] end, function() return w:exp() end)")[0]
+            .tensor();
+    CHECK(contains(message_of([&] { backward({sum(packed)}, {Tensor()}); }),
+                   "saved_tensors_hooks: unpack belongs to an interpreter"));
+  }
+  CHECK(contains(message_of([&] { backward({sum(kept)}, {Tensor()}); }),
+                 "belongs to an interpreter that was closed"));
+}
+
 TEST_CASE("a held function may be dropped on another thread while its interpreter runs") {
   Script lua;
   std::vector<Value> held;

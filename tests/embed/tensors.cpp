@@ -1,5 +1,6 @@
 // tests/embed/tensors.cpp: tensors and the tape in C++ alone: a small model is trained, and access
 // to elements is checked. No interpreter is made. Exits with 1 on a failure.
+#include <moonlet/autograd/custom_function.h>
 #include <moonlet/ops.h>
 #include <cmath>
 #include <cstdio>
@@ -68,6 +69,29 @@ void test_gradients() {
   expect(ml::grad_enabled(), "and it ends with its scope");
 }
 
+// A function with a derivative of its own, whose node is named after it.
+struct Halve : ml::autograd::Function<Halve> {
+  static ml::Tensor forward(ml::autograd::FunctionContext& ctx, const ml::Tensor& x, double by) {
+    ctx.save_for_backward({x});
+    ctx.saved_data["by"] = by;
+    return x * x / by;
+  }
+  static std::vector<ml::Tensor> backward(ml::autograd::FunctionContext& ctx,
+                                          const std::vector<ml::Tensor>& grads) {
+    const ml::Tensor x = ctx.saved_tensors()[0];
+    return {grads[0] * x * 2.0 / std::any_cast<double>(ctx.saved_data["by"])};
+  }
+};
+
+void test_function() {
+  ml::Tensor w = ml::full({3}, 2.0);
+  ml::set_requires_grad(w, true);
+  const ml::Tensor y = Halve::apply(w, 4.0);
+  expect(ml::grad_fn_name(y) == "HalveBackward", "a function of the host's has a node");
+  ml::backward(ml::sum(y));
+  expect(ml::grad_of(w).data<float>()[1] == 1, "and its gradient");
+}
+
 void test_elements() {
   float buffer[6] = {0, 1, 2, 3, 4, 5};
   const ml::Tensor x = ml::clone(ml::from_blob(buffer, {6}, ml::DType::Float32));
@@ -97,6 +121,7 @@ void test_autocast() {
 int main() {
   test_training();
   test_gradients();
+  test_function();
   test_elements();
   test_autocast();
   std::printf("tensors in C++: %s\n", failures == 0 ? "good" : "failed");

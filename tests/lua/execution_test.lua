@@ -574,4 +574,18 @@ test("a hook that frees the tensors of the graph harms nothing", function()
   expect.near(a.grad:tolist(), { 8, 8 })
 end)
 
+test("a guard in a hook that fails leaves the mode as it was before backward", function()
+  local x = ml.ones(2, { requires_grad = true })
+  for _, guard in ipairs { ml.enable_grad, ml.no_grad, ml.inference_mode } do
+    local y = x * 2
+    y:register_hook(function()
+      local _ <close> = guard()
+      error "in the hook"
+    end)
+    expect.error(function() y:sum():backward() end, "in the hook")
+    expect.truthy(ml.is_grad_enabled())
+    expect.falsy(ml.is_inference_mode_enabled())
+  end
+end)
+
 harness.run()

@@ -86,7 +86,8 @@ end
 local inner = { columns = true, hooks = true, init = true, modes = true, options = true, profiler = true,
   pickle = true, repl = true, serialize = true, signature = true, terminal = true, torch_file = true,
   zip = true }
-local modules = { "nn", "optim", "autograd", "amp", "data", "args", "class", "plot", "progress", "help" }
+local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "args", "class",
+  "plot", "progress", "help" }
 
 local function check(walk_all, least)
   missing, seen, checked = {}, {}, 0

@@ -66,4 +66,19 @@ test("all forms were seen", function()
   end
 end)
 
+harness.test("ops with a derivative of their own that are made of ops are recorded", function()
+  local x = ml.randn(3, 2, 3, { requires_grad = true })
+  local weights = { ml.randn(2, 3), ml.randn(2, 2), ml.randn(2), ml.randn(2) }
+  local hidden = ml.zeros(1, 2, 2)
+  local q, k = ml.randn(2, 3, 4, { requires_grad = true }), ml.randn(2, 5, 4)
+  local function gradients()
+    local y = ml.rnn_tanh(x, hidden, weights, true, 1, 0, false, false, false)
+    local z = ml._internal.native_attention(q, k, k, nil, false, 0.5)
+    local gx, gq = ml.grad({ y:sum(), z:sum() }, { x, q })
+    return { gx:tolist(), gq:tolist() }
+  end
+  local function pass(_, arguments, call) return call(arguments) end
+  harness.expect.equal(ml.override(pass, gradients), gradients())
+end)
+
 harness.run()

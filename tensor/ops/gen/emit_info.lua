@@ -31,7 +31,28 @@ local function boxed(name) return ("boxing::call<&moonlet::%s>"):format(name) en
 -- The function below the public op, for ops made of ops.
 local function body(row, form)
   if row.kind ~= "composite" or form ~= "Plain" then return "nullptr" end
+  -- ModeCall::descend tells by this which composites record themselves.
+  assert(#row.grads == 0 or row.internal, row.name .. ": a composite with `grad` must be internal")
   return ("boxing::call<&moonlet::%s_composite>"):format(row.name)
+end
+
+-- The rule by which vmap calls the op for a whole batch.
+local function rule_name(row) return row.vmap or (row.kind == "pointwise" and "pointwise" or nil) end
+local function batch_rule(row)
+  local name = rule_name(row)
+  return name and "&batching::" .. name or "nullptr"
+end
+
+local function batch_rules(rows)
+  local out, seen = {}, {}
+  for _, row in ipairs(rows) do
+    local name = rule_name(row)
+    if name and not seen[name] then
+      seen[name] = true
+      out[#out + 1] = ("void %s(BatchCall& call);"):format(name)
+    end
+  end
+  return #out > 0 and "namespace batching {\n" .. table.concat(out, "\n") .. "\n}" or ""
 end
 
 local arguments_template = [[
@@ -52,6 +73,7 @@ local function row_info(row)
     quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
     cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), autocast(row), list,
     tostring(#row.args), tostring(#row.results), tostring(row.internal == true),
+    tostring(#row.grads > 0), tostring(row.linear == true), batch_rule(row),
   }, ", ") })
   if #arguments == 0 then return text end
   return fill(arguments_template, { list = list, arguments = arguments }) .. "\n" .. text
@@ -81,6 +103,8 @@ namespace moonlet {
 
 $composites
 
+$rules
+
 namespace {
 $rows
 }  // namespace
@@ -108,6 +132,6 @@ return function(rows, family)
       pointers[#pointers + 1] = "&ops::" .. form[1]
     end
   end
-  return fill(file, { family = family, composites = composites(rows), rows = infos, forms = texts,
+  return fill(file, { family = family, composites = composites(rows), rules = batch_rules(rows), rows = infos, forms = texts,
     pointers = table.concat(pointers, ",\n    ") }) .. "\n"
 end

@@ -111,6 +111,14 @@ local function mask(positions)
   return tostring(bits)
 end
 
+-- The slots by name, as Formula::slots.
+local function slot_names(row, plan)
+  local names = {}
+  for i, arg in ipairs(plan.inputs) do names[i] = arg.name .. (arg.info.list and "[]" or "") end
+  for _, result in ipairs(row.results) do names[#names + 1] = result.name end
+  return table.concat(names, ",")
+end
+
 -- `const Formula kMul = {...};`
 local function constant(row, plan)
   local gradients, arguments, slot_position = {}, {}, {}
@@ -121,8 +129,9 @@ local function constant(row, plan)
   end
   for i, arg in ipairs(plan.inputs) do slot_position[arg.name] = i - 1 end
   for i, arg in ipairs(plan.differentiable) do arguments[i] = slot_position[arg.name] end
-  return ('constexpr Formula k%s = {"%sBackward", %d, %s, %d, %s, {%s}};'):format(row.camel, row.camel,
-    #plan.inputs, mask(arguments), #plan.differentiable, mask(plan.tracked), table.concat(gradients, ", "))
+  return ('constexpr Formula k%s = {"%sBackward", %d, %s, %d, %s, {%s}, "%s"};'):format(row.camel,
+    row.camel, #plan.inputs, mask(arguments), #plan.differentiable, mask(plan.tracked),
+    table.concat(gradients, ", "), slot_names(row, plan))
 end
 
 -- Where the tensors an expression names come from while the node runs: g -> "ctx.g()".

@@ -1,0 +1,169 @@
+// interp/binding/transforms.cpp: what the transforms of functions in stdlib/func are made of: the
+// levels of vmap and of forward mode, and the tensors inside them.
+#include "interp/binding/transforms.h"
+
+#include <cstring>
+
+#include "autograd/forward_mode.h"
+#include "autograd/tape.h"
+#include "interp/binding/arg_reader.h"
+#include "interp/binding/mode_guard.h"
+#include "interp/binding/uses_transforms.h"
+#include "tensor/batched.h"
+
+namespace moonlet::binding {
+namespace {
+
+constexpr const char* kLevelName = "moonlet.vmap_level";
+
+BatchLevelRef& level_at(lua_State* L, int index) {
+  return *static_cast<BatchLevelRef*>(luaL_checkudata(L, index, kLevelName));
+}
+
+int l_end_level(lua_State* L) {
+  BatchLevelRef& level = level_at(L, 1);
+  if (level) leave_batch_level(*level);
+  return 0;
+}
+
+int l_free_level(lua_State* L) {
+  BatchLevelRef& level = level_at(L, 1);
+  if (level) leave_batch_level(*level);
+  level.reset();
+  return 0;
+}
+
+Randomness randomness_at(lua_State* L, int index) {
+  const char* name = luaL_checkstring(L, index);
+  if (std::strcmp(name, "different") == 0) return Randomness::Different;
+  if (std::strcmp(name, "same") == 0) return Randomness::Same;
+  check(std::strcmp(name, "error") == 0,
+        "vmap: randomness is \"error\", \"different\" or \"same\", got \"", name, "\"");
+  return Randomness::Error;
+}
+
+// `_vmap_level(size, randomness)`: a value for `<close>`.
+int l_vmap_level(lua_State* L) {
+  const lua_Integer size = luaL_checkinteger(L, 1);
+  const Randomness randomness = randomness_at(L, 2);
+  void* const cell = lua_newuserdatauv(L, sizeof(BatchLevelRef), 0);
+  if (luaL_newmetatable(L, kLevelName)) {
+    lua_pushcfunction(L, guard<l_end_level>);
+    lua_setfield(L, -2, "__close");
+    lua_pushcfunction(L, guard<l_free_level>);
+    lua_setfield(L, -2, "__gc");
+    lua_pushliteral(L, "vmap level");
+    lua_setfield(L, -2, "__metatable");
+  }
+  auto* const level = new (cell) BatchLevelRef();
+  lua_setmetatable(L, -2);
+  *level = enter_batch_level(size, randomness);
+  return 1;
+}
+
+// `_vmap_batch(level, x, dim)`: x as one sample, `dim` from 1.
+int l_vmap_batch(lua_State* L) {
+  const BatchLevelRef level = level_at(L, 1);
+  const Tensor x = check_tensor(L, 2, "vmap");
+  const int dim = static_cast<int>(luaL_checkinteger(L, 3));
+  return push_result(L, make_batched(x, dim - 1, level));
+}
+
+// `_vmap_value(level, y, dim)`: the samples of a result, in dimension `dim` (from 1; negative from
+// the end), or with nil a result that is the same for all.
+int l_vmap_value(lua_State* L) {
+  const BatchLevelRef level = level_at(L, 1);
+  const Tensor y = check_tensor(L, 2, "vmap");
+  const Batched* b = batched(y);
+  const bool mine = b != nullptr && b->level == level;
+  if (lua_isnoneornil(L, 3)) {
+    check(!mine || b->dim == kNotBatched,
+          "vmap: out_dims is nil for a result that differs from sample to sample");
+    return push_result(L, mine ? b->value : y);
+  }
+  const int rank = y.dim() + 1;
+  const int64_t given = luaL_checkinteger(L, 3);
+  const int64_t dim = given < 0 ? given + rank : given - 1;
+  check(given != 0 && dim >= 0 && dim < rank, "vmap: out_dims is ", given, ", of ", rank,
+        " dimensions");
+  Tensor value = mine ? b->value : y;
+  int from = mine ? b->dim : kNotBatched;
+  if (from == kNotBatched) {
+    Dims sizes = value.sizes();
+    sizes.insert(0, level->size);
+    value = expand(value, sizes);
+    from = 0;
+  }
+  return push_result(L, movedim(value, {from}, {dim}));
+}
+
+int l_is_vmap(lua_State* L) {
+  return push_result(L, batched(check_tensor(L, 1, "is_batched")) != nullptr);
+}
+
+// `_forward_level()`: a value for `<close>`.
+int l_forward_level(lua_State* L) {
+  push_mode_guard(L, std::make_shared<ForwardMode>(), "forward_ad.dual_level");
+  return 1;
+}
+
+int l_in_forward_level(lua_State* L) { return push_result(L, forward_level() != 0); }
+
+int l_make_dual(lua_State* L) {
+  const Tensor x = check_tensor(L, 1, "make_dual"), tangent = check_tensor(L, 2, "make_dual");
+  return push_result(L, make_dual(x, tangent, forward_level()));
+}
+
+// The primal and the tangent of the innermost level, or nil.
+int l_unpack_dual(lua_State* L) {
+  const Tensor x = check_tensor(L, 1, "unpack_dual");
+  const uint64_t level = forward_level();
+  check(level != 0, "unpack_dual: it is used inside of forward_ad.dual_level");
+  const Tensor tangent = tangent_of(x, level);
+  push_tensor(L, without_tangent(x, level));
+  if (tangent.defined())
+    push_tensor(L, tangent);
+  else
+    lua_pushnil(L);
+  return 2;
+}
+
+int l_differentiation_input(lua_State* L) {
+  return push_result(L, differentiation_input(check_tensor(L, 1, "grad")));
+}
+
+std::vector<Tensor> tensors_at(lua_State* L, int index) {
+  luaL_checktype(L, index, LUA_TTABLE);
+  std::vector<Tensor> out;
+  const lua_Integer count = luaL_len(L, index);
+  for (lua_Integer i = 1; i <= count; ++i) {
+    lua_geti(L, index, i);
+    out.push_back(check_tensor(L, -1, "grad"));
+    lua_pop(L, 1);
+  }
+  return out;
+}
+
+// `_needs_graph(outputs, inputs)`
+int l_needs_graph(lua_State* L) {
+  return push_result(L, needs_graph(tensors_at(L, 1), tensors_at(L, 2)));
+}
+
+}  // namespace
+
+void register_transforms(lua_State* L) {
+  static const luaL_Reg kModule[] = {{"_vmap_level", guard<l_vmap_level>},
+                                     {"_vmap_batch", op_guard<l_vmap_batch>},
+                                     {"_vmap_value", op_guard<l_vmap_value>},
+                                     {"_is_batched", guard<l_is_vmap>},
+                                     {"_forward_level", guard<l_forward_level>},
+                                     {"_in_forward_level", guard<l_in_forward_level>},
+                                     {"_make_dual", op_guard<l_make_dual>},
+                                     {"_unpack_dual", op_guard<l_unpack_dual>},
+                                     {"_differentiation_input", op_guard<l_differentiation_input>},
+                                     {"_needs_graph", guard<l_needs_graph>},
+                                     {nullptr, nullptr}};
+  set_functions(L, -2, kModule);
+}
+
+}  // namespace moonlet::binding

@@ -1,0 +1,124 @@
+-- stdlib/autograd/function.lua: ml.autograd.Function: functions whose derivative a script writes.
+-- What the tape does with them is in autograd/custom_function.cpp.
+
+local ml = require "moonlet"
+local fail = require("moonlet.options").fail
+local signature = require "moonlet.signature"
+
+local functions = {}
+
+local Function = {}
+Function.__index = Function
+
+function Function:__tostring() return ("autograd.Function %s"):format(self.name) end
+
+local function without_recording(f, ...)
+  local _ <close> = ml.no_grad()
+  return f(...)
+end
+
+-- The results of forward, with what it or setup_context has told the context.
+local function run_forward(self, ctx, ...)
+  if not self.setup_context then return table.pack(self.forward(ctx, ...)) end
+  local results = table.pack(self.forward(...))
+  local outputs = table.move(results, 1, results.n, 1, { n = results.n })
+  self.setup_context(ctx, table.pack(...), outputs)
+  return results
+end
+
+function Function:__call(...)
+  if rawequal((...), self) then
+    fail("%s: use %s(x) or %s.apply(x), without a colon", self.name, self.name, self.name)
+  end
+  local ctx = ml._function_begin(self.name, ...)
+  local results = without_recording(run_forward, self, ctx, ...)
+  return ml._function_end(ctx, self.backward, table.unpack(results, 1, results.n))
+end
+
+local read_function = signature("autograd.Function(function forward, function? backward=nil, "
+  .. "function? setup_context=nil, function? jvp=nil, function? vmap=nil, "
+  .. "bool generate_vmap_rule=false, string name=\"Function\")")
+
+--- A function with a derivative of its own: `Cube(x)` or `Cube.apply(x)` runs `forward(ctx, x)`
+--- without recording, and backward runs `backward(ctx, g)`. `forward` takes any arguments and gives
+--- any number of results. `backward` gets a gradient for each result, nil for what is no tensor,
+--- and gives one for each argument: nil for none and for what is no tensor, those missing at the
+--- end are none. It is recorded itself under `create_graph`, so that a gradient made of ops can be
+--- differentiated again.
+---
+--- `ctx` is a `FunctionContext`: `ctx:save_for_backward(...)` keeps tensors, `ctx.saved_tensors`
+--- gives them, and fields of the script's own keep anything else. It goes when its graph goes or
+--- was used by a backward without `retain_graph`; a result of the call should be kept by
+--- `save_for_backward` alone, since one in a field is never freed otherwise.
+---
+--- With `setup_context(ctx, inputs, outputs)` `forward` gets no context; it is called after it with
+--- the arguments and the results as arrays with their length in `n`. `jvp` and `vmap` are kept as
+--- fields for forward mode and vmap. The node of the graph is called after `name`: "CubeBackward".
+--- > Cube = ml.autograd.Function {
+---     name = "Cube",
+---     forward = function(ctx, x) ctx:save_for_backward(x) return x ^ 3 end,
+---     backward = function(ctx, g) return g * ctx.saved_tensors[1] ^ 2 * 3 end,
+---   }
+--- > y = Cube(ml.tensor({ 2.0 }, { requires_grad = true }))
+---@param definition table {forward, backward, setup_context, jvp, vmap, generate_vmap_rule, name}
+---@return {apply: (fun(...): ...), name: string}
+---@see autograd.once_differentiable
+function functions.Function(definition)
+  if type(definition) ~= "table" or getmetatable(definition) then
+    fail("autograd.Function: a table { forward =, backward =, name = } is wanted, got %s",
+      signature.describe(definition))
+  end
+  local self = read_function:table(definition)
+  if #self.name == 0 then fail "autograd.Function: 'name' must not be empty" end
+  if self.generate_vmap_rule and self.vmap then
+    fail "autograd.Function: either 'vmap' or 'generate_vmap_rule' is wanted, got both"
+  end
+  if self.generate_vmap_rule and not self.setup_context then
+    fail "autograd.Function: 'generate_vmap_rule' needs the form with 'setup_context'"
+  end
+  setmetatable(self, Function)
+  function self.apply(...) return self(...) end
+  self.backward = self.backward or function()
+    fail("%s: it has no backward", self.name)
+  end
+  return self
+end
+
+-- What once_differentiable puts behind gradients that cannot be differentiated.
+local Refused = functions.Function {
+  name = "OnceDifferentiable",
+  forward = function(_, ...) return ... end,
+  backward = function()
+    fail "once_differentiable: this backward was marked as one that cannot be differentiated again"
+  end,
+}
+
+local read_once = signature("autograd.once_differentiable(function backward)",
+  "once_differentiable")
+
+--- Marks a `backward` that is not made of differentiable ops: it runs without recording, and to
+--- differentiate what it gave is an error instead of a wrong result.
+--- > backward = ml.autograd.once_differentiable(function(ctx, g) return g * 2 end)
+---@param backward fun(ctx: moonlet.FunctionContext, ...): ...
+---@return fun(ctx: moonlet.FunctionContext, ...): ...
+function functions.once_differentiable(...)
+  local backward = read_once(...)
+  return function(ctx, ...)
+    local results = table.pack(without_recording(backward, ctx, ...))
+    local differentiated = false
+    for i = 1, select("#", ...) do
+      local g = select(i, ...)
+      differentiated = differentiated or (ml.is_tensor(g) and g.requires_grad)
+    end
+    if not (differentiated and ml.is_grad_enabled()) then
+      return table.unpack(results, 1, results.n)
+    end
+    for i = 1, results.n do
+      local g = results[i]
+      if ml.is_tensor(g) then results[i] = g:detach():requires_grad_(true) end
+    end
+    return Refused(table.unpack(results, 1, results.n))
+  end
+end
+
+return functions

@@ -1,0 +1,181 @@
+-- stdlib/autograd/saved.lua: in what form the tape keeps tensors for the backward pass: functions
+-- of ml.autograd.graph that pack them, move them away, or keep changes in place from them.
+
+local ml = require "moonlet"
+local fail = require("moonlet.options").fail
+local signature = require "moonlet.signature"
+
+local saved = {}
+
+-- The results of f under the guard, which ends with it however it ends; without f the guard itself.
+local function under(where, guard, f, ...)
+  if f == nil then return guard end
+  local _ <close> = guard
+  if type(f) ~= "function" then fail("%s: a function is wanted, got %s", where, type(f)) end
+  return f(...)
+end
+
+local function check_function(where, name, f)
+  if type(f) ~= "function" then
+    fail("%s: '%s': a function is wanted, got %s", where, name, signature.describe(f))
+  end
+end
+
+--- Runs `f`, or the rest of the block that holds the result with `<close>`, with `pack(tensor)` in
+--- the place of each tensor that is saved for a gradient: what it returns, any value, is kept
+--- instead, and `unpack(value)` gives such a tensor when the gradient is computed, each time it is.
+--- Both run without recording; the tensor that `pack` gets has no history and must not be changed
+--- in place. That the tensor was changed in place later is not found out. Of nested ones the
+--- innermost counts.
+--- > ml.autograd.graph.saved_tensors_hooks(function(t) return t:to(ml.bfloat16) end,
+---     function(t) return t:to(ml.float32) end, function() return ml.ones(2):exp() end)
+---@param pack fun(tensor: moonlet.Tensor): any
+---@param unpack fun(value: any): moonlet.Tensor
+---@param f? fun(...): ...
+---@param ... any what f gets
+---@return any ... its results, or the value to hold
+---@see autograd.graph.save_on_cpu
+function saved.saved_tensors_hooks(pack, unpack, f, ...)
+  check_function("saved_tensors_hooks", "pack", pack)
+  check_function("saved_tensors_hooks", "unpack", unpack)
+  return under("saved_tensors_hooks", ml._saved_tensors_hooks(pack, unpack), f, ...)
+end
+
+--- Makes `saved_tensors_hooks`, and what is built on it, an error with that message inside of `f`
+--- or the rest of the block.
+--- > ml.autograd.graph.disable_saved_tensors_hooks("not here", function() end)
+---@param message string
+---@param f? fun(...): ...
+---@param ... any what f gets
+---@return any ... its results, or the value to hold
+function saved.disable_saved_tensors_hooks(message, f, ...)
+  if type(message) ~= "string" then
+    fail("disable_saved_tensors_hooks: 'message' must be a string, got %s",
+      signature.describe(message))
+  end
+  return under("disable_saved_tensors_hooks", ml._no_saved_tensors_hooks(message), f, ...)
+end
+
+local read_on_cpu = signature("graph.save_on_cpu(bool pin_memory=false)", "save_on_cpu")
+
+--- Keeps what is saved for gradients in the memory of the CPU, and brings it back to its device
+--- when it is needed: for models on a device whose memory is too small. Memory is never pinned, so
+--- `pin_memory = true` is an error.
+--- > ml.autograd.graph.save_on_cpu(nil, function() return ml.ones(2):exp() end)
+---@param options? {pin_memory?: boolean}
+---@param f? fun(...): ...
+---@param ... any what f gets
+---@return any ... its results, or the value to hold
+function saved.save_on_cpu(...)
+  local function start(given, f, ...)
+    if given.pin_memory then fail "save_on_cpu: there is no pinned memory here" end
+    local guard = ml._saved_tensors_hooks(function(t) return { t.device, t:to "cpu" } end,
+      function(kept) return kept[2]:to(kept[1]) end)
+    return under("save_on_cpu", guard, f, ...)
+  end
+  return start(read_on_cpu:before_function(...))
+end
+
+-- A file that goes when nobody holds it any more.
+local File = {}
+File.__index = File
+File.__close = function(self) os.remove(self.path) end
+File.__gc = File.__close
+
+-- Each guard numbers its files; the name of a temporary file keeps them apart from others'.
+local function namer(folder)
+  local base = os.tmpname()
+  os.remove(base)
+  if folder then base = folder:gsub("/+$", "") .. "/" .. base:match "[^/]*$" end
+  local count = 0
+  return function()
+    count = count + 1
+    return ("%s-%d.safetensors"):format(base, count)
+  end
+end
+
+local read_to_disk = signature("graph.save_to_disk(string? folder=nil)", "save_to_disk")
+
+--- Keeps what is saved for gradients in files, written by `ml.save` to `folder`, or where the
+--- system has its temporary files. A file is removed when the graph lets go of what is in it.
+--- > ml.autograd.graph.save_to_disk(nil, function() return ml.ones(2):exp() end)
+---@param options? {folder?: string}
+---@param f? fun(...): ...
+---@param ... any what f gets
+---@return any ... its results, or the value to hold
+function saved.save_to_disk(...)
+  local function start(given, f, ...)
+    local next_path = namer(given.folder)
+    local guard = ml._saved_tensors_hooks(function(t)
+      local file = setmetatable({ path = next_path(), device = t.device }, File)
+      ml.save(file.path, { t = t:detach() })
+      return file
+    end, function(file) return ml.load(file.path, { device = file.device }).t end)
+    return under("save_to_disk", guard, f, ...)
+  end
+  return start(read_to_disk:before_function(...))
+end
+
+-- What allow_mutation_on_saved_tensors keeps: by storage the tensors saved of it, weakly.
+local Kept = {}
+Kept.__index = Kept
+
+function Kept:add(t)
+  local entry = { tensor = t, version = t._version }
+  local key = t:storage():data_ptr()
+  self[key] = self[key] or setmetatable({}, { __mode = "v" })
+  table.insert(self[key], entry)
+  return entry
+end
+
+-- Copies what is saved of the memory that is about to change.
+function Kept:before_change(t)
+  local key = t:storage():data_ptr()
+  local entries = rawget(self, key)
+  if not entries then return end
+  self[key] = nil
+  local _ <close> = ml.no_grad()
+  for _, entry in pairs(entries) do
+    entry.tensor = entry.tensor:clone()
+    entry.version = entry.tensor._version
+  end
+end
+
+local function value_of(entry)
+  if entry.tensor._version ~= entry.version then
+    fail("backward: a saved tensor of shape %s was changed in place after the block of "
+      .. "allow_mutation_on_saved_tensors", entry.tensor.shape)
+  end
+  return entry.tensor
+end
+
+--- Lets `f`, or the rest of the block, change in place what was saved for a gradient in it: it is
+--- copied before. Changes after the block are found as ever.
+--- > ml.autograd.graph.allow_mutation_on_saved_tensors(function()
+---     local w = ml.ones(2, { requires_grad = true })
+---     local a = w * 2
+---     local y = a:sin():sum()
+---     a:zero_()
+---     y:backward()
+---   end)
+---@param f? fun(...): ...
+---@param ... any what f gets
+---@return any ... its results, or the value to hold
+function saved.allow_mutation_on_saved_tensors(f, ...)
+  local kept = setmetatable({}, Kept)
+  local hooks = ml._saved_tensors_hooks(function(t) return kept:add(t) end, value_of)
+  local changes = ml.override(function(op, arguments, call)
+    for _, i in ipairs(op.writes) do
+      local t = arguments[i]
+      if ml.is_tensor(t) then kept:before_change(t) end
+    end
+    return call(arguments)
+  end)
+  local guard = setmetatable({}, { __close = function()
+    local _ <close> = hooks
+    local _ <close> = changes
+  end })
+  return under("allow_mutation_on_saved_tensors", guard, f, ...)
+end
+
+return saved

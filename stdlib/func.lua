@@ -1,0 +1,11 @@
+-- stdlib/func.lua: ml.func: transforms of functions: gradients, Jacobians, batches. Each part is
+-- loaded when one of its names is first used.
+
+local options = require "moonlet.options"
+
+return options.namespace("func", {}, options.late {
+  ["func.vmap"] = { "vmap" },
+  ["func.derivatives"] = { "grad", "grad_and_value", "vjp", "jvp", "jacrev", "jacfwd", "hessian",
+    "linearize" },
+  ["func.modules"] = { "functional_call", "stack_module_state" },
+})

@@ -1,0 +1,438 @@
+-- stdlib/func/derivatives.lua: functions made of functions: gradients, products with Jacobians,
+-- Jacobians and Hessians whole. They may be inside one another and inside vmap.
+
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local tree = require "moonlet.func.tree"
+local vmap = require("moonlet.func.vmap").vmap
+local fail = options.fail
+
+local derivatives = {}
+
+-- The positions of the arguments to differentiate by, and whether it was one.
+local function positions(where, argnums, count)
+  local one = math.type(argnums) == "integer"
+  local list = one and { argnums } or argnums
+  if type(list) ~= "table" or #list == 0 then
+    fail("%s: argnums is the position of an argument or a table of them", where)
+  end
+  local out = {}
+  for i, at in ipairs(list) do
+    local position = math.type(at) == "integer" and (at < 0 and at + count + 1 or at) or 0
+    if position < 1 or position > count then
+      fail("%s: argnums names argument %s of %d", where, tostring(at), count)
+    end
+    out[i] = position
+  end
+  return out, one
+end
+
+-- The arguments with tensors of the transform's own in those places; `inputs` are all of these, and
+-- `rebuild(tensors)` makes what belongs to them: one tree for one place, else an array of trees.
+local function take_inputs(where, arguments, argnums)
+  local places, one = positions(where, argnums, arguments.n)
+  local own, inputs, trees = { n = arguments.n }, {}, {}
+  for i = 1, arguments.n do own[i] = arguments[i] end
+  for k, place in ipairs(places) do
+    local tensors, again = tree.differentiable(where, arguments[place])
+    local mine = {}
+    for i, x in ipairs(tensors) do
+      mine[i] = ml._differentiation_input(x)
+      inputs[#inputs + 1] = mine[i]
+    end
+    own[place] = again(mine)
+    trees[k] = { again = again, count = #mine }
+  end
+  local function rebuild(tensors)
+    local out, next = {}, 1
+    for k, each in ipairs(trees) do
+      out[k] = each.again(table.move(tensors, next, next + each.count - 1, 1, {}))
+      next = next + each.count
+    end
+    return one and out[1] or out
+  end
+  return own, inputs, rebuild
+end
+
+-- The gradients by the inputs, zeros where the outputs do not depend on one.
+local function gradients(outputs, inputs, starts, keep)
+  local from, with = {}, {}
+  for i, y in ipairs(outputs) do
+    if y.requires_grad then from[#from + 1], with[#with + 1] = y, starts and starts[i] or nil end
+  end
+  local graph = ml._needs_graph(from, inputs)
+  for _, start in ipairs(with) do graph = graph or start.requires_grad end
+  local found = #from == 0 and {} or { ml.grad(from, inputs, {
+    grad_outputs = starts and with or nil, retain_graph = keep or graph, create_graph = graph,
+    allow_unused = true }) }
+  for i, x in ipairs(inputs) do
+    if not found[i] then found[i] = ml.zeros_like(x:detach()) end
+  end
+  return found
+end
+
+-- Without the history that the function of the transform's own inputs has.
+local function outside(y, inputs)
+  if ml._needs_graph({ y }, inputs) then return y end
+  return y:detach()
+end
+
+local function outside_all(value, inputs)
+  return tree.map(function(leaf)
+    return ml.is_tensor(leaf) and outside(leaf, inputs) or leaf
+  end, value)
+end
+
+local function run_recorded(f, arguments)
+  return ml.enable_grad(function() return table.pack(f(table.unpack(arguments, 1, arguments.n))) end)
+end
+
+local function scalar_loss(where, results)
+  local y = results[1]
+  if not ml.is_tensor(y) then
+    fail("%s: the function must return a tensor first, got %s", where, type(y))
+  end
+  if y:dim() ~= 0 then
+    fail("%s: the function must return a tensor of one element and no dimensions, got shape %s",
+      where, tostring(y.shape))
+  end
+  return y
+end
+
+local function value_and_gradient(where, f, argnums, has_aux, arguments)
+  local own, inputs, rebuild = take_inputs(where, arguments, argnums)
+  local results = run_recorded(f, own)
+  if not has_aux and results.n ~= 1 then
+    fail("%s: the function returned %d values; with has_aux = true it may return a second one",
+      where, results.n)
+  end
+  local loss = scalar_loss(where, results)
+  local found = rebuild(gradients({ loss }, inputs))
+  return outside(loss, inputs), found, outside_all(results[2], inputs)
+end
+
+local read_grad = signature "func.grad(function func, any argnums=1, bool has_aux=false)"
+
+--- The function that gives the gradient of `func` by argument `argnums`, which may hold tensors in
+--- tables; a table of positions gives an array of gradients. `func` returns a tensor of one element
+--- without dimensions and, with `has_aux`, a second value, which comes back behind the gradient. As
+--- `torch.func.grad`.
+--- > cube = ml.func.grad(function(x) return x ^ 3 end) return cube(ml.tensor(2.0))
+---@param func function
+---@param options? {argnums?: integer|integer[], has_aux?: boolean}
+---@return function
+function derivatives.grad(...)
+  local f, argnums, has_aux = read_grad(...)
+  return function(...)
+    local _, found, aux = value_and_gradient("func.grad", f, argnums, has_aux, table.pack(...))
+    if has_aux then return found, aux end
+    return found
+  end
+end
+
+local read_value = signature
+  "func.grad_and_value(function func, any argnums=1, bool has_aux=false)"
+
+--- As `func.grad`, with the value behind the gradient; with `has_aux` an array of the value and the
+--- second result.
+--- > both = ml.func.grad_and_value(function(x) return x ^ 3 end) return both(ml.tensor(2.0))
+---@param func function
+---@param options? {argnums?: integer|integer[], has_aux?: boolean}
+---@return function
+function derivatives.grad_and_value(...)
+  local f, argnums, has_aux = read_value(...)
+  return function(...)
+    local value, found, aux = value_and_gradient("func.grad_and_value", f, argnums, has_aux,
+      table.pack(...))
+    if has_aux then return found, { value, aux } end
+    return found, value
+  end
+end
+
+-- All arguments are differentiated by.
+local function all_places(arguments)
+  local out = {}
+  for i = 1, arguments.n do out[i] = i end
+  return out
+end
+
+-- The results of f that are differentiated, as one tree, and the second result where there is one.
+local function primal_results(where, f, own, has_aux)
+  local results = run_recorded(f, own)
+  if not has_aux then return tree.pack(table.unpack(results, 1, results.n)) end
+  if results.n ~= 2 then
+    fail("%s: with has_aux = true the function returns two values, got %d", where, results.n)
+  end
+  return results[1], results[2]
+end
+
+local function output_tensors(where, value)
+  local tensors, again = tree.flatten(value)
+  if #tensors == 0 then fail("%s: the function returned no tensor", where) end
+  return tensors, again
+end
+
+-- The tensors of `given`, which must look like `like`.
+local function matching(where, what, given, like)
+  local tensors = tree.flatten(given)
+  if #tensors ~= #like then
+    fail("%s: %s holds %d tensors, %d are wanted", where, what, #tensors, #like)
+  end
+  for i, x in ipairs(tensors) do
+    if x.shape ~= like[i].shape then
+      fail("%s: tensor %d of %s has shape %s, %s is wanted", where, i, what, tostring(x.shape),
+        tostring(like[i].shape))
+    end
+  end
+  return tensors
+end
+
+local has_aux_of = signature "func.vjp.options(bool has_aux=false)"
+
+--- The results of `func(...)` and a function that multiplies a vector with its Jacobian from the
+--- left: given what looks like the results, it gives one gradient for each argument. Several results
+--- of `func` come as an array. `{ has_aux = true }` before the arguments says that `func` returns a
+--- second value, which comes back third. As `torch.func.vjp`.
+--- > y, back = ml.func.vjp(ml.sin, ml.zeros(2)) return back(ml.ones(2))
+---@param func function
+---@param ... any the arguments
+---@return any results
+---@return function vjp
+function derivatives.vjp(func, ...)
+  local arguments, has_aux = table.pack(...), false
+  local first = arguments[1]
+  if type(first) == "table" and first.has_aux ~= nil then
+    has_aux = has_aux_of(first)
+    arguments = table.pack(select(2, ...))
+  end
+  if type(func) ~= "function" and not (getmetatable(func) or {}).__call then
+    fail("func.vjp: a function is wanted, got %s", type(func))
+  end
+  local own, inputs, rebuild = take_inputs("func.vjp", arguments, all_places(arguments))
+  local results, aux = primal_results("func.vjp", func, own, has_aux)
+  local outputs = output_tensors("func.vjp", results)
+  local function back(...)
+    local starts = matching("vjp", "the vector", tree.pack(...), outputs)
+    return table.unpack(rebuild(gradients(outputs, inputs, starts, true)))
+  end
+  return outside_all(results, inputs), back, outside_all(aux, inputs)
+end
+
+local read_jvp = signature
+  "func.jvp(function func, any primals, any tangents, bool strict=false, bool has_aux=false)"
+
+-- f with tangents in its arguments: the results and their tangents, as trees, and aux.
+local function push_forward(where, f, primals, tangents, has_aux, strict)
+  local inputs, again = tree.differentiable(where, primals)
+  local along = matching(where, "the tangents", tangents, inputs)
+  local _ <close> = ml._forward_level()
+  local duals = {}
+  for i, x in ipairs(inputs) do duals[i] = ml._make_dual(x, along[i]) end
+  local arguments = again(duals)
+  local results = table.pack(f(table.unpack(arguments)))
+  local aux
+  if has_aux then results.n, aux = 1, results[2] end
+  local value = tree.pack(table.unpack(results, 1, results.n))
+  local outputs, rebuild = output_tensors(where, value)
+  local values, moved = {}, {}
+  for i, y in ipairs(outputs) do
+    local tangent
+    values[i], tangent = ml._unpack_dual(y)
+    if strict and not tangent then
+      fail("%s: result %d does not depend on the inputs", where, i)
+    end
+    moved[i] = tangent or ml.zeros_like(values[i]:detach())
+  end
+  aux = tree.map(function(leaf)
+    return ml.is_tensor(leaf) and (ml._unpack_dual(leaf)) or leaf
+  end, aux)
+  return rebuild(values), rebuild(moved), aux
+end
+
+--- The results of `func` of the array `primals`, and the Jacobian times the array `tangents`: how
+--- the results change along them. Computed in one pass forward. `strict` refuses results that do not
+--- depend on the inputs; with `has_aux` the second value that `func` returns comes third. As
+--- `torch.func.jvp`.
+--- > return ml.func.jvp(ml.sin, { ml.zeros(2) }, { ml.ones(2) })
+---@param func function
+---@param primals table
+---@param tangents table
+---@param options? {strict?: boolean, has_aux?: boolean}
+---@return any results
+---@return any tangents
+function derivatives.jvp(...)
+  local f, primals, tangents, strict, has_aux = read_jvp(...)
+  local function as_list(what, value)
+    if ml.is_tensor(value) then return { value } end
+    if not tree.is_branch(value) then
+      fail("func.jvp: %s is a table of tensors, got %s", what, type(value))
+    end
+    return value
+  end
+  local value, moved, aux = push_forward("func.jvp", f, as_list("primals", primals),
+    as_list("tangents", tangents), has_aux, strict)
+  if has_aux then return value, moved, aux end
+  return value, moved
+end
+
+-- The unit vectors of all tensors together: for each tensor (n, shape...) with n the number of all
+-- elements.
+local function unit_vectors(tensors)
+  local total, out, first = 0, {}, 1
+  for _, x in ipairs(tensors) do total = total + x:numel() end
+  for i, x in ipairs(tensors) do
+    local count = x:numel()
+    local rows = ml.zeros(total, count, { dtype = x.dtype, device = x.device })
+    if count > 0 then rows:narrow(1, first, count):fill_diagonal_(1) end
+    local shape = { total }
+    for k = 1, x:dim() do shape[k + 1] = x:size(k) end
+    out[i] = rows:reshape(shape)
+    first = first + count
+  end
+  return out, total
+end
+
+local function joined_shape(a, b)
+  local out = {}
+  for k = 1, a:dim() do out[#out + 1] = a:size(k) end
+  for k = 1, b:dim() do out[#out + 1] = b:size(k) end
+  return out
+end
+
+-- `tensors` in a table for vmap, whose results come in one too.
+local function map_batch(f, tensors, chunk, randomness)
+  return vmap(f, { chunk_size = chunk, randomness = randomness or "error" })(tensors)
+end
+
+local read_jacrev = signature
+  "func.jacrev(function func, any argnums=1, bool has_aux=false, int>=1? chunk_size=nil)"
+
+--- The function that gives the Jacobian of `func` by argument `argnums`: for each result, for each
+--- tensor of the argument, a tensor of shape (shape of the result ..., shape of the argument ...).
+--- Computed backward, all rows in one batch or `chunk_size` at a time. As `torch.func.jacrev`.
+--- > jacobian = ml.func.jacrev(ml.sin) return jacobian(ml.zeros(2))
+---@param func function
+---@param options? {argnums?: integer|integer[], has_aux?: boolean, chunk_size?: integer}
+---@return function
+function derivatives.jacrev(...)
+  local f, argnums, has_aux, chunk = read_jacrev(...)
+  return function(...)
+    local own, inputs, rebuild = take_inputs("func.jacrev", table.pack(...), argnums)
+    local results, aux = primal_results("func.jacrev", f, own, has_aux)
+    local outputs, again = output_tensors("func.jacrev", results)
+    local found = map_batch(function(starts) return gradients(outputs, inputs, starts, true) end,
+      unit_vectors(outputs), chunk)
+    local first, per_output = 1, {}
+    for k, y in ipairs(outputs) do
+      local blocks = {}
+      for i, x in ipairs(inputs) do
+        blocks[i] = found[i]:narrow(1, first, y:numel()):reshape(joined_shape(y, x))
+      end
+      per_output[k] = rebuild(blocks)
+      first = first + y:numel()
+    end
+    if has_aux then return again(per_output), outside_all(aux, inputs) end
+    return again(per_output)
+  end
+end
+
+local read_jacfwd = signature([[func.jacfwd(function func, any argnums=1, bool has_aux=false,
+    int>=1? chunk_size=nil, string randomness="error")]])
+
+--- The same Jacobian computed forward, all columns in one batch: for functions of few numbers that
+--- give many. As `torch.func.jacfwd`.
+--- > jacobian = ml.func.jacfwd(ml.sin) return jacobian(ml.zeros(2))
+---@param func function
+---@param options? {argnums?: integer|integer[], has_aux?: boolean, chunk_size?: integer, randomness?: string}
+---@return function
+function derivatives.jacfwd(...)
+  local f, argnums, has_aux, chunk, randomness = read_jacfwd(...)
+  return function(...)
+    local arguments = table.pack(...)
+    local places, one = positions("func.jacfwd", argnums, arguments.n)
+    local chosen = {}
+    for k, place in ipairs(places) do chosen[k] = arguments[place] end
+    local inputs, again = tree.differentiable("func.jacfwd", chosen)
+    local outputs, rebuild, aux
+    local function along(tangents)
+      local function inner(...)
+        local all = table.pack(table.unpack(arguments, 1, arguments.n))
+        for k, place in ipairs(places) do all[place] = (select(k, ...)) end
+        return f(table.unpack(all, 1, all.n))
+      end
+      local value, moved, second = push_forward("func.jacfwd", inner, chosen, again(tangents),
+        has_aux)
+      outputs, rebuild = output_tensors("func.jacfwd", value)
+      aux = second
+      return (tree.flatten(moved))
+    end
+    local found = map_batch(along, unit_vectors(inputs), chunk, randomness)
+    local per_output = {}
+    for k, y in ipairs(outputs) do
+      local blocks, first = {}, 1
+      for i, x in ipairs(inputs) do
+        local part = found[k]:narrow(1, first, x:numel()):movedim(1, -1)
+        blocks[i] = part:reshape(joined_shape(y, x))
+        first = first + x:numel()
+      end
+      local trees = again(blocks)
+      per_output[k] = one and trees[1] or trees
+    end
+    if has_aux then return rebuild(per_output), aux end
+    return rebuild(per_output)
+  end
+end
+
+local read_hessian = signature "func.hessian(function func, any argnums=1)"
+
+--- The function that gives the second derivatives of `func`, forward over backward:
+--- `jacfwd(jacrev(func))`. As `torch.func.hessian`.
+--- > second = ml.func.hessian(function(x) return (x ^ 3):sum() end) return second(ml.ones(2))
+---@param func function
+---@param options? {argnums?: integer|integer[]}
+---@return function
+function derivatives.hessian(...)
+  local f, argnums = read_hessian(...)
+  return derivatives.jacfwd(derivatives.jacrev(f, { argnums = argnums }), { argnums = argnums })
+end
+
+--- The results of `func(...)` and a function of tangents that gives the Jacobian times them, without
+--- running `func` again: for many directions at one place. As `torch.func.linearize`.
+--- > y, along = ml.func.linearize(ml.sin, ml.zeros(2)) return along(ml.ones(2))
+---@param func function
+---@param ... any the arguments
+---@return any results
+---@return function jvp
+function derivatives.linearize(func, ...)
+  local arguments = table.pack(...)
+  local own, inputs = take_inputs("func.linearize", arguments, all_places(arguments))
+  local results = primal_results("func.linearize", func, own, false)
+  local outputs, again = output_tensors("func.linearize", results)
+  local starts, from, places = {}, {}, {}
+  for i, y in ipairs(outputs) do
+    if y.requires_grad then
+      starts[#starts + 1] = ml.zeros_like(y:detach()):requires_grad_()
+      from[#from + 1], places[#places + 1] = y, i
+    end
+  end
+  -- The gradients are linear in what they start from, by the Jacobian transposed.
+  local by_inputs = #from == 0 and {} or { ml.grad(from, inputs, { grad_outputs = starts,
+    create_graph = true, allow_unused = true }) }
+  local function along(...)
+    local tangents = matching("linearize", "the tangents", { ... }, inputs)
+    local found, with, moved = {}, {}, {}
+    for i in ipairs(inputs) do
+      local g = by_inputs[i]
+      if g and g.requires_grad then found[#found + 1], with[#with + 1] = g, tangents[i] end
+    end
+    local parts = #found == 0 and {} or { ml.grad(found, starts, { grad_outputs = with,
+      retain_graph = true, allow_unused = true }) }
+    for i, place in ipairs(places) do moved[place] = parts[i] end
+    for i, y in ipairs(outputs) do moved[i] = moved[i] or ml.zeros_like(y:detach()) end
+    return again(moved)
+  end
+  return outside_all(results, inputs), along
+end
+
+return derivatives

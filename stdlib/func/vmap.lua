@@ -1,0 +1,169 @@
+-- stdlib/func/vmap.lua: ml.func.vmap: a function of one sample as a function of a batch.
+
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local tree = require "moonlet.func.tree"
+local fail = options.fail
+
+local vmap = {}
+
+-- The dimension for a leaf: `false` stands for none, as a table cannot hold nil.
+local function dim_of(where, dims, leaf)
+  if dims == nil or dims == false then return nil end
+  if math.type(dims) ~= "integer" then
+    fail("%s: a dimension is an integer, or false for none, got %s", where, type(dims))
+  end
+  if not ml.is_tensor(leaf) then
+    fail("%s: dimension %d of a %s: false says that a value is the same for all samples", where,
+      dims, type(leaf))
+  end
+  local rank = leaf:dim()
+  local dim = dims < 0 and dims + rank + 1 or dims
+  if dims == 0 or dim < 1 or dim > rank then
+    fail("%s: dimension %d of shape %s", where, dims, tostring(leaf.shape))
+  end
+  return dim
+end
+
+-- Calls `visit(leaf, dim)` for each leaf of `value`, and makes the tree of what that gives. One
+-- dimension stands for all tensors below it.
+local function with_dims(where, value, dims, visit)
+  if tree.is_branch(value) then
+    local out = {}
+    for key, inner in pairs(value) do
+      local inner_dims = dims
+      if type(dims) == "table" then inner_dims = dims[key] end
+      out[key] = with_dims(where, inner, inner_dims, visit)
+    end
+    return out
+  end
+  if type(dims) == "table" then
+    fail("%s: a table of dimensions for a %s", where, type(value))
+  end
+  if type(dims) == "number" and not ml.is_tensor(value) and value ~= nil
+      and type(value) ~= "table" and where:find "in_dims" then
+    return visit(value, nil)
+  end
+  return visit(value, dim_of(where, dims, value))
+end
+
+-- How many samples there are, by the dimensions that count them.
+local function batch_size(arguments, in_dims)
+  local size
+  for i = 1, arguments.n do
+    with_dims("vmap: in_dims", arguments[i], in_dims[i], function(leaf, dim)
+      local own = dim and leaf:size(dim)
+      if own and size and own ~= size then
+        fail("vmap: the arguments hold %d and %d samples", size, own)
+      end
+      size = size or own
+    end)
+  end
+  if not size then fail "vmap: no argument has a dimension of samples; look at in_dims" end
+  if size == 0 then fail "vmap: there are no samples" end
+  return size
+end
+
+-- The dimensions of argument i.
+local function dims_per_argument(in_dims, count)
+  if type(in_dims) ~= "table" then
+    local out = {}
+    for i = 1, count do out[i] = in_dims end
+    return out
+  end
+  if #in_dims ~= count then
+    fail("vmap: in_dims names %d arguments, the call has %d", #in_dims, count)
+  end
+  return in_dims
+end
+
+local function run(f, arguments, in_dims, out_dims, size, randomness)
+  local level <close> = ml._vmap_level(size, randomness)
+  local inside = {}
+  for i = 1, arguments.n do
+    inside[i] = with_dims("vmap: in_dims", arguments[i], in_dims[i], function(leaf, dim)
+      return dim and ml._vmap_batch(level, leaf, dim) or leaf
+    end)
+  end
+  local results = table.pack(f(table.unpack(inside, 1, arguments.n)))
+  for i = 1, results.n do
+    local dims = out_dims
+    if type(out_dims) == "table" and results.n > 1 then dims = out_dims[i] end
+    results[i] = tree.map(function(leaf, dim)
+      if not ml.is_tensor(leaf) then
+        fail("vmap: the function must return tensors, got a %s", type(leaf))
+      end
+      if type(dims) == "table" then dim = dims[1] or dim end
+      return ml._vmap_value(level, leaf, dim or nil)
+    end, results[i], type(dims) == "table" and dims
+      or tree.map(function() return dims end, results[i]))
+  end
+  return results
+end
+
+-- One piece after the other, joined where the results count their samples.
+local function run_chunks(f, arguments, in_dims, out_dims, size, randomness, chunk)
+  local parts
+  for first = 1, size, chunk do
+    local count = math.min(chunk, size - first + 1)
+    local piece = { n = arguments.n }
+    for i = 1, arguments.n do
+      piece[i] = with_dims("vmap: in_dims", arguments[i], in_dims[i], function(leaf, dim)
+        return dim and leaf:narrow(dim, first, count) or leaf
+      end)
+    end
+    local results = run(f, piece, in_dims, out_dims, count, randomness)
+    parts = parts or { n = results.n }
+    for i = 1, results.n do
+      parts[i] = parts[i] or {}
+      parts[i][#parts[i] + 1] = results[i]
+    end
+  end
+  for i = 1, parts.n do
+    local dims = type(out_dims) == "table" and parts.n > 1 and out_dims[i] or out_dims
+    local pieces = parts[i]
+    parts[i] = tree.map(function(...)
+      local all = { ... }
+      return dims and ml.cat(all, type(dims) == "table" and dims[1] or dims) or all[1]
+    end, table.unpack(pieces))
+  end
+  return parts
+end
+
+local read = signature(
+  'func.vmap(function func, any in_dims=1, any out_dims=1, string randomness="error", int>=1? chunk_size=nil)')
+
+--- The function of a batch that does for each sample what `func` does for one, in one pass: ops on
+--- a sample are ops on the whole batch below. `in_dims` says which dimension of each argument
+--- counts the samples: one integer for all, or a table with one for each argument (nested as the
+--- argument is), `false` for what is the same for all samples. `out_dims` says where the results
+--- have them. Random ops are an error, or draw for each sample (`randomness = "different"`) or once
+--- for all (`"same"`). `chunk_size` takes so many samples at a time. Ops without a rule for a batch
+--- run sample by sample, with a warning. What depends on elements of a sample, as `x:item()`, is an
+--- error. As `torch.func.vmap`.
+--- > dots = ml.func.vmap(ml.dot) return dots(ml.ones(2, 3), ml.ones(2, 3))
+---@param func function
+---@param options? {in_dims?: integer|table|false, out_dims?: integer|table, randomness?: string, chunk_size?: integer}
+---@return function
+function vmap.vmap(...)
+  local f, in_dims, out_dims, randomness, chunk = read(...)
+  if not ({ error = 1, different = 1, same = 1 })[randomness] then
+    fail("vmap: randomness is \"error\", \"different\" or \"same\", got \"%s\"", randomness)
+  end
+  return function(...)
+    local arguments = table.pack(...)
+    if arguments.n == 0 then fail "vmap: the function is called without arguments" end
+    local dims = dims_per_argument(in_dims, arguments.n)
+    local size = batch_size(arguments, dims)
+    local results
+    if chunk and chunk < size then
+      results = run_chunks(f, arguments, dims, out_dims, size, randomness, chunk)
+    else
+      results = run(f, arguments, dims, out_dims, size, randomness)
+    end
+    return table.unpack(results, 1, results.n)
+  end
+end
+
+return vmap

@@ -1,0 +1,8 @@
+-- stdlib/utils.lua: ml.utils: helpers of training that belong to no model. Each part is loaded when
+-- a name of it is first used.
+
+local options = require "moonlet.options"
+
+return options.namespace("utils", {}, options.late {
+  ["utils.checkpoint"] = { "checkpoint" },
+})
