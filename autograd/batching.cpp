@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "autograd/uses_batching.h"
+#include "tensor/passed_modes.h"
 #include "tensor/warning.h"
 
 namespace moonlet {
@@ -95,6 +96,9 @@ bool make_devices_real(BoxedValues& arguments) {
 void no_out_in_vmap(const char* op) { fail(op, ": out= cannot be used inside vmap"); }
 
 void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results) {
+  // Modes that have let the call pass see those on values.
+  const ModesScope visible(passed_modes);
+  const PassedModesScope none(nullptr);
   const bool onto_batch = make_devices_real(arguments);
   const BatchLevelRef level = level_of(op, arguments);
   if (!level && op.body) return op.body(arguments, results);

@@ -47,7 +47,14 @@ const Storage& memory_of(const Tensor& x) {
 
 }  // namespace
 
-ForwardMode::ForwardMode() : level_(++last_level) {}
+namespace {
+int vmaps_around() {
+  const BatchLevelRef level = find_batch_level(execution.vmap);
+  return level ? level->depth + 1 : 0;
+}
+}  // namespace
+
+ForwardMode::ForwardMode() : level_(++last_level), vmaps_(vmaps_around()) {}
 
 uint64_t forward_level() {
   const ForwardMode* mode = find_mode<ForwardMode>([](const ForwardMode&) { return true; });
@@ -57,18 +64,23 @@ uint64_t forward_level() {
 bool is_differentiated(const Tensor& x) {
   if (!x.defined()) return false;
   if (grad_enabled() && x.requires_grad()) return true;
+  if (const Batched* b = batched(x); b && is_differentiated(b->value)) return true;
   return intercepted() && tangent_of(x, forward_level()).defined();
 }
 
+namespace {
+bool values_require_grad(const Tensor& x) {
+  const Batched* b = batched(x);
+  return b && (b->value.requires_grad() || values_require_grad(b->value));
+}
+}  // namespace
+
 Tensor tangent_of(const Tensor& x, uint64_t level) {
   if (!x.defined()) return {};
-  Tensor own = own_tangent(x, level);
-  if (own.defined()) return own;
-  // A view of what was given a tangent after it was made.
+  // A view's is a part of that of its base, which may have got one since.
   const AutogradMeta* meta = meta_of(x);
-  if (!meta || !meta->base) return {};
-  const Tensor whole = own_tangent(meta->view.base, level);
-  return whole.defined() ? meta->view.recipe.replay(whole) : Tensor();
+  const Tensor whole = meta && meta->base ? own_tangent(meta->view.base, level) : Tensor();
+  return whole.defined() ? meta->view.recipe.replay(whole) : own_tangent(x, level);
 }
 
 namespace {
@@ -121,13 +133,6 @@ Tensor differentiation_input(const Tensor& x) {
   set_requires_grad(out, true);
   return out;
 }
-
-namespace {
-bool values_require_grad(const Tensor& x) {
-  const Batched* b = batched(x);
-  return b && (b->value.requires_grad() || values_require_grad(b->value));
-}
-}  // namespace
 
 bool needs_graph(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs) {
   if (!grad_enabled()) return false;
@@ -221,16 +226,21 @@ BoxedValues Tangent::with(const Active& active, const Tensor& replacement) const
   return out;
 }
 
+// Whether it is recorded, or outside of the vmap that runs its values are.
+bool records(const Tensor& x) {
+  return x.defined() && (x.requires_grad() || values_require_grad(x));
+}
+
 // Whether what is computed here may have to be differentiated backward.
 bool Tangent::recorded() const {
   if (!grad_enabled()) return false;
   if (std::any_of(active_.begin(), active_.end(),
-                  [](const Active& a) { return a.tangent.requires_grad(); }))
+                  [](const Active& a) { return records(a.tangent); }))
     return true;
   for (const BoxedValue& value : call_.arguments) {
-    if (const auto* x = std::get_if<Tensor>(&value); x && requires_grad(*x)) return true;
+    if (const auto* x = std::get_if<Tensor>(&value); x && records(*x)) return true;
     const auto* list = std::get_if<std::vector<Tensor>>(&value);
-    if (list && requires_grad(*list)) return true;
+    if (list && std::any_of(list->begin(), list->end(), records)) return true;
   }
   return false;
 }
@@ -390,6 +400,16 @@ void Tangent::of_any(const OpInfo& op) {
   call_.results = std::move(made);
 }
 
+// `whole`, or a copy for each sample of the vmaps by which `part` is batched and it is not.
+Tensor for_samples_of(const Tensor& whole, const Tensor& part) {
+  const Device own = whole.device();
+  Device device = part.device();
+  if ((device.levels & ~own.levels) == 0) return whole;
+  device.levels = static_cast<uint8_t>(device.levels | own.levels);
+  Tensor out = empty(whole.sizes(), {whole.dtype(), device});
+  return copy_(out, whole);
+}
+
 // The tangent that x has after a change is that of the plain op, written over the one it had.
 void Tangent::in_place() {
   const Tensor x = std::get<Tensor>(call_.arguments[0]);
@@ -399,16 +419,16 @@ void Tangent::in_place() {
   }
   const Tensor next = tangents_.empty() ? Tensor() : tangents_[0];
   call_.proceed();
-  Tensor have = tangent_of(x, level_);
-  if (!have.defined()) {
+  const AutogradMeta* meta = meta_of(x);
+  const Tensor root = meta && meta->base ? meta->view.base : x;
+  Tensor whole = tangent_of(root, level_);
+  if (!whole.defined()) {
     if (!next.defined()) return;
-    const AutogradMeta* meta = meta_of(x);
-    if (!meta || !meta->base) return set_tangent(x, level_, next);
-    const Tensor whole = zeros_like(meta->view.base);
-    set_tangent(meta->view.base, level_, whole);
-    have = meta->view.recipe.replay(whole);
-    set_tangent(x, level_, have);
+    whole = zeros_like(root);
   }
+  if (next.defined()) whole = for_samples_of(whole, next);
+  set_tangent(root, level_, whole);
+  Tensor have = tangent_of(x, level_);
   next.defined() ? copy_(have, next) : fill_(have, 0.0);
 }
 
@@ -446,7 +466,20 @@ bool is_made_of_others(const OpInfo& op) {
 
 }  // namespace
 
+// Whether the call is for the samples of a vmap inside this level: it comes again for their values.
+bool ForwardMode::is_inside_vmap(const BoxedValues& arguments) const {
+  const auto inside = [&](const Tensor& x) {
+    return x.defined() && x.device().levels >> vmaps_ != 0;
+  };
+  return std::any_of(arguments.begin(), arguments.end(), [&](const BoxedValue& value) {
+    if (const auto* x = std::get_if<Tensor>(&value)) return inside(*x);
+    const auto* list = std::get_if<std::vector<Tensor>>(&value);
+    return list && std::any_of(list->begin(), list->end(), inside);
+  });
+}
+
 void ForwardMode::call(ModeCall& call) {
+  if (is_inside_vmap(call.arguments)) return call.proceed();
   const std::string_view kind = call.op.row->kind;
   check(!(call.op.form == OpInfo::Form::InPlace && kind == "view" && Tangent(call, level_).any()),
         call.op.name, ": a tensor with a tangent cannot be given another shape in place");

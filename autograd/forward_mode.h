@@ -16,7 +16,10 @@ class ForwardMode final : public Mode {
   uint64_t level() const { return level_; }
 
  private:
+  bool is_inside_vmap(const BoxedValues& arguments) const;
+
   const uint64_t level_;
+  const int vmaps_;  // how many vmaps it is inside of
 };
 
 // The innermost level of this thread, or 0.

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "autograd/tape.h"
 #include "autograd/forward_mode.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_recurrent.h"
 #include "tensor/interrupt.h"
 
@@ -43,10 +43,20 @@ Tensor activated(const Tensor& x, int64_t mode) { return mode == kRnnTanh ? tanh
 
 }  // namespace
 
+namespace {
+// Kernels that write into parts of a sequence have no rule for a batch.
+bool any_batch(std::initializer_list<const Tensor*> tensors) {
+  for (const Tensor* x : tensors)
+    if (x->defined() && x->device().is_batched()) return true;
+  return false;
+}
+}  // namespace
+
 std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& grad_c,
                                             const Tensor& gates, const Tensor& cell,
                                             const Tensor& c) {
-  if (!derivatives_wanted()) return lstm_step_grads(grad_h, grad_c, gates, cell, c);
+  if (!derivatives_wanted() && !any_batch({&grad_h, &gates, &cell, &c}))
+    return lstm_step_grads(grad_h, grad_c, gates, cell, c);
   const std::vector<Tensor> part = chunk(gates, 4, 1);
   const Tensor enter = sigmoid(part[0]), keep = sigmoid(part[1]), next = tanh(part[2]),
                leave = sigmoid(part[3]), shown = tanh(c);
@@ -61,7 +71,8 @@ std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& 
 
 std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Tensor& x_gates,
                                                    const Tensor& h_gates, const Tensor& hidden) {
-  if (!derivatives_wanted()) return gru_step_grads(grad, x_gates, h_gates, hidden);
+  if (!derivatives_wanted() && !any_batch({&grad, &x_gates, &hidden}))
+    return gru_step_grads(grad, x_gates, h_gates, hidden);
   const std::vector<Tensor> x = chunk(x_gates, 3, 1), h = chunk(h_gates, 3, 1);
   const Tensor reset = sigmoid(add(x[0], h[0])), update = sigmoid(add(x[1], h[1]));
   const Tensor fresh = tanh(add(x[2], mul(reset, h[2])));
@@ -161,8 +172,17 @@ std::vector<Tensor> unrolled(const Tensor& gates, Tensor h, Tensor c, const Tens
 
 // The gradients that may be differentiated again: of the recorded steps.
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
-    const std::vector<Tensor>& gradients, const std::vector<Tensor>& arguments,
+    const std::vector<Tensor>& gradients, const std::vector<Tensor>& given,
     const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
+  // Where nothing is recorded the arguments have no histories, and are leaves of this call's own.
+  const bool recorded = grad_enabled();
+  std::vector<Tensor> arguments = given;
+  for (Tensor& x : arguments)
+    if (!recorded && x.defined()) {
+      x = without_history(x);
+      set_requires_grad(x, true);
+    }
+  const GradModeGuard mode_on(true);
   const std::vector<Tensor> outputs =
       unrolled(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], batch_sizes,
                mode, reverse);
@@ -171,7 +191,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
     if (x.defined() && x.requires_grad()) wanted.push_back(x);
   const std::vector<Tensor> found = grad(
       outputs, wanted, {gradients.begin(), gradients.begin() + static_cast<int>(outputs.size())},
-      true, true, true);
+      true, recorded, true);
   size_t next = 0;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].defined() && arguments[i].requires_grad()) out[i] = found[next++];
@@ -223,7 +243,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
     const Tensor& hidden, const Tensor& cell, const Tensor& w_hh, const Tensor& b_hh,
     const Tensor& y, const Tensor& cells, const Tensor& sums,
     const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
-  if (derivatives_wanted())
+  if (derivatives_wanted() || any_batch({&grad_y, &grad_h, &grad_c, &gates, &hidden, &w_hh}))
     return recorded_grads({grad_y, grad_h, grad_c}, {gates, hidden, cell, w_hh, b_hh}, batch_sizes,
                           mode, reverse);
   const std::vector<Step> steps = steps_of(batch_sizes, reverse);

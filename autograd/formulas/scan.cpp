@@ -29,7 +29,7 @@ Tensor cumprod_grad_x(const Tensor& g, const Tensor& given, const Tensor& y, int
   if (given.dim() == 0 || given.numel() == 0) return g;
   const Tensor x = moonlet::conj(given);
   const int dim = wrapped(given_dim, x.dim());
-  if (!host_value<bool>(all(x))) return cumprod_grad_x_zeros(g, x, dim);
+  if (!has_values(x) || !host_value<bool>(all(x))) return cumprod_grad_x_zeros(g, x, dim);
   const Tensor products = flip(mul(g, moonlet::conj(y)), Dims{dim});
   return div(flip(cumsum(products, dim), Dims{dim}), x);
 }

@@ -285,6 +285,8 @@ int l_empty_strided(lua_State* L) {
 }
 
 Tensor on_host(const Tensor& x) {
+  check(!x.device().is_batched(),
+        "elements of a tensor inside vmap cannot be looked at one by one");
   GradModeGuard off(false);
   Tensor host = detach(x);
   if (!host.device().is_cpu()) host = to(host, std::nullopt, Device{});

@@ -14,6 +14,8 @@ class Elements {
  public:
   Elements(const char* op, const Tensor& x) {
     check(!is_complex(x.dtype()), op, ": complex elements are no Lua numbers; use view_as_real");
+    check(!x.device().is_batched(), op,
+          ": elements of a tensor inside vmap cannot be looked at one by one");
     host_ = contiguous(to(detach(x), std::nullopt, Device{}));
   }
   void push(lua_State* L, int64_t i) const {

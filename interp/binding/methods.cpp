@@ -64,11 +64,20 @@ int l_storage_offset(lua_State* L) {
   return push_result(L, check_tensor(L, 1, "storage_offset").offset());
 }
 
-int l_storage(lua_State* L) { return push_storage(L, TypedStorage(check_tensor(L, 1, "storage"))); }
+// For methods that name memory.
+const Tensor& tensor_with_memory(lua_State* L, const char* op) {
+  const Tensor& x = check_tensor(L, 1, op);
+  check(!x.device().is_batched(), op, ": a tensor inside vmap has no memory of its own");
+  return x;
+}
+
+int l_storage(lua_State* L) {
+  return push_storage(L, TypedStorage(tensor_with_memory(L, "storage")));
+}
 
 int l_data_ptr(lua_State* L) {
   return push_result(
-      L, static_cast<int64_t>(reinterpret_cast<intptr_t>(check_tensor(L, 1, "data_ptr").raw())));
+      L, static_cast<int64_t>(reinterpret_cast<intptr_t>(tensor_with_memory(L, "data_ptr").raw())));
 }
 
 // Whole storages, parts of them, tensors, or nothing at all, which leaves x without elements.

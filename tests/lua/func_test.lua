@@ -174,15 +174,22 @@ end)
 
 test("what cannot be done inside vmap says so", function()
   expect.error(function() func.vmap(function(v) return v * v:sum():item() end)(batch) end, "inside vmap")
-  expect.error(function() func.vmap(function(v) return v:nonzero() end)(batch) end, "same shape")
+  expect.error(function() func.vmap(function(v) return v:nonzero() end)(ml.tensor { { 1, 0 }, { 1, 1 } }) end, "same shape")
   local kept
   func.vmap(function(v) kept = v return v end)(batch)
   expect.error(function() return kept + 1 end, "vmap that has ended")
   expect.error(function() return x:add(kept) end, "vmap that has ended")
-  expect.error(function() return kept:tolist() end, "vmap")
+  for _, look in ipairs { "tolist", "storage", "data_ptr" } do
+    expect.error(function() return kept[look](kept) end, "vmap")
+  end
+  for _, look in ipairs { "tolist", "storage", "data_ptr", "describe" } do
+    expect.error(function() func.vmap(function(v) v[look](v) return v end)(batch) end, "vmap")
+  end
+  expect.error(function() func.vmap(function(v) return tostring(v) and v end)(batch) end, "vmap")
+  expect.error(function() func.vmap(function(v) return v:sum():item() end)(batch) end, "vmap")
   local shared = ml.zeros(3)
   expect.error(function() func.vmap(function(v) shared:add_(v) return v end)(batch) end, "same for all samples")
-  expect.error(function() func.vmap(f)(3) end, "false")
+  expect.error(function() func.vmap(f)(3) end, "no argument")
   expect.error(function() func.vmap(f, { in_dims = 3 })(batch) end, "dimension 3")
   expect.error(function() func.vmap(f, { in_dimms = 1 }) end, "in_dims")
   expect.error(function() func.vmap(ml.add)(batch, ml.ones(2)) end, "3 and 2 samples")
