@@ -151,7 +151,8 @@ Task& Engine::task_of(const NodeRef& node) {
 // Nobody else has the gradient, nor its memory where it did not come as a sum.
 bool Engine::may_change(const Slot& slot) const {
   const Tensor& g = slot.grad;
-  if (create_ || !g.defined() || g.device().is_batched() || g.impl()->references.load() != 1) return false;
+  if (create_ || !g.defined() || g.device().is_batched() || g.impl()->references.load() != 1)
+    return false;
   return slot.own || (g.storage().sole_owner() && is_dense(g.sizes(), g.strides()));
 }
 

@@ -27,7 +27,7 @@ struct ExecutionState {
   Generator* generator = nullptr;   // the default one; null stands for the thread's own
   bool reads_environment = true;    // whether variables of the environment are looked at
   StopFlag* stop = &never_stopped;  // asks long kernels to give up (tensor/interrupt.h)
-  uint64_t vmap = 0;  // the innermost vmap that runs (tensor/batched.h), or 0
+  uint64_t vmap = 0;                // the innermost vmap that runs (tensor/batched.h), or 0
 };
 
 // Read and written directly: one load on the path of every op.

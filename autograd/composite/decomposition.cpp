@@ -4,9 +4,9 @@
 
 #include "autograd/formulas/common.h"
 #include "autograd/formulas/linalg.h"
+#include "autograd/forward_mode.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
-#include "autograd/forward_mode.h"
 #include "autograd/uses_composite_decomposition.h"
 #include "tensor/interrupt.h"
 

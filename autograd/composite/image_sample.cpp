@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "autograd/formulas/common.h"
-#include "autograd/tape.h"
 #include "autograd/forward_mode.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_image_sample.h"
 #include "tensor/shapes/window.h"
 

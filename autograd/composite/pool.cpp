@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "autograd/formulas/common.h"
-#include "autograd/tape.h"
 #include "autograd/forward_mode.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_pool.h"
 #include "tensor/dispatch.h"
 #include "tensor/shapes/window.h"

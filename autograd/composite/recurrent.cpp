@@ -3,9 +3,9 @@
 #include "autograd/formulas/recurrent.h"
 
 #include "autograd/formulas/common.h"
+#include "autograd/forward_mode.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
-#include "autograd/forward_mode.h"
 #include "autograd/uses_composite_recurrent.h"
 
 namespace moonlet {
@@ -61,8 +61,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> native_recurrent_composite(
     const Tensor& b_hh, const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
   check_recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode);
   bool recorded = false;
-  for (const Tensor* x : {&gates, &hidden, &cell, &w_hh, &b_hh})
-    recorded |= is_differentiated(*x);
+  for (const Tensor* x : {&gates, &hidden, &cell, &w_hh, &b_hh}) recorded |= is_differentiated(*x);
   const NoGrad no_grad;
   return formulas::recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode, reverse, recorded);
 }

@@ -2,10 +2,10 @@
 // copies of the tensor, rolling, turning.
 #include <algorithm>
 
+#include "autograd/forward_mode.h"
 #include "autograd/history.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
-#include "autograd/forward_mode.h"
 #include "autograd/uses_composite_shape.h"
 #include "tensor/set.h"
 #include "tensor/shapes/shape.h"

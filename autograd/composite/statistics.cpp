@@ -61,7 +61,8 @@ Tensor probabilities(const char* op, const Tensor& x, const Operand& q) {
   check(p.dim() <= 1, op, ": q has shape ", p.sizes(), ", at most one dimension is wanted");
   check(p.dtype() == x.dtype(), op, ": q has dtype ", p.dtype(), ", that of x, ", x.dtype(),
         ", is wanted");
-  check(p.device().real() == x.device().real(), op, ": q is on ", p.device(), " and x on ", x.device());
+  check(p.device().real() == x.device().real(), op, ": q is on ", p.device(), " and x on ",
+        x.device());
   const NoGrad no_grad;
   // Elsewhere what lies outside is found by the op that reads at the ranks.
   check(!p.device().is_cpu() || host_value<bool>(all(logical_and(ge(p, 0.0), le(p, 1.0)))), op,
@@ -115,7 +116,8 @@ Tensor selected_quantile(const Tensor& x, double p, Interpolation how) {
 
 // Whether a quantile of rows so long is to be selected.
 bool is_selectable(const Tensor& rows, const Operand& q) {
-  if (q.is_tensor() || !has_values(rows) || !rows.device().is_cpu() || rows.size(-1) < 1 << 14) return false;
+  if (q.is_tensor() || !has_values(rows) || !rows.device().is_cpu() || rows.size(-1) < 1 << 14)
+    return false;
   const NoGrad no_grad;
   return !host_value<bool>(any(isnan(amax(rows, {-1}))));
 }
@@ -165,8 +167,8 @@ void check_weights(const char* argument, const Tensor& weights, bool integers, i
         " has dtype ", weights.dtype(), ", ", integers ? "integers are" : "a floating one is",
         " wanted");
   const NoGrad no_grad;
-  check(count == 0 || !has_values(weights) || host_value<bool>(all(ge(weights, 0.0))), "cov: ", argument,
-        " has negative elements");
+  check(count == 0 || !has_values(weights) || host_value<bool>(all(ge(weights, 0.0))),
+        "cov: ", argument, " has negative elements");
 }
 
 // The product of the weights that are there, in `dtype`; undefined where none is.

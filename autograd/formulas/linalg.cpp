@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "autograd/tape.h"
 #include "autograd/forward_mode.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_linalg.h"
 
 namespace moonlet::formulas {

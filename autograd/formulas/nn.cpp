@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "autograd/formulas/common.h"
-#include "autograd/tape.h"
 #include "autograd/forward_mode.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_nn.h"
 
 namespace moonlet::formulas {

@@ -3,8 +3,8 @@
 #include "autograd/formulas/normalization.h"
 
 #include "autograd/formulas/common.h"
-#include "autograd/tape.h"
 #include "autograd/forward_mode.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_normalization.h"
 
 namespace moonlet::formulas {

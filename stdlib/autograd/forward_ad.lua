@@ -9,8 +9,8 @@ local fail = options.fail
 local forward_ad = {}
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, in a level of forward
---- mode: tensors of `make_dual` carry tangents, which each op passes on. Tangents end with the level.
---- Levels may be inside one another. As `torch.autograd.forward_ad.dual_level`.
+--- mode: tensors of `make_dual` carry tangents there, and each op passes them on. Levels may be
+--- inside one another. As `torch.autograd.forward_ad.dual_level`.
 --- > fwd = ml.autograd.forward_ad
 --- > return fwd.dual_level(function()
 ---     return fwd.unpack_dual(ml.sin(fwd.make_dual(ml.zeros(2), ml.ones(2)))) end)
@@ -46,7 +46,7 @@ function forward_ad.exit_dual_level(...)
   if level and level ~= #entered then
     fail("forward_ad.exit_dual_level: level %d is to end, the last one is %d", level, #entered)
   end
-  local last <close> = table.remove(entered)
+  local _ <close> = table.remove(entered)
 end
 
 local read_dual = signature "forward_ad.make_dual(Tensor tensor, Tensor tangent)"

@@ -85,7 +85,8 @@ local function outside_all(value, inputs)
 end
 
 local function run_recorded(f, arguments)
-  return ml.enable_grad(function() return table.pack(f(table.unpack(arguments, 1, arguments.n))) end)
+  local _ <close> = ml.enable_grad()
+  return table.pack(f(table.unpack(arguments, 1, arguments.n)))
 end
 
 local function scalar_loss(where, results)
@@ -191,7 +192,7 @@ end
 local has_aux_of = signature "func.vjp.options(bool has_aux=false)"
 
 --- The results of `func(...)` and a function that multiplies a vector with its Jacobian from the
---- left: given what looks like the results, it gives one gradient for each argument. Several results
+--- left: given what looks like the results, it gives a gradient for each argument. Several results
 --- of `func` come as an array. `{ has_aux = true }` before the arguments says that `func` returns a
 --- second value, which comes back third. As `torch.func.vjp`.
 --- > y, back = ml.func.vjp(ml.sin, ml.zeros(2)) return back(ml.ones(2))
@@ -251,7 +252,7 @@ local function push_forward(where, f, primals, tangents, has_aux, strict)
 end
 
 --- The results of `func` of the array `primals`, and the Jacobian times the array `tangents`: how
---- the results change along them. Computed in one pass forward. `strict` refuses results that do not
+--- the results change along them. Computed in a pass forward. `strict` refuses results that do not
 --- depend on the inputs; with `has_aux` the second value that `func` returns comes third. As
 --- `torch.func.jvp`.
 --- > return ml.func.jvp(ml.sin, { ml.zeros(2) }, { ml.ones(2) })
@@ -344,7 +345,7 @@ local read_jacfwd = signature([[func.jacfwd(function func, any argnums=1, bool h
 --- give many. As `torch.func.jacfwd`.
 --- > jacobian = ml.func.jacfwd(ml.sin) return jacobian(ml.zeros(2))
 ---@param func function
----@param options? {argnums?: integer|integer[], has_aux?: boolean, chunk_size?: integer, randomness?: string}
+---@param options? {argnums?, has_aux?: boolean, chunk_size?: integer, randomness?: string}
 ---@return function
 function derivatives.jacfwd(...)
   local f, argnums, has_aux, chunk, randomness = read_jacfwd(...)
@@ -397,7 +398,7 @@ function derivatives.hessian(...)
   return derivatives.jacfwd(derivatives.jacrev(f, { argnums = argnums }), { argnums = argnums })
 end
 
---- The results of `func(...)` and a function of tangents that gives the Jacobian times them, without
+--- The results of `func(...)` and a function of tangents: it gives the Jacobian times them without
 --- running `func` again: for many directions at one place. As `torch.func.linearize`.
 --- > y, along = ml.func.linearize(ml.sin, ml.zeros(2)) return along(ml.ones(2))
 ---@param func function

@@ -49,7 +49,7 @@ local function complete(net, given, tie_weights)
   for name, tensor in pairs(given) do
     for _, other in ipairs(tied[name] or {}) do
       if out[other] and given[other] and given[other] ~= tensor then
-        fail("func.functional_call: '%s' and '%s' are the same tensor of the module and are given two",
+        fail("func.functional_call: '%s' and '%s' are the same tensor of the module, two are given",
           name, other)
       end
       out[other] = tensor
@@ -66,7 +66,8 @@ local read_call = signature([[func.functional_call(Module module, table paramete
 --- array of several. What is not given stays the module's own, or with `strict` is an error. The
 --- module is as before afterwards, also after an error. As `torch.func.functional_call`.
 --- > net = ml.nn.Linear(2, 1)
---- > return ml.func.functional_call(net, { weight = ml.ones(1, 2), bias = ml.zeros(1) }, ml.ones(2))
+--- > p = { weight = ml.ones(1, 2), bias = ml.zeros(1) }
+--- > return ml.func.functional_call(net, p, ml.ones(2))
 ---@param module table
 ---@param parameters table<string, moonlet.Tensor>|table[]
 ---@param args? any
@@ -91,7 +92,7 @@ function modules.functional_call(...)
     end
   end
   local before = {}
-  local restore <close> = setmetatable({}, { __close = function()
+  local _ <close> = setmetatable({}, { __close = function()
     for _, each in ipairs(before) do rawset(each[1], each[2], each[3]) end
   end })
   for name, tensor in pairs(all) do

@@ -131,8 +131,8 @@ local function run_chunks(f, arguments, in_dims, out_dims, size, randomness, chu
   return parts
 end
 
-local read = signature(
-  'func.vmap(function func, any in_dims=1, any out_dims=1, string randomness="error", int>=1? chunk_size=nil)')
+local read = signature([[func.vmap(function func, any in_dims=1, any out_dims=1,
+    string randomness="error", int>=1? chunk_size=nil)]])
 
 --- The function of a batch that does for each sample what `func` does for one, in one pass: ops on
 --- a sample are ops on the whole batch below. `in_dims` says which dimension of each argument
@@ -144,7 +144,7 @@ local read = signature(
 --- error. As `torch.func.vmap`.
 --- > dots = ml.func.vmap(ml.dot) return dots(ml.ones(2, 3), ml.ones(2, 3))
 ---@param func function
----@param options? {in_dims?: integer|table|false, out_dims?: integer|table, randomness?: string, chunk_size?: integer}
+---@param options? {in_dims?, out_dims?, randomness?: string, chunk_size?: integer}
 ---@return function
 function vmap.vmap(...)
   local f, in_dims, out_dims, randomness, chunk = read(...)

@@ -223,4 +223,31 @@ test("dual tensors", function()
   near(tangent, ml.cos(x) * t * 2)
 end)
 
+test("functions of scripts with rules of their own", function()
+  local calls = {}
+  local Double
+  Double = ml.autograd.Function {
+    name = "Double",
+    forward = function(v) return v * 2 end,
+    setup_context = function() end,
+    backward = function(_, gradient) return gradient * 10 end,
+    jvp = function(_, along) return along * 100 end,
+    vmap = function(info, in_dims, v)
+      calls[#calls + 1] = { info.batch_size, in_dims[1] }
+      return Double(v), in_dims[1]
+    end,
+  }
+  near(func.vmap(Double)(batch), batch * 2)
+  expect.equal(calls[1][1], 3)
+  expect.equal(calls[1][2], 1)
+  near(func.vmap(func.grad(function(v) return Double(v):sum() end))(batch), ml.full({ 3, 3 }, 10.0))
+  near(select(2, func.jvp(Double, { x }, { t })), t * 100)
+  local Plain = ml.autograd.Function {
+    forward = function(ctx, v) ctx:save_for_backward(v) return v ^ 2 end,
+    backward = function(ctx, gradient) return gradient * ctx.saved_tensors[1] * 2 end,
+  }
+  near(func.vmap(func.grad(function(v) return Plain(v):sum() end))(batch), batch * 2)
+  expect.error(function() func.jvp(Plain, { x }, { t }) end, "no jvp")
+end)
+
 harness.run()

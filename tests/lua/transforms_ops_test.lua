@@ -32,7 +32,7 @@ local function batches(case, args, first_only)
   end)
 end
 
-local function sample_of(case, args, batched, i)
+local function sample_of(case, batched, i)
   local found = false
   return samples.map(case, batched, function(x)
     if not found or batched.all then
@@ -69,7 +69,7 @@ local function compare_with_loop(case, i, all)
   local got = table.pack(ml.func.vmap(call, { in_dims = dims_of(batched, args),
     randomness = "different" })(table.unpack(batched, 1, batched.n)))
   local each = {}
-  for b = 1, COUNT do each[b] = samples.results(case, sample_of(case, args, batched, b)) end
+  for b = 1, COUNT do each[b] = samples.results(case, sample_of(case, batched, b)) end
   expect.equal(got.n, #each[1])
   for k = 1, got.n do
     local variants = {}
