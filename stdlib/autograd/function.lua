@@ -126,8 +126,8 @@ local read_function = signature("autograd.Function(function forward, function? b
 --- the arguments and the results as arrays with their length in `n`. `jvp(ctx, ...)` gets the
 --- tangents of the arguments, nil for none, and gives those of the results. `vmap(info, in_dims,
 --- ...)` gets the values of a batch, and gives the results and the dimension of each that counts
---- its samples; without it the ops of `forward` and `backward` are run for the batch. The node of the
---- graph is called after `name`: "CubeBackward".
+--- its samples; without it the ops of `forward` and `backward` are run for the batch. The node of
+--- the graph is called after `name`: "CubeBackward".
 --- > Cube = ml.autograd.Function {
 ---     name = "Cube",
 ---     forward = function(ctx, x) ctx:save_for_backward(x) return x ^ 3 end,
