@@ -28,7 +28,7 @@ std::string name_and_line(const Node& node) {
 }
 
 bool has_nan(const Tensor& g) {
-  if (!is_floating(g.dtype()) && !is_complex(g.dtype())) return false;
+  if ((!is_floating(g.dtype()) && !is_complex(g.dtype())) || !has_values(g)) return false;
   return host_value<bool>(any(isnan(g)));
 }
 

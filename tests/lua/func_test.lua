@@ -172,6 +172,11 @@ test("random numbers inside vmap are asked for", function()
   expect.truthy(not ml.equal(dropped[1], dropped[2]))
 end)
 
+test("anomalies are looked for where elements can be", function()
+  near(ml.autograd.detect_anomaly({}, function() return func.vmap(func.grad(f))(batch) end),
+    func.vmap(func.grad(f))(batch))
+end)
+
 test("what cannot be done inside vmap says so", function()
   expect.error(function() func.vmap(function(v) return v * v:sum():item() end)(batch) end, "inside vmap")
   expect.error(function() func.vmap(function(v) return v:nonzero() end)(ml.tensor { { 1, 0 }, { 1, 1 } }) end, "same shape")
@@ -247,6 +252,8 @@ test("functions of scripts with rules of their own", function()
     backward = function(ctx, gradient) return gradient * ctx.saved_tensors[1] * 2 end,
   }
   near(func.vmap(func.grad(function(v) return Plain(v):sum() end))(batch), batch * 2)
+  near(func.jacrev(Plain)(x), ml.diag(x * 2))
+  near(func.vmap(func.jacrev(Plain))(batch)[1], ml.diag(x * 2))
   expect.error(function() func.jvp(Plain, { x }, { t }) end, "no jvp")
 end)
 
