@@ -229,6 +229,7 @@ namespace {
 BoxedValue stacked(const OpInfo& op, const std::vector<BoxedValues>& all, size_t result) {
   const auto stack_of = [&](auto&& pick) {
     std::vector<Tensor> each;
+    each.reserve(all.size());
     for (const BoxedValues& one : all) each.push_back(pick(one[result]));
     for (const Tensor& y : each)
       check(y.sizes() == each[0].sizes(), op.name,

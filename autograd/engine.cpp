@@ -288,6 +288,7 @@ void Engine::run_node(Task& task) {
   }
   if (node.hooks && node.hooks->see_node()) [[unlikely]] {
     std::vector<Tensor> grads;
+    grads.reserve(node.output_count());
     for (int i = 0; i < node.output_count(); ++i) grads.push_back(std::move(task.at(i).grad));
     apply_with_hooks(node, grads.data(), gradients);
   } else if (task.more.empty()) {

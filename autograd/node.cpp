@@ -277,7 +277,7 @@ Tensor Saved::value(const Node& owner) const {
 
 Tensor Saved::unpack(Node& owner) const {
   if (!tensor_.defined() && !packed_) return {};
-  const Tensor t = value(owner);
+  Tensor t = value(owner);
   if (!grad_enabled()) return t;
   if (own_output_ != kNotOutput) return owner.restore_output(t, own_output_);
   return producer_ ? with_history(t, producer_, output_) : t;

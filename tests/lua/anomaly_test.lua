@@ -215,7 +215,7 @@ test("inside of modes nodes still know their lines", function()
       end)
     end)
   end, "SqrtBackward gave NaN")
-  expect.truthy(message:find("was recorded at tests/lua/anomaly_test.lua:" .. here, 1, true), message)
+  expect.truthy(message:find("was recorded at [^\n]*anomaly_test.lua:" .. here), message)
 end)
 
 test("changes in place of views are named", function()
