@@ -286,7 +286,7 @@ end
 
 -- The gradients of a batch of seeds at once, by vmap, beside those of one after the other.
 local function batched_gradients(case, outputs, given)
-  local vmap = jacobians.part_of_library("gradcheck: 'check_batched_grad'", "func").vmap
+  local vmap = ml.func.vmap
   local generator = new_generator(2)
   for i, y in ipairs(differentiable(outputs)) do
     local seeds = { random_like(y, generator), random_like(y, generator) }

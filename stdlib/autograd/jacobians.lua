@@ -8,22 +8,13 @@
 -- A Jacobian has a row for each element of the input and a column for each of the output, in double
 -- precision on the CPU.
 
+local forward_ad = require "moonlet.autograd.forward_ad"
 local ml = require "moonlet"
 local fail = require("moonlet.options").fail
 
 local jacobians = {}
 
 local I = ml.complex(0, 1)
-
---- A module of the library, or an error that names what needs it.
----@param what string
----@param name string
----@return table
-function jacobians.part_of_library(what, name)
-  local found, module = pcall(require, "moonlet." .. name)
-  if not found then fail("%s needs ml.%s, which is not there", what, name) end
-  return module
-end
 
 local function is_inexact(x) return x:is_floating_point() or x:is_complex() end
 jacobians.is_inexact = is_inexact
@@ -259,14 +250,13 @@ end
 ---@return Tensor[] values vectors in double precision
 ---@return string? wrong a tangent whose dtype or shape is not its output's
 function jacobians.forward_along(case, position, tangent, parts)
-  local forward = jacobians.part_of_library("forward mode", "autograd.forward_ad")
   local values, wrong = {}, nil
-  forward.dual_level(function()
+  forward_ad.dual_level(function()
     local inputs = table.move(case.inputs, 1, case.count, 1, {})
-    inputs[position] = forward.make_dual(inputs[position], tangent)
+    inputs[position] = forward_ad.make_dual(inputs[position], tangent)
     local outputs = jacobians.outputs(case, inputs)
     for p, part in ipairs(parts) do
-      local y, t = forward.unpack_dual(outputs[part.output])
+      local y, t = forward_ad.unpack_dual(outputs[part.output])
       if t and t.dtype ~= y.dtype then
         wrong = ("output %d has dtype %s and its tangent %s"):format(part.output, y.dtype, t.dtype)
       end
