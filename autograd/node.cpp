@@ -195,6 +195,11 @@ std::shared_ptr<PackedTensor> pack(const Tensor& t) {
   }
   return nullptr;
 }
+
+// What unpack gives would have none.
+[[noreturn]] void no_packed_tangents() {
+  fail("saved_tensors_hooks: a tensor with a tangent of forward mode cannot be packed");
+}
 }  // namespace
 
 void Saved::keep(const Tensor& t) {
@@ -204,6 +209,8 @@ void Saved::keep(const Tensor& t) {
   version_ = t.storage().version();
   if (active_modes()) [[unlikely]]
     packed_ = pack(t);
+  if (const AutogradMeta* meta = meta_of(t); packed_ && meta && meta->tangents)
+    no_packed_tangents();
 }
 
 void Saved::save(const Tensor& t) {
@@ -242,8 +249,9 @@ void Saved::save_output(const Tensor& t, int output) {
 }
 
 void Saved::take_tangents(const Tensor& t, int output) {
-  if (own_output_ == output && tensor_.defined())
-    ensure_meta(tensor_).tangents = meta_of(t)->tangents;
+  if (own_output_ != output) return;
+  if (packed_) no_packed_tangents();
+  if (tensor_.defined()) ensure_meta(tensor_).tangents = meta_of(t)->tangents;
 }
 
 void Saved::check_version(const Node& owner) const {

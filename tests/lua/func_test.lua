@@ -215,6 +215,15 @@ test("tangents of parameters that require grad are differentiated, too", functio
   near(ml.grad(along, p), GRADIENT_ALONG)
 end)
 
+test("what is packed for backward has no tangents", function()
+  local function packed(v)
+    return ml.autograd.graph.saved_tensors_hooks(function(s) return s end, function(s) return s end,
+      function() return f(v) end)
+  end
+  near(func.grad(packed)(x), GRADIENT)
+  expect.error(function() func.jvp(func.grad(packed), { x }, { t }) end, "cannot be packed")
+end)
+
 test("dual tensors", function()
   local primal, tangent = forward_ad.dual_level(function()
     local d = forward_ad.make_dual(x, t)
