@@ -246,6 +246,10 @@ int l_context_gc(lua_State* L) {
   auto& cell = *static_cast<ContextCell*>(luaL_checkudata(L, 1, kContextName));
   cell.call.reset();
   cell.context.reset();
+  cell.has_fields.reset();
+  std::string().swap(cell.name);
+  std::string().swap(cell.where);
+  std::vector<bool>().swap(cell.takes_tensor);
   return 0;
 }
 
