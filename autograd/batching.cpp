@@ -128,11 +128,11 @@ void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results)
   const int dim = same ? kNotBatched : 0;
   for (BoxedValue& value : call.results) {
     if (auto* y = std::get_if<Tensor>(&value)) {
-      // A result that was not asked for is a placeholder.
-      const bool placeholder = y->numel() == 0 && (y->dim() == 0 || y->size(0) != level->size);
+      // Of what the caller did not ask for, as vectors of a factorization, no sample has anything.
+      const bool left_out = y->numel() == 0 && (y->dim() == 0 || y->size(0) != level->size);
       results.push_back(in_place
                             ? arguments[0]
-                            : BoxedValue(make_batched(*y, placeholder ? kNotBatched : dim, level)));
+                            : BoxedValue(make_batched(*y, left_out ? kNotBatched : dim, level)));
     } else if (auto* list = std::get_if<std::vector<Tensor>>(&value)) {
       for (Tensor& x : *list) x = make_batched(x, dim, level);
       results.push_back(std::move(*list));
@@ -204,10 +204,6 @@ bool BatchCall::any_list_batched() const {
 void BatchCall::call() {
   results.clear();
   op.call(arguments, results);
-}
-
-Tensor BatchCall::call(const char* name, BoxedValues with) {
-  return std::get<Tensor>(call_op(*find_op(name), with).at(0));
 }
 
 BoxedValue BatchCall::sample_of(size_t i, int64_t sample) const {

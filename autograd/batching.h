@@ -54,7 +54,6 @@ class BatchCall {
 
   int64_t size() const { return level->size; }
   int count() const { return static_cast<int>(arguments.size()); }
-  // The place of the first argument of the row; the out forms have their results in front.
   bool has_tensor(int i) const { return std::holds_alternative<Tensor>(arguments[i]); }
   const Tensor& tensor(int i) const { return std::get<Tensor>(arguments[i]); }
   bool batched(int i) const { return dims_[i] != kNotBatched; }
@@ -76,8 +75,6 @@ class BatchCall {
   const char* type(int i) const { return op.row->arguments[i].type; }
   // Calls the op on the arguments as they are now; all results are taken for batches.
   void call();
-  // Calls another op.
-  static Tensor call(const char* name, BoxedValues with);
 
   // Sample by sample.
   void loop();

@@ -8,13 +8,7 @@ local fail = require("moonlet.options").fail
 
 local modes = {}
 
--- The results of f under the guard, which ends with it however it ends; without f the guard itself.
-local function under(where, guard, f, ...)
-  if f == nil then return guard end
-  local _ <close> = guard
-  if type(f) ~= "function" then fail("%s: a function is wanted, got %s", where, type(f)) end
-  return f(...)
-end
+local under = require("moonlet.options").under
 
 local read_autocast = signature(
   'modes.autocast(string device="cpu", string? dtype=nil, bool enabled=true)', "autocast")

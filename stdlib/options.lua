@@ -22,6 +22,18 @@ end
 
 local fail = options.fail
 
+--- The results of `f` under a guard, which ends with it however it ends; without `f` the guard.
+---@param where string for the message when `f` is no function
+---@param guard any what `<close>` ends
+---@param f? function
+---@param ... any what f gets
+function options.under(where, guard, f, ...)
+  if f == nil then return guard end
+  local _ <close> = guard
+  if type(f) ~= "function" then fail("%s: a function is wanted, got %s", where, type(f)) end
+  return f(...)
+end
+
 -- A table of named options, as against a list such as {3, 3}, a module or a class.
 local function is_named(value)
   if type(value) ~= "table" or getmetatable(value) then return false end

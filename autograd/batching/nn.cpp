@@ -151,14 +151,10 @@ void embedding_grad_weight(BatchCall& call) {
 
 namespace {
 
-struct LossShape {
-  Dims samples;  // the losses, (samples, ...)
-  Dims dims;     // those of a sample's losses
-};
-
-LossShape loss_shape(const Tensor& losses) {
-  LossShape out{losses.sizes(), {}};
-  for (int i = 1; i < losses.dim(); ++i) out.dims.push_back(i);
+// Those of a sample's losses, of (samples, ...).
+Dims loss_dims(const Tensor& losses) {
+  Dims out;
+  for (int i = 1; i < losses.dim(); ++i) out.push_back(i);
   return out;
 }
 
@@ -180,7 +176,7 @@ void native_nll_loss(BatchCall& call) {
     return single ? y : unflatten(y, 0, {call.size(), -1});
   };
   Tensor y = losses(log_probs);
-  const Dims dims = loss_shape(y).dims;
+  const Dims dims = loss_dims(y);
   const Tensor total = summed(losses(full_like(log_probs, -1.0)), dims);
   if (reduction != kNone) y = summed(y, dims);
   if (reduction == kMean) y = div(y, total);

@@ -181,6 +181,5 @@ void loop(BatchCall& call) { call.loop(); }
 
 void merge(BatchCall& call) { flattened(call, 4, true); }
 void merge_rows(BatchCall& call) { flattened(call, 2, false); }
-void merge_columns(BatchCall& call) { flattened(call, 3, false); }
 
 }  // namespace moonlet::batching

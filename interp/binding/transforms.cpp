@@ -156,10 +156,6 @@ int l_vmap_outside(lua_State* L) {
   return lua_gettop(L) - 1;
 }
 
-int l_is_vmap(lua_State* L) {
-  return push_result(L, batched(check_tensor(L, 1, "is_batched")) != nullptr);
-}
-
 // `_forward_level()`: a value for `<close>`.
 int l_forward_level(lua_State* L) {
   push_mode_guard(L, std::make_shared<ForwardMode>(), "forward_ad.dual_level");
@@ -217,7 +213,6 @@ void register_transforms(lua_State* L) {
                                      {"_vmap_enclosing", guard<l_vmap_enclosing>},
                                      {"_vmap_part", op_guard<l_vmap_part>},
                                      {"_vmap_outside", guard<l_vmap_outside>},
-                                     {"_is_batched", guard<l_is_vmap>},
                                      {"_forward_level", guard<l_forward_level>},
                                      {"_in_forward_level", guard<l_in_forward_level>},
                                      {"_make_dual", op_guard<l_make_dual>},

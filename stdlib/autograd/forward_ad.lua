@@ -18,12 +18,7 @@ local forward_ad = {}
 ---@param ... any what f gets
 ---@return any ... its results, or the value to hold
 function forward_ad.dual_level(f, ...)
-  if f == nil then return ml._forward_level() end
-  if type(f) ~= "function" then
-    fail("forward_ad.dual_level: a function is wanted, got %s", type(f))
-  end
-  local _ <close> = ml._forward_level()
-  return f(...)
+  return options.under("forward_ad.dual_level", ml._forward_level(), f, ...)
 end
 
 -- The levels of enter_dual_level, the innermost last.

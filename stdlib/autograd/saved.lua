@@ -7,13 +7,7 @@ local signature = require "moonlet.signature"
 
 local saved = {}
 
--- The results of f under the guard, which ends with it however it ends; without f the guard itself.
-local function under(where, guard, f, ...)
-  if f == nil then return guard end
-  local _ <close> = guard
-  if type(f) ~= "function" then fail("%s: a function is wanted, got %s", where, type(f)) end
-  return f(...)
-end
+local under = require("moonlet.options").under
 
 local function check_function(where, name, f)
   if type(f) ~= "function" then
