@@ -101,7 +101,7 @@ Tensor lifted(const Tensor& x) {
 
 }  // namespace
 
-Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level) {
+Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level, bool keep) {
   check(level != 0, "make_dual: it is used inside of forward_ad.dual_level");
   check(is_differentiable(x.dtype()), "make_dual: a floating or complex tensor is wanted, got ",
         x.dtype());
@@ -111,7 +111,8 @@ Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level) {
         " is wanted, got shape ", tangent.sizes(), ", ", tangent.dtype(), " on ", tangent.device());
   const Tensor from = lifted(x);
   Tensor out = same_history(from);
-  set_tangent(out, level, clone(lifted(tangent)));
+  const Tensor own = lifted(tangent);
+  set_tangent(out, level, keep ? own : clone(own));
   return out;
 }
 
@@ -198,6 +199,7 @@ class Tangent {
   Tensor own_memory(const Tensor& tangent) const;
   void attach(size_t result, const Tensor& tangent);
   bool is_real() const;
+  bool is_linear(const OpInfo& op) const;
 
   ModeCall& call_;
   const uint64_t level_;
@@ -271,13 +273,33 @@ void Tangent::of_view() {
   attach(0, std::get<Tensor>(seen[0]));
 }
 
-// The sum over the arguments of the op with a tangent in one place. A list is one place.
+// A tensor that may be left out of an op that is linear in the others is added, as a bias is.
+bool is_added(const OpInfo& op, size_t argument) {
+  return op.row->arguments[argument].type == std::string_view("Tensor?");
+}
+
+// Whether the op on tangents gives the result's: it is linear, and some do not belong to what is
+// added.
+bool Tangent::is_linear(const OpInfo& op) const {
+  return op.row->linear && std::any_of(active_.begin(), active_.end(), [&](const Active& active) {
+           return !is_added(op, active.argument);
+         });
+}
+
+// The sum over the arguments of the op with a tangent in one place. A list is one place. What is
+// added has its own tangent, or none, in the first of them, and is left out of the others.
 void Tangent::of_linear(const OpInfo& op) {
+  BoxedValues added = call_.arguments;
+  for (size_t k = 0; k < added.size(); ++k)
+    if (is_added(op, k)) added[k] = Tensor();
+  BoxedValues rest = added;
+  for (const Active& active : active_)
+    if (is_added(op, active.argument)) replace(added, active, active.tangent);
   Tensor sum;
   for (size_t i = 0; i < active_.size(); ++i) {
     const size_t place = active_[i].argument;
-    if (i > 0 && active_[i - 1].argument == place) continue;
-    BoxedValues arguments = call_.arguments;
+    if (is_added(op, place) || (i > 0 && active_[i - 1].argument == place)) continue;
+    BoxedValues arguments = sum.defined() ? rest : added;
     if (auto* list = std::get_if<std::vector<Tensor>>(&arguments[place]))
       for (Tensor& x : *list) x = zeros_like(x);
     for (const Active& active : active_)
@@ -415,7 +437,7 @@ void Tangent::in_place() {
   const Tensor x = std::get<Tensor>(call_.arguments[0]);
   const OpInfo* plain = find_op(call_.op.row->name);
   if (call_.op.row->differentiable && plain) {
-    plain->row->linear ? of_linear(*plain) : of_any(*plain);
+    is_linear(*plain) ? of_linear(*plain) : of_any(*plain);
   }
   const Tensor next = tangents_.empty() ? Tensor() : tangents_[0];
   call_.proceed();
@@ -448,7 +470,7 @@ void Tangent::compute() {
   if (op.form == OpInfo::Form::InPlace) return in_place();
   if (!op.row->differentiable) return without_derivative();
   if (kind == "view") return of_view();
-  if (op.row->linear) {
+  if (is_linear(op)) {
     of_linear(op);
     call_.proceed();
   } else {

@@ -27,7 +27,7 @@ uint64_t forward_level();
 
 // x with a tangent of the level: the same data and history in a new handle. Throws unless the
 // tangent has x's shape, dtype and device.
-Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level);
+Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level, bool keep = false);
 // A new handle on x without that tangent.
 Tensor without_tangent(const Tensor& x, uint64_t level);
 // The tangent of that level, or undefined: then it is zero.

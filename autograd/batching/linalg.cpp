@@ -11,9 +11,18 @@ Tensor value_of(const BatchCall& call, int i) {
   return call.batched(i) ? call.front(i) : call.tensor(i);
 }
 
-// Of matrices, or batches of `rank` dimensions, one of them with the samples in front.
+// Below as many multiplications a product for each sample costs more than what it computes; above,
+// results whose samples do not lie one after the other cost more in what follows.
+constexpr int64_t kSmallProduct = 8192;
+
+// Of matrices, or batches of `rank` dimensions, one of them with the samples in front. One matrix
+// with many small ones is the transposed product of many with one, whose rows matmul takes
+// together.
 Tensor product(const BatchCall& call, int a, int b) {
-  return matmul(value_of(call, a), value_of(call, b));
+  const Tensor left = value_of(call, a), right = value_of(call, b);
+  if (call.batched(a) || call.rank(a) != 2 || left.numel() * right.size(-1) > kSmallProduct)
+    return matmul(left, right);
+  return transpose(matmul(transpose(right, -1, -2), transpose(left, 0, 1)), -1, -2);
 }
 
 Tensor with_samples(const BatchCall& call, const Tensor& y, int rank) {
@@ -59,6 +68,26 @@ void outer(BatchCall& call) {
   call.results = {mul(unsqueeze(value_of(call, 0), -1), unsqueeze(value_of(call, 1), -2))};
 }
 
+namespace {
+// The same rows with the weight of each sample: all weights are one, with many outputs.
+Tensor linear_with_each(const Tensor& x, const Tensor& weight) {
+  const Tensor y = moonlet::linear(x, flatten(weight, 0, 1));
+  return movedim(unflatten(y, -1, {weight.size(0), weight.size(1)}), {-2}, {0});
+}
+
+// All rows of a sample, or of all samples, as one matrix.
+Tensor linear_of_rows(const BatchCall& call, const Tensor& x, const Tensor& weight) {
+  const Dims leading{x.sizes().data(), x.dim() - 1};
+  const Tensor rows =
+      call.batched(0) ? reshape(x, {call.size(), -1, x.size(-1)}) : reshape(x, {-1, x.size(-1)});
+  const Tensor y = matmul(rows, transpose(weight, -1, -2));
+  Dims sizes = leading;
+  if (!call.batched(0)) sizes.insert(0, call.size());
+  sizes.push_back(y.size(-1));
+  return reshape(y, sizes);
+}
+}  // namespace
+
 void linear(BatchCall& call) {
   const bool bias = call.has_tensor(2);
   if (!call.batched(1) && !(bias && call.batched(2))) {
@@ -68,16 +97,13 @@ void linear(BatchCall& call) {
   const Tensor weight = value_of(call, 1);
   const int rank = call.rank(0);
   const Tensor x = value_of(call, 0);
-  // All rows of a sample as one matrix.
-  const Dims rows{x.sizes().data(), x.dim() - 1};
-  const Tensor matrix =
-      call.batched(0) ? reshape(x, {call.size(), -1, x.size(-1)}) : reshape(x, {-1, x.size(-1)});
-  Tensor y = matmul(matrix, transpose(weight, -1, -2));
-  if (y.dim() == 2) y = with_samples(call, y, 2);
-  Dims sizes = rows;
-  if (!call.batched(0)) sizes.insert(0, call.size());
-  sizes.push_back(y.size(-1));
-  y = reshape(y, sizes);
+  Tensor y;
+  if (!call.batched(0) && !call.batched(1))
+    y = with_samples(call, moonlet::linear(x, weight), rank);
+  else if (!call.batched(0) && x.numel() * weight.size(1) <= kSmallProduct)
+    y = linear_with_each(x, weight);
+  else
+    y = linear_of_rows(call, x, weight);
   if (bias) y = add(y, call.batched(2) ? call.front(2, rank) : call.tensor(2));
   call.results = {y};
 }

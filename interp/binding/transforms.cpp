@@ -164,9 +164,10 @@ int l_forward_level(lua_State* L) {
 
 int l_in_forward_level(lua_State* L) { return push_result(L, forward_level() != 0); }
 
+// A third argument that is true gives the tangent away, instead of a copy.
 int l_make_dual(lua_State* L) {
   const Tensor x = check_tensor(L, 1, "make_dual"), tangent = check_tensor(L, 2, "make_dual");
-  return push_result(L, make_dual(x, tangent, forward_level()));
+  return push_result(L, make_dual(x, tangent, forward_level(), lua_toboolean(L, 3) != 0));
 }
 
 // The primal and the tangent of the innermost level, or nil.

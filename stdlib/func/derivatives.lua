@@ -223,13 +223,14 @@ end
 local read_jvp = signature
   "func.jvp(function func, any primals, any tangents, bool strict=false, bool has_aux=false)"
 
--- f with tangents in its arguments: the results and their tangents, as trees, and aux.
-local function push_forward(where, f, primals, tangents, has_aux, strict)
+-- f with tangents in its arguments: the results and their tangents, as trees, and aux. `keep` says
+-- that nobody else has the tangents.
+local function push_forward(where, f, primals, tangents, has_aux, strict, keep)
   local inputs, again = tree.differentiable(where, primals)
   local along = matching(where, "the tangents", tangents, inputs)
   local _ <close> = ml._forward_level()
   local duals = {}
-  for i, x in ipairs(inputs) do duals[i] = ml._make_dual(x, along[i]) end
+  for i, x in ipairs(inputs) do duals[i] = ml._make_dual(x, along[i], keep) end
   local arguments = again(duals)
   local results = table.pack(f(table.unpack(arguments)))
   local aux
@@ -277,6 +278,11 @@ function derivatives.jvp(...)
   return value, moved
 end
 
+-- `count` of dimension `dim` from `first`: x itself where that is all.
+local function elements(x, dim, first, count)
+  return x:size(dim) == count and x or x:narrow(dim, first, count)
+end
+
 -- The unit vectors of all tensors together: for each tensor (n, shape...) with n the number of all
 -- elements.
 local function unit_vectors(tensors)
@@ -285,10 +291,13 @@ local function unit_vectors(tensors)
   for i, x in ipairs(tensors) do
     local count = x:numel()
     local rows = ml.zeros(total, count, { dtype = x.dtype, device = x.device })
-    if count > 0 then rows:narrow(1, first, count):fill_diagonal_(1) end
-    local shape = { total }
-    for k = 1, x:dim() do shape[k + 1] = x:size(k) end
-    out[i] = rows:reshape(shape)
+    if count > 0 then elements(rows, 1, first, count):fill_diagonal_(1) end
+    if x:dim() ~= 1 then
+      local shape = { total }
+      for k = 1, x:dim() do shape[k + 1] = x:size(k) end
+      rows = rows:view(shape)
+    end
+    out[i] = rows
     first = first + count
   end
   return out, total
@@ -304,6 +313,20 @@ end
 -- `tensors` in a table for vmap, whose results come in one too.
 local function map_batch(f, tensors, chunk, randomness)
   return vmap(f, { chunk_size = chunk, randomness = randomness or "error" })(tensors)
+end
+
+-- For each input the gradients of all elements of the outputs, in the first dimension.
+local function rows_of_jacobian(outputs, inputs, chunk)
+  local starts, total = unit_vectors(outputs)
+  if total ~= 1 then
+    return map_batch(function(from) return gradients(outputs, inputs, from, true) end, starts,
+      chunk)
+  end
+  local single = {}
+  for i, start in ipairs(starts) do single[i] = start:view(outputs[i].shape) end
+  local found = gradients(outputs, inputs, single, true)
+  for i, x in ipairs(found) do found[i] = x:unsqueeze(1) end
+  return found
 end
 
 local read_jacrev = signature
@@ -322,13 +345,12 @@ function derivatives.jacrev(...)
     local own, inputs, rebuild = take_inputs("func.jacrev", table.pack(...), argnums)
     local results, aux = primal_results("func.jacrev", f, own, has_aux)
     local outputs, again = output_tensors("func.jacrev", results)
-    local found = map_batch(function(starts) return gradients(outputs, inputs, starts, true) end,
-      unit_vectors(outputs), chunk)
+    local found = rows_of_jacobian(outputs, inputs, chunk)
     local first, per_output = 1, {}
     for k, y in ipairs(outputs) do
       local blocks = {}
       for i, x in ipairs(inputs) do
-        blocks[i] = found[i]:narrow(1, first, y:numel()):reshape(joined_shape(y, x))
+        blocks[i] = elements(found[i], 1, first, y:numel()):reshape(joined_shape(y, x))
       end
       per_output[k] = rebuild(blocks)
       first = first + y:numel()
@@ -363,7 +385,7 @@ function derivatives.jacfwd(...)
         return f(table.unpack(all, 1, all.n))
       end
       local value, moved, second = push_forward("func.jacfwd", inner, chosen, again(tangents),
-        has_aux)
+        has_aux, false, true)
       outputs, rebuild = output_tensors("func.jacfwd", value)
       aux = second
       return (tree.flatten(moved))
@@ -373,7 +395,7 @@ function derivatives.jacfwd(...)
     for k, y in ipairs(outputs) do
       local blocks, first = {}, 1
       for i, x in ipairs(inputs) do
-        local part = found[k]:narrow(1, first, x:numel()):movedim(1, -1)
+        local part = elements(found[k], 1, first, x:numel()):movedim(1, -1)
         blocks[i] = part:reshape(joined_shape(y, x))
         first = first + x:numel()
       end

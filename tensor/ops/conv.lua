@@ -10,7 +10,7 @@ end
 local BACKWARD = "torch.ops.aten.convolution_backward"
 
 op { "native_conv(Tensor x, Tensor weight, Tensor? bias, " .. WINDOW .. ") -> Tensor",
-     vmap = "native_conv", kind = "structured", dtypes = "floating", internal = true,
+     vmap = "native_conv", linear = true, kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "native_conv_transpose(g, weight, Tensor(), sizes_of(x), stride, padding, dilation, groups)",
               weight = "native_conv_grad_weight(g, x, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },
@@ -23,7 +23,7 @@ op { "native_conv(Tensor x, Tensor weight, Tensor? bias, " .. WINDOW .. ") -> Te
                 "randn(2, 2, 4, 5, 3), randn(3, 2, 2, 3, 2), randn(3), {1, 2, 1}, {1, 0, 1}, {2, 1, 1}, 1" } }
 
 op { "native_conv_transpose(Tensor x, Tensor weight, Tensor? bias, int[] size, " .. WINDOW .. ") -> Tensor",
-     vmap = "native_conv_transpose", kind = "structured", dtypes = "floating", internal = true,
+     vmap = "native_conv_transpose", linear = true, kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "native_conv(g, weight, Tensor(), stride, padding, dilation, groups)",
               weight = "native_conv_grad_weight(x, g, sizes_of(weight), stride, padding, dilation, groups)",
               bias = "channel_sum(g)" },

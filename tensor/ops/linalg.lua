@@ -47,7 +47,7 @@ op { "outer(Tensor a, Tensor b) -> Tensor",
      sample = { "randn(3), randn(4)" } }
 
 op { "linear(Tensor x, Tensor weight, Tensor? bias=nil) -> Tensor",
-     vmap = "linear", kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
+     vmap = "linear", linear = true, kind = "structured", autocast = "lower_precision", dtypes = "real + complex",
      grad = { x = "matmul(g, conjugate(weight))", weight = "linear_grad_weight(g, x)", bias = "g" },
      torch = "F.linear(*args)",
      doc = [[`x` times the transposed `weight`, plus `bias`: `x` (..., in), `weight` (out, in), `bias`
