@@ -102,6 +102,7 @@ class Engine final : public Wanted {
   // The same of the engine that runs, for hooks.
   bool computes(const Edge& edge);
   uint64_t number() const { return number_; }
+  bool keeps_graph() const { return retain_; }
 
   Tensor* so_far(const Edge& edge) const override;
   bool takes_rows(const Edge& edge) const override;
@@ -443,6 +444,8 @@ std::vector<Tensor> captured_by(const Engine& engine, const BackwardRequest& req
 }  // namespace
 
 uint64_t running_backward() { return running_engine ? running_engine->number() : 0; }
+
+bool running_backward_keeps_graph() { return running_engine && running_engine->keeps_graph(); }
 
 bool is_computed_now(const Edge& edge) { return running_engine && running_engine->computes(edge); }
 

@@ -24,6 +24,8 @@ std::vector<Tensor> gradients_of_inputs(const BackwardRequest& request);
 
 // The number of the backward that runs on this thread, the innermost; 0 for none.
 uint64_t running_backward();
+// Whether what its nodes saved stays, for another one.
+bool running_backward_keeps_graph();
 // Whether it computes the gradient that goes along the edge.
 bool is_computed_now(const Edge& edge);
 

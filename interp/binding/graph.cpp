@@ -268,8 +268,16 @@ int l_gradient_edge(lua_State* L) {
   return 2;
 }
 
+// Its number, and whether it keeps the graph.
 int l_running_backward(lua_State* L) {
-  return push_result(L, static_cast<int64_t>(running_backward()));
+  push_result(L, static_cast<int64_t>(running_backward()));
+  lua_pushboolean(L, running_backward_keeps_graph());
+  return 2;
+}
+
+int l_release_saved(lua_State* L) {
+  node_at(L, 1).release_saved();
+  return 0;
 }
 
 int l_is_computed_now(lua_State* L) {
@@ -330,6 +338,7 @@ Edge edge_at(lua_State* L, int index) {
 void register_graph(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_gradient_edge", guard<l_gradient_edge>},
                                      {"_running_backward", guard<l_running_backward>},
+                                     {"_release_saved", guard<l_release_saved>},
                                      {"_is_computed_now", guard<l_is_computed_now>},
                                      {"_increment_version", guard<l_increment_version>},
                                      {nullptr, nullptr}};

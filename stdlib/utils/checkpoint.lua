@@ -48,6 +48,24 @@ local function under_random_state(state, f)
   return f()
 end
 
+-- What runs leave behind must not outlive them: the tensors that it stands for are what a checkpoint
+-- is to save. It is found by a collection of what is young: before a first run, when the argument of
+-- the one before it has been dropped too, and after a second run. Others between would make it old,
+-- so the collector rests during a run; one that fills the memory wakes it. A coroutine might yield
+-- in one and never come back: there it goes on.
+local function rest_collector()
+  if coroutine.isyieldable() or not collectgarbage "isrunning" then return nil end
+  collectgarbage "stop"
+  return setmetatable({}, { __close = function()
+    collectgarbage "restart"
+    collectgarbage("step", -256)  -- not at once, as a restart has it: after so many KiB
+  end })
+end
+
+local function collect_young()
+  if collectgarbage "isrunning" then collectgarbage("step", 0) end
+end
+
 -- Saves the tensors among the arguments of a frame. Its result is never used.
 local Arguments = ml.autograd.Function {
   name = "CheckpointArguments",
@@ -177,8 +195,13 @@ function Frame:run_again(run)
 end
 
 function Frame:recompute()
-  local run = { values = {}, count = 0, given = {} }
-  local ok, message = pcall(self.run_again, self, run)
+  local run = { values = {}, count = 0, given = {}, given_count = 0 }
+  local ok, message
+  do
+    local _ <close> = rest_collector()
+    ok, message = pcall(self.run_again, self, run)
+  end
+  collect_young()
   if not ok and not (run.stopped and rawequal(message, STOP)) then error(message, 0) end
   if run.count ~= #self.saved and self.options.determinism_check ~= "none" then
     self:differ("%d of them, and %d before", run.count, #self.saved)
@@ -188,7 +211,8 @@ end
 
 -- The tensor behind a holder. What the node before has got is let go of: it has run.
 function Frame:open(index)
-  local backward, node = ml._running_backward(), ml._unpacking_node()
+  local backward, keeps_graph = ml._running_backward()
+  local node = ml._unpacking_node()
   local run = self.runs[backward]
   if not (run and run.values[index]) then
     run = self:recompute()
@@ -206,6 +230,12 @@ function Frame:open(index)
     self:differ("there is none for number %d of %d", index, #self.saved)
   end
   run.given[index] = true
+  run.given_count = run.given_count + 1
+  -- All that was saved has been asked for, each by a node that will not run again.
+  if run.given_count == #self.saved and not keeps_graph then
+    ml._release_saved(self.node)
+    self.runs = {}
+  end
   return t
 end
 
@@ -270,6 +300,8 @@ local function run_checkpointed(given, f, ...)
   local frame = new_frame(given, f, ...)
   local function pack(t) return frame:pack(t) end
   local function unpack(holder) return holder.frame:open(holder.index) end
+  collect_young()
+  local _ <close> = rest_collector()
   local _ <close> = ml._saved_tensors_hooks(pack, unpack)
   return in_context(frame.context, noting_ops, frame, "ops", f, ...)
 end

@@ -55,6 +55,6 @@ local function measure(name)
   end) - before)
 end
 
-for _, name in ipairs { "mlp", "lenet", "gpt" } do
+for _, name in ipairs { "mlp", "lenet", "gpt", "gpt24", "gpt24_checkpoint" } do
   if name:find(filter, 1, true) then measure(name) end
 end

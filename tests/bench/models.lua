@@ -53,7 +53,8 @@ function Block:forward(x)
 end
 
 local Gpt = nn.class "Gpt"
-function Gpt:init(vocabulary, d, h, layers, t)
+function Gpt:init(vocabulary, d, h, layers, t, checkpointed)
+  self.checkpointed = checkpointed
   self.te, self.pe = nn.Embedding(vocabulary, d), nn.Embedding(t, d)
   local blocks = {}
   for i = 1, layers do blocks[i] = Block(d, h) end
@@ -63,14 +64,20 @@ end
 
 function Gpt:forward(t)
   local x = self.te(t) + self.pe.weight[{ { 1, t:size(2) } }]
-  return self.o(self.ln(self.b(x))):reshape(-1, 65)
+  for _, block in ipairs(self.b) do
+    x = self.checkpointed and ml.utils.checkpoint(block, x) or block(x)
+  end
+  return self.o(self.ln(x)):reshape(-1, 65)
 end
 
-function models.gpt()
-  local net, text = Gpt(65, 128, 4, 4, 64), ml.randint(65, { 16, 64 })
-  return trained("gpt_4x128_b16_t64_adamw", net, text, text:reshape(-1),
-    optim.AdamW(net:parameters(), { lr = 1e-3 }))
+local function gpt(name, layers, checkpointed)
+  local net, text = Gpt(65, 128, 4, layers, 64, checkpointed), ml.randint(65, { 16, 64 })
+  return trained(name, net, text, text:reshape(-1), optim.AdamW(net:parameters(), { lr = 1e-3 }))
 end
+
+function models.gpt() return gpt("gpt_4x128_b16_t64_adamw", 4) end
+function models.gpt24() return gpt("gpt_24x128_b16_t64_adamw", 24) end
+function models.gpt24_checkpoint() return gpt("gpt_24x128_b16_t64_checkpoint", 24, true) end
 
 -- One layer of an LSTM over (n, steps, features), whose last state is classified.
 local Lstm = nn.class "Lstm"

@@ -20,6 +20,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import torch  # noqa: E402  (after the environment it reads)
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 torch.set_num_threads(int(THREADS))
 torch.manual_seed(0)
@@ -151,15 +152,18 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, vocabulary=65, d=128, h=4, layers=4, t=64):
+    def __init__(self, vocabulary=65, d=128, h=4, layers=4, t=64, checkpointed=False):
         super().__init__()
+        self.checkpointed = checkpointed
         self.te, self.pe = nn.Embedding(vocabulary, d), nn.Embedding(t, d)
         self.b = nn.Sequential(*[Block(d, h) for _ in range(layers)])
         self.ln, self.o = nn.LayerNorm(d), nn.Linear(d, vocabulary)
 
     def forward(self, t):
         x = self.te(t) + self.pe.weight[: t.shape[1]]
-        return self.o(self.ln(self.b(x))).reshape(-1, 65)
+        for block in self.b:
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x)
+        return self.o(self.ln(x)).reshape(-1, 65)
 
 
 class Lstm(nn.Module):
@@ -192,10 +196,18 @@ def lenet():
                    torch.optim.Adam(net.parameters(), 1e-3))
 
 
-def gpt():
-    net, text = Gpt(), torch.randint(0, 65, (16, 64))
-    return trained("gpt_4x128_b16_t64_adamw", net, text, text.reshape(-1),
+def gpt(name="gpt_4x128_b16_t64_adamw", layers=4, checkpointed=False):
+    net, text = Gpt(layers=layers, checkpointed=checkpointed), torch.randint(0, 65, (16, 64))
+    return trained(name, net, text, text.reshape(-1),
                    torch.optim.AdamW(net.parameters(), 1e-3), 9)
+
+
+def gpt24():
+    return gpt("gpt_24x128_b16_t64_adamw", 24)
+
+
+def gpt24_checkpoint():
+    return gpt("gpt_24x128_b16_t64_checkpoint", 24, True)
 
 
 def lstm():
@@ -220,7 +232,7 @@ def blocks_of(f):
 
 
 def memory():
-    for make in (mlp, lenet, gpt):
+    for make in (mlp, lenet, gpt, gpt24, gpt24_checkpoint):
         made = []
         before = sum(blocks_of(lambda: made.append(make())))
         _, optimizer, step, _ = made[0]

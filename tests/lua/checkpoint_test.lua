@@ -259,4 +259,41 @@ test("frames are freed", function()
   expect.equal(next(alive), nil)
 end)
 
+test("a chain of checkpoints needs an input for each and what one of them saves", function()
+  local w = ml.randn(256, { requires_grad = true })
+  local function block(x)
+    local hidden = { x }
+    for i = 1, 8 do hidden[i + 1] = (hidden[i] * w):tanh() end
+    return hidden[#hidden] + x
+  end
+  local bytes, blocks = 256 * 256 * 4, 24
+  local function step()
+    local x = ml.ones(256, 256, { requires_grad = true })
+    for _ = 1, blocks do x = checkpoint(block, x) end
+    x:sum():backward()
+    w.grad = nil
+  end
+  step()
+  local before = ml.memory.live_bytes()
+  local peak = ml.memory.peak_live_bytes(step) - before
+  -- An input of each, the 2 * 8 results of one, and some gradients.
+  expect.truthy(peak < (blocks + 16 + 8) * bytes, ("%d blocks"):format(peak // bytes))
+end)
+
+test("the collector runs after an error in a checkpoint, and where the script has stopped it not",
+  function()
+    local function fails() checkpoint(function() error "oh" end, leaf { 1 }) end
+    expect.error(fails, "oh")
+    expect.truthy(collectgarbage "isrunning")
+    collectgarbage "stop"
+    checkpoint(function(a) return a:exp() end, leaf { 1 }):backward()
+    expect.truthy(not collectgarbage "isrunning")
+    collectgarbage "restart"
+    local stopped = coroutine.wrap(function()
+      checkpoint(function(a) coroutine.yield() return a end, leaf { 1 })
+    end)
+    stopped()
+    expect.truthy(collectgarbage "isrunning")
+  end)
+
 harness.run()
