@@ -48,11 +48,11 @@ local function under_random_state(state, f)
   return f()
 end
 
--- What runs leave behind must not outlive them: the tensors that it stands for are what a checkpoint
--- is to save. It is found by a collection of what is young: before a first run, when the argument of
--- the one before it has been dropped too, and after a second run. Others between would make it old,
--- so the collector rests during a run; one that fills the memory wakes it. A coroutine might yield
--- in one and never come back: there it goes on.
+-- What runs leave behind must not outlive them: the tensors that it stands for are what a
+-- checkpoint is to save. It is found by a collection of what is young: before a first run, when the
+-- argument of the one before it has been dropped too, and after a second run. Others between would
+-- make it old, so the collector rests during a run; one that fills the memory wakes it. A coroutine
+-- might yield in one and never come back: there it goes on.
 local function rest_collector()
   if coroutine.isyieldable() or not collectgarbage "isrunning" then return nil end
   collectgarbage "stop"
