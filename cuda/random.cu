@@ -225,6 +225,12 @@ __global__ void poisson_kernel(int64_t count, Philox rng, Array rate, Array y) {
   for (MOONLET_EACH(i, count))
     y.set<double>(i, draws::poisson(rng, static_cast<uint64_t>(i), rate.get<double>(i)));
 }
+__global__ void gamma_kernel(int64_t count, Philox rng, Array concentration, Array y) {
+  for (MOONLET_EACH(i, count)) {
+    y.set<double>(
+        i, draws::standard_gamma(rng, static_cast<uint64_t>(i), concentration.get<double>(i)));
+  }
+}
 __global__ void binomial_kernel(int64_t count, Philox rng, Array n, Array p, Array y) {
   for (MOONLET_EACH(i, count)) {
     y.set<double>(
@@ -240,6 +246,17 @@ void poisson_draw(const Tensor& rate, Philox rng, Tensor& y) {
   with_contiguous(y, [&](Tensor& out) {
     MOONLET_LAUNCH(poisson_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
                    rng, array(rates), array(out));
+  });
+  call.done();
+}
+
+void standard_gamma(const Tensor& concentration, Philox rng, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(concentration, "standard_gamma");
+  const Tensor concentrations = contiguous(concentration);
+  with_contiguous(y, [&](Tensor& out) {
+    MOONLET_LAUNCH(gamma_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
+                   rng, array(concentrations), array(out));
   });
   call.done();
 }

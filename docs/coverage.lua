@@ -38,6 +38,7 @@ local places = {
   ["torch.random"] = function(name) return at("random." .. name) end,
   ["torch.autograd"] = function(name) return at("autograd." .. name) end,
   ["torch.func"] = function(name) return at("func." .. name) end,
+  ["torch.distributions"] = function(name) return at("distributions." .. name) end,
   ["torch.amp"] = function(name) return at("amp." .. name) end,
 }
 

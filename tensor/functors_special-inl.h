@@ -131,6 +131,16 @@ struct Erfinv {
         return each_lane(each, first, second);                                            \
     }                                                                                     \
   };
+struct StandardGammaGradConcentration {
+  template <class V>
+  MOONLET_FN V operator()(V grad, V concentration, V result) const {
+    const auto slope = [](auto a, auto x) MOONLET_LAMBDA {
+      const auto each = [](double of, double at) { return special::gamma_quantile_slope(of, at); };
+      return each_lane(each, a, x);
+    };
+    return grad * in_double(slope, concentration, result);
+  }
+};
 // A polynomial of order n at x, an expression of `at`: of low orders by the recurrence from p_1 to
 // `NEXT`, made of k, here and before, others by the function of single values.
 #define MOONLET_POLYNOMIAL(NAME, AT, FIRST, NEXT, ...)                                          \

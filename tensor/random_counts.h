@@ -1,6 +1,6 @@
-// tensor/random_counts.h: draws of Poisson and binomial distributions, shared by CPU and CUDA. How
-// many random numbers one takes depends on what they are, so each has a sequence of its own: the
-// blocks at its counter.
+// tensor/random_counts.h: draws of Poisson, binomial and gamma distributions, shared by CPU and
+// CUDA. How many random numbers one takes depends on what they are, so each has a sequence of its
+// own: the blocks at its counter.
 #pragma once
 
 #include "tensor/random_transforms.h"
@@ -104,6 +104,25 @@ MOONLET_HD double binomial(const Philox& rng, uint64_t counter, double n, double
     successes = trials * rare < 10 ? binomial_by_waiting(u, trials, rare)
                                    : binomial_by_rejection(u, trials, rare);
   return p > 0.5 ? trials - successes : successes;
+}
+
+// Numbers of the gamma distribution of shape a and rate 1: a normal number's cube is accepted or
+// not (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000); below 1 one of
+// shape a + 1 is scaled.
+MOONLET_HD double standard_gamma(const Philox& rng, uint64_t counter, double a) {
+  if (!(a > 0)) return a == 0 ? 0 : NAN;
+  if (a > 1e300) return a;
+  Sequence u(rng, counter);
+  const double scale = a < 1 ? ::pow(u.next(), 1 / a) : 1;
+  const double d = (a < 1 ? a + 1 : a) - 1.0 / 3, c = 1 / ::sqrt(9 * d);
+  for (;;) {
+    const double radius = ::sqrt(-2 * ::log(u.next()));
+    const double z = radius * ::cos(6.283185307179586 * u.next());
+    const double root = 1 + c * z;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (::log(u.next()) < 0.5 * z * z + d * (1 - v + ::log(v))) return d * v * scale;
+  }
 }
 
 }  // namespace moonlet::draws

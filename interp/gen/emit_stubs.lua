@@ -150,6 +150,9 @@ local function emit_stdlib(out, entries)
       elseif entry.kind == "namespace" then
         add_text(out, entry.doc)
         out[#out + 1] = ("ml.%s = {}\n"):format(entry.name)
+      elseif entry.kind == "constant" then
+        add_text(out, entry.doc)
+        out[#out + 1] = ("---@type %s\nml.%s = nil\n"):format(entry.results, entry.name)
       elseif entry.kind ~= "field" then
         emit_function(out, entry)
       end

@@ -9,8 +9,8 @@ local signatures = require "interp.gen.signatures"
 local stdlib_docs = {}
 
 --- The modules that scripts use; the others serve these.
-stdlib_docs.modules = { "nn", "optim", "autograd", "func", "amp", "utils", "data", "args", "class",
-  "plot", "progress", "random", "help" }
+stdlib_docs.modules = { "nn", "optim", "autograd", "func", "amp", "utils", "data", "distributions",
+  "args", "class", "plot", "progress", "random", "help" }
 
 local Walk = {}
 Walk.__index = Walk
@@ -67,7 +67,9 @@ end
 -- How each type of a declaration is called in editors.
 local lua_types = { Tensor = "moonlet.Tensor", bool = "boolean", int = "integer",
   dict = "table", any = "any", number = "number", string = "string", table = "table",
-  ["function"] = "function", Generator = "moonlet.Generator", Module = "moonlet.nn.Module" }
+  ["function"] = "function", Generator = "moonlet.Generator", Module = "moonlet.nn.Module",
+  Size = "integer[]", Distribution = "moonlet.distributions.Distribution",
+  Transform = "moonlet.distributions.Transform", Constraint = "moonlet.distributions.constraints.Constraint" }
 
 local function lua_type(kind)
   local out = {}
@@ -126,7 +128,9 @@ end
 -- What samples call an object of a class.
 local receivers = { ["^nn%."] = "net:", ["^optim%.lr_"] = "scheduler:", ["^optim%."] = "opt:",
   ["Loader$"] = "loader:", ["Sampler$"] = "sampler:", ["Dataset$"] = "set:", ["Figure$"] = "fig:",
-  ["GradScaler$"] = "scaler:" }
+  ["GradScaler$"] = "scaler:", ["^distributions%."] = "d:",
+  ["^distributions%..*Transform$"] = "t:", ["^distributions%.constraints%."] = "constraint:",
+  ["^distributions%.ConstraintRegistry"] = "registry:" }
 local function receiver(owner)
   local best
   for pattern in pairs(receivers) do
@@ -168,7 +172,8 @@ end
 function Walk:find_public(value)
   if type(value) ~= "table" or self.public[value] then return end
   self.public[value] = true
-  if self.loaded.class.is_class(value) or load_stdlib.stand_in_name(value) then return end
+  local class = self.loaded.class
+  if class.is_class(value) or class.of(value) or load_stdlib.stand_in_name(value) then return end
   for _, key in ipairs(sorted_names(value)) do self:find_public(value[key]) end
 end
 
@@ -194,14 +199,14 @@ function Walk:class(name, cls)
   self:methods(name, cls)
 end
 
--- The comment above `NAMESPACE.KEY = ...`, for functions that others make: in the module's file, or
--- in one that it requires and whose name begins with the module's.
+-- The comment above `NAMESPACE.KEY = ...`, for functions that others make and for objects: in the
+-- module's file, or in one that it requires, or loads late, and whose name begins with the module's.
 function Walk:doc_of_assignment(path, owner, key)
   local lines = self:lines_of(path)
   for number, line in ipairs(lines) do
     local assigned = line:match "^[%w_]+%.([%w_]+) = "
     if assigned == key then return doc_comments.above(lines, number) end
-    local part = line:match 'require "moonlet%.([%w_.]+)"'
+    local part = line:match 'require "moonlet%.([%w_.]+)"' or line:match '^  %["([%w_.]+)"%] = {'
     if part and owner and part:sub(1, #owner + 1) == owner .. "." then
       local doc = self:doc_of_assignment(("%s/stdlib/%s.lua"):format(self.root, (part:gsub("%.", "/"))), nil, key)
       if doc then return doc end
@@ -215,6 +220,17 @@ function Walk:func(name, f, path)
   self:add_call({ name = name, kind = "function", owner = owner,
     results = signatures.results(doc) }, doc, name, self.loaded.signatures[name],
     parameters_of(f, 1))
+end
+
+-- An object of a class that a namespace holds: a constant.
+function Walk:object(name, value, path)
+  if self.names[value] then
+    return self:add { name = name, kind = "constant", same_as = self.names[value], calls = {} }
+  end
+  self.names[value] = name
+  local owner, key = name:match "^(.*)%.([^.]+)$"
+  self:add({ name = name, kind = "constant", calls = {}, object_of = self.loaded.class.of(value) },
+    self:doc_of_assignment(path, owner, key))
 end
 
 -- A table that ops, functions, classes and further tables are fields of.
@@ -245,6 +261,8 @@ function Walk:value(name, value, path)
     self:func(name, value, path)
   elseif self.loaded.class.is_class(value) then
     self:class(name, value)
+  elseif self.loaded.class.of(value) then
+    self:object(name, value, path)
   elseif type(value) == "table" and rawget(value, "__index") ~= value then
     local own = ("%s/stdlib/%s.lua"):format(self.root, (name:gsub("%.", "/")))
     self:namespace(name, value, io.open(own) and own or path)
@@ -284,13 +302,20 @@ function Walk:fields(owner, doc)
   end
 end
 
+-- The public name of a class, or of the nearest that it inherits from.
+local function name_of_class(walk, cls)
+  while cls and not walk.names[cls] do cls = cls.super end
+  return cls and walk.names[cls]
+end
+
 local function set_parents(walk)
   for _, entry in ipairs(walk.entries) do
     if entry.parent_class then
-      local parent = entry.parent_class
-      while parent and not walk.names[parent] do parent = parent.super end
-      entry.parent = walk.names[parent]
+      entry.parent = name_of_class(walk, entry.parent_class)
       entry.parent_class = nil
+    elseif entry.object_of then
+      entry.results = "moonlet." .. name_of_class(walk, entry.object_of)
+      entry.object_of = nil
     end
   end
 end

@@ -235,6 +235,18 @@ void binomial_draw(const Tensor& count, const Tensor& prob, Philox rng, Tensor& 
   });
 }
 
+void standard_gamma(const Tensor& concentration, Philox rng, Tensor& y) {
+  const Tensor shapes = converted(concentration, DType::Float64);
+  const double* from = shapes.elements<double>();
+  visit<dtypes::floating>(y.dtype(), [&]<class T>() {
+    T* to = y.elements<T>();
+    parallel_for(y.numel(), 512, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = narrow<T>(draws::standard_gamma(rng, static_cast<uint64_t>(i), from[i]));
+    });
+  });
+}
+
 void dropout_mask(const Tensor& x, double p, Philox rng, Tensor& y) {
   const float limit = static_cast<float>(p);
   const float kept = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f;

@@ -95,6 +95,15 @@ variates", 1993).]],
      sample = { "tensor({1.0, 5.0, 100.0}), rand(3)", "full({2, 3}, 50.0), tensor({0.0, 0.5, 1.0})" },
      check = { value = "random" } }
 
+op { "standard_gamma(Tensor concentration, Generator? generator=nil) -> Tensor",
+     kind = "structured", internal = true, random = true, draws = "2 * concentration.numel()", dtypes = "floating",
+     grad = { concentration = "standard_gamma_grad_concentration(g, concentration, y)" },
+     doc = [[Numbers of gamma distributions of rate 1 (Marsaglia and Tsang, "A simple method for generating
+gamma variables", 2000), NaN where `concentration` is below 0. Their gradient says how each moves with its
+concentration.]],
+     sample = { "rand(3, 4) * 3 + 0.1" },
+     check = { value = "random", grad = "each call draws others", gradgrad = "the gradient has none" } }
+
 op { "dropout_mask(Tensor x, float p=0.5, Generator? generator=nil) -> Tensor",
      kind = "structured", random = true, draws = "x.numel()", dtypes = "floating",
      doc = [[A tensor like `x` that is 0 with probability `p` and `1 / (1 - p)` elsewhere: what dropout

@@ -63,6 +63,19 @@ op { "igammac(Tensor x, Tensor other) -> Tensor",
 small. Differentiable by `other` only.]],
      sample = { "rand(3, 4) * 3 + 0.1, rand(3, 4) * 4 + 0.1", "rand(3, 4) * 300 + 50, rand(4) * 300 + 100",
        "tensor{0.01, 2, 150, 150, 1000}, tensor{0.3, 0.02, 100, 160, 980}" } }
+op { "standard_gamma_grad_concentration(Tensor grad, Tensor concentration, Tensor result) -> Tensor",
+     kind = "pointwise", slow = true, dtypes = "floating", inplace = false, internal = true,
+     constant = { "concentration", "result" },
+     grad = { grad = "standard_gamma_grad_concentration(g, concentration, result)",
+              concentration = 'not_differentiable("standard_gamma_grad", "concentration")',
+              result = 'not_differentiable("standard_gamma_grad", "result")' },
+     doc = [[The gradient of numbers of the gamma distribution by their concentration: they move so that
+each keeps the probability of a number below it (Figurnov, Mohamed and Mnih, "Implicit
+Reparameterization Gradients", 2018).]],
+     torch = "standard_gamma_grad_ref(*args)",
+     sample = { "randn(3, 4), rand(3, 4) * 3 + 0.05, rand(3, 4) * 4 + 0.05",
+       "linspace(1, 2, 17), linspace(0.1, 60, 17), linspace(0.4, 55, 17)",
+       "ones(6), tensor{0.05, 2, 30, 900, 8000, 50000}, tensor{0.2, 14, 70, 850, 8200, 50300}" } }
 binary("special_zeta", "Operand x, Operand other",
   [[Hurwitz's zeta function: the sum of `(other + k)^-x` for `k` = 0, 1, ... `x` is at least 1; a negative
 `other` takes a whole `x`. Differentiable by `other` only.]],

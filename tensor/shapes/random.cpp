@@ -130,6 +130,8 @@ Result dropout_mask(const Tensor& x, double p) {
 
 Result poisson_draw(const Tensor& rate) { return like(rate); }
 
+Result standard_gamma(const Tensor& concentration) { return like(concentration); }
+
 Result binomial_draw(const Tensor& count, const Tensor& prob) {
   same_shape("binomial", count, prob);
   return like(count);

@@ -75,7 +75,7 @@ end
 local function walk(name, value)
   if class.is_class(value) then return walk_class(name, value) end
   need_exactly(name)
-  if type(value) ~= "table" or seen[value] then return end
+  if type(value) ~= "table" or seen[value] or class.of(value) then return end
   seen[value] = true
   for key, field in pairs(value) do
     if is_public(key) then walk(name .. "." .. key, field) end
@@ -86,8 +86,8 @@ end
 local inner = { columns = true, hooks = true, init = true, modes = true, options = true, profiler = true,
   pickle = true, repl = true, serialize = true, signature = true, terminal = true, torch_file = true,
   zip = true }
-local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "args", "class",
-  "plot", "progress", "help" }
+local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "distributions", "args",
+  "class", "plot", "progress", "help" }
 
 local function check(walk_all, least)
   missing, seen, checked = {}, {}, 0
@@ -358,6 +358,11 @@ test("values are found: functions, classes, objects, modules", function()
   expect.equal(help.text(ml.progress), help.text "progress")
   expect.equal(help.text(ml.optim.SGD { ml.nn.Parameter(ml.ones(1)) }), help.text "optim.SGD")
   expect.equal(help.text(require "moonlet.json".encode), help.text "json.encode")
+  expect.equal(help.text(ml.distributions.Normal(0, 1)), help.text "distributions.Normal")
+  expect.equal(help.text(ml.distributions.Normal(0, 1).log_prob),
+    help.text "distributions.Distribution.log_prob")
+  contains(help.text "distributions.constraints.simplex", "Vectors of at least 0 whose sum is 1.")
+  contains(help.text "distributions.biject_to", "distributions.ConstraintRegistry")
   contains(help.text(ml.zeros(2, 3)), "a tensor of shape (2, 3), float32, on cpu")
   contains(help.text(ml.Storage(2)), "a storage of 2 elements, float32, on cpu")
 end)

@@ -127,6 +127,33 @@ test("binomial draws have their mean, variance and probabilities", function()
   expect.error(function() return ml.binomial(ml.ones(2), ml.rand(3)) end, "binomial: ")
 end)
 
+test("gamma draws have their moments, and gradients that keep their probabilities", function()
+  ml.manual_seed(17)
+  local draw = ml._internal.standard_gamma
+  for _, shape in ipairs { 0.2, 0.7, 1, 3.5, 60, 20000 } do
+    local a = ml.full({ N }, shape, { dtype = "float64", requires_grad = true })
+    local x = draw(a)
+    check_moments("gamma " .. shape, x:detach(), shape, shape, 3 + 6 / shape)
+    x:sum():backward()
+    -- The mean moves as the shape does; so does the mean of log(x), by the slope of digamma.
+    expect.near(a.grad:mean():item(), 1, 0.02, "slope of the mean at " .. shape)
+    local of_log = (a.grad / x:detach()):mean():item()
+    local wanted = ml.polygamma(1, ml.tensor(shape, { dtype = "float64" })):item()
+    expect.near(of_log / wanted, 1, 0.05, "slope of the mean logarithm at " .. shape)
+  end
+  expect.equal(draw(ml.ones(2, { dtype = "float16" })).dtype, "float16")
+  expect.near(draw(ml.tensor { 0.0, -1.0, 0 / 0 }):tolist(), { 0, 0 / 0, 0 / 0 })
+  expect.equal(draw(ml.ones(0, 3)).shape, { 0, 3 })
+  local slope = ml._internal.standard_gamma_grad_concentration
+  local a = ml.ones(2, { requires_grad = true })
+  expect.near(slope(ml.ones(4), ml.tensor { 0.0, -1.0, 2.0, 2.0 }, ml.tensor { 1.0, 1.0, 0.0, math.huge })
+    :tolist(), { 0 / 0, 0 / 0, 0, 0 / 0 })
+  expect.error(function()
+    local first = ml.grad(draw(a):sum(), a, { create_graph = true })
+    first:sum():backward()
+  end, "standard_gamma_grad: has no derivative by concentration")
+end)
+
 test("bernoulli draws ones with the probabilities given", function()
   ml.manual_seed(13)
   local p = ml.tensor { 0.0, 0.2, 0.9, 1.0 }
@@ -185,6 +212,7 @@ test("each draw takes a generator and repeats itself", function()
     function(g) return x:clone():bernoulli_(x, { generator = g }) end,
     function(g) return ml.poisson(x * 50, { generator = g }) end,
     function(g) return ml.binomial(x * 100, x, { generator = g }) end,
+    function(g) return ml._internal.standard_gamma(x, { generator = g }) end,
     function(g) return ml.normal(x, x, { generator = g }) end,
     function(g) return ml.normal(0, 1, { 50 }, { generator = g }) end,
     function(g) return x:clone():cauchy_(0, 1, { generator = g }) end,
