@@ -1,9 +1,9 @@
--- interp/embed.lua: turns Lua files into one C++ file of string data, for interp/embedded.h.
+-- interp/embed.lua: turns Lua files into one C++ file of compressed data, for interp/embedded.h.
 -- Usage: lua embed.lua OUTPUT.cpp STDLIB/meson.build FILE.lua...
 -- Names are stored relative to the folder of the second argument; a file from elsewhere, which the
 -- build has generated, goes by its bare name.
 
-local PART_BYTES = 16000
+local BYTES_PER_LINE = 24
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -12,42 +12,22 @@ local function read(path)
   return text
 end
 
-local escapes = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ['"'] = '\\"', ["\\"] = "\\\\" }
-
--- Three octal digits end an escape by themselves, so a digit that follows is never swallowed.
-local function quote(text)
-  return '"' .. text:gsub('[%c"\\?\128-\255]', function(c)
-    return escapes[c] or ("\\%03o"):format(c:byte())
-  end) .. '"'
+-- As gzip writes it, without name and time: the same sources give the same executable.
+local function compressed(path)
+  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
+  local pipe = assert(io.popen("gzip -9 -n -c " .. quoted, "r"))
+  local bytes = pipe:read("a")
+  assert(pipe:close(), "gzip failed for " .. path)
+  return bytes
 end
 
-local function parts_of(text)
-  local parts = {}
-  for from = 1, #text, PART_BYTES do
-    parts[#parts + 1] = text:sub(from, from + PART_BYTES - 1)
+local function emit(out, index, bytes)
+  out:write(("const unsigned char kBytes%d[] = {\n"):format(index))
+  for from = 1, #bytes, BYTES_PER_LINE do
+    local line = { bytes:byte(from, math.min(from + BYTES_PER_LINE - 1, #bytes)) }
+    out:write(table.concat(line, ","), ",\n")
   end
-  if #parts == 0 then parts[1] = "" end
-  return parts
-end
-
-local function literal(part)
-  local lines = {}
-  for line in part:gmatch("[^\n]*\n?") do
-    if line ~= "" then lines[#lines + 1] = "    " .. quote(line) end
-  end
-  return #lines > 0 and table.concat(lines, "\n") or '    ""'
-end
-
-local function emit(out, index, text)
-  local parts = parts_of(text)
-  local sizes = {}
-  out:write(("const char* const kParts%d[] = {\n"):format(index))
-  for i, part in ipairs(parts) do
-    out:write(literal(part), ",\n")
-    sizes[i] = tostring(#part)
-  end
-  out:write(("};\nconst size_t kSizes%d[] = {%s};\n\n"):format(index, table.concat(sizes, ", ")))
-  return #parts
+  out:write("};\n")
 end
 
 local function relative(path, root)
@@ -63,12 +43,12 @@ local function main(output, marker, ...)
   out:write('#include "interp/embedded.h"\n\nnamespace moonlet {\nnamespace {\n\n')
   local rows = {}
   for i, path in ipairs(paths) do
-    local count = emit(out, i, read(path))
-    local name = quote(relative(path, root))
-    rows[i] = ("    {%s, kParts%d, kSizes%d, %d},\n"):format(name, i, i, count)
+    emit(out, i, compressed(path))
+    rows[i] = ('    {"%s", kBytes%d, sizeof kBytes%d, %d},\n'):format(relative(path, root), i, i,
+      #read(path))
   end
   out:write("}  // namespace\n\nconst EmbeddedSource kEmbeddedSources[] = {\n", table.concat(rows))
-  out:write("    {nullptr, nullptr, nullptr, 0},\n};\n")
+  out:write("    {nullptr, nullptr, 0, 0},\n};\n")
   out:write(("const size_t kEmbeddedSourceCount = %d;\n\n}  // namespace moonlet\n"):format(#paths))
   assert(out:close())
 end

@@ -32,28 +32,6 @@
 namespace moonlet {
 namespace {
 
-struct PartReader {
-  const EmbeddedSource* source;
-  size_t next = 0;
-};
-
-const char* read_part(lua_State*, void* data, size_t* size) {
-  auto& reader = *static_cast<PartReader*>(data);
-  if (reader.next == reader.source->count) {
-    *size = 0;
-    return nullptr;
-  }
-  *size = reader.source->sizes[reader.next];
-  return reader.source->parts[reader.next++];
-}
-
-const EmbeddedSource* find_embedded(std::string_view path) {
-  for (size_t i = 0; i < kEmbeddedSourceCount; ++i) {
-    if (path == kEmbeddedSources[i].name) return &kEmbeddedSources[i];
-  }
-  return nullptr;
-}
-
 // "nn.functional" is nn/functional.lua.
 std::string path_of(std::string_view name) {
   std::string path(name);
@@ -80,9 +58,8 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   if (!file.empty() && access(file.c_str(), R_OK) == 0) {
     if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);
   } else if (const EmbeddedSource* source = find_embedded(path)) {
-    PartReader reader{source};
-    const std::string chunk = "@stdlib/" + path;
-    if (lua_load(L, read_part, &reader, chunk.c_str(), "t") != LUA_OK) lua_error(L);
+    const std::string chunk = "@stdlib/" + path, text = text_of(*source);
+    if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t") != LUA_OK) lua_error(L);
   } else {
     return false;
   }

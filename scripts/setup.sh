@@ -17,7 +17,7 @@ libopenblas-openmp-dev:matrix products and factorizations
 libdnnl-dev:convolutions
 libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON
-zlib1g-dev:reading gzip files
+zlib1g-dev:reading gzip files and the executable's own Lua
 libcairo2-dev:figures as PNG
 fonts-dejavu-core:the font of their texts
 lowdown:the reference as HTML pages'
