@@ -127,7 +127,9 @@ void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results)
   const bool in_place = op.form == OpInfo::Form::InPlace;
   const int dim = same ? kNotBatched : 0;
   for (BoxedValue& value : call.results) {
-    if (auto* y = std::get_if<Tensor>(&value)) {
+    if (auto* y = std::get_if<Tensor>(&value); y && !y->defined()) {
+      results.push_back(*y);  // what was not asked for
+    } else if (y) {
       // Of what the caller did not ask for, as vectors of a factorization, no sample has anything.
       const bool left_out = y->numel() == 0 && (y->dim() == 0 || y->size(0) != level->size);
       results.push_back(in_place
@@ -174,6 +176,14 @@ Tensor to_front(const Tensor& x, int dim, int64_t size) {
 }  // namespace
 
 Tensor BatchCall::front(int i) const { return to_front(tensor(i), dims_[i], size()); }
+
+Tensor BatchCall::repeated(const Tensor& x) const { return to_front(x, kNotBatched, size()); }
+
+Tensor BatchCall::value_of(const Tensor& y) const {
+  const Batched* b = moonlet::batched(y);
+  if (!b || b->level != level) return repeated(y);
+  return to_front(b->value, b->dim, size());
+}
 
 Tensor BatchCall::front(int i, int rank) const {
   Tensor x = front(i);
@@ -234,6 +244,7 @@ BoxedValue stacked(const OpInfo& op, const std::vector<BoxedValues>& all, size_t
     return stack(each, 0);
   };
   const BoxedValue& first = all[0][result];
+  if (const auto* y = std::get_if<Tensor>(&first); y && !y->defined()) return first;
   if (std::holds_alternative<Tensor>(first))
     return stack_of([](const BoxedValue& v) { return std::get<Tensor>(v); });
   if (const auto* list = std::get_if<std::vector<Tensor>>(&first)) {

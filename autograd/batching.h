@@ -63,6 +63,12 @@ class BatchCall {
   Tensor front(int i) const;
   // The same with ones between, so that a sample has `rank` dimensions.
   Tensor front(int i, int rank) const;
+  // A value that is the same for all samples, once for each.
+  Tensor repeated(const Tensor& x) const;
+  // Argument i as a sample, without the history that it has inside the vmap, and the value of what
+  // ops made of such samples: what an op is made of can be called for a batch.
+  Tensor sample(int i) const { return make_batched(tensor(i), dims_[i], level); }
+  Tensor value_of(const Tensor& y) const;
   // Puts a value in the place of argument i.
   void put(int i, BoxedValue value) { arguments[i] = std::move(value); }
   // Whether a tensor after the first is batched.
@@ -102,10 +108,17 @@ void all(BatchCall& call);
 void pointwise(BatchCall& call);
 // The first dimension of samples of rank 4 counts images, and the op takes them one by one.
 void merge(BatchCall& call);
-// The same, where a size is that of a sample.
+// The same of rank 3.
+void merge_columns(BatchCall& call);
+// The first dimension of every tensor counts entries, which the op takes one by one.
+void entries(BatchCall& call);
+// The same of the first `count` arguments; the others are the same for all samples.
+void first_entries(BatchCall& call, int count);
+// The second dimension of every tensor, or the only one, counts channels, in groups where there is
+// a number of them; the op takes channels, or groups, one by one.
+void channels(BatchCall& call);
+// As `dims`, where a size is that of a sample.
 void sized(BatchCall& call);
-// Sample by sample: for ops that look at elements.
-void loop(BatchCall& call);
 
 }  // namespace batching
 

@@ -33,6 +33,28 @@ Tensor without_tangent(const Tensor& x, uint64_t level);
 // The tangent of that level, or undefined: then it is zero.
 Tensor tangent_of(const Tensor& x, uint64_t level);
 
+// A pass of forward mode for a C++ scope, inside of those that run: tensors of `make_dual` carry a
+// direction, ops pass it on, and `unpack` gives the derivative along it.
+class DualLevel {
+ public:
+  DualLevel() : scope_(mode_) {}
+
+  // What a tensor is by itself, and its tangent; undefined stands for zero.
+  struct Dual {
+    Tensor primal, tangent;
+  };
+  Tensor make_dual(const Tensor& x, const Tensor& tangent) const {
+    return moonlet::make_dual(x, tangent, mode_.level());
+  }
+  Dual unpack(const Tensor& x) const {
+    return {without_tangent(x, mode_.level()), tangent_of(x, mode_.level())};
+  }
+
+ private:
+  ForwardMode mode_;
+  const ModeScope scope_;
+};
+
 // Whether derivatives of what is computed now may be asked for: it is recorded, or tangents flow.
 inline bool derivatives_wanted() {
   return grad_enabled() || (intercepted() && forward_level() != 0);

@@ -2,8 +2,18 @@
 #include "autograd/host_value.h"
 
 #include "autograd/uses_host_value.h"
+#include "tensor/batched.h"
 
 namespace moonlet {
+
+Tensor all_samples(const Tensor& x) {
+  Tensor out = x;
+  while (const Batched* b = batched(out)) {
+    const Tensor value = b->value;  // out may be what keeps it
+    out = value;
+  }
+  return out;
+}
 
 Tensor on_host(const Tensor& x, DType dtype) {
   check(has_values(x), "elements of a tensor inside vmap cannot be looked at one by one");

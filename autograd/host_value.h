@@ -9,6 +9,9 @@ namespace moonlet {
 // of them are left out there.
 inline bool has_values(const Tensor& x) { return !x.device().is_batched(); }
 
+// Inside vmap the elements of all samples, for questions about the whole batch; else x itself.
+Tensor all_samples(const Tensor& x);
+
 // x as `dtype` on the CPU. Throws inside vmap.
 Tensor on_host(const Tensor& x, DType dtype);
 

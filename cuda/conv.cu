@@ -252,7 +252,7 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
       unroll(call, s, c, image, columns);
       Tensor turned = alias(slopes, {s.out_channels, c.count, places}, {wide, places, 1}, 0);
       copy(turned, alias(slope, turned.sizes(), {places, s.out_channels * places, 1},
-                         c.first * s.out_channels * places));
+                         slope.offset() + c.first * s.out_channels * places));
       for (int64_t g = 0; g < groups; ++g) {
         const int64_t taps = s.taps() / groups, rows = s.out_channels / groups;
         const Matrix seen{place(columns, g * taps * wide), taps, wide, wide, 1};

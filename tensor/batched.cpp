@@ -85,12 +85,11 @@ Device device_at(const Tensor& value, const BatchLevel& level) {
 Tensor make_batched(const Tensor& value, int dim, const BatchLevelRef& level) {
   Dims sizes = value.sizes(), strides = value.strides();
   if (dim != kNotBatched) {
+    check(dim < value.dim() && value.size(dim) == level->size, "vmap: dimension ", dim + 1,
+          " of shape ", value.sizes(), " was to count ", level->size, " samples");
     sizes.erase(dim);
     strides.erase(dim);
   }
-  if (dim != kNotBatched)
-    check(value.size(dim) == level->size, "vmap: dimension ", dim + 1, " of shape ", value.sizes(),
-          " was to count ", level->size, " samples");
   Storage* storage = Storage::standing_for(std::make_unique<Batched>(value, dim, level),
                                            device_at(value, *level), value.storage());
   return on_stand_in(storage, sizes, strides, value.dtype());

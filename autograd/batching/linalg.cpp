@@ -1,10 +1,17 @@
 // autograd/batching/linalg.cpp: products of a batch: those of matrices with one dimension more.
 #include "autograd/batching.h"
 #include "autograd/uses_batching_linalg.h"
+#include "tensor/shapes_linalg.h"
 
 namespace moonlet::batching {
 
 namespace {
+
+// The op's own checks, of samples: their batches might fit where they do not.
+template <class F>
+void check_samples(const BatchCall& call, F&& shapes_of) {
+  shapes_of(call.sample(0), call.sample(1));
+}
 
 // As the value is where it is no batch: products broadcast.
 Tensor value_of(const BatchCall& call, int i) {
@@ -47,12 +54,24 @@ void add_product(BatchCall& call, int rank) {
 
 }  // namespace
 
-void mm(BatchCall& call) { call.results = {product(call, 0, 1)}; }
+// Also of bmm.
+void mm(BatchCall& call) {
+  const bool batches = std::string_view(call.op.row->name) == "bmm";
+  check_samples(call, batches ? shapes::bmm : shapes::mm);
+  call.results = {product(call, 0, 1)};
+}
 
-void addmm(BatchCall& call) { add_product(call, 2); }
-void baddbmm(BatchCall& call) { add_product(call, 3); }
+void addmm(BatchCall& call) {
+  shapes::addmm(call.sample(0), call.sample(1), call.sample(2), 1, 1);
+  add_product(call, 2);
+}
+void baddbmm(BatchCall& call) {
+  shapes::baddbmm(call.sample(0), call.sample(1), call.sample(2), 1, 1);
+  add_product(call, 3);
+}
 
 void mv(BatchCall& call) {
+  check_samples(call, shapes::mv);
   const Tensor a = value_of(call, 0), x = value_of(call, 1);
   if (!call.batched(0))
     call.results = {matmul(x, transpose(a, 0, 1))};
@@ -61,10 +80,12 @@ void mv(BatchCall& call) {
 }
 
 void dot(BatchCall& call) {
+  check_samples(call, shapes::dot);
   call.results = {sum(mul(value_of(call, 0), value_of(call, 1)), Dims{1})};
 }
 
 void outer(BatchCall& call) {
+  check_samples(call, shapes::outer);
   call.results = {mul(unsqueeze(value_of(call, 0), -1), unsqueeze(value_of(call, 1), -2))};
 }
 
@@ -90,6 +111,7 @@ Tensor linear_of_rows(const BatchCall& call, const Tensor& x, const Tensor& weig
 
 void linear(BatchCall& call) {
   const bool bias = call.has_tensor(2);
+  shapes::linear(call.sample(0), call.sample(1), bias ? call.sample(2) : Tensor());
   if (!call.batched(1) && !(bias && call.batched(2))) {
     call.put(0, call.front(0));
     return call.call();
@@ -106,6 +128,40 @@ void linear(BatchCall& call) {
     y = linear_of_rows(call, x, weight);
   if (bias) y = add(y, call.batched(2) ? call.front(2, rank) : call.tensor(2));
   call.results = {y};
+}
+
+namespace {
+// The place of each pair i < j of n rows in the matrix of all, in row order; from 1.
+Tensor places_of_pairs(int64_t n, const Tensor& like, bool below) {
+  const Tensor pairs = triu_indices(n, n, 1, DType::Int64, like.device().real());
+  const Tensor row = select(pairs, 0, below ? 1 : 0), column = select(pairs, 0, below ? 0 : 1);
+  return add(mul(sub(row, int64_t{1}), n), column);
+}
+
+// (samples, pairs) as symmetric matrices (samples, n, n) with zeros on the diagonal.
+Tensor as_matrix(const Tensor& of_pairs, int64_t n) {
+  const Tensor above = places_of_pairs(n, of_pairs, false),
+               below = places_of_pairs(n, of_pairs, true);
+  Tensor y = zeros({of_pairs.size(0), n * n}, options_of(of_pairs));
+  index_copy_(y, 1, above, of_pairs);
+  index_copy_(y, 1, below, of_pairs);
+  return reshape(y, {of_pairs.size(0), n, n});
+}
+}  // namespace
+
+// `x, p`: from the distances of all rows and all rows.
+void native_pdist(BatchCall& call) {
+  const Tensor x = call.front(0);
+  const Tensor all = native_cdist(x, x, std::get<double>(call.arguments[1]));
+  call.results = {index_select(flatten(all, 1, 2), 1, places_of_pairs(x.size(1), x, false))};
+}
+
+// `grad, x, distance, p`: each row is in as many pairs as there are others.
+void pdist_grad_x(BatchCall& call) {
+  const Tensor x = call.front(1);
+  const int64_t n = x.size(1);
+  call.results = {cdist_grad_x1(as_matrix(call.front(0), n), x, x, as_matrix(call.front(2), n),
+                                std::get<double>(call.arguments[3]))};
 }
 
 }  // namespace moonlet::batching

@@ -1,7 +1,11 @@
 // autograd/batching/nn.cpp: convolutions, normalisation, embeddings and losses of a batch.
 #include "autograd/batching.h"
 #include "autograd/composite/loss.h"
+#include "autograd/forward_mode.h"
+#include "autograd/tape.h"
 #include "autograd/uses_batching_nn.h"
+#include "tensor/shapes_loss.h"
+#include "tensor/shapes_normalization.h"
 
 namespace moonlet::batching {
 
@@ -60,6 +64,10 @@ void native_conv_grad_weight(BatchCall& call) {
 void native_layer_norm(BatchCall& call) {
   const int rank = call.rank(0);
   const bool weight = call.has_tensor(2), bias = call.has_tensor(3);
+  // Their batch might fit where samples do not.
+  shapes::native_layer_norm(call.sample(0), std::get<Dims>(call.arguments[1]),
+                            weight ? call.sample(2) : Tensor(), bias ? call.sample(3) : Tensor(),
+                            0);
   const bool own = (weight && call.batched(2)) || (bias && call.batched(3));
   Tensor scale, shift;
   if (own) {
@@ -100,8 +108,13 @@ Tensor layer_norm_grad_of_x(const BatchCall& call, int64_t dims, double eps) {
                                     eps);
 }
 
-Tensor layer_norm_grad_of_weight(const BatchCall& call, int64_t dims) {
-  const Tensor normal = mul(sub(call.front(1), call.front(2)), call.front(3));
+// The statistics move with x: where it is differentiated they are made anew.
+Tensor layer_norm_grad_of_weight(const BatchCall& call, int64_t dims, double eps) {
+  const Tensor x = call.front(1);
+  const Dims shape(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
+  const Tensor normal = is_differentiated(x)
+                            ? std::get<0>(moonlet::native_layer_norm(x, shape, {}, {}, eps))
+                            : mul(sub(x, call.front(2)), call.front(3));
   return summed(mul(call.front(0), normal), before_normalized(call, dims));
 }
 
@@ -113,20 +126,59 @@ void layer_norm_grad_x(BatchCall& call) {
 }
 
 void layer_norm_grad_weight(BatchCall& call) {
-  call.results = {layer_norm_grad_of_weight(call, std::get<int64_t>(call.arguments[4]))};
+  call.results = {layer_norm_grad_of_weight(call, std::get<int64_t>(call.arguments[4]),
+                                            std::get<double>(call.arguments[5]))};
 }
 
 void layer_norm_grads(BatchCall& call) {
+  const NoGrad no_grad;
   const int64_t dims = std::get<int64_t>(call.arguments[5]);
-  call.results = {layer_norm_grad_of_x(call, dims, 0), layer_norm_grad_of_weight(call, dims),
-                  summed(call.front(0), before_normalized(call, dims))};
+  const Tensor normal = mul(sub(call.front(1), call.front(2)), call.front(3));
+  const Dims before = before_normalized(call, dims);
+  call.results = {layer_norm_grad_of_x(call, dims, 0), summed(mul(call.front(0), normal), before),
+                  summed(call.front(0), before)};
 }
 
-// `weight, index, ...`
+namespace {
+
+// What is added to the positions of each sample when the rows of all samples are one tall matrix.
+Tensor first_rows(const BatchCall& call, const Tensor& index, int64_t rows) {
+  Tensor counts = empty({call.size()}, options_of(index));
+  Dims column = Dims::filled(index.dim(), 1);
+  column[0] = call.size();
+  return reshape(mul(iota_(counts, int64_t{0}), rows), column);
+}
+
+// The rows of weights (samples, rows, features) at positions (samples, n).
+Tensor own_rows(const BatchCall& call, const Tensor& weight, const Tensor& index, bool by_freq) {
+  const int64_t rows = weight.size(1), features = weight.size(2);
+  const Tensor y =
+      gather(weight, 1, expand(unsqueeze(index, 2), {call.size(), index.size(1), features}));
+  if (!by_freq) return y;
+  // How often a row comes is known where each row of each sample is one of its own.
+  return moonlet::embedding(flatten(weight, 0, 1), add(index, first_rows(call, index, rows)), 0,
+                            true);
+}
+
+}  // namespace
+
+// `weight, index, padding_idx, scale_grad_by_freq, sparse`
 void embedding(BatchCall& call) {
-  if (call.batched(0)) return call.loop();
-  call.put(1, call.front(1));
-  call.call();
+  const bool by_freq = std::get<bool>(call.arguments[3]);
+  if (!call.batched(0) && !by_freq) {
+    call.put(1, call.front(1));
+    return call.call();
+  }
+  const Tensor weight = call.front(0), index = call.front(1);
+  check(weight.dim() == 3, call.op.name, ": weight has shape ",
+        Dims{weight.sizes().data() + 1, weight.dim() - 1}, "; (positions, features) wanted");
+  Dims sizes = index.sizes();
+  sizes.push_back(weight.size(2));
+  Tensor y = reshape(own_rows(call, weight, reshape(index, {call.size(), -1}), by_freq), sizes);
+  // No gradient goes to the row of the padding.
+  const int64_t padding = std::get<int64_t>(call.arguments[2]);
+  if (padding != 0) y = where(unsqueeze(eq(index, padding), -1), detach(y), y);
+  call.results = {y};
 }
 
 // `grad, index, rows, padding_idx`: each sample has rows of its own in one tall matrix.
@@ -134,11 +186,7 @@ void embedding_grad_weight(BatchCall& call) {
   const Tensor grad = call.front(0), index = call.front(1);
   const int64_t rows = std::get<int64_t>(call.arguments[2]);
   const int64_t padding = std::get<int64_t>(call.arguments[3]);
-  Tensor counts = empty({call.size()}, options_of(index));
-  const Tensor first = mul(iota_(counts, int64_t{0}), rows);
-  Dims column = Dims::filled(index.dim(), 1);
-  column[0] = call.size();
-  const Tensor own = add(index, reshape(first, column));
+  const Tensor own = add(index, first_rows(call, index, rows));
   Tensor y = unflatten(moonlet::embedding_grad_weight(grad, own, rows * call.size(), 0), 0,
                        {call.size(), rows});
   if (padding != 0) {
@@ -163,17 +211,32 @@ Tensor joined(const Tensor& x, bool single) { return single ? x : flatten(x, 0, 
 
 }  // namespace
 
+// The weight of each target's class, (samples, ...), for weights of each sample; 0 of those to be
+// ignored. What the targets are taken for then, `safe`, are classes.
+Tensor weights_of_targets(const BatchCall& call, const Tensor& target, int64_t ignored,
+                          Tensor& safe) {
+  const Tensor valid = ne(target, ignored);
+  safe = where(valid, target, int64_t{1});
+  const Tensor each = gather(detach(call.front(2)), 1, reshape(safe, {call.size(), -1}));
+  return where(valid, reshape(each, target.sizes()), 0.0);
+}
+
 // `log_probs, target, weight, reduction, ignore_index`: not reduced for all, then sample by sample.
 void native_nll_loss(BatchCall& call) {
-  if (call.has_tensor(2) && call.batched(2)) return call.loop();
+  const bool own = call.has_tensor(2) && call.batched(2);
   const bool single = call.rank(0) == 1;
   const int64_t reduction = std::get<int64_t>(call.arguments[3]);
   const int64_t ignored = std::get<int64_t>(call.arguments[4]);
-  const Tensor weight = call.has_tensor(2) ? call.tensor(2) : Tensor();
-  const Tensor log_probs = joined(call.front(0), single), target = joined(call.front(1), single);
+  shapes::native_nll_loss(call.sample(0), call.sample(1),
+                          call.has_tensor(2) ? call.sample(2) : Tensor(), reduction, ignored);
+  const Tensor weight = call.has_tensor(2) && !own ? call.tensor(2) : Tensor();
+  Tensor targets = call.front(1), factors;
+  if (own) factors = weights_of_targets(call, call.front(1), ignored, targets);
+  const Tensor log_probs = joined(call.front(0), single), target = joined(targets, single);
   const auto losses = [&](const Tensor& x) {
     const Tensor y = std::get<0>(moonlet::native_nll_loss(x, target, weight, kNone, ignored));
-    return single ? y : unflatten(y, 0, {call.size(), -1});
+    const Tensor each = single ? y : unflatten(y, 0, {call.size(), -1});
+    return own ? mul(each, factors) : each;
   };
   Tensor y = losses(log_probs);
   const Dims dims = loss_dims(y);
@@ -185,27 +248,59 @@ void native_nll_loss(BatchCall& call) {
 
 // `grad, target, weight, total_weight, size, reduction, ignore_index`
 void nll_loss_grad_log_probs(BatchCall& call) {
-  if (call.has_tensor(2) && call.batched(2)) return call.loop();
+  const bool own = call.has_tensor(2) && call.batched(2);
   Dims size = std::get<Dims>(call.arguments[4]);
   const bool single = size.size() == 1;
   const int64_t reduction = std::get<int64_t>(call.arguments[5]);
-  Tensor grad = call.front(0);
-  const Tensor target = call.front(1);
+  const int64_t ignored = std::get<int64_t>(call.arguments[6]);
+  Tensor grad = call.front(0), target = call.front(1);
   if (reduction == kMean) grad = div(grad, call.front(3));
   if (reduction != kNone) {
     while (grad.dim() < target.dim()) grad = unsqueeze(grad, -1);
     grad = moonlet::expand(grad, target.sizes());
   }
+  if (own) grad = mul(grad, weights_of_targets(call, call.front(1), ignored, target));
   if (single)
     size.insert(0, call.size());
   else
     size[0] *= call.size();
-  const Tensor weight = call.has_tensor(2) ? call.tensor(2) : Tensor();
+  const Tensor weight = call.has_tensor(2) && !own ? call.tensor(2) : Tensor();
   const Tensor one = full({}, 1.0, options_of(grad));
-  const Tensor y =
-      moonlet::nll_loss_grad_log_probs(joined(grad, single), joined(target, single), weight, one,
-                                       size, kNone, std::get<int64_t>(call.arguments[6]));
+  const Tensor y = moonlet::nll_loss_grad_log_probs(joined(grad, single), joined(target, single),
+                                                    weight, one, size, kNone, ignored);
   call.results = {single ? y : unflatten(y, 0, {call.size(), -1})};
+}
+
+namespace {
+
+// `log_probs` (samples, t, n, c) as (t, samples * n, c), and the lengths of all entries.
+void join_entries(BatchCall& call, int log_probs, int lengths) {
+  call.put(log_probs, by_channels(call.front(log_probs)));
+  const int targets = log_probs + 1;
+  call.put(targets, flatten(call.front(targets), 0, 1));
+  for (int i = lengths; i < lengths + 2; ++i) {
+    auto& each = std::get<std::vector<int64_t>>(call.arguments[i]);
+    const std::vector<int64_t> one = each;
+    for (int64_t k = 1; k < call.size(); ++k) each.insert(each.end(), one.begin(), one.end());
+  }
+}
+
+}  // namespace
+
+// `log_probs, targets, input_lengths, target_lengths, blank`
+void native_ctc_loss(BatchCall& call) {
+  join_entries(call, 0, 2);
+  call.call();
+  for (BoxedValue& value : call.results)
+    value = unflatten(std::get<Tensor>(value), 0, {call.size(), -1});
+}
+
+// `grad, log_probs, targets, input_lengths, target_lengths, result, log_alpha, blank`
+void ctc_loss_grad_log_probs(BatchCall& call) {
+  join_entries(call, 1, 3);
+  for (const int i : {0, 5, 6}) call.put(i, flatten(call.front(i), 0, 1));
+  call.call();
+  call.results[0] = from_channels(std::get<Tensor>(call.results[0]), call.size());
 }
 
 }  // namespace moonlet::batching

@@ -61,7 +61,7 @@ int whole_dim(const BatchCall& call) {
 template <class F>
 void each_result(BatchCall& call, F&& change) {
   for (BoxedValue& value : call.results)
-    if (auto* y = std::get_if<Tensor>(&value)) *y = change(*y);
+    if (auto* y = std::get_if<Tensor>(&value); y && y->defined()) *y = change(*y);
 }
 
 bool keeps_dims(const BatchCall& call) {
@@ -103,10 +103,24 @@ void flattened(BatchCall& call, int full, bool shift_size) {
   each_result(call, [&](const Tensor& y) { return unflatten(y, 0, {call.size(), -1}); });
 }
 
+// Ops on matrices would take the batch of samples of fewer dimensions for one.
+void check_matrices(const BatchCall& call) {
+  const std::string_view family = call.op.row->family, name = call.op.row->name;
+  const bool matrices =
+      (family == "decomposition" && name != "pivot_matrix" && name != "det_grad_A") ||
+      name == "native_cdist" || name == "cdist_grad_x1" || name == "tril" || name == "triu";
+  for (int i = 0; matrices && i < call.count() && i < 2; ++i)
+    if (call.has_tensor(i) && (i == 0 || is_type(call, i, "Tensor")))
+      check(call.rank(i) >= 2 || (i == 1 && name != "native_solve" && name != "native_lstsq"), name,
+            ": ", call.op.row->arguments[i].name, " has ", call.rank(i),
+            " dimensions, at least two are wanted");
+}
+
 }  // namespace
 
 void dims(BatchCall& call) {
   call.check_written();
+  check_matrices(call);
   if (!call.batched(0) || call.others_batched()) return call.loop();
   if (const int place = whole_dim(call); place >= 0) return over_whole_samples(call, place);
   const int rank = call.rank(0);
@@ -125,18 +139,26 @@ void dims(BatchCall& call) {
 
 void all(BatchCall& call) {
   call.check_written();
+  check_matrices(call);
   const int rank = call.has_tensor(0) ? call.rank(0) : 1;
-  if (rank == 0) {
-    for (int i = 0; i < call.count(); ++i)
-      if (is_one_dim(call, i)) return call.loop();
-  }
+  // Samples of rank 0 have a dimension to name, as in PyTorch, and so have all beside them.
+  const bool scalar = rank == 0 && names_dim(call);
+  const auto named = [&](int i) {
+    const Tensor x = call.front(i);
+    return scalar && x.dim() == 1 ? unsqueeze(x, 1) : x;
+  };
+  bool scalar_result = scalar;
   for (int i = 0; i < call.count(); ++i) {
-    if (call.has_tensor(i)) call.put(i, call.front(i));
+    if (call.has_tensor(i)) {
+      scalar_result = scalar_result && call.rank(i) == 0;
+      call.put(i, named(i));
+    }
     if (std::holds_alternative<std::vector<Tensor>>(call.arguments[i]))
       call.put(i, call.list_front(i));
   }
-  move_dims_up(call, rank);
+  move_dims_up(call, scalar ? 1 : rank);
   call.call();
+  if (scalar_result) each_result(call, [](const Tensor& y) { return squeeze(y, Dims{1}); });
 }
 
 void sized(BatchCall& call) {
@@ -168,18 +190,29 @@ void pointwise(BatchCall& call) {
   int rank = 0;
   for (int i = 0; i < call.count(); ++i)
     if (call.has_tensor(i)) rank = std::max(rank, call.rank(i));
+  const bool update = std::strcmp(call.op.row->kind, "update") == 0;
   for (int i = 0; i < call.count(); ++i) {
-    if (!call.has_tensor(i) || (!call.batched(i) && (rank > 0 || call.rank(i) > 0))) continue;
+    // What is written does not broadcast.
+    const bool target = update && i == 0;
+    const bool same = !call.batched(i) && !target;
+    if (!call.has_tensor(i) || (same && (rank > 0 || call.rank(i) > 0))) continue;
     const bool scalar = call.rank(i) == 0 && !is_type(call, i, "Mask") && !call.op.writes(i);
-    const Tensor x = call.front(i, rank);
+    const Tensor x = target ? call.front(i) : call.front(i, rank);
     call.put(i, scalar ? with_rank_0_dtype(call, x, i) : x);
   }
   call.call();
 }
 
-void loop(BatchCall& call) { call.loop(); }
+void first_entries(BatchCall& call, int count) {
+  for (int i = 0; i < count; ++i)
+    if (call.has_tensor(i)) call.put(i, flatten(call.front(i), 0, 1));
+  call.call();
+  each_result(call, [&](const Tensor& y) { return unflatten(y, 0, {call.size(), -1}); });
+}
+void entries(BatchCall& call) { first_entries(call, call.count()); }
 
 void merge(BatchCall& call) { flattened(call, 4, true); }
+void merge_columns(BatchCall& call) { flattened(call, 3, false); }
 void merge_rows(BatchCall& call) { flattened(call, 2, false); }
 
 }  // namespace moonlet::batching

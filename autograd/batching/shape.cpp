@@ -38,6 +38,7 @@ void permute(BatchCall& call) {
 }
 
 void t(BatchCall& call) {
+  check(call.rank(0) <= 2, "t: a sample of ", call.rank(0), " dimensions, at most two are wanted");
   const Tensor x = call.front(0);
   call.results = {call.rank(0) < 2 ? x : transpose(x, 1, 2)};
 }
@@ -71,6 +72,48 @@ void cat(BatchCall& call) {
   for (const Tensor& x : tensors)
     if (all_flat || x.dim() != 2 || x.numel() > 0) kept.push_back(x);
   call.results = {moonlet::cat(kept, std::get<int64_t>(call.arguments[1]) + 1)};
+}
+
+// Each block among zeros of its rows.
+void block_diag(BatchCall& call) {
+  std::vector<Tensor> blocks = call.list_front(0);
+  int64_t width = 0, before = 0;
+  for (Tensor& x : blocks) {
+    if (x.dim() < 3) x = reshape(x, {x.size(0), 1, x.numel() / x.size(0)});
+    width += x.size(2);
+  }
+  for (Tensor& x : blocks) {
+    const int64_t own = x.size(2);
+    x = constant_pad(x, {before, width - before - own}, 0);
+    before += own;
+  }
+  call.results = {moonlet::cat(blocks, 1)};
+}
+
+// `x, first, step`: the same for all samples.
+void iota(BatchCall& call) {
+  call.check_written();
+  Tensor whole = call.front(0);
+  Tensor one = empty_like(select(whole, 0, 0));
+  call.put(0, one);
+  call.call();
+  copy_(whole, one);
+  call.results = {whole};
+}
+
+// `x, fill_value, wrap`: the diagonal of all samples, by a mask of one.
+void fill_diagonal(BatchCall& call) {
+  const Scalar value = std::get<Scalar>(call.arguments[1]);
+  call.check_written();
+  const Tensor whole = call.front(0);
+  call.put(0,
+           zeros(Dims{whole.sizes().data() + 1, whole.dim() - 1}, {DType::Bool, whole.device()}));
+  call.put(1, Scalar(true));
+  call.call();
+  const Tensor mask = std::get<Tensor>(call.results[0]);
+  Tensor target = whole;
+  call.results = {call.op.form == OpInfo::Form::InPlace ? masked_fill_(target, mask, value)
+                                                        : masked_fill(whole, mask, value)};
 }
 
 void median(BatchCall& call) {

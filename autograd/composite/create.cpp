@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "autograd/host_value.h"
+#include "autograd/tape.h"
 #include "autograd/uses_composite_create.h"
 #include "tensor/execution.h"
 #include "tensor/shapes/create.h"
@@ -113,7 +114,42 @@ Scalar range_end(const char* op, const Operand& end) {
 
 }  // namespace
 
+namespace {
+
+bool is_inside_vmap(const Operand& end) { return end.is_tensor() && !has_values(end.tensor()); }
+
+// An end inside vmap, without dimensions, where the result will be. Throws unless those of all
+// samples fit its dtype.
+Tensor end_of_samples(const char* op, const Operand& end, const Options& options) {
+  const Device device = options.device.real();
+  if (!end.is_tensor()) return full({}, end.scalar().to_double(), {DType::Float64, device});
+  const Tensor& x = end.tensor();
+  check(x.numel() == 1, op, ": an end of the range has shape ", x.sizes(), "; one element wanted");
+  check(!is_complex(x.dtype()), op, ": complex numbers have no order");
+  const Tensor wide = to(reshape(shallow_copy(x), {}), DType::Float64, device),
+               all = all_samples(wide);
+  for (const Tensor& extreme : {amin(all), amax(all)})
+    check_fits(host_value<double>(extreme), options.dtype, op);
+  return wide;
+}
+
+// The numbers of each sample.
+Tensor own_linspace(const Operand& from, const Operand& end, int64_t steps, Options options) {
+  const NoGrad no_grad;
+  const Tensor start = end_of_samples("linspace", from, options),
+               stop = end_of_samples("linspace", end, options);
+  const shapes::Result result = shapes::linspace(steps, {DType::Float64, start.device().real()});
+  Tensor number = allocate(result, "linspace");
+  iota_(number, 0.0, 1.0);
+  const double last = static_cast<double>(steps) - 1;
+  const Tensor y = add(start, mul(number, div(sub(stop, start), std::max(last, 1.0))));
+  return to(steps > 1 ? where(eq(number, last), stop, y) : y, options.dtype, options.device);
+}
+
+}  // namespace
+
 Tensor linspace_composite(const Operand& from, const Operand& to, int64_t steps, Options options) {
+  if (is_inside_vmap(from) || is_inside_vmap(to)) return own_linspace(from, to, steps, options);
   const Scalar start = range_end("linspace", from), stop = range_end("linspace", to);
   Tensor y = allocate(shapes::linspace(steps, options), "linspace");
   check_fits(start, options.dtype, "linspace");
@@ -129,8 +165,11 @@ Tensor linspace_composite(const Operand& from, const Operand& to, int64_t steps,
 
 Tensor logspace_composite(const Operand& from, const Operand& end, int64_t steps, double base,
                           Options options) {
-  const Scalar start = range_end("logspace", from), stop = range_end("logspace", end);
-  const Tensor exponents = linspace(start, stop, steps, {DType::Float64, options.device});
+  const Options wide{DType::Float64, options.device};
+  const Tensor exponents =
+      is_inside_vmap(from) || is_inside_vmap(end)
+          ? linspace(from, end, steps, wide)
+          : linspace(range_end("logspace", from), range_end("logspace", end), steps, wide);
   return to(pow(base, exponents), options.dtype);
 }
 

@@ -197,11 +197,18 @@ Tolerances tolerances_of(const char* op, const Tensor& A, const Tensor& atol, co
   return {given(atol, 0), given(rtol, default_rtol(A, atol.defined()))};
 }
 
-double at(const Tensor& values, int64_t i) {
-  return host_value<double>(to(select(values, 0, i), DType::Float64));
-}
-
 }  // namespace
+
+// Singular values up to the greater tolerance count as 0.
+Tensor native_pinv_by_composite(const Tensor& A, const Tensor& atol, const Tensor& rtol) {
+  const NoGrad no_grad;
+  const auto [U, S, Vh] = linalg_svd(A, false);
+  if (S.size(-1) == 0) return zeros(with(batch_of(A), {A.size(-1), A.size(-2)}), options_of(A));
+  const Tensor least = maximum(atol, mul(rtol, amax(S, {S.dim() - 1})));
+  const Tensor counts = gt(S, unsqueeze(least, -1));
+  const Tensor inverse = where(counts, reciprocal(where(counts, S, 1.0)), 0.0);
+  return matmul(mul(adjoint(Vh), unsqueeze(inverse, -2)), adjoint(U));
+}
 
 Tensor linalg_pinv_by_composite(const Tensor& A, const Tensor& given_atol, const Tensor& given_rtol,
                                 bool hermitian) {
@@ -209,16 +216,7 @@ Tensor linalg_pinv_by_composite(const Tensor& A, const Tensor& given_atol, const
   if (hermitian) square("linalg.pinv", A);
   if (!given_atol.defined() && !given_rtol.defined()) return linalg_pinv(A, {}, {}, hermitian);
   const auto [atol, rtol] = tolerances_of("linalg.pinv", A, given_atol, given_rtol);
-  const int64_t m = A.size(-2), n = A.size(-1), count = atol.numel();
-  const Tensor each = reshape(hermitian ? hermitian_of(A) : A, {count, m, n});
-  const Tensor absolute = reshape(atol, {count}), relative = reshape(rtol, {count});
-  if (count == 0) return reshape(native_pinv(each, 0, 0), with(batch_of(A), {n, m}));
-  std::vector<Tensor> out;
-  for (int64_t i = 0; i < count; ++i) {
-    stop_if_requested();
-    out.push_back(native_pinv(select(each, 0, i), at(absolute, i), at(relative, i)));
-  }
-  return reshape(stack(out, 0), with(batch_of(A), {n, m}));
+  return native_pinv_by(hermitian ? hermitian_of(A) : A, atol, rtol);
 }
 
 Tensor pinverse_composite(const Tensor& A, double rcond) { return linalg_pinv(A, {}, rcond); }
@@ -231,7 +229,7 @@ Tensor residuals_of(const Tensor& A, const Tensor& B, const Tensor& X, const Ten
   const int64_t m = A.size(-2), n = A.size(-1);
   const Tensor none = empty({0}, {real_of(A.dtype()), A.device()});
   if (m <= n || driver == "gelsy") return none;
-  if (driver != "gels" && !host_value<bool>(all(eq(rank, n)))) return none;
+  if (driver != "gels" && !host_value<bool>(all(eq(all_samples(rank), n)))) return none;
   return sum(square(abs(sub(matmul(A, X), B))), Dims{A.dim() - 2});
 }
 

@@ -379,7 +379,7 @@ Tensor cdist_composite(const Tensor& x1, const Tensor& x2, double p,
   const bool many = x1.size(-2) > 25 || x2.size(-2) > 25;
   if (p == 2 && (always || (if_many && many))) return euclidean_by_product(a, b);
   if (x1.size(-1) == 0) return zeros(with_matrix(batch, x1.size(-2), x2.size(-2)), options_of(x1));
-  return x1.device().is_cpu() ? native_cdist(a, b, p) : distances_by_rows(a, b, p);
+  return x1.device().real().is_cpu() ? native_cdist(a, b, p) : distances_by_rows(a, b, p);
 }
 
 }  // namespace moonlet

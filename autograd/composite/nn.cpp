@@ -57,7 +57,7 @@ Tensor grouped_attention(const Tensor& query, const Tensor& key, const Tensor& v
 // Whether one kernel computes attention by blocks.
 bool has_blocks(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) {
   const DType own = query.dtype();
-  return !query.device().is_cuda() && is_floating(own) && key.dtype() == own &&
+  return !query.device().real().is_cuda() && is_floating(own) && key.dtype() == own &&
          value.dtype() == own &&
          (!mask.defined() || mask.dtype() == DType::Bool ||
           compute_dtype(mask.dtype()) == compute_dtype(own));
@@ -193,7 +193,7 @@ Tensor pdist_composite(const Tensor& given, double p) {
   check_dtype("pdist", "x", given, dtypes::floating);
   const int64_t n = given.size(0);
   if (n < 2) return sum(narrow(given, 0, 0, 0), {1});
-  if (given.device().is_cpu()) return native_pdist(given, p);
+  if (given.device().real().is_cpu()) return native_pdist(given, p);
   if (given.size(1) == 0) return zeros({n * (n - 1) / 2}, options_of(given));
   const Tensor x = widened(given);
   std::vector<Tensor> parts;

@@ -35,13 +35,15 @@ Bags bags_of(const Tensor& indices, const Tensor& offsets, bool include_last, in
   const NoGrad no_grad;
   const Tensor wide = to(offsets, DType::Int64);
   if (wide.numel() > 0) {
-    check(host_value<int64_t>(select(wide, 0, 0)) == 1, kOp, ": the first of offsets is ",
-          host_value<int64_t>(select(wide, 0, 0)), ", 1 is wanted");
-    check(host_value<int64_t>(amax(wide)) <= out.n + 1, kOp, ": offsets has ",
-          host_value<int64_t>(amax(wide)), " for ", out.n, " indices");
+    const Tensor first = all_samples(select(wide, 0, 0));
+    const auto least = host_value<int64_t>(amin(first)), most = host_value<int64_t>(amax(first));
+    check(least == 1 && most == 1, kOp, ": the first of offsets is ", least == 1 ? most : least,
+          ", 1 is wanted");
+    const auto last = host_value<int64_t>(amax(all_samples(wide)));
+    check(last <= out.n + 1, kOp, ": offsets has ", last, " for ", out.n, " indices");
     const Tensor steps =
         sub(narrow(wide, 0, 1, wide.numel() - 1), narrow(wide, 0, 0, wide.numel() - 1));
-    check(!host_value<bool>(any(lt(steps, 0))), kOp, ": offsets must not fall");
+    check(!host_value<bool>(any(lt(all_samples(steps), 0))), kOp, ": offsets must not fall");
   }
   out.starts = narrow(wide, 0, 0, out.count);
   // A bag begins with each offset: how many have begun is the number of the bag. With
@@ -72,7 +74,7 @@ Tensor bag_maxima(const Tensor& rows, const Bags& bags) {
     const NoGrad no_grad;
     return bag_sums(ones_like(bags.bag), bags);
   }();
-  const int64_t longest = bags.count == 0 ? 0 : host_value<int64_t>(amax(everything));
+  const int64_t longest = bags.count == 0 ? 0 : host_value<int64_t>(amax(all_samples(everything)));
   if (longest == 0) return zeros({bags.count, rows.size(1)}, options_of(rows));
   const Tensor step = arange(0, longest - 1, 1, DType::Int64, rows.device());
   const Tensor inside = lt(step, unsqueeze(everything, 1));

@@ -25,10 +25,23 @@ Tensor per_channel(const char* op, const char* name, const Tensor& v, const Tens
 }
 }  // namespace
 
+namespace {
+// Statistics that change in place cannot take those of each sample unless they are of each sample.
+void check_running(const char* op, const char* name, const Tensor& running, const Tensor& x) {
+  if (!running.defined() || !x.device().is_batched()) return;
+  const int given = running.device().is_batched() ? running.device().levels : 0;
+  check((x.device().levels & ~given) == 0, op, ": inside vmap ", name,
+        ", which would be updated, is the same for all samples and x is not; keep no running "
+        "statistics, or give each sample its own");
+}
+}  // namespace
+
 Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                             const Tensor& weight, const Tensor& bias, bool training,
                             double momentum, double eps) {
   if (training) {
+    check_running("batch_norm", "running_mean", running_mean, x);
+    check_running("batch_norm", "running_var", running_var, x);
     return std::get<0>(
         native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
   }
@@ -106,7 +119,7 @@ Tensor group_norm_composite(const Tensor& x, int64_t num_groups, const Tensor& w
   check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
   check(num_groups >= 1 && x.size(1) % num_groups == 0, op, ": ", x.size(1), " channels make no ",
         num_groups, " groups");
-  if (x.numel() > 0 && !x.device().is_cuda())
+  if (x.numel() > 0 && !x.device().real().is_cuda())
     return std::get<0>(native_group_norm(x, num_groups, weight, bias, eps));
   return scaled_channels(op, normalised_groups(widened(x), num_groups, eps), weight, bias, x);
 }
@@ -122,7 +135,10 @@ Tensor instance_norm_composite(const Tensor& x, const Tensor& running_mean,
   if (x.numel() == 0 || !(running_mean.defined() || running_var.defined())) return y;
   for (const auto& [running, name] :
        {std::pair{&running_mean, "running_mean"}, std::pair{&running_var, "running_var"}})
-    if (running->defined()) per_channel(op, name, *running, x);
+    if (running->defined()) {
+      per_channel(op, name, *running, x);
+      check_running(op, name, *running, x);
+    }
   const NoGrad no_grad;
   const Tensor each =
       reshape(widened(x), {x.size(0), x.size(1), x.numel() / (x.size(0) * x.size(1))});

@@ -380,7 +380,7 @@ WithIndices fractional(const char* op, const Tensor& x, const Dims& kernel, cons
   const int dims = kernel.size();
   const Dims size = spatial_of(x, dims), result = with_spatial(x, output_size);
   const int64_t pieces = pieces_of(x, dims), whole = product(size, op);
-  if (x.device().is_cpu()) {
+  if (x.device().real().is_cpu()) {
     Dims sizes = size;
     sizes.insert(0, pieces);
     const auto [best, at] = native_fractional_max_pool(

@@ -10,56 +10,17 @@
 
 namespace moonlet {
 
+using formulas::check_batch_sizes;
 using formulas::kGru;
 using formulas::kLstm;
 using formulas::kRnnRelu;
 using formulas::kRnnTanh;
 using formulas::widened;
 
-namespace {
-
-void check_batch_sizes(const char* op, const std::vector<int64_t>& sizes, int64_t rows) {
-  int64_t left = rows, before = rows;
-  for (const int64_t size : sizes) {
-    check(size >= 1 && size <= before, op, ": batch size ", size, " after ", before,
-          "; they are positive and do not grow");
-    check(size <= left, op, ": batch_sizes want more than the ", rows, " rows of data");
-    left -= size;
-    before = size;
-  }
-  check(left == 0, op, ": batch_sizes leave ", left, " of ", rows, " rows of data");
-}
-
-// Throws unless the arguments of native_recurrent fit.
-void check_recurrent(const Tensor& gates, const Tensor& hidden, const Tensor& cell,
-                     const Tensor& w_hh, const Tensor& b_hh, const std::vector<int64_t>& sizes,
-                     int64_t mode) {
-  const char* op = "native_recurrent";
-  check(mode >= kLstm && mode <= kRnnRelu, op, ": mode is ", mode, ", 0 to 3 is wanted");
-  const int64_t factors[] = {4, 3, 1, 1}, factor = factors[mode];
-  check(gates.dim() == 2 && hidden.dim() == 2, op, ": gates has shape ", gates.sizes(),
-        " and hidden ", hidden.sizes(), ", two dimensions each are wanted");
-  const int64_t size = hidden.size(1), wide = gates.size(1);
-  check(wide % factor == 0 && wide / factor == size, op, ": gates has shape ", gates.sizes(),
-        " for a state of ", size);
-  check(w_hh.sizes() == Dims{wide, size}, op, ": w_hh has shape ", w_hh.sizes(), ", (", wide, ", ",
-        size, ") is wanted");
-  check(!b_hh.defined() || (mode == kGru && b_hh.sizes() == Dims{wide}), op,
-        ": b_hh is for gru alone, of shape (", wide, ",)");
-  check(cell.defined() == (mode == kLstm) && (!cell.defined() || cell.sizes() == hidden.sizes()),
-        op, ": cell is for lstm alone, of shape ", hidden.sizes());
-  check(!sizes.empty(), op, ": batch_sizes is empty");
-  check_batch_sizes(op, sizes, gates.size(0));
-  check(sizes[0] <= hidden.size(0), op, ": batch size ", sizes[0], " for ", hidden.size(0),
-        " states");
-}
-
-}  // namespace
-
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> native_recurrent_composite(
     const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& w_hh,
     const Tensor& b_hh, const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
-  check_recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode);
+  formulas::check_recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode);
   bool recorded = false;
   for (const Tensor* x : {&gates, &hidden, &cell, &w_hh, &b_hh}) recorded |= is_differentiated(*x);
   const NoGrad no_grad;

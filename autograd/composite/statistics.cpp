@@ -237,6 +237,18 @@ static std::pair<double, double> histogram_range(const char* op, const Tensor& x
   return {low, high};
 }
 
+// The same for each sample inside vmap, and from them which part each element is in, as
+// histogram_place.
+static Tensor own_histogram_places(const char* op, const Tensor& x, int64_t bins) {
+  const Tensor least = amin(x), most = amax(x), same = eq(least, most);
+  const Tensor low = where(same, sub(least, 1.0), least), high = where(same, add(most, 1.0), most);
+  check(host_value<bool>(all(isfinite(all_samples(sub(high, low))))), op,
+        ": the range of the elements is not finite");
+  const auto count = static_cast<double>(bins);
+  const Tensor part = floor(div(mul(sub(x, low), count), sub(high, low)));
+  return clamp_max(add(part, 2.0), count + 1);
+}
+
 Tensor histc_composite(const Tensor& given, int64_t bins, double min, double max) {
   const NoGrad no_grad;
   check(is_floating(given.dtype()), "histc: x has dtype ", given.dtype(),
@@ -244,10 +256,15 @@ Tensor histc_composite(const Tensor& given, int64_t bins, double min, double max
   check(bins > 0 && bins < int64_t{1} << 48, "histc: bins is ", bins,
         ", at least 1 and less than 2^48 are wanted");
   const Tensor x = reshape(widened(given), {-1});
-  const auto [low, high] = histogram_range("histc", x, min, max);
   // What is outside is counted in a part of its own, the first.
-  const Tensor place = histogram_place(x, low, high, static_cast<double>(bins));
-  const Tensor counts = bincount(to(place, DType::Int64), {}, bins + 1);
+  const Tensor place = [&] {
+    if (min == max && x.numel() > 0 && !has_values(x))
+      return own_histogram_places("histc", x, bins);
+    const auto [low, high] = histogram_range("histc", x, min, max);
+    return histogram_place(x, low, high, static_cast<double>(bins));
+  }();
+  const Tensor at = to(place, DType::Int64);
+  const Tensor counts = index_add(zeros({bins + 1}, options_of(at)), 0, at, ones_like(at));
   return to(narrow(counts, 0, 1, bins), given.dtype());
 }
 

@@ -31,7 +31,7 @@ Tensor embedding_grad_weight_grad_grad(const Tensor& g, const Tensor& index, int
 Tensor by_frequency(const Tensor& g, const Tensor& index, int64_t rows, bool wanted) {
   if (!wanted || index.numel() == 0) return g;
   const Tensor flat = reshape(index, {index.numel()});
-  const Tensor counts = bincount(flat, Tensor(), rows);
+  const Tensor counts = index_add(zeros({rows}, options_of(flat)), 0, flat, ones_like(flat));
   Dims sizes = index.sizes();
   sizes.push_back(1);
   return div(g, to(reshape(index_select(counts, 0, flat), sizes), g.dtype()));

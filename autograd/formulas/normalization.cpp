@@ -128,7 +128,9 @@ std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const T
 }
 
 namespace {
-bool made_together(const Tensor& x) { return !derivatives_wanted() && !x.device().is_cuda(); }
+bool made_together(const Tensor& x) {
+  return !derivatives_wanted() && !x.device().real().is_cuda();
+}
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm_slopes(const Tensor& grad, const Tensor& x,

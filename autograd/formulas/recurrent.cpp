@@ -44,7 +44,7 @@ Tensor activated(const Tensor& x, int64_t mode) { return mode == kRnnTanh ? tanh
 }  // namespace
 
 namespace {
-// Kernels that write into parts of a sequence have no rule for a batch.
+// What writes into parts of a sequence takes no tensors inside vmap.
 bool any_batch(std::initializer_list<const Tensor*> tensors) {
   for (const Tensor* x : tensors)
     if (x->defined() && x->device().is_batched()) return true;
@@ -52,11 +52,45 @@ bool any_batch(std::initializer_list<const Tensor*> tensors) {
 }
 }  // namespace
 
+void check_batch_sizes(const char* op, const std::vector<int64_t>& sizes, int64_t rows) {
+  int64_t left = rows, before = rows;
+  for (const int64_t size : sizes) {
+    check(size >= 1 && size <= before, op, ": batch size ", size, " after ", before,
+          "; they are positive and do not grow");
+    check(size <= left, op, ": batch_sizes want more than the ", rows, " rows of data");
+    left -= size;
+    before = size;
+  }
+  check(left == 0, op, ": batch_sizes leave ", left, " of ", rows, " rows of data");
+}
+
+void check_recurrent(const Tensor& gates, const Tensor& hidden, const Tensor& cell,
+                     const Tensor& w_hh, const Tensor& b_hh, const std::vector<int64_t>& sizes,
+                     int64_t mode) {
+  const char* op = "native_recurrent";
+  check(mode >= kLstm && mode <= kRnnRelu, op, ": mode is ", mode, ", 0 to 3 is wanted");
+  const int64_t factors[] = {4, 3, 1, 1}, factor = factors[mode];
+  check(gates.dim() == 2 && hidden.dim() == 2, op, ": gates has shape ", gates.sizes(),
+        " and hidden ", hidden.sizes(), ", two dimensions each are wanted");
+  const int64_t size = hidden.size(1), wide = gates.size(1);
+  check(wide % factor == 0 && wide / factor == size, op, ": gates has shape ", gates.sizes(),
+        " for a state of ", size);
+  check(w_hh.sizes() == Dims{wide, size}, op, ": w_hh has shape ", w_hh.sizes(), ", (", wide, ", ",
+        size, ") is wanted");
+  check(!b_hh.defined() || (mode == kGru && b_hh.sizes() == Dims{wide}), op,
+        ": b_hh is for gru alone, of shape (", wide, ",)");
+  check(cell.defined() == (mode == kLstm) && (!cell.defined() || cell.sizes() == hidden.sizes()),
+        op, ": cell is for lstm alone, of shape ", hidden.sizes());
+  check(!sizes.empty(), op, ": batch_sizes is empty");
+  check_batch_sizes(op, sizes, gates.size(0));
+  check(sizes[0] <= hidden.size(0), op, ": batch size ", sizes[0], " for ", hidden.size(0),
+        " states");
+}
+
 std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& grad_c,
                                             const Tensor& gates, const Tensor& cell,
                                             const Tensor& c) {
-  if (!derivatives_wanted() && !any_batch({&grad_h, &gates, &cell, &c}))
-    return lstm_step_grads(grad_h, grad_c, gates, cell, c);
+  if (!derivatives_wanted()) return lstm_step_grads(grad_h, grad_c, gates, cell, c);
   const std::vector<Tensor> part = chunk(gates, 4, 1);
   const Tensor enter = sigmoid(part[0]), keep = sigmoid(part[1]), next = tanh(part[2]),
                leave = sigmoid(part[3]), shown = tanh(c);
@@ -71,8 +105,7 @@ std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& 
 
 std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Tensor& x_gates,
                                                    const Tensor& h_gates, const Tensor& hidden) {
-  if (!derivatives_wanted() && !any_batch({&grad, &x_gates, &hidden}))
-    return gru_step_grads(grad, x_gates, h_gates, hidden);
+  if (!derivatives_wanted()) return gru_step_grads(grad, x_gates, h_gates, hidden);
   const std::vector<Tensor> x = chunk(x_gates, 3, 1), h = chunk(h_gates, 3, 1);
   const Tensor reset = sigmoid(add(x[0], h[0])), update = sigmoid(add(x[1], h[1]));
   const Tensor fresh = tanh(add(x[2], mul(reset, h[2])));
@@ -139,15 +172,17 @@ Tensor states_before(const Tensor& start, const Tensor& states, const std::vecto
   return out;
 }
 
-// The network as recorded steps, for a gradient that is to be differentiated again.
-std::vector<Tensor> unrolled(const Tensor& gates, Tensor h, Tensor c, const Tensor& w_hh,
-                             const Tensor& b_hh, const std::vector<int64_t>& batch_sizes,
-                             int64_t mode, bool reverse) {
+}  // namespace
+
+std::vector<Tensor> unrolled(const Tensor& gates, const Tensor& hidden, const Tensor& cell,
+                             const Tensor& w_hh, const Tensor& b_hh,
+                             const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
+  Tensor h = hidden, c = cell;
   const auto continued = [](const Tensor& part, const Tensor& whole) {
     const int64_t count = part.size(0), rest = whole.size(0) - count;
     return rest == 0 ? part : cat({part, narrow(whole, 0, count, rest)}, 0);
   };
-  std::vector<Tensor> outputs;
+  std::vector<Tensor> outputs, cells;
   for (const Step& s : steps_of(batch_sizes, reverse)) {
     stop_if_requested();
     const Tensor x = rows(gates, s), before = first(h, s.count);
@@ -155,6 +190,7 @@ std::vector<Tensor> unrolled(const Tensor& gates, Tensor h, Tensor c, const Tens
     if (mode == kLstm) {
       const auto [next, next_cell] = lstm_step(addmm(x, before, t(w_hh)), first(c, s.count));
       c = continued(next_cell, c);
+      cells.push_back(next_cell);
       after = next;
     } else if (mode == kGru) {
       after = gru_step(x, linear(before, w_hh, b_hh), before);
@@ -164,11 +200,18 @@ std::vector<Tensor> unrolled(const Tensor& gates, Tensor h, Tensor c, const Tens
     h = continued(after, h);
     outputs.push_back(after);
   }
-  if (reverse) outputs = {outputs.rbegin(), outputs.rend()};
-  std::vector<Tensor> out{cat(outputs, 0), h};
-  if (mode == kLstm) out.push_back(c);
+  const auto in_order = [&](const std::vector<Tensor>& each) {
+    return cat(reverse ? std::vector<Tensor>(each.rbegin(), each.rend()) : each, 0);
+  };
+  std::vector<Tensor> out{in_order(outputs), h};
+  if (mode == kLstm) {
+    out.push_back(c);
+    out.push_back(in_order(cells));
+  }
   return out;
 }
+
+namespace {
 
 // The gradients that may be differentiated again: of the recorded steps.
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
@@ -183,9 +226,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
       set_requires_grad(x, true);
     }
   const GradModeGuard mode_on(true);
-  const std::vector<Tensor> outputs =
-      unrolled(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], batch_sizes,
-               mode, reverse);
+  std::vector<Tensor> outputs = unrolled(arguments[0], arguments[1], arguments[2], arguments[3],
+                                         arguments[4], batch_sizes, mode, reverse);
+  outputs.resize(mode == kLstm ? 3 : 2);
   std::vector<Tensor> wanted, out(arguments.size());
   for (const Tensor& x : arguments)
     if (x.defined() && x.requires_grad()) wanted.push_back(x);

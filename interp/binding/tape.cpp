@@ -1,6 +1,7 @@
 // interp/binding/tape.cpp: backward, grad and what else scripts ask of the tape.
 #include "autograd/tape.h"
 #include "autograd/engine.h"
+#include "autograd/vmap.h"
 
 #include <algorithm>
 
@@ -174,11 +175,10 @@ const Signature kGrad = {
     "allow_unused=false, is_grads_batched=false, materialize_grads=false})",
     kGradArgs, std::size(kGradArgs)};
 
-// The gradients for each of a batch of grad_outputs, stacked.
+// The gradients for each of a batch of grad_outputs: one backward in vmap.
 std::vector<Tensor> batched_gradients(BackwardRequest request) {
-  const std::vector<Tensor> batch = request.gradients;
   int64_t count = -1;
-  for (const Tensor& g : batch) {
+  for (const Tensor& g : request.gradients) {
     if (!g.defined()) continue;
     check(g.dim() > 0 && (count < 0 || g.size(0) == count),
           "grad: with is_grads_batched all grad_outputs need one leading dimension, got shape ",
@@ -186,27 +186,12 @@ std::vector<Tensor> batched_gradients(BackwardRequest request) {
     count = g.size(0);
   }
   check(count > 0, "grad: is_grads_batched wants grad_outputs with a leading dimension");
-  const bool retain = request.retain_graph;
-  std::vector<std::vector<Tensor>> parts(request.inputs.size());
-  for (int64_t k = 0; k < count; ++k) {
-    for (size_t i = 0; i < batch.size(); ++i)
-      if (batch[i].defined()) request.gradients[i] = select(batch[i], 0, k);
-    request.retain_graph = retain || k + 1 < count;
-    std::vector<Tensor> each = gradients_of_inputs(request);
-    for (size_t i = 0; i < each.size(); ++i) parts[i].push_back(std::move(each[i]));
-  }
-  std::vector<Tensor> out;
-  for (const std::vector<Tensor>& part : parts) {
-    const OutputMeta& meta =
-        request.inputs[out.size()].node->output(request.inputs[out.size()].index);
-    std::vector<Tensor> rows;
-    bool any = false;
-    for (const Tensor& row : part) {
-      any = any || row.defined();
-      rows.push_back(row.defined() ? row : zeros(meta.sizes, meta.options));
-    }
-    out.push_back(any ? stack(rows, 0) : Tensor());
-  }
+  const VmapScope scope(count);
+  for (Tensor& g : request.gradients)
+    if (g.defined()) g = scope.sample(g);
+  std::vector<Tensor> out = gradients_of_inputs(request);
+  for (Tensor& g : out)
+    if (g.defined()) g = scope.samples(g);
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "autograd/forward_mode.h"
 #include "autograd/tape.h"
+#include "autograd/vmap.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/mode_guard.h"
 #include "interp/binding/uses_transforms.h"
@@ -91,15 +92,7 @@ int l_vmap_value(lua_State* L) {
   const int64_t dim = given < 0 ? given + rank : given - 1;
   check(given != 0 && dim >= 0 && dim < rank, "vmap: out_dims is ", given, ", of ", rank,
         " dimensions");
-  Tensor value = mine ? b->value : y;
-  int from = mine ? b->dim : kNotBatched;
-  if (from == kNotBatched) {
-    Dims sizes = value.sizes();
-    sizes.insert(0, level->size);
-    value = expand(value, sizes);
-    from = 0;
-  }
-  return push_result(L, movedim(value, {from}, {dim}));
+  return push_result(L, VmapScope::samples_of(y, dim, level));
 }
 
 int l_free_ref(lua_State* L) {

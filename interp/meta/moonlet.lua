@@ -160,7 +160,9 @@ function ml.is_autocast_enabled(device) end
 --- differentiated again; `retain_graph` (the value of create_graph) keeps the graph for a second
 --- call. An input that the outputs do not depend on is an error, or with `allow_unused` nil, or with
 --- `materialize_grads` zeros. With `is_grads_batched` the first dimension of each of `grad_outputs`
---- counts gradients to start from, and that of each result what they gave. Edges of
+--- counts gradients to start from, and that of each result what they gave: one backward runs in
+--- `ml.func.vmap`, so hooks and functions of a script see one of them and cannot look at its elements.
+--- Edges of
 --- `ml.autograd.graph.get_gradient_edge` may stand for tensors.
 --- > w = ml.tensor({ 1.0, 2.0 }, { requires_grad = true })
 --- > ml.grad((w * w):sum(), w)

@@ -9,8 +9,8 @@ local source, build, folder = arg[1], arg[2], arg[3]
 local prefix = os.getenv "MESON_INSTALL_DESTDIR_PREFIX"
 if prefix and folder:sub(1, 1) ~= "/" then folder = prefix .. "/" .. folder end
 
-local roots = { "autograd/custom_function.h", "interp/moonlet.h", "interp/io.h",
-  "interp/lua_api.h", "interp/ops.h", "tensor/boxing.h", "tensor/modes.h",
+local roots = { "autograd/custom_function.h", "interp/func.h", "interp/moonlet.h",
+  "interp/io.h", "interp/lua_api.h", "interp/ops.h", "tensor/boxing.h", "tensor/modes.h",
   "tensor/op_info.h", "tensor/typed_storage.h" }
 
 local function read(path)

@@ -14,9 +14,10 @@ tree.is_branch = is_branch
 -- The keys in an order that does not depend on the table's history: the array, then the names.
 local function keys_of(branch)
   local names, out = {}, {}
-  for i = 1, #branch do out[i] = i end
+  -- Not `#branch`, which may lie behind a hole.
+  while branch[#out + 1] ~= nil do out[#out + 1] = #out + 1 end
   for key in pairs(branch) do
-    if not (math.type(key) == "integer" and key >= 1 and key <= #branch) then
+    if not (math.type(key) == "integer" and key >= 1 and key <= #out) then
       names[#names + 1] = key
     end
   end

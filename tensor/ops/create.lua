@@ -61,16 +61,16 @@ is 1 to `n`. (PyTorch's starts at 0 and leaves the end out.) int64 when all numb
      sample = { "5", "2, 8, 2", "1.0, 2.0, 0.25" },
      torch = "torch.arange(1, args[0] + 1) if len(args) == 1 else torch.arange(args[0], args[1] + args[2] / 2 if isinstance(args[2], float) else args[1] + 1, args[2])" }
 op { "iota(Tensor! x, Scalar first, Scalar step=1) -> Tensor",
-     kind = "update", clone = false, dtypes = "boolean+real", method = false, func = false,
+     vmap = "iota", kind = "update", clone = false, dtypes = "boolean+real", method = false, func = false,
      grad = { x = "zero" },
      doc = [[Fills `x`, in row order, with `first + i * step`.]] }
 op { "linspace(Operand start, Operand stop, int steps, Options options) -> Tensor",
-     out = true, vmap = "loop", kind = "composite", method = false,
+     out = true, kind = "composite", method = false,
      doc = [[`steps` numbers at equal distances from `start` to `stop`, both included. The ends may be
 tensors of one element.]],
      sample = { "0, 1, 5", "tensor(0.5), -2, 4" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
 op { "logspace(Operand start, Operand stop, int steps, float base=10, Options options) -> Tensor",
-     out = true, vmap = "loop", kind = "composite", method = false,
+     out = true, kind = "composite", method = false,
      doc = [[`base` raised to `steps` numbers at equal distances from `start` to `stop`.]],
      sample = { "0, 2, 5", "0, tensor(3.0), 4, 2" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
 op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "composite",
@@ -105,7 +105,7 @@ op { "diagflat(Tensor x, int offset=0) -> Tensor",
      doc = [[The matrix with the elements of `x`, in row order, on its diagonal number `offset`.]],
      sample = { "randn(3)", "randn(2, 2), 1", "tensor(2.5), -1" } }
 op { "fill_diagonal(Tensor! x, Scalar fill_value, bool wrap=false) -> Tensor",
-     kind = "update", dtypes = "all", func = false, method = false,
+     vmap = "fill_diagonal", kind = "update", dtypes = "all", func = false, method = false,
      grad = { x = "fill_diagonal(g, 0, wrap)" },
      doc = [[Sets the main diagonal of `x` to `fill_value`: that of a matrix, or of a tensor of more
 dimensions of one size. With `wrap` the diagonal of a tall matrix begins again below each block.]] }

@@ -140,8 +140,14 @@ only the `upper` or else the lower triangle is read, and with `unitriangular` no
 `max(atol, rtol * largest)` count as 0. `rtol` is by default the dtype's epsilon times the larger size, or
 0 where `atol` is given. With `hermitian`, only the lower triangle is read.]],
     sample = { "randn(4, 3)", "randn(2, 2, 3)", POSITIVE .. ", nil, nil, true", "tensor{{1.5, 3}, {2, 4}}, 1e-3" } },
+  { "native_pinv_by(Tensor A, Tensor atol, Tensor rtol) -> Tensor",
+    vmap = "all", kind = "composite", mixed = true, internal = true, constant = { "atol", "rtol" },
+    grad = { A = "pinv_grad_A(g, A, y)" },
+    doc = [[`linalg.pinv` with both tolerances for each matrix.]],
+    sample = { "randn(2, 4, 3), tensor{0.01, 0.02}, tensor{0, 0.001}", "randn(2, 3), tensor(0.0), tensor(0.006)" },
+    check = { value = "linalg.pinv has the values", dtypes = "tolerances are real" } },
   { "linalg_pinv_by(Tensor A, Tensor? atol=nil, Tensor? rtol=nil, bool hermitian=false) -> Tensor",
-    module = "linalg", overload_of = "linalg_pinv", vmap = "loop", kind = "composite", constant = { "atol", "rtol" },
+    module = "linalg", overload_of = "linalg_pinv", kind = "composite", constant = { "atol", "rtol" },
     torch = "torch.linalg.pinv(args[0], atol=args[1] if len(args) > 1 else None, rtol=args[2] if len(args) > 2 else None)",
     doc = [[With tensors of tolerances, which expand to the batch.]],
     sample = { "randn(2, 4, 3), tensor{0.01, 0.02}", "randn(4, 3), nil, tensor(0.006)",
@@ -159,7 +165,7 @@ the driver computes.]],
     sample = { 'randn(4, 2), randn(4, 3), 1e-6, "gelsy"' }, check = { value = "linalg.lstsq has the values" } },
   { [[linalg_lstsq(Tensor A, Tensor B, float? rcond=nil, string driver="gelsy")
         -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)]],
-    module = "linalg", vmap = "loop", kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", kind = "composite", autocast = { cpu = "float32" },
     torch = "list(torch.linalg.lstsq(*args[:2], driver=(list(args) + [None, 'gelsy'])[3] if len(args) > 3 else None))",
     doc = [[The `X` that makes the sum of squares of `A X - B` smallest, for `A` (..., m, n) and `B`
 (..., m, k), or one vector (m) for each matrix; of several, the one of smallest norm. `driver` is
@@ -219,7 +225,7 @@ are equal.]],
 -- QR.
 rows {
   { 'linalg_qr(Tensor A, string mode="reduced") -> (Tensor Q, Tensor R)',
-    module = "linalg", kind = "structured", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
     grad = { A = "qr_grad_A(given_Q, given_R, Q, R, mode)" },
     doc = [[The factorization `A = Q R` of matrices (..., m, n) with orthonormal columns in `Q` and an
 upper triangular `R`, by Householder's reflections. `mode` is `"reduced"`: `Q` (m, k), `R` (k, n) with k

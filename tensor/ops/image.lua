@@ -11,7 +11,7 @@ op { [[im2col(Tensor x, int[2] kernel_size, int[2] dilation={1, 1}, int[2] paddi
 
 op { [[col2im(Tensor x, int[2] output_size, int[2] kernel_size, int[2] dilation={1, 1}, int[2] padding={0, 0},
               int[2] stride={1, 1}) -> Tensor]],
-     linear = true, kind = "structured", dtypes = "floating+complex",
+     vmap = "merge_columns", linear = true, kind = "structured", dtypes = "floating+complex",
      grad = { x = "im2col(g, kernel_size, dilation, padding, stride)" },
      torch = "F.fold(*args)",
      doc = [[Images (n, c, output_size) to which the columns `x` (n, c * kh * kw, windows) are added, each to its
@@ -95,7 +95,7 @@ end
 
 op { [[grid_neighbours(Tensor grid, int[] size, string mode, string padding_mode, bool align_corners)
      -> (Tensor at, Tensor weight)]],
-     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda, nodiff = { "at" },
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda, nodiff = { "at" },
      grad = { grid = "grid_neighbours_grad_grid(g_weight, grid, size, mode, padding_mode, align_corners)" },
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[What `grid_sample` sums at the places that `grid` (n, p, dims) names in images of sizes `size`: the positions
@@ -111,13 +111,13 @@ op { [[grid_neighbours_grad_grid(Tensor grad, Tensor grid, int[] size, string mo
 
 op { [[grid_neighbours_grads(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
                               bool align_corners) -> Tensor]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[The same where it need not be differentiated again.]],
      sample = slopes }
 
 op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
      grad = { x = "sample_planes_grad_x(g, at, weight, sizes_of(x)[2])", weight = "sample_planes_grad_weight(g, x, at)" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The sums over k of `weight` (n, k, p) times the elements of `x` (n, c, size) at the 1-based positions `at`
@@ -125,14 +125,14 @@ op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
      sample = { ("randn(2, 3, 6), %s, randn(2, 3, 4)"):format(at) } }
 
 op { "sample_planes_grad_x(Tensor grad, Positions at, Tensor weight, int size) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
      grad = { grad = "sample_planes(g, at, weight)", weight = "sample_planes_grad_weight(grad, g, at)" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The gradient of `sample_planes` with respect to `x`, planes of `size` elements.]],
      sample = { ("randn(2, 3, 4), %s, randn(2, 3, 4), 6"):format(at) } }
 
 op { "sample_planes_grad_weight(Tensor grad, Tensor x, Positions at) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
      grad = { grad = "sample_planes(x, at, g)", x = "sample_planes_grad_x(grad, at, g, sizes_of(x)[2])" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The gradient of `sample_planes` with respect to `weight`.]],

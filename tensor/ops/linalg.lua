@@ -200,13 +200,13 @@ op { "cdist_grad_x1(Tensor grad, Tensor x1, Tensor x2, Tensor distance, float p)
      sample = { "randn(3, 5), randn(3, 4), randn(5, 4), rand(3, 5), 2", "randn(3, 70), randn(3, 4), randn(70, 4), rand(3, 70) + 1, 3" } }
 
 op { "native_pdist(Tensor x, float p) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "native_pdist", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
      grad = { x = "formulas::pdist_grad(g, x, y, p)" }, torch = "F.pdist(*args)",
      doc = [[The `p`-norms of the differences of each two rows of `x` (n, d), in the order of `pdist`.]],
      sample = { "randn(4, 3), 2", "randn(3, 2), 1", "randn(70, 4), 3.5", "randn(5, 4), math.huge" } }
 
 op { "pdist_grad_x(Tensor grad, Tensor x, Tensor distance, float p) -> Tensor",
-     kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "pdist_grad_x", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
      torch = "torch.ops.aten._pdist_backward(*args[:2], args[3], args[2])",
      doc = [[The gradient of `native_pdist` from its result and the gradient of that.]],
      sample = { "randn(6), randn(4, 3), rand(6), 2" } }

@@ -281,7 +281,7 @@ Nix and Weigend 1994, "Estimating the mean and variance of the target probabilit
 
 op { [[native_ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
                        int blank) -> (Tensor y, Tensor log_alpha)]],
-     vmap = "loop", kind = "structured", dtypes = "floating", internal = true, nodiff = { "log_alpha" },
+     vmap = "native_ctc_loss", kind = "structured", dtypes = "floating", internal = true, nodiff = { "log_alpha" },
      grad = { log_probs = "ctc_loss_grad_log_probs(g_y, log_probs, targets, input_lengths, target_lengths, y, log_alpha, blank)" },
      check = { value = "ctc_loss is compared", gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
      doc = [[`ctc_loss` of each entry, and what its gradient needs: the logarithms of the probabilities of the
@@ -290,7 +290,7 @@ paths to each place, (n, t, 2 s + 1), where s is the greatest of `target_lengths
 
 op { [[ctc_loss_grad_log_probs(Tensor grad, Tensor log_probs, Positions targets, int[*] input_lengths,
                                int[*] target_lengths, Tensor result, Tensor log_alpha, int blank) -> Tensor]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "ctc_loss_grad_log_probs", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      grad = { ["grad, log_probs"] = "no_second_derivative(\"ctc_loss\")" },
      check = { value = "checked through what uses it", grad = "there is no second derivative",
                gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
@@ -303,7 +303,7 @@ op { [[ctc_loss_grad_log_probs(Tensor grad, Tensor log_probs, Positions targets,
 
 op { [[ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*] target_lengths,
                 Index blank=0, string reduction="mean", bool zero_infinity=false) -> Tensor]],
-     vmap = "loop", kind = "composite", autocast = "float32", dtypes = "floating",
+     kind = "composite", autocast = "float32", dtypes = "floating",
      check = { gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
      torch = "ctc_loss_1based(*args)",
      doc = [[The connectionist temporal classification loss: minus the logarithm of the probability that a path

@@ -63,7 +63,7 @@ for an `x` of 16 bits. Ba et al. 2016, "Layer Normalization".]],
 op { [[native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? running_mean,
                          Tensor!? running_var, float momentum=0.1,
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "native_batch_norm", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
      grad = { ["x, weight, bias"] = "batch_norm_slopes(g_y, x, mean, rstd, weight, eps)" },
      check = { value = "batch_norm is compared", noncontiguous = "batch_norm is compared" },
@@ -74,7 +74,7 @@ by `momentum`.]],
 
 op { [[batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight,
                          float eps) -> Tensor]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      grad = { ["grad, x, weight"] = "batch_norm_grad_x_grads(g, grad, x, mean, rstd, weight, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -88,7 +88,7 @@ op { [[batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor
 
 op { [[batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd,
                               float eps) -> Tensor]],
-     kind = "structured", dtypes = "floating", internal = true,
+     vmap = "channels", kind = "structured", dtypes = "floating", internal = true,
      grad = { ["grad, x"] = "batch_norm_grad_weight_grads(g, grad, x, mean, rstd, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -102,7 +102,7 @@ that `native_batch_norm` gave for this `x` and `eps`.]],
 
 op { [[batch_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight)
      -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
      doc = [[All gradients of `batch_norm` in training, from one look at `x` and `grad`; `mean` and `rstd` are those
@@ -127,7 +127,7 @@ of 16 bits the others may be float32. Ioffe and Szegedy 2015, "Batch Normalizati
 
 op { [[native_group_norm(Tensor x, int num_groups, Tensor? weight, Tensor? bias,
                          float eps) -> (Tensor y, Tensor mean, Tensor rstd)]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "native_group_norm", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "group_norm is made of layer_norm there",
      nodiff = { "mean", "rstd" },
      grad = { ["x, weight, bias"] = "group_norm_slopes(g_y, x, mean, rstd, weight, num_groups, eps)" },
@@ -138,7 +138,7 @@ group, (n, num_groups), in the dtype that is computed in.]],
 
 op { [[group_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int num_groups,
                          float eps) -> Tensor]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "group_norm_grad_x", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "group_norm is made of layer_norm there",
      grad = { ["grad, x, weight"] = "group_norm_grad_x_grads(g, grad, x, mean, rstd, weight, num_groups, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
@@ -153,7 +153,7 @@ op { [[group_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor
 
 op { [[group_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int num_groups,
                               float eps) -> Tensor]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "group_norm is made of layer_norm there",
      grad = { ["grad, x"] = "group_norm_grad_weight_grads(g, grad, x, mean, rstd, num_groups, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
@@ -168,7 +168,7 @@ op { [[group_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, i
 
 op { [[group_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int num_groups)
      -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
-     kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
      doc = [[All gradients of `group_norm`, from one look at `x` and `grad`; `mean` and `rstd` are those

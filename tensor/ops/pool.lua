@@ -156,7 +156,7 @@ end
 
 op { [[native_fractional_max_pool(Tensor x, Tensor random_samples, int[] kernel_size, int[] output_size)
      -> (Tensor values, Tensor indices)]],
-     kind = "structured", dtypes = "real", mixed = true, internal = true,
+     vmap = "entries", kind = "structured", dtypes = "real", mixed = true, internal = true,
      no_cuda = "the windows are gathered there",
      torch = "[r.squeeze(0) for r in positions(getattr(F, f'fractional_max_pool{args[0].dim() - 1}d')("
        .. "args[0].unsqueeze(0), args[2], args[3], return_indices=True, _random_samples=args[1].unsqueeze(0)))]",

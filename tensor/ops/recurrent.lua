@@ -33,7 +33,7 @@ op { [[gru_step_grads(Tensor grad, Tensor x_gates, Tensor h_gates,
 op { [[native_recurrent(Tensor gates, Tensor hidden, Tensor? cell, Tensor w_hh, Tensor? b_hh,
                         int[*] batch_sizes, int mode,
                         bool reverse) -> (Tensor y, Tensor h_n, Tensor c_n, Tensor cells, Tensor sums)]],
-     vmap = "loop", kind = "composite", dtypes = "floating", internal = true, nodiff = { "cells", "sums" },
+     vmap = "native_recurrent", kind = "composite", dtypes = "floating", internal = true, nodiff = { "cells", "sums" },
      grad = { ["gates, hidden, cell, w_hh, b_hh"] = "recurrent_grads(g_y, g_h_n, g_c_n, gates, hidden, cell, w_hh, b_hh, y, cells, sums, batch_sizes, mode, reverse)" },
      check = { value = "lstm and gru are compared", empty = "the batch sizes are those of the rows" },
      doc = [[One layer in one direction: `gates` (rows, gates * size) is what the input gives the steps, one after the

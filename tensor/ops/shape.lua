@@ -327,7 +327,7 @@ op { "column_stack(Tensor[] tensors) -> Tensor",
      sample = { "{randn(3), randn(3, 2)}", "{randn(2), randn(2)}" } }
 
 op { "block_diag(Tensor[] tensors) -> Tensor",
-     kind = "structured",
+     vmap = "block_diag", kind = "structured",
      grad = { tensors = "formulas::block_diag_grad_tensors(g, sizes_of(tensors))" }, method = false,
      doc = [[The matrices along the diagonal of one matrix, zeros elsewhere. Tensors of one dimension
 or none are rows.]],
@@ -364,7 +364,7 @@ op { "cartesian_prod(Tensor[] tensors) -> Tensor",
      torch = "torch.cartesian_prod(*args[0])" }
 
 op { "combinations(Tensor x, int r=2, bool with_replacement=false) -> Tensor",
-     vmap = "loop", kind = "composite",
+     kind = "composite",
      doc = [[The combinations of `r` elements of the 1-D `x`, as rows, each in the order of `x`;
 `with_replacement` lets an element come several times.]],
      sample = { "randn(4)", "randn(4), 3", "randn(3), 2, true", "randn(2), 3", "randn(3), 0" } }

@@ -57,7 +57,7 @@ torch.ones_like(args[0]))]],
      sample = { "randn(3, 4), -0.5, 1.0, 5", "tensor({-1, -0.5, 1, 1.5, 0 / 0}), -0.5, 1.0, 3" } }
 
 op { "histc(Tensor x, int bins=100, float min=0, float max=0) -> Tensor",
-     out = true, vmap = "loop", kind = "composite", dtypes = "floating",
+     out = true, kind = "composite", dtypes = "floating",
      doc = [[How many elements of `x` fall into each of `bins` parts of equal width between `min` and
 `max`; where these are equal, between the smallest and the largest element. The last part contains
 its upper end; elements outside are not counted.]],

@@ -1,6 +1,7 @@
 // tests/embed/tensors.cpp: tensors and the tape in C++ alone: a small model is trained, and access
 // to elements is checked. No interpreter is made. Exits with 1 on a failure.
 #include <moonlet/autograd/custom_function.h>
+#include <moonlet/func.h>
 #include <moonlet/ops.h>
 #include <cmath>
 #include <cstdio>
@@ -109,6 +110,54 @@ void test_elements() {
   expect_error([&] { ml::matmul(x, ml::ones({7})); }, "matmul");
 }
 
+void test_vmap() {
+  const ml::Tensor x = ml::arange(0, 5, 1, ml::DType::Float32);
+  const ml::Tensor columns = ml::view(x, {2, 3}), weight = ml::full({3}, 2.0);
+  ml::VmapOptions options;
+  options.in_dims = {-1, 0};
+  options.out_dim = 1;
+  const auto scaled = [](const std::vector<ml::Tensor>& sample) {
+    expect(sample[0].dim() == 1 && sample[1].dim() == 0, "inside, tensors are samples");
+    expect_error([&] { sample[0].data<float>(); }, "data");
+    return std::vector<ml::Tensor>{sample[0] * sample[1], ml::ones({2})};
+  };
+  const auto results = ml::vmap(scaled, {columns, weight}, options);
+  expect(ml::contiguous(results[0]).data<float>()[5] == 10, "a result of each sample");
+  expect(results[1].sizes() == ml::Dims{2, 3}, "and one that is the same for all");
+  options.in_dims = {0, ml::VmapOptions::kShared};
+  const auto moved = [](const std::vector<ml::Tensor>& sample) {
+    return std::vector<ml::Tensor>{ml::sum(sample[0] * sample[1])};
+  };
+  options.out_dim = 0;
+  const ml::Tensor sums = ml::contiguous(ml::vmap(moved, {columns, weight}, options)[0]);
+  expect(sums.data<float>()[0] == 6 && sums.data<float>()[1] == 24, "a shared input");
+  expect_error([&] { ml::vmap(moved, {columns, weight}); }, "the inputs hold 2 and 3 samples");
+  expect_error([&] { ml::vmap(moved, {columns, ml::ones({})}); }, "input 2 has no dimension");
+  options.in_dims = {0};
+  expect_error([&] { ml::vmap(moved, {columns, weight}, options); }, "in_dims names 1 inputs");
+  const auto random = [](const std::vector<ml::Tensor>& sample) {
+    return std::vector<ml::Tensor>{sample[0] + ml::rand({3})};
+  };
+  expect_error([&] { ml::vmap(random, {columns}); }, "random numbers inside vmap");
+  ml::Tensor kept;
+  ml::vmap([&](const std::vector<ml::Tensor>& sample) { return kept = sample[0], sample; },
+           {columns});
+  expect_error([&] { kept + 1; }, "a tensor of a vmap that has ended is used");
+}
+
+void test_forward_mode() {
+  const ml::Tensor x = ml::full({3}, 2.0);
+  const ml::DualLevel outer;
+  const ml::Tensor dual = outer.make_dual(x, ml::ones({3}));
+  const auto cube = outer.unpack(dual * dual * dual);
+  expect(cube.primal.data<float>()[0] == 8 && cube.tangent.data<float>()[2] == 12, "a tangent");
+  expect(!outer.unpack(x * 2).tangent.defined(), "none where nothing carries one");
+  const ml::DualLevel inner;
+  const ml::Tensor both = inner.make_dual(dual, ml::ones({3}));
+  const ml::Tensor first = inner.unpack(both * both * both).tangent;
+  expect(outer.unpack(first).tangent.data<float>()[1] == 12, "a second derivative");
+}
+
 void test_autocast() {
   const ml::Tensor a = ml::ones({2, 2});
   ml::Autocast half(ml::DeviceType::CPU, ml::DType::BFloat16, true);
@@ -123,6 +172,8 @@ int main() {
   test_gradients();
   test_function();
   test_elements();
+  test_vmap();
+  test_forward_mode();
   test_autocast();
   std::printf("tensors in C++: %s\n", failures == 0 ? "good" : "failed");
   return failures == 0 ? 0 : 1;

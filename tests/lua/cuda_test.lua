@@ -217,6 +217,29 @@ on_device("a second device works beside the first", function()
   expect.truthy(message:find "cuda:1")
 end)
 
+on_device("the gradient of filters from one that begins within its memory", function()
+  ml.manual_seed(5)
+  agree("conv2d", function(x, w, slopes)
+    w = w:detach():requires_grad_()
+    return ml.grad(ml.conv2d(x, w), w, { grad_outputs = slopes[2] })
+  end, ml.randn(2, 3, 5, 5), ml.randn(4, 3, 3, 3), ml.randn(2, 2, 4, 3, 3))
+end)
+
+on_device("gradients of each sample of what has no kernel of its own there", function()
+  ml.manual_seed(6)
+  local x = ml.randn(3, 2, 4, 5)
+  for what, f in pairs {
+    group_norm = function(v) return ml.group_norm(v, 2):pow(3):sum() end,
+    attention = function(v) return ml.scaled_dot_product_attention(v, v, v * 2):sum() end,
+    distances = function(v) return ml.cdist(v, v + 1):sum() + ml.pdist(v[1], 1):sum() end,
+    grid_sample = function(v)
+      return ml.grid_sample(v:unsqueeze(1), v[{ {}, {}, { 1, 2 } }]:unsqueeze(1):tanh()):sum()
+    end,
+  } do
+    agree(what, function(v) return ml.func.vmap(ml.func.grad(f))(v) end, x)
+  end
+end)
+
 on_device("a loop of temporaries reuses its memory", function()
   local x = ml.randn { 1000, device = "cuda" }
   for _ = 1, 2000 do x = (x * 0.5 + 1):detach() end

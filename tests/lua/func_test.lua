@@ -51,6 +51,14 @@ test("Jacobians both ways, and Hessians", function()
   near(func.jacfwd(func.jacfwd(f))(x), HESSIAN)
 end)
 
+test("trees with holes", function()
+  local tree = { [1] = x, [2] = t, [4] = x * 2 }
+  local sum = func.grad(function(p) return (p[1] * p[2] * p[4]):sum() end)
+  near(sum(tree)[4], x * t)
+  local many = { batch, batch + 1, nil, batch * 2 }
+  near(func.vmap(sum)(many)[4], batch * (batch + 1))
+end)
+
 test("third derivatives", function()
   near(func.jacfwd(func.jacrev(func.jacfwd(f)))(x)[{ 1, 2 }],
     { 0.014459714387338299, -0.1582093163283937, 0.08630191759123801 })

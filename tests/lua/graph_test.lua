@@ -156,6 +156,60 @@ test("backward over several tensors, and into some inputs only", function()
   expect.error(function() ml.autograd.backward { a } end, "single%-element")
 end)
 
+test("grad: batches of gradients give what one after the other gives", function()
+  ml.manual_seed(2)
+  local Cube = ml.autograd.Function {
+    forward = function(ctx, v)
+      ctx:save_for_backward(v)
+      return v * v * v
+    end,
+    backward = function(ctx, g) return g * ctx.saved_tensors[1] ^ 2 * 3 end,
+  }
+  local double = { dtype = ml.float64 }
+  local x = ml.randn({ 3, 4 }, double):requires_grad_()
+  local w = ml.randn({ 4, 2 }, double):requires_grad_()
+  local h = Cube(x)
+  local seen = {}
+  h:register_hook(function(g)
+    seen[#seen + 1] = tostring(g.shape)
+    return g * 2
+  end)
+  local outputs = { ml.tanh(h:mm(w)), (x * x):sum(2), h:sum() }
+  local starts = { ml.randn({ 5, 3, 2 }, double), ml.randn({ 5, 3 }, double), false }
+  local got = { ml.grad(outputs, { x, w, h }, { grad_outputs = starts, is_grads_batched = true,
+    retain_graph = true }) }
+  expect.equal(seen, { "(3, 4)" })
+  for k = 1, 5 do
+    local want = { ml.grad(outputs, { x, w, h }, { grad_outputs = { starts[1][k], starts[2][k], false },
+      retain_graph = true }) }
+    for i, g in ipairs(want) do expect.truthy(ml.allclose(got[i][k], g), "input " .. i) end
+  end
+  -- What they are made of can be differentiated again, and is freed with the graph.
+  local first = ml.grad((x * w:sum(2)):sin():sum(), x, { create_graph = true })
+  local units = ml.eye(12, double):reshape(12, 3, 4)
+  local hessian = ml.grad(first, x, { grad_outputs = units, is_grads_batched = true, create_graph = true })
+  local rows = {}
+  for k = 1, 12 do
+    rows[k] = ml.grad(first, x, { grad_outputs = units[k], create_graph = true })
+  end
+  local by_batch = { ml.grad((hessian ^ 2):sum(), { x, w }, { retain_graph = true }) }
+  local by_rows = { ml.grad((ml.stack(rows) ^ 2):sum(), { x, w }, { retain_graph = true }) }
+  expect.truthy(ml.allclose(hessian, ml.stack(rows)))
+  for i, g in ipairs(by_rows) do expect.truthy(ml.allclose(by_batch[i], g), "third derivative " .. i) end
+  ml.grad(first, x, { grad_outputs = units, is_grads_batched = true })
+  expect.error(function() ml.grad(first, x, { grad_outputs = units, is_grads_batched = true }) end,
+    "freed already")
+  local y = x * 2
+  y:register_hook(function(g) return g:sum():item() end)
+  expect.error(function() ml.grad(y, x, { grad_outputs = units, is_grads_batched = true }) end,
+    "inside vmap")
+  -- A hook may put what is the same for all in the place of what is not.
+  y = x * 2
+  y:register_hook(function() return ml.ones({ 3, 4 }, double) end)
+  expect.truthy(ml.allclose(ml.grad(y:exp(), x, { grad_outputs = units, is_grads_batched = true }),
+    ml.full({ 12, 3, 4 }, 2.0, double)))
+end)
+
 test("grad: zeros for unused inputs, batches of gradients, edges for tensors", function()
   local a, b = leaf { 1, 2 }, leaf { 3, 4 }
   local ga, gb = ml.autograd.grad((a * a):sum(), { a, b }, { materialize_grads = true })

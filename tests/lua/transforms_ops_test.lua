@@ -202,6 +202,89 @@ local function compare_vectors(case, i)
   end
 end
 
+-- The sum of the results that have gradients, times weights, as a function of the real tensors among
+-- the arguments alone; nil where no result has.
+local function loss_of(case, args)
+  local function results(inputs)
+    local next_input = 0
+    return samples.results(case, samples.map(case, args, function(x)
+      next_input = next_input + 1
+      return inputs[next_input] or x
+    end))
+  end
+  local weights, leaves, place = {}, {}, 0
+  samples.map(case, args, function(x)
+    place = place + 1
+    if x:is_floating_point() then leaves[place] = x:detach():clone():requires_grad_() end
+    return x
+  end)
+  for k, y in ipairs(results(leaves)) do
+    if ml.is_tensor(y) and y.requires_grad and not y:is_complex() then
+      weights[k] = ml.randn(y.shape, { dtype = y.dtype })
+    end
+  end
+  if next(weights) == nil then return nil end
+  return function(inputs)
+    local sum = 0
+    for k, y in ipairs(results(inputs)) do
+      if weights[k] then sum = sum + (y * weights[k]):sum() end
+    end
+    return sum
+  end
+end
+
+-- Derivatives in vmap: `derive(loss, inputs)` for each sample of a batch of the real tensors.
+local function compare_derivatives(case, i, derive)
+  local args = samples.arguments(case, i)
+  local batch, count = {}, 0
+  samples.map(case, args, function(x)
+    count = count + 1
+    if x:is_floating_point() then
+      local variants = {}
+      for k, scale in ipairs(SCALES) do variants[k] = x * scale end
+      batch[count] = ml.stack(variants, 1)
+    end
+    return x
+  end)
+  local loss = loss_of(case, args)
+  if loss then derive(loss, batch) end
+end
+
+local function sample_inputs(batch, b)
+  local out = {}
+  for key, x in pairs(batch) do out[key] = x[b]:clone() end
+  return out
+end
+
+local function compare_each(what, got, want)
+  for key, x in pairs(got) do
+    local rows = {}
+    for b = 1, COUNT do rows[b] = want[b][key] end
+    checks.compare(("%s %d"):format(what, key), x, ml.stack(rows, 1), 1e-3)
+  end
+end
+
+-- The gradients of each sample by itself, and those of all through vmap.
+local function compare_gradients(loss, batch)
+  local gradient, want = ml.func.grad(loss), {}
+  for b = 1, COUNT do want[b] = gradient(sample_inputs(batch, b)) end
+  compare_each("own gradient", ml.func.vmap(gradient)(batch), want)
+  local whole = ml.func.vmap(loss)
+  compare_each("gradient through", ml.func.grad(function(all) return whole(all):sum() end)(batch), want)
+end
+
+local function compare_directions(loss, batch)
+  local tangents, want = {}, {}
+  for key, x in pairs(batch) do tangents[key] = ml.randn_like(x) end
+  local function along(inputs, directions)
+    return select(2, ml.func.jvp(loss, { inputs }, { directions }))
+  end
+  for b = 1, COUNT do
+    want[b] = { along(sample_inputs(batch, b), sample_inputs(tangents, b)) }
+  end
+  compare_each("derivative along", { ml.func.vmap(along)(batch, tangents) }, want)
+end
+
 for _, case in ipairs(cases) do
   if (not only or case.name == only) and case.plain and case.callable and not case.random then
     for i, text in ipairs(case.samples) do
@@ -216,6 +299,15 @@ for _, case in ipairs(cases) do
           test("vmap " .. call, function() compare_with_loop(case, i, true) end)
           test("vmap " .. call .. ", first", function() compare_with_loop(case, i, false) end)
         end
+      end
+      if case.differentiable ~= false and has_derivative(case, text) and not looks_at_elements(case, text)
+          and not case.check.grad then
+        test("vmap of gradients " .. call, unless_none(function()
+          compare_derivatives(case, i, compare_gradients)
+        end))
+        test("vmap of tangents " .. call, unless_none(function()
+          compare_derivatives(case, i, compare_directions)
+        end))
       end
       if case.differentiable ~= false and has_derivative(case, text) then
         test("tangent " .. call, unless_none(function() compare_tangents(case, i) end))

@@ -148,6 +148,9 @@ local function check_fields(row)
   for _, policy in pairs(policies) do
     if not parse.autocast_policies[policy] then fail("unknown autocast policy '%s'", policy) end
   end
+  if row.vmap and row.kind == "composite" and #row.grads == 0 then
+    fail "a composite with 'vmap' wants 'grad': what it is made of is not recorded inside vmap then"
+  end
   local results = {}
   for _, result in ipairs(row.results) do results[result.name] = true end
   for _, name in ipairs(row.nodiff or {}) do
