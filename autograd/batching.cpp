@@ -116,6 +116,7 @@ void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results)
   BatchCall call(op, arguments, level);
   // What is the same for all samples is computed once.
   const bool same = !op.row->random && !call.any_batched();
+  if (!same && op.form == OpInfo::Form::InPlace) call.check_written();
   if (op.row->random)
     call.random();
   else if (same)

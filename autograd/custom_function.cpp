@@ -51,6 +51,9 @@ class FunctionNode final : public ChangeNode {
       saved.save(t);
   }
   std::vector<Tensor> unpack();
+  void take_tangents(const Tensor& y, int output) {
+    for (Saved& saved : saved_) saved.take_tangents(y, output);
+  }
 
  private:
   friend class FunctionContext;
@@ -261,6 +264,8 @@ Tensor FunctionCall::result_of(const Tensor& result, FunctionNode* node, int out
   }
   if (dirty && is_part_of_base(result)) {
     rebase_history(result, NodeRef::share(*node), input_index(result));
+    // Views of that memory that were looked at since forward changed it have noted its old history.
+    result.storage().bump_version();
     return result;
   }
   // What has a history of its own, or another result's, keeps it.
@@ -327,6 +332,10 @@ class PlainBody final : public FunctionBody {
 
 void FunctionCall::finish(std::vector<Tensor>& results, FunctionBackward backward) {
   finish(results, std::make_shared<PlainBody>(std::move(backward)));
+}
+
+void take_tangents(Node& node, const Tensor& y, int output) {
+  if (auto* own = dynamic_cast<FunctionNode*>(&node)) own->take_tangents(y, output);
 }
 
 std::string detail::class_name(const std::type_info& type) {

@@ -121,6 +121,10 @@ class FunctionCall {
   std::shared_ptr<FunctionContext> context_;
 };
 
+// Where the node is one of a function: results that it has saved get the tangents of y, its output
+// of that number.
+void take_tangents(Node& node, const Tensor& y, int output);
+
 namespace detail {
 
 // "ns::Cube" from a mangled name, without the namespaces.

@@ -273,6 +273,12 @@ void Engine::apply_with_hooks(Node& node, Tensor* grads, Tensor* gradients) {
   }
   node.apply(grads, gradients, *this);
   std::vector<Tensor> inputs(gradients, gradients + node.edges.size());
+  bool seen = false;
+  for (const HookList::Entry& entry : entries) seen = seen || entry.after_node;
+  // Hooks see the gradients as they are sent on.
+  for (size_t i = 0; seen && i < inputs.size(); ++i)
+    if (const Edge& edge = node.edges[i]; edge && inputs[i].defined())
+      inputs[i] = fit(std::move(inputs[i]), edge.node->output(edge.index), node.name());
   for (const HookList::Entry& entry : entries)
     if (entry.after_node) entry.after_node(inputs, outputs);
   std::copy(inputs.begin(), inputs.end(), gradients);

@@ -5,8 +5,8 @@
 #include "autograd/forward_mode.h"
 
 #include <algorithm>
-#include <unordered_set>
 
+#include "autograd/custom_function.h"
 #include "autograd/history.h"
 #include "autograd/recording.h"
 #include "autograd/uses_forward_mode.h"
@@ -34,9 +34,15 @@ void set_tangent(const Tensor& x, uint64_t level, const Tensor& tangent) {
       if (entry.first != level) changed->all.push_back(entry);
   changed->all.emplace_back(level, tangent);
   meta.tangents = std::move(changed);
-  // What the producer saved of its result was saved before.
+}
+
+// What the producer of x saved of its result it has saved before that got its tangent.
+void tell_producer(const Tensor& x) {
+  const AutogradMeta& meta = *meta_of(x);
   if (auto* node = dynamic_cast<RecordedNode*>(meta.grad_fn.get()))
     node->take_tangents(x, meta.output);
+  else if (meta.grad_fn)
+    autograd::take_tangents(*meta.grad_fn, x, meta.output);
 }
 
 // The storage that holds the elements.
@@ -56,9 +62,29 @@ int vmaps_around() {
 
 ForwardMode::ForwardMode() : level_(++last_level), vmaps_(vmaps_around()) {}
 
+namespace {
+const ForwardMode* innermost_level() {
+  return find_mode<ForwardMode>([](const ForwardMode& mode) { return !mode.is_suspended(); });
+}
+}  // namespace
+
 uint64_t forward_level() {
-  const ForwardMode* mode = find_mode<ForwardMode>([](const ForwardMode&) { return true; });
+  const ForwardMode* mode = innermost_level();
   return mode ? mode->level() : 0;
+}
+
+uint64_t forward_level_of(const std::vector<Tensor>& tensors) {
+  const ForwardMode* mode = innermost_level();
+  return mode && std::none_of(tensors.begin(), tensors.end(),
+                              [&](const Tensor& x) { return mode->is_for_samples(x); })
+             ? mode->level()
+             : 0;
+}
+
+void suspend_forward_level(uint64_t level, bool suspended) {
+  const ForwardMode* mode =
+      find_mode<ForwardMode>([&](const ForwardMode& each) { return each.level() == level; });
+  if (mode) mode->suspend(suspended);
 }
 
 bool is_differentiated(const Tensor& x) {
@@ -68,27 +94,74 @@ bool is_differentiated(const Tensor& x) {
   return intercepted() && tangent_of(x, forward_level()).defined();
 }
 
-namespace {
 bool values_require_grad(const Tensor& x) {
   const Batched* b = batched(x);
   return b && (b->value.requires_grad() || values_require_grad(b->value));
+}
+
+bool is_differentiated_anywhere(const Tensor& x) {
+  const auto has_tangents = [](const Tensor& t) {
+    const AutogradMeta* meta = meta_of(t);
+    return meta && meta->tangents != nullptr;
+  };
+  const AutogradMeta* meta = meta_of(x);
+  const Batched* b = batched(x);
+  return (grad_enabled() && x.requires_grad()) || has_tangents(x) ||
+         (meta && meta->base && has_tangents(meta->view.base)) ||
+         (b && is_differentiated_anywhere(b->value));
+}
+
+namespace {
+// The tensor whose tangent x's is a part of: its base, x itself where it is none or a dual tensor.
+// A view of a dual tensor has a tangent that is a view of that one's.
+Tensor tangent_root(const Tensor& x) {
+  const AutogradMeta* meta = meta_of(x);
+  if (!meta || !meta->base || meta->view.hidden_base) return x;
+  const AutogradMeta* base = meta_of(meta->view.base);
+  return base && base->base ? x : meta->view.base;
 }
 }  // namespace
 
 Tensor tangent_of(const Tensor& x, uint64_t level) {
   if (!x.defined()) return {};
-  // A view's is a part of that of its base, which may have got one since.
-  const AutogradMeta* meta = meta_of(x);
-  const Tensor whole = meta && meta->base ? own_tangent(meta->view.base, level) : Tensor();
-  return whole.defined() ? meta->view.recipe.replay(whole) : own_tangent(x, level);
+  // It may have got one since the view was made.
+  const Tensor root = tangent_root(x);
+  const Tensor whole = root.is_same(x) ? Tensor() : own_tangent(root, level);
+  return whole.defined() ? meta_of(x)->view.recipe.replay(whole) : own_tangent(x, level);
+}
+
+void copy_tangents(const Tensor& from, const Tensor& to, bool clones) {
+  const AutogradMeta *meta = meta_of(from), *base = meta ? meta_of(tangent_root(from)) : nullptr;
+  if (!meta || (!meta->tangents && !(base && base->tangents))) return;
+  auto tangents = std::make_shared<Tangents>();
+  const auto take = [&](const std::shared_ptr<const Tangents>& of) {
+    if (!of) return;
+    for (const auto& [level, unused] : of->all) {
+      const auto same = [at = level](const auto& entry) { return entry.first == at; };
+      if (std::any_of(tangents->all.begin(), tangents->all.end(), same)) continue;
+      const Tensor tangent = tangent_of(from, level);
+      tangents->all.emplace_back(level, clones ? clone(tangent) : tangent);
+    }
+  };
+  take(meta->tangents);
+  if (base) take(base->tangents);
+  ensure_meta(to).tangents = std::move(tangents);
 }
 
 namespace {
 
-// A new handle with x's history and tangents; no view of it.
-Tensor same_history(const Tensor& x) {
-  const Edge edge = edge_of(x);
-  return edge ? with_history(x, edge.node, edge.index) : without_history(x);
+// A tangent of x that lies in memory as x does, where views may ask for that.
+Tensor laid_out_as(const Tensor& x, const Tensor& tangent) {
+  return x.is_contiguous() && !tangent.is_contiguous() ? contiguous(tangent) : tangent;
+}
+
+// A view of x with all of its history, and tangents. Tangents that it gets are its own and those of
+// its views: x has no part in them.
+Tensor dual_view(const Tensor& x) {
+  Tensor out = view(x, x.sizes());
+  copy_tangents(x, out, false);
+  if (AutogradMeta* meta = meta_of(out); meta && meta->base) meta->view.hidden_base = true;
+  return out;
 }
 
 // Inside vmap x belongs to the innermost one, so that what is attached to it is its own.
@@ -109,15 +182,33 @@ Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level, bool ke
             tangent.device().real() == x.device().real(),
         "make_dual: a tangent of shape ", x.sizes(), ", ", x.dtype(), " on ", x.device(),
         " is wanted, got shape ", tangent.sizes(), ", ", tangent.dtype(), " on ", tangent.device());
-  const Tensor from = lifted(x);
-  Tensor out = same_history(from);
+  check(!tangent_of(x, level).defined(),
+        "make_dual: the tensor has a tangent of this level of forward mode already");
+  Tensor out = dual_view(lifted(x));
   const Tensor own = lifted(tangent);
-  set_tangent(out, level, keep ? own : clone(own));
+  set_tangent(out, level, laid_out_as(out, keep ? own : clone(own)));
   return out;
 }
 
+namespace {
+void change_tangent(const Tensor& x, uint64_t level, const Tensor& next);
+}  // namespace
+
+Tensor with_result_tangent(const Tensor& y, const Tensor& tangent, uint64_t level, bool changed) {
+  check(tangent.sizes() == y.sizes() && tangent.dtype() == y.dtype(), "jvp: a tangent of shape ",
+        y.sizes(), ", ", y.dtype(), " is wanted, got shape ", tangent.sizes(), ", ",
+        tangent.dtype());
+  if (changed) {
+    change_tangent(y, level, clone(tangent));
+    return y;
+  }
+  set_tangent(y, level, laid_out_as(y, clone(tangent)));
+  tell_producer(y);
+  return y;
+}
+
 Tensor without_tangent(const Tensor& x, uint64_t level) {
-  Tensor out = same_history(x);
+  Tensor out = dual_view(x);
   if (!own_tangent(out, level).defined()) return out;
   AutogradMeta& meta = ensure_meta(out);
   auto left = std::make_shared<Tangents>(*meta.tangents);
@@ -135,29 +226,40 @@ Tensor differentiation_input(const Tensor& x) {
   return out;
 }
 
-bool needs_graph(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs) {
-  if (!grad_enabled()) return false;
-  std::unordered_set<Node*> own;
-  for (const Tensor& x : inputs)
-    if (is_leaf(x)) own.insert(edge_of(x).node.get());
-  std::vector<NodeRef> order;
-  std::unordered_set<Node*> seen;
-  const auto visit = [&](const Edge& edge) {
-    if (edge && seen.insert(edge.node.get()).second) order.push_back(edge.node);
-  };
-  for (const Tensor& y : outputs) {
-    if (values_require_grad(y)) return true;
-    visit(edge_of(y));
-  }
-  for (size_t i = 0; i < order.size(); ++i) {
-    const NodeRef node = order[i];
-    if (node->edges.empty() && !own.contains(node.get())) return true;
-    for (const Edge& edge : node->edges) visit(edge);
-  }
-  return false;
+namespace {
+
+// Whether it is recorded, or outside of the vmap that runs its values are.
+bool records(const Tensor& x) {
+  return x.defined() && (x.requires_grad() || values_require_grad(x));
 }
 
-namespace {
+// `whole`, or a copy for each sample of the vmaps by which `part` is batched and it is not.
+Tensor for_samples_of(const Tensor& whole, const Tensor& part) {
+  const Device own = whole.device();
+  Device device = part.device();
+  if ((device.levels & ~own.levels) == 0) return whole;
+  device.levels = static_cast<uint8_t>(device.levels | own.levels);
+  Tensor out = empty(whole.sizes(), {whole.dtype(), device});
+  return copy_(out, whole);
+}
+
+// x was changed in place, and its tangent is `next` now; undefined for zero.
+void change_tangent(const Tensor& x, uint64_t level, const Tensor& next) {
+  const Tensor root = tangent_root(x);
+  Tensor whole = tangent_of(root, level);
+  if (!whole.defined()) {
+    if (!next.defined()) return;
+    const AutogradMeta* meta = meta_of(x);
+    check(!root.is_same(x) || !meta || !meta->base || meta->view.hidden_base,
+          "a view of a dual tensor cannot be given a tangent of another level in place");
+    whole = zeros_like(root);
+  }
+  if (next.defined()) whole = for_samples_of(whole, next);
+  set_tangent(root, level, whole);
+  Tensor have = tangent_of(x, level);
+  next.defined() ? copy_(have, next) : fill_(have, 0.0);
+  if (root.is_same(x)) tell_producer(x);
+}
 
 // A tensor of the arguments that has a tangent.
 struct Active {
@@ -191,6 +293,7 @@ class Tangent {
   void of_linear(const OpInfo& op);
   void of_any(const OpInfo& op);
   void in_place();
+  void keep_changed(const Tensor& x);
   void without_derivative();
   std::vector<Tensor> pointwise_tangents(const Tensor& y, const std::vector<Tensor>& locals,
                                          bool record) const;
@@ -228,11 +331,6 @@ BoxedValues Tangent::with(const Active& active, const Tensor& replacement) const
   return out;
 }
 
-// Whether it is recorded, or outside of the vmap that runs its values are.
-bool records(const Tensor& x) {
-  return x.defined() && (x.requires_grad() || values_require_grad(x));
-}
-
 // Whether what is computed here may have to be differentiated backward.
 bool Tangent::recorded() const {
   if (!grad_enabled()) return false;
@@ -264,7 +362,10 @@ Tensor Tangent::own_memory(const Tensor& tangent) const {
 
 void Tangent::attach(size_t result, const Tensor& tangent) {
   const Tensor* y = std::get_if<Tensor>(&call_.results[result]);
-  if (tangent.defined() && y && is_differentiable(y->dtype())) set_tangent(*y, level_, tangent);
+  if (!tangent.defined() || !y || !is_differentiable(y->dtype())) return;
+  const bool view = call_.op.row->kind == std::string_view("view");
+  set_tangent(*y, level_, view ? tangent : laid_out_as(*y, tangent));
+  tell_producer(*y);
 }
 
 void Tangent::of_view() {
@@ -358,7 +459,7 @@ std::vector<Tensor> Tangent::general_tangents(const std::vector<Tensor>& results
     if (!y.defined() || !y.requires_grad()) continue;
     // Any start would do, as the gradients are linear in it; where they are computed from
     // logarithms of it, zero would not.
-    Tensor start = ones_like(y);
+    Tensor start = filled_as(y, 1.0);
     set_requires_grad(start, true);
     std::vector<Tensor> by_x = grad({y}, locals, {start}, true, true, true), from, along;
     for (size_t k = 0; k < by_x.size(); ++k) {
@@ -370,18 +471,6 @@ std::vector<Tensor> Tangent::general_tangents(const std::vector<Tensor>& results
     const Tensor t = grad(from, {start}, along, record, record, true)[0];
     if (t.defined()) out[i] = own_memory(t);
   }
-  return out;
-}
-
-// The same data, and tangents of other levels, without histories.
-Tensor stripped(const Tensor& y) {
-  Tensor out = shallow_copy(y);
-  const AutogradMeta* meta = meta_of(y);
-  if (!meta || !meta->tangents) return out;
-  auto tangents = std::make_shared<Tangents>();
-  for (const auto& [level, tangent] : meta->tangents->all)
-    tangents->all.emplace_back(level, stripped(tangent));
-  ensure_meta(out).tangents = std::move(tangents);
   return out;
 }
 
@@ -422,14 +511,16 @@ void Tangent::of_any(const OpInfo& op) {
   call_.results = std::move(made);
 }
 
-// `whole`, or a copy for each sample of the vmaps by which `part` is batched and it is not.
-Tensor for_samples_of(const Tensor& whole, const Tensor& part) {
-  const Device own = whole.device();
-  Device device = part.device();
-  if ((device.levels & ~own.levels) == 0) return whole;
-  device.levels = static_cast<uint8_t>(device.levels | own.levels);
-  Tensor out = empty(whole.sizes(), {whole.dtype(), device});
-  return copy_(out, whole);
+// Puts copies in the place of what the change overwrites and the graph of the new tangent reads.
+void Tangent::keep_changed(const Tensor& x) {
+  for (BoxedValue& value : call_.arguments)
+    if (auto* t = std::get_if<Tensor>(&value); t && t->defined() && &memory_of(*t) == &memory_of(x))
+      *t = clone(*t);
+  for (Active& active : active_) {
+    const auto* t = std::get_if<Tensor>(&call_.arguments[active.argument]);
+    if (t && active.in_list < 0) active.x = *t;
+    active.tangent = clone(active.tangent);
+  }
 }
 
 // The tangent that x has after a change is that of the plain op, written over the one it had.
@@ -437,21 +528,14 @@ void Tangent::in_place() {
   const Tensor x = std::get<Tensor>(call_.arguments[0]);
   const OpInfo* plain = find_op(call_.op.row->name);
   if (call_.op.row->differentiable && plain) {
+    const BoxedValues arguments = call_.arguments;
+    if (recorded()) keep_changed(x);
     is_linear(*plain) ? of_linear(*plain) : of_any(*plain);
+    call_.arguments = arguments;
   }
   const Tensor next = tangents_.empty() ? Tensor() : tangents_[0];
   call_.proceed();
-  const AutogradMeta* meta = meta_of(x);
-  const Tensor root = meta && meta->base ? meta->view.base : x;
-  Tensor whole = tangent_of(root, level_);
-  if (!whole.defined()) {
-    if (!next.defined()) return;
-    whole = zeros_like(root);
-  }
-  if (next.defined()) whole = for_samples_of(whole, next);
-  set_tangent(root, level_, whole);
-  Tensor have = tangent_of(x, level_);
-  next.defined() ? copy_(have, next) : fill_(have, 0.0);
+  change_tangent(x, level_, next);
 }
 
 // What has no derivative gives whole numbers, truth values or random numbers, or it cannot be here.
@@ -488,11 +572,13 @@ bool is_made_of_others(const OpInfo& op) {
 
 }  // namespace
 
+bool ForwardMode::is_for_samples(const Tensor& x) const {
+  return x.defined() && x.device().levels >> vmaps_ != 0;
+}
+
 // Whether the call is for the samples of a vmap inside this level: it comes again for their values.
 bool ForwardMode::is_inside_vmap(const BoxedValues& arguments) const {
-  const auto inside = [&](const Tensor& x) {
-    return x.defined() && x.device().levels >> vmaps_ != 0;
-  };
+  const auto inside = [&](const Tensor& x) { return is_for_samples(x); };
   return std::any_of(arguments.begin(), arguments.end(), [&](const BoxedValue& value) {
     if (const auto* x = std::get_if<Tensor>(&value)) return inside(*x);
     const auto* list = std::get_if<std::vector<Tensor>>(&value);
@@ -501,7 +587,7 @@ bool ForwardMode::is_inside_vmap(const BoxedValues& arguments) const {
 }
 
 void ForwardMode::call(ModeCall& call) {
-  if (is_inside_vmap(call.arguments)) return call.proceed();
+  if (suspended_ || is_inside_vmap(call.arguments)) return call.proceed();
   const std::string_view kind = call.op.row->kind;
   check(!(call.op.form == OpInfo::Form::InPlace && kind == "view" && Tangent(call, level_).any()),
         call.op.name, ": a tensor with a tangent cannot be given another shape in place");

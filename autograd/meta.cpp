@@ -3,6 +3,7 @@
 #include "autograd/meta.h"
 
 #include "autograd/history.h"
+#include "tensor/batched.h"
 #include "tensor/dispatch.h"
 
 namespace moonlet {
@@ -137,13 +138,18 @@ std::string grad_fn_name(const Tensor& t) {
   return node ? node->name() : "";
 }
 
-Tensor detach(const Tensor& t) { return shallow_copy(t); }
+Tensor detach(const Tensor& t) {
+  // Inside vmap, also from what is recorded of the values outside of it.
+  if (const Batched* b = batched(t)) return make_batched(detach(b->value), b->dim, b->level);
+  return shallow_copy(t);
+}
 
 void detach_(Tensor& t) {
   AutogradMeta* meta = meta_of(t);
   if (!meta) return;
   if (meta->base) {
-    if (!meta->view.hidden_base) fail("detach_: a view cannot be cut off in place; use detach");
+    if (!meta->view.hidden_base || !meta->view.restrided)
+      fail("detach_: a view cannot be cut off in place; use detach");
     detach_(meta->view.base);
   }
   meta->grad_fn = NodeRef();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "autograd/anomaly.h"
+#include "autograd/forward_mode.h"
 #include "autograd/history.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_node.h"
@@ -229,15 +230,19 @@ void Saved::save(const Tensor& t) {
       return;
     }
   }
-  if (!packed_) tensor_ = without_history(t);
+  if (packed_) return;
+  tensor_ = without_history(t);
+  if (meta && meta->base) copy_tangents(t, tensor_, false);
 }
 
 void Saved::save_clone(const Tensor& t) {
   const Edge edge = edge_of(t);
   producer_ = edge.node;
   output_ = edge.index;
+  // The values of samples keep the history that they have outside of the vmap.
+  tensor_ = t.device().is_batched() ? without_history(clone(t)) : clone_plain(t);
+  copy_tangents(t, tensor_, true);
   const NoGrad unrecorded;
-  tensor_ = t.device().is_batched() ? clone(t) : clone_plain(t);
   keep(tensor_);
   if (packed_) tensor_ = Tensor();
 }

@@ -180,6 +180,8 @@ Tensor with_rank_0_dtype(const BatchCall& call, const Tensor& x, int own) {
   const auto step = [](DType t) {
     return kind_of(t) == Kind::Unsigned ? Kind::Signed : kind_of(t);
   };
+  if (is_complex(x.dtype()) && is_floating(*others))
+    return to(x, promote(*others, DType::Complex64));
   return step(x.dtype()) <= step(*others) ? to(x, *others) : x;
 }
 

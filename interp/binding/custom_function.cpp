@@ -335,11 +335,20 @@ int l_function_end(lua_State* L) {
   return count;
 }
 
+// context, a table or nil: what `saved_for_forward` gives.
+int l_function_keep(lua_State* L) {
+  cell_at(L, 1);
+  lua_settop(L, 2);
+  lua_setiuservalue(L, 1, kForForward);
+  return 0;
+}
+
 }  // namespace
 
 void register_custom_function(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_function_begin", guard<l_function_begin>},
                                      {"_function_end", guard<l_function_end>},
+                                     {"_function_keep", guard<l_function_keep>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
 }

@@ -288,8 +288,8 @@ void assign_index(lua_State* L, const Tensor& x, int key, int value) {
   const std::optional<DType> dtype =
       tensor_cell(L, value) != nullptr ? std::nullopt : std::optional<DType>(x.dtype());
   Tensor source = tensor_from_value(L, value, dtype, x.device(), "index");
-  check(source.device() == x.device(), "index: cannot assign a tensor on ", source.device(),
-        " to one on ", x.device());
+  check(source.device().real() == x.device().real(), "index: cannot assign a tensor on ",
+        source.device(), " to one on ", x.device());
   if (!can_expand(source.sizes(), target.sizes()) && indices.empty()) {
     fail("index: cannot assign shape ", source.sizes(), " to positions of shape ", target.sizes());
   }

@@ -6,7 +6,6 @@
 
 #include "autograd/forward_mode.h"
 #include "autograd/tape.h"
-#include "autograd/vmap.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/mode_guard.h"
 #include "interp/binding/uses_transforms.h"
@@ -67,12 +66,14 @@ int l_vmap_level(lua_State* L) {
   return 1;
 }
 
-// `_vmap_batch(level, x, dim)`: x as one sample, `dim` from 1.
+// `_vmap_batch(level, x, dim)`: x as one sample, `dim` from 1; nil for a tensor that is the same
+// for all samples.
 int l_vmap_batch(lua_State* L) {
   const BatchLevelRef level = level_at(L, 1);
   const Tensor x = check_tensor(L, 2, "vmap");
-  const int dim = static_cast<int>(luaL_checkinteger(L, 3));
-  return push_result(L, make_batched(x, dim - 1, level));
+  const int dim =
+      lua_isnoneornil(L, 3) ? kNotBatched : static_cast<int>(luaL_checkinteger(L, 3)) - 1;
+  return push_result(L, make_batched(x, dim, level));
 }
 
 // `_vmap_value(level, y, dim)`: the samples of a result, in dimension `dim` (from 1; negative from
@@ -92,7 +93,15 @@ int l_vmap_value(lua_State* L) {
   const int64_t dim = given < 0 ? given + rank : given - 1;
   check(given != 0 && dim >= 0 && dim < rank, "vmap: out_dims is ", given, ", of ", rank,
         " dimensions");
-  return push_result(L, VmapScope::samples_of(y, dim, level));
+  Tensor value = mine ? b->value : y;
+  int from = mine ? b->dim : kNotBatched;
+  if (from == kNotBatched) {
+    Dims sizes = value.sizes();
+    sizes.insert(0, level->size);
+    value = expand(value, sizes);
+    from = 0;
+  }
+  return push_result(L, movedim(value, {from}, {dim}));
 }
 
 int l_free_ref(lua_State* L) {
@@ -105,14 +114,17 @@ const char* name_of(Randomness randomness) {
   return randomness == Randomness::Same ? "same" : "different";
 }
 
-// `_vmap_enclosing(...)`: the innermost level that an argument is batched by, its size and what it
-// does about random numbers; or nothing.
+// `_vmap_enclosing(...)`: the innermost level that an argument belongs to, its size, what it does
+// about random numbers, and whether an argument differs from sample to sample; or nothing.
 int l_vmap_enclosing(lua_State* L) {
   BatchLevelRef found;
+  bool differs = false;
   for (int i = 1; i <= lua_gettop(L); ++i) {
     if (tensor_cell(L, i) == nullptr) continue;
     const Batched* b = batched(check_tensor(L, i, "vmap"));
-    if (b && b->dim != kNotBatched && (!found || b->level->depth > found->depth)) found = b->level;
+    if (!b || (found && b->level->depth < found->depth)) continue;
+    differs = (found == b->level && differs) || b->dim != kNotBatched;
+    found = b->level;
   }
   if (!found) return 0;
   void* const cell = lua_newuserdatauv(L, sizeof(BatchLevelRef), 0);
@@ -126,7 +138,8 @@ int l_vmap_enclosing(lua_State* L) {
   lua_setmetatable(L, -2);
   lua_pushinteger(L, found->size);
   lua_pushstring(L, name_of(found->randomness));
-  return 3;
+  lua_pushboolean(L, differs);
+  return 4;
 }
 
 // `_vmap_part(level, x)`: the value that x stands for there, and the dimension (from 1) of its
@@ -149,13 +162,62 @@ int l_vmap_outside(lua_State* L) {
   return lua_gettop(L) - 1;
 }
 
+// `_differentiated_outside(level, ...)`: whether one of the arguments is differentiated outside of
+// the level.
+int l_differentiated_outside(lua_State* L) {
+  const BatchLevelRef level = level_at(L, 1);
+  for (int i = 2; i <= lua_gettop(L); ++i) {
+    if (tensor_cell(L, i) == nullptr) continue;
+    const Tensor& x = check_tensor(L, i, "vmap");
+    const Batched* b = batched(x);
+    if (is_differentiated_anywhere(b && b->level == level ? b->value : x))
+      return push_result(L, true);
+  }
+  return push_result(L, false);
+}
+
 // `_forward_level()`: a value for `<close>`.
 int l_forward_level(lua_State* L) {
   push_mode_guard(L, std::make_shared<ForwardMode>(), "forward_ad.dual_level");
   return 1;
 }
 
-int l_in_forward_level(lua_State* L) { return push_result(L, forward_level() != 0); }
+// `_forward_tangents(...)`: the innermost level and the tangents that the arguments have in it, as
+// an array; nothing where there is no level that these are to be given to.
+int l_forward_tangents(lua_State* L) {
+  const int top = lua_gettop(L);
+  std::vector<Tensor> tensors(static_cast<size_t>(top));
+  for (int i = 1; i <= top; ++i)
+    if (tensor_cell(L, i) != nullptr)
+      tensors[static_cast<size_t>(i - 1)] = check_tensor(L, i, "jvp");
+  const uint64_t level = forward_level_of(tensors);
+  if (level == 0) return 0;
+  lua_pushinteger(L, static_cast<lua_Integer>(level));
+  lua_createtable(L, top, 0);
+  bool any = false;
+  for (int i = 1; i <= top; ++i) {
+    const Tensor tangent = tangent_of(tensors[static_cast<size_t>(i - 1)], level);
+    if (!tangent.defined()) continue;
+    any = true;
+    push_result(L, tangent);
+    lua_rawseti(L, -2, i);
+  }
+  lua_pushboolean(L, any);
+  return 3;
+}
+
+// `_suspend_forward(level, on)`
+int l_suspend_forward(lua_State* L) {
+  suspend_forward_level(static_cast<uint64_t>(luaL_checkinteger(L, 1)), lua_toboolean(L, 2) != 0);
+  return 0;
+}
+
+// `_with_result_tangent(y, tangent, level, changed)`
+int l_with_result_tangent(lua_State* L) {
+  const Tensor y = check_tensor(L, 1, "jvp"), tangent = check_tensor(L, 2, "jvp");
+  const auto level = static_cast<uint64_t>(luaL_checkinteger(L, 3));
+  return push_result(L, with_result_tangent(y, tangent, level, lua_toboolean(L, 4) != 0));
+}
 
 // A third argument that is true gives the tangent away, instead of a copy.
 int l_make_dual(lua_State* L) {
@@ -175,6 +237,18 @@ int l_unpack_dual(lua_State* L) {
   else
     lua_pushnil(L);
   return 2;
+}
+
+// Without the history that x has in the innermost vmap; tangents stay.
+int l_without_history(lua_State* L) {
+  return push_result(L, without_history(check_tensor(L, 1, "grad")));
+}
+
+// The same, without those of the tangents either.
+int l_stripped(lua_State* L) { return push_result(L, stripped(check_tensor(L, 1, "grad"))); }
+
+int l_filled_as(lua_State* L) {
+  return push_result(L, filled_as(detach(check_tensor(L, 1, "grad")), luaL_checknumber(L, 2)));
 }
 
 int l_differentiation_input(lua_State* L) {
@@ -207,11 +281,17 @@ void register_transforms(lua_State* L) {
                                      {"_vmap_enclosing", guard<l_vmap_enclosing>},
                                      {"_vmap_part", op_guard<l_vmap_part>},
                                      {"_vmap_outside", guard<l_vmap_outside>},
+                                     {"_differentiated_outside", guard<l_differentiated_outside>},
                                      {"_forward_level", guard<l_forward_level>},
-                                     {"_in_forward_level", guard<l_in_forward_level>},
+                                     {"_forward_tangents", op_guard<l_forward_tangents>},
+                                     {"_suspend_forward", guard<l_suspend_forward>},
+                                     {"_with_result_tangent", op_guard<l_with_result_tangent>},
                                      {"_make_dual", op_guard<l_make_dual>},
                                      {"_unpack_dual", op_guard<l_unpack_dual>},
                                      {"_differentiation_input", op_guard<l_differentiation_input>},
+                                     {"_without_history", op_guard<l_without_history>},
+                                     {"_stripped", op_guard<l_stripped>},
+                                     {"_filled_as", op_guard<l_filled_as>},
                                      {"_needs_graph", guard<l_needs_graph>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);

@@ -4,6 +4,7 @@
 local ml = require "moonlet"
 local fail = require("moonlet.options").fail
 local signature = require "moonlet.signature"
+local run_on_values = require "moonlet.autograd.batched_function"
 
 local functions = {}
 
@@ -40,70 +41,89 @@ local function run_rule(self, level, size, randomness, ...)
   return results
 end
 
-local function plain_forward(self, ...)
-  if self.vmap then
-    local level, size, randomness = ml._vmap_enclosing(...)
-    if level then return run_rule(self, level, size, randomness, ...) end
+-- The results for a batch that is differentiated outside of its vmap too, or by a rule; or nil.
+local function results_outside(self, ...)
+  local level, size, randomness, differs = ml._vmap_enclosing(...)
+  if not level then return nil end
+  local by_rule = self.vmap and differs
+  if not by_rule and not ml._differentiated_outside(level, ...) then return nil end
+  if not self.setup_context then
+    fail(by_rule and "%s: 'vmap' needs the form of the function with 'setup_context'"
+      or "%s: to be differentiated outside of a vmap it needs the form with 'setup_context'",
+      self.name)
   end
-  return table.pack(self.forward(...))
+  if by_rule then return run_rule(self, level, size, randomness, ...) end
+  return run_on_values(functions.Function, self, level, size, randomness, differs, ...)
 end
 
 -- The results of forward, with what it or setup_context has told the context.
 local function run_forward(self, ctx, ...)
-  if not self.setup_context then
-    if self.vmap and ml._vmap_enclosing(...) then
-      fail("%s: 'vmap' needs the form of the function with 'setup_context'", self.name)
-    end
-    return table.pack(self.forward(ctx, ...))
-  end
-  local results = plain_forward(self, ...)
+  local results = results_outside(self, ...)
+  local _ <close> = ml.no_grad()
+  if not self.setup_context then return table.pack(self.forward(ctx, ...)) end
+  results = results or table.pack(self.forward(...))
   local outputs = table.move(results, 1, results.n, 1, { n = results.n })
   self.setup_context(ctx, table.pack(...), outputs)
   return results
 end
 
--- The arguments without tangents of the innermost level, these tangents, and whether there are any.
-local function unpack_tangents(...)
-  local primals, tangents, any = table.pack(...), { n = select("#", ...) }, false
-  for i = 1, primals.n do
-    local x = primals[i]
-    if ml.is_tensor(x) and (x:is_floating_point() or x:is_complex()) then
-      primals[i], tangents[i] = ml._unpack_dual(x)
-      any = any or tangents[i] ~= nil
-    end
-  end
-  return primals, tangents, any
+-- The context, the results, and what forward has saved for jvp.
+local function run_recorded(self, ...)
+  local ctx = ml._function_begin(self.name, ...)
+  local results = run_forward(self, ctx, ...)
+  local kept = ctx.saved_for_forward
+  return ctx, table.pack(ml._function_end(ctx, self.backward, table.unpack(results, 1, results.n))),
+    kept
 end
 
--- The call with the tangents that `jvp` gives.
-local function with_tangents(self, primals, tangents)
-  if not self.jvp then
-    fail("%s: a tensor with a tangent was given, and the function has no jvp", self.name)
-  end
-  local ctx = ml._function_begin(self.name, table.unpack(primals, 1, primals.n))
-  local results = without_recording(run_forward, self, ctx, table.unpack(primals, 1, primals.n))
-  local moved = table.pack(self.jvp(ctx, table.unpack(tangents, 1, tangents.n)))
+-- The results with the tangents that jvp gives; one that is an argument was changed in place.
+local function attach(self, level, results, moved, kept, ...)
   if moved.n ~= results.n then
     fail("%s: jvp gave %d tangents for %d results", self.name, moved.n, results.n)
   end
-  local out = table.pack(ml._function_end(ctx, self.backward, table.unpack(results, 1, results.n)))
-  for i = 1, out.n do
-    if moved[i] ~= nil then out[i] = ml._make_dual(out[i], moved[i]) end
+  for i = 1, results.n do
+    local before, changed = results[i], false
+    for k = 1, select("#", ...) do changed = changed or rawequal(before, (select(k, ...))) end
+    if moved[i] ~= nil then
+      results[i] = ml._with_result_tangent(before, moved[i], level, changed)
+    end
+    for k, each in pairs(kept or {}) do
+      if rawequal(each, before) then kept[k] = results[i] end
+    end
   end
-  return table.unpack(out, 1, out.n)
+end
+
+-- The same with tangents. The function is run, and its jvp, as if the innermost level of forward
+-- mode were not there; what is saved for backward has its tangents of it.
+local function run(self, ...)
+  local level, tangents, any = ml._forward_tangents(...)
+  if not level then return run_recorded(self, ...) end
+  if any and not self.jvp then
+    fail("%s: a tensor with a tangent was given, and the function has no jvp", self.name)
+  end
+  local ctx, results, kept, moved
+  do
+    ml._suspend_forward(level, true)
+    local _ <close> = setmetatable({}, { __close = function()
+      ml._suspend_forward(level, false)
+    end })
+    ctx, results, kept = run(self, ...)
+    if any then
+      ml._function_keep(ctx, kept)
+      moved = table.pack(self.jvp(ctx, table.unpack(tangents, 1, select("#", ...))))
+      ml._function_keep(ctx, nil)
+    end
+  end
+  if any then attach(self, level, results, moved, kept, ...) end
+  return ctx, results, kept
 end
 
 function Function:__call(...)
   if rawequal((...), self) then
     fail("%s: use %s(x) or %s.apply(x), without a colon", self.name, self.name, self.name)
   end
-  if ml._in_forward_level() then
-    local primals, tangents, any = unpack_tangents(...)
-    if any then return with_tangents(self, primals, tangents) end
-  end
-  local ctx = ml._function_begin(self.name, ...)
-  local results = without_recording(run_forward, self, ctx, ...)
-  return ml._function_end(ctx, self.backward, table.unpack(results, 1, results.n))
+  local _, results = run(self, ...)
+  return table.unpack(results, 1, results.n)
 end
 
 local read_function = signature("autograd.Function(function forward, function? backward=nil, "
@@ -167,6 +187,19 @@ local Refused = functions.Function {
   end,
 }
 
+local function is_differentiated_outside(x)
+  local level = ml._vmap_enclosing(x)
+  return level and ml._differentiated_outside(level, x)
+end
+
+-- A tensor whose derivative is refused, inside vmap by those outside.
+local function refused(g)
+  local level = ml._vmap_enclosing(g)
+  if not level then return Refused(g:detach():requires_grad_(true)) end
+  local value, dim = ml._vmap_part(level, g)
+  return ml._vmap_batch(level, refused(value), dim)
+end
+
 local read_once = signature("autograd.once_differentiable(function backward)",
   "once_differentiable")
 
@@ -182,16 +215,17 @@ function functions.once_differentiable(...)
     local differentiated = false
     for i = 1, select("#", ...) do
       local g = select(i, ...)
-      differentiated = differentiated or (ml.is_tensor(g) and g.requires_grad)
+      differentiated = differentiated
+        or (ml.is_tensor(g) and (g.requires_grad or is_differentiated_outside(g)))
     end
     if not (differentiated and ml.is_grad_enabled()) then
       return table.unpack(results, 1, results.n)
     end
     for i = 1, results.n do
       local g = results[i]
-      if ml.is_tensor(g) then results[i] = g:detach():requires_grad_(true) end
+      if ml.is_tensor(g) then results[i] = refused(g) end
     end
-    return Refused(table.unpack(results, 1, results.n))
+    return table.unpack(results, 1, results.n)
   end
 end
 

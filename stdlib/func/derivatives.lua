@@ -59,15 +59,17 @@ end
 local function gradients(outputs, inputs, starts, keep)
   local from, with = {}, {}
   for i, y in ipairs(outputs) do
-    if y.requires_grad then from[#from + 1], with[#with + 1] = y, starts and starts[i] or nil end
+    if y.requires_grad then
+      from[#from + 1], with[#with + 1] = y, starts and starts[i] or ml._filled_as(y, 1)
+    end
   end
   local graph = ml._needs_graph(from, inputs)
   for _, start in ipairs(with) do graph = graph or start.requires_grad end
   local found = #from == 0 and {} or { ml.grad(from, inputs, {
-    grad_outputs = starts and with or nil, retain_graph = keep or graph, create_graph = graph,
+    grad_outputs = with, retain_graph = keep or graph, create_graph = graph,
     allow_unused = true }) }
   for i, x in ipairs(inputs) do
-    if not found[i] then found[i] = ml.zeros_like(x:detach()) end
+    if not found[i] then found[i] = ml._filled_as(x, 0) end
   end
   return found
 end
@@ -75,7 +77,7 @@ end
 -- Without the history that the function of the transform's own inputs has.
 local function outside(y, inputs)
   if ml._needs_graph({ y }, inputs) then return y end
-  return y:detach()
+  return ml._stripped(y)
 end
 
 local function outside_all(value, inputs)
@@ -244,7 +246,7 @@ local function push_forward(where, f, primals, tangents, has_aux, strict, keep)
     if strict and not tangent then
       fail("%s: result %d does not depend on the inputs", where, i)
     end
-    moved[i] = tangent or ml.zeros_like(values[i]:detach())
+    moved[i] = tangent or ml._filled_as(values[i], 0)
   end
   aux = tree.map(function(leaf)
     return ml.is_tensor(leaf) and (ml._unpack_dual(leaf)) or leaf
@@ -435,7 +437,7 @@ function derivatives.linearize(func, ...)
   local starts, from, places = {}, {}, {}
   for i, y in ipairs(outputs) do
     if y.requires_grad then
-      starts[#starts + 1] = ml.zeros_like(y:detach()):requires_grad_()
+      starts[#starts + 1] = ml._filled_as(y, 0):requires_grad_()
       from[#from + 1], places[#places + 1] = y, i
     end
   end
@@ -452,7 +454,7 @@ function derivatives.linearize(func, ...)
     local parts = #found == 0 and {} or { ml.grad(found, starts, { grad_outputs = with,
       retain_graph = true, allow_unused = true }) }
     for i, place in ipairs(places) do moved[place] = parts[i] end
-    for i, y in ipairs(outputs) do moved[i] = moved[i] or ml.zeros_like(y:detach()) end
+    for i, y in ipairs(outputs) do moved[i] = moved[i] or ml._filled_as(y, 0) end
     return again(moved)
   end
   return outside_all(results, inputs), along

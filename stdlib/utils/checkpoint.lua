@@ -158,7 +158,7 @@ function Frame:second_arguments()
   local saved = self.node.saved_tensors
   local out = table.move(self.arguments, 1, self.count, 1, {})
   for k, i in ipairs(self.places) do
-    local t = saved[k]:detach()
+    local t = ml._without_history(saved[k])
     out[i] = self.requires[k] and t:requires_grad_(true) or t
   end
   return out
@@ -209,32 +209,52 @@ function Frame:recompute()
   return run
 end
 
--- The tensor behind a holder. What the node before has got is let go of: it has run.
+-- What the node before has got is let go of: it has run. At once: the collector may take its time
+-- with what is old.
+local function let_go(run)
+  for index in pairs(run.given) do
+    run.values[index]:free()
+    run.values[index] = nil
+  end
+  run.given = {}
+end
+
+-- The frame and the run whose last node has got what it wants, and may be running.
+local finished = setmetatable({}, { __mode = "v" })
+
+local function let_go_of_finished(run, node)
+  local done = finished.run
+  if not done or done == run and run.node == node then return end
+  let_go(done)
+  if finished.frame then finished.frame.runs = {} end
+  finished.frame, finished.run = nil, nil
+end
+
+-- The tensor behind a holder.
 function Frame:open(index)
   local backward, keeps_graph = ml._running_backward()
   local node = ml._unpacking_node()
   local run = self.runs[backward]
+  let_go_of_finished(run, node)
   if not (run and run.values[index]) then
     run = self:recompute()
     self.runs = { [backward] = backward ~= 0 and run or nil }
   end
   if run.node ~= node then
-    for given in pairs(run.given) do
-      run.values[given]:free()  -- at once: the collector may take its time with what is old
-      run.values[given] = nil
-    end
-    run.node, run.given = node, {}
+    let_go(run)
+    run.node = node
   end
   local t = run.values[index]
   if not t then
     self:differ("there is none for number %d of %d", index, #self.saved)
   end
+  if not run.given[index] then run.given_count = run.given_count + 1 end
   run.given[index] = true
-  run.given_count = run.given_count + 1
-  -- All that was saved has been asked for, each by a node that will not run again.
+  -- All that was saved has been asked for, each by a node that will not run again. This node may
+  -- ask for it once more.
   if run.given_count == #self.saved and not keeps_graph then
     ml._release_saved(self.node)
-    self.runs = {}
+    finished.frame, finished.run = self, run
   end
   return t
 end

@@ -28,29 +28,84 @@ Where the two sides differ on purpose (in this file and program_views.py):
   later, see the gradient of the old shape in PyTorch: such tensors keep theirs. It replays views of another dtype on the changed base, and loses views of
   what as_strided_ left out: see may_restride. Under no_grad it leaves a history of the old shape
   behind: that is not drawn.
+- A tangent in PyTorch keeps its dtype when a tensor of another dtype is copied to its tensor, and views
+  are ambiguous sooner: with tangents there is no no_grad, and no copy to another dtype.
+- A tensor with a tangent cannot be given another shape in place in Moonlet: not drawn with tangents.
 - conj is a copy in Moonlet and a flagged view in PyTorch: PyTorch gets conj_physical.
 """
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+import re
 
-from program_views import MOST_ELEMENTS, Views, broadcasts, is_leaf, overlaps_itself, share, table, up
+from program_blocks import Blocks
+from program_functions import Functions
+from program_views import MOST_ELEMENTS, Views, ambiguous, broadcasts, is_leaf, overlaps_itself, share, table, up
 
 SHAPES = [(4,), (6,), (2, 3), (3, 2), (2, 2), (2, 2, 2), (1, 3), (4, 2), ()]
 UNARY = ["neg", "sin", "cos", "tanh", "sigmoid", "exp"]
 COMPLEX_UNARY = ["neg", "sin", "exp"]
+DECLARES = re.compile(r"[a-z]\d+(, [a-z]\d+)* = ")
+
+
+@dataclass
+class Kind:
+    """What programs are made of: how often each step is drawn, in a program and in bodies in it."""
+    steps: dict
+    body: dict = field(default_factory=dict)
+    packed: float = 0.0  # how often a step has hooks of saved tensors
+    quiet: bool = True  # whether steps may be under no_grad
+
+    @property
+    def innermost(self):
+        return {name: n for name, n in self.body.items() if name not in ("transform", "checkpoint")}
+
+
+OPS = {"unary": 2, "binary": 2, "reshaping": 1.5, "view": 6, "inplace": 6}
+TAPE = OPS | {"restride": 1.2, "hook": 1.2, "flag": 0.8, "backward": 0.5, "grad": 0.7}
+CALM = {"unary": 3, "binary": 3, "reshaping": 3, "view": 3, "inplace": 3}
+KINDS = {
+    "tape": Kind(TAPE),
+    "functions": Kind(TAPE | {"custom": 6}),
+    "hooks": Kind(TAPE | {"view": 4, "inplace": 4, "node_hook": 5, "grad_hook": 2, "custom": 1}, packed=0.2),
+    "checkpoint": Kind(TAPE | {"checkpoint": 5}, CALM | {"checkpoint": 2, "custom": 2}, packed=0.05),
+    "forward": Kind(TAPE | {"restride": 0, "hook": 0.3, "flag": 0.3, "dual": 2.5, "tangent": 1, "custom": 1}, quiet=False),
+    "func": Kind(CALM | {"transform": 12, "backward": 0.5, "grad": 0.5},
+                 CALM | {"transform": 5, "custom": 1}),
+}
 
 
 @dataclass
 class Step:
     lua: str
     py: str
-    mark: str = ""  # "o": to be refused, not run in PyTorch; "?": may be refused
+    # "o": to be refused, not run in PyTorch; "?": may be refused; "r": not compared where PyTorch refuses
+    mark: str = ""
+
+    def smaller(self, _):
+        for term in TERM.findall(self.lua):
+            yield Step(self.lua.replace(term, "", 1), self.py.replace(term, "", 1), self.mark)
 
 
-class Maker(Views):
-    """Draws steps for the tensors of `run` (a torch_programs.Run), and runs each at once."""
+TERM = re.compile(r" \+ loss\(\w+\)|loss\(\w+\) \+ ")
 
-    def __init__(self, rng, run):
-        self.rng, self.run = rng, run
+
+def fewer(steps):
+    """The steps without each one of them, and with each one made smaller."""
+    for i, step in enumerate(steps):
+        yield steps[:i] + steps[i + 1:]
+        for less in step.smaller(fewer):
+            yield steps[:i] + [less] + steps[i + 1:]
+
+
+class Maker(Views, Functions, Blocks):
+    """Draws steps for the tensors of `run` (a program_run.Run), and runs each at once. In the body of a
+    function names begin with another letter than x."""
+
+    def __init__(self, rng, run, kind, prefix="x"):
+        self.rng, self.run, self.kind, self.prefix = rng, run, kind, prefix
+        self.is_body = prefix != "x"
+        self.depth = ord(prefix) - ord("a") + 1 if self.is_body else 0
+        self.functions = [0]  # how many were drawn, bodies in bodies counted too
+        self.forwards = 0  # how many levels of forward mode the body is in
         self.steps, self.count, self.hooks = [], 0, 0
         self.removed, self.replaced = set(), set()  # numbers of hooks; names with hooks that replace
         self.unwritten = []  # names whose memory is not written to
@@ -58,7 +113,7 @@ class Maker(Views):
     # The tensors at hand.
 
     def names(self, test=lambda t: True):
-        return [n for n, t in self.run.tensors() if test(t)]
+        return [n for n, t in self.run.tensors() if not ambiguous(t) and test(t)]
 
     def get(self, name):
         return self.run.env[name]
@@ -66,12 +121,13 @@ class Maker(Views):
     def pick(self, test=lambda t: True):
         """A name, more often a late one, or None."""
         names = [n for n in self.names(test) if n not in self.run.quiet]
-        if not names:
-            return None
+        return self.pick_among(names) if names else None
+
+    def pick_among(self, names):
         return names[max(self.rng.randrange(len(names)), self.rng.randrange(len(names)))]
 
     def new(self):
-        name = f"x{self.count}"
+        name = f"{self.prefix}{self.count}"
         self.count += 1
         return name
 
@@ -84,14 +140,26 @@ class Maker(Views):
     # Adding a step.
 
     def add(self, lua, py, mark=""):
-        step = Step(lua, py, mark)
+        if self.is_body:
+            mark = ""
+            if DECLARES.match(lua):
+                lua = "local " + lua
+        self.put(Step(lua, py, mark))
+
+    def put(self, step):
         self.steps.append(step)
         self.run.step(step)
+        # What PyTorch refuses and is not compared is seldom of use.
+        if self.run.statuses[-1] == "r" and (self.is_body or self.chance(0.9)):
+            self.steps.pop()
+            self.run.statuses.pop()
 
     def make(self, lua, py, quiet=0.06):
-        """A step with a new tensor as its result; sometimes under no_grad."""
+        """A step with a new tensor as its result; sometimes under no_grad or hooks of saved tensors."""
         name = self.new()
-        if self.chance(quiet):
+        if self.kind.packed and not self.is_body and self.chance(self.kind.packed):
+            self.add(f"packed(function() {name} = {lua} end)", f"with packed(): {name} = {py}")
+        elif self.kind.quiet and not self.is_body and self.chance(quiet):
             self.add(f"ml.no_grad(function() {name} = {lua} end)",
                      f"with torch.no_grad(): {name} = {py}")
         else:
@@ -102,7 +170,7 @@ class Maker(Views):
         """A step that writes to `target`, a name or a tensor, and reads `source`, "@" in the texts."""
         mark, written = "", self.get(target) if isinstance(target, str) else target
         if overlaps_itself(written):
-            if not self.chance(0.1):
+            if self.is_body or not self.chance(0.1):
                 return
             mark = "o"
         elif source:
@@ -112,10 +180,14 @@ class Maker(Views):
                 py = py.replace("@", f"{source}.clone()")
             py = py.replace("@", f"{source}.clone()" if shared else source)
             mark = "?" if shared == "part" else ""
+            if mark and self.is_body:
+                return
         if source:
             lua, py = lua.replace("@", source), py.replace("@", source)
-        if self.chance(0.08):
+        if self.kind.quiet and not self.is_body and self.chance(0.08):
             lua, py = f"ml.no_grad(function() {lua} end)", f"with torch.no_grad(): {py}"
+        elif self.kind.packed and not self.is_body and self.chance(self.kind.packed):
+            lua, py = f"packed(function() {lua} end)", f"with packed(): {py}"
         self.add(lua, py, mark)
 
     # Leaves and results.
@@ -252,7 +324,7 @@ class Maker(Views):
     def change_copy(self, x, t):
         # PyTorch refuses to copy the parts of complex numbers over them; Moonlet copies first.
         y = self.pick(lambda s: broadcasts(s.shape, t.shape) and s.is_complex() <= t.is_complex()
-                      and (s.dtype == t.dtype or not share(s, t)))
+                      and (s.dtype == t.dtype or (self.kind.quiet and not share(s, t))))
         if y:
             self.change(f"{x}:copy_(@)", f"{x}.copy_(@)", x, y)
 
@@ -380,7 +452,8 @@ class Maker(Views):
         if not y or self.run.env.get(y) is None:
             return
         names = [n for n in self.names(lambda t: t.requires_grad and t is not self.get(y))
-                 if n not in self.run.quiet and n not in self.replaced]
+                 if n not in self.run.quiet
+                 and not any(self.run.env.get(r) is self.get(n) for r in self.replaced)]
         inputs = self.rng.sample(names, min(len(names), self.rng.randint(1, 2)))
         if not inputs:
             return
@@ -403,16 +476,22 @@ class Maker(Views):
 
     # A program.
 
+    def draw_step(self, weights):
+        getattr(self, self.rng.choices(list(weights), list(weights.values()))[0])()
+
     def program(self):
+        forward = "dual" in self.kind.steps
+        if forward:
+            self.enter()
         for _ in range(self.rng.randint(1, 2)):
             self.leaf()
         for x in self.names(lambda t: t.requires_grad):
             factor = self.rng.choice(["1.0", "2.0"])
             self.make(f"{x} * {factor}", f"{x} * {factor}", 0)
-        kinds = [self.unary, self.binary, self.reshaping, self.view, self.inplace, self.restride, self.hook,
-                 self.flag, self.backward, self.grad]
+        if forward:
+            self.dual()
         for _ in range(self.rng.randint(3, 12)):
-            self.rng.choices(kinds, [2, 2, 1.5, 6, 6, 1.2, 1.2, 0.8, 0.5, 0.7])[0]()
+            self.draw_step(self.kind.steps)
             if self.run.ended:
                 return self.steps
         if self.chance(0.25):

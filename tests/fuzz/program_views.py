@@ -46,7 +46,8 @@ def broadcasts(shape, wanted):
 
 
 def ambiguous(t):
-    """A view made under no_grad whose base was then changed: PyTorch raises when it is looked at."""
+    """A view made under no_grad, or by a function with a derivative of its own, whose base was then
+    changed: PyTorch raises when it is looked at."""
     try:
         return t.is_leaf and False
     except RuntimeError:
@@ -69,7 +70,7 @@ class Views:
         if not x:
             return
         t = self.get(x)
-        kinds = [k for k, fits in VIEWS.items() if fits(t)]
+        kinds = [k for k, fits in VIEWS.items() if fits(t) and not (k == "as_strided" and self.is_body)]
         getattr(self, "view_" + self.rng.choice(kinds))(x, t)
 
     def quiet_view(self, lua, py):

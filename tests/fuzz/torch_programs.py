@@ -5,16 +5,14 @@
     python3 tests/fuzz/torch_programs.py --write tests/fuzz/programs.jsonl --seed 7 --count 400
         writes programs and PyTorch's answers, for the test that needs no PyTorch.
 
-A program is run by PyTorch twice when its first run fails in backward because a saved tensor was
-changed or freed: the second one keeps copies of all that is saved. Moonlet may then refuse too, or
-give the second run's numbers (it saves less).
+The kinds of programs: tape (views, in-place changes, hooks, gradients), functions (with a derivative
+of their own), hooks (of nodes, of leaves, of what is saved), checkpoint, forward (tangents) and func
+(transforms of functions in one another). --kinds names some of them.
 """
 import argparse
 import collections
 import json
-import math
 import random
-import re
 import subprocess
 import sys
 import tempfile
@@ -22,175 +20,21 @@ import warnings
 
 import torch
 
-from program_steps import Maker, Step
+from program_run import Run, answer, run_all
+from program_steps import KINDS, Maker, fewer
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
-NAME = re.compile(r"\bx\d+\b")
-RESULT = re.compile(r"^(?:with torch.no_grad\(\): )?((?:x\d+, ?)*x\d+),? = ")
-LATER = re.compile(r"modified by an inplace operation|second time|already been freed")
 BATCH = 1000
 
 
-def numbers(t):
-    """The elements of t in order as a flat list, real and imaginary parts side by side."""
-    t = t.detach().resolve_conj()
-    return (torch.view_as_real(t) if t.is_complex() else t).double().flatten().tolist()
-
-
-def digest(t):
-    """dtype, sizes and one number that depends on each element and its place."""
-    total = sum(v * (0.5 + math.fmod((i + 1) * 0.6180339887, 1.0)) for i, v in enumerate(numbers(t)))
-    text = f"{total:.12g}" if math.isfinite(total) and abs(total) < 1e150 else "large"
-    kind = str(t.dtype).removeprefix("torch.")
-    kind = {"float64": "d", "float32": "f", "complex128": "z"}.get(kind, kind)
-    return f"{kind}{','.join(map(str, t.shape))}:{text}"
-
-
-def leaf(shape, number, dtype, requires_grad):
-    n = math.prod(shape)
-    real = torch.tensor([((i * 7 + number * 5) % 11 - 4) / 4 + 0.1 for i in range(n)], dtype=torch.float64)
-    if dtype == "complex128":
-        real = torch.complex(real, real.flip(0) * 0.5)
-    return real.to(getattr(torch, dtype)).reshape(shape).clone().requires_grad_(requires_grad)
-
-
-def weights(x):
-    n = math.prod(x.shape)
-    values = [1 + (i % 5) * 0.25 for i in range(n)]
-    return torch.tensor(values, dtype=torch.float64).to(x.dtype).reshape(x.shape)
-
-
-def loss(x):
-    y = x * weights(x)
-    return (torch.view_as_real(y) if y.is_complex() else y).sum().double()
-
-
-def mask(x):
-    return (torch.arange(math.prod(x.shape)) % 2 == 0).reshape(x.shape)
-
-
-def rows(where, x):
-    index = torch.tensor(where).reshape([-1] + [1] * (x.dim() - 1))
-    return index.expand([len(where)] + list(x.shape[1:]))
-
-
-def refresh(t):
-    """Makes PyTorch look a view's history up again: before that, a view made of a constant that has a
-    history since counts as a leaf."""
+def draw(kind, seed, number):
+    rng = random.Random(f"{kind}:{seed}:{number}")
+    run = Run()
     try:
-        return t.grad_fn
-    except RuntimeError:  # an ambiguous view made under no_grad
-        return None
-
-
-class Run:
-    """One program on PyTorch's side: its tensors, how each step ended, what hooks saw."""
-
-    def __init__(self, keep=False):
-        self.keep, self.ended = keep, False
-        self.statuses, self.seen = [], collections.defaultdict(list)
-        self.quiet = set()  # names of views made under no_grad
-        self.handles, self.hooked = {}, []  # the tensors are kept, because `seen` goes by their identity
-        self.env = {"torch": torch, "leaf": leaf, "weights": weights, "loss": loss, "mask": mask,
-                    "rows": rows, "hook": self.hook, "unhook": self.unhook,
-                    "backward": self.backward, "grad": self.grad}
-
-    def hook(self, number, x, factor=None):
-        def seen(g):
-            # A copy: PyTorch adds later gradients of a leaf to what a hook was given.
-            self.seen[f"x{id(x)}"].append((number, g.detach().clone()))
-            return g * factor if factor else None
-        self.hooked.append(x)
-        self.handles[number] = x.register_hook(seen)
-
-    def unhook(self, number):
-        if number in self.handles:
-            self.handles[number].remove()
-
-    def backward(self, x, seed=None, **options):
-        if self.keep:
-            options["retain_graph"] = True
-        x.backward(seed, **options)
-
-    def grad(self, y, inputs, **options):
-        if self.keep:
-            options["retain_graph"] = True
-        return [g if g is None else g.contiguous() for g in torch.autograd.grad(y, inputs, **options)]
-
-    def tensors(self):
-        return [(n, t) for n, t in self.env.items() if isinstance(t, torch.Tensor)]
-
-    def step(self, step):
-        """Statuses: "." done, "e" refused, "o" to be refused (memory that overlaps itself), "s" skipped
-        because an input is missing, "b" refused by backward because what it saved is gone, "?" done,
-        but may be refused."""
-        result = RESULT.match(step.py)
-        made = NAME.findall(result.group(1)) if result else []
-        inputs = [n for n in NAME.findall(step.py) if n not in made]
-        if any(self.env.get(n) is None for n in inputs):
-            self.statuses.append("s")
-            return
-        if "no_grad" not in step.py:  # nothing looks there
-            for n in inputs:
-                refresh(self.env[n])
-        if step.mark == "o":
-            self.statuses.append("o")
-            return
-        try:
-            if self.keep:
-                with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
-                    exec(step.py, self.env)
-            else:
-                exec(step.py, self.env)
-            self.statuses.append("?" if step.mark else ".")
-            silent = "no_grad" in step.py or self.quiet.intersection(inputs)
-            self.quiet.update(n for n in made
-                              if silent and self.env[n] is not None and self.env[n]._is_view())
-        except (RuntimeError, IndexError, TypeError) as error:
-            for n in made:
-                self.env.pop(n, None)
-            gone = bool(LATER.search(str(error)))
-            self.statuses.append("b" if gone else "e")
-            self.ended = gone or bool(re.search(r"\b(backward|grad)\(", step.py))
-
-    def observations(self):
-        out = {}
-        for name, t in self.tensors():
-            if name in self.quiet:
-                continue
-            refresh(t)
-            flags = ("r" if t.requires_grad else "") + ("l" if t.is_leaf else "")
-            out[name] = digest(t) + " " + flags
-            if t.grad is not None:
-                out[name + ".grad"] = digest(t.grad)
-            if self.seen.get(f"x{id(t)}"):
-                out[name + ".hooks"] = [f"{n} {digest(g)}" for n, g in self.seen[f"x{id(t)}"]]
-        return out
-
-
-def answer(steps):
-    """PyTorch's answer to a program, or None where its two runs do not fit together."""
-    first = Run()
-    for step in steps:
-        first.step(step)
-        if first.ended:
-            break
-    statuses, run = first.statuses, first
-    if first.ended and statuses[-1] == "b":
-        run = Run(keep=True)
-        for step in steps[:len(statuses)]:
-            run.step(step)
-        if run.statuses[:-1] != statuses[:-1] or run.statuses[-1] != ".":
-            return None
-    wanted = {} if run.ended else run.observations()
-    used = steps[:len(statuses)]
-    return {"steps": [s.lua for s in used], "status": "".join(statuses), "wanted": wanted}
-
-
-def draw(seed, number):
-    rng = random.Random(f"{seed}:{number}")
-    return Maker(rng, Run()).program()
+        return Maker(rng, run, KINDS[kind]).program()
+    finally:
+        run.close()
 
 
 def run_moonlet(moonlet, programs, seconds=300):
@@ -218,18 +62,6 @@ def run_moonlet(moonlet, programs, seconds=300):
         item = json.loads(line)
         found[item["program"] - 1] = (item["kind"], item["message"])
     return found
-
-
-TERM = re.compile(r" \+ loss\(x\d+\)|loss\(x\d+\) \+ ")
-
-
-def fewer(steps):
-    """The program without each one of its steps, and without each one term of its losses."""
-    for i, step in enumerate(steps):
-        yield steps[:i] + steps[i + 1:]
-        for term in TERM.findall(step.lua):
-            less = Step(step.lua.replace(term, "", 1), step.py.replace(term, "", 1), step.mark)
-            yield steps[:i] + [less] + steps[i + 1:]
 
 
 def shrink(moonlet, failing):
@@ -264,16 +96,26 @@ def report(moonlet, number, steps, kind):
     found = run_moonlet(moonlet, [made]).get(0, (kind, "gone when run alone"))
     print(f"\n-- program {number}: {found[0]}: {found[1]}")
     for step, status in zip(steps, made["status"]):
-        print(f"{step.lua:60}  # {status}  {step.py}")
+        if "\n" in step.lua:
+            print(f"{step.lua}  -- {status}\n--[[\n{step.py}\n--]]")
+        else:
+            print(f"{step.lua:60}  -- {status}  {step.py}")
+    message = run_all(steps)[0].message
+    if message:
+        print(f"PyTorch: {message}")
     sys.stdout.flush()
 
 
 def compare(options):
+    return max([compare_kind(options, kind) for kind in options.kinds])
+
+
+def compare_kind(options, kind_of_program):
     programs, mismatched, kinds, wanted = 0, 0, collections.Counter(), collections.Counter()
     for first in range(0, options.count, BATCH):
         batch = []
         for number in range(first, min(first + BATCH, options.count)):
-            steps = draw(options.seed, number)
+            steps = draw(kind_of_program, options.seed, number)
             made = answer(steps)
             if made:
                 batch.append((number, steps, made))
@@ -287,21 +129,24 @@ def compare(options):
                 failing[batch[i][0]] = (batch[i][1], kind)
         for number, steps in shrink(options.moonlet, failing).items():
             report(options.moonlet, number, steps, failing[number][1])
-        print(f"{programs} programs, {mismatched} mismatches", file=sys.stderr)
-    print(f"\nseed {options.seed}: {programs} programs, {sum(wanted.values())} steps "
+        print(f"{kind_of_program}: {programs} programs, {mismatched} mismatches", file=sys.stderr)
+    print(f"\n{kind_of_program}, seed {options.seed}: {programs} programs, {sum(wanted.values())} steps "
           f"({wanted['e']} refused by PyTorch, {wanted['b']} in backward), {mismatched} mismatches")
     for kind, count in kinds.most_common():
         print(f"{count:8} {kind}")
+    sys.stdout.flush()
     return 1 if mismatched else 0
 
 
 def write(options):
-    lines, number = [], 0
-    while len(lines) < options.count:
-        made = answer(draw(options.seed, number))
-        number += 1
-        if made and made["wanted"]:
-            lines.append(json.dumps(made, separators=(",", ":")))
+    lines = []
+    for kind in options.kinds:
+        number, before = 0, len(lines)
+        while len(lines) < before + options.count:
+            made = answer(draw(kind, options.seed, number))
+            number += 1
+            if made and made["wanted"]:
+                lines.append(json.dumps(made, separators=(",", ":")))
     with open(options.write, "w") as file:
         file.write("\n".join(lines) + "\n")
     return 0
@@ -311,11 +156,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--moonlet", default="build/moonlet")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--count", type=int, default=2000, help="programs of each kind")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="the kinds of programs, by commas")
     parser.add_argument("--show", type=int, default=3, help="programs made small for each kind of mismatch")
     parser.add_argument("--only", default="", help="show only mismatches whose kind has this in its name")
     parser.add_argument("--write", help="write programs and answers to this file instead")
     options = parser.parse_args()
+    options.kinds = options.kinds.split(",")
+    unknown = [kind for kind in options.kinds if kind not in KINDS]
+    if unknown:
+        parser.error(f"no kind '{unknown[0]}'; there are {', '.join(KINDS)}")
     sys.exit(write(options) if options.write else compare(options))
 
 

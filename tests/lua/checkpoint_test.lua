@@ -296,4 +296,10 @@ test("the collector runs after an error in a checkpoint, and where the script ha
     expect.truthy(collectgarbage "isrunning")
   end)
 
+test("a node may ask more than once for what was saved", function()
+  local x = ml.tensor({ 2.0 }, { requires_grad = true })
+  checkpoint(function(a) return ml.where(a:gt(0), a * 3, a * 2) end, x):backward()
+  expect.equal(x.grad:item(), 3.0)
+end)
+
 harness.run()

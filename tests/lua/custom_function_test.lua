@@ -231,6 +231,26 @@ test("a changed view may be any argument, and its new value may be saved", funct
   expect.equal(list(w.grad), { 68 })
 end)
 
+test("a view that is changed has its new history though it was looked at before", function()
+  for _, view in ipairs { function(h) return h[1] end, function(h) return h:transpose(1, 2) end } do
+    local f = Function {
+      forward = function(ctx, t)
+        ctx:mark_dirty(t)
+        t:mul_(2)
+        expect.truthy(t.requires_grad)
+        return t
+      end,
+      backward = function(_, g) return g * 10 end,
+    }
+    local x = ml.ones(2, 2, { requires_grad = true })
+    local h = x * 1
+    local part = view(h)
+    f(part)
+    part:sum():backward()
+    expect.equal(x.grad:sum():item(), part:numel() * 10)
+  end
+end)
+
 test("what may not be changed in place is refused", function()
   local x = leaf { 1, 2 }
   expect.error(function() Double(x, 2) end, "a leaf that requires grad")

@@ -274,4 +274,183 @@ test("functions of scripts with rules of their own", function()
   expect.error(function() func.jvp(Plain, { x }, { t }) end, "no jvp")
 end)
 
+-- Functions with a rule: the same with a derivative of their own, and of ops.
+local Tanh = ml.autograd.Function {
+  name = "Tanh",
+  forward = function(v) return v:tanh() end,
+  setup_context = function(ctx, _, outputs)
+    ctx:save_for_backward(outputs[1])
+    ctx:save_for_forward(outputs[1])
+  end,
+  backward = function(ctx, start) return start * (1 - ctx.saved_tensors[1] ^ 2) end,
+  jvp = function(ctx, along) return along * (1 - ctx.saved_for_forward[1] ^ 2) end,
+}
+local Product = ml.autograd.Function {
+  name = "Product",
+  forward = function(a, b) return a * b, a:tanh() end,
+  setup_context = function(ctx, inputs, outputs)
+    ctx:save_for_backward(inputs[1], inputs[2], outputs[2])
+    ctx:save_for_forward(inputs[1], inputs[2], outputs[2])
+  end,
+  backward = function(ctx, first, second)
+    local a, b, y = table.unpack(ctx.saved_tensors)
+    return first * b + second * (1 - y * y), first * a
+  end,
+  jvp = function(ctx, da, db)
+    local a, b, y = table.unpack(ctx.saved_for_forward)
+    da, db = da or ml.zeros_like(a), db or ml.zeros_like(b)
+    return da * b + db * a, da * (1 - y * y)
+  end,
+}
+
+-- Programs that use functions f(v), and give tensors that are the same with both.
+local function same_as_ops(program)
+  local weight = ml.tensor({ 0.3, -0.7, 1.1 }, { dtype = "float64", requires_grad = true })
+  local function results(tanh, product)
+    local y = program(tanh, product, weight)
+    local slope = ml.grad((y * ml.arange(1, y:numel(), { dtype = "float64" }):view(y.shape)):sum(), weight)
+    return y:detach(), slope
+  end
+  local y, slope = results(Tanh, Product)
+  local want, want_slope = results(ml.tanh, function(a, b) return a * b, a:tanh() end)
+  near(y, want)
+  near(slope, want_slope)
+end
+
+test("functions inside vmap are differentiated outside of it", function()
+  local double = batch * 1
+  same_as_ops(function(tanh, _, weight) return func.vmap(tanh)(weight * double) end)
+  same_as_ops(function(_, p, weight)
+    return func.vmap(function(b)
+      local a, c = p(weight, b)
+      return a + c
+    end)(double)
+  end)
+  same_as_ops(function(tanh, _, weight) return func.vmap(func.vmap(tanh))(weight * double) end)
+  same_as_ops(function(tanh, _, weight)
+    return func.vmap(func.grad(function(v) return tanh(v):sum() end))(weight * double)
+  end)
+  same_as_ops(function(_, p, weight)
+    return func.grad(function(v)
+      return func.vmap(function(b)
+        local a, c = p(v, b)
+        return (a * c):sum()
+      end)(double):sum()
+    end)(weight)
+  end)
+  local Old = ml.autograd.Function {
+    forward = function(ctx, v) ctx:save_for_backward(v) return v ^ 2 end,
+    backward = function(ctx, start) return start * ctx.saved_tensors[1] * 2 end,
+  }
+  expect.error(function()
+    func.grad(function(v) return func.vmap(Old)(v):sum() end)(double)
+  end, "form with 'setup_context'")
+end)
+
+test("tangents of functions that are differentiated again", function()
+  same_as_ops(function(tanh, _, weight) return func.jacfwd(tanh)(weight) end)
+  same_as_ops(function(tanh, _, weight) return func.hessian(function(v) return tanh(v):sum() end)(weight) end)
+  same_as_ops(function(tanh, _, weight)
+    return select(2, func.jvp(func.grad(function(v) return tanh(v):sum() end), { weight }, { weight }))
+  end)
+  same_as_ops(function(tanh, _, weight)
+    local moved = function(v) return select(2, func.jvp(tanh, { v }, { v * 2 })) end
+    return select(2, func.jvp(moved, { weight }, { weight }))
+  end)
+  same_as_ops(function(_, p, weight)
+    return select(2, func.jvp(function(v)
+      return func.vmap(function(b) return (p(v, b)) end)(weight * batch)
+    end, { weight }, { weight * 3 }))
+  end)
+  same_as_ops(function(tanh, _, weight)
+    return func.jacfwd(function(v) return func.vmap(ml.sin)(tanh(v)) end)(weight)
+  end)
+end)
+
+test("detach inside of vmap detaches outside of it", function()
+  local weight = ml.ones(3, { requires_grad = true })
+  expect.falsy(func.vmap(function(v) return v:detach() end)(weight).requires_grad)
+  near(func.grad(function(v)
+    return func.vmap(function(each) return each:detach() * each end)(v):sum()
+  end)(x), x)
+end)
+
+test("changes in place are recorded with their tangents", function()
+  local k = ml.tensor(0.5, { dtype = "float64", requires_grad = true })
+  local at = ml.tensor(0.7, { dtype = "float64" })
+  local function changed(b)
+    local c = k * b
+    c:sin_()
+    return c
+  end
+  local function plain(b) return (k * b):sin() end
+  local transforms = {
+    function(each) return select(2, func.jvp(each, { at }, { at })) end,
+    function(each) return func.grad(func.jacfwd(func.grad(each)))(at) end,
+    function(each) return func.grad(func.jacrev(func.grad(each)))(at) end,
+    function(each) return func.vmap(func.grad(each))(at:expand(3)):sum() end,
+  }
+  for _, transform in ipairs(transforms) do
+    local y, want = transform(changed), transform(plain)
+    near(y:detach(), want:detach())
+    near(ml.grad(y, k), ml.grad(want, k))
+  end
+  local a = ml.tensor({ { 1.0, 2.0 }, { 3.0, 4.0 } }, { dtype = "float64", requires_grad = true })
+  local jacobian = func.jacfwd(function(v)
+    local b = v:matmul(a)
+    b:mul_(b * 2)
+    return b:sin()
+  end)(a)
+  expect.truthy(ml.grad(jacobian:sum(), a):isfinite():all():item())
+end)
+
+test("a value beside a gradient has tangents without a history of its own", function()
+  local value, moved = func.jvp(function(v)
+    local _, loss = func.grad_and_value(function(u) return (u ^ 3):sum() end)(v)
+    return loss
+  end, { x }, { t })
+  near(moved, (x * x * 3 * t):sum())
+  expect.falsy(value.requires_grad or moved.requires_grad)
+end)
+
+test("dual tensors are views", function()
+  forward_ad.dual_level(function()
+    local from = ml.tensor({ 1.0, 2.0 }, { requires_grad = true })
+    local h = from * 2
+    local d = forward_ad.make_dual(h, ml.ones(2))
+    local only = ml.grad((d * d):sum() + h:sum(), d, { retain_graph = true })
+    near(only, d:detach() * 2)
+    h:exp_()
+    near(ml.grad((d * 3):sum(), from), ml.exp(from:detach() * 2) * 6)
+    expect.error(function() forward_ad.make_dual(d, ml.ones(2)) end, "has a tangent of this level")
+    expect.error(function() d:detach_() end, "a view cannot be cut off in place")
+    expect.equal(select(2, forward_ad.unpack_dual(h)), nil)
+  end)
+end)
+
+test("numbers of samples take part in promotion as numbers do", function()
+  local numbers = ml.ones(2, { dtype = "complex128" })
+  local floats = ml.ones(3, { dtype = "float32" })
+  local of_floats = func.vmap(function(v) return floats - v end)(numbers)
+  expect.equal(of_floats.dtype, ml.complex64)
+  local of_doubles = func.vmap(function(v) return ml.ones(3, { dtype = "float64" }) * v end)(numbers)
+  expect.equal(of_doubles.dtype, ml.complex128)
+end)
+
+test("samples are assigned what is the same for all", function()
+  local y = func.vmap(function(v)
+    local out = v * 1
+    out[1] = x[3]
+    return out
+  end)(batch)
+  near(y:select(2, 1), x[3]:expand(3))
+  expect.error(function()
+    func.vmap(function(v)
+      local shared = x * 1
+      shared:copy_(v)
+      return shared
+    end)(batch)
+  end, "is the same for all samples")
+end)
+
 harness.run()

@@ -341,4 +341,16 @@ test("set_grad_enabled takes a function, too", function()
   expect.truthy(ml.is_grad_enabled())
 end)
 
+test("a hook of a node sees gradients in the shapes of what they belong to", function()
+  local x = ml.ones(2, 3, { requires_grad = true })
+  local factor = ml.tensor(2.0, { requires_grad = true })
+  local y = x * factor
+  local shapes
+  y.grad_fn:register_hook(function(inputs) shapes = { inputs[1].shape, inputs[2].shape } end)
+  y:sum():backward()
+  expect.equal(#shapes[1], 2)
+  expect.equal(#shapes[2], 0)
+  expect.equal(factor.grad:item(), 6.0)
+end)
+
 harness.run()
