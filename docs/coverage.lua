@@ -31,6 +31,14 @@ end
 local places = {
   ["torch"] = function(name) return field(ml, name) end,
   ["torch.Tensor"] = of_tensor,
+  ["torch.nn"] = function(name) return at("nn." .. name) end,
+  ["torch.nn.Module"] = function(name)
+    local found = at("nn.Module." .. name)
+    if found ~= nil then return found end
+    return at("nn").Linear(1, 1)[name] ~= nil or nil
+  end,
+  ["torch.nn.init"] = function(name) return at("nn.init." .. name) end,
+  ["torch.nn.utils"] = function(name) return at("nn.utils." .. name) end,
   ["torch.nn.functional"] = function(name) return at("nn.functional." .. name) end,
   ["torch.linalg"] = function(name) return at("linalg." .. name) end,
   ["torch.fft"] = function(name) return at("fft." .. name) end,

@@ -22,9 +22,10 @@ end
 ---@param field string
 ---@param hook function
 ---@param prepend? boolean at the front
+---@param flags? table what `each` gives with it
 ---@return table handle
-function hooks.add(object, field, hook, prepend)
-  local entry = { hook = hook }
+function hooks.add(object, field, hook, prepend, flags)
+  local entry = { hook = hook, flags = flags or {} }
   rawset(object, field, changed(rawget(object, field), nil, entry, prepend))
   local owner = setmetatable({ object }, { __mode = "v" })
   return ml._handle(function()
@@ -33,7 +34,7 @@ function hooks.add(object, field, hook, prepend)
   end)
 end
 
---- `for _, hook in hooks.each(list) do`: those that are not removed meanwhile; of nil none.
+--- `for _, hook, flags in hooks.each(list) do`: those that are not removed meanwhile; of nil none.
 ---@param list? table[]
 function hooks.each(list)
   local i = 0
@@ -43,7 +44,21 @@ function hooks.each(list)
       i = i + 1
       entry = list and list[i]
     until not (entry and entry.removed)
-    if entry then return i, entry.hook end
+    if entry then return i, entry.hook, entry.flags end
+  end
+end
+
+--- Removes a hook by the function itself, also from a copy of the object that it was added to.
+---@param object table
+---@param field string
+---@param hook function
+function hooks.remove(object, field, hook)
+  for _, entry in ipairs(rawget(object, field) or {}) do
+    if entry.hook == hook then
+      entry.removed = true
+      rawset(object, field, changed(rawget(object, field), entry))
+      return
+    end
   end
 end
 

@@ -5,11 +5,20 @@ local class = require "moonlet.class"
 local Module = require "moonlet.nn.module"
 local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
-require "moonlet.nn.hooks"
+local registering = require "moonlet.nn.hooks"
 require "moonlet.nn.state"
+require "moonlet.nn.convert"
+require "moonlet.nn.copy"
+require "moonlet.nn.lookup"
 require "moonlet.nn.show"
+require "moonlet.nn.summary"
 
-local nn = { Module = Module, Parameter = parameter.new, is_parameter = parameter.is_parameter }
+local nn = { Module = Module, Parameter = parameter.new, Buffer = parameter.buffer,
+  UninitializedParameter = parameter.uninitialized_parameter,
+  UninitializedBuffer = parameter.uninitialized_buffer,
+  is_parameter = parameter.is_parameter, is_lazy = parameter.is_uninitialized }
+
+for name, f in pairs(registering) do nn[name] = f end
 
 --- A class of modules: `local Net = nn.class("Net")`, then `function Net:init(...)` and
 --- `function Net:forward(x)`.
@@ -23,15 +32,41 @@ end
 return options.namespace("nn", nn, options.late {
   ["nn.linear"] = { "Linear", "Identity" },
   ["nn.embedding"] = { "Embedding", "EmbeddingBag" },
-  ["nn.conv"] = { "Conv1d", "Conv2d", "MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d" },
-  ["nn.norm"] = { "BatchNorm1d", "BatchNorm2d", "LayerNorm", "Dropout" },
+  ["nn.conv"] = { "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d" },
+  ["nn.pool"] = { "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "LPPool1d", "LPPool2d", "LPPool3d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d" },
+  ["nn.padding"] = { "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ZeroPad1d", "ZeroPad2d",
+    "ZeroPad3d", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d",
+    "ReplicationPad2d", "ReplicationPad3d", "CircularPad1d", "CircularPad2d", "CircularPad3d" },
+  ["nn.norm"] = { "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "GroupNorm", "LayerNorm", "RMSNorm", "LocalResponseNorm", "CrossMapLRN2d" },
+  ["nn.dropout"] = { "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout",
+    "FeatureAlphaDropout" },
   ["nn.activation"] = { "ReLU", "ReLU6", "Sigmoid", "Tanh", "SiLU", "Mish", "SELU", "Softsign",
     "Hardsigmoid", "Hardswish", "LogSigmoid", "GELU", "ELU", "CELU", "LeakyReLU", "Hardtanh",
-    "Softplus", "Threshold", "GLU", "Softmax", "Softmin", "LogSoftmax", "Flatten", "Unflatten",
-    "PReLU" },
-  ["nn.loss"] = { "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss",
-    "BCELoss", "BCEWithLogitsLoss", "KLDivLoss" },
-  ["nn.containers"] = { "Sequential", "ModuleList", "ModuleDict", "ParameterList" },
+    "Softplus", "Threshold", "GLU", "Softmax", "Softmin", "LogSoftmax", "Softmax2d", "Hardshrink",
+    "Softshrink", "Tanhshrink", "RReLU", "Flatten", "Unflatten", "PReLU" },
+  ["nn.image"] = { "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d", "PixelShuffle",
+    "PixelUnshuffle", "ChannelShuffle", "Unfold", "Fold" },
+  ["nn.distance"] = { "Bilinear", "CosineSimilarity", "PairwiseDistance" },
+  ["nn.recurrent"] = { "RNNBase", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell" },
+  ["nn.attention"] = { "MultiheadAttention" },
+  ["nn.transformer"] = { "Transformer", "TransformerEncoder", "TransformerEncoderLayer",
+    "TransformerDecoder", "TransformerDecoderLayer" },
+  ["nn.loss"] = { "CrossEntropyLoss", "NLLLoss", "NLLLoss2d", "MSELoss", "L1Loss", "SmoothL1Loss",
+    "HuberLoss", "BCELoss", "BCEWithLogitsLoss", "KLDivLoss", "PoissonNLLLoss", "GaussianNLLLoss",
+    "CTCLoss", "MarginRankingLoss", "HingeEmbeddingLoss", "SoftMarginLoss", "CosineEmbeddingLoss",
+    "TripletMarginLoss", "TripletMarginWithDistanceLoss", "MultiMarginLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss" },
+  ["nn.softmax_loss"] = { "AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss" },
+  ["nn.lazy"] = { "LazyLinear", "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d",
+    "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyBatchNorm1d", "LazyBatchNorm2d",
+    "LazyBatchNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d" },
+  ["nn.containers"] = { "Sequential", "ModuleList", "ParameterList" },
+  ["nn.dicts"] = { "ModuleDict", "ParameterDict" },
   ["nn.init"] = { "init" },
   ["nn.functional"] = { "functional" },
   ["nn.utils"] = { "utils" },

@@ -16,6 +16,9 @@ local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local fail = options.fail
 
+-- As it is now: a script may assign to the global.
+local load = load
+
 local signature = {}
 
 --- All declarations by name, "nn.Linear" or "Module:to": `{ name, text, parameters = { { name,

@@ -4,6 +4,7 @@
 
 local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
+local options = require "moonlet.options"
 
 local layers = {}
 
@@ -34,6 +35,7 @@ local function define(name, op, parameters)
   function cls:forward(x)
     local values, count = values_of(self, read)
     if not self.inplace then return layer.run(self, ml[op], x, table.unpack(values, 1, count)) end
+    layer.check_input(self, x)
     return layer.run(self, function() return x[in_place](x, table.unpack(values, 1, count)) end)
   end
   function cls:extra_repr()
@@ -87,12 +89,46 @@ layers.Threshold = define("Threshold", "threshold",
   "number threshold, number value, bool inplace=false")
 --- The first half along `dim` times the sigmoid of the second (Dauphin et al., 2016).
 layers.GLU = define("GLU", "glu", "int dim=-1")
+-- The class of a softmax; with `dim` it calls the op itself.
+local function define_softmax(name, called)
+  local cls = layer.functional(name, called, "int? dim=nil")
+  local general, op = cls.forward, ml[called]
+  function cls:forward(x, ...)
+    if self.dim == nil or select("#", ...) > 0 then return general(self, x, ...) end
+    return layer.run(self, op, x, self.dim)
+  end
+  return cls
+end
+
 --- `exp(x)` along `dim`, divided by its sum.
-layers.Softmax = define("Softmax", "softmax", "int dim")
+layers.Softmax = define_softmax("Softmax", "softmax")
 --- The softmax of `-x` along `dim`.
-layers.Softmin = define("Softmin", "softmin", "int dim")
+layers.Softmin = define_softmax("Softmin", "softmin")
 --- The logarithm of the softmax along `dim`.
-layers.LogSoftmax = define("LogSoftmax", "log_softmax", "int dim")
+layers.LogSoftmax = define_softmax("LogSoftmax", "log_softmax")
+--- The softmax over the channels of images (n, c, h, w) or (c, h, w).
+layers.Softmax2d = layer.define("Softmax2d", "", function() end)
+
+function layers.Softmax2d:forward(x)
+  layer.check_input(self, x)
+  return layer.run(self, function()
+    if x.ndim ~= 3 and x.ndim ~= 4 then
+      options.fail("wanted (n, c, h, w) or (c, h, w), got shape %s", tostring(x.shape))
+    end
+    return ml.softmax(x, -3)
+  end)
+end
+
+--- `x`, but 0 from `-lambd` to `lambd`.
+layers.Hardshrink = define("Hardshrink", "hardshrink", "number lambd=0.5")
+--- `x` moved towards 0 by `lambd`, 0 from `-lambd` to `lambd`.
+layers.Softshrink = define("Softshrink", "softshrink", "number>=0 lambd=0.5")
+--- `x - tanh(x)`.
+layers.Tanhshrink = define("Tanhshrink", "tanhshrink")
+--- `x` where positive, else `x` times a slope: while training one drawn for each element from
+--- `lower` to `upper`, else their mean (Xu et al., 2015).
+layers.RReLU = layer.functional("RReLU", "rrelu",
+  "number lower=0.125, number upper=0.3333333333333333, bool inplace=false")
 --- Makes the dimensions from `start_dim` to `end_dim` one. Dimensions count from 1: what follows
 --- the batch starts at 2.
 layers.Flatten = define("Flatten", "flatten", "int start_dim=2, int end_dim=-1")

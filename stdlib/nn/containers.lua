@@ -1,4 +1,4 @@
--- stdlib/nn/containers.lua: modules that hold others: Sequential, ModuleList, ModuleDict; and
+-- stdlib/nn/containers.lua: modules that hold others in order: Sequential, ModuleList; and
 -- ParameterList. Positions count from 1 and negative ones from the end; the names of what stands
 -- there, in state dicts and printed trees, count from 0.
 
@@ -14,6 +14,8 @@ local containers = {}
 -- What Sequential, ModuleList and ParameterList share. A Sequential may have names in the place of
 -- positions, so what holds is the order of the fields.
 local List = class("List", Module)
+
+local function name_of(self) return class.name(class.of(self)) end
 
 -- The keys of the items in order.
 local function keys_of(self)
@@ -69,11 +71,32 @@ local function check_item(self, where, value)
   return value
 end
 
-local function name_of(self) return class.name(class.of(self)) end
+List._is_list = true
 
 function List.__len(self) return #keys_of(self) end
 
+-- The items from one position to another, both included, as a list of the same class.
+local function slice(self, range)
+  local items, out = items_of(self), class.of(self)()
+  local first, last, step = range[1] or 1, range[2] or -1, range[3] or 1
+  for i, name in ipairs { "first", "last", "step" } do
+    if range[i] ~= nil and math.type(range[i]) ~= "integer" or #range > 3 then
+      fail("%s: a range is { first, last, step }, got the %s %s", name_of(self), name,
+        tostring(range[i]))
+    end
+  end
+  if step < 1 then fail("%s: the step %d must be at least 1", name_of(self), step) end
+  if first < 0 then first = #items + 1 + first end
+  if last < 0 then last = #items + 1 + last end
+  for i = math.max(first, 1), math.min(last, #items), step do
+    local key, item = items[i][1], items[i][2]
+    out:append(type(key) == "string" and { key, item } or item)
+  end
+  return out
+end
+
 function List.__index(self, key)
+  if type(key) == "table" and getmetatable(key) == nil then return slice(self, key) end
   if math.type(key) ~= "integer" then return class.lookup(self, key) end
   local keys = keys_of(self)
   return rawget(self, keys[key < 0 and #keys + 1 + key or key])
@@ -93,6 +116,14 @@ function List.__newindex(self, key, value)
     value = check_item(self, ("%s: item %d"):format(name_of(self), at), value)
     if keys[at] then rawset(self, keys[at], value) else Module.__newindex(self, at, value) end
   end
+end
+
+-- `a + b`: a list of the class of `a` with the items of both.
+function List.__add(a, b)
+  if not (class.is_instance(a, List) and class.is_instance(b, List)) then
+    fail("%s: two lists are wanted", name_of(class.is_instance(a, List) and a or b))
+  end
+  return class.of(a)():extend(a):extend(b)
 end
 
 local read_append = signature "List:append(any item)"
@@ -154,8 +185,9 @@ end
 
 List._holds = "module"
 
---- Modules one after the other: `nn.Sequential(a, b)`, or named: `nn.Sequential { { "conv", a },
---- { "pool", b } }`. `seq[1]` and `seq.conv` are the modules, `#seq` their number.
+--- Modules one after the other: `nn.Sequential(a, b)`, or named: `nn.Sequential { { "conv", a }, {
+--- "pool", b } }`. `seq[1]` and `seq.conv` are the modules, `seq[{ 2, 3 }]` is a Sequential of the
+--- second and third, `a + b` one of both, `#seq` their number.
 local Sequential = class("Sequential", List)
 containers.Sequential = Sequential
 
@@ -188,6 +220,19 @@ function Sequential:append(item)
   return self
 end
 
+-- `seq * 3`: the modules, not copies of them, three times.
+function Sequential.__mul(a, b)
+  if class.is_instance(b, Sequential) then a, b = b, a end
+  if math.type(b) ~= "integer" or b < 1 then
+    fail("Sequential: an integer of at least 1 is wanted to repeat it, got %s", tostring(b))
+  end
+  local out = Sequential()
+  for _ = 1, b do
+    for _, module in ipairs(a) do out:append(module) end
+  end
+  return out
+end
+
 function Sequential:forward(x, ...)
   if select("#", ...) > 0 then
     fail("Sequential: takes one argument, got %d", select("#", ...) + 1)
@@ -201,7 +246,8 @@ function Sequential:forward(x, ...)
   return x
 end
 
---- A list of modules that has no forward of its own: `list[i]`, `#list`, `ipairs(list)`.
+--- A list of modules that has no forward of its own: `list[i]`, `list[{ 2, 3 }]`, `#list`,
+--- `ipairs(list)`, `a + b`.
 local ModuleList = class("ModuleList", List)
 containers.ModuleList = ModuleList
 
@@ -212,58 +258,8 @@ function ModuleList:init(...)
   self:extend(class.is_instance(given, List) and given or read_module_list(...))
 end
 
---- Modules by name: `dict.conv`, `dict:keys()`, `for name, module in dict:named_children()`.
---- `nn.ModuleDict { conv = a, pool = b }` takes them in the order of their names,
---- `nn.ModuleDict { { "pool", b }, { "conv", a } }` in that given.
-local ModuleDict = class("ModuleDict", Module)
-containers.ModuleDict = ModuleDict
-
-local read_module_dict = signature "nn.ModuleDict(dict modules={})"
-
--- { name, module } in order, of either form.
-local function pairs_of(modules)
-  if #modules > 0 then return modules end
-  local out = {}
-  for name, module in pairs(modules) do out[#out + 1] = { name, module } end
-  table.sort(out, function(a, b) return tostring(a[1]) < tostring(b[1]) end)
-  return out
-end
-
-function ModuleDict:init(...)
-  self:update(read_module_dict(...))
-end
-
-local read_update = signature "ModuleDict:update(dict modules)"
-
---- Adds the modules of a table, in either form that the constructor takes.
----@param modules table
----@return table self
-function ModuleDict:update(...)
-  for _, entry in ipairs(pairs_of((read_update(...)))) do
-    local name, module = entry[1], entry[2]
-    if type(name) ~= "string" then
-      fail("ModuleDict: names are strings, got %s", signature.describe(name))
-    end
-    self[name] = check_item(self, "ModuleDict: " .. name, module)
-  end
-  return self
-end
-
---- The names in order.
----@return string[]
-function ModuleDict:keys()
-  local keys = {}
-  for name in self:named_children() do keys[#keys + 1] = name end
-  return keys
-end
-
---- The modules in order.
----@return table[]
-function ModuleDict:values() return self:children() end
-
-function ModuleDict.__len(self) return #self:keys() end
-
---- A list of parameters: `list[i]`, `#list`, `ipairs(list)`. Plain tensors become parameters.
+--- A list of parameters: `list[i]`, `list[{ 2, 3 }]`, `#list`, `ipairs(list)`. Plain tensors become
+--- parameters.
 local ParameterList = class("ParameterList", List)
 containers.ParameterList = ParameterList
 ParameterList._holds = "parameter"
@@ -271,7 +267,8 @@ ParameterList._holds = "parameter"
 local read_parameter_list = signature "nn.ParameterList(Tensor[] values={})"
 
 function ParameterList:init(...)
-  self:extend(read_parameter_list(...))
+  local given = ...
+  self:extend(class.is_instance(given, List) and given or read_parameter_list(...))
 end
 
 return containers

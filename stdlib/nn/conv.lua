@@ -1,12 +1,15 @@
--- stdlib/nn/conv.lua: convolutions and pooling over sequences (batch, channels, length) and images
--- (batch, channels, height, width).
+-- stdlib/nn/conv.lua: convolutions and transposed convolutions of sequences, images and bodies,
+-- with a batch or without.
 
 local init = require "moonlet.nn.init"
 local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local signature = require "moonlet.signature"
 
 local layers = {}
+
+signature.add_choice("PaddingMode", { "zeros", "reflect", "replicate", "circular" })
 
 local function check_groups(name, o)
   if o.in_channels % o.groups ~= 0 or o.out_channels % o.groups ~= 0 then
@@ -15,30 +18,59 @@ local function check_groups(name, o)
   end
 end
 
+local function check_padding(name, o)
+  if o.output_padding and o.padding_mode ~= "zeros" then
+    options.fail("%s: the only 'padding_mode' is \"zeros\", got %q", name, o.padding_mode)
+  end
+  if type(o.padding) ~= "string" then return end
+  if o.padding ~= "valid" and o.padding ~= "same" then
+    options.fail("%s: 'padding' must be numbers, \"same\" or \"valid\", got %q", name, o.padding)
+  end
+  for _, step in ipairs(o.stride) do
+    if o.padding == "same" and step ~= 1 then
+      options.fail("%s: padding \"same\" wants stride 1", name)
+    end
+  end
+end
+
 local function pair(list)
-  if #list == 1 or list[1] == list[2] then return tostring(list[1]) end
-  return table.concat(list, "x")
+  if type(list) == "string" then return list end
+  for _, value in ipairs(list) do
+    if value ~= list[1] then return table.concat(list, "x") end
+  end
+  return tostring(list[1])
 end
 
-local function define_conv(name, dims)
-  local parameters = ("int>=1 in_channels, int>=1 out_channels, int[N]>=1 kernel_size, "
-    .. "int[N]>=1 stride=1, int[N]>=0|string padding=0, int[N]>=1 dilation=1, int>=1 groups=1, "
-    .. "bool bias=true"):gsub("N", tostring(dims)) .. layer.factory
-  return layer.define(name, parameters, function(self, o)
-    check_groups(name, o)
-    for _, field in ipairs { "kernel_size", "stride", "dilation" } do self[field] = o[field] end
-    self.padding = layer.padding(name, o.padding, o.kernel_size, o.stride, o.dilation)
-    self.in_channels, self.out_channels, self.groups = o.in_channels, o.out_channels, o.groups
-    local size = { o.out_channels, o.in_channels // o.groups, table.unpack(o.kernel_size) }
-    self.weight = layer.parameter(size, o)
-    if o.bias then self.bias = layer.parameter({ o.out_channels }, o) end
-    self:reset_parameters()
-  end)
+local FIELDS = { "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation",
+  "groups", "padding_mode", "output_padding" }
+
+-- The fields of a new layer from its arguments; what it holds besides is made by `parameters`.
+local function set_up(self, name, o)
+  check_padding(name, o)
+  for _, field in ipairs(FIELDS) do rawset(self, field, o[field]) end
 end
 
---- Draws the weight and bias anew.
+-- What a border that is not of zeros adds to each end: of the last dimension first.
+local function border_of(self)
+  local out, count = {}, #self.kernel_size
+  for i = count, 1, -1 do
+    local before, after = 0, 0
+    if self.padding == "same" then
+      local total = self.dilation[i] * (self.kernel_size[i] - 1)
+      before, after = total // 2, total - total // 2
+    elseif self.padding ~= "valid" then
+      before, after = self.padding[i], self.padding[i]
+    end
+    out[#out + 1], out[#out + 2] = before, after
+  end
+  return out
+end
+
+--- Draws the weight and bias anew, evenly within 1 over the root of the inputs of each output.
 local function reset_parameters(self)
-  local bound = 1 / math.sqrt((init.fans(self.weight)))
+  local fan_in = init.fans(self.weight)
+  if fan_in == 0 then return end
+  local bound = 1 / math.sqrt(fan_in)
   init.uniform_(self.weight, -bound, bound)
   if self.bias then init.uniform_(self.bias, -bound, bound) end
 end
@@ -46,104 +78,150 @@ end
 local function extra_repr(self)
   local parts = { ("%d -> %d, kernel %s"):format(self.in_channels, self.out_channels,
     pair(self.kernel_size)) }
-  for _, field in ipairs { "stride", "padding", "dilation" } do
-    local plain = field == "padding" and "0" or "1"
-    if pair(self[field]) ~= plain then parts[#parts + 1] = field .. " " .. pair(self[field]) end
+  for _, field in ipairs { "stride", "padding", "dilation", "output_padding" } do
+    local plain = field:find "padding" and "0" or "1"
+    local text = self[field] and pair(self[field]) or plain
+    if text ~= plain then parts[#parts + 1] = field .. " " .. text end
   end
   if self.groups ~= 1 then parts[#parts + 1] = "groups " .. self.groups end
   if not self.bias then parts[#parts + 1] = "no bias" end
+  if self.padding_mode ~= "zeros" then parts[#parts + 1] = self.padding_mode end
   return table.concat(parts, ", ")
+end
+
+local function finish(cls)
+  cls.reset_parameters = reset_parameters
+  cls.extra_repr = extra_repr
+end
+
+-- The weight's size: of a transposed convolution the channels of the input come first.
+local function weight_size(self, transposed)
+  local from, to = self.in_channels, self.out_channels
+  if transposed then from, to = to, from end
+  return { to, from // self.groups, table.unpack(self.kernel_size) }
+end
+
+local function make_parameters(self, name, o, transposed)
+  check_groups(name, o)
+  self.weight = layer.parameter(weight_size(self, transposed), o)
+  if o.bias then self.bias = layer.parameter({ o.out_channels }, o) end
+  self:reset_parameters()
+end
+
+local function in_dims(text, dims) return (text:gsub("N", dims)) end
+
+local function convolution(dims)
+  local name = ("Conv%dd"):format(dims)
+  local op = ml[("conv%dd"):format(dims)]
+  local cls = layer.define(name, in_dims("int>=1 in_channels, int>=1 out_channels, "
+    .. "int[N]>=1 kernel_size, int[N]>=1 stride=1, int[N]>=0|string padding=0, "
+    .. "int[N]>=1 dilation=1, int>=1 groups=1, bool bias=true, "
+    .. 'PaddingMode padding_mode="zeros"' .. layer.factory, dims), function(self, o)
+      set_up(self, name, o)
+      make_parameters(self, name, o)
+    end)
+  local function padded(self, x)
+    return op(ml.pad(x, border_of(self), self.padding_mode), self.weight, self.bias, self.stride,
+      0, self.dilation, self.groups)
+  end
+  function cls:forward(x)
+    if self.padding_mode ~= "zeros" then return layer.run(self, padded, self, x) end
+    return layer.run(self, op, x, self.weight, self.bias, self.stride, self.padding,
+      self.dilation, self.groups)
+  end
+  finish(cls)
+  return cls
 end
 
 --- Cross-correlation of `(n, in_channels, length)` with `out_channels` kernels: gives
 --- `(n, out_channels, l)` with `l = floor((length + 2 padding - dilation (kernel_size - 1) - 1) /
 --- stride) + 1`. With `groups`, each group of output channels sees its own group of input channels.
---- `padding` may be "same", which keeps the length, or "valid".
+--- `padding` may be "same", which keeps the length, or "valid"; `padding_mode` says what it is made
+--- of: "zeros", "reflect", "replicate" or "circular".
 --- > ml.nn.Conv1d(2, 4, 3, { padding = 1 })(ml.ones(1, 2, 8))
 ---@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kernel_size).
 ---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
-layers.Conv1d = define_conv("Conv1d", 1)
-
-function layers.Conv1d:forward(x)
-  return layer.run(self, ml.conv1d, x, self.weight, self.bias, self.stride[1], self.padding[1],
-    self.dilation[1], self.groups)
-end
+layers.Conv1d = convolution(1)
 
 --- Cross-correlation of images `(n, in_channels, h, w)` with `out_channels` kernels: gives
 --- `(n, out_channels, h2, w2)` with `h2 = floor((h + 2 padding - dilation (kernel_size - 1) - 1) /
 --- stride) + 1`, and `w2` likewise. `kernel_size`, `stride`, `padding` and `dilation` are one
---- number or two, height first; `padding` may be "same", which keeps the size, or "valid". With
---- `groups`, each group of output channels sees its own group of input channels.
+--- number or two, height first; `padding` may be "same", which keeps the size, or "valid", and
+--- `padding_mode` "zeros", "reflect", "replicate" or "circular". With `groups`, each group of
+--- output channels sees its own group of input channels.
 --- > ml.nn.Conv2d(3, 8, 3, { padding = "same" })(ml.ones(1, 3, 8, 8))
 ---@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kh, kw).
 ---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
-layers.Conv2d = define_conv("Conv2d", 2)
+layers.Conv2d = convolution(2)
 
-function layers.Conv2d:forward(x)
-  return layer.run(self, ml.conv2d, x, self.weight, self.bias, self.stride, self.padding,
-    self.dilation, self.groups)
-end
+--- Cross-correlation of `(n, in_channels, d, h, w)` with `out_channels` kernels, with the options
+--- of `Conv2d` for three dimensions.
+---@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kd, kh, kw).
+---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
+layers.Conv3d = convolution(3)
 
-for _, cls in pairs(layers) do
-  cls.reset_parameters = reset_parameters
-  cls.extra_repr = extra_repr
-end
-
-local function pool_repr(self)
-  local parts = { "kernel " .. pair(self.kernel_size) }
-  if pair(self.stride) ~= pair(self.kernel_size) then
-    parts[#parts + 1] = "stride " .. pair(self.stride)
+-- The output padding with which the result has the size asked for, of the last dimensions.
+local function padding_for(self, x, wanted)
+  local dims, out = #self.kernel_size, {}
+  if #wanted == dims + 2 and x.ndim == dims + 2 or #wanted == dims + 1 and x.ndim == dims + 1 then
+    wanted = { table.unpack(wanted, #wanted - dims + 1) }
   end
-  if pair(self.padding) ~= "0" then parts[#parts + 1] = "padding " .. pair(self.padding) end
-  return table.concat(parts, ", ")
+  if #wanted ~= dims then
+    options.fail("%s: 'output_size' has %d numbers, %d are wanted", self:describe(), #wanted, dims)
+  end
+  for i = 1, dims do
+    local least = (x.shape[x.ndim - dims + i] - 1) * self.stride[i] - 2 * self.padding[i]
+      + self.dilation[i] * (self.kernel_size[i] - 1) + 1
+    out[i] = wanted[i] - least
+    if out[i] < 0 or out[i] >= self.stride[i] then
+      options.fail("%s: 'output_size' %d of dimension %d is not from %d to %d", self:describe(),
+        wanted[i], i, least, least + self.stride[i] - 1)
+    end
+  end
+  return out
 end
 
-local function take_pool(self, o)
-  self.kernel_size, self.stride = o.kernel_size, o.stride or o.kernel_size
-  self.padding, self.ceil_mode = o.padding, o.ceil_mode
+local function transposed(dims)
+  local name = ("ConvTranspose%dd"):format(dims)
+  local op = ml[("conv_transpose%dd"):format(dims)]
+  local read_forward = signature(name .. ":forward(Tensor input, int[]>=0? output_size=nil)")
+  local cls = layer.define(name, in_dims("int>=1 in_channels, int>=1 out_channels, "
+    .. "int[N]>=1 kernel_size, int[N]>=1 stride=1, int[N]>=0 padding=0, "
+    .. "int[N]>=0 output_padding=0, int>=1 groups=1, bool bias=true, int[N]>=1 dilation=1, "
+    .. 'PaddingMode padding_mode="zeros"' .. layer.factory, dims), function(self, o)
+      set_up(self, name, o)
+      make_parameters(self, name, o, true)
+    end)
+  function cls:forward(...)
+    local x, size = read_forward(...)
+    local extra = size and padding_for(self, x, size) or self.output_padding
+    return layer.run(self, op, x, self.weight, self.bias, self.stride, self.padding, extra,
+      self.groups, self.dilation)
+  end
+  finish(cls)
+  return cls
 end
 
---- The greatest element of each window of (n, c, h, w); the stride is the window's size unless
---- given.
---- With `return_indices` the second result is each maximum's position in its flattened plane.
-layers.MaxPool2d = layer.define("MaxPool2d", "int[2]>=1 kernel_size, int[2]>=1? stride=nil, "
-  .. "int[2]>=0 padding=0, int[2]>=1 dilation=1, bool return_indices=false, bool ceil_mode=false",
-  function(self, o)
-    take_pool(self, o)
-    self.dilation, self.return_indices = o.dilation, o.return_indices
-  end)
+--- The transposed convolution of `(n, in_channels, length)`: each element adds its multiple of the
+--- kernel, so that `(n, out_channels, l)` comes out with `l = (length - 1) stride - 2 padding +
+--- dilation (kernel_size - 1) + output_padding + 1`. Called with `output_size` as well, it takes
+--- the output padding that gives it.
+---@field weight moonlet.Tensor The parameter, (in_channels, out_channels / groups, kernel_size).
+---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
+layers.ConvTranspose1d = transposed(1)
 
-function layers.MaxPool2d:forward(x)
-  local op = self.return_indices and ml.max_pool2d_with_indices or ml.max_pool2d
-  return layer.run(self, op, x, self.kernel_size, self.stride, self.padding,
-    self.dilation, self.ceil_mode)
-end
+--- The transposed convolution of images `(n, in_channels, h, w)`: each element adds its multiple of
+--- the kernel. The sizes are those of `ConvTranspose1d`.
+--- > ml.nn.ConvTranspose2d(8, 3, 4, { stride = 2, padding = 1 })(ml.ones(1, 8, 7, 7)).shape
+---@field weight moonlet.Tensor The parameter, (in_channels, out_channels / groups, kh, kw).
+---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
+layers.ConvTranspose2d = transposed(2)
 
---- The mean of each window of (n, c, h, w); the stride is the window's size unless given. Padding
---- counts as zeros, or not at all with `count_include_pad = false`.
-layers.AvgPool2d = layer.define("AvgPool2d", "int[2]>=1 kernel_size, int[2]>=1? stride=nil, "
-  .. "int[2]>=0 padding=0, bool ceil_mode=false, bool count_include_pad=true", function(self, o)
-    take_pool(self, o)
-    self.count_include_pad = o.count_include_pad
-  end)
+--- The transposed convolution of `(n, in_channels, d, h, w)`: as `ConvTranspose2d`.
+---@field weight moonlet.Tensor The parameter, (in_channels, out_channels / groups, kd, kh, kw).
+---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
+layers.ConvTranspose3d = transposed(3)
 
-function layers.AvgPool2d:forward(x)
-  return layer.run(self, ml.avg_pool2d, x, self.kernel_size, self.stride, self.padding,
-    self.ceil_mode, self.count_include_pad)
-end
-
-layers.MaxPool2d.extra_repr = pool_repr
-layers.AvgPool2d.extra_repr = pool_repr
-
---- Means over windows of (n, c, h, w) chosen so that the result has the size given, (n, c, h2, w2):
---- one number or two.
-layers.AdaptiveAvgPool2d = layer.define("AdaptiveAvgPool2d", "int[2]>=1 output_size",
-  function(self, o) self.output_size = o.output_size end)
-
-function layers.AdaptiveAvgPool2d:forward(x)
-  return layer.run(self, ml.adaptive_avg_pool2d, x, self.output_size)
-end
-
-function layers.AdaptiveAvgPool2d:extra_repr() return "to " .. pair(self.output_size) end
+layers._set_up, layers._check_groups, layers._weight_size = set_up, check_groups, weight_size
 
 return layers

@@ -4,10 +4,15 @@ local functions = require "moonlet.nn.functional.embedding"
 local init = require "moonlet.nn.init"
 local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
+local options = require "moonlet.options"
+local parameter = require "moonlet.nn.parameter"
+local signature = require "moonlet.signature"
 
 local layers = {}
 
 local LIMITS = ", number? max_norm=nil, number norm_type=2, bool scale_grad_by_freq=false"
+
+local GIVEN = ", Tensor? _weight=nil, bool _freeze=false"
 
 local function reset(self)
   init.normal_(self.weight)
@@ -21,8 +26,33 @@ local function set_up(self, name, o)
     self[option] = o[option]
   end
   self.padding_idx = layer.row(name, o.padding_idx, o.num_embeddings)
+  if o._weight then
+    local s = o._weight.shape
+    if #s ~= 2 or s[1] ~= o.num_embeddings or s[2] ~= o.embedding_dim then
+      options.fail("nn.%s: '_weight' has shape %s, (%d, %d) is wanted", name, tostring(s),
+        o.num_embeddings, o.embedding_dim)
+    end
+    self.weight = parameter.new(o._weight, not o._freeze)
+    return
+  end
   self.weight = layer.parameter({ o.num_embeddings, o.embedding_dim }, o)
+  self.weight:requires_grad_(not o._freeze)
   reset(self)
+end
+
+-- The function that makes such a layer from a table; `read` has its options behind the table.
+local function from_pretrained(cls, read)
+  return function(...)
+    local o = read:table(...)
+    local table_of_rows = o.embeddings
+    if table_of_rows.ndim ~= 2 then
+      options.fail("%s: 'embeddings' has shape %s, (rows, features) is wanted", read.where,
+        tostring(table_of_rows.shape))
+    end
+    o._weight, o._freeze, o.embeddings, o.freeze = table_of_rows, o.freeze, nil, nil
+    o.num_embeddings, o.embedding_dim = table_of_rows.shape[1], table_of_rows.shape[2]
+    return cls(o)
+  end
 end
 
 -- The options that are not as usual.
@@ -45,8 +75,12 @@ end
 --- > ml.nn.Embedding(10, 4)(ml.tensor { 1, 10 })
 ---@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
 layers.Embedding = layer.define("Embedding", "int>=1 num_embeddings, int>=1 embedding_dim, "
-  .. "int? padding_idx=nil" .. LIMITS .. ", bool sparse=false" .. layer.factory,
-  function(self, o) set_up(self, "Embedding", o) end)
+  .. "int? padding_idx=nil" .. LIMITS .. ", bool sparse=false"
+  .. GIVEN .. layer.factory, function(self, o) set_up(self, "Embedding", o) end)
+
+local make_embedding = from_pretrained(layers.Embedding, signature(
+  "nn.Embedding.from_pretrained(Tensor embeddings, bool freeze=true, int? padding_idx=nil" .. LIMITS
+  .. ", bool sparse=false)"))
 
 --- Draws the rows anew; that at `padding_idx` is zeros.
 function layers.Embedding:reset_parameters() reset(self) end
@@ -62,6 +96,14 @@ end
 
 function layers.Embedding:extra_repr() return table.concat(described(self), ", ") end
 
+--- A layer with the rows of a tensor (rows, features), on its memory; they are not trained unless
+--- `freeze` is false. The other options are those of the constructor.
+--- > ml.nn.Embedding.from_pretrained(ml.eye(3))(ml.tensor { 2 })
+---@param embeddings moonlet.Tensor
+---@param freeze? boolean (default true)
+---@return table
+function layers.Embedding.from_pretrained(...) return make_embedding(...) end
+
 --- Sums, means or greatest elements (`mode` "sum", "mean", "max") of the rows at the positions in
 --- each bag: the rows of an index `(bags, n)`, or parts of one `(n)` that begin at the positions
 --- `offsets`, the first of which is 1: `(bags, embedding_dim)`. With `include_last_offset` the last
@@ -71,11 +113,23 @@ function layers.Embedding:extra_repr() return table.concat(described(self), ", "
 ---@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
 layers.EmbeddingBag = layer.define("EmbeddingBag", "int>=1 num_embeddings, int>=1 embedding_dim"
   .. LIMITS .. ', string mode="mean", bool sparse=false, bool include_last_offset=false, '
-  .. "int? padding_idx=nil" .. layer.factory,
+  .. "int? padding_idx=nil" .. GIVEN .. layer.factory,
   function(self, o)
     self.mode, self.include_last_offset = o.mode, o.include_last_offset
     set_up(self, "EmbeddingBag", o)
   end)
+
+local make_bag = from_pretrained(layers.EmbeddingBag, signature(
+  "nn.EmbeddingBag.from_pretrained(Tensor embeddings, bool freeze=true" .. LIMITS
+  .. ', string mode="mean", bool sparse=false, bool include_last_offset=false, '
+  .. "int? padding_idx=nil)"))
+
+--- A layer with the rows of a tensor (rows, features), on its memory; they are not trained unless
+--- `freeze` is false. The other options are those of the constructor.
+---@param embeddings moonlet.Tensor
+---@param freeze? boolean (default true)
+---@return table
+function layers.EmbeddingBag.from_pretrained(...) return make_bag(...) end
 
 --- Draws the rows anew; that at `padding_idx` is zeros.
 function layers.EmbeddingBag:reset_parameters() reset(self) end

@@ -1,10 +1,16 @@
--- stdlib/nn/hooks.lua: calling a module: its forward method with the hooks around it. All hooks are
--- taken away by the handle that registering them returns.
+-- stdlib/nn/hooks.lua: calling a module: its forward method with the hooks around it, the module's
+-- own and those of all modules. All hooks are taken away by the handle that registering them
+-- returns.
 
 local Module = require "moonlet.nn.module"
 local backward = require "moonlet.nn.backward_hooks"
 local hooks = require "moonlet.hooks"
 local signature = require "moonlet.signature"
+
+local registering = {}
+
+-- Holds the hooks of all modules.
+local everywhere = {}
 
 -- The arguments for what comes next: what a hook returned, if anything, else those before.
 local function changed_or(before, ...)
@@ -12,53 +18,144 @@ local function changed_or(before, ...)
   return before
 end
 
-local function call_with_hooks(self, ...)
-  local inputs = table.pack(...)
-  for _, hook in hooks.each(rawget(self, "_pre_hooks")) do
-    inputs = changed_or(inputs, hook(self, table.unpack(inputs, 1, inputs.n)))
+local function is_options(value)
+  return type(value) == "table" and getmetatable(value) == nil and #value == 0
+end
+
+-- Arguments without the table of named ones at their end, and that table.
+local function without_options(inputs)
+  local last = inputs[inputs.n]
+  if inputs.n == 0 or not is_options(last) then return inputs, {} end
+  return table.move(inputs, 1, inputs.n - 1, 1, { n = inputs.n - 1 }), last
+end
+
+local function with_options(inputs, named)
+  local out = table.move(inputs, 1, inputs.n or #inputs, 1, { n = inputs.n or #inputs })
+  if next(named) ~= nil then
+    out.n = out.n + 1
+    out[out.n] = named
   end
-  local watch = backward.watch(self, inputs)
+  return out
+end
+
+local function run_pre_hook(self, hook, flags, inputs)
+  if not flags.with_kwargs then
+    return changed_or(inputs, hook(self, table.unpack(inputs, 1, inputs.n)))
+  end
+  local plain, named = without_options(inputs)
+  local given, given_named = hook(self, plain, named)
+  if given == nil then return inputs end
+  return with_options(given, given_named or named)
+end
+
+local function run_hook(self, hook, flags, inputs, outputs)
+  if not flags.with_kwargs then
+    return changed_or(outputs, hook(self, inputs, table.unpack(outputs, 1, outputs.n)))
+  end
+  local plain, named = without_options(inputs)
+  return changed_or(outputs, hook(self, plain, named, table.unpack(outputs, 1, outputs.n)))
+end
+
+local function each_of(self, field, f)
+  for _, hook, flags in hooks.each(everywhere[field]) do f(hook, flags) end
+  for _, hook, flags in hooks.each(rawget(self, field)) do f(hook, flags) end
+end
+
+-- `called` gets the hooks that ran, for those that run also after an error.
+local function run_all(self, inputs, called)
+  each_of(self, "_pre_hooks", function(hook, flags)
+    inputs = run_pre_hook(self, hook, flags, inputs)
+  end)
+  called.inputs = inputs
+  local watch = backward.watch(self, inputs, everywhere)
   local outputs = table.pack(self:forward(table.unpack(inputs, 1, inputs.n)))
-  for _, hook in hooks.each(rawget(self, "_hooks")) do
-    outputs = changed_or(outputs, hook(self, inputs, table.unpack(outputs, 1, outputs.n)))
-  end
+  each_of(self, "_hooks", function(hook, flags)
+    called[flags] = true
+    outputs = run_hook(self, hook, flags, inputs, outputs)
+  end)
   if watch then watch(outputs) end
   return table.unpack(outputs, 1, outputs.n)
 end
 
+-- After an error: the hooks that are always called and have not been; then the error goes on.
+local function finish(self, called, ok, ...)
+  if ok then return ... end
+  each_of(self, "_hooks", function(hook, flags)
+    if not flags.always_call or called[flags] then return end
+    local fine, message = pcall(run_hook, self, hook, flags, called.inputs, { n = 0 })
+    if not fine then warn("a forward hook with always_call failed: " .. tostring(message)) end
+  end)
+  error((...), 0)
+end
+
+local FIELDS = { "_pre_hooks", "_hooks", "_backward_hooks", "_backward_pre_hooks" }
+
+-- Whether hooks are left; without, calls are quick again.
+local function has_hooks(owner)
+  for _, field in ipairs(FIELDS) do
+    local list = rawget(owner, field)
+    if list and #list > 0 then return true end
+  end
+  owner._has_hooks = nil
+  return false
+end
+
+local function call_with_hooks(self, ...)
+  local own, all = has_hooks(self), has_hooks(everywhere)
+  if not own and not all then return self:forward(...) end
+  local called, always = { inputs = table.pack(...) }, false
+  each_of(self, "_hooks", function(_, flags) always = always or flags.always_call end)
+  if not always then return run_all(self, called.inputs, called) end
+  return finish(self, called, pcall(run_all, self, called.inputs, called))
+end
+
 function Module.__call(self, ...)
-  if self._has_hooks then return call_with_hooks(self, ...) end
+  if self._has_hooks or everywhere._has_hooks then return call_with_hooks(self, ...) end
   return self:forward(...)
 end
 
-local function add(self, field, hook, prepend)
-  rawset(self, "_has_hooks", true)
-  return hooks.add(self, field, hook, prepend)
+local function add(owner, field, hook, prepend, flags)
+  rawset(owner, "_has_hooks", true)
+  return hooks.add(owner, field, hook, prepend, flags)
 end
 
-local read_forward = signature(
-  "Module:register_forward_hook(function hook, bool prepend=false)")
+local function add_forward(owner, hook, prepend, with_kwargs, always_call)
+  return add(owner, "_hooks", hook, prepend,
+    { with_kwargs = with_kwargs, always_call = always_call })
+end
+
+local FORWARD = "(function hook, bool prepend=false, bool with_kwargs=false, "
+  .. "bool always_call=false)"
+local read_forward = signature("Module:register_forward_hook" .. FORWARD)
 
 --- `hook(module, inputs, ...)` runs after forward with the array of its arguments and its results;
---- what it returns, if anything, takes the place of the results. With `prepend` it runs before the
---- hooks that are there. Returns a handle: `handle:remove()`.
+--- what it returns, if anything, takes the place of the results. With `with_kwargs` it is
+--- `hook(module, inputs, options, ...)`, where `options` is the table of named arguments at the
+--- end, or an empty one. With `prepend` it runs before the hooks that are there, with `always_call`
+--- also when forward failed, then without results. Returns a handle: `handle:remove()`.
 ---@param hook fun(module: table, inputs: table, ...): ...
 ---@param prepend? boolean
+---@param with_kwargs? boolean
+---@param always_call? boolean
 ---@return table handle
 function Module:register_forward_hook(...)
-  return add(self, "_hooks", read_forward(...))
+  return add_forward(self, read_forward(...))
 end
 
-local read_forward_pre = signature(
-  "Module:register_forward_pre_hook(function hook, bool prepend=false)")
+local PRE = "(function hook, bool prepend=false, bool with_kwargs=false)"
+local read_forward_pre = signature("Module:register_forward_pre_hook" .. PRE)
 
 --- `hook(module, ...)` runs before forward with its arguments; what it returns, if anything, takes
---- their place. Returns a handle: `handle:remove()`.
+--- their place. With `with_kwargs` it is `hook(module, inputs, options)`, where `options` is the
+--- table of named arguments at the end, or an empty one, and may return both. Returns a handle:
+--- `handle:remove()`.
 ---@param hook fun(module: table, ...): ...
 ---@param prepend? boolean
+---@param with_kwargs? boolean
 ---@return table handle
 function Module:register_forward_pre_hook(...)
-  return add(self, "_pre_hooks", read_forward_pre(...))
+  local hook, prepend, with_kwargs = read_forward_pre(...)
+  return add(self, "_pre_hooks", hook, prepend, { with_kwargs = with_kwargs })
 end
 
 local read_backward = signature(
@@ -74,4 +171,59 @@ function Module:register_full_backward_hook(...)
   return add(self, "_backward_hooks", read_backward(...))
 end
 
-return Module
+local read_backward_pre = signature(
+  "Module:register_full_backward_pre_hook(function hook, bool prepend=false)")
+
+--- `hook(module, grad_outputs)` runs before backward computes the gradients of the module; an array
+--- that it returns takes the place of `grad_outputs`, an array by position. Returns a handle:
+--- `handle:remove()`.
+---@param hook fun(module: table, grad_outputs: table): table?
+---@param prepend? boolean
+---@return table handle
+function Module:register_full_backward_pre_hook(...)
+  return add(self, "_backward_pre_hooks", read_backward_pre(...))
+end
+
+local read_all_forward = signature("nn.register_module_forward_hook(function hook, "
+  .. "bool with_kwargs=false, bool always_call=false)")
+
+--- A forward hook of all modules, which runs before their own: see `Module.register_forward_hook`.
+--- Returns a handle: `handle:remove()`.
+---@param hook fun(module: table, inputs: table, ...): ...
+---@param with_kwargs? boolean
+---@param always_call? boolean
+---@return table handle
+function registering.register_module_forward_hook(...)
+  local hook, with_kwargs, always_call = read_all_forward(...)
+  return add_forward(everywhere, hook, false, with_kwargs, always_call)
+end
+
+local read_all_pre = signature "nn.register_module_forward_pre_hook(function hook)"
+
+--- A hook of all modules that runs before forward: see `Module.register_forward_pre_hook`.
+---@param hook fun(module: table, ...): ...
+---@return table handle
+function registering.register_module_forward_pre_hook(...)
+  return add(everywhere, "_pre_hooks", (read_all_pre(...)))
+end
+
+local read_all_backward = signature "nn.register_module_full_backward_hook(function hook)"
+
+--- A backward hook of all modules: see `Module.register_full_backward_hook`.
+---@param hook fun(module: table, grad_inputs: table, grad_outputs: table): table?
+---@return table handle
+function registering.register_module_full_backward_hook(...)
+  return add(everywhere, "_backward_hooks", (read_all_backward(...)))
+end
+
+local read_all_backward_pre = signature "nn.register_module_full_backward_pre_hook(function hook)"
+
+--- A hook of all modules that runs before their gradients are computed: see
+--- `Module.register_full_backward_pre_hook`.
+---@param hook fun(module: table, grad_outputs: table): table?
+---@return table handle
+function registering.register_module_full_backward_pre_hook(...)
+  return add(everywhere, "_backward_pre_hooks", (read_all_backward_pre(...)))
+end
+
+return registering

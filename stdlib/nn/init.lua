@@ -7,6 +7,16 @@ local fail = options.fail
 
 local init = {}
 
+-- How many `nn.utils.skip_init` are running, under which nothing is filled.
+local skipping = 0
+
+--- Lets the initialisers do nothing until the result is closed.
+---@return any
+function init._skip()
+  skipping = skipping + 1
+  return setmetatable({}, { __close = function() skipping = skipping - 1 end })
+end
+
 -- The sizes of the sums that a weight (out, in, ...) takes part in: inputs and outputs per element.
 local function fans(where, tensor)
   local shape = tensor.shape
@@ -30,16 +40,19 @@ function init.fans(...)
 end
 
 local function uniform(tensor, low, high, generator)
+  if skipping > 0 then return tensor end
   local _ <close> = ml.no_grad()
   return tensor:uniform_(low, high, { generator = generator })
 end
 
 local function normal(tensor, mean, std, generator)
+  if skipping > 0 then return tensor end
   local _ <close> = ml.no_grad()
   return tensor:normal_(mean, std, { generator = generator })
 end
 
 local function constant(tensor, value)
+  if skipping > 0 then return tensor end
   local _ <close> = ml.no_grad()
   return tensor:fill_(value)
 end
@@ -73,8 +86,47 @@ end
 local read_trunc_normal = signature("nn.init.trunc_normal_(Tensor tensor, number mean=0, "
   .. "number>=0 std=1, number a=-2, number b=2, Generator? generator=nil)")
 
---- Draws from the normal distribution cut off at `a` and `b`, which must not lie far out in its
---- tails.
+-- How much of the standard normal distribution lies below `x`.
+local function below(x)
+  return ml.erf(ml.tensor({ x / math.sqrt(2) }, { dtype = "float64", device = "cpu" })):item() / 2
+    + 0.5
+end
+
+-- Draws anew what lies outside, until all lies inside: where that is likely.
+local function draw_until_inside(tensor, mean, std, low, high, generator)
+  tensor:normal_(mean, std, { generator = generator })
+  while true do
+    local outside = tensor:lt(low):logical_or(tensor:gt(high))
+    if not outside:any():item() then return tensor end
+    local fresh = ml.empty_like(tensor):normal_(mean, std, { generator = generator })
+    tensor:copy_(ml.where(outside, fresh, tensor))
+  end
+end
+
+-- Draws evenly and keeps each number as likely as its density says, compared with that of the
+-- likeliest, `mode`: where the distribution has little inside. Beyond `reach` there is next to
+-- nothing, so that a good part is kept.
+local function draw_by_density(tensor, mean, std, low, high, generator)
+  local mode = math.max(low, math.min(mean, high))
+  local off = math.abs(mode - mean) / std
+  local LEAST_LOG_DENSITY = 40
+  local reach = std * (math.sqrt(off * off + 2 * LEAST_LOG_DENSITY) - off)
+  low, high = math.max(low, mode - reach), math.min(high, mode + reach)
+  local given = { generator = generator }
+  local function draw() return ml.empty_like(tensor):uniform_(low, high, given) end
+  local waiting = ml.ones_like(tensor):bool()
+  repeat
+    local candidates = draw()
+    local log_density = (((candidates - mean) / std):pow(2) - off * off) * -0.5
+    local kept = ml.empty_like(tensor):uniform_(0, 1, given):log():le(log_density)
+      :logical_and(waiting)
+    tensor:copy_(ml.where(kept, candidates, tensor))
+    waiting = waiting:logical_and(kept:logical_not())
+  until not waiting:any():item()
+  return tensor
+end
+
+--- Draws from the normal distribution cut off at `a` and `b`.
 ---@param tensor Tensor
 ---@param mean? number (default 0)
 ---@param std? number (default 1)
@@ -84,19 +136,19 @@ local read_trunc_normal = signature("nn.init.trunc_normal_(Tensor tensor, number
 ---@return Tensor tensor
 function init.trunc_normal_(...)
   local tensor, mean, std, low, high, generator = read_trunc_normal(...)
-  if not (low < high and low < mean + 3 * std and high > mean - 3 * std) then
+  -- Bounds in the tensor's own dtype, so that its numbers can lie between them.
+  local edges = ml.tensor({ low, high }, { dtype = tensor.dtype, device = "cpu" })
+  local least, most = edges[1]:item(), edges[2]:item()
+  if least >= most or std == 0 and (mean < low or mean > high) then
     fail("nn.init.trunc_normal_: no part of the distribution lies from %g to %g", low, high)
   end
+  if skipping > 0 or tensor:numel() == 0 then return tensor end
   local _ <close> = ml.no_grad()
-  tensor:normal_(mean, std, { generator = generator })
-  local MAX_DRAWS = 200
-  for _ = 1, MAX_DRAWS do
-    local outside = tensor:lt(low):logical_or(tensor:gt(high))
-    if not outside:any():item() then break end
-    local fresh = ml.empty_like(tensor):normal_(mean, std, { generator = generator })
-    tensor:copy_(ml.where(outside, fresh, tensor))
-  end
-  return tensor:copy_(tensor:clamp(low, high))
+  if std == 0 then return tensor:fill_(mean) end
+  local LIKELY = 0.3
+  local inside = below((high - mean) / std) - below((low - mean) / std)
+  local draw = inside > LIKELY and draw_until_inside or draw_by_density
+  return draw(tensor, mean, std, least, most, generator)
 end
 
 local read_constant = signature "nn.init.constant_(Tensor tensor, number val)"
@@ -138,12 +190,13 @@ function init.eye_(...)
   if #shape ~= 2 then
     fail("nn.init.eye_: a matrix is wanted, got shape %s", tostring(shape))
   end
+  if skipping > 0 then return tensor end
   local _ <close> = ml.no_grad()
   return tensor:copy_(ml.eye(shape[1], shape[2], { dtype = tensor.dtype, device = tensor.device }))
 end
 
-local GAINS = { linear = 1, conv1d = 1, conv2d = 1, conv3d = 1, sigmoid = 1,
-  tanh = 5 / 3,
+local GAINS = { linear = 1, conv1d = 1, conv2d = 1, conv3d = 1, conv_transpose1d = 1,
+  conv_transpose2d = 1, conv_transpose3d = 1, sigmoid = 1, tanh = 5 / 3,
   relu = math.sqrt(2), leaky_relu = math.sqrt(2 / (1 + 0.01 ^ 2)), selu = 3 / 4 }
 local nonlinearities = {}
 for name in pairs(GAINS) do nonlinearities[#nonlinearities + 1] = name end
@@ -232,6 +285,93 @@ function init.kaiming_normal_(...)
   local tensor, a, mode, nonlinearity, generator = read_kaiming_normal(...)
   return normal(tensor, 0, kaiming_std("nn.init.kaiming_normal_", tensor, a, mode, nonlinearity),
     generator)
+end
+
+local read_dirac = signature "nn.init.dirac_(Tensor tensor, int>=1 groups=1)"
+
+--- Makes a convolution's weight, of three to five dimensions, the identity: each of the first
+--- channels of a group gives its own middle element.
+---@param tensor Tensor
+---@param groups? integer (default 1)
+---@return Tensor tensor
+function init.dirac_(...)
+  local tensor, groups = read_dirac(...)
+  local s = tensor.shape
+  if #s < 3 or #s > 5 then
+    fail("nn.init.dirac_: three to five dimensions are wanted, got shape %s", tostring(s))
+  elseif s[1] % groups ~= 0 then
+    fail("nn.init.dirac_: %d output channels do not divide into %d groups", s[1], groups)
+  end
+  if skipping > 0 then return tensor end
+  local _ <close> = ml.no_grad()
+  tensor:fill_(0)
+  local per_group, centre = s[1] // groups, {}
+  for d = 3, #s do centre[d - 2] = s[d] // 2 + 1 end
+  for g = 0, groups - 1 do
+    for i = 1, math.min(per_group, s[2]) do
+      tensor[{ g * per_group + i, i, table.unpack(centre) }] = 1
+    end
+  end
+  return tensor
+end
+
+local read_orthogonal = signature(
+  "nn.init.orthogonal_(Tensor tensor, number gain=1, Generator? generator=nil)")
+
+--- Makes the rows of a tensor orthogonal, or the columns where there are fewer (Saxe et al., 2013),
+--- times `gain`; dimensions from the second on count as one.
+---@param tensor Tensor
+---@param gain? number (default 1)
+---@param generator? Generator
+---@return Tensor tensor
+function init.orthogonal_(...)
+  local tensor, gain, generator = read_orthogonal(...)
+  if tensor.ndim < 2 then
+    fail("nn.init.orthogonal_: at least 2 dimensions are wanted, got shape %s",
+      tostring(tensor.shape))
+  end
+  if skipping > 0 or tensor:numel() == 0 then return tensor end
+  local _ <close> = ml.no_grad()
+  local rows = tensor.shape[1]
+  local columns = tensor:numel() // rows
+  local narrow = tensor:is_floating_point() and (tensor.dtype == "float16"
+    or tensor.dtype == "bfloat16")
+  local flat = ml.empty({ rows, columns },
+    { dtype = narrow and "float32" or tensor.dtype, device = tensor.device })
+  flat:normal_(0, 1, { generator = generator })
+  if rows < columns then flat = flat:t() end
+  local q, r = ml.linalg.qr(flat)
+  q = q * r:diagonal():sign()
+  if rows < columns then q = q:t() end
+  tensor:copy_(q:reshape(tensor.shape))
+  return tensor:mul_(gain)
+end
+
+local read_sparse = signature("nn.init.sparse_(Tensor tensor, number>=0<=1 sparsity, "
+  .. "number>=0 std=0.01, Generator? generator=nil)")
+
+--- Draws a matrix from the normal distribution and sets the part `sparsity` of each column, at
+--- random places, to zero (Martens, 2010).
+---@param tensor Tensor
+---@param sparsity number
+---@param std? number (default 0.01)
+---@param generator? Generator
+---@return Tensor tensor
+function init.sparse_(...)
+  local tensor, sparsity, std, generator = read_sparse(...)
+  if tensor.ndim ~= 2 then
+    fail("nn.init.sparse_: a matrix is wanted, got shape %s", tostring(tensor.shape))
+  end
+  if skipping > 0 then return tensor end
+  local _ <close> = ml.no_grad()
+  tensor:normal_(0, std, { generator = generator })
+  local rows, columns = tensor.shape[1], tensor.shape[2]
+  local zeros = math.ceil(sparsity * rows)
+  for column = 1, zeros > 0 and columns or 0 do
+    local places = ml.randperm(rows, { generator = generator, device = tensor.device })
+    tensor:select(2, column):index_fill_(1, places:narrow(1, 1, zeros), 0)
+  end
+  return tensor
 end
 
 return options.namespace("nn.init", init)

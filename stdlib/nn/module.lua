@@ -33,7 +33,8 @@ end)
 
 local function kind_of(value)
   if is_parameter(value) then return "parameter" end
-  return is_module(value) and "module" or nil
+  if is_module(value) then return "module" end
+  return parameter.is_buffer(value) and "buffer" or nil
 end
 
 -- An object is a raw table, so that reading a field costs one lookup; the registry remembers the
@@ -78,9 +79,11 @@ local function check_twins(self, key)
   end
 end
 
-local function register(self, key, kind)
+local function register(self, key, kind, value)
   check_name(self, key)
   local registry = self._registry
+  local is_buffer, persistent = parameter.is_buffer(value)
+  if is_buffer then registry.transient[key] = not persistent or nil end
   if not registry.kind[key] then
     check_twins(self, key)
     table.insert(registry.order, key)
@@ -91,15 +94,16 @@ end
 function Module.__newindex(self, key, value)
   local registry = rawget(self, "_registry")
   if registry then
-    -- A field that was deleted and comes back goes to the end.
-    if registry.kind[key] and rawget(self, key) == nil then
+    -- A field that was deleted and comes back goes to the end; a buffer may come later.
+    local awaited = registry.kind[key] == "buffer" and ml.is_tensor(value)
+    if registry.kind[key] and rawget(self, key) == nil and not awaited then
       registry.kind[key] = nil
       for i, name in ipairs(registry.order) do
         if name == key then table.remove(registry.order, i) break end
       end
     end
     local kind = kind_of(value)
-    if kind then register(self, key, kind) end
+    if kind then register(self, key, kind, value) end
   end
   rawset(self, key, value)
 end
@@ -118,7 +122,7 @@ local function register_late(self)
     if type(a) == type(b) then return a < b end
     return type(a) == "number"
   end)
-  for _, key in ipairs(late) do register(self, key, kind_of(self[key])) end
+  for _, key in ipairs(late) do register(self, key, kind_of(self[key]), self[key]) end
 end
 
 -- The name of a field in state dicts and printed trees: positions count from 0 there, as PyTorch's.
@@ -126,16 +130,20 @@ local function name_of(key)
   return math.type(key) == "integer" and tostring(key - 1) or key
 end
 
---- Calls `visit(name, value, kind)` for each field of this module that holds a "parameter", a
---- "buffer" or a "module", in their order. `name` is that of state dicts.
----@param visit fun(name: string, value: any, kind: string)
+--- Calls `visit(name, value, kind, key)` for each field of this module that holds a "parameter", a
+--- "buffer" or a "module", in their order. `name` is that of state dicts, `key` the field's.
+---@param visit fun(name: string, value: any, kind: string, key: string|integer)
 local function each_field(self, visit)
+  if type(visit) ~= "function" then
+    fail("each_field: a function is wanted, got %s", type(visit))
+  end
   register_late(self)
   if self._close_gaps then self:_close_gaps() end
   local registry = self._registry
   for _, key in ipairs(registry.order) do
     local value = rawget(self, key)
     local kind = value ~= nil and (kind_of(value) or registry.kind[key])
+    if kind == "buffer" and registry.kind[key] == "parameter" then kind = "parameter" end
     if kind == "parameter" and not is_parameter(value) then
       fail("%s: '%s' was a parameter and now holds a %s; assign nn.Parameter(...) or nil",
         class.name(class.of(self)), tostring(key), ml.is_tensor(value) and "plain tensor"
@@ -144,7 +152,7 @@ local function each_field(self, visit)
       fail("%s: '%s' was a buffer and now holds a %s", class.name(class.of(self)), tostring(key),
         type(value))
     elseif kind and (kind ~= "module" or is_module(value)) then
-      visit(name_of(key), value, kind)
+      visit(name_of(key), value, kind, key)
     end
   end
 end
@@ -263,17 +271,21 @@ function Module:named_modules(...)
   return iterate(collect_modules(self, prefix, once, {}, {}))
 end
 
+-- { name, module } of each module directly below, each once.
 local function child_list(self)
-  local out = {}
+  local out, seen = {}, {}
   each_field(self, function(name, value, kind)
-    if kind == "module" then out[#out + 1] = { name, value } end
+    if kind == "module" and not seen[value] then
+      seen[value] = true
+      out[#out + 1] = { name, value }
+    end
   end)
   return out
 end
 
 local read_children = signature "Module:children()"
 
---- The modules directly below this one: an array.
+--- The modules directly below this one, each once: an array.
 ---@return table[]
 function Module:children(...)
   read_children(...)
@@ -287,19 +299,6 @@ local read_named_children = signature "Module:named_children()"
 function Module:named_children(...)
   read_named_children(...)
   return iterate(child_list(self))
-end
-
-local read_get_submodule = signature "Module:get_submodule(string target)"
-
---- The module with that name in `named_modules`: `net:get_submodule("features.0")`.
----@param target string
----@return table
-function Module:get_submodule(...)
-  local target = read_get_submodule(...)
-  for _, entry in ipairs(collect_modules(self, "", false, {}, {})) do
-    if entry[1] == target then return entry[2] end
-  end
-  fail("get_submodule: %s has no module '%s'", class.name(class.of(self)), target)
 end
 
 local read_register_buffer = signature(
@@ -320,6 +319,12 @@ function Module:register_buffer(...)
   self._registry.transient[name] = not persistent or nil
 end
 
+local function check_free(self, where, name, kind)
+  if rawget(self, name) ~= nil and self._registry.kind[name] ~= kind then
+    fail("%s: '%s' exists already", where, name)
+  end
+end
+
 local read_register_parameter = signature(
   "Module:register_parameter(string name, Parameter? param=nil)")
 
@@ -328,6 +333,8 @@ local read_register_parameter = signature(
 ---@param param? Tensor
 function Module:register_parameter(...)
   local name, param = read_register_parameter(...)
+  check_name(self, name)
+  check_free(self, "register_parameter", name, "parameter")
   self[name] = param
 end
 
@@ -338,8 +345,15 @@ local read_add_module = signature "Module:add_module(string name, Module? module
 ---@param module? table
 function Module:add_module(...)
   local name, module = read_add_module(...)
+  check_name(self, name)
+  check_free(self, "add_module", name, "module")
   self[name] = module
 end
+
+--- `add_module` under its other name.
+---@param name string
+---@param module? table
+function Module:register_module(...) self:add_module(...) end
 
 local read_train = signature "Module:train(bool mode=true)"
 
@@ -395,6 +409,19 @@ end
 --- What the module computes; every module defines it. `net(x)` calls it.
 function Module:forward()
   fail("%s: has no method forward", class.name(class.of(self)))
+end
+
+--- Forgets the field `key` as one that holds a parameter, buffer or module; returns what it held.
+---@param key string|integer
+---@return any
+function Module:_forget(key)
+  local value, registry = rawget(self, key), self._registry
+  rawset(self, key, nil)
+  registry.kind[key], registry.transient[key] = nil, nil
+  for i, name in ipairs(registry.order) do
+    if name == key then table.remove(registry.order, i) break end
+  end
+  return value
 end
 
 Module.each_field = each_field

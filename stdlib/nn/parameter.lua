@@ -1,23 +1,43 @@
 -- stdlib/nn/parameter.lua: parameters: tensors that modules hold and optimisers change. A tensor
--- is a parameter because it was made one, not because it requires a gradient.
+-- is a parameter because it was made one, not because it requires a gradient; and so is a buffer.
 
+local ml = require "moonlet"
+local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local system = require "moonlet.system"
 
 local parameter = {}
 
+-- What a tensor was made: "parameter", "buffer" or, for one that its state dict lacks, "transient".
 local marks = setmetatable({}, { __mode = "k" })
+-- The tensors whose shape is not known yet.
+local shapeless = setmetatable({}, { __mode = "k" })
 
 --- Whether `value` was made by `nn.Parameter`.
 ---@param value any
 ---@return boolean
 function parameter.is_parameter(value)
-  return value ~= nil and marks[value] == true
+  return value ~= nil and marks[value] == "parameter"
+end
+
+--- Whether `value` was made by `nn.Buffer`, and whether it is persistent.
+---@param value any
+---@return boolean is_buffer
+---@return boolean persistent
+function parameter.is_buffer(value)
+  local mark = value ~= nil and marks[value]
+  return mark == "buffer" or mark == "transient", mark == "buffer"
 end
 
 signature.add_type("Parameter", "an nn.Parameter", function(value)
   return parameter.is_parameter(value) and value or nil
 end)
+
+local function marked(data, mark)
+  local result = data:detach()
+  marks[result] = mark
+  return result
+end
 
 local read = signature "nn.Parameter(Tensor data, bool requires_grad=true)"
 
@@ -28,10 +48,79 @@ local read = signature "nn.Parameter(Tensor data, bool requires_grad=true)"
 ---@return Tensor
 function parameter.new(...)
   local data, requires_grad = read(...)
-  local result = data:detach()
-  result:requires_grad_(requires_grad)
-  marks[result] = true
+  return marked(data, "parameter"):requires_grad_(requires_grad)
+end
+
+local read_buffer = signature "nn.Buffer(Tensor data, bool persistent=true)"
+
+--- A tensor on the memory of `data` that becomes a buffer of the module to which it is assigned:
+--- `self.steps = nn.Buffer(ml.zeros(1))`. With `persistent = false` it is not in the state dict.
+---@param data Tensor
+---@param persistent? boolean (default true)
+---@return Tensor
+function parameter.buffer(...)
+  local data, persistent = read_buffer(...)
+  return marked(data, persistent and "buffer" or "transient")
+end
+
+--- `copy` as what `original` was made: a parameter, a buffer, of unknown shape, or none of these.
+---@param original Tensor
+---@param copy Tensor
+---@return Tensor copy
+function parameter.like(original, copy)
+  marks[copy], shapeless[copy] = marks[original], shapeless[original]
+  return copy
+end
+
+local read_uninitialized_parameter = signature("nn.UninitializedParameter("
+  .. "bool requires_grad=true, string? device=nil, string? dtype=nil)")
+
+local function without_shape(result)
+  shapeless[result] = true
   return result
+end
+
+--- A parameter whose shape is not known yet: a lazy layer makes it whole at its first call. Until
+--- then it has no elements.
+---@param requires_grad? boolean (default true)
+---@param options? {device?: string, dtype?: string}
+---@return Tensor
+function parameter.uninitialized_parameter(...)
+  local requires_grad, device, dtype = read_uninitialized_parameter(...)
+  return without_shape(parameter.new(ml.empty({ 0 }, { device = device, dtype = dtype }),
+    requires_grad))
+end
+
+local read_uninitialized_buffer = signature("nn.UninitializedBuffer(bool persistent=true, "
+  .. "string? device=nil, string? dtype=nil)")
+
+--- A buffer whose shape is not known yet.
+---@param persistent? boolean (default true)
+---@param options? {device?: string, dtype?: string}
+---@return Tensor
+function parameter.uninitialized_buffer(...)
+  local persistent, device, dtype = read_uninitialized_buffer(...)
+  return without_shape(parameter.buffer(ml.empty({ 0 }, { device = device, dtype = dtype }),
+    persistent))
+end
+
+--- Whether the shape of a parameter or buffer is not known yet.
+---@param value any
+---@return boolean
+function parameter.is_uninitialized(value) return value ~= nil and shapeless[value] == true end
+
+--- Gives a tensor of unknown shape that shape; its elements are not set. It stays the same Lua
+--- value, so that an optimiser that holds it sees them.
+---@param tensor Tensor
+---@param size integer[]
+---@return Tensor tensor
+function parameter.materialize(tensor, size)
+  if not shapeless[tensor] then options.fail("materialize: the tensor has a shape already") end
+  local whole = ml.empty(size, { dtype = tensor.dtype, device = tensor.device })
+  whole:requires_grad_(tensor.requires_grad)
+  shapeless[tensor] = nil
+  ml._rebind(tensor, whole)
+  return tensor
 end
 
 --- Forgets the gradients of an array of parameters, so that their memory is free for the next ones,

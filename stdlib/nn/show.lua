@@ -35,7 +35,9 @@ local function add_lines(self, label, depth, rows, above)
   local children = {}
   if not above[self] then
     above[self] = true
-    for name, child in self:named_children() do children[#children + 1] = { name, child } end
+    self:each_field(function(name, child, kind)
+      if kind == "module" then children[#children + 1] = { name, child } end
+    end)
   end
   local all = count(self:parameters())
   local text = ("  "):rep(depth) .. (label and "(" .. label .. "): " or "")

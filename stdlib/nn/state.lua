@@ -1,213 +1,297 @@
--- stdlib/nn/state.lua: what nn.Module does with the tensors it holds: the state dict, loading it,
--- and moving to another dtype or device.
+-- stdlib/nn/state.lua: Module: the state dict, loading it, and the hooks of both.
 
 local Module = require "moonlet.nn.module"
 local class = require "moonlet.class"
+local hooks = require "moonlet.hooks"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local parameter = require "moonlet.nn.parameter"
 local signature = require "moonlet.signature"
 local fail = options.fail
 
--- Puts every parameter and persistent buffer into `out` under its full name; tied ones come under
--- each of their names.
-local function gather(self, prefix, out, above)
-  if above[self] then fail("%s: the module contains itself", class.name(class.of(self))) end
-  above[self] = true
-  self:each_field(function(name, value, kind)
-    if kind == "module" then
-      gather(value, prefix .. name .. ".", out, above)
-    elseif kind == "parameter" or not self._registry.transient[name] then
-      out[prefix .. name] = value
+local EXTRA = "_extra_state"
+
+local function class_name(self) return class.name(class.of(self)) end
+
+-- Whether the module says itself what more its state is.
+local function has_extra(self, method) return class.lookup(self, method) ~= Module[method] end
+
+--- What belongs to the state besides parameters and buffers: modules that have something define it,
+--- together with `set_extra_state`. It stands in the state dict under "_extra_state".
+---@return any
+function Module:get_extra_state()
+  fail("%s: has no method get_extra_state", class_name(self))
+end
+
+--- Takes what `get_extra_state` gave.
+---@param state any
+function Module:set_extra_state(state)
+  fail("%s: has no method set_extra_state, got %s", class_name(self), signature.describe(state))
+end
+
+--- Puts the parameters and persistent buffers of this module alone into `destination`, each name
+--- after `prefix`. A class may do more here.
+function Module:_save_to_state_dict(destination, prefix, keep_vars)
+  self:each_field(function(name, value, kind, key)
+    if kind == "parameter" or kind == "buffer" and not self._registry.transient[key] then
+      local whole = keep_vars or parameter.is_uninitialized(value)
+      destination[prefix .. name] = whole and value or value:detach()
     end
   end)
+  if has_extra(self, "get_extra_state") then
+    destination[prefix .. EXTRA] = self:get_extra_state()
+  end
+end
+
+local function save(self, destination, prefix, keep_vars, above)
+  if above[self] then fail("%s: the module contains itself", class_name(self)) end
+  above[self] = true
+  for _, hook in hooks.each(rawget(self, "_state_dict_pre_hooks")) do
+    hook(self, prefix, keep_vars)
+  end
+  self:_save_to_state_dict(destination, prefix, keep_vars)
+  self:each_field(function(name, value, kind)
+    if kind == "module" then
+      save(value, destination, prefix .. name .. ".", keep_vars, above)
+    end
+  end)
+  for _, hook in hooks.each(rawget(self, "_state_dict_hooks")) do
+    hook(self, destination, prefix, { version = self._version or 1 })
+  end
   above[self] = nil
-  return out
+  return destination
 end
 
 local read_state_dict = signature(
-  "Module:state_dict(string prefix=\"\", bool keep_vars=false)")
+  "Module:state_dict(string prefix=\"\", bool keep_vars=false, dict? destination=nil)")
 
 --- All parameters and persistent buffers by name ("fc.weight"), sharing memory with the module. The
 --- names are PyTorch's: what stands at position 1 of a Sequential or a list is named "0". `prefix`
---- comes before each name; with `keep_vars` the values are the parameters themselves.
+--- comes before each name; with `keep_vars` the values are the parameters themselves. They are put
+--- into `destination`, a new table unless given.
 ---@param prefix? string
 ---@param keep_vars? boolean
+---@param destination? table
 ---@return table<string, Tensor>
 function Module:state_dict(...)
-  local prefix, keep_vars = read_state_dict(...)
-  local out = gather(self, prefix, {}, {})
-  if not keep_vars then
-    for name, tensor in pairs(out) do out[name] = tensor:detach() end
+  local prefix, keep_vars, destination = read_state_dict(...)
+  return save(self, destination or {}, prefix, keep_vars, {})
+end
+
+-- What is wrong with `value` for the tensor `own`, or nil.
+local function misfit(own, value)
+  if not ml.is_tensor(value) then return ("a %s, wanted a tensor"):format(type(value)) end
+  if parameter.is_uninitialized(own) or value.shape == own.shape then return nil end
+  return ("%s, wanted %s"):format(tostring(value.shape), tostring(own.shape))
+end
+
+-- Puts the tensor `value` in the place of the module's own, which has the same kind.
+local function replace(self, key, own, value, kind)
+  if kind == "parameter" and not parameter.is_parameter(value) then
+    value = parameter.new(value, own.requires_grad)
+  else
+    value:requires_grad_(own.requires_grad)
+  end
+  rawset(self, key, value)
+end
+
+local function load_one(self, key, own, value, kind, metadata)
+  if parameter.is_uninitialized(value) then return nil end
+  -- Tensors without dimensions had one of size 1 once.
+  if ml.is_tensor(value) and own.ndim == 0 and value.ndim == 1 and #value > 0 then
+    value = value[1]
+  end
+  local wrong = misfit(own, value)
+  if wrong then return wrong end
+  table.insert(metadata.plan, function()
+    if metadata.assign_to_params_buffers then
+      return replace(self, key, own, value, kind)
+    elseif parameter.is_uninitialized(own) then
+      parameter.materialize(own, value.shape:totable())
+    end
+    own:copy_(value:to(own.device))
+  end)
+end
+
+local function starts_with(text, prefix) return text:sub(1, #prefix) == prefix end
+
+-- Names in the state under `prefix` that neither a tensor nor a child of this module has.
+local function find_unexpected(state, prefix, own, children, unexpected)
+  for key in pairs(state) do
+    if type(key) ~= "string" then
+      if prefix == "" then unexpected[#unexpected + 1] = tostring(key) end
+    elseif starts_with(key, prefix) and key ~= prefix .. EXTRA then
+      local name = key:sub(#prefix + 1)
+      local child = name:match "^([^.]*)%."
+      if child and not children[child] or not child and not own[name] then
+        unexpected[#unexpected + 1] = key
+      end
+    end
+  end
+end
+
+local function load_extra(self, state, prefix, metadata, missing, unexpected)
+  local key = prefix .. EXTRA
+  local value = state[key]
+  if not has_extra(self, "set_extra_state") then
+    if value ~= nil then unexpected[#unexpected + 1] = key end
+  elseif value == nil then
+    missing[#missing + 1] = key
+  else
+    table.insert(metadata.plan, function() self:set_extra_state(value) end)
+  end
+end
+
+--- Takes the tensors of this module alone, which stand after `prefix` in `state`, and notes names
+--- that are missing or unexpected. A class that does more calls this one as well. What is to be
+--- done when all fits is put into `local_metadata.plan`, an array of functions.
+function Module:_load_from_state_dict(state, prefix, local_metadata, strict, missing, unexpected,
+    errors)
+  for _, hook in hooks.each(rawget(self, "_load_state_dict_pre_hooks")) do
+    hook(self, state, prefix, local_metadata, strict, missing, unexpected, errors)
+  end
+  local own, children = {}, {}
+  self:each_field(function(name, value, kind, field)
+    if kind == "module" then
+      children[name] = true
+    elseif kind == "parameter" or not self._registry.transient[field] then
+      own[name] = true
+      local key = prefix .. name
+      if state[key] == nil then
+        missing[#missing + 1] = key
+      else
+        local wrong = load_one(self, field, value, state[key], kind, local_metadata)
+        if wrong then
+          table.insert(local_metadata.mismatched, ("%s (%s)"):format(key, wrong))
+        end
+      end
+    end
+  end)
+  load_extra(self, state, prefix, local_metadata, missing, unexpected)
+  find_unexpected(state, prefix, own, children, unexpected)
+end
+
+local function part_of(state, prefix)
+  local out = {}
+  for key, value in pairs(state) do
+    if type(key) == "string" and starts_with(key, prefix) then out[key] = value end
   end
   return out
 end
 
-local function sorted_keys(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-  return keys
-end
-
-local function compare(own, given)
-  local missing, unexpected, mismatched = {}, {}, {}
-  for _, name in ipairs(sorted_keys(own)) do
-    local value = given[name]
-    if value == nil then
-      missing[#missing + 1] = name
-    elseif not ml.is_tensor(value) then
-      mismatched[#mismatched + 1] = ("%s (a %s, wanted a tensor)"):format(name, type(value))
-    elseif value.shape ~= own[name].shape then
-      mismatched[#mismatched + 1] = ("%s (%s, wanted %s)"):format(name, tostring(value.shape),
-        tostring(own[name].shape))
+-- Goes through the module and those below it; hooks that run after are noted in `after`.
+local function visit(self, state, prefix, report, after, above)
+  if above[self] then fail("%s: the module contains itself", class_name(self)) end
+  above[self] = true
+  local metadata = { version = report.version, plan = report.plan, mismatched = report.mismatched,
+    assign_to_params_buffers = report.assign }
+  self:_load_from_state_dict(state, prefix, metadata, report.strict, report.missing,
+    report.unexpected, report.errors)
+  self:each_field(function(name, child, kind)
+    if kind == "module" then
+      local below = prefix .. name .. "."
+      visit(child, part_of(state, below), below, report, after, above)
     end
+  end)
+  for _, hook in hooks.each(rawget(self, "_load_state_dict_post_hooks")) do
+    after[#after + 1] = { self, hook }
   end
-  for _, name in ipairs(sorted_keys(given)) do
-    if own[name] == nil then unexpected[#unexpected + 1] = tostring(name) end
-  end
-  return missing, unexpected, mismatched
+  above[self] = nil
 end
 
-local function refuse(self, missing, unexpected, mismatched)
-  local name = class.name(class.of(self))
-  local lines = { ("load_state_dict: the state does not fit %s"):format(name) }
+local function refuse(self, report)
+  local lines = { ("load_state_dict: the state does not fit %s"):format(class_name(self)) }
   local function add(title, list)
     if #list > 0 then lines[#lines + 1] = ("  %s: %s"):format(title, table.concat(list, ", ")) end
   end
-  add("missing", missing)
-  add("unexpected", unexpected)
-  add("of another shape", mismatched)
+  if report.strict then
+    add("missing", report.missing)
+    add("unexpected", report.unexpected)
+  end
+  add("of another shape", report.mismatched)
+  for _, message in ipairs(report.errors) do lines[#lines + 1] = "  " .. tostring(message) end
   fail("%s", table.concat(lines, "\n"))
 end
 
-local read_load = signature "Module:load_state_dict(dict state_dict, bool strict=true)"
+local function copy_of(state)
+  local out = {}
+  for key, value in pairs(state) do out[key] = value end
+  return out
+end
 
---- Copies the tensors of `state_dict` into the module's own, converting their dtype and device.
---- Keys that are missing, unexpected or of another shape are an error that lists them all, and
---- nothing is loaded; `{ strict = false }` accepts missing and unexpected ones, whose names are in
---- the result. To load a part, as for a network with a new last layer, set the other keys of
---- `state_dict` to nil first.
+local read_load = signature(
+  "Module:load_state_dict(dict state_dict, bool strict=true, bool assign=false)")
+
+--- Copies the tensors of `state_dict` into the module's own, converting their dtype and device;
+--- with `assign` they take the place of the module's own, as they are. Keys that are missing,
+--- unexpected or of another shape are an error that lists them all, and nothing is loaded; `{
+--- strict = false }` accepts missing and unexpected ones, whose names are in the result. To load a
+--- part, as for a network with a new last layer, set the other keys of `state_dict` to nil first.
 ---@param state_dict table<string, Tensor>
 ---@param strict? boolean (default true)
----@return table { missing = string[], unexpected = string[] }
+---@param assign? boolean
+---@return table { missing_keys = string[], unexpected_keys = string[] }
 function Module:load_state_dict(...)
-  local state, strict = read_load(...)
-  local own = gather(self, "", {}, {})
-  local missing, unexpected, mismatched = compare(own, state)
-  if #mismatched > 0 or (strict and #missing + #unexpected > 0) then
-    refuse(self, missing, unexpected, mismatched)
+  local state, strict, assign = read_load(...)
+  local report = { strict = strict, assign = assign, plan = {}, missing = {}, unexpected = {},
+    mismatched = {}, errors = {} }
+  local after = {}
+  visit(self, copy_of(state), "", report, after, {})
+  for _, list in ipairs { report.missing, report.unexpected, report.mismatched } do
+    table.sort(list)
   end
-  local _ <close> = ml.no_grad()
-  for name, tensor in pairs(own) do
-    if state[name] ~= nil then tensor:copy_(state[name]:to(tensor.device)) end
+  local keys = { missing_keys = report.missing, unexpected_keys = report.unexpected }
+  local function strangers() return strict and #report.missing + #report.unexpected > 0 end
+  -- Hooks may forgive names, when the rest is loaded.
+  local wrong = #report.mismatched + #report.errors > 0
+  if wrong or #after == 0 and strangers() then refuse(self, report) end
+  do
+    local _ <close> = ml.no_grad()
+    for _, act in ipairs(report.plan) do act() end
   end
-  return { missing = missing, unexpected = unexpected }
+  for _, entry in ipairs(after) do entry[2](entry[1], keys) end
+  if strangers() then refuse(self, report) end
+  return keys
 end
 
--- The format for one tensor: those of channels are for tensors of 4 or 5 dimensions.
-local function format_for(tensor, format)
-  local rank = ({ channels_last = 4, channels_last_3d = 5 })[format]
-  return (rank == nil or rank == tensor.ndim) and format or nil
+local function registrar(name, field)
+  local read = signature(("Module:%s(function hook)"):format(name))
+  return function(self, ...) return hooks.add(self, field, (read(...))) end
 end
 
--- The tensor behind the same Lua value changes, so an optimiser that holds it sees the new one.
-local function convert(tensor, target)
-  local dtype = tensor:is_floating_point() and target.dtype or tensor.dtype
-  local device = target.device or tensor.device
-  local format = format_for(tensor, target.memory_format)
-  local lies = not format or tensor:is_contiguous { memory_format = format }
-  if lies and dtype == tensor.dtype and device == tensor.device then return end
-  local options_of_copy = { dtype = dtype, device = device, memory_format = format }
-  local moved = tensor:detach():to(options_of_copy)
-  local grad = tensor.grad
-  moved:requires_grad_(tensor.requires_grad)
-  if grad then moved.grad = grad:to(options_of_copy) end
-  ml._rebind(tensor, moved)
-end
+local add_pre = registrar("register_state_dict_pre_hook", "_state_dict_pre_hooks")
 
-local read_to = signature(
-  "Module:to(string|Tensor? device=nil, string? dtype=nil, string? memory_format=nil)")
+--- `hook(module, prefix, keep_vars)` runs before the module's part of a state dict is gathered.
+--- Returns a handle: `handle:remove()`.
+---@param hook fun(module: table, prefix: string, keep_vars: boolean)
+---@return table handle
+function Module:register_state_dict_pre_hook(...) return add_pre(self, ...) end
 
---- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to("cuda", "float64")`, `to(x)`
---- as the tensor x is, `to { dtype = .., device = .., memory_format = .. }`. A dtype reaches
---- floating tensors only, the format "channels_last" those of 4 dimensions. The parameters stay the
---- same Lua values.
----@param device? string|Tensor
----@param dtype? string
----@param memory_format? string
----@return table self
-function Module:to(...)
-  local o = read_to:table(...)
-  if ml.is_tensor(o.device) then
-    o.device, o.dtype = o.device.device, o.dtype or o.device.dtype
-  elseif o.device and rawget(ml, o.device) == o.device then
-    if o.dtype then fail("to: the dtype is given twice: %s and %s", o.device, o.dtype) end
-    o.device, o.dtype = nil, o.device
-  end
-  -- An unknown device, dtype or format is an error before anything has moved.
-  local trial = ml.empty { 0, dtype = o.dtype, device = o.device }
-  trial:is_contiguous { memory_format = o.memory_format }
-  if o.dtype and not o.dtype:find("float") then
-    fail("to: modules take floating dtypes, got %s", o.dtype)
-  end
-  for _, p in ipairs(self:parameters()) do convert(p, o) end
-  for _, b in ipairs(self:buffers()) do convert(b, o) end
-  return self
-end
+local add_post = registrar("register_state_dict_post_hook", "_state_dict_hooks")
 
-local read_cuda = signature "Module:cuda(int>=0|string device=\"cuda\")"
+--- `hook(module, state_dict, prefix, local_metadata)` runs when the state dict has the module's
+--- part and those below it; it may change the state dict. Returns a handle: `handle:remove()`.
+---@param hook fun(module: table, state_dict: table, prefix: string, local_metadata: table)
+---@return table handle
+function Module:register_state_dict_post_hook(...) return add_post(self, ...) end
 
---- The same as `to("cuda")`, or `to("cuda:1")` with a device or its number.
----@param device? integer|string
----@return table self
-function Module:cuda(...)
-  local device = read_cuda(...)
-  return self:to(type(device) == "number" and "cuda:" .. device or device)
-end
+local add_load_pre = registrar("register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks")
 
-local read_cpu = signature "Module:cpu()"
+--- `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+--- error_msgs)` runs before a state is loaded into the module; it may change the state dict, a copy
+--- of the one given. Returns a handle: `handle:remove()`.
+---@param hook fun(module: table, state_dict: table, ...)
+---@return table handle
+function Module:register_load_state_dict_pre_hook(...) return add_load_pre(self, ...) end
 
---- The same as `to("cpu")`.
----@return table self
-function Module:cpu(...)
-  read_cpu(...)
-  return self:to("cpu")
-end
+local add_load_post = registrar("register_load_state_dict_post_hook",
+  "_load_state_dict_post_hooks")
 
-local read_float = signature "Module:float()"
-
---- The same as `to("float32")`.
----@return table self
-function Module:float(...)
-  read_float(...)
-  return self:to("float32")
-end
-
-local read_double = signature "Module:double()"
-
---- The same as `to("float64")`.
----@return table self
-function Module:double(...)
-  read_double(...)
-  return self:to("float64")
-end
-
-local read_half = signature "Module:half()"
-
---- The same as `to("float16")`.
----@return table self
-function Module:half(...)
-  read_half(...)
-  return self:to("float16")
-end
-
-local read_bfloat16 = signature "Module:bfloat16()"
-
---- The same as `to("bfloat16")`.
----@return table self
-function Module:bfloat16(...)
-  read_bfloat16(...)
-  return self:to("bfloat16")
-end
+--- `hook(module, incompatible_keys)` runs when it is known which keys do not fit; it may take names
+--- out of the arrays `missing_keys` and `unexpected_keys`, so that they are no errors. Returns a
+--- handle: `handle:remove()`.
+---@param hook fun(module: table, incompatible_keys: table)
+---@return table handle
+function Module:register_load_state_dict_post_hook(...) return add_load_post(self, ...) end
 
 return Module

@@ -1,6 +1,10 @@
--- stdlib/nn/utils.lua: nn.utils: clipping gradients, and parameters as one vector.
+-- stdlib/nn/utils.lua: nn.utils: clipping gradients, parameters as one vector, modules made in
+-- another way; further parts are loaded when one of their names is first used.
 
 local Module = require "moonlet.nn.module"
+local class = require "moonlet.class"
+local conv = require "moonlet.nn.conv"
+local init = require "moonlet.nn.init"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -41,6 +45,12 @@ local function total_norm(where, tensors, norm_type, error_if_nonfinite)
   return total
 end
 
+-- Scales gradients whose norm is `total` to at most `max_norm`.
+local function scale_to(gradients, max_norm, total)
+  local scale = (max_norm / (total + 1e-6)):clamp { max = 1 }
+  for _, g in ipairs(gradients) do g:mul_(scale:to { device = g.device, dtype = g.dtype }) end
+end
+
 local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[] parameters, "
   .. "number>=0 max_norm, number norm_type=2, bool error_if_nonfinite=false)")
 
@@ -57,9 +67,22 @@ function utils.clip_grad_norm_(...)
   local gradients = gradients_of(parameters)
   local _ <close> = ml.no_grad()
   local total = total_norm("clip_grad_norm_", gradients, norm_type, error_if_nonfinite)
-  local scale = (max_norm / (total + 1e-6)):clamp { max = 1 }
-  for _, g in ipairs(gradients) do g:mul_(scale:to { device = g.device, dtype = g.dtype }) end
+  scale_to(gradients, max_norm, total)
   return total
+end
+
+local read_clip_with = signature("nn.utils.clip_grads_with_norm_("
+  .. "Module|Tensor|Tensor[] parameters, number>=0 max_norm, Tensor total_norm)")
+
+--- Scales the gradients as `clip_grad_norm_` does, with a norm that is known: that of
+--- `get_total_norm`.
+---@param parameters table|Tensor|Tensor[]
+---@param max_norm number
+---@param total_norm Tensor
+function utils.clip_grads_with_norm_(...)
+  local parameters, max_norm, total = read_clip_with(...)
+  local _ <close> = ml.no_grad()
+  scale_to(gradients_of(parameters), max_norm, total)
 end
 
 local read_clip_value = signature(
@@ -120,4 +143,74 @@ function utils.vector_to_parameters(...)
   end
 end
 
-return options.namespace("nn.utils", utils)
+local read_skip_init = signature "nn.utils.skip_init(any module_cls, any... args)"
+
+--- An object of a class of modules whose parameters are not set: `nn.utils.skip_init(nn.Linear, 3,
+--- 4)`, for one whose weights are loaded next. The initialisers of nn.init do nothing meanwhile, so
+--- no random numbers are drawn.
+---@param module_cls table
+---@param ... any the constructor's arguments
+---@return table module
+function utils.skip_init(module_cls, ...)
+  read_skip_init(module_cls)
+  if not (class.is_class(module_cls) and class.is_subclass(module_cls, Module)) then
+    options.fail("nn.utils.skip_init: a class of modules is wanted, got %s",
+      signature.describe(module_cls))
+  end
+  local _ <close> = init._skip()
+  return module_cls(...)
+end
+
+local CONVOLUTIONS = { [4] = { "Conv2d", "ConvTranspose2d" },
+  [5] = { "Conv3d", "ConvTranspose3d" } }
+
+-- Puts the weights of all convolutions of that rank below `module` into a memory format.
+local function convert_weights(module, rank, format)
+  for _, one in ipairs(module:modules()) do
+    for _, name in ipairs(CONVOLUTIONS[rank]) do
+      if class.is_instance(one, conv[name]) then
+        local weight = one.weight
+        local laid = weight:detach():contiguous { memory_format = format }
+        ml._rebind(weight, laid:requires_grad_(weight.requires_grad))
+      end
+    end
+  end
+  return module
+end
+
+local FORMAT = "(Module module, string memory_format)"
+local read_format2 = signature("nn.utils.convert_conv2d_weight_memory_format" .. FORMAT)
+
+--- Puts the weights of all two-dimensional convolutions of a module into a memory format:
+--- "channels_last".
+---@param module table
+---@param memory_format string
+---@return table module
+function utils.convert_conv2d_weight_memory_format(...)
+  local module, format = read_format2(...)
+  return convert_weights(module, 4, format)
+end
+
+local read_format3 = signature("nn.utils.convert_conv3d_weight_memory_format" .. FORMAT)
+
+--- Puts the weights of all three-dimensional convolutions of a module into a memory format:
+--- "channels_last_3d".
+---@param module table
+---@param memory_format string
+---@return table module
+function utils.convert_conv3d_weight_memory_format(...)
+  local module, format = read_format3(...)
+  return convert_weights(module, 5, format)
+end
+
+return options.namespace("nn.utils", utils, options.late {
+  ["nn.utils.rnn"] = { "rnn" },
+  ["nn.utils.parametrize"] = { "parametrize" },
+  ["nn.utils.parametrizations"] = { "parametrizations" },
+  ["nn.utils.prune"] = { "prune" },
+  ["nn.utils.stateless"] = { "stateless" },
+  ["nn.utils.weight_norm"] = { "weight_norm", "remove_weight_norm" },
+  ["nn.utils.spectral_norm"] = { "spectral_norm", "remove_spectral_norm" },
+  ["nn.utils.fusion"] = { "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights" },
+})

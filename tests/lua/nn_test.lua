@@ -128,7 +128,7 @@ test("a state that does not fit lists everything and loads nothing", function()
   expect.truthy(net.fc1.bias:eq(before):all():item())
   state["fc1.weight"] = nil
   local report = net:load_state_dict(state, { strict = false })
-  expect.equal(report, { missing = { "fc1.weight", "scale" }, unexpected = { "other" } })
+  expect.equal(report, { missing_keys = { "fc1.weight", "scale" }, unexpected_keys = { "other" } })
   expect.truthy(net.fc1.bias:eq(before + 1):all():item())
 end)
 

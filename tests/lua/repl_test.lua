@@ -149,7 +149,7 @@ test("Tab: modules, namespaces and strings", function()
   expect_offers("t['a b'].in", "inner")
   expect_offers('t["layers"].n', "net")
   expect_has("ml.nn.", "Linear", "Module", "!_x")
-  expect_offers("ml.nn.Lin", "Linear")
+  expect_offers("ml.nn.Ident", "Identity")
   expect_offers("ml.nn.Linear.for", "forward")
   expect_has("ml.optim.Ada", "Adam", "AdamW")
   expect_has("ml.", "nn", "optim", "save", "load", "randn", "!_methods", "!_internal",
@@ -237,13 +237,13 @@ test("the commands of the prompt: one table for calls, Tab and help", function()
 end)
 
 test("Tab: names inside the strings of commands", function()
-  expect_offers('help("nn.Line', "nn.Linear")
+  expect_offers('help("nn.Ident', "nn.Identity")
   expect_offers("help 'optim.Ada", "optim.Adagrad optim.Adam optim.AdamW")
   expect_offers('help( "softmi', "softmin")
   expect_offers('help "nn.nothing', "")
   expect_offers('apropos("/', "")
-  local _, word = offers 'help("nn.Line'
-  expect.equal(word, "nn.Line")
+  local _, word = offers 'help("nn.Ident'
+  expect.equal(word, "nn.Ident")
   expect_has("x.help('/", "tmp/")
 end)
 

@@ -31,7 +31,7 @@ test("without strict nothing is left out or one layer off", function()
   local state, input, output = load_file()
   local net = Net()
   local report = net:load_state_dict(state, { strict = false })
-  expect.equal(report, { missing = {}, unexpected = {} })
+  expect.equal(report, { missing_keys = {}, unexpected_keys = {} })
   check_output(net, input, output)
 end)
 

@@ -153,6 +153,21 @@ local function run(o)
   return y, o.average_attn_weights and weights:mean(2) or weights
 end
 
+-- The computation, of arguments by name that have been read.
+local function forward(o)
+  check_shapes(o)
+  if o.query.ndim == 3 then return run(o) end
+  local same = o.query == o.key and o.key == o.value
+  o.query = o.query:unsqueeze(2)
+  o.key, o.value = same and o.query or o.key:unsqueeze(2), same and o.query or o.value:unsqueeze(2)
+  o.key_padding_mask = o.key_padding_mask and o.key_padding_mask:unsqueeze(1)
+  local y, weights = run(o)
+  return y:squeeze(2), weights and weights:squeeze(1)
+end
+
+-- For nn.MultiheadAttention, whose arguments are known.
+attention._multi_head_attention = forward
+
 local read_forward = declare.reader("multi_head_attention_forward(Tensor query, Tensor key, "
   .. "Tensor value, int embed_dim_to_check, int>=1 num_heads, Tensor? in_proj_weight=nil, "
   .. "Tensor? in_proj_bias=nil, Tensor? bias_k=nil, Tensor? bias_v=nil, bool add_zero_attn, "
@@ -171,16 +186,6 @@ local read_forward = declare.reader("multi_head_attention_forward(Tensor query, 
 --- the mask is.
 ---@return Tensor output
 ---@return Tensor? weights
-function attention.multi_head_attention_forward(...)
-  local o = read_forward:table(...)
-  check_shapes(o)
-  if o.query.ndim == 3 then return run(o) end
-  local same = o.query == o.key and o.key == o.value
-  o.query = o.query:unsqueeze(2)
-  o.key, o.value = same and o.query or o.key:unsqueeze(2), same and o.query or o.value:unsqueeze(2)
-  o.key_padding_mask = o.key_padding_mask and o.key_padding_mask:unsqueeze(1)
-  local y, weights = run(o)
-  return y:squeeze(2), weights and weights:squeeze(1)
-end
+function attention.multi_head_attention_forward(...) return forward(read_forward:table(...)) end
 
 return attention

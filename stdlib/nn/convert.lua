@@ -1,0 +1,152 @@
+-- stdlib/nn/convert.lua: Module: moving to another dtype or device.
+
+local Module = require "moonlet.nn.module"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local parameter = require "moonlet.nn.parameter"
+local signature = require "moonlet.signature"
+local fail = options.fail
+
+-- The format for one tensor: those of channels are for tensors of 4 or 5 dimensions.
+local function format_for(tensor, format)
+  local rank = ({ channels_last = 4, channels_last_3d = 5 })[format]
+  return (rank == nil or rank == tensor.ndim) and format or nil
+end
+
+-- The tensor behind the same Lua value changes, so an optimiser that holds it sees the new one.
+local function convert(tensor, target)
+  local changes = tensor:is_floating_point() or tensor:is_complex()
+  local dtype = changes and target.dtype or tensor.dtype
+  local device = target.device or tensor.device
+  local format = format_for(tensor, target.memory_format)
+  local lies = not format or tensor:is_contiguous { memory_format = format }
+  if lies and dtype == tensor.dtype and device == tensor.device then return end
+  local options_of_copy = { dtype = dtype, device = device, memory_format = format }
+  local moved = tensor:detach():to(options_of_copy)
+  local grad = tensor.grad
+  moved:requires_grad_(tensor.requires_grad)
+  if grad then moved.grad = grad:to(options_of_copy) end
+  ml._rebind(tensor, moved)
+end
+
+local function convert_all(self, target)
+  for _, p in ipairs(self:parameters()) do convert(p, target) end
+  for _, b in ipairs(self:buffers()) do convert(b, target) end
+  return self
+end
+
+local read_to = signature(
+  "Module:to(string|Tensor? device=nil, string? dtype=nil, string? memory_format=nil)")
+
+--- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to("cuda", "float64")`, `to(x)` as
+--- the tensor x is, `to { dtype = .., device = .., memory_format = .. }`. A dtype reaches floating
+--- and complex tensors only, the format "channels_last" those of 4 dimensions. The parameters stay
+--- the same Lua values.
+---@param device? string|Tensor
+---@param dtype? string
+---@param memory_format? string
+---@return table self
+function Module:to(...)
+  local o = read_to:table(...)
+  if ml.is_tensor(o.device) then
+    o.device, o.dtype = o.device.device, o.dtype or o.device.dtype
+  elseif o.device and rawget(ml, o.device) == o.device then
+    if o.dtype then fail("to: the dtype is given twice: %s and %s", o.device, o.dtype) end
+    o.device, o.dtype = nil, o.device
+  end
+  -- An unknown device, dtype or format is an error before anything has moved.
+  local trial = ml.empty { 0, dtype = o.dtype, device = o.device }
+  trial:is_contiguous { memory_format = o.memory_format }
+  if o.dtype and not (o.dtype:find "float" or o.dtype:find "complex") then
+    fail("to: modules take floating and complex dtypes, got %s", o.dtype)
+  end
+  return convert_all(self, o)
+end
+
+local read_type = signature "Module:type(string dst_type)"
+
+--- Converts all floating parameters and buffers to that dtype: as `to(dtype)`.
+---@param dst_type string
+---@return table self
+function Module:type(...)
+  return self:to { dtype = read_type(...) }
+end
+
+local read_to_empty = signature(
+  "Module:to_empty(string device, bool recurse=true)")
+
+--- Puts tensors whose elements are not set on that device in the place of all parameters and
+--- buffers, with `recurse = false` of those of this module alone.
+---@param device string
+---@param recurse? boolean (default true)
+---@return table self
+function Module:to_empty(...)
+  local device, recurse = read_to_empty(...)
+  local function empty(tensor)
+    if parameter.is_uninitialized(tensor) then return convert(tensor, { device = device }) end
+    local size = tensor.shape:totable()
+    local fresh = ml.empty(size, { dtype = tensor.dtype, device = device })
+    fresh:requires_grad_(tensor.requires_grad)
+    ml._rebind(tensor, fresh)
+  end
+  for _, p in ipairs(self:parameters(recurse)) do empty(p) end
+  for _, b in ipairs(self:buffers(recurse)) do empty(b) end
+  return self
+end
+
+local read_cuda = signature "Module:cuda(int>=0|string device=\"cuda\")"
+
+--- The same as `to("cuda")`, or `to("cuda:1")` with a device or its number.
+---@param device? integer|string
+---@return table self
+function Module:cuda(...)
+  local device = read_cuda(...)
+  return self:to(type(device) == "number" and "cuda:" .. device or device)
+end
+
+local read_cpu = signature "Module:cpu()"
+
+--- The same as `to("cpu")`.
+---@return table self
+function Module:cpu(...)
+  read_cpu(...)
+  return self:to("cpu")
+end
+
+local read_float = signature "Module:float()"
+
+--- The same as `to("float32")`.
+---@return table self
+function Module:float(...)
+  read_float(...)
+  return self:to("float32")
+end
+
+local read_double = signature "Module:double()"
+
+--- The same as `to("float64")`.
+---@return table self
+function Module:double(...)
+  read_double(...)
+  return self:to("float64")
+end
+
+local read_half = signature "Module:half()"
+
+--- The same as `to("float16")`.
+---@return table self
+function Module:half(...)
+  read_half(...)
+  return self:to("float16")
+end
+
+local read_bfloat16 = signature "Module:bfloat16()"
+
+--- The same as `to("bfloat16")`.
+---@return table self
+function Module:bfloat16(...)
+  read_bfloat16(...)
+  return self:to("bfloat16")
+end
+
+return Module

@@ -1,0 +1,163 @@
+-- stdlib/nn/lazy.lua: layers that find out at their first call how many features come in, and are
+-- the usual layers from then on.
+
+local conv = require "moonlet.nn.conv"
+local layer = require "moonlet.nn.layer"
+local linear = require "moonlet.nn.linear"
+local norm = require "moonlet.nn.norm"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local parameter = require "moonlet.nn.parameter"
+
+local layers = {}
+
+-- Makes the tensors of unknown shape of that module whole and the module one of class `cls`.
+local function become(self, cls, sizes)
+  for name, size in pairs(sizes) do
+    if self[name] and parameter.is_uninitialized(self[name]) then
+      parameter.materialize(self[name], size)
+    end
+  end
+  setmetatable(self, cls)
+  self:reset_parameters()
+end
+
+local function is_whole(self)
+  for _, list in ipairs { self:parameters(false), self:buffers(false) } do
+    for _, tensor in ipairs(list) do
+      if parameter.is_uninitialized(tensor) then return false end
+    end
+  end
+  return true
+end
+
+-- A class of layers that become ones of `cls` at the first call. `sizes(self, x)` takes what it
+-- needs from the input and gives the sizes of the tensors by name. What was loaded before stays.
+local function define(name, cls, parameters, init, sizes)
+  local lazy = layer.define(name, parameters, init, cls)
+  function lazy:forward(x, ...)
+    if not ml.is_tensor(x) then
+      options.fail("%s: a tensor is wanted, got %s", name, type(x))
+    end
+    if is_whole(self) then
+      sizes(self, x)
+      setmetatable(self, cls)
+    else
+      become(self, cls, sizes(self, x))
+    end
+    return self:forward(x, ...)
+  end
+  --- Does nothing while the shapes are not known; the usual layer draws its parameters anew.
+  function lazy.reset_parameters() end
+  return lazy
+end
+
+local function empty_parameter(o)
+  return parameter.uninitialized_parameter { device = o.device, dtype = o.dtype }
+end
+
+--- `Linear` whose `in_features` is the last size of its first input. The weight has no shape until
+--- then; call the layer once before you make an optimiser or count parameters.
+--- > net = ml.nn.Sequential(ml.nn.LazyLinear(4), ml.nn.ReLU(), ml.nn.LazyLinear(1))
+--- > net(ml.ones(2, 7))
+--- > return net
+layers.LazyLinear = define("LazyLinear", linear.Linear,
+  "int>=0 out_features, bool bias=true" .. layer.factory, function(self, o)
+    self.in_features, self.out_features = 0, o.out_features
+    self.weight = empty_parameter(o)
+    if o.bias then self.bias = empty_parameter(o) end
+  end, function(self, x)
+    self.in_features = x.shape[x.ndim] or options.fail("LazyLinear: the input has no dimensions")
+    return { weight = { self.out_features, self.in_features }, bias = { self.out_features } }
+  end)
+
+-- The number of channels of an input with so many dimensions of space, with a batch or without.
+local function channels_of(name, x, dims)
+  if x.ndim ~= dims + 1 and x.ndim ~= dims + 2 then
+    options.fail("%s: wanted %d or %d dimensions, got shape %s", name, dims + 1, dims + 2,
+      tostring(x.shape))
+  end
+  return x.shape[x.ndim - dims]
+end
+
+local CONV = "int>=1 out_channels, int[N]>=1 kernel_size, int[N]>=1 stride=1, "
+local kinds = {
+  Conv = CONV .. "int[N]>=0|string padding=0, int[N]>=1 dilation=1, int>=1 groups=1, "
+    .. 'bool bias=true, PaddingMode padding_mode="zeros"' .. layer.factory,
+  ConvTranspose = CONV .. "int[N]>=0 padding=0, int[N]>=0 output_padding=0, int>=1 groups=1, "
+    .. 'bool bias=true, int[N]>=1 dilation=1, PaddingMode padding_mode="zeros"' .. layer.factory,
+}
+
+local function lazy_conv(kind, dims)
+  local name, usual = ("Lazy%s%dd"):format(kind, dims), ("%s%dd"):format(kind, dims)
+  return define(name, conv[usual], (kinds[kind]:gsub("N", dims)), function(self, o)
+    conv._set_up(self, name, o)
+    self.in_channels = 0
+    self.weight = empty_parameter(o)
+    if o.bias then self.bias = empty_parameter(o) end
+  end, function(self, x)
+    self.in_channels = channels_of(name, x, dims)
+    conv._check_groups(name, self)
+    return { weight = conv._weight_size(self, kind == "ConvTranspose"),
+      bias = { self.out_channels } }
+  end)
+end
+
+--- `Conv1d` whose `in_channels` are those of its first input.
+layers.LazyConv1d = lazy_conv("Conv", 1)
+--- `Conv2d` whose `in_channels` are those of its first input.
+layers.LazyConv2d = lazy_conv("Conv", 2)
+--- `Conv3d` whose `in_channels` are those of its first input.
+layers.LazyConv3d = lazy_conv("Conv", 3)
+--- `ConvTranspose1d` whose `in_channels` are those of its first input.
+layers.LazyConvTranspose1d = lazy_conv("ConvTranspose", 1)
+--- `ConvTranspose2d` whose `in_channels` are those of its first input.
+layers.LazyConvTranspose2d = lazy_conv("ConvTranspose", 2)
+--- `ConvTranspose3d` whose `in_channels` are those of its first input.
+layers.LazyConvTranspose3d = lazy_conv("ConvTranspose", 3)
+
+-- The lazy class of norms of that kind; `plain` says whether it has parameters and statistics
+-- unless told otherwise.
+local function lazy_norm(kind, dims, plain)
+  local name, usual = ("Lazy%s%dd"):format(kind, dims), ("%s%dd"):format(kind, dims)
+  local cls = norm[usual]
+  local parameters = "number>=0 eps=1e-5, number>=0<=1|bool momentum=0.1, bool affine=PLAIN, "
+    .. "bool track_running_stats=PLAIN" .. layer.factory .. ", bool bias=true"
+  return define(name, cls, (parameters:gsub("PLAIN", tostring(plain))),
+    function(self, o)
+      self.num_features, self.eps, self.momentum = 0, o.eps, o.momentum
+      self.affine, self.track_running_stats = o.affine, o.track_running_stats
+      if o.affine then
+        self.weight = empty_parameter(o)
+        if o.bias then self.bias = empty_parameter(o) end
+      end
+      if not o.track_running_stats then return end
+      for _, field in ipairs { "running_mean", "running_var" } do
+        self[field] = parameter.uninitialized_buffer { device = o.device, dtype = o.dtype }
+      end
+      self:register_buffer("num_batches_tracked",
+        ml.zeros({}, { dtype = ml.int64, device = o.device }))
+    end, function(self, x)
+      if not cls._ranks[x.ndim] then
+        options.fail("%s: wanted %s, got shape %s", name, cls._ranks.text, tostring(x.shape))
+      end
+      self.num_features = x.shape[x.ndim == cls._ranks.single and 1 or 2]
+      local size = { self.num_features }
+      return { weight = size, bias = size, running_mean = size, running_var = size }
+    end)
+end
+
+--- `BatchNorm1d` whose `num_features` are those of its first input.
+layers.LazyBatchNorm1d = lazy_norm("BatchNorm", 1, true)
+--- `BatchNorm2d` whose `num_features` are those of its first input.
+layers.LazyBatchNorm2d = lazy_norm("BatchNorm", 2, true)
+--- `BatchNorm3d` whose `num_features` are those of its first input.
+layers.LazyBatchNorm3d = lazy_norm("BatchNorm", 3, true)
+--- `InstanceNorm1d` whose `num_features` are those of its first input.
+layers.LazyInstanceNorm1d = lazy_norm("InstanceNorm", 1, false)
+--- `InstanceNorm2d` whose `num_features` are those of its first input.
+layers.LazyInstanceNorm2d = lazy_norm("InstanceNorm", 2, false)
+--- `InstanceNorm3d` whose `num_features` are those of its first input.
+layers.LazyInstanceNorm3d = lazy_norm("InstanceNorm", 3, false)
+
+return layers

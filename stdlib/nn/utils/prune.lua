@@ -1,0 +1,191 @@
+-- stdlib/nn/utils/prune.lua: nn.utils.prune: parameters some elements of which are zero, by a mask:
+-- the functions that scripts call. How masks are made is in prune_methods.lua.
+
+local class = require "moonlet.class"
+local computed = require "moonlet.nn.utils.computed"
+local methods = require "moonlet.nn.utils.prune_methods"
+local Module = require "moonlet.nn.module"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local fail = options.fail
+
+local prune = {}
+
+for name, cls in pairs(methods) do
+  if name:sub(1, 1) ~= "_" then prune[name] = cls end
+end
+
+local ONE = "(Module module, string name"
+
+local read_identity = signature("nn.utils.prune.identity" .. ONE .. ")")
+
+--- Prunes nothing, but gives the parameter a mask of ones: `weight` is then computed from
+--- `weight_orig` and `weight_mask`.
+---@param module table
+---@param name string
+---@return table module
+function prune.identity(...)
+  local module, name = read_identity(...)
+  return methods._apply(methods.Identity(), module, name)
+end
+
+local AMOUNT = ", int|number amount"
+local read_random = signature("nn.utils.prune.random_unstructured" .. ONE .. AMOUNT .. ")")
+
+--- Sets elements at random to zero: `amount` of them, or that part of all by a number below 1 that
+--- is no integer.
+---@param module table
+---@param name string
+---@param amount number
+---@return table module
+function prune.random_unstructured(...)
+  local module, name, amount = read_random(...)
+  return methods._apply(methods.RandomUnstructured(amount), module, name)
+end
+
+local SCORES = ", Tensor? importance_scores=nil)"
+local read_l1 = signature("nn.utils.prune.l1_unstructured" .. ONE .. AMOUNT .. SCORES)
+
+--- Sets the elements of least absolute value, or of least score, to zero: `amount` of them, or that
+--- part.
+---@param module table
+---@param name string
+---@param amount number
+---@param importance_scores? moonlet.Tensor
+---@return table module
+function prune.l1_unstructured(...)
+  local module, name, amount, scores = read_l1(...)
+  return methods._apply(methods.L1Unstructured(amount), module, name, scores)
+end
+
+local read_random_structured = signature("nn.utils.prune.random_structured" .. ONE .. AMOUNT
+  .. ", int dim)")
+
+--- Sets slices along `dim` at random to zero: `amount` of them, or that part.
+---@param module table
+---@param name string
+---@param amount number
+---@param dim integer
+---@return table module
+function prune.random_structured(...)
+  local module, name, amount, dim = read_random_structured(...)
+  return methods._apply(methods.RandomStructured(amount, dim), module, name)
+end
+
+local read_ln = signature("nn.utils.prune.ln_structured" .. ONE .. AMOUNT .. ", number n, int dim"
+  .. SCORES)
+
+--- Sets the slices along `dim` of least `n`-norm to zero: `amount` of them, or that part.
+---@param module table
+---@param name string
+---@param amount number
+---@param n number
+---@param dim integer
+---@param importance_scores? moonlet.Tensor
+---@return table module
+function prune.ln_structured(...)
+  local module, name, amount, n, dim, scores = read_ln(...)
+  return methods._apply(methods.LnStructured(amount, n, dim), module, name, scores)
+end
+
+local read_custom = signature("nn.utils.prune.custom_from_mask" .. ONE .. ", Tensor mask)")
+
+--- Sets the elements to zero at which `mask` is zero.
+---@param module table
+---@param name string
+---@param mask moonlet.Tensor
+---@return table module
+function prune.custom_from_mask(...)
+  local module, name, mask = read_custom(...)
+  return methods._apply(methods.CustomFromMask(mask), module, name)
+end
+
+-- The scores of each { module, name }: those given, else the parameters themselves.
+local function scores_of(parameters, given)
+  local out = {}
+  for i, entry in ipairs(parameters) do
+    if type(entry) ~= "table" or not Module.is_module(entry[1]) then
+      fail("nn.utils.prune.global_unstructured: pairs { module, name } are wanted, got %s",
+        signature.describe(entry))
+    end
+    local module, name = entry[1], entry[2]
+    local own = ml.is_tensor(module[name]) and module[name]:detach()
+      or fail("nn.utils.prune.global_unstructured: there is no parameter '%s'", tostring(name))
+    for _, one in ipairs(given or {}) do
+      if one[1] == module and one[2] == name then own = one[3] end
+    end
+    out[i] = own
+  end
+  return out
+end
+
+local read_global = signature("nn.utils.prune.global_unstructured(table parameters, "
+  .. "any pruning_method, table? importance_scores=nil, any... arguments)")
+
+--- Prunes parameters as one vector: `parameters` is an array of { module, name }, `pruning_method`
+--- a class such as `prune.L1Unstructured`, and what follows, `amount` first, its arguments.
+--- `importance_scores` is an array of { module, name, scores }.
+--- > net = ml.nn.Sequential(ml.nn.Linear(3, 3), ml.nn.Linear(3, 1))
+--- > prune = ml.nn.utils.prune
+--- > both = { { net[1], "weight" }, { net[2], "weight" } }
+--- > prune.global_unstructured(both, prune.L1Unstructured, nil, 0.5)
+---@param parameters table[]
+---@param pruning_method table
+---@param importance_scores? table[]
+---@param ... any
+function prune.global_unstructured(...)
+  local parameters, cls, given, arguments = read_global(...)
+  if #parameters == 0 then fail("nn.utils.prune.global_unstructured: 'parameters' is empty") end
+  if not (class.is_class(cls) and class.is_subclass(cls, methods.BasePruningMethod)) then
+    fail("nn.utils.prune.global_unstructured: 'pruning_method' must be a class of them, got %s",
+      signature.describe(cls))
+  end
+  local method = cls(table.unpack(arguments))
+  if method.PRUNING_TYPE ~= "unstructured" then
+    fail("nn.utils.prune.global_unstructured: the method must be an unstructured one")
+  end
+  local scores, masks, sizes = scores_of(parameters, given), {}, {}
+  for i, entry in ipairs(parameters) do
+    local mask = rawget(entry[1], entry[2] .. "_mask") or ml.ones_like(scores[i])
+    scores[i], masks[i] = scores[i]:reshape(-1), mask:reshape(-1)
+    sizes[i] = #scores[i]
+  end
+  local container = methods.PruningContainer()
+  container._tensor_name = "all"
+  method._tensor_name = "all"
+  container:add_pruning_method(method)
+  local mask = container:_one_more(method, ml.cat(scores), ml.cat(masks))
+  for i, part in ipairs(mask:split(sizes)) do
+    local module, name = parameters[i][1], parameters[i][2]
+    prune.custom_from_mask(module, name, part:reshape(module[name].shape))
+  end
+end
+
+local read_remove = signature("nn.utils.prune.remove" .. ONE .. ")")
+
+--- Makes pruning permanent: the parameter is again one of its own, with the zeros in it.
+---@param module table
+---@param name string
+---@return table module
+function prune.remove(...)
+  local module, name = read_remove(...)
+  return methods._remove("nn.utils.prune.remove", module, name)
+end
+
+local read_is_pruned = signature "nn.utils.prune.is_pruned(Module module)"
+
+--- Whether some parameter of a module, or of those below it, is pruned.
+---@param module table
+---@return boolean
+function prune.is_pruned(...)
+  local module = read_is_pruned(...)
+  for _, one in ipairs(module:modules()) do
+    for name in pairs(rawget(one, "_computed") or {}) do
+      if computed.find(one, name, "prune") then return true end
+    end
+  end
+  return false
+end
+
+return options.namespace("nn.utils.prune", prune)

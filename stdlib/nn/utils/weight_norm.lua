@@ -1,0 +1,90 @@
+-- stdlib/nn/utils/weight_norm.lua: nn.utils.weight_norm, the older form of
+-- nn.utils.parametrizations.weight_norm, and the norms that both take.
+
+local computed = require "moonlet.nn.utils.computed"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local parameter = require "moonlet.nn.parameter"
+local signature = require "moonlet.signature"
+
+local norms = {}
+
+--- The norms of the slices of `x` at each position of dimension `dim`, with the other dimensions of
+--- size 1; the norm of all of it with `dim = false`.
+---@param x moonlet.Tensor
+---@param dim integer|false
+---@return moonlet.Tensor
+function norms._except(x, dim)
+  if not dim then return x:norm(2) end
+  local others = {}
+  for d = 1, x.ndim do
+    if d ~= dim then others[#others + 1] = d end
+  end
+  if #others == 0 then return x:abs() end
+  return x:norm(2, others, true)
+end
+
+--- `v` with the norms `g`.
+---@param v moonlet.Tensor
+---@param g moonlet.Tensor
+---@param dim integer|false
+---@return moonlet.Tensor
+function norms._weight(v, g, dim) return v * (g / norms._except(v, dim)) end
+
+--- `dim` as a number from 1 for a tensor, or false.
+---@param where string
+---@param x moonlet.Tensor
+---@param dim integer|boolean
+---@return integer|false
+function norms._dim(where, x, dim)
+  if dim == false then return false end
+  local at = dim ~= true and (dim < 0 and x.ndim + 1 + dim or dim)
+  if not at or at < 1 or at > x.ndim then
+    options.fail("%s: 'dim' %s is no dimension of shape %s", where, tostring(dim),
+      tostring(x.shape))
+  end
+  return at
+end
+
+local KIND = "weight_norm"
+local read = signature(
+  'nn.utils.weight_norm(Module module, string name="weight", int|bool dim=1)')
+
+--- Splits a parameter into its norms, `weight_g`, and its direction, `weight_v` (Salimans and
+--- Kingma, 2016), of which `weight` is computed before each call. The norms are those of the slices
+--- along `dim`, or one of all with `dim = false`. Newer scripts use `parametrizations.weight_norm`.
+---@param module table
+---@param name? string (default "weight")
+---@param dim? integer|boolean (default 1)
+---@return table module
+function norms.weight_norm(...)
+  local module, name, dim = read(...)
+  local weight = computed.parameter_of("nn.utils.weight_norm", module, name)
+  dim = norms._dim("nn.utils.weight_norm", weight, dim)
+  module:_forget(name)
+  module[name .. "_g"] = parameter.new(norms._except(weight:detach(), dim))
+  module[name .. "_v"] = parameter.new(weight:detach())
+  computed.install(module, name, { kind = KIND, dim = dim, compute = function(self, record)
+    return norms._weight(self[name .. "_v"], self[name .. "_g"], record.dim)
+  end })
+  return module
+end
+
+local read_remove = signature 'nn.utils.remove_weight_norm(Module module, string name="weight")'
+
+--- Undoes `weight_norm`: the parameter is what it has computed.
+---@param module table
+---@param name? string (default "weight")
+---@return table module
+function norms.remove_weight_norm(...)
+  local module, name = read_remove(...)
+  local record = computed.remove("nn.utils.remove_weight_norm", module, name, KIND)
+  local _ <close> = ml.no_grad()
+  local weight = record.compute(module, record)
+  module:_forget(name .. "_g")
+  module:_forget(name .. "_v")
+  module[name] = parameter.new(weight)
+  return module
+end
+
+return norms
