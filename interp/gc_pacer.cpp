@@ -149,7 +149,7 @@ void pay(lua_State* L) {
   set_pause(L);
 }
 
-void pay_at_end(lua_State* L, int64_t bytes) {
+void pay_between_passes(lua_State* L, int64_t bytes) {
   Pacer& p = pacer(L);
   p.debt += bytes;
   if (p.debt < kStepBytes) return;

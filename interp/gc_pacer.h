@@ -51,17 +51,10 @@ inline void settle(lua_State* L) {
     pay(L);
 }
 
-// Pays for `bytes` that will be allocated while no payment can be made, from a MiB on: garbage
-// would add to their peak.
-inline void pay_ahead(lua_State* L, int64_t bytes) {
-  Pacer& p = pacer(L);
-  p.debt += bytes;
-  if (p.debt >= kStepBytes) pay(L);
-}
-
-// Pays for `bytes` that a training step let go of, and with it of all that its forward pass made:
-// what became old meanwhile as well.
-void pay_at_end(lua_State* L, int64_t bytes);
+// Pays, from a MiB on, for `bytes` that a backward will allocate, while no payment can be made and
+// garbage would add to their peak, or that a training step let go of. A pass has ended, so what
+// became old in it may be garbage too.
+void pay_between_passes(lua_State* L, int64_t bytes);
 
 // Sets how Lua's collector works: in generations, of which a collection looks only at what is new,
 // or as the script or the host has it.

@@ -59,7 +59,7 @@ int l_terminal_size(lua_State* L) {
 // gradients_dropped(): pays the collector for gradients that were just let go, as many bytes as the
 // last backward made.
 int l_gradients_dropped(lua_State* L) {
-  gc::pay_at_end(L, state_data(L).binding.backward_bytes);
+  gc::pay_between_passes(L, state_data(L).binding.backward_bytes);
   return 0;
 }
 

@@ -33,7 +33,7 @@ void run_paid_ahead(lua_State* L, F&& run) {
   BindingState& state = binding_state(L);
   pay_collector(L, state);
   const int64_t ahead = state.backward_bytes, start = thread_allocated_bytes();
-  gc::pay_ahead(L, ahead);
+  gc::pay_between_passes(L, ahead);
   {
     const BackwardScope scope(L);
     run();
