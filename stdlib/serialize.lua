@@ -1,9 +1,8 @@
--- stdlib/serialize.lua: ml.save and ml.load: tensors in safetensors files, and what torch.save
--- wrote. A flat table of tensors is a plain safetensors file; in nested tables each tensor's name
--- is its path, "model/fc.weight", and the other values are JSON in the metadata.
+-- stdlib/serialize.lua: ml.save and ml.load: which format a file has, by its bytes and its name,
+-- and the module of stdlib/files/ that reads or writes it.
 
-local io = require "moonlet.io"
-local json = require "moonlet.json"
+local Source = require "moonlet.files.source"
+local kinds = require "moonlet.files.kinds"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -11,83 +10,10 @@ local fail = options.fail
 
 local serialize = {}
 
-local MAX_DEPTH = 60
-local TREE_KEY = "moonlet.tree"
+-- --- saving -----------------------------------------------------------------------------------
 
--- The tree that stands for nested tables in the metadata: a table is { t = { {key, node}, .. } },
--- a tensor { x = name }, a plain value { v = value }, a float without a JSON form { f = text }.
--- Keys keep their type that way.
-local encode_node
-
-local function path_of(path, key)
-  return path == "" and tostring(key) or path .. "/" .. tostring(key)
-end
-
-local function sorted_keys(value, path)
-  local keys = {}
-  for key in pairs(value) do
-    if type(key) ~= "string" and math.type(key) ~= "integer" then
-      fail("save: '%s' has a key that is neither a string nor an integer: %s", path, tostring(key))
-    end
-    keys[#keys + 1] = key
-  end
-  table.sort(keys, function(a, b)
-    if type(a) == type(b) then return a < b end
-    return type(a) == "number"
-  end)
-  return keys
-end
-
-local function encode_table(value, path, tensors, depth)
-  if depth > MAX_DEPTH then fail("save: '%s' nests too deeply or contains itself", path) end
-  if getmetatable(value) ~= nil then
-    fail("save: '%s' is an object; save its state_dict()", path)
-  end
-  local nodes = {}
-  for i, key in ipairs(sorted_keys(value, path)) do
-    nodes[i] = { key, encode_node(value[key], path_of(path, key), tensors, depth + 1) }
-  end
-  return { t = nodes }
-end
-
-function encode_node(value, path, tensors, depth)
-  local kind = type(value)
-  if ml.is_tensor(value) then
-    if tensors[path] then fail("save: two tensors have the path '%s'", path) end
-    tensors[path] = value
-    return { x = path }
-  elseif kind == "table" then
-    return encode_table(value, path, tensors, depth)
-  elseif kind == "number" and (value ~= value or value == math.huge or value == -math.huge) then
-    return { f = value ~= value and "nan" or value > 0 and "inf" or "-inf" }
-  elseif kind == "number" or kind == "boolean" or kind == "string" then
-    return { v = value }
-  end
-  if kind == "userdata" and getmetatable(value) == "SparseRows" then
-    kind = "sparse gradient"
-  end
-  fail("save: '%s' is a %s, which cannot be saved", path, kind)
-end
-
-local function is_flat(value)
-  for key, item in pairs(value) do
-    if type(key) ~= "string" or not ml.is_tensor(item) then return false end
-  end
-  return true
-end
-
-local function check_metadata(metadata)
-  for key, value in pairs(metadata) do
-    if type(key) ~= "string" or type(value) ~= "string" then
-      fail("save: metadata is a table of strings by name; '%s' is a %s", tostring(key),
-        type(value))
-    elseif key == TREE_KEY then
-      fail("save: the metadata name '%s' is taken", key)
-    end
-  end
-end
-
-local read_save = signature "save(string path, any value, table? metadata=nil)"
+local read_save = signature("save(string path, any value, table? metadata=nil, "
+  .. "bool compressed=false, int|string? max_shard_size=nil)")
 
 -- A value is a table of names itself: an empty one behind it keeps it from being read as arguments
 -- by name. The metadata that `ml.load` returned behind its value are saved.
@@ -97,64 +23,100 @@ local function save_arguments(path, value, given, ...)
   return path, value, given or {}, ...
 end
 
---- Writes a table of tensors to a safetensors file, whole or not at all. Nested tables of tensors,
---- numbers, strings and booleans work too: `ml.save(path, { model = net:state_dict(), epoch = 3 })`
---- and the like. Option `metadata`: a table of strings to store beside them. What `ml.load` returns
---- is saved as it is by `ml.save(path, ml.load(other))`.
----@param path string
----@param value table
----@param metadata? table<string, string>
-function serialize.save(...)
-  local path, value, given = read_save(save_arguments(...))
+-- Runs `f`, whose errors then say that they are of `op`, and in a file.
+local function under(op, path, f, ...)
+  local results = table.pack(pcall(f, ...))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local reason = Source.reason(results[2])
+  if reason:find("^" .. op .. ": ") then fail("%s", reason) end
+  if reason:find("^[^\n]*" .. op .. ": ") then error(reason, 0) end
+  fail("%s: '%s': %s", op, path, reason)
+end
+
+local function check_table(path, value)
   if type(value) ~= "table" then
-    fail("save: a table of tensors is wanted, got %s", ml.is_tensor(value) and "a tensor"
-      or type(value))
+    fail("save: a table of tensors is wanted for '%s', got %s", path,
+      ml.is_tensor(value) and "a tensor" or type(value))
   elseif getmetatable(value) ~= nil then
     fail("save: this is an object; save its state_dict()")
   end
-  local metadata = {}
-  check_metadata(given or {})
-  for key, text in pairs(given or {}) do metadata[key] = text end
-  if is_flat(value) then return io.write_safetensors(path, value, metadata) end
-  local tensors = {}
-  metadata[TREE_KEY] = json.encode(encode_node(value, "", tensors, 1))
-  io.write_safetensors(path, tensors, metadata)
 end
 
-local FLOATS = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
-local decode_node
+local writers = {}
 
-local function decode_table(nodes, tensors, depth)
-  local out = {}
-  for _, entry in ipairs(nodes) do
-    local key = type(entry) == "table" and entry[1]
-    if type(key) ~= "string" and math.type(key) ~= "integer" then error("a bad key", 0) end
-    if out[key] ~= nil then error(("key '%s' comes twice"):format(tostring(key)), 0) end
-    out[key] = decode_node(entry[2], tensors, depth + 1)
+function writers.safetensors(path, value, given)
+  check_table(path, value)
+  require("moonlet.files.safetensors").write(path, value, given.metadata,
+    given.max_shard_size)
+end
+
+function writers.torch(path, value)
+  if type(value) == "table" and getmetatable(value) ~= nil then
+    fail("save: this is an object; save its state_dict()")
   end
-  return out
+  under("save", path, require("moonlet.files.torch_writer").write, path, value)
 end
 
-function decode_node(node, tensors, depth)
-  if type(node) ~= "table" or depth > MAX_DEPTH + 1 then error("a bad value", 0) end
-  if type(node.t) == "table" then return decode_table(node.t, tensors, depth) end
-  if node.x ~= nil then
-    return tensors[node.x] or error(("tensor '%s' is missing"):format(tostring(node.x)), 0)
+function writers.npy(path, value)
+  under("save", path, require("moonlet.files.numpy").write, path, value)
+end
+
+function writers.npz(path, value, given)
+  under("save", path, require("moonlet.files.numpy").write_archive, path, value, given.compressed)
+end
+
+-- The options that each format takes.
+local TAKES = { safetensors = { metadata = true, max_shard_size = true },
+  npz = { compressed = true } }
+
+local function check_options(path, kind, given)
+  for _, name in ipairs { "metadata", "compressed", "max_shard_size" } do
+    if given[name] and not (TAKES[kind] or {})[name] then
+      fail("save: '%s': '%s' is not for %s", path, name, kinds.titles[kind])
+    end
   end
-  if node.f ~= nil then return FLOATS[node.f] or error("a bad number", 0) end
-  local plain = type(node.v)
-  if plain ~= "string" and plain ~= "number" and plain ~= "boolean" then error("a bad value", 0) end
-  return node.v
 end
 
-local function decode_tree(path, text, tensors)
-  local ok, result = pcall(function() return decode_node(json.decode(text), tensors, 1) end)
-  if not ok then fail("load: '%s': the tree of values is damaged: %s", path, tostring(result)) end
-  return result
+--- Writes a value to a file, whole or not at all, in the format that the end of its name says, or
+--- else as safetensors:
+---
+--- `.safetensors`: tensors by name; nested tables of tensors, numbers, strings and booleans work
+--- too: `ml.save(path, { model = net:state_dict(), epoch = 3 })`. Option `metadata`: a table of
+--- strings to store beside them. Option `max_shard_size`: bytes, or text such as "5GB"; tensors
+--- that are more go to several files, `NAME-00001-of-00003.safetensors` and so on, and which is in
+--- which stands in `NAME.safetensors.index.json`.
+---
+--- `.pt`, `.pth`: what `torch.load` reads, also with `weights_only=True`: a tensor, or nested
+--- tables of tensors, numbers, strings and booleans. A table whose keys are 1 to n is a list in
+--- Python, another one a dict. Tensors that share memory, and tables that stand at two places, go
+--- on doing so; strides are kept.
+---
+--- `.npy`, `.npz`: what NumPy reads: a tensor, and tensors by name. Option `compressed` (false),
+--- for `.npz`, is `numpy.savez_compressed`.
+---
+--- What `ml.load` returns is saved as it is by `ml.save(path, ml.load(other))`.
+---@param path string
+---@param value any
+---@param metadata? table<string, string>
+---@param compressed? boolean (default false)
+---@param max_shard_size? integer|string
+function serialize.save(...)
+  local path, value, metadata, compressed, most = read_save(save_arguments(...))
+  if value == nil then fail("save: 'value' is missing") end
+  local kind = kinds.of_name(path) or "safetensors"
+  local given = { metadata = metadata and next(metadata) and metadata or nil,
+    compressed = compressed or nil, max_shard_size = most }
+  if not writers[kind] then
+    fail("save: '%s': %s can be read, not written", path, kinds.titles[kind])
+  end
+  check_options(path, kind, given)
+  writers[kind](path, value, given)
 end
 
-local read_load = signature(
-  'load(string path, string device="cpu", bool mmap=false, string? map_location=nil)')
+-- --- loading ----------------------------------------------------------------------------------
+
+local read_load = signature('load(string path, string device="cpu", bool mmap=false, '
+  .. "string? map_location=nil, string? dtype=nil)")
 
 -- All tensors of a value on another device; those that are one stay one.
 local function moved(value, device, seen)
@@ -170,29 +132,113 @@ local function moved(value, device, seen)
   return value
 end
 
-local function load_torch(path, mmap)
-  if mmap then
-    fail("load: '%s' was written by torch.save; 'mmap' is for safetensors files", path)
+-- The entries of a zip archive show what it is.
+local function read_zip(file)
+  local entries, names = require("moonlet.files.zip").entries(file)
+  for _, name in ipairs(names) do
+    local folder = name:match "^([^/]*/)data%.pkl$" or name == "data.pkl" and ""
+    if folder then return require("moonlet.files.torch").read(file, entries, folder) end
   end
-  local ok, value = pcall(require("moonlet.torch_file").read, path)
-  if not ok then fail("load: '%s': %s", path, tostring(value)) end
-  return value, {}
+  for _, name in ipairs(names) do
+    if name:find "%.npy$" then
+      return require("moonlet.files.numpy").read_archive(file, entries, names)
+    end
+  end
+  if #names == 0 and file.path:lower():find "%.npz$" then return {} end
+  error("it is a zip archive with neither a pickle of torch.save nor arrays of NumPy", 0)
 end
 
-local function load_safetensors(path, mmap)
-  local tensors, metadata = io.read_safetensors(path, mmap)
-  local tree = metadata[TREE_KEY]
-  if not tree then return tensors, metadata end
-  metadata[TREE_KEY] = nil
-  return decode_tree(path, tree, tensors), metadata
+local readers = { torch = read_zip, zip = read_zip, npz = read_zip }
+function readers.torch7(file) return require("moonlet.files.torch7").read(file) end
+function readers.gguf(file, dtype)
+  return require("moonlet.files.gguf").read(file, dtype or "float32")
+end
+function readers.npy(file) return require("moonlet.files.numpy").read(file) end
+function readers.safetensors(file)
+  return require("moonlet.files.safetensors").read(file.path, file.mapped ~= nil)
+end
+function readers.legacy(file) return require("moonlet.files.torch").read_legacy(file) end
+
+-- The files of an index are safetensors, or of torch.save.
+local function read_shard(path, mmap)
+  local file = Source.open(path, mmap)
+  local kind = kinds.of_bytes(file:some(0, 512))
+  if kind ~= "safetensors" and kind ~= "zip" then
+    fail("load: '%s': this is neither a safetensors file nor one of torch.save", path)
+  end
+  return under("load", path, readers[kind], file)
 end
 
---- Reads what `ml.save`, or any writer of safetensors, wrote: the table, and the metadata, which
---- `net:load_state_dict(ml.load(path))` leaves aside. Also what PyTorch's `torch.save` wrote:
---- tensors, parameters, numbers and strings in dicts, lists and tuples, which become tables (None
---- is nil); nothing in such a file is run, and objects of other classes are errors. Options:
---- `device`, or under PyTorch's name `map_location`, where the tensors go ("cpu"); `mmap` (false),
---- true to map a safetensors file instead of copying it: loading is instant and memory is used as
+function readers.index(file)
+  return require("moonlet.files.safetensors").read_index(file, function(path)
+    return read_shard(path, file.mapped ~= nil)
+  end)
+end
+
+-- The formats that a name may stand for beside the one of its own.
+local ALSO = { torch = { zip = true, legacy = true }, npz = { zip = true } }
+
+-- Fails when a file is none that can be read, or another than its name says.
+local function kind_of(file, path)
+  local head = file:some(0, 512)
+  local kind, other, reader = kinds.of_bytes(head)
+  local named = kinds.of_name(path)
+  if other and named ~= "index" then
+    fail("load: '%s': this is %s%s", path, other, reader and (", which %s reads"):format(reader)
+      or "")
+  elseif kind and named and kind ~= named and not (ALSO[named] or {})[kind] then
+    fail("load: '%s': this is %s, not %s", path, kinds.titles[kind], kinds.titles[named])
+  end
+  return kind or named or "safetensors"
+end
+
+-- Says which tensors of a file are left out, and why.
+local function warn_of(path, left_out)
+  signature.asides[left_out] = true
+  local names = {}
+  for name in pairs(left_out) do names[#names + 1] = name end
+  table.sort(names)
+  local text = ("load: '%s': '%s' is left out: %s"):format(path, names[1], left_out[names[1]])
+  if #names > 1 then text = ("%s; and %d more"):format(text, #names - 1) end
+  ml._warn_once("load " .. path, text)
+end
+
+local FLOATS = { float16 = true, bfloat16 = true, float32 = true, float64 = true }
+
+local function check_dtype(path, kind, dtype)
+  if dtype == nil then return end
+  if kind ~= "gguf" then
+    fail("load: '%s': 'dtype' is for quantised tensors of GGUF files, not for %s", path,
+      kinds.titles[kind])
+  elseif not FLOATS[dtype] then
+    fail("load: 'dtype' must be float16, bfloat16, float32 or float64, got %s", dtype)
+  end
+end
+
+--- Reads a file that `ml.save` wrote, or another program: the value, and the metadata, which
+--- `net:load_state_dict(ml.load(path))` leaves aside. What a file is is seen in its bytes:
+---
+--- safetensors: a table of tensors, or the nested tables that were saved. Of a model in several
+--- files, the index, `NAME.safetensors.index.json`.
+---
+--- What PyTorch's `torch.save` wrote: tensors, parameters, numbers and strings in dicts, lists and
+--- tuples, which become tables (None is nil). Nothing in such a file is run, and objects of other
+--- classes are errors.
+---
+--- What Torch7's `torch.save` wrote, binary or as text: objects, as modules of its nn, are tables
+--- of their fields whose `__typename` is the name of their class; storages are storages, and whole
+--- numbers integers. Functions are left out.
+---
+--- NumPy's `.npy`: a tensor; `.npz`: tensors by name.
+---
+--- GGUF: tensors by name, quantised ones as floats of the option `dtype` ("float32"); the metadata
+--- are numbers, booleans, strings and arrays of them.
+---
+--- Where one of a file's tensors has a dtype that does not exist here, the others are read: a third
+--- result says by name what was left out and why, and there is a warning.
+---
+--- Options: `device`, or under PyTorch's name `map_location`, where the tensors go ("cpu"); `mmap`
+--- (false), true to map the file instead of copying it: loading is instant and memory is used as
 --- tensors are read, but who writes into the file changes the tensors, and reading what was cut off
 --- the file ends the process. `ml.save` to the same path is safe, as it makes a new file. Changes
 --- to the tensors stay in this process.
@@ -200,19 +246,26 @@ end
 ---@param device? string
 ---@param mmap? boolean
 ---@param map_location? string
----@return table value
----@return table<string, string> metadata
+---@param dtype? string
+---@return any value
+---@return table metadata
+---@return table<string, string>? left_out
 function serialize.load(...)
-  local path, device, mmap, map_location = read_load(...)
+  local path, device, mmap, map_location, dtype = read_load(...)
   if map_location and device ~= "cpu" then
     fail("load: 'device' and 'map_location' are two names of one option")
   end
   device = map_location or device
-  local load_file = require("moonlet.torch_file").is_one(path) and load_torch or load_safetensors
-  local value, metadata = load_file(path, mmap)
+  local file = Source.open(path)
+  local kind = kind_of(file, path)
+  check_dtype(path, kind, dtype)
+  if mmap then file = Source.open(path, true) end
+  local value, metadata, left_out = under("load", path, readers[kind], file, dtype)
+  metadata = metadata or {}
   signature.asides[metadata] = true
+  if left_out then warn_of(path, left_out) end
   if device ~= "cpu" then value = moved(value, device, {}) end
-  return value, metadata
+  return value, metadata, left_out
 end
 
 return options.namespace("serialize", serialize)

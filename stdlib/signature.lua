@@ -337,7 +337,7 @@ end
 local function values_of(self, ...)
   local count, given, named = select("#", ...), { ... }, nil
   while count > 0 and given[count] == nil do count = count - 1 end
-  if count > 1 and signature.asides[given[count]] then
+  while count > 1 and signature.asides[given[count]] do
     given[count], count = nil, count - 1
   end
   if count > 0 then named, given, count = split(self, given, count) end

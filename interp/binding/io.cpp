@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/file_parts.h"
 #include "interp/entry.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/csv.h"
-#include "tensor/io/files.h"
 #include "tensor/io/idx.h"
+#include "tensor/io/picture.h"
 #include "tensor/io/safetensors.h"
 
 namespace moonlet::binding {
@@ -61,7 +62,17 @@ int l_to_bytes(lua_State* L) {
 
 // --- safetensors ---------------------------------------------------------------------------------
 
-// read_safetensors(path, mmap) -> { name = tensor }, { name = metadata string }
+void push_texts(lua_State* L, const std::map<std::string, std::string>& texts) {
+  lua_createtable(L, 0, static_cast<int>(texts.size()));
+  for (const auto& [name, value] : texts) {
+    push_string(L, name);
+    push_string(L, value);
+    lua_rawset(L, -3);
+  }
+}
+
+// read_safetensors(path, mmap) -> { name = tensor }, { name = metadata string }, { name = type }
+// of those that are left out
 int l_read_safetensors(lua_State* L) {
   const std::string path = path_argument(L, 1, "load");
   io::Safetensors file = io::load_safetensors(path, {.mmap = lua_toboolean(L, 2) != 0}, "load");
@@ -71,13 +82,9 @@ int l_read_safetensors(lua_State* L) {
     push_result(L, std::move(tensor));
     lua_rawset(L, -3);
   }
-  lua_createtable(L, 0, static_cast<int>(file.metadata.size()));
-  for (const auto& [name, value] : file.metadata) {
-    push_string(L, name);
-    push_string(L, value);
-    lua_rawset(L, -3);
-  }
-  return 2;
+  push_texts(L, file.metadata);
+  push_texts(L, file.left_out);
+  return 3;
 }
 
 std::string checked_text(lua_State* L, int index, const char* what) {
@@ -179,46 +186,40 @@ int l_write_csv(lua_State* L) {
   return 0;
 }
 
-// read_bytes(path, at, count) -> the bytes of a file from position `at`, fewer where it ends, and
-// the file's size
-int l_read_bytes(lua_State* L) {
-  const io::InputFile file(path_argument(L, 1, "load"), "load");
-  const lua_Integer at = luaL_checkinteger(L, 2), count = luaL_checkinteger(L, 3);
-  const auto size = static_cast<lua_Integer>(file.size());
-  check(at >= 0 && at <= size && count >= 0, "load: no place in the file: ", int64_t{at});
-  const auto wanted = static_cast<size_t>(std::min(count, size - at));
-  luaL_Buffer buffer;
-  char* bytes = luaL_buffinitsize(L, &buffer, wanted);
-  try {
-    file.read(static_cast<uint64_t>(at), bytes, wanted);
-  } catch (const Error& e) {
-    file.refuse(e.what());
-  }
-  luaL_pushresultsize(&buffer, wanted);
-  lua_pushinteger(L, size);
-  return 2;
-}
-
-// checksum(bytes) -> their CRC-32
-int l_checksum(lua_State* L) {
-  size_t size = 0;
-  const char* bytes = luaL_checklstring(L, 1, &size);
-  lua_pushinteger(L, lua_Integer{io::checksum({bytes, size})});
-  return 1;
-}
-
 // read_idx(path) -> tensor
 int l_read_idx(lua_State* L) {
   return push_result(L, io::read_idx(path_argument(L, 1, "read_idx")));
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+// read_picture(path, channels) -> a tensor of (height, width, channels); 0 for those of the file
+int l_read_picture(lua_State* L) {
+  constexpr const char* kOp = "read_image";
+  const auto mode = static_cast<io::PictureMode>(luaL_checkinteger(L, 2));
+  return push_result(L, io::read_picture(path_argument(L, 1, kOp), mode, kOp));
+}
+
+// encode_png(tensor, level) -> the bytes of a file; the tensor is (height, width, channels)
+int l_encode_png(lua_State* L) {
+  const auto level = static_cast<int>(luaL_checkinteger(L, 2));
+  return push_string(L, io::encode_png(check_tensor(L, 1, "write_png"), level, "write_png"));
+}
+
+// encode_jpeg(tensor, quality) -> the bytes of a file
+int l_encode_jpeg(lua_State* L) {
+  const auto quality = static_cast<int>(luaL_checkinteger(L, 2));
+  return push_string(L, io::encode_jpeg(check_tensor(L, 1, "write_jpeg"), quality, "write_jpeg"));
 }
 
 int open_io(lua_State* L) {
   static const luaL_Reg kFunctions[] = {{"read_csv", op_guard<l_read_csv>},
                                         {"read_csv_texts", op_guard<l_read_csv_texts>},
                                         {"write_csv", op_guard<l_write_csv>},
-                                        {"checksum", guard<l_checksum>},
-                                        {"read_bytes", op_guard<l_read_bytes>},
                                         {"read_idx", op_guard<l_read_idx>},
+                                        {"read_picture", op_guard<l_read_picture>},
+                                        {"encode_png", op_guard<l_encode_png>},
+                                        {"encode_jpeg", op_guard<l_encode_jpeg>},
                                         {"read_safetensors", op_guard<l_read_safetensors>},
                                         {"write_safetensors", op_guard<l_write_safetensors>},
                                         {nullptr, nullptr}};
@@ -227,6 +228,7 @@ int open_io(lua_State* L) {
   lua_pop(L, 1);
   lua_newtable(L);
   set_functions(L, -1, kFunctions);
+  register_file_parts(L);
   return 1;
 }
 

@@ -63,5 +63,6 @@ local AdamW = class("AdamW", Adam)
 
 AdamW.reader = declare("AdamW", "0.01", "")
 AdamW.decoupled = true
+AdamW.settled = { decoupled_weight_decay = true }  -- what PyTorch writes of each group
 
 return { Adam = Adam, AdamW = AdamW }

@@ -266,7 +266,9 @@ end
 local function loaded_state(p, number, given)
   local state = {}
   for key, value in pairs(given) do
-    if ml.is_tensor(value) then
+    if key == "step" and ml.is_tensor(value) and value:numel() == 1 then
+      value = math.tointeger(value:item()) or value:item()  -- PyTorch counts in a tensor
+    elseif ml.is_tensor(value) then
       if value.shape ~= p.shape then
         fail("load_state_dict: '%s' of parameter %d has shape %s, the parameter %s", tostring(key),
           number, tostring(value.shape), tostring(p.shape))
@@ -278,9 +280,20 @@ local function loaded_state(p, number, given)
   return state
 end
 
+-- What PyTorch's groups say of how a step is computed, and what of it is so here anyway; another
+-- value is an unknown option. A class adds its own as `settled`.
+local SETTLED = { capturable = false, differentiable = false, foreach = false, fused = false }
+
+local function drop_settled(given, settled)
+  for name, value in pairs(settled) do
+    if given[name] == value then given[name] = nil end
+  end
+end
+
 local read_load = signature "Optimizer:load_state_dict(dict state_dict)"
 
---- Takes over what `state_dict` gave, in another run or here. Nothing changes on an error.
+--- Takes over what `state_dict` gave, in another run or here, or in PyTorch. Nothing changes on an
+--- error.
 ---@param state_dict table
 function Optimizer:load_state_dict(...)
   local dict = read_load(...)
@@ -291,6 +304,8 @@ function Optimizer:load_state_dict(...)
     for key, value in pairs(dict.param_groups[i]) do given[key] = value end
     local numbers = given.params
     given.params = nil
+    drop_settled(given, SETTLED)
+    drop_settled(given, class.lookup(self, "settled") or {})
     groups[i] = complete_group(self, "load_state_dict", given)
     groups[i].params = group.params
     for j, p in ipairs(group.params) do

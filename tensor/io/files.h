@@ -56,8 +56,9 @@ class InputFile {
 // cut short or damaged.
 std::string read_file(const std::string& path, const char* op = "read_file");
 
-// The CRC-32 of bytes, as zip archives hold it of their entries.
-uint32_t checksum(std::string_view bytes) noexcept;
+// The CRC-32 of bytes, as zip archives hold it of their entries, behind bytes that have the sum
+// `before`.
+uint32_t checksum(std::string_view bytes, uint32_t before = 0) noexcept;
 
 // Removes the temporary files of writes that are going on; for handlers of deadly signals.
 void remove_temporary_files() noexcept;

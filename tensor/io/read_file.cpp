@@ -101,9 +101,9 @@ std::string read_file(const std::string& path, const char* op) {
   return data;
 }
 
-uint32_t checksum(std::string_view bytes) noexcept {
+uint32_t checksum(std::string_view bytes, uint32_t before) noexcept {
   return static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+      crc32_z(before, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace moonlet::io

@@ -123,7 +123,7 @@ SafetensorsHeader lay_out(const NamedTensors& named, std::vector<Tensor>& rows, 
   for (const auto* entry : order) {
     const Tensor& tensor = entry->second;
     const int64_t bytes = tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype()));
-    header.tensors.push_back({entry->first, tensor.dtype(), tensor.sizes(), at, at + bytes});
+    header.tensors.push_back({entry->first, tensor.dtype(), {}, 0, tensor.sizes(), at, at + bytes});
     at += bytes;
     rows.push_back(host_rows(tensor, op));
   }
@@ -149,6 +149,10 @@ Safetensors load_safetensors(const std::string& path, LoadOptions options, const
     int64_t data_begin = 0;
     SafetensorsHeader header = read_header(*file, data_begin);
     for (const SafetensorsEntry& entry : header.tensors) {
+      if (!entry.foreign.empty()) {
+        out.left_out.emplace(entry.name, entry.foreign);
+        continue;
+      }
       Tensor tensor = file->tensor(entry, data_begin + entry.begin);
       check_bool_bytes(tensor, text("'", entry.name, "'"));
       out.tensors.emplace(entry.name, std::move(tensor));

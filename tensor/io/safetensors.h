@@ -15,6 +15,8 @@ using Metadata = std::map<std::string, std::string>;
 struct Safetensors {
   NamedTensors tensors;
   Metadata metadata;
+  // The types by name of those tensors that are not read, since no dtype here is theirs.
+  std::map<std::string, std::string> left_out;
 };
 
 struct LoadOptions {

@@ -2,16 +2,45 @@
 #include "tensor/io/safetensors_header.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tensor/io/json.h"
 
 namespace moonlet::io {
 namespace {
 
-DType dtype_of(const std::string& code, const std::string& name) {
-  for (int i = 0; i < kDTypeCount; ++i)
-    if (code == kDTypes[i].code) return static_cast<DType>(i);
+// Types of the format that have no dtype here, and the bits of an element.
+struct ForeignType {
+  std::string_view code;
+  int bits;
+};
+constexpr ForeignType kForeignTypes[] = {{"F8_E4M3", 8},     {"F8_E5M2", 8},     {"F8_E8M0", 8},
+                                         {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"U16", 16},
+                                         {"U32", 32},        {"U64", 64},        {"F4", 4},
+                                         {"F6_E2M3", 6},     {"F6_E3M2", 6}};
+
+void set_type(SafetensorsEntry& entry, const std::string& code, const std::string& name) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (code != kDTypes[i].code) continue;
+    entry.dtype = static_cast<DType>(i);
+    entry.bits = static_cast<int>(size_of(entry.dtype)) * 8;
+    return;
+  }
+  for (const ForeignType& type : kForeignTypes) {
+    if (code != type.code) continue;
+    entry.foreign = type.code;
+    entry.bits = type.bits;
+    return;
+  }
   fail("'", name, "' has the dtype ", code, ", which is not supported");
+}
+
+// The bytes that the elements of an entry take.
+int64_t bytes_of(const SafetensorsEntry& entry) {
+  const int64_t count = numel_of(entry.shape, "safetensors");
+  if (count > std::numeric_limits<int64_t>::max() / entry.bits || count * entry.bits % 8 != 0)
+    fail("'", entry.name, "' has the wrong shape ", entry.shape);
+  return count * entry.bits / 8;
 }
 
 // What a header may hold: an object of entries, each an object of three fields, and the metadata.
@@ -33,7 +62,7 @@ class HeaderReader : public JsonHandler {
     if (state_ == State::Metadata)
       header.metadata.emplace(name_, std::move(value));
     else if (state_ == State::Entry && field_ == "dtype")
-      entry_.dtype = dtype_of(value, name_);
+      set_type(entry_, value, name_);
     else
       unexpected("a string");
   }
@@ -118,11 +147,10 @@ void check_layout(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
   for (const SafetensorsEntry& entry : tensors) {
     if (entry.end < entry.begin || entry.end > data_bytes)
       fail("'", entry.name, "' lies at bytes ", entry.begin, " to ", entry.end, " of ", data_bytes);
-    const int64_t wanted =
-        numel_of(entry.shape, "safetensors") * static_cast<int64_t>(size_of(entry.dtype));
+    const int64_t wanted = bytes_of(entry);
     if (entry.end - entry.begin != wanted)
       fail("'", entry.name, "' has ", entry.end - entry.begin, " bytes; shape ", entry.shape,
-           " of ", name(entry.dtype), " wants ", wanted);
+           " of ", entry.foreign.empty() ? name(entry.dtype) : entry.foreign, " wants ", wanted);
     if (entry.begin < at) fail("'", entry.name, "' overlaps the tensor before it");
     if (entry.begin > at) fail("there is a hole before '", entry.name, "'");
     at = entry.end;

@@ -14,6 +14,8 @@ namespace moonlet::io {
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::Float32;
+  std::string_view foreign;  // the format's name of a type that has no dtype here, else empty
+  int bits = 0;              // of an element; 0 where it is written
   Dims shape;
   int64_t begin = 0, end = 0;  // bytes, from the end of the header
 };
@@ -24,7 +26,7 @@ struct SafetensorsHeader {
 };
 
 // Reads the JSON text of a header for `data_bytes` bytes of data. Throws Error for anything that is
-// not exactly the format: other JSON, repeated names, unknown dtypes, and offsets that overlap,
+// not exactly the format: other JSON, repeated names, unknown types, and offsets that overlap,
 // leave holes, or do not fit the shapes.
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes);
 

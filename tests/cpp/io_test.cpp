@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <string>
 
 #include <unistd.h>
@@ -15,7 +16,9 @@
 #include "autograd/tape.h"
 #include "tensor/interrupt.h"
 #include "tensor/io/csv.h"
+#include "tensor/io/deflate.h"
 #include "tensor/io/idx.h"
+#include "tensor/io/picture.h"
 #include "tensor/io/safetensors.h"
 #include "tests/cpp/messages.h"
 
@@ -105,6 +108,50 @@ TEST_CASE("damaged safetensors files") {
         "load_safetensors: '/tmp': Is a directory");
   CHECK(contains(message_of([] { io::load_safetensors("/nowhere/x", {.mmap = true}); }),
                  "load_safetensors: "));
+}
+
+TEST_CASE("types without a dtype are left out of a safetensors file") {
+  const TemporaryFile file(
+      with_header(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                  R"("b":{"dtype":"F8_E5M2","shape":[2],"data_offsets":[1,3]}})",
+                  "\5xy"));
+  const io::Safetensors loaded = io::load_safetensors(file.path);
+  CHECK(loaded.tensors.size() == 1);
+  CHECK(*loaded.tensors.at("a").data<uint8_t>() == 5);
+  CHECK(loaded.left_out == std::map<std::string, std::string>{{"b", "F8_E5M2"}});
+}
+
+TEST_CASE("deflate streams") {
+  const std::string text(100000, 'x');
+  const std::string stream = io::deflate({text, "end"});
+  CHECK(stream.size() < 1000);
+  std::string back(text.size() + 3, '\0');
+  io::inflate(stream, back.data(), back.size());
+  CHECK(back == text + "end");
+  const auto error = [&](std::string_view bytes, size_t size) {
+    return message_of([&] { io::inflate(bytes, back.data(), size); });
+  };
+  CHECK(error(stream, back.size() - 1) == "compressed data are damaged");
+  CHECK(error(stream.substr(0, stream.size() - 1), back.size()) == "compressed data are damaged");
+  CHECK(error("", 0) == "compressed data are damaged");
+  CHECK(error(stream, 0) == "compressed data are damaged");
+  io::inflate(io::deflate({}), nullptr, 0);
+  CHECK_FALSE(io::may_inflate_to(1, 1 << 20));
+}
+
+TEST_CASE("pictures") {
+  const Tensor picture = to(reshape(arange(1, 24), {2, 4, 3}), DType::UInt8);
+  const TemporaryFile file(io::encode_png(picture, 6, "test"));
+  CHECK(same(io::read_picture(file.path, io::PictureMode::Unchanged, "test"), picture));
+  const Tensor gray = io::read_picture(file.path, io::PictureMode::GrayAlpha, "test");
+  CHECK(gray.sizes() == Dims{2, 4, 2});
+  const TemporaryFile cut(file.content().substr(0, 40));
+  CHECK(contains(message_of([&] { io::read_picture(cut.path, io::PictureMode::Rgb, "test"); }),
+                 "the file is cut off"));
+  CHECK(contains(message_of([&] {
+                   io::encode_png(ones({2, 2, 3}), 6, "test");
+                 }),
+                 "test: a picture"));
 }
 
 TEST_CASE("CSV files of numbers") {

@@ -371,4 +371,30 @@ return {
       ml.save("x.st", { x = ml.ones(10) })
       print(ok, message:find "Too many open files" ~= nil, ml.load("x.st").x:sum():item()) ]],
     exit = 0, out = "^false\ttrue\t10.0", setup = "ulimit -n 40", leaves = "x.st", sanitized = "it opens pipes itself" },
+
+  -- Other formats: a small file may not make its reader reserve much.
+  { "an array of 4 TiB", [[
+      local head = "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }"
+      return ml.load(write("x.npy", "\x93NUMPY\1\0" .. ("<s2"):pack(head))) ]],
+    fails = "load: 'x.npy': a shape wants more bytes than the file has" },
+  { "a GGUF tensor of 2^62 elements", [[
+      return ml.load(write("x.gguf", ("<c4 I4 i8 i8 s8 I4 i8 i8 I4 i8"):pack("GGUF", 3, 1, 0, "x", 2, 1 << 31, 1 << 31, 12, 0)
+        .. ("\0"):rep(64))) ]], fails = "load: 'x.gguf': a shape wants more bytes" },
+  { "a Torch7 storage of 2^40 elements", [[
+      return ml.load(write("x.t7", ("<i4 i4 i4 c3 i4 c18 i8"):pack(4, 1, 3, "V 1", 18, "torch.FloatStorage", 1 << 40))) ]],
+    fails = "load: 'x.t7': the file is cut off" },
+  { "a pickle that calls what it likes", [[
+      local zip = require "moonlet.files.zip_writer".new()
+      zip:add("a/data.pkl", { "\x80\2cos\nsystem\nX\4\0\0\0true\x85R." })
+      require "moonlet.io".write_parts(path "x.pt", zip:finish(), "save")
+      return ml.load(path "x.pt") ]], fails = "load: 'x.pt': it holds a Python object of class os.system" },
+  { "an index that leads out of its folder", [[
+      return ml.load(write("x.index.json", '{"weight_map":{"a":"../../etc/passwd"}}')) ]],
+    fails = "load: 'x.index.json': the weight_map names no file for 'a'" },
+  { "a table of JPEG codes that is too long", [[
+      return ml.data.read_image(write("x.jpg", "\xff\xd8\xff\xc4" .. (">I2"):pack(4000) .. ("\xff"):rep(4000) .. "\xff\xd9")) ]],
+    fails = "read_image: 'x.jpg': the tables of a JPEG are damaged" },
+  { "a WAV file of 4 GiB of samples", [[
+      return ml.data.read_wav(write("x.wav", "RIFF\0\0\0\0WAVEfmt " .. ("<s4"):pack(("<I2 I2 I4 I4 I2 I2"):pack(1, 1, 8000, 16000, 2, 16))
+        .. "data\xff\xff\xff\xff")) ]], fails = "read_wav: 'x.wav': the file is cut off" },
 }

@@ -84,8 +84,7 @@ end
 
 -- What serves other modules, and is no part of the interface.
 local inner = { columns = true, hooks = true, init = true, modes = true, options = true, profiler = true,
-  pickle = true, repl = true, serialize = true, signature = true, terminal = true, torch_file = true,
-  zip = true }
+  repl = true, serialize = true, signature = true, terminal = true }
 local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "distributions", "args",
   "class", "plot", "progress", "help" }
 

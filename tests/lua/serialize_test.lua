@@ -102,7 +102,7 @@ test("arguments go by position or by name; a saved table may have their names", 
     end
     expect.error(function() ml.save(path, {}, { metdata = {} }) end,
       "save: unknown option 'metdata'; did you mean 'metadata'")
-    expect.error(function() ml.save(path, {}, {}, 4) end, "save: takes at most 3 arguments")
+    expect.error(function() ml.save(path, {}, {}, false, nil, 6) end, "save: takes at most 5 arguments")
     expect.error(function() ml.save(path) end, "save: 'value' is missing")
   end)
 end)
@@ -266,6 +266,98 @@ test("hostile files", function()
       expect.truthy(message:find(path, 1, true), ("case %d: %s"):format(i, message))
     end)
   end
+end)
+
+test("types that do not exist here do not keep the rest from being read", function()
+  harness.with_temp_file(function(path)
+    local file <close> = assert(io.open(path, "wb"))
+    file:write(file_of('{"a":' .. entry("U8", "2", 0, 2) .. ',"b":' .. entry("F8_E4M3", "2,1", 2, 4) .. ',"c":'
+      .. entry("F4", "4", 4, 6) .. ',"d":' .. entry("U16", "1", 6, 8) .. "}", "\1\2" .. "345678"))
+    file:close()
+    local value, metadata, left_out = ml.load(path)
+    expect.equal({ value.a:tolist(), value.b, metadata }, { { 1, 2 }, nil, {} })
+    expect.equal(left_out, { b = "its dtype F8_E4M3 is not known here", c = "its dtype F4 is not known here",
+      d = "its dtype U16 is not known here" })
+    ml.save(path, ml.load(path))
+    expect.equal((ml.load(path)).a:tolist(), { 1, 2 })
+  end)
+  for _, case in ipairs { { entry("F8_E4M3", "3", 0, 2), "wants 3" }, { entry("F4", "3", 0, 2), "wrong shape" },
+    { entry("U64", "4611686018427387904", 0, 2), "too large" } } do
+    harness.with_temp_file(function(path)
+      local file <close> = assert(io.open(path, "wb"))
+      file:write(file_of('{"a":' .. case[1] .. "}", "xy"))
+      file:close()
+      expect.error(function() ml.load(path) end, case[2])
+    end)
+  end
+end)
+
+-- Runs `f` with the path of an empty folder, which is removed after.
+local function with_folder(f)
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(os.execute(("mkdir '%s'"):format(folder)))
+  local ok, message = pcall(f, folder)
+  os.execute(("rm -r '%s'"):format(folder))
+  if not ok then error(message, 0) end
+end
+
+test("tensors go to several files, and come back", function()
+  with_folder(function(folder)
+    local state = { a = ml.zeros(100), b = ml.ones(300), c = ml.full({ 50 }, 2.0), d = ml.zeros(0) }
+    local path = folder .. "/net.safetensors"
+    ml.save(path, state, { max_shard_size = 600, metadata = { format = "pt" } })
+    local listing <close> = assert(io.popen(("ls '%s'"):format(folder)))
+    expect.equal(listing:read "a", "net-00001-of-00003.safetensors\nnet-00002-of-00003.safetensors\n"
+      .. "net-00003-of-00003.safetensors\nnet.safetensors.index.json\n")
+    local value, metadata = ml.load(path .. ".index.json")
+    for name, tensor in pairs(state) do expect.truthy(same(value[name], tensor), name) end
+    expect.equal(metadata, { format = "pt" })
+    expect.truthy(ml.load(path .. ".index.json", { mmap = true }).b:storage().is_mapped)
+    local index = require "moonlet.json".decode(system.read_file(path .. ".index.json"))
+    expect.equal(index, { metadata = { total_size = 1800 }, weight_map = {
+      a = "net-00001-of-00003.safetensors", b = "net-00002-of-00003.safetensors",
+      c = "net-00003-of-00003.safetensors", d = "net-00003-of-00003.safetensors" } })
+    ml.save(folder .. "/one.safetensors", state, { max_shard_size = "1.8KB" })
+    expect.truthy(same(ml.load(folder .. "/one.safetensors").b, state.b))
+    os.remove(folder .. "/net-00002-of-00003.safetensors")
+    expect.error(function() ml.load(path .. ".index.json") end, "net%-00002%-of%-00003.safetensors': No such file")
+  end)
+end)
+
+test("an index may hold files of torch.save, and no way out of its folder", function()
+  with_folder(function(folder)
+    local function index(text)
+      local file <close> = assert(io.open(folder .. "/x.bin.index.json", "wb"))
+      file:write(text)
+      file:close()
+      return ml.load(folder .. "/x.bin.index.json")
+    end
+    ml.save(folder .. "/x-1.pt", { a = ml.ones(2), b = ml.zeros(2) })
+    os.rename(folder .. "/x-1.pt", folder .. "/x-1.bin")
+    expect.equal(index '{"weight_map":{"a":"x-1.bin"}}'.a:tolist(), { 1, 1 })
+    expect.equal(index '{"weight_map":{"a":"x-1.bin"}}'.b, nil)
+    for text, message in pairs { ['{"weight_map":{"c":"x-1.bin"}}'] = "'c' is not in 'x%-1.bin'",
+      ['{"weight_map":{"a":"../x-1.bin"}}'] = "names no file for 'a'", ['{"weight_map":{"a":".."}}'] = "names no file",
+      ['{"weight_map":{"a":3}}'] = "names no file", ['{"weight_map":3}'] = "no weight_map", ["[]"] = "no weight_map",
+      ["{"] = "the index is damaged", [""] = "the index is damaged",
+      ['{"weight_map":{"a":"x.bin.index.json"}}'] = "neither a safetensors file nor one of torch.save" } do
+      expect.error(function() index(text) end, "load: .*" .. message)
+    end
+  end)
+end)
+
+test("sizes of files are numbers of bytes or texts", function()
+  local path = os.tmpname()
+  for _, size in ipairs { 0, -5, "5", "GB", "5XB", "0B" } do
+    expect.error(function() ml.save(path .. ".safetensors", { x = ml.ones(1) }, { max_shard_size = size }) end,
+      "'max_shard_size' must be a number of bytes")
+  end
+  expect.error(function() ml.save(path .. ".safetensors", { { ml.ones(1) } }, { max_shard_size = 1 }) end,
+    "'max_shard_size' is for a table of tensors by name")
+  expect.error(function() ml.save(path, { x = ml.ones(1) }, { max_shard_size = 1 }) end, "ends in .safetensors")
+  expect.error(function() ml.save(path .. ".pt", {}, { max_shard_size = 1 }) end, "is not for a file of torch.save")
+  os.remove(path)
 end)
 
 test("a file cut anywhere is an error", function()

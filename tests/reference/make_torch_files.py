@@ -31,3 +31,7 @@ dtypes = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 save("dtypes.pt", {name: torch.tensor([[1, 0, 1], [0, 1, 1]]).to(getattr(torch, name)) for name in dtypes})
 save("protocol4.pt", {"x": torch.ones(2, 2), "names": ["a", "b"]}, pickle_protocol=4)
 save("module.pt", net)
+shared = torch.arange(4.0)
+save("legacy.pt", {"whole": shared, "part": shared[1:].reshape(3, 1), "half": torch.ones(2, dtype=torch.bfloat16),
+                   "bytes": b"\xff\x00a", "complex": 1 - 2j, "device": torch.device("cuda:1"), "epoch": 3},
+     _use_new_zipfile_serialization=False)

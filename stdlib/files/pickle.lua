@@ -1,4 +1,4 @@
--- stdlib/pickle.lua: reads Python's pickles of plain values, protocols 2 to 5. A pickle is a
+-- stdlib/files/pickle.lua: reads Python's pickles of plain values, protocols 2 to 5. A pickle is a
 -- program for a machine with a stack; here it can make numbers, strings, lists, tuples and dicts,
 -- and call what the reader of the file offers by name, nothing else. The opcodes are those of
 -- Python's pickletools.
@@ -46,6 +46,7 @@ function Machine:pop_marked()
 end
 
 function Machine:read(format)
+  if self.at > #self.bytes then fail "the pickle has no end" end
   local value, after = string.unpack(format, self.bytes, self.at)
   self.at = after
   return value
@@ -123,12 +124,19 @@ literal(0x8c, "s1")
 literal(0x8d, "<s8")
 literal("B", "<s4")
 literal("C", "s1")
+literal("U", "s1")  -- strings of Python 2
+literal("T", "<s4")
+literal(0x8e, "<s8")
 
-op(0x8a, function(m)
-  local size = m:read "B"
-  if size > 8 then fail "an integer has more than 64 bits" end
-  m:push(size == 0 and 0 or m:read("<i" .. size))
-end)
+local function long(code, format)
+  op(code, function(m)
+    local size = m:read(format)
+    if size > 8 then fail "an integer has more than 64 bits" end
+    m:push(size == 0 and 0 or m:read("<i" .. size))
+  end)
+end
+long(0x8a, "B")
+long(0x8b, "<I4")
 
 op(0x80, function(m)
   local protocol = m:read "B"
@@ -221,14 +229,17 @@ op(0x81, call)
 op("b", function(m) m:pop() end)  -- attributes of an object: what is made here has none
 op("Q", function(m) m:push(m.load(m:pop())) end)
 
---- The value of a pickle. None is nil, lists and tuples are tables from 1, dicts are tables.
+--- The value of a pickle, and the position behind it. None is nil, lists and tuples are tables from
+--- 1, dicts are tables.
 ---@param bytes string
----@param find fun(module: string, name: string): function what stands for a name of Python; errors
---- for names that it does not offer
+---@param find fun(module: string, name: string): any what stands for a name of Python; errors for
+--- names that it does not offer
 ---@param load fun(id: any): any what a persistent id stands for
+---@param at? integer where the pickle begins (default 1)
 ---@return any
-function pickle.read(bytes, find, load)
-  local m = setmetatable({ bytes = bytes, at = 1, stack = {}, top = 0, memo = {}, noted = 0,
+---@return integer
+function pickle.read(bytes, find, load, at)
+  local m = setmetatable({ bytes = bytes, at = at or 1, stack = {}, top = 0, memo = {}, noted = 0,
     lengths = {}, dicts = {}, find = find, load = load }, Machine)
   while true do
     local code = m:read "B"
@@ -237,7 +248,8 @@ function pickle.read(bytes, find, load)
     run(m)
   end
   local value = m:pop()
-  if value ~= NONE then return value end
+  if value == NONE then value = nil end
+  return value, m.at
 end
 
 return pickle

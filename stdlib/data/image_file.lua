@@ -1,0 +1,76 @@
+-- stdlib/data/image_file.lua: pictures in PNG, JPEG and BMP files as tensors of (channels, height,
+-- width), with torchvision.io's names and arguments.
+
+local io = require "moonlet.io"
+local kinds = require "moonlet.files.kinds"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local fail = options.fail
+
+local files = {}
+
+-- The channels of each mode; 0 stands for those of the file.
+local MODES = { unchanged = 0, gray = 1, gray_alpha = 2, rgb = 3, rgb_alpha = 4 }
+
+local read_image = signature 'data.read_image(string path, string mode="unchanged")'
+
+--- A PNG, JPEG or BMP file as a uint8 tensor of (channels, height, width). `mode` is "unchanged",
+--- for the channels that the file has, or "gray", "gray_alpha", "rgb" or "rgb_alpha". Samples of 16
+--- bits keep their upper 8. A file that is cut off, or whose PNG checksums are wrong, is an error.
+---@param path string
+---@param mode? string (default "unchanged")
+---@return Tensor
+function files.read_image(...)
+  local path, mode = read_image(...)
+  local channels = MODES[mode] or fail("data.read_image: 'mode' must be unchanged, gray, "
+    .. "gray_alpha, rgb or rgb_alpha, got '%s'", mode)
+  local other = kinds.other_than(io.read_bytes(path, 0, 512, "read_image"), "ml.data.read_image")
+  if other then
+    fail("read_image: '%s': this is %s, not a PNG, JPEG or BMP picture", path, other)
+  end
+  return io.read_picture(path, channels):permute { 3, 1, 2 }:contiguous()
+end
+
+-- The picture as (height, width, channels), checked.
+local function pixels_of(where, input, allowed)
+  if input.dtype ~= "uint8" or input.ndim ~= 3 then
+    fail("%s: 'input' must be uint8 of shape (channels, height, width), got %s of shape %s", where,
+      input.dtype, tostring(input.shape))
+  elseif not allowed[input.shape[1]] then
+    fail("%s: 'input' must have %s channels, got shape %s", where, allowed.text,
+      tostring(input.shape))
+  elseif input:numel() == 0 then
+    fail("%s: 'input' has no pixels: shape %s", where, tostring(input.shape))
+  end
+  return input:permute { 2, 3, 1 }
+end
+
+local read_png = signature(
+  "data.write_png(Tensor input, string filename, int>=0<=9 compression_level=6)")
+
+--- Writes a uint8 tensor of (channels, height, width) as a PNG file, whole or not at all: 1 channel
+--- is gray, 2 gray and alpha, 3 RGB, 4 RGB and alpha.
+---@param input Tensor
+---@param filename string
+---@param compression_level? integer (default 6)
+function files.write_png(...)
+  local input, filename, level = read_png(...)
+  local pixels = pixels_of("data.write_png", input, { true, true, true, true, text = "1 to 4" })
+  io.write_parts(filename, { io.encode_png(pixels, level) }, "write_png")
+end
+
+local read_jpeg = signature(
+  "data.write_jpeg(Tensor input, string filename, int>=1<=100 quality=75)")
+
+--- Writes a uint8 tensor of (channels, height, width) as a JPEG file, whole or not at all: 1
+--- channel is gray, 3 RGB.
+---@param input Tensor
+---@param filename string
+---@param quality? integer (default 75)
+function files.write_jpeg(...)
+  local input, filename, quality = read_jpeg(...)
+  local pixels = pixels_of("data.write_jpeg", input, { true, [3] = true, text = "1 or 3" })
+  io.write_parts(filename, { io.encode_jpeg(pixels, quality) }, "write_jpeg")
+end
+
+return files

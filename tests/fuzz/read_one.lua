@@ -1,0 +1,60 @@
+-- tests/fuzz/read_one.lua: reads a file that may hold anything with the reader of its kind, and says
+-- what is wrong with how that went. For readers.lua and for the target of libFuzzer, read_one.cpp.
+
+local ml = require "moonlet"
+
+local MOST_ELEMENTS = 1 << 20  -- of a tensor that is looked at: an expanded one may have any number
+local MOST_VALUES = 10000
+
+-- The readers by the ending of a file's name.
+local function load(path) return (ml.load(path)) end
+local function map(path) return (ml.load(path, { mmap = true })) end
+local readers = { pt = load, npy = load, npz = load, safetensors = load, t7 = load, gguf = load,
+  png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, wav = ml.data.read_wav,
+  csv = ml.data.read_csv, idx = ml.data.read_idx }
+local also_mapped = { pt = true, npy = true, npz = true, safetensors = true, gguf = true }
+
+-- Reads the elements of all tensors in a value.
+local function look_at(value, seen)
+  if value == nil or value ~= value or seen[value] or seen.count > MOST_VALUES then return end
+  seen[value], seen.count = true, seen.count + 1
+  if ml.is_tensor(value) then
+    if value:numel() <= MOST_ELEMENTS then value:ne(0):sum():item() end
+  elseif type(value) == "table" then
+    for key, item in pairs(value) do
+      look_at(key, seen)
+      look_at(item, seen)
+    end
+  end
+end
+
+-- What is wrong with an error, or nil: it names the function, and is none of Lua's own.
+local function complaint(problem)
+  if type(problem) ~= "string" then return "an error that is a " .. type(problem) end
+  if not problem:find "load: " and not problem:find "read_%w+: " then return problem end
+  for _, text in ipairs { "attempt to ", "bad argument #", "stack overflow", "%S*stdlib/files/[%w_]+%.lua:%d+: " } do
+    -- Right behind the name of the file or of a thing in it: names may have such words themselves.
+    if problem:find("': " .. text) then return problem end
+  end
+  return nil
+end
+
+--- Nothing where reading gave a value or an error that says so, or else what is wrong.
+---@param path string
+---@param kind string
+---@return string?
+local function read_one(path, kind)
+  for _, read in ipairs { readers[kind], also_mapped[kind] and map or nil } do
+    local ok, value = pcall(read, path)
+    if ok then
+      local fine, problem = pcall(look_at, value, { count = 0 })
+      if not fine then return "the value cannot be looked at: " .. tostring(problem) end
+    else
+      local wrong = complaint(value)
+      if wrong then return wrong end
+    end
+  end
+  return nil
+end
+
+return read_one
