@@ -17,7 +17,7 @@ libopenblas-openmp-dev:matrix products and factorizations
 libdnnl-dev:convolutions
 libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON
-zlib1g-dev:gzip files, zip archives and the executable's own Lua
+zlib1g-dev:gzip files, zip archives and the Lua that is built in
 libstb-dev:PNG, JPEG and BMP pictures
 libcairo2-dev:figures as PNG
 fonts-dejavu-core:the font of their texts
