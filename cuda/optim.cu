@@ -57,8 +57,8 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
   const Call call(x, "sgd_step");
   Dense values(x), grads(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
   visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
-    const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
-                                   C(weight_decay), nesterov,    first};
+    const optim::SgdConstants<C> c{C(lr),    C(momentum), C(weight_decay), C(1 - dampening),
+                                   nesterov, first};
     MOONLET_LAUNCH((sgd_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
                    values.get(), grads.get(), state.get());
   });

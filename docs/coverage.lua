@@ -47,6 +47,8 @@ local places = {
   ["torch.autograd"] = function(name) return at("autograd." .. name) end,
   ["torch.func"] = function(name) return at("func." .. name) end,
   ["torch.distributions"] = function(name) return at("distributions." .. name) end,
+  ["torch.optim"] = function(name) return at("optim." .. name) end,
+  ["torch.optim.lr_scheduler"] = function(name) return at("optim.lr_scheduler." .. name) end,
   ["torch.amp"] = function(name) return at("amp." .. name) end,
 }
 

@@ -1,25 +1,20 @@
 -- stdlib/optim/adagrad.lua: Adagrad.
 
-local Optimizer = require "moonlet.optim.optimizer"
-local class = require "moonlet.class"
+local define = require "moonlet.optim.define"
 local ml = require "moonlet"
 local options = require "moonlet.options"
-local signature = require "moonlet.signature"
 
 --- Adagrad (Duchi et al., 2011): `optim.Adagrad(net:parameters(), { lr = 0.01 })`. Options: `lr`
 --- (0.01), `lr_decay` (0), `weight_decay` (0), `initial_accumulator_value` (0), `eps` (1e-10),
 --- `maximize` (go up the gradient). Of a sparse gradient it changes the rows that were used.
-local Adagrad = class("Adagrad", Optimizer)
+local Adagrad = define.own("Adagrad", "number>=0 lr=0.01, number>=0 lr_decay=0, "
+  .. "number>=0 weight_decay=0, number>=0 initial_accumulator_value=0, number>=0 eps=1e-10, "
+  .. "bool? foreach=nil, bool maximize=false, bool differentiable=false, bool? fused=nil")
 
-Adagrad.reader = signature("optim.Adagrad(Params? params=nil, number>=0 lr=0.01, "
-  .. "number>=0 lr_decay=0, number>=0 weight_decay=0, number>=0 initial_accumulator_value=0, "
-  .. "number>=0 eps=1e-10, bool maximize=false)")
-
-function Adagrad:init(...)
-  local o = self.reader:table(...)
-  local params = o.params
-  o.params = nil
-  Optimizer.init(self, params, o)
+function Adagrad:_check_state(_, state)
+  if next(state) ~= nil and not (state.step and ml.is_tensor(state.sum)) then
+    options.fail("load_state_dict: the state of a parameter has no 'step' or no 'sum'")
+  end
 end
 
 -- Counts the step; returns its rate.

@@ -11,7 +11,10 @@ local LRScheduler, define = schedule.LRScheduler, schedule.define
 
 local lr_scheduler = { LRScheduler = LRScheduler,
   ReduceLROnPlateau = require "moonlet.optim.plateau",
-  SequentialLR = require "moonlet.optim.sequential" }
+  SequentialLR = require "moonlet.optim.sequential",
+  ChainedScheduler = require "moonlet.optim.chained",
+  CyclicLR = require "moonlet.optim.cyclic", OneCycleLR = require "moonlet.optim.one_cycle",
+  CosineAnnealingWarmRestarts = require "moonlet.optim.warm_restarts" }
 
 -- The rates of the groups, each times factor(i).
 local function times(self, factor)
@@ -47,7 +50,11 @@ function StepLR:get_closed_form_lr()
 end
 
 --- `MultiStepLR(optimizer, { 30, 80 }, { gamma = 0.1 })`: times gamma at each of the epochs.
-local MultiStepLR = define("MultiStepLR", "int[] milestones, number gamma=0.1")
+local MultiStepLR = define("MultiStepLR", "int[] milestones, number gamma=0.1", function(o)
+  local counts = {}
+  for _, milestone in ipairs(o.milestones) do counts[milestone] = (counts[milestone] or 0) + 1 end
+  o.milestones = counts
+end)
 lr_scheduler.MultiStepLR = MultiStepLR
 
 --- How many milestones `matches` says yes to.
@@ -55,8 +62,8 @@ lr_scheduler.MultiStepLR = MultiStepLR
 ---@return integer
 function MultiStepLR:count(matches)
   local n = 0
-  for _, milestone in ipairs(self.milestones) do
-    if matches(milestone) then n = n + 1 end
+  for milestone, times_given in pairs(self.milestones) do
+    if matches(milestone) then n = n + times_given end
   end
   return n
 end
@@ -76,7 +83,7 @@ end
 
 --- `ConstantLR(optimizer, { factor = 1 / 3, total_iters = 5 })`: times `factor` for the first
 --- epochs.
-local ConstantLR = define("ConstantLR", "number>0<=1 factor=1/3, int>=0 total_iters=5")
+local ConstantLR = define("ConstantLR", "number>=0<=1 factor=1/3, int>=0 total_iters=5")
 lr_scheduler.ConstantLR = ConstantLR
 
 function ConstantLR:get_lr()
@@ -100,7 +107,7 @@ lr_scheduler.LinearLR = LinearLR
 
 function LinearLR:get_lr()
   if self.last_epoch == 0 then return times(self, function() return self.start_factor end) end
-  if self.is_initial or self.last_epoch > self.total_iters then return present(self) end
+  if self._is_initial or self.last_epoch > self.total_iters then return present(self) end
   local rise = self.end_factor - self.start_factor
   local before = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
   return times(self, function() return 1 + rise / before end)
@@ -120,7 +127,7 @@ local ExponentialLR = define("ExponentialLR", "number gamma")
 lr_scheduler.ExponentialLR = ExponentialLR
 
 function ExponentialLR:get_lr()
-  if self.is_initial then return present(self) end
+  if self._is_initial then return present(self) end
   return times(self, function() return self.gamma end)
 end
 
@@ -128,6 +135,24 @@ end
 ---@return number[]
 function ExponentialLR:get_closed_form_lr()
   return from_base(self, function(base) return base * self.gamma ^ self.last_epoch end)
+end
+
+--- `PolynomialLR(optimizer, { total_iters = 5, power = 1 })`: down to 0 in `total_iters` epochs,
+--- along a power of what is left of them.
+local PolynomialLR = define("PolynomialLR", "int>=1 total_iters=5, number power=1.0")
+lr_scheduler.PolynomialLR = PolynomialLR
+
+function PolynomialLR:get_lr()
+  if self._is_initial or self.last_epoch > self.total_iters then return present(self) end
+  local left = (self.total_iters - self.last_epoch) / (self.total_iters - self.last_epoch + 1)
+  return times(self, function() return left ^ self.power end)
+end
+
+--- The rates at `last_epoch` from the base rates alone: an array.
+---@return number[]
+function PolynomialLR:get_closed_form_lr()
+  local left = 1 - math.min(self.total_iters, self.last_epoch) / self.total_iters
+  return from_base(self, function(base) return base * left ^ self.power end)
 end
 
 --- `CosineAnnealingLR(optimizer, T_max, { eta_min = 0 })`: down along half a cosine in `T_max`
@@ -139,8 +164,8 @@ local function cosine(self, epoch) return 1 + math.cos(math.pi * epoch / self.T_
 
 function CosineAnnealingLR:get_lr()
   local epoch, low = self.last_epoch, self.eta_min
-  if self.is_initial then return present(self) end
-  if self.step_count == 1 and epoch > 0 then return self:get_closed_form_lr() end
+  if self._is_initial then return present(self) end
+  if self._step_count == 1 and epoch > 0 then return self:get_closed_form_lr() end
   local groups = self.optimizer.param_groups
   if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0 then
     local first = (1 - math.cos(math.pi / self.T_max)) / 2
@@ -164,8 +189,15 @@ local function functions_of(name, given, groups)
     fail("%s: 'lr_lambda' has %d functions, the optimiser %d groups", name, #given, #groups)
   end
   return function(i)
-    if type(given) == "function" then return given end
-    return given[i] or fail("%s: group %d was added later and has no function", name, i)
+    local f = type(given) == "table" and not getmetatable(given) and given[i] or given
+    if type(f) == "table" and not getmetatable(f) then
+      fail("%s: group %d was added later and has no function", name, i)
+    end
+    return function(epoch)
+      local value = f(epoch)
+      if type(value) == "number" then return value end
+      fail("%s: 'lr_lambda' must return a number, got %s", name, signature.describe(value))
+    end
   end
 end
 
@@ -176,6 +208,7 @@ local function define_lambda(name)
   function cls:init(...)
     local optimizer, lr_lambda, last_epoch = read(...)
     self.function_of = functions_of(name, lr_lambda, optimizer.param_groups)
+    self.lr_lambdas = {}  -- PyTorch's name; functions are not saved
     LRScheduler.init(self, optimizer, last_epoch)
   end
   return cls
@@ -196,7 +229,7 @@ local MultiplicativeLR = define_lambda("MultiplicativeLR")
 lr_scheduler.MultiplicativeLR = MultiplicativeLR
 
 function MultiplicativeLR:get_lr()
-  if self.is_initial then return present(self) end
+  if self._is_initial then return present(self) end
   return times(self, function(i) return self.function_of(i)(self.last_epoch) end)
 end
 

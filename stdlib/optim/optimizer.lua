@@ -27,8 +27,9 @@ end)
 -- Checked by parameter_list, whose errors say more.
 signature.add_type("Params", "an array of parameters", function(value) return value end, true)
 
--- What a group may hold beside its options: schedules keep the rate they began with there.
-local NOTES = { "initial_lr" }
+-- What a group may hold beside its options: the names of its parameters, and what schedules keep.
+local NOTES = { "param_names", "initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum",
+  "swa_lr" }
 
 local function is_group(value)
   return type(value) == "table" and value.params ~= nil
@@ -41,13 +42,36 @@ local function deep_copy(value)
   return out
 end
 
-local function parameter_list(where, value)
+local function split_names(where, value)
+  local list, names = {}, {}
+  for i, entry in ipairs(value) do
+    local named = type(entry) == "table" and type(entry[1]) == "string" and #entry == 2
+    if named then names[#names + 1] = entry[1] end
+    list[i] = named and entry[2] or entry
+  end
+  if #names > 0 and #names < #list then
+    fail("%s: all parameters have names, or none: %d of %d have", where, #names, #list)
+  end
+  return list, #names > 0 and names or nil
+end
+
+-- An array of parameters or of pairs of a name and one, made of what may be given.
+local function parameter_pairs(where, value)
   if ml.is_tensor(value) then value = { value } end
-  if type(value) ~= "table" or getmetatable(value) then
+  if type(value) ~= "function" and (type(value) ~= "table" or getmetatable(value)) then
     fail("%s: an array of parameters is wanted, got %s", where,
       type(value) == "table" and "a module; pass net:parameters()" or type(value))
   end
-  for i, p in ipairs(value) do
+  if type(value) ~= "function" then return value end
+  local entries = {}
+  for name, p in value do entries[#entries + 1] = { name, p } end
+  return entries
+end
+
+-- The parameters and, where they have some, their names.
+local function parameter_list(where, value)
+  local list, names = split_names(where, parameter_pairs(where, value))
+  for i, p in ipairs(list) do
     if not ml.is_tensor(p) then
       fail("%s: parameter %d is a %s, wanted a tensor, or groups { params = ... } alone", where, i,
         type(p))
@@ -56,25 +80,43 @@ local function parameter_list(where, value)
       fail("%s: parameter %d is not a leaf: it is the result of an op", where, i)
     end
   end
-  return value
+  return list, names
 end
 
 -- The options of a group by name, checked; those that are not given are not in it.
 local function read_group(self, where, given)
-  if self.reader then return self.reader:subset(where, given, NOTES) end
-  local names = table.move(NOTES, 1, #NOTES, 1, {})
+  local names = { table.unpack(NOTES) }
+  names[#names + 1] = self.own_note
+  if self.reader then return self.reader:subset(where, given, names) end
   for name in pairs(self.defaults) do names[#names + 1] = name end
   table.sort(names)
   options.check(where, given, names)
   return given
 end
 
--- A group's own options, and for the rest the optimiser's defaults, in tables of its own.
-local function complete_group(self, where, given)
+-- The ways of PyTorch to compute a step that are not those of Moonlet.
+local function check_modes(self, group)
+  if group.foreach then
+    fail("%s: 'foreach' must be false: a step goes from parameter to parameter", self.name)
+  elseif group.fused and not self.has_fused_step then
+    fail("%s: 'fused' must be false: only SGD, Adam and AdamW have a fused step", self.name)
+  elseif group.capturable then
+    fail("%s: 'capturable' must be false: a step is not captured in a CUDA graph", self.name)
+  elseif group.differentiable then
+    fail("%s: 'differentiable' must be false: the tape does not record steps", self.name)
+  end
+end
+
+--- A group's own options, and for the rest the optimiser's defaults, in tables of its own.
+---@param where string for messages
+---@param given table
+---@return table
+function Optimizer:_complete_group(where, given)
   local out = deep_copy(read_group(self, where, given))
   for name, value in pairs(self.defaults) do
     if out[name] == nil then out[name] = deep_copy(value) end
   end
+  check_modes(self, out)
   self:check(out)
   return out
 end
@@ -97,6 +139,7 @@ function Optimizer:init(params, given)
   local name = class.name(class.of(self))
   self.name = name
   self.defaults = self.reader and given or read_defaults(self, name, given)
+  check_modes(self, self.defaults)
   self:check(self.defaults)
   self.param_groups = {}
   self.state = {}
@@ -105,10 +148,10 @@ function Optimizer:init(params, given)
   if is_group(params) then
     groups = { params }
   elseif not (type(params) == "table" and is_group(params[1])) then
-    groups = { { params = parameter_list(name, params) } }
+    groups = { { params = parameter_pairs(name, params) } }
   end
   for _, group in ipairs(groups) do self:add_param_group(group) end
-  if #groups == 1 and #self.param_groups[1].params == 0 then
+  if #groups == 0 or #groups == 1 and #self.param_groups[1].params == 0 then
     fail("%s: got no parameters", name)
   end
 end
@@ -131,10 +174,16 @@ function Optimizer:add_param_group(...)
   local given = {}
   for key, value in pairs(group) do given[key] = value end
   given.params = nil
-  local own = complete_group(self, self.name, given)
+  local own = self:_complete_group(self.name, given)
+  local list, names = parameter_list(self.name, group.params)
+  local other = self.param_groups[1]
+  own.param_names = names or own.param_names
+  if other and (own.param_names == nil) ~= (other.param_names == nil) then
+    fail("%s: all groups have names of parameters, or none", self.name)
+  end
   own.params = {}
   local held = {}
-  for _, p in ipairs(parameter_list(self.name, group.params)) do
+  for _, p in ipairs(list) do
     if self.held[p] or held[p] then
       fail("%s: a parameter is in two groups, or twice in one", self.name)
     end
@@ -179,6 +228,21 @@ local function update_all(self)
   end
 end
 
+--- The step itself, under the hooks; an optimiser that calls the closure more than once overrides
+--- it.
+---@param closure? fun(): any
+---@return any
+function Optimizer:_advance(closure)
+  local result = nil
+  if closure then
+    local _ <close> = ml.enable_grad()
+    result = closure()
+  end
+  local _ <close> = ml.no_grad()
+  update_all(self)
+  return result
+end
+
 local read_step = signature "Optimizer:step(function? closure=nil)"
 
 --- Changes every parameter that has a gradient. `closure`, if given, computes the loss and its
@@ -186,16 +250,9 @@ local read_step = signature "Optimizer:step(function? closure=nil)"
 ---@param closure? fun(): any
 ---@return any
 function Optimizer:step(...)
-  local closure, result = read_step(...), nil
+  local closure = read_step(...)
   for _, hook in hooks.each(self._pre_hooks) do hook(self, closure) end
-  if closure then
-    local _ <close> = ml.enable_grad()
-    result = closure()
-  end
-  do
-    local _ <close> = ml.no_grad()
-    update_all(self)
-  end
+  local result = self:_advance(closure)
   for _, hook in hooks.each(self._post_hooks) do hook(self, closure) end
   return result
 end
@@ -218,115 +275,16 @@ function Optimizer:register_step_post_hook(...)
   return hooks.add(self, "_post_hooks", (read_post_hook(...)))
 end
 
-local read_state_dict = signature "Optimizer:state_dict()"
-
---- The options of the groups and the state of the parameters, which are numbered through all
---- groups: `{ state = { [i] = .. }, param_groups = { { params = { i, .. }, lr = .. } } }`.
----@return table
-function Optimizer:state_dict(...)
-  read_state_dict(...)
-  local out, number = { state = {}, param_groups = {} }, 0
-  for i, group in ipairs(self.param_groups) do
-    local copy = {}
-    for key, value in pairs(group) do
-      if key ~= "params" then copy[key] = deep_copy(value) end
-    end
-    copy.params = {}
-    for j, p in ipairs(group.params) do
-      number = number + 1
-      copy.params[j] = number
-      local state = self.state[p]
-      if state then
-        out.state[number] = {}
-        for key, value in pairs(state) do out.state[number][key] = value end
-      end
-    end
-    out.param_groups[i] = copy
-  end
-  return out
-end
-
-local function check_state(self, dict)
-  if type(dict) ~= "table" or type(dict.state) ~= "table" or type(dict.param_groups) ~= "table" then
-    fail("load_state_dict: this is no state of an optimiser")
-  elseif #dict.param_groups ~= #self.param_groups then
-    fail("load_state_dict: the state has %d groups of parameters, %s has %d", #dict.param_groups,
-      self.name, #self.param_groups)
-  end
-  for i, group in ipairs(self.param_groups) do
-    local given = dict.param_groups[i]
-    local count = type(given) == "table" and type(given.params) == "table" and #given.params or 0
-    if count ~= #group.params then
-      fail("load_state_dict: group %d of the state has %d parameters, that of %s has %d", i, count,
-        self.name, #group.params)
-    end
-  end
-end
-
-local function loaded_state(p, number, given)
-  local state = {}
-  for key, value in pairs(given) do
-    if key == "step" and ml.is_tensor(value) and value:numel() == 1 then
-      value = math.tointeger(value:item()) or value:item()  -- PyTorch counts in a tensor
-    elseif ml.is_tensor(value) then
-      if value.shape ~= p.shape then
-        fail("load_state_dict: '%s' of parameter %d has shape %s, the parameter %s", tostring(key),
-          number, tostring(value.shape), tostring(p.shape))
-      end
-      value = value:detach():to { dtype = p.dtype, device = p.device }:clone()
-    end
-    state[key] = value
-  end
-  return state
-end
-
--- What PyTorch's groups say of how a step is computed, and what of it is so here anyway; another
--- value is an unknown option. A class adds its own as `settled`.
-local SETTLED = { capturable = false, differentiable = false, foreach = false, fused = false }
-
-local function drop_settled(given, settled)
-  for name, value in pairs(settled) do
-    if given[name] == value then given[name] = nil end
-  end
-end
-
-local read_load = signature "Optimizer:load_state_dict(dict state_dict)"
-
---- Takes over what `state_dict` gave, in another run or here, or in PyTorch. Nothing changes on an
---- error.
----@param state_dict table
-function Optimizer:load_state_dict(...)
-  local dict = read_load(...)
-  check_state(self, dict)
-  local states, groups = {}, {}
-  for i, group in ipairs(self.param_groups) do
-    local given = {}
-    for key, value in pairs(dict.param_groups[i]) do given[key] = value end
-    local numbers = given.params
-    given.params = nil
-    drop_settled(given, SETTLED)
-    drop_settled(given, class.lookup(self, "settled") or {})
-    groups[i] = complete_group(self, "load_state_dict", given)
-    groups[i].params = group.params
-    for j, p in ipairs(group.params) do
-      local state = dict.state[numbers[j]]
-      if state then states[p] = loaded_state(p, numbers[j], state) end
-    end
-  end
-  self.state = states
-  for i, group in ipairs(self.param_groups) do
-    for key in pairs(group) do group[key] = nil end
-    for key, value in pairs(groups[i]) do group[key] = value end
-  end
-end
-
 local function sorted_options(group)
   local parts = {}
   for key, value in pairs(group) do
-    if type(value) == "table" and key ~= "params" then
-      value = "{" .. table.concat(value, ", ") .. "}"
+    local hidden = key == "params" or key == "param_names"
+    if type(value) == "table" and not hidden then
+      local items = {}
+      for i = 1, #value do items[i] = tostring(value[i]) end
+      value = "{" .. table.concat(items, ", ") .. "}"
     end
-    if key ~= "params" then parts[#parts + 1] = ("%s = %s"):format(key, tostring(value)) end
+    if not hidden then parts[#parts + 1] = ("%s = %s"):format(key, tostring(value)) end
   end
   table.sort(parts)
   return table.concat(parts, ", ")
@@ -341,5 +299,7 @@ function Optimizer.__tostring(self)
 end
 
 Optimizer.__tostring = locale_free(Optimizer.__tostring)
+
+require("moonlet.optim.state")(Optimizer, deep_copy)
 
 return Optimizer

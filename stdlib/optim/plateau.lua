@@ -28,20 +28,22 @@ function ReduceLROnPlateau:init(...)
   local o = read:table(...)
   if o.factor >= 1 then
     options.fail("ReduceLROnPlateau: 'factor' must be below 1, got %g", o.factor)
-  elseif type(o.min_lr) == "table" and #o.min_lr ~= #o.optimizer.param_groups then
-    options.fail("ReduceLROnPlateau: 'min_lr' has %d rates, the optimiser %d groups", #o.min_lr,
-      #o.optimizer.param_groups)
   end
-  for key, value in pairs(o) do self[key] = value end
+  for key, value in pairs(o) do
+    if key ~= "min_lr" then self[key] = value end
+  end
+  self.min_lrs = schedule.per_group("ReduceLROnPlateau", "min_lr", o.optimizer, o.min_lr)
+  self.default_min_lr = type(o.min_lr) == "number" and o.min_lr or nil
   self.last_epoch, self.cooldown_counter, self.num_bad_epochs = 0, 0, 0
-  self.best = o.mode == "min" and math.huge or -math.huge
+  self.mode_worse = o.mode == "min" and math.huge or -math.huge
+  self.best = self.mode_worse
   self:note_rates()
 end
 
 --- Notes the rates of the groups for `get_last_lr`.
 function ReduceLROnPlateau:note_rates()
-  self.last_lr = {}
-  for i, group in ipairs(self.optimizer.param_groups) do self.last_lr[i] = group.lr end
+  self._last_lr = {}
+  for i, group in ipairs(self.optimizer.param_groups) do self._last_lr[i] = group.lr end
 end
 
 local function is_better(self, value)
@@ -54,10 +56,8 @@ end
 
 local function reduce(self)
   for i, group in ipairs(self.optimizer.param_groups) do
-    local least = self.min_lr
-    if type(least) == "table" then
-      least = least[i] or options.fail("ReduceLROnPlateau: group %d has no 'min_lr'", i)
-    end
+    local least = self.min_lrs[i] or self.default_min_lr
+      or options.fail("ReduceLROnPlateau: group %d has no 'min_lr'", i)
     local rate = math.max(group.lr * self.factor, least)
     if group.lr - rate > self.eps then group.lr = rate end
   end

@@ -15,8 +15,9 @@ local schedule = {}
 local LRScheduler = class("LRScheduler")
 schedule.LRScheduler = LRScheduler
 
--- What every group had at first. A group that was added since gets what it has now.
-local function note_bases(self)
+--- Notes what every group had at first. A group that was added since gets what it has now.
+---@param self table
+function schedule.note_bases(self)
   for i, group in ipairs(self.optimizer.param_groups) do
     if not self.base_lrs[i] then
       group.initial_lr = group.initial_lr or group.lr
@@ -31,32 +32,35 @@ local function rates_of(optimizer)
   return out
 end
 
--- Sets the rates for the present epoch.
-local function apply(self, rates)
+--- Sets the rates for the present epoch.
+---@param self table
+---@param rates number[]
+function schedule.apply(self, rates)
   local groups = self.optimizer.param_groups
   if type(rates) ~= "table" or #rates ~= #groups then
     fail("%s: get_lr must give an array of %d rates, one for each group",
       class.name(class.of(self)), #groups)
   end
   for i, group in ipairs(groups) do group.lr = rates[i] end
-  self.last_lr = rates_of(self.optimizer)
+  self._last_lr = rates_of(self.optimizer)
 end
 
 --- Goes on by one epoch, or to the epoch given, without counting it as a step.
 ---@param self table
 ---@param epoch? integer
 function schedule.advance(self, epoch)
-  note_bases(self)
+  schedule.note_bases(self)
   self.last_epoch = epoch or self.last_epoch + 1
-  apply(self, epoch and self.get_closed_form_lr and self:get_closed_form_lr() or self:get_lr())
+  schedule.apply(self, epoch and self.get_closed_form_lr and self:get_closed_form_lr()
+    or self:get_lr())
 end
 
 --- The first step, which sets the rates of the epoch to begin with.
 ---@param self table
 function schedule.begin(self)
-  self.step_count, self.is_initial = 0, true
+  self._step_count, self._is_initial = 0, true
   self:step()
-  self.is_initial = false
+  self._is_initial = false
 end
 
 local read_init = signature(
@@ -74,6 +78,7 @@ function LRScheduler:init(...)
     end
   end
   self.optimizer, self.base_lrs, self.last_epoch = optimizer, {}, last_epoch
+  self._get_lr_called_within_step = false
   schedule.begin(self)
 end
 
@@ -89,7 +94,7 @@ local read_step = signature "LRScheduler:step(int>=0? epoch=nil)"
 ---@param epoch? integer
 function LRScheduler:step(...)
   local epoch = read_step(...)
-  self.step_count = self.step_count + 1
+  self._step_count = self._step_count + 1
   schedule.advance(self, epoch)
 end
 
@@ -99,7 +104,7 @@ local read_last = signature "LRScheduler:get_last_lr()"
 ---@return number[]
 function LRScheduler:get_last_lr(...)
   read_last(...)
-  return { table.unpack(self.last_lr) }
+  return { table.unpack(self._last_lr) }
 end
 
 -- Values that can be saved, copied.
@@ -110,18 +115,34 @@ local function saved(value)
     return out
   end
   local kind = type(value)
-  return (kind == "number" or kind == "string" or kind == "boolean") and value or nil
+  if kind == "number" or kind == "string" or kind == "boolean" then return value end
+  return nil
 end
+
+-- Fields that a schedule may lack.
+local OPTIONAL = { default_min_lr = true }
 
 local read_state = signature "LRScheduler:state_dict()"
 
---- What it takes to go on in another run: all fields but the optimiser and functions.
+-- Schedules that run others keep their states with their own.
+local function states_of(schedulers)
+  local out = {}
+  for i, inner in ipairs(schedulers) do out[i] = inner:state_dict() end
+  return out
+end
+
+--- What it takes to go on in another run, under PyTorch's names: all fields but the optimiser and
+--- functions.
 ---@return table
 function LRScheduler:state_dict(...)
   read_state(...)
   local out = {}
   for key, value in pairs(self) do
-    if key ~= "optimizer" then out[key] = saved(value) end
+    if key == "_schedulers" then
+      out[key] = states_of(value)
+    elseif key ~= "optimizer" then
+      out[key] = saved(value)
+    end
   end
   return out
 end
@@ -132,29 +153,79 @@ local read_load = signature "LRScheduler:load_state_dict(dict state_dict)"
 ---@param state_dict table
 function LRScheduler:load_state_dict(...)
   local state = read_load(...)
-  if math.type(state.last_epoch) ~= "integer" then
+  if self.last_epoch ~= nil and math.type(state.last_epoch) ~= "integer" then
     fail("load_state_dict: this is no state of a schedule: it has no 'last_epoch'")
   end
-  for key in pairs(state) do
-    if rawget(self, key) == nil then
-      fail("load_state_dict: %s has no field '%s'", class.name(class.of(self)), tostring(key))
+  local name, schedulers = class.name(class.of(self)), self._schedulers or {}
+  for key, value in pairs(state) do
+    local own = rawget(self, key)
+    if own == nil and not OPTIONAL[key] then
+      fail("load_state_dict: %s has no field '%s'", name, tostring(key))
+    elseif own ~= nil and type(own) ~= type(value) then
+      fail("load_state_dict: '%s' of %s must be a %s, got a %s", tostring(key), name, type(own),
+        type(value))
     end
   end
-  for key, value in pairs(state) do self[key] = saved(value) end
+  if self._schedulers and #(state._schedulers or {}) ~= #schedulers then
+    fail("load_state_dict: this is no state of a %s of %d schedules", name, #schedulers)
+  end
+  for i, inner in ipairs(schedulers) do inner:load_state_dict(state._schedulers[i]) end
+  for key, value in pairs(state) do
+    if key ~= "_schedulers" then self[key] = saved(value) end
+  end
+end
+
+signature.add_type("Schedule", "a schedule", function(value)
+  return class.is_instance(value, LRScheduler) and value or nil
+end)
+
+--- Checks the schedules that another one runs.
+---@param where string for messages
+---@param optimizer table
+---@param schedulers table[]
+function schedule.check_inner(where, optimizer, schedulers)
+  if #schedulers == 0 then fail("%s: got no schedules", where) end
+  for i, inner in ipairs(schedulers) do
+    if inner.optimizer ~= optimizer then
+      fail("%s: schedule %d is for another optimiser", where, i)
+    elseif not inner.base_lrs and not inner._schedulers then
+      fail("%s: schedule %d is a %s, whose step wants a value", where, i,
+        class.name(class.of(inner)))
+    end
+  end
+end
+
+--- An array of a number for each group, from one for each or one for all.
+---@param where string for messages
+---@param name string
+---@param optimizer table
+---@param value number|number[]
+---@return number[]
+function schedule.per_group(where, name, optimizer, value)
+  local count = #optimizer.param_groups
+  if type(value) == "table" then
+    if #value == count then return value end
+    fail("%s: '%s' has %d numbers, the optimiser %d groups", where, name, #value, count)
+  end
+  local out = {}
+  for i = 1, count do out[i] = value end
+  return out
 end
 
 --- A class of schedules whose constructor takes an optimiser, `parameters` in the notation of
 --- moonlet.signature, which become its fields, and `last_epoch`.
 ---@param name string
 ---@param parameters? string nil for a class that reads its own
+---@param prepare? fun(fields: table) changes the fields
 ---@return table
-function schedule.define(name, parameters)
+function schedule.define(name, parameters, prepare)
   local cls = class(name, LRScheduler)
   if not parameters then return cls end
   local read = signature(("optim.lr_scheduler.%s(Optimizer optimizer, %s, int>=-1 last_epoch=-1)")
     :format(name, parameters))
   function cls:init(...)
     local o = read:table(...)
+    if prepare then prepare(o) end
     for key, value in pairs(o) do
       if key ~= "optimizer" and key ~= "last_epoch" then self[key] = value end
     end

@@ -1,25 +1,17 @@
 -- stdlib/optim/sgd.lua: stochastic gradient descent with momentum.
 
-local Optimizer = require "moonlet.optim.optimizer"
-local class = require "moonlet.class"
+local define = require "moonlet.optim.define"
 local ml = require "moonlet"
 local options = require "moonlet.options"
-local signature = require "moonlet.signature"
 
 --- Stochastic gradient descent; `optim.SGD(net:parameters(), { lr = 0.1, momentum = 0.9 })`.
 --- Options: `lr` (0.001), `momentum`, `dampening`, `weight_decay`, `nesterov` (Sutskever et al.,
 --- 2013), `maximize` (go up the gradient). It takes sparse gradients too.
-local SGD = class("SGD", Optimizer)
+local SGD = define.own("SGD", "number>=0 lr=0.001, number>=0 momentum=0, number dampening=0, "
+  .. "number>=0 weight_decay=0, bool nesterov=false, bool maximize=false, bool? foreach=nil, "
+  .. "bool differentiable=false, bool? fused=nil")
 
-SGD.reader = signature("optim.SGD(Params? params=nil, number>=0 lr=0.001, number>=0 momentum=0, "
-  .. "number dampening=0, number>=0 weight_decay=0, bool nesterov=false, bool maximize=false)")
-
-function SGD:init(...)
-  local o = self.reader:table(...)
-  local params = o.params
-  o.params = nil
-  Optimizer.init(self, params, o)
-end
+SGD.has_fused_step = true
 
 function SGD:check(group)
   if group.nesterov and (group.momentum == 0 or group.dampening ~= 0) then
@@ -41,6 +33,10 @@ function SGD:update(p, gradient, state, group)
   end
   if group.momentum == 0 then buffer = nil end
   if group.maximize then gradient = -gradient end
+  if p:is_complex() then  -- the parts are numbers of their own
+    p, gradient = ml.view_as_real(p), ml.view_as_real(gradient)
+    buffer = buffer and ml.view_as_real(buffer)
+  end
   ml._internal.sgd_step_(p, gradient, buffer, group.lr, group.momentum, group.dampening,
     group.weight_decay, group.nesterov, first)
 end

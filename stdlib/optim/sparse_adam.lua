@@ -1,26 +1,21 @@
 -- stdlib/optim/sparse_adam.lua: Adam for sparse gradients.
 
-local Adam = require("moonlet.optim.adam").Adam
-local Optimizer = require "moonlet.optim.optimizer"
-local class = require "moonlet.class"
+local define = require "moonlet.optim.define"
 local ml = require "moonlet"
 local options = require "moonlet.options"
-local signature = require "moonlet.signature"
 
 --- Adam for weights whose gradients are all sparse, as those of `nn.Embedding(n, d, { sparse = true
 --- })`: a step changes the rows that were used, and their moments, and leaves the others alone.
 --- `optim.SparseAdam(embedding:parameters(), { lr = 1e-3 })`; options: `lr` (0.001), `betas` ({0.9,
 --- 0.999}), `eps` (1e-8), `maximize` (go up the gradient).
-local SparseAdam = class("SparseAdam", Optimizer)
+local SparseAdam = define.elementwise("SparseAdam", "number>0 lr=0.001, "
+  .. "number[2]>=0 betas={0.9, 0.999}, number>0 eps=1e-8, bool maximize=false",
+  { "exp_avg", "exp_avg_sq" })
 
-SparseAdam.reader = signature("optim.SparseAdam(Params? params=nil, number>0 lr=0.001, "
-  .. "number[2]>=0 betas={0.9, 0.999}, number>0 eps=1e-8, bool maximize=false)")
+local init = SparseAdam.init
 
 function SparseAdam:init(...)
-  local o = self.reader:table(...)
-  local params = o.params
-  o.params = nil
-  Optimizer.init(self, params, o)
+  init(self, ...)
   for i, group in ipairs(self.param_groups) do
     for j, p in ipairs(group.params) do
       if p:is_complex() then
@@ -31,7 +26,7 @@ function SparseAdam:init(...)
   end
 end
 
-SparseAdam.check = Adam.check
+function SparseAdam:check(group) self:check_betas(group) end
 
 --- Refuses a gradient that is a tensor.
 function SparseAdam:update()

@@ -77,8 +77,8 @@ void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, 
   Dense state(momentum != 0 ? momentum_buffer : Tensor(), order);
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
-    const optim::SgdConstants<C> c{C(lr),           C(momentum), C(dampening),
-                                   C(weight_decay), nesterov,    first};
+    const optim::SgdConstants<C> c{C(lr),    C(momentum), C(weight_decay), C(1 - dampening),
+                                   nesterov, first};
     auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
     loop(c, values.elements<T>(), grads.elements<T>(), state.elements<T>(), x.numel());
   });

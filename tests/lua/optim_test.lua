@@ -178,7 +178,7 @@ test("a state that does not fit changes nothing", function()
   local other = optim.Adam({ w }):state_dict()
   expect.error(function() optimizer:load_state_dict(other) end, "1 parameters, that of Adam has 2")
   local bad = optimizer:state_dict()
-  bad.state[1] = { step = 1, exp_avg = ml.zeros(2), exp_avg_sq = ml.zeros(3) }
+  bad.state[0] = { step = 1, exp_avg = ml.zeros(2), exp_avg_sq = ml.zeros(3) }
   expect.error(function() optimizer:load_state_dict(bad) end, "exp_avg.*%(2,%).*%(3,%)")
   expect.equal(next(optimizer.state), nil)
 end)

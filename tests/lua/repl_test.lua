@@ -238,7 +238,7 @@ end)
 
 test("Tab: names inside the strings of commands", function()
   expect_offers('help("nn.Ident', "nn.Identity")
-  expect_offers("help 'optim.Ada", "optim.Adagrad optim.Adam optim.AdamW")
+  expect_offers("help 'optim.Ada", "optim.Adadelta optim.Adafactor optim.Adagrad optim.Adam optim.AdamW optim.Adamax")
   expect_offers('help( "softmi', "softmin")
   expect_offers('help "nn.nothing', "")
   expect_offers('apropos("/', "")

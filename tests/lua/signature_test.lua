@@ -119,7 +119,9 @@ test("every public function of nn, optim and data reads its arguments", function
       "register_full_backward_pre_hook", "register_state_dict_pre_hook", "register_state_dict_post_hook",
       "register_load_state_dict_pre_hook", "register_load_state_dict_post_hook", "set_submodule",
       "get_parameter", "get_buffer", "to_empty", "type", "deepcopy", "register_module" } },
-    { sgd, { "zero_grad", "step", "state_dict", "register_step_pre_hook", "register_step_post_hook" } },
+    { sgd, { "zero_grad", "step", "state_dict", "register_step_pre_hook", "register_step_post_hook",
+      "register_state_dict_pre_hook", "register_state_dict_post_hook",
+      "register_load_state_dict_pre_hook", "register_load_state_dict_post_hook" } },
     { step, { "step", "get_last_lr", "state_dict" } },
     { nn.Sequential(), { "insert", "pop" } },
     { nn.ParameterDict(), { "pop" } },
@@ -132,9 +134,10 @@ test("every public function of nn, optim and data reads its arguments", function
   local plain = { Module = true, class = true, is_parameter = true, init = true, functional = true,
     utils = true, Sequential = true, ModuleDict = true, ParameterDict = true, Identity = true,
     is_lazy = true, rnn = true, parametrize = true, parametrizations = true, prune = true, stateless = true,
-    Dataset = true, Sampler = true, Optimizer = true, lr_scheduler = true }
+    Dataset = true, Sampler = true, Optimizer = true, lr_scheduler = true, swa_utils = true }
   for _, space in ipairs { nn, nn.init, nn.functional, nn.utils, nn.utils.rnn, nn.utils.parametrize,
-    nn.utils.parametrizations, nn.utils.stateless, optim, optim.lr_scheduler, data } do
+    nn.utils.parametrizations, nn.utils.stateless, optim, optim.lr_scheduler,
+    optim.swa_utils, data } do
     for name, f in pairs(space) do
       if not plain[name] and name:sub(1, 1) ~= "_" then
         expect.error(function() f(wrong) end, "unknown option 'quite_unknown'", name)

@@ -1,0 +1,89 @@
+-- stdlib/optim/adafactor.lua: Adafactor.
+
+local define = require "moonlet.optim.define"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+
+local function is_eps(value) return type(value) == "number" and value >= 0 end
+
+signature.add_type("Epsilons", "two numbers of at least 0, of which the first may be false",
+  function(value)
+    local fits = type(value) == "table" and not getmetatable(value) and is_eps(value[2])
+      and (not value[1] or is_eps(value[1]))
+    return fits and { value[1] or false, value[2] } or nil
+  end, true)
+
+--- Adafactor (Shazeer and Stern, 2018), which keeps of a matrix's squared gradients the sums of
+--- rows and columns only: `optim.Adafactor(net:parameters(), { lr = 0.01 })`. Options: `lr` (0.01,
+--- the largest relative step), `beta2_decay` (-0.8), `eps` ({false, 1e-3}: the least variance, by
+--- default that of the dtype, and the least size of a parameter), `d` (1, where updates are
+--- clipped), `weight_decay` (0, decoupled), `maximize` (go up the gradient).
+local Adafactor = define.own("Adafactor", "number>=0 lr=0.01, number<=0 beta2_decay=-0.8, "
+  .. "Epsilons eps={false, 0.001}, number>=1 d=1.0, number>=0 weight_decay=0, bool? foreach=nil, "
+  .. "bool maximize=false")
+
+local function sizes_of(p, key)
+  local sizes = { table.unpack(p.shape) }
+  if #sizes > 1 then
+    if key == "row_var" then sizes[#sizes] = 1 end
+    if key == "col_var" then sizes[#sizes - 1] = 1 end
+  end
+  return sizes
+end
+
+function Adafactor:_state_sizes(p, key) return sizes_of(p, key) end
+
+function Adafactor:_check_state(p, state)
+  if next(state) == nil then return end
+  for _, key in ipairs(p.ndim > 1 and { "step", "row_var", "col_var" } or { "step", "variance" }) do
+    if state[key] == nil then
+      options.fail("load_state_dict: the state of a parameter has no '%s'", key)
+    end
+  end
+end
+
+local function begin(state, p)
+  state.step = 0
+  local keys = p.ndim > 1 and { "row_var", "col_var" } or { "variance" }
+  for _, key in ipairs(keys) do state[key] = p:new_zeros(sizes_of(p, key)) end
+end
+
+-- The root of the mean square.
+local function size(x) return x:norm():item() / math.sqrt(x:numel()) end
+
+local function mean_square(gradient, dim)
+  return ml.linalg.vector_norm(gradient, { dim = dim, keepdim = true }):square_()
+    :div_(gradient.shape[dim])
+end
+
+-- The variance of each element, from the sums of rows and columns where there are any.
+local function estimate(gradient, state, rate, eps)
+  local last = gradient.ndim
+  if last < 2 then return state.variance:lerp_(gradient * gradient, rate):clone() end
+  state.row_var:lerp_(mean_square(gradient, last), rate)
+  state.col_var:lerp_(mean_square(gradient, last - 1), rate)
+  local scale = state.row_var:mean(last - 1, { keepdim = true }):clamp_ { min = eps }
+  return state.row_var:matmul(state.col_var):div_(scale)
+end
+
+--- Changes one parameter by its gradient, with the state kept for it and the options of its group.
+---@param p Tensor
+---@param gradient Tensor
+---@param state table
+---@param group table
+function Adafactor:update(p, gradient, state, group)
+  if p:is_complex() then options.fail("%s does not support complex parameters", self.name) end
+  if not state.step then begin(state, p) end
+  state.step = state.step + 1
+  if p:numel() == 0 then return end
+  if group.maximize then gradient = -gradient end
+  local eps = group.eps[1] or ml.finfo(p.dtype).eps
+  local rate = math.max(group.eps[2], size(p)) * math.min(group.lr, 1 / math.sqrt(state.step))
+  if group.weight_decay ~= 0 then p:mul_(1 - group.lr * group.weight_decay) end
+  local variance = estimate(gradient, state, state.step ^ group.beta2_decay, eps)
+  local change = variance:clamp_({ min = eps * eps }):rsqrt_():mul_(gradient)
+  p:add_(change, { alpha = -rate / math.max(1, size(change) / group.d) })
+end
+
+return Adafactor

@@ -1,0 +1,82 @@
+-- stdlib/optim/muon.lua: Muon.
+
+local Optimizer = require "moonlet.optim.optimizer"
+local define = require "moonlet.optim.define"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+
+signature.add_choice("MuonRate", { "original", "match_rms_adamw", "spectral_unclamped" })
+
+--- Muon (Jordan et al., 2024), for the matrices inside a network; the other parameters want another
+--- optimiser. A step is the momentum made orthogonal by the iteration of Newton and Schulz, in
+--- bfloat16. `optim.Muon(matrices, { lr = 1e-3 })`; options: `lr` (0.001), `weight_decay` (0.1,
+--- decoupled), `momentum` (0.95), `nesterov` (true), `ns_coefficients` ({3.4445, -4.775, 2.0315}),
+--- `eps` (1e-7), `ns_steps` (5), `adjust_lr_fn`: "original", "match_rms_adamw" (the rates of AdamW
+--- fit) or "spectral_unclamped".
+local Muon = define.own("Muon", "number>=0 lr=0.001, number>=0 weight_decay=0.1, "
+  .. "number>=0 momentum=0.95, bool nesterov=true, number[3] ns_coefficients={3.4445, -4.775, "
+  .. "2.0315}, number>=0 eps=1e-7, int>=0<=99 ns_steps=5, MuonRate? adjust_lr_fn=nil")
+
+--- Adds a group, whose parameters must be matrices.
+---@param param_group table
+function Muon:add_param_group(...)
+  Optimizer.add_param_group(self, ...)
+  local groups = self.param_groups
+  for _, p in ipairs(groups[#groups].params) do
+    if p.ndim ~= 2 or p:is_complex() then
+      for _, each in ipairs(groups[#groups].params) do self.held[each] = nil end
+      groups[#groups] = nil
+      options.fail("%s: parameters must be matrices of real numbers, got one of shape %s",
+        self.name, tostring(p.shape))
+    end
+  end
+end
+
+function Muon:_check_state(_, state)
+  if next(state) ~= nil and not ml.is_tensor(state.momentum_buffer) then
+    options.fail("load_state_dict: the state of a parameter has no 'momentum_buffer'")
+  end
+end
+
+-- The nearest matrix with orthogonal rows or columns, about.
+local function orthogonal(x, group)
+  local a, b, c = table.unpack(group.ns_coefficients)
+  local rows, columns = x.shape[1], x.shape[2]
+  local y = x:to { dtype = ml.bfloat16 }
+  if rows > columns then y = y:t() end
+  y = y / y:norm():clamp { min = group.eps }
+  for _ = 1, group.ns_steps do
+    local gram = y:matmul(y:t())
+    local change = ml.addmm(gram, gram, gram, { beta = b, alpha = c })
+    y = ml.addmm(y, change, y, { beta = a })
+  end
+  return rows > columns and y:t() or y
+end
+
+local function rate_of(group, rows, columns)
+  local how = group.adjust_lr_fn
+  if how == "match_rms_adamw" then
+    return group.lr * 0.2 * math.sqrt(math.max(rows, columns))
+  elseif how == "spectral_unclamped" then
+    return group.lr * math.sqrt(rows / columns)
+  end
+  return group.lr * math.sqrt(math.max(1, rows / columns))
+end
+
+--- Changes one parameter by its gradient, with the state kept for it and the options of its group.
+---@param p Tensor
+---@param gradient Tensor
+---@param state table
+---@param group table
+function Muon:update(p, gradient, state, group)
+  if p:numel() == 0 then return end
+  state.momentum_buffer = state.momentum_buffer or ml.zeros_like(gradient)
+  local change = state.momentum_buffer:lerp_(gradient, 1 - group.momentum)
+  if group.nesterov then change = gradient:lerp(change, group.momentum) end
+  change = orthogonal(change, group):to { dtype = p.dtype }
+  p:mul_(1 - group.lr * group.weight_decay)
+  p:add_(change, { alpha = -rate_of(group, p.shape[1], p.shape[2]) })
+end
+
+return Muon

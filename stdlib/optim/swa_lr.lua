@@ -1,0 +1,40 @@
+-- stdlib/optim/swa_lr.lua: SWALR, the schedule of stochastic weight averaging.
+
+local schedule = require "moonlet.optim.schedule"
+local signature = require "moonlet.signature"
+
+--- `SWALR(optimizer, swa_lr, { anneal_epochs = 10 })`: from the rate that a group has to `swa_lr`,
+--- a number or one for each group, in `anneal_epochs` epochs, along a cosine or a line
+--- (`anneal_strategy` "cos" or "linear"); then it stays.
+local SWALR = schedule.define("SWALR")
+
+local read = signature("optim.swa_utils.SWALR(Optimizer optimizer, number|number[] swa_lr, "
+  .. 'int>=0 anneal_epochs=10, Anneal anneal_strategy="cos", int>=-1 last_epoch=-1)')
+
+function SWALR:init(...)
+  local optimizer, swa_lr, anneal_epochs, anneal_strategy, last_epoch = read(...)
+  local rates = schedule.per_group("SWALR", "swa_lr", optimizer, swa_lr)
+  for i, group in ipairs(optimizer.param_groups) do group.swa_lr = rates[i] end
+  self.anneal_epochs, self._anneal_strategy = anneal_epochs, anneal_strategy
+  schedule.LRScheduler.init(self, optimizer, last_epoch)
+end
+
+-- How much of a group's rate is swa_lr after `step` steps.
+local function part(self, step)
+  local x = math.max(0, math.min(1, step / math.max(1, self.anneal_epochs)))
+  return self._anneal_strategy == "linear" and x or (1 - math.cos(math.pi * x)) / 2
+end
+
+function SWALR:get_lr()
+  local step, rates = self._step_count - 1, {}
+  if self.anneal_epochs == 0 then step = math.max(1, step) end
+  local before, now = part(self, step - 1), part(self, step)
+  for i, group in ipairs(self.optimizer.param_groups) do
+    local goal = group.swa_lr or group.lr
+    local first = before == 1 and goal or (group.lr - before * goal) / (1 - before)
+    rates[i] = goal * now + first * (1 - now)
+  end
+  return rates
+end
+
+return SWALR
