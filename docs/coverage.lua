@@ -50,6 +50,7 @@ local places = {
   ["torch.optim"] = function(name) return at("optim." .. name) end,
   ["torch.optim.lr_scheduler"] = function(name) return at("optim.lr_scheduler." .. name) end,
   ["torch.amp"] = function(name) return at("amp." .. name) end,
+  ["torch.utils.data"] = function(name) return at("data." .. name) end,
 }
 
 local function verdict(row)

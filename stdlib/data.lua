@@ -1,15 +1,24 @@
--- stdlib/data.lua: ml.data: data sets, samplers, loaders, and files of numbers, pictures and sound.
--- Each part is loaded when one of its names is first used.
+-- stdlib/data.lua: ml.data: data sets, samplers, loaders, readers of files, and what changes their
+-- examples. Each part is loaded when one of its names is first used.
 
 local options = require "moonlet.options"
 
 return options.namespace("data", {}, options.late {
-  ["data.dataset"] = { "Dataset", "TensorDataset", "Subset", "ConcatDataset", "random_split" },
-  ["data.sampler"] = { "Sampler", "SequentialSampler", "RandomSampler", "WeightedRandomSampler",
-    "BatchSampler" },
-  ["data.loader"] = { "DataLoader", "default_collate" },
+  ["data.dataset"] = { "Dataset", "TensorDataset", "Subset", "StackDataset", "ConcatDataset",
+    "random_split" },
+  ["data.iterable"] = { "IterableDataset", "ChainDataset" },
+  ["data.sampler"] = { "Sampler", "SequentialSampler", "RandomSampler", "SubsetRandomSampler",
+    "WeightedRandomSampler", "BatchSampler", "DistributedSampler" },
+  ["data.collate"] = { "default_collate", "default_convert" },
+  ["data.loader"] = { "DataLoader" },
   ["data.io"] = { "read_csv", "write_csv", "read_idx" },
   ["data.image_file"] = { "read_image", "write_png", "write_jpeg" },
   ["data.wav"] = { "read_wav", "write_wav" },
+  ["data.vision"] = { "MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolder" },
+  ["data.text"] = { "TextLines", "TokenFile", "write_tokens" },
+  ["data.audio"] = { "audio" },
+  ["data.bpe"] = { "ByteLevelBPE", "read_tokenizer" },
+  ["data.bpe_train"] = { "train_tokenizer" },
+  ["data.transforms"] = { "transforms" },
   ["data.table"] = { "Table", "read_table", "Categories" },
 })

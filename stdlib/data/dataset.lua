@@ -1,5 +1,5 @@
 -- stdlib/data/dataset.lua: data sets: `set[i]` gives the fields of example i (from 1), `#set` their
--- number; and ways to cut and join them.
+-- number; and ways to cut and join them. Those that are only gone through are in data/iterable.lua.
 
 local class = require "moonlet.class"
 local ml = require "moonlet"
@@ -11,13 +11,26 @@ local dataset = {}
 
 --- The base of data sets: a subclass has `get(i)`, which returns the fields of example i, and
 --- `size()`. `set[i]` is a table of the fields; `get_batch(positions)`, with a 1-D tensor of
---- positions, may be given where a whole batch can be read at once.
+--- positions, may be given where a whole batch can be read at once. `a + b` is a `ConcatDataset`.
+--- Where a data set is wanted, an array of examples is one too: each an array of fields, or the
+--- one field itself.
 local Dataset = class("Dataset")
 dataset.Dataset = Dataset
 
-signature.add_type("Dataset", "a data set", function(value)
-  return class.is_instance(value, Dataset) and value or nil
-end)
+-- An array of a script as a data set.
+local ListDataset = class("ListDataset", Dataset)
+
+local function is_list(value)
+  if type(value) ~= "table" or getmetatable(value) or #value == 0 then return false end
+  return type(next(value, #value)) ~= "string"
+end
+
+local function to_dataset(value)
+  if class.is_instance(value, Dataset) then return value end
+  return is_list(value) and ListDataset(value) or nil
+end
+
+signature.add_type("Dataset", "a data set", to_dataset)
 
 --- How many examples there are; every data set defines it.
 ---@return integer
@@ -28,9 +41,19 @@ function Dataset:get() fail("%s: has no method get", class.name(class.of(self)))
 
 function Dataset.__len(self) return self:size() end
 
+function ListDataset:init(list) self.list = list end
+
+function ListDataset:size() return #self.list end
+
+function ListDataset:get(i)
+  local example = self.list[i]
+  if is_list(example) then return table.unpack(example) end
+  return example
+end
+
 -- The position from 1, for one that may count from the end.
 local function position(self, i)
-  local size = self:size()
+  local size = #self
   local wrapped = i < 0 and size + 1 + i or i
   if wrapped < 1 or wrapped > size then
     fail("%s: position %d is out of range; there are %d examples, counted from 1",
@@ -42,6 +65,29 @@ end
 function Dataset.__index(self, key)
   if math.type(key) ~= "integer" then return class.lookup(self, key) end
   return { self:get(position(self, key)) }
+end
+
+--- The array of the fields of an example; keys other than integers are for `get` to understand.
+---@param set table
+---@param key any
+---@return any[]
+function dataset.example(set, key)
+  return { set:get(math.type(key) == "integer" and position(set, key) or key) }
+end
+
+--- Whether whole batches may be read by `get_batch`: not where a class has a `get` of its own below
+--- the one that `get_batch` is of.
+---@param set table
+---@return boolean
+function dataset.reads_batches(set)
+  if rawget(set, "get_batch") then return true end
+  local cls = class.of(set)
+  while cls do
+    if rawget(cls, "get_batch") then return true end
+    if rawget(cls, "get") then return false end
+    cls = cls.super
+  end
+  return false
 end
 
 --- Tensors whose first dimension counts the examples: `data.TensorDataset(images, labels)`.
@@ -104,10 +150,9 @@ function Subset:init(...)
     end
   end
   self.set, self.positions = set, positions
-  local batch = set.get_batch
-  if batch then
+  if dataset.reads_batches(set) then
     self.get_batch = function(_, wanted)
-      return batch(set, positions:index_select(1, wanted))
+      return set:get_batch(positions:index_select(1, wanted))
     end
   end
 end
@@ -115,6 +160,54 @@ end
 function Subset:size() return #self.positions end
 
 function Subset:get(i) return self.set:get(self.positions[i]:item()) end
+
+local read_stack = signature "data.StackDataset(dict|Dataset... datasets)"
+
+--- Data sets side by side: example i of `data.StackDataset(a, b)` has a field for each, that of its
+--- example i (an array, where an example of it has several fields); `data.StackDataset { image = a,
+--- class = b }` gives one field, a table by these names.
+local StackDataset = class("StackDataset", Dataset)
+dataset.StackDataset = StackDataset
+
+local function check_stacked(sets)
+  local first, size
+  for name, set in pairs(sets) do
+    local good = to_dataset(set)
+    if not good then
+      fail("StackDataset: '%s': a data set is wanted, got %s", name, signature.describe(set))
+    end
+    sets[name] = good
+    if size and #good ~= size then
+      fail("StackDataset: data set %s has %d examples, data set %s %d", name, #good, first, size)
+    end
+    first, size = name, #good
+  end
+  if not size then fail "StackDataset: got no data sets" end
+  return size
+end
+
+function StackDataset:init(...)
+  local sets = read_stack(...)
+  local named = sets[1]
+  if named and class.of(named) == nil then
+    if #sets > 1 then fail "StackDataset: data sets come by position or in one table of names" end
+    self.named, sets = true, {}
+    for name, set in pairs(named) do sets[name] = set end
+  end
+  self.count, self.sets = check_stacked(sets), sets
+end
+
+function StackDataset:size() return self.count end
+
+function StackDataset:get(i)
+  local out = {}
+  for name, set in pairs(self.sets) do
+    local fields = { set:get(i) }
+    if #fields > 1 then out[name] = fields else out[name] = fields[1] end
+  end
+  if self.named then return out end
+  return table.unpack(out, 1, #self.sets)
+end
 
 --- Data sets one after the other: `data.ConcatDataset { a, b }`.
 local ConcatDataset = class("ConcatDataset", Dataset)
@@ -128,6 +221,9 @@ function ConcatDataset:init(...)
   self.sets, self.ends = sets, {}
   local total = 0
   for i, set in ipairs(sets) do
+    if set.iter then
+      fail("ConcatDataset: data set %d is an IterableDataset; see ChainDataset", i)
+    end
     total = total + #set
     self.ends[i] = total
   end
@@ -142,6 +238,8 @@ function ConcatDataset:get(i)
     before = last
   end
 end
+
+function Dataset.__add(a, b) return ConcatDataset { a, b } end
 
 -- Sizes from fractions that add up to 1: what rounding leaves goes to the first ones.
 local function sizes_from_fractions(fractions, total)
@@ -162,7 +260,7 @@ local function split_sizes(set, sizes)
   for _, size in ipairs(sizes) do
     sum, whole = sum + size, whole and math.type(size) == "integer"
   end
-  if not whole and math.abs(sum - 1) < 1e-6 then return sizes_from_fractions(sizes, #set) end
+  if not whole and math.abs(sum - 1) < 1e-9 then return sizes_from_fractions(sizes, #set) end
   if not whole or sum ~= #set then
     fail("random_split: the sizes add up to %s; there are %d examples (fractions add up to 1)", sum,
       #set)

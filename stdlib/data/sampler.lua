@@ -9,12 +9,18 @@ local fail = options.fail
 
 local sampler = {}
 
---- The base of samplers: a subclass has `order()` and `size()`.
+--- The base of samplers: a subclass has `size()`, and `order()` or an `iter()` of its own. Where a
+--- sampler is wanted, an array of positions, or of the arrays of positions of batches, is one too.
 local Sampler = class("Sampler")
 sampler.Sampler = Sampler
 
+-- An array of a script as a sampler.
+local ListSampler = class("ListSampler", Sampler)
+
 signature.add_type("Sampler", "a sampler", function(value)
-  return class.is_instance(value, Sampler) and value or nil
+  if class.is_instance(value, Sampler) then return value end
+  local is_list = type(value) == "table" and not getmetatable(value) and #value > 0
+  return is_list and ListSampler(value) or nil
 end)
 
 signature.add_type("Source", "a data set or a count", function(value)
@@ -27,12 +33,28 @@ end, true)
 
 function Sampler.__len(self) return self:size() end
 
+--- How many positions one pass has, as `#sampler`; every sampler defines it.
+---@return integer
+function Sampler:size() fail("%s: has no method size", class.name(class.of(self))) end
+
 --- `for position in s:iter() do`.
 function Sampler:iter()
   local order, i = self:order():totable(), 0
   return function()
     i = i + 1
     return order[i]
+  end
+end
+
+function ListSampler:init(list) self.list = list end
+
+function ListSampler:size() return #self.list end
+
+function ListSampler:iter()
+  local i = 0
+  return function()
+    i = i + 1
+    return self.list[i]
   end
 end
 
@@ -58,7 +80,9 @@ end
 local read_random = signature("data.RandomSampler(Source data_source, bool replacement=false, "
   .. "int>=0? num_samples=nil, Generator? generator=nil)")
 
---- In a new random order at each pass. Options: `replacement` (false), `num_samples`, `generator`.
+--- In a new random order at each pass. Options: `replacement` (false), `num_samples` (without
+--- replacement, more of them than there are examples are several orders, one after the other),
+--- `generator`.
 local RandomSampler = class("RandomSampler", Sampler)
 sampler.RandomSampler = RandomSampler
 
@@ -68,8 +92,6 @@ function RandomSampler:init(...)
   self.num_samples = o.num_samples or self.count
   if self.num_samples > 0 and self.count == 0 then
     fail("RandomSampler: there are no examples to draw %d samples from", self.num_samples)
-  elseif not o.replacement and self.num_samples > self.count then
-    fail("RandomSampler: %d samples of %d examples want replacement", self.num_samples, self.count)
   end
 end
 
@@ -85,7 +107,86 @@ function RandomSampler:order()
     return ml.randint(self.count, { self.num_samples },
       { dtype = ml.int64, generator = self.generator })
   end
-  return ml.randperm(self.count, { generator = self.generator }):narrow(1, 1, self.num_samples)
+  local parts, left = {}, self.num_samples
+  while left > 0 do
+    local part = ml.randperm(self.count, { generator = self.generator })
+    parts[#parts + 1] = part:narrow(1, 1, math.min(left, self.count))
+    left = left - self.count
+  end
+  return ml.cat(parts)
+end
+
+local read_subset = signature(
+  "data.SubsetRandomSampler(Tensor|int[]>=1 indices, Generator? generator=nil)")
+
+--- The positions of an array or a 1-D tensor, `indices`, in a new random order at each pass.
+local SubsetRandomSampler = class("SubsetRandomSampler", Sampler)
+sampler.SubsetRandomSampler = SubsetRandomSampler
+
+function SubsetRandomSampler:init(...)
+  local indices, generator = read_subset(...)
+  if type(indices) == "table" then indices = ml.tensor(indices, { dtype = ml.int64 }) end
+  if indices.ndim ~= 1 or indices.dtype ~= ml.int64 then
+    fail("SubsetRandomSampler: 'indices' must be an array or a 1-D int64 tensor, got %s of shape "
+      .. "%s", indices.dtype, tostring(indices.shape))
+  end
+  self.indices, self.generator = indices, generator
+end
+
+--- How many positions one pass has, as `#sampler`.
+---@return integer
+function SubsetRandomSampler:size() return #self.indices end
+
+--- The positions of one pass, drawn anew where the sampler is random.
+---@return Tensor
+function SubsetRandomSampler:order()
+  if #self.indices == 0 then return self.indices end
+  return self.indices:index_select(1, ml.randperm(#self.indices, { generator = self.generator }))
+end
+
+local read_distributed = signature("data.DistributedSampler(Source dataset, int>=1 num_replicas, "
+  .. "int>=0 rank, bool shuffle=true, int seed=0, bool drop_last=false)")
+
+--- The part of a data set that one of `num_replicas` processes takes: every `num_replicas`-th
+--- position, from that of its `rank` on. Ranks are the processes' names and count from 0, as
+--- launchers do and `cuda:0`. All take as many: the first positions are taken again to fill up, or
+--- the last are left out with `drop_last`. Options: `shuffle` (true; by `seed` and the epoch, so
+--- that all processes draw the same order), `seed` (0), `drop_last`. Both numbers must be given, as
+--- there is no process group to ask.
+local DistributedSampler = class("DistributedSampler", Sampler)
+sampler.DistributedSampler = DistributedSampler
+
+function DistributedSampler:init(...)
+  local o = read_distributed:table(...)
+  if o.rank >= o.num_replicas then
+    fail("DistributedSampler: 'rank' must be from 0 to %d, got %d", o.num_replicas - 1, o.rank)
+  end
+  self.count, self.num_replicas, self.rank = o.dataset, o.num_replicas, o.rank
+  self.shuffle, self.seed, self.drop_last, self.epoch = o.shuffle, o.seed, o.drop_last, 0
+  self.num_samples = o.drop_last and o.dataset // o.num_replicas
+    or (o.dataset + o.num_replicas - 1) // o.num_replicas
+end
+
+--- How many positions one pass has, as `#sampler`.
+---@return integer
+function DistributedSampler:size() return self.num_samples end
+
+local read_epoch = signature "DistributedSampler:set_epoch(int epoch)"
+
+--- Says which epoch comes next; without it every pass has the same order.
+---@param epoch integer
+function DistributedSampler:set_epoch(...) self.epoch = read_epoch(...) end
+
+--- The positions of one pass, drawn anew where the sampler is random.
+---@return Tensor
+function DistributedSampler:order()
+  local total = self.num_samples * self.num_replicas
+  if total == 0 then return ml.zeros { 0, dtype = ml.int64 } end
+  local order = self.shuffle
+    and ml.randperm(self.count, { generator = ml.Generator { seed = self.seed + self.epoch } })
+    or ml.arange(self.count)
+  local places = ml.arange(self.rank, total - 1, self.num_replicas):remainder(self.count) + 1
+  return order:index_select(1, places)
 end
 
 local read_weighted = signature("data.WeightedRandomSampler(Tensor|number[]>=0 weights, "
@@ -137,8 +238,24 @@ function BatchSampler:size()
     or (count + self.batch_size - 1) // self.batch_size
 end
 
---- `for positions in s:iter() do`.
+-- Arrays of positions from a sampler that gives them one by one.
+local function gather_batches(self)
+  local next_position, ended = self.source:iter(), false
+  return function()
+    local batch = {}
+    while not ended and #batch < self.batch_size do
+      local position = next_position()
+      ended = position == nil
+      batch[#batch + 1] = position
+    end
+    if #batch == 0 or self.drop_last and #batch < self.batch_size then return nil end
+    return batch
+  end
+end
+
+--- `for positions in s:iter() do`: tensors, or arrays where the other sampler has an `iter` alone.
 function BatchSampler:iter()
+  if not self.source.order then return gather_batches(self) end
   local order, batches, b = self.source:order(), self:size(), 0
   return function()
     if b == batches then return nil end

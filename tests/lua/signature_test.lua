@@ -134,10 +134,12 @@ test("every public function of nn, optim and data reads its arguments", function
   local plain = { Module = true, class = true, is_parameter = true, init = true, functional = true,
     utils = true, Sequential = true, ModuleDict = true, ParameterDict = true, Identity = true,
     is_lazy = true, rnn = true, parametrize = true, parametrizations = true, prune = true, stateless = true,
-    Dataset = true, Sampler = true, Optimizer = true, lr_scheduler = true, swa_utils = true }
+    Dataset = true, Sampler = true, Optimizer = true, lr_scheduler = true, swa_utils = true,
+    IterableDataset = true, StackDataset = true, default_convert = true, transforms = true,
+    audio = true, ByteLevelBPE = true }
   for _, space in ipairs { nn, nn.init, nn.functional, nn.utils, nn.utils.rnn, nn.utils.parametrize,
     nn.utils.parametrizations, nn.utils.stateless, optim, optim.lr_scheduler,
-    optim.swa_utils, data } do
+    optim.swa_utils, data, data.transforms, data.audio } do
     for name, f in pairs(space) do
       if not plain[name] and name:sub(1, 1) ~= "_" then
         expect.error(function() f(wrong) end, "unknown option 'quite_unknown'", name)

@@ -1,0 +1,415 @@
+-- stdlib/data/bpe.lua: byte-level byte-pair encoding (Sennrich et al. 2016, Radford et al. 2019),
+-- the tokenizer of GPT-2 and its kin, from and to the files of other programs.
+
+local Heap = require "moonlet.data.heap"
+local class = require "moonlet.class"
+local json = require "moonlet.json"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local split_words = require "moonlet.data.split_words"
+local system = require "moonlet.system"
+local fail = options.fail
+
+local bpe = {}
+
+-- --- bytes as characters ------------------------------------------------------------------------
+
+-- In the files each byte stands as a character that can be seen: most as themselves, the others as
+-- those from 256 on. `bpe.alphabet` has these characters in the order of their code points.
+local to_character, to_byte = {}, {}
+bpe.alphabet = {}
+
+local function make_alphabet()
+  local codes, next_code = {}, 256
+  for byte = 0, 255 do
+    local shown = byte >= 33 and byte <= 126 or byte >= 161 and byte <= 172 or byte >= 174
+    local code = shown and byte or next_code
+    if not shown then next_code = next_code + 1 end
+    to_character[string.char(byte)] = utf8.char(code)
+    to_byte[utf8.char(code)] = string.char(byte)
+    codes[#codes + 1] = code
+  end
+  table.sort(codes)
+  for i, code in ipairs(codes) do bpe.alphabet[i] = utf8.char(code) end
+end
+make_alphabet()
+
+--- Bytes as the characters of the files.
+---@param bytes string
+---@return string
+function bpe.show(bytes) return (bytes:gsub(".", to_character)) end
+
+-- The bytes of a token; one that is not written so stands for itself.
+local function bytes_of(token)
+  local out = {}
+  for character in token:gmatch(utf8.charpattern) do
+    local byte = to_byte[character]
+    if not byte then return token end
+    out[#out + 1] = byte
+  end
+  return table.concat(out)
+end
+
+-- --- the tokenizer ------------------------------------------------------------------------------
+
+local read_new = signature("data.ByteLevelBPE(dict vocab, table merges, "
+  .. "string[]? special_tokens=nil, bool add_prefix_space=false)")
+
+--- A byte-level BPE tokenizer: `vocab` has the id of each token as in `vocab.json`, **from 0**, and
+--- `merges` the lines of `merges.txt` in their order, "a b"; `data.read_tokenizer` makes one from
+--- files and `data.train_tokenizer` from texts. Ids that it gives and takes count **from 1**, as
+--- all that index tensors hold: they are those of the files plus 1. `special_tokens` are never cut;
+--- those that the vocabulary lacks get the next ids. `add_prefix_space` puts a space before a text
+--- that begins with none. `#tokenizer` is the number of tokens.
+local ByteLevelBPE = class("ByteLevelBPE")
+bpe.ByteLevelBPE = ByteLevelBPE
+
+-- Files of other programs hold ids of 32 bits.
+local function is_id(id) return math.type(id) == "integer" and id >= 0 and id < 1 << 31 end
+
+local function check_vocab(vocab)
+  local tokens, count = {}, 0
+  for token, id in pairs(vocab) do
+    if type(token) ~= "string" or not is_id(id) then
+      fail("ByteLevelBPE: 'vocab' must have integers from 0 on by token, got %s for %s",
+        signature.describe(id), signature.describe(token))
+    elseif tokens[id + 1] then
+      fail("ByteLevelBPE: the tokens '%s' and '%s' have one id, %d", tokens[id + 1], token, id)
+    end
+    tokens[id + 1] = token
+    count = math.max(count, id + 1)
+  end
+  return tokens, count
+end
+
+-- The ranks of the pairs by left and right part, with what they make.
+local function read_merges(self, merges)
+  self.pairs = {}
+  for rank, merge in ipairs(merges) do
+    local left, right
+    if type(merge) == "table" then
+      left, right = merge[1], merge[2]
+    elseif type(merge) == "string" then
+      left, right = merge:match "^([^ ]+) ([^ ]+)$"
+    end
+    if type(left) ~= "string" or type(right) ~= "string" then
+      fail("ByteLevelBPE: merge %d is no pair of tokens", rank)
+    end
+    for _, token in ipairs { left, right, left .. right } do
+      if not self.ids[token] then
+        fail("ByteLevelBPE: '%s' of merge %d is not in the vocabulary", token, rank)
+      end
+    end
+    local of_left = self.pairs[left] or {}
+    self.pairs[left] = of_left
+    of_left[right] = of_left[right] or rank
+    self.merges[rank] = { left, right }
+  end
+end
+
+-- Makes a token special, at `id` where it is new; others have theirs.
+local function add_special(self, token, id)
+  if token == "" then fail "ByteLevelBPE: a special token is empty" end
+  if not self.ids[token] then
+    id = id or self.count + 1
+    if self.tokens[id] then
+      fail("ByteLevelBPE: '%s' and '%s' have one id, %d", self.tokens[id], token, id - 1)
+    end
+    self.ids[token], self.tokens[id], self.count = id, token, math.max(self.count, id)
+  elseif id and self.ids[token] ~= id then
+    fail("ByteLevelBPE: '%s' has the ids %d and %d", token, self.ids[token] - 1, id - 1)
+  end
+  if self.special[self.ids[token]] then return end
+  self.special[self.ids[token]] = true
+  self.specials[#self.specials + 1] = token
+end
+
+function ByteLevelBPE:init(...)
+  local vocab, merges, special, prefix = read_new(...)
+  self.ids, self.merges, self.special, self.specials = {}, {}, {}, {}
+  self.add_prefix_space, self.cache, self.cached = prefix, {}, 0
+  self.tokens, self.count = check_vocab(vocab)
+  for token, id in pairs(vocab) do self.ids[token] = id + 1 end
+  for _, token in ipairs(special or {}) do add_special(self, token) end
+  read_merges(self, merges)
+end
+
+function ByteLevelBPE.__len(self) return self.count end
+
+-- --- encoding -----------------------------------------------------------------------------------
+
+local function before(a, b) return a < b end
+
+-- The tokens of a piece that are left when no pair of neighbours is a merge: of those that are, the
+-- one of the lowest rank comes first, and of these the leftmost. A heap has rank and place as one
+-- integer.
+local function merge_piece(self, piece)
+  local symbols, following, previous, heap = {}, {}, {}, Heap(before)
+  for character in piece:gmatch(utf8.charpattern) do symbols[#symbols + 1] = character end
+  local function rank_at(at)
+    local after = following[at]
+    local of_left = after and symbols[at] and self.pairs[symbols[at]]
+    return of_left and of_left[symbols[after]]
+  end
+  local function offer(at)
+    local rank = at and rank_at(at)
+    if rank then heap:push(rank << 32 | at) end
+  end
+  for i = 1, #symbols do following[i], previous[i] = symbols[i + 1] and i + 1, i > 1 and i - 1 end
+  for i = 1, #symbols do offer(i) end
+  for key in heap.pop, heap do
+    local at = key & 0xffffffff
+    if rank_at(at) == key >> 32 then
+      local after = following[at]
+      symbols[at], symbols[after] = symbols[at] .. symbols[after], false
+      following[at] = following[after]
+      if following[at] then previous[following[at]] = at end
+      offer(previous[at])
+      offer(at)
+    end
+  end
+  return symbols
+end
+
+local MOST_CACHED, LONGEST_CACHED = 50000, 64
+
+local function ids_of_piece(self, piece)
+  local found = self.cache[piece]
+  if found then return found end
+  local shown, out = bpe.show(piece), {}
+  local whole = self.ignore_merges and self.ids[shown]
+  for _, token in ipairs(whole and { shown } or merge_piece(self, shown)) do
+    if token then
+      out[#out + 1] = self.ids[token]
+        or fail("encode: the vocabulary has no token for '%s'", token)
+    end
+  end
+  if #piece <= LONGEST_CACHED and self.cached < MOST_CACHED then
+    self.cache[piece], self.cached = out, self.cached + 1
+  end
+  return out
+end
+
+local function encode_plain(self, text, out)
+  if self.add_prefix_space and text ~= "" and text:sub(1, 1) ~= " " then text = " " .. text end
+  for piece in split_words(text) do
+    for _, id in ipairs(ids_of_piece(self, piece)) do out[#out + 1] = id end
+  end
+end
+
+-- The first special token from byte `at` on, the longest of those there, and where it is. `places`
+-- keeps where each was found.
+local function next_special(self, text, at, places)
+  local best, place
+  for _, token in ipairs(self.specials) do
+    local found = places[token]
+    if found == nil or found and found < at then
+      found = text:find(token, at, true) or false
+      places[token] = found
+    end
+    if found and (not place or found < place or found == place and #token > #best) then
+      best, place = token, found
+    end
+  end
+  return best, place
+end
+
+local read_encode = signature "ByteLevelBPE:encode(string text, bool special=true)"
+
+--- The ids of a text as a 1-D int64 tensor; they count from 1. Special tokens in the text are such
+--- tokens, unless `special` is false: then they are text as any other.
+---@param text string
+---@param special? boolean (default true)
+---@return Tensor
+function ByteLevelBPE:encode(...)
+  local text, special = read_encode(...)
+  local out, at, places = {}, 1, {}
+  while special do
+    local token, place = next_special(self, text, at, places)
+    if not token then break end
+    encode_plain(self, text:sub(at, place - 1), out)
+    out[#out + 1] = self.ids[token]
+    at = place + #token
+  end
+  encode_plain(self, text:sub(at), out)
+  return #out > 0 and ml.tensor(out, { dtype = ml.int64 }) or ml.zeros { 0, dtype = ml.int64 }
+end
+
+local read_decode = signature(
+  "ByteLevelBPE:decode(Tensor|int[]|int ids, bool skip_special_tokens=true)")
+
+--- The text of ids, which count from 1: the bytes of the tokens, which need not be whole UTF-8
+--- characters. Special tokens are left out unless `skip_special_tokens` is false.
+---@param ids Tensor|integer[]|integer
+---@param skip_special_tokens? boolean (default true)
+---@return string
+function ByteLevelBPE:decode(...)
+  local ids, skip = read_decode(...)
+  if ml.is_tensor(ids) then
+    if ids.ndim > 1 or ids:is_floating_point() then
+      fail("decode: 'ids' must be a 1-D tensor of integers, got %s of shape %s", ids.dtype,
+        tostring(ids.shape))
+    end
+    ids = ids:reshape { -1 }:totable()
+  end
+  local out = {}
+  for i, id in ipairs(type(ids) == "table" and ids or { ids }) do
+    local token = self.tokens[id]
+    if not token then
+      fail("decode: id %d, %d, is none of the %d tokens, counted from 1", i, id, self.count)
+    elseif not self.special[id] then
+      out[#out + 1] = bytes_of(token)
+    elseif not skip then
+      out[#out + 1] = token
+    end
+  end
+  return table.concat(out)
+end
+
+local read_id = signature "ByteLevelBPE:id_of(string token)"
+
+--- The id, from 1, of a token as the files write it ("Ġthe"), or nil.
+---@param token string
+---@return integer?
+function ByteLevelBPE:id_of(...) return self.ids[read_id(...)] end
+
+local read_token = signature "ByteLevelBPE:token_of(int id)"
+
+--- The token of an id, from 1, as the files write it, or nil.
+---@param id integer
+---@return string?
+function ByteLevelBPE:token_of(...) return self.tokens[read_token(...)] end
+
+-- --- files --------------------------------------------------------------------------------------
+
+local BYTE_LEVEL = { type = "ByteLevel", trim_offsets = true, use_regex = true }
+
+local function byte_level(prefix)
+  local out = { add_prefix_space = prefix }
+  for key, value in pairs(BYTE_LEVEL) do out[key] = value end
+  return out
+end
+
+local read_save = signature "ByteLevelBPE:save(string path)"
+
+--- Writes the tokenizer as a `tokenizer.json`, whole or not at all, which `data.read_tokenizer` and
+--- Hugging Face's tokenizers read. Ids in the file count from 0.
+---@param path string
+function ByteLevelBPE:save(...)
+  local path = read_save(...)
+  local vocab, added, null = {}, {}, json.null
+  for token, id in pairs(self.ids) do vocab[token] = id - 1 end
+  for i, token in ipairs(self.specials) do
+    added[i] = { id = self.ids[token] - 1, content = token, special = true, normalized = false,
+      single_word = false, lstrip = false, rstrip = false }
+  end
+  table.sort(added, function(a, b) return a.id < b.id end)
+  -- JSON's empty arrays, which an empty table is not.
+  local text = json.encode { version = "1.0", truncation = null, padding = null,
+    added_tokens = #added > 0 and added or "@empty", normalizer = null,
+    pre_tokenizer = byte_level(self.add_prefix_space), post_processor = byte_level(false),
+    decoder = byte_level(true),
+    model = { type = "BPE", dropout = null, unk_token = null, continuing_subword_prefix = null,
+      end_of_word_suffix = null, fuse_unk = false, byte_fallback = false,
+      ignore_merges = self.ignore_merges or false, vocab = vocab,
+      merges = #self.merges > 0 and self.merges or "@empty" } }
+  text = text:gsub('("added_tokens":)"@empty"', "%1[]"):gsub('("merges":)"@empty"', "%1[]")
+  system.write_file(path, text, "save")
+end
+
+local function is_set(value) return value ~= nil and value ~= json.null and value ~= false end
+
+local function of_file(path, format, ...)
+  fail("read_tokenizer: '%s': " .. format, path, ...)
+end
+
+local function decode_file(path)
+  local text = system.read_file(path, "read_tokenizer")
+  local ok, value = pcall(json.decode, text)
+  if not ok then of_file(path, "it is no JSON: %s", tostring(value):gsub("^.-: ", "", 1)) end
+  if type(value) ~= "table" then of_file(path, "it holds no object") end
+  return value
+end
+
+-- Refuses what would give other tokens than these are.
+local function check_file(path, file)
+  local model, pre = file.model, file.pre_tokenizer
+  if type(model) ~= "table" or model.type ~= nil and model.type ~= "BPE" then
+    of_file(path, "its model is no BPE")
+  elseif type(pre) ~= "table" or pre.type ~= "ByteLevel" or pre.use_regex == false then
+    of_file(path, "its text is not cut as GPT-2 does (pre_tokenizer ByteLevel)")
+  elseif type(model.vocab) ~= "table" or type(model.merges) ~= "table" then
+    of_file(path, "its model has no vocabulary or no merges")
+  end
+  for _, name in ipairs { "normalizer", "truncation", "padding" } do
+    if is_set(file[name]) then of_file(path, "it has a %s, which is not known here", name) end
+  end
+  for _, name in ipairs { "unk_token", "dropout", "continuing_subword_prefix",
+    "end_of_word_suffix", "byte_fallback" } do
+    if is_set(model[name]) and model[name] ~= "" then
+      of_file(path, "its model has %s, which is not known here", name)
+    end
+  end
+  for _, name in ipairs { "post_processor", "decoder" } do
+    local part = file[name]
+    if is_set(part) and (type(part) ~= "table" or part.type ~= "ByteLevel") then
+      of_file(path, "its %s is not ByteLevel", name)
+    end
+  end
+end
+
+local function add_added(path, tokenizer, list)
+  if not is_set(list) then return end
+  if type(list) ~= "table" then of_file(path, "its added_tokens are no array") end
+  for i, entry in ipairs(list) do
+    if type(entry) ~= "table" or type(entry.content) ~= "string" or not is_id(entry.id) then
+      of_file(path, "added token %d is damaged", i)
+    elseif entry.lstrip or entry.rstrip or entry.single_word then
+      of_file(path, "added token '%s' is stripped or a single word, which is not known here",
+        entry.content)
+    elseif entry.special == false then
+      of_file(path, "added token '%s' is not special, which is not known here", entry.content)
+    end
+    add_special(tokenizer, entry.content, entry.id + 1)
+  end
+end
+
+local function merges_of(path)
+  local merges = {}
+  for line in system.read_file(path, "read_tokenizer"):gmatch "[^\r\n]+" do
+    if not line:find "^#version" then merges[#merges + 1] = line end
+  end
+  return merges
+end
+
+local read_file = signature("data.read_tokenizer(string path, string? merges=nil, "
+  .. "string[]? special_tokens=nil, bool add_prefix_space=false)")
+
+--- A byte-level BPE tokenizer from a `tokenizer.json`, or from a `vocab.json` and its `merges.txt`:
+--- `data.read_tokenizer("vocab.json", "merges.txt", { special_tokens = { "<|endoftext|>" } })`.
+--- What a file asks for and is not known here is an error. The last two options are for
+--- `merges.txt`; see `data.ByteLevelBPE`.
+---@param path string
+---@param merges? string
+---@param special_tokens? string[]
+---@param add_prefix_space? boolean (default false)
+---@return data.ByteLevelBPE
+function bpe.read_tokenizer(...)
+  local path, merges, special, prefix = read_file(...)
+  local file = decode_file(path)
+  if merges then
+    return ByteLevelBPE { vocab = file, merges = merges_of(merges), special_tokens = special,
+      add_prefix_space = prefix }
+  elseif special or prefix then
+    fail "read_tokenizer: 'special_tokens' and 'add_prefix_space' are for a merges.txt"
+  end
+  check_file(path, file)
+  local tokenizer = ByteLevelBPE { vocab = file.model.vocab, merges = file.model.merges,
+    add_prefix_space = file.pre_tokenizer.add_prefix_space == true }
+  tokenizer.ignore_merges = file.model.ignore_merges == true
+  add_added(path, tokenizer, file.added_tokens)
+  return tokenizer
+end
+
+return bpe

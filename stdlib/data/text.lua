@@ -1,0 +1,136 @@
+-- stdlib/data/text.lua: data sets of text: the lines of a file, and windows of a file of token ids,
+-- which is mapped rather than read.
+
+local class = require "moonlet.class"
+local dataset = require "moonlet.data.dataset"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local system = require "moonlet.system"
+local fail = options.fail
+
+local text = {}
+
+local read_lines = signature "data.TextLines(string path, function? transform=nil)"
+
+--- The lines of a text file, also gzipped, without their ends ("\n" or "\r\n"); `transform` is a
+--- function of the line.
+local TextLines = class("TextLines", dataset.Dataset)
+text.TextLines = TextLines
+
+function TextLines:init(...)
+  local path
+  path, self.transform = read_lines(...)
+  self.content, self.starts = system.read_file(path, "TextLines"), {}
+  local at = 1
+  while at <= #self.content do
+    self.starts[#self.starts + 1] = at
+    at = (self.content:find("\n", at, true) or #self.content) + 1
+  end
+end
+
+function TextLines:size() return #self.starts end
+
+function TextLines:get(i)
+  local last = (self.starts[i + 1] or #self.content + 1) - 1
+  local line = self.content:sub(self.starts[i], last):gsub("\r?\n$", "")
+  if self.transform then return self.transform(line) end
+  return line
+end
+
+-- How a dtype of a file is mapped, and what its ids reach.
+local KINDS = {
+  uint8 = { "uint8", 0xff }, int16 = { "int16", 0x7fff },
+  uint16 = { "int16", 0xffff, mask = 0xffff },
+  int32 = { "int32", 0x7fffffff }, uint32 = { "int32", 0xffffffff, mask = 0xffffffff },
+  int64 = { "int64", math.maxinteger - 1 },
+}
+
+signature.add_choice("TokenKind", { "uint8", "int16", "uint16", "int32", "uint32", "int64" })
+
+local read_tokens = signature("data.TokenFile(string path, int>=1 block_size, "
+  .. 'TokenKind dtype="uint16", int>=1? stride=nil, int>=0 skip=0)')
+
+--- Windows of a mapped file of token ids, to predict each next one: example i is `block_size` ids,
+--- from 1, and those one further. **The file counts from 0, tensors from 1**: 1 is added to each.
+--- Options: `dtype` of the file's numbers ("uint16", or uint8, int16, int32, uint32, int64),
+--- `stride`, from one window's start to the next (`block_size`; 1 for windows at every place, for
+--- a `RandomSampler`), `skip`, how many numbers of the file come before the first token. `#set` is
+--- the number of windows and `set.count` that of tokens.
+local TokenFile = class("TokenFile", dataset.Dataset)
+text.TokenFile = TokenFile
+
+function TokenFile:init(...)
+  local o = read_tokens:table(...)
+  local kind = KINDS[o.dtype]
+  if system.exists(o.path) ~= "file" then
+    fail("TokenFile: '%s' is not there; data.write_tokens makes such a file of token ids", o.path)
+  end
+  local storage = ml.Storage { file = o.path, dtype = kind[1], read_only = true }
+  self.path, self.kind, self.skip = o.path, kind, o.skip
+  self.block_size, self.stride = o.block_size, o.stride or o.block_size
+  self.mapped = ml.empty({ 0 }, { dtype = kind[1] }):set_(storage, 0, { #storage }, { 1 })
+  self.count = #storage - o.skip
+  if self.count <= o.block_size then
+    fail("TokenFile: '%s' has %d tokens; a window of %d and the next token want %d", o.path,
+      math.max(self.count, 0), o.block_size, o.block_size + 1)
+  end
+end
+
+function TokenFile:size() return (self.count - self.block_size - 1) // self.stride + 1 end
+
+local read_range = signature "TokenFile:tokens(int>=1 first, int>=1 last)"
+
+--- The ids at the positions `first` to `last` as an int64 tensor; ids count from 1.
+---@param first integer
+---@param last integer
+---@return Tensor
+function TokenFile:tokens(...)
+  local first, last = read_range(...)
+  if last < first or last > self.count then
+    fail("tokens: %d to %d is no range of the %d tokens", first, last, self.count)
+  end
+  local ids = self.mapped:narrow(1, first + self.skip, last - first + 1):to(ml.int64)
+  if self.kind.mask then ids = ids:bitwise_and(self.kind.mask) end
+  local least = ids:amin():item()
+  if least < 0 then
+    fail("tokens: '%s' has the number %d, which is no token; is 'dtype' right?", self.path, least)
+  end
+  return ids + 1
+end
+
+function TokenFile:get(i)
+  local first = (i - 1) * self.stride + 1
+  local ids = self:tokens(first, first + self.block_size)
+  return ids:narrow(1, 1, self.block_size), ids:narrow(1, 2, self.block_size)
+end
+
+local read_write = signature(
+  'data.write_tokens(string path, Tensor|int[]>=1 ids, TokenKind dtype="uint16")')
+
+--- Writes token ids, which count from 1, for `data.TokenFile`, whole or not at all: the numbers in
+--- the file count from 0, as other programs want them. `dtype` is that of the file.
+---@param path string
+---@param ids Tensor|integer[]
+---@param dtype? string (default "uint16")
+function text.write_tokens(...)
+  local path, ids, dtype = read_write(...)
+  if type(ids) == "table" then ids = ml.tensor(ids, { dtype = ml.int64 }) end
+  local kind = KINDS[dtype]
+  if ids.ndim ~= 1 or ids:is_floating_point() or ids:is_complex() or ids.dtype == ml.bool then
+    fail("write_tokens: 'ids' must be a 1-D tensor of integers, got %s of shape %s", ids.dtype,
+      tostring(ids.shape))
+  end
+  ids = ids:to { "cpu", dtype = ml.int64 }
+  if #ids > 0 and (ids:amin():item() < 1 or ids:amax():item() - 1 > kind[2]) then
+    fail("write_tokens: ids from %d to %d: %s holds those from 1 to %d", ids:amin():item(),
+      ids:amax():item(), dtype, kind[2] + 1)
+  end
+  local numbers = ids - 1
+  if kind.mask then  -- the numbers of the same bits that have a sign
+    numbers = numbers:where(numbers:le(kind.mask // 2), numbers - kind.mask - 1)
+  end
+  system.write_file(path, numbers:to(kind[1]):to_bytes(), "write_tokens")
+end
+
+return text
