@@ -51,6 +51,7 @@ local places = {
   ["torch.optim.lr_scheduler"] = function(name) return at("optim.lr_scheduler." .. name) end,
   ["torch.amp"] = function(name) return at("amp." .. name) end,
   ["torch.utils.data"] = function(name) return at("data." .. name) end,
+  ["torch.utils.tensorboard"] = function(name) return at("utils.tensorboard." .. name) end,
 }
 
 local function verdict(row)

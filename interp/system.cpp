@@ -146,6 +146,20 @@ int l_list(lua_State* L) {
   return 1;
 }
 
+// make_folder(path, caller): makes a folder and those above it; nothing where it is there. Errors
+// name the caller.
+int l_make_folder(lua_State* L) {
+  const char* op = luaL_optstring(L, 2, "make_folder");
+  const std::string path = check_path(L, op);
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    return luaL_error(L, "%s: cannot make the folder '%s': %s", op, path.c_str(),
+                      error.message().c_str());
+  }
+  return 0;
+}
+
 int l_getenv(lua_State* L) {
   lua_pushstring(L, variable(L, luaL_checkstring(L, 1)));  // pushes nil for null
   return 1;
@@ -165,6 +179,7 @@ constexpr luaL_Reg kFunctions[] = {
     {"read_file", guard<l_read_file>},
     {"exists", guard<l_exists>},
     {"list", guard<l_list>},
+    {"make_folder", guard<l_make_folder>},
     {"getenv", guard<l_getenv>},
     {"pid", guard<l_pid>},
     {nullptr, nullptr},

@@ -313,18 +313,46 @@ function plot.confusion(...)
   return figure("confusion", chart, given)
 end
 
-local function image_of(what, data, given)
-  local image = { rows = axes.rows(data, what) }
-  local low, high = axes.extent(image.rows)
+local function set_range(image, given, arrays)
+  local low, high = axes.extent(arrays)
   image.low, image.high = given.min or low or 0, given.max or high or 1
   if image.low >= image.high then image.high = image.low + 1 end
   return image
 end
 
+local function matrix_of(what, data, given)
+  local image = { rows = axes.rows(data, what) }
+  return set_range(image, given, image.rows)
+end
+
+-- A grey image, or one of colours, which has its lightness in `rows` (ITU-R BT.601) and the shares
+-- of red, green and blue of each pixel in `colors`.
+local function image_of(what, data, given)
+  local channels = axes.channels(data, what)
+  if not channels then return matrix_of(what, data, given) end
+  local all, image = {}, { rows = {}, colors = {} }
+  for _, rows in ipairs(channels) do table.move(rows, 1, #rows, #all + 1, all) end
+  set_range(image, given, all)
+  for i, reds in ipairs(channels[1]) do
+    image.rows[i], image.colors[i] = {}, {}
+    for j, red in ipairs(reds) do
+      local green, blue = channels[2][i][j], channels[3][i][j]
+      image.rows[i][j] = 0.299 * red + 0.587 * green + 0.114 * blue
+      local color = {}
+      for c, value in ipairs { red, green, blue } do
+        local at = axes.is_finite(value) and axes.fraction(value, image.low, image.high) or 0
+        color[c] = math.min(math.max(at, 0), 1)
+      end
+      image.colors[i][j] = color
+    end
+  end
+  return image
+end
+
 local read_images = declare("images", "table? captions=nil, finite? min=nil, finite? max=nil")
 
---- Grey-scale images side by side, each as for `plot.image`; also an (n, h, w) tensor. Options:
---- `captions` (an array), `min`, `max`, `title`, style.
+--- Images side by side, each as for `plot.image`; also an (n, h, w) or (n, 3, h, w) tensor.
+--- Options: `captions` (an array), `min`, `max`, `title`, style.
 ---@param data any
 ---@return moonlet.plot.Figure
 function plot.images(...)
@@ -343,8 +371,9 @@ end
 
 local read_image = declare("image", "any? caption=nil, finite? min=nil, finite? max=nil")
 
---- A grey-scale image: rows of numbers or an (h, w) or (1, h, w) tensor. Black is `min` and white
---- `max` (default: those of the data). Options: `caption`, `title`, style.
+--- An image: grey from rows of numbers or an (h, w) or (1, h, w) tensor, colours from one of shape
+--- (3, h, w), red, green and blue. Black is `min` and white `max` (default: those of the data).
+--- Options: `caption`, `title`, style.
 ---@param data any
 ---@return moonlet.plot.Figure
 function plot.image(...)
@@ -358,12 +387,12 @@ local read_heatmap = declare("heatmap", "any? x_label=nil, any? y_label=nil, fin
   .. "finite? max=nil, any[]? row_labels=nil, any[]? column_labels=nil")
 
 --- A heat map of an (h, w) matrix. Options: `row_labels`, `column_labels`, `min`, `max`, `title`,
---- `x_label`, `y_label`, style. The labels show in SVG.
+--- `x_label`, `y_label`, style.
 ---@param data any
 ---@return moonlet.plot.Figure
 function plot.heatmap(...)
   local given = read_heatmap:table(...)
-  local chart = image_of("heatmap", given.data, given)
+  local chart = matrix_of("heatmap", given.data, given)
   if given.row_labels then
     chart.row_labels = matrix_labels("heatmap", given.row_labels, #chart.rows)
   end

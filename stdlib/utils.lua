@@ -5,4 +5,5 @@ local options = require "moonlet.options"
 
 return options.namespace("utils", {}, options.late {
   ["utils.checkpoint"] = { "checkpoint" },
+  ["utils.tensorboard"] = { "tensorboard" },
 })

@@ -10,7 +10,7 @@ local stdlib_docs = {}
 
 --- The modules that scripts use; the others serve these.
 stdlib_docs.modules = { "nn", "optim", "autograd", "func", "amp", "utils", "data", "distributions",
-  "args", "class", "plot", "progress", "random", "help" }
+  "args", "class", "plot", "progress", "random", "help", "metrics", "train" }
 
 local Walk = {}
 Walk.__index = Walk
@@ -128,7 +128,8 @@ end
 -- What samples call an object of a class.
 local receivers = { ["^nn%."] = "net:", ["^optim%.lr_"] = "scheduler:", ["^optim%."] = "opt:",
   ["Loader$"] = "loader:", ["Sampler$"] = "sampler:", ["Dataset$"] = "set:", ["Figure$"] = "fig:",
-  ["GradScaler$"] = "scaler:", ["^distributions%."] = "d:",
+  ["GradScaler$"] = "scaler:", ["^metrics%."] = "metric:", ["CSVLog$"] = "log:",
+  ["Writer$"] = "writer:", ["EarlyStopping$"] = "stopper:", ["^distributions%."] = "d:",
   ["^distributions%..*Transform$"] = "t:", ["^distributions%.constraints%."] = "constraint:",
   ["^distributions%.ConstraintRegistry"] = "registry:" }
 local function receiver(owner)

@@ -69,6 +69,27 @@ function axes.rows(value, what)
   return rows
 end
 
+--- `value`, a (3, h, w) nested array or tensor, as three matrices of rows: red, green and blue; nil
+--- for what has no three channels. Leading dimensions of size 1 are dropped.
+---@param value any
+---@param what string
+---@return number[][][]?
+function axes.channels(value, what)
+  local list = axes.to_table(value)
+  while type(list) == "table" and #list == 1 and type(list[1]) == "table" do list = list[1] end
+  local first = type(list) == "table" and list[1]
+  if type(first) ~= "table" or type(first[1]) ~= "table" or #list ~= 3 then return nil end
+  local out = {}
+  for c, rows in ipairs(list) do
+    out[c] = axes.rows(rows, ("%s: channel %d"):format(what, c))
+    if #out[c] ~= #out[1] or #out[c][1] ~= #out[1][1] then
+      fail("%s: channel %d is %d x %d, channel 1 is %d x %d", what, c, #out[c], #out[c][1],
+        #out[1], #out[1][1])
+    end
+  end
+  return out
+end
+
 --- Smallest and largest finite number of arrays; nil when there is none.
 ---@param arrays number[][]
 ---@return number? low

@@ -192,12 +192,20 @@ local function grey(at)
   return ("#%02x%02x%02x"):format(value, value, value)
 end
 
--- The cells of a matrix; `paint(at)` gives the colour of a fraction of the range.
-local function cells(page, rows, x, y, size, low, high, paint)
+local function mixed(color)
+  local bytes = {}
+  for c, share in ipairs(color) do bytes[c] = math.floor(share * 255 + 0.5) end
+  return ("#%02x%02x%02x"):format(table.unpack(bytes))
+end
+
+-- The cells of a matrix; `paint(at)` gives the colour of a fraction of the range. `colors`, if any,
+-- are those of an image.
+local function cells(page, rows, x, y, size, low, high, paint, colors)
   page:crisp()
   for i, row in ipairs(rows) do
     for j, value in ipairs(row) do
-      local fill = axes.is_finite(value) and paint(axes.fraction(value, low, high)) or "#f3d9dc"
+      local fill = axes.is_finite(value)
+        and (colors and mixed(colors[i][j]) or paint(axes.fraction(value, low, high))) or "#f3d9dc"
       page:rect(x + (j - 1) * size, y + (i - 1) * size, size, size, fill)
     end
   end
@@ -266,7 +274,7 @@ function pictures.confusion(chart, style)
   }, style)
 end
 
---- Grey-scale images in a grid, with captions below.
+--- Images in a grid, with captions below.
 function pictures.images(chart, style)
   local widest, highest = 1, 1
   for _, image in ipairs(chart.images) do
@@ -284,7 +292,7 @@ function pictures.images(chart, style)
   for i, image in ipairs(chart.images) do
     local x = 12 + ((i - 1) % per_line) * cell_width + (cell_width - #image.rows[1] * size) / 2
     local y = top + ((i - 1) // per_line) * cell_height
-    cells(page, image.rows, x, y, size, image.low, image.high, grey)
+    cells(page, image.rows, x, y, size, image.low, image.high, grey, image.colors)
     if image.caption then
       page:text(x + #image.rows[1] * size / 2, y + #image.rows * size + 16, image.caption,
         { size = 11 })

@@ -247,25 +247,38 @@ local function level(value, image, steps)
   return math.min(math.max(math.floor(at * steps), 0), steps - 1)
 end
 
--- One image as lines: with colour two pixels per cell (half blocks, 24 greys), without it two
--- cells of shade per pixel.
-local function image_lines(image, style)
-  local lines = {}
-  if not style.color then
-    local ramp = style.ascii and ASCII_RAMP or BLOCK_RAMP
-    for i, row in ipairs(image.rows) do
-      local cells = {}
-      for j, value in ipairs(row) do cells[j] = ramp[level(value, image, #ramp) + 1]:rep(2) end
-      lines[i] = table.concat(cells)
+-- The code of a pixel's colour: one of 24 greys, or the three bytes of an image's.
+local function color_code(image, i, j)
+  if not image.colors then return ("5;%d"):format(232 + level(image.rows[i][j], image, 24)) end
+  local bytes = {}
+  for c, share in ipairs(image.colors[i][j]) do bytes[c] = math.floor(share * 255 + 0.5) end
+  return ("2;%d;%d;%d"):format(table.unpack(bytes))
+end
+
+-- One image as lines, each a row of it, with two cells per pixel: of shades, or of a colour.
+local function row_lines(image, style)
+  local ramp, lines = style.ascii and ASCII_RAMP or BLOCK_RAMP, {}
+  for i, row in ipairs(image.rows) do
+    local cells = {}
+    for j, value in ipairs(row) do
+      cells[j] = style.color and ("\27[48;%sm  "):format(color_code(image, i, j))
+        or ramp[level(value, image, #ramp) + 1]:rep(2)
     end
-    return lines
+    lines[i] = table.concat(cells) .. (style.color and "\27[0m" or "")
   end
+  return lines
+end
+
+-- One image as lines: with colour two pixels per cell (half blocks), without it rows of shades.
+local function image_lines(image, style)
+  if not style.color then return row_lines(image, style) end
+  local lines = {}
   for i = 1, #image.rows, 2 do
     local cells = {}
     local below = image.rows[i + 1]
-    for j, value in ipairs(image.rows[i]) do
-      local ground = below and (";48;5;%d"):format(232 + level(below[j], image, 24)) or ""
-      cells[j] = ("\27[38;5;%d%sm▀"):format(232 + level(value, image, 24), ground)
+    for j in ipairs(image.rows[i]) do
+      local ground = below and ";48;" .. color_code(image, i + 1, j) or ""
+      cells[j] = ("\27[38;%s%sm▀"):format(color_code(image, i, j), ground)
     end
     lines[#lines + 1] = table.concat(cells) .. "\27[0m"
   end
@@ -292,7 +305,7 @@ local function gallery_row(images, style, width)
   return lines
 end
 
---- Grey-scale images, as many side by side as fit.
+--- Images, as many side by side as fit.
 function text.images(chart, style)
   local width, captions = 0, false
   for _, image in ipairs(chart.images) do
@@ -315,10 +328,37 @@ function text.images(chart, style)
   return lines
 end
 
---- A heat map: an image whose rows and columns may have labels, with the range below.
+-- The rows of a heat map behind their labels, as far as these fit.
+local function labelled_rows(chart, image, style)
+  local free = math.min(style.width - 2 * #chart.rows[1] - 1, MAX_LABEL)
+  local width, lines = 0, row_lines(image, style)
+  if free < 1 then return lines end
+  for _, label in ipairs(chart.row_labels) do
+    width = math.max(width, math.min(terminal.width_of(label), free))
+  end
+  for i, line in ipairs(lines) do
+    lines[i] = terminal.pad(terminal.cut(chart.row_labels[i], free), width, "right") .. " "
+      .. line:gsub(" +$", "")
+  end
+  return lines
+end
+
+--- A heat map: an image whose rows may have labels; what is along its sides and the range below.
 function text.heatmap(chart, style)
   local image = { rows = chart.rows, low = chart.low, high = chart.high }
-  local lines = text.images({ title = chart.title, images = { image } }, style)
+  local lines
+  if chart.row_labels then
+    lines = title_lines(chart, style, 0, math.min(2 * #chart.rows[1], style.width))
+    append(lines, labelled_rows(chart, image, style))
+  else
+    lines = text.images({ title = chart.title, images = { image } }, style)
+  end
+  local function note(name, value)
+    if value then lines[#lines + 1] = terminal.cut(name .. ": " .. value, style.width) end
+  end
+  note("down", chart.y_label)
+  note("across", chart.x_label)
+  note("columns", chart.column_labels and table.concat(chart.column_labels, ", "))
   lines[#lines + 1] = ("%s (dark) to %s (light)"):format(axes.short(chart.low),
     axes.short(chart.high))
   return lines

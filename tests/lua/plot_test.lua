@@ -155,6 +155,38 @@ test("an image in ASCII shades", function()
   expect.equal(colored, "\27[38;5;232;48;5;255m▀\27[38;5;255;48;5;232m▀\27[0m")
 end)
 
+test("an image of colours", function()
+  local red = { { { 255, 0 } }, { { 0, 255 } }, { { 0, 255 } } }   -- one red pixel, one cyan
+  local figure = plot.image(red)
+  expect.truthy(figure:svg():find('fill="#ff0000"', 1, true))
+  expect.truthy(figure:svg():find('fill="#00ffff"', 1, true))
+  check_svg(figure:svg())
+  expect.equal(figure:text { color = true, ascii = false },
+    "\27[38;2;255;0;0m▀\27[38;2;0;255;255m▀\27[0m")
+  expect.equal(figure:text(ASCII), "::##")
+  expect.truthy(plot.images({ red, red }, { captions = { "a", "b" } }):text(UTF8))
+  local ml = require "moonlet"
+  expect.equal(plot.images(ml.tensor { red, red }):svg(), plot.images({ red, red }):svg())
+  expect.error(function() plot.image { { { 1 } }, { { 1 } }, { { 1, 2 } } } end,
+    "channel 3 is 1 x 2, channel 1 is 1 x 1")
+  expect.error(function() plot.image(ml.ones(2, 2, 2)) end, "row 1: item 1 is a table")
+end)
+
+test("a heat map's labels in the terminal", function()
+  local chart = plot.heatmap({ { 0, 9 }, { 9, 0 } }, { row_labels = { "cat", "a" },
+    column_labels = { "x", "y" }, x_label = "time", y_label = "kind", title = "T" })
+  expect.equal(lines_of(chart:text(ASCII)), { " T", "cat   @@", "  a @@", "down: kind", "across: time",
+    "columns: x, y", "0 (dark) to 9 (light)" })
+  local colored = lines_of(chart:text { width = 60, color = true, ascii = false })
+  expect.equal(colored[3], "  a \27[48;5;255m  \27[48;5;232m  \27[0m")
+  local row = {}
+  for j = 1, 40 do row[j] = j end
+  for _, line in ipairs(lines_of(plot.heatmap({ row }, { row_labels = { "long label" } }):text {
+    width = 84, color = false, ascii = true })) do
+    expect.truthy(#line <= 84)
+  end
+end)
+
 test("texts are escaped in SVG", function()
   local svg = plot.line({ ["<b> & \"c\""] = { 1, 2 } }, { title = "a\0<x>\255" }):svg()
   expect.truthy(svg:find("&lt;b&gt; &amp; &quot;c&quot;", 1, true))

@@ -1,0 +1,14 @@
+-- stdlib/metrics.lua: ml.metrics: how good predictions are, added up over batches. Each part is
+-- loaded when one of its names is first used.
+
+local options = require "moonlet.options"
+
+return options.namespace("metrics", {}, options.late {
+  ["metrics.metric"] = { "Metric" },
+  ["metrics.classes"] = { "Accuracy", "Precision", "Recall", "F1", "ConfusionMatrix", "accuracy",
+    "precision", "recall", "f1_score", "confusion_matrix" },
+  ["metrics.ranking"] = { "AUROC", "AveragePrecision", "auroc", "average_precision", "roc_curve",
+    "precision_recall_curve" },
+  ["metrics.values"] = { "Mean", "MeanSquaredError", "R2", "Perplexity", "mean_squared_error",
+    "r2_score", "perplexity" },
+})

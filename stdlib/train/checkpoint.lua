@@ -1,0 +1,171 @@
+-- stdlib/train/checkpoint.lua: Checkpoint: all that a run consists of in one file, to go on from.
+
+local class = require "moonlet.class"
+local is_better = require("moonlet.train.early_stopping").is_better
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local serialize = require "moonlet.serialize"
+local signature = require "moonlet.signature"
+local system = require "moonlet.system"
+local fail = options.fail
+
+--- A file with the parts of a run: `checkpoint:save { model = net, optimizer = opt, epoch = 3 }`
+--- and, in another run, `checkpoint:load { model = net, optimizer = opt }`. The file is replaced
+--- when the new one is whole. Options for `step`, which `train.fit` calls: `every` (1): how many
+--- epochs lie between two; `monitor`, `mode` ("min"): only when this value of the history's row is
+--- the best so far.
+---@field path string The file.
+local Checkpoint = class("Checkpoint")
+
+local reader = signature('train.Checkpoint(string path, int>=1 every=1, string? monitor=nil, '
+  .. 'Mode mode="min")')
+
+function Checkpoint:init(...)
+  for name, value in pairs(reader:table(...)) do self[name] = value end
+end
+
+local function has_state(part)
+  return type(part) == "table" and type(part.state_dict) == "function"
+    and type(part.load_state_dict) == "function"
+end
+
+local function is_generator(part) return getmetatable(part) == "Generator" end
+
+-- The generators that a loader and its samplers draw from, but the default one.
+local function generators_of(loader)
+  local out, seen = {}, {}
+  local function look(value)
+    if type(value) ~= "table" or seen[value] then return end
+    seen[value] = true
+    local generator = rawget(value, "generator")
+    if is_generator(generator) then out[#out + 1] = generator end
+    for _, name in ipairs { "batches", "batch_sampler", "source", "sampler" } do
+      look(rawget(value, name))
+    end
+  end
+  look(loader)
+  return out
+end
+
+-- A part as it is saved: its state, the states of a loader's generators, or a plain value.
+local function saved(part)
+  if is_generator(part) then return { rng = part:get_state() } end
+  if class.of(part) and type(part.iter) == "function" and not has_state(part) then
+    local states = {}
+    for i, generator in ipairs(generators_of(part)) do states[i] = generator:get_state() end
+    return { loader = states }
+  end
+  if has_state(part) then return { state = part:state_dict() } end
+  return { value = part }
+end
+
+local read_save = signature("Checkpoint:save(dict parts)", "Checkpoint: save")
+
+--- Writes the state of the default generator and of each part: of models, optimisers, schedules and
+--- the like what `state_dict` gives; of generators and loaders the state of the random numbers;
+--- tensors, numbers, strings, booleans and tables of them as they are.
+---@param parts table<string, any>
+function Checkpoint:save(...)
+  local out = {}
+  for name, part in pairs(read_save(...)) do
+    if type(name) ~= "string" then fail "Checkpoint: save: parts have names" end
+    out[name] = saved(part)
+  end
+  serialize.save(self.path, { parts = out, rng = ml.get_rng_state(), moonlet_checkpoint = 1 })
+end
+
+local function read_file(path)
+  local ok, value = pcall(serialize.load, path)
+  if not ok then fail("Checkpoint: %s", (tostring(value):gsub("^[^:]*:%d+: ", ""))) end
+  if type(value) ~= "table" or value.moonlet_checkpoint ~= 1 or type(value.parts) ~= "table"
+      or type(value.rng) ~= "table" then
+    fail("Checkpoint: '%s' is no checkpoint", path)
+  end
+  return value
+end
+
+-- Gives a part its state back; false where the entry of the file is of another kind.
+local function restore(name, part, entry)
+  if is_generator(part) then
+    if type(entry.rng) ~= "table" then return false end
+    part:set_state(entry.rng)
+  elseif has_state(part) then
+    if type(entry.state) ~= "table" then return false end
+    part:load_state_dict(entry.state)
+  else
+    local generators = generators_of(part)
+    if type(entry.loader) ~= "table" then return false end
+    if #generators ~= #entry.loader then
+      fail("Checkpoint: load: '%s' has %d generators, the file %d", name, #generators,
+        #entry.loader)
+    end
+    for i, generator in ipairs(generators) do generator:set_state(entry.loader[i]) end
+  end
+  return true
+end
+
+local function sorted_names(parts)
+  local names = {}
+  for name in pairs(parts) do names[#names + 1] = tostring(name) end
+  table.sort(names)
+  return names
+end
+
+local read_load = signature("Checkpoint:load(dict parts)", "Checkpoint: load")
+
+--- Reads the file, gives the parts their states back, and then takes the default generator to where
+--- it was. Returns the plain values that were saved, by name. A part that is not in the file is an
+--- error.
+---@param parts table<string, any>
+---@return table<string, any> values
+function Checkpoint:load(...)
+  local parts = read_load(...)
+  local file, values = read_file(self.path), {}
+  for _, name in ipairs(sorted_names(parts)) do
+    if type(file.parts[name]) ~= "table" then
+      fail("Checkpoint: load: '%s' has no '%s'; it has %s", self.path, name,
+        table.concat(sorted_names(file.parts), ", "))
+    end
+  end
+  for _, name in ipairs(sorted_names(parts)) do
+    if not restore(name, parts[name], file.parts[name]) then
+      fail("Checkpoint: load: '%s' of '%s' is of another kind", name, self.path)
+    end
+  end
+  for name, entry in pairs(file.parts) do
+    if type(entry) == "table" then values[name] = entry.value end
+  end
+  ml.set_rng_state(file.rng)
+  return values
+end
+
+--- Whether there is a file to load.
+---@return boolean
+function Checkpoint:exists() return system.exists(self.path) == "file" end
+
+local read_step = signature("Checkpoint:step(int epoch, dict row, dict parts)",
+  "Checkpoint: step")
+
+--- Saves after an epoch whose row of the history is `row`, where `every` and `monitor` say so.
+--- Returns whether it did.
+---@param epoch integer
+---@param row table<string, number>
+---@param parts table<string, any>
+---@return boolean
+function Checkpoint:step(...)
+  local epoch, row, parts = read_step(...)
+  if epoch % self.every ~= 0 then return false end
+  if self.monitor then
+    local value = row[self.monitor]
+    if type(value) ~= "number" then
+      fail("Checkpoint: step: there is no number '%s' in the row; it has %s", self.monitor,
+        table.concat(sorted_names(row), ", "))
+    end
+    if not is_better(self, value, self.best, 0) then return false end
+    self.best = value
+  end
+  self:save(parts)
+  return true
+end
+
+return { Checkpoint = Checkpoint }

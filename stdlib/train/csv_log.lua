@@ -1,0 +1,129 @@
+-- stdlib/train/csv_log.lua: CSVLog: rows of values by name as a CSV file (RFC 4180).
+
+local class = require "moonlet.class"
+local ml = require "moonlet"
+local numbers = require "moonlet.numbers"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local system = require "moonlet.system"
+local fail = options.fail
+
+--- Writes a CSV file row by row: `log:write { epoch = 1, loss = 0.5 }`. Each row is in the file
+--- when `write` returns. Options: `columns`, their names in order (default: those of the first row,
+--- `epoch` and `step` first, then in alphabetical order); `append` (false): go on in a file that
+--- is there, under the columns of its first line.
+---@field columns string[]? The names of the columns, once they are known.
+local CSVLog = class("CSVLog")
+
+local reader = signature "train.CSVLog(string path, string[]? columns=nil, bool append=false)"
+
+local function quoted(text)
+  if not text:find '[,"\r\n]' then return text end
+  return '"' .. text:gsub('"', '""') .. '"'
+end
+
+local function line_of(fields)
+  local out = {}
+  for i, field in ipairs(fields) do out[i] = quoted(field) end
+  return table.concat(out, ",") .. "\n"
+end
+
+-- The fields of the first line of a CSV text; nil where it is none that is written here.
+local function header_of(text)
+  local out, at = {}, 1
+  repeat
+    local field, mark, after = text:match('^"([^"]*)"([,\r\n])()', at)
+    if not field then field, mark, after = text:match('^([^,\r\n"]*)([,\r\n])()', at) end
+    if not field or field == "" then return nil end
+    out[#out + 1], at = field, after
+  until mark ~= ","
+  return out
+end
+
+local function same(a, b) return table.concat(a, "\n") == table.concat(b, "\n") end
+
+local function check_columns(columns)
+  local seen = {}
+  if #columns == 0 then fail "CSVLog: 'columns' is empty" end
+  for _, name in ipairs(columns) do
+    if name == "" or name:find '["\r\n]' then
+      fail("CSVLog: a column's name must be text of one line without quotes, got %q", name)
+    elseif seen[name] then
+      fail("CSVLog: there are two columns '%s'", name)
+    end
+    seen[name] = true
+  end
+  return columns
+end
+
+function CSVLog:init(...)
+  local path, columns, append = reader(...)
+  self.path, self.columns = path, columns and check_columns(columns)
+  if append and system.exists(path) == "file" and #system.read_file(path, "CSVLog") > 0 then
+    local header = header_of(system.read_file(path, "CSVLog"))
+    if not header then fail("CSVLog: '%s' does not begin with the names of columns", path) end
+    if columns and not same(columns, header) then
+      fail("CSVLog: '%s' has the columns %s", path, table.concat(header, ", "))
+    end
+    self.columns, self.has_header = header, true
+  else
+    system.write_file(path, "", "CSVLog")
+  end
+end
+
+local FIRST = { epoch = 1, step = 2 }
+
+local function names_of(row)
+  local names = {}
+  for name in pairs(row) do
+    if type(name) ~= "string" then fail "CSVLog: write: a row is a table of values by name" end
+    names[#names + 1] = name
+  end
+  table.sort(names, function(a, b)
+    local first, second = FIRST[a] or 3, FIRST[b] or 3
+    if first ~= second then return first < second end
+    return a < b
+  end)
+  return names
+end
+
+local function text_of(name, value)
+  if value == nil then return "" end
+  if ml.is_tensor(value) and value:numel() == 1 then value = value:item() end
+  local kind = type(value)
+  if math.type(value) == "float" then
+    local short = numbers.format("%.15g", value)
+    return tonumber(short) == value and short or numbers.format("%.17g", value)
+  end
+  if kind == "number" or kind == "boolean" or kind == "string" then return tostring(value) end
+  fail("CSVLog: write: '%s' must be a number, a string or true or false, got %s", name,
+    signature.describe(value))
+end
+
+local read_write = signature("CSVLog:write(dict row)", "CSVLog: write")
+
+--- Adds a row of numbers, strings, booleans or tensors with one element; what it lacks is empty. A
+--- name that is no column is an error.
+---@param row table<string, any>
+function CSVLog:write(...)
+  local row = read_write(...)
+  local names = names_of(row)
+  local columns = self.columns or check_columns(names)
+  local known, fields = {}, {}
+  for i, name in ipairs(columns) do
+    known[name], fields[i] = true, text_of(name, row[name])
+  end
+  for _, name in ipairs(names) do
+    if not known[name] then
+      fail("CSVLog: write: '%s' is no column (they are %s)", name, table.concat(columns, ", "))
+    end
+  end
+  local file, message = io.open(self.path, "ab")
+  if not file then fail("CSVLog: write: %s", message) end
+  local ok, why = file:write(self.has_header and "" or line_of(columns), line_of(fields))
+  local closed, late = file:close()
+  if not ok or not closed then fail("CSVLog: write: '%s': %s", self.path, why or late) end
+  self.columns, self.has_header = columns, true
+end
+
+return { CSVLog = CSVLog }

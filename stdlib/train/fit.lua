@@ -1,0 +1,256 @@
+-- stdlib/train/fit.lua: ml.train.fit: a training loop with what most need: validation, schedules,
+-- clipping, accumulation, autocast, checkpoints, early stopping, logs. It is written to be read:
+-- whoever needs another loop takes the parts of this one.
+
+local ReduceLROnPlateau = require("moonlet.optim.lr_scheduler").ReduceLROnPlateau
+local class = require "moonlet.class"
+local clip_grad_norm_ = require("moonlet.nn.utils").clip_grad_norm_
+local ml = require "moonlet"
+local prepare = require "moonlet.train.options"
+local progress = require "moonlet.progress"
+local signature = require "moonlet.signature"
+local fail = require("moonlet.options").fail
+
+-- --- a batch ------------------------------------------------------------------------------------
+
+-- The fields of a batch, on the device.
+local function moved(run, batch)
+  for i = 1, batch.n do
+    if run.device and ml.is_tensor(batch[i]) then batch[i] = batch[i]:to(run.device) end
+  end
+  return batch
+end
+
+-- The model's output, its loss, and how many examples there are. The last field is the target.
+local function forward(run, batch)
+  if batch.n < 2 then fail("fit: a batch must be inputs and a target, got %d values", batch.n) end
+  local _ <close> = ml.autocast(run.autocast)
+  local target = batch[batch.n]
+  local output = run.model(table.unpack(batch, 1, batch.n - 1))
+  local loss = run.loss(output, target)
+  if not ml.is_tensor(loss) or loss:numel() ~= 1 then
+    fail("fit: 'loss' must give a tensor with one element, got %s", signature.describe(loss))
+  end
+  local count = ml.is_tensor(target) and target.ndim > 0 and #target or 1
+  return output, loss, count
+end
+
+-- Takes the step for which gradients have been gathered.
+local function take_step(run)
+  local optimizer, scaler = run.optimizer, run.scaler
+  if run.clip_grad_norm then
+    if scaler then scaler:unscale_(optimizer) end
+    local parameters = {}
+    for _, group in ipairs(optimizer.param_groups) do
+      table.move(group.params, 1, #group.params, #parameters + 1, parameters)
+    end
+    clip_grad_norm_(parameters, run.clip_grad_norm)
+  end
+  if scaler then
+    scaler:step(optimizer)
+    scaler:update()
+  else
+    optimizer:step()
+  end
+  optimizer:zero_grad()
+  run.step = run.step + 1
+  if run.scheduler and run.scheduler_pace == "step" then run.scheduler:step() end
+end
+
+-- --- an epoch -----------------------------------------------------------------------------------
+
+local function call(run, event)
+  for _, callbacks in ipairs(run.callbacks) do
+    if callbacks[event] then callbacks[event](run) end
+  end
+end
+
+-- What is gathered in a pass: the sum of losses, which stays on the device, and the metrics.
+local function new_totals(run)
+  for _, metric in pairs(run.metrics) do metric:reset() end
+  return { loss = 0, count = 0 }
+end
+
+local function add(run, totals, output, loss, target, count)
+  totals.loss, totals.count = totals.loss + loss:detach():double() * count, totals.count + count
+  if ml.is_tensor(output) then output = output:detach() end
+  for _, metric in pairs(run.metrics) do metric:update(output, target) end
+end
+
+local function finish(run, totals, row, prefix)
+  row[prefix .. "loss"] = totals.count > 0 and (totals.loss / totals.count):item() or 0 / 0
+  for name, metric in pairs(run.metrics) do row[prefix .. name] = metric:compute() end
+end
+
+-- Each batch as one table, with its number of fields in `n`.
+local function batches(loader)
+  local next_batch = loader:iter()
+  return function()
+    local batch = table.pack(next_batch())
+    if batch[1] ~= nil then return batch end
+  end
+end
+
+local function train(run, row, bar)
+  run.model:train()
+  run.optimizer:zero_grad()
+  local totals, total, at = new_totals(run), #run.data, 0
+  for batch in batches(run.data) do
+    if at == total then fail("fit: 'data' has a length of %d and gives more batches", total) end
+    local output, loss, count = forward(run, moved(run, batch))
+    -- The batches of one step; the last step of an epoch may have fewer.
+    local together = math.min(run.accumulate, total - at + at % run.accumulate)
+    local share = together > 1 and loss / together or loss
+    at = at + 1;
+    (run.scaler and run.scaler:scale(share) or share):backward()
+    add(run, totals, output, loss, batch[batch.n], count)
+    if at % run.accumulate == 0 or at == total then take_step(run) end
+    run.batch, run.last_loss = at, loss:detach()
+    bar:update(1, { loss = run.last_loss })
+    call(run, "on_step")
+    if run.stop then break end
+  end
+  if at < total and not run.stop then
+    fail("fit: 'data' has a length of %d and gave %d batches", total, at)
+  end
+  finish(run, totals, row, "")
+end
+
+local function validate(run, row)
+  local _ <close> = ml.no_grad()
+  run.model:eval()
+  local totals = new_totals(run)
+  for batch in batches(run.valid) do
+    local output, loss, count = forward(run, moved(run, batch))
+    add(run, totals, output, loss, batch[batch.n], count)
+  end
+  finish(run, totals, row, "valid_")
+end
+
+local function schedule(run, row)
+  if not run.scheduler or run.scheduler_pace == "step" then return end
+  local on_plateau = class.is_instance(run.scheduler, ReduceLROnPlateau)
+  run.scheduler:step(on_plateau and (row.valid_loss or row.loss) or nil)
+end
+
+local function watch(run, row)
+  local stopper = run.early_stopping
+  if not stopper then return end
+  local name = stopper.monitor or run.valid and "valid_loss" or "loss"
+  if type(row[name]) ~= "number" then fail("fit: early_stopping: there is no number '%s'", name) end
+  if stopper:step(row[name], run.model) then run.stop, run.stopped_early = true, true end
+end
+
+local function write_log(run, row)
+  local log = run.log
+  if not log then return end
+  if type(log) == "function" then
+    log(row)
+  elseif log.add_scalar then
+    for name, value in pairs(row) do
+      if type(value) == "number" and name ~= "epoch" then log:add_scalar(name, value, row.epoch) end
+    end
+    log:flush()
+  else
+    local plain = {}
+    for name, value in pairs(row) do plain[name] = not ml.is_tensor(value) and value or nil end
+    log:write(plain)
+  end
+end
+
+-- What the bar of an epoch ends with: the loss, and of the metrics those of validation, if any.
+local function shown(run, row)
+  local out, prefix = { loss = row.loss }, run.valid and "valid_" or ""
+  out[prefix .. "loss"] = row[prefix .. "loss"]
+  for name in pairs(run.metrics) do
+    local value = row[prefix .. name]
+    if type(value) == "number" then out[prefix .. name] = value end
+  end
+  return out
+end
+
+local function run_epoch(run)
+  run.epoch = run.epoch + 1
+  local row = { epoch = run.epoch, lr = run.optimizer.param_groups[1].lr }
+  call(run, "on_epoch_start")
+  do
+    local bar <close> = progress.new { total = #run.data, unit = "batch",
+      label = ("epoch %d/%d"):format(run.epoch, run.epochs) }
+    if not run.progress then bar.tty = false end
+    train(run, row, bar)
+    if run.valid then validate(run, row) end
+    bar:set(shown(run, row))
+  end
+  table.insert(run.history, row)
+  schedule(run, row)
+  watch(run, row)
+  write_log(run, row)
+  call(run, "on_epoch_end")
+  return row
+end
+
+-- --- the run ------------------------------------------------------------------------------------
+
+local function parts_of(run)
+  return { model = run.model, optimizer = run.optimizer, scheduler = run.scheduler,
+    scaler = run.scaler, early_stopping = run.early_stopping, data = run.data, valid = run.valid }
+end
+
+local function save(run, row)
+  if not run.checkpoint then return end
+  local parts = parts_of(run)
+  parts.run = { history = run.history, epoch = run.epoch, step = run.step,
+    stopped_early = run.stopped_early or false, best = run.checkpoint.best }
+  run.checkpoint:step(run.epoch, row, parts)
+end
+
+local function resume(run)
+  local from = run.load_from or run.checkpoint
+  if not run.resume or not (run.load_from or from:exists()) then return end
+  local saved = from:load(parts_of(run)).run
+  if type(saved) ~= "table" or math.type(saved.epoch) ~= "integer"
+      or type(saved.history) ~= "table" then
+    fail("fit: '%s' was not saved by train.fit", from.path)
+  end
+  run.history, run.epoch, run.step = saved.history, saved.epoch, saved.step
+  run.stopped_early, run.stop = saved.stopped_early, saved.stopped_early
+  if run.checkpoint then run.checkpoint.best = saved.best end
+end
+
+--- Trains a model, and returns the history: an array with a row for each epoch, of `epoch`, `lr`,
+--- `loss`, the metrics by their names, and with `valid_` before them those of validation. A batch
+--- of `data` is the model's inputs and the target; the loss is `loss(model(x, ...), target)`, a
+--- mean over the batch. Options: `epochs` (1); `valid`, a loader for validation after each epoch;
+--- `scheduler`, stepped after each epoch, or with `scheduler_pace = "step"` after each step;
+--- `clip_grad_norm`; `accumulate` (1), the batches of which one step is made; `autocast`: true, a
+--- dtype, or options of `ml.autocast`; `scaler`, a GradScaler; `metrics`, by name; `checkpoint`, a
+--- path or a `train.Checkpoint`, and `resume`: true to go on from it where there is one, or the
+--- path of one that there must be, to the same numbers as without the interruption;
+--- `early_stopping`, a patience or a `train.EarlyStopping`; `callbacks`, a table or an array of
+--- tables of the functions `on_train_start`, `on_epoch_start`, `on_step`, `on_epoch_end` and
+--- `on_train_end`, which get a table with `model`, `optimizer`, `epoch`, `step`, `last_loss`,
+--- `history` and can set its `stop`; `device`, where the model and the batches are moved;
+--- `progress` (true), a bar for each epoch where stderr is a terminal; `log`, a `train.CSVLog`, a
+--- SummaryWriter, or a function of the row.
+---@param model moonlet.nn.Module
+---@param data moonlet.data.DataLoader
+---@param loss function
+---@param optimizer moonlet.optim.Optimizer
+---@param epochs? integer (default 1)
+---@return table[] history
+local function fit(...)
+  local run = prepare(...)
+  local mode = run.model.training
+  if run.device then run.model:to(run.device) end
+  resume(run)
+  call(run, "on_train_start")
+  while run.epoch < run.epochs and not run.stop do save(run, run_epoch(run)) end
+  if run.stopped_early and run.early_stopping and run.early_stopping.weights then
+    run.early_stopping:restore(run.model)
+  end
+  call(run, "on_train_end")
+  run.model:train(mode)
+  return run.history
+end
+
+return { fit = fit }

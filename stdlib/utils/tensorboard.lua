@@ -1,0 +1,312 @@
+-- stdlib/utils/tensorboard.lua: ml.utils.tensorboard: files that TensorBoard reads: numbers,
+-- histograms, images, texts and hyperparameters of a run.
+
+local class = require "moonlet.class"
+local histogram = require "moonlet.utils.tensorboard.histogram"
+local images = require "moonlet.utils.tensorboard.images"
+local messages = require "moonlet.utils.tensorboard.messages"
+local numbers = require "moonlet.numbers"
+local options = require "moonlet.options"
+local records = require "moonlet.utils.tensorboard.records"
+local signature = require "moonlet.signature"
+local system = require "moonlet.system"
+require "moonlet.optim.plateau"  -- the type Metric
+local fail = options.fail
+
+local tensorboard = {}
+
+--- Writes a run's values to a file in the folder `log_dir`, which `tensorboard --logdir FOLDER`
+--- shows while it grows. Arguments: `log_dir` (default: "runs/DATE_HOST" and the comment),
+--- `comment` (""), `purge_step`: what an earlier file has from this step on no longer counts;
+--- `max_queue` (10) and `flush_secs` (120): after how many values, or seconds, what is written goes
+--- to disk; `filename_suffix`. `global_step` and `walltime` (seconds since 1970, default: now) of
+--- the methods say when a value was. A writer can be held with `<close>`.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_scalar("loss", 0.5, 1)
+--- > writer:close()
+local SummaryWriter = class("SummaryWriter")
+tensorboard.SummaryWriter = SummaryWriter
+
+local reader = signature('utils.tensorboard.SummaryWriter(string? log_dir=nil, string comment="", '
+  .. 'int>=0? purge_step=nil, int>=1 max_queue=10, number>=0 flush_secs=120, '
+  .. 'string filename_suffix="")')
+
+-- Seconds since 1970; the part of a second comes from the clock that only goes forward.
+local started, clock = os.time(), system.clock()
+local function now() return started + system.clock() - clock end
+
+local function host() return (system.getenv "HOSTNAME" or "localhost"):gsub("[^%w.-]", "_") end
+
+-- How many files this process has made, which keeps their names apart.
+local made = 0
+
+local function open(self, folder)
+  system.make_folder(folder, "SummaryWriter")
+  local name = ("%s/events.out.tfevents.%010d.%s.%d.%d%s"):format(folder, os.time(), host(),
+    system.pid(), made, self.options.filename_suffix)
+  made = made + 1
+  local file = records.open(name)
+  file:write(messages.version(now()))
+  file:flush()
+  return file
+end
+
+function SummaryWriter:init(...)
+  local o = reader:table(...)
+  if o.filename_suffix:find("[/\\%z]") then
+    fail "SummaryWriter: 'filename_suffix' must be the end of a file's name"
+  end
+  self.options = o
+  self.log_dir = o.log_dir or ("runs/%s_%s%s"):format(os.date "%b%d_%H-%M-%S", host(), o.comment)
+  self.file = open(self, self.log_dir)
+  self.flushed, self.others = now(), {}
+  if o.purge_step then
+    self.file:write(messages.restart(now(), o.purge_step))
+    self.file:flush()
+  end
+end
+
+local function add(self, file, given, summary)
+  if self.closed then fail "SummaryWriter: it is closed" end
+  file:write(messages.event(given.walltime or now(), given.global_step, summary))
+  local due = now() - self.flushed >= self.options.flush_secs
+  if file.waiting >= self.options.max_queue then file:flush() end
+  if due then self:flush() end
+end
+
+local WHEN = ", int? global_step=nil, number? walltime=nil"
+
+local function declare(name, parameters)
+  return signature(("SummaryWriter:%s(%s)"):format(name, parameters), "SummaryWriter: " .. name)
+end
+
+local read_scalar = declare("add_scalar", "string tag, Metric scalar_value" .. WHEN
+  .. ", bool new_style=false, bool double_precision=false")
+
+--- Adds a number. It is kept in float32, with `new_style` and `double_precision` in float64.
+---@param tag string "loss/train" is shown under "loss"
+---@param scalar_value number|moonlet.Tensor
+---@param global_step? integer
+---@param walltime? number
+---@param new_style? boolean (default false)
+---@param double_precision? boolean (default false) of the new style
+function SummaryWriter:add_scalar(...)
+  local o = read_scalar:table(...)
+  local style = o.new_style and (o.double_precision and "double" or "float") or nil
+  add(self, self.file, o, messages.scalar(o.tag, o.scalar_value, style))
+end
+
+local read_scalars = declare("add_scalars", "string main_tag, dict tag_scalar_dict" .. WHEN)
+
+-- The file of a run of its own inside this one's folder.
+local function other(self, name)
+  if self.closed then fail "SummaryWriter: it is closed" end
+  local folder = self.log_dir .. "/" .. name
+  self.others[folder] = self.others[folder] or open(self, folder)
+  return self.others[folder]
+end
+
+local function sorted_names(where, t)
+  local names = {}
+  for name in pairs(t) do
+    if type(name) ~= "string" then fail("%s: a table of values by name is wanted", where) end
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  return names
+end
+
+local function one_number(where, name, value)
+  local ok, item = pcall(function() return value:item() end)
+  local number = type(value) == "number" and value or ok and item
+  if type(number) ~= "number" then
+    fail("%s: '%s' must be a number or a tensor of one element, got %s", where, name,
+      signature.describe(value))
+  end
+  return number
+end
+
+--- Adds numbers to one chart: `add_scalars("loss", { train = 0.5, test = 0.7 }, step)`. Each is a
+--- run of its own in a folder of this one's.
+---@param main_tag string
+---@param tag_scalar_dict table<string, number|moonlet.Tensor>
+---@param global_step? integer
+---@param walltime? number
+function SummaryWriter:add_scalars(...)
+  local o = read_scalars:table(...)
+  local where = "SummaryWriter: add_scalars"
+  for _, name in ipairs(sorted_names(where, o.tag_scalar_dict)) do
+    local number = one_number(where, name, o.tag_scalar_dict[name])
+    local folder = (o.main_tag .. "_" .. name):gsub("[/\\%z]", "_")
+    add(self, other(self, folder), o, messages.scalar(o.main_tag, number))
+  end
+end
+
+signature.add_choice("DefaultBins", { "tensorflow", "default" })
+local read_histogram = declare("add_histogram", "string tag, Tensor values, int? global_step=nil, "
+  .. 'int>=1<=100000|number[]|DefaultBins bins="tensorflow", number? walltime=nil, '
+  .. "int>=1? max_bins=nil")
+
+--- Adds a histogram of a tensor's elements, as of weights or gradients. `bins`: "tensorflow" (they
+--- grow with the distance from zero), a number of equal ones, or their edges; `max_bins` joins
+--- neighbours where there are more.
+---@param tag string
+---@param values moonlet.Tensor
+---@param global_step? integer
+---@param bins? "tensorflow"|integer|number[]
+---@param walltime? number
+---@param max_bins? integer
+function SummaryWriter:add_histogram(...)
+  local o = read_histogram:table(...)
+  local bins = o.bins == "default" and "tensorflow" or o.bins
+  local where = "SummaryWriter: add_histogram"
+  add(self, self.file, o, messages.histogram(o.tag, histogram(where, o.values, bins, o.max_bins)))
+end
+
+signature.add_choice("ImageFormat", { "CHW", "HWC", "HW" })
+signature.add_choice("ImagesFormat", { "NCHW", "NHWC" })
+local read_image = declare("add_image", "string tag, Tensor img_tensor" .. WHEN
+  .. ', ImageFormat dataformats="CHW"')
+local read_images = declare("add_images", "string tag, Tensor img_tensor" .. WHEN
+  .. ', ImagesFormat dataformats="NCHW"')
+
+--- Adds an image of 1, 3 or 4 channels: bytes in uint8, or numbers from 0 to 1 in other dtypes.
+--- `dataformats`: "CHW", "HWC" or "HW".
+---@param tag string
+---@param img_tensor moonlet.Tensor
+---@param global_step? integer
+---@param walltime? number
+---@param dataformats? string (default "CHW")
+function SummaryWriter:add_image(...)
+  local o = read_image:table(...)
+  local where = "SummaryWriter: add_image"
+  add(self, self.file, o, messages.image(o.tag, images.png(where, o.img_tensor, o.dataformats)))
+end
+
+--- Adds several images of one size as one, eight in a row. `dataformats`: "NCHW" or "NHWC".
+---@param tag string
+---@param img_tensor moonlet.Tensor
+---@param global_step? integer
+---@param walltime? number
+---@param dataformats? string (default "NCHW")
+function SummaryWriter:add_images(...)
+  local o = read_images:table(...)
+  local where = "SummaryWriter: add_images"
+  local grid = images.grid(where, o.img_tensor, o.dataformats)
+  add(self, self.file, o, messages.image(o.tag, images.png(where, grid, "CHW")))
+end
+
+signature.add_type("Figure", "a figure of ml.plot", function(value)
+  return type(value) == "table" and getmetatable(value) == require("moonlet.plot").Figure
+    and value or nil
+end)
+local read_figure = declare("add_figure", "string tag, Figure figure" .. WHEN)
+
+--- Adds a figure of `ml.plot` as a picture; it wants cairo, as `Figure:png` does.
+---@param tag string
+---@param figure moonlet.plot.Figure
+---@param global_step? integer
+---@param walltime? number
+function SummaryWriter:add_figure(...)
+  local o = read_figure:table(...)
+  local file = o.figure:png()
+  local width, height = images.size(file)
+  add(self, self.file, o, messages.image(o.tag, file, width, height, 3))
+end
+
+local read_text = declare("add_text", "string tag, string text_string" .. WHEN)
+
+--- Adds a text, which TensorBoard shows as Markdown.
+---@param tag string
+---@param text_string string in UTF-8
+---@param global_step? integer
+---@param walltime? number
+function SummaryWriter:add_text(...)
+  local o = read_text:table(...)
+  if not utf8.len(o.text_string) then
+    fail "SummaryWriter: add_text: 'text_string' must be UTF-8"
+  end
+  add(self, self.file, o, messages.text(o.tag, o.text_string))
+end
+
+local read_hparams = declare("add_hparams", "dict hparam_dict, dict metric_dict, "
+  .. "dict? hparam_domain_discrete=nil, string? run_name=nil, int? global_step=nil")
+
+local function hparam(where, name, value)
+  local kind = type(value)
+  if kind == "number" or kind == "string" or kind == "boolean" then return value end
+  return one_number(where, name, value)
+end
+
+local function checked_domains(where, domains, hparams)
+  for name, values in pairs(domains) do
+    if hparams[name] == nil or type(values) ~= "table" then
+      fail("%s: 'hparam_domain_discrete' has arrays of values by the names of hyperparameters; "
+        .. "'%s' is none", where, name)
+    end
+    for _, value in ipairs(values) do
+      if type(value) ~= type(hparams[name]) then
+        fail("%s: 'hparam_domain_discrete': the values of '%s' must be of one type", where, name)
+      end
+    end
+  end
+  return domains
+end
+
+--- Adds a run with its hyperparameters (numbers, strings, booleans) and the metrics it came to, in
+--- a folder of its own, `run_name` (default: the time). `hparam_domain_discrete` has arrays of the
+--- values that hyperparameters are chosen from.
+---@param hparam_dict table<string, number|string|boolean>
+---@param metric_dict table<string, number|moonlet.Tensor>
+---@param hparam_domain_discrete? table<string, any[]>
+---@param run_name? string
+---@param global_step? integer
+function SummaryWriter:add_hparams(...)
+  local o = read_hparams:table(...)
+  local where, hparams, metrics = "SummaryWriter: add_hparams", {}, {}
+  for _, name in ipairs(sorted_names(where, o.hparam_dict)) do
+    hparams[name] = hparam(where, name, o.hparam_dict[name])
+  end
+  for _, name in ipairs(sorted_names(where, o.metric_dict)) do
+    metrics[name] = one_number(where, name, o.metric_dict[name])
+  end
+  local domains = checked_domains(where, o.hparam_domain_discrete or {}, hparams)
+  local name = o.run_name or numbers.format("%.6f", now())
+  local file = other(self, name)
+  for _, summary in ipairs { messages.hparams(hparams, metrics, domains) } do
+    add(self, file, {}, summary)
+  end
+  for _, metric in ipairs(sorted_names(where, metrics)) do
+    add(self, file, o, messages.scalar(metric, metrics[metric]))
+  end
+end
+
+local read_flush = declare("flush", "")
+
+--- Writes what is waiting to disk.
+function SummaryWriter:flush(...)
+  read_flush(...)
+  if self.closed then return end
+  self.file:flush()
+  for _, file in pairs(self.others) do file:flush() end
+  self.flushed = now()
+end
+
+local read_close = declare("close", "")
+
+--- Ends the files. Closing twice does nothing.
+function SummaryWriter:close(...)
+  read_close(...)
+  if self.closed then return end
+  self.closed = true
+  self.file:close()
+  for _, file in pairs(self.others) do file:close() end
+end
+
+function SummaryWriter.__close(self) self:close() end
+
+--- The folder of the run.
+---@return string
+function SummaryWriter:get_logdir() return self.log_dir end
+
+return options.namespace("utils.tensorboard", tensorboard)
