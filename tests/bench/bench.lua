@@ -123,7 +123,8 @@ local function products()
 end
 
 local function training()
-  for _, each in ipairs { { "mlp", 15 }, { "tiny", 200 }, { "lenet", 15 }, { "gpt", 9 }, { "lstm", 9 } } do
+  for _, each in ipairs { { "mlp", 15 }, { "tiny", 200 }, { "lenet", 15 }, { "gpt", 9 }, { "lstm", 9 },
+    { "charlstm", 7 }, { "resnet", 9 }, { "vit", 9 }, { "diffusion", 9 } } do
     local name, rounds = table.unpack(each)
     local model = models[name]()
     show("train." .. model.name, "ms/step", function() return 1e3 * median(model.step, rounds) end)

@@ -102,4 +102,86 @@ function models.lstm()
     optim.Adam(net:parameters(), { lr = 1e-3 }))
 end
 
+local CharLstm = nn.class "CharLstm"
+function CharLstm:init()
+  self.e, self.r = nn.Embedding(65, 128), nn.LSTM(128, 128, 2, { batch_first = true })
+  self.o = nn.Linear(128, 65)
+end
+
+function CharLstm:forward(t) return self.o((self.r(self.e(t)))):reshape(-1, 65) end
+
+function models.charlstm()
+  local net, text = CharLstm(), ml.randint(65, { 50, 50 })
+  return trained("charlstm_2x128_b50_t50_adam", net, text, text:reshape(-1),
+    optim.Adam(net:parameters(), { lr = 2e-3 }))
+end
+
+local Residual = nn.class "Residual"
+function Residual:init(from, to, stride)
+  local function conv(a, b, s) return nn.Conv2d(a, b, 3, { stride = s, padding = 1, bias = false }) end
+  self.body = nn.Sequential(conv(from, to, stride), nn.BatchNorm2d(to), nn.ReLU(), conv(to, to, 1),
+    nn.BatchNorm2d(to))
+  self.skip = from == to and nn.Identity()
+    or nn.Sequential(nn.Conv2d(from, to, 1, { stride = stride, bias = false }), nn.BatchNorm2d(to))
+end
+
+function Residual:forward(x) return F.relu(self.body(x) + self.skip(x)) end
+
+function models.resnet()
+  local net = nn.Sequential(nn.Conv2d(1, 16, 3, { padding = 1, bias = false }), nn.BatchNorm2d(16),
+    nn.ReLU(), Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 64, 2),
+    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+  return trained("resnet_16_32_64_b64_sgd", net, ml.randn(64, 1, 28, 28), ml.randint(10, { 64 }),
+    optim.SGD(net:parameters(), { lr = 0.1, momentum = 0.9, weight_decay = 1e-4 }))
+end
+
+local Vit = nn.class "Vit"
+function Vit:init(d)
+  self.patches = nn.Conv2d(1, d, 4, { stride = 4 })
+  self.places = nn.Parameter(ml.zeros(1, 49, d))
+  self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(d, 4, { dim_feedforward = 4 * d,
+    dropout = 0, activation = "gelu", batch_first = true, norm_first = true }), 4,
+    { norm = nn.LayerNorm(d), enable_nested_tensor = false })
+  self.o = nn.Linear(d, 10)
+end
+
+function Vit:forward(x)
+  local patches = self.patches(x):flatten(3):transpose(2, 3) + self.places
+  return self.o(self.encoder(patches):mean(2))
+end
+
+function models.vit()
+  local net = Vit(64)
+  return trained("vit_4x64_b64_adamw", net, ml.randn(64, 1, 28, 28), ml.randint(10, { 64 }),
+    optim.AdamW(net:parameters(), { lr = 1e-3 }))
+end
+
+-- A network that tells the noise in images of 8 x 8 from them and from how much of it there is.
+local Denoiser = nn.class "Denoiser"
+function Denoiser:init(d)
+  self.time = nn.Sequential(nn.Linear(1, d), nn.SiLU(), nn.Linear(d, d))
+  self.first, self.last = nn.Conv2d(1, d, 3, { padding = 1 }), nn.Conv2d(d, 1, 3, { padding = 1 })
+  self.norm1, self.conv1 = nn.GroupNorm(8, d), nn.Conv2d(d, d, 3, { padding = 1 })
+  self.norm2, self.conv2 = nn.GroupNorm(8, d), nn.Conv2d(d, d, 3, { padding = 1 })
+end
+
+function Denoiser:forward(x, t)
+  local h = self.first(x)
+  local a = self.conv1(F.silu(self.norm1(h))) + self.time(t):unsqueeze(-1):unsqueeze(-1)
+  return self.last(h + self.conv2(F.silu(self.norm2(a))))
+end
+
+function models.diffusion()
+  local net, x = Denoiser(64), ml.randn(128, 1, 8, 8)
+  local optimizer = optim.Adam(net:parameters(), { lr = 1e-3 })
+  local function step()
+    local t, noise = ml.rand(128, 1), ml.randn_like(x)
+    local kept = (1 - t):view(-1, 1, 1, 1)
+    optimizer:zero_grad()
+    ml.mse_loss(net(kept:sqrt() * x + (1 - kept):sqrt() * noise, t), noise):backward()
+    optimizer:step()
+  end
+  return { name = "diffusion_64_b128_adam", optimizer = optimizer, step = step }
+end
+
 return models

@@ -216,8 +216,92 @@ def lstm():
                    torch.randint(0, 10, (64,)), torch.optim.Adam(net.parameters(), 1e-3), 9)
 
 
+class CharLstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.r = nn.Embedding(65, 128), nn.LSTM(128, 128, 2, batch_first=True)
+        self.o = nn.Linear(128, 65)
+
+    def forward(self, t):
+        return self.o(self.r(self.e(t))[0]).reshape(-1, 65)
+
+
+def charlstm():
+    net, text = CharLstm(), torch.randint(0, 65, (50, 50))
+    return trained("charlstm_2x128_b50_t50_adam", net, text, text.reshape(-1),
+                   torch.optim.Adam(net.parameters(), 2e-3), 7)
+
+
+class Residual(nn.Module):
+    def __init__(self, of, to, stride):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(of, to, 3, stride, 1, bias=False), nn.BatchNorm2d(to),
+                                  nn.ReLU(), nn.Conv2d(to, to, 3, 1, 1, bias=False),
+                                  nn.BatchNorm2d(to))
+        self.skip = nn.Identity() if of == to else nn.Sequential(
+            nn.Conv2d(of, to, 1, stride, bias=False), nn.BatchNorm2d(to))
+
+    def forward(self, x):
+        return F.relu(self.body(x) + self.skip(x))
+
+
+def resnet():
+    net = nn.Sequential(nn.Conv2d(1, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+                        Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 64, 2),
+                        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    return trained("resnet_16_32_64_b64_sgd", net, torch.randn(64, 1, 28, 28),
+                   torch.randint(0, 10, (64,)),
+                   torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, weight_decay=1e-4), 9)
+
+
+class Vit(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.patches = nn.Conv2d(1, d, 4, 4)
+        self.places = nn.Parameter(torch.zeros(1, 49, d))
+        layer = nn.TransformerEncoderLayer(d, 4, 4 * d, 0, "gelu", batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 4, nn.LayerNorm(d), enable_nested_tensor=False)
+        self.o = nn.Linear(d, 10)
+
+    def forward(self, x):
+        return self.o(self.encoder(self.patches(x).flatten(2).transpose(1, 2) + self.places).mean(1))
+
+
+def vit():
+    net = Vit(64)
+    return trained("vit_4x64_b64_adamw", net, torch.randn(64, 1, 28, 28),
+                   torch.randint(0, 10, (64,)), torch.optim.AdamW(net.parameters(), 1e-3), 9)
+
+
+class Denoiser(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.time = nn.Sequential(nn.Linear(1, d), nn.SiLU(), nn.Linear(d, d))
+        self.first, self.last = nn.Conv2d(1, d, 3, padding=1), nn.Conv2d(d, 1, 3, padding=1)
+        self.norm1, self.conv1 = nn.GroupNorm(8, d), nn.Conv2d(d, d, 3, padding=1)
+        self.norm2, self.conv2 = nn.GroupNorm(8, d), nn.Conv2d(d, d, 3, padding=1)
+
+    def forward(self, x, t):
+        h = self.first(x)
+        a = self.conv1(F.silu(self.norm1(h))) + self.time(t)[:, :, None, None]
+        return self.last(h + self.conv2(F.silu(self.norm2(a))))
+
+
+def diffusion():
+    net, x = Denoiser(64), torch.randn(128, 1, 8, 8)
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+
+    def step():
+        t, noise = torch.rand(128, 1), torch.randn_like(x)
+        kept = (1 - t).view(-1, 1, 1, 1)
+        optimizer.zero_grad()
+        F.mse_loss(net(kept.sqrt() * x + (1 - kept).sqrt() * noise, t), noise).backward()
+        optimizer.step()
+    return "diffusion_64_b128_adam", optimizer, step, 9
+
+
 def training():
-    for make in (mlp, tiny, lenet, gpt, lstm):
+    for make in (mlp, tiny, lenet, gpt, lstm, charlstm, resnet, vit, diffusion):
         name, _, step, rounds = make()
         show("train." + name, median(step, rounds) * 1e3, "ms/step")
 
