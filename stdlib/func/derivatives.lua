@@ -302,14 +302,17 @@ local function unit_vectors(tensors)
     out[i] = rows
     first = first + count
   end
-  return out, total
+  return out
 end
 
-local function joined_shape(a, b)
+-- x as a tensor of the shape of a and that of b behind it.
+local function shaped(x, a, b)
   local out = {}
   for k = 1, a:dim() do out[#out + 1] = a:size(k) end
   for k = 1, b:dim() do out[#out + 1] = b:size(k) end
-  return out
+  local same = x:dim() == #out
+  for k = 1, same and #out or 0 do same = same and x:size(k) == out[k] end
+  return same and x or x:reshape(out)
 end
 
 -- `tensors` in a table for vmap, whose results come in one too.
@@ -317,18 +320,20 @@ local function map_batch(f, tensors, chunk, randomness)
   return vmap(f, { chunk_size = chunk, randomness = randomness or "error" })(tensors)
 end
 
--- For each input the gradients of all elements of the outputs, in the first dimension.
+-- For each input the gradients of all elements of the outputs, in the first dimension; of one
+-- element without it.
 local function rows_of_jacobian(outputs, inputs, chunk)
-  local starts, total = unit_vectors(outputs)
-  if total ~= 1 then
-    return map_batch(function(from) return gradients(outputs, inputs, from, true) end, starts,
-      chunk)
+  if #outputs == 1 and outputs[1]:numel() == 1 then
+    return gradients(outputs, inputs, { ml.ones_like(outputs[1]:detach()) }, true)
   end
-  local single = {}
-  for i, start in ipairs(starts) do single[i] = start:view(outputs[i].shape) end
-  local found = gradients(outputs, inputs, single, true)
-  for i, x in ipairs(found) do found[i] = x:unsqueeze(1) end
-  return found
+  return map_batch(function(from) return gradients(outputs, inputs, from, true) end,
+    unit_vectors(outputs), chunk)
+end
+
+-- The part of those that belongs to y, whose elements begin at `first`.
+local function block_of(found, first, y, x)
+  if found:numel() ~= y:numel() * x:numel() then found = found:narrow(1, first, y:numel()) end
+  return shaped(found, y, x)
 end
 
 local read_jacrev = signature
@@ -352,7 +357,7 @@ function derivatives.jacrev(...)
     for k, y in ipairs(outputs) do
       local blocks = {}
       for i, x in ipairs(inputs) do
-        blocks[i] = elements(found[i], 1, first, y:numel()):reshape(joined_shape(y, x))
+        blocks[i] = block_of(found[i], first, y, x)
       end
       per_output[k] = rebuild(blocks)
       first = first + y:numel()
@@ -398,7 +403,7 @@ function derivatives.jacfwd(...)
       local blocks, first = {}, 1
       for i, x in ipairs(inputs) do
         local part = elements(found[k], 1, first, x:numel()):movedim(1, -1)
-        blocks[i] = part:reshape(joined_shape(y, x))
+        blocks[i] = shaped(part, y, x)
         first = first + x:numel()
       end
       local trees = again(blocks)
