@@ -56,5 +56,45 @@ run finetune.lua --epochs 1 --images 1 --out net.safetensors --seed 2
   fail 'finetune.lua: takes the weights of another network'
 grep -q 'load_state_dict: the state does not fit Net' err || fail 'finetune.lua: another network'
 
+for example in cartpole pinn gp_regression ensemble; do
+  run $example.lua --help
+  grep -q "^Usage: $example.lua \[options\]" out || fail "$example.lua --help: no usage"
+  "$moonlet" "$scripts/$example.lua" --figur x.svg >out 2>err && fail "$example.lua: unknown option"
+  grep -q -e --figure err || fail "$example.lua: an unknown option gets no suggestion"
+done
+
+# Pushes at random keep the pole up for about 22 steps.
+run cartpole.lua --episodes 120 --figure steps.svg
+at_least 'cartpole.lua: policy gradient' "$(value 'of 120 episodes: ')" 120
+at_least 'cartpole.lua: its best actions' "$(value 'new episodes: ')" 200
+grep -q '<svg' steps.svg || fail 'cartpole.lua: no figure'
+run cartpole.lua --method dqn --episodes 100
+at_least 'cartpole.lua: Q-learning' "$(value 'of 100 episodes: ')" 60
+
+# A network that is 0 is wrong by 1 at the start and by 0.8 later.
+run pinn.lua --steps 1500 --figure solution.svg
+at_least 'pinn.lua: error' 0.3 "$(value 'error of the solution: ')"
+grep -q '<svg' solution.svg || fail 'pinn.lua: no figure'
+run pinn.lua --find --steps 1500
+at_least 'pinn.lua: error with measurements' 0.15 "$(value 'error of the solution: ')"
+at_least 'pinn.lua: stiffness' "$(value 'Stiffness: ')" 14.5
+at_least 'pinn.lua: stiffness' 17.5 "$(value 'Stiffness: ')"
+
+for kernel in rbf matern; do
+  run gp_regression.lua --kernel $kernel --steps 10 --figure process.svg
+  at_least "gp_regression.lua: likelihood, $kernel" "$(value 'fitted: ')" 0.5
+  at_least "gp_regression.lua: noise, $kernel" "$(value 'noise ')" 0.07
+  at_least "gp_regression.lua: noise, $kernel" 0.14 "$(value 'noise ')"
+  at_least "gp_regression.lua: band, $kernel" "$(value 'band at ')" 85
+  at_least "gp_regression.lua: the gap, $kernel" "$(value 'Widest band: ')" "$(value 'in the gap, ')"
+  grep -q '<svg' process.svg || fail 'gp_regression.lua: no figure'
+done
+
+run ensemble.lua --networks 8 --figure band.svg
+at_least 'ensemble.lua: error' 0.2 "$(value 'there are points: ')"
+at_least 'ensemble.lua: what it does not know' "$(value 'points, ')" "$(value 'deviation: ')"
+grep -q 'of point 80 of 80' out || fail 'ensemble.lua: the wrong point does not pull most'
+grep -q '<svg' band.svg || fail 'ensemble.lua: no figure'
+
 [ $failed = 0 ] && echo 'the example scripts run'
 [ $failed = 0 ]
