@@ -118,9 +118,9 @@ HWY_INLINE Vec<T> verfc(Vec<T> x) {
 }
 
 // The normal distribution function: for float32 within 2^-26, by a polynomial of the logarithm of
-// its smaller side, which is 0 from 12.9 on.
+// its smaller side, which is 0 from 9.9 on. At 10 the polynomial is below what exp_normal takes.
 HWY_INLINE Vec<float> vnormal_cdf(Vec<float> x) {
-  const Vec<float> a = vabs(x), zero(0), end(12.9);
+  const Vec<float> a = vabs(x), zero(0), end(9.9);
   const Vec<float> power =
       exp_normal(poly(vmin(a, end), -0.693147165505, -0.797885686863, -0.318296586131,
                       -0.0363937144821, 0.00490434582749, -0.000101111112313, -0.000126531860176,

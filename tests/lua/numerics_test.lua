@@ -169,6 +169,16 @@ on_devices("gradients of activations in 16-bit floats round once", function(devi
   end
 end)
 
+on_devices("gelu and its gradient are finite, and near those of float64, far from 0", function(device)
+  local x = ml.linspace(-40, 40, 160001, { device = device }):requires_grad_(true)
+  local wide = x:detach():double():requires_grad_(true)
+  local y, wanted = ml.gelu(x), ml.gelu(wide)
+  local bound = wide:detach():abs() * 2^-22 + 2^-24
+  expect.truthy((y:double() - wanted):abs():le(bound):all():item(), "values")
+  local g, wanted_g = ml.grad(y:sum(), x), ml.grad(wanted:sum(), wide)
+  expect.truthy((g:double() - wanted_g):abs():le(2^-21):all():item(), "gradients")
+end)
+
 -- Equal, or both NaN.
 local function same_or_nan(got, want, what)
   expect.equal(got.dtype, want.dtype, what)
