@@ -31,7 +31,7 @@ at_least() {
     fail "$1: $2 is not at least $3"
 }
 
-for example in train_tabular finetune; do
+for example in train_tabular finetune mnist_resnet vae diffusion gan vit; do
   run $example.lua --help
   grep -q "^Usage: $example.lua \[options\]" out || fail "$example.lua --help: no usage"
   "$moonlet" "$scripts/$example.lua" --epoch 3 >out 2>err && fail "$example.lua: takes an unknown option"
@@ -95,6 +95,39 @@ at_least 'ensemble.lua: error' 0.2 "$(value 'there are points: ')"
 at_least 'ensemble.lua: what it does not know' "$(value 'points, ')" "$(value 'deviation: ')"
 grep -q 'of point 80 of 80' out || fail 'ensemble.lua: the wrong point does not pull most'
 grep -q '<svg' band.svg || fail 'ensemble.lua: no figure'
+
+"$moonlet" "$scripts/mnist_resnet.lua" --data nowhere >out 2>err && fail 'mnist_resnet.lua: no data'
+grep -q "put train-images-idx3-ubyte, train-labels-idx1-ubyte into" err ||
+  fail 'mnist_resnet.lua: does not say which files it wants'
+if [ -n "$MOONLET_DATA" ]; then
+  run mnist_resnet.lua --data "$MOONLET_DATA/mnist" --small --images 1500 --epochs 2 --width 8 \
+    --batch-size 32 --figure misread.svg --out net.safetensors
+  at_least 'mnist_resnet.lua: accuracy' "$(value 'Test accuracy: ')" 60
+  grep -q '<svg' misread.svg || fail 'mnist_resnet.lua: no figure'
+  [ -s net.safetensors ] || fail 'mnist_resnet.lua: no weights'
+else
+  echo 'skipped: mnist_resnet.lua: MOONLET_DATA is not set'
+fi
+
+run vae.lua --epochs 15 --figure new.svg
+at_least 'vae.lua: after the first epoch' "$(value 'test image: ')" 200
+at_least 'vae.lua: bound' 150 "$(value 'epoch, ')"
+grep -q '<svg' new.svg || fail 'vae.lua: no figure'
+
+run diffusion.lua --epochs 40 --steps 40 --hidden 128 --figure new.svg
+at_least 'diffusion.lua: error' 0.5 "$(value 'Error of the noise: ')"
+at_least 'diffusion.lua: digits as asked for' "$(value 'asked for: ')" 60
+grep -q '<svg' new.svg || fail 'diffusion.lua: no figure'
+
+for flag in --no-wasserstein --wasserstein; do
+  run gan.lua $flag --epochs 15 --hidden 128 --lr 0.001 --figure new.svg
+  at_least "gan.lua $flag: digits as asked for" "$(value 'Digits as asked for: ')" 40
+  grep -q '<svg' new.svg || fail "gan.lua $flag: no figure"
+done
+
+run vit.lua --epochs 8 --layers 2 --dim 32 --lr 0.005 --figure matrix.svg
+at_least 'vit.lua: accuracy' "$(value 'Test accuracy: ')" 60
+grep -q '<svg' matrix.svg || fail 'vit.lua: no confusion matrix'
 
 [ $failed = 0 ] && echo 'the example scripts run'
 [ $failed = 0 ]
