@@ -5,6 +5,8 @@
 #include "autograd/forward_mode.h"
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 #include "autograd/custom_function.h"
 #include "autograd/history.h"
@@ -26,6 +28,51 @@ Tensor own_tangent(const Tensor& x, uint64_t level) {
   return {};
 }
 
+// All tangents that there are, by level: those of a level end with it. One may be recorded by ops
+// on the tensor that it belongs to, which nothing else would free then.
+struct LiveTangents {
+  std::mutex mutex;
+  std::unordered_map<uint64_t, std::vector<std::weak_ptr<Tangents>>> of_level;
+};
+
+LiveTangents& live_tangents() {
+  static auto* const live = new LiveTangents;  // never destroyed: levels may end after statics
+  return *live;
+}
+
+constexpr size_t kManyTangents = 1024;
+
+void note_tangents(const std::shared_ptr<Tangents>& tangents) {
+  LiveTangents& live = live_tangents();
+  const std::lock_guard lock(live.mutex);
+  for (const auto& entry : tangents->all) {
+    auto& list = live.of_level[entry.first];
+    if (list.size() >= kManyTangents && list.size() == list.capacity())
+      std::erase_if(list, [](const auto& each) { return each.expired(); });
+    list.push_back(tangents);
+  }
+}
+
+void end_tangents(uint64_t level) {
+  std::vector<std::weak_ptr<Tangents>> list;
+  {
+    LiveTangents& live = live_tangents();
+    const std::lock_guard lock(live.mutex);
+    const auto found = live.of_level.find(level);
+    if (found == live.of_level.end()) return;
+    list = std::move(found->second);
+    live.of_level.erase(found);
+  }
+  std::vector<Tensor> ended;  // what they hold goes when no list is being changed
+  for (const auto& each : list) {
+    const std::shared_ptr<Tangents> tangents = each.lock();
+    if (!tangents) continue;
+    for (auto& entry : tangents->all)
+      if (entry.first == level) ended.push_back(std::move(entry.second));
+    std::erase_if(tangents->all, [&](const auto& entry) { return entry.first == level; });
+  }
+}
+
 void set_tangent(const Tensor& x, uint64_t level, const Tensor& tangent) {
   AutogradMeta& meta = ensure_meta(x);
   auto changed = std::make_shared<Tangents>();
@@ -33,6 +80,7 @@ void set_tangent(const Tensor& x, uint64_t level, const Tensor& tangent) {
     for (const auto& entry : meta.tangents->all)
       if (entry.first != level) changed->all.push_back(entry);
   changed->all.emplace_back(level, tangent);
+  note_tangents(changed);
   meta.tangents = std::move(changed);
 }
 
@@ -61,6 +109,7 @@ int vmaps_around() {
 }  // namespace
 
 ForwardMode::ForwardMode() : level_(++last_level), vmaps_(vmaps_around()) {}
+ForwardMode::~ForwardMode() { end_tangents(level_); }
 
 namespace {
 const ForwardMode* innermost_level() {
@@ -102,7 +151,7 @@ bool values_require_grad(const Tensor& x) {
 bool is_differentiated_anywhere(const Tensor& x) {
   const auto has_tangents = [](const Tensor& t) {
     const AutogradMeta* meta = meta_of(t);
-    return meta && meta->tangents != nullptr;
+    return meta && meta->tangents != nullptr && !meta->tangents->all.empty();
   };
   const AutogradMeta* meta = meta_of(x);
   const Batched* b = batched(x);
@@ -145,6 +194,7 @@ void copy_tangents(const Tensor& from, const Tensor& to, bool clones) {
   };
   take(meta->tangents);
   if (base) take(base->tangents);
+  note_tangents(tangents);
   ensure_meta(to).tangents = std::move(tangents);
 }
 
@@ -213,6 +263,7 @@ Tensor without_tangent(const Tensor& x, uint64_t level) {
   AutogradMeta& meta = ensure_meta(out);
   auto left = std::make_shared<Tangents>(*meta.tangents);
   std::erase_if(left->all, [&](const auto& entry) { return entry.first == level; });
+  note_tangents(left);
   meta.tangents = left->all.empty() ? nullptr : std::move(left);
   return out;
 }

@@ -12,6 +12,7 @@ namespace moonlet {
 class ForwardMode final : public Mode {
  public:
   ForwardMode();
+  ~ForwardMode() override;
   void call(ModeCall& call) override;
   uint64_t level() const { return level_; }
   // While it is suspended, ops have no tangents of it.
