@@ -97,11 +97,6 @@ bool is_differentiated(const Tensor& x) {
   return intercepted() && tangent_of(x, forward_level()).defined();
 }
 
-bool values_require_grad(const Tensor& x) {
-  const Batched* b = batched(x);
-  return b && (b->value.requires_grad() || values_require_grad(b->value));
-}
-
 bool is_differentiated_anywhere(const Tensor& x) {
   const auto has_tangents = [](const Tensor& t) {
     const AutogradMeta* meta = meta_of(t);

@@ -9,6 +9,11 @@
 
 namespace moonlet {
 
+bool values_require_grad(const Tensor& x) {
+  const Batched* b = batched(x);
+  return b && (b->value.requires_grad() || values_require_grad(b->value));
+}
+
 Tensor filled_as(const Tensor& y, double number) {
   const Batched* b = batched(y);
   return b && b->dim == kNotBatched
