@@ -148,7 +148,6 @@ void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results)
 BatchCall::BatchCall(const OpInfo& called, BoxedValues given, BatchLevelRef at)
     : op(called), arguments(std::move(given)), level(std::move(at)) {
   dims_.assign(arguments.size(), kNotBatched);
-  list_dims_.resize(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) unwrap(arguments[i], i);
 }
 
@@ -162,8 +161,10 @@ void BatchCall::unwrap(BoxedValue& value, size_t i) {
     return dim;
   };
   if (auto* one = std::get_if<Tensor>(&value)) dims_[i] = open(*one);
-  if (auto* list = std::get_if<std::vector<Tensor>>(&value))
-    for (Tensor& x : *list) list_dims_[i].push_back(open(x));
+  auto* list = std::get_if<std::vector<Tensor>>(&value);
+  if (!list) return;
+  list_dims_.resize(arguments.size());
+  for (Tensor& x : *list) list_dims_[i].push_back(open(x));
 }
 
 namespace {

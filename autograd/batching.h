@@ -9,6 +9,7 @@
 
 #include "tensor/batched.h"
 #include "tensor/execution.h"
+#include "tensor/memory/free_list.h"
 #include "tensor/op_info.h"
 
 namespace moonlet {
@@ -93,8 +94,10 @@ class BatchCall {
   BoxedValue sample_of(size_t i, int64_t sample) const;
   void random();
 
-  std::vector<int> dims_;                    // the samples' dimension, per argument
-  std::vector<std::vector<int>> list_dims_;  // per tensor of a list
+  // The samples' dimension, per argument.
+  std::vector<int, memory::SmallBlockAllocator<int>> dims_;
+  // Per tensor of a list; empty where no argument is one.
+  std::vector<std::vector<int>> list_dims_;
 };
 
 // Rules that rows name in their field `vmap`.

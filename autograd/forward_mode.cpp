@@ -436,7 +436,8 @@ std::vector<Tensor> Tangent::pointwise_tangents(const Tensor& y, const std::vect
   for (size_t i = 0; i < locals.size(); ++i) {
     OneEdge wanted(edge_of(locals[i]));
     std::vector<Tensor> out(node->edges.size());
-    Tensor start = expand(active_[i].tangent, y.sizes());
+    Tensor start = active_[i].tangent;
+    if (!(start.sizes() == y.sizes())) start = expand(start, y.sizes());
     if (start.dtype() != y.dtype()) start = to(start, y.dtype());
     node->apply(&start, out.data(), wanted);
     for (size_t k = 0; k < out.size(); ++k)

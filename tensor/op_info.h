@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "tensor/memory/free_list.h"
 #include "tensor/operand.h"
 #include "tensor/tensor.h"
 
@@ -23,7 +24,8 @@ class Generator;
 using BoxedValue = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t,
                                 double, bool, std::string, Dims, std::vector<int64_t>, DType,
                                 Device, MemoryFormat, Options, Generator*>;
-using BoxedValues = std::vector<BoxedValue>;
+// Made and dropped with every call that a mode sees.
+using BoxedValues = std::vector<BoxedValue, memory::SmallBlockAllocator<BoxedValue>>;
 
 struct ArgumentInfo {
   const char* name;

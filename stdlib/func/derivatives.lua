@@ -5,7 +5,7 @@ local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local tree = require "moonlet.func.tree"
-local vmap = require("moonlet.func.vmap").vmap
+local map_rows = require("moonlet.func.vmap").rows
 local fail = options.fail
 
 local derivatives = {}
@@ -305,8 +305,14 @@ local function unit_vectors(tensors)
   return out
 end
 
+-- Gives the memory of tensors that nobody else can name back before the collector looks.
+local function free_all(tensors)
+  for _, x in ipairs(tensors) do x:free() end
+end
+
 -- x as a tensor of the shape of a and that of b behind it.
 local function shaped(x, a, b)
+  if a:dim() == 0 and x.shape == b.shape then return x end
   local out = {}
   for k = 1, a:dim() do out[#out + 1] = a:size(k) end
   for k = 1, b:dim() do out[#out + 1] = b:size(k) end
@@ -315,18 +321,13 @@ local function shaped(x, a, b)
   return same and x or x:reshape(out)
 end
 
--- `tensors` in a table for vmap, whose results come in one too.
-local function map_batch(f, tensors, chunk, randomness)
-  return vmap(f, { chunk_size = chunk, randomness = randomness or "error" })(tensors)
-end
-
 -- For each input the gradients of all elements of the outputs, in the first dimension; of one
 -- element without it.
 local function rows_of_jacobian(outputs, inputs, chunk)
   if #outputs == 1 and outputs[1]:numel() == 1 then
     return gradients(outputs, inputs, { ml.ones_like(outputs[1]:detach()) }, true)
   end
-  return map_batch(function(from) return gradients(outputs, inputs, from, true) end,
+  return map_rows(function(from) return gradients(outputs, inputs, from, true) end,
     unit_vectors(outputs), chunk)
 end
 
@@ -395,9 +396,12 @@ function derivatives.jacfwd(...)
         has_aux, false, true)
       outputs, rebuild = output_tensors("func.jacfwd", value)
       aux = second
+      free_all(tangents)
       return (tree.flatten(moved))
     end
-    local found = map_batch(along, unit_vectors(inputs), chunk, randomness)
+    local units = unit_vectors(inputs)
+    local found = map_rows(along, units, chunk, randomness)
+    free_all(units)
     local per_output = {}
     for k, y in ipairs(outputs) do
       local blocks, first = {}, 1

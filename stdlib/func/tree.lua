@@ -11,18 +11,33 @@ local function is_branch(value)
 end
 tree.is_branch = is_branch
 
--- The keys in an order that does not depend on the table's history: the array, then the names.
-local function keys_of(branch)
-  local names, out = {}, {}
-  -- Not `#branch`, which may lie behind a hole.
-  while branch[#out + 1] ~= nil do out[#out + 1] = #out + 1 end
+-- How many values the array of a table holds, and whether it has names too. Not `#branch`, which may
+-- lie behind a hole.
+local function array_of(branch)
+  local count, all = 0, 0
+  while branch[count + 1] ~= nil do count = count + 1 end
+  for _ in pairs(branch) do all = all + 1 end
+  return count, all > count
+end
+
+-- The names in an order that does not depend on the table's history.
+local function names_of(branch, count)
+  local names = {}
   for key in pairs(branch) do
-    if not (math.type(key) == "integer" and key >= 1 and key <= #out) then
+    if not (math.type(key) == "integer" and key >= 1 and key <= count) then
       names[#names + 1] = key
     end
   end
   table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
-  return table.move(names, 1, #names, #out + 1, out)
+  return names
+end
+
+-- Calls `visit` with each key: those of the array, then the names.
+local function each_key(branch, visit)
+  local count, named = array_of(branch)
+  for i = 1, count do visit(i) end
+  if not named then return end
+  for _, name in ipairs(names_of(branch, count)) do visit(name) end
 end
 
 --- The same tables with `f(leaf, ...)` in the place of each value; `...` are the values at the same
@@ -32,11 +47,11 @@ end
 function tree.map(f, value, ...)
   if not is_branch(value) then return f(value, ...) end
   local out, others = {}, table.pack(...)
-  for _, key in ipairs(keys_of(value)) do
+  each_key(value, function(key)
     local beside = {}
     for i = 1, others.n do beside[i] = is_branch(others[i]) and others[i][key] or nil end
     out[key] = tree.map(f, value[key], table.unpack(beside, 1, others.n))
-  end
+  end)
   return out
 end
 
@@ -45,7 +60,7 @@ end
 ---@param f fun(x: moonlet.Tensor)
 function tree.each_tensor(value, f)
   if is_branch(value) then
-    for _, key in ipairs(keys_of(value)) do tree.each_tensor(value[key], f) end
+    each_key(value, function(key) tree.each_tensor(value[key], f) end)
   elseif ml.is_tensor(value) then
     f(value)
   end
@@ -56,6 +71,7 @@ end
 ---@return moonlet.Tensor[]
 ---@return fun(tensors: table): any
 function tree.flatten(value)
+  if ml.is_tensor(value) then return { value }, function(others) return others[1] end end
   local tensors = {}
   tree.each_tensor(value, function(x) tensors[#tensors + 1] = x end)
   return tensors, function(others)

@@ -29,6 +29,9 @@ end
 -- Calls `visit(leaf, dim)` for each leaf of `value`, and makes the tree of what that gives. One
 -- dimension stands for all tensors below it.
 local function with_dims(where, value, dims, visit)
+  if ml.is_tensor(value) and math.type(dims) == "integer" then
+    return visit(value, dim_of(where, dims, value))
+  end
   if tree.is_branch(value) then
     local out = {}
     for key, inner in pairs(value) do
@@ -78,33 +81,63 @@ local function dims_per_argument(in_dims, count)
   return in_dims
 end
 
+-- The dimensions for each result, where `out_dims` names one for each.
+local function dims_per_result(out_dims, results)
+  if type(out_dims) ~= "table" or (results.n == 1 and tree.is_branch(results[1])) then
+    return function() return out_dims end
+  end
+  if #out_dims ~= results.n then
+    fail("vmap: out_dims names %d results, the function gave %d", #out_dims, results.n)
+  end
+  return function(i) return out_dims[i] end
+end
+
+-- What comes of `visit(leaf, dim)` for each leaf of a result, as its tree. One dimension stands for
+-- all tensors below it.
+local function with_out_dims(value, dims, visit)
+  if not tree.is_branch(value) then
+    if type(dims) == "table" then fail "vmap: out_dims has a table where the result has none" end
+    return visit(value, dims or nil)
+  end
+  local out, each = {}, type(dims) == "table"
+  for key, inner in pairs(value) do
+    if each and dims[key] == nil then
+      fail("vmap: out_dims has no dimension for result %s", tostring(key))
+    end
+    if each then out[key] = with_out_dims(inner, dims[key], visit)
+    else out[key] = with_out_dims(inner, dims, visit) end
+  end
+  for key in pairs(each and dims or {}) do
+    if value[key] == nil then
+      fail("vmap: out_dims names result %s, which the function did not give", tostring(key))
+    end
+  end
+  return out
+end
+
 local function run(f, arguments, in_dims, out_dims, size, randomness)
   local level <close> = ml._vmap_level(size, randomness)
   local inside = {}
+  local function one_sample(leaf, dim) return dim and ml._vmap_batch(level, leaf, dim) or leaf end
   for i = 1, arguments.n do
-    inside[i] = with_dims("vmap: in_dims", arguments[i], in_dims[i], function(leaf, dim)
-      return dim and ml._vmap_batch(level, leaf, dim) or leaf
-    end)
+    inside[i] = with_dims("vmap: in_dims", arguments[i], in_dims[i], one_sample)
   end
   local results = table.pack(f(table.unpack(inside, 1, arguments.n)))
+  local dims_of = dims_per_result(out_dims, results)
   for i = 1, results.n do
-    local dims = out_dims
-    if type(out_dims) == "table" and results.n > 1 then dims = out_dims[i] end
-    results[i] = tree.map(function(leaf, dim)
+    results[i] = with_out_dims(results[i], dims_of(i), function(leaf, dim)
       if not ml.is_tensor(leaf) then
         fail("vmap: the function must return tensors, got a %s", type(leaf))
       end
-      if type(dims) == "table" then dim = dims[1] or dim end
-      return ml._vmap_value(level, leaf, dim or nil)
-    end, results[i], type(dims) == "table" and dims
-      or tree.map(function() return dims end, results[i]))
+      return ml._vmap_value(level, leaf, dim)
+    end)
   end
   return results
 end
 
 -- One piece after the other, joined where the results count their samples.
 local function run_chunks(f, arguments, in_dims, out_dims, size, randomness, chunk)
-  local parts
+  local parts = {}
   for first = 1, size, chunk do
     local count = math.min(chunk, size - first + 1)
     local piece = { n = arguments.n }
@@ -113,22 +146,43 @@ local function run_chunks(f, arguments, in_dims, out_dims, size, randomness, chu
         return dim and leaf:narrow(dim, first, count) or leaf
       end)
     end
-    local results = run(f, piece, in_dims, out_dims, count, randomness)
-    parts = parts or { n = results.n }
-    for i = 1, results.n do
-      parts[i] = parts[i] or {}
-      parts[i][#parts[i] + 1] = results[i]
+    parts[#parts + 1] = run(f, piece, in_dims, out_dims, count, randomness)
+  end
+  local joined = { n = parts[1].n }
+  local dims_of = dims_per_result(out_dims, parts[1])
+  for i = 1, joined.n do
+    local flat, pieces_of = {}, {}  -- by the tensor in the first piece: those at its place in all
+    for k, part in ipairs(parts) do flat[k] = tree.flatten(part[i]) end
+    for place, first in ipairs(flat[1]) do
+      pieces_of[first] = {}
+      for k, tensors in ipairs(flat) do pieces_of[first][k] = tensors[place] end
     end
+    joined[i] = with_out_dims(parts[1][i], dims_of(i), function(leaf, dim)
+      return dim and ml.cat(pieces_of[leaf], dim) or leaf
+    end)
   end
-  for i = 1, parts.n do
-    local dims = type(out_dims) == "table" and parts.n > 1 and out_dims[i] or out_dims
-    local pieces = parts[i]
-    parts[i] = tree.map(function(...)
-      local all = { ... }
-      return dims and ml.cat(all, type(dims) == "table" and dims[1] or dims) or all[1]
-    end, table.unpack(pieces))
+  return joined
+end
+
+-- f over the samples of the arguments, `chunk` at a time or all at once.
+local function map(f, arguments, in_dims, out_dims, randomness, chunk)
+  if arguments.n == 0 then fail "vmap: the function is called without arguments" end
+  local dims = dims_per_argument(in_dims, arguments.n)
+  local size = batch_size(arguments, dims)
+  if chunk and chunk < size then
+    return run_chunks(f, arguments, dims, out_dims, size, randomness, chunk)
   end
-  return parts
+  return run(f, arguments, dims, out_dims, size, randomness)
+end
+
+--- `f` of the rows of all `tensors` at once, as an array: what `vmap` gives with its defaults.
+---@param f fun(rows: Tensor[]): Tensor[]
+---@param tensors Tensor[]
+---@param chunk? integer how many rows at a time; nil for all
+---@param randomness? string
+---@return Tensor[]
+function vmap.rows(f, tensors, chunk, randomness)
+  return map(f, { tensors, n = 1 }, 1, 1, randomness or "error", chunk)[1]
 end
 
 local read = signature([[func.vmap(function func, any in_dims=1, any out_dims=1,
@@ -152,16 +206,7 @@ function vmap.vmap(...)
     fail("vmap: randomness is \"error\", \"different\" or \"same\", got \"%s\"", randomness)
   end
   return function(...)
-    local arguments = table.pack(...)
-    if arguments.n == 0 then fail "vmap: the function is called without arguments" end
-    local dims = dims_per_argument(in_dims, arguments.n)
-    local size = batch_size(arguments, dims)
-    local results
-    if chunk and chunk < size then
-      results = run_chunks(f, arguments, dims, out_dims, size, randomness, chunk)
-    else
-      results = run(f, arguments, dims, out_dims, size, randomness)
-    end
+    local results = map(f, table.pack(...), in_dims, out_dims, randomness, chunk)
     return table.unpack(results, 1, results.n)
   end
 end

@@ -55,7 +55,7 @@ unary("cosh", "The hyperbolic cosine.", "mul(g, conj(sinh(x)))", both(), rows.wi
 unary("tanh", "The hyperbolic tangent.", "tanh_grad_x(g, y)", both(), complex)
 op { "tanh_grad_x(Tensor grad, Tensor result) -> Tensor",
      kind = "pointwise", dtypes = "floating + complex", inplace = false, internal = true,
-     grad = { grad = "tanh_grad_x(g, conj(result))", result = "mul(mul(conj(g), grad), mul(conj(result), -2.0))" },
+     grad = { grad = "tanh_grad_x(g, conj(result))", result = "mul(conj(g), mul(mul(conj(result), -2.0), grad))" },
      doc = "The gradient of `tanh` from that of its result.", sample = both(pair[1], "complex(randn(3, 4), randn(3, 4)), complex(randn(3, 4), randn(3, 4))"),
      torch = "torch.ops.aten.tanh_backward(*args)" }
 unary("asinh", "The inverse hyperbolic sine.", "mul(g, conj(rsqrt(add(square(x), 1.0))))", both(),
