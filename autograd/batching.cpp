@@ -156,6 +156,7 @@ void BatchCall::unwrap(BoxedValue& value, size_t i) {
     const Batched* b = moonlet::batched(x);
     if (!b || b->level != level) return kNotBatched;
     const int dim = b->dim;
+    if (b->are_units()) units_ |= 1u << i;
     const Tensor value = b->value;  // x may be what keeps it
     x = value;
     return dim;

@@ -58,6 +58,8 @@ class BatchCall {
   bool has_tensor(int i) const { return std::holds_alternative<Tensor>(arguments[i]); }
   const Tensor& tensor(int i) const { return std::get<Tensor>(arguments[i]); }
   bool batched(int i) const { return dims_[i] != kNotBatched; }
+  // Whether its samples are the unit vectors.
+  bool units(int i) const { return (units_ >> i & 1) != 0; }
   // How many dimensions a sample of argument i has.
   int rank(int i) const { return tensor(i).dim() - (batched(i) ? 1 : 0); }
   // Argument i with the samples in the first dimension; a tensor that is no batch is expanded.
@@ -96,6 +98,7 @@ class BatchCall {
 
   // The samples' dimension, per argument.
   std::vector<int, memory::SmallBlockAllocator<int>> dims_;
+  uint32_t units_ = 0;  // a bit per argument
   // Per tensor of a list; empty where no argument is one.
   std::vector<std::vector<int>> list_dims_;
 };

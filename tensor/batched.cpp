@@ -82,7 +82,7 @@ Device device_at(const Tensor& value, const BatchLevel& level) {
 
 }  // namespace
 
-Tensor make_batched(const Tensor& value, int dim, const BatchLevelRef& level) {
+Tensor make_batched(const Tensor& value, int dim, const BatchLevelRef& level, Samples what) {
   Dims sizes = value.sizes(), strides = value.strides();
   if (dim != kNotBatched) {
     check(dim < value.dim() && value.size(dim) == level->size, "vmap: dimension ", dim + 1,
@@ -90,7 +90,9 @@ Tensor make_batched(const Tensor& value, int dim, const BatchLevelRef& level) {
     sizes.erase(dim);
     strides.erase(dim);
   }
-  Storage* storage = Storage::standing_for(std::make_unique<Batched>(value, dim, level),
+  check(what == Samples::Any || (value.dim() == 2 && dim == 0 && value.size(0) == value.size(1)),
+        "vmap: unit vectors are the rows of a square matrix, got shape ", value.sizes());
+  Storage* storage = Storage::standing_for(std::make_unique<Batched>(value, dim, level, what),
                                            device_at(value, *level), value.storage());
   return on_stand_in(storage, sizes, strides, value.dtype());
 }

@@ -55,15 +55,27 @@ class OutsideBatchLevel {
   const uint64_t before_;
 };
 
+// What is known of the samples of a batch. Units: the value is an identity matrix.
+enum class Samples : uint8_t { Any, Units };
+
 // What a batched tensor stands for. `dim` is the dimension of `value` (from 0) that counts the
 // samples, or kNotBatched: the same for all.
 class Batched final : public StandIn {
  public:
-  Batched(Tensor its_value, int its_dim, BatchLevelRef its_level)
-      : value(std::move(its_value)), dim(its_dim), level(std::move(its_level)) {}
+  Batched(Tensor its_value, int its_dim, BatchLevelRef its_level, Samples what = Samples::Any)
+      : value(std::move(its_value)), dim(its_dim), level(std::move(its_level)), what_(what) {}
   const Tensor value;
   const int dim;
   const BatchLevelRef level;
+
+  // Whether sample k still is unit vector k: its product with a matrix is a row or column of that.
+  bool are_units() const {
+    return what_ == Samples::Units && value.storage().version() == version_;
+  }
+
+ private:
+  const Samples what_;
+  const uint32_t version_ = value.storage().version();
 };
 
 // What x stands for, or null.
@@ -74,7 +86,8 @@ inline const Batched* batched(const Tensor& x) {
 }
 
 // A sample of `value` at that level. Throws unless `dim` has the level's size.
-Tensor make_batched(const Tensor& value, int dim, const BatchLevelRef& level);
+Tensor make_batched(const Tensor& value, int dim, const BatchLevelRef& level,
+                    Samples what = Samples::Any);
 // New memory for each sample of the vmaps in `options.device.levels`.
 Tensor empty_batched(const Dims& sizes, Options options, const char* op);
 

@@ -52,6 +52,11 @@ void add_product(BatchCall& call, int rank) {
   call.results = {y};
 }
 
+// What the unit vectors give is memory of its own, as a product is.
+Tensor columns_of(const Tensor& matrix) {
+  return clone(transpose(matrix, 0, 1), MemoryFormat::Contiguous);
+}
+
 }  // namespace
 
 // Also of bmm.
@@ -73,6 +78,10 @@ void baddbmm(BatchCall& call) {
 void mv(BatchCall& call) {
   check_samples(call, shapes::mv);
   const Tensor a = value_of(call, 0), x = value_of(call, 1);
+  if (!call.batched(0) && call.units(1)) {
+    call.results = {columns_of(a)};
+    return;
+  }
   if (!call.batched(0))
     call.results = {matmul(x, transpose(a, 0, 1))};
   else
@@ -112,6 +121,10 @@ Tensor linear_of_rows(const BatchCall& call, const Tensor& x, const Tensor& weig
 void linear(BatchCall& call) {
   const bool bias = call.has_tensor(2);
   shapes::linear(call.sample(0), call.sample(1), bias ? call.sample(2) : Tensor());
+  if (call.units(0) && !call.batched(1) && !bias) {
+    call.results = {columns_of(call.tensor(1))};
+    return;
+  }
   if (!call.batched(1) && !(bias && call.batched(2))) {
     call.put(0, call.front(0));
     return call.call();

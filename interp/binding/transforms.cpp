@@ -66,14 +66,15 @@ int l_vmap_level(lua_State* L) {
   return 1;
 }
 
-// `_vmap_batch(level, x, dim)`: x as one sample, `dim` from 1; nil for a tensor that is the same
-// for all samples.
+// `_vmap_batch(level, x, dim, units)`: x as one sample, `dim` from 1; nil for a tensor that is the
+// same for all samples. `units` says that they are the unit vectors.
 int l_vmap_batch(lua_State* L) {
   const BatchLevelRef level = level_at(L, 1);
   const Tensor x = check_tensor(L, 2, "vmap");
   const int dim =
       lua_isnoneornil(L, 3) ? kNotBatched : static_cast<int>(luaL_checkinteger(L, 3)) - 1;
-  return push_result(L, make_batched(x, dim, level));
+  const Samples what = lua_toboolean(L, 4) != 0 ? Samples::Units : Samples::Any;
+  return push_result(L, make_batched(x, dim, level, what));
 }
 
 // `_vmap_value(level, y, dim)`: the samples of a result, in dimension `dim` (from 1; negative from

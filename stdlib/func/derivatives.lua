@@ -5,7 +5,7 @@ local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local tree = require "moonlet.func.tree"
-local map_rows = require("moonlet.func.vmap").rows
+local map_units = require("moonlet.func.vmap").units
 local fail = options.fail
 
 local derivatives = {}
@@ -327,7 +327,7 @@ local function rows_of_jacobian(outputs, inputs, chunk)
   if #outputs == 1 and outputs[1]:numel() == 1 then
     return gradients(outputs, inputs, { ml.ones_like(outputs[1]:detach()) }, true)
   end
-  return map_rows(function(from) return gradients(outputs, inputs, from, true) end,
+  return map_units(function(from) return gradients(outputs, inputs, from, true) end,
     unit_vectors(outputs), chunk)
 end
 
@@ -400,7 +400,7 @@ function derivatives.jacfwd(...)
       return (tree.flatten(moved))
     end
     local units = unit_vectors(inputs)
-    local found = map_rows(along, units, chunk, randomness)
+    local found = map_units(along, units, chunk, randomness)
     free_all(units)
     local per_output = {}
     for k, y in ipairs(outputs) do

@@ -115,10 +115,12 @@ local function with_out_dims(value, dims, visit)
   return out
 end
 
-local function run(f, arguments, in_dims, out_dims, size, randomness)
+local function run(f, arguments, in_dims, out_dims, size, randomness, units)
   local level <close> = ml._vmap_level(size, randomness)
   local inside = {}
-  local function one_sample(leaf, dim) return dim and ml._vmap_batch(level, leaf, dim) or leaf end
+  local function one_sample(leaf, dim)
+    return dim and ml._vmap_batch(level, leaf, dim, units) or leaf
+  end
   for i = 1, arguments.n do
     inside[i] = with_dims("vmap: in_dims", arguments[i], in_dims[i], one_sample)
   end
@@ -164,25 +166,28 @@ local function run_chunks(f, arguments, in_dims, out_dims, size, randomness, chu
   return joined
 end
 
--- f over the samples of the arguments, `chunk` at a time or all at once.
-local function map(f, arguments, in_dims, out_dims, randomness, chunk)
+-- f over the samples of the arguments, `chunk` at a time or all at once; `units` says that these are
+-- the rows of an identity matrix.
+local function map(f, arguments, in_dims, out_dims, randomness, chunk, units)
   if arguments.n == 0 then fail "vmap: the function is called without arguments" end
   local dims = dims_per_argument(in_dims, arguments.n)
   local size = batch_size(arguments, dims)
   if chunk and chunk < size then
     return run_chunks(f, arguments, dims, out_dims, size, randomness, chunk)
   end
-  return run(f, arguments, dims, out_dims, size, randomness)
+  return run(f, arguments, dims, out_dims, size, randomness, units)
 end
 
---- `f` of the rows of all `tensors` at once, as an array: what `vmap` gives with its defaults.
----@param f fun(rows: Tensor[]): Tensor[]
----@param tensors Tensor[]
----@param chunk? integer how many rows at a time; nil for all
+--- What `f` gives for all unit vectors at once, as an array of tensors with the vectors in the first
+--- dimension: `vectors` has them, for each tensor that `f` takes a part, (count, shape of it ...).
+---@param f fun(parts: Tensor[]): Tensor[]
+---@param vectors Tensor[]
+---@param chunk? integer how many at a time; nil for all
 ---@param randomness? string
 ---@return Tensor[]
-function vmap.rows(f, tensors, chunk, randomness)
-  return map(f, { tensors, n = 1 }, 1, 1, randomness or "error", chunk)[1]
+function vmap.units(f, vectors, chunk, randomness)
+  local whole = #vectors == 1 and vectors[1]:dim() == 2
+  return map(f, { vectors, n = 1 }, 1, 1, randomness or "error", chunk, whole)[1]
 end
 
 local read = signature([[func.vmap(function func, any in_dims=1, any out_dims=1,
@@ -192,9 +197,10 @@ local read = signature([[func.vmap(function func, any in_dims=1, any out_dims=1,
 --- a sample are ops on the whole batch below. `in_dims` says which dimension of each argument
 --- counts the samples: one integer for all, or a table with one for each argument (nested as the
 --- argument is), `false` for what is the same for all samples. `out_dims` says where the results
---- have them. Random ops are an error, or draw for each sample (`randomness = "different"`) or once
---- for all (`"same"`). `chunk_size` takes so many samples at a time. Ops without a rule for a batch
---- run sample by sample, with a warning. What depends on elements of a sample, as `x:item()`, is an
+--- have them: one integer for all, or a table with one for each (nested as a result in a table is).
+--- Random ops are an error, or draw for each sample (`randomness = "different"`) or once for all
+--- (`"same"`). `chunk_size` takes so many samples at a time. Ops without a rule for a batch run
+--- sample by sample, with a warning. What depends on elements of a sample, as `x:item()`, is an
 --- error. As `torch.func.vmap`.
 --- > dots = ml.func.vmap(ml.dot) return dots(ml.ones(2, 3), ml.ones(2, 3))
 ---@param func function

@@ -140,6 +140,60 @@ test("dimensions of samples and of results", function()
   near(b, batch * 2)
 end)
 
+test("a dimension for each result, also of a table", function()
+  local rows = ml.randn(3, 4)
+  local function double(v) return { v, v * 2 } end
+  local function named(v) return { once = v, nested = { twice = v * 2 } } end
+  for _, chunk in ipairs { 2, 8 } do
+    local pair = func.vmap(double, { out_dims = { 1, 2 }, chunk_size = chunk })(rows)
+    near(pair[1], rows)
+    near(pair[2], (rows * 2):t())
+    local out = func.vmap(named, { out_dims = { once = 2, nested = 1 }, chunk_size = chunk })(rows)
+    near(out.once, rows:t())
+    near(out.nested.twice, rows * 2)
+    near(func.vmap(double, { out_dims = 2, chunk_size = chunk })(rows)[1], rows:t())
+    near(func.vmap(ml.sin, { out_dims = { 2 }, chunk_size = chunk })(rows), ml.sin(rows):t())
+    local same, each = func.vmap(function(v) return t, v end,
+      { out_dims = { false, 2 }, chunk_size = chunk })(rows)
+    near(same, t)
+    near(each, rows:t())
+  end
+  for message, call in pairs {
+    ["vmap: out_dims has no dimension for result 2"] = { double, { 1 } },
+    ["vmap: out_dims names result 3, which the function did not give"] = { double, { 1, 1, 1 } },
+    ["vmap: out_dims names 2 results, the function gave 1"] = { ml.sin, { 1, 1 } },
+    ["vmap: out_dims has a table where the result has none"] = { double, { 1, { 1 } } },
+  } do
+    expect.error(function() func.vmap(call[1], { out_dims = call[2] })(rows) end, message)
+  end
+end)
+
+-- The products of unit vectors with a matrix are its rows or columns, which are not multiplied.
+test("Jacobians of what begins or ends with a product", function()
+  local weight, bias = ml.randn(2, 3), ml.randn(2)
+  local function affine(v) return nn.functional.linear(v, weight, bias) end
+  for _, jacobian in ipairs { func.jacfwd, func.jacrev } do
+    for _, call in ipairs { affine, function(v) return weight:mv(v) end,
+      function(v) return v:matmul(weight:t()) end } do
+      local found = jacobian(call)(x)
+      near(found, weight)
+      local before = weight:clone()
+      found:zero_()
+      near(weight, before)
+      near(jacobian(function(v) return ml.tanh(call(v)) end)(x),
+        (1 - ml.tanh(call(x)) ^ 2):unsqueeze(2) * weight)
+      near(jacobian(call, { chunk_size = 2 })(x), weight)
+    end
+    -- Vectors that were changed are no unit vectors.
+    near(jacobian(function(v) return affine(v:clone():mul_(3)) end)(x), weight * 3)
+    near(jacobian(function(v) return affine(v):clone():mul_(3) end)(x), weight * 3)
+    local scaled = weight:clone():requires_grad_()
+    jacobian(function(v) return nn.functional.linear(v, scaled) end)(x):sum():backward()
+    near(scaled.grad, ml.ones(2, 3))
+  end
+  near(func.hessian(function(v) return (affine(v) ^ 2):sum() end)(x), 2 * weight:t():mm(weight))
+end)
+
 test("a loss of each sample by the parameters of a network", function()
   ml.manual_seed(1)
   local net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)):to(ml.float64)
