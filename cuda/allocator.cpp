@@ -3,8 +3,20 @@
 
 #include <algorithm>
 
+#include "cuda/capability.h"
 #include "cuda/device.h"
 #include "tensor/backend.h"
+
+// On the emulated device AddressSanitizer sees what is read of free blocks and behind the end of
+// those in use.
+#if defined(MOONLET_CUDA_EMULATED) && defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define MOONLET_HIDE(data, bytes) ASAN_POISON_MEMORY_REGION(data, bytes)
+#define MOONLET_SHOW(data, bytes) ASAN_UNPOISON_MEMORY_REGION(data, bytes)
+#else
+#define MOONLET_HIDE(data, bytes) ((void)(data), (void)(bytes))
+#define MOONLET_SHOW(data, bytes) ((void)(data), (void)(bytes))
+#endif
 
 namespace moonlet::cuda {
 
@@ -44,8 +56,6 @@ CachingAllocator::Block* CachingAllocator::find(Pool& pool, size_t size, cudaStr
   const auto found = blocks.lower_bound(&key);
   if (found == blocks.end() || (*found)->stream != stream) return nullptr;
   Block* block = *found;
-  // A big block is not given to a much smaller request: what is left could not be used well.
-  if (size > kSmall && size >= kLargeSegment / 2 && block->size > 2 * size) return nullptr;
   blocks.erase(found);
   return block;
 }
@@ -65,6 +75,7 @@ CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, int device, s
     return nullptr;
   }
   ensure(error, "cuda");
+  MOONLET_HIDE(data, bytes);
   Block* block = new Block{static_cast<char*>(data), bytes, stream};
   block->small = size <= kSmall;
   pool.reserved += static_cast<int64_t>(bytes);
@@ -86,10 +97,11 @@ void CachingAllocator::split(Pool& pool, Block* block, size_t size) {
 void* CachingAllocator::allocate(size_t bytes, Device device, void** context) {
   require_device(device, "cuda");
   check(device.index < kMaxDevices, "cuda: there is no device ", device);
+  require_code_for(device.index);
   if (bytes > (size_t{1} << 62)) out_of_memory(bytes, device);
   const size_t size = rounded(std::max<size_t>(bytes, 1), kRound);
   const DeviceGuard guard(device.index, "cuda");
-  const cudaStream_t stream = current_stream();
+  const cudaStream_t stream = current_stream(device.index);
   const std::lock_guard lock(mutex_);
   Pool& pool = pools_[static_cast<size_t>(device.index)];
   Block* block = find(pool, size, stream);
@@ -99,6 +111,7 @@ void* CachingAllocator::allocate(size_t bytes, Device device, void** context) {
   split(pool, block, size);
   pool.allocated += static_cast<int64_t>(block->size);
   *context = block;
+  MOONLET_SHOW(block->data, bytes);
   return block->data;
 }
 
@@ -122,6 +135,7 @@ void CachingAllocator::deallocate(void*, size_t, Device device, void* context) n
   const std::lock_guard lock(mutex_);
   Pool& pool = pools_[static_cast<size_t>(device.index)];
   Block* block = static_cast<Block*>(context);
+  MOONLET_HIDE(block->data, block->size);
   pool.allocated -= static_cast<int64_t>(block->size);
   FreeBlocks& blocks = block->small ? pool.small : pool.large;
   if (block->before && block->before->free) join(blocks, block, block->before);
@@ -142,6 +156,7 @@ void CachingAllocator::release_free_segments(Pool& pool, int device) noexcept {
         continue;
       }
       it = blocks->erase(it);
+      MOONLET_SHOW(block->data, block->size);
       cudaFree(block->data);
       pool.reserved -= static_cast<int64_t>(block->size);
       delete block;

@@ -22,7 +22,7 @@ void transfer(Tensor& out, const Tensor& in) {
   constexpr const char* op = "to";
   const Device to = out.device(), from = in.device();
   const DeviceGuard guard(to.is_cuda() ? to.index : from.index, op);
-  const cudaStream_t stream = current_stream();
+  const cudaStream_t stream = current_stream(to.is_cuda() ? to.index : from.index);
   if (to.is_cuda() && from.is_cuda() && to.index != from.index) {
     ensure(cudaStreamSynchronize(stream), op);
     ensure(cudaMemcpyPeer(out.raw(), to.index, in.raw(), from.index, bytes), op);

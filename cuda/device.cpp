@@ -2,14 +2,70 @@
 #include "cuda/device.h"
 
 #include <algorithm>
-#include <memory>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
 #include <vector>
+
+#include "cuda/allocator.h"
 
 namespace moonlet::cuda {
 
 namespace {
 
-thread_local cudaStream_t thread_stream = nullptr;
+// By device.
+thread_local std::vector<cudaStream_t> thread_streams;
+
+// Errors after which the process can do nothing more on its devices.
+bool is_final(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable: return true;
+    default: return false;
+  }
+}
+
+// What ended the use of each device.
+class Lost {
+ public:
+  // The first reason of a device is kept.
+  void note(int device, const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    why_.emplace(device, why);
+    any_.store(true, std::memory_order_release);
+  }
+  // Throws when that one was lost.
+  void refuse(int device, const char* op) {
+    if (!any_.load(std::memory_order_acquire)) [[likely]]
+      return;
+    const std::lock_guard lock(mutex_);
+    const auto found = why_.find(device);
+    check(found == why_.end(), op, ": ", Device{DeviceType::CUDA, static_cast<int8_t>(device)},
+          " cannot be used any more in this process since ",
+          found == why_.end() ? std::string() : found->second);
+  }
+
+ private:
+  std::atomic<bool> any_{false};
+  std::mutex mutex_;
+  std::map<int, std::string> why_;
+};
+Lost& lost() {
+  static Lost& it = *new Lost;
+  return it;
+}
 
 // One handle per device of a thread.
 struct Handles {
@@ -28,7 +84,17 @@ void ensure(cudaError_t error, const char* op) {
   cudaGetLastError();
   if (error == cudaErrorMemoryAllocation)
     throw OutOfMemory(text(op, ": out of memory on the CUDA device"));
-  fail(op, ": CUDA error ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+  const std::string what = text(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+  if (!is_final(error)) fail(op, ": CUDA error ", what);
+  int device = 0;
+  cudaGetDevice(&device);
+  lost().refuse(device, op);
+  lost().note(device, text(op, " met ", what));
+  // Kernels run after their op has returned, so who meets the error need not be who made it.
+  fail(op, ": CUDA error ", what,
+       waits_for_kernels() ? ""
+                           : "; this op or one before it made it: with MOONLET_CUDA_SYNC=1 in "
+                             "the environment the one that did is named");
 }
 
 void ensure(cublasStatus_t status, const char* op) {
@@ -39,20 +105,40 @@ void ensure(cublasStatus_t status, const char* op) {
   fail(op, ": cuBLAS error ", cublasGetStatusName(status));
 }
 
-cudaStream_t current_stream() noexcept { return thread_stream; }
-
-StreamGuard::StreamGuard(cudaStream_t stream) noexcept : before_(thread_stream) {
-  thread_stream = stream;
+bool waits_for_kernels() noexcept {
+  static const bool waits = [] {
+    const char* value = std::getenv("MOONLET_CUDA_SYNC");
+    return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
+  }();
+  return waits;
 }
-StreamGuard::~StreamGuard() { thread_stream = before_; }
+
+void launched(const char* op, cudaStream_t stream) {
+  ensure(cudaGetLastError(), op);
+  if (waits_for_kernels()) ensure(cudaStreamSynchronize(stream), op);
+}
+
+cudaStream_t current_stream(int device) noexcept {
+  const auto at = static_cast<size_t>(device);
+  return at < thread_streams.size() ? thread_streams[at] : nullptr;
+}
+
+StreamGuard::StreamGuard(cudaStream_t stream, int device)
+    : device_(static_cast<size_t>(device)), before_(current_stream(device)) {
+  if (thread_streams.size() <= device_) thread_streams.resize(device_ + 1, nullptr);
+  thread_streams[device_] = stream;
+}
+StreamGuard::~StreamGuard() { thread_streams[device_] = before_; }
 
 DeviceGuard::DeviceGuard(int index, const char* op) {
+  lost().refuse(index, op);
   ensure(cudaGetDevice(&before_), op);
   changed_ = before_ != index;
   if (changed_) ensure(cudaSetDevice(index), op);
 }
 DeviceGuard::~DeviceGuard() {
-  if (changed_) cudaSetDevice(before_);
+  // The one before may be lost, which is no fault of what comes next.
+  if (changed_ && cudaSetDevice(before_) != cudaSuccess) cudaGetLastError();
 }
 
 cublasHandle_t Call::blas() const {
@@ -60,7 +146,16 @@ cublasHandle_t Call::blas() const {
   const auto at = static_cast<size_t>(device_.index);
   if (handles.list.size() <= at) handles.list.resize(at + 1, nullptr);
   cublasHandle_t& handle = handles.list[at];
-  if (!handle) ensure(cublasCreate(&handle), op_);
+  if (!handle) {
+    cublasStatus_t status = cublasCreate(&handle);
+    if (status == CUBLAS_STATUS_ALLOC_FAILED || status == CUBLAS_STATUS_NOT_INITIALIZED) {
+      // Its memory may be in our cache.
+      caching_allocator().empty_cache();
+      cudaGetLastError();
+      status = cublasCreate(&handle);
+    }
+    ensure(status, op_);
+  }
   ensure(cublasSetStream(handle, stream_), op_);
   return handle;
 }

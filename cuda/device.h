@@ -15,21 +15,29 @@ namespace moonlet::cuda {
 void ensure(cudaError_t error, const char* op);
 void ensure(cublasStatus_t status, const char* op);
 
-// The calling thread's stream: the device's default stream, in which all work of a device is in
-// order, unless a StreamGuard has set another.
-cudaStream_t current_stream() noexcept;
+// Whether every kernel is waited for, so that errors name the op that made them: the environment
+// says MOONLET_CUDA_SYNC=1.
+bool waits_for_kernels() noexcept;
+// After a launch: throws when that failed, or, where kernels are waited for, the kernel.
+void launched(const char* op, cudaStream_t stream);
 
-// Work of this thread goes to `stream` while the guard lives. Tensors freed meanwhile are reused
-// only for work in the same stream; what crosses streams, the caller orders with events.
+// The calling thread's stream of a device: the default stream, in which all work of a device is in
+// order, unless a StreamGuard has set another.
+cudaStream_t current_stream(int device) noexcept;
+
+// Work of this thread on `device` goes to `stream`, one of that device, while the guard lives.
+// Tensors freed meanwhile are reused only for work in the same stream; what crosses streams, the
+// caller orders with events.
 class StreamGuard {
  public:
-  explicit StreamGuard(cudaStream_t stream) noexcept;
+  StreamGuard(cudaStream_t stream, int device);
   ~StreamGuard();
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
 
  private:
-  cudaStream_t before_;
+  const size_t device_;
+  const cudaStream_t before_;
 };
 
 // Makes a device current and restores the one before.
@@ -49,12 +57,15 @@ class DeviceGuard {
 class Call {
  public:
   Call(const Tensor& x, const char* op)
-      : op_(op), device_(x.device()), guard_(x.device().index, op), stream_(current_stream()) {}
+      : op_(op),
+        device_(x.device()),
+        guard_(x.device().index, op),
+        stream_(current_stream(x.device().index)) {}
   const char* op() const { return op_; }
   Device device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
   // Throws when the launch before it failed.
-  void done() const { ensure(cudaGetLastError(), op_); }
+  void done() const { launched(op_, stream_); }
   // Waits for the stream and throws what went wrong in it.
   void wait() const { ensure(cudaStreamSynchronize(stream_), op_); }
   // A contiguous tensor on this device for the time of the call.

@@ -131,13 +131,13 @@ void run_pointwise(const PointwisePlan& plan) {
   }
   fill(N, plan.out);
   for (int p = 0; p < P; ++p) params.v[p] = scalar_as<C>(plan.params[p]);
-  const cudaStream_t stream = current_stream();
+  const cudaStream_t stream = current_stream(plan.device.index);
   Tensor holder;
   g.zero_divisor = kDivides ? zero_flag(plan.op, stream, holder, plan.device) : nullptr;
   const int64_t threads = g.direct ? plan.numel / Pack<C>::kCount + 1 : plan.numel;
   MOONLET_LAUNCH((pointwise_kernel<F, C, N, P, kDivides>), blocks_for(threads), kBlock, 0, stream,
                  g, numbers, params);
-  ensure(cudaGetLastError(), plan.op);
+  launched(plan.op, stream);
   if constexpr (kDivides) throw_if_divided(plan.op, stream, g.zero_divisor);
 }
 

@@ -455,6 +455,8 @@ void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_b
     run_member(g, chunk);
   }
   if (g.failed) set_sticky(cudaErrorLaunchFailure, g.failure);
+  if (++state().launched == state().failing)
+    set_sticky(cudaErrorLaunchFailure, "the environment says that this kernel fails");
 }
 
 }  // namespace moonlet::emulated

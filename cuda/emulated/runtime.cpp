@@ -29,6 +29,8 @@ State* make_state() {
   auto* s = new State;
   s->devices.resize(static_cast<std::size_t>(environment("MOONLET_EMULATED_DEVICES", 2, 64)));
   s->limit = static_cast<std::size_t>(environment("MOONLET_EMULATED_MEMORY", 4096, 1L << 24)) << 20;
+  s->capability = static_cast<int>(environment("MOONLET_EMULATED_CAPABILITY", 90, 999));
+  s->failing = environment("MOONLET_EMULATED_FAILING_KERNEL", 0, 1L << 40);
   return s;
 }
 
@@ -206,8 +208,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   p.maxThreadsPerMultiProcessor = 2048;
   p.maxBlocksPerMultiProcessor = 32;
   p.multiProcessorCount = std::max(1, omp_get_num_procs());
-  p.major = 9;
-  p.minor = 0;
+  p.major = state().capability / 10;
+  p.minor = state().capability % 10;
   p.l2CacheSize = 4 << 20;
   p.concurrentKernels = 1;
   p.asyncEngineCount = 1;

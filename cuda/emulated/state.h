@@ -2,6 +2,7 @@
 // streams and events. Shared by runtime.cpp, streams.cpp, grid.cpp and cublas.cpp.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -30,6 +31,9 @@ struct State {
   std::mutex mutex;
   std::vector<Device> devices;
   std::size_t limit = 0;  // bytes per device
+  int capability = 0;     // 10 * major + minor
+  long failing = 0;       // the number of the kernel that fails, from 1; 0 for none
+  std::atomic<long> launched{0};
   Ranges pinned;
   std::set<cudaStream_t> streams;
   std::set<cudaEvent_t> events;

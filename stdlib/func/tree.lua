@@ -11,8 +11,8 @@ local function is_branch(value)
 end
 tree.is_branch = is_branch
 
--- How many values the array of a table holds, and whether it has names too. Not `#branch`, which may
--- lie behind a hole.
+-- How many values the array of a table holds, and whether it has names too. Not `#branch`, which
+-- may lie behind a hole.
 local function array_of(branch)
   local count, all = 0, 0
   while branch[count + 1] ~= nil do count = count + 1 end

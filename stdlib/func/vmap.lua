@@ -166,8 +166,8 @@ local function run_chunks(f, arguments, in_dims, out_dims, size, randomness, chu
   return joined
 end
 
--- f over the samples of the arguments, `chunk` at a time or all at once; `units` says that these are
--- the rows of an identity matrix.
+-- f over the samples of the arguments, `chunk` at a time or all at once; `units` says that these
+-- are the rows of an identity matrix.
 local function map(f, arguments, in_dims, out_dims, randomness, chunk, units)
   if arguments.n == 0 then fail "vmap: the function is called without arguments" end
   local dims = dims_per_argument(in_dims, arguments.n)
@@ -178,8 +178,8 @@ local function map(f, arguments, in_dims, out_dims, randomness, chunk, units)
   return run(f, arguments, dims, out_dims, size, randomness, units)
 end
 
---- What `f` gives for all unit vectors at once, as an array of tensors with the vectors in the first
---- dimension: `vectors` has them, for each tensor that `f` takes a part, (count, shape of it ...).
+--- What `f` gives for all unit vectors at once, as an array of tensors with the vectors in the
+--- first dimension: `vectors` has them, for each tensor that `f` takes a part, (count, shape ...).
 ---@param f fun(parts: Tensor[]): Tensor[]
 ---@param vectors Tensor[]
 ---@param chunk? integer how many at a time; nil for all

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/capability.h"
 #include "emulated_kernels.cu"
 
 namespace {
@@ -390,4 +391,15 @@ TEST_CASE("batched and half products") {
                     y.get(), 1) == CUBLAS_STATUS_EXECUTION_FAILED);
   CHECK(cudaDeviceReset() == cudaSuccess);
   CHECK(cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_CASE("machine code runs on newer devices of its major number", "[emulated]") {
+  using moonlet::cuda::has_code_for;
+  CHECK(has_code_for("80,90", 80));
+  CHECK(has_code_for("80,90", 86));
+  CHECK(has_code_for("80,90", 90));
+  CHECK(has_code_for("80,90", 120));  // translated by the driver
+  CHECK_FALSE(has_code_for("80,90", 75));
+  CHECK_FALSE(has_code_for("86", 80));
+  CHECK_FALSE(has_code_for("90a", 89));
 }
