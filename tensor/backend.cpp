@@ -3,6 +3,7 @@
 #include "tensor/backend.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 
 #include "moonlet_config.h"
 #include "tensor/execution.h"
+#include "tensor/missing_library.h"
 #include "tensor/op_table_hash.h"
 
 namespace moonlet {
@@ -62,14 +64,13 @@ std::string misfit(void* handle, const std::string& place) {
 
 // Opens the plugin at `place`; null with the reason otherwise.
 void* open_plugin(const std::string& place, std::string& reason) {
-  void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle = open_with_libraries(place, RTLD_NOW | RTLD_LOCAL, reason);
   if (handle) {
     reason = misfit(handle, place);
     if (reason.empty()) return handle;
     dlclose(handle);
     return nullptr;
   }
-  reason = dlerror();
   // One of another build may want functions that are gone. It is never kept open like this, where a
   // missing function would end the process.
   if (void* lazy = dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
@@ -100,10 +101,10 @@ Loaded load() {
   make_own_symbols_global();
   void* handle = nullptr;
   for (const std::string& place : places) {
-    std::string reason;
-    handle = open_plugin(place, reason);
+    // One place alone is what the environment names.
+    if (access(place.c_str(), F_OK) != 0 && places.size() > 1) continue;
+    handle = open_plugin(place, out.reason);
     if (handle) break;
-    if (reason.find("No such file") == std::string::npos || places.size() == 1) out.reason = reason;
   }
   if (!handle) {
     if (out.reason.empty()) out.reason = "this Moonlet was built without the CUDA backend";

@@ -1,0 +1,13 @@
+// tensor/missing_library.h: opens plugins whose libraries are installed where the loader does not
+// look: with the CUDA Toolkit, or with packages of Python.
+#pragma once
+
+#include <string>
+
+namespace moonlet {
+
+// dlopen(path, flags), after the libraries that it wants and the loader does not find. Null with the
+// reason, which tells where a library was looked for.
+void* open_with_libraries(const std::string& path, int flags, std::string& reason);
+
+}  // namespace moonlet

@@ -1,0 +1,3 @@
+// tests/plugins/wants.cpp: a plugin that wants a library, and says nothing of itself.
+extern "C" int moonlet_wanted();
+extern "C" int moonlet_wants() { return moonlet_wanted(); }
