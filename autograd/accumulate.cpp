@@ -71,6 +71,10 @@ class AccumulateNode final : public Node {
     if (!(leaf_.sizes() == output(0).sizes))
       fail("backward: a leaf of shape ", output(0).sizes, " was given the shape ", leaf_.sizes(),
            " since it was used");
+    const Options used = output(0).options;
+    if (leaf_.dtype() != used.dtype || !(leaf_.device() == used.device))
+      fail("backward: a leaf of ", used.dtype, " on ", used.device, " was given ", leaf_.dtype(),
+           " on ", leaf_.device(), " since it was used");
     if (!is_leaf(leaf_))
       fail(
           "backward: a leaf that requires grad has got a history since it was used: its base was "

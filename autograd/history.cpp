@@ -378,6 +378,22 @@ bool is_leaf_with_grad(const Tensor& x) { return x.requires_grad() && is_leaf(x)
 
 }  // namespace
 
+void set_data(Tensor& x, const Tensor& y) {
+  check(!x.device().is_batched() && !y.device().is_batched(),
+        "data: a tensor inside vmap has no memory of its own to be given");
+  if (!x.requires_grad()) return take_memory(x, y);
+  check(!x.impl()->autograd->base,
+        "data: this tensor is a view of one that requires grad; assign to that one's data");
+  check(is_floating(y.dtype()) || is_complex(y.dtype()),
+        "data: a tensor that requires grad cannot become ", y.dtype());
+  const bool same = x.sizes() == y.sizes() && x.dtype() == y.dtype() && x.device() == y.device();
+  check(same || is_leaf(x), "data: this tensor is computed from others, so shape ", x.sizes(), ", ",
+        x.dtype(), " and ", x.device(), " must stay, got ", y.sizes(), ", ", y.dtype(), " and ",
+        y.device());
+  take_memory(x, y);
+  if (!same) move_leaf(x);
+}
+
 bool detail::begin_restride(const Tensor& x, const char* op) {
   check(!x.device().is_batched(), op, ": cannot give a tensor inside vmap another shape in place");
   if (grad_enabled() && x.requires_grad())

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/geometry.cuh"
+#include "tensor/float32_precision.h"
 
 namespace moonlet::cuda {
 
@@ -37,6 +38,15 @@ cudaDataType blas_type(DType t) {
     case DType::Float32: return CUDA_R_32F;
     default: fail("matmul: cuBLAS has no type for ", name(t));
   }
+}
+
+// What cuBLAS computes products of that dtype in.
+cublasComputeType_t compute_type(DType t) {
+  if (t == DType::Float64 || t == DType::Complex128) return CUBLAS_COMPUTE_64F;
+  const bool single = t == DType::Float32 || t == DType::Complex64;
+  if (single && float32_precision() != Float32Precision::Highest)
+    return CUBLAS_COMPUTE_32F_FAST_TF32;
+  return CUBLAS_COMPUTE_32F;
 }
 
 constexpr int64_t kMaxInt = INT32_MAX;
@@ -90,15 +100,14 @@ void blas_gemm(const Call& call, DType dtype, int64_t batch, C alpha, const Matr
                const Matrix& b, C beta, const Matrix& c) {
   const BlasOperand left = operand(call, dtype, batch, a), right = operand(call, dtype, batch, b);
   const cudaDataType type = blas_type(dtype);
-  const bool is_double = dtype == DType::Float64 || dtype == DType::Complex128;
   const int m = static_cast<int>(c.rows), n = static_cast<int>(c.cols),
             k = static_cast<int>(a.cols), ldc = leading(c.col_stride, c.cols, c.rows);
-  ensure(cublasGemmStridedBatchedEx(
-             call.blas(), left.op, right.op, m, n, k, &alpha, left.matrix.data, type, left.leading,
-             left.matrix.step, right.matrix.data, type, right.leading, right.matrix.step, &beta,
-             c.data, type, ldc, c.step, static_cast<int>(batch),
-             is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-         call.op());
+  ensure(
+      cublasGemmStridedBatchedEx(call.blas(), left.op, right.op, m, n, k, &alpha, left.matrix.data,
+                                 type, left.leading, left.matrix.step, right.matrix.data, type,
+                                 right.leading, right.matrix.step, &beta, c.data, type, ldc, c.step,
+                                 static_cast<int>(batch), compute_type(dtype), CUBLAS_GEMM_DEFAULT),
+      call.op());
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& valu
 }
 
 void searchsorted(const Tensor& sequence, const Tensor& given, bool, bool right,
-                  std::string_view side, const Tensor& sorter, Tensor& y) {
+                  const std::optional<std::string>& side, const Tensor& sorter, Tensor& y) {
   if (given.numel() == 0) return;
   const Call call(given, "searchsorted");
   const Tensor sorted = contiguous(sequence), x = contiguous(given);

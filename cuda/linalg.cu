@@ -56,6 +56,10 @@ void dot(const Tensor& a, const Tensor& b, Tensor& y) {
 }
 
 void outer(const Tensor& a, const Tensor& b, Tensor& y) {
+  if (a.dtype() != b.dtype() || y.dtype() == DType::Bool) {
+    raw::mul_out(y, views::unsqueeze(a, 1), b);
+    return;
+  }
   const Call call(y, "outer");
   gemm(call, y.dtype(), 1, 1, column(a), row(b), 0, matrix_of(y));
 }

@@ -9,6 +9,7 @@
 #include "tensor/random_counts.h"
 #include "tensor/random_transforms.h"
 #include "tensor/shapes/random.h"
+#include "tensor/views.h"
 
 namespace moonlet::cuda {
 
@@ -166,6 +167,10 @@ void uniform(Tensor& x, double from, double to, Philox rng) {
 }
 
 void normal(Tensor& x, double mean, double std, Philox rng) {
+  if (is_complex(x.dtype())) {
+    Tensor parts = views::view_as_real(x);
+    return normal(parts, mean, std * std::sqrt(0.5), rng);
+  }
   if (x.dtype() == DType::Float64) {
     NormalDouble make;
     make.mean = mean;

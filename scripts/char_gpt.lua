@@ -28,30 +28,6 @@ local options = ml.args.parser {
   { "figure", "string", meta = "<file>", help = "draw the losses: a .svg or .png" },
 }:parse(arg)
 
-local function characters_of(text)
-  if not utf8.len(text) then error("the text is not in UTF-8", 0) end
-  local list = {}
-  for character in text:gmatch(utf8.charpattern) do list[#list + 1] = character end
-  return list
-end
-
-local function read_text(path)
-  local file, message = io.open(path, "rb")
-  if not file then error(message, 0) end
-  local text = file:read "a"
-  file:close()
-  return characters_of(text)
-end
-
--- Windows of ids, each with the same one character further: what is to be said at each place.
-local function windows_of(ids, shuffle)
-  local size = options.window + 1
-  if #ids < size then error(("a part of the text is shorter than %d"):format(size), 0) end
-  local windows = ids:unfold(1, size, options.window)
-  local set = data.TensorDataset(windows[{ {}, { 1, -2 } }], windows[{ {}, { 2, -1 } }])
-  return data.DataLoader(set, { batch_size = options.batch_size, shuffle = shuffle })
-end
-
 -- A block of Radford et al., 2019: attention, then two products, each on normalised input, added.
 local Block = nn.class("Block", nn.Module)
 
@@ -117,16 +93,16 @@ local function loss_of(scores, targets)
 end
 
 -- Draws one character after the other. When the window is full, its second half begins a new one.
-local function write(net, alphabet)
+local function write(net, text)
   local _ <close> = ml.no_grad()
   net:eval()
-  local ids = alphabet:encode(characters_of(options.prompt))
+  local ids = text:encode(options.prompt)
   local out, cache, new = { options.prompt }, {}, ids[{ { -math.min(#ids, options.window), -1 } }]
   for i = 1, options.length do
     local scores = net(new:unsqueeze(1), cache)[{ 1, -1 }] / options.temperature
-    local best, places = scores:topk(math.min(options.top_k, #alphabet))
+    local best, places = scores:topk(math.min(options.top_k, #text.vocabulary))
     new = places[best:softmax(1):multinomial(1)]
-    ids, out[i + 1] = ml.cat { ids, new }, alphabet:decode(new:item())
+    ids, out[i + 1] = ml.cat { ids, new }, text:decode(new:item())
     if cache.seen == options.window then
       cache, new = {}, ids[{ { -(options.window // 2), -1 } }]
     end
@@ -145,19 +121,18 @@ end
 
 if options.dim % options.heads ~= 0 then error("--dim must be a multiple of --heads", 0) end
 ml.manual_seed(options.seed)
-local characters = read_text(options.text)
-local alphabet = data.Categories(characters)
-local ids = alphabet:encode(characters)
-local held_out = #ids // 10  -- the end of the text, which is never trained on
-print(("%d characters, %d different ones"):format(#ids, #alphabet))
+-- The last tenth of the text is never trained on.
+local train = data.CharDataset(options.text, options.window, { part = { 0, 0.9 } })
+local valid = data.CharDataset(options.text, options.window, { part = { 0.9, 1 } })
+print(("%d characters, %d different ones"):format(#train.ids + #valid.ids, #train.vocabulary))
 
-local net = Net(#alphabet)
+local net = Net(#train.vocabulary)
 print(net)
 local adam = optim.AdamW(net:parameters(), { lr = options.lr })
 local history = ml.train.fit {
   model = net, loss = loss_of, epochs = options.epochs,
-  data = windows_of(ids[{ { 1, -held_out - 1 } }], true),
-  valid = windows_of(ids[{ { -held_out, -1 } }], false),
+  data = data.DataLoader(train, { batch_size = options.batch_size, shuffle = true }),
+  valid = data.DataLoader(valid, { batch_size = options.batch_size }),
   optimizer = adam, clip_grad_norm = 1,
   scheduler = optim.lr_scheduler.LinearLR(adam, { start_factor = 0.01, total_iters = 100 }),
   scheduler_pace = "step", autocast = options.bfloat16 and "bfloat16",
@@ -168,4 +143,4 @@ local history = ml.train.fit {
   end,
 }
 draw(history)
-print("\n" .. write(net, alphabet))
+print("\n" .. write(net, train))

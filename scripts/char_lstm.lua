@@ -25,30 +25,6 @@ local options = ml.args.parser {
   { "figure", "string", meta = "<file>", help = "draw the losses: a .svg or .png" },
 }:parse(arg)
 
-local function characters_of(text)
-  if not utf8.len(text) then error("the text is not in UTF-8", 0) end
-  local list = {}
-  for character in text:gmatch(utf8.charpattern) do list[#list + 1] = character end
-  return list
-end
-
-local function read_text(path)
-  local file, message = io.open(path, "rb")
-  if not file then error(message, 0) end
-  local text = file:read "a"
-  file:close()
-  return characters_of(text)
-end
-
--- Windows of ids, each with the same one character further: what is to be said at each place.
-local function windows_of(ids, shuffle)
-  local size = options.window + 1
-  if #ids < size then error(("a part of the text is shorter than %d"):format(size), 0) end
-  local windows = ids:unfold(1, size, options.window)
-  local set = data.TensorDataset(windows[{ {}, { 1, -2 } }], windows[{ {}, { 2, -1 } }])
-  return data.DataLoader(set, { batch_size = options.batch_size, shuffle = shuffle })
-end
-
 local Net = nn.class("Net", nn.Module)
 
 function Net:init(characters, hidden, layers)
@@ -69,15 +45,15 @@ local function loss_of(scores, targets)
 end
 
 -- Draws one character after the other; the state stands for all that came before.
-local function write(net, alphabet)
+local function write(net, text)
   local _ <close> = ml.no_grad()
   net:eval()
-  local ids = alphabet:encode(characters_of(options.prompt))
+  local ids = text:encode(options.prompt)
   local out, scores, state = { options.prompt }
   for i = 1, options.length do
     scores, state = net(ids:unsqueeze(1), state)
     ids = (scores[{ 1, -1 }] / options.temperature):softmax(1):multinomial(1)
-    out[i + 1] = alphabet:decode(ids:item())
+    out[i + 1] = text:decode(ids:item())
   end
   return table.concat(out)
 end
@@ -92,18 +68,17 @@ local function draw(history)
 end
 
 ml.manual_seed(options.seed)
-local characters = read_text(options.text)
-local alphabet = data.Categories(characters)
-local ids = alphabet:encode(characters)
-local held_out = #ids // 10  -- the end of the text, which is never trained on
-print(("%d characters, %d different ones"):format(#ids, #alphabet))
+-- The last tenth of the text is never trained on.
+local train = data.CharDataset(options.text, options.window, { part = { 0, 0.9 } })
+local valid = data.CharDataset(options.text, options.window, { part = { 0.9, 1 } })
+print(("%d characters, %d different ones"):format(#train.ids + #valid.ids, #train.vocabulary))
 
-local net = Net(#alphabet, options.hidden, options.layers)
+local net = Net(#train.vocabulary, options.hidden, options.layers)
 print(net)
 local history = ml.train.fit {
   model = net, loss = loss_of, epochs = options.epochs,
-  data = windows_of(ids[{ { 1, -held_out - 1 } }], true),
-  valid = windows_of(ids[{ { -held_out, -1 } }], false),
+  data = data.DataLoader(train, { batch_size = options.batch_size, shuffle = true }),
+  valid = data.DataLoader(valid, { batch_size = options.batch_size }),
   optimizer = optim.Adam(net:parameters(), { lr = options.lr }), clip_grad_norm = 1,
   checkpoint = options.checkpoint, resume = options.resume,
   log = function(row)
@@ -112,4 +87,4 @@ local history = ml.train.fit {
   end,
 }
 draw(history)
-print("\n" .. write(net, alphabet))
+print("\n" .. write(net, train))

@@ -15,7 +15,7 @@ return options.namespace("data", {}, options.late {
   ["data.image_file"] = { "read_image", "write_png", "write_jpeg" },
   ["data.wav"] = { "read_wav", "write_wav" },
   ["data.vision"] = { "MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolder" },
-  ["data.text"] = { "TextLines", "TokenFile", "write_tokens" },
+  ["data.text"] = { "CharDataset", "TextLines", "TokenFile", "write_tokens" },
   ["data.audio"] = { "audio" },
   ["data.bpe"] = { "ByteLevelBPE", "read_tokenizer" },
   ["data.bpe_train"] = { "train_tokenizer" },

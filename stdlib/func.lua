@@ -7,5 +7,6 @@ return options.namespace("func", {}, options.late {
   ["func.vmap"] = { "vmap" },
   ["func.derivatives"] = { "grad", "grad_and_value", "vjp", "jvp", "jacrev", "jacfwd", "hessian",
     "linearize" },
-  ["func.modules"] = { "functional_call", "stack_module_state" },
+  ["func.modules"] = { "functional_call", "replace_all_batch_norm_modules_",
+    "stack_module_state" },
 })

@@ -4,8 +4,11 @@
 return {
   autocast = "modes",
   describe = "describe",
+  from_file = "functions",
+  histogramdd = "functions",
   override = "modes",
   profile = "profiler",
   save = "serialize",
   load = "serialize",
+  vmap = "func",
 }

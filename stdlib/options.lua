@@ -34,6 +34,17 @@ function options.under(where, guard, f, ...)
   return f(...)
 end
 
+--- `guard` itself, after `f` has run under it, which ends it; without `f` it goes on.
+---@param where string for the message when `f` is no function
+---@param guard any what `<close>` ends
+---@param f? function
+---@param ... any what f gets
+---@return any guard
+function options.kept_open(where, guard, f, ...)
+  options.under(where, guard, f, ...)
+  return guard
+end
+
 -- A table of named options, as against a list such as {3, 3}, a module or a class.
 local function is_named(value)
   if type(value) ~= "table" or getmetatable(value) then return false end

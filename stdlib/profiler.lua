@@ -5,7 +5,7 @@ local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
 local namespace = require("moonlet.options").namespace
 local signature = require "moonlet.signature"
-local fail = require("moonlet.options").fail
+local kept_open = require("moonlet.options").kept_open
 
 local profiler = {}
 
@@ -92,16 +92,9 @@ function metatable:__tostring() return self:table() end
 
 local read_profile = signature("profiler.profile(bool sync=false)", "profile")
 
-local function measured(given, f, ...)
-  if f ~= nil and type(f) ~= "function" then
-    fail("profile: a function is wanted, got %s", type(f))
-  end
+local function measured(given, ...)
   local guard, events = ml._profiler(given.sync, false)
-  local profile = setmetatable({ _guard = guard, _events = events }, metatable)
-  if not f then return profile end
-  local running <close> = profile
-  f(...)
-  return running
+  return kept_open("profile", setmetatable({ _guard = guard, _events = events }, metatable), ...)
 end
 
 --- Counts the ops that `f` calls, or those until the end of the block or `p:stop()`, with their

@@ -63,6 +63,7 @@ constexpr const char* kind_name() {
   if constexpr (std::is_same_v<T, std::string>) return "a string";
   if constexpr (std::is_same_v<T, MemoryFormat>) return "a memory format";
   if constexpr (std::is_same_v<T, Options>) return "a dtype and device";
+  if constexpr (std::is_same_v<T, std::vector<double>>) return "a list of numbers";
   return "a list of integers";
 }
 

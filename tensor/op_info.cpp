@@ -46,10 +46,22 @@ bool is_registered(const OpInfo& op) {
 }
 
 const char* kind_of(const BoxedValue& value) {
-  static constexpr const char* kNames[] = {
-      "nothing",  "a tensor",  "a list of tensors", "a number",           "an integer",
-      "a number", "a boolean", "a string",          "a list of integers", "a list of integers",
-      "a dtype",  "a device",  "a memory format",   "a dtype and device", "a generator"};
+  static constexpr const char* kNames[] = {"nothing",
+                                           "a tensor",
+                                           "a list of tensors",
+                                           "a number",
+                                           "an integer",
+                                           "a number",
+                                           "a boolean",
+                                           "a string",
+                                           "a list of integers",
+                                           "a list of integers",
+                                           "a list of numbers",
+                                           "a dtype",
+                                           "a device",
+                                           "a memory format",
+                                           "a dtype and device",
+                                           "a generator"};
   static_assert(std::size(kNames) == std::variant_size_v<BoxedValue>);
   return kNames[value.index()];
 }

@@ -21,9 +21,10 @@ class Generator;
 
 // An argument or result of any op. A monostate stands for one that is not given. An Operand is a
 // Tensor or a Scalar; dims and positions are 0-based.
-using BoxedValue = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t,
-                                double, bool, std::string, Dims, std::vector<int64_t>, DType,
-                                Device, MemoryFormat, Options, Generator*>;
+using BoxedValue =
+    std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, int64_t, double, bool,
+                 std::string, Dims, std::vector<int64_t>, std::vector<double>, DType, Device,
+                 MemoryFormat, Options, Generator*>;
 // Made and dropped with every call that a mode sees.
 using BoxedValues = std::vector<BoxedValue, memory::SmallBlockAllocator<BoxedValue>>;
 

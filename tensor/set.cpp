@@ -77,6 +77,19 @@ Tensor& set_(Tensor& x, const TypedStorage& storage, int64_t offset, const Dims&
   return x;
 }
 
+void take_memory(Tensor& x, const Tensor& y) {
+  TensorImpl *impl = x.impl(), *from = y.impl();
+  if (!x.requires_grad()) forget_tape(impl);
+  if (impl == from) return;
+  Storage& now = *from->storage;
+  if (&now != impl->storage) now.pass_version(impl->storage->version());
+  now.retain();
+  std::exchange(impl->storage, &now)->release();
+  impl->dtype = from->dtype;
+  set_geometry(impl, y.sizes(), y.strides(), y.offset());
+  ++impl->moves;
+}
+
 Tensor& resize_(Tensor& x, const Dims& sizes) {
   const int64_t count = numel_of(sizes, "resize_");
   check(!x.requires_grad(),

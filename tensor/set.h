@@ -21,6 +21,9 @@ void take_geometry(Tensor& x, const Tensor& y);
 // requires grad must keep its shape, and can only change while nothing is recorded.
 Tensor& set_(Tensor& x, const TypedStorage& storage, int64_t offset, const Dims& sizes,
              const Dims& strides);
+// Makes x show what y shows: its storage, shape, dtype and device. The tape is the caller's affair
+// for a tensor that requires grad; any other is no view afterwards.
+void take_memory(Tensor& x, const Tensor& y);
 // Gives x another shape over its storage, contiguous from x's first element, unless it has that
 // shape already. Elements stay where they are; the storage grows when it is too small (see
 // Storage::resize), by zeros. Throws for a tensor that requires grad.

@@ -4,7 +4,7 @@
 namespace moonlet {
 
 Tensor to_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                    std::optional<MemoryFormat> memory_format, bool copy) {
+                    std::optional<MemoryFormat> memory_format, bool copy, bool) {
   const MemoryFormat format = memory_format.value_or(MemoryFormat::Preserve);
   const bool lies =
       format == MemoryFormat::Preserve || is_contiguous(x.sizes(), x.strides(), format);
@@ -15,8 +15,8 @@ Tensor to_composite(const Tensor& x, std::optional<DType> dtype, std::optional<D
 }
 
 Tensor to_as_composite(const Tensor& x, const Tensor& other,
-                       std::optional<MemoryFormat> memory_format, bool copy) {
-  return to(x, other.dtype(), other.device(), memory_format, copy);
+                       std::optional<MemoryFormat> memory_format, bool copy, bool non_blocking) {
+  return to(x, other.dtype(), other.device(), memory_format, copy, non_blocking);
 }
 
 Tensor type_as_composite(const Tensor& x, const Tensor& other) {

@@ -11,7 +11,11 @@ namespace moonlet {
 Tensor bincount_composite(const Tensor& x, const Tensor& weights, int64_t minlength) {
   check(x.dim() == 1, "bincount: x has shape ", x.sizes(), "; one dimension wanted");
   check(minlength >= 0, "bincount: minlength ", minlength, " is negative");
-  const int64_t most = x.numel() ? host_value<int64_t>(amax(x)) : 0;
+  // The samples of a batch have results of one length.
+  const bool known = has_values(x);
+  check(known || minlength > 0,
+        "bincount: inside vmap minlength says how long the results are, and is to be at least 1");
+  const int64_t most = known && x.numel() ? host_value<int64_t>(amax(x)) : 0;
   const int64_t length = std::max({most, minlength, int64_t{0}});
   const Options counted{DType::Int64, x.device()};
   Tensor each = weights.defined() ? weights : expand(ones(Dims{1}, counted), Dims{x.numel()});

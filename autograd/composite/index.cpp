@@ -34,8 +34,13 @@ Tensor masked_scatter_composite(const Tensor& x, const Tensor& mask, const Tenso
   return reshape(index_copy(reshape(expand(x, sizes), Dims{count}), 0, places, given), sizes);
 }
 
+Tensor nonzero_as_rows_composite(const Tensor& x, bool as_tuple) {
+  check(!as_tuple, "nonzero_as_rows: as_tuple is false");
+  return nonzero(x);
+}
+
 std::vector<Tensor> nonzero_as_tuple_composite(const Tensor& x, bool as_tuple) {
-  check(as_tuple, "nonzero: as_tuple is true or left out, got false");
+  check(as_tuple, "nonzero_as_tuple: as_tuple is true");
   return unbind(nonzero(x.dim() == 0 ? reshape(x, {1}) : x), 1);
 }
 
@@ -48,7 +53,8 @@ Tensor nonzero_static_composite(const Tensor& x, int64_t size, int64_t fill_valu
 }
 
 Tensor searchsorted_number_composite(const Tensor& sorted_sequence, Scalar x, bool out_int32,
-                                     bool right, std::string_view side, const Tensor& sorter) {
+                                     bool right, const std::optional<std::string>& side,
+                                     const Tensor& sorter) {
   check(sorted_sequence.dim() == 1, "searchsorted: for a number the sequence has 1 dimension, got ",
         sorted_sequence.sizes());
   const DType dtype = x.is_float() ? DType::Float64 : DType::Int64;

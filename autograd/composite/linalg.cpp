@@ -115,9 +115,7 @@ Tensor addr_composite(const Tensor& input, const Tensor& vec1, const Tensor& vec
         " and ", vec2.sizes());
   const Operand operands[] = {Operand(input), Operand(vec1), Operand(vec2)};
   const DType dtype = result_type({&operands[0], &operands[1], &operands[2]});
-  const Tensor a = to(vec1, dtype), b = to(vec2, dtype);
-  const Tensor product = dtype == DType::Bool ? mul(unsqueeze(a, 1), b) : outer(a, b);
-  return weighted("addr", input, product, beta, alpha);
+  return weighted("addr", input, outer(to(vec1, dtype), to(vec2, dtype)), beta, alpha);
 }
 
 Tensor addbmm_composite(const Tensor& input, const Tensor& batch1, const Tensor& batch2,

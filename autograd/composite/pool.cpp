@@ -153,6 +153,13 @@ Tensor max_pool3d_composite(const Tensor& x, const Dims& kernel, const Dims& str
   return std::get<0>(max_pool3d_with_indices(x, kernel, stride, padding, dilation, ceil_mode));
 }
 
+namespace {
+// The result where an output size is 0: nothing, of which x gets a gradient of zeros.
+Tensor pooled_to_nothing(const Tensor& x, const Dims& out) {
+  return reshape(narrow(flatten(x), 0, 0, 0), with_spatial(x, out));
+}
+}  // namespace
+
 WithIndices adaptive_max_pool1d_composite(const Tensor& x, const Dims& output_size) {
   shapes::adaptive_sizes("adaptive_max_pool1d", x.sizes(), output_size);
   const auto [values, indices] = adaptive_max_pool2d(as_planes(x), line(output_size, 1));
@@ -161,6 +168,10 @@ WithIndices adaptive_max_pool1d_composite(const Tensor& x, const Dims& output_si
 
 WithIndices adaptive_max_pool3d_composite(const Tensor& x, const Dims& output_size) {
   shapes::adaptive_sizes("adaptive_max_pool3d", x.sizes(), output_size);
+  if (output_size.contains(0)) {
+    const Tensor values = pooled_to_nothing(x, output_size);
+    return {values, empty(values.sizes(), {DType::Int64, x.device()})};
+  }
   return inner_maxima(
       x, output_size, [&](const Tensor& t) { return adaptive_max_pool2d(t, planar(output_size)); },
       [&](const Tensor& t) {
@@ -206,6 +217,7 @@ Tensor adaptive_avg_pool1d_composite(const Tensor& x, const Dims& output_size) {
 
 Tensor adaptive_avg_pool3d_composite(const Tensor& x, const Dims& output_size) {
   shapes::adaptive_sizes("adaptive_avg_pool3d", x.sizes(), output_size);
+  if (output_size.contains(0)) return pooled_to_nothing(x, output_size);
   return body_values(
       x, output_size, [&](const Tensor& t) { return adaptive_avg_pool2d(t, planar(output_size)); },
       [&](const Tensor& t) {

@@ -165,8 +165,7 @@ Tensor uneven_slopes(const Tensor& x, int d, const Tensor& coordinates, int64_t 
   return cat({first, middle, last}, d);
 }
 
-// `slopes(x, d, k)` for each of the dims, for each of which one of `given` coordinates must be
-// there.
+// `slopes(x, d, k)` for each of the dims, for each of which one of `given` spacings must be there.
 template <class Slopes>
 std::vector<Tensor> each_slope(const Tensor& x, const OptionalDims& dim, int64_t edge_order,
                                std::optional<size_t> given, const Slopes& slopes) {
@@ -175,7 +174,7 @@ std::vector<Tensor> each_slope(const Tensor& x, const OptionalDims& dim, int64_t
         ", 1 or 2 is wanted");
   check(x.dtype() != DType::Bool, "gradient: x has dtype bool, numbers are wanted");
   check(!given || *given == static_cast<size_t>(dims.size()), "gradient: ", given.value_or(0),
-        " tensors of coordinates for ", dims.size(), " dims");
+        " spacings for ", dims.size(), " dims");
   std::vector<Tensor> out;
   for (int k = 0; k < dims.size(); ++k) {
     const int d = static_cast<int>(dims[k]);
@@ -193,6 +192,13 @@ std::vector<Tensor> gradient_composite(const Tensor& x, double spacing, const Op
                                        int64_t edge_order) {
   return each_slope(x, dim, edge_order, {}, [&](const Tensor& from, int d, size_t) {
     return even_slopes(from, d, spacing, edge_order);
+  });
+}
+
+std::vector<Tensor> gradient_by_composite(const Tensor& x, const std::vector<double>& spacing,
+                                          const OptionalDims& dim, int64_t edge_order) {
+  return each_slope(x, dim, edge_order, spacing.size(), [&](const Tensor& from, int d, size_t k) {
+    return even_slopes(from, d, spacing[k], edge_order);
   });
 }
 

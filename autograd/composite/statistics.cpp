@@ -6,6 +6,7 @@
 #include "autograd/tape.h"
 #include "autograd/uses_composite_statistics.h"
 #include "tensor/execution.h"
+#include "tensor/shapes/result.h"
 
 namespace moonlet {
 
@@ -247,6 +248,86 @@ static Tensor own_histogram_places(const char* op, const Tensor& x, int64_t bins
   const auto count = static_cast<double>(bins);
   const Tensor part = floor(div(mul(sub(x, low), count), sub(high, low)));
   return clamp_max(add(part, 2.0), count + 1);
+}
+
+namespace {
+
+// What falls between each two neighbours of `edges`, which are in rising order: the number of
+// elements of x, or the sum of their weights.
+Tensor histogram_counts(const Tensor& x, const Tensor& edges, const Tensor& weight) {
+  const int64_t bins = edges.size(0) - 1;
+  const Options summed{weight.defined() ? DType::Float64 : DType::Int64, x.device()};
+  if (bins == 0) return zeros(Dims{0}, summed);
+  const Tensor inside = logical_and(ge(x, select(edges, 0, 0)), le(x, select(edges, 0, -1)));
+  // The number of edges up to the element; at the last one it is that of the part before.
+  const Tensor place =
+      clamp(sub(searchsorted(edges, x, false, true), int64_t{1}), int64_t{1}, bins);
+  const Tensor each =
+      weight.defined() ? to(reshape(weight, {-1}), summed.dtype) : ones(x.sizes(), summed);
+  return index_add(zeros(Dims{bins}, summed), 0, place, where(inside, each, int64_t{0}));
+}
+
+// The edges of `bins` parts of equal width, of a range that is given or that of the elements.
+Tensor histogram_edges(const Tensor& x, int64_t bins, const std::vector<double>& range) {
+  constexpr const char* op = "histogram";
+  check(bins > 0 && bins < int64_t{1} << 48, op, ": bins is ", bins,
+        ", at least 1 and less than 2^48 are wanted");
+  check(range.empty() || range.size() == 2, op, ": range holds ", range.size(),
+        " numbers, 2 are wanted");
+  Tensor low, high;
+  if (!range.empty() || x.numel() == 0) {
+    low = full({}, range.empty() ? 0.0 : range[0], options_of(x));
+    high = full({}, range.empty() ? 1.0 : range[1], options_of(x));
+  } else {
+    low = amin(x);
+    high = amax(x);
+  }
+  if (has_values(low)) {
+    const double from = host_value<double>(low), end = host_value<double>(high);
+    check(std::isfinite(from) && std::isfinite(end), op, ": the range from ", from, " to ", end,
+          " is not finite");
+    check(from <= end, op, ": the range from ", from, " to ", end, " is empty");
+  }
+  const Tensor same = eq(low, high);
+  return linspace(where(same, sub(low, 0.5), low), where(same, add(high, 0.5), high), bins + 1,
+                  options_of(x));
+}
+
+std::tuple<Tensor, Tensor> histogram_between(const Tensor& given, const Tensor& edges,
+                                             const Tensor& weight, bool density) {
+  if (weight.defined()) {
+    shapes::expect_shape("histogram", "weight", weight.sizes(), given.sizes());
+    check(weight.dtype() == given.dtype(), "histogram: weight has dtype ", weight.dtype(),
+          " and x ", given.dtype());
+  }
+  Tensor counts = histogram_counts(reshape(widened(given), {-1}), widened(edges), weight);
+  if (density)
+    counts = div(div(to(counts, DType::Float64), sum(counts)), to(diff(edges), DType::Float64));
+  return {to(counts, given.dtype()), edges};
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> histogram_composite(const Tensor& x, int64_t bins,
+                                               const std::vector<double>& range,
+                                               const Tensor& weight, bool density) {
+  const NoGrad no_grad;
+  check(is_floating(x.dtype()), "histogram: x has dtype ", x.dtype(), ", a floating one is wanted");
+  return histogram_between(x, histogram_edges(x, bins, range), weight, density);
+}
+
+std::tuple<Tensor, Tensor> histogram_at_composite(const Tensor& x, const Tensor& bins,
+                                                  const Tensor& weight, bool density) {
+  const NoGrad no_grad;
+  check(is_floating(x.dtype()), "histogram: x has dtype ", x.dtype(), ", a floating one is wanted");
+  check(bins.dim() == 1 && bins.numel() > 0, "histogram: the edges have shape ", bins.sizes(),
+        ", one dimension of at least one is wanted");
+  check(bins.dtype() == x.dtype(), "histogram: the edges have dtype ", bins.dtype(), " and x ",
+        x.dtype());
+  if (has_values(bins))
+    check(host_value<bool>(all(ge(diff(bins), 0.0))),
+          "histogram: the edges are in no rising order");
+  return histogram_between(x, bins, weight, density);
 }
 
 Tensor histc_composite(const Tensor& given, int64_t bins, double min, double max) {

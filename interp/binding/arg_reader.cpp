@@ -16,7 +16,7 @@ namespace {
 
 bool is_list(ArgType type) {
   return type == ArgType::IntList || type == ArgType::IntVector || type == ArgType::IndexVector ||
-         type == ArgType::DimList || type == ArgType::TensorList;
+         type == ArgType::FloatVector || type == ArgType::DimList || type == ArgType::TensorList;
 }
 
 bool has_metatable(lua_State* L, int index) {
@@ -270,8 +270,10 @@ bool ArgReader::matches(int i) {
     case ArgType::IntList:
     case ArgType::IntVector:
     case ArgType::IndexVector:
+    case ArgType::FloatVector:
     case ArgType::DimList: return list_matches(i);
     case ArgType::Bool: return type == LUA_TBOOLEAN;
+    case ArgType::False: return type == LUA_TBOOLEAN && lua_toboolean(L_, index) == 0;
     case ArgType::String:
     case ArgType::DType:
     case ArgType::Device: return type == LUA_TSTRING;
@@ -463,6 +465,23 @@ std::vector<int64_t> ArgReader::integers(int i) {
   for (int64_t k = 1; k <= count; ++k) {
     lua_geti(L_, index, k);
     out.push_back(integer_at(-1, i));
+    lua_pop(L_, 1);
+  }
+  if (scripted) check_not_freed();
+  return out;
+}
+
+std::vector<double> ArgReader::numbers(int i) {
+  const int index = slot_[i];
+  if (index == 0 || lua_type(L_, index) != LUA_TTABLE) bad(i, "a table of numbers");
+  const bool scripted = has_metatable(L_, index);
+  const int64_t count = luaL_len(L_, index);
+  std::vector<double> out;
+  for (int64_t k = 1; k <= count; ++k) {
+    if (lua_geti(L_, index, k) != LUA_TNUMBER)
+      fail(signature_.op, ": argument '", signature_.args[i].name, "' must hold numbers, got ",
+           type_name(L_, -1));
+    out.push_back(lua_tonumber(L_, -1));
     lua_pop(L_, 1);
   }
   if (scripted) check_not_freed();

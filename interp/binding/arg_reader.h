@@ -25,7 +25,9 @@ enum class ArgType : uint8_t {
   IntList,
   IntVector,  // a list of any length, where an IntList has at most as many as dims
   Float,
+  FloatVector,
   Bool,
+  False,  // chooses an overload
   String,
   Dim,
   DimList,
@@ -106,6 +108,7 @@ class ArgReader {
   // A list of integers; a plain one fills `length` places of int[N].
   Dims ints(int i);
   std::vector<int64_t> integers(int i);
+  std::vector<double> numbers(int i);
   // A list of positions, each as index() gives it.
   std::vector<int64_t> indices(int i);
   // Null when absent.

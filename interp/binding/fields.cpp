@@ -153,10 +153,7 @@ void assign_field(lua_State* L, Tensor& x, std::string_view key) {
   } else if (key == "grad") {
     assign_gradient(L, x);
   } else if (key == "data") {
-    GradModeGuard off(false);
-    Tensor target = detach(x);
-    const Tensor& source = check_tensor(L, 3, "data");
-    named("data", [&] { copy_(target, source); });
+    set_data(x, check_tensor(L, 3, "data"));
   } else if (key == "real" || key == "imag") {
     Tensor part = key == "real" ? moonlet::real(x) : moonlet::imag(x);
     copy_(part, tensor_from_value(L, 3, std::nullopt, x.device(), key == "real" ? "real" : "imag"));

@@ -220,13 +220,17 @@ int l_cpu(lua_State* L) {
 }
 
 int l_cuda(lua_State* L) {
-  static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor}, {"device", ArgType::Int, false}};
-  static const Signature kSignature = {"cuda", "cuda(x, device=0)", kArgs, std::size(kArgs)};
+  static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor},
+                                      {"device", ArgType::Int, false},
+                                      {"non_blocking", ArgType::Bool, false}};
+  static const Signature kSignature = {"cuda", "cuda(x, device=0, non_blocking=false)", kArgs,
+                                       std::size(kArgs)};
   ArgReader args(L, kSignature);
   const int64_t index = args.has(1) ? args.integer(1) : 0;
   check(index >= 0 && index < 100, "cuda: there is no device ", index);
-  return push_result(
-      L, to(args.tensor(0), std::nullopt, Device{DeviceType::CUDA, static_cast<int8_t>(index)}));
+  const Device device{DeviceType::CUDA, static_cast<int8_t>(index)};
+  return push_result(L, to(args.tensor(0), std::nullopt, device, std::nullopt, false,
+                           args.has(2) && args.boolean(2)));
 }
 
 }  // namespace

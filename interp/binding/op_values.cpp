@@ -33,6 +33,15 @@ void push_list(lua_State* L, const List& list, bool from_one) {
   }
 }
 
+void push_list(lua_State* L, const std::vector<double>& list, bool) {
+  lua_createtable(L, static_cast<int>(list.size()), 0);
+  lua_Integer i = 0;
+  for (const double value : list) {
+    lua_pushnumber(L, value);
+    lua_rawseti(L, -2, ++i);
+  }
+}
+
 // A missing tensor in a list is false, because a table cannot hold nil.
 void push_tensors(lua_State* L, const std::vector<Tensor>& list) {
   lua_createtable(L, static_cast<int>(list.size()), 0);
@@ -64,7 +73,8 @@ void push_value(lua_State* L, const BoxedValue& value, std::string_view type) {
           push_tensor(L, v);
         else if constexpr (std::is_same_v<T, std::vector<Tensor>>)
           push_tensors(L, v);
-        else if constexpr (std::is_same_v<T, Dims> || std::is_same_v<T, std::vector<int64_t>>)
+        else if constexpr (std::is_same_v<T, Dims> || std::is_same_v<T, std::vector<int64_t>> ||
+                           std::is_same_v<T, std::vector<double>>)
           push_list(L, v, from_one);
         else if constexpr (std::is_same_v<T, int64_t>)
           lua_pushinteger(L, to_script(v, from_one));
@@ -116,10 +126,11 @@ class Reader {
     if (type_ == "Operand" && tensor_cell(L_, index)) return tensor(index);
     if (type_ == "Operand" || type_ == "Scalar") return scalar(index);
     if (type_.starts_with("Tensor") || type_ == "Indices") return tensors(index);
+    if (type_ == "float[*]") return numbers(index);
     if (is_list(type_)) return list(index, before);
     if (type_ == "int" || counts_from_one(type_)) return integer(index);
     if (type_ == "float") return number(index);
-    if (type_ == "bool") return boolean(index);
+    if (type_ == "bool" || type_ == "false") return boolean(index);
     if (type_ == "string") return std::string(text(index, "a string"));
     if (type_ == "DType") return dtype_from_name(text(index, "a dtype"));
     if (type_ == "Device") return device_from_name(text(index, "a device"));
@@ -184,6 +195,18 @@ class Reader {
     Dims dims;
     for (const int64_t value : out) dims.push_back(value);
     return dims;
+  }
+
+  BoxedValue numbers(int index) {
+    if (lua_type(L_, index) != LUA_TTABLE) bad(index, "a table of numbers");
+    std::vector<double> out;
+    const auto count = static_cast<lua_Integer>(lua_rawlen(L_, index));
+    for (lua_Integer i = 1; i <= count; ++i) {
+      if (lua_rawgeti(L_, index, i) != LUA_TNUMBER) bad(index, "a table of numbers");
+      out.push_back(lua_tonumber(L_, -1));
+      lua_pop(L_, 1);
+    }
+    return out;
   }
 
   BoxedValue number(int index) {

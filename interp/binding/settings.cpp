@@ -1,7 +1,8 @@
-// interp/binding/settings.cpp: the default dtype and device, the number of threads, and warnings of
-// the standard library.
+// interp/binding/settings.cpp: the default dtype and device, the number of threads, the precision
+// of products, and warnings of the standard library.
 #include "interp/binding/arg_reader.h"
 #include "tensor/execution.h"
+#include "tensor/float32_precision.h"
 #include "tensor/threads.h"
 #include "tensor/warning.h"
 
@@ -40,6 +41,18 @@ int l_set_flush_denormal(lua_State* L) {
   return push_result(L, set_flush_denormal(lua_toboolean(L, 1) != 0));
 }
 
+int l_set_float32_matmul_precision(lua_State* L) {
+  check(lua_type(L, 1) == LUA_TSTRING,
+        "set_float32_matmul_precision: \"highest\", \"high\" or \"medium\" is wanted, got ",
+        type_name(L, 1));
+  set_float32_precision(float32_precision_from_name(lua_tostring(L, 1)));
+  return 0;
+}
+
+int l_get_float32_matmul_precision(lua_State* L) {
+  return push_string(L, name(float32_precision()));
+}
+
 // A key and a message: shown once for each key, as the warnings of ops are.
 int l_warn_once(lua_State* L) {
   warn_once(luaL_checkstring(L, 1), luaL_checkstring(L, 2));
@@ -49,15 +62,18 @@ int l_warn_once(lua_State* L) {
 }  // namespace
 
 void register_settings(lua_State* L) {
-  static const luaL_Reg kModule[] = {{"set_default_dtype", guard<l_set_default_dtype>},
-                                     {"get_default_dtype", guard<l_get_default_dtype>},
-                                     {"set_default_device", guard<l_set_default_device>},
-                                     {"get_default_device", guard<l_get_default_device>},
-                                     {"set_num_threads", guard<l_set_num_threads>},
-                                     {"get_num_threads", guard<l_get_num_threads>},
-                                     {"set_flush_denormal", guard<l_set_flush_denormal>},
-                                     {"_warn_once", guard<l_warn_once>},
-                                     {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {
+      {"set_default_dtype", guard<l_set_default_dtype>},
+      {"get_default_dtype", guard<l_get_default_dtype>},
+      {"set_default_device", guard<l_set_default_device>},
+      {"get_default_device", guard<l_get_default_device>},
+      {"set_num_threads", guard<l_set_num_threads>},
+      {"get_num_threads", guard<l_get_num_threads>},
+      {"set_flush_denormal", guard<l_set_flush_denormal>},
+      {"set_float32_matmul_precision", guard<l_set_float32_matmul_precision>},
+      {"get_float32_matmul_precision", guard<l_get_float32_matmul_precision>},
+      {"_warn_once", guard<l_warn_once>},
+      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
 }
 

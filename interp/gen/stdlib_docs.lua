@@ -339,7 +339,11 @@ function stdlib_docs.entries(root, ops)
   for _, name in ipairs(sorted_names(loaded.facade)) do
     local module = loaded.facade[name]
     local path = ("%s/stdlib/%s.lua"):format(root, module)
-    walk:func(name, require("moonlet." .. module)[name], path)
+    if loaded.modules[module] then  -- it has a text under the name of the module
+      walk:add { name = name, kind = "function", same_as = module .. "." .. name, calls = {} }
+    else
+      walk:func(name, require("moonlet." .. module)[name], path)
+    end
     if name == module or module == "profiler" then
       walk:plain_classes(path)
     end

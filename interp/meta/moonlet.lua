@@ -50,6 +50,19 @@ function ml.get_default_dtype() end
 ---@param dtype moonlet.dtype
 function ml.set_default_dtype(dtype) end
 
+--- How exact products of float32 matrices must be: "highest" at first.
+---@return string
+---@see set_float32_matmul_precision
+function ml.get_float32_matmul_precision() end
+
+--- Says how exact products of float32 matrices must be, for the whole process: "highest", in float32
+--- throughout, or "high" or "medium", where CUDA devices may round the factors to TF32 (10 bits of
+--- mantissa, sums in float32), which is several times faster. The CPU computes in float32 always.
+--- > ml.set_float32_matmul_precision("high")
+--- > ml.set_float32_matmul_precision("highest")
+---@param precision "highest"|"high"|"medium"
+function ml.set_float32_matmul_precision(precision) end
+
 --- The device on which tensors are made unless it is said: "cpu" at first.
 ---@return string
 function ml.get_default_device() end

@@ -23,7 +23,7 @@
 ---@field mH moonlet.Tensor The same of the matrices in the last two dimensions, as `x:adjoint()`.
 ---@field real moonlet.Tensor The real parts of a complex tensor, a view; assigning writes them. A real tensor gives itself.
 ---@field imag moonlet.Tensor The imaginary parts of a complex tensor, a view; assigning writes them.
----@field data moonlet.Tensor The same memory without history, as `x:detach()`. Assigning copies the values into it, unrecorded.
+---@field data moonlet.Tensor The same memory without history, as `x:detach()`. Assigning makes `x` show the memory of the other tensor, with its shape, dtype and device; the gradient and the history stay. `x.data:copy_(y)` writes values.
 ---@field is_cuda boolean Whether it is on a CUDA device.
 ---@field is_sparse boolean Whether it is `SparseRows`: false of a tensor.
 ---@field retains_grad boolean Whether it is no leaf and `x:retain_grad()` was called.
@@ -244,9 +244,10 @@ function Tensor:cpu() end
 
 --- On a CUDA device, itself when it is there.
 ---@param device? integer 0 unless given
+---@param non_blocking? boolean as for `to`
 ---@return moonlet.Tensor
 ---@see to
-function Tensor:cuda(device) end
+function Tensor:cuda(device, non_blocking) end
 
 --- Sets every element to 0. Returns `x`.
 ---@return moonlet.Tensor x

@@ -148,8 +148,15 @@ local OF_HESSIAN = { value = "the gradient", graph = "the Hessian", of = "input 
 
 -- Products ---------------------------------------------------------------------------------------
 
-local read_vjp = signature("autograd.functional.vjp(function func, Tensor|table inputs, "
-  .. "Tensor|table? v=nil, bool create_graph=false, bool strict=false)", "vjp")
+-- What all of them take, and what products with vectors and matrices take besides.
+local function declare(name, rest)
+  return signature(("autograd.functional.%s(function func, Tensor|table inputs, %s)")
+    :format(name, rest), name)
+end
+local PRODUCT = "Tensor|table? v=nil, bool create_graph=false, bool strict=false"
+local MATRIX = "bool create_graph=false, bool strict=false, bool vectorize=false, "
+
+local read_vjp = declare("vjp", PRODUCT)
 
 --- The results of `func` and the product of the vector `v` with its Jacobian: the gradient that
 --- backward gives when it starts from `v`. `inputs` is a tensor or an array of the arguments, and
@@ -198,8 +205,7 @@ local function transposed_product(transposed, seeds, held, v, create_graph)
   return out
 end
 
-local read_jvp = signature("autograd.functional.jvp(function func, Tensor|table inputs, "
-  .. "Tensor|table? v=nil, bool create_graph=false, bool strict=false)", "jvp")
+local read_jvp = declare("jvp", PRODUCT)
 
 --- The results of `func` and the product of its Jacobian with the vector `v`: the derivative along
 --- `v`, by backward through backward. `v` has the shapes of the inputs and may be left out for a
@@ -242,8 +248,7 @@ local function gradient_of(where, given, inputs)
   return outputs, gradient
 end
 
-local read_vhp = signature("autograd.functional.vhp(function func, Tensor|table inputs, "
-  .. "Tensor|table? v=nil, bool create_graph=false, bool strict=false)", "vhp")
+local read_vhp = declare("vhp", PRODUCT)
 
 --- The result of `func`, a single element, and the product of the vector `v` with its Hessian.
 --- > ml.autograd.functional.vhp(function(x) return (x * x * x):sum() end, ml.ones(2), ml.ones(2))
@@ -266,8 +271,7 @@ function functional.vhp(...)
   return finished(outputs, false, given.create_graph), finished(product, many, given.create_graph)
 end
 
-local read_hvp = signature("autograd.functional.hvp(function func, Tensor|table inputs, "
-  .. "Tensor|table? v=nil, bool create_graph=false, bool strict=false)", "hvp")
+local read_hvp = declare("hvp", PRODUCT)
 
 --- The result of `func`, a single element, and the product of its Hessian with the vector `v`.
 --- Where the second derivatives are continuous `vhp` gives the same and is faster.
@@ -416,9 +420,7 @@ end
 
 signature.add_choice("JacobianStrategy", { "reverse-mode", "forward-mode" })
 
-local read_jacobian = signature("autograd.functional.jacobian(function func, "
-  .. "Tensor|table inputs, bool create_graph=false, bool strict=false, bool vectorize=false, "
-  .. 'JacobianStrategy strategy="reverse-mode")', "jacobian")
+local read_jacobian = declare("jacobian", MATRIX .. 'JacobianStrategy strategy="reverse-mode"')
 
 --- The Jacobian of `func` at `inputs`, a tensor or an array of its arguments: of shape (those of
 --- the output, those of the input). Several outputs give an array with one for each, several inputs
@@ -444,9 +446,8 @@ function functional.jacobian(...)
   return jacobian("jacobian", given)
 end
 
-local read_hessian = signature("autograd.functional.hessian(function func, "
-  .. "Tensor|table inputs, bool create_graph=false, bool strict=false, bool vectorize=false, "
-  .. 'JacobianStrategy outer_jacobian_strategy="reverse-mode")', "hessian")
+local read_hessian = declare("hessian",
+  MATRIX .. 'JacobianStrategy outer_jacobian_strategy="reverse-mode"')
 
 --- The second derivatives of `func`, which gives a single element, at `inputs`, a tensor or an
 --- array of its arguments: of shape (those of the input twice), or `H[i][j]` of several inputs. It

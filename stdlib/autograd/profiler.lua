@@ -9,6 +9,7 @@ local namespace = require("moonlet.options").namespace
 local signature = require "moonlet.signature"
 local system = require "moonlet.system"
 local fail = require("moonlet.options").fail
+local kept_open = require("moonlet.options").kept_open
 
 local profiler = {}
 
@@ -175,16 +176,10 @@ function metatable:__tostring() return self:table() end
 local read_profile = signature(
   "autograd.profiler.profile(bool enabled=true, bool sync=false)", "profile")
 
-local function measured(given, f, ...)
-  if f ~= nil and type(f) ~= "function" then
-    fail("profile: a function is wanted, got %s", type(f))
-  end
+local function measured(given, ...)
   local run = setmetatable({ _events = false, _spans = false }, metatable)
   if given.enabled then run._guard, run._events, run._spans = ml._profiler(given.sync, true) end
-  if not f then return run end
-  local running <close> = run
-  f(...)
-  return running
+  return kept_open("profile", run, ...)
 end
 
 --- Measures what `f` does, or what is done until the end of the block or `p:stop()`: each op, each

@@ -1,5 +1,5 @@
--- stdlib/data/text.lua: data sets of text: the lines of a file, and windows of a file of token ids,
--- which is mapped rather than read.
+-- stdlib/data/text.lua: data sets of text: the lines of a file, windows of its characters, and
+-- windows of a file of token ids, which is mapped rather than read.
 
 local class = require "moonlet.class"
 local dataset = require "moonlet.data.dataset"
@@ -7,6 +7,7 @@ local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local system = require "moonlet.system"
+local tables = require "moonlet.data.table"
 local fail = options.fail
 
 local text = {}
@@ -36,6 +37,81 @@ function TextLines:get(i)
   local line = self.content:sub(self.starts[i], last):gsub("\r?\n$", "")
   if self.transform then return self.transform(line) end
   return line
+end
+
+local function characters_of(where, content)
+  if not utf8.len(content) then fail("%s is not in UTF-8", where) end
+  local out = {}
+  for character in content:gmatch(utf8.charpattern) do out[#out + 1] = character end
+  return out
+end
+
+signature.add_type("Vocabulary", "a data.Categories", function(value)
+  return class.is_instance(value, tables.Categories) and value or nil
+end)
+
+local read_characters = signature("data.CharDataset(string path, int>=1 block_size, "
+  .. "number[2]>=0<=1 part={0, 1}, int>=1? stride=nil, Vocabulary? vocabulary=nil)")
+
+--- Windows of the characters of a text file in UTF-8, also gzipped, to predict each next one:
+--- example i is the ids of `block_size` characters, from 1, and those one further. Options: `part`,
+--- the shares of the text between which the windows lie, `{ 0, 0.9 }` for training and `{ 0.9, 1 }`
+--- for validation; `stride`, from one window's start to the next (`block_size`); `vocabulary`, the
+--- `data.Categories` that numbers the characters, which are those of the whole text unless given.
+--- `set.vocabulary` is what was used and `set.ids` all ids of the part.
+local CharDataset = class("CharDataset", dataset.Dataset)
+text.CharDataset = CharDataset
+
+function CharDataset:init(...)
+  local o = read_characters:table(...)
+  local characters = characters_of(("CharDataset: '%s'"):format(o.path),
+    system.read_file(o.path, "CharDataset"))
+  self.vocabulary = o.vocabulary or tables.Categories(characters)
+  local ids = self.vocabulary:encode(characters)
+  local first, last = math.floor(#ids * o.part[1]) + 1, math.floor(#ids * o.part[2])
+  if last - first < o.block_size then
+    fail("CharDataset: this part of '%s' has %d characters; a window of %d and the next one want "
+      .. "%d", o.path, math.max(last - first + 1, 0), o.block_size, o.block_size + 1)
+  end
+  self.ids = ids[{ { first, last } }]
+  self.windows = self.ids:unfold(1, o.block_size + 1, o.stride or o.block_size)
+end
+
+function CharDataset:size() return #self.windows end
+
+function CharDataset:get(i)
+  local window = self.windows[i]
+  return window[{ { 1, -2 } }], window[{ { 2, -1 } }]
+end
+
+--- The examples at a 1-D tensor of positions.
+---@param positions Tensor
+---@return Tensor ids (examples, block_size)
+---@return Tensor next those one further
+function CharDataset:get_batch(positions)
+  local windows = self.windows:index_select(1, positions:to "cpu")
+  return windows[{ {}, { 1, -2 } }], windows[{ {}, { 2, -1 } }]
+end
+
+local read_encode = signature "CharDataset:encode(string text)"
+
+--- The ids of a text's characters, from 1; one that is not in the vocabulary is an error.
+---@param text string in UTF-8
+---@return Tensor
+function CharDataset:encode(...)
+  return self.vocabulary:encode(characters_of("encode: the text", (read_encode(...))))
+end
+
+local read_decode = signature "CharDataset:decode(Tensor|int[]|int ids)"
+
+--- The text that ids stand for.
+---@param ids Tensor|integer[]|integer
+---@return string
+function CharDataset:decode(...)
+  local ids = read_decode(...)
+  if ml.is_tensor(ids) then ids = ids:reshape(-1) end
+  local found = self.vocabulary:decode(ids)
+  return type(found) == "table" and table.concat(found) or found
 end
 
 -- How a dtype of a file is mapped, and what its ids reach.

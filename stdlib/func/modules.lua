@@ -1,5 +1,6 @@
 -- stdlib/func/modules.lua: networks as functions of their parameters.
 
+local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -147,6 +148,30 @@ function modules.stack_module_state(...)
     parameters[name]:requires_grad_(tensor.requires_grad)
   end
   return parameters, stacked(function(net) return net:named_buffers() end)
+end
+
+local read_replace = signature "func.replace_all_batch_norm_modules_(Module root)"
+
+--- Takes the running statistics from all batch norms in `root`, which then normalise by the batch
+--- that they get, in `eval` too: inside `func.vmap` they cannot be changed for each sample. Returns
+--- `root`. As `torch.func.replace_all_batch_norm_modules_`.
+--- > net = ml.nn.Sequential(ml.nn.Conv2d(1, 2, 3), ml.nn.BatchNorm2d(2))
+--- > return ml.func.replace_all_batch_norm_modules_(net)[2].track_running_stats
+---@param root moonlet.nn.Module
+---@return moonlet.nn.Module root
+function modules.replace_all_batch_norm_modules_(...)
+  local root = read_replace(...)
+  local nn = ml.nn
+  local kinds = { nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d }
+  for _, net in ipairs(root:modules()) do
+    for _, kind in ipairs(kinds) do
+      if class.is_instance(net, kind) and net.track_running_stats then
+        net.running_mean, net.running_var, net.num_batches_tracked = nil, nil, nil
+        net.track_running_stats = false
+      end
+    end
+  end
+  return root
 end
 
 return modules

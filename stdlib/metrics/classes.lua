@@ -7,7 +7,7 @@ local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local fail = options.fail
-local Metric, once = metric.Metric, metric.once
+local once = metric.once
 
 local classes = {}
 
@@ -80,7 +80,6 @@ end
 
 local ACCURACY = 'AccuracyAverage average="micro", int>=1? num_classes=nil, int>=1 top_k=1, '
   .. "number threshold=0.5"
-local read_accuracy = signature("metrics.Accuracy(" .. ACCURACY .. ")")
 
 --- How often guesses are right. Options: `average`: "micro" (the share of all), "macro" (the mean
 --- over the classes that occur in targets of each one's share, the balanced accuracy) or "none" (a
@@ -88,19 +87,11 @@ local read_accuracy = signature("metrics.Accuracy(" .. ACCURACY .. ")")
 --- whose class is among the k highest scores; `num_classes`; `threshold` (0.5). See `update`.
 --- > metric = ml.metrics.Accuracy()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 3}):compute()
-local Accuracy = class("Accuracy", Metric)
+local Accuracy = metric.define("Accuracy", ACCURACY)
 classes.Accuracy = Accuracy
 
-function Accuracy:init(...)
-  self.options = read_accuracy:table(...)
-  self:reset()
-end
-
---- Forgets what came so far.
----@return moonlet.metrics.Metric self
-function Accuracy:reset()
+function Accuracy:clear()
   clear_counts(self)
-  return self
 end
 
 local read_accuracy_update = signature("Accuracy:update(Tensor input, Tensor target)",
@@ -168,21 +159,12 @@ end
 
 -- A class of metrics that are the ratio of counts of each class.
 local function define(name, ratio)
-  local cls = class(name, Metric)
-  local read = signature(("metrics.%s(%s)"):format(name, AVERAGED))
+  local cls = metric.define(name, AVERAGED)
   local where = name .. ": update"
   local read_update = signature(name .. ":update(Tensor input, Tensor target)", where)
 
-  function cls:init(...)
-    self.options = read:table(...)
-    self:reset()
-  end
-
-  --- Forgets what came so far.
-  ---@return moonlet.metrics.Metric self
-  function cls:reset()
+  function cls:clear()
     clear_counts(self)
-    return self
   end
 
   --- Adds a batch, as `metrics.Accuracy.update` does.
@@ -218,27 +200,18 @@ classes.Recall = define("Recall", function(right, _, actual) return right, actua
 classes.F1 = define("F1", function(right, guessed, actual) return right * 2, guessed + actual end)
 
 local CONFUSION = 'int>=1? num_classes=nil, Normalize normalize="none", number threshold=0.5'
-local read_matrix = signature("metrics.ConfusionMatrix(" .. CONFUSION .. ")")
 
 --- Counts of true classes (rows) that were guessed to be (columns) each class, as `plot.confusion`
 --- shows them. Options: `num_classes` (default: the most that came); `normalize`: shares of each
 --- row ("true"), of each column ("pred"), of all ("all"), or counts ("none"); `threshold` (0.5).
 --- > metric = ml.metrics.ConfusionMatrix()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
-local ConfusionMatrix = class("ConfusionMatrix", Metric)
+local ConfusionMatrix = metric.define("ConfusionMatrix", CONFUSION)
 classes.ConfusionMatrix = ConfusionMatrix
 
-function ConfusionMatrix:init(...)
-  self.options = read_matrix:table(...)
-  self:reset()
-end
-
---- Forgets what came so far.
----@return moonlet.metrics.Metric self
-function ConfusionMatrix:reset()
+function ConfusionMatrix:clear()
   local size = self.options.num_classes or 0
   self.counts = ml.zeros { size, size, dtype = ml.int64 }
-  return self
 end
 
 local function add_matrix(self, more)

@@ -11,11 +11,36 @@ local metric = {}
 -- A class beyond that is likely no class, and counts of each would fill the memory.
 local MOST_CLASSES = 1 << 24
 
---- The base of metrics. A subclass has `reset()`, which forgets what came so far, `update(...)`,
---- which adds a batch and returns the metric, `compute()`, which gives the result for all batches,
---- and `merge(other)`, which adds what another metric has seen. A constructor ends with `reset`.
+--- The base of metrics. A subclass has `clear()`, which makes it one that has seen nothing,
+--- `update(...)`, which adds a batch and returns the metric, `compute()`, which gives the result
+--- for all batches, and `merge(other)`, which adds what another metric has seen. A constructor ends
+--- with `reset`.
 local Metric = class("Metric")
 metric.Metric = Metric
+
+--- A class of metrics whose constructor takes those options, as `self.options`.
+---@param name string
+---@param declared string as in a signature
+---@return table
+function metric.define(name, declared)
+  local cls = class(name, Metric)
+  local read = signature(("metrics.%s(%s)"):format(name, declared))
+  function cls:init(...)
+    self.options = read:table(...)
+    self:reset()
+  end
+  return cls
+end
+
+--- Forgets what came so far.
+---@return moonlet.metrics.Metric self
+function Metric:reset()
+  self:clear()
+  return self
+end
+
+--- Makes it a metric that has seen nothing; `reset` calls it. Subclasses define it.
+function Metric:clear() fail("%s: has no method clear", class.name(class.of(self))) end
 
 --- Adds what another metric of the class has seen; `merge_state` calls it. Subclasses define it.
 ---@param other moonlet.metrics.Metric

@@ -1,13 +1,12 @@
 -- stdlib/metrics/ranking.lua: metrics of how scores put examples in order: ROC and
 -- precision-recall curves, the area under the first, and average precision.
 
-local class = require "moonlet.class"
 local metric = require "moonlet.metrics.metric"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local fail = options.fail
-local Metric, once = metric.Metric, metric.once
+local once = metric.once
 
 local ranking = {}
 
@@ -116,21 +115,12 @@ end
 
 -- A class of metrics that keep all scores; `value` gives that of one class.
 local function define(name, value)
-  local cls = class(name, Metric)
-  local read = signature(("metrics.%s(%s)"):format(name, OPTIONS))
+  local cls = metric.define(name, OPTIONS)
   local where = name .. ": update"
   local read_update = signature(name .. ":update(Tensor input, Tensor target)", where)
 
-  function cls:init(...)
-    self.options = read:table(...)
-    self:reset()
-  end
-
-  --- Forgets what came so far.
-  ---@return moonlet.metrics.Metric self
-  function cls:reset()
+  function cls:clear()
     self.scores, self.truths, self.count = {}, {}, nil
-    return self
   end
 
   --- Adds a batch. `input` holds scores: of shape (n, classes) with classes from 1 as `target` of

@@ -1,36 +1,25 @@
 -- stdlib/metrics/values.lua: metrics of numbers: running means, squared errors, R2, perplexity.
 
-local class = require "moonlet.class"
 local metric = require "moonlet.metrics.metric"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local fail = options.fail
-local Metric, once = metric.Metric, metric.once
+local once = metric.once
 
 local values = {}
 
 signature.add_choice("Multioutput", { "uniform_average", "raw_values" })
 signature.add_choice("WeightedOutput", { "uniform_average", "raw_values", "variance_weighted" })
 
-local read_mean = signature "metrics.Mean()"
-
 --- The mean of all numbers that come, as of the losses of batches: `mean:update(loss, #batch)`.
 --- > metric = ml.metrics.Mean()
 --- > metric:update(1.5, 2):update(3):compute()
-local Mean = class("Mean", Metric)
+local Mean = metric.define("Mean", "")
 values.Mean = Mean
 
-function Mean:init(...)
-  read_mean(...)
-  self:reset()
-end
-
---- Forgets what came so far.
----@return moonlet.metrics.Metric self
-function Mean:reset()
+function Mean:clear()
   self.total, self.weight = 0.0, 0.0
-  return self
 end
 
 local read_mean_update = signature("Mean:update(Tensor|number value, number>=0 weight=1)",
@@ -82,24 +71,15 @@ local function check_outputs(where, self, outputs)
 end
 
 local SQUARED = 'Multioutput multioutput="uniform_average", bool squared=true'
-local read_squared = signature("metrics.MeanSquaredError(" .. SQUARED .. ")")
 
 --- The mean of squared differences. Options: `multioutput`: "uniform_average", the mean over the
 --- outputs of shape (n, outputs), or "raw_values", a tensor of them; `squared` (true), false for
 --- the root of each output's.
-local MeanSquaredError = class("MeanSquaredError", Metric)
+local MeanSquaredError = metric.define("MeanSquaredError", SQUARED)
 values.MeanSquaredError = MeanSquaredError
 
-function MeanSquaredError:init(...)
-  self.options = read_squared:table(...)
-  self:reset()
-end
-
---- Forgets what came so far.
----@return moonlet.metrics.Metric self
-function MeanSquaredError:reset()
+function MeanSquaredError:clear()
   self.count, self.sum, self.outputs = 0, ml.zeros { 1, dtype = ml.float64 }, nil
-  return self
 end
 
 local read_squared_update = signature("MeanSquaredError:update(Tensor input, Tensor target)",
@@ -133,26 +113,17 @@ function MeanSquaredError:compute()
 end
 
 local R2_OPTIONS = 'WeightedOutput multioutput="uniform_average"'
-local read_r2 = signature("metrics.R2(" .. R2_OPTIONS .. ")")
 
 --- The share of the targets' variance that predictions explain: 1 is perfect, 0 as good as their
 --- mean. Option `multioutput`: "uniform_average", the mean over the outputs of shape (n, outputs),
 --- "variance_weighted", that by their variances, or "raw_values", a tensor. Of targets that are all
 --- the same the share is 1 where predictions are perfect and else 0.
-local R2 = class("R2", Metric)
+local R2 = metric.define("R2", R2_OPTIONS)
 values.R2 = R2
 
-function R2:init(...)
-  self.options = read_r2:table(...)
-  self:reset()
-end
-
---- Forgets what came so far.
----@return moonlet.metrics.Metric self
-function R2:reset()
+function R2:clear()
   local zeros = ml.zeros { 1, dtype = ml.float64 }
   self.count, self.mean, self.spread, self.residual, self.outputs = 0, zeros, zeros, zeros, nil
-  return self
 end
 
 -- Joins counts, means and sums of squares around them (Chan, Golub and LeVeque, 1979).
@@ -207,23 +178,14 @@ function R2:compute()
   return metric.weighted_mean(shares, spread)
 end
 
-local read_perplexity = signature("metrics.Perplexity(int? ignore_index=nil)")
 
 --- How many words a language model hesitates between: e to the mean cross entropy. Option
 --- `ignore_index`: targets that do not count, as those of padding.
-local Perplexity = class("Perplexity", Metric)
+local Perplexity = metric.define("Perplexity", "int? ignore_index=nil")
 values.Perplexity = Perplexity
 
-function Perplexity:init(...)
-  self.options = read_perplexity:table(...)
-  self:reset()
-end
-
---- Forgets what came so far.
----@return moonlet.metrics.Metric self
-function Perplexity:reset()
+function Perplexity:clear()
   self.total, self.count = 0.0, 0
-  return self
 end
 
 local read_perplexity_update = signature("Perplexity:update(Tensor input, Tensor target)",

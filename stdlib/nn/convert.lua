@@ -36,14 +36,16 @@ local function convert_all(self, target)
 end
 
 local read_to = signature(
-  "Module:to(string|Tensor? device=nil, string? dtype=nil, string? memory_format=nil)")
+  "Module:to(string|Tensor? device=nil, string? dtype=nil, bool non_blocking=false, "
+  .. "string? memory_format=nil)")
 
 --- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to("cuda", "float64")`, `to(x)` as
 --- the tensor x is, `to { dtype = .., device = .., memory_format = .. }`. A dtype reaches floating
---- and complex tensors only, the format "channels_last" those of 4 dimensions. The parameters stay
---- the same Lua values.
+--- and complex tensors only, the format "channels_last" those of 4 dimensions. `non_blocking` is
+--- that of a tensor's `to`. The parameters stay the same Lua values.
 ---@param device? string|Tensor
 ---@param dtype? string
+---@param non_blocking? boolean (default false)
 ---@param memory_format? string
 ---@return table self
 function Module:to(...)

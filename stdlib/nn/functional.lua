@@ -76,8 +76,15 @@ functional.gelu = op 'gelu(Tensor input, string approximate="none")'
 functional.logsigmoid = op "logsigmoid(Tensor input)"
 --- `log(1 + exp(beta * input)) / beta`; `input` itself where `beta * input` passes `threshold`.
 functional.softplus = op "softplus(Tensor input, number beta=1.0, number threshold=20.0)"
---- `input / (1 + |input|)`.
-functional.softsign = op "softsign(Tensor input)"
+local read_softsign = declare.reader "softsign(Tensor input)"
+
+--- `input / (1 + |input|)`, of complex numbers too.
+---@return Tensor
+function functional.softsign(...)
+  local input = read_softsign(...)
+  if input:is_complex() then return input / (input:abs() + 1) end
+  return ml.softsign(input)
+end
 --- `1 / (1 + exp(-input))`.
 functional.sigmoid = op "sigmoid(Tensor input)"
 --- The hyperbolic tangent.
@@ -213,6 +220,7 @@ add(require "moonlet.nn.functional.attention")
 add(require "moonlet.nn.functional.conv")
 add(require "moonlet.nn.functional.dropout")
 add(require "moonlet.nn.functional.embedding")
+add(require "moonlet.nn.functional.grouped")
 add(require "moonlet.nn.functional.image")
 add(require "moonlet.nn.functional.loss")
 add(require "moonlet.nn.functional.pool")

@@ -104,6 +104,42 @@ local function restore(name, part, entry)
   return true
 end
 
+-- Tables of tensors, with tensors of their own.
+local function copied(value)
+  if ml.is_tensor(value) then return value:detach():clone() end
+  if type(value) ~= "table" or getmetatable(value) then return value end
+  local out = {}
+  for key, item in pairs(value) do out[key] = copied(item) end
+  return out
+end
+
+-- What gives a part, as it is now, its state back.
+local function undo_of(part)
+  if is_generator(part) then
+    local state = part:get_state()
+    return function() part:set_state(state) end
+  elseif has_state(part) then
+    local state = copied(part:state_dict())
+    return function() part:load_state_dict(state) end
+  end
+  local undo = {}
+  for i, generator in ipairs(generators_of(part)) do undo[i] = undo_of(generator) end
+  return function() for _, f in ipairs(undo) do f() end end
+end
+
+-- Runs `f(undo)`, which appends to `undo` what takes a step back; where it fails all are taken
+-- back, the last one first.
+local function whole_or_not(f)
+  local undo = {}
+  local ok, message = pcall(f, undo)
+  if ok then return end
+  for i = #undo, 1, -1 do
+    local back, reason = pcall(undo[i])
+    if not back then message = ("%s (and a part is half changed: %s)"):format(message, reason) end
+  end
+  error(message, 0)
+end
+
 local function sorted_names(parts)
   local names = {}
   for name in pairs(parts) do names[#names + 1] = tostring(name) end
@@ -114,8 +150,8 @@ end
 local read_load = signature("Checkpoint:load(dict parts)", "Checkpoint: load")
 
 --- Reads the file, gives the parts their states back, and then takes the default generator to where
---- it was. Returns the plain values that were saved, by name. A part that is not in the file is an
---- error.
+--- it was. Returns the plain values that were saved, by name. A part that is not in the file, or
+--- not as it is there, is an error, after which all parts are as they were.
 ---@param parts table<string, any>
 ---@return table<string, any> values
 function Checkpoint:load(...)
@@ -127,15 +163,18 @@ function Checkpoint:load(...)
         table.concat(sorted_names(file.parts), ", "))
     end
   end
-  for _, name in ipairs(sorted_names(parts)) do
-    if not restore(name, parts[name], file.parts[name]) then
-      fail("Checkpoint: load: '%s' of '%s' is of another kind", name, self.path)
+  whole_or_not(function(undo)
+    for _, name in ipairs(sorted_names(parts)) do
+      undo[#undo + 1] = undo_of(parts[name])
+      if not restore(name, parts[name], file.parts[name]) then
+        fail("Checkpoint: load: '%s' of '%s' is of another kind", name, self.path)
+      end
     end
-  end
+    ml.set_rng_state(file.rng)
+  end)
   for name, entry in pairs(file.parts) do
     if type(entry) == "table" then values[name] = entry.value end
   end
-  ml.set_rng_state(file.rng)
   return values
 end
 

@@ -1,5 +1,5 @@
 -- stdlib/utils/tensorboard.lua: ml.utils.tensorboard: files that TensorBoard reads: numbers,
--- histograms, images, texts and hyperparameters of a run.
+-- curves, histograms, images, sounds, meshes, texts, embeddings and hyperparameters of a run.
 
 local class = require "moonlet.class"
 local histogram = require "moonlet.utils.tensorboard.histogram"
@@ -7,6 +7,8 @@ local images = require "moonlet.utils.tensorboard.images"
 local messages = require "moonlet.utils.tensorboard.messages"
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
+local plugins = require "moonlet.utils.tensorboard.plugins"
+local projector = require "moonlet.utils.tensorboard.projector"
 local records = require "moonlet.utils.tensorboard.records"
 local signature = require "moonlet.signature"
 local system = require "moonlet.system"
@@ -142,18 +144,20 @@ function SummaryWriter:add_scalars(...)
   end
 end
 
-signature.add_choice("DefaultBins", { "tensorflow", "default" })
+signature.add_choice("DefaultBins", { "tensorflow", "default", "auto", "doane", "fd", "rice",
+  "scott", "sqrt", "stone", "sturges" })
 local read_histogram = declare("add_histogram", "string tag, Tensor values, int? global_step=nil, "
   .. 'int>=1<=100000|number[]|DefaultBins bins="tensorflow", number? walltime=nil, '
   .. "int>=1? max_bins=nil")
 
 --- Adds a histogram of a tensor's elements, as of weights or gradients. `bins`: "tensorflow" (they
---- grow with the distance from zero), a number of equal ones, or their edges; `max_bins` joins
---- neighbours where there are more.
+--- grow with the distance from zero), a number of equal ones, their edges, or a name by which NumPy
+--- chooses their number: "auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges".
+--- `max_bins` joins neighbours where there are more.
 ---@param tag string
 ---@param values moonlet.Tensor
 ---@param global_step? integer
----@param bins? "tensorflow"|integer|number[]
+---@param bins? string|integer|number[]
 ---@param walltime? number
 ---@param max_bins? integer
 function SummaryWriter:add_histogram(...)
@@ -227,6 +231,103 @@ function SummaryWriter:add_text(...)
     fail "SummaryWriter: add_text: 'text_string' must be UTF-8"
   end
   add(self, self.file, o, messages.text(o.tag, o.text_string))
+end
+
+local read_audio = declare("add_audio", "string tag, Tensor snd_tensor, int? global_step=nil, "
+  .. "int>=1<=4294967295 sample_rate=44100, number? walltime=nil")
+
+--- Adds a sound of one channel, `(1, samples)`, with samples from -1 to 1.
+---@param tag string
+---@param snd_tensor moonlet.Tensor
+---@param global_step? integer
+---@param sample_rate? integer (default 44100)
+---@param walltime? number
+function SummaryWriter:add_audio(...)
+  local o = read_audio:table(...)
+  local file, frames = plugins.sound("SummaryWriter: add_audio", o.snd_tensor, o.sample_rate)
+  add(self, self.file, o, messages.audio(o.tag, file, o.sample_rate, frames))
+end
+
+local read_pr_curve = declare("add_pr_curve", "string tag, Tensor labels, Tensor predictions, "
+  .. "int? global_step=nil, int>=1 num_thresholds=127, Tensor|number? weights=nil, "
+  .. "number? walltime=nil")
+
+-- TensorBoard shows no more.
+local MOST_THRESHOLDS = 127
+
+--- Adds the curve of precision and recall of predictions from 0 to 1 whose labels are 0 or 1, at
+--- `num_thresholds` thresholds, at most 127. `weights` say how much each counts.
+---@param tag string
+---@param labels moonlet.Tensor
+---@param predictions moonlet.Tensor of as many elements
+---@param global_step? integer
+---@param num_thresholds? integer (default 127)
+---@param weights? moonlet.Tensor|number
+---@param walltime? number
+function SummaryWriter:add_pr_curve(...)
+  local o = read_pr_curve:table(...)
+  local count = math.min(o.num_thresholds, MOST_THRESHOLDS)
+  local rows = plugins.pr_curve("SummaryWriter: add_pr_curve", o.labels, o.predictions, count,
+    o.weights)
+  add(self, self.file, o, messages.pr_curve(o.tag, rows, count))
+end
+
+-- No `dict`, so that a table behind the tensors holds options.
+signature.add_type("MeshConfig", "a table", function(value)
+  return type(value) == "table" and value or nil
+end)
+local read_mesh = declare("add_mesh", "string tag, Tensor vertices, Tensor? colors=nil, "
+  .. "Tensor? faces=nil, MeshConfig? config_dict=nil, int? global_step=nil, number? walltime=nil")
+
+--- Adds meshes, or clouds of points: `vertices` (batch, points, 3), the `colors` of each as red,
+--- green and blue from 0 to 255, and `faces` (batch, count, 3), the positions (from 1) of each
+--- triangle's corners. `config_dict`, by name, is for the three.js that shows them.
+---@param tag string
+---@param vertices moonlet.Tensor
+---@param colors? moonlet.Tensor
+---@param faces? moonlet.Tensor
+---@param config_dict? table
+---@param global_step? integer
+---@param walltime? number
+function SummaryWriter:add_mesh(...)
+  local o = read_mesh:table(...)
+  local where = "SummaryWriter: add_mesh"
+  local config = plugins.config(where, o.config_dict)
+  add(self, self.file, o, messages.mesh(o.tag, plugins.mesh(where, o), config))
+end
+
+local read_custom_scalars = declare("add_custom_scalars", "dict layout")
+
+--- Says which of the tags of `add_scalar` are shown together in one chart: `{ CATEGORY = { CHART =
+--- { "Multiline", { tag, ... } } } }`, or `{ "Margin", { value, lower, upper } }`. Once for a
+--- writer.
+---@param layout table<string, table<string, table>>
+function SummaryWriter:add_custom_scalars(...)
+  local layout = plugins.checked_layout("SummaryWriter: add_custom_scalars",
+    (read_custom_scalars(...)))
+  add(self, self.file, {}, messages.custom_scalars(layout))
+end
+
+local read_embedding = declare("add_embedding", "Tensor mat, table? metadata=nil, "
+  .. 'Tensor? label_img=nil, int>=0? global_step=nil, string tag="default", '
+  .. "string[]? metadata_header=nil")
+
+--- Writes points for TensorBoard's projector: the rows of `mat`, with a label each in `metadata`
+--- (with `metadata_header` an array of them, for columns of those names) and a picture each in
+--- `label_img` (points, channels, height, width).
+---@param mat moonlet.Tensor (points, dimensions)
+---@param metadata? any[]
+---@param label_img? moonlet.Tensor
+---@param global_step? integer
+---@param tag? string (default "default")
+---@param metadata_header? string[]
+function SummaryWriter:add_embedding(...)
+  local o = read_embedding:table(...)
+  local where = "SummaryWriter: add_embedding"
+  if self.closed then fail "SummaryWriter: it is closed" end
+  self.embeddings = self.embeddings or {}
+  table.insert(self.embeddings, projector.write(where, self.log_dir, o))
+  projector.write_list(where, self.log_dir, self.embeddings)
 end
 
 local read_hparams = declare("add_hparams", "dict hparam_dict, dict metric_dict, "

@@ -263,8 +263,8 @@ struct SortedRows {
 
 }  // namespace
 
-void searchsorted(const Tensor& sequence, const Tensor& x, bool, bool right, std::string_view side,
-                  const Tensor& sorter, Tensor& y) {
+void searchsorted(const Tensor& sequence, const Tensor& x, bool, bool right,
+                  const std::optional<std::string>& side, const Tensor& sorter, Tensor& y) {
   const bool behind = shapes::searches_right(right, side);
   const DType dtype = sum_dtype(promote(sequence.dtype(), x.dtype()));
   const Tensor sorted = converted(sequence, dtype), values = converted(x, dtype);

@@ -11,6 +11,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/pool.h"
 #include "tensor/cpu/reduce.h"
+#include "tensor/plain_copy.h"
 #include "tensor/pool_window.h"
 #include "tensor/shapes/index.h"
 #include "tensor/views.h"
@@ -491,6 +492,7 @@ void max_pool2d_with_indices(const Tensor& x, const Dims& kernel, const Dims& st
 }
 
 void adaptive_max_pool2d(const Tensor& x, const Dims&, Tensor& values, Tensor& indices) {
+  if (values.numel() == 0) return;
   maximum(x, adaptive_window(x.sizes(), values.sizes()), values, indices);
 }
 
@@ -552,10 +554,12 @@ void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel,
 }
 
 void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
+  if (y.numel() == 0) return;
   average(x, adaptive_window(x.sizes(), y.sizes()), y);
 }
 
 void adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size, Tensor& y) {
+  if (grad.numel() == 0) return fill_plain(y, Scalar(0), "adaptive_avg_pool2d");
   spread(grad, adaptive_window(size, grad.sizes()), y);
 }
 

@@ -8,6 +8,7 @@
 #include "tensor/random_counts.h"
 #include "tensor/random_transforms.h"
 #include "tensor/shapes/random.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 
@@ -104,6 +105,10 @@ void uniform(Tensor& x, double from, double to, Philox rng) {
 }
 
 void normal(Tensor& x, double mean, double std, Philox rng) {
+  if (is_complex(x.dtype())) {
+    Tensor parts = views::view_as_real(x);
+    return normal(parts, mean, std * std::sqrt(0.5), rng);
+  }
   const float m = static_cast<float>(mean), s = static_cast<float>(std);
   fill_floating(
       x, rng,

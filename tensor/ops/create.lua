@@ -1,8 +1,8 @@
 -- tensor/ops/create.lua: new tensors: constants, ranges, diagonals.
 
-op { "empty(int[] size, Options options) -> Tensor", kind = "composite",
+op { "empty(int[] size, Options options) -> Tensor", out = true, kind = "composite",
      doc = [[A tensor whose contents are whatever was in memory.]],
-     sample = { "3, 4" }, check = { value = "undefined contents" } }
+     sample = { "3, 4" }, check = { value = "undefined contents", out = "undefined contents" } }
 op { "empty_in_format(int[] size, MemoryFormat memory_format, Options options) -> Tensor",
      kind = "composite", overload_of = "empty",
      doc = [[The same with its elements in the order of `memory_format`.]],

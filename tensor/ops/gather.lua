@@ -166,5 +166,5 @@ op { "embedding_grad_weight(Tensor grad, Positions index, int rows, int padding_
 op { "bincount(Positions x, Tensor? weights=nil, int minlength=0) -> Tensor",
      kind = "composite",
      doc = [[How often each position (from 1) comes in the 1-D `x`, or the sum of its `weights`; at least
-`minlength` long.]],
+`minlength` long, and inside `vmap` just so long.]],
      sample = { "tensor({1, 3, 3})" } }

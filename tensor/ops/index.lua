@@ -14,6 +14,11 @@ op { "masked_select(Tensor x, Mask mask) -> Tensor",
 broadcast.]],
      sample = { "tensor({1.5, 2.5, 3.5}), tensor({true, false, true})" } }
 
+op { "nonzero_as_rows(Tensor x, false as_tuple) -> Tensor",
+     kind = "composite", dtypes = "all", overload_of = "nonzero",
+     doc = [[The same as without `as_tuple`.]],
+     sample = { "tensor({{0, 1}, {2, 0}}), false" }, torch = "torch.nonzero(args[0], as_tuple=False) + 1" }
+
 op { "nonzero_as_tuple(Tensor x, bool as_tuple) -> Tensor[]",
      kind = "composite", dtypes = "all", overload_of = "nonzero",
      doc = [[The same as a tensor for each dimension.]],
@@ -54,11 +59,11 @@ in row order; else the last value for a position stays.]],
      check = { empty = "the positions must exist" } }
 
 op { [[searchsorted(Tensor sorted_sequence, Tensor x, bool out_int32=false, bool right=false,
-                    string side="left", Tensor? sorter=nil) -> Tensor]],
+                    string? side=nil, Tensor? sorter=nil) -> Tensor]],
      vmap = "searchsorted", kind = "structured", dtypes = "real", mixed = true,
      doc = [[For each element of `x` the position (from 1) along the last dimension of
 `sorted_sequence`, in rising order, where it would be put in: before equal ones, or behind them with
-`right` or `side = "right"`; the size plus 1 behind all. The other dimensions of the two agree, or
+`right` or `side = "right"` (`side = "left"` with `right` is an error); the size plus 1 behind all. The other dimensions of the two agree, or
 the sequence is 1-D. `sorter` holds the positions that put an unsorted sequence in order, as
 `argsort` gives them. `x` may be a number. int64, or int32 with `out_int32`.]],
      sample = { "tensor({1.0, 2.0, 2.0, 4.0}), tensor({{0.5, 2.0}, {3.0, 9.0}})",
@@ -70,7 +75,7 @@ the sequence is 1-D. `sorter` holds the positions that put an unsorted sequence 
      check = { empty = "the other dimensions must agree", dtypes = "a sorter holds positions" } }
 
 op { [[searchsorted_number(Tensor sorted_sequence, Scalar x, bool out_int32=false, bool right=false,
-                           string side="left", Tensor? sorter=nil) -> Tensor]],
+                           string? side=nil, Tensor? sorter=nil) -> Tensor]],
      kind = "composite", dtypes = "real", overload_of = "searchsorted", mixed = true,
      doc = [[The same of one number.]],
      sample = { "tensor({1.0, 2.0, 2.0, 4.0}), 2" }, torch = "torch.searchsorted(*args) + 1",

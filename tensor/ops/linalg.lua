@@ -41,10 +41,12 @@ op { "dot(Tensor a, Tensor b) -> Tensor",
      sample = { "randn(5), randn(5)" } }
 
 op { "outer(Tensor a, Tensor b) -> Tensor",
-     vmap = "outer", linear = true, kind = "structured", alias = { "ger" }, dtypes = "real + complex",
-     grad = { a = "mv(g, conjugate(b))", b = "mv(transpose(g, 0, 1), conjugate(a))" },
-     doc = [[All products of the elements of two vectors (n) and (m): (n, m).]],
-     sample = { "randn(3), randn(4)" } }
+     vmap = "outer", linear = true, kind = "structured", alias = { "ger" }, dtypes = "all", mixed = true,
+     grad = { a = "mv(g, conjugate(to(b, options_of_(g).dtype)))",
+              b = "mv(transpose(g, 0, 1), conjugate(to(a, options_of_(g).dtype)))" },
+     doc = [[All products of the elements of two vectors (n) and (m), in the dtype that both promote to:
+(n, m).]],
+     sample = { "randn(3), randn(4)", "randn(3), tensor({1, 2})", "tensor({true, false}), tensor({true, true})" } }
 
 op { "linear(Tensor x, Tensor weight, Tensor? bias=nil) -> Tensor",
      vmap = "linear", linear = true, kind = "structured", autocast = "lower_precision", dtypes = "real + complex",

@@ -9,9 +9,11 @@ op { "uniform(Tensor! x, float from=0, float to=1, Generator? generator=nil) -> 
      sample = { "zeros(3, 4), -1, 1" }, check = { value = "random" } }
 
 op { "normal(Tensor! x, float mean=0, float std=1, Generator? generator=nil) -> Tensor",
-     kind = "update", clone = false, random = true, draws = "x.numel()", dtypes = "floating",
+     kind = "update", clone = false, random = true, draws = "x.numel() * (is_complex(x.dtype()) ? 2 : 1)",
+     dtypes = "floating+complex",
      grad = { x = "zero" },
-     doc = [[Fills `x` with numbers of the normal distribution (Box and Muller, 1958).]],
+     doc = [[Fills `x` with numbers of the normal distribution (Box and Muller, 1958). Both parts of a complex
+number have `mean` and half of the variance each.]],
      sample = { "zeros(3, 4), 1, 2" }, check = { value = "random" } }
 
 op { "exponential(Tensor! x, float lambda=1, Generator? generator=nil) -> Tensor",

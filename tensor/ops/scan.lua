@@ -56,6 +56,8 @@ sample but the first. `x` and `dx` are those of `trapezoid`.]],
 for _, form in ipairs {
   { "", "float spacing=1", "`spacing` apart",
     { "randn(5)", "randn(4, 5), 0.5", "randn(4, 5), 2, 1", "randn(4, 5), 1, {2, 1}, 2", "tensor({1, 4, 9, 16})", "randn(2, 3), 1, 1" } },
+  { "_by", "float[*] spacing", "as far apart as `spacing` says for each of the dimensions",
+    { "randn(4, 5), {0.5, 2}", "randn(4, 5), {2}, 1", "randn(4, 5), {1, 3}, {2, 1}, 2" } },
   { "_at", "Tensor[] spacing", "at the coordinates that `spacing` holds for each dimension, in 1-D tensors",
     { "randn(4), {tensor({0, 1, 3, 3.5})}", "randn(3, 4), {tensor({0, 1, 3}), tensor({0, 1, 3, 3.5})}, nil, 2",
       "randn(3, 4), {tensor({0, 1, 3, 3.5})}, 2" } },

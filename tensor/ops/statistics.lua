@@ -56,6 +56,24 @@ torch.ones_like(args[0]))]],
 + 1, the end in the last; 1 for elements outside.]],
      sample = { "randn(3, 4), -0.5, 1.0, 5", "tensor({-1, -0.5, 1, 1.5, 0 / 0}), -0.5, 1.0, 3" } }
 
+-- By the number of bins, and by their edges.
+for _, form in ipairs {
+  { "", "int bins, float[*] range={}",
+    "`bins` parts of equal width between the two numbers of `range`, or between the smallest and the largest element",
+    { "randn(30), 5, {-1, 1}", "randn(4, 5), 7", "tensor({1, 2, 1, 4.0}), 4, {0, 3}, tensor({1, 2, 4, 8.0})",
+      "randn(30), 5, {-1, 1}, nil, true", "ones(3), 4" } },
+  { "_at", "Tensor bins", "the parts whose edges `bins` holds in rising order",
+    { "randn(30), tensor({-1, -0.5, 1.0, 1.5})", "tensor({1, 2, 1, 4.0}), tensor({0, 2, 3.0}), tensor({1, 2, 4, 8.0}), true" } },
+} do
+  op { ("histogram%s(Tensor x, %s, Tensor? weight=nil, bool density=false) -> (Tensor hist, Tensor bin_edges)")
+         :format(form[1], form[2]),
+       overload_of = form[1] ~= "" and "histogram" or nil, kind = "composite", dtypes = "floating",
+       doc = ([[How many elements of `x`, or the sum of the `weight` of those that, fall into each of %s. The last
+part contains its upper end; elements outside are not counted. With `density` what the parts hold is
+divided by their widths and by the sum of all. Gives also the edges, one more than the parts.]]):format(form[3]),
+       sample = form[4], torch = "torch_histogram(args)" }
+end
+
 op { "histc(Tensor x, int bins=100, float min=0, float max=0) -> Tensor",
      out = true, kind = "composite", dtypes = "floating",
      doc = [[How many elements of `x` fall into each of `bins` parts of equal width between `min` and

@@ -4,6 +4,8 @@
 #include "tensor/dispatch.h"
 #include "tensor/execution.h"
 #include "tensor/memory_overlap.h"
+#include "tensor/raw_compare.h"
+#include "tensor/warning.h"
 
 namespace moonlet {
 
@@ -34,10 +36,23 @@ void check_inputs(const PointwiseOp& op, const Inputs& in) {
       fail(op.name, ": tensors on ", in.first->device(), " and ", in.tensors[i]->device(),
            "; move one with :to(device)");
     if (op.mask_args >> i & 1u) {
-      if (!in.tensors[i] || in.tensors[i]->dtype() != DType::Bool) [[unlikely]]
+      const bool bytes = op.byte_mask && in.tensors[i] && in.tensors[i]->dtype() == DType::UInt8;
+      if (!bytes && (!in.tensors[i] || in.tensors[i]->dtype() != DType::Bool)) [[unlikely]]
         fail(op.name, ": the mask must be a bool tensor",
              in.tensors[i] ? text(", not ", in.tensors[i]->dtype()) : "");
     }
+  }
+}
+
+// Gives the inputs the bools that a mask of bytes stands for, which `held` keeps.
+void take_byte_mask(const PointwiseOp& op, Inputs& in, Tensor& held) {
+  for (int i = 0; i < in.count; ++i) {
+    if (!(op.mask_args >> i & 1u) || in.tensors[i]->dtype() == DType::Bool) continue;
+    warn_once("byte mask", text(op.name, ": a mask of uint8 is true where it is not 0; ",
+                                "PyTorch will take bool masks only: say x:ne(0)"));
+    held = raw::ne(*in.tensors[i], int64_t{0});
+    if (in.first == in.tensors[i]) in.first = &held;
+    in.tensors[i] = &held;
   }
 }
 
@@ -224,6 +239,8 @@ Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*
   Inputs in;
   for (const Operand* x : operands) in.add(x);
   check_inputs(op, in);
+  Tensor mask;
+  if (op.byte_mask) take_byte_mask(op, in, mask);
   const DType computed = computation_dtype(op, in, params);
   const Options options = {result_dtype(op, computed), in.first->device()};
   bool plain = in.first->is_contiguous();
@@ -261,6 +278,8 @@ Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
   Inputs in;
   for (const Operand* x : operands) in.add(x);
   check_inputs(op, in);
+  Tensor mask;
+  if (op.byte_mask) take_byte_mask(op, in, mask);
   check_defined(op.name, "out", out);
   check_same_device(op.name, *in.first, "out", out);
   const DType computed = computation_dtype(op, in, params);

@@ -28,6 +28,7 @@ struct PointwiseOp {
   bool row_major;     // the result, whatever the inputs' layout
   bool scales;        // its number multiplies an operand: whole for integers
   bool refuses_bool;  // no input may be a bool
+  bool byte_mask;     // a mask may be of uint8: true where it is not 0
 };
 
 // The result in a new dense tensor whose dimensions lie in memory in the order of the inputs', the

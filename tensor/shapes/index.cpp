@@ -76,14 +76,16 @@ void index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor
         " do not broadcast to ", plan.result);
 }
 
-bool searches_right(bool right, std::string_view side) {
-  check(side == "left" || side == "right", "searchsorted: side is \"left\" or \"right\", got \"",
-        side, "\"");
-  return right || side == "right";
+bool searches_right(bool right, const std::optional<std::string>& side) {
+  if (!side) return right;
+  check(*side == "left" || *side == "right", "searchsorted: side is \"left\" or \"right\", got \"",
+        *side, "\"");
+  check(!right || *side == "right", "searchsorted: right = true and side = \"left\" contradict");
+  return *side == "right";
 }
 
 Result searchsorted(const Tensor& sequence, const Tensor& x, bool out_int32, bool right,
-                    std::string_view side, const Tensor& sorter) {
+                    const std::optional<std::string>& side, const Tensor& sorter) {
   constexpr const char* op = "searchsorted";
   searches_right(right, side);
   check(sequence.dim() > 0, op, ": the sequence has shape (); at least one dimension wanted");

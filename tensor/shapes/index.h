@@ -28,6 +28,6 @@ IndexPlan plan_index(const char* op, const Tensor& x, const std::vector<Tensor>&
 
 // Whether searchsorted puts values behind equal ones. Throws for another side than "left" or
 // "right".
-bool searches_right(bool right, std::string_view side);
+bool searches_right(bool right, const std::optional<std::string>& side);
 
 }  // namespace moonlet::shapes

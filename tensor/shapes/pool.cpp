@@ -49,7 +49,7 @@ Dims pool_sizes(const char* op, const Dims& x, const Dims& kernel, const Dims& s
 Dims adaptive_sizes(const char* op, const Dims& x, const Dims& output_size) {
   const int dims = output_size.size();
   check_images(op, x, dims);
-  check_window(op, "output_size", output_size, dims, 1);
+  check_window(op, "output_size", output_size, dims, 0);
   Dims out = x;
   for (int i = 0; i < dims; ++i) out[x.size() - dims + i] = output_size[i];
   return out;

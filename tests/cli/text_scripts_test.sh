@@ -54,7 +54,7 @@ learns() {
   refuse 'No such file' "$name" none.txt
   refuse 'missing argument' "$name"
   head -c 100 text.txt >short.txt
-  refuse 'shorter than' "$name" short.txt "$@"
+  refuse 'a window of' "$name" short.txt "$@"
   printf 'caf\351' >latin.txt
   refuse 'not in UTF-8' "$name" latin.txt
 }

@@ -240,6 +240,43 @@ on_device("gradients of each sample of what has no kernel of its own there", fun
   end
 end)
 
+on_device("complex normal numbers, outer of two dtypes, pools of nothing, masks of bytes", function()
+  local function drawn(device)
+    ml.manual_seed(3)
+    return ml.zeros({ 9 }, { dtype = ml.complex64, device = device }):normal_(2, 0.5)
+  end
+  near("normal_", ml.view_as_real(drawn "cuda"), ml.view_as_real(drawn "cpu"), 1e-5)
+  agree("outer", function(a, b) return ml.outer(a, b) end, ml.randn(3), ml.tensor { 1, 2 })
+  agree("outer", function(a, b) return ml.outer(a, b):int() end, ml.tensor { true, false },
+    ml.tensor { true, true })
+  agree("where", function(m, a) return ml.where(m, a, 0) end,
+    ml.tensor({ 0, 2, 255 }, { dtype = ml.uint8 }), ml.randn(3))
+  local x = ml.ones { 1, 2, 4, 4, device = "cuda", requires_grad = true }
+  local y = ml.nn.functional.adaptive_avg_pool2d(x, { 0, 2 })
+  y:sum():backward()
+  expect.equal({ y.shape:totable(), x.grad:abs():sum():item() }, { { 1, 2, 0, 2 }, 0.0 })
+end)
+
+on_device("products of float32 that may be rounded to TF32", function()
+  local a, b = ml.randn(33, 65), ml.randn(65, 17)
+  for _, precision in ipairs { "high", "medium", "highest" } do
+    ml.set_float32_matmul_precision(precision)
+    near(precision, ml.mm(a:cuda(), b:cuda()), ml.mm(a, b), precision == "highest" and 1e-5 or 5e-3)
+    near(precision, ml.mm(a:to "float64":cuda(), b:to "float64":cuda()),
+      ml.mm(a:to "float64", b:to "float64"), 1e-12)
+  end
+end)
+
+on_device("x.data of another device", function()
+  local leaf = ml.ones(2, { requires_grad = true })
+  local used = leaf * 2
+  leaf.data = ml.full({ 2 }, 3, { dtype = ml.float32, device = "cuda" })
+  expect.error(function() used:sum():backward() end, "backward")
+  leaf:square():sum():backward()
+  expect.equal({ leaf.device, leaf.grad.device, leaf.grad:totable() },
+    { "cuda:0", "cuda:0", { 6.0, 6.0 } })
+end)
+
 on_device("a loop of temporaries reuses its memory", function()
   local x = ml.randn { 1000, device = "cuda" }
   for _ = 1, 2000 do x = (x * 0.5 + 1):detach() end

@@ -507,4 +507,31 @@ test("samples are assigned what is the same for all", function()
   end, "is the same for all samples")
 end)
 
+test("vmap is a field of ml too", function()
+  expect.equal(ml.vmap, ml.func.vmap)
+  expect.equal(ml.vmap(ml.sum)(ml.ones(2, 3)):totable(), { 3.0, 3.0 })
+end)
+
+test("replace_all_batch_norm_modules_", function()
+  local net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.BatchNorm1d(4)))
+  expect.equal(ml.func.replace_all_batch_norm_modules_(net), net)
+  for _, norm in ipairs { net[2], net[3][1] } do
+    expect.equal({ norm.running_mean, norm.running_var, norm.track_running_stats }, { [3] = false })
+  end
+  local names = {}
+  for name in pairs(net:state_dict()) do names[#names + 1] = name end
+  table.sort(names)
+  expect.equal(names, { "0.bias", "0.weight", "1.bias", "1.weight", "2.0.bias", "2.0.weight" })
+  local batches = ml.randn(2, 5, 3)
+  local parameters = {}
+  for name, p in net:named_parameters() do parameters[name] = p:detach() end
+  local each = ml.vmap(function(one)
+    return ml.func.functional_call(net, parameters, one)
+  end)(batches)
+  expect.near(each[2]:totable(), net(batches[2]):detach():totable(), 1e-5)
+  net:eval()
+  expect.near(net(batches[1]):detach():totable(), each[1]:totable(), 1e-5)
+  expect.error(function() ml.func.replace_all_batch_norm_modules_(5) end, "root")
+end)
+
 harness.run()

@@ -115,7 +115,7 @@ test("adaptive pooling keeps the sizes that are left out", function()
   expect.equal(tostring(F.adaptive_max_pool2d(x, { 1, false }).shape), "(2, 1, 4)")
   expect.equal(F.adaptive_avg_pool2d(x, { false, false }):tolist(), x:tolist())
   refuses(function() F.adaptive_avg_pool2d(x, { 1, 2, 3 }) end, "'output_size' must be")
-  refuses(function() F.adaptive_avg_pool2d(x, 0) end, "output_size is (0, 0)")
+  refuses(function() F.adaptive_avg_pool2d(x, -1) end, "output_size is (-1, -1)")
   refuses(function() F.adaptive_max_pool3d(x, 1) end, "4 or 5 dimensions are wanted")
 end)
 

@@ -333,4 +333,22 @@ test("16-bit gradients of few maxima are added up in float32", function()
   end
 end)
 
+test("an adaptive output size of 0 gives nothing, and a gradient of zeros", function()
+  for d = 1, 3 do
+    for _, kind in ipairs { "avg", "max" } do
+      local pool = ml.nn.functional[("adaptive_%s_pool%dd"):format(kind, d)]
+      local sizes, size = { 1, 2 }, { 0 }
+      for i = 1, d do sizes[i + 2] = 4 end
+      for i = 2, d do size[i] = 2 end
+      local x = ml.ones(sizes):requires_grad_()
+      local y = pool(x, size)
+      expect.equal(y.shape:totable(), table.move(size, 1, d, 3, { 1, 2 }))
+      y:sum():backward()
+      expect.equal(x.grad:abs():sum():item(), 0.0)
+      expect.equal(pool(x, 0):numel(), 0)
+      expect.error(function() return (pool(x, -1)) end, "output_size")
+    end
+  end
+end)
+
 harness.run()

@@ -307,4 +307,17 @@ test("the order of keys is that of a stable sort, for any number of them", funct
   end
 end)
 
+test("normal_ of complex numbers: the mean in both parts, half of the variance in each", function()
+  for _, dtype in ipairs { "complex64", "complex128" } do
+    ml.manual_seed(3)
+    local parts = ml.view_as_real(ml.zeros({ 20000 }, { dtype = dtype }):normal_(2, 0.5))
+    expect.near(parts:mean(1):totable(), { 2, 2 }, 0.02)
+    expect.near(parts:var(1):totable(), { 0.125, 0.125 }, 0.01)
+    local after = ml.rand(1):item()
+    ml.manual_seed(3)
+    ml.zeros({ 40000 }, { dtype = dtype == "complex64" and "float32" or "float64" }):normal_()
+    expect.equal(ml.rand(1):item(), after)
+  end
+end)
+
 harness.run()

@@ -297,7 +297,7 @@ test("read-only storages refuse every write", function()
       function() x:t():mul_(ones) end,
       function() x[1] = 3 end,
       function() x[{ index[1], index[1] }] = 3 end,
-      function() x.data = ones end,
+      function() x.data:copy_(ones) end,
       function() x:fill_(1) end,
       function() x:zero_() end,
       function() x:copy_(ones) end,

@@ -108,6 +108,80 @@ test("values have PyTorch's bytes", function()
   for i, record in ipairs(got) do expect.equal(hex(record.whole), wanted[i]) end
 end)
 
+test("curves, sounds, meshes and charts have PyTorch's bytes", function()
+  local corners = ml.tensor { { { 1, 1, 1 }, { -1, -1, 1 }, { 1, -1, -1 }, { -1, 1, -1. } } }
+  local colors = ml.tensor { { { 255, 0, 0 }, { 0, 255, 0 }, { 0, 0, 255 }, { 255, 0, 255 } } }
+  local faces = ml.tensor { { { 1, 3, 4 }, { 1, 4, 2 }, { 1, 2, 3 }, { 2, 4, 3 } } }
+  local labels, scores = ml.tensor { 0, 1, 1, 0, 1 }, ml.tensor { 0.1, 0.9, 0.4, 0.6, 1.0 }
+  local got = written(function(w)
+    w:add_audio("a", ml.tensor { { 0, 0.5, -1, 1, 0.25 } }, 3, 8000, 1.5)
+    w:add_pr_curve("p", labels, scores, 2, 5, nil, 1.5)
+    w:add_mesh("m", corners, colors, faces, { walltime = 1.5 })
+    w:add_custom_scalars { Taiwan = { twse = { "Multiline", { "a", "b" } } },
+      USA = { dow = { "Margin", { "x", "y", "z" } } } }
+    w:add_pr_curve("p", labels, scores, { weights = ml.tensor { 1, 2, 3, 4, 5. } })
+  end)
+  local wanted = {
+    "09000000000000f83f10032a530a510a0161324c0d0000fa45100118052236524946462e0000005741564566"
+      .. "6d74201000000001000100401f0000803e000002001000646174610a0000000000ff3f0180ff7fff1f2a0961"
+      .. "7564696f2f776176",
+    "09000000000000f83f10022aa2010a9f010a01704286010801120812020806120208052a7800004040000040"
+      .. "4000000040000000400000803f000000400000803f0000803f0000000000000000000000000000803f000080"
+      .. "3f000000400000004000000000000000000000803f0000803f000000409a99193f0000403fabaa2a3f000080"
+      .. "3f0000803f0000803f0000803fabaa2a3fabaa2a3fabaaaa3e4a110a0f0a0970725f63757276657312021005",
+    "09000000000000f83f2ac1020a6a0a086d5f56455254455842420801120c1202080112020804120208032a30"
+      .. "0000803f0000803f0000803f000080bf000080bf0000803f0000803f000080bf000080bf000080bf0000803f"
+      .. "000080bf4a1a0a180a046d657368121012016d18012a027b7d3203010403380e0a680a066d5f464143454242"
+      .. "0801120c1202080112020804120208032a3000000000000000400000404000000000000040400000803f0000"
+      .. "00000000803f000000400000803f00004040000000404a1a0a180a046d657368121012016d18022a027b7d32"
+      .. "03010403380e0a690a076d5f434f4c4f5242420801120c1202080112020804120208032a3000007f43000000"
+      .. "00000000000000000000007f4300000000000000000000000000007f4300007f430000000000007f434a1a0a"
+      .. "180a046d657368121012016d18032a027b7d3203010403380e",
+    "2a6d0a6b0a18637573746f6d5f7363616c6172735f5f636f6e6669675f5f423b08071200423512180a065461"
+      .. "6977616e120e0a047477736512060a01610a016212190a0355534112120a03646f771a0b0a090a0178120179"
+      .. "1a017a4a120a100a0e637573746f6d5f7363616c617273",
+  }
+  for i, record in ipairs(wanted) do
+    expect.equal(hex(i == 4 and got[i].data:sub(10) or got[i].data), record)
+  end
+  -- The first true positives, false positives and negatives of the weighted curve.
+  local floats = { ("<f"):unpack(got[5].data, got[5].data:find("\x2a\xe8\x17", 1, true) + 3) }
+  expect.equal(floats[1], 10.0)
+end)
+
+test("the files of embeddings", function()
+  with_folder(function(folder)
+    local writer <close> = SummaryWriter(folder)
+    writer:add_embedding(ml.tensor { { 1, 2.5 }, { 0.1, 4 } }, { "one", "two" },
+      ml.rand(2, 3, 4, 4), 7, "t/x")
+    writer:add_embedding(ml.tensor { { 1, 2 }, { 3, 4 } }, { { "one", 1 }, { "two", 2 } },
+      { metadata_header = { "name", "n" } })
+    local function text(name) return system.read_file(folder .. "/" .. name) end
+    expect.equal(text "projector_config.pbtxt", [[
+embeddings {
+  tensor_name: "t/x:00007"
+  metadata_path: "00007/t%2fx/metadata.tsv"
+  sprite {
+    image_path: "00007/t%2fx/sprite.png"
+    single_image_dim: 4
+    single_image_dim: 4
+  }
+  tensor_path: "00007/t%2fx/tensors.tsv"
+}
+embeddings {
+  tensor_name: "default:00000"
+  metadata_path: "00000/default/metadata.tsv"
+  tensor_path: "00000/default/tensors.tsv"
+}
+]])
+    expect.equal(text "00007/t%2fx/metadata.tsv", "one\ntwo\n")
+    expect.equal(text "00007/t%2fx/tensors.tsv", "1\t2.5\n0.100000001\t4\n")
+    expect.equal({ images.size(text "00007/t%2fx/sprite.png") }, { 8, 8 })
+    expect.equal(text "00000/default/metadata.tsv", "name\tn\none\t1\ntwo\t2\n")
+    expect.equal(text "00000/default/tensors.tsv", "1\t2\n3\t4\n")
+  end)
+end)
+
 test("steps of any size, and times from the clock", function()
   local got = written(function(w)
     w:add_scalar("a", 1, 1 << 40)
@@ -148,6 +222,24 @@ test("bins of histograms", function()
   limits, counts = packed(got[4].data, 4)
   expect.equal(limits, { 0.0, 2.0, 4.0, 20.0 })
   expect.equal(counts, { 0.0, 1.0, 2.0, 7.0 })
+end)
+
+test("the names by which NumPy chooses the number of bins", function()
+  local x = ml.tensor { 0.5, 1.5, -2, 3, 2.25, 0.75, 8, 1, 1, 2.5, -0.25 }
+  local whole = ml.tensor { 1, 1, 2, 3, 9, 4, 4, 4 }
+  local bins = { auto = { 7, 4 }, doane = { 7, 6 }, fd = { 7, 4 }, rice = { 5, 4 },
+    scott = { 3, 2 }, sqrt = { 4, 3 }, stone = { 4, 8 }, sturges = { 5, 4 } }
+  for name, wanted in pairs(bins) do
+    local got = written(function(w)
+      for _, values in ipairs { x, whole } do
+        w:add_histogram("h", values, 1, { bins = name, walltime = 1.5 })
+        local count = values == x and wanted[1] or wanted[2]
+        w:add_histogram("h", values, 1, { bins = count, walltime = 1.5 })
+      end
+    end)
+    expect.equal(hex(got[1].data), hex(got[2].data), name)
+    expect.equal(hex(got[3].data), hex(got[4].data), name)
+  end
 end)
 
 test("images", function()
@@ -256,7 +348,23 @@ test("wrong arguments", function()
     wrong("add_scalars", { "a", { b = "x" } }, "'b' must be a number")
     wrong("add_histogram", { "a", ml.zeros { 0 } }, "has no element")
     wrong("add_histogram", { "a", ml.tensor { 0 / 0 } }, "NaN or an infinity")
-    wrong("add_histogram", { "a", ml.ones(1), 1, { bins = "auto" } }, "tensorflow or default")
+    wrong("add_histogram", { "a", ml.ones(1), 1, { bins = "automatic" } }, "'bins'")
+    wrong("add_audio", { "a", ml.zeros(2, 4) }, "one channel")
+    wrong("add_audio", { "a", ml.tensor { 0 / 0 } }, "NaN")
+    wrong("add_pr_curve", { "a", ml.ones(2), ml.ones(3) }, "2 labels for 3 predictions")
+    wrong("add_pr_curve", { "a", ml.ones(2), ml.full({ 2 }, 1.5) }, "from 0 to 1")
+    wrong("add_pr_curve", { "a", ml.ones(2), ml.ones(2), { weights = ml.ones(3) } }, "3 weights")
+    wrong("add_mesh", { "a", ml.ones(3, 3) }, "'vertices' must have the shape")
+    wrong("add_mesh", { "a", ml.ones(1, 4, 3), ml.ones(1, 3, 3) }, "'colors' must have the shape")
+    wrong("add_mesh", { "a", ml.ones(1, 2, 3), { faces = ml.zeros(1, 1, 3) } }, "from 1 to 2")
+    wrong("add_custom_scalars", { { a = 1 } }, "tables of charts")
+    wrong("add_custom_scalars", { { a = { b = { "Lines", {} } } } }, "'b' must be")
+    wrong("add_custom_scalars", { { a = { b = { "Margin", { "x" } } } } }, "three tags")
+    wrong("add_embedding", { ml.ones(3) }, "2 dimensions")
+    wrong("add_embedding", { ml.ones(3, 2), { "a" } }, "1 labels, 'mat' 3 points")
+    wrong("add_embedding", { ml.ones(1, 2), { "a\tb" } }, "a tab or a line break")
+    wrong("add_embedding", { ml.ones(1, 2), { { 1 } }, { metadata_header = { "a", "b" } } },
+      "an array of 2 values")
     wrong("add_histogram", { "a", ml.ones(1), 1, { bins = { 1, 0 } } }, "must rise")
     wrong("add_histogram", { "a", ml.ones(1), 1, { bins = { 1 } } }, "two edges")
     wrong("add_image", { "a", ml.ones(2, 2) }, "3 dimensions %(CHW%), got shape %(2, 2%)")

@@ -275,6 +275,29 @@ test("Checkpoint by itself", function()
   end)
 end)
 
+test("a checkpoint is loaded whole or not at all", function()
+  harness.with_temp_file(function(path)
+    local checkpoint = train.Checkpoint(path)
+    local other = nn.Linear(2, 1)
+    local state = ml.optim.Adam(other:parameters())
+    checkpoint:save { a = nn.Linear(2, 1), b = ml.Generator { seed = 5 }, c = other, d = state }
+    local net, generator, last = nn.Linear(2, 1), ml.Generator { seed = 7 }, nn.Linear(3, 1)
+    local weight, numbers = net.weight:clone(), generator:get_state()
+    local rng = ml.get_rng_state()
+    local parts = { a = net, b = generator, c = last }
+    expect.error(function() checkpoint:load(parts) end, "shape")
+    expect.truthy(net.weight:equal(weight))
+    expect.equal(generator:get_state(), numbers)
+    expect.equal(ml.get_rng_state(), rng)
+    parts = { a = net, b = generator, d = nn.Linear(2, 1) }
+    expect.error(function() checkpoint:load(parts) end)
+    expect.truthy(net.weight:equal(weight))
+    checkpoint:load { a = net, b = generator }
+    expect.falsy(net.weight:equal(weight))
+    expect.equal(generator:initial_seed(), 5)
+  end)
+end)
+
 test("checkpoints of some epochs", function()
   harness.with_temp_file(function(path)
     local checkpoint = train.Checkpoint(path, { monitor = "accuracy", mode = "max", every = 2 })

@@ -437,6 +437,11 @@ test("ranges and histograms of each sample", function()
   expect.error(function() vmap(function(a) return ml.linspace(a, 3, 4, { dtype = "uint8" }) end)(low) end,
     "linspace")
   local x = ml.randn(COUNT, 4, 5)
+  local at = ml.tensor { { 1, 2, 2 }, { 4, 4, 1 }, { 3, 1, 4 } }
+  same(function(v) return v:bincount { minlength = 4 } end, { at }, { true }, { values = true })
+  same(function(v) return v:bincount(ml.tensor { 0.5, 1, 2 }, 5) end, { at }, { true }, { values = true })
+  expect.error(function() ml.vmap(function(v) return v:bincount() end)(at) end, "minlength")
+  expect.error(function() ml.vmap(function(v) return v:bincount { minlength = 3 } end)(at) end, "4")
   same(function(v) return ml.histc(v, 5) end, { x }, { true }, { values = true })
   same(function(v) return ml.histc(v, 4, -1, 1) end, { x }, { true }, { values = true })
   same(function(v) return ml.histc(v * 0 + 1, 3) end, { x }, { true }, { values = true })

@@ -152,6 +152,14 @@ def torch_gradient(args):
     named = dict(zip(("spacing", "dim", "edge_order"), args[1:]))
     return torch.gradient(args[0], **{key: value for key, value in named.items() if value is not None})
 
+def torch_histogram(args):
+    """torch.histogram, which takes the range, the weights and the density by name."""
+    x, bins, *rest = args
+    names = ("weight", "density") if isinstance(bins, torch.Tensor) else ("range", "weight", "density")
+    named = {key: value for key, value in zip(names, rest) if value is not None}
+    if "range" in named: named["range"] = tuple(float(v) for v in named["range"])
+    return tuple(torch.histogram(x, bins, **named))
+
 def index_put_ref(x, indices, values, accumulate=False):
     y = x.clone()
     first, *rest = indices

@@ -183,33 +183,24 @@ function RandomResizedCrop:__call(image)
   return image_ops.resize(part, self.height, self.width, self.mode, self.antialias)
 end
 
-local read_horizontal = signature(
-  "data.transforms.RandomHorizontalFlip(number>=0<=1 p=0.5, Generator? generator=nil)")
+-- A class of images mirrored along a dimension.
+local function define_flip(name, dim)
+  local cls = class(name)
+  local read = signature(("data.transforms.%s(number>=0<=1 p=0.5, Generator? generator=nil)")
+    :format(name))
+  function cls:init(...) self.p, self.generator = read(...) end
+  function cls:__call(image)
+    image_ops.check(name, image)
+    return draw.chance(self.p, self.generator) and image:flip { dim } or image
+  end
+  return cls
+end
 
 --- An image with left and right exchanged, with probability `p`.
-local RandomHorizontalFlip = class("RandomHorizontalFlip")
-geometry.RandomHorizontalFlip = RandomHorizontalFlip
-
-function RandomHorizontalFlip:init(...) self.p, self.generator = read_horizontal(...) end
-
-function RandomHorizontalFlip:__call(image)
-  image_ops.check("RandomHorizontalFlip", image)
-  return draw.chance(self.p, self.generator) and image:flip { -1 } or image
-end
-
-local read_vertical = signature(
-  "data.transforms.RandomVerticalFlip(number>=0<=1 p=0.5, Generator? generator=nil)")
+geometry.RandomHorizontalFlip = define_flip("RandomHorizontalFlip", -1)
 
 --- An image with top and bottom exchanged, with probability `p`.
-local RandomVerticalFlip = class("RandomVerticalFlip")
-geometry.RandomVerticalFlip = RandomVerticalFlip
-
-function RandomVerticalFlip:init(...) self.p, self.generator = read_vertical(...) end
-
-function RandomVerticalFlip:__call(image)
-  image_ops.check("RandomVerticalFlip", image)
-  return draw.chance(self.p, self.generator) and image:flip { -2 } or image
-end
+geometry.RandomVerticalFlip = define_flip("RandomVerticalFlip", -2)
 
 local read_rotation = signature("data.transforms.RandomRotation(number>=0|number[] degrees, "
   .. 'RotateMode interpolation="nearest", bool expand=false, number[]? center=nil, '

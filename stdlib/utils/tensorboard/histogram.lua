@@ -16,6 +16,55 @@ local function default_edges()
   return table.move(rising, 1, #rising, #out + 1, out)
 end
 
+-- The widths of bins for `n` values from `low` to `high`, by the names that NumPy has.
+local WIDTHS = {}
+
+function WIDTHS.sqrt(v) return v.range / math.sqrt(v.n) end
+function WIDTHS.sturges(v) return v.range / (math.log(v.n, 2) + 1) end
+function WIDTHS.rice(v) return v.range / (2 * v.n ^ (1 / 3)) end
+function WIDTHS.scott(v)
+  return (24 * math.sqrt(math.pi) / v.n) ^ (1 / 3) * v.values:std({ correction = 0 }):item()
+end
+function WIDTHS.fd(v)
+  local quarters = v.values:quantile(ml.tensor({ 0.25, 0.75 }, { dtype = ml.float64 }))
+  return 2 * (quarters[2] - quarters[1]):item() / v.n ^ (1 / 3)
+end
+function WIDTHS.doane(v)
+  local n, spread = v.n, v.values:std({ correction = 0 }):item()
+  if n <= 2 or spread == 0 then return 0 end
+  local skewness = ((v.values - v.values:mean()) / spread):pow(3):mean():item()
+  local error_of_it = math.sqrt(6 * (n - 2) / ((n + 1) * (n + 3)))
+  return v.range / (1 + math.log(n, 2) + math.log(1 + math.abs(skewness) / error_of_it, 2))
+end
+-- The number of bins with the least estimate of the error by leaving one out (Stone, 1984).
+function WIDTHS.stone(v)
+  if v.n <= 1 or v.range == 0 then return 0 end
+  local best, least = nil, math.huge
+  for bins = 1, math.max(100, math.floor(math.sqrt(v.n))) do
+    local shares = v.values:histogram(bins, { range = { v.low, v.high } }) / v.n
+    local risk = (2 - (v.n + 1) * shares:dot(shares):item()) / (v.range / bins)
+    if risk < least then best, least = bins, risk end
+  end
+  return v.range / best
+end
+function WIDTHS.auto(v)
+  return math.min(math.max(WIDTHS.fd(v), WIDTHS.sqrt(v) / 2), WIDTHS.sturges(v))
+end
+
+local MOST_BINS = 100000
+
+-- The number of equal bins that a name stands for.
+local function bins_by_name(where, name, v, whole)
+  local width = v.range == 0 and 0 or WIDTHS[name](v)
+  if width == 0 then return 1 end
+  if whole and width < 1 then width = 1 end
+  local bins = math.ceil(v.range / width)
+  if bins > MOST_BINS then
+    fail("%s: '%s' makes %d bins, at most %d are written", where, name, bins, MOST_BINS)
+  end
+  return bins
+end
+
 local known
 
 -- `bins` as edges: "tensorflow", a number of equal bins, or the edges themselves.
@@ -85,6 +134,10 @@ return function(where, x, bins, max_bins)
   end
   local low, high = values:aminmax()
   low, high = low:item(), high:item()
+  if WIDTHS[bins] then
+    local of = { values = values, n = #values, low = low, high = high, range = high - low }
+    bins = bins_by_name(where, bins, of, not x:is_floating_point())
+  end
   local edges = edges_of(where, bins, low, high)
   local counts = count(values, edges)
   if max_bins and #counts > max_bins then counts, edges = joined(counts, edges, max_bins) end

@@ -62,17 +62,19 @@ function images.size(file)
   return width, height
 end
 
---- Images (n, channels, height, width) or (n, height, width, channels) as one, eight in a row.
+--- Images (n, channels, height, width) or (n, height, width, channels) as one.
 ---@param where string
 ---@param x moonlet.Tensor
 ---@param dataformats string "NCHW" or "NHWC"
+---@param most? integer how many are in a row (default 8)
+---@param name? string what `x` is called
 ---@return moonlet.Tensor image (channels, height, width)
-function images.grid(where, x, dataformats)
-  check(where, "img_tensor", x, dataformats)
+function images.grid(where, x, dataformats, most, name)
+  check(where, name or "img_tensor", x, dataformats)
   if dataformats == "NHWC" then x = x:permute { 1, 4, 2, 3 } end
   local n, channels, height, width = x.shape:totable()[1], x:size(2), x:size(3), x:size(4)
   if n == 0 then fail("%s: there are no images", where) end
-  local columns = math.min(n, 8)
+  local columns = math.min(n, most or 8)
   local rows = (n + columns - 1) // columns
   local out = ml.zeros { channels, rows * height, columns * width, dtype = x.dtype,
     device = x.device }

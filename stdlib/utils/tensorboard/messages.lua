@@ -1,43 +1,38 @@
--- stdlib/utils/tensorboard/messages.lua: the few messages of TensorBoard's event files, in the
--- encoding of protocol buffers: each field is its number and kind, then its value.
+-- stdlib/utils/tensorboard/messages.lua: the few messages of TensorBoard's event files.
+
+local fields = require "moonlet.utils.tensorboard.fields"
 
 local messages = {}
 
-local VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-
--- Seven bits at a time, the least first; negative numbers take ten bytes.
-local function varint(value)
-  local out = {}
-  repeat
-    local rest = value >> 7
-    out[#out + 1] = string.char(value & 0x7f | (rest ~= 0 and 0x80 or 0))
-    value = rest
-  until value == 0
-  return table.concat(out)
-end
-
-local function field(number, kind, data) return varint(number << 3 | kind) .. data end
-
-local function integer(number, value) return field(number, VARINT, varint(value)) end
-local function double(number, value) return field(number, FIXED64, ("<d"):pack(value)) end
-local function float(number, value)
-  return field(number, FIXED32, ("<f"):pack(value))
-end
-local function bytes(number, data) return field(number, BYTES, varint(#data) .. data) end
-
-local function doubles(number, values)
-  local out = {}
-  for i, value in ipairs(values) do out[i] = ("<d"):pack(value) end
-  return bytes(number, table.concat(out))
-end
+local bytes, double, doubles = fields.bytes, fields.double, fields.doubles
+local float, integer = fields.float, fields.integer
 
 local DT_FLOAT, DT_DOUBLE, DT_STRING = 1, 2, 7
+
+-- A tensor of floats in row order.
+local function floats_of(values, shape)
+  local sizes, out = {}, {}
+  for i, size in ipairs(shape) do sizes[i] = bytes(2, integer(1, size)) end
+  for i, value in ipairs(values) do out[i] = ("<f"):pack(value) end
+  return bytes(8, integer(1, DT_FLOAT) .. bytes(2, table.concat(sizes))
+    .. bytes(5, table.concat(out)))
+end
 
 local function metadata(plugin, content)
   return bytes(9, bytes(1, bytes(1, plugin) .. (content and bytes(2, content) or "")))
 end
 
 local function value_of(tag, ...) return bytes(1, bytes(1, tag) .. table.concat { ... }) end
+
+--- The names in a table, in order.
+---@param t table<string, any>
+---@return string[]
+function messages.names_of(t)
+  local names = {}
+  for name in pairs(t) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
 
 --- An event of summaries.
 ---@param wall_time number seconds since 1970
@@ -97,6 +92,75 @@ function messages.image(tag, png, width, height, channels)
     .. bytes(4, png)))
 end
 
+--- A sound: the file that holds it, in WAV.
+---@param tag string
+---@param file string
+---@param sample_rate integer
+---@param frames integer how many samples it has
+---@return string
+function messages.audio(tag, file, sample_rate, frames)
+  return value_of(tag, bytes(6, float(1, sample_rate) .. integer(2, 1) .. integer(3, frames)
+    .. bytes(4, file) .. bytes(5, "audio/wav")))
+end
+
+--- A curve of precision and recall: six rows of numbers, an entry for each threshold.
+---@param tag string
+---@param rows number[] row after row
+---@param thresholds integer
+---@return string
+function messages.pr_curve(tag, rows, thresholds)
+  return value_of(tag, floats_of(rows, { 6, thresholds }),
+    metadata("pr_curves", integer(2, thresholds)))
+end
+
+local CONTENT = { VERTEX = 1, FACE = 2, COLOR = 3 }
+
+--- The parts of a mesh, each `{ kind = "VERTEX", "FACE" or "COLOR", values = , shape = }`.
+---@param tag string
+---@param parts table[]
+---@param config string JSON
+---@return string
+function messages.mesh(tag, parts, config)
+  local components, out = 0, {}
+  for _, part in ipairs(parts) do components = components | 1 << CONTENT[part.kind] end
+  for i, part in ipairs(parts) do
+    local sizes = {}
+    for k, size in ipairs(part.shape) do sizes[k] = fields.varint(size) end
+    local content = bytes(2, tag) .. integer(3, CONTENT[part.kind]) .. bytes(5, config)
+      .. bytes(6, table.concat(sizes)) .. integer(7, components)
+    out[i] = value_of(("%s_%s"):format(tag, part.kind), floats_of(part.values, part.shape),
+      metadata("mesh", content))
+  end
+  return table.concat(out)
+end
+
+-- A chart of custom scalars: lines, or one between two bounds.
+local function chart(name, kind, tags)
+  local out = {}
+  if kind == "Margin" then
+    for i, tag in ipairs(tags) do out[i] = bytes(i, tag) end
+    return bytes(2, bytes(1, name) .. bytes(3, bytes(1, table.concat(out))))
+  end
+  for i, tag in ipairs(tags) do out[i] = bytes(1, tag) end
+  return bytes(2, bytes(1, name) .. bytes(2, table.concat(out)))
+end
+
+--- Which scalars are in one chart, by category and chart: `{ "Multiline" or "Margin", tags }`.
+---@param layout table<string, table<string, table>>
+---@return string
+function messages.custom_scalars(layout)
+  local categories = {}
+  for i, category in ipairs(messages.names_of(layout)) do
+    local charts = {}
+    for k, name in ipairs(messages.names_of(layout[category])) do
+      charts[k] = chart(name, table.unpack(layout[category][name]))
+    end
+    categories[i] = bytes(2, bytes(1, category) .. table.concat(charts))
+  end
+  local tensor = integer(1, DT_STRING) .. bytes(2, "") .. bytes(8, table.concat(categories))
+  return value_of("custom_scalars__config__", bytes(8, tensor), metadata "custom_scalars")
+end
+
 --- A text.
 ---@param tag string
 ---@param text string
@@ -105,13 +169,6 @@ function messages.text(tag, text)
   local shape = bytes(2, bytes(2, integer(1, 1)))
   return value_of(tag .. "/text_summary",
     bytes(8, integer(1, DT_STRING) .. shape .. bytes(8, text)), metadata "text")
-end
-
-local function sorted(t)
-  local names = {}
-  for name in pairs(t) do names[#names + 1] = name end
-  table.sort(names)
-  return names
 end
 
 -- google.protobuf.Value.
@@ -135,14 +192,14 @@ end
 ---@return string finish
 function messages.hparams(hparams, metrics, domains)
   local infos, session = {}, {}
-  for i, name in ipairs(sorted(hparams)) do
+  for i, name in ipairs(messages.names_of(hparams)) do
     local value, domain = hparams[name], {}
     for j, item in ipairs(domains[name] or {}) do domain[j] = bytes(1, plain_value(item)) end
     infos[i] = bytes(4, bytes(1, name) .. integer(4, KINDS[type(value)])
       .. (#domain > 0 and bytes(5, table.concat(domain)) or ""))
     session[i] = bytes(1, bytes(1, name) .. bytes(2, plain_value(value)))
   end
-  for _, name in ipairs(sorted(metrics)) do
+  for _, name in ipairs(messages.names_of(metrics)) do
     infos[#infos + 1] = bytes(5, bytes(1, bytes(2, name)))
   end
   return hparams_summary("experiment", 2, table.concat(infos)),

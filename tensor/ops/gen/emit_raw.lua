@@ -76,6 +76,7 @@ local function pointwise_fields(row, params, mask, family, index)
     tostring(row.int_to_float == true), "PointwiseOp::" .. result, tostring(mask), roles(row, params),
     tostring(row.keeps_dtype == true), tostring(family), tostring(index),
     tostring(row.row_major == true), tostring(row.scales == true), tostring(row.refuses_bool == true),
+    tostring(row.byte_mask == true),
   }, ", ")
 end
 

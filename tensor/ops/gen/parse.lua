@@ -19,7 +19,7 @@ local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
     keeps_dtype autocast gather out row_major divides internal alias module slow
-    scales refuses_bool lua_name makes forms vmap linear]]):gmatch "[%a_]+" do
+    scales refuses_bool byte_mask lua_name makes forms vmap linear]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 

@@ -68,10 +68,15 @@ local list = {
     field = "IntVector", getter = "integers", editor = "integer|integer[]",
     text = "as `int[]`, of any length: what is no list of dims or sizes of one tensor",
     number = true, many = true },
+  ["float[*]"] = { cpp = "const std::vector<double>&", value = "std::vector<double>",
+    field = "FloatVector", getter = "numbers", editor = "number|number[]",
+    text = "a table of numbers, of any length", number = true, many = true },
   ["float"] = { cpp = "double", field = "Float", getter = "number", editor = "number",
     text = "a number", number = true, result = true },
   ["bool"] = { cpp = "bool", field = "Bool", getter = "boolean", editor = "boolean",
     text = "a boolean", result = true },
+  ["false"] = { cpp = "bool", field = "False", getter = "boolean", editor = "false",
+    text = "`false`, which chooses an overload" },
   ["string"] = { cpp = "std::string_view", field = "String", getter = "string", editor = "string",
     text = "a string", capture = "std::string(%s)" },
   ["Dim"] = { cpp = "int64_t", field = "Dim", getter = "dim", editor = "integer",
@@ -122,6 +127,11 @@ for _, name in ipairs { "Scalar", "int", "float", "bool", "Dim", "MemoryFormat",
   list[name .. "?"] = setmetatable({ cpp = optional, below = optional, value = optional, result = false,
     given = optional .. "(%s)", absent = "std::nullopt" }, { __index = list[name] })
 end
+
+list["string?"] = setmetatable({ cpp = "const std::optional<std::string>&",
+  below = "const std::optional<std::string>&", value = "std::optional<std::string>",
+  given = "std::optional<std::string>(%s)", absent = "std::nullopt", capture = false },
+  { __index = list["string"] })
 
 for name, t in pairs(list) do
   t.name = name

@@ -1,0 +1,31 @@
+// tensor/float32_precision.cpp: the setting that products of float32 matrices read.
+#include "tensor/float32_precision.h"
+
+#include <atomic>
+
+#include "tensor/error.h"
+
+namespace moonlet {
+
+namespace {
+std::atomic<Float32Precision> current{Float32Precision::Highest};
+
+constexpr const char* kNames[] = {"highest", "high", "medium"};  // in the order of the values
+}  // namespace
+
+Float32Precision float32_precision() { return current.load(std::memory_order_relaxed); }
+
+void set_float32_precision(Float32Precision precision) {
+  current.store(precision, std::memory_order_relaxed);
+}
+
+Float32Precision float32_precision_from_name(std::string_view wanted) {
+  for (int i = 0; i < 3; ++i)
+    if (wanted == kNames[i]) return static_cast<Float32Precision>(i);
+  fail("set_float32_matmul_precision: \"highest\", \"high\" or \"medium\" is wanted, got \"",
+       wanted, "\"");
+}
+
+const char* name(Float32Precision precision) { return kNames[static_cast<int>(precision)]; }
+
+}  // namespace moonlet
