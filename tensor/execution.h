@@ -13,6 +13,7 @@ namespace moonlet {
 class Generator;
 class StopFlag;
 struct ModeEntry;
+enum class Float32Precision : uint8_t;
 
 // The flag of threads that no interpreter runs on: nobody requests a stop of it.
 extern constinit StopFlag never_stopped;
@@ -23,11 +24,12 @@ struct ExecutionState {
   bool grad_mode = true;        // whether ops are recorded
   bool inference_mode = false;  // whether new storages are unknown to the tape (Storage)
   DType default_dtype = DType::Float32;
-  Device default_device = {};       // where new tensors are made unless it is said
-  Generator* generator = nullptr;   // the default one; null stands for the thread's own
-  bool reads_environment = true;    // whether variables of the environment are looked at
-  StopFlag* stop = &never_stopped;  // asks long kernels to give up (tensor/interrupt.h)
-  uint64_t vmap = 0;                // the innermost vmap that runs (tensor/batched.h), or 0
+  Device default_device = {};            // where new tensors are made unless it is said
+  Float32Precision float32_precision{};  // of products on devices that may be faster
+  Generator* generator = nullptr;        // the default one; null stands for the thread's own
+  bool reads_environment = true;         // whether variables of the environment are looked at
+  StopFlag* stop = &never_stopped;       // asks long kernels to give up (tensor/interrupt.h)
+  uint64_t vmap = 0;                     // the innermost vmap that runs (tensor/batched.h), or 0
 };
 
 // Read and written directly: one load on the path of every op.

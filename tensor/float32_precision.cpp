@@ -1,23 +1,18 @@
 // tensor/float32_precision.cpp: the setting that products of float32 matrices read.
 #include "tensor/float32_precision.h"
 
-#include <atomic>
-
 #include "tensor/error.h"
+#include "tensor/execution.h"
 
 namespace moonlet {
 
 namespace {
-std::atomic<Float32Precision> current{Float32Precision::Highest};
-
 constexpr const char* kNames[] = {"highest", "high", "medium"};  // in the order of the values
 }  // namespace
 
-Float32Precision float32_precision() { return current.load(std::memory_order_relaxed); }
+Float32Precision float32_precision() { return execution.float32_precision; }
 
-void set_float32_precision(Float32Precision precision) {
-  current.store(precision, std::memory_order_relaxed);
-}
+void set_float32_precision(Float32Precision precision) { execution.float32_precision = precision; }
 
 Float32Precision float32_precision_from_name(std::string_view wanted) {
   for (int i = 0; i < 3; ++i)

@@ -58,6 +58,12 @@ TEST_CASE("interpreters on one thread do not see each other's state") {
   set_grad_enabled(true);
   a.run_string("require 'moonlet'.manual_seed(3)");
   CHECK(seed_of(a) == 3);
+  a.run_string("require 'moonlet'.set_float32_matmul_precision 'high'");
+  const auto precision = [](Interpreter& lua) {
+    return lua.run_string("return require 'moonlet'.get_float32_matmul_precision()")[0].string();
+  };
+  CHECK(precision(a) == "high");
+  CHECK(precision(b) == "highest");
   CHECK(seed_of(b) != 3);
 }
 
