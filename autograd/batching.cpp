@@ -270,10 +270,16 @@ BoxedValue stacked(const OpInfo& op, const std::vector<BoxedValues>& all, size_t
 
 void BatchCall::check_written() const {
   if (op.form == OpInfo::Form::Plain && op.row->kind == std::string_view("update")) return;
-  for (int i = 0; i < count(); ++i)
-    check(!op.writes(i) || !has_tensor(i) || batched(i), op.name, ": ", op.row->arguments[i].name,
+  for (int i = 0; i < count(); ++i) {
+    if (!op.writes(i)) continue;
+    const auto& dims = list_dims_[static_cast<size_t>(i)];
+    const bool same = has_tensor(i)
+                          ? !batched(i)
+                          : std::find(dims.begin(), dims.end(), kNotBatched) != dims.end();
+    check(!same, op.name, ": ", op.row->arguments[i].name,
           " is the same for all samples of a vmap, and what is written there is not; clone it for "
           "each sample first");
+  }
 }
 
 // Draws for a batch: all samples at once, or one sample for all.

@@ -1,85 +1,122 @@
-// cuda/optim.cu: one step of an optimiser on one parameter, in one pass over its memory.
-#include <cmath>
-
+// cuda/optim.cu: the optimisers' steps: one launch for all parameters, whose places are a table in
+// the device's memory; a block takes a chunk of one of them.
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "tensor/kernels_optim.h"
-#include "tensor/optim_math.h"
+#include "tensor/optim_steps-inl.h"
 
 namespace moonlet::cuda {
 
 namespace {
 
-// A tensor's elements in row order: its own memory, or a copy that `store` writes back.
-class Dense {
+using optim::kMostArrays;
+using optim::StepLists;
+using optim::TensorList;
+
+constexpr int64_t kChunk = 16 * kBlock;
+
+// A parameter in the table: where it, its gradient and its states begin (null for those that a step
+// does not use), and the number of the block that takes its first chunk.
+struct Place {
+  char* arrays[kMostArrays];
+  int64_t count;
+  int64_t first_block;
+};
+
+// A parameter with its gradient and states as row-major memory. What lies otherwise is copied, and
+// `store` writes it back.
+class Part {
  public:
-  explicit Dense(const Tensor& x) : original_(x), dense_(x.defined() ? contiguous(x) : x) {}
-  Array get() const { return dense_.defined() ? array(dense_) : Array{nullptr, DType::Float32}; }
+  Part(StepLists lists, size_t index, Place& place) {
+    int a = 0;
+    for (const TensorList* list : lists) {
+      if (!list->empty()) {
+        const Tensor& x = (*list)[index];
+        const Tensor dense = contiguous(x);
+        if (!dense.is_same(x)) copies_.push_back({x, dense, a != 1});
+        place.arrays[a] = array(dense).data;
+      }
+      ++a;
+    }
+  }
   void store() {
-    if (original_.defined() && !dense_.is_same(original_)) copy_back(original_, dense_);
+    for (Copy& copy : copies_)
+      if (copy.written) copy_back(copy.original, copy.dense);
   }
 
  private:
-  Tensor original_, dense_;
+  struct Copy {
+    Tensor original, dense;
+    bool written;
+  };
+  std::vector<Copy> copies_;
 };
 
-template <class C>
-__global__ void sgd_kernel(optim::SgdConstants<C> c, int64_t count, Array x, Array gradient,
-                           Array buffer) {
-  for (MOONLET_EACH(i, count)) {
-    C value = x.get<C>(i), state = buffer.data ? buffer.get<C>(i) : C(0);
-    optim::sgd_element(c, value, gradient.get<C>(i), buffer.data ? &state : nullptr);
-    if (buffer.data) buffer.set<C>(i, state);
+// The place whose chunks block `block` is of: the last that begins at or before it.
+__device__ __forceinline__ int64_t place_of(const Place* table, int64_t places, int64_t block) {
+  int64_t low = 0, high = places;
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    if (table[middle].first_block <= block)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+template <class C, class Step>
+__global__ void step_kernel(Step step, const Place* table, int64_t places, DType dtype) {
+  const int64_t block = blockIdx.x;
+  const Place place = table[place_of(table, places, block)];
+  const int64_t begin = (block - place.first_block) * kChunk;
+  const int64_t end = begin + kChunk < place.count ? begin + kChunk : place.count;
+  const Array x{place.arrays[0], dtype}, gradient{place.arrays[1], dtype};
+  for (int64_t i = begin + threadIdx.x; i < end; i += kBlock) {
+    C value = x.get<C>(i), states[Step::kStates];
+    for (int s = 0; s < Step::kStates; ++s)
+      states[s] = place.arrays[2 + s] ? Array{place.arrays[2 + s], dtype}.get<C>(i) : C(0);
+    optim::move(step, value, gradient.get<C>(i), states);
     x.set<C>(i, value);
+    for (int s = 0; s < Step::kStates; ++s)
+      if (place.arrays[2 + s]) Array{place.arrays[2 + s], dtype}.set<C>(i, states[s]);
   }
 }
 
-template <class C>
-__global__ void adam_kernel(optim::AdamConstants<C> c, int64_t count, Array x, Array gradient,
-                            Array m, Array v, Array v_max) {
-  for (MOONLET_EACH(i, count)) {
-    C value = x.get<C>(i), mean = m.get<C>(i), square = v.get<C>(i);
-    C largest = v_max.data ? v_max.get<C>(i) : C(0);
-    optim::adam_element(c, value, gradient.get<C>(i), mean, square,
-                        v_max.data ? &largest : nullptr);
-    x.set<C>(i, value);
-    m.set<C>(i, mean);
-    v.set<C>(i, square);
-    if (v_max.data) v_max.set<C>(i, largest);
+// The kernel of a step; the lists are those of its op, the parameters first.
+template <class Step>
+void run_step(const char* op, StepLists lists, const Step& step) {
+  const TensorList& parameters = **lists.begin();
+  const Call call(parameters[0], op);
+  std::vector<Part> parts;
+  std::vector<Place> places;
+  int64_t blocks = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const int64_t count = parameters[i].numel();
+    if (count == 0) continue;
+    places.push_back({{}, count, blocks});
+    parts.emplace_back(lists, i, places.back());
+    blocks += (count + kChunk - 1) / kChunk;
   }
+  if (places.empty()) return;
+  // The copy is queued: the host's memory has been read when it returns.
+  const auto bytes = static_cast<int64_t>(places.size() * sizeof(Place));
+  const Tensor table = call.scratch({bytes}, DType::UInt8);
+  ensure(cudaMemcpyAsync(table.raw(), places.data(), static_cast<size_t>(bytes),
+                         cudaMemcpyHostToDevice, call.stream()),
+         op);
+  const DType dtype = parameters[0].dtype();
+  visit_device_compute<dtypes::floating>(dtype, [&]<class C>() {
+    MOONLET_LAUNCH((step_kernel<C, Step>), static_cast<unsigned>(blocks), kBlock, 0, call.stream(),
+                   step, reinterpret_cast<const Place*>(table.raw()),
+                   static_cast<int64_t>(places.size()), dtype);
+  });
+  call.done();
+  for (Part& part : parts) part.store();
 }
 
 }  // namespace
 
-void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double lr,
-              double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
-  if (x.numel() == 0) return;
-  const Call call(x, "sgd_step");
-  Dense values(x), grads(gradient), state(momentum != 0 ? momentum_buffer : Tensor());
-  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
-    const optim::SgdConstants<C> c{C(lr),    C(momentum), C(weight_decay), C(1 - dampening),
-                                   nesterov, first};
-    MOONLET_LAUNCH((sgd_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
-                   values.get(), grads.get(), state.get());
-  });
-  call.done();
-  values.store();
-  state.store();
-}
-
-void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
-               const Tensor& max_exp_avg_sq, int64_t step, double lr, double beta1, double beta2,
-               double eps, double weight_decay, bool decoupled) {
-  if (x.numel() == 0) return;
-  const Call call(x, "adam_step");
-  Dense values(x), grads(gradient), m(exp_avg), v(exp_avg_sq), v_max(max_exp_avg_sq);
-  visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
-    const auto c = optim::adam_constants<C>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
-    MOONLET_LAUNCH((adam_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), c, x.numel(),
-                   values.get(), grads.get(), m.get(), v.get(), v_max.get());
-  });
-  call.done();
-  for (Dense* each : {&values, &m, &v, &v_max}) each->store();
-}
+#include "tensor/optim_kernels-inl.h"
 
 }  // namespace moonlet::cuda

@@ -263,6 +263,7 @@ std::vector<SchemaArgument> results_of(const OpInfo& op) {
   std::vector<SchemaArgument> out;
   std::string_view text = op.row->schema;
   text.remove_prefix(text.rfind("->") + 2);
+  if (op.row->result_count == 0) text = {};
   while (!text.empty()) {
     std::string_view one = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), one.size() + 1));

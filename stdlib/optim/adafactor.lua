@@ -2,6 +2,7 @@
 
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 
@@ -18,10 +19,11 @@ signature.add_type("Epsilons", "two numbers of at least 0, of which the first ma
 --- rows and columns only: `optim.Adafactor(net:parameters(), { lr = 0.01 })`. Options: `lr` (0.01,
 --- the largest relative step), `beta2_decay` (-0.8), `eps` ({false, 1e-3}: the least variance, by
 --- default that of the dtype, and the least size of a parameter), `d` (1, where updates are
---- clipped), `weight_decay` (0, decoupled), `maximize` (go up the gradient).
-local Adafactor = define.own("Adafactor", "number>=0 lr=0.01, number<=0 beta2_decay=-0.8, "
-  .. "Epsilons eps={false, 0.001}, number>=1 d=1.0, number>=0 weight_decay=0, bool? foreach=nil, "
-  .. "bool maximize=false")
+--- clipped), `weight_decay` (0, decoupled), `maximize` (go up the gradient). Its steps are
+--- not elementwise: with `foreach` or without, parameters move one after the other.
+local Adafactor = define.own("Adafactor", "number>=0|OneNumber lr=0.01, "
+  .. "number<=0 beta2_decay=-0.8, Epsilons eps={false, 0.001}, number>=1 d=1.0, "
+  .. "number>=0 weight_decay=0, bool? foreach=nil, bool maximize=false")
 
 local function sizes_of(p, key)
   local sizes = { table.unpack(p.shape) }
@@ -78,9 +80,9 @@ function Adafactor:update(p, gradient, state, group)
   state.step = state.step + 1
   if p:numel() == 0 then return end
   if group.maximize then gradient = -gradient end
-  local eps = group.eps[1] or ml.finfo(p.dtype).eps
-  local rate = math.max(group.eps[2], size(p)) * math.min(group.lr, 1 / math.sqrt(state.step))
-  if group.weight_decay ~= 0 then p:mul_(1 - group.lr * group.weight_decay) end
+  local eps, lr = group.eps[1] or ml.finfo(p.dtype).eps, numbers.value(group.lr)
+  local rate = math.max(group.eps[2], size(p)) * math.min(lr, 1 / math.sqrt(state.step))
+  if group.weight_decay ~= 0 then p:mul_(1 - lr * group.weight_decay) end
   local variance = estimate(gradient, state, state.step ^ group.beta2_decay, eps)
   local change = variance:clamp_({ min = eps * eps }):rsqrt_():mul_(gradient)
   p:add_(change, { alpha = -rate / math.max(1, size(change) / group.d) })

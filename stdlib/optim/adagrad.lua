@@ -2,65 +2,65 @@
 
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
-local options = require "moonlet.options"
+local numbers = require "moonlet.optim.numbers"
 
 --- Adagrad (Duchi et al., 2011): `optim.Adagrad(net:parameters(), { lr = 0.01 })`. Options: `lr`
 --- (0.01), `lr_decay` (0), `weight_decay` (0), `initial_accumulator_value` (0), `eps` (1e-10),
---- `maximize` (go up the gradient). Of a sparse gradient it changes the rows that were used.
-local Adagrad = define.own("Adagrad", "number>=0 lr=0.01, number>=0 lr_decay=0, "
+--- `maximize` (go up the gradient), and `foreach`, `differentiable` and `fused` as of all
+--- optimisers. Of a sparse gradient it changes the rows that were used.
+local Adagrad = define.elementwise("Adagrad", "number>=0|OneNumber lr=0.01, number>=0 lr_decay=0, "
   .. "number>=0 weight_decay=0, number>=0 initial_accumulator_value=0, number>=0 eps=1e-10, "
-  .. "bool? foreach=nil, bool maximize=false, bool differentiable=false, bool? fused=nil")
+  .. "bool? foreach=nil, bool maximize=false, bool differentiable=false, bool? fused=nil",
+  { "sum" })
 
-function Adagrad:_check_state(_, state)
-  if next(state) ~= nil and not (state.step and ml.is_tensor(state.sum)) then
-    options.fail("load_state_dict: the state of a parameter has no 'step' or no 'sum'")
-  end
+--- What a state begins with.
+---@param state table
+---@param p Tensor
+---@param group table
+function Adagrad:begin(state, p, group)
+  local value = group.initial_accumulator_value
+  state.sum = ml.full_like(p, p:is_complex() and ml.complex(value, value) or value)
 end
 
--- Counts the step; returns its rate.
-local function next_rate(p, state, group)
-  if not state.step then
-    local value = group.initial_accumulator_value
-    state.step = 0
-    state.sum = ml.full_like(p, p:is_complex() and ml.complex(value, value) or value)
-  end
-  state.step = state.step + 1
-  return group.lr / (1 + (state.step - 1) * group.lr_decay)
+local function rate_of(o, step) return o.lr / (1 + (step - 1) * o.lr_decay) end
+
+--- Moves all parameters of a list at once.
+---@param list table
+---@param o table
+---@param now table
+function Adagrad:step_all(list, o, now, ...)
+  ml._internal.adagrad_step(list.x, list.g, list.kept.sum, rate_of(o, now.step), o.eps, ...)
 end
 
---- Changes one parameter by its gradient, with the state kept for it and the options of its group.
+--- The parameter after a step.
 ---@param p Tensor
 ---@param gradient Tensor
----@param state table
----@param group table
-function Adagrad:update(p, gradient, state, group)
-  local rate = next_rate(p, state, group)
-  local sum = state.sum
-  if group.maximize then gradient = -gradient end
-  if group.weight_decay ~= 0 then gradient = gradient + p * group.weight_decay end
-  if p:is_complex() then  -- the parts are numbers of their own
-    p, gradient, sum = ml.view_as_real(p), ml.view_as_real(gradient), ml.view_as_real(sum)
-  end
-  sum:addcmul_(gradient, gradient)
-  p:addcdiv_(gradient, sum:sqrt():add_(group.eps), { value = -rate })
+---@param kept table<string, Tensor>
+---@param o table
+---@param now table
+---@return Tensor
+function Adagrad:move(p, gradient, kept, o, now)
+  kept.sum = kept.sum + gradient * gradient
+  return p - gradient / (kept.sum:sqrt() + o.eps) * rate_of(o, now.step)
 end
 
---- The same of a sparse gradient: the rows that are not in it stay.
+--- Changes one parameter by a sparse gradient: the rows that are not in it stay.
 ---@param p Tensor
 ---@param gradient SparseRows
 ---@param state table
 ---@param group table
 function Adagrad:update_rows(p, gradient, state, group)
-  if group.weight_decay ~= 0 then
-    options.fail("%s: 'weight_decay' is not for sparse gradients", self.name)
+  if not state.step then
+    state.step = 0
+    self:begin(state, p, group)
   end
-  local rate = next_rate(p, state, group)
+  state.step = state.step + 1
   gradient = gradient:coalesce()
   local at, values = gradient:indices()[1], gradient:values()
   if group.maximize then values = -values end
   state.sum:index_add_(1, at, values * values)
   local scale = state.sum:index_select(1, at):sqrt_():add_(group.eps)
-  p:index_add_(1, at, (values / scale):mul_(-rate))
+  p:index_add_(1, at, (values / scale):mul_(-rate_of(numbers.options(group, self), state.step)))
 end
 
 return Adagrad

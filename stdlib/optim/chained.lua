@@ -12,8 +12,7 @@ local read = signature("optim.lr_scheduler.ChainedScheduler(Schedule[] scheduler
   .. "Optimizer? optimizer=nil)")
 
 local function note_rates(self)
-  self._last_lr = {}
-  for i, group in ipairs(self.optimizer.param_groups) do self._last_lr[i] = group.lr end
+  self._last_lr = schedule.rates_of(self.optimizer)
 end
 
 function ChainedScheduler:init(...)

@@ -48,7 +48,9 @@ function CyclicLR:init(...)
   if not o.scale_fn then self.scale_mode = o.mode == "exp_range" and "iterations" or "cycle" end
   init_momentum(self, o)
   if o.last_epoch == -1 then
-    for i, group in ipairs(o.optimizer.param_groups) do group.lr = bases[i] end
+    for i, group in ipairs(o.optimizer.param_groups) do
+      schedule.set_rate(group, bases[i])
+    end
   end
   schedule.LRScheduler.init(self, o.optimizer, o.last_epoch)
   self.base_lrs = bases

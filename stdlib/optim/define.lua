@@ -1,16 +1,19 @@
--- stdlib/optim/define.lua: makes the classes of optimisers that change each parameter by its own
--- gradient and by tensors kept for it.
+-- stdlib/optim/define.lua: makes the classes of optimisers that change each element of a parameter
+-- by those of its gradient and of tensors kept for it: all parameters in one call of an op of the
+-- core, or one after the other by ops that can be recorded.
 
 local Optimizer = require "moonlet.optim.optimizer"
 local class = require "moonlet.class"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
+local number_of = numbers.value
 
 local Elementwise = class("ElementwiseOptimizer", Optimizer)
 
 -- The names of the tensors that are kept of a parameter, under the options of its group.
-local function kept(self, group)
+local function kept_names(self, group)
   local names = {}
   for _, entry in ipairs(self.buffers) do
     local value = not entry.option or group[entry.option]
@@ -19,62 +22,287 @@ local function kept(self, group)
   return names
 end
 
+-- A complex number is two real ones.
 local function real(x) return x:is_complex() and ml.view_as_real(x) or x end
 
---- Changes one parameter by its gradient, with the state kept for it and the options of its group.
---- A complex number is two real ones.
----@param p Tensor
----@param gradient Tensor
+--- What a state begins with beside the number of steps and tensors of zeros.
+function Elementwise:begin() end
+
+--- The numbers of a state after one more step.
 ---@param state table
----@param group table
-function Elementwise:update(p, gradient, state, group)
-  if not state.step then
+---@return table<string, number|Tensor>
+function Elementwise:count(state) return { step = state.step + 1 } end
+
+-- The numbers of a state are tensors on the device of the parameter where a step is capturable.
+local function fit_numbers(self, p, state, group)
+  for _, key in ipairs(self.counted) do
+    if (type(state[key]) == "number") == (group.capturable == true) then
+      state[key] = numbers.kept(state[key], p, group.capturable)
+    end
+  end
+end
+
+-- Makes what the state of a parameter lacks.
+local function complete(self, p, state, group, names)
+  if self.counted[1] == "step" and not state.step then
     state.step = 0
     self:begin(state, p, group)
   end
-  state.step = state.step + 1
-  local buffers = {}
-  for _, name in ipairs(kept(self, group)) do
+  fit_numbers(self, p, state, group)
+  for i = 1, #names do
+    local name = names[i]
     if not state[name] then state[name] = ml.zeros_like(p) end
-    buffers[name] = real(state[name])
   end
-  p, gradient = real(p), real(gradient)
-  if group.maximize then gradient = -gradient end
-  self:move(p, self:decay(p, gradient, group), buffers, group, state)
 end
 
---- What a state begins with beside tensors of zeros.
-function Elementwise:begin() end
-
---- The gradient with the weight decay, or the parameter after the decoupled one.
----@param p Tensor
----@param gradient Tensor
----@param group table
----@return Tensor
-function Elementwise:decay(p, gradient, group)
-  local decay = group.weight_decay or 0
-  if decay == 0 then return gradient end
-  if not (self.decoupled or group.decoupled_weight_decay) then
-    return gradient:add(p, { alpha = decay })
+-- Whether it lacks nothing; asked for each parameter of each step.
+local function is_complete(self, state, group, names)
+  for i = 1, #names do
+    if not state[names[i]] then return false end
   end
-  p:mul_(1 - group.lr * decay)
-  return gradient
+  local counted, kind = self.counted, group.capturable and "userdata" or "number"
+  for i = 1, #counted do
+    if type(state[counted[i]]) ~= kind then return false end
+  end
+  return true
+end
+
+-- Whether the core steps all parameters of a group at once.
+local function in_core(group)
+  if group.differentiable or group.capturable then return false end
+  return group.foreach or group.fused or group.foreach == nil and group.fused == nil
+end
+
+-- A step's list of parameters that one op takes: of one device and dtype, whose states count alike
+-- (which does not matter where each is stepped by itself).
+local function new_list(self, p, state, first, names)
+  local list = { device = p.device, dtype = p.dtype, first = first, count = 0, x = {}, g = {},
+    kept = {}, states = {}, numbers = {} }
+  for _, key in ipairs(self.counted) do list.numbers[key] = state[key] end
+  for i = 1, #names do
+    list.kept[i] = {}
+    list.kept[names[i]] = list.kept[i]
+  end
+  return list
+end
+
+local function fits(self, list, device, dtype, state, first, core)
+  if list.first ~= first or list.dtype ~= dtype or list.device ~= device then return false end
+  local counted = core and self.counted or {}
+  for i = 1, #counted do
+    if list.numbers[counted[i]] ~= state[counted[i]] then return false end
+  end
+  return true
+end
+
+local function list_for(self, work, p, state, first)
+  local lists, device, dtype = work.lists, p.device, p.dtype
+  for i = #lists, 1, -1 do
+    if fits(self, lists[i], device, dtype, state, first, work.core) then return lists[i] end
+  end
+  local list = new_list(self, p, state, first, work.names)
+  lists[#lists + 1] = list
+  return list
+end
+
+-- Puts a parameter with a dense gradient into its list.
+local function add(self, work, p, gradient, state)
+  local group, names = work.group, work.names
+  local first = names[1] ~= nil and state[names[1]] == nil
+  if first or not is_complete(self, state, group, names) then
+    complete(self, p, state, group, names)
+  end
+  local list = list_for(self, work, p, state, first)
+  local n = list.count + 1
+  list.count, list.x[n], list.g[n], list.states[n] = n, p, gradient, state
+  local kept = list.kept
+  for i = 1, #names do kept[i][n] = state[names[i]] end
+end
+
+local function refuse_rows(self)
+  options.fail("%s does not support sparse gradients, please consider SparseAdam instead "
+    .. "(Adagrad and SGD take them too)", self.name)
+end
+
+-- Notes a sparse gradient, or gives it as a tensor where a step reaches all rows.
+local function take_rows(self, work, p, gradient, state)
+  if not self.update_rows then refuse_rows(self) end
+  self:check_rows(work.group)
+  if self:wants_dense(work.group) then return gradient:to_dense() end
+  work.rows[#work.rows + 1] = { p, gradient, state }
+end
+
+local function check_place(self, group, p)
+  if group.fused and p:is_complex() then
+    options.fail("%s: 'fused' must not be true: the parameter of shape %s is complex", self.name,
+      tostring(p.shape))
+  elseif group.capturable and not p.device:find "^cuda" then
+    options.fail("%s: 'capturable' must not be true: it is for parameters on CUDA devices, got one "
+      .. "on %s", self.name, p.device)
+  end
+end
+
+-- What is to be done for a group: nothing is changed yet but states that lacked something.
+local function collect(self, group)
+  local work = { group = group, core = in_core(group), names = kept_names(self, group), lists = {},
+    rows = {} }
+  local states, params, limited = self.state, group.params, group.fused or group.capturable
+  for i = 1, #params do
+    local p = params[i]
+    local gradient = p.grad
+    if gradient then
+      if limited then check_place(self, group, p) end
+      local state = states[p]
+      if not state then
+        state = {}
+        states[p] = state
+      end
+      if gradient.is_sparse then
+        gradient = take_rows(self, work, p, gradient, state)
+      else
+        self:check_dense()
+      end
+      if gradient then add(self, work, p, gradient, state) end
+    end
+  end
+  return work
+end
+
+--- Raises an error where a gradient that is a tensor cannot be taken.
+function Elementwise:check_dense() end
+
+--- Whether a step with the options of a group reaches rows that a sparse gradient has not.
+---@return boolean
+function Elementwise:wants_dense() return false end
+
+--- Raises an error where a sparse gradient cannot be taken with the options of a group.
+---@param group table
+function Elementwise:check_rows(group)
+  if group.weight_decay and group.weight_decay ~= 0 then
+    options.fail("%s: 'weight_decay' is not for sparse gradients", self.name)
+  elseif group.fused then
+    options.fail("%s: 'fused' must not be true: a gradient is sparse", self.name)
+  end
+end
+
+local function check_shape(self, what, x, p)
+  local a, b = x.shape, p.shape
+  local same = #a == #b
+  for i = 1, #a do same = same and a[i] == b[i] end
+  if not same then
+    options.fail("%s: %s has shape %s, the parameter %s", self.name, what, tostring(a), tostring(b))
+  end
+end
+
+-- What an op of the core checks by itself, where there are more lists than one: so that all are
+-- right before the first parameter is changed.
+local function check_list(self, list)
+  for i, p in ipairs(list.x) do
+    check_shape(self, "a gradient", list.g[i], p)
+    for _, tensors in ipairs(list.kept) do
+      check_shape(self, "what is kept of a parameter", tensors[i], p)
+    end
+  end
+end
+
+-- The gradient as a step wants it, and the parameter after a decoupled weight decay.
+local function decayed(p, gradient, o)
+  if o.maximize then gradient = -gradient end
+  local decay = o.weight_decay or 0
+  if decay == 0 then return p, gradient end
+  if o.decoupled then return p * (1 - o.lr * decay), gradient end
+  return p, gradient + p * decay
+end
+
+-- What ops read of a tensor that a step changes: a copy where a derivative may need it later.
+local function read(x, recorded)
+  x = real(x)
+  return recorded and x:clone() or x
+end
+
+-- A step of one parameter by ops that the tape may record. What they compute is copied into the
+-- parameter and into what is kept.
+local function step_by_ops(self, p, gradient, state, work, first)
+  local o, recorded = numbers.options(work.group, self, p), work.group.differentiable
+  local kept, now = {}, self:count(state, o)
+  for _, name in ipairs(work.names) do kept[name] = read(state[name], recorded) end
+  local x = real(p)
+  local before, slope = decayed(read(p, recorded), real(gradient), o)
+  local moved = self:move(before, slope, kept, o, now, state, first)
+  x:copy_(moved)
+  for _, name in ipairs(work.names) do real(state[name]):copy_(kept[name]) end
+  for _, key in ipairs(self.counted) do state[key] = numbers.follow(state[key], now[key]) end
+end
+
+-- The lists of a call, complex numbers as real ones.
+local function reals(list)
+  if not list.dtype:find "^complex" then return end
+  for _, tensors in ipairs { list.x, list.g, table.unpack(list.kept) } do
+    for i, x in ipairs(tensors) do tensors[i] = ml.view_as_real(x) end
+  end
+end
+
+-- A step of all parameters of a list in one call.
+local function step_in_core(self, list, group)
+  local o = numbers.options(group, self)
+  local before = list.numbers
+  local now = self:count(before, o)
+  reals(list)
+  local decay, keep = o.weight_decay or 0, 1
+  if o.decoupled then decay, keep = 0, 1 - o.lr * decay end
+  self:step_all(list, o, now, decay, keep, o.maximize)
+  local counted = self.counted
+  for i = 1, #counted do
+    local key = counted[i]
+    for j = 1, #list.states do list.states[j][key] = now[key] end
+  end
+end
+
+local function run(self, work)
+  local group = work.group
+  for _, row in ipairs(work.rows) do self:update_rows(row[1], row[2], row[3], group) end
+  for _, list in ipairs(work.lists) do
+    if work.core then
+      step_in_core(self, list, group)
+    else
+      for i, p in ipairs(list.x) do
+        step_by_ops(self, p, list.g[i], list.states[i], work, list.first)
+      end
+    end
+  end
+end
+
+--- Changes all parameters that have a gradient. An error about one comes before any is changed.
+function Elementwise:_update_all()
+  local works, lists = {}, 0
+  for i, group in ipairs(self.param_groups) do
+    works[i] = collect(self, group)
+    lists = lists + #works[i].lists
+  end
+  for _, work in ipairs(works) do
+    if lists > 1 or not work.core then
+      for _, list in ipairs(work.lists) do check_list(self, list) end
+    end
+  end
+  for _, work in ipairs(works) do run(self, work) end
 end
 
 function Elementwise:_check_state(_, state, group)
   if next(state) == nil then return end
-  for _, name in ipairs({ "step", table.unpack(kept(self, group)) }) do
+  local wanted = kept_names(self, group)
+  table.move(self.counted, 1, #self.counted, #wanted + 1, wanted)
+  for _, name in ipairs(wanted) do
     if state[name] == nil then
       options.fail("load_state_dict: the state of a parameter has no '%s'", name)
     end
   end
 end
 
---- Checks that `betas` are two numbers from 0 to below 1.
+--- Checks that `betas` are two numbers from 0 to below 1, or two tensors of one.
 ---@param group table
 function Elementwise:check_betas(group)
   for i = 1, 2 do
-    local beta = group.betas[i]
+    local beta = number_of(group.betas[i])
     if type(beta) ~= "number" or not (beta >= 0 and beta < 1) then
       options.fail("%s: 'betas' must be two numbers from 0 to below 1, got %s", self.name,
         beta)
@@ -93,7 +321,11 @@ local define = {}
 
 --- A class of optimisers: `parameters` are its options in the notation of moonlet.signature,
 --- `buffers` the tensors that it keeps of each parameter, all zeros at first; "name if option" only
---- where the option is set. It has a method `move(p, gradient, buffers, group, state)`.
+--- where the option is set. It has two methods for the same step, after `now`, what `count` gives:
+--- `step_all(list, o, now, ...)` calls the op of the core for `list.x`, `list.g` and the lists in
+--- `list.kept`, with the last three arguments of the ops; and `move(p, gradient, kept, o, now,
+--- before)` gives a new value of one parameter and puts new ones of what is kept into `kept`. There
+--- `lr` and what is counted may be tensors, and a last argument says whether what is kept is new.
 ---@param name string
 ---@param parameters string
 ---@param buffers string[]
@@ -102,7 +334,7 @@ local define = {}
 function define.elementwise(name, parameters, buffers, parent)
   local cls = class(name, parent or Elementwise)
   cls.reader = signature(("optim.%s(Params? params=nil, %s)"):format(name, parameters))
-  cls.init, cls.buffers = init, {}
+  cls.init, cls.buffers, cls.counted = init, {}, { "step" }
   for i, text in ipairs(buffers) do
     local buffer, option = text:match "^([%w_]+) if ([%w_]+)$"
     cls.buffers[i] = { name = buffer or text, option = option }

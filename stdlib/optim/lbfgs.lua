@@ -3,6 +3,7 @@
 local Optimizer = require "moonlet.optim.optimizer"
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local strong_wolfe = require "moonlet.optim.strong_wolfe"
@@ -14,11 +15,12 @@ local fail = options.fail
 --- Options: `lr` (1), `max_iter` (20) and `max_eval` (5/4 of it) in a step, `tolerance_grad`
 --- (1e-7), `tolerance_change` (1e-9), `history_size` (100), `line_search_fn` ("strong_wolfe", or
 --- nothing), `maximize`.
-local LBFGS = define.own("LBFGS", "number>=0 lr=1.0, int>=0 max_iter=20, int>=0? max_eval=nil, "
-  .. "number tolerance_grad=1e-7, number tolerance_change=1e-9, int>=0 history_size=100, "
+local LBFGS = define.own("LBFGS", "number>=0|OneNumber lr=1.0, int>=0 max_iter=20, "
+  .. "int>=0? max_eval=nil, number tolerance_grad=1e-7, number tolerance_change=1e-9, "
+  .. "int>=0 history_size=100, "
   .. "string? line_search_fn=nil, bool maximize=false")
 
-LBFGS.numbers = { func_evals = true, n_iter = true, prev_loss = true }
+LBFGS.counted = { "func_evals", "n_iter", "prev_loss" }
 
 local init = LBFGS.init
 
@@ -164,11 +166,11 @@ function Step:prepare(gradient)
   local s = self.state
   if s.n_iter == 1 then
     s.d, s.old_dirs, s.old_stps, s.ro, s.H_diag = -gradient, {}, {}, {}, 1
-    s.t = math.min(1, 1 / gradient:abs():sum():item()) * self.group.lr
+    s.t = math.min(1, 1 / gradient:abs():sum():item()) * numbers.value(self.group.lr)
   else
     self:learn(gradient)
     s.d = self:direction(gradient)
-    s.t = self.group.lr
+    s.t = numbers.value(self.group.lr)
   end
   s.prev_flat_grad = gradient:clone()
 end

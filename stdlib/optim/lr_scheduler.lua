@@ -2,6 +2,7 @@
 -- optimiser's groups at each step (epoch). They are chained: each starts from the rate that a group
 -- has, so that several schedules on one optimiser, and rates that are set by hand, work together.
 
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
@@ -19,7 +20,9 @@ local lr_scheduler = { LRScheduler = LRScheduler,
 -- The rates of the groups, each times factor(i).
 local function times(self, factor)
   local out = {}
-  for i, group in ipairs(self.optimizer.param_groups) do out[i] = group.lr * factor(i) end
+  for i, group in ipairs(self.optimizer.param_groups) do
+    out[i] = numbers.value(group.lr) * factor(i)
+  end
   return out
 end
 
@@ -167,12 +170,13 @@ function CosineAnnealingLR:get_lr()
   if self._is_initial then return present(self) end
   if self._step_count == 1 and epoch > 0 then return self:get_closed_form_lr() end
   local groups = self.optimizer.param_groups
+  local function rate(i) return numbers.value(groups[i].lr) end
   if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0 then
     local first = (1 - math.cos(math.pi / self.T_max)) / 2
-    return from_base(self, function(base, i) return groups[i].lr + (base - low) * first end)
+    return from_base(self, function(base, i) return rate(i) + (base - low) * first end)
   end
   local ratio = cosine(self, epoch) / cosine(self, epoch - 1)
-  return from_base(self, function(_, i) return ratio * (groups[i].lr - low) + low end)
+  return from_base(self, function(_, i) return ratio * (rate(i) - low) + low end)
 end
 
 --- The rates at `last_epoch` from the base rates alone: an array.

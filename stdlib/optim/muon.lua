@@ -3,6 +3,7 @@
 local Optimizer = require "moonlet.optim.optimizer"
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 
@@ -14,7 +15,7 @@ signature.add_choice("MuonRate", { "original", "match_rms_adamw", "spectral_uncl
 --- decoupled), `momentum` (0.95), `nesterov` (true), `ns_coefficients` ({3.4445, -4.775, 2.0315}),
 --- `eps` (1e-7), `ns_steps` (5), `adjust_lr_fn`: "original", "match_rms_adamw" (the rates of AdamW
 --- fit) or "spectral_unclamped".
-local Muon = define.own("Muon", "number>=0 lr=0.001, number>=0 weight_decay=0.1, "
+local Muon = define.own("Muon", "number>=0|OneNumber lr=0.001, number>=0 weight_decay=0.1, "
   .. "number>=0 momentum=0.95, bool nesterov=true, number[3] ns_coefficients={3.4445, -4.775, "
   .. "2.0315}, number>=0 eps=1e-7, int>=0<=99 ns_steps=5, MuonRate? adjust_lr_fn=nil")
 
@@ -54,14 +55,14 @@ local function orthogonal(x, group)
   return rows > columns and y:t() or y
 end
 
-local function rate_of(group, rows, columns)
+local function rate_of(group, lr, rows, columns)
   local how = group.adjust_lr_fn
   if how == "match_rms_adamw" then
-    return group.lr * 0.2 * math.sqrt(math.max(rows, columns))
+    return lr * 0.2 * math.sqrt(math.max(rows, columns))
   elseif how == "spectral_unclamped" then
-    return group.lr * math.sqrt(rows / columns)
+    return lr * math.sqrt(rows / columns)
   end
-  return group.lr * math.sqrt(math.max(1, rows / columns))
+  return lr * math.sqrt(math.max(1, rows / columns))
 end
 
 --- Changes one parameter by its gradient, with the state kept for it and the options of its group.
@@ -75,8 +76,9 @@ function Muon:update(p, gradient, state, group)
   local change = state.momentum_buffer:lerp_(gradient, 1 - group.momentum)
   if group.nesterov then change = gradient:lerp(change, group.momentum) end
   change = orthogonal(change, group):to { dtype = p.dtype }
-  p:mul_(1 - group.lr * group.weight_decay)
-  p:add_(change, { alpha = -rate_of(group, p.shape[1], p.shape[2]) })
+  local lr = numbers.value(group.lr)
+  p:mul_(1 - lr * group.weight_decay)
+  p:add_(change, { alpha = -rate_of(group, lr, p.shape[1], p.shape[2]) })
 end
 
 return Muon

@@ -5,6 +5,7 @@ local class = require "moonlet.class"
 local hooks = require "moonlet.hooks"
 local ml = require "moonlet"
 local locale_free = require("moonlet.numbers").wrap
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
 local signature = require "moonlet.signature"
@@ -12,10 +13,16 @@ local fail = options.fail
 
 --- The base of optimisers. They take an array of parameters, or an array of groups of them with
 --- options of their own: `optim.SGD({ { params = body, lr = 0.01 }, { params = head } }, 0.1)`. A
---- parameter without a gradient is left out of a step. A subclass has `defaults`, a table of
---- options, or calls `Optimizer.init(self, params, options)` with all of them; it may have
---- `check(group)`, which raises an error for bad ones; and has `update(p, gradient, state, group)`,
---- which changes `p`, and where it takes `SparseRows` too, `update_rows` of these.
+--- parameter without a gradient is left out of a step.
+---
+--- Options that most have: `foreach` and `fused` (true, or nothing: all parameters move in one
+--- pass; false: one by one), `differentiable` (the tape records the step), `capturable` (what is
+--- counted is a tensor on the parameter's CUDA device). `lr` may be a tensor of one element.
+---
+--- A subclass has `defaults`, a table of options, or calls `Optimizer.init(self, params, options)`
+--- with all of them; it may have `check(group)`, which raises an error for bad ones; and has
+--- `update(p, gradient, state, group)`, which changes `p`, and where it takes `SparseRows` too,
+--- `update_rows` of these.
 ---@field param_groups table[] The groups: each has `params` and its options, which can be assigned.
 ---@field state table What is kept of each parameter, such as a momentum, by the parameter.
 local Optimizer = class("Optimizer")
@@ -69,14 +76,14 @@ local function parameter_pairs(where, value)
 end
 
 -- The parameters and, where they have some, their names.
-local function parameter_list(where, value)
+local function parameter_list(where, value, recorded)
   local list, names = split_names(where, parameter_pairs(where, value))
   for i, p in ipairs(list) do
     if not ml.is_tensor(p) then
       fail("%s: parameter %d is a %s, wanted a tensor, or groups { params = ... } alone", where, i,
         type(p))
     end
-    if not p.is_leaf then
+    if not (recorded or p.is_leaf) then
       fail("%s: parameter %d is not a leaf: it is the result of an op", where, i)
     end
   end
@@ -94,16 +101,13 @@ local function read_group(self, where, given)
   return given
 end
 
--- The ways of PyTorch to compute a step that are not those of Moonlet.
+-- That the ways to compute a step that are asked for go together.
 local function check_modes(self, group)
-  if group.foreach then
-    fail("%s: 'foreach' must be false: a step goes from parameter to parameter", self.name)
-  elseif group.fused and not self.has_fused_step then
-    fail("%s: 'fused' must be false: only SGD, Adam and AdamW have a fused step", self.name)
-  elseif group.capturable then
-    fail("%s: 'capturable' must be false: a step is not captured in a CUDA graph", self.name)
-  elseif group.differentiable then
-    fail("%s: 'differentiable' must be false: the tape does not record steps", self.name)
+  if group.foreach and group.fused then
+    fail("%s: 'foreach' and 'fused' cannot both be true", self.name)
+  elseif group.differentiable and (group.foreach or group.fused) then
+    fail("%s: '%s' must not be true where 'differentiable' is: what it does is not recorded",
+      self.name, group.fused and "fused" or "foreach")
   end
 end
 
@@ -156,7 +160,8 @@ function Optimizer:init(params, given)
   end
 end
 
-local read_common = signature "Optimizer:common(number>=0? lr=nil, number>=0? weight_decay=nil)"
+local read_common = signature("Optimizer:common(number>=0|OneNumber? lr=nil, "
+  .. "number>=0|OneNumber? weight_decay=nil)")
 
 --- Checks a group's options; subclasses extend it.
 ---@param group table
@@ -175,7 +180,7 @@ function Optimizer:add_param_group(...)
   for key, value in pairs(group) do given[key] = value end
   given.params = nil
   local own = self:_complete_group(self.name, given)
-  local list, names = parameter_list(self.name, group.params)
+  local list, names = parameter_list(self.name, group.params, self.defaults.differentiable)
   local other = self.param_groups[1]
   own.param_names = names or own.param_names
   if other and (own.param_names == nil) ~= (other.param_names == nil) then
@@ -210,7 +215,8 @@ local function update_of_rows(self)
     .. "SparseAdam instead (Adagrad and SGD take them too)", self.name)
 end
 
-local function update_all(self)
+--- Changes all parameters that have a gradient.
+function Optimizer:_update_all()
   local states = self.state
   for _, group in ipairs(self.param_groups) do
     for _, p in ipairs(group.params) do
@@ -238,8 +244,8 @@ function Optimizer:_advance(closure)
     local _ <close> = ml.enable_grad()
     result = closure()
   end
-  local _ <close> = ml.no_grad()
-  update_all(self)
+  local _ <close> = self.defaults.differentiable and ml.enable_grad() or ml.no_grad()
+  self:_update_all()
   return result
 end
 
@@ -281,10 +287,12 @@ local function sorted_options(group)
     local hidden = key == "params" or key == "param_names"
     if type(value) == "table" and not hidden then
       local items = {}
-      for i = 1, #value do items[i] = tostring(value[i]) end
+      for i = 1, #value do items[i] = tostring(numbers.value(value[i])) end
       value = "{" .. table.concat(items, ", ") .. "}"
     end
-    if not hidden then parts[#parts + 1] = ("%s = %s"):format(key, tostring(value)) end
+    if not hidden then
+      parts[#parts + 1] = ("%s = %s"):format(key, tostring(numbers.value(value)))
+    end
   end
   table.sort(parts)
   return table.concat(parts, ", ")

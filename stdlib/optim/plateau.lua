@@ -2,6 +2,7 @@
 
 local class = require "moonlet.class"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
@@ -42,8 +43,7 @@ end
 
 --- Notes the rates of the groups for `get_last_lr`.
 function ReduceLROnPlateau:note_rates()
-  self._last_lr = {}
-  for i, group in ipairs(self.optimizer.param_groups) do self._last_lr[i] = group.lr end
+  self._last_lr = schedule.rates_of(self.optimizer)
 end
 
 local function is_better(self, value)
@@ -58,8 +58,9 @@ local function reduce(self)
   for i, group in ipairs(self.optimizer.param_groups) do
     local least = self.min_lrs[i] or self.default_min_lr
       or options.fail("ReduceLROnPlateau: group %d has no 'min_lr'", i)
-    local rate = math.max(group.lr * self.factor, least)
-    if group.lr - rate > self.eps then group.lr = rate end
+    local before = numbers.value(group.lr)
+    local rate = math.max(before * self.factor, least)
+    if before - rate > self.eps then schedule.set_rate(group, rate) end
   end
 end
 

@@ -2,15 +2,17 @@
 
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 
 --- Resilient backpropagation (Riedmiller and Braun, 1993), which looks at the signs of gradients
 --- alone and is for whole data sets: `optim.Rprop(net:parameters(), { lr = 0.01 })`. Options: `lr`
 --- (0.01, the first step), `etas` ({0.5, 1.2}, the factors of a step after a change of sign and
---- without one), `step_sizes` ({1e-6, 50}, its bounds), `maximize` (go up the gradient).
-local Rprop = define.elementwise("Rprop", "number>=0 lr=0.01, number[2] etas={0.5, 1.2}, "
-  .. "number[2] step_sizes={1e-6, 50}, bool capturable=false, bool? foreach=nil, "
-  .. "bool maximize=false, bool differentiable=false", { "prev", "step_size" })
+--- without one), `step_sizes` ({1e-6, 50}, its bounds), `maximize` (go up the gradient),
+--- and `capturable`, `foreach` and `differentiable` as of all optimisers.
+local Rprop = define.elementwise("Rprop", "number>=0|OneNumber lr=0.01, "
+  .. "number[2] etas={0.5, 1.2}, number[2] step_sizes={1e-6, 50}, bool capturable=false, "
+  .. "bool? foreach=nil, bool maximize=false, bool differentiable=false", { "prev", "step_size" })
 
 function Rprop:check(group)
   local less, more = group.etas[1], group.etas[2]
@@ -25,22 +27,32 @@ end
 ---@param p Tensor
 ---@param group table
 function Rprop:begin(state, p, group)
-  state.step_size = ml.full_like(p, p:is_complex() and ml.complex(group.lr, group.lr) or group.lr)
+  local lr = numbers.value(group.lr)
+  state.step_size = ml.full_like(p, p:is_complex() and ml.complex(lr, lr) or lr)
 end
 
---- Moves one parameter.
+--- Moves all parameters of a list at once.
+---@param list table
+---@param o table
+function Rprop:step_all(list, o, _, ...)
+  ml._internal.rprop_step(list.x, list.g, list.kept.prev, list.kept.step_size, o.etas[1],
+    o.etas[2], o.step_sizes[1], o.step_sizes[2], ...)
+end
+
+--- The parameter after a step.
 ---@param p Tensor
 ---@param gradient Tensor
 ---@param kept table<string, Tensor>
----@param group table
-function Rprop:move(p, gradient, kept, group)
-  local less, more = group.etas[1], group.etas[2]
+---@param o table
+---@return Tensor
+function Rprop:move(p, gradient, kept, o)
   local turn = gradient * kept.prev
   local turned = turn:lt(0)
-  local factor = ml.ones_like(turn):masked_fill_(turn:gt(0), more):masked_fill_(turned, less)
-  kept.step_size:mul_(factor):clamp_(group.step_sizes[1], group.step_sizes[2])
-  kept.prev:copy_(gradient):masked_fill_(turned, 0)
-  p:addcmul_(kept.prev:sign(), kept.step_size, { value = -1 })
+  local factor = ml.ones_like(turn):masked_fill(turn:gt(0), o.etas[2])
+    :masked_fill(turned, o.etas[1])
+  kept.step_size = (kept.step_size * factor):clamp(o.step_sizes[1], o.step_sizes[2])
+  kept.prev = gradient:masked_fill(turned, 0)
+  return p - kept.prev:sign() * kept.step_size
 end
 
 return Rprop

@@ -1,6 +1,8 @@
 -- stdlib/optim/schedule.lua: the base of learning-rate schedules.
 
 local class = require "moonlet.class"
+local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 require "moonlet.optim.optimizer"
@@ -15,21 +17,40 @@ local schedule = {}
 local LRScheduler = class("LRScheduler")
 schedule.LRScheduler = LRScheduler
 
+--- A rate that later changes in place do not reach.
+---@param rate number|Tensor
+---@return number|Tensor
+function schedule.copy_of(rate) return ml.is_tensor(rate) and rate:detach():clone() or rate end
+
 --- Notes what every group had at first. A group that was added since gets what it has now.
 ---@param self table
 function schedule.note_bases(self)
   for i, group in ipairs(self.optimizer.param_groups) do
     if not self.base_lrs[i] then
-      group.initial_lr = group.initial_lr or group.lr
-      self.base_lrs[i] = group.initial_lr
+      group.initial_lr = group.initial_lr or schedule.copy_of(group.lr)
+      self.base_lrs[i] = numbers.value(group.initial_lr)
     end
   end
 end
 
-local function rates_of(optimizer)
+--- The rates of the groups as they are now; tensors are copies.
+---@param optimizer table
+---@return table
+function schedule.rates_of(optimizer)
   local out = {}
-  for i, group in ipairs(optimizer.param_groups) do out[i] = group.lr end
+  for i, group in ipairs(optimizer.param_groups) do out[i] = schedule.copy_of(group.lr) end
   return out
+end
+
+--- Sets the rate of a group: a tensor stays the one it is, with the new number in it.
+---@param group table
+---@param value number|Tensor
+function schedule.set_rate(group, value)
+  if ml.is_tensor(group.lr) then
+    group.lr:fill_(numbers.value(value))
+  else
+    group.lr = numbers.value(value)
+  end
 end
 
 --- Sets the rates for the present epoch.
@@ -41,8 +62,8 @@ function schedule.apply(self, rates)
     fail("%s: get_lr must give an array of %d rates, one for each group",
       class.name(class.of(self)), #groups)
   end
-  for i, group in ipairs(groups) do group.lr = rates[i] end
-  self._last_lr = rates_of(self.optimizer)
+  for i, group in ipairs(groups) do schedule.set_rate(group, rates[i]) end
+  self._last_lr = schedule.rates_of(self.optimizer)
 end
 
 --- Goes on by one epoch, or to the epoch given, without counting it as a step.
@@ -100,15 +121,19 @@ end
 
 local read_last = signature "LRScheduler:get_last_lr()"
 
---- The rates of the groups that the last step gave: an array.
----@return number[]
+--- The rates of the groups that the last step gave: an array of numbers, and of copies where a
+--- group's rate is a tensor.
+---@return (number|Tensor)[]
 function LRScheduler:get_last_lr(...)
   read_last(...)
-  return { table.unpack(self._last_lr) }
+  local out = {}
+  for i, rate in ipairs(self._last_lr) do out[i] = schedule.copy_of(rate) end
+  return out
 end
 
 -- Values that can be saved, copied.
 local function saved(value)
+  if ml.is_tensor(value) then return schedule.copy_of(value) end
   if type(value) == "table" and getmetatable(value) == nil then
     local out = {}
     for key, item in pairs(value) do out[key] = saved(item) end

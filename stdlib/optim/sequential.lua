@@ -32,7 +32,9 @@ function SequentialLR:init(...)
   check(optimizer, schedulers, milestones)
   self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
   self.last_epoch = last_epoch + 1
-  for _, group in ipairs(optimizer.param_groups) do group.lr = group.initial_lr end
+  for _, group in ipairs(optimizer.param_groups) do
+    schedule.set_rate(group, group.initial_lr)
+  end
   undo(self)
   self:begin()
 end

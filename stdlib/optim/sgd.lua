@@ -2,16 +2,19 @@
 
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 
 --- Stochastic gradient descent; `optim.SGD(net:parameters(), { lr = 0.1, momentum = 0.9 })`.
 --- Options: `lr` (0.001), `momentum`, `dampening`, `weight_decay`, `nesterov` (Sutskever et al.,
---- 2013), `maximize` (go up the gradient). It takes sparse gradients too.
-local SGD = define.own("SGD", "number>=0 lr=0.001, number>=0 momentum=0, number dampening=0, "
-  .. "number>=0 weight_decay=0, bool nesterov=false, bool maximize=false, bool? foreach=nil, "
-  .. "bool differentiable=false, bool? fused=nil")
+--- 2013), `maximize` (go up the gradient), `foreach`, `differentiable` and `fused` as of all
+--- optimisers. It takes sparse gradients too.
+local SGD = define.elementwise("SGD", "number>=0|OneNumber lr=0.001, number>=0 momentum=0, "
+  .. "number dampening=0, number>=0|OneNumber weight_decay=0, bool nesterov=false, "
+  .. "bool maximize=false, bool? foreach=nil, bool differentiable=false, bool? fused=nil",
+  { "momentum_buffer if momentum" })
 
-SGD.has_fused_step = true
+SGD.counted = {}
 
 function SGD:check(group)
   if group.nesterov and (group.momentum == 0 or group.dampening ~= 0) then
@@ -19,42 +22,53 @@ function SGD:check(group)
   end
 end
 
---- Changes one parameter by its gradient, with the state kept for it and the options of its group.
----@param p Tensor
----@param gradient Tensor
----@param state table
----@param group table
-function SGD:update(p, gradient, state, group)
-  local buffer = state.momentum_buffer
-  local first = buffer == nil
-  if group.momentum ~= 0 and first then
-    buffer = ml.zeros_like(p)
-    state.momentum_buffer = buffer
-  end
-  if group.momentum == 0 then buffer = nil end
-  if group.maximize then gradient = -gradient end
-  if p:is_complex() then  -- the parts are numbers of their own
-    p, gradient = ml.view_as_real(p), ml.view_as_real(gradient)
-    buffer = buffer and ml.view_as_real(buffer)
-  end
-  ml._internal.sgd_step_(p, gradient, buffer, group.lr, group.momentum, group.dampening,
-    group.weight_decay, group.nesterov, first)
+--- Nothing is counted.
+---@return table
+function SGD:count() return {} end
+
+-- A buffer that is not there begins with the next gradient.
+function SGD:_check_state() end
+
+--- Moves all parameters of a list at once.
+---@param list table
+---@param o table
+function SGD:step_all(list, o, _, ...)
+  ml._internal.sgd_step(list.x, list.g, list.kept.momentum_buffer or {}, o.lr, o.momentum,
+    o.dampening, o.nesterov, list.first, ...)
 end
 
---- The same of a sparse gradient. A momentum moves the rows of earlier steps too, as it does where
---- the gradient is dense.
+--- The parameter after a step.
+---@param p Tensor
+---@param gradient Tensor
+---@param kept table<string, Tensor>
+---@param o table
+---@param _ table
+---@param _state table
+---@param first boolean
+---@return Tensor
+function SGD:move(p, gradient, kept, o, _, _state, first)
+  if o.momentum ~= 0 then
+    local buffer = first and gradient:detach()
+      or kept.momentum_buffer * o.momentum + gradient * (1 - o.dampening)
+    kept.momentum_buffer = buffer
+    gradient = o.nesterov and gradient + buffer * o.momentum or buffer
+  end
+  return p - gradient * o.lr
+end
+
+--- A momentum moves the rows of earlier steps too.
+---@param group table
+---@return boolean
+function SGD:wants_dense(group) return group.momentum ~= 0 end
+
+--- Changes the rows of one parameter that a sparse gradient has.
 ---@param p Tensor
 ---@param gradient SparseRows
----@param state table
+---@param _ table
 ---@param group table
-function SGD:update_rows(p, gradient, state, group)
-  if group.weight_decay ~= 0 then
-    options.fail("%s: 'weight_decay' is not for sparse gradients", self.name)
-  elseif group.momentum ~= 0 then
-    return self:update(p, gradient:to_dense(), state, group)
-  end
-  local rate = group.maximize and group.lr or -group.lr
-  p:index_add_(1, gradient:indices()[1], gradient:values() * rate)
+function SGD:update_rows(p, gradient, _, group)
+  local rate = numbers.value(group.lr)
+  p:index_add_(1, gradient:indices()[1], gradient:values() * (group.maximize and rate or -rate))
 end
 
 return SGD

@@ -2,13 +2,14 @@
 
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 
 --- Adam for weights whose gradients are all sparse, as those of `nn.Embedding(n, d, { sparse = true
 --- })`: a step changes the rows that were used, and their moments, and leaves the others alone.
 --- `optim.SparseAdam(embedding:parameters(), { lr = 1e-3 })`; options: `lr` (0.001), `betas` ({0.9,
 --- 0.999}), `eps` (1e-8), `maximize` (go up the gradient).
-local SparseAdam = define.elementwise("SparseAdam", "number>0 lr=0.001, "
+local SparseAdam = define.elementwise("SparseAdam", "number>0|OneNumber lr=0.001, "
   .. "number[2]>=0 betas={0.9, 0.999}, number>0 eps=1e-8, bool maximize=false",
   { "exp_avg", "exp_avg_sq" })
 
@@ -29,7 +30,7 @@ end
 function SparseAdam:check(group) self:check_betas(group) end
 
 --- Refuses a gradient that is a tensor.
-function SparseAdam:update()
+function SparseAdam:check_dense()
   options.fail("%s does not support dense gradients, please consider Adam instead", self.name)
 end
 
@@ -55,7 +56,8 @@ function SparseAdam:update_rows(p, gradient, state, group)
   local square = state.exp_avg_sq:index_select(1, at):lerp_(values * values, 1 - beta2)
   state.exp_avg:index_copy_(1, at, mean)
   state.exp_avg_sq:index_copy_(1, at, square)
-  local rate = group.lr * math.sqrt(1 - beta2 ^ state.step) / (1 - beta1 ^ state.step)
+  local correction = math.sqrt(1 - beta2 ^ state.step) / (1 - beta1 ^ state.step)
+  local rate = numbers.value(group.lr) * correction
   p:index_add_(1, at, mean:div_(square:sqrt_():add_(group.eps)):mul_(-rate))
 end
 

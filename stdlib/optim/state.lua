@@ -2,6 +2,7 @@
 
 local hooks = require "moonlet.hooks"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local fail = options.fail
@@ -66,6 +67,13 @@ local function own(p, value)
   return out
 end
 
+local function is_counted(self, key)
+  for _, name in ipairs(self.counted) do
+    if name == key then return true end
+  end
+  return false
+end
+
 local function loaded_state(self, p, number, given, group)
   if type(given) ~= "table" or getmetatable(given) then
     fail("load_state_dict: the state of parameter %s must be a table, got %s", tostring(number),
@@ -73,8 +81,8 @@ local function loaded_state(self, p, number, given, group)
   end
   local state = {}
   for key, value in pairs(given) do
-    if self.numbers[key] then
-      state[key] = loaded_number(key, number, value)
+    if is_counted(self, key) then
+      state[key] = numbers.kept(loaded_number(key, number, value), p, group.capturable)
     else
       local sizes = ml.is_tensor(value) and self:_state_sizes(p, key)
       if sizes and not same_sizes(value.shape, sizes) then
@@ -158,7 +166,7 @@ local function add_saving(Optimizer, deep_copy)
   function Optimizer:state_dict(...)
     read(...)
     for _, hook in hooks.each(self._state_pre_hooks) do hook(self) end
-    local out, numbers = { state = {}, param_groups = {} }, numbered(self)
+    local out, ids = { state = {}, param_groups = {} }, numbered(self)
     for i, group in ipairs(self.param_groups) do
       local copy = {}
       for key, value in pairs(group) do
@@ -166,9 +174,9 @@ local function add_saving(Optimizer, deep_copy)
       end
       copy.params = {}
       for j, p in ipairs(group.params) do
-        copy.params[j] = numbers[p]
+        copy.params[j] = ids[p]
         local state = self.state[p]
-        if state then out.state[numbers[p]] = shallow(state) end
+        if state then out.state[ids[p]] = shallow(state) end
       end
       out.param_groups[i] = copy
     end
@@ -177,20 +185,29 @@ local function add_saving(Optimizer, deep_copy)
   end
 end
 
+-- An option with tensors of its own, which a schedule may change.
+local function own_tensors(value)
+  if ml.is_tensor(value) then return value:detach():clone() end
+  if type(value) ~= "table" or getmetatable(value) then return value end
+  local out = {}
+  for key, item in pairs(value) do out[key] = own_tensors(item) end
+  return out
+end
+
 -- The groups and states that a dict holds; raises errors and changes nothing.
 local function read_dict(self, dict)
   local states, groups = {}, {}
   for i, group in ipairs(self.param_groups) do
     local given = {}
-    for key, value in pairs(dict.param_groups[i]) do given[key] = value end
-    local numbers = given.params
+    for key, value in pairs(dict.param_groups[i]) do given[key] = own_tensors(value) end
+    local ids = given.params
     given.params = nil
     groups[i] = self:_complete_group("load_state_dict", given)
     groups[i].params = group.params
     groups[i].param_names = groups[i].param_names or group.param_names
     for j, p in ipairs(group.params) do
-      local state = dict.state[numbers[j]]
-      if state ~= nil then states[p] = loaded_state(self, p, numbers[j], state, groups[i]) end
+      local state = dict.state[ids[j]]
+      if state ~= nil then states[p] = loaded_state(self, p, ids[j], state, groups[i]) end
     end
   end
   return states, groups
@@ -217,13 +234,13 @@ local function add_loading(Optimizer)
   end
 end
 
---- Gives the class of optimisers its state dicts. What a subclass may say of its states: `numbers`,
+--- Gives the class of optimisers its state dicts. What a subclass may say of its states: `counted`,
 --- which keys hold numbers; `_state_sizes`, the sizes of a tensor; `_check_state`, which raises an
 --- error for a state that lacks something.
 ---@param Optimizer table
 ---@param deep_copy fun(value: any): any
 return function(Optimizer, deep_copy)
-  Optimizer.numbers = { step = true }
+  Optimizer.counted = { "step" }
   function Optimizer:_state_sizes(p) return p.shape end
   function Optimizer:_check_state() end
   add_hooks(Optimizer)

@@ -1,5 +1,6 @@
 -- stdlib/optim/swa_lr.lua: SWALR, the schedule of stochastic weight averaging.
 
+local numbers = require "moonlet.optim.numbers"
 local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
 
@@ -30,8 +31,9 @@ function SWALR:get_lr()
   if self.anneal_epochs == 0 then step = math.max(1, step) end
   local before, now = part(self, step - 1), part(self, step)
   for i, group in ipairs(self.optimizer.param_groups) do
-    local goal = group.swa_lr or group.lr
-    local first = before == 1 and goal or (group.lr - before * goal) / (1 - before)
+    local lr = numbers.value(group.lr)
+    local goal = group.swa_lr or lr
+    local first = before == 1 and goal or (lr - before * goal) / (1 - before)
     rates[i] = goal * now + first * (1 - now)
   end
   return rates

@@ -6,6 +6,7 @@ local ReduceLROnPlateau = require("moonlet.optim.lr_scheduler").ReduceLROnPlatea
 local class = require "moonlet.class"
 local clip_grad_norm_ = require("moonlet.nn.utils").clip_grad_norm_
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local prepare = require "moonlet.train.options"
 local progress = require "moonlet.progress"
 local signature = require "moonlet.signature"
@@ -171,7 +172,7 @@ end
 
 local function run_epoch(run)
   run.epoch = run.epoch + 1
-  local row = { epoch = run.epoch, lr = run.optimizer.param_groups[1].lr }
+  local row = { epoch = run.epoch, lr = numbers.value(run.optimizer.param_groups[1].lr) }
   call(run, "on_epoch_start")
   do
     local bar <close> = progress.new { total = #run.data, unit = "batch",

@@ -1,105 +1,133 @@
-// tensor/cpu/optim.cpp: the optimisers' steps on the CPU: one pass over the parameter, its
-// gradient and its state, split among threads; each element is independent of the others.
-#include "tensor/optim_math.h"
+// tensor/cpu/optim.cpp: the optimisers' steps on the CPU: one pass over all parameters, their
+// gradients and states, split among threads by elements; each element is independent of the others.
+#include "tensor/cpu/optim.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "tensor/cpu/copy.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/kernels_optim.h"
 
 namespace moonlet::cpu {
 namespace {
 
-// A tensor's elements in the order of dense memory of those strides, which all tensors of a step
-// share: its own memory, or a copy that `store` writes back.
-class Dense {
+using optim::kMostArrays;
+using optim::StepLists;
+using optim::TensorList;
+
+// A parameter with its gradient and states as dense memory in one order. Those that lie in another
+// are copies, which `store` writes back.
+class Part {
  public:
-  Dense(const Tensor& x, const Dims& strides) : original_(x), dense_(x) {
-    if (!x.defined() || x.strides() == strides) return;
-    if (x.is_contiguous() && is_contiguous(x.sizes(), strides)) return;
-    dense_ = empty_strided(x.sizes(), strides, options_of(x), "step");
-    copy_into(dense_, x);
+  Part(StepLists lists, size_t index) {
+    const Dims* order = nullptr;
+    Dims strides;
+    int a = 0;
+    for (const TensorList* list : lists) {
+      if (!list->empty()) {
+        const Tensor& x = (*list)[index];
+        if (a == 0 && !x.is_contiguous()) {
+          strides = dense_strides(x.sizes(), x.strides());
+          order = &strides;
+        }
+        arrays_[a] = memory_of(x, order, a);
+      }
+      ++a;
+    }
   }
-  template <class T>
-  T* elements() const {
-    return dense_.defined() ? dense_.elements<T>() : nullptr;
-  }
+  void* array(int a) const { return arrays_[a]; }
   void store() {
-    if (original_.defined() && !dense_.is_same(original_)) copy_into(original_, dense_);
+    for (auto& [original, dense] : copies_) copy_into(original, dense);
   }
 
  private:
-  Tensor original_, dense_;
+  // A null `order` is row-major.
+  void* memory_of(const Tensor& x, const Dims* order, int a) {
+    if (order ? x.strides() == *order : x.is_contiguous()) return x.raw();
+    if (order && x.is_contiguous() && is_contiguous(x.sizes(), *order)) return x.raw();
+    Tensor dense = order ? empty_strided(x.sizes(), *order, options_of(x), "step")
+                         : empty_plain(x.sizes(), options_of(x), "step");
+    copy_into(dense, x);
+    void* const memory = dense.raw();
+    if (a == 1)
+      gradient_ = std::move(dense);
+    else
+      copies_.emplace_back(x, std::move(dense));
+    return memory;
+  }
+
+  void* arrays_[kMostArrays] = {};
+  Tensor gradient_;
+  std::vector<std::pair<Tensor, Tensor>> copies_;
 };
 
-template <class T>
-compute_t<T> load(const T& value) {
-  return static_cast<compute_t<T>>(value);
+constexpr int64_t kBuffer = 1024;
+
+// Elements [begin, begin + count) of a part, which are floats of half the size, in floats.
+template <class T, class Step>
+void move_narrow(const Step& step, const Part& part, int64_t begin, int64_t count) {
+  alignas(64) float buffers[2 + Step::kStates][kBuffer];
+  float* arrays[2 + Step::kStates];
+  for (int64_t end = begin + count; begin < end; begin += kBuffer) {
+    const int64_t n = std::min(kBuffer, end - begin);
+    for (int a = 0; a < 2 + Step::kStates; ++a) {
+      const T* const from = static_cast<const T*>(part.array(a));
+      arrays[a] = from ? buffers[a] : nullptr;
+      for (int64_t i = 0; from && i < n; ++i) buffers[a][i] = static_cast<float>(from[begin + i]);
+    }
+    step_loop(step, static_cast<float* const*>(arrays), n);
+    for (int a = 0; a < 2 + Step::kStates; ++a) {
+      T* const to = a == 1 ? nullptr : static_cast<T*>(part.array(a));
+      for (int64_t i = 0; to && i < n; ++i) to[begin + i] = T(buffers[a][i]);
+    }
+  }
 }
 
-template <class T, bool has_buffer>
-void sgd_loop(const optim::SgdConstants<compute_t<T>>& c, T* x, const T* gradient, T* buffer,
-              int64_t count) {
-  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      compute_t<T> value = load(x[i]), state{};
-      if constexpr (has_buffer) state = load(buffer[i]);
-      optim::sgd_element(c, value, load(gradient[i]), has_buffer ? &state : nullptr);
-      if constexpr (has_buffer) buffer[i] = T(state);
-      x[i] = T(value);
+template <class T, class Step>
+void move_part(const Step& step, const Part& part, int64_t begin, int64_t count) {
+  if constexpr (std::is_same_v<T, compute_t<T>>) {
+    T* arrays[2 + Step::kStates];
+    for (int a = 0; a < 2 + Step::kStates; ++a) {
+      T* const array = static_cast<T*>(part.array(a));
+      arrays[a] = array ? array + begin : nullptr;
     }
-  });
+    step_loop(step, static_cast<T* const*>(arrays), count);
+  } else {
+    move_narrow<T>(step, part, begin, count);
+  }
 }
 
-template <class T, bool amsgrad>
-void adam_loop(const optim::AdamConstants<compute_t<T>>& c, T* __restrict x,
-               const T* __restrict gradient, T* __restrict m, T* __restrict v, T* __restrict v_max,
-               int64_t count) {
-  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      compute_t<T> value = load(x[i]), mean = load(m[i]), square = load(v[i]), largest{};
-      if constexpr (amsgrad) largest = load(v_max[i]);
-      optim::adam_element(c, value, load(gradient[i]), mean, square, amsgrad ? &largest : nullptr);
-      x[i] = T(value);
-      m[i] = T(mean);
-      v[i] = T(square);
-      if constexpr (amsgrad) v_max[i] = T(largest);
-    }
+// The kernel of a step; the lists are those of its op, the parameters first.
+template <class Step>
+void run_step(const char*, StepLists lists, const Step& step) {
+  const TensorList& parameters = **lists.begin();
+  std::vector<Part> parts;
+  std::vector<int64_t> ends;  // in the order of all parameters' elements
+  parts.reserve(parameters.size());
+  ends.reserve(parameters.size());
+  int64_t total = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].numel() == 0) continue;
+    parts.emplace_back(lists, i);
+    ends.push_back(total += parameters[i].numel());
+  }
+  visit<dtypes::floating>(parameters[0].dtype(), [&]<class T>() {
+    parallel_for(total, kGrain, [&](int64_t begin, int64_t end) {
+      size_t i =
+          static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+      for (; begin < end; ++i) {
+        const int64_t first = i > 0 ? ends[i - 1] : 0, last = std::min(ends[i], end);
+        move_part<T>(step, parts[i], begin - first, last - begin);
+        begin = last;
+      }
+    });
   });
+  for (Part& part : parts) part.store();
 }
 
 }  // namespace
 
-void sgd_step(Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double lr,
-              double momentum, double dampening, double weight_decay, bool nesterov, bool first) {
-  const Dims order = dense_strides(x.sizes(), x.strides());
-  Dense values(x, order), grads(gradient, order);
-  Dense state(momentum != 0 ? momentum_buffer : Tensor(), order);
-  visit<dtypes::floating>(x.dtype(), [&]<class T>() {
-    using C = compute_t<T>;
-    const optim::SgdConstants<C> c{C(lr),    C(momentum), C(weight_decay), C(1 - dampening),
-                                   nesterov, first};
-    auto loop = momentum != 0 ? sgd_loop<T, true> : sgd_loop<T, false>;
-    loop(c, values.elements<T>(), grads.elements<T>(), state.elements<T>(), x.numel());
-  });
-  values.store();
-  state.store();
-}
-
-void adam_step(Tensor& x, const Tensor& gradient, const Tensor& exp_avg, const Tensor& exp_avg_sq,
-               const Tensor& max_exp_avg_sq, int64_t step, double lr, double beta1, double beta2,
-               double eps, double weight_decay, bool decoupled) {
-  const Dims order = dense_strides(x.sizes(), x.strides());
-  Dense values(x, order), grads(gradient, order), m(exp_avg, order), v(exp_avg_sq, order);
-  Dense v_max(max_exp_avg_sq, order);
-  visit<dtypes::floating>(x.dtype(), [&]<class T>() {
-    const auto c =
-        optim::adam_constants<compute_t<T>>(step, lr, beta1, beta2, eps, weight_decay, decoupled);
-    auto loop = max_exp_avg_sq.defined() ? adam_loop<T, true> : adam_loop<T, false>;
-    loop(c, values.elements<T>(), grads.elements<T>(), m.elements<T>(), v.elements<T>(),
-         v_max.elements<T>(), x.numel());
-  });
-  for (Dense* each : {&values, &m, &v, &v_max}) each->store();
-}
+#include "tensor/optim_kernels-inl.h"
 
 }  // namespace moonlet::cpu

@@ -1,29 +1,112 @@
 // tensor/shapes/optim.cpp: argument checks of the optimisers' steps.
+#include <initializer_list>
+#include <utility>
+
+#include "tensor/dispatch.h"
 #include "tensor/shapes_optim.h"
 
 namespace moonlet::shapes {
+namespace {
 
-static void same_shape(const char* op, const char* what, const Tensor& x, const Tensor& other) {
-  if (!other.defined()) return;
-  check(other.sizes() == x.sizes(), op, ": ", what, " has shape ", other.sizes(),
+using List = std::vector<Tensor>;
+using Named = std::pair<const char*, const List*>;
+
+void check_one(const char* op, const char* name, size_t i, const Tensor& x, const Tensor& other) {
+  check(other.defined(), op, ": ", name, "[", i + 1, "] is not a tensor");
+  check(other.sizes() == x.sizes(), op, ": ", name, "[", i + 1, "] has shape ", other.sizes(),
         ", the parameter ", x.sizes());
+  check_same_dtype(op, x, name, other);
+  check_same_device(op, x, name, other);
 }
 
-void sgd_step(const Tensor& x, const Tensor& gradient, const Tensor& momentum_buffer, double,
-              double momentum, double, double, bool, bool) {
-  same_shape("sgd_step", "the gradient", x, gradient);
-  check(momentum == 0 || momentum_buffer.defined(), "sgd_step: momentum wants a momentum_buffer");
-  same_shape("sgd_step", "momentum_buffer", x, momentum_buffer);
+// Every list has as many tensors as `x`, each of the shape of the parameter of its number, and all
+// are of one dtype and device. Those in `optional` may be empty.
+void check_lists(const char* op, const List& x, std::initializer_list<Named> wanted,
+                 std::initializer_list<Named> optional = {}) {
+  for (const Tensor& each : x) {
+    check_dtype(op, "x", each, dtypes::floating);
+    check_same_dtype(op, x[0], "x", each);
+    check_same_device(op, x[0], "x", each);
+  }
+  const auto each = [&](const Named& named) {
+    const auto& [name, list] = named;
+    check(list->size() == x.size(), op, ": ", name, " has ", list->size(), " tensors for ",
+          x.size(), " parameters");
+    for (size_t i = 0; i < x.size(); ++i) check_one(op, name, i, x[i], (*list)[i]);
+  };
+  for (const Named& named : wanted) each(named);
+  for (const Named& named : optional)
+    if (!named.second->empty()) each(named);
 }
 
-void adam_step(const Tensor& x, const Tensor& gradient, const Tensor& exp_avg,
-               const Tensor& exp_avg_sq, const Tensor& max_exp_avg_sq, int64_t step, double, double,
-               double, double, double, bool) {
-  check(step >= 1, "adam_step: steps count from 1, got ", step);
-  same_shape("adam_step", "the gradient", x, gradient);
-  same_shape("adam_step", "exp_avg", x, exp_avg);
-  same_shape("adam_step", "exp_avg_sq", x, exp_avg_sq);
-  same_shape("adam_step", "max_exp_avg_sq", x, max_exp_avg_sq);
+}  // namespace
+
+void sgd_step(const List& x, const List& gradient, const List& momentum_buffer, double,
+              double momentum, double, bool, bool, double, double, bool) {
+  check(momentum == 0 || !momentum_buffer.empty(), "sgd_step: momentum wants a momentum_buffer");
+  check_lists("sgd_step", x, {{"gradient", &gradient}}, {{"momentum_buffer", &momentum_buffer}});
+}
+
+void adam_step(const List& x, const List& gradient, const List& exp_avg, const List& exp_avg_sq,
+               const List& max_exp_avg_sq, double, double, double, double, double, double, double,
+               bool) {
+  check_lists("adam_step", x,
+              {{"gradient", &gradient}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}},
+              {{"max_exp_avg_sq", &max_exp_avg_sq}});
+}
+
+void adagrad_step(const List& x, const List& gradient, const List& sum, double, double, double,
+                  double, bool) {
+  check_lists("adagrad_step", x, {{"gradient", &gradient}, {"sum", &sum}});
+}
+
+void adadelta_step(const List& x, const List& gradient, const List& square_avg,
+                   const List& acc_delta, double, double, double, double, double, bool) {
+  check_lists("adadelta_step", x,
+              {{"gradient", &gradient}, {"square_avg", &square_avg}, {"acc_delta", &acc_delta}});
+}
+
+void adamax_step(const List& x, const List& gradient, const List& exp_avg, const List& exp_inf,
+                 double, double, double, double, double, double, bool) {
+  check_lists("adamax_step", x,
+              {{"gradient", &gradient}, {"exp_avg", &exp_avg}, {"exp_inf", &exp_inf}});
+}
+
+void asgd_step(const List& x, const List& gradient, const List& ax, double, double, double, double,
+               double, bool) {
+  check_lists("asgd_step", x, {{"gradient", &gradient}, {"ax", &ax}});
+}
+
+void nadam_step(const List& x, const List& gradient, const List& exp_avg, const List& exp_avg_sq,
+                double, double, double, double, double, double, double, double, bool) {
+  check_lists("nadam_step", x,
+              {{"gradient", &gradient}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}});
+}
+
+void radam_step(const List& x, const List& gradient, const List& exp_avg, const List& exp_avg_sq,
+                double, double, double, double, double, double, double, bool) {
+  check_lists("radam_step", x,
+              {{"gradient", &gradient}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}});
+}
+
+void rmsprop_step(const List& x, const List& gradient, const List& square_avg,
+                  const List& momentum_buffer, const List& grad_avg, double, double, double,
+                  double momentum, double, double, bool) {
+  check(momentum == 0 || !momentum_buffer.empty(),
+        "rmsprop_step: momentum wants a momentum_buffer");
+  check_lists("rmsprop_step", x, {{"gradient", &gradient}, {"square_avg", &square_avg}},
+              {{"momentum_buffer", &momentum_buffer}, {"grad_avg", &grad_avg}});
+}
+
+void rprop_step(const List& x, const List& gradient, const List& prev, const List& step_size,
+                double, double, double, double, double, double, bool) {
+  check_lists("rprop_step", x,
+              {{"gradient", &gradient}, {"prev", &prev}, {"step_size", &step_size}});
+}
+
+void lion_step(const List& x, const List& gradient, const List& exp_avg, double, double, double,
+               double, double, bool) {
+  check_lists("lion_step", x, {{"gradient", &gradient}, {"exp_avg", &exp_avg}});
 }
 
 }  // namespace moonlet::shapes

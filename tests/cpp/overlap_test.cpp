@@ -134,9 +134,9 @@ TEST_CASE("two foreign buffers that overlap in part are read before they are wri
   raw::mul_out(tail, head, 2.0);
   CHECK(now() == std::vector<float>{1, 2, 4, 6, 8, 10});
   reset();
-  raw::sgd_step_(tail, head, Tensor(), 1, 0, 0, 0, false, false);
+  raw::sgd_step({tail}, {head}, {}, 1, 0, 0, false, false, 0, 1, false);
   CHECK(now() == std::vector<float>{1, 1, 1, 1, 1, 1});
-  CHECK_THROWS_WITH(
-      raw::sgd_step_(tail, raw::clone(head, std::nullopt), head, 1, 0.5, 0, 0, false, false),
-      ContainsSubstring("share memory"));
+  CHECK_THROWS_WITH(raw::sgd_step({tail}, {raw::clone(head, std::nullopt)}, {head}, 1, 0.5, 0,
+                                  false, false, 0, 1, false),
+                    ContainsSubstring("share memory"));
 }

@@ -26,6 +26,10 @@ local function definitions(pattern)
     local text = base and files.read(root, path)
     if text then
       text = ("\n" .. text):gsub("\nnamespace {.-\n}  // namespace\n", "\n")
+      -- Kernels that all devices make in the same way stand in one file.
+      text = text:gsub('#include "(tensor/[%w_]+_kernels%-inl%.h)"', function(shared)
+        return files.read(root, shared)
+      end)
       for name in text:gmatch "\n[%a][%w_:<>,&* ]-[ &]([%a_][%w_]*)%([^;{}]*%) {" do
         out[name] = out[name] or {}
         table.insert(out[name], { path = path, base = base })

@@ -39,8 +39,24 @@ function samples.call(case, args, form)
   return samples.find(case, form)(table.unpack(args, 1, args.n))
 end
 
+-- What an op without results leaves in the lists that it writes to, which get back what they held.
+local function written(case, args)
+  local targets, before, out = {}, {}, {}
+  for i, name in ipairs(case.names) do
+    for _, x in ipairs(case.writes[name] and args[i] or {}) do targets[#targets + 1] = x end
+  end
+  for k, x in ipairs(targets) do before[k] = x:clone() end
+  samples.call(case, args)
+  for k, x in ipairs(targets) do
+    out[k] = x:clone()
+    x:copy_(before[k])
+  end
+  return out
+end
+
 -- All results as a list of tensors and plain values.
 function samples.results(case, args, form)
+  if case.results == 0 then return written(case, args) end
   local packed = table.pack(samples.call(case, args, form))
   if packed.n == 1 and type(packed[1]) == "table" and not ml.is_tensor(packed[1]) then
     return packed[1]
@@ -58,7 +74,7 @@ function samples.map(case, args, f)
     local kind, name = case.args[i], case.names[i]
     if ml.is_tensor(value) then
       out[i] = f(value, kind, name)
-    elseif type(value) == "table" and (kind == "Tensor[]" or kind == "Indices") then
+    elseif type(value) == "table" and (kind:find "^Tensor%??%[%]$" or kind == "Indices") then
       out[i] = {}
       for key, item in pairs(value) do
         out[i][key] = ml.is_tensor(item) and f(item, kind, name) or item

@@ -71,23 +71,44 @@ test("a state that PyTorch wrote", function()
   expect.equal(state.step, 2)
 end)
 
-test("options that cannot be honoured are errors", function()
+-- Which ways to compute a step an optimiser knows; those of PyTorch, and Lion's.
+local MODES = {
+  SGD = "foreach differentiable fused", Adagrad = "foreach differentiable fused",
+  Adam = "foreach capturable differentiable fused", AdamW = "foreach capturable differentiable fused",
+  Adafactor = "foreach", LBFGS = "", Muon = "",
+}
+for name in ("Adadelta Adamax ASGD Lion NAdam RAdam RMSprop Rprop"):gmatch "%a+" do
+  MODES[name] = "foreach capturable differentiable"
+end
+
+test("ways to compute a step that do not go together are errors", function()
   for _, name in ipairs(NAMES) do
+    local known = {}
     for _, option in ipairs { "foreach", "capturable", "differentiable", "fused" } do
-      local optimizer = optim[name]({ parameter() })
-      local known = pcall(optim[name], { parameter() }, { [option] = false })
-      local fused = option == "fused" and (name == "SGD" or name:find "^AdamW?$")
-      if known and not fused then
-        expect.error(function() optim[name]({ parameter() }, { [option] = true }) end,
-          name .. ": '" .. option .. "' must be false")
-        if name ~= "LBFGS" then
-          expect.error(function()
-            optimizer:add_param_group { params = { parameter() }, [option] = true }
-          end, "must be false")
-        end
-      elseif fused then
-        expect.equal(optim[name]({ parameter() }, { fused = true }).defaults.fused, true)
-      end
+      if pcall(optim[name], { parameter() }, { [option] = true }) then known[#known + 1] = option end
+    end
+    expect.equal(table.concat(known, " "), MODES[name], name)
+    local function refused(options, message)
+      expect.error(function() optim[name]({ parameter() }, options) end, message)
+      expect.error(function()
+        optim[name]({ parameter() }):add_param_group { params = { parameter() },
+          foreach = options.foreach, fused = options.fused, differentiable = options.differentiable }
+      end, message)
+    end
+    local modes = MODES[name]
+    if modes:find "fused" then
+      refused({ foreach = true, fused = true }, "'foreach' and 'fused' cannot both be true")
+      refused({ differentiable = true, fused = true }, "'fused' must not be true")
+    end
+    if modes:find "differentiable" then
+      refused({ differentiable = true, foreach = true }, "'foreach' must not be true")
+    end
+    if modes:find "capturable" then
+      local p = parameter()
+      local optimizer = optim[name]({ p }, { capturable = true })
+      p.grad = p:detach():clone()
+      expect.error(function() optimizer:step() end, "'capturable' must not be true.*on cpu")
+      expect.equal(p:detach():tolist(), p.grad:tolist())
     end
   end
 end)

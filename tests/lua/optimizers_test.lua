@@ -76,9 +76,11 @@ local function advance(optimizer, params, step, name)
 end
 
 -- The values after steps 1, 5 and 10. After step `resume` the state goes through a file.
-local function run(case, dtype, resume)
+local function run(case, dtype, resume, mode)
   local params, out = starts(case.name, dtype), {}
-  local optimizer = optim[case.name](params, plain(case.options))
+  local options = plain(case.options)
+  for key, value in pairs(mode or {}) do options[key] = value end
+  local optimizer = optim[case.name](params, options)
   for step = 1, 10 do
     advance(optimizer, params, step, case.name)
     if step == 1 or step == 5 or step == 10 then out[#out + 1] = flat(params) end
@@ -133,6 +135,15 @@ local function wanted_shapes(state, p)
   return out, p
 end
 
+-- The ways to compute a step that an optimiser has beside its default.
+local function modes_of(name)
+  local out = {}
+  for _, mode in ipairs { { foreach = true }, { foreach = false }, { fused = true }, { fused = false } } do
+    if pcall(optim[name], starts(name, ml.float32), mode) then out[#out + 1] = mode end
+  end
+  return out
+end
+
 for i, case in ipairs(REFERENCE.optimizers) do
   local label = ("%s, case %d (%s)"):format(case.name, i, text_of(case.options))
   test(label, function()
@@ -140,6 +151,17 @@ for i, case in ipairs(REFERENCE.optimizers) do
       local got = run(case, ml[dtype])
       for j, wanted in ipairs(case[dtype]) do
         expect_close(got[j], wanted, 1e-6, ("%s, trace %d"):format(dtype, j))
+      end
+    end
+  end)
+
+  test(label .. ": other ways", function()
+    for _, mode in ipairs(modes_of(case.name)) do
+      for _, dtype in ipairs { "float32", "float64" } do
+        local got, key = run(case, ml[dtype], nil, mode), next(mode)
+        for j, wanted in ipairs(case[dtype]) do
+          expect_close(got[j], wanted, 1e-6, ("%s = %s, %s, trace %d"):format(key, mode[key], dtype, j))
+        end
       end
     end
   end)

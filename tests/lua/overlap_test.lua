@@ -34,9 +34,10 @@ test("updates read their inputs before they write", function()
   expect.equal(list(x), { 32, 13, 21 })
   local momentum = numbers()
   local shifted = momentum[{ { 2, 6 } }]
-  expect.error(function() ml._internal.sgd_step_(shifted, ml.ones(5), momentum[{ { 1, 5 } }], 1, 0.5) end, "share memory")
+  local function step() ml._internal.sgd_step({ shifted }, { ml.ones(5) }, { momentum[{ { 1, 5 } }] }, 1, 0.5) end
+  expect.error(step, "share memory")
   x = numbers()
-  ml._internal.sgd_step_(x[{ { 2, 6 } }], x[{ { 1, 5 } }], nil, 1)
+  ml._internal.sgd_step({ x[{ { 2, 6 } }] }, { x[{ { 1, 5 } }] }, {}, 1)
   expect.equal(list(x), { 1.0, 1.0, 1.0, 1.0, 1.0, 1.0 })
   x = numbers()
   ml.cumsum(x[{ { 1, 5 } }], 1, { out = x[{ { 2, 6 } }] })

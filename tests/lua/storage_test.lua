@@ -307,8 +307,8 @@ test("read-only storages refuse every write", function()
       function() ml.add(ones, ones, { out = x }) end,
       function() ml.softmax(ones, 1, { out = x }) end,
       function() ml.sum(ones, 1, { out = x[1] }) end,
-      function() ml._internal.sgd_step_(x, ones, nil, 0.1) end,
-      function() ml._internal.sgd_step_(ones, ones:clone(), x, 0.1, 0.9) end,
+      function() ml._internal.sgd_step({ ones:clone(), x }, { ones, ones }, {}, 0.1) end,
+      function() ml._internal.sgd_step({ ones }, { ones:clone() }, { x }, 0.1, 0.9) end,
       function() x:resize_(9) end,
     }
     for i, write in ipairs(writes) do

@@ -73,8 +73,8 @@ test("the state of PyTorch's optimiser goes on here", function()
   expect.error(function() ml.optim.AdamW(net:parameters()):load_state_dict(state) end, "'decoupled_weight_decay'")
   state.param_groups[1].decoupled_weight_decay = true
   ml.optim.AdamW(net:parameters()):load_state_dict(state)
-  state.param_groups[1].foreach = true
-  expect.error(function() adam:load_state_dict(state) end, "'foreach' must be false")
+  state.param_groups[1].foreach, state.param_groups[1].fused = true, true
+  expect.error(function() adam:load_state_dict(state) end, "'foreach' and 'fused' cannot both be true")
 end)
 
 test("every dtype", function()

@@ -462,10 +462,14 @@ test("changes of each sample in place", function()
   local slope, moment = ml.randn(COUNT, 4, 3), ml.randn(COUNT, 4, 3)
   local square = moment:square()
   same(function(v, g, m)
-    return internal.sgd_step_(v:clone(), g, m:clone(), 0.1, 0.9, 0, 0.01, true)
+    v, m = v:clone(), m:clone()
+    internal.sgd_step({ v }, { g }, { m }, 0.1, 0.9, 0, true, false, 0.01)
+    return v + m
   end, { x, slope, moment }, { true, true, true }, { values = true })
   same(function(v, g, m, s)
-    return internal.adam_step_(v:clone(), g, m:clone(), s:clone(), nil, 3)
+    v, m = v:clone(), m:clone()
+    internal.adam_step({ v }, { g }, { m }, { s:clone() }, {}, 0.1, 0.5)
+    return v + m
   end, { x, slope[1], moment, square }, { true, false, true, true }, { values = true })
 end)
 

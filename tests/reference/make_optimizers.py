@@ -15,7 +15,8 @@ class Lion(torch.optim.Optimizer):
     """Algorithm 2 of Chen et al., 2023, which PyTorch lacks."""
 
     def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
-        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize,
+                                      foreach=None, capturable=False, differentiable=False))
 
     @torch.no_grad()
     def step(self):

@@ -15,11 +15,14 @@ local function is_callable(row)
 end
 
 local function case(row)
-  local dtypes, args, names, grads = {}, {}, {}, {}
+  local dtypes, args, names, grads, writes = {}, {}, {}, {}, {}
   for _, set in ipairs(row.dtypes) do
     for _, dtype in ipairs(sets[set]) do dtypes[#dtypes + 1] = dtype end
   end
-  for i, arg in ipairs(row.args) do args[i], names[i] = arg.type, arg.name end
+  for i, arg in ipairs(row.args) do
+    args[i], names[i] = arg.type, arg.name
+    if arg.written then writes[#writes + 1] = arg.name .. " = true" end
+  end
   for _, grad in ipairs(row.grads) do
     for _, name in ipairs(grad.args) do grads[#grads + 1] = name end
   end
@@ -33,6 +36,7 @@ local function case(row)
     "dtypes = " .. list(dtypes), "args = " .. list(args), "names = " .. list(names),
     "grads = " .. list(grads), "constant = " .. list(row.constant or {}),
     "alias = " .. list(row.alias), "samples = " .. list(row.sample or {}),
+    "writes = {" .. table.concat(writes, ", ") .. "}",
     ("plain = %s"):format(row.plain_form == true and is_callable(row)), ("inplace = %s"):format(row.inplace_form == true),
     ("restrides = %s"):format(row.inplace == "view"),
     ("out = %s"):format(row.out_form == true), ("random = %s"):format(row.random == true),

@@ -161,6 +161,25 @@ local function read_arguments(row)
   return out
 end
 
+-- The same as `writing` for an op that writes to lists of tensors.
+local function writing_lists(row)
+  local before, renamed, written = {}, {}, {}
+  for _, arg in ipairs(row.args) do
+    if arg.written then written[#written + 1] = ('{"%s", &%s}'):format(arg.name, arg.name) end
+  end
+  before[1] = ('const WrittenLists written_("%s", {%s});'):format(row.name,
+    table.concat(written, ", "))
+  for _, arg in ipairs(read_arguments(row)) do
+    renamed[arg.name] = arg.name .. "_"
+    local type = arg.info.list and "std::vector<Tensor>" or "Tensor"
+    before[#before + 1] = ("%s %s_copy;"):format(type, arg.name)
+    before[#before + 1] = ("const %s& %s_ = written_.unshared(%s, %s_copy);"):format(type, arg.name,
+      arg.name, arg.name)
+  end
+  before[#before + 1] = "written_.mark_changed();"
+  return before, renamed
+end
+
 -- What precedes a kernel that writes to arguments: {checks, then the changes noted, names of the
 -- arguments as the kernel gets them}. A kernel that throws may have changed what it writes to, so
 -- the changes are noted before it runs. `first` names what stands for the first argument, and `op`
@@ -245,7 +264,7 @@ local start = [[
 local function start_of(row)
   local call = ("shapes::%s(%s);"):format(row.name, cpptext.computed_arguments(row))
   return fill(start, {
-    checks = checks(row), shapes = row.kind == "structured" and "const auto like_ = " .. call or call,
+    checks = checks(row), shapes = row.kind == "structured" and #row.results > 0 and "const auto like_ = " .. call or call,
     device = device_of(row), name = row.name, family = row.family,
     missing = row.no_cuda and ('if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.no_cuda),
   })
@@ -262,7 +281,8 @@ $start
 
 local function define_structured(row)
   local results = result_names(row)
-  local before, renamed = writing(row, row.name, row.args[1] and row.args[1].name)
+  local write = #results == 0 and writing_lists or writing
+  local before, renamed = write(row, row.name, row.args[1] and row.args[1].name)
   local arguments, allocate = kernel_arguments(row, renamed), {}
   for i, name in ipairs(results) do
     arguments[#arguments + 1] = name
@@ -352,6 +372,7 @@ local file = [[
 #include "tensor/pointwise/run.h"
 #include "tensor/random_generator.h"
 #include "tensor/shapes_$family.h"
+$lists
 
 namespace moonlet::raw {
 
@@ -360,11 +381,12 @@ $definitions
 ]]
 
 return function(rows, family, all_rows)
-  local out, position, index = {}, 0, 0
+  local out, position, index, lists = {}, 0, 0, nil
   for i, name in ipairs(cpptext.families(all_rows)) do
     if name == family then position = i - 1 end
   end
   for _, row in ipairs(rows) do
+    if #row.results == 0 then lists = '#include "tensor/written_lists.h"' end
     if row.kind == "pointwise" then
       out[#out + 1] = define_pointwise(row, position, index) .. "\n"
       index = index + 1
@@ -372,5 +394,5 @@ return function(rows, family, all_rows)
       out[#out + 1] = define[row.kind](row) .. "\n"
     end
   end
-  return fill(file, { family = family, definitions = out }) .. "\n"
+  return fill(file, { family = family, lists = lists, definitions = out }) .. "\n"
 end

@@ -6,7 +6,7 @@ local cpptext = require "tensor.ops.gen.cpptext"
 local fill = require("tensor.ops.gen.template").fill
 
 local function result(row)
-  if row.kind ~= "structured" then return "void" end
+  if row.kind ~= "structured" or #row.results == 0 then return "void" end
   if #row.results == 1 then return "Result" end
   return ("std::array<Result, %d>"):format(#row.results)
 end

@@ -35,8 +35,12 @@ local function written_checks(row, op)
   local out = {}
   if row.kind == "composite" or op:find "_out$" then return out end  -- what it is made of checks
   for _, arg in ipairs(cpptext.written(row, row.kind == "update" and row.args[1] or nil)) do
-    out[#out + 1] = fill('if (requires_grad($name)) check_inplace_without_derivative($name, "$op: $name");',
-      { name = arg.name, op = op })
+    local text = 'if (requires_grad($name)) check_inplace_without_derivative($name, "$op: $name");'
+    if arg.info.list then
+      text = 'for (const Tensor& each : $name)\n'
+        .. '  if (requires_grad(each)) check_inplace_without_derivative(each, "$op: $name");'
+    end
+    out[#out + 1] = fill(text, { name = arg.name, op = op })
   end
   return out
 end

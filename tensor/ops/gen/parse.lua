@@ -53,7 +53,7 @@ local function parse_argument(text)
   if not type then fail("cannot read argument '%s'", text) end
   local plain, marks = type:gsub("!", "")
   local info = types.argument(plain)
-  if marks > 0 and (not info.tensor or info.list or info.operand) then
+  if marks > 0 and (not info.tensor or info.operand) then
     fail("argument '%s' is marked as written, but is no tensor", name)
   end
   return { type = plain, name = name, default = default, info = info, written = marks > 0 }
@@ -123,6 +123,16 @@ local function camel(name)
   return (("_" .. name):gsub("_+(%w)", string.upper))
 end
 
+-- How many lists and how many single tensors the op writes to.
+local function written_arguments(row)
+  local lists, tensors = 0, 0
+  for _, arg in ipairs(row.args) do
+    if arg.written and arg.info.list then lists = lists + 1
+    elseif arg.written then tensors = tensors + 1 end
+  end
+  return lists, tensors
+end
+
 -- That the fields of a row agree with its signature and with each other.
 local function check_fields(row)
   if not kinds[row.kind] then fail("unknown kind '%s'", row.kind) end
@@ -135,6 +145,12 @@ local function check_fields(row)
   end
   if row.draws and not cpptext.generator(row) then
     fail "draws random numbers, but takes no 'Generator?'"
+  end
+  local lists, tensors = written_arguments(row)
+  if lists > 0 and (tensors > 0 or row.kind ~= "structured" or #row.results > 0) then
+    fail "an op that writes to lists is structured, writes to lists alone and has no results"
+  elseif #row.results == 0 and lists == 0 then
+    fail "an op without results writes to lists"
   end
   for _, set in ipairs(row.dtypes) do
     if not dtypes.sets[set] then fail("unknown set of dtypes '%s'", set) end
@@ -196,7 +212,7 @@ local function derive_forms(row)
     and row.inplace ~= "stored") or row.kind == "update")
   row.inplace_form = row.raw_inplace_form or row.inplace == true or row.inplace == "stored" or row.inplace == "view"
   row.plain_form = not (row.kind == "update" and row.clone == false)
-  row.raw_out_form = row.plain_form
+  row.raw_out_form = row.plain_form and #row.results > 0
     and (row.kind == "pointwise" or row.kind == "structured" or row.kind == "allocating")
   for _, result in ipairs(row.results) do
     row.raw_out_form = row.raw_out_form and result.type == "Tensor"
