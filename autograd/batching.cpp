@@ -268,15 +268,17 @@ BoxedValue stacked(const OpInfo& op, const std::vector<BoxedValues>& all, size_t
 
 }  // namespace
 
+bool BatchCall::same_for_all(int i) const {
+  if (has_tensor(i)) return !batched(i);
+  if (list_dims_.empty()) return false;
+  const std::vector<int>& dims = list_dims_[static_cast<size_t>(i)];
+  return std::find(dims.begin(), dims.end(), kNotBatched) != dims.end();
+}
+
 void BatchCall::check_written() const {
   if (op.form == OpInfo::Form::Plain && op.row->kind == std::string_view("update")) return;
   for (int i = 0; i < count(); ++i) {
-    if (!op.writes(i)) continue;
-    const auto& dims = list_dims_[static_cast<size_t>(i)];
-    const bool same = has_tensor(i)
-                          ? !batched(i)
-                          : std::find(dims.begin(), dims.end(), kNotBatched) != dims.end();
-    check(!same, op.name, ": ", op.row->arguments[i].name,
+    check(!op.writes(i) || !same_for_all(i), op.name, ": ", op.row->arguments[i].name,
           " is the same for all samples of a vmap, and what is written there is not; clone it for "
           "each sample first");
   }

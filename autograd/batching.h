@@ -94,6 +94,8 @@ class BatchCall {
   friend void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results);
   void unwrap(BoxedValue& value, size_t i);
   BoxedValue sample_of(size_t i, int64_t sample) const;
+  // Whether argument i, or a tensor of the list that it is, has no samples.
+  bool same_for_all(int i) const;
   void random();
 
   // The samples' dimension, per argument.
