@@ -50,6 +50,7 @@ local places = {
   ["torch.optim"] = function(name) return at("optim." .. name) end,
   ["torch.optim.lr_scheduler"] = function(name) return at("optim.lr_scheduler." .. name) end,
   ["torch.amp"] = function(name) return at("amp." .. name) end,
+  ["torch.onnx"] = function(name) return at("onnx." .. name) end,
   ["torch.utils.data"] = function(name) return at("data." .. name) end,
   ["torch.utils.tensorboard"] = function(name) return at("utils.tensorboard." .. name) end,
 }

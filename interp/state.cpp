@@ -23,6 +23,7 @@
 #include "interp/namespace.h"
 #include "interp/nearest.h"
 #include "interp/numbers.h"
+#include "interp/onnx/module.h"
 #include "interp/raster.h"
 #include "interp/system.h"
 #include "moonlet_config.h"
@@ -198,6 +199,7 @@ void install_modules(lua_State* L) {
   preload(L, "moonlet.namespace", luaopen_moonlet_namespace);
   preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
   preload(L, "moonlet.numbers", luaopen_moonlet_numbers);
+  preload(L, "moonlet.onnx_codec", luaopen_moonlet_onnx_codec);
   preload(L, "moonlet.raster", luaopen_moonlet_raster);
   preload(L, "moonlet.system", luaopen_moonlet_system);
 }

@@ -20,6 +20,8 @@ nlohmann-json3-dev:reading and writing JSON
 zlib1g-dev:gzip files, zip archives and the Lua that is built in
 libstb-dev:PNG, JPEG and BMP pictures
 libcairo2-dev:figures as PNG
+libonnx-dev:ONNX files
+libprotobuf-dev:their messages
 fonts-dejavu-core:the font of their texts
 lowdown:the reference as HTML pages'
 if [ "${1:-}" = --tests ]; then

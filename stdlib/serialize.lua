@@ -106,7 +106,9 @@ function serialize.save(...)
   local kind = kinds.of_name(path) or "safetensors"
   local given = { metadata = metadata and next(metadata) and metadata or nil,
     compressed = compressed or nil, max_shard_size = most }
-  if not writers[kind] then
+  if kind == "onnx" then
+    fail("save: '%s': ml.onnx.export writes ONNX models, from a module and its arguments", path)
+  elseif not writers[kind] then
     fail("save: '%s': %s can be read, not written", path, kinds.titles[kind])
   end
   check_options(path, kind, given)
@@ -157,6 +159,7 @@ function readers.npy(file) return require("moonlet.files.numpy").read(file) end
 function readers.safetensors(file)
   return require("moonlet.files.safetensors").read(file.path, file.mapped ~= nil)
 end
+function readers.onnx(file) return require("moonlet.onnx.load").read(file.path, "load") end
 function readers.legacy(file) return require("moonlet.files.torch").read_legacy(file) end
 
 -- The files of an index are safetensors, or of torch.save.
@@ -234,6 +237,8 @@ end
 --- GGUF: tensors by name, quantised ones as floats of the option `dtype` ("float32"); the metadata
 --- are numbers, booleans, strings and arrays of them.
 ---
+--- ONNX: the module that `ml.onnx.load` makes.
+---
 --- Where one of a file's tensors has a dtype that does not exist here, the others are read: a third
 --- result says by name what was left out and why, and there is a warning.
 ---
@@ -264,7 +269,9 @@ function serialize.load(...)
   metadata = metadata or {}
   signature.asides[metadata] = true
   if left_out then warn_of(path, left_out) end
-  if device ~= "cpu" then value = moved(value, device, {}) end
+  if device ~= "cpu" then
+    value = kind == "onnx" and value:to(device) or moved(value, device, {})
+  end
   return value, metadata, left_out
 end
 

@@ -10,10 +10,9 @@
 #include <cstring>
 #include <vector>
 
-#include "moonlet_config.h"
-#include "tensor/execution.h"
 #include "tensor/missing_library.h"
 #include "tensor/op_table_hash.h"
+#include "tensor/plugin_places.h"
 
 namespace moonlet {
 
@@ -22,19 +21,6 @@ struct Loaded {
   Backend* backend = nullptr;
   std::string reason;
 };
-
-// The folder of the file this code was loaded from (the executable or libmoonlet).
-std::string own_folder() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<void*>(&own_folder), &info) || !info.dli_fname) return ".";
-  std::string path = info.dli_fname;
-  if (char* real = realpath(path.c_str(), nullptr)) {
-    path = real;
-    free(real);
-  }
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
 
 // The plugin resolves our symbols in the global scope; a host may have loaded us privately.
 void make_own_symbols_global() {
@@ -83,21 +69,8 @@ void* open_plugin(const std::string& place, std::string& reason) {
 
 Loaded load() {
   Loaded out;
-  std::vector<std::string> places;
-  const char* wanted = execution.reads_environment ? std::getenv("MOONLET_CUDA_PLUGIN") : nullptr;
-  if (wanted) {
-    places = {wanted};
-  } else {
-    const std::string own = own_folder();
-    const std::string installed = MOONLET_PLUGIN_DIR "/moonlet-cuda.so";
-    places = {own + "/moonlet-cuda.so",
-              own + "/cuda/moonlet-cuda.so",
-              own + "/../cuda/moonlet-cuda.so",
-              own + "/../../cuda/moonlet-cuda.so",
-              own + "/moonlet/moonlet-cuda.so",
-              own + "/../" MOONLET_LIBDIR "/moonlet/moonlet-cuda.so",
-              installed};
-  }
+  const std::vector<std::string> places =
+      plugin_places("moonlet-cuda.so", "cuda", "MOONLET_CUDA_PLUGIN");
   make_own_symbols_global();
   void* handle = nullptr;
   for (const std::string& place : places) {

@@ -57,6 +57,7 @@ local titles = {
   { "random", "random: the default generator" },
   { "metrics", "metrics: how good predictions are" },
   { "train", "train: a training loop and its parts" },
+  { "onnx", "onnx: models as ONNX files" },
   { "args", "args: command lines" }, { "plot", "plot: charts" }, { "progress", "progress bars" },
   { "class", "class" }, { "json", "json" }, { "numbers", "numbers" }, { "help", "help" },
   { "cpp", "The C++ interface" },

@@ -7,13 +7,13 @@ kinds.titles = {
   safetensors = "a safetensors file", index = "an index of several files",
   torch = "a file of torch.save", zip = "a zip archive", npy = "a NumPy array",
   npz = "a NumPy archive", legacy = "a file of torch.save before PyTorch 1.6",
-  torch7 = "a Torch7 file", gguf = "a GGUF file",
+  torch7 = "a Torch7 file", gguf = "a GGUF file", onnx = "an ONNX model",
 }
 
 -- The format that the end of a name stands for, where it does.
 local BY_NAME = { { "%.index%.json$", "index" }, { "%.safetensors$", "safetensors" },
   { "%.pth?$", "torch" }, { "%.npy$", "npy" }, { "%.npz$", "npz" }, { "%.t7$", "torch7" },
-  { "%.gguf$", "gguf" } }
+  { "%.gguf$", "gguf" }, { "%.onnx$", "onnx" } }
 
 -- What a file of another format begins with, what it is, and what reads it, if anything does.
 local OTHERS = {
@@ -50,6 +50,12 @@ local function is_torch7(head)
   return head:find "^[\3\4]\0\0\0\1\0\0\0" ~= nil or head:find "^[34]\r?\n1\r?\n" ~= nil
 end
 
+-- The version of the format, then the producer, the graph or the sets of ops: protobuf has no mark
+-- of its own.
+local function is_onnx(head)
+  return head:find "^\x08[\x01-\x20]([\x12\x1a\x3a\x42])" ~= nil
+end
+
 --- The format that a file's first bytes show: a key of `titles`; else nothing, and what it is
 --- instead and the function that reads it, where they are known.
 ---@param head string the first 512 bytes
@@ -69,6 +75,7 @@ function kinds.of_bytes(head)
   if head:find "^\x80[\2-\5]" then return nil, "a Python pickle" end
   if head:sub(258, 262) == "ustar" then return nil, "a tar archive" end
   if head:find "^%s*{" then return nil, "a JSON file" end
+  if is_onnx(head) then return "onnx" end
   return nil
 end
 

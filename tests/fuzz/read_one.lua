@@ -9,7 +9,23 @@ local MOST_VALUES = 10000
 -- The readers by the ending of a file's name.
 local function load(path) return (ml.load(path)) end
 local function map(path) return (ml.load(path, { mmap = true })) end
-local readers = { pt = load, npy = load, npz = load, safetensors = load, t7 = load, gguf = load,
+-- A model is also run: on ones of the shapes that it asks for, where they are small.
+local function run(path)
+  local model = ml.onnx.load(path)
+  local inputs, room = {}, 1 << 16
+  for _, value in ipairs(model._model.inputs) do
+    local sizes = {}
+    for d, size in ipairs(value.dims or {}) do
+      sizes[d] = size or 2
+      if sizes[d] < 0 or sizes[d] > room then return nil end
+      room = room // math.max(sizes[d], 1)
+    end
+    inputs[value.name] = ml.ones(sizes, { dtype = value.dtype or ml.float32 })
+  end
+  if #model._model.inputs == 0 then return model() end
+  return table.pack(model(inputs))
+end
+local readers = { pt = load, npy = load, npz = load, safetensors = load, t7 = load, gguf = load, onnx = run,
   png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, wav = ml.data.read_wav,
   csv = ml.data.read_csv, idx = ml.data.read_idx }
 local also_mapped = { pt = true, npy = true, npz = true, safetensors = true, gguf = true }
@@ -31,6 +47,9 @@ end
 -- What is wrong with an error, or nil: it names the function, and is none of Lua's own.
 local function complaint(problem)
   if type(problem) ~= "string" then return "an error that is a " .. type(problem) end
+  if problem:find "onnx model: " then
+    return (problem:find "attempt to " or problem:find "bad argument") and problem or nil
+  end
   if not problem:find "load: " and not problem:find "read_%w+: " then return problem end
   for _, text in ipairs { "attempt to ", "bad argument #", "stack overflow", "%S*stdlib/files/[%w_]+%.lua:%d+: " } do
     -- Right behind the name of the file or of a thing in it: names may have such words themselves.

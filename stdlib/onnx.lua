@@ -1,0 +1,28 @@
+-- stdlib/onnx.lua: ml.onnx: models as ONNX files, written and read.
+
+local codec = require "moonlet.onnx_codec"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local system = require "moonlet.system"
+local fail = options.fail
+
+local onnx = {}
+
+onnx.export = require "moonlet.onnx.export"
+onnx.load = require("moonlet.onnx.load").load
+
+local read_check = signature "onnx.check_model(string path)"
+
+--- Runs ONNX's own checker on a file: an error says what is wrong with it.
+---@param path string
+function onnx.check_model(...)
+  local path = read_check(...)
+  local bytes, problem = system.read_file(path)
+  if not bytes then fail("onnx.check_model: '%s': %s", path, problem) end
+  local ok, message = pcall(codec.check, bytes)
+  if not ok then
+    fail("onnx.check_model: '%s': %s", path, (tostring(message):gsub("^[^\n]-:%d+: ", "")))
+  end
+end
+
+return options.namespace("onnx", onnx)

@@ -1,0 +1,253 @@
+-- stdlib/onnx/load.lua: ml.onnx.load: a file of ONNX as a module.
+
+local class = require "moonlet.class"
+local codec = require "moonlet.onnx_codec"
+local dtypes = require "moonlet.onnx.dtypes"
+local io = require "moonlet.io"
+local ml = require "moonlet"
+local models = require "moonlet.onnx.model"
+local nn = require "moonlet.nn"
+local options = require "moonlet.options"
+local readers = require "moonlet.onnx.read"
+local signature = require "moonlet.signature"
+local fail, shown = options.fail, models.shown
+
+--- A model of an ONNX file, as `ml.onnx.load` makes it: called with the graph's inputs, by position
+--- or by name in a table. Its parameters and buffers are the initialisers under their names.
+---@field input_names string[] The names of the graph's inputs.
+---@field output_names string[] The names of the graph's outputs.
+local OnnxModule = nn.class("OnnxModule")
+
+-- --- parameters -------------------------------------------------------------------------------
+
+-- What a Module can have under a name that the file chose.
+local function free_key(module, key)
+  if key == "" then key = "_" end
+  while class.lookup(module, key) ~= nil or rawget(module, key) ~= nil do key = key .. "_" end
+  return key
+end
+
+-- "encoder.0.weight" is the field "weight" of modules that stand in one another.
+local function place(root, name, value)
+  local module, parts = root, {}
+  for part in (name .. "."):gmatch "([^.]*)%." do parts[#parts + 1] = part end
+  for i = 1, #parts - 1 do
+    local key = parts[i]
+    local child = rawget(module, key)
+    if type(child) ~= "table" or not class.is_instance(child, nn.Module) then
+      key = free_key(module, key)
+      child = nn.Module()
+      module[key] = child
+    end
+    module = child
+  end
+  local key = free_key(module, parts[#parts])
+  module[key] = value
+  return module, key
+end
+
+-- The initialisers that are no parameters: single numbers, no floats, running statistics, and what
+-- the file says.
+local function find_buffers(model)
+  local out = {}
+  for name, tensor in pairs(model.initializers) do
+    if not dtypes.is_float(tostring(tensor.dtype)) or tensor.ndim == 0 then out[name] = true end
+  end
+  for _, node in ipairs(model.nodes) do
+    if node.op == "BatchNormalization" then
+      out[node.inputs[4] or ""], out[node.inputs[5] or ""] = true, true
+    end
+  end
+  for name in (model.metadata["moonlet.buffers"] or ""):gmatch "[^,]+" do out[name] = true end
+  return out
+end
+
+function OnnxModule:init(model)
+  local buffers, places = find_buffers(model), {}
+  local input_names, output_names = {}, {}
+  for i, value in ipairs(model.inputs) do input_names[i] = value.name end
+  for i, value in ipairs(model.outputs) do output_names[i] = value.name end
+  rawset(self, "_model", model)
+  rawset(self, "_places", places)
+  rawset(self, "input_names", input_names)
+  rawset(self, "output_names", output_names)
+  for _, name in ipairs(model.order) do
+    local tensor = model.initializers[name]
+    local value = buffers[name] and nn.Buffer(tensor) or nn.Parameter(tensor)
+    local module, key = place(self, name, value)
+    places[name] = { module, key }
+  end
+  model.initializers = nil
+end
+
+-- --- running ----------------------------------------------------------------------------------
+
+local function is_named(value)
+  return type(value) == "table" and getmetatable(value) == nil and type(next(value)) == "string"
+end
+
+local function check_input(value, given)
+  local what = ("onnx model: the input '%s'"):format(shown(value.name))
+  if not ml.is_tensor(given) then
+    fail("%s must be a tensor, got %s", what, signature.describe(given))
+  end
+  if value.dtype and tostring(given.dtype) ~= value.dtype then
+    fail("%s is of dtype %s, got %s", what, value.dtype, tostring(given.dtype))
+  end
+  if not value.dims then return end
+  local matches = given.ndim == #value.dims
+  local wanted = {}
+  for d, size in ipairs(value.dims) do
+    wanted[d] = size and tostring(size) or "any"
+    matches = matches and (not size or given.shape[d] == size)
+  end
+  if not matches then
+    fail("%s has the shape (%s), got %s", what, table.concat(wanted, ", "), tostring(given.shape))
+  end
+end
+
+local function inputs_of(model, ...)
+  local count, given = select("#", ...), { ... }
+  if count == 1 and is_named(given[1]) then
+    local names, by_name = {}, given[1]
+    for i, value in ipairs(model.inputs) do names[i] = value.name end
+    options.check("onnx model", by_name, names)
+    for i, value in ipairs(model.inputs) do given[i] = by_name[value.name] end
+    count = #model.inputs
+  end
+  if count > #model.inputs then
+    fail("onnx model: takes %d input%s, got %d", #model.inputs, #model.inputs == 1 and "" or "s",
+      count)
+  end
+  local values = {}
+  for i, value in ipairs(model.inputs) do
+    check_input(value, given[i])
+    values[value.name] = given[i]
+    -- Positions are counted from 0 inside; those from the end are negative everywhere.
+    if model.index_inputs[value.name] then
+      if given[i]:numel() > 0 and given[i]:eq(0):any():item() then
+        fail("onnx model: the input '%s' is of positions, which count from 1, and has a 0",
+          shown(value.name))
+      end
+      values[value.name] = given[i] - given[i]:gt(0):to(given[i].dtype)
+    end
+  end
+  return values
+end
+
+local function run_node(node, values)
+  local inputs = {}
+  for i, name in ipairs(node.inputs) do inputs[i] = name ~= "" and values[name] or nil end
+  local results = table.pack(node.run(node, table.unpack(inputs, 1, #node.inputs)))
+  for i, name in ipairs(node.outputs) do
+    if name ~= "" then
+      if results[i] == nil then
+        error(("output %d is not given here"):format(i), 0)
+      end
+      values[name] = results[i]
+    end
+  end
+  for _, name in ipairs(node.drop or {}) do values[name] = nil end
+end
+
+-- What is wrong, without the place in the library where that was seen.
+local function reason_of(problem)
+  return (problem:gsub("^[^\n]-:%d+: ", "", 1))
+end
+
+function OnnxModule:forward(...)
+  local model = self._model
+  local values = inputs_of(model, ...)
+  for name, spot in pairs(self._places) do values[name] = spot[1][spot[2]] end
+  local running
+  local ok, problem = pcall(function()
+    for _, node in ipairs(model.nodes) do
+      running = node
+      run_node(node, values)
+    end
+  end)
+  if not ok then
+    if type(problem) ~= "string" or problem:find "not enough memory" then error(problem, 0) end
+    fail("onnx model: %s: %s", running.what, reason_of(problem))
+  end
+  local out = {}
+  for i, value in ipairs(model.outputs) do
+    local result = values[value.name]
+    if model.index_outputs[value.name] then result = result + result:ge(0):to(result.dtype) end
+    out[i] = result
+  end
+  return table.unpack(out, 1, #model.outputs)
+end
+
+function OnnxModule:extra_repr()
+  return ("%s -> %s, %d nodes"):format(table.concat(self.input_names, ", "),
+    table.concat(self.output_names, ", "), #self._model.nodes)
+end
+
+-- --- the functions ----------------------------------------------------------------------------
+
+local function chosen(given, values, what)
+  local out = {}
+  for _, name in ipairs(given) do
+    for _, value in ipairs(values) do out[name] = out[name] or value.name == name or nil end
+    if not out[name] then fail("onnx.load: '%s' names '%s', which is not there", what, name) end
+  end
+  return out
+end
+
+local load = {}
+
+--- The module of a file; errors are texts that do not say which file.
+---@param path string
+---@param op string what errors of the file begin with
+---@return table
+function load.read(path, op)
+  local reason = codec.unavailable()
+  if reason then error(reason, 0) end
+  local _, size = io.read_bytes(path, 0, 0, op)
+  local bytes = io.read_bytes(path, 0, size, op)
+  local ok, proto = pcall(codec.decode, bytes)
+  if not ok then error(reason_of(tostring(proto)), 0) end
+  return OnnxModule(models.read(proto, readers, path, op))
+end
+
+local read_load = signature("onnx.load(string path, string device=\"cpu\", "
+  .. "string[]? index_inputs=nil, string[]? index_outputs=nil)")
+
+--- Reads an ONNX file (opsets 7 to 23) as a module. The initialisers are its parameters, and
+--- buffers where they are single numbers, no floats, or running statistics, under their names in
+--- the state dict, and train. It is called with the graph's inputs, by position or by name in a
+--- table, and gives its outputs. What it computes is what the graph says, in training and
+--- evaluation mode alike.
+---
+--- Positions count from 1: an integer input that the graph uses as positions, and outputs that are
+--- such (of ArgMax, TopK), differ by one from what stands in the file. `index_inputs` and
+--- `index_outputs` name them where the guess is wrong; `{}` is none.
+---
+--- Graphs with control flow, ops of other domains and sequences are errors.
+--- > net = ml.nn.Sequential(ml.nn.Linear(4, 3), ml.nn.ReLU())
+--- > path = os.tmpname()
+--- > ml.onnx.export(net, ml.randn(2, 4), path)
+--- > model = ml.onnx.load(path)
+--- > return model(ml.ones(2, 4)):allclose(net(ml.ones(2, 4)))
+---@param path string
+---@param device? string (default "cpu")
+---@param index_inputs? string[]
+---@param index_outputs? string[]
+---@return table module
+function load.load(...)
+  local path, device, inputs, outputs = read_load(...)
+  local ok, module = pcall(load.read, path, "onnx.load")
+  if not ok then
+    local text = tostring(module)
+    if text:find "^onnx%.load: " then fail("%s", text) end
+    if text:find "^[^\n]*onnx%.load: " then error(module, 0) end
+    fail("onnx.load: '%s': %s", path, reason_of(text))
+  end
+  local model = module._model
+  if inputs then model.index_inputs = chosen(inputs, model.inputs, "index_inputs") end
+  if outputs then model.index_outputs = chosen(outputs, model.outputs, "index_outputs") end
+  return device == "cpu" and module or module:to(device)
+end
+
+return load

@@ -1,0 +1,24 @@
+-- stdlib/onnx/read.lua: what each op of ONNX computes: a function (node, inputs ...) of tensors
+-- that gives the op's outputs; an input that is left out is nil. Positions count from 0 in here.
+
+local read = {}
+
+for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "pool", "norm",
+  "recurrent", "image" } do
+  for name, run in pairs(require("moonlet.onnx.read." .. family)) do read[name] = run end
+end
+
+-- How many inputs an op must have, where that is not one.
+local least = { Constant = 0 }
+for count, names in ipairs { "", "Add Sub Mul Div Pow Mod Equal Less Greater LessOrEqual "
+    .. "GreaterOrEqual And Or Xor BitwiseAnd BitwiseOr BitwiseXor BitShift PRelu CastLike Expand "
+    .. "Tile Gather GatherElements GatherND Compress NegativeLogLikelihoodLoss CumSum MatMul Gemm "
+    .. "Conv ConvTranspose LayerNormalization RMSNormalization GridSample",
+    "Where Range ScatterND ScatterElements Scatter OneHot InstanceNormalization GroupNormalization "
+    .. "LSTM GRU RNN", "", "BatchNormalization" } do
+  for name in names:gmatch "%S+" do least[name] = count end
+end
+for name in ("Concat Max Min Sum Mean Einsum"):gmatch "%S+" do least[name] = "all" end
+read._least = least
+
+return read

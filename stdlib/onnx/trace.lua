@@ -1,0 +1,314 @@
+-- stdlib/onnx/trace.lua: one run of a model under ml.override: which ops were called with what. A
+-- tensor that is changed in place stands for another value from then on.
+
+local ml = require "moonlet"
+local nn = require "moonlet.nn"
+local options = require "moonlet.options"
+local fail = options.fail
+
+local trace = {}
+
+-- A value of a run: what a tensor held between two changes. `call` made it, as its result number
+-- `result`; inputs and what the model brings along have none.
+local Value = {}
+Value.__index = Value
+
+--- Whether a thing among recorded arguments stands for a tensor.
+---@param thing any
+---@return boolean
+function trace.is_value(thing)
+  return getmetatable(thing) == Value
+end
+
+local Run = {}
+Run.__index = Run
+
+local function sizes_of(tensor)
+  local out = {}
+  for i, size in ipairs(tensor.shape) do out[i] = size end
+  return out
+end
+
+local function new_value(run, tensor, call, result)
+  local value = setmetatable({ id = #run.values + 1, tensor = tensor, shape = sizes_of(tensor),
+    dtype = tostring(tensor.dtype), call = call, result = result }, Value)
+  run.values[value.id] = value
+  run.current[tensor] = value
+  local memory = tensor:numel() > 0 and tensor:storage():data_ptr()
+  if memory then
+    run.sharing[memory] = run.sharing[memory] or {}
+    run.sharing[memory][tensor] = true
+  end
+  return value
+end
+
+local value_of
+
+-- A call that the model did not make: of what brings views and their bases together again.
+local function add_call(run, op, name, arguments, tensor)
+  local call = { op = op, name = name, arguments = arguments, place = run:place() }
+  run.calls[#run.calls + 1] = call
+  call.results = { new_value(run, tensor, call, 1) }
+  return call.results[1]
+end
+
+-- A view of what has been changed since is made again.
+local function renewed(run, tensor, value)
+  local view = run.views[tensor]
+  if not view then
+    fail("onnx.export: %s reads a tensor whose memory %s has changed through another view; "
+      .. "change it out of place%s", run.where or "the model", value.stale, run:place())
+  end
+  local arguments = {}
+  for name, argument in pairs(view.call.arguments) do arguments[name] = argument end
+  arguments.x = value_of(run, view.base)
+  return add_call(run, view.call.op, view.call.name, arguments, tensor)
+end
+
+-- The value that a tensor stands for now.
+function value_of(run, tensor)
+  local value = run.current[tensor] or new_value(run, tensor)
+  return value.stale and renewed(run, tensor, value) or value
+end
+
+-- How what a view holds goes into its base: an op with the base as `x` and the view as `src`, or
+-- one of the view alone, which then has all of the base's elements.
+local WRITE_BACK = {
+  select = function(a, base, new)
+    return "select_scatter", { x = base, src = new, dim = a.dim, index = a.index }
+  end,
+  slice = function(a, base, new)
+    return "slice_scatter", { x = base, src = new, dim = a.dim, start = a.start, stop = a.stop,
+      step = a.step }
+  end,
+  transpose = function(a, _, new)
+    return "transpose", { x = new, dim0 = a.dim0, dim1 = a.dim1 }
+  end,
+  t = function(_, _, new) return "t", { x = new } end,
+}
+for name in ("view unsqueeze squeeze"):gmatch "%S+" do
+  WRITE_BACK[name] = function(_, _, new) return "view", { x = new } end
+end
+
+-- What was written to a view is written to what it is a view of, and so on.
+local function write_back(run, tensor, bases)
+  local view = run.views[tensor]
+  while view do
+    local back = WRITE_BACK[view.call.op]
+    if not back or not bases[view.base] then return end
+    local op, arguments = back(view.call.arguments, bases[view.base], run.current[tensor])
+    add_call(run, op, op, arguments, view.base)
+    tensor, view = view.base, run.views[view.base]
+  end
+end
+
+local function encode(run, thing)
+  if ml.is_tensor(thing) then return value_of(run, thing) end
+  if type(thing) ~= "table" or getmetatable(thing) then return thing end
+  local out = {}
+  for key, item in pairs(thing) do out[key] = encode(run, item) end
+  return out
+end
+
+--- " (in encoder.layers.0, at model.lua:12)": the module and the line that run.
+---@return string
+function Run:place()
+  local names = {}
+  for i, module in ipairs(self.modules) do names[i] = self.names[module] or "?" end
+  local path = names[#names]
+  local line = self:line()
+  local parts = {}
+  if path and path ~= "" then parts[#parts + 1] = "in " .. path end
+  if line then parts[#parts + 1] = "at " .. line end
+  return #parts > 0 and (" (%s)"):format(table.concat(parts, ", ")) or ""
+end
+
+--- "model.lua:12": the innermost line that is no part of the standard library.
+---@return string?
+function Run.line()
+  local level = 2
+  while true do
+    local info = debug.getinfo(level, "Sl")
+    if not info then return nil end
+    local inside = info.source:find "^@stdlib/" or info.source:find "/stdlib/[%w_/]+%.lua$"
+    if info.currentline > 0 and not inside then
+      return ("%s:%d"):format(info.short_src, info.currentline)
+    end
+    level = level + 1
+  end
+end
+
+-- What a change of `tensor` does to the values that it and others on its memory stood for: they
+-- keep copies of their elements, and the others are to be made again. The values of what it is a
+-- view of.
+local function before_write(run, tensor, op)
+  local bases, base = {}, tensor
+  while run.views[base] do
+    base = run.views[base].base
+    bases[base] = value_of(run, base)
+  end
+  local old = value_of(run, tensor)
+  old.tensor = tensor:clone()
+  local memory = tensor:numel() > 0 and tensor:storage():data_ptr()
+  for other in pairs(memory and run.sharing[memory] or {}) do
+    local value = run.current[other]
+    if other ~= tensor and value then
+      value.tensor, value.stale = other:clone(), op.name
+    end
+  end
+  return bases
+end
+
+-- Changes that leave nothing of what was there.
+local OVERWRITE = { fill = true, copy = true, iota = true, zero = true }
+
+-- The call as it is noted down, before it runs.
+local function note(run, op, arguments)
+  local call = { op = op.row, name = op.name, arguments = {}, place = run:place(),
+    random = op.random }
+  run.where = op.name
+  for i, argument in ipairs(op.arguments) do
+    if not (argument.written and OVERWRITE[op.row]) then
+      call.arguments[argument.name] = encode(run, arguments[i])
+    end
+  end
+  return call
+end
+
+local function finish(run, call, results)
+  call.results = {}
+  local count = 0
+  local function add(tensor)
+    count = count + 1
+    call.results[count] = new_value(run, tensor, call, count)
+  end
+  for _, result in ipairs(results) do
+    if ml.is_tensor(result) then
+      add(result)
+    elseif type(result) == "table" then
+      for _, item in ipairs(result) do add(item) end
+    end
+  end
+  run.calls[#run.calls + 1] = call
+end
+
+-- Ops whose result may be the very tensor that they are given: nothing is noted down then.
+local function is_alias(run, results)
+  for _, result in ipairs(results) do
+    if not ml.is_tensor(result) or not run.current[result] then return false end
+  end
+  return #results > 0
+end
+
+local function written_by(op, arguments)
+  for i, argument in ipairs(op.arguments) do
+    if argument.written and arguments[i] ~= nil then return i, arguments[i] end
+  end
+end
+
+-- The handler of ml.override. Composites without a translation are taken apart.
+local function handler(run, translations)
+  local inside = false
+  return function(op, arguments, call)
+    if inside then return call(arguments) end
+    if not translations.is_whole(op, arguments) then return call(arguments) end
+    local _, written = written_by(op, arguments)
+    local noted = note(run, op, arguments)
+    if op.form == "out" then
+      fail("onnx.export: %s writes into a tensor given as 'out', which a graph cannot%s", op.row,
+        run:place())
+    end
+    -- Running statistics that an op changes beside its results are no part of a graph of inference.
+    local changes = written and op.form == "in_place"
+    local bases = changes and before_write(run, written, op)
+    inside = true
+    local results = table.pack(pcall(call, arguments))
+    inside = false
+    if not results[1] then error(results[2], 0) end
+    local given = table.pack(table.unpack(results, 2, results.n))
+    if changes then given = { written } end
+    noted.in_place = changes and true or nil
+    if changes or not is_alias(run, given) then finish(run, noted, given) end
+    if changes then write_back(run, written, bases) end
+    if op.is_view and #given == 1 then
+      run.views[given[1]] = { base = arguments[1], call = noted }
+    end
+    return table.unpack(results, 2, results.n)
+  end
+end
+
+-- Arguments may be other things too, which are what they are in the graph; results may not.
+local function flatten(thing, out, results)
+  if ml.is_tensor(thing) then
+    out[#out + 1] = thing
+  elseif type(thing) == "table" and getmetatable(thing) == nil then
+    for key, item in pairs(thing) do
+      if type(key) ~= "number" and (results or ml.is_tensor(item)) then
+        fail("onnx.export: tensors are given and returned by position, not as '%s' of a table",
+          tostring(key))
+      end
+    end
+    for _, item in ipairs(thing) do flatten(item, out, results) end
+  elseif thing ~= nil and results then
+    fail("onnx.export: results of a model must be tensors, or arrays of tensors, got %s",
+      type(thing))
+  end
+  return out
+end
+
+--- The tensors in arguments or results of a model, in their order.
+---@param things table with `n`
+---@param results? boolean whether they are results
+---@return Tensor[]
+function trace.tensors(things, results)
+  local out = {}
+  for i = 1, things.n or #things do flatten(things[i], out, results) end
+  return out
+end
+
+local function new_run(model)
+  local run = setmetatable({ calls = {}, values = {}, current = {}, sharing = {}, views = {},
+    modules = {}, names = {} }, Run)
+  for name, module in model:named_modules() do run.names[module] = run.names[module] or name end
+  return run
+end
+
+-- Keeps the stack of the modules that run, for messages.
+local function watch(run, model)
+  local pre = nn.register_module_forward_pre_hook(function(module)
+    table.insert(run.modules, module)
+  end)
+  local post = nn.register_module_forward_hook(function() table.remove(run.modules) end)
+  return setmetatable({}, { __close = function()
+    pre:remove()
+    post:remove()
+  end }), model
+end
+
+--- Runs `model` with arguments and notes down its calls.
+---@param model table
+---@param arguments table of a call, with `n`
+---@param translations table<string, any> the ops that are noted down whole
+---@return table run
+function trace.run(model, arguments, translations)
+  local run = new_run(model)
+  run.inputs = {}
+  for i, tensor in ipairs(trace.tensors(arguments)) do
+    if run.current[tensor] then
+      fail("onnx.export: the same tensor stands twice among the arguments; give a clone")
+    end
+    run.inputs[i] = new_value(run, tensor)
+  end
+  local watched <close> = watch(run, model)
+  local results = table.pack(ml.override(handler(run, translations), function()
+    return model(table.unpack(arguments, 1, arguments.n))
+  end))
+  assert(watched)
+  run.outputs = {}
+  for i, tensor in ipairs(trace.tensors(results, true)) do
+    run.outputs[i] = value_of(run, tensor)
+  end
+  return run
+end
+
+return trace

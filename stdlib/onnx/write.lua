@@ -1,0 +1,60 @@
+-- stdlib/onnx/write.lua: how each op is written as ONNX nodes: a function (graph, arguments, call)
+-- that gives the names of the op's results, false for one that has none, and `{ zero = name }` for
+-- positions counted from 0. Composites that are not here are written as the ops they are made of.
+
+local ml = require "moonlet"
+
+local write = {}
+
+for _, family in ipairs { "pointwise", "activation", "logic", "reduce", "shape", "slices", "index",
+  "linear", "conv", "pool", "norm", "attention", "recurrent", "create", "image" } do
+  for name, translation in pairs(require("moonlet.onnx.write." .. family)) do
+    write[name] = translation
+  end
+end
+
+-- Calls of composites that have no node of ONNX though others of the op do.
+local APART = {
+  interpolate = function(a) return a.mode == "area" end,
+  -- An even number of channels reaches further to the other side in ONNX.
+  local_response_norm = function(a) return a.size % 2 == 0 end,
+}
+
+--- Whether a call of an op is noted down whole; a composite of which this is not so is taken apart.
+---@param op moonlet.Op
+---@param arguments table
+---@return boolean
+function write.is_whole(op, arguments)
+  if op.kind ~= "composite" or op.name:find "^empty" then return true end
+  return write[op.row] ~= nil and not (APART[op.row] and APART[op.row](arguments))
+end
+
+local KEEP = {}
+for name in ("view reshape flatten contiguous clone transpose permute t expand slice select "
+  .. "squeeze unsqueeze cat to convert copy flip broadcast_to expand_as"):gmatch "%S+" do
+  KEEP[name] = true
+end
+
+--- Whether the results of a call are positions where its tensors are.
+function write.keeps_positions(call)
+  return KEEP[call.op] and call.results[1].dtype:find "^int" ~= nil
+end
+
+local known = {}
+
+--- The arguments of a call that are positions, by name.
+---@param call table
+---@return table<string, boolean>
+function write.positions_of(call)
+  if not known[call.name] then
+    local out = {}
+    for _, argument in ipairs(ml.ops.info(call.name).arguments) do
+      local kind = argument.type:gsub("?$", "")
+      if kind == "Positions" or kind == "Indices" then out[argument.name] = true end
+    end
+    known[call.name] = out
+  end
+  return known[call.name]
+end
+
+return write

@@ -1,0 +1,170 @@
+-- stdlib/onnx/write/pool.lua: pooling as ONNX nodes.
+
+local fail = require("moonlet.options").fail
+local ml = require "moonlet"
+local sizes = require "moonlet.onnx.sizes"
+
+local write = {}
+
+local function batched(g, a, rank, call, make)
+  local x = g:operand(a.x, call.results[1].dtype)
+  if #a.x.shape == rank + 2 then return make(x) end
+  return g:squeeze(make(g:unsqueeze(x, { 0 })), { 0 })
+end
+
+local function attributes(g, a, rank)
+  local stride = a.stride and #a.stride > 0 and a.stride or a.kernel_size
+  local pads = {}
+  for d = 1, rank do pads[d], pads[d + rank] = a.padding[d], a.padding[d] end
+  return { kernel_shape = g:known(a.kernel_size, "kernel_size"),
+    strides = g:known(stride, "stride"), pads = pads, ceil_mode = a.ceil_mode and 1 or 0 }
+end
+
+-- Whether the last window, which `ceil_mode` adds, is there at all.
+local function has_part_windows(g, a, rank)
+  local stride = a.stride and #a.stride > 0 and a.stride or a.kernel_size
+  local lead = #a.x.shape - rank
+  for d = 1, rank do
+    for i = 1, g.run.count do
+      local size = sizes.at(a.x.shape[lead + d], i)
+      if (size + 2 * a.padding[d] - a.kernel_size[d]) % stride[d] ~= 0 then return true end
+    end
+    if sizes.is_size(a.x.shape[lead + d]) and stride[d] > 1 then return true end
+  end
+  return false
+end
+
+local function max_pool(rank)
+  return function(g, a, call)
+    local given = attributes(g, a, rank)
+    given.dilations = g:known(a.dilation, "dilation")
+    -- The places of the maxima are counted in another way in ONNX: there are none here.
+    return batched(g, a, rank, call, function(x) return g:node("MaxPool", { x }, given) end), false
+  end
+end
+
+local function avg_pool(rank)
+  return function(g, a, call)
+    if a.ceil_mode and has_part_windows(g, a, rank) then
+      fail("onnx.export: %s with 'ceil_mode' and windows over the edge divides by another number "
+        .. "in ONNX%s", call.name, call.place)
+    end
+    local given = attributes(g, a, rank)
+    given.ceil_mode = 0
+    given.count_include_pad = (a.count_include_pad or a.divisor_override) and 1 or 0
+    return batched(g, a, rank, call, function(x)
+      local y = g:node("AveragePool", { x }, given)
+      if not a.divisor_override then return y end
+      local count = 1
+      for _, size in ipairs(a.kernel_size) do count = count * size end
+      return g:node("Mul", { y, g:float(count / a.divisor_override, call.results[1].dtype) })
+    end)
+  end
+end
+
+for rank = 1, 3 do
+  write[("max_pool%dd"):format(rank)] = max_pool(rank)
+  write[("max_pool%dd_with_indices"):format(rank)] = max_pool(rank)
+  write[("avg_pool%dd"):format(rank)] = avg_pool(rank)
+end
+
+-- --- pooling to a size ------------------------------------------------------------------------
+
+-- The kernel that cuts the sizes into equal windows, or nil.
+local function even_windows(a, rank, call)
+  local kernel, lead, all_one = {}, #a.x.shape - rank, true
+  for d = 1, rank do
+    local from, to = a.x.shape[lead + d], call.results[1].shape[lead + d]
+    all_one = all_one and to == 1
+    if sizes.same(from, to) then
+      kernel[d] = 1
+    elseif sizes.is_size(from) or sizes.is_size(to) or to == 0 or from % to ~= 0 then
+      kernel[d] = false
+    else
+      kernel[d] = from // to
+    end
+  end
+  return kernel, all_one
+end
+
+local function is_even(kernel)
+  for _, size in ipairs(kernel) do
+    if not size then return false end
+  end
+  return true
+end
+
+-- (in, out): the means over the windows of a dimension as a product with a matrix.
+local function means(from, to, dtype)
+  local matrix = ml.zeros({ from, to }, { dtype = dtype })
+  for o = 0, to - 1 do
+    local first, last = o * from // to, ((o + 1) * from + to - 1) // to
+    matrix[{ { first + 1, last }, o + 1 }] = 1 / (last - first)
+  end
+  return matrix
+end
+
+local function known_sizes(a, rank, call)
+  local lead = #a.x.shape - rank
+  for d = 1, rank do
+    local from, to = a.x.shape[lead + d], call.results[1].shape[lead + d]
+    if sizes.is_size(from) or sizes.is_size(to) then
+      fail("onnx.export: %s of a size that follows a dynamic axis has no translation to ONNX%s",
+        call.name, call.place)
+    end
+  end
+  return lead
+end
+
+local function mean_by_matrix(g, x, a, rank, call)
+  local lead = known_sizes(a, rank, call)
+  local shape = call.results[1].shape
+  for d = 1, rank do
+    local at = lead + d
+    local matrix = g:tensor(means(a.x.shape[at], shape[at], call.results[1].dtype))
+    local perm = {}
+    for i = 1, #shape do perm[i] = i - 1 end
+    perm[at], perm[#shape] = perm[#shape], perm[at]
+    x = g:transpose(g:node("MatMul", { g:transpose(x, perm), matrix }), perm)
+  end
+  return x
+end
+
+local function max_by_windows(g, x, a, rank, call)
+  local lead = known_sizes(a, rank, call)
+  local shape = call.results[1].shape
+  for d = 1, rank do
+    local axis, parts = lead + d - 1, {}
+    local from, to = a.x.shape[axis + 1], shape[axis + 1]
+    for o = 0, to - 1 do
+      local first, last = o * from // to, ((o + 1) * from + to - 1) // to
+      local window = g:node("Slice", { x, g:constant({ first }, "int64"),
+        g:constant({ last }, "int64"), g:constant({ axis }, "int64") })
+      parts[o + 1] = g:node("ReduceMax", { window }, { axes = { axis }, keepdims = 1 })
+    end
+    x = g:node("Concat", parts, { axis = axis })
+  end
+  return x
+end
+
+local function adaptive(rank, global_op, op, otherwise)
+  return function(g, a, call)
+    local kernel, all_one = even_windows(a, rank, call)
+    if not all_one and not is_even(kernel) then
+      return otherwise(g, g:operand(a.x, call.results[1].dtype), a, rank, call), false
+    end
+    return batched(g, a, rank, call, function(x)
+      if all_one then return g:node(global_op, { x }) end
+      return g:node(op, { x }, { kernel_shape = kernel, strides = kernel })
+    end), false
+  end
+end
+
+for rank = 1, 3 do
+  write[("adaptive_avg_pool%dd"):format(rank)] =
+    adaptive(rank, "GlobalAveragePool", "AveragePool", mean_by_matrix)
+  write[("adaptive_max_pool%dd"):format(rank)] =
+    adaptive(rank, "GlobalMaxPool", "MaxPool", max_by_windows)
+end
+
+return write

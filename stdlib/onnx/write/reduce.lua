@@ -1,0 +1,187 @@
+-- stdlib/onnx/write/reduce.lua: sums, means, extremes, sorting and scans as ONNX nodes.
+
+local fail = require("moonlet.options").fail
+local sizes = require "moonlet.onnx.sizes"
+
+local write = {}
+
+-- Axes from 0 of dimensions from 1; all where there are none.
+local function axes_of(dim, rank)
+  if type(dim) == "number" then dim = { dim } end
+  local out = {}
+  if dim == nil or #dim == 0 then
+    for i = 1, rank do out[i] = i - 1 end
+  else
+    for i, d in ipairs(dim) do out[i] = d > 0 and d - 1 or d + rank end
+  end
+  return out
+end
+
+local function keep(a) return a.keepdim and 1 or 0 end
+
+-- ReduceSum takes its axes as a tensor, the others as an attribute in this opset. Of a tensor
+-- without dimensions each is the tensor itself.
+local function reduce(g, op, x, axes, keepdims)
+  if #axes == 0 then return g:node("Identity", { x }) end
+  if op == "ReduceSum" then
+    return g:node(op, { x, g:constant(axes, "int64") }, { keepdims = keepdims })
+  end
+  return g:node(op, { x }, { axes = axes, keepdims = keepdims })
+end
+
+local REDUCE = { sum = "ReduceSum", mean = "ReduceMean", prod = "ReduceProd", amax = "ReduceMax",
+  amin = "ReduceMin" }
+for name, op in pairs(REDUCE) do
+  write[name] = function(g, a, call)
+    local dtype = call.results[1].dtype
+    return reduce(g, op, g:operand(a.x, dtype), axes_of(a.dim, #a.x.shape), keep(a))
+  end
+end
+
+local function logsumexp(g, a, call)
+  local x = g:operand(a.x, call.results[1].dtype)
+  return reduce(g, "ReduceLogSumExp", x, axes_of(a.dim, #a.x.shape), keep(a))
+end
+write.logsumexp = logsumexp
+
+function write.aminmax(g, a)
+  local axes, x = axes_of(a.dim, #a.x.shape), g:plain(a.x)
+  return reduce(g, "ReduceMin", x, axes, keep(a)), reduce(g, "ReduceMax", x, axes, keep(a))
+end
+
+-- Truth values as 0 and 1.
+local function truth(op)
+  return function(g, a, call)
+    local x = g:cast(g:operand(a.x, "bool"), "bool", "int32")
+    return g:cast(reduce(g, op, x, axes_of(a.dim, #a.x.shape), keep(a)), "int32",
+      call.results[1].dtype)
+  end
+end
+write.all, write.any = truth "ReduceMin", truth "ReduceMax"
+
+function write.count_nonzero(g, a)
+  local x = g:cast(g:operand(a.x, "bool"), "bool", "int64")
+  return reduce(g, "ReduceSum", x, axes_of(a.dim, #a.x.shape), 0)
+end
+
+-- --- norms and variances ----------------------------------------------------------------------
+
+local function norm(g, x, p, axes, keepdims, dtype)
+  if p == 2 then return reduce(g, "ReduceL2", x, axes, keepdims) end
+  if p == 1 then return reduce(g, "ReduceL1", x, axes, keepdims) end
+  local size = g:node("Abs", { x })
+  if p == math.huge then return reduce(g, "ReduceMax", size, axes, keepdims) end
+  if p == -math.huge then return reduce(g, "ReduceMin", size, axes, keepdims) end
+  if p == 0 then
+    local is_zero = g:node("Equal", { x, g:float(0, dtype) })
+    return reduce(g, "ReduceSum", g:cast(g:node("Not", { is_zero }), "bool", dtype), axes, keepdims)
+  end
+  local sum = reduce(g, "ReduceSum", g:node("Pow", { size, g:float(p, dtype) }), axes, keepdims)
+  return g:node("Pow", { sum, g:float(1 / p, dtype) })
+end
+
+function write.norm(g, a, call)
+  local dtype = call.results[1].dtype
+  return norm(g, g:operand(a.x, dtype), a.p, axes_of(a.dim, #a.x.shape), keep(a), dtype)
+end
+
+function write.linalg_vector_norm(g, a, call)
+  local dtype = call.results[1].dtype
+  return norm(g, g:operand(a.x, dtype), a.ord, axes_of(a.dim, #a.x.shape), keep(a), dtype)
+end
+
+-- The number of elements that each result is of.
+local function count_of(g, a, axes)
+  return sizes.map(g.run.count, function(i)
+    local count = 1
+    for _, axis in ipairs(axes) do count = count * sizes.at(a.x.shape[axis + 1], i) end
+    return count
+  end)
+end
+
+function write.var(g, a, call)
+  local dtype, axes = call.results[1].dtype, axes_of(a.dim, #a.x.shape)
+  local x = g:operand(a.x, dtype)
+  local far = g:node("Sub", { x, reduce(g, "ReduceMean", x, axes, 1) })
+  local square = g:node("Mul", { far, far })
+  if a.correction == 0 then return reduce(g, "ReduceMean", square, axes, keep(a)) end
+  local count = count_of(g, a, axes)
+  local divisor = sizes.map(g.run.count, function(i)
+    return math.max(sizes.at(count, i) - a.correction, 0)
+  end)
+  if not sizes.is_size(divisor) then divisor = divisor + 0.0 end
+  local sum = reduce(g, "ReduceSum", square, axes, keep(a))
+  return g:node("Div", { sum, g:operand(divisor, dtype) })
+end
+
+-- --- where an extreme is ----------------------------------------------------------------------
+
+local function extreme(op)
+  return function(g, a)
+    local x = g:plain(a.x)
+    -- Without `dim` the position is that among all elements.
+    if a.dim == nil then
+      local flat = g:node("Reshape", { x, g:constant({ -1 }, "int64") })
+      local at = g:node(op, { flat }, { axis = 0, keepdims = 0 })
+      if not a.keepdim then return { zero = at } end
+      local ones = {}
+      for i = 1, #a.x.shape do ones[i] = 1 end
+      return { zero = g:node("Reshape", { at, g:constant(ones, "int64") }) }
+    end
+    local axis = axes_of(a.dim, #a.x.shape)[1]
+    return { zero = g:node(op, { x }, { axis = axis, keepdims = keep(a) }) }
+  end
+end
+write.argmax, write.argmin = extreme "ArgMax", extreme "ArgMin"
+
+local function extreme_and_place(reduce_op, place_op)
+  return function(g, a)
+    local x, axes = g:plain(a.x), axes_of(a.dim, #a.x.shape)
+    local at = g:node(place_op, { x }, { axis = axes[1], keepdims = keep(a) })
+    return reduce(g, reduce_op, x, axes, keep(a)), { zero = at }
+  end
+end
+write.max_dim = extreme_and_place("ReduceMax", "ArgMax")
+write.min_dim = extreme_and_place("ReduceMin", "ArgMin")
+
+local function topk(g, x, k, dim, largest, rank)
+  local values, at = g:node("TopK", { x, k }, { axis = axes_of(dim, rank)[1],
+    largest = largest and 1 or 0, sorted = 1 }, 2)
+  return values, { zero = at }
+end
+
+function write.topk(g, a)
+  return topk(g, g:plain(a.x), g:ints { a.k }, a.dim, a.largest, #a.x.shape)
+end
+
+function write.sort(g, a, call)
+  local rank = #a.x.shape
+  if rank == 0 then
+    fail("onnx.export: sort of a tensor without dimensions has no translation%s", call.place)
+  end
+  local dim = a.dim > 0 and a.dim or a.dim + rank + 1
+  return topk(g, g:plain(a.x), g:ints { a.x.shape[dim] }, dim, a.descending, rank)
+end
+
+-- --- running sums -----------------------------------------------------------------------------
+
+function write.cumsum(g, a, call)
+  local dtype, rank = call.results[1].dtype, #a.x.shape
+  local x = g:operand(a.x, dtype)
+  if rank == 0 then return g:node("Identity", { x }) end
+  return g:node("CumSum", { x, g:constant(axes_of(a.dim, rank)[1], "int64") })
+end
+
+-- The running product of what is not negative, by the sum of logarithms, is not exact; by steps.
+function write.cumprod(g, a, call)
+  local dtype, rank = call.results[1].dtype, #a.x.shape
+  if rank == 0 then return g:node("Identity", { g:operand(a.x, dtype) }) end
+  local axis = axes_of(a.dim, rank)[1]
+  local count = g:int(a.x.shape[axis + 1], "the size of dim")
+  local parts = table.pack(g:node("Split", { g:operand(a.x, dtype) }, { axis = axis }, count))
+  for i = 2, count do parts[i] = g:node("Mul", { parts[i - 1], parts[i] }) end
+  parts.n = nil
+  return g:node("Concat", parts, { axis = axis })
+end
+
+return write
