@@ -5,6 +5,7 @@
 
 #include "cuda/capability.h"
 #include "cuda/device.h"
+#include "cuda/pinned.h"
 #include "tensor/backend.h"
 
 // On the emulated device AddressSanitizer sees what is read of free blocks and behind the end of
@@ -166,6 +167,7 @@ void CachingAllocator::release_free_segments(Pool& pool, int device) noexcept {
 }
 
 void CachingAllocator::empty_cache() noexcept {
+  empty_pinned_cache();
   const std::lock_guard lock(mutex_);
   for (int device = 0; device < kMaxDevices; ++device) {
     Pool& pool = pools_[static_cast<size_t>(device)];

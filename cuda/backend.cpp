@@ -6,6 +6,7 @@
 
 #include "cuda/allocator.h"
 #include "cuda/device.h"
+#include "cuda/pinned.h"
 #include "tensor/dispatch.h"
 #include "tensor/kernels.h"
 #include "tensor/op_table_hash.h"
@@ -69,6 +70,10 @@ class CudaBackend : public Backend {
     return false;
 #endif
   }
+
+  void* pin_memory(size_t bytes) override { return cuda::pin_memory(bytes); }
+  void unpin_memory(void* data, size_t bytes) noexcept override { cuda::unpin_memory(data, bytes); }
+  bool is_pinned(const void* data) noexcept override { return cuda::is_pinned(data); }
 
  private:
   int count_;

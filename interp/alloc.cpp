@@ -86,7 +86,8 @@ bool BlockAllocator::end_refusals() noexcept {
 }
 
 bool BlockAllocator::is_granted(const void* block, size_t more, size_t size) noexcept {
-  if (bytes_ + static_cast<int64_t>(more) > limit_) [[unlikely]] {
+  const int64_t held = total_ == nullptr ? bytes_ : total_->load(std::memory_order_relaxed);
+  if (held + static_cast<int64_t>(more) > limit_) [[unlikely]] {
     refuse(block, size);
     return false;
   }
@@ -99,19 +100,19 @@ void* BlockAllocator::allocate(void* self, void* block, size_t old_size, size_t 
   if (block == nullptr) {  // then Lua passes the kind of object instead of a size
     if (new_size == 0 || !blocks.is_granted(block, new_size, new_size)) return nullptr;
     void* made = blocks.take(new_size);
-    if (made != nullptr) blocks.bytes_ += static_cast<int64_t>(new_size);
+    if (made != nullptr) blocks.add(static_cast<int64_t>(new_size));
     return made;
   }
   if (new_size == 0) {
     blocks.give(block, old_size);
-    blocks.bytes_ -= static_cast<int64_t>(old_size);
+    blocks.add(-static_cast<int64_t>(old_size));
     return nullptr;
   }
   if (new_size > old_size && !blocks.is_granted(block, new_size - old_size, new_size))
     return nullptr;
   void* result = blocks.resize(block, old_size, new_size);
   if (result == nullptr) return nullptr;
-  blocks.bytes_ += static_cast<int64_t>(new_size) - static_cast<int64_t>(old_size);
+  blocks.add(static_cast<int64_t>(new_size) - static_cast<int64_t>(old_size));
   return result;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,9 +26,15 @@ class BlockAllocator {
   // Refuses blocks that would make it more than `limit`. Lua then collects all garbage and asks
   // again; a second refusal is a memory error, before which `exceeded(data)` is called.
   void set_limit(int64_t limit, void (*exceeded)(void*), void* data) noexcept {
+    if (limit != INT64_MAX && total_ == nullptr) count_in(own_total_);
     limit_ = given_limit_ = limit;
     exceeded_ = exceeded;
     data_ = data;
+  }
+  // Limits are compared with the bytes of both together, where the other one has a limit. For a new
+  // allocator, which ends first; several threads may use those of one total.
+  void count_with(BlockAllocator& other) noexcept {
+    if (other.total_ != nullptr) count_in(*other.total_);
   }
   // Whether blocks were refused since the last call; from now on the limit holds again, which is
   // raised a little when it is exceeded, for the handling of the error.
@@ -47,6 +54,15 @@ class BlockAllocator {
   };
 
   static size_t size_class(size_t size) noexcept { return (size - 1) / kStep; }
+  void count_in(std::atomic<int64_t>& total) noexcept {
+    total_ = &total;
+    total.fetch_add(bytes_, std::memory_order_relaxed);
+  }
+  void add(int64_t bytes) noexcept {
+    bytes_ += bytes;
+    if (total_ != nullptr) [[unlikely]]
+      total_->fetch_add(bytes, std::memory_order_relaxed);
+  }
   // Whether `more` bytes are within the limit, for a block of `size`.
   bool is_granted(const void* block, size_t more, size_t size) noexcept;
   void* take(size_t size) noexcept;
@@ -60,6 +76,8 @@ class BlockAllocator {
   char* fresh_ = nullptr;
   char* fresh_end_ = nullptr;
   int64_t bytes_ = 0;
+  std::atomic<int64_t> own_total_{0};
+  std::atomic<int64_t>* total_ = nullptr;  // what is compared with a limit
   int64_t limit_ = INT64_MAX;
   int64_t given_limit_ = INT64_MAX;
   void (*exceeded_)(void*) = nullptr;

@@ -48,8 +48,7 @@ bool record(StateData& data, StopCause cause) noexcept {
 
 void count(lua_State* L, lua_Debug*) {
   StateData& data = state_data(L);
-  data.limits.instructions_left -= kCountStep;
-  if (data.limits.instructions_left >= 0) return;
+  if (data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed) >= kCountStep) return;
   request_stop(data, StopCause::Instructions);
   stop_at_next_instruction(L);
 }
@@ -113,11 +112,12 @@ void end_stop_request(StateData& data) noexcept {
 int thread_id() noexcept { return static_cast<int>(syscall(SYS_gettid)); }
 
 void begin_counting(StateData& data) noexcept {
-  data.limits.instructions_left = data.limits.instructions;
+  data.limits.own_left.store(data.limits.instructions, std::memory_order_relaxed);
 }
 
 void charge_switch(StateData& data) noexcept {
-  if (data.limits.instructions > 0) data.limits.instructions_left -= kCountStep;
+  if (data.limits.instructions > 0)
+    data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed);
 }
 
 void set_usual_hook(lua_State* L) noexcept {

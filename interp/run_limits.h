@@ -4,6 +4,7 @@
 // host has it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "lua.hpp"
@@ -25,7 +26,9 @@ enum class StopCause : uint8_t {
 // What bounds the runs of one state.
 struct Limits {
   int64_t instructions = 0;  // per run; 0: none
-  int64_t instructions_left = 0;
+  std::atomic<int64_t> own_left{0};
+  // What is left of the run: the interpreter's own count, or that of the one it works for.
+  std::atomic<int64_t>* left = &own_left;
   bool timed = false;  // runs end at some time
   // Whether what scripts do where no hook of Lua reaches them, in finalizers and in hooks of their
   // own, would pass the limits.

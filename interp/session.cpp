@@ -8,6 +8,7 @@
 #include "interp/guard.h"
 #include "interp/interrupt.h"
 #include "interp/libraries.h"
+#include "interp/workers/pool.h"
 
 namespace moonlet::detail {
 
@@ -124,6 +125,9 @@ void Session::end_run() noexcept {
   runner.store(0, std::memory_order_relaxed);
   if (watchdog != nullptr) [[unlikely]]
     watchdog->disarm();
+  // What works for the run would go on without its limits.
+  if (data.limits.need_hooks() || data.stop.requested()) [[unlikely]]
+    workers::stop_pools_of(data);
   if (!data.carried.empty()) [[unlikely]]
     data.carried.clear();
   if (abandoned) [[unlikely]] {

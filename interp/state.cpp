@@ -26,6 +26,7 @@
 #include "interp/onnx/module.h"
 #include "interp/raster.h"
 #include "interp/system.h"
+#include "interp/workers/module.h"
 #include "moonlet_config.h"
 #include "tensor/memory/budget.h"
 #include "tensor/warning.h"
@@ -202,15 +203,28 @@ void install_modules(lua_State* L) {
   preload(L, "moonlet.onnx_codec", luaopen_moonlet_onnx_codec);
   preload(L, "moonlet.raster", luaopen_moonlet_raster);
   preload(L, "moonlet.system", luaopen_moonlet_system);
+  preload(L, "moonlet.workers", luaopen_moonlet_workers);
 }
 
-StateData::StateData(InterpreterOptions given)
-    : options(std::move(given)), first_seed(next_seed()), generator(first_seed) {
+StateData::StateData(InterpreterOptions given, StateData* owner)
+    : options(std::move(given)),
+      first_seed(owner != nullptr ? owner->first_seed : next_seed()),
+      generator(first_seed) {
+  binding.first_seed = first_seed;
   main.execution.generator = &generator;
   main.execution.stop = &stop;
   limits.instructions = options.instructions;
   limits.timed = options.wall_time.count() > 0;
-  if (options.tensor_bytes > 0) budget = new memory::Budget(options.tensor_bytes);
+  if (owner != nullptr && owner->budget != nullptr) {
+    budget = owner->budget;
+    budget->retain();
+  } else if (options.tensor_bytes > 0) {
+    budget = new memory::Budget(options.tensor_bytes);
+  }
+  if (owner != nullptr) {
+    limits.left = owner->limits.left;
+    blocks.count_with(owner->blocks);
+  }
   main.execution.reads_environment = options.environment;
 }
 
@@ -245,9 +259,9 @@ void StateCloser::operator()(lua_State* L) const noexcept {
   delete data;  // the blocks of the state live in it until lua_close has returned them
 }
 
-StatePtr new_state(InterpreterOptions options) {
+StatePtr new_state(InterpreterOptions options, StateData* owner) {
   check_errors_throw();
-  auto data = std::make_unique<StateData>(std::move(options));
+  auto data = std::make_unique<StateData>(std::move(options), owner);
   lua_State* raw = lua_newstate(BlockAllocator::allocate, &data->blocks);
   if (raw == nullptr) throw std::bad_alloc();
   *static_cast<StateData**>(lua_getextraspace(raw)) = data.get();

@@ -42,7 +42,8 @@ struct Warnings {
 
 // What Moonlet keeps for one Lua state (main thread and all its coroutines).
 struct StateData {
-  explicit StateData(InterpreterOptions given);
+  // One that works for another state (interp/workers/) has its seed and shares its limits.
+  explicit StateData(InterpreterOptions given, StateData* owner = nullptr);
   ~StateData();
   StateData(const StateData&) = delete;
   StateData& operator=(const StateData&) = delete;
@@ -90,8 +91,9 @@ struct StateCloser {
 using StatePtr = std::unique_ptr<lua_State, StateCloser>;
 
 // A fresh state with the standard libraries, incremental collection and Moonlet's modules
-// preloaded. Loads no stdlib module. Throws std::bad_alloc when memory is short.
-StatePtr new_state(InterpreterOptions options);
+// preloaded. Loads no stdlib module. Throws std::bad_alloc when memory is short. `owner` is the
+// state that it works for, which lives longer.
+StatePtr new_state(InterpreterOptions options, StateData* owner = nullptr);
 
 // Makes `require` find Moonlet's modules, coroutines keep their execution state, and userdata their
 // metatables, as far as the libraries these are in are open. Raises a Lua error when `package` is

@@ -20,6 +20,7 @@ local options = ml.args.parser {
   { "lr", "number", default = 0.1, min = 0, help = "the highest learning rate" },
   { "batch-size", "integer", default = 64, min = 2, help = "images per step" },
   { "width", "integer", default = 16, min = 1, help = "channels of the first layer" },
+  { "workers", "integer", default = 0, min = 0, help = "threads that read images ahead" },
   { "device", "string", default = "cpu", help = "where to compute: cpu, cuda, cuda:1" },
   { "seed", "integer", default = 1, help = "start of the random numbers" },
   { "figure", "string", meta = "<file>", help = "draw the images misread: a .svg or .png" },
@@ -91,7 +92,8 @@ end
 
 ml.manual_seed(options.seed)
 local train_set, test_set = load_sets()
-local train = data.DataLoader(train_set, { batch_size = options.batch_size, shuffle = true })
+local train = data.DataLoader(train_set, { batch_size = options.batch_size, shuffle = true,
+  num_workers = options.workers })
 local test = data.DataLoader(test_set, { batch_size = 250 })
 local net = make_net(options.width, 10)
 local sgd = optim.SGD(net:parameters(), options.lr,

@@ -11,6 +11,7 @@ return options.namespace("data", {}, options.late {
     "WeightedRandomSampler", "BatchSampler", "DistributedSampler" },
   ["data.collate"] = { "default_collate", "default_convert" },
   ["data.loader"] = { "DataLoader" },
+  ["data.worker"] = { "get_worker_info" },
   ["data.io"] = { "read_csv", "write_csv", "read_idx" },
   ["data.image_file"] = { "read_image", "write_png", "write_jpeg" },
   ["data.wav"] = { "read_wav", "write_wav" },

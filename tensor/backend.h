@@ -2,6 +2,7 @@
 // loader that opens it when a script first names one of its devices.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -24,6 +25,10 @@ class Backend {
   virtual std::pair<int64_t, int64_t> memory_info(int index) = 0;
   // Reads and writes no tensor data: whether it is the emulation on the host.
   virtual bool emulated() = 0;
+  // Page-locked memory of the host, for all devices; throws OutOfMemory.
+  virtual void* pin_memory(size_t bytes) = 0;
+  virtual void unpin_memory(void* data, size_t bytes) noexcept = 0;
+  virtual bool is_pinned(const void* data) noexcept = 0;
 };
 
 // The CUDA backend, loaded at the first call; null with `cuda_unavailable_reason` set otherwise.
@@ -46,7 +51,7 @@ inline constexpr const char* kPluginInfo = "moonlet_cuda_info";
 inline constexpr char kPluginMagic[16] = "moonlet plugin";
 // Goes up when what program and plugin share changes in another way than the rows tell: Backend,
 // Tensor, how kernels are called.
-inline constexpr uint64_t kPluginVersion = 1;
+inline constexpr uint64_t kPluginVersion = 2;
 
 // The plugin's one exported function; returns null with a reason when no device is usable.
 using BackendEntry = Backend* (*)(std::string* reason);

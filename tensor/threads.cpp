@@ -28,6 +28,8 @@ void set_num_threads(int64_t count) {
   omp_set_num_threads(static_cast<int>(count));
 }
 
+void use_this_thread_alone() { omp_set_num_threads(1); }
+
 bool set_flush_denormal([[maybe_unused]] bool on) {
 #if defined(__x86_64__)
   // Results are flushed (bit 15 of MXCSR) and arguments read as zeros (bit 6). Threads made later

@@ -11,6 +11,8 @@ constexpr int64_t kMaxThreads = 1024;
 int num_threads();
 // Sets it. Throws Error unless `count` is from 1 to kMaxThreads.
 void set_num_threads(int64_t count);
+// Work that this thread starts uses this thread alone, whatever others use.
+void use_this_thread_alone();
 // Whether the calling thread, and those that work for it, take numbers too small for full precision
 // as 0. False where the processor cannot.
 bool set_flush_denormal(bool on);

@@ -37,7 +37,8 @@ struct BindingState {
   int generator_ref = 0;  // registry position of that table
   const void* complex_metatable = nullptr;
   int complex_ref = 0;               // the same of complex numbers
-  uint64_t unseeded_generators = 0;  // how many the script has made
+  uint64_t first_seed = 0;           // that of generators made without one is derived from it
+  uint64_t unseeded_generators = 0;  // how many the script has made since
   int64_t paid_bytes = 0;            // thread_allocated_bytes() already charged to the collector
   int64_t backward_bytes = 0;        // what the last backward allocated
   int module_ref = 0;                // registry position of the module's table, once it is open

@@ -212,6 +212,7 @@ int open_module(lua_State* L) {
   register_io(L);
   register_construct(L);
   register_elements(L);
+  register_pinned(L);
   register_shape_functions(L);
   register_print(L);
   register_storage(L);

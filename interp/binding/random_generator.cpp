@@ -50,13 +50,9 @@ int l_generator(lua_State* L) {
   if (device) check_exists(*device);
   // Without a seed, neither the numbers of the default generator nor those of another one.
   BindingState& state = binding_state(L);
-  const uint64_t seed = args.has(1)
-                            ? static_cast<uint64_t>(args.integer(1))
-                            : derived_seed(~state_data(L).first_seed, ++state.unseeded_generators);
-  auto* value = new (lua_newuserdatauv(L, sizeof(GeneratorValue), 0))
-      GeneratorValue{Generator(seed, device), nullptr};
-  value->generator = &value->own;
-  set_generator_metatable(L);
+  const uint64_t seed = args.has(1) ? static_cast<uint64_t>(args.integer(1))
+                                    : derived_seed(~state.first_seed, ++state.unseeded_generators);
+  push_generator(L, Generator(seed, device));
   return 1;
 }
 
@@ -187,6 +183,13 @@ Generator* test_generator(lua_State* L, int index) {
   lua_pop(L, 1);
   if (metatable != binding_state(L).generator_metatable) return nullptr;
   return static_cast<GeneratorValue*>(lua_touserdata(L, index))->generator;
+}
+
+void push_generator(lua_State* L, const Generator& generator) {
+  auto* value =
+      new (lua_newuserdatauv(L, sizeof(GeneratorValue), 0)) GeneratorValue{generator, nullptr};
+  value->generator = &value->own;
+  set_generator_metatable(L);
 }
 
 void register_generator(lua_State* L) {

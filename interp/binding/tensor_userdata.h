@@ -130,6 +130,7 @@ void register_generator(lua_State* L);
 void register_tape(lua_State* L);
 void register_methods(lua_State* L);
 void register_elements(lua_State* L);
+void register_pinned(lua_State* L);
 void register_print(lua_State* L);
 void register_storage(lua_State* L);
 // Adds __index and __newindex to the metatable at -2; methods at -1.

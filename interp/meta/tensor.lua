@@ -269,6 +269,15 @@ function Tensor:storage() end
 ---@return integer
 function Tensor:storage_offset() end
 
+--- A copy in page-locked memory, from which copies to a GPU are quicker; `x` itself when it lies
+--- there. An error without a CUDA device, and for tensors on one.
+---@return moonlet.Tensor
+function Tensor:pin_memory() end
+
+--- Whether `x` lies in page-locked memory, as `pin_memory` gives it. False without a CUDA device.
+---@return boolean
+function Tensor:is_pinned() end
+
 --- The address of the first element, for code outside Lua.
 ---@return integer
 function Tensor:data_ptr() end

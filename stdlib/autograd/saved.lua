@@ -53,8 +53,8 @@ end
 local read_on_cpu = signature("graph.save_on_cpu(bool pin_memory=false)", "save_on_cpu")
 
 --- Keeps what is saved for gradients in the memory of the CPU, and brings it back to its device
---- when it is needed: for models on a device whose memory is too small. Memory is never pinned, so
---- `pin_memory = true` is an error.
+--- when it is needed: for models on a device whose memory is too small. With `pin_memory = true`
+--- that memory is page-locked, where there is a CUDA device.
 --- > ml.autograd.graph.save_on_cpu(nil, function() return ml.ones(2):exp() end)
 ---@param options? {pin_memory?: boolean}
 ---@param f? fun(...): ...
@@ -62,9 +62,13 @@ local read_on_cpu = signature("graph.save_on_cpu(bool pin_memory=false)", "save_
 ---@return any ... its results, or the value to hold
 function saved.save_on_cpu(...)
   local function start(given, f, ...)
-    if given.pin_memory then fail "save_on_cpu: there is no pinned memory here" end
-    local guard = ml._saved_tensors_hooks(function(t) return { t.device, t:to "cpu" } end,
-      function(kept) return kept[2]:to(kept[1]) end)
+    local pins = given.pin_memory and ml.cuda.is_available()
+    local function pack(t)
+      local kept = t:to "cpu"
+      return { t.device, pins and kept:pin_memory() or kept }
+    end
+    local function unpack(kept) return kept[2]:to(kept[1]) end
+    local guard = ml._saved_tensors_hooks(pack, unpack)
     return under("save_on_cpu", guard, f, ...)
   end
   return start(read_on_cpu:before_function(...))

@@ -1,11 +1,10 @@
 -- stdlib/data/loader.lua: DataLoader: goes through a data set in batches.
 
 local class = require "moonlet.class"
-local collate = require "moonlet.data.collate"
-local dataset = require "moonlet.data.dataset"
 local iterable = require "moonlet.data.iterable"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local pass = require "moonlet.data.pass"
 local sampler = require "moonlet.data.sampler"
 local signature = require "moonlet.signature"
 local fail = options.fail
@@ -19,31 +18,57 @@ local function weak() return setmetatable({}, { __mode = "k" }) end
 --- Options: `batch_size` (1; `false` for the examples themselves, as PyTorch's `None`), `shuffle`,
 --- `sampler`, `batch_sampler` (in the place of those three and `drop_last`), `collate_fn` (a
 --- function from an array of examples, each an array of fields, to the batch; without batches, from
---- the array of the fields of one; `data.default_collate`), `drop_last`, `generator`. Examples are
---- read by the thread of the script: `num_workers` must be 0, and what goes with workers and with
---- pinned memory (`pin_memory`, `timeout`, `worker_init_fn`, `prefetch_factor`,
---- `persistent_workers`) must have its default.
+--- the array of the fields of one; `data.default_collate`), `drop_last`, `generator`, `num_workers`
+--- (0): how many threads read batches ahead, each with an interpreter of its own and a copy of the
+--- data set, whose tensors share their memory. The batches, and the random numbers of what reads
+--- them, are the same for any number of workers. With workers: `prefetch_factor` (2; batches ahead
+--- of each), `persistent_workers` (kept for the next pass), `worker_init_fn` (called in each with
+--- its number, from 1), `timeout` (seconds to wait for a batch; 0: for ever), `in_order` (true;
+--- false gives batches as they come). `pin_memory`: batches in page-locked memory, where there is a
+--- CUDA device; `pin_memory_device` may name it. A loop that ends early ends the threads at once
+--- with `loader:iter()`, and with the loader itself when that is used again or collected.
 local DataLoader = class("DataLoader")
 loader.DataLoader = DataLoader
 
 local read_loader = signature("data.DataLoader(Dataset dataset, int|bool batch_size=1, "
   .. "bool shuffle=false, Sampler? sampler=nil, Sampler? batch_sampler=nil, int>=0 num_workers=0, "
   .. "function? collate_fn=nil, bool pin_memory=false, bool drop_last=false, number>=0 timeout=0, "
-  .. "function? worker_init_fn=nil, Generator? generator=nil, int>=1? prefetch_factor=nil, "
-  .. "bool persistent_workers=false)")
+  .. "function? worker_init_fn=nil, any? multiprocessing_context=nil, Generator? generator=nil, "
+  .. "int>=1? prefetch_factor=nil, bool persistent_workers=false, string? pin_memory_device=nil, "
+  .. "bool in_order=true)")
   :alias("collate", "collate_fn")
 
--- Workers and pinned memory are not there, so nothing that needs them is taken in silence.
+-- What is for workers is an error without them, so nothing is taken in silence.
 local function check_workers(o)
-  if o.num_workers > 0 then
-    fail("DataLoader: 'num_workers' is %d: there are no workers here, examples are read by the "
-      .. "script's own thread; give 0", o.num_workers)
-  elseif o.pin_memory then
-    fail "DataLoader: 'pin_memory': there is no pinned memory here"
+  if o.multiprocessing_context ~= nil then
+    fail("DataLoader: 'multiprocessing_context': workers are threads of this process, so there is "
+      .. "no way of starting processes to choose")
+  elseif o.num_workers > 0 then
+    return
   end
   local wanted = o.timeout > 0 and "timeout" or o.worker_init_fn and "worker_init_fn"
     or o.prefetch_factor and "prefetch_factor" or o.persistent_workers and "persistent_workers"
+    or not o.in_order and "in_order"
   if wanted then fail("DataLoader: '%s' is for 'num_workers' above 0", wanted) end
+end
+
+-- Whether batches are pinned. Without a CUDA device there is nothing to pin them for, which is a
+-- warning as in PyTorch.
+local function wants_pinned(o)
+  local device = o.pin_memory_device ~= "" and o.pin_memory_device or nil
+  if device and not o.pin_memory then
+    fail "DataLoader: 'pin_memory_device' is for 'pin_memory = true'"
+  elseif device and not device:find "^cuda" then
+    fail("DataLoader: 'pin_memory_device' must be a CUDA device, got '%s'", device)
+  elseif not o.pin_memory then
+    return false
+  elseif not ml.cuda.is_available() then
+    ml._warn_once("DataLoader pin_memory", "DataLoader: 'pin_memory' is true and there is no CUDA "
+      .. "device; batches stay in ordinary memory")
+    return false
+  end
+  if device then ml.cuda.memory_info(device) end
+  return true
 end
 
 local function check_batch_size(o)
@@ -82,10 +107,14 @@ function DataLoader:init(...)
   check_workers(o)
   check_batch_size(o)
   self.dataset, self.collate_fn, self.batch_size = o.dataset, o.collate_fn, o.batch_size
-  self.drop_last = o.drop_last
+  self.drop_last, self.generator, self.num_workers = o.drop_last, o.generator, o.num_workers
   self.passes = weak()
   self.batches = batches_of(o)
   self.in_batches = o.batch_sampler ~= nil or o.batch_size ~= false
+  self.pin_memory = wants_pinned(o)
+  self.keeper = { persistent = o.persistent_workers }
+  self.settings = { num_workers = o.num_workers, prefetch_factor = o.prefetch_factor or 2,
+    timeout = o.timeout, in_order = o.in_order, worker_init_fn = o.worker_init_fn }
 end
 
 function DataLoader.__len(self)
@@ -96,76 +125,23 @@ function DataLoader.__len(self)
     or (size + self.batch_size - 1) // self.batch_size
 end
 
-local function convert_fields(fields)
-  return table.unpack(collate.default_convert(fields), 1, #fields)
+-- What the batches are read from, as workers get it: neither the loader nor its samplers.
+local function source_of(self)
+  return { dataset = self.dataset, collate_fn = self.collate_fn, batch_size = self.batch_size,
+    in_batches = self.in_batches, drop_last = self.drop_last, pin = self.pin_memory }
 end
 
--- The positions of a batch that a script's own sampler gave, as a tensor.
-local function as_tensor(positions)
-  if ml.is_tensor(positions) then return positions end
-  for _, position in ipairs(positions) do
-    if math.type(position) ~= "integer" then
-      fail("DataLoader: the sampler gave the position %s, an integer is wanted",
-        signature.describe(position))
-    end
-  end
-  return ml.tensor(positions, { dtype = ml.int64 })
-end
-
--- The batch at a tensor or an array of positions.
-local function read_batch(self, positions)
-  local set = self.dataset
-  if not ml.is_tensor(positions) and type(positions) ~= "table" then
-    fail("DataLoader: 'batch_sampler' must give tensors or arrays of positions, got %s",
-      signature.describe(positions))
-  elseif not self.collate_fn and dataset.reads_batches(set) then
-    return set:get_batch(as_tensor(positions))
-  end
-  local examples = {}
-  if ml.is_tensor(positions) then positions = positions:totable() end
-  for i, position in ipairs(positions) do examples[i] = dataset.example(set, position) end
-  return (self.collate_fn or collate.default_collate)(examples)
-end
-
-local function pass_by_position(self)
-  local next_positions = self.batches:iter()
-  return function()
-    local positions = next_positions()
-    if positions == nil then return nil end
-    if self.in_batches then return read_batch(self, positions) end
-    return (self.collate_fn or convert_fields)(dataset.example(self.dataset, positions))
-  end
-end
-
--- A pass through a data set without positions.
-local function pass_in_order(self)
-  local next_example, ended = self.dataset:iter(), false
-  local function one()
-    if ended then return nil end
-    local fields = { next_example() }
-    ended = fields[1] == nil
-    return not ended and fields or nil
-  end
-  return function()
-    if not self.in_batches then
-      local fields = one()
-      if fields then return (self.collate_fn or convert_fields)(fields) end
-      return nil
-    end
-    local examples = {}
-    while #examples < self.batch_size do
-      examples[#examples + 1] = one()
-      if ended then break end
-    end
-    if #examples == 0 or self.drop_last and #examples < self.batch_size then return nil end
-    return (self.collate_fn or collate.default_collate)(examples)
-  end
-end
-
---- One pass: an iterator that gives the fields of each batch.
+--- One pass: an iterator that gives the fields of each batch. With workers there are the other
+--- values that `for` takes too, so that it ends their threads.
 ---@return fun(): ...
 function DataLoader:iter()
-  return (self.batches and pass_by_position or pass_in_order)(self)
+  local next_positions = self.batches and self.batches:iter()
+  local base_seed = pass.draw_seed(self.generator)
+  local source = source_of(self)
+  if self.num_workers == 0 then return pass.serial(source, next_positions, base_seed) end
+  local step, running = pass.parallel(source, self.settings, self.keeper, next_positions,
+    base_seed)
+  return step, nil, nil, running
 end
 
 -- Where the loop stands that calls: the running function and its depth, the line, and how many
@@ -197,10 +173,15 @@ end
 function DataLoader:__call(_, control)
   local func, place = loop_of(3)
   local passes = passes_of(self, func)
-  if control == nil then passes[place] = self:iter() end
-  local pass = passes[place]
-  if not pass then fail("DataLoader: this loop wants `for ... in loader:iter() do`") end
-  local batch = table.pack(pass())
+  if control == nil then
+    -- A loop that was left.
+    if passes[place] and passes[place].running then passes[place].running:close() end
+    local step, _, _, running = self:iter()
+    passes[place] = { step = step, running = running }
+  end
+  local current = passes[place]
+  if not current then fail("DataLoader: this loop wants `for ... in loader:iter() do`") end
+  local batch = table.pack(current.step())
   if batch[1] == nil then passes[place] = nil end
   return table.unpack(batch, 1, batch.n)
 end

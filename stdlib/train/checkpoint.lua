@@ -38,7 +38,10 @@ local function generators_of(loader)
     if type(value) ~= "table" or seen[value] then return end
     seen[value] = true
     local generator = rawget(value, "generator")
-    if is_generator(generator) then out[#out + 1] = generator end
+    if is_generator(generator) and not seen[generator] then
+      seen[generator] = true
+      out[#out + 1] = generator
+    end
     for _, name in ipairs { "batches", "batch_sampler", "source", "sampler" } do
       look(rawget(value, name))
     end

@@ -13,12 +13,15 @@ Budget::Budget(int64_t limit) : limit_(limit) {
 }
 
 void Budget::charge(size_t bytes) {
-  // Compared before it is added: a size from a script may be any.
-  const int64_t before = used();
-  if (bytes > static_cast<size_t>(limit_) || static_cast<int64_t>(bytes) > limit_ - before)
-    throw BudgetExceeded(text("out of memory: ", bytes, " bytes are wanted and ", before, " of ",
-                              limit_, " in use, the limit of this interpreter"));
-  used_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  // Compared before it is added: a size from a script may be any. An interpreter's workers charge
+  // it too.
+  int64_t before = used();
+  do {
+    if (bytes > static_cast<size_t>(limit_) || static_cast<int64_t>(bytes) > limit_ - before)
+      throw BudgetExceeded(text("out of memory: ", bytes, " bytes are wanted and ", before, " of ",
+                                limit_, " in use, the limit of this interpreter"));
+  } while (!used_.compare_exchange_weak(before, before + static_cast<int64_t>(bytes),
+                                        std::memory_order_relaxed));
   references_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -29,6 +29,11 @@ class Budget {
   // Allocates as `allocator_for` of that type does, and charges the bytes until they are given
   // back. Throws BudgetExceeded.
   Allocator& over(DeviceType type) noexcept { return allocators_[static_cast<int>(type)]; }
+  // For memory that comes from elsewhere. `charge` throws BudgetExceeded; what it has charged, also
+  // keeps this alive until the refund.
+  void charge(size_t bytes);
+  void refund(size_t bytes) noexcept;
+  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
 
  private:
@@ -41,8 +46,6 @@ class Budget {
   };
 
   ~Budget() = default;
-  void charge(size_t bytes);
-  void refund(size_t bytes) noexcept;
 
   const int64_t limit_;
   std::atomic<int64_t> used_{0};

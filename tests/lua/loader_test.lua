@@ -208,17 +208,6 @@ test("loaders without batches", function()
   expect.error(function() data.DataLoader({ 1 }, { batch_size = -2 }) end, "at least 1, or false")
 end)
 
-test("what wants workers or pinned memory is refused", function()
-  local cases = { num_workers = 2, pin_memory = true, timeout = 3, worker_init_fn = print,
-    prefetch_factor = 2, persistent_workers = true }
-  for name, value in pairs(cases) do
-    expect.error(function() data.DataLoader({ 1 }, { [name] = value }) end,
-      "DataLoader: '" .. name .. "'")
-  end
-  expect.equal(#data.DataLoader({ 1 }, { num_workers = 0, pin_memory = false, timeout = 0 }), 1)
-  expect.error(function() data.DataLoader({ 1 }, { num_workers = -1 }) end, "at least 0")
-end)
-
 test("errors of data sets and collate functions reach the loop", function()
   local Bad = class("Bad", data.Dataset)
   function Bad:init() end

@@ -49,6 +49,7 @@ local function by_hand(p, epochs, clip)
       total, count = total + loss:item() * #x, count + #x
     end
     losses[epoch] = total / count
+    p.valid:iter()  -- as PyTorch's loaders do, a pass draws a seed
   end
   return losses
 end
