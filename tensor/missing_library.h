@@ -6,8 +6,8 @@
 
 namespace moonlet {
 
-// dlopen(path, flags), after the libraries that it wants and the loader does not find. Null with the
-// reason, which tells where a library was looked for.
+// dlopen(path, flags), after the libraries that it wants and the loader does not find. Null with
+// the reason, which tells where a library was looked for.
 void* open_with_libraries(const std::string& path, int flags, std::string& reason);
 
 }  // namespace moonlet

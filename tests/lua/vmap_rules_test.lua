@@ -6,8 +6,7 @@ local ml = require "moonlet"
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
 local harness = require "harness"
 local test, expect = harness.test, harness.expect
-local func, internal = ml.func, ml._internal
-local vmap = func.vmap
+local func, internal, vmap = ml.func, ml._internal, ml.func.vmap
 
 ml.set_default_dtype(ml.float64)
 local COUNT = 3
