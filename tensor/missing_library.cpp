@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tensor/error.h"
 #include "tensor/execution.h"
 
 namespace moonlet {
@@ -43,7 +44,7 @@ std::vector<std::string> files_named(const std::string& name) {
   std::vector<std::string> out;
   for (const std::string& folder : folders()) {
     glob_t found{};
-    if (glob((folder + "/" + name).c_str(), 0, nullptr, &found) == 0)
+    if (glob(text(folder, '/', name).c_str(), 0, nullptr, &found) == 0)
       for (size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
     globfree(&found);
   }
@@ -87,7 +88,8 @@ void* open(const std::string& path, int flags, std::string& reason, int depth) {
       reason += ", which is neither where the loader looks nor in";
       const char* between = " ";
       for (const std::string& folder : folders()) {
-        reason += between + folder;
+        reason += between;
+        reason += folder;
         between = ", ";
       }
       reason += "; install it, or name its folder in LD_LIBRARY_PATH";

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "moonlet_config.h"
+#include "tensor/error.h"
 #include "tensor/execution.h"
 
 namespace moonlet {
@@ -32,9 +33,10 @@ std::vector<std::string> plugin_places(const std::string& file, const std::strin
   const std::string own = own_folder();
   std::vector<std::string> out;
   for (const std::string& place :
-       {own, own + "/" + folder, own + "/../" + folder, own + "/../../" + folder, own + "/moonlet",
-        own + "/../" MOONLET_LIBDIR "/moonlet", std::string(MOONLET_PLUGIN_DIR)})
-    out.push_back(place + "/" + file);
+       {own, text(own, '/', folder), text(own, "/../", folder), text(own, "/../../", folder),
+        text(own, "/moonlet"), text(own, "/../" MOONLET_LIBDIR "/moonlet"),
+        std::string(MOONLET_PLUGIN_DIR)})
+    out.push_back(text(place, '/', file));
   return out;
 }
 
