@@ -44,7 +44,7 @@ std::vector<std::string> files_named(const std::string& name) {
   std::vector<std::string> out;
   for (const std::string& folder : folders()) {
     glob_t found{};
-    if (glob(text(folder, '/', name).c_str(), 0, nullptr, &found) == 0)
+    if (glob(text(folder, "/", name).c_str(), 0, nullptr, &found) == 0)
       for (size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
     globfree(&found);
   }
@@ -80,7 +80,7 @@ void* open(const std::string& path, int flags, std::string& reason, int depth) {
     if (name.empty() || name == last || depth == kDeepest) return nullptr;
     std::string why;
     if (!open_library(name, depth + 1, why)) {
-      reason = path + " wants " + name;
+      reason = text(path, " wants ", name);
       if (!why.empty()) {
         reason += ", which cannot be opened: " + why;
         return nullptr;

@@ -33,10 +33,10 @@ std::vector<std::string> plugin_places(const std::string& file, const std::strin
   const std::string own = own_folder();
   std::vector<std::string> out;
   for (const std::string& place :
-       {own, text(own, '/', folder), text(own, "/../", folder), text(own, "/../../", folder),
+       {own, text(own, "/", folder), text(own, "/../", folder), text(own, "/../../", folder),
         text(own, "/moonlet"), text(own, "/../" MOONLET_LIBDIR "/moonlet"),
         std::string(MOONLET_PLUGIN_DIR)})
-    out.push_back(text(place, '/', file));
+    out.push_back(text(place, "/", file));
   return out;
 }
 
