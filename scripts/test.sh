@@ -68,8 +68,7 @@ if [ $# = 0 ]; then
 
   sh scripts/setup.sh --tests "$build-sanitize" -Dcuda=disabled -Dbuildtype=debugoptimized \
     -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
-  if build_only 'builds with sanitizers' "$build-sanitize" moonlet tests/op_cases.lua \
-    interp/reference; then
+  if build_only 'builds with sanitizers' "$build-sanitize" lua-tests; then
     run_tests "$build-sanitize" --timeout-multiplier 3 --suite fuzz --suite lua
   fi
 fi
