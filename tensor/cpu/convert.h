@@ -19,6 +19,9 @@ Converter converter(DType from, DType to);
 using DenseConverter = void (*)(const void* from, void* to, size_t n);
 DenseConverter dense_converter(DType from, DType to);
 
+// Copies n elements of so many bytes, the last one first.
+DenseConverter reverser(size_t bytes);
+
 // Writes the one element of so many bytes n times.
 void repeat(const void* value, size_t bytes, void* to, size_t n);
 

@@ -1,5 +1,5 @@
-// tensor/cpu/convert_simd.cpp: conversions and repetitions of elements that lie one after another,
-// one version per instruction set, chosen when the program runs. Most loops are left to the
+// tensor/cpu/convert_simd.cpp: conversions, repetitions and reversals of elements that lie one after
+// another, one version per instruction set, chosen when the program runs. Most loops are left to the
 // compiler, which makes vectors of them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/convert_simd.cpp"
@@ -172,6 +172,43 @@ void repeat(const void* value, void* to, size_t n) {
   std::fill_n(out + i, n - i, one);
 }
 
+// Elements of 16 bytes are pairs of T.
+template <class T, size_t kParts = 1>
+void reverse(const void* from, void* to, size_t n) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d) / kParts;
+  const T* x = static_cast<const T*>(from);
+  T* y = static_cast<T*>(to);
+  const auto turned = [&](size_t i) HWY_ATTR {
+    const auto v = hn::Reverse(d, hn::LoadU(d, x + (n - i - lanes) * kParts));
+    if constexpr (kParts == 2)
+      return hn::Reverse2(d, v);
+    else
+      return v;
+  };
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto first = turned(i), second = turned(i + lanes);
+    hn::StoreU(first, d, y + i * kParts);
+    hn::StoreU(second, d, y + (i + lanes) * kParts);
+  }
+  for (; i < n; ++i) std::copy_n(x + (n - 1 - i) * kParts, kParts, y + i * kParts);
+}
+
+// Bytes by words.
+void reverse_bytes(const void* from, void* to, size_t n) {
+  const uint8_t* x = static_cast<const uint8_t*>(from);
+  uint8_t* y = static_cast<uint8_t*>(to);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t word;
+    std::memcpy(&word, x + n - i - 8, sizeof word);
+    word = __builtin_bswap64(word);
+    std::memcpy(y + i, &word, sizeof word);
+  }
+  std::reverse_copy(x, x + n - i, y + i);
+}
+
 template <class From>
 constexpr std::array<DenseConverter, kDTypeCount> row() {
   return {
@@ -190,7 +227,16 @@ DenseConverter find_dense_converter(DType from, DType to) {
   return table[static_cast<size_t>(from)][static_cast<size_t>(to)];
 }
 
-// The loop for elements of so many bytes.
+// The loops for elements of so many bytes.
+DenseConverter find_reverser(size_t bytes) {
+  switch (bytes) {
+    case 1: return reverse_bytes;
+    case 2: return reverse<uint16_t>;
+    case 4: return reverse<uint32_t>;
+    case 8: return reverse<uint64_t>;
+    default: return reverse<uint64_t, 2>;
+  }
+}
 DenseConverter find_repeater(size_t bytes) {
   switch (bytes) {
     case 1: return repeat<uint8_t>;
@@ -210,10 +256,13 @@ namespace moonlet::cpu {
 
 HWY_EXPORT(find_dense_converter);
 HWY_EXPORT(find_repeater);
+HWY_EXPORT(find_reverser);
 
 DenseConverter dense_converter(DType from, DType to) {
   return HWY_DYNAMIC_DISPATCH(find_dense_converter)(from, to);
 }
+
+DenseConverter reverser(size_t bytes) { return HWY_DYNAMIC_DISPATCH(find_reverser)(bytes); }
 
 void repeat(const void* value, size_t bytes, void* to, size_t n) {
   const char* byte = static_cast<const char*>(value);

@@ -2,6 +2,7 @@
 // CPU. What is a plain copy into part of the result goes through the copy kernel.
 #include <algorithm>
 
+#include "tensor/cpu/convert.h"
 #include "tensor/cpu/copy.h"
 #include "tensor/cpu/dense_copy.h"
 #include "tensor/cpu/parallel.h"
@@ -86,28 +87,15 @@ struct Flipped {
   int64_t out[kMaxDims];
 };
 
-// out[i] = in[-i]; bytes by words, as vectors of the least instruction set cannot turn them round.
-template <class T>
-void reverse(T* out, const T* in, int64_t count) {
-  int64_t i = 0;
-  if constexpr (sizeof(T) == 1) {
-    for (; i + 8 <= count; i += 8) {
-      uint64_t word;
-      std::memcpy(&word, in - (i + 7), sizeof word);
-      word = __builtin_bswap64(word);
-      std::memcpy(out + i, &word, sizeof word);
-    }
-  }
-  std::reverse_copy(in - (count - 1), in - (i - 1), out + i);
-}
-
 template <class T>
 void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t count) {
   if (out_step == 1 && in_step == 1) {
     copy_bytes(out, in, count * static_cast<int64_t>(sizeof(T)));
   } else if (out_step == 1 && in_step == -1) {
-    serial_for(count, 1,
-               [&](int64_t begin, int64_t end) { reverse(out + begin, in - begin, end - begin); });
+    const DenseConverter reverse = reverser(sizeof(T));
+    serial_for(count, 1, [&](int64_t begin, int64_t end) {
+      reverse(in - (end - 1), out + begin, static_cast<size_t>(end - begin));
+    });
   } else {
     serial_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) out[i * out_step] = in[i * in_step];
