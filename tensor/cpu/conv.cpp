@@ -7,7 +7,10 @@
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/kernels_conv.h"
+#include "tensor/kernels_shape.h"
 #include "tensor/shapes/window.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -127,6 +130,43 @@ void add_channels(const Tensor& bias, Tensor& y) {
   });
 }
 
+// A convolution with few output channels is faster as a transposed one of its windows turned round,
+// that one as a convolution, and the gradient of its weight with images and slopes exchanged: each
+// way pads those channels to a vector, but there they are the input's. Only windows that move by
+// single steps see as much from either side.
+bool exchanges_roles(const ConvShape& s) {
+  constexpr int64_t kFew = 4, kMany = 16;
+  if (s.groups != 1 || s.out_channels >= kFew || s.in_channels < kMany || s.sees_itself())
+    return false;
+  for (size_t i = 0; i < ConvShape::kAxes; ++i) {
+    const int64_t reach = (s.kernel[i] - 1) * s.dilation[i];
+    if (s.stride[i] != 1 || reach < s.pad[i] || s.in[i] != s.out[i] + reach - 2 * s.pad[i])
+      return false;
+  }
+  return true;
+}
+
+// The padding with which a convolution goes back from its output to its input.
+Dims exchanged_padding(const ConvShape& s) {
+  Dims out;
+  for (size_t i = 0; i < ConvShape::kAxes; ++i)
+    out.push_back((s.kernel[i] - 1) * s.dilation[i] - s.pad[i]);
+  return out;
+}
+Dims dilation_of(const ConvShape& s) { return {s.dilation[0], s.dilation[1], s.dilation[2]}; }
+
+// Filters (o, i, k) as (i, o, -k).
+void turn_filters(const Tensor& filters, Tensor& y) {
+  flip(views::transpose(filters, 0, 1), {2, 3, 4}, y);
+}
+Tensor turned_filters(const Tensor& filters) {
+  Dims sizes = filters.sizes();
+  std::swap(sizes[0], sizes[1]);
+  Tensor out = empty_plain(sizes, options_of(filters), "conv");
+  turn_filters(filters, out);
+  return out;
+}
+
 }  // namespace
 
 void native_conv(const Tensor& input, const Tensor& filters, const Tensor& bias, const Dims& stride,
@@ -139,6 +179,9 @@ void native_conv(const Tensor& input, const Tensor& filters, const Tensor& bias,
   if (const auto last = as_channels_last(s, y))
     if (conv_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
       return;
+  if (exchanges_roles(s))
+    return native_conv_transpose(x, turned_filters(weight), bias, y.sizes(), {1, 1, 1},
+                                 exchanged_padding(s), dilation_of(s), 1, y);
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     const DType dtype = out.dtype();
     const Tensor offset = converted(bias, compute_dtype(dtype));
@@ -167,6 +210,9 @@ void native_conv_transpose(const Tensor& input, const Tensor& filters, const Ten
   if (const auto last = as_channels_last(s, y))
     if (by_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
       return;
+  if (exchanges_roles(s))
+    return native_conv(x, turned_filters(weight), bias, {1, 1, 1}, exchanged_padding(s),
+                       dilation_of(s), 1, y);
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     // oneDNN pads the channels to a vector, which is slow for images of few of them.
     const bool few = s.in_channels < 4;
@@ -191,6 +237,13 @@ void native_conv_grad_weight(const Tensor& slopes, const Tensor& input, const Di
   const ConvShape s = shape_of(x, y, grad, {stride, padding, dilation, groups});
   if (const auto last = as_channels_last(s, x); last && y.is_contiguous())
     if (conv_grad_weight_onednn(*last, channels_last(grad), x, y)) return;
+  if (exchanges_roles(s)) {
+    Tensor turned =
+        empty_plain({y.size(1), y.size(0), y.size(2), y.size(3), y.size(4)}, options_of(y), "conv");
+    native_conv_grad_weight(x, grad, turned.sizes(), {1, 1, 1}, exchanged_padding(s),
+                            dilation_of(s), 1, turned);
+    return turn_filters(turned, y);
+  }
   computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
     const DType dtype = out.dtype();
     if (suits_onednn(s, dtype) && conv_grad_weight_onednn(shape_in(s, dtype), slope, image, out))
