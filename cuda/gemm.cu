@@ -28,27 +28,6 @@ __global__ void product_kernel(int64_t batch, DType dtype, C alpha, Matrix a, Ma
   }
 }
 
-cudaDataType blas_type(DType t) {
-  switch (t) {
-    case DType::Float16: return CUDA_R_16F;
-    case DType::BFloat16: return CUDA_R_16BF;
-    case DType::Float64: return CUDA_R_64F;
-    case DType::Complex64: return CUDA_C_32F;
-    case DType::Complex128: return CUDA_C_64F;
-    case DType::Float32: return CUDA_R_32F;
-    default: fail("matmul: cuBLAS has no type for ", name(t));
-  }
-}
-
-// What cuBLAS computes products of that dtype in.
-cublasComputeType_t compute_type(DType t) {
-  if (t == DType::Float64 || t == DType::Complex128) return CUBLAS_COMPUTE_64F;
-  const bool single = t == DType::Float32 || t == DType::Complex64;
-  if (single && float32_precision() != Float32Precision::Highest)
-    return CUBLAS_COMPUTE_32F_FAST_TF32;
-  return CUBLAS_COMPUTE_32F;
-}
-
 constexpr int64_t kMaxInt = INT32_MAX;
 
 // Whether cuBLAS can read m column by column (a leading dimension of col_stride).
@@ -56,13 +35,6 @@ bool columns_fit(const Matrix& m) {
   return (m.row_stride == 1 || m.rows == 1) &&
          (m.cols == 1 || m.col_stride >= std::max<int64_t>(1, m.rows)) && m.col_stride <= kMaxInt;
 }
-
-struct BlasOperand {
-  Matrix matrix;
-  cublasOperation_t op = CUBLAS_OP_N;
-  int leading = 1;
-  Tensor copy;  // keeps packed elements alive
-};
 
 int leading(int64_t stride, int64_t count, int64_t least) {
   return static_cast<int>(std::max<int64_t>({count == 1 ? 1 : stride, least, 1}));
@@ -87,27 +59,52 @@ BlasOperand packed(const Call& call, DType dtype, int64_t batch, const Matrix& m
   return out;
 }
 
-BlasOperand operand(const Call& call, DType dtype, int64_t batch, const Matrix& m) {
+}  // namespace
+
+cudaDataType blas_type(DType t) {
+  switch (t) {
+    case DType::Float16: return CUDA_R_16F;
+    case DType::BFloat16: return CUDA_R_16BF;
+    case DType::Float64: return CUDA_R_64F;
+    case DType::Complex64: return CUDA_C_32F;
+    case DType::Complex128: return CUDA_C_64F;
+    case DType::Float32: return CUDA_R_32F;
+    default: fail("matmul: cuBLAS has no type for ", name(t));
+  }
+}
+
+cublasComputeType_t blas_compute_type(DType t) {
+  if (t == DType::Float64 || t == DType::Complex128) return CUBLAS_COMPUTE_64F;
+  const bool single = t == DType::Float32 || t == DType::Complex64;
+  if (single && float32_precision() != Float32Precision::Highest)
+    return CUBLAS_COMPUTE_32F_FAST_TF32;
+  return CUBLAS_COMPUTE_32F;
+}
+
+BlasOperand blas_operand(const Call& call, DType dtype, int64_t batch, const Matrix& m) {
   if (columns_fit(m)) return {m, CUBLAS_OP_N, leading(m.col_stride, m.cols, m.rows), {}};
   if (columns_fit(transposed(m)))
     return {m, CUBLAS_OP_T, leading(m.row_stride, m.rows, m.cols), {}};
   return packed(call, dtype, batch, m);
 }
 
+namespace {
+
 // c's columns lie side by side.
 template <class C>
 void blas_gemm(const Call& call, DType dtype, int64_t batch, C alpha, const Matrix& a,
                const Matrix& b, C beta, const Matrix& c) {
-  const BlasOperand left = operand(call, dtype, batch, a), right = operand(call, dtype, batch, b);
+  const BlasOperand left = blas_operand(call, dtype, batch, a),
+                    right = blas_operand(call, dtype, batch, b);
   const cudaDataType type = blas_type(dtype);
   const int m = static_cast<int>(c.rows), n = static_cast<int>(c.cols),
             k = static_cast<int>(a.cols), ldc = leading(c.col_stride, c.cols, c.rows);
-  ensure(
-      cublasGemmStridedBatchedEx(call.blas(), left.op, right.op, m, n, k, &alpha, left.matrix.data,
-                                 type, left.leading, left.matrix.step, right.matrix.data, type,
-                                 right.leading, right.matrix.step, &beta, c.data, type, ldc, c.step,
-                                 static_cast<int>(batch), compute_type(dtype), CUBLAS_GEMM_DEFAULT),
-      call.op());
+  ensure(cublasGemmStridedBatchedEx(call.blas(), left.op, right.op, m, n, k, &alpha,
+                                    left.matrix.data, type, left.leading, left.matrix.step,
+                                    right.matrix.data, type, right.leading, right.matrix.step,
+                                    &beta, c.data, type, ldc, c.step, static_cast<int>(batch),
+                                    blas_compute_type(dtype), CUBLAS_GEMM_DEFAULT),
+         call.op());
 }
 
 }  // namespace

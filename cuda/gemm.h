@@ -21,4 +21,21 @@ Matrix transposed(const Matrix& m);
 void gemm(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, const Matrix& a,
           const Matrix& b, const Scalar& beta, const Matrix& c);
 
+// c = a b + bias, a row for each of c's, by cuBLASLt, which adds the bias as it writes. `c` is
+// row-major, `bias` as long as its rows. False, with nothing done, where cuBLASLt has no way.
+bool gemm_bias(const Call& call, DType dtype, const Matrix& a, const Matrix& b, const Tensor& bias,
+               const Matrix& c);
+
+// A matrix as cuBLAS takes it: column-major, or transposed.
+struct BlasOperand {
+  Matrix matrix;
+  cublasOperation_t op = CUBLAS_OP_N;
+  int leading = 1;
+  Tensor copy;  // keeps packed elements alive
+};
+BlasOperand blas_operand(const Call& call, DType dtype, int64_t batch, const Matrix& m);
+cudaDataType blas_type(DType t);
+// What cuBLAS computes products of that dtype in.
+cublasComputeType_t blas_compute_type(DType t);
+
 }  // namespace moonlet::cuda

@@ -34,6 +34,10 @@ void bmm(const Tensor& a, const Tensor& b, Tensor& y) {
 void addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
            Tensor& y) {
   const Call call(y, "addmm");
+  const bool plain = beta.to_complex() == complex128(1) && alpha.to_complex() == complex128(1);
+  if (plain && y.is_contiguous() &&
+      gemm_bias(call, y.dtype(), matrix_of(a), matrix_of(b), input, matrix_of(y)))
+    return;
   start_from(input, beta, y);
   gemm(call, y.dtype(), 1, alpha, matrix_of(a), matrix_of(b), beta, matrix_of(y));
 }
@@ -72,9 +76,12 @@ void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y
   const int64_t rows = y.numel() / out;
   const Matrix left =
       x.dim() == 2 ? matrix_of(x) : Matrix{source.raw(), rows, in, std::max<int64_t>(in, 1), 1};
-  if (bias.defined()) start_from(bias, 1, y);
-  gemm(call, y.dtype(), 1, 1, left, transposed(matrix_of(weight)), bias.defined() ? 1 : 0,
-       {y.raw(), rows, out, out, 1});
+  const Matrix right = transposed(matrix_of(weight)), to{y.raw(), rows, out, out, 1};
+  if (bias.defined()) {
+    if (gemm_bias(call, y.dtype(), left, right, bias, to)) return;
+    start_from(bias, 1, y);
+  }
+  gemm(call, y.dtype(), 1, 1, left, right, bias.defined() ? 1 : 0, to);
 }
 
 void linalg_cross(const Tensor& x, const Tensor& other, int64_t dim, Tensor& y) {

@@ -53,6 +53,38 @@ on_device("reductions over rows, columns, planes and everything", function()
   end
 end)
 
+-- Rows of 7 half elements and views that start off a boundary are none that cuBLASLt takes.
+on_device("layers with a bias, in every layout that a product may take", function()
+  ml.manual_seed(2)
+  local function layer(x, w, b) return ml.nn.functional.linear(x, w, b) end
+  for _, dtype in ipairs { "float32", "float64", "float16", "bfloat16", "complex64" } do
+    for _, size in ipairs { { 5, 8, 16 }, { 3, 7, 5 }, { 1, 64, 1 }, { 40, 1, 24 }, { 70, 130, 96 } } do
+      local n, k, m = table.unpack(size)
+      local x, w = ml.randn { n, k, dtype = dtype }, ml.randn { m, k, dtype = dtype }
+      local b = ml.randn { m, dtype = dtype }
+      local what = ("%s %d x %d -> %d"):format(dtype, n, k, m)
+      local function same(case, ...)
+        local host, device = { ... }, {}
+        for i, t in ipairs(host) do device[i] = t:to "cuda" end
+        near(what .. case, layer(table.unpack(device)), layer(table.unpack(host)),
+          (dtype == "float16" or dtype == "bfloat16") and 1e-2 or 1e-5)
+      end
+      same("", x, w, b)
+      same(", twice", x, w, b)
+      same(", another bias", x, w, b * 2)
+      same(", a bias that is spread", x, w, b[{ { 1, 1 } }]:expand(m))
+      same(", bodies", x:view(n, 1, k), w, b)
+      near(what .. ", addmm", ml.addmm(b:to "cuda", x:to "cuda", w:t():to "cuda"), layer(x, w, b),
+        dtype:find "16" and 1e-2 or 1e-5)
+      local cut = ml.randn { n + 1, k + 3, dtype = dtype }:to "cuda"
+      near(what .. ", a part", layer(cut[{ { 2, -1 }, { 2, k + 1 } }], w:to "cuda", b:to "cuda"),
+        layer(cut:cpu()[{ { 2, -1 }, { 2, k + 1 } }], w, b), dtype:find "16" and 1e-2 or 1e-5)
+      near(what .. ", transposed", layer(x:to "cuda", w:to "cuda":t():contiguous():t(), b:to "cuda"),
+        layer(x, w, b), dtype:find "16" and 1e-2 or 1e-5)
+    end
+  end
+end)
+
 on_device("a sum over integers is exact, and repeats", function()
   local x = ml.arange(100000):to "cuda"
   expect.equal(x:sum():item(), 5000050000)
