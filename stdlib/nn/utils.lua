@@ -31,14 +31,18 @@ local function gradients_of(parameters)
   return out
 end
 
+-- x where `other` is, in its dtype.
+local function like(other, x)
+  if x.dtype == other.dtype and x.device == other.device then return x end
+  return x:to { device = other.device, dtype = other.dtype }
+end
+
 -- The norm of all tensors as one vector, on the device of the first.
 local function total_norm(where, tensors, norm_type, error_if_nonfinite)
   if #tensors == 0 then return ml.zeros({}) end
   local norms, first = {}, tensors[1]
-  for i, t in ipairs(tensors) do
-    norms[i] = t:norm(norm_type):to { device = first.device, dtype = first.dtype }:reshape(1)
-  end
-  local total = ml.cat(norms):norm(norm_type)
+  for i, t in ipairs(tensors) do norms[i] = like(first, t:norm(norm_type)) end
+  local total = ml.stack(norms):norm(norm_type)
   if error_if_nonfinite and not total:isfinite():item() then
     options.fail("%s: the norm of the gradients is %g", where, total:item())
   end
@@ -48,7 +52,7 @@ end
 -- Scales gradients whose norm is `total` to at most `max_norm`.
 local function scale_to(gradients, max_norm, total)
   local scale = (max_norm / (total + 1e-6)):clamp { max = 1 }
-  for _, g in ipairs(gradients) do g:mul_(scale:to { device = g.device, dtype = g.dtype }) end
+  for _, g in ipairs(gradients) do g:mul_(like(g, scale)) end
 end
 
 local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[] parameters, "
