@@ -1,6 +1,6 @@
-// tensor/memory/pooled.cpp: the CPU's default allocator. Blocks below 64 KiB come from per-thread
-// free lists; larger ones are kept for reuse (a 40 MB temporary then does not fault its pages in
-// each time), within a bound on live plus kept bytes.
+// tensor/memory/pooled.cpp: the CPU's default allocator. Blocks below 16 KiB come from per-thread
+// free lists; larger ones are kept for reuse, of all threads and within a bound on live plus kept
+// bytes: to fault pages in again takes longer than most ops that write them.
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
@@ -21,7 +21,7 @@ namespace moonlet {
 namespace {
 
 constexpr size_t kSmall = 1024;
-constexpr size_t kLarge = 64 * 1024;
+constexpr size_t kLarge = 16 * 1024;
 constexpr size_t kHuge = 2u << 20;
 constexpr size_t kHugePage = 2u << 20;
 constexpr size_t kPage = 4096;
@@ -40,7 +40,7 @@ constexpr size_t kStep = 1024;
 struct MediumTag {
   static constexpr size_t block_size(int cls) { return static_cast<size_t>(cls + 1) * kStep; }
 };
-using MediumLists = memory::FreeLists<MediumTag, kLarge / kStep, size_t{256} << 10>;
+using MediumLists = memory::FreeLists<MediumTag, kLarge / kStep, size_t{1} << 20>;
 int medium_class(size_t bytes) { return static_cast<int>((bytes - 1) / kStep); }
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
