@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -12,6 +13,7 @@
 #include "autograd/backward_observer.h"
 #include "autograd/engine.h"
 #include "autograd/history.h"
+#include "autograd/node_stream.h"
 #include "autograd/recording.h"
 #include "autograd/uses_engine.h"
 #include "tensor/modes.h"
@@ -79,6 +81,58 @@ void check_replacement(const Tensor& replaced, const Tensor& g) {
        replaced.device());
 }
 
+// Nodes run in the streams in which their ops ran, so that what was saved there, and is freed
+// there, needs no waiting. Where a gradient goes from one stream to another, the latter waits; in
+// the end those wait that were current when backward began.
+class NodeStreams {
+ public:
+  // The stream of `node` is current on its device.
+  class Scope {
+   public:
+    Scope(NodeStreams& streams, const Node& node) {
+      if (!node.output(0).options.device.real().is_cuda()) [[likely]]
+        return;
+      const DeviceStream stream = stream_of(node);
+      streams.note(stream);
+      if (stream != current_stream(stream.device)) guard_.emplace(stream);
+    }
+
+   private:
+    std::optional<StreamGuard> guard_;
+  };
+
+  // Whether work that is issued now goes where that of `node` does.
+  static bool is_current(const Node& node) {
+    return !node.output(0).options.device.real().is_cuda() ||
+           stream_of(node) == current_stream(stream_of(node).device);
+  }
+
+  // Makes a gradient from the current stream of its device one for `node`.
+  void hand_over(const Tensor& g, const Node& node) {
+    if (!g.device().real().is_cuda()) [[likely]]
+      return;
+    const DeviceStream from = current_stream(g.device().index), to = stream_of(node);
+    note(from);
+    // Between devices the copy waits.
+    if (from.device != to.device || from == to) return;
+    wait_stream(to, from);
+    record_stream(g, to);
+  }
+
+  // Those that are current now wait for all that was used.
+  void join() const {
+    for (const DeviceStream& used : used_)
+      if (const DeviceStream now = current_stream(used.device); now != used) wait_stream(now, used);
+  }
+
+ private:
+  void note(DeviceStream stream) {
+    if (std::find(used_.begin(), used_.end(), stream) == used_.end()) used_.push_back(stream);
+  }
+
+  std::vector<DeviceStream> used_;
+};
+
 template <class K, class V>
 using Map = std::unordered_map<K, V, std::hash<K>, std::equal_to<K>,
                                memory::SmallBlockAllocator<std::pair<const K, V>>>;
@@ -108,6 +162,8 @@ class Engine final : public Wanted {
   Tensor* so_far(const Edge& edge) const override;
   bool takes_rows(const Edge& edge) const override;
   void give_rows(const Edge& edge, SparseRows rows) override {
+    streams_.hand_over(rows.positions, *edge.node);
+    streams_.hand_over(rows.values, *edge.node);
     task_of(edge.node).rows.push_back(std::move(rows));
   }
 
@@ -126,6 +182,7 @@ class Engine final : public Wanted {
 
   bool retain_, create_;
   bool restricted_ = false;
+  NodeStreams streams_;
   const uint64_t number_ = ++last_number;
   static inline std::atomic<uint64_t> last_number{0};
   std::vector<Node*> roots_;
@@ -160,7 +217,7 @@ bool Engine::may_change(const Slot& slot) const {
 
 Tensor* Engine::so_far(const Edge& edge) const {
   const auto found = tasks_.find(edge.node.get());
-  if (found == tasks_.end()) return nullptr;
+  if (found == tasks_.end() || !NodeStreams::is_current(*edge.node)) return nullptr;
   Slot& slot = found->second->at(edge.index);
   return may_change(slot) ? &slot.grad : nullptr;
 }
@@ -183,6 +240,8 @@ void Engine::add_to(Slot& slot, Tensor g) {
 }
 
 void Engine::add(const Edge& edge, Tensor g, const char* from) {
+  streams_.hand_over(g, *edge.node);
+  const NodeStreams::Scope in_stream(streams_, *edge.node);
   add_to(task_of(edge.node).at(edge.index), fit(std::move(g), edge.node->output(edge.index), from));
 }
 
@@ -392,11 +451,13 @@ void Engine::run() {
     heap_.pop_back();
     tasks_.erase(task->node.get());
     const Observers::Scope told(observers, *task->node);
+    const NodeStreams::Scope in_stream(streams_, *task->node);
     if (anomaly_mode == Anomaly::Ignore) [[likely]]
       finish(*task);
     else
       finish_and_explain(*task);
   }
+  streams_.join();
 }
 
 Tensor Engine::captured(const Edge& input) const {

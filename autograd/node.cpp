@@ -6,6 +6,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/forward_mode.h"
 #include "autograd/history.h"
+#include "autograd/node_stream.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_node.h"
 #include "tensor/dispatch.h"
@@ -74,12 +75,16 @@ bool Node::try_retain() noexcept {
 void Node::number() {
   if (anomaly_mode != Anomaly::Ignore) [[unlikely]]
     note_origin(*this);
-  sequence_ = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t place = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  sequence_ = place << kStreamBits | (sequence_ & kStreamMask);
 }
 
 void Node::set_output(int i, const Tensor& t) {
   if (i == 0) {
     output_ = OutputMeta(t);
+    const Device device = t.device().real();
+    sequence_ &= ~kStreamMask;
+    if (device.is_cuda()) sequence_ |= current_stream(device.index).id;
     return;
   }
   if (output_count() <= i) more_outputs_.resize(i);

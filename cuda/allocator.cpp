@@ -12,7 +12,12 @@
 // those in use.
 #if defined(MOONLET_CUDA_EMULATED) && defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
-#define MOONLET_HIDE(data, bytes) ASAN_POISON_MEMORY_REGION(data, bytes)
+
+#include "queue.h"
+// Where streams are queues, work that was issued before a block was freed may run after it.
+#define MOONLET_HIDE(data, bytes)                                                     \
+  (::moonlet::emulated::runs_later() ? static_cast<void>((void)(data), (void)(bytes)) \
+                                     : ASAN_POISON_MEMORY_REGION(data, bytes))
 #define MOONLET_SHOW(data, bytes) ASAN_UNPOISON_MEMORY_REGION(data, bytes)
 #else
 #define MOONLET_HIDE(data, bytes) ((void)(data), (void)(bytes))
@@ -68,6 +73,7 @@ CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, int device, s
   cudaError_t error = cudaMalloc(&data, bytes);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
+    take_finished(pool, true);
     release_free_segments(pool, device);
     error = cudaMalloc(&data, bytes);
   }
@@ -105,12 +111,14 @@ void* CachingAllocator::allocate(size_t bytes, Device device, void** context) {
   const cudaStream_t stream = current_stream(device.index);
   const std::lock_guard lock(mutex_);
   Pool& pool = pools_[static_cast<size_t>(device.index)];
+  if (!pool.waiting.empty()) take_finished(pool, false);
   Block* block = find(pool, size, stream);
   if (!block) block = new_segment(pool, device.index, size, stream);
   if (!block) out_of_memory(bytes, device);
   block->free = false;
   split(pool, block, size);
   pool.allocated += static_cast<int64_t>(block->size);
+  pool.used.emplace(block->data, block);
   *context = block;
   MOONLET_SHOW(block->data, bytes);
   return block->data;
@@ -138,6 +146,72 @@ void CachingAllocator::deallocate(void*, size_t, Device device, void* context) n
   Block* block = static_cast<Block*>(context);
   MOONLET_HIDE(block->data, block->size);
   pool.allocated -= static_cast<int64_t>(block->size);
+  pool.used.erase(block->data);
+  if (block->users.empty() || !note_users(pool, device.index, block)) add_free(pool, block);
+}
+
+void CachingAllocator::record_stream(const void* data, int device, cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  Pool& pool = pools_[static_cast<size_t>(device)];
+  const auto found = pool.used.find(data);
+  if (found == pool.used.end() || found->second->stream == stream) return;
+  std::vector<cudaStream_t>& users = found->second->users;
+  if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
+}
+
+// Puts the block aside until the streams that use it have done what they have now; false where
+// there is nothing to wait for, as on a device that was lost. Where no event can be had, it waits
+// here.
+bool CachingAllocator::note_users(Pool& pool, int device, Block* block) noexcept {
+  int before = 0;
+  if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(device) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  bool noted = false;
+  try {
+    pool.waiting.push_back({block, {}});
+    std::vector<cudaEvent_t>& events = pool.waiting.back().events;
+    events.reserve(block->users.size());
+    for (cudaStream_t user : block->users) {
+      cudaEvent_t event = nullptr;
+      if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) {
+        cudaStreamSynchronize(user);
+        cudaGetLastError();
+        continue;
+      }
+      events.push_back(event);
+      if (cudaEventRecord(event, user) != cudaSuccess) cudaGetLastError();
+    }
+    noted = true;
+  } catch (const std::bad_alloc&) {
+    if (!pool.waiting.empty() && pool.waiting.back().block == block) pool.waiting.pop_back();
+    for (cudaStream_t user : block->users) cudaStreamSynchronize(user);
+    cudaGetLastError();
+  }
+  block->users.clear();
+  if (cudaSetDevice(before) != cudaSuccess) cudaGetLastError();
+  return noted;
+}
+
+// Makes the blocks free whose events have happened; with `wait` all of them.
+void CachingAllocator::take_finished(Pool& pool, bool wait) noexcept {
+  std::erase_if(pool.waiting, [&](Waiting& waiting) {
+    while (!waiting.events.empty()) {
+      cudaEvent_t event = waiting.events.back();
+      const cudaError_t state = wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
+      if (state == cudaErrorNotReady) return false;
+      // An error is that of a kernel, which the next op will meet too.
+      if (cudaEventDestroy(event) != cudaSuccess) cudaGetLastError();
+      waiting.events.pop_back();
+    }
+    add_free(pool, waiting.block);
+    return true;
+  });
+}
+
+void CachingAllocator::add_free(Pool& pool, Block* block) {
+  block->users.clear();
   FreeBlocks& blocks = block->small ? pool.small : pool.large;
   if (block->before && block->before->free) join(blocks, block, block->before);
   if (block->after && block->after->free) join(blocks, block, block->after);
@@ -171,6 +245,7 @@ void CachingAllocator::empty_cache() noexcept {
   const std::lock_guard lock(mutex_);
   for (int device = 0; device < kMaxDevices; ++device) {
     Pool& pool = pools_[static_cast<size_t>(device)];
+    take_finished(pool, true);
     if (pool.reserved > 0) release_free_segments(pool, device);
   }
 }

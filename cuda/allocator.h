@@ -7,6 +7,8 @@
 #include <array>
 #include <mutex>
 #include <set>
+#include <unordered_map>
+#include <vector>
 
 #include "tensor/allocator.h"
 
@@ -20,6 +22,9 @@ class CachingAllocator : public Allocator {
   // May run at any time on any thread: the block is reused only by work in the stream it was made
   // for, which comes after what still uses it.
   void deallocate(void* data, size_t bytes, Device device, void* context) noexcept override;
+  // Work of `stream` uses that memory: when it is freed, it waits for what the stream has then.
+  // Nothing where it is no block of this allocator.
+  void record_stream(const void* data, int device, cudaStream_t stream);
   void empty_cache() noexcept override;
   int64_t cached_bytes() const noexcept override;
   // Bytes in blocks that are in use, and bytes taken from the device.
@@ -35,6 +40,12 @@ class CachingAllocator : public Allocator {
     Block* after = nullptr;
     bool free = false;
     bool small = false;
+    std::vector<cudaStream_t> users = {};  // other streams, by record_stream
+  };
+  // A freed block and what must have happened before it is used again.
+  struct Waiting {
+    Block* block;
+    std::vector<cudaEvent_t> events;
   };
   // Free blocks by stream, then size, then place.
   struct Order {
@@ -44,6 +55,8 @@ class CachingAllocator : public Allocator {
   static constexpr int kMaxDevices = 64;
   struct Pool {
     FreeBlocks small, large;
+    std::unordered_map<const void*, Block*> used;
+    std::vector<Waiting> waiting;
     int64_t allocated = 0, reserved = 0;
   };
 
@@ -51,6 +64,9 @@ class CachingAllocator : public Allocator {
   Block* new_segment(Pool& pool, int device, size_t size, cudaStream_t stream);
   void split(Pool& pool, Block* block, size_t size);
   void join(FreeBlocks& blocks, Block* block, Block* neighbour);
+  void add_free(Pool& pool, Block* block);
+  bool note_users(Pool& pool, int device, Block* block) noexcept;
+  void take_finished(Pool& pool, bool wait) noexcept;
   void release_free_segments(Pool& pool, int device) noexcept;
 
   mutable std::mutex mutex_;

@@ -7,6 +7,7 @@
 #include "cuda/allocator.h"
 #include "cuda/device.h"
 #include "cuda/pinned.h"
+#include "cuda/streams.h"
 #include "tensor/dispatch.h"
 #include "tensor/kernels.h"
 #include "tensor/op_table_hash.h"
@@ -16,25 +17,6 @@ extern const KernelTable cuda_kernels;
 }
 
 namespace moonlet::cuda {
-
-void transfer(Tensor& out, const Tensor& in) {
-  const size_t bytes = static_cast<size_t>(in.numel()) * size_of(in.dtype());
-  if (bytes == 0) return;
-  constexpr const char* op = "to";
-  const Device to = out.device(), from = in.device();
-  const DeviceGuard guard(to.is_cuda() ? to.index : from.index, op);
-  const cudaStream_t stream = current_stream(to.is_cuda() ? to.index : from.index);
-  if (to.is_cuda() && from.is_cuda() && to.index != from.index) {
-    ensure(cudaStreamSynchronize(stream), op);
-    ensure(cudaMemcpyPeer(out.raw(), to.index, in.raw(), from.index, bytes), op);
-    return;
-  }
-  const auto kind = !to.is_cuda()    ? cudaMemcpyDeviceToHost
-                    : from.is_cuda() ? cudaMemcpyDeviceToDevice
-                                     : cudaMemcpyHostToDevice;
-  ensure(cudaMemcpyAsync(out.raw(), in.raw(), bytes, kind, stream), op);
-  ensure(cudaStreamSynchronize(stream), op);
-}
 
 namespace {
 
@@ -52,6 +34,18 @@ class CudaBackend : public Backend {
   void synchronize(int index) override {
     const DeviceGuard guard(index, "synchronize");
     ensure(cudaDeviceSynchronize(), "synchronize");
+  }
+  Streams& streams() override { return cuda::streams(); }
+  void record_stream(const Storage& storage, DeviceStream stream) override {
+    caching_allocator().record_stream(storage.data(), storage.device().index, stream_of(stream));
+  }
+  std::vector<Property> device_properties(int index) override;
+
+  bool can_access_peer(int index, int peer) override {
+    if (index == peer) return false;
+    int can = 0;
+    ensure(cudaDeviceCanAccessPeer(&can, index, peer), "can_device_access_peer");
+    return can != 0;
   }
 
   void transfer(Tensor& out, const Tensor& in) override { cuda::transfer(out, in); }
@@ -78,6 +72,29 @@ class CudaBackend : public Backend {
  private:
   int count_;
 };
+
+std::vector<Backend::Property> CudaBackend::device_properties(int index) {
+  cudaDeviceProp p;
+  ensure(cudaGetDeviceProperties(&p, index), "get_device_properties");
+  const auto bytes = [](size_t count) { return static_cast<int64_t>(count); };
+  return {{"major", p.major},
+          {"minor", p.minor},
+          {"total_memory", bytes(p.totalGlobalMem)},
+          {"multi_processor_count", p.multiProcessorCount},
+          {"max_threads_per_multi_processor", p.maxThreadsPerMultiProcessor},
+          {"max_threads_per_block", p.maxThreadsPerBlock},
+          {"warp_size", p.warpSize},
+          {"regs_per_multiprocessor", p.regsPerMultiprocessor},
+          {"shared_memory_per_block", bytes(p.sharedMemPerBlock)},
+          {"shared_memory_per_block_optin", bytes(p.sharedMemPerBlockOptin)},
+          {"shared_memory_per_multiprocessor", bytes(p.sharedMemPerMultiprocessor)},
+          {"L2_cache_size", p.l2CacheSize},
+          {"is_integrated", p.integrated},
+          {"is_multi_gpu_board", p.isMultiGpuBoard},
+          {"pci_bus_id", p.pciBusID},
+          {"pci_device_id", p.pciDeviceID},
+          {"pci_domain_id", p.pciDomainID}};
+}
 
 }  // namespace
 }  // namespace moonlet::cuda

@@ -1,6 +1,7 @@
 // cuda/copy.cu: copies between layouts, dtypes and devices, fills, and the checks that wait for a
 // flag from the device.
 #include <cstring>
+#include <utility>
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
@@ -8,6 +9,7 @@
 #include "tensor/dispatch.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/shapes/index.h"
+#include "tensor/streams.h"
 
 namespace moonlet::cuda {
 
@@ -105,7 +107,9 @@ void copy_to_host(Tensor& x, const Tensor& source) {
   const Tensor dense = converted(source, x.dtype());
   if (x.is_contiguous() && x.sizes() == source.sizes()) return transfer(x, dense);
   Tensor here = empty_plain(source.sizes(), {x.dtype(), Device{}}, "copy_");
+  const bool waits = std::exchange(device_state.copies_wait, true);
   transfer(here, dense);
+  device_state.copies_wait = waits;
   kernels_for(DeviceType::CPU, "copy_").copy->copy(x, here);
 }
 

@@ -11,13 +11,11 @@
 #include <vector>
 
 #include "cuda/allocator.h"
+#include "cuda/streams.h"
 
 namespace moonlet::cuda {
 
 namespace {
-
-// By device.
-thread_local std::vector<cudaStream_t> thread_streams;
 
 // Errors after which the process can do nothing more on its devices.
 bool is_final(cudaError_t error) {
@@ -119,16 +117,8 @@ void launched(const char* op, cudaStream_t stream) {
 }
 
 cudaStream_t current_stream(int device) noexcept {
-  const auto at = static_cast<size_t>(device);
-  return at < thread_streams.size() ? thread_streams[at] : nullptr;
+  return stream_of(moonlet::current_stream(device));
 }
-
-StreamGuard::StreamGuard(cudaStream_t stream, int device)
-    : device_(static_cast<size_t>(device)), before_(current_stream(device)) {
-  if (thread_streams.size() <= device_) thread_streams.resize(device_ + 1, nullptr);
-  thread_streams[device_] = stream;
-}
-StreamGuard::~StreamGuard() { thread_streams[device_] = before_; }
 
 DeviceGuard::DeviceGuard(int index, const char* op) {
   lost().refuse(index, op);

@@ -21,24 +21,8 @@ bool waits_for_kernels() noexcept;
 // After a launch: throws when that failed, or, where kernels are waited for, the kernel.
 void launched(const char* op, cudaStream_t stream);
 
-// The calling thread's stream of a device: the default stream, in which all work of a device is in
-// order, unless a StreamGuard has set another.
+// The current stream of a device (tensor/streams.h) as the runtime knows it.
 cudaStream_t current_stream(int device) noexcept;
-
-// Work of this thread on `device` goes to `stream`, one of that device, while the guard lives.
-// Tensors freed meanwhile are reused only for work in the same stream; what crosses streams, the
-// caller orders with events.
-class StreamGuard {
- public:
-  StreamGuard(cudaStream_t stream, int device);
-  ~StreamGuard();
-  StreamGuard(const StreamGuard&) = delete;
-  StreamGuard& operator=(const StreamGuard&) = delete;
-
- private:
-  const size_t device_;
-  const cudaStream_t before_;
-};
 
 // Makes a device current and restores the one before.
 class DeviceGuard {
@@ -96,7 +80,7 @@ Tensor converted(const Tensor& x, DType dtype);
 Tensor checked_positions(const char* op, const Tensor& index, int64_t size, bool negative = false);
 
 // Copies memory between host and device or between devices: both contiguous, of one dtype and
-// shape. Returns when it is done.
+// shape. Returns when `out` may be read: by the host, or in the current stream.
 void transfer(Tensor& out, const Tensor& in);
 
 // Runs fill(t) with a contiguous t: y itself, or a temporary copied into y afterwards.

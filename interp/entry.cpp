@@ -185,11 +185,13 @@ namespace {
 // Takes the state of this thread back into that of a coroutine, or out of it.
 void keep(CoroutineState& state) {
   state.execution = execution;
+  state.devices = device_state;
   state.anomaly = anomaly_mode;
 }
 
 void install(const CoroutineState& state) {
   execution = state.execution;
+  device_state = state.devices;
   anomaly_mode = state.anomaly;
 }
 
@@ -202,6 +204,7 @@ EntryScope::EntryScope(StateData& data)
       budget_(memory::current_budget),
       outer_(thread_.innermost),
       before_(execution_),
+      devices_before_(device_state),
       anomaly_before_(anomaly_mode),
       budget_before_(budget_) {
   thread_.innermost = this;
@@ -225,6 +228,7 @@ EntryScope::~EntryScope() {
     install(*outer_->data_.current);
   } else {
     execution_ = before_;
+    device_state = devices_before_;
     anomaly_mode = anomaly_before_;
   }
 }
@@ -267,6 +271,8 @@ CoroutineState& coroutine_state(lua_State* L, lua_State* co) {
   if (lua_rawget(L, -3) != LUA_TUSERDATA) {
     lua_pop(L, 1);
     auto* made = new (lua_newuserdatauv(L, sizeof(CoroutineState), 0)) CoroutineState(execution);
+    made->devices = device_state;
+    made->devices.guard = 0;  // that of who resumes it
     made->anomaly = anomaly_mode;
     lua_rawgeti(L, LUA_REGISTRYINDEX, data.coroutine_metatable_ref);
     lua_setmetatable(L, -2);

@@ -15,6 +15,7 @@
 #include "tensor/execution.h"
 #include "tensor/memory/budget.h"
 #include "tensor/modes.h"
+#include "tensor/streams.h"
 
 namespace moonlet {
 
@@ -48,6 +49,7 @@ struct CoroutineState {
   CoroutineState& operator=(const CoroutineState&) = delete;
 
   ExecutionState execution;
+  DeviceState devices;   // tensor/streams.h
   Anomaly anomaly{};     // autograd/anomaly.h
   SuspendedModes modes;  // what it has put on the stack of modes
   ModeRecord* newest = nullptr;
@@ -139,6 +141,7 @@ class EntryScope {
   memory::Budget*& budget_;
   EntryScope* outer_;
   ExecutionState before_;
+  DeviceState devices_before_;
   Anomaly anomaly_before_;
   memory::Budget* budget_before_;
 };

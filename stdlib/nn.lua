@@ -69,5 +69,6 @@ return options.namespace("nn", nn, options.late {
   ["nn.dicts"] = { "ModuleDict", "ParameterDict" },
   ["nn.init"] = { "init" },
   ["nn.functional"] = { "functional" },
+  ["nn.parallel"] = { "parallel", "DataParallel" },
   ["nn.utils"] = { "utils" },
 })

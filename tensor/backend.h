@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tensor/device.h"
+#include "tensor/streams.h"
 #include "tensor/tensor.h"
 
 namespace moonlet {
@@ -18,8 +21,17 @@ class Backend {
   // "NVIDIA H200", for people.
   virtual std::string device_name(int index) = 0;
   virtual void synchronize(int index) = 0;
+  virtual Streams& streams() = 0;
+  // Work that `stream` has or gets until the storage is freed uses its memory, which another
+  // stream reuses only after that work. Nothing for memory that is not of this backend's allocator.
+  virtual void record_stream(const Storage& storage, DeviceStream stream) = 0;
+  // What is known of a device besides its name, as numbers by PyTorch's names for them.
+  using Property = std::pair<const char*, int64_t>;
+  virtual std::vector<Property> device_properties(int index) = 0;
+  // Whether kernels on `index` may use the memory of `peer` directly.
+  virtual bool can_access_peer(int index, int peer) = 0;
   // Copies between the host and a device, or between devices; both tensors contiguous and of the
-  // same dtype and shape. Returns when `out` may be read.
+  // same dtype and shape. Returns when `out` may be read: by the host, or in the current stream.
   virtual void transfer(Tensor& out, const Tensor& in) = 0;
   // Free and total bytes of a device.
   virtual std::pair<int64_t, int64_t> memory_info(int index) = 0;
@@ -51,7 +63,7 @@ inline constexpr const char* kPluginInfo = "moonlet_cuda_info";
 inline constexpr char kPluginMagic[16] = "moonlet plugin";
 // Goes up when what program and plugin share changes in another way than the rows tell: Backend,
 // Tensor, how kernels are called.
-inline constexpr uint64_t kPluginVersion = 2;
+inline constexpr uint64_t kPluginVersion = 3;
 
 // The plugin's one exported function; returns null with a reason when no device is usable.
 using BackendEntry = Backend* (*)(std::string* reason);

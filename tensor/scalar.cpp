@@ -7,6 +7,7 @@
 #include "tensor/device.h"
 #include "tensor/error.h"
 #include "tensor/execution.h"
+#include "tensor/streams.h"
 
 namespace moonlet {
 
@@ -67,7 +68,7 @@ void append(std::string& out, Device device) { out += name(device); }
 
 Device device_from_name(std::string_view text) {
   if (text == "cpu") return {};
-  if (text == "cuda") return {DeviceType::CUDA, 0};
+  if (text == "cuda") return {DeviceType::CUDA, device_state.current};
   if (text.starts_with("cuda:") && text.size() >= 6 && text.size() <= 7) {
     int index = 0;
     bool digits = true;

@@ -15,11 +15,13 @@
 #include <new>
 #include <utility>
 
+#include "tensor/backend.h"
 #include "tensor/execution.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_peak.h"
 #include "tensor/plain_copy.h"
+#include "tensor/streams.h"
 
 namespace moonlet {
 
@@ -132,9 +134,44 @@ Storage* Storage::make(void* data, size_t bytes, Device device, Allocator* alloc
   return out;
 }
 
-Storage* Storage::allocate(size_t bytes, Device device) {
+namespace {
+
+// Page-locked memory of the host, for what a copy from a device fills while the host goes on.
+class PinnedMemory final : public Allocator {
+ public:
+  void* allocate(size_t bytes, Device, void** context) override {
+    memory::Budget* const budget = memory::current_budget;
+    if (budget != nullptr) budget->charge(bytes);
+    *context = budget;
+    try {
+      return cuda_backend()->pin_memory(bytes);
+    } catch (const std::exception&) {
+      if (budget != nullptr) budget->refund(bytes);
+      throw;
+    }
+  }
+  void deallocate(void* data, size_t bytes, Device, void* context) noexcept override {
+    cuda_backend()->unpin_memory(data, bytes);
+    if (context != nullptr) static_cast<memory::Budget*>(context)->refund(bytes);
+  }
+};
+
+Allocator& pinned_memory() {
+  static PinnedMemory& it = *new PinnedMemory;
+  return it;
+}
+
+Allocator& allocator_now(size_t bytes, Device device) {
+  if (!device_state.copies_wait && device.is_cpu() && bytes > 0 && cuda_backend() != nullptr)
+    return pinned_memory();
   memory::Budget* const budget = memory::current_budget;
-  Allocator& allocator = budget ? budget->over(device.type) : allocator_for(device.type);
+  return budget != nullptr ? budget->over(device.type) : allocator_for(device.type);
+}
+
+}  // namespace
+
+Storage* Storage::allocate(size_t bytes, Device device) {
+  Allocator& allocator = allocator_now(bytes, device);
   void* context = nullptr;
   void* data = allocator.allocate(bytes, device, &context);
   Storage* out;

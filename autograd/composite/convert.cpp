@@ -1,16 +1,37 @@
 // autograd/composite/convert.cpp: conversions that may have nothing to do.
+#include <utility>
+
 #include "autograd/uses_composite_convert.h"
+#include "tensor/streams.h"
 
 namespace moonlet {
 
+namespace {
+
+// Whether copies between the host and a device are waited for, in a C++ scope.
+class CopyScope {
+ public:
+  explicit CopyScope(bool waits) : before_(std::exchange(device_state.copies_wait, waits)) {}
+  ~CopyScope() { device_state.copies_wait = before_; }
+  CopyScope(const CopyScope&) = delete;
+  CopyScope& operator=(const CopyScope&) = delete;
+
+ private:
+  const bool before_;
+};
+
+}  // namespace
+
 Tensor to_composite(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
-                    std::optional<MemoryFormat> memory_format, bool copy, bool) {
+                    std::optional<MemoryFormat> memory_format, bool copy, bool non_blocking) {
   const MemoryFormat format = memory_format.value_or(MemoryFormat::Preserve);
   const bool lies =
       format == MemoryFormat::Preserve || is_contiguous(x.sizes(), x.strides(), format);
   if (!copy && lies && dtype.value_or(x.dtype()) == x.dtype() &&
       device.value_or(x.device()) == x.device())
     return x;
+  const bool crosses = device && device->is_cuda() != x.device().real().is_cuda();
+  const CopyScope scope(!(non_blocking && crosses));
   return convert(x, dtype, device, format);
 }
 

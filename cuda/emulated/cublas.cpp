@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 
+#include "queue.h"
 #include "state.h"
 
 struct cublasContext {
@@ -118,8 +119,34 @@ cublasStatus_t gemm(cublasHandle_t handle, const Shape& s, const T* alpha, const
       !on_device(c, span(s.m, s.n, s.ldc) * sizeof(T))) {
     return illegal_address();
   }
-  multiply(s, alpha, a, b, beta, c);
+  enqueue(handle->stream, [=, by = *alpha, and_by = *beta] { multiply(s, &by, a, b, &and_by, c); });
   return CUBLAS_STATUS_SUCCESS;
+}
+
+/// A product of each of `count` matrices whose places are on the device.
+template <class T>
+cublasStatus_t gemm_batched(cublasHandle_t handle, const Shape& s, const T* alpha,
+                            const T* const a[], const T* const b[], const T* beta, T* const c[],
+                            int count) {
+  if (const cublasStatus_t status = ready(handle)) return status;
+  if (count < 0 || !s.sound() || !alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto bytes = static_cast<std::size_t>(count) * sizeof(void*);
+  if (!on_device(a, bytes) || !on_device(b, bytes) || !on_device(c, bytes)) {
+    return illegal_address();
+  }
+  if (s.m == 0 || s.n == 0) return CUBLAS_STATUS_SUCCESS;
+  enqueue(handle->stream, [=, by = *alpha, and_by = *beta] {
+    for (int i = 0; i < count; ++i) {
+      if (!on_device(a[i], span(s.rows_a(), s.columns_a(), s.lda) * sizeof(T)) ||
+          !on_device(b[i], span(s.rows_b(), s.columns_b(), s.ldb) * sizeof(T)) ||
+          !on_device(c[i], span(s.m, s.n, s.ldc) * sizeof(T))) {
+        illegal_address();
+        return;
+      }
+      multiply(s, &by, a[i], b[i], &and_by, c[i]);
+    }
+  });
+  return device_error() ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 
 template <class T>
@@ -136,7 +163,9 @@ cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, c
       !on_device(y, span(1, ny, std::abs(step_y)) * sizeof(T))) {
     return illegal_address();
   }
-  multiply_vector(op, m, n, alpha, a, lda, x, step_x, beta, y, step_y);
+  enqueue(handle->stream, [=, by = *alpha, and_by = *beta] {
+    multiply_vector(op, m, n, &by, a, lda, x, step_x, &and_by, y, step_y);
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -202,6 +231,24 @@ void narrow(const float* from, void* to, cudaDataType type, int rows, int column
   }
 }
 
+/// One product on memory that is known to be sound.
+void multiply_half(const Shape& s, float alpha, const void* a, const void* b, cudaDataType type,
+                   float beta, void* c, cudaDataType c_type) {
+  const auto wide_a = widen(a, type, s.rows_a(), s.columns_a(), s.lda);
+  const auto wide_b = widen(b, type, s.rows_b(), s.columns_b(), s.ldb);
+  Shape dense = s;
+  dense.lda = std::max(1, s.rows_a());
+  dense.ldb = std::max(1, s.rows_b());
+  if (c_type == CUDA_R_32F) {
+    multiply(dense, &alpha, wide_a.get(), wide_b.get(), &beta, static_cast<float*>(c));
+    return;
+  }
+  dense.ldc = s.m;
+  const auto wide_c = widen(c, c_type, s.m, s.n, s.ldc);
+  multiply(dense, &alpha, wide_a.get(), wide_b.get(), &beta, wide_c.get());
+  narrow(wide_c.get(), c, c_type, s.m, s.n, s.ldc);
+}
+
 cublasStatus_t gemm_half(cublasHandle_t handle, const Shape& s, const float* alpha, const void* a,
                          const void* b, cudaDataType type, const float* beta, void* c,
                          cudaDataType c_type) {
@@ -214,23 +261,9 @@ cublasStatus_t gemm_half(cublasHandle_t handle, const Shape& s, const float* alp
       !on_device(c, span(s.m, s.n, s.ldc) * c_bytes)) {
     return illegal_address();
   }
-  try {
-    const auto wide_a = widen(a, type, s.rows_a(), s.columns_a(), s.lda);
-    const auto wide_b = widen(b, type, s.rows_b(), s.columns_b(), s.ldb);
-    Shape dense = s;
-    dense.lda = std::max(1, s.rows_a());
-    dense.ldb = std::max(1, s.rows_b());
-    if (c_type == CUDA_R_32F) {
-      multiply(dense, alpha, wide_a.get(), wide_b.get(), beta, static_cast<float*>(c));
-      return CUBLAS_STATUS_SUCCESS;
-    }
-    dense.ldc = s.m;
-    const auto wide_c = widen(c, c_type, s.m, s.n, s.ldc);
-    multiply(dense, alpha, wide_a.get(), wide_b.get(), beta, wide_c.get());
-    narrow(wide_c.get(), c, c_type, s.m, s.n, s.ldc);
-  } catch (const std::bad_alloc&) {
-    return CUBLAS_STATUS_ALLOC_FAILED;
-  }
+  enqueue(handle->stream, [=, by = *alpha, and_by = *beta] {
+    multiply_half(s, by, a, b, type, and_by, c, c_type);
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -410,16 +443,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
       cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k, \
       const type* alpha, const type* const a[], int lda, const type* const b[], int ldb,          \
       const type* beta, type* const c[], int ldc, int count) {                                    \
-    if (count < 0) return CUBLAS_STATUS_INVALID_VALUE;                                            \
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(void*);                           \
-    if (!on_device(a, bytes) || !on_device(b, bytes) || !on_device(c, bytes)) {                   \
-      return illegal_address();                                                                   \
-    }                                                                                             \
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;                                                \
-    for (int i = 0; i < count && !status; ++i) {                                                  \
-      status = gemm(handle, {op_a, op_b, m, n, k, lda, ldb, ldc}, alpha, a[i], b[i], beta, c[i]); \
-    }                                                                                             \
-    return status;                                                                                \
+    return gemm_batched(handle, {op_a, op_b, m, n, k, lda, ldb, ldc}, alpha, a, b, beta, c,       \
+                        count);                                                                   \
   }                                                                                               \
   cublasStatus_t cublas##letter##gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n,  \
                                       const type* alpha, const type* a, int lda, const type* x,   \

@@ -1,11 +1,11 @@
 // cuda/emulated/cuda_runtime.h: what `#include <cuda_runtime.h>` means in the emulated build: the
 // language's keywords as macros, the host API, the launcher and the device functions.
 //
-// How it differs from a GPU: streams run eagerly and in order, so a call has finished when it
-// returns and a failing kernel shows at once; all devices share one copy of a __device__ or
-// __constant__ variable; static __shared__ memory is not counted against the limits; a thread that
-// spins on another thread of its block without a barrier spins for ever. Device code owns nothing:
-// when a kernel fails its stacks are dropped and no destructor runs.
+// How it differs from a GPU: streams run eagerly and in order (unless queue.h makes them queues),
+// so a call has finished when it returns and a failing kernel shows at once; all devices share one
+// copy of a __device__ or __constant__ variable; static __shared__ memory is not counted against
+// the limits; a thread that spins on another one of its block without a barrier spins for ever.
+// Device code owns nothing: when a kernel fails its stacks are dropped and no destructor runs.
 #pragma once
 
 #define MOONLET_CUDA_EMULATED 1

@@ -83,6 +83,8 @@ struct cudaDeviceProp {
   std::size_t sharedMemPerMultiprocessor;
   std::size_t totalConstMem;
   int regsPerBlock;
+  int regsPerMultiprocessor;
+  int isMultiGpuBoard;
   int warpSize;
   int maxThreadsPerBlock;
   int maxThreadsDim[3];

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fiber.h"
+#include "queue.h"
 #include "state.h"
 
 namespace moonlet::emulated {
@@ -423,26 +424,11 @@ std::string failure_text() {
   return device < s.devices.size() ? s.devices[device].failure : std::string();
 }
 
-void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
-                 cudaStream_t stream, const void* body, ThreadLoop loop) {
-  if (const cudaError_t error = device_error()) return void(report(error));
-  if (context.active) return void(report(cudaErrorNotSupported));
-  if (!valid_stream(stream)) return void(report(cudaErrorInvalidResourceHandle));
-  if (!sizes_fit(kernel, grid, block, shared_bytes)) {
-    return void(report(cudaErrorInvalidConfiguration));
-  }
-  Grid g{grid,
-         block,
-         shared_bytes,
-         body,
-         loop,
-         reverse_order(),
-         std::uint64_t{grid.x} * grid.y * grid.z,
-         {},
-         {},
-         {},
-         {}};
-  const std::uint64_t threads = g.blocks * (block.x * block.y * block.z);
+namespace {
+
+/// Runs every block now.
+void run_grid(Grid& g) {
+  const std::uint64_t threads = g.blocks * (g.block.x * g.block.y * g.block.z);
   int team = omp_in_parallel() ? 1 : std::min(omp_get_max_threads(), kMaxTeam);
   if (threads < kParallelThreads) team = 1;
   team = static_cast<int>(std::min<std::uint64_t>(static_cast<unsigned>(team), g.blocks));
@@ -455,8 +441,37 @@ void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_b
     run_member(g, chunk);
   }
   if (g.failed) set_sticky(cudaErrorLaunchFailure, g.failure);
-  if (++state().launched == state().failing)
-    set_sticky(cudaErrorLaunchFailure, "the environment says that this kernel fails");
+}
+
+}  // namespace
+
+void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+                 cudaStream_t stream, const void* body, ThreadLoop loop,
+                 std::shared_ptr<const void> (*copy)(const void* body)) {
+  if (const cudaError_t error = device_error()) return void(report(error));
+  if (context.active) return void(report(cudaErrorNotSupported));
+  if (!valid_stream(stream)) return void(report(cudaErrorInvalidResourceHandle));
+  if (!sizes_fit(kernel, grid, block, shared_bytes)) {
+    return void(report(cudaErrorInvalidConfiguration));
+  }
+  const bool fails = ++state().launched == state().failing;
+  const auto run = [=](const void* arguments) {
+    Grid g{grid,
+           block,
+           shared_bytes,
+           arguments,
+           loop,
+           reverse_order(),
+           std::uint64_t{grid.x} * grid.y * grid.z,
+           {},
+           {},
+           {},
+           {}};
+    run_grid(g);
+    if (fails) set_sticky(cudaErrorLaunchFailure, "the environment says that this kernel fails");
+  };
+  if (!runs_later()) return run(body);
+  enqueue(stream, [run, arguments = copy(body)] { run(arguments.get()); });
 }
 
 }  // namespace moonlet::emulated

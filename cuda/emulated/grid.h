@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "cuda_runtime_api.h"
@@ -82,12 +83,14 @@ std::string failure_text();
 /// Runs all threads of the current block from start_thread() on.
 using ThreadLoop = void (*)(const void* body);
 
-/// Checks the sizes against CUDA's limits, then runs every block; blocks of a large grid are spread
-/// over OpenMP threads. Errors go to cudaGetLastError(). A kernel cannot launch another one.
+/// Checks the sizes against CUDA's limits, then runs every block, at once or when the stream's turn
+/// comes (queue.h): `body` is copied by then. Blocks of a large grid are spread over OpenMP
+/// threads. Errors go to cudaGetLastError(). A kernel cannot launch another one.
 /// MOONLET_EMULATED_ORDER=reverse starts the threads of a block, and its blocks when they run in
 /// turn, from the last one, to show code that leans on the order.
 void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
-                 cudaStream_t stream, const void* body, ThreadLoop loop);
+                 cudaStream_t stream, const void* body, ThreadLoop loop,
+                 std::shared_ptr<const void> (*copy)(const void* body));
 
 template <class... P>
 const void* kernel_address(void (*kernel)(P...)) {
@@ -98,12 +101,17 @@ const void* kernel_address(void (*kernel)(P...)) {
 template <class Call, class... Args>
 void launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Call call, Args... args) {
-  const auto body = [&call, &args...] { call(args...); };
+  const auto body = [call, args...] { call(args...); };
   using Body = decltype(body);
-  launch_grid(kernel, grid, block, shared_bytes, stream, &body, [](const void* erased) {
-    Body& run = *static_cast<Body*>(erased);
-    while (start_thread()) run();
-  });
+  launch_grid(
+      kernel, grid, block, shared_bytes, stream, &body,
+      [](const void* erased) {
+        Body& run = *static_cast<Body*>(erased);
+        while (start_thread()) run();
+      },
+      [](const void* erased) -> std::shared_ptr<const void> {
+        return std::make_shared<Body>(*static_cast<Body*>(erased));
+      });
 }
 
 }  // namespace moonlet::emulated

@@ -5,8 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "cuda_runtime_api.h"
+#include "queue.h"
 #include "state.h"
 
 namespace moonlet::emulated {
@@ -96,11 +99,59 @@ cudaError_t check_copy(const void* to, const void* from, std::size_t bytes, cuda
   return cudaSuccess;
 }
 
-cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+/// Whether the runtime sees that memory as page-locked.
+bool is_pinned(const void* pointer) {
+  State& s = state();
+  const std::lock_guard<std::mutex> lock(s.mutex);
+  return holder(s.pinned, reinterpret_cast<std::uintptr_t>(pointer)) != s.pinned.end();
+}
+
+/// Rows of `width` bytes, one where all is in one piece.
+struct Rows {
+  void* to;
+  std::size_t to_pitch;
+  const void* from;
+  std::size_t from_pitch, width, height;
+
+  void move() const {
+    for (std::size_t row = 0; row < height; ++row)
+      std::memmove(static_cast<char*>(to) + row * to_pitch,
+                   static_cast<const char*>(from) + row * from_pitch, width);
+  }
+};
+
+/// Copies when the stream's turn comes. What is read of ordinary memory of the host is kept as it
+/// is now; what is written there is waited for, as is everything between two places of the host.
+cudaError_t copy(const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream, bool waits) {
   if (const cudaError_t error = device_error()) return error;
-  if (const cudaError_t error = check_copy(to, from, bytes, kind)) return error;
-  if (bytes) std::memmove(to, from, bytes);
-  return cudaSuccess;
+  for (std::size_t row = 0; row < rows.height; ++row)
+    if (const cudaError_t error = check_copy(
+            static_cast<char*>(rows.to) + row * rows.to_pitch,
+            static_cast<const char*>(rows.from) + row * rows.from_pitch, rows.width, kind))
+      return error;
+  if (rows.width == 0 || rows.height == 0) return cudaSuccess;
+  if (!runs_later()) {
+    rows.move();
+    return cudaSuccess;
+  }
+  const auto of_host = [&](const void* at) { return owner(at, 1) < 0 && !is_pinned(at); };
+  WorkRef work;
+  if (of_host(rows.from)) {
+    auto kept = std::make_shared<std::vector<char>>(rows.width * rows.height);
+    Rows{kept->data(), rows.width, rows.from, rows.from_pitch, rows.width, rows.height}.move();
+    work = enqueue(stream, [rows, kept] {
+      Rows{rows.to, rows.to_pitch, kept->data(), rows.width, rows.width, rows.height}.move();
+    });
+  } else {
+    work = enqueue(stream, [rows] { rows.move(); });
+  }
+  if (waits || of_host(rows.to)) run_until(work);
+  return device_error();
+}
+
+cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                 cudaStream_t stream, bool waits) {
+  return copy(Rows{to, bytes, from, bytes, bytes, 1}, kind, stream, waits);
 }
 
 cudaError_t on_stream(cudaStream_t stream) {
@@ -116,6 +167,8 @@ State& state() {
 }
 
 int current_device() { return the_device; }
+
+void put_device(int device) { the_device = device; }
 
 cudaError_t device_error() {
   State& s = state();
@@ -200,6 +253,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   p.sharedMemPerMultiprocessor = kMaxShared + 1024;
   p.totalConstMem = 65536;
   p.regsPerBlock = 65536;
+  p.regsPerMultiprocessor = 65536;
   p.warpSize = 32;
   p.maxThreadsPerBlock = 1024;
   const int threads[3] = {1024, 1024, 64}, blocks[3] = {2147483647, 65535, 65535};
@@ -241,11 +295,15 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSynchronize() { return report(device_error()); }
+cudaError_t cudaDeviceSynchronize() {
+  run_all(the_device);
+  return report(device_error());
+}
 
 cudaError_t cudaDeviceReset() {
   State& s = state();
   if (s.devices.empty()) return report(cudaErrorNoDevice);
+  drop_all(the_device);
   const std::lock_guard<std::mutex> lock(s.mutex);
   Device& device = s.devices[static_cast<std::size_t>(the_device)];
   for (const auto& [address, bytes] : device.blocks) std::free(reinterpret_cast<void*>(address));
@@ -285,6 +343,8 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 
 cudaError_t cudaFree(void* pointer) {
   if (state().devices.empty()) return report(cudaErrorNoDevice);
+  // What has been issued may use it.
+  if (pointer) run_all(-1);
   // A failed device still gives its memory back, so that a process can go on after the failure.
   const cudaError_t freed = release(pointer);
   const cudaError_t sticky = device_error();
@@ -298,7 +358,10 @@ cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stre
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   if (!valid_stream(stream)) return report(cudaErrorInvalidResourceHandle);
-  return cudaFree(pointer);
+  if (!runs_later()) return cudaFree(pointer);
+  if (pointer && owner(pointer, 1) < 0) return report(cudaErrorInvalidValue);
+  enqueue(stream, [pointer] { release(pointer); });
+  return report(device_error());
 }
 
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
@@ -319,6 +382,7 @@ cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
 
 cudaError_t cudaFreeHost(void* pointer) {
   if (!pointer) return cudaSuccess;
+  run_all(-1);
   State& s = state();
   const std::lock_guard<std::mutex> lock(s.mutex);
   if (s.pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0) {
@@ -357,60 +421,59 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  return report(copy(to, from, bytes, kind));
+  return report(copy(to, from, bytes, kind, nullptr, true));
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   if (const cudaError_t error = on_stream(stream)) return report(error);
-  return report(copy(to, from, bytes, kind));
+  return report(copy(to, from, bytes, kind, stream, false));
 }
 
 cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                          std::size_t width, std::size_t height, cudaMemcpyKind kind) {
   if (width > to_pitch || width > from_pitch) return report(cudaErrorInvalidValue);
-  for (std::size_t row = 0; row < height; ++row) {
-    const cudaError_t error = copy(static_cast<char*>(to) + row * to_pitch,
-                                   static_cast<const char*>(from) + row * from_pitch, width, kind);
-    if (error) return report(error);
-  }
-  return cudaSuccess;
+  return report(copy({to, to_pitch, from, from_pitch, width, height}, kind, nullptr, true));
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
   if (const cudaError_t error = on_stream(stream)) return report(error);
-  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+  if (width > to_pitch || width > from_pitch) return report(cudaErrorInvalidValue);
+  return report(copy({to, to_pitch, from, from_pitch, width, height}, kind, stream, false));
 }
 
 cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device,
                            std::size_t bytes) {
-  if (!is_device(to_device) || !is_device(from_device)) return report(cudaErrorInvalidDevice);
-  if (bytes == 0) return report(device_error());
-  if (owner(to, bytes) != to_device || owner(from, bytes) != from_device) {
-    return report(cudaErrorInvalidValue);
-  }
-  return report(copy(to, from, bytes, cudaMemcpyDeviceToDevice));
+  // It comes after all that the devices have.
+  run_all(-1);
+  const cudaError_t error = cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, nullptr);
+  run_all(-1);
+  return error;
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
                                 std::size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = on_stream(stream)) return report(error);
-  return cudaMemcpyPeer(to, to_device, from, from_device, bytes);
+  if (!is_device(to_device) || !is_device(from_device)) return report(cudaErrorInvalidDevice);
+  if (bytes == 0) return report(device_error());
+  if (owner(to, bytes) != to_device || owner(from, bytes) != from_device) {
+    return report(cudaErrorInvalidValue);
+  }
+  return report(copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream, false));
 }
 
 cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) {
-  if (const cudaError_t error = device_error()) return report(error);
-  if (bytes == 0) return cudaSuccess;
-  if (owner(pointer, bytes) < 0) return report(cudaErrorInvalidValue);
-  std::memset(pointer, value, bytes);
-  return cudaSuccess;
+  return cudaMemsetAsync(pointer, value, bytes, nullptr);
 }
 
 cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = on_stream(stream)) return report(error);
-  return cudaMemset(pointer, value, bytes);
+  if (bytes == 0) return cudaSuccess;
+  if (owner(pointer, bytes) < 0) return report(cudaErrorInvalidValue);
+  enqueue(stream, [pointer, value, bytes] { std::memset(pointer, value, bytes); });
+  return cudaSuccess;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {

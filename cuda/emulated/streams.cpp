@@ -1,20 +1,24 @@
-// cuda/emulated/streams.cpp: error texts, streams and events. Work runs when it is issued, so a
-// stream is only an identity and an event only a moment.
+// cuda/emulated/streams.cpp: error texts, streams and events. Where work runs when it is issued, a
+// stream is only an identity and an event only a moment; else queue.h has what they order.
 #include <chrono>
+#include <memory>
 
 #include "cuda_runtime_api.h"
+#include "queue.h"
 #include "state.h"
 
 using Clock = std::chrono::steady_clock;
 
 struct CUstream_st {
   int device;
+  bool non_blocking;
 };
 
 struct CUevent_st {
   int device;
   bool timed, recorded;
-  Clock::time_point at;
+  std::shared_ptr<Clock::time_point> at;
+  moonlet::emulated::WorkRef work;  // the last record
 };
 
 using namespace moonlet::emulated;
@@ -26,6 +30,18 @@ bool valid_stream(cudaStream_t stream) {
   State& s = state();
   const std::lock_guard<std::mutex> lock(s.mutex);
   return s.streams.count(stream) && stream->device == current_device();
+}
+
+namespace {
+bool is_default(cudaStream_t stream) {
+  return !stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+}
+}  // namespace
+
+bool is_non_blocking(cudaStream_t stream) { return !is_default(stream) && stream->non_blocking; }
+
+int device_of(cudaStream_t stream) {
+  return is_default(stream) ? current_device() : stream->device;
 }
 
 namespace {
@@ -106,23 +122,23 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (least) *least = 0;
-  if (greatest) *greatest = 0;
+  if (greatest) *greatest = -5;
   return report(device_error());
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  if (const cudaError_t error = device_error()) return report(error);
-  if (!stream) return report(cudaErrorInvalidValue);
-  *stream = new CUstream_st{current_device()};
-  State& s = state();
-  const std::lock_guard<std::mutex> lock(s.mutex);
-  s.streams.insert(*stream);
-  return cudaSuccess;
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   if (flags > cudaStreamNonBlocking) return report(cudaErrorInvalidValue);
-  return cudaStreamCreate(stream);
+  if (const cudaError_t error = device_error()) return report(error);
+  if (!stream) return report(cudaErrorInvalidValue);
+  *stream = new CUstream_st{current_device(), (flags & cudaStreamNonBlocking) != 0};
+  State& s = state();
+  const std::lock_guard<std::mutex> lock(s.mutex);
+  s.streams.insert(*stream);
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
@@ -133,25 +149,42 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   State& s = state();
   {
     const std::lock_guard<std::mutex> lock(s.mutex);
-    if (s.streams.erase(stream) == 0) return report(cudaErrorInvalidResourceHandle);
+    if (s.streams.count(stream) == 0) return report(cudaErrorInvalidResourceHandle);
+  }
+  run_until(last_of(stream));
+  forget(stream);
+  {
+    const std::lock_guard<std::mutex> lock(s.mutex);
+    s.streams.erase(stream);
   }
   delete stream;
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return finished(live(stream)); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const bool alive = live(stream);
+  if (alive) run_until(last_of(stream));
+  return finished(alive);
+}
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return finished(live(stream)); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (!live(stream)) return finished(false);
+  const bool ready = look_at(last_of(stream));
+  const cudaError_t error = finished(true);
+  return error || ready ? error : cudaErrorNotReady;
+}
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   if (flags) return report(cudaErrorInvalidValue);
-  return finished(live(stream) && live(event));
+  const bool alive = live(stream) && live(event);
+  if (alive) enqueue_wait(stream, event->work);
+  return finished(alive);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   if (!function) return report(cudaErrorInvalidValue);
   if (const cudaError_t error = finished(valid_stream(stream))) return error;
-  function(data);
+  enqueue(stream, [function, data] { function(data); });
   return cudaSuccess;
 }
 
@@ -164,7 +197,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (!event || flags > (cudaEventBlockingSync | cudaEventDisableTiming)) {
     return report(cudaErrorInvalidValue);
   }
-  *event = new CUevent_st{current_device(), !(flags & cudaEventDisableTiming), false, {}};
+  *event = new CUevent_st{current_device(), !(flags & cudaEventDisableTiming), false,
+                          std::make_shared<Clock::time_point>(), nullptr};
   State& s = state();
   const std::lock_guard<std::mutex> lock(s.mutex);
   s.events.insert(*event);
@@ -183,17 +217,25 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = finished(live(event) && live(stream))) return error;
-  const bool own = !stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
-  const int device = own ? current_device() : stream->device;
-  if (device != event->device) return report(cudaErrorInvalidResourceHandle);
+  if (device_of(stream) != event->device) return report(cudaErrorInvalidResourceHandle);
   event->recorded = true;
-  event->at = Clock::now();
+  event->at = std::make_shared<Clock::time_point>();
+  event->work = enqueue(stream, [at = event->at] { *at = Clock::now(); });
   return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return finished(live(event)); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const bool alive = live(event);
+  if (alive) run_until(event->work);
+  return finished(alive);
+}
 
-cudaError_t cudaEventQuery(cudaEvent_t event) { return finished(live(event)); }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (!live(event)) return finished(false);
+  const bool ready = look_at(event->work);
+  const cudaError_t error = finished(true);
+  return error || ready ? error : cudaErrorNotReady;
+}
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   if (!milliseconds) return report(cudaErrorInvalidValue);
@@ -201,6 +243,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
   if (!from->timed || !to->timed || !from->recorded || !to->recorded) {
     return report(cudaErrorInvalidResourceHandle);
   }
-  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  if (!has_run(from->work) || !has_run(to->work)) return cudaErrorNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(*to->at - *from->at).count();
   return cudaSuccess;
 }

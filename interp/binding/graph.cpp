@@ -2,6 +2,7 @@
 // hooks, and what hooks may ask of the backward that runs.
 #include "autograd/engine.h"
 #include "autograd/history.h"
+#include "autograd/node_stream.h"
 #include "autograd/tape.h"
 #include "interp/binding/held.h"
 #include "interp/binding/hooks.h"
@@ -116,7 +117,7 @@ int l_index(lua_State* L) {
   if (key == "name") return push_string(L, node.name());
   if (key == "next_functions") return push_next_functions(L, node);
   if (key == "sequence" || key == "_sequence_nr")
-    return push_result(L, static_cast<int64_t>(node.sequence()));
+    return push_result(L, static_cast<int64_t>(place_of(node)));
   if (key == "metadata") return push_metadata(L, node);
   if (key == "variable") {
     if (push_result(L, node.variable()) == 0) lua_pushnil(L);

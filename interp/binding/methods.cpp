@@ -5,6 +5,7 @@
 #include "interp/binding/storage.h"
 #include "interp/binding/uses_methods.h"
 #include "tensor/set.h"
+#include "tensor/streams.h"
 #include "tensor/views.h"
 
 namespace moonlet::binding {
@@ -223,10 +224,10 @@ int l_cuda(lua_State* L) {
   static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor},
                                       {"device", ArgType::Int, false},
                                       {"non_blocking", ArgType::Bool, false}};
-  static const Signature kSignature = {"cuda", "cuda(x, device=0, non_blocking=false)", kArgs,
+  static const Signature kSignature = {"cuda", "cuda(x, device=nil, non_blocking=false)", kArgs,
                                        std::size(kArgs)};
   ArgReader args(L, kSignature);
-  const int64_t index = args.has(1) ? args.integer(1) : 0;
+  const int64_t index = args.has(1) ? args.integer(1) : device_state.current;
   check(index >= 0 && index < 100, "cuda: there is no device ", index);
   const Device device{DeviceType::CUDA, static_cast<int8_t>(index)};
   return push_result(L, to(args.tensor(0), std::nullopt, device, std::nullopt, false,

@@ -3,6 +3,7 @@
 #include "interp/binding/arg_reader.h"
 #include "tensor/execution.h"
 #include "tensor/float32_precision.h"
+#include "tensor/streams.h"
 #include "tensor/threads.h"
 #include "tensor/warning.h"
 
@@ -23,7 +24,9 @@ int l_get_default_dtype(lua_State* L) { return push_string(L, name(execution.def
 int l_set_default_device(lua_State* L) {
   check(lua_type(L, 1) == LUA_TSTRING,
         "set_default_device: a device such as \"cuda:0\" is wanted, got ", type_name(L, 1));
-  execution.default_device = device_from_name(lua_tostring(L, 1));
+  const std::string_view wanted = lua_tostring(L, 1);
+  execution.default_device = device_from_name(wanted);
+  device_state.default_follows = wanted == "cuda";
   return 0;
 }
 

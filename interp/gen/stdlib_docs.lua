@@ -10,7 +10,8 @@ local stdlib_docs = {}
 
 --- The modules that scripts use; the others serve these.
 stdlib_docs.modules = { "nn", "optim", "autograd", "func", "amp", "utils", "data", "distributions",
-  "args", "class", "plot", "progress", "random", "help", "metrics", "train", "onnx" }
+  "args", "class", "plot", "progress", "random", "help", "metrics", "train", "onnx",
+  "cuda" }
 
 local Walk = {}
 Walk.__index = Walk
@@ -69,6 +70,7 @@ local lua_types = { Tensor = "moonlet.Tensor", bool = "boolean", int = "integer"
   dict = "table", any = "any", number = "number", string = "string", table = "table",
   ["function"] = "function", Generator = "moonlet.Generator", Module = "moonlet.nn.Module",
   Size = "integer[]", Distribution = "moonlet.distributions.Distribution",
+  Stream = "moonlet.cuda.Stream", Event = "moonlet.cuda.Event",
   Transform = "moonlet.distributions.Transform", Constraint = "moonlet.distributions.constraints.Constraint" }
 
 local function lua_type(kind)

@@ -413,9 +413,6 @@ function ml.memory.collect() end
 --- Gives memory that is kept for the next tensors back to the system and to the devices.
 function ml.memory.empty_cache() end
 
---- CUDA devices: which there are, and their memory. A device is a number from 0 or "cuda:N".
-ml.cuda = {}
-
 --- Whether the CUDA backend can be loaded and has a device.
 ---@return boolean
 function ml.cuda.is_available() end
@@ -429,16 +426,16 @@ function ml.cuda.unavailable_reason() end
 function ml.cuda.device_count() end
 
 --- The name that a device has from its maker.
----@param device? integer|string 0 unless given
+---@param device? integer|string the current one unless given
 ---@return string
 function ml.cuda.device_name(device) end
 
 --- Waits until a device has done all that it was asked to, and raises what went wrong there.
----@param device? integer|string 0 unless given
+---@param device? integer|string the current one unless given
 function ml.cuda.synchronize(device) end
 
 --- The free and the total bytes of a device.
----@param device? integer|string 0 unless given
+---@param device? integer|string the current one unless given
 ---@return integer available
 ---@return integer total
 function ml.cuda.memory_info(device) end

@@ -243,11 +243,17 @@ function Tensor:double() end
 function Tensor:cpu() end
 
 --- On a CUDA device, itself when it is there.
----@param device? integer 0 unless given
+---@param device? integer the current one (`ml.cuda.current_device()`) unless given
 ---@param non_blocking? boolean as for `to`
 ---@return moonlet.Tensor
 ---@see to
 function Tensor:cuda(device, non_blocking) end
+
+--- Says that work in a stream uses the tensor, which was made in another one: when it is freed, its
+--- memory is used again only after what the stream has then.
+---@param stream moonlet.cuda.Stream of the tensor's device
+---@see cuda.stream
+function Tensor:record_stream(stream) end
 
 --- Sets every element to 0. Returns `x`.
 ---@return moonlet.Tensor x

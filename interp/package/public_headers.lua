@@ -11,7 +11,7 @@ if prefix and folder:sub(1, 1) ~= "/" then folder = prefix .. "/" .. folder end
 
 local roots = { "autograd/custom_function.h", "interp/func.h", "interp/moonlet.h",
   "interp/io.h", "interp/lua_api.h", "interp/ops.h", "tensor/boxing.h", "tensor/modes.h",
-  "tensor/op_info.h", "tensor/typed_storage.h" }
+  "tensor/op_info.h", "tensor/streams.h", "tensor/typed_storage.h" }
 
 local function read(path)
   for _, root in ipairs { source, build } do

@@ -10,9 +10,9 @@ op { [[to(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_f
      kind = "composite", dtypes = "all",
      doc = [[`x` as `dtype`, on `device` and in `memory_format`; `x` itself when it is all that already,
 unless a `copy` is wanted. Another tensor can stand for its dtype and device. Without a format a copy
-keeps the order of x's strides. `non_blocking` allows a copy between devices that nobody waits for;
-copies are done all the same when this returns. Floats outside the range of int64 saturate and NaN
-becomes 0; narrower integers keep the low bits.]],
+keeps the order of x's strides. With `non_blocking` nobody waits for a copy from pinned memory to a
+CUDA device; one to the CPU gives a pinned tensor, to be read after its stream was waited for. Floats
+beyond int64 saturate and NaN becomes 0; narrower integers keep the low bits.]],
      sample = { "randn(3, 4), ml.float64", "randn(3, 4), {copy = true}" },
      torch = "args[0].double() if len(args) > 1 else args[0].clone()", check = { dtypes = "its result has a fixed dtype" } }
 

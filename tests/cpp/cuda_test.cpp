@@ -13,6 +13,7 @@
 #include "tensor/raw_copy.h"
 #include "tensor/raw_gather.h"
 #include "tensor/raw_reduce.h"
+#include "tensor/streams.h"
 #include "tensor/views.h"
 
 using namespace moonlet;
@@ -203,4 +204,37 @@ TEST_CASE("device errors name the op and leave the device usable", "[cuda]") {
   const Tensor whole = moved(numbered({3}, DType::Int64), kFirst);
   REQUIRE_THROWS_WITH(raw::floor_divide(whole, whole), ContainsSubstring("division by zero"));
   REQUIRE(value(raw::sum(y, all_dims(y.dim()), false, std::nullopt)) == 6);
+}
+
+TEST_CASE("a stream guard is its thread's, and goes back", "[cuda]") {
+  if (no_device()) return;
+  Streams& streams = cuda_streams("test");
+  const DeviceStream a = streams.from_pool(0, 0), b = streams.from_pool(0, -1);
+  REQUIRE(a != b);
+  REQUIRE(streams.exists(a));
+  REQUIRE_FALSE(streams.exists({0, 2000}));
+  REQUIRE(streams.external(streams.handle(a), 0) == a);
+  const StreamGuard guard(a);
+  std::thread other([&] {
+    REQUIRE(current_stream(0).id == 0);
+    const StreamGuard own(b);
+    REQUIRE(current_stream(0) == b);
+  });
+  other.join();
+  REQUIRE(current_stream(0) == a);
+  REQUIRE_THROWS_WITH(StreamGuard({0, 2000}), ContainsSubstring("there is no stream"));
+  REQUIRE(current_stream(0) == a);
+  {
+    const StreamGuard inner({0, 0});
+    REQUIRE(current_stream(0).id == 0);
+  }
+  Event event;
+  REQUIRE(event.query());
+  const Tensor there = moved(numbered({100}, DType::Float32), kFirst);
+  const Tensor x = raw::add(there, there);
+  event.record(a);
+  event.wait(b);
+  record_stream(x, b);
+  event.synchronize();
+  REQUIRE(event.query());
 }

@@ -86,7 +86,7 @@ end
 local inner = { columns = true, functions = true, hooks = true, init = true, modes = true, options = true, profiler = true,
   repl = true, serialize = true, signature = true, terminal = true }
 local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "distributions", "args",
-  "class", "plot", "progress", "help", "metrics", "train", "onnx" }
+  "class", "plot", "progress", "help", "metrics", "train", "onnx", "cuda" }
 
 local function check(walk_all, least)
   missing, seen, checked = {}, {}, 0
@@ -232,9 +232,12 @@ end
 test("every example runs", function()
   local failures, count = {}, 0
   local no_onnx = require("moonlet.onnx_codec").unavailable()
+  local no_cuda = not ml.cuda.is_available()
   for _, entry in ipairs(index.entries) do
     for _, form in ipairs { entry, table.unpack(entry.more or {}) } do
-      if form.examples and not (no_onnx and entry.name:find "^onnx%.") then
+      local wants_more = no_onnx and entry.name:find "^onnx%."
+        or no_cuda and entry.name:find "^cuda%."
+      if form.examples and not wants_more then
         count = count + 1
         local env = setmetatable({ ml = ml, x = ml.ones { 2, 3, requires_grad = true }, print = type },
           { __index = _G })

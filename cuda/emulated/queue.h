@@ -1,0 +1,55 @@
+// cuda/emulated/queue.h: work that runs later than it is issued: with MOONLET_EMULATED_STREAMS=SEED
+// in the environment each stream is a queue, and which stream goes on is drawn at random wherever
+// neither events nor the legacy default stream's rules nor the host's waiting says it. So a missing
+// wait shows as a wrong answer for some seed. Without it work runs when it is issued.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "cuda_runtime_api.h"
+
+namespace moonlet::emulated {
+
+/// Whether streams are queues.
+bool runs_later();
+
+/// One piece of work, which has run or will.
+struct Work;
+using WorkRef = std::shared_ptr<Work>;
+
+/// Puts `run` at the end of a stream; it runs with its device current.
+/// Without queues it runs now.
+WorkRef enqueue(cudaStream_t stream, std::function<void()> run);
+
+/// Makes what is put into `stream` from now on run after `work`, which may be null.
+void enqueue_wait(cudaStream_t stream, const WorkRef& work);
+
+/// The last work of a stream, or null.
+WorkRef last_of(cudaStream_t stream);
+
+/// Whether it has run, now that some more has: null has.
+bool look_at(const WorkRef& work);
+
+/// Whether it has run.
+bool has_run(const WorkRef& work);
+
+/// Runs what must run before `work`, itself, and by chance other work. Nothing for null.
+void run_until(const WorkRef& work);
+
+/// Runs all work of a device; of all devices when it is negative.
+void run_all(int device);
+
+/// Forgets all work of a device that was reset.
+void drop_all(int device);
+
+/// Forgets a stream, which has no work left.
+void forget(cudaStream_t stream);
+
+/// Offered by streams.cpp: whether the stream ignores the legacy default stream, and its device; by
+/// runtime.cpp: makes a device current without a look at its state.
+bool is_non_blocking(cudaStream_t stream);
+int device_of(cudaStream_t stream);
+void put_device(int device);
+
+}  // namespace moonlet::emulated

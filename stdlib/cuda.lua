@@ -1,0 +1,18 @@
+-- stdlib/cuda.lua: ml.cuda: CUDA devices: which there are, their memory, streams and events. A
+-- device is a number from 0 or "cuda:N"; "cuda" and none are the current one.
+
+local ml = require "moonlet"
+local options = require "moonlet.options"
+
+-- What C++ gives is there at once.
+local cuda = {}
+for name, value in pairs(ml._cuda) do cuda[name] = value end
+
+return options.namespace("cuda", cuda, options.late {
+  ["cuda.streams"] = { "Stream", "Event", "stream", "set_stream", "current_stream",
+    "default_stream" },
+  ["cuda.devices"] = { "current_device", "set_device", "device", "device_of", "get_device_name",
+    "get_device_properties", "get_device_capability", "can_device_access_peer" },
+  ["cuda.comm"] = { "comm" },
+  ["cuda.prefetch"] = { "prefetch" },
+})
