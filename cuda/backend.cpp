@@ -57,6 +57,25 @@ class CudaBackend : public Backend {
     return {static_cast<int64_t>(free_bytes), static_cast<int64_t>(total)};
   }
 
+  MemoryStatistics memory_statistics(int index) override {
+    return caching_allocator().of(index).statistics();
+  }
+  void reset_peak_memory_statistics(int index) override {
+    caching_allocator().of(index).reset_peaks();
+  }
+  void reset_accumulated_memory_statistics(int index) override {
+    caching_allocator().of(index).reset_accumulated();
+  }
+  void set_memory_fraction(int index, double fraction) override {
+    const auto total = static_cast<double>(memory_info(index).second);
+    caching_allocator().of(index).set_limit(fraction, static_cast<size_t>(total * fraction));
+  }
+  double memory_fraction(int index) override { return caching_allocator().of(index).fraction(); }
+  MemorySnapshot memory_snapshot() override { return caching_allocator().snapshot(); }
+  void record_memory_history(const MemoryHistory& history) override {
+    caching_allocator().record_history(history);
+  }
+
   bool emulated() override {
 #ifdef MOONLET_CUDA_EMULATED
     return true;
@@ -119,7 +138,7 @@ extern "C" __attribute__((visibility("default"))) moonlet::Backend* moonlet_cuda
                                      : cudaGetErrorString(error);
     return nullptr;
   }
-  moonlet::set_allocator(moonlet::DeviceType::CUDA, &moonlet::cuda::caching_allocator());
+  moonlet::set_default_allocator(moonlet::DeviceType::CUDA, &moonlet::cuda::caching_allocator());
   moonlet::register_kernels(moonlet::DeviceType::CUDA, &moonlet::cuda_kernels);
   static moonlet::cuda::CudaBackend& backend = *new moonlet::cuda::CudaBackend(count);
   return &backend;

@@ -74,14 +74,20 @@ struct Handles {
   }
 };
 
+// Memory that the runtime or a library wants may be in the cache; who catches the error tries
+// again.
+[[noreturn]] void out_of_memory(const char* op) {
+  caching_allocator().empty_cache();
+  throw OutOfMemory(text(op, ": out of memory on the CUDA device"));
+}
+
 }  // namespace
 
 void ensure(cudaError_t error, const char* op) {
   if (error == cudaSuccess) [[likely]]
     return;
   cudaGetLastError();
-  if (error == cudaErrorMemoryAllocation)
-    throw OutOfMemory(text(op, ": out of memory on the CUDA device"));
+  if (error == cudaErrorMemoryAllocation) out_of_memory(op);
   const std::string what = text(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
   if (!is_final(error)) fail(op, ": CUDA error ", what);
   int device = 0;
@@ -98,8 +104,8 @@ void ensure(cudaError_t error, const char* op) {
 void ensure(cublasStatus_t status, const char* op) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;
-  if (status == CUBLAS_STATUS_ALLOC_FAILED)
-    throw OutOfMemory(text(op, ": out of memory on the CUDA device"));
+  cudaGetLastError();  // which the library has left, and the next launch would be blamed for
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) out_of_memory(op);
   fail(op, ": cuBLAS error ", cublasGetStatusName(status));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tensor/device.h"
+#include "tensor/memory_report.h"
 #include "tensor/streams.h"
 #include "tensor/tensor.h"
 
@@ -35,6 +36,16 @@ class Backend {
   virtual void transfer(Tensor& out, const Tensor& in) = 0;
   // Free and total bytes of a device.
   virtual std::pair<int64_t, int64_t> memory_info(int index) = 0;
+  // The counters of a device's caching allocator, by PyTorch's names, and their resets.
+  virtual MemoryStatistics memory_statistics(int index) = 0;
+  virtual void reset_peak_memory_statistics(int index) = 0;
+  virtual void reset_accumulated_memory_statistics(int index) = 0;
+  // The share of a device's bytes that its allocator may take, from 0 to 1; 1 unless set.
+  virtual void set_memory_fraction(int index, double fraction) = 0;
+  virtual double memory_fraction(int index) = 0;
+  // What the allocators of all devices hold, and did since history was recorded.
+  virtual MemorySnapshot memory_snapshot() = 0;
+  virtual void record_memory_history(const MemoryHistory& history) = 0;
   // Reads and writes no tensor data: whether it is the emulation on the host.
   virtual bool emulated() = 0;
   // Page-locked memory of the host, for all devices; throws OutOfMemory.
@@ -50,6 +61,9 @@ Backend* cuda_backend();
 const std::string& cuda_unavailable_reason();
 // Throws a clear error unless `device` exists, loading its backend first.
 void require_device(Device device, const char* op);
+
+// For backends: the allocator of their devices while set_allocator has set none.
+void set_default_allocator(DeviceType type, Allocator* allocator) noexcept;
 
 // What a plugin says of itself, under the name kPluginInfo. It is read before anything of the
 // plugin runs: with other rows or another version its kernel tables would be laid out in another

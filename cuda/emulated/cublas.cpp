@@ -51,8 +51,11 @@ std::size_t span(int rows, int columns, int step) {
          static_cast<std::size_t>(rows);
 }
 
+/// Whether all of it is memory that products on the current device may use.
 bool on_device(const void* pointer, std::size_t bytes) {
-  return bytes == 0 || owner(pointer, bytes) >= 0;
+  if (bytes == 0) return true;
+  const int device = owner(pointer, bytes);
+  return device >= 0 && may_access(device);
 }
 
 cublasStatus_t illegal_address() {

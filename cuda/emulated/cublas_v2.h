@@ -102,3 +102,21 @@ MOONLET_EMULATED_BLAS(D, double)
 MOONLET_EMULATED_BLAS(C, cuComplex)
 MOONLET_EMULATED_BLAS(Z, cuDoubleComplex)
 #undef MOONLET_EMULATED_BLAS
+
+namespace moonlet::emulated {
+/// What calls that fail by the environment's word return (failures.h).
+cublasStatus_t blas_failure();
+}  // namespace moonlet::emulated
+
+// Those of the calls that the backend makes.
+#ifndef MOONLET_EMULATED_RUNTIME
+#define MOONLET_BLAS_CALL(name, ...) \
+  (::moonlet::emulated::fails(#name) ? ::moonlet::emulated::blas_failure() : name(__VA_ARGS__))
+#define cublasCreate(...) MOONLET_BLAS_CALL(cublasCreate, __VA_ARGS__)
+#define cublasDestroy(...) MOONLET_BLAS_CALL(cublasDestroy, __VA_ARGS__)
+#define cublasSetStream(...) MOONLET_BLAS_CALL(cublasSetStream, __VA_ARGS__)
+#define cublasSetWorkspace(...) MOONLET_BLAS_CALL(cublasSetWorkspace, __VA_ARGS__)
+#define cublasSetMathMode(...) MOONLET_BLAS_CALL(cublasSetMathMode, __VA_ARGS__)
+#define cublasGemmEx(...) MOONLET_BLAS_CALL(cublasGemmEx, __VA_ARGS__)
+#define cublasGemmStridedBatchedEx(...) MOONLET_BLAS_CALL(cublasGemmStridedBatchedEx, __VA_ARGS__)
+#endif

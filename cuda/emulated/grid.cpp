@@ -8,13 +8,19 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <numeric>
 #include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include "fiber.h"
 #include "queue.h"
@@ -25,6 +31,14 @@ namespace moonlet::emulated {
 constinit thread_local Context context;
 
 namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+void hide(void* data, std::size_t bytes) { ASAN_POISON_MEMORY_REGION(data, bytes); }
+void show(void* data, std::size_t bytes) { ASAN_UNPOISON_MEMORY_REGION(data, bytes); }
+#else
+void hide(void*, std::size_t) {}
+void show(void*, std::size_t) {}
+#endif
 
 constexpr std::uint64_t kParallelThreads = 4096;  // smaller grids do not pay for waking a team
 constexpr int kMaxTeam = 16;                      // each member may map a thousand stacks
@@ -39,6 +53,7 @@ class Block {
   std::uint64_t collect(Wait kind, unsigned mask, std::uint64_t value, unsigned source);
   [[noreturn]] void fail(const char* why);
 
+  ~Block() { show(shared_.data(), shared_.size()); }
   const std::string& failure() const { return failure_; }
   void* shared(std::size_t bytes);
 
@@ -314,11 +329,66 @@ bool Block::settle_warp(unsigned base) {
   return true;
 }
 
+/// AddressSanitizer sees what is touched behind the bytes that a launch asks for.
 void* Block::shared(std::size_t bytes) {
   constexpr std::size_t kAlign = 128;
+  show(shared_.data(), shared_.size());
   if (shared_.size() < bytes + kAlign) shared_.resize(bytes + kAlign);
   auto address = reinterpret_cast<std::uintptr_t>(shared_.data());
-  return reinterpret_cast<void*>((address + kAlign - 1) / kAlign * kAlign);
+  auto* start = reinterpret_cast<unsigned char*>((address + kAlign - 1) / kAlign * kAlign);
+  hide(start + bytes, static_cast<std::size_t>(shared_.data() + shared_.size() - start) - bytes);
+  return start;
+}
+
+/// An order in which `count` things are taken: the first, and the way from one to the next, which
+/// has no factor in common with the count.
+struct Order {
+  std::uint64_t first = 0, step = 1;
+
+  std::uint64_t at(std::uint64_t i, std::uint64_t count) const {
+    return static_cast<std::uint64_t>((first + static_cast<unsigned __int128>(i) * step) % count);
+  }
+};
+
+/// What MOONLET_EMULATED_ORDER says.
+struct Orders {
+  bool reversed = false, random = false;
+  std::uint64_t seed = 0;
+
+  Order of(std::uint64_t count, std::uint64_t launch) const {
+    if (reversed && count > 1) return {count - 1, count - 1};
+    if (!random || count < 2) return {};
+    std::uint64_t bits = seed + launch * 0x9e3779b97f4a7c15u;
+    const auto draw = [&] {  // a step of SplitMix64
+      bits += 0x9e3779b97f4a7c15u;
+      std::uint64_t z = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+      z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+      return z ^ z >> 31;
+    };
+    const std::uint64_t first = draw() % count;
+    std::uint64_t step = 1 + draw() % (count - 1);
+    while (std::gcd(step, count) != 1) step = 1 + step % (count - 1);
+    return {first, step};
+  }
+};
+
+Orders read_orders() {
+  const char* text = std::getenv("MOONLET_EMULATED_ORDER");
+  Orders out;
+  if (!text || !*text) return out;
+  out.reversed = std::strcmp(text, "reverse") == 0;
+  out.random = std::strncmp(text, "random:", 7) == 0;
+  if (out.random) out.seed = std::strtoull(text + 7, nullptr, 10);
+  if (!out.reversed && !out.random) {
+    std::fprintf(stderr, "MOONLET_EMULATED_ORDER is reverse or random:SEED, not '%s'\n", text);
+    std::abort();
+  }
+  return out;
+}
+
+const Orders& orders() {
+  static const Orders read = read_orders();
+  return read;
 }
 
 /// One launch, as the team that runs it sees it.
@@ -327,7 +397,7 @@ struct Grid {
   std::size_t shared_bytes;
   const void* body;
   ThreadLoop loop;
-  bool reversed;
+  std::uint64_t launch;  // its number, for random orders
   std::uint64_t blocks;
   std::atomic<std::uint64_t> next{0};
   std::atomic<bool> failed{false};
@@ -341,6 +411,9 @@ void run_block(Grid& g, Block& block, std::uint64_t index) {
   context.block_idx.z = static_cast<unsigned>(index / g.grid.x / g.grid.y);
   context.thread_idx = {0, 0, 0};
   context.next_thread = 0;
+  const Order threads = orders().of(context.thread_count, g.launch + index);
+  context.start = static_cast<unsigned>(threads.first);
+  context.step = static_cast<unsigned>(threads.step);
   // All bits set reads as NaN, so code that counts on zeroed shared memory is seen.
   if (g.shared_bytes) std::memset(context.dynamic_shared, 0xff, g.shared_bytes);
   if (block.run(g.body, g.loop)) return;
@@ -353,15 +426,15 @@ void run_share(Grid& g, std::uint64_t chunk) {
   context.grid_dim = g.grid;
   context.block_dim = g.block;
   context.thread_count = g.block.x * g.block.y * g.block.z;
-  context.reversed = g.reversed;
   context.dynamic_shared = g.shared_bytes ? mine.shared(g.shared_bytes) : nullptr;
   context.active = true;
+  const Order order = orders().of(g.blocks, g.launch);
   for (;;) {
     const std::uint64_t first = g.next.fetch_add(chunk);
     if (first >= g.blocks) break;
     const std::uint64_t last = std::min(first + chunk, g.blocks);
     for (std::uint64_t i = first; i < last && !g.failed.load(std::memory_order_relaxed); ++i) {
-      run_block(g, mine, g.reversed ? g.blocks - 1 - i : i);
+      run_block(g, mine, order.at(i, g.blocks));
     }
     if (g.failed) break;
   }
@@ -390,14 +463,6 @@ bool sizes_fit(const void* kernel, dim3 grid, dim3 block, std::size_t shared_byt
   const std::lock_guard<std::mutex> lock(s.mutex);
   const auto found = s.shared_limits.find(kernel);
   return found != s.shared_limits.end() && shared_bytes <= found->second;
-}
-
-bool reverse_order() {
-  static const bool reversed = [] {
-    const char* order = std::getenv("MOONLET_EMULATED_ORDER");
-    return order && std::strcmp(order, "reverse") == 0;
-  }();
-  return reversed;
 }
 
 }  // namespace
@@ -454,14 +519,15 @@ void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_b
   if (!sizes_fit(kernel, grid, block, shared_bytes)) {
     return void(report(cudaErrorInvalidConfiguration));
   }
-  const bool fails = ++state().launched == state().failing;
+  const std::uint64_t number = static_cast<std::uint64_t>(++state().launched);
+  const bool fails = static_cast<long>(number) == state().failing;
   const auto run = [=](const void* arguments) {
     Grid g{grid,
            block,
            shared_bytes,
            arguments,
            loop,
-           reverse_order(),
+           number - 1,
            std::uint64_t{grid.x} * grid.y * grid.z,
            {},
            {},

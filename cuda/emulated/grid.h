@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "cuda_runtime_api.h"
 #include "vector_types.h"
@@ -23,7 +24,7 @@ struct Context {
   void* dynamic_shared = nullptr;
   unsigned thread = 0;  // linear index in the block of the thread that runs
   unsigned next_thread = 0, thread_count = 0;
-  bool reversed = false;
+  unsigned start = 0, step = 1;  // the thread that starts next, and how far the one after it is
   bool active = false;
 };
 
@@ -47,8 +48,10 @@ inline void set_thread(unsigned thread) {
 /// Moves on to the block's next thread that has not started; false when there is none.
 inline bool start_thread() {
   if (context.next_thread >= context.thread_count) return false;
-  const unsigned n = context.next_thread++;
-  set_thread(context.reversed ? context.thread_count - 1 - n : n);
+  ++context.next_thread;
+  set_thread(context.start);
+  context.start += context.step;
+  if (context.start >= context.thread_count) context.start -= context.thread_count;
   return true;
 }
 
@@ -87,10 +90,21 @@ using ThreadLoop = void (*)(const void* body);
 /// comes (queue.h): `body` is copied by then. Blocks of a large grid are spread over OpenMP
 /// threads. Errors go to cudaGetLastError(). A kernel cannot launch another one.
 /// MOONLET_EMULATED_ORDER=reverse starts the threads of a block, and its blocks when they run in
-/// turn, from the last one, to show code that leans on the order.
+/// turn, from the last one, and random:SEED in an order that differs from launch to launch, to show
+/// code that leans on the order.
 void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                  cudaStream_t stream, const void* body, ThreadLoop loop,
                  std::shared_ptr<const void> (*copy)(const void* body));
+
+/// Whether the current device may use the memory that these begin in; else the device fails as
+/// after an illegal access. Pointers inside structures are not known.
+bool in_reach(const void* const* pointers, std::size_t count);
+
+template <class T>
+const void* as_pointer(const T& argument) {
+  if constexpr (std::is_pointer_v<T>) return argument;
+  return nullptr;
+}
 
 template <class... P>
 const void* kernel_address(void (*kernel)(P...)) {
@@ -101,6 +115,8 @@ const void* kernel_address(void (*kernel)(P...)) {
 template <class Call, class... Args>
 void launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Call call, Args... args) {
+  const void* const pointers[] = {as_pointer(args)..., nullptr};
+  if (fails("a launch") || !in_reach(pointers, sizeof...(Args))) return;
   const auto body = [call, args...] { call(args...); };
   using Body = decltype(body);
   launch_grid(

@@ -62,4 +62,8 @@ bool valid_stream(cudaStream_t stream);
 /// the range starts in an allocation and leaves it. Takes the lock.
 int owner(const void* pointer, std::size_t bytes);
 
+/// Whether kernels of the current device may use memory of that one: its own, and that of a peer
+/// that it has access to.
+bool may_access(int device);
+
 }  // namespace moonlet::emulated

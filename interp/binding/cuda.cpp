@@ -62,6 +62,7 @@ void register_cuda(lua_State* L) {
                                    {"is_emulated", guard<l_cuda_emulated>},
                                    {"live_bytes", guard<l_cuda_live_bytes>},
                                    {nullptr, nullptr}};
+  register_cuda_memory(L);
   luaL_newlib(L, kCuda);
   register_streams(L);
   lua_setfield(L, -3, "_cuda");

@@ -14,4 +14,7 @@ void register_streams(lua_State* L);
 // Adds the method to those of tensors, on top of the stack.
 void register_record_stream(lua_State* L);
 
+// Adds the functions behind stdlib/cuda/memory.lua to the module at -2.
+void register_cuda_memory(lua_State* L);
+
 }  // namespace moonlet::binding

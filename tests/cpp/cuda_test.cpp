@@ -117,6 +117,49 @@ TEST_CASE("a failed allocation gives the cache back and tries again", "[cuda]") 
   REQUIRE(larger.raw() != nullptr);
 }
 
+namespace {
+// A host's own allocator, on top of the one that it found.
+class Counting final : public Allocator {
+ public:
+  explicit Counting(Allocator& below) : below_(below) {}
+  void* allocate(size_t bytes, Device device, void** context) override {
+    if (static_cast<int64_t>(bytes) > most) throw OutOfMemory("no more from the host");
+    ++live;
+    ++made;
+    return below_.allocate(bytes, device, context);
+  }
+  void deallocate(void* data, size_t bytes, Device device, void* context) noexcept override {
+    --live;
+    below_.deallocate(data, bytes, device, context);
+  }
+  int live = 0, made = 0;
+  int64_t most = 100 * kMiB;
+
+ private:
+  Allocator& below_;
+};
+}  // namespace
+
+TEST_CASE("a host's allocator takes the place of the device's", "[cuda]") {
+  if (no_device()) return;
+  Allocator& before = allocator_for(DeviceType::CUDA);
+  Counting counting(before);
+  set_allocator(DeviceType::CUDA, &counting);
+  {
+    const Tensor x = moved(numbered({4, 5}, DType::Float32), kFirst);
+    REQUIRE(value(raw::sum(x, {0, 1}, false, std::nullopt)) == 57);
+    REQUIRE(counting.live == 1);
+    REQUIRE(counting.made > 1);  // also what kernels make
+    REQUIRE_THROWS_WITH(block(200 * kMiB), ContainsSubstring("no more from the host"));
+    set_allocator(DeviceType::CUDA, nullptr);
+    REQUIRE(&allocator_for(DeviceType::CUDA) == &before);
+    const int made = counting.made;
+    const Tensor y = block(10);
+    REQUIRE(counting.made == made);
+  }
+  REQUIRE(counting.live == 0);  // memory goes back to where it came from
+}
+
 TEST_CASE("every dtype goes to the device and back", "[cuda]") {
   if (no_device()) return;
   for (int t = 0; t < kDTypeCount; ++t) {

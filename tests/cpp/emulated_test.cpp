@@ -179,6 +179,39 @@ TEST_CASE("a failed device leaves the others usable") {
   require_sticky_failure();
 }
 
+/// The current device fails as after an illegal access; it is reset.
+void require_illegal_address() {
+  REQUIRE(cudaGetLastError() == cudaErrorIllegalAddress);
+  CHECK(cudaDeviceReset() == cudaSuccess);
+}
+
+TEST_CASE("kernels and products reach the memory of other devices only as peers") {
+  constexpr int n = 300;
+  const Buffer<int> here(n);
+  {
+    REQUIRE(cudaSetDevice(1) == cudaSuccess);
+    void* own = nullptr;
+    REQUIRE(cudaMalloc(&own, 64) == cudaSuccess);
+    MOONLET_LAUNCH((fill<int, 0>), 2, 256, 0, nullptr, here.get(), n, 5);
+    require_illegal_address();
+    cublasHandle_t handle = nullptr;
+    REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+    const float one = 1;
+    auto* there = reinterpret_cast<float*>(here.get());
+    CHECK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, there, 2, there, 2, &one,
+                      there, 2) == CUBLAS_STATUS_EXECUTION_FAILED);
+    require_illegal_address();
+    REQUIRE(cudaMalloc(&own, 64) == cudaSuccess);
+    REQUIRE(cudaDeviceEnablePeerAccess(0, 0) == cudaSuccess);
+    MOONLET_LAUNCH((fill<int, 0>), 2, 256, 0, nullptr, here.get(), n, 5);
+    CHECK(cudaGetLastError() == cudaSuccess);
+    CHECK(cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS);
+    CHECK(cudaFree(own) == cudaSuccess);
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  }
+  CHECK(here.read() == std::vector<int>(n, 5));
+}
+
 TEST_CASE("launch sizes are checked against CUDA's limits") {
   const auto refused = [](dim3 grid, dim3 block, std::size_t shared) {
     MOONLET_LAUNCH(trap, grid, block, shared, nullptr, -1);

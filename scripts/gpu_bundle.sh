@@ -1,0 +1,61 @@
+#!/bin/sh
+# scripts/gpu_bundle.sh: makes a folder that checks a GPU on a machine without a compiler: a driver,
+# CUDA's libraries and glibc 2.35 are all that it needs. Run gpu_check in it there.
+# usage: sh scripts/gpu_bundle.sh [BUILD_FOLDER [TARGET_FOLDER]]; build, gpu-bundle unless given
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build}
+target=${2:-gpu-bundle}
+most=$((60 * 1024 * 1024))
+plugin=$build/cuda/moonlet-cuda.so
+for file in "$build/moonlet" "$plugin" "$build/tests/op_cases.lua"; do
+  [ -f "$file" ] && continue
+  echo "gpu_bundle: no $file: build it first (meson setup $build -Dcuda=enabled; ninja -C $build)" >&2
+  exit 1
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/bin" "$work/carried" "$work/check" "$work/tests/lua"
+strip -o "$work/bin/moonlet" "$build/moonlet"
+strip -o "$work/bin/moonlet-cuda.so" "$plugin"
+emulated=$build/cuda/emulated/libmoonlet-cuda-emulated.so
+[ ! -f "$emulated" ] || strip -o "$work/bin/libmoonlet-cuda-emulated.so" "$emulated"
+
+# The libraries that a bare machine may lack. glibc and the compiler's runtime are everywhere, newer
+# ones here than there; those of the driver and of CUDA belong to the machine.
+ldd "$build/moonlet" "$plugin" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+  while read -r library; do
+    case $(basename "$library") in
+      libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libutil.so.* | ld-linux*) ;;
+      libstdc++.so.* | libgcc_s.so.* | libmoonlet*) ;;
+      libcuda* | libcublas* | libcudnn* | libnv* | libnccl*) ;;
+      *) cp -L "$library" "$work/carried/" ;;
+    esac
+  done
+
+# All that goes along must run with the glibc that the bundle promises.
+for file in "$work"/bin/* "$work"/carried/*; do
+  newest=$(objdump -T "$file" | grep -o 'GLIBC_2\.[0-9]*' | sort -t . -k 2 -n | tail -n 1)
+  if [ "${newest#GLIBC_2.}" -gt 35 ]; then
+    echo "gpu_bundle: $(basename "$file") needs $newest; the bundle is for GLIBC_2.35" >&2
+    exit 1
+  fi
+done
+
+cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
+cp tests/lua/harness.lua tests/lua/op_*.lua tests/lua/cuda_test.lua "$work/tests/lua/"
+cp "$build/tests/op_cases.lua" "$work/tests/"
+# The optimisers' steps have no samples; training runs them.
+for rows in tensor/ops/*.lua; do basename "$rows" .lua; done | grep -vx optim >"$work/families"
+
+mkdir -p "$target"
+tar -cf - -C "$work" . | gzip -9 >"$target/payload.tar.gz"
+cp scripts/gpu_check/gpu_check "$target/gpu_check"
+chmod +x "$target/gpu_check"
+size=$(($(wc -c <"$target/payload.tar.gz") + $(wc -c <"$target/gpu_check")))
+if [ "$size" -gt "$most" ]; then
+  echo "gpu_bundle: $size bytes, at most $most are wanted: build with fewer of -Dgpu_archs" >&2
+  exit 1
+fi
+echo "$target: $((size / 1024 / 1024)) MiB; copy it to the machine and run ./gpu_check there"

@@ -1,0 +1,96 @@
+# scripts/gpu_check/speed_torch.py: what speed.lua measures, with PyTorch, by the same names.
+import sys
+import time
+
+try:
+    import torch
+except ImportError:
+    print("skipped: no PyTorch")
+    sys.exit(77)
+if not torch.cuda.is_available():
+    print("skipped: PyTorch finds no CUDA device")
+    sys.exit(77)
+
+
+def seconds(f, count=10):
+    f()
+    torch.cuda.synchronize()
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(count):
+            f()
+        torch.cuda.synchronize()
+        best = min(best, (time.perf_counter() - start) / count)
+    return best
+
+
+def result(name, value, unit):
+    print(f"result\t{name}\t{value:.6g}\t{unit}")
+
+
+gib = 1 << 30
+while 4 * gib > torch.cuda.mem_get_info()[0]:
+    gib //= 2
+a = torch.ones(gib, dtype=torch.uint8, device="cuda")
+b = torch.empty_like(a)
+copy = 2 * gib / seconds(lambda: b.copy_(a))
+result("copy", copy / 1e9, "GB/s")
+del a, b
+
+
+def share(name, moved, f):
+    result(name, 100 * moved / seconds(f) / copy, "% of the copy")
+
+
+for name, dtype, size in (("float32", torch.float32, 4), ("bfloat16", torch.bfloat16, 2)):
+    n = gib // size // 1024 * 1024
+    x, y = (torch.ones(n, dtype=dtype, device="cuda") for _ in range(2))
+    out, moved = torch.empty_like(x), n * size
+    rows = x.view(-1, 1024)
+    share(name + " add", 3 * moved, lambda: torch.add(x, y, out=out))
+    share(name + " exp", 2 * moved, lambda: torch.exp(x, out=out))
+    share(name + " mul by a number", 2 * moved, lambda: x.mul_(1))
+    share(name + " sum", moved, lambda: x.sum())
+    share(name + " sum of columns", moved, lambda: rows.sum(0))
+    share(name + " sum of rows", moved, lambda: rows.sum(1))
+    share(name + " softmax", 2 * moved, lambda: rows.softmax(1))
+    share(name + " layer norm", 2 * moved,
+          lambda: torch.nn.functional.layer_norm(rows, (1024,)))
+    share(name + " transposed copy", 2 * moved, lambda: rows.t().contiguous())
+    del x, y, out, rows
+
+for dtype in ("float32", "float64", "float16", "bfloat16"):
+    m = torch.ones(8192, 8192, dtype=getattr(torch, dtype), device="cuda")
+    result(f"product of 8192^2, {dtype}", 2 * 8192**3 / seconds(lambda: m @ m) / 1e12, "TFLOP/s")
+    del m
+
+functional = torch.nn.functional
+for name in ("float32", "bfloat16"):
+    dtype = getattr(torch, name)
+    x = torch.ones(32, 64, 56, 56, dtype=dtype, device="cuda")
+    w = torch.ones(64, 64, 3, 3, dtype=dtype, device="cuda")
+    work = 2 * 9 * 32 * 64**2 * 56**2
+    rate = work / seconds(lambda: functional.conv2d(x, w, padding=1))
+    result("convolution, " + name, rate / 1e12, "TFLOP/s")
+    q = torch.ones(8, 16, 1024, 64, dtype=dtype, device="cuda")
+    work = 4 * 8 * 16 * 1024**2 * 64
+    rate = work / seconds(lambda: functional.scaled_dot_product_attention(q, q, q))
+    result("attention, " + name, rate / 1e12, "TFLOP/s")
+
+small = torch.ones(10, device="cuda")
+result("add of 10 elements from Lua", 1e6 * seconds(lambda: small.add_(1), 1000), "us")
+
+net = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024),
+                          torch.nn.ReLU(), torch.nn.Linear(1024, 10)).cuda()
+adam = torch.optim.Adam(net.parameters())
+x, y = torch.randn(256, 1024, device="cuda"), torch.randint(10, (256,), device="cuda")
+
+
+def step():
+    adam.zero_grad()
+    torch.nn.functional.cross_entropy(net(x), y).backward()
+    adam.step()
+
+
+result("training step of three linear layers", 1e6 * seconds(step, 20), "us")
