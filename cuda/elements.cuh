@@ -29,15 +29,43 @@ MOONLET_HD int64_t saturate(F v) {
   return static_cast<int64_t>(v);
 }
 
+// The 16-bit floats by the device's own instructions.
+MOONLET_HD float widened(half v) {
+#ifdef __CUDA_ARCH__
+  float out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(v.bits));
+  return out;
+#else
+  return static_cast<float>(v);
+#endif
+}
+MOONLET_HD float widened(bfloat16 v) { return static_cast<float>(v); }
+MOONLET_HD void narrow(float v, half& out) {
+#ifdef __CUDA_ARCH__
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(v));
+#else
+  out = half(v);
+#endif
+}
+MOONLET_HD void narrow(float v, bfloat16& out) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(v));
+#else
+  out = bfloat16(v);
+#endif
+}
+
 // v as To; floats become integers by way of int64, complex values lose their imaginary part.
 template <class To, class From>
 MOONLET_HD To convert(From v) {
   if constexpr (std::is_same_v<To, From>) {
     return v;
   } else if constexpr (is_reduced_floating_v<From>) {
-    return convert<To>(static_cast<float>(v));
+    return convert<To>(widened(v));
   } else if constexpr (is_reduced_floating_v<To>) {
-    return To(convert<float>(v));
+    To out;
+    narrow(convert<float>(v), out);
+    return out;
   } else if constexpr (std::is_same_v<To, bool>) {
     return v != From(0);
   } else if constexpr (is_device_complex<To>) {
@@ -89,6 +117,10 @@ struct DTypeOnDevice<Complex<T>> {
 template <class C>
 __device__ __forceinline__ C load(const char* p, DType t) {
   if (t == DTypeOnDevice<C>::value) return *reinterpret_cast<const C*>(p);
+  if constexpr (std::is_same_v<C, float>) {
+    if (t == DType::BFloat16) return widened(*reinterpret_cast<const bfloat16*>(p));
+    if (t == DType::Float16) return widened(*reinterpret_cast<const half*>(p));
+  }
   return load_other<C>(p, t);
 }
 template <class C>

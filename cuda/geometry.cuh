@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "cuda/divide.cuh"
 #include "cuda/elements.cuh"
 #include "tensor/dims.h"
 #include "tensor/tensor.h"
@@ -15,6 +16,8 @@ namespace moonlet::cuda {
 template <int N>
 struct Geometry {
   int rank = 0;
+  bool narrow = false;  // every element's number can be divided by `by`
+  Divider by[kMaxDims];
   int64_t sizes[kMaxDims];
   int64_t strides[N][kMaxDims];
 };
@@ -29,24 +32,25 @@ template <int N>
 __device__ __forceinline__ Offsets<N> offsets(const Geometry<N>& g, int64_t i) {
   Offsets<N> out;
   for (int t = 0; t < N; ++t) out.at[t] = 0;
-  for (int d = g.rank - 1; d >= 0; --d) {
-    int64_t quotient, rest;
-    // 64-bit division is a long function on a GPU.
-    if (((i | g.sizes[d]) >> 32) == 0) {
-      const uint32_t a = static_cast<uint32_t>(i), b = static_cast<uint32_t>(g.sizes[d]);
-      quotient = a / b;
-      rest = a % b;
-    } else {
-      quotient = i / g.sizes[d];
-      rest = i % g.sizes[d];
+  if (g.narrow) {
+    auto left = static_cast<uint32_t>(i);
+    for (int d = g.rank - 1; d >= 0; --d) {
+      const uint32_t quotient = d == 0 ? 0 : g.by[d].quotient(left);
+      const uint32_t rest = left - quotient * g.by[d].divisor;
+      left = quotient;
+      for (int t = 0; t < N; ++t) out.at[t] += rest * g.strides[t][d];
     }
-    i = quotient;
+    return out;
+  }
+  for (int d = g.rank - 1; d >= 0; --d) {
+    const int64_t rest = i % g.sizes[d];
+    i /= g.sizes[d];
     for (int t = 0; t < N; ++t) out.at[t] += rest * g.strides[t][d];
   }
   return out;
 }
 
-// Drops dimensions of size 1 and joins those that lie in a row for all tensors.
+// Drops dimensions of size 1 and joins those that lie in a row for all tensors; with the dividers.
 template <int N>
 Geometry<N> collapse(const Geometry<N>& g) {
   Geometry<N> out;
@@ -60,6 +64,10 @@ Geometry<N> collapse(const Geometry<N>& g) {
     out.sizes[at] = joins ? out.sizes[at] * g.sizes[d] : g.sizes[d];
     for (int t = 0; t < N; ++t) out.strides[t][at] = g.strides[t][d];
   }
+  int64_t count = 1;
+  for (int d = 0; d < out.rank; ++d) count *= out.sizes[d];
+  out.narrow = count > 0 && count < kDividerLimit;
+  for (int d = 0; d < out.rank && out.narrow; ++d) out.by[d] = Divider(out.sizes[d]);
   return out;
 }
 

@@ -11,7 +11,15 @@
 /// MOONLET_DYNAMIC_SHARED(type, name): inside a kernel, declares `type* name`, the start of the
 /// block's dynamic shared memory, aligned to 16 bytes.
 
+/// MOONLET_GRID_CONSTANT: of a kernel's argument that is const and long: it is read where it lies,
+/// not copied.
+
+/// MOONLET_UNROLL: before a loop of a few turns, whose arrays shall be registers.
+
 #ifdef MOONLET_CUDA_EMULATED
+
+#define MOONLET_UNROLL
+#define MOONLET_GRID_CONSTANT
 
 #define MOONLET_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                        \
   ::moonlet::emulated::launch(                                                                \
@@ -22,6 +30,9 @@
   type* name = static_cast<type*>(::moonlet::emulated::context.dynamic_shared)
 
 #else
+
+#define MOONLET_UNROLL _Pragma("unroll")
+#define MOONLET_GRID_CONSTANT __grid_constant__
 
 #define MOONLET_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
   kernel<<<(grid), (block), (shared_bytes), (stream)>>>(__VA_ARGS__)

@@ -1,11 +1,14 @@
 // cuda/normalization.cu: layer_norm and batch_norm and their gradients. Both normalise groups of
 // elements: rows for the one, channels for the other; a block does one group.
+#include <algorithm>
+
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "cuda/reduce.cuh"
+#include "cuda/rows.cuh"
 #include "tensor/functor_math.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_normalization.h"
+#include "tensor/kernels_reduce.h"
 
 namespace moonlet::cuda {
 
@@ -18,8 +21,12 @@ using namespace fn;  // NOLINT(google-build-using-namespace)
 struct Groups {
   int64_t count, size, inner, group_step, outer_step;
   bool by_element;
+  bool narrow;  // an element's number can be divided by `by`, which is `inner`
+  Divider by;
   __device__ int64_t at(int64_t g, int64_t i) const {
-    return g * group_step + i / inner * outer_step + i % inner;
+    if (by_element) return g * group_step + i;
+    const int64_t outer = narrow ? by.quotient(static_cast<uint32_t>(i)) : i / inner;
+    return g * group_step + outer * outer_step + (i - outer * inner);
   }
   __device__ int64_t scale_at(int64_t g, int64_t i) const { return by_element ? i : g; }
 };
@@ -29,24 +36,28 @@ Groups rows_of(const Tensor& x, int64_t dims) {
   int64_t n = 1;
   for (int i = x.dim() - static_cast<int>(dims); i < x.dim(); ++i) n *= x.size(i);
   const int64_t count = n == 0 ? 0 : x.numel() / n;
-  return {count, n, n == 0 ? 1 : n, n, 0, true};
+  return {count, n, n == 0 ? 1 : n, n, 0, true, false, Divider()};
 }
 
 Groups channels_of(const Tensor& x) {
   int64_t inner = 1;
   for (int i = 2; i < x.dim(); ++i) inner *= x.size(i);
   const int64_t channels = x.size(1);
-  return {channels, x.size(0) * inner, inner == 0 ? 1 : inner, inner, channels * inner, false};
+  const int64_t size = x.size(0) * inner;
+  const bool narrow = size > 0 && size < kDividerLimit;
+  return {channels,
+          size,
+          inner == 0 ? 1 : inner,
+          inner,
+          channels * inner,
+          false,
+          narrow,
+          narrow ? Divider(inner) : Divider()};
 }
 
 template <class C>
-struct AddUp {
-  using Acc = C;
-  __device__ C combine(C a, C b) const { return a + b; }
-};
-template <class C>
 __device__ C total(C v) {
-  return reduce_block(AddUp<C>(), v);
+  return combine_block(v, AddUp());
 }
 
 // An optional tensor's elements.
@@ -137,19 +148,22 @@ __global__ void channel_weight_kernel(Groups groups, Array grad, Array x, Array 
   }
 }
 
-// The same for the weight of each element of a row: a block of 8 x 32 threads walks 32 columns.
+// The same for the weight of each element of a row: a block of 8 x 32 threads walks 32 columns of
+// one of several pieces of the rows, whose sums are the rows of y.
 template <class C>
-__global__ void row_weight_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
-                                  Array y) {
+__global__ void row_weight_kernel(Groups groups, int64_t pieces, Array grad, Array x, Array mean,
+                                  Array rstd, Array y) {
   constexpr int kColumns = 32, kTeams = kBlock / kColumns;
   __shared__ SharedArray<C, kBlock> memory;
   C* parts = memory.get();
   const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
   const int64_t tiles = (groups.size + kColumns - 1) / kColumns;
-  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const int64_t i = tile * kColumns + column;
+  const int64_t rows = (groups.count + pieces - 1) / pieces;
+  for (int64_t job = blockIdx.x; job < tiles * pieces; job += gridDim.x) {
+    const int64_t piece = job / tiles, i = job % tiles * kColumns + column;
+    const int64_t end = (piece + 1) * rows < groups.count ? (piece + 1) * rows : groups.count;
     C sum = C(0);
-    for (int64_t g = team; i < groups.size && g < groups.count; g += kTeams) {
+    for (int64_t g = piece * rows + team; i < groups.size && g < end; g += kTeams) {
       const int64_t at = groups.at(g, i);
       sum += grad.get<C>(at) * (x.get<C>(at) - mean.get<C>(g)) * rstd.get<C>(g);
     }
@@ -157,9 +171,85 @@ __global__ void row_weight_kernel(Groups groups, Array grad, Array x, Array mean
     __syncthreads();
     if (team == 0 && i < groups.size) {
       for (int t = 1; t < kTeams; ++t) sum += parts[t * kColumns + column];
-      y.set<C>(i, sum);
+      y.set<C>(piece * groups.size + i, sum);
     }
     __syncthreads();
+  }
+}
+
+// Rows that teams hold, with weights and biases of their dtype.
+struct RowScales {
+  PackSource weight, bias;
+  bool weighted, biased;
+};
+
+template <class C, int kElement>
+__global__ void __launch_bounds__(kBlock, 2)
+    normalise_rows_kernel(RowPlan p, PackSource x, RowScales scales, C eps, char* y, Array mean,
+                          Array rstd) {
+  using Row = HeldRow<C, kElement>;
+  for (MOONLET_EACH_ROW(p, row, me)) {
+    Row held, weight, bias;
+    const bool mine = row < p.rows;
+    C sum = C(0), squares = C(0);
+    if (mine) {
+      held.load(p, x, row, me);
+      if (scales.weighted) weight.load(p, scales.weight, 0, me);
+      if (scales.biased) bias.load(p, scales.bias, 0, me);
+      each_held<kElement>(p, me, [&](int h, int k, int64_t) { sum += held.at(x, h, k); });
+    }
+    const C n = static_cast<C>(p.size), m = combine_team(sum, p.team, AddUp()) / n;
+    if (mine)
+      each_held<kElement>(p, me, [&](int h, int k, int64_t) {
+        const C distance = held.at(x, h, k) - m;
+        squares += distance * distance;
+      });
+    squares = combine_team(squares, p.team, AddUp());
+    if (!mine) continue;
+    const C r = C(1) / vsqrt(squares / n + eps);
+    if (me == 0) {
+      mean.set<C>(row, m);
+      rstd.set<C>(row, r);
+    }
+    store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
+      C v = (held.at(x, h, k) - m) * r;
+      if (scales.weighted) v *= weight.at(scales.weight, h, k);
+      return scales.biased ? v + bias.at(scales.bias, h, k) : v;
+    });
+  }
+}
+
+template <class C, int kElement>
+__global__ void __launch_bounds__(kBlock, 2)
+    gradient_rows_kernel(RowPlan p, PackSource grad, PackSource x, Array mean, Array rstd,
+                         RowScales scales, char* y) {
+  using Row = HeldRow<C, kElement>;
+  for (MOONLET_EACH_ROW(p, row, me)) {
+    Row held, slope, weight;
+    const bool mine = row < p.rows;
+    C first = C(0), second = C(0), m = C(0), r = C(0);
+    const auto e = [&](int h, int k) {
+      const C v = slope.at(grad, h, k);
+      return scales.weighted ? v * weight.at(scales.weight, h, k) : v;
+    };
+    if (mine) {
+      held.load(p, x, row, me);
+      slope.load(p, grad, row, me);
+      if (scales.weighted) weight.load(p, scales.weight, 0, me);
+      m = mean.get<C>(row);
+      r = rstd.get<C>(row);
+      each_held<kElement>(p, me, [&](int h, int k, int64_t) {
+        first += e(h, k);
+        second += e(h, k) * (held.at(x, h, k) - m) * r;
+      });
+    }
+    const C n = static_cast<C>(p.size);
+    first = combine_team(first, p.team, AddUp()) / n;
+    second = combine_team(second, p.team, AddUp()) / n;
+    if (!mine) continue;
+    store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
+      return r * (e(h, k) - first - (held.at(x, h, k) - m) * r * second);
+    });
   }
 }
 
@@ -172,6 +262,22 @@ struct OptionalInput {
   }
 };
 
+// Whether teams can hold rows of x, and these tensors have its dtype; undefined ones do.
+bool plan_held(const Groups& groups, const Tensor& x, std::initializer_list<const Tensor*> others,
+               RowPlan& p) {
+  for (const Tensor* t : others)
+    if (t->defined() && t->dtype() != x.dtype()) return false;
+  return groups.by_element &&
+         plan_rows(groups.count, groups.size, static_cast<int>(size_of(x.dtype())), p);
+}
+
+RowScales row_scales(const Tensor& weight, const Tensor& bias, int64_t size) {
+  RowScales out{{}, {}, weight.defined(), bias.defined()};
+  if (weight.defined()) out.weight = row_source(weight, size);
+  if (bias.defined()) out.bias = row_source(bias, size);
+  return out;
+}
+
 void normalise(const Call& call, const Groups& groups, const Tensor& x, const Tensor& weight,
                const Tensor& bias, double eps, Tensor& result, Tensor& mean, Tensor& rstd,
                const Running& running) {
@@ -179,6 +285,17 @@ void normalise(const Call& call, const Groups& groups, const Tensor& x, const Te
   with_contiguous(result, [&](Tensor& y) {
     const Tensor source = contiguous(x);
     const OptionalInput w(weight), b(bias);
+    RowPlan p;
+    if (plan_held(groups, source, {&y, &w.tensor, &b.tensor}, p)) {
+      PackSource rows = row_source(source, p.size);
+      rows.aligned = rows.aligned && aligned_to(y.raw(), 16);
+      visit_floats(x.dtype(), [&]<class C, int kElement>() {
+        MOONLET_LAUNCH((normalise_rows_kernel<C, kElement>), blocks_for(p.rows * p.team), kBlock, 0,
+                       call.stream(), p, rows, row_scales(w.tensor, b.tensor, p.size),
+                       static_cast<C>(eps), y.raw(), array(mean), array(rstd));
+      });
+      return call.done();
+    }
     visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(source), w.get(), b.get(), static_cast<C>(eps),
@@ -199,6 +316,17 @@ void gradient_of_x(const Call& call, const Groups& groups, const GradientInputs&
   if (groups.count == 0 || groups.size == 0) return;
   with_contiguous(result, [&](Tensor& y) {
     const OptionalInput w(weight);
+    RowPlan p;
+    if (plan_held(groups, in.x, {&y, &in.grad, &w.tensor}, p)) {
+      PackSource rows = row_source(in.x, p.size);
+      rows.aligned = rows.aligned && aligned_to(y.raw(), 16);
+      visit_floats(y.dtype(), [&]<class C, int kElement>() {
+        MOONLET_LAUNCH((gradient_rows_kernel<C, kElement>), blocks_for(p.rows * p.team), kBlock, 0,
+                       call.stream(), p, row_source(in.grad, p.size), rows, array(in.mean),
+                       array(in.rstd), row_scales(w.tensor, Tensor(), p.size), y.raw());
+      });
+      return call.done();
+    }
     visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
@@ -232,12 +360,19 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   if (x.numel() == 0) return fill(y, Scalar(0));
   const GradientInputs in(grad, x, mean, rstd);
   const Groups groups = rows_of(x, dims);
+  const int64_t tiles = (groups.size + 31) / 32;
+  // Enough blocks for a device, of enough rows each.
+  const int64_t pieces =
+      std::clamp<int64_t>(groups.count / 64, 1, std::max<int64_t>(512 / tiles, 1));
+  Tensor parts = y;
+  if (pieces > 1) parts = call.scratch({pieces, groups.size}, compute_dtype(y.dtype()));
   visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((row_weight_kernel<C>), blocks_for((groups.size + 31) / 32 * kBlock), kBlock, 0,
-                   call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
-                   array(in.rstd), array(y));
+    MOONLET_LAUNCH((row_weight_kernel<C>), blocks_for(tiles * pieces * kBlock), kBlock, 0,
+                   call.stream(), groups, pieces, array(in.grad), array(in.x), array(in.mean),
+                   array(in.rstd), array(parts));
   });
   call.done();
+  if (pieces > 1) sum(parts, Dims{0}, false, std::nullopt, y);
 }
 
 void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -9,6 +9,7 @@
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
+#include "cuda/team.cuh"
 
 namespace moonlet::cuda {
 
@@ -59,30 +60,21 @@ __device__ typename P::Acc reduce_run(const ReduceGrid& g, const P& policy, int6
 }
 
 template <class P>
-__global__ void reduce_threads_kernel(ReduceGrid g, P policy) {
+__global__ void reduce_threads_kernel(const MOONLET_GRID_CONSTANT ReduceGrid g,
+                                      const MOONLET_GRID_CONSTANT P policy) {
   for (MOONLET_EACH(out, g.outs)) policy.finish(reduce_run(g, policy, out, 0, g.count, 1), out);
 }
 
-// The combination of the block's values, at thread 0.
+// The combination of the block's values, at every thread.
 template <class P>
 __device__ typename P::Acc reduce_block(const P& policy, typename P::Acc value) {
-  __shared__ SharedArray<typename P::Acc, kBlock> memory;
-  auto* shared = memory.get();
-  const int me = threadIdx.x;
-  shared[me] = value;
-  __syncthreads();
-  for (int half_way = kBlock / 2; half_way > 0; half_way /= 2) {
-    if (me < half_way) shared[me] = policy.combine(shared[me], shared[me + half_way]);
-    __syncthreads();
-  }
-  value = shared[0];
-  __syncthreads();
-  return value;
+  return combine_block(value, [&](const auto& a, const auto& b) { return policy.combine(a, b); });
 }
 
 // A block per piece of an output. With one piece the block finishes; else it leaves its part.
 template <class P>
-__global__ void reduce_blocks_kernel(ReduceGrid g, P policy, typename P::Acc* parts) {
+__global__ void reduce_blocks_kernel(const MOONLET_GRID_CONSTANT ReduceGrid g,
+                                     const MOONLET_GRID_CONSTANT P policy, typename P::Acc* parts) {
   for (int64_t job = blockIdx.x; job < g.outs * g.pieces; job += gridDim.x) {
     const int64_t out = job / g.pieces, first = job % g.pieces * g.piece;
     const int64_t last = first + g.piece < g.count ? first + g.piece : g.count;
@@ -98,7 +90,9 @@ __global__ void reduce_blocks_kernel(ReduceGrid g, P policy, typename P::Acc* pa
 }
 
 template <class P>
-__global__ void reduce_parts_kernel(ReduceGrid g, P policy, const typename P::Acc* parts) {
+__global__ void reduce_parts_kernel(const MOONLET_GRID_CONSTANT ReduceGrid g,
+                                    const MOONLET_GRID_CONSTANT P policy,
+                                    const typename P::Acc* parts) {
   for (int64_t out = blockIdx.x; out < g.outs; out += gridDim.x) {
     typename P::Acc total = policy.start();
     for (int64_t i = threadIdx.x; i < g.pieces; i += kBlock)

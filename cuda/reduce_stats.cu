@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cuda/complex_math.h"
-#include "cuda/reduce.cuh"
+#include "cuda/reduce_packs.cuh"
 #include "tensor/functor_math.h"
 #include "tensor/kernels_reduce.h"
 
@@ -24,9 +24,12 @@ using fn::vsqrt;
 template <class C>
 struct Total {
   using Acc = C;
+  using Value = C;
+  enum { kFlight = 4 };
   Array x;
   C* y;
   __device__ C start() const { return C(0); }
+  __device__ C take(C v, int64_t, int64_t) const { return v; }
   __device__ C load(int64_t at, int64_t, int64_t) const { return x.get<C>(at); }
   __device__ C combine(C a, C b) const { return a + b; }
   __device__ void finish(C total, int64_t out) const { y[out] = total; }
@@ -56,12 +59,15 @@ __device__ part_t<C> real_part(C v) {
 template <class C>
 struct Variance {
   using Acc = part_t<C>;
+  using Value = C;
+  enum { kFlight = 4 };
   Array x, y;
   const C* totals;
   Acc count, divisor;
   __device__ Acc start() const { return Acc(0); }
-  __device__ Acc load(int64_t at, int64_t out, int64_t) const {
-    const C distance = x.get<C>(at) - totals[out] / C(count);
+  __device__ Acc load(int64_t at, int64_t out, int64_t) const { return take(x.get<C>(at), out, 0); }
+  __device__ Acc take(C v, int64_t out, int64_t) const {
+    const C distance = v - totals[out] / C(count);
     if constexpr (is_device_complex<C>)
       return distance.re * distance.re + distance.im * distance.im;
     else
@@ -73,36 +79,38 @@ struct Variance {
 
 enum NormKind { kCount, kSum, kEuclid, kLargest, kSmallest, kPower };
 
-template <class C>
+// Of magnitudes of type C; the kind is kPower or one of the others.
+template <class C, bool kPowers>
 struct Norm {
   using Acc = C;
+  using Value = C;
+  enum { kFlight = kPowers ? 1 : 4 };
   Array x, y;
   NormKind kind;
   C p;
   bool complex;
   __device__ C start() const { return kind == kSmallest ? C(HUGE_VAL) : C(0); }
-  __device__ C magnitude(int64_t at) const {
-    if (!complex) return vabs(x.get<C>(at));
-    const Complex<C> v = x.get<Complex<C>>(at);
-    return vhypot(v.re, v.im);
+  __device__ C take(C v, int64_t, int64_t) const {
+    v = vabs(v);
+    if constexpr (kPowers) return vpow(v, p);
+    return kind == kCount ? (v != C(0) ? C(1) : C(0)) : kind == kEuclid ? v * v : v;
   }
   __device__ C load(int64_t at, int64_t, int64_t) const {
-    const C v = magnitude(at);
-    switch (kind) {
-      case kCount: return v != C(0) ? C(1) : C(0);
-      case kEuclid: return v * v;
-      case kPower: return vpow(v, p);
-      default: return v;
-    }
+    if (!complex) return take(x.get<C>(at), 0, 0);
+    const Complex<C> v = x.get<Complex<C>>(at);
+    return take(vhypot(v.re, v.im), 0, 0);
   }
   __device__ C combine(C a, C b) const {
-    if (kind != kLargest && kind != kSmallest) return a + b;
+    if (kPowers || (kind != kLargest && kind != kSmallest)) return a + b;
     if (a != a) return a;
     if (b != b) return b;
     return kind == kLargest ? vmax(a, b) : vmin(a, b);
   }
   __device__ void finish(C total, int64_t out) const {
-    y.set<C>(out, kind == kEuclid ? vsqrt(total) : kind == kPower ? vpow(total, C(1) / p) : total);
+    if constexpr (kPowers)
+      y.set<C>(out, vpow(total, C(1) / p));
+    else
+      y.set<C>(out, kind == kEuclid ? vsqrt(total) : total);
   }
 };
 
@@ -114,10 +122,12 @@ struct LogSumExp {
     Part largest;
     C sum;
   };
+  using Value = C;
+  enum { kFlight = 1 };  // two exponentials each
   Array x, y;
   __device__ Acc start() const { return {Part(-HUGE_VAL), C(0)}; }
-  __device__ Acc load(int64_t at, int64_t, int64_t) const {
-    const C v = x.get<C>(at);
+  __device__ Acc load(int64_t at, int64_t, int64_t) const { return take(x.get<C>(at), 0, 0); }
+  __device__ Acc take(C v, int64_t, int64_t) const {
     if constexpr (is_device_complex<C>)
       return {v.re, vexp(C(Part(0), v.im))};
     else
@@ -143,11 +153,14 @@ struct ArgExtreme {
     C value;
     int64_t at;  // -1 before any value
   };
+  using Value = C;
+  enum { kFlight = 2 };
   Array x, values;
   int64_t* indices;
   bool largest;
   bool with_values;
   __device__ Acc start() const { return {C(0), -1}; }
+  __device__ Acc take(C v, int64_t, int64_t position) const { return {v, position}; }
   __device__ Acc load(int64_t at, int64_t, int64_t position) const {
     return {x.get<C>(at), position};
   }
@@ -175,7 +188,7 @@ void arg_extreme(const char* op, const Tensor& x, const Dims& dims, bool largest
     policy.indices = indices.elements<int64_t>();
     policy.largest = largest;
     policy.with_values = values != nullptr;
-    reduce_by(call, reduce_grid(x, dims), policy);
+    reduce_tensor(call, reduce_grid(x, dims), policy);
   });
 }
 
@@ -191,12 +204,12 @@ void var(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
   visit_compute<dtypes::floating | dtypes::complex>(x.dtype(), [&]<class H>() {
     using C = device_t<H>;
     Tensor totals = call.scratch({grid.outs}, dtype_of<H>);
-    reduce_by(call, grid, Total<C>{array(x), totals.elements<C>()});
+    reduce_tensor(call, grid, Total<C>{array(x), totals.elements<C>()});
     const double count = static_cast<double>(grid.count);
     using Part = part_t<C>;
-    reduce_by(call, grid,
-              Variance<C>{array(x), array(y), totals.elements<C>(), static_cast<Part>(count),
-                          static_cast<Part>(std::max(count - correction, 0.0))});
+    reduce_tensor(call, grid,
+                  Variance<C>{array(x), array(y), totals.elements<C>(), static_cast<Part>(count),
+                              static_cast<Part>(std::max(count - correction, 0.0))});
   });
 }
 
@@ -209,15 +222,20 @@ void norm(const Tensor& x, double p, const Dims& dim, bool, std::optional<DType>
                         : std::isinf(p)          ? kSmallest
                                                  : kPower;
   visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    reduce_by(call, reduce_grid(x, dim),
-              Norm<C>{array(x), array(y), kind, static_cast<C>(p), is_complex(x.dtype())});
+    const ReduceGrid grid = reduce_grid(x, dim);
+    const auto power = static_cast<C>(p);
+    const bool complex = is_complex(x.dtype());
+    if (kind == kPower)
+      reduce_by(call, grid, Norm<C, true>{array(x), array(y), kind, power, complex});
+    else
+      reduce_tensor(call, grid, Norm<C, false>{array(x), array(y), kind, power, complex});
   });
 }
 
 void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   const Call call(x, "logsumexp");
   visit_device_compute<dtypes::floating | dtypes::complex>(y.dtype(), [&]<class C>() {
-    reduce_by(call, reduce_grid(x, dim), LogSumExp<C>{array(x), array(y)});
+    reduce_tensor(call, reduce_grid(x, dim), LogSumExp<C>{array(x), array(y)});
   });
 }
 

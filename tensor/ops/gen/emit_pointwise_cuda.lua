@@ -13,13 +13,30 @@ $list
 }  // namespace moonlet::cuda
 ]]
 
+local kernel_text = "MOONLET_CUDA_POINTWISE($name, $functor, $tensors, $numbers, k$loops, $divides, "
+  .. "$mask, $truth, $effort)"
+
+-- Families of functors that are more code than a sum, and functors of others: cuda/pointwise.cuh
+-- says what becomes of each effort.
+local middle = { math = true }
+local long = { special = true, complex = true }
+local long_functors = {
+  pow = true, gcd = true, lcm = true, floor_divide = true, trunc_divide = true, remainder = true,
+  fmod = true, nextafter_by = true, nextafter_wide = true,
+}
+
+local function effort(kernel, family)
+  if kernel.slow or long[family] or long_functors[kernel.name] then return "kLong" end
+  return middle[family] and "kMiddle" or "kShort"
+end
+
 -- The file cuda_FAMILY-inl.h.
 return function(rows, family)
   local list = {}
   for _, kernel in ipairs(pointwise_list.kernels(rows)) do
     if not kernel.no_cuda then
-      list[#list + 1] = fill(
-        "MOONLET_CUDA_POINTWISE($name, $functor, $tensors, $numbers, k$loops, $divides)", kernel)
+      kernel.effort = effort(kernel, family)
+      list[#list + 1] = fill(kernel_text, kernel)
     end
   end
   return fill(file, { family = family, includes = pointwise_list.includes(family), list = list }) .. "\n"

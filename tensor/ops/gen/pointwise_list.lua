@@ -34,19 +34,22 @@ local function loops(row)
 end
 
 -- For each pointwise row: its name, its functor, how many tensors and numbers that takes, its loops,
--- whether its integers divide, whether it takes and gives floats; `no_cuda` as in the row.
+-- whether its integers divide, whether it takes and gives floats, the input that is a mask (from 0;
+-- -1 for none), whether the result is one; `slow` and `no_cuda` as in the row.
 function pointwise_list.kernels(rows)
   local out = {}
   for _, row in ipairs(rows) do
     if row.kind == "pointwise" then
-      local tensors = 0
+      local tensors, mask = 0, -1
       for _, arg in ipairs(row.args) do
+        if arg.info.unpromoted then mask = tensors end
         if arg.info.tensor then tensors = tensors + 1 end
       end
       out[#out + 1] = {
         name = row.name, functor = row.functor or row.camel, tensors = tostring(tensors),
         numbers = tostring(#row.args - tensors), loops = loops(row),
         divides = tostring(row.divides == true), no_cuda = row.no_cuda,
+        mask = tostring(mask), truth = tostring(row.result == "bool"), slow = row.slow,
         floating = not row.result and loops(row):find "F" ~= nil,
       }
     end

@@ -1,0 +1,93 @@
+-- tests/lint/machine_code.lua: what nvcc made of the fast kernels: nothing is spilled to the stack,
+-- 16 bytes are loaded and stored at once, and registers are left for enough threads.
+-- usage: lua machine_code.lua CUOBJDUMP OBJECT... Exits with 77 without code for one GPU.
+
+local tool = arg[1]
+
+-- Kernels by a pattern of their mangled names: whether they load and store 16 bytes at once, whether
+-- they may write to the stack, and the most registers they may take. The first that fits counts.
+local RULES = {
+  -- The sign is in the upper half of a number.
+  { name = "packed_kernel.*7Signbit", registers = 128 },
+  -- For large angles CUDA's own functions keep digits of pi in a table on the stack.
+  { name = "packed_kernel.*3SinE", loads = true, stores = true, stack = true, registers = 128 },
+  { name = "packed_kernel.*3CosE", loads = true, stores = true, stack = true, registers = 128 },
+  { name = "packed_kernel.*3TanE", loads = true, stores = true, stack = true, registers = 128 },
+  -- A mask is written in packs of fewer bytes.
+  { name = "packed_kernel.*Lb1EEEv", loads = true, registers = 128 },
+  { name = "packed_kernel", loads = true, stores = true, registers = 128 },
+  { name = "move_kernel.*Bytes16", loads = true, stores = true, registers = 64 },
+  { name = "fill_kernel.*Bytes16", stores = true, registers = 64 },
+  -- Casts from and to one byte move 8 on that side; of int64 only the lower halves may be read.
+  { name = "cast_kernel", registers = 96 },
+  { name = "reduce_rows_kernel", loads = true, registers = 128 },
+  { name = "reduce_columns_kernel", loads = true, registers = 128 },
+  { name = "softmax_rows_kernel", loads = true, stores = true, registers = 128 },
+  { name = "softmax_long_kernel", loads = true, stores = true, registers = 128 },
+  { name = "gradient_rows_kernel", loads = true, stores = true, registers = 128 },
+  { name = "normalise_rows_kernel", loads = true, stores = true, registers = 128 },
+}
+-- Others may keep short arrays on the stack.
+local NO_RULE = { stack = true, registers = 255 }
+
+local function rule_of(kernel)
+  for _, rule in ipairs(RULES) do
+    if kernel:find(rule.name) then return rule end
+  end
+  return NO_RULE
+end
+
+local function lines_of(option, object)
+  return assert(io.popen(("'%s' %s '%s' 2>&1"):format(tool, option, object))):lines()
+end
+
+-- The kernels of an object: a table by name of their registers and what their code has.
+local function kernels_of(object)
+  local out, current = {}, nil
+  for line in lines_of("-sass", object) do
+    local name = line:match "Function : ([%w_$]+)"
+    if name then
+      current = { loads = false, stores = false, spills = 0, registers = 0 }
+      out[name] = current
+    elseif current then
+      current.loads = current.loads or line:find("LDG%.E%S*%.128") ~= nil
+      current.stores = current.stores or line:find("STG%.E%S*%.128") ~= nil
+      if line:find "%f[%u]STL%f[^%u]" then current.spills = current.spills + 1 end
+    end
+  end
+  for line in lines_of("-res-usage", object) do
+    current = out[line:match "Function ([%w_$]+):"] or current
+    local registers = line:match "REG:(%d+)"
+    if registers and current then current.registers = tonumber(registers) end
+  end
+  return out
+end
+
+local problems, count, fast = 0, 0, 0
+local function problem(object, kernel, what)
+  problems = problems + 1
+  print(("%s: %s %s"):format(object:match "[^/]*$", kernel, what))
+end
+
+for i = 2, #arg do
+  for name, kernel in pairs(kernels_of(arg[i])) do
+    local rule = rule_of(name)
+    count = count + 1
+    if rule ~= NO_RULE then fast = fast + 1 end
+    if rule.loads and not kernel.loads then problem(arg[i], name, "loads no 16 bytes at once") end
+    if rule.stores and not kernel.stores then problem(arg[i], name, "stores no 16 bytes at once") end
+    if kernel.registers > rule.registers then
+      problem(arg[i], name,
+        ("takes %d registers, more than %d"):format(kernel.registers, rule.registers))
+    end
+    if not rule.stack and kernel.spills > 0 then
+      problem(arg[i], name, ("writes %d times to the stack"):format(kernel.spills))
+    end
+  end
+end
+if count == 0 then
+  print "skipped: cuobjdump found no machine code"
+  os.exit(77)
+end
+print(("machine code: %d kernels, %d of them fast, %d problems"):format(count, fast, problems))
+os.exit(problems == 0)
