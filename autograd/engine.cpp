@@ -16,6 +16,7 @@
 #include "autograd/node_stream.h"
 #include "autograd/recording.h"
 #include "autograd/uses_engine.h"
+#include "tensor/backend.h"
 #include "tensor/modes.h"
 
 namespace moonlet {
@@ -92,7 +93,7 @@ class NodeStreams {
     Scope(NodeStreams& streams, const Node& node) {
       if (!node.output(0).options.device.real().is_cuda()) [[likely]]
         return;
-      const DeviceStream stream = stream_of(node);
+      const DeviceStream stream = stream_for(node);
       streams.note(stream);
       if (stream != current_stream(stream.device)) guard_.emplace(stream);
     }
@@ -101,17 +102,26 @@ class NodeStreams {
     std::optional<StreamGuard> guard_;
   };
 
+  // That of the node; while a graph is captured, which takes the work of one stream, the current
+  // one.
+  static DeviceStream stream_for(const Node& node) {
+    const DeviceStream own = stream_of(node);
+    Backend* cuda = loaded_cuda_backend();
+    const bool captured = cuda != nullptr && cuda->is_capturing(own.device);
+    return captured ? current_stream(own.device) : own;
+  }
+
   // Whether work that is issued now goes where that of `node` does.
   static bool is_current(const Node& node) {
     return !node.output(0).options.device.real().is_cuda() ||
-           stream_of(node) == current_stream(stream_of(node).device);
+           stream_for(node) == current_stream(stream_for(node).device);
   }
 
   // Makes a gradient from the current stream of its device one for `node`.
   void hand_over(const Tensor& g, const Node& node) {
     if (!g.device().real().is_cuda()) [[likely]]
       return;
-    const DeviceStream from = current_stream(g.device().index), to = stream_of(node);
+    const DeviceStream from = current_stream(g.device().index), to = stream_for(node);
     note(from);
     // Between devices the copy waits.
     if (from.device != to.device || from == to) return;

@@ -1,6 +1,8 @@
 // autograd/host_value.h: an element as a C++ value, for checks that look at values.
 #pragma once
 
+#include <string>
+
 #include "tensor/tensor.h"
 
 namespace moonlet {
@@ -14,6 +16,10 @@ Tensor all_samples(const Tensor& x);
 
 // x as `dtype` on the CPU. Throws inside vmap.
 Tensor on_host(const Tensor& x, DType dtype);
+
+// Throws `text`, the whole of an error, unless all elements of a bool tensor hold. On a device that
+// is found out there, and thrown at the next wait for it. Inside vmap nothing is looked at.
+void expect_all(const Tensor& holds, const std::string& text);
 
 // The one element of x, wherever it is.
 template <class T>

@@ -29,6 +29,10 @@ class CachingAllocator : public Allocator {
   // stream has been asked until then. Nothing where it is no block of this allocator.
   void record_stream(const void* data, int device, cudaStream_t stream);
 
+  // While the memory of a stream of that device is held, it is neither given back to the device nor
+  // hidden where it is free: replays of graphs use it.
+  void hold(int device, cudaStream_t stream, bool holds) { of(device).hold(stream, holds); }
+
   // Throws where there is no such device.
   DeviceMemory& of(int device);
   // What all devices have; for those that were used.

@@ -6,6 +6,8 @@
 
 #include "cuda/allocator.h"
 #include "cuda/device.h"
+#include "cuda/faults.h"
+#include "cuda/graph.h"
 #include "cuda/pinned.h"
 #include "cuda/streams.h"
 #include "tensor/dispatch.h"
@@ -31,10 +33,7 @@ class CudaBackend : public Backend {
     return properties.name;
   }
 
-  void synchronize(int index) override {
-    const DeviceGuard guard(index, "synchronize");
-    ensure(cudaDeviceSynchronize(), "synchronize");
-  }
+  void synchronize(int index) override { wait_for_device(index, "synchronize"); }
   Streams& streams() override { return cuda::streams(); }
   void record_stream(const Storage& storage, DeviceStream stream) override {
     caching_allocator().record_stream(storage.data(), storage.device().index, stream_of(stream));
@@ -87,6 +86,15 @@ class CudaBackend : public Backend {
   void* pin_memory(size_t bytes) override { return cuda::pin_memory(bytes); }
   void unpin_memory(void* data, size_t bytes) noexcept override { cuda::unpin_memory(data, bytes); }
   bool is_pinned(const void* data) noexcept override { return cuda::is_pinned(data); }
+
+  void expect_all(const Tensor& holds, const std::string& text) override {
+    cuda::expect_all(holds, lasting(text));
+  }
+  int64_t wait_count() noexcept override { return cuda::wait_count(); }
+  std::unique_ptr<DeviceGraph> new_graph() override { return cuda::new_graph(); }
+  int64_t new_graph_pool() noexcept override { return cuda::new_graph_pool(); }
+  bool is_capturing(int index) noexcept override { return is_captured(current_stream(index)); }
+  void interpreter_closed(const StopFlag* flag) noexcept override { disown_faults(flag); }
 
  private:
   int count_;

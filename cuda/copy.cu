@@ -1,15 +1,14 @@
-// cuda/copy.cu: copies between layouts, dtypes and devices, fills, and the checks that wait for a
-// flag from the device.
+// cuda/copy.cu: copies between layouts, dtypes and devices, fills, and checks of conditions.
 #include <cstring>
 #include <utility>
 
 #include "cuda/cast.cuh"
 #include "cuda/device.h"
+#include "cuda/faults.cuh"
 #include "cuda/geometry.cuh"
 #include "cuda/pointwise.cuh"
 #include "tensor/dispatch.h"
 #include "tensor/kernels_copy.h"
-#include "tensor/shapes/index.h"
 #include "tensor/streams.h"
 
 namespace moonlet::cuda {
@@ -320,53 +319,31 @@ void copy_back(Tensor& y, const Tensor& whole) { copy(y, whole); }
 
 namespace {
 
-constexpr unsigned long long kNone = ~0ull;
+__global__ void condition_kernel(int64_t count, const bool* holds, Reporter wrong) {
+  for (MOONLET_EACH(i, count))
+    if (!holds[i]) report(wrong, 0, 0);
+}
 
-__global__ void check_kernel(const int64_t* positions, int64_t count, int64_t size, bool negative,
-                             unsigned long long* first_bad) {
-  for (MOONLET_EACH(i, count)) {
-    const int64_t at = positions[i];
-    const bool good = (at >= 1 && at <= size) || (negative && at <= -1 && at >= -size);
-    if (!good) atomicMin(first_bad, static_cast<unsigned long long>(i));
-  }
+__global__ void positions_kernel(int64_t count, Positions positions) {
+  for (MOONLET_EACH(i, count)) positions.place(i);
 }
 
 }  // namespace
 
-Tensor checked_positions(const char* op, const Tensor& index, int64_t size, bool negative) {
-  const Tensor positions = converted(index, DType::Int64);
-  const int64_t count = positions.numel();
-  if (count == 0) return positions;
-  const Call call(positions, op);
-  Tensor flag = call.scratch({1}, DType::Int64);
-  unsigned long long bad = kNone;
-  ensure(cudaMemsetAsync(flag.raw(), 0xff, sizeof bad, call.stream()), op);
-  MOONLET_LAUNCH(check_kernel, blocks_for(count), kBlock, 0, call.stream(),
-                 static_cast<const int64_t*>(positions.elements<int64_t>()), count, size, negative,
-                 flag.elements<unsigned long long>());
+void check_positions(const Call& call, const Positions& positions, int64_t count) {
+  if (count == 0) return;
+  MOONLET_LAUNCH(positions_kernel, blocks_for(count), kBlock, 0, call.stream(), count, positions);
   call.done();
-  ensure(cudaMemcpyAsync(&bad, flag.raw(), sizeof bad, cudaMemcpyDeviceToHost, call.stream()), op);
-  call.wait();
-  if (bad == kNone) return positions;
-  int64_t at = 0;
-  ensure(cudaMemcpyAsync(&at, positions.elements<int64_t>() + bad, sizeof at,
-                         cudaMemcpyDeviceToHost, call.stream()),
-         op);
-  call.wait();
-  shapes::bad_position(op, at, size);
 }
 
-int* zero_flag(const char* op, cudaStream_t stream, Tensor& holder, Device device) {
-  holder = empty_plain({1}, {DType::Int32, device}, op);
-  ensure(cudaMemsetAsync(holder.raw(), 0, sizeof(int), stream), op);
-  return holder.elements<int>();
-}
-
-void throw_if_divided(const char* op, cudaStream_t stream, const int* flag) {
-  int set = 0;
-  ensure(cudaMemcpyAsync(&set, flag, sizeof set, cudaMemcpyDeviceToHost, stream), op);
-  ensure(cudaStreamSynchronize(stream), op);
-  if (set) fail(op, ": integer division by zero");
+void expect_all(const Tensor& given, const char* text) {
+  if (given.numel() == 0) return;
+  const Call call(given, "expect_all");
+  const Tensor holds = contiguous(given);
+  MOONLET_LAUNCH(condition_kernel, blocks_for(holds.numel()), kBlock, 0, call.stream(),
+                 holds.numel(), static_cast<const bool*>(holds.elements<bool>()),
+                 reporter(call.device().index, text, Fault::Condition));
+  call.done();
 }
 
 }  // namespace moonlet::cuda

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "cuda/allocator.h"
+#include "cuda/faults.h"
+#include "cuda/graph.h"
 #include "cuda/streams.h"
 
 namespace moonlet::cuda {
@@ -119,7 +121,25 @@ bool waits_for_kernels() noexcept {
 
 void launched(const char* op, cudaStream_t stream) {
   ensure(cudaGetLastError(), op);
-  if (waits_for_kernels()) ensure(cudaStreamSynchronize(stream), op);
+  if (!waits_for_kernels() || is_captured(stream)) return;
+  int device = 0;
+  ensure(cudaGetDevice(&device), op);
+  wait_for(stream, device, op);
+}
+
+void wait_for(cudaStream_t stream, int device, const char* op) {
+  refuse_in_capture(stream, op, "what waits for the device");
+  count_wait();
+  ensure(cudaStreamSynchronize(stream), op);
+  throw_reported(device, op);
+}
+
+void wait_for_device(int device, const char* op) {
+  const DeviceGuard guard(device, op);
+  refuse_in_capture(current_stream(device), op, "what waits for the device");
+  count_wait();
+  ensure(cudaDeviceSynchronize(), op);
+  throw_reported(device, op);
 }
 
 cudaStream_t current_stream(int device) noexcept {

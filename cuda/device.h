@@ -20,6 +20,10 @@ void ensure(cublasStatus_t status, const char* op);
 bool waits_for_kernels() noexcept;
 // After a launch: throws when that failed, or, where kernels are waited for, the kernel.
 void launched(const char* op, cudaStream_t stream);
+// Waits for all work of a stream of that device and throws what went wrong in it, or what kernels
+// before reported. All waits of the host are made here or, of a whole device, in wait_for_device.
+void wait_for(cudaStream_t stream, int device, const char* op);
+void wait_for_device(int device, const char* op);
 
 // The current stream of a device (tensor/streams.h) as the runtime knows it.
 cudaStream_t current_stream(int device) noexcept;
@@ -51,7 +55,7 @@ class Call {
   // Throws when the launch before it failed.
   void done() const { launched(op_, stream_); }
   // Waits for the stream and throws what went wrong in it.
-  void wait() const { ensure(cudaStreamSynchronize(stream_), op_); }
+  void wait() const { wait_for(stream_, device_.index, op_); }
   // A contiguous tensor on this device for the time of the call.
   Tensor scratch(const Dims& sizes, DType dtype) const {
     return empty_plain(sizes, Options{dtype, device_}, op_);
@@ -75,9 +79,6 @@ unsigned blocks_for(int64_t count);
 Tensor contiguous(const Tensor& x);
 // x as contiguous elements of that dtype.
 Tensor converted(const Tensor& x, DType dtype);
-// Positions as contiguous int64 (counting from 1), checked against 1..size, and -size..-1 where
-// `negative`; throws as the CPU does. Waits for the device.
-Tensor checked_positions(const char* op, const Tensor& index, int64_t size, bool negative = false);
 
 // Copies memory between host and device or between devices: both contiguous, of one dtype and
 // shape. Returns when `out` may be read: by the host, or in the current stream.

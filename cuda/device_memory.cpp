@@ -229,7 +229,7 @@ void DeviceMemory::deallocate(Block* block) noexcept {
   counters_.allocation.change(block->small, -1);
   counters_.allocated_bytes.change(block->small, -count(block->size));
   if (block->size >= memory_settings().max_split_size) counters_.oversize_allocations.change(-1);
-  hide(block->data, block->size);
+  if (held_.count(block->stream) == 0) hide(block->data, block->size);
   if (block->uses.empty() || note_events(block)) give_back(block);
 }
 

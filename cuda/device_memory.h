@@ -51,6 +51,8 @@ class DeviceMemory {
   void deallocate(Block* block) noexcept;
   // Notes that work in `stream` uses the block that begins at `data`, where one does.
   void record_stream(const void* data, cudaStream_t stream);
+  // While the memory of a stream is held, it is neither given back nor hidden where it is free.
+  void hold(cudaStream_t stream, bool holds);
   // Gives free segments back to the device, after waiting for those that streams still use.
   void empty_cache() noexcept;
 
@@ -90,6 +92,7 @@ class DeviceMemory {
   void wait_for_events();
   void passed(const Waiting& waiting);
 
+  bool may_release(const Block& block) const;
   bool release(Block* segment);
   bool release_large_enough(size_t bytes);
   void release_all();
@@ -104,6 +107,7 @@ class DeviceMemory {
   FreeBlocks small_, large_;
   std::unordered_map<const void*, Block*> active_;  // by where they begin
   std::map<cudaStream_t, std::deque<Waiting>> waiting_;
+  std::set<cudaStream_t> held_;
   std::vector<cudaEvent_t> events_;  // made and not in use
   MemoryCounters counters_;
   double fraction_ = 1;

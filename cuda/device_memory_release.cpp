@@ -90,6 +90,19 @@ void DeviceMemory::wait_for_events() {
   collect_passed();
 }
 
+void DeviceMemory::hold(cudaStream_t stream, bool holds) {
+  const std::lock_guard lock(mutex_);
+  if (holds)
+    held_.insert(stream);
+  else
+    held_.erase(stream);
+}
+
+// Whether a free block is a whole segment that nothing else wants.
+bool DeviceMemory::may_release(const Block& block) const {
+  return !block.is_split() && held_.count(block.stream) == 0;
+}
+
 // Gives a segment that is one free block back; it stays where the device refuses it.
 bool DeviceMemory::release(Block* block) {
   show(block->data, block->size);
@@ -113,7 +126,7 @@ bool DeviceMemory::release_large_enough(size_t bytes) {
   Block* best = nullptr;
   for (const FreeBlocks* blocks : {&small_, &large_})
     for (Block* block : *blocks)
-      if (!block->is_split() && block->size >= bytes && (!best || block->size < best->size))
+      if (may_release(*block) && block->size >= bytes && (!best || block->size < best->size))
         best = block;
   return best && release(best);
 }
@@ -122,7 +135,7 @@ void DeviceMemory::release_all() {
   for (FreeBlocks* blocks : {&small_, &large_})
     for (auto it = blocks->begin(); it != blocks->end();) {
       Block* block = *it++;
-      if (!block->is_split()) release(block);
+      if (may_release(*block)) release(block);
     }
 }
 
@@ -136,7 +149,7 @@ void DeviceMemory::collect_garbage(size_t size) {
   size_t reserved = static_cast<size_t>(counters_.reserved_bytes.all.current) + size;
   std::vector<Block*> idle;
   for (Block* block : large_)
-    if (!block->is_split()) idle.push_back(block);
+    if (may_release(*block)) idle.push_back(block);
   std::sort(idle.begin(), idle.end(),
             [](const Block* a, const Block* b) { return a->freed_at < b->freed_at; });
   for (Block* block : idle) {

@@ -2,6 +2,7 @@
 // embedding: the positions are sorted, and one thread does all entries of a place in their order.
 #include "cuda/scatter.h"
 
+#include "cuda/faults.cuh"
 #include "cuda/geometry.cuh"
 #include "cuda/sort.h"
 #include "tensor/kernels_copy.h"
@@ -68,23 +69,27 @@ __global__ void scatter_kernel(int64_t outer, int64_t places, int64_t inner, Ent
   }
 }
 
-__global__ void shift_kernel(int64_t count, const int64_t* from, int64_t* to, int64_t skip) {
-  for (MOONLET_EACH(i, count)) to[i] = from[i] == skip ? -1 : from[i] - 1;
+// `skip` stands for none among the places, without an error.
+__global__ void shift_kernel(int64_t count, Positions from, int64_t* to, int64_t skip) {
+  for (MOONLET_EACH(i, count)) to[i] = from.at[i] == skip && skip != 0 ? -1 : from.place(i);
 }
 
 // Where in contiguous x each entry of `index` (contiguous, from 1) points along a dimension.
-__global__ void target_kernel(Geometry<1> g, int64_t count, int64_t stride, const int64_t* index,
+__global__ void target_kernel(Geometry<1> g, int64_t count, int64_t stride, Positions index,
                               int64_t* to) {
-  for (MOONLET_EACH(i, count)) to[i] = offsets(g, i).at[0] + (index[i] - 1) * stride;
+  for (MOONLET_EACH(i, count)) {
+    const int64_t place = index.place(i);
+    to[i] = place < 0 ? -1 : offsets(g, i).at[0] + place * stride;
+  }
 }
 
-// Positions from 1 as places from 0; `skip` becomes -1.
-Tensor shifted(const Call& call, const Tensor& positions, int64_t skip) {
+// Positions from 1 to size as places from 0; `skip`, where it is not 0, becomes -1.
+Tensor shifted(const Call& call, const char* op, const Tensor& index, int64_t size, int64_t skip) {
+  const Tensor positions = converted(index, DType::Int64);
   Tensor out = call.scratch({positions.numel()}, DType::Int64);
   if (out.numel() == 0) return out;
   MOONLET_LAUNCH(shift_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
-                 static_cast<const int64_t*>(positions.elements<int64_t>()),
-                 out.elements<int64_t>(), skip);
+                 positions_in(op, positions, size), out.elements<int64_t>(), skip);
   call.done();
   return out;
 }
@@ -95,7 +100,7 @@ void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& inde
   const Call call(x, op);
   const Tensor source = part_of(given, index.sizes(), given.strides(), given.offset());
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
-  const Tensor positions = checked_positions(op, index, size);
+  const Tensor positions = converted(index, DType::Int64);
   with_contiguous(x, [&](Tensor& whole) {
     Dims strides = whole.strides();
     const int64_t stride = x.dim() == 0 ? 1 : strides[static_cast<int>(dim)];
@@ -104,8 +109,7 @@ void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& inde
     const Dims sizes = x.dim() == 0 ? Dims{} : index.sizes();
     MOONLET_LAUNCH(target_kernel, blocks_for(index.numel()), kBlock, 0, call.stream(),
                    geometry(sizes, x.dim() == 0 ? Dims{} : strides), index.numel(), stride,
-                   static_cast<const int64_t*>(positions.elements<int64_t>()),
-                   targets.elements<int64_t>());
+                   positions_in(op, positions, size), targets.elements<int64_t>());
     call.done();
     scatter_ordered(call, whole, 1, whole.numel(), 1, targets, converted(source, x.dtype()), fold);
   });
@@ -155,7 +159,7 @@ void put_slices(const char* op, Tensor& x, int64_t dim, const Tensor& index, con
   if (index.numel() == 0) return;
   const Call call(x, op);
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
-  const Tensor places = shifted(call, checked_positions(op, index, size), 0);
+  const Tensor places = shifted(call, op, index, size, 0);
   with_contiguous(x, [&](Tensor& whole) {
     const DimSplit s = split_at(x.sizes(), dim);
     scatter_ordered(call, whole, s.outer, s.size, s.inner, places, converted(source, x.dtype()),
@@ -196,8 +200,8 @@ void embedding_grad_weight(const Tensor& grad, const Tensor& index, int64_t rows
   const Call call(grad, "embedding_grad_weight");
   fill(y, Scalar(0));
   if (index.numel() == 0) return;
-  const Tensor positions = checked_positions("embedding_grad_weight", index, rows);
-  scatter_ordered(call, y, 1, rows, y.size(1), shifted(call, positions, padding_idx),
+  scatter_ordered(call, y, 1, rows, y.size(1),
+                  shifted(call, "embedding_grad_weight", index, rows, padding_idx),
                   converted(grad, y.dtype()), ScatterFold::Add);
 }
 

@@ -1,6 +1,7 @@
 // cuda/index.cu: reading and writing with tensors of positions, and nonzero.
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
+#include "cuda/graph.h"
 #include "cuda/index_plan.cuh"
 #include "cuda/scan.cuh"
 #include "cuda/scatter.h"
@@ -13,7 +14,10 @@ namespace {
 
 template <class T>
 __global__ void index_kernel(IndexGrid g, int64_t count, const T* x, T* y) {
-  for (MOONLET_EACH(i, count)) y[i] = x[index_offset(g, i)];
+  for (MOONLET_EACH(i, count)) {
+    const int64_t at = index_offset(g, i);
+    y[i] = at < 0 ? T{} : x[at];
+  }
 }
 
 // The running count of elements that are not zero.
@@ -47,7 +51,7 @@ __global__ void nonzero_kernel(NonzeroShape shape, int64_t count, const int64_t*
 // The rows of a sorted sequence, `step` elements apart or, with one for all, 0.
 struct SortedRows {
   Array values;
-  const int64_t* order;
+  Positions order;  // of `values` as they would be sorted; null where they are
   int64_t count, step, width;
 };
 
@@ -60,7 +64,8 @@ __global__ void search_kernel(SortedRows s, int64_t count, bool right, Array x, 
     int64_t low = 0, high = s.count;
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
-      const int64_t at = s.order != nullptr ? s.order[first + middle] - 1 : middle;
+      const int64_t at = s.order.at != nullptr ? s.order.place(first + middle) : middle;
+      if (at < 0) break;
       const C other = s.values.get<C>(first + at);
       const bool comes_before = right ? !(other > v) : !(other >= v);
       if (other != other ? right && v != v : v != v || comes_before)
@@ -81,7 +86,7 @@ __global__ void index_target_kernel(IndexGrid g, int64_t count, int64_t* to) {
 void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   const Call call(x, "index");
   const IndexedTensor indexed("index", x, indices);
-  if (indexed.count == 0) return;
+  if (indexed.count == 0) return indexed.check_only(call);
   Tensor rows = y.is_contiguous() ? y : call.scratch(y.sizes(), y.dtype());
   visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((index_kernel<T>), blocks_for(indexed.count), kBlock, 0, call.stream(),
@@ -100,6 +105,7 @@ Tensor nonzero(const Tensor& x) {
   Tensor counts = call.scratch({count}, DType::Int64);
   scan_by<int64_t>(call, DimSplit{1, count, 1},
                    NonzeroCount{array(source), counts.elements<int64_t>()});
+  refuse_in_capture(call.stream(), "nonzero", "a result whose size depends on values");
   int64_t found = 0;
   ensure(cudaMemcpyAsync(&found, counts.elements<int64_t>() + count - 1, sizeof found,
                          cudaMemcpyDeviceToHost, call.stream()),
@@ -123,7 +129,7 @@ void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& valu
     const IndexedTensor indexed("index_put", whole, indices);
     const Dims& result = indexed.plan.result;
     const int64_t count = indexed.count;
-    if (count == 0) return;
+    if (count == 0) return indexed.check_only(call);
     Tensor source = call.scratch(result, x.dtype()), targets = call.scratch({count}, DType::Int64);
     copy(source, values);
     MOONLET_LAUNCH(index_target_kernel, blocks_for(count), kBlock, 0, call.stream(), indexed.grid,
@@ -140,9 +146,10 @@ void searchsorted(const Tensor& sequence, const Tensor& given, bool, bool right,
   const Call call(given, "searchsorted");
   const Tensor sorted = contiguous(sequence), x = contiguous(given);
   Tensor order;
-  if (sorter.defined()) order = checked_positions("searchsorted", sorter, sequence.size(-1));
+  if (sorter.defined()) order = converted(sorter, DType::Int64);
   const int64_t n = sequence.size(-1);
-  const SortedRows rows{array(sorted), order.defined() ? order.elements<int64_t>() : nullptr, n,
+  const SortedRows rows{array(sorted),
+                        order.defined() ? positions_in("searchsorted", order, n) : Positions{}, n,
                         sequence.dim() == 1 ? 0 : n, sequence.dim() == 1 ? x.numel() : x.size(-1)};
   visit_device_compute<dtypes::real>(promote(sequence.dtype(), x.dtype()), [&]<class C>() {
     MOONLET_LAUNCH((search_kernel<C>), blocks_for(x.numel()), kBlock, 0, call.stream(), rows,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cuda/device.h"
+#include "cuda/faults.cuh"
 #include "cuda/geometry.cuh"
 #include "tensor/shapes/index.h"
 
@@ -14,27 +15,34 @@ namespace moonlet::cuda {
 struct IndexGrid {
   Geometry<2> base;
   int tensors = 0;
-  const int64_t* positions[kMaxDims];
-  int64_t sizes[kMaxDims];
+  Positions positions[kMaxDims];
   int64_t strides[kMaxDims];
 };
 
+// -1 where a position is none.
 __device__ inline int64_t index_offset(const IndexGrid& g, int64_t i) {
   const Offsets<2> o = offsets(g.base, i);
   int64_t at = o.at[0];
   for (int t = 0; t < g.tensors; ++t) {
-    const int64_t position = g.positions[t][o.at[1]];
-    at += (position < 0 ? position + g.sizes[t] : position - 1) * g.strides[t];
+    const int64_t place = g.positions[t].place(o.at[1]);
+    if (place < 0) return -1;
+    at += place * g.strides[t];
   }
   return at;
 }
 
-// The plan of x[indices] with its positions checked and laid out for kernels.
+// The plan of x[indices] with its positions laid out for kernels.
 struct IndexedTensor {
   shapes::IndexPlan plan;
   std::vector<Tensor> positions;  // keeps what the grid points to
   IndexGrid grid;
   int64_t count = 1;
+
+  // Reports what is wrong with the positions where there is nothing to read or write.
+  void check_only(const Call& call) const {
+    for (int t = 0; t < grid.tensors; ++t)
+      check_positions(call, grid.positions[t], positions[static_cast<size_t>(t)].numel());
+  }
 
   IndexedTensor(const char* op, const Tensor& x, const std::vector<Tensor>& indices)
       : plan(shapes::plan_index(op, x, indices)) {
@@ -49,10 +57,8 @@ struct IndexedTensor {
     grid.tensors = static_cast<int>(plan.indices.size());
     for (int t = 0; t < grid.tensors; ++t) {
       Tensor wide = empty_plain(plan.index_sizes, {DType::Int64, x.device()}, op);
-      copy_back(wide, checked_positions(op, plan.indices[static_cast<size_t>(t)],
-                                        plan.indexed_sizes[t], true));
-      grid.positions[t] = wide.elements<int64_t>();
-      grid.sizes[t] = plan.indexed_sizes[t];
+      copy_back(wide, plan.indices[static_cast<size_t>(t)]);
+      grid.positions[t] = positions_in(op, wide, plan.indexed_sizes[t], true);
       grid.strides[t] = plan.indexed_strides[t];
       positions.push_back(wide);
     }

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "cuda/device.h"
+#include "cuda/faults.cuh"
 #include "cuda/geometry.cuh"
+#include "cuda/graph.h"
 #include "tensor/ctc_paths.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_loss.h"
@@ -26,6 +28,17 @@ struct Batch {
     return (step * entries + entry) * classes;
   }
 };
+
+// The classes that are counted, with the first in the place of what is none.
+__global__ void targets_kernel(Batch b, Reporter wrong, int64_t* to) {
+  for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x)
+    for (int64_t k = threadIdx.x; k < b.target_lengths[i]; k += kBlock) {
+      const int64_t at = b.starts[i] + k, target = b.targets[at];
+      const bool good = target >= 1 && target <= b.classes;
+      if (!good) report(wrong, target, b.classes);
+      to[at] = good ? target : 1;
+    }
+}
 
 template <class C>
 __global__ void forward_kernel(Batch b, Array log_probs, C* log_alpha, Array y) {
@@ -106,8 +119,6 @@ struct DeviceBatch {
               int64_t width)
       : targets(converted(given, DType::Int64)) {
     const int64_t n = log_probs.size(1), classes = log_probs.size(2);
-    Tensor host = empty_plain(given.sizes(), {DType::Int64, Device{}}, call.op());
-    if (given.numel() > 0) transfer(host, targets);
     Tensor described = empty_plain({3, n}, {DType::Int64, Device{}}, call.op());
     int64_t *row = described.elements<int64_t>(), start = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -116,17 +127,20 @@ struct DeviceBatch {
       row[n + i] = length;
       row[2 * n + i] = input_lengths[static_cast<size_t>(i)];
       start += length;
-      for (int64_t k = 0; k < length; ++k) {
-        const int64_t value = host.elements<int64_t>()[row[i] + k];
-        check(value >= 1 && value <= classes, call.op(), ": target ", value,
-              " is no class of 1 to ", classes);
-      }
     }
     numbers = call.scratch({3, n}, DType::Int64);
-    if (n > 0) transfer(numbers, described);
+    upload(call, numbers.raw(), described.raw(), static_cast<size_t>(3 * n) * sizeof(int64_t));
     const int64_t* at = numbers.elements<int64_t>();
     batch = {log_probs.size(0),           n,  classes, blank,     width,
              targets.elements<int64_t>(), at, at + n,  at + 2 * n};
+    if (n == 0 || targets.numel() == 0) return;
+    const Tensor checked = call.scratch(targets.sizes(), DType::Int64);
+    MOONLET_LAUNCH(targets_kernel, blocks_for(n * kBlock), kBlock, 0, call.stream(), batch,
+                   reporter(call.device().index, call.op(), Fault::Target),
+                   checked.elements<int64_t>());
+    call.done();
+    targets = checked;
+    batch.targets = targets.elements<int64_t>();
   }
 };
 

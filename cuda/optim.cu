@@ -2,6 +2,7 @@
 // the device's memory; a block takes a chunk of one of them.
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
+#include "cuda/graph.h"
 #include "tensor/kernels_optim.h"
 #include "tensor/optim_steps-inl.h"
 
@@ -99,12 +100,9 @@ void run_step(const char* op, StepLists lists, const Step& step) {
     blocks += (count + kChunk - 1) / kChunk;
   }
   if (places.empty()) return;
-  // The copy is queued: the host's memory has been read when it returns.
   const auto bytes = static_cast<int64_t>(places.size() * sizeof(Place));
   const Tensor table = call.scratch({bytes}, DType::UInt8);
-  ensure(cudaMemcpyAsync(table.raw(), places.data(), static_cast<size_t>(bytes),
-                         cudaMemcpyHostToDevice, call.stream()),
-         op);
+  upload(call, table.raw(), places.data(), static_cast<size_t>(bytes));
   const DType dtype = parameters[0].dtype();
   visit_device_compute<dtypes::floating>(dtype, [&]<class C>() {
     MOONLET_LAUNCH((step_kernel<C, Step>), static_cast<unsigned>(blocks), kBlock, 0, call.stream(),

@@ -6,6 +6,7 @@
 
 #include "cuda/complex_math.h"
 #include "cuda/device.h"
+#include "cuda/faults.cuh"
 #include "cuda/geometry.cuh"
 #include "cuda/packs.cuh"
 #include "tensor/functors-inl.h"
@@ -46,7 +47,7 @@ struct PointwiseGrid {
   char* data[N + 1];
   DType dtypes[N + 1];
   bool is_number[N];
-  int* zero_divisor;
+  Reporter zero_divisor;
 };
 
 template <int N>
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kBlock)
     for (int e = 0; e < kEach; ++e) {
       if (i + e * step >= g.numel) continue;
       if constexpr (kDivides)
-        if (in[e][1] == C(0)) *g.zero_divisor = 1;
+        if (in[e][1] == C(0)) report(g.zero_divisor, 0, 0);
       store<C>(
           to[e], g.dtypes[N],
           apply<F>(in[e], params.v, std::make_index_sequence<N>(), std::make_index_sequence<P>()));
@@ -253,9 +254,6 @@ __global__ void __launch_bounds__(kBlock)
 
 // Fills a grid; false where the plan's operands do not lie so.
 bool packed_grid(const PointwisePlan& plan, PackKind kind, PackedGrid& g);
-// A zeroed flag in device memory for kernels to set, and whether one did; `wait` throws for op.
-int* zero_flag(const char* op, cudaStream_t stream, Tensor& holder, Device device);
-void throw_if_divided(const char* op, cudaStream_t stream, const int* flag);
 
 template <class C, int N>
 PointwiseValues<C, N> numbers_of(const PointwisePlan& plan) {
@@ -294,13 +292,11 @@ void run_elements(const PointwisePlan& plan) {
   }
   fill(N, plan.out);
   const cudaStream_t stream = current_stream(plan.device.index);
-  Tensor holder;
-  g.zero_divisor = kDivides ? zero_flag(plan.op, stream, holder, plan.device) : nullptr;
+  g.zero_divisor = kDivides ? reporter(plan.device.index, plan.op, Fault::Division) : Reporter{};
   MOONLET_LAUNCH((elements_kernel<F, C, N, P, kDivides, kTwice>),
                  blocks_for((plan.numel + kTwice) / (1 + kTwice)), kBlock, 0, stream, g,
                  (numbers_of<C, N>(plan)), (params_of<C, P>(plan)));
   launched(plan.op, stream);
-  if constexpr (kDivides) throw_if_divided(plan.op, stream, g.zero_divisor);
 }
 
 // Runs the packs of elements of so many bytes; false when the plan is not made for them.

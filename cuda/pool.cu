@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cuda/device.h"
+#include "cuda/faults.cuh"
 #include "cuda/geometry.cuh"
 #include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
@@ -90,24 +91,31 @@ __global__ void max_kernel(PoolWindow w, int64_t count, Array x, Array values, i
 // One thread a plane, in the order of the outputs.
 template <class C>
 __global__ void unpool_kernel(int64_t planes, int64_t size, int64_t places, Array grad,
-                              const int64_t* indices, Array y) {
+                              Positions indices, Array y) {
   for (MOONLET_EACH(p, planes)) {
     for (int64_t i = p * places; i < (p + 1) * places; ++i) {
-      const int64_t at = p * size + indices[i] - 1;
+      const int64_t place = indices.place(i), at = p * size + place;
+      if (place < 0) continue;
       y.set<C>(at, y.get<C>(at) + grad.get<C>(i));
     }
   }
 }
 
-__global__ void plane_targets_kernel(int64_t count, int64_t size, int64_t places,
-                                     const int64_t* indices, int64_t* to) {
-  for (MOONLET_EACH(i, count)) to[i] = i / places * size + indices[i] - 1;
+__global__ void plane_targets_kernel(int64_t count, int64_t size, int64_t places, Positions indices,
+                                     int64_t* to) {
+  for (MOONLET_EACH(i, count)) {
+    const int64_t place = indices.place(i);
+    to[i] = place < 0 ? -1 : i / places * size + place;
+  }
 }
 
 template <class T>
-__global__ void plane_gather_kernel(int64_t count, int64_t size, int64_t places,
-                                    const int64_t* indices, const T* x, T* y) {
-  for (MOONLET_EACH(i, count)) y[i] = x[i / places * size + indices[i] - 1];
+__global__ void plane_gather_kernel(int64_t count, int64_t size, int64_t places, Positions indices,
+                                    const T* x, T* y) {
+  for (MOONLET_EACH(i, count)) {
+    const int64_t place = indices.place(i);
+    y[i] = place < 0 ? T{} : x[i / places * size + place];
+  }
 }
 
 int64_t plane_size(const Tensor& t) { return t.size(-1) * t.size(-2); }
@@ -187,8 +195,8 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
     if (grad.numel() == 0) return;
     const int64_t size = plane_size(y), places = plane_size(grad), planes = grad.numel() / places;
     const Tensor slope = contiguous(grad);
-    const Tensor positions = checked_positions("max_pool2d_grad_x", indices, size);
-    const int64_t* at = positions.elements<int64_t>();
+    const Tensor positions = converted(indices, DType::Int64);
+    const Positions at = positions_in("max_pool2d_grad_x", positions, size);
     // With few planes a thread each would leave the device idle.
     if (planes < 256) {
       Tensor targets = call.scratch({grad.numel()}, DType::Int64);
@@ -213,12 +221,11 @@ void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tens
   if (y.numel() == 0) return;
   const Call call(y, "max_pool2d_grad_x_grad_grad");
   const Tensor source = contiguous(grad);
-  const Tensor positions =
-      checked_positions("max_pool2d_grad_x_grad_grad", indices, plane_size(grad));
+  const Tensor positions = converted(indices, DType::Int64);
+  const Positions at = positions_in("max_pool2d_grad_x_grad_grad", positions, plane_size(grad));
   visit_bytes<Bytes16>(y.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((plane_gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(),
-                   y.numel(), plane_size(grad), plane_size(y),
-                   static_cast<const int64_t*>(positions.elements<int64_t>()),
+                   y.numel(), plane_size(grad), plane_size(y), at,
                    static_cast<const T*>(source.elements<T>()), y.elements<T>());
   });
   call.done();

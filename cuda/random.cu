@@ -4,6 +4,7 @@
 
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
+#include "cuda/graph.h"
 #include "tensor/kernels_random.h"
 #include "tensor/kernels_sort.h"
 #include "tensor/random_counts.h"
@@ -17,7 +18,8 @@ namespace {
 
 // A maker gives kNumbers values of type C from one block.
 template <class Make>
-__global__ void draw_kernel(int64_t count, Philox rng, Make make, Array x) {
+__global__ void draw_kernel(int64_t count, DeviceRandom random, Make make, Array x) {
+  const Philox rng = random.now();
   constexpr int kNumbers = Make::kNumbers;
   for (MOONLET_EACH(b, (count + kNumbers - 1) / kNumbers)) {
     typename Make::Number numbers[kNumbers];
@@ -139,10 +141,11 @@ template <class Make>
 void draw(const char* op, Tensor& x, const Philox& rng, const Make& make) {
   if (x.numel() == 0) return;
   const Call call(x, op);
+  const DeviceRandom numbers = device_random(call, rng);
   with_contiguous(x, [&](Tensor& y) {
     const int64_t count = y.numel();
     MOONLET_LAUNCH((draw_kernel<Make>), blocks_for(count / Make::kNumbers + 1), kBlock, 0,
-                   call.stream(), count, rng, make, array(y));
+                   call.stream(), count, numbers, make, array(y));
     call.done();
   });
 }
@@ -226,17 +229,20 @@ void random(Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high, 
 }
 
 namespace {
-__global__ void poisson_kernel(int64_t count, Philox rng, Array rate, Array y) {
+__global__ void poisson_kernel(int64_t count, DeviceRandom random, Array rate, Array y) {
+  const Philox rng = random.now();
   for (MOONLET_EACH(i, count))
     y.set<double>(i, draws::poisson(rng, static_cast<uint64_t>(i), rate.get<double>(i)));
 }
-__global__ void gamma_kernel(int64_t count, Philox rng, Array concentration, Array y) {
+__global__ void gamma_kernel(int64_t count, DeviceRandom random, Array concentration, Array y) {
+  const Philox rng = random.now();
   for (MOONLET_EACH(i, count)) {
     y.set<double>(
         i, draws::standard_gamma(rng, static_cast<uint64_t>(i), concentration.get<double>(i)));
   }
 }
-__global__ void binomial_kernel(int64_t count, Philox rng, Array n, Array p, Array y) {
+__global__ void binomial_kernel(int64_t count, DeviceRandom random, Array n, Array p, Array y) {
+  const Philox rng = random.now();
   for (MOONLET_EACH(i, count)) {
     y.set<double>(
         i, draws::binomial(rng, static_cast<uint64_t>(i), n.get<double>(i), p.get<double>(i)));
@@ -250,7 +256,7 @@ void poisson_draw(const Tensor& rate, Philox rng, Tensor& y) {
   const Tensor rates = contiguous(rate);
   with_contiguous(y, [&](Tensor& out) {
     MOONLET_LAUNCH(poisson_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
-                   rng, array(rates), array(out));
+                   device_random(call, rng), array(rates), array(out));
   });
   call.done();
 }
@@ -261,7 +267,7 @@ void standard_gamma(const Tensor& concentration, Philox rng, Tensor& y) {
   const Tensor concentrations = contiguous(concentration);
   with_contiguous(y, [&](Tensor& out) {
     MOONLET_LAUNCH(gamma_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
-                   rng, array(concentrations), array(out));
+                   device_random(call, rng), array(concentrations), array(out));
   });
   call.done();
 }
@@ -272,7 +278,7 @@ void binomial_draw(const Tensor& count, const Tensor& prob, Philox rng, Tensor& 
   const Tensor counts = contiguous(count), probs = contiguous(prob);
   with_contiguous(y, [&](Tensor& out) {
     MOONLET_LAUNCH(binomial_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
-                   rng, array(counts), array(probs), array(out));
+                   device_random(call, rng), array(counts), array(probs), array(out));
   });
   call.done();
 }

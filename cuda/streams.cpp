@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "cuda/device.h"
+#include "cuda/faults.h"
 #include "tensor/backend.h"
 
 namespace moonlet::cuda {
@@ -47,7 +48,7 @@ class CudaStreams final : public Streams {
   }
   void synchronize(DeviceStream stream) override {
     const DeviceGuard guard(stream.device, "synchronize");
-    ensure(cudaStreamSynchronize(stream_of(stream)), "synchronize");
+    wait_for(stream_of(stream), stream.device, "synchronize");
   }
   void* new_event(int device, bool timing, bool blocking) override;
   void free_event(void* event, int device) noexcept override;
@@ -65,7 +66,9 @@ class CudaStreams final : public Streams {
   }
   void synchronize_event(void* event, int device) override {
     const DeviceGuard guard(device, "synchronize");
+    count_wait();
     ensure(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "synchronize");
+    throw_reported(device, "synchronize");
   }
   float elapsed(void* from, void* to, int device) override {
     const DeviceGuard guard(device, "elapsed_time");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cuda/device.h"
+#include "cuda/graph.h"
 #include "cuda/pinned.h"
 #include "cuda/streams.h"
 
@@ -33,6 +34,8 @@ void enable_peer_access(int a, int b) {
 // waits for it; the host waits for nothing.
 void transfer_between(Tensor& out, const Tensor& in, size_t bytes) {
   const int to = out.device().index, from = in.device().index;
+  for (int device : {to, from})
+    refuse_in_capture(current_stream(device), "to", "a copy between devices");
   enable_peer_access(to, from);
   const DeviceStream source = moonlet::current_stream(from), target = moonlet::current_stream(to);
   wait_stream(source, target);
@@ -58,15 +61,17 @@ void transfer(Tensor& out, const Tensor& in) {
   const auto kind = !to.is_cuda()    ? cudaMemcpyDeviceToHost
                     : from.is_cuda() ? cudaMemcpyDeviceToDevice
                                      : cudaMemcpyHostToDevice;
+  if (to != from)
+    refuse_in_capture(stream, op, to.is_cuda() ? "a copy from the host" : "a copy to the host");
   ensure(cudaMemcpyAsync(out.raw(), in.raw(), bytes, kind, stream), op);
   if (kind == cudaMemcpyDeviceToDevice) return;
   const void* const host = to.is_cuda() ? in.raw() : out.raw();
-  if (!device_state.copies_wait) {
-    if (is_pinned(host)) return note_pinned_use(host, moonlet::current_stream(device));
-    // Ordinary memory was read when the call returned, but is written later.
-    if (to.is_cuda()) return;
+  if (is_pinned(host)) {
+    if (!device_state.copies_wait) return note_pinned_use(host, moonlet::current_stream(device));
+  } else if (to.is_cuda() && !waits_for_kernels()) {
+    return;  // Ordinary memory has been read when the call returns, but is written later.
   }
-  ensure(cudaStreamSynchronize(stream), op);
+  wait_for(stream, device, op);
 }
 
 }  // namespace moonlet::cuda

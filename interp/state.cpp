@@ -28,6 +28,7 @@
 #include "interp/system.h"
 #include "interp/workers/module.h"
 #include "moonlet_config.h"
+#include "tensor/backend.h"
 #include "tensor/memory/budget.h"
 #include "tensor/warning.h"
 
@@ -229,6 +230,7 @@ StateData::StateData(InterpreterOptions given, StateData* owner)
 }
 
 StateData::~StateData() {
+  if (Backend* cuda = loaded_cuda_backend()) cuda->interpreter_closed(&stop);
   if (budget != nullptr) budget->release();
 }
 

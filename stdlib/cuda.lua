@@ -1,5 +1,5 @@
--- stdlib/cuda.lua: ml.cuda: CUDA devices: which there are, their memory, streams and events. A
--- device is a number from 0 or "cuda:N"; "cuda" and none are the current one.
+-- stdlib/cuda.lua: ml.cuda: CUDA devices: which there are, their memory, streams, events, graphs.
+-- A device is a number from 0 or "cuda:N"; "cuda" and none are the current one.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -9,6 +9,7 @@ local cuda = {}
 for name, value in pairs(ml._cuda) do cuda[name] = value end
 
 return options.namespace("cuda", cuda, options.late {
+  ["cuda.graphs"] = { "CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing" },
   ["cuda.streams"] = { "Stream", "Event", "stream", "set_stream", "current_stream",
     "default_stream" },
   ["cuda.devices"] = { "current_device", "set_device", "device", "device_of", "get_device_name",

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -93,13 +94,21 @@ Loaded load() {
   return out;
 }
 
+std::atomic<Backend*> ready{nullptr};
+
 const Loaded& loaded() {
-  static const Loaded once = load();
+  static const Loaded once = [] {
+    Loaded out = load();
+    ready.store(out.backend);
+    return out;
+  }();
   return once;
 }
 }  // namespace
 
 Backend* cuda_backend() { return loaded().backend; }
+
+Backend* loaded_cuda_backend() noexcept { return ready.load(); }
 
 const std::string& cuda_unavailable_reason() { return loaded().reason; }
 

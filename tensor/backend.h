@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,27 @@
 #include "tensor/tensor.h"
 
 namespace moonlet {
+
+class StopFlag;
+
+// Work of a device that was recorded instead of done, and is done by each replay. For one thread at
+// a time; a capture ends in the interpreter and the coroutine in which it began.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  // What this thread puts into the device's current stream is recorded from now on. `pool`, of
+  // new_graph_pool() or another graph, says with which graphs this one shares its memory; 0: with
+  // none.
+  virtual void begin(int device, int64_t pool) = 0;
+  virtual void end() = 0;
+  // Ends a capture that is under way without a graph.
+  virtual void abandon() noexcept = 0;
+  // Puts the work into the current stream.
+  virtual void replay() = 0;
+  // Gives the work and its memory up.
+  virtual void reset() = 0;
+  virtual int64_t pool() = 0;
+};
 
 class Backend {
  public:
@@ -52,11 +74,25 @@ class Backend {
   virtual void* pin_memory(size_t bytes) = 0;
   virtual void unpin_memory(void* data, size_t bytes) noexcept = 0;
   virtual bool is_pinned(const void* data) noexcept = 0;
+  // What kernels find wrong with values is told of at the next wait (see below). Reports `text`,
+  // the whole of an error, unless all elements of a bool tensor on a device hold.
+  virtual void expect_all(const Tensor& holds, const std::string& text) = 0;
+  // How often this process has waited for a device.
+  virtual int64_t wait_count() noexcept = 0;
+  // Errors that kernels report belong to the interpreter, known by its StopFlag, whose op made
+  // them. It closes: they are everybody's then.
+  virtual void interpreter_closed(const StopFlag* flag) noexcept = 0;
+  virtual std::unique_ptr<DeviceGraph> new_graph() = 0;
+  virtual int64_t new_graph_pool() noexcept = 0;
+  // Whether work in the current stream of a device is recorded.
+  virtual bool is_capturing(int index) noexcept = 0;
 };
 
 // The CUDA backend, loaded at the first call; null with `cuda_unavailable_reason` set otherwise.
 // Quick without a GPU. Thread-safe.
 Backend* cuda_backend();
+// The same if it was loaded; null, without loading it, otherwise.
+Backend* loaded_cuda_backend() noexcept;
 // Why there is none: no plugin, no driver, no device.
 const std::string& cuda_unavailable_reason();
 // Throws a clear error unless `device` exists, loading its backend first.

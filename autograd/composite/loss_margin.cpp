@@ -185,6 +185,10 @@ Tensor limited_variance(const char* op, const Tensor& var, double eps) {
   const Tensor more = [&]() -> Tensor {
     const NoGrad no_grad;
     if (!has_values(var)) return sub(clamp_min(var, eps), var);
+    if (var.device().is_cuda() && var.dtype() != DType::Bool) {
+      expect_all(logical_not(lt(amin(var), 0.0)), text(op, ": var has negative elements"));
+      return sub(clamp_min(var, eps), var);
+    }
     const double least = host_value<double>(amin(var));
     check(least >= 0 || !host_value<bool>(any(lt(var, 0.0))), op, ": var has negative elements");
     return least >= eps ? Tensor() : sub(clamp_min(var, eps), var);

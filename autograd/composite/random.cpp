@@ -90,9 +90,6 @@ Tensor randperm_composite(int64_t n, std::optional<DType> dtype, std::optional<D
 
 namespace {
 
-// Whether every element of a bool tensor holds.
-bool holds(const Tensor& x) { return !has_values(x) || host_value<bool>(all(x)); }
-
 // A tensor of x's shape in float32, or float64 for one of that dtype: what draws are computed in.
 Tensor wide_like(const Tensor& x) {
   return empty_like(x, x.dtype() == DType::Float64 ? DType::Float64 : DType::Float32);
@@ -113,8 +110,8 @@ Tensor bernoulli_of_composite(const Tensor& given, std::optional<double> p, Gene
   }
   check(is_floating(x.dtype()), "bernoulli: dtype ", x.dtype(),
         "; probabilities of a floating one wanted");
-  check(holds(logical_and(ge(x, 0.0), le(x, 1.0))),
-        "bernoulli: the probabilities must be between 0 and 1");
+  expect_all(logical_and(ge(x, 0.0), le(x, 1.0)),
+             "bernoulli: the probabilities must be between 0 and 1");
   Tensor u = wide_like(x);
   uniform_(u, 0, 1, generator);
   return to(lt(u, to(x, u.dtype())), x.dtype());
@@ -157,7 +154,7 @@ Tensor normal_of_composite(const Operand& mean, const Operand& std, Generator* g
   check(mean.is_tensor() || std.is_tensor(),
         "normal: a size is wanted where mean and std are numbers");
   if (std.is_tensor())
-    check(holds(ge(shallow_copy(std.tensor()), 0.0)), "normal: std must not be negative");
+    expect_all(ge(shallow_copy(std.tensor()), 0.0), "normal: std must not be negative");
   else
     check(std.scalar().to_double() >= 0, "normal: std = ", std.scalar().to_double(),
           " is negative");
@@ -179,16 +176,15 @@ Tensor normal_sized_composite(double mean, double std, const Dims& size, Generat
 
 Tensor poisson_composite(const Tensor& rate, Generator* generator) {
   const Tensor x = shallow_copy(rate);
-  check(holds(ge(x, 0.0)), "poisson: the rates must not be negative");
+  expect_all(ge(x, 0.0), "poisson: the rates must not be negative");
   return poisson_draw(x, generator);
 }
 
 Tensor binomial_composite(const Tensor& count, const Tensor& prob, Generator* generator) {
   const Tensor n = shallow_copy(count), p = shallow_copy(prob);
-  check(holds(logical_and(ge(n, 0.0), le(n, 0x1p53))),
-        "binomial: the counts must be from 0 to 2^53");
-  check(holds(logical_and(ge(p, 0.0), le(p, 1.0))),
-        "binomial: the probabilities must be between 0 and 1");
+  expect_all(logical_and(ge(n, 0.0), le(n, 0x1p53)), "binomial: the counts must be from 0 to 2^53");
+  expect_all(logical_and(ge(p, 0.0), le(p, 1.0)),
+             "binomial: the probabilities must be between 0 and 1");
   const Dims sizes = broadcast(n.sizes(), p.sizes(), "binomial");
   return binomial_draw(expand(n, sizes), expand(p, sizes), generator);
 }
@@ -222,11 +218,11 @@ Tensor multinomial_composite(const Tensor& given, int64_t num_samples, bool repl
   const Tensor probs = to(shallow_copy(given), DType::Float64);
   const Tensor counts = count_nonzero(probs, Dims{-1});
   if (counts.numel() == 0) return allocate(drawn, "multinomial");
-  check(host_value<bool>(all(logical_and(isfinite(probs), ge(probs, 0.0)))),
-        "multinomial: the weights must be finite and not negative");
+  expect_all(logical_and(isfinite(probs), ge(probs, 0.0)),
+             "multinomial: the weights must be finite and not negative");
   const int64_t needed = replacement ? 1 : num_samples;
-  check(host_value<int64_t>(amin(counts)) >= needed, "multinomial: ", needed,
-        " categories of positive weight wanted in every row");
+  expect_all(ge(counts, needed),
+             text("multinomial: ", needed, " categories of positive weight wanted in every row"));
   return replacement ? draw_replaced(probs, num_samples, generator)
                      : draw_distinct(probs, num_samples, generator);
 }

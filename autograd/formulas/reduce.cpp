@@ -42,7 +42,8 @@ Tensor prod_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, std::optio
   if (x.numel() == 0) return zeros_like(x);
   const Dims dims = dim ? Dims{wrapped(*dim, x.dim())} : all_dims(x.dim());
   const Tensor outer = restore_dims(g, x.sizes(), dims, keepdim);
-  if (has_values(x) && host_value<bool>(all(x))) {
+  // Whether there is a zero, a device is not asked.
+  if (has_values(x) && x.device().is_cpu() && host_value<bool>(all(x))) {
     const Tensor whole = restore_dims(y, x.sizes(), dims, keepdim);
     if (is_complex(x.dtype())) return mul(outer, conj(div(whole, x)));
     return div(mul(outer, whole), x);

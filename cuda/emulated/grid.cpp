@@ -536,7 +536,7 @@ void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_b
     run_grid(g);
     if (fails) set_sticky(cudaErrorLaunchFailure, "the environment says that this kernel fails");
   };
-  if (!runs_later()) return run(body);
+  if (!runs_later() && !is_captured(stream)) return run(body);
   enqueue(stream, [run, arguments = copy(body)] { run(arguments.get()); });
 }
 

@@ -222,6 +222,7 @@ Queues* queues() {
 bool runs_later() { return queues() != nullptr; }
 
 WorkRef enqueue(cudaStream_t stream, std::function<void()> run) {
+  if (record(stream, run)) return nullptr;
   if (Queues* q = queues()) return q->add(stream, std::move(run));
   run();
   return nullptr;

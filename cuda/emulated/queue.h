@@ -18,12 +18,23 @@ bool runs_later();
 struct Work;
 using WorkRef = std::shared_ptr<Work>;
 
-/// Puts `run` at the end of a stream; it runs with its device current.
-/// Without queues it runs now.
+/// Puts `run` at the end of a stream; it runs with its device current. Without queues it runs now.
+/// That of a stream that is being captured becomes a part of the graph.
 WorkRef enqueue(cudaStream_t stream, std::function<void()> run);
 
 /// Makes what is put into `stream` from now on run after `work`, which may be null.
 void enqueue_wait(cudaStream_t stream, const WorkRef& work);
+
+/// Whether a stream is being captured (graph.cpp), or one of a device.
+bool is_captured(cudaStream_t stream);
+bool is_captured_on(int device);
+
+/// Keeps `run` for the graph of a stream that is being captured; false for others.
+bool record(cudaStream_t stream, std::function<void()>& run);
+
+/// What happens cannot be captured: the capture of the stream ends in an error. Returns that of
+/// the call.
+cudaError_t break_capture(cudaStream_t stream);
 
 /// The last work of a stream, or null.
 WorkRef last_of(cudaStream_t stream);

@@ -130,11 +130,13 @@ cudaError_t copy(const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream, boo
             static_cast<const char*>(rows.from) + row * rows.from_pitch, rows.width, kind))
       return error;
   if (rows.width == 0 || rows.height == 0) return cudaSuccess;
-  if (!runs_later()) {
+  const bool captured = is_captured(stream);
+  if (!runs_later() && !captured) {
     rows.move();
     return cudaSuccess;
   }
   const auto of_host = [&](const void* at) { return owner(at, 1) < 0 && !is_pinned(at); };
+  if (captured && (waits || of_host(rows.from) || of_host(rows.to))) return break_capture(stream);
   WorkRef work;
   if (of_host(rows.from)) {
     auto kept = std::make_shared<std::vector<char>>(rows.width * rows.height);
@@ -296,6 +298,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  if (is_captured_on(the_device)) return report(cudaErrorStreamCaptureUnsupported);
   run_all(the_device);
   return report(device_error());
 }

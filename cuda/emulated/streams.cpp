@@ -99,6 +99,12 @@ constexpr Text kTexts[] = {
      "peer access has not been enabled"},
     {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {cudaErrorIllegalState, "cudaErrorIllegalState",
+     "the operation cannot be performed in the present state"},
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
     {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
 };
@@ -163,11 +169,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const bool alive = live(stream);
+  if (is_captured(stream)) return report(break_capture(stream));
   if (alive) run_until(last_of(stream));
   return finished(alive);
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (is_captured(stream)) return report(break_capture(stream));
   if (!live(stream)) return finished(false);
   const bool ready = look_at(last_of(stream));
   const cudaError_t error = finished(true);
@@ -176,6 +184,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   if (flags) return report(cudaErrorInvalidValue);
+  if (is_captured(stream)) return report(break_capture(stream));
   const bool alive = live(stream) && live(event);
   if (alive) enqueue_wait(stream, event->work);
   return finished(alive);
@@ -216,6 +225,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (is_captured(stream)) return report(break_capture(stream));
   if (const cudaError_t error = finished(live(event) && live(stream))) return error;
   if (device_of(stream) != event->device) return report(cudaErrorInvalidResourceHandle);
   event->recorded = true;

@@ -297,6 +297,8 @@ Scalar element(const Tensor& host, int64_t i) {
   return visit(host.dtype(), [&]<class T>() { return Scalar::of(host.elements<T>()[i]); });
 }
 
+constexpr char kItem[] = "item", kTotable[] = "totable", kTolist[] = "tolist";
+
 int l_item(lua_State* L) {
   const Tensor& x = check_tensor(L, 1, "item");
   if (x.numel() != 1) fail("item: one element is wanted, got shape ", x.sizes());
@@ -353,10 +355,10 @@ void register_construct(lua_State* L) {
                                      {kStridedName, op_guard<l_empty_strided, kStridedName>},
                                      {"is_tensor", guard<l_is_tensor>},
                                      {nullptr, nullptr}};
-  static const luaL_Reg kMethods[] = {{"item", op_guard<l_item>},
+  static const luaL_Reg kMethods[] = {{kItem, op_guard<l_item, kItem>},
                                       {"new_tensor", op_guard<l_new_tensor, kNewTensorName>},
-                                      {"totable", op_guard<l_totable>},
-                                      {"tolist", op_guard<l_totable>},
+                                      {kTotable, op_guard<l_totable, kTotable>},
+                                      {kTolist, op_guard<l_totable, kTolist>},
                                       {nullptr, nullptr}};
   set_functions(L, -2, kModule);
   set_functions(L, -1, kMethods);

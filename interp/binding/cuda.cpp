@@ -4,6 +4,9 @@
 #include "tensor/backend.h"
 
 namespace moonlet::binding {
+
+void register_cuda_graphs(lua_State* L);
+
 namespace {
 
 Backend& need_cuda(const char* op) {
@@ -48,25 +51,28 @@ int l_cuda_emulated(lua_State* L) {
   return push_result(L, backend != nullptr && backend->emulated());
 }
 
+int l_cuda_wait_count(lua_State* L) {
+  Backend* backend = loaded_cuda_backend();
+  return push_result(L, backend != nullptr ? backend->wait_count() : int64_t{0});
+}
+
 int l_cuda_live_bytes(lua_State* L) { return push_result(L, live_bytes(DeviceType::CUDA)); }
 
 }  // namespace
 
 void register_cuda(lua_State* L) {
-  static const luaL_Reg kCuda[] = {{"is_available", guard<l_cuda_available>},
-                                   {"unavailable_reason", guard<l_cuda_reason>},
-                                   {"device_count", guard<l_cuda_count>},
-                                   {"device_name", guard<l_cuda_name>},
-                                   {"synchronize", guard<l_cuda_synchronize>},
-                                   {"memory_info", guard<l_cuda_memory>},
-                                   {"is_emulated", guard<l_cuda_emulated>},
-                                   {"live_bytes", guard<l_cuda_live_bytes>},
-                                   {nullptr, nullptr}};
+  static const luaL_Reg kCuda[] = {
+      {"is_available", guard<l_cuda_available>},  {"unavailable_reason", guard<l_cuda_reason>},
+      {"device_count", guard<l_cuda_count>},      {"device_name", guard<l_cuda_name>},
+      {"synchronize", guard<l_cuda_synchronize>}, {"memory_info", guard<l_cuda_memory>},
+      {"is_emulated", guard<l_cuda_emulated>},    {"wait_count", guard<l_cuda_wait_count>},
+      {"live_bytes", guard<l_cuda_live_bytes>},   {nullptr, nullptr}};
   register_cuda_memory(L);
   luaL_newlib(L, kCuda);
   register_streams(L);
   lua_setfield(L, -3, "_cuda");
   register_record_stream(L);
+  register_cuda_graphs(L);
 }
 
 }  // namespace moonlet::binding

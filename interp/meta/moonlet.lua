@@ -430,7 +430,8 @@ function ml.cuda.device_count() end
 ---@return string
 function ml.cuda.device_name(device) end
 
---- Waits until a device has done all that it was asked to, and raises what went wrong there.
+--- Waits until a device has done all that it was asked to, and raises what went wrong there, also what
+--- an op of this script found wrong with positions, classes or divisors since the last wait.
 ---@param device? integer|string the current one unless given
 function ml.cuda.synchronize(device) end
 
@@ -443,6 +444,12 @@ function ml.cuda.memory_info(device) end
 --- Whether the devices are an emulation on the CPU, for tests.
 ---@return boolean
 function ml.cuda.is_emulated() end
+
+--- How often this process has waited for a device, as `x:item()`, copies to the host and
+--- `synchronize` do: what a training step waits for is the difference over the step.
+--- > ml.cuda.wait_count()
+---@return integer
+function ml.cuda.wait_count() end
 
 --- The bytes of all storages in use on CUDA devices.
 ---@return integer

@@ -110,6 +110,10 @@ local function add(self, work, p, gradient, state)
   local group, names = work.group, work.names
   local first = names[1] ~= nil and state[names[1]] == nil
   if first or not is_complete(self, state, group, names) then
+    if work.captured then
+      options.fail("%s: the first step of a parameter cannot be captured in a CUDA graph; run a "
+        .. "step before", self.name)
+    end
     complete(self, p, state, group, names)
   end
   local list = list_for(self, work, p, state, first)
@@ -142,10 +146,20 @@ local function check_place(self, group, p)
   end
 end
 
+-- A graph would do the same step again and again.
+local function check_capture(self, group)
+  if #self.counted > 0 and not group.capturable then
+    options.fail("%s: the step cannot be captured in a CUDA graph unless 'capturable' is true: its "
+      .. "number would stay the same", self.name)
+  end
+end
+
 -- What is to be done for a group: nothing is changed yet but states that lacked something.
 local function collect(self, group)
   local work = { group = group, core = in_core(group), names = kept_names(self, group), lists = {},
     rows = {} }
+  work.captured = ml._cuda_graphs.is_capturing()
+  if work.captured then check_capture(self, group) end
   local states, params, limited = self.state, group.params, group.fused or group.capturable
   for i = 1, #params do
     local p = params[i]

@@ -7,6 +7,8 @@
 
 #include "tensor/allocator.h"
 #include "tensor/backend.h"
+#include "tensor/execution.h"
+#include "tensor/interrupt.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_clone.h"
 #include "tensor/raw_convert.h"
@@ -239,14 +241,47 @@ TEST_CASE("device errors name the op and leave the device usable", "[cuda]") {
   }
   try {
     raw::index_select(y, 0, moved(bad, kFirst));
+    cuda_backend()->synchronize(0);
   } catch (const Error& error) {
     on_device = error.what();
   }
   REQUIRE(!on_host.empty());
-  REQUIRE(on_device == on_host);
+  REQUIRE_THAT(on_device, ContainsSubstring(": an earlier op on cuda:0 failed: " + on_host));
   const Tensor whole = moved(numbered({3}, DType::Int64), kFirst);
-  REQUIRE_THROWS_WITH(raw::floor_divide(whole, whole), ContainsSubstring("division by zero"));
+  raw::floor_divide(whole, whole);
+  REQUIRE_THROWS_WITH(cuda_backend()->synchronize(0), ContainsSubstring("division by zero"));
   REQUIRE(value(raw::sum(y, all_dims(y.dim()), false, std::nullopt)) == 6);
+}
+
+TEST_CASE("what kernels report is for the interpreter whose op made it", "[cuda]") {
+  if (no_device()) return;
+  StopFlag first, second;
+  ExecutionState one = execution, other = execution;
+  one.stop = &first;
+  other.stop = &second;
+  const Tensor x = moved(numbered({4}, DType::Float32), kFirst);
+  Tensor bad = numbered({1}, DType::Int64);
+  bad.data<int64_t>()[0] = 9;
+  const Tensor at = moved(bad, kFirst);
+  const auto wait = [](ExecutionState& state) {
+    const ExecutionScope scope(state);
+    cuda_backend()->synchronize(0);
+  };
+  const auto fault = [&](ExecutionState& state) {
+    const ExecutionScope scope(state);
+    raw::index_select(x, 0, at);
+  };
+  fault(one);
+  wait(other);
+  REQUIRE_THROWS_WITH(wait(one), ContainsSubstring("index_select: position 9"));
+  wait(one);
+  fault(one);
+  REQUIRE_THROWS_WITH(cuda_backend()->synchronize(0), ContainsSubstring("position 9"));
+  fault(one);
+  cuda_backend()->interpreter_closed(&first);
+  REQUIRE_THROWS_WITH(wait(other), ContainsSubstring("position 9"));
+  wait(other);
+  cuda_backend()->interpreter_closed(&second);
 }
 
 TEST_CASE("a stream guard is its thread's, and goes back", "[cuda]") {

@@ -221,7 +221,10 @@ end)
 on_device("errors name what is wrong and leave the device usable", function()
   local x = ml.randn { 4, 3, device = "cuda" }
   local function fails(pattern, f)
-    local ok, message = pcall(f)
+    local ok, message = pcall(function()
+      f()
+      ml.cuda.synchronize()
+    end)
     expect.falsy(ok)
     if not tostring(message):find(pattern) then error(("%s: no '%s' in it"):format(message, pattern), 0) end
   end

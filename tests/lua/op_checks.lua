@@ -442,7 +442,11 @@ end
 local function compare_devices(case, what, args, layout, may_fail)
   local tol = case.family == "random" and 1e-4 or nil
   local fine, want, want_grads = pcall(results_on, case, args, "cpu", layout)
-  local there, got, got_grads = pcall(results_on, case, args, "cuda", layout)
+  local there, got, got_grads = pcall(function()
+    local results, grads = results_on(case, args, "cuda", layout)
+    ml.cuda.synchronize()
+    return results, grads
+  end)
   if fine ~= there then
     error(("%s: %s on the CPU, on CUDA %s"):format(what, fine and "fine" or want, there and "fine" or got), 0)
   end
