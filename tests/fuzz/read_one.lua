@@ -51,9 +51,12 @@ local function complaint(problem)
     return (problem:find "attempt to " or problem:find "bad argument") and problem or nil
   end
   if not problem:find "load: " and not problem:find "read_%w+: " then return problem end
+  -- Right behind the name of the file or, first of all, of a thing in it: what a message tells of a
+  -- file's content may have such words itself.
+  local rest = problem:match "[lr][oe]ad[%w_]*: '[^']*': (.*)"
+  if not rest then return nil end
   for _, text in ipairs { "attempt to ", "bad argument #", "stack overflow", "%S*stdlib/files/[%w_]+%.lua:%d+: " } do
-    -- Right behind the name of the file or of a thing in it: names may have such words themselves.
-    if problem:find("': " .. text) then return problem end
+    if rest:find("^" .. text) or rest:find("^[%w ]*'[^']*': " .. text) then return problem end
   end
   return nil
 end
