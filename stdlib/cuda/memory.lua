@@ -22,8 +22,8 @@ local function counter(name, key)
   return of_device(name, function(device) return raw.statistics(device)[key] end)
 end
 
---- The counters of a device's allocator, by PyTorch's names: `allocated_bytes.all.current`, `.peak`,
---- `.allocated` (the sum of what came), `.freed`, for `all`, `small_pool` (blocks of at most 1 MiB)
+--- The counters of a device's allocator, by PyTorch's names: `allocated_bytes.all.current`,
+--- `.peak`, `.allocated` (the sum of what came), `.freed`, for `all`, `small_pool` (blocks of at most 1 MiB)
 --- and `large_pool`; of `allocated_bytes` (what tensors hold, rounded up), `requested_bytes` (not
 --- rounded), `active_bytes` (with what was freed while streams still use it), `reserved_bytes`
 --- (taken from the device), `inactive_split_bytes` (free parts of segments in use), and the numbers
@@ -154,8 +154,8 @@ local CONTEXT = { all = true, alloc = true, state = true }
 local read_record = signature('cuda.record_memory_history(string|bool enabled="all", '
   .. 'string|bool context="all", int>=1? max_entries=nil, bool clear_history=false)')
 
---- Records what the allocators do from now on, on all devices: with `enabled` "all" each event, with
---- "state" only the lines of the script that made the blocks in use; `false` ends it. `context`
+--- Records what the allocators do from now on, on all devices: with `enabled` "all" each event,
+--- with "state" only the lines of the script that made the blocks in use; `false` ends it. `context`
 --- says for what lines are kept: "all", "alloc" (not for frees), "state" or `false` for none.
 ---@param enabled? "all"|"state"|boolean "all" unless given
 ---@param context? "all"|"alloc"|"state"|false "all" unless given

@@ -1,6 +1,6 @@
-// tensor/cpu/convert_simd.cpp: conversions, repetitions and reversals of elements that lie one after
-// another, one version per instruction set, chosen when the program runs. Most loops are left to the
-// compiler, which makes vectors of them.
+// tensor/cpu/convert_simd.cpp: conversions, repetitions and reversals of elements that lie one
+// after another, one version per instruction set, chosen when the program runs. Most loops are left
+// to the compiler, which makes vectors of them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/convert_simd.cpp"
 //
