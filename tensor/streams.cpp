@@ -13,7 +13,7 @@ void set_current_stream(DeviceStream stream) {
   check(cuda_streams("set_stream").exists(stream), "set_stream: there is no stream ", stream.id,
         " on device ", stream.device);
   if (stream.device < kMaxStreamDevices)
-    device_state.streams[static_cast<size_t>(stream.device)] = stream.id;
+    device_state.streams[static_cast<uint8_t>(stream.device)] = stream.id;
 }
 
 void set_current_device(int device) {
@@ -32,7 +32,7 @@ StreamGuard::StreamGuard(DeviceStream stream)
 
 StreamGuard::~StreamGuard() {
   if (before_.device < kMaxStreamDevices)
-    device_state.streams[static_cast<size_t>(before_.device)] = before_.id;
+    device_state.streams[static_cast<uint8_t>(before_.device)] = before_.id;
   device_state.current = device_before_;
 }
 
@@ -51,7 +51,7 @@ void Event::record(DeviceStream stream) {
   check(device_ < 0 || device_ == stream.device, "record: the event belongs to cuda:", device_,
         ", where it was first recorded, and the stream to cuda:", static_cast<int>(stream.device));
   if (event_ == nullptr) event_ = streams.new_event(stream.device, timing_, blocking_);
-  device_ = stream.device;
+  device_ = static_cast<uint8_t>(stream.device);
   streams.record(event_, stream);
 }
 

@@ -78,3 +78,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               std::size_t workspace_bytes, cudaStream_t stream);
+
+#ifndef MOONLET_EMULATED_RUNTIME
+#define cublasLtMatmulDescCreate(...) MOONLET_BLAS_CALL(cublasLtMatmulDescCreate, __VA_ARGS__)
+#define cublasLtMatmulDescSetAttribute(...) \
+  MOONLET_BLAS_CALL(cublasLtMatmulDescSetAttribute, __VA_ARGS__)
+#define cublasLtMatrixLayoutCreate(...) MOONLET_BLAS_CALL(cublasLtMatrixLayoutCreate, __VA_ARGS__)
+#define cublasLtMatmulPreferenceCreate(...) \
+  MOONLET_BLAS_CALL(cublasLtMatmulPreferenceCreate, __VA_ARGS__)
+#define cublasLtMatmulPreferenceSetAttribute(...) \
+  MOONLET_BLAS_CALL(cublasLtMatmulPreferenceSetAttribute, __VA_ARGS__)
+#define cublasLtMatmulAlgoGetHeuristic(...) \
+  MOONLET_BLAS_CALL(cublasLtMatmulAlgoGetHeuristic, __VA_ARGS__)
+#define cublasLtMatmul(...) MOONLET_BLAS_CALL(cublasLtMatmul, __VA_ARGS__)
+#endif

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "cublasLt.h"
-#include "grid.h"
+#include "queue.h"
 #include "state.h"
 
 struct cublasLtMatmulDescription {
@@ -48,16 +48,12 @@ cublasStatus_t assign(T& to, const void* value, std::size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// The kernel that copies a bias of `rows` elements to every column.
-void spread_bias(const char* bias, char* to, std::int64_t rows, std::int64_t columns,
-                 std::int64_t leading, std::int64_t bytes) {
-  const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns;
-       i += threads) {
-    const std::int64_t row = i % rows, column = i / rows;
-    std::memcpy(to + (column * leading + row) * bytes, bias + row * bytes,
-                static_cast<std::size_t>(bytes));
-  }
+/// Copies a bias of `rows` elements to every column.
+void spread_bias(const char* bias, char* to, int rows, int columns, int leading, unsigned bytes) {
+  const std::size_t column = static_cast<std::size_t>(rows) * bytes;
+  for (int j = 0; j < columns; ++j)
+    std::memcpy(to + static_cast<std::size_t>(j) * static_cast<unsigned>(leading) * bytes, bias,
+                column);
 }
 
 bool supported(const cublasLtMatmulDescription& d, const cublasLtMatrixDescription& a,
@@ -170,9 +166,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       set_sticky(cudaErrorIllegalAddress, "cuBLASLt was given a bias outside device memory");
       return CUBLAS_STATUS_EXECUTION_FAILED;
     }
-    launch(kernel_address(spread_bias), dim3(64), dim3(128), 0, stream, spread_bias,
-           static_cast<const char*>(description->bias), static_cast<char*>(d), std::int64_t{m},
-           std::int64_t{n}, std::int64_t{d_layout->leading}, std::int64_t{bytes});
+    enqueue(stream,
+            [=, bias = static_cast<const char*>(description->bias), leading = d_layout->leading] {
+              spread_bias(bias, static_cast<char*>(d), m, n, leading, bytes);
+            });
     keep = 1;
   }
   const auto blas = reinterpret_cast<cublasHandle_t>(handle);

@@ -23,13 +23,13 @@ local function counter(name, key)
 end
 
 --- The counters of a device's allocator, by PyTorch's names: `allocated_bytes.all.current`,
---- `.peak`, `.allocated` (the sum of what came), `.freed`, for `all`, `small_pool` (blocks of at most 1 MiB)
---- and `large_pool`; of `allocated_bytes` (what tensors hold, rounded up), `requested_bytes` (not
---- rounded), `active_bytes` (with what was freed while streams still use it), `reserved_bytes`
---- (taken from the device), `inactive_split_bytes` (free parts of segments in use), and the numbers
---- of blocks `allocation`, `active`, `segment`, `inactive_split`. `num_alloc_retries` counts how
---- often the device had no more, `num_ooms` how often that was an error, before and after Lua's
---- garbage was collected.
+--- `.peak`, `.allocated` (the sum of what came), `.freed`, for `all`, `small_pool` (blocks of at
+--- most 1 MiB) and `large_pool`; of `allocated_bytes` (what tensors hold, rounded up),
+--- `requested_bytes` (not rounded), `active_bytes` (with what was freed while streams still use
+--- it), `reserved_bytes` (taken from the device), `inactive_split_bytes` (free parts of segments in
+--- use), and the numbers of blocks `allocation`, `active`, `segment`, `inactive_split`.
+--- `num_alloc_retries` counts how often the device had no more, `num_ooms` how often that was an
+--- error, before and after Lua's garbage was collected.
 ---@param device? integer|string the current one unless given
 ---@return table<string, integer>
 memory.memory_stats = of_device("memory_stats", raw.statistics)
@@ -155,8 +155,9 @@ local read_record = signature('cuda.record_memory_history(string|bool enabled="a
   .. 'string|bool context="all", int>=1? max_entries=nil, bool clear_history=false)')
 
 --- Records what the allocators do from now on, on all devices: with `enabled` "all" each event,
---- with "state" only the lines of the script that made the blocks in use; `false` ends it. `context`
---- says for what lines are kept: "all", "alloc" (not for frees), "state" or `false` for none.
+--- with "state" only the lines of the script that made the blocks in use; `false` ends it.
+--- `context` says for what lines are kept: "all", "alloc" (not for frees), "state" or `false` for
+--- none.
 ---@param enabled? "all"|"state"|boolean "all" unless given
 ---@param context? "all"|"alloc"|"state"|false "all" unless given
 ---@param max_entries? integer events that are kept on each device, the last ones; all unless given
