@@ -44,7 +44,10 @@ for file in "$work"/bin/* "$work"/carried/*; do
 done
 
 cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
-cp tests/lua/harness.lua tests/lua/op_*.lua tests/lua/cuda_test.lua "$work/tests/lua/"
+for test in harness cuda_test cuda_kernels_test cuda_graph_test; do
+  cp "tests/lua/$test.lua" "$work/tests/lua/"
+done
+cp tests/lua/op_*.lua "$work/tests/lua/"
 cp "$build/tests/op_cases.lua" "$work/tests/"
 # The optimisers' steps have no samples; training runs them.
 for rows in tensor/ops/*.lua; do basename "$rows" .lua; done | grep -vx optim >"$work/families"
