@@ -11,29 +11,29 @@ namespace moonlet::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// The value of the lane `by` further on, among `width` lanes.
-template <class T>
-__device__ __forceinline__ T from_later_lane(const T& value, int by, int width) {
+// Each word of a value by way of shuffle(word).
+template <class T, class Shuffle>
+__device__ __forceinline__ T by_words(const T& value, const Shuffle& shuffle) {
   constexpr int kWords = (sizeof(T) + 3) / 4;
   uint32_t words[kWords] = {};
   memcpy(words, &value, sizeof value);
   MOONLET_UNROLL
-  for (int w = 0; w < kWords; ++w) words[w] = __shfl_down_sync(kAllLanes, words[w], by, width);
+  for (int w = 0; w < kWords; ++w) words[w] = shuffle(words[w]);
   T out;
   memcpy(static_cast<void*>(&out), words, sizeof out);
   return out;
 }
 
+// The value of the lane `by` further on, among `width` lanes.
+template <class T>
+__device__ __forceinline__ T from_later_lane(const T& value, int by, int width) {
+  return by_words(value,
+                  [=](uint32_t word) { return __shfl_down_sync(kAllLanes, word, by, width); });
+}
+
 template <class T>
 __device__ __forceinline__ T from_lane(const T& value, int lane, int width) {
-  constexpr int kWords = (sizeof(T) + 3) / 4;
-  uint32_t words[kWords] = {};
-  memcpy(words, &value, sizeof value);
-  MOONLET_UNROLL
-  for (int w = 0; w < kWords; ++w) words[w] = __shfl_sync(kAllLanes, words[w], lane, width);
-  T out;
-  memcpy(static_cast<void*>(&out), words, sizeof out);
-  return out;
+  return by_words(value, [=](uint32_t word) { return __shfl_sync(kAllLanes, word, lane, width); });
 }
 
 // The combination of the values of `width` lanes, a power of two: the lanes' in order, at the first
