@@ -21,9 +21,10 @@
 #define MOONLET_UNROLL
 #define MOONLET_GRID_CONSTANT
 
-#define MOONLET_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                        \
-  ::moonlet::emulated::launch(                                                                \
-      ::moonlet::emulated::kernel_address(kernel), (grid), (block), (shared_bytes), (stream), \
+#define MOONLET_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                           \
+  ::moonlet::emulated::launch(                                                                   \
+      ::moonlet::emulated::Kernel{::moonlet::emulated::kernel_address(kernel), #kernel}, (grid), \
+      (block), (shared_bytes), (stream),                                                         \
       [=](const auto&... moonlet_args) { (kernel)(moonlet_args...); } __VA_OPT__(, ) __VA_ARGS__)
 
 #define MOONLET_DYNAMIC_SHARED(type, name) \

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "watch.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define MOONLET_FIBER_ASAN 1
 #elif defined(__has_feature)
@@ -151,6 +153,7 @@ void reset(Fiber& fiber, void (*entry)()) {
 }
 
 void switch_fiber(Fiber& from, Fiber& to) {
+  watch_stack(to.mapping, to.mapping_bytes);
 #ifdef MOONLET_FIBER_ASAN
   previous = &from;
   __sanitizer_start_switch_fiber(&from.fake_stack, to.stack_bottom, to.stack_bytes);

@@ -25,6 +25,7 @@
 #include "fiber.h"
 #include "queue.h"
 #include "state.h"
+#include "watch.h"
 
 namespace moonlet::emulated {
 
@@ -243,6 +244,7 @@ void Block::open_barrier() {
     wake(t);
   }
   at_barrier_ = 0;
+  watch_barrier();
 }
 
 /// The lanes of the warp at `base` that wait with this kind and mask, as bits.
@@ -275,6 +277,7 @@ std::uint64_t Block::collect(Wait kind, unsigned mask, std::uint64_t value, unsi
 /// Gives every lane of `group` its result and wakes those that wait.
 bool Block::finish(unsigned base, Wait kind, std::uint32_t group) {
   std::uint32_t yes = 0;
+  if (kind == Wait::kWarp) watch_warp_barrier(base / kWarpSize);
   for (unsigned lane = 0; lane < kWarpSize; ++lane) {
     if (group >> lane & 1 && value_[base + lane] & 1) yes |= 1u << lane;
   }
@@ -393,6 +396,7 @@ const Orders& orders() {
 
 /// One launch, as the team that runs it sees it.
 struct Grid {
+  const char* name;
   dim3 grid, block;
   std::size_t shared_bytes;
   const void* body;
@@ -416,6 +420,7 @@ void run_block(Grid& g, Block& block, std::uint64_t index) {
   context.step = static_cast<unsigned>(threads.step);
   // All bits set reads as NaN, so code that counts on zeroed shared memory is seen.
   if (g.shared_bytes) std::memset(context.dynamic_shared, 0xff, g.shared_bytes);
+  watch_block({context.dynamic_shared, g.shared_bytes});
   if (block.run(g.body, g.loop)) return;
   const std::lock_guard<std::mutex> lock(g.mutex);
   if (!g.failed.exchange(true)) g.failure = block.failure();
@@ -495,8 +500,12 @@ namespace {
 void run_grid(Grid& g) {
   const std::uint64_t threads = g.blocks * (g.block.x * g.block.y * g.block.z);
   int team = omp_in_parallel() ? 1 : std::min(omp_get_max_threads(), kMaxTeam);
-  if (threads < kParallelThreads) team = 1;
+  if (threads < kParallelThreads || kWatched) team = 1;
   team = static_cast<int>(std::min<std::uint64_t>(static_cast<unsigned>(team), g.blocks));
+  static std::mutex watching;  // kernels that are watched run one at a time
+  std::unique_lock<std::mutex> lock(watching, std::defer_lock);
+  if (kWatched) lock.lock();
+  watch_launch(g.name);
   if (team <= 1) {
     run_member(g, g.blocks);
   } else {
@@ -510,29 +519,21 @@ void run_grid(Grid& g) {
 
 }  // namespace
 
-void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+void launch_grid(const Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                  cudaStream_t stream, const void* body, ThreadLoop loop,
                  std::shared_ptr<const void> (*copy)(const void* body)) {
   if (const cudaError_t error = device_error()) return void(report(error));
   if (context.active) return void(report(cudaErrorNotSupported));
   if (!valid_stream(stream)) return void(report(cudaErrorInvalidResourceHandle));
-  if (!sizes_fit(kernel, grid, block, shared_bytes)) {
+  if (!sizes_fit(kernel.address, grid, block, shared_bytes)) {
     return void(report(cudaErrorInvalidConfiguration));
   }
   const std::uint64_t number = static_cast<std::uint64_t>(++state().launched);
   const bool fails = static_cast<long>(number) == state().failing;
-  const auto run = [=](const void* arguments) {
-    Grid g{grid,
-           block,
-           shared_bytes,
-           arguments,
-           loop,
-           number - 1,
-           std::uint64_t{grid.x} * grid.y * grid.z,
-           {},
-           {},
-           {},
-           {}};
+  const auto run = [=, name = kernel.name](const void* arguments) {
+    Grid g{name,      grid, block,      shared_bytes,
+           arguments, loop, number - 1, std::uint64_t{grid.x} * grid.y * grid.z,
+           {},        {},   {},         {}};
     run_grid(g);
     if (fails) set_sticky(cudaErrorLaunchFailure, "the environment says that this kernel fails");
   };

@@ -86,13 +86,19 @@ std::string failure_text();
 /// Runs all threads of the current block from start_thread() on.
 using ThreadLoop = void (*)(const void* body);
 
+/// A kernel, and what the code calls it.
+struct Kernel {
+  const void* address;
+  const char* name;
+};
+
 /// Checks the sizes against CUDA's limits, then runs every block, at once or when the stream's turn
 /// comes (queue.h): `body` is copied by then. Blocks of a large grid are spread over OpenMP
 /// threads. Errors go to cudaGetLastError(). A kernel cannot launch another one.
 /// MOONLET_EMULATED_ORDER=reverse starts the threads of a block, and its blocks when they run in
 /// turn, from the last one, and random:SEED in an order that differs from launch to launch, to show
 /// code that leans on the order.
-void launch_grid(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+void launch_grid(const Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                  cudaStream_t stream, const void* body, ThreadLoop loop,
                  std::shared_ptr<const void> (*copy)(const void* body));
 
@@ -113,7 +119,7 @@ const void* kernel_address(void (*kernel)(P...)) {
 
 /// `call(args...)` once for every thread of the grid, with the arguments evaluated once.
 template <class Call, class... Args>
-void launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+void launch(const Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Call call, Args... args) {
   const void* const pointers[] = {as_pointer(args)..., nullptr};
   if (fails("a launch") || !in_reach(pointers, sizeof...(Args))) return;
