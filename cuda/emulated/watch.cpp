@@ -109,6 +109,7 @@ std::string line_of(const void* code) {
       std::to_string(w.block) + (writes ? " writes" : " reads") + " what thread " +
       std::to_string(earlier.thread) + " of block " + std::to_string(earlier.block) +
       (wrote ? " wrote" : " read") + ", and no barrier is between them (" + line_of(code) + ")";
+  std::fprintf(stderr, "moonlet: %s\n", text.c_str());
   fail_launch(text.c_str());
 }
 
