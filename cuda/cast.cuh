@@ -3,18 +3,12 @@
 
 #include <algorithm>
 
+#include "cuda/cells.cuh"
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/packs.cuh"
 
 namespace moonlet::cuda {
-
-// Of each dtype that casts are compiled for: its width and the type that it computes in.
-template <class C, int kBytes>
-struct Cell {
-  using Type = C;
-  static constexpr int bytes = kBytes;
-};
 
 template <class From, class To>
 __device__ __forceinline__ uint64_t recoded(uint64_t bits, Code from, Code to) {
@@ -59,23 +53,6 @@ __global__ void __launch_bounds__(kBlock)
     set_bits<To::bytes>(out, 0,
                         recoded<From, To>(bits_at<From::bytes>(one, 0), from_code, to_code));
     store_words(to + alone * To::bytes, out);
-  }
-}
-
-// Calls f.template operator()<Cell>() for a dtype that has one; false for the others.
-template <class F>
-bool visit_cell(DType t, F&& f) {
-  switch (t) {
-    case DType::Bool:
-    case DType::UInt8:
-    case DType::Int8: return f.template operator()<Cell<int64_t, 1>>();
-    case DType::Int32: return f.template operator()<Cell<int64_t, 4>>();
-    case DType::Int64: return f.template operator()<Cell<int64_t, 8>>();
-    case DType::Float16:
-    case DType::BFloat16: return f.template operator()<Cell<float, 2>>();
-    case DType::Float32: return f.template operator()<Cell<float, 4>>();
-    case DType::Float64: return f.template operator()<Cell<double, 8>>();
-    default: return false;
   }
 }
 

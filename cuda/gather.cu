@@ -2,40 +2,75 @@
 #include "cuda/device.h"
 #include "cuda/faults.cuh"
 #include "cuda/geometry.cuh"
+#include "cuda/moves.cuh"
 #include "tensor/kernels_gather.h"
 
 namespace moonlet::cuda {
 
 namespace {
 
+// What a thread has on its way at once.
+constexpr int kFlight = 4;
+
 // y[i] = x[base + place of i * stride]; 0 where there is no such place.
 template <class T>
-__global__ void gather_kernel(Geometry<1> base, int64_t count, int64_t stride, Positions index,
-                              const T* x, T* y) {
-  for (MOONLET_EACH(i, count)) {
-    const int64_t place = index.place(i);
-    y[i] = place < 0 ? T{} : x[offsets(base, i).at[0] + place * stride];
+__global__ void __launch_bounds__(kBlock)
+    gather_kernel(const MOONLET_GRID_CONSTANT Geometry<1> base, int64_t count, int64_t stride,
+                  Positions index, const T* x, T* y) {
+  const int64_t step = int64_t{gridDim.x} * kBlock;
+  for (int64_t i = int64_t{blockIdx.x} * kBlock + threadIdx.x; i < count; i += kFlight * step) {
+    int64_t at[kFlight];
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f) at[f] = i + f * step < count ? index.place(i + f * step) : -1;
+    T held[kFlight];
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f)
+      held[f] = at[f] < 0 ? T{} : x[offsets(base, i + f * step).at[0] + at[f] * stride];
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f)
+      if (i + f * step < count) y[i + f * step] = held[f];
   }
 }
 
-// y (outer, n, inner) from x (outer, size, inner).
+// Packs of slices: x is (outer, size, packs), y (outer, n, packs), and jobs are (outer, n, pack).
+struct SliceJobs {
+  Geometry<3> jobs;
+  int64_t count, size, packs;
+};
+
 template <class T>
-__global__ void select_kernel(DimSplit s, int64_t n, Positions index, const T* x, T* y) {
-  for (MOONLET_EACH(e, s.outer * n * s.inner)) {
-    const int64_t inner = e % s.inner, rest = e / s.inner, place = index.place(rest % n);
-    y[e] = place < 0 ? T{} : x[(rest / n * s.size + place) * s.inner + inner];
+__global__ void __launch_bounds__(kBlock)
+    select_kernel(const MOONLET_GRID_CONSTANT SliceJobs s, Positions index, const T* x, T* y) {
+  const int64_t step = int64_t{gridDim.x} * kBlock;
+  for (int64_t i = int64_t{blockIdx.x} * kBlock + threadIdx.x; i < s.count; i += kFlight * step) {
+    T held[kFlight];
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f) {
+      held[f] = T{};
+      if (i + f * step >= s.count) continue;
+      const Offsets<3> job = offsets(s.jobs, i + f * step);
+      const int64_t place = index.place(job.at[1]);
+      if (place >= 0) held[f] = x[(job.at[0] * s.size + place) * s.packs + job.at[2]];
+    }
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f)
+      if (i + f * step < s.count) y[i + f * step] = held[f];
   }
 }
+
+// Blocks whose threads have kFlight of so many jobs each.
+unsigned flights_for(int64_t count) { return blocks_for((count + kFlight - 1) / kFlight); }
 
 void select(const Call& call, const Tensor& x, const DimSplit& s, const Tensor& index, Tensor& y) {
   const Tensor positions = converted(index, DType::Int64);
-  if (y.numel() == 0)
-    return check_positions(call, positions_in(call.op(), positions, s.size), positions.numel());
+  const Positions places = positions_in(call.op(), positions, s.size);
+  const int64_t n = positions.numel();
+  if (y.numel() == 0) return check_positions(call, places, n);
   const Tensor source = contiguous(x);
-  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
-    MOONLET_LAUNCH((select_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), s,
-                   positions.numel(), positions_in(call.op(), positions, s.size),
-                   static_cast<const T*>(source.elements<T>()), y.elements<T>());
+  visit_moves(s.inner, {source.raw(), y.raw()}, size_of(x.dtype()), [&]<class T>(int64_t packs) {
+    const SliceJobs jobs{jobs_of(s.outer, n, packs), s.outer * n * packs, s.size, packs};
+    MOONLET_LAUNCH((select_kernel<T>), flights_for(jobs.count), kBlock, 0, call.stream(), jobs,
+                   places, reinterpret_cast<const T*>(source.raw()), reinterpret_cast<T*>(y.raw()));
   });
   call.done();
 }
@@ -53,7 +88,7 @@ void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
   if (x.dim() > 0) strides[d] = 0;
   const Geometry<1> base = geometry(x.dim() == 0 ? Dims{} : index.sizes(), strides);
   visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
-    MOONLET_LAUNCH((gather_kernel<T>), blocks_for(y.numel()), kBlock, 0, call.stream(), base,
+    MOONLET_LAUNCH((gather_kernel<T>), flights_for(y.numel()), kBlock, 0, call.stream(), base,
                    y.numel(), stride, places, static_cast<const T*>(x.elements<T>()),
                    y.elements<T>());
   });

@@ -1,10 +1,8 @@
 // cuda/gather_scatter.cu: scatter, index_add, index_copy and their like, and the gradient of
-// embedding: the positions are sorted, and one thread does all entries of a place in their order.
-#include "cuda/scatter.h"
-
+// embedding: where each entry goes.
 #include "cuda/faults.cuh"
 #include "cuda/geometry.cuh"
-#include "cuda/sort.h"
+#include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_gather.h"
 #include "tensor/views.h"
@@ -12,62 +10,6 @@
 namespace moonlet::cuda {
 
 namespace {
-
-// Positions sorted, with the entries they came from; -1 comes last, as the largest key.
-struct Entries {
-  int64_t count;
-  const int64_t* places;
-  const int64_t* order;
-};
-
-template <class C>
-__device__ C joined(ScatterFold fold, C a, C b) {
-  if (fold == ScatterFold::Put) return b;
-  if (fold == ScatterFold::Add || fold == ScatterFold::Mean) return a + b;
-  if constexpr (!is_device_complex<C>) {
-    if (fold == ScatterFold::Max) return folded<ScatterFold::Max>(a, b);
-    if (fold == ScatterFold::Min) return folded<ScatterFold::Min>(a, b);
-    return folded<ScatterFold::Multiply>(a, b);
-  }
-  return a * b;
-}
-
-// The mean of so many elements that are to be in x at `to`, where sums of integers wrap.
-template <class C>
-__device__ C mean_of(Array x, int64_t to, C total, int64_t count) {
-  if constexpr (is_device_complex<C>) {
-    return total;
-  } else {
-    if constexpr (std::is_integral_v<C>) {
-      x.set<C>(to, total);
-      total = x.get<C>(to);
-    }
-    return averaged(total, count);
-  }
-}
-
-template <class C>
-__global__ void scatter_kernel(int64_t outer, int64_t places, int64_t inner, Entries entries,
-                               ScatterFold fold, bool include_self, C scale, Array x,
-                               Array source) {
-  for (MOONLET_EACH(job, outer * entries.count * inner)) {
-    const int64_t i = job % inner, e = job / inner % entries.count;
-    const int64_t o = job / inner / entries.count;
-    const int64_t place = entries.places[e];
-    if (place < 0 || (e > 0 && entries.places[e - 1] == place)) continue;
-    const int64_t to = (o * places + place) * inner + i;
-    C total = C(0);
-    if (include_self && fold != ScatterFold::Put) total = x.get<C>(to);
-    int64_t k = e;
-    for (; k < entries.count && entries.places[k] == place; ++k) {
-      C v = source.get<C>((o * entries.count + entries.order[k]) * inner + i);
-      if (fold == ScatterFold::Add) v = v * scale;
-      total = k == e && !include_self ? v : joined(fold, total, v);
-    }
-    if (fold == ScatterFold::Mean) total = mean_of(x, to, total, k - e + (include_self ? 1 : 0));
-    x.set<C>(to, total);
-  }
-}
 
 // `skip` stands for none among the places, without an error.
 __global__ void shift_kernel(int64_t count, Positions from, int64_t* to, int64_t skip) {
@@ -116,22 +58,6 @@ void scatter_elements(const char* op, Tensor& x, int64_t dim, const Tensor& inde
 }
 
 }  // namespace
-
-void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places, int64_t inner,
-                     const Tensor& positions, const Tensor& source, const ScatterJoin& join) {
-  const int64_t count = positions.numel();
-  if (count * outer * inner == 0) return;
-  Tensor keys = call.scratch({count}, DType::Int64), order = call.scratch({count}, DType::Int64);
-  copy(keys, positions);
-  sort_keys(call, 1, count, keys, order);
-  const Entries entries{count, keys.elements<int64_t>(), order.elements<int64_t>()};
-  visit_device_compute(x.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((scatter_kernel<C>), blocks_for(outer * count * inner), kBlock, 0, call.stream(),
-                   outer, places, inner, entries, join.fold, join.include_self,
-                   scalar_as<C>(join.scale), array(x), array(source));
-  });
-  call.done();
-}
 
 void scatter(Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   scatter_elements("scatter", x, dim, index, source, ScatterFold::Put);

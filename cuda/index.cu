@@ -1,9 +1,8 @@
-// cuda/index.cu: reading and writing with tensors of positions, and nonzero.
+// cuda/index.cu: reading and writing with tensors of positions.
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
-#include "cuda/graph.h"
 #include "cuda/index_plan.cuh"
-#include "cuda/scan.cuh"
+#include "cuda/moves.cuh"
 #include "cuda/scatter.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_index.h"
@@ -13,38 +12,11 @@ namespace moonlet::cuda {
 namespace {
 
 template <class T>
-__global__ void index_kernel(IndexGrid g, int64_t count, const T* x, T* y) {
+__global__ void index_kernel(const MOONLET_GRID_CONSTANT IndexGrid g, int64_t count, const T* x,
+                             T* y) {
   for (MOONLET_EACH(i, count)) {
     const int64_t at = index_offset(g, i);
     y[i] = at < 0 ? T{} : x[at];
-  }
-}
-
-// The running count of elements that are not zero.
-struct NonzeroCount {
-  Array x;
-  int64_t* counts;
-  __device__ int64_t start() const { return 0; }
-  __device__ int64_t load(int64_t i) const { return x.get<bool>(i) ? 1 : 0; }
-  __device__ int64_t combine(int64_t a, int64_t b) const { return a + b; }
-  __device__ void store(int64_t i, int64_t v) const { counts[i] = v; }
-};
-
-struct NonzeroShape {
-  int rank;
-  int64_t sizes[kMaxDims];
-};
-
-__global__ void nonzero_kernel(NonzeroShape shape, int64_t count, const int64_t* counts,
-                               int64_t* y) {
-  for (MOONLET_EACH(i, count)) {
-    if (counts[i] == (i == 0 ? 0 : counts[i - 1])) continue;
-    int64_t* row = y + (counts[i] - 1) * shape.rank;
-    int64_t rest = i;
-    for (int d = shape.rank - 1; d >= 0; --d) {
-      row[d] = rest % shape.sizes[d] + 1;
-      rest /= shape.sizes[d];
-    }
   }
 }
 
@@ -77,7 +49,8 @@ __global__ void search_kernel(SortedRows s, int64_t count, bool right, Array x, 
   }
 }
 
-__global__ void index_target_kernel(IndexGrid g, int64_t count, int64_t* to) {
+__global__ void index_target_kernel(const MOONLET_GRID_CONSTANT IndexGrid g, int64_t count,
+                                    int64_t* to) {
   for (MOONLET_EACH(i, count)) to[i] = index_offset(g, i);
 }
 
@@ -88,38 +61,15 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
   const IndexedTensor indexed("index", x, indices);
   if (indexed.count == 0) return indexed.check_only(call);
   Tensor rows = y.is_contiguous() ? y : call.scratch(y.sizes(), y.dtype());
-  visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
-    MOONLET_LAUNCH((index_kernel<T>), blocks_for(indexed.count), kBlock, 0, call.stream(),
-                   indexed.grid, indexed.count, static_cast<const T*>(x.elements<T>()),
-                   rows.elements<T>());
+  const int64_t run = run_of(indexed.grid);
+  visit_moves(run, {x.raw(), rows.raw()}, size_of(x.dtype()), [&]<class T>(int64_t packs) {
+    const int64_t count = indexed.count / run * packs;
+    MOONLET_LAUNCH((index_kernel<T>), blocks_for(count), kBlock, 0, call.stream(),
+                   by_runs(indexed.grid, run / packs), count, reinterpret_cast<const T*>(x.raw()),
+                   reinterpret_cast<T*>(rows.raw()));
   });
   call.done();
   if (!rows.is_same(y)) copy(y, rows);
-}
-
-Tensor nonzero(const Tensor& x) {
-  const Call call(x, "nonzero");
-  const int64_t count = x.numel();
-  if (count == 0) return call.scratch({0, x.dim()}, DType::Int64);
-  const Tensor source = contiguous(x);
-  Tensor counts = call.scratch({count}, DType::Int64);
-  scan_by<int64_t>(call, DimSplit{1, count, 1},
-                   NonzeroCount{array(source), counts.elements<int64_t>()});
-  refuse_in_capture(call.stream(), "nonzero", "a result whose size depends on values");
-  int64_t found = 0;
-  ensure(cudaMemcpyAsync(&found, counts.elements<int64_t>() + count - 1, sizeof found,
-                         cudaMemcpyDeviceToHost, call.stream()),
-         "nonzero");
-  call.wait();
-  Tensor y = call.scratch({found, x.dim()}, DType::Int64);
-  if (y.numel() == 0) return y;
-  NonzeroShape shape;
-  shape.rank = x.dim();
-  for (int d = 0; d < x.dim(); ++d) shape.sizes[d] = x.size(d);
-  MOONLET_LAUNCH(nonzero_kernel, blocks_for(count), kBlock, 0, call.stream(), shape, count,
-                 static_cast<const int64_t*>(counts.elements<int64_t>()), y.elements<int64_t>());
-  call.done();
-  return y;
 }
 
 void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
@@ -130,12 +80,14 @@ void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& valu
     const Dims& result = indexed.plan.result;
     const int64_t count = indexed.count;
     if (count == 0) return indexed.check_only(call);
-    Tensor source = call.scratch(result, x.dtype()), targets = call.scratch({count}, DType::Int64);
+    const int64_t run = run_of(indexed.grid);
+    Tensor source = call.scratch(result, x.dtype());
+    Tensor targets = call.scratch({count / run}, DType::Int64);
     copy(source, values);
-    MOONLET_LAUNCH(index_target_kernel, blocks_for(count), kBlock, 0, call.stream(), indexed.grid,
-                   count, targets.elements<int64_t>());
+    MOONLET_LAUNCH(index_target_kernel, blocks_for(count / run), kBlock, 0, call.stream(),
+                   by_runs(indexed.grid, run), count / run, targets.elements<int64_t>());
     call.done();
-    scatter_ordered(call, whole, 1, whole.numel(), 1, targets, source,
+    scatter_ordered(call, whole, 1, whole.numel() / run, run, targets, source,
                     accumulate ? ScatterFold::Add : ScatterFold::Put);
   });
 }

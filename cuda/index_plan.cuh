@@ -1,6 +1,7 @@
 // cuda/index_plan.cuh: advanced indexing in kernels: where each element of the result lies.
 #pragma once
 
+#include <numeric>
 #include <vector>
 
 #include "cuda/device.h"
@@ -29,6 +30,27 @@ __device__ inline int64_t index_offset(const IndexGrid& g, int64_t i) {
     at += place * g.strides[t];
   }
   return at;
+}
+
+// How many elements always lie side by side, in x and in the result.
+inline int64_t run_of(const IndexGrid& g) {
+  const int last = g.base.rank - 1;
+  if (last < 0 || g.base.strides[0][last] != 1 || g.base.strides[1][last] != 0) return 1;
+  int64_t run = g.base.sizes[last];
+  for (int d = 0; d < last; ++d) run = std::gcd(run, g.base.strides[0][d]);
+  for (int t = 0; t < g.tensors; ++t) run = std::gcd(run, g.strides[t]);
+  return run;
+}
+
+// The same of runs of so many elements, as run_of has them, in place of elements.
+inline IndexGrid by_runs(IndexGrid g, int64_t run) {
+  if (run == 1) return g;
+  const int last = g.base.rank - 1;
+  g.base.sizes[last] /= run;
+  for (int d = 0; d < last; ++d) g.base.strides[0][d] /= run;
+  for (int t = 0; t < g.tensors; ++t) g.strides[t] /= run;
+  g.base = collapse(g.base);
+  return g;
 }
 
 // The plan of x[indices] with its positions laid out for kernels.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cuda/complex_math.h"
+#include "cuda/rows.cuh"
 #include "tensor/functor_math.h"
 #include "tensor/kernels_scan.h"
 
@@ -19,29 +20,64 @@ using fn::vmax;
 using fn::vmin;
 
 template <class C, bool kProduct>
-struct Running {
+struct Running : ScanByElements {
   Array x, y;
+  Running(const Tensor& from, const Tensor& to) : x(array(from)), y(array(to)) {}
   __device__ C start() const { return C(kProduct ? 1 : 0); }
-  __device__ C load(int64_t i) const { return x.get<C>(i); }
+  __device__ C load(int64_t at, int64_t) const { return x.get<C>(at); }
   __device__ C combine(C a, C b) const { return kProduct ? a * b : a + b; }
-  __device__ void store(int64_t i, C v) const { y.set<C>(i, v); }
+  __device__ void store(int64_t at, C v) const { y.set<C>(at, v); }
 };
+
+// The same of one dtype, in packs.
+template <class C, bool kProduct, int kBytes>
+struct PackedRunning : Running<C, kProduct> {
+  enum { kElement = kBytes, kItems = 16 / kBytes };
+  bool aligned;
+  // Of lines that begin at multiples of `unit` elements.
+  PackedRunning(const Tensor& from, const Tensor& to, int64_t unit)
+      : Running<C, kProduct>(from, to),
+        aligned(row_source(from, unit).aligned && row_source(to, unit).aligned) {}
+  __device__ PackSource source() const {
+    const Code code = this->x.dtype == DType::BFloat16 ? Code::kBFloat16 : Code::kPlain;
+    return {this->x.data, code, aligned};
+  }
+  __device__ char* target() const { return this->y.data; }
+};
+
+// False where elements are to be read one by one.
+template <bool kProduct>
+bool running_packs(const Call& call, const DimSplit& s, const Tensor& x, const Tensor& y) {
+  const bool one_by_one = s.inner != 1 || x.dtype() != y.dtype() || x.numel() == 0;
+  if (one_by_one || (!is_floating(x.dtype()) && x.dtype() != DType::Int64)) return false;
+  // Of a single line all packs are whole but the last.
+  const int64_t unit = s.outer == 1 ? 16 : s.size;
+  const auto run = [&]<class C, int kBytes>() {
+    scan_by<C>(call, s, PackedRunning<C, kProduct, kBytes>(x, y, unit));
+  };
+  if (x.dtype() == DType::Int64)
+    run.template operator()<int64_t, 8>();
+  else
+    visit_floats(x.dtype(), run);
+  return true;
+}
 
 template <bool kProduct>
 void running(const char* op, const Tensor& x, int64_t dim, Tensor& y) {
   const Call call(x, op);
   const Tensor source = contiguous(x);
   const DimSplit s = split_at(x.sizes(), dim);
-  visit_device_compute(y.dtype(), [&]<class C>() {
-    scan_by<C>(call, s, Running<C, kProduct>{array(source), array(y)});
-  });
+  if (running_packs<kProduct>(call, s, source, y)) return;
+  visit_device_compute(y.dtype(),
+                       [&]<class C>() { scan_by<C>(call, s, Running<C, kProduct>(source, y)); });
 }
 
 template <class C>
-struct RunningLogSumExp {
+struct RunningLogSumExp : ScanByElements {
   Array x, y;
+  RunningLogSumExp(const Tensor& from, const Tensor& to) : x(array(from)), y(array(to)) {}
   __device__ C start() const { return C(-HUGE_VAL); }
-  __device__ C load(int64_t i) const { return x.get<C>(i); }
+  __device__ C load(int64_t at, int64_t) const { return x.get<C>(at); }
   __device__ C combine(C a, C b) const {
     if (a != a || b != b) return a + b;
     if constexpr (is_device_complex<C>) {
@@ -73,13 +109,17 @@ struct Best {
 
 // Of equal ones the last; NaN before all.
 template <class C>
-struct RunningExtreme {
+struct RunningExtreme : ScanByElements {
   Array x, values;
   int64_t* indices;
-  DimSplit s;
   bool largest;
+  RunningExtreme(const Tensor& from, const Tensor& best, const Tensor& where, bool is_largest)
+      : x(array(from)),
+        values(array(best)),
+        indices(where.elements<int64_t>()),
+        largest(is_largest) {}
   __device__ Best<C> start() const { return {C(0), 0}; }
-  __device__ Best<C> load(int64_t i) const { return {x.get<C>(i), i / s.inner % s.size + 1}; }
+  __device__ Best<C> load(int64_t at, int64_t along) const { return {x.get<C>(at), along + 1}; }
   __device__ Best<C> combine(Best<C> a, Best<C> b) const {
     if (b.at == 0) return a;
     if (a.at == 0 || b.value != b.value) return b;
@@ -100,9 +140,7 @@ void running_extreme(const char* op, const Tensor& x, int64_t dim, bool largest,
   with_contiguous(values, [&](Tensor& best) {
     with_contiguous(indices, [&](Tensor& where) {
       visit_device_compute<dtypes::boolean | dtypes::real>(x.dtype(), [&]<class C>() {
-        scan_by<Best<C>>(
-            call, s,
-            RunningExtreme<C>{array(source), array(best), where.elements<int64_t>(), s, largest});
+        scan_by<Best<C>>(call, s, RunningExtreme<C>(source, best, where, largest));
       });
     });
   });
@@ -120,7 +158,7 @@ void logcumsumexp(const Tensor& x, int64_t dim, Tensor& y) {
   const Call call(x, "logcumsumexp");
   const Tensor source = contiguous(x);
   visit_device_compute<dtypes::floating | dtypes::complex>(y.dtype(), [&]<class C>() {
-    scan_by<C>(call, split_at(x.sizes(), dim), RunningLogSumExp<C>{array(source), array(y)});
+    scan_by<C>(call, split_at(x.sizes(), dim), RunningLogSumExp<C>(source, y));
   });
 }
 

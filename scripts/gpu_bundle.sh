@@ -44,7 +44,8 @@ for file in "$work"/bin/* "$work"/carried/*; do
 done
 
 cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
-for test in harness cuda_test cuda_kernels_test cuda_graph_test; do
+for test in harness device_checks cuda_test cuda_kernels_test cuda_sorted_test \
+  cuda_graph_test; do
   cp "tests/lua/$test.lua" "$work/tests/lua/"
 done
 cp tests/lua/op_*.lua "$work/tests/lua/"

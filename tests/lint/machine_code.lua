@@ -25,6 +25,19 @@ local RULES = {
   { name = "softmax_rows_kernel", loads = true, stores = true, registers = 128 },
   { name = "softmax_long_kernel", loads = true, stores = true, registers = 128 },
   { name = "gradient_rows_kernel", loads = true, stores = true, registers = 128 },
+  { name = "join_pieces_kernel.*Packed", loads = true, stores = true, registers = 128 },
+  { name = "join_runs_kernel.*Packed", loads = true, stores = true, registers = 128 },
+  { name = "put_kernel.*Bytes16", loads = true, stores = true, registers = 64 },
+  { name = "select_kernel.*Bytes16", loads = true, stores = true, registers = 128 },
+  { name = "gather_kernel.*Bytes16", loads = true, stores = true, registers = 128 },
+  { name = "index_kernel.*Bytes16", loads = true, stores = true, registers = 64 },
+  { name = "12count_kernelIb", loads = true, registers = 64 },
+  -- The totals of pieces are numbers of the compute type, read one by one.
+  { name = "TotalsOf.*PackedRunning", registers = 128 },
+  { name = "scan_lanes_kernel.*PackedRunning", loads = true, stores = true, registers = 128 },
+  { name = "scan_blocks_kernelILb0.*PackedRunning", loads = true, stores = true, registers = 128 },
+  { name = "scan_blocks_kernelILb1.*PackedRunning", loads = true, registers = 128 },
+  { name = "sort_tiles_kernel", registers = 64 },
   { name = "normalise_rows_kernel", loads = true, stores = true, registers = 128 },
 }
 -- Others may keep short arrays on the stack.
