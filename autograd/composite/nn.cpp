@@ -57,8 +57,7 @@ Tensor grouped_attention(const Tensor& query, const Tensor& key, const Tensor& v
 // Whether one kernel computes attention by blocks.
 bool has_blocks(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) {
   const DType own = query.dtype();
-  return !query.device().real().is_cuda() && is_floating(own) && key.dtype() == own &&
-         value.dtype() == own &&
+  return is_floating(own) && key.dtype() == own && value.dtype() == own &&
          (!mask.defined() || mask.dtype() == DType::Bool ||
           compute_dtype(mask.dtype()) == compute_dtype(own));
 }

@@ -1,11 +1,13 @@
 -- tests/lint/machine_code.lua: what nvcc made of the fast kernels: nothing is spilled to the stack,
--- 16 bytes are loaded and stored at once, and registers are left for enough threads.
+-- 16 bytes are loaded and stored at once, registers are left for enough threads, and products are of
+-- the instruction that they should be.
 -- usage: lua machine_code.lua CUOBJDUMP OBJECT... Exits with 77 without code for one GPU.
 
 local tool = arg[1]
 
 -- Kernels by a pattern of their mangled names: whether they load and store 16 bytes at once, whether
--- they may write to the stack, and the most registers they may take. The first that fits counts.
+-- they may write to the stack, the most registers they may take, and an instruction that must be
+-- among theirs. The first that fits counts.
 local RULES = {
   -- The sign is in the upper half of a number.
   { name = "packed_kernel.*7Signbit", registers = 128 },
@@ -40,6 +42,19 @@ local RULES = {
   { name = "sort_tiles_kernel", registers = 64 },
   { name = "normalise_rows_kernel", loads = true, stores = true, registers = 128 },
 }
+-- Kernels of products: the instruction that each kind of element is multiplied with.
+for _, kernel in ipairs {
+  { name = "attend_%a*_?kernel", loads = true, stores = true, registers = 255 },
+  { name = "11conv_kernel", registers = 168 },
+} do
+  for _, unit in ipairs {
+    { "HalfUnitINS_4half", "HMMA%.16816%.F32 " }, { "HalfUnit", "HMMA%.16816%.F32%.BF16 " },
+    { "Tf32Unit", "HMMA%.1688%.F32%.TF32 " }, { "PlainUnitIf", "FFMA" }, { "PlainUnitId", "DFMA" },
+  } do
+    RULES[#RULES + 1] = { name = kernel.name .. ".*" .. unit[1], loads = kernel.loads,
+      stores = kernel.stores, registers = kernel.registers, instruction = unit[2] }
+  end
+end
 -- Others may keep short arrays on the stack.
 local NO_RULE = { stack = true, registers = 255 }
 
@@ -60,11 +75,14 @@ local function kernels_of(object)
   for line in lines_of("-sass", object) do
     local name = line:match "Function : ([%w_$]+)"
     if name then
-      current = { loads = false, stores = false, spills = 0, registers = 0 }
+      current = { loads = false, stores = false, spills = 0, registers = 0,
+        instruction = rule_of(name).instruction }
+      current.multiplies = current.instruction == nil
       out[name] = current
     elseif current then
       current.loads = current.loads or line:find("LDG%.E%S*%.128") ~= nil
       current.stores = current.stores or line:find("STG%.E%S*%.128") ~= nil
+      current.multiplies = current.multiplies or line:find(current.instruction) ~= nil
       if line:find "%f[%u]STL%f[^%u]" then current.spills = current.spills + 1 end
     end
   end
@@ -89,6 +107,9 @@ for i = 2, #arg do
     if rule ~= NO_RULE then fast = fast + 1 end
     if rule.loads and not kernel.loads then problem(arg[i], name, "loads no 16 bytes at once") end
     if rule.stores and not kernel.stores then problem(arg[i], name, "stores no 16 bytes at once") end
+    if not kernel.multiplies then
+      problem(arg[i], name, "lacks the instruction " .. kernel.instruction)
+    end
     if kernel.registers > rule.registers then
       problem(arg[i], name,
         ("takes %d registers, more than %d"):format(kernel.registers, rule.registers))

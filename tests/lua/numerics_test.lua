@@ -143,8 +143,12 @@ on_devices("composites of 16-bit floats round once", function(device)
     end
   end
   local x, y = ml.randn(6, 5, 8), ml.randn(6, 5, 8)
-  check("attention", ml.scaled_dot_product_attention, x, y, ml.randn(6, 5, 8))
-  check("attention with a mask", ml.scaled_dot_product_attention, x, y, ml.randn(6, 5, 8), ml.randn(5, 5))
+  local z, mask = ml.randn(6, 5, 8), ml.randn(5, 5)
+  -- Tensor cores take weights of 16 bits: cuda_attention_test says how near that is.
+  if device == "cpu" then
+    check("attention", ml.scaled_dot_product_attention, x, y, z)
+    check("attention with a mask", ml.scaled_dot_product_attention, x, y, z, mask)
+  end
   check("batch_norm", function(...) return ml.batch_norm(...) end, x, ml.randn(5), ml.rand(5) + 0.5, ml.randn(5),
     ml.randn(5))
   for _, name in ipairs { "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div",
