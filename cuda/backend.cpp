@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "cuda/allocator.h"
+#include "cuda/cudnn_conv.h"
 #include "cuda/device.h"
 #include "cuda/faults.h"
 #include "cuda/graph.h"
@@ -93,6 +94,7 @@ class CudaBackend : public Backend {
   int64_t wait_count() noexcept override { return cuda::wait_count(); }
   std::unique_ptr<DeviceGraph> new_graph() override { return cuda::new_graph(); }
   int64_t new_graph_pool() noexcept override { return cuda::new_graph_pool(); }
+  int64_t cudnn_version() override { return cudnn::version(); }
   bool is_capturing(int index) noexcept override { return is_captured(current_stream(index)); }
   void interpreter_closed(const StopFlag* flag) noexcept override { disown_faults(flag); }
 

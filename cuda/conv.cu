@@ -4,6 +4,7 @@
 // is added up by one block in order, so results repeat.
 #include <algorithm>
 
+#include "cuda/cudnn_conv.h"
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/mma.cuh"
@@ -437,6 +438,7 @@ Pieces pieces_of(const ConvShape& s, int64_t count) {
 void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
                  const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
+  if (cudnn::conv(x, weight, bias, stride, padding, dilation, groups, result)) return;
   const Call call(result, "conv");
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
@@ -447,6 +449,7 @@ void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& 
                            const Dims& size, const Dims& stride, const Dims& padding,
                            const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
+  if (cudnn::conv_transpose(x, weight, bias, stride, padding, dilation, groups, result)) return;
   const Call call(result, "conv_transpose");
   const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
   convolve<Back>(call, s, x, weight, bias, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
@@ -458,6 +461,7 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
                              int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (grad.numel() == 0 || x.numel() == 0) return fill(result, Scalar(0));
+  if (cudnn::conv_grad_weight(grad, x, stride, padding, dilation, groups, result)) return;
   const Call call(result, "conv_grad_weight");
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
   const DType t = result.dtype();

@@ -186,12 +186,14 @@ namespace {
 void keep(CoroutineState& state) {
   state.execution = execution;
   state.devices = device_state;
+  state.cudnn = cudnn_settings;
   state.anomaly = anomaly_mode;
 }
 
 void install(const CoroutineState& state) {
   execution = state.execution;
   device_state = state.devices;
+  cudnn_settings = state.cudnn;
   anomaly_mode = state.anomaly;
 }
 
@@ -205,6 +207,7 @@ EntryScope::EntryScope(StateData& data)
       outer_(thread_.innermost),
       before_(execution_),
       devices_before_(device_state),
+      cudnn_before_(cudnn_settings),
       anomaly_before_(anomaly_mode),
       budget_before_(budget_) {
   thread_.innermost = this;
@@ -229,6 +232,7 @@ EntryScope::~EntryScope() {
   } else {
     execution_ = before_;
     device_state = devices_before_;
+    cudnn_settings = cudnn_before_;
     anomaly_mode = anomaly_before_;
   }
 }
@@ -273,6 +277,7 @@ CoroutineState& coroutine_state(lua_State* L, lua_State* co) {
     auto* made = new (lua_newuserdatauv(L, sizeof(CoroutineState), 0)) CoroutineState(execution);
     made->devices = device_state;
     made->devices.guard = 0;  // that of who resumes it
+    made->cudnn = cudnn_settings;
     made->anomaly = anomaly_mode;
     lua_rawgeti(L, LUA_REGISTRYINDEX, data.coroutine_metatable_ref);
     lua_setmetatable(L, -2);

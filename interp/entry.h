@@ -12,6 +12,7 @@
 
 #include "lua.hpp"
 
+#include "tensor/cudnn_settings.h"
 #include "tensor/execution.h"
 #include "tensor/memory/budget.h"
 #include "tensor/modes.h"
@@ -50,6 +51,7 @@ struct CoroutineState {
 
   ExecutionState execution;
   DeviceState devices;   // tensor/streams.h
+  CudnnSettings cudnn;   // tensor/cudnn_settings.h
   Anomaly anomaly{};     // autograd/anomaly.h
   SuspendedModes modes;  // what it has put on the stack of modes
   ModeRecord* newest = nullptr;
@@ -142,6 +144,7 @@ class EntryScope {
   EntryScope* outer_;
   ExecutionState before_;
   DeviceState devices_before_;
+  CudnnSettings cudnn_before_;
   Anomaly anomaly_before_;
   memory::Budget* budget_before_;
 };

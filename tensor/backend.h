@@ -86,6 +86,9 @@ class Backend {
   virtual int64_t new_graph_pool() noexcept = 0;
   // Whether work in the current stream of a device is recorded.
   virtual bool is_capturing(int index) noexcept = 0;
+  // cuDNN's version as one number, 91900 for 9.19.0, which opens the library; 0 where there is
+  // none.
+  virtual int64_t cudnn_version() = 0;
 };
 
 // The CUDA backend, loaded at the first call; null with `cuda_unavailable_reason` set otherwise.
@@ -113,7 +116,7 @@ inline constexpr const char* kPluginInfo = "moonlet_cuda_info";
 inline constexpr char kPluginMagic[16] = "moonlet plugin";
 // Goes up when what program and plugin share changes in another way than the rows tell: Backend,
 // Tensor, how kernels are called.
-inline constexpr uint64_t kPluginVersion = 3;
+inline constexpr uint64_t kPluginVersion = 4;
 
 // The plugin's one exported function; returns null with a reason when no device is usable.
 using BackendEntry = Backend* (*)(std::string* reason);

@@ -63,9 +63,9 @@ constexpr int kMost = 32;    // libraries that one wants
 
 void* open(const std::string& path, int flags, std::string& reason, int depth);
 
-bool open_library(const std::string& name, int depth, std::string& reason) {
+// For good: what is opened next uses it.
+bool open_wanted(const std::string& name, int depth, std::string& reason) {
   for (const std::string& file : files_named(name)) {
-    // For good: what is opened next uses it.
     if (open(file, RTLD_NOW | RTLD_GLOBAL, reason, depth)) return true;
   }
   return false;
@@ -79,7 +79,7 @@ void* open(const std::string& path, int flags, std::string& reason, int depth) {
     const std::string name = missing_in(reason, path);
     if (name.empty() || name == last || depth == kDeepest) return nullptr;
     std::string why;
-    if (!open_library(name, depth + 1, why)) {
+    if (!open_wanted(name, depth + 1, why)) {
       reason = text(path, " wants ", name);
       if (!why.empty()) {
         reason += ", which cannot be opened: " + why;
@@ -104,6 +104,14 @@ void* open(const std::string& path, int flags, std::string& reason, int depth) {
 
 void* open_with_libraries(const std::string& path, int flags, std::string& reason) {
   return open(path, flags, reason, 0);
+}
+
+void* open_library(const std::string& name, std::string& reason) {
+  constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
+  if (void* handle = open(name, kFlags, reason, 0)) return handle;
+  for (const std::string& file : files_named(name))
+    if (void* handle = open(file, kFlags, reason, 0)) return handle;
+  return nullptr;
 }
 
 }  // namespace moonlet

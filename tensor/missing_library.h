@@ -10,4 +10,8 @@ namespace moonlet {
 // the reason, which tells where a library was looked for.
 void* open_with_libraries(const std::string& path, int flags, std::string& reason);
 
+// A library by its file's name, from where the loader looks or else from those folders. It stays
+// open. Null with the reason.
+void* open_library(const std::string& name, std::string& reason);
+
 }  // namespace moonlet

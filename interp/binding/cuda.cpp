@@ -70,6 +70,7 @@ void register_cuda(lua_State* L) {
   register_cuda_memory(L);
   luaL_newlib(L, kCuda);
   register_streams(L);
+  register_cudnn(L);
   lua_setfield(L, -3, "_cuda");
   register_record_stream(L);
   register_cuda_graphs(L);

@@ -11,6 +11,8 @@ int cuda_device_argument(lua_State* L, int index, const char* op);
 
 // Adds what streams are made of to the table of ml.cuda on top of the stack.
 void register_streams(lua_State* L);
+// Adds what ml.backends.cudnn is made of to the same table.
+void register_cudnn(lua_State* L);
 // Adds the method to those of tensors, on top of the stack.
 void register_record_stream(lua_State* L);
 

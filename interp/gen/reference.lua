@@ -58,6 +58,7 @@ local titles = {
   { "metrics", "metrics: how good predictions are" },
   { "train", "train: a training loop and its parts" },
   { "onnx", "onnx: models as ONNX files" },
+  { "backends", "backends: libraries that ops go to" }, { "backends.cudnn", "backends.cudnn" },
   { "args", "args: command lines" }, { "plot", "plot: charts" }, { "progress", "progress bars" },
   { "class", "class" }, { "json", "json" }, { "numbers", "numbers" }, { "help", "help" },
   { "cpp", "The C++ interface" },

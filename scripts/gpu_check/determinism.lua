@@ -4,6 +4,7 @@ package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
 local common = require "common"
 
+ml.backends.cudnn.deterministic = true
 local rows = common.emulated and 300 or 100000
 local cases = {
   sum = function(x) return x:sum() end,

@@ -65,6 +65,12 @@ TEST_CASE("interpreters on one thread do not see each other's state") {
   CHECK(precision(a) == "high");
   CHECK(precision(b) == "highest");
   CHECK(seed_of(b) != 3);
+  a.run_string("require 'moonlet'.backends.cudnn.benchmark = true");
+  const auto times = [](Interpreter& lua) {
+    return lua.run_string("return require 'moonlet'.backends.cudnn.benchmark")[0].boolean();
+  };
+  CHECK(times(a));
+  CHECK_FALSE(times(b));
 }
 
 // A script can choose the bits of a complex number, and a C module may hold any bytes.

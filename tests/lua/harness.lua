@@ -6,6 +6,9 @@ local harness = {}
 local expect = {}
 harness.expect = expect
 
+-- What devices compute is compared with the CPU, whose float32 is float32 throughout.
+require("moonlet").backends.cudnn.allow_tf32 = false
+
 local tests = {}
 local SKIP = {}
 local here = debug.getinfo(1, "S").source:match("^@(.*)/[^/]*$") or "."

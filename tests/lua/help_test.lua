@@ -86,7 +86,7 @@ end
 local inner = { columns = true, functions = true, hooks = true, init = true, modes = true, options = true, profiler = true,
   repl = true, serialize = true, signature = true, terminal = true }
 local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "distributions", "args",
-  "class", "plot", "progress", "help", "metrics", "train", "onnx", "cuda" }
+  "class", "plot", "progress", "help", "metrics", "train", "onnx", "cuda", "backends" }
 
 local function check(walk_all, least)
   missing, seen, checked = {}, {}, 0
