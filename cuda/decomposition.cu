@@ -1,5 +1,7 @@
 // cuda/decomposition.cu: factorizations on the host, whose ops are called with copies of the
-// arguments: LAPACK's algorithms gain little from a GPU unless matrices are large.
+// arguments: those that no library of the device has, and all others where there is no cuSOLVER.
+#include "cuda/decomposition.h"
+
 #include "cuda/device.h"
 #include "tensor/kernels_decomposition.h"
 #include "tensor/raw_decomposition.h"
@@ -27,25 +29,17 @@ void store(const std::tuple<Hosts...>& hosts, Results&... results) {
 
 }  // namespace
 
+namespace host {
+
 void linalg_lu_factor_ex(const Tensor& A, bool pivot, bool check_errors, Tensor& LU, Tensor& pivots,
                          Tensor& info) {
   const Call call(A, "linalg.lu_factor_ex");
   store(raw::linalg_lu_factor_ex(on_host(A), pivot, check_errors), LU, pivots, info);
 }
 
-void pivot_matrix(const Tensor& pivots, int64_t n, DType dtype, Tensor& y) {
-  const Call call(pivots, "pivot_matrix");
-  store(y, raw::pivot_matrix(on_host(pivots), n, dtype));
-}
-
 void det(const Tensor& A, Tensor& y) {
   const Call call(A, "det");
   store(y, raw::det(on_host(A)));
-}
-
-void det_grad_A(const Tensor& grad, const Tensor& A, Tensor& y) {
-  const Call call(grad, "det_grad_A");
-  store(y, raw::det_grad_A(on_host(grad), on_host(A)));
 }
 
 void slogdet(const Tensor& A, Tensor& sign, Tensor& logabsdet) {
@@ -63,38 +57,9 @@ void native_solve(const Tensor& A, const Tensor& B, bool check_errors, Tensor& X
   store(raw::native_solve(on_host(A), on_host(B), check_errors), X, info);
 }
 
-void native_solve_triangular(const Tensor& A, const Tensor& B, bool upper, bool unitriangular,
-                             Tensor& y) {
-  const Call call(A, "linalg.solve_triangular");
-  store(y, raw::native_solve_triangular(on_host(A), on_host(B), upper, unitriangular));
-}
-
-void native_pinv(const Tensor& A, double atol, double rtol, Tensor& y) {
-  const Call call(A, "linalg.pinv");
-  store(y, raw::native_pinv(on_host(A), atol, rtol));
-}
-
-void native_lstsq(const Tensor& A, const Tensor& B, double rcond, std::string_view driver,
-                  Tensor& X, Tensor& rank, Tensor& singular_values) {
-  const Call call(A, "linalg.lstsq");
-  store(raw::native_lstsq(on_host(A), on_host(B), rcond, driver), X, rank, singular_values);
-}
-
 void linalg_cholesky_ex(const Tensor& A, bool upper, bool check_errors, Tensor& L, Tensor& info) {
   const Call call(A, "linalg.cholesky_ex");
   store(raw::linalg_cholesky_ex(on_host(A), upper, check_errors), L, info);
-}
-
-void linalg_ldl_factor_ex(const Tensor& A, bool hermitian, bool check_errors, Tensor& LD,
-                          Tensor& pivots, Tensor& info) {
-  const Call call(A, "linalg.ldl_factor_ex");
-  store(raw::linalg_ldl_factor_ex(on_host(A), hermitian, check_errors), LD, pivots, info);
-}
-
-void linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool hermitian,
-                      Tensor& y) {
-  const Call call(LD, "linalg.ldl_solve");
-  store(y, raw::linalg_ldl_solve(on_host(LD), on_host(pivots), on_host(B), hermitian));
 }
 
 void linalg_qr(const Tensor& A, std::string_view mode, Tensor& Q, Tensor& R) {
@@ -119,14 +84,44 @@ void native_eigh(const Tensor& A, std::string_view UPLO, bool vectors, Tensor& e
   store(raw::native_eigh(on_host(A), UPLO, vectors), eigenvalues, eigenvectors);
 }
 
-void native_eig(const Tensor& A, bool vectors, Tensor& eigenvalues, Tensor& eigenvectors) {
-  const Call call(A, "linalg.eig");
-  store(raw::native_eig(on_host(A), vectors), eigenvalues, eigenvectors);
+void native_pinv(const Tensor& A, double atol, double rtol, Tensor& y) {
+  const Call call(A, "linalg.pinv");
+  store(y, raw::native_pinv(on_host(A), atol, rtol));
 }
 
 void linalg_matrix_sqrth(const Tensor& A, Tensor& y) {
   const Call call(A, "linalg.matrix_sqrth");
   store(y, raw::linalg_matrix_sqrth(on_host(A)));
+}
+
+}  // namespace host
+
+void det_grad_A(const Tensor& grad, const Tensor& A, Tensor& y) {
+  const Call call(grad, "det_grad_A");
+  store(y, raw::det_grad_A(on_host(grad), on_host(A)));
+}
+
+void native_lstsq(const Tensor& A, const Tensor& B, double rcond, std::string_view driver,
+                  Tensor& X, Tensor& rank, Tensor& singular_values) {
+  const Call call(A, "linalg.lstsq");
+  store(raw::native_lstsq(on_host(A), on_host(B), rcond, driver), X, rank, singular_values);
+}
+
+void linalg_ldl_factor_ex(const Tensor& A, bool hermitian, bool check_errors, Tensor& LD,
+                          Tensor& pivots, Tensor& info) {
+  const Call call(A, "linalg.ldl_factor_ex");
+  store(raw::linalg_ldl_factor_ex(on_host(A), hermitian, check_errors), LD, pivots, info);
+}
+
+void linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool hermitian,
+                      Tensor& y) {
+  const Call call(LD, "linalg.ldl_solve");
+  store(y, raw::linalg_ldl_solve(on_host(LD), on_host(pivots), on_host(B), hermitian));
+}
+
+void native_eig(const Tensor& A, bool vectors, Tensor& eigenvalues, Tensor& eigenvectors) {
+  const Call call(A, "linalg.eig");
+  store(raw::native_eig(on_host(A), vectors), eigenvalues, eigenvectors);
 }
 
 void matrix_exp(const Tensor& A, Tensor& y) {

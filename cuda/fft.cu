@@ -1,12 +1,16 @@
-// cuda/fft.cu: Fourier transforms along a dim: the lines are brought to complex scratch memory,
-// transformed there by passes of Stockham's algorithm, a thread for each result of a pass, and
-// stored. Real numbers are transformed as complex ones.
+// cuda/fft.cu: Fourier transforms: cuFFT's where it is there. Else, along one dim after another,
+// the lines are brought to complex scratch memory, transformed there by passes of Stockham's
+// algorithm, a thread for each result of a pass, and stored; real numbers as complex ones.
 #include <utility>
 #include <vector>
 
 #include "cuda/device.h"
+#include "cuda/fft_library.h"
 #include "cuda/geometry.cuh"
+#include "tensor/kernels_copy.h"
 #include "tensor/kernels_fft.h"
+#include "tensor/raw_arithmetic.h"
+#include "tensor/views.h"
 
 namespace moonlet::cuda {
 
@@ -232,11 +236,101 @@ void visit_parts(DType complex, F&& f) {
     f.template operator()<double>();
 }
 
+// The dims of a tensor, those of `last` behind the others; and the way back.
+Dims with_last(int rank, const Dims& last) {
+  Dims out;
+  for (int d = 0; d < rank; ++d)
+    if (!last.contains(d)) out.push_back(d);
+  for (const int64_t d : last) out.push_back(d);
+  return out;
+}
+Dims inverse(const Dims& order) {
+  Dims out = order;
+  for (int d = 0; d < order.size(); ++d) out[static_cast<int>(order[d])] = d;
+  return out;
+}
+
+// Whether cuFFT can read or write x where it is: pairs of numbers begin where they may.
+bool is_ready(const Tensor& x) {
+  const size_t pair = 2 * size_of(real_of(x.dtype()));
+  return x.is_contiguous() && reinterpret_cast<uintptr_t>(x.raw()) % pair == 0;
+}
+
+// No imaginary parts where a transform of real numbers has none.
+template <class T>
+__global__ void make_real_kernel(int64_t count, int64_t n, Complex<T>* x) {
+  for (MOONLET_EACH(l, count)) {
+    Complex<T>* line = x + l * (n / 2 + 1);
+    line[0].im = T(0);
+    if (n % 2 == 0) line[n / 2].im = T(0);
+  }
+}
+
+// x over `dims`, 1 to 3, by cuFFT, in y's memory where that may be: a tensor of `to`, whose dtype
+// is y's. Undefined where cuFFT has no way.
+Tensor by_library(const Call& call, FftKind kind, const Tensor& x, const Dims& dims, const Dims& to,
+                  bool forward, const Tensor& y) {
+  const Dims order = with_last(x.dim(), dims), back = inverse(order);
+  Tensor source = views::permute(x, order);
+  if (kind == FftKind::ComplexToReal || !is_ready(source)) {
+    const Tensor copied = call.scratch(source.sizes(), x.dtype());
+    Tensor filled = copied;
+    copy(filled, source);
+    source = copied;
+  }
+  Dims sizes, points;
+  for (const int64_t d : order) sizes.push_back(to[static_cast<int>(d)]);
+  int64_t count = 1;
+  for (int d = 0; d < x.dim(); ++d) {
+    // Of real numbers, the side that has them all says how many there are.
+    const int64_t n = kind == FftKind::RealToComplex ? source.size(d) : sizes[d];
+    if (d < x.dim() - dims.size())
+      count *= n;
+    else
+      points.push_back(n);
+  }
+  if (kind == FftKind::ComplexToReal) {
+    visit_parts(x.dtype(), [&]<class T>() {
+      MOONLET_LAUNCH((make_real_kernel<T>), blocks_for(count), kBlock, 0, call.stream(), count,
+                     points.back(), source.elements<Complex<T>>());
+    });
+    call.done();
+  }
+  const Tensor there = views::permute(y, order);
+  const bool in_place = is_ready(there) && y.raw() != x.raw();
+  const Tensor out = in_place ? there : call.scratch(sizes, y.dtype());
+  if (!library_fft(call, kind, points, count, forward, source, out)) return {};
+  return views::permute(out, back);
+}
+
+// The same over all of `dims`, into y, scaled. False, with y as it was or lost, where cuFFT has no
+// way.
+bool by_library(const Call& call, FftKind kind, const Tensor& x, const Dims& dims, bool forward,
+                double scale, Tensor& y) {
+  constexpr int kMost = 3;
+  Tensor now = x;
+  Dims part;
+  for (int i = 0; i < dims.size(); ++i) {
+    part.push_back(wrapped(dims[i], x.dim()));
+    const bool ends = i + 1 == dims.size();
+    if (!ends && part.size() < kMost && !part.contains(wrapped(dims[i + 1], x.dim()))) continue;
+    // What is not yet the result lies in memory of its own.
+    const Tensor to = ends ? y : call.scratch(y.sizes(), y.dtype());
+    now = by_library(call, kind, now, part, y.sizes(), forward, to);
+    if (!now.defined()) return false;
+    part = {};
+  }
+  if (now.raw() != y.raw()) copy(y, now);
+  if (scale != 1.0) raw::mul_(y, Scalar(scale));
+  return true;
+}
+
 }  // namespace
 
 void fft_c2c(const Tensor& x, const Dims& dims, bool forward, double scale, Tensor& y) {
   if (y.numel() == 0) return;
   const Call call(x, "fft_c2c");
+  if (by_library(call, FftKind::ComplexToComplex, x, dims, forward, scale, y)) return;
   const Tensor source = contiguous(x);
   with_contiguous(y, [&](Tensor& out) {
     visit_parts(out.dtype(), [&]<class T>() {
@@ -256,6 +350,7 @@ void fft_c2c(const Tensor& x, const Dims& dims, bool forward, double scale, Tens
 void fft_r2c(const Tensor& x, int64_t dim, double scale, Tensor& y) {
   if (y.numel() == 0) return;
   const Call call(x, "fft_r2c");
+  if (by_library(call, FftKind::RealToComplex, x, {dim}, true, scale, y)) return;
   const Tensor source = contiguous(x);
   with_contiguous(y, [&](Tensor& out) {
     visit_parts(out.dtype(), [&]<class T>() {
@@ -272,6 +367,7 @@ void fft_r2c(const Tensor& x, int64_t dim, double scale, Tensor& y) {
 void fft_c2r(const Tensor& x, int64_t dim, int64_t n, double scale, Tensor& y) {
   if (y.numel() == 0) return;
   const Call call(x, "fft_c2r");
+  if (by_library(call, FftKind::ComplexToReal, x, {dim}, false, scale, y)) return;
   const Tensor source = contiguous(x);
   with_contiguous(y, [&](Tensor& out) {
     visit_parts(source.dtype(), [&]<class T>() {

@@ -1,5 +1,5 @@
 // cuda/emulated/cublas.cpp: cuBLAS over the host's CBLAS; half types go through float32.
-#include "cublas_v2.h"
+#include "cublas_api.h"
 
 #include <cblas.h>
 
@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 
+#include "checks.h"
 #include "half.h"
 #include "queue.h"
 #include "state.h"
@@ -44,20 +45,6 @@ struct Shape {
            op_a <= CUBLAS_OP_C && op_b >= CUBLAS_OP_N && op_b <= CUBLAS_OP_C;
   }
 };
-
-/// Elements from the first to past the last of a column-major matrix.
-std::size_t span(int rows, int columns, int step) {
-  if (rows == 0 || columns == 0) return 0;
-  return static_cast<std::size_t>(columns - 1) * static_cast<std::size_t>(step) +
-         static_cast<std::size_t>(rows);
-}
-
-/// Whether all of it is memory that products on the current device may use.
-bool on_device(const void* pointer, std::size_t bytes) {
-  if (bytes == 0) return true;
-  const int device = owner(pointer, bytes);
-  return device >= 0 && may_access(device);
-}
 
 cublasStatus_t illegal_address() {
   set_sticky(cudaErrorIllegalAddress, "cuBLAS was given memory outside every device allocation");
@@ -259,6 +246,12 @@ bool computes(cudaDataType type, cublasComputeType_t compute) {
 }
 
 }  // namespace
+
+cublasStatus_t moonlet::emulated::usable(cublasHandle_t handle, cudaStream_t* stream) {
+  const cublasStatus_t status = ready(handle);
+  if (!status) *stream = handle->stream;
+  return status;
+}
 
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   if (!handle) return CUBLAS_STATUS_INVALID_VALUE;

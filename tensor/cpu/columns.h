@@ -5,6 +5,7 @@
 #include "tensor/cpu/blas_call.h"
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/lapack.h"
+#include "tensor/decomposition_errors.h"
 #include "tensor/views.h"
 
 namespace moonlet::cpu {
@@ -95,12 +96,6 @@ inline Columns::Order order_for(const Tensor& x) {
   return small ? Columns::Order::Rows : Columns::Order::Columns;
 }
 
-inline int64_t batch_count(const Tensor& x) {
-  int64_t out = 1;
-  for (int d = 0; d + 2 < x.dim(); ++d) out *= x.size(d);
-  return out;
-}
-
 // body(entry) for each of a batch, where one takes about `work` multiplications: small ones share
 // the threads, in large ones LAPACK does.
 template <class Body>
@@ -117,17 +112,6 @@ void each_entry(const char* op, int64_t count, double work, Body&& body) {
 
 inline double cube(const Tensor& x) {
   return double(x.size(-1)) * double(x.size(-2)) * double(std::min(x.size(-1), x.size(-2)));
-}
-
-// Throws at the first entry whose info is not 0: "op: what (batch entry 3): position 2".
-template <class Text>
-void check_info(const char* op, const Tensor& matrices, const int* info, Text&& what) {
-  const int64_t count = batch_count(matrices);
-  for (int64_t i = 0; i < count; ++i) {
-    if (info[i] == 0) continue;
-    const std::string where = matrices.dim() > 2 ? text(" (batch entry ", i + 1, ")") : "";
-    fail(op, ": ", what(info[i], where));
-  }
 }
 
 // f<T>() for the type that LAPACK computes in.

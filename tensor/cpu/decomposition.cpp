@@ -25,10 +25,6 @@ void factorize(const char* op, const Tensor& A, Columns& lu, int* pivots, int* i
   });
 }
 
-std::string singular(int position, const std::string& where) {
-  return text("the matrix is singular", where, ": U(", position, ", ", position, ") is zero");
-}
-
 template <class T>
 void fill_nan(T* x, int64_t count) {
   std::fill_n(x, count, T(std::numeric_limits<lapack::real_t<T>>::quiet_NaN()));
@@ -301,12 +297,7 @@ void linalg_cholesky_ex(const Tensor& A, bool upper, bool check_errors, Tensor& 
                  [&](int64_t i) { *status.at<int>(i) = cholesky_of(work, upper, work.at<T>(i)); });
     });
   }
-  if (check_errors) {
-    check_info("cholesky", A, status.at<int>(0), [](int order, const std::string& where) {
-      return text("the matrix is not positive definite", where, ": its leading minor of order ",
-                  order, " is not positive");
-    });
-  }
+  if (check_errors) check_info("cholesky", A, status.at<int>(0), not_positive);
   work.store(L);
   status.store();
 }

@@ -11,9 +11,7 @@ namespace {
 double rows_of(const Tensor& A) { return double(A.size(-2)); }
 
 void check_converged(const char* op, const Tensor& A, int* info) {
-  check_info(op, A, info, [](int, const std::string& where) {
-    return text("the iteration did not converge", where);
-  });
+  check_info(op, A, info, not_converged);
 }
 
 void check_all_finite(const char* op, const Tensor& A, Columns& a) {

@@ -1,8 +1,9 @@
 -- tensor/ops/decomposition.lua: factorizations of matrices and what is solved with them. The kernels
--- are LAPACK's; on CUDA they run on the host, between copies.
+-- are LAPACK's, on CUDA those of cuSOLVER and cuBLAS.
 
 local ANY = "floating + complex"
 local SIGNS = "unique up to signs; tests/lua/linalg_test.lua puts the matrix together again"
+local DEVICE_SIGNS = "unique up to signs; tests/lua/cuda_linalg_test.lua puts the matrix together again"
 local SYMMETRIC = "reads one triangle; tests/lua/linalg_test.lua differentiates with symmetric matrices"
 -- Sample matrices far from singular, so that every dtype computes nearly the same.
 local A, BATCH = "randn(3, 3) * 0.4 + eye(3) * 2", "randn(2, 3, 3) * 0.4 + eye(3) * 2"
@@ -144,7 +145,7 @@ only the `upper` or else the lower triangle is read, and with `unitriangular` no
     vmap = "all", kind = "composite", mixed = true, internal = true, constant = { "atol", "rtol" },
     grad = { A = "pinv_grad_A(g, A, y)" },
     doc = [[`linalg.pinv` with both tolerances for each matrix.]],
-    sample = { "randn(2, 4, 3), tensor{0.01, 0.02}, tensor{0, 0.001}", "randn(2, 3), tensor(0.0), tensor(0.006)" },
+    sample = { "randn(2, 6, 3), tensor{0.01, 0.02}, tensor{0, 0.001}", "randn(2, 3), tensor(0.0), tensor(0.006)" },
     check = { value = "linalg.pinv has the values", dtypes = "tolerances are real" } },
   { "linalg_pinv_by(Tensor A, Tensor? atol=nil, Tensor? rtol=nil, bool hermitian=false) -> Tensor",
     module = "linalg", overload_of = "linalg_pinv", kind = "composite", constant = { "atol", "rtol" },
@@ -260,7 +261,7 @@ rows {
     grad = { A = "svd_grad_A(given_U, given_S, given_Vh, A, U, S, Vh)" },
     doc = [[`linalg.svd`; without `vectors`, `U` and `Vh` are empty.]],
     sample = { "randn(3, 2), false, true", "randn(3, 2), false, false" },
-    check = { value = SIGNS, grad = "the phase of vectors is free", dtypes = SIGNS } },
+    check = { value = SIGNS, grad = "the phase of vectors is free", dtypes = SIGNS, cuda = DEVICE_SIGNS } },
   { [[linalg_svd(Tensor A, bool full_matrices=true, string driver="") -> (Tensor U, Tensor S, Tensor Vh)]],
     module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
     doc = [[The singular value decomposition `A = U diag(S) Vh` of matrices (..., m, n): `S` real,
@@ -268,7 +269,7 @@ descending; `U` (m, m) and `Vh` (n, n) unitary, or, with `full_matrices` false, 
 rows (m, k) and (k, n). The gradient wants distinct singular values, and is that of the first k vectors.
 `driver` names a routine of cuSOLVER in PyTorch; there is none here to choose.]],
     sample = { "randn(3, 2), false", "randn(2, 2, 3)" },
-    check = { value = SIGNS, grad = SIGNS, dtypes = SIGNS } },
+    check = { value = SIGNS, grad = SIGNS, dtypes = SIGNS, cuda = DEVICE_SIGNS } },
   { [[linalg_svdvals(Tensor A, string driver="") -> Tensor]],
     module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
     doc = [[The singular values of matrices, descending. `driver` as of `linalg.svd`.]], sample = { "randn(3, 2)", "randn(2, 2, 3)" } },
@@ -282,13 +283,13 @@ Without `compute_uv`, `U` and `V` are zeros.]],
     grad = { A = "eigh_grad_A(given_eigenvalues, given_eigenvectors, A, eigenvalues, eigenvectors, UPLO)" },
     doc = [[`linalg.eigh`; without `vectors`, they are empty.]],
     sample = { POSITIVE .. ", 'L', true", POSITIVE .. ", 'U', false" },
-    check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS } },
+    check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS, cuda = DEVICE_SIGNS } },
   { 'linalg_eigh(Tensor A, string UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
     module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
     doc = [[The real eigenvalues of Hermitian matrices (..., n, n), ascending, and orthonormal
 eigenvectors as columns. The lower triangle is read, or with `UPLO` `"U"` the upper one. The gradient wants
 distinct eigenvalues.]],
-    sample = { POSITIVE }, check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS } },
+    sample = { POSITIVE }, check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS, cuda = DEVICE_SIGNS } },
   { 'linalg_eigvalsh(Tensor A, string UPLO="L") -> Tensor',
     module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
     doc = [[The real eigenvalues of Hermitian matrices (..., n, n), ascending; see `linalg.eigh`.]],
@@ -327,14 +328,14 @@ values.]],
 random products: `niter` times it multiplies with `A` and its conjugate transpose (Halko, Martinsson and
 Tropp, 2009). Faster than `svd` for large matrices of low rank.]],
     sample = { "matmul(randn(8, 2), randn(2, 7)), 2" },
-    check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS } },
+    check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS, cuda = DEVICE_SIGNS } },
   { [[pca_lowrank(Tensor A, int? q=nil, bool center=true, int niter=2,
         Generator? generator=nil) -> (Tensor U, Tensor S, Tensor V)]],
     random = true, kind = "composite", method = false,
     doc = [[`svd_lowrank` of `A` (..., m, n) less the means of its columns, unless `center` is false: the
 columns of `V` are the principal directions. `q` is by default 6, or the smaller size.]],
     sample = { "matmul(randn(8, 2), randn(2, 7)), 2" },
-    check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS } },
+    check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS, cuda = DEVICE_SIGNS } },
   { "matrix_exp(Tensor A) -> Tensor",
     alias = { "linalg.matrix_exp" }, vmap = "dims", kind = "structured",
     grad = { A = "matrix_exp_grad_A(g, A)" },
