@@ -1,7 +1,9 @@
 // cuda/normalization.cu: layer_norm and batch_norm and their gradients. Both normalise groups of
-// elements: rows for the one, channels for the other; a block does one group.
+// elements: rows for the one, channels for the other; a block does one group. Channels that lie in
+// packs are done in batch_norm.cu.
 #include <algorithm>
 
+#include "cuda/batch_norm.h"
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/rows.cuh"
@@ -380,8 +382,10 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
                        double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
   const Call call(x, "batch_norm");
   const OptionalInput old_mean(running_mean), old_var(running_var);
-  normalise(call, channels_of(x), x, weight, bias, eps, y, mean, rstd,
-            {old_mean.get(), old_var.get(), momentum});
+  if (!batch_norm_by_packs(call, x, weight, bias, {old_mean.tensor, old_var.tensor, momentum}, eps,
+                           y, mean, rstd))
+    normalise(call, channels_of(x), x, weight, bias, eps, y, mean, rstd,
+              {old_mean.get(), old_var.get(), momentum});
   for (const auto& [kept, given] :
        {std::pair{old_mean.tensor, running_mean}, std::pair{old_var.tensor, running_var}}) {
     Tensor target = given;
@@ -392,6 +396,7 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
 void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, double, Tensor& y) {
   const Call call(x, "batch_norm_grad_x");
+  if (batch_norm_slopes_by_packs(call, grad, x, mean, rstd, weight, &y, nullptr)) return;
   gradient_of_x(call, channels_of(x), GradientInputs(grad, x, mean, rstd), weight, y);
 }
 
@@ -400,6 +405,7 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   const Call call(x, "batch_norm_grad_weight");
   if (y.numel() == 0) return;
   if (x.numel() == 0) return fill(y, Scalar(0));
+  if (batch_norm_slopes_by_packs(call, grad, x, mean, rstd, {}, nullptr, &y)) return;
   const GradientInputs in(grad, x, mean, rstd);
   const Groups groups = channels_of(x);
   visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {

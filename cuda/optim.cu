@@ -1,5 +1,6 @@
 // cuda/optim.cu: the optimisers' steps: one launch for all parameters, whose places are a table in
 // the device's memory; a block takes a chunk of one of them.
+#include "cuda/chunks.cuh"
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
 #include "cuda/graph.h"
@@ -52,19 +53,6 @@ class Part {
   };
   std::vector<Copy> copies_;
 };
-
-// The place whose chunks block `block` is of: the last that begins at or before it.
-__device__ __forceinline__ int64_t place_of(const Place* table, int64_t places, int64_t block) {
-  int64_t low = 0, high = places;
-  while (high - low > 1) {
-    const int64_t middle = (low + high) / 2;
-    if (table[middle].first_block <= block)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
 
 template <class C, class Step>
 __global__ void step_kernel(Step step, const Place* table, int64_t places, DType dtype) {

@@ -31,18 +31,45 @@ local function gradients_of(parameters)
   return out
 end
 
--- x where `other` is, in its dtype.
-local function like(other, x)
-  if x.dtype == other.dtype and x.device == other.device then return x end
-  return x:to { device = other.device, dtype = other.dtype }
+-- The floating tensors in lists of one device and dtype, and the complex ones. What lies where
+-- another one does (a gradient that was named twice) is alone in its list.
+local function lists_of(tensors)
+  local lists, by_kind, seen, complex = {}, {}, {}, {}
+  for _, t in ipairs(tensors) do
+    if t:is_complex() then
+      complex[#complex + 1] = t
+    else
+      local kind = ("%s %s"):format(t.device, t.dtype)
+      local place = ("%s %d"):format(kind, t:data_ptr())
+      local list = not seen[place] and by_kind[kind] or {}
+      if #list == 0 then lists[#lists + 1] = list end
+      if not seen[place] then by_kind[kind] = list end
+      list[#list + 1], seen[place] = t, t:numel() > 0
+    end
+  end
+  return lists, complex
+end
+
+-- The norms whose norm is that of all tensors. That of a list is found in one pass, but for orders
+-- that make no norm of norms.
+local function norms_of(tensors, norm_type)
+  local norms, lists = {}, {}
+  local each = tensors
+  if norm_type > 0 then lists, each = lists_of(tensors) end
+  for i, list in ipairs(lists) do norms[i] = ml._internal.list_norm(list, norm_type) end
+  for _, t in ipairs(each) do norms[#norms + 1] = t:norm(norm_type) end
+  return norms
 end
 
 -- The norm of all tensors as one vector, on the device of the first.
 local function total_norm(where, tensors, norm_type, error_if_nonfinite)
   if #tensors == 0 then return ml.zeros({}) end
-  local norms, first = {}, tensors[1]
-  for i, t in ipairs(tensors) do norms[i] = like(first, t:norm(norm_type)) end
-  local total = ml.stack(norms):norm(norm_type)
+  local norms = norms_of(tensors, norm_type)
+  local total = norms[1]
+  if #norms > 1 then
+    for i, norm in ipairs(norms) do norms[i] = norm:to(tensors[1].device) end
+    total = ml.stack(norms):norm(norm_type)
+  end
   if error_if_nonfinite and not total:isfinite():item() then
     options.fail("%s: the norm of the gradients is %g", where, total:item())
   end
@@ -51,8 +78,13 @@ end
 
 -- Scales gradients whose norm is `total` to at most `max_norm`.
 local function scale_to(gradients, max_norm, total)
-  local scale = (max_norm / (total + 1e-6)):clamp { max = 1 }
-  for _, g in ipairs(gradients) do g:mul_(like(g, scale)) end
+  local lists, complex = lists_of(gradients)
+  for _, list in ipairs(lists) do
+    ml._internal.list_limit_norm(list, total:to(list[1].device), max_norm)
+  end
+  for _, g in ipairs(complex) do
+    g:mul_((max_norm / (total + 1e-6)):clamp { max = 1 }:to(g.device))
+  end
 end
 
 local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[] parameters, "
@@ -98,19 +130,22 @@ local read_clip_value = signature(
 function utils.clip_grad_value_(...)
   local parameters, clip_value = read_clip_value(...)
   local _ <close> = ml.no_grad()
-  for _, g in ipairs(gradients_of(parameters)) do g:clamp_(-clip_value, clip_value) end
+  local lists, complex = lists_of(gradients_of(parameters))
+  for _, list in ipairs(lists) do ml._internal.list_clamp(list, -clip_value, clip_value) end
+  for _, g in ipairs(complex) do g:clamp_(-clip_value, clip_value) end
 end
 
 local read_total_norm = signature("nn.utils.get_total_norm(Tensor|Tensor[] tensors, "
   .. "number norm_type=2, bool error_if_nonfinite=false)")
 
---- The norm of all tensors as one vector.
+--- The norm of all tensors as one vector; it is not recorded.
 ---@param tensors Tensor|Tensor[]
 ---@param norm_type? number (default 2)
 ---@param error_if_nonfinite? boolean
 ---@return Tensor
 function utils.get_total_norm(...)
   local tensors, norm_type, error_if_nonfinite = read_total_norm(...)
+  local _ <close> = ml.no_grad()
   return total_norm("get_total_norm", parameters_of(tensors), norm_type, error_if_nonfinite)
 end
 

@@ -1,5 +1,6 @@
 -- tensor/ops/optim.lua: one step of an optimiser on all its parameters, in one pass over memory. They
--- change the parameters and what the optimiser keeps of each; `ml.optim` calls them.
+-- change the parameters and what the optimiser keeps of each; `ml.optim` calls them. Also what
+-- `nn.utils` limits the gradients of many parameters with.
 
 -- What scripts compute of the options and the number of the step arrives as numbers. All steps take
 -- the lists of parameters and gradients first, then those of what is kept, and end with the same
@@ -77,3 +78,25 @@ multiplied by `more` where the gradient has the sign of `prev` and by `less` whe
 step("lion", "Tensor[]! exp_avg", "float lr, float beta1=0.9, float beta2=0.99",
   ("%s, %s, %s, 0.1"):format(two, two, two), [[A step of Lion (Chen et al., 2023): moves by `lr`
 against the sign of a mean of the gradient and `exp_avg`.]])
+
+-- An op on a list of gradients, of one floating dtype on one device.
+local function on_list(signature, fields)
+  fields[1], fields.vmap, fields.kind, fields.internal = signature, "all", "structured", true
+  fields.dtypes = "floating"
+  fields.check = { value = "optim_test and cuda_kernels_test compare with the ops on each tensor" }
+  op(fields)
+end
+
+on_list("list_norm(Tensor[] x, float p=2) -> Tensor", {
+  doc = [[The `p`-norm of all tensors as one vector; `p` is above 0 and may be infinite.]],
+  sample = { two, two .. ", 1", two .. ", 3.5" } })
+
+on_list("list_limit_norm(Tensor[]! x, Tensor norm, float max_norm) -> ()", {
+  mixed = true,
+  doc = [[Multiplies all tensors by max_norm / (norm + 1e-6) where that is below 1, or not a number.
+`norm` has no dimension.]],
+  sample = { two .. ", ones({}), 0.5" } })
+
+on_list("list_clamp(Tensor[]! x, float min, float max) -> ()", {
+  doc = [[Limits every element of all tensors to `min` .. `max`.]],
+  sample = { two .. ", -0.5, 0.5" } })

@@ -1,4 +1,5 @@
-// tensor/shapes/optim.cpp: argument checks of the optimisers' steps.
+// tensor/shapes/optim.cpp: argument checks of the optimisers' steps and of clipping.
+#include <cmath>
 #include <initializer_list>
 #include <utility>
 
@@ -19,15 +20,20 @@ void check_one(const char* op, const char* name, size_t i, const Tensor& x, cons
   check_same_device(op, x, name, other);
 }
 
-// Every list has as many tensors as `x`, each of the shape of the parameter of its number, and all
-// are of one dtype and device. Those in `optional` may be empty.
-void check_lists(const char* op, const List& x, std::initializer_list<Named> wanted,
-                 std::initializer_list<Named> optional = {}) {
+// All of a list that is not empty are of one floating dtype and device.
+void check_alike(const char* op, const List& x) {
   for (const Tensor& each : x) {
     check_dtype(op, "x", each, dtypes::floating);
     check_same_dtype(op, x[0], "x", each);
     check_same_device(op, x[0], "x", each);
   }
+}
+
+// Every list has as many tensors as `x`, each of the shape of the parameter of its number, and all
+// are of one dtype and device. Those in `optional` may be empty.
+void check_lists(const char* op, const List& x, std::initializer_list<Named> wanted,
+                 std::initializer_list<Named> optional = {}) {
+  check_alike(op, x);
   const auto each = [&](const Named& named) {
     const auto& [name, list] = named;
     check(list->size() == x.size(), op, ": ", name, " has ", list->size(), " tensors for ",
@@ -108,5 +114,22 @@ void lion_step(const List& x, const List& gradient, const List& exp_avg, double,
                double, double, bool) {
   check_lists("lion_step", x, {{"gradient", &gradient}, {"exp_avg", &exp_avg}});
 }
+
+Result list_norm(const List& x, double p) {
+  check(p > 0, "list_norm: p must be above 0, got ", p);
+  check_alike("list_norm", x);
+  for (const Tensor& each : x)
+    check(each.numel() > 0 || !std::isinf(p), "list_norm: the infinity norm of no elements");
+  return {{}, options_of(x[0])};
+}
+
+void list_limit_norm(const List& x, const Tensor& norm, double) {
+  check_alike("list_limit_norm", x);
+  check_dtype("list_limit_norm", "norm", norm, dtypes::floating);
+  check_same_device("list_limit_norm", x[0], "norm", norm);
+  check(norm.dim() == 0, "list_limit_norm: norm must have no dimension, got shape ", norm.sizes());
+}
+
+void list_clamp(const List& x, double, double) { check_alike("list_clamp", x); }
 
 }  // namespace moonlet::shapes

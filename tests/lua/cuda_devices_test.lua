@@ -25,4 +25,13 @@ emulated.test("sums and products come out the same in every order", function()
   end
 end)
 
+emulated.test("gradients of two devices are clipped together", function()
+  expect.equal(output("MOONLET_EMULATED_DEVICES=2", [[
+    local a, b = ml.nn.Parameter(ml.zeros(3):to "cuda:0"), ml.nn.Parameter(ml.zeros(2):to "cuda:1")
+    a.grad, b.grad = ml.tensor({ 3.0, 0, 0 }):to "cuda:0", ml.tensor({ 0, -4.0 }):to "cuda:1"
+    local norm = ml.nn.utils.clip_grad_norm_({ b, a }, 1)
+    print(norm.device, ("%.4f %.4f %.4f"):format(norm:item(), a.grad[1]:item(), b.grad[2]:item()))
+  ]]), "cuda:1\t5.0000 0.6000 -0.8000\n")
+end)
+
 harness.run()

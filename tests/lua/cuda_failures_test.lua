@@ -1,6 +1,7 @@
--- tests/lua/cuda_failures_test.lua: every call of the CUDA runtime and of its libraries that a training
--- step, or factorizations and transforms, make fails once, in a process of its own: it ends in an error of Lua's or goes on with the right
--- numbers, holds no memory afterwards, and the process can go on working. Skips without an emulated
+-- tests/lua/cuda_failures_test.lua: every call of the CUDA runtime and of its libraries that a
+-- training step, or factorizations and transforms, make fails once, in a process of its own: it ends
+-- in an error of Lua's or goes on with the right numbers, holds no memory afterwards, and the process
+-- can go on working. Skips without an emulated
 -- device. MOONLET_FAILING_STRIDE=1 fails every call with each error; the test takes samples.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path

@@ -283,7 +283,7 @@ test("clipping reads nothing back from the device", function()
   local net, names = with_gradients(), {}
   local p = ml.profile(function() nn.utils.clip_grad_norm_(net, 1) end)
   for _, event in ipairs(p.events) do names[event.name] = true end
-  expect.truthy(names.clamp or names.clamp_max)
+  expect.truthy(names.list_norm and names.list_limit_norm)
   net.w.grad = ml.tensor({ math.huge, 0.0, 0.0 }, { dtype = ml.float64 })
   expect.error(function() nn.utils.clip_grad_norm_(net, 1, 2, true) end, "the norm of the gradients is inf")
   expect.near(gradients(net), { math.huge, 0, 0, 12 * 1 / (13 + 1e-6) }, 1e-6)
