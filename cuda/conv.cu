@@ -9,7 +9,7 @@
 #include "cuda/geometry.cuh"
 #include "cuda/mma.cuh"
 #include "cuda/rows.cuh"
-#include "tensor/float32_precision.h"
+#include "tensor/cudnn_settings.h"
 #include "tensor/kernels_conv.h"
 #include "tensor/kernels_copy.h"
 
@@ -397,7 +397,8 @@ void fill_channels(const Tensor& bias, Tensor& y) {
   copy(y, alias(bias, y.sizes(), strides, bias.offset()));
 }
 
-bool tf32_allowed() { return float32_precision() != Float32Precision::Highest; }
+// The switch of cuDNN's is that of all convolutions, as in PyTorch.
+bool tf32_allowed() { return cudnn_settings.allow_tf32; }
 
 // The way forward or the transposed one.
 template <template <class> class Ways>
