@@ -9,6 +9,8 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <string>
 
 #include "grid.h"
@@ -38,6 +40,10 @@ struct Watch {
   unsigned block_number = 0;  // in the order in which they run
   std::array<std::uint32_t, kMaxThreads / kWarpSize> warp_epochs{};
   Range stack, dynamic, statics, context;
+  bool fenced = false;            // by the block that runs
+  std::set<std::uint32_t> known;  // blocks that came before it
+  std::map<std::uintptr_t, std::set<std::uint32_t>>
+      met;  // by atomic: blocks, and those before them
   Shadow shadow;
   SectorCounts sectors;
   const char* sectors_file = std::getenv("MOONLET_EMULATED_SECTORS");
@@ -113,6 +119,19 @@ std::string line_of(const void* code) {
   fail_launch(text.c_str());
 }
 
+/// A block that has fenced its writes and then changes an atomic comes before the blocks that
+/// change the same one later.
+void meet(const volatile void* atomic) {
+  if (!context.active) return;
+  Watch& w = watch();
+  std::set<std::uint32_t>& there = w.met[reinterpret_cast<std::uintptr_t>(atomic)];
+  w.known.insert(there.begin(), there.end());
+  w.known.erase(w.block);
+  if (!w.fenced) return;
+  there.insert(w.known.begin(), w.known.end());
+  there.insert(w.block);
+}
+
 void look(std::uintptr_t address, std::size_t bytes, bool writes, const void* code) {
   if (!context.active) return;
   Watch& w = watch();
@@ -131,6 +150,8 @@ void look(std::uintptr_t address, std::size_t bytes, bool writes, const void* co
     // Each block has shared memory of its own.
     if (shared && cell.write.block != w.block) cell.write = {};
     if (shared && cell.read.block != w.block) cell.read = {};
+    if (w.known.count(cell.write.block)) cell.write = {};
+    if (w.known.count(cell.read.block) && cell.read.party != Party::kGrid) cell.read = {};
     if (const Access* earlier = enter(cell, now, writes))
       report(w, *earlier, earlier == &cell.write, writes, code);
     address = stop;
@@ -144,6 +165,7 @@ void watch_launch(const char* name) {
   close_block(w);
   w.kernel = name;
   ++w.launch;
+  w.met.clear();
   w.block_number = ~0u;
   w.context = range_of(&context, sizeof context);
   w.statics = {};
@@ -157,7 +179,13 @@ void watch_block(SharedMemory dynamic) {
             context.grid_dim.x * (context.block_idx.y + context.grid_dim.y * context.block_idx.z);
   w.dynamic = range_of(dynamic.start, dynamic.bytes);
   w.epoch = 0;
+  w.fenced = false;
+  w.known.clear();
   w.warp_epochs.fill(0);
+}
+
+void fence() {
+  if (context.active) watch().fenced = true;
 }
 
 void watch_stack(const void* bottom, std::size_t bytes) { watch().stack = range_of(bottom, bytes); }
@@ -170,6 +198,7 @@ void watch_warp_barrier(unsigned warp) { ++watch().warp_epochs[warp]; }
 // --------------------------------------------------------------------------
 
 using moonlet::emulated::look;
+using moonlet::emulated::meet;
 
 #define MOONLET_HOOK(name, bytes, writes)                                                        \
   extern "C" void name(void* address) {                                                          \
@@ -201,10 +230,13 @@ void __tsan_vptr_read(void*) {}
 void __tsan_vptr_update(void*, void*) {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
-void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __tsan_atomic_thread_fence(int) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  moonlet::emulated::fence();
+}
 void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
-// Atomics race with nothing, and order nothing.
+// Atomics race with nothing, and order blocks that fence.
 #define MOONLET_ATOMIC(bits)                                                                     \
   using Atomic##bits = std::uint##bits##_t;                                                      \
   Atomic##bits __tsan_atomic##bits##_load(const volatile Atomic##bits* p, int) {                 \
@@ -214,14 +246,17 @@ void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); 
     __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                    \
   }                                                                                              \
   Atomic##bits __tsan_atomic##bits##_exchange(volatile Atomic##bits* p, Atomic##bits v, int) {   \
+    meet(p);                                                                                     \
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                          \
   }                                                                                              \
   int __tsan_atomic##bits##_compare_exchange_strong(volatile Atomic##bits* p, Atomic##bits* old, \
                                                     Atomic##bits v, int, int) {                  \
+    meet(p);                                                                                     \
     return __atomic_compare_exchange_n(p, old, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
   }                                                                                              \
   int __tsan_atomic##bits##_compare_exchange_weak(volatile Atomic##bits* p, Atomic##bits* old,   \
                                                   Atomic##bits v, int, int) {                    \
+    meet(p);                                                                                     \
     return __atomic_compare_exchange_n(p, old, v, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);     \
   }                                                                                              \
   MOONLET_ATOMIC_FETCH(bits, add)                                                                \
@@ -231,6 +266,7 @@ void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); 
   MOONLET_ATOMIC_FETCH(bits, xor)
 #define MOONLET_ATOMIC_FETCH(bits, what)                                                           \
   Atomic##bits __tsan_atomic##bits##_fetch_##what(volatile Atomic##bits* p, Atomic##bits v, int) { \
+    meet(p);                                                                                       \
     return __atomic_fetch_##what(p, v, __ATOMIC_SEQ_CST);                                          \
   }
 MOONLET_ATOMIC(8)

@@ -71,6 +71,17 @@ TEST_CASE("blocks race unless they use atomics") {
         }).empty());
 }
 
+TEST_CASE("a fence before an atomic orders blocks") {
+  const auto sum = [](bool fence) {
+    return race_of<int>([=](int* out) {
+      MOONLET_LAUNCH(last_adds, 5, 32, 0, nullptr, out, reinterpret_cast<unsigned*>(out + 100),
+                     fence);
+    });
+  };
+  CHECK(sum(true).empty());
+  CHECK(says(sum(false), "a race in last_adds"));
+}
+
 TEST_CASE("sectors: as few as hold the data where neighbours read neighbours") {
   moonlet::emulated::SectorCounts counts;
   static const char here = 0;
