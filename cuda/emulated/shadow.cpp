@@ -36,18 +36,23 @@ bool same_time(const Access& a, const Access& b) {
 }
 
 /// A read together with the earlier ones. One that came before it for certain need not be
-/// remembered: who comes after the later comes after both.
+/// remembered: who comes after the later comes after both. Of bytes that only one of several
+/// threads has read nothing is kept, so that neighbours are never taken for one another.
 Access joined(const Access& earlier, const Access& now) {
   Access out = now;
   if (earlier.launch != now.launch) return out;
-  const bool again = same_time(earlier, now) && earlier.thread == now.thread;
-  if (earlier.before(now) && !again) return out;
-  out.bytes |= earlier.bytes;
+  if (same_time(earlier, now) && earlier.thread == now.thread && earlier.party == Party::kThread) {
+    out.bytes |= earlier.bytes;
+    return out;
+  }
+  const auto both = static_cast<std::uint8_t>(earlier.bytes & now.bytes);
+  if (earlier.before(now) || both == 0) return out;
+  out.bytes = both;
   if (earlier.block != now.block || earlier.party == Party::kGrid)
     out.party = Party::kGrid;
   else if (!same_warp(earlier, now) || earlier.party == Party::kBlock)
     out.party = Party::kBlock;
-  else if (!again || earlier.party == Party::kWarp)
+  else
     out.party = Party::kWarp;
   return out;
 }

@@ -62,5 +62,8 @@ __global__ void last_adds(int* out, unsigned* done, bool fence) {
 
 // Bytes beside each other are places of their own.
 __global__ void bytes(unsigned char* out) {
-  out[blockIdx.x * blockDim.x + threadIdx.x] = static_cast<unsigned char>(threadIdx.x);
+  unsigned char& mine = out[blockIdx.x * blockDim.x + threadIdx.x];
+  const unsigned char before = mine;
+  __syncwarp();
+  mine = static_cast<unsigned char>(before + 1);
 }
