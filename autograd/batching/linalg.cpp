@@ -1,4 +1,5 @@
-// autograd/batching/linalg.cpp: products of a batch: those of matrices with one dimension more.
+// autograd/batching/linalg.cpp: products of a batch: those of matrices with one dimension more; norms of
+// lists.
 #include "autograd/batching.h"
 #include "autograd/uses_batching_linalg.h"
 #include "tensor/shapes_linalg.h"
@@ -175,6 +176,26 @@ void pdist_grad_x(BatchCall& call) {
   const int64_t n = x.size(1);
   call.results = {cdist_grad_x1(as_matrix(call.front(0), n), x, x, as_matrix(call.front(2), n),
                                 std::get<double>(call.arguments[3]))};
+}
+
+// `x, p`: a norm of each sample of a list.
+void list_norm(BatchCall& call) {
+  std::vector<Tensor> rows = call.list_front(0);
+  for (Tensor& x : rows) x = x.dim() == 1 ? unsqueeze(x, 1) : flatten(x, 1, -1);
+  call.results = {
+      linalg_vector_norm(moonlet::cat(rows, 1), std::get<double>(call.arguments[1]), {1})};
+}
+
+// `x, norm, max_norm`: each sample by the norm of its own, or by that of all.
+void list_limit_norm(BatchCall& call) {
+  call.check_written();
+  const Tensor limit = full_like(call.tensor(1), std::get<double>(call.arguments[2]));
+  const Tensor factors = clamp_max(div(limit, add(call.tensor(1), 1e-6)), 1.0);
+  for (Tensor x : call.list_front(0)) {
+    Tensor each = factors;
+    while (call.batched(1) && each.dim() < x.dim()) each = unsqueeze(each, -1);
+    mul_(x, each);
+  }
 }
 
 }  // namespace moonlet::batching

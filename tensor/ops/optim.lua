@@ -88,11 +88,12 @@ local function on_list(signature, fields)
 end
 
 on_list("list_norm(Tensor[] x, float p=2) -> Tensor", {
+  vmap = "list_norm",
   doc = [[The `p`-norm of all tensors as one vector; `p` is above 0 and may be infinite.]],
   sample = { two, two .. ", 1", two .. ", 3.5" } })
 
 on_list("list_limit_norm(Tensor[]! x, Tensor norm, float max_norm) -> ()", {
-  mixed = true,
+  mixed = true, vmap = "list_limit_norm",
   doc = [[Multiplies all tensors by max_norm / (norm + 1e-6) where that is below 1, or not a number.
 `norm` has no dimension.]],
   sample = { two .. ", ones({}), 0.5" } })
