@@ -265,8 +265,7 @@ void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor
   for (int i = 0; i < 3; ++i)
     work[i] = lies_in_rows(*results[i]) ? *results[i] : contiguous(*results[i]);
   const DType compute = compute_dtype(query.dtype());
-  const Tensor sums = converted(logsumexp, compute),
-               result = in_rows(converted(y, query.dtype()));
+  const Tensor sums = converted(logsumexp, compute), result = in_rows(converted(y, query.dtype()));
   Batch batch(query, key, value, attn_mask, batch_of(y));
   batch.read(kSlope, converted(grad, query.dtype()));
   Tensor dots = call.scratch(sums.sizes(), compute);

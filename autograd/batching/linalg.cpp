@@ -1,5 +1,5 @@
-// autograd/batching/linalg.cpp: products of a batch: those of matrices with one dimension more; norms of
-// lists.
+// autograd/batching/linalg.cpp: products of a batch: those of matrices with one dimension more;
+// norms of lists.
 #include "autograd/batching.h"
 #include "autograd/uses_batching_linalg.h"
 #include "tensor/shapes_linalg.h"
