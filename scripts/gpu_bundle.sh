@@ -19,8 +19,9 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin" "$work/carried" "$work/check" "$work/tests/lua"
 strip -o "$work/bin/moonlet" "$build/moonlet"
 strip -o "$work/bin/moonlet-cuda.so" "$plugin"
-emulated=$build/cuda/emulated/libmoonlet-cuda-emulated.so
-[ ! -f "$emulated" ] || strip -o "$work/bin/libmoonlet-cuda-emulated.so" "$emulated"
+for emulated in "$build"/cuda/emulated/libmoonlet-*-emulated.so; do
+  [ ! -f "$emulated" ] || strip -o "$work/bin/$(basename "$emulated")" "$emulated"
+done
 
 # The libraries that a bare machine may lack. glibc and the compiler's runtime are everywhere, newer
 # ones here than there; those of the driver and of CUDA belong to the machine.
@@ -44,8 +45,8 @@ for file in "$work"/bin/* "$work"/carried/*; do
 done
 
 cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
-for test in harness device_checks cuda_test cuda_kernels_test cuda_sorted_test \
-  cuda_graph_test; do
+for test in harness device_checks cuda_test cuda_kernels_test cuda_sorted_test cuda_graph_test \
+  cuda_layers_test cuda_linalg_test cuda_fft_test cuda_conv_test cuda_attention_test; do
   cp "tests/lua/$test.lua" "$work/tests/lua/"
 done
 cp tests/lua/op_*.lua "$work/tests/lua/"

@@ -18,13 +18,13 @@ sh "$1/scripts/gpu_bundle.sh" "$2" "$work/bundle" >"$work/made" 2>&1
 expect "$work/made" "bundle: [0-9]* MiB; copy it"
 (cd / && unset MOONLET_SOURCE MOONLET_BUILD MOONLET_STDLIB && "$work/bundle/gpu_check" "$work/out") \
   >"$work/table" 2>"$work/errors"
-for section in versions ops paths large determinism memory training speed; do
+for section in versions ops paths layers large determinism memory training speed; do
   expect "$work/table" "^$section *ok "
 done
 expect "$work/table" "^torch *skipped"
 expect "$work/table" "softmax .* % of the copy"
 expect "$work/table" "emulated on the host: nothing here tells of a GPU"
-expect "$work/table" "^11 sections, 0 failed"
+expect "$work/table" "^12 sections, 0 failed"
 expect "$work/out/results.json" '"emulated":true'
 expect "$work/out/memory.log" "requests refused"
 expect "$work/out/ops.log" "^[1-9][0-9]* passed, 0 failed"
