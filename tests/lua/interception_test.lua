@@ -47,7 +47,7 @@ for _, case in ipairs(cases) do
       end)
     end
     for _, form in ipairs { "inplace", "out" } do
-      if case[form] and case.plain and case.callable then
+      if case[form] and case.plain and case.callable and not unset[case.name] then
         test(("%s(%s): %s"):format(case.name, text, form), function()
           ml.override(handler, checks[form], case, i)
         end)
