@@ -5,14 +5,12 @@
 
 #include "cuda/cudnn_library.h"
 
-#include <dlfcn.h>
-
 #include <string>
 #include <vector>
 
 #include "cuda/allocator.h"
 #include "cuda/cudnn_conv.h"
-#include "tensor/missing_library.h"
+#include "cuda/library.h"
 
 namespace moonlet::cuda::cudnn {
 
@@ -27,14 +25,11 @@ std::string library_name() {
 }
 
 const Library* open() {
-  std::string reason;
-  void* const from = open_library(library_name(), reason);
+  void* const from = open_library("cudnn", library_name().c_str());
   if (from == nullptr) return nullptr;
   static Library out;
   bool whole = true;
-#define MOONLET_CUDNN_FIND(name)                                       \
-  out.name = reinterpret_cast<decltype(out.name)>(dlsym(from, #name)); \
-  whole = whole && out.name != nullptr;
+#define MOONLET_CUDNN_FIND(name) whole = find_in(from, #name, out.name) && whole;
   MOONLET_CUDNN_FUNCTIONS(MOONLET_CUDNN_FIND)
 #undef MOONLET_CUDNN_FIND
   return whole && out.cudnnGetVersion() / 10000 == CUDNN_MAJOR ? &out : nullptr;
