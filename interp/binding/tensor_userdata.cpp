@@ -3,6 +3,7 @@
 #include "interp/binding/tensor_userdata.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <random>
 #include <vector>
@@ -21,9 +22,11 @@ using binding::binding_state;
 using binding::TensorCell;
 
 namespace {
+// The lowest byte is that of no bool and no dtype: values that hold one there leave the others as
+// they were, which may be the mark where `debug` has kept a tensor from its finalizer.
 uint64_t drawn_mark() {
   std::random_device source;
-  return (static_cast<uint64_t>(source()) << 32) | source();
+  return (static_cast<uint64_t>(source()) << 32) | source() | 0x80;
 }
 }  // namespace
 const uint64_t TensorCell::kMark = drawn_mark();
@@ -85,7 +88,7 @@ bool push_known(lua_State* L, const BindingState& state, const Tensor& tensor) {
 
 // The cells of tensors that finalizers make while the state closes, which Lua finalizes no more. It
 // is the value of a userdata that was there before them and is therefore finalized after them.
-using LateCells = std::vector<Tensor*>;
+using LateCells = std::vector<TensorCell*>;
 constexpr char kLateCells = 0;  // its address is the key in the registry
 
 LateCells* late_cells(lua_State* L) {
@@ -98,7 +101,7 @@ LateCells* late_cells(lua_State* L) {
 int drop_late_cells(lua_State* L) {
   LateCells* const cells = late_cells(L);
   if (cells == nullptr || lua_touserdata(L, 1) != cells) return 0;
-  for (Tensor* cell : *cells) *cell = Tensor();
+  for (TensorCell* cell : *cells) cell->end();
   cells->~LateCells();
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &kLateCells);
@@ -120,11 +123,11 @@ bool may_close(lua_State* L) {
   return state_data(L).closing || (host_states && lua_gc(L, LUA_GCCOUNT) < 0);
 }
 
-void note_late(lua_State* L, Tensor* cell) {
+void note_late(lua_State* L, TensorCell* cell) {
   if (LateCells* const cells = late_cells(L)) cells->push_back(cell);
 }
 
-void forget_late(lua_State* L, const Tensor* cell) {
+void forget_late(lua_State* L, const TensorCell* cell) {
   if (LateCells* const cells = late_cells(L)) std::erase(*cells, cell);
 }
 
@@ -148,7 +151,7 @@ void push_tensor(lua_State* L, Tensor tensor) {
   if (shared && push_known(L, state, tensor)) return;
   luaL_checkstack(L, 4, "too many results");
   void* const memory = lua_newuserdatauv(L, sizeof(TensorCell), 0);
-  Tensor* const cell = &(new (memory) TensorCell{std::move(tensor)})->tensor;
+  auto* const cell = new (memory) TensorCell{std::move(tensor)};
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
   lua_setmetatable(L, -2);
   if (may_close(L)) [[unlikely]]
@@ -168,16 +171,19 @@ const Tensor* test_tensor(lua_State* L, int index) {
 namespace binding {
 namespace {
 
+// The __name: what Lua's own functions say of a tensor where they want a number.
+constexpr char kName[] = "Tensor (x:item() gives the number of one element)";
+
 int l_gc(lua_State* L) {
-  Tensor* cell = tensor_cell(L, 1);
+  TensorCell* cell = marked_cell(L, 1);
   if (cell == nullptr) return 0;
-  if (binding_state(L).homes != 0 && keep_tensor(L, *cell)) {
-    if (cell->defined()) note_seen(L, 1);
+  if (binding_state(L).homes != 0 && keep_tensor(L, cell->tensor)) {
+    if (cell->tensor.defined()) note_seen(L, 1);
     return 0;
   }
   if (may_close(L)) [[unlikely]]
     forget_late(L, cell);
-  *cell = Tensor();
+  cell->end();
   return 0;
 }
 
@@ -279,7 +285,7 @@ void push_new_metatable(lua_State* L) {
   lua_createtable(L, 0, 40);
   luaL_setfuncs(L, kMetamethods, 0);
   // What Lua's own functions show where they want a number: "number expected, got ...".
-  lua_pushliteral(L, "Tensor (x:item() gives the number of one element)");
+  lua_pushstring(L, kName);
   lua_setfield(L, -2, "__name");
   // Scripts cannot reach the metatable, so none can break the type check.
   lua_pushliteral(L, "Tensor");
@@ -345,6 +351,7 @@ const char* type_name(lua_State* L, int index) {
   if (lua_type(L, index) == LUA_TUSERDATA && luaL_getmetafield(L, index, "__name") != LUA_TNIL) {
     const char* name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : nullptr;
     lua_pop(L, 1);
+    if (name != nullptr && std::strcmp(name, kName) == 0) return "freed Tensor";  // its cell ended
     if (name != nullptr) return name;  // the metatable keeps it
   }
   return luaL_typename(L, index);

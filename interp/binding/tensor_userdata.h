@@ -20,20 +20,31 @@ inline BindingState& binding_state(lua_State* L) { return state_data(L).binding;
 
 // What the userdata of a tensor holds. To look at the mark is a third of the work of comparing
 // metatables, which `debug` can set, besides. It is drawn when the program starts: userdata of C
-// modules may hold what a script chose.
+// modules may hold what a script chose. What is collected gives its mark up, as its memory may be
+// that of another userdata next, which need not write all of it.
 struct TensorCell {
   static const uint64_t kMark;
 
   Tensor tensor;
   uint64_t mark = kMark;
+
+  void end() noexcept {
+    mark = 0;
+    tensor = Tensor();
+  }
 };
 
-// The tensor at a stack index, or null when the value is none. It is undefined after `x:free()`.
-inline Tensor* tensor_cell(lua_State* L, int index) {
+inline TensorCell* marked_cell(lua_State* L, int index) {
   auto* const cell = static_cast<TensorCell*>(lua_touserdata(L, index));
   // A light userdata has no length.
   if (cell == nullptr || lua_rawlen(L, index) != sizeof(TensorCell)) return nullptr;
-  return cell->mark == TensorCell::kMark ? &cell->tensor : nullptr;
+  return cell->mark == TensorCell::kMark ? cell : nullptr;
+}
+
+// The tensor at a stack index, or null when the value is none. It is undefined after `x:free()`.
+inline Tensor* tensor_cell(lua_State* L, int index) {
+  TensorCell* const cell = marked_cell(L, index);
+  return cell != nullptr ? &cell->tensor : nullptr;
 }
 
 // The tensor at a stack index. Throws Error naming `op` when it is no tensor or has been freed.

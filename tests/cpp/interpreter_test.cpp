@@ -95,6 +95,34 @@ TEST_CASE("no userdata with chosen bytes is taken for a tensor") {
   CHECK(binding::TensorCell::kMark != 0);
 }
 
+// Memory of a collected tensor is given out again, also for a userdata that does not write all of
+// it.
+TEST_CASE("a collected tensor leaves no mark behind") {
+  constexpr int kCount = 200;
+  Interpreter lua;
+  lua.with_state([](lua_State* L) {
+    luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
+    lua_settop(L, 0);
+    luaL_checkstack(L, 2 * kCount, "tensors");
+    std::set<const void*> cells;
+    for (int i = 0; i < kCount; ++i) {
+      push_tensor(L, ones({2}));
+      cells.insert(lua_touserdata(L, -1));
+    }
+    lua_settop(L, 0);
+    lua_gc(L, LUA_GCCOLLECT);
+    lua_gc(L, LUA_GCCOLLECT);
+    int again = 0;
+    for (int i = 0; i < kCount; ++i) {
+      again += cells.count(lua_newuserdatauv(L, sizeof(binding::TensorCell), 0)) != 0;
+      CHECK(binding::tensor_cell(L, -1) == nullptr);
+    }
+    CHECK(again > 0);
+    lua_settop(L, 0);
+  });
+  CHECK((binding::TensorCell::kMark & 0xff) > 2 * kDTypeCount);
+}
+
 TEST_CASE("a state travels with its interpreter between threads") {
   Interpreter lua;
   std::thread([&] {
