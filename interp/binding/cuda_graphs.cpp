@@ -28,7 +28,7 @@ DeviceGraph& graph_argument(lua_State* L, const char* op) {
 }
 
 int l_collect(lua_State* L) {
-  static_cast<GraphCell*>(lua_touserdata(L, 1))->graph.reset();
+  if (auto* cell = static_cast<GraphCell*>(luaL_testudata(L, 1, kGraphName))) cell->graph.reset();
   return 0;
 }
 

@@ -30,15 +30,19 @@ struct PoolCell {
   std::unique_ptr<Pool> pool;
 };
 
+// What the first argument holds when it has the metatable of that key, else null.
+template <class Cell>
+Cell* first_cell(lua_State* L, const char& metatable) {
+  if (lua_type(L, 1) != LUA_TUSERDATA || lua_getmetatable(L, 1) == 0) return nullptr;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &metatable);
+  const bool same = lua_rawequal(L, -1, -2) != 0;
+  lua_pop(L, 2);
+  return same ? static_cast<Cell*>(lua_touserdata(L, 1)) : nullptr;
+}
+
 Pool& check_pool(lua_State* L) {
-  auto* cell = static_cast<PoolCell*>(lua_touserdata(L, 1));
-  bool is_pool = cell != nullptr && lua_getmetatable(L, 1) != 0;
-  if (is_pool) {
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &kPoolMetatable);
-    is_pool = lua_rawequal(L, -1, -2) != 0;
-    lua_pop(L, 2);
-  }
-  if (!is_pool || cell->pool == nullptr) fail("workers: a pool is wanted");
+  auto* cell = first_cell<PoolCell>(L, kPoolMetatable);
+  if (cell == nullptr || cell->pool == nullptr) fail("workers: a pool is wanted");
   return *cell->pool;
 }
 
@@ -270,8 +274,7 @@ int l_is_open(lua_State* L) {
 }
 
 int l_collect(lua_State* L) {
-  auto* cell = static_cast<PoolCell*>(lua_touserdata(L, 1));
-  cell->pool.reset();
+  if (auto* cell = first_cell<PoolCell>(L, kPoolMetatable)) cell->pool.reset();
   return 0;
 }
 
@@ -286,7 +289,6 @@ struct SeededCell {
   uint64_t first_seed, unseeded;
   size_t lua_bytes = 0;
   alignas(8) char lua_state[64];
-  bool ended = false;
 };
 
 // The state behind math.random: the userdata that is its upvalue.
@@ -344,6 +346,12 @@ int l_seed(lua_State* L) {
   return 0;
 }
 
+SeededCell& check_kept(lua_State* L) {
+  auto* cell = first_cell<SeededCell>(L, kSeededMetatable);
+  if (cell == nullptr) fail("workers: what `kept` gave is wanted");
+  return *cell;
+}
+
 // kept(): what gives the random numbers back their places when it is closed.
 int l_kept(lua_State* L) {
   auto* cell = new (lua_newuserdatauv(L, sizeof(SeededCell), 0)) SeededCell;
@@ -355,17 +363,16 @@ int l_kept(lua_State* L) {
 
 // exchange(kept): the places that it holds and those of now change places.
 int l_exchange(lua_State* L) {
-  auto* cell = static_cast<SeededCell*>(lua_touserdata(L, 1));
-  if (cell == nullptr || lua_rawlen(L, 1) != sizeof(SeededCell)) fail("workers: what `kept` gave");
+  SeededCell& cell = check_kept(L);
   SeededCell now;
   keep(L, now);
-  restore(L, *cell);
-  *cell = now;
+  restore(L, cell);
+  cell = now;
   return 0;
 }
 
 int l_end_seeded(lua_State* L) {
-  restore(L, *static_cast<const SeededCell*>(lua_touserdata(L, 1)));
+  restore(L, check_kept(L));
   return 0;
 }
 

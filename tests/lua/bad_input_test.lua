@@ -79,6 +79,30 @@ test("metamethods with a wrong self", function()
   expect.equal((ml.ones(2) + 1):sum():item(), 4.0)
 end)
 
+test("finalizers of the library's own values, called on others", function()
+  local workers = require "moonlet.workers"
+  local pool = workers.start(1, "moonlet.data.worker")
+  local values = { workers.kept(), pool }
+  if ml.cuda.is_available() then
+    for _, v in pairs(ml.cuda.CUDAGraph()) do
+      if type(v) == "userdata" then values[#values + 1] = v end
+    end
+    expect.equal(#values, 3)
+  end
+  local others = { 42, "x", {}, print, io.stdout, ml.ones(2), ml.Generator(), workers.kept(), pool }
+  for _, value in ipairs(values) do
+    local meta = debug.getmetatable(value)
+    for _, name in ipairs { "__gc", "__close" } do
+      if meta[name] then
+        pcall(meta[name])
+        for _, other in ipairs(others) do pcall(meta[name], other) end
+      end
+    end
+  end
+  expect.error(function() workers.exchange(ml.ones(1)) end, "what `kept` gave is wanted")
+  expect.error(function() pool:send(1) end, "a pool is wanted")
+end)
+
 test("finalizers that a script calls itself", function()
   local freed, s, g = ml.ones(3), ml.ones(3):storage(), ml.Generator()
   for _, value in ipairs { freed, s, g } do
