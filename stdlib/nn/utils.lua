@@ -31,9 +31,11 @@ local function gradients_of(parameters)
   return out
 end
 
--- The floating tensors in lists of one device and dtype, and the complex ones. What lies where
--- another one does (a gradient that was named twice) is alone in its list.
-local function lists_of(tensors)
+-- The floating tensors in lists of one device and dtype, and those to take one by one: complex
+-- ones, or all where `foreach` is false. What lies where another one does (a gradient that was
+-- named twice) is alone in its list.
+local function lists_of(tensors, foreach)
+  if foreach == false then return {}, tensors end
   local lists, by_kind, seen, complex = {}, {}, {}, {}
   for _, t in ipairs(tensors) do
     if t:is_complex() then
@@ -52,19 +54,19 @@ end
 
 -- The norms whose norm is that of all tensors. That of a list is found in one pass, but for orders
 -- that make no norm of norms.
-local function norms_of(tensors, norm_type)
+local function norms_of(tensors, norm_type, foreach)
   local norms, lists = {}, {}
   local each = tensors
-  if norm_type > 0 then lists, each = lists_of(tensors) end
+  if norm_type > 0 then lists, each = lists_of(tensors, foreach) end
   for i, list in ipairs(lists) do norms[i] = ml._internal.list_norm(list, norm_type) end
   for _, t in ipairs(each) do norms[#norms + 1] = t:norm(norm_type) end
   return norms
 end
 
 -- The norm of all tensors as one vector, on the device of the first.
-local function total_norm(where, tensors, norm_type, error_if_nonfinite)
+local function total_norm(where, tensors, norm_type, error_if_nonfinite, foreach)
   if #tensors == 0 then return ml.zeros({}) end
-  local norms = norms_of(tensors, norm_type)
+  local norms = norms_of(tensors, norm_type, foreach)
   local total = norms[1]
   if #norms > 1 then
     for i, norm in ipairs(norms) do norms[i] = norm:to(tensors[1].device) end
@@ -77,76 +79,84 @@ local function total_norm(where, tensors, norm_type, error_if_nonfinite)
 end
 
 -- Scales gradients whose norm is `total` to at most `max_norm`.
-local function scale_to(gradients, max_norm, total)
-  local lists, complex = lists_of(gradients)
+local function scale_to(gradients, max_norm, total, foreach)
+  local lists, others = lists_of(gradients, foreach)
   for _, list in ipairs(lists) do
     ml._internal.list_limit_norm(list, total:to(list[1].device), max_norm)
   end
-  for _, g in ipairs(complex) do
+  for _, g in ipairs(others) do
     g:mul_((max_norm / (total + 1e-6)):clamp { max = 1 }:to(g.device))
   end
 end
 
 local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[] parameters, "
-  .. "number>=0 max_norm, number norm_type=2, bool error_if_nonfinite=false)")
+  .. "number>=0 max_norm, number norm_type=2, bool error_if_nonfinite=false, bool? foreach=nil)")
 
 --- Scales the gradients of a module, an array of parameters or one parameter together so that their
 --- norm is at most `max_norm`. Returns the norm before, a tensor; nothing waits for the device.
---- `norm_type` may be `math.huge`: the greatest absolute value.
+--- `norm_type` may be `math.huge`: the greatest absolute value. All tensors of a device and dtype
+--- are taken in one pass unless `foreach` is false.
 ---@param parameters table|Tensor|Tensor[]
 ---@param max_norm number
 ---@param norm_type? number (default 2)
 ---@param error_if_nonfinite? boolean an error, instead of gradients that are not finite either
+---@param foreach? boolean
 ---@return Tensor
 function utils.clip_grad_norm_(...)
-  local parameters, max_norm, norm_type, error_if_nonfinite = read_clip_norm(...)
+  local parameters, max_norm, norm_type, error_if_nonfinite, foreach = read_clip_norm(...)
   local gradients = gradients_of(parameters)
   local _ <close> = ml.no_grad()
-  local total = total_norm("clip_grad_norm_", gradients, norm_type, error_if_nonfinite)
-  scale_to(gradients, max_norm, total)
+  local total = total_norm("clip_grad_norm_", gradients, norm_type, error_if_nonfinite, foreach)
+  scale_to(gradients, max_norm, total, foreach)
   return total
 end
 
 local read_clip_with = signature("nn.utils.clip_grads_with_norm_("
-  .. "Module|Tensor|Tensor[] parameters, number>=0 max_norm, Tensor total_norm)")
+  .. "Module|Tensor|Tensor[] parameters, number>=0 max_norm, Tensor total_norm, "
+  .. "bool? foreach=nil)")
 
 --- Scales the gradients as `clip_grad_norm_` does, with a norm that is known: that of
 --- `get_total_norm`.
 ---@param parameters table|Tensor|Tensor[]
 ---@param max_norm number
 ---@param total_norm Tensor
+---@param foreach? boolean
 function utils.clip_grads_with_norm_(...)
-  local parameters, max_norm, total = read_clip_with(...)
+  local parameters, max_norm, total, foreach = read_clip_with(...)
   local _ <close> = ml.no_grad()
-  scale_to(gradients_of(parameters), max_norm, total)
+  scale_to(gradients_of(parameters), max_norm, total, foreach)
 end
 
 local read_clip_value = signature(
-  "nn.utils.clip_grad_value_(Module|Tensor|Tensor[] parameters, number>=0 clip_value)")
+  "nn.utils.clip_grad_value_(Module|Tensor|Tensor[] parameters, number>=0 clip_value, "
+  .. "bool? foreach=nil)")
 
 --- Limits every element of the gradients to -clip_value .. clip_value.
 ---@param parameters table|Tensor|Tensor[]
 ---@param clip_value number
+---@param foreach? boolean false: one tensor after the other
 function utils.clip_grad_value_(...)
-  local parameters, clip_value = read_clip_value(...)
+  local parameters, clip_value, foreach = read_clip_value(...)
   local _ <close> = ml.no_grad()
-  local lists, complex = lists_of(gradients_of(parameters))
+  local lists, others = lists_of(gradients_of(parameters), foreach)
   for _, list in ipairs(lists) do ml._internal.list_clamp(list, -clip_value, clip_value) end
-  for _, g in ipairs(complex) do g:clamp_(-clip_value, clip_value) end
+  for _, g in ipairs(others) do g:clamp_(-clip_value, clip_value) end
 end
 
 local read_total_norm = signature("nn.utils.get_total_norm(Tensor|Tensor[] tensors, "
-  .. "number norm_type=2, bool error_if_nonfinite=false)")
+  .. "number norm_type=2, bool error_if_nonfinite=false, bool? foreach=nil)")
 
 --- The norm of all tensors as one vector; it is not recorded.
 ---@param tensors Tensor|Tensor[]
 ---@param norm_type? number (default 2)
 ---@param error_if_nonfinite? boolean
+---@param foreach? boolean
 ---@return Tensor
 function utils.get_total_norm(...)
-  local tensors, norm_type, error_if_nonfinite = read_total_norm(...)
+  local tensors, norm_type, error_if_nonfinite, foreach = read_total_norm(...)
   local _ <close> = ml.no_grad()
-  return total_norm("get_total_norm", parameters_of(tensors), norm_type, error_if_nonfinite)
+  local list = parameters_of(tensors)
+  return total_norm("get_total_norm", list, norm_type, error_if_nonfinite, foreach)
 end
 
 local read_to_vector = signature(

@@ -241,6 +241,37 @@ test("gradients are clipped by a norm that is known", function()
   expect.near(utils.get_total_norm(gradients):item(), 1, 1e-5)
 end)
 
+test("clipping one tensor after the other gives what one pass gives", function()
+  local function gradients()
+    ml.manual_seed(5)
+    local out = {}
+    for i, dtype in ipairs { "float32", "float32", "float64", "complex64" } do
+      out[i] = ml.zeros(3, { dtype = dtype, requires_grad = true })
+      out[i].grad = ml.randn(3, { dtype = dtype }) * 4
+    end
+    return out
+  end
+  local clippings = {
+    function(list, foreach) return utils.clip_grad_norm_(list, 1.5, { foreach = foreach }) end,
+    function(list, foreach) return utils.clip_grad_norm_(list, 0.5, math.huge, { foreach = foreach }) end,
+    function(list, foreach)
+      local all = {}
+      for i, p in ipairs(list) do all[i] = p.grad end
+      local norm = utils.get_total_norm(all, 3, { foreach = foreach })
+      utils.clip_grads_with_norm_(list, 2, norm, { foreach = foreach })
+      return norm
+    end,
+    function(list, foreach) return utils.clip_grad_value_({ list[1], list[3] }, 0.3, { foreach = foreach }) end,
+  }
+  for _, clip in ipairs(clippings) do
+    local one_pass, one_by_one = gradients(), gradients()
+    local a, b = clip(one_pass, nil), clip(one_by_one, false)
+    if a then near(b, a) end
+    for i, p in ipairs(one_pass) do near(one_by_one[i].grad, p.grad) end
+  end
+  expect.error(function() utils.clip_grad_norm_(gradients(), 1, { foreach = 3 }) end, "foreach")
+end)
+
 test("a module is made without draws, and weights change their format", function()
   ml.manual_seed(3)
   local wanted = ml.randn(3)
