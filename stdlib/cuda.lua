@@ -9,6 +9,7 @@ local cuda = {}
 for name, value in pairs(ml._cuda) do cuda[name] = value end
 
 return options.namespace("cuda", cuda, options.late {
+  ["cuda.graphed"] = { "make_graphed_callables" },
   ["cuda.graphs"] = { "CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing" },
   ["cuda.streams"] = { "Stream", "Event", "stream", "set_stream", "current_stream",
     "default_stream" },

@@ -304,8 +304,7 @@ void ArgReader::bad(int i, const char* wanted) const {
   if (slot_[i] == 0) {
     fail(signature_.op, ": argument '", spec.name, "' is missing; use: ", signature_.usage);
   }
-  const Tensor* cell = tensor_cell(L_, slot_[i]);
-  if (cell != nullptr && !cell->defined())
+  if (is_freed(L_, slot_[i]))
     fail(signature_.op, ": argument '", spec.name, "': the tensor has been freed");
   std::string got = type_name(L_, slot_[i]);
   if (lua_type(L_, slot_[i]) == LUA_TNUMBER || lua_type(L_, slot_[i]) == LUA_TSTRING) {

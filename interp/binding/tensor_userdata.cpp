@@ -268,11 +268,22 @@ void note_seen(lua_State* L, int index) {
   lua_settop(L, seen - 1);
 }
 
+bool is_freed(lua_State* L, int index) {
+  if (const Tensor* cell = tensor_cell(L, index)) return !cell->defined();
+  // Another finalizer may have brought back what has ended.
+  if (lua_type(L, index) != LUA_TUSERDATA || luaL_getmetafield(L, index, "__name") == LUA_TNIL)
+    return false;
+  const char* name = lua_tostring(L, -1);
+  const bool named = name != nullptr && std::strcmp(name, kName) == 0;
+  lua_pop(L, 1);
+  return named;
+}
+
 Tensor& check_tensor(lua_State* L, int index, const char* op) {
   Tensor* cell = tensor_cell(L, index);
-  if (cell == nullptr) fail(op, ": a tensor is wanted, got ", type_name(L, index));
-  if (!cell->defined()) fail(op, ": the tensor has been freed");
-  return *cell;
+  if (cell != nullptr && cell->defined()) return *cell;
+  if (is_freed(L, index)) fail(op, ": the tensor has been freed");
+  fail(op, ": a tensor is wanted, got ", type_name(L, index));
 }
 
 void push_new_metatable(lua_State* L) {
@@ -346,12 +357,11 @@ int push_string(lua_State* L, std::string_view text) {
 }
 
 const char* type_name(lua_State* L, int index) {
-  if (const Tensor* cell = tensor_cell(L, index))
-    return cell->defined() ? "Tensor" : "freed Tensor";
+  if (is_freed(L, index)) return "freed Tensor";
+  if (tensor_cell(L, index) != nullptr) return "Tensor";
   if (lua_type(L, index) == LUA_TUSERDATA && luaL_getmetafield(L, index, "__name") != LUA_TNIL) {
     const char* name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : nullptr;
     lua_pop(L, 1);
-    if (name != nullptr && std::strcmp(name, kName) == 0) return "freed Tensor";  // its cell ended
     if (name != nullptr) return name;  // the metatable keeps it
   }
   return luaL_typename(L, index);

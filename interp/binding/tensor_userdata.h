@@ -50,6 +50,9 @@ inline Tensor* tensor_cell(lua_State* L, int index) {
 // The tensor at a stack index. Throws Error naming `op` when it is no tensor or has been freed.
 Tensor& check_tensor(lua_State* L, int index, const char* op = "tensor");
 
+// Whether a value was a tensor: after `x:free()`, or its finalizer.
+bool is_freed(lua_State* L, int index);
+
 // Creates the metatable (without __index, which module.cpp adds) and leaves it on the stack.
 void push_new_metatable(lua_State* L);
 
