@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -194,6 +195,20 @@ MOONLET_HD T whole_power_of_two(T n) {
   return std::ldexp(T(1), static_cast<int>(n > -kBound ? (n < kBound ? n : kBound) : -kBound));
 }
 MOONLET_UNARY(vpower_of_two, whole_power_of_two, whole_power_of_two)
+// The power of two that x's magnitude begins with: 0 below the normal numbers, infinity for what
+// has no digits.
+template <class T>
+MOONLET_HD T leading_power_of_two(T x) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr T kInfinity = static_cast<T>(HUGE_VAL);
+  Bits bits, exponent;
+  std::memcpy(&bits, &x, sizeof x);
+  std::memcpy(&exponent, &kInfinity, sizeof x);
+  bits &= exponent;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+MOONLET_UNARY(vleading_power, leading_power_of_two, leading_power_of_two)
 #define MOONLET_SAME(x) x
 MOONLET_UNARY(vconj, MOONLET_SAME, MOONLET_SAME)
 #undef MOONLET_SAME
@@ -283,10 +298,40 @@ MOONLET_HD int64_t vgcd(int64_t x, int64_t y) {
   }
   return static_cast<int64_t>(a << twos);
 }
-MOONLET_HD int64_t vlcm(int64_t x, int64_t y) {
-  const int64_t divisor = vgcd(x, y);
+// The same of kGcdGroup pairs at once, whose steps do not wait for each other's.
+inline constexpr int kGcdGroup = 4;
+MOONLET_HD void group_gcd(const int64_t* x, const int64_t* y, int64_t* to) {
+  constexpr uint64_t kTop = uint64_t{1} << 63;  // ends the zeros of 0
+  uint64_t a[kGcdGroup], b[kGcdGroup], unequal = 0;
+  int twos[kGcdGroup];
+  for (int k = 0; k < kGcdGroup; ++k) {
+    const auto first = static_cast<uint64_t>(vabs(x[k])),
+               second = static_cast<uint64_t>(vabs(y[k]));
+    a[k] = first == 0 ? second : first;
+    b[k] = second == 0 ? first : second;
+    twos[k] = trailing_zeros(a[k] | b[k] | kTop);
+    a[k] >>= trailing_zeros(a[k] | kTop);
+    b[k] >>= trailing_zeros(b[k] | kTop);
+    unequal |= a[k] ^ b[k];
+  }
+  while (unequal != 0) {
+    unequal = 0;
+    for (int k = 0; k < kGcdGroup; ++k) {
+      const bool is_below = a[k] < b[k];
+      const uint64_t difference = a[k] - b[k];
+      const int zeros = trailing_zeros(difference | kTop);
+      const uint64_t odd = (is_below ? 0 - difference : difference) >> zeros;
+      a[k] = is_below ? a[k] : b[k];
+      b[k] = difference == 0 ? b[k] : odd;
+      unequal |= a[k] ^ b[k];
+    }
+  }
+  for (int k = 0; k < kGcdGroup; ++k) to[k] = static_cast<int64_t>(a[k] << twos[k]);
+}
+MOONLET_HD int64_t lcm_of(int64_t x, int64_t y, int64_t divisor) {
   return divisor == 0 ? 0 : vabs(vmul(int_quotient(x, divisor), y));
 }
+MOONLET_HD int64_t vlcm(int64_t x, int64_t y) { return lcm_of(x, y, vgcd(x, y)); }
 MOONLET_HD int64_t vshift_left(int64_t x, int64_t n) {
   return n < 0 || n > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << n);
 }

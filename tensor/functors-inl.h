@@ -140,8 +140,28 @@ MOONLET_FUNCTOR2(Fmin, x, y, select(x != x, y, select(y != y, x, vmin(x, y))))
 MOONLET_FUNCTOR4(ReplaceNonfinite, x, nan, high, low,
                  select(x != x, nan, select(x == V(HUGE_VAL), high,
                                             select(x == V(-HUGE_VAL), low, x))))
-MOONLET_FUNCTOR2(Gcd, x, y, vgcd(x, y))
-MOONLET_FUNCTOR2(Lcm, x, y, vlcm(x, y))
+struct Gcd {
+  template <class V>
+  MOONLET_FN V operator()(V x, V y) const {
+    return vgcd(x, y);
+  }
+  static constexpr int kGroup = fn::kGcdGroup;
+  static MOONLET_FN void of_group(const int64_t* x, const int64_t* y, int64_t* to) {
+    fn::group_gcd(x, y, to);
+  }
+};
+struct Lcm {
+  template <class V>
+  MOONLET_FN V operator()(V x, V y) const {
+    return vlcm(x, y);
+  }
+  static constexpr int kGroup = fn::kGcdGroup;
+  static MOONLET_FN void of_group(const int64_t* x, const int64_t* y, int64_t* to) {
+    int64_t divisors[kGroup];
+    fn::group_gcd(x, y, divisors);
+    for (int k = 0; k < kGroup; ++k) to[k] = fn::lcm_of(x[k], y[k], divisors[k]);
+  }
+};
 MOONLET_FUNCTOR2(Atan2, y, x, vatan2(y, x))
 MOONLET_FUNCTOR3(Atan2GradX, grad, y, x, grad * (x / (y * y + x * x)))
 MOONLET_FUNCTOR2(Hypot, x, y, vhypot(x, y))
@@ -263,10 +283,10 @@ MOONLET_FUNCTOR2(NextafterWide, x, other, vnextafter(x, other))
 struct NextafterBy {
   template <class V>
   MOONLET_FN V operator()(V x, V other, V digits, V smallest) const {
-    const V step = vmax(vpower_of_two(vexponent(x) - V(1) - digits), smallest);
-    const V below = select(vabs(vmantissa(x)) == V(0.5), vmax(step * V(0.5), smallest), step);
-    const V largest = (V(2) - vpower_of_two(-digits)) * (V(2) / (smallest * vpower_of_two(digits)));
-    const V size = vabs(x);
+    const V size = vabs(x), leading = vleading_power(x), last = vpower_of_two(-digits);
+    const V step = vmax(leading * last, smallest);
+    const V below = select(size == leading, vmax(step * V(0.5), smallest), step);
+    const V largest = (V(2) - last) * (V(2) / (smallest * vpower_of_two(digits)));
     const V grows = select(x < V(0), one_if<V>(other < x), one_if<V>(other > x));
     const V moved = select(grows == V(1), size + step,
                            select(size == V(HUGE_VAL), largest, size - below));
@@ -295,6 +315,7 @@ struct JoinParts {
   static MOONLET_FN V of_pairs(V x, V y) {
     return even_and_odd(x, even_twice(y));
   }
+  static constexpr bool kInterleaves = true;
 };
 struct Angle {
   template <class V>

@@ -224,7 +224,23 @@ Tensor tensordot_dims_composite(const Tensor& a, const Tensor& b,
   return contracted(a, b, zero_based(dims_a, a.dim()), zero_based(dims_b, b.dim()));
 }
 
+namespace {
+
+// x (..., n, 1) or (..., 1, n) with its last two dimensions as one, in which each element, or all
+// of them, come `sizes` times. So what is multiplied with it goes by long rows.
+Tensor repeated_along(const Tensor& x, const Dims& sizes) {
+  Dims wide = x.sizes();
+  wide[x.dim() - 2] = sizes[0];
+  wide[x.dim() - 1] = sizes[1];
+  Dims flat(wide.begin(), x.dim() - 1);
+  flat[x.dim() - 2] = sizes[0] * sizes[1];
+  return reshape(expand(x, wide), flat);
+}
+
+}  // namespace
+
 Tensor kron_composite(const Tensor& a, const Tensor& b) {
+  constexpr int64_t kShortRow = 256, kLarge = 4096;
   const int rank = std::max(a.dim(), b.dim());
   check(2 * rank <= kMaxDims, "kron: tensors of ", rank, " dimensions, at most ", kMaxDims / 2,
         " are possible");
@@ -236,7 +252,11 @@ Tensor kron_composite(const Tensor& a, const Tensor& b) {
     wide_b = joined(wide_b, {1, size_b});
     sizes.push_back(checked_mul(size_a, size_b, "kron"));
   }
-  return reshape(mul(reshape(a, wide_a), reshape(b, wide_b)), sizes);
+  const Tensor x = reshape(a, wide_a), y = reshape(b, wide_b);
+  if (rank < 2 || wide_b.back() >= kShortRow || numel_of(sizes, "kron") < kLarge)
+    return reshape(mul(x, y), sizes);
+  const Dims last{wide_a[2 * rank - 2], wide_b.back()};
+  return reshape(mul(repeated_along(x, last), repeated_along(y, last)), sizes);
 }
 
 Tensor cross_composite(const Tensor& a, const Tensor& b, std::optional<int64_t> dim) {

@@ -261,9 +261,10 @@ Tensor histogram_counts(const Tensor& x, const Tensor& edges, const Tensor& weig
   // The number of edges up to the element; at the last one it is that of the part before.
   const Tensor place =
       clamp(sub(searchsorted(edges, x, false, true), int64_t{1}), int64_t{1}, bins);
-  const Tensor each =
-      weight.defined() ? to(reshape(weight, {-1}), summed.dtype) : ones(x.sizes(), summed);
-  return index_add(zeros(Dims{bins}, summed), 0, place, where(inside, each, int64_t{0}));
+  const Tensor each = weight.defined()
+                          ? where(inside, to(reshape(weight, {-1}), summed.dtype), int64_t{0})
+                          : to(inside, summed.dtype);
+  return index_add(zeros(Dims{bins}, summed), 0, place, each);
 }
 
 // The edges of `bins` parts of equal width, of a range that is given or that of the elements.

@@ -243,23 +243,47 @@ struct SortedRows {
     const int64_t first = row * row_step;
     return values[first + (order != nullptr ? order[first + i] - 1 : i)];
   }
-  // How many come before v; equal ones too where `right`. NaN comes last.
-  int64_t before(int64_t row, T v, bool right) const {
-    int64_t low = 0, high = count;
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      const T other = at(row, middle);
-      const bool comes_before = right ? !(other > v) : !(other >= v);
-      // What NaN is compared with comes before it, and NaN before nothing.
-      const bool first = other != other ? right && v != v : v != v || comes_before;
-      if (first)
-        low = middle + 1;
-      else
-        high = middle;
+  // How many come before each of kCount values, which belong to the given rows; equal ones too if
+  // kRight. The searches take the same steps, so that they do not wait for each other's memory.
+  template <bool kRight, int kCount>
+  void before(const int64_t* row, const T* v, int64_t* low) const {
+    std::fill_n(low, kCount, int64_t{0});
+    for (int64_t left = count; left > 0;) {
+      const int64_t half = (left + 1) / 2;
+      left -= half;
+      for (int k = 0; k < kCount; ++k)
+        low[k] += comes_before<kRight>(at(row[k], low[k] + half - 1), v[k]) ? half : 0;
     }
-    return low;
+  }
+
+ private:
+  // NaN comes last.
+  template <bool kRight>
+  static bool comes_before(T other, T v) {
+    const bool is_less = kRight ? other <= v : other < v;
+    return is_less | ((v != v) & (kRight | (other == other)));
   }
 };
+
+// Writes the position of each of n values, which come in rows of `width`.
+template <bool kRight, class T, class P>
+void search(const SortedRows<T>& rows, const T* values, int64_t width, P* to, int64_t n) {
+  constexpr int kGroup = 8;
+  parallel_for(n, grain_for(32), [&](int64_t begin, int64_t end) {
+    int64_t row[kGroup], low[kGroup];
+    int64_t i = begin;
+    for (; i + kGroup <= end; i += kGroup) {
+      for (int k = 0; k < kGroup; ++k) row[k] = rows.row_step == 0 ? 0 : (i + k) / width;
+      rows.template before<kRight, kGroup>(row, values + i, low);
+      for (int k = 0; k < kGroup; ++k) to[i + k] = static_cast<P>(low[k] + 1);
+    }
+    for (; i < end; ++i) {
+      row[0] = i / width;
+      rows.template before<kRight, 1>(row, values + i, low);
+      to[i] = static_cast<P>(low[0] + 1);
+    }
+  });
+}
 
 }  // namespace
 
@@ -278,11 +302,8 @@ void searchsorted(const Tensor& sequence, const Tensor& x, bool, bool right,
                              sequence.size(-1), sequence.dim() == 1 ? 0 : sequence.size(-1)};
     const T* from = values.elements<T>();
     visit<bit(DType::Int32) | bit(DType::Int64)>(y.dtype(), [&]<class P>() {
-      P* to = y.elements<P>();
-      parallel_for(x.numel(), grain_for(32), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          to[i] = static_cast<P>(rows.before(i / width, from[i], behind) + 1);
-      });
+      const auto run = behind ? search<true, T, P> : search<false, T, P>;
+      run(rows, from, width, y.elements<P>(), x.numel());
     });
   });
 }

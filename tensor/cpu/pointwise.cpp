@@ -327,9 +327,47 @@ PointwiseLoop loop_for_halves(const PointwisePlan& plan, const PointwiseLoops& l
   return format == DType::BFloat16 ? loops.bf16 : loops.f16;
 }
 
+// The loop for real operands of a complex result, of which each has its rows dense in memory, or
+// null.
+PointwiseLoop loop_for_parts(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  const bool is_wide = plan.compute == DType::Complex128;
+  const PointwiseLoop loop = is_wide ? loops.c128_of_parts : loops.c64_of_parts;
+  const auto is_dense_row = [](const PointwiseArg& arg, DType dtype) {
+    return !arg.scalar && arg.dtype == dtype &&
+           arg.strides[0] == static_cast<int64_t>(size_of(dtype));
+  };
+  if (!loop || !is_dense_row(plan.out, plan.compute)) return nullptr;
+  if (plan.ndim > 1 && plan.sizes[0] < kLongRow) return nullptr;
+  for (int i = 0; i < plan.inputs; ++i)
+    if (!is_dense_row(plan.in[i], real_of(plan.compute))) return nullptr;
+  return loop;
+}
+
+// Where element `at` of the walk lies in an operand.
+char* place_of(const PointwisePlan& plan, const PointwiseArg& arg, int64_t at) {
+  int64_t offset = 0;
+  for (int d = 0; d < plan.ndim; ++d) {
+    offset += at % plan.sizes[d] * arg.strides[d];
+    at /= plan.sizes[d];
+  }
+  return arg.data + offset;
+}
+
+void run_parts(const PointwisePlan& plan, PointwiseLoop loop) {
+  parallel_for(plan.numel, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin, n = 0; at < end; at += n) {
+      n = std::min(end - at, plan.sizes[0] - at % plan.sizes[0]);
+      const void* from[kMaxPointwiseInputs];
+      for (int i = 0; i < plan.inputs; ++i) from[i] = place_of(plan, plan.in[i], at);
+      loop(from, place_of(plan, plan.out, at), static_cast<size_t>(n), plan.params);
+    }
+  });
+}
+
 }  // namespace
 
 void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  if (const PointwiseLoop loop = loop_for_parts(plan, loops)) return run_parts(plan, loop);
   const PointwiseLoop loop = loop_for_halves(plan, loops);
   if (!loop) return run(plan, loop_for(plan, loops));
   PointwisePlan stored = plan;

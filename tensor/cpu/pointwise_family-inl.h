@@ -24,7 +24,9 @@
 // - of_parts(real, imaginary), in vectors, where the result for complex numbers is real;
 // - of_pairs(x, ...), in vectors of real and imaginary parts in turn, where it only moves parts and
 //   changes signs;
-// - of_bits(x, ...), of 16-bit floats as uint16_t, where it does no more than change signs.
+// - of_bits(x, ...), of 16-bit floats as uint16_t, where it does no more than change signs;
+// - of_group(x, ..., to), of kGroup integers at once, which are faster together;
+// - kInterleaves: the result's parts are the two inputs, which the loop may be given as they are.
 #if defined(MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
 #undef MOONLET_TENSOR_CPU_POINTWISE_FAMILY_INL_H_
@@ -129,6 +131,33 @@ template <class F, class T, int kIn, int kParams>
 void scalar_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
   scalar_loop_of<F, T>(in, out, n, params, std::make_index_sequence<kIn>(),
                        std::make_index_sequence<kParams>());
+}
+
+// The loop of integers of which a functor takes a group at once.
+template <class F, size_t... I>
+void group_loop_of(const void* const* in, void* out, size_t n, std::index_sequence<I...>) {
+  const int64_t* const from[] = {static_cast<const int64_t*>(in[I])...};
+  int64_t* to = static_cast<int64_t*>(out);
+  size_t i = 0;
+  for (; i + F::kGroup <= n; i += F::kGroup) F::of_group((from[I] + i)..., to + i);
+  for (; i < n; ++i) to[i] = F()(from[I][i]...);
+}
+template <class F, int kIn>
+void group_loop(const void* const* in, void* out, size_t n, const Scalar*) {
+  group_loop_of<F>(in, out, n, std::make_index_sequence<kIn>());
+}
+
+// Complex numbers of their real and imaginary parts.
+template <class T>
+void interleave_loop(const void* const* in, void* out, size_t n, const Scalar*) {
+  const Tag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const T *real = static_cast<const T*>(in[0]), *imaginary = static_cast<const T*>(in[1]);
+  T* to = static_cast<T*>(out);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreInterleaved2(hn::LoadU(d, real + i), hn::LoadU(d, imaginary + i), d, to + 2 * i);
+  for (; i < n; ++i) to[2 * i] = real[i], to[2 * i + 1] = imaginary[i];
 }
 
 // Real results of complex numbers, as complex ones.
@@ -288,7 +317,16 @@ constexpr cpu::PointwiseLoops loops_of(Kinds kinds) {
     loops.f32 = slow_loop<F, float, kIn, kParams>;
     loops.f64 = slow_loop<F, double, kIn, kParams>;
   }
-  if constexpr (has_kind(kinds(), 'I')) loops.i64 = scalar_loop<F, int64_t, kIn, kParams>;
+  if constexpr (has_kind(kinds(), 'I')) {
+    if constexpr (requires { F::kGroup; })
+      loops.i64 = group_loop<F, kIn>;
+    else
+      loops.i64 = scalar_loop<F, int64_t, kIn, kParams>;
+  }
+  if constexpr (requires { F::kInterleaves; }) {
+    loops.c64_of_parts = interleave_loop<float>;
+    loops.c128_of_parts = interleave_loop<double>;
+  }
   if constexpr (has_kind(kinds(), 'C')) {
     constexpr bool has_pairs = requires(Vec<float> v) { F::of_pairs(v); }
     || requires(Vec<float> v) { F::of_pairs(v, v); };

@@ -38,6 +38,7 @@ using fn::vconj;
 using fn::vmantissa;
 using fn::vexponent;
 using fn::vpower_of_two;
+using fn::vleading_power;
 using fn::vexp;
 using fn::vexp2;
 using fn::vexpm1;

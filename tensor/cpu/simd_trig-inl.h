@@ -256,6 +256,10 @@ HWY_INLINE Vec<T> vpower_of_two(Vec<T> n) {
   return scale_by_power(Vec<T>(1), vmax(vmin(n, bound), -bound));
 }
 template <class T>
+HWY_INLINE Vec<T> vleading_power(Vec<T> x) {
+  return from_bits<T>(hn::And(bits_of(x), bits_of(Vec<T>(HUGE_VAL))));
+}
+template <class T>
 HWY_INLINE Vec<T> vnextafter(Vec<T> x, Vec<T> y) {
   const Bits<T> du;
   const Vec<T> zero(0), smallest = from_bits<T>(hn::Set(du, 1));

@@ -28,18 +28,19 @@ void enlarge(std::vector<Item<U>>& items, int64_t n) {
              [&](int64_t, int64_t end) { items.resize(static_cast<size_t>(end)); });
 }
 
-// Least significant digit radix sort; passes whose digit is the same everywhere are skipped.
+// Least significant digit radix sort; passes whose digit is the same everywhere are skipped. Keys
+// become their distance from `least`, the smallest, so that close ones differ in few digits.
 template <class U>
-void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
+void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare, U least) {
   constexpr int kBits = sizeof(U) == 4 ? 11 : 8;
   constexpr int kPasses = (static_cast<int>(sizeof(U)) * 8 + kBits - 1) / kBits;
   constexpr size_t kDigits = size_t{1} << kBits;
   std::vector<size_t> counts(kPasses * kDigits, 0);
   run_blocks(0, std::ssize(items), kStopBlock, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      for (int p = 0; p < kPasses; ++p) {
-        ++counts[p * kDigits + ((items[i].key >> (p * kBits)) & (kDigits - 1))];
-      }
+      const U key = items[i].key = static_cast<U>(items[i].key - least);
+      for (int p = 0; p < kPasses; ++p)
+        ++counts[p * kDigits + ((key >> (p * kBits)) & (kDigits - 1))];
     }
   });
   enlarge(spare, std::ssize(items));
@@ -56,16 +57,20 @@ void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
   }
 }
 
-// Reads a row into items, with keys turned round for descending order.
+// Reads a row into items, with keys turned round for descending order; the smallest of these.
 template <class U, class T>
-void read_row(const T* x, int64_t n, int64_t stride, bool descending, std::vector<Item<U>>& items) {
+U read_row(const T* x, int64_t n, int64_t stride, bool descending, std::vector<Item<U>>& items) {
   enlarge(items, n);
+  U least = static_cast<U>(~U{0});
   run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const U key = key_of(x[i * stride]);
-      items[i] = {descending ? static_cast<U>(~key) : key, static_cast<uint32_t>(i)};
+      const U plain = key_of(x[i * stride]);
+      const U key = descending ? static_cast<U>(~plain) : plain;
+      least = std::min(least, key);
+      items[i] = {key, static_cast<uint32_t>(i)};
     }
   });
+  return least;
 }
 
 template <class U>
@@ -139,8 +144,8 @@ void read_best(const T* x, int64_t n, int64_t stride, bool descending, int64_t k
 }
 
 template <class U>
-void arrange(std::vector<Item<U>>& items, std::vector<Item<U>>& spare) {
-  if (items.size() > 256) return radix_sort(items, spare);
+void arrange(std::vector<Item<U>>& items, std::vector<Item<U>>& spare, U least) {
+  if (items.size() > 256) return radix_sort(items, spare, least);
   std::sort(items.begin(), items.end(),
             [](const Item<U>& a, const Item<U>& b) { return before(a, b); });
 }
@@ -167,8 +172,8 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
         } else if (k < std::min(n / 8, kStopBlock)) {
           read_best<U>(row, n, inner, descending, k, items);
         } else {
-          read_row<U>(row, n, inner, descending, items);
-          arrange(items, spare);
+          const U least = read_row<U>(row, n, inner, descending, items);
+          arrange(items, spare, least);
         }
         serial_for(k, 4, [&](int64_t from, int64_t last) {
           for (int64_t j = from; j < last; ++j) {
