@@ -252,16 +252,17 @@ struct SortedRows {
       const int64_t half = (left + 1) / 2;
       left -= half;
       for (int k = 0; k < kCount; ++k)
-        low[k] += comes_before<kRight>(at(row[k], low[k] + half - 1), v[k]) ? half : 0;
+        low[k] += half & -comes_before<kRight>(at(row[k], low[k] + half - 1), v[k]);
     }
   }
 
  private:
-  // NaN comes last.
+  // 1 or 0, without a branch, which nobody could foretell. NaN comes last.
   template <bool kRight>
-  static bool comes_before(T other, T v) {
-    const bool is_less = kRight ? other <= v : other < v;
-    return is_less | ((v != v) & (kRight | (other == other)));
+  static int64_t comes_before(T other, T v) {
+    const int is_less = kRight ? other <= v : other < v;
+    const int is_nan = v != v, is_number = kRight ? 1 : other == other;
+    return is_less | (is_nan & is_number);
   }
 };
 
