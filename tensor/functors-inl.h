@@ -232,7 +232,8 @@ MOONLET_FUNCTOR1(Ceil, vceil(x))
 MOONLET_FUNCTOR1(Round, vround(x))
 MOONLET_FUNCTOR1(Trunc, vtrunc(x))
 // To multiples of down / up; one of them is 1.
-MOONLET_FUNCTOR3(RoundTo, x, up, down, vround(x * up / down) * down / up)
+MOONLET_FUNCTOR2(RoundToParts, x, parts, vround(x * parts) / parts)
+MOONLET_FUNCTOR2(RoundToMultiples, x, unit, vround(x / unit) * unit)
 MOONLET_FUNCTOR1(Frac, x - vtrunc(x))
 
 // Exponentials, logarithms, trigonometry.

@@ -62,7 +62,7 @@ Tensor round_decimals_composite(const Tensor& x, int64_t decimals) {
         " has no decimals; it takes floating ones");
   if (decimals == 0) return round(x);
   const double unit = std::pow(10.0, std::abs(static_cast<double>(decimals)));
-  return decimals > 0 ? round_to(x, unit, 1.0) : round_to(x, 1.0, unit);
+  return decimals > 0 ? round_to_parts(x, unit) : round_to_multiples(x, unit);
 }
 
 // Extremes and limits.

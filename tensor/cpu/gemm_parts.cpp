@@ -86,7 +86,7 @@ void gemv_by_rows(const Matrix& a, const T* x, float alpha, float beta, const Ma
     store_column<T>(c, begin, end, alpha, beta, [&](int64_t i) {
       float sum = 0;
       serial_for(a.cols, 1, [&](int64_t first, int64_t last) {
-        sum += half_dot(elements<T>(a) + i * a.row_stride + first, x + first, last - first);
+        sum += vector_dot(elements<T>(a) + i * a.row_stride + first, x + first, last - first);
       });
       return sum;
     });

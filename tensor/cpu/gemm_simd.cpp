@@ -143,11 +143,12 @@ void integer_add_scaled_of(uint64_t factor, const uint64_t* HWY_RESTRICT a,
   for (; i < n; ++i) y[i] += factor * a[i];
 }
 
-// --- 16-bit floats -------------------------------------------------------------------------------
+// --- Floats --------------------------------------------------------------------------------------
 
 template <class T>
-float dot_of(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t n) {
-  const hn::ScalableTag<float> d;
+compute_t<T> dot_of(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t n) {
+  using Sum = compute_t<T>;
+  const hn::ScalableTag<Sum> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   int64_t i = 0;
@@ -160,8 +161,8 @@ float dot_of(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t n) {
     s3 = hn::MulAdd(at(i + 3 * lanes), of(i + 3 * lanes), s3);
   }
   for (; i + lanes <= n; i += lanes) s0 = hn::MulAdd(at(i), of(i), s0);
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
-  for (; i < n; ++i) sum += static_cast<float>(a[i]) * static_cast<float>(b[i]);
+  Sum sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  for (; i < n; ++i) sum += static_cast<Sum>(a[i]) * static_cast<Sum>(b[i]);
   return sum;
 }
 
@@ -178,6 +179,8 @@ void add_scaled_of(float factor, const T* HWY_RESTRICT a, float* HWY_RESTRICT y,
 
 float dot_f16(const half* a, const half* b, int64_t n) { return dot_of(a, b, n); }
 float dot_bf16(const bfloat16* a, const bfloat16* b, int64_t n) { return dot_of(a, b, n); }
+float dot_f32(const float* a, const float* b, int64_t n) { return dot_of(a, b, n); }
+double dot_f64(const double* a, const double* b, int64_t n) { return dot_of(a, b, n); }
 void add_scaled_f16(float f, const half* a, float* y, int64_t n) { add_scaled_of(f, a, y, n); }
 void add_scaled_bf16(float f, const bfloat16* a, float* y, int64_t n) { add_scaled_of(f, a, y, n); }
 
@@ -193,6 +196,8 @@ HWY_EXPORT(integer_dot_of);
 HWY_EXPORT(integer_add_scaled_of);
 HWY_EXPORT(dot_f16);
 HWY_EXPORT(dot_bf16);
+HWY_EXPORT(dot_f32);
+HWY_EXPORT(dot_f64);
 HWY_EXPORT(add_scaled_f16);
 HWY_EXPORT(add_scaled_bf16);
 
@@ -206,11 +211,17 @@ uint64_t integer_dot(const uint64_t* a, const uint64_t* b, int64_t n) {
 void integer_add_scaled(uint64_t factor, const uint64_t* a, uint64_t* y, int64_t n) {
   HWY_DYNAMIC_DISPATCH(integer_add_scaled_of)(factor, a, y, n);
 }
-float half_dot(const half* a, const half* b, int64_t n) {
+float vector_dot(const half* a, const half* b, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(dot_f16)(a, b, n);
 }
-float half_dot(const bfloat16* a, const bfloat16* b, int64_t n) {
+float vector_dot(const bfloat16* a, const bfloat16* b, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(dot_bf16)(a, b, n);
+}
+float vector_dot(const float* a, const float* b, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(dot_f32)(a, b, n);
+}
+double vector_dot(const double* a, const double* b, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(dot_f64)(a, b, n);
 }
 void half_add_scaled(float factor, const half* a, float* y, int64_t n) {
   HWY_DYNAMIC_DISPATCH(add_scaled_f16)(factor, a, y, n);

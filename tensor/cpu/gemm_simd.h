@@ -1,4 +1,4 @@
-// tensor/cpu/gemm_simd.h: products that BLAS libraries have not, by whole vectors.
+// tensor/cpu/gemm_simd.h: products that BLAS libraries have not, or slower, by whole vectors.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,11 @@ void integer_product(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t
 uint64_t integer_dot(const uint64_t* a, const uint64_t* b, int64_t n);
 void integer_add_scaled(uint64_t factor, const uint64_t* a, uint64_t* y, int64_t n);
 
-// The sum of a[i] b[i], in float.
-float half_dot(const half* a, const half* b, int64_t n);
-float half_dot(const bfloat16* a, const bfloat16* b, int64_t n);
+// The sum of a[i] b[i], of 16-bit floats in float.
+float vector_dot(const half* a, const half* b, int64_t n);
+float vector_dot(const bfloat16* a, const bfloat16* b, int64_t n);
+float vector_dot(const float* a, const float* b, int64_t n);
+double vector_dot(const double* a, const double* b, int64_t n);
 // y[i] += factor a[i]
 void half_add_scaled(float factor, const half* a, float* y, int64_t n);
 void half_add_scaled(float factor, const bfloat16* a, float* y, int64_t n);

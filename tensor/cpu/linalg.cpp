@@ -1,7 +1,12 @@
 // tensor/cpu/linalg.cpp: the CPU kernels of the product ops.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/gemm_simd.h"
 #include "tensor/cpu/gemm_small.h"
 #include "tensor/cpu/index_walk.h"
 #include "tensor/raw_arithmetic.h"
@@ -94,7 +99,32 @@ void mv(const Tensor& a, const Tensor& x, Tensor& y) {
   gemm(y.dtype(), 1, matrix_of(a), column(x), 0, column(y));
 }
 
+namespace {
+
+// The dot product of n elements by blocks, whose sums are added in their order whatever the number
+// of threads.
+template <class T>
+T dot_by_blocks(const T* a, const T* b, int64_t n) {
+  constexpr int64_t kBlock = 16384;
+  std::vector<T> sums(static_cast<size_t>((n + kBlock - 1) / kBlock));
+  parallel_for(std::ssize(sums), grain_for(kBlock), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t at = k * kBlock;
+      sums[static_cast<size_t>(k)] = vector_dot(a + at, b + at, std::min(kBlock, n - at));
+    }
+  });
+  return static_cast<T>(std::accumulate(sums.begin(), sums.end(), 0.0));
+}
+
+}  // namespace
+
 void dot(const Tensor& a, const Tensor& b, Tensor& y) {
+  constexpr DTypeSet kBlocks = bit(DType::Float32) | bit(DType::Float64);
+  const int64_t n = a.size(0);
+  if ((kBlocks & bit(y.dtype())) != 0 && a.stride(0) == 1 && b.stride(0) == 1 && n > 0)
+    return visit<kBlocks>(y.dtype(), [&]<class T>() {
+      *y.elements<T>() = dot_by_blocks(a.elements<T>(), b.elements<T>(), n);
+    });
   gemm(y.dtype(), 1, row(a), column(b), 0, {y.raw(), 1, 1, 1, 1});
 }
 

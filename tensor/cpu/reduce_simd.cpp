@@ -19,9 +19,11 @@ namespace moonlet::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using moonlet::HWY_NAMESPACE::fold_lanes;
 using moonlet::HWY_NAMESPACE::fold_vector;
 using moonlet::HWY_NAMESPACE::kFoldSteps;
 using moonlet::HWY_NAMESPACE::widened;
+using moonlet::HWY_NAMESPACE::widened_pair;
 
 // How one element joins an accumulator; `start` is the accumulator's first value.
 struct Add {
@@ -82,6 +84,10 @@ constexpr T most_of() {
 }
 // Keeps acc where it wins or is NaN; x NaN never loses. (Ne(v, v) is false for NaN on AVX-512.)
 struct Larger {
+  template <class V>
+  static HWY_INLINE V of_numbers(V acc, V x) {
+    return hn::Max(acc, x);
+  }
   template <class D, class V>
   static HWY_INLINE V join(D, V acc, V x) {
     if constexpr (std::is_integral_v<hn::TFromV<V>>)
@@ -99,6 +105,10 @@ struct Larger {
   }
 };
 struct Smaller {
+  template <class V>
+  static HWY_INLINE V of_numbers(V acc, V x) {
+    return hn::Min(acc, x);
+  }
   template <class D, class V>
   static HWY_INLINE V join(D, V acc, V x) {
     if constexpr (std::is_integral_v<hn::TFromV<V>>)
@@ -175,9 +185,46 @@ HWY_INLINE auto with_kind(Fold kind, Body&& f) {
   return kind == Fold::Max ? f.template operator()<Larger>() : f.template operator()<Smaller>();
 }
 
+// The extreme of x[0] to x[n - 1] by F, if there are only numbers among them. NaN shows in their
+// sum, which takes less than to compare each element with itself; so do infinities of both signs,
+// and then F's whole rule has to decide.
+template <class F, class In>
+compute_t<In> extreme(const In* HWY_RESTRICT x, int64_t n) {
+  using T = compute_t<In>;
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto start = hn::Set(d, F::template start<T>());
+  auto a0 = start, a1 = start, a2 = start, a3 = start;
+  auto v0 = start, v1 = start, v2 = start, v3 = start;
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    widened_pair(d, x + i, v0, v1);
+    widened_pair(d, x + i + 2 * lanes, v2, v3);
+    a0 = F::of_numbers(a0, v0), s0 = hn::Add(s0, v0);
+    a1 = F::of_numbers(a1, v1), s1 = hn::Add(s1, v1);
+    a2 = F::of_numbers(a2, v2), s2 = hn::Add(s2, v2);
+    a3 = F::of_numbers(a3, v3), s3 = hn::Add(s3, v3);
+  }
+  const auto sum = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
+  if (i == 0 || !hn::AllFalse(d, hn::IsNaN(sum))) return fold_vector<F>(x, n);
+  const auto all = F::of_numbers(F::of_numbers(a0, a1), F::of_numbers(a2, a3));
+  const hn::CappedTag<T, 1> one;
+  auto last = hn::Set(one, fold_lanes<F>(d, all));
+  for (; i < n; ++i) last = F::join(one, last, widened(one, x + i));
+  return hn::GetLane(last);
+}
+
 template <class In>
 compute_t<In> run_kind(Fold kind, const In* x, int64_t n) {
-  return with_kind<compute_t<In>>(kind, [&]<class F>() { return fold_vector<F>(x, n); });
+  using T = compute_t<In>;
+  return with_kind<T>(kind, [&]<class F>() {
+    if constexpr (std::is_floating_point_v<T> &&
+                  requires(hn::Vec<hn::ScalableTag<T>> v) { F::of_numbers(v, v); })
+      return extreme<F>(x, n);
+    else
+      return fold_vector<F>(x, n);
+  });
 }
 
 template <class In>

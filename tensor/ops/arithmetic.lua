@@ -229,10 +229,13 @@ op { "round_decimals(Tensor x, int decimals) -> Tensor",
      doc = "To `decimals` places behind the point, or in front of it where it is negative: `x:round{decimals = 2}`.",
      torch = "torch.round(args[0], decimals=args[1])",
      sample = { "randn(3, 4) * 100, 1", "randn(3, 4) * 100, -1", "randn(3, 4), 0" } }
-op { "round_to(Tensor x, Scalar up, Scalar down) -> Tensor",
+op { "round_to_parts(Tensor x, Scalar parts) -> Tensor",
      kind = "pointwise", dtypes = "floating", keeps_dtype = true, internal = true, grad = { x = "zero" },
-     doc = "`x` rounded to a multiple of `down / up`, of which one is 1: what `round` does with decimals.",
-     sample = { "randn(3, 4) * 100, 10, 1", "randn(3, 4) * 100, 1, 10" },
-     torch = "torch.round(args[0], decimals=1 if args[1] > 1 else -1)" }
+     doc = "`x` rounded to a multiple of `1 / parts`: what `round` does with decimals.",
+     sample = { "randn(3, 4) * 100, 10" }, torch = "torch.round(args[0], decimals=1)" }
+op { "round_to_multiples(Tensor x, Scalar unit) -> Tensor",
+     kind = "pointwise", dtypes = "floating", keeps_dtype = true, internal = true, grad = { x = "zero" },
+     doc = "`x` rounded to a multiple of `unit`: what `round` does with places in front of the point.",
+     sample = { "randn(3, 4) * 100, 10" }, torch = "torch.round(args[0], decimals=-1)" }
 unary("trunc", "Rounds toward zero.", "zero", nil, { dtypes = "real", int_to_float = false, alias = { "fix" } })
 unary("frac", "What `trunc` takes away.", "g", nil, { int_to_float = false })
