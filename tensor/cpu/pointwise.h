@@ -13,8 +13,8 @@ namespace moonlet::cpu {
 using PointwiseLoop = void (*)(const void* const* in, void* out, size_t n, const Scalar* params);
 
 // An op's loops, null for the compute dtypes its row does not claim. Some have ones for 16-bit
-// floats, which are converted to float32 and back otherwise; to the last two of these `in` ends with
-// a number, which is a float. Those of complex numbers of parts are given real inputs.
+// floats, which are converted to float32 and back otherwise; to the last two of these `in` ends
+// with a number, which is a float. Those of complex numbers of parts are given real inputs.
 struct PointwiseLoops {
   PointwiseLoop f32, f64, i64, c64, c128, f16, bf16, f16_number, bf16_number, c64_of_parts,
       c128_of_parts;
