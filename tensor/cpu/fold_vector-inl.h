@@ -19,17 +19,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // One value from the lanes of a vector, by halves.
 template <class F, class D>
-HWY_INLINE hn::TFromD<D> fold_lanes(D d, hn::Vec<D> v) {
-  using T = hn::TFromD<D>;
-  const hn::CappedTag<T, 1> one;
-  HWY_ALIGN T parts[hn::MaxLanes(hn::ScalableTag<T>())];
-  hn::Store(v, d, parts);
-  for (size_t half = hn::Lanes(d) / 2; half > 0; half /= 2) {
-    for (size_t j = 0; j < half; ++j) {
-      parts[j] = hn::GetLane(F::merge(one, hn::Set(one, parts[j]), hn::Set(one, parts[j + half])));
-    }
+HWY_INLINE hn::TFromD<D> fold_lanes([[maybe_unused]] D d, hn::Vec<D> v) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    const hn::Half<D> half;
+    return fold_lanes<F>(half, F::merge(half, hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
   }
-  return parts[0];
+#endif
+  return hn::GetLane(v);
 }
 
 // x[0] to x[n - 1], 16-bit floats as float32, folded by F, which has a static `start<T>()` that an

@@ -11,6 +11,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/pool.h"
 #include "tensor/cpu/reduce.h"
+#include "tensor/kernels_reduce.h"
 #include "tensor/plain_copy.h"
 #include "tensor/pool_window.h"
 #include "tensor/shapes/index.h"
@@ -555,6 +556,7 @@ void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel,
 
 void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
   if (y.numel() == 0) return;
+  if (plane_size(y) == 1) return mean(x, {-2, -1}, true, std::nullopt, y);
   average(x, adaptive_window(x.sizes(), y.sizes()), y);
 }
 

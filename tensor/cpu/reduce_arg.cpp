@@ -50,7 +50,12 @@ int64_t first_of(const T* x, int64_t n, T v) {
 // for the search.
 template <class T>
 int64_t run_position(const T* x, int64_t n, bool largest) {
-  constexpr int64_t kBlock = 4096;
+  constexpr int64_t kBlock = 4096, kShort = 16;
+  if (n < kShort) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; ++i) best = beats(x[i], x[best], largest) ? i : best;
+    return best;
+  }
   const Fold kind = largest ? Fold::Max : Fold::Min;
   T best = fold_run(kind, x, std::min(kBlock, n));
   int64_t block = 0;

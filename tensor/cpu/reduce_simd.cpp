@@ -7,6 +7,7 @@
 //
 #include "hwy/foreach_target.h"
 //
+#include <algorithm>
 #include <limits>
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
@@ -128,7 +129,33 @@ struct Smaller {
 
 template <class F, class In, class T = compute_t<In>>
 void rows(T* HWY_RESTRICT acc, const In* HWY_RESTRICT x, int64_t count, int64_t stride,
+          int64_t cols);
+
+// Dense rows of a few columns: so many at a time are one row, which vectors fit in. Returns how
+// many rows that were.
+template <class F, class In, class T = compute_t<In>>
+int64_t narrow_rows(T* HWY_RESTRICT acc, const In* HWY_RESTRICT x, int64_t count, int64_t cols) {
+  constexpr int64_t kGroup = 16, kNarrow = 8;
+  const int64_t groups = count / kGroup;
+  if (cols >= kNarrow || groups < 4) return 0;
+  T wide[kGroup * kNarrow];
+  std::fill_n(wide, kGroup * cols, F::template start<T>());
+  rows<F, In, T>(wide, x, groups, kGroup * cols, kGroup * cols);
+  const hn::CappedTag<T, 1> one;
+  for (int64_t i = 0; i < kGroup; ++i)
+    for (int64_t j = 0; j < cols; ++j)
+      acc[j] = hn::GetLane(F::merge(one, hn::Set(one, acc[j]), hn::Set(one, wide[i * cols + j])));
+  return groups * kGroup;
+}
+
+template <class F, class In, class T>
+void rows(T* HWY_RESTRICT acc, const In* HWY_RESTRICT x, int64_t count, int64_t stride,
           int64_t cols) {
+  if (stride == cols) {
+    const int64_t done = narrow_rows<F, In, T>(acc, x, count, cols);
+    x += done * stride;
+    count -= done;
+  }
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -205,6 +232,10 @@ compute_t<In> extreme(const In* HWY_RESTRICT x, int64_t n) {
     a1 = F::of_numbers(a1, v1), s1 = hn::Add(s1, v1);
     a2 = F::of_numbers(a2, v2), s2 = hn::Add(s2, v2);
     a3 = F::of_numbers(a3, v3), s3 = hn::Add(s3, v3);
+  }
+  for (; i + lanes <= n; i += lanes) {
+    v0 = widened(d, x + i);
+    a0 = F::of_numbers(a0, v0), s0 = hn::Add(s0, v0);
   }
   const auto sum = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
   if (i == 0 || !hn::AllFalse(d, hn::IsNaN(sum))) return fold_vector<F>(x, n);

@@ -103,14 +103,59 @@ void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t co
   }
 }
 
+// The same with dimensions of one element left out, and those joined that are walked as one.
+Flipped joined(const Flipped& f) {
+  Flipped out{};
+  for (int d = 0; d < f.rank; ++d) {
+    if (f.size[d] == 1) continue;
+    const int before = out.rank - 1;
+    const bool joins = before >= 0 && out.out[before] == f.out[d] * f.size[d] &&
+                       out.in[before] == f.in[d] * f.size[d];
+    const int to = joins ? before : out.rank++;
+    out.size[to] = joins ? out.size[to] * f.size[d] : f.size[d];
+    out.in[to] = f.in[d];
+    out.out[to] = f.out[d];
+  }
+  if (out.rank == 0) out.size[out.rank++] = 1;
+  return out;
+}
+
+// Rows of kWidth elements, or of so few that a call for each would take longer than they do.
+constexpr int64_t kShortRow = 8;
+template <int kWidth, class T>
+void flip_short_rows(T* out, const T* in, const Flipped& f, int64_t rows) {
+  const int last = f.rank - 1;
+  const int64_t width = kWidth > 0 ? kWidth : f.size[last];
+  for (int64_t r = 0; r < rows; ++r, out += f.out[last - 1], in += f.in[last - 1])
+    for (int64_t i = 0; i < width; ++i) out[i * f.out[last]] = in[i * f.in[last]];
+}
+
+// Neighbouring rows along the last dimension but one.
+template <class T>
+void flip_rows(T* out, const T* in, const Flipped& f, int64_t rows) {
+  const int last = f.rank - 1;
+  const int64_t width = f.size[last];
+  if (width == 2) return flip_short_rows<2>(out, in, f, rows);
+  if (width == 3) return flip_short_rows<3>(out, in, f, rows);
+  if (width == 4) return flip_short_rows<4>(out, in, f, rows);
+  if (width < kShortRow) return flip_short_rows<0>(out, in, f, rows);
+  for (int64_t r = 0; r < rows; ++r)
+    flip_row(out + r * f.out[last - 1], f.out[last], in + r * f.in[last - 1], f.in[last], width);
+}
+
 template <class T>
 void flip_all(T* out, const T* in, const Flipped& f) {
   const int last = f.rank - 1;
+  if (last == 0)
+    return parallel_for(f.size[0], kGrain, [&](int64_t begin, int64_t end) {
+      flip_row(out + begin * f.out[0], f.out[0], in + begin * f.in[0], f.in[0], end - begin);
+    });
   int64_t rows = 1;
   for (int d = 0; d < last; ++d) rows *= f.size[d];
   const int64_t row_bytes = f.size[last] * static_cast<int64_t>(sizeof(T));
   parallel_for(rows, grain_for(row_bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
+    for (int64_t r = begin, n = 0; r < end; r += n) {
+      n = std::min(end - r, f.size[last - 1] - r % f.size[last - 1]);
       int64_t rest = r, to = 0, from = 0;
       for (int d = last - 1; d >= 0; --d) {
         const int64_t i = rest % f.size[d];
@@ -118,7 +163,7 @@ void flip_all(T* out, const T* in, const Flipped& f) {
         to += i * f.out[d];
         from += i * f.in[d];
       }
-      flip_row(out + to, f.out[last], in + from, f.in[last], f.size[last]);
+      flip_rows(out + to, in + from, f, n);
     }
   });
 }
@@ -149,7 +194,9 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
     f.in[i] = back ? -x.stride(d) : x.stride(d);
     if (back) first += (x.size(d) - 1) * x.stride(d);
   }
-  visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, f); });
+  const Flipped walk = joined(f);
+  visit_bytes(x.dtype(),
+              [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, walk); });
 }
 
 }  // namespace moonlet::cpu

@@ -126,10 +126,22 @@ HWY_INLINE Vec<float> power_by_sign(Vec<float> x, Vec<float> y, Vec<float> power
       (x < Vec<float>(0)) && (x > Vec<float>(-HUGE_VAL)) && (whole != y) && (y == y);
   return select(none, Vec<float>(NAN), select(odd, vcopysign(power, x), power));
 }
+// x^3 but for a last rounding, as other powers come out.
+HWY_INLINE Vec<float> cube(Vec<float> x) {
+  return in_double([](auto a) HWY_ATTR { return a * a * a; }, x);
+}
+HWY_INLINE Vec<double> cube(Vec<double> x) {
+  const Vec<double> square = x * x, product = square * x;
+  const Vec<double> missed = vfma(square, x, -product) + vfma(x, x, -square) * x;
+  return select(vabs(product) < Vec<double>(HUGE_VAL), product + missed, product);
+}
 template <class T>
 HWY_INLINE Vec<T> vpow(Vec<T> x, Vec<T> y) {
-  // Squares are exact to rounding either way, and by far the most common power.
+  // The most common powers, the first and the last exact to rounding either way.
   if (!any(y != Vec<T>(2))) return x * x;
+  if (!any(y != Vec<T>(3))) return cube(x);
+  if (!any(y != Vec<T>(0.5)))
+    return select(vabs(x) == Vec<T>(HUGE_VAL), vabs(x), vsqrt(x + Vec<T>(0)));
   if constexpr (sizeof(T) == 4)
     return power_by_sign(x, y,
                          in_double([](auto a, auto b) HWY_ATTR { return wide_power(a, b); }, x, y));

@@ -116,11 +116,22 @@ template <class T>
 void softmax_row(const T* x, T* y, int64_t n, bool log) {
   const T top = row_max(x, n);
   Sum<T> sum;
-  each_vector<T>(n, [&](auto d, int64_t i) HWY_ATTR {
-    const auto e = exp_below(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, top)));
-    if (!log) hn::StoreU(e, d, y + i);
-    sum.add(d, e);
-  });
+  const hn::ScalableTag<T> whole;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(whole)), rest = n % lanes, dense = n - rest;
+  const auto step = [&](const T* from, T* to) HWY_ATTR {
+    const auto e = exp_below(whole, hn::Sub(hn::LoadU(whole, from), hn::Set(whole, top)));
+    if (!log) hn::StoreU(e, whole, to);
+    sum.add(whole, e);
+  };
+  each_vector<T>(dense, [&](auto, int64_t i) HWY_ATTR { step(x + i, y + i); });
+  if (rest != 0) {
+    // As a vector whose other elements add nothing: one by one they would take as long as it each.
+    HWY_ALIGN T padded[hn::MaxLanes(whole)];
+    hn::Store(hn::Set(whole, -std::numeric_limits<T>::infinity()), whole, padded);
+    std::copy_n(x + dense, rest, padded);
+    step(padded, padded);
+    if (!log) std::copy_n(padded, rest, y + dense);
+  }
   const T total = sum.total();
   if (log) {
     const T shift = std::log(total);

@@ -8,6 +8,7 @@
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/sort_keys.h"
+#include "tensor/kernels_copy.h"
 #include "tensor/views.h"
 
 namespace moonlet::cpu {
@@ -157,6 +158,10 @@ void each_row(const char* op, const Tensor& given, int64_t given_dim, int64_t k,
   if (values.numel() == 0) return;
   const Tensor x = contiguous(given);
   const int64_t n = x.dim() ? x.size(dim) : 1;
+  if (n == 1) {
+    copy(values, x);
+    return fill(indices, int64_t{1});
+  }
   check(n < (int64_t{1} << 32), op, ": ", n, " elements along a dimension; at most 4294967295");
   int64_t inner = 1;
   for (int d = dim + 1; d < x.dim(); ++d) inner *= x.size(d);
