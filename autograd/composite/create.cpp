@@ -1,11 +1,13 @@
 // autograd/composite/create.cpp: new tensors made of other ops.
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_create.h"
 #include "tensor/execution.h"
+#include "tensor/interrupt.h"
 #include "tensor/shapes/create.h"
 
 namespace moonlet {
@@ -189,24 +191,49 @@ Tensor diag_composite(const Tensor& x, int64_t offset) {
 
 namespace {
 
-Tensor triangle_positions(int64_t rows, int64_t cols, int64_t offset, bool upper,
+// How many of rows x cols places lie on the diagonal `offset`, from -rows to cols, or above it.
+int64_t places_above(int64_t rows, int64_t cols, int64_t offset) {
+  const int64_t whole = std::min(rows, std::max<int64_t>(-offset, 0));
+  const int64_t parts = std::max<int64_t>(std::min(rows, cols - offset) - whole, 0);
+  // Each of these rows has one less than the one before it. The sum is below rows * cols.
+  const auto most = static_cast<uint64_t>(cols - offset - whole);
+  const auto n = static_cast<uint64_t>(parts);
+  return whole * cols + static_cast<int64_t>(n * most - n * (n - 1) / 2);
+}
+
+Tensor triangle_positions(const char* op, int64_t rows, int64_t cols, int64_t offset, bool upper,
                           std::optional<DType> dtype, std::optional<Device> device) {
-  const Tensor all =
-      ones(Dims{rows, cols}, {DType::Bool, device.value_or(execution.default_device)});
-  const Tensor found = nonzero(upper ? triu(all, offset) : tril(all, offset));
-  return to(contiguous(t(found)), dtype.value_or(DType::Int64));
+  check(rows >= 0 && cols >= 0, op, ": ", rows, " rows and ", cols,
+        " columns; 0 or more of each wanted");
+  const int64_t all = numel_of({rows, cols}, op), diagonal = std::clamp(offset, -rows, cols);
+  const int64_t end =
+      std::min(diagonal, cols - 1) + 1;  // of the rest, where this is the lower part
+  const int64_t count = upper ? places_above(rows, cols, diagonal)
+                              : all - (cols == 0 ? 0 : places_above(rows, cols, end));
+  Tensor found = empty_plain(Dims{2, count}, {DType::Int64, Device{}}, op);
+  int64_t* row_to = found.elements<int64_t>();
+  int64_t *const row_end = row_to + count, *col_to = row_end;
+  for (int64_t row = upper ? 0 : std::max<int64_t>(-diagonal, 0); row_to != row_end; ++row) {
+    if (row % kStopBlock == 0) stop_if_requested();
+    const int64_t begin = upper ? std::max<int64_t>(row + diagonal, 0) : 0;
+    const int64_t stop = upper ? cols : std::min(row + diagonal + 1, cols);
+    row_to = std::fill_n(row_to, stop - begin, row + 1);
+    std::iota(col_to, col_to + (stop - begin), begin + 1);
+    col_to += stop - begin;
+  }
+  return to(found, dtype.value_or(DType::Int64), device.value_or(execution.default_device));
 }
 
 }  // namespace
 
 Tensor tril_indices_composite(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
                               std::optional<Device> device) {
-  return triangle_positions(row, col, offset, false, dtype, device);
+  return triangle_positions("tril_indices", row, col, offset, false, dtype, device);
 }
 
 Tensor triu_indices_composite(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
                               std::optional<Device> device) {
-  return triangle_positions(row, col, offset, true, dtype, device);
+  return triangle_positions("triu_indices", row, col, offset, true, dtype, device);
 }
 
 // It is what the gradient of diagonal makes.

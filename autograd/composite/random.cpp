@@ -189,19 +189,16 @@ Tensor binomial_composite(const Tensor& count, const Tensor& prob, Generator* ge
   return binomial_draw(expand(n, sizes), expand(p, sizes), generator);
 }
 
-// The position of the category that each number of u, (rows, samples), falls into: u is sorted
-// among the ends of the categories' intervals, and the ends that stand before it are counted.
+// The position of the category that each number of u, (rows, samples), falls into: behind the ends
+// of those whose intervals lie below it.
 static Tensor draw_replaced(const Tensor& probs, int64_t samples, Generator* generator) {
   const int64_t n = probs.size(-1);
   const Tensor sums = cumsum(to(probs, DType::Float64), -1);
-  const Tensor ends = div(sums, narrow(sums, -1, n - 1, 1));
+  const Tensor ends = contiguous(div(sums, narrow(sums, -1, n - 1, 1)));
   Dims sizes = probs.sizes();
   sizes.back() = samples;
   const Tensor u = rand(sizes, generator, options_of(ends));
-  const auto [values, from] = sort(cat({ends, u}, -1), -1, false, true);
-  const Tensor passed = cumsum(to(le(from, n), DType::Int64), -1);
-  const Tensor counts = scatter(zeros_like(passed), -1, from, passed);
-  return minimum(add(narrow(counts, -1, n, samples), int64_t{1}), n);
+  return minimum(searchsorted(ends, u, false, true), n);
 }
 
 static Tensor draw_distinct(const Tensor& probs, int64_t samples, Generator* generator) {

@@ -111,26 +111,73 @@ HWY_INLINE void each_tile_row(int64_t begin, int64_t n, Row&& row) {
   }
 }
 
+// Fewer elements than a vector has, and `fill` behind them.
+template <class T>
+HWY_INLINE hn::Vec<hn::ScalableTag<T>> load_part(const T* x, int64_t n, T fill) {
+  const hn::ScalableTag<T> d;
+#if HWY_TARGET <= HWY_AVX2
+  // Lanes outside the mask touch no memory.
+  const auto mask = hn::FirstN(d, static_cast<size_t>(n));
+  return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, x), hn::Set(d, fill));
+#else
+  HWY_ALIGN T padded[hn::MaxLanes(d)];
+  hn::Store(hn::Set(d, fill), d, padded);
+  std::copy_n(x, n, padded);
+  return hn::Load(d, padded);
+#endif
+}
+template <class T>
+HWY_INLINE void store_part(hn::Vec<hn::ScalableTag<T>> v, T* y, int64_t n) {
+  const hn::ScalableTag<T> d;
+#if HWY_TARGET <= HWY_AVX2
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, y);
+#else
+  HWY_ALIGN T padded[hn::MaxLanes(d)];
+  hn::Store(v, d, padded);
+  std::copy_n(padded, n, y);
+#endif
+}
+
+// A row that fits a vector.
+template <class T>
+HWY_INLINE void softmax_vector(const T* x, T* y, int64_t n, bool log) {
+  const hn::ScalableTag<T> d;
+  const auto v = load_part(x, n, -std::numeric_limits<T>::infinity());
+  const auto below = hn::Sub(v, hn::MaxOfLanes(d, v)), e = exp_below(d, below);
+  const T total = hn::GetLane(hn::SumOfLanes(d, e));
+  store_part(log ? hn::Sub(below, hn::Set(d, std::log(total))) : hn::Mul(e, hn::Set(d, 1 / total)),
+             y, n);
+}
+template <class T>
+HWY_INLINE void backward_vector(const T* g, const T* y, T* out, int64_t n, bool log) {
+  const hn::ScalableTag<T> d;
+  const auto v = load_part(g, n, T(0)), r = load_part(y, n, T(0));
+  const auto t = hn::SumOfLanes(d, log ? v : hn::Mul(v, r));
+  store_part(log ? hn::NegMulAdd(exp_below(d, r), t, v) : hn::Mul(r, hn::Sub(v, t)), out, n);
+}
+
 // NaN passes through the differences, so it does not matter that the maximum may miss it.
 template <class T>
 void softmax_row(const T* x, T* y, int64_t n, bool log) {
-  const T top = row_max(x, n);
-  Sum<T> sum;
   const hn::ScalableTag<T> whole;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(whole)), rest = n % lanes, dense = n - rest;
-  const auto step = [&](const T* from, T* to) HWY_ATTR {
-    const auto e = exp_below(whole, hn::Sub(hn::LoadU(whole, from), hn::Set(whole, top)));
-    if (!log) hn::StoreU(e, whole, to);
+  if (n <= lanes) return softmax_vector(x, y, n, log);
+  const T top = row_max(x, n);
+  Sum<T> sum;
+  const auto power = [&](hn::Vec<hn::ScalableTag<T>> v) HWY_ATTR {
+    const auto e = exp_below(whole, hn::Sub(v, hn::Set(whole, top)));
     sum.add(whole, e);
+    return e;
   };
-  each_vector<T>(dense, [&](auto, int64_t i) HWY_ATTR { step(x + i, y + i); });
+  each_vector<T>(dense, [&](auto, int64_t i) HWY_ATTR {
+    const auto e = power(hn::LoadU(whole, x + i));
+    if (!log) hn::StoreU(e, whole, y + i);
+  });
   if (rest != 0) {
-    // As a vector whose other elements add nothing: one by one they would take as long as it each.
-    HWY_ALIGN T padded[hn::MaxLanes(whole)];
-    hn::Store(hn::Set(whole, -std::numeric_limits<T>::infinity()), whole, padded);
-    std::copy_n(x + dense, rest, padded);
-    step(padded, padded);
-    if (!log) std::copy_n(padded, rest, y + dense);
+    // Elements that are not there add nothing; one by one the others would take as long as a
+    // vector.
+    const auto e = power(load_part(x + dense, rest, -std::numeric_limits<T>::infinity()));
+    if (!log) store_part(e, y + dense, rest);
   }
   const T total = sum.total();
   if (log) {
@@ -150,6 +197,9 @@ void softmax_row(const T* x, T* y, int64_t n, bool log) {
 template <class E>
 void backward_row(const E* g, const E* y, E* out, int64_t n, bool log) {
   using T = compute_t<E>;
+  if constexpr (std::is_same_v<E, T>)
+    if (n <= static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>())))
+      return backward_vector(g, y, out, n, log);
   Sum<T> sum;
   each_vector<T>(n, [&](auto d, int64_t i) HWY_ATTR {
     const auto v = widened(d, g + i);
