@@ -3,7 +3,6 @@
 // to the compiler, which makes vectors of them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/convert_simd.cpp"
-#define MOONLET_FEW_TARGETS
 //
 #include "tensor/cpu/pointwise_targets.h"
 //

@@ -3,7 +3,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/fft_real.cpp"
 //
-#define MOONLET_FEW_TARGETS
 #include "tensor/cpu/pointwise_targets.h"
 //
 #include "hwy/foreach_target.h"

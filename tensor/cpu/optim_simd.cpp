@@ -1,6 +1,5 @@
 // tensor/cpu/optim_simd.cpp: the loops of the optimisers' steps over vectors, one version per
 // instruction set, chosen when the program runs.
-#define MOONLET_FEW_TARGETS
 #include "tensor/cpu/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/optim_simd.cpp"

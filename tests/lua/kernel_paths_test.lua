@@ -146,4 +146,115 @@ test("nextafter of every 16-bit float", function()
   end
 end)
 
+test("flips of long and short rows, of one dimension and of several", function()
+  ml.manual_seed(5)
+  local shapes = { { 7 }, { 40, 1 }, { 1, 40 }, { 30, 2 }, { 30, 3 }, { 9, 4 }, { 9, 6 }, { 5, 70 },
+    { 3, 4, 5 }, { 2, 1, 9 }, { 4, 3, 1, 33 } }
+  for _, sizes in ipairs(shapes) do
+    local x = ml.randn(sizes)
+    for _, own in ipairs { x, x:transpose(1, -1):contiguous():transpose(1, -1) } do
+      for pattern = 1, 2 ^ #sizes - 1 do
+        local dims, wanted = {}, own
+        for d = 1, #sizes do
+          if pattern >> (d - 1) & 1 == 1 then
+            dims[#dims + 1] = d
+            wanted = wanted:index_select(d, ml.arange(sizes[d], 1, -1))
+          end
+        end
+        same(own:flip(dims), wanted)
+      end
+    end
+  end
+  same(ml.arange(1, 200000):flip(1), ml.arange(200000, 1, -1))
+end)
+
+test("cubes and square roots as powers", function()
+  local given = { -2, -0.0, 0, 0.1, 3, 1e30, 1 / 0, -1 / 0, 0 / 0 }
+  for _, dtype in ipairs { "float32", "float64" } do
+    local x = ml.tensor(given, { dtype = dtype })
+    for _, exponent in ipairs { 3, 0.5 } do
+      -- Beside another exponent, no vector of them is all the same.
+      local mixed = ml.cat { ml.stack({ x, x }, 2):flatten() }
+      local exponents = ml.tensor({ exponent, 1.5 }, { dtype = dtype }):expand(#given, 2):flatten()
+      local wanted = ml.pow(mixed, exponents):view { #given, 2 }:select(2, 1)
+      expect.truthy(ml.isclose(x ^ exponent, wanted, 1e-7, 0, true):all():item(), dtype)
+    end
+  end
+end)
+
+test("softmax of every short length", function()
+  ml.manual_seed(6)
+  for n = 1, 40 do
+    for _, dtype in ipairs { "float32", "float64" } do
+      local x = (ml.randn(13, n) * 5):to(dtype):requires_grad_()
+      local powers = ml.exp(x:detach())
+      local wanted = powers / powers:sum(-1, true)
+      local y, slope = ml.softmax(x, -1), ml.randn(13, n):to(dtype)
+      local function near(a, b) expect.truthy(ml.allclose(a, b, 1e-5, 1e-6), n .. " " .. dtype) end
+      near(y:detach(), wanted)
+      y:backward(slope)
+      near(x.grad, wanted * (slope - (wanted * slope):sum(-1, true)))
+      x.grad = nil
+      local logs = ml.log_softmax(x, -1)
+      near(logs:detach(), wanted:log())
+      logs:backward(slope)
+      near(x.grad, slope - wanted * slope:sum(-1, true))
+    end
+  end
+  local rows = { { -1 / 0, 2, -1 / 0 }, { 0 / 0, 1, 2 }, { 1e30, 1e30, -1e30 } }
+  local extreme = ml.softmax(ml.tensor(rows), -1)
+  expect.equal(extreme[1]:totable(), { 0.0, 1.0, 0.0 })
+  expect.truthy(extreme[2]:isnan():all():item())
+  expect.equal(extreme[3]:totable(), { 0.5, 0.5, 0.0 })
+end)
+
+test("the places of triangles", function()
+  for rows = 0, 4 do
+    for cols = 0, 4 do
+      for offset = -6, 6 do
+        for _, part in ipairs { "triu", "tril" } do
+          local wanted = ml[part](ml.ones(rows, cols), offset):nonzero():t():contiguous()
+          same(ml[part .. "_indices"](rows, cols, offset), wanted)
+        end
+      end
+    end
+  end
+  expect.equal(ml.triu_indices(2, 2, math.mininteger):size(2), 4)
+  expect.equal(ml.tril_indices(2, 2, math.maxinteger):size(2), 4)
+  expect.error(function() ml.triu_indices(-1, 2) end, "triu_indices: %-1 rows")
+  expect.error(function() ml.tril_indices(1 << 40, 1 << 20) end, "too large")
+end)
+
+test("extremes of short rows and sums of narrow columns", function()
+  ml.manual_seed(7)
+  for n = 1, 20 do
+    local x = ml.randint(-2, 2, { 50, n }):to "float32"
+    x[3][1], x[4][n] = 0 / 0, -1 / 0
+    local values, places = x:max(-1)
+    for row = 1, 50 do
+      local best = 1
+      for i = 2, n do
+        local a, b = x[row][i]:item(), x[row][best]:item()
+        if a > b or (a ~= a and b == b) then best = i end
+      end
+      expect.equal(places[row]:item(), best)
+      expect.near(values[row]:item(), x[row][best]:item())
+    end
+    same(x:argmax(-1), places)
+    local columns = ml.randint(-9, 9, { 1037, n }):to "float32"
+    same(columns:sum(1), columns:t():contiguous():sum(-1))
+    same(columns:amax(1), columns:t():contiguous():amax(-1))
+  end
+end)
+
+test("the average of a whole plane in every layout", function()
+  ml.manual_seed(8)
+  local x = ml.randn(2, 3, 5, 7)
+  for _, own in ipairs { x, x:transpose(3, 4):contiguous():transpose(3, 4),
+    x:permute(1, 3, 4, 2):contiguous():permute(1, 4, 2, 3), x[1] } do
+    local y = ml.adaptive_avg_pool2d(own, { 1, 1 })
+    expect.truthy(ml.allclose(y, own:mean({ -2, -1 }, true), 1e-6, 1e-6))
+  end
+end)
+
 harness.run()

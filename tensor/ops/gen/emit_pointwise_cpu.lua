@@ -6,7 +6,7 @@ local fill = require("tensor.ops.gen.template").fill
 
 local file = [[
 // Generated from tensor/ops/$family.lua: the CPU's pointwise kernels of the family.
-$few#include "tensor/cpu/pointwise_targets.h"
+#include "tensor/cpu/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_$family.cpp"
 #include "hwy/foreach_target.h"
@@ -23,9 +23,6 @@ MOONLET_POINTWISE_KERNELS(MOONLET_POINTWISE_FAMILY)
 #endif
 ]]
 
--- Families of long kernels (tensor/cpu/pointwise_targets.h).
-local FEW_TARGETS = { special = "#define MOONLET_FEW_TARGETS\n" }
-
 -- The file cpu_FAMILY.cpp.
 return function(rows, family)
   local list = {}
@@ -34,6 +31,6 @@ return function(rows, family)
     kernel.loops = kernel.loops .. (kernel.floating and "H" or "")
     list[i] = fill("X($name, $functor, $tensors, $numbers, $loops)", kernel)
   end
-  return fill(file, { family = family, few = FEW_TARGETS[family] or "",
-    includes = pointwise_list.includes(family), list = table.concat(list, " \\\n") }) .. "\n"
+  return fill(file, { family = family, includes = pointwise_list.includes(family),
+    list = table.concat(list, " \\\n") }) .. "\n"
 end
