@@ -10,9 +10,7 @@ local json = require "moonlet.json"
 local ml = require "moonlet"
 local samples = require "op_samples"
 local own_samples = require "sweep_samples"
-local clock = require("moonlet.system").clock
-
-local MIN_SECONDS, ROUNDS, LONG_SECONDS = 0.005, 3, 0.1
+local seconds = require("timing").seconds
 
 local threads = assert(math.tointeger(tonumber(arg[1])), "THREADS must be an integer")
 local path, filter = arg[2], arg[3]
@@ -118,25 +116,7 @@ local function prepared(case, text, setting)
   end)
 end
 
--- --- time -------------------------------------------------------------------------------------
-
--- Seconds per call: the median of some rounds, each long enough for the clock.
-local function seconds(f)
-  f()
-  local start = clock()
-  f()
-  local first = clock() - start
-  if first > LONG_SECONDS then return first end
-  local calls = math.max(1, math.floor(MIN_SECONDS / math.max(first, 1e-7)))
-  local rounds = {}
-  for i = 1, ROUNDS do
-    start = clock()
-    for _ = 1, calls do f() end
-    rounds[i] = (clock() - start) / calls
-  end
-  table.sort(rounds)
-  return rounds[(ROUNDS + 1) // 2]
-end
+-- --- gradients --------------------------------------------------------------------------------
 
 -- A function that computes the gradients of a call, or nil.
 local function backward(case, args)
