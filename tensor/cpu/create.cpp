@@ -28,6 +28,13 @@ void iota(Tensor& x, Scalar first, Scalar step) {
 
 namespace {
 
+// Elements of T, of which those from `first` to `last` are the others' and the rest are 0: few of
+// them, for which a call each would take longer.
+template <class T>
+void keep_few(T* out, const T* in, int64_t first, int64_t last, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = i >= first && i < last ? in[i] : T{};
+}
+
 // Copies the columns of each row i for which keep(i) gives the range, and zeros the others.
 template <class Keep>
 void triangle(const Tensor& x, Tensor& y, const Keep& keep) {
@@ -35,6 +42,17 @@ void triangle(const Tensor& x, Tensor& y, const Keep& keep) {
   const bool direct = x.is_contiguous();
   if (!direct) copy_into(y, x);
   const int64_t rows = x.size(-2), cols = x.size(-1), bytes = size_of(x.dtype());
+  constexpr int64_t kFew = 16;
+  if (cols < kFew)
+    return visit_bytes(x.dtype(), [&]<class T>() {
+      const T* from = direct ? x.elements<T>() : y.elements<T>();
+      parallel_for(x.numel() / cols, grain_for(cols), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const auto [first, last] = keep(r % rows);
+          keep_few(y.elements<T>() + r * cols, from + r * cols, first, last, cols);
+        }
+      });
+    });
   parallel_for(x.numel() / cols, grain_for(cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const auto [first, last] = keep(r % rows);

@@ -36,6 +36,12 @@ Extremes<compute_t<In>> extremes(const In* x, int64_t n);
 template <class T>
 T sum_exp(const T* x, int64_t n, T top);
 
+// y[i] = log of the sum of exp over the n numbers from x + i n on, for so many rows; n is at most
+// kShortRow.
+inline constexpr int64_t kShortRow = 32;
+void logsumexp_across(const float* x, int64_t rows, int64_t n, float* y);
+void logsumexp_across(const double* x, int64_t rows, int64_t n, double* y);
+
 inline constexpr int64_t kRunLength = 8192;
 // The most columns that one call of Reducer::rows gets.
 inline constexpr int64_t kReduceColumns = 4096;

@@ -101,15 +101,30 @@ T row_logsumexp(const T* x, int64_t n) {
   return most + std::log(total);
 }
 
-template <class T, class Row>
-void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
+// The same of neighbouring rows, if they are short: vectors go across them.
+template <class T>
+bool short_logsumexp(const T* x, int64_t rows, int64_t n, T* y) {
+  if constexpr (!is_complex_v<T>)
+    if (n <= kShortRow) logsumexp_across(x, rows, n, y);
+  return !is_complex_v<T> && n <= kShortRow;
+}
+
+// Calls some(row, count, to) for neighbouring rows of n elements, of which each makes one of y.
+template <class T, class Some>
+void each_rows(const Tensor& rows, int64_t n, Tensor& y, const Some& some) {
   const T* from = rows.elements<T>();
   Tensor wide = y.dtype() == dtype_of<T> ? y : empty_plain(y.sizes(), {dtype_of<T>, y.device()});
   T* to = wide.elements<T>();
   parallel_for(y.numel(), grain_for(n * 4), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = row(from + i * n, n);
+    some(from + begin * n, end - begin, to + begin);
   });
   if (!wide.is_same(y)) copy_into(y, wide);
+}
+template <class T, class Row>
+void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
+  each_rows<T>(rows, n, y, [&](const T* from, int64_t count, T* to) {
+    for (int64_t i = 0; i < count; ++i) to[i] = row(from + i * n, n);
+  });
 }
 
 void real_var(const Tensor& x, const Dims& dims, double correction, Tensor& y) {
@@ -147,8 +162,12 @@ void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
   constexpr DTypeSet kAccepted = dtypes::floating | dtypes::complex;
   visit_compute<kAccepted>(y.dtype(), [&, &once = once, times = times]<class T>() {
     const T more = static_cast<T>(std::log(static_cast<double>(times)));
-    each_row<T>(rows, reduced_count(once, dims), y,
-                [&](const T* row, int64_t n) { return row_logsumexp(row, n) + more; });
+    const int64_t n = reduced_count(once, dims);
+    each_rows<T>(rows, n, y, [&](const T* from, int64_t count, T* to) {
+      if (!short_logsumexp(from, count, n, to))
+        for (int64_t i = 0; i < count; ++i) to[i] = row_logsumexp(from + i * n, n);
+      for (int64_t i = 0; i < count && times > 1; ++i) to[i] += more;
+    });
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include "tensor/cpu/fold_vector-inl.h"
 #include "tensor/cpu/reduce.h"
+#include "tensor/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moonlet::cpu {
@@ -23,6 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using moonlet::HWY_NAMESPACE::fold_lanes;
 using moonlet::HWY_NAMESPACE::fold_vector;
 using moonlet::HWY_NAMESPACE::kFoldSteps;
+using moonlet::HWY_NAMESPACE::vec;
 using moonlet::HWY_NAMESPACE::widened;
 using moonlet::HWY_NAMESPACE::widened_pair;
 
@@ -283,6 +285,40 @@ T exp_total(const T* HWY_RESTRICT x, int64_t n, T top) {
   return total;
 }
 
+// Rows side by side, as many as vectors are filled with.
+template <class T>
+void logsumexp_across_of(const T* HWY_RESTRICT x, int64_t rows, int64_t n, T* HWY_RESTRICT y) {
+  using moonlet::HWY_NAMESPACE::vexp;
+  using moonlet::HWY_NAMESPACE::vlog;
+  constexpr int64_t kRows = 64;
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN T columns[cpu::kShortRow * kRows] = {};
+  HWY_ALIGN T sums[kRows];
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t count = std::min(kRows, rows - first);
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t k = 0; k < n; ++k) columns[k * kRows + r] = x[(first + r) * n + k];
+    for (int64_t r = 0; r < count; r += lanes) {
+      auto most = hn::Load(d, columns + r);
+      for (int64_t k = 1; k < n; ++k)
+        most = Larger::join(d, most, hn::Load(d, columns + k * kRows + r));
+      auto sum = hn::Zero(d);
+      for (int64_t k = 0; k < n; ++k)
+        sum = hn::Add(sum, vexp(vec<T>(hn::Sub(hn::Load(d, columns + k * kRows + r), most))).v);
+      const auto result = hn::Add(most, vlog(vec<T>(sum)).v);
+      hn::Store(hn::IfThenElse(hn::IsFinite(most), result, most), d, sums + r);
+    }
+    std::copy_n(sums, count, y + first);
+  }
+}
+void across_f32(const float* x, int64_t rows, int64_t n, float* y) {
+  logsumexp_across_of(x, rows, n, y);
+}
+void across_f64(const double* x, int64_t rows, int64_t n, double* y) {
+  logsumexp_across_of(x, rows, n, y);
+}
+
 float exp_f32(const float* x, int64_t n, float top) { return exp_total(x, n, top); }
 double exp_f64(const double* x, int64_t n, double top) { return exp_total(x, n, top); }
 
@@ -307,6 +343,15 @@ namespace moonlet::cpu {
 
 HWY_EXPORT(exp_f32);
 HWY_EXPORT(exp_f64);
+HWY_EXPORT(across_f32);
+HWY_EXPORT(across_f64);
+
+void logsumexp_across(const float* x, int64_t rows, int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(across_f32)(x, rows, n, y);
+}
+void logsumexp_across(const double* x, int64_t rows, int64_t n, double* y) {
+  HWY_DYNAMIC_DISPATCH(across_f64)(x, rows, n, y);
+}
 
 template <>
 float sum_exp<float>(const float* x, int64_t n, float top) {

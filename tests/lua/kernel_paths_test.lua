@@ -257,4 +257,41 @@ test("the average of a whole plane in every layout", function()
   end
 end)
 
+test("logsumexp of every short length", function()
+  ml.manual_seed(9)
+  for n = 1, 36 do
+    for _, dtype in ipairs { "float32", "float64" } do
+      local x = (ml.randn(70, n) * 3):to(dtype)
+      local wanted = x:to "float64":exp():sum(-1):log():to(dtype)
+      for _, own in ipairs { x, x:t():contiguous():t() } do
+        expect.truthy(ml.allclose(own:logsumexp(-1), wanted, 2e-6, 1e-7), n .. " " .. dtype)
+      end
+      x[5][n], x[6][1], x[7] = 1 / 0, 0 / 0, -1 / 0
+      local y = x:logsumexp(-1)
+      expect.equal({ y[5]:item(), y[7]:item() }, { 1 / 0, -1 / 0 })
+      expect.truthy(y[6]:isnan():item())
+      expect.truthy(ml.allclose(x:expand(3, 70, n):logsumexp { 1, 3 }[1], y[1] + math.log(3), 1e-6))
+      x[1] = 1000
+      expect.near(x:logsumexp(-1)[1]:item(), 1000 + math.log(n), 1e-6)
+    end
+  end
+end)
+
+test("triangles of narrow matrices of every size of elements", function()
+  for _, dtype in ipairs { "bool", "int8", "bfloat16", "int32", "float64", "complex128" } do
+    for cols = 1, 18 do
+      local x = ml.ones(2, 20, cols):to(dtype)
+      local row = ml.arange(1, 20):unsqueeze(2)
+      local col = ml.arange(1, cols):unsqueeze(1)
+      for _, diagonal in ipairs { -3, 0, 2 } do
+        for _, own in ipairs { x, x:transpose(2, 3):contiguous():transpose(2, 3) } do
+          local zero = ml.zeros_like(own)
+          same(own:tril(diagonal), ml.where(ml.le(col - row, diagonal), own, zero))
+          same(own:triu(diagonal), ml.where(ml.ge(col - row, diagonal), own, zero))
+        end
+      end
+    end
+  end
+end)
+
 harness.run()
