@@ -27,23 +27,21 @@ struct SortedRows {
   int64_t count, step, width;
 };
 
-// As the CPU's: NaN comes last.
+// By the CPU's steps, which matter where a sequence is in no order: NaN comes last.
 template <class C>
 __global__ void search_kernel(SortedRows s, int64_t count, bool right, Array x, Array y) {
   for (MOONLET_EACH(i, count)) {
     const int64_t first = i / s.width * s.step;
     const C v = x.get<C>(i);
-    int64_t low = 0, high = s.count;
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
+    int64_t low = 0;
+    for (int64_t left = s.count; left > 0;) {
+      const int64_t half = (left + 1) / 2, middle = low + half - 1;
+      left -= half;
       const int64_t at = s.order.at != nullptr ? s.order.place(first + middle) : middle;
       if (at < 0) break;
       const C other = s.values.get<C>(first + at);
-      const bool comes_before = right ? !(other > v) : !(other >= v);
-      if (other != other ? right && v != v : v != v || comes_before)
-        low = middle + 1;
-      else
-        high = middle;
+      const bool is_less = right ? other <= v : other < v;
+      if (is_less || (v != v && (right || other == other))) low += half;
     }
     y.set<int64_t>(i, low + 1);
   }
