@@ -8,16 +8,24 @@ SLOW = 0.8  # the ratio that no op should be below
 
 HEAD = """# Speed of the ops beside PyTorch
 
-The ops of the families named below were timed beside PyTorch on the same tensors, in turn, each
-family in a run of its own with the build of its day, while other work kept the machine busy. A
-number is a ratio of medians, PyTorch's time divided by Moonlet's: above 1 Moonlet is faster. Written by
-`tests/bench/sweep_report.py`; one file per number of threads:
+Every op of the families named below was timed beside PyTorch on the same tensors, in turn; ops that
+were changed after the run were measured again. A number is a ratio of medians, PyTorch's time divided
+by Moonlet's: above 1 Moonlet is faster. On a shared machine two runs of one measure differ by up to a
+third. Written by `tests/bench/sweep_report.py`; one file per number of threads:
 
     python3 tests/bench/sweep.py 1 "" one.tsv
     python3 tests/bench/sweep.py 2 "" two.tsv
     python3 tests/bench/sweep_report.py one.tsv two.tsv > docs/performance.md
 
-A row of a table: how many measures, their geometric mean, and how many are below 0.8."""
+A row of a table: how many measures, their geometric mean, and how many are below 0.8.
+`python3 tests/bench/corners.py` compares calls on long, narrow and otherwise unusual shapes."""
+
+TAIL = """
+## CUDA
+
+Not yet run on a device. `sh scripts/gpu_bundle.sh build` makes a folder for a machine that has one; its
+`gpu_check` measures copies, kernels as shares of a copy, products, convolution, attention, small ops
+from Lua and a step of training, beside PyTorch where that is installed."""
 
 def read(path):
     with open(path) as file:
@@ -56,6 +64,7 @@ def main():
         table("elements of the first tensor, dtype, direction", grouped(rows, lambda row: f"{row[2]} {row[3]}"))
         print(f"\n### Below {SLOW}\n")
         slow_ops(rows)
+    print(TAIL)
 
 if __name__ == "__main__":
     main()
