@@ -137,8 +137,9 @@ HWY_INLINE Vec<double> cube(Vec<double> x) {
 }
 template <class T>
 HWY_INLINE Vec<T> vpow(Vec<T> x, Vec<T> y) {
-  // The most common powers, the first and the last exact to rounding either way.
+  // The most common powers, all but cubes exact to rounding either way.
   if (!any(y != Vec<T>(2))) return x * x;
+  if (!any(y != Vec<T>(-1))) return Vec<T>(1) / x;
   if (!any(y != Vec<T>(3))) return cube(x);
   if (!any(y != Vec<T>(0.5)))
     return select(vabs(x) == Vec<T>(HUGE_VAL), vabs(x), vsqrt(x + Vec<T>(0)));

@@ -17,9 +17,7 @@ end
 
 -- The function that a case calls, with its inputs made.
 local function function_of(case)
-  local env = setmetatable({ ml = setmetatable({}, {
-    __index = function(_, name) return ml.nn.functional[name] or ml[name] end,
-  }) }, { __index = _G })
+  local env = setmetatable({ ml = ml, F = ml.nn.functional }, { __index = _G })
   for name, sizes in pairs(case.inputs) do env[name] = tensor(sizes) end
   return assert(load("return function() return " .. case.here .. " end", case.here, "t", env))()
 end

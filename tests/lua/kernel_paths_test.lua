@@ -168,11 +168,11 @@ test("flips of long and short rows, of one dimension and of several", function()
   same(ml.arange(1, 200000):flip(1), ml.arange(200000, 1, -1))
 end)
 
-test("cubes and square roots as powers", function()
+test("cubes, square roots and reciprocals as powers", function()
   local given = { -2, -0.0, 0, 0.1, 3, 1e30, 1 / 0, -1 / 0, 0 / 0 }
   for _, dtype in ipairs { "float32", "float64" } do
     local x = ml.tensor(given, { dtype = dtype })
-    for _, exponent in ipairs { 3, 0.5 } do
+    for _, exponent in ipairs { 3, 0.5, -1 } do
       -- Beside another exponent, no vector of them is all the same.
       local mixed = ml.cat { ml.stack({ x, x }, 2):flatten() }
       local exponents = ml.tensor({ exponent, 1.5 }, { dtype = dtype }):expand(#given, 2):flatten()
@@ -259,6 +259,7 @@ end)
 
 test("logsumexp of every short length", function()
   ml.manual_seed(9)
+  expect.equal(ml.zeros(2, 0):logsumexp(-1):totable(), { -1 / 0, -1 / 0 })
   for n = 1, 36 do
     for _, dtype in ipairs { "float32", "float64" } do
       local x = (ml.randn(70, n) * 3):to(dtype)
