@@ -1,10 +1,10 @@
 // autograd/accumulate.cpp: the node at the end of each path: it adds a leaf's gradient, as soon as
 // that is whole, to what the leaf has.
+#include "autograd/forward_mode.h"
 #include "autograd/history.h"
 #include "autograd/uses_accumulate.h"
 #include "tensor/interrupt.h"
 #include "tensor/layout.h"
-#include "tensor/modes.h"
 
 namespace moonlet {
 
@@ -80,7 +80,7 @@ class AccumulateNode final : public Node {
           "backward: a leaf that requires grad has got a history since it was used: its base was "
           "changed in place by a recorded op");
     {
-      const NoModes own_affair;  // no code of a script may run under the lock
+      const ForwardModesOnly own_affair;  // no code of a script may run under the lock
       const LeafLock lock(*meta);
       check_place(*meta);
       add(*meta);

@@ -12,6 +12,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/backward_observer.h"
 #include "autograd/engine.h"
+#include "autograd/forward_mode.h"
 #include "autograd/history.h"
 #include "autograd/node_stream.h"
 #include "autograd/recording.h"
@@ -217,10 +218,12 @@ Task& Engine::task_of(const NodeRef& node) {
   return *task;
 }
 
-// Nobody else has the gradient, nor its memory where it did not come as a sum.
+// Nobody else has the gradient, nor its memory where it did not come as a sum. One that may have a
+// tangent is not changed: where it is written past the modes, through a bare view, the tangent would
+// stay as it was.
 bool Engine::may_change(const Slot& slot) const {
   const Tensor& g = slot.grad;
-  if (create_ || !g.defined() || g.device().is_batched() || g.impl()->references.load() != 1)
+  if (derivatives_wanted() || !g.defined() || g.device().is_batched() || g.impl()->references.load() != 1)
     return false;
   return slot.own || (g.storage().sole_owner() && is_dense(g.sizes(), g.strides()));
 }
@@ -232,9 +235,9 @@ Tensor* Engine::so_far(const Edge& edge) const {
   return may_change(slot) ? &slot.grad : nullptr;
 }
 
-// A gradient that is recorded, or given to whoever asked for it, is a tensor.
+// A gradient that is recorded, has a tangent, or is given to whoever asked for it, is a tensor.
 bool Engine::takes_rows(const Edge& edge) const {
-  return edge && !create_ && (!restricted_ || runs_.contains(edge.node.get())) &&
+  return edge && !derivatives_wanted() && (!restricted_ || runs_.contains(edge.node.get())) &&
          edge.node->takes_rows();
 }
 

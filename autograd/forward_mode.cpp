@@ -6,56 +6,18 @@
 
 #include <algorithm>
 
-#include "autograd/custom_function.h"
-#include "autograd/history.h"
+#include "autograd/dual_tensor.h"
 #include "autograd/live_tangents.h"
 #include "autograd/recording.h"
+#include "autograd/saved_hooks.h"
 #include "autograd/uses_forward_mode.h"
 #include "tensor/batched.h"
 
 namespace moonlet {
 
 namespace {
-
 std::atomic<uint64_t> last_level{0};
 
-Tensor own_tangent(const Tensor& x, uint64_t level) {
-  const AutogradMeta* meta = meta_of(x);
-  if (!meta || !meta->tangents) return {};
-  for (const auto& [at, tangent] : meta->tangents->all)
-    if (at == level) return tangent;
-  return {};
-}
-
-void set_tangent(const Tensor& x, uint64_t level, const Tensor& tangent) {
-  AutogradMeta& meta = ensure_meta(x);
-  auto changed = std::make_shared<Tangents>();
-  if (meta.tangents)
-    for (const auto& entry : meta.tangents->all)
-      if (entry.first != level) changed->all.push_back(entry);
-  changed->all.emplace_back(level, tangent);
-  note_tangents(changed);
-  meta.tangents = std::move(changed);
-}
-
-// What the producer of x saved of its result it has saved before that got its tangent.
-void tell_producer(const Tensor& x) {
-  const AutogradMeta& meta = *meta_of(x);
-  if (auto* node = dynamic_cast<RecordedNode*>(meta.grad_fn.get()))
-    node->take_tangents(x, meta.output);
-  else if (meta.grad_fn)
-    autograd::take_tangents(*meta.grad_fn, x, meta.output);
-}
-
-// The storage that holds the elements.
-const Storage& memory_of(const Tensor& x) {
-  const Batched* b = batched(x);
-  return b ? memory_of(b->value) : x.storage();
-}
-
-}  // namespace
-
-namespace {
 int vmaps_around() {
   const BatchLevelRef level = find_batch_level(execution.vmap);
   return level ? level->depth + 1 : 0;
@@ -64,6 +26,13 @@ int vmaps_around() {
 
 ForwardMode::ForwardMode() : level_(++last_level), vmaps_(vmaps_around()) {}
 ForwardMode::~ForwardMode() { end_tangents(level_); }
+
+ForwardModesOnly::ForwardModesOnly() : before_(execution.modes) {
+  for (const ModeEntry* entry = before_; entry != nullptr; entry = entry->below)
+    if (dynamic_cast<const ForwardMode*>(entry->mode.get())) levels_.push_back({entry->mode});
+  for (size_t i = 1; i < levels_.size(); ++i) levels_[i - 1].below = &levels_[i];
+  execution.modes = levels_.empty() ? nullptr : levels_.data();
+}
 
 namespace {
 const ForwardMode* innermost_level() {
@@ -110,155 +79,16 @@ bool is_differentiated_anywhere(const Tensor& x) {
 }
 
 namespace {
-// The tensor whose tangent x's is a part of: its base, x itself where it is none or a dual tensor.
-// A view of a dual tensor has a tangent that is a view of that one's.
-Tensor tangent_root(const Tensor& x) {
-  const AutogradMeta* meta = meta_of(x);
-  if (!meta || !meta->base || meta->view.hidden_base) return x;
-  const AutogradMeta* base = meta_of(meta->view.base);
-  return base && base->base ? x : meta->view.base;
-}
-}  // namespace
 
-Tensor tangent_of(const Tensor& x, uint64_t level) {
-  if (!x.defined()) return {};
-  // It may have got one since the view was made.
-  const Tensor root = tangent_root(x);
-  const Tensor whole = root.is_same(x) ? Tensor() : own_tangent(root, level);
-  return whole.defined() ? meta_of(x)->view.recipe.replay(whole) : own_tangent(x, level);
-}
-
-void copy_tangents(const Tensor& from, const Tensor& to, bool clones) {
-  const AutogradMeta *meta = meta_of(from), *base = meta ? meta_of(tangent_root(from)) : nullptr;
-  if (!meta || (!meta->tangents && !(base && base->tangents))) return;
-  auto tangents = std::make_shared<Tangents>();
-  const auto take = [&](const std::shared_ptr<const Tangents>& of) {
-    if (!of) return;
-    for (const auto& [level, unused] : of->all) {
-      const auto same = [at = level](const auto& entry) { return entry.first == at; };
-      if (std::any_of(tangents->all.begin(), tangents->all.end(), same)) continue;
-      const Tensor tangent = tangent_of(from, level);
-      tangents->all.emplace_back(level, clones ? clone(tangent) : tangent);
-    }
-  };
-  take(meta->tangents);
-  if (base) take(base->tangents);
-  note_tangents(tangents);
-  ensure_meta(to).tangents = std::move(tangents);
-}
-
-namespace {
-
-// A tangent of x that lies in memory as x does, where views may ask for that.
-Tensor laid_out_as(const Tensor& x, const Tensor& tangent) {
-  return x.is_contiguous() && !tangent.is_contiguous() ? contiguous(tangent) : tangent;
-}
-
-// A view of x with all of its history, and tangents. Tangents that it gets are its own and those of
-// its views: x has no part in them.
-Tensor dual_view(const Tensor& x) {
-  Tensor out = view(x, x.sizes());
-  copy_tangents(x, out, false);
-  if (AutogradMeta* meta = meta_of(out); meta && meta->base) meta->view.hidden_base = true;
-  return out;
-}
-
-// Inside vmap x belongs to the innermost one, so that what is attached to it is its own.
-Tensor lifted(const Tensor& x) {
-  const BatchLevelRef level = find_batch_level(execution.vmap);
-  if (!level) return x;
+// The storage that holds the elements.
+const Storage& memory_of(const Tensor& x) {
   const Batched* b = batched(x);
-  return b && b->level == level ? x : make_batched(x, kNotBatched, level);
+  return b ? memory_of(b->value) : x.storage();
 }
-
-}  // namespace
-
-Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level, bool keep) {
-  check(level != 0, "make_dual: it is used inside of forward_ad.dual_level");
-  check(is_differentiable(x.dtype()), "make_dual: a floating or complex tensor is wanted, got ",
-        x.dtype());
-  check(tangent.sizes() == x.sizes() && tangent.dtype() == x.dtype() &&
-            tangent.device().real() == x.device().real(),
-        "make_dual: a tangent of shape ", x.sizes(), ", ", x.dtype(), " on ", x.device(),
-        " is wanted, got shape ", tangent.sizes(), ", ", tangent.dtype(), " on ", tangent.device());
-  check(!tangent_of(x, level).defined(),
-        "make_dual: the tensor has a tangent of this level of forward mode already");
-  Tensor out = dual_view(lifted(x));
-  const Tensor own = lifted(tangent);
-  set_tangent(out, level, laid_out_as(out, keep ? own : clone(own)));
-  return out;
-}
-
-namespace {
-void change_tangent(const Tensor& x, uint64_t level, const Tensor& next);
-}  // namespace
-
-Tensor with_result_tangent(const Tensor& y, const Tensor& tangent, uint64_t level, bool changed) {
-  check(tangent.sizes() == y.sizes() && tangent.dtype() == y.dtype(), "jvp: a tangent of shape ",
-        y.sizes(), ", ", y.dtype(), " is wanted, got shape ", tangent.sizes(), ", ",
-        tangent.dtype());
-  if (changed) {
-    change_tangent(y, level, clone(tangent));
-    return y;
-  }
-  set_tangent(y, level, laid_out_as(y, clone(tangent)));
-  tell_producer(y);
-  return y;
-}
-
-Tensor without_tangent(const Tensor& x, uint64_t level) {
-  Tensor out = dual_view(x);
-  if (!own_tangent(out, level).defined()) return out;
-  AutogradMeta& meta = ensure_meta(out);
-  auto left = std::make_shared<Tangents>(*meta.tangents);
-  std::erase_if(left->all, [&](const auto& entry) { return entry.first == level; });
-  note_tangents(left);
-  meta.tangents = left->all.empty() ? nullptr : std::move(left);
-  return out;
-}
-
-Tensor differentiation_input(const Tensor& x) {
-  check(is_differentiable(x.dtype()), "a floating or complex tensor is wanted, got ", x.dtype());
-  const Tensor from = lifted(x);
-  if (from.requires_grad() && grad_enabled()) return view(from, from.sizes());
-  Tensor out = without_history(from);
-  set_requires_grad(out, true);
-  return out;
-}
-
-namespace {
 
 // Whether it is recorded, or outside of the vmap that runs its values are.
 bool records(const Tensor& x) {
   return x.defined() && (x.requires_grad() || values_require_grad(x));
-}
-
-// `whole`, or a copy for each sample of the vmaps by which `part` is batched and it is not.
-Tensor for_samples_of(const Tensor& whole, const Tensor& part) {
-  const Device own = whole.device();
-  Device device = part.device();
-  if ((device.levels & ~own.levels) == 0) return whole;
-  device.levels = static_cast<uint8_t>(device.levels | own.levels);
-  Tensor out = empty(whole.sizes(), {whole.dtype(), device});
-  return copy_(out, whole);
-}
-
-// x was changed in place, and its tangent is `next` now; undefined for zero.
-void change_tangent(const Tensor& x, uint64_t level, const Tensor& next) {
-  const Tensor root = tangent_root(x);
-  Tensor whole = tangent_of(root, level);
-  if (!whole.defined()) {
-    if (!next.defined()) return;
-    const AutogradMeta* meta = meta_of(x);
-    check(!root.is_same(x) || !meta || !meta->base || meta->view.hidden_base,
-          "a view of a dual tensor cannot be given a tangent of another level in place");
-    whole = zeros_like(root);
-  }
-  if (next.defined()) whole = for_samples_of(whole, next);
-  set_tangent(root, level, whole);
-  Tensor have = tangent_of(x, level);
-  next.defined() ? copy_(have, next) : fill_(have, 0.0);
-  if (root.is_same(x)) tell_producer(x);
 }
 
 // A tensor of the arguments that has a tangent.
@@ -292,6 +122,7 @@ class Tangent {
   void of_view();
   void of_linear(const OpInfo& op);
   void of_any(const OpInfo& op);
+  BoxedValues differentiated(const OpInfo& op, bool record);
   void in_place();
   void keep_changed(const Tensor& x);
   void without_derivative();
@@ -368,7 +199,18 @@ void Tangent::attach(size_t result, const Tensor& tangent) {
   tell_producer(*y);
 }
 
+// Whether they lie at the same places of their storages.
+bool have_same_places(const Tensor& x, const Tensor& tangent) {
+  return x.strides() == tangent.strides() && x.offset() == tangent.offset();
+}
+
 void Tangent::of_view() {
+  const bool of_storage = call_.op.row->name == std::string_view("as_strided");
+  if (of_storage && !have_same_places(active_[0].x, active_[0].tangent)) {
+    differentiated(call_.op, recorded());
+    call_.proceed();
+    return attach(0, tangents_[0]);
+  }
   call_.proceed();
   const BoxedValues seen = run(call_.op, with(active_[0], active_[0].tangent));
   attach(0, std::get<Tensor>(seen[0]));
@@ -478,6 +320,21 @@ std::vector<Tensor> Tangent::general_tangents(const std::vector<Tensor>& results
 // Runs the op with the active tensors as inputs to differentiate by.
 void Tangent::of_any(const OpInfo& op) {
   const bool record = recorded();
+  BoxedValues made = differentiated(op, record);
+  const bool same_call = &op == &call_.op;
+  if (!same_call) return;
+  if (record) {
+    call_.proceed();
+    return;
+  }
+  for (BoxedValue& value : made)
+    if (auto* y = std::get_if<Tensor>(&value)) value = stripped(*y);
+  call_.results = std::move(made);
+}
+
+// The results of the op, with the tangents that they have.
+BoxedValues Tangent::differentiated(const OpInfo& op, bool record) {
+  const PlainSaving own_graph;
   BoxedValues arguments = call_.arguments;
   std::vector<Tensor> locals, results;
   for (const Active& active : active_) {
@@ -501,15 +358,7 @@ void Tangent::of_any(const OpInfo& op) {
                            !is_complex(results[0].dtype());
   tangents_ = elementwise ? pointwise_tangents(results[0], locals, record)
                           : general_tangents(results, locals, record);
-  const bool same_call = &op == &call_.op;
-  if (!same_call) return;
-  if (record) {
-    call_.proceed();
-    return;
-  }
-  for (BoxedValue& value : made)
-    if (auto* y = std::get_if<Tensor>(&value)) value = stripped(*y);
-  call_.results = std::move(made);
+  return made;
 }
 
 // Puts copies in the place of what the change overwrites and the graph of the new tangent reads.

@@ -29,6 +29,20 @@ class ForwardMode final : public Mode {
   const int vmaps_;  // how many vmaps it is inside of
 };
 
+// Leaves of the modes on the stack those of forward mode alone, for a C++ scope: for ops of the
+// system's own that are nobody's business, but whose results have tangents as all others.
+class ForwardModesOnly {
+ public:
+  ForwardModesOnly();
+  ~ForwardModesOnly() { execution.modes = before_; }
+  ForwardModesOnly(const ForwardModesOnly&) = delete;
+  ForwardModesOnly& operator=(const ForwardModesOnly&) = delete;
+
+ private:
+  ModeEntry* const before_;
+  std::vector<ModeEntry> levels_;
+};
+
 // The innermost level of this thread that is not suspended, or 0.
 uint64_t forward_level();
 // The same, or 0 where one of the tensors is a sample of a vmap inside that level.
@@ -67,6 +81,8 @@ class DualLevel {
   const ModeScope scope_;
 };
 
+// The tangents of x, which for a view are parts of those of its base; null for none.
+std::shared_ptr<const Tangents> tangents_of(const Tensor& x);
 // Gives `to`, another handle on the data of `from` or a copy, its tangents, or copies of them.
 void copy_tangents(const Tensor& from, const Tensor& to, bool clones);
 

@@ -15,6 +15,7 @@
 namespace moonlet {
 
 constinit thread_local const Node* unpacking_node = nullptr;
+constinit thread_local bool keeps_plain = false;
 
 namespace {
 std::atomic<uint64_t> next_sequence{1};
@@ -186,6 +187,7 @@ ModeEntry* active_modes() { return execution.modes ? execution.modes : passed_mo
 
 // What the innermost hooks make of a tensor that is saved, or null where there are none.
 std::shared_ptr<PackedTensor> pack(const Tensor& t) {
+  if (keeps_plain) return nullptr;
   for (ModeEntry* e = active_modes(); e != nullptr; e = e->below) {
     auto* hooks = dynamic_cast<SavedTensorHooks*>(e->mode.get());
     if (!hooks) continue;
@@ -202,10 +204,23 @@ std::shared_ptr<PackedTensor> pack(const Tensor& t) {
   return nullptr;
 }
 
-// What unpack gives would have none.
-[[noreturn]] void no_packed_tangents() {
-  fail("saved_tensors_hooks: a tensor with a tangent of forward mode cannot be packed");
-}
+// What hooks made of the values of a tensor, and its tangents, which stay as they are.
+class PackedWithTangents final : public PackedTensor {
+ public:
+  PackedWithTangents(std::shared_ptr<PackedTensor> values, std::shared_ptr<const Tangents> tangents)
+      : values_(std::move(values)), tangents_(std::move(tangents)) {}
+  Tensor unpack() const override {
+    const Tensor t = values_->unpack();
+    if (!t.defined()) return t;
+    Tensor out = shallow_copy(t);
+    ensure_meta(out).tangents = tangents_;
+    return out;
+  }
+
+ private:
+  const std::shared_ptr<PackedTensor> values_;
+  const std::shared_ptr<const Tangents> tangents_;
+};
 }  // namespace
 
 void Saved::keep(const Tensor& t) {
@@ -215,8 +230,9 @@ void Saved::keep(const Tensor& t) {
   version_ = t.storage().version();
   if (active_modes()) [[unlikely]]
     packed_ = pack(t);
-  if (const AutogradMeta* meta = meta_of(t); packed_ && meta && meta->tangents)
-    no_packed_tangents();
+  if (packed_)
+    if (auto tangents = tangents_of(t))
+      packed_ = std::make_shared<PackedWithTangents>(packed_, std::move(tangents));
 }
 
 void Saved::save(const Tensor& t) {
@@ -260,7 +276,7 @@ void Saved::save_output(const Tensor& t, int output) {
 
 void Saved::take_tangents(const Tensor& t, int output) {
   if (own_output_ != output) return;
-  if (packed_) no_packed_tangents();
+  if (packed_) packed_ = std::make_shared<PackedWithTangents>(packed_, meta_of(t)->tangents);
   if (tensor_.defined()) ensure_meta(tensor_).tangents = meta_of(t)->tangents;
 }
 
@@ -290,7 +306,7 @@ Tensor Saved::value(const Node& owner) const {
   } const scope(&owner);
   const Tensor t = held->unpack();
   if (!t.defined()) fail("saved_tensors_hooks: unpack gave no tensor");
-  return shallow_copy(t);
+  return without_history(t);
 }
 
 Tensor Saved::unpack(Node& owner) const {

@@ -23,6 +23,22 @@ class SavedTensorHooks : public Mode {
 // Whose saved tensor is being unpacked on this thread, for hooks that keep several until then.
 extern constinit thread_local const Node* unpacking_node;
 
+// Set while nothing that is saved goes to hooks on this thread.
+extern constinit thread_local bool keeps_plain;
+
+// Keeps what is saved as it is, for a C++ scope: for graphs of the system's own, which go before
+// the call that makes them returns.
+class PlainSaving {
+ public:
+  PlainSaving() : before_(std::exchange(keeps_plain, true)) {}
+  ~PlainSaving() { keeps_plain = before_; }
+  PlainSaving(const PlainSaving&) = delete;
+  PlainSaving& operator=(const PlainSaving&) = delete;
+
+ private:
+  const bool before_;
+};
+
 // Refuses such modes above it.
 class NoSavedTensorHooks final : public Mode {
  public:
