@@ -7,9 +7,13 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "autograd/forward_mode.h"
 #include "autograd/history.h"
+#include "autograd/host_value.h"
 #include "autograd/recording.h"
+#include "autograd/saved_hooks.h"
 #include "autograd/uses_custom_function.h"
+#include "tensor/batched.h"
 
 namespace moonlet::autograd {
 
@@ -50,15 +54,29 @@ class FunctionNode final : public ChangeNode {
     else
       saved.save(t);
   }
+  // The same for `gradients` inside of the call, where hooks have no part in it.
+  void save_for_call(const Tensor& t, int output) {
+    const PlainSaving plain;
+    save(t, output);
+    saved_for_call_.push_back(std::move(saved_.back()));
+    saved_.pop_back();
+  }
+  void end_call() { saved_for_call_.clear(); }
+  void set_inside_call(bool on) { inside_call_ = on; }
   std::vector<Tensor> unpack();
   void take_tangents(const Tensor& y, int output) {
     for (Saved& saved : saved_) saved.take_tangents(y, output);
+    for (Saved& saved : saved_for_call_) saved.take_tangents(y, output);
   }
+  // What backward gives for the arguments, as it is; `grads`: one per result.
+  std::vector<Tensor> gradients(Tensor* grads, std::vector<bool> wanted);
+  // Throws unless it may be the gradient of argument i.
+  void check_gradient(size_t i, const Tensor& g) const;
+  std::string origin() const { return body_ ? body_->origin() : std::string(); }
 
  private:
   friend class FunctionContext;
   [[noreturn]] void fail_freed() const;
-  void take(std::vector<Tensor>& given, Tensor* out, const Edges& edges) const;
 
   const std::string name_;
   std::shared_ptr<FunctionContext> context_;
@@ -66,22 +84,23 @@ class FunctionNode final : public ChangeNode {
   const size_t results_, inputs_;
   std::vector<bool> is_tensor_;  // of the results
   std::vector<OutputMeta> arguments_;
-  bool needs_result_ = false, released_ = false;
-  std::vector<Saved> saved_;
+  bool needs_result_ = false, released_ = false, inside_call_ = false;
+  std::vector<Saved> saved_, saved_for_call_;
 };
 
 void FunctionNode::fail_freed() const {
   fail("backward: the tensors ", name_,
        " saved are freed already: this graph was used by an earlier backward; "
        "pass retain_graph = true there to use it again",
-       body_ ? body_->origin() : "");
+       origin());
 }
 
 std::vector<Tensor> FunctionNode::unpack() {
   if (released_) fail_freed();
+  const std::vector<Saved>& all = inside_call_ ? saved_for_call_ : saved_;
   std::vector<Tensor> out;
-  out.reserve(saved_.size());
-  for (const Saved& saved : saved_) out.push_back(saved.unpack(*this));
+  out.reserve(all.size());
+  for (const Saved& saved : all) out.push_back(saved.unpack(*this));
   return out;
 }
 
@@ -100,31 +119,24 @@ void FunctionNode::release_saved() {
   if (holds) body_ = nullptr;
 }
 
-// Puts what backward gave in its places.
-void FunctionNode::take(std::vector<Tensor>& given, Tensor* out, const Edges& edges) const {
-  for (size_t i = 0; i < given.size(); ++i) {
-    Tensor& g = given[i];
-    if (!g.defined()) continue;
-    const auto refuse = [&](const auto&... what) {
-      fail("backward: ", name_, " gave ", what..., body_ ? body_->origin() : "");
-    };
-    if (i >= inputs_) refuse("a gradient for argument ", i + 1, ", and its forward took ", inputs_);
-    if (!edges[i]) continue;
-    const OutputMeta& meta = arguments_[i];
-    if (!is_differentiable(g.dtype()))
-      refuse("a gradient of dtype ", g.dtype(), " for argument ", i + 1);
-    if (!(g.sizes() == meta.sizes) && !can_expand(meta.sizes, g.sizes()))
-      refuse("a gradient of shape ", g.sizes(), " for argument ", i + 1, ", a tensor of shape ",
-             meta.sizes);
-    // Inside vmap the gradient of a constant may be one per sample.
-    if (g.device().real() != meta.options.device.real())
-      refuse("a gradient on ", g.device(), " for argument ", i + 1, ", a tensor on ",
-             meta.options.device);
-    out[i] = std::move(g);
-  }
+void FunctionNode::check_gradient(size_t i, const Tensor& g) const {
+  const auto refuse = [&](const auto&... what) {
+    fail("backward: ", name_, " gave ", what..., origin());
+  };
+  if (i >= inputs_) refuse("a gradient for argument ", i + 1, ", and its forward took ", inputs_);
+  const OutputMeta& meta = arguments_[i];
+  if (!is_differentiable(g.dtype()))
+    refuse("a gradient of dtype ", g.dtype(), " for argument ", i + 1);
+  if (!(g.sizes() == meta.sizes) && !can_expand(meta.sizes, g.sizes()))
+    refuse("a gradient of shape ", g.sizes(), " for argument ", i + 1, ", a tensor of shape ",
+           meta.sizes);
+  // Inside vmap the gradient of a constant may be one per sample.
+  if (g.device().real() != meta.options.device.real())
+    refuse("a gradient on ", g.device(), " for argument ", i + 1, ", a tensor on ",
+           meta.options.device);
 }
 
-void FunctionNode::run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted) {
+std::vector<Tensor> FunctionNode::gradients(Tensor* grads, std::vector<bool> wanted) {
   if (released_) fail_freed();
   std::vector<Tensor> given(results_);
   for (size_t i = 0; i < results_; ++i) {
@@ -132,12 +144,10 @@ void FunctionNode::run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& w
     const int at = static_cast<int>(i);
     given[i] = context_->materialize_ ? gradient_or_zeros(grads, at) : std::move(grads[i]);
   }
-  std::vector<bool> now(inputs_);
-  for (size_t i = 0; i < inputs_; ++i) now[i] = wanted(edges[i]);
   // A backward inside this one may run the node again and release what it has.
   const std::shared_ptr<FunctionContext> context = context_;
   const std::shared_ptr<FunctionBody> body = body_;
-  std::vector<bool> wanted_before = std::exchange(context->wanted_, std::move(now));
+  std::vector<bool> wanted_before = std::exchange(context->wanted_, std::move(wanted));
   const bool running_before = std::exchange(context->running_, true);
   struct Back {
     FunctionContext& context;
@@ -148,12 +158,19 @@ void FunctionNode::run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& w
       context.running_ = running;
     }
   };
-  std::vector<Tensor> gradients;
-  {
-    const Back back{*context, wanted_before, running_before};
-    gradients = body->backward(*context, given);
+  const Back back{*context, wanted_before, running_before};
+  return body->backward(*context, given);
+}
+
+void FunctionNode::run(Tensor* grads, Tensor* out, const Edges& edges, Wanted& wanted) {
+  std::vector<bool> now(inputs_);
+  for (size_t i = 0; i < inputs_; ++i) now[i] = wanted(edges[i]);
+  std::vector<Tensor> found = gradients(grads, std::move(now));
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].defined() || (i < inputs_ && !edges[i])) continue;
+    check_gradient(i, found[i]);
+    out[i] = std::move(found[i]);
   }
-  take(gradients, out, edges);
 }
 
 // --- context -------------------------------------------------------------------------------------
@@ -196,14 +213,19 @@ std::vector<Tensor> FunctionContext::saved_tensors() const {
 
 // --- a call --------------------------------------------------------------------------------------
 
-FunctionCall::FunctionCall(std::string name, const std::vector<Tensor>& inputs)
+FunctionCall::FunctionCall(std::string name, const std::vector<Tensor>& inputs,
+                           const std::vector<bool>& along)
     : name_(std::move(name)), inputs_(inputs), context_(std::make_shared<FunctionContext>()) {
   // The edges are those of the arguments as they are before forward may change some.
-  for (const Tensor& t : inputs_) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Tensor& t = inputs_[i];
     const bool needs = t.defined() && t.requires_grad() && is_differentiable(t.dtype());
-    context_->needs_.push_back(needs);
+    const bool has_tangent = i < along.size() && along[i];
+    context_->needs_.push_back(needs || has_tangent);
     edges_.push_back(needs && grad_enabled() ? edge_of(t) : Edge());
     recorded_ = recorded_ || edges_.back();
+    for_tangents_ = for_tangents_ || has_tangent;
+    recorded_outside_ = recorded_outside_ || (t.defined() && values_require_grad(t));
   }
 }
 
@@ -284,7 +306,7 @@ void FunctionCall::finish(std::vector<Tensor>& results, std::shared_ptr<Function
   const std::vector<Tensor> before = results;
   NodeRef node;
   FunctionNode* made = nullptr;
-  if (recorded_) {
+  if (needs_backward()) {
     made = new FunctionNode(name_, context_, std::move(body), results.size(), inputs_);
     node = NodeRef(made);
     made->edges = std::move(edges_);
@@ -293,27 +315,34 @@ void FunctionCall::finish(std::vector<Tensor>& results, std::shared_ptr<Function
       if (t.defined() && is_marked(before, t)) made->set_needs_result();
     made->number();
   }
-  std::vector<int> tracked(results.size(), -1);
+  outputs_.assign(results.size(), -1);
+  changed_.assign(results.size(), false);
   for (size_t i = 0; i < results.size(); ++i) {
     Tensor& y = results[i];
     if (!y.defined()) continue;
     const bool differentiable =
         made && is_differentiable(y.dtype()) && !is_marked(context.not_differentiable_, y);
     if (made) made->add_output(i, y);
-    y = result_of(y, differentiable ? made : nullptr, static_cast<int>(i));
-    if (differentiable) tracked[i] = static_cast<int>(i);
+    changed_[i] = is_marked(context.dirty_, y);
+    y = result_of(y, differentiable && recorded_ ? made : nullptr, static_cast<int>(i));
+    if (differentiable) outputs_[i] = static_cast<int>(i);
   }
-  if (made) {
-    for (const Tensor& t : to_save) {
-      int output = -1;
-      for (size_t i = 0; t.defined() && i < results.size(); ++i)
-        if (tracked[i] >= 0 && results[i].is_same(t)) output = tracked[i];
-      made->save(t, output);
-    }
-  }
+  results_ = results;
+  if (made) save(*made, to_save);
+  if (for_tangents_) node_ = node;
   inputs_.clear();
   context.dirty_.clear();
   context.not_differentiable_.clear();
+}
+
+void FunctionCall::save(FunctionNode& node, const std::vector<Tensor>& tensors) const {
+  for (const Tensor& t : tensors) {
+    int output = -1;
+    for (size_t i = 0; t.defined() && i < results_.size(); ++i)
+      if (outputs_[i] >= 0 && results_[i].is_same(t)) output = outputs_[i];
+    if (recorded_) node.save(t, output);
+    if (for_tangents_) node.save_for_call(t, output);
+  }
 }
 
 namespace {
@@ -332,6 +361,209 @@ class PlainBody final : public FunctionBody {
 
 void FunctionCall::finish(std::vector<Tensor>& results, FunctionBackward backward) {
   finish(results, std::make_shared<PlainBody>(std::move(backward)));
+}
+
+// --- tangents ------------------------------------------------------------------------------------
+
+FunctionCall::~FunctionCall() {
+  if (node_) static_cast<FunctionNode&>(*node_).end_call();
+}
+
+namespace {
+
+// Of one dtype and shape: the sum of the products of their elements, and that of their sizes.
+struct Products {
+  Tensor sum, sizes;
+  void add(const Tensor& a, const Tensor& b) {
+    const bool complex = is_complex(a.dtype());
+    const Tensor wide = to(detach(a), complex ? DType::Complex128 : DType::Float64);
+    const Tensor each = mul(conj(wide), to(detach(b), wide.dtype()));
+    const Tensor parts = moonlet::sum(complex ? real(each) : each), all = moonlet::sum(abs(each));
+    sum = sum.defined() ? moonlet::add(sum, parts) : parts;
+    sizes = sizes.defined() ? moonlet::add(sizes, all) : all;
+  }
+};
+
+double precision_of(DType dtype) {
+  if (real_of(dtype) == DType::Float64) return 1e-7;
+  return real_of(dtype) == DType::Float32 ? 1e-3 : 0.1;
+}
+
+}  // namespace
+
+// What to call backward with: any would do, since what it gives is linear in it. The elements
+// differ, so that they cancel nowhere, and none is above 1, so that a backward that limits
+// gradients is linear there.
+std::vector<Tensor> FunctionCall::starts() const {
+  std::vector<Tensor> out(results_.size());
+  for (size_t i = 0; i < results_.size(); ++i) {
+    if (outputs_[i] < 0) continue;
+    const Tensor like = filled_as(detach(results_[i]), 1.0);
+    const Tensor steps =
+        arange(Scalar(like.numel()), std::nullopt, 1, real_of(like.dtype()), like.device().real());
+    out[i] = detach(mul(like, reshape(add(mul(sin(steps), 0.25), 0.75), like.sizes())));
+    set_requires_grad(out[i], true);
+  }
+  return out;
+}
+
+void FunctionCall::refuse_tangents(const char* what, size_t i) const {
+  fail(name_, ": a tensor with a tangent was given, and the function has no jvp; its backward, ",
+       "which could be differentiated instead, gave argument ", i + 1, " a gradient that ", what,
+       static_cast<const FunctionNode&>(*node_).origin());
+}
+
+// Throws where ops have told a part of the derivative only: both ways from the tangents of the
+// inputs to the gradients of the results come to the same number.
+void FunctionCall::check_linear(const std::vector<Tensor>& starts,
+                                const std::vector<Tensor>& tangents,
+                                const std::vector<Tensor>& gradients,
+                                const std::vector<Tensor>& along) const {
+  const NoModes own_affair;
+  const NoGrad no_grad;
+  Products forth, back;
+  double precision = 0;
+  const auto add = [&](Products& products, const Tensor& a, const Tensor& b) {
+    precision = std::max(precision, precision_of(a.dtype()));
+    products.add(a, b);
+  };
+  for (size_t i = 0; i < starts.size(); ++i)
+    if (tangents[i].defined()) add(forth, starts[i], tangents[i]);
+  for (size_t k = 0; k < gradients.size(); ++k) add(back, gradients[k], along[k]);
+  if (!has_values(forth.sum) || !has_values(back.sum)) return;
+  const Tensor apart = abs(sub(forth.sum, back.sum)), most = moonlet::add(forth.sizes, back.sizes);
+  expect_all(logical_or(le(apart, mul(most, precision)), logical_not(isfinite(most))),
+             name_ +
+                 ": a tensor with a tangent was given, and the function has no jvp; its backward, "
+                 "which could be differentiated instead, is not linear in the gradients that it "
+                 "gets, or not all of it is recorded ops" +
+                 static_cast<const FunctionNode&>(*node_).origin());
+}
+
+std::vector<Tensor> FunctionCall::tangents(const std::vector<Tensor>& along) const {
+  auto& node = static_cast<FunctionNode&>(*node_);
+  bool record = recorded_ || recorded_outside_;
+  for (const Tensor& t : along)
+    record = record || (t.defined() && (t.requires_grad() || values_require_grad(t)));
+  record = record && grad_enabled();
+  const std::vector<Tensor> starts = this->starts();
+  std::vector<Tensor> found, out(results_.size());
+  std::vector<bool> wanted;
+  for (const Tensor& t : along) wanted.push_back(t.defined());
+  const PlainSaving own_graph;
+  const GradModeGuard recording(true);
+  {
+    const InsideCall inside(*this);
+    std::vector<Tensor> given = starts;
+    found = node.gradients(given.data(), wanted);
+  }
+  std::vector<Tensor> from, with, places, begin;
+  std::vector<size_t> which;
+  for (size_t i = 0; i < starts.size(); ++i)
+    if (starts[i].defined()) begin.push_back(starts[i]), which.push_back(i);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].defined() || i >= along.size() || !along[i].defined()) continue;
+    node.check_gradient(i, found[i]);
+    if (!found[i].requires_grad())
+      refuse_tangents("is not computed by recorded ops from those that it got", i);
+    Tensor t = along[i];
+    if (!(t.sizes() == found[i].sizes())) t = expand(t, found[i].sizes());
+    if (t.dtype() != found[i].dtype()) t = to(t, found[i].dtype());
+    from.push_back(found[i]);
+    with.push_back(t);
+    const std::vector<Tensor> parts = grad({from.back()}, begin, {t}, true, record, true);
+    bool reached = false;
+    for (size_t k = 0; k < parts.size(); ++k) {
+      if (!parts[k].defined()) continue;
+      reached = true;
+      Tensor& sum = out[which[k]];
+      sum = sum.defined() ? add(sum, parts[k]) : parts[k];
+    }
+    if (!reached) refuse_tangents("does not depend on those that it got", i);
+  }
+  if (!from.empty()) check_linear(starts, out, from, with);
+  return out;
+}
+
+FunctionCall::InsideCall::InsideCall(const FunctionCall& call) : call_(call) {
+  auto& node = static_cast<FunctionNode&>(*call_.node_);
+  // They have got tangents of the levels outside since they were saved.
+  for (size_t i = 0; i < call.results_.size(); ++i)
+    if (call.outputs_[i] >= 0 && meta_of(call.results_[i]))
+      node.take_tangents(call.results_[i], call.outputs_[i]);
+  node.set_inside_call(true);
+}
+
+FunctionCall::InsideCall::~InsideCall() {
+  static_cast<FunctionNode&>(*call_.node_).set_inside_call(false);
+}
+
+std::vector<Tensor> FunctionCall::tangents_by(const FunctionJvp& jvp,
+                                              const std::vector<Tensor>& along) const {
+  const InsideCall inside(*this);
+  std::vector<Tensor> out = jvp(*context_, along);
+  check(out.size() == results_.size(), name_, ": jvp gave ", out.size(), " tangents for ",
+        results_.size(), " results");
+  return out;
+}
+
+void FunctionCall::set_tangent(size_t i, const Tensor& tangent, uint64_t level) const {
+  if (outputs_[i] < 0 || (!tangent.defined() && !changed_[i])) return;
+  const Tensor& y = results_[i];
+  with_result_tangent(y, tangent.defined() ? tangent : zeros_like(detach(y)), level, changed_[i]);
+}
+
+namespace {
+// The values of samples may be recorded outside of their vmap, where forward, which runs for the
+// whole batch without recording, would pass by.
+void refuse_outside_gradients(const char* name, const std::vector<Tensor>& inputs) {
+  for (const Tensor& t : inputs)
+    check(!grad_enabled() || !t.defined() || !values_require_grad(t), name,
+          ": a function in C++ inside vmap has no gradient outside of it; differentiate inside, or "
+          "call it on the whole batch");
+}
+}  // namespace
+
+FunctionLevels::FunctionLevels(const char* name, const std::vector<Tensor>& inputs) {
+  if (any_batch_level()) refuse_outside_gradients(name, inputs);
+  if (!intercepted()) return;
+  along_.resize(inputs.size());
+  try {
+    while (const uint64_t level = forward_level_of(inputs)) {
+      Level& found = suspended_.emplace_back(Level{level, false, {}});
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        found.tangents.push_back(tangent_of(inputs[i], level));
+        if (!found.tangents.back().defined()) continue;
+        found.any = along_[i] = true;
+      }
+      suspend_forward_level(level, true);
+    }
+  } catch (...) {
+    resume();
+    throw;
+  }
+}
+
+void FunctionLevels::resume() {
+  for (const Level& each : suspended_) suspend_forward_level(each.level, false);
+  suspended_.clear();
+}
+
+void FunctionLevels::finish(const FunctionCall& call, const FunctionJvp& jvp) {
+  while (!suspended_.empty()) {
+    Level& outermost = suspended_.back();
+    if (outermost.any) {
+      // What is recorded of new tangents reads the old ones, over which they may be written.
+      if (call.changes_inputs())
+        for (Tensor& t : outermost.tangents)
+          if (t.defined()) t = clone(t);
+      const std::vector<Tensor> moved =
+          jvp ? call.tangents_by(jvp, outermost.tangents) : call.tangents(outermost.tangents);
+      for (size_t i = 0; i < moved.size(); ++i) call.set_tangent(i, moved[i], outermost.level);
+    }
+    suspend_forward_level(outermost.level, false);
+    suspended_.pop_back();
+  }
 }
 
 void take_tangents(Node& node, const Tensor& y, int output) {

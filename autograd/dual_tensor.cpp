@@ -151,6 +151,8 @@ Tensor with_result_tangent(const Tensor& y, const Tensor& tangent, uint64_t leve
     change_tangent(y, level, clone(tangent));
     return y;
   }
+  // A view of an argument has the tangent that the function gave it, not a part of the argument's.
+  if (AutogradMeta* meta = meta_of(y); meta && meta->base) meta->view.hidden_base = true;
   set_tangent(y, level, laid_out_as(y, clone(tangent)));
   tell_producer(y);
   return y;
@@ -177,12 +179,19 @@ Tensor differentiation_input(const Tensor& x) {
 }
 
 namespace {
-// `whole`, or a copy for each sample of the vmaps by which `part` is batched and it is not.
+// The vmaps, by depth as in Device::levels, in which x differs from sample to sample.
+uint8_t levels_of_samples(const Tensor& x) {
+  uint8_t out = 0;
+  for (const Batched* b = batched(x); b != nullptr; b = batched(b->value))
+    if (b->dim != kNotBatched) out = static_cast<uint8_t>(out | 1u << b->level->depth);
+  return out;
+}
+
+// `whole`, or a copy for each sample of the vmaps in which `part` differs and it does not.
 Tensor for_samples_of(const Tensor& whole, const Tensor& part) {
-  const Device own = whole.device();
   Device device = part.device();
-  if ((device.levels & ~own.levels) == 0) return whole;
-  device.levels = static_cast<uint8_t>(device.levels | own.levels);
+  if ((levels_of_samples(part) & ~levels_of_samples(whole)) == 0) return whole;
+  device.levels = static_cast<uint8_t>(device.levels | whole.device().levels);
   Tensor out = empty(whole.sizes(), {whole.dtype(), device});
   return copy_(out, whole);
 }

@@ -199,14 +199,10 @@ void Tangent::attach(size_t result, const Tensor& tangent) {
   tell_producer(*y);
 }
 
-// Whether they lie at the same places of their storages.
-bool have_same_places(const Tensor& x, const Tensor& tangent) {
-  return x.strides() == tangent.strides() && x.offset() == tangent.offset();
-}
-
 void Tangent::of_view() {
-  const bool of_storage = call_.op.row->name == std::string_view("as_strided");
-  if (of_storage && !have_same_places(active_[0].x, active_[0].tangent)) {
+  // What shows the storage shows other elements of a tangent that lies otherwise.
+  const bool of_storage = call_.op.row->name == std::string_view("strided_view");
+  if (of_storage && !(active_[0].x.strides() == active_[0].tangent.strides())) {
     differentiated(call_.op, recorded());
     call_.proceed();
     return attach(0, tangents_[0]);

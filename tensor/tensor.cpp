@@ -84,6 +84,9 @@ void refuse_data(const Tensor& x, DType wanted) {
   check(x.defined(), "data: the tensor is undefined");
   check(x.dtype() == wanted, "data: the tensor is ", x.dtype(), ", ", wanted,
         " was wanted: use to()");
+  check(!x.device().is_batched(),
+        "data: this tensor stands for the samples of a vmap and has no memory of its own: compute "
+        "by ops, or call the function for each sample");
   check(x.device().is_cpu(), "data: the tensor is on ", x.device(),
         ": copy it to the host with to()");
   check(x.is_contiguous(), "data: the elements of shape ", x.sizes(), " with strides ", x.strides(),

@@ -1,14 +1,14 @@
 // autograd/formulas/gather.cpp: the longer derivatives of what picks rows or elements.
 #include "autograd/formulas/gather.h"
 
-#include "autograd/tape.h"
+#include "autograd/forward_mode.h"
 #include "autograd/uses_formulas_gather.h"
 
 namespace moonlet::formulas {
 
 Tensor index_select_grad_x(const Tensor& g, int64_t dim, const Tensor& index, const Dims& sizes) {
   Tensor sums = zeros(sizes, options_of(g));
-  return grad_enabled() ? index_add(sums, dim, index, g) : index_add_(sums, dim, index, g);
+  return derivatives_wanted() ? index_add(sums, dim, index, g) : index_add_(sums, dim, index, g);
 }
 
 Tensor embedding_grad(const RowsTaker& taker, const Tensor& g, const Tensor& index,

@@ -15,7 +15,7 @@ namespace moonlet::formulas {
 namespace {
 // masked_fill of a result that nobody else has: over itself unless that had to be recorded.
 Tensor filled(Tensor x, const Tensor& mask, double value) {
-  return grad_enabled() ? masked_fill(x, mask, value) : masked_fill_(x, mask, value);
+  return derivatives_wanted() ? masked_fill(x, mask, value) : masked_fill_(x, mask, value);
 }
 
 Tensor swapped(const Tensor& x) { return transpose(x, x.dim() - 2, x.dim() - 1); }

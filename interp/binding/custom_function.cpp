@@ -22,6 +22,7 @@ enum Slot : int { kFields = 1, kBackward, kNeeds, kForForward };
 struct ContextCell {
   std::string name;
   std::unique_ptr<FunctionCall> call;  // until it is finished
+  std::unique_ptr<FunctionCall> done;  // then, while tangents are derived from it
   std::shared_ptr<FunctionContext> context;
   std::shared_ptr<std::atomic<bool>> has_fields = std::make_shared<std::atomic<bool>>(false);
   std::vector<bool> takes_tensor;  // of the arguments
@@ -245,6 +246,7 @@ int l_context_tostring(lua_State* L) { return push_string(L, "context of " + cel
 int l_context_gc(lua_State* L) {
   auto& cell = *static_cast<ContextCell*>(luaL_checkudata(L, 1, kContextName));
   cell.call.reset();
+  cell.done.reset();
   cell.context.reset();
   cell.has_fields.reset();
   std::string().swap(cell.name);
@@ -271,9 +273,16 @@ void push_context_metatable(lua_State* L) {
 
 // --- calls ---------------------------------------------------------------------------------------
 
-// name, arguments -> the context
+// name, arguments by which backward will be differentiated (a table of true, or nil), arguments ->
+// the context
 int l_function_begin(lua_State* L) {
   const char* name = luaL_checkstring(L, 1);
+  std::vector<bool> along;
+  for (int i = 3; lua_istable(L, 2) && i <= lua_gettop(L); ++i) {
+    along.push_back(lua_rawgeti(L, 2, i - 2) != LUA_TNIL);
+    lua_pop(L, 1);
+  }
+  lua_remove(L, 2);
   const int top = lua_gettop(L);
   release_waiting(L);
   luaL_checkstack(L, 8, "too many arguments");
@@ -285,7 +294,7 @@ int l_function_begin(lua_State* L) {
     takes_tensor.push_back(tensor);
     if (tensor) note_seen(L, i);
   }
-  auto call = std::make_unique<FunctionCall>(name, inputs);
+  auto call = std::make_unique<FunctionCall>(name, inputs, along);
   std::string where = where_now(L);
   auto* cell = new (lua_newuserdatauv(L, sizeof(ContextCell), kForForward)) ContextCell();
   push_context_metatable(L);
@@ -307,7 +316,7 @@ int l_function_begin(lua_State* L) {
 // context, backward, results of forward -> the results with their history
 int l_function_end(lua_State* L) {
   ContextCell& cell = cell_at(L, 1);
-  const std::unique_ptr<FunctionCall> call = std::move(cell.call);
+  std::unique_ptr<FunctionCall> call = std::move(cell.call);
   check(call != nullptr, cell.name, ": its forward has ended already");
   const int top = lua_gettop(L), count = top - 2;
   std::vector<Tensor> results;
@@ -317,7 +326,7 @@ int l_function_end(lua_State* L) {
     if (tensor) note_seen(L, i);
   }
   std::shared_ptr<FunctionBody> body;
-  if (call->recorded()) {
+  if (call->needs_backward()) {
     lua_pushvalue(L, 2);
     lua_setiuservalue(L, 1, kBackward);
     body = std::make_shared<LuaBody>(L, 1, cell);
@@ -332,7 +341,31 @@ int l_function_end(lua_State* L) {
     push_result(L, results[at]);
     lua_replace(L, 3 + i);
   }
+  if (call->derives_tangents()) cell.done = std::move(call);
   return count;
+}
+
+// context, tangents of the arguments -> an array of those of the results
+int l_function_tangents(lua_State* L) {
+  const ContextCell& cell = cell_at(L, 1);
+  check(cell.done != nullptr, cell.name, ": its call has ended already");
+  const std::vector<Tensor> along = tensors_from(L, "jvp");
+  const std::vector<Tensor> found = cell.done->tangents(along);
+  lua_createtable(L, static_cast<int>(found.size()), 1);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].defined()) continue;
+    push_result(L, found[i]);
+    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
+  }
+  lua_pushinteger(L, static_cast<lua_Integer>(found.size()));
+  lua_setfield(L, -2, "n");
+  return 1;
+}
+
+// context: nothing is derived from the call any more.
+int l_function_done(lua_State* L) {
+  cell_at(L, 1).done.reset();
+  return 0;
 }
 
 // context, a table or nil: what `saved_for_forward` gives.
@@ -348,6 +381,8 @@ int l_function_keep(lua_State* L) {
 void register_custom_function(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_function_begin", guard<l_function_begin>},
                                      {"_function_end", guard<l_function_end>},
+                                     {"_function_tangents", guard<l_function_tangents>},
+                                     {"_function_done", guard<l_function_done>},
                                      {"_function_keep", guard<l_function_keep>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);

@@ -68,15 +68,16 @@ local function run_forward(self, ctx, ...)
 end
 
 -- The context, the results, and what forward has saved for jvp.
-local function run_recorded(self, ...)
-  local ctx = ml._function_begin(self.name, ...)
+local function run_recorded(self, call, ...)
+  local ctx = ml._function_begin(self.name, call and call.along, ...)
+  if call then call.ctx = ctx end
   local results = run_forward(self, ctx, ...)
   local kept = ctx.saved_for_forward
   return ctx, table.pack(ml._function_end(ctx, self.backward, table.unpack(results, 1, results.n))),
     kept
 end
 
--- The results with the tangents that jvp gives; one that is an argument was changed in place.
+-- The results with their tangents; one that is an argument was changed in place.
 local function attach(self, level, results, moved, kept, ...)
   if moved.n ~= results.n then
     fail("%s: jvp gave %d tangents for %d results", self.name, moved.n, results.n)
@@ -84,8 +85,12 @@ local function attach(self, level, results, moved, kept, ...)
   for i = 1, results.n do
     local before, changed = results[i], false
     for k = 1, select("#", ...) do changed = changed or rawequal(before, (select(k, ...))) end
-    if moved[i] ~= nil then
-      results[i] = ml._with_result_tangent(before, moved[i], level, changed)
+    local tangent = moved[i]
+    if tangent == nil and changed and ml.is_tensor(before) then
+      tangent = ml._filled_as(before, 0)
+    end
+    if tangent ~= nil then
+      results[i] = ml._with_result_tangent(before, tangent, level, changed)
     end
     for k, each in pairs(kept or {}) do
       if rawequal(each, before) then kept[k] = results[i] end
@@ -93,13 +98,37 @@ local function attach(self, level, results, moved, kept, ...)
   end
 end
 
+-- Keeps the tangents of arguments that were changed in place as they were, for what is recorded of
+-- those that take their place.
+local function keep_changed(tangents, results, ...)
+  for k, tangent in pairs(tangents) do
+    for i = 1, results.n do
+      if rawequal(results[i], (select(k, ...))) then tangents[k] = tangent:clone() end
+    end
+  end
+end
+
+-- The tangents of the results, by jvp or as the derivative of backward.
+local function tangents_of(self, ctx, kept, count, tangents)
+  if not self.jvp then return ml._function_tangents(ctx, table.unpack(tangents, 1, count)) end
+  ml._function_keep(ctx, kept)
+  local moved = table.pack(self.jvp(ctx, table.unpack(tangents, 1, count)))
+  ml._function_keep(ctx, nil)
+  return moved
+end
+
 -- The same with tangents. The function is run, and its jvp, as if the innermost level of forward
--- mode were not there; what is saved for backward has its tangents of it.
-local function run(self, ...)
+-- mode were not there; what is saved for backward has its tangents of it. `call.along` says which
+-- arguments have tangents that backward is to be differentiated for.
+local function run(self, call, ...)
   local level, tangents, any = ml._forward_tangents(...)
-  if not level then return run_recorded(self, ...) end
+  if not level then return run_recorded(self, call, ...) end
   if any and not self.jvp then
-    fail("%s: a tensor with a tangent was given, and the function has no jvp", self.name)
+    if self.no_backward then
+      fail("%s: a tensor with a tangent was given, and the function has no jvp and no backward",
+        self.name)
+    end
+    for i in pairs(tangents) do call.along[i] = true end
   end
   local ctx, results, kept, moved
   do
@@ -107,22 +136,32 @@ local function run(self, ...)
     local _ <close> = setmetatable({}, { __close = function()
       ml._suspend_forward(level, false)
     end })
-    ctx, results, kept = run(self, ...)
-    if any then
-      ml._function_keep(ctx, kept)
-      moved = table.pack(self.jvp(ctx, table.unpack(tangents, 1, select("#", ...))))
-      ml._function_keep(ctx, nil)
-    end
+    ctx, results, kept = run(self, call, ...)
+    if any then keep_changed(tangents, results, ...) end
+    if any then moved = tangents_of(self, ctx, kept, select("#", ...), tangents) end
   end
   if any then attach(self, level, results, moved, kept, ...) end
   return ctx, results, kept
+end
+
+-- What a call with tangents knows until it ends.
+local Call = {}
+
+function Call:__close()
+  if self.ctx then ml._function_done(self.ctx) end
 end
 
 function Function:__call(...)
   if rawequal((...), self) then
     fail("%s: use %s(x) or %s.apply(x), without a colon", self.name, self.name, self.name)
   end
-  local _, results = run(self, ...)
+  local _, results
+  if ml._forward_tangents(...) then
+    local call <close> = setmetatable({ along = {} }, Call)
+    _, results = run(self, call, ...)
+  else
+    _, results = run_recorded(self, nil, ...)
+  end
   return table.unpack(results, 1, results.n)
 end
 
@@ -144,7 +183,8 @@ local read_function = signature("autograd.Function(function forward, function? b
 ---
 --- With `setup_context(ctx, inputs, outputs)` `forward` gets no context; it is called after it with
 --- the arguments and the results as arrays with their length in `n`. `jvp(ctx, ...)` gets the
---- tangents of the arguments, nil for none, and gives those of the results. `vmap(info, in_dims,
+--- tangents of the arguments, nil for none, and gives those of the results; without it they are the
+--- derivative of `backward`, which then has to be made of ops. `vmap(info, in_dims,
 --- ...)` gets the values of a batch, and gives the results and the dimension of each that counts
 --- its samples; without it the ops of `forward` and `backward` are run for the batch. The node of
 --- the graph is called after `name`: "CubeBackward".
@@ -172,6 +212,7 @@ function functions.Function(definition)
   end
   setmetatable(self, Function)
   function self.apply(...) return self(...) end
+  self.no_backward = self.backward == nil
   self.backward = self.backward or function()
     fail("%s: it has no backward", self.name)
   end

@@ -66,7 +66,8 @@ local function collect_young()
   if collectgarbage "isrunning" then collectgarbage("step", 0) end
 end
 
--- Saves the tensors among the arguments of a frame. Its result is never used.
+-- Saves the tensors among the arguments of a frame, with their tangents. Its result is never used,
+-- and has none.
 local Arguments = ml.autograd.Function {
   name = "CheckpointArguments",
   forward = function(ctx, _, ...)
@@ -74,6 +75,7 @@ local Arguments = ml.autograd.Function {
     return ml.empty(0)
   end,
   backward = function() fail "checkpoint: the node of its arguments has no gradient" end,
+  jvp = function() return nil end,
 }
 
 -- --- frames --------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ local function new_frame(options, f, ...)
   for _, context in ipairs { self.context, self.second_context } do
     if type(context) == "table" and context.attach then context:attach(self) end
   end
-  local recorded = ml.empty(0, { requires_grad = true })
+  local recorded = ml._differentiation_input(ml.empty(0))
   self.node = Arguments(recorded, table.unpack(tensors)).grad_fn
   return self
 end
@@ -315,8 +317,15 @@ local function read(options)
   return given
 end
 
+-- Whether the values of samples are differentiated outside of their vmap, where no node is made for
+-- the samples that could save them.
+local function is_differentiated_outside(...)
+  local level = ml._vmap_enclosing(...)
+  return level and ml._differentiated_outside(level, ...)
+end
+
 local function run_checkpointed(given, f, ...)
-  if not ml.is_grad_enabled() then return f(...) end
+  if not ml.is_grad_enabled() or is_differentiated_outside(...) then return f(...) end
   local frame = new_frame(given, f, ...)
   local function pack(t) return frame:pack(t) end
   local function unpack(holder) return holder.frame:open(holder.index) end
