@@ -106,6 +106,17 @@ Tensor laid_out_as(const Tensor& x, const Tensor& tangent) {
   return in_order.is_contiguous() ? tangent : permute(contiguous(in_order), back);
 }
 
+Tensor lifted(const Tensor& x, const BatchLevelRef& level) {
+  if (!level) return x;
+  if (const Batched* b = batched(x); b && b->level == level) return x;
+  Tensor out = make_batched(x, kNotBatched, level);
+  // Tangents of levels inside the vmap are those of its samples, others those of values.
+  if (const auto tangents = tangents_of(x))
+    for (const auto& [at, tangent] : tangents->all)
+      if (has_tangents_of(out, at)) set_tangent(out, at, tangent);
+  return out;
+}
+
 namespace {
 
 // A view of x with all of its history, and tangents. Tangents that it gets are its own and those of
@@ -115,14 +126,6 @@ Tensor dual_view(const Tensor& x) {
   copy_tangents(x, out, false);
   if (AutogradMeta* meta = meta_of(out); meta && meta->base) meta->view.hidden_base = true;
   return out;
-}
-
-// Inside vmap x belongs to the innermost one, so that what is attached to it is its own.
-Tensor lifted(const Tensor& x) {
-  const BatchLevelRef level = find_batch_level(execution.vmap);
-  if (!level) return x;
-  const Batched* b = batched(x);
-  return b && b->level == level ? x : make_batched(x, kNotBatched, level);
 }
 
 }  // namespace
@@ -137,8 +140,9 @@ Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level, bool ke
         " is wanted, got shape ", tangent.sizes(), ", ", tangent.dtype(), " on ", tangent.device());
   check(!tangent_of(x, level).defined(),
         "make_dual: the tensor has a tangent of this level of forward mode already");
-  Tensor out = dual_view(lifted(x));
-  const Tensor own = lifted(tangent);
+  const BatchLevelRef vmap = find_batch_level(execution.vmap);
+  Tensor out = dual_view(lifted(x, vmap));
+  const Tensor own = lifted(tangent, vmap);
   set_tangent(out, level, laid_out_as(out, keep ? own : clone(own)));
   return out;
 }
@@ -171,7 +175,7 @@ Tensor without_tangent(const Tensor& x, uint64_t level) {
 
 Tensor differentiation_input(const Tensor& x) {
   check(is_differentiable(x.dtype()), "a floating or complex tensor is wanted, got ", x.dtype());
-  const Tensor from = lifted(x);
+  const Tensor from = lifted(x, find_batch_level(execution.vmap));
   if (from.requires_grad() && grad_enabled()) return view(from, from.sizes());
   Tensor out = without_history(from);
   set_requires_grad(out, true);

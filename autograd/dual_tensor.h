@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autograd/forward_mode.h"
+#include "tensor/batched.h"
 
 namespace moonlet {
 
@@ -12,6 +13,10 @@ void set_tangent(const Tensor& x, uint64_t level, const Tensor& tangent);
 void tell_producer(const Tensor& x);
 // The tangent as it lies in memory where x is dense: as x does. Views may ask for that.
 Tensor laid_out_as(const Tensor& x, const Tensor& tangent);
+// Whether the level runs, and gives tangents to x and not to the values of samples that x is.
+bool has_tangents_of(const Tensor& x, uint64_t level);
+// x as a tensor of that vmap, where there is one, so that what is attached to it is its own.
+Tensor lifted(const Tensor& x, const BatchLevelRef& level);
 // x was changed in place, and its tangent is `next` now; undefined for zero.
 void change_tangent(const Tensor& x, uint64_t level, const Tensor& next);
 

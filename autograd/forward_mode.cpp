@@ -53,6 +53,12 @@ uint64_t forward_level_of(const std::vector<Tensor>& tensors) {
              : 0;
 }
 
+bool has_tangents_of(const Tensor& x, uint64_t level) {
+  const ForwardMode* mode =
+      find_mode<ForwardMode>([&](const ForwardMode& each) { return each.level() == level; });
+  return mode != nullptr && !mode->is_for_samples(x);
+}
+
 void suspend_forward_level(uint64_t level, bool suspended) {
   const ForwardMode* mode =
       find_mode<ForwardMode>([&](const ForwardMode& each) { return each.level() == level; });
@@ -114,6 +120,7 @@ class Tangent {
     if (tangent.defined()) active_.push_back({i, in_list, x, tangent});
   }
   bool recorded() const;
+  BatchLevelRef innermost_vmap() const;
   BoxedValues with(const Active& active, const Tensor& replacement) const;
   static void replace(BoxedValues& arguments, const Active& active, const Tensor& replacement);
   static BoxedValues run(const OpInfo& op, const BoxedValues& arguments) {
@@ -174,6 +181,22 @@ bool Tangent::recorded() const {
     if (list && std::any_of(list->begin(), list->end(), records)) return true;
   }
   return false;
+}
+
+// The innermost vmap that the tensors among the arguments belong to.
+BatchLevelRef Tangent::innermost_vmap() const {
+  BatchLevelRef found;
+  if (!any_batch_level()) return found;
+  const auto look_at = [&](const Tensor& x) {
+    const Batched* b = x.defined() ? batched(x) : nullptr;
+    if (b && (!found || b->level->depth > found->depth)) found = b->level;
+  };
+  for (const BoxedValue& value : call_.arguments) {
+    if (const auto* x = std::get_if<Tensor>(&value)) look_at(*x);
+    if (const auto* list = std::get_if<std::vector<Tensor>>(&value))
+      for (const Tensor& x : *list) look_at(x);
+  }
+  return found;
 }
 
 bool Tangent::is_real() const {
@@ -332,10 +355,13 @@ void Tangent::of_any(const OpInfo& op) {
 BoxedValues Tangent::differentiated(const OpInfo& op, bool record) {
   const PlainSaving own_graph;
   BoxedValues arguments = call_.arguments;
+  // A tensor of no vmap among samples must not have the values of these recorded outside.
+  const BatchLevelRef vmap = innermost_vmap();
   std::vector<Tensor> locals, results;
   for (const Active& active : active_) {
     const bool through = record && active.x.requires_grad();
-    Tensor local = through ? view(active.x, active.x.sizes()) : without_history(active.x);
+    Tensor local =
+        through ? view(active.x, active.x.sizes()) : without_history(lifted(active.x, vmap));
     if (!through) set_requires_grad(local, true);
     locals.push_back(local);
     replace(arguments, active, local);

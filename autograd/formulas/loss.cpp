@@ -33,7 +33,17 @@ Tensor kl_div_slope(const Tensor& given, const Tensor& target) {
   return sub(add(log(where(present, target, 1.0)), present), x);
 }
 
-std::tuple<Tensor, Tensor> no_second_derivative(const char* op) {
+Tensor ctc_loss_along(const Tensor& g, const Tensor& grad, const Tensor& log_probs,
+                      const Tensor& targets, const std::vector<int64_t>& input_lengths,
+                      const std::vector<int64_t>& target_lengths, const Tensor& result,
+                      const Tensor& log_alpha, int64_t blank) {
+  const Tensor each =
+      ctc_loss_grad_log_probs(ones_like(grad), log_probs, targets, input_lengths, target_lengths,
+                              result, log_alpha, blank);
+  return sum(mul(g, each), {0, 2});
+}
+
+Tensor no_second_derivative(const char* op) {
   fail(op, ": its gradient cannot be differentiated again");
 }
 

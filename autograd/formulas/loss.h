@@ -23,7 +23,14 @@ std::tuple<Tensor, Tensor> soft_margin_grads(const Tensor& g, const Tensor& x,
 // The slope of kl_div along target: log(target) + 1 - x, or -x where target is 0.
 Tensor kl_div_slope(const Tensor& x, const Tensor& target);
 
+// The gradient of ctc_loss_grad_log_probs by its `grad`, of which each element belongs to an entry:
+// the derivative of the losses along g.
+Tensor ctc_loss_along(const Tensor& g, const Tensor& grad, const Tensor& log_probs,
+                      const Tensor& targets, const std::vector<int64_t>& input_lengths,
+                      const std::vector<int64_t>& target_lengths, const Tensor& result,
+                      const Tensor& log_alpha, int64_t blank);
+
 // Throws: the gradient of that op has no derivative.
-std::tuple<Tensor, Tensor> no_second_derivative(const char* op);
+Tensor no_second_derivative(const char* op);
 
 }  // namespace moonlet::formulas

@@ -73,7 +73,9 @@ end
 -- The gradient of an argument as a value: of what is the same for all samples, the sum over them.
 local function gradient_value(level, g, shape, dim)
   if not ml.is_tensor(g) then return g end
-  if shape and g.shape ~= shape then g = g:expand(shape) end
+  if shape and g.shape ~= shape then
+    g = g:dim() < #shape and g:expand(shape) or g:sum_to_size(shape)
+  end
   if dim then return ml._vmap_value(level, g, dim) end
   return ml._vmap_value(level, g, 1):sum(1)
 end

@@ -317,6 +317,31 @@ test("a tangent on its way is where its tensor is in memory", function()
   end
 end)
 
+test("a plain tensor among the samples of a vmap has no gradients outside", function()
+  local directions = ml.stack({ x4, c4 }, 1)
+  local function f(x)
+    local y = ml.zeros(4)
+    y[{ { 1, 2 } }] = x[{ { 3, 4 } }]
+    return (x * y):sum()
+  end
+  local moved = func.vmap(function(v) return tangent(f, { x4 }, { v }) end)(directions)
+  expect.falsy(moved.requires_grad)
+  near(moved[2], x4[{ { 1, 2 } }]:dot(c4[{ { 3, 4 } }]) + c4[{ { 1, 2 } }]:dot(x4[{ { 3, 4 } }]),
+    "tangent")
+end)
+
+test("the derivative of ctc_loss along a direction", function()
+  local x, v = ml.randn(5, 2, 3), ml.randn(5, 2, 3)
+  local function f(y)
+    return F.ctc_loss(F.log_softmax(y, 3), ml.tensor { { 2, 3 }, { 2, 2 } }, ml.tensor { 5, 4 },
+      ml.tensor { 2, 1 })
+  end
+  local p = x:clone():requires_grad_()
+  near(tangent(f, { x }, { v }), (ml.grad(f(p), p) * v):sum(), "jvp")
+  near(func.jacfwd(f)(x), func.jacrev(f)(x), "jacfwd")
+  expect.error(function() tangent(func.grad(f), { x }, { v }) end, "cannot be differentiated again")
+end)
+
 local function refused(definition, pattern)
   local f = ml.autograd.Function(definition)
   expect.error(function() func.jvp(f, { x4 }, { c4 }) end, pattern)
