@@ -1,6 +1,7 @@
 // autograd/autocast.cpp: casting the floating arguments of ops by the policies of their rows.
 #include "autograd/autocast.h"
 
+#include "autograd/forward_mode.h"
 #include "autograd/tape.h"
 #include "autograd/uses_autocast.h"
 
@@ -54,7 +55,9 @@ DType Autocast::target(AutocastPolicy policy, const BoxedValues& arguments) cons
 
 void Autocast::cast(Tensor& t, DType dtype) {
   if (!concerns(t) || t.dtype() == dtype) return;
-  const bool parameter = dtype == dtype_ && t.requires_grad() && is_leaf(t) && !is_view(t);
+  // A cast with a tangent is not kept: it has none of the levels that are suspended now.
+  const bool parameter = dtype == dtype_ && t.requires_grad() && is_leaf(t) && !is_view(t) &&
+                         tangents_of(t) == nullptr;
   t = parameter ? cast_parameter(t, dtype) : to(t, dtype, std::nullopt);
 }
 

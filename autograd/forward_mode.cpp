@@ -351,9 +351,22 @@ void Tangent::of_any(const OpInfo& op) {
   call_.results = std::move(made);
 }
 
+// Turns inference mode, in which nothing can be saved, off for a C++ scope.
+class NoInferenceMode {
+ public:
+  NoInferenceMode() : before_(std::exchange(execution.inference_mode, false)) {}
+  ~NoInferenceMode() { execution.inference_mode = before_; }
+  NoInferenceMode(const NoInferenceMode&) = delete;
+  NoInferenceMode& operator=(const NoInferenceMode&) = delete;
+
+ private:
+  const bool before_;
+};
+
 // The results of the op, with the tangents that they have.
 BoxedValues Tangent::differentiated(const OpInfo& op, bool record) {
   const PlainSaving own_graph;
+  const NoInferenceMode saving;
   BoxedValues arguments = call_.arguments;
   // A tensor of no vmap among samples must not have the values of these recorded outside.
   const BatchLevelRef vmap = innermost_vmap();

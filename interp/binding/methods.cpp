@@ -1,5 +1,6 @@
 // interp/binding/methods.cpp: methods of tensors that are no ops: geometry, storage, release,
 // shorthand conversions.
+#include "autograd/forward_mode.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/shape.h"
 #include "interp/binding/storage.h"
@@ -117,6 +118,12 @@ int l_set(lua_State* L) {
   return 1;
 }
 
+// The tape is forgotten when a tensor gets other memory or another shape, and tangents with it.
+void refuse_tangents(const Tensor& x, const char* op) {
+  check(tangents_of(x) == nullptr, op,
+        ": a tensor with a tangent cannot be given another shape in place");
+}
+
 int l_resize(lua_State* L) {
   static constexpr ArgSpec kArgs[] = {{"x", ArgType::Tensor},
                                       {"size", ArgType::IntList, true, true}};
@@ -124,6 +131,7 @@ int l_resize(lua_State* L) {
   ArgReader args(L, kSignature);
   const Dims size = args.ints(1);
   Tensor x = args.tensor(0);
+  refuse_tangents(x, "resize_");
   resize_(x, size);
   lua_settop(L, 1);
   return 1;
@@ -131,6 +139,7 @@ int l_resize(lua_State* L) {
 
 int l_resize_as(lua_State* L) {
   Tensor x = check_tensor(L, 1, "resize_as_");
+  refuse_tangents(x, "resize_as_");
   resize_as_(x, check_tensor(L, 2, "resize_as_"));
   lua_settop(L, 1);
   return 1;

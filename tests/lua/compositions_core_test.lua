@@ -330,6 +330,41 @@ test("a plain tensor among the samples of a vmap has no gradients outside", func
     "tangent")
 end)
 
+test("tangents where nothing is recorded", function()
+  local function f(x)
+    local y = (x * 2):softmax(1)
+    return y:log_softmax(1) * y
+  end
+  for _, mode in ipairs { "no_grad", "inference_mode" } do
+    near(tangent(function(x) return ml[mode](f, x) end, { x4 }, { c4 }), tangent(f, { x4 }, { c4 }),
+      mode)
+  end
+  expect.error(function() tangent(function(x) return (x * 1):resize_(2) end, { x4 }, { c4 }) end,
+    "resize_: a tensor with a tangent")
+  expect.error(function()
+    tangent(function(x) return ml.mul(x, x, { out = ml.empty(4) }) end, { x4 }, { c4 })
+  end, "mul: out= cannot be used")
+end)
+
+test("a cast that is kept has the tangents of all levels", function()
+  local w, v = ml.tensor({ { 1, 2 }, { 3, 4 } }, { dtype = ml.float32 }),
+    ml.tensor({ { 1, 0 }, { 0, 1 } }, { dtype = ml.float32 })
+  local ones = ml.ones(2, 2, { dtype = ml.float32 })
+  local Squares = ml.autograd.Function {
+    forward = function(ctx, x)
+      ctx:save_for_backward(x)
+      return x:matmul(x):sum()
+    end,
+    backward = function(ctx, g)
+      local x = ctx.saved_tensors[1]:t()
+      return g * (ones:matmul(x) + x:matmul(ones))
+    end,
+  }
+  local function f(x) return (Squares(x) + x:matmul(x):sum()):to(ml.float32) ^ 2 end
+  local function cast(x) return ml.autocast("cpu", function() return func.grad(f)(x) end) end
+  near(tangent(cast, { w }, { v }), tangent(func.grad(f), { w }, { v }), "autocast")
+end)
+
 test("the derivative of ctc_loss along a direction", function()
   local x, v = ml.randn(5, 2, 3), ml.randn(5, 2, 3)
   local function f(y)
