@@ -11,6 +11,7 @@
 
 #include "interp/chunks.h"
 #include "interp/guard.h"
+#include "interp/interrupt.h"
 #include "interp/repl.h"
 #include "interp/report.h"
 #include "interp/state.h"
@@ -182,6 +183,7 @@ void set_arg(lua_State* L, int argc, char** argv, int script) {
 int exit_closing(lua_State* L) {
   const int code = lua_isboolean(L, 1) ? (lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE)
                                        : static_cast<int>(luaL_optinteger(L, 1, EXIT_SUCCESS));
+  leave_interrupts();
   if (lua_gettop(L) < 2 || lua_toboolean(L, 2)) StateCloser()(L);
   std::exit(code);
 }
@@ -217,6 +219,13 @@ struct Invocation {
   char** argv;
   bool succeeded;
 };
+
+// Whether a prompt is among what the arguments ask for.
+bool wants_prompt(const Arguments& arguments, int argc, char** argv) {
+  if (arguments.interactive) return true;
+  return arguments.script >= argc && !arguments.executes && !arguments.version &&
+         !wants_doc(argc, argv) && ::isatty(STDIN_FILENO) != 0;
+}
 
 bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** argv) {
   const bool has_script = arguments.script < argc;
@@ -264,6 +273,7 @@ int run_cli(int argc, char** argv) {
       std::fputs(kUsage, stdout);
       return EXIT_SUCCESS;
     }
+    if (wants_prompt(arguments, argc, argv)) keep_prompt_alive();
     InterpreterOptions options;
     options.environment = !arguments.ignore_environment;
     options.bytecode = arguments.bytecode;
@@ -273,6 +283,7 @@ int run_cli(int argc, char** argv) {
     lua_pushcfunction(state.get(), guard<protected_main>);
     lua_pushlightuserdata(state.get(), &invocation);
     if (lua_pcall(state.get(), 1, 0, 0) != LUA_OK) report_error(state.get(), kProgram);
+    leave_interrupts();
     return invocation.succeeded ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s: %s\n", kProgram, e.what());

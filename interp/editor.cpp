@@ -11,9 +11,11 @@
 #include <histedit.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "interp/complete.h"
+#include "interp/interrupt.h"
 #include "tensor/error.h"
 #include "tensor/io/files.h"
 
@@ -109,6 +111,33 @@ void save_history(History* entries, HistEvent* event, const std::string& path) {
   }
 }
 
+// While alive, Ctrl-C is a signal again, which stops what completion calls.
+class SignalsOn {
+ public:
+  explicit SignalsOn(lua_State* L) : interrupts_(L) {
+    if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
+    termios with = before_;
+    with.c_lflag |= ISIG;
+    changed_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &with) == 0;
+  }
+  ~SignalsOn() {
+    if (changed_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  SignalsOn(const SignalsOn&) = delete;
+  SignalsOn& operator=(const SignalsOn&) = delete;
+
+ private:
+  InterruptScope interrupts_;
+  termios before_{};
+  bool changed_ = false;
+};
+
+Completions complete_interruptible(lua_State* L, const std::string& text,
+                                   const std::string& above) {
+  const SignalsOn signals(L);
+  return complete(L, text, above);
+}
+
 }  // namespace
 
 // libedit calls these with its own handle; the Edit is its client data.
@@ -142,7 +171,7 @@ unsigned char tab(EditLine* line, int) {
     return el_insertstr(line, "  ") == 0 ? CC_REFRESH : CC_ERROR;
   }
   const Edit& edit = edit_of<Edit>(line);
-  const Completions found = complete(edit.state, text, edit.above);
+  const Completions found = complete_interruptible(edit.state, text, edit.above);
   if (found.names.empty()) return CC_REFRESH_BEEP;
   const size_t typed = text.size() - found.word;
   const std::string prefix = common_prefix(found.names);
@@ -191,22 +220,38 @@ LineEditor::~LineEditor() {
   el_end(edit_->line);
 }
 
+LineEditor::Result LineEditor::read_plainly(const char* prompt, std::string* line) {
+  std::fputs(prompt, stdout);
+  std::fflush(stdout);
+  const PromptReadScope scope;
+  int c = 0;
+  while ((c = std::getc(stdin)) != EOF && c != '\n') line->push_back(static_cast<char>(c));
+  if (c == EOF && scope.interrupted()) {
+    std::clearerr(stdin);
+    return Result::kInterrupted;
+  }
+  return c == EOF && line->empty() ? Result::kEnd : Result::kLine;
+}
+
 LineEditor::Result LineEditor::read(const char* prompt, const std::string& above,
                                     std::string* line) {
   line->clear();
   if (edit_ == nullptr) {
-    std::fputs(prompt, stdout);
-    std::fflush(stdout);
-    int c = 0;
-    while ((c = std::getc(stdin)) != EOF && c != '\n') line->push_back(static_cast<char>(c));
-    return c == EOF && line->empty() ? Result::kEnd : Result::kLine;
+    return read_plainly(prompt, line);
   }
   edit_->prompt = prompt;
   edit_->above = above;
   edit_->interrupted = false;
   int count = 0;
-  const char* text = el_gets(edit_->line, &count);
-  if (edit_->interrupted) {
+  const char* text = nullptr;
+  bool stopped = false;
+  {
+    const PromptReadScope scope;
+    text = el_gets(edit_->line, &count);
+    stopped = text == nullptr && scope.interrupted();  // by a signal, not by the key
+  }
+  if (stopped) std::fputc('\n', stdout);
+  if (stopped || edit_->interrupted) {
     el_reset(edit_->line);
     return Result::kInterrupted;
   }

@@ -25,6 +25,8 @@ class LineEditor {
   Result read(const char* prompt, const std::string& above, std::string* line);
 
  private:
+  Result read_plainly(const char* prompt, std::string* line);
+
   struct Edit;
   std::unique_ptr<Edit> edit_;  // null when lines are read plainly
 };

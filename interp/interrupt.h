@@ -19,9 +19,14 @@ void stop_at_next_instruction(lua_State* L) noexcept;
 // on next.
 void stop_soon(StateData& data) noexcept;
 
+// Raises the error of a request to stop where there is one: for C functions that run long without
+// Lua code.
+[[gnu::cold]] void raise_stop(lua_State* L);
+
 // While alive, Ctrl-C raises the Lua error "interrupted!" in whatever `L` runs, coroutines and long
 // ops included. A second one cannot be caught: it ends what `L` runs. One that comes while an
-// earlier one has had no effect ends the process with code 130. One at a time, on the main thread.
+// earlier one has had no effect ends the process with code 130; at a prompt, when that one is a
+// second old. One at a time, on the main thread.
 class InterruptScope {
  public:
   explicit InterruptScope(lua_State* L) noexcept;
@@ -32,5 +37,23 @@ class InterruptScope {
  private:
   struct sigaction before_ {};
 };
+
+// From here to the end of the process Ctrl-C does not end it while nothing runs: for a prompt. What
+// InterruptScope finds pressed since the last line was read stops what it runs.
+void keep_prompt_alive() noexcept;
+
+// While alive, Ctrl-C ends a read that waits.
+class PromptReadScope {
+ public:
+  PromptReadScope() noexcept;
+  PromptReadScope(const PromptReadScope&) = delete;
+  PromptReadScope& operator=(const PromptReadScope&) = delete;
+  ~PromptReadScope();
+  // Whether Ctrl-C was pressed meanwhile.
+  bool interrupted() const noexcept;
+};
+
+// The process ends: `L` of the present InterruptScope is about to be closed.
+void leave_interrupts() noexcept;
 
 }  // namespace moonlet
