@@ -104,6 +104,18 @@ void request_stop_from_outside(StateData& data, StopCause cause, int thread) noe
   syscall(SYS_tgkill, getpid(), thread, SIGURG);
 }
 
+namespace {
+bool mask_wake_signal(int how) noexcept {
+  sigset_t set, before;
+  sigemptyset(&set);
+  sigaddset(&set, SIGURG);
+  return pthread_sigmask(how, &set, &before) == 0 && sigismember(&before, SIGURG) == 1;
+}
+}  // namespace
+
+bool unblock_wake_signal() noexcept { return mask_wake_signal(SIG_UNBLOCK); }
+void block_wake_signal() noexcept { mask_wake_signal(SIG_BLOCK); }
+
 void end_stop_request(StateData& data) noexcept {
   data.stop.cancel();
   set_usual_hook(data.main_thread);

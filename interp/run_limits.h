@@ -45,6 +45,13 @@ void request_stop(StateData& data, StopCause cause) noexcept;
 // signals of other origin.
 void request_stop_from_outside(StateData& data, StopCause cause, int thread) noexcept;
 
+// Lets that signal come to this thread, on which a run begins; threads of servers often block all.
+// Returns whether it was blocked, which block_wake_signal makes it again. (The other way to reach
+// Lua code that calls nothing is a hook that counts instructions: it costs two thirds of the speed
+// of calls and a third of that of loops.)
+bool unblock_wake_signal() noexcept;
+void block_wake_signal() noexcept;
+
 // The cause of the present request.
 StopCause requested_stop(StateData& data) noexcept;
 // What messages say of a cause.

@@ -112,6 +112,7 @@ void Session::begin_run(int thread) {
   // An interrupt may have come after the end of the run it was meant for.
   if (data.stop.requested()) [[unlikely]]
     end_stop_request(data);
+  wake_was_blocked = unblock_wake_signal();
   runner.store(thread, std::memory_order_relaxed);
   if (data.options.lua_bytes > 0) data.blocks.end_refusals();
   if (data.limits.need_hooks()) [[unlikely]] {
@@ -125,6 +126,8 @@ void Session::end_run() noexcept {
   runner.store(0, std::memory_order_relaxed);
   if (watchdog != nullptr) [[unlikely]]
     watchdog->disarm();
+  if (wake_was_blocked) [[unlikely]]
+    block_wake_signal();
   // What works for the run would go on without its limits.
   if (data.limits.need_hooks() || data.stop.requested()) [[unlikely]]
     workers::stop_pools_of(data);

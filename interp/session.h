@@ -107,6 +107,7 @@ struct Session {
   Values take_protected(lua_State* L, int first);
   static int handle_error(lua_State* L);
 
+  bool wake_was_blocked = false;               // on the thread of the run, before it
   std::string error_message, error_traceback;  // of the last error that reached handle_error
   std::unique_ptr<Watchdog> watchdog;          // when there is a limit of time
 };

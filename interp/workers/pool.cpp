@@ -54,7 +54,7 @@ class SignalsBlocked {
     sigfillset(&set);
     for (const int signal : {SIGURG, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP})
       sigdelset(&set, signal);
-    pthread_sigmask(SIG_BLOCK, &set, &before_);
+    pthread_sigmask(SIG_SETMASK, &set, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsBlocked(const SignalsBlocked&) = delete;
