@@ -1,11 +1,16 @@
 // interp/chunks.cpp: load, loadfile, dofile and require of text chunks.
 #include "interp/chunks.h"
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <string>
 
 #include "interp/guard.h"
+#include "interp/interrupt.h"
 #include "interp/state.h"
+#include "tensor/io/files.h"
+#include "tensor/stack.h"
 
 namespace moonlet {
 namespace {
@@ -32,12 +37,82 @@ int call_with_text_mode(lua_State* L, int index) {
   return lua_gettop(L);
 }
 
-int load_text(lua_State* L) {
-  // Here, as the library's function could not tell its name any more.
-  if (lua_type(L, 1) != LUA_TSTRING) luaL_checktype(L, 1, LUA_TFUNCTION);
-  luaL_optstring(L, 2, nullptr);
-  return call_with_text_mode(L, 3);
+// --- load ----------------------------------------------------------------------------------------
+
+// A chunk, given to the compiler in pieces, between which requests to stop are met. The compiler
+// recurses, at most once for each character: on a small stack that is looked at, too.
+struct Source {
+  std::string_view rest;
+  bool is_function = false;  // at 1, whose results are the chunk; the last one is at kKept
+};
+
+constexpr int kKept = 5;
+constexpr size_t kPiece = 4096, kPieceOfSmallStack = 16;
+
+// Takes the next string from the function; false when there is none.
+bool call_for_more(lua_State* L, Source& source) {
+  luaL_checkstack(L, 2, "too many nested functions");
+  lua_pushvalue(L, 1);
+  lua_call(L, 0, 1);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return false;
+  }
+  if (lua_isstring(L, -1) == 0) luaL_error(L, "reader function must return a string");
+  lua_replace(L, kKept);
+  size_t size = 0;
+  const char* text = lua_tolstring(L, kKept, &size);
+  source.rest = {text, size};
+  return true;
 }
+
+const char* read_piece(lua_State* L, void* given, size_t* size) {
+  auto& source = *static_cast<Source*>(given);
+  raise_stop(L);
+  if (stack_is_short()) luaL_error(L, "C stack overflow");
+  *size = 0;
+  if (source.rest.empty() && source.is_function && !call_for_more(L, source)) return nullptr;
+  const std::string_view piece =
+      source.rest.substr(0, stack_is_small() ? kPieceOfSmallStack : kPiece);
+  source.rest.remove_prefix(piece.size());
+  *size = piece.size();
+  return piece.data();
+}
+
+// The results of `load`: stack as lua_load leaves it.
+int finish_load(lua_State* L, int status, bool has_environment) {
+  if (status != LUA_OK) {
+    explain(L);
+    luaL_pushfail(L);
+    lua_insert(L, -2);
+    return 2;
+  }
+  if (has_environment) {
+    lua_pushvalue(L, 4);
+    if (lua_setupvalue(L, -2, 1) == nullptr) lua_pop(L, 1);
+  }
+  return 1;
+}
+
+int l_load(lua_State* L) {
+  size_t size = 0;
+  const char* text = lua_tolstring(L, 1, &size);
+  const char* name = luaL_optstring(L, 2, text != nullptr ? text : "=(load)");
+  const char* mode = luaL_optstring(L, 3, "bt");
+  if (text == nullptr) luaL_checktype(L, 1, LUA_TFUNCTION);
+  if (!state_data(L).options.bytecode) mode = std::strchr(mode, 't') != nullptr ? "t" : "";
+  const bool has_environment = !lua_isnone(L, 4);
+  Source source;
+  if (text != nullptr) {
+    source.rest = {text, size};
+  } else {
+    source.is_function = true;
+    lua_settop(L, kKept);
+  }
+  return finish_load(L, lua_load(L, read_piece, &source, name, mode), has_environment);
+}
+
+// --- files ---------------------------------------------------------------------------------------
 
 int load_text_file(lua_State* L) {
   luaL_optstring(L, 1, nullptr);
@@ -83,15 +158,34 @@ void wrap(lua_State* L, const char* name, lua_CFunction f) {
 
 const char* chunk_mode(lua_State* L) { return state_data(L).options.bytecode ? "bt" : "t"; }
 
+namespace {
+// luaL_loadfilex, but in small pieces: without a byte order mark and a first line with '#'.
+int load_whole_file(lua_State* L, const char* path) {
+  const std::string text = io::read_file(path, "load");
+  std::string_view code = text;
+  if (code.starts_with("\xEF\xBB\xBF")) code.remove_prefix(3);
+  if (code.starts_with('#')) code.remove_prefix(std::min(code.find('\n'), code.size()));
+  return load_string(L, code, (std::string("@") + path).c_str(), chunk_mode(L));
+}
+}  // namespace
+
 int load_file(lua_State* L, const char* path) {
-  const int status = luaL_loadfilex(L, path, chunk_mode(L));
+  std::error_code ignored;
+  const bool in_pieces =
+      path != nullptr && stack_is_small() && std::filesystem::is_regular_file(path, ignored);
+  const int status = in_pieces ? load_whole_file(L, path) : luaL_loadfilex(L, path, chunk_mode(L));
   if (status != LUA_OK) explain(L);
   return status;
 }
 
+int load_string(lua_State* L, std::string_view code, const char* name, const char* mode) {
+  Source source{code};
+  return lua_load(L, read_piece, &source, name, mode);
+}
+
 void restrict_chunks(lua_State* L) {
+  lua_register(L, "load", l_load);
   if (state_data(L).options.bytecode) return;
-  wrap(L, "load", guard<load_text>);
   wrap(L, "loadfile", guard<load_text_file>);
   wrap(L, "dofile", guard<do_text_file>);
   lua_getglobal(L, LUA_LOADLIBNAME);

@@ -81,7 +81,7 @@ Values Interpreter::run_string(std::string_view code, const std::string& name) {
   const std::string chunk = "=" + name;
   Session& session = this->session();
   session.protect([&](lua_State* L) {
-    if (luaL_loadbufferx(L, code.data(), code.size(), chunk.c_str(), "t") != LUA_OK) lua_error(L);
+    if (load_string(L, code, chunk.c_str(), "t") != LUA_OK) lua_error(L);
     results = session.call_top(L, nullptr, 0);
   });
   return results;

@@ -240,7 +240,10 @@ EntryScope::~EntryScope() {
 RunningScope::RunningScope(lua_State* L, lua_State* co)
     : data_(state_data(L)), before_(data_.running) {
   data_.running = co;
-  if (data_.stop.requested()) stop_at_next_instruction(co);
+  if (data_.stop.requested())
+    stop_at_next_instruction(co);
+  else if (co != data_.main_thread)
+    watch_small_stack(co);
 }
 
 RunningScope::~RunningScope() {

@@ -123,7 +123,7 @@ InterruptScope::~InterruptScope() {
   sigaction(SIGINT, &before_, nullptr);
   lua_State* L = target.exchange(nullptr);
   state_data(L).stop.cancel();
-  lua_sethook(L, nullptr, 0, 0);
+  set_usual_hook(L);
 }
 
 // --- prompts -------------------------------------------------------------------------------------

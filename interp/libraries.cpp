@@ -8,8 +8,11 @@
 #include "interp/blame.h"
 #include "interp/chunks.h"
 #include "interp/guard.h"
+#include "interp/interrupt.h"
+#include "interp/library/poll.h"
 #include "interp/output.h"
 #include "interp/state.h"
+#include "tensor/stack.h"
 
 namespace moonlet {
 namespace {
@@ -78,6 +81,12 @@ int l_set_hook(lua_State* L) {
   return luaL_error(L, "debug.sethook: this interpreter has limits, which need the hook");
 }
 
+int l_set_hook_if_free(lua_State* L) {
+  if (watch_small_stack(L))
+    return luaL_error(L, "debug.sethook: this thread has a small stack, which needs the hook");
+  return call_original(L);
+}
+
 void change_debug(lua_State* L, bool limited) {
   if (!push_library(L, LUA_DBLIBNAME)) return;
   replace(L, "setmetatable", guard<l_set_metatable>);
@@ -85,8 +94,8 @@ void change_debug(lua_State* L, bool limited) {
   replace(L, "setupvalue", guard<l_set_upvalue>);
   replace(L, "setlocal", guard<l_set_local>);
   replace(L, "getregistry", guard<l_get_registry>);
+  replace(L, "sethook", limited ? guard<l_set_hook> : guard<l_set_hook_if_free>);
   if (limited) {
-    replace(L, "sethook", guard<l_set_hook>);
     // As the ones of the basic library, since metatables hold finalizers.
     for (const char* name : {"getmetatable", "setmetatable"}) {
       lua_getglobal(L, name);
@@ -98,9 +107,10 @@ void change_debug(lua_State* L, bool limited) {
 
 // --- basic functions -----------------------------------------------------------------------------
 
-// The handler of xpcall is called where no hook is: for a request to stop it would be a way out.
+// The handler of xpcall is called where no hook is: for a request to stop it would be a way out,
+// and at the end of a small stack beyond it.
 int call_handler(lua_State* L) {
-  if (state_data(L).stop.requested()) return 1;
+  if (state_data(L).stop.requested() || stack_is_short()) return 1;
   blame_script(L, L);
   return call_original(L);
 }
@@ -273,6 +283,8 @@ void open_libraries(lua_State* L) {
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
+  library::replace_string_functions(L);
+  library::replace_table_functions(L);
   restrict_chunks(L);
   change_basics(L, state_data(L).limits.need_hooks());
   change_os(L);

@@ -53,8 +53,8 @@ struct InterpreterOptions {
   // Instructions of Lua's virtual machine, in steps of 100. Counting makes Lua code slower. A call
   // of a library function or an op is one instruction, resuming a coroutine a step.
   int64_t instructions = 0;
-  // How long a run may take. Checked before each Lua instruction and within long ops; a library
-  // function of Lua that takes long (a pattern, a sort) ends first.
+  // How long a run may take. Checked before each Lua instruction, within long ops and within the
+  // library functions of Lua that may take long (a pattern, a sort).
   std::chrono::nanoseconds wall_time{0};
   // Where output goes; empty: the process's standard streams.
   OutputFunction output;

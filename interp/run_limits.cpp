@@ -14,6 +14,7 @@
 #include "interp/interrupt.h"
 #include "interp/state.h"
 #include "tensor/memory/budget.h"
+#include "tensor/stack.h"
 
 namespace moonlet {
 namespace {
@@ -46,11 +47,19 @@ bool record(StateData& data, StopCause cause) noexcept {
   return true;
 }
 
-void count(lua_State* L, lua_Debug*) {
+void count(lua_State* L) {
   StateData& data = state_data(L);
   if (data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed) >= kCountStep) return;
   request_stop(data, StopCause::Instructions);
   stop_at_next_instruction(L);
+}
+
+// The usual hook, where there is one.
+void look(lua_State* L, lua_Debug* event) {
+  if (event->event == LUA_HOOKCOUNT)
+    count(L);
+  else if (stack_is_short())
+    luaL_error(L, "C stack overflow");
 }
 
 struct sigaction previous {};
@@ -134,12 +143,19 @@ void charge_switch(StateData& data) noexcept {
 
 void set_usual_hook(lua_State* L) noexcept {
   const Limits& limits = state_data(L).limits;
-  if (limits.instructions > 0) {
-    const int64_t step = std::min(kCountStep, limits.instructions);
-    lua_sethook(L, count, LUA_MASKCOUNT, static_cast<int>(step));
-  } else {
-    lua_sethook(L, nullptr, 0, 0);
-  }
+  int mask = 0;
+  if (limits.instructions > 0) mask |= LUA_MASKCOUNT;
+  if (stack_is_small()) mask |= LUA_MASKCALL;
+  const int64_t step = std::min(kCountStep, limits.instructions);
+  lua_sethook(L, mask != 0 ? look : nullptr, mask, static_cast<int>(step));
+}
+
+bool watch_small_stack(lua_State* L) noexcept {
+  const bool small = stack_is_small();
+  const lua_Hook hook = lua_gethook(L);
+  const bool watched = hook == look && (lua_gethookmask(L) & LUA_MASKCALL) != 0;
+  if (small != watched && (hook == nullptr || hook == look)) set_usual_hook(L);
+  return small;
 }
 
 void note_exception(lua_State* L, const std::exception& e) noexcept {

@@ -113,6 +113,7 @@ void Session::begin_run(int thread) {
   if (data.stop.requested()) [[unlikely]]
     end_stop_request(data);
   wake_was_blocked = unblock_wake_signal();
+  watch_small_stack(L());
   runner.store(thread, std::memory_order_relaxed);
   if (data.options.lua_bytes > 0) data.blocks.end_refusals();
   if (data.limits.need_hooks()) [[unlikely]] {

@@ -30,6 +30,7 @@
 #include "moonlet_config.h"
 #include "tensor/backend.h"
 #include "tensor/memory/budget.h"
+#include "tensor/stack.h"
 #include "tensor/warning.h"
 
 namespace moonlet {
@@ -273,7 +274,10 @@ StatePtr new_state(InterpreterOptions options, StateData* owner) {
   StatePtr state(raw);
   lua_gc(raw, LUA_GCSTOP);
   lua_pushcfunction(raw, guard<open_everything>);
-  if (lua_pcall(raw, 0, 0, 0) != LUA_OK) throw std::bad_alloc();
+  const int status = lua_pcall(raw, 0, 0, 0);
+  if (status == LUA_ERRRUN && stack_is_small())
+    fail("an interpreter needs a thread with at least 128 KiB of stack");
+  if (status != LUA_OK) throw std::bad_alloc();
   lua_gc(raw, LUA_GCRESTART);
   gc::set_generational(raw, true);
   set_limits(state_data(raw));

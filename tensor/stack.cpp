@@ -9,6 +9,11 @@
 
 namespace moonlet::detail {
 
+namespace {
+// What an error takes on its way up, with its traceback.
+constexpr size_t kLeast = size_t{24} << 10;
+}  // namespace
+
 constinit thread_local StackBounds stack_bounds{0, 0, 0, false};
 
 void measure_stack() noexcept {
@@ -22,7 +27,8 @@ void measure_stack() noexcept {
     // Whether the guard's pages are part of it depends on libc's version.
     stack_bounds.lowest = reinterpret_cast<uintptr_t>(lowest) + guard;
     stack_bounds.size = size - guard;
-    stack_bounds.reserve = std::min(stack_bounds.size / 4, kStackReserve);
+    stack_bounds.reserve =
+        std::clamp(stack_bounds.size / 4, std::min(kLeast, stack_bounds.size / 2), kStackReserve);
   }
   pthread_attr_destroy(&attributes);
 }

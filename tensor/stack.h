@@ -25,7 +25,7 @@ extern constinit thread_local StackBounds stack_bounds;
 }  // namespace detail
 
 // What is left for kernels, libraries and the way of an exception where recursion ends; of stacks
-// below 2 MiB it is a quarter.
+// below 2 MiB it is a quarter, at least 24 KiB.
 inline constexpr size_t kStackReserve = size_t{512} << 10;
 
 // The size of this thread's stack, 0 when it is unknown.
@@ -33,6 +33,13 @@ inline size_t stack_size() noexcept {
   if (!detail::stack_bounds.measured) [[unlikely]]
     detail::measure_stack();
   return detail::stack_bounds.size;
+}
+
+// Whether 200 calls from C to Lua, which is what Lua allows, may take more than this thread has.
+inline bool stack_is_small() noexcept {
+  constexpr size_t kSmall = size_t{768} << 10;
+  const size_t size = stack_size();
+  return size != 0 && size < kSmall;
 }
 
 // Whether only the reserve is left. A load and a compare; false on stacks that are not the thread's

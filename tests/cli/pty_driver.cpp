@@ -4,12 +4,17 @@
 //   expect TEXT   waits until the output holds TEXT behind the last match
 //   prompt        expects "> " and waits until the editor has the terminal in raw mode
 //   absent TEXT   fails when the output so far holds TEXT behind the last match
+//   press COUNT   so often types a short command and, at some time within 4 ms, Ctrl-C; the program
+//                 must be there after it
+//   kill SIGNAL   sends the program the signal of that number
 //   exit CODE     waits for the end of the program
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <random>
 #include <string>
+#include <thread>
 
 #include <poll.h>
 #include <pty.h>
@@ -66,6 +71,8 @@ class Dialogue {
     if (verb == "expect") return expect(text);
     if (verb == "prompt") return expect("> ") && editor_reads();
     if (verb == "absent") return output_.find(text, matched_) == output_.npos;
+    if (verb == "press") return press(std::stoi(text));
+    if (verb == "kill") return kill(pid_, std::stoi(text)) == 0;
     if (verb == "exit") return ends(std::stoi(text));
     return verb.empty() || verb[0] == '#';
   }
@@ -110,6 +117,19 @@ class Dialogue {
     return false;
   }
 
+  bool press(int count) {
+    constexpr char kCommand[] = "x = 1\r", kInterrupt = '\3';
+    for (int i = 0; i < count; ++i) {
+      if (write(terminal_, kCommand, sizeof kCommand - 1) < 0) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(random_() % 4000));
+      if (write(terminal_, &kInterrupt, 1) < 0) return false;
+      read_some(std::chrono::steady_clock::now() + std::chrono::milliseconds(10));
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) != 0) return false;
+    }
+    return true;
+  }
+
   bool ends(int code) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (read_some(deadline)) {
@@ -121,6 +141,7 @@ class Dialogue {
     return WIFEXITED(status) && WEXITSTATUS(status) == code;
   }
 
+  std::minstd_rand random_;
   int terminal_ = -1;
   pid_t pid_ = 0;
   std::string output_;

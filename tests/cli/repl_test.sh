@@ -117,6 +117,54 @@ send \x04
 exit 0
 TEXT
 
+dialogue 'Ctrl-C between commands is harmless' <<'TEXT'
+prompt
+press 150
+send \x03
+prompt
+send 6 * 7\r
+expect 42
+prompt
+kill 2
+prompt
+send 'still ' .. 'here'\r
+expect still here
+prompt
+send \x04
+exit 0
+TEXT
+
+dialogue 'Ctrl-C before the first prompt is harmless' <<'TEXT'
+expect Moonlet
+press 20
+send \x03
+prompt
+send 6 * 7\r
+expect 42
+prompt
+send \x04
+exit 0
+TEXT
+
+dialogue 'Ctrl-C stops completion, and patterns' <<'TEXT'
+prompt
+send setmetatable(_G, { __index = function(_, k) if k == 'slow' then print('go' .. 'ing') while true do end end end })\r
+prompt
+send slow.a\t
+expect going
+send \x03
+send \x15print('find' .. 'ing') (('a'):rep(5000)):find('.-.-.-b')\r
+expect finding
+send \x03
+expect interrupted!
+prompt
+send 6 * 7\r
+expect 42
+prompt
+send \x04
+exit 0
+TEXT
+
 dialogue 'Ctrl-C stops what catches it, and what waits' <<'TEXT'
 prompt
 send print('go' .. 'ing') while true do print('cau' .. 'ght', (pcall(function() while true do end end))) end\r
@@ -272,6 +320,14 @@ expect 42
 prompt
 send \x04
 exit 0
+TEXT
+
+echo 'io.write("run") io.flush() while true do end' >loop.lua
+dialogue 'Ctrl-C in a script, then no prompt' -i loop.lua <<'TEXT'
+expect run
+send \x03
+expect interrupted!
+exit 1
 TEXT
 
 echo "$passed passed, $failed failed, 0 skipped"
