@@ -44,6 +44,7 @@ int call_with_text_mode(lua_State* L, int index) {
 struct Source {
   std::string_view rest;
   bool is_function = false;  // at 1, whose results are the chunk; the last one is at kKept
+  bool stopped = false;      // by a request, which is no fault of the chunk
 };
 
 constexpr int kKept = 5;
@@ -68,6 +69,7 @@ bool call_for_more(lua_State* L, Source& source) {
 
 const char* read_piece(lua_State* L, void* given, size_t* size) {
   auto& source = *static_cast<Source*>(given);
+  source.stopped = state_data(L).stop.requested();
   raise_stop(L);
   if (stack_is_short()) luaL_error(L, "C stack overflow");
   *size = 0;
@@ -109,7 +111,8 @@ int l_load(lua_State* L) {
     source.is_function = true;
     lua_settop(L, kKept);
   }
-  return finish_load(L, lua_load(L, read_piece, &source, name, mode), has_environment);
+  const int status = lua_load(L, read_piece, &source, name, mode);
+  return source.stopped ? lua_error(L) : finish_load(L, status, has_environment);
 }
 
 // --- files ---------------------------------------------------------------------------------------

@@ -148,12 +148,12 @@ TEXT
 
 dialogue 'Ctrl-C stops completion, and patterns' <<'TEXT'
 prompt
-send setmetatable(_G, { __index = function(_, k) if k == 'slow' then print('go' .. 'ing') while true do end end end })\r
+send do setmetatable(_G, { __index = function(_, k) if k == 'slow' then print('go' .. 'ing') while true do end end end }) end\r
 prompt
 send slow.a\t
 expect going
 send \x03
-send \x15print('find' .. 'ing') (('a'):rep(5000)):find('.-.-.-b')\r
+send \x15print('find' .. 'ing'); (('a'):rep(5000)):find('.-.-.-b')\r
 expect finding
 send \x03
 expect interrupted!

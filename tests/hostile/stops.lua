@@ -3,7 +3,7 @@
 
 -- A row whose code is interrupted once, and must end with the error.
 local function interrupted(name, code)
-  return { name, 'print "ready" io.stdout:flush()\n' .. code .. '\nprint "not stopped"', signals = { 0.15, "INT" },
+  return { name, 'print "ready" io.stdout:flush();\n' .. code .. '\nprint "not stopped"', signals = { 0.15, "INT" },
     exit = 1, out = "^ready\n$", err = "interrupted!" }
 end
 
@@ -27,6 +27,13 @@ return {
     for i = 1, 400000 do t[i + 1] = " ::l" .. i .. "::" end
     load(table.concat(t)) ]]),
   interrupted("a chunk with many branches", [[ load("if a then " .. ("elseif a then "):rep(400000) .. "end") ]]),
+  interrupted("a chunk with many branches, given by a function", [[
+    local given = false
+    load(function()
+      if given then return nil end
+      given = true
+      return "if a then " .. ("elseif a then "):rep(400000) .. "end"
+    end) ]]),
 
   { "string.rep of nothing, often", [[ return #(""):rep(math.maxinteger), #(""):rep(1 << 60, "") ]], gives = "0, 0" },
   { "a text that has the beginning of what is sought everywhere", [[
