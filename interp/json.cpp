@@ -2,12 +2,14 @@
 #include "interp/json.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "interp/guard.h"
 #include "interp/namespace.h"
 #include "tensor/error.h"
 #include "tensor/io/json.h"
+#include "tensor/io/read_budget.h"
 
 namespace moonlet {
 namespace {
@@ -158,11 +160,13 @@ int l_encode(lua_State* L) {
   return 1;
 }
 
-// decode(text) -> the value; errors name the byte.
+// decode(text, max_bytes) -> the value, which may take so many bytes where they are given; errors
+// name the byte.
 int l_decode(lua_State* L) {
   check(lua_type(L, 1) == LUA_TSTRING, "json: a string is wanted, got ", luaL_typename(L, 1));
   TableBuilder builder(L);
-  io::read_json(string_at(L, 1), "json", builder);
+  io::ReadBudget budget(0, luaL_optinteger(L, 2, std::numeric_limits<lua_Integer>::max()));
+  io::read_json(string_at(L, 1), "json", builder, &budget);
   return 1;
 }
 

@@ -1,6 +1,7 @@
 // interp/system.cpp: module moonlet.system, what scripts need from the machine beside tensors.
 #include "interp/system.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -106,10 +107,14 @@ int l_write_file(lua_State* L) {
   return 0;
 }
 
-// read_file(path, name) -> string; `name` is what messages call the function.
+// read_file(path, name, max_bytes, weight) -> string; `name` is what messages call the function,
+// which makes `weight` bytes of each byte of the file (default 1).
 int l_read_file(lua_State* L) {
   const char* op = luaL_optstring(L, 2, "read_file");
-  const std::string data = io::read_file(check_path(L, op), op);
+  const auto weight = static_cast<uint64_t>(std::max<lua_Integer>(luaL_optinteger(L, 4, 1), 1));
+  // The string that the script gets is a copy.
+  const std::string data =
+      io::read_file(check_path(L, op), op, luaL_optinteger(L, 3, 0), weight + 1);
   lua_pushlstring(L, data.data(), data.size());
   return 1;
 }

@@ -118,7 +118,7 @@ end
 -- --- loading ----------------------------------------------------------------------------------
 
 local read_load = signature('load(string path, string device="cpu", bool mmap=false, '
-  .. "string? map_location=nil, string? dtype=nil)")
+  .. "string? map_location=nil, string? dtype=nil, int>=1? max_bytes=nil)")
 
 -- All tensors of a value on another device; those that are one stay one.
 local function moved(value, device, seen)
@@ -156,15 +156,13 @@ function readers.gguf(file, dtype)
   return require("moonlet.files.gguf").read(file, dtype or "float32")
 end
 function readers.npy(file) return require("moonlet.files.numpy").read(file) end
-function readers.safetensors(file)
-  return require("moonlet.files.safetensors").read(file.path, file.mapped ~= nil)
-end
-function readers.onnx(file) return require("moonlet.onnx.load").read(file.path, "load") end
+function readers.safetensors(file) return require("moonlet.files.safetensors").read(file) end
+function readers.onnx(file) return require("moonlet.onnx.load").read(file) end
 function readers.legacy(file) return require("moonlet.files.torch").read_legacy(file) end
 
 -- The files of an index are safetensors, or of torch.save.
-local function read_shard(path, mmap)
-  local file = Source.open(path, mmap)
+local function read_shard(path, mmap, max_bytes)
+  local file = Source.open(path, mmap, nil, max_bytes)
   local kind = kinds.of_bytes(file:some(0, 512))
   if kind ~= "safetensors" and kind ~= "zip" then
     fail("load: '%s': this is neither a safetensors file nor one of torch.save", path)
@@ -174,7 +172,7 @@ end
 
 function readers.index(file)
   return require("moonlet.files.safetensors").read_index(file, function(path)
-    return read_shard(path, file.mapped ~= nil)
+    return read_shard(path, file.mapped ~= nil, file.budget.given)
   end)
 end
 
@@ -246,25 +244,28 @@ end
 --- (false), true to map the file instead of copying it: loading is instant and memory is used as
 --- tensors are read, but who writes into the file changes the tensors, and reading what was cut off
 --- the file ends the process. `ml.save` to the same path is safe, as it makes a new file. Changes
---- to the tensors stay in this process.
+--- to the tensors stay in this process. `max_bytes`: what tensors and values of the file may take;
+--- a file may come from anybody, so this is 512 MiB, or 256 times the file's size where that is
+--- more, unless it is given.
 ---@param path string
 ---@param device? string
 ---@param mmap? boolean
 ---@param map_location? string
 ---@param dtype? string
+---@param max_bytes? integer
 ---@return any value
 ---@return table metadata
 ---@return table<string, string>? left_out
 function serialize.load(...)
-  local path, device, mmap, map_location, dtype = read_load(...)
+  local path, device, mmap, map_location, dtype, max_bytes = read_load(...)
   if map_location and device ~= "cpu" then
     fail("load: 'device' and 'map_location' are two names of one option")
   end
   device = map_location or device
-  local file = Source.open(path)
+  local file = Source.open(path, false, "load", max_bytes)
   local kind = kind_of(file, path)
   check_dtype(path, kind, dtype)
-  if mmap then file = Source.open(path, true) end
+  if mmap then file = Source.open(path, true, "load", max_bytes) end
   local value, metadata, left_out = under("load", path, readers[kind], file, dtype)
   metadata = metadata or {}
   signature.asides[metadata] = true

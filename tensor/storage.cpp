@@ -18,6 +18,7 @@
 #include "tensor/backend.h"
 #include "tensor/execution.h"
 #include "tensor/memory/budget.h"
+#include "tensor/memory/live_bound.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_peak.h"
 #include "tensor/plain_copy.h"
@@ -171,6 +172,8 @@ Allocator& allocator_now(size_t bytes, Device device) {
 }  // namespace
 
 Storage* Storage::allocate(size_t bytes, Device device) {
+  if (memory::live_bound != nullptr) [[unlikely]]
+    memory::live_bound->check(bytes);
   Allocator& allocator = allocator_now(bytes, device);
   void* context = nullptr;
   void* data = allocator.allocate(bytes, device, &context);

@@ -13,6 +13,8 @@
 #include "tensor/io/bytes.h"
 #include "tensor/io/deflate.h"
 #include "tensor/io/files.h"
+#include "tensor/io/read_budget.h"
+#include "tensor/memory/live_bound.h"
 
 namespace moonlet::binding {
 namespace {
@@ -131,6 +133,21 @@ int l_inflate(lua_State* L) {
   return push_result(L, out);
 }
 
+// read_limit(size, max_bytes) -> how many bytes a reader may make of a file of that size
+int l_read_limit(lua_State* L) {
+  const auto size = static_cast<uint64_t>(std::max<lua_Integer>(luaL_checkinteger(L, 1), 0));
+  lua_pushinteger(L, io::read_limit(size, luaL_optinteger(L, 2, 0)));
+  return 1;
+}
+
+// with_tensor_limit(bytes, f, ...) -> the results of f(...), in which tensors take no more than so
+// many bytes at once beside those that there were, those that the tape keeps included
+int l_with_tensor_limit(lua_State* L) {
+  const memory::LiveBound bound(std::max<lua_Integer>(luaL_checkinteger(L, 1), 0));
+  lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
+  return lua_gettop(L) - 1;
+}
+
 }  // namespace
 
 void register_file_parts(lua_State* L) {
@@ -138,7 +155,9 @@ void register_file_parts(lua_State* L) {
                                         {"deflate", op_guard<l_deflate>},
                                         {"inflate", op_guard<l_inflate>},
                                         {"read_bytes", op_guard<l_read_bytes>},
+                                        {"read_limit", op_guard<l_read_limit>},
                                         {"read_tensor", op_guard<l_read_tensor>},
+                                        {"with_tensor_limit", guard<l_with_tensor_limit>},
                                         {"write_parts", op_guard<l_write_parts>},
                                         {nullptr, nullptr}};
   set_functions(L, -1, kFunctions);

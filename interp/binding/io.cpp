@@ -60,6 +60,9 @@ int l_to_bytes(lua_State* L) {
   return push_string(L, io::bytes_of(rows));
 }
 
+// The option max_bytes of a reader, where there is one; 0 stands for the usual bound.
+int64_t max_bytes_argument(lua_State* L, int index) { return luaL_optinteger(L, index, 0); }
+
 // --- safetensors ---------------------------------------------------------------------------------
 
 void push_texts(lua_State* L, const std::map<std::string, std::string>& texts) {
@@ -71,11 +74,13 @@ void push_texts(lua_State* L, const std::map<std::string, std::string>& texts) {
   }
 }
 
-// read_safetensors(path, mmap) -> { name = tensor }, { name = metadata string }, { name = type }
-// of those that are left out
+// read_safetensors(path, mmap, max_bytes) -> { name = tensor }, { name = metadata string },
+// { name = type } of those that are left out
 int l_read_safetensors(lua_State* L) {
   const std::string path = path_argument(L, 1, "load");
-  io::Safetensors file = io::load_safetensors(path, {.mmap = lua_toboolean(L, 2) != 0}, "load");
+  const io::LoadOptions options{.mmap = lua_toboolean(L, 2) != 0,
+                                .max_bytes = max_bytes_argument(L, 3)};
+  io::Safetensors file = io::load_safetensors(path, options, "load");
   lua_createtable(L, 0, static_cast<int>(file.tensors.size()));
   for (auto& [name, tensor] : file.tensors) {
     push_string(L, name);
@@ -138,21 +143,24 @@ io::CsvReadOptions read_options(lua_State* L) {
   return options;
 }
 
-// read_csv(path, header, separator, dtype) -> tensor, and the names where there is a header
+// read_csv(path, header, separator, dtype, max_bytes) -> tensor, and the names where there is a
+// header
 int l_read_csv(lua_State* L) {
   const std::string path = path_argument(L, 1, "read_csv");
   io::CsvReadOptions options = read_options(L);
   if (!lua_isnoneornil(L, 4)) options.dtype = dtype_from_name(luaL_checkstring(L, 4));
+  options.max_bytes = max_bytes_argument(L, 5);
   const io::CsvNumbers file = io::read_csv(path, options);
   push_result(L, file.values);
   return options.header ? 1 + push_strings(L, file.names) : 1;
 }
 
-// read_csv_texts(path, header, separator) -> { texts of a column, .. }, { line of a row, .. }, and
-// the names where there is a header. Errors are those of data.read_table.
+// read_csv_texts(path, header, separator, max_bytes) -> { texts of a column, .. }, { line of a row,
+// .. }, and the names where there is a header. Errors are those of data.read_table.
 int l_read_csv_texts(lua_State* L) {
   const std::string path = path_argument(L, 1, "read_table");
-  const io::CsvReadOptions options = read_options(L);
+  io::CsvReadOptions options = read_options(L);
+  options.max_bytes = max_bytes_argument(L, 4);
   const io::CsvTexts file = io::read_csv_texts(path, options, "read_table");
   lua_createtable(L, static_cast<int>(file.columns.size()), 0);
   for (size_t i = 0; i < file.columns.size(); ++i) {
@@ -186,18 +194,21 @@ int l_write_csv(lua_State* L) {
   return 0;
 }
 
-// read_idx(path) -> tensor
+// read_idx(path, max_bytes) -> tensor
 int l_read_idx(lua_State* L) {
-  return push_result(L, io::read_idx(path_argument(L, 1, "read_idx")));
+  constexpr const char* kOp = "read_idx";
+  return push_result(L, io::read_idx(path_argument(L, 1, kOp), kOp, max_bytes_argument(L, 2)));
 }
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// read_picture(path, channels) -> a tensor of (height, width, channels); 0 for those of the file
+// read_picture(path, channels, max_bytes) -> a tensor of (height, width, channels); 0 for those of
+// the file
 int l_read_picture(lua_State* L) {
   constexpr const char* kOp = "read_image";
   const auto mode = static_cast<io::PictureMode>(luaL_checkinteger(L, 2));
-  return push_result(L, io::read_picture(path_argument(L, 1, kOp), mode, kOp));
+  const std::string path = path_argument(L, 1, kOp);
+  return push_result(L, io::read_picture(path, mode, kOp, max_bytes_argument(L, 3)));
 }
 
 // encode_png(tensor, level) -> the bytes of a file; the tensor is (height, width, channels)

@@ -13,10 +13,11 @@ local json = {}
 function json.encode(value) end
 
 --- The value of a JSON text: tables, strings, booleans, integers and floats, and `json.null`. What is
---- not JSON is an error that says where.
+--- not JSON is an error that says where, and so are values that take more than `max_bytes`.
 ---@param text string
+---@param max_bytes? integer (default: no bound)
 ---@return any
-function json.decode(text) end
+function json.decode(text, max_bytes) end
 
 --- What null is in a decoded text, and what is encoded as null.
 json.null = nil

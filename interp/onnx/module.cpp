@@ -13,6 +13,7 @@
 #include "tensor/error.h"
 #include "tensor/execution.h"
 #include "tensor/io/bytes.h"
+#include "tensor/io/read_budget.h"
 #include "tensor/plugin_places.h"
 
 namespace moonlet {
@@ -73,7 +74,7 @@ void with_codec(F f) {
 // Makes Lua values: what is finished goes into the table below it on the stack.
 class TableMaker final : public OnnxReader {
  public:
-  explicit TableMaker(lua_State* L) : L_(L) {}
+  TableMaker(lua_State* L, int64_t max_bytes) : L_(L), budget_(0, max_bytes) {}
 
   void begin_message() override { open(true); }
   void key(const char* name) override { lua_pushstring(L_, name); }
@@ -81,14 +82,17 @@ class TableMaker final : public OnnxReader {
   void begin_list() override { open(false); }
   void end_list() override { close(); }
   void integer(int64_t value) override {
+    budget_.take(kValue);
     lua_pushinteger(L_, value);
     place();
   }
   void number(double value) override {
+    budget_.take(kValue);
     lua_pushnumber(L_, value);
     place();
   }
   void bytes(std::string_view value) override {
+    budget_.take(kValue + 2 * value.size());
     lua_pushlstring(L_, value.data(), value.size());
     place();
   }
@@ -114,13 +118,19 @@ class TableMaker final : public OnnxReader {
     lua_Integer count;
   };
 
+  // The bytes of a value in a table, or with the head of a string; of a message, also the plugin's;
+  // of a tensor beside its elements, which the plugin has as well.
+  static constexpr uint64_t kValue = 96, kMessage = 384, kTensor = 1024;
+
   void tensor(DType dtype, const void* data, size_t count, size_t width) {
+    budget_.take(kTensor + 2 * count * width);
     Tensor out = empty_plain({static_cast<int64_t>(count)}, {dtype, {}}, "onnx");
     if (count > 0) std::memcpy(out.raw(), data, count * width);
     binding::push_result(L_, out);
     place();
   }
   void open(bool message) {
+    budget_.take(kMessage);
     luaL_checkstack(L_, 8, "a deep ONNX model");
     lua_newtable(L_);
     levels_.push_back({message, 0});
@@ -138,6 +148,7 @@ class TableMaker final : public OnnxReader {
   }
 
   lua_State* L_;
+  io::ReadBudget budget_;
   std::vector<Level> levels_;
 };
 
@@ -147,10 +158,10 @@ std::string_view bytes_at(lua_State* L, int index) {
   return {bytes, size};
 }
 
-// decode(bytes) -> the model as a table
+// decode(bytes, max_bytes) -> the model as a table
 int l_decode(lua_State* L) {
   const std::string_view model = bytes_at(L, 1);
-  TableMaker maker(L);
+  TableMaker maker(L, luaL_optinteger(L, 2, 0));
   with_codec([&](const OnnxCodec& library) { library.read(model, maker); });
   return 1;
 }

@@ -3,6 +3,7 @@
 
 local Heap = require "moonlet.data.heap"
 local class = require "moonlet.class"
+local io = require "moonlet.io"
 local json = require "moonlet.json"
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -324,9 +325,14 @@ local function of_file(path, format, ...)
   fail("read_tokenizer: '%s': " .. format, path, ...)
 end
 
-local function decode_file(path)
-  local text = system.read_file(path, "read_tokenizer")
-  local ok, value = pcall(json.decode, text)
+-- A line of merges in the tables of a tokenizer, for each of its bytes at most.
+local MERGE_BYTES = 64
+
+local function decode_file(path, max_bytes)
+  local text = system.read_file(path, "read_tokenizer", max_bytes)
+  -- The tables of a tokenizer are as much as those of the file, and more of them.
+  local left = io.read_limit(#text, max_bytes) // 4
+  local ok, value = pcall(json.decode, text, left)
   if not ok then of_file(path, "it is no JSON: %s", tostring(value):gsub("^.-: ", "", 1)) end
   if type(value) ~= "table" then of_file(path, "it holds no object") end
   return value
@@ -375,32 +381,35 @@ local function add_added(path, tokenizer, list)
   end
 end
 
-local function merges_of(path)
+local function merges_of(path, max_bytes)
   local merges = {}
-  for line in system.read_file(path, "read_tokenizer"):gmatch "[^\r\n]+" do
+  local content = system.read_file(path, "read_tokenizer", max_bytes, MERGE_BYTES)
+  for line in content:gmatch "[^\r\n]+" do
     if not line:find "^#version" then merges[#merges + 1] = line end
   end
   return merges
 end
 
 local read_file = signature("data.read_tokenizer(string path, string? merges=nil, "
-  .. "string[]? special_tokens=nil, bool add_prefix_space=false)")
+  .. "string[]? special_tokens=nil, bool add_prefix_space=false, int>=1? max_bytes=nil)")
 
 --- A byte-level BPE tokenizer from a `tokenizer.json`, or from a `vocab.json` and its `merges.txt`:
 --- `data.read_tokenizer("vocab.json", "merges.txt", { special_tokens = { "<|endoftext|>" } })`.
---- What a file asks for and is not known here is an error. The last two options are for
---- `merges.txt`; see `data.ByteLevelBPE`.
+--- What a file asks for and is not known here is an error. `special_tokens` and `add_prefix_space`
+--- are for `merges.txt`; see `data.ByteLevelBPE`. Reading takes at most `max_bytes`, as in
+--- `ml.load`.
 ---@param path string
 ---@param merges? string
 ---@param special_tokens? string[]
 ---@param add_prefix_space? boolean (default false)
+---@param max_bytes? integer
 ---@return data.ByteLevelBPE
 function bpe.read_tokenizer(...)
-  local path, merges, special, prefix = read_file(...)
-  local file = decode_file(path)
+  local path, merges, special, prefix, max_bytes = read_file(...)
+  local file = decode_file(path, max_bytes)
   if merges then
-    return ByteLevelBPE { vocab = file, merges = merges_of(merges), special_tokens = special,
-      add_prefix_space = prefix }
+    return ByteLevelBPE { vocab = file, merges = merges_of(merges, max_bytes),
+      special_tokens = special, add_prefix_space = prefix }
   elseif special or prefix then
     fail "read_tokenizer: 'special_tokens' and 'add_prefix_space' are for a merges.txt"
   end

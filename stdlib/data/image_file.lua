@@ -12,23 +12,27 @@ local files = {}
 -- The channels of each mode; 0 stands for those of the file.
 local MODES = { unchanged = 0, gray = 1, gray_alpha = 2, rgb = 3, rgb_alpha = 4 }
 
-local read_image = signature 'data.read_image(string path, string mode="unchanged")'
+local read_image = signature(
+  'data.read_image(string path, string mode="unchanged", int>=1? max_bytes=nil)')
 
 --- A PNG, JPEG or BMP file as a uint8 tensor of (channels, height, width). `mode` is "unchanged",
 --- for the channels that the file has, or "gray", "gray_alpha", "rgb" or "rgb_alpha". Samples of 16
 --- bits keep their upper 8. A file that is cut off, or whose PNG checksums are wrong, is an error.
+--- Decoding takes at most `max_bytes`, as in `ml.load`: 512 MiB, or 256 times the file's size where
+--- that is more.
 ---@param path string
 ---@param mode? string (default "unchanged")
+---@param max_bytes? integer
 ---@return Tensor
 function files.read_image(...)
-  local path, mode = read_image(...)
+  local path, mode, max_bytes = read_image(...)
   local channels = MODES[mode] or fail("data.read_image: 'mode' must be unchanged, gray, "
     .. "gray_alpha, rgb or rgb_alpha, got '%s'", mode)
   local other = kinds.other_than(io.read_bytes(path, 0, 512, "read_image"), "ml.data.read_image")
   if other then
     fail("read_image: '%s': this is %s, not a PNG, JPEG or BMP picture", path, other)
   end
-  return io.read_picture(path, channels):permute { 3, 1, 2 }:contiguous()
+  return io.read_picture(path, channels, max_bytes):permute { 3, 1, 2 }:contiguous()
 end
 
 -- The picture as (height, width, channels), checked.

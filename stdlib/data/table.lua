@@ -208,30 +208,33 @@ local function set_of(list)
 end
 
 local read_table = signature('data.read_table(string path, bool header=true, '
-  .. 'string separator=",", string[]? missing=nil, dict? types=nil, string? dtype=nil)')
+  .. 'string separator=",", string[]? missing=nil, dict? types=nil, string? dtype=nil, '
+  .. 'int>=1? max_bytes=nil)')
 
 --- A CSV file as a `data.Table`, also gzipped: a column where all fields are numbers, or missing,
 --- becomes a tensor with NaN for the missing ones, any other an array of texts with "". Options:
 --- `header` (true; without one the columns are called "1", "2", ...), `separator` (","), `missing`
 --- (the fields that mean it: "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"), `types` (a
 --- table such as `{ zip = "text", age = "number" }`: what those columns must be), `dtype` of the
---- numbers (the default dtype). `data.read_csv` reads numbers alone, faster.
+--- numbers (the default dtype), `max_bytes`, what reading may take, as in `ml.load`.
+--- `data.read_csv` reads numbers alone, faster.
 ---@param path string
 ---@param header? boolean
 ---@param separator? string
 ---@param missing? string[]
 ---@param types? table<string, string>
 ---@param dtype? string
+---@param max_bytes? integer
 ---@return data.Table
 function tables.read_table(...)
-  local path, header, separator, missing, types, dtype = read_table(...)
+  local path, header, separator, missing, types, dtype, max_bytes = read_table(...)
   local o = { path = path, missing = set_of(missing or MISSING),
     dtype = dtype or ml.get_default_dtype() }
   if not o.dtype:find "float" then
     fail("read_table: 'dtype' must be a floating one, which has NaN for what is missing, got %s",
       o.dtype)
   end
-  local fields, lines, first = io.read_csv_texts(path, header, separator)
+  local fields, lines, first = io.read_csv_texts(path, header, separator, max_bytes)
   local names, places = names_of(first, #fields, path)
   check_kinds(types or {}, names, places)
   local columns = {}

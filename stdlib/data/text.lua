@@ -12,17 +12,22 @@ local fail = options.fail
 
 local text = {}
 
-local read_lines = signature "data.TextLines(string path, function? transform=nil)"
+-- What is made of a byte of a file at most: a line's start in a table, and a character and its id.
+local LINE_BYTES, CHARACTER_BYTES = 32, 40
+
+local read_lines = signature(
+  "data.TextLines(string path, function? transform=nil, int>=1? max_bytes=nil)")
 
 --- The lines of a text file, also gzipped, without their ends ("\n" or "\r\n"); `transform` is a
---- function of the line.
+--- function of the line. Reading takes at most `max_bytes`, as in `ml.load`.
 local TextLines = class("TextLines", dataset.Dataset)
 text.TextLines = TextLines
 
 function TextLines:init(...)
-  local path
-  path, self.transform = read_lines(...)
-  self.content, self.starts = system.read_file(path, "TextLines"), {}
+  local path, max_bytes
+  path, self.transform, max_bytes = read_lines(...)
+  self.content = system.read_file(path, "TextLines", max_bytes, LINE_BYTES)
+  self.starts = {}
   local at = 1
   while at <= #self.content do
     self.starts[#self.starts + 1] = at
@@ -51,13 +56,15 @@ signature.add_type("Vocabulary", "a data.Categories", function(value)
 end)
 
 local read_characters = signature("data.CharDataset(string path, int>=1 block_size, "
-  .. "number[2]>=0<=1 part={0, 1}, int>=1? stride=nil, Vocabulary? vocabulary=nil)")
+  .. "number[2]>=0<=1 part={0, 1}, int>=1? stride=nil, Vocabulary? vocabulary=nil, "
+  .. "int>=1? max_bytes=nil)")
 
 --- Windows of the characters of a text file in UTF-8, also gzipped, to predict each next one:
 --- example i is the ids of `block_size` characters, from 1, and those one further. Options: `part`,
 --- the shares of the text between which the windows lie, `{ 0, 0.9 }` for training and `{ 0.9, 1 }`
 --- for validation; `stride`, from one window's start to the next (`block_size`); `vocabulary`, the
---- `data.Categories` that numbers the characters, which are those of the whole text unless given.
+--- `data.Categories` that numbers the characters, which are those of the whole text unless given;
+--- `max_bytes`, what reading may take, as in `ml.load`.
 --- `set.vocabulary` is what was used and `set.ids` all ids of the part.
 local CharDataset = class("CharDataset", dataset.Dataset)
 text.CharDataset = CharDataset
@@ -65,7 +72,7 @@ text.CharDataset = CharDataset
 function CharDataset:init(...)
   local o = read_characters:table(...)
   local characters = characters_of(("CharDataset: '%s'"):format(o.path),
-    system.read_file(o.path, "CharDataset"))
+    system.read_file(o.path, "CharDataset", o.max_bytes, CHARACTER_BYTES))
   self.vocabulary = o.vocabulary or tables.Categories(characters)
   local ids = self.vocabulary:encode(characters)
   local first, last = math.floor(#ids * o.part[1]) + 1, math.floor(#ids * o.part[2])

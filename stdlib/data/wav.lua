@@ -1,6 +1,7 @@
 -- stdlib/data/wav.lua: sound in WAV files: samples of whole numbers of 8 to 32 bits, and floats.
 -- Format: Microsoft's "Multiple Channel Audio Data and WAVE Files", with WAVE_FORMAT_EXTENSIBLE.
 
+local Cursor = require "moonlet.files.cursor"
 local Source = require "moonlet.files.source"
 local io = require "moonlet.io"
 local kinds = require "moonlet.files.kinds"
@@ -15,6 +16,8 @@ local PCM, FLOAT, EXTENSIBLE = 1, 3, 0xfffe
 -- What follows the format's number in the identifier of an extensible file.
 local REST_OF_ID = "\0\0\0\0\16\0\128\0\0\170\0\56\155\113"
 local MOST_CHANNELS, MOST_BYTES = 1024, 0xffffffff
+-- The bytes of a sample in all tensors that are made on the way to the last one.
+local STEPS = 48
 
 -- --- samples ----------------------------------------------------------------------------------
 
@@ -64,15 +67,16 @@ end
 
 -- The samples of the first "data" chunk, behind the "fmt " chunk.
 local function read_chunks(file)
-  local head = file:bytes(0, 12)
+  local cursor = Cursor.new(file, 0)
+  local head = cursor:chars(12)
   if head:sub(1, 4) ~= "RIFF" or head:sub(9, 12) ~= "WAVE" then
     local other = kinds.other_than(file:some(0, 512), "ml.data.read_wav")
     fail("%s", other and ("this is %s, not a WAV file"):format(other) or "it is no WAV file")
   end
-  local at, format = 12, nil
+  local format
   while true do
-    local name, size = ("<c4 I4"):unpack(file:bytes(at, 8))
-    at = at + 8
+    local name, size = ("<c4 I4"):unpack(cursor:chars(8))
+    local at = cursor.at
     if name == "fmt " then
       file:need(at, size)
       format = format_of(file:bytes(at, math.min(size, 40)))
@@ -80,14 +84,16 @@ local function read_chunks(file)
       if not format then fail "it has samples before their format" end
       file:need(at, size)
       local count = size // format.width
+      -- The samples as floats, by as many steps as the format has at most.
+      file.budget:take(count * format.channels * STEPS)
       local samples = format.read(file, at, count * format.width)
       return samples:view(count, format.channels):t():contiguous(), format.rate
     end
-    at = at + size + size % 2
+    cursor.at = at + size + size % 2
   end
 end
 
-local read_wav = signature "data.read_wav(string path)"
+local read_wav = signature "data.read_wav(string path, int>=1? max_bytes=nil)"
 
 -- Runs `f`, whose errors then say the function and the file.
 local function under(op, path, f, ...)
@@ -101,13 +107,15 @@ end
 
 --- A WAV file as a float32 tensor of (channels, samples) from -1 to 1, and the samples per second:
 --- whole numbers of 8, 16, 24 and 32 bits, floats of 32 and 64, and extensible files of these.
+--- Reading takes at most `max_bytes`, as in `ml.load`.
 ---@param path string
+---@param max_bytes? integer
 ---@return Tensor samples
 ---@return integer rate
 function wav.read_wav(...)
-  local path = read_wav(...)
+  local path, max_bytes = read_wav(...)
   return under("read_wav", path, function()
-    return read_chunks(Source.open(path, false, "read_wav"))
+    return read_chunks(Source.open(path, false, "read_wav", max_bytes))
   end)
 end
 

@@ -1,6 +1,7 @@
 -- stdlib/files/gguf.lua: reads GGUF files, versions 2 and 3: metadata of all types, and tensors,
 -- quantised ones as floats. Format: docs/gguf.md of ggml.
 
+local Budget = require "moonlet.files.budget"
 local Cursor = require "moonlet.files.cursor"
 local Source = require "moonlet.files.source"
 local blocks = require "moonlet.files.ggml_blocks"
@@ -20,8 +21,10 @@ local NUMBERS = { [0] = { "<B", 1 }, { "<i1", 1 }, { "<I2", 2 }, { "<i2", 2 }, {
 local UNSIGNED_64, BOOL, STRING, ARRAY = 10, 7, 8, 9
 
 local MOST_DEPTH, MOST_DIMS = 8, 8
--- The elements that are made floats at once.
-local MOST_AT_ONCE = 1 << 18
+-- What is noted of a tensor, in tables.
+local ENTRY_BYTES = 8 * Budget.KEY
+-- The elements that are made floats at once, and the numbers that are unpacked at once.
+local MOST_AT_ONCE, GROUP = 1 << 18, 64
 
 -- --- the head ---------------------------------------------------------------------------------
 
@@ -31,14 +34,30 @@ local function length(cursor)
   return value
 end
 
-local function text(cursor) return cursor:chars(length(cursor)) end
+local function text(cursor)
+  local size = length(cursor)
+  cursor.file.budget:take_string(size)
+  return cursor:chars(size)
+end
 
 local value_of
 
+-- As many numbers of an array as can be unpacked at once; the rest is read one by one.
+local function groups_of(cursor, kind, count, out)
+  local format, width = NUMBERS[kind][1]:sub(2), NUMBERS[kind][2]
+  local whole = "<" .. format:rep(GROUP)
+  for from = 1, count - GROUP + 1, GROUP do
+    table.move({ whole:unpack(cursor:chars(GROUP * width)) }, 1, GROUP, from, out)
+  end
+  return count - count % GROUP
+end
+
 local function array(cursor, depth)
   if depth > MOST_DEPTH then fail "its metadata nest too deeply" end
-  local kind, count, out = cursor:number("<I4", 4), length(cursor), {}
-  for i = 1, count do out[i] = value_of(cursor, kind, depth + 1) end
+  local kind, count, out, first = cursor:number("<I4", 4), length(cursor), {}, 0
+  cursor.file.budget:take(Budget.TABLE + Budget.ITEM * count)
+  if NUMBERS[kind] and kind ~= UNSIGNED_64 then first = groups_of(cursor, kind, count, out) end
+  for i = first + 1, count do out[i] = value_of(cursor, kind, depth + 1) end
   return out
 end
 
@@ -61,6 +80,7 @@ end
 local function metadata_of(cursor, count)
   local out = {}
   for _ = 1, count do
+    cursor.file.budget:take(Budget.KEY)
     local key = text(cursor)
     if out[key] ~= nil then fail("the metadata '%s' come twice", key) end
     out[key] = value_of(cursor, cursor:number("<I4", 4), 1)
@@ -70,6 +90,7 @@ end
 
 -- What is said of a tensor. Its sizes stand in the other order, the one of rows first.
 local function entry_of(cursor)
+  cursor.file.budget:take(ENTRY_BYTES)
   local entry = { name = text(cursor), shape = {} }
   local rank = cursor:number("<I4", 4)
   if rank > MOST_DIMS then fail("'%s' has %d dimensions", entry.name, rank) end
@@ -93,6 +114,7 @@ end
 -- The elements of quantised blocks, some at a time.
 local function dequantised(file, at, count, kind, dtype)
   local size, width, floats = kind[2], kind[3], kind[4]
+  file.budget:take(count * size * Source.width(dtype) + Budget.TENSOR)
   local out = ml.empty({ count, size }, { dtype = dtype })
   local step = MOST_AT_ONCE // size
   for from = 0, count - 1, step do

@@ -73,8 +73,8 @@ local function read_head(bytes)
 end
 
 -- A tensor of the elements: those of Fortran's order are the other way round in memory.
-local function shaped(elements, head)
-  if head.big then elements = Source.swapped(elements) end
+local function shaped(file, elements, head)
+  if head.big then elements = file:swapped(elements) end
   if not head.fortran or #head.shape < 2 then return elements:view(head.shape) end
   local sizes, dims, rank = {}, {}, #head.shape
   for i = 1, rank do sizes[i], dims[i] = head.shape[rank + 1 - i], rank + 1 - i end
@@ -90,18 +90,19 @@ end
 ---@return Tensor
 function numpy.read(file)
   local head, at = read_head(function(from, count) return file:bytes(from, count) end)
-  return shaped(file:tensor(at, size_of(head, file.size - at), head.dtype), head)
+  return shaped(file, file:tensor(at, size_of(head, file.size - at), head.dtype), head)
 end
 
 local function read_entry(file, entry)
   local bytes = zip.tensor(file, entry, "uint8")
   local head, at = read_head(function(from, count)
     if count > bytes:numel() - from then fail "it is cut off" end
+    file.budget:take_string(count)
     return count == 0 and "" or bytes:narrow(1, from + 1, count):to_bytes()
   end)
   local size = size_of(head, bytes:numel() - at)
-  if size == 0 then return shaped(ml.empty({ 0 }, { dtype = head.dtype }), head) end
-  return shaped(Source.typed(bytes:narrow(1, at + 1, size), head.dtype), head)
+  if size == 0 then return shaped(file, ml.empty({ 0 }, { dtype = head.dtype }), head) end
+  return shaped(file, file:typed(bytes:narrow(1, at + 1, size), head.dtype), head)
 end
 
 --- The tensors of a .npz file by name, and why others are left out, by name, if any are.

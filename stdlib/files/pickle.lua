@@ -1,9 +1,16 @@
 -- stdlib/files/pickle.lua: reads Python's pickles of plain values, protocols 2 to 5. A pickle is a
 -- program for a machine with a stack; here it can make numbers, strings, lists, tuples and dicts,
 -- and call what the reader of the file offers by name, nothing else. The opcodes are those of
--- Python's pickletools.
+-- Python's pickletools. What it makes, and each opcode, is within the budget of the file: few bytes
+-- can ask for much, as values that are noted can be used any number of times.
+
+local Budget = require "moonlet.files.budget"
+local Keys = require "moonlet.files.keys"
 
 local pickle = {}
+
+-- An opcode, for the time that it takes; a list or dict, with what is noted of it.
+local OPCODE, LIST = 32, Budget.TABLE + 2 * Budget.KEY
 
 local NONE = setmetatable({}, { __name = "None" })
 local MARK = {}
@@ -38,6 +45,7 @@ function Machine:pop_marked()
   local from = self.top
   while from > 0 and self.stack[from] ~= MARK do from = from - 1 end
   if from == 0 then fail "a mark is missing" end
+  self.budget:take(Budget.TABLE + 16 * (self.top - from))
   local values = { n = self.top - from }
   for i = 1, values.n do values[i] = self.stack[from + i] end
   for i = from, self.top do self.stack[i] = nil end
@@ -48,12 +56,14 @@ end
 function Machine:read(format)
   if self.at > #self.bytes then fail "the pickle has no end" end
   local value, after = string.unpack(format, self.bytes, self.at)
+  if type(value) == "string" then self.budget:take_string(#value) end
   self.at = after
   return value
 end
 
 function Machine:read_line()
   local stop = self.bytes:find("\n", self.at, true) or fail "a name has no end"
+  self.budget:take_string(stop - self.at)
   local line = self.bytes:sub(self.at, stop - 1)
   self.at = stop + 1
   return line
@@ -63,6 +73,7 @@ end
 
 -- Lists and tuples are tables from 1. None is nil in them, so their lengths are kept aside.
 function Machine:make_list(values)
+  self.budget:take(LIST)
   local list = {}
   self.lengths[list] = 0
   self:append(list, values)
@@ -71,6 +82,7 @@ end
 
 function Machine:append(list, values)
   local length = self.lengths[list] or fail "a list is wanted"
+  self.budget:take(Budget.ITEM * values.n)
   for i = 1, values.n do
     local value = values[i]
     if value ~= NONE then list[length + i] = value end
@@ -81,17 +93,20 @@ end
 function Machine:set_items(dict, values)
   local fits = type(dict) == "table" and self.dicts[dict] and values.n % 2 == 0
   if not fits then fail "a dict is wanted" end
+  self.budget:take(Budget.KEY * values.n // 2)
   for i = 1, values.n, 2 do
     local key, value = values[i], values[i + 1]
     local kind = type(key)
     if kind ~= "string" and kind ~= "boolean" and (kind ~= "number" or key ~= key) then
       fail "a key of a dict is neither a string nor a number"
     end
+    if kind == "number" then self.keys:add(dict, key) end
     if value ~= NONE then dict[key] = value end
   end
 end
 
 function Machine:make_dict()
+  self.budget:take(LIST)
   local dict = {}
   self.dicts[dict] = true
   return dict
@@ -183,7 +198,12 @@ op("1", function(m) m:pop_marked() end)
 op("2", function(m) m:push(m:peek()) end)
 
 local function put(code, format)
-  op(code, function(m) m.memo[m:read(format)] = m:peek() end)
+  op(code, function(m)
+    local key = m:read(format)
+    m.budget:take(Budget.KEY)
+    m.keys:add(m.memo, key)
+    m.memo[key] = m:peek()
+  end)
 end
 local function get(code, format)
   op(code, function(m)
@@ -200,6 +220,7 @@ op(0x94, function(m)
   local count = 0
   while m.memo[m.noted + count] ~= nil do count = count + 1 end
   m.noted = m.noted + count
+  m.budget:take(Budget.ITEM)
   m.memo[m.noted] = m:peek()
   m.noted = m.noted + 1
 end)
@@ -220,6 +241,7 @@ local function call(m)
   local arguments, callee = m:pop(), m:pop()
   local count = m.lengths[arguments]
   if type(callee) ~= "function" or not count then fail "a call of what cannot be called" end
+  m.budget:take(Budget.TABLE + 16 * count)
   local result = callee(table.unpack(arguments, 1, count))
   if type(result) == "table" and not m.lengths[result] then m.dicts[result] = true end
   m:push(result == nil and NONE or result)
@@ -227,7 +249,10 @@ end
 op("R", call)
 op(0x81, call)
 op("b", function(m) m:pop() end)  -- attributes of an object: what is made here has none
-op("Q", function(m) m:push(m.load(m:pop())) end)
+op("Q", function(m)
+  m.budget:take(Budget.TENSOR)
+  m:push(m.load(m:pop()))
+end)
 
 --- The value of a pickle, and the position behind it. None is nil, lists and tuples are tables from
 --- 1, dicts are tables.
@@ -235,13 +260,16 @@ op("Q", function(m) m:push(m.load(m:pop())) end)
 ---@param find fun(module: string, name: string): any what stands for a name of Python; errors for
 --- names that it does not offer
 ---@param load fun(id: any): any what a persistent id stands for
+---@param budget table a moonlet.files.budget
 ---@param at? integer where the pickle begins (default 1)
 ---@return any
 ---@return integer
-function pickle.read(bytes, find, load, at)
+function pickle.read(bytes, find, load, budget, at)
   local m = setmetatable({ bytes = bytes, at = at or 1, stack = {}, top = 0, memo = {}, noted = 0,
-    lengths = {}, dicts = {}, find = find, load = load }, Machine)
+    lengths = {}, dicts = {}, find = find, load = load, budget = budget, keys = Keys.new() },
+    Machine)
   while true do
+    budget:take(OPCODE)
     local code = m:read "B"
     if code == (".") :byte() then break end
     local run = opcodes[code] or fail("opcode %d is not known", code)

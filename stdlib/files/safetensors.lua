@@ -35,7 +35,7 @@ local function check_metadata(metadata)
 end
 
 -- What the tensors and the metadata of a file stand for, and why others are left out.
-local function decode(tensors, metadata, foreign)
+local function decode(file, tensors, metadata, foreign)
   local left_out
   for name, code in pairs(foreign) do
     left_out = left_out or {}
@@ -44,19 +44,21 @@ local function decode(tensors, metadata, foreign)
   local text = metadata[TREE_KEY]
   if not text then return tensors, metadata, left_out end
   metadata[TREE_KEY] = nil
-  local ok, result = pcall(tree.decode, text, tensors)
+  local ok, result = pcall(tree.decode, text, tensors, file.budget)
   if not ok then error("the tree of values is damaged: " .. Source.reason(result), 0) end
   return result, metadata, left_out
 end
 
 --- The tensors of a file, or the nested tables that were saved, the metadata, and why tensors are
 --- left out, by name, if any are.
----@param path string
----@param mmap boolean
+---@param file table a moonlet.files.source
 ---@return table
 ---@return table<string, string>
 ---@return table<string, string>?
-function safetensors.read(path, mmap) return decode(io.read_safetensors(path, mmap)) end
+function safetensors.read(file)
+  local budget = file.budget
+  return decode(file, io.read_safetensors(file.path, file.mapped ~= nil, budget.left))
+end
 
 -- --- several files ----------------------------------------------------------------------------
 
@@ -159,7 +161,7 @@ end
 
 local function index_of(file)
   if file.size > MOST_INDEX then error("the index is too long", 0) end
-  local ok, index = pcall(json.decode, file:bytes(0, file.size))
+  local ok, index = pcall(json.decode, file:bytes(0, file.size), file.budget.left)
   if not ok then error("the index is damaged: " .. Source.reason(index), 0) end
   if type(index) ~= "table" or type(index.weight_map) ~= "table" then
     error("the index has no weight_map", 0)

@@ -1,6 +1,8 @@
 -- stdlib/files/source.lua: a file that is read in parts: bytes as strings and as tensors, from
--- places that the file itself names, so each is checked. Nothing is reserved that the file has not.
+-- places that the file itself names, so each is checked. Nothing is reserved that the file has not,
+-- and all that is made is within the file's budget.
 
+local Budget = require "moonlet.files.budget"
 local io = require "moonlet.io"
 local ml = require "moonlet"
 
@@ -18,8 +20,9 @@ local WIDTHS = { bool = 1, uint8 = 1, int8 = 1, int16 = 2, int32 = 4, int64 = 8,
 ---@param path string
 ---@param mmap? boolean
 ---@param op? string (default "load")
+---@param max_bytes? integer what may be made of the file (default: by its size)
 ---@return table
-function Source.open(path, mmap, op)
+function Source.open(path, mmap, op, max_bytes)
   op = op or "load"
   local _, size = io.read_bytes(path, 0, 0, op)
   local self = setmetatable({ path = path, size = size, op = op }, Source)
@@ -28,6 +31,7 @@ function Source.open(path, mmap, op)
     self.mapped = ml.empty({ 0 }, { dtype = "uint8" }):set_(storage, 0, { #storage }, { 1 })
     self.size = #storage
   end
+  self.budget = Budget.new(self.size, max_bytes)
   return self
 end
 
@@ -71,6 +75,7 @@ end
 ---@return string
 function Source:bytes(at, count)
   self:need(at, count)
+  self.budget:take_string(count)
   local bytes = io.read_bytes(self.path, at, count, self.op)
   if #bytes < count then fail "the file has become shorter" end
   return bytes
@@ -88,12 +93,16 @@ end
 ---@param bytes Tensor uint8, of one dimension
 ---@param dtype string
 ---@return Tensor
-function Source.typed(bytes, dtype)
+function Source:typed(bytes, dtype)
   local width, count = WIDTHS[dtype], bytes:numel()
   if count % width ~= 0 then fail("%d bytes are no whole number of %s", count, dtype) end
+  self.budget:take(Budget.TENSOR + (dtype == "bool" and count or 0))
   if dtype == "bool" and not bytes:le(1):all():item() then fail "bool data are neither 0 nor 1" end
   if dtype == "uint8" then return bytes end
-  if bytes:storage_offset() % width ~= 0 then bytes = bytes:clone() end
+  if bytes:storage_offset() % width ~= 0 then
+    self.budget:take(count)
+    bytes = bytes:clone()
+  end
   return bytes:view(dtype)
 end
 
@@ -106,9 +115,10 @@ function Source:tensor(at, count, dtype)
   self:need(at, count)
   if count % WIDTHS[dtype] ~= 0 then fail("%d bytes are no whole number of %s", count, dtype) end
   if not self.mapped or count == 0 then
+    self.budget:take(count + Budget.TENSOR)
     return io.read_tensor(self.path, at, count, dtype, self.op)
   end
-  return Source.typed(self.mapped:narrow(1, at + 1, count), dtype)
+  return self:typed(self.mapped:narrow(1, at + 1, count), dtype)
 end
 
 -- Fails where a tensor reaches outside `count` elements.
@@ -135,7 +145,8 @@ end
 ---@param size integer[]
 ---@param stride integer[]
 ---@return Tensor
-function Source.strided(elements, offset, size, stride)
+function Source:strided(elements, offset, size, stride)
+  self.budget:take(Budget.TENSOR + 16 * #size)
   check_reach(size, stride, offset, elements:numel())
   return ml.empty({ 0 }, { dtype = elements.dtype })
     :set_(elements:storage(), elements:storage_offset() + offset, size, stride)
@@ -154,10 +165,12 @@ end
 --- Elements with their bytes in the other order.
 ---@param tensor Tensor of one dimension
 ---@return Tensor
-function Source.swapped(tensor)
+function Source:swapped(tensor)
   local dtype = tensor.dtype
   local width = WIDTHS[dtype] // (tensor:is_complex() and 2 or 1)
   if width == 1 or tensor:numel() == 0 then return tensor end
+  -- Flipped, and then once more in a row.
+  self.budget:take(2 * WIDTHS[dtype] * tensor:numel())
   local bytes = tensor:view "uint8":view(-1, width)
   return bytes:flip { dims = { 2 } }:contiguous():view(-1):view(dtype)
 end

@@ -2,6 +2,7 @@
 -- pickle of tables and tensors and one entry of bytes for each storage; before, pickles one after
 -- the other and the bytes of the storages behind them.
 
+local Budget = require "moonlet.files.budget"
 local Source = require "moonlet.files.source"
 local ml = require "moonlet"
 local pickle = require "moonlet.files.pickle"
@@ -36,20 +37,21 @@ local function storage_of(id, found)
   return setmetatable({ whole = found[key], dtype = dtype.dtype, count = count }, Storage)
 end
 
-local function rebuild(read, storage, offset, size, stride, requires_grad, dtype)
+local function rebuild(file, read, storage, offset, size, stride, requires_grad, dtype)
   if getmetatable(storage) ~= Storage or type(size) ~= "table" or type(stride) ~= "table"
     or not math.tointeger(offset) or not dtype then
     fail "a tensor is damaged"
   end
   local made = storage.whole.made
   made[dtype] = made[dtype] or read(storage.whole.key, dtype)
-  local tensor = Source.strided(made[dtype], offset, size, stride)
+  local tensor = file:strided(made[dtype], offset, size, stride)
   return requires_grad == true and tensor:requires_grad_() or tensor
 end
 
-local function ordered_dict(items)
+local function ordered_dict(budget, items)
   local out = {}
   for _, item in ipairs(items or {}) do
+    budget:take(Budget.KEY)
     local key = type(item) == "table" and item[1]
     if key == nil or key ~= key then fail "an OrderedDict is damaged" end
     out[key] = item[2]
@@ -57,28 +59,33 @@ local function ordered_dict(items)
   return out
 end
 
+-- The characters from 128 to 255, in UTF-8, by their bytes.
+local WIDE = {}
+for code = 128, 255 do WIDE[utf8.char(code)] = string.char(code) end
+
 -- Bytes, which Python 3 writes into pickles of protocol 2 as characters up to 255.
-local function bytes_of_text(text, encoding)
-  if type(text) ~= "string" or encoding ~= "latin1" or not utf8.len(text) then
-    fail "bytes are damaged"
-  end
-  return (text:gsub(utf8.charpattern, function(character)
-    local code = utf8.codepoint(character)
-    return code < 256 and string.char(code) or fail "bytes are damaged"
-  end))
+local function bytes_of_text(budget, text, encoding)
+  if type(text) ~= "string" or encoding ~= "latin1" then fail "bytes are damaged" end
+  -- Looked at three times, and made anew.
+  budget:take(8 * #text)
+  if not utf8.len(text) or text:find "[\xc4-\xff]" then fail "bytes are damaged" end
+  return (text:gsub("[\xc2\xc3][\x80-\xbf]", WIDE))
 end
 
+local MOST_DEVICE = 100
+
 local function device(kind, index)
+  if type(kind) ~= "string" or #kind > MOST_DEVICE then fail "a device is damaged" end
   return index and ("%s:%s"):format(kind, index) or kind
 end
 
 -- The functions that make tensors; `read(key, dtype)` gives the elements of a storage.
-local function tensor_functions(names, read)
+local function tensor_functions(names, file, read)
   -- The storage, offset, size, stride, whether a gradient is required, hooks, and in newer files
   -- the dtype, which otherwise is the storage's.
   local function tensor(storage, offset, size, stride, requires_grad, _, dtype)
     if getmetatable(storage) ~= Storage then fail "a tensor is damaged" end
-    return rebuild(read, storage, offset, size, stride, requires_grad,
+    return rebuild(file, read, storage, offset, size, stride, requires_grad,
       type(dtype) == "table" and dtype.dtype or storage.dtype)
   end
   names["torch._utils._rebuild_tensor"] = tensor
@@ -95,9 +102,11 @@ local function tensor_functions(names, read)
 end
 
 -- What a pickle may call or name; other names are objects of Python's.
-local function names_of(read)
-  local names = { ["collections.OrderedDict"] = ordered_dict, ["torch.device"] = device,
-    ["torch.Size"] = function(sizes) return sizes end, ["_codecs.encode"] = bytes_of_text,
+local function names_of(file, read)
+  local budget = file.budget
+  local names = { ["torch.device"] = device, ["torch.Size"] = function(sizes) return sizes end,
+    ["collections.OrderedDict"] = function(items) return ordered_dict(budget, items) end,
+    ["_codecs.encode"] = function(...) return bytes_of_text(budget, ...) end,
     ["torch.Tensor"] = {}, ["torch.nn.parameter.Parameter"] = {} }
   for _, module in ipairs { "builtins", "__builtin__" } do
     names[module .. ".complex"] = function(re, im) return ml.complex(re, im) end
@@ -106,18 +115,21 @@ local function names_of(read)
     names["torch." .. name], names["torch.storage." .. name] = { dtype = dtype }, { dtype = dtype }
   end
   for name, dtype in pairs(DTYPES) do names["torch." .. name] = { dtype = dtype } end
-  tensor_functions(names, read)
+  tensor_functions(names, file, read)
   return names
 end
 
+-- Of what a message shows.
+local MOST_NAME = 100
+
 -- The value of a pickle of torch.save, and where it ends.
-local function read_pickle(bytes, at, read)
-  local names, found = names_of(read), {}
+local function read_pickle(file, bytes, at, read)
+  local names, found = names_of(file, read), {}
   return pickle.read(bytes, function(module, name)
     return names[module .. "." .. name]
-      or fail("it holds a Python object of class %s.%s; save its state_dict() instead", module,
-        name)
-  end, function(id) return storage_of(id, found) end, at)
+      or fail("it holds a Python object of class %s.%s; save its state_dict() instead",
+        module:sub(1, MOST_NAME), name:sub(1, MOST_NAME))
+  end, function(id) return storage_of(id, found) end, file.budget, at)
 end
 
 -- --- zip archives -----------------------------------------------------------------------------
@@ -136,9 +148,9 @@ function torch_file.read(file, entries, folder)
   local function elements(key, dtype)
     local entry = entries[folder .. "data/" .. key] or fail("the storage '%s' is missing", key)
     local tensor = zip.tensor(file, entry, dtype)
-    return big and Source.swapped(tensor) or tensor
+    return big and file:swapped(tensor) or tensor
   end
-  return (read_pickle(zip.read(file, entries[folder .. "data.pkl"]), 1, elements))
+  return (read_pickle(file, zip.read(file, entries[folder .. "data.pkl"]), 1, elements))
 end
 
 -- --- before PyTorch 1.6 -----------------------------------------------------------------------
@@ -152,7 +164,7 @@ local MOST_PICKLES = 1 << 26
 local function nothing() return {} end
 
 -- Where the pickle at `at` ends, and the dtypes of the storages that it names.
-local function skim(bytes, at)
+local function skim(bytes, budget, at)
   local dtypes = {}
   local _, stop = pickle.read(bytes, function(module, name)
     local dtype = module:find "^torch" and STORAGES[name]
@@ -161,7 +173,7 @@ local function skim(bytes, at)
     local storage = storage_of(id, {})
     dtypes[storage.whole.key] = storage.dtype
     return {}
-  end, at)
+  end, budget, at)
   return stop, dtypes
 end
 
@@ -187,19 +199,19 @@ end
 ---@param file table a moonlet.files.source
 ---@return any
 function torch_file.read_legacy(file)
-  local bytes = file:some(0, MOST_PICKLES)
+  local bytes, budget = file:some(0, MOST_PICKLES), file.budget
   local protocol, system, at
-  protocol, at = pickle.read(bytes, no_storages, no_storages, MAGIC_SIZE + 1)
+  protocol, at = pickle.read(bytes, no_storages, no_storages, budget, MAGIC_SIZE + 1)
   if protocol ~= 1001 then fail("its protocol %s is not known", tostring(protocol)) end
-  system, at = pickle.read(bytes, no_storages, no_storages, at)
+  system, at = pickle.read(bytes, no_storages, no_storages, budget, at)
   local big = type(system) == "table" and system.little_endian == false
-  local stop, dtypes = skim(bytes, at)
-  local keys, data = pickle.read(bytes, no_storages, no_storages, stop)
+  local stop, dtypes = skim(bytes, budget, at)
+  local keys, data = pickle.read(bytes, no_storages, no_storages, budget, stop)
   local places = storage_places(file, keys, dtypes, data - 1)
-  return (read_pickle(bytes, at, function(key, dtype)
+  return (read_pickle(file, bytes, at, function(key, dtype)
     local place = places[key] or fail("the storage '%s' is missing", key)
     local tensor = file:tensor(place.at, place.size, dtype)
-    return big and Source.swapped(tensor) or tensor
+    return big and file:swapped(tensor) or tensor
   end))
 end
 

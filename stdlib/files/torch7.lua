@@ -2,7 +2,9 @@
 -- File.lua and DiskFile.c of torch/torch7. A value is the number of its type and what belongs to
 -- it; what may stand at several places has a number, and is written where it stands first.
 
+local Budget = require "moonlet.files.budget"
 local Cursor = require "moonlet.files.cursor"
+local Keys = require "moonlet.files.keys"
 local Source = require "moonlet.files.source"
 local ml = require "moonlet"
 
@@ -21,6 +23,8 @@ end
 DTYPES.Cuda = "float32"
 
 local MAX_DEPTH, MOST_DIMS, MOST_NAME = 5000, 16, 1000
+-- A value, for the time that it takes; and how much of a key stands in the place of a value.
+local VALUE, MOST_KEY = 48, 100
 
 -- --- numbers and characters -------------------------------------------------------------------
 
@@ -59,7 +63,7 @@ local Text = {}
 Text.__index = Text
 
 local function text(file)
-  return setmetatable({ bytes = file:bytes(0, file.size), at = 1 }, Text)
+  return setmetatable({ bytes = file:bytes(0, file.size), at = 1, file = file }, Text)
 end
 
 function Text:token()
@@ -112,8 +116,11 @@ end
 function Text:elements(dtype, count)
   if count < 0 or count > #self.bytes then fail "the file is cut off" end
   if dtype == "uint8" or dtype == "int8" then return ml.from_bytes(self:chars(count), dtype) end
-  local out = {}
-  for i = 1, count do out[i] = self:number() end
+  local out, budget = {}, self.file.budget
+  for i = 1, count do
+    budget:take(VALUE)
+    out[i] = self:number()
+  end
   if count > 0 then self:end_line() end
   return ml.tensor(out, { dtype = dtype })
 end
@@ -123,19 +130,33 @@ end
 local Reader = {}
 Reader.__index = Reader
 
+-- The path to a value is as long as the keys above it, each time.
 function Reader:leave_out(what)
+  local length = 0
+  for _, key in ipairs(self.keys) do length = length + #key + 1 end
+  self.budget:take(2 * length + Budget.KEY + Budget.STRING)
   self.left_out[#self.keys > 0 and table.concat(self.keys, "/") or "the value"] = what
 end
 
 function Reader:string()
   local size = self.from:int()
   if size < 0 then fail "a string is damaged" end
-  return self.from:chars(size)
+  local bytes = self.from:chars(size)
+  self.budget:take_string(size)
+  return bytes
+end
+
+-- A key in the path to a value.
+local function shown(key)
+  local kind = type(key)
+  if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then return "(" .. kind .. ")" end
+  local whole = tostring(key)
+  return #whole > MOST_KEY and whole:sub(1, MOST_KEY) .. "..." or whole
 end
 
 -- The item of a table or object that is read, for what is said of it.
 function Reader:item(key)
-  self.keys[#self.keys + 1] = tostring(key)
+  self.keys[#self.keys + 1] = shown(key)
   local value = self:value()
   self.keys[#self.keys] = nil
   return value
@@ -147,11 +168,14 @@ function Reader:table(out)
   for _ = 1, count do
     local key = self:item "(key)"
     if key == nil or key ~= key then fail "a key of a table is damaged" end
+    self.budget:take(Budget.KEY)
+    if type(key) == "number" then self.table_keys:add(out, key) end
     out[key] = self:item(key)
   end
 end
 
 function Reader:storage(index, dtype)
+  self.budget:take(Budget.TENSOR)
   local elements = self.from:elements(dtype, self.from:long())
   local storage = elements:storage()
   self.elements[storage], self.objects[index] = elements, storage
@@ -168,9 +192,10 @@ function Reader:tensor(index, dtype)
     fail "a tensor is damaged"
   end
   if not elements or rank == 0 then
+    self.budget:take(Budget.TENSOR)
     self.objects[index] = ml.empty({ 0 }, { dtype = dtype })
   else
-    self.objects[index] = Source.strided(elements, offset, size, stride)
+    self.objects[index] = self.from.file:strided(elements, offset, size, stride)
   end
 end
 
@@ -212,6 +237,8 @@ function Reader:shared(kind)
   local index = self.from:int()
   local known = self.objects[index]
   if known ~= nil or self.closures[index] then return known end
+  self.budget:take(Budget.TABLE + Budget.KEY)
+  self.table_keys:add(self.objects, index)
   if kind == TORCH then
     self:object(index)
   elseif kind == TABLE then
@@ -230,25 +257,27 @@ local function number_of(value)
 end
 
 function Reader:value()
+  self.budget:take(VALUE)
   local kind = self.from:int()
   if kind == NIL then return nil end
   if kind == NUMBER then return number_of(self.from:double()) end
   if kind == STRING then return self:string() end
   if kind == BOOLEAN then return self.from:int() == 1 end
-  if kind == FUNCTION then return self:closure() end
-  if kind ~= TABLE and kind ~= TORCH and kind ~= OLD_CLOSURE and kind ~= CLOSURE then
+  if kind ~= FUNCTION and kind ~= TABLE and kind ~= TORCH and kind ~= OLD_CLOSURE
+    and kind ~= CLOSURE then
     fail("a value has the type %d, which is not known", kind)
   end
   self.depth = self.depth + 1
   if self.depth > MAX_DEPTH then fail "its values nest too deeply" end
-  local value = self:shared(kind)
+  local value
+  if kind == FUNCTION then value = self:closure() else value = self:shared(kind) end
   self.depth = self.depth - 1
   return value
 end
 
 local function read_from(from)
   local reader = setmetatable({ from = from, objects = {}, elements = {}, closures = {}, keys = {},
-    left_out = {}, depth = 0 }, Reader)
+    left_out = {}, depth = 0, budget = from.file.budget, table_keys = Keys.new() }, Reader)
   local value = reader:value()
   return value, nil, next(reader.left_out) and reader.left_out or nil
 end

@@ -100,7 +100,11 @@ end
 --- The value that a text stands for.
 ---@param text string
 ---@param tensors table<string, Tensor>
+---@param budget table a moonlet.files.budget
 ---@return any
-function tree.decode(text, tensors) return decode_node(json.decode(text), tensors, 1) end
+function tree.decode(text, tensors, budget)
+  -- The values stand in the tables of the text, and in those that are made of these.
+  return decode_node(json.decode(text, budget.left // 2), tensors, 1)
+end
 
 return tree

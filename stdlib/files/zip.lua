@@ -1,12 +1,19 @@
 -- stdlib/files/zip.lua: reads zip archives, of PyTorch and NumPy: entries that are stored as they
 -- are or deflated. Format: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3 (Zip64).
 
-local Source = require "moonlet.files.source"
+local Budget = require "moonlet.files.budget"
+local Cursor = require "moonlet.files.cursor"
 local io = require "moonlet.io"
 
 local zip = {}
 
 local MOST_COMMENT, END_SIZE = 65535, 22
+
+-- An entry as a table of its fields.
+local ENTRY_BYTES = 10 * Budget.KEY
+
+-- A deflate stream grows so many times at most.
+local MOST_GROWTH = 1032
 
 -- How an entry's bytes are kept.
 local STORED, DEFLATED = 0, 8
@@ -55,18 +62,18 @@ local function wide(extra, size, stored, offset)
   return size, stored, offset
 end
 
-local function read_entry(file, at)
-  local head = file:bytes(at, 46)
+local function read_entry(cursor)
+  local head = cursor:chars(46)
   if head:sub(1, 4) ~= "PK\1\2" then fail "the directory is damaged" end
   local flags, method = ("<I2 I2"):unpack(head, 9)
   local checksum, stored, size, name_size, extra_size, comment_size =
     ("<I4 I4 I4 I2 I2 I2"):unpack(head, 17)
   local offset = ("<I4"):unpack(head, 43)
-  local name = file:bytes(at + 46, name_size)
-  size, stored, offset = wide(file:bytes(at + 46 + name_size, extra_size), size, stored, offset)
-  local entry = { name = name, size = size, stored = stored, offset = offset, checksum = checksum,
+  local name = cursor:chars(name_size)
+  size, stored, offset = wide(cursor:chars(extra_size), size, stored, offset)
+  cursor:chars(comment_size)
+  return { name = name, size = size, stored = stored, offset = offset, checksum = checksum,
     method = method, encrypted = flags & 1 == 1 }
-  return entry, at + 46 + name_size + extra_size + comment_size
 end
 
 local function check_entry(entry, room)
@@ -85,10 +92,10 @@ end
 function zip.entries(file)
   local count, at = find_directory(file)
   if count < 0 or count > file.size // 46 then fail "the directory is damaged" end
-  local entries, names, room = {}, {}, file.size
+  local entries, names, room, cursor = {}, {}, file.size, Cursor.new(file, at)
   for i = 1, count do
-    local entry
-    entry, at = read_entry(file, at)
+    file.budget:take(ENTRY_BYTES)
+    local entry = read_entry(cursor)
     check_entry(entry, room)
     if entries[entry.name] then fail("the entry '%s' comes twice", entry.name) end
     room = room - entry.stored
@@ -123,7 +130,11 @@ end
 ---@return string
 function zip.read(file, entry)
   local at = place_of(file, entry)
-  if entry.method == DEFLATED then return zip.tensor(file, entry, "uint8"):to_bytes() end
+  if entry.method == DEFLATED then
+    local bytes = zip.tensor(file, entry, "uint8")
+    file.budget:take_string(entry.size)
+    return bytes:to_bytes()
+  end
   return check_sum(entry, file:bytes(at, entry.size))
 end
 
@@ -145,10 +156,13 @@ function zip.tensor(file, entry, dtype, from)
   if entry.method == STORED then
     bytes = file:tensor(at, entry.size, "uint8")
   else
-    bytes = io.inflate(file:bytes(at, entry.stored), entry.size)
+    local stream = file:bytes(at, entry.stored)
+    -- More than a stream can hold is an error of its own.
+    file.budget:take(math.min(entry.size, MOST_GROWTH * #stream) + Budget.TENSOR)
+    bytes = io.inflate(stream, entry.size)
   end
   check_sum(entry, bytes)
-  return Source.typed(from > 0 and bytes:narrow(1, from + 1, entry.size - from) or bytes, dtype)
+  return file:typed(from > 0 and bytes:narrow(1, from + 1, entry.size - from) or bytes, dtype)
 end
 
 return zip

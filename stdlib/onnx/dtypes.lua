@@ -51,10 +51,14 @@ local FIELDS = { float32 = "float_data", complex64 = "float_data", float64 = "do
 
 -- The number of elements of a shape, which fit a file of `bytes` bytes.
 local function count_of(proto, what, width, most)
-  local count = 1
+  local count, empty = 1, false
   for i, size in ipairs(proto.dims or {}) do
     if size < 0 then error(("%s has the size %d in dimension %d"):format(what, size, i), 0) end
-    if size > 0 and count > most // width // size then
+    empty = empty or size == 0
+  end
+  if empty then return 0 end
+  for _, size in ipairs(proto.dims or {}) do
+    if count > most // width // size then
       error(("%s says that it has more elements than the file holds"):format(what), 0)
     end
     count = count * size

@@ -1,5 +1,6 @@
 -- stdlib/onnx/load.lua: ml.onnx.load: a file of ONNX as a module.
 
+local Source = require "moonlet.files.source"
 local class = require "moonlet.class"
 local codec = require "moonlet.onnx_codec"
 local dtypes = require "moonlet.onnx.dtypes"
@@ -20,6 +21,9 @@ local OnnxModule = nn.class("OnnxModule")
 
 -- --- parameters -------------------------------------------------------------------------------
 
+-- The names that are parts of each other, and what a module takes; a longer name is one part.
+local MOST_PARTS, MODULE_BYTES = 32, 4096
+
 -- What a Module can have under a name that the file chose.
 local function free_key(module, key)
   if key == "" then key = "_" end
@@ -27,17 +31,28 @@ local function free_key(module, key)
   return key
 end
 
--- "encoder.0.weight" is the field "weight" of modules that stand in one another.
-local function place(root, name, value)
-  local module, parts = root, {}
-  for part in (name .. "."):gmatch "([^.]*)%." do parts[#parts + 1] = part end
+local function parts_of(name)
+  local parts = {}
+  for part in (name .. "."):gmatch "([^.]*)%." do
+    parts[#parts + 1] = part
+    if #parts > MOST_PARTS then return { (name:gsub("%.", "_")) } end
+  end
+  return parts
+end
+
+-- "encoder.0.weight" is the field "weight" of modules that stand in one another; `children` has
+-- those of each module by their names in the file.
+local function place(root, name, value, children, budget)
+  local module, parts = root, parts_of(name)
   for i = 1, #parts - 1 do
-    local key = parts[i]
-    local child = rawget(module, key)
-    if type(child) ~= "table" or not class.is_instance(child, nn.Module) then
-      key = free_key(module, key)
+    local known = children[module] or {}
+    children[module] = known
+    local child = known[parts[i]]
+    if not child then
+      budget:take(MODULE_BYTES)
       child = nn.Module()
-      module[key] = child
+      module[free_key(module, parts[i])] = child
+      known[parts[i]] = child
     end
     module = child
   end
@@ -62,8 +77,8 @@ local function find_buffers(model)
   return out
 end
 
-function OnnxModule:init(model)
-  local buffers, places = find_buffers(model), {}
+function OnnxModule:init(model, budget)
+  local buffers, places, children = find_buffers(model), {}, {}
   local input_names, output_names = {}, {}
   for i, value in ipairs(model.inputs) do input_names[i] = value.name end
   for i, value in ipairs(model.outputs) do output_names[i] = value.name end
@@ -74,7 +89,8 @@ function OnnxModule:init(model)
   for _, name in ipairs(model.order) do
     local tensor = model.initializers[name]
     local value = buffers[name] and nn.Buffer(tensor) or nn.Parameter(tensor)
-    local module, key = place(self, name, value)
+    budget:take(MODULE_BYTES)
+    local module, key = place(self, name, value, children, budget)
     places[name] = { module, key }
   end
   model.initializers = nil
@@ -135,7 +151,26 @@ local function inputs_of(model, ...)
   return values
 end
 
-local function run_node(node, values)
+-- What tensors of a run may take: in proportion to the file and the inputs.
+local function limit_of(model, inputs)
+  local size = model.size
+  for _, tensor in pairs(inputs) do
+    size = size + tensor:numel() * dtypes.widths[tostring(tensor.dtype)]
+  end
+  return io.read_limit(size, model.max_bytes)
+end
+
+-- An expanded tensor takes nothing, but what is computed from it does.
+local function check_size(value, limit)
+  local size = value:numel()
+  if size > limit // dtypes.widths[tostring(value.dtype)] then
+    error(("its result of shape %s and dtype %s has more than %d bytes"):format(
+      tostring(value.shape), tostring(value.dtype), limit), 0)
+  end
+end
+
+local function run_node(node, values, limit)
+  node.limit = limit
   local inputs = {}
   for i, name in ipairs(node.inputs) do inputs[i] = name ~= "" and values[name] or nil end
   local results = table.pack(node.run(node, table.unpack(inputs, 1, #node.inputs)))
@@ -144,6 +179,7 @@ local function run_node(node, values)
       if results[i] == nil then
         error(("output %d is not given here"):format(i), 0)
       end
+      check_size(results[i], limit)
       values[name] = results[i]
     end
   end
@@ -158,17 +194,19 @@ end
 function OnnxModule:forward(...)
   local model = self._model
   local values = inputs_of(model, ...)
+  local running, limit = nil, limit_of(model, values)
   for name, spot in pairs(self._places) do values[name] = spot[1][spot[2]] end
-  local running
-  local ok, problem = pcall(function()
+  local ok, problem = pcall(io.with_tensor_limit, limit, function()
     for _, node in ipairs(model.nodes) do
       running = node
-      run_node(node, values)
+      run_node(node, values, limit)
     end
   end)
   if not ok then
     if type(problem) ~= "string" or problem:find "not enough memory" then error(problem, 0) end
-    fail("onnx model: %s: %s", running.what, reason_of(problem))
+    local hint = problem:find(("%d"):format(limit), 1, true)
+      and "; the option 'max_bytes' of onnx.load raises that bound" or ""
+    fail("onnx model: %s: %s%s", running.what, reason_of(problem), hint)
   end
   local out = {}
   for i, value in ipairs(model.outputs) do
@@ -198,21 +236,18 @@ end
 local load = {}
 
 --- The module of a file; errors are texts that do not say which file.
----@param path string
----@param op string what errors of the file begin with
+---@param file table a moonlet.files.source
 ---@return table
-function load.read(path, op)
+function load.read(file)
   local reason = codec.unavailable()
   if reason then error(reason, 0) end
-  local _, size = io.read_bytes(path, 0, 0, op)
-  local bytes = io.read_bytes(path, 0, size, op)
-  local ok, proto = pcall(codec.decode, bytes)
+  local ok, proto = pcall(codec.decode, file:bytes(0, file.size), file.budget.left)
   if not ok then error(reason_of(tostring(proto)), 0) end
-  return OnnxModule(models.read(proto, readers, path, op))
+  return OnnxModule(models.read(proto, readers, file), file.budget)
 end
 
 local read_load = signature("onnx.load(string path, string device=\"cpu\", "
-  .. "string[]? index_inputs=nil, string[]? index_outputs=nil)")
+  .. "string[]? index_inputs=nil, string[]? index_outputs=nil, int>=1? max_bytes=nil)")
 
 --- Reads an ONNX file (opsets 7 to 23) as a module. The initialisers are its parameters, and
 --- buffers where they are single numbers, no floats, or running statistics, under their names in
@@ -225,6 +260,11 @@ local read_load = signature("onnx.load(string path, string device=\"cpu\", "
 --- `index_outputs` name them where the guess is wrong; `{}` is none.
 ---
 --- Graphs with control flow, ops of other domains and sequences are errors.
+---
+--- A small graph can ask for tensors of any size. `max_bytes` is what reading may take, and what a
+--- run may hold in tensors at once beside its inputs and parameters, those that the tape keeps
+--- included; no value of the graph may be larger, expanded or not. Unless it is given this is 512
+--- MiB, or where that is more 256 times the bytes of the file, and in a run of file and inputs.
 --- > net = ml.nn.Sequential(ml.nn.Linear(4, 3), ml.nn.ReLU())
 --- > path = os.tmpname()
 --- > ml.onnx.export(net, ml.randn(2, 4), path)
@@ -234,10 +274,13 @@ local read_load = signature("onnx.load(string path, string device=\"cpu\", "
 ---@param device? string (default "cpu")
 ---@param index_inputs? string[]
 ---@param index_outputs? string[]
+---@param max_bytes? integer
 ---@return table module
 function load.load(...)
-  local path, device, inputs, outputs = read_load(...)
-  local ok, module = pcall(load.read, path, "onnx.load")
+  local path, device, inputs, outputs, max_bytes = read_load(...)
+  local ok, module = pcall(function()
+    return load.read(Source.open(path, false, "onnx.load", max_bytes))
+  end)
   if not ok then
     local text = tostring(module)
     if text:find "^onnx%.load: " then fail("%s", text) end

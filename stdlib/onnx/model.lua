@@ -21,8 +21,8 @@ local shown = model.shown
 -- --- initialisers -----------------------------------------------------------------------------
 
 -- The bytes of a tensor that stands in another file, which lies in the model's folder.
-local function external_reader(path, op)
-  local folder = path:match "^(.*/)" or ""
+local function external_reader(file)
+  local folder, sizes = file.path:match "^(.*/)" or "", {}
   return function(entries, size)
     local location = entries.location
     if type(location) ~= "string" or location == "" then fail "external data without a location" end
@@ -37,7 +37,14 @@ local function external_reader(path, op)
       fail("external data of %s bytes from %s, where its shape and type want %d",
         shown(entries.length), shown(entries.offset), size)
     end
-    return io.read_tensor(folder .. location, offset, length, "uint8", op)
+    if not sizes[location] then
+      local _, whole = io.read_bytes(folder .. location, 0, 0, file.op)
+      sizes[location] = whole
+      file.budget:add_file(whole)
+    end
+    -- As bytes, and as elements of their dtype.
+    file.budget:take(2 * length)
+    return io.read_tensor(folder .. location, offset, length, "uint8", file.op)
   end
 end
 
@@ -246,10 +253,9 @@ end
 
 -- { name = true } of a list with commas, of what is among `values`.
 local function listed(text, values)
-  local out = {}
-  for name in (text or ""):gmatch "[^,]+" do
-    for _, value in ipairs(values) do out[name] = out[name] or value.name == name or nil end
-  end
+  local out, known = {}, {}
+  for _, value in ipairs(values) do known[value.name] = true end
+  for name in (text or ""):gmatch "[^,]+" do out[name] = known[name] end
   return out
 end
 
@@ -295,17 +301,17 @@ end
 --- What the table of a ModelProto says, checked; errors are texts.
 ---@param proto table
 ---@param readers table<string, function> by op
----@param path string
----@param op string what errors of files begin with
+---@param file table a moonlet.files.source
 ---@return table
-function model.read(proto, readers, path, op)
+function model.read(proto, readers, file)
   check_depth(proto, 1)
   local graph = proto.graph
   if not graph then fail "it holds no graph" end
-  local version, external = version_of(proto), external_reader(path, op)
-  local out = { nodes = {}, version = version }
+  local version, external = version_of(proto), external_reader(file)
+  local out = { nodes = {}, version = version, max_bytes = file.budget.given }
   if proto.functions then fail "it has functions of its own, which are not read" end
   out.initializers, out.order = read_initializers(graph, external)
+  out.size = file.budget.size
   out.inputs = read_values(graph.input, "input", out.initializers)
   out.outputs = read_values(graph.output, "output", {})
   if #out.outputs == 0 then fail "its graph has no outputs" end

@@ -11,6 +11,7 @@
 #include "tensor/io/bytes.h"
 #include "tensor/io/csv_reader.h"
 #include "tensor/io/files.h"
+#include "tensor/io/read_budget.h"
 #include "tensor/raw_copy.h"
 
 namespace moonlet::io {
@@ -20,6 +21,10 @@ constexpr std::string_view kDigits = "0123456789";
 // What numbers are written with: also "inf", "nan" and exponents.
 constexpr std::string_view kLettersAndDigits =
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+// What a field takes while its line is read, in the list of numbers and in tensors; and what it
+// takes as a text, here and in a table of a script.
+constexpr uint64_t kNumberBytes = 48, kTextBytes = 128;
 
 // The elements of a row between two looks at the stop flag.
 constexpr int64_t kStopElements = 4096;
@@ -177,8 +182,10 @@ void append_rows(std::string& out, const Tensor& rows, int64_t columns, char sep
 CsvNumbers read_csv(const std::string& path, const CsvReadOptions& options, const char* op) {
   const char separator = checked_separator(options.separator, kLettersAndDigits, op);
   const DType dtype = options.dtype.value_or(execution.default_dtype);
-  const std::string text = read_file(path, op);
-  CsvReader reader(text, path, separator, op);
+  InputFile file(path, op);
+  ReadBudget budget(file.size(), options.max_bytes);
+  const std::string text = read_for(file, budget);
+  CsvReader reader(text, path, separator, op, budget, kNumberBytes);
   const bool integers = is_integral(dtype);
   CsvNumbers out = integers ? read_numbers<int64_t>(reader, path, options.header, op)
                             : read_numbers<double>(reader, path, options.header, op);
@@ -190,8 +197,11 @@ CsvNumbers read_csv(const std::string& path, const CsvReadOptions& options, cons
 
 CsvTexts read_csv_texts(const std::string& path, const CsvReadOptions& options, const char* op) {
   const char separator = checked_separator(options.separator, kDigits, op);
-  const std::string text = read_file(path, op);
-  CsvReader reader(text, path, separator, op);
+  InputFile file(path, op);
+  ReadBudget budget(file.size(), options.max_bytes);
+  // The texts hold as many bytes as the file.
+  const std::string text = read_for(file, budget, 2);
+  CsvReader reader(text, path, separator, op, budget, kTextBytes);
   CsvTexts out;
   out.names = each_row(reader, path, options.header, op, [&](const auto& fields) {
     out.columns.resize(fields.size());

@@ -15,6 +15,8 @@ struct CsvReadOptions {
   bool header = false;          // whether the first line holds the columns' names
   std::string separator = ",";  // one character that no number has
   std::optional<DType> dtype;   // of the numbers; else the default dtype
+  // What reading may take; 0: 512 MiB, or 256 times the file's size where that is more.
+  int64_t max_bytes = 0;
 };
 
 struct CsvNumbers {

@@ -10,8 +10,14 @@ namespace moonlet::io {
 // The fields of a record between two looks at the stop flag.
 constexpr size_t kStopFields = 4096;
 
-CsvReader::CsvReader(std::string_view text, const std::string& path, char separator, const char* op)
-    : text_(text), path_(path), separator_(separator), op_(op) {
+CsvReader::CsvReader(std::string_view text, const std::string& path, char separator, const char* op,
+                     ReadBudget& budget, uint64_t field_bytes)
+    : text_(text),
+      path_(path),
+      separator_(separator),
+      op_(op),
+      budget_(budget),
+      field_bytes_(field_bytes) {
   if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
   while (!text_.empty() && (text_.back() == '\n' || text_.back() == '\r')) text_.remove_suffix(1);
 }
@@ -22,6 +28,7 @@ void CsvReader::next_record(std::vector<std::string_view>& fields) {
   bool more = true;
   while (more) {
     if (fields.size() % kStopFields == 0) stop_if_requested();
+    take(field_bytes_);
     fields.push_back(next_field());
     more = at_ < text_.size() && text_[at_] == separator_;
     if (more) ++at_;
@@ -60,7 +67,17 @@ std::string_view CsvReader::quoted_field() {
   return doubled ? unescape(field) : field;
 }
 
+void CsvReader::take(uint64_t bytes) {
+  if (budget_.has(bytes)) return budget_.take(bytes);
+  try {
+    budget_.exceed();
+  } catch (const Error& e) {
+    bad(0, e.what());
+  }
+}
+
 std::string_view CsvReader::unescape(std::string_view field) {
+  take(2 * field.size() + sizeof(std::string));
   std::string& out = unescaped_.emplace_back();
   for (size_t i = 0; i < field.size(); ++i) {
     out += field[i];

@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "tensor/error.h"
+#include "tensor/io/read_budget.h"
 
 namespace moonlet::io {
 
 class CsvReader {
  public:
-  // `text` must outlive the reader; `path` and `op` are for messages.
-  CsvReader(std::string_view text, const std::string& path, char separator, const char* op);
+  // `text` must outlive the reader; `path` and `op` are for messages. Each field takes
+  // `field_bytes`, and each byte of a quoted one another, from the budget.
+  CsvReader(std::string_view text, const std::string& path, char separator, const char* op,
+            ReadBudget& budget, uint64_t field_bytes);
 
   bool done() const { return at_ >= text_.size(); }
   // The line on which the record read last starts, from 1.
@@ -34,6 +37,7 @@ class CsvReader {
   std::string_view next_field();
   std::string_view quoted_field();
   std::string_view unescape(std::string_view field);
+  void take(uint64_t bytes);
   bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != separator_; }
   bool at_stop() const {
     const char c = at_ < text_.size() ? text_[at_] : '\n';
@@ -47,6 +51,8 @@ class CsvReader {
   const std::string& path_;
   const char separator_;
   const char* const op_;
+  ReadBudget& budget_;
+  const uint64_t field_bytes_;
   std::deque<std::string> unescaped_;  // never moves what it holds
   size_t at_ = 0;
   int64_t line_ = 0, next_line_ = 1;

@@ -53,8 +53,16 @@ class InputFile {
 };
 
 // The bytes of a regular file, decompressed when it is gzip. Throws also for a gzip file that is
-// cut short or damaged.
-std::string read_file(const std::string& path, const char* op = "read_file");
+// cut short or damaged, and for one that holds more than `max_bytes`, or where that is 0 than
+// read_limit() lets a file of its size hold; a byte counts as `weight`, for what is made of it.
+std::string read_file(const std::string& path, const char* op = "read_file", int64_t max_bytes = 0,
+                      uint64_t weight = 1);
+
+class ReadBudget;
+
+// The same, for a reader that goes on with `budget`: `weight` bytes are taken from it for each byte
+// that is read.
+std::string read_for(InputFile& file, ReadBudget& budget, uint64_t weight = 1);
 
 // The CRC-32 of bytes, as zip archives hold it of their entries, behind bytes that have the sum
 // `before`.

@@ -3,6 +3,7 @@
 
 #include "tensor/interrupt.h"
 #include "tensor/io/files.h"
+#include "tensor/io/read_budget.h"
 
 namespace moonlet::io {
 namespace {
@@ -34,8 +35,11 @@ void swap_into(char* out, const char* in, int64_t count, size_t width) {
 
 }  // namespace
 
-Tensor read_idx(const std::string& path, const char* op) {
-  const std::string data = read_file(path, op);
+Tensor read_idx(const std::string& path, const char* op, int64_t max_bytes) {
+  InputFile file(path, op);
+  ReadBudget budget(file.size(), max_bytes);
+  // The tensor has as many bytes as the file.
+  const std::string data = read_for(file, budget, 2);
   if (data.size() < 4 || data[0] != 0 || data[1] != 0)
     fail(op, ": '", path, "' is no IDX file: it does not start with two zero bytes and a type");
   const DType dtype = dtype_of_code(path, static_cast<unsigned char>(data[2]), op);

@@ -11,6 +11,7 @@
 
 #include "tensor/error.h"
 #include "tensor/io/numbers.h"
+#include "tensor/io/read_budget.h"
 
 namespace moonlet::io {
 namespace {
@@ -59,20 +60,27 @@ std::string reason_of(const json::exception& error) {
 // Passes the library's events on, and checks what it does not.
 class Reader : public json::json_sax_t {
  public:
-  explicit Reader(JsonHandler& handler) : handler_(handler) {}
+  Reader(JsonHandler& handler, ReadBudget* budget) : handler_(handler), budget_(budget) {}
 
-  bool null() override { return handler_.null(), true; }
-  bool boolean(bool value) override { return handler_.boolean(value), true; }
-  bool number_integer(int64_t value) override { return handler_.integer(value), true; }
+  bool null() override { return take(kValue), handler_.null(), true; }
+  bool boolean(bool value) override { return take(kValue), handler_.boolean(value), true; }
+  bool number_integer(int64_t value) override {
+    return take(kValue), handler_.integer(value), true;
+  }
   bool number_unsigned(uint64_t value) override {
+    take(kValue);
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) fail(kWideInteger);
     return handler_.integer(static_cast<int64_t>(value)), true;
   }
   bool number_float(double value, const std::string& text) override {
+    take(kValue);
     if (text.find_first_of(".eE") == text.npos) fail(kWideInteger);
     return handler_.number(value), true;
   }
-  bool string(std::string& value) override { return handler_.string(std::move(value)), true; }
+  bool string(std::string& value) override {
+    take(kValue + kText + value.size());
+    return handler_.string(std::move(value)), true;
+  }
   bool binary(json::binary_t&) override { return false; }  // not in JSON texts
 
   bool start_array(size_t) override {
@@ -88,6 +96,7 @@ class Reader : public json::json_sax_t {
     return handler_.begin_object(), true;
   }
   bool key(std::string& name) override {
+    take(kKey + kText + 2 * name.size());
     if (!keys_.back().insert(name).second) fail("'", name, "' comes twice");
     return handler_.key(std::move(name)), true;
   }
@@ -104,25 +113,34 @@ class Reader : public json::json_sax_t {
 
  private:
   static constexpr const char* kWideInteger = "an integer does not fit 64 bits";
+  // The bytes of a value in a table that grows, of a string's head, of a table, and of a key in a
+  // table and in the set of those that were seen.
+  static constexpr uint64_t kValue = 48, kText = 32, kTable = 80, kKey = 120;
 
+  void take(uint64_t bytes) {
+    if (budget_ != nullptr) budget_->take(bytes);
+  }
   void enter() {
+    take(kTable);
     if (keys_.size() == kMaxJsonDepth) fail("the value nests too deeply");
     keys_.emplace_back();
   }
 
   JsonHandler& handler_;
+  ReadBudget* budget_;
   std::vector<std::set<std::string>> keys_;  // of the open objects; empty for arrays
 };
 
 }  // namespace
 
-void read_json(std::string_view text, std::string_view where, JsonHandler& handler) {
+void read_json(std::string_view text, std::string_view where, JsonHandler& handler,
+               ReadBudget* budget) {
   // The library takes a zero byte for the end.
   if (const size_t zero = text.find('\0'); zero != text.npos)
     fail(where, ": byte ", zero + 1, ": a zero byte");
   const NumericLocaleC numbers;  // the library reads them by the C library
   const char* reached = text.data();
-  Reader reader(handler);
+  Reader reader(handler, budget);
   try {
     json::sax_parse(Cursor{text.data(), &reached}, Cursor{text.data() + text.size(), &reached},
                     &reader);

@@ -7,6 +7,8 @@
 
 namespace moonlet::io {
 
+class ReadBudget;
+
 // How deeply objects and arrays may nest.
 constexpr int kMaxJsonDepth = 200;
 
@@ -29,8 +31,9 @@ class JsonHandler {
 // Reads one JSON value and nothing behind it. Throws Error "WHERE: byte N: ..." for what is no
 // JSON, for text that is not UTF-8, for a key that comes twice in its object, an integer that does
 // not fit 64 bits, a number too large for a double, and too deep nesting; and for every Error that
-// the handler throws.
-void read_json(std::string_view text, std::string_view where, JsonHandler& handler);
+// the handler throws. Where there is a budget each value takes from it what it is as a Lua value.
+void read_json(std::string_view text, std::string_view where, JsonHandler& handler,
+               ReadBudget* budget = nullptr);
 
 // Puts a JSON text together. The calls come in the order of the text, each value after its key.
 class JsonWriter {

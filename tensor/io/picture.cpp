@@ -7,8 +7,10 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
+#include <utility>
 
 #include <zlib.h>
 
@@ -16,6 +18,7 @@
 #include "tensor/io/bytes.h"
 #include "tensor/io/deflate.h"
 #include "tensor/io/files.h"
+#include "tensor/io/read_budget.h"
 
 namespace {
 
@@ -35,37 +38,58 @@ unsigned char* zlib_stream(unsigned char* data, int count, int* out_count, int) 
   return out;
 }
 
-// What stb_image has reserved on this thread, for when it is left by an exception.
-thread_local std::unordered_set<void*>* reservations = nullptr;
+// What stb_image has reserved on this thread, all within the bound of the file that it reads; and
+// what is freed at the end, also when it is left by an exception.
+struct Reservations {
+  std::unordered_map<void*, size_t> all;
+  moonlet::io::ReadBudget& budget;
+  explicit Reservations(moonlet::io::ReadBudget& of_file);
+  Reservations(const Reservations&) = delete;
+  Reservations& operator=(const Reservations&) = delete;
+  ~Reservations();
+};
 
-void* reserved(void* p) {
-  if (p != nullptr) reservations->insert(p);
+thread_local Reservations* reservations = nullptr;
+
+Reservations::Reservations(moonlet::io::ReadBudget& of_file) : budget(of_file) {
+  reservations = this;
+}
+
+Reservations::~Reservations() {
+  for (const auto& [p, size] : all) std::free(p);
+  reservations = nullptr;
+}
+
+void released(void* p) {
+  const auto found = reservations->all.find(p);
+  if (found == reservations->all.end()) return;
+  reservations->budget.give_back(found->second);
+  reservations->all.erase(found);
+  std::free(p);
+}
+
+void* reserved(size_t size) {
+  reservations->budget.take(size);
+  // Listed first: what is in the list is freed.
+  void* p = std::malloc(size);
+  if (p == nullptr) throw std::bad_alloc();
+  try {
+    reservations->all.emplace(p, size);
+  } catch (const std::bad_alloc&) {
+    std::free(p);
+    throw;
+  }
   return p;
 }
 
 void* reserved_again(void* old, size_t size) {
-  void* p = std::realloc(old, size);
-  if (p == nullptr) return p;
-  reservations->erase(old);
-  return reserved(p);
+  const auto found = reservations->all.find(old);
+  const size_t before = found == reservations->all.end() ? 0 : found->second;
+  void* p = reserved(size);
+  if (before > 0) std::memcpy(p, old, std::min(before, size));
+  released(old);
+  return p;
 }
-
-void released(void* p) {
-  reservations->erase(p);
-  std::free(p);
-}
-
-// Frees at its end what has not been.
-struct Reservations {
-  std::unordered_set<void*> all;
-  Reservations() { reservations = &all; }
-  Reservations(const Reservations&) = delete;
-  Reservations& operator=(const Reservations&) = delete;
-  ~Reservations() {
-    for (void* p : all) std::free(p);
-    reservations = nullptr;
-  }
-};
 
 // An assertion of stb_image's does not hold.
 [[noreturn]] void broken() { moonlet::fail("it is damaged"); }
@@ -83,7 +107,7 @@ struct Reservations {
 #define STBI_NO_LINEAR
 #define STBI_FAILURE_USERMSG
 #define STBI_ASSERT(x) ((x) ? void() : broken())
-#define STBI_MALLOC(size) reserved(std::malloc(size))
+#define STBI_MALLOC(size) reserved(size)
 #define STBI_REALLOC(old, size) reserved_again(old, size)
 #define STBI_FREE(p) released(p)
 #include <stb/stb_image.h>
@@ -98,8 +122,13 @@ struct Reservations {
 namespace moonlet::io {
 namespace {
 
-// A pixel takes at least a bit of what a deflate stream, or runs of JPEG's codes, may grow to.
+// A pixel takes at least a bit of what a deflate stream may grow to.
 constexpr uint64_t kPixelsPerByte = uint64_t{1032} * 8;
+// And of a JPEG, a block of 8 x 8 takes at least a bit of the bytes of its scans.
+constexpr uint64_t kPixelsPerScanByte = uint64_t{64} * 8;
+// What a scan takes of the budget for a block: each goes over all of the picture, even where its
+// codes say in a few bytes that nothing changes.
+constexpr uint64_t kScanBlockBytes = 64;
 // What lies behind checksums is what a fuzzer should reach.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 constexpr bool kChecksums = false;
@@ -167,23 +196,32 @@ size_t end_of_scan(std::string_view data, size_t at) {
   fail("the file is cut off");
 }
 
+// The scans of a JPEG: how many, and the bytes of their codes.
+struct Scans {
+  uint64_t count = 0, bytes = 0;
+};
+
 // Every segment up to the marker of the end. A file that is cut off lacks it, and stb would fill
 // what is missing.
-void check_jpeg(std::string_view data) {
+Scans check_jpeg(std::string_view data) {
+  Scans scans;
   size_t at = 2;
   for (;;) {
     while (at < data.size() && *bytes_at(data, at) != 0xff) ++at;
     while (at < data.size() && *bytes_at(data, at) == 0xff) ++at;
     if (data.size() - at < 1) fail("the file is cut off");
     const unsigned char marker = *bytes_at(data, at++);
-    if (marker == 0xd9) return;
+    if (marker == 0xd9) return scans;
     if (marker == 0 || marker == 1 || (marker >= 0xd0 && marker <= 0xd8)) continue;
     if (data.size() - at < 2) fail("the file is cut off");
     const size_t length = big_endian_16(data, at);
     if (length < 2 || length > data.size() - at) fail("the file is cut off");
     if (marker == 0xc4) check_codes(data, at);
     at += length;
-    if (marker == 0xda) at = end_of_scan(data, at);
+    if (marker != 0xda) continue;
+    const size_t start = std::exchange(at, end_of_scan(data, at));
+    ++scans.count;
+    scans.bytes += at - start;
   }
 }
 
@@ -205,34 +243,49 @@ void check_bmp(std::string_view data, int width, int height) {
     fail("the file is cut off");
 }
 
-void check_head(std::string_view data) {
-  if (data.substr(0, kPngHead.size()) == kPngHead) {
+// The scans of a JPEG; other formats have none.
+std::optional<Scans> check_head(std::string_view data) {
+  if (data.substr(0, 3) == "\xff\xd8\xff") return check_jpeg(data);
+  if (data.substr(0, kPngHead.size()) == kPngHead)
     check_png(data);
-  } else if (data.substr(0, 3) == "\xff\xd8\xff") {
-    check_jpeg(data);
-  } else if (data.substr(0, 2) != "BM") {
+  else if (data.substr(0, 2) != "BM")
     fail("it is no PNG, JPEG or BMP file");
-  }
+  return std::nullopt;
 }
 
-Tensor decode(std::string_view data, PictureMode mode, const char* op) {
-  check_head(data);
+// Whether so many pixels can come from the bytes at all; and the work of the scans.
+void check_pixels(std::string_view data, const std::optional<Scans>& scans, int width, int height,
+                  ReadBudget& budget) {
+  const uint64_t pixels = static_cast<uint64_t>(width) * static_cast<uint64_t>(height);
+  const bool too_many =
+      scans ? pixels / kPixelsPerScanByte > scans->bytes : pixels / kPixelsPerByte > data.size();
+  if (too_many)
+    fail("its ", width, " x ", height, " pixels cannot come from ", data.size(), " bytes");
+  if (data.substr(0, 2) == "BM") check_bmp(data, width, height);
+  if (!scans) return;
+  // A picture of stb has less than 2^48 pixels.
+  const uint64_t of_scan = (pixels / 64 + 1) * kScanBlockBytes;
+  if (scans->count > static_cast<uint64_t>(budget.left()) / of_scan) budget.exceed();
+  budget.take(scans->count * of_scan);
+}
+
+Tensor decode(std::string_view data, PictureMode mode, ReadBudget& budget, const char* op) {
+  const std::optional<Scans> scans = check_head(data);
   if (data.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
     fail("it is larger than 2 GiB");
-  const Reservations reservations_of_this_call;
+  const Reservations reservations_of_this_call(budget);
   const int size = static_cast<int>(data.size());
   int width = 0, height = 0, channels = 0;
   if (stbi_info_from_memory(bytes_at(data, 0), size, &width, &height, &channels) == 0)
     fail("it cannot be read: ", stbi_failure_reason());
   if (width < 1 || height < 1) fail("it has no pixels");
-  const uint64_t pixels = static_cast<uint64_t>(width) * static_cast<uint64_t>(height);
-  if (pixels / kPixelsPerByte > data.size())
-    fail("its ", width, " x ", height, " pixels cannot come from ", data.size(), " bytes");
-  if (data.substr(0, 2) == "BM") check_bmp(data, width, height);
+  check_pixels(data, scans, width, height, budget);
   const stbi_uc* found = stbi_load_from_memory(bytes_at(data, 0), size, &width, &height, &channels,
                                                static_cast<int>(mode));
   if (found == nullptr) fail("it cannot be read: ", stbi_failure_reason());
   const int64_t wanted = mode == PictureMode::Unchanged ? channels : static_cast<int64_t>(mode);
+  budget.take(static_cast<uint64_t>(wanted) * static_cast<uint64_t>(width) *
+              static_cast<uint64_t>(height));
   Tensor out = empty_plain({height, width, wanted}, {DType::UInt8, {}}, op);
   std::memcpy(out.raw(), found, static_cast<size_t>(out.numel()));
   return out;
@@ -257,12 +310,14 @@ void append_bytes(void* out, void* data, int count) {
 
 }  // namespace
 
-Tensor read_picture(const std::string& path, PictureMode mode, const char* op) {
+Tensor read_picture(const std::string& path, PictureMode mode, const char* op, int64_t max_bytes) {
   const InputFile file(path, op);
   try {
+    ReadBudget budget(file.size(), max_bytes);
+    budget.take(file.size());
     std::string data(file.size(), '\0');
     file.read(0, data.data(), data.size());
-    return decode(data, mode, op);
+    return decode(data, mode, budget, op);
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error& e) {

@@ -13,6 +13,7 @@
 
 #include "tensor/error.h"
 #include "tensor/interrupt.h"
+#include "tensor/io/read_budget.h"
 
 namespace moonlet::io {
 namespace {
@@ -72,9 +73,10 @@ void InputFile::read(uint64_t at, void* out, size_t count) const {
   }
 }
 
-std::string read_file(const std::string& path, const char* op) {
-  InputFile input(path, op);
-  const int fd = input.release();
+namespace {
+
+// Throws Error with the reason alone.
+std::string read_all(int fd, ReadBudget& budget, uint64_t weight) {
   gzFile file = gzdopen(fd, "rb");
   if (file == nullptr) {
     ::close(fd);
@@ -91,14 +93,39 @@ std::string read_file(const std::string& path, const char* op) {
   for (;;) {
     stop_if_requested();
     const int count = gzread(file, block.data(), kBlock);
-    if (count < 0) input.refuse(gzip_reason(file));
-    data.append(block.data(), static_cast<size_t>(count));
+    if (count < 0) fail(gzip_reason(file));
+    const auto more = static_cast<size_t>(count);
+    // A string that grows holds its bytes twice while it moves them.
+    const size_t room = more > data.capacity() - data.size() ? 2 * data.capacity() + more : 0;
+    budget.take(more * weight + room);
+    data.append(block.data(), more);
+    budget.give_back(room);
     if (count < static_cast<int>(kBlock)) break;
   }
   int code = Z_OK;
   gzerror(file, &code);
-  if (code != Z_OK && code != Z_STREAM_END) input.refuse(gzip_reason(file));
+  if (code != Z_OK && code != Z_STREAM_END) fail(gzip_reason(file));
   return data;
+}
+
+}  // namespace
+
+std::string read_for(InputFile& input, ReadBudget& budget, uint64_t weight) {
+  try {
+    return read_all(input.release(), budget, weight);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& e) {
+    input.refuse(e.what());
+  }
+}
+
+std::string read_file(const std::string& path, const char* op, int64_t max_bytes, uint64_t weight) {
+  InputFile input(path, op);
+  ReadBudget budget(input.size(), max_bytes);
+  return read_for(input, budget, weight);
 }
 
 uint32_t checksum(std::string_view bytes, uint32_t before) noexcept {

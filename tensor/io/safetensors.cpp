@@ -10,6 +10,7 @@
 
 #include "tensor/io/bytes.h"
 #include "tensor/io/files.h"
+#include "tensor/io/read_budget.h"
 #include "tensor/io/safetensors_header.h"
 
 namespace moonlet::io {
@@ -87,7 +88,7 @@ class MappedSource : public Source {
   StorageHolder file_;
 };
 
-SafetensorsHeader read_header(const Source& file, int64_t& data_begin) {
+SafetensorsHeader read_header(const Source& file, int64_t& data_begin, ReadBudget& budget) {
   if (file.size() < 8) fail("the file is too short to hold a header");
   uint64_t length = 0;
   file.read(0, &length, 8);
@@ -98,7 +99,7 @@ SafetensorsHeader read_header(const Source& file, int64_t& data_begin) {
   data_begin = 8 + static_cast<int64_t>(length);
   std::string text(static_cast<size_t>(length), '\0');
   file.read(8, text.data(), text.size());
-  return parse_safetensors_header(text, static_cast<int64_t>(file.size()) - data_begin);
+  return parse_safetensors_header(text, static_cast<int64_t>(file.size()) - data_begin, budget);
 }
 
 std::unique_ptr<const Source> open(const std::string& path, LoadOptions options, const char* op) {
@@ -147,7 +148,10 @@ Safetensors load_safetensors(const std::string& path, LoadOptions options, const
   Safetensors out;
   try {
     int64_t data_begin = 0;
-    SafetensorsHeader header = read_header(*file, data_begin);
+    ReadBudget budget(file->size(), options.max_bytes);
+    // The elements, and the header's text; each byte belongs to one.
+    budget.take(file->size());
+    SafetensorsHeader header = read_header(*file, data_begin, budget);
     for (const SafetensorsEntry& entry : header.tensors) {
       if (!entry.foreign.empty()) {
         out.left_out.emplace(entry.name, entry.foreign);

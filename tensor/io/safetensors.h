@@ -24,6 +24,8 @@ struct LoadOptions {
   // writes into the file then changes them, and reading what was cut off it ends the process; what
   // this process writes to them stays in it.
   bool mmap = false;
+  // What reading may take; 0: 512 MiB, or 256 times the file's size where that is more.
+  int64_t max_bytes = 0;
 };
 
 // The tensors of a file, on the CPU and without a history. Throws Error "OP: 'PATH': reason" for a

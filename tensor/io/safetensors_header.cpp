@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tensor/io/json.h"
+#include "tensor/io/read_budget.h"
 
 namespace moonlet::io {
 namespace {
@@ -34,6 +35,9 @@ void set_type(SafetensorsEntry& entry, const std::string& code, const std::strin
   }
   fail("'", name, "' has the dtype ", code, ", which is not supported");
 }
+
+// What a tensor takes beside its elements: here, and as a value of a script.
+constexpr uint64_t kTensorBytes = 768;
 
 // The bytes that the elements of an entry take.
 int64_t bytes_of(const SafetensorsEntry& entry) {
@@ -160,10 +164,12 @@ void check_layout(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
+SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes,
+                                           ReadBudget& budget) {
   if (text.empty() || text.front() != '{') fail("the header does not start with '{'");
   HeaderReader reader;
-  read_json(text, "bad header", reader);
+  read_json(text, "bad header", reader, &budget);
+  budget.take(reader.header.tensors.size() * kTensorBytes);
   check_layout(reader.header.tensors, data_bytes);
   return std::move(reader.header);
 }

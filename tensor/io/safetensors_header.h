@@ -11,6 +11,8 @@
 
 namespace moonlet::io {
 
+class ReadBudget;
+
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::Float32;
@@ -27,8 +29,9 @@ struct SafetensorsHeader {
 
 // Reads the JSON text of a header for `data_bytes` bytes of data. Throws Error for anything that is
 // not exactly the format: other JSON, repeated names, unknown types, and offsets that overlap,
-// leave holes, or do not fit the shapes.
-SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes);
+// leave holes, or do not fit the shapes; also where its entries pass the budget.
+SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes,
+                                           ReadBudget& budget);
 
 // The JSON text, padded with spaces so that data after it and its 8 bytes of length is aligned.
 // Throws Error when a name or metadata is not UTF-8.

@@ -31,11 +31,25 @@ function common.dims(axes, rank)
   return out
 end
 
+-- The numbers of a list that says sizes, axes or parts.
+local MOST_NUMBERS = 4096
+
+--- An error where `count` things of `width` bytes are more than a run may hold.
+function common.check_room(node, count, width)
+  local fits = count <= node.limit // width  -- a NaN does not
+  if not fits then
+    fail("%s elements are more than %d bytes", tostring(count), node.limit)
+  end
+end
+
 --- The whole numbers in a tensor of one dimension, or of one element.
 function common.integers(tensor, what)
   if tensor.ndim > 1 or not tostring(tensor.dtype):find "^u?int" then
     fail("%s must be a list of integers, got %s of shape %s", what, tostring(tensor.dtype),
       tostring(tensor.shape))
+  end
+  if tensor:numel() > MOST_NUMBERS then
+    fail("%s is a list of %d numbers, at most %d are read", what, tensor:numel(), MOST_NUMBERS)
   end
   return tensor:flatten():tolist()
 end

@@ -9,6 +9,9 @@ local read = {}
 
 -- --- borders ----------------------------------------------------------------------------------
 
+-- A number in a table, and in the tensor that is made of it.
+local LIST_BYTES = 48
+
 -- For each place of the padded dimension the one that it shows, from 1.
 local PLACES = {
   edge = function(i, size) return math.min(math.max(i, 1), size) end,
@@ -21,9 +24,10 @@ local PLACES = {
   end,
 }
 
-local function shown(x, dim, before, behind, place)
+local function shown(n, x, dim, before, behind, place)
   local size, list = x.shape[dim], {}
   if size == 0 then fail "a border of what is empty" end
+  common.check_room(n, size + before + behind, LIST_BYTES)
   for i = 1 - before, size + behind do list[#list + 1] = place(i, size) end
   if #list == 0 then return x:narrow(dim, 1, 0) end
   return x:index_select(dim, ml.tensor(list, { dtype = ml.int64, device = x.device }))
@@ -41,8 +45,8 @@ function read.Pad(n, x, pads, value, axes)
   for d = 1, x.ndim do before[d], behind[d] = 0, 0 end
   for i, d in ipairs(dims) do
     before[d], behind[d] = list[i], list[i + #dims]
-    local most = math.max(before[d], behind[d])
-    if most > MOST then fail("a pad of %d", most) end
+    local most, least = math.max(before[d], behind[d]), math.min(before[d], behind[d])
+    if most > MOST or least < -MOST then fail("a pad of %d", most > MOST and most or least) end
   end
   if mode == "constant" then
     local pad = {}
@@ -51,7 +55,7 @@ function read.Pad(n, x, pads, value, axes)
   end
   local place = PLACES[mode] or fail("the mode '%s' is not read", mode)
   for d = 1, x.ndim do
-    if before[d] ~= 0 or behind[d] ~= 0 then x = shown(x, d, before[d], behind[d], place) end
+    if before[d] ~= 0 or behind[d] ~= 0 then x = shown(n, x, d, before[d], behind[d], place) end
   end
   return x
 end
@@ -100,6 +104,7 @@ end
 -- As a product with a matrix (old, new).
 local function blended(n, x, dim, to, coordinate)
   local from = x.shape[dim]
+  common.check_room(n, from * to, LIST_BYTES)
   local rows = {}
   for i = 0, to - 1 do
     local row = {}
@@ -119,6 +124,9 @@ end
 local function targets(n, x, scales, sizes)
   local new, by = {}, {}
   local list = sizes and sizes:numel() > 0 and common.integers(sizes, "sizes")
+  if not list and scales and scales:numel() ~= x.ndim then
+    fail("scales for %d of %d dimensions", scales:numel(), x.ndim)
+  end
   local factors = not list and scales and scales:flatten():tolist()
   if n.attributes.axes then fail "axes are not read" end
   local count = list and #list or factors and #factors
@@ -127,7 +135,7 @@ local function targets(n, x, scales, sizes)
     local from = x.shape[d]
     new[d] = list and list[d] or math.floor(from * factors[d] + 1e-6)
     by[d] = list and new[d] / math.max(from, 1) or factors[d]
-    if new[d] < 1 or new[d] > 1 << 20 or from < 1 then
+    if new[d] < 1 or new[d] > 1 << 20 or from < 1 or from > 1 << 31 then
       fail("from %d to %d elements", from, new[d])
     end
   end
@@ -158,7 +166,8 @@ end
 
 function read.Upsample(n, x, scales)
   local given = scales or ml.tensor(n.attributes.scales or fail "it has no scales")
-  local node = { attributes = { mode = n.attributes.mode, nearest_mode = "floor" }, version = 10 }
+  local node = { attributes = { mode = n.attributes.mode, nearest_mode = "floor" }, version = 10,
+    limit = n.limit }
   return read.Resize(node, x, given)
 end
 
@@ -166,7 +175,7 @@ end
 
 local function block_of(n, x)
   local size = n.attributes.blocksize or 0
-  if size < 1 or x.ndim ~= 4 then
+  if size < 1 or size > 1 << 15 or x.ndim ~= 4 then
     fail("blocks of %d in %d dimensions", size, x.ndim)
   end
   return size, x.shape[1], x.shape[2], x.shape[3], x.shape[4]

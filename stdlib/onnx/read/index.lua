@@ -77,6 +77,7 @@ function read.OneHot(n, index, depth, values)
   local count = common.number(depth, "depth")
   if count < 0 or count > 1 << 31 then fail("a depth of %s", tostring(count)) end
   count = math.tointeger(count) or math.floor(count)
+  common.check_room(n, count, 8)
   local axis = n.attributes.axis or -1
   local dim = dim_of(axis, index.ndim + 1)
   local whole = index:to "int64"

@@ -73,7 +73,8 @@ function read.LRN(n, x)
   local square = x * x
   local before, channels = (size - 1) // 2, x.shape[2]
   local sum = ml.zeros_like(x)
-  for step = -before, size - 1 - before do
+  -- Those that are further away than all channels add nothing.
+  for step = math.max(-before, -channels), math.min(size - 1 - before, channels) do
     local first, last = math.max(1, 1 + step), math.min(channels, channels + step)
     if first <= last then
       local part = square:narrow(2, first, last - first + 1)

@@ -116,7 +116,8 @@ function read.Concat(n, ...)
   return ml.cat(list, dim_of(n.attributes.axis or 1, list[1].ndim))
 end
 
-local function equal_parts(size, count)
+local function equal_parts(size, count, outputs)
+  if count ~= outputs then fail("%d parts for %d outputs", count, outputs) end
   local most, out = (size + count - 1) // count, {}
   for i = 1, count do out[i] = math.max(math.min(most, size - (i - 1) * most), 0) end
   return out
@@ -125,7 +126,7 @@ end
 function read.Split(n, x, split)
   local dim = dim_of(n.attributes.axis or 0, x.ndim)
   local lengths = common.list(n, "split", split)
-    or equal_parts(x.shape[dim], n.attributes.num_outputs or #n.outputs)
+    or equal_parts(x.shape[dim], n.attributes.num_outputs or #n.outputs, #n.outputs)
   local total = 0
   for _, length in ipairs(lengths) do
     if length < 0 then fail("a part of %d", length) end
@@ -201,12 +202,13 @@ function read.ConstantOfShape(n, shape)
     { dtype = value and value.dtype or ml.float32 })
 end
 
-function read.Range(_, start, limit, delta)
+function read.Range(n, start, limit, delta)
   local from, to = common.number(start, "start"), common.number(limit, "limit")
   local step = common.number(delta, "delta")
   if step == 0 then fail "a step of 0" end
   local count = math.max(math.ceil((to - from) / step), 0)
   if count == 0 then return ml.empty({ 0 }, { dtype = start.dtype }) end
+  common.check_room(n, count, 8)
   return (ml.arange(0, count - 1):to(start.dtype) * step + from):to(start.dtype)
 end
 
