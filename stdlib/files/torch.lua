@@ -67,7 +67,7 @@ for code = 128, 255 do WIDE[utf8.char(code)] = string.char(code) end
 local function bytes_of_text(budget, text, encoding)
   if type(text) ~= "string" or encoding ~= "latin1" then fail "bytes are damaged" end
   -- Looked at three times, and made anew.
-  budget:take(8 * #text)
+  budget:take(16 * #text)
   if not utf8.len(text) or text:find "[\xc4-\xff]" then fail "bytes are damaged" end
   return (text:gsub("[\xc2\xc3][\x80-\xbf]", WIDE))
 end

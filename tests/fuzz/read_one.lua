@@ -27,7 +27,7 @@ local function run(path)
 end
 local readers = { pt = load, npy = load, npz = load, safetensors = load, t7 = load, gguf = load, onnx = run,
   png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, wav = ml.data.read_wav,
-  csv = ml.data.read_csv, idx = ml.data.read_idx }
+  csv = ml.data.read_csv, idx = ml.data.read_idx, gz = ml.data.read_table, json = ml.data.read_tokenizer }
 local also_mapped = { pt = true, npy = true, npz = true, safetensors = true, gguf = true }
 
 -- Reads the elements of all tensors in a value.

@@ -2,8 +2,18 @@
 -- reader gives a value or an error that can be caught and says what it is about.
 -- usage: moonlet readers.lua [CHANGES_PER_FILE [SEED [KIND]]]
 -- MOONLET_FUZZ_LOG names a file that holds the bytes that are read, for when the process dies.
+-- The files are read in a process whose address space is limited, and none may make it take more than
+-- 1.5 GiB, or read for longer than anybody waits.
 
 local here = arg[0]:match "^(.*)/" or "."
+-- A sanitizer maps terabytes.
+local limited = (os.getenv "MOONLET_SANITIZE" or "none") == "none"
+if limited and not os.getenv "MOONLET_FUZZ_LIMITED" then
+  local words = { arg[-1], arg[0], table.unpack(arg) }
+  for i, word in ipairs(words) do words[i] = "'" .. word:gsub("'", "'\\''") .. "'" end
+  local _, _, status = os.execute("ulimit -v 4194304; MOONLET_FUZZ_LIMITED=1 exec " .. table.concat(words, " "))
+  os.exit(status)
+end
 package.path = here .. "/?.lua;" .. package.path
 local read_one = require "read_one"
 local system = require "moonlet.system"
@@ -26,11 +36,27 @@ local function read(path)
   return file:read "a"
 end
 
+local MOST_MIB, MOST_SECONDS = 1536, 60
+
+-- What this process has taken at most, in MiB, where the system tells.
+local function peak()
+  local file <close> = io.open "/proc/self/status"
+  return file and (tonumber(file:read "a":match "VmHWM:%s+(%d+)") or 0) // 1024 or 0
+end
+
+local most = MOST_MIB
 local function check(bytes, kind, name)
   local path = scratch .. "." .. kind
   write(path, bytes)
+  local start = os.clock()
   local wrong = read_one(path, kind)
   count = count + 1
+  if limited and peak() > most then
+    wrong = wrong or ("a file of %d bytes takes %d MiB"):format(#bytes, peak())
+    most = math.huge -- the peak stays
+  elseif limited and os.clock() - start > MOST_SECONDS then
+    wrong = wrong or ("a file of %d bytes takes %.0f seconds"):format(#bytes, os.clock() - start)
+  end
   if wrong then
     problems = problems + 1
     local kept = ("%s.problem%d.%s"):format(scratch, problems, kind)
@@ -60,6 +86,11 @@ local CHANGES = {
     local width = pick(WIDTHS)
     local number = (pick { "<i8", ">i8" }):pack(pick(EDGES))
     return bytes:sub(1, at - 1) .. number:sub(1, width) .. bytes:sub(at + width)
+  end,
+  -- What is repeated asks for much.
+  function(bytes, at)
+    local part = bytes:sub(at, at + math.random(40))
+    return bytes:sub(1, at - 1) .. part:rep(math.random(2000)) .. bytes:sub(at)
   end,
 }
 
