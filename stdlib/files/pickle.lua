@@ -10,7 +10,7 @@ local Keys = require "moonlet.files.keys"
 local pickle = {}
 
 -- An opcode, for the time that it takes; a list or dict, with what is noted of it.
-local OPCODE, LIST = 32, Budget.TABLE + 2 * Budget.KEY
+local OPCODE, LIST = 64, Budget.TABLE + 2 * Budget.KEY
 
 local NONE = setmetatable({}, { __name = "None" })
 local MARK = {}
