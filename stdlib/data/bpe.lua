@@ -338,6 +338,15 @@ local function decode_file(path, max_bytes)
   return value
 end
 
+-- Runs `f`, whose errors are those of the file.
+local function for_file(path, f, ...)
+  local ok, result = pcall(f, ...)
+  if ok then return result end
+  local reason = type(result) == "string" and result:match "ByteLevelBPE: (.*)"
+  if not reason then error(result, 0) end
+  of_file(path, "%s", reason)
+end
+
 -- Refuses what would give other tokens than these are.
 local function check_file(path, file)
   local model, pre = file.model, file.pre_tokenizer
@@ -377,7 +386,7 @@ local function add_added(path, tokenizer, list)
     elseif entry.special == false then
       of_file(path, "added token '%s' is not special, which is not known here", entry.content)
     end
-    add_special(tokenizer, entry.content, entry.id + 1)
+    for_file(path, add_special, tokenizer, entry.content, entry.id + 1)
   end
 end
 
@@ -408,14 +417,15 @@ function bpe.read_tokenizer(...)
   local path, merges, special, prefix, max_bytes = read_file(...)
   local file = decode_file(path, max_bytes)
   if merges then
-    return ByteLevelBPE { vocab = file, merges = merges_of(merges, max_bytes),
-      special_tokens = special, add_prefix_space = prefix }
+    return for_file(path, ByteLevelBPE, { vocab = file, merges = merges_of(merges, max_bytes),
+      special_tokens = special, add_prefix_space = prefix })
   elseif special or prefix then
     fail "read_tokenizer: 'special_tokens' and 'add_prefix_space' are for a merges.txt"
   end
   check_file(path, file)
-  local tokenizer = ByteLevelBPE { vocab = file.model.vocab, merges = file.model.merges,
-    add_prefix_space = file.pre_tokenizer.add_prefix_space == true }
+  local tokenizer = for_file(path, ByteLevelBPE, { vocab = file.model.vocab,
+    merges = file.model.merges,
+    add_prefix_space = file.pre_tokenizer.add_prefix_space == true })
   tokenizer.ignore_merges = file.model.ignore_merges == true
   add_added(path, tokenizer, file.added_tokens)
   return tokenizer

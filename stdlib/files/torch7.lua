@@ -130,11 +130,12 @@ end
 local Reader = {}
 Reader.__index = Reader
 
--- The path to a value is as long as the keys above it, each time.
+-- The path to a value is as long as the keys above it, each time, and is compared with others when
+-- the message is made.
 function Reader:leave_out(what)
   local length = 0
   for _, key in ipairs(self.keys) do length = length + #key + 1 end
-  self.budget:take(2 * length + Budget.KEY + Budget.STRING)
+  self.budget:take(8 * length + Budget.KEY + Budget.STRING)
   self.left_out[#self.keys > 0 and table.concat(self.keys, "/") or "the value"] = what
 end
 

@@ -1,6 +1,7 @@
 -- stdlib/files/tree.lua: nested tables of tensors and plain values as text for the metadata of a
 -- safetensors file; each tensor's name is its path, "model/fc.weight".
 
+local Keys = require "moonlet.files.keys"
 local json = require "moonlet.json"
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -74,20 +75,21 @@ function tree.encode(value, tensors) return json.encode(encode_node(value, "", t
 local FLOATS = { nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge }
 local decode_node
 
-local function decode_table(nodes, tensors, depth)
+local function decode_table(nodes, tensors, depth, keys)
   local out = {}
   for _, entry in ipairs(nodes) do
     local key = type(entry) == "table" and entry[1]
     if type(key) ~= "string" and math.type(key) ~= "integer" then error("a bad key", 0) end
+    if type(key) == "number" then keys:add(out, key) end
     if out[key] ~= nil then error(("key '%s' comes twice"):format(tostring(key)), 0) end
-    out[key] = decode_node(entry[2], tensors, depth + 1)
+    out[key] = decode_node(entry[2], tensors, depth + 1, keys)
   end
   return out
 end
 
-function decode_node(node, tensors, depth)
+function decode_node(node, tensors, depth, keys)
   if type(node) ~= "table" or depth > MAX_DEPTH + 1 then error("a bad value", 0) end
-  if type(node.t) == "table" then return decode_table(node.t, tensors, depth) end
+  if type(node.t) == "table" then return decode_table(node.t, tensors, depth, keys) end
   if node.x ~= nil then
     return tensors[node.x] or error(("tensor '%s' is missing"):format(tostring(node.x)), 0)
   end
@@ -104,7 +106,7 @@ end
 ---@return any
 function tree.decode(text, tensors, budget)
   -- The values stand in the tables of the text, and in those that are made of these.
-  return decode_node(json.decode(text, budget.left // 2), tensors, 1)
+  return decode_node(json.decode(text, budget.left // 2), tensors, 1, Keys.new())
 end
 
 return tree

@@ -69,9 +69,10 @@ void released(void* p) {
 }
 
 void* reserved(size_t size) {
+  // Pixels are many, and all written; a decoder's state has parts that a damaged file leaves out.
+  constexpr size_t kZeroed = 65536;
   reservations->budget.take(size);
-  // Listed first: what is in the list is freed.
-  void* p = std::malloc(size);
+  void* p = size < kZeroed ? std::calloc(size, 1) : std::malloc(size);
   if (p == nullptr) throw std::bad_alloc();
   try {
     reservations->all.emplace(p, size);
@@ -171,8 +172,14 @@ void check_png(std::string_view data) {
   }
 }
 
+// What a JPEG has said so far of how its scans are coded: a bit for each table that there is.
+struct Coding {
+  bool progressive = false;
+  unsigned dc_tables = 0, ac_tables = 0;
+};
+
 // The tables of codes of a DHT segment, `at` its length: stb trusts that a table has at most 256.
-void check_codes(std::string_view data, size_t at) {
+void check_codes(std::string_view data, size_t at, Coding& coding) {
   constexpr size_t kCounts = 16;
   size_t left = big_endian_16(data, at) - size_t{2};
   at += 2;
@@ -181,8 +188,29 @@ void check_codes(std::string_view data, size_t at) {
     size_t codes = 0;
     for (size_t i = 1; i <= kCounts; ++i) codes += *bytes_at(data, at + i);
     if (codes > 256 || left < 1 + kCounts + codes) fail("the tables of a JPEG are damaged");
+    const unsigned char place = *bytes_at(data, at);
+    (place < 16 ? coding.dc_tables : coding.ac_tables) |= 1u << (place & 15);
     at += 1 + kCounts + codes;
     left -= 1 + kCounts + codes;
+  }
+}
+
+// The head of a scan, `at` its length: stb trusts that the tables that it names are there.
+void check_scan_head(std::string_view data, size_t at, const Coding& coding) {
+  const size_t length = big_endian_16(data, at);
+  if (length < 3) fail("a scan of a JPEG is damaged");
+  const size_t count = *bytes_at(data, at + 2);
+  if (length != 6 + 2 * count) fail("a scan of a JPEG is damaged");
+  const unsigned char first = *bytes_at(data, at + 3 + 2 * count);
+  const bool refines = *bytes_at(data, at + 5 + 2 * count) >= 16;
+  const bool uses_dc = !coding.progressive || (first == 0 && !refines);
+  const bool uses_ac = !coding.progressive || first > 0;
+  for (size_t i = 0; i < count; ++i) {
+    const unsigned char tables = *bytes_at(data, at + 4 + 2 * i);
+    const bool lacks_dc = (coding.dc_tables >> (tables >> 4) & 1) == 0;
+    const bool lacks_ac = (coding.ac_tables >> (tables & 15) & 1) == 0;
+    if ((uses_dc && lacks_dc) || (uses_ac && lacks_ac))
+      fail("a scan of a JPEG names a table that the file does not have");
   }
 }
 
@@ -205,6 +233,7 @@ struct Scans {
 // what is missing.
 Scans check_jpeg(std::string_view data) {
   Scans scans;
+  Coding coding;
   size_t at = 2;
   for (;;) {
     while (at < data.size() && *bytes_at(data, at) != 0xff) ++at;
@@ -216,7 +245,9 @@ Scans check_jpeg(std::string_view data) {
     if (data.size() - at < 2) fail("the file is cut off");
     const size_t length = big_endian_16(data, at);
     if (length < 2 || length > data.size() - at) fail("the file is cut off");
-    if (marker == 0xc4) check_codes(data, at);
+    if (marker == 0xc4) check_codes(data, at, coding);
+    if (marker == 0xc2) coding.progressive = true;
+    if (marker == 0xda) check_scan_head(data, at, coding);
     at += length;
     if (marker != 0xda) continue;
     const size_t start = std::exchange(at, end_of_scan(data, at));

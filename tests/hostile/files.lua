@@ -394,6 +394,14 @@ return {
   { "a table of JPEG codes that is too long", [[
       return ml.data.read_image(write("x.jpg", "\xff\xd8\xff\xc4" .. (">I2"):pack(4000) .. ("\xff"):rep(4000) .. "\xff\xd9")) ]],
     fails = "read_image: 'x.jpg': the tables of a JPEG are damaged" },
+  { "a JPEG whose scan names a table of codes that is not there", [[
+      local head = "\xff\xd8\xff\xc0" .. (">I2 B I2 I2 B"):pack(11, 8, 8, 8, 1) .. "\1\x11\0"
+      local codes = "\xff\xc4" .. (">I2"):pack(20) .. "\0\1" .. ("\0"):rep(15) .. "\0"
+      local scan = "\xff\xda" .. (">I2 B"):pack(8, 1) .. "\1\0\0\x3f\0" .. ("\x55"):rep(20) .. "\xff\xd9"
+      local all = {}
+      for i = 1, 30 do all[i] = head .. (i % 2 == 0 and codes or "") .. scan end
+      return refused("names a table that the file does not have", all, function(bytes)
+        ml.data.read_image(write("x.jpg", bytes)) end) ]], gives = "30 of 30" },
   { "a WAV file of 4 GiB of samples", [[
       return ml.data.read_wav(write("x.wav", "RIFF\0\0\0\0WAVEfmt " .. ("<s4"):pack(("<I2 I2 I4 I4 I2 I2"):pack(1, 1, 8000, 16000, 2, 16))
         .. "data\xff\xff\xff\xff")) ]], fails = "read_wav: 'x.wav': the file is cut off" },
