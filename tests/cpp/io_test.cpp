@@ -19,7 +19,9 @@
 #include "tensor/io/deflate.h"
 #include "tensor/io/idx.h"
 #include "tensor/io/picture.h"
+#include "tensor/io/read_budget.h"
 #include "tensor/io/safetensors.h"
+#include "tensor/memory/live_bound.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;
@@ -238,4 +240,51 @@ TEST_CASE("IDX files") {
   CHECK(read.data<int16_t>()[1] == 256);
   const TemporaryFile cut(whole.substr(0, 11));
   CHECK(contains(message_of([&] { io::read_idx(cut.path); }), "the file is cut short"));
+}
+
+TEST_CASE("what readers make of a file is bounded") {
+  const std::string bound = "the option 'max_bytes' raises it";
+  const TemporaryFile table("1,2\n3,4\n");
+  const auto read_table = [&](int64_t max_bytes) {
+    io::CsvReadOptions options;
+    options.max_bytes = max_bytes;
+    return message_of([&] { io::read_csv(table.path, options); }) +
+           message_of([&] { io::read_csv_texts(table.path, options); });
+  };
+  CHECK(read_table(0).empty());
+  CHECK(read_table(100000).empty());
+  CHECK(contains(read_table(100), "line 1: to read it takes more than 100 bytes"));
+  const TemporaryFile array(std::string("\0\0\x08\1\0\0\0\2ab", 10));
+  CHECK(io::read_idx(array.path, "read_idx", 100000).numel() == 2);
+  CHECK(contains(message_of([&] { io::read_idx(array.path, "read_idx", 10); }), bound));
+  const TemporaryFile weights("");
+  io::save_safetensors(weights.path, {{"a", ones({4})}});
+  CHECK(io::load_safetensors(weights.path, {.max_bytes = 100000}).tensors.size() == 1);
+  CHECK(
+      contains(message_of([&] { io::load_safetensors(weights.path, {.max_bytes = 500}); }), bound));
+
+  io::ReadBudget budget(uint64_t{4} << 20);
+  CHECK(budget.left() == int64_t{1} << 30);
+  budget.take(uint64_t{1} << 30);
+  CHECK_FALSE(budget.has(1));
+  CHECK_THROWS_AS(budget.take(1), Error);
+  budget.give_back(5);
+  budget.take(5);
+  CHECK_THROWS_AS(budget.take(std::numeric_limits<uint64_t>::max()), Error);
+}
+
+TEST_CASE("a bound of live tensors counts those of its time") {
+  const Tensor before = ones({1000});
+  {
+    const memory::LiveBound bound(8000);
+    Tensor one = ones({1000});
+    CHECK_THROWS_AS(ones({1001}), OutOfMemory);
+    one = Tensor();
+    CHECK(ones({2000}).numel() == 2000);
+    {
+      const memory::LiveBound inner(int64_t{1} << 40);
+      CHECK_THROWS_AS(ones({2001}), OutOfMemory);
+    }
+  }
+  CHECK(ones({10000}).numel() == 10000);
 }

@@ -87,7 +87,7 @@ local KIB = 4 << 20
 
 local rows = {}
 local function row(name, code, said)
-  rows[#rows + 1] = { name, PRELUDE .. code, exit = 0, out = { "^" .. said, "within bounds" }, limit = KIB }
+  rows[#rows + 1] = { name, PRELUDE .. code .. "\nfinish()", exit = 0, out = { "^" .. said, "within bounds" }, limit = KIB }
 end
 -- What is refused for what it asks for; what is read, or refused for another reason.
 local TOO_MUCH = "[^\n]*to read it takes more than %d+ bytes[^\n]*'max_bytes'"
