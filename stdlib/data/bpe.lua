@@ -331,7 +331,7 @@ local MERGE_BYTES = 64
 local function decode_file(path, max_bytes)
   local text = system.read_file(path, "read_tokenizer", max_bytes)
   -- The tables of a tokenizer are as much as those of the file, and more of them.
-  local left = io.read_limit(#text, max_bytes) // 4
+  local left = math.max(io.read_limit(#text, max_bytes) // 4, 1)
   local ok, value = pcall(json.decode, text, left)
   if not ok then of_file(path, "it is no JSON: %s", tostring(value):gsub("^.-: ", "", 1)) end
   if type(value) ~= "table" then of_file(path, "it holds no object") end

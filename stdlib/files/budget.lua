@@ -31,6 +31,11 @@ function Budget:take(bytes)
   self.left = left
 end
 
+--- A share of what is left, as the bound of another reader: at least 1, as 0 stands for none.
+---@param share? integer one of so many (default 1)
+---@return integer
+function Budget:rest(share) return math.max(self.left // (share or 1), 1) end
+
 --- Takes the bytes of a string of `length`.
 ---@param length integer
 function Budget:take_string(length) self:take(length + Budget.STRING) end

@@ -56,8 +56,7 @@ end
 ---@return table<string, string>
 ---@return table<string, string>?
 function safetensors.read(file)
-  local budget = file.budget
-  return decode(file, io.read_safetensors(file.path, file.mapped ~= nil, budget.left))
+  return decode(file, io.read_safetensors(file.path, file.mapped ~= nil, file.budget:rest()))
 end
 
 -- --- several files ----------------------------------------------------------------------------
@@ -161,7 +160,7 @@ end
 
 local function index_of(file)
   if file.size > MOST_INDEX then error("the index is too long", 0) end
-  local ok, index = pcall(json.decode, file:bytes(0, file.size), file.budget.left)
+  local ok, index = pcall(json.decode, file:bytes(0, file.size), file.budget:rest())
   if not ok then error("the index is damaged: " .. Source.reason(index), 0) end
   if type(index) ~= "table" or type(index.weight_map) ~= "table" then
     error("the index has no weight_map", 0)

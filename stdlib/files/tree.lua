@@ -106,7 +106,7 @@ end
 ---@return any
 function tree.decode(text, tensors, budget)
   -- The values stand in the tables of the text, and in those that are made of these.
-  return decode_node(json.decode(text, budget.left // 2), tensors, 1, Keys.new())
+  return decode_node(json.decode(text, budget:rest(2)), tensors, 1, Keys.new())
 end
 
 return tree

@@ -241,7 +241,7 @@ local load = {}
 function load.read(file)
   local reason = codec.unavailable()
   if reason then error(reason, 0) end
-  local ok, proto = pcall(codec.decode, file:bytes(0, file.size), file.budget.left)
+  local ok, proto = pcall(codec.decode, file:bytes(0, file.size), file.budget:rest())
   if not ok then error(reason_of(tostring(proto)), 0) end
   return OnnxModule(models.read(proto, readers, file), file.budget)
 end

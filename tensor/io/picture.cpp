@@ -302,8 +302,6 @@ void check_pixels(std::string_view data, const std::optional<Scans>& scans, int 
 
 Tensor decode(std::string_view data, PictureMode mode, ReadBudget& budget, const char* op) {
   const std::optional<Scans> scans = check_head(data);
-  if (data.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
-    fail("it is larger than 2 GiB");
   const Reservations reservations_of_this_call(budget);
   const int size = static_cast<int>(data.size());
   int width = 0, height = 0, channels = 0;
@@ -344,6 +342,9 @@ void append_bytes(void* out, void* data, int count) {
 Tensor read_picture(const std::string& path, PictureMode mode, const char* op, int64_t max_bytes) {
   const InputFile file(path, op);
   try {
+    // What stb counts its bytes with.
+    if (file.size() > static_cast<uint64_t>(std::numeric_limits<int>::max()))
+      fail("it is larger than 2 GiB");
     ReadBudget budget(file.size(), max_bytes);
     budget.take(file.size());
     std::string data(file.size(), '\0');

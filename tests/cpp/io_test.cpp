@@ -243,7 +243,7 @@ TEST_CASE("IDX files") {
 }
 
 TEST_CASE("what readers make of a file is bounded") {
-  const std::string bound = "the option 'max_bytes' raises it";
+  const char* const bound = "the option 'max_bytes' raises it";
   const TemporaryFile table("1,2\n3,4\n");
   const auto read_table = [&](int64_t max_bytes) {
     io::CsvReadOptions options;
