@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tensor/passed_modes.h"
+#include "tensor/stack.h"
 
 namespace moonlet {
 
@@ -30,6 +31,14 @@ void sweep() {
 
 void pop_until(const ModeEntry* entry) {
   while (execution.modes && execution.modes != entry) pop();
+}
+
+int depth_of(const ModeEntry* entry) { return entry ? entry->depth : 0; }
+
+void check_depth(const char* op, int depth) {
+  check(depth <= kMaxModes, op, ": modes nest too deeply: there may be ", kMaxModes,
+        " inside one another (forward-mode levels, hooks of saved tensors, autocast, profilers, "
+        "overrides)");
 }
 
 bool requires_grad(const BoxedValue& value) {
@@ -63,10 +72,11 @@ bool ModeCall::is_replaced(const Mode& mode, const ModeCall* above) {
 void ModeCall::descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk& walk,
                        ModeEntry* entry, const ModeCall* above) {
   while (entry && (!entry->mode || is_replaced(*entry->mode, above))) entry = entry->below;
+  check_stack(op.name);
   if (entry) {
     const ModesScope rest(entry->below);
     // The mode may be removed while it runs.
-    const ModeEntry running{entry->mode, entry->below};
+    const ModeEntry running{entry->mode, entry->below, 0, entry->depth};
     ModeCall call(op, in, out, walk, running, above);
     running.mode->call(call);
     return;
@@ -78,7 +88,7 @@ void ModeCall::descend(const OpInfo& op, BoxedValues& in, BoxedValues& out, Walk
 }
 
 void ModeCall::proceed(InnerOps inner_ops) {
-  ModeEntry staying{entry_.mode};
+  ModeEntry staying{entry_.mode, nullptr, 0, entry_.depth};
   struct End {
     Walk& walk;
     ModeEntry** const last;
@@ -98,6 +108,7 @@ void intercept(const OpInfo& op, BoxedValues& arguments, BoxedValues& results) {
 
 ModesScope::ModesScope(ModeEntry* visible) : before_(execution.modes) {
   floor_.below = visible;
+  floor_.depth = depth_of(visible);
   execution.modes = visible ? &floor_ : nullptr;
 }
 
@@ -107,7 +118,11 @@ ModesScope::~ModesScope() {
   sweep();
 }
 
-ModeScope::ModeScope(Mode& mode) : entry_{{std::shared_ptr<void>(), &mode}, execution.modes} {
+void check_room_for_mode(const char* op) { check_depth(op, depth_of(execution.modes) + 1); }
+
+ModeScope::ModeScope(Mode& mode)
+    : entry_{{std::shared_ptr<void>(), &mode}, execution.modes, 0, depth_of(execution.modes) + 1} {
+  check_depth("ModeScope", entry_.depth);
   execution.modes = &entry_;
 }
 
@@ -118,8 +133,9 @@ ModeScope::~ModeScope() {
 }
 
 // One holder is this, the other the stack.
-ModeHolder::ModeHolder(std::shared_ptr<Mode> mode)
-    : entry_(new ModeEntry{std::move(mode), execution.modes, 2}) {
+ModeHolder::ModeHolder(std::shared_ptr<Mode> mode) {
+  check_room_for_mode("ModeHolder");
+  entry_ = new ModeEntry{std::move(mode), execution.modes, 2, depth_of(execution.modes) + 1};
   execution.modes = entry_;
 }
 
@@ -135,11 +151,19 @@ SuspendedModes::~SuspendedModes() {
 }
 
 ResumedModes::ResumedModes(SuspendedModes& own) : own_(own) {
+  const int outside = depth_of(execution.modes);
+  int inside = 0;
+  for (const ModeEntry* e = own.top_; e != nullptr; e = e->below) ++inside;
+  check_depth("coroutine.resume", outside + inside);
   floor_.below = execution.modes;
+  floor_.depth = outside;
   if (execution.modes) execution.modes = &floor_;
   if (!own.top_) return;
   ModeEntry* last = own.top_;
-  while (last->below) last = last->below;
+  for (ModeEntry* e = own.top_; e != nullptr; e = e->below) {
+    e->depth = outside + inside--;
+    last = e;
+  }
   last->below = execution.modes;
   execution.modes = std::exchange(own.top_, nullptr);
   sweep();

@@ -34,7 +34,14 @@ struct ModeEntry {
   std::shared_ptr<Mode> mode;  // empty once it was removed, and in a floor
   ModeEntry* below = nullptr;
   int holders = 0;  // 0: it lives in a C++ scope, which takes it off
+  int depth = 0;    // how many modes there are down to the bottom, with this one
 };
+
+// How many modes may be on the stack: a call takes some frames of C++ for each.
+constexpr int kMaxModes = 200;
+
+// Throws Error in the name of `op` when no other mode can be put on the stack.
+void check_room_for_mode(const char* op);
 
 // Whether the ops that an op is made of come to a mode that lets the op go on.
 enum class InnerOps : uint8_t { Visible, Hidden };

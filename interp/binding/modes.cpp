@@ -101,6 +101,7 @@ int l_autocast_dtype(lua_State* L) {
 }  // namespace
 
 void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* function) {
+  check_room_for_mode(function);
   push_where(L);
   std::string where = lua_tostring(L, -1);
   lua_pop(L, 1);

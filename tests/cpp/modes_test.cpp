@@ -276,6 +276,40 @@ TEST_CASE("an exception leaves the stack as it was") {
   CHECK(outer.seen == "add exp");
 }
 
+TEST_CASE("modes nest up to a bound") {
+  const Tensor x = of({1, 2});
+  const auto noting = std::make_shared<Noting>();
+  std::vector<std::unique_ptr<ModeHolder>> held;
+  for (int i = 0; i < kMaxModes; ++i) held.push_back(std::make_unique<ModeHolder>(noting));
+  CHECK(message_of([&] { const ModeHolder more(noting); }).find("modes nest too deeply") !=
+        std::string::npos);
+  CHECK(message_of([&] { const ModeScope more(*noting); }).find("modes nest too deeply") !=
+        std::string::npos);
+  exp(x);
+  // What was removed from the top makes room; so does the end of a scope that hides the others.
+  held.pop_back();
+  { const ModeScope again(*noting); }
+  {
+    const NoModes none;
+    const ModeScope first(*noting);
+  }
+  SuspendedModes own;
+  {
+    const ResumedModes coroutine(own);
+    held.push_back(std::make_unique<ModeHolder>(noting));
+  }
+  { const ModeScope again(*noting); }
+  { const ResumedModes coroutine(own); }
+  {
+    const ModeScope again(*noting);
+    CHECK(message_of([&] { const ResumedModes coroutine(own); }).find("coroutine.resume: modes") ==
+          0);
+    exp(x);
+  }
+  while (!held.empty()) held.pop_back();
+  CHECK_FALSE(intercepted());
+}
+
 TEST_CASE("holders go in any order, also while their mode runs") {
   const Tensor x = of({1, 2});
   const auto first = std::make_shared<Noting>(), second = std::make_shared<Noting>();
