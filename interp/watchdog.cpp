@@ -1,11 +1,24 @@
 // interp/watchdog.cpp: sleeping until a deadline passes.
 #include "interp/watchdog.h"
 
+#include <new>
+
 #include "interp/run_limits.h"
 
 namespace moonlet {
 
+// What the thread may have locked, or waits for, is not ended but made anew.
+void Watchdog::forget_parents() noexcept {
+  if (generation_ == fork_generation()) return;
+  new (&mutex_) std::mutex;
+  new (&changed_) std::condition_variable;
+  new (&thread_) std::thread;
+  asleep_ = false;
+  generation_ = fork_generation();
+}
+
 Watchdog::~Watchdog() {
+  forget_parents();
   if (!thread_.joinable()) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -16,6 +29,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::arm(std::chrono::nanoseconds time) {
+  forget_parents();
   const Clock::time_point now = Clock::now();
   const std::lock_guard<std::mutex> lock(mutex_);
   // Later than any clock reaches stands for never.
@@ -29,6 +43,7 @@ void Watchdog::arm(std::chrono::nanoseconds time) {
 }
 
 void Watchdog::disarm() noexcept {
+  forget_parents();
   const std::lock_guard<std::mutex> lock(mutex_);
   armed_ = false;
 }

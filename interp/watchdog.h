@@ -6,6 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "tensor/forked.h"
+
 namespace moonlet {
 
 struct StateData;
@@ -25,6 +27,8 @@ class Watchdog {
  private:
   using Clock = std::chrono::steady_clock;
   void watch();
+  // Forgets the thread where it is that of the process which this one was forked from.
+  void forget_parents() noexcept;
 
   StateData& data_;
   std::mutex mutex_;
@@ -34,6 +38,7 @@ class Watchdog {
   int runner_ = 0;  // the thread of the run
   bool armed_ = false, ending_ = false, asleep_ = false;
   std::thread thread_;
+  int generation_ = fork_generation();
 };
 
 }  // namespace moonlet

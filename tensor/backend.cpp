@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tensor/dispatch.h"
 #include "tensor/missing_library.h"
 #include "tensor/op_table_hash.h"
 #include "tensor/plugin_places.h"
@@ -112,9 +113,16 @@ Backend* loaded_cuda_backend() noexcept { return ready.load(); }
 
 const std::string& cuda_unavailable_reason() { return loaded().reason; }
 
+void fail_forked(const char* op) {
+  fail(op,
+       ": CUDA cannot be used here: this process was forked from one that uses it; fork before the "
+       "first use of CUDA, or start another process");
+}
+
 void require_device(Device device, const char* op) {
   if (device.is_cpu()) return;
   Backend* backend = cuda_backend();
+  if (backend && !kernel_table(DeviceType::CUDA)) fail_forked(op);
   if (!backend) fail(op, ": there is no CUDA device: ", cuda_unavailable_reason());
   const int count = backend->device_count();
   if (device.index >= count)

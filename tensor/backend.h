@@ -100,6 +100,8 @@ Backend* loaded_cuda_backend() noexcept;
 const std::string& cuda_unavailable_reason();
 // Throws a clear error unless `device` exists, loading its backend first.
 void require_device(Device device, const char* op);
+// Throws: this process was forked from one that has used CUDA.
+[[noreturn]] void fail_forked(const char* op);
 
 // For backends: the allocator of their devices while set_allocator has set none.
 void set_default_allocator(DeviceType type, Allocator* allocator) noexcept;

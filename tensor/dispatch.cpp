@@ -29,8 +29,10 @@ const KernelTable& kernels_for(DeviceType type, const char* op) {
          ": the elements of a tensor inside vmap cannot be read one by one, nor after its vmap has "
          "ended");
   const KernelTable* table = kernel_table(type);
-  if (!table) [[unlikely]]
+  if (!table) [[unlikely]] {
+    if (loaded_cuda_backend()) fail_forked(op);
     fail(op, ": the CUDA backend is not loaded");
+  }
   return *table;
 }
 

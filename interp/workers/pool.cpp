@@ -98,6 +98,16 @@ void Worker::report(Report report) {
   pool_.reported_.notify_one();
 }
 
+namespace {
+// Short of memory it goes without a text.
+void set_text(Report& failure, const char* text) noexcept {
+  try {
+    failure.text = text;
+  } catch (const std::bad_alloc&) {
+  }
+}
+}  // namespace
+
 void Worker::run() noexcept {
   use_this_thread_alone();
   Report failure;
@@ -115,14 +125,18 @@ void Worker::run() noexcept {
     running_ = nullptr;
   } catch (const std::exception& e) {
     failure.kind = Report::Kind::Failed;
-    failure.text = e.what();
+    set_text(failure, e.what());
   }
   if (failure.kind != Report::Kind::Failed) return;
   failure.worker = number_;
   {
     const std::lock_guard<std::mutex> lock(pool_.mutex_);
-    failed_ = true;
-    pool_.reports_.push_back(std::move(failure));
+    try {
+      pool_.reports_.push_back(std::move(failure));
+    } catch (const std::bad_alloc&) {  // which leaves it as it was
+      failed_ = true;
+      failure_ = std::move(failure);
+    }
   }
   pool_.reported_.notify_one();
 }
@@ -153,8 +167,16 @@ Pool::Pool(StateData& owner, int count, std::string module, Catalog catalog)
   }
 }
 
-void Pool::send(int worker, const MessagePtr& message) {
+void Pool::check_running() const {
+  if (generation_ != fork_generation())
+    fail(
+        "DataLoader: this process was forked after the workers of this pass had started, and has "
+        "none of them; begin another pass here");
   if (stopped_) fail("DataLoader: the workers of this pass were stopped");
+}
+
+void Pool::send(int worker, const MessagePtr& message) {
+  check_running();
   Worker& to = *workers_[static_cast<size_t>(worker) - 1];
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -163,10 +185,17 @@ void Pool::send(int worker, const MessagePtr& message) {
   to.arrived_.notify_one();
 }
 
+std::optional<Report> Pool::unreported_failure() {
+  for (const auto& worker : workers_)
+    if (std::exchange(worker->failed_, false)) return std::move(worker->failure_);
+  return std::nullopt;
+}
+
 std::optional<Report> Pool::receive(std::optional<Clock::time_point> until) {
-  if (stopped_) fail("DataLoader: the workers of this pass were stopped");
+  check_running();
   std::unique_lock<std::mutex> lock(mutex_);
   while (reports_.empty()) {
+    if (auto failure = unreported_failure()) return failure;
     const Clock::time_point now = Clock::now();
     if (until && now >= *until) return std::nullopt;
     const Clock::time_point look = now + kLook;
@@ -184,6 +213,14 @@ std::optional<Report> Pool::receive(std::optional<Clock::time_point> until) {
 }
 
 void Pool::end_threads() noexcept {
+  if (generation_ != fork_generation()) {
+    // What threads of the parent may have locked, or wait for, is not ended but left, or made anew.
+    for (auto& worker : workers_) static_cast<void>(worker.release());
+    workers_.clear();
+    new (&mutex_) std::mutex;
+    new (&taken_) std::condition_variable;
+    return;
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;

@@ -17,6 +17,7 @@
 #include "interp/workers/catalog.h"
 #include "interp/workers/message.h"
 #include "tensor/execution.h"
+#include "tensor/forked.h"
 #include "tensor/interrupt.h"
 
 namespace moonlet {
@@ -67,6 +68,8 @@ class Worker {
   std::condition_variable arrived_;
   StateData* running_ = nullptr;
   int thread_id_ = 0;
+  // How it has ended, where there was no memory to report it.
+  Report failure_;
   bool failed_ = false;
   Pool& pool_;
   const int number_;
@@ -90,12 +93,16 @@ class Pool {
   std::optional<Report> receive(std::optional<Clock::time_point> until);
   // Ends and joins all threads: what they run is stopped. For the owner's thread.
   void stop() noexcept;
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return stopped_ || generation_ != fork_generation(); }
 
  private:
   friend class Worker;
   friend void stop_pools_of(StateData& owner) noexcept;
   void end_threads() noexcept;
+  // Throws when the workers can do nothing more for the calling process.
+  void check_running() const;
+  // The failure of a worker that could not report it; under the lock.
+  std::optional<Report> unreported_failure();
 
   StateData& owner_;
   const std::string module_;
@@ -107,6 +114,7 @@ class Pool {
   std::deque<Report> reports_;
   bool ending_ = false;
   bool stopped_ = false;
+  const int generation_ = fork_generation();
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
