@@ -66,6 +66,21 @@ void Interpreter::interrupt() const noexcept {
   if (session_ != nullptr) session_->interrupt();
 }
 
+// Of the thread while it is the one that runs there.
+int Interpreter::num_threads() const {
+  const StateData& data = state_data(session().L());
+  return is_innermost(data) ? moonlet::num_threads() : data.threads.count;
+}
+
+void Interpreter::set_num_threads(int64_t count) {
+  StateData& data = state_data(session().L());
+  check_thread_count(count, "Interpreter::set_num_threads");
+  if (is_innermost(data))
+    moonlet::set_num_threads(count);
+  else
+    data.threads.count = static_cast<int>(count);
+}
+
 lua_State* Interpreter::state() const { return session().L(); }
 
 void Interpreter::with_state(const std::function<void(lua_State*)>& body) {

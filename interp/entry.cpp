@@ -11,6 +11,8 @@
 #include "interp/interrupt.h"
 #include "interp/run_limits.h"
 #include "interp/state.h"
+#include "tensor/forked.h"
+#include "tensor/passed_modes.h"
 
 namespace moonlet {
 
@@ -147,7 +149,7 @@ bool ReleaseQueue::is_open() {
 // --- entering ------------------------------------------------------------------------------------
 
 EntryScope::Thread& EntryScope::this_thread() noexcept {
-  static constinit thread_local Thread thread{nullptr, 0};
+  static constinit thread_local Thread thread{nullptr, 0, -1};
   return thread;
 }
 
@@ -209,13 +211,24 @@ EntryScope::EntryScope(StateData& data)
       devices_before_(device_state),
       cudnn_before_(cudnn_settings),
       anomaly_before_(anomaly_mode),
+      threads_before_{},
+      passed_before_(nullptr),
       budget_before_(budget_) {
   thread_.innermost = this;
-  if (thread_.id == 0) thread_.id = moonlet::thread_id();
+  if (thread_.generation != fork_generation()) [[unlikely]] {
+    thread_.id = moonlet::thread_id();
+    thread_.generation = fork_generation();
+  }
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
-  if (outer_ != nullptr) keep(*outer_->data_.current);
+  threads_before_ = thread_settings();
+  if (outer_ != nullptr) {
+    keep(*outer_->data_.current);
+    outer_->data_.threads = threads_before_;
+  }
   install(*data.current);
+  moonlet::install(data.threads);
+  passed_before_ = std::exchange(passed_modes, nullptr);
   budget_ = data.budget;
 }
 
@@ -225,11 +238,15 @@ EntryScope::~EntryScope() {
   thread_.innermost = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
   keep(*data_.current);
+  data_.threads = thread_settings();
+  passed_modes = passed_before_;
   budget_ = budget_before_;
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
   if (outer_ != nullptr) {
     install(*outer_->data_.current);
+    moonlet::install(outer_->data_.threads);
   } else {
+    moonlet::install(threads_before_);
     execution_ = before_;
     device_state = devices_before_;
     cudnn_settings = cudnn_before_;

@@ -17,6 +17,7 @@
 #include "tensor/memory/budget.h"
 #include "tensor/modes.h"
 #include "tensor/streams.h"
+#include "tensor/threads.h"
 
 namespace moonlet {
 
@@ -128,7 +129,8 @@ class EntryScope {
   // What belongs to a thread. Looked up once: entering is done for each call of a host.
   struct Thread {
     EntryScope* innermost;
-    int id;  // 0 before the first entry
+    int id;          // of the kernel's
+    int generation;  // of the process that has it (tensor/forked.h); -1 before the first entry
   };
   static Thread& this_thread() noexcept;
 
@@ -146,6 +148,8 @@ class EntryScope {
   DeviceState devices_before_;
   CudnnSettings cudnn_before_;
   Anomaly anomaly_before_;
+  ThreadSettings threads_before_;
+  ModeEntry* passed_before_;  // tensor/passed_modes.h: no business of another interpreter's ops
   memory::Budget* budget_before_;
 };
 

@@ -266,6 +266,13 @@ class Interpreter {
   // handler. The thread that runs the script is sent SIGURG for it; see docs/embedding.md.
   void interrupt() const noexcept;
 
+  // How many CPU threads the ops of its scripts may use, whatever thread runs them, and those of
+  // host functions that they call: `ml.set_num_threads` of the script. Throws Error unless it is
+  // from 1 to 1024. Code without an interpreter has num_threads and set_num_threads of
+  // moonlet/ops.h, which are the calling thread's.
+  int num_threads() const;
+  void set_num_threads(int64_t count);
+
   // What follows is in libmoonlet-lua alone (moonlet/lua.h): the Lua of libmoonlet is its own.
   //
   // The Lua state, for hosts that also use Lua's own interface. It stays the interpreter's. Code

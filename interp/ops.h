@@ -1,6 +1,6 @@
 // moonlet/ops.h: tensors in C++ alone, without an interpreter: all ops, which record themselves on
-// the tape; grad mode, backward and gradients; autocast. Dims are 0-based in C++ and may count from
-// the end; positions inside index tensors are 1-based, as in scripts.
+// the tape; grad mode, backward and gradients; autocast; the number of threads. Dims are 0-based in
+// C++ and may count from the end; positions inside index tensors are 1-based, as in scripts.
 #pragma once
 
 #include "autograd/autocast.h"
@@ -9,6 +9,7 @@
 #include "tensor/random_generator.h"
 #include "tensor/set.h"
 #include "tensor/tensor.h"
+#include "tensor/threads.h"
 
 namespace moonlet {
 

@@ -56,6 +56,9 @@ struct InterpreterOptions {
   // How long a run may take. Checked before each Lua instruction, within long ops and within the
   // library functions of Lua that may take long (a pattern, a sort).
   std::chrono::nanoseconds wall_time{0};
+  // How many CPU threads ops may use, until a script or Interpreter::set_num_threads says
+  // otherwise; 0: as many as the thread that makes the interpreter (num_threads in moonlet/ops.h).
+  int threads = 0;
   // Where output goes; empty: the process's standard streams.
   OutputFunction output;
 };

@@ -208,10 +208,21 @@ void install_modules(lua_State* L) {
   preload(L, "moonlet.workers", luaopen_moonlet_workers);
 }
 
+namespace {
+// Those of the thread that makes the interpreter, which is the worker's own where it is one's.
+ThreadSettings first_threads(const InterpreterOptions& options, const StateData* owner) {
+  ThreadSettings settings = thread_settings();
+  if (options.threads != 0) check_thread_count(options.threads, "Interpreter: the option threads");
+  if (options.threads != 0 && owner == nullptr) settings.count = options.threads;
+  return settings;
+}
+}  // namespace
+
 StateData::StateData(InterpreterOptions given, StateData* owner)
     : options(std::move(given)),
       first_seed(owner != nullptr ? owner->first_seed : next_seed()),
-      generator(first_seed) {
+      generator(first_seed),
+      threads(first_threads(options, owner)) {
   binding.first_seed = first_seed;
   main.execution.generator = &generator;
   main.execution.stop = &stop;

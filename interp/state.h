@@ -63,6 +63,7 @@ struct StateData {
   StopFlag stop;
   Limits limits;
   memory::Budget* budget = nullptr;  // of the tensors that its scripts make
+  ThreadSettings threads;            // of its ops, while it does not run
   CoroutineState main;               // of the main thread
   CoroutineState* current = &main;   // of the coroutine that runs now
   int level = 0;                     // how many calls from C++ code into the interpreter are nested

@@ -87,17 +87,19 @@ function ml.broadcast_shapes(...) end
 ---@param options {precision?: integer, threshold?: number, edgeitems?: integer, linewidth?: integer, profile?: string, sci_mode?: boolean}
 function ml.set_printoptions(options) end
 
---- How many CPU threads the ops may use.
+--- How many CPU threads the ops of this interpreter may use: at first the environment's
+--- `OMP_NUM_THREADS`, or as many as there are cores; in the workers of a `DataLoader` one.
 ---@return integer
 function ml.get_num_threads() end
 
---- Sets how many CPU threads the ops of this process may use, at least 1. Random numbers do not
---- depend on it.
+--- Sets how many CPU threads the ops of this interpreter may use, at least 1, whatever thread of a
+--- host runs it. Random numbers do not depend on it.
 ---@param count integer
 function ml.set_num_threads(count) end
 
---- Sets whether ops on the CPU take numbers too small for full precision as 0, which some
---- processors compute with much faster. Returns whether the processor can.
+--- Sets whether ops of this interpreter on the CPU take numbers too small for full precision as 0,
+--- which some processors compute with much faster; so does arithmetic of Lua then. Workers of a
+--- `DataLoader` take it over when they start. Returns whether the processor can.
 --- > ml.set_flush_denormal(false)
 ---@param on boolean
 ---@return boolean
