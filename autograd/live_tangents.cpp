@@ -45,12 +45,12 @@ void end_tangents(uint64_t level) {
     list = std::move(found->second);
     live.of_level.erase(found);
   }
-  std::vector<Tensor> ended;  // what they hold goes when no list is being changed
   for (const auto& each : list) {
     const std::shared_ptr<Tangents> tangents = each.lock();
     if (!tangents) continue;
+    Tensor ended;  // what it holds goes when the list is not being changed
     for (auto& entry : tangents->all)
-      if (entry.first == level) ended.push_back(std::move(entry.second));
+      if (entry.first == level) ended = std::move(entry.second);
     std::erase_if(tangents->all, [&](const auto& entry) { return entry.first == level; });
   }
 }

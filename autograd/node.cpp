@@ -11,6 +11,7 @@
 #include "autograd/uses_node.h"
 #include "tensor/dispatch.h"
 #include "tensor/passed_modes.h"
+#include "tensor/stack.h"
 
 namespace moonlet {
 
@@ -21,28 +22,13 @@ namespace {
 std::atomic<uint64_t> next_sequence{1};
 
 // Nodes whose last reference went, waiting for their turn: freeing one may drop the last reference
-// to the next, and a chain of 200,000 must not recurse.
+// to the next, and a chain of 200,000 must not recurse. They are a list of their own, since memory
+// may be short when a graph is freed.
 struct PendingDeletes {
-  std::vector<Node*> waiting;
-  bool draining = false;
+  Node* first;
+  bool draining;
 };
-PendingDeletes& pending_deletes() {
-  thread_local PendingDeletes instance;
-  return instance;
-}
-
-void delete_in_turn(Node* node) {
-  PendingDeletes& pending = pending_deletes();
-  pending.waiting.push_back(node);
-  if (pending.draining) return;
-  pending.draining = true;
-  while (!pending.waiting.empty()) {
-    Node* next = pending.waiting.back();
-    pending.waiting.pop_back();
-    delete next;
-  }
-  pending.draining = false;
-}
+constinit thread_local PendingDeletes pending_deletes = {};
 }  // namespace
 
 NodeRef::NodeRef(const NodeRef& other) : node_(other.node_) {
@@ -58,12 +44,26 @@ int32_t NodeRef::use_count() const {
   return node_ ? node_->references_.load(std::memory_order_acquire) : 0;
 }
 
+// Its number is of no use any more: the place holds the next one that waits.
+void Node::delete_in_turn(Node* node) noexcept {
+  PendingDeletes& pending = pending_deletes;
+  node->sequence_ = reinterpret_cast<uintptr_t>(std::exchange(pending.first, node));
+  if (pending.draining) return;
+  pending.draining = true;
+  while (pending.first != nullptr) {
+    Node* const next = pending.first;
+    pending.first = reinterpret_cast<Node*>(next->sequence_);
+    delete next;
+  }
+  pending.draining = false;
+}
+
 NodeRef::~NodeRef() {
   if (!node_) return;
   // The only holder needs no locked decrement: nobody else can add a reference.
   const bool sole = !node_->weakly_held_ && node_->references_.load(std::memory_order_acquire) == 1;
   if (sole || node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-    delete_in_turn(node_);
+    Node::delete_in_turn(node_);
 }
 
 bool Node::try_retain() noexcept {
@@ -191,6 +191,7 @@ std::shared_ptr<PackedTensor> pack(const Tensor& t) {
   for (ModeEntry* e = active_modes(); e != nullptr; e = e->below) {
     auto* hooks = dynamic_cast<SavedTensorHooks*>(e->mode.get());
     if (!hooks) continue;
+    check_stack("saved_tensors_hooks");
     const std::shared_ptr<Mode> held = e->mode;
     const ModesScope below(e->below);
     const PassedModesScope none(nullptr);

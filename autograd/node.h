@@ -202,6 +202,8 @@ class Node {
   friend class NodeRef;
   // Another reference unless the last one is gone already.
   bool try_retain() noexcept;
+  // Now, or after those that are being deleted.
+  static void delete_in_turn(Node* node) noexcept;
 
  public:
   // For the holder of a weak pointer, under the lock that the node's end takes too.
