@@ -5,6 +5,7 @@ local ml = require "moonlet"
 local namespace = require("moonlet.options").namespace
 local signature = require "moonlet.signature"
 local fail = require("moonlet.options").fail
+local is_callable = require("moonlet.options").is_callable
 
 local modes = {}
 
@@ -32,7 +33,7 @@ end
 ---@return any ... its results, or the value to hold
 ---@see is_autocast_enabled
 function modes.autocast(options, f, ...)
-  if type(options) == "function" then
+  if is_callable(options) then
     fail "autocast: use autocast({device=, dtype=, enabled=}, f, ...), got function"
   end
   return cast_under(read_autocast:before_function(options, f, ...))

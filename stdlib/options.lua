@@ -22,6 +22,17 @@ end
 
 local fail = options.fail
 
+--- Whether a value can be called: a function, a module, or another object with `__call`.
+---@param value any
+---@return boolean
+function options.is_callable(value)
+  if type(value) == "function" then return true end
+  local meta = getmetatable(value)
+  return type(meta) == "table" and meta.__call ~= nil
+end
+
+local is_callable = options.is_callable
+
 --- The results of `f` under a guard, which ends with it however it ends; without `f` the guard.
 ---@param where string for the message when `f` is no function
 ---@param guard any what `<close>` ends
@@ -30,7 +41,7 @@ local fail = options.fail
 function options.under(where, guard, f, ...)
   if f == nil then return guard end
   local _ <close> = guard
-  if type(f) ~= "function" then fail("%s: a function is wanted, got %s", where, type(f)) end
+  if not is_callable(f) then fail("%s: a function is wanted, got %s", where, type(f)) end
   return f(...)
 end
 

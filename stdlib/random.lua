@@ -4,6 +4,7 @@ local ml = require "moonlet"
 local namespace = require("moonlet.options").namespace
 local signature = require "moonlet.signature"
 local fail = require("moonlet.options").fail
+local is_callable = require("moonlet.options").is_callable
 
 local random = {}
 
@@ -44,7 +45,7 @@ local function forked(given, f, ...)
   })
   if f == nil then return guard end
   local _ <close> = guard
-  if type(f) ~= "function" then fail("random.fork_rng: a function is wanted, got %s", type(f)) end
+  if not is_callable(f) then fail("random.fork_rng: a function is wanted, got %s", type(f)) end
   return f(...)
 end
 
@@ -58,7 +59,7 @@ end
 ---@param ... any what f gets
 ---@return any ... its results, or the value to hold
 function random.fork_rng(options, f, ...)
-  if type(options) == "function" then
+  if is_callable(options) then
     fail "random.fork_rng: use fork_rng({enabled=}, f, ...), got function"
   end
   return forked(read_fork:before_function(options, f, ...))

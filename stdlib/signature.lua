@@ -60,9 +60,7 @@ local types = {
 }
 types.string = { "a string", function(value) return type(value) == "string" and value or nil end }
 types["function"] = { "a function", function(value)
-  local meta = getmetatable(value)
-  local callable = type(meta) == "table" and meta.__call
-  return (type(value) == "function" or callable) and value or nil
+  return options.is_callable(value) and value or nil
 end, thing = true }
 
 --- Adds a type of its own to the notation.
@@ -389,7 +387,7 @@ function Signature:before_function(...)
   local given = { ... }
   if given[1] ~= nil and not is_plain(given[1]) then
     last = 0
-    while last < count and type(given[last + 1]) ~= "function" do last = last + 1 end
+    while last < count and not options.is_callable(given[last + 1]) do last = last + 1 end
   end
   return self:table(table.unpack(given, 1, last)), table.unpack(given, last + 1, count)
 end

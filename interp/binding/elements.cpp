@@ -48,8 +48,8 @@ int call_for_each(lua_State* L, const Signature& signature) {
         ": x requires grad, and what a Lua function computes has no "
         "derivative; x:detach() has the same memory");
   const int f = args.slot(tensors);
-  check(lua_isfunction(L, f) || luaL_getmetafield(L, f, "__call") != LUA_TNIL, signature.op,
-        ": argument 'f' must be a function, got ", type_name(L, f));
+  check(is_callable(L, f), signature.op, ": argument 'f' must be a function, got ",
+        type_name(L, f));
   std::vector<Elements> elements;
   for (int k = 0; k < tensors; ++k)
     elements.emplace_back(signature.op, k == 0 ? x : expand(args.tensor(k), x.sizes()));

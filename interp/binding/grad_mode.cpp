@@ -67,7 +67,7 @@ int call_with_mode(lua_State* L, RecordingMode mode) {
 
 // `ml.no_grad(f, ...)`, or `local _ <close> = ml.no_grad()`.
 int recording_mode(lua_State* L, const char* op, RecordingMode mode) {
-  if (lua_isfunction(L, 1)) return call_with_mode(L, mode);
+  if (is_callable(L, 1)) return call_with_mode(L, mode);
   if (lua_gettop(L) > 0) {
     fail(op, ": use ", op, "(f, ...) or `local _ <close> = ml.", op, "()`, got ", type_name(L, 1));
   }

@@ -195,7 +195,7 @@ void take_gradients(lua_State* L, const char* op, std::vector<Tensor>& gradients
 
 // The function at 2 as something that a hook of the node at 1 calls.
 std::shared_ptr<HeldValue> held_hook(lua_State* L, const char* op) {
-  check(lua_isfunction(L, 2), op, ": a function is wanted, got ", type_name(L, 2));
+  check(is_callable(L, 2), op, ": a function is wanted, got ", type_name(L, 2));
   release_waiting(L);
   return std::make_shared<HeldValue>(L, 2);
 }

@@ -367,6 +367,14 @@ const char* type_name(lua_State* L, int index) {
   return luaL_typename(L, index);
 }
 
+bool is_callable(lua_State* L, int index) {
+  if (lua_isfunction(L, index)) return true;
+  if (tensor_cell(L, index) != nullptr || is_freed(L, index)) return false;
+  if (luaL_getmetafield(L, index, "__call") == LUA_TNIL) return false;
+  lua_pop(L, 1);
+  return true;
+}
+
 int concat(lua_State* L) {
   for (int i = 1; i <= 2; ++i) {
     if (tensor_cell(L, i) != nullptr)

@@ -85,6 +85,10 @@ int concat(lua_State* L);
 // "number", "Tensor", ... for messages.
 const char* type_name(lua_State* L, int index);
 
+// Whether scripts call the value: a function, or another object with `__call`. That of a tensor
+// only raises an error.
+bool is_callable(lua_State* L, int index);
+
 // Notes as owed to the collector what this thread allocated since the last note.
 void pay_collector(lua_State* L, BindingState& state);
 

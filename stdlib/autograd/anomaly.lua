@@ -3,6 +3,7 @@
 
 local ml = require "moonlet"
 local fail = require("moonlet.options").fail
+local is_callable = require("moonlet.options").is_callable
 local namespace = require("moonlet.options").namespace
 local signature = require "moonlet.signature"
 
@@ -37,7 +38,7 @@ local function detecting(given, f, ...)
   local guard = begin(true, given.check_nan)
   if f == nil then return guard end
   local _ <close> = guard
-  if type(f) ~= "function" then
+  if not is_callable(f) then
     fail("detect_anomaly: a function is wanted, got %s", type(f))
   end
   return f(...)
@@ -55,7 +56,7 @@ end
 ---@return any ... its results, or the value to hold
 ---@see autograd.set_detect_anomaly
 function anomaly.detect_anomaly(options, f, ...)
-  if type(options) == "function" then return detecting({ check_nan = true }, options, f, ...) end
+  if is_callable(options) then return detecting({ check_nan = true }, options, f, ...) end
   return detecting(read_detect:before_function(options, f, ...))
 end
 

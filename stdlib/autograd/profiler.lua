@@ -9,6 +9,7 @@ local namespace = require("moonlet.options").namespace
 local signature = require "moonlet.signature"
 local system = require "moonlet.system"
 local fail = require("moonlet.options").fail
+local is_callable = require("moonlet.options").is_callable
 local kept_open = require("moonlet.options").kept_open
 
 local profiler = {}
@@ -207,7 +208,7 @@ end
 function profiler.record_function(name, f, ...)
   if type(name) ~= "string" then
     fail("record_function: the name must be a string, got %s", type(name))
-  elseif f ~= nil and type(f) ~= "function" then
+  elseif f ~= nil and not is_callable(f) then
     fail("record_function: a function is wanted, got %s", type(f))
   end
   local range = ml._profile_range(name)

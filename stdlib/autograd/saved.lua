@@ -3,6 +3,7 @@
 
 local ml = require "moonlet"
 local fail = require("moonlet.options").fail
+local is_callable = require("moonlet.options").is_callable
 local signature = require "moonlet.signature"
 
 local saved = {}
@@ -10,7 +11,7 @@ local saved = {}
 local under = require("moonlet.options").under
 
 local function check_function(where, name, f)
-  if type(f) ~= "function" then
+  if not is_callable(f) then
     fail("%s: '%s': a function is wanted, got %s", where, name, signature.describe(f))
   end
 end

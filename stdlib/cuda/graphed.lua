@@ -179,7 +179,7 @@ local read = signature("cuda.make_graphed_callables(any callables, any[] sample_
 ---@return function|Module|table one, or an array
 function graphed.make_graphed_callables(...)
   local callables, samples, times, allow_unused, pool = read(...)
-  local single = Module.is_module(callables) or type(callables) == "function"
+  local single = options.is_callable(callables)
   if single then callables, samples = { callables }, { samples } end
   if type(callables) ~= "table" or #callables == 0 or #callables ~= #samples then
     options.fail("%s: 'callables' must be a function, a module, or an array of them with as many "
@@ -188,7 +188,7 @@ function graphed.make_graphed_callables(...)
   pool = pool or graphs.graph_pool_handle()
   local passes, out = {}, {}
   for i, f in ipairs(callables) do
-    if not Module.is_module(f) and type(f) ~= "function" or type(samples[i]) ~= "table" then
+    if not options.is_callable(f) or type(samples[i]) ~= "table" then
       options.fail("%s: callable %d must be a function or a module, with an array of tensors",
         WHERE, i)
     end

@@ -53,8 +53,7 @@ function prefetch.prefetch(...)
   if type(loader) == "table" and type(loader.iter) == "function" then
     step, state, control, closing = loader:iter()
   else
-    local meta = getmetatable(loader)
-    if type(loader) ~= "function" and not (type(meta) == "table" and meta.__call) then
+    if not options.is_callable(loader) then
       options.fail("prefetch: a loader or a function is wanted, got %s",
         signature.describe(loader))
     end

@@ -7,6 +7,7 @@ local signature = require "moonlet.signature"
 local tree = require "moonlet.func.tree"
 local map_units = require("moonlet.func.vmap").units
 local fail = options.fail
+local is_callable = options.is_callable
 
 local derivatives = {}
 
@@ -209,7 +210,7 @@ function derivatives.vjp(func, ...)
     has_aux = has_aux_of(first)
     arguments = table.pack(select(2, ...))
   end
-  if type(func) ~= "function" and not (getmetatable(func) or {}).__call then
+  if not is_callable(func) then
     fail("func.vjp: a function is wanted, got %s", type(func))
   end
   local own, inputs, rebuild = take_inputs("func.vjp", arguments, all_places(arguments))

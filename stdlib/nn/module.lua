@@ -7,6 +7,7 @@ local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
 local signature = require "moonlet.signature"
 local fail = options.fail
+local is_callable = options.is_callable
 local is_parameter = parameter.is_parameter
 
 --- The base of layers and models. A model is a class of its own: `local Net = nn.class("Net")`
@@ -134,7 +135,7 @@ end
 --- "buffer" or a "module", in their order. `name` is that of state dicts, `key` the field's.
 ---@param visit fun(name: string, value: any, kind: string, key: string|integer)
 local function each_field(self, visit)
-  if type(visit) ~= "function" then
+  if not is_callable(visit) then
     fail("each_field: a function is wanted, got %s", type(visit))
   end
   register_late(self)

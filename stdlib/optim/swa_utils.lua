@@ -216,10 +216,8 @@ local read_bn = signature "optim.swa_utils.update_bn(any loader, Module model, a
 ---@param device? any where the inputs go first
 function swa_utils.update_bn(...)
   local loader, model, device = read_bn(...)
-  local meta = type(loader) == "table" and getmetatable(loader)
-  local is_list = meta == nil
-  local is_callable = meta and meta.__call
-  if not (is_list or is_callable or type(loader) == "function") then
+  local is_list = type(loader) == "table" and getmetatable(loader) == nil
+  if not (is_list or options.is_callable(loader)) then
     fail("optim.swa_utils.update_bn: 'loader' must be an array of batches or an iterator, got %s",
       signature.describe(loader))
   end

@@ -145,7 +145,7 @@ end
 local function write_log(run, row)
   local log = run.log
   if not log then return end
-  if type(log) == "function" then
+  if type(log) == "function" or not (log.add_scalar or log.write) then
     log(row)
   elseif log.add_scalar then
     for name, value in pairs(row) do

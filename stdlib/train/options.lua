@@ -10,6 +10,7 @@ local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 require "moonlet.data"
 local fail = options.fail
+local is_callable = options.is_callable
 
 signature.add_type("Loader", "a loader, with iter() and a length", function(value)
   return class.of(value) and type(value.iter) == "function"
@@ -62,7 +63,7 @@ local function callbacks_of(given)
 end
 
 local function check_log(log)
-  local ok = log == nil or type(log) == "function"
+  local ok = log == nil or is_callable(log)
     or class.of(log) and (log.write or log.add_scalar)
   if not ok then
     fail("fit: 'log' must be a CSVLog, a SummaryWriter or a function, got %s",

@@ -9,6 +9,7 @@
 
 local ml = require "moonlet"
 local fail = require("moonlet.options").fail
+local is_callable = require("moonlet.options").is_callable
 local namespace = require("moonlet.options").namespace
 local selective = require "moonlet.utils.selective"
 local signature = require "moonlet.signature"
@@ -333,11 +334,6 @@ local function run_checkpointed(given, f, ...)
   local _ <close> = rest_collector()
   local _ <close> = ml._saved_tensors_hooks(pack, unpack)
   return in_context(frame.context, noting_ops, frame, "ops", f, ...)
-end
-
-local function is_callable(f)
-  local meta = getmetatable(f)
-  return type(f) == "function" or (type(meta) == "table" and meta.__call ~= nil)
 end
 
 --- Runs `f(...)` and keeps its arguments, but not what it saves for its gradients: backward runs

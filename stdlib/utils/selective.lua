@@ -3,6 +3,7 @@
 
 local ml = require "moonlet"
 local fail = require("moonlet.options").fail
+local is_callable = require("moonlet.options").is_callable
 local did_you_mean = require("moonlet.options").did_you_mean
 local signature = require "moonlet.signature"
 
@@ -10,7 +11,7 @@ local selective = {}
 
 -- A function (op, arguments) -> whether to keep the results.
 local function policy_of(given)
-  if type(given) == "function" then return given end
+  if is_callable(given) then return given end
   local known, wanted = ml.ops.list(), {}
   local is_known = {}
   for _, name in ipairs(known) do is_known[name] = true end
@@ -148,7 +149,7 @@ end
 ---@return fun(f: function, ...): ... second
 ---@see utils.checkpoint.checkpoint
 function selective.create_selective_checkpoint_contexts(policy)
-  if type(policy) ~= "function" and not (type(policy) == "table" and #policy > 0) then
+  if not is_callable(policy) and not (type(policy) == "table" and #policy > 0) then
     fail("create_selective_checkpoint_contexts: names of ops or a function is wanted, got %s",
       signature.describe(policy))
   end
