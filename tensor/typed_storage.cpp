@@ -14,6 +14,9 @@ size_t bytes_for(int64_t size, DType dtype, const char* op) {
   return static_cast<size_t>(numel_of({size}, op)) * size_of(dtype);
 }
 
+// What errors name as the last writer of a tensor that was saved: nobody called the op that wrote.
+constexpr const char* kWriter = "a write through its storage";
+
 Scalar value_of(const Tensor& host) {
   return visit(host.dtype(), [&]<class T>() { return Scalar::of(*host.elements<T>()); });
 }
@@ -56,11 +59,13 @@ Scalar TypedStorage::get(int64_t i) const { return value_of(on_host(element(i, "
 void TypedStorage::set(int64_t i, const Scalar& value) {
   Tensor x = element(i, "Storage");
   raw::fill_(x, value);
+  storage_->set_last_writer(kWriter);
 }
 
 void TypedStorage::fill(const Scalar& value) {
   Tensor all = tensor();
   raw::fill_(all, value);
+  storage_->set_last_writer(kWriter);
 }
 
 void TypedStorage::copy(const TypedStorage& source) {
@@ -68,6 +73,7 @@ void TypedStorage::copy(const TypedStorage& source) {
         " elements and the storage ", size());
   Tensor all = tensor();
   raw::copy_(all, source.tensor());
+  storage_->set_last_writer(kWriter);
 }
 
 void TypedStorage::resize(int64_t size) {

@@ -544,6 +544,22 @@ test("CUDA storages", function()
   expect.error(function() s[8] = 1 end, "position 8 is outside 1 to 7")
 end)
 
+test("an error about a saved tensor names the storage that it was changed through", function()
+  for _, change in ipairs {
+    function(s) s[1] = 5 end,
+    function(s) s:fill(5) end,
+    function(s) s:copy(ml.Storage(3)) end,
+  } do
+    local w = ml.ones { 3, requires_grad = true }
+    local x = ml.ones(3)
+    local y = (w * x):sum()
+    change(x:storage())
+    expect.error(function() y:backward() end, "changed in place since, last by a write through its storage;")
+    x:mul_(2)
+    expect.error(function() y:backward() end, "last by mul_;")
+  end
+end)
+
 test("every function and method has a help text", function()
   local help = require "moonlet.help"
   for name, f in pairs(ml._storage_methods) do
