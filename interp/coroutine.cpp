@@ -20,7 +20,13 @@ int resume(lua_State* L, lua_State* co, int count) {
   int results = 0;
   int status = LUA_OK;
   {
-    const CoroutineScope scope(L, co);
+    std::optional<CoroutineScope> scope;
+    try {
+      scope.emplace(L, co);
+    } catch (const Error& e) {
+      lua_pushstring(L, e.what());
+      return -1;
+    }
     lua_xmove(L, co, count);
     status = lua_resume(co, L, count, &results);
   }
@@ -99,7 +105,8 @@ int l_close(lua_State* L) {
   }
   luaL_checkstack(L, 6, "too many arguments to close");
   const CallScope call(L);
-  const CoroutineScope scope(L, co);
+  std::optional<CoroutineScope> scope;
+  enter_coroutine(scope, L, co);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   return lua_gettop(L);
 }

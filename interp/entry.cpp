@@ -7,6 +7,7 @@
 
 #include "autograd/anomaly.h"
 #include "interp/call_scope.h"
+#include "interp/coroutine.h"
 #include "interp/guard.h"
 #include "interp/interrupt.h"
 #include "interp/run_limits.h"
@@ -331,10 +332,11 @@ CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
   charge_switch(data_);
   CoroutineState& state = coroutine_state(L, co);
   keep(*resumer_);
+  modes_.emplace(state.modes);  // on top of the resumer's, where there is room
+  ModeEntry* const modes = execution.modes;
   data_.current = &state;
   install(state);
-  execution.modes = resumer_->execution.modes;  // which the coroutine's own come on top of
-  modes_.emplace(state.modes);
+  execution.modes = modes;
   end_dropped(data_);
 }
 
@@ -346,9 +348,20 @@ CoroutineScope::~CoroutineScope() {
   end_dropped(data_);
 }
 
+void enter_coroutine(std::optional<CoroutineScope>& scope, lua_State* L, lua_State* co) {
+  try {
+    scope.emplace(L, co);
+    return;
+  } catch (const Error& e) {
+    lua_pushstring(L, e.what());
+  }
+  lua_error(L);
+}
+
 int resume_coroutine(lua_State* L, lua_State* co, int arguments, int* results) {
   const CallScope call(L);
-  const CoroutineScope scope(L, co);
+  std::optional<CoroutineScope> scope;
+  enter_coroutine(scope, L, co);
   return lua_resume(co, L, arguments, results);
 }
 

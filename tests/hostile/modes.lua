@@ -17,9 +17,10 @@ local MAKERS = {
 local WORK = [[
   local function work()
     local w = ml.ones(3, 3, { requires_grad = true })
-    local y = ml.ones(3, 3):matmul(w):exp()
+    local y = ml.ones(3, 3):matmul(w)
     y[1] = 2
-    y:view(9):add_(1):sum():backward()
+    y:view(9):add_(1)
+    y:exp():sum():backward()
     return w.grad:sum():item()
   end
 ]]
@@ -114,8 +115,8 @@ for _, row in ipairs {
       local outer = {}
       for k = 1, 150 do outer[k] = ml.autocast {} end
       for i = 1, 3 do
-        local ok, message = pcall(coroutine.resume, threads[i])
-        refused[i] = not ok and message:find "nest too deeply" ~= nil or message
+        local ok, message = coroutine.resume(threads[i])
+        refused[i] = not ok and message:find "nest too deeply" ~= nil
       end
       warn "@off"
       outer = nil
@@ -139,7 +140,7 @@ for _, row in ipairs {
     gives = "false" },
   { "vmaps inside one another without end", [[
       local function f(x) return ml.func.vmap(f)(x) end
-      return (pcall(f, ml.ones(table.unpack((function() local t = {} for i = 1, 20 do t[i] = 1 end return t end)())))) ]],
+      return (pcall(f, ml.ones(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1))) ]],
     gives = "false" },
 } do rows[#rows + 1] = row end
 
