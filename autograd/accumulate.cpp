@@ -2,26 +2,13 @@
 // that is whole, to what the leaf has.
 #include "autograd/forward_mode.h"
 #include "autograd/history.h"
+#include "autograd/unstoppable.h"
 #include "autograd/uses_accumulate.h"
-#include "tensor/interrupt.h"
 #include "tensor/layout.h"
 
 namespace moonlet {
 
 namespace {
-
-// Keeps requests to stop waiting for a C++ scope: a gradient that was added to in part would be
-// neither the old one nor the new one.
-class Unstoppable {
- public:
-  Unstoppable() : before_(std::exchange(execution.stop, &never_stopped)) {}
-  ~Unstoppable() { execution.stop = before_; }
-  Unstoppable(const Unstoppable&) = delete;
-  Unstoppable& operator=(const Unstoppable&) = delete;
-
- private:
-  StopFlag* const before_;
-};
 
 class AccumulateNode final : public Node {
  public:
@@ -58,7 +45,7 @@ class AccumulateNode final : public Node {
       } else if (meta.rows)
         meta.rows->set(joined({meta.rows->get(), rows}));
       else
-        meta.rows = std::make_shared<SharedRows>(own(rows));
+        meta.rows = memory::make_shared<SharedRows>(own(rows));
     });
   }
 
@@ -135,7 +122,7 @@ class AccumulateNode final : public Node {
 std::shared_ptr<HookList> leaf_hooks(const Tensor& t) {
   AutogradMeta& meta = ensure_meta(t);
   const LeafLock lock(meta);
-  if (!meta.hooks) meta.hooks = std::make_shared<HookList>();
+  if (!meta.hooks) meta.hooks = memory::make_shared<HookList>();
   return meta.hooks;
 }
 

@@ -83,9 +83,9 @@ class FunctionNode final : public ChangeNode {
   std::shared_ptr<FunctionBody> body_;
   const size_t results_, inputs_;
   std::vector<bool> is_tensor_;  // of the results
-  std::vector<OutputMeta> arguments_;
+  std::vector<OutputMeta, memory::SmallBlockAllocator<OutputMeta>> arguments_;
   bool needs_result_ = false, released_ = false, inside_call_ = false;
-  std::vector<Saved> saved_, saved_for_call_;
+  std::vector<Saved, memory::SmallBlockAllocator<Saved>> saved_, saved_for_call_;
 };
 
 void FunctionNode::fail_freed() const {
@@ -215,7 +215,7 @@ std::vector<Tensor> FunctionContext::saved_tensors() const {
 
 FunctionCall::FunctionCall(std::string name, const std::vector<Tensor>& inputs,
                            const std::vector<bool>& along)
-    : name_(std::move(name)), inputs_(inputs), context_(std::make_shared<FunctionContext>()) {
+    : name_(std::move(name)), inputs_(inputs), context_(memory::make_shared<FunctionContext>()) {
   // The edges are those of the arguments as they are before forward may change some.
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Tensor& t = inputs_[i];
@@ -360,7 +360,7 @@ class PlainBody final : public FunctionBody {
 }  // namespace
 
 void FunctionCall::finish(std::vector<Tensor>& results, FunctionBackward backward) {
-  finish(results, std::make_shared<PlainBody>(std::move(backward)));
+  finish(results, memory::make_shared<PlainBody>(std::move(backward)));
 }
 
 // --- tangents ------------------------------------------------------------------------------------

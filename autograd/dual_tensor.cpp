@@ -26,7 +26,7 @@ Tensor own_tangent(const Tensor& x, uint64_t level) {
 
 void set_tangent(const Tensor& x, uint64_t level, const Tensor& tangent) {
   AutogradMeta& meta = ensure_meta(x);
-  auto changed = std::make_shared<Tangents>();
+  auto changed = memory::make_shared<Tangents>();
   if (meta.tangents)
     for (const auto& entry : meta.tangents->all)
       if (entry.first != level) changed->all.push_back(entry);
@@ -66,7 +66,7 @@ namespace {
 std::shared_ptr<const Tangents> tangents_or_copies(const Tensor& x, bool clones) {
   const AutogradMeta *meta = meta_of(x), *base = meta ? meta_of(tangent_root(x)) : nullptr;
   if (!meta || (!meta->tangents && !(base && base->tangents))) return nullptr;
-  auto tangents = std::make_shared<Tangents>();
+  auto tangents = memory::make_shared<Tangents>();
   const auto take = [&](const std::shared_ptr<const Tangents>& of) {
     if (!of) return;
     for (const auto& [level, unused] : of->all) {
@@ -166,7 +166,7 @@ Tensor without_tangent(const Tensor& x, uint64_t level) {
   Tensor out = dual_view(x);
   if (!own_tangent(out, level).defined()) return out;
   AutogradMeta& meta = ensure_meta(out);
-  auto left = std::make_shared<Tangents>(*meta.tangents);
+  auto left = memory::make_shared<Tangents>(*meta.tangents);
   std::erase_if(left->all, [&](const auto& entry) { return entry.first == level; });
   note_tangents(left);
   meta.tangents = left->all.empty() ? nullptr : std::move(left);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "autograd/recording.h"
+#include "autograd/unstoppable.h"
 #include "autograd/uses_history.h"
 #include "tensor/dispatch.h"
 #include "tensor/memory_overlap.h"
@@ -410,6 +411,7 @@ Tensor detail::before_restride(const Tensor& x) {
 }
 
 Tensor& detail::finish_restride(Tensor& x, const Tensor& before, const Tensor& y, const char* op) {
+  const HistoryOfChange whole;
   const bool leaf = is_leaf_with_grad(x);
   const bool base = !leaf && !before.is_same(x);
   const Geometry from{x}, to{y};

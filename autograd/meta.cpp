@@ -195,7 +195,7 @@ void retain_grad(Tensor& t) {
   AutogradMeta& meta = ensure_meta(t);
   if (!node || meta.retained) return;
   // The node keeps the gradient's place, not the tensor, whose history it is.
-  meta.retained = std::make_shared<Tensor>(grad_of(t));
+  meta.retained = memory::make_shared<Tensor>(grad_of(t));
   meta.grad = Tensor();
   meta.rows = nullptr;
   node->ensure_hooks().retain({meta.output, meta.retained});

@@ -60,13 +60,14 @@ struct Geometry {
 
 // The geometries that a base had while there were views of it, which recipes refer to.
 struct PastGeometries {
-  std::vector<Geometry> all;
+  std::vector<Geometry, memory::SmallBlockAllocator<Geometry>> all;
   uint32_t present = 0;  // which of them it has
 };
 
 // The tangents of a tensor, each of one level of forward mode (autograd/forward_mode.h).
 struct Tangents {
-  std::vector<std::pair<uint64_t, Tensor>> all;
+  using Each = std::pair<uint64_t, Tensor>;
+  std::vector<Each, memory::SmallBlockAllocator<Each>> all;
 };
 
 // The record of a view: what it is a view of, how it is made from it, and what it saw of the base

@@ -102,7 +102,7 @@ Tensor Node::restore_output(const Tensor& value, int i) {
 }
 
 HookList& Node::ensure_hooks() {
-  if (!hooks) hooks = std::make_shared<HookList>();
+  if (!hooks) hooks = memory::make_shared<HookList>();
   return *hooks;
 }
 
@@ -174,12 +174,12 @@ void HookList::attach(std::shared_ptr<void> kept) {
 
 std::vector<HookList::Entry> HookList::entries() const {
   const std::lock_guard lock(mutex_);
-  return entries_;
+  return {entries_.begin(), entries_.end()};
 }
 
 std::vector<HookList::Retained> HookList::retained() const {
   const std::lock_guard lock(mutex_);
-  return retained_;
+  return {retained_.begin(), retained_.end()};
 }
 
 namespace {
@@ -233,7 +233,7 @@ void Saved::keep(const Tensor& t) {
     packed_ = pack(t);
   if (packed_)
     if (auto tangents = tangents_of(t))
-      packed_ = std::make_shared<PackedWithTangents>(packed_, std::move(tangents));
+      packed_ = memory::make_shared<PackedWithTangents>(packed_, std::move(tangents));
 }
 
 void Saved::save(const Tensor& t) {
@@ -277,7 +277,7 @@ void Saved::save_output(const Tensor& t, int output) {
 
 void Saved::take_tangents(const Tensor& t, int output) {
   if (own_output_ != output) return;
-  if (packed_) packed_ = std::make_shared<PackedWithTangents>(packed_, meta_of(t)->tangents);
+  if (packed_) packed_ = memory::make_shared<PackedWithTangents>(packed_, meta_of(t)->tangents);
   if (tensor_.defined()) ensure_meta(tensor_).tangents = meta_of(t)->tangents;
 }
 

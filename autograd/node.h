@@ -124,8 +124,8 @@ class HookList {
   Node* owner_ = nullptr;
   std::atomic<size_t> size_{0};
   std::atomic<size_t> of_node_{0};
-  std::vector<Entry> entries_;
-  std::vector<Retained> retained_;
+  std::vector<Entry, memory::SmallBlockAllocator<Entry>> entries_;
+  std::vector<Retained, memory::SmallBlockAllocator<Retained>> retained_;
   std::shared_ptr<void> attachment_;
 };
 
@@ -215,7 +215,7 @@ class Node {
   std::atomic<int32_t> references_{1};
   uint64_t sequence_ = 0;
   OutputMeta output_;
-  std::vector<OutputMeta> more_outputs_;
+  std::vector<OutputMeta, memory::SmallBlockAllocator<OutputMeta>> more_outputs_;
 };
 
 // What a tensor to be saved became in the hands of hooks (autograd/saved_hooks.h).

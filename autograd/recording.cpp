@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "autograd/unstoppable.h"
 #include "autograd/uses_recording.h"
 #include "tensor/dispatch.h"
 #include "tensor/memory_overlap.h"
@@ -209,6 +210,7 @@ InplaceRecording::InplaceRecording(RecordedNode* node, const char* op, const Ten
 }
 
 void InplaceRecording::finish(const Tensor& x) {
+  const HistoryOfChange whole;
   rebase_history(x, ref_);
   node_->take_result(0, x, 0);
 }

@@ -25,7 +25,7 @@ Tensor stripped(const Tensor& y) {
   Tensor out = shallow_copy(y);
   const AutogradMeta* meta = meta_of(y);
   if (!meta || !meta->tangents) return out;
-  auto tangents = std::make_shared<Tangents>();
+  auto tangents = memory::make_shared<Tangents>();
   for (const auto& [level, tangent] : meta->tangents->all)
     tangents->all.emplace_back(level, stripped(tangent));
   ensure_meta(out).tangents = std::move(tangents);

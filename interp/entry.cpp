@@ -206,7 +206,7 @@ EntryScope::EntryScope(StateData& data)
     : data_(data),
       thread_(this_thread()),
       execution_(execution),
-      budget_(memory::current_budget),
+      account_(memory::account),
       outer_(thread_.innermost),
       before_(execution_),
       devices_before_(device_state),
@@ -214,7 +214,8 @@ EntryScope::EntryScope(StateData& data)
       anomaly_before_(anomaly_mode),
       threads_before_{},
       passed_before_(nullptr),
-      budget_before_(budget_) {
+      budget_before_(account_.budget),
+      debt_before_(account_.debt) {
   thread_.innermost = this;
   if (thread_.generation != fork_generation()) [[unlikely]] {
     thread_.id = moonlet::thread_id();
@@ -230,7 +231,7 @@ EntryScope::EntryScope(StateData& data)
   install(*data.current);
   moonlet::install(data.threads);
   passed_before_ = std::exchange(passed_modes, nullptr);
-  budget_ = data.budget;
+  if (account_.budget != data.budget) memory::switch_account(data.budget, &data.pacer.debt);
 }
 
 EntryScope::~EntryScope() {
@@ -241,7 +242,7 @@ EntryScope::~EntryScope() {
   keep(*data_.current);
   data_.threads = thread_settings();
   passed_modes = passed_before_;
-  budget_ = budget_before_;
+  if (account_.budget != budget_before_) memory::switch_account(budget_before_, debt_before_);
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
   if (outer_ != nullptr) {
     install(*outer_->data_.current);

@@ -142,7 +142,7 @@ class EntryScope {
   StateData& data_;
   Thread& thread_;
   ExecutionState& execution_;
-  memory::Budget*& budget_;
+  memory::Account& account_;
   EntryScope* outer_;
   ExecutionState before_;
   DeviceState devices_before_;
@@ -151,6 +151,7 @@ class EntryScope {
   ThreadSettings threads_before_;
   ModeEntry* passed_before_;  // tensor/passed_modes.h: no business of another interpreter's ops
   memory::Budget* budget_before_;
+  int64_t* debt_before_;
 };
 
 // The coroutine that runs, for interrupts and for hooks.

@@ -54,8 +54,10 @@ void collect(lua_State* L) {
   p.young_collections = 0;
   const int64_t live = p.old_bytes = live_bytes(p);
   p.threshold = std::max(kFloorBytes, 2 * live);
-  const memory::Budget* budget = state_data(L).budget;
-  if (budget != nullptr) p.budget_threshold = (budget->used() + budget->limit()) / 2;
+  memory::Budget* budget = state_data(L).budget;
+  if (budget == nullptr) return;
+  p.budget_threshold = budget->used() / 2 + budget->limit() / 2;
+  budget->set_notice(p.budget_threshold);
 }
 
 namespace {

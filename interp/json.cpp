@@ -7,7 +7,7 @@
 
 #include "interp/guard.h"
 #include "interp/namespace.h"
-#include "tensor/error.h"
+#include "tensor/interrupt.h"
 #include "tensor/io/json.h"
 #include "tensor/io/read_budget.h"
 
@@ -15,6 +15,36 @@ namespace moonlet {
 namespace {
 
 constexpr int kNull = lua_upvalueindex(1);
+
+// A text that grows as a Lua value, so that it counts in the script's memory while it does. Takes a
+// place of the stack.
+class GrowingText {
+ public:
+  explicit GrowingText(lua_State* L) : L_(L) {
+    lua_pushnil(L);
+    place_ = lua_gettop(L);
+  }
+  void add(std::string_view piece) {
+    stop_if_requested();
+    if (size_ + piece.size() > room_) {
+      const size_t room = std::max(2 * room_, size_ + piece.size());
+      auto* const moved = static_cast<char*>(lua_newuserdatauv(L_, room, 0));
+      std::copy_n(data_, size_, moved);
+      lua_replace(L_, place_);
+      data_ = moved;
+      room_ = room;
+    }
+    std::copy(piece.begin(), piece.end(), data_ + size_);
+    size_ += piece.size();
+  }
+  void push() const { lua_pushlstring(L_, data_, size_); }
+
+ private:
+  lua_State* L_;
+  int place_;
+  char* data_ = nullptr;
+  size_t size_ = 0, room_ = 0;
+};
 
 // Makes Lua values: what is finished goes into the table below it on the stack.
 class TableBuilder : public io::JsonHandler {
@@ -63,6 +93,7 @@ class TableBuilder : public io::JsonHandler {
     place();
   }
   void place() {
+    if (++placed_ % kStopStep == 0) stop_if_requested();
     if (levels_.empty()) return;
     if (levels_.back().object)
       lua_rawset(L_, -3);
@@ -70,8 +101,12 @@ class TableBuilder : public io::JsonHandler {
       lua_rawseti(L_, -2, ++levels_.back().count);
   }
 
+  // The values between two looks at the stop flag.
+  static constexpr int64_t kStopStep = 4096;
+
   lua_State* L_;
   std::vector<Level> levels_;
+  int64_t placed_ = 0;
 };
 
 void encode(lua_State* L, int index, io::JsonWriter& out, int depth);
@@ -125,7 +160,7 @@ void encode_table(lua_State* L, int table, io::JsonWriter& out, int depth) {
   if (lua_rawequal(L, table, kNull) != 0) return out.null();
   if (lua_getmetatable(L, table) != 0) fail("a table with a metatable has no JSON form");
   check(depth <= io::kMaxJsonDepth, "the value nests too deeply or contains itself");
-  luaL_checkstack(L, 4, "a deep JSON value");
+  luaL_checkstack(L, 5, "a deep JSON value");
   if (lua_rawlen(L, table) > 0)
     encode_array(L, table, out, depth);
   else
@@ -147,16 +182,19 @@ void encode(lua_State* L, int index, io::JsonWriter& out, int depth) {
 // encode(value) -> the text of a plain value; keys in alphabetical order, an empty table an object.
 int l_encode(lua_State* L) {
   luaL_checkany(L, 1);
-  io::JsonWriter out;
+  GrowingText text(L);
+  io::JsonWriter out([&](std::string_view piece) { text.add(piece); });
   try {
     encode(L, 1, out, 1);
   } catch (const OutOfMemory&) {
     throw;
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error& e) {
     fail("json: ", e.what());
   }
-  const std::string text = out.take();
-  lua_pushlstring(L, text.data(), text.size());
+  text.add(out.take());
+  text.push();
   return 1;
 }
 

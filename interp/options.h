@@ -47,14 +47,17 @@ struct InterpreterOptions {
   bool bytecode = false;
   // What Lua's own values may take: tables, strings, functions.
   int64_t lua_bytes = 0;
-  // What the tensors may take together that the interpreter has made, on all devices, also those
-  // that the host holds. Memory that the host lends, and mapped files, are not counted.
+  // What may be taken beside Lua's values: by the tensors that the interpreter has made, on all
+  // devices, also those that the host holds, with some 600 bytes for each tensor and view; by the
+  // tape; by what a call makes on its way. Memory that the host lends, and mapped files, are not
+  // counted.
   int64_t tensor_bytes = 0;
   // Instructions of Lua's virtual machine, in steps of 100. Counting makes Lua code slower. A call
   // of a library function or an op is one instruction, resuming a coroutine a step.
   int64_t instructions = 0;
-  // How long a run may take. Checked before each Lua instruction, within long ops and within the
-  // library functions of Lua that may take long (a pattern, a sort).
+  // How long a run may take. Checked before each Lua instruction, within long ops and the library
+  // functions of Lua that may take long (a pattern, a sort), and whenever a tensor is made. A call
+  // of LAPACK that takes long is left to end by itself on a thread of its own, four at most.
   std::chrono::nanoseconds wall_time{0};
   // How many CPU threads ops may use, until a script or Interpreter::set_num_threads says
   // otherwise; 0: as many as the thread that makes the interpreter (num_threads in moonlet/ops.h).

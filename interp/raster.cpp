@@ -16,6 +16,8 @@
 #include <dlfcn.h>
 
 #include "interp/cairo_library.h"
+#include "tensor/interrupt.h"
+#include "tensor/memory/free_list.h"
 
 namespace moonlet {
 
@@ -224,11 +226,17 @@ int l_png(lua_State* L) {
   const double scale = luaL_checknumber(L, 3);
   luaL_checktype(L, 4, LUA_TTABLE);
   lua_settop(L, 4);
+  const double wide = width * scale, high = height * scale;
+  check(wide >= 0 && wide < 32768 && high >= 0 && high < 32768, "png: a picture of ", wide, " by ",
+        high, " pixels; at most 32767 on a side are possible");
+  memory::Growth pixels;
+  pixels.reach(static_cast<size_t>(4 * wide * high));
   Painter painter(width, height, scale);
   const lua_Integer count = static_cast<lua_Integer>(lua_rawlen(L, 4));
   for (lua_Integer i = 1; i <= count; ++i) {
     lua_rawgeti(L, 4, i);
     luaL_checktype(L, 5, LUA_TTABLE);
+    stop_if_requested();
     painter.draw(L);
     lua_settop(L, 4);
   }

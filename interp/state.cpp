@@ -216,6 +216,11 @@ ThreadSettings first_threads(const InterpreterOptions& options, const StateData*
   if (options.threads != 0 && owner == nullptr) settings.count = options.threads;
   return settings;
 }
+
+bool has_limits(const InterpreterOptions& options) {
+  return options.lua_bytes > 0 || options.tensor_bytes > 0 || options.instructions > 0 ||
+         options.wall_time.count() > 0;
+}
 }  // namespace
 
 StateData::StateData(InterpreterOptions given, StateData* owner)
@@ -231,8 +236,8 @@ StateData::StateData(InterpreterOptions given, StateData* owner)
   if (owner != nullptr && owner->budget != nullptr) {
     budget = owner->budget;
     budget->retain();
-  } else if (options.tensor_bytes > 0) {
-    budget = new memory::Budget(options.tensor_bytes);
+  } else if (has_limits(options)) {
+    budget = new memory::Budget(options.tensor_bytes > 0 ? options.tensor_bytes : INT64_MAX);
   }
   if (owner != nullptr) {
     limits.left = owner->limits.left;

@@ -62,7 +62,7 @@ struct StateData {
   // Any thread may request a stop; kernels and the hook of interp/interrupt.h meet it.
   StopFlag stop;
   Limits limits;
-  memory::Budget* budget = nullptr;  // of the tensors that its scripts make
+  memory::Budget* budget = nullptr;  // of what its scripts cause to be made, where it has limits
   ThreadSettings threads;            // of its ops, while it does not run
   CoroutineState main;               // of the main thread
   CoroutineState* current = &main;   // of the coroutine that runs now

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 
+#include "tensor/memory/free_list.h"
 #include "tensor/tensor.h"
 
 namespace moonlet {
@@ -64,6 +65,8 @@ class Batched final : public StandIn {
  public:
   Batched(Tensor its_value, int its_dim, BatchLevelRef its_level, Samples what = Samples::Any)
       : value(std::move(its_value)), dim(its_dim), level(std::move(its_level)), what_(what) {}
+  static void* operator new(size_t bytes) { return memory::SmallBlocks::get(bytes); }
+  static void operator delete(void* it, size_t bytes) { memory::SmallBlocks::put(it, bytes); }
   const Tensor value;
   const int dim;
   const BatchLevelRef level;

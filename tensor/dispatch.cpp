@@ -4,8 +4,10 @@
 #include <atomic>
 
 #include "tensor/backend.h"
+#include "tensor/batched.h"
 #include "tensor/execution.h"
 #include "tensor/kernels_copy.h"
+#include "tensor/memory/budget.h"
 #include "tensor/memory_overlap.h"
 #include "tensor/plain_copy.h"
 
@@ -180,7 +182,10 @@ Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
 void store_out(const char* op, Tensor& out, const Tensor& y) {
   if (out.is_same(y)) return;
   check_out(op, out, shapes::like(y));
-  if (!(out.sizes() == y.sizes())) resize_plain(out, y.sizes(), y.strides());
+  if (!(out.sizes() == y.sizes())) {
+    resize_plain(out, y.sizes(), y.strides());
+    shown_empty(out, op);  // a copy that is stopped leaves a part of it
+  }
   copy_plain(out, y, op);
   mark_changed(out, op);
 }
@@ -192,6 +197,14 @@ void copy_plain(Tensor& to, const Tensor& from, const char* op) {
 
 void fill_plain(Tensor& to, const Scalar& value, const char* op) {
   kernels_for(to.device().type, op).copy->fill(to, value);
+}
+
+Tensor shown_empty(Tensor x, const char* op) {
+  if (!memory::clears_memory()) return x;
+  Tensor memory = x;
+  while (const Batched* b = batched(memory)) memory = b->value;
+  fill_plain(memory, Scalar(0), op);
+  return x;
 }
 
 Tensor clone_plain(const Tensor& x) {

@@ -141,7 +141,7 @@ namespace {
 class PinnedMemory final : public Allocator {
  public:
   void* allocate(size_t bytes, Device, void** context) override {
-    memory::Budget* const budget = memory::current_budget;
+    memory::Budget* const budget = memory::account.budget;
     if (budget != nullptr) budget->charge(bytes);
     *context = budget;
     try {
@@ -165,7 +165,7 @@ Allocator& pinned_memory() {
 Allocator& allocator_now(size_t bytes, Device device) {
   if (!device_state.copies_wait && device.is_cpu() && bytes > 0 && cuda_backend() != nullptr)
     return pinned_memory();
-  memory::Budget* const budget = memory::current_budget;
+  memory::Budget* const budget = memory::account.budget;
   return budget != nullptr ? budget->over(device.type) : allocator_for(device.type);
 }
 
@@ -183,6 +183,9 @@ Storage* Storage::allocate(size_t bytes, Device device) {
   } catch (const std::bad_alloc&) {
     allocator.deallocate(data, bytes, device, context);
     throw OutOfMemory("out of memory: could not allocate a storage header");
+  } catch (const memory::BudgetExceeded&) {
+    allocator.deallocate(data, bytes, device, context);
+    throw;
   }
   out->counted_ = true;
   count_live(device.type, static_cast<int64_t>(bytes));
@@ -207,6 +210,10 @@ Storage* Storage::standing_for(std::unique_ptr<const StandIn> what, Device devic
 }
 
 namespace {
+
+struct Releaser {
+  void operator()(Storage* storage) const { storage->release(); }
+};
 
 // An open file, and errors that name it.
 struct MappableFile {
@@ -255,11 +262,12 @@ Storage* Storage::map_file(const std::string& path, Mapping mapping, std::option
           " are wanted");
     file.grow_to(wanted);
   }
-  void* data = wanted > 0 ? file.map(wanted, mapping) : nullptr;
-  Storage* out = make(data, wanted, {}, &mapped_file(), nullptr);
+  std::unique_ptr<Storage, Releaser> out(make(nullptr, 0, {}, &mapped_file(), nullptr));
+  if (wanted > 0) out->data_ = static_cast<char*>(file.map(wanted, mapping));
+  out->bytes_ = out->capacity_ = wanted;
   out->shared_ = mapping == Mapping::Shared;
   out->read_only_ = mapping == Mapping::ReadOnly;
-  return out;
+  return out.release();
 }
 
 bool Storage::is_foreign() const noexcept { return allocator_ == &foreign_memory(); }
@@ -275,9 +283,6 @@ Tensor bytes_of(Storage& storage, size_t first, size_t count) {
   return view_of(storage, {static_cast<int64_t>(count)}, {1}, static_cast<int64_t>(first),
                  DType::UInt8, "resize");
 }
-struct Releaser {
-  void operator()(Storage* storage) const { storage->release(); }
-};
 }  // namespace
 
 void Storage::resize(size_t bytes, const char* op) {

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "tensor/batched.h"
+#include "tensor/interrupt.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 
@@ -15,9 +16,11 @@ namespace {
 
 using Headers = memory::FreeListOf<TensorImpl, size_t{16} << 20>;
 
-// Takes over one reference to the storage, also when it throws.
+// Takes over one reference to the storage, also when it throws. All tensors come from here, so that
+// whatever makes many of them ends when a stop is requested.
 Tensor wrap(Storage* storage, DType dtype) {
   try {
+    stop_if_requested();
     TensorImpl* impl = new (Headers::get()) TensorImpl;
     impl->dtype = dtype;
     impl->storage = storage;
@@ -25,6 +28,9 @@ Tensor wrap(Storage* storage, DType dtype) {
   } catch (const std::bad_alloc&) {
     storage->release();
     throw OutOfMemory("out of memory: could not allocate a tensor header");
+  } catch (const Error&) {
+    storage->release();
+    throw;
   }
 }
 

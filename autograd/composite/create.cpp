@@ -8,16 +8,20 @@
 #include "autograd/uses_composite_create.h"
 #include "tensor/execution.h"
 #include "tensor/interrupt.h"
+#include "tensor/plain_copy.h"
 #include "tensor/shapes/create.h"
 
 namespace moonlet {
 
-Tensor empty_composite(const Dims& size, Options options) { return empty_plain(size, options); }
+Tensor empty_composite(const Dims& size, Options options) {
+  return shown_empty(empty_plain(size, options), "empty");
+}
 
 Tensor empty_in_format_composite(const Dims& size, MemoryFormat format, Options options) {
   check(format != MemoryFormat::Preserve,
         "empty: memory_format \"preserve_format\" has no tensor to follow; use empty_like");
-  return empty_strided(size, format_strides(format, size, "empty"), options, "empty");
+  return shown_empty(empty_strided(size, format_strides(format, size, "empty"), options, "empty"),
+                     "empty");
 }
 
 Tensor zeros_composite(const Dims& size, Options options) {
@@ -34,8 +38,10 @@ Tensor full_composite(const Dims& size, Scalar value, Options options) {
 Tensor empty_like_composite(const Tensor& x, std::optional<DType> dtype,
                             std::optional<Device> device,
                             std::optional<MemoryFormat> memory_format) {
-  return empty_like_plain(x, memory_format.value_or(MemoryFormat::Preserve),
-                          {dtype.value_or(x.dtype()), device.value_or(x.device())}, "empty_like");
+  const Options options{dtype.value_or(x.dtype()), device.value_or(x.device())};
+  return shown_empty(
+      empty_like_plain(x, memory_format.value_or(MemoryFormat::Preserve), options, "empty_like"),
+      "empty_like");
 }
 
 Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype,
@@ -60,7 +66,8 @@ Tensor full_like_composite(const Tensor& x, Scalar value, std::optional<DType> d
 
 Tensor new_empty_composite(const Tensor& x, const Dims& size, std::optional<DType> dtype,
                            std::optional<Device> device) {
-  return empty_plain(size, {dtype.value_or(x.dtype()), device.value_or(x.device())}, "new_empty");
+  const Options options{dtype.value_or(x.dtype()), device.value_or(x.device())};
+  return shown_empty(empty_plain(size, options, "new_empty"), "new_empty");
 }
 
 Tensor new_full_composite(const Tensor& x, const Dims& size, Scalar value,

@@ -12,6 +12,7 @@
 #include "interp/nearest.h"
 #include "tensor/execution.h"
 #include "tensor/interrupt.h"
+#include "tensor/plain_copy.h"
 
 namespace moonlet::binding {
 namespace {
@@ -279,7 +280,9 @@ int l_empty_strided(lua_State* L) {
     const int64_t span = checked_mul(size[d] - 1, stride[d], kStridedName);
     reach = checked_add(reach, span, kStridedName);
   }
-  Tensor out = alias(empty_plain({reach}, args.options(2), kStridedName), size, stride, 0);
+  const Tensor memory =
+      shown_empty(empty_plain({reach}, args.options(2), kStridedName), kStridedName);
+  Tensor out = alias(memory, size, stride, 0);
   if (args.has(4) && args.boolean(4)) set_requires_grad(out, true);
   return push_result(L, std::move(out));
 }

@@ -24,7 +24,7 @@ struct ContextCell {
   std::unique_ptr<FunctionCall> call;  // until it is finished
   std::unique_ptr<FunctionCall> done;  // then, while tangents are derived from it
   std::shared_ptr<FunctionContext> context;
-  std::shared_ptr<std::atomic<bool>> has_fields = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<bool>> has_fields = memory::make_shared<std::atomic<bool>>(false);
   std::vector<bool> takes_tensor;  // of the arguments
   std::string where;
 };
@@ -329,7 +329,7 @@ int l_function_end(lua_State* L) {
   if (call->needs_backward()) {
     lua_pushvalue(L, 2);
     lua_setiuservalue(L, 1, kBackward);
-    body = std::make_shared<LuaBody>(L, 1, cell);
+    body = memory::make_shared<LuaBody>(L, 1, cell);
   }
   const std::vector<Tensor> before = results;
   call->finish(results, std::move(body));

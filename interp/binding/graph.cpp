@@ -60,7 +60,7 @@ struct Metadata {
 int push_metadata(lua_State* L, Node& node) {
   auto kept = std::static_pointer_cast<Metadata>(node.ensure_hooks().attachment());
   if (!kept) {
-    kept = std::make_shared<Metadata>();
+    kept = memory::make_shared<Metadata>();
     node.hooks->attach(kept);
   }
   for (const auto& table : kept->tables)
@@ -197,7 +197,7 @@ void take_gradients(lua_State* L, const char* op, std::vector<Tensor>& gradients
 std::shared_ptr<HeldValue> held_hook(lua_State* L, const char* op) {
   check(is_callable(L, 2), op, ": a function is wanted, got ", type_name(L, 2));
   release_waiting(L);
-  return std::make_shared<HeldValue>(L, 2);
+  return memory::make_shared<HeldValue>(L, 2);
 }
 
 int add_hook(lua_State* L, Node& node, HookList::Entry entry) {

@@ -87,7 +87,7 @@ Tensor HeldFunction::call_in(lua_State* L, const Tensor& gradient) const {
 std::shared_ptr<HeldFunction> hold_function(lua_State* L, int tensor, int function) {
   note_seen(L, tensor);
   const int64_t id = ++binding_state(L).last_function;
-  auto held = std::make_shared<HeldFunction>(L, id);
+  auto held = memory::make_shared<HeldFunction>(L, id);
   add_function(L, tensor, function, id, held);
   return held;
 }

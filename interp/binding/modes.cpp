@@ -64,7 +64,7 @@ int l_autocast(lua_State* L) {
           "autocast: dtype must be a dtype such as ml.bfloat16, got ", type_name(L, 2));
     dtype = dtype_from_name(lua_tostring(L, 2));
   }
-  push_mode_guard(L, std::make_shared<Autocast>(device, dtype, lua_toboolean(L, 3) != 0),
+  push_mode_guard(L, memory::make_shared<Autocast>(device, dtype, lua_toboolean(L, 3) != 0),
                   "autocast");
   return 1;
 }

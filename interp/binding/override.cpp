@@ -92,7 +92,7 @@ int l_override(lua_State* L) {
   check(is_callable(L, 1), "override: a function (op, arguments, call) is wanted, got ",
         type_name(L, 1));
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-  const auto mode = std::make_shared<Override>(lua_tothread(L, -1));
+  const auto mode = memory::make_shared<Override>(lua_tothread(L, -1));
   push_guards(L);
   push_mode_guard(L, mode, "override");
   lua_pushvalue(L, 1);

@@ -10,7 +10,7 @@ namespace {
 
 // A storage of page-locked memory with one reference.
 Storage* pinned_storage(Backend& backend, size_t bytes) {
-  memory::Budget* budget = memory::current_budget;
+  memory::Budget* budget = memory::account.budget;
   if (budget != nullptr) budget->charge(bytes);
   void* data = nullptr;
   const auto release = [&backend, budget, bytes](void* memory) {

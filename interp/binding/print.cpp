@@ -8,6 +8,8 @@
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/uses_print.h"
 #include "tensor/dispatch.h"
+#include "tensor/interrupt.h"
+#include "tensor/memory/free_list.h"
 
 namespace moonlet::binding {
 namespace {
@@ -45,6 +47,12 @@ class Printer {
   }
 
  private:
+  // Before an element is looked at or written.
+  void step() {
+    if (++steps_ % kStopStep == 0) stop_if_requested();
+    grown_.reach(out_.capacity());
+  }
+
   // Calls f with each shown position of a dimension; -1 stands for those left out.
   template <class F>
   void each(int dim, F&& f) {
@@ -62,6 +70,7 @@ class Printer {
   template <class F>
   void visit_shown(int dim, int64_t at, F&& f) {
     if (dim == x_.dim()) {
+      step();
       f(at);
       return;
     }
@@ -139,6 +148,7 @@ class Printer {
     bool first = true;
     each(dim, [&](int64_t i) {
       const size_t length = i < 0 ? 3 : format_.width;
+      step();
       if (!first) {
         out_ += ',';
         if (column + length + 2 > options_.line_width) {
@@ -191,7 +201,10 @@ class Printer {
   Format format_;
   bool whole_ = true;
   double largest_ = 0, smallest_ = INFINITY;
+  static constexpr int64_t kStopStep = 4096;
+  int64_t steps_ = 0;
   std::string out_;
+  memory::Growth grown_;  // by which the text is charged
 };
 
 std::string description(const Tensor& x) {

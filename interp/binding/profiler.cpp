@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 #include <map>
 #include <new>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "interp/binding/mode_guard.h"
 #include "interp/binding/op_values.h"
 #include "tensor/backend.h"
+#include "tensor/memory/free_list.h"
 #include "tensor/storage.h"
 
 namespace moonlet::binding {
@@ -102,6 +104,8 @@ class Profiler final : public Mode, public BackwardObserver {
 
   // Something runs from now on, until `close` with the number.
   uint64_t open(Kind kind, const char* name) {
+    grown_.reach(event_bytes_ + spans_.capacity() * sizeof(Span) +
+                 running_.capacity() * sizeof(Running) + 2 * std::strlen(name));
     Running running{++last_, site_of(kind, name), {}, 0, 0, 0};
     running.bytes = thread_allocated_bytes();
     running.start = Clock::now();
@@ -187,7 +191,8 @@ class Profiler final : public Mode, public BackwardObserver {
   void count(const Running& ended, Clock::time_point now, int64_t allocated) {
     const double time = seconds(now - ended.start);
     const int64_t bytes = allocated - ended.bytes;
-    const auto found = events_.try_emplace(ended.site).first;
+    const auto [found, is_new] = events_.try_emplace(ended.site);
+    if (is_new) event_bytes_ += sizeof(*found) + kNodeBytes + ended.site.name.size();
     Event& event = found->second;
     event.count += 1;
     event.total_time += time;
@@ -223,6 +228,9 @@ class Profiler final : public Mode, public BackwardObserver {
   Events events_;
   std::vector<Span> spans_;
   std::vector<Running> running_;
+  static constexpr size_t kNodeBytes = 64;  // what a map adds to an entry
+  size_t event_bytes_ = 0;
+  memory::Growth grown_;         // by which all that is charged
   std::vector<uint64_t> nodes_;  // those of `running_` that are nodes
 };
 

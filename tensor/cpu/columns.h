@@ -2,6 +2,7 @@
 // over a batch.
 #pragma once
 
+#include "tensor/cpu/abandonable.h"
 #include "tensor/cpu/blas_call.h"
 #include "tensor/cpu/contiguous.h"
 #include "tensor/cpu/lapack.h"
@@ -75,14 +76,21 @@ class Columns {
 };
 
 // A result that is not a batch of matrices, as contiguous elements of `dtype` while it is computed.
+// Copies share the elements.
 class Output {
  public:
-  Output(Tensor& y, DType dtype) : y_(y), work_(workspace(y, dtype)) {}
+  // In memory that nobody else sees where the work for an entry is so long that it may be
+  // abandoned.
+  Output(Tensor& y, DType dtype, double work)
+      : y_(y),
+        work_(work < kLongWork ? workspace(y, dtype)
+                               : empty_plain(y.sizes(), {dtype, Device{}}, "linalg")) {}
   // `each` elements for each entry of the batch.
   template <class T>
   T* at(int64_t entry, int64_t each = 1) {
     return work_.elements<T>() + entry * each;
   }
+  Tensor held() const { return work_; }
   void store() { write_back(y_, work_); }
 
  private:
@@ -97,17 +105,21 @@ inline Columns::Order order_for(const Tensor& x) {
 }
 
 // body(entry) for each of a batch, where one takes about `work` multiplications: small ones share
-// the threads, in large ones LAPACK does.
+// the threads, in large ones LAPACK does. As LAPACK cannot be stopped, those that take long may be
+// abandoned: `body` holds copies of the matrices' handles, never a reference.
 template <class Body>
-void each_entry(const char* op, int64_t count, double work, Body&& body) {
-  const auto range = [&](int64_t begin, int64_t end) {
+void each_entry(const char* op, int64_t count, double work, Body body) {
+  auto range = [op, body = std::move(body)](int64_t begin, int64_t end) mutable {
     const BlasCall call(op);
     for (int64_t i = begin; i < end; ++i) body(i);
   };
   if (work < 64.0 * 64.0 * 64.0)
     parallel_for(count, grain_for(static_cast<int64_t>(work)), range);
-  else
+  else if (work < kLongWork)
     run_blocks(0, count, 1, range);
+  else
+    run_abandonable(
+        [count, range = std::move(range)]() mutable { run_blocks(0, count, 1, range); });
 }
 
 inline double cube(const Tensor& x) {

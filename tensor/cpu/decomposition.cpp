@@ -15,13 +15,15 @@ int lu_of(const Columns& lu, T* a, int* pivots) {
 }
 
 // Factorizes each matrix in place.
-void factorize(const char* op, const Tensor& A, Columns& lu, int* pivots, int* info) {
+void factorize(const char* op, const Tensor& A, const Columns& matrices, const Tensor& pivots,
+               const Tensor& info) {
   const int64_t k = std::min(A.size(-1), A.size(-2));
-  std::fill_n(info, batch_count(A), 0);
+  std::fill_n(info.elements<int>(), batch_count(A), 0);
   if (k == 0) return;
   visit_lapack(A, [&]<class T>() {
-    each_entry(op, batch_count(A), cube(A),
-               [&](int64_t i) { info[i] = lu_of(lu, lu.at<T>(i), pivots + i * k); });
+    each_entry(op, batch_count(A), cube(A), [lu = matrices, pivots, info, k](int64_t i) mutable {
+      info.elements<int>()[i] = lu_of(lu, lu.template at<T>(i), pivots.elements<int>() + i * k);
+    });
   });
 }
 
@@ -50,8 +52,8 @@ T determinant(int64_t n, const T* lu, const int* pivots) {
 void linalg_lu_factor_ex(const Tensor& A, bool, bool check_errors, Tensor& LU, Tensor& pivots,
                          Tensor& info) {
   Columns lu = Columns::of(A, order_for(A));
-  Output swaps(pivots, DType::Int32), status(info, DType::Int32);
-  factorize("linalg.lu_factor", A, lu, swaps.at<int>(0), status.at<int>(0));
+  Output swaps(pivots, DType::Int32, cube(A)), status(info, DType::Int32, cube(A));
+  factorize("linalg.lu_factor", A, lu, swaps.held(), status.held());
   if (check_errors) check_info("linalg.lu_factor", A, status.at<int>(0), singular);
   lu.store(LU);
   swaps.store();
@@ -61,7 +63,7 @@ void linalg_lu_factor_ex(const Tensor& A, bool, bool check_errors, Tensor& LU, T
 void pivot_matrix(const Tensor& pivots, int64_t n, DType, Tensor& y) {
   const Tensor swaps = contiguous(pivots);
   const int64_t count = batch_count(y), each = pivots.size(-1);
-  Output matrices(y, y.dtype());
+  Output matrices(y, y.dtype(), 0);
   zero_bytes(matrices.at<char>(0), y.numel() * static_cast<int64_t>(size_of(y.dtype())));
   visit<dtypes::floating | dtypes::complex>(y.dtype(), [&]<class T>() {
     std::vector<int64_t> rows(static_cast<size_t>(n));
@@ -84,8 +86,8 @@ void det(const Tensor& A, Tensor& y) {
   const int64_t n = A.size(-1), count = batch_count(A);
   Columns lu = Columns::of(A, order_for(A));
   lapack::Scratch<int> pivots(count * n), info(count);
-  factorize("det", A, lu, pivots.data(), info.data());
-  Output values(y, lapack_dtype(A));
+  factorize("det", A, lu, pivots.held(), info.held());
+  Output values(y, lapack_dtype(A), 0);
   visit_lapack(A, [&]<class T>() {
     for (int64_t i = 0; i < count; ++i)
       *values.at<T>(i) = determinant(n, lu.at<T>(i), pivots.data() + i * n);
@@ -97,8 +99,8 @@ void slogdet(const Tensor& A, Tensor& sign, Tensor& logabsdet) {
   const int64_t n = A.size(-1), count = batch_count(A);
   Columns lu = Columns::of(A, order_for(A));
   lapack::Scratch<int> pivots(count * n), info(count);
-  factorize("slogdet", A, lu, pivots.data(), info.data());
-  Output signs(sign, lapack_dtype(A)), logs(logabsdet, real_of(lapack_dtype(A)));
+  factorize("slogdet", A, lu, pivots.held(), info.held());
+  Output signs(sign, lapack_dtype(A), 0), logs(logabsdet, real_of(lapack_dtype(A)), 0);
   visit_lapack(A, [&]<class T>() {
     using R = lapack::real_t<T>;
     for (int64_t i = 0; i < count; ++i) {
@@ -186,10 +188,10 @@ void det_grad_A(const Tensor& grad, const Tensor& A, Tensor& y) {
   const Columns::Order order = order_for(A);
   Columns work = Columns::of(A, order), result(A, order);
   lapack::Scratch<int> pivots(count * n), info(count);
-  factorize("det", A, work, pivots.data(), info.data());
+  factorize("det", A, work, pivots.held(), info.held());
   Columns original = Columns::of(A, order);
   visit_lapack(A, [&]<class T>() {
-    each_entry("det", count, 2 * cube(A), [&](int64_t i) {
+    each_entry("det", count, 2 * cube(A), [=](int64_t i) mutable {
       T *lu = work.at<T>(i), *a = original.at<T>(i), *to = result.at<T>(i);
       T factor = factors.elements<T>()[i];
       if (far_from_singular(n, lu)) {
@@ -210,12 +212,12 @@ void linalg_inv_ex(const Tensor& A, bool check_errors, Tensor& inverse, Tensor& 
   const int64_t n = A.size(-1), count = batch_count(A);
   Columns work = Columns::of(A, order_for(A));
   lapack::Scratch<int> pivots(count * n);
-  Output status(info, DType::Int32);
-  factorize("inverse", A, work, pivots.data(), status.at<int>(0));
+  Output status(info, DType::Int32, 2 * cube(A));
+  factorize("inverse", A, work, pivots.held(), status.held());
   if (check_errors) check_info("inverse", A, status.at<int>(0), singular);
   if (inverse.numel() > 0) {
     visit_lapack(A, [&]<class T>() {
-      each_entry("inverse", count, 2 * cube(A), [&](int64_t i) {
+      each_entry("inverse", count, 2 * cube(A), [=](int64_t i) mutable {
         invert(work, work.at<T>(i), pivots.data() + i * n, *status.at<int>(i));
       });
     });
@@ -228,19 +230,20 @@ void native_solve(const Tensor& A, const Tensor& B, bool check_errors, Tensor& X
   const int64_t n = A.size(-1), count = batch_count(A);
   Columns lu = Columns::of(A, order_for(A)), x = Columns::of(B, order_for(A));
   lapack::Scratch<int> pivots(count * n);
-  Output status(info, DType::Int32);
-  factorize("linalg.solve", A, lu, pivots.data(), status.at<int>(0));
+  Output status(info, DType::Int32, cube(A) + double(n) * double(x.each()));
+  factorize("linalg.solve", A, lu, pivots.held(), status.held());
   if (check_errors) check_info("linalg.solve", A, status.at<int>(0), singular);
   if (X.numel() > 0) {
     visit_lapack(A, [&]<class T>() {
-      each_entry("linalg.solve", count, cube(A) + double(n) * double(x.each()), [&](int64_t i) {
-        if (*status.at<int>(i) > 0) return fill_nan(x.at<T>(i), x.each());
-        const int* swaps = pivots.data() + i * n;
-        if constexpr (!is_complex_v<T>)
-          if (lu.by_rows())
-            return small::getrs(lu.rows(), x.cols(), lu.at<T>(i), swaps, x.at<T>(i));
-        lapack::getrs(lu.rows(), x.cols(), lu.at<T>(i), swaps, x.at<T>(i));
-      });
+      each_entry("linalg.solve", count, cube(A) + double(n) * double(x.each()),
+                 [=](int64_t i) mutable {
+                   if (*status.at<int>(i) > 0) return fill_nan(x.at<T>(i), x.each());
+                   const int* swaps = pivots.data() + i * n;
+                   if constexpr (!is_complex_v<T>)
+                     if (lu.by_rows())
+                       return small::getrs(lu.rows(), x.cols(), lu.at<T>(i), swaps, x.at<T>(i));
+                   lapack::getrs(lu.rows(), x.cols(), lu.at<T>(i), swaps, x.at<T>(i));
+                 });
     });
     x.store(X);
   }
@@ -253,7 +256,7 @@ void native_solve_triangular(const Tensor& A, const Tensor& B, bool upper, bool 
   Columns a = Columns::of(A, order_for(A)), x = Columns::of(B, order_for(A));
   const double work = double(A.size(-1)) * double(x.each());
   visit_lapack(A, [&]<class T>() {
-    each_entry("linalg.solve_triangular", batch_count(A), work, [&](int64_t i) {
+    each_entry("linalg.solve_triangular", batch_count(A), work, [=](int64_t i) mutable {
       if constexpr (!is_complex_v<T>)
         if (a.by_rows())
           return small::trsm(upper, unitriangular, a.rows(), x.cols(), a.at<T>(i), x.at<T>(i));
@@ -289,12 +292,13 @@ int cholesky_of(const Columns& work, bool upper, T* a) {
 
 void linalg_cholesky_ex(const Tensor& A, bool upper, bool check_errors, Tensor& L, Tensor& info) {
   Columns work = Columns::of(A, order_for(A));
-  Output status(info, DType::Int32);
+  Output status(info, DType::Int32, cube(A));
   std::fill_n(status.at<int>(0), batch_count(A), 0);
   if (A.size(-1) > 0) {
     visit_lapack(A, [&]<class T>() {
-      each_entry("cholesky", batch_count(A), cube(A),
-                 [&](int64_t i) { *status.at<int>(i) = cholesky_of(work, upper, work.at<T>(i)); });
+      each_entry("cholesky", batch_count(A), cube(A), [=](int64_t i) mutable {
+        *status.at<int>(i) = cholesky_of(work, upper, work.at<T>(i));
+      });
     });
   }
   if (check_errors) check_info("cholesky", A, status.at<int>(0), not_positive);
@@ -305,12 +309,12 @@ void linalg_cholesky_ex(const Tensor& A, bool upper, bool check_errors, Tensor& 
 void linalg_ldl_factor_ex(const Tensor& A, bool hermitian, bool check_errors, Tensor& LD,
                           Tensor& pivots, Tensor& info) {
   Columns work = Columns::of(A);
-  Output swaps(pivots, DType::Int32), status(info, DType::Int32);
+  Output swaps(pivots, DType::Int32, cube(A)), status(info, DType::Int32, cube(A));
   std::fill_n(status.at<int>(0), batch_count(A), 0);
   const int64_t n = A.size(-1);
   if (n > 0) {
     visit_lapack(A, [&]<class T>() {
-      each_entry("linalg.ldl_factor", batch_count(A), cube(A), [&](int64_t i) {
+      each_entry("linalg.ldl_factor", batch_count(A), cube(A), [=](int64_t i) mutable {
         T* a = work.at<T>(i);
         *status.at<int>(i) = lapack::sytrf(hermitian, work.rows(), a, swaps.at<int>(i, n));
         for (int64_t c = 0; c < n; ++c) std::fill(a + c * n, a + c * n + c, T(0));
@@ -353,10 +357,11 @@ void linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, b
   const Tensor swaps = contiguous(pivots);
   for (int64_t i = 0; i < batch_count(LD); ++i) check_ldl_pivots(swaps.elements<int>() + i * n, n);
   visit_lapack(LD, [&]<class T>() {
-    each_entry("linalg.ldl_solve", batch_count(LD), double(n) * double(x.each()), [&](int64_t i) {
-      lapack::sytrs(hermitian, a.rows(), x.cols(), a.at<T>(i), swaps.elements<int>() + i * n,
-                    x.at<T>(i));
-    });
+    each_entry("linalg.ldl_solve", batch_count(LD), double(n) * double(x.each()),
+               [=](int64_t i) mutable {
+                 lapack::sytrs(hermitian, a.rows(), x.cols(), a.at<T>(i),
+                               swaps.elements<int>() + i * n, x.at<T>(i));
+               });
   });
   x.store(y);
 }

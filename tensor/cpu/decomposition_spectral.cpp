@@ -41,19 +41,20 @@ void linalg_qr(const Tensor& A, std::string_view mode, Tensor& Q, Tensor& R) {
   const bool wants_q = mode != "r";
   Columns a = Columns::of(A), r(R), q = wants_q ? Columns(Q) : Columns(A, 0);
   visit_lapack(A, [&]<class T>() {
-    each_entry("linalg.qr", batch_count(A), 2 * cube(A) + rows_of(A) * q.each(), [&](int64_t i) {
-      if (k == 0) {
-        if (wants_q) set_identity(q.at<T>(i), m, q.cols());
-        return;
-      }
-      lapack::Scratch<T> tau(k);
-      T *from = a.at<T>(i), *to = q.at<T>(i);
-      lapack::geqrf(m, n, from, tau.data());
-      copy_upper(from, m, n, r.rows(), r.at<T>(i));
-      if (!wants_q) return;
-      std::copy_n(from, int64_t{m} * std::min(n, q.cols()), to);
-      lapack::orgqr(m, q.cols(), k, to, tau.data());
-    });
+    each_entry("linalg.qr", batch_count(A), 2 * cube(A) + rows_of(A) * q.each(),
+               [=](int64_t i) mutable {
+                 if (k == 0) {
+                   if (wants_q) set_identity(q.at<T>(i), m, q.cols());
+                   return;
+                 }
+                 lapack::Scratch<T> tau(k);
+                 T *from = a.at<T>(i), *to = q.at<T>(i);
+                 lapack::geqrf(m, n, from, tau.data());
+                 copy_upper(from, m, n, r.rows(), r.at<T>(i));
+                 if (!wants_q) return;
+                 std::copy_n(from, int64_t{m} * std::min(n, q.cols()), to);
+                 lapack::orgqr(m, q.cols(), k, to, tau.data());
+               });
   });
   r.store(R);
   if (wants_q) q.store(Q);
@@ -61,11 +62,11 @@ void linalg_qr(const Tensor& A, std::string_view mode, Tensor& Q, Tensor& R) {
 
 void geqrf(const Tensor& A, Tensor& a, Tensor& tau) {
   Columns work = Columns::of(A);
-  Output factors(tau, lapack_dtype(A));
+  Output factors(tau, lapack_dtype(A), 2 * cube(A));
   const int64_t k = std::min(A.size(-1), A.size(-2));
   if (k > 0) {
     visit_lapack(A, [&]<class T>() {
-      each_entry("geqrf", batch_count(A), 2 * cube(A), [&](int64_t i) {
+      each_entry("geqrf", batch_count(A), 2 * cube(A), [=](int64_t i) mutable {
         lapack::geqrf(work.rows(), work.cols(), work.at<T>(i), factors.at<T>(i, k));
       });
     });
@@ -80,13 +81,13 @@ void native_svd(const Tensor& A, bool full_matrices, bool vectors, Tensor& U, Te
   Columns a = Columns::of(A);
   check_all_finite("linalg.svd", A, a);
   Columns u = vectors ? Columns(U) : Columns(A, 0), vh = vectors ? Columns(Vh) : Columns(A, 0);
-  Output values(S, real_of(lapack_dtype(A)));
+  Output values(S, real_of(lapack_dtype(A)), 16 * cube(A));
   lapack::Scratch<int> info(batch_count(A));
   std::fill_n(info.data(), batch_count(A), 0);
   const char job = !vectors ? 'N' : full_matrices ? 'A' : 'S';
   visit_lapack(A, [&]<class T>() {
     using R = lapack::real_t<T>;
-    each_entry("linalg.svd", batch_count(A), 16 * cube(A), [&](int64_t i) {
+    each_entry("linalg.svd", batch_count(A), 16 * cube(A), [=](int64_t i) mutable {
       if (k > 0) {
         info[i] = lapack::gesdd(job, m, n, a.at<T>(i), values.at<R>(i, k), u.at<T>(i), vh.at<T>(i),
                                 vectors ? vh.rows() : 1);
@@ -109,13 +110,13 @@ void native_eigh(const Tensor& A, std::string_view UPLO, bool vectors, Tensor& e
   const int64_t n = A.size(-1);
   Columns a = Columns::of(A);
   check_all_finite("linalg.eigh", A, a);
-  Output values(eigenvalues, real_of(lapack_dtype(A)));
+  Output values(eigenvalues, real_of(lapack_dtype(A)), 8 * cube(A));
   lapack::Scratch<int> info(batch_count(A));
   std::fill_n(info.data(), batch_count(A), 0);
   if (n > 0) {
     visit_lapack(A, [&]<class T>() {
       using R = lapack::real_t<T>;
-      each_entry("linalg.eigh", batch_count(A), 8 * cube(A), [&](int64_t i) {
+      each_entry("linalg.eigh", batch_count(A), 8 * cube(A), [=](int64_t i) mutable {
         info[i] = lapack::syevd(vectors, upper, a.rows(), a.at<T>(i), values.at<R>(i, n));
       });
     });
@@ -129,13 +130,13 @@ void native_eig(const Tensor& A, bool vectors, Tensor& eigenvalues, Tensor& eige
   const int64_t n = A.size(-1);
   Columns a = Columns::of(A), right = vectors ? Columns(eigenvectors) : Columns(A, 0);
   check_all_finite("linalg.eig", A, a);
-  Output values(eigenvalues, complex_of(lapack_dtype(A)));
+  Output values(eigenvalues, complex_of(lapack_dtype(A)), 16 * cube(A));
   lapack::Scratch<int> info(batch_count(A));
   std::fill_n(info.data(), batch_count(A), 0);
   if (n > 0) {
     visit_lapack(A, [&]<class T>() {
       using C = lapack::complex_t<T>;
-      each_entry("linalg.eig", batch_count(A), 16 * cube(A), [&](int64_t i) {
+      each_entry("linalg.eig", batch_count(A), 16 * cube(A), [=](int64_t i) mutable {
         info[i] = lapack::geev(a.rows(), a.at<T>(i), values.at<C>(i, n),
                                vectors ? right.at<C>(i) : nullptr);
       });
@@ -182,7 +183,7 @@ void native_pinv(const Tensor& A, double atol, double rtol, Tensor& y) {
   check_all_finite("linalg.pinv", A, a);
   lapack::Scratch<int> info(batch_count(A));
   visit_lapack(A, [&]<class T>() {
-    each_entry("linalg.pinv", batch_count(A), 16 * cube(A), [&](int64_t i) {
+    each_entry("linalg.pinv", batch_count(A), 16 * cube(A), [=](int64_t i) mutable {
       info[i] = pseudoinverse(a.rows(), a.cols(), a.at<T>(i), atol, rtol, result.at<T>(i));
     });
   });
@@ -200,20 +201,21 @@ void native_lstsq(const Tensor& A, const Tensor& B, double rcond, std::string_vi
   lapack::Scratch<int> info(batch_count(A)), found(batch_count(A));
   std::fill_n(info.data(), batch_count(A), 0);
   std::fill_n(found.data(), batch_count(A), 0);
-  Output s(singular_values, real_of(lapack_dtype(A))), r(rank, DType::Int64);
+  const double work = 16 * cube(A) + rows_of(A) * double(x.each());
+  Output s(singular_values, real_of(lapack_dtype(A)), work), r(rank, DType::Int64, work);
   visit_lapack(A, [&]<class T>() {
     using R = lapack::real_t<T>;
-    each_entry(
-        "linalg.lstsq", batch_count(A), 16 * cube(A) + rows_of(A) * x.each(), [&](int64_t i) {
-          if (k == 0 || x.cols() == 0) {
-            std::fill_n(x.at<T>(i), x.each(), T(0));
-            return;
-          }
-          info[i] =
-              values ? lapack::gelsd(m, n, x.cols(), a.at<T>(i), x.at<T>(i), s.at<R>(i, k),
-                                     R(rcond), &found[i])
-                     : lapack::gelsy(m, n, x.cols(), a.at<T>(i), x.at<T>(i), R(rcond), &found[i]);
-        });
+    each_entry("linalg.lstsq", batch_count(A), 16 * cube(A) + rows_of(A) * x.each(),
+               [=](int64_t i) mutable {
+                 if (k == 0 || x.cols() == 0) {
+                   std::fill_n(x.at<T>(i), x.each(), T(0));
+                   return;
+                 }
+                 info[i] = values ? lapack::gelsd(m, n, x.cols(), a.at<T>(i), x.at<T>(i),
+                                                  s.at<R>(i, k), R(rcond), &found[i])
+                                  : lapack::gelsy(m, n, x.cols(), a.at<T>(i), x.at<T>(i), R(rcond),
+                                                  &found[i]);
+               });
   });
   check_converged("linalg.lstsq", A, info.data());
   x.store(X);
@@ -247,7 +249,7 @@ void linalg_matrix_sqrth(const Tensor& A, Tensor& y) {
   check_all_finite("linalg.matrix_sqrth", A, a);
   lapack::Scratch<int> info(batch_count(A));
   visit_lapack(A, [&]<class T>() {
-    each_entry("linalg.matrix_sqrth", batch_count(A), 10 * cube(A), [&](int64_t i) {
+    each_entry("linalg.matrix_sqrth", batch_count(A), 10 * cube(A), [=](int64_t i) mutable {
       lapack::Scratch<lapack::real_t<T>> values(n);
       info[i] = lapack::syevd(true, false, n, a.at<T>(i), values.data());
       if (info[i] == 0) root_from(n, a.at<T>(i), values.data());
@@ -351,7 +353,7 @@ void matrix_exp(const Tensor& A, Tensor& y) {
   if (y.numel() == 0) return;
   Columns a = Columns::of(A);
   visit_lapack(A, [&]<class T>() {
-    each_entry("matrix_exp", batch_count(A), 12 * cube(A), [&](int64_t i) {
+    each_entry("matrix_exp", batch_count(A), 12 * cube(A), [=](int64_t i) mutable {
       T* matrix = a.at<T>(i);
       for (int64_t j = 0; j < a.each(); ++j) {
         if (std::isfinite(std::abs(matrix[j]))) continue;

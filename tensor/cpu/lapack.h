@@ -20,13 +20,14 @@ using real_t = decltype(std::abs(T()));
 template <class T>
 using complex_t = std::complex<real_t<T>>;
 
-// Memory for the time of a call.
+// Memory for the time of a call. Copies share it.
 template <class T>
 class Scratch {
  public:
   explicit Scratch(int64_t count) : held_(empty_plain({count}, {dtype_of<T>, {}}, "linalg")) {}
   T* data() { return held_.elements<T>(); }
   T& operator[](int64_t i) { return data()[i]; }
+  Tensor held() const { return held_; }
 
  private:
   Tensor held_;

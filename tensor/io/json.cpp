@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tensor/error.h"
+#include "tensor/interrupt.h"
 #include "tensor/io/numbers.h"
 #include "tensor/io/read_budget.h"
 
@@ -17,6 +17,9 @@ namespace moonlet::io {
 namespace {
 
 using nlohmann::json;
+
+// The bytes of a text that are written, or kept, at once.
+constexpr size_t kPiece = size_t{64} << 10;
 
 // Walks over the text and tells how far the library has read.
 struct Cursor {
@@ -146,6 +149,8 @@ void read_json(std::string_view text, std::string_view where, JsonHandler& handl
                     &reader);
   } catch (const OutOfMemory&) {
     throw;
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error& e) {
     const size_t at =
         reader.error_at > 0 ? reader.error_at : static_cast<size_t>(reached - text.data());
@@ -157,6 +162,13 @@ void JsonWriter::add(std::string_view token) {
   if (!first_) text_ += ',';
   text_ += token;
   first_ = false;
+  pass_on();
+}
+
+void JsonWriter::pass_on() {
+  if (!sink_ || text_.size() < kPiece) return;
+  sink_(text_);
+  text_.clear();
 }
 
 void JsonWriter::open(char bracket) {
@@ -177,13 +189,35 @@ void JsonWriter::number(double value) {
   add(json(value).dump());
 }
 
+namespace {
+
+// The bytes of the next piece of a text that is written: no character is cut in two.
+size_t piece_of(std::string_view text) {
+  if (text.size() <= kPiece) return text.size();
+  const auto is_inside = [&](size_t at) { return (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80; };
+  size_t end = kPiece;
+  while (end > kPiece - 4 && is_inside(end)) --end;
+  return end;
+}
+
+}  // namespace
+
+// In pieces: with what the library makes of it a text takes many times its size.
 void JsonWriter::string(std::string_view value) {
-  const json text(value);
-  try {
-    add(text.dump());
-  } catch (const json::type_error&) {
-    fail(text.dump(-1, ' ', true, json::error_handler_t::replace), " is not UTF-8");
-  }
+  add("\"");
+  do {
+    const size_t count = piece_of(value);
+    const json piece(value.substr(0, count));
+    value.remove_prefix(count);
+    try {
+      const std::string quoted = piece.dump();
+      text_.append(quoted, 1, quoted.size() - 2);
+    } catch (const json::type_error&) {
+      fail(piece.dump(-1, ' ', true, json::error_handler_t::replace), " is not UTF-8");
+    }
+    pass_on();
+  } while (!value.empty());
+  text_ += '"';
 }
 
 void JsonWriter::key(std::string_view name) {

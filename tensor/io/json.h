@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace moonlet::io {
 
@@ -38,6 +40,13 @@ void read_json(std::string_view text, std::string_view where, JsonHandler& handl
 // Puts a JSON text together. The calls come in the order of the text, each value after its key.
 class JsonWriter {
  public:
+  // Takes what there is of a text that grows long.
+  using Sink = std::function<void(std::string_view)>;
+
+  JsonWriter() = default;
+  // Gives the text to `sink` piece by piece, all but the last of them before `take`.
+  explicit JsonWriter(Sink sink) : sink_(std::move(sink)) {}
+
   void null() { add("null"); }
   void boolean(bool value) { add(value ? "true" : "false"); }
   void integer(int64_t value);
@@ -57,7 +66,9 @@ class JsonWriter {
   void add(std::string_view token);
   void open(char bracket);
   void close(char bracket);
+  void pass_on();
 
+  Sink sink_;
   std::string text_;
   bool first_ = true;  // no comma before what comes next
 };

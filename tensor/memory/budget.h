@@ -1,5 +1,6 @@
-// tensor/memory/budget.h: a bound on the bytes that the storages of one interpreter take, together
-// on all devices.
+// tensor/memory/budget.h: a bound on the bytes that one interpreter takes: its storages, on all
+// devices together, and what C++ code makes for its scripts beside the Lua heap: tensors, views,
+// the tape, texts.
 #pragma once
 
 #include <atomic>
@@ -7,6 +8,7 @@
 
 #include "tensor/allocator.h"
 #include "tensor/error.h"
+#include "tensor/memory/account.h"
 
 namespace moonlet::memory {
 
@@ -16,8 +18,8 @@ class BudgetExceeded : public OutOfMemory {
   using OutOfMemory::OutOfMemory;
 };
 
-// Counted by who made it and by each storage charged to it, which may outlive that one and end on
-// another thread.
+// Counted by who made it and by all that is charged to it, which may outlive that one and end on
+// another thread. A thread on which the interpreter runs takes from it in steps (Account).
 class Budget {
  public:
   explicit Budget(int64_t limit);
@@ -33,10 +35,17 @@ class Budget {
   // keeps this alive until the refund.
   void charge(size_t bytes);
   void refund(size_t bytes) noexcept;
-  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
-  void release() noexcept;
+  // A holder counts as one byte: the budget ends when nothing is charged and nobody holds it.
+  void retain() noexcept { used_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept { refund_now(1); }
+  // Beyond so many bytes the collector is to look for garbage soon.
+  void set_notice(int64_t bytes) noexcept { notice_.store(bytes, std::memory_order_relaxed); }
 
  private:
+  friend void switch_account(Budget* next, int64_t* debt) noexcept;
+  friend void draw(int64_t bytes);
+  friend void give_back(Budget& payer, int64_t bytes) noexcept;
+
   class Charging final : public Allocator {
    public:
     void* allocate(size_t bytes, Device device, void** context) override;
@@ -46,14 +55,31 @@ class Budget {
   };
 
   ~Budget() = default;
+  bool take(int64_t bytes) noexcept;
+  void refund_now(int64_t bytes) noexcept;
+  [[noreturn]] void refuse(size_t bytes) const;
 
   const int64_t limit_;
-  std::atomic<int64_t> used_{0};
-  std::atomic<int64_t> references_{1};
+  std::atomic<int64_t> used_{1};
+  std::atomic<int64_t> notice_;
   Charging allocators_[kDeviceTypeCount];
 };
 
-// That of the interpreter that runs on this thread, if it has one: new storages are charged to it.
-extern constinit thread_local Budget* current_budget;
+// While alive, what this thread takes may pass the bound: for what must not fail half way. What it
+// takes next fails then.
+class Overdraft {
+ public:
+  Overdraft() noexcept;
+  ~Overdraft();
+  Overdraft(const Overdraft&) = delete;
+  Overdraft& operator=(const Overdraft&) = delete;
+
+ private:
+  const bool before_;
+};
+
+// Whether scripts on this thread must not see what memory held before: their interpreter has
+// limits, so the host does not trust them.
+inline bool clears_memory() noexcept { return account.budget != nullptr; }
 
 }  // namespace moonlet::memory

@@ -15,6 +15,9 @@
 --   input = TEXT       on its standard input
 --   run = ARGUMENTS    of the interpreter; the code is then the file code.lua
 --   threads = COUNT    an interpreter for each of so many threads runs code.lua
+--   limits = { LUA, TENSORS, MILLISECONDS }   an interpreter with these limits, of MiB, runs code.lua; it
+--                      must be usable afterwards
+--   peak = MIB, seconds = SECONDS   what such a process may take at most
 --   leaves = NAMES     of the files that it must leave behind, sorted, with a space between them
 --   may_leave = PATTERN   of names that it may leave behind besides
 -- `sanitized = REASON` skips such a row under a sanitizer.
@@ -120,15 +123,21 @@ local function complaint(row, status)
   if not wanted_status(row, status) then return ("exit status %d; stderr: %s"):format(status, err:sub(1, 800)) end
   local wrong = row.out and matches(out, row.out) or matches(err, row.err or "^$")
   if wrong then return wrong end
+  if not row.limits then return nil end
+  local peak, seconds = tonumber(out:match "peak (%d+) MiB"), tonumber(out:match "took ([%d.]+) s")
+  if not out:find "\ngoes on\n" then return out end
+  if row.peak and not sanitized and peak > row.peak then return ("takes %d MiB: %s"):format(peak, out) end
+  if row.seconds and not sanitized and seconds > row.seconds then return ("takes %g s: %s"):format(seconds, out) end
   return nil
 end
 
 local function run_alone(number, row)
   local status
-  if row.run or row.threads then
+  if row.run or row.threads or row.limits then
     write("code.lua", row[2])
-    local threads = row.threads and ("%s %d"):format(quote(threads_program), row.threads)
-    status = run_process(row, row.run or "../code.lua", threads)
+    local program = row.threads and ("%s %d"):format(quote(threads_program), row.threads)
+      or row.limits and ("%s %d %d %d"):format(quote(threads_program), table.unpack(row.limits))
+    status = run_process(row, row.run or "../code.lua", program)
   else
     status = run_process(row, ("%s/snippet.lua %s/%s.lua alone %d"):format(quote(here), quote(here), family, number))
   end
