@@ -126,7 +126,7 @@ layers.BatchNorm3d = define_batch_norm("BatchNorm3d",
 local function instance_norm_forward(self, x)
   check_rank(self, x, self._ranks)
   local single = x.ndim == self._ranks.single
-  local momentum = momentum_of(self)
+  local momentum = self.momentum or 0 -- PyTorch counts no batches here either
   local y = layer.run(self, function()
     return require("moonlet.nn.functional").instance_norm(single and x:unsqueeze(1) or x,
       self.running_mean, self.running_var, self.weight, self.bias,
@@ -229,16 +229,26 @@ local NEIGHBOURS = "int>=1 size, number alpha=1e-4, number beta=0.75, number k=1
 layers.LocalResponseNorm = layer.functional("LocalResponseNorm", "local_response_norm", NEIGHBOURS)
 
 --- Divides each element of images (n, c, h, w) by `(k + alpha / size * s)^beta`, where s is the sum
---- of squares over the channels that are at most `(size - 1) // 2` away.
+--- of squares over the channels that are at most `(size - 1) // 2` away, and, as in PyTorch, that of
+--- the first channel for all that are further from it.
 layers.CrossMapLRN2d = layer.define("CrossMapLRN2d", NEIGHBOURS, function(self, o)
   self.size, self.alpha, self.beta, self.k = o.size, o.alpha, o.beta, o.k
 end)
 
 function layers.CrossMapLRN2d:forward(x)
   check_rank(self, x, { [4] = true, text = "(n, channels, h, w)" })
-  local window = 2 * ((self.size - 1) // 2) + 1
-  return layer.run(self, ml.local_response_norm, x, window, self.alpha * window / self.size,
-    self.beta, self.k)
+  return layer.run(self, function()
+    local pad = require("moonlet.nn.functional").pad
+    local squares, channels = x * x, x.shape[2]
+    local away = math.min((self.size - 1) // 2, math.max(channels - 1, 0))
+    local sums = pad(squares, { 0, 0, 0, 0, away, away }):unfold(2, 2 * away + 1, 1):sum(-1)
+    local far = channels - away - 1
+    if far > 0 then
+      local first = squares:narrow(2, 1, 1):expand(-1, far, -1, -1)
+      sums = sums + pad(first, { 0, 0, 0, 0, away + 1, 0 })
+    end
+    return x * (sums * (self.alpha / self.size) + self.k) ^ -self.beta
+  end)
 end
 
 function layers.CrossMapLRN2d:extra_repr() return tostring(self.size) end

@@ -39,9 +39,16 @@ function SequentialLR:init(...)
   self:begin()
 end
 
---- Sets the rates that the first schedule begins with.
+-- The number of the schedule that is on at that epoch.
+local function schedule_at(self, epoch)
+  local at = 1
+  while self._milestones[at] and self._milestones[at] <= epoch do at = at + 1 end
+  return at
+end
+
+--- Sets the rates that the first schedule begins with, or one whose milestone is 0.
 function SequentialLR:begin()
-  local first = self._schedulers[1]
+  local first = self._schedulers[schedule_at(self, 0)]
   if first.begin then first:begin() else schedule.begin(first) end
   self._last_lr = first:get_last_lr()
 end
@@ -52,8 +59,7 @@ local read_step = signature "SequentialLR:step()"
 function SequentialLR:step(...)
   read_step(...)
   self.last_epoch = self.last_epoch + 1
-  local at = 1
-  while self._milestones[at] and self._milestones[at] <= self.last_epoch do at = at + 1 end
+  local at = schedule_at(self, self.last_epoch)
   local inner = self._schedulers[at]
   if self._milestones[at - 1] == self.last_epoch and not inner._schedulers then
     schedule.advance(inner, 0)

@@ -194,6 +194,20 @@ local function own_tensors(value)
   return out
 end
 
+-- A group of a dict, checked, but for numbers that schedules set, which may have left the range
+-- that a constructor takes.
+local function loaded_group(self, given)
+  local scheduled = {}
+  for _, name in ipairs { "lr", "momentum" } do
+    if type(given[name]) == "number" and type(self.defaults[name]) == "number" then
+      scheduled[name], given[name] = given[name], self.defaults[name]
+    end
+  end
+  local group = self:_complete_group("load_state_dict", given)
+  for name, value in pairs(scheduled) do group[name] = value end
+  return group
+end
+
 -- The groups and states that a dict holds; raises errors and changes nothing.
 local function read_dict(self, dict)
   local states, groups = {}, {}
@@ -202,7 +216,7 @@ local function read_dict(self, dict)
     for key, value in pairs(dict.param_groups[i]) do given[key] = own_tensors(value) end
     local ids = given.params
     given.params = nil
-    groups[i] = self:_complete_group("load_state_dict", given)
+    groups[i] = loaded_group(self, given)
     groups[i].params = group.params
     groups[i].param_names = groups[i].param_names or group.param_names
     for j, p in ipairs(group.params) do

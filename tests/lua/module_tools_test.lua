@@ -402,6 +402,30 @@ test("layers say what is wrong", function()
   for _, case in ipairs(cases) do expect.error(case[1], case[2]) end
 end)
 
+-- torch.nn.CrossMapLRN2d(size, 1.0, 1.0, 1.0)(torch.arange(1., 8).view(1, 7, 1, 1)), which keeps the
+-- first channel's square in all sums beyond it.
+test("CrossMapLRN2d of several windows", function()
+  local want = {
+    { 0.5, 0.33333, 0.27273, 0.22222, 0.18519, 0.15789, 0.13725 },
+    { 0.66667, 0.57143, 0.5, 0.42105, 0.35714, 0.30769, 0.26923 },
+    { 0.375, 0.35294, 0.27273, 0.22222, 0.18519, 0.15789, 0.23596 },
+    { 0.44444, 0.44444, 0.35294, 0.29091, 0.2439, 0.2087, 0.31111 },
+    { 0.26316, 0.28571, 0.25, 0.20833, 0.1773, 0.22727, 0.30172 },
+    [7] = { 0.18919, 0.22581, 0.21429, 0.19048, 0.2381, 0.29371, 0.36567 },
+  }
+  for size, values in pairs(want) do
+    local y = nn.CrossMapLRN2d(size, 1.0, 1.0, 1.0)(ml.arange(1.0, 7):view(1, 7, 1, 1))
+    expect.near(y:flatten():tolist(), values, 1e-5, size)
+  end
+end)
+
+test("InstanceNorm counts no batches, as PyTorch's", function()
+  local norm = nn.InstanceNorm1d(2, { track_running_stats = true })
+  norm(ml.randn(2, 2, 3))
+  expect.equal(norm.num_batches_tracked:item(), 0)
+  expect.truthy(norm.running_mean:ne(0):all():item())
+end)
+
 test("random layers draw while training and do nothing in eval mode", function()
   local x = ml.ones(4, 50, 3)
   for _, name in ipairs { "Dropout", "Dropout1d", "AlphaDropout", "FeatureAlphaDropout" } do
@@ -415,7 +439,7 @@ test("random layers draw while training and do nothing in eval mode", function()
   expect.truthy(slopes:min():item() >= -0.4 and slopes:max():item() <= -0.2)
   expect.falsy(slopes:max():item() == slopes:min():item())
   local y = nn.CrossMapLRN2d(3)(ml.ones(1, 5, 2, 2))
-  expect.near(y[{ 1, 3, 1, 1 }]:item(), nn.LocalResponseNorm(3)(ml.ones(1, 5, 2, 2))[{ 1, 3, 1, 1 }]:item(), 1e-6)
+  expect.near(y[{ 1, 2, 1, 1 }]:item(), nn.LocalResponseNorm(3)(ml.ones(1, 5, 2, 2))[{ 1, 2, 1, 1 }]:item(), 1e-6)
   expect.error(function() nn.CrossMapLRN2d(3)(ml.ones(5)) end, "wanted %(n, channels, h, w%)")
 end)
 

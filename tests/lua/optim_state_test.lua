@@ -154,6 +154,23 @@ test("parameters that are empty, numbers or without a gradient", function()
   end
 end)
 
+-- Chained schedules get there, and PyTorch loads such states too.
+test("a state with a rate that no constructor takes loads", function()
+  for _, name in ipairs { "SGD", "Adam", "LBFGS" } do
+    local p = ml.zeros(1, { requires_grad = true })
+    local optimizer = ml.optim[name]({ p }, { lr = 0.1 })
+    optimizer.param_groups[1].lr = -1e-4
+    local other = ml.optim[name]({ p }, { lr = 0.1 })
+    other:load_state_dict(optimizer:state_dict())
+    expect.equal(other.param_groups[1].lr, -1e-4, name)
+    expect.error(function() return ml.optim[name]({ p }, { lr = -1e-4 }) end, "lr", name)
+  end
+  local p = ml.zeros(1, { requires_grad = true })
+  local state = ml.optim.SGD({ p }, { lr = 0.1 }):state_dict()
+  state.param_groups[1].lr = "fast"
+  expect.error(function() ml.optim.SGD({ p }, { lr = 0.1 }):load_state_dict(state) end, "lr")
+end)
+
 test("states that lack something or hold nonsense are refused", function()
   local p = parameter()
   for name, key in pairs { Adam = "exp_avg", RMSprop = "square_avg", Rprop = "step_size",

@@ -202,6 +202,21 @@ test("sequences that do not fit are refused", function()
   end
 end)
 
+test("a schedule of SequentialLR whose milestone is 0 is on from the start", function()
+  local S = ml.optim.lr_scheduler
+  local optimizer = ml.optim.SGD({ ml.zeros(1, { requires_grad = true }) }, { lr = 0.1 })
+  local schedule = S.SequentialLR(optimizer, { S.ConstantLR(optimizer, { factor = 0.5, total_iters = 9 }),
+    S.ExponentialLR(optimizer, 0.9), S.ConstantLR(optimizer, { factor = 0.5 }) }, { 0, 3 })
+  local rates = {}
+  for i = 1, 5 do
+    rates[i] = optimizer.param_groups[1].lr
+    expect.near(schedule:get_last_lr()[1], rates[i])
+    optimizer:step()
+    schedule:step()
+  end
+  expect.near(rates, { 0.1, 0.09, 0.081, 0.05, 0.05 })
+end)
+
 test("the state of ReduceLROnPlateau", function()
   local optimizer = optim.SGD({ parameter() }, { lr = 0.1 })
   local first = lr_scheduler.ReduceLROnPlateau(optimizer, { patience = 1 })
