@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cuda/geometry.cuh"
+#include "cuda/moments.cuh"
 #include "cuda/rows.cuh"
 #include "tensor/functor_math.h"
 #include "tensor/layout.h"
@@ -70,37 +71,43 @@ struct JoinSlopes {
   }
 };
 
-// What a pack of one channel adds, and what one element does.
+// What a pack of one channel adds, and what one element does. All are taken from the first element
+// of their channel: the mean of differences from it is exact beside the deviation, a large one is
+// not.
 template <class C, int kElement>
 struct TakeMoments {
   using Value = Moments<C>;
   using Join = JoinMoments;
   PackSource x;
+  int64_t step;  // from the first element of a channel to that of the next
   __device__ static Value start() { return {C(0), C(0), C(0)}; }
-  __device__ Value pack(int64_t at, int64_t count, int64_t) const {
+  __device__ Value pack(int64_t at, int64_t count, int64_t channel) const {
     constexpr int kCount = 16 / kElement;
+    const C origin = element_of<C, kElement>(x, channel * step);
     const Words<16> words = load_pack<kElement>(x, at, count);
     const int valid = static_cast<int>(count < kCount ? count : kCount);
     C sum = C(0), squares = C(0);
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k)
-      if (k < valid) sum += decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
+      if (k < valid) sum += decoded<C, kElement>(bits_at<kElement>(words, k), x.code) - origin;
     const C mean = sum / static_cast<C>(valid);
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
-      const C distance = decoded<C, kElement>(bits_at<kElement>(words, k), x.code) - mean;
+      const C distance = decoded<C, kElement>(bits_at<kElement>(words, k), x.code) - origin - mean;
       if (k < valid) squares += distance * distance;
     }
     return {static_cast<C>(valid), mean, squares};
   }
   // A pack of as many channels, from `channel` on.
-  __device__ void each(int64_t at, int valid, int64_t, Value* values) const {
+  __device__ void each(int64_t at, int valid, int64_t channel, Value* values) const {
     constexpr int kCount = 16 / kElement;
     const Words<16> words = load_pack<kElement>(x, at, valid);
+    const Words<16> origins = load_pack<kElement>(x, channel, valid);
     const C count = values[0].count + C(1), part = C(1) / count;
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
-      const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
+      const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code) -
+                  decoded<C, kElement>(bits_at<kElement>(origins, k), x.code);
       const C distance = v - values[k].mean, mean = values[k].mean + distance * part;
       values[k] = {count, mean, values[k].squares + distance * (v - mean)};
     }
@@ -217,37 +224,59 @@ struct alignas(16) Line {
   C slope, center, scale, shift;
 };
 
-// A warp for each channel: joins the pieces. `lines` are of what the results may round.
-template <class C>
-__global__ void finish_moments_kernel(Channels p, const Moments<C>* parts, C eps, Array mean,
-                                      Array rstd, OptionalArray weight, OptionalArray bias,
-                                      Line<C>* lines, RunningArrays running) {
+// The spread of a channel whose squares left the range of C, by a warp.
+template <class C, int kElement>
+__device__ Spread channel_in_double(const Channels& p, const PackSource& x, int64_t channel) {
+  const int64_t width = p.side_by_side ? 1 : p.width, count = p.rows * width;
+  return spread_in_double(count, count, threadIdx.x % kWarp, kWarp, [&](int64_t i) {
+    const int64_t row = i / width;
+    return static_cast<double>(
+        element_of<C, kElement>(x, (row * p.channels + channel) * width + i - row * width));
+  });
+}
+
+// A warp for each channel: joins the pieces.
+template <class C, int kElement>
+__global__ void finish_moments_kernel(Channels p, PackSource x, const Moments<C>* parts, double eps,
+                                      Array mean, Array rstd, OptionalArray weight,
+                                      OptionalArray bias, Line<C>* lines, RunningArrays running) {
   const int lane = threadIdx.x % kWarp;
-  const int64_t step = int64_t{gridDim.x} * (kBlock / kWarp);
-  for (int64_t start = int64_t{blockIdx.x} * (kBlock / kWarp); start < p.channels; start += step) {
+  const int64_t all_warps = int64_t{gridDim.x} * (kBlock / kWarp);
+  for (int64_t start = int64_t{blockIdx.x} * (kBlock / kWarp); start < p.channels;
+       start += all_warps) {
     const int64_t channel = start + threadIdx.x / kWarp;
     Moments<C> all = {C(0), C(0), C(0)};
     if (channel < p.channels)
       for (int64_t i = lane; i < p.pieces; i += kWarp)
         all = JoinMoments()(all, parts[channel * p.pieces + i]);
-    all = combine_lanes(all, kWarp, JoinMoments());
-    if (lane != 0 || channel >= p.channels) continue;
-    const C r = C(1) / vsqrt(all.squares / all.count + eps);
-    mean.set<C>(channel, all.mean);
-    rstd.set<C>(channel, r);
-    lines[channel] = {C(0), all.mean, r * weight.get<C>(channel, C(1)), bias.get<C>(channel, C(0))};
+    all = from_lane(combine_lanes(all, kWarp, JoinMoments()), 0, kWarp);
+    if (channel >= p.channels) continue;
+    const int64_t step = p.side_by_side ? 1 : p.width;
+    Spread spread = {static_cast<double>(element_of<C, kElement>(x, channel * step)),
+                     static_cast<double>(all.mean), static_cast<double>(all.squares), 1};
+    const auto count = static_cast<int64_t>(all.count);
+    if (left_range<C>(spread.squares, count, eps))
+      spread = channel_in_double<C, kElement>(p, x, channel);
+    if (lane != 0) continue;
+    const Center<C> center(spread.mean + spread.rest, spread.rstd(all.count, eps), count);
+    mean.set<double>(channel, center.exact_mean);
+    rstd.set<double>(channel, center.exact_rstd);
+    const C factor = weight.get<C>(channel, C(1));
+    lines[channel] = {C(0), center.mean, center.rstd * factor,
+                      bias.get<C>(channel, C(0)) - center.shift * factor};
     const C momentum = static_cast<C>(running.momentum);
-    update_running<C>(running.mean, channel, all.mean, momentum);
-    update_running<C>(running.var, channel, all.squares / (all.count - C(1)), momentum);
+    update_running<C>(running.mean, channel, static_cast<C>(center.exact_mean), momentum);
+    update_running<C>(running.var, channel, static_cast<C>(spread.variance(all.count - C(1))),
+                      momentum);
   }
 }
 
 // The same for sums: the product's is the gradient of the weight. That of x, with h = (x - mean)
 // rstd, is rstd weight (grad - mean(grad) - h mean(grad h)).
 template <class C>
-__global__ void finish_slopes_kernel(Channels p, const Slopes<C>* parts, C count, const C* mean,
-                                     const C* rstd, OptionalArray weight, Line<C>* lines,
-                                     OptionalArray grad_weight) {
+__global__ void finish_slopes_kernel(Channels p, const Slopes<C>* parts, int64_t count,
+                                     const double* mean, const double* rstd, OptionalArray weight,
+                                     Line<C>* lines, OptionalArray grad_weight) {
   const int lane = threadIdx.x % kWarp;
   const int64_t step = int64_t{gridDim.x} * (kBlock / kWarp);
   for (int64_t start = int64_t{blockIdx.x} * (kBlock / kWarp); start < p.channels; start += step) {
@@ -258,11 +287,13 @@ __global__ void finish_slopes_kernel(Channels p, const Slopes<C>* parts, C count
         all = JoinSlopes()(all, parts[channel * p.pieces + i]);
     all = combine_lanes(all, kWarp, JoinSlopes());
     if (lane != 0 || channel >= p.channels) continue;
-    if (grad_weight.given) grad_weight.array.set<C>(channel, all.product);
+    const Center<C> center(mean[channel], rstd[channel], count);
+    const C product = all.product - center.shift * all.plain, n = static_cast<C>(count);
+    if (grad_weight.given) grad_weight.array.set<C>(channel, product);
     if (!lines) continue;
-    const C r = rstd[channel], slope = r * weight.get<C>(channel, C(1));
-    lines[channel] = {slope, mean[channel], -slope * r * (all.product / count),
-                      -slope * (all.plain / count)};
+    const C slope = center.rstd * weight.get<C>(channel, C(1));
+    lines[channel] = {slope, center.mean, -slope * center.rstd * (product / n),
+                      slope * (center.shift * (product / n) - all.plain / n)};
   }
 }
 
@@ -387,12 +418,13 @@ bool batch_norm_by_packs(const Call& call, const Tensor& input, const Tensor& we
   const Tensor w = contiguous_if_given(weight), b = contiguous_if_given(bias);
   visit_floats(x.dtype(), [&]<class C, int kElement>() {
     const PackSource source = row_source(x, p.width);
-    const Tensor parts = run_parts<TakeMoments<C, kElement>, kElement>(call, p, {source});
+    const int64_t step = p.side_by_side ? 1 : p.width;
+    const Tensor parts = run_parts<TakeMoments<C, kElement>, kElement>(call, p, {source, step});
     const Tensor lines = line_table<C>(call, p);
     MOONLET_LAUNCH(
-        (finish_moments_kernel<C>), blocks_for(p.channels * kWarp), kBlock, 0, call.stream(), p,
-        reinterpret_cast<const Moments<C>*>(parts.raw()), static_cast<C>(eps), array(mean),
-        array(rstd), optional(w), optional(b), reinterpret_cast<Line<C>*>(lines.raw()),
+        (finish_moments_kernel<C, kElement>), blocks_for(p.channels * kWarp), kBlock, 0,
+        call.stream(), p, source, reinterpret_cast<const Moments<C>*>(parts.raw()), eps,
+        array(mean), array(rstd), optional(w), optional(b), reinterpret_cast<Line<C>*>(lines.raw()),
         (RunningArrays{optional(running.mean), optional(running.var), running.momentum}));
     call.done();
     run_lines<C, kElement, false>(call, p, lines, source, source, y);
@@ -410,6 +442,8 @@ bool batch_norm_slopes_by_packs(const Call& call, const Tensor& slope, const Ten
   const Tensor x = laid_as(call, like, input), grad = laid_as(call, like, slope);
   const DType compute = compute_dtype(x.dtype());
   const Tensor mean = converted(given_mean, compute), rstd = converted(given_rstd, compute);
+  const Tensor exact_mean = converted(given_mean, DType::Float64),
+               exact_rstd = converted(given_rstd, DType::Float64);
   const Tensor w = contiguous_if_given(weight);
   visit_floats(x.dtype(), [&]<class C, int kElement>() {
     const PackSource source = row_source(x, p.width), slopes = row_source(grad, p.width);
@@ -419,7 +453,8 @@ bool batch_norm_slopes_by_packs(const Call& call, const Tensor& slope, const Ten
     const Tensor lines = y ? line_table<C>(call, p) : Tensor();
     MOONLET_LAUNCH((finish_slopes_kernel<C>), blocks_for(p.channels * kWarp), kBlock, 0,
                    call.stream(), p, reinterpret_cast<const Slopes<C>*>(parts.raw()),
-                   static_cast<C>(x.numel() / p.channels), means, scales, optional(w),
+                   x.numel() / p.channels, exact_mean.elements<double>(),
+                   exact_rstd.elements<double>(), optional(w),
                    y ? reinterpret_cast<Line<C>*>(lines.raw()) : nullptr,
                    optional(grad_weight ? *grad_weight : Tensor()));
     call.done();

@@ -6,6 +6,7 @@
 #include "cuda/batch_norm.h"
 #include "cuda/device.h"
 #include "cuda/geometry.cuh"
+#include "cuda/moments.cuh"
 #include "cuda/rows.cuh"
 #include "tensor/functor_math.h"
 #include "tensor/kernels_copy.h"
@@ -85,28 +86,35 @@ __device__ void update_running(const Optional& running, int64_t g, C value, doub
 }
 
 template <class C>
-__global__ void normalise_kernel(Groups groups, Array x, Optional weight, Optional bias, C eps,
+__global__ void normalise_kernel(Groups groups, Array x, Optional weight, Optional bias, double eps,
                                  Array y, Array mean, Array rstd, Running running) {
   for (int64_t g = blockIdx.x; g < groups.count; g += gridDim.x) {
     const C n = static_cast<C>(groups.size);
-    C sum = C(0), squares = C(0);
+    C sum = C(0), squares = C(0), drift = C(0);
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) sum += x.get<C>(groups.at(g, i));
     const C m = total(sum) / n;
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
       const C distance = x.get<C>(groups.at(g, i)) - m;
+      drift += distance;
       squares += distance * distance;
     }
-    squares = total(squares);
-    const C r = C(1) / vsqrt(squares / n + eps);
+    drift = total(drift) / n;
+    Spread spread = {m, drift, static_cast<double>(total(squares)) - n * drift * drift, 1};
+    if (left_range<C>(spread.squares, groups.size, eps))
+      spread = spread_in_double(groups.size, groups.size, threadIdx.x, kBlock, [&](int64_t i) {
+        return static_cast<double>(x.get<C>(groups.at(g, i)));
+      });
+    const Center<C> center(spread, groups.size, eps);
     if (threadIdx.x == 0) {
-      mean.set<C>(g, m);
-      rstd.set<C>(g, r);
-      update_running<C>(running.mean, g, m, running.momentum);
-      update_running<C>(running.var, g, squares / (n - C(1)), running.momentum);
+      mean.set<double>(g, center.exact_mean);
+      rstd.set<double>(g, center.exact_rstd);
+      update_running<C>(running.mean, g, static_cast<C>(center.exact_mean), running.momentum);
+      update_running<C>(running.var, g, static_cast<C>(spread.variance(n - C(1))),
+                        running.momentum);
     }
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
       const int64_t at = groups.at(g, i), s = groups.scale_at(g, i);
-      y.set<C>(at, (x.get<C>(at) - m) * r * weight.get<C>(s, C(1)) + bias.get<C>(s, C(0)));
+      y.set<C>(at, center.normal(x.get<C>(at)) * weight.get<C>(s, C(1)) + bias.get<C>(s, C(0)));
     }
   }
 }
@@ -116,20 +124,21 @@ template <class C>
 __global__ void gradient_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
                                 Optional weight, Array y) {
   for (int64_t g = blockIdx.x; g < groups.count; g += gridDim.x) {
-    const C n = static_cast<C>(groups.size), m = mean.get<C>(g), r = rstd.get<C>(g);
+    const C n = static_cast<C>(groups.size);
+    const Center<C> center(mean.get<double>(g), rstd.get<double>(g), groups.size);
     C first = C(0), second = C(0);
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
       const int64_t at = groups.at(g, i);
       const C e = grad.get<C>(at) * weight.get<C>(groups.scale_at(g, i), C(1));
       first += e;
-      second += e * (x.get<C>(at) - m) * r;
+      second += e * center.normal(x.get<C>(at));
     }
     first = total(first) / n;
     second = total(second) / n;
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
       const int64_t at = groups.at(g, i);
       const C e = grad.get<C>(at) * weight.get<C>(groups.scale_at(g, i), C(1));
-      y.set<C>(at, r * (e - first - (x.get<C>(at) - m) * r * second));
+      y.set<C>(at, center.scaled(e - first - center.normal(x.get<C>(at)) * second));
     }
   }
 }
@@ -139,11 +148,11 @@ template <class C>
 __global__ void channel_weight_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
                                       Array y) {
   for (int64_t g = blockIdx.x; g < groups.count; g += gridDim.x) {
-    const C m = mean.get<C>(g), r = rstd.get<C>(g);
+    const Center<C> center(mean.get<double>(g), rstd.get<double>(g), groups.size);
     C sum = C(0);
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
       const int64_t at = groups.at(g, i);
-      sum += grad.get<C>(at) * (x.get<C>(at) - m) * r;
+      sum += grad.get<C>(at) * center.normal(x.get<C>(at));
     }
     sum = total(sum);
     if (threadIdx.x == 0) y.set<C>(g, sum);
@@ -167,7 +176,8 @@ __global__ void row_weight_kernel(Groups groups, int64_t pieces, Array grad, Arr
     C sum = C(0);
     for (int64_t g = piece * rows + team; i < groups.size && g < end; g += kTeams) {
       const int64_t at = groups.at(g, i);
-      sum += grad.get<C>(at) * (x.get<C>(at) - mean.get<C>(g)) * rstd.get<C>(g);
+      const Center<C> center(mean.get<double>(g), rstd.get<double>(g), groups.size);
+      sum += grad.get<C>(at) * center.normal(x.get<C>(at));
     }
     parts[threadIdx.x] = sum;
     __syncthreads();
@@ -187,13 +197,13 @@ struct RowScales {
 
 template <class C, int kElement>
 __global__ void __launch_bounds__(kBlock, 2)
-    normalise_rows_kernel(RowPlan p, PackSource x, RowScales scales, C eps, char* y, Array mean,
-                          Array rstd) {
+    normalise_rows_kernel(RowPlan p, PackSource x, RowScales scales, double eps, char* y,
+                          Array mean, Array rstd) {
   using Row = HeldRow<C, kElement>;
   for (MOONLET_EACH_ROW(p, row, me)) {
     Row held, weight, bias;
     const bool mine = row < p.rows;
-    C sum = C(0), squares = C(0);
+    C sum = C(0), squares = C(0), drift = C(0);
     if (mine) {
       held.load(p, x, row, me);
       if (scales.weighted) weight.load(p, scales.weight, 0, me);
@@ -204,17 +214,27 @@ __global__ void __launch_bounds__(kBlock, 2)
     if (mine)
       each_held<kElement>(p, me, [&](int h, int k, int64_t) {
         const C distance = held.at(x, h, k) - m;
+        drift += distance;
         squares += distance * distance;
       });
     squares = combine_team(squares, p.team, AddUp());
+    drift = combine_team(drift, p.team, AddUp()) / n;
+    Spread spread = {m, drift, static_cast<double>(squares) - n * drift * drift, 1};
+    const bool left = mine && left_range<C>(spread.squares, p.size, eps);
+    if (any_of_team(left, p.team)) {
+      const Spread wide = spread_in_double(mine ? p.size : 0, p.size, me, p.team, [&](int64_t i) {
+        return static_cast<double>(element_of<C, kElement>(x, row * p.size + i));
+      });
+      if (left) spread = wide;
+    }
     if (!mine) continue;
-    const C r = C(1) / vsqrt(squares / n + eps);
+    const Center<C> center(spread, p.size, eps);
     if (me == 0) {
-      mean.set<C>(row, m);
-      rstd.set<C>(row, r);
+      mean.set<double>(row, center.exact_mean);
+      rstd.set<double>(row, center.exact_rstd);
     }
     store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
-      C v = (held.at(x, h, k) - m) * r;
+      C v = center.normal(held.at(x, h, k));
       if (scales.weighted) v *= weight.at(scales.weight, h, k);
       return scales.biased ? v + bias.at(scales.bias, h, k) : v;
     });
@@ -229,7 +249,8 @@ __global__ void __launch_bounds__(kBlock, 2)
   for (MOONLET_EACH_ROW(p, row, me)) {
     Row held, slope, weight;
     const bool mine = row < p.rows;
-    C first = C(0), second = C(0), m = C(0), r = C(0);
+    C first = C(0), second = C(0);
+    Center<C> center(0, 1, p.size);
     const auto e = [&](int h, int k) {
       const C v = slope.at(grad, h, k);
       return scales.weighted ? v * weight.at(scales.weight, h, k) : v;
@@ -238,11 +259,10 @@ __global__ void __launch_bounds__(kBlock, 2)
       held.load(p, x, row, me);
       slope.load(p, grad, row, me);
       if (scales.weighted) weight.load(p, scales.weight, 0, me);
-      m = mean.get<C>(row);
-      r = rstd.get<C>(row);
+      center = Center<C>(mean.get<double>(row), rstd.get<double>(row), p.size);
       each_held<kElement>(p, me, [&](int h, int k, int64_t) {
         first += e(h, k);
-        second += e(h, k) * (held.at(x, h, k) - m) * r;
+        second += e(h, k) * center.normal(held.at(x, h, k));
       });
     }
     const C n = static_cast<C>(p.size);
@@ -250,7 +270,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     second = combine_team(second, p.team, AddUp()) / n;
     if (!mine) continue;
     store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
-      return r * (e(h, k) - first - (held.at(x, h, k) - m) * r * second);
+      return center.scaled(e(h, k) - first - center.normal(held.at(x, h, k)) * second);
     });
   }
 }
@@ -293,15 +313,15 @@ void normalise(const Call& call, const Groups& groups, const Tensor& x, const Te
       rows.aligned = rows.aligned && aligned_to(y.raw(), 16);
       visit_floats(x.dtype(), [&]<class C, int kElement>() {
         MOONLET_LAUNCH((normalise_rows_kernel<C, kElement>), blocks_for(p.rows * p.team), kBlock, 0,
-                       call.stream(), p, rows, row_scales(w.tensor, b.tensor, p.size),
-                       static_cast<C>(eps), y.raw(), array(mean), array(rstd));
+                       call.stream(), p, rows, row_scales(w.tensor, b.tensor, p.size), eps, y.raw(),
+                       array(mean), array(rstd));
       });
       return call.done();
     }
     visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
-                     call.stream(), groups, array(source), w.get(), b.get(), static_cast<C>(eps),
-                     array(y), array(mean), array(rstd), running);
+                     call.stream(), groups, array(source), w.get(), b.get(), eps, array(y),
+                     array(mean), array(rstd), running);
     });
     call.done();
   });

@@ -1,4 +1,4 @@
-// cuda/reduce_stats.cu: variances, norms, logsumexp, and the positions of extremes.
+// cuda/reduce_stats.cu: variances, deviations, norms, logsumexp, and the positions of extremes.
 #include <algorithm>
 #include <cmath>
 
@@ -22,20 +22,6 @@ using fn::vpow;
 using fn::vsqrt;
 
 template <class C>
-struct Total {
-  using Acc = C;
-  using Value = C;
-  enum { kFlight = 4 };
-  Array x;
-  C* y;
-  __device__ C start() const { return C(0); }
-  __device__ C take(C v, int64_t, int64_t) const { return v; }
-  __device__ C load(int64_t at, int64_t, int64_t) const { return x.get<C>(at); }
-  __device__ C combine(C a, C b) const { return a + b; }
-  __device__ void finish(C total, int64_t out) const { y[out] = total; }
-};
-
-template <class C>
 struct PartOf {
   using type = C;
 };
@@ -55,26 +41,64 @@ __device__ part_t<C> real_part(C v) {
     return v;
 }
 
-// The second pass: squared distances from the mean, whose sum the first pass left.
+template <class C>
+struct WideOf {
+  using type = double;
+};
+template <class T>
+struct WideOf<Complex<T>> {
+  using type = Complex<double>;
+};
+template <class C>
+using wide_t = typename WideOf<C>::type;
+template <class C>
+__device__ wide_t<C> widened(C v) {
+  if constexpr (is_device_complex<C>)
+    return {static_cast<double>(v.re), static_cast<double>(v.im)};
+  else
+    return static_cast<double>(v);
+}
+
+// Sums in double: squares of floats leave their range, and a mean rounded to float is not enough
+// beside a small deviation.
+template <class C>
+struct Total {
+  using Acc = wide_t<C>;
+  using Value = C;
+  enum { kFlight = 4 };
+  Array x;
+  Acc* y;
+  __device__ Acc start() const { return Acc(0); }
+  __device__ Acc take(C v, int64_t, int64_t) const { return widened(v); }
+  __device__ Acc load(int64_t at, int64_t, int64_t) const { return widened(x.get<C>(at)); }
+  __device__ Acc combine(Acc a, Acc b) const { return a + b; }
+  __device__ void finish(Acc total, int64_t out) const { y[out] = total; }
+};
+
+// The second pass: squared distances from the mean, whose sum the first pass left; `root`: the root
+// of their mean.
 template <class C>
 struct Variance {
-  using Acc = part_t<C>;
+  using Acc = double;
   using Value = C;
   enum { kFlight = 4 };
   Array x, y;
-  const C* totals;
-  Acc count, divisor;
+  const wide_t<C>* totals;
+  double count, divisor;
+  bool root;
   __device__ Acc start() const { return Acc(0); }
   __device__ Acc load(int64_t at, int64_t out, int64_t) const { return take(x.get<C>(at), out, 0); }
   __device__ Acc take(C v, int64_t out, int64_t) const {
-    const C distance = v - totals[out] / C(count);
+    const wide_t<C> distance = widened(v) - totals[out] / wide_t<C>(count);
     if constexpr (is_device_complex<C>)
       return distance.re * distance.re + distance.im * distance.im;
     else
       return distance * distance;
   }
   __device__ Acc combine(Acc a, Acc b) const { return a + b; }
-  __device__ void finish(Acc total, int64_t out) const { y.set<Acc>(out, total / divisor); }
+  __device__ void finish(Acc total, int64_t out) const {
+    y.set<Acc>(out, root ? sqrt(total / divisor) : total / divisor);
+  }
 };
 
 enum NormKind { kCount, kSum, kEuclid, kLargest, kSmallest, kPower };
@@ -82,35 +106,35 @@ enum NormKind { kCount, kSum, kEuclid, kLargest, kSmallest, kPower };
 // Of magnitudes of type C; the kind is kPower or one of the others.
 template <class C, bool kPowers>
 struct Norm {
-  using Acc = C;
+  using Acc = std::conditional_t<kPowers, C, double>;
   using Value = C;
   enum { kFlight = kPowers ? 1 : 4 };
   Array x, y;
   NormKind kind;
   C p;
   bool complex;
-  __device__ C start() const { return kind == kSmallest ? C(HUGE_VAL) : C(0); }
-  __device__ C take(C v, int64_t, int64_t) const {
-    v = vabs(v);
-    if constexpr (kPowers) return vpow(v, p);
-    return kind == kCount ? (v != C(0) ? C(1) : C(0)) : kind == kEuclid ? v * v : v;
+  __device__ Acc start() const { return kind == kSmallest ? Acc(HUGE_VAL) : Acc(0); }
+  __device__ Acc take(C given, int64_t, int64_t) const {
+    if constexpr (kPowers) return vpow(vabs(given), p);
+    const Acc v = static_cast<Acc>(vabs(given));
+    return kind == kCount ? (v != Acc(0) ? Acc(1) : Acc(0)) : kind == kEuclid ? v * v : v;
   }
-  __device__ C load(int64_t at, int64_t, int64_t) const {
+  __device__ Acc load(int64_t at, int64_t, int64_t) const {
     if (!complex) return take(x.get<C>(at), 0, 0);
     const Complex<C> v = x.get<Complex<C>>(at);
     return take(vhypot(v.re, v.im), 0, 0);
   }
-  __device__ C combine(C a, C b) const {
+  __device__ Acc combine(Acc a, Acc b) const {
     if (kPowers || (kind != kLargest && kind != kSmallest)) return a + b;
     if (a != a) return a;
     if (b != b) return b;
     return kind == kLargest ? vmax(a, b) : vmin(a, b);
   }
-  __device__ void finish(C total, int64_t out) const {
+  __device__ void finish(Acc total, int64_t out) const {
     if constexpr (kPowers)
       y.set<C>(out, vpow(total, C(1) / p));
     else
-      y.set<C>(out, kind == kEuclid ? vsqrt(total) : total);
+      y.set<Acc>(out, kind == kEuclid ? vsqrt(total) : total);
   }
 };
 
@@ -198,19 +222,30 @@ Dims one_dim(const Tensor& x, std::optional<int64_t> dim) {
 
 }  // namespace
 
-void var(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
-  const Call call(x, "var");
+namespace {
+void spread(const char* op, const Tensor& x, const Dims& dim, double correction, bool root,
+            Tensor& y) {
+  const Call call(x, op);
   const ReduceGrid grid = reduce_grid(x, dim);
-  visit_compute<dtypes::floating | dtypes::complex>(x.dtype(), [&]<class H>() {
-    using C = device_t<H>;
-    Tensor totals = call.scratch({grid.outs}, dtype_of<H>);
-    reduce_tensor(call, grid, Total<C>{array(x), totals.elements<C>()});
+  visit_device_compute<dtypes::floating | dtypes::complex>(x.dtype(), [&]<class C>() {
+    const DType wide = is_complex(x.dtype()) ? DType::Complex128 : DType::Float64;
+    Tensor totals = call.scratch({grid.outs}, wide);
+    auto* const sums = reinterpret_cast<wide_t<C>*>(totals.raw());
+    reduce_tensor(call, grid, Total<C>{array(x), sums});
     const double count = static_cast<double>(grid.count);
-    using Part = part_t<C>;
-    reduce_tensor(call, grid,
-                  Variance<C>{array(x), array(y), totals.elements<C>(), static_cast<Part>(count),
-                              static_cast<Part>(std::max(count - correction, 0.0))});
+    reduce_tensor(
+        call, grid,
+        Variance<C>{array(x), array(y), sums, count, std::max(count - correction, 0.0), root});
   });
+}
+}  // namespace
+
+void var(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
+  spread("var", x, dim, correction, false, y);
+}
+
+void std(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
+  spread("std", x, dim, correction, true, y);
 }
 
 void norm(const Tensor& x, double p, const Dims& dim, bool, std::optional<DType>, Tensor& y) {

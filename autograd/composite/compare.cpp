@@ -11,6 +11,13 @@ Tensor isreal_composite(const Tensor& x) {
   return ones_like(x, DType::Bool);
 }
 
+// |a - b| of integers as float64: in int64, where it is exact, unless their signs differ.
+static Tensor integer_distance(const Tensor& x, const Tensor& other) {
+  const Tensor a = to(x, DType::Int64), b = to(other, DType::Int64);
+  const Tensor apart = add(abs(to(a, DType::Float64)), abs(to(b, DType::Float64)));
+  return where(ne(lt(a, int64_t{0}), lt(b, int64_t{0})), apart, to(abs(sub(a, b)), DType::Float64));
+}
+
 Tensor isclose_composite(const Tensor& x, const Tensor& other, double rtol, double atol,
                          bool equal_nan) {
   check(x.dtype() == other.dtype(), "isclose: dtypes ", x.dtype(), " and ", other.dtype(),
@@ -24,10 +31,8 @@ Tensor isclose_composite(const Tensor& x, const Tensor& other, double rtol, doub
   Tensor close = at_once ? is_near(x, other, rtol, atol) : eq(x, other);
   if (inexact && equal_nan) close = logical_or(close, logical_and(isnan(x), isnan(other)));
   if (at_once || (rtol == 0 && atol == 0)) return close;
-  const DType integral = DType::Int64;
-  const Tensor a = x.dtype() == DType::Bool ? to(x, integral) : x;
-  const Tensor b = x.dtype() == DType::Bool ? to(other, integral) : other;
-  const Tensor distance = abs(sub(a, b));
+  const Tensor b = x.dtype() == DType::Bool ? to(other, DType::Int64) : other;
+  const Tensor distance = inexact ? abs(sub(x, b)) : integer_distance(x, b);
   const Tensor near = le(distance, add(abs(mul(b, rtol)), atol));
   return logical_or(close, logical_and(near, isfinite(distance)));
 }

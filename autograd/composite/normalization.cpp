@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "autograd/formulas/common.h"
+#include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_normalization.h"
 
@@ -147,6 +148,17 @@ Tensor instance_norm_composite(const Tensor& x, const Tensor& running_mean,
   return y;
 }
 
+namespace {
+// Whether squares of x's elements, whose means or sums are given, are too large for its dtype, and
+// so have to be made of float64. A device is not asked.
+bool is_out_of_range(const Tensor& squares) {
+  if (squares.dtype() == DType::Float64 || !has_values(squares) || !squares.device().is_cpu())
+    return false;
+  const NoGrad no_grad;
+  return !host_value<bool>(all(isfinite(squares)));
+}
+}  // namespace
+
 Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, const Tensor& weight,
                           std::optional<double> eps) {
   const char* op = "rms_norm";
@@ -156,7 +168,7 @@ Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, con
   check(fits, op, ": x has shape ", given.sizes(), ", which does not end in ", normalized_shape);
   check(!weight.defined() || weight.sizes() == normalized_shape, op, ": weight has shape ",
         weight.defined() ? weight.sizes() : Dims(), ", ", normalized_shape, " is wanted");
-  const Tensor x = widened(given);
+  Tensor x = widened(given);
   const double least = x.dtype() == DType::Float64 ? std::numeric_limits<double>::epsilon()
                                                    : std::numeric_limits<float>::epsilon();
   Dims reduced;
@@ -166,8 +178,15 @@ Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, con
     count *= static_cast<double>(given.size(i));
   }
   // The norm takes one look at x, but its higher derivatives at 0 are not those of the squares.
-  const Tensor squares = x.requires_grad() ? mean(square(x), reduced, true)
-                                           : div(square(norm(x, 2, reduced, true)), count);
+  const auto mean_square = [&] {
+    return x.requires_grad() ? mean(square(x), reduced, true)
+                             : div(square(norm(x, 2, reduced, true)), count);
+  };
+  Tensor squares = mean_square();
+  if (is_out_of_range(squares)) {
+    x = to(x, DType::Float64);
+    squares = mean_square();
+  }
   Tensor y = mul(x, rsqrt(add(squares, eps.value_or(least))));
   if (weight.defined()) y = mul(y, widened(weight));
   return to(y, given.dtype());
@@ -180,14 +199,20 @@ Tensor local_response_norm_composite(const Tensor& given, int64_t size, double a
   check(size >= 1 && size <= (int64_t{1} << 31), op, ": size is ", size, ", at least 1 is wanted");
   const DType dtype = is_differentiable(given.dtype()) ? given.dtype() : execution.default_dtype;
   if (given.numel() == 0) return to(given, dtype);
-  const Tensor x = widened(to(given, dtype));
+  Tensor x = widened(to(given, dtype));
   // Channels further away than there are any hold zeros.
   const int64_t before = std::min(size / 2, x.size(1)), after = std::min((size - 1) / 2, x.size(1));
   std::vector<int64_t> border(static_cast<size_t>(2 * (x.dim() - 1)), 0);
   border[border.size() - 2] = before;
   border[border.size() - 1] = after;
-  const Tensor windows = unfold(pad(square(x), border), 1, before + after + 1, 1);
-  const Tensor sums = sum(windows, {x.dim()});
+  const auto window_sums = [&] {
+    return sum(unfold(pad(square(x), border), 1, before + after + 1, 1), {x.dim()});
+  };
+  Tensor sums = window_sums();
+  if (is_out_of_range(sums)) {
+    x = to(x, DType::Float64);
+    sums = window_sums();
+  }
   const Tensor scale = pow(add(mul(sums, alpha / static_cast<double>(size)), k), beta);
   return to(div(x, scale), dtype);
 }

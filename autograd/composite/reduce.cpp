@@ -13,17 +13,6 @@ Tensor min_composite(const Tensor& x) { return amin(x); }
 
 // Variances and standard deviations.
 
-Tensor std_composite(const Tensor& x, const Dims& dim, double correction, bool keepdim) {
-  // The variance of a half has the square of its range.
-  if (is_reduced_floating(x.dtype()))
-    return to(std(widened(x), dim, correction, keepdim), x.dtype(), std::nullopt);
-  const Tensor variance = var(x, dim, correction, keepdim);
-  if (!x.requires_grad()) return sqrt(variance);
-  // The slope of the root at zero is infinite; the deviation of equal elements has gradient zero.
-  const Tensor flat = eq(variance, 0.0);
-  return masked_fill(sqrt(masked_fill(variance, flat, 1.0)), flat, 0.0);
-}
-
 std::tuple<Tensor, Tensor> var_mean_composite(const Tensor& x, const Dims& dim, double correction,
                                               bool keepdim) {
   return {var(x, dim, correction, keepdim), mean(x, dim, keepdim)};

@@ -1,5 +1,6 @@
 // autograd/composite/statistics.cpp: modes, quantiles, covariances and histograms.
 #include <cmath>
+#include <limits>
 
 #include "autograd/formulas/common.h"
 #include "autograd/host_value.h"
@@ -197,10 +198,16 @@ Tensor cov_composite(const Tensor& given, double correction, const Tensor& fweig
   Tensor divisor, centred, weighted;
   if (!weights.defined()) {
     divisor = full({}, static_cast<double>(count) - correction, {real_of(x.dtype()), x.device()});
-    weighted = centred = sub(x, mean(x, Dims{1}, true));
+    centred = sub(x, mean(x, Dims{1}, true));
+    // What rounding took off a large mean is left in all distances from it.
+    weighted = centred = sub(centred, mean(centred, Dims{1}, true));
   } else {
     const Tensor total = sum(weights);
-    centred = sub(x, div(sum(mul(x, weights), Dims{1}, true), total));
+    const auto average = [&](const Tensor& v) {
+      return div(sum(mul(v, weights), Dims{1}, true), total);
+    };
+    centred = sub(x, average(x));
+    centred = sub(centred, average(centred));
     weighted = mul(centred, weights);
     divisor = aweights.defined() && correction != 0
                   ? sub(total, div(mul(sum(mul(weights, aweights)), correction), total))
@@ -235,6 +242,16 @@ static std::pair<double, double> histogram_range(const char* op, const Tensor& x
         " is not finite");
   check(low < high, op, ": min is ", low, " and max ", high, ", a larger max is wanted");
   return {low, high};
+}
+
+// By what numbers of x's dtype in that range are multiplied so that `bins` times its width is
+// finite.
+static double range_unit(DType dtype, double low, double high, int64_t bins) {
+  const bool is_double = dtype == DType::Float64;
+  const double most = is_double ? std::numeric_limits<double>::max()
+                                : static_cast<double>(std::numeric_limits<float>::max());
+  const bool fits = high / 2 - low / 2 < most / 2 / static_cast<double>(bins);
+  return fits ? 1 : std::ldexp(1.0, is_double ? -512 : -64);
 }
 
 // The same for each sample inside vmap, and from them which part each element is in, as
@@ -342,7 +359,9 @@ Tensor histc_composite(const Tensor& given, int64_t bins, double min, double max
     if (min == max && x.numel() > 0 && !has_values(x))
       return own_histogram_places("histc", x, bins);
     const auto [low, high] = histogram_range("histc", x, min, max);
-    return histogram_place(x, low, high, static_cast<double>(bins));
+    const double unit = range_unit(x.dtype(), low, high, bins);
+    return histogram_place(unit == 1 ? x : mul(x, unit), low * unit, high * unit,
+                           static_cast<double>(bins));
   }();
   const Tensor at = to(place, DType::Int64);
   const Tensor counts = index_add(zeros({bins + 1}, options_of(at)), 0, at, ones_like(at));

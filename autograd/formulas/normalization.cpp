@@ -26,7 +26,8 @@ Tensor mean_over(const Tensor& x, const Dims& dims) { return mean(x, dims, true,
 template <class Project>
 Tensor norm_second_grad(const Tensor& v, const Tensor& a, const Tensor& x, const Dims& dims,
                         double eps, Project&& project) {
-  const Tensor centred = sub(x, mean_over(x, dims));
+  const Tensor about = sub(x, mean_over(x, dims));
+  const Tensor centred = sub(about, mean_over(about, dims));  // a large mean is rounded
   const Tensor rstd = rsqrt(add(mean_over(mul(centred, centred), dims), eps));
   const Tensor xh = mul(centred, rstd);
   const Tensor m_vx = mean_over(mul(v, xh), dims), m_ax = mean_over(mul(a, xh), dims);

@@ -5,6 +5,7 @@
 #include "autograd/uses_formulas_reduce.h"
 
 #include <cmath>
+#include <limits>
 
 namespace moonlet::formulas {
 
@@ -53,13 +54,44 @@ Tensor prod_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, std::optio
   return mul(outer, conj(reshape(others, x.sizes())));
 }
 
+// Whether beside the mean what rounding takes off it does not count: it is small beside the largest
+// distance from it. A device is not asked.
+static bool is_mean_enough(const Tensor& x, const Tensor& mean, const Dims& dims) {
+  if (!has_values(x) || !x.device().is_cpu() || is_complex(x.dtype())) return false;
+  constexpr double kFew = 64;
+  const auto [least, most] = aminmax(x, dims, true);
+  return host_value<bool>(all(ge(mul(sub(most, least), kFew), abs(mean))));
+}
+
+// 2 scale (x - mean), where the mean may be large beside x's distances from it.
+static Tensor twice_from_mean(const Tensor& scale, const Tensor& x, const Dims& dims) {
+  const Tensor centre = mean(x, dims, true);
+  if (is_complex(x.dtype())) {
+    const Tensor distance = sub(x, centre);
+    return mul(mul(scale, 2.0), sub(distance, mean(distance, dims, true)));
+  }
+  const Tensor out = mse_loss_each_grad_x(scale, x, centre);
+  if (is_mean_enough(x, centre, dims)) return out;
+  return sub(out, mul(mul(scale, 2.0), mean(sub(x, centre), dims, true)));
+}
+
 Tensor var_grad_x(const Tensor& g, const Tensor& x, const Dims& dims, double correction,
                   bool keepdim) {
   const double count = std::fmax(reduced_count(x.sizes(), dims) - correction, 0);
-  const Tensor outer = restore_dims(g, x.sizes(), dims, keepdim), centre = mean(x, dims, true);
-  if (is_complex(x.dtype())) return mul(mul(outer, 2.0 / count), sub(x, centre));
+  const Tensor outer = restore_dims(widened(g), x.sizes(), dims, keepdim);
   // That of the squared distances from the mean; along the mean itself their sum is level.
-  return mse_loss_each_grad_x(div(outer, count), x, centre);
+  return to(twice_from_mean(div(outer, count), widened(x), dims), x.dtype());
+}
+
+Tensor std_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
+                  double correction, bool keepdim) {
+  const double count = std::fmax(reduced_count(x.sizes(), dims) - correction, 0);
+  const Tensor outer = restore_dims(widened(g), x.sizes(), dims, keepdim);
+  const Tensor deviation = restore_dims(widened(y), x.sizes(), dims, keepdim);
+  const Tensor flat = eq(deviation, 0.0);
+  const Tensor scale =
+      div(div(masked_fill(outer, flat, 0.0), 2 * count), masked_fill(deviation, flat, 1.0));
+  return to(twice_from_mean(scale, widened(x), dims), x.dtype());
 }
 
 // x / |x|, 0 where x is 0.
@@ -84,8 +116,13 @@ Tensor norm_grad_x(const Tensor& g, const Tensor& given, const Tensor& y, double
   const Tensor whole = restore_dims(y, x.sizes(), dims, keepdim);
   const Tensor safe = masked_fill(whole, eq(whole, 0.0), 1.0);
   if (p == 2) return mul(outer, div(x, safe));
-  const Tensor magnitude = abs(masked_fill(x, eq(x, 0.0), 1.0));
-  return mul(outer, div(mul(x, pow(magnitude, p - 2)), pow(safe, p - 1)));
+  // Powers of the ratio, which is near 1 where it counts, and of more digits than 16-bit floats
+  // have.
+  const Tensor magnitude = abs(masked_fill(widened(x), eq(x, 0.0), 1.0));
+  const Tensor ratio = masked_fill(div(magnitude, widened(safe)), eq(whole, 0.0), 1.0);
+  const Tensor slope = pow(ratio, p - 1);
+  const Tensor reached = masked_fill(widened(outer), eq(whole, 0.0), 0.0);
+  return to(mul(reached, mul(direction(widened(x)), slope)), x.dtype());
 }
 
 Tensor logsumexp_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
@@ -93,8 +130,15 @@ Tensor logsumexp_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const
   const Tensor outer = restore_dims(g, x.sizes(), dims, keepdim);
   const Tensor whole = restore_dims(y, x.sizes(), dims, keepdim);
   if (is_complex(x.dtype())) return mul(outer, conj(exp(sub(x, whole))));
-  const Tensor finite = masked_fill(whole, isinf(whole), 0.0);
-  return scaled_exp(outer, x, finite);
+  constexpr double kNothing = -std::numeric_limits<double>::infinity();
+  const Tensor shift = masked_fill(whole, eq(whole, kNothing), 0.0);
+  if (!has_values(whole) || !whole.device().is_cpu()) return scaled_exp(outer, x, shift);
+  // Rounding y changes all shares by the same factor, which counts where y is large.
+  constexpr double kLarge = 64;
+  if (!host_value<bool>(any(gt(abs(shift), kLarge)))) return scaled_exp(outer, x, shift);
+  const Tensor total = sum(scaled_exp(ones_like(outer), x, shift), dims, true);
+  const Tensor safe = masked_fill(total, logical_not(gt(total, 0.0)), 1.0);
+  return scaled_exp(div(outer, safe), x, shift);
 }
 
 }  // namespace moonlet::formulas

@@ -13,6 +13,9 @@ Tensor prod_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, std::optio
                    bool keepdim);
 Tensor var_grad_x(const Tensor& g, const Tensor& x, const Dims& dims, double correction,
                   bool keepdim);
+// 0 where the deviation y is 0.
+Tensor std_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
+                  double correction, bool keepdim);
 // 0 where the norm y is 0. y has the dtype that x was converted to, or the real one of that.
 Tensor norm_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, double p, const Dims& dims,
                    bool keepdim);

@@ -4,6 +4,7 @@
 #include "tensor/cpu/linalg_distance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "tensor/cpu/contiguous.h"
@@ -166,11 +167,26 @@ void computed(Tensor& y, Body&& body) {
   write_back(y, work);
 }
 
+// The same for distances: those that are too large for floats are made of doubles.
+template <class Body>
+void computed_distances(Tensor& y, Body&& body) {
+  computed(y, [&]<class T>(T, Tensor& work) {
+    body(T(), work);
+    if constexpr (std::is_same_v<T, float>) {
+      const float *first = work.elements<float>(), *last = first + work.numel();
+      if (std::all_of(first, last, [](float v) { return std::isfinite(v); })) return;
+      Tensor wide = empty_plain(work.sizes(), {DType::Float64, work.device()}, "cdist");
+      body(double(), wide);
+      copy_into(work, wide);
+    }
+  });
+}
+
 }  // namespace
 
 void native_cdist(const Tensor& x1, const Tensor& x2, double p, Tensor& y) {
   if (y.numel() == 0) return;
-  computed(y, [&]<class T>(T, Tensor& work) {
+  computed_distances(y, [&]<class T>(T, Tensor& work) {
     all_distances<T>(converted(x1, work.dtype()), Laid(converted(x2, work.dtype())), p, work);
   });
 }
@@ -186,7 +202,7 @@ void cdist_grad_x1(const Tensor& grad, const Tensor& x1, const Tensor& x2, const
 
 void native_pdist(const Tensor& x, double p, Tensor& y) {
   if (y.numel() == 0) return;
-  computed(y, [&]<class T>(T, Tensor& work) {
+  computed_distances(y, [&]<class T>(T, Tensor& work) {
     const Tensor points = converted(x, work.dtype());
     pair_distances<T>(points, Laid(points), p, work);
   });

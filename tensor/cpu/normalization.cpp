@@ -24,17 +24,17 @@ void each_run(const Channels& c, int64_t channel, Body&& body) {
   });
 }
 
-// For one channel: the mean, and the sum of squared differences from it.
+// The mean, with its rest, and the squared distances of one channel.
 template <class T, class E>
-NormSums channel_moments(const Channels& c, int64_t channel, RunReader<E>& x) {
+Spread channel_spread(const Channels& c, int64_t channel, RunReader<E>& x, double eps) {
   const double count = static_cast<double>(c.outer * c.inner);
-  double sum = 0, squares = 0, drift = 0;
   NormRun<T, E> r;
   r.n = c.inner;
   if (c.outer == 1) {
     r.x = x.at(channel * c.inner);
-    return NormLoops<T, E>::statistics(r);
+    return spread_of(r, eps);
   }
+  double sum = 0, squares = 0, drift = 0;
   each_run(c, channel, [&](int64_t at) {
     r.x = x.at(at);
     sum += NormLoops<T, E>::moments(r).first;
@@ -46,7 +46,13 @@ NormSums channel_moments(const Channels& c, int64_t channel, RunReader<E>& x) {
     drift += m.first;
     squares += m.second;
   });
-  return {static_cast<double>(r.mean) + drift / count, squares - drift * drift / count};
+  squares -= drift * drift / count;
+  if (squares < 0) squares = 0;
+  if (!left_range<T>(squares, count, eps))
+    return {static_cast<double>(r.mean), drift / count, squares};
+  return spread_in_double<T, E>(count, [&](auto&& visit) {
+    each_run(c, channel, [&](int64_t at) { visit(x.at(at), c.inner); });
+  });
 }
 
 // Gives a run what `gradient` subtracts.
@@ -83,7 +89,7 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, normalized_shape.size());
   const Tensor w = converted(weight, compute), b = converted(bias, compute);
-  Tensor m = workspace(mean, compute), s = workspace(rstd, compute);
+  Tensor m = workspace(mean, kStatistics), s = workspace(rstd, kStatistics);
   visit_runs(x, {&y}, [&]<class T, class E>() {
     const Tensor source = runs_of(x, dtype_of<E>, n);
     Tensor out = room_for_runs(y, dtype_of<E>, n);
@@ -96,8 +102,8 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
         set_statistics(r, eps);
         NormLoops<T, E>::apply(r);
         to.done(i * n);
-        m.elements<T>()[i] = r.mean;
-        s.elements<T>()[i] = r.rstd;
+        m.elements<double>()[i] = r.exact_mean;
+        s.elements<double>()[i] = r.exact_rstd;
       }
     });
     write_back(y, out);
@@ -109,7 +115,7 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
                        const Tensor& weight, int64_t dims, double, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
-  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics),
                w = converted(weight, compute);
   visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
     const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
@@ -118,9 +124,9 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
       RunReader<E> from(source, n), slope(g, n);
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T, E> r{
-            from.at(i * n),     slope.at(i * n),   data_or_null<T>(w), nullptr, to.at(i * n), n,
-            m.elements<T>()[i], s.elements<T>()[i]};
+        NormRun<T, E> r{from.at(i * n), slope.at(i * n), data_or_null<T>(w),
+                        nullptr,        to.at(i * n),    n};
+        set_center(r, m, s, i, n);
         set_gradient_means(r);
         NormLoops<T, E>::gradient(r);
         to.done(i * n);
@@ -167,7 +173,7 @@ Tensor gradients_of_blocks(const RowBlocks& blocks, int64_t n, const Tensor& gra
         for (int64_t i = row; i < std::min(last, row + kFewRows); ++i) {
           stop_if_requested();
           NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, nullptr, n};
-          r.mean = mean.elements<T>()[i], r.rstd = rstd.elements<T>()[i];
+          set_center(r, mean, rstd, i, n);
           NormLoops<T, E>::add_gradients(r, sums, sums + n);
           visit(r, i);
         }
@@ -196,9 +202,8 @@ void sum_blocks(const Tensor& parts, int64_t first, Tensor& y) {
 
 void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, int64_t dims, double, Tensor& y) {
-  const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
-  const Tensor m = converted(mean, compute), s = converted(rstd, compute);
+  const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics);
   visit_runs(x, {&grad}, [&]<class T, class E>() {
     const Tensor parts = gradients_of_blocks<T, E>(RowBlocks(m.numel(), n), n, grad, x, m, s,
                                                    [] { return [](NormRun<T, E>&, int64_t) {}; });
@@ -211,7 +216,7 @@ void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
                       Tensor& grad_bias) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
-  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics),
                w = converted(weight, compute);
   visit_runs(x, {&grad, &grad_x}, [&]<class T, class E>() {
     Tensor out = room_for_runs(grad_x, dtype_of<E>, n);
@@ -233,13 +238,13 @@ void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
 void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& running_mean, const Tensor& running_var, double momentum,
                        double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
-  if (normalizes_columns(x))
-    return batch_norm_columns(x, weight, bias, running_mean, running_var, momentum, eps, y, mean,
-                              rstd);
+  if (normalizes_columns(x) &&
+      batch_norm_columns(x, weight, bias, running_mean, running_var, momentum, eps, y, mean, rstd))
+    return;
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
   const Tensor w = converted(weight, compute), b = converted(bias, compute);
-  Tensor m = workspace(mean, compute), s = workspace(rstd, compute);
+  Tensor m = workspace(mean, kStatistics), s = workspace(rstd, kStatistics);
   const double count = static_cast<double>(c.outer * c.inner);
   if (count == 0) return;
   visit_runs(x, {&y}, [&]<class T, class E>() {
@@ -249,15 +254,16 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
       RunReader<E> from(source, c.inner);
       RunWriter<E> to(out, c.inner);
       for (int64_t k = begin; k < end; ++k) {
-        const auto t = channel_moments<T>(c, k, from);
+        const Spread t = channel_spread<T>(c, k, from, eps);
         NormRun<T, E> r;
         r.n = c.inner;
-        r.mean = m.elements<T>()[k] = static_cast<T>(t.first);
-        r.rstd = s.elements<T>()[k] = static_cast<T>(1 / std::sqrt(t.second / count + eps));
+        set_center(r, t.mean, t.rest, t.rstd(count, eps), c.outer * c.inner);
+        m.elements<double>()[k] = t.mean + t.rest;
+        s.elements<double>()[k] = r.exact_rstd;
         if (w.defined()) r.scale = w.elements<T>()[k];
         if (b.defined()) r.offset = b.elements<T>()[k];
-        update_running(running_mean, k, t.first, momentum);
-        update_running(running_var, k, t.second / (count - 1), momentum);
+        update_running(running_mean, k, t.mean + t.rest, momentum);
+        update_running(running_var, k, t.variance(count - 1), momentum);
         each_run(c, k, [&](int64_t at) {
           r.x = from.at(at), r.out = to.at(at);
           NormLoops<T, E>::apply(r);
@@ -279,7 +285,8 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
     RunReader<E> from(x, c.inner), slope(g, c.inner);
     for (int64_t k = begin; k < end; ++k) {
       NormRun<T, E> r;
-      r.n = c.inner, r.mean = m.elements<T>()[k], r.rstd = s.elements<T>()[k];
+      r.n = c.inner;
+      set_center(r, m, s, k, c.outer * c.inner);
       NormSums total{0, 0};
       each_run(c, k, [&](int64_t at) {
         r.x = from.at(at), r.grad = slope.at(at);
@@ -296,11 +303,12 @@ namespace {
 // The gradient of x, and those of the weight and the bias where the pointers are not null.
 void batch_norm_slopes(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, Tensor& y, Tensor* grad_weight, Tensor* grad_bias) {
-  if (normalizes_columns(x))
-    return batch_norm_columns_grads(grad, x, mean, rstd, weight, y, grad_weight, grad_bias);
+  if (normalizes_columns(x) &&
+      batch_norm_columns_grads(grad, x, mean, rstd, weight, y, grad_weight, grad_bias))
+    return;
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
-  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics),
                w = converted(weight, compute);
   std::vector<double> biases(static_cast<size_t>(c.channels)), weights = biases;
   const double count = static_cast<double>(c.outer * c.inner);
@@ -342,10 +350,10 @@ void batch_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, double, Tensor& y) {
-  if (normalizes_columns(x)) return batch_norm_columns_grad_weight(grad, x, mean, rstd, y);
+  if (normalizes_columns(x) && batch_norm_columns_grad_weight(grad, x, mean, rstd, y)) return;
   const DType compute = compute_dtype(x.dtype());
   const Channels c = channels_of(x);
-  const Tensor m = converted(mean, compute), s = converted(rstd, compute);
+  const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics);
   Tensor out = workspace(y, compute);
   visit_runs(x, {&grad}, [&]<class T, class E>() {
     const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);

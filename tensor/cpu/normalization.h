@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -17,25 +18,55 @@ namespace moonlet::cpu {
 
 // A run of n elements and what a loop over it needs; weight and bias may be null, and then are 1
 // and 0. `scale`, `offset`: one weight and bias for the whole run, multiplied in as well. What is
-// computed in T is read and written as elements E.
+// computed in T is read and written as elements E. `set_center` sets the mean, as a T and the rest
+// that rounding to T takes off it: beside a small deviation the rest of a large mean counts.
 template <class T, class E = T>
 struct NormRun {
   const E *x = nullptr, *grad = nullptr;
   const T *weight = nullptr, *bias = nullptr;
   E* out = nullptr;
   int64_t n = 0;
-  T mean = 0, rstd = 1, scale = 1, offset = 0, m1 = 0, m2 = 0;
+  T mean = 0, rest = 0, rstd = 1, scale = 1, offset = 0, m1 = 0, m2 = 0;
+  double exact_mean = 0, exact_rstd = 1;
+  bool leaves_range = false;  // x - mean or rstd is too large or too small for T
 };
 struct NormSums {
   double first, second;
+  double rest = 0;  // of a mean
 };
 
-// The loops, by whole vectors, for float, double, and bfloat16 computed in float.
+// Sets what the loops subtract and multiply by, those of a group of `count` elements.
+template <class T, class E>
+void set_center(NormRun<T, E>& r, double mean, double rest, double rstd, int64_t count) {
+  constexpr double kMost = std::numeric_limits<T>::max();
+  r.mean = static_cast<T>(mean);
+  r.rest = static_cast<T>((mean - static_cast<double>(r.mean)) + rest);
+  r.rstd = static_cast<T>(rstd);
+  r.exact_mean = mean + rest, r.exact_rstd = rstd;
+  // No element is further than sqrt(count) / rstd from the mean.
+  const bool is_usual = rstd * kMost > 8 * std::sqrt(static_cast<double>(count)) &&
+                        rstd < kMost * std::numeric_limits<T>::epsilon();
+  r.leaves_range = !is_usual && !std::isnan(rstd);
+}
+
+// The dtype in which a group's mean and rstd are kept for the gradients: what a float cannot hold
+// of a large mean is part of it.
+inline constexpr DType kStatistics = DType::Float64;
+
+// The same from element i of tensors of that dtype.
+template <class T, class E>
+void set_center(NormRun<T, E>& r, const Tensor& mean, const Tensor& rstd, int64_t i,
+                int64_t count) {
+  set_center(r, mean.elements<double>()[i], 0, rstd.elements<double>()[i], count);
+}
+
+// The loops, by whole vectors, for float, double, and bfloat16 computed in float; runs that leave
+// the range of T come one element at a time.
 template <class T, class E = T>
 struct NormLoops {
   // Sum (x - mean) and sum (x - mean)^2.
   static NormSums moments(const NormRun<T, E>& r);
-  // The mean of x, and sum (x - mean)^2; the run's own mean is not read.
+  // The mean of x with its rest, and sum (x - mean)^2; the run's own mean is not read.
   static NormSums statistics(const NormRun<T, E>& r);
   // out = (x - mean) rstd scale weight + offset + bias
   static void apply(const NormRun<T, E>& r);
@@ -150,24 +181,80 @@ void store_values(const std::vector<double>& values, Tensor& y);
 // running += momentum (value - running) of a channel, in whatever dtype and stride `running` has.
 void update_running(const Tensor& running, int64_t channel, double value, double momentum);
 
-// Whether the kernels of batch_norm are faster by the functions below.
+// Whether the kernels of batch_norm are faster by the functions below. They do nothing and return
+// false where a channel leaves the range of the dtype that is computed in.
 bool normalizes_columns(const Tensor& x);
-void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bias,
+bool batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const Tensor& running_mean, const Tensor& running_var, double momentum,
                         double eps, Tensor& y, Tensor& mean, Tensor& rstd);
 // Those of the weight and the bias where the pointers are not null.
-void batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
+bool batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
                               const Tensor& rstd, const Tensor& weight, Tensor& y,
                               Tensor* grad_weight, Tensor* grad_bias);
-void batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+bool batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                                     const Tensor& rstd, Tensor& y);
+
+// The mean, with its rest, and the squared distances from it in units of unit^2.
+struct Spread {
+  double mean, rest, squares, unit = 1;
+  double variance(double count) const { return squares / count * unit * unit; }
+  double deviation(double count) const { return std::sqrt(squares / count) * unit; }
+  double rstd(double count, double eps) const {
+    return 1 / unit / std::sqrt(squares / count + eps / unit / unit);
+  }
+};
+
+// Whether the sum of n squares computed in T may be wrong: it overflowed, or some underflowed and
+// `eps`, which is added to their mean, does not hide that.
+template <class T>
+bool left_range(double squares, double n, double eps) {
+  constexpr double kLeast = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+  return !(squares <= std::numeric_limits<T>::max()) || (squares < kLeast * n && eps < kLeast);
+}
+
+// The spread of `count` elements of any size; each(f) calls f(x, n) for the runs they lie in.
+template <class T, class E, class Runs>
+Spread spread_in_double(double count, Runs&& each) {
+  const auto sum_of = [&](auto&& term) {
+    double sum = 0;
+    each([&](const E* x, int64_t n) {
+      serial_for(n, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) term(static_cast<double>(static_cast<T>(x[i])), sum);
+      });
+    });
+    return sum;
+  };
+  const double most = sum_of([](double v, double& all) { all = std::max(all, std::abs(v)); });
+  int exponent = 0;
+  if (most > 0 && std::isfinite(most)) exponent = std::ilogb(most);
+  const auto scaled = [&](double v) { return std::ldexp(v, -exponent); };
+  const double mean = sum_of([&](double v, double& all) { all += scaled(v); }) / count;
+  const double rest = sum_of([&](double v, double& all) { all += scaled(v) - mean; }) / count;
+  const double squares = sum_of([&](double v, double& all) {
+    const double distance = scaled(v) - mean - rest;
+    all += distance * distance;
+  });
+  return {std::ldexp(mean, exponent), std::ldexp(rest, exponent), squares,
+          std::ldexp(1.0, exponent)};
+}
+
+// The spread of a run, of which `t` are the statistics.
+template <class T, class E>
+Spread spread_of(const NormRun<T, E>& r, const NormSums& t, double eps) {
+  const double n = static_cast<double>(r.n);
+  if (!left_range<T>(t.second, n, eps)) return {t.first, t.rest, t.second};
+  return spread_in_double<T, E>(n, [&](auto&& visit) { visit(r.x, r.n); });
+}
+template <class T, class E>
+Spread spread_of(const NormRun<T, E>& r, double eps) {
+  return spread_of(r, NormLoops<T, E>::statistics(r), eps);
+}
 
 // Gives a run its mean and the reciprocal of its standard deviation.
 template <class T, class E>
 void set_statistics(NormRun<T, E>& r, double eps) {
-  const NormSums t = NormLoops<T, E>::statistics(r);
-  r.mean = static_cast<T>(t.first);
-  r.rstd = static_cast<T>(1 / std::sqrt(t.second / static_cast<double>(r.n) + eps));
+  const Spread s = spread_of(r, eps);
+  set_center(r, s.mean, s.rest, s.rstd(static_cast<double>(r.n), eps), r.n);
 }
 
 }  // namespace moonlet::cpu

@@ -297,6 +297,7 @@ ChannelSums channel_moments(const Matrix& m, const RowsOf<T>& x) {
     for (size_t k = 0; k < sums.first.size(); ++k) {
       const double drift = sums.first[k], excess = drift * drift / m.count();
       sums.second[k] -= excess;
+      if (sums.second[k] < 0) sums.second[k] = 0;
       sums.first[k] = means[k * static_cast<size_t>(m.inner)] + drift / m.count();
       is_near &= excess <= sums.second[k];
     }
@@ -304,6 +305,23 @@ ChannelSums channel_moments(const Matrix& m, const RowsOf<T>& x) {
     set_columns(m, sums.first, 1, means);
   }
 }
+
+// What the loops subtract and multiply by in each channel.
+template <class T>
+struct Centers {
+  Tensor mean, rstd;  // float64
+  bool leaves_range = false;
+
+  Centers(const Matrix& m, Tensor means, Tensor rstds)
+      : mean(std::move(means)), rstd(std::move(rstds)) {
+    for (int64_t k = 0; k < m.channels(); ++k) leaves_range |= of(m, k).leaves_range;
+  }
+  NormRun<T> of(const Matrix& m, int64_t channel) const {
+    NormRun<T> r;
+    set_center(r, mean, rstd, channel, m.rows * m.inner);
+    return r;
+  }
+};
 
 }  // namespace
 
@@ -313,30 +331,53 @@ bool normalizes_columns(const Tensor& x) {
   return channels_of(x).inner < kShortRun || shapes::lies_channels_last(x);
 }
 
-void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bias,
+namespace {
+
+// Sets the statistics to those of each channel; false where squares left the range of T.
+template <class T>
+bool set_moments(const Matrix& m, const RowsOf<T>& x, double eps, ChannelSums& moments,
+                 Tensor& mean, Tensor& rstd) {
+  moments = channel_moments(m, x);
+  for (int64_t k = 0; k < m.channels(); ++k) {
+    const double second = moments.second[static_cast<size_t>(k)];
+    if (left_range<T>(second, m.count(), eps)) return false;
+    mean.elements<double>()[k] = moments.first[static_cast<size_t>(k)];
+    rstd.elements<double>()[k] = 1 / std::sqrt(second / m.count() + eps);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const Tensor& running_mean, const Tensor& running_var, double momentum,
                         double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
   const DType compute = compute_dtype(x.dtype());
   const Matrix m = matrix_of(x);
-  if (m.count() == 0) return;
-  Tensor mu = workspace(mean, compute), sigma = workspace(rstd, compute);
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  if (m.count() == 0) return true;
+  Tensor mu = workspace(mean, kStatistics), sigma = workspace(rstd, kStatistics);
+  const bool done = visit_compute<dtypes::floating>(compute, [&]<class T>() {
     const RowsOf<T> source(x, x, m);
     RowsTo<T> out(y, x, m);
-    const ChannelSums moments = channel_moments(m, source);
-    for (int64_t k = 0; k < m.channels(); ++k) {
-      const double first = moments.first[static_cast<size_t>(k)],
-                   second = moments.second[static_cast<size_t>(k)];
-      mu.elements<T>()[k] = static_cast<T>(first);
-      sigma.elements<T>()[k] = static_cast<T>(1 / std::sqrt(second / m.count() + eps));
-      update_running(running_mean, k, first, momentum);
-      update_running(running_var, k, second / (m.count() - 1), momentum);
-    }
-    const std::vector<T> means = for_columns(m, mu, T(0));
-    const std::vector<T> offsets = for_columns(m, converted(bias, compute), T(0));
+    ChannelSums moments;
+    if (!set_moments(m, source, eps, moments, mu, sigma)) return false;
+    const Centers<T> centers(m, mu, sigma);
+    if (centers.leaves_range) return false;
+    std::vector<T> means(static_cast<size_t>(m.cols));
+    std::vector<T> offsets = for_columns(m, converted(bias, compute), T(0));
     std::vector<T> factors = for_columns(m, converted(weight, compute), T(1));
-    for (int64_t j = 0; j < m.cols; ++j)
-      factors[static_cast<size_t>(j)] *= sigma.elements<T>()[j / m.inner];
+    for (int64_t j = 0; j < m.cols; ++j) {
+      const NormRun<T> center = centers.of(m, j / m.inner);
+      const auto at = static_cast<size_t>(j);
+      means[at] = center.mean;
+      factors[at] *= center.rstd;
+      offsets[at] -= center.rest * factors[at];
+    }
+    for (int64_t k = 0; k < m.channels(); ++k) {
+      const auto at = static_cast<size_t>(k);
+      update_running(running_mean, k, moments.first[at], momentum);
+      update_running(running_var, k, moments.second[at] / (m.count() - 1), momentum);
+    }
     each_row<T>(m, [&](int64_t i, const Room<T>& room) {
       ColumnRow<T> r;
       r.mean = means.data(), r.factor = factors.data(), r.offset = offsets.data();
@@ -345,8 +386,10 @@ void batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bia
       out.written(i, r.out);
     });
     out.finish();
+    return true;
   });
-  write_back(mean, mu), write_back(rstd, sigma);
+  if (done) write_back(mean, mu), write_back(rstd, sigma);
+  return done;
 }
 
 namespace {
@@ -357,7 +400,9 @@ template <class T>
 struct Slopes {
   Matrix m;
   RowsOf<T> x, grad;
+  Centers<T> centers;
   std::vector<T> means, rstds;
+  std::vector<double> shifts;  // what the rests of the means take off xh
   ColumnRow<T> row;
   ChannelSums sums;
 
@@ -365,12 +410,21 @@ struct Slopes {
       : m(matrix_of(input)),
         x(input, input, m),
         grad(g, input, m),
-        means(for_columns(m, converted(mean, dtype_of<T>), T(0))),
-        rstds(for_columns(m, converted(rstd, dtype_of<T>), T(0))) {
+        centers(m, converted(mean, kStatistics), converted(rstd, kStatistics)),
+        means(static_cast<size_t>(m.cols)),
+        rstds(means),
+        shifts(static_cast<size_t>(m.channels())) {
+    if (centers.leaves_range) return;
+    for (int64_t j = 0; j < m.cols; ++j) {
+      const NormRun<T> center = centers.of(m, j / m.inner);
+      means[static_cast<size_t>(j)] = center.mean, rstds[static_cast<size_t>(j)] = center.rstd;
+      shifts[static_cast<size_t>(j / m.inner)] = static_cast<double>(center.rest) * center.rstd;
+    }
     row.n = m.cols, row.mean = means.data(), row.rstd = rstds.data();
     sums = channel_sums<T>(m, [&](int64_t i, const Room<T>& room, T* first, T* second) {
       ColumnLoops<T>::slopes(at(i, room), first, second);
     });
+    for (size_t k = 0; k < shifts.size(); ++k) sums.second[k] -= shifts[k] * sums.first[k];
   }
   Slopes(const Slopes&) = delete;
   Slopes& operator=(const Slopes&) = delete;
@@ -384,20 +438,22 @@ struct Slopes {
 
 }  // namespace
 
-void batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
+bool batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor& mean,
                               const Tensor& rstd, const Tensor& weight, Tensor& y,
                               Tensor* grad_weight, Tensor* grad_bias) {
   const DType compute = compute_dtype(x.dtype());
-  visit_compute<dtypes::floating>(compute, [&]<class T>() {
+  return visit_compute<dtypes::floating>(compute, [&]<class T>() {
     Slopes<T> s(grad, x, mean, rstd);
+    if (s.centers.leaves_range) return false;
     const Matrix& m = s.m;
     RowsTo<T> out(y, x, m);
     std::vector<T> m1(static_cast<size_t>(m.cols)),
         m2 = m1, factors = for_columns(m, converted(weight, compute), T(1));
     for (size_t j = 0; j < m1.size(); ++j) {
       const size_t k = j / static_cast<size_t>(m.inner);
-      m1[j] = static_cast<T>(s.sums.first[k] / m.count());
-      m2[j] = static_cast<T>(s.sums.second[k] / m.count());
+      const double product = s.sums.second[k] / m.count();
+      m1[j] = static_cast<T>(s.sums.first[k] / m.count() - s.shifts[k] * product);
+      m2[j] = static_cast<T>(product);
       factors[j] *= s.rstds[j];
     }
     s.row.m1 = m1.data(), s.row.m2 = m2.data(), s.row.factor = factors.data();
@@ -410,13 +466,17 @@ void batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor&
     out.finish();
     if (grad_weight) store_values(s.sums.second, *grad_weight);
     if (grad_bias) store_values(s.sums.first, *grad_bias);
+    return true;
   });
 }
 
-void batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+bool batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                                     const Tensor& rstd, Tensor& y) {
-  visit_compute<dtypes::floating>(compute_dtype(x.dtype()), [&]<class T>() {
-    store_values(Slopes<T>(grad, x, mean, rstd).sums.second, y);
+  return visit_compute<dtypes::floating>(compute_dtype(x.dtype()), [&]<class T>() {
+    const Slopes<T> s(grad, x, mean, rstd);
+    if (s.centers.leaves_range) return false;
+    store_values(s.sums.second, y);
+    return true;
   });
 }
 

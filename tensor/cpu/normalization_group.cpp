@@ -51,7 +51,7 @@ void native_group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight
   const Groups groups = groups_of(x, num_groups);
   const int64_t n = groups.size;
   const Tensor w = converted(weight, compute), b = converted(bias, compute);
-  Tensor m = workspace(mean, compute), s = workspace(rstd, compute);
+  Tensor m = workspace(mean, kStatistics), s = workspace(rstd, kStatistics);
   visit_runs(x, {&y}, [&]<class T, class E>() {
     const Tensor source = runs_of(x, dtype_of<E>, n);
     Tensor out = room_for_runs(y, dtype_of<E>, n);
@@ -63,8 +63,8 @@ void native_group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight
         set_statistics(r, eps);
         each_channel(groups, i, r, data_or_null<T>(w), data_or_null<T>(b), NormLoops<T, E>::apply);
         to.done(i * n);
-        m.elements<T>()[i] = r.mean;
-        s.elements<T>()[i] = r.rstd;
+        m.elements<double>()[i] = r.exact_mean;
+        s.elements<double>()[i] = r.exact_rstd;
       }
     });
     write_back(y, out);
@@ -78,7 +78,7 @@ void group_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   const DType compute = compute_dtype(x.dtype());
   const Groups groups = groups_of(x, num_groups);
   const int64_t n = groups.size;
-  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics),
                w = converted(weight, compute);
   visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
     const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
@@ -88,7 +88,7 @@ void group_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
         NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, to.at(i * n), n};
-        r.mean = m.elements<T>()[i], r.rstd = s.elements<T>()[i];
+        set_center(r, m, s, i, n);
         const T *scale = data_or_null<T>(w), *none = nullptr;
         NormSums total{0, 0};
         each_channel(groups, i, r, scale, none, [&](const NormRun<T, E>& part) {
@@ -116,7 +116,7 @@ void add_weight_sums(const Groups& groups, int64_t entry, const Tensor& m, const
     const int64_t at = (entry * c.channels + k) * c.inner;
     const int64_t group = entry * groups.count + k / groups.channels;
     NormRun<T, E> r{from.at(at), slope.at(at), nullptr, nullptr, nullptr, c.inner};
-    r.mean = m.elements<T>()[group], r.rstd = s.elements<T>()[group];
+    set_center(r, m, s, group, groups.size);
     sums[k] += NormLoops<T, E>::gradient_sums(r).second;
   }
 }
@@ -129,7 +129,7 @@ void group_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   const DType compute = compute_dtype(x.dtype());
   const Groups groups = groups_of(x, num_groups);
   const Channels c = groups.all;
-  const Tensor m = converted(mean, compute), s = converted(rstd, compute);
+  const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics);
   const int64_t block = (c.outer + 31) / 32, count = block == 0 ? 0 : (c.outer + block - 1) / block;
   std::vector<double> parts(static_cast<size_t>(count * c.channels), 0.0);
   Tensor out = workspace(y, compute);
@@ -197,7 +197,7 @@ void group_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
   const DType compute = compute_dtype(x.dtype());
   const Groups groups = groups_of(x, num_groups);
   const int64_t n = groups.size;
-  const Tensor m = converted(mean, compute), s = converted(rstd, compute),
+  const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics),
                w = converted(weight, compute);
   EntrySums sums;
   sums.first.resize(static_cast<size_t>(groups.all.outer * groups.all.channels));
@@ -210,7 +210,7 @@ void group_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
         NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, to.at(i * n), n};
-        r.mean = m.elements<T>()[i], r.rstd = s.elements<T>()[i];
+        set_center(r, m, s, i, n);
         const T *scale = data_or_null<T>(w), *none = nullptr;
         add_group_sums(groups, i, scale, r, sums);
         each_channel(groups, i, r, scale, none, NormLoops<T, E>::gradient);

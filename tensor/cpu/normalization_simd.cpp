@@ -89,8 +89,8 @@ HWY_INLINE NormSums moments(NormRun<T, E> r) {
   });
 }
 
-// The mean, and the sum of squared differences from it: from differences from the rounded mean, so
-// that the squares are no larger than they must be.
+// The mean with its rest, and the sum of squared differences from it: from differences from the
+// rounded mean, so that the squares are no larger than they must be.
 template <class T, class E>
 HWY_INLINE NormSums statistics(NormRun<T, E> r) {
   const double n = static_cast<double>(r.n);
@@ -99,20 +99,24 @@ HWY_INLINE NormSums statistics(NormRun<T, E> r) {
   r.mean = static_cast<T>(all.first / n);
   const NormSums apart = moments<T, E>(r);
   const double drift = apart.first / n;
-  return {static_cast<double>(r.mean) + drift, apart.second - drift * apart.first};
+  const double squares = apart.second - drift * apart.first;
+  return {static_cast<double>(r.mean), squares < 0 ? 0 : squares, drift};
 }
 
 // out = (x - mean) rstd scale weight + offset + bias
 template <class T, class E>
 HWY_INLINE void apply(NormRun<T, E> r) {
-  const T factor = r.rstd * r.scale;
-  if (!r.weight && !r.bias)
+  const T factor = r.rstd * r.scale, shift = -r.rest * factor;
+  if (!r.weight && !r.bias) {
+    const T offset = r.offset + shift;
     return cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
       const auto v = hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean));
-      store_narrowed(d, hn::MulAdd(v, hn::Set(d, factor), hn::Set(d, r.offset)), r.out + i);
+      store_narrowed(d, hn::MulAdd(v, hn::Set(d, factor), hn::Set(d, offset)), r.out + i);
     });
+  }
   cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
-    auto v = hn::Mul(hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, factor));
+    const auto distance = hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean));
+    auto v = hn::MulAdd(distance, hn::Set(d, factor), hn::Set(d, shift));
     if (r.weight) v = hn::Mul(v, hn::LoadU(d, r.weight + i));
     v = hn::Add(v, r.bias ? hn::LoadU(d, r.bias + i) : hn::Set(d, r.offset));
     store_narrowed(d, v, r.out + i);
@@ -122,10 +126,12 @@ HWY_INLINE void apply(NormRun<T, E> r) {
 // With a = grad scale weight and xh = (x - mean) rstd: sum a and sum a xh.
 template <class T, class E>
 HWY_INLINE NormSums gradient_sums(NormRun<T, E> r) {
+  const T shift = -r.rest * r.rstd;
   return sums<T>(r.n, [&](auto d, int64_t i, auto& a, auto& b) HWY_ATTR {
     auto g = hn::Mul(widened(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
-    const auto xh = hn::Mul(hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
+    const auto distance = hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean));
+    const auto xh = hn::MulAdd(distance, hn::Set(d, r.rstd), hn::Set(d, shift));
     a = hn::Add(a, g);
     b = hn::MulAdd(g, xh, b);
   });
@@ -134,11 +140,13 @@ HWY_INLINE NormSums gradient_sums(NormRun<T, E> r) {
 // out = rstd (a - m1 - xh m2)
 template <class T, class E>
 HWY_INLINE void gradient(NormRun<T, E> r) {
+  const T shift = -r.rest * r.rstd;
   cover<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
     auto g = hn::Mul(widened(d, r.grad + i), hn::Set(d, r.scale));
     if (r.weight) g = hn::Mul(g, hn::LoadU(d, r.weight + i));
     const auto rstd = hn::Set(d, r.rstd);
-    const auto xh = hn::Mul(hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean)), rstd);
+    const auto distance = hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean));
+    const auto xh = hn::MulAdd(distance, rstd, hn::Set(d, shift));
     const auto v = hn::NegMulAdd(xh, hn::Set(d, r.m2), hn::Sub(g, hn::Set(d, r.m1)));
     store_narrowed(d, hn::Mul(v, rstd), r.out + i);
   });
@@ -147,9 +155,11 @@ HWY_INLINE void gradient(NormRun<T, E> r) {
 // weights += grad xh, biases += grad
 template <class T, class E>
 HWY_INLINE void add_gradients(NormRun<T, E> r, T* HWY_RESTRICT weights, T* HWY_RESTRICT biases) {
+  const T shift = -r.rest * r.rstd;
   each_vector<T>(r.n, [&](auto d, int64_t i) HWY_ATTR {
     const auto g = widened(d, r.grad + i);
-    const auto xh = hn::Mul(hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean)), hn::Set(d, r.rstd));
+    const auto distance = hn::Sub(widened(d, r.x + i), hn::Set(d, r.mean));
+    const auto xh = hn::MulAdd(distance, hn::Set(d, r.rstd), hn::Set(d, shift));
     hn::StoreU(hn::MulAdd(g, xh, hn::LoadU(d, weights + i)), d, weights + i);
     hn::StoreU(hn::Add(g, hn::LoadU(d, biases + i)), d, biases + i);
   });
@@ -186,6 +196,55 @@ MOONLET_NORM_EXPORT(f64)
 MOONLET_NORM_EXPORT(bf16)
 
 namespace cpu {
+namespace {
+
+// The same loops for runs that leave the range of T, in double, one element at a time.
+template <class T, class E>
+struct WideLoops {
+  const NormRun<T, E>& r;
+
+  double value(const E* x, int64_t i) const { return static_cast<double>(static_cast<T>(x[i])); }
+  // (x - mean) rstd, of halves, whose difference is a double.
+  double normal(int64_t i) const {
+    return (value(r.x, i) / 2 - r.exact_mean / 2) * r.exact_rstd * 2;
+  }
+  double weight(int64_t i) const { return r.scale * (r.weight ? r.weight[i] : T(1)); }
+  template <class F>
+  void each(F&& f) const {
+    serial_for(r.n, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) f(i);
+    });
+  }
+
+  void apply() const {
+    each([&](int64_t i) {
+      const double bias = r.offset + (r.bias ? r.bias[i] : T(0));
+      r.out[i] = E(static_cast<T>(normal(i) * weight(i) + bias));
+    });
+  }
+  NormSums gradient_sums() const {
+    NormSums all{0, 0};
+    each([&](int64_t i) {
+      const double g = value(r.grad, i) * weight(i);
+      all.first += g, all.second += g * normal(i);
+    });
+    return all;
+  }
+  void gradient() const {
+    each([&](int64_t i) {
+      const double v = value(r.grad, i) * weight(i) - r.m1 - normal(i) * r.m2;
+      r.out[i] = E(static_cast<T>(v * r.exact_rstd));
+    });
+  }
+  void add_gradients(T* weights, T* biases) const {
+    each([&](int64_t i) {
+      weights[i] += static_cast<T>(value(r.grad, i) * normal(i));
+      biases[i] += static_cast<T>(value(r.grad, i));
+    });
+  }
+};
+
+}  // namespace
 
 #define MOONLET_NORM_TABLE(T, E, suffix)                                               \
   template <>                                                                          \
@@ -198,18 +257,22 @@ namespace cpu {
   }                                                                                    \
   template <>                                                                          \
   void NormLoops<T, E>::apply(const NormRun<T, E>& r) {                                \
+    if (r.leaves_range) return WideLoops<T, E>{r}.apply();                             \
     HWY_DYNAMIC_DISPATCH(apply_##suffix)(r);                                           \
   }                                                                                    \
   template <>                                                                          \
   NormSums NormLoops<T, E>::gradient_sums(const NormRun<T, E>& r) {                    \
+    if (r.leaves_range) return WideLoops<T, E>{r}.gradient_sums();                     \
     return HWY_DYNAMIC_DISPATCH(gradient_sums_##suffix)(r);                            \
   }                                                                                    \
   template <>                                                                          \
   void NormLoops<T, E>::gradient(const NormRun<T, E>& r) {                             \
+    if (r.leaves_range) return WideLoops<T, E>{r}.gradient();                          \
     HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r);                                        \
   }                                                                                    \
   template <>                                                                          \
   void NormLoops<T, E>::add_gradients(const NormRun<T, E>& r, T* weights, T* biases) { \
+    if (r.leaves_range) return WideLoops<T, E>{r}.add_gradients(weights, biases);      \
     HWY_DYNAMIC_DISPATCH(add_gradients_##suffix)(r, weights, biases);                  \
   }
 MOONLET_NORM_TABLE(float, float, f32)

@@ -1,4 +1,5 @@
 // tensor/cpu/reduce.cpp: the kernels of sums, averages, products, extremes, counts and norms.
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -177,11 +178,80 @@ Tensor magnitudes(const Tensor& x) {
   return out;
 }
 
+// What sums of powers left the range of their type, as the results show.
+struct Lost {
+  std::atomic<bool> some = false;  // too large, or so small that parts of it may be lost
+  std::atomic<bool> all = false;   // 0, which may also be the sum of zeros
+};
+
+// A Finish that takes the root of each sum of n powers.
+template <class T, class F>
+Finish root_of_sums(Lost& lost, int64_t n, F root) {
+  const T least =
+      std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() * static_cast<T>(n);
+  return each<T>([&lost, least, root](T v) {
+    if (v == 0)
+      lost.all.store(true, std::memory_order_relaxed);
+    else if (v < least || !(v <= std::numeric_limits<T>::max()))
+      lost.some.store(true, std::memory_order_relaxed);
+    return root(v);
+  });
+}
+
+template <class T>
+void norm_of_powers(const Tensor& x, double p, const Dims& dims, Tensor& y, Lost& lost) {
+  const int64_t n = reduced_count(x, dims);
+  if (p == 2)
+    return run_fold<T>(Fold::SumSquares, x, dims, y,
+                       root_of_sums<T>(lost, n, [](T v) { return std::sqrt(v); }));
+  const T power = static_cast<T>(p);
+  run_loops(Plain<T, T, PowerOf<T>>{{power}}, x, dims, y,
+            root_of_sums<T>(lost, n, [power](T v) { return std::pow(v, 1 / power); }));
+}
+
+// Whether some result is of elements that are not all 0, though it is 0.
+template <class T>
+bool lost_all(const Tensor& x, const Dims& dims, const Tensor& y) {
+  Tensor most = empty_plain(y.sizes(), {dtype_of<T>, y.device()}),
+         least = empty_plain(most.sizes(), options_of(most));
+  const Tensor norms = converted(y, dtype_of<T>);
+  run_fold<T>(Fold::Max, x, dims, most);
+  run_fold<T>(Fold::Min, x, dims, least);
+  const T *high = most.elements<T>(), *low = least.elements<T>(), *norm = norms.elements<T>();
+  for (int64_t i = 0; i < y.numel(); ++i)
+    if (norm[i] == 0 && (high[i] != 0 || low[i] != 0)) return true;
+  return false;
+}
+
+// The same with powers of double; large or small doubles are scaled, so that their squares are not.
+template <class T>
+void norm_of_lost(const Tensor& x, double p, const Dims& dims, Tensor& y) {
+  Lost ignored;
+  const Tensor wide = converted(x, DType::Float64);
+  Tensor norms = empty_plain(y.sizes(), {DType::Float64, y.device()});
+  norm_of_powers<double>(wide, p, dims, norms, ignored);
+  double* const to = norms.elements<double>();
+  for (const int exponent : {-600, 600}) {
+    if (!std::is_same_v<T, double>) break;
+    Tensor scaled = empty_plain(wide.sizes(), options_of(wide)),
+           some = empty_plain(norms.sizes(), options_of(norms));
+    const double *from = wide.elements<double>(), unit = std::ldexp(1.0, exponent);
+    double* const parts = scaled.elements<double>();
+    parallel_for(wide.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) parts[i] = from[i] * unit;
+    });
+    norm_of_powers<double>(scaled, p, dims, some, ignored);
+    for (int64_t i = 0; i < y.numel(); ++i) {
+      const double v = some.elements<double>()[i] / unit;
+      if (exponent < 0 ? !(to[i] < 1e150) : to[i] < 1e-140) to[i] = v;
+    }
+  }
+  copy_into(y, norms);
+}
+
 template <class T>
 void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
-  if (p == 2) {
-    run_fold<T>(Fold::SumSquares, x, dims, y, each<T>([](T v) { return std::sqrt(v); }));
-  } else if (p == 1) {
+  if (p == 1) {
     run_fold<T>(Fold::SumAbs, x, dims, y);
   } else if (p == 0) {
     run_plain<CountOf, bool, int64_t>(x, dims, y);
@@ -190,9 +260,10 @@ void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
   } else if (std::isinf(p)) {
     run_fold<T>(p > 0 ? Fold::Max : Fold::Min, magnitudes<T>(unexpanded(x, dims).x), dims, y);
   } else {
-    const T power = static_cast<T>(p);
-    run_loops(Plain<T, T, PowerOf<T>>{{power}}, x, dims, y,
-              each<T>([power](T v) { return std::pow(v, 1 / power); }));
+    Lost lost;
+    norm_of_powers<T>(x, p, dims, y, lost);
+    if (x.numel() == 0) return;
+    if (lost.some || (lost.all && lost_all<T>(x, dims, y))) norm_of_lost<T>(x, p, dims, y);
   }
 }
 

@@ -1,10 +1,11 @@
 // tensor/cpu/reduce_rows.cpp: the kernels of reductions that need two passes over each row:
-// variance and logsumexp.
+// variance, standard deviation and logsumexp.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "tensor/cpu/contiguous.h"
+#include "tensor/cpu/normalization.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce.h"
 #include "tensor/kernels_reduce.h"
@@ -42,29 +43,34 @@ T tree_sum(int64_t begin, int64_t end, const RunSum& run_sum) {
   return tree_sum<T>(begin, middle, run_sum) + tree_sum<T>(middle, end, run_sum);
 }
 
+template <class T>
+bool all_equal(const T* x, int64_t n) {
+  bool equal = true;
+  run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end && equal; ++i) equal = x[i] == x[0];
+  });
+  return equal;
+}
+
+enum class Spreads { Variance, Deviation };
+
 // Of a row that is repeated so many times.
 template <class T>
-T row_variance(const T* x, int64_t n, int64_t times, double correction) {
-  constexpr int64_t kBlock = 512;
-  const T mean = tree_sum<T>(0, n,
-                             [&](int64_t at, int64_t k) {
-                               stop_if_requested();
-                               return fold_run(Fold::Sum, x + at, k);
-                             }) /
-                 static_cast<T>(n);
-  T block[kBlock];
-  const T squares = tree_sum<T>(0, n, [&](int64_t at, int64_t k) {
-    stop_if_requested();
-    T total = 0;
-    for (int64_t i = 0; i < k; i += kBlock) {
-      const int64_t m = std::min(kBlock, k - i);
-      for (int64_t j = 0; j < m; ++j) block[j] = x[at + i + j] - mean;
-      total += fold_run(Fold::SumSquares, static_cast<const T*>(block), m);
-    }
-    return total;
-  });
-  const double count = static_cast<double>(n) * static_cast<double>(times);
-  return static_cast<T>(times) * squares / static_cast<T>(std::max(count - correction, 0.0));
+T row_spread(Spreads kind, const T* x, int64_t n, int64_t times, double correction) {
+  NormRun<T> run;
+  run.x = x, run.n = n;
+  const auto rows = static_cast<double>(n), copies = static_cast<double>(times);
+  const double divisor = std::max(rows * copies - correction, 0.0);
+  Spread s{0, 0, 0};
+  if (n > 0) {
+    const NormSums t = NormLoops<T>::statistics(run);
+    // What rounding leaves of equal numbers is no spread.
+    const double rounding = t.first * std::numeric_limits<T>::epsilon();
+    const bool may_be_equal = t.second <= rows * rounding * rounding;
+    if (!may_be_equal || !all_equal(x, n)) s = spread_of(run, t, 0);
+  }
+  s.squares *= copies;
+  return static_cast<T>(kind == Spreads::Variance ? s.variance(divisor) : s.deviation(divisor));
 }
 
 // The largest real part of [begin, end).
@@ -127,32 +133,43 @@ void each_row(const Tensor& rows, int64_t n, Tensor& y, const Row& row) {
   });
 }
 
-void real_var(const Tensor& x, const Dims& dims, double correction, Tensor& y) {
+void real_spread(Spreads kind, const Tensor& x, const Dims& dims, double correction, Tensor& y) {
   const auto [once, times] = unexpanded(x, dims);
   const Tensor rows = rows_last(once, dims, compute_dtype(y.dtype()));
   visit_compute<dtypes::floating>(y.dtype(), [&, &once = once, times = times]<class T>() {
-    each_row<T>(rows, reduced_count(once, dims), y,
-                [&](const T* row, int64_t n) { return row_variance(row, n, times, correction); });
+    each_row<T>(rows, reduced_count(once, dims), y, [&](const T* row, int64_t n) {
+      return row_spread(kind, row, n, times, correction);
+    });
+  });
+}
+
+// The variance of complex numbers is that of their real parts plus that of the imaginary ones.
+void spread(const char* op, Spreads kind, const Tensor& x, const Dims& dim, double correction,
+            Tensor& y) {
+  const Dims dims = wrap_dims(dim, x.dim(), op);
+  if (!is_complex(x.dtype())) return real_spread(kind, x, dims, correction, y);
+  const Tensor parts = views::view_as_real(x);
+  Tensor imaginary = empty_plain(y.sizes(), options_of(y));
+  real_spread(kind, views::select(parts, x.dim(), 0), dims, correction, y);
+  real_spread(kind, views::select(parts, x.dim(), 1), dims, correction, imaginary);
+  visit<bit(DType::Float32) | bit(DType::Float64)>(y.dtype(), [&]<class T>() {
+    T* to = y.elements<T>();
+    const T* more = imaginary.elements<T>();
+    serial_for(y.numel(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = kind == Spreads::Variance ? to[i] + more[i] : std::hypot(to[i], more[i]);
+    });
   });
 }
 
 }  // namespace
 
-// The variance of complex numbers is that of their real parts plus that of the imaginary ones.
 void var(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
-  const Dims dims = wrap_dims(dim, x.dim(), "var");
-  if (!is_complex(x.dtype())) return real_var(x, dims, correction, y);
-  const Tensor parts = views::view_as_real(x);
-  Tensor imaginary = empty_plain(y.sizes(), options_of(y));
-  real_var(views::select(parts, x.dim(), 0), dims, correction, y);
-  real_var(views::select(parts, x.dim(), 1), dims, correction, imaginary);
-  visit<bit(DType::Float32) | bit(DType::Float64)>(y.dtype(), [&]<class T>() {
-    T* to = y.elements<T>();
-    const T* more = imaginary.elements<T>();
-    serial_for(y.numel(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] += more[i];
-    });
-  });
+  spread("var", Spreads::Variance, x, dim, correction, y);
+}
+
+void std(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
+  spread("std", Spreads::Deviation, x, dim, correction, y);
 }
 
 void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {

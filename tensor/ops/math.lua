@@ -30,14 +30,18 @@ unary("log1p", "`log(1 + x)`, exact for small `x`.", "div(g, conj(add(x, 1.0)))"
   also("special.log1p", rows.widened(complex)))
 op { "logaddexp(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating + complex",
-     grad = { x = "mul(g, conj(sigmoid(sub(x, other))))", other = "mul(g, conj(sigmoid(sub(other, x))))" },
-     doc = "`log(exp(x) + exp(other))` without overflow: for adding two probabilities.",
+     grad = { x = "mul(g, conj(sigmoid(masked_fill(sub(x, other), eq(y, -HUGE_VAL), -HUGE_VAL))))",
+              other = "mul(g, conj(sigmoid(masked_fill(sub(other, x), eq(y, -HUGE_VAL), -HUGE_VAL))))" },
+     doc = [[`log(exp(x) + exp(other))` without overflow: for adding two probabilities. The gradient where both
+are 0, and the result is minus infinity, is 0.]],
      sample = { pair[1], pair[2], "complex(randn(3, 4), rand(3, 4)), complex(randn(4), rand(4))" } }
 op { "logaddexp2(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating",
-     grad = { x = "mul(g, sigmoid(mul(sub(x, other), 0.6931471805599453)))",
-              other = "mul(g, sigmoid(mul(sub(other, x), 0.6931471805599453)))" },
-     doc = "`log2(2^x + 2^other)` without overflow.",
+     grad = { x = [[mul(g, sigmoid(mul(masked_fill(sub(x, other), eq(y, -HUGE_VAL), -HUGE_VAL),
+                               0.6931471805599453)))]],
+              other = [[mul(g, sigmoid(mul(masked_fill(sub(other, x), eq(y, -HUGE_VAL), -HUGE_VAL),
+                               0.6931471805599453)))]] },
+     doc = "`log2(2^x + 2^other)` without overflow. The gradient where it is minus infinity is 0.",
      sample = { pair[1], pair[2], "tensor{1 / 0, -1 / 0, 500.0}, tensor{1 / 0, -1 / 0, 2.0}" },
      check = { grad = "a sample has infinities" } }
 
@@ -68,9 +72,11 @@ op { "rad2deg(Tensor x) -> Tensor", inplace = true, out = true, kind = "composit
      doc = "Radians as degrees.", sample = { "randn(3, 4)", "randint(0, 6, {3, 4})" } }
 op { "atan2(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "floating", int_to_float = true,
-     grad = { x = "atan2_grad_x(g, x, other)", other = "neg(atan2_grad_x(g, other, x))" },
+     grad = { x = [[atan2_grad_x(where(logical_or(x, other), g, 0.0), x, where(logical_or(x, other), other, 1.0))]],
+              other = [[neg(atan2_grad_x(where(logical_or(x, other), g, 0.0), other,
+                            where(logical_or(x, other), x, 1.0)))]] },
      alias = { "arctan2" },
-     doc = "The angle of the point (`other`, `x`), from -pi to pi.", sample = { pair[1], pair[2] } }
+     doc = "The angle of the point (`other`, `x`), from -pi to pi. The gradients at (0, 0) are 0.", sample = { pair[1], pair[2] } }
 op { "atan2_grad_x(Tensor grad, Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating", int_to_float = true, inplace = false, internal = true,
      grad = { grad = "atan2_grad_x(g, x, other)",
@@ -81,8 +87,9 @@ op { "atan2_grad_x(Tensor grad, Tensor x, Tensor other) -> Tensor",
      torch = "args[0] * args[2] / (args[1] ** 2 + args[2] ** 2)" }
 op { "hypot(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating",
-     grad = { x = "mul(g, div(x, y))", other = "mul(g, div(other, y))" },
-     doc = "`sqrt(x^2 + other^2)` without overflow.", sample = { pair[1], pair[2] } }
+     grad = { x = "mul(g, div(x, masked_fill(y, eq(y, 0.0), 1.0)))",
+              other = "mul(g, div(other, masked_fill(y, eq(y, 0.0), 1.0)))" },
+     doc = "`sqrt(x^2 + other^2)` without overflow. The gradient where it is 0 is 0.", sample = { pair[1], pair[2] } }
 unary("erf", "The error function.", "erf_grad_x(g, x)", nil,
   { alias = { "special.erf" } })
 unary("erfc", "`1 - erf(x)`, exact for large `x`.", "neg(erf_grad_x(g, x))",

@@ -98,8 +98,10 @@ for 0. That of complex numbers is real. Two passes over the data.]],
      sample = spreads, torch = spread_call:format "var" }
 
 op { "std(Tensor x, Dim[*] dim={}, float correction=1, bool keepdim=false) -> Tensor",
-     out = true, kind = "composite", dtypes = "floating+complex",
-     doc = [[The standard deviation over `dim`: the square root of `var`.]],
+     vmap = "dims", kind = "structured", dtypes = "floating+complex",
+     grad = { x = "std_grad_x(g, x, y, dim, correction, keepdim)" },
+     doc = [[The standard deviation over `dim`: the square root of `var`, also where that is too large or too small
+for the dtype. The gradient where it is 0 is 0.]],
      sample = spreads, torch = spread_call:format "std" }
 
 for _, pair in ipairs { { "var", "variance" }, { "std", "standard deviation" } } do

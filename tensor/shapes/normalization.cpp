@@ -14,6 +14,10 @@ void same_precision(const char* op, const char* argument, const Tensor& t, const
         x.dtype(), "; ", x.dtype(), narrow ? " or float32" : "", " is wanted");
 }
 
+// Means are kept in float64: what a float32 cannot hold of a large one matters beside a small
+// deviation.
+Options statistics_of(const Tensor& x) { return {DType::Float64, x.device()}; }
+
 // x's sizes with the last `dims` of them 1.
 Dims layer_norm_stats(const char* op, const Tensor& x, int64_t dims) {
   check(dims >= 1 && dims <= x.dim(), op, ": ", dims, " dimensions of ", x.sizes());
@@ -46,7 +50,7 @@ std::array<Result, 3> native_layer_norm(const Tensor& x, const Dims& normalized_
       expect_shape(op, name, t->sizes(), normalized_shape);
       same_precision(op, name, *t, x);
     }
-  const Result stats{layer_norm_stats(op, x, dims), options_of(x)};
+  const Result stats{layer_norm_stats(op, x, dims), statistics_of(x)};
   return {like(x), stats, stats};
 }
 
@@ -103,7 +107,7 @@ std::array<Result, 3> native_batch_norm(const Tensor& x, const Tensor& weight, c
                                         const Tensor& running_mean, const Tensor& running_var,
                                         double, double) {
   const char* op = "batch_norm";
-  const Result stats{batch_norm_stats(op, x), options_of(x)};
+  const Result stats{batch_norm_stats(op, x), statistics_of(x)};
   channels(op, "weight", weight, x);
   channels(op, "bias", bias, x);
   channels(op, "running_mean", running_mean, x);
@@ -163,7 +167,7 @@ std::array<Result, 3> native_group_norm(const Tensor& x, int64_t num_groups, con
   const Dims sizes = group_norm_stats(op, x, num_groups);
   group_norm_weight(op, "weight", weight, x);
   group_norm_weight(op, "bias", bias, x);
-  const Result stats{sizes, {compute_dtype(x.dtype()), x.device()}};
+  const Result stats{sizes, statistics_of(x)};
   return {Result{x.sizes(), options_of(x)}, stats, stats};
 }
 

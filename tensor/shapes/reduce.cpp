@@ -122,6 +122,10 @@ Result var(const Tensor& x, const Dims& dim, double, bool keepdim) {
   return reduced("var", x, dim, keepdim, real_of(x.dtype()));
 }
 
+Result std(const Tensor& x, const Dims& dim, double, bool keepdim) {
+  return reduced("std", x, dim, keepdim, real_of(x.dtype()));
+}
+
 Result norm(const Tensor& x, double p, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
   const DType computed = dtype.value_or(x.dtype());
   check(is_differentiable(computed) && is_complex(computed) == is_complex(x.dtype()),
