@@ -54,6 +54,115 @@ void check_mode(const Mode& mode, int dims, bool align_corners, bool antialias) 
         ": mode \"lanczos\" wants antialias and no align_corners");
 }
 
+// Of each result along an axis the first element it is made of, and the weights of those.
+struct Taps {
+  int64_t first = 0;
+  std::vector<double> weights;
+};
+
+double filter_at(std::string_view filter, bool antialias, double x) {
+  x = std::abs(x);
+  if (filter == "linear") return x < 1 ? 1 - x : 0;
+  if (filter == "cubic") {
+    const double a = antialias ? -0.5 : -0.75;
+    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+  }
+  const auto sinc = [](double v) { return v == 0 ? 1 : std::sin(v) / v; };
+  constexpr double kPi = 3.14159265358979323846;
+  return x < 3 ? sinc(kPi * x) * sinc(kPi * x / 3) : 0;
+}
+
+// A filter as wide as the distance of two results.
+Taps wide_taps(std::string_view filter, int64_t i, int64_t in, double scale) {
+  const double half = filter == "linear" ? 1 : filter == "cubic" ? 2 : 3;
+  const double width = std::max(scale, 1.0), support = half * width;
+  const auto most = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
+  const double center = scale * (static_cast<double>(i) + 0.5);
+  Taps taps;
+  taps.first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
+  const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), in);
+  double total = 0;
+  for (int64_t j = 0; j < std::clamp<int64_t>(end - taps.first, 0, most); ++j) {
+    const double at = static_cast<double>(j + taps.first) - center + 0.5;
+    taps.weights.push_back(filter_at(filter, true, at / width));
+    total += taps.weights.back();
+  }
+  if (total != 0)
+    for (double& w : taps.weights) w /= total;
+  return taps;
+}
+
+// The elements beside it; what would come from beyond an end comes from the element there.
+Taps near_taps(std::string_view filter, int64_t i, int64_t in, double scale, bool align_corners) {
+  const int64_t count = filter == "linear" ? 2 : 4, half = count / 2;
+  const auto number = static_cast<double>(i);
+  double place = align_corners ? scale * number : scale * (number + 0.5) - 0.5;
+  if (count == 2) place = std::max(place, 0.0);
+  const int64_t before = std::min(static_cast<int64_t>(std::floor(place)), in - 1);
+  const double part = std::clamp(place - static_cast<double>(before), 0.0, 1.0);
+  const int64_t from = before - half + 1, end = std::min(before + half + 1, in);
+  Taps taps;
+  taps.first = std::max<int64_t>(from, 0);
+  taps.weights.resize(static_cast<size_t>(std::clamp<int64_t>(end - taps.first, 1, count)));
+  for (int64_t j = 0; j < count; ++j) {
+    const int64_t at = std::clamp<int64_t>(from + j, taps.first, end - 1) - taps.first;
+    const double distance = static_cast<double>(j + 1 - half) - part;
+    taps.weights[static_cast<size_t>(at)] += filter_at(filter, false, distance);
+  }
+  return taps;
+}
+
+// Rounds the weights to integers that fit 16 bits, with as many binary digits as all can have.
+int round_weights(std::vector<Taps>& all) {
+  constexpr int kMostDigits = 22;
+  double most = 0;
+  for (const Taps& taps : all)
+    for (const double w : taps.weights) most = std::max(most, w);
+  int digits = 0;
+  while (digits < kMostDigits && static_cast<int64_t>(0.5 + std::ldexp(most, digits + 1)) < 1 << 15)
+    ++digits;
+  for (Taps& taps : all)
+    for (double& w : taps.weights) {
+      const double scaled = std::ldexp(w, digits);
+      w = std::trunc(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+    }
+  return digits;
+}
+
+// The bytes x resized along `dim` in integers, as PyTorch and Pillow do it.
+Tensor resampled_bytes(const Tensor& x, int64_t dim, int64_t out, std::string_view filter,
+                       bool align_corners, bool antialias, std::optional<double> step) {
+  const int64_t in = x.size(static_cast<int>(dim));
+  double scale = step.value_or(static_cast<double>(in) / static_cast<double>(out));
+  if (align_corners)
+    scale = out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+  std::vector<Taps> all;
+  size_t most = 0;
+  for (int64_t i = 0; i < out; ++i) {
+    all.push_back(antialias ? wide_taps(filter, i, in, scale)
+                            : near_taps(filter, i, in, scale, align_corners));
+    most = std::max(most, all.back().weights.size());
+  }
+  const int digits = round_weights(all);
+  Dims along = Dims::filled(x.dim(), 1), sizes = x.sizes();
+  along[static_cast<int>(dim)] = sizes[static_cast<int>(dim)] = out;
+  Tensor sum = full(sizes, int64_t{1} << digits >> 1, Options{DType::Int32, x.device()});
+  for (size_t j = 0; j < most; ++j) {
+    Tensor at = empty({out}, {DType::Int64, {}}), weight = empty(along, {DType::Int32, {}});
+    for (int64_t i = 0; i < out; ++i) {
+      const Taps& taps = all[static_cast<size_t>(i)];
+      const bool has = j < taps.weights.size();
+      at.data<int64_t>()[i] = 1 + (has ? taps.first + static_cast<int64_t>(j) : 0);
+      weight.data<int32_t>()[i] = has ? static_cast<int32_t>(taps.weights[j]) : 0;
+    }
+    const Tensor part = to(index_select(x, dim, to(at, std::nullopt, x.device())), DType::Int32);
+    add_(sum, mul(part, to(weight, std::nullopt, x.device())));
+  }
+  const Tensor rounded = bitwise_right_shift(sum, int64_t{digits});
+  return to(clamp(rounded, int64_t{0}, int64_t{255}), DType::UInt8);
+}
+
 Tensor filtered(const Tensor& x, const std::vector<int64_t>& size, const Mode& mode,
                 bool align_corners, bool antialias,
                 const std::vector<std::optional<double>>& scales) {
@@ -63,7 +172,7 @@ Tensor filtered(const Tensor& x, const std::vector<int64_t>& size, const Mode& m
   check(is_floating(x.dtype()) || bytes, kInterpolate, ": mode \"", mode.name, "\" takes ",
         mode.antialias ? "uint8 and floating dtypes" : "floating dtypes", ", got ",
         name(x.dtype()));
-  Tensor out = bytes ? to(x, DType::Float32) : widened(x);
+  Tensor out = widened(x);
   Dims sizes = x.sizes();
   // From the last axis on, which has the most to gain from a smaller image.
   for (int i = dims - 1; i >= 0; --i) {
@@ -71,10 +180,10 @@ Tensor filtered(const Tensor& x, const std::vector<int64_t>& size, const Mode& m
     // As in PyTorch an axis that keeps its size stays, whatever the scale, but by the plain cubic.
     if (size[i] == x.size(2 + i) && (mode.filter == "linear" || antialias)) continue;
     const auto step = scales[i] ? std::optional<double>(1.0 / *scales[i]) : std::nullopt;
-    out = resample(out, sizes, 2 + i, mode.filter, align_corners, antialias, step);
+    if (bytes && size[i] == x.size(2 + i)) continue;
+    out = bytes ? resampled_bytes(out, 2 + i, size[i], mode.filter, align_corners, antialias, step)
+                : resample(out, sizes, 2 + i, mode.filter, align_corners, antialias, step);
   }
-  // The cubic filters go beyond the range of their elements.
-  if (bytes) out = clamp_between(round(out), 0.0, 255.0);
   out = to(out, x.dtype());
   return &out.storage() == &x.storage() ? clone(out) : out;
 }

@@ -1,9 +1,11 @@
 // interp/binding/index.cpp: turns Lua keys into a list of index items, and those into ops.
 #include "interp/binding/index.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
+#include "autograd/host_value.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/uses_index.h"
 
@@ -134,6 +136,26 @@ void read_item(lua_State* L, int index, Items& items) {
   }
 }
 
+bool is_number(const Item& item) {
+  return item.kind == Item::Kind::Tensor && item.tensor.dim() == 0 &&
+         is_integral(item.tensor.dtype()) && has_values(item.tensor);
+}
+
+// Beside index tensors with dimensions one of none is a position, as in PyTorch: as an index it
+// would move the dimensions of the result.
+void numbers_to_positions(Items& items) {
+  const auto has_dims = [](const Item& item) {
+    return item.kind == Item::Kind::Tensor && item.tensor.dim() > 0;
+  };
+  if (std::none_of(items.begin(), items.end(), has_dims)) return;
+  for (Item& item : items) {
+    if (!is_number(item)) continue;
+    item.from = host_value<int64_t>(to(item.tensor, DType::Int64, std::nullopt));
+    item.kind = Item::Kind::Position;
+    item.tensor = Tensor();
+  }
+}
+
 Items read_items(lua_State* L, int key) {
   Items items;
   if (lua_type(L, key) != LUA_TTABLE) {
@@ -147,6 +169,7 @@ Items read_items(lua_State* L, int key) {
     read_item(L, lua_gettop(L), items);
     lua_pop(L, 1);
   }
+  numbers_to_positions(items);
   return items;
 }
 

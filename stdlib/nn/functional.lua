@@ -93,11 +93,13 @@ functional.tanh = op "tanh(Tensor input)"
 functional.glu = op "glu(Tensor input, int dim=-1)"
 
 -- The softmax ops. Without `dim` PyTorch takes the channels of a batch, or what it takes for them.
+-- A dtype is told from a dimension, so that it may come first.
 local function softmax_of(name)
-  local read = declare.reader(name .. "(Tensor input, int? dim=nil, string? dtype=nil)")
+  local read = declare.reader(name .. "(Tensor input, int|string? dim=nil, string|int? dtype=nil)")
   local call = ml[name]
   return function(...)
     local input, dim, dtype = read(...)
+    if type(dim) == "string" then dim, dtype = dtype, dim end
     dim = dim or (input.ndim <= 1 or input.ndim == 3) and 1 or 2
     if dtype then return call(input, dim, dtype) end
     return call(input, dim)

@@ -266,16 +266,16 @@ rows {
     module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
     doc = [[The singular value decomposition `A = U diag(S) Vh` of matrices (..., m, n): `S` real,
 descending; `U` (m, m) and `Vh` (n, n) unitary, or, with `full_matrices` false, their first columns and
-rows (m, k) and (k, n). The gradient wants distinct singular values, and is that of the first k vectors.
+rows (m, k) and (k, n). The gradient is that of the first k vectors; where singular values are equal (or 0, unless m = n) it is NaN or infinite, as in PyTorch, but for what uses `S` alone.
 `driver` names a routine of cuSOLVER in PyTorch; there is none here to choose.]],
     sample = { "randn(3, 2), false", "randn(2, 2, 3)" },
     check = { value = SIGNS, grad = SIGNS, dtypes = SIGNS, cuda = DEVICE_SIGNS } },
   { [[linalg_svdvals(Tensor A, string driver="") -> Tensor]],
     module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
-    doc = [[The singular values of matrices, descending. `driver` as of `linalg.svd`.]], sample = { "randn(3, 2)", "randn(2, 2, 3)" } },
+    doc = [[The singular values of matrices, descending; equal ones have a gradient too. `driver` as of `linalg.svd`.]], sample = { "randn(3, 2)", "randn(2, 2, 3)" } },
   { "svd(Tensor A, bool some=true, bool compute_uv=true) -> (Tensor U, Tensor S, Tensor V)",
     kind = "composite", autocast = { cpu = "float32" },
-    doc = [[`linalg.svd` with `V` instead of its conjugate transpose; `some` gives the first k columns.
+    doc = [[`linalg.svd`, with its gradient, and `V` instead of its conjugate transpose; `some` gives the first k columns.
 Without `compute_uv`, `U` and `V` are zeros.]],
     sample = { "randn(3, 2), true, false" }, check = { grad = "tested as linalg.svdvals" } },
   { "native_eigh(Tensor A, string UPLO, bool vectors) -> (Tensor eigenvalues, Tensor eigenvectors)",
@@ -287,8 +287,8 @@ Without `compute_uv`, `U` and `V` are zeros.]],
   { 'linalg_eigh(Tensor A, string UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
     module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
     doc = [[The real eigenvalues of Hermitian matrices (..., n, n), ascending, and orthonormal
-eigenvectors as columns. The lower triangle is read, or with `UPLO` `"U"` the upper one. The gradient wants
-distinct eigenvalues.]],
+eigenvectors as columns. The lower triangle is read, or with `UPLO` `"U"` the upper one. The gradient of the vectors is
+NaN or infinite where eigenvalues are equal, as in PyTorch.]],
     sample = { POSITIVE }, check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS, cuda = DEVICE_SIGNS } },
   { 'linalg_eigvalsh(Tensor A, string UPLO="L") -> Tensor',
     module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },

@@ -143,6 +143,36 @@ test("fractional pooling draws its windows", function()
   refuses(function() ml.fractional_max_pool2d(x, 2, 2, ml.rand(2, 3, 3)) end, "random_samples has shape")
 end)
 
+-- torch.nn.functional.interpolate of these bytes: mode, antialias, align_corners, size, results.
+local BYTES = {
+  { "bilinear", false, false, { 3, 8 }, { 85, 55, 51, 79, 106, 134, 162, 185, 199, 222, 154, 22, 49, 77, 105,
+    128, 142, 165, 193, 211, 174, 84, 48, 71 } },
+  { "bilinear", false, true, { 7, 3 }, { 11, 104, 196, 159, 81, 173, 222, 59, 151, 199, 36, 128, 176, 99, 105,
+    154, 161, 83, 131, 224, 60 } },
+  { "bilinear", true, false, { 2, 4 }, { 126, 73, 97, 148, 175, 169, 94, 80 } },
+  { "bilinear", true, true, { 2, 4 }, { 147, 105, 100, 129, 166, 183, 86, 72 } },
+  { "bicubic", false, false, { 3, 8 }, { 87, 40, 35, 83, 107, 135, 167, 190, 196, 247, 159, 5, 45, 76, 108,
+    131, 137, 158, 203, 227, 187, 74, 30, 72 } },
+  { "bicubic", false, true, { 4, 3 }, { 11, 104, 196, 249, 41, 149, 178, 77, 107, 131, 248, 60 } },
+  { "bicubic", true, false, { 2, 4 }, { 126, 60, 96, 156, 180, 182, 87, 73 } },
+  { "bicubic", true, true, { 3, 2 }, { 98, 162, 128, 78, 153, 57 } },
+}
+test("interpolate of bytes is in integers", function()
+  local x = ((ml.arange(0, 29) * 37 + 11) % 256):to("uint8"):view(1, 1, 5, 6)
+  for _, case in ipairs(BYTES) do
+    local mode, antialias, corners, size, want = table.unpack(case)
+    local y = F.interpolate(x, { size = size, mode = mode, antialias = antialias, align_corners = corners })
+    expect.equal(y.dtype, "uint8")
+    expect.equal(y:flatten():tolist(), want, mode)
+    -- Of several images and channels at once, and not contiguous.
+    local several = F.interpolate(x:expand(2, 5, 5, 6), { size = size, mode = mode, antialias = antialias,
+      align_corners = corners })
+    expect.equal(several[2][5]:flatten():tolist(), want, mode)
+  end
+  local y = F.interpolate(x, { scale_factor = 0.7, mode = "bilinear", antialias = true })
+  expect.equal(y:flatten():tolist(), { 70, 59, 112, 166, 188, 83, 70, 123, 176, 193, 90, 74 })
+end)
+
 test("interpolate by size and by factor", function()
   local x = counted(1, 1, 4)
   expect.equal(F.interpolate(x, 6):tolist(), { { { 1.0, 1.0, 2.0, 3.0, 3.0, 4.0 } } })

@@ -50,6 +50,25 @@ test("basic forms are views", function()
   expect.equal(x[{ 2, 1 }]:item(), 0)
 end)
 
+-- As torch.zeros(3, 2, 5, 4)[:, torch.tensor(1), 1:2, torch.tensor([0])] and the others.
+test("an index tensor of no dimensions beside others is a position", function()
+  local x = ml.arange(1, 120):view(3, 2, 5, 4)
+  local function n(...) return ml.tensor(...) end
+  local function shape(key) return tostring(x[key].shape) end
+  expect.equal(shape { {}, n(2), { 2, 2 }, n { 1 } }, "(3, 1, 1)")
+  expect.equal(shape { n { 1, 2 }, {}, n(3) }, "(2, 2, 4)")
+  expect.equal(shape { ml.ellipsis, n(3), n { 1, 2 } }, "(3, 2, 2)")
+  expect.equal(shape { n { 1, 2 }, n(2), {}, n { 2, 3 } }, "(2, 5)")
+  expect.equal(shape { n(2), {}, n(3) }, "(2, 4)")
+  expect.equal(x[{ {}, n(2), { 2, 2 }, n { 1 } }]:tolist(), { { { 25 } }, { { 65 } }, { { 105 } } })
+  expect.equal(x[{ n(-1), n(1), n { 1, 2 }, n(-1) }]:tolist(), { 84, 88 })
+  local y = ml.zeros(3, 2)
+  y[{ n(2), n { 1, 2 } }] = ml.tensor { 1.0, 2 }
+  expect.equal(y:tolist(), { { 0, 0 }, { 1, 2 }, { 0, 0 } })
+  expect.error(function() return x[{ n(4), n { 1 } }] end, "index 4 is out of range for dimension 1 of size 3")
+  expect.error(function() return x[{ n(0), n { 1 } }] end, "positions start at 1")
+end)
+
 test("index tensors and masks", function()
   local x = matrix()
   expect.equal(flat(x[ml.tensor { 3, 1 }]), "31 32 33 34 11 12 13 14")
