@@ -194,17 +194,14 @@ local function own_tensors(value)
   return out
 end
 
--- A group of a dict, checked, but for numbers that schedules set, which may have left the range
--- that a constructor takes.
+-- A group of a dict, checked, but for a rate: schedules may have moved it out of the range that a
+-- constructor takes.
 local function loaded_group(self, given)
-  local scheduled = {}
-  for _, name in ipairs { "lr", "momentum" } do
-    if type(given[name]) == "number" and type(self.defaults[name]) == "number" then
-      scheduled[name], given[name] = given[name], self.defaults[name]
-    end
-  end
+  local lr = given.lr
+  local scheduled = type(lr) == "number" and type(self.defaults.lr) == "number"
+  if scheduled then given.lr = self.defaults.lr end
   local group = self:_complete_group("load_state_dict", given)
-  for name, value in pairs(scheduled) do group[name] = value end
+  if scheduled then group.lr = lr end
   return group
 end
 

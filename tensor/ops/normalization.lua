@@ -5,9 +5,9 @@ op { [[native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, T
      vmap = "native_layer_norm", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
      grad = { ["x, weight, bias"] = "layer_norm_slopes(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)" },
-     torch = "torch.native_layer_norm(*(list(args) + [None, None, 1e-5][len(args) - 2:]))",
+     torch = "torch.native_layer_norm(*(list(args) + [None, None, 1e-5][len(args) - 2:]))", check = { value = "layer_norm is compared" },
      doc = [[`layer_norm` with what its gradient needs: the mean and the reciprocal standard deviation of
-each normalised slice, with the normalised dimensions kept at size 1.]],
+each normalised slice, with the normalised dimensions kept at size 1, in float64.]],
      sample = { "randn(3, 4), {4}, randn(4), randn(4)" } }
 
 op { [[layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight,
@@ -26,7 +26,7 @@ op { [[layer_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor
 
 op { [[layer_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int dims,
                               float eps) -> Tensor]],
-     vmap = "layer_norm_grad_weight", kind = "structured", dtypes = "floating", internal = true,
+     vmap = "layer_norm_grad_weight", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      grad = { ["grad, x"] = "layer_norm_grad_weight_grads(g, grad, x, mean, rstd, dims, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -68,7 +68,7 @@ op { [[native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? runnin
      grad = { ["x, weight, bias"] = "batch_norm_slopes(g_y, x, mean, rstd, weight, eps)" },
      check = { value = "batch_norm is compared", noncontiguous = "batch_norm is compared" },
      doc = [[`batch_norm` in training, with what its gradient needs: the mean and the reciprocal standard
-deviation of each channel, (1, c, 1, ...). The running statistics, where given, move towards the batch's
+deviation of each channel, (1, c, 1, ...), in float64. The running statistics, where given, move towards the batch's
 by `momentum`.]],
      sample = { "randn(4, 3, 2, 2), randn(3), randn(3), nil, nil" } }
 
@@ -88,7 +88,7 @@ op { [[batch_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor
 
 op { [[batch_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd,
                               float eps) -> Tensor]],
-     vmap = "channels", kind = "structured", dtypes = "floating", internal = true,
+     vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      grad = { ["grad, x"] = "batch_norm_grad_weight_grads(g, grad, x, mean, rstd, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -133,7 +133,7 @@ op { [[native_group_norm(Tensor x, int num_groups, Tensor? weight, Tensor? bias,
      grad = { ["x, weight, bias"] = "group_norm_slopes(g_y, x, mean, rstd, weight, num_groups, eps)" },
      check = { value = "group_norm is compared" },
      doc = [[`group_norm` with what its gradient needs: the mean and the reciprocal standard deviation of each
-group, (n, num_groups), in the dtype that is computed in.]],
+group, (n, num_groups), in float64.]],
      sample = { "randn(2, 6, 3), 3, randn(6), randn(6), 1e-5", "randn(3, 4), 2, nil, randn(4), 1e-5" } }
 
 op { [[group_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int num_groups,
