@@ -225,7 +225,7 @@ struct Entry {
 
 constexpr const char* kKeptIo[] = {"stdout", "stderr", nullptr};
 constexpr const char* kKeptOs[] = {"getenv", "time", "clock", "date", nullptr};
-constexpr const char* kKeptDebug[] = {"getinfo", "traceback", nullptr};
+constexpr const char* kKeptDebug[] = {"getinfo", "getlocal", "traceback", nullptr};
 constexpr const char* kNothing[] = {nullptr};
 
 constexpr Entry kEntries[] = {
