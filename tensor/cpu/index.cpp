@@ -220,7 +220,9 @@ void write_positions(const T* x, int64_t count, PositionRows rows) {
 Tensor nonzero(const Tensor& given) {
   const Tensor x = contiguous(given);
   Tensor out;
-  visit(x.dtype(), [&]<class T>() {
+  visit(x.dtype(), [&]<class X>() {
+    // The bytes of a bool tensor may be any: a view of them as uint8 writes there, too.
+    using T = std::conditional_t<std::is_same_v<X, bool>, uint8_t, X>;
     const T* from = x.elements<T>();
     const int64_t count = count_set(from, x.numel());
     out = empty_plain(Dims{count, x.dim()}, Options{DType::Int64, x.device()}, "nonzero");

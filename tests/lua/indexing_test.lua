@@ -326,6 +326,17 @@ test("few elements that come to places of a large 16-bit tensor are rounded once
   end
 end)
 
+test("masks whose bytes were written through a view of another dtype", function()
+  for _, byte in ipairs { 2, 255 } do
+    local mask = ml.zeros(5000, { dtype = "bool" })
+    mask:view("uint8"):narrow(1, 11, 4000):fill_(byte)
+    local at = mask:nonzero()
+    expect.equal({ at.shape[1], at[1]:item(), at[-1]:item() }, { 4000, 11, 4010 })
+    expect.equal(ml.ones(5000)[mask]:sum():item(), 4000.0)
+    expect.equal(ml.ones(5000):masked_select(mask).shape[1], 4000)
+  end
+end)
+
 test("nonzero names every element of a large tensor that is set", function()
   ml.manual_seed(1)
   for _, sizes in ipairs { { 5000 }, { 60, 70 }, { 3000, 2 }, { 7, 1, 900 }, { 40, 3, 50 } } do
