@@ -397,6 +397,7 @@ void set_data(Tensor& x, const Tensor& y) {
 
 bool detail::begin_restride(const Tensor& x, const char* op) {
   check(!x.device().is_batched(), op, ": cannot give a tensor inside vmap another shape in place");
+  check_geometry_is_own(x, op);
   if (grad_enabled() && x.requires_grad())
     check_inplace(x, op);
   else

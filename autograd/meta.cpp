@@ -76,11 +76,22 @@ void set_requires_grad(Tensor& t, bool on) {
   ensure_meta(t).requires_grad = on;
 }
 
+namespace {
+// The gradient of a tensor that interpreters share is the same tensor in each of them.
+void share_with(const Tensor& t, const Tensor& grad) {
+  if (grad.defined() && t.storage().has_shared_handles()) grad.storage().share_handles();
+}
+}  // namespace
+
 Gradient gradient_of(const Tensor& t) {
   AutogradMeta* meta = meta_of(t);
   if (!meta) return {};
-  if (meta->retained) return {*meta->retained, nullptr};
+  if (meta->retained) {
+    share_with(t, *meta->retained);
+    return {*meta->retained, nullptr};
+  }
   const LeafLock lock(*meta);
+  share_with(t, meta->grad);
   return {meta->grad, meta->rows};
 }
 

@@ -374,7 +374,10 @@ void Session::push(lua_State* L, const Value& value) {
     void operator()(int64_t x) const { lua_pushinteger(L, x); }
     void operator()(double x) const { lua_pushnumber(L, x); }
     void operator()(const std::string& x) const { lua_pushlstring(L, x.data(), x.size()); }
-    void operator()(const Tensor& x) const { push_tensor(L, x); }
+    void operator()(const Tensor& x) const {
+      if (x.defined()) x.storage().note_interpreter(&session);
+      push_tensor(L, x);
+    }
     void operator()(const Table& x) const { reference(*x.reference_); }
     void operator()(const Function& x) const { reference(*x.reference_); }
     void operator()(const Object& x) const { reference(*x.reference_); }
@@ -397,7 +400,10 @@ Value Session::take(lua_State* L, int index) {
   if (take_simple(L, index, put) || lua_isnone(L, index)) return simple;
   if (lua_istable(L, index)) return Table(refer(L, index));
   if (lua_isfunction(L, index)) return Function(refer(L, index));
-  if (const Tensor* tensor = test_tensor(L, index)) return *tensor;
+  if (const Tensor* tensor = test_tensor(L, index)) {
+    if (tensor->defined()) tensor->storage().note_interpreter(this);
+    return *tensor;
+  }
   return Object(refer(L, index));
 }
 

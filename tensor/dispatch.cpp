@@ -127,15 +127,37 @@ const Tensor& unshared(const Tensor& x, Tensor& copy,
   return x;
 }
 
-const std::vector<Tensor>& unshared(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
-                                    std::initializer_list<const Tensor*> written) {
+const Tensor& steady(const Tensor& x, Tensor& copy, std::initializer_list<const Tensor*> written) {
+  if (x.defined() && x.storage().has_other_writers()) [[unlikely]]
+    return copy = clone_plain(x);
+  return unshared(x, copy, written);
+}
+
+namespace {
+// The list, or what `each` makes of its tensors in `copy` where it makes anything of one.
+template <class Each>
+const std::vector<Tensor>& replaced(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
+                                    std::initializer_list<const Tensor*> written,
+                                    const Each& each) {
   for (size_t i = 0; i < list.size(); ++i) {
     Tensor own;
-    if (unshared(list[i], own, written).is_same(list[i])) continue;
+    if (each(list[i], own, written).is_same(list[i])) continue;
     if (copy.empty()) copy = list;
     copy[i] = own;
   }
   return copy.empty() ? list : copy;
+}
+using Replacement = const Tensor& (*)(const Tensor&, Tensor&, std::initializer_list<const Tensor*>);
+}  // namespace
+
+const std::vector<Tensor>& unshared(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
+                                    std::initializer_list<const Tensor*> written) {
+  return replaced(list, copy, written, Replacement{unshared});
+}
+
+const std::vector<Tensor>& steady(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
+                                  std::initializer_list<const Tensor*> written) {
+  return replaced(list, copy, written, Replacement{steady});
 }
 
 void check_list(const char* op, const char* arg, const std::vector<Tensor>& list) {
@@ -170,8 +192,9 @@ void check_out(const char* op, const Tensor& out, const shapes::Result& like) {
 
 Tensor out_or_new(const char* op, const Tensor& out, const shapes::Result& like,
                   std::initializer_list<const Tensor*> inputs, const std::vector<Tensor>& list) {
-  bool direct =
-      out.dtype() == like.options.dtype && out.sizes() == like.sizes && out.is_contiguous();
+  // Kernels read back what they have written, positions too.
+  bool direct = out.dtype() == like.options.dtype && out.sizes() == like.sizes &&
+                out.is_contiguous() && !out.storage().has_other_writers();
   for (const Tensor* x : inputs) direct = direct && !(x->defined() && may_overlap(out, *x));
   for (const Tensor& x : list) direct = direct && !(x.defined() && may_overlap(out, x));
   if (!direct) return allocate(like, op);

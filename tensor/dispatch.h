@@ -37,6 +37,12 @@ void check_apart(const char* op, std::initializer_list<const Tensor*> written);
 const Tensor& unshared(const Tensor& x, Tensor& copy, std::initializer_list<const Tensor*> written);
 const std::vector<Tensor>& unshared(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
                                     std::initializer_list<const Tensor*> written);
+// The same of what a kernel looks at more than once, as to check a position and then to use it, or
+// to count and then to write: a copy also where others may write to it meanwhile.
+const Tensor& steady(const Tensor& x, Tensor& copy,
+                     std::initializer_list<const Tensor*> written = {});
+const std::vector<Tensor>& steady(const std::vector<Tensor>& list, std::vector<Tensor>& copy,
+                                  std::initializer_list<const Tensor*> written = {});
 // Throw when the list is empty or holds an undefined tensor.
 void check_list(const char* op, const char* arg, const std::vector<Tensor>& list);
 // The rank of the list's first tensor that is not an empty one of one dimension: these join with

@@ -34,6 +34,15 @@ void set_geometry(TensorImpl* impl, const Dims& sizes, const Dims& strides, int6
 
 }  // namespace
 
+void check_geometry_is_own(const Tensor& x, const char* op) {
+  const TensorImpl* impl = x.impl();
+  check(
+      !impl->storage->has_shared_handles() || impl->references.load(std::memory_order_acquire) == 1,
+      op,
+      ": this tensor is shared with another interpreter, so its shape and memory are fixed; use "
+      "x:clone() or x:view(x.shape) instead");
+}
+
 void take_geometry(Tensor& x, const Tensor& y) {
   set_geometry(x.impl(), y.sizes(), y.strides(), y.offset());
 }
@@ -52,6 +61,7 @@ Dims taken_strides(const Dims& sizes, const Dims& strides) {
 Tensor& set_(Tensor& x, const TypedStorage& storage, int64_t offset, const Dims& sizes,
              const Dims& strides) {
   refuse_history(x, "set_");
+  check_geometry_is_own(x, "set_");
   check(storage.dtype() == x.dtype(), "set_: the storage holds ", storage.dtype(),
         " and the tensor is ", x.dtype());
   check(storage.device() == x.device(), "set_: the storage is on ", storage.device(),
@@ -69,6 +79,7 @@ Tensor& set_(Tensor& x, const TypedStorage& storage, int64_t offset, const Dims&
   if (!x.requires_grad()) forget_tape(impl);
   Storage& now = storage.storage();
   now.pass_version(impl->storage->version());
+  now.note_interpreter_of(*impl->storage);
   now.set_last_writer("set_");
   now.retain();
   std::exchange(impl->storage, &now)->release();
@@ -78,11 +89,13 @@ Tensor& set_(Tensor& x, const TypedStorage& storage, int64_t offset, const Dims&
 }
 
 void take_memory(Tensor& x, const Tensor& y) {
+  check_geometry_is_own(x, "data");
   TensorImpl *impl = x.impl(), *from = y.impl();
   if (!x.requires_grad()) forget_tape(impl);
   if (impl == from) return;
   Storage& now = *from->storage;
   if (&now != impl->storage) now.pass_version(impl->storage->version());
+  now.note_interpreter_of(*impl->storage);
   now.retain();
   std::exchange(impl->storage, &now)->release();
   impl->dtype = from->dtype;
@@ -95,6 +108,7 @@ Tensor& resize_(Tensor& x, const Dims& sizes) {
   check(!x.requires_grad(),
         "resize_: a tensor that requires grad cannot change its shape; detach it");
   if (x.sizes() == sizes) return x;
+  check_geometry_is_own(x, "resize_");
   TensorImpl* impl = x.impl();
   const int64_t end = count == 0 ? 0 : checked_add(impl->offset, count, "resize_");
   const int64_t bytes = checked_mul(end, static_cast<int64_t>(size_of(x.dtype())), "resize_");

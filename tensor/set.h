@@ -13,6 +13,9 @@ namespace moonlet {
 // view would overflow: those of an empty tensor and of dimensions of one position.
 Dims taken_strides(const Dims& sizes, const Dims& strides);
 
+// Throws when another interpreter may hold this tensor: it could be reading its shape and memory.
+void check_geometry_is_own(const Tensor& x, const char* op);
+
 // Gives x the geometry of y, which must lie on its storage. The tape is the caller's affair.
 void take_geometry(Tensor& x, const Tensor& y);
 

@@ -266,6 +266,8 @@ Storage* Storage::map_file(const std::string& path, Mapping mapping, std::option
   if (wanted > 0) out->data_ = static_cast<char*>(file.map(wanted, mapping));
   out->bytes_ = out->capacity_ = wanted;
   out->shared_ = mapping == Mapping::Shared;
+  // Pages of a private mapping that nobody has written to here show what others write to the file.
+  out->hand_over();
   out->read_only_ = mapping == Mapping::ReadOnly;
   return out.release();
 }
@@ -289,6 +291,9 @@ void Storage::resize(size_t bytes, const char* op) {
   check(!read_only_, op, ": this storage is read-only");
   check(!is_mapped(), op, ": this storage is a mapped file, whose size is fixed");
   check(!is_foreign(), op, ": this storage is memory of the host's, whose size is fixed");
+  check(!has_other_writers(), op,
+        ": this storage is shared with another interpreter, such as a DataLoader's worker, so its "
+        "size is fixed; clone the tensor to get memory that can be resized");
   const bool fits = bytes <= capacity_ && !(bytes < bytes_ && sole_owner());
   if (!fits) {
     const std::unique_ptr<Storage, Releaser> fresh(allocate(bytes, device_));

@@ -68,6 +68,39 @@ class Storage {
   bool is_mapped() const noexcept;
   // Whether writes reach a mapped file.
   bool is_shared() const noexcept { return shared_; }
+  // Whether others than the interpreter that runs may write to it at any time: another interpreter,
+  // or another process that maps its file. Its size is fixed then, and what is looked at twice,
+  // such as a position that is checked and used, is copied first (`steady`, tensor/dispatch.h).
+  // Memory that was handed over and has one holder left is nobody else's any more.
+  bool has_other_writers() const noexcept {
+    const Sharing sharing = sharing_.load(std::memory_order_relaxed);
+    return sharing != Sharing::None &&
+           (sharing == Sharing::Handles || is_mapped() || !sole_owner());
+  }
+  // Whether other interpreters may hold the same tensors on it, not only tensors of their own.
+  bool has_shared_handles() const noexcept {
+    return sharing_.load(std::memory_order_relaxed) == Sharing::Handles;
+  }
+  // For who is about to hand it to another interpreter, for tensors of that one's own.
+  void hand_over() noexcept {
+    Sharing none = Sharing::None;
+    sharing_.compare_exchange_strong(none, Sharing::Memory, std::memory_order_relaxed);
+  }
+  // For hosts, which give tensors themselves to interpreters and get them from there: when they
+  // come to a second one, it shares them.
+  void note_interpreter(const void* interpreter) noexcept {
+    const void* first = nullptr;
+    const bool is_first =
+        interpreter_.compare_exchange_strong(first, interpreter, std::memory_order_relaxed);
+    if (!is_first && first != interpreter) share_handles();
+  }
+  // For what is reached through a tensor that interpreters share, such as its gradient.
+  void share_handles() noexcept { sharing_.store(Sharing::Handles, std::memory_order_relaxed); }
+  // As note_interpreter, for a storage that a tensor moves to from `other`.
+  void note_interpreter_of(const Storage& other) noexcept {
+    const void* first = other.interpreter_.load(std::memory_order_relaxed);
+    if (first != nullptr) note_interpreter(first);
+  }
   // Refused by check_writable, which every op that writes calls.
   bool is_read_only() const noexcept { return read_only_; }
   // Whether it was made in inference mode: the tape saves no tensor of it, and outside of the mode
@@ -77,8 +110,9 @@ class Storage {
   void make_read_only() noexcept { read_only_ = true; }
   // Changes how many bytes there are; contents stay as far as they fit, new bytes are 0. A smaller
   // size gives memory back only when nobody else holds the storage: what tensors reach stays valid.
-  // Throws naming `op` for foreign, mapped and read-only memory, and OutOfMemory. Must not run
-  // while another thread reads or writes through this storage.
+  // Throws naming `op` for foreign, mapped and read-only memory, for a storage that has other
+  // writers, whose kernels hold the old memory, and OutOfMemory. Must not run while another thread
+  // reads or writes through this storage.
   void resize(size_t bytes, const char* op);
 
   // Whether there is one holder only: a tensor, a TypedStorage or a view's base.
@@ -100,6 +134,7 @@ class Storage {
 
  private:
   Storage() = default;
+  enum class Sharing : uint8_t { None, Memory, Handles };
   static Storage* make(void* data, size_t bytes, Device device, Allocator* allocator,
                        void* context);
   void destroy() noexcept;
@@ -118,6 +153,8 @@ class Storage {
   Allocator* allocator_ = nullptr;
   void* context_ = nullptr;
   std::atomic<const char*> last_writer_{nullptr};
+  std::atomic<Sharing> sharing_{Sharing::None};
+  std::atomic<const void*> interpreter_{nullptr};  // the first that a host dealt with it in
 };
 
 // Bytes of all live storages on all devices, and on one kind of device.

@@ -9,6 +9,7 @@
 #include "tensor/interrupt.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
+#include "tensor/set.h"
 
 namespace moonlet {
 
@@ -173,8 +174,10 @@ Tensor on_stand_in(Storage* storage, const Dims& sizes, const Dims& strides, DTy
 
 void resize_plain(Tensor& x, const Dims& sizes, const Dims& strides) {
   const int64_t count = numel_of(sizes, "resize");
+  check_geometry_is_own(x, "out");
   TensorImpl* impl = x.impl();
   Storage* fresh = Storage::allocate(static_cast<size_t>(count) * size_of(x.dtype()), x.device());
+  fresh->note_interpreter_of(*impl->storage);
   fresh->pass_version(impl->storage->version());
   impl->storage->release();
   impl->storage = fresh;

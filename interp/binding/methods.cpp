@@ -97,7 +97,7 @@ int l_set(lua_State* L) {
   Dims size, stride;
   if (args.has(3)) size = args.ints(3);
   if (args.has(4)) stride = args.ints(4);
-  Tensor x = args.tensor(0);
+  Tensor& x = check_tensor(L, args.slot(0), "set_");
   if (args.has(1) && tensor_cell(L, args.slot(1)) != nullptr) {
     check(!args.has(2) && !args.has(3) && !args.has(4),
           "set_: a tensor brings its own offset, size and stride; give its storage to choose them");
@@ -130,7 +130,7 @@ int l_resize(lua_State* L) {
   static const Signature kSignature = {"resize_", "resize_(x, size)", kArgs, std::size(kArgs)};
   ArgReader args(L, kSignature);
   const Dims size = args.ints(1);
-  Tensor x = args.tensor(0);
+  Tensor& x = check_tensor(L, args.slot(0), "resize_");
   refuse_tangents(x, "resize_");
   resize_(x, size);
   lua_settop(L, 1);
@@ -138,7 +138,7 @@ int l_resize(lua_State* L) {
 }
 
 int l_resize_as(lua_State* L) {
-  Tensor x = check_tensor(L, 1, "resize_as_");
+  Tensor& x = check_tensor(L, 1, "resize_as_");
   refuse_tangents(x, "resize_as_");
   resize_as_(x, check_tensor(L, 2, "resize_as_"));
   lua_settop(L, 1);

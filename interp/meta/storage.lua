@@ -36,7 +36,8 @@ function Storage:copy(source) end
 
 --- Changes the number of elements. Contents stay as far as they fit, new elements are 0. A smaller
 --- size gives memory back only when no tensor views the storage. Refused for memory that is foreign,
---- mapped or read-only. Returns `s`.
+--- mapped, read-only or shared with another interpreter, as with the workers of a DataLoader. Returns
+--- `s`.
 ---@param size integer
 ---@return moonlet.Storage s
 function Storage:resize(size) end

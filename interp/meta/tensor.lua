@@ -307,7 +307,8 @@ function Tensor:set_(source, offset, size, stride) end
 
 --- Gives `x` another shape, in row order from its first element. Elements stay where they are; the
 --- storage grows when it is too small, by zeros. Refused for tensors that require grad and, when it
---- would have to grow, for memory that is foreign, mapped or read-only.
+--- would have to grow, for memory that is foreign, mapped, read-only or shared with another
+--- interpreter, as with the workers of a DataLoader.
 --- > ml.ones(2):resize_(2, 3)
 ---@param ... integer|integer[]
 ---@return moonlet.Tensor x

@@ -155,6 +155,7 @@ void extreme_columns(const T* x, T* values, int64_t* indices, int64_t n, int64_t
   for (int64_t from = 0; from < cols; from += kTile) {
     const int64_t m = std::min(kTile, cols - from);
     std::copy_n(x + from, m, best);
+    std::fill_n(where, m, 1);  // also where x is changed before it is read again
     for (int64_t i = 0; i < n; ++i) {
       if (i % (kStopBlock / kTile) == 0) stop_if_requested();
       const int64_t row = i * inner + from;

@@ -2,7 +2,7 @@
 -- and the positions of what is not zero.
 
 op { "nonzero(Tensor x) -> Tensor",
-     vmap = "nonzero", kind = "allocating", dtypes = "all", alias = { "argwhere" },
+     vmap = "nonzero", kind = "allocating", dtypes = "all", steady = "x", alias = { "argwhere" },
      doc = [[The positions (from 1) of the elements that are not zero, in row order: int64 of shape
 `(count, rank of x)`. With `as_tuple = true` a table of one tensor of positions for each dimension,
 which indexes `x`.]],
@@ -60,7 +60,7 @@ in row order; else the last value for a position stays.]],
 
 op { [[searchsorted(Tensor sorted_sequence, Tensor x, bool out_int32=false, bool right=false,
                     string? side=nil, Tensor? sorter=nil) -> Tensor]],
-     vmap = "searchsorted", kind = "structured", dtypes = "real", mixed = true,
+     vmap = "searchsorted", kind = "structured", dtypes = "real", mixed = true, steady = "sorter",
      doc = [[For each element of `x` the position (from 1) along the last dimension of
 `sorted_sequence`, in rising order, where it would be put in: before equal ones, or behind them with
 `right` or `side = "right"` (`side = "left"` with `right` is an error); the size plus 1 behind all. The other dimensions of the two agree, or

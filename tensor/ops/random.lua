@@ -113,7 +113,7 @@ multiplies with.]],
      sample = { "randn(3, 4), 0.5" }, check = { value = "random" } }
 
 op { "random_order(Tensor keys) -> Tensor",
-     vmap = "random_order", kind = "structured", internal = true, dtypes = "integral",
+     vmap = "random_order", kind = "structured", internal = true, dtypes = "integral", steady = "keys",
      doc = [[The positions (from 1) that put a vector of keys in order, equal ones as they stand: `argsort`
 for keys that are spread over all of int64.]],
      torch = "torch.argsort(args[0], stable=True) + 1",

@@ -3,7 +3,7 @@
 
 op { [[sort(Tensor x, Dim dim=-1, bool descending=false,
             bool stable=false) -> (Tensor values, Tensor indices)]],
-     vmap = "dims", kind = "structured", dtypes = "boolean+real",
+     vmap = "dims", kind = "structured", dtypes = "boolean+real", steady = "x",
      nodiff = { "indices" },
      grad = { x = "placed_grad_x(g_values, indices, sizes_of(x), dim)" },
      doc = [[The elements along `dim` in order, and the position (from 1) each came from. Equal
@@ -19,7 +19,7 @@ op { "argsort(Tensor x, Dim dim=-1, bool descending=false, bool stable=false) ->
 
 op { [[topk(Tensor x, int k, Dim dim=-1, bool largest=true,
             bool sorted=true) -> (Tensor values, Tensor indices)]],
-     vmap = "dims", kind = "structured", dtypes = "boolean+real",
+     vmap = "dims", kind = "structured", dtypes = "boolean+real", steady = "x",
      nodiff = { "indices" },
      grad = { x = "placed_grad_x(g_values, indices, sizes_of(x), dim)" },
      doc = [[The `k` largest (or smallest) elements along `dim` and their positions (from 1), in order;
@@ -35,7 +35,7 @@ op { "msort(Tensor x) -> Tensor",
 -- One element of the order.
 
 op { "kthvalue(Tensor x, int k, Dim dim=-1, bool keepdim=false) -> (Tensor values, Tensor indices)",
-     vmap = "dims", kind = "structured", dtypes = "real",
+     vmap = "dims", kind = "structured", dtypes = "real", steady = "x",
      nodiff = { "indices" },
      grad = { x = "selected_grad_x(g_values, indices, sizes_of(x), dim, keepdim)" },
      doc = [[The `k`-th smallest element along `dim` and its position (from 1); of equal elements those
@@ -48,7 +48,7 @@ for _, pair in ipairs {
 } do
   local name, nan = pair[1], pair[2]
   op { name .. "(Tensor x) -> Tensor",
-       vmap = "median", kind = "structured", dtypes = "real",
+       vmap = "median", kind = "structured", dtypes = "real", steady = "x",
        grad = { x = "extreme_grad_x(g, x, y, all_dims(x.dim()), false)" },
        doc = ([[The median of all elements, the lower of the two in the middle of an even number; %s.
 Among elements equal to it the gradient is shared evenly. With a dimension, `values, indices =
@@ -56,7 +56,7 @@ x:%s(dim)`.]]):format(nan, name),
        sample = { "randn(3, 5)", "randn(3, 4)", "tensor({3, 1, 4, 1, 5, 9, 2, 6})" } }
 
   op { name .. "_dim(Tensor x, Dim dim, bool keepdim=false) -> (Tensor values, Tensor indices)",
-       vmap = "dims", kind = "structured", dtypes = "real", overload_of = name,
+       vmap = "dims", kind = "structured", dtypes = "real", steady = "x", overload_of = name,
        nodiff = { "indices" },
        grad = { x = "selected_grad_x(g_values, indices, sizes_of(x), dim, keepdim)" },
        doc = ([[The median along `dim`, the lower of the two in the middle of an even number, and its

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tensor/dispatch.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_clone.h"
 #include "tensor/raw_copy.h"
@@ -210,4 +211,49 @@ TEST_CASE("a tensor moves to another storage", "[storage]") {
   CHECK(s.size() == 8);
   CHECK(values(s) == Values{0, 1, 2, 3, 4, 5, 0, 0});
   CHECK(same.sizes() == Dims{7});
+}
+
+TEST_CASE("memory that another interpreter has is copied before it is looked at twice",
+          "[storage]") {
+  const Tensor x = empty_plain({8}, {});
+  Tensor copy;
+  CHECK(steady(x, copy).is_same(x));
+  x.storage().hand_over();
+  // Nobody else holds it yet.
+  CHECK(!x.storage().has_other_writers());
+  CHECK(steady(x, copy).is_same(x));
+  {
+    const Tensor theirs = shallow_copy(x);
+    CHECK(x.storage().has_other_writers());
+    const Tensor& own = steady(x, copy);
+    CHECK(&own.storage() != &x.storage());
+    CHECK(own.sizes() == x.sizes());
+    std::vector<Tensor> list_copy;
+    const std::vector<Tensor> list{Tensor(), x};
+    CHECK(&steady(list, list_copy)[1].storage() != &x.storage());
+    CHECK(!steady(list, list_copy)[0].defined());
+    CHECK_THROWS_AS(x.storage().resize(64, "resize"), Error);
+    Tensor out = shallow_copy(x), values = empty_plain({8}, {});
+    CHECK(!out_or_new("sort", out, shapes::like(values), {&values}).is_same(out));
+  }
+  CHECK(steady(x, copy).is_same(x));
+  x.storage().resize(64, "resize");
+}
+
+TEST_CASE("tensors that a host gives to two interpreters are shared", "[storage]") {
+  Tensor x = empty_plain({8}, {});
+  const int first = 0, second = 0;
+  x.storage().note_interpreter(&first);
+  x.storage().note_interpreter(&first);
+  CHECK(!x.storage().has_other_writers());
+  Tensor moved = empty_plain({4}, {});
+  Tensor held = x;
+  take_memory(x, moved);  // goes on belonging to the first
+  x.storage().note_interpreter(&second);
+  CHECK(x.storage().has_shared_handles());
+  CHECK(x.storage().has_other_writers());
+  CHECK_THROWS_AS(resize_(x, {2}), Error);
+  CHECK_THROWS_AS(take_memory(x, empty_plain({4}, {})), Error);
+  held = Tensor();
+  CHECK(resize_(x, {2}).numel() == 2);  // nobody else holds it
 }

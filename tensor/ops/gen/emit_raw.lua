@@ -152,6 +152,21 @@ local function kernel_arguments(row, renamed)
   return out
 end
 
+-- Whether kernels look at the argument's elements more than once, so that they must stay as they are:
+-- positions are checked and then used, and rows name what else there is.
+local function is_steady(row, arg)
+  return arg.type == "Positions" or arg.type == "Indices" or arg.name == row.steady
+end
+
+-- The lines that make what the kernel reads in place of an argument, which has this name and a `_`.
+-- `written` are the tensors that the op writes, as C++.
+local function stand_in(row, arg, written)
+  local type = arg.info.list and "std::vector<Tensor>" or "Tensor"
+  local n = arg.name
+  return ("%s %s_copy;"):format(type, n), ("const %s& %s_ = %s(%s, %s_copy%s);"):format(type, n,
+    is_steady(row, arg) and "steady" or "unshared", n, n, written and (", {%s}"):format(written) or "")
+end
+
 -- The arguments that a row only reads and that could share memory with what it writes.
 local function read_arguments(row)
   local out = {}
@@ -180,12 +195,24 @@ local function writing_lists(row)
   return before, renamed
 end
 
+-- What precedes a kernel that writes to no argument, and names as `writing` returns them.
+local function keeping(row)
+  local before, renamed = {}, {}
+  for _, arg in ipairs(row.args) do
+    if is_steady(row, arg) then
+      renamed[arg.name] = arg.name .. "_"
+      before[#before + 1], before[#before + 2] = stand_in(row, arg)
+    end
+  end
+  return before, renamed
+end
+
 -- What precedes a kernel that writes to arguments: {checks, then the changes noted, names of the
 -- arguments as the kernel gets them}. A kernel that throws may have changed what it writes to, so
 -- the changes are noted before it runs. `first` names what stands for the first argument, and `op`
 -- the form that is called.
 local function writing(row, op, first)
-  local before, marks, renamed, written = {}, {}, {}, {}
+  local before, marks, written = {}, {}, {}
   for i, arg in ipairs(row.args) do
     if arg.written then
       local name = i == 1 and first or arg.name
@@ -196,15 +223,13 @@ local function writing(row, op, first)
       marks[#marks + 1] = ('mark_changed(%s, "%s");'):format(name, op)
     end
   end
-  if #written == 0 then return before, renamed end
+  if #written == 0 then return keeping(row) end
+  local renamed = {}
   local list = table.concat(written, ", ")
   if #written > 1 then before[#before + 1] = ('check_apart("%s", {%s});'):format(op, list) end
   for _, arg in ipairs(read_arguments(row)) do
     renamed[arg.name] = arg.name .. "_"
-    local type = arg.info.list and "std::vector<Tensor>" or "Tensor"
-    before[#before + 1] = ("%s %s_copy;"):format(type, arg.name)
-    before[#before + 1] = ("const %s& %s_ = unshared(%s, %s_copy, {%s});"):format(
-      type, arg.name, arg.name, arg.name, list)
+    before[#before + 1], before[#before + 2] = stand_in(row, arg, list)
   end
   table.move(marks, 1, #marks, #before + 1, before)
   return before, renamed
@@ -312,6 +337,7 @@ $start
 local clone_template = [[
 Tensor $name($parameters) {
 $start
+  $before
   Tensor result_ = $new;
   kernel($arguments);
   return result_;
@@ -326,7 +352,9 @@ local function define_update(row)
   local text = fill(update_template, values)
   if not row.plain_form then return text end
   values.parameters = parameters(row)
-  values.arguments = table.concat(kernel_arguments(row, { [first] = "result_" }), ", ")
+  values.before, renamed = keeping(row)
+  renamed[first] = "result_"
+  values.arguments = table.concat(kernel_arguments(row, renamed), ", ")
   values.new = row.clone ~= "empty" and ("clone_plain(%s)"):format(first)
     or ('empty_like_plain(%s, MemoryFormat::Preserve, options_of(%s), "%s")'):format(first, first, row.name)
   return text .. "\n" .. fill(clone_template, values)
@@ -335,21 +363,24 @@ end
 local allocating_template = [[
 $result $name($parameters) {
 $start
+  $before
   return kernel($arguments);
 }]]
 
 local allocating_out_template = [[
 $declaration {
 $start
+  $before
   const auto $names = kernel($arguments);
   $store
 }]]
 
 local function define_allocating(row)
   local names = table.concat(result_names(row), ", ")
+  local before, renamed = keeping(row)
   local values = {
     result = cpptext.result(row), name = row.name, parameters = parameters(row), start = start_of(row),
-    arguments = table.concat(kernel_arguments(row, {}), ", "),
+    before = before, arguments = table.concat(kernel_arguments(row, renamed), ", "),
     declaration = cpptext.raw_out_declaration(row),
     names = #row.results == 1 and names or "[" .. names .. "]",
   }

@@ -19,7 +19,7 @@ local known_fields = {}
 for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
     keeps_dtype autocast gather out row_major divides internal alias module slow
-    scales refuses_bool byte_mask lua_name makes forms vmap linear]]):gmatch "[%a_]+" do
+    scales refuses_bool byte_mask lua_name makes forms vmap linear steady]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -156,7 +156,13 @@ local function check_fields(row)
     if not dtypes.sets[set] then fail("unknown set of dtypes '%s'", set) end
   end
   for _, name in ipairs(row.constant or {}) do check_argument(row, "constant", name) end
-  if row.dtype_of then check_argument(row, "dtype_of", row.dtype_of) end
+  for _, field in ipairs { "dtype_of", "steady" } do
+    if row[field] then check_argument(row, field, row[field]) end
+  end
+  local kernel = row.kind == "structured" or row.kind == "update" or row.kind == "allocating"
+  if row.steady and (not kernel or lists > 0) then
+    fail "'steady' is for ops with a kernel of their own that write to no lists"
+  end
   if row.slow and not (row.kind == "pointwise" and table.concat(row.dtypes) == "floating") then
     fail "'slow' is for pointwise ops of floating dtypes"
   end
