@@ -10,6 +10,8 @@
 #include "interp/binding/binding_state.h"
 #include "interp/libraries.h"
 #include "interp/state.h"
+#include "tensor/error.h"
+#include "tensor/interrupt.h"
 
 namespace moonlet::workers {
 namespace {
@@ -171,6 +173,21 @@ void push_new_shared(lua_State* L) {
   }
 }
 
+// Whether the error on top of the stack says that memory is short.
+bool is_out_of_memory(lua_State* L, int status) {
+  if (status == LUA_ERRMEM) return true;
+  const char* message = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+  return std::strstr(message, "not enough memory") != nullptr ||
+         std::strstr(message, "out of memory") != nullptr;
+}
+
+// After a protected call whose failure means that something is not in this state: raises it where
+// it means something else.
+void raise_unless_missing(lua_State* L, int status) {
+  if (status != LUA_OK && (state_data(L).stop.requested() || is_out_of_memory(L, status)))
+    lua_error(L);
+}
+
 int get_field(lua_State* L) {
   lua_gettable(L, 1);
   return 1;
@@ -186,7 +203,7 @@ void push_field(lua_State* L, const char* name) {
   lua_pushcfunction(L, get_field);
   lua_pushvalue(L, table);
   lua_pushstring(L, name);
-  lua_pcall(L, 2, 1, 0);  // a message is no table or function
+  raise_unless_missing(L, lua_pcall(L, 2, 1, 0));  // a message is no table or function
 }
 
 // Pushes what the step leads to in this state, or anything else.
@@ -211,7 +228,7 @@ void push_found(lua_State* L, const Step& step, int values) {
   if (step.kind == Kind::Upvalue) {
     found = lua_isfunction(L, -1) && lua_getupvalue(L, -1, static_cast<int>(step.place)) != nullptr;
   } else if (step.kind == Kind::Metatable) {
-    found = lua_getmetatable(L, -1) != 0;
+    found = lua_istable(L, -1) && lua_getmetatable(L, -1) != 0;
   } else if (!lua_istable(L, -1)) {
     found = false;
   } else if (step.kind == Kind::Field) {
@@ -235,13 +252,42 @@ void require(lua_State* L, const char* name) {
   if (lua_isfunction(L, -1)) {
     lua_pushstring(L, name);
     // A module that cannot be loaded here is missing, as all that is in it.
-    lua_pcall(L, 1, 0, 0);
-    return;
+    const int status = lua_pcall(L, 1, 0, 0);
+    raise_unless_missing(L, status);
+    if (status == LUA_OK) return;
   }
   lua_pop(L, 1);
 }
 
 }  // namespace
+
+std::string name_of(const Catalog& catalog, int number) {
+  const Step& step = catalog.steps.at(static_cast<size_t>(number) - 1);
+  using Kind = Step::Kind;
+  switch (step.kind) {
+    case Kind::Module: return step.name;
+    case Kind::Globals: return "_G";
+    case Kind::Environment: return "the globals of the standard library";
+    case Kind::Shapes: return "the metatable of shapes";
+    case Kind::Field: return text(name_of(catalog, step.parent), ".", step.name);
+    case Kind::Item:
+      return text(name_of(catalog, step.parent), "[", static_cast<int64_t>(step.place), "]");
+    case Kind::Metatable: return text("the metatable of ", name_of(catalog, step.parent));
+    case Kind::Upvalue: return text("a local of ", name_of(catalog, step.parent));
+  }
+  return {};
+}
+
+void push_library_value(lua_State* L, int shared, const Catalog& catalog, int number) {
+  if (number < 1 || static_cast<size_t>(number) > catalog.steps.size())
+    fail("workers: there is no value ", number, " among those of the library");
+  push_shared(L, shared, kValues);
+  lua_rawgeti(L, -1, number);
+  lua_remove(L, -2);
+  if (lua_type(L, -1) != catalog.steps[static_cast<size_t>(number) - 1].type)
+    fail("workers: this interpreter lacks ", name_of(catalog, number),
+         ", which another one has handed to it");
+}
 
 bool has_weak(lua_State* L, int index, char which) {
   if (lua_getmetatable(L, index) == 0) return false;
@@ -264,8 +310,10 @@ Catalog read_catalog(lua_State* L) {
 std::vector<int> apply_catalog(lua_State* L, const Catalog& catalog) {
   luaL_checkstack(L, 16, "catalog");
   require(L, "moonlet");
-  for (const Step& step : catalog.steps)
+  for (const Step& step : catalog.steps) {
+    stop_if_requested();
     if (step.kind == Step::Kind::Module) require(L, step.name.c_str());
+  }
   std::vector<int> missing;
   push_new_shared(L);
   const int shared = lua_gettop(L);
@@ -274,6 +322,7 @@ std::vector<int> apply_catalog(lua_State* L, const Catalog& catalog) {
   lua_Integer number = 0;
   for (const Step& step : catalog.steps) {
     ++number;
+    stop_if_requested();
     push_found(L, step, shared + 2);
     if (is_alike(L, step)) {
       lua_pushvalue(L, -1);

@@ -47,11 +47,19 @@ enum Shared : int {
   kSent,         // and by place
 };
 
+// How a script reaches the value of that number: "moonlet.nn.Linear".
+std::string name_of(const Catalog& catalog, int number);
+
+// Pushes the value of that number. Throws, naming it, when this state lacks it.
+void push_library_value(lua_State* L, int shared, const Catalog& catalog, int number);
+
 // Reads the catalog of a state whose scripts have run, and pushes its shared table.
 Catalog read_catalog(lua_State* L);
 
 // Pushes the shared table of a fresh state, in which the modules are required that are named there.
-// Returns the numbers of values that it lacks, since scripts of the other one put them there.
+// Returns the numbers of values that it lacks, since scripts of the other one put them there: at
+// these the table holds false. Raises a Lua error or throws when the run is to end or memory is
+// short, since what is lacking is not known then.
 std::vector<int> apply_catalog(lua_State* L, const Catalog& catalog);
 
 // Takes values out of the shared table at `shared`.

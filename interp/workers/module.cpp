@@ -54,7 +54,8 @@ void show(StateData& data, const Report& report) { write_output(data, report.str
     request_stop(data, report.cause);
     fail("DataLoader: worker ", report.worker, ": ", reason_of(report.cause));
   }
-  fail("DataLoader: worker ", report.worker, " has ended: ", report.text);
+  fail("DataLoader: worker ", report.worker,
+       " has ended: ", report.text.empty() ? "not enough memory" : report.text);
 }
 
 // Waits until one worker knows what it has of the catalog; all are alike.
@@ -100,7 +101,7 @@ void push_globals(lua_State* L, Packer& packer) {
       lua_pushvalue(L, key_index);
       lua_insert(L, -2);
       lua_rawset(L, good);
-    } catch (const Error& e) {
+    } catch (const CannotCross& e) {
       lua_settop(L, key_index);
       packer.roll_back(mark);
       lua_pushvalue(L, key_index);
@@ -129,7 +130,7 @@ void add_changes(lua_State* L, Packer& packer, int shared, int list) {
       try {
         lua_pushvalue(L, value);
         packer.add(lua_tostring(L, value - 1));
-      } catch (const Error&) {
+      } catch (const CannotCross&) {
         // The library's own, or for the worker that uses it: there it is nil.
         packer.roll_back(mark);
         crosses = false;
@@ -210,15 +211,18 @@ int l_start(lua_State* L) {
   lua_setiuservalue(L, shared - 1, 1);
   cell->pool = std::make_unique<Pool>(data, static_cast<int>(count), module, std::move(catalog));
   Pool& pool = *cell->pool;
-  try {
-    forget(L, shared, missing_there(data, pool));
-    for (int i = 3; i <= last; ++i) lua_pushvalue(L, i);
-    const MessagePtr message = first_message(L, pool.catalog(), shared, shared + 1);
-    for (int worker = 1; worker <= pool.size(); ++worker) pool.send(worker, message);
-  } catch (const std::exception&) {
-    pool.stop();
-    throw;
-  }
+  // Lua's errors end it, too.
+  struct Stopper {
+    Pool* pool;
+    ~Stopper() {
+      if (pool != nullptr) pool->stop();
+    }
+  } stopper{&pool};
+  forget(L, shared, missing_there(data, pool));
+  for (int i = 3; i <= last; ++i) lua_pushvalue(L, i);
+  const MessagePtr message = first_message(L, pool.catalog(), shared, shared + 1);
+  for (int worker = 1; worker <= pool.size(); ++worker) pool.send(worker, message);
+  stopper.pool = nullptr;
   lua_settop(L, shared - 1);
   return 1;
 }
@@ -258,7 +262,7 @@ int l_receive(lua_State* L) {
     if (report->kind == Report::Kind::Output) show(state_data(L), *report);
     if (report->kind == Report::Kind::Values) {
       gc::settle(L);
-      return Unpacker(L, 2, *report->message).push_values();
+      return Unpacker(L, 2, pool.catalog(), *report->message).push_values();
     }
   }
 }

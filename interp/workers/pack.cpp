@@ -10,6 +10,7 @@
 #include "interp/binding/storage.h"
 #include "interp/binding/tensor_userdata.h"
 #include "tensor/error.h"
+#include "tensor/interrupt.h"
 
 namespace moonlet::workers {
 
@@ -30,15 +31,17 @@ int append(lua_State*, const void* data, size_t size, void* to) {
 }
 
 TensorObject tensor_object(const Tensor& tensor) {
-  if (!tensor.defined()) fail("a tensor that was freed");
-  if (tensor.storage().stand_in() != nullptr) fail("a tensor of a function inside vmap");
+  if (!tensor.defined()) throw CannotCross("a tensor that was freed");
+  if (tensor.storage().stand_in() != nullptr)
+    throw CannotCross("a tensor of a function inside vmap");
   const bool requires_grad = tensor.requires_grad();
   if (requires_grad &&
       (tensor.impl()->autograd == nullptr || !tensor.impl()->autograd->requires_grad ||
        tensor.impl()->autograd->has_history))
-    fail(
+    throw CannotCross(
         "a tensor that requires grad and is no leaf; graphs do not cross to another thread, "
         "x:detach() does");
+  tensor.storage().hand_over();
   return {shallow_copy(tensor), requires_grad};
 }
 
@@ -100,7 +103,8 @@ std::string Packer::way_to(const Trace& trace) const {
 }
 
 void Packer::refuse(const Trace& trace, const std::string& what) const {
-  fail(way_to(trace), ": ", what, " cannot be handed to another thread's interpreter");
+  throw CannotCross(
+      text(way_to(trace), ": ", what, " cannot be handed to another thread's interpreter"));
 }
 
 // --- references ----------------------------------------------------------------------------------
@@ -248,7 +252,7 @@ void Packer::fill_environment(uint32_t object) {
       const Value key = refer(table + 1, object, Trace::Kind::Key);
       drain_objects();
       std::get<TableObject>(message_.objects[object - 1]).fields.emplace_back(key, value);
-    } catch (const Error& e) {
+    } catch (const CannotCross& e) {
       lua_settop(L, table + 2);
       roll_back(before);
       if (lua_type(L, table + 1) == LUA_TSTRING)
@@ -296,11 +300,13 @@ void Packer::fill_userdata(uint32_t object) {
       has_objects_ = has_objects_ || std::get<TensorObject>(out).requires_grad;
       return;
     }
-  } catch (const Error& e) {
-    fail(way_to(traces_[object - 1]), ": ", e.what());
+  } catch (const CannotCross& e) {
+    throw CannotCross(text(way_to(traces_[object - 1]), ": ", e.what()));
   }
   if (const TypedStorage* storage = binding::storage_cell(L, index)) {
-    if (!storage->defined()) fail(way_to(traces_[object - 1]), ": a storage that was freed");
+    if (!storage->defined())
+      throw CannotCross(text(way_to(traces_[object - 1]), ": a storage that was freed"));
+    storage->storage().hand_over();
     out = StorageObject{*storage};
   } else if (const Generator* generator = binding::test_generator(L, index)) {
     out = *generator;
@@ -363,6 +369,7 @@ void Packer::drain() {
 // Fills the objects that were met and not looked into.
 void Packer::drain_objects() {
   while (filled_ < message_.objects.size()) {
+    stop_if_requested();
     const auto number = static_cast<uint32_t>(++filled_);
     const int type = lua_rawgeti(L, found_, number);
     if (type != LUA_TSTRING && type != LUA_TNIL) fill(number);

@@ -8,12 +8,20 @@
 
 #include "interp/workers/catalog.h"
 #include "interp/workers/message.h"
+#include "tensor/error.h"
 
 namespace moonlet::workers {
 
+// A value that is not for other interpreters; the message says the way to it. Who can do without it
+// goes on, unlike when memory is short or the run is to end.
+class CannotCross : public Error {
+ public:
+  using Error::Error;
+};
+
 // Copies values and all that they lead to, but for what both states have and the memory of tensors.
-// Needs a few slots of the stack while it lives, at whose top it must be made. Throws Error for
-// what cannot cross, with the way to it.
+// Needs a few slots of the stack while it lives, at whose top it must be made. Throws CannotCross.
+// The memory of tensors and storages is handed over (Storage::hand_over).
 class Packer {
  public:
   // `shared` is the index of the shared table for who will get the message.

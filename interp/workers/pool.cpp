@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 #include <utility>
 
 #include "interp/state.h"
@@ -18,32 +17,65 @@ namespace {
 
 // Reports that wait for each worker before it waits itself.
 constexpr size_t kReports = 64;
+// Workers may start workers, whose number grows with the power of how deep they lie.
+constexpr int kMostLevels = 4;
+thread_local int level = 0;  // of this thread: 0 where it is no worker
+
 // How soon a wait sees that the run is to end; what arrives is seen at once.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
-// All pools: when the process exits without closing an interpreter, their threads must not run on
-// while what they use ends.
-struct Pools {
-  std::mutex mutex;
-  std::set<Pool*> open;
+}  // namespace
+
+// All pools that have threads, the oldest first: when the process exits without closing an
+// interpreter, their threads must not run on while what they use ends.
+class OpenPools {
+ public:
+  static OpenPools& all() {
+    static OpenPools& value = *new OpenPools;
+    return value;
+  }
+
+  void add(Pool* pool) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    open_.push_back(pool);
+  }
+  // The pool may be destroyed afterwards.
+  void remove(Pool* pool) noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
+    std::erase(open_, pool);
+    ended_.wait(lock, [&] { return ending_ != pool; });
+  }
+  // A pool that belongs to that state, or null.
+  Pool* find(const StateData& owner) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (Pool* pool : open_)
+      if (&pool->owner_ == &owner) return pool;
+    return nullptr;
+  }
+  // For the end of the process. Workers close their own pools, as they end: these are younger than
+  // the pool that they belong to.
+  void end_all() noexcept {
+    for (;;) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (open_.empty()) return;
+      ending_ = open_.front();
+      open_.erase(open_.begin());
+      lock.unlock();
+      ending_->end_threads();
+      lock.lock();
+      ending_ = nullptr;
+      ended_.notify_all();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<Pool*> open_;
+  Pool* ending_ = nullptr;  // whose threads are ended now by another one than its owner's
 };
 
-Pools& pools() {
-  static Pools& value = *new Pools;
-  return value;
-}
-
-void stop_all() {
-  for (;;) {
-    Pool* pool = nullptr;
-    {
-      const std::lock_guard<std::mutex> lock(pools().mutex);
-      if (pools().open.empty()) return;
-      pool = *pools().open.begin();
-    }
-    pool->stop();
-  }
-}
+namespace {
 
 // Blocks all signals but those of faults and the one that wakes interpreters, while threads are
 // made, which start with the mask of who makes them: Ctrl-C is for the thread of the script.
@@ -99,44 +131,53 @@ void Worker::report(Report report) {
 }
 
 namespace {
-// Short of memory it goes without a text.
-void set_text(Report& failure, const char* text) noexcept {
+void set_failure(Report& report, const char* message) noexcept {
+  report.kind = Report::Kind::Failed;
   try {
-    failure.text = text;
+    report.text = message;
   } catch (const std::bad_alloc&) {
+    report.text.clear();
   }
 }
 }  // namespace
 
+// While a worker runs that state, its owner can stop it.
+class Worker::RunningState {
+ public:
+  RunningState(Worker& worker, StateData& data) : worker_(worker) {
+    const std::lock_guard<std::mutex> lock(worker.pool_.mutex_);
+    worker.running_ = &data;
+    worker.thread_id_ = moonlet::thread_id();
+    if (worker.pool_.ending_) request_stop(data, StopCause::Closed);
+  }
+  ~RunningState() {
+    const std::lock_guard<std::mutex> lock(worker_.pool_.mutex_);
+    worker_.running_ = nullptr;
+  }
+  RunningState(const RunningState&) = delete;
+  RunningState& operator=(const RunningState&) = delete;
+
+ private:
+  Worker& worker_;
+};
+
 void Worker::run() noexcept {
-  use_this_thread_alone();
   Report failure;
   failure.kind = Report::Kind::Ready;
   try {
+    level = pool_.level_;
+    use_this_thread_alone();
     WorkerState state(*this, pool_.owner_, pool_.options_, pool_.execution_);
-    {
-      const std::lock_guard<std::mutex> lock(pool_.mutex_);
-      running_ = &state.data();
-      thread_id_ = moonlet::thread_id();
-      if (pool_.ending_) request_stop(*running_, StopCause::Closed);
-    }
+    const RunningState running(*this, state.data());
     state.run(failure);
-    const std::lock_guard<std::mutex> lock(pool_.mutex_);
-    running_ = nullptr;
   } catch (const std::exception& e) {
-    failure.kind = Report::Kind::Failed;
-    set_text(failure, e.what());
+    set_failure(failure, e.what());
   }
   if (failure.kind != Report::Kind::Failed) return;
   failure.worker = number_;
   {
     const std::lock_guard<std::mutex> lock(pool_.mutex_);
-    try {
-      pool_.reports_.push_back(std::move(failure));
-    } catch (const std::bad_alloc&) {  // which leaves it as it was
-      failed_ = true;
-      failure_ = std::move(failure);
-    }
+    failure_ = std::move(failure);
   }
   pool_.reported_.notify_one();
 }
@@ -148,14 +189,15 @@ Pool::Pool(StateData& owner, int count, std::string module, Catalog catalog)
       module_(std::move(module)),
       catalog_(std::move(catalog)),
       options_(options_of_workers(owner)),
-      execution_(execution) {
-  static const int at_exit = std::atexit(stop_all);
+      execution_(execution),
+      level_(level + 1) {
+  check(level_ <= kMostLevels, "DataLoader: workers may start workers ", kMostLevels,
+        " levels deep at most");
+  static const int at_exit = std::atexit([] { OpenPools::all().end_all(); });
   (void)at_exit;
-  {
-    const std::lock_guard<std::mutex> lock(pools().mutex);
-    pools().open.insert(this);
-  }
+  OpenPools::all().add(this);
   try {
+    const std::lock_guard<std::mutex> lock(mutex_);  // the end of the process waits for all of them
     for (int number = 1; number <= count; ++number)
       workers_.push_back(std::make_unique<Worker>(*this, number));
     const SignalsBlocked blocked;
@@ -185,17 +227,23 @@ void Pool::send(int worker, const MessagePtr& message) {
   to.arrived_.notify_one();
 }
 
-std::optional<Report> Pool::unreported_failure() {
+// What has been reported, in that order, and then who has failed; under the lock.
+std::optional<Report> Pool::take_report() {
+  if (!reports_.empty()) {
+    std::optional<Report> report = std::move(reports_.front());
+    reports_.pop_front();
+    return report;
+  }
   for (const auto& worker : workers_)
-    if (std::exchange(worker->failed_, false)) return std::move(worker->failure_);
+    if (worker->failure_) return std::exchange(worker->failure_, std::nullopt);
   return std::nullopt;
 }
 
 std::optional<Report> Pool::receive(std::optional<Clock::time_point> until) {
   check_running();
   std::unique_lock<std::mutex> lock(mutex_);
-  while (reports_.empty()) {
-    if (auto failure = unreported_failure()) return failure;
+  std::optional<Report> report;
+  while (!(report = take_report())) {
     const Clock::time_point now = Clock::now();
     if (until && now >= *until) return std::nullopt;
     const Clock::time_point look = now + kLook;
@@ -205,8 +253,6 @@ std::optional<Report> Pool::receive(std::optional<Clock::time_point> until) {
       throw_interrupted();
     }
   }
-  Report report = std::move(reports_.front());
-  reports_.pop_front();
   lock.unlock();
   taken_.notify_all();
   return report;
@@ -231,15 +277,14 @@ void Pool::end_threads() noexcept {
     }
     taken_.notify_all();
   }
+  // A library may end the process from one of them.
+  const std::thread::id own = std::this_thread::get_id();
   for (const auto& worker : workers_)
-    if (worker->thread_.joinable()) worker->thread_.join();
+    if (worker->thread_.joinable() && worker->thread_.get_id() != own) worker->thread_.join();
 }
 
 void Pool::stop() noexcept {
-  {
-    const std::lock_guard<std::mutex> lock(pools().mutex);
-    pools().open.erase(this);
-  }
+  OpenPools::all().remove(this);
   if (std::exchange(stopped_, true)) return;
   end_threads();
   reports_.clear();
@@ -247,16 +292,7 @@ void Pool::stop() noexcept {
 }
 
 void stop_pools_of(StateData& owner) noexcept {
-  for (;;) {
-    Pool* found = nullptr;
-    {
-      const std::lock_guard<std::mutex> lock(pools().mutex);
-      for (Pool* pool : pools().open)
-        if (&pool->owner_ == &owner) found = pool;
-    }
-    if (found == nullptr) return;
-    found->stop();
-  }
+  while (Pool* pool = OpenPools::all().find(owner)) pool->stop();
 }
 
 }  // namespace moonlet::workers

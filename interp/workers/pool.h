@@ -62,15 +62,15 @@ class Worker {
 
  private:
   friend class Pool;
+  class RunningState;
   void run() noexcept;
   // The messages for it, and the state that it runs, while it does; of the pool's mutex.
   std::deque<MessagePtr> inbox_;
   std::condition_variable arrived_;
   StateData* running_ = nullptr;
   int thread_id_ = 0;
-  // How it has ended, where there was no memory to report it.
-  Report failure_;
-  bool failed_ = false;
+  // Why it has ended, until the owner has read that: kept here, as a report must not need memory.
+  std::optional<Report> failure_;
   Pool& pool_;
   const int number_;
   std::thread thread_;
@@ -91,24 +91,25 @@ class Pool {
   // The next report; nothing when there is none until then. Throws Interrupted when the run of the
   // calling interpreter is to end.
   std::optional<Report> receive(std::optional<Clock::time_point> until);
-  // Ends and joins all threads: what they run is stopped. For the owner's thread.
+  // Ends and joins all threads: what they run is stopped. For the owner's thread; the end of the
+  // process does the same from its own.
   void stop() noexcept;
   bool stopped() const { return stopped_ || generation_ != fork_generation(); }
 
  private:
   friend class Worker;
-  friend void stop_pools_of(StateData& owner) noexcept;
+  friend class OpenPools;
   void end_threads() noexcept;
   // Throws when the workers can do nothing more for the calling process.
   void check_running() const;
-  // The failure of a worker that could not report it; under the lock.
-  std::optional<Report> unreported_failure();
+  std::optional<Report> take_report();
 
   StateData& owner_;
   const std::string module_;
   const Catalog catalog_;
   const InterpreterOptions options_;  // of the workers' interpreters
   const ExecutionState execution_;    // of the script, which theirs begin with
+  const int level_;                   // of the workers: 1, or one more than those that started them
   std::mutex mutex_;
   std::condition_variable reported_, taken_;
   std::deque<Report> reports_;

@@ -6,8 +6,9 @@
 #include "interp/binding/random_generator.h"
 #include "interp/binding/storage.h"
 #include "interp/lua_api.h"
-#include "interp/workers/catalog.h"
+#include "interp/state.h"
 #include "tensor/error.h"
+#include "tensor/interrupt.h"
 
 namespace moonlet::workers {
 
@@ -46,37 +47,86 @@ int missing_value(lua_State* L) {
   return 1;
 }
 
-Unpacker::Unpacker(lua_State* state, int shared, const Message& message)
-    : L(state), shared_(lua_absindex(state, shared)), message_(message) {
+Unpacker::Unpacker(lua_State* state, int shared, const Catalog& catalog, const Message& message)
+    : L(state), shared_(lua_absindex(state, shared)), catalog_(catalog), message_(message) {
   luaL_checkstack(L, 24, "too many values");
   lua_newtable(L);
   made_ = lua_gettop(L);
-  const size_t count = message.objects.size();
+  make_objects();
+  set_metatables();
+  set_side_entries();
+  set_modules();
+}
+
+void Unpacker::make_objects() {
+  const size_t count = message_.objects.size();
   homes_.resize(count + 1);
-  for (size_t number = 1; number <= count; ++number) make(number);
-  for (size_t number = 1; number <= count; ++number) fill(number);
   for (size_t number = 1; number <= count; ++number) {
-    const auto* table = std::get_if<TableObject>(&message.objects[number - 1]);
+    stop_if_requested();
+    make(number);
+  }
+  for (size_t number = 1; number <= count; ++number) {
+    stop_if_requested();
+    fill(number);
+  }
+}
+
+void Unpacker::set_metatables() {
+  for (size_t number = 1; number <= message_.objects.size(); ++number) {
+    const auto* table = std::get_if<TableObject>(&message_.objects[number - 1]);
     if (table == nullptr) continue;
     lua_rawgeti(L, made_, static_cast<lua_Integer>(number));
+    const int target = lua_gettop(L);
     if (table->metatable.kind != Kind::Nil) {
       push(table->metatable);
-      lua_setmetatable(L, -2);
+      set_metatable(target);
     }
     if (!table->missing.empty()) set_missing(*table);
     lua_pop(L, 1);
   }
-  push_shared(L, shared_, kValues);
-  for (const SideEntry& entry : message.side_entries) {
-    lua_rawgeti(L, -1, entry.table);
+}
+
+// Gives the table at `target` the metatable on top of the stack, and pops that. Under limits it
+// gets no finalizer, since these run where no hook stops them: Lua looks for `__gc` now, and what a
+// script puts into the metatable of a table that has it already is none.
+void Unpacker::set_metatable(int target) {
+  if (!lua_istable(L, -1)) fail("workers: a metatable came as a ", luaL_typename(L, -1));
+  bool has_finalizer = false;
+  if (state_data(L).limits.need_hooks()) {
+    lua_pushliteral(L, "__gc");
+    has_finalizer = lua_rawget(L, -2) != LUA_TNIL;
+  } else {
+    lua_pushnil(L);
+  }
+  if (has_finalizer) {
+    lua_pushliteral(L, "__gc");
+    lua_pushnil(L);
+    lua_rawset(L, -4);
+  }
+  lua_pushvalue(L, -2);
+  lua_setmetatable(L, target);
+  if (has_finalizer) {
+    // The key is still there, so this needs no memory.
+    lua_pushliteral(L, "__gc");
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_pop(L, 2);
+}
+
+void Unpacker::set_side_entries() {
+  for (const SideEntry& entry : message_.side_entries) {
+    push_library_value(L, shared_, catalog_, entry.table);
     push(entry.key);
     push(entry.value);
     lua_rawset(L, -3);
     lua_pop(L, 1);
   }
-  lua_pop(L, 1);
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  for (const auto& [name, value] : message.modules) {
+}
+
+void Unpacker::set_modules() {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  for (const auto& [name, value] : message_.modules) {
     push(value);
     lua_setfield(L, -2, name.c_str());
   }
@@ -106,7 +156,7 @@ void Unpacker::set_missing(const TableObject& table) {
   lua_rawget(L, target + 1);
   lua_pushcclosure(L, missing_value, 2);
   lua_setfield(L, target + 1, "__index");
-  lua_setmetatable(L, target);
+  set_metatable(target);
 }
 
 void Unpacker::push(const Value& value) {
@@ -155,6 +205,15 @@ void Unpacker::make_path(const PathObject& path) {
     fail("the module '", path.names[0], "' has no function '", path.names.back(), "' here");
 }
 
+// What crossed at the start and comes back.
+void Unpacker::push_sent(uint32_t place) {
+  push_shared(L, shared_, kSent);
+  const int type = lua_rawgeti(L, -1, place);
+  if (type != LUA_TTABLE && type != LUA_TFUNCTION)
+    fail("workers: what was handed over at the start is not there any more");
+  lua_remove(L, -2);
+}
+
 void Unpacker::make(size_t number) {
   const Object& object = message_.objects[number - 1];
   if (const auto* string = std::get_if<std::string>(&object)) {
@@ -172,13 +231,9 @@ void Unpacker::make(size_t number) {
   } else if (const auto* complex = std::get_if<ComplexObject>(&object)) {
     binding::push_complex(L, {complex->real, complex->imaginary});
   } else if (const auto* library = std::get_if<LibraryObject>(&object)) {
-    push_shared(L, shared_, kValues);
-    lua_rawgeti(L, -1, library->number);
-    lua_remove(L, -2);
+    push_library_value(L, shared_, catalog_, library->number);
   } else if (const auto* sent = std::get_if<SentObject>(&object)) {
-    push_shared(L, shared_, kSent);
-    lua_rawgeti(L, -1, sent->place);
-    lua_remove(L, -2);
+    push_sent(sent->place);
   } else if (const auto* path = std::get_if<PathObject>(&object)) {
     make_path(*path);
   } else {

@@ -1,6 +1,7 @@
 // interp/workers/unpack.h: from a message to the values of a Lua state.
 #pragma once
 
+#include "interp/workers/catalog.h"
 #include "interp/workers/message.h"
 #include "lua.hpp"
 
@@ -12,10 +13,11 @@ int missing_value(lua_State* L);
 
 // Makes the objects of a message in a state, at the top of whose stack it must be made, and pushes
 // values of it. `shared` is the index of the shared table for who has sent it. The message outlives
-// it.
+// it. Throws when this state lacks what the message takes for granted: libraries may have been
+// loaded here as far as memory allowed.
 class Unpacker {
  public:
-  Unpacker(lua_State* L, int shared, const Message& message);
+  Unpacker(lua_State* L, int shared, const Catalog& catalog, const Message& message);
   void push(const Value& value);
   // Pushes the values of the message; returns how many.
   int push_values();
@@ -23,6 +25,12 @@ class Unpacker {
   void note_sent();
 
  private:
+  void make_objects();
+  void set_metatables();
+  void set_side_entries();
+  void set_modules();
+  void set_metatable(int target);
+  void push_sent(uint32_t place);
   void make(size_t number);
   void make_function(const FunctionObject& function);
   void make_tensor(const TensorObject& tensor);
@@ -33,6 +41,7 @@ class Unpacker {
 
   lua_State* L;
   const int shared_;
+  const Catalog& catalog_;
   const Message& message_;
   int made_;  // a Lua table: the objects by number
   // Of each cell the first function that has it, and the place among its upvalues.

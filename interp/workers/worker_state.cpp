@@ -78,9 +78,10 @@ Worker& worker_of(lua_State* L) {
 // The values of the next message; none when the worker is to end.
 int l_receive(lua_State* L) {
   lua_settop(L, 0);
-  const MessagePtr message = worker_of(L).receive();
+  Worker& worker = worker_of(L);
+  const MessagePtr message = worker.receive();
   if (message == nullptr) return 0;
-  return Unpacker(L, lua_upvalueindex(2), *message).push_values();
+  return Unpacker(L, lua_upvalueindex(2), worker.catalog(), *message).push_values();
 }
 
 int l_send(lua_State* L) {
@@ -114,7 +115,7 @@ int l_work(lua_State* L) {
   if (start == nullptr) return 0;
   int first = 0, count = 0;
   {
-    Unpacker unpacker(L, shared, *start);
+    Unpacker unpacker(L, shared, worker.catalog(), *start);
     unpacker.note_sent();
     first = lua_gettop(L) + 1;
     count = unpacker.push_values();
@@ -175,7 +176,7 @@ WorkerState::WorkerState(Worker& worker, StateData& owner, const InterpreterOpti
   own.default_device = execution.default_device;
 }
 
-void WorkerState::run(Report& failure) noexcept {
+void WorkerState::run(Report& failure) {
   StateData& data = this->data();
   lua_State* L = state_.get();
   {

@@ -15,7 +15,7 @@ class WorkerState {
               const ExecutionState& execution);
   StateData& data() { return state_data(state_.get()); }
   // Until the pool ends. An error that the module does not handle is put into `failure`.
-  void run(Report& failure) noexcept;
+  void run(Report& failure);
 
  private:
   StatePtr state_;

@@ -20,7 +20,8 @@ local function weak() return setmetatable({}, { __mode = "k" }) end
 --- function from an array of examples, each an array of fields, to the batch; without batches, from
 --- the array of the fields of one; `data.default_collate`), `drop_last`, `generator`, `num_workers`
 --- (0): how many threads read batches ahead, each with an interpreter of its own and a copy of the
---- data set, whose tensors share their memory. The batches, and the random numbers of what reads
+--- data set, whose tensors share their memory, the size of which is fixed from then on. What reads
+--- the data may start workers too, four levels deep. The batches, and the random numbers of what reads
 --- them, are the same for any number of workers. With workers: `prefetch_factor` (2; batches ahead
 --- of each), `persistent_workers` (kept for the next pass), `worker_init_fn` (called in each with
 --- its number, from 1), `timeout` (seconds to wait for a batch; 0: for ever), `in_order` (true;
