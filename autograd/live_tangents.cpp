@@ -2,6 +2,7 @@
 #include "autograd/live_tangents.h"
 
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 namespace moonlet {
@@ -16,7 +17,9 @@ struct LiveTangents {
 };
 
 LiveTangents& live_tangents() {
-  static auto* const live = new LiveTangents;  // never destroyed: levels may end after statics
+  // Never destroyed, as levels may end after statics; in place, as the first call may be at an end.
+  alignas(LiveTangents) static unsigned char place[sizeof(LiveTangents)];
+  static auto* const live = new (place) LiveTangents;
   return *live;
 }
 

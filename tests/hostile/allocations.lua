@@ -1,5 +1,5 @@
 -- tests/hostile/allocations.lua: makes the n-th allocation of a job fail, in a process of its own for
--- each n, and then looks whether all jobs still work there. Nothing may end the process.
+-- each n, and then looks whether that job and another one work there. Nothing may end the process.
 -- usage: LD_PRELOAD=failing_malloc.so moonlet allocations.lua failing_malloc.so [TRIES [JOB [HOW]]]
 -- TRIES is how many n are tried of each job, spread over all; 0: every one. JOB is one of those below.
 -- HOW is "warm", where the job has run before, or "cold", where it is the first thing that runs.
@@ -151,11 +151,12 @@ local names = {}
 for name in pairs(jobs) do names[#names + 1] = name end
 table.sort(names)
 
-local function after()
+-- What must work after the n-th allocation of a job has failed: that job, and another one in turn.
+local function works(n, name)
   collectgarbage()
-  for _, name in ipairs(names) do
-    local ok, message = pcall(jobs[name])
-    if not ok then error(name .. ": " .. tostring(message), 0) end
+  for _, each in ipairs { name, names[n % #names + 1] } do
+    local ok, message = pcall(jobs[each])
+    if not ok then error(each .. ": " .. tostring(message), 0) end
   end
   collectgarbage()
 end
@@ -184,7 +185,7 @@ local function sweep(kind, name)
   for n = 1 + tried % step, count, step do
     for _, many in ipairs(tries == 0 and { 1, 3, 1 << 40 } or { ({ 1, 3, 1 << 40 })[n % 3 + 1] }) do
       tried = tried + 1
-      local wrong = failing.try(n, many, job, after)
+      local wrong = failing.try(n, many, job, function() works(n, name) end)
       if wrong then
         bad = bad + 1
         print(("FAIL %s %s: allocations from %d, %d of them: %s"):format(kind, name, n, many, wrong))
@@ -197,7 +198,9 @@ local function sweep(kind, name)
 end
 
 for _, kind in ipairs { "cold", "warm" } do
-  if kind == "warm" then after() end
+  if kind == "warm" then
+    for _, name in ipairs(names) do jobs[name]() end
+  end
   for _, name in ipairs(names) do
     if (not only or name == only) and (not how or how == kind) then sweep(kind, name) end
   end

@@ -7,12 +7,13 @@
 //                              not. Returns nil or what went wrong: a signal, or the error of
 //                              `after`
 #include <dlfcn.h>
-#include <fcntl.h>
+#include <execinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -26,13 +27,28 @@ std::atomic<bool> armed{false};
 std::atomic<long> made{0};
 long first_failing = 0, last_failing = 0;
 
+bool is_in(const void* place, const char* library) {
+  Dl_info info;
+  return dladdr(place, &info) != 0 && info.dli_fname != nullptr &&
+         std::strstr(info.dli_fname, library) != nullptr;
+}
+
 // libgomp ends the process by itself when it gets no memory, which it asks for where a team or a
 // thread begins; so does libc for the list of what ends with a thread.
 bool is_fatal(const void* caller) {
   Dl_info info;
-  if (dladdr(caller, &info) == 0) return false;
-  if (info.dli_fname != nullptr && std::strstr(info.dli_fname, "libgomp") != nullptr) return true;
-  return info.dli_sname != nullptr && std::strstr(info.dli_sname, "__cxa_thread_atexit") != nullptr;
+  if (is_in(caller, "libgomp")) return true;
+  if (dladdr(caller, &info) != 0 && info.dli_sname != nullptr &&
+      std::strstr(info.dli_sname, "__cxa_thread_atexit") != nullptr)
+    return true;
+  // And oneDNN crashes when it makes the kernels of its products, once, by libc's pthread_once.
+  void* frames[24];
+  const int count = backtrace(frames, 24);
+  for (int i = 1; i + 1 < count; ++i)
+    if (is_in(frames[i - 1], "libdnnl") && is_in(frames[i], "libc.so") &&
+        is_in(frames[i + 1], "libdnnl"))
+      return true;
+  return false;
 }
 
 bool fails(const void* caller) {
@@ -93,8 +109,18 @@ int l_count(lua_State* L) {
   return 1;
 }
 
+// Where a child was that a signal ends.
+void show_place(int signal) {
+  armed = false;
+  void* frames[40];
+  backtrace_symbols_fd(frames, backtrace(frames, 40), STDERR_FILENO);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
 [[noreturn]] void run_child(lua_State* L, int out) {
   alarm(300);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(signal, show_place);
   begin(luaL_checkinteger(L, 1), luaL_checkinteger(L, 2));
   lua_pushvalue(L, 3);
   lua_pcall(L, 0, 0, 0);
