@@ -2,6 +2,7 @@
 #include "autograd/formulas/reduce.h"
 #include "autograd/formulas/common.h"
 #include "autograd/host_value.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_reduce.h"
 
 #include <cmath>
@@ -54,24 +55,24 @@ Tensor prod_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, std::optio
   return mul(outer, conj(reshape(others, x.sizes())));
 }
 
-// Whether beside the mean what rounding takes off it does not count: it is small beside the largest
-// distance from it. A device is not asked.
-static bool is_mean_enough(const Tensor& x, const Tensor& mean, const Dims& dims) {
-  if (!has_values(x) || !x.device().is_cpu() || is_complex(x.dtype())) return false;
+// Whether what rounding takes off the mean does not count beside the deviation. A device is not
+// asked.
+static bool is_mean_enough(const Tensor& mean, const Tensor& deviation) {
+  if (!has_values(mean) || !mean.device().is_cpu() || is_complex(mean.dtype())) return false;
   constexpr double kFew = 64;
-  const auto [least, most] = aminmax(x, dims, true);
-  return host_value<bool>(all(ge(mul(sub(most, least), kFew), abs(mean))));
+  return host_value<bool>(all(ge(mul(deviation, kFew), abs(mean))));
 }
 
 // 2 scale (x - mean), where the mean may be large beside x's distances from it.
-static Tensor twice_from_mean(const Tensor& scale, const Tensor& x, const Dims& dims) {
+static Tensor twice_from_mean(const Tensor& scale, const Tensor& x, const Tensor& deviation,
+                              const Dims& dims) {
   const Tensor centre = mean(x, dims, true);
   if (is_complex(x.dtype())) {
     const Tensor distance = sub(x, centre);
     return mul(mul(scale, 2.0), sub(distance, mean(distance, dims, true)));
   }
   const Tensor out = mse_loss_each_grad_x(scale, x, centre);
-  if (is_mean_enough(x, centre, dims)) return out;
+  if (is_mean_enough(centre, deviation)) return out;
   return sub(out, mul(mul(scale, 2.0), mean(sub(x, centre), dims, true)));
 }
 
@@ -80,7 +81,11 @@ Tensor var_grad_x(const Tensor& g, const Tensor& x, const Dims& dims, double cor
   const double count = std::fmax(reduced_count(x.sizes(), dims) - correction, 0);
   const Tensor outer = restore_dims(widened(g), x.sizes(), dims, keepdim);
   // That of the squared distances from the mean; along the mean itself their sum is level.
-  return to(twice_from_mean(div(outer, count), widened(x), dims), x.dtype());
+  const Tensor deviation = [&] {
+    const NoGrad no_grad;
+    return std(widened(x), dims, 0, true);
+  }();
+  return to(twice_from_mean(div(outer, count), widened(x), deviation, dims), x.dtype());
 }
 
 Tensor std_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,
@@ -91,7 +96,7 @@ Tensor std_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims&
   const Tensor flat = eq(deviation, 0.0);
   const Tensor scale =
       div(div(masked_fill(outer, flat, 0.0), 2 * count), masked_fill(deviation, flat, 1.0));
-  return to(twice_from_mean(scale, widened(x), dims), x.dtype());
+  return to(twice_from_mean(scale, widened(x), deviation, dims), x.dtype());
 }
 
 // x / |x|, 0 where x is 0.

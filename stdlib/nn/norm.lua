@@ -229,8 +229,8 @@ local NEIGHBOURS = "int>=1 size, number alpha=1e-4, number beta=0.75, number k=1
 layers.LocalResponseNorm = layer.functional("LocalResponseNorm", "local_response_norm", NEIGHBOURS)
 
 --- Divides each element of images (n, c, h, w) by `(k + alpha / size * s)^beta`, where s is the sum
---- of squares over the channels that are at most `(size - 1) // 2` away, and, as in PyTorch, that of
---- the first channel for all that are further from it.
+--- of squares over the channels that are at most `(size - 1) // 2` away, and, as in PyTorch, that
+--- of the first channel for all that are further from it.
 layers.CrossMapLRN2d = layer.define("CrossMapLRN2d", NEIGHBOURS, function(self, o)
   self.size, self.alpha, self.beta, self.k = o.size, o.alpha, o.beta, o.k
 end)

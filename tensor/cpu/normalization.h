@@ -43,6 +43,7 @@ void set_center(NormRun<T, E>& r, double mean, double rest, double rstd, int64_t
   r.rest = static_cast<T>((mean - static_cast<double>(r.mean)) + rest);
   r.rstd = static_cast<T>(rstd);
   r.exact_mean = mean + rest, r.exact_rstd = rstd;
+  if (rstd > 1e-30 && rstd < 1e30) return;
   // No element is further than sqrt(count) / rstd from the mean.
   const bool is_usual = rstd * kMost > 8 * std::sqrt(static_cast<double>(count)) &&
                         rstd < kMost * std::numeric_limits<T>::epsilon();
@@ -200,6 +201,7 @@ struct Spread {
   double variance(double count) const { return squares / count * unit * unit; }
   double deviation(double count) const { return std::sqrt(squares / count) * unit; }
   double rstd(double count, double eps) const {
+    if (unit == 1) return 1 / std::sqrt(squares / count + eps);
     return 1 / unit / std::sqrt(squares / count + eps / unit / unit);
   }
 };

@@ -309,17 +309,18 @@ ChannelSums channel_moments(const Matrix& m, const RowsOf<T>& x) {
 // What the loops subtract and multiply by in each channel.
 template <class T>
 struct Centers {
-  Tensor mean, rstd;  // float64
+  std::vector<T> means, rests, rstds;
   bool leaves_range = false;
 
-  Centers(const Matrix& m, Tensor means, Tensor rstds)
-      : mean(std::move(means)), rstd(std::move(rstds)) {
-    for (int64_t k = 0; k < m.channels(); ++k) leaves_range |= of(m, k).leaves_range;
-  }
-  NormRun<T> of(const Matrix& m, int64_t channel) const {
+  Centers(const Matrix& m, const Tensor& mean, const Tensor& rstd)
+      : means(static_cast<size_t>(m.channels())), rests(means), rstds(means) {
     NormRun<T> r;
-    set_center(r, mean, rstd, channel, m.rows * m.inner);
-    return r;
+    for (int64_t k = 0; k < m.channels(); ++k) {
+      const auto at = static_cast<size_t>(k);
+      set_center(r, mean, rstd, k, m.rows * m.inner);
+      means[at] = r.mean, rests[at] = r.rest, rstds[at] = r.rstd;
+      leaves_range |= r.leaves_range;
+    }
   }
 };
 
@@ -367,11 +368,10 @@ bool batch_norm_columns(const Tensor& x, const Tensor& weight, const Tensor& bia
     std::vector<T> offsets = for_columns(m, converted(bias, compute), T(0));
     std::vector<T> factors = for_columns(m, converted(weight, compute), T(1));
     for (int64_t j = 0; j < m.cols; ++j) {
-      const NormRun<T> center = centers.of(m, j / m.inner);
-      const auto at = static_cast<size_t>(j);
-      means[at] = center.mean;
-      factors[at] *= center.rstd;
-      offsets[at] -= center.rest * factors[at];
+      const auto at = static_cast<size_t>(j), channel = static_cast<size_t>(j / m.inner);
+      means[at] = centers.means[channel];
+      factors[at] *= centers.rstds[channel];
+      offsets[at] -= centers.rests[channel] * factors[at];
     }
     for (int64_t k = 0; k < m.channels(); ++k) {
       const auto at = static_cast<size_t>(k);
@@ -416,10 +416,11 @@ struct Slopes {
         shifts(static_cast<size_t>(m.channels())) {
     if (centers.leaves_range) return;
     for (int64_t j = 0; j < m.cols; ++j) {
-      const NormRun<T> center = centers.of(m, j / m.inner);
-      means[static_cast<size_t>(j)] = center.mean, rstds[static_cast<size_t>(j)] = center.rstd;
-      shifts[static_cast<size_t>(j / m.inner)] = static_cast<double>(center.rest) * center.rstd;
+      const auto at = static_cast<size_t>(j), channel = static_cast<size_t>(j / m.inner);
+      means[at] = centers.means[channel], rstds[at] = centers.rstds[channel];
     }
+    for (size_t k = 0; k < shifts.size(); ++k)
+      shifts[k] = static_cast<double>(centers.rests[k]) * centers.rstds[k];
     row.n = m.cols, row.mean = means.data(), row.rstd = rstds.data();
     sums = channel_sums<T>(m, [&](int64_t i, const Room<T>& room, T* first, T* second) {
       ColumnLoops<T>::slopes(at(i, room), first, second);

@@ -212,14 +212,12 @@ void norm_of_powers(const Tensor& x, double p, const Dims& dims, Tensor& y, Lost
 // Whether some result is of elements that are not all 0, though it is 0.
 template <class T>
 bool lost_all(const Tensor& x, const Dims& dims, const Tensor& y) {
-  Tensor most = empty_plain(y.sizes(), {dtype_of<T>, y.device()}),
-         least = empty_plain(most.sizes(), options_of(most));
+  Tensor sums = empty_plain(y.sizes(), {dtype_of<T>, y.device()});
   const Tensor norms = converted(y, dtype_of<T>);
-  run_fold<T>(Fold::Max, x, dims, most);
-  run_fold<T>(Fold::Min, x, dims, least);
-  const T *high = most.elements<T>(), *low = least.elements<T>(), *norm = norms.elements<T>();
+  run_fold<T>(Fold::SumAbs, x, dims, sums);
+  const T *sum = sums.elements<T>(), *norm = norms.elements<T>();
   for (int64_t i = 0; i < y.numel(); ++i)
-    if (norm[i] == 0 && (high[i] != 0 || low[i] != 0)) return true;
+    if (norm[i] == 0 && sum[i] != 0) return true;
   return false;
 }
 

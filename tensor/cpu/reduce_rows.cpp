@@ -45,11 +45,14 @@ T tree_sum(int64_t begin, int64_t end, const RunSum& run_sum) {
 
 template <class T>
 bool all_equal(const T* x, int64_t n) {
-  bool equal = true;
-  run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end && equal; ++i) equal = x[i] == x[0];
-  });
-  return equal;
+  constexpr int64_t kBlock = 1024;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    stop_if_requested();
+    bool differ = false;
+    for (int64_t j = i; j < std::min(n, i + kBlock); ++j) differ |= x[j] != x[0];
+    if (differ) return false;
+  }
+  return true;
 }
 
 enum class Spreads { Variance, Deviation };
