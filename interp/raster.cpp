@@ -228,7 +228,7 @@ int l_png(lua_State* L) {
   lua_settop(L, 4);
   const double wide = width * scale, high = height * scale;
   check(wide >= 0 && wide < 32768 && high >= 0 && high < 32768, "png: a picture of ", wide, " by ",
-        high, " pixels; at most 32767 on a side are possible");
+        high, " pixels is too big; 32767 on a side are possible");
   memory::Growth pixels;
   pixels.reach(static_cast<size_t>(4 * wide * high));
   Painter painter(width, height, scale);

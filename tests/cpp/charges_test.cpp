@@ -100,6 +100,11 @@ TEST_CASE("blocks and growing texts beyond a budget") {
         }(),
         memory::BudgetExceeded);
     CHECK(static_cast<int64_t>(held.size()) * 64 > kMiB / 4);
+    {
+      const memory::Overdraft unbounded;
+      held.push_back(memory::SmallBlocks::get(64));
+    }
+    CHECK_THROWS_AS(memory::SmallBlocks::get(1000), memory::BudgetExceeded);
     for (void* block : held) memory::SmallBlocks::put(block, 64);
     memory::Growth text;
     text.reach(100'000);
@@ -127,6 +132,24 @@ TEST_CASE("the tape and the tensors themselves count, and are credited when they
       "local x = ml.ones{1, requires_grad = true} "
       "for i = 1, 100 do local y = x for j = 1, 500 do y = y + 1 end end");
   lua.run_string("for i = 1, 200 do ml.ones(1):expand(5000):unbind(1) end");
+}
+
+TEST_CASE("a change in place at the limit is made once, with its history") {
+  Interpreter lua(limited(4));
+  lua.run_string("ml = require 'moonlet'");
+  for (const char* change : {"y:add_(1)", "y[1] = y[1] + 1", "y:narrow(1, 1, 1):add_(1)"}) {
+    INFO(change);
+    CHECK_THROWS_AS(lua.run_string(std::string("y = ml.zeros{1, requires_grad = true} + 0 n = 0 "
+                                               "while true do local garbage = ml.ones(20) ") +
+                                   change + " n = n + 1 end"),
+                    LimitExceeded);
+    // There is no memory for an op.
+    const float value = *lua.get("y").tensor().data<float>();
+    const auto count = static_cast<float>(lua.get("n").integer());
+    CHECK(count > 100);
+    CHECK((value == count || value == count + 1));
+    lua.run_string("y = nil collectgarbage()");
+  }
 }
 
 TEST_CASE("what the host holds stays charged, and is credited on any thread") {
