@@ -342,8 +342,15 @@ void Tangent::of_any(const OpInfo& op) {
   BoxedValues made = differentiated(op, record);
   const bool same_call = &op == &call_.op;
   if (!same_call) return;
-  if (record) {
+  // What is drawn at random is not drawn again.
+  const bool drawn = op.row->random;
+  if (record && !drawn) {
     call_.proceed();
+    return;
+  }
+  if (record && std::any_of(active_.begin(), active_.end(),
+                            [](const Active& each) { return each.x.requires_grad(); })) {
+    call_.results = std::move(made);
     return;
   }
   for (BoxedValue& value : made)
@@ -412,7 +419,8 @@ void Tangent::keep_changed(const Tensor& x) {
 void Tangent::in_place() {
   const Tensor x = std::get<Tensor>(call_.arguments[0]);
   const OpInfo* plain = find_op(call_.op.row->name);
-  if (call_.op.row->differentiable && plain) {
+  // Random numbers that are written over x do not depend on it.
+  if (call_.op.row->differentiable && plain && !call_.op.row->random) {
     const BoxedValues arguments = call_.arguments;
     if (recorded()) keep_changed(x);
     is_linear(*plain) ? of_linear(*plain) : of_any(*plain);
@@ -435,7 +443,6 @@ void Tangent::without_derivative() {
 void Tangent::compute() {
   const OpInfo& op = call_.op;
   const std::string_view kind = op.row->kind;
-  check(op.form != OpInfo::Form::Out, op.name, ": out= cannot be used with forward-mode tangents");
   if (op.form == OpInfo::Form::InPlace) return in_place();
   if (!op.row->differentiable) return without_derivative();
   if (kind == "view") return of_view();
@@ -448,7 +455,8 @@ void Tangent::compute() {
   for (size_t i = 0; i < tangents_.size(); ++i) attach(i, tangents_[i]);
 }
 
-// In-place forms that are made of the plain one and an assignment meet the mode again in these.
+// Composites, whose body meets the mode, and in-place forms that are the plain one and an
+// assignment.
 bool is_made_of_others(const OpInfo& op) {
   const std::string_view kind = op.row->kind;
   if (kind == "composite" && !op.row->own_derivative) return true;
@@ -471,12 +479,35 @@ bool ForwardMode::is_inside_vmap(const BoxedValues& arguments) const {
   });
 }
 
+namespace {
+
+// An in-place form that is made of the plain one and an assignment, which no mode sees: both again,
+// for the tangents that they have.
+void assign(ForwardMode& level, ModeCall& call) {
+  const OpInfo* plain = find_op(call.op.row->name);
+  check(plain != nullptr && plain->form == OpInfo::Form::Plain, call.op.name,
+        ": cannot change a tensor with a tangent in place");
+  const ModeScope visible(level);
+  Tensor x = std::get<Tensor>(call.arguments[0]);
+  BoxedValues arguments = call.arguments;
+  arguments[0] = clone(x);
+  assign_(x, std::get<Tensor>(call_op(*plain, arguments)[0]), call.op.name);
+  call.results = {x};
+}
+
+}  // namespace
+
 void ForwardMode::call(ModeCall& call) {
   if (suspended_ || is_inside_vmap(call.arguments)) return call.proceed();
-  const std::string_view kind = call.op.row->kind;
-  check(!(call.op.form == OpInfo::Form::InPlace && kind == "view" && Tangent(call, level_).any()),
-        call.op.name, ": a tensor with a tangent cannot be given another shape in place");
-  if (is_made_of_others(call.op)) return call.proceed();
+  const OpInfo& op = call.op;
+  if (op.form != OpInfo::Form::Plain && Tangent(call, level_).any()) {
+    check(op.form != OpInfo::Form::Out, op.name,
+          ": out= cannot be used with forward-mode tangents");
+    check(op.row->kind != std::string_view("view"), op.name,
+          ": a tensor with a tangent cannot be given another shape in place");
+    if (is_made_of_others(op)) return assign(*this, call);
+  }
+  if (is_made_of_others(op)) return call.proceed();
   Tangent tangent(call, level_);
   tangent.any() ? tangent.compute() : call.proceed();
 }

@@ -330,6 +330,44 @@ test("a plain tensor among the samples of a vmap has no gradients outside", func
     "tangent")
 end)
 
+-- Ops whose in-place forms are the plain ones and an assignment, or kernels of their own.
+local b33, c33, rows = ml.randn(3, 3), ml.randn(3, 3), ml.tensor { 1, 2 }
+local IN_PLACE = {
+  clamp = { -0.5, 0.5 }, clip = { -0.5, 0.5 }, cumsum = { 1 }, cumprod = { 1 }, tril = {}, triu = {},
+  addmm = { b33, c33 }, addr = { b33[1], c33[1] }, renorm = { 2, 1, 1.0 }, put = { rows, c33[1][{ rows }] },
+  index_fill = { 1, rows, 0.5 }, index_copy = { 1, rows, b33[{ { 1, 2 } }] },
+  index_add = { 1, rows, b33[{ { 1, 2 } }] }, masked_fill = { b33:gt(0), 2.0 },
+  masked_scatter = { b33:gt(0), c33 }, scatter = { 1, ml.tensor { { 1, 2, 3 } }, c33 },
+  scatter_add = { 1, ml.tensor { { 1, 2, 3 } }, c33 }, ldexp = { ml.ones(3, 3) }, mvlgamma = { 1 },
+  polygamma = { 1 }, rrelu = { 0.1, 0.3, true }, alpha_dropout = { 0.5 }, lerp = { b33, 0.3 },
+  exp = {}, addcmul = { b33, c33 }, fill = { 3.0 }, bernoulli = { 0.5 },
+}
+
+test("changes in place have the tangents of the plain ops", function()
+  for name, arguments in pairs(IN_PLACE) do
+    local function changed(x)
+      local y = x * 1
+      ml.manual_seed(5)
+      y[name .. "_"](y, table.unpack(arguments))
+      return y
+    end
+    local function plain(x)
+      ml.manual_seed(5)
+      return x[name](x, table.unpack(arguments))
+    end
+    local x, v = ml.rand(3, 3) * 2 + 1, c33
+    for _, from in ipairs { x, x:clone():requires_grad_() } do
+      local value, moved = func.jvp(changed, { from }, { v })
+      local want, along = func.jvp(plain, { from }, { v })
+      near(value:detach(), want:detach(), name .. "_")
+      near(moved:detach(), along:detach(), "the tangent of " .. name .. "_")
+    end
+  end
+  expect.error(function()
+    tangent(function(x) return ml.clamp(x, -1, 1, { out = ml.empty(4) }) end, { x4 }, { c4 })
+  end, "clamp: out= cannot be used")
+end)
+
 test("tangents where nothing is recorded", function()
   local function f(x)
     local y = (x * 2):softmax(1)
