@@ -448,8 +448,8 @@ std::vector<Tensor> FunctionCall::tangents(const std::vector<Tensor>& along) con
   record = record && grad_enabled();
   const std::vector<Tensor> starts = this->starts();
   std::vector<Tensor> found, out(results_.size());
-  std::vector<bool> wanted;
-  for (const Tensor& t : along) wanted.push_back(t.defined());
+  std::vector<bool> wanted(along.size());
+  for (size_t i = 0; i < along.size(); ++i) wanted[i] = along[i].defined();
   const PlainSaving own_graph;
   const GradModeGuard recording(true);
   {
@@ -457,7 +457,7 @@ std::vector<Tensor> FunctionCall::tangents(const std::vector<Tensor>& along) con
     std::vector<Tensor> given = starts;
     found = node.gradients(given.data(), wanted);
   }
-  std::vector<Tensor> from, with, places, begin;
+  std::vector<Tensor> from, with, begin;
   std::vector<size_t> which;
   for (size_t i = 0; i < starts.size(); ++i)
     if (starts[i].defined()) begin.push_back(starts[i]), which.push_back(i);

@@ -358,9 +358,9 @@ test("changes in place have the tangents of the plain ops", function()
     local x, v = ml.rand(3, 3) * 2 + 1, c33
     for _, from in ipairs { x, x:clone():requires_grad_() } do
       local value, moved = func.jvp(changed, { from }, { v })
-      local want, along = func.jvp(plain, { from }, { v })
+      local want, right = func.jvp(plain, { from }, { v })
       near(value:detach(), want:detach(), name .. "_")
-      near(moved:detach(), along:detach(), "the tangent of " .. name .. "_")
+      near(moved:detach(), right:detach(), "the tangent of " .. name .. "_")
     end
   end
   expect.error(function()
