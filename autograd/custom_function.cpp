@@ -285,9 +285,10 @@ Tensor FunctionCall::result_of(const Tensor& result, FunctionNode* node, int out
     return input ? (result.requires_grad() ? shallow_copy(result) : alias(result)) : result;
   }
   if (dirty && is_part_of_base(result)) {
-    rebase_history(result, NodeRef::share(*node), input_index(result));
-    // Views of that memory that were looked at since forward changed it have noted its old history.
+    // Views of that memory that were looked at since forward changed it have noted its old history,
+    // as this one may have.
     result.storage().bump_version();
+    rebase_history(result, NodeRef::share(*node), input_index(result));
     return result;
   }
   // What has a history of its own, or another result's, keeps it.

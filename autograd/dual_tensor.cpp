@@ -35,12 +35,18 @@ void set_tangent(const Tensor& x, uint64_t level, const Tensor& tangent) {
   meta.tangents = std::move(changed);
 }
 
+namespace {
+void tell_node(Node& node, const Tensor& y, int output) {
+  if (auto* recorded = dynamic_cast<RecordedNode*>(&node))
+    recorded->take_tangents(y, output);
+  else
+    autograd::take_tangents(node, y, output);
+}
+}  // namespace
+
 void tell_producer(const Tensor& x) {
   const AutogradMeta& meta = *meta_of(x);
-  if (auto* node = dynamic_cast<RecordedNode*>(meta.grad_fn.get()))
-    node->take_tangents(x, meta.output);
-  else if (meta.grad_fn)
-    autograd::take_tangents(*meta.grad_fn, x, meta.output);
+  if (meta.grad_fn) tell_node(*meta.grad_fn, x, meta.output);
 }
 
 namespace {
@@ -201,6 +207,20 @@ Tensor for_samples_of(const Tensor& whole, const Tensor& part) {
 }
 }  // namespace
 
+namespace {
+// Gives x's tangents to what its change in place, of which x may be a part only, saved of it.
+void tell_change(const Tensor& x) {
+  if (!is_part_of_base(x)) return meta_of(x) ? tell_producer(x) : void();
+  const AutogradMeta* base = meta_of(root_of(meta_of(x)->view));
+  Node* change = base && base->grad_fn ? change_of_part(*base->grad_fn) : nullptr;
+  if (!change) return;
+  const Tensor shown = without_history(x);
+  copy_tangents(x, shown, false);
+  if (!meta_of(shown)) return;
+  for (int i = 0; i < change->output_count(); ++i) tell_node(*change, shown, i);
+}
+}  // namespace
+
 void change_tangent(const Tensor& x, uint64_t level, const Tensor& next) {
   const Tensor root = tangent_root(x);
   Tensor whole = tangent_of(root, level);
@@ -215,7 +235,7 @@ void change_tangent(const Tensor& x, uint64_t level, const Tensor& next) {
   set_tangent(root, level, whole);
   Tensor have = tangent_of(x, level);
   next.defined() ? copy_(have, next) : fill_(have, 0.0);
-  if (root.is_same(x)) tell_producer(x);
+  tell_change(x);
 }
 
 }  // namespace moonlet

@@ -11,6 +11,9 @@ namespace moonlet {
 void set_tangent(const Tensor& x, uint64_t level, const Tensor& tangent);
 // Gives it to what the producer of x saved of its result, which was before x had it.
 void tell_producer(const Tensor& x);
+// The node of the change in place of a part, where `node` is the history of the whole after it
+// (autograd/history.cpp); else null.
+Node* change_of_part(Node& node);
 // The tangent as it lies in memory where x is dense: as x does. Views may ask for that.
 Tensor laid_out_as(const Tensor& x, const Tensor& tangent);
 // Whether the level runs, and gives tangents to x and not to the values of samples that x is.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "autograd/dual_tensor.h"
 #include "autograd/recording.h"
 #include "autograd/unstoppable.h"
 #include "autograd/uses_history.h"
@@ -143,6 +144,11 @@ class CopySlices final : public Node {
 };
 
 }  // namespace
+
+Node* change_of_part(Node& node) {
+  auto* slices = dynamic_cast<CopySlices*>(&node);
+  return slices ? &slices->changing() : nullptr;
+}
 
 // A chain of views may be long: neither its end nor its replay recurses.
 void ViewRecipe::release_chain() noexcept {

@@ -259,6 +259,34 @@ each("functions without jvp", {
   end, x4, "inside" },
 })
 
+each("functions that change a part in place", {
+  ["with a result that is saved"] = { function(x)
+    local y = x * 0.5
+    Exp(y[{ { 1, 2 } }])
+    return (y ^ 2 * x[1]):sum()
+  end, x4, "inside" },
+})
+
+test("what a change of a part has saved gets its tangents", function()
+  local x, v, p = x4, c4, ml.randn(4):requires_grad_()
+  for what, change in pairs {
+    op = function(s) s:exp_() end,
+    ["function"] = function(s) Exp(s) end,
+  } do
+    local function f(y)
+      local z = p * 1
+      local part = z[{ { 1, 2 } }]
+      part:mul_(y[{ { 1, 2 } }])
+      change(part)
+      return (z ^ 2):sum()
+    end
+    local got = tangent(function(y) return ml.grad(f(y), p) end, { x }, { v })
+    local step = 1e-6
+    local want = (ml.grad(f(x + v * step), p) - ml.grad(f(x - v * step), p)) / (2 * step)
+    near(got:detach(), want, what, 1e-6)
+  end
+end)
+
 local checkpoint = ml.utils.checkpoint
 each("checkpoints", {
   whole = { function(x)
