@@ -7,6 +7,7 @@
 
 #include "interp/guard.h"
 #include "interp/session.h"
+#include "tensor/stack.h"
 
 namespace moonlet::detail {
 
@@ -93,6 +94,8 @@ bool must_pass() {
 }
 
 int call_host_function(lua_State* L) {
+  // What a host's own frames take is its affair.
+  if (stack_is_short()) return luaL_error(L, "C stack overflow");
   Session& session = Session::of(L);
   try {
     return run_cell(L, session);

@@ -29,6 +29,7 @@ bool in_class(unsigned char c, unsigned char name) {
     case 'u': member = isupper(c); break;
     case 'w': member = isalnum(c); break;
     case 'x': member = isxdigit(c); break;
+    case 'z': member = c == 0; break;  // in no manual since 5.1, but in Lua
     default: return name == c;
   }
   return (member != 0) == ((name & 0x20) != 0);

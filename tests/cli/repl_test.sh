@@ -167,7 +167,7 @@ TEXT
 
 dialogue 'Ctrl-C stops what catches it, and what waits' <<'TEXT'
 prompt
-send print('go' .. 'ing') while true do print('cau' .. 'ght', (pcall(function() while true do end end))) end\r
+send while true do print('cau' .. 'ght', (pcall(function() print('go' .. 'ing') while true do end end))) end\r
 expect going
 send \x03
 expect caught

@@ -34,7 +34,7 @@ end
 local LETTERS = { "a", "b", "ab", "aab", "c", "(", ")", "[", "]", "%", "-", "^", "$", ".", "0", "1", " ", "\0", "\n",
   "A", "Z", "_", "\xe4", "\xff", "f", "x" }
 local CLASSES = { "%a", "%c", "%d", "%g", "%l", "%p", "%s", "%u", "%w", "%x", "%A", "%C", "%D", "%G", "%L", "%P",
-  "%S", "%U", "%W", "%X", "%z", "%.", "%%", "%]", "%[", "%-", "%^", "%\0", "%\xe4", "%1x" }
+  "%S", "%U", "%W", "%X", "%z", "%Z", "%.", "%%", "%]", "%[", "%-", "%^", "%\0", "%\xe4", "%1x" }
 local SUFFIXES = { "", "", "", "*", "+", "-", "?", "**", "$" }
 local RANGES = { "a-c", "A-Z", "0-9", "-", "a-", "-a", "]", "^", "%a", "%]", "\0-\xff", "c-a", "%-", "a-%", "%a-z" }
 
@@ -59,8 +59,12 @@ local function pattern(depth)
     if kind == 2 then return "%f" .. (draw(12) > 1 and set() or pick { "a", "%a", "" }) end
     if kind == 3 then return "()" end
     if kind == 4 then return "%" .. draw(10) - 1 end
-    if kind <= 9 and depth < 4 then return (draw(20) > 1 and "(" or "") .. pattern(depth + 1) .. (draw(20) > 1 and ")" or "") end
-    if kind == 10 and draw(30) == 1 then return pick { "a-", "(", "()", "a?", "a*", ".-", "[ab]+" }:rep(draw(260)) end
+    if kind <= 9 and depth < 4 then
+      return (draw(20) > 1 and "(" or "") .. pattern(depth + 1) .. (draw(20) > 1 and ")" or "")
+    end
+    if kind == 10 and draw(30) == 1 then
+      return pick { "a-", "(", "()", "a?", "a*", ".-", "[ab]+" }:rep(draw(260))
+    end
     return item() .. pick(SUFFIXES)
   end)
 end
@@ -69,7 +73,9 @@ local function subject() return repeated(draw(3) == 1 and 40 or 8, function() re
 local function whole_pattern() return (draw(6) == 1 and "^" or "") .. pattern(0) .. (draw(8) == 1 and "$" or "") end
 local function place() return pick { 1, 1, 0, -1, 2, 3, -3, 100, -100, math.maxinteger, math.mininteger } end
 
-local function template() return repeated(3, function() return pick { "%0", "%1", "%2", "%9", "%%", "%", "x", "%a", "\0" } end) end
+local function template()
+  return repeated(3, function() return pick { "%0", "%1", "%2", "%9", "%%", "%", "x", "%a", "\0" } end)
+end
 
 local REPLACEMENTS = {
   template, template, template,
@@ -149,18 +155,28 @@ local CALLS = {
   function() return iterate, subject(), whole_pattern(), place() end,
   function() return string.gsub, subject(), whole_pattern(), pick(REPLACEMENTS)(), pick { nil, 1, 3, 0, -1 } end,
   function() return string.gsub, subject(), whole_pattern(), pick(REPLACEMENTS)() end,
-  function() return string.rep, subject(), pick { 0, 1, 2, 3, 7, -1, math.mininteger, 2.0, "3", 1.5 }, pick { "", ",", "ab" } end,
+  function()
+    return string.rep, subject(), pick { 0, 1, 2, 3, 7, -1, math.mininteger, 2.0, "3", 1.5 }, pick { "", ",", "ab" }
+  end,
   function() return string.rep, "x", pick { 1 << 31, 1 << 40, math.maxinteger }, "," end,
-  function() return pick { string.find, string.match, string.gmatch, string.gsub, string.rep, table.concat,
-    table.insert, table.remove, table.move, table.sort }, pick { 1, "a", print, false }, pick { 1, "(", {}, false }, pick { 1, "x", {}, false } end,
+  function()
+    local f = pick { string.find, string.match, string.gmatch, string.gsub, string.rep, table.concat, table.insert,
+      table.remove, table.move, table.sort }
+    return f, pick { 1, "a", print, false }, pick { 1, "(", {}, false }, pick { 1, "x", {}, false }
+  end,
   function() return with_table, table.concat, pick { ", ", "", 1, nil }, index(), pick { 1, 2, 3, 0, 5, 12 } end,
   function() return with_table, table.concat end,
   function() return with_table, table.insert, "new" end,
   function() return with_table, table.insert, index(), "new" end,
   function() return with_table, table.remove end,
   function() return with_table, table.remove, index() end,
-  function() return with_table, table.move, pick { 1, 2, 5, 0, -3 }, pick { 1, 3, 9, 0, -2 }, pick { 1, 2, 7, -1 }, draw(3) == 1 and some_table() or nil end,
-  function() return with_table, table.move, pick { 1, math.mininteger, -1 }, math.maxinteger, pick { 2, math.maxinteger } end,
+  function()
+    return with_table, table.move, pick { 1, 2, 5, 0, -3 }, pick { 1, 3, 9, 0, -2 }, pick { 1, 2, 7, -1 },
+      draw(3) == 1 and some_table() or nil
+  end,
+  function()
+    return with_table, table.move, pick { 1, math.mininteger, -1 }, math.maxinteger, pick { 2, math.maxinteger }
+  end,
   function() return with_table, table.sort, pick(ORDERS)() end,
   function() return with_table, table.sort, pick(ORDERS)() end,
 }
