@@ -216,7 +216,7 @@ bool left_range(double squares, double n, double eps) {
 
 // The spread of `count` elements of any size; each(f) calls f(x, n) for the runs they lie in.
 template <class T, class E, class Runs>
-Spread spread_in_double(double count, Runs&& each) {
+[[gnu::noinline]] Spread spread_in_double(double count, Runs&& each) {
   const auto sum_of = [&](auto&& term) {
     double sum = 0;
     each([&](const E* x, int64_t n) {

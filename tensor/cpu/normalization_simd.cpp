@@ -198,7 +198,8 @@ MOONLET_NORM_EXPORT(bf16)
 namespace cpu {
 namespace {
 
-// The same loops for runs that leave the range of T, in double, one element at a time.
+// The same loops for runs that leave the range of T, in double, one element at a time; apart, so
+// that the others pay for a test only.
 template <class T, class E>
 struct WideLoops {
   const NormRun<T, E>& r;
@@ -216,13 +217,13 @@ struct WideLoops {
     });
   }
 
-  void apply() const {
+  HWY_NOINLINE void apply() const {
     each([&](int64_t i) {
       const double bias = r.offset + (r.bias ? r.bias[i] : T(0));
       r.out[i] = E(static_cast<T>(normal(i) * weight(i) + bias));
     });
   }
-  NormSums gradient_sums() const {
+  HWY_NOINLINE NormSums gradient_sums() const {
     NormSums all{0, 0};
     each([&](int64_t i) {
       const double g = value(r.grad, i) * weight(i);
@@ -230,13 +231,13 @@ struct WideLoops {
     });
     return all;
   }
-  void gradient() const {
+  HWY_NOINLINE void gradient() const {
     each([&](int64_t i) {
       const double v = value(r.grad, i) * weight(i) - r.m1 - normal(i) * r.m2;
       r.out[i] = E(static_cast<T>(v * r.exact_rstd));
     });
   }
-  void add_gradients(T* weights, T* biases) const {
+  HWY_NOINLINE void add_gradients(T* weights, T* biases) const {
     each([&](int64_t i) {
       weights[i] += static_cast<T>(value(r.grad, i) * normal(i));
       biases[i] += static_cast<T>(value(r.grad, i));

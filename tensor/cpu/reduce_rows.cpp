@@ -45,12 +45,10 @@ T tree_sum(int64_t begin, int64_t end, const RunSum& run_sum) {
 
 template <class T>
 bool all_equal(const T* x, int64_t n) {
-  constexpr int64_t kBlock = 1024;
-  for (int64_t i = 0; i < n; i += kBlock) {
+  for (int64_t i = 0; i < n; i += kRunLength) {
     stop_if_requested();
-    bool differ = false;
-    for (int64_t j = i; j < std::min(n, i + kBlock); ++j) differ |= x[j] != x[0];
-    if (differ) return false;
+    const Extremes<T> some = extremes(x + i, std::min(n - i, kRunLength));
+    if (!(some.least == x[0] && some.largest == x[0])) return false;
   }
   return true;
 }
