@@ -19,9 +19,9 @@ void stop_at_next_instruction(lua_State* L) noexcept;
 // on next.
 void stop_soon(StateData& data) noexcept;
 
-// On a thread with a small stack: gives `L` the hook that looks at each call whether the stack is at
-// its end. Lua itself allows 200 calls from C to Lua, whatever their frames take, which is up to 600
-// KiB. Leaves other hooks alone. Returns whether the stack is small.
+// On a thread with a small stack: gives `L` the hook that looks at each call whether the stack is
+// at its end. Lua itself allows 200 calls from C to Lua, whatever their frames take, which is up to
+// 600 KiB. Leaves other hooks alone. Returns whether the stack is small.
 bool watch_small_stack(lua_State* L) noexcept;
 
 // Raises the error of a request to stop where there is one: for C functions that run long without
