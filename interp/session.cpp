@@ -1,6 +1,8 @@
 // interp/session.cpp: calls into an interpreter, the values that pass, and its end.
 #include "interp/session.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -107,12 +109,35 @@ void Session::end(Session* session) noexcept {
   request_stop(state_data(session->L()), StopCause::Closed);
 }
 
+namespace {
+// Lets the wake signal come to this thread, and returns whether it was blocked. To ask is a system
+// call, which may cost more than the run: a thread that has begun many and did not block it is
+// asked once in each tick of the coarse clock (a few milliseconds).
+bool let_wake_signal_come() noexcept {
+  constexpr int kAlways = 64;
+  struct Asked {
+    int64_t tick;
+    int times;
+    bool blocked;
+  };
+  static constinit thread_local Asked asked{-1, 0, false};
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  const int64_t tick = time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
+  if (asked.times >= kAlways && asked.tick == tick && !asked.blocked) return false;
+  if (asked.times < kAlways) ++asked.times;
+  asked.tick = tick;
+  asked.blocked = unblock_wake_signal();
+  return asked.blocked;
+}
+}  // namespace
+
 void Session::begin_run(int thread) {
   StateData& data = state_data(L());
   // An interrupt may have come after the end of the run it was meant for.
   if (data.stop.requested()) [[unlikely]]
     end_stop_request(data);
-  wake_was_blocked = unblock_wake_signal();
+  wake_was_blocked = let_wake_signal_come();
   watch_small_stack(L());
   runner.store(thread, std::memory_order_relaxed);
   if (data.options.lua_bytes > 0) data.blocks.end_refusals();
