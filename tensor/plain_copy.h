@@ -10,8 +10,8 @@ namespace moonlet {
 // Writes `from`, of the same shape, over `to`; `value` over every element. Errors name `op`.
 void copy_plain(Tensor& to, const Tensor& from, const char* op);
 void fill_plain(Tensor& to, const Scalar& value, const char* op);
-// A tensor of new memory that a script will see as it is: zeros where its interpreter has limits, as
-// what the host and other interpreters have freed is not for it to see.
+// A tensor of new memory that a script will see as it is: zeros where its interpreter has limits,
+// as what the host and other interpreters have freed is not for it to see.
 Tensor shown_empty(Tensor x, const char* op);
 
 }  // namespace moonlet
