@@ -73,6 +73,8 @@ for name in host tensors weights; do
   ${CXX:-c++} -std=c++20 $flags "$here/$name.cpp" -o "$name-static" $(pkg-config --cflags moonlet) \
     $(pkg-config --static --libs moonlet | sed 's/-lmoonlet /-l:libmoonlet.a /') -pthread
 done
+# Highway is headers alone.
+case $(pkg-config --static --libs moonlet) in *-lhwy*) fail 'pkg-config names a library that is not needed' ;; esac
 ./host-static
 ./tensors-static
 ./weights-static
