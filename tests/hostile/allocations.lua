@@ -5,7 +5,7 @@
 -- HOW is "warm", where the job has run before, or "cold", where it is the first thing that runs.
 
 local failing = assert(package.loadlib(arg[1], "luaopen_failing_malloc"))()
-local tries, only, how = tonumber(arg[2] or 30), arg[3], arg[4]
+local tries, only, how = tonumber(arg[2] or 15), arg[3], arg[4]
 
 local folder = os.tmpname()
 os.remove(folder)
