@@ -200,6 +200,11 @@ void install(const CoroutineState& state) {
   anomaly_mode = state.anomaly;
 }
 
+// Mostly they are the same; to ask is most of what installing costs.
+void change(const ThreadSettings& from, const ThreadSettings& to) {
+  if (from.count != to.count || from.flush_denormal != to.flush_denormal) moonlet::install(to);
+}
+
 }  // namespace
 
 EntryScope::EntryScope(StateData& data)
@@ -229,7 +234,7 @@ EntryScope::EntryScope(StateData& data)
     outer_->data_.threads = threads_before_;
   }
   install(*data.current);
-  moonlet::install(data.threads);
+  change(threads_before_, data.threads);
   passed_before_ = std::exchange(passed_modes, nullptr);
   if (account_.budget != data.budget) memory::switch_account(data.budget, &data.pacer.debt);
 }
@@ -246,9 +251,9 @@ EntryScope::~EntryScope() {
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
   if (outer_ != nullptr) {
     install(*outer_->data_.current);
-    moonlet::install(outer_->data_.threads);
+    change(data_.threads, outer_->data_.threads);
   } else {
-    moonlet::install(threads_before_);
+    change(data_.threads, threads_before_);
     execution_ = before_;
     device_state = devices_before_;
     cudnn_settings = cudnn_before_;
