@@ -32,7 +32,6 @@ struct NormRun {
 };
 struct NormSums {
   double first, second;
-  double rest = 0;  // of a mean
 };
 
 // Sets what the loops subtract and multiply by, those of a group of `count` elements.
@@ -67,7 +66,7 @@ template <class T, class E = T>
 struct NormLoops {
   // Sum (x - mean) and sum (x - mean)^2.
   static NormSums moments(const NormRun<T, E>& r);
-  // The mean of x with its rest, and sum (x - mean)^2; the run's own mean is not read.
+  // The mean of x, and sum (x - mean)^2; the run's own mean is not read.
   static NormSums statistics(const NormRun<T, E>& r);
   // out = (x - mean) rstd scale weight + offset + bias
   static void apply(const NormRun<T, E>& r);
@@ -244,7 +243,7 @@ template <class T, class E, class Runs>
 template <class T, class E>
 Spread spread_of(const NormRun<T, E>& r, const NormSums& t, double eps) {
   const double n = static_cast<double>(r.n);
-  if (!left_range<T>(t.second, n, eps)) return {t.first, t.rest, t.second};
+  if (!left_range<T>(t.second, n, eps)) return {t.first, 0, t.second};
   return spread_in_double<T, E>(n, [&](auto&& visit) { visit(r.x, r.n); });
 }
 template <class T, class E>

@@ -89,8 +89,8 @@ HWY_INLINE NormSums moments(NormRun<T, E> r) {
   });
 }
 
-// The mean with its rest, and the sum of squared differences from it: from differences from the
-// rounded mean, so that the squares are no larger than they must be.
+// The mean, and the sum of squared differences from it: from differences from the rounded mean, so
+// that the squares are no larger than they must be.
 template <class T, class E>
 HWY_INLINE NormSums statistics(NormRun<T, E> r) {
   const double n = static_cast<double>(r.n);
@@ -100,7 +100,7 @@ HWY_INLINE NormSums statistics(NormRun<T, E> r) {
   const NormSums apart = moments<T, E>(r);
   const double drift = apart.first / n;
   const double squares = apart.second - drift * apart.first;
-  return {static_cast<double>(r.mean), squares < 0 ? 0 : squares, drift};
+  return {static_cast<double>(r.mean) + drift, squares < 0 ? 0 : squares};
 }
 
 // out = (x - mean) rstd scale weight + offset + bias
