@@ -12,6 +12,7 @@
 #include "autograd/formulas/index.h"
 #include "autograd/formulas/linalg.h"
 #include "autograd/formulas/loss.h"
+#include "autograd/formulas/math.h"
 #include "autograd/formulas/nn.h"
 #include "autograd/formulas/normalization.h"
 #include "autograd/formulas/recurrent.h"

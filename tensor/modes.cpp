@@ -51,7 +51,7 @@ bool requires_grad(const BoxedValue& value) {
 // Whether the call is of a composite with a derivative of its own, which its body does not record.
 // Only internal ones have that (the generator sees to it).
 bool is_recorded_whole(const OpInfo& op, const BoxedValues& arguments) {
-  return execution.grad_mode && op.row->internal && op.row->differentiable &&
+  return execution.grad_mode && op.row->internal && op.row->own_derivative &&
          std::any_of(arguments.begin(), arguments.end(), requires_grad);
 }
 

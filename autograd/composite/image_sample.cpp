@@ -95,7 +95,8 @@ std::vector<Neighbour> linear_neighbours(const Axis& axis, const Tensor& grid) {
 std::vector<Neighbour> nearest_neighbour(const Axis& axis, const Tensor& grid) {
   const Tensor place = bordered(axis, unnormalized(axis, grid));
   // The weight is 1 wherever the place is: its gradient is zero.
-  const Tensor weight = grid.requires_grad() ? where(ne(grid, grid), grid, 1.0) : Tensor();
+  const Tensor weight =
+      is_differentiated_anywhere(grid) ? where(ne(grid, grid), grid, 1.0) : Tensor();
   const Tensor safe = weight.defined() ? where(eq(weight, weight), weight, 1.0) : weight;
   return {neighbour(axis, constant([&] { return round(place); }), safe)};
 }
@@ -226,8 +227,8 @@ std::vector<Neighbour> weight_slopes(const NamedAxis& named, std::string_view mo
   if (mode == "bilinear") {
     // That of a place is one number between two neighbours.
     const Tensor by_place = constant([&] {
-      const Tensor second = stack({zeros_like(numbers), ones_like(numbers)}, 1);
-      return select(grid_neighbours_grads(second, unsqueeze(numbers, 2), {axis.size}, mode,
+      const Tensor one = ones_like(detach(numbers)), second = stack({zeros_like(one), one}, 1);
+      return select(grid_neighbours_grads(second, unsqueeze(detach(numbers), 2), {axis.size}, mode,
                                           padding_mode, axis.align_corners),
                     2, 0);
     });
@@ -261,8 +262,10 @@ Tensor grid_neighbours_grad_grid_composite(const Tensor& grad, const Tensor& gri
                                            std::string_view mode, std::string_view padding_mode,
                                            bool align_corners) {
   if (!derivatives_wanted() || mode == "nearest")
-    return constant(
-        [&] { return grid_neighbours_grads(grad, grid, size, mode, padding_mode, align_corners); });
+    return constant([&] {
+      return grid_neighbours_grads(detach(grad), detach(grid), size, mode, padding_mode,
+                                   align_corners);
+    });
   const Tensor grids = widened(grid);
   std::vector<Tensor> slopes;
   for (int d = size.size() - 1; d >= 0; --d) {

@@ -193,7 +193,7 @@ Tensor limited_variance(const char* op, const Tensor& var, double eps) {
     check(least >= 0 || !host_value<bool>(any(lt(var, 0.0))), op, ": var has negative elements");
     return least >= eps ? Tensor() : sub(clamp_min(var, eps), var);
   }();
-  return more.defined() ? add(var, more) : var;
+  return more.defined() ? add(var, detach(more)) : var;
 }
 }  // namespace
 

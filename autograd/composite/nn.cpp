@@ -153,7 +153,7 @@ Tensor gumbel_softmax_composite(const Tensor& logits, double tau, bool hard, int
     const Tensor at = argmax(soft, d, true);
     return sub(scatter(zeros_like(x), d, at, ones_like(at, x.dtype())), soft);
   }();
-  return to(add(soft, step), logits.dtype());
+  return to(add(soft, detach(step)), logits.dtype());
 }
 
 Tensor glu_composite(const Tensor& x, int64_t dim) {

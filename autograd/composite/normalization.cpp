@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "autograd/formulas/common.h"
+#include "autograd/forward_mode.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_normalization.h"
@@ -179,8 +180,8 @@ Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, con
   }
   // The norm takes one look at x, but its higher derivatives at 0 are not those of the squares.
   const auto mean_square = [&] {
-    return x.requires_grad() ? mean(square(x), reduced, true)
-                             : div(square(norm(x, 2, reduced, true)), count);
+    return is_differentiated_anywhere(x) ? mean(square(x), reduced, true)
+                                         : div(square(norm(x, 2, reduced, true)), count);
   };
   Tensor squares = mean_square();
   if (is_out_of_range(squares)) {

@@ -241,8 +241,9 @@ Tensor norm_of(const char* op, const Tensor& x, double norm_type, int64_t count,
   const Tensor sums = ceil_mode ? mul(average(powers, std::nullopt), static_cast<double>(count))
                                 : average(powers, 1);
   // The slope of a root is infinite at zero, from where nothing is passed on.
-  const Tensor safe = where(eq(sums, 0.0), 0.0, sums);
-  return to(norm_type == 2 ? sqrt(safe) : pow(safe, 1.0 / norm_type), x.dtype());
+  const Tensor flat = eq(sums, 0.0), safe = masked_fill(sums, flat, 1.0);
+  const Tensor root = norm_type == 2 ? sqrt(safe) : pow(safe, 1.0 / norm_type);
+  return to(masked_fill(root, flat, 0.0), x.dtype());
 }
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include "autograd/formulas/arithmetic.h"
 
 #include "autograd/formulas/common.h"
+#include "autograd/tape.h"
 #include "autograd/uses_formulas_arithmetic.h"
 
 namespace moonlet::formulas {
@@ -19,8 +20,11 @@ Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& exponent) {
     const Scalar less = p.is_int() ? Scalar(p.to_int() - 1) : Scalar(p.to_double() - 1);
     return mul(g, moonlet::conj(mul(pow(x, less), p)));
   }
-  const Tensor slope = mul(exponent, pow(x, add(exponent, -1)));
-  return where(eq(exponent, 0), 0.0, mul(g, moonlet::conj(slope)));
+  // At 0 the slopes 0 x^-1 and 1 x^0 are those of constants.
+  const Tensor edge =
+      logical_and(logical_or(eq(x, 0), ne(x, x)), logical_or(eq(exponent, 0), eq(exponent, 1)));
+  const Tensor slope = mul(exponent, pow(where(edge, 1, x), add(exponent, -1)));
+  return mul(g, moonlet::conj(where(edge, detach(exponent.tensor()), slope)));
 }
 
 Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& exponent,
@@ -29,12 +33,16 @@ Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& expon
     const Scalar& base = x.scalar();
     if (base.is_complex())
       return mul(g, moonlet::conj(mul(y, Scalar(std::log(base.to_complex())))));
-    if (!base.to_bool()) return where(ge(exponent, 0), 0.0, mul(g, mul(y, std::log(0.0))));
+    if (!base.to_bool()) {
+      const Tensor flat = ge(exponent, 0);
+      return where(flat, 0.0, mul(g, mul(where(flat, 0.0, y), std::log(0.0))));
+    }
     return mul(g, mul(y, std::log(base.to_double())));
   }
   if (is_complex(y.dtype())) return mul(g, moonlet::conj(mul(y, log(x.tensor()))));
   const Tensor flat = logical_and(eq(x, 0), ge(exponent, 0));
-  return where(flat, 0.0, mul(g, mul(y, log(x.tensor()))));
+  // The logarithm of what is 0 is kept out of derivatives in turn.
+  return where(flat, 0.0, mul(g, mul(y, log(where(flat, 1, x)))));
 }
 
 Tensor lerp_grad_x(const Tensor& g, const Operand& weight) {

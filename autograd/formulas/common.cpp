@@ -60,6 +60,20 @@ Tensor selected_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes
                        restore_dims(indices, sizes, dims, keepdim), sizes, dim);
 }
 
+// The product of the elements before each one along dim.
+static Tensor product_before(const Tensor& x, int64_t dim) {
+  const int64_t n = x.size(static_cast<int>(dim));
+  Dims first = x.sizes();
+  first[static_cast<int>(dim)] = 1;
+  const Tensor one = ones(first, options_of(x));
+  return cumprod(cat({one, narrow(x, dim, 0, n - 1)}, dim), dim);
+}
+
+Tensor product_of_others(const Tensor& x, int dim) {
+  const Tensor before = product_before(x, dim);
+  return mul(before, flip(product_before(flip(x, Dims{dim}), dim), Dims{dim}));
+}
+
 Dims plane_of(const Dims& sizes) { return {sizes[sizes.size() - 2], sizes.back()}; }
 
 }  // namespace moonlet::formulas

@@ -29,6 +29,9 @@ Tensor added_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, i
 Tensor selected_grad_x(const Tensor& g, const Tensor& indices, const Dims& sizes, int64_t dim,
                        bool keepdim);
 
+// For each element the product of the others along dim, 0-based.
+Tensor product_of_others(const Tensor& x, int dim);
+
 // The last two of `sizes`: those of the planes of images.
 Dims plane_of(const Dims& sizes);
 

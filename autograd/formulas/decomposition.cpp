@@ -2,7 +2,9 @@
 // conjugate transpose.
 #include "autograd/formulas/decomposition.h"
 
+#include "autograd/formulas/common.h"
 #include "autograd/formulas/linalg.h"
+#include "autograd/host_value.h"
 #include "autograd/uses_formulas_decomposition.h"
 
 namespace moonlet::formulas {
@@ -36,6 +38,9 @@ Tensor inverse_differences(const Tensor& values) {
   const Tensor gaps = add(sub(unsqueeze(values, -2), unsqueeze(values, -1)), I);
   return mul(reciprocal(gaps), sub(ones_like(I), I));
 }
+
+// Whether there is a gradient of a result; vectors that were not asked for have no elements.
+bool is_given(const Tensor& g) { return g.defined() && g.numel() > 0; }
 
 Tensor skew(const Tensor& x) { return sub(x, adjoint(x)); }
 
@@ -81,9 +86,37 @@ Tensor det_grad_A_grad_grad(const Tensor& g, const Tensor& A) {
   return sum(mul(g, conjugate(cofactors)), {-2, -1});
 }
 
-// y = c B with B = A^-H and c = grad conj(det A): (<g, y> - y g^H) B.
-Tensor det_grad_A_grad_A(const Tensor& g, const Tensor& A, const Tensor& y) {
+namespace {
+
+// Of A = U diag(S) V^H the second derivative of the determinant of diag(S) is that of a product:
+// with p_ij the product of the values but i and j, and B = U^H W V, W is taken to the matrix that
+// has sum_j p_ij B_jj on its diagonal and -p_ij B_ji beside it. No factor has to be other than 0.
+Tensor det_second_derivative(const Tensor& W, const Tensor& A) {
+  const auto [U, S, Vh] = native_svd(A, false, true);
+  const Tensor I = identity(S.size(-1), S), beside = sub(ones_like(I), I);
+  const Tensor others = where(eq(I, 1.0), 1.0, unsqueeze(S, -2));
+  const Tensor p = mul(product_of_others(others, others.dim() - 1), beside);
+  const Tensor B = matmul(adjoint(U), matmul(W, adjoint(Vh)));
+  const Tensor on = matmul(to(p, B.dtype()), unsqueeze(diagonal_of(B), -1));
+  const Tensor M = sub(mul(on, I), mul(p, transpose(B, -2, -1)));
+  const Tensor phase = unsqueeze(unsqueeze(mul(det(U), det(Vh)), -1), -1);
+  return mul(conjugate(phase), matmul(U, matmul(conjugate(M), Vh)));
+}
+
+}  // namespace
+
+// y = c B with B = A^-H and c = grad conj(det A): (<g, y> - y g^H) B, where A has an inverse that
+// is known to about half of the digits.
+Tensor det_grad_A_grad_A(const Tensor& g, const Tensor& grad, const Tensor& A, const Tensor& y) {
+  if (A.numel() == 0) return zeros_like(A);
   const Tensor B = adjoint(std::get<0>(linalg_inv_ex(A)));
+  const double limit = size_of(real_of(A.dtype())) > 4 ? 1e7 : 1e3;
+  const auto is_regular = [&] {
+    return has_values(A) && A.device().is_cpu() &&
+           host_value<bool>(all(lt(mul(norm(A, 2, {-2, -1}), norm(B, 2, {-2, -1})), limit)));
+  };
+  if (!is_regular())
+    return det_second_derivative(mul(g, conjugate(unsqueeze(unsqueeze(grad, -1), -1))), A);
   const Tensor product = sum(mul(conjugate(g), y), {-2, -1});
   const Tensor whole = mul(unsqueeze(unsqueeze(product, -1), -1), B);
   return sub(whole, matmul(y, matmul(adjoint(g), B)));
@@ -212,8 +245,7 @@ Tensor svd_inner(const Tensor& g_U, const Tensor& g_S, const Tensor& g_V, const 
 
 Tensor svd_grad_A(const Tensor& g_U, const Tensor& g_S, const Tensor& g_Vh, const Tensor& A,
                   const Tensor& given_U, const Tensor& S, const Tensor& given_Vh) {
-  const auto given = [](const Tensor& g) { return g.defined() && g.numel() > 0; };
-  if (!given(g_U) && !given(g_S) && !given(g_Vh)) return zeros_like(A);
+  if (!is_given(g_U) && !is_given(g_S) && !is_given(g_Vh)) return zeros_like(A);
   Tensor full_U = given_U, full_Vh = given_Vh;
   if (full_U.numel() == 0 && A.numel() > 0) {
     std::tie(full_U, std::ignore, full_Vh) = native_svd(A, false, true);
@@ -221,8 +253,8 @@ Tensor svd_grad_A(const Tensor& g_U, const Tensor& g_S, const Tensor& g_Vh, cons
   if (A.numel() == 0) return zeros_like(A);
   const int64_t k = S.size(-1);
   const Tensor U = narrow(full_U, -1, 0, k), V = adjoint(narrow(full_Vh, -2, 0, k));
-  const Tensor g_first = given(g_U) ? narrow(g_U, -1, 0, k) : Tensor();
-  const Tensor g_V = given(g_Vh) ? adjoint(narrow(g_Vh, -2, 0, k)) : Tensor();
+  const Tensor g_first = is_given(g_U) ? narrow(g_U, -1, 0, k) : Tensor();
+  const Tensor g_V = is_given(g_Vh) ? adjoint(narrow(g_Vh, -2, 0, k)) : Tensor();
   const Tensor Vh = adjoint(V);
   if (!g_first.defined() && !g_V.defined()) return matmul(scale_columns(U, g_S), Vh);
   Tensor out = matmul(U, matmul(svd_inner(g_first, g_S, g_V, U, S, V), Vh));
@@ -240,10 +272,10 @@ Tensor svd_grad_A(const Tensor& g_U, const Tensor& g_S, const Tensor& g_Vh, cons
 // V (diag(gL) + (V^H gV) / E) V^H with E_ij = L_j - L_i beside the diagonal.
 Tensor eigh_grad_A(const Tensor& g_values, const Tensor& g_vectors, const Tensor& A,
                    const Tensor& values, const Tensor& vectors, std::string_view UPLO) {
-  if (A.numel() == 0) return zeros_like(A);
+  if (!is_given(g_values) && !is_given(g_vectors)) return zeros_like(A);
   const Tensor V = vectors.numel() > 0 ? vectors : std::get<1>(native_eigh(A, UPLO, true));
   const Tensor Vh = adjoint(V);
-  if (!g_vectors.defined()) return matmul(scale_columns(V, g_values), Vh);
+  if (!is_given(g_vectors)) return matmul(scale_columns(V, g_values), Vh);
   Tensor inner = mul(matmul(Vh, g_vectors), inverse_differences(values));
   if (g_values.defined()) inner = add(inner, diagonal_matrix(g_values));
   return matmul(V, matmul(inner, Vh));
@@ -252,11 +284,11 @@ Tensor eigh_grad_A(const Tensor& g_values, const Tensor& g_vectors, const Tensor
 // V^-H (diag(gL) + (V^H gV - V^H V diag(Re(V^H gV))) / conj(E)) V^H: the vectors have norm 1.
 Tensor eig_grad_A(const Tensor& g_values, const Tensor& g_vectors, const Tensor& A,
                   const Tensor& values, const Tensor& vectors) {
-  if (A.numel() == 0) return zeros_like(A);
+  if (!is_given(g_values) && !is_given(g_vectors)) return zeros_like(A);
   const Tensor V = vectors.numel() > 0 ? vectors : std::get<1>(native_eig(A, true));
   const Tensor Vh = adjoint(V);
   Tensor right;
-  if (g_vectors.defined()) {
+  if (is_given(g_vectors)) {
     const Tensor product = matmul(Vh, g_vectors);
     const Tensor turned = matmul(Vh, scale_columns(V, real(diagonal_of(product))));
     Tensor inner = mul(sub(product, turned), conj(inverse_differences(values)));

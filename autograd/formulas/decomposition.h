@@ -12,7 +12,7 @@ namespace moonlet::formulas {
 Tensor lu_factor_grad_A(const Tensor& g, const Tensor& LU, const Tensor& pivots);
 Tensor det_grad_A_grad_grad(const Tensor& g, const Tensor& A);
 // y = det_grad_A(grad, A).
-Tensor det_grad_A_grad_A(const Tensor& g, const Tensor& A, const Tensor& y);
+Tensor det_grad_A_grad_A(const Tensor& g, const Tensor& grad, const Tensor& A, const Tensor& y);
 Tensor slogdet_grad_A(const Tensor& g_sign, const Tensor& g_logabsdet, const Tensor& A,
                       const Tensor& sign);
 Tensor inv_grad_A(const Tensor& g, const Tensor& inverse);

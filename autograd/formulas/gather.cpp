@@ -1,7 +1,9 @@
 // autograd/formulas/gather.cpp: the longer derivatives of what picks rows or elements.
 #include "autograd/formulas/gather.h"
 
+#include "autograd/formulas/common.h"
 #include "autograd/forward_mode.h"
+#include "autograd/host_value.h"
 #include "autograd/uses_formulas_gather.h"
 
 namespace moonlet::formulas {
@@ -63,7 +65,7 @@ Tensor used(const Tensor& src, const Tensor& index) {
 // Where elements go along `dim`: each to a position of its own (scatter), or by slices.
 struct Places {
   int64_t dim;
-  const Tensor& index;
+  const Tensor index;
   bool slices;
   Tensor add(const Tensor& x, const Tensor& src) const {
     return slices ? index_add(x, dim, index, src) : scatter_add(x, dim, index, src);
@@ -78,9 +80,64 @@ struct Places {
   }
 };
 
-// Of a product, each factor has the product of the others, also where one factor is 0.
+// How many of the elements before each one along dim have its number in `index`.
+Tensor rank_in_group(const Tensor& index, int64_t dim) {
+  const auto [sorted, order] = sort(index, dim, false, true);
+  const int64_t n = index.size(static_cast<int>(dim));
+  Dims line = Dims::filled(index.dim(), 1);
+  line[static_cast<int>(dim)] = n;
+  const Tensor at = expand(reshape(arange(0, n - 1, 1, DType::Int64, index.device().real()), line),
+                           index.sizes());
+  const Tensor changes = ne(narrow(sorted, dim, 1, n - 1), narrow(sorted, dim, 0, n - 1));
+  const Tensor starts =
+      cat({narrow(at, dim, 0, 1), where(changes, narrow(at, dim, 1, n - 1), int64_t{0})}, dim);
+  const Tensor rank = sub(at, std::get<0>(cummax(starts, dim)));
+  return scatter(zeros_like(rank), dim, order, rank);
+}
+
+// Of a product, each factor has the product of the others. All factors of a result stand in a row
+// of their own and none is divided by, so that these products have derivatives where factors are 0.
+std::tuple<Tensor, Tensor> product_grads_by_rows(const Tensor& g, const Tensor& x,
+                                                 const Places& places, const Tensor& src) {
+  const int64_t dim = places.dim;
+  const int d = static_cast<int>(dim);
+  Dims line = Dims::filled(x.dim(), 1);
+  line[d] = places.index.numel();
+  const Tensor index =
+      to(places.slices ? expand(reshape(places.index, line), src.sizes()) : places.index,
+         DType::Int64);
+  const Tensor rank = rank_in_group(index, dim);
+  const bool known = has_values(rank) && rank.device().is_cpu();
+  const int64_t slots = known ? host_value<int64_t>(amax(rank)) + 2 : index.size(d) + 1;
+  line[d] = x.size(d);
+  const Tensor firsts =
+      add(mul(arange(0, x.size(d) - 1, 1, DType::Int64, x.device().real()), slots), 1);
+  const Tensor x_at = expand(reshape(firsts, line), x.sizes());
+  const Tensor src_at = add(add(mul(sub(index, 1), slots), rank), 2);
+  Dims sizes = x.sizes();
+  sizes[d] *= slots;
+  const Tensor rows = scatter(scatter(ones(sizes, options_of(g)), dim, x_at, x), dim, src_at, src);
+  const Tensor others = product_of_others(unflatten(rows, dim, {x.size(d), slots}), d + 1);
+  const Tensor each = flatten(mul(others, unsqueeze(g, dim + 1)), dim, dim + 1);
+  return {gather(each, dim, x_at), gather(each, dim, src_at)};
+}
+
+bool has_no_zero(const Tensor& x) {
+  return has_values(x) && x.device().is_cpu() && host_value<bool>(all(x));
+}
+
+// The same in less memory, where the derivatives end here or no factor is 0.
 std::tuple<Tensor, Tensor> product_grads(const Tensor& g, const Tensor& x, const Places& places,
                                          const Tensor& src) {
+  if (x.dim() == 0) {
+    const Places line{0, reshape(places.index, {places.index.numel()}), places.slices};
+    const auto [by_x, by_src] =
+        product_grads(reshape(g, {1}), reshape(x, {1}), line, reshape(src, {src.numel()}));
+    return {reshape(by_x, {}), reshape(by_src, src.sizes())};
+  }
+  if (derivatives_wanted() && x.numel() > 0 && src.numel() > 0 &&
+      !(has_no_zero(x) && has_no_zero(src)))
+    return product_grads_by_rows(g, x, places, src);
   const Tensor x_is_0 = eq(x, int64_t{0}), src_is_0 = eq(src, int64_t{0});
   const Tensor x_part = masked_fill(x, x_is_0, int64_t{1});
   const Tensor src_part = masked_fill(src, src_is_0, int64_t{1});

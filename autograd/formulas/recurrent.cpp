@@ -218,13 +218,18 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
     const std::vector<Tensor>& gradients, const std::vector<Tensor>& given,
     const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
   // Where nothing is recorded the arguments have no histories, and are leaves of this call's own.
+  // Else they are views, as one argument may have been computed from another.
   const bool recorded = grad_enabled();
   std::vector<Tensor> arguments = given;
-  for (Tensor& x : arguments)
-    if (!recorded && x.defined()) {
+  for (Tensor& x : arguments) {
+    if (!x.defined()) continue;
+    if (recorded) {
+      if (x.requires_grad()) x = view(x, x.sizes());
+    } else {
       x = without_history(x);
       set_requires_grad(x, true);
     }
+  }
   const GradModeGuard mode_on(true);
   std::vector<Tensor> outputs = unrolled(arguments[0], arguments[1], arguments[2], arguments[3],
                                          arguments[4], batch_sizes, mode, reverse);

@@ -23,21 +23,6 @@ Tensor mean_grad_x(const Tensor& g, const Dims& sizes, const Dims& dims, bool ke
   return expand(each, sizes);
 }
 
-// The product of the elements before each one along dim.
-static Tensor product_before(const Tensor& x, int64_t dim) {
-  const int64_t n = x.size(static_cast<int>(dim));
-  Dims first = x.sizes();
-  first[static_cast<int>(dim)] = 1;
-  const Tensor one = ones(first, options_of(x));
-  return cumprod(cat({one, narrow(x, dim, 0, n - 1)}, dim), dim);
-}
-
-// For each element the product of the others, along dim.
-static Tensor product_of_others(const Tensor& x, int dim) {
-  const Tensor before = product_before(x, dim);
-  return mul(before, flip(product_before(flip(x, Dims{dim}), dim), Dims{dim}));
-}
-
 Tensor prod_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, std::optional<int64_t> dim,
                    bool keepdim) {
   if (x.dim() == 0) return g;
@@ -119,15 +104,16 @@ Tensor norm_grad_x(const Tensor& g, const Tensor& given, const Tensor& y, double
     return mul(direction(x), extreme_grad_x(outer, sizes, best, dims, true));
   }
   const Tensor whole = restore_dims(y, x.sizes(), dims, keepdim);
-  const Tensor safe = masked_fill(whole, eq(whole, 0.0), 1.0);
-  if (p == 2) return mul(outer, div(x, safe));
+  const Tensor flat = eq(whole, 0.0), safe = masked_fill(whole, flat, 1.0);
+  // Where the norm is 0 no higher derivative passes either.
+  if (p == 2) return mul(outer, masked_fill(div(x, safe), flat, 0.0));
   // Powers of the ratio, which is near 1 where it counts, and of more digits than 16-bit floats
   // have.
-  const Tensor magnitude = abs(masked_fill(widened(x), eq(x, 0.0), 1.0));
-  const Tensor ratio = masked_fill(div(magnitude, widened(safe)), eq(whole, 0.0), 1.0);
-  const Tensor slope = pow(ratio, p - 1);
-  const Tensor reached = masked_fill(widened(outer), eq(whole, 0.0), 0.0);
-  return to(mul(reached, mul(direction(widened(x)), slope)), x.dtype());
+  const Tensor none = eq(x, 0.0), magnitude = abs(masked_fill(widened(x), none, 1.0));
+  const Tensor ratio = masked_fill(div(magnitude, widened(safe)), flat, 1.0);
+  const Tensor powers = mul(direction(widened(x)), pow(ratio, p - 1));
+  const Tensor reached = masked_fill(widened(outer), flat, 0.0);
+  return to(mul(reached, masked_fill(powers, none, 0.0)), x.dtype());
 }
 
 Tensor logsumexp_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,

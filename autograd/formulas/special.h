@@ -16,6 +16,8 @@ Tensor igamma_grad_other(const Tensor& g, const Tensor& x, const Tensor& other);
 Tensor special_zeta_grad_other(const Tensor& g, const Operand& x, const Operand& other);
 // log(other), and 0 where x is 0 and the logarithm is minus infinity or none.
 Tensor xlogy_grad_x(const Tensor& g, const Operand& x, const Operand& other);
+Tensor xlogy_grad_other(const Tensor& g, const Operand& x, const Operand& other);
+Tensor special_xlog1py_grad_other(const Tensor& g, const Operand& x, const Operand& other);
 Tensor special_xlog1py_grad_x(const Tensor& g, const Operand& x, const Operand& other);
 // (cos(pi x) - sinc(x)) / x, and 0 at 0.
 Tensor sinc_grad_x(const Tensor& g, const Tensor& x, const Tensor& y);

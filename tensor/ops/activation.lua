@@ -80,7 +80,7 @@ activation("gelu_erf(Tensor x) -> Tensor", "`gelu` in its exact form.", "gelu_er
   { torch = "F.gelu(*args)" })
 gradient("gelu_erf_grad_x", "x",
   { grad = "gelu_erf_grad_x(g, x)",
-    x = "mul(mul(g, grad), mul(exp(mul(square(x), -0.5)), mul(sub(2.0, square(x)), 0.3989422804014327)))" },
+    x = "gelu_erf_grad_x_grad_x(g, grad, x)" },
   "torch.ops.aten.gelu_backward(*args)")
 activation("gelu_tanh(Tensor x) -> Tensor", "`gelu` in its tanh form.", "gelu_tanh_grad_x(g, x)",
   { torch = 'F.gelu(args[0], approximate="tanh")' })
@@ -133,7 +133,7 @@ dimension of `x`. He et al. 2015, "Delving Deep into Rectifiers".]],
                 "randn(4), randn(1)" } }
 op { "prelu_by(Tensor x, Tensor slope) -> Tensor",
      kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
-     grad = { x = "prelu_by_grad_x(g, x, slope)", slope = "mul(g, clamp_max(x, 0.0))" },
+     grad = { x = "prelu_by_grad_x(g, x, slope)", slope = "where(gt(x, 0.0), 0.0, mul(g, x))" },
      doc = "`prelu` with slopes that broadcast.", sample = { "randn(3, 4), randn(4)" },
      torch = "torch.where(args[0] > 0, args[0], args[0] * args[1])" }
 op { "prelu_by_grad_x(Tensor grad, Tensor x, Tensor slope) -> Tensor",

@@ -87,7 +87,7 @@ op { "frexp(Tensor x) -> (Tensor mantissa, Tensor exponent)",
      doc = [[`x` taken apart as `mantissa * 2^exponent`, the mantissa's magnitude being in [0.5, 1) and the
 exponent an int32. 0, infinities and NaN are their own mantissa, with exponent 0.]],
      sample = { "randn(3, 4) * 100", "tensor{0.6, 1.2, -9.0, 0.3, 100}" } }
-unary("frexp_mantissa", "The first result of `frexp`.", "mul(g, nan_to_num(div(y, x), 1.0, HUGE_VAL, -HUGE_VAL))", nil,
+unary("frexp_mantissa", "The first result of `frexp`.", "mul(g, where(eq(x, 0), 1.0, nan_to_num(div(y, where(eq(x, 0), 1.0, x)), 1.0, HUGE_VAL, -HUGE_VAL)))", nil,
   { int_to_float = false, inplace = false, internal = true, torch = "torch.frexp(*args)[0]",
     check = { gradgrad = "it is linear piece by piece" } })
 unary("frexp_exponent", "The second result of `frexp`, in the dtype of `x`.", nil, nil,

@@ -66,7 +66,7 @@ tensor.]],
     sample = { A, BATCH, "zeros(0, 0)" } },
   { "det_grad_A(Tensor grad, Tensor A) -> Tensor",
     vmap = "all", kind = "structured", internal = true,
-    grad = { grad = "det_grad_A_grad_grad(g, A)", A = "det_grad_A_grad_A(g, A, y)" },
+    grad = { grad = "det_grad_A_grad_grad(g, A)", A = "det_grad_A_grad_A(g, grad, A, y)" },
     torch = "args[0][..., None, None] * torch.linalg.det(args[1])[..., None, None] * torch.linalg.inv(args[1]).mT",
     doc = [[The gradient of `det`: the matrix of cofactors, conjugated, times `grad`. Where `A` is nearly
 singular it comes from its singular values.]],

@@ -80,8 +80,7 @@ op { "atan2(Tensor x, Tensor other) -> Tensor",
 op { "atan2_grad_x(Tensor grad, Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating", int_to_float = true, inplace = false, internal = true,
      grad = { grad = "atan2_grad_x(g, x, other)",
-              x = "mul(atan2_grad_x(mul(g, grad), x, other), div(mul(x, -2.0), add(square(x), square(other))))",
-              other = "mul(mul(g, grad), div(sub(square(x), square(other)), square(add(square(x), square(other)))))" },
+              ["x, other"] = "atan2_grad_x_grads(mul(g, grad), x, other)" },
      doc = "The gradient of `atan2` from that of its result: `grad * other / (x^2 + other^2)`.",
      sample = { "randn(3, 4), randn(3, 4), randn(3, 4)", "randn(3, 4), randn(3, 4), randn(4)" },
      torch = "args[0] * args[2] / (args[1] ** 2 + args[2] ** 2)" }
@@ -96,7 +95,7 @@ unary("erfc", "`1 - erf(x)`, exact for large `x`.", "neg(erf_grad_x(g, x))",
   nil, { alias = { "special.erfc" } })
 op { "erf_grad_x(Tensor grad, Tensor x) -> Tensor",
      kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
-     grad = { grad = "erf_grad_x(g, x)", x = "mul(erf_grad_x(mul(g, grad), x), mul(x, -2.0))" },
+     grad = { grad = "erf_grad_x(g, x)", x = "mul(erf_grad_x(mul(g, grad), x), mul(clamp(x, -200.0, 200.0), -2.0))" },
      doc = "The gradient of `erf` from that of its result.", sample = { pair[1] },
      torch = "args[0] * torch.exp(-args[1] ** 2) * 1.1283791670955126" }
 

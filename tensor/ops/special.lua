@@ -122,11 +122,11 @@ op { "logit_grad_x(Tensor grad, Tensor x, Scalar eps) -> Tensor",
 
 -- Logarithms with a factor.
 binary("xlogy", "Operand x, Operand other", "`x * log(other)`, and 0 where `x` is 0.",
-  { x = "xlogy_grad_x(g, x, other)", other = "div(mul(g, x), other)" },
+  { x = "xlogy_grad_x(g, x, other)", other = "xlogy_grad_other(g, x, other)" },
   { "randn(3, 4), rand(3, 4) + 0.2", "rand(3, 4) + 0.2, 2.5", "2, rand(4) + 0.5" },
   { slow = false, alias = { "special.xlogy" } })
 binary("special_xlog1py", "Operand x, Operand other", "`x * log1p(other)`, and 0 where `x` is 0.",
-  { x = "special_xlog1py_grad_x(g, x, other)", other = "div(mul(g, x), add(other, 1.0))" },
+  { x = "special_xlog1py_grad_x(g, x, other)", other = "special_xlog1py_grad_other(g, x, other)" },
   { "randn(3, 4), rand(3, 4) - 0.5", "rand(3, 4) + 0.2, 2.5", "2, rand(4) + 0.5" }, { slow = false })
 unary("special_entr", "`-x * log(x)`: 0 at 0, minus infinity below.", "mul(g, sub(-1.0, log(x)))",
   { "rand(3, 4) * 3 + 0.1" })

@@ -7,67 +7,16 @@ package.path = here .. "/?.lua;" .. package.path
 local harness = require "harness"
 local json = require "moonlet.json"
 local ml = require "moonlet"
-local system = require "moonlet.system"
+local cases = require "module_cases"
 local test, expect = harness.test, harness.expect
-local nn = ml.nn
 
 local TOLERANCE = 2e-6
-local SPECIAL = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0 }
-
-local function is_tensor(value) return type(value) == "table" and value.shape ~= nil and value.data end
 
 -- Where the running case computes.
 local device = "cpu"
 
--- A value of the file; tensors are made, float64 ones as leaves where `leaves` is given.
-local function decode(value, leaves)
-  if not is_tensor(value) then
-    if value == json.null then return nil end
-    if type(value) ~= "table" then return value end
-    local out = {}
-    for key, item in pairs(value) do out[key] = decode(item, leaves) end
-    return out
-  end
-  local data = {}
-  for i, number in ipairs(value.data) do data[i] = SPECIAL[number] or number end
-  local x = ml.tensor(data, { dtype = value.dtype == "bool" and "int64" or value.dtype })
-    :reshape(value.shape)
-  if value.dtype == "bool" then x = x:eq(1) end
-  x = x:to { device = device }
-  if leaves and value.dtype == "float64" and not value.fixed then
-    x:requires_grad_(true)
-    leaves[#leaves + 1] = x
-  end
-  return x
-end
-
--- The leaves come in the order of the arguments.
-local function decode_list(list, leaves)
-  local out = {}
-  for i, value in ipairs(list) do
-    if type(value) == "table" and not is_tensor(value) then
-      out[i] = decode_list(value, leaves)
-    else
-      out[i] = decode(value, leaves)
-    end
-  end
-  return out
-end
-
-local function flat(out, ...)
-  for i = 1, select("#", ...) do
-    local value = select(i, ...)
-    if ml.is_tensor(value) then
-      out[#out + 1] = value
-    elseif type(value) == "table" then
-      flat(out, table.unpack(value))
-    end
-  end
-  return out
-end
-
 local function near(got, wanted, what)
-  local y = decode(wanted)
+  local y = cases.decode(wanted)
   expect.equal(tostring(got.shape), tostring(y.shape), what)
   if not got:is_floating_point() then
     return expect.equal(got:reshape(-1):totable(), y:reshape(-1):totable(), what)
@@ -93,36 +42,19 @@ local function objective(outputs)
 end
 
 local function check_state(net, case)
-  local own, state = net:state_dict(), {}
+  local own = net:state_dict()
   for name, value in pairs(case.state) do
-    state[name] = decode(value)
     expect.truthy(own[name], name)
-    expect.equal(tostring(own[name].shape), tostring(state[name].shape), name)
+    expect.equal(tostring(own[name].shape), tostring(cases.decode(value).shape), name)
   end
-  for name in pairs(own) do expect.truthy(state[name], "not in PyTorch: " .. name) end
-  net:load_state_dict(state)
-end
-
-local function build(case)
-  local arguments = decode_list(case.args)
-  local options = decode(case.options)
-  if next(options) ~= nil then arguments[#arguments + 1] = options end
-  local net = nn[case.class](table.unpack(arguments)):double():to(device)
-  check_state(net, case)
-  if case.eval then net:eval() end
-  return net
+  for name in pairs(own) do expect.truthy(case.state[name], "not in PyTorch: " .. name) end
 end
 
 local function check(case)
-  local net, leaves = build(case), {}
-  local arguments = decode_list(case.inputs, leaves)
-  local named = decode(case.named)
-  if named.output_size then
-    arguments[#arguments + 1] = named.output_size
-  elseif next(named) ~= nil then
-    arguments[#arguments + 1] = named
-  end
-  local outputs = flat({}, net(table.unpack(arguments)))
+  local net = cases.build(case, device)
+  check_state(net, case)
+  local arguments, leaves = cases.arguments(case, device)
+  local outputs = cases.flat({}, net(table.unpack(arguments)))
   expect.equal(#outputs, #case.outputs, "results")
   for i, wanted in ipairs(case.outputs) do near(outputs[i], wanted, "result " .. i) end
   local loss = objective(outputs)
@@ -137,7 +69,7 @@ local function check(case)
 end
 
 local seen, count = {}, 0
-for i, case in ipairs(json.decode(system.read_file(here .. "/../reference/modules.json"))) do
+for i, case in ipairs(cases.read()) do
   if not seen[case.class] then seen[case.class], count = true, count + 1 end
   for _, place in ipairs(ml.cuda.is_available() and { "cpu", "cuda" } or { "cpu" }) do
     test(("%s, case %d, %s"):format(case.class, i, place), function()

@@ -12,10 +12,10 @@ local function seed_of(text)
   return hash
 end
 
--- The arguments of sample `i` of a case, freshly made: a packed table.
-function samples.arguments(case, i)
+-- The arguments of sample `i` of a case, freshly made: a packed table. Another `salt` draws others.
+function samples.arguments(case, i, salt)
   local text = case.samples[i]
-  ml.manual_seed(seed_of(case.name .. text))
+  ml.manual_seed(seed_of(case.name .. text) + (salt or 0))
   local env = setmetatable({ ml = ml, math = math }, {
     __index = function(_, name) return ml._internal[name] or ml[name] end,
   })
