@@ -7,7 +7,6 @@ import os
 import torch
 from torch import nn
 
-torch.manual_seed(7)
 D = torch.float64
 
 
@@ -59,6 +58,8 @@ def plain(x):
         return [plain(v) for v in x]
     if isinstance(x, dict):
         return {k: plain(v) for k, v in x.items()}
+    if isinstance(x, float) and abs(x) == float("inf"):
+        return repr(x)
     return x
 
 
@@ -375,10 +376,15 @@ def losses():
          x=[R(2, 3), P(torch.tensor([0, 3]))])
 
 
-for family in (activations, convolutions, pools, norms, sequences, transformers, others, losses):
-    family()
+def main():
+    torch.manual_seed(7)
+    for family in (activations, convolutions, pools, norms, sequences, transformers, others, losses):
+        family()
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "modules.json")
+    with open(path, "w") as file:
+        file.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")
+    print(len(CASES), "cases,", len({c["class"] for c in CASES}), "classes,", os.path.getsize(path), "bytes")
 
-path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "modules.json")
-with open(path, "w") as file:
-    file.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")
-print(len(CASES), "cases,", len({c["class"] for c in CASES}), "classes,", os.path.getsize(path), "bytes")
+
+if __name__ == "__main__":
+    main()

@@ -137,15 +137,16 @@ def plain(value):
     return value
 
 
-optimizers = []
-for name, options in CASES:
+def optimizer_case(name, options):
+    """A case of an optimiser: what its ten steps do in two dtypes, and what its state holds."""
     case = dict(name=name, options=plain(options))
     for dtype in ("float32", "float64"):
         case[dtype], state = run(name, options, getattr(torch, dtype))
     case["group_keys"] = sorted(k for k, v in state["param_groups"][0].items() if v is not None)
     case["params"] = state["param_groups"][0]["params"]
     case["state"] = [shapes(state["state"][k]) for k in sorted(state["state"])]
-    optimizers.append(case)
+    return case
+
 
 # --- schedules ---------------------------------------------------------------------------------
 
@@ -196,70 +197,78 @@ def follow(optimizer, schedule, count=14):
     return out
 
 
-schedules = []
-for name, options in SCHEDULES:
-    for kind in ("SGD", "Adam") if name in ("CyclicLR", "OneCycleLR") else ("SGD",):
-        optimizer = two_groups(kind)
-        schedule = getattr(swa_utils if name == "SWALR" else lr_scheduler, name)(optimizer, **options)
-        given = {k: "f" if callable(v) else plain(v) for k, v in options.items()}
-        schedules.append(dict(name=name, optimizer=kind, options=given, values=follow(optimizer, schedule),
-                              keys=sorted(k for k, v in schedule.state_dict().items() if v is not None),
-                              last_lr=schedule.get_last_lr()))
+def schedule_case(name, options, kind):
+    """A case of a schedule: 14 learning rates and momenta, and the keys of its state."""
+    optimizer = two_groups(kind)
+    schedule = getattr(swa_utils if name == "SWALR" else lr_scheduler, name)(optimizer, **options)
+    given = {k: "f" if callable(v) else plain(v) for k, v in options.items()}
+    return dict(name=name, optimizer=kind, options=given, values=follow(optimizer, schedule),
+                keys=sorted(k for k, v in schedule.state_dict().items() if v is not None),
+                last_lr=schedule.get_last_lr())
 
-optimizer = two_groups()
-chained = lr_scheduler.ChainedScheduler(
-    [lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=3), lr_scheduler.ExponentialLR(optimizer, 0.9)])
-chain = dict(values=follow(optimizer, chained), keys=sorted(chained.state_dict()))
-optimizer = two_groups()
-nested = lr_scheduler.SequentialLR(optimizer, [
-    lr_scheduler.ChainedScheduler([lr_scheduler.LinearLR(optimizer, total_iters=3),
-                                   lr_scheduler.ExponentialLR(optimizer, 0.9)]),
-    lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 3), lr_scheduler.PolynomialLR(optimizer, 4)], [4, 8])
-sequence = dict(values=follow(optimizer, nested), keys=sorted(nested.state_dict()))
-plateau = lr_scheduler.ReduceLROnPlateau(two_groups())
-plateau_keys = sorted(k for k, v in plateau.state_dict().items() if v is not None)
-restarts = []
-for mult in (1, 2):
+
+def main():
+    optimizers = [optimizer_case(name, options) for name, options in CASES]
+    schedules = [schedule_case(name, options, kind) for name, options in SCHEDULES
+                 for kind in (("SGD", "Adam") if name in ("CyclicLR", "OneCycleLR") else ("SGD",))]
     optimizer = two_groups()
-    schedule = lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 3, mult)
-    for epoch in (0.5, 2.25, 3, 4.75, 10, 1):
-        schedule.step(epoch)
-        restarts.append(rates(optimizer)[0])
+    chained = lr_scheduler.ChainedScheduler(
+        [lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=3), lr_scheduler.ExponentialLR(optimizer, 0.9)])
+    chain = dict(values=follow(optimizer, chained), keys=sorted(chained.state_dict()))
+    optimizer = two_groups()
+    nested = lr_scheduler.SequentialLR(optimizer, [
+        lr_scheduler.ChainedScheduler([lr_scheduler.LinearLR(optimizer, total_iters=3),
+                                       lr_scheduler.ExponentialLR(optimizer, 0.9)]),
+        lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 3), lr_scheduler.PolynomialLR(optimizer, 4)], [4, 8])
+    sequence = dict(values=follow(optimizer, nested), keys=sorted(nested.state_dict()))
+    plateau = lr_scheduler.ReduceLROnPlateau(two_groups())
+    plateau_keys = sorted(k for k, v in plateau.state_dict().items() if v is not None)
+    restarts = []
+    for mult in (1, 2):
+        optimizer = two_groups()
+        schedule = lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 3, mult)
+        for epoch in (0.5, 2.25, 3, 4.75, 10, 1):
+            schedule.step(epoch)
+            restarts.append(rates(optimizer)[0])
 
-# --- averages ----------------------------------------------------------------------------------
+    # --- averages ----------------------------------------------------------------------------------
 
-averages = {}
-for label, options in dict(mean={}, swa=dict(avg_fn=swa_utils.get_swa_avg_fn()),
-                           swa_multi=dict(multi_avg_fn=swa_utils.get_swa_multi_avg_fn()),
-                           ema=dict(avg_fn=swa_utils.get_ema_avg_fn(0.9)),
-                           ema_multi=dict(multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.8)),
-                           buffers=dict(use_buffers=True, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.5))).items():
-    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
-    with torch.no_grad():
-        for i, p in enumerate(net.parameters()):
-            p.copy_(torch.arange(p.numel()).reshape(p.shape) * 0.5 - i)
-    averaged = swa_utils.AveragedModel(net, **options)
-    for step in range(4):
+    averages = {}
+    for label, options in dict(mean={}, swa=dict(avg_fn=swa_utils.get_swa_avg_fn()),
+                               swa_multi=dict(multi_avg_fn=swa_utils.get_swa_multi_avg_fn()),
+                               ema=dict(avg_fn=swa_utils.get_ema_avg_fn(0.9)),
+                               ema_multi=dict(multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.8)),
+                               buffers=dict(use_buffers=True, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.5))).items():
+        net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
         with torch.no_grad():
-            for p in net.parameters():
-                p.mul_(0.5).add_(step)
-            net[1].running_mean.add_(step + 1)
-            net[1].num_batches_tracked.add_(3)
-        averaged.update_parameters(net)
-    averages[label] = {k: v.reshape(-1).tolist() for k, v in averaged.state_dict().items()}
-    averages[label + "_keys"] = list(averaged.state_dict())
+            for i, p in enumerate(net.parameters()):
+                p.copy_(torch.arange(p.numel()).reshape(p.shape) * 0.5 - i)
+        averaged = swa_utils.AveragedModel(net, **options)
+        for step in range(4):
+            with torch.no_grad():
+                for p in net.parameters():
+                    p.mul_(0.5).add_(step)
+                net[1].running_mean.add_(step + 1)
+                net[1].num_batches_tracked.add_(3)
+            averaged.update_parameters(net)
+        averages[label] = {k: v.reshape(-1).tolist() for k, v in averaged.state_dict().items()}
+        averages[label + "_keys"] = list(averaged.state_dict())
 
-net = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2, bias=False), torch.nn.BatchNorm1d(2))
-with torch.no_grad():
-    net[1].weight.copy_(torch.tensor([[1.0, 2.0], [-0.5, 0.25]]))
-batches = [torch.tensor([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0]]) * (i + 1) for i in range(3)]
-net.eval()
-swa_utils.update_bn(batches, net)
-update_bn = {k: v.reshape(-1).tolist() for k, v in net.state_dict().items()}
+    net = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2, bias=False), torch.nn.BatchNorm1d(2))
+    with torch.no_grad():
+        net[1].weight.copy_(torch.tensor([[1.0, 2.0], [-0.5, 0.25]]))
+    batches = [torch.tensor([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0]]) * (i + 1) for i in range(3)]
+    net.eval()
+    swa_utils.update_bn(batches, net)
+    update_bn = {k: v.reshape(-1).tolist() for k, v in net.state_dict().items()}
 
-path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "optimizers.json")
-with open(path, "w") as file:
-    json.dump(dict(optimizers=optimizers, schedules=schedules, chain=chain, sequence=sequence,
-                   plateau_keys=plateau_keys, restarts=restarts, averages=averages, update_bn=update_bn),
-              file, separators=(",", ":"))
-    file.write("\n")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "optimizers.json")
+    with open(path, "w") as file:
+        json.dump(dict(optimizers=optimizers, schedules=schedules, chain=chain, sequence=sequence,
+                       plateau_keys=plateau_keys, restarts=restarts, averages=averages, update_bn=update_bn),
+                  file, separators=(",", ":"))
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    main()
