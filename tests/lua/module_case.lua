@@ -69,7 +69,8 @@ local function near(got, wanted, what)
   end
   local a, b = got:detach():cpu():double():reshape(-1):totable(), y:reshape(-1):totable()
   for i = 1, #b do
-    local fine = a[i] == b[i] or math.abs(a[i] - b[i]) <= TOLERANCE * (1 + math.abs(b[i]))
+    local fine = a[i] == b[i] or a[i] ~= a[i] and b[i] ~= b[i]
+      or math.abs(a[i] - b[i]) <= TOLERANCE * (1 + math.abs(b[i]))
     if not fine then error(("%s: element %d is %.9g, wanted %.9g"):format(what, i, a[i], b[i]), 0) end
   end
 end
