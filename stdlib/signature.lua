@@ -116,6 +116,12 @@ local function name_in(value)
   return type(key) == "string" and key or nil
 end
 
+-- The array that a list of values stands for: a plain table, or a tensor's shape.
+local function as_array(value)
+  if is_plain(value) then return value end
+  return getmetatable(value) == "Shape" and value:tolist() or nil
+end
+
 local function convert_all(element, list, count)
   if name_in(list) then return nil end
   local out = {}
@@ -129,9 +135,8 @@ end
 -- An array of `count`; one element stands for all.
 local function fixed_array_of(element, count)
   return { ("%s, or an array of %d"):format(element[1], count), function(value)
-    if is_plain(value) then
-      return #value == count and convert_all(element, value, count) or nil
-    end
+    local array = as_array(value)
+    if array then return #array == count and convert_all(element, array, count) or nil end
     local all, out = element[2](value), {}
     for i = 1, count do out[i] = all end
     return all ~= nil and out or nil
@@ -141,7 +146,8 @@ end
 local function array_of(element)
   local plural = element.plural or element[1]:gsub("^an? ", "") .. "s"
   return { "an array of " .. plural, function(value)
-    return is_plain(value) and convert_all(element, value, #value) or nil
+    local array = as_array(value)
+    return array and convert_all(element, array, #array) or nil
   end, list = true }
 end
 
@@ -263,13 +269,21 @@ end
 
 -- Whether a table of names given for a parameter that takes such tables is the arguments instead.
 local function is_call_by_name(self, parameter, value)
-  if value[parameter.name] == nil then return false end
+  if value[parameter.name] == nil and parameter.required then return false end
   for key in pairs(value) do
     local known = false
     for _, name in ipairs(self.names) do known = known or key == name end
     if not known then return false end
   end
   return true
+end
+
+-- Whether an array given alone is the arguments, `f { 2, 3 }` or `f { { 2, 1 } }`: it is no value for
+-- the first of them, nor meant as one.
+local function is_call_by_position(self, parameter, array)
+  if not parameter or parameter.variadic or #array > #self.parameters then return false end
+  local accepts = parameter.accepts
+  return (not accepts.list or type(array[1]) == "table") and accepts[2](array) == nil
 end
 
 -- The table of arguments by name among those given, and how many are left by position.
@@ -279,7 +293,11 @@ local function split(self, given, count)
   local parameter = self.parameters[count]
   local accepts = parameter and parameter.accepts
   if #last > 0 then
-    if count > 1 or not name_in(last) then return nil, given, count end
+    if count > 1 then return nil, given, count end
+    if not name_in(last) then
+      if is_call_by_position(self, parameter, last) then return nil, last, #last end
+      return nil, given, count
+    end
     local list, named = {}, {}
     for key, value in pairs(last) do (type(key) == "string" and named or list)[key] = value end
     if accepts and accepts.list and not accepts.fixed then return named, { list }, 1 end

@@ -91,6 +91,8 @@ local read_forward = signature("MultiheadAttention:forward(Tensor query, Tensor 
   .. "Tensor? key_padding_mask=nil, bool need_weights=true, Tensor? attn_mask=nil, "
   .. "bool average_attn_weights=true, bool is_causal=false)", "MultiheadAttention")
 
+MultiheadAttention._inputs = nil
+
 function MultiheadAttention:forward(...)
   local o = read_forward:table(...)
   local query, key, value = o.query, o.key, o.value

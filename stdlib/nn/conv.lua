@@ -192,6 +192,8 @@ local function transposed(dims)
       set_up(self, name, o)
       make_parameters(self, name, o, true)
     end)
+  cls._inputs = nil
+
   function cls:forward(...)
     local x, size = read_forward(...)
     local extra = size and padding_for(self, x, size) or self.output_padding

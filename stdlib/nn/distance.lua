@@ -26,6 +26,8 @@ function layers.Bilinear:reset_parameters()
   if self.bias then init.uniform_(self.bias, -bound, bound) end
 end
 
+layers.Bilinear._inputs = { "input1", "input2" }
+
 function layers.Bilinear:forward(input1, input2)
   return layer.run(self, ml.bilinear, input1, input2, self.weight, self.bias)
 end

@@ -140,6 +140,8 @@ function layers.EmbeddingBag:forward(index, offsets, per_sample_weights)
     self.include_last_offset, self.padding_idx)
 end
 
+layers.EmbeddingBag._inputs = { "input", "offsets", "per_sample_weights" }
+
 function layers.EmbeddingBag:extra_repr()
   local parts = described(self)
   parts[#parts + 1] = "mode " .. self.mode

@@ -14,7 +14,9 @@ local load = load
 local layer = { Module = Module }
 
 --- A class of layers: `init(self, o)` gets the arguments of the constructor as a table by name,
---- read by `parameters`, in the notation of moonlet.signature.
+--- read by `parameters`, in the notation of moonlet.signature. A call may name the arguments of
+--- `forward` by the class's `_inputs`, the one "input" unless the class sets others, or nothing where
+--- its forward reads names itself.
 ---@param name string
 ---@param parameters string
 ---@param init fun(self: table, o: table)
@@ -25,6 +27,7 @@ function layer.define(name, parameters, init, parent)
   local cls = class(name, parent or Module)
   local read = signature(("nn.%s(%s)"):format(name, parameters))
   function cls:init(...) init(self, read:table(...)) end
+  cls._inputs = { "input" }
   return cls, read
 end
 
@@ -163,13 +166,25 @@ function layer.functional(name, called, parameters, inputs)
     end
   end)
   local compiled
+  local function from()
+    local f = require("moonlet.nn.functional")[called]
+    local reader = signature.all["nn.functional." .. called]
+    return f, sources(read, reader, inputs), reader.names
+  end
   function cls:forward(...)
     if not compiled then
-      local f = require("moonlet.nn.functional")[called]
-      local from = sources(read, signature.all["nn.functional." .. called], inputs)
-      compiled = compile(f, from, inputs)
+      local f, given = from()
+      compiled = compile(f, given, inputs)
     end
     return compiled(self, ...)
+  end
+  function cls._inputs()
+    local _, given, names = from()
+    local out = {}
+    for i, source in ipairs(given) do
+      if type(source) == "number" then out[source] = names[i] end
+    end
+    return out
   end
   function cls:extra_repr() return layer.repr(self, read) end
   return cls, read

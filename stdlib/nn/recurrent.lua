@@ -217,6 +217,8 @@ local function forward_plain(self, x, hx)
   return y:squeeze(batch_dim), each(left, function(s) return s:squeeze(2) end)
 end
 
+RNNBase._inputs = { "input", "hx" }
+
 function RNNBase:forward(input, hx)
   local y, left = (is_packed(input) and forward_packed or forward_plain)(self, input, hx)
   return y, self.mode == "LSTM" and left or left[1]
@@ -279,6 +281,8 @@ local function define_cell(name, gates, extra, choose)
     local bound = 1 / math.sqrt(self.hidden_size)
     for _, p in ipairs(self:parameters()) do init.uniform_(p, -bound, bound) end
   end
+
+  cls._inputs = { "input", "hx" }
 
   function cls:forward(x, hx)
     if not ml.is_tensor(x) or x.ndim ~= 1 and x.ndim ~= 2 or x.shape[x.ndim] ~= self.input_size then

@@ -81,6 +81,8 @@ local function check_target(self, input, target)
   end
 end
 
+Adaptive._inputs = { "input", "target" }
+
 function Adaptive:forward(input, target)
   check_target(self, input, target)
   local single = target.ndim == 0
@@ -161,6 +163,8 @@ local function by_class(self, x, ...)
   size[#size + 1] = ...
   return x:reshape(size)
 end
+
+layers.LinearCrossEntropyLoss._inputs = { "input", "target" }
 
 function layers.LinearCrossEntropyLoss:forward(input, target)
   local weight = by_class(self, self.linear.weight, self.linear.in_features)

@@ -81,6 +81,8 @@ local read_encoder_layer = signature("TransformerEncoderLayer:forward(Tensor src
   .. "Tensor? src_mask=nil, Tensor? src_key_padding_mask=nil, bool is_causal=false)",
   "TransformerEncoderLayer")
 
+layers.TransformerEncoderLayer._inputs = nil
+
 function layers.TransformerEncoderLayer:forward(...)
   local x, mask, padding, is_causal = read_encoder_layer(...)
   x = residual(self, 1, x, self_attention, mask, padding, is_causal)
@@ -99,6 +101,8 @@ local MASKS = "Tensor? tgt_mask=nil, Tensor? memory_mask=nil, Tensor? tgt_key_pa
   .. "Tensor? memory_key_padding_mask=nil, bool? tgt_is_causal=nil, bool memory_is_causal=false)"
 local read_decoder_layer = signature("TransformerDecoderLayer:forward(Tensor tgt, Tensor memory, "
   .. MASKS, "TransformerDecoderLayer")
+
+layers.TransformerDecoderLayer._inputs = nil
 
 function layers.TransformerDecoderLayer:forward(...)
   local o = read_decoder_layer:table(...)
@@ -172,6 +176,8 @@ end
 local read_encoder = signature("TransformerEncoder:forward(Tensor src, Tensor? mask=nil, "
   .. "Tensor? src_key_padding_mask=nil, bool? is_causal=nil)", "TransformerEncoder")
 
+layers.TransformerEncoder._inputs = nil
+
 function layers.TransformerEncoder:forward(...)
   local x, mask, padding, is_causal = read_encoder(...)
   local zeros = zeros_of(self, x, mask, padding)
@@ -192,6 +198,8 @@ layers.TransformerDecoder = layer.define("TransformerDecoder", "Module decoder_l
 
 local read_decoder = signature("TransformerDecoder:forward(Tensor tgt, Tensor memory, " .. MASKS,
   "TransformerDecoder")
+
+layers.TransformerDecoder._inputs = nil
 
 function layers.TransformerDecoder:forward(...)
   local o = read_decoder:table(...)
@@ -269,6 +277,8 @@ local function check_shapes(self, src, tgt)
     end
   end
 end
+
+Transformer._inputs = nil
 
 function Transformer:forward(...)
   local o = read_forward:table(...)

@@ -109,10 +109,7 @@ local function build(case)
   return net
 end
 
---- Fails where the case comes out otherwise on the device.
-local function check(case, on)
-  device = on
-  local net, leaves = build(case), {}
+local function arguments_of(case, leaves)
   local arguments = decode_list(case.inputs, leaves)
   local named = decode(case.named)
   if named.output_size then
@@ -120,7 +117,28 @@ local function check(case, on)
   elseif next(named) ~= nil then
     arguments[#arguments + 1] = named
   end
-  local outputs = flat({}, net(table.unpack(arguments)))
+  return arguments
+end
+
+--- Fails where a call with PyTorch's names gives other results than one by position.
+local function check_names(case)
+  device = "cpu"
+  local arguments, named = arguments_of(case), {}
+  for name, value in pairs(decode(case.named)) do named[name] = value end
+  for i, name in ipairs(case.names) do named[name] = arguments[i] end
+  local by_position = flat({}, build(case)(table.unpack(arguments)))
+  local by_name = flat({}, build(case)(named))
+  expect.equal(#by_name, #by_position, "results")
+  for i, y in ipairs(by_position) do
+    expect.truthy(ml.equal(by_name[i], y), ("result %d by name"):format(i))
+  end
+end
+
+--- Fails where the case comes out otherwise on the device.
+local function check(case, on)
+  device = on
+  local net, leaves = build(case), {}
+  local outputs = flat({}, net(table.unpack(arguments_of(case, leaves))))
   expect.equal(#outputs, #case.outputs, "results")
   for i, wanted in ipairs(case.outputs) do near(outputs[i], wanted, "result " .. i) end
   local loss = objective(outputs)
@@ -134,4 +152,4 @@ local function check(case, on)
   for name, wanted in pairs(case.after) do near(net:state_dict()[name], wanted, name .. " after") end
 end
 
-return { check = check }
+return { check = check, check_names = check_names }

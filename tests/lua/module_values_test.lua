@@ -19,6 +19,9 @@ for i, case in ipairs(json.decode(system.read_file(here .. "/../reference/module
       module_case.check(case, place)
     end)
   end
+  if #case.names > 0 then
+    test(("%s, case %d, by name"):format(case.class, i), function() module_case.check_names(case) end)
+  end
 end
 
 test("every class that computes has a case", function()

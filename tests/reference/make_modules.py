@@ -1,6 +1,7 @@
 # tests/reference/make_modules.py: writes modules.json: the modules of torch.nn with their arguments,
 # states, inputs, results and gradients, for tests/lua/module_values_test.lua. Needs PyTorch; run by
 # hand.
+import inspect
 import json
 import os
 
@@ -85,6 +86,19 @@ def objective(outputs):
     return total
 
 
+# What PyTorch calls "input" and "target" everywhere else.
+ODD_NAMES = {("RMSNorm", "x"): "input", ("PoissonNLLLoss", "log_input"): "input",
+             ("AdaptiveLogSoftmaxWithLoss", "input_"): "input",
+             ("AdaptiveLogSoftmaxWithLoss", "target_"): "target"}
+
+
+def names_of(net, count):
+    """The names of forward's arguments; Identity, which hands on what it gets, has none."""
+    name = type(net).__name__
+    names = [] if name == "Identity" else list(inspect.signature(net.forward).parameters)[:count]
+    return [ODD_NAMES.get((name, each), each) for each in names]
+
+
 def run(name, args, options, inputs, named=None, eval_mode=False):
     cls = getattr(nn, name)
     for value in list(args) + list(options.values()):
@@ -120,6 +134,7 @@ def run(name, args, options, inputs, named=None, eval_mode=False):
     after = {k: tensor(v) for k, v in net.state_dict().items() if tensor(v) != state[k]}
     return {"class": name, "args": plain(list(args)), "options": plain(options), "eval": eval_mode,
             "state": state, "after": after, "inputs": plain(list(inputs)),
+            "names": names_of(net, len(inputs)),
             "named": plain(named or {}), "outputs": plain(shown),
             "grads": [tensor(x.grad) if x.grad is not None else None for x in given],
             "parameter_grads": {k: tensor(p.grad) for k, p in net.named_parameters()
