@@ -278,8 +278,8 @@ local function is_call_by_name(self, parameter, value)
   return true
 end
 
--- Whether an array given alone is the arguments, `f { 2, 3 }` or `f { { 2, 1 } }`: it is no value for
--- the first of them, nor meant as one.
+-- Whether an array given alone is the arguments, `f { 2, 3 }` or `f { { 2, 1 } }`: it is no value
+-- for the first of them, nor meant as one.
 local function is_call_by_position(self, parameter, array)
   if not parameter or parameter.variadic or #array > #self.parameters then return false end
   local accepts = parameter.accepts

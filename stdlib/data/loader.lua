@@ -15,6 +15,7 @@ local function weak() return setmetatable({}, { __mode = "k" }) end
 
 --- `data.DataLoader(set, { batch_size = 64, shuffle = true })`. `for x, y in loader do` and
 --- `for x, y in loader:iter() do` go through the set once; `#loader` is the number of batches.
+--- `for i, batch in ipairs(loader) do` counts them; a batch of several fields is an array there.
 --- Options: `batch_size` (1; `false` for the examples themselves, as PyTorch's `None`), `shuffle`,
 --- `sampler`, `batch_sampler` (in the place of those three and `drop_last`), `collate_fn` (a
 --- function from an array of examples, each an array of fields, to the batch; without batches, from
@@ -143,6 +144,35 @@ function DataLoader:iter()
   local step, running = pass.parallel(source, self.settings, self.keeper, next_positions,
     base_seed)
   return step, nil, nil, running
+end
+
+local function start_counted_pass(self)
+  local before = rawget(self, "counted")
+  if before and before.running then before.running:close() end
+  local step, _, _, running = self:iter()
+  rawset(self, "counted", { step = step, running = running, next = 1 })
+end
+
+-- `for i, batch in ipairs(loader)`: the first index begins a pass, the others go on with it. A
+-- batch of several fields is an array of them.
+local function counted_batch(self, index)
+  if index == 1 then start_counted_pass(self) end
+  local counted = rawget(self, "counted")
+  if not counted or counted.next ~= index then
+    fail("DataLoader: batches come one after the other from 1, as `ipairs(loader)` asks; "
+      .. "got loader[%d]", index)
+  end
+  counted.next = index + 1
+  local batch = table.pack(counted.step())
+  if batch[1] == nil then rawset(self, "counted", nil) end
+  if batch.n <= 1 then return batch[1] end
+  batch.n = nil
+  return batch
+end
+
+function DataLoader.__index(self, key)
+  if math.type(key) == "integer" then return counted_batch(self, key) end
+  return class.lookup(self, key)
 end
 
 -- Where the loop stands that calls: the running function and its depth, the line, and how many

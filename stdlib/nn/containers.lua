@@ -75,6 +75,14 @@ List._is_list = true
 
 function List.__len(self) return #keys_of(self) end
 
+local function next_of_items(items, i)
+  local item = items[i + 1]
+  if item then return i + 1, item[2] end
+end
+
+-- `pairs(list)` goes through the items, as `ipairs(list)` does, not through the object's fields.
+function List.__pairs(self) return next_of_items, items_of(self), 0 end
+
 -- The items from one position to another, both included, as a list of the same class.
 local function slice(self, range)
   local items, out = items_of(self), class.of(self)()

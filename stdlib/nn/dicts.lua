@@ -56,6 +56,15 @@ end
 
 function Dict.__len(self) return #entries_of(self) end
 
+-- `pairs(dict)` goes through the names and what they hold, in their order.
+function Dict.__pairs(self)
+  local entries, i = entries_of(self), 0
+  return function()
+    i = i + 1
+    if entries[i] then return entries[i][1], entries[i][2] end
+  end
+end
+
 local function fill(self, given)
   for _, entry in ipairs(pairs_of(given)) do
     if type(entry) ~= "table" then

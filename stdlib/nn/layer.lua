@@ -15,8 +15,8 @@ local layer = { Module = Module }
 
 --- A class of layers: `init(self, o)` gets the arguments of the constructor as a table by name,
 --- read by `parameters`, in the notation of moonlet.signature. A call may name the arguments of
---- `forward` by the class's `_inputs`, the one "input" unless the class sets others, or nothing where
---- its forward reads names itself.
+--- `forward` by the class's `_inputs`: "input" unless the class sets others, or nothing where its
+--- forward reads names itself.
 ---@param name string
 ---@param parameters string
 ---@param init fun(self: table, o: table)

@@ -221,4 +221,23 @@ test("errors of data sets and collate functions reach the loop", function()
   expect.error(function() return #data.Sampler() end, "Sampler: has no method size")
 end)
 
+test("ipairs counts the batches of a pass", function()
+  local one = data.DataLoader(data.TensorDataset(ml.arange(1, 6)), { batch_size = 2 })
+  for _ = 1, 2 do
+    local got = {}
+    for i, x in ipairs(one) do got[i] = x:tolist() end
+    expect.equal(got, { { 1, 2 }, { 3, 4 }, { 5, 6 } })
+  end
+  local two = data.DataLoader(data.TensorDataset(ml.arange(1, 3), ml.arange(4, 6)), { num_workers = 1 })
+  local sums = {}
+  for i, batch in ipairs(two) do sums[i] = batch[1]:item() + batch[2]:item() end
+  expect.equal(sums, { 5, 7, 9 })
+  for i in ipairs(two) do
+    if i == 2 then break end
+  end
+  expect.equal(#two[1], 2)
+  expect.error(function() return two[3] end, "one after the other")
+  expect.error(function() return one[2] end, "one after the other")
+end)
+
 harness.run()

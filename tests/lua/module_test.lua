@@ -261,4 +261,27 @@ test("backward hooks of modules with several arguments or none that needs a grad
   expect.equal(count, 1)
 end)
 
+test("pairs of containers goes through what they hold", function()
+  local a, b = nn.ReLU(), nn.Tanh()
+  local function all(container)
+    local out = {}
+    for key, module in pairs(container) do out[#out + 1] = { key, module } end
+    return out
+  end
+  expect.equal(all(nn.ModuleList { a, b }), { { 1, a }, { 2, b } })
+  expect.equal(all(nn.Sequential(a, b)), { { 1, a }, { 2, b } })
+  expect.equal(all(nn.ModuleDict { { "y", a }, { "x", b } }), { { "y", a }, { "x", b } })
+end)
+
+test("inputs of layers by name", function()
+  local x = ml.ones(2)
+  expect.equal(nn.MSELoss()(x, { target = x * 3 }):item(), 4)
+  expect.error(function() nn.Linear(2, 1) { inptu = x } end, "did you mean 'input'")
+  expect.error(function() nn.MSELoss()(x, { input = x }) end, "'input' is given twice")
+  -- A class of one's own takes the tables that it likes.
+  local Scaled = nn.class("Scaled", nn.Linear)
+  function Scaled:forward(y, o) return y * o.by end
+  expect.equal(Scaled(2, 2)(x, { by = 3 }):tolist(), { 3, 3 })
+end)
+
 harness.run()

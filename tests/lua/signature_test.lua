@@ -161,4 +161,23 @@ test("ops and the library suggest the same names", function()
   end
 end)
 
+test("a shape is an array of sizes, and one array can be all arguments", function()
+  local x = ml.zeros(2, 3)
+  local sizes = signature "test.sizes(int[] size, int[2] pair=1)"
+  expect.equal({ sizes(x.shape, x.shape) }, { { 2, 3 }, { 2, 3 } })
+  local two = signature "test.two(int a, int b=5)"
+  expect.equal({ two { 2, 3 } }, { 2, 3 })
+  expect.equal({ two { 2 } }, { 2, 5 })
+  expect.error(function() two { 1, 2, 3 } end, "'a' must be an integer, got a table of 3")
+  local window = signature "test.window(int[2] size)"
+  expect.equal({ window { { 2, 1 } } }, { { 2, 1 } })
+end)
+
+test("options behind a table of names that may be left out", function()
+  local call = signature "test.call(Tensor x, dict? kwargs=nil, bool strict=false)"
+  local x = ml.ones(1)
+  expect.equal(select(3, call(x, { strict = true })), true)
+  expect.equal(select(2, call(x, { other = 1 })), { other = 1 })
+end)
+
 harness.run()
