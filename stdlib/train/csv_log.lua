@@ -9,9 +9,10 @@ local system = require "moonlet.system"
 local fail = options.fail
 
 --- Writes a CSV file row by row: `log:write { epoch = 1, loss = 0.5 }`. Each row is in the file
---- when `write` returns. Options: `columns`, their names in order (default: those of the first row,
---- `epoch` and `step` first, then in alphabetical order); `append` (false): go on in a file that
---- is there, under the columns of its first line.
+--- when `write` returns; the first takes the place of a file that was there. Options: `columns`,
+--- their names in order (default: those of the first row, `epoch` and `step` first, then in
+--- alphabetical order); `append` (false): go on in a file that is there, under the columns of its
+--- first line.
 ---@field columns string[]? The names of the columns, once they are known.
 local CSVLog = class("CSVLog")
 
@@ -28,16 +29,38 @@ local function line_of(fields)
   return table.concat(out, ",") .. "\n"
 end
 
--- The fields of the first line of a CSV text; nil where it is none that is written here.
-local function header_of(text)
-  local out, at = {}, 1
+-- The fields of the line of a CSV text that begins at `at`, and where the next one does; nil where
+-- it is none that is written here. A field may hold doubled quotes and line breaks.
+local function fields_of(text, at)
+  local out = {}
+  local mark
   repeat
-    local field, mark, after = text:match('^"([^"]*)"([,\r\n])()', at)
-    if not field then field, mark, after = text:match('^([^,\r\n"]*)([,\r\n])()', at) end
-    if not field or field == "" then return nil end
+    local field, after
+    if text:sub(at, at) == '"' then
+      local close = at
+      repeat close = text:find('"', close + 1, true)
+        local doubled = close and text:sub(close + 1, close + 1) == '"'
+        if doubled then close = close + 1 end
+      until not doubled
+      if not close then return nil end
+      field = text:sub(at + 1, close - 1):gsub('""', '"')
+      mark, after = text:match("^([,\r\n])()", close + 1)
+    else
+      field, mark, after = text:match('^([^,\r\n"]*)([,\r\n])()', at)
+    end
+    if not mark then return nil end
     out[#out + 1], at = field, after
   until mark ~= ","
-  return out
+  return out, mark == "\r" and text:sub(at, at) == "\n" and at + 1 or at
+end
+
+-- The names of columns in the first line of a CSV text, and where the rows begin, or nil.
+local function header_of(text)
+  local names, after = fields_of(text, 1)
+  for _, name in ipairs(names or {}) do
+    if name == "" then return nil end
+  end
+  return names, after
 end
 
 local function same(a, b) return table.concat(a, "\n") == table.concat(b, "\n") end
@@ -66,9 +89,36 @@ function CSVLog:init(...)
       fail("CSVLog: '%s' has the columns %s", path, table.concat(header, ", "))
     end
     self.columns, self.has_header = header, true
-  else
+  elseif system.exists(path) ~= "file" then
     system.write_file(path, "", "CSVLog")
+  else
+    self.replaces = true
   end
+end
+
+local read_resume = signature("CSVLog:resume(int epoch)", "CSVLog: resume")
+
+--- Goes on after an epoch of a run that was interrupted: the rows up to it stay in the file, those
+--- behind it go. `train.fit` calls it when it resumes.
+---@param epoch integer
+function CSVLog:resume(...)
+  local epoch = read_resume(...)
+  if system.exists(self.path) ~= "file" then return end
+  local text = system.read_file(self.path, "CSVLog")
+  local header, at = header_of(text)
+  local column
+  for i, name in ipairs(header or {}) do column = name == "epoch" and i or column end
+  if not column or self.columns and not same(self.columns, header) then return end
+  local kept = { text:sub(1, at - 1) }
+  while at <= #text do
+    local fields, after = fields_of(text, at)
+    if not fields then break end
+    local number = tonumber(fields[column])
+    if not number or number <= epoch then kept[#kept + 1] = text:sub(at, after - 1) end
+    at = after
+  end
+  system.write_file(self.path, table.concat(kept), "CSVLog")
+  self.columns, self.has_header, self.replaces = header, true, nil
 end
 
 local FIRST = { epoch = 1, step = 2 }
@@ -118,12 +168,12 @@ function CSVLog:write(...)
       fail("CSVLog: write: '%s' is no column (they are %s)", name, table.concat(columns, ", "))
     end
   end
-  local file, message = io.open(self.path, "ab")
+  local file, message = io.open(self.path, self.replaces and "wb" or "ab")
   if not file then fail("CSVLog: write: %s", message) end
   local ok, why = file:write(self.has_header and "" or line_of(columns), line_of(fields))
   local closed, late = file:close()
   if not ok or not closed then fail("CSVLog: write: '%s': %s", self.path, why or late) end
-  self.columns, self.has_header = columns, true
+  self.columns, self.has_header, self.replaces = columns, true, nil
 end
 
 return { CSVLog = CSVLog }

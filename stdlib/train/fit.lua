@@ -2,6 +2,7 @@
 -- clipping, accumulation, autocast, checkpoints, early stopping, logs. It is written to be read:
 -- whoever needs another loop takes the parts of this one.
 
+local CSVLog = require("moonlet.train.csv_log").CSVLog
 local ReduceLROnPlateau = require("moonlet.optim.lr_scheduler").ReduceLROnPlateau
 local class = require "moonlet.class"
 local clip_grad_norm_ = require("moonlet.nn.utils").clip_grad_norm_
@@ -216,6 +217,7 @@ local function resume(run)
   run.history, run.epoch, run.step = saved.history, saved.epoch, saved.step
   run.stopped_early, run.stop = saved.stopped_early, saved.stopped_early
   if run.checkpoint then run.checkpoint.best = saved.best end
+  if class.is_instance(run.log, CSVLog) then run.log:resume(run.epoch) end
 end
 
 --- Trains a model, and returns the history: an array with a row for each epoch, of `epoch`, `lr`,

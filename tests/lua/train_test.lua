@@ -347,6 +347,43 @@ local function read(path)
   return file:read "a"
 end
 
+test("the log of a run that is resumed has each epoch once", function()
+  local function fit(epochs, folder, log)
+    ml.manual_seed(1)
+    local net = nn.Linear(2, 1)
+    train.fit { model = net, loss = nn.MSELoss(), optimizer = ml.optim.SGD(net:parameters(), { lr = 0.1 }),
+      data = ml.data.DataLoader(ml.data.TensorDataset(ml.ones(4, 2), ml.ones(4, 1)), { batch_size = 2 }),
+      progress = false, epochs = epochs, checkpoint = folder .. ".ckpt", resume = true, log = log }
+  end
+  local function epochs_in(path)
+    local out = {}
+    for line in io.lines(path) do out[#out + 1] = line:match "^%d+" end
+    return table.concat(out, " ")
+  end
+  harness.with_temp_file(function(path)
+    fit(2, path, train.CSVLog(path))
+    fit(4, path, train.CSVLog(path))
+    expect.equal(epochs_in(path), "1 2 3 4")
+    os.remove(path .. ".ckpt")
+    -- Ended between the row and the checkpoint of epoch 2.
+    local log = train.CSVLog(path)
+    expect.error(function()
+      fit(4, path, function(row)
+        log:write { epoch = row.epoch, note = 'said "no",\nand\r\nso ' .. row.epoch }
+        if row.epoch == 2 then error "ended" end
+      end)
+    end, "ended")
+    local whole = train.CSVLog(path, { append = true })
+    fit(3, path, function(row) whole:write { epoch = row.epoch, note = "x" } end)
+    expect.equal(epochs_in(path), "1 2 2 3")
+    whole:resume(1)
+    whole:write { epoch = 2, note = "again" }
+    expect.equal(require("moonlet.system").read_file(path),
+      'epoch,note\n1,"said ""no"",\nand\r\nso 1"\n2,again\n')
+    os.remove(path .. ".ckpt")
+  end)
+end)
+
 test("CSVLog by itself", function()
   harness.with_temp_file(function(path)
     local log = train.CSVLog(path)
