@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <unistd.h>
@@ -157,9 +158,26 @@ bool run_init(lua_State* L) {
   return init[0] == '@' ? run_chunk(L, load_file(L, init + 1)) : run_code(L, init, name);
 }
 
+// Modules beside the script are found wherever it is run from, and before others of their name. A
+// folder whose name has a mark of Lua's templates cannot be on the path.
+void search_beside(lua_State* L, std::string_view script) {
+  const size_t slash = script.rfind('/');
+  if (slash == script.npos) return;  // "./?.lua" is on the path
+  const std::string folder(script.substr(0, slash + 1));
+  if (folder.find_first_of(";?") != folder.npos) return;
+  const int top = lua_gettop(L);
+  if (lua_getglobal(L, "package") == LUA_TTABLE && lua_getfield(L, -1, "path") == LUA_TSTRING) {
+    const std::string path = folder + "?.lua;" + folder + "?/init.lua;" + lua_tostring(L, -1);
+    lua_pushlstring(L, path.data(), path.size());
+    lua_setfield(L, -3, "path");
+  }
+  lua_settop(L, top);
+}
+
 bool run_script(lua_State* L, const Arguments& arguments, int argc, char** argv) {
   const char* path = argv[arguments.script];
   const bool from_stdin = std::strcmp(path, "-") == 0 && !arguments.after_dashes;
+  if (!from_stdin) search_beside(L, path);
   const int status = load_file(L, from_stdin ? nullptr : path);
   if (status != LUA_OK) return succeeded(L, status);
   const int count = argc - arguments.script - 1;

@@ -47,6 +47,12 @@ check 'code, then script' 0 "1?args.lua*" '' -e 'print(1)' args.lua
 check 'arguments that look like options' 0 "*-e${tab}--help*" '' args.lua -e --help
 check 'end of options' 0 'args.lua*' '' -- args.lua
 check 'shebang line' 0 shebang '' shebang.lua
+mkdir -p app/part
+echo 'return { name = "beside" }' >app/near.lua
+echo 'return "part"' >app/part/init.lua
+echo 'print(require("near").name, (require "part"))' >app/main.lua
+check 'modules beside the script' 0 "beside${tab}part" '' app/main.lua
+check 'modules beside the script by its path' 0 "beside${tab}part" '' "$PWD/app/main.lua"
 check 'library' 0 mod '' -l mod -e 'print(mod.name)'
 check 'library by another name' 0 mod '' -l m=mod -e 'print(m.name)'
 check 'version' 0 'Moonlet *.*.* (Lua 5.4*' '' --version
