@@ -79,6 +79,35 @@ const char* nearest_name(std::string_view name, std::span<const char* const> kno
   return best != nullptr ? best : only_completion(name, known);
 }
 
+std::string pytorch_name_hint(std::string_view name) {
+  struct Name {
+    std::string_view pytorch;
+    const char* here;
+  };
+  static constexpr Name kNames[] = {{"as_tensor", "'tensor'"},
+                                    {"asarray", "'tensor'"},
+                                    {"byte", "'uint8'"},
+                                    {"cdouble", "'complex128'"},
+                                    {"cfloat", "'complex64'"},
+                                    {"char", "'int8'"},
+                                    {"double", "'float64'"},
+                                    {"float", "'float32'"},
+                                    {"frombuffer", "'from_bytes'"},
+                                    {"half", "'float16'"},
+                                    {"int", "'int32'"},
+                                    {"long", "'int64'"},
+                                    {"ndimension", "'dim'"},
+                                    {"nelement", "'numel'"},
+                                    {"ravel", "'flatten'"},
+                                    {"short", "'int16'"},
+                                    {"Size", "a tensor's 'shape'"},
+                                    {"untyped_storage", "'storage'"}};
+  for (const Name& each : kNames)
+    if (each.pytorch == name)
+      return "; PyTorch's '" + std::string(name) + "' is " + each.here + " here";
+  return {};
+}
+
 std::string did_you_mean(std::string_view name, std::span<const char* const> known) {
   const char* nearest = nearest_name(name, known);
   return nearest == nullptr ? std::string() : "; did you mean '" + std::string(nearest) + "'?";
@@ -92,7 +121,9 @@ void unknown_member(lua_State* L, const char* what, std::string_view wanted,
     names.push_back(lua_tostring(L, -2));
     lua_pop(L, 1);
   }
-  fail(what, " has no field or method '", wanted, "'", did_you_mean(wanted, names));
+  std::string hint = std::string_view(what) == "Tensor" ? pytorch_name_hint(wanted) : std::string();
+  if (hint.empty()) hint = did_you_mean(wanted, names);
+  fail(what, " has no field or method '", wanted, "'", hint);
 }
 
 }  // namespace moonlet

@@ -162,7 +162,8 @@ void add_names(lua_State* L, int table, std::vector<const char*>& names) {
   for (const std::string& module : modules) names.push_back(module.c_str());
   add_names(L, 1, names);
   add_names(L, facade, names);
-  fail("moonlet has no field '", wanted, "'", did_you_mean(wanted, names));
+  const std::string hint = pytorch_name_hint(wanted);
+  fail("moonlet has no field '", wanted, "'", hint.empty() ? did_you_mean(wanted, names) : hint);
 }
 
 // ml.nn and its like: required at first use, then a plain field.

@@ -2,6 +2,7 @@
 // key that scripts cannot name, so every read and write of a position goes by a metamethod.
 #include "interp/binding/shape.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -38,6 +39,35 @@ int l_tolist(lua_State* L) {
   return 1;
 }
 
+// An end of a range over `count` sizes: the one in the list at index 2, from 1 or from the end.
+int64_t range_end(lua_State* L, int place, int64_t usual, int64_t count) {
+  lua_rawgeti(L, 2, place);
+  const std::optional<int64_t> given = whole_number(L, -1);
+  if (!given && !lua_isnil(L, -1))
+    fail("shape: a range is { first, last, step } of integers, got ", type_name(L, -1));
+  lua_pop(L, 1);
+  if (!given) return usual;
+  check(*given != 0, "shape: positions start at 1, got a range with 0");
+  return *given < 0 ? count + 1 + *given : *given;
+}
+
+// The sizes of a range of positions, both ends included: x.shape[{ 2, -1 }]; ends beyond the shape
+// are those of the shape.
+int push_range(lua_State* L, const Dims& dims) {
+  const int64_t count = dims.size();
+  const auto given = static_cast<int64_t>(lua_rawlen(L, 2));
+  check(given <= 3, "shape: a range is { first, last, step }, got ", given, " numbers");
+  lua_rawgeti(L, 2, 3);
+  const int64_t step = lua_isnil(L, -1) ? 1 : whole_number(L, -1).value_or(0);
+  check(step >= 1, "shape: the step of a range must be an integer of at least 1");
+  const int64_t first = std::max<int64_t>(range_end(L, 1, 1, count), 1);
+  const int64_t last = std::min(range_end(L, 2, count, count), count);
+  Dims out;
+  for (int64_t i = first; i <= last; i += step) out.push_back(dims[static_cast<int>(i) - 1]);
+  push_shape(L, out);
+  return 1;
+}
+
 // Upvalue: the methods.
 int l_index(lua_State* L) {
   const Dims dims = check_shape(L, 1, "shape");
@@ -48,6 +78,7 @@ int l_index(lua_State* L) {
     const std::string_view name = lua_tostring(L, 2);
     fail("a shape has no method '", name, "'", did_you_mean(name, kNames));
   }
+  if (lua_type(L, 2) == LUA_TTABLE && !shape_at(L, 2)) return push_range(L, dims);
   const std::optional<int64_t> position = whole_number(L, 2);
   if (!position) fail("shape: a position is an integer, got ", type_name(L, 2));
   const int64_t count = dims.size();
@@ -82,6 +113,31 @@ int l_equal(lua_State* L) {
   return push_result(L, same);
 }
 
+// Appends the sizes of the shape, list of integers or integer at an index.
+void append_sizes(lua_State* L, int index, Dims& to, const char* op) {
+  if (lua_type(L, index) != LUA_TTABLE)
+    return to.push_back(integer_argument(L, index, op, "a size"));
+  push_plain_list(L, index);
+  const auto count = static_cast<int64_t>(lua_rawlen(L, -1));
+  for (int64_t i = 1; i <= count; ++i) {
+    lua_rawgeti(L, -1, i);
+    to.push_back(integer_argument(L, -1, op, "a size"));
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+// The sizes of both, a list or a shape each, one after the other, as those of PyTorch's tuples.
+int l_add(lua_State* L) {
+  for (int i = 1; i <= 2; ++i)
+    if (lua_type(L, i) != LUA_TTABLE)
+      fail("shape: + joins shapes and lists of sizes, got ", type_name(L, i));
+  Dims out;
+  for (int i = 1; i <= 2; ++i) append_sizes(L, i, out, "shape");
+  push_shape(L, out);
+  return 1;
+}
+
 int l_tostring(lua_State* L) {
   const std::string out = text(check_shape(L, 1, "tostring"));
   lua_pushlstring(L, out.data(), out.size());
@@ -109,18 +165,7 @@ int l_broadcast_shapes(lua_State* L) {
   Dims out;
   for (int i = 1; i <= lua_gettop(L); ++i) {
     Dims sizes;
-    if (lua_type(L, i) == LUA_TTABLE) {
-      push_plain_list(L, i);
-      const auto count = static_cast<int64_t>(lua_rawlen(L, -1));
-      for (int64_t k = 1; k <= count; ++k) {
-        lua_rawgeti(L, -1, k);
-        sizes.push_back(integer_argument(L, -1, "broadcast_shapes", "a size"));
-        lua_pop(L, 1);
-      }
-      lua_pop(L, 1);
-    } else {
-      sizes.push_back(integer_argument(L, i, "broadcast_shapes", "a size"));
-    }
+    append_sizes(L, i, sizes, "broadcast_shapes");
     for (int64_t size : sizes)
       check(size >= 0, "broadcast_shapes: sizes cannot be negative, got ", sizes);
     out = broadcast(out, sizes, "broadcast_shapes");
@@ -165,13 +210,11 @@ void push_plain_list(lua_State* L, int index) {
 }
 
 void register_shapes(lua_State* L) {
-  static const luaL_Reg kMetamethods[] = {{"__newindex", guard<l_newindex>},
-                                          {"__len", guard<l_length>},
-                                          {"__eq", guard<l_equal>},
-                                          {"__tostring", guard<l_tostring>},
-                                          {"__concat", guard<concat>},
-                                          {"__pairs", guard<l_pairs>},
-                                          {nullptr, nullptr}};
+  static const luaL_Reg kMetamethods[] = {
+      {"__newindex", guard<l_newindex>}, {"__len", guard<l_length>},
+      {"__eq", guard<l_equal>},          {"__add", guard<l_add>},
+      {"__tostring", guard<l_tostring>}, {"__concat", guard<concat>},
+      {"__pairs", guard<l_pairs>},       {nullptr, nullptr}};
   static const luaL_Reg kMethods[] = {{"numel", guard<l_numel>},
                                       {"tolist", guard<l_tolist>},
                                       {"totable", guard<l_tolist>},

@@ -320,11 +320,13 @@ function Tensor:resize_(...) end
 function Tensor:resize_as_(other) end
 
 --- The sizes of a tensor's dimensions, as `x.shape` and `x:size()` give them, or its strides. It
---- reads as an array: `shape[1]`, `shape[-1]` (the last), `#shape`, ipairs. It prints as (2, 3), `==`
---- compares the numbers, and functions that take sizes take it.
+--- reads as an array: `shape[1]`, `shape[-1]` (the last), `#shape`, ipairs. `shape[{ 2, -1 }]` is the
+--- shape of a range (first, last, step), and `shape + { 3 }` joins shapes and lists of sizes. It
+--- prints as (2, 3), `==` compares the numbers, and functions that take sizes take it.
 ---@class moonlet.Shape
 ---@field [integer] integer
 ---@operator len: integer
+---@operator add(integer[]): moonlet.Shape
 local Shape = {}
 
 --- The product of the sizes: how many elements a tensor of the shape has.

@@ -206,4 +206,27 @@ test("counts of memory are numbers", function()
   expect.truthy(ml.memory.peak_bytes() > 0)
 end)
 
+test("shapes are cut and joined", function()
+  local x = ml.zeros(2, 3, 4)
+  local function text(shape) return tostring(shape) end
+  expect.equal(text(x.shape[{ 2, -1 }]), "(3, 4)")
+  expect.equal(text(x.shape[{}]), "(2, 3, 4)")
+  expect.equal(text(x.shape[{ 1, 3, 2 }]), "(2, 4)")
+  expect.equal(text(x.shape[{ 3, 2 }]), "()")
+  expect.equal(text(x.shape[{ -2, 9 }]), "(3, 4)")
+  expect.equal(text({ 5 } + x.shape + x.shape[{ 1, 1 }]), "(5, 2, 3, 4, 2)")
+  expect.equal(text(x:view(x.shape[{ 1, 1 }] + { -1 }).shape), "(2, 12)")
+  expect.error(function() return x.shape[{ 0 }] end, "shape: positions start at 1")
+  expect.error(function() return x.shape[{ 1, "a" }] end, "got string")
+  expect.error(function() return x.shape[{ 1, 2, 0 }] end, "at least 1")
+  expect.error(function() return x.shape + 3 end, "joins shapes and lists of sizes, got number")
+end)
+
+test("PyTorch's names that are others here are told", function()
+  local function message(f) return expect.error(f) end
+  expect.truthy(message(function() return ml.long end):find("PyTorch's 'long' is 'int64' here", 1, true))
+  expect.truthy(message(function() return ml.Size end):find("a tensor's 'shape'", 1, true))
+  expect.truthy(message(function() return ml.ones(1).ravel end):find("'flatten'", 1, true))
+end)
+
 harness.run()
