@@ -1,68 +1,16 @@
--- tests/lua/module_case.lua: a class of nn with PyTorch's state, as tests/reference/make_modules.py
--- writes it: builds it, and compares its state, results and gradients.
+-- tests/lua/module_case.lua: compares a class of nn with PyTorch's state, results and gradients, of a
+-- case that tests/reference/make_modules.py writes and module_cases.lua builds.
 
+local cases = require "module_cases"
 local expect = require("harness").expect
 local json = require "moonlet.json"
 local ml = require "moonlet"
-local nn = ml.nn
+local flat = cases.flat
 
 local TOLERANCE = 2e-6
-local SPECIAL = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0 }
-
-local function is_tensor(value) return type(value) == "table" and value.shape ~= nil and value.data end
-
--- Where the running case computes.
-local device = "cpu"
-
--- A value of the file; tensors are made, float64 ones as leaves where `leaves` is given.
-local function decode(value, leaves)
-  if not is_tensor(value) then
-    if value == json.null then return nil end
-    if type(value) ~= "table" then return SPECIAL[value] or value end
-    local out = {}
-    for key, item in pairs(value) do out[key] = decode(item, leaves) end
-    return out
-  end
-  local data = {}
-  for i, number in ipairs(value.data) do data[i] = SPECIAL[number] or number end
-  local x = ml.tensor(data, { dtype = value.dtype == "bool" and "int64" or value.dtype })
-    :reshape(value.shape)
-  if value.dtype == "bool" then x = x:eq(1) end
-  x = x:to { device = device }
-  if leaves and value.dtype == "float64" and not value.fixed then
-    x:requires_grad_(true)
-    leaves[#leaves + 1] = x
-  end
-  return x
-end
-
--- The leaves come in the order of the arguments.
-local function decode_list(list, leaves)
-  local out = {}
-  for i, value in ipairs(list) do
-    if type(value) == "table" and not is_tensor(value) then
-      out[i] = decode_list(value, leaves)
-    else
-      out[i] = decode(value, leaves)
-    end
-  end
-  return out
-end
-
-local function flat(out, ...)
-  for i = 1, select("#", ...) do
-    local value = select(i, ...)
-    if ml.is_tensor(value) then
-      out[#out + 1] = value
-    elseif type(value) == "table" then
-      flat(out, table.unpack(value))
-    end
-  end
-  return out
-end
 
 local function near(got, wanted, what)
-  local y = decode(wanted)
+  local y = cases.decode(wanted)
   expect.equal(tostring(got.shape), tostring(y.shape), what)
   if not got:is_floating_point() then
     return expect.equal(got:reshape(-1):totable(), y:reshape(-1):totable(), what)
@@ -91,43 +39,20 @@ end
 local function check_state(net, case)
   local own, state = net:state_dict(), {}
   for name, value in pairs(case.state) do
-    state[name] = decode(value)
+    state[name] = cases.decode(value)
     expect.truthy(own[name], name)
     expect.equal(tostring(own[name].shape), tostring(state[name].shape), name)
   end
   for name in pairs(own) do expect.truthy(state[name], "not in PyTorch: " .. name) end
-  net:load_state_dict(state)
-end
-
-local function build(case)
-  local arguments = decode_list(case.args)
-  local options = decode(case.options)
-  if next(options) ~= nil then arguments[#arguments + 1] = options end
-  local net = nn[case.class](table.unpack(arguments)):double():to(device)
-  check_state(net, case)
-  if case.eval then net:eval() end
-  return net
-end
-
-local function arguments_of(case, leaves)
-  local arguments = decode_list(case.inputs, leaves)
-  local named = decode(case.named)
-  if named.output_size then
-    arguments[#arguments + 1] = named.output_size
-  elseif next(named) ~= nil then
-    arguments[#arguments + 1] = named
-  end
-  return arguments
 end
 
 --- Fails where a call with PyTorch's names gives other results than one by position.
 local function check_names(case)
-  device = "cpu"
-  local arguments, named = arguments_of(case), {}
-  for name, value in pairs(decode(case.named)) do named[name] = value end
+  local arguments, named = cases.arguments(case), {}
+  for name, value in pairs(cases.decode(case.named)) do named[name] = value end
   for i, name in ipairs(case.names) do named[name] = arguments[i] end
-  local by_position = flat({}, build(case)(table.unpack(arguments)))
-  local by_name = flat({}, build(case)(named))
+  local by_position = flat({}, cases.build(case)(table.unpack(arguments)))
+  local by_name = flat({}, cases.build(case)(named))
   expect.equal(#by_name, #by_position, "results")
   for i, y in ipairs(by_position) do
     expect.truthy(ml.equal(by_name[i], y), ("result %d by name"):format(i))
@@ -135,10 +60,11 @@ local function check_names(case)
 end
 
 --- Fails where the case comes out otherwise on the device.
-local function check(case, on)
-  device = on
-  local net, leaves = build(case), {}
-  local outputs = flat({}, net(table.unpack(arguments_of(case, leaves))))
+local function check(case, device)
+  local net = cases.build(case, device)
+  check_state(net, case)
+  local arguments, leaves = cases.arguments(case, device)
+  local outputs = flat({}, net(table.unpack(arguments)))
   expect.equal(#outputs, #case.outputs, "results")
   for i, wanted in ipairs(case.outputs) do near(outputs[i], wanted, "result " .. i) end
   local loss = objective(outputs)

@@ -21,7 +21,7 @@ local function is_tensor(value) return type(value) == "table" and value.shape ~=
 function cases.decode(value, leaves, device)
   if not is_tensor(value) then
     if value == json.null then return nil end
-    if type(value) ~= "table" then return value end
+    if type(value) ~= "table" then return SPECIAL[value] or value end
     local out = {}
     for key, item in pairs(value) do out[key] = cases.decode(item, leaves, device) end
     return out

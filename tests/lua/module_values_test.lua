@@ -5,14 +5,13 @@
 local here = arg[0]:match("^(.*)/") or "."
 package.path = here .. "/?.lua;" .. package.path
 local harness = require "harness"
-local json = require "moonlet.json"
 local ml = require "moonlet"
-local system = require "moonlet.system"
+local cases = require "module_cases"
 local module_case = require "module_case"
 local test, expect = harness.test, harness.expect
 
 local seen, count = {}, 0
-for i, case in ipairs(json.decode(system.read_file(here .. "/../reference/modules.json"))) do
+for i, case in ipairs(cases.read()) do
   if not seen[case.class] then seen[case.class], count = true, count + 1 end
   for _, place in ipairs(ml.cuda.is_available() and { "cpu", "cuda" } or { "cpu" }) do
     test(("%s, case %d, %s"):format(case.class, i, place), function()
