@@ -97,7 +97,7 @@ void FunctionNode::fail_freed() const {
 
 std::vector<Tensor> FunctionNode::unpack() {
   if (released_) fail_freed();
-  const std::vector<Saved>& all = inside_call_ ? saved_for_call_ : saved_;
+  const auto& all = inside_call_ ? saved_for_call_ : saved_;
   std::vector<Tensor> out;
   out.reserve(all.size());
   for (const Saved& saved : all) out.push_back(saved.unpack(*this));
