@@ -219,11 +219,12 @@ Task& Engine::task_of(const NodeRef& node) {
 }
 
 // Nobody else has the gradient, nor its memory where it did not come as a sum. One that may have a
-// tangent is not changed: where it is written past the modes, through a bare view, the tangent would
-// stay as it was.
+// tangent is not changed: where it is written past the modes, through a bare view, the tangent
+// would stay as it was.
 bool Engine::may_change(const Slot& slot) const {
   const Tensor& g = slot.grad;
-  if (derivatives_wanted() || !g.defined() || g.device().is_batched() || g.impl()->references.load() != 1)
+  if (derivatives_wanted() || !g.defined() || g.device().is_batched() ||
+      g.impl()->references.load() != 1)
     return false;
   return slot.own || (g.storage().sole_owner() && is_dense(g.sizes(), g.strides()));
 }

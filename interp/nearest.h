@@ -17,8 +17,8 @@ namespace moonlet {
 // or more. The standard library calls the same as moonlet.nearest.
 const char* nearest_name(std::string_view name, std::span<const char* const> known);
 
-// "; PyTorch's 'long' is 'int64' here" for names that PyTorch has and Moonlet has under another one,
-// of `ml` or of tensors; or nothing.
+// "; PyTorch's 'long' is 'int64' here" for names that PyTorch has and Moonlet has under another
+// one, of `ml` or of tensors; or nothing.
 std::string pytorch_name_hint(std::string_view name);
 
 // "; did you mean 'NEAREST'?", or nothing.

@@ -8,7 +8,8 @@ namespace moonlet::formulas {
 
 Tensor index_grad_x(const Tensor& g, const std::vector<Tensor>& indices, const Dims& sizes) {
   Tensor sums = zeros(sizes, options_of(g));
-  return derivatives_wanted() ? index_put(sums, indices, g, true) : index_put_(sums, indices, g, true);
+  return derivatives_wanted() ? index_put(sums, indices, g, true)
+                              : index_put_(sums, indices, g, true);
 }
 
 Tensor index_put_grad_x(const Tensor& g, const std::vector<Tensor>& indices, bool accumulate) {

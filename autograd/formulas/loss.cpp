@@ -37,9 +37,8 @@ Tensor ctc_loss_along(const Tensor& g, const Tensor& grad, const Tensor& log_pro
                       const Tensor& targets, const std::vector<int64_t>& input_lengths,
                       const std::vector<int64_t>& target_lengths, const Tensor& result,
                       const Tensor& log_alpha, int64_t blank) {
-  const Tensor each =
-      ctc_loss_grad_log_probs(ones_like(grad), log_probs, targets, input_lengths, target_lengths,
-                              result, log_alpha, blank);
+  const Tensor each = ctc_loss_grad_log_probs(ones_like(grad), log_probs, targets, input_lengths,
+                                              target_lengths, result, log_alpha, blank);
   return sum(mul(g, each), {0, 2});
 }
 
