@@ -211,7 +211,7 @@ class PackedWithTangents final : public PackedTensor {
   PackedWithTangents(std::shared_ptr<PackedTensor> values, std::shared_ptr<const Tangents> tangents)
       : values_(std::move(values)), tangents_(std::move(tangents)) {}
   Tensor unpack() const override {
-    const Tensor t = values_->unpack();
+    Tensor t = values_->unpack();
     if (!t.defined()) return t;
     Tensor out = shallow_copy(t);
     ensure_meta(out).tangents = tangents_;

@@ -95,6 +95,12 @@ Dims before_normalized(const BatchCall& call, int64_t dims) {
 
 Tensor summed(const Tensor& x, const Dims& dims) { return dims.empty() ? x : sum(x, dims); }
 
+// x by the statistics that were kept of it, which are float64.
+Tensor normalized(const BatchCall& call) {
+  const Tensor x = call.front(1);
+  return to(mul(sub(x, call.front(2)), call.front(3)), x.dtype());
+}
+
 // `grad, x, mean, rstd, weight, dims`
 Tensor layer_norm_grad_of_x(const BatchCall& call, int64_t dims, double eps) {
   Tensor grad = call.front(0), weight;
@@ -114,7 +120,7 @@ Tensor layer_norm_grad_of_weight(const BatchCall& call, int64_t dims, double eps
   const Dims shape(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
   const Tensor normal = is_differentiated(x)
                             ? std::get<0>(moonlet::native_layer_norm(x, shape, {}, {}, eps))
-                            : mul(sub(x, call.front(2)), call.front(3));
+                            : normalized(call);
   return summed(mul(call.front(0), normal), before_normalized(call, dims));
 }
 
@@ -133,7 +139,7 @@ void layer_norm_grad_weight(BatchCall& call) {
 void layer_norm_grads(BatchCall& call) {
   const NoGrad no_grad;
   const int64_t dims = std::get<int64_t>(call.arguments[5]);
-  const Tensor normal = mul(sub(call.front(1), call.front(2)), call.front(3));
+  const Tensor normal = normalized(call);
   const Dims before = before_normalized(call, dims);
   call.results = {layer_norm_grad_of_x(call, dims, 0), summed(mul(call.front(0), normal), before),
                   summed(call.front(0), before)};

@@ -278,6 +278,8 @@ local read_load = signature("onnx.load(string path, string device=\"cpu\", "
 ---@return table module
 function load.load(...)
   local path, device, inputs, outputs, max_bytes = read_load(...)
+  local reason = codec.unavailable()
+  if reason then fail("onnx.load: %s", reason) end
   local ok, module = pcall(function()
     return load.read(Source.open(path, false, "onnx.load", max_bytes))
   end)

@@ -114,6 +114,8 @@ function write.var(g, a, call)
   return g:node("Div", { sum, g:operand(divisor, dtype) })
 end
 
+function write.std(g, a, call) return g:node("Sqrt", { write.var(g, a, call) }) end
+
 -- --- where an extreme is ----------------------------------------------------------------------
 
 local function extreme(op)
