@@ -97,6 +97,7 @@ Dims batch_norm_stats(const char* op, const Tensor& x) {
 void batch_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
                      const Tensor& rstd) {
   same_shape(op, grad, x);
+  same_precision(op, "grad", grad, x);
   const Dims stats = batch_norm_stats(op, x);
   expect_shape(op, "mean", mean.sizes(), stats);
   expect_shape(op, "rstd", rstd.sizes(), stats);
