@@ -217,8 +217,8 @@ __device__ __forceinline__ void update_running(const OptionalArray& running, int
   running.array.set<C>(channel, old + momentum * (value - old));
 }
 
-// What becomes of a channel's elements: (x - center) scale + shift; in the gradient plus grad
-// slope.
+// What becomes of a channel's elements: (x - center) scale + shift; in the gradient that plus grad,
+// times slope, as the product of slope and scale may be too small for C.
 template <class C>
 struct alignas(16) Line {
   C slope, center, scale, shift;
@@ -292,8 +292,8 @@ __global__ void finish_slopes_kernel(Channels p, const Slopes<C>* parts, int64_t
     if (grad_weight.given) grad_weight.array.set<C>(channel, product);
     if (!lines) continue;
     const C slope = center.rstd * weight.get<C>(channel, C(1));
-    lines[channel] = {slope, center.mean, -slope * center.rstd * (product / n),
-                      slope * (center.shift * (product / n) - all.plain / n)};
+    lines[channel] = {slope, center.mean, -center.rstd * (product / n),
+                      center.shift * (product / n) - all.plain / n};
   }
 }
 
@@ -319,7 +319,7 @@ __global__ void __launch_bounds__(kBlock, 2)
       C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
       v = (v - line.center) * line.scale + line.shift;
       if constexpr (kWithGrad)
-        v += decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code) * line.slope;
+        v = (v + decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code)) * line.slope;
       set_bits<kElement>(out, k, encoded<C, kElement>(v, x.code));
     }
     store_pack<kElement>(y, x.aligned, at, left, out);

@@ -103,7 +103,8 @@ struct Variance {
 
 enum NormKind { kCount, kSum, kEuclid, kLargest, kSmallest, kPower };
 
-// Of magnitudes of type C; the kind is kPower or one of the others.
+// Of magnitudes of type C; the kind is kPower or one of the others. Powers are of the ratios to the
+// largest magnitude, or the smallest where p is negative: theirs alone might leave the range.
 template <class C, bool kPowers>
 struct Norm {
   using Acc = std::conditional_t<kPowers, C, double>;
@@ -113,16 +114,21 @@ struct Norm {
   NormKind kind;
   C p;
   bool complex;
+  const C* extremes;  // with powers
+  __device__ C unit(int64_t out) const {
+    const C most = extremes[out];
+    return most > C(0) && most < C(HUGE_VAL) ? most : C(1);
+  }
   __device__ Acc start() const { return kind == kSmallest ? Acc(HUGE_VAL) : Acc(0); }
-  __device__ Acc take(C given, int64_t, int64_t) const {
-    if constexpr (kPowers) return vpow(vabs(given), p);
+  __device__ Acc take(C given, int64_t out, int64_t) const {
+    if constexpr (kPowers) return vpow(vabs(given) / unit(out), p);
     const Acc v = static_cast<Acc>(vabs(given));
     return kind == kCount ? (v != Acc(0) ? Acc(1) : Acc(0)) : kind == kEuclid ? v * v : v;
   }
-  __device__ Acc load(int64_t at, int64_t, int64_t) const {
-    if (!complex) return take(x.get<C>(at), 0, 0);
+  __device__ Acc load(int64_t at, int64_t out, int64_t) const {
+    if (!complex) return take(x.get<C>(at), out, 0);
     const Complex<C> v = x.get<Complex<C>>(at);
-    return take(vhypot(v.re, v.im), 0, 0);
+    return take(vhypot(v.re, v.im), out, 0);
   }
   __device__ Acc combine(Acc a, Acc b) const {
     if (kPowers || (kind != kLargest && kind != kSmallest)) return a + b;
@@ -132,7 +138,7 @@ struct Norm {
   }
   __device__ void finish(Acc total, int64_t out) const {
     if constexpr (kPowers)
-      y.set<C>(out, vpow(total, C(1) / p));
+      y.set<C>(out, vpow(total, C(1) / p) * unit(out));
     else
       y.set<Acc>(out, kind == kEuclid ? vsqrt(total) : total);
   }
@@ -260,10 +266,15 @@ void norm(const Tensor& x, double p, const Dims& dim, bool, std::optional<DType>
     const ReduceGrid grid = reduce_grid(x, dim);
     const auto power = static_cast<C>(p);
     const bool complex = is_complex(x.dtype());
-    if (kind == kPower)
-      reduce_by(call, grid, Norm<C, true>{array(x), array(y), kind, power, complex});
-    else
-      reduce_tensor(call, grid, Norm<C, false>{array(x), array(y), kind, power, complex});
+    if (kind != kPower)
+      return reduce_tensor(call, grid,
+                           Norm<C, false>{array(x), array(y), kind, power, complex, nullptr});
+    const Tensor extremes = call.scratch({grid.outs}, dtype_of<C>);
+    reduce_tensor(call, grid,
+                  Norm<C, false>{array(x), array(extremes), p > 0 ? kLargest : kSmallest, power,
+                                 complex, nullptr});
+    reduce_by(call, grid,
+              Norm<C, true>{array(x), array(y), kind, power, complex, extremes.elements<C>()});
   });
 }
 

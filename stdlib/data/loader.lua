@@ -24,11 +24,12 @@ local function weak() return setmetatable({}, { __mode = "k" }) end
 --- data set, whose tensors share their memory, the size of which is fixed from then on. What reads
 --- the data may start workers too, four levels deep. The batches, and the random numbers of what
 --- reads them, are the same for any number of workers. With workers: `prefetch_factor` (2; batches
---- ahead of each), `persistent_workers` (kept for the next pass), `worker_init_fn` (called in each with
---- its number, from 1), `timeout` (seconds to wait for a batch; 0: for ever), `in_order` (true;
---- false gives batches as they come). `pin_memory`: batches in page-locked memory, where there is a
---- CUDA device; `pin_memory_device` may name it. A loop that ends early ends the threads at once
---- with `loader:iter()`, and with the loader itself when that is used again or collected.
+--- ahead of each), `persistent_workers` (kept for the next pass), `worker_init_fn` (called in each
+--- with its number, from 1), `timeout` (seconds to wait for a batch; 0: for ever), `in_order`
+--- (true; false gives batches as they come). `pin_memory`: batches in page-locked memory, where
+--- there is a CUDA device; `pin_memory_device` may name it. A loop that ends early ends the
+--- threads at once with `loader:iter()`, and with the loader itself when that is used again or
+--- collected.
 local DataLoader = class("DataLoader")
 loader.DataLoader = DataLoader
 

@@ -9,6 +9,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/reduce_loops.h"
 #include "tensor/kernels_reduce.h"
+#include "tensor/views.h"
 
 namespace moonlet::cpu {
 
@@ -221,29 +222,28 @@ bool lost_all(const Tensor& x, const Dims& dims, const Tensor& y) {
   return false;
 }
 
-// The same with powers of double; large or small doubles are scaled, so that their squares are not.
-template <class T>
+// The same in double, by powers of the ratios to the largest magnitude, or the smallest where p is
+// negative.
 void norm_of_lost(const Tensor& x, double p, const Dims& dims, Tensor& y) {
+  Tensor sizes = magnitudes<double>(x), norms = empty_plain(y.sizes(), options_of(sizes)),
+         extremes = empty_plain(y.sizes(), options_of(sizes));
+  run_fold<double>(p > 0 ? Fold::Max : Fold::Min, sizes, dims, extremes);
+  double* const units = extremes.elements<double>();
+  for (int64_t i = 0; i < y.numel(); ++i)
+    if (!(units[i] > 0 && units[i] <= std::numeric_limits<double>::max())) units[i] = 1;
+  Dims kept = x.sizes();
+  for (const int64_t d : dims) kept[static_cast<int>(d)] = 1;
+  Tensor of_each = empty_plain(x.sizes(), options_of(sizes));
+  copy_into(of_each, views::expand(views::view(extremes, kept), x.sizes()));
+  double* const ratios = sizes.elements<double>();
+  const double* const unit = of_each.elements<double>();
+  parallel_for(sizes.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ratios[i] /= unit[i];
+  });
   Lost ignored;
-  const Tensor wide = converted(x, DType::Float64);
-  Tensor norms = empty_plain(y.sizes(), {DType::Float64, y.device()});
-  norm_of_powers<double>(wide, p, dims, norms, ignored);
+  norm_of_powers<double>(sizes, p, dims, norms, ignored);
   double* const to = norms.elements<double>();
-  for (const int exponent : {-600, 600}) {
-    if (!std::is_same_v<T, double>) break;
-    Tensor scaled = empty_plain(wide.sizes(), options_of(wide)),
-           some = empty_plain(norms.sizes(), options_of(norms));
-    const double *from = wide.elements<double>(), unit = std::ldexp(1.0, exponent);
-    double* const parts = scaled.elements<double>();
-    parallel_for(wide.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) parts[i] = from[i] * unit;
-    });
-    norm_of_powers<double>(scaled, p, dims, some, ignored);
-    for (int64_t i = 0; i < y.numel(); ++i) {
-      const double v = some.elements<double>()[i] / unit;
-      if (exponent < 0 ? !(to[i] < 1e150) : to[i] < 1e-140) to[i] = v;
-    }
-  }
+  for (int64_t i = 0; i < y.numel(); ++i) to[i] *= units[i];
   copy_into(y, norms);
 }
 
@@ -261,7 +261,7 @@ void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
     Lost lost;
     norm_of_powers<T>(x, p, dims, y, lost);
     if (x.numel() == 0) return;
-    if (lost.some || (lost.all && lost_all<T>(x, dims, y))) norm_of_lost<T>(x, p, dims, y);
+    if (lost.some || (lost.all && (p < 0 || lost_all<T>(x, dims, y)))) norm_of_lost(x, p, dims, y);
   }
 }
 

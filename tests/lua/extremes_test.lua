@@ -308,4 +308,19 @@ test("histc of a range that overflows", function()
   expect.equal(ml.histc(ml.tensor { 0.0, 1, 2, 3 }, 2, -3e38, 3e38):tolist(), { 0, 4 })
 end)
 
+test("norms of large and negative powers", function()
+  local x = ml.tensor({ { 3.0, -4.0, 1.0 }, { 0.5, 0.25, -0.125 } })
+  local function near(got, want)
+    for i, v in ipairs(want) do expect.near(got[i]:item(), v, 1e-5) end
+  end
+  near(ml.linalg.vector_norm(x, 2 ^ 60, { dim = 2 }), { 4, 0.5 })
+  near(ml.linalg.vector_norm(x, 1e300, { dim = 2 }), { 4, 0.5 })
+  near(ml.linalg.vector_norm(x, -(2 ^ 60), { dim = 2 }), { 1, 0.125 })
+  local cubes = (3 ^ -3 + 4 ^ -3 + 1) ^ (-1 / 3)
+  near(ml.linalg.vector_norm(x[1]:unsqueeze(1) * 1e30, -3, { dim = 2 }) / 1e30, { cubes })
+  near(ml.linalg.vector_norm(x[1]:unsqueeze(1) * 1e-30, -3, { dim = 2 }) * 1e30, { cubes })
+  expect.equal(ml.linalg.vector_norm(ml.zeros(3), -2):item(), 0)
+  expect.equal(ml.linalg.vector_norm(ml.full({ 2 }, math.huge), -2):item(), math.huge)
+end)
+
 harness.run()

@@ -22,8 +22,9 @@ end
 
 local function shape_text(t) return tostring(t.shape) end
 
--- Raises unless both tensors have the same shape and nearly the same elements.
-function checks.compare(what, got, want, tol)
+-- Raises unless both tensors have the same shape and nearly the same elements. `least`: the
+-- tolerance of what they are made of, as float64 statistics of float32 are as exact as that.
+function checks.compare(what, got, want, tol, least)
   if not ml.is_tensor(want) or not ml.is_tensor(got) then
     if ml.is_tensor(got) and got.numel and got:numel() == 1 then got = got:item() end
     if got ~= want and not (type(got) == "number" and math.abs(got - want) <= 1e-5 * math.max(1, math.abs(want))) then
@@ -35,7 +36,8 @@ function checks.compare(what, got, want, tol)
     error(("%s: got shape %s, want %s"):format(what, shape_text(got), shape_text(want)), 0)
   end
   local a, b = numbers(got), numbers(want)
-  tol = tol or math.max(tolerance[got.dtype] or 0, tolerance[want.dtype] or 0)
+  least = is_differentiable(want.dtype) and least or 0
+  tol = tol or math.max(tolerance[got.dtype] or 0, tolerance[want.dtype] or 0, least)
   for i = 1, #b do
     local x, y = a[i], b[i]
     if type(x) == "boolean" then x = x and 1 or 0 end
@@ -47,9 +49,9 @@ function checks.compare(what, got, want, tol)
   end
 end
 
-local function compare_lists(what, got, want, tol)
+local function compare_lists(what, got, want, tol, least)
   if #got ~= #want then error(("%s: %d results, want %d"):format(what, #got, #want), 0) end
-  for k = 1, #want do checks.compare(("%s, result %d"):format(what, k), got[k], want[k], tol) end
+  for k = 1, #want do checks.compare(("%s, result %d"):format(what, k), got[k], want[k], tol, least) end
 end
 
 local function has_tensor(args)
@@ -438,6 +440,16 @@ local function results_on(case, args, device, layout)
   return results, grads
 end
 
+-- That of the least exact tensor among the arguments, or nil.
+local function tolerance_of(args)
+  local most
+  for i = 1, args.n do
+    local own = ml.is_tensor(args[i]) and tolerance[args[i].dtype]
+    if own and own > (most or 0) then most = own end
+  end
+  return most
+end
+
 -- The same on the CPU and on the CUDA device; where the arguments may be refused, an error on both.
 local function compare_devices(case, what, args, layout, may_fail)
   local tol = case.family == "random" and 1e-4 or nil
@@ -452,7 +464,7 @@ local function compare_devices(case, what, args, layout, may_fail)
   end
   if not fine and not may_fail then error(("%s: %s"):format(what, want), 0) end
   if not fine then return end
-  if case.check.value ~= "undefined contents" then compare_lists(what .. " on CUDA", got, want, tol) end
+  if case.check.value ~= "undefined contents" then compare_lists(what .. " on CUDA", got, want, tol, tolerance_of(args)) end
   for k = 1, #want_grads do
     checks.compare(("%s on CUDA, gradient %d"):format(what, k), got_grads[k], want_grads[k], tol)
   end
