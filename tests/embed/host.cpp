@@ -188,11 +188,20 @@ void test_shared_storage() {
   expect(first->call("take", x)[0].boolean(), "the same value while it lives");
   expect(second.call("take", x)[0].boolean(), "also in another interpreter");
   expect(storage.get(0).to_double() == 2, "both write the host's storage");
+  try {
+    second.run_string("s:resize(6)");
+    expect(false, "its size is fixed");
+  } catch (const moonlet::ScriptError& e) {
+    expect(e.message().find("shared with another interpreter") != std::string::npos, "and said so");
+  }
   first.reset();
+  moonlet::TypedStorage one(4, {});
+  moonlet::Tensor y = one.tensor();
+  expect(second.call("take", y)[0].boolean(), "a storage that one interpreter knows");
   second.run_string("collectgarbage() s:resize(6) s[6] = 7");
-  expect(storage.size() == 6 && storage.get(5).to_double() == 7, "a script resizes it");
-  moonlet::set_(x, storage, 4, {2}, {1});
-  expect(x.data<float>()[1] == 7, "a tensor moves in it");
+  expect(one.size() == 6 && one.get(5).to_double() == 7, "a script resizes it");
+  moonlet::set_(y, one, 4, {2}, {1});
+  expect(y.data<float>()[1] == 7, "a tensor moves in it");
 }
 
 void test_threads() {
