@@ -162,7 +162,8 @@ void with_norm(double p, Run&& run) {
   if (p == 0) return run(CountNorm<T>(p));
   if (p == 1) return run(AbsNorm<T>(p));
   if (p == 2) return run(EuclideanNorm<T>(p));
-  if (std::isinf(p)) return run(MaxNorm<T>(p));
+  // From 2^58 on the sum of powers has the root of the largest one, to the last digit of a double.
+  if (p >= 0x1p58) return run(MaxNorm<T>(p));
   run(PowerNorm<T>(p));
 }
 
