@@ -306,6 +306,9 @@ each("checkpoints", {
   end, x4 },
 })
 
+-- A recorded gradient that a tensor keeps leads to that tensor: a cycle, which no collector sees.
+local retained = {}
+
 each("hooks and modes", {
   hook = { function(x)
     local y = x ^ 2
@@ -314,7 +317,10 @@ each("hooks and modes", {
   end, x4 },
   retain_grad = { function(x)
     local y = x ^ 2
-    if y.requires_grad then y:retain_grad() end
+    if y.requires_grad then
+      y:retain_grad()
+      retained[#retained + 1] = y
+    end
     return (y ^ 2 * x[1]):sum()
   end, x4 },
   no_grad = { function(x)
@@ -326,6 +332,11 @@ each("hooks and modes", {
       function(s) return s[1] end, function() return (x:exp() * x[1]):sum() end)
   end, x4 },
 })
+
+test("hooks and modes: what was retained is given up", function()
+  expect.truthy(#retained > 0)
+  for _, y in ipairs(retained) do y.grad = nil end
+end)
 
 test("a tangent on its way is where its tensor is in memory", function()
   local x, v = ml.randn(1, 3, 4), ml.randn(1, 3, 4)
