@@ -427,6 +427,12 @@ void Tangent::in_place() {
     call_.arguments = arguments;
   }
   const Tensor next = tangents_.empty() ? Tensor() : tangents_[0];
+  // What the tape saves of a real result below the modes would have no tangent.
+  const bool real_over_complex =
+      next.defined() && is_complex(x.dtype()) && !is_complex(next.dtype());
+  check(!real_over_complex || !recorded(), call_.op.name,
+        ": written over complex numbers it has no derivative beside a tangent; use ",
+        call_.op.row->name);
   call_.proceed();
   change_tangent(x, level_, next);
 }

@@ -44,8 +44,6 @@ local ENTRIES = {
     function(case, _, what) return case.check_grad and what:find "differences" end },
   { "gradients of norms, whose statistics are arguments that do not move with x",
     function(case) return tostring(case.check_grad):find "statistics" end },
-  { "abs_ of complex numbers: forward over reverse loses the tangent of what it saved (a known fault)",
-    function(case, at) return case.name == "abs" and case.label:find "complex" and at.layout:find "in place" end },
   { "pinv of a matrix whose rank the tolerance decides: the formula is that of a fixed rank, as PyTorch's",
     function(case) return case.name:find "pinv" end },
   { "nextafter: a difference of the rounding error", function(case) return case.name:find "^nextafter" end },
