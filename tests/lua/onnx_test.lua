@@ -545,4 +545,11 @@ test("graphs with changed nodes run or say what is wrong", function()
   expect.truthy(ran > 10)
 end)
 
+test("LpNormalization of zeros gives zeros", function()
+  local read = require "moonlet.onnx.read.norm"
+  local x = ml.tensor { { 0.0, 0.0 }, { 3.0, -4.0 } }
+  expect.near(read.LpNormalization({ attributes = {} }, x):tolist(), { { 0, 0 }, { 0.6, -0.8 } })
+  expect.near(read.LpNormalization({ attributes = { p = 1, axis = 0 } }, x):tolist(), { { 0, 0 }, { 1, -1 } })
+end)
+
 harness.run()

@@ -86,7 +86,9 @@ function read.LRN(n, x)
 end
 
 function read.LpNormalization(n, x)
-  return F.normalize(x, n.attributes.p or 2, common.dim(n.attributes.axis or -1, x.ndim), 0)
+  local dim = common.dim(n.attributes.axis or -1, x.ndim)
+  local norm = ml.linalg.vector_norm(x, n.attributes.p or 2, { dim = dim, keepdim = true })
+  return x / norm:masked_fill(norm:eq(0), 1)  -- zeros stay zeros
 end
 
 return read
