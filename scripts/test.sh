@@ -8,7 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 build=${MOONLET_TEST_BUILD:-build-test}
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+failures=$(mktemp)  # names of what failed; said last, where a log that is cut off still has them
+trap 'rm -f "$log" "$failures"' EXIT
 passed=0
 failed=0
 skipped=0
@@ -28,6 +29,7 @@ run_tests() {
   bad=$(($(count Fail) + $(count Timeout) + $(count 'Unexpected Pass')))
   # No test at all, or an end without counts, is a failure too.
   if [ "$bad" = 0 ] && { [ "$status" != 0 ] || [ "$(count Ok)" = 0 ]; }; then bad=1; fi
+  sed -n '/^Summary of Failures:/,/^Ok:/s|^ *[0-9]*/[0-9]* |FAILED: |p' "$log" >>"$failures"
   passed=$((passed + $(count Ok)))
   failed=$((failed + bad))
   skipped=$((skipped + $(count Skipped)))
@@ -46,7 +48,7 @@ build_only() {
     echo "ok: $title"
   else
     failed=$((failed + 1))
-    echo "FAILED: $title"
+    echo "FAILED: $title" | tee -a "$failures"
     return 1
   fi
 }
@@ -72,5 +74,6 @@ if [ $# = 0 ]; then
     run_tests "$build-sanitize" --timeout-multiplier 3 --suite fuzz --suite lua
   fi
 fi
+cat "$failures"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
