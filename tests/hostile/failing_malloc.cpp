@@ -26,6 +26,9 @@ namespace {
 std::atomic<bool> armed{false};
 std::atomic<long> made{0};
 long first_failing = 0, last_failing = 0;
+// Of this thread, which asks who calls: that may allocate. Not `armed`, which the end of a job
+// clears while threads of it are still in here.
+__attribute__((tls_model("initial-exec"))) thread_local bool asking = false;
 
 bool is_in(const void* place, const char* library) {
   Dl_info info;
@@ -52,12 +55,12 @@ bool is_fatal(const void* caller) {
 }
 
 bool fails(const void* caller) {
-  if (!armed.load(std::memory_order_relaxed)) return false;
+  if (asking || !armed.load(std::memory_order_relaxed)) return false;
   const long number = made.fetch_add(1, std::memory_order_relaxed) + 1;
   if (number < first_failing || number > last_failing) return false;
-  armed = false;  // dladdr may allocate
+  asking = true;
   const bool fatal = is_fatal(caller);
-  armed = true;
+  asking = false;
   if (fatal) return false;
   errno = ENOMEM;
   return true;
