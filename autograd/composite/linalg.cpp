@@ -278,7 +278,10 @@ Tensor linalg_diagonal_composite(const Tensor& A, int64_t offset, int64_t dim1, 
 Tensor matrix_power_composite(const Tensor& A, int64_t n) {
   check(A.dim() >= 2 && A.size(-1) == A.size(-2), "matrix_power: A has shape ", A.sizes(),
         ", square matrices are wanted");
-  if (n == 0) return clone(expand(eye(A.size(-1), {}, options_of(A)), A.sizes()));
+  // The identity, recorded as a function of A: its gradient is zero.
+  if (n == 0)
+    return add(masked_fill(A, ones({}, {DType::Bool, A.device()}), 0.0),
+               eye(A.size(-1), {}, options_of(A)));
   Tensor factor = n < 0 ? inverse(A) : A, result;
   for (uint64_t left = n < 0 ? uint64_t{0} - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
        ;) {

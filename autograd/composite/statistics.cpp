@@ -344,7 +344,7 @@ std::tuple<Tensor, Tensor> histogram_at_composite(const Tensor& x, const Tensor&
   if (has_values(bins))
     check(host_value<bool>(all(ge(diff(bins), 0.0))),
           "histogram: the edges are in no rising order");
-  return histogram_between(x, bins, weight, density);
+  return histogram_between(x, detach(bins), weight, density);
 }
 
 Tensor histc_composite(const Tensor& given, int64_t bins, double min, double max) {

@@ -54,12 +54,12 @@ end
 
 local function notes(row)
   local out = { "dtypes: " .. table.concat(row.dtypes, ", ") }
-  if row.kind == "composite" then
-    out[#out + 1] = "differentiable where the ops it is made of are"
-  elseif #row.grads > 0 then
-    out[#out + 1] = "differentiable"
-  else
+  if not row.is_differentiable then
     out[#out + 1] = "not differentiable"
+  elseif row.kind == "composite" then
+    out[#out + 1] = "differentiable where the ops it is made of are"
+  else
+    out[#out + 1] = "differentiable"
   end
   if row.no_cuda then out[#out + 1] = "CPU only: " .. row.no_cuda end
   if row.inplace_form and not is_in_place_only(row) then

@@ -39,11 +39,11 @@ test("isposinf", "True where an element is infinity.", edges, { dtypes = "floati
 test("isneginf", "True where an element is minus infinity.", edges, { dtypes = "floating", out = true })
 test("signbit", "True where an element has a minus sign, which -0.0 has too.", { "randn(3, 4)", "tensor{1, -1 / 0, 0, -0.0}" },
   { dtypes = "real + boolean", int_to_float = false })
-op { "isreal(Tensor x) -> Tensor", kind = "composite", dtypes = "all",
+op { "isreal(Tensor x) -> Tensor", kind = "composite", differentiable = false, dtypes = "all",
      doc = "True where an element has no imaginary part.",
      sample = { "randn(3, 4)", "complex(ones(3), tensor{0.0, 1, 0 / 0})" } }
 op { "isclose(Tensor x, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=false) -> Tensor",
-     kind = "composite", dtypes = "all",
+     kind = "composite", differentiable = false, dtypes = "all",
      doc = [[True where `|x - other|` is at most `atol + rtol * |other|`, and for equal infinities; with
 `equal_nan` also where both are NaN. The dtypes must be equal.]],
      sample = { "tensor{1, 1.0001, 1 / 0, 0 / 0, 100}, tensor{1, 1, 1 / 0, 0 / 0, 100.0001}, 1e-5, 1e-8, true",
@@ -54,23 +54,23 @@ op { "is_near(Tensor x, Tensor other, Scalar rtol, Scalar atol) -> Tensor",
      torch = "torch.isclose(*args)",
      sample = { "randn(3, 4), randn(4), 0.5, 0.5", "tensor{1, 1 / 0, -1 / 0, 0 / 0}, tensor{1.25, 1 / 0, 1, 0 / 0}, 0.5, 0.0" } }
 op { "allclose(Tensor x, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=false) -> bool",
-     kind = "composite", dtypes = "all",
+     kind = "composite", differentiable = false, dtypes = "all",
      doc = "Whether `isclose` holds for all elements.",
      sample = { "ones(3), ones(3) + 1e-7", "ones(3), ones(3) + 1e-3" } }
 op { "equal(Tensor x, Tensor other) -> bool",
-     kind = "composite", dtypes = "all",
+     kind = "composite", differentiable = false, dtypes = "all",
      doc = "Whether the two have the same shape and the same elements.",
      sample = { "ones(3), ones(3)", "ones(3), ones(1)", "ones(2, 2), tensor{{1, 1}, {1, 2.0}}" } }
 op { "is_nonzero(Tensor x) -> bool",
-     kind = "composite", dtypes = "all",
+     kind = "composite", differentiable = false, dtypes = "all",
      doc = "Whether the one element of `x` is not zero.", sample = { "tensor{0.5}", "tensor{0}" },
      check = { empty = "one element is wanted" } }
 op { "is_same_size(Tensor x, Tensor other) -> bool",
-     kind = "composite", dtypes = "all",
+     kind = "composite", differentiable = false, dtypes = "all",
      doc = "Whether the two have the same shape.", sample = { "ones(3), zeros(3)", "ones(3), ones(1, 3)" },
      torch = "args[0].is_same_size(args[1])" }
 op { "isin(Operand elements, Operand test_elements, bool assume_unique=false, bool invert=false) -> Tensor",
-     kind = "composite", dtypes = "real + boolean", method = false, out = true,
+     kind = "composite", differentiable = false, dtypes = "real + boolean", method = false, out = true,
      torch = [[torch.isin(args[0], args[1], assume_unique=args[2] if len(args) > 2 else False,
 invert=args[3] if len(args) > 3 else False)]],
      doc = [[True where an element is one of `test_elements`, or with `invert` none of them. With

@@ -20,20 +20,20 @@ integer, bool for a boolean, else the default one.]],
 -- Dense, in the order of x's strides unless a format is named.
 op { [[empty_like(Tensor x, DType? dtype=nil, Device? device=nil,
                   MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", makes = true,
+     kind = "composite", differentiable = false, makes = true,
      doc = [[A tensor of the shape, dtype, device and order of strides of `x`; contents undefined.]],
      sample = { "randn(3, 4)" },
      check = { value = "undefined contents", noncontiguous = "undefined contents", dtypes = "undefined contents",
                cuda = "undefined contents" } }
 for _, name in ipairs { "zeros", "ones" } do
   op { name .. "_like(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil) -> Tensor",
-       kind = "composite", makes = true,
+       kind = "composite", differentiable = false, makes = true,
        doc = ("A tensor of %s with the shape, dtype, device and order of strides of `x`."):format(name),
        sample = { "randn(3, 4)" } }
 end
 op { [[full_like(Tensor x, Scalar fill_value, DType? dtype=nil, Device? device=nil,
                  MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", makes = true,
+     kind = "composite", differentiable = false, makes = true,
      doc = [[A tensor of that value everywhere with the shape, dtype, device and order of strides of `x`.]],
      sample = { "randn(3, 4), 2.5" } }
 
@@ -41,7 +41,7 @@ op { [[full_like(Tensor x, Scalar fill_value, DType? dtype=nil, Device? device=n
 -- Of any size, with the dtype and device of x unless named.
 for _, pair in ipairs { { "empty", "undefined contents" }, { "zeros", "zeros" }, { "ones", "ones" } } do
   op { ("new_%s(Tensor x, int[] size, DType? dtype=nil, Device? device=nil) -> Tensor"):format(pair[1]),
-       kind = "composite", func = false, makes = true,
+       kind = "composite", differentiable = false, func = false, makes = true,
        doc = ("A tensor of shape `size` and %s with the dtype and device of `x`."):format(pair[2]),
        sample = { "randn(3, 4), {2, 2}" },
        torch = ("args[0].new_%s(args[1])"):format(pair[1]),
@@ -49,7 +49,7 @@ for _, pair in ipairs { { "empty", "undefined contents" }, { "zeros", "zeros" },
          dtypes = "undefined contents", cuda = "undefined contents" } or nil }
 end
 op { "new_full(Tensor x, int[] size, Scalar fill_value, DType? dtype=nil, Device? device=nil) -> Tensor",
-     kind = "composite", func = false, makes = true,
+     kind = "composite", differentiable = false, func = false, makes = true,
      doc = [[A tensor of shape `size` with that value everywhere and the dtype and device of `x`.]],
      sample = { "randn(3, 4), {2, 2}, 2.5" }, torch = "args[0].new_full(args[1], args[2])" }
 

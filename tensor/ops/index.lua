@@ -76,13 +76,13 @@ the sequence is 1-D. `sorter` holds the positions that put an unsorted sequence 
 
 op { [[searchsorted_number(Tensor sorted_sequence, Scalar x, bool out_int32=false, bool right=false,
                            string? side=nil, Tensor? sorter=nil) -> Tensor]],
-     kind = "composite", dtypes = "real", overload_of = "searchsorted", mixed = true,
+     kind = "composite", differentiable = false, dtypes = "real", overload_of = "searchsorted", mixed = true,
      doc = [[The same of one number.]],
      sample = { "tensor({1.0, 2.0, 2.0, 4.0}), 2" }, torch = "torch.searchsorted(*args) + 1",
      check = { noncontiguous = "of one number" } }
 
 op { "bucketize(Tensor x, Tensor boundaries, bool out_int32=false, bool right=false) -> Tensor",
-     kind = "composite", dtypes = "real", mixed = true,
+     kind = "composite", differentiable = false, dtypes = "real", mixed = true,
      doc = [[For each element of `x` the number (from 1) of the bucket it falls in: `boundaries`, 1-D and in
 rising order, end the buckets, each in its own, or with `right` begin them.]],
      sample = { "tensor({{0.5, 2.0}, {3.0, 9.0}}), tensor({1.0, 2.0, 4.0})",

@@ -28,7 +28,7 @@ op { "bernoulli_fill(Tensor! x, float p, Generator? generator=nil) -> Tensor",
      doc = [[Sets each element to 1 with probability `p`, else to 0.]],
      sample = { "zeros(3, 4), 0.3" }, check = { value = "random" } }
 op { "bernoulli_of(Tensor x, float? p=nil, Generator? generator=nil) -> Tensor",
-     kind = "composite", out = true, random = true, lua_name = "bernoulli", dtypes = "boolean+real",
+     kind = "composite", differentiable = false, out = true, random = true, lua_name = "bernoulli", dtypes = "boolean+real",
      doc = [[1 with the probability that the element of `x` gives, or with probability `p` for all, else
 0: a tensor like `x`.]],
      sample = { "rand(3, 4)", "zeros(3, 4), 0.3", "tensor({0.0, 1.0})" },
@@ -64,7 +64,7 @@ succeeds that does so with probability `p`, above 0 and below 1.]],
      sample = { "zeros(3, 4), 0.3" }, check = { value = "random" } }
 
 op { "normal_of(Operand mean, Operand std=1, Generator? generator=nil) -> Tensor",
-     kind = "composite", out = true, random = true, method = false, lua_name = "normal", dtypes = "floating",
+     kind = "composite", differentiable = false, out = true, random = true, method = false, lua_name = "normal", dtypes = "floating",
      doc = [[Numbers of normal distributions whose means and standard deviations are tensors that broadcast,
 or a number for one of the two.]],
      sample = { "randn(3, 4), rand(4)", "randn(3), 0.5", "2, rand(3)" }, check = { value = "random" } }
@@ -79,7 +79,7 @@ op { "poisson_draw(Tensor rate, Generator? generator=nil) -> Tensor",
      doc = [[`poisson` for rates that have been checked.]],
      sample = { "rand(3, 4) * 30" }, check = { value = "random", grad = "whole numbers jump" } }
 op { "poisson(Tensor rate, Generator? generator=nil) -> Tensor",
-     kind = "composite", out = true, random = true, dtypes = "floating",
+     kind = "composite", differentiable = false, out = true, random = true, dtypes = "floating",
      doc = [[Numbers of Poisson distributions with the rates in `rate`, which are not negative: by counting
 below 10 and from there by transformed rejection (Hormann, "The transformed rejection method for
 generating Poisson random variables", 1993).]],
@@ -90,7 +90,7 @@ op { "binomial_draw(Tensor count, Tensor prob, Generator? generator=nil) -> Tens
      doc = [[`binomial` for tensors of one shape that have been checked.]],
      sample = { "tensor({1.0, 5.0, 100.0}), rand(3)" }, check = { value = "random", grad = "whole numbers jump" } }
 op { "binomial(Tensor count, Tensor prob, Generator? generator=nil) -> Tensor",
-     kind = "composite", out = true, random = true, dtypes = "floating",
+     kind = "composite", differentiable = false, out = true, random = true, dtypes = "floating",
      doc = [[How many of `count` trials succeed that do so with probability `prob`; the two broadcast. By
 waiting times where few do, else by transformed rejection (Hormann, "The generation of binomial random
 variates", 1993).]],
@@ -126,7 +126,7 @@ op { "randperm(int n, DType? dtype=nil, Device? device=nil, Generator? generator
 
 op { [[multinomial(Tensor probs, int num_samples, bool replacement=false,
                    Generator? generator=nil) -> Tensor]],
-     out = true, kind = "composite", random = true, dtypes = "floating",
+     out = true, kind = "composite", differentiable = false, random = true, dtypes = "floating",
      doc = [[Positions (from 1) drawn with the given weights, which need not sum to 1: `probs` is `(n,)`
 or `(rows, n)`, the result `(num_samples,)` or `(rows, num_samples)`.]],
      sample = { "tensor({0.2, 0.5, 0.3}), 2" }, check = { value = "random" } }
@@ -155,19 +155,19 @@ op { [[randint_to(int high, int[] size, DType? dtype=nil, Device? device=nil,
 
 op { [[randint_like(Tensor x, int low, int? high=nil, DType? dtype=nil, Device? device=nil,
                      Generator? generator=nil, MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", dtypes = "boolean+real", random = true, makes = true,
+     kind = "composite", differentiable = false, dtypes = "boolean+real", random = true, makes = true,
      doc = [[Integers from `low` to `high`, both included, or from 1 to `low` where it is the only one, with
 the shape, dtype, device and order of strides of `x`.]],
      sample = { "zeros(3, 4), 1, 6", "zeros(3, 4), 6" }, check = { value = "random" } }
 
 op { [[rand_like(Tensor x, DType? dtype=nil, Device? device=nil, Generator? generator=nil,
                  MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", dtypes = "floating+complex", random = true, makes = true,
+     kind = "composite", differentiable = false, dtypes = "floating+complex", random = true, makes = true,
      doc = [[Numbers drawn evenly from 0 to below 1, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }
 
 op { [[randn_like(Tensor x, DType? dtype=nil, Device? device=nil, Generator? generator=nil,
                   MemoryFormat? memory_format=nil) -> Tensor]],
-     kind = "composite", dtypes = "floating+complex", random = true, makes = true,
+     kind = "composite", differentiable = false, dtypes = "floating+complex", random = true, makes = true,
      doc = [[Numbers of the standard normal distribution, with the shape, device and order of strides of `x`.]],
      sample = { "randn(3, 4)" }, check = { value = "random" } }

@@ -12,7 +12,7 @@ elements keep their order, with or without `stable`. NaN counts as the largest.]
      torch = "positions(torch.sort(args[0], dim=args[1] if len(args) > 1 else -1, descending=args[2] if len(args) > 2 else False, stable=True))" }
 
 op { "argsort(Tensor x, Dim dim=-1, bool descending=false, bool stable=false) -> Tensor",
-     kind = "composite", dtypes = "boolean+real",
+     kind = "composite", differentiable = false, dtypes = "boolean+real",
      doc = [[The positions (from 1) that put the elements along `dim` in order.]],
      sample = { "randn(3, 4)", "randn(3, 4), 1, true" },
      torch = "torch.argsort(*args) + 1" }
@@ -69,7 +69,7 @@ end
 
 op { [[unique(Tensor x, bool sorted=true, bool return_inverse=false, bool return_counts=false,
               Dim? dim=nil) -> (Tensor values, Tensor inverse_indices, Tensor counts)]],
-     kind = "composite", dtypes = "boolean+real",
+     kind = "composite", differentiable = false, dtypes = "boolean+real",
      doc = [[The different elements of `x`, or the different slices along `dim`, in order (with `sorted =
 false` too). With `return_inverse` also the position among them (from 1) of each element or slice;
 with `return_counts` also how often each comes. NaN differs from NaN.]],

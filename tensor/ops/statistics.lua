@@ -67,7 +67,8 @@ for _, form in ipairs {
 } do
   op { ("histogram%s(Tensor x, %s, Tensor? weight=nil, bool density=false) -> (Tensor hist, Tensor bin_edges)")
          :format(form[1], form[2]),
-       overload_of = form[1] ~= "" and "histogram" or nil, kind = "composite", dtypes = "floating",
+       overload_of = form[1] ~= "" and "histogram" or nil, kind = "composite",
+       differentiable = false, dtypes = "floating",
        doc = ([[How many elements of `x`, or the sum of the `weight` of those that, fall into each of %s. The last
 part contains its upper end; elements outside are not counted. With `density` what the parts hold is
 divided by their widths and by the sum of all. Gives also the edges, one more than the parts.]]):format(form[3]),
@@ -75,7 +76,7 @@ divided by their widths and by the sum of all. Gives also the edges, one more th
 end
 
 op { "histc(Tensor x, int bins=100, float min=0, float max=0) -> Tensor",
-     out = true, kind = "composite", dtypes = "floating",
+     out = true, kind = "composite", differentiable = false, dtypes = "floating",
      doc = [[How many elements of `x` fall into each of `bins` parts of equal width between `min` and
 `max`; where these are equal, between the smallest and the largest element. The last part contains
 its upper end; elements outside are not counted.]],

@@ -37,6 +37,8 @@ for _, case in ipairs {
   { row("same(Tensor) -> Tensor"), "op same: cannot read argument 'Tensor'" },
   { row("same(Tensor x, int x) -> Tensor"), "op same: two arguments are called 'x'" },
   { row("same(Tensor x, int! n) -> Tensor"), "op same: argument 'n' is marked as written, but is no tensor" },
+  { row(plain, 'kind = "view", differentiable = false'),
+    "op same: 'differentiable = false' is for a composite without 'grad'" },
   { row("same(Tensor x) -> Dim"), "op same: unknown result type 'Dim'" },
   { row("same(Tensor x) -> (Tensor)"), "op same: cannot read result 'Tensor'" },
   { row(plain, 'kind = "viw"'), "op same: unknown kind 'viw'" },

@@ -165,13 +165,29 @@ local function compare_gradient(what, analytic, numeric, tol)
   end
 end
 
+-- Every result that can have a gradient has one: raises where it was lost, and says why there is
+-- none to check.
+local function expect_recorded(case, args)
+  local recorded = false
+  for k, y in ipairs(samples.results(case, args)) do
+    if ml.is_tensor(y) and is_differentiable(y.dtype) and y:numel() > 0 then
+      if not y.requires_grad and not case.nodiff[k] then
+        error(("result %d does not require grad"):format(k), 0)
+      end
+      recorded = recorded or y.requires_grad
+    end
+  end
+  if not recorded then return "no floating result" end
+end
+
 -- Gradients of every floating argument against central differences, in float64.
 function checks.grad(case, i)
   local args, leaves = leaves_of(case, samples.arguments(case, i))
   if #leaves == 0 then return "no floating argument" end
+  local reason = expect_recorded(case, args)
+  if reason then return reason end
   local weights = {}
   local y = total(case, args, weights)
-  if not y then error("no result requires grad", 0) end
   local grads = table.pack(ml.grad({ y }, leaves, { allow_unused = true }))
   for k, leaf in ipairs(leaves) do
     local numeric = numeric_gradient(function()
@@ -186,6 +202,8 @@ end
 function checks.gradgrad(case, i)
   local args, leaves = leaves_of(case, samples.arguments(case, i))
   if #leaves == 0 then return "no floating argument" end
+  local reason = expect_recorded(case, args)
+  if reason then return reason end
   local weights = {}
   total(case, args, weights)
   for k, w in ipairs(weights) do
@@ -196,7 +214,6 @@ function checks.gradgrad(case, i)
   for k, leaf in ipairs(leaves) do second[k] = ml.rand(leaf.shape, { dtype = "float64" }) + 0.5 end
   local function contracted()
     local y = total(case, args, weights)
-    if not y then error("no result requires grad", 0) end
     local grads = table.pack(ml.grad({ y }, leaves, { create_graph = true, allow_unused = true }))
     local sum
     for k in ipairs(leaves) do
@@ -222,6 +239,18 @@ function checks.gradgrad(case, i)
       return v and v:item() or 0
     end, leaf, 1e-5)
     compare_gradient(("second derivative by input %d"):format(k), grads[k], numeric, 2e-5)
+  end
+end
+
+-- An op whose row says that it is not differentiable records nothing.
+function checks.no_grad(case, i)
+  local args = samples.map(case, samples.arguments(case, i), function(t)
+    return is_differentiable(t.dtype) and t:detach():clone():requires_grad_(true) or t
+  end)
+  if case.results == 0 then return "it only writes" end
+  if not has_tensor(args) then return "no tensor argument" end
+  for k, y in ipairs(samples.results(case, args)) do
+    if ml.is_tensor(y) and y.requires_grad then error(("result %d requires grad"):format(k), 0) end
   end
 end
 

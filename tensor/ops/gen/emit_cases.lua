@@ -26,6 +26,10 @@ local function case(row)
   for _, grad in ipairs(row.grads) do
     for _, name in ipairs(grad.args) do grads[#grads + 1] = name end
   end
+  local nodiff = {}
+  for i, result in ipairs(row.results) do
+    if row.nodiff_set[result.name] then nodiff[#nodiff + 1] = ("[%d] = true"):format(i) end
+  end
   local checks = {}
   for name, reason in pairs(row.check or {}) do checks[#checks + 1] = ("%s = %q"):format(name, reason) end
   table.sort(checks)
@@ -42,6 +46,8 @@ local function case(row)
     ("out = %s"):format(row.out_form == true), ("random = %s"):format(row.random == true),
     ("int_to_float = %s"):format(row.int_to_float == true),
     ("func = %s"):format(row.func ~= false),
+    "nodiff = {" .. table.concat(nodiff, ", ") .. "}",
+    ("differentiable = %s"):format(row.is_differentiable),
     ("callable = %s"):format(is_callable(row)),
     ("result = %q"):format(row.result or "same"), ("results = %d"):format(#row.results),
     ("torch = %q"):format(row.torch or ("torch.%s(*args)"):format(row.lua_name)),

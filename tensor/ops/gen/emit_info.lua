@@ -68,10 +68,9 @@ local function row_info(row)
       tostring(arg.written == true))
   end
   local list = #arguments > 0 and "arguments_" .. row.name or "nullptr"
-  local differentiable = #row.grads > 0 or row.kind == "composite"
   local text = fill("const RowInfo row_$name = {$fields};", { name = row.name, fields = table.concat({
     quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
-    cpptext.dtype_set(row), tostring(row.random == true), tostring(differentiable), autocast(row), list,
+    cpptext.dtype_set(row), tostring(row.random == true), tostring(row.is_differentiable), autocast(row), list,
     tostring(#row.args), tostring(#row.results), tostring(row.internal == true),
     tostring(#row.grads > 0), tostring(row.linear == true), batch_rule(row),
   }, ", ") })

@@ -16,7 +16,7 @@ for name in ("pointwise structured update allocating view composite"):gmatch "%a
 end
 
 local known_fields = {}
-for name in ([[kind dtypes grad doc sample torch check nodiff random inplace meta method func
+for name in ([[kind dtypes grad differentiable doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
     keeps_dtype autocast gather out row_major divides internal alias module slow
     scales refuses_bool byte_mask lua_name makes forms vmap linear steady]]):gmatch "[%a_]+" do
@@ -173,6 +173,9 @@ local function check_fields(row)
   if row.vmap and row.kind == "composite" and #row.grads == 0 then
     fail "a composite with 'vmap' wants 'grad': what it is made of is not recorded inside vmap then"
   end
+  if row.differentiable ~= nil and (row.differentiable or row.kind ~= "composite" or #row.grads > 0) then
+    fail "'differentiable = false' is for a composite without 'grad'"
+  end
   local results = {}
   for _, result in ipairs(row.results) do results[result.name] = true end
   for _, name in ipairs(row.nodiff or {}) do
@@ -205,6 +208,7 @@ local function parse_row(raw, family)
   row.nodiff_set = {}
   for _, result in ipairs(row.nodiff or {}) do row.nodiff_set[result] = true end
   check_fields(row)
+  row.is_differentiable = #row.grads > 0 or row.kind == "composite" and row.differentiable ~= false
   return row
 end
 
