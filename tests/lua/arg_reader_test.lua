@@ -62,7 +62,8 @@ test("a dtype and a device come in either order, and alone", function()
     function() return x:to("cpu", ml.float64) end, function() return x:to("float64", "cpu") end,
     function() return x:to "float64" end, function() return x:to("cpu", "float64", { non_blocking = true }) end,
     function() return x:to("cpu", { dtype = "float64", copy = true }) end, function() return ml.to(x, "cpu", "float64") end,
-    function() return x:to(x:double(), { copy = true }) end, function() return x:to { "cpu", "float64", copy = true } end } do
+    function() return x:to(x:double(), { copy = true }) end,
+    function() return x:to { "cpu", "float64", copy = true } end } do
     local y = call()
     expect.equal({ y.dtype, y.device, y == x }, { "float64", "cpu", false })
   end
