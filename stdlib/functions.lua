@@ -1,7 +1,8 @@
 -- stdlib/functions.lua: functions of `ml` that are made of ops and storages in Lua: histograms of
--- several dimensions, tensors on files.
+-- several dimensions, tensors on files; and those of tables: their order, tuples.
 
 local ml = require "moonlet"
+local notes = require "moonlet.files.notes"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local fail = options.fail
@@ -160,6 +161,50 @@ function functions.from_file(...)
     { file = path, dtype = out.dtype, shared = shared, size = size })
   if not ok then fail("from_file: %s", (storage:gsub("^[^\n]-:%d+: ", ""))) end
   return out:set_(storage, 0, { size })
+end
+
+-- --- tables -----------------------------------------------------------------------------------
+
+local read_items = signature "items(dict table)"
+
+--- `for name, value in ml.items(state) do`: the keys and values of a table in their order: of a
+--- state dict that of the modules, of one that `ml.load` read from a `.pt` file that of the file;
+--- further keys follow, sorted. `pairs` has no order.
+---@param table table
+---@return fun(): any, any
+function functions.items(...)
+  local dict = read_items(...)
+  local keys, i = notes.keys(dict), 0
+  return function()
+    while i < #keys do
+      i = i + 1
+      local value = dict[keys[i]]
+      if value ~= nil then return keys[i], value end
+    end
+  end
+end
+
+local read_tuple = signature "tuple(table list)"
+
+--- Marks a list as a tuple: `ml.save` to a `.pt` file then writes a tuple of Python's, and a list
+--- is what it stays here. What `ml.load` reads as tuples is marked so.
+---@param list table
+---@return table list
+function functions.tuple(...)
+  local list = read_tuple(...)
+  notes.set(list, { kind = "tuple" })
+  return list
+end
+
+local read_is_tuple = signature "is_tuple(any value)"
+
+--- Whether a table is marked as a tuple: by `ml.tuple`, or where `ml.load` read one.
+---@param value any
+---@return boolean
+function functions.is_tuple(...)
+  local value = read_is_tuple(...)
+  local note = type(value) == "table" and notes.of(value)
+  return note and note.kind == "tuple" or false
 end
 
 return options.namespace("functions", functions)

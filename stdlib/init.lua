@@ -6,9 +6,12 @@ return {
   describe = "describe",
   from_file = "functions",
   histogramdd = "functions",
+  is_tuple = "functions",
+  items = "functions",
   override = "modes",
   profile = "profiler",
   save = "serialize",
   load = "serialize",
+  tuple = "functions",
   vmap = "func",
 }

@@ -88,8 +88,9 @@ end
 ---
 --- `.pt`, `.pth`: what `torch.load` reads, also with `weights_only=True`: a tensor, or nested
 --- tables of tensors, numbers, strings and booleans. A table whose keys are 1 to n is a list in
---- Python, another one a dict. Tensors that share memory, and tables that stand at two places, go
---- on doing so; strides are kept.
+--- Python, or a tuple if `ml.tuple` made it; another one is a dict, in the order of `ml.items`.
+--- Tensors that share memory, and tables that stand at two places, go on doing so; strides are
+--- kept.
 ---
 --- `.npy`, `.npz`: what NumPy reads: a tensor, and tensors by name. Option `compressed` (false),
 --- for `.npz`, is `numpy.savez_compressed`.
@@ -199,7 +200,8 @@ local function warn_of(path, left_out)
   local names = {}
   for name in pairs(left_out) do names[#names + 1] = name end
   table.sort(names)
-  local text = ("load: '%s': '%s' is left out: %s"):format(path, names[1], left_out[names[1]])
+  local what = names[1] == "" and "the whole" or ("'%s'"):format(names[1])
+  local text = ("load: '%s': %s is left out: %s"):format(path, what, left_out[names[1]])
   if #names > 1 then text = ("%s; and %d more"):format(text, #names - 1) end
   ml._warn_once("load " .. path, text)
 end
@@ -222,9 +224,11 @@ end
 --- safetensors: a table of tensors, or the nested tables that were saved. Of a model in several
 --- files, the index, `NAME.safetensors.index.json`.
 ---
---- What PyTorch's `torch.save` wrote: tensors, parameters, numbers and strings in dicts, lists and
---- tuples, which become tables (None is nil). Nothing in such a file is run, and objects of other
---- classes are errors.
+--- What PyTorch's `torch.save` wrote: tensors, parameters, numbers and strings in dicts, lists,
+--- tuples and sets, which become tables (None is nil; `ml.items` has the order of a dict,
+--- `ml.is_tuple` says what was a tuple, and `ml.save` writes them as they were); NumPy's arrays and
+--- scalars. Sparse and quantised tensors become dense ones, integers of more than 64 bits floats, a
+--- module its state dict. Nothing in such a file is run, and objects of other classes are left out.
 ---
 --- What Torch7's `torch.save` wrote, binary or as text: objects, as modules of its nn, are tables
 --- of their fields whose `__typename` is the name of their class; storages are storages, and whole
@@ -237,8 +241,9 @@ end
 ---
 --- ONNX: the module that `ml.onnx.load` makes.
 ---
---- Where one of a file's tensors has a dtype that does not exist here, the others are read: a third
---- result says by name what was left out and why, and there is a warning.
+--- Dtypes that do not exist here become wider ones: unsigned integers int32 or int64, floats of 8
+--- bits float32. What cannot be read does not keep the rest from being read: a third result says by
+--- name what was left out and why ("args" or "a/b/1" in nested tables), and there is a warning.
 ---
 --- Options: `device`, or under PyTorch's name `map_location`, where the tensors go ("cpu"); `mmap`
 --- (false), true to map the file instead of copying it: loading is instant and memory is used as

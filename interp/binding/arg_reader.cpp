@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "interp/binding/complex_number.h"
 #include "interp/binding/random_generator.h"
@@ -136,7 +137,7 @@ bool ArgReader::bind_positional(int count, int table) {
     const int index = at(position++, table);
     if (lua_type(L_, index) != LUA_TNIL) slot_[i] = index;
   }
-  if (takes_dtype) move_device();
+  if (takes_dtype) place_device();
   while (position <= count && lua_isnil(L_, at(position, table))) ++position;
   if (position > count) return true;
   if (quiet_) return false;
@@ -172,16 +173,18 @@ void ArgReader::refuse_nil(int i, int item) const {
        spec.type == ArgType::TensorList ? "a tensor" : "an integer", " is wanted");
 }
 
-// `x:to("cuda")`: a device where a dtype comes first.
-void ArgReader::move_device() {
+bool ArgReader::names_device(int i) const {
+  if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING) return false;
+  const std::string_view text = lua_tostring(L_, slot_[i]);
+  return text == "cpu" || text.starts_with("cuda");
+}
+
+// `x:to("cuda")`, `x:to("cuda", "float64")`: a device where a dtype comes first.
+void ArgReader::place_device() {
   for (int i = 0; i + 1 < signature_.count; ++i) {
-    if (signature_.args[i].type != ArgType::DType || signature_.args[i + 1].type != ArgType::Device)
-      continue;
-    if (slot_[i] == 0 || slot_[i + 1] != 0 || lua_type(L_, slot_[i]) != LUA_TSTRING) continue;
-    const std::string_view text = lua_tostring(L_, slot_[i]);
-    if (text != "cpu" && !text.starts_with("cuda")) continue;
-    slot_[i + 1] = slot_[i];
-    slot_[i] = 0;
+    if (signature_.args[i].type == ArgType::DType &&
+        signature_.args[i + 1].type == ArgType::Device && names_device(i) && !names_device(i + 1))
+      std::swap(slot_[i], slot_[i + 1]);
   }
 }
 

@@ -136,7 +136,8 @@ class ArgReader {
   bool bind_options(int table);
   bool find_gathered(int i, int& position, int count, int table);
   void refuse_nil(int i, int item) const;
-  void move_device();
+  bool names_device(int i) const;
+  void place_device();
   bool check_required();
   bool matches(int i);
   bool list_matches(int i);

@@ -4,6 +4,7 @@
 
 local Archive = require "moonlet.files.zip_writer"
 local Source = require "moonlet.files.source"
+local foreign = require "moonlet.files.foreign"
 local io = require "moonlet.io"
 local ml = require "moonlet"
 local zip = require "moonlet.files.zip"
@@ -23,19 +24,33 @@ local DTYPES = { b1 = "bool", u1 = "uint8", i1 = "int8", i2 = "int16", i4 = "int
 local NAMES = {}
 for name, dtype in pairs(DTYPES) do NAMES[dtype] = name end
 
+-- Those that are read as another dtype, by moonlet.files.foreign.
+local UNSIGNED = { u2 = "uint16", u4 = "uint32", u8 = "uint64" }
+
 -- What other types NumPy has.
 local OTHERS = { O = "Python objects", S = "strings of bytes", a = "strings of bytes",
   U = "strings", V = "raw bytes", M = "dates", m = "time spans", T = "strings" }
 
 -- --- reading ----------------------------------------------------------------------------------
 
+--- The dtype of a name of NumPy's without the order of its bytes, `f4`: one of those here or of
+--- moonlet.files.foreign; else nothing, and what elements of it are.
+---@param name string
+---@return string?
+---@return string?
+function numpy.dtype_of_name(name)
+  local kind = OTHERS[name:sub(1, 1)]
+  if kind then return nil, "its elements are " .. kind end
+  if DTYPES[name] or UNSIGNED[name] then return DTYPES[name] or UNSIGNED[name] end
+  return nil, ("its dtype '%s' is not known here"):format(name)
+end
+
 local function dtype_of(text)
   if text:find "^%[" then fail "its elements are records of several fields" end
   local order, name = text:match "^['\"]([<>|=]?)(%w+)['\"]"
   if not order then fail "its dtype is damaged" end
-  local kind = OTHERS[name:sub(1, 1)]
-  if kind then fail("its elements are %s", kind) end
-  return DTYPES[name] or fail("its dtype '%s' is not known here", name), order == ">"
+  local dtype, reason = numpy.dtype_of_name(name)
+  return dtype or fail("%s", reason), order == ">"
 end
 
 local function shape_of(text)
@@ -47,7 +62,8 @@ local function shape_of(text)
   return shape
 end
 
--- What a head says, as `{ dtype, big, fortran, shape }`.
+-- What a head says, as `{ dtype, foreign, big, fortran, shape }`: `dtype` is what the bytes are
+-- read as, and `foreign` the dtype where that is another.
 local function parse_head(text)
   local inside = text:match "^%s*(%b{})%s*$" or fail "its head is damaged"
   local descr = inside:match "['\"]descr['\"]%s*:%s*(.*)"
@@ -57,7 +73,9 @@ local function parse_head(text)
     fail "its head is damaged"
   end
   local dtype, big = dtype_of(descr)
-  return { dtype = dtype, big = big, fortran = fortran == "True", shape = shape_of(shape) }
+  local carrier = foreign.carrier(dtype)
+  return { dtype = carrier or dtype, foreign = carrier and dtype, big = big,
+    fortran = fortran == "True", shape = shape_of(shape) }
 end
 
 -- What the head of an array says, and the position behind it; `bytes(at, count)` gives bytes.
@@ -72,13 +90,26 @@ local function read_head(bytes)
   return parse_head(bytes(at, length)), at + length
 end
 
--- A tensor of the elements: those of Fortran's order are the other way round in memory.
+--- A tensor of the elements: those of Fortran's order are the other way round in memory.
+---@param elements Tensor of one dimension
+---@param shape integer[]
+---@param fortran boolean
+---@return Tensor
+function numpy.shaped(elements, shape, fortran)
+  if not fortran or #shape < 2 then return elements:view(shape) end
+  local sizes, dims, rank = {}, {}, #shape
+  for i = 1, rank do sizes[i], dims[i] = shape[rank + 1 - i], rank + 1 - i end
+  return elements:view(sizes):permute(dims)
+end
+
 local function shaped(file, elements, head)
   if head.big then elements = file:swapped(elements) end
-  if not head.fortran or #head.shape < 2 then return elements:view(head.shape) end
-  local sizes, dims, rank = {}, {}, #head.shape
-  for i = 1, rank do sizes[i], dims[i] = head.shape[rank + 1 - i], rank + 1 - i end
-  return elements:view(sizes):permute(dims)
+  if head.foreign then
+    local reason
+    elements, reason = foreign.convert(head.foreign, elements, file.budget)
+    if not elements then fail("%s", reason) end
+  end
+  return numpy.shaped(elements, head.shape, head.fortran)
 end
 
 local function size_of(head, room)
@@ -123,6 +154,7 @@ function numpy.read_archive(file, entries, names)
       else
         local reason = Source.reason(value)
         local known = reason:find "^its elements are" or reason:find "is not known here$"
+          or reason:find "^its uint64 are"
         if not known then fail("the array '%s': %s", key, reason) end
         left_out[key] = reason
       end

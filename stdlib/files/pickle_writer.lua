@@ -1,6 +1,8 @@
 -- stdlib/files/pickle_writer.lua: writes Python's pickles of plain values, protocol 2. A table
--- whose keys are 1 to n becomes a list, another one a dict; one that stands at two places is
--- written once.
+-- whose keys are 1 to n becomes a list, another one a dict, unless moonlet.files.notes says what it
+-- is; one that stands at two places is written once.
+
+local notes = require "moonlet.files.notes"
 
 local pickle_writer = {}
 
@@ -57,30 +59,36 @@ function Writer:integers(values)
   self:put "t"
 end
 
-local function is_list(value)
-  local count = 0
-  for _ in pairs(value) do count = count + 1 end
-  return count > 0 and count == #value and value[1] ~= nil
+-- The length of a table as a list, or nothing where it is none: its keys are 1 to n, but for those
+-- that are noted as None.
+local function length_of(value, noted)
+  local count, last = 0, noted or 0
+  for key in next, value do
+    if math.type(key) ~= "integer" or key < 1 then return nil end
+    count, last = count + 1, math.max(last, key)
+  end
+  return (count == last or last == noted) and last or nil
 end
 
-local function sorted_keys(value, path)
-  local keys = {}
-  for key in pairs(value) do
-    local kind = type(key)
-    if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
-      fail("'%s' has a key that is a %s", path, kind)
-    end
-    keys[#keys + 1] = key
+-- What a table becomes, and its length where that is no dict.
+local function kind_of(value, as_dict)
+  local note = notes.of(value)
+  if as_dict or note and note.kind == "dict" then return "dict" end
+  local length = length_of(value, note and note.n)
+  if not length or length == 0 and not note then return "dict" end
+  return note and note.kind or "list", length
+end
+
+local function check_key(key, path)
+  local kind = type(key)
+  if kind == "table" and getmetatable(key) == nil and kind_of(key) == "tuple" then return end
+  if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
+    fail("'%s' has a key that is a %s", path, kind)
   end
-  table.sort(keys, function(a, b)
-    if type(a) ~= type(b) then return type(a) == "number" or type(b) == "string" end
-    if type(a) == "boolean" then return b and not a end
-    return a < b
-  end)
-  return keys
 end
 
 local function path_of(path, key)
+  if type(key) == "table" then key = "a tuple" end
   return path == "" and tostring(key) or path .. "/" .. tostring(key)
 end
 
@@ -89,28 +97,56 @@ local function is_numbered(value, key)
   return key == "state" and type(rawget(value, "param_groups")) == "table"
 end
 
-function Writer:table(value, path, depth, as_dict)
-  if depth > MAX_DEPTH then fail("'%s' nests too deeply", path) end
-  if getmetatable(value) ~= nil then fail("'%s' is an object; save its state_dict()", path) end
-  local list = not as_dict and is_list(value)
-  self:put(list and "]" or "}")
-  self:note(value)
-  if list then
-    self:put "("
-    for i, item in ipairs(value) do self:value(item, path_of(path, i), depth + 1) end
-    return self:put "e"
-  end
+-- The items of a list, which stands on the stack, or between a mark and what follows.
+function Writer:items(value, length, path, depth)
   self:put "("
-  for _, key in ipairs(sorted_keys(value, path)) do
+  for i = 1, length do self:value(value[i], path_of(path, i), depth + 1) end
+end
+
+-- Those that are made of their items: they are noted behind these, and cannot contain themselves.
+function Writer:tuple(value, kind, length, path, depth)
+  if self.open[value] then fail("'%s' is a tuple or set that contains itself", path) end
+  self.open[value] = true
+  if kind == "Size" then
+    self:name("torch", "Size")
+  elseif kind ~= "tuple" then
+    self:name("builtins", kind)
+  end
+  if kind == "set" or kind == "frozenset" then self:put "]" end
+  self:items(value, length, path, depth)
+  self:put((kind == "set" or kind == "frozenset") and "e" or "t", kind ~= "tuple" and "\x85R" or "")
+  self.open[value] = nil
+  self:note(value)
+end
+
+function Writer:dict(value, path, depth)
+  self:put "}"
+  self:note(value)
+  self:put "("
+  for _, key in ipairs(notes.keys(value)) do
+    check_key(key, path)
     self:value(key, path, depth)
     self:value(value[key], path_of(path, key), depth + 1, is_numbered(value, key))
   end
   self:put "u"
 end
 
+function Writer:table(value, path, depth, as_dict)
+  if depth > MAX_DEPTH then fail("'%s' nests too deeply", path) end
+  if getmetatable(value) ~= nil then fail("'%s' is an object; save its state_dict()", path) end
+  local kind, length = kind_of(value, as_dict)
+  if kind == "dict" then return self:dict(value, path, depth) end
+  if kind ~= "list" then return self:tuple(value, kind, length, path, depth) end
+  self:put "]"
+  self:note(value)
+  self:items(value, length, path, depth)
+  self:put "e"
+end
+
 --- Writes a value; `path` says where it is, for messages.
 function Writer:value(value, path, depth, as_dict)
   local kind = type(value)
+  if value == nil then return self:put "N" end
   if kind == "boolean" then return self:put(value and "\x88" or "\x89") end
   if kind == "string" then return self:string(value) end
   if math.type(value) == "integer" then return self:integer(value) end
@@ -130,7 +166,8 @@ end
 ---@param object fun(writer: table, value: any, path: string): boolean
 ---@return string
 function pickle_writer.write(value, object)
-  local writer = setmetatable({ out = { "\x80\2" }, memo = {}, noted = 0, object = object }, Writer)
+  local writer = setmetatable({ out = { "\x80\2" }, memo = {}, noted = 0, open = {},
+    object = object }, Writer)
   writer:value(value, "", 1)
   writer:put "."
   return table.concat(writer.out)

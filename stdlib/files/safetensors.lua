@@ -2,6 +2,7 @@
 -- A flat table of tensors is a plain file; for nested tables the metadata have the tree of values.
 
 local Source = require "moonlet.files.source"
+local foreign = require "moonlet.files.foreign"
 local io = require "moonlet.io"
 local json = require "moonlet.json"
 local ml = require "moonlet"
@@ -34,13 +35,40 @@ local function check_metadata(metadata)
   end
 end
 
--- What the tensors and the metadata of a file stand for, and why others are left out.
-local function decode(file, tensors, metadata, foreign)
-  local left_out
-  for name, code in pairs(foreign) do
-    left_out = left_out or {}
+-- The format's names of dtypes that moonlet.files.foreign makes others of.
+local FOREIGN = { U16 = "uint16", U32 = "uint32", U64 = "uint64", F8_E4M3 = "float8_e4m3fn",
+  F8_E5M2 = "float8_e5m2", F8_E8M0 = "float8_e8m0fnu", F8_E4M3FNUZ = "float8_e4m3fnuz",
+  F8_E5M2FNUZ = "float8_e5m2fnuz" }
+
+-- The tensor of an entry whose dtype has another name here, or nothing and why.
+local function read_foreign(file, entry, start)
+  local name = FOREIGN[entry.dtype]
+  local from, to = table.unpack(entry.data_offsets, 1, 2)
+  local values, reason = foreign.convert(name,
+    file:tensor(start + from, to - from, foreign.carrier(name)), file.budget)
+  return values and values:view(entry.shape), reason
+end
+
+-- Reads the tensors whose types, by their names, are those of `codes`, as far as that can be; says
+-- why others are left out. The header has been checked.
+local function add_foreign(file, tensors, codes)
+  local left_out, header, start = {}, nil, nil
+  for name, code in pairs(codes) do
     left_out[name] = ("its dtype %s is not known here"):format(code)
+    if FOREIGN[code] then
+      if not header then
+        local length = ("<i8"):unpack(file:bytes(0, 8))
+        header, start = json.decode(file:bytes(8, length), file.budget:rest()), 8 + length
+      end
+      tensors[name], left_out[name] = read_foreign(file, header[name], start)
+    end
   end
+  return next(left_out) and left_out or nil
+end
+
+-- What the tensors and the metadata of a file stand for, and why others are left out.
+local function decode(file, tensors, metadata, codes)
+  local left_out = add_foreign(file, tensors, codes)
   local text = metadata[TREE_KEY]
   if not text then return tensors, metadata, left_out end
   metadata[TREE_KEY] = nil

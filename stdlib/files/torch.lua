@@ -4,57 +4,41 @@
 
 local Budget = require "moonlet.files.budget"
 local Source = require "moonlet.files.source"
+local foreign = require "moonlet.files.foreign"
 local ml = require "moonlet"
 local pickle = require "moonlet.files.pickle"
+local pickle_numpy = require "moonlet.files.pickle_numpy"
+local python = require "moonlet.files.python"
+local torch_tensors = require "moonlet.files.torch_tensors"
 local zip = require "moonlet.files.zip"
 
 local torch_file = {}
 
 local function fail(format, ...) error(format:format(...), 0) end
 
--- Python's names of storages and of dtypes.
-local STORAGES = { FloatStorage = "float32", DoubleStorage = "float64", HalfStorage = "float16",
-  BFloat16Storage = "bfloat16", LongStorage = "int64", IntStorage = "int32", ShortStorage = "int16",
-  CharStorage = "int8", ByteStorage = "uint8", BoolStorage = "bool",
-  ComplexFloatStorage = "complex64", ComplexDoubleStorage = "complex128", UntypedStorage = "uint8" }
-local DTYPES = { float = "float32", double = "float64", half = "float16" }
-for _, dtype in pairs(STORAGES) do DTYPES[dtype] = dtype end
+-- --- Python's own types -----------------------------------------------------------------------
 
--- What stands for a storage of the file: `key` names its bytes, and `made` holds its elements by
--- dtype, so that tensors on one storage share it.
-local Storage = {}
-Storage.__index = Storage
-
--- What a persistent id says of a storage; `found` has those that were named before, by key.
-local function storage_of(id, found)
-  local kind, dtype, key, _, count, view = table.unpack(type(id) == "table" and id or {}, 1, 6)
-  if kind ~= "storage" or type(dtype) ~= "table" or not dtype.dtype or type(key) ~= "string" then
-    fail "a storage is damaged"
-  elseif view ~= nil then
-    fail "a storage is a view of another, as old versions of PyTorch wrote them"
-  end
-  found[key] = found[key] or setmetatable({ key = key, made = {} }, Storage)
-  return setmetatable({ whole = found[key], dtype = dtype.dtype, count = count }, Storage)
+-- What is in a list, tuple or set of the file, for a call; nothing stands for an empty one.
+local function items_of(m, value, what)
+  if value == nil then return { n = 0 } end
+  local count = m:length(value) or fail("a %s is damaged", what)
+  m.budget:take(Budget.TABLE + 16 * count)
+  return table.pack(table.unpack(value, 1, count))
 end
 
-local function rebuild(file, read, storage, offset, size, stride, requires_grad, dtype)
-  if getmetatable(storage) ~= Storage or type(size) ~= "table" or type(stride) ~= "table"
-    or not math.tointeger(offset) or not dtype then
-    fail "a tensor is damaged"
+local function dict(m, items)
+  local out = m:make_dict()
+  if items == nil then return out end
+  if m.dicts[items] then
+    for _, key in ipairs(m.dicts[items].keys) do
+      m:set_items(out, { key, items[key], n = 2 })
+    end
+    return out
   end
-  local made = storage.whole.made
-  made[dtype] = made[dtype] or read(storage.whole.key, dtype)
-  local tensor = file:strided(made[dtype], offset, size, stride)
-  return requires_grad == true and tensor:requires_grad_() or tensor
-end
-
-local function ordered_dict(budget, items)
-  local out = {}
-  for _, item in ipairs(items or {}) do
-    budget:take(Budget.KEY)
-    local key = type(item) == "table" and item[1]
-    if key == nil or key ~= key then fail "an OrderedDict is damaged" end
-    out[key] = item[2]
+  for i = 1, m:length(items) or fail "a dict is damaged" do
+    local pair = items[i]
+    if m:length(pair) ~= 2 then fail "a dict is damaged" end
+    m:set_items(out, { pair[1], pair[2], n = 2 })
   end
   return out
 end
@@ -64,81 +48,103 @@ local WIDE = {}
 for code = 128, 255 do WIDE[utf8.char(code)] = string.char(code) end
 
 -- Bytes, which Python 3 writes into pickles of protocol 2 as characters up to 255.
-local function bytes_of_text(budget, text, encoding)
-  if type(text) ~= "string" or encoding ~= "latin1" then fail "bytes are damaged" end
+local function bytes_of_text(m, text, encoding)
+  if type(text) ~= "string" or (encoding ~= "latin1" and encoding ~= "latin-1") then
+    fail "bytes are damaged"
+  end
   -- Looked at three times, and made anew.
-  budget:take(16 * #text)
+  m.budget:take(16 * #text)
   if not utf8.len(text) or text:find "[\xc4-\xff]" then fail "bytes are damaged" end
   return (text:gsub("[\xc2\xc3][\x80-\xbf]", WIDE))
 end
 
 local MOST_DEVICE = 100
 
-local function device(kind, index)
+local function device(_, kind, index)
   if type(kind) ~= "string" or #kind > MOST_DEVICE then fail "a device is damaged" end
   return index and ("%s:%s"):format(kind, index) or kind
 end
 
--- The functions that make tensors; `read(key, dtype)` gives the elements of a storage.
-local function tensor_functions(names, file, read)
-  -- The storage, offset, size, stride, whether a gradient is required, hooks, and in newer files
-  -- the dtype, which otherwise is the storage's.
-  local function tensor(storage, offset, size, stride, requires_grad, _, dtype)
-    if getmetatable(storage) ~= Storage then fail "a tensor is damaged" end
-    return rebuild(file, read, storage, offset, size, stride, requires_grad,
-      type(dtype) == "table" and dtype.dtype or storage.dtype)
-  end
-  names["torch._utils._rebuild_tensor"] = tensor
-  names["torch._utils._rebuild_tensor_v2"] = tensor
-  names["torch._utils._rebuild_tensor_v3"] = tensor
-  names["torch._utils._rebuild_parameter"] = function(data, requires_grad)
-    if not ml.is_tensor(data) then fail "a parameter is damaged" end
-    return data:requires_grad_(requires_grad == true)
-  end
-  names["torch._tensor._rebuild_from_type_v2"] = function(f, _, arguments)
-    if f ~= tensor or type(arguments) ~= "table" then fail "a tensor is damaged" end
-    return tensor(table.unpack(arguments, 1, 7))
-  end
+-- Bytes that can be changed, of bytes, of characters, or none.
+local function bytearray(m, from, encoding)
+  if from == nil then return "" end
+  if encoding ~= nil then return bytes_of_text(m, from, encoding) end
+  return type(from) == "string" and from or fail "bytes are damaged"
 end
 
--- What a pickle may call or name; other names are objects of Python's.
-local function names_of(file, read)
-  local budget = file.budget
-  local names = { ["torch.device"] = device, ["torch.Size"] = function(sizes) return sizes end,
-    ["collections.OrderedDict"] = function(items) return ordered_dict(budget, items) end,
-    ["_codecs.encode"] = function(...) return bytes_of_text(budget, ...) end,
-    ["torch.Tensor"] = {}, ["torch.nn.parameter.Parameter"] = {} }
-  for _, module in ipairs { "builtins", "__builtin__" } do
-    names[module .. ".complex"] = function(re, im) return ml.complex(re, im) end
+local function complex(_, re, im)
+  if type(re) ~= "number" or (im ~= nil and type(im) ~= "number") then
+    fail "a complex number is damaged"
   end
-  for name, dtype in pairs(STORAGES) do
-    names["torch." .. name], names["torch.storage." .. name] = { dtype = dtype }, { dtype = dtype }
+  return ml.complex(re + 0.0, (im or 0) + 0.0)
+end
+
+-- An object of a class that a pickle makes by a function of its own.
+local function reconstructed(m, class)
+  local known = python.stand_in(class) == python.Global
+  return python.object(m.budget, known and class.name or "object")
+end
+
+local CALLS = { ["torch.device"] = device, ["collections.OrderedDict"] = dict,
+  ["collections.Counter"] = dict, ["_codecs.encode"] = bytes_of_text,
+  ["collections.defaultdict"] = function(m, _, items) return dict(m, items) end,
+  ["torch.Size"] = function(m, sizes)
+    return m:make_list(items_of(m, sizes, "torch.Size"), "Size")
+  end,
+  ["copyreg._reconstructor"] = reconstructed, ["copy_reg._reconstructor"] = reconstructed }
+
+local BUILTINS = { complex = complex, dict = dict, bytearray = bytearray,
+  bytes = function(_, from) return from == nil and "" or fail "bytes are damaged" end,
+  list = function(m, items) return m:make_list(items_of(m, items, "list")) end,
+  tuple = function(m, items) return m:make_list(items_of(m, items, "tuple"), "tuple") end,
+  set = function(m, items) return m:make_list(items_of(m, items, "set"), "set") end,
+  frozenset = function(m, items) return m:make_list(items_of(m, items, "set"), "frozenset") end }
+
+-- What a pickle may call or name; other names are those of classes that are left out.
+local function names_of(file)
+  local names = {}
+  for name, call in pairs(CALLS) do names[name] = python.global(name, call) end
+  for name, call in pairs(BUILTINS) do
+    for _, module in ipairs { "builtins.", "__builtin__." } do
+      names[module .. name] = python.global(name, call)
+    end
   end
-  for name, dtype in pairs(DTYPES) do names["torch." .. name] = { dtype = dtype } end
-  tensor_functions(names, file, read)
+  pickle_numpy.add(names)
+  torch_tensors.add_types(names)
+  torch_tensors.add(names, file)
   return names
 end
 
--- Of what a message shows.
-local MOST_NAME = 100
-
--- The value of a pickle of torch.save, and where it ends.
+-- The value of a pickle of torch.save, where it ends, and what is left out of it. `read(key,
+-- dtype)` gives the elements of a storage.
 local function read_pickle(file, bytes, at, read)
-  local names, found = names_of(file, read), {}
-  return pickle.read(bytes, function(module, name)
-    return names[module .. "." .. name]
-      or fail("it holds a Python object of class %s.%s; save its state_dict() instead",
-        module:sub(1, MOST_NAME), name:sub(1, MOST_NAME))
-  end, function(id) return storage_of(id, found) end, file.budget, at)
+  local names, found, budget = names_of(file), {}, file.budget
+  local value, stop, left_out = pickle.read(bytes, function(module, name)
+    return names[module .. "." .. name] or python.unknown(module, name)
+  end, function(id)
+    if type(id) == "table" and id[1] == "module" then
+      -- A class with its source, in files from before PyTorch 1.6.
+      return python.stand_in(id[2]) == python.Global and id[2] or fail "a class is damaged"
+    end
+    return torch_tensors.storage(id, found, budget, read)
+  end, budget, at)
+  if value == nil and left_out then
+    local name = left_out[""]:gsub("^the Python class or function", "a Python object of class")
+    fail("it holds %s; save its state_dict() instead", name)
+  end
+  return value, stop, left_out
 end
 
 -- --- zip archives -----------------------------------------------------------------------------
 
---- What `torch.save` wrote to a zip archive: dicts, lists and tuples as tables, None as nil.
+--- What `torch.save` wrote to a zip archive: dicts, lists and tuples as tables, None as nil; and
+--- why parts of it are left out, by their paths, if any are.
 ---@param file table a moonlet.files.source
 ---@param entries table<string, table> those of the archive
 ---@param folder string the folder in it that has the pickle
 ---@return any
+---@return nil
+---@return table<string, string>?
 function torch_file.read(file, entries, folder)
   local order = entries[folder .. "byteorder"]
   local big = order and zip.read(file, order) == "big"
@@ -150,7 +156,9 @@ function torch_file.read(file, entries, folder)
     local tensor = zip.tensor(file, entry, dtype)
     return big and file:swapped(tensor) or tensor
   end
-  return (read_pickle(file, zip.read(file, entries[folder .. "data.pkl"]), 1, elements))
+  local value, _, left_out = read_pickle(file, zip.read(file, entries[folder .. "data.pkl"]), 1,
+    elements)
+  return value, nil, left_out
 end
 
 -- --- before PyTorch 1.6 -----------------------------------------------------------------------
@@ -161,18 +169,18 @@ local MAGIC_SIZE = 15
 -- The largest part of such a file that can be pickles.
 local MOST_PICKLES = 1 << 26
 
-local function nothing() return {} end
-
 -- Where the pickle at `at` ends, and the dtypes of the storages that it names.
 local function skim(bytes, budget, at)
-  local dtypes = {}
+  local dtypes, found, types = {}, {}, {}
+  torch_tensors.add_types(types)
   local _, stop = pickle.read(bytes, function(module, name)
-    local dtype = module:find "^torch" and STORAGES[name]
-    return dtype and { dtype = dtype } or nothing
+    return types[module .. "." .. name] or python.unknown(module, name)
   end, function(id)
-    local storage = storage_of(id, {})
-    dtypes[storage.whole.key] = storage.dtype
-    return {}
+    if type(id) == "table" and id[1] == "module" then return python.unknown("", "") end
+    local key, dtype = torch_tensors.place(torch_tensors.storage(id, found, budget))
+    -- Of what cannot be read, bytes are passed over.
+    dtypes[key] = foreign.is_unknown(dtype) and "uint8" or dtype
+    return python.object(budget, "storage")
   end, budget, at)
   return stop, dtypes
 end
@@ -198,6 +206,8 @@ end
 --- `_use_new_zipfile_serialization=False`.
 ---@param file table a moonlet.files.source
 ---@return any
+---@return nil
+---@return table<string, string>?
 function torch_file.read_legacy(file)
   local bytes, budget = file:some(0, MOST_PICKLES), file.budget
   local protocol, system, at
@@ -208,11 +218,12 @@ function torch_file.read_legacy(file)
   local stop, dtypes = skim(bytes, budget, at)
   local keys, data = pickle.read(bytes, no_storages, no_storages, budget, stop)
   local places = storage_places(file, keys, dtypes, data - 1)
-  return (read_pickle(file, bytes, at, function(key, dtype)
+  local value, _, left_out = read_pickle(file, bytes, at, function(key, dtype)
     local place = places[key] or fail("the storage '%s' is missing", key)
     local tensor = file:tensor(place.at, place.size, dtype)
     return big and file:swapped(tensor) or tensor
-  end))
+  end)
+  return value, nil, left_out
 end
 
 return torch_file

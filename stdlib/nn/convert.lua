@@ -39,10 +39,10 @@ local read_to = signature(
   "Module:to(string|Tensor? device=nil, string? dtype=nil, bool non_blocking=false, "
   .. "string? memory_format=nil)")
 
---- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to("cuda", "float64")`, `to(x)` as
---- the tensor x is, `to { dtype = .., device = .., memory_format = .. }`. A dtype reaches floating
---- and complex tensors only, the format "channels_last" those of 4 dimensions. `non_blocking` is
---- that of a tensor's `to`. The parameters stay the same Lua values.
+--- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to("cuda", "float64")`, also in
+--- the other order, `to(x)` as the tensor x is, `to { dtype = .., device = .., memory_format = ..
+--- }`. A dtype reaches floating and complex tensors only, the format "channels_last" those of 4
+--- dimensions. `non_blocking` is that of a tensor's `to`. The parameters stay the same Lua values.
 ---@param device? string|Tensor
 ---@param dtype? string
 ---@param non_blocking? boolean (default false)
@@ -53,8 +53,10 @@ function Module:to(...)
   if ml.is_tensor(o.device) then
     o.device, o.dtype = o.device.device, o.dtype or o.device.dtype
   elseif o.device and rawget(ml, o.device) == o.device then
-    if o.dtype then fail("to: the dtype is given twice: %s and %s", o.device, o.dtype) end
-    o.device, o.dtype = nil, o.device
+    if o.dtype and rawget(ml, o.dtype) == o.dtype then
+      fail("to: the dtype is given twice: %s and %s", o.device, o.dtype)
+    end
+    o.device, o.dtype = o.dtype, o.device
   end
   -- An unknown device, dtype or format is an error before anything has moved.
   local trial = ml.empty { 0, dtype = o.dtype, device = o.device }

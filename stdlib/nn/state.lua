@@ -4,6 +4,7 @@ local Module = require "moonlet.nn.module"
 local class = require "moonlet.class"
 local hooks = require "moonlet.hooks"
 local ml = require "moonlet"
+local notes = require "moonlet.files.notes"
 local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
 local signature = require "moonlet.signature"
@@ -29,17 +30,23 @@ function Module:set_extra_state(state)
   fail("%s: has no method set_extra_state, got %s", class_name(self), signature.describe(state))
 end
 
+-- Keys are noted, so that they are saved in the order of the modules.
+local function put(destination, key, value)
+  if destination[key] == nil then notes.add_key(destination, key) end
+  destination[key] = value
+end
+
 --- Puts the parameters and persistent buffers of this module alone into `destination`, each name
 --- after `prefix`. A class may do more here.
 function Module:_save_to_state_dict(destination, prefix, keep_vars)
   self:each_field(function(name, value, kind, key)
     if kind == "parameter" or kind == "buffer" and not self._registry.transient[key] then
       local whole = keep_vars or parameter.is_uninitialized(value)
-      destination[prefix .. name] = whole and value or value:detach()
+      put(destination, prefix .. name, whole and value or value:detach())
     end
   end)
   if has_extra(self, "get_extra_state") then
-    destination[prefix .. EXTRA] = self:get_extra_state()
+    put(destination, prefix .. EXTRA, self:get_extra_state())
   end
 end
 
@@ -68,7 +75,8 @@ local read_state_dict = signature(
 --- All parameters and persistent buffers by name ("fc.weight"), sharing memory with the module. The
 --- names are PyTorch's: what stands at position 1 of a Sequential or a list is named "0". `prefix`
 --- comes before each name; with `keep_vars` the values are the parameters themselves. They are put
---- into `destination`, a new table unless given.
+--- into `destination`, a new table unless given. `ml.items(state)` goes through them in the order
+--- of the modules, and `ml.save` to a `.pt` file keeps it.
 ---@param prefix? string
 ---@param keep_vars? boolean
 ---@param destination? table
@@ -219,14 +227,32 @@ local function copy_of(state)
   return out
 end
 
+-- What load_state_dict gives: a table like any other, but for its text.
+local IncompatibleKeys = { __name = "IncompatibleKeys", __metatable = false }
+
+local function names_text(names)
+  local parts = {}
+  for i, name in ipairs(names) do parts[i] = ("'%s'"):format(name) end
+  return "[" .. table.concat(parts, ", ") .. "]"
+end
+
+function IncompatibleKeys.__tostring(keys)
+  if #keys.missing_keys == 0 and #keys.unexpected_keys == 0 then
+    return "<All keys matched successfully>"
+  end
+  return ("_IncompatibleKeys(missing_keys=%s, unexpected_keys=%s)"):format(
+    names_text(keys.missing_keys), names_text(keys.unexpected_keys))
+end
+
 local read_load = signature(
   "Module:load_state_dict(dict state_dict, bool strict=true, bool assign=false)")
 
 --- Copies the tensors of `state_dict` into the module's own, converting their dtype and device;
 --- with `assign` they take the place of the module's own, as they are. Keys that are missing,
 --- unexpected or of another shape are an error that lists them all, and nothing is loaded; `{
---- strict = false }` accepts missing and unexpected ones, whose names are in the result. To load a
---- part, as for a network with a new last layer, set the other keys of `state_dict` to nil first.
+--- strict = false }` accepts missing and unexpected ones, whose names are in the result, which
+--- prints itself. To load a part, as for a network with a new last layer, set the other keys of
+--- `state_dict` to nil first.
 ---@param state_dict table<string, Tensor>
 ---@param strict? boolean (default true)
 ---@param assign? boolean
@@ -240,7 +266,8 @@ function Module:load_state_dict(...)
   for _, list in ipairs { report.missing, report.unexpected, report.mismatched } do
     table.sort(list)
   end
-  local keys = { missing_keys = report.missing, unexpected_keys = report.unexpected }
+  local keys = setmetatable({ missing_keys = report.missing,
+    unexpected_keys = report.unexpected }, IncompatibleKeys)
   local function strangers() return strict and #report.missing + #report.unexpected > 0 end
   -- Hooks may forgive names, when the rest is loaded.
   local wrong = #report.mismatched + #report.errors > 0

@@ -6,6 +6,7 @@ local class = require "moonlet.class"
 local conv = require "moonlet.nn.conv"
 local init = require "moonlet.nn.init"
 local ml = require "moonlet"
+local notes = require "moonlet.files.notes"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 
@@ -250,6 +251,25 @@ local read_format3 = signature("nn.utils.convert_conv3d_weight_memory_format" ..
 function utils.convert_conv3d_weight_memory_format(...)
   local module, format = read_format3(...)
   return convert_weights(module, 5, format)
+end
+
+local read_consume = signature(
+  "nn.utils.consume_prefix_in_state_dict_if_present(dict state_dict, string prefix)")
+
+--- Takes `prefix` off the names in a state dict that begin with it, in place: "module." off those
+--- that `DataParallel` and PyTorch's `DistributedDataParallel` save.
+---@param state_dict table<string, Tensor>
+---@param prefix string
+function utils.consume_prefix_in_state_dict_if_present(...)
+  local state, prefix = read_consume(...)
+  for _, key in ipairs(notes.keys(state)) do
+    if type(key) == "string" and key:sub(1, #prefix) == prefix and #prefix > 0 then
+      local value = state[key]
+      state[key] = nil
+      notes.add_key(state, key:sub(#prefix + 1))
+      state[key:sub(#prefix + 1)] = value
+    end
+  end
 end
 
 return options.namespace("nn.utils", utils, options.late {

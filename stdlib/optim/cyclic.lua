@@ -19,6 +19,8 @@ signature.add_choice("ScaleMode", { "cycle", "iterations" })
 --- the rate goes up.
 local CyclicLR = schedule.define(NAME)
 
+CyclicLR.unset = { "_scale_fn_custom" }
+
 local read = signature("optim.lr_scheduler.CyclicLR(Optimizer optimizer, number|number[] base_lr, "
   .. "number|number[] max_lr, int>=1 step_size_up=2000, int>=1? step_size_down=nil, "
   .. 'CycleMode mode="triangular", number gamma=1.0, function? scale_fn=nil, '

@@ -3,6 +3,7 @@
 local Optimizer = require "moonlet.optim.optimizer"
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
+local notes = require "moonlet.files.notes"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -79,6 +80,15 @@ function LBFGS:_check_state(_, state)
   end
   need(type(state.t) == "number" or ml.is_tensor(state.t) and state.t:numel() == 1)
   need(type(state.H_diag) == "number" or ml.is_tensor(state.H_diag) and state.H_diag:numel() == 1)
+end
+
+-- In PyTorch the first are lists, also where they are empty, and the last has a place for each
+-- direction that there can be.
+function LBFGS:_note_state(state, group)
+  for _, key in ipairs(LISTS) do
+    if state[key] then notes.list(state[key]) end
+  end
+  if state.al then notes.list(state.al, group.history_size) end
 end
 
 local function number(x) return ml.is_tensor(x) and x:item() or x end

@@ -2,6 +2,7 @@
 -- optimiser's groups at each step (epoch). They are chained: each starts from the rate that a group
 -- has, so that several schedules on one optimiser, and rates that are set by hand, work together.
 
+local notes = require "moonlet.files.notes"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local schedule = require "moonlet.optim.schedule"
@@ -212,7 +213,8 @@ local function define_lambda(name)
   function cls:init(...)
     local optimizer, lr_lambda, last_epoch = read(...)
     self.function_of = functions_of(name, lr_lambda, optimizer.param_groups)
-    self.lr_lambdas = {}  -- PyTorch's name; functions are not saved
+    -- PyTorch's name: None for each, as functions are not saved.
+    self.lr_lambdas = notes.list({}, #optimizer.param_groups)
     LRScheduler.init(self, optimizer, last_epoch)
   end
   return cls

@@ -2,6 +2,7 @@
 
 local class = require "moonlet.class"
 local ml = require "moonlet"
+local notes = require "moonlet.files.notes"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -137,12 +138,15 @@ local function saved(value)
   if type(value) == "table" and getmetatable(value) == nil then
     local out = {}
     for key, item in pairs(value) do out[key] = saved(item) end
-    return out
+    return notes.like(out, value)
   end
   local kind = type(value)
   if kind == "number" or kind == "string" or kind == "boolean" then return value end
   return nil
 end
+
+--- Names that PyTorch has in the state of a schedule, and which are None in it.
+LRScheduler.unset = {}
 
 -- Fields that a schedule may lack.
 local OPTIONAL = { default_min_lr = true }
@@ -169,6 +173,7 @@ function LRScheduler:state_dict(...)
       out[key] = saved(value)
     end
   end
+  for _, key in ipairs(self.unset) do notes.add_none(out, key) end
   return out
 end
 

@@ -2,6 +2,7 @@
 
 local hooks = require "moonlet.hooks"
 local ml = require "moonlet"
+local notes = require "moonlet.files.notes"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -157,6 +158,13 @@ local function add_hooks(Optimizer)
   end
 end
 
+-- Options that are not set are None in PyTorch, whose optimisers miss them in a file without.
+local function note_unset(self, copy)
+  for _, name in ipairs(self.reader and self.reader.names or {}) do
+    if copy[name] == nil and name ~= "params" then notes.add_none(copy, name) end
+  end
+end
+
 local function add_saving(Optimizer, deep_copy)
   local read = signature "Optimizer:state_dict()"
 
@@ -172,11 +180,15 @@ local function add_saving(Optimizer, deep_copy)
       for key, value in pairs(group) do
         if key ~= "params" then copy[key] = deep_copy(value) end
       end
+      note_unset(self, copy)
       copy.params = {}
       for j, p in ipairs(group.params) do
         copy.params[j] = ids[p]
         local state = self.state[p]
-        if state then out.state[ids[p]] = shallow(state) end
+        if state then
+          out.state[ids[p]] = shallow(state)
+          self:_note_state(out.state[ids[p]], group)
+        end
       end
       out.param_groups[i] = copy
     end
@@ -247,13 +259,15 @@ end
 
 --- Gives the class of optimisers its state dicts. What a subclass may say of its states: `counted`,
 --- which keys hold numbers; `_state_sizes`, the sizes of a tensor; `_check_state`, which raises an
---- error for a state that lacks something.
+--- error for a state that lacks something; `_note_state`, which notes what its tables are in
+--- Python.
 ---@param Optimizer table
 ---@param deep_copy fun(value: any): any
 return function(Optimizer, deep_copy)
   Optimizer.counted = { "step" }
   function Optimizer:_state_sizes(p) return p.shape end
   function Optimizer:_check_state() end
+  function Optimizer:_note_state() end
   add_hooks(Optimizer)
   add_saving(Optimizer, deep_copy)
   add_loading(Optimizer)

@@ -15,8 +15,9 @@ local KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for"
 
 -- Modules and functions that `ml` loads when they are first named.
 local LATE = { "amp", "args", "autocast", "autograd", "backends", "class", "data", "describe",
-  "distributions", "from_file", "func", "histogramdd", "load", "metrics", "nn", "optim",
-  "override", "plot", "profile", "progress", "random", "save", "train", "utils", "vmap" }
+  "distributions", "from_file", "func", "histogramdd", "is_tuple", "items", "load", "metrics", "nn",
+  "optim", "override", "plot", "profile", "progress", "random", "save", "train", "tuple", "utils",
+  "vmap" }
 
 -- The names found so far, those that start with `prefix`; private ones only when that does too.
 local function new_names(prefix)

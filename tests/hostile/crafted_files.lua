@@ -158,6 +158,64 @@ row("a legacy pickle of a text that is encoded 20000 times", [[
 row("a global of a pickle with a name of 16 MB", [[
   reading(ml.load, pickled("x.pt", "c" .. ("m"):rep(16 << 20) .. "\n" .. ("n"):rep(16 << 20) .. "\n.")) ]],
   "[^\n]*it holds a Python object of class")
+row("a pickle of an integer of 16 MB", [[
+  warn "@off"
+  reading(ml.load, pickled("x.pt", "](\x8b" .. ("<I4"):pack(16 << 20) .. ("\x11"):rep(16 << 20) .. "e.")) ]], "a value")
+row("a pickle of 200000 integers of 100 bytes", [[
+  reading(ml.load, pickled("x.pt", "](" .. ("\x8a\x64" .. ("\x11"):rep(100)):rep(200000) .. "e.")) ]], TOO_MUCH)
+row("a pickle of one object at 300000 places", [[
+  warn "@off"
+  reading(ml.load, pickled("x.pt", "cfoo\nBar\n)\x81q\0](" .. ("h\0"):rep(300000) .. "e.")) ]], ANY)
+row("a pickle of objects below lists that nest a million deep", [[
+  warn "@off"
+  reading(ml.load, pickled("x.pt", "cfoo\nBar\n)\x81q\0" .. ("]"):rep(1000000) .. ("h\0a"):rep(1) .. ("a"):rep(999998) .. "0."))
+  ]], ANY)
+row("a pickle whose modules share children, 60 deep", [[
+  local module = "ctorch\nModule\nq\1"
+  local out = { module, ")\x81}(" .. text "_parameters" .. "}" .. text "x" .. "K\1s" .. text "_buffers" .. "}"
+    .. text "_modules" .. "}ub" }
+  for i = 1, 60 do
+    out[#out + 1] = "q\2h\1)\x81}(" .. text "_parameters" .. "}" .. text "_buffers" .. "}" .. text "_modules" .. "}("
+      .. text "a" .. "h\2" .. text "b" .. "h\2uub"
+  end
+  reading(ml.load, pickled("x.pt", table.concat(out) .. ".")) ]], TOO_MUCH)
+row("a pickle of a module that contains itself", [[
+  reading(ml.load, pickled("x.pt", "ctorch\nModule\n)\x81q\1}(" .. text "_parameters" .. "}" .. text "_buffers" .. "}"
+    .. text "_modules" .. "}" .. text "a" .. "h\1sub.")) ]], "[^\n]*a module contains itself")
+row("a pickle of a sparse tensor of 2^40 elements", [[
+  local function tensor(kind, size, stride)
+    return "ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\n" .. kind .. "Storage\nX\1\0\0\0"
+      .. "0X\3\0\0\0cpuK\1tQK\0" .. size .. stride .. "\x89}tR"
+  end
+  local p = "ctorch._utils\n_rebuild_sparse_tensor\n(" .. text "sparse_coo" .. "(" .. tensor("Long", "K\1K\1\x86", "K\1K\1\x86")
+    .. tensor("Long", "K\1\x85", "K\1\x85") .. "\x8a\6" .. ("<i6"):pack(1 << 40) .. "\x85ttR."
+  reading(ml.load, archive("x.pt", { { "a/data.pkl", "\x80\2" .. p }, { "a/data/0", ("\0"):rep(8) } })) ]], TOO_MUCH)
+row("a pickle of a sparse tensor at 50000 places", [[
+  local p = "ctorch._utils\n_rebuild_tensor_v2\nq\1((X\7\0\0\0storagectorch\nLongStorage\nX\1\0\0\0"
+    .. "0X\3\0\0\0cpuK\1tQq\2K\0K\1K\1\x86K\1K\1\x86\x89}tRq\3h\1(h\2K\0K\1\x85K\1\x85\x89}tRq\4"
+    .. "ctorch._utils\n_rebuild_sparse_tensor\nq\5"
+  reading(ml.load, archive("x.pt", { { "a/data.pkl", "\x80\2(" .. p .. ("h\5(" .. text "sparse_coo"
+    .. "(h\3h\4M\x10\x27\x85ttR"):rep(50000) .. "t." }, { "a/data/0", ("\0"):rep(8) } })) ]], TOO_MUCH)
+row("a pickle that conjugates a tensor without strides of 2^33 elements", [[
+  local p = "ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nComplexFloatStorage\nX\1\0\0\0"
+    .. "0X\3\0\0\0cpuK\1tQK\0\x8a\6" .. ("<i6"):pack(1 << 33) .. "\x85K\0\x85\x89}}" .. text "conj" .. "\x88stR."
+  reading(ml.load, archive("x.pt", { { "a/data.pkl", "\x80\2" .. p }, { "a/data/0", ("\0"):rep(8) } })) ]], TOO_MUCH)
+row("a pickle that dequantises a tensor without strides of 2^33 elements", [[
+  local p = "ctorch._utils\n_rebuild_qtensor\n((X\7\0\0\0storagectorch\nQUInt8Storage\nX\1\0\0\0"
+    .. "0X\3\0\0\0cpuK\1tQK\0\x8a\6" .. ("<i6"):pack(1 << 33) .. "\x85K\0\x85(ctorch\nper_tensor_affine\n"
+    .. "G?\xf0\0\0\0\0\0\0K\1t\x89}tR."
+  reading(ml.load, archive("x.pt", { { "a/data.pkl", "\x80\2" .. p }, { "a/data/0", ("\0"):rep(8) } })) ]], TOO_MUCH)
+row("a storage of 100 MB of zeros as float8", [[
+  local p = "ctorch._utils\n_rebuild_tensor_v3\n((X\7\0\0\0storagectorch.storage\nUntypedStorage\nX\1\0\0\0"
+    .. "0X\3\0\0\0cpuK\1tQK\0K\1\x85K\1\x85\x89}ctorch\nfloat8_e5m2\ntR."
+  reading(ml.load, archive("x.pt", { { "a/data.pkl", "\x80\2" .. p }, { "a/data/0", ("\0"):rep(100 << 20) } })) ]], ANY)
+row("a pickle of an array of NumPy that is big-endian, 20000 times", [[
+  local p = "cnumpy\ndtype\nX\2\0\0\0i2\x85R(K\3X\1\0\0\0>NNNJ\255\255\255\255J\255\255\255\255K\0tbq\1"
+    .. "B" .. ("<s4"):pack(("\0"):rep(100000)) .. "q\2cnumpy.core.numeric\n_frombuffer\nq\3"
+  reading(ml.load, pickled("x.pt", "(" .. p .. ("h\3(h\2h\1M\x50\xc3\x85X\1\0\0\0CtR"):rep(20000) .. "t.")) ]], TOO_MUCH)
+row("a pickle of a set of one list 20000 times", [[
+  reading(ml.load, pickled("x.pt", "c__builtin__\nset\nq\0](" .. ("K\1"):rep(50000) .. "eq\1(" .. ("h\0h\1\x85R"):rep(20000)
+    .. "t.")) ]], TOO_MUCH)
 row("an archive of 60000 entries", [[
   local zip = require "moonlet.files.zip_writer".new()
   for i = 1, 60000 do zip:add("a" .. i, { "" }) end

@@ -56,6 +56,26 @@ test("in place and out return their tensor", function()
   expect.equal(y[3]:item(), 4.0)
 end)
 
+test("a dtype and a device come in either order, and alone", function()
+  local x = ml.ones(2)
+  for _, call in ipairs {
+    function() return x:to("cpu", ml.float64) end, function() return x:to("float64", "cpu") end,
+    function() return x:to "float64" end, function() return x:to("cpu", "float64", { non_blocking = true }) end,
+    function() return x:to("cpu", { dtype = "float64", copy = true }) end, function() return ml.to(x, "cpu", "float64") end,
+    function() return x:to(x:double(), { copy = true }) end,
+    function() return x:to { "cpu", "float64", copy = true } end } do
+    local y = call()
+    expect.equal({ y.dtype, y.device, y == x }, { "float64", "cpu", false })
+  end
+  expect.truthy(x:to("cpu", "float32") == x and x:to "cpu" == x and x:to(x) == x)
+  expect.truthy(x:to("cpu", "float32", { copy = true }) ~= x)
+  expect.equal(ml.zeros_like(x, "cpu", "int8").dtype, "int8")
+  expect.error(function() x:to("cpu", "float63") end, "to: argument 'dtype': no dtype is named 'float63'")
+  expect.error(function() x:to("cpu", "cpu") end, "to: argument 'dtype': no dtype is named 'cpu'")
+  expect.error(function() x:to("float32", "float64") end, "to: argument 'device': no device is named 'float64'")
+  expect.error(function() x:to("cpu", "float32", { device = "cpu" }) end, "argument 'device' is given twice")
+end)
+
 test("wrong calls are explained", function()
   local x = ml.ones(2, 3)
   expect.error(function() x:sum { dmi = 1 } end, "sum: unknown option 'dmi'; did you mean 'dim'")

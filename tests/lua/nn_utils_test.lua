@@ -334,4 +334,43 @@ test("normal draws between bounds, also far out", function()
   expect.error(function() init.trunc_normal_(ml.empty(3), { std = 0, a = 2, b = 3 }) end, wrong)
 end)
 
+test("state dicts are in the order of the modules", function()
+  local net = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2))
+  local names = {}
+  local path = os.tmpname()
+  ml.save(path .. ".pt", net:state_dict())
+  for name in ml.items(ml.load(path .. ".pt")) do names[#names + 1] = name end
+  os.remove(path .. ".pt")
+  os.remove(path)
+  expect.equal(names, { "0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var",
+    "1.num_batches_tracked" })
+end)
+
+test("what load_state_dict gives says itself what it is", function()
+  local net = nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 1))
+  local state = net:state_dict()
+  expect.equal(tostring(net:load_state_dict(state)), "<All keys matched successfully>")
+  state["1.bias"], state.more = nil, ml.ones(1)
+  local keys = net:load_state_dict(state, { strict = false })
+  expect.equal(keys, { missing_keys = { "1.bias" }, unexpected_keys = { "more" } })
+  expect.equal(tostring(keys), "_IncompatibleKeys(missing_keys=['1.bias'], unexpected_keys=['more'])")
+end)
+
+test("a prefix is taken off the names of a state dict", function()
+  local net = nn.Linear(2, 1)
+  local state = net:state_dict "module."
+  state.module, state[1] = "kept", true
+  nn.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+  expect.equal({ state.weight.shape, state.module, state[1], state["module.weight"] },
+    { net.weight.shape, "kept", true, nil })
+  state.module, state[1] = nil, nil
+  local names = {}
+  for name in ml.items(state) do names[#names + 1] = name end
+  expect.equal(names, { "weight", "bias" })
+  nn.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+  expect.equal(tostring(net:load_state_dict(state)), "<All keys matched successfully>")
+  expect.error(function() nn.utils.consume_prefix_in_state_dict_if_present(state) end, "'prefix' is missing")
+  expect.error(function() nn.utils.consume_prefix_in_state_dict_if_present(3, "a") end, "'state_dict': a table is wanted")
+end)
+
 harness.run()

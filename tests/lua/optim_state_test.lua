@@ -241,4 +241,41 @@ test("hooks run around the step of LBFGS too", function()
   expect.near(p:detach():tolist(), { 0, 0 }, 1e-5)
 end)
 
+test("options that are not set are None for PyTorch's optimisers", function()
+  local p = nn.Parameter(ml.ones(2))
+  local function text(s) return "X" .. ("<s4"):pack(s) end
+  local function bytes_of(state)
+    local path = os.tmpname()
+    ml.save(path .. ".pt", state)
+    local file <close> = assert(io.open(path .. ".pt", "rb"))
+    os.remove(path .. ".pt")
+    os.remove(path)
+    return file:read "a"
+  end
+  local lbfgs = optim.LBFGS({ p }, { max_iter = 1 })
+  local function closure()
+    lbfgs:zero_grad()
+    local loss = (p ^ 2):sum()
+    loss:backward()
+    return loss
+  end
+  lbfgs:step(closure)
+  local bytes = bytes_of(lbfgs:state_dict())
+  expect.truthy(bytes:find(text "line_search_fn" .. "N", 1, true))
+  -- A list that is empty, and one that has a place for each direction.
+  expect.truthy(bytes:find(text "old_dirs" .. "]", 1, true))
+  lbfgs:step(closure)
+  expect.truthy(bytes_of(lbfgs:state_dict()):find("N" .. ("N"):rep(98) .. "e", 1, true))
+  for name, keys in pairs { Adam = { "foreach", "fused" }, Muon = { "adjust_lr_fn" }, SGD = { "foreach", "fused" } } do
+    local state = bytes_of(optim[name]({ nn.Parameter(ml.ones(2, 2)) }, { lr = 0.1 }):state_dict())
+    for _, key in ipairs(keys) do expect.truthy(state:find(text(key) .. "N", 1, true), name .. " " .. key) end
+  end
+  local sgd = optim.SGD({ p }, { lr = 0.1, momentum = 0.9 })
+  local schedules = optim.lr_scheduler
+  bytes = bytes_of(schedules.CyclicLR(sgd, 0.1, 0.2):state_dict())
+  expect.truthy(bytes:find(text "_scale_fn_custom" .. "N", 1, true))
+  bytes = bytes_of(schedules.LambdaLR(sgd, function() return 1 end):state_dict())
+  expect.truthy(bytes:find("lr_lambdas%]q.%(Ne"))
+end)
+
 harness.run()

@@ -6,6 +6,8 @@ local harness = require "harness"
 local ml = require "moonlet"
 local test, expect = harness.test, harness.expect
 
+warn "@off"  -- of a damaged name what it makes is left out
+
 local FOLDER = (os.getenv "MOONLET_SOURCE" or ".") .. "/tests/reference/torch_files/"
 
 local function bytes_of(name)
@@ -94,8 +96,8 @@ test("protocol 4", function()
 end)
 
 test("what Python alone can make is refused by name", function()
-  expect.error(function() ml.load(FOLDER .. "module.pt") end,
-    "module.pt': it holds a Python object of class torch.nn.modules.container.Sequential; save its state_dict")
+  expect.error(function() ml.load(FOLDER .. "optimizer.pt") end,
+    "optimizer.pt': it holds a Python object of class torch.optim.sgd.SGD; save its state_dict")
   expect.error(function() ml.load(FOLDER .. "dtypes.pt", "cuda", false, "cpu") end, "two names of one option")
 end)
 
