@@ -4,8 +4,11 @@
 local read = {}
 
 for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "pool", "norm",
-  "recurrent", "image" } do
-  for name, run in pairs(require("moonlet.onnx.read." .. family)) do read[name] = run end
+  "recurrent", "image", "quantization" } do
+  for name, run in pairs(require("moonlet.onnx.read." .. family)) do
+    -- What stands behind a line is shared between families.
+    if not name:find "^_" then read[name] = run end
+  end
 end
 
 -- How many inputs an op must have, where that is not one.
