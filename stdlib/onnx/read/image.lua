@@ -1,8 +1,9 @@
--- stdlib/onnx/read/image.lua: ONNX's borders and moved pixels.
+-- stdlib/onnx/read/image.lua: ONNX's borders, moved pixels, and windows at their own places.
 
 local F = require "moonlet.nn.functional"
 local common = require "moonlet.onnx.read.common"
 local ml = require "moonlet"
+local windows = require "moonlet.onnx.read.windows"
 local fail = common.fail
 
 local read = {}
@@ -89,6 +90,132 @@ function read.GridSample(n, x, grid)
   local mode = n.attributes.mode or "bilinear"
   return F.grid_sample(x, grid, mode == "linear" and "bilinear" or mode == "cubic" and "bicubic"
     or mode, n.attributes.padding_mode or "zeros", n.attributes.align_corners == 1)
+end
+
+function read.AffineGrid(n, theta, size)
+  local sizes = common.integers(size, "the size")
+  if #sizes ~= 4 and #sizes ~= 5 then fail("%d sizes, expected 4 or 5", #sizes) end
+  local count = 1
+  for d, one in ipairs(sizes) do
+    if one < 0 then fail("the size %d", one) end
+    if d ~= 2 then
+      common.check_room(n, count * one, 24)
+      count = count * one
+    end
+  end
+  return F.affine_grid(theta, sizes, n.attributes.align_corners == 1)
+end
+
+function read.CenterCropPad(n, x, shape)
+  local sizes, dims = common.integers(shape, "the shape"), common.dims(n.attributes.axes, x.ndim)
+  if #sizes ~= #dims then fail("%d sizes for %d dimensions", #sizes, #dims) end
+  local pad, any = {}, false
+  for d = 1, 2 * x.ndim do pad[d] = 0 end
+  for i, d in ipairs(dims) do
+    local more = sizes[i] - x.shape[d]
+    if sizes[i] < 0 or sizes[i] > MOST then fail("the size %d", sizes[i]) end
+    if more < 0 then
+      x = x:narrow(d, -more // 2 + 1, sizes[i])
+    elseif more > 0 then
+      pad[2 * (x.ndim - d) + 1], pad[2 * (x.ndim - d) + 2], any = more // 2, more - more // 2, true
+    end
+  end
+  return any and F.pad(x, pad) or x
+end
+
+-- --- windows as columns -----------------------------------------------------------------------
+
+-- Where each element of each window lies in a bordered picture, from 1: a tensor (elements of a
+-- window, windows).
+local function places_of(sizes, block, stride, dilation)
+  local places, scale = ml.ones(1, 1, { dtype = ml.int64 }), 1
+  for d = #sizes, 1, -1 do
+    local windows = (sizes[d] - (block[d] - 1) * dilation[d] - 1) // stride[d] + 1
+    if windows < 1 then fail("blocks of %d do not fit in %d", block[d], sizes[d]) end
+    local inside = ml.arange(0, block[d] - 1):to("int64") * dilation[d]
+    local first = ml.arange(0, windows - 1):to("int64") * stride[d]
+    local part = (inside:unsqueeze(2) + first) * scale
+    -- (block of d, block behind, windows of d, windows behind)
+    places = (part:unsqueeze(2):unsqueeze(4) + places:unsqueeze(1):unsqueeze(3))
+      :reshape(block[d] * places.shape[1], windows * places.shape[2])
+    scale = scale * sizes[d]
+  end
+  return places
+end
+
+function read.Col2Im(n, x, image, block)
+  local image_shape = common.integers(image, "image_shape")
+  local block_shape, rank = common.integers(block, "block_shape"), #image_shape
+  if x.ndim ~= 3 or #block_shape ~= rank or rank < 1 then
+    fail("an input of %d dimensions, an image of %d, blocks of %d", x.ndim, rank, #block_shape)
+  end
+  local stride = windows.spatial(n, "strides", rank, 1)
+  local dilation = windows.spatial(n, "dilations", rank, 1)
+  local pads, sizes = n.attributes.pads or windows.all(2 * rank, 0), {}
+  if #pads ~= 2 * rank then fail("%d pads for %d dimensions", #pads, rank) end
+  local total, elements = x.shape[1], 1
+  for d = 1, rank do
+    if image_shape[d] < 1 or block_shape[d] < 1 or math.min(pads[d], pads[d + rank]) < 0 then
+      fail("blocks of %d in %d elements", block_shape[d], image_shape[d])
+    end
+    sizes[d], elements = image_shape[d] + pads[d] + pads[d + rank], elements * block_shape[d]
+    common.check_room(n, total * sizes[d], 8)
+    common.check_room(n, elements, 8)
+    total = total * sizes[d]
+  end
+  local places = places_of(sizes, block_shape, stride, dilation)
+  if x.shape[2] % elements ~= 0 or places.shape[2] ~= x.shape[3] then
+    fail("columns of the shape %s, where blocks have %d elements and there are %d of them",
+      tostring(x.shape), elements, places.shape[2])
+  end
+  local channels = x.shape[2] // elements
+  local rows = x.shape[1] * channels
+  common.check_room(n, rows * (total // math.max(x.shape[1], 1)), 4)
+  local y = ml.zeros(rows, total // math.max(x.shape[1], 1), { dtype = x.dtype, device = x.device })
+  y = y:index_add(2, places:flatten():to(x.device), x:reshape(rows, -1))
+  y = y:reshape(x.shape[1], channels, table.unpack(sizes))
+  for d = 1, rank do y = y:narrow(d + 2, pads[d] + 1, image_shape[d]) end
+  return y
+end
+
+-- Each element of a window is looked up at its own place, between four pixels.
+function read.DeformConv(n, x, weight, offset, bias, mask)
+  if x.ndim ~= 4 or weight.ndim ~= 4 or offset.ndim ~= 4 then
+    fail("inputs of %d, %d and %d dimensions, expected 4", x.ndim, weight.ndim, offset.ndim)
+  end
+  local batch, channels, height, width = table.unpack(x.shape)
+  local outputs, per_group, rows, columns = table.unpack(weight.shape)
+  local stride = windows.spatial(n, "strides", 2, 1)
+  local dilation = windows.spatial(n, "dilations", 2, 1)
+  local pads, groups = n.attributes.pads or { 0, 0, 0, 0 }, n.attributes.group or 1
+  local parts, size = n.attributes.offset_group or 1, rows * columns
+  local down, across = offset.shape[3], offset.shape[4]
+  if #pads ~= 4 or groups < 1 or parts < 1 or channels % parts ~= 0 or outputs % groups ~= 0
+      or per_group * groups ~= channels or offset.shape[2] ~= 2 * size * parts
+      or offset.shape[1] ~= batch then
+    fail("an input of %s, a weight of %s and offsets of %s in %d groups, %d of offsets",
+      tostring(x.shape), tostring(weight.shape), tostring(offset.shape), groups, parts)
+  end
+  local moved = offset:reshape(batch * parts, rows, columns, 2, down, across)
+  local function places(d, count, taps, axis, tap_axis)
+    local shape = { 1, 1, 1, 1, 1 }
+    shape[axis] = count
+    local at = ((ml.arange(0, count - 1) * stride[d]):to(x.dtype) - pads[d]):reshape(shape)
+    shape = { 1, 1, 1, 1, 1 }
+    shape[tap_axis] = taps
+    return (at + (ml.arange(0, taps - 1) * dilation[d]):to(x.dtype):reshape(shape)):to(x.device)
+  end
+  local y = moved:select(4, 1) + places(1, down, rows, 4, 2)
+  local z = moved:select(4, 2) + places(2, across, columns, 5, 3)
+  local grid = ml.stack({ (2 * z + 1) / width - 1, (2 * y + 1) / height - 1 }, 6)
+  local taken = F.grid_sample(x:reshape(batch * parts, channels // parts, height, width),
+    grid:reshape(batch * parts, size * down, across, 2), "bilinear", "zeros", false)
+  taken = taken:reshape(batch, parts, channels // parts, size, down * across)
+  if mask then taken = taken * mask:reshape(batch, parts, 1, size, down * across) end
+  taken = taken:reshape(batch, groups, per_group * size, down * across)
+  local out = ml.matmul(weight:reshape(groups, outputs // groups, per_group * size), taken)
+    :reshape(batch, outputs, down, across)
+  return bias and out + bias:reshape(-1, 1, 1) or out
 end
 
 return read

@@ -64,13 +64,20 @@ function read.TopK(n, x, k)
   return values, places - 1
 end
 
-function read.CumSum(n, x, axis)
-  local dim = dim_of(common.number(axis, "axis"), x.ndim)
-  local back = n.attributes.reverse == 1
-  if back then x = x:flip { dims = { dim } } end
-  local y = x:cumsum(dim, { dtype = x.dtype })
-  if n.attributes.exclusive == 1 then y = y - x end
-  return back and y:flip { dims = { dim } } or y
+-- Sums and products up to each place; exclusive ones begin with what adds nothing.
+local function running(op, neutral)
+  return function(n, x, axis)
+    local dim = dim_of(common.number(axis, "axis"), x.ndim)
+    local back, size = n.attributes.reverse == 1, x.shape[dim]
+    if back then x = x:flip { dims = { dim } } end
+    local y = op(x, dim, { dtype = x.dtype })
+    if n.attributes.exclusive == 1 and size > 0 then
+      local first = ml.full_like(y:narrow(dim, 1, 1), neutral)
+      y = ml.cat({ first, y:narrow(dim, 1, size - 1) }, dim)
+    end
+    return back and y:flip { dims = { dim } } or y
+  end
 end
+read.CumSum, read.CumProd = running(ml.cumsum, 0), running(ml.cumprod, 1)
 
 return read
