@@ -2,13 +2,13 @@
 
 local Source = require "moonlet.files.source"
 local class = require "moonlet.class"
-local codec = require "moonlet.onnx_codec"
 local dtypes = require "moonlet.onnx.dtypes"
 local io = require "moonlet.io"
 local ml = require "moonlet"
 local models = require "moonlet.onnx.model"
 local nn = require "moonlet.nn"
 local options = require "moonlet.options"
+local proto = require "moonlet.onnx.proto"
 local readers = require "moonlet.onnx.read"
 local signature = require "moonlet.signature"
 local fail, shown = options.fail, models.shown
@@ -239,11 +239,7 @@ local load = {}
 ---@param file table a moonlet.files.source
 ---@return table
 function load.read(file)
-  local reason = codec.unavailable()
-  if reason then error(reason, 0) end
-  local ok, proto = pcall(codec.decode, file:bytes(0, file.size), file.budget:rest())
-  if not ok then error(reason_of(tostring(proto)), 0) end
-  return OnnxModule(models.read(proto, readers, file), file.budget)
+  return OnnxModule(models.read(proto.read(file), readers, file), file.budget)
 end
 
 local read_load = signature("onnx.load(string path, string device=\"cpu\", "
@@ -278,8 +274,6 @@ local read_load = signature("onnx.load(string path, string device=\"cpu\", "
 ---@return table module
 function load.load(...)
   local path, device, inputs, outputs, max_bytes = read_load(...)
-  local reason = codec.unavailable()
-  if reason then fail("onnx.load: %s", reason) end
   local ok, module = pcall(function()
     return load.read(Source.open(path, false, "onnx.load", max_bytes))
   end)
