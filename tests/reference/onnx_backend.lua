@@ -13,7 +13,10 @@ warn "@off"
 
 -- --- values of the files ----------------------------------------------------------------------
 
-local tensor_of = dtypes.value or dtypes.tensor
+local function tensor_of(message, what)
+  local value = (dtypes.value or dtypes.tensor)(message, what)
+  return ml.is_tensor(value) and value or value:nested()
+end
 
 local function sequence_of(message)
   local out = {}
