@@ -5,7 +5,7 @@ local read = {}
 
 for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "pool", "norm",
   "recurrent", "image", "quantization", "detection",
-  "resize", "signal", "random" } do
+  "resize", "signal", "random", "control", "sequence" } do
   for name, run in pairs(require("moonlet.onnx.read." .. family)) do
     -- What stands behind a line is shared between families.
     if not name:find "^_" then read[name] = run end
@@ -13,11 +13,12 @@ for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "
 end
 
 -- How many inputs an op must have, where that is not one.
-local least = { Constant = 0 }
+local least = { Constant = 0, Loop = 0, Scan = 0, SequenceEmpty = 0, Optional = 0,
+  OptionalHasElement = 0 }
 for count, names in ipairs { "", "Add Sub Mul Div Pow Mod Equal Less Greater LessOrEqual "
     .. "GreaterOrEqual And Or Xor BitwiseAnd BitwiseOr BitwiseXor BitShift PRelu CastLike Expand "
     .. "Tile Gather GatherElements GatherND Compress NegativeLogLikelihoodLoss CumSum MatMul Gemm "
-    .. "Conv ConvTranspose LayerNormalization RMSNormalization GridSample",
+    .. "Conv ConvTranspose LayerNormalization RMSNormalization GridSample SequenceAt SequenceInsert",
     "Where Range ScatterND ScatterElements Scatter OneHot InstanceNormalization GroupNormalization "
     .. "LSTM GRU RNN", "", "BatchNormalization" } do
   for name in names:gmatch "%S+" do least[name] = count end
