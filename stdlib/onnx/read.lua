@@ -13,18 +13,17 @@ for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "
   end
 end
 
--- How many inputs an op must have, where that is not one.
-local least = { Constant = 0, Loop = 0, Scan = 0, SequenceEmpty = 0, Optional = 0,
-  OptionalHasElement = 0 }
-for count, names in ipairs { "", "Add Sub Mul Div Pow Mod Equal Less Greater LessOrEqual "
-    .. "GreaterOrEqual And Or Xor BitwiseAnd BitwiseOr BitwiseXor BitShift PRelu CastLike Expand "
-    .. "Tile Gather GatherElements GatherND Compress NegativeLogLikelihoodLoss CumSum MatMul Gemm "
-    .. "Conv ConvTranspose LayerNormalization RMSNormalization GridSample SequenceAt SequenceInsert",
-    "Where Range ScatterND ScatterElements Scatter OneHot InstanceNormalization GroupNormalization "
-    .. "LSTM GRU RNN", "", "BatchNormalization" } do
-  for name in names:gmatch "%S+" do least[name] = count end
+-- Those of other domains.
+local microsoft = {}
+for _, family in ipairs { "microsoft", "microsoft_attention", "microsoft_quantized" } do
+  for name, run in pairs(require("moonlet.onnx.read." .. family)) do
+    if not name:find "^_" then microsoft[name] = run end
+  end
 end
-for name in ("Concat Max Min Sum Mean Einsum"):gmatch "%S+" do least[name] = "all" end
-read._least = least
+read._domains = { ["com.microsoft"] = microsoft }
+-- Without a domain only onnxruntime knows these.
+for name, run in pairs(require("moonlet.onnx.read.microsoft")._plain) do read[name] = run end
+
+read._least = require "moonlet.onnx.read.inputs"
 
 return read

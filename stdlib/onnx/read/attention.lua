@@ -71,8 +71,16 @@ end
 
 -- --- the product ------------------------------------------------------------------------------
 
+-- A sink takes part of the weight, and gives nothing.
+local function softmax_of(scores, o)
+  if o.precision then scores = scores:to(o.precision) end
+  if not o.sink then return scores:softmax(4) end
+  local sink = o.sink:to(scores.dtype):expand(scores.shape[1], scores.shape[2], scores.shape[3], 1)
+  return ml.cat({ scores, sink }, 4):softmax(4):narrow(4, 1, scores.shape[4])
+end
+
 --- Attention of (batch, heads, steps, size): the result, and the weights at the stages that `o.stage`
---- names. `o` has scale, softcap, bias (added), masks (a list of bools), precision.
+--- names. `o` has scale, softcap, bias (added), masks (a list of bools), precision, a sink.
 ---@return Tensor y
 ---@return Tensor? stage 0 the scores, 1 capped, 2 with the mask, 3 the softmax
 function read._attend(q, k, v, o)
@@ -97,7 +105,7 @@ function read._attend(q, k, v, o)
   end
   if hidden then scores = scores:masked_fill(hidden, o.fill or -math.huge) end
   stages[2] = scores
-  local weights = (o.precision and scores:to(o.precision) or scores):softmax(4):to(q.dtype)
+  local weights = softmax_of(scores, o):to(q.dtype)
   -- What may look at nothing has zeros.
   if o.bias or hidden then
     local nothing = scores:detach():amax(4, true):eq(-math.huge)

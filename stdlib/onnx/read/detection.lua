@@ -293,7 +293,7 @@ local function crop_matrix(places, size, nearest, x)
     ml.tensor(inside, { device = x.device })
 end
 
-read["com.microsoft.CropAndResize"] = function(n, x, rois, batches, sizes)
+function read._crop_and_resize(n, x, rois, batches, sizes)
   check_regions(x, rois, batches, 4)
   local size, mode = common.integers(sizes, "crop_size"), n.attributes.mode or "bilinear"
   if #size ~= 2 or size[1] < 1 or size[2] < 1 then fail "crop_size must be two sizes" end
