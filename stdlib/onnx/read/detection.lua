@@ -216,11 +216,16 @@ function read.RoiAlign(n, x, rois, batches)
   return stacked(out, x, o.bins[1], o.bins[2])
 end
 
+local function round(x)
+  local size = math.floor(math.abs(common.single(x)) + 0.5)
+  return x < 0 and -size or size
+end
+
 -- Bins from and until whole places; those that are empty give 0.
 local function pooled_region(x, box, bins, scale)
   local start, size, rows = {}, {}, {}
   for d = 1, 2 do
-    local from, to = math.floor(box[3 - d] * scale + 0.5), math.floor(box[5 - d] * scale + 0.5)
+    local from, to = round(box[3 - d] * scale), round(box[5 - d] * scale)
     start[d], size[d] = from, math.max(to - from + 1, 1)
   end
   local function range(d, i)
