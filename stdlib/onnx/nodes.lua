@@ -31,6 +31,8 @@ local function reader_of(node, context)
       fail("%s: there is no such op in opset %s, or it is not read", node.what,
         tostring(node.version))
     end
+    local older = readers._older and readers._older[op]
+    if older and (node.version or 0) < older[1] then return older[2], readers._least[op] or 1 end
     return readers[op], readers._least[op] or 1
   end
   local others = readers._domains and readers._domains[domain]

@@ -1,9 +1,10 @@
 -- stdlib/onnx/read/elementwise.lua: ONNX's ops of each element, with its activations.
 
+local Strings = require "moonlet.onnx.strings"
 local common = require "moonlet.onnx.read.common"
-local dtypes = require "moonlet.onnx.dtypes"
 local ml = require "moonlet"
 local F = require "moonlet.nn.functional"
+local text = require "moonlet.onnx.read.text"
 local fail, together = common.fail, common.together
 
 local read = {}
@@ -34,6 +35,7 @@ function read.Identity(_, x) return x end
 function read.Elu(n, x) return F.elu(x, attribute(n, "alpha", 1.0)) end
 function read.Celu(n, x) return F.celu(x, attribute(n, "alpha", 1.0)) end
 function read.LeakyRelu(n, x) return F.leaky_relu(x, attribute(n, "alpha", 0.01)) end
+function read.Swish(n, x) return x * ml.sigmoid(attribute(n, "alpha", 1.0) * x) end
 function read.ThresholdedRelu(n, x) return F.threshold(x, attribute(n, "alpha", 1.0), 0) end
 
 function read.Selu(n, x)
@@ -60,14 +62,6 @@ function read.IsInf(n, x)
   return out
 end
 
--- In inference nothing is dropped; the mask is all true.
-function read.Dropout(_, x, _, training)
-  if training and training:ne(0):any():item() then
-    fail "it is in training mode, which is not read"
-  end
-  return x, ml.ones_like(x, { dtype = ml.bool })
-end
-
 function read.Clip(n, x, low, high)
   local least, most = low or n.attributes.min, high or n.attributes.max
   if ml.is_tensor(least) then least = common.number(least, "min") end
@@ -77,14 +71,6 @@ function read.Clip(n, x, low, high)
   if most then x = x:clamp { max = most } end
   return x
 end
-
-local function cast(x, code)
-  local dtype = dtypes.of(code, "the result")
-  if dtype == "bool" then return x:ne(0) end
-  return x:to(dtype)
-end
-function read.Cast(n, x) return cast(x, n.attributes.to) end
-function read.CastLike(_, x, like) return x:to(like.dtype) end
 
 -- --- two inputs -------------------------------------------------------------------------------
 
@@ -102,6 +88,12 @@ local BINARY = { Add = ml.add, Sub = ml.sub, Mul = ml.mul, Equal = ml.eq, Less =
 for name, call in pairs(BINARY) do
   read[name] = function(_, x, y) return call(check_same(x, y)) end
 end
+local equal = read.Equal
+function read.Equal(n, x, y)
+  if Strings.is(x) or Strings.is(y) then return text._equal(x, y) end
+  return equal(n, x, y)
+end
+
 function read.BitwiseNot(_, x) return x:bitwise_not() end
 
 function read.BitShift(n, x, y)
@@ -164,6 +156,13 @@ local function soft(call)
     return call(x:flatten(dim), dim):view_as(x)
   end
 end
+-- A 1 at the first of the greatest.
+local function hardmax(x, dim)
+  local place = x:argmax { dim = dim, keepdim = true }
+  return ml.zeros_like(x):scatter(dim, place, ml.ones_like(place):to(x.dtype))
+end
+
+read.Hardmax = soft(hardmax)
 read.Softmax, read.LogSoftmax = soft(ml.softmax), soft(ml.log_softmax)
 
 return read

@@ -33,6 +33,8 @@ function read.Einsum(n, ...)
   return ml.einsum(equation:gsub("%s", ""), { ... })
 end
 
+function read.Det(_, x) return ml.linalg.det(x) end
+
 -- --- convolutions -----------------------------------------------------------------------------
 
 local CONV = { F.conv1d, F.conv2d, F.conv3d }

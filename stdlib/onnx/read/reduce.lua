@@ -21,7 +21,25 @@ local function with(name)
   local op = ml[name]
   return reduction(function(x, dims, keep) return op(x, { dim = dims, keepdim = keep }) end)
 end
-read.ReduceMean, read.ReduceMax, read.ReduceMin = with "mean", with "amax", with "amin"
+read.ReduceMean = with "mean"
+
+local LIMITS = { amax = { -math.huge, "min" }, amin = { math.huge, "max" } }
+
+-- Of nothing the least or greatest number.
+local function extreme(name)
+  local op = ml[name]
+  return reduction(function(x, dims, keep)
+    local empty = false
+    for _, d in ipairs(dims) do empty = empty or x.shape[d] == 0 end
+    if not empty then return op(x, { dim = dims, keepdim = keep }) end
+    local value = x:is_floating_point() and LIMITS[name][1] or x.dtype == ml.bool and name == "amin"
+      or x.dtype ~= ml.bool and ml.iinfo(x.dtype)[LIMITS[name][2]]
+    local shape = x:to("float32"):sum({ dim = dims, keepdim = keep }).shape
+    return ml.full(shape, value, { dtype = x.dtype })
+  end)
+end
+read.ReduceMax, read.ReduceMin = extreme "amax", extreme "amin"
+
 read.ReduceLogSumExp = reduction(function(x, dims, keep) return x:logsumexp(dims, keep) end)
 
 -- The dtype stays.
@@ -64,13 +82,33 @@ function read.TopK(n, x, k)
   return values, places - 1
 end
 
-function read.CumSum(n, x, axis)
+-- `call` along a dimension, from its end where `reverse` says so.
+local function running(n, x, axis, call, exclude)
   local dim = dim_of(common.number(axis, "axis"), x.ndim)
   local back = n.attributes.reverse == 1
   if back then x = x:flip { dims = { dim } } end
-  local y = x:cumsum(dim, { dtype = x.dtype })
-  if n.attributes.exclusive == 1 then y = y - x end
+  local y = call(x, dim, { dtype = x.dtype })
+  if n.attributes.exclusive == 1 then y = exclude(y, x, dim) end
   return back and y:flip { dims = { dim } } or y
+end
+
+function read.CumSum(n, x, axis)
+  return running(n, x, axis, ml.cumsum, function(y, given) return y - given end)
+end
+
+-- Without each element itself: those before it, and 1 for the first.
+function read.CumProd(n, x, axis)
+  return running(n, x, axis, ml.cumprod, function(y, _, dim)
+    if y.shape[dim] == 0 then return y end
+    return ml.cat({ ml.ones_like(y:narrow(dim, 1, 1)), y:narrow(dim, 1, y.shape[dim] - 1) }, dim)
+  end)
+end
+
+function read.MeanVarianceNormalization(n, x)
+  local dims = common.dims(n.attributes.axes or { 0, 2, 3 }, x.ndim)
+  local mean = x:mean { dim = dims, keepdim = true }
+  local deviation = ((x * x):mean { dim = dims, keepdim = true } - mean * mean):sqrt()
+  return (x - mean) / (deviation + 1e-9)
 end
 
 return read
