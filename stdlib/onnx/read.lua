@@ -5,7 +5,8 @@ local read = {}
 
 for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "pool", "norm",
   "recurrent", "image", "quantization", "detection",
-  "control", "sequence", "cast", "text", "random", "signal", "loss" } do
+  "resize", "signal", "random",
+  "control", "sequence", "cast", "text" } do
   for name, run in pairs(require("moonlet.onnx.read." .. family)) do
     -- What stands behind a line is shared between families.
     if not name:find "^_" then read[name] = run end

@@ -35,7 +35,6 @@ function read.Identity(_, x) return x end
 function read.Elu(n, x) return F.elu(x, attribute(n, "alpha", 1.0)) end
 function read.Celu(n, x) return F.celu(x, attribute(n, "alpha", 1.0)) end
 function read.LeakyRelu(n, x) return F.leaky_relu(x, attribute(n, "alpha", 0.01)) end
-function read.Swish(n, x) return x * ml.sigmoid(attribute(n, "alpha", 1.0) * x) end
 function read.ThresholdedRelu(n, x) return F.threshold(x, attribute(n, "alpha", 1.0), 0) end
 
 function read.Selu(n, x)
@@ -47,12 +46,13 @@ function read.HardSigmoid(n, x)
   return (x * attribute(n, "alpha", 0.2) + attribute(n, "beta", 0.5)):clamp(0, 1)
 end
 
+function read.Swish(n, x) return x * (x * attribute(n, "alpha", 1.0)):sigmoid() end
 function read.Gelu(n, x) return F.gelu(x, attribute(n, "approximate", "none")) end
 
 function read.Shrink(n, x)
   local lambd, bias = attribute(n, "lambd", 0.5), attribute(n, "bias", 0.0)
   local zero = ml.zeros_like(x)
-  return ml.where(x:lt(-lambd), x + bias, ml.where(x:gt(lambd), x - bias, zero))
+  return ml.where(x:lt(-lambd), x + bias, ml.where(x:gt(lambd), x - bias, zero)):to(x.dtype)
 end
 
 function read.IsInf(n, x)
@@ -114,9 +114,12 @@ function read.Mod(n, x, y)
   return (n.attributes.fmod == 1 and ml.fmod or ml.remainder)(x, y)
 end
 
--- The dtype is that of the first.
+-- The dtype is that of the first. Whole numbers have whole powers, or zero, of negative exponents.
 function read.Pow(_, x, y)
   x, y = together(x, y)
+  if not x:is_floating_point() and not y:is_floating_point() and y:lt(0):any():item() then
+    return ml.pow(x:double(), y):trunc():to(x.dtype)
+  end
   return ml.pow(x, y):to(x.dtype)
 end
 
@@ -156,13 +159,12 @@ local function soft(call)
     return call(x:flatten(dim), dim):view_as(x)
   end
 end
--- A 1 at the first of the greatest.
-local function hardmax(x, dim)
-  local place = x:argmax { dim = dim, keepdim = true }
-  return ml.zeros_like(x):scatter(dim, place, ml.ones_like(place):to(x.dtype))
-end
-
-read.Hardmax = soft(hardmax)
 read.Softmax, read.LogSoftmax = soft(ml.softmax), soft(ml.log_softmax)
+
+-- One for the first of the greatest, else zero.
+read.Hardmax = soft(function(x, dim)
+  local place = x:argmax(dim, true)
+  return ml.zeros_like(x):scatter(dim, place, ml.ones_like(place):to(x.dtype))
+end)
 
 return read

@@ -57,6 +57,13 @@ WRAPPED.BatchNormalization = { 7, function(today)
   end
 end }
 
+-- Some are dropped unless `is_test`.
+WRAPPED.Dropout = { 7, function(today)
+  return function(n, x)
+    return today(n, x, ml.tensor(n.attributes.ratio or 0.5), ml.tensor(n.attributes.is_test ~= 1))
+  end
+end }
+
 WRAPPED.Upsample = { 7, function(today)
   return function(n, x)
     local high, wide = n.attributes.height_scale, n.attributes.width_scale

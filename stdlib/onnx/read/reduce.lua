@@ -82,33 +82,20 @@ function read.TopK(n, x, k)
   return values, places - 1
 end
 
--- `call` along a dimension, from its end where `reverse` says so.
-local function running(n, x, axis, call, exclude)
-  local dim = dim_of(common.number(axis, "axis"), x.ndim)
-  local back = n.attributes.reverse == 1
-  if back then x = x:flip { dims = { dim } } end
-  local y = call(x, dim, { dtype = x.dtype })
-  if n.attributes.exclusive == 1 then y = exclude(y, x, dim) end
-  return back and y:flip { dims = { dim } } or y
+-- Sums and products up to each place; exclusive ones begin with what adds nothing.
+local function running(op, neutral)
+  return function(n, x, axis)
+    local dim = dim_of(common.number(axis, "axis"), x.ndim)
+    local back, size = n.attributes.reverse == 1, x.shape[dim]
+    if back then x = x:flip { dims = { dim } } end
+    local y = op(x, dim, { dtype = x.dtype })
+    if n.attributes.exclusive == 1 and size > 0 then
+      local first = ml.full_like(y:narrow(dim, 1, 1), neutral)
+      y = ml.cat({ first, y:narrow(dim, 1, size - 1) }, dim)
+    end
+    return back and y:flip { dims = { dim } } or y
+  end
 end
-
-function read.CumSum(n, x, axis)
-  return running(n, x, axis, ml.cumsum, function(y, given) return y - given end)
-end
-
--- Without each element itself: those before it, and 1 for the first.
-function read.CumProd(n, x, axis)
-  return running(n, x, axis, ml.cumprod, function(y, _, dim)
-    if y.shape[dim] == 0 then return y end
-    return ml.cat({ ml.ones_like(y:narrow(dim, 1, 1)), y:narrow(dim, 1, y.shape[dim] - 1) }, dim)
-  end)
-end
-
-function read.MeanVarianceNormalization(n, x)
-  local dims = common.dims(n.attributes.axes or { 0, 2, 3 }, x.ndim)
-  local mean = x:mean { dim = dims, keepdim = true }
-  local deviation = ((x * x):mean { dim = dims, keepdim = true } - mean * mean):sqrt()
-  return (x - mean) / (deviation + 1e-9)
-end
+read.CumSum, read.CumProd = running(ml.cumsum, 0), running(ml.cumprod, 1)
 
 return read

@@ -219,9 +219,11 @@ function read.EyeLike(n, x)
   if x.ndim ~= 2 then fail("a matrix is wanted, got %d dimensions", x.ndim) end
   local code, k = n.attributes.dtype, n.attributes.k or 0
   local dtype = code and require("moonlet.onnx.dtypes").of(code, "the result") or x.dtype
-  local rows = ml.arange(1, x.shape[1]):to("int64"):unsqueeze(2)
-  local columns = ml.arange(1, x.shape[2]):to "int64"
-  return (columns - rows):eq(k):to(dtype):to(x.device)
+  local rows, columns = x.shape[1], x.shape[2]
+  if k == 0 then return ml.eye(rows, columns, { dtype = dtype, device = x.device }) end
+  local row = ml.arange(1, math.max(rows, 1)):to(x.device):unsqueeze(2)
+  local column = ml.arange(1, math.max(columns, 1)):to(x.device)
+  return (row + k):eq(column):narrow(1, 1, rows):narrow(2, 1, columns):to(dtype)
 end
 
 return read
