@@ -2,6 +2,7 @@
 -- in it, functions with their attributes, within the bound of the run.
 
 local Strings = require "moonlet.onnx.strings"
+local attributes = require "moonlet.onnx.attributes"
 local dtypes = require "moonlet.onnx.dtypes"
 local kept = require "moonlet.onnx.kept"
 local ml = require "moonlet"
@@ -32,7 +33,13 @@ end
 -- A node whose attributes are those of the function's call.
 local function bound(node, bindings)
   local given = setmetatable({}, { __index = node.attributes })
-  for name, outer in pairs(node.references) do given[name] = bindings[outer] end
+  for name, outer in pairs(node.references) do
+    local value = bindings[outer]
+    if value ~= nil and not node.call and not attributes.fits(name, value) then
+      fail("the attribute '%s' of its function is of the wrong type for '%s'", outer, name)
+    end
+    given[name] = value
+  end
   return setmetatable({ attributes = given }, { __index = node })
 end
 
