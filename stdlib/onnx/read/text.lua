@@ -131,8 +131,9 @@ end
 
 -- Counts the n-grams of a row; items of one are up to `skip` others apart, at equal distances.
 local function count_row(row, a, root, counts, weights)
-  for size = a.min_gram_length, a.max_gram_length do
-    for distance = 1, size == 1 and 1 or a.max_skip_count + 1 do
+  for size = math.max(a.min_gram_length, 1), math.min(a.max_gram_length, #row) do
+    local most = size == 1 and 1 or math.min(a.max_skip_count + 1, (#row - 1) // (size - 1))
+    for distance = 1, most do
       for at = 1, #row - (size - 1) * distance do
         local level = root
         for k = 0, size - 1 do
