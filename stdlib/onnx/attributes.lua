@@ -69,8 +69,9 @@ end
 ---@param attribute table
 ---@param what string the node, for messages
 ---@param context table
+---@param free? boolean whether its name says nothing about its type
 ---@return any
-function attributes.value(attribute, what, context)
+function attributes.value(attribute, what, context, free)
   local kind = kind_of(attribute)
   local field, name = FIELDS[kind or 0], attribute.name
   if OTHERS[kind] then
@@ -78,7 +79,7 @@ function attributes.value(attribute, what, context)
   elseif not field then
     fail("%s: the attribute '%s' has no type", what, shown(name))
   end
-  check_type(attribute, field, what)
+  if not free then check_type(attribute, field, what) end
   local value = attribute[field]
   if value == nil then
     -- What is zero or empty need not be in the file.
@@ -91,6 +92,27 @@ function attributes.value(attribute, what, context)
       context.external)
   end
   return value, kind
+end
+
+local LUA_TYPES = { i = "integer", f = "float", s = "string", ints = "integer", floats = "float",
+  strings = "string" }
+
+--- Whether a value that is no part of a file's node can be the attribute of a name.
+---@param name string
+---@param value any
+---@return boolean
+function attributes.fits(name, value)
+  local wanted = TYPES[name]
+  local kind = LUA_TYPES[wanted]
+  if not kind then return wanted ~= "g" end
+  if wanted == "i" or wanted == "f" or wanted == "s" then
+    return (math.type(value) or type(value)) == kind
+  end
+  if type(value) ~= "table" or getmetatable(value) ~= nil then return false end
+  for _, item in ipairs(value) do
+    if (math.type(item) or type(item)) ~= kind then return false end
+  end
+  return true
 end
 
 --- The number of the type of attributes that hold a graph.

@@ -225,17 +225,18 @@ end
 local read_load = signature("onnx.load(string path, string device=\"cpu\", "
   .. "string[]? index_inputs=nil, string[]? index_outputs=nil, int>=1? max_bytes=nil)")
 
---- Reads an ONNX file (opsets 7 to 23) as a module. The initialisers are its parameters, and
+--- Reads an ONNX file (opsets 1 to 27) as a module. The initialisers are its parameters, and
 --- buffers where they are single numbers, no floats, or running statistics, under their names in
---- the state dict, and train. It is called with the graph's inputs, by position or by name in a
---- table, and gives its outputs. What it computes is what the graph says, in training and
---- evaluation mode alike.
+--- the state dict, and train; so are weights in Constant nodes and in the graphs of If, Loop and
+--- Scan. It is called with the graph's inputs, by position or by name in a table, and gives its
+--- outputs. What it computes is what the graph says, in training and evaluation mode alike.
 ---
 --- Positions count from 1: an integer input that the graph uses as positions, and outputs that are
 --- such (of ArgMax, TopK), differ by one from what stands in the file. `index_inputs` and
 --- `index_outputs` name them where the guess is wrong; `{}` is none.
 ---
---- Graphs with control flow, ops of other domains and sequences are errors.
+--- Sequences are given and come as lists, strings as tables of strings. Ops that are not read are
+--- errors that name the node.
 ---
 --- A small graph can ask for tensors of any size. `max_bytes` is what reading may take, and what a
 --- run may hold in tensors at once beside its inputs and parameters, those that the tape keeps

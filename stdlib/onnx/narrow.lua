@@ -97,6 +97,11 @@ local function round_float(x, name, saturate)
   local exponent = size:log2():floor():clamp { min = 1 - format.bias, max = 1000 }
   local step = (exponent - format.mantissa):exp2()
   local rounded = (wide / step):round() * step
+  -- There infinities are always the greatest number, and what is no number is 0.
+  if name == "float4e2m1" then
+    saturate = true
+    rounded = ml.where(rounded:isnan(), wide:sign():nan_to_num() * math.huge, rounded):nan_to_num(0)
+  end
   local over = rounded:abs():gt(format.max)
   local limit = saturate and format.max or format.infinite and math.huge or 0 / 0
   rounded = ml.where(over, wide:sign() * limit, rounded)

@@ -31,6 +31,8 @@ local function reader_of(node, context)
       fail("%s: there is no such op in opset %s, or it is not read", node.what,
         tostring(node.version))
     end
+    local older = readers._older and readers._older[op]
+    if older and (node.version or 0) < older[1] then return older[2], readers._least[op] or 1 end
     return readers[op], readers._least[op] or 1
   end
   local others = readers._domains and readers._domains[domain]
@@ -97,7 +99,7 @@ local function read_attributes(node, list, context, known)
       node.references = node.references or {}
       node.references[name] = outer
     else
-      local value, kind = attributes.value(attribute, node.what, context)
+      local value, kind = attributes.value(attribute, node.what, context, node.call ~= nil)
       if kind == attributes.GRAPH then
         check_graph_place(node, name)
         value = nodes.graph(value, context, known, ("%s, its '%s'"):format(node.what, name))
@@ -134,7 +136,7 @@ local function read_function(proto, context)
   for _, name in ipairs(proto.attribute or {}) do takes[name] = true end
   for _, attribute in ipairs(proto.attribute_proto or {}) do
     takes[attribute.name or ""] = true
-    local value, kind = attributes.value(attribute, where, context)
+    local value, kind = attributes.value(attribute, where, context, true)
     if kind == attributes.GRAPH then fail("%s: a default that is a graph is not read", where) end
     out.defaults[attribute.name or ""] = value
   end

@@ -2,6 +2,7 @@
 -- in it, functions with their attributes, within the bound of the run.
 
 local Strings = require "moonlet.onnx.strings"
+local attributes = require "moonlet.onnx.attributes"
 local dtypes = require "moonlet.onnx.dtypes"
 local kept = require "moonlet.onnx.kept"
 local ml = require "moonlet"
@@ -32,7 +33,13 @@ end
 -- A node whose attributes are those of the function's call.
 local function bound(node, bindings)
   local given = setmetatable({}, { __index = node.attributes })
-  for name, outer in pairs(node.references) do given[name] = bindings[outer] end
+  for name, outer in pairs(node.references) do
+    local value = bindings[outer]
+    if value ~= nil and not node.call and not attributes.fits(name, value) then
+      fail("the attribute '%s' of its function is of the wrong type for '%s'", outer, name)
+    end
+    given[name] = value
+  end
   return setmetatable({ attributes = given }, { __index = node })
 end
 
@@ -75,6 +82,56 @@ local function keep_type(node, results, name)
   end
 end
 
+-- --- strings and sequences --------------------------------------------------------------------
+
+-- Ops that take values that are no tensors, and those that only move elements, as of strings.
+local OTHERS, MOVES = {}, {}
+for name in ("Identity If Loop Scan SequenceMap SequenceEmpty SequenceConstruct SequenceLength "
+  .. "SequenceAt SequenceInsert SequenceErase ConcatFromSequence Optional OptionalHasElement "
+  .. "OptionalGetElement Shape Size Equal Cast CastLike StringConcat StringSplit StringNormalizer "
+  .. "TfIdfVectorizer"):gmatch "%S+" do OTHERS[name] = true end
+for name in ("Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Concat Split Slice Gather "
+  .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Compress ReverseSequence "
+  .. "SplitToSequence"):gmatch "%S+" do MOVES[name] = true end
+
+local function has_others(inputs, count)
+  for i = 1, count do
+    if inputs[i] ~= nil and not ml.is_tensor(inputs[i]) then return i end
+  end
+end
+
+-- Strings from the places that an op gave, which may be in a sequence.
+local function strings_at(all, value)
+  if ml.is_tensor(value) then return all:at(value) end
+  local out = {}
+  for i, item in ipairs(value) do out[i] = strings_at(all, item) end
+  return out
+end
+
+-- Runs an op that moves elements on the places of strings in one list of them all.
+local function move_strings(node, inputs, count)
+  local all, given = Strings.new({}, {}), {}
+  for i = 1, count do
+    given[i] = inputs[i]
+    if Strings.is(inputs[i]) then
+      given[i] = inputs[i]:places() + #all.list
+      table.move(inputs[i].list, 1, inputs[i]:numel(), #all.list + 1, all.list)
+    end
+  end
+  local results = table.pack(node.run(node, table.unpack(given, 1, count)))
+  for i = 1, results.n do results[i] = strings_at(all, results[i]) end
+  return results
+end
+
+local function run_others(node, inputs, count, at)
+  if MOVES[node.op] and Strings.is(inputs[at]) then return move_strings(node, inputs, count) end
+  if not OTHERS[node.op] then
+    fail("its input %d is %s, expected a tensor", at,
+      Strings.is(inputs[at]) and "strings" or "a sequence or an optional value")
+  end
+  return table.pack(node.run(node, table.unpack(inputs, 1, count)))
+end
+
 -- --- nodes ------------------------------------------------------------------------------------
 
 local function call_function(node, state, ...)
@@ -103,7 +160,12 @@ local function run_node(node, env, state)
     results = table.pack(call_function(node, state, table.unpack(inputs, 1, count)))
   else
     if node.graphs then node.env, node.state = env, state end
-    results = table.pack(node.run(node, table.unpack(inputs, 1, count)))
+    local at = has_others(inputs, count)
+    if at then
+      results = run_others(node, inputs, count, at)
+    else
+      results = table.pack(node.run(node, table.unpack(inputs, 1, count)))
+    end
     if SAME[node.op] then
       local name = noted_type(count, table.unpack(inputs, 1, count))
       if name then keep_type(node, results, name) end

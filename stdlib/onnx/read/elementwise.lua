@@ -1,9 +1,10 @@
 -- stdlib/onnx/read/elementwise.lua: ONNX's ops of each element, with its activations.
 
+local Strings = require "moonlet.onnx.strings"
 local common = require "moonlet.onnx.read.common"
-local dtypes = require "moonlet.onnx.dtypes"
 local ml = require "moonlet"
 local F = require "moonlet.nn.functional"
+local text = require "moonlet.onnx.read.text"
 local fail, together = common.fail, common.together
 
 local read = {}
@@ -61,7 +62,6 @@ function read.IsInf(n, x)
   return out
 end
 
-
 function read.Clip(n, x, low, high)
   local least, most = low or n.attributes.min, high or n.attributes.max
   if ml.is_tensor(least) then least = common.number(least, "min") end
@@ -71,14 +71,6 @@ function read.Clip(n, x, low, high)
   if most then x = x:clamp { max = most } end
   return x
 end
-
-local function cast(x, code)
-  local dtype = dtypes.of(code, "the result")
-  if dtype == "bool" then return x:ne(0) end
-  return x:to(dtype)
-end
-function read.Cast(n, x) return cast(x, n.attributes.to) end
-function read.CastLike(_, x, like) return x:to(like.dtype) end
 
 -- --- two inputs -------------------------------------------------------------------------------
 
@@ -96,6 +88,12 @@ local BINARY = { Add = ml.add, Sub = ml.sub, Mul = ml.mul, Equal = ml.eq, Less =
 for name, call in pairs(BINARY) do
   read[name] = function(_, x, y) return call(check_same(x, y)) end
 end
+local equal = read.Equal
+function read.Equal(n, x, y)
+  if Strings.is(x) or Strings.is(y) then return text._equal(x, y) end
+  return equal(n, x, y)
+end
+
 function read.BitwiseNot(_, x) return x:bitwise_not() end
 
 function read.BitShift(n, x, y)

@@ -187,6 +187,53 @@ function read.Compress(n, x, condition)
   return x:index_select(dim_of(n.attributes.axis, x.ndim), on(x, places))
 end
 
+-- The first entry of each group of equal ones, by the group of each entry.
+local function firsts_of(inverse, count)
+  local places = ml.arange(1, inverse:numel()):to("int64")
+  local none = ml.full({ count }, inverse:numel() + 1, { dtype = ml.int64 })
+  return none:scatter_reduce(1, inverse, places, "amin")
+end
+
+function read.Unique(n, x)
+  local dim = n.attributes.axis and dim_of(n.attributes.axis, x.ndim)
+  local given = dim and x or x:flatten()
+  local y, inverse, counts = ml.unique(given, { return_inverse = true, return_counts = true,
+    dim = dim or 1 })
+  local along = dim or 1
+  inverse = inverse:flatten()
+  if inverse:numel() == 0 then return y, inverse, inverse, counts end
+  local firsts = firsts_of(inverse, counts:numel())
+  if n.attributes.sorted == 0 then
+    local order = firsts:argsort()
+    y, counts, firsts = y:index_select(along, order), counts:index_select(1, order),
+      firsts:index_select(1, order)
+    inverse = order:argsort():index_select(1, inverse)
+  end
+  return y, firsts - 1, inverse - 1, counts
+end
+
+function read.ReverseSequence(n, x, lengths)
+  local batch, time = n.attributes.batch_axis or 1, n.attributes.time_axis or 0
+  if batch + time ~= 1 or batch * time ~= 0 or x.ndim < 2 then
+    fail("the axes %d and %d of %d dimensions", batch, time, x.ndim)
+  end
+  if lengths.ndim ~= 1 or lengths.shape[1] ~= x.shape[batch + 1] then
+    fail("lengths of shape %s for %d sequences", tostring(lengths.shape), x.shape[batch + 1])
+  end
+  local steps = x.shape[time + 1]
+  if lengths:numel() == 0 or steps == 0 then return x end
+  if lengths:lt(0):any():item() or lengths:gt(steps):any():item() then
+    fail("a length outside 0 to %d", steps)
+  end
+  local place = ml.arange(1, steps):to("int64"):unsqueeze(1)
+  local length = lengths:to("int64"):unsqueeze(2)
+  local turned = ml.where(place:le(length), length + 1 - place, place)  -- (batch, time)
+  if batch == 1 then turned = turned:t() end
+  local shape = { turned.shape[1], turned.shape[2] }
+  for d = 3, x.ndim do shape[d] = 1 end
+  return x:gather(time + 1, on(x, turned):reshape(shape):expand_as(x))
+end
+
 -- --- losses -----------------------------------------------------------------------------------
 
 local function loss_of(n, x, target, weight)

@@ -1,5 +1,6 @@
 -- stdlib/onnx/read/shape.lua: ONNX's ops of shapes, orders and parts, and tensors made of sizes.
 
+local Strings = require "moonlet.onnx.strings"
 local common = require "moonlet.onnx.read.common"
 local ml = require "moonlet"
 local fail, dim_of, integers = common.fail, common.dim, common.integers
@@ -182,6 +183,8 @@ end
 function read.Constant(n)
   local a = n.attributes
   if a.value then return a.value end
+  if a.value_string then return Strings.new({ a.value_string }, {}) end
+  if a.value_strings then return Strings.new(a.value_strings, { #a.value_strings }) end
   if a.value_float then return ml.tensor(a.value_float, { dtype = ml.float32 }) end
   if a.value_int then return ml.tensor(a.value_int, { dtype = ml.int64 }) end
   local list = a.value_floats or a.value_ints
