@@ -1,8 +1,7 @@
--- stdlib/onnx/kept.lua: ONNX's types of elements that have no dtype here: small integers are kept in
--- the next wider dtype, small floats in float32, whose values hold theirs exactly.
+-- stdlib/onnx/kept.lua: ONNX's types of elements that have no dtype here: small integers are kept
+-- in the next wider dtype, small floats in float32, whose values hold theirs exactly.
 
 local dtypes = require "moonlet.onnx.dtypes"
-local ml = require "moonlet"
 
 local kept = {}
 

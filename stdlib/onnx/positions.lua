@@ -3,10 +3,22 @@
 
 local positions = {}
 
--- Which input of a node is positions; and the nodes whose output is what their input is.
-local USES = { Gather = 2, GatherElements = 2, GatherND = 2, ScatterElements = 2, ScatterND = 2,
-  OneHot = 1, NegativeLogLikelihoodLoss = 2, SoftmaxCrossEntropyLoss = 2 }
-local MAKES = { ArgMax = 1, ArgMin = 1, TopK = 2 }
+-- Which inputs of a node are positions, and which outputs; and the nodes whose output is what their
+-- input is. Ops of other domains have theirs before a colon.
+local USES = { Gather = { 2 }, GatherElements = { 2 }, GatherND = { 2 }, ScatterElements = { 2 },
+  ScatterND = { 2 }, OneHot = { 1 }, NegativeLogLikelihoodLoss = { 2 },
+  SoftmaxCrossEntropyLoss = { 2 }, RoiAlign = { 3 }, MaxUnpool = { 2 }, TensorScatter = { 3 },
+  RotaryEmbedding = { 4 }, ["com.microsoft:EmbedLayerNormalization"] = { 1, 2 },
+  ["com.microsoft:QEmbedLayerNormalization"] = { 1, 2 }, ["com.microsoft:GatherND"] = { 2 },
+  ["com.microsoft:GatherBlockQuantized"] = { 2 }, ["com.microsoft:RotaryEmbedding"] = { 2 },
+  ["com.microsoft:CropAndResize"] = { 3 } }
+local MAKES = { ArgMax = { 1 }, ArgMin = { 1 }, TopK = { 2 }, MaxPool = { 2 }, NonZero = { 1 },
+  NonMaxSuppression = { 1 }, Unique = { 2, 3 }, ["com.microsoft:Unique"] = { 2 } }
+
+local function key_of(node)
+  return node.domain == "" and node.op or node.domain .. ":" .. node.op
+end
+
 local KEEP = {}
 for op in ("Reshape Transpose Squeeze Unsqueeze Slice Concat Identity Cast Expand Split Flatten "
   .. "Gather GatherElements"):gmatch "%S+" do KEEP[op] = true end
@@ -31,8 +43,9 @@ local function mark_inputs(node, used, calls)
     end
     return
   end
-  local at = node.domain == "" and USES[node.op]
-  if at and node.inputs[at] then used[node.inputs[at]] = true end
+  for _, at in ipairs(USES[key_of(node)] or {}) do
+    if node.inputs[at] then used[node.inputs[at]] = true end
+  end
   for i, name in ipairs(node.outputs) do
     if used[name] and KEEP[node.op] then
       for k, input in ipairs(node.inputs) do
@@ -54,8 +67,9 @@ local function mark_outputs(node, made, calls)
     end
     return
   end
-  local at = node.domain == "" and MAKES[node.op]
-  if at and node.outputs[at] then made[node.outputs[at]] = true end
+  for _, at in ipairs(MAKES[key_of(node)] or {}) do
+    if node.outputs[at] then made[node.outputs[at]] = true end
+  end
   if KEEP[node.op] and node.inputs[1] and made[node.inputs[1]] then
     for _, name in ipairs(node.outputs) do made[name] = true end
   elseif node.op == "If" then

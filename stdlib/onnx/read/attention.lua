@@ -40,8 +40,7 @@ end
 --- end.
 ---@return Tensor bool, that broadcasts to (batch, heads, queries, keys)
 function read._window(queries, keys, offset, left, right, device)
-  local at = ml.arange(1, math.max(queries, 1)):to("int64"):narrow(1, 1, queries):unsqueeze(2):to(device)
-  local key = ml.arange(1, math.max(keys, 1)):to("int64"):narrow(1, 1, keys):to(device)
+  local at, key = common.range(1, queries, device):unsqueeze(2), common.range(1, keys, device)
   local distance = at + offset - key
   local mask
   if right >= 0 then mask = distance:ge(-right) end
@@ -79,8 +78,8 @@ local function softmax_of(scores, o)
   return ml.cat({ scores, sink }, 4):softmax(4):narrow(4, 1, scores.shape[4])
 end
 
---- Attention of (batch, heads, steps, size): the result, and the weights at the stages that `o.stage`
---- names. `o` has scale, softcap, bias (added), masks (a list of bools), precision, a sink.
+--- Attention of (batch, heads, steps, size): the result, and the weights at the stage that
+--- `o.stage` names. `o` has scale, softcap, bias (added), masks (a list of bools), precision, a sink.
 ---@return Tensor y
 ---@return Tensor? stage 0 the scores, 1 capped, 2 with the mask, 3 the softmax
 function read._attend(q, k, v, o)
@@ -137,7 +136,7 @@ local function masks_of(n, q, k, mask, past, lengths)
       fail("nonpad_kv_seqlen has %d elements for a batch of %d", length:numel(), q.shape[1])
     end
     if not past then offset = length - queries end
-    masks[1] = ml.arange(1, math.max(keys, 1)):to("int64"):to(q.device):narrow(1, 1, keys):le(length)
+    masks[1] = common.range(1, keys, q.device):le(length)
   end
   local right = a.is_causal == 1 and 0 or a.right_window_size or -1
   local window = read._window(queries, keys, offset, a.left_window_size or -1, right, q.device)
@@ -169,8 +168,8 @@ function read.Attention(n, q, k, v, mask, past_k, past_v, lengths)
   return flat and read._merge_heads(y) or y, k, v, weights
 end
 
---- Turns pairs of (batch, heads, steps, size) by angles: (batch or 1, 1, steps, pairs) of cosines and
---- sines. Pairs are neighbours, or an element of each half.
+--- Turns pairs of (batch, heads, steps, size) by angles: (batch or 1, 1, steps, pairs) of cosines
+--- and sines. Pairs are neighbours, or an element of each half.
 function read._rotated(x, cos, sin, interleaved)
   local pairs_count = cos.shape[4]
   local width, size = 2 * pairs_count, x.shape[4]

@@ -86,6 +86,12 @@ function common.positions(index, size)
   return ml.where(index:lt(0), from_one + size, from_one)
 end
 
+--- Whole numbers from `first` on.
+function common.range(first, count, device)
+  if count <= 0 then return ml.empty({ 0 }, { dtype = ml.int64, device = device }) end
+  return ml.arange(first, first + count - 1):to("int64"):to(device)
+end
+
 --- An attribute that must be what it is left out as.
 function common.only(node, name, value)
   local given = node.attributes[name]

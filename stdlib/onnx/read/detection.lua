@@ -198,12 +198,14 @@ end
 function read.RoiAlign(n, x, rois, batches)
   check_regions(x, rois, batches, 4)
   local a = n.attributes
-  local mode = a.coordinate_transformation_mode or n.version < 16 and "output_half_pixel" or "half_pixel"
+  local mode = a.coordinate_transformation_mode
+    or n.version < 16 and "output_half_pixel" or "half_pixel"
   if mode ~= "half_pixel" and mode ~= "output_half_pixel" then
     fail("the coordinate_transformation_mode '%s'", mode)
   end
   local o = { bins = { a.output_height or 1, a.output_width or 1 }, ratio = a.sampling_ratio or 0,
-    scale = a.spatial_scale or 1.0, offset = mode == "half_pixel" and 0.5 or 0, mode = a.mode or "avg" }
+    scale = a.spatial_scale or 1.0, offset = mode == "half_pixel" and 0.5 or 0,
+    mode = a.mode or "avg" }
   if o.mode ~= "avg" and o.mode ~= "max" then fail("the mode '%s'", o.mode) end
   if o.bins[1] < 1 or o.bins[2] < 1 or x:numel() == 0 then
     fail("%d x %d bins of an input of the shape %s", o.bins[1], o.bins[2], tostring(x.shape))
@@ -260,7 +262,7 @@ function read.MaxRoiPool(n, x, rois)
   for i = 1, #list, 5 do
     local box = table.move(list, i + 1, i + 4, 1, {})
     for _, at in ipairs(box) do
-      if not (math.abs(at) < 1 << 31) then fail("a region at %s", tostring(at)) end
+      if at ~= at or math.abs(at) >= 1 << 31 then fail("a region at %s", tostring(at)) end
     end
     out[#out + 1] = pooled_region(picture(x, list[i]), box, bins, n.attributes.spatial_scale or 1.0)
   end

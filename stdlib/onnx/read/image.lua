@@ -130,14 +130,14 @@ end
 local function places_of(sizes, block, stride, dilation)
   local places, scale = ml.ones(1, 1, { dtype = ml.int64 }), 1
   for d = #sizes, 1, -1 do
-    local windows = (sizes[d] - (block[d] - 1) * dilation[d] - 1) // stride[d] + 1
-    if windows < 1 then fail("blocks of %d do not fit in %d", block[d], sizes[d]) end
+    local many = (sizes[d] - (block[d] - 1) * dilation[d] - 1) // stride[d] + 1
+    if many < 1 then fail("blocks of %d do not fit in %d", block[d], sizes[d]) end
     local inside = ml.arange(0, block[d] - 1):to("int64") * dilation[d]
-    local first = ml.arange(0, windows - 1):to("int64") * stride[d]
+    local first = ml.arange(0, many - 1):to("int64") * stride[d]
     local part = (inside:unsqueeze(2) + first) * scale
     -- (block of d, block behind, windows of d, windows behind)
     places = (part:unsqueeze(2):unsqueeze(4) + places:unsqueeze(1):unsqueeze(3))
-      :reshape(block[d] * places.shape[1], windows * places.shape[2])
+      :reshape(block[d] * places.shape[1], many * places.shape[2])
     scale = scale * sizes[d]
   end
   return places

@@ -88,7 +88,8 @@ function read.ConvTranspose(n, x, weight, bias)
   if #extra ~= rank then fail("output_padding has %d numbers, expected %d", #extra, rank) end
   local full = {}
   for d = 1, rank do
-    full[d] = stride[d] * (x.shape[d + 2] - 1) + (weight.shape[d + 2] - 1) * dilation[d] + 1 + extra[d]
+    local reach = (weight.shape[d + 2] - 1) * dilation[d] + 1
+    full[d] = stride[d] * (x.shape[d + 2] - 1) + reach + extra[d]
   end
   local before, behind = transposed_pads(n, x, full, stride)
   local groups, plain = n.attributes.group or 1, true
@@ -100,7 +101,8 @@ function read.ConvTranspose(n, x, weight, bias)
     return TRANSPOSED[rank](x, weight, bias, stride, before, extra, groups, dilation)
   end
   -- The whole, cut: what lies outside of it is zero, and has the bias too.
-  local y, cut = TRANSPOSED[rank](x, weight, nil, stride, all(rank, 0), all(rank, 0), groups, dilation), {}
+  local none, cut = all(rank, 0), {}
+  local y = TRANSPOSED[rank](x, weight, nil, stride, none, none, groups, dilation)
   for d = rank, 1, -1 do cut[#cut + 1], cut[#cut + 2] = -before[d], extra[d] - behind[d] end
   y = F.pad(y, cut)
   return bias and y + bias:reshape(-1, table.unpack(all(rank, 1))) or y

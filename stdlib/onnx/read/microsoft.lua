@@ -39,7 +39,9 @@ local ACTIVATIONS = {
   Sigmoid = function(x) return x:sigmoid() end,
   LeakyRelu = function(x, alpha) return F.leaky_relu(x, alpha or 0.01) end,
   Clip = function(x, low, high) return x:clamp(low or -math.huge, high or math.huge) end,
-  HardSigmoid = function(x, alpha, beta) return (x * (alpha or 0.2) + (beta or 0.5)):clamp(0, 1) end,
+  HardSigmoid = function(x, alpha, beta)
+    return (x * (alpha or 0.2) + (beta or 0.5)):clamp(0, 1)
+  end,
   HardSwish = function(x) return F.hardswish(x) end,
   Elu = function(x, alpha) return F.elu(x, alpha or 1.0) end,
   Selu = function(x) return F.selu(x) end,
@@ -77,7 +79,8 @@ function read.NhwcConv(n, x, weight, bias)
   return linear.Conv(n, x:movedim(-1, 2), weight, bias):movedim(2, -1)
 end
 function read.NhwcFusedConv(n, x, weight, bias, add)
-  return read.FusedConv(n, x:movedim(-1, 2), weight, bias, add and add:movedim(-1, 2)):movedim(2, -1)
+  local y = read.FusedConv(n, x:movedim(-1, 2), weight, bias, add and add:movedim(-1, 2))
+  return y:movedim(2, -1)
 end
 
 -- The pads are an input.
@@ -148,12 +151,13 @@ end
 
 -- --- normalisations ---------------------------------------------------------------------------
 
--- The sum of what is skipped, its mean and the reciprocal of its deviation, over the last dimension.
+-- The sum of both ways.
 local function skipped(x, skip, bias)
   local sum = x + skip
   return bias and sum + bias or sum
 end
 
+-- With the mean and the reciprocal of the deviation over the last dimension.
 local function layer_normalized(x, gamma, beta, eps)
   local y = F.layer_norm(x, { x.shape[x.ndim] }, gamma, beta, eps)
   local wide = x.dtype == "float64" and x or x:float()
@@ -199,9 +203,9 @@ end
 read.GroupNorm = group_normalized
 
 function read.SkipGroupNorm(n, x, gamma, beta, skip, bias)
-  local rest = {}
-  for d = 1, x.ndim do rest[d] = (d == 1 or d == x.ndim) and skip.shape[d == 1 and 1 or skip.ndim] or 1 end
-  local sum = x + (skip.ndim == x.ndim and skip or skip:reshape(rest))
+  -- It may be one number for each channel of each picture.
+  while skip.ndim < x.ndim do skip = skip:unsqueeze(2) end
+  local sum = x + skip
   if bias then sum = sum + bias end
   return group_normalized(n, sum, gamma, beta), sum
 end
@@ -218,7 +222,7 @@ function read._embedded(words, segments, word_rows, place_rows, segment_rows, ma
   if not word_rows or not place_rows then fail "an embedding is missing" end
   if words.ndim ~= 2 then fail("input_ids has %d dimensions, expected 2", words.ndim) end
   local batch, steps = words.shape[1], words.shape[2]
-  places = places or ml.arange(0, math.max(steps, 1) - 1):to("int64"):narrow(1, 1, steps):unsqueeze(1)
+  places = places or common.range(0, steps, words.device):unsqueeze(1)
   local sum = looked_up(word_rows, words) + looked_up(place_rows, places)
   if segments and segment_rows then sum = sum + looked_up(segment_rows, segments) end
   local counts = mask and mask:eq(1):sum(2):to "int32"
@@ -226,8 +230,8 @@ function read._embedded(words, segments, word_rows, place_rows, segment_rows, ma
   return sum, counts
 end
 
-function read.EmbedLayerNormalization(n, words, segments, word_rows, place_rows, segment_rows, gamma,
-    beta, mask, places)
+function read.EmbedLayerNormalization(n, words, segments, word_rows, place_rows, segment_rows,
+    gamma, beta, mask, places)
   local sum, counts = read._embedded(words, segments, word_rows, place_rows, segment_rows, mask,
     places)
   if not gamma or not beta then fail "gamma or beta is missing" end
@@ -245,7 +249,7 @@ function read.RotaryEmbedding(n, x, positions, cos, sin)
   local y = flat and attention._split_heads(x, heads, "the input") or x
   local batch, steps = y.shape[1], y.shape[3]
   if positions:numel() == 1 then
-    positions = ml.arange(0, math.max(steps, 1) - 1):to("int64"):narrow(1, 1, steps):unsqueeze(1)
+    positions = common.range(0, steps, "cpu"):unsqueeze(1)
       + positions:to("int64"):cpu():reshape(1, 1)
   elseif positions.ndim ~= 2 or positions.shape[1] ~= batch or positions.shape[2] ~= steps then
     fail("positions of the shape %s for %d sequences of %d steps", tostring(positions.shape), batch,

@@ -1,4 +1,4 @@
--- stdlib/onnx/read/microsoft_attention.lua: the attention ops of onnxruntime's domain com.microsoft.
+-- stdlib/onnx/read/microsoft_attention.lua: attention as onnxruntime's domain com.microsoft has it.
 
 local attention = require "moonlet.onnx.read.attention"
 local common = require "moonlet.onnx.read.common"
@@ -23,7 +23,7 @@ local function added_mask(n, mask, q, keys)
   local value = n.attributes.mask_filter_value or -10000.0
   mask = select(2, common.together(q, mask))
   if mask.ndim == 1 then
-    local at = ml.arange(0, math.max(keys, 1) - 1):to("int64"):to(q.device):narrow(1, 1, keys)
+    local at = common.range(0, keys, q.device)
     local function part(first) return mask:narrow(1, first, batch):to("int64"):unsqueeze(2) end
     local count = mask:numel()
     if count ~= batch and count ~= 2 * batch then
@@ -56,8 +56,9 @@ local function plus(a, b) return a and b and a + b or a or b end
 -- What both ops do with (batch, heads, steps, size), behind what came before.
 local function attended(n, q, k, v, mask, bias, past)
   local o, keys = n.attributes, k.shape[3]
+  local before = past and past.shape[past.ndim - 1] or 0
   local window = o.unidirectional == 1
-    and attention._window(q.shape[3], keys, past and past.shape[past.ndim - 1] or 0, -1, 0, q.device)
+    and attention._window(q.shape[3], keys, before, -1, 0, q.device)
   local added = plus(added_mask(n, mask, q, keys), bias)
   local scale = (o.scale or 0) ~= 0 and o.scale or nil
   return merge_heads((attention._attend(q, k, v, { scale = scale, bias = added,
@@ -165,10 +166,9 @@ local function cached(past, new, starts, size)
       { dtype = new.dtype, device = new.device }) }, 3)
   end
   -- What stands behind the place of new entries is none of the row's.
-  local place = ml.arange(0, size - 1):to("int64"):to(new.device):reshape(1, 1, size, 1)
+  local place = common.range(0, size, new.device):reshape(1, 1, size, 1)
   cache = cache:masked_fill(place:ge(starts), 0)
-  local at = starts + ml.arange(1, math.max(count, 1)):to("int64"):narrow(1, 1, count)
-    :to(new.device):reshape(1, 1, count, 1)
+  local at = starts + common.range(1, count, new.device):reshape(1, 1, count, 1)
   return cache:scatter(3, at:expand(batch, heads, count, width), new)
 end
 
@@ -183,7 +183,11 @@ local function grouped_heads(n, query, key, value)
       split_heads(value, own, "the value")
   end
   local width = query.shape[3] // (heads + 2 * own)
-  local parts = query:split({ heads * width, own * width, query.shape[3] - (heads + own) * width }, 3)
+  if query.shape[3] ~= width * (heads + 2 * own) then
+    fail("a query of %d elements for %d heads and %d of keys and of values", query.shape[3], heads,
+      own)
+  end
+  local parts = query:split({ heads * width, own * width, own * width }, 3)
   return split_heads(parts[1], heads, "the query"), split_heads(parts[2], own, "the key"),
     split_heads(parts[3], own, "the value")
 end
@@ -198,7 +202,9 @@ function read.GroupQueryAttention(n, query, key, value, past_k, past_v, lengths,
   if (o.kv_cache_bit_width or 0) ~= 0 then fail "a quantized cache is not read" end
   local q, k, v = grouped_heads(n, query, key, value)
   local batch, steps = q.shape[1], q.shape[3]
-  if not lengths or lengths:numel() ~= batch then fail "seqlens_k must have a number for each row" end
+  if not lengths or lengths:numel() ~= batch then
+    fail("seqlens_k has %d elements for %d rows", lengths and lengths:numel() or 0, batch)
+  end
   local whole = common.number(total or fail "its total_sequence_length is missing",
     "total_sequence_length")
   local starts = (lengths:to("int64"):to(q.device):reshape(-1, 1, 1, 1) + 1 - steps)
@@ -213,8 +219,7 @@ function read.GroupQueryAttention(n, query, key, value, past_k, past_v, lengths,
   if o.do_rotary == 1 then
     if not cos or not sin then fail "do_rotary is 1, cos_cache or sin_cache is missing" end
     local at = positions and positions:to("int64"):reshape(batch, steps)
-      or ml.arange(0, math.max(steps, 1) - 1):to("int64"):narrow(1, 1, steps):to(q.device)
-        + starts:reshape(batch, 1)
+      or common.range(0, steps, q.device) + starts:reshape(batch, 1)
     local a, b = attention._angles(cos, at), attention._angles(sin, at)
     q = attention._rotated(q, a, b, o.rotary_interleaved == 1)
     k = attention._rotated(k, a, b, o.rotary_interleaved == 1)

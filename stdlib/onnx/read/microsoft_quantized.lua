@@ -1,4 +1,4 @@
--- stdlib/onnx/read/microsoft_quantized.lua: the quantized ops of onnxruntime's domain com.microsoft:
+-- stdlib/onnx/read/microsoft_quantized.lua: quantized ops of onnxruntime's domain com.microsoft:
 -- numbers of 8 bits that are computed in float32, exact products, and weights of few bits.
 
 local attention = require "moonlet.onnx.read.microsoft_attention"
@@ -13,8 +13,9 @@ local fail = common.fail
 
 local read = {}
 
-read.QuantizeLinear, read.DequantizeLinear = quantization.QuantizeLinear, quantization.DequantizeLinear
-read.QLinearConv = quantization.QLinearConv
+for _, name in ipairs { "QuantizeLinear", "DequantizeLinear", "QLinearConv" } do
+  read[name] = quantization[name]
+end
 
 -- --- as floats --------------------------------------------------------------------------------
 
@@ -42,13 +43,16 @@ end
 
 local function of_two(op)
   return function(_, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero)
-    return quantized(op(real(a, a_scale, a_zero), real(b, b_scale, b_zero)), y_scale, y_zero, a.dtype)
+    local y = op(real(a, a_scale, a_zero), real(b, b_scale, b_zero))
+    return quantized(y, y_scale, y_zero, a.dtype)
   end
 end
 
 read.QLinearAdd, read.QLinearMul = of_two(ml.add), of_two(ml.mul)
 read.QLinearSigmoid = of_one(function(_, x) return x:sigmoid() end)
-read.QLinearLeakyRelu = of_one(function(n, x) return F.leaky_relu(x, n.attributes.alpha or 0.01) end)
+read.QLinearLeakyRelu = of_one(function(n, x)
+  return F.leaky_relu(x, n.attributes.alpha or 0.01)
+end)
 
 read.QLinearSoftmax = of_one(function(n, x)
   local dim = common.dim(n.attributes.axis or -1, x.ndim)
@@ -76,7 +80,9 @@ end)
 
 function read.QLinearConcat(n, y_scale, y_zero, ...)
   local list, count = {}, select("#", ...)
-  if count == 0 or count % 3 ~= 0 then fail("%d inputs, expected a multiple of 3 behind 2", count) end
+  if count == 0 or count % 3 ~= 0 then
+    fail("%d inputs behind the second, expected a multiple of 3", count)
+  end
   for i = 1, count, 3 do
     local x, scale, zero = select(i, ...)
     list[#list + 1] = real(x, scale, zero)
@@ -133,13 +139,14 @@ function read.QAttention(n, x, weight, bias, x_scale, w_scale, mask, x_zero, w_z
   if x.ndim ~= 3 or weight.ndim ~= 2 then
     fail("inputs of %d and %d dimensions, expected 3 and 2", x.ndim, weight.ndim)
   end
-  local all = read.MatMulIntegerToFloat(n, x, weight, x_scale:reshape {}, w_scale, x_zero, w_zero, bias)
+  local all = read.MatMulIntegerToFloat(n, x, weight, x_scale:reshape {}, w_scale, x_zero, w_zero,
+    bias)
   return attention._attention_of(n, all, mask, past)
 end
 
-function read.QEmbedLayerNormalization(n, words, segments, word_rows, place_rows, segment_rows, gamma,
-    beta, mask, word_scale, place_scale, segment_scale, gamma_scale, beta_scale, word_zero, place_zero,
-    segment_zero, gamma_zero, beta_zero)
+function read.QEmbedLayerNormalization(n, words, segments, word_rows, place_rows, segment_rows,
+    gamma, beta, mask, word_scale, place_scale, segment_scale, gamma_scale, beta_scale, word_zero,
+    place_zero, segment_zero, gamma_zero, beta_zero)
   if not gamma or not beta then fail "gamma or beta is missing" end
   local segment = segment_rows and real(segment_rows, segment_scale, segment_zero)
   local sum, counts = microsoft._embedded(words, segments, real(word_rows, word_scale, word_zero),
@@ -172,7 +179,9 @@ function read.MatMulNBits(n, x, weight, scales, zero, order, bias)
   local o = n.attributes
   local bits, block, rows, width = o.bits or 4, o.block_size or 0, o.N or 0, o.K or 0
   if order then fail "g_idx is not read" end
-  if (o.weight_prepacked or 0) ~= 0 then fail "weights that are packed for a device are not read" end
+  if (o.weight_prepacked or 0) ~= 0 then
+    fail "weights that are packed for a device are not read"
+  end
   if bits ~= 2 and bits ~= 4 and bits ~= 8 or block < 1 or rows < 1 or width < 1 then
     fail("weights (%d, %d) of %d bits in blocks of %d", rows, width, bits, block)
   end

@@ -36,8 +36,8 @@ local function batch_norm_training(n, x, scale, bias, mean, var, whole)
   end
   local y = normalized(wide, own_mean, own_var, of_channels(scale, x, whole),
     of_channels(bias, x, whole), eps_of(n))
-  return y:to(x.dtype), running(mean, own_mean), running(var, own_var), own_mean:reshape(mean.shape),
-    own_var:reshape(var.shape)
+  return y:to(x.dtype), running(mean, own_mean), running(var, own_var),
+    own_mean:reshape(mean.shape), own_var:reshape(var.shape)
 end
 
 -- By the running statistics, as for inference. Before opset 14 training is what has more outputs.

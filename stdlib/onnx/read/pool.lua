@@ -79,7 +79,8 @@ function read.MaxPool(n, x)
   if dtype == "uint8" or dtype == "int8" then x = x:float() end
   if (n.outputs[2] or "") ~= "" then
     local input = bordered(x, w.before, w.reach, -math.huge)
-    local y, places = MAX[w.rank](input, w.kernel, w.stride, all(w.rank, 0), w.dilation, false, true)
+    local y, places = MAX[w.rank](input, w.kernel, w.stride, all(w.rank, 0), w.dilation, false,
+      true)
     return y:to(dtype), places_of(n, x, places, w)
   end
   if w.plain then

@@ -109,11 +109,13 @@ end
 
 -- --- products ---------------------------------------------------------------------------------
 
+local BYTES = { uint8 = true, int8 = true }
+
 -- The floating dtype that holds sums of `count` products of two numbers of 9 bits, or of what is in
 -- wider types.
 local function exact(count, a, b)
-  local narrow = (a.dtype == "uint8" or a.dtype == "int8") and (b.dtype == "uint8" or b.dtype == "int8")
-  return narrow and count * 255 * 255 < 1 << 24 and "float32" or "float64"
+  local bytes = BYTES[a.dtype] and BYTES[b.dtype]
+  return bytes and count * 255 * 255 < 1 << 24 and "float32" or "float64"
 end
 
 -- A zero point (or scale) of each row of a matrix.

@@ -1,5 +1,5 @@
--- stdlib/onnx/read/random.lua: ONNX's random numbers. A node with a seed has a generator of its own;
--- others draw from the default one.
+-- stdlib/onnx/read/random.lua: ONNX's random numbers. A node with a seed has a generator of its
+-- own; others draw from the default one.
 
 local common = require "moonlet.onnx.read.common"
 local kept = require "moonlet.onnx.kept"
@@ -11,7 +11,9 @@ local read = {}
 local function generator_of(n)
   local seed = n.attributes.seed
   if not seed then return nil end
-  if type(seed) ~= "number" or not (math.abs(seed) < 1 << 53) then fail "the seed is no number" end
+  if type(seed) ~= "number" or seed ~= seed or math.abs(seed) >= 1 << 53 then
+    fail "the seed is no number"
+  end
   -- Seeds are floats there.
   n.generator = n.generator or ml.Generator { seed = math.floor(seed) }
   return n.generator
@@ -49,7 +51,8 @@ local function drawn(op, shape_for)
 end
 local function same_shape(_, like) return like.shape end
 read.RandomUniform, read.RandomNormal = drawn(ml.rand, shape_of), drawn(ml.randn, shape_of)
-read.RandomUniformLike, read.RandomNormalLike = drawn(ml.rand, same_shape), drawn(ml.randn, same_shape)
+read.RandomUniformLike = drawn(ml.rand, same_shape)
+read.RandomNormalLike = drawn(ml.randn, same_shape)
 
 local function uniform(n, like)
   return ml.rand(like.shape, { generator = generator_of(n), dtype = ml.float32 }):to(like.device)
@@ -62,8 +65,8 @@ function read.Multinomial(n, x)
   local count = n.attributes.sample_size or 1
   if count < 1 then fail("a sample_size of %d", count) end
   common.check_room(n, count * x.shape[1], 8)
-  local drawn_places = x:float():softmax(2):multinomial(count, true, { generator = generator_of(n) })
-  return (drawn_places - 1):to(n.attributes.dtype and dtype_of(n) or "int32")
+  local places = x:float():softmax(2):multinomial(count, true, { generator = generator_of(n) })
+  return (places - 1):to(n.attributes.dtype and dtype_of(n) or "int32")
 end
 
 -- In inference nothing is dropped; the mask is all true.

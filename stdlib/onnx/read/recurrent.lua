@@ -1,5 +1,5 @@
--- stdlib/onnx/read/recurrent.lua: ONNX's LSTM, GRU and RNN, a layer each: by the ops here, whose gates
--- stand in another order, and step by step where a node wants what they do not do.
+-- stdlib/onnx/read/recurrent.lua: ONNX's LSTM, GRU and RNN, a layer each: by the ops here, whose
+-- gates stand in another order, and step by step where a node wants what they do not do.
 
 local F = require "moonlet.nn.functional"
 local common = require "moonlet.onnx.read.common"
@@ -168,8 +168,8 @@ local function unrolled(p, x, h, c, backward, there)
       out[at], h, c = new_h, new_h, new_c
     end
   end
-  if steps == 0 then return ml.zeros(0, x.shape[2], p.hidden, { dtype = x.dtype, device = x.device }), h, c end
-  return ml.stack(out, 1), h, c
+  if steps > 0 then return ml.stack(out, 1), h, c end
+  return ml.zeros(0, x.shape[2], p.hidden, { dtype = x.dtype, device = x.device }), h, c
 end
 
 local function mask_of(lengths, x)
@@ -230,7 +230,8 @@ local function check_shapes(kind, directions, x, w, r, b)
     local wanted, fits = { ... }, t.ndim == select("#", ...)
     for d, size in ipairs(wanted) do fits = fits and t.shape[d] == size end
     if not fits then
-      fail("%s has the shape %s, expected (%s)", what, tostring(t.shape), table.concat(wanted, ", "))
+      fail("%s has the shape %s, expected (%s)", what, tostring(t.shape),
+        table.concat(wanted, ", "))
     end
   end
   check("R", r, directions, rows, hidden)

@@ -21,7 +21,9 @@ local COORDINATES = {
     local share = single(r.to / single(r.scale * r.from))
     return single(single(r.from / 2 * single(1 - share)) + single((i + 0.5) / r.scale)) - 0.5
   end,
-  pytorch_half_pixel = function(i, r) return r.to > 1 and single((i + 0.5) / r.scale) - 0.5 or 0 end,
+  pytorch_half_pixel = function(i, r)
+    return r.to > 1 and single((i + 0.5) / r.scale) - 0.5 or 0
+  end,
   asymmetric = function(i, r) return i / r.scale end,
   align_corners = function(i, r) return r.to > 1 and i * (r.from - 1) / (r.to - 1) or 0 end,
   tf_crop_and_resize = function(i, r)
@@ -75,8 +77,8 @@ local function table_of(n, o, r)
   local places, weights = {}, {}
   for i = 0, r.to - 1 do
     local at = single(r.coordinate(i, r))
-    if not (math.abs(at) < 1 << 40) then fail("a place of %s", tostring(at)) end
-    local first, list = nil, nil
+    if at ~= at or math.abs(at) >= 1 << 40 then fail("a place of %s", tostring(at)) end
+    local first, list
     if o.mode == "nearest" then
       first, list = math.floor(o.round(r)(at)), { 1 }
     else

@@ -88,7 +88,8 @@ read.BlackmanWindow = window(0.42, -0.5, 0.08)
 -- Triangles between places that are as far apart in mel.
 function read.MelWeightMatrix(n, bins, length, rate, lower, upper)
   local count, size = common.number(bins, "num_mel_bins"), common.number(length, "dft_length")
-  local from, to = common.number(lower, "lower_edge_hertz"), common.number(upper, "upper_edge_hertz")
+  local from = common.number(lower, "lower_edge_hertz")
+  local to = common.number(upper, "upper_edge_hertz")
   local sample_rate = common.number(rate, "sample_rate")
   if count < 0 or size < 0 or sample_rate <= 0 or from < 0 or to < from then
     fail("%s bins of %s from %s to %s Hz at %s Hz", count, size, from, to, sample_rate)
