@@ -4,8 +4,7 @@
 local read = {}
 
 for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "pool", "norm",
-  "recurrent", "image", "quantization", "detection",
-  "resize", "signal", "random",
+  "recurrent", "image", "resize", "detection", "quantization", "attention", "signal", "random",
   "control", "sequence", "cast", "text" } do
   for name, run in pairs(require("moonlet.onnx.read." .. family)) do
     -- What stands behind a line is shared between families.
@@ -13,20 +12,11 @@ for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "
   end
 end
 
+-- Without a domain only onnxruntime knows these.
+for name, run in pairs(require("moonlet.onnx.read.microsoft")._plain) do read[name] = run end
+
 -- How many inputs an op must have, where that is not one.
-local least = { Constant = 0, Loop = 0, Scan = 0, SequenceEmpty = 0, Optional = 0,
-  OptionalHasElement = 0, RandomUniform = 0, RandomNormal = 0, MelWeightMatrix = 5, ConstantFill = 0 }
-for count, names in ipairs { "", "Add Sub Mul Div Pow Mod Equal Less Greater LessOrEqual "
-    .. "GreaterOrEqual And Or Xor BitwiseAnd BitwiseOr BitwiseXor BitShift PRelu CastLike Expand "
-    .. "Tile Gather GatherElements GatherND Compress NegativeLogLikelihoodLoss CumSum CumProd MatMul Gemm "
-    .. "Conv ConvTranspose LayerNormalization RMSNormalization GridSample SequenceAt SequenceInsert "
-    .. "SoftmaxCrossEntropyLoss ReverseSequence StringConcat STFT",
-    "Where Range ScatterND ScatterElements Scatter OneHot InstanceNormalization GroupNormalization "
-    .. "LSTM GRU RNN", "", "BatchNormalization" } do
-  for name in names:gmatch "%S+" do least[name] = count end
-end
-for name in ("Concat Max Min Sum Mean Einsum"):gmatch "%S+" do least[name] = "all" end
-read._least = least
+read._least = require "moonlet.onnx.read.inputs"
 
 -- Ops as opsets of before have them.
 local legacy = require "moonlet.onnx.read.legacy"
@@ -34,10 +24,13 @@ read._older = legacy.older(read)
 for name, run in pairs(legacy.gone) do read[name] = run end
 
 -- Ops of other domains.
-read._domains = read._domains or {}
-read._domains["ai.onnx.preview.training"] = require "moonlet.onnx.read.training"
-for _, name in ipairs { "Adagrad", "Adam", "Momentum" } do
-  least["ai.onnx.preview.training:" .. name] = 5
+local microsoft = {}
+for _, family in ipairs { "microsoft", "microsoft_attention", "microsoft_quantized" } do
+  for name, run in pairs(require("moonlet.onnx.read." .. family)) do
+    if not name:find "^_" then microsoft[name] = run end
+  end
 end
+read._domains = { ["com.microsoft"] = microsoft,
+  ["ai.onnx.preview.training"] = require "moonlet.onnx.read.training" }
 
 return read

@@ -62,6 +62,11 @@ function common.number(tensor, what)
   return tensor:flatten()[1]:item()
 end
 
+--- A number as float32 has it: where places are rounded, other runtimes have computed them so.
+function common.single(x)
+  return (string.unpack("<f", string.pack("<f", x)))
+end
+
 --- A list that older files have as an attribute and newer ones as an input.
 function common.list(node, name, tensor)
   if tensor then return common.integers(tensor, name) end

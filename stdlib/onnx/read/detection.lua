@@ -216,11 +216,16 @@ function read.RoiAlign(n, x, rois, batches)
   return stacked(out, x, o.bins[1], o.bins[2])
 end
 
+local function round(x)
+  local size = math.floor(math.abs(common.single(x)) + 0.5)
+  return x < 0 and -size or size
+end
+
 -- Bins from and until whole places; those that are empty give 0.
 local function pooled_region(x, box, bins, scale)
   local start, size, rows = {}, {}, {}
   for d = 1, 2 do
-    local from, to = math.floor(box[3 - d] * scale + 0.5), math.floor(box[5 - d] * scale + 0.5)
+    local from, to = round(box[3 - d] * scale), round(box[5 - d] * scale)
     start[d], size[d] = from, math.max(to - from + 1, 1)
   end
   local function range(d, i)
@@ -293,7 +298,7 @@ local function crop_matrix(places, size, nearest, x)
     ml.tensor(inside, { device = x.device })
 end
 
-read["com.microsoft.CropAndResize"] = function(n, x, rois, batches, sizes)
+function read._crop_and_resize(n, x, rois, batches, sizes)
   check_regions(x, rois, batches, 4)
   local size, mode = common.integers(sizes, "crop_size"), n.attributes.mode or "bilinear"
   if #size ~= 2 or size[1] < 1 or size[2] < 1 then fail "crop_size must be two sizes" end

@@ -178,7 +178,27 @@ function read.Col2Im(n, x, image, block)
   return y
 end
 
--- Each element of a window is looked up at its own place, between four pixels.
+-- What lies at places between four pixels, those outside being 0: flat pictures (n, c, pixels), and
+-- places (n, 1, count) from 0.
+local function between(x, height, width, y, z)
+  local top, left, sum = y:floor(), z:floor(), nil
+  for i = 0, 1 do
+    local row = top + i
+    for k = 0, 1 do
+      local column = left + k
+      local weight = (1 - (y - row):abs()) * (1 - (z - column):abs())
+      local inside = row:ge(0):logical_and(row:lt(height)):logical_and(column:ge(0))
+        :logical_and(column:lt(width))
+      local at = row:detach():clamp(0, height - 1) * width + column:detach():clamp(0, width - 1)
+      local pixels = x:gather(3, (at:to "int64" + 1):expand(-1, x.shape[2], -1))
+      local part = pixels * ml.where(inside, weight, 0)
+      sum = sum and sum + part or part
+    end
+  end
+  return sum
+end
+
+-- Each element of a window is looked up at its own place.
 function read.DeformConv(n, x, weight, offset, bias, mask)
   if x.ndim ~= 4 or weight.ndim ~= 4 or offset.ndim ~= 4 then
     fail("inputs of %d, %d and %d dimensions, expected 4", x.ndim, weight.ndim, offset.ndim)
@@ -207,9 +227,8 @@ function read.DeformConv(n, x, weight, offset, bias, mask)
   end
   local y = moved:select(4, 1) + places(1, down, rows, 4, 2)
   local z = moved:select(4, 2) + places(2, across, columns, 5, 3)
-  local grid = ml.stack({ (2 * z + 1) / width - 1, (2 * y + 1) / height - 1 }, 6)
-  local taken = F.grid_sample(x:reshape(batch * parts, channels // parts, height, width),
-    grid:reshape(batch * parts, size * down, across, 2), "bilinear", "zeros", false)
+  local taken = between(x:reshape(batch * parts, channels // parts, height * width), height, width,
+    y:reshape(batch * parts, 1, -1), z:reshape(batch * parts, 1, -1))
   taken = taken:reshape(batch, parts, channels // parts, size, down * across)
   if mask then taken = taken * mask:reshape(batch, parts, 1, size, down * across) end
   taken = taken:reshape(batch, groups, per_group * size, down * across)

@@ -72,7 +72,8 @@ local function transposed_pads(n, x, full, stride)
   for d = 1, rank do
     local total = full[d] - shape[d]
     local small = total // 2
-    before[d] = auto == "SAME_UPPER" and small or total - small
+    -- What is more than the whole stands behind it.
+    before[d] = total < 0 and 0 or auto == "SAME_UPPER" and small or total - small
     behind[d] = total - before[d]
   end
   return before, behind

@@ -5,6 +5,7 @@ local common = require "moonlet.onnx.read.common"
 local kept = require "moonlet.onnx.kept"
 local linear = require "moonlet.onnx.read.linear"
 local ml = require "moonlet"
+local narrow = require "moonlet.onnx.narrow"
 local fail = common.fail
 
 local read = {}
@@ -75,7 +76,7 @@ function read.QuantizeLinear(n, x, scale, zero)
   if not precision:find "float" then fail("the precision is %s, expected a float", precision) end
   local quotient = x:to(precision) / spread(n, scale, x, "scale"):to(precision)
   if kept.floats[kind] then
-    return kept.rounded(quotient, kind, a.saturate ~= 0)
+    return kept.note(narrow.cast(quotient, kind, a.saturate ~= 0), kind)
   end
   return read._quantized(quotient, zero and spread(n, zero, x, "zero point"), kind)
 end

@@ -23,23 +23,26 @@ local function with(name)
 end
 read.ReduceMean = with "mean"
 
-local LIMITS = { amax = { -math.huge, "min" }, amin = { math.huge, "max" } }
-
--- Of nothing the least or greatest number.
+-- Of nothing it is what is less, or greater, than all.
 local function extreme(name)
-  local op = ml[name]
+  local op, greatest = ml[name], name == "amax"
+  local function nothing(x)
+    if x.dtype == ml.bool then return not greatest end
+    if x:is_floating_point() then return greatest and -math.huge or math.huge end
+    local info = ml.iinfo(x.dtype)
+    return greatest and info.min or info.max
+  end
   return reduction(function(x, dims, keep)
-    local empty = false
-    for _, d in ipairs(dims) do empty = empty or x.shape[d] == 0 end
+    local gone, shape, empty = {}, {}, false
+    for _, d in ipairs(dims) do gone[d], empty = true, empty or x.shape[d] == 0 end
     if not empty then return op(x, { dim = dims, keepdim = keep }) end
-    local value = x:is_floating_point() and LIMITS[name][1] or x.dtype == ml.bool and name == "amin"
-      or x.dtype ~= ml.bool and ml.iinfo(x.dtype)[LIMITS[name][2]]
-    local shape = x:to("float32"):sum({ dim = dims, keepdim = keep }).shape
-    return ml.full(shape, value, { dtype = x.dtype })
+    for d, size in ipairs(x.shape) do
+      if not gone[d] then shape[#shape + 1] = size elseif keep then shape[#shape + 1] = 1 end
+    end
+    return ml.full(shape, nothing(x), { dtype = x.dtype, device = x.device })
   end)
 end
 read.ReduceMax, read.ReduceMin = extreme "amax", extreme "amin"
-
 read.ReduceLogSumExp = reduction(function(x, dims, keep) return x:logsumexp(dims, keep) end)
 
 -- The dtype stays.

@@ -2,7 +2,7 @@
 
 local common = require "moonlet.onnx.read.common"
 local ml = require "moonlet"
-local fail = common.fail
+local fail, single = common.fail, common.single
 
 local read = {}
 
@@ -16,12 +16,12 @@ local FEW = 16
 -- Where a new place lies among the old ones, both from 0. `r` has the sizes, the scale, and for
 -- tf_crop_and_resize the part that is shown.
 local COORDINATES = {
-  half_pixel = function(i, r) return (i + 0.5) / r.scale - 0.5 end,
+  half_pixel = function(i, r) return single((i + 0.5) / r.scale) - 0.5 end,
   half_pixel_symmetric = function(i, r)
-    local offset = r.from / 2 * (1 - r.to / (r.scale * r.from))
-    return offset + (i + 0.5) / r.scale - 0.5
+    local share = single(r.to / single(r.scale * r.from))
+    return single(single(r.from / 2 * single(1 - share)) + single((i + 0.5) / r.scale)) - 0.5
   end,
-  pytorch_half_pixel = function(i, r) return r.to > 1 and (i + 0.5) / r.scale - 0.5 or 0 end,
+  pytorch_half_pixel = function(i, r) return r.to > 1 and single((i + 0.5) / r.scale) - 0.5 or 0 end,
   asymmetric = function(i, r) return i / r.scale end,
   align_corners = function(i, r) return r.to > 1 and i * (r.from - 1) / (r.to - 1) or 0 end,
   tf_crop_and_resize = function(i, r)
@@ -29,8 +29,8 @@ local COORDINATES = {
     if r.to == 1 then return 0.5 * (r.first + r.last) * last end
     return r.first * last + i * (r.last - r.first) * last / (r.to - 1)
   end,
+  tf_half_pixel_for_nn = function(i, r) return (i + 0.5) / r.scale end,
 }
-COORDINATES.tf_half_pixel_for_nn = function(i, r) return (i + 0.5) / r.scale end
 
 local ROUND = {
   floor = function() return math.floor end,
@@ -74,7 +74,7 @@ end
 local function table_of(n, o, r)
   local places, weights = {}, {}
   for i = 0, r.to - 1 do
-    local at = r.coordinate(i, r)
+    local at = single(r.coordinate(i, r))
     if not (math.abs(at) < 1 << 40) then fail("a place of %s", tostring(at)) end
     local first, list = nil, nil
     if o.mode == "nearest" then
@@ -127,7 +127,7 @@ end
 local function outside(r, x)
   local list, shape = {}, {}
   for i = 0, r.to - 1 do
-    local at = r.coordinate(i, r)
+    local at = single(r.coordinate(i, r))
     list[i + 1] = at < 0 or at > r.from - 1
   end
   for d = 1, x.ndim do shape[d] = d == r.dim and r.to or 1 end
@@ -135,9 +135,6 @@ local function outside(r, x)
 end
 
 -- --- sizes ------------------------------------------------------------------------------------
-
--- A number as float32 has it.
-local function single(x) return (string.unpack("<f", string.pack("<f", x))) end
 
 local function check_count(what, count, dims)
   if count ~= #dims then fail("%s for %d of %d dimensions", what, count, #dims) end
@@ -153,7 +150,7 @@ local function by_sizes(n, x, dims, sizes)
   local pick = POLICIES[name] or fail("the keep_aspect_ratio_policy '%s'", name)
   local one
   for i, d in ipairs(dims) do
-    local scale = list[i] / math.max(x.shape[d], 1)
+    local scale = single(list[i] / math.max(x.shape[d], 1))
     one = one and pick ~= true and pick(one, scale) or one or scale
     new[i], by[i] = list[i], scale
   end
