@@ -1,5 +1,5 @@
--- stdlib/onnx/run.lua: how the nodes of an ONNX graph run: values by name, those around a graph seen
--- in it, functions with their attributes, within the bound of the run.
+-- stdlib/onnx/run.lua: how the nodes of an ONNX graph run: values by name, those around a graph
+-- seen in it, functions with their attributes, within the bound of the run.
 
 local Strings = require "moonlet.onnx.strings"
 local attributes = require "moonlet.onnx.attributes"
@@ -48,12 +48,12 @@ end
 -- Ops whose first output has the type of their inputs; those of the second list compute it.
 local SAME, COMPUTED = {}, {}
 for name in ("Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Concat Split Slice Gather "
-  .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Pad DepthToSpace SpaceToDepth "
-  .. "Trilu Compress ReverseSequence Unique TopK Max Min MaxPool Clip ReduceMax ReduceMin Relu Abs "
+  .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Pad DepthToSpace "
+  .. "SpaceToDepth Trilu Compress ReverseSequence Unique TopK Max Min MaxPool Clip ReduceMax ReduceMin Relu Abs "
   .. "Sign CenterCropPad TensorScatter"):gmatch "%S+" do SAME[name] = true end
-for name in ("Add Sub Mul Div Mod Pow Sum Mean Neg CumSum CumProd ReduceSum ReduceProd ReduceSumSquare ReduceL1 "
-  .. "ReduceMean BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift MatMul Gemm Range Einsum")
-  :gmatch "%S+" do
+for name in ("Add Sub Mul Div Mod Pow Sum Mean Neg CumSum CumProd ReduceSum ReduceProd "
+  .. "ReduceSumSquare ReduceL1 ReduceMean BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift MatMul "
+  .. "Gemm Range Einsum"):gmatch "%S+" do
   SAME[name], COMPUTED[name] = true, true
 end
 
@@ -84,56 +84,13 @@ end
 
 -- --- strings and sequences --------------------------------------------------------------------
 
--- Ops that take any values, and those that take strings; those that only move elements, as of strings.
+-- Ops that take any values, and those that take strings; those that only move elements.
 local ANY, STRINGS, MOVES = {}, {}, {}
 for name in ("Identity If Loop Scan SequenceMap SequenceEmpty SequenceConstruct SequenceLength "
   .. "SequenceAt SequenceInsert SequenceErase ConcatFromSequence Optional OptionalHasElement "
   .. "OptionalGetElement"):gmatch "%S+" do ANY[name] = true end
 for name in ("Shape Size Equal Cast CastLike StringConcat StringSplit StringNormalizer "
   .. "TfIdfVectorizer"):gmatch "%S+" do STRINGS[name] = true end
-for name in ("Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Concat Split Slice Gather "
-  .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Pad DepthToSpace SpaceToDepth "
-  .. "Trilu Compress ReverseSequence Unique TopK Max Min MaxPool Clip ReduceMax ReduceMin Relu Abs "
-  .. "Sign CenterCropPad TensorScatter"):gmatch "%S+" do SAME[name] = true end
-for name in ("Add Sub Mul Div Mod Pow Sum Mean Neg CumSum CumProd ReduceSum ReduceProd ReduceSumSquare ReduceL1 "
-  .. "ReduceMean BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift MatMul Gemm Range Einsum")
-  :gmatch "%S+" do
-  SAME[name], COMPUTED[name] = true, true
-end
-
-local function noted_type(count, ...)
-  for i = 1, count do
-    local value = select(i, ...)
-    local name = value ~= nil and ml.is_tensor(value) and kept.type_of(value)
-    if name and name ~= value.dtype then return name end
-  end
-end
-
--- Notes the results' type, and takes them into its range.
-local function keep_type(node, results, name)
-  local carrier = kept.carrier(name)
-  for i = 1, node.op == "Split" and results.n or 1 do
-    local value = results[i]
-    if ml.is_tensor(value) and tostring(value.dtype) == carrier then
-      if COMPUTED[node.op] then
-        value = narrow.wrap(value, name)
-        if name == "uint64" and value:lt(0):any():item() then
-          fail "a number of uint64 is greater than 9223372036854775807, the greatest that is read"
-        end
-      end
-      results[i] = kept.note(value, name)
-    end
-  end
-end
-
--- --- strings and sequences --------------------------------------------------------------------
-
--- Ops that take values that are no tensors, and those that only move elements, as of strings.
-local OTHERS, MOVES = {}, {}
-for name in ("Identity If Loop Scan SequenceMap SequenceEmpty SequenceConstruct SequenceLength "
-  .. "SequenceAt SequenceInsert SequenceErase ConcatFromSequence Optional OptionalHasElement "
-  .. "OptionalGetElement Shape Size Equal Cast CastLike StringConcat StringSplit StringNormalizer "
-  .. "TfIdfVectorizer"):gmatch "%S+" do OTHERS[name] = true end
 for name in ("Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Concat Split Slice Gather "
   .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Compress ReverseSequence "
   .. "SplitToSequence"):gmatch "%S+" do MOVES[name] = true end

@@ -19,7 +19,9 @@ end
 
 -- One truth value.
 local function is_true(condition, what)
-  if not ml.is_tensor(condition) or condition:numel() ~= 1 then fail("%s must be one element", what) end
+  if not ml.is_tensor(condition) or condition:numel() ~= 1 then
+    fail("%s must be one element", what)
+  end
   return condition:ne(0):any():item()
 end
 
