@@ -65,8 +65,8 @@ local function place(root, name, value, children, budget)
   return module, key
 end
 
--- The initialisers that are no parameters: single numbers, no floats, running statistics, types that
--- have no dtype here, and what the file says.
+-- The initialisers that are no parameters: single numbers, no floats, running statistics, types
+-- that have no dtype here, and what the file says.
 local function find_buffers(model, graph, out)
   for name, tensor in pairs(graph.initializers) do
     if not Strings.is(tensor) and (not dtypes.is_float(tostring(tensor.dtype)) or tensor.ndim == 0
@@ -93,7 +93,7 @@ local function place_graph(root, model, graph, children, budget)
       graph.strings[name] = tensor
     else
       local value = buffers[name] and nn.Buffer(tensor) or nn.Parameter(tensor)
-      if kept.type_of(tensor) ~= tensor.dtype then kept.note(value, kept.type_of(tensor)) end
+      kept.note(value, kept.type_of(tensor))
       budget:take(MODULE_BYTES)
       local module, key = place(root, name, value, children, budget)
       places[name] = { module, key, kept.type_of(tensor) }
@@ -202,10 +202,10 @@ end
 
 -- --- the functions ----------------------------------------------------------------------------
 
-local function chosen(given, values, what)
+local function chosen(given, known, what)
   local out = {}
   for _, name in ipairs(given) do
-    for _, value in ipairs(values) do out[name] = out[name] or value.name == name or nil end
+    for _, value in ipairs(known) do out[name] = out[name] or value.name == name or nil end
     if not out[name] then fail("onnx.load: '%s' names '%s', which is not there", what, name) end
   end
   return out

@@ -1,5 +1,5 @@
--- stdlib/onnx/nodes.lua: the nodes, graphs and functions of an ONNX file, checked: nodes stand in an
--- order that can run, each with what computes it; a graph inside a node sees the names around it.
+-- stdlib/onnx/nodes.lua: the nodes, graphs and functions of an ONNX file, checked: nodes stand in
+-- an order that can run, each with what computes it; a graph inside a node sees the names around it.
 
 local attributes = require "moonlet.onnx.attributes"
 local dtypes = require "moonlet.onnx.dtypes"
@@ -21,7 +21,9 @@ end
 
 -- --- what computes a node ---------------------------------------------------------------------
 
-local ABOUT = { ["ai.onnx.ml"] = "ops of ai.onnx.ml (scikit-learn's, trees and scalers) are not read" }
+local ABOUT = {
+  ["ai.onnx.ml"] = "ops of ai.onnx.ml (scikit-learn's, trees and scalers) are not read",
+}
 
 -- The reader of an op, and the number of inputs that it must have.
 local function reader_of(node, context)
@@ -142,7 +144,8 @@ local function read_function(proto, context)
   end
   inner.takes, inner.depth = takes, context.depth + 1
   if inner.depth > MOST_DEPTH then fail("%s: functions call one another too deeply", where) end
-  inner.versions = setmetatable(nodes.versions_of(proto.opset_import), { __index = context.versions })
+  inner.versions = setmetatable(nodes.versions_of(proto.opset_import),
+    { __index = context.versions })
   nodes.check_opset(inner.versions[""], where .. ": ")
   local known = {}
   for _, name in ipairs(out.inputs) do

@@ -1,5 +1,5 @@
--- stdlib/onnx/proto.lua: ONNX's messages, read from a file part by part: the elements of a tensor go
--- from the file straight into their storage, and what nobody asks for is passed over.
+-- stdlib/onnx/proto.lua: ONNX's messages, read from a file part by part: the elements of a tensor
+-- go from the file straight into their storage, and what nobody asks for is passed over.
 
 local Budget = require "moonlet.files.budget"
 local ml = require "moonlet"
@@ -28,8 +28,8 @@ local function message(name, fields)
   MESSAGES[name] = out
 end
 
-message("Model", { "ir_version int", "producer_name bytes", "producer_version bytes", "domain bytes",
-  "model_version int", "doc_string bytes", "graph Graph", "opset_import OperatorSet*",
+message("Model", { "ir_version int", "producer_name bytes", "producer_version bytes",
+  "domain bytes", "model_version int", "doc_string bytes", "graph Graph", "opset_import OperatorSet*",
   [14] = "metadata_props Entry*", [25] = "functions Function*" })
 message("OperatorSet", { "domain bytes", "version int" })
 message("Entry", { "key bytes", "value bytes" })
@@ -247,7 +247,8 @@ function Reader:sized(out, field, at, stop, depth)
 end
 
 function Reader:field(fields, out, at, stop, depth)
-  local start, head = at, nil
+  local start = at
+  local head
   head, at = self:varint(at, stop)
   local field, wire = fields[head >> 3], head & 7
   if head >> 3 == 0 then damaged(start) end

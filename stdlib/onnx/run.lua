@@ -1,5 +1,5 @@
--- stdlib/onnx/run.lua: how the nodes of an ONNX graph run: values by name, those around a graph seen
--- in it, functions with their attributes, within the bound of the run.
+-- stdlib/onnx/run.lua: how the nodes of an ONNX graph run: values by name, those around a graph
+-- seen in it, functions with their attributes, within the bound of the run.
 
 local Strings = require "moonlet.onnx.strings"
 local attributes = require "moonlet.onnx.attributes"
@@ -48,12 +48,12 @@ end
 -- Ops whose first output has the type of their inputs; those of the second list compute it.
 local SAME, COMPUTED = {}, {}
 for name in ("Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Concat Split Slice Gather "
-  .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Pad DepthToSpace SpaceToDepth "
-  .. "Trilu Compress ReverseSequence Unique TopK Max Min MaxPool Clip ReduceMax ReduceMin Relu Abs "
+  .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Pad DepthToSpace "
+  .. "SpaceToDepth Trilu Compress ReverseSequence Unique TopK Max Min MaxPool Clip ReduceMax ReduceMin Relu Abs "
   .. "Sign CenterCropPad TensorScatter"):gmatch "%S+" do SAME[name] = true end
-for name in ("Add Sub Mul Div Mod Pow Sum Mean Neg CumSum CumProd ReduceSum ReduceProd ReduceSumSquare ReduceL1 "
-  .. "ReduceMean BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift MatMul Gemm Range Einsum")
-  :gmatch "%S+" do
+for name in ("Add Sub Mul Div Mod Pow Sum Mean Neg CumSum CumProd ReduceSum ReduceProd "
+  .. "ReduceSumSquare ReduceL1 ReduceMean BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift MatMul "
+  .. "Gemm Range Einsum"):gmatch "%S+" do
   SAME[name], COMPUTED[name] = true, true
 end
 
@@ -84,20 +84,32 @@ end
 
 -- --- strings and sequences --------------------------------------------------------------------
 
--- Ops that take values that are no tensors, and those that only move elements, as of strings.
-local OTHERS, MOVES = {}, {}
+-- Ops that take any values, and those that take strings; those that only move elements.
+local ANY, STRINGS, MOVES = {}, {}, {}
 for name in ("Identity If Loop Scan SequenceMap SequenceEmpty SequenceConstruct SequenceLength "
   .. "SequenceAt SequenceInsert SequenceErase ConcatFromSequence Optional OptionalHasElement "
-  .. "OptionalGetElement Shape Size Equal Cast CastLike StringConcat StringSplit StringNormalizer "
-  .. "TfIdfVectorizer"):gmatch "%S+" do OTHERS[name] = true end
+  .. "OptionalGetElement"):gmatch "%S+" do ANY[name] = true end
+for name in ("Shape Size Equal Cast CastLike StringConcat StringSplit StringNormalizer "
+  .. "TfIdfVectorizer"):gmatch "%S+" do STRINGS[name] = true end
 for name in ("Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Concat Split Slice Gather "
   .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Compress ReverseSequence "
   .. "SplitToSequence"):gmatch "%S+" do MOVES[name] = true end
 
-local function has_others(inputs, count)
+-- Whether there are strings among the inputs; fails for values that an op does not take.
+local function has_strings(node, inputs, count)
+  if ANY[node.op] then return false end
+  local takes_strings = STRINGS[node.op] or MOVES[node.op]
+  local strings = false
   for i = 1, count do
-    if inputs[i] ~= nil and not ml.is_tensor(inputs[i]) then return i end
+    if inputs[i] ~= nil and not ml.is_tensor(inputs[i]) then
+      if not takes_strings or not Strings.is(inputs[i]) then
+        fail("its input %d is %s, expected a tensor", i,
+          Strings.is(inputs[i]) and "strings" or "a sequence or an optional value")
+      end
+      strings = true
+    end
   end
+  return strings
 end
 
 -- Strings from the places that an op gave, which may be in a sequence.
@@ -121,15 +133,6 @@ local function move_strings(node, inputs, count)
   local results = table.pack(node.run(node, table.unpack(given, 1, count)))
   for i = 1, results.n do results[i] = strings_at(all, results[i]) end
   return results
-end
-
-local function run_others(node, inputs, count, at)
-  if MOVES[node.op] and Strings.is(inputs[at]) then return move_strings(node, inputs, count) end
-  if not OTHERS[node.op] then
-    fail("its input %d is %s, expected a tensor", at,
-      Strings.is(inputs[at]) and "strings" or "a sequence or an optional value")
-  end
-  return table.pack(node.run(node, table.unpack(inputs, 1, count)))
 end
 
 -- --- nodes ------------------------------------------------------------------------------------
@@ -160,9 +163,8 @@ local function run_node(node, env, state)
     results = table.pack(call_function(node, state, table.unpack(inputs, 1, count)))
   else
     if node.graphs then node.env, node.state = env, state end
-    local at = has_others(inputs, count)
-    if at then
-      results = run_others(node, inputs, count, at)
+    if has_strings(node, inputs, count) and MOVES[node.op] then
+      results = move_strings(node, inputs, count)
     else
       results = table.pack(node.run(node, table.unpack(inputs, 1, count)))
     end

@@ -1,6 +1,6 @@
 -- stdlib/onnx/values.lua: the inputs and outputs that an ONNX graph declares, and values as scripts
--- give and get them: tensors, strings as nested tables, sequences as lists, an optional value that is
--- none as nil.
+-- give and get them: tensors, strings as nested tables, sequences as lists, an optional value that
+-- is none as nil.
 
 local Strings = require "moonlet.onnx.strings"
 local dtypes = require "moonlet.onnx.dtypes"
@@ -46,8 +46,8 @@ local function read_type(type, what, out, depth)
   return out
 end
 
---- The values that a graph declares: each { name, kind, dtype, stored, dims }: dims has a number for
---- each size that is known and false for others.
+--- The values that a graph declares: each { name, kind, dtype, stored, dims }: dims has a number
+--- for each size that is known and false for others.
 ---@param list table[]
 ---@param what string "input" or "output"
 ---@param leave_out? table<string, any> names
@@ -59,7 +59,9 @@ function values.list(list, what, leave_out, where)
   for _, proto in ipairs(list or {}) do
     local name = proto.name or ""
     if name == "" then fail("%san %s has no name", where, what) end
-    if seen[name] and leave_out then fail("%sthe %s '%s' stands twice", where, what, shown(name)) end
+    if seen[name] and leave_out then
+      fail("%sthe %s '%s' stands twice", where, what, shown(name))
+    end
     seen[name] = true
     if not leave_out or not leave_out[name] then
       out[#out + 1] = read_type(proto.type, ("%sthe %s '%s'"):format(where, what, shown(name)),

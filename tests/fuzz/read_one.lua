@@ -1,6 +1,7 @@
 -- tests/fuzz/read_one.lua: reads a file that may hold anything with the reader of its kind, and says
 -- what is wrong with how that went. For readers.lua and for the target of libFuzzer, read_one.cpp.
 
+local inputs_of = require "onnx_inputs"
 local ml = require "moonlet"
 
 local MOST_ELEMENTS = 1 << 20  -- of a tensor that is looked at: an expanded one may have any number
@@ -10,42 +11,10 @@ local MOST_VALUES = 10000
 local function load(path) return (ml.load(path)) end
 local function map(path) return (ml.load(path, { mmap = true })) end
 
--- No loop of a model takes more than a few trips, however many it asks for.
-local function shorten(nodes, seen)
-  if seen[nodes] then return end
-  seen[nodes] = true
-  for _, node in ipairs(nodes) do
-    if node.op == "Loop" and node.run then
-      local loop = node.run
-      node.run = function(n, trips, ...)
-        local few = trips == nil or trips:numel() ~= 1 or trips:gt(9):any():item()
-        return loop(n, few and ml.tensor(9) or trips, ...)
-      end
-    end
-    for _, graph in ipairs(node.graphs or {}) do shorten(graph.nodes, seen) end
-    if node.call then shorten(node.call.nodes, seen) end
-  end
-end
-
--- A value of a type that a graph declares.
-local function example(value, sizes)
-  if value.kind == "sequence" then return { example(value.element, { 2 }), example(value.element, { 2 }) } end
-  if value.dtype == "string" then
-    local out = "a"
-    for d = #sizes, 1, -1 do
-      local row = {}
-      for i = 1, sizes[d] do row[i] = out end
-      out = row
-    end
-    return out
-  end
-  return ml.ones(sizes, { dtype = value.dtype or ml.float32 })
-end
-
 -- A model is also run: on ones of the shapes that it asks for, where they are small.
 local function run(path)
   local model = ml.onnx.load(path)
-  shorten(model._model.nodes, {})
+  inputs_of.shorten(model._model.nodes)
   local inputs, room = {}, 1 << 16
   for _, value in ipairs(model._model.inputs) do
     local sizes = {}
@@ -54,7 +23,7 @@ local function run(path)
       if sizes[d] < 0 or sizes[d] > room then return nil end
       room = room // math.max(sizes[d], 1)
     end
-    inputs[value.name] = example(value, sizes)
+    inputs[value.name] = inputs_of.example(value, sizes)
   end
   if #model._model.inputs == 0 then return model() end
   return table.pack(model(inputs))

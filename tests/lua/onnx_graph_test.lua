@@ -346,7 +346,8 @@ test("functions that are wrong", function()
   rejects("the function 'f' calls itself", with_functions({ call }, {
     f("f", { node("g", { "a" }, { "b" }, nil, "my") }), f("g", { node("f", { "a" }, { "b" }, nil, "my") }) }))
   rejects("the function 'f' stands twice", with_functions({ call }, { f("f", {}), f("f", {}) }))
-  rejects("the function 'f', node 1 %(Relu%) uses 'q'", with_functions({ call }, { f("f", { node("Relu", { "q" }, { "b" }) }) }))
+  rejects("the function 'f', node 1 %(Relu%) uses 'q'", with_functions({ call },
+    { f("f", { node("Relu", { "q" }, { "b" }) }) }))
   rejects("the function 'f', nothing gives the output 'b'", with_functions({ call }, { f("f", {}) }))
   rejects("which has no attribute 'k'", with_functions({ call },
     { f("f", { node("Elu", { "a" }, { "b" }, { alpha = { ref = "k", type = 1 } }) }) }))
@@ -388,7 +389,8 @@ test("ops as the first opsets have them", function()
   expect.equal(run(6, "PRelu", nil, -x, ml.tensor { 1.0, 2 }):sum():item(), -9)
   expect.equal(tostring(run(1, "Reshape", { shape = { 3, 2 } }, x).shape), "(3, 2)")
   expect.equal(run(1, "Pad", { paddings = { 0, 1, 1, 0 }, value = 5.0 }, ml.ones(1, 1)):tolist(), { { 5, 1 }, { 5, 5 } })
-  expect.equal(run(6, "Clip", { min = 0.0, max = 2.0, consumed_inputs = { 0 } }, ml.tensor { -1.0, 1, 3 }):tolist(), { 0, 1, 2 })
+  expect.equal(run(6, "Clip", { min = 0.0, max = 2.0, consumed_inputs = { 0 } },
+    ml.tensor { -1.0, 1, 3 }):tolist(), { 0, 1, 2 })
   expect.equal(tostring(run(1, "Cast", { to = "INT32" }, x).dtype), "int32")
   expect.equal(run(6, "Dropout", { is_test = 1, ratio = 0.9 }, x):sum():item(), 6)
   expect.equal(run(1, "Upsample", { height_scale = 2.0, width_scale = 3.0 }, ml.ones(1, 1, 1, 1)):sum():item(), 6)

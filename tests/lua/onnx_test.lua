@@ -2,11 +2,13 @@
 -- tests/reference/onnx_files, options, and damaged and hostile files. That onnxruntime computes the
 -- same with the graphs is checked by tests/reference/check_onnx.py.
 
-package.path = (arg[0]:match("^(.*)/") or ".") .. "/?.lua;" .. package.path
+local here = arg[0]:match("^(.*)/") or "."
+package.path = here .. "/?.lua;" .. here .. "/../fuzz/?.lua;" .. package.path
 local harness = require "harness"
 local case = require "onnx_case"
 local codec = require "moonlet.onnx_codec"
 local ml = require "moonlet"
+local inputs_of = require "onnx_inputs"
 local nn = ml.nn
 local test, expect = harness.test, harness.expect
 
@@ -513,11 +515,12 @@ end
 
 local function run_on_ones(path)
   local model = ml.onnx.load(path)
+  inputs_of.shorten(model._model.nodes)
   local inputs = {}
   for i, value in ipairs(model._model.inputs) do
     local sizes = {}
     for d, size in ipairs(value.dims or {}) do sizes[d] = size or 2 end
-    inputs[i] = ml.ones(sizes, { dtype = value.dtype })
+    inputs[i] = inputs_of.example(value, sizes)
   end
   model(table.unpack(inputs))
 end

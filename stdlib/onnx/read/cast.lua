@@ -1,5 +1,5 @@
--- stdlib/onnx/read/cast.lua: ONNX's changes of type: to dtypes, to types that are kept in wider ones,
--- to and from strings, and of bits as they are.
+-- stdlib/onnx/read/cast.lua: ONNX's changes of type: to dtypes, to types that are kept in wider
+-- ones, to and from strings, and of bits as they are.
 
 local Strings = require "moonlet.onnx.strings"
 local common = require "moonlet.onnx.read.common"

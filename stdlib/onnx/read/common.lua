@@ -56,6 +56,7 @@ end
 
 --- One number in a tensor.
 function common.number(tensor, what)
+  if not ml.is_tensor(tensor) then fail("%s must be one number", what) end
   if tensor:numel() ~= 1 or tensor:is_complex() then fail("%s must be one number", what) end
   if tensor.dtype == ml.bool then fail("%s must be a number, got bool", what) end
   return tensor:flatten()[1]:item()

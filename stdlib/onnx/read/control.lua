@@ -19,7 +19,9 @@ end
 
 -- One truth value.
 local function is_true(condition, what)
-  if not ml.is_tensor(condition) or condition:numel() ~= 1 then fail("%s must be one element", what) end
+  if not ml.is_tensor(condition) or condition:numel() ~= 1 then
+    fail("%s must be one element", what)
+  end
   return condition:ne(0):any():item()
 end
 
@@ -127,6 +129,9 @@ local function scan_parts(n, first, ...)
   for i = 1, kept do states[i] = (select(i, ...)) end
   for i = 1, count do
     scanned[i] = (select(kept + i, ...)) or fail("its input %d is missing", first + kept + i - 1)
+    if not ml.is_tensor(scanned[i]) then
+      fail("its input %d is no tensor", first + kept + i - 1)
+    end
   end
   return body, states, scanned
 end
@@ -135,6 +140,9 @@ end
 local function scan_batch(n, lengths, ...)
   local body, states, scanned = scan_parts(n, 2, ...)
   if lengths then fail "sequence lengths are not read" end
+  for i, state in ipairs(states) do
+    if not ml.is_tensor(state) then fail("its state %d is no tensor", i) end
+  end
   local batch = (states[1] or scanned[1]).shape[1] or fail "its inputs have no batch"
   local axes, backward, parts = {}, {}, {}
   for i in ipairs(scanned) do

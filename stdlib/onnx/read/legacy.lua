@@ -8,8 +8,8 @@ local fail = common.fail
 
 local legacy = {}
 
--- The second operand beside the dimensions of the first from `axis` on, or the last ones; only where
--- `broadcast` says so.
+-- The second operand beside the dimensions of the first from `axis` on, or the last ones; only
+-- where `broadcast` says so.
 local function spread(n, x, y)
   if not ml.is_tensor(x) or not ml.is_tensor(y) or n.attributes.broadcast ~= 1 then
     if ml.is_tensor(x) and ml.is_tensor(y) and tostring(x.shape) ~= tostring(y.shape) then

@@ -78,6 +78,9 @@ end
 function read.ConcatFromSequence(n, sequence)
   check(sequence)
   if #sequence == 0 then fail "nothing is there to put together" end
+  for i, item in ipairs(sequence) do
+    if not ml.is_tensor(item) then fail("element %d of the sequence is no tensor", i) end
+  end
   local axis = n.attributes.axis or fail "it has no axis"
   if n.attributes.new_axis == 1 then
     return ml.stack(sequence, common.dim(axis, sequence[1].ndim + 1))
