@@ -45,6 +45,17 @@ of_type("ints", "axes perm pads strides dilations kernel_shape output_padding ou
   .. "ends split shape paddings value_ints consumed_inputs scan_input_axes scan_output_axes "
   .. "scan_input_directions scan_output_directions directions ngram_counts ngram_indexes "
   .. "pool_int64s")
+-- Those of attention, detection, quantization and of com.microsoft.
+of_type("i", "num_heads kv_num_heads q_num_heads unidirectional do_rotary rotary_interleaved "
+  .. "local_window_size smooth_softmax interleaved rotary_embedding_dim is_packed_batching "
+  .. "past_present_share_buffer kv_cache_bit_width is_causal qk_matmul_output_mode "
+  .. "softmax_precision left_window_size right_window_size offset_group output_height output_width "
+  .. "sampling_ratio center_point_box block_size output_dtype precision bits N K weight_prepacked "
+  .. "channels_last groups signal_ndim normalized transBatchA transBatchB gather_axis "
+  .. "quantize_axis mask_index_type")
+of_type("f", "spatial_scale scale softcap mask_filter_value")
+of_type("s", "keep_aspect_ratio_policy metric")
+of_type("ints", "pooled_shape qkv_hidden_sizes")
 of_type("strings", "value_strings stopwords pool_strings xs zs")
 of_type("g", "then_branch else_branch body")
 

@@ -327,6 +327,9 @@ def microsoft_quantized():
                   K=width, N=3, bits=bits, block_size=16)
     microsoft("MatMulNBits", [floats(2, 32), bytes_(3, 2, 8), positive(6)], K=32, N=3, bits=4, block_size=16)
     microsoft("GatherBlockQuantized", [bytes_(3, 16), ints(0, 2), positive(3, 2), bytes_(3, 1)], gather_axis=0, quantize_axis=1, block_size=16, bits=4)
+    scales = [positive(1, 8) / 20, np.zeros((1, 8), "int8"), positive(1, 8) / 20, np.zeros((1, 8), "int8")]
+    microsoft("DynamicQuantizeLSTM", [floats(3, 1, 3), signed(1, 3, 8), signed(1, 2, 8), floats(1, 16), None, None, None, None, *scales], 3,
+              hidden_size=2)
 
 
 for family in (quantization, pooling, convolutions, resizing, normalization, detection, recurrent, indexing, elementwise, attention,

@@ -84,6 +84,9 @@ function read.NonMaxSuppression(n, boxes, scores, count, overlap, score)
   return ml.tensor(out, { dtype = ml.int64, device = boxes.device })
 end
 
+-- What a sample takes, with what is made of it.
+local SAMPLE_BYTES = 1024
+
 -- --- regions ----------------------------------------------------------------------------------
 
 local function check_regions(x, rois, batches, columns)
@@ -106,7 +109,7 @@ end
 -- more than one place outside has none.
 local function samples_of(n, size, start, bin, bins, grid)
   local out = {}
-  common.check_room(n, bins * grid, 100)
+  common.check_room(n, bins * grid, SAMPLE_BYTES)
   for i = 0, bins - 1 do
     for k = 0, grid - 1 do
       local at = start + i * bin + (k + 0.5) * bin / grid
@@ -261,10 +264,12 @@ function read.MaxRoiPool(n, x, rois)
   local list, out = numbers_of(n, rois), {}
   for i = 1, #list, 5 do
     local box = table.move(list, i + 1, i + 4, 1, {})
+    local scale = n.attributes.spatial_scale or 1.0
     for _, at in ipairs(box) do
+      at = at * scale
       if at ~= at or math.abs(at) >= 1 << 31 then fail("a region at %s", tostring(at)) end
     end
-    out[#out + 1] = pooled_region(picture(x, list[i]), box, bins, n.attributes.spatial_scale or 1.0)
+    out[#out + 1] = pooled_region(picture(x, list[i]), box, bins, scale)
   end
   return stacked(out, x, bins[1], bins[2])
 end

@@ -112,6 +112,10 @@ function read.TensorScatter(n, past, update, starts)
   local dim, mode = dim_of(n.attributes.axis or -2, past.ndim), n.attributes.mode or "linear"
   if dim == 1 then fail "the axis is that of the batch" end
   if mode ~= "linear" and mode ~= "circular" then fail("the mode '%s'", mode) end
+  if update.ndim ~= past.ndim or starts and starts:numel() ~= past.shape[1] then
+    fail("an update of the shape %s and write indices of %s for a cache of the shape %s",
+      tostring(update.shape), starts and tostring(starts.shape) or "none", tostring(past.shape))
+  end
   local size, count, shape = past.shape[dim], update.shape[dim], {}
   local first = starts and on(past, starts):to "int64"
     or ml.zeros(past.shape[1], { dtype = ml.int64, device = past.device })

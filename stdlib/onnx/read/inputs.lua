@@ -31,7 +31,7 @@ of(2, "BiasGelu GemmFastGelu BiasSplitGelu FusedConv NhwcConv NhwcFusedConv "
   .. "LayerNormalization GatherND GridSample ExpandDims Range ComplexMul ComplexMulConj "
   .. "Attention QuantizeLinear DequantizeLinear MatMulInteger16 QLinearConcat", MICROSOFT)
 of(3, "BiasAdd SkipLayerNormalization SkipSimplifiedLayerNormalization GroupNorm "
-  .. "DynamicQuantizeMatMul MatMulNBits GatherBlockQuantized", MICROSOFT)
+  .. "DynamicQuantizeMatMul DynamicQuantizeLSTM MatMulNBits GatherBlockQuantized", MICROSOFT)
 of(4, "SkipGroupNorm RotaryEmbedding CropAndResize MatMulIntegerToFloat", MICROSOFT)
 of(5, "QAttention", MICROSOFT)
 of(6, "QGemm", MICROSOFT)

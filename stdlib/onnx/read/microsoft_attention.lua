@@ -125,6 +125,10 @@ local function three_of(n, query, key, value, bias)
     return query:select(4, 1), query:select(4, 2), query:select(4, 3)
   end
   if not key then fail "its key is missing" end
+  if query.ndim ~= 3 or key.ndim < 3 or key.ndim > 5 or value and value.ndim ~= key.ndim then
+    fail("a query of %d dimensions, a key of %d, a value of %s", query.ndim, key.ndim,
+      value and tostring(value.ndim) or "none")
+  end
   local packed = key.ndim == 5
   local widths = { query.shape[3], packed and key.shape[3] * key.shape[5] or key.shape[3],
     packed and key.shape[3] * key.shape[5] or value and value.shape[3] }

@@ -9,6 +9,7 @@ local ml = require "moonlet"
 local F = require "moonlet.nn.functional"
 local pool = require "moonlet.onnx.read.pool"
 local quantization = require "moonlet.onnx.read.quantization"
+local recurrent = require "moonlet.onnx.read.recurrent"
 local fail = common.fail
 
 local read = {}
@@ -92,6 +93,9 @@ function read.QLinearConcat(n, y_scale, y_zero, ...)
 end
 
 function read.QLinearWhere(_, condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero)
+  if condition.dtype ~= ml.bool then
+    fail("the condition is of %s, expected bool", condition.dtype)
+  end
   return quantized(ml.where(condition, real(x, x_scale, x_zero), real(y, y_scale, y_zero)), z_scale,
     z_zero)
 end
@@ -153,6 +157,41 @@ function read.QEmbedLayerNormalization(n, words, segments, word_rows, place_rows
     real(place_rows, place_scale, place_zero), segment, mask)
   return F.layer_norm(sum, { sum.shape[3] }, real(gamma, gamma_scale, gamma_zero),
     real(beta, beta_scale, beta_zero), n.attributes.epsilon or 1e-12), counts
+end
+
+-- --- recurrent --------------------------------------------------------------------------------
+
+-- One of `directions` weights (rows, columns), and its scale: one, or one for each column.
+local function of_direction(t, d, directions)
+  if t.ndim == 0 or t.shape[1] ~= directions then
+    fail("a scale or zero point of the shape %s for %d directions", tostring(t.shape), directions)
+  end
+  return t[d]
+end
+
+-- The input, and the hidden state at each step, get the scale that their numbers want.
+function read.DynamicQuantizeLSTM(n, x, w, r, b, lengths, h, c, peepholes, w_scale, w_zero, r_scale,
+    r_zero)
+  if not w_scale or not r_scale then fail "the scale of a weight is missing" end
+  if w.ndim ~= 3 or r.ndim ~= 3 then
+    fail("weights of %d and %d dimensions, expected 3", w.ndim, r.ndim)
+  end
+  local directions = w.shape[1]
+  local function through(weight, scale, zero)
+    return function(d)
+      local own = zero and of_direction(zero, d, directions)
+      local by, rows = of_direction(scale, d, directions), weight[d]
+      return function(a)
+        local flat = a:reshape(-1, a.shape[a.ndim])
+        local y = read.DynamicQuantizeMatMul(n, flat, rows, by, own)
+        local shape = {}
+        for i, size in ipairs(a.shape) do shape[i] = i == a.ndim and y.shape[2] or size end
+        return y:reshape(shape)
+      end
+    end
+  end
+  return recurrent._quantized_lstm(n, x, w, r, b, lengths, h, c, peepholes,
+    through(w, w_scale, w_zero), through(r, r_scale, r_zero))
 end
 
 -- --- weights of few bits ----------------------------------------------------------------------

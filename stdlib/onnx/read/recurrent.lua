@@ -100,14 +100,14 @@ end
 
 -- --- step by step -----------------------------------------------------------------------------
 
--- Each cell is made of one direction's { r, rb, hidden, activations, ... } and is a function of the
--- input's part (with its bias), h and c, which gives the next h and c.
+-- Each cell is made of one direction's { times_r, rb, hidden, activations, ... } and is a function
+-- of the input's part (with its bias), h and c, which gives the next h and c.
 local CELLS = {}
 
 function CELLS.RNN(p)
   local f = p.activations[1]
   return function(x, h)
-    local all = x + h:matmul(p.r:t())
+    local all = x + p.times_r(h)
     return f(p.rb and all + p.rb or all)
   end
 end
@@ -140,7 +140,7 @@ function CELLS.LSTM(p)
   end
   local function looked(gate, c, peep) return peep and gate + peep * c or gate end
   return function(x, h, c)
-    local all = x + h:matmul(p.r:t())
+    local all = x + p.times_r(h)
     if p.rb then all = all + p.rb end
     local gates = all:chunk(4, 2)
     local enter = f(looked(gates[1], c, peep_in))
@@ -155,7 +155,7 @@ end
 -- and sequence whether the sequence is that long.
 local function unrolled(p, x, h, c, backward, there)
   local cell, steps, out = CELLS[p.kind](p), x.shape[1], {}
-  local inputs = x:matmul(p.w:t())
+  local inputs = p.times_w(x)
   if p.wb then inputs = inputs + p.wb end
   for step = 1, steps do
     local at = backward and steps - step + 1 or step
@@ -180,15 +180,24 @@ local function mask_of(lengths, x)
   return steps:le(lengths:to("int64"):cpu():flatten():unsqueeze(1)):unsqueeze(3):to(x.device)
 end
 
-local function layer(n, kind, x, w, r, b, lengths, h, c, peepholes)
+-- A product with a weight (out, in).
+local function through(weight)
+  return function(d)
+    local turned = weight[d]:t()
+    return function(x) return x:matmul(turned) end
+  end
+end
+
+local function layer(n, kind, x, w, r, b, lengths, h, c, peepholes, through_w, through_r)
   local directions, reverse = directions_of(n)
+  through_w, through_r = through_w or through(w), through_r or through(r)
   local calls, count = activations_of(n, kind, directions), #DEFAULTS[kind]
   local there = lengths and mask_of(lengths, x)
   local outs, hs, cs = {}, {}, {}
   for d = 1, directions do
     local both = b and b[d]:chunk(2, 1) or {}
-    local p = { kind = kind, w = w[d], r = r[d], wb = both[1], rb = both[2], hidden = r.shape[3],
-      activations = table.move(calls, (d - 1) * count + 1, d * count, 1, {}),
+    local p = { kind = kind, times_w = through_w(d), times_r = through_r(d), r = r[d],
+      wb = both[1], rb = both[2], hidden = h.shape[3], activations = table.move(calls, (d - 1) * count + 1, d * count, 1, {}),
       before_reset = n.attributes.linear_before_reset == 1,
       coupled = n.attributes.input_forget == 1, peepholes = peepholes and peepholes[d] }
     outs[d], hs[d], cs[d] = unrolled(p, x, h[d], c[d], reverse or d == 2, there)
@@ -222,7 +231,7 @@ local function swap(t) return t and t:transpose(1, 2) end
 
 local GATES = { LSTM = 4, GRU = 3, RNN = 1 }
 
-local function check_shapes(kind, directions, x, w, r, b)
+local function check_shapes(kind, directions, x, w, r, b, h, c, peepholes)
   if x.ndim ~= 3 then fail("an input of %d dimensions, expected 3", x.ndim) end
   local hidden = r.ndim == 3 and r.shape[3] or 0
   local rows = GATES[kind] * hidden
@@ -237,14 +246,22 @@ local function check_shapes(kind, directions, x, w, r, b)
   check("R", r, directions, rows, hidden)
   check("W", w, directions, rows, x.shape[3])
   if b then check("B", b, directions, 2 * rows) end
+  if h then check("initial_h", h, directions, x.shape[2], hidden) end
+  if c then check("initial_c", c, directions, x.shape[2], hidden) end
+  if peepholes then check("P", peepholes, directions, 3 * hidden) end
 end
 
 local function recurrent(kind)
   return function(n, x, w, r, b, lengths, h, c, peepholes)
     local directions, reverse = directions_of(n)
     local batch_first = n.attributes.layout == 1
-    if batch_first and x.ndim == 3 then x, h, c = swap(x), swap(h), swap(c) end
-    check_shapes(kind, directions, x, w, r, b)
+    for _, t in ipairs { h or x, c or x } do
+      if t.ndim ~= 3 or x.ndim ~= 3 then
+        fail("a state or input of %d dimensions, expected 3", t.ndim == 3 and x.ndim or t.ndim)
+      end
+    end
+    if batch_first then x, h, c = swap(x), swap(h), swap(c) end
+    check_shapes(kind, directions, x, w, r, b, h, c, peepholes)
     local hidden = r.shape[3]
     local zeros = ml.zeros(directions, x.shape[2], hidden, { dtype = x.dtype, device = x.device })
     h, c = h or zeros, c or zeros
@@ -265,6 +282,16 @@ local function recurrent(kind)
     end
     return y, last_h, last_c
   end
+end
+
+--- An LSTM whose weights (directions, in, gates) are multiplied by what `through_w(d)` and
+--- `through_r(d)` give for each direction.
+function read._quantized_lstm(n, x, w, r, b, lengths, h, c, peepholes, through_w, through_r)
+  local directions = directions_of(n)
+  check_shapes("LSTM", directions, x, w:transpose(2, 3), r:transpose(2, 3), b, h, c, peepholes)
+  local zeros = ml.zeros(directions, x.shape[2], r.shape[2], { dtype = x.dtype, device = x.device })
+  return layer(n, "LSTM", x, w, r, b, lengths, h or zeros, c or zeros, peepholes, through_w,
+    through_r)
 end
 
 read.LSTM, read.GRU, read.RNN = recurrent "LSTM", recurrent "GRU", recurrent "RNN"

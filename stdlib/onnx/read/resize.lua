@@ -163,6 +163,7 @@ local function by_sizes(n, x, dims, sizes)
 end
 
 local function by_scales(x, dims, scales)
+  if not scales:is_floating_point() then fail("scales are of %s, expected floats", scales.dtype) end
   check_count("scales", scales:numel(), dims)
   local new, by = {}, scales:flatten():tolist()
   for i, d in ipairs(dims) do
@@ -174,7 +175,7 @@ local function by_scales(x, dims, scales)
 end
 
 local function part_of(region, dims, i)
-  if not region or region:numel() ~= 2 * #dims then
+  if not region or region:numel() ~= 2 * #dims or not region:is_floating_point() then
     fail("the region has %d numbers, expected %d", region and region:numel() or 0, 2 * #dims)
   end
   local list = region:flatten():tolist()
@@ -210,7 +211,11 @@ function read.Resize(n, x, region, scales, sizes)
   else
     fail "it has neither scales nor sizes"
   end
-  local dtype, hidden = x.dtype, nil
+  local dtype, hidden, total = x.dtype, nil, x:numel()
+  for i, d in ipairs(dims) do
+    total = total / math.max(x.shape[d], 1) * new[i]
+    common.check_room(n, total, 4)
+  end
   if o.mode ~= "nearest" and dtype ~= "float32" and dtype ~= "float64" then x = x:float() end
   for i, d in ipairs(dims) do
     local r = { dim = d, from = x.shape[d], to = new[i], scale = by[i], coordinate = o.coordinate }
