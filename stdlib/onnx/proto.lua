@@ -133,11 +133,11 @@ function Reader:pieces(at, stop, f)
   end
 end
 
--- By the number of a tensor's type what its elements in int32_data are kept in, their bits, and the
--- bit of the sign.
-local SMALL = { [2] = { "uint8", 0xff, 0 }, [3] = { "int8", 0xff, 0x80 }, [9] = { "uint8", 0xff, 0 },
-  [5] = { "int16", 0xffff, 0x8000 }, [10] = { "int16", 0xffff, 0x8000 },
-  [16] = { "int16", 0xffff, 0x8000 } }
+-- By the number of a tensor's type what its elements in int32_data are kept in, their bits, and
+-- the bit of the sign.
+local SMALL = { [2] = { "uint8", 0xff, 0 }, [3] = { "int8", 0xff, 0x80 },
+  [5] = { "int16", 0xffff, 0x8000 }, [9] = { "uint8", 0xff, 0 },
+  [10] = { "int16", 0xffff, 0x8000 }, [16] = { "int16", 0xffff, 0x8000 } }
 local WHOLE = { "int32", 0xffffffff, 0x80000000 }
 
 -- The elements of a tensor that are stored as varints.
