@@ -158,6 +158,8 @@ function model.read(proto, readers, file)
   for name in pairs(out.initializers) do known[name] = true end
   for _, input in ipairs(out.inputs) do known[input.name] = true end
   out.nodes = nodes.list(graph.node, context, known, out.outputs, "")
+  values.check_kinds(out.inputs)
+  values.check_kinds(out.outputs)
   out.metadata, out.graphs = metadata_of(proto), context.graphs
   positions.find(out, entries_of(proto.metadata_props))
   -- Files from here have their parameters as initialisers.

@@ -1,5 +1,5 @@
 -- stdlib/onnx/nodes.lua: the nodes, graphs and functions of an ONNX file, checked: nodes stand in
--- an order that can run, each with what computes it; a graph inside a node sees the names around it.
+-- an order that can run, each with what computes it; a graph in a node sees the names around it.
 
 local attributes = require "moonlet.onnx.attributes"
 local dtypes = require "moonlet.onnx.dtypes"
@@ -46,18 +46,6 @@ local function reader_of(node, context)
       shown(domain))
   end
   return others[op], readers._least[domain .. ":" .. op] or 1
-end
-
--- Fails for an op that is older than what is read of it, or newer.
-local function check_version(node, context)
-  local limits = context.readers._versions and context.readers._versions[node.op]
-  if node.domain ~= "" or not limits then return end
-  for _, limit in ipairs(limits) do
-    if node.version >= limit[1] and node.version <= limit[2] then
-      fail("%s: the %s of opset %d is not read%s", node.what, node.op, node.version,
-        limit[3] or "")
-    end
-  end
 end
 
 local function check_inputs(node, least)
@@ -195,7 +183,6 @@ local function read_node(proto, number, context, known, where)
       fail("%s: the file does not say which version of the domain '%s' it uses", node.what,
         node.domain == "" and "ai.onnx" or shown(node.domain))
     end
-    check_version(node, context)
     check_inputs(node, least)
   end
   read_attributes(node, proto.attribute, context, known)

@@ -29,7 +29,8 @@ local function message(name, fields)
 end
 
 message("Model", { "ir_version int", "producer_name bytes", "producer_version bytes",
-  "domain bytes", "model_version int", "doc_string bytes", "graph Graph", "opset_import OperatorSet*",
+  "domain bytes", "model_version int", "doc_string bytes", "graph Graph",
+  "opset_import OperatorSet*",
   [14] = "metadata_props Entry*", [25] = "functions Function*" })
 message("OperatorSet", { "domain bytes", "version int" })
 message("Entry", { "key bytes", "value bytes" })
@@ -132,17 +133,27 @@ function Reader:pieces(at, stop, f)
   end
 end
 
+-- By the number of a tensor's type what its elements in int32_data are kept in, their bits, and
+-- the bit of the sign.
+local SMALL = { [2] = { "uint8", 0xff, 0 }, [3] = { "int8", 0xff, 0x80 },
+  [5] = { "int16", 0xffff, 0x8000 }, [9] = { "uint8", 0xff, 0 },
+  [10] = { "int16", 0xffff, 0x8000 }, [16] = { "int16", 0xffff, 0x8000 } }
+local WHOLE = { "int32", 0xffffffff, 0x80000000 }
+
 -- The elements of a tensor that are stored as varints.
-function Reader:varints(at, stop, dtype)
+function Reader:varints(at, stop, dtype, type)
+  local small = dtype == "int32" and (SMALL[type] or WHOLE)
   local budget, total = self.file.budget, 0
   for from = at, stop - 1, WINDOW do
     total = total + count_ends(self.file:bytes(from, math.min(WINDOW, stop - from)))
   end
-  budget:take(Budget.TENSOR + total * (dtype == "int32" and 4 or 8))
+  if small then dtype = small[1] end
+  budget:take(Budget.TENSOR + total * (small and 4 or 8))
   local out, done = ml.empty({ total }, { dtype = dtype }), 0
   self:pieces(at, stop, function(list, count)
-    if dtype == "int32" then
-      for i = 1, count do list[i] = signed32(list[i]) end
+    if small then
+      local mask, sign = small[2], small[3]
+      for i = 1, count do list[i] = ((list[i] & mask) ~ sign) - sign end
     end
     out:narrow(1, done + 1, count):copy_(ml.tensor(list, { dtype = dtype }))
     done = done + count
@@ -152,8 +163,8 @@ end
 
 local WIDTHS = { float32 = 4, float64 = 8, uint8 = 1 }
 
-function Reader:elements(kind, at, stop)
-  if kind == "int32_list" then return self:varints(at, stop, "int32") end
+function Reader:elements(kind, at, stop, type)
+  if kind == "int32_list" then return self:varints(at, stop, "int32", type) end
   if kind == "int64_list" then return self:varints(at, stop, "int64") end
   if (stop - at) % WIDTHS[kind] ~= 0 then damaged(at) end
   return self.file:tensor(at, stop - at, kind)
@@ -203,6 +214,7 @@ end
 function Reader:put_elements(out, field, value)
   local name = field[1]
   if out[name] and name ~= "raw_data" then
+    if out[name].dtype ~= value.dtype then value = value:to(out[name].dtype) end
     self.file.budget:take((out[name]:numel() + value:numel()) * value:element_size())
     value = ml.cat({ out[name], value }, 1)
   end
@@ -227,7 +239,7 @@ end
 function Reader:sized(out, field, at, stop, depth)
   local name, kind, repeated = field[1], field[2], field[3]
   if IS_ELEMENTS[kind] then
-    self:put_elements(out, field, self:elements(kind, at, stop))
+    self:put_elements(out, field, self:elements(kind, at, stop, out.data_type))
   elseif kind == "bytes" then
     self:put(out, field, self:string(at, stop - at))
   elseif NUMBERS[kind] then

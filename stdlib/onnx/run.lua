@@ -49,11 +49,11 @@ end
 local SAME, COMPUTED = {}, {}
 for name in ("Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Concat Split Slice Gather "
   .. "GatherElements GatherND Scatter ScatterElements ScatterND Where Pad DepthToSpace "
-  .. "SpaceToDepth Trilu Compress ReverseSequence Unique TopK Max Min MaxPool Clip ReduceMax ReduceMin Relu Abs "
-  .. "Sign CenterCropPad TensorScatter"):gmatch "%S+" do SAME[name] = true end
+  .. "SpaceToDepth Trilu Compress ReverseSequence Unique TopK Max Min MaxPool Clip ReduceMax "
+  .. "ReduceMin Relu Abs Sign CenterCropPad TensorScatter"):gmatch "%S+" do SAME[name] = true end
 for name in ("Add Sub Mul Div Mod Pow Sum Mean Neg CumSum CumProd ReduceSum ReduceProd "
-  .. "ReduceSumSquare ReduceL1 ReduceMean BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift MatMul "
-  .. "Gemm Range Einsum"):gmatch "%S+" do
+  .. "ReduceSumSquare ReduceL1 ReduceMean BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift "
+  .. "MatMul Gemm Range Einsum"):gmatch "%S+" do
   SAME[name], COMPUTED[name] = true, true
 end
 

@@ -37,11 +37,12 @@ local function read_type(type, what, out, depth)
   elseif sequence then
     out.kind = "sequence"
     out.element = read_type(sequence.elem_type, what, {}, depth + 1)
+    out.problem = out.element.problem
   elseif optional then
     read_type(optional.elem_type, what, out, depth + 1)
     out.optional = true
   else
-    fail("%s is no tensor, sequence or optional value, and others are not read", what)
+    out.problem = what .. " is no tensor, sequence or optional value, and others are not read"
   end
   return out
 end
@@ -102,6 +103,14 @@ local function check_tensor(value, given, what)
     options.fail("%s has the shape (%s), got %s", what, table.concat(wanted, ", "), got)
   end
   return given
+end
+
+--- Fails for a declared value of a kind that is not read.
+---@param list table[]
+function values.check_kinds(list)
+  for _, value in ipairs(list) do
+    if value.problem then fail("%s", value.problem) end
+  end
 end
 
 --- A given value as a run has it; errors are at the script's line.

@@ -448,6 +448,9 @@ test("elements in all fields that they may stand in", function()
   expect.equal(read(11, w.bytes(10, ("<dd"):pack(1.5, -2))), { 1.5, -2 })
   expect.equal(read(7, w.bytes(7, v(300) .. v(-1))), { 300, -1 })
   expect.equal(read(7, w.number(7, 300) .. w.number(7, -1)), { 300, -1 })
+  expect.equal(read(2, w.bytes(5, v(200) .. v(7))), { 200, 7 })
+  expect.equal(read(9, w.bytes(5, v(1) .. v(0))), { true, false })
+  expect.equal(read(16, w.bytes(5, v(0x3f80) .. v(0xc000))), { 1, -2 })
   expect.equal(read(3, w.bytes(5, v(5) .. v(-7))), { 5, -7 })
   expect.equal(read(10, w.bytes(5, v(0x3c00) .. v(0xc000))), { 1, -2 })
   expect.equal(read(12, w.bytes(11, v(5) .. v(0xffffffff))), { 5, 0xffffffff })
@@ -456,6 +459,18 @@ test("elements in all fields that they may stand in", function()
   expect.equal(read(17, w.bytes(9, "\x38\xc0"), 2), { 1, -2 })
   expect.equal(#read(7, w.bytes(7, v(1):rep(20000)), 20000), 20000)
   expect.error(function() read(7, w.bytes(7, v(1):rep(3))) end, "has 3 elements, its shape wants 2")
+end)
+
+test("a mapped file gives the same, where elements are aligned and where they are not", function()
+  for pad = 0, 3 do
+    local content = w.model(graph({ node("Mul", { "x", "w" }, { "y" }), node("Where", { "b", "y", "x" }, { "z" }) },
+      { fx }, { fz }, { tensor("w", FLOAT, { 2 }, { 3, 4 }), tensor("b", BOOL, { 2 }, { 1, 0 }) }), 17,
+      w.bytes(6, ("d"):rep(pad)))
+    content = w.bytes(2, ("p"):rep(pad)) .. content
+    with_file(content, function(path)
+      expect.equal(ml.load(path, { mmap = true })(ml.tensor { 1.0, 2 }):tolist(), { 3, 2 })
+    end)
+  end
 end)
 
 test("damaged bytes, messages in messages without end, and lengths that lie", function()
