@@ -147,7 +147,7 @@ function model.read(proto, readers, file)
   local versions = nodes.versions_of(proto.opset_import)
   check_versions(versions)
   local context = { readers = readers, external = external_reader(file), depth = 0, graphs = {},
-    versions = versions, functions = functions_of(proto) }
+    watched = {}, versions = versions, functions = functions_of(proto) }
   local out = { version = versions[""], max_bytes = file.budget.given }
   out.initializers, out.order = nodes.initializers(graph, context, "")
   out.size = file.budget.size
@@ -161,6 +161,7 @@ function model.read(proto, readers, file)
   values.check_kinds(out.inputs)
   values.check_kinds(out.outputs)
   out.metadata, out.graphs = metadata_of(proto), context.graphs
+  if next(context.watched) then out.watched = context.watched end
   positions.find(out, entries_of(proto.metadata_props))
   -- Files from here have their parameters as initialisers.
   if not out.metadata["moonlet.index_inputs"] then
