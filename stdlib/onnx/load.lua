@@ -93,10 +93,10 @@ local function place_graph(root, model, graph, children, budget)
       graph.strings[name] = tensor
     else
       local value = buffers[name] and nn.Buffer(tensor) or nn.Parameter(tensor)
-      kept.note(value, kept.type_of(tensor))
       budget:take(MODULE_BYTES)
       local module, key = place(root, name, value, children, budget)
-      places[name] = { module, key, kept.type_of(tensor) }
+      local type = kept.type_of(tensor)
+      places[name] = { module, key, type ~= tensor.dtype and type or nil }
     end
   end
   graph.places, graph.initializers = places, nil
@@ -116,17 +116,13 @@ end
 
 -- --- running ----------------------------------------------------------------------------------
 
-local function is_named(value, model)
-  if type(value) ~= "table" or getmetatable(value) ~= nil or type(next(value)) ~= "string" then
-    return false
-  end
-  -- Strings of an input are a list.
-  return #value == 0 or #model.inputs ~= 1
+local function is_named(value)
+  return type(value) == "table" and getmetatable(value) == nil and type(next(value)) == "string"
 end
 
 local function inputs_of(model, ...)
   local count, given = select("#", ...), { ... }
-  if count == 1 and is_named(given[1], model) then
+  if count == 1 and is_named(given[1]) then
     local names, by_name = {}, given[1]
     for i, value in ipairs(model.inputs) do names[i] = value.name end
     options.check("onnx model", by_name, names)

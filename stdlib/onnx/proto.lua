@@ -2,6 +2,7 @@
 -- go from the file straight into their storage, and what nobody asks for is passed over.
 
 local Budget = require "moonlet.files.budget"
+local io = require "moonlet.io"
 local ml = require "moonlet"
 
 local proto = {}
@@ -76,12 +77,22 @@ local function damaged(at)
   error(("it is no ONNX model, or damaged or cut off, near byte %d"):format(at), 0)
 end
 
+-- Bytes that are not kept: the budget has room for a window of them.
+function Reader:passing(at, count)
+  local file = self.file
+  file:need(at, count)
+  if count > WINDOW then file.budget:take_string(count) end
+  local bytes = io.read_bytes(file.path, at, count, file.op)
+  if #bytes < count then error("the file has become shorter", 0) end
+  return bytes
+end
+
 -- Where `count` bytes from `at` begin in the window, from 1.
 function Reader:place(at, count)
   local from = at - self.base
   if from < 0 or from + count > #self.window then
     if count > self.file.size - at then damaged(at) end
-    self.window = self.file:bytes(at, math.min(math.max(count, WINDOW), self.file.size - at))
+    self.window = self:passing(at, math.min(math.max(count, WINDOW), self.file.size - at))
     self.base, from = at, 0
   end
   return from + 1
@@ -145,7 +156,7 @@ function Reader:varints(at, stop, dtype, type)
   local small = dtype == "int32" and (SMALL[type] or WHOLE)
   local budget, total = self.file.budget, 0
   for from = at, stop - 1, WINDOW do
-    total = total + count_ends(self.file:bytes(from, math.min(WINDOW, stop - from)))
+    total = total + count_ends(self:passing(from, math.min(WINDOW, stop - from)))
   end
   if small then dtype = small[1] end
   budget:take(Budget.TENSOR + total * (small and 4 or 8))
@@ -293,6 +304,7 @@ end
 ---@return table
 function proto.read(file, name)
   local reader = setmetatable({ file = file, base = 0, window = "" }, Reader)
+  file.budget:take_string(math.min(WINDOW, file.size))
   return reader:message(MESSAGES[name or "Model"], 0, file.size, 1)
 end
 

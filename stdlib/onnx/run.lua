@@ -198,7 +198,11 @@ end
 
 --- Puts a graph's initialisers among the values: parameters of the module, and strings.
 function run.place_initializers(graph, env)
-  for name, spot in pairs(graph.places) do env[name] = spot[1][spot[2]] end
+  for name, spot in pairs(graph.places) do
+    local value = spot[1][spot[2]]
+    if spot[3] then kept.note(value, spot[3]) end
+    env[name] = value
+  end
   for name, strings in pairs(graph.strings or {}) do env[name] = strings end
 end
 

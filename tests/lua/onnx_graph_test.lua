@@ -486,6 +486,17 @@ test("damaged bytes, messages in messages without end, and lengths that lie", fu
   rejects("its type nests too deeply", w.model(graph({ relu }, { w.bytes(1, "x") .. w.bytes(2, type) }, { fz })))
 end)
 
+test("what reading may take is counted once", function()
+  local weights, nodes = {}, {}
+  for i = 1, 40 do
+    weights[i] = w.number(1, 25000) .. w.number(2, FLOAT) .. w.bytes(8, "w" .. i) .. w.bytes(9, ("\0"):rep(100000))
+    nodes[i] = node("Add", { i == 1 and "x" or "a" .. i - 1, "w" .. i }, { i == 40 and "z" or "a" .. i })
+  end
+  local content = w.model(graph(nodes, { fx }, { fz }, weights))
+  expect.equal(#load(content, { max_bytes = 5000000 }):parameters(), 40)
+  expect.error(function() load(content, { max_bytes = 3000000 }) end, "takes more than 3000000 bytes")
+end)
+
 test("reading takes little more than the weights", function()
   if not io.open "/proc/self/status" then harness.skip "there is no /proc" end
   local program = arg[-1]
