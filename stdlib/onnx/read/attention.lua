@@ -79,7 +79,8 @@ local function softmax_of(scores, o)
 end
 
 --- Attention of (batch, heads, steps, size): the result, and the weights at the stage that
---- `o.stage` names. `o` has scale, softcap, bias (added), masks (a list of bools), precision, a sink.
+--- `o.stage` names. `o` has scale, softcap, bias (added), masks (a list of bools), precision, and a
+--- sink.
 ---@return Tensor y
 ---@return Tensor? stage 0 the scores, 1 capped, 2 with the mask, 3 the softmax
 function read._attend(q, k, v, o)

@@ -197,7 +197,8 @@ local function layer(n, kind, x, w, r, b, lengths, h, c, peepholes, through_w, t
   for d = 1, directions do
     local both = b and b[d]:chunk(2, 1) or {}
     local p = { kind = kind, times_w = through_w(d), times_r = through_r(d), r = r[d],
-      wb = both[1], rb = both[2], hidden = h.shape[3], activations = table.move(calls, (d - 1) * count + 1, d * count, 1, {}),
+      wb = both[1], rb = both[2], hidden = h.shape[3],
+      activations = table.move(calls, (d - 1) * count + 1, d * count, 1, {}),
       before_reset = n.attributes.linear_before_reset == 1,
       coupled = n.attributes.input_forget == 1, peepholes = peepholes and peepholes[d] }
     outs[d], hs[d], cs[d] = unrolled(p, x, h[d], c[d], reverse or d == 2, there)
