@@ -239,7 +239,8 @@ end
 --- GGUF: tensors by name, quantised ones as floats of the option `dtype` ("float32"); the metadata
 --- are numbers, booleans, strings and arrays of them.
 ---
---- ONNX: the module that `ml.onnx.load` makes.
+--- ONNX: the module that `ml.onnx.load` makes; the metadata are the entries of `metadata_props`,
+--- with `producer_name`, `doc_string` and what else the file says about itself.
 ---
 --- Dtypes that do not exist here become wider ones: unsigned integers int32 or int64, floats of 8
 --- bits float32. What cannot be read does not keep the rest from being read: a third result says by
