@@ -12,8 +12,9 @@ local fail = require("moonlet.options").fail
 
 local Graph = class("onnx.Graph")
 
-function Graph:init(run, parameters)
-  self.run, self.parameters = run, parameters
+--- `opset` is the set of ops in which the nodes are, `latest` the last that may be asked for.
+function Graph:init(run, parameters, opset, latest)
+  self.run, self.parameters, self.opset, self.latest = run, parameters, opset, latest
   self.nodes, self.taken, self.cache, self.bytes = {}, {}, {}, 0
   self.named = {}  -- values that have names, in their order
   self.counters = {}
@@ -103,6 +104,64 @@ end
 function Graph:cached(key, make)
   if not self.cache[key] then self.cache[key] = make() end
   return self.cache[key]
+end
+
+--- Says that what is written is of a later set of ops.
+---@param opset integer
+---@param what? string what is, for the message; else the op that is written
+function Graph:needs(opset, what)
+  if opset > self.latest then
+    fail("onnx.export: %s is in ONNX from opset %d on, and 'opset_version' is %d%s",
+      what or self.call.name, opset, self.latest, self.call.place)
+  end
+  self.opset = math.max(self.opset, opset)
+end
+
+local AXES = {}
+for name in ("ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
+  .. "ReduceProd"):gmatch "%S+" do
+  AXES[name] = true
+end
+
+local GRID_MODES = { bilinear = "linear", bicubic = "cubic" }
+
+-- An attribute of a node, which is taken away.
+local function taken(node, name)
+  for i, one in ipairs(node.attribute) do
+    if one.name == name then return table.remove(node.attribute, i) end
+  end
+end
+
+-- What a node of opset 17 is in a later one.
+local function renewed(self, node, constant)
+  if AXES[node.op_type] then
+    local axes = taken(node, "axes")
+    if axes then node.input[2] = constant(axes.ints) end
+  elseif node.op_type == "Split" and not node.input[2] then
+    table.insert(node.attribute, attribute("num_outputs", #node.output))
+  elseif self.opset >= 20 and node.op_type == "DFT" then
+    node.input[2], node.input[3] = node.input[2] or "", constant(taken(node, "axis").i)
+  elseif self.opset >= 20 and node.op_type == "GridSample" then
+    local mode = taken(node, "mode")
+    mode.s = GRID_MODES[mode.s] or mode.s
+    table.insert(node.attribute, mode)
+  end
+end
+
+--- Brings the nodes, which are written as those of opset 17, to the set of ops of the graph.
+function Graph:finish()
+  if self.opset == 17 then return end
+  local nodes, known = self.nodes, {}
+  self.nodes = {}
+  local function constant(value)
+    local key = type(value) == "table" and "{" .. table.concat(value, ",") .. "}" or value
+    known[key] = known[key] or self:tensor(ml.tensor(value, { dtype = "int64" }))
+    return known[key]
+  end
+  for _, node in ipairs(nodes) do
+    renewed(self, node, constant)
+    self.nodes[#self.nodes + 1] = node
+  end
 end
 
 -- --- values -----------------------------------------------------------------------------------

@@ -46,15 +46,15 @@ local known = {}
 ---@param call table
 ---@return table<string, boolean>
 function write.positions_of(call)
-  if not known[call.name] then
+  if not known[call.op] then
     local out = {}
-    for _, argument in ipairs(ml.ops.info(call.name).arguments) do
+    for _, argument in ipairs(call.info.arguments) do
       local kind = argument.type:gsub("?$", "")
       if kind == "Positions" or kind == "Indices" then out[argument.name] = true end
     end
-    known[call.name] = out
+    known[call.op] = out
   end
-  return known[call.name]
+  return known[call.op]
 end
 
 return write
