@@ -296,13 +296,13 @@ local function dims_of(value, symbols, plan_sizes, name, given)
 end
 
 local function translate(graph, call)
-  local translation = translations[call.op]
+  local translation = translations.of(call)
   graph.call, graph.stem = call, call.op
   if call.random and not translation then
     fail("onnx.export: %s draws random numbers, which a graph for inference cannot%s", call.name,
       call.place)
   elseif not translation then
-    fail("onnx.export: %s has no translation to ONNX%s", call.name, call.place)
+    fail("onnx.export: %s has no translation to ONNX%s", translations.described(call), call.place)
   end
   for _, value in ipairs(call.results) do
     if not dtypes.codes[value.dtype] then
@@ -313,8 +313,10 @@ local function translate(graph, call)
   local names = table.pack(translation(graph, call.arguments, call))
   for i, value in ipairs(call.results) do
     local name = names[i]
-    local zero = type(name) == "table"
-    if name then graph:bind(value, zero and name.zero or name, zero) end
+    if type(name) ~= "table" then name = { name = name } end
+    value.parts = name.parts
+    local bound = name.zero or name.name or name.parts and name.parts[1]
+    if bound then graph:bind(value, bound, name.zero ~= nil) end
   end
 end
 
@@ -393,7 +395,8 @@ local function model_of(graph, run, parameters, o, symbols, plan_sizes, labels)
     outputs[i] = { name = o.output_names[i],
       type = type_of(value.dtype, dims_of(value, symbols, plan_sizes, o.output_names[i], labels)) }
   end
-  return { ir_version = graph.opset < 19 and IR_VERSION or IR_VERSION + 1, producer_name = "moonlet", producer_version = ml.version,
+  return { ir_version = graph.opset < 19 and IR_VERSION or IR_VERSION + 1,
+    producer_name = "moonlet", producer_version = ml.version,
     opset_import = { { domain = "", version = graph.opset } },
     metadata_props = {
       { key = "moonlet.index_inputs", value = joined(run.inputs, o.input_names) },
@@ -543,8 +546,9 @@ local function export(o)
   end)
 end
 
---- Writes a model as an ONNX file (opset 17, or a later one that an op needs): runs it once in evaluation mode with `args`, an array
---- of its arguments or one tensor, and notes down each op. The path is `f`.
+--- Writes a model as an ONNX file (opset 17, or a later one that an op needs): runs it once in
+--- evaluation mode with `args`, an array of its arguments or one tensor, and notes down each op.
+--- The path is `f`.
 ---
 --- Positions count from 0 in the file: an integer input that the model uses as positions (token
 --- ids of an Embedding, indices of gather) is one of ids from 0 there, and what argmax, topk and
@@ -554,7 +558,8 @@ end
 --- `dynamic_axes`, by the names of inputs, are axes that may have any size: `{ x = { [1] = "batch"
 --- } }`, or `{ x = { 1 } }`. The model then runs at several sizes, and what differs is computed in
 --- the graph; where that cannot be written down there is an error. Control flow of the script, and
---- what it reads with `item` or `tolist`, is what it was in that run.
+--- what it reads with `item` or `tolist`, is what it was in that run. How many elements a mask
+--- chooses, or nonzero finds, is left open, by runs that pretend that there are more.
 ---
 --- The initialisers are the parameters and buffers under the names of the state dict. With
 --- `export_params = false` they are inputs instead, with `keep_initializers_as_inputs` both.
@@ -583,7 +588,8 @@ return function(...)
   o.name = "main_graph"
   local model = export(o)
   if o.verbose then print(describe(model)) end
-  local ok, bytes = pcall(codec.encode, model)
+  -- The checker of the installed library knows no later opset.
+  local ok, bytes = pcall(codec.encode, model, model.opset_import[1].version == OPSET)
   if not ok then fail("onnx.export: '%s': %s", o.f, tostring(bytes):gsub("^[^\n]-:%d+: ", "")) end
   io.write_parts(o.f, { bytes }, "onnx.export")
 end

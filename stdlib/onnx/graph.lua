@@ -166,8 +166,29 @@ end
 
 -- --- values -----------------------------------------------------------------------------------
 
+--- The names of the real and the imaginary part of a complex value.
+---@param value table
+---@return string[]
+function Graph:parts(value)
+  if not value.parts then
+    local tensor = value.tensor
+    if not value.parameter and not value.constant then
+      fail("onnx.export: %s gets complex numbers that are given to the model, which ONNX's ops do "
+        .. "not know; give view_as_real of them, and use view_as_complex%s", self.call.name,
+        self.call.place)
+    end
+    value.parts = { self:tensor(ml.real(tensor):contiguous()),
+      self:tensor(ml.imag(tensor):contiguous()) }
+  end
+  return value.parts
+end
+
 --- The name of a value as it is kept, counted from 0 where `value.zero`.
 function Graph:raw(value)
+  if value.parts then
+    fail("onnx.export: %s %s complex numbers, which ONNX's ops do not know; use view_as_real%s",
+      self.call.name, self.call.op and "is of" or "returns", self.call.place)
+  end
   if not value.name then
     if value.constant == false then
       fail("onnx.export: %s uses a tensor of shape (%s) that the model makes anew in each run, by "
@@ -281,13 +302,16 @@ local function linear(size, of, count)
   end
 end
 
-local function combine(self, name, a, b, c)
+-- (name * a / b + c) / d + e, of integers.
+local function combine(self, name, a, b, c, d, e)
   local function with(op, number)
     name = self:node(op, { name, self:constant({ number }, "int64") })
   end
   if a ~= 1 then with("Mul", a) end
   if b ~= 1 then with("Div", b) end
   if c ~= 0 then with("Add", c) end
+  if d then with("Div", d) end
+  if e and e ~= 0 then with("Add", e) end
   return name
 end
 
@@ -324,6 +348,20 @@ local function product(self, size, found)
   end
 end
 
+-- Half of a dimension, rounded down or up, and a constant.
+local function half(self, size, found)
+  for _, entry in ipairs(found) do
+    for more = 0, 1 do
+      local rest = sizes.map(self.run.count, function(k)
+        return sizes.at(size, k) - (sizes.at(entry[3], k) + more) // 2
+      end)
+      if math.type(rest) == "integer" then
+        return combine(self, dimension(self, entry[1], entry[2]), 1, 1, more, 2, rest)
+      end
+    end
+  end
+end
+
 local function find_size(self, size)
   local found = dynamic_dimensions(self)
   for _, entry in ipairs(found) do
@@ -333,7 +371,7 @@ local function find_size(self, size)
     local a, b, c = linear(size, entry[3], self.run.count)
     if a then return combine(self, dimension(self, entry[1], entry[2]), a, b, c) end
   end
-  return product(self, size, found)
+  return product(self, size, found) or half(self, size, found)
 end
 
 --- The name of a size, in one dimension of one element.

@@ -97,6 +97,17 @@ local WRITE_BACK = {
     return "transpose", { x = new, dim0 = a.dim0, dim1 = a.dim1 }
   end,
   t = function(_, _, new) return "t", { x = new } end,
+  permute = function(a, _, new)
+    local dims = {}
+    for i, d in ipairs(a.dims) do dims[d > 0 and d or d + #a.dims + 1] = i end
+    return "permute", { x = new, dims = dims }
+  end,
+  diagonal = function(a, base, new)
+    return "diagonal_scatter", { x = base, src = new, offset = a.offset, dim1 = a.dim1,
+      dim2 = a.dim2 }
+  end,
+  view_as_real = function(_, _, new) return "view_as_complex", { x = new } end,
+  view_as_complex = function(_, _, new) return "view_as_real", { x = new } end,
 }
 for name in ("view unsqueeze squeeze"):gmatch "%S+" do
   WRITE_BACK[name] = function(_, _, new) return "view", { x = new } end
@@ -206,7 +217,8 @@ local function finish(run, call, results)
     count = count + 1
     call.results[count] = new_value(run, tensor, call, count)
   end
-  for _, result in ipairs(results) do
+  for i = 1, results.n or #results do
+    local result = results[i]
     if ml.is_tensor(result) then
       add(result)
     elseif type(result) == "table" then
@@ -250,6 +262,7 @@ end
 -- `count` more of the last entry along a dimension, or of ones where there is no entry.
 local function longer(tensor, dim, count)
   local sizes = sizes_of(tensor)
+  if dim < 0 then dim = dim + #sizes + 1 end
   local n = sizes[dim]
   if n > 0 then
     sizes[dim] = count
@@ -259,24 +272,32 @@ local function longer(tensor, dim, count)
   return ml.ones(sizes, { dtype = tensor.dtype, device = tensor.device })
 end
 
--- Ops whose results have as many entries as the elements say, and the dimension of that in each.
+-- Ops whose results have as many entries as the elements of an argument say: that argument, and the
+-- dimension of the results by their number.
+local function values_and_counts(a) return { a.dim or 1, nil, 1 } end
+
 local SIZED = {
-  nonzero = function() return { 1 } end,
+  nonzero = { "x", function() return { 1 } end },
+  unique = { "x", values_and_counts },
+  unique_consecutive = { "x", values_and_counts },
+  repeat_interleave_positions = { "repeats", function() return { 1 } end },
+  repeat_interleave_each = { "repeats", function(a) return { a.dim or 1 } end },
 }
 
--- The results of such an op in a run that is to show what follows that number: with as many entries
--- more as `run.extra` says of it.
-local function resized(run, call, results)
-  local x = call.arguments.x
+-- Makes the results of such an op longer in a run that is to show what follows that number: by as
+-- many entries as `run.extra` says of it.
+local function resize(run, call, results)
+  local name, dims_of = table.unpack(SIZED[call.op])
+  local x = call.arguments[name]
   if not is_free(run, x) or x.tensor:numel() == 0 then return end
-  local key = call.op .. " " .. identity(run, x)
+  local key = identity(run, x)
   if not run.sized[key] then
     run.sized[key] = #run.sized + 1
     run.sized[#run.sized + 1] = key
   end
   local extra = run.extra[run.sized[key]] or 0
   if extra == 0 then return end
-  for i, dim in pairs(SIZED[call.op](call.arguments, results)) do
+  for i, dim in pairs(dims_of(call.arguments)) do
     if results[i] then results[i] = longer(results[i], dim, extra) end
   end
 end
@@ -338,7 +359,7 @@ local function handler(run, translations)
     local given = table.pack(table.unpack(results, 2, results.n))
     if changes then given = { written } end
     if SIZED[op.row] then
-      resized(run, noted, given)
+      resize(run, noted, given)
       table.move(given, 1, given.n, 2, results)
     end
     noted.in_place = changes and true or nil

@@ -12,8 +12,17 @@ local function batched(g, a, rank, call, make)
   return g:squeeze(make(g:unsqueeze(x, { 0 })), { 0 })
 end
 
-local function attributes(g, a, rank)
+-- One number stands for all dimensions.
+local function stride_of(a, rank)
   local stride = a.stride and #a.stride > 0 and a.stride or a.kernel_size
+  if #stride == rank then return stride end
+  local out = {}
+  for d = 1, rank do out[d] = stride[1] end
+  return out
+end
+
+local function attributes(g, a, rank)
+  local stride = stride_of(a, rank)
   local pads = {}
   for d = 1, rank do pads[d], pads[d + rank] = a.padding[d], a.padding[d] end
   return { kernel_shape = g:known(a.kernel_size, "kernel_size"),
@@ -22,7 +31,7 @@ end
 
 -- Whether the last window, which `ceil_mode` adds, is there at all.
 local function has_part_windows(g, a, rank)
-  local stride = a.stride and #a.stride > 0 and a.stride or a.kernel_size
+  local stride = stride_of(a, rank)
   local lead = #a.x.shape - rank
   for d = 1, rank do
     for i = 1, g.run.count do
@@ -34,12 +43,29 @@ local function has_part_windows(g, a, rank)
   return false
 end
 
+-- The maxima and their places. ONNX counts these over all planes, here each has its own.
+local function with_places(g, a, rank, call, given)
+  local wanted = call.results[2] and call.results[2].needed
+  local places
+  local values = batched(g, a, rank, call, function(x)
+    local y
+    y, places = g:node("MaxPool", { x }, given, wanted and 2 or 1)
+    return y
+  end)
+  if not wanted then return values, false end
+  local plane, sized = {}, #a.x.shape
+  for d = 1, rank do plane[d] = g:ints { a.x.shape[sized - rank + d] } end
+  local size = plane[1]
+  for d = 2, rank do size = g:node("Mul", { size, plane[d] }) end
+  if #a.x.shape < rank + 2 then places = g:squeeze(places, { 0 }) end
+  return values, { zero = g:node("Mod", { places, size }) }
+end
+
 local function max_pool(rank)
   return function(g, a, call)
     local given = attributes(g, a, rank)
     given.dilations = g:known(a.dilation, "dilation")
-    -- The places of the maxima are counted in another way in ONNX: there are none here.
-    return batched(g, a, rank, call, function(x) return g:node("MaxPool", { x }, given) end), false
+    return with_places(g, a, rank, call, given)
   end
 end
 
