@@ -278,6 +278,8 @@ local function values_and_counts(a) return { a.dim or 1, nil, 1 } end
 
 local SIZED = {
   nonzero = { "x", function() return { 1 } end },
+  bincount = { "x", function() return { 1 } end },
+  one_hot = { "x", function(a) return a.num_classes > 0 and {} or { -1 } end },
   unique = { "x", values_and_counts },
   unique_consecutive = { "x", values_and_counts },
   repeat_interleave_positions = { "repeats", function() return { 1 } end },

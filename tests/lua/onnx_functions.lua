@@ -177,6 +177,14 @@ add("repeated", function(x, times)
   return x:repeat_interleave(times, 1), ml.repeat_interleave(times)
 end, function(batch) return { ml.randn(batch + 1, 3), ml.randint(0, 4, { batch + 1 }) } end,
   { dynamic = { { "batch" }, { "batch" } }, ids = { false, false }, zero = { 2 } })
+add("counted", function(x)
+  local i = x:flatten()
+  return i:bincount(), i:bincount { minlength = 7 }, F.one_hot(x), F.one_hot(x, 9),
+    x:float():histc(4, 1, 3), x:float():histc(3)
+end, function(batch) return { ml.randint(batch + 2, { batch, 5 }) } end, { ids = { true } })
+add("strided", function(x)
+  return x:as_strided({ 2, 3 }, { 1, 2 }, 2), ml.fmax(x / 0, x * 0 / 0)
+end, function() return { ml.randn(3, 4) } end, { dynamic = {} })
 add("chosen", function(x)
   return ml.isin(x, ml.tensor { 1.0, 3 }), ml.searchsorted(ml.tensor { 1.0, 2, 4 }, x),
     ml.bucketize(x, ml.tensor { 1.0, 2, 4 }, { right = true }), x:isclose(ml.tensor(2.0))

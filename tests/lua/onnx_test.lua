@@ -291,7 +291,7 @@ test("what has no graph is an error that says where", function()
   refuses("lstm of packed sequences has no", forward(function(t)
     return lstm(nn.utils.rnn.pack_padded_sequence(t:view(4, 2, 1), { 4, 2 })).data
   end), x)
-  refuses("histc has no", forward(function(t) return t:histc(4, 0, 1) end), x)
+  refuses("special%.erfcx has no", forward(function(t) return ml.special.erfcx(t) end), x)
   refuses("onnx_test.lua:%d+", forward(function(t) return ml.linalg.pinv(t) end), x)
   refuses("tanh of complex numbers has no", forward(function(t)
     return ml.fft.fft(t):tanh():abs()

@@ -420,12 +420,29 @@ function write.native_nll_loss(g, a, call)
     ignore_index = ignored }), false
 end
 
+-- As many as the largest position says, but at least `least`.
+local function count_of(g, index, least)
+  local most = g:node("ReduceMax", { g:node("Reshape", { index, g:constant({ -1 }, "int64") }) },
+    { axes = { 0 }, keepdims = 1 })
+  most = g:node("Add", { g:node("Cast", { most }, { to = dtypes.codes.int64 }),
+    g:constant({ 1 }, "int64") })
+  return g:node("Max", { most, g:constant({ least }, "int64") })
+end
+
 -- One at each position, along a new last dimension.
-function write.one_hot(g, a, call)
-  local shape = call.results[1].shape
-  local classes = g:int(shape[#shape], "num_classes")
-  return g:node("OneHot", { g:index(a.x), g:constant(classes, "int64"),
-    g:constant({ 0, 1 }, "int64") }, { axis = -1 })
+function write.one_hot(g, a)
+  local index = g:index(a.x)
+  local classes = a.num_classes > 0 and g:constant(a.num_classes, "int64")
+    or g:squeeze(count_of(g, index, 1), { 0 })
+  return g:node("OneHot", { index, classes, g:constant({ 0, 1 }, "int64") }, { axis = -1 })
+end
+
+function write.bincount(g, a, call)
+  local dtype, index = call.results[1].dtype, g:index(a.x)
+  local each = a.weights and g:operand(a.weights, dtype)
+    or g:node("Expand", { g:constant(1, dtype), g:node("Shape", { index }) })
+  local zeros = g:node("Expand", { g:constant(0, dtype), count_of(g, index, a.minlength) })
+  return g:node("ScatterElements", { zeros, index, each }, { axis = 0, reduction = "add" })
 end
 
 return write

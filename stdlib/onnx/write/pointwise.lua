@@ -137,7 +137,19 @@ write.pow = binary "Pow"
 write.div = binary "Div"
 write.maximum = binary("Max", "Or")
 write.minimum = binary("Min", "And")
-write.fmax, write.fmin = write.maximum, write.minimum
+
+-- NaN gives way to what it is compared with.
+local function ignoring_nan(op)
+  return function(g, a, call)
+    local dtype = dtype_of(call)
+    local x, y = g:operand(a.x, dtype), g:operand(a.other, dtype)
+    local best = g:node(op, { x, y })
+    if not dtypes.is_float(dtype) then return best end
+    best = g:node("Where", { g:node("IsNaN", { y }), x, best })
+    return g:node("Where", { g:node("IsNaN", { x }), y, best })
+  end
+end
+write.fmax, write.fmin = ignoring_nan "Max", ignoring_nan "Min"
 
 function write.add_scaled(g, a, call)
   local dtype = dtype_of(call)

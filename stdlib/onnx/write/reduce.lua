@@ -76,6 +76,32 @@ function write.count_nonzero(g, a)
   return reduce(g, "ReduceSum", x, axes_of(a.dim, #a.x.shape), 0)
 end
 
+-- How many elements fall into each of equal parts of a range, that of the elements where both ends
+-- are the same; those outside are counted in a part behind.
+function write.histc(g, a, call)
+  local dtype, bins = call.results[1].dtype, g:int(a.bins, "bins")
+  local flat = g:constant({ -1 }, "int64")
+  local x = g:node("Reshape", { g:operand(a.x, dtype), flat })
+  local low, high, one = g:float(a.min, dtype), g:float(a.max, dtype), g:float(1, dtype)
+  if a.min == a.max then
+    low = g:node("ReduceMin", { x }, { axes = { 0 }, keepdims = 0 })
+    high = g:node("ReduceMax", { x }, { axes = { 0 }, keepdims = 0 })
+    local none = g:node("Equal", { low, high })
+    low = g:node("Where", { none, g:node("Sub", { low, one }), low })
+    high = g:node("Where", { none, g:node("Add", { high, one }), high })
+  end
+  local part = g:node("Div", { g:node("Mul", { g:node("Sub", { x, low }), g:float(bins, dtype) }),
+    g:node("Sub", { high, low }) })
+  local place = g:node("Min", { g:node("Floor", { part }), g:float(bins - 1, dtype) })
+  local inside = g:node("And", { g:node("GreaterOrEqual", { x, low }),
+    g:node("LessOrEqual", { x, high }) })
+  place = g:cast(g:node("Where", { inside, place, g:float(bins, dtype) }), dtype, "int64")
+  local zeros = g:node("Expand", { g:float(0, dtype), g:constant({ bins + 1 }, "int64") })
+  local ones = g:node("Expand", { one, g:node("Shape", { place }) })
+  local counts = g:node("ScatterElements", { zeros, place, ones }, { axis = 0, reduction = "add" })
+  return g:node("Slice", { counts, g:constant({ 0 }, "int64"), g:constant({ bins }, "int64") })
+end
+
 -- --- norms and variances ----------------------------------------------------------------------
 
 local function norm(g, x, p, axes, keepdims, dtype)

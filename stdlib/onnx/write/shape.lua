@@ -2,6 +2,7 @@
 -- counted from 0 where they are kept so.
 
 local fail = require("moonlet.options").fail
+local ml = require "moonlet"
 local sizes = require "moonlet.onnx.sizes"
 
 local write = {}
@@ -196,8 +197,27 @@ function write.block_diag(g, a, call)
   return g:node("Concat", names, { axis = 0 })
 end
 
-function write.strided_view(_, _, call)
-  fail("onnx.export: as_strided has no translation to ONNX%s", call.place)
+-- Of elements that stand in their order: each at the place that the strides say.
+function write.strided_view(g, a, call)
+  local step, places = 1, ml.full({}, a.offset - a.x_offset, { dtype = "int64" })
+  for d = #a.x.shape, 1, -1 do
+    local size = g:int(a.x.shape[d], "a size of x")
+    if size > 1 and a.x_stride[d] ~= step then
+      fail("onnx.export: as_strided of a tensor that is not contiguous has no translation to "
+        .. "ONNX%s", call.place)
+    end
+    step = step * size
+  end
+  for d, size in ipairs(a.size) do
+    local along = ml.arange(0, g:int(size, "size") - 1):to "int64" * g:int(a.stride[d], "stride")
+    places = places:unsqueeze(-1) + along
+  end
+  if places:numel() > 0 and (places:min():item() < 0 or places:max():item() >= step) then
+    fail("onnx.export: as_strided of more than the tensor has no translation to ONNX%s", call.place)
+  end
+  local flat = g:node("Reshape", { g:raw(a.x), g:constant({ -1 }, "int64") })
+  local name = g:node("Gather", { flat, g:tensor(places) }, { axis = 0 })
+  return a.x.zero and { zero = name } or name
 end
 
 return write
