@@ -13,7 +13,8 @@ local trace = require "moonlet.onnx.trace"
 local translations = require "moonlet.onnx.write"
 local fail = options.fail
 
-local OPSET, IR_VERSION = 17, 8
+-- The sets of ops that are written: the first unless an op is of a later one.
+local OPSET, LATEST_OPSET, IR_VERSION = 17, 20, 8
 local MOST_BYTES = (1 << 31) - 1
 
 -- --- dynamic axes -----------------------------------------------------------------------------
@@ -120,7 +121,7 @@ local function rebuilt(thing, inputs, at)
   return out
 end
 
-local function run_at(model, arguments, inputs, symbols, plan)
+local function run_at(model, arguments, inputs, symbols, plan, extra)
   local tensors = {}
   for i, tensor in ipairs(inputs) do tensors[i] = tensor:detach():clone() end
   for k, symbol in ipairs(symbols) do
@@ -132,7 +133,36 @@ local function run_at(model, arguments, inputs, symbols, plan)
   end
   local at, given = { 0 }, { n = arguments.n }
   for i = 1, arguments.n do given[i] = rebuilt(arguments[i], tensors, at) end
-  return trace.run(model, given, translations)
+  return trace.run(model, given, translations, extra)
+end
+
+-- How many entries more the results get whose size follows from elements, in each further run: one
+-- at a time, then all; all at once where there are many.
+local function extras(count)
+  local out = {}
+  local function all(step)
+    local extra = {}
+    for i = 1, count do extra[i] = step * i + step - 1 end
+    out[#out + 1] = extra
+  end
+  if count > 8 then all(1) end
+  for i = 1, count <= 8 and count or 0 do out[i] = { [i] = 2 } end
+  if count > 1 then all(2) end
+  return out
+end
+
+local function failed(what, problem)
+  if type(problem) == "string" and problem:find "onnx%.export: " then error(problem, 0) end
+  fail("onnx.export: the model does not run at another %s: %s", what, tostring(problem))
+end
+
+-- Where a mask or the like says how many entries there are, the graph is for any number of them.
+local function run_resized(runs, model, arguments, inputs, symbols)
+  for _, extra in ipairs(extras(#runs[1].sized)) do
+    local ok, result = pcall(run_at, model, arguments, inputs, symbols, plans(symbols, 1)[1], extra)
+    if not ok then failed("number of elements that a mask or the like chooses", result) end
+    runs[#runs + 1] = result
+  end
 end
 
 -- A model may have no room for more than it was given (as a table of positions has): then less.
@@ -146,13 +176,14 @@ local function record(model, arguments, inputs, symbols)
         if i > 1 then runs[i] = run_at(model, arguments, inputs, symbols, plan) end
       end
     end)
-    if ok then return sizes.merge(runs) end
+    if ok then
+      run_resized(runs, model, arguments, inputs, symbols)
+      return sizes.merge(runs)
+    end
     problem = problem or message
     if type(message) == "string" and message:find "onnx%.export: " then break end
   end
-  if type(problem) == "string" and problem:find "onnx%.export: " then error(problem, 0) end
-  fail("onnx.export: the model does not run at another size of its dynamic axes: %s",
-    tostring(problem))
+  failed("size of its dynamic axes", problem)
 end
 
 -- --- what is in the graph ---------------------------------------------------------------------
@@ -171,22 +202,13 @@ local function same_in_all_runs(value)
   return true
 end
 
--- The values among a call's arguments.
-local function each_value(thing, visit)
-  if trace.is_value(thing) then
-    visit(thing)
-  elseif type(thing) == "table" and getmetatable(thing) == nil then
-    for _, item in pairs(thing) do each_value(item, visit) end
-  end
-end
-
 -- Marks the values whose elements are known: of no input, no parameter, and without luck.
 local function mark_constants(run, inputs, fold)
   for _, value in ipairs(run.values) do
     local call = value.call
     if call then
       local known = fold and not call.random
-      each_value(call.arguments, function(argument) known = known and argument.constant end)
+      trace.each_value(call.arguments, function(argument) known = known and argument.constant end)
       value.constant = known and same_in_all_runs(value) or nil
     elseif not value.parameter and not inputs[value] then
       value.constant = same_in_all_runs(value)
@@ -204,7 +226,7 @@ local function mark_needed(outputs)
       local call = value.call
       if call and not value.constant and not call.needed then
         call.needed = true
-        each_value(call.arguments, function(argument) stack[#stack + 1] = argument end)
+        trace.each_value(call.arguments, function(argument) stack[#stack + 1] = argument end)
       end
     end
   end
@@ -216,12 +238,12 @@ local function mark_positions(run)
     if value.position then return end
     value.position = true
     local call = value.call
-    if call and translations.keeps_positions(call) then each_value(call.arguments, mark) end
+    if call and translations.keeps_positions(call) then trace.each_value(call.arguments, mark) end
   end
   for _, call in ipairs(run.calls) do
     if call.needed then
       for name in pairs(translations.positions_of(call)) do
-        each_value(call.arguments[name], mark)
+        trace.each_value(call.arguments[name], mark)
       end
     end
   end
@@ -274,13 +296,13 @@ local function dims_of(value, symbols, plan_sizes, name, given)
 end
 
 local function translate(graph, call)
-  local translation = translations[call.op]
+  local translation = translations.of(call)
   graph.call, graph.stem = call, call.op
   if call.random and not translation then
     fail("onnx.export: %s draws random numbers, which a graph for inference cannot%s", call.name,
       call.place)
   elseif not translation then
-    fail("onnx.export: %s has no translation to ONNX%s", call.name, call.place)
+    fail("onnx.export: %s has no translation to ONNX%s", translations.described(call), call.place)
   end
   for _, value in ipairs(call.results) do
     if not dtypes.codes[value.dtype] then
@@ -291,8 +313,10 @@ local function translate(graph, call)
   local names = table.pack(translation(graph, call.arguments, call))
   for i, value in ipairs(call.results) do
     local name = names[i]
-    local zero = type(name) == "table"
-    if name then graph:bind(value, zero and name.zero or name, zero) end
+    if type(name) ~= "table" then name = { name = name } end
+    value.parts = name.parts
+    local bound = name.zero or name.name or name.parts and name.parts[1]
+    if bound then graph:bind(value, bound, name.zero ~= nil) end
   end
 end
 
@@ -371,8 +395,9 @@ local function model_of(graph, run, parameters, o, symbols, plan_sizes, labels)
     outputs[i] = { name = o.output_names[i],
       type = type_of(value.dtype, dims_of(value, symbols, plan_sizes, o.output_names[i], labels)) }
   end
-  return { ir_version = IR_VERSION, producer_name = "moonlet", producer_version = ml.version,
-    opset_import = { { domain = "", version = OPSET } },
+  return { ir_version = graph.opset < 19 and IR_VERSION or IR_VERSION + 1,
+    producer_name = "moonlet", producer_version = ml.version,
+    opset_import = { { domain = "", version = graph.opset } },
     metadata_props = {
       { key = "moonlet.index_inputs", value = joined(run.inputs, o.input_names) },
       { key = "moonlet.index_outputs", value = joined(run.outputs, o.output_names) },
@@ -385,13 +410,15 @@ end
 
 local read_export = signature("onnx.export(Module model, any args, string f, "
   .. "bool export_params=true, bool verbose=false, string training=\"eval\", "
-  .. "string[]? input_names=nil, string[]? output_names=nil, int opset_version=17, "
+  .. "string[]? input_names=nil, string[]? output_names=nil, int? opset_version=nil, "
   .. "bool do_constant_folding=true, table? dynamic_axes=nil, "
   .. "bool keep_initializers_as_inputs=false, string[]? index_inputs=nil)")
 
 local function check_options(o)
-  if o.opset_version ~= OPSET then
-    fail("onnx.export: 'opset_version' %d cannot be written; it is %d", o.opset_version, OPSET)
+  local version = o.opset_version
+  if version and (version < OPSET or version > LATEST_OPSET) then
+    fail("onnx.export: 'opset_version' %d cannot be written; it is %d to %d", version, OPSET,
+      LATEST_OPSET)
   end
   if o.training ~= "eval" and o.training ~= "preserve" then
     fail("onnx.export: 'training' must be \"eval\" or \"preserve\": a graph holds no training, "
@@ -452,7 +479,7 @@ local function mark_inputs(run, o)
 end
 
 local function build(run, o, parameters)
-  local graph = Graph(run, parameters)
+  local graph = Graph(run, parameters, o.opset_version or OPSET, o.opset_version or LATEST_OPSET)
   for _, name in ipairs(parameters) do graph.taken[name] = true end
   for _, list in ipairs { o.input_names, o.output_names } do
     for _, name in ipairs(list) do graph.taken[name] = true end
@@ -466,6 +493,7 @@ local function build(run, o, parameters)
   end
   graph.call = { name = "the model", place = "" }
   name_outputs(graph, run, o.output_names)
+  graph:finish()
   return graph
 end
 
@@ -518,8 +546,9 @@ local function export(o)
   end)
 end
 
---- Writes a model as an ONNX file (opset 17): runs it once in evaluation mode with `args`, an array
---- of its arguments or one tensor, and notes down each op. The path is `f`.
+--- Writes a model as an ONNX file (opset 17, or a later one that an op needs): runs it once in
+--- evaluation mode with `args`, an array of its arguments or one tensor, and notes down each op.
+--- The path is `f`.
 ---
 --- Positions count from 0 in the file: an integer input that the model uses as positions (token
 --- ids of an Embedding, indices of gather) is one of ids from 0 there, and what argmax, topk and
@@ -529,7 +558,8 @@ end
 --- `dynamic_axes`, by the names of inputs, are axes that may have any size: `{ x = { [1] = "batch"
 --- } }`, or `{ x = { 1 } }`. The model then runs at several sizes, and what differs is computed in
 --- the graph; where that cannot be written down there is an error. Control flow of the script, and
---- what it reads with `item` or `tolist`, is what it was in that run.
+--- what it reads with `item` or `tolist`, is what it was in that run. How many elements a mask
+--- chooses, or nonzero finds, is left open, by runs that pretend that there are more.
 ---
 --- The initialisers are the parameters and buffers under the names of the state dict. With
 --- `export_params = false` they are inputs instead, with `keep_initializers_as_inputs` both.
@@ -548,7 +578,7 @@ end
 ---@param training? string "eval" (default) or "preserve"
 ---@param input_names? string[] (default input_1 and so on)
 ---@param output_names? string[] (default output_1 and so on)
----@param opset_version? integer 17
+---@param opset_version? integer 17 to 20 (default 17, or the first that has all ops of the graph)
 ---@param do_constant_folding? boolean (default true) computes now what follows from no input
 ---@param dynamic_axes? table<string, table>
 ---@param keep_initializers_as_inputs? boolean (default false)
@@ -558,7 +588,8 @@ return function(...)
   o.name = "main_graph"
   local model = export(o)
   if o.verbose then print(describe(model)) end
-  local ok, bytes = pcall(codec.encode, model)
+  -- The checker of the installed library knows no later opset.
+  local ok, bytes = pcall(codec.encode, model, model.opset_import[1].version == OPSET)
   if not ok then fail("onnx.export: '%s': %s", o.f, tostring(bytes):gsub("^[^\n]-:%d+: ", "")) end
   io.write_parts(o.f, { bytes }, "onnx.export")
 end

@@ -12,8 +12,9 @@ local fail = require("moonlet.options").fail
 
 local Graph = class("onnx.Graph")
 
-function Graph:init(run, parameters)
-  self.run, self.parameters = run, parameters
+--- `opset` is the set of ops in which the nodes are, `latest` the last that may be asked for.
+function Graph:init(run, parameters, opset, latest)
+  self.run, self.parameters, self.opset, self.latest = run, parameters, opset, latest
   self.nodes, self.taken, self.cache, self.bytes = {}, {}, {}, 0
   self.named = {}  -- values that have names, in their order
   self.counters = {}
@@ -105,10 +106,89 @@ function Graph:cached(key, make)
   return self.cache[key]
 end
 
+--- Says that what is written is of a later set of ops.
+---@param opset integer
+---@param what? string what is, for the message; else the op that is written
+function Graph:needs(opset, what)
+  if opset > self.latest then
+    fail("onnx.export: %s is in ONNX from opset %d on, and 'opset_version' is %d%s",
+      what or self.call.name, opset, self.latest, self.call.place)
+  end
+  self.opset = math.max(self.opset, opset)
+end
+
+local AXES = {}
+for name in ("ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
+  .. "ReduceProd"):gmatch "%S+" do
+  AXES[name] = true
+end
+
+local GRID_MODES = { bilinear = "linear", bicubic = "cubic" }
+
+-- An attribute of a node, which is taken away.
+local function taken(node, name)
+  for i, one in ipairs(node.attribute) do
+    if one.name == name then return table.remove(node.attribute, i) end
+  end
+end
+
+-- What a node of opset 17 is in a later one.
+local function renewed(self, node, constant)
+  if AXES[node.op_type] then
+    local axes = taken(node, "axes")
+    if axes then node.input[2] = constant(axes.ints) end
+  elseif node.op_type == "Split" and not node.input[2] then
+    table.insert(node.attribute, attribute("num_outputs", #node.output))
+  elseif self.opset >= 20 and node.op_type == "DFT" then
+    node.input[2], node.input[3] = node.input[2] or "", constant(taken(node, "axis").i)
+  elseif self.opset >= 20 and node.op_type == "GridSample" then
+    local mode = taken(node, "mode")
+    mode.s = GRID_MODES[mode.s] or mode.s
+    table.insert(node.attribute, mode)
+  end
+end
+
+--- Brings the nodes, which are written as those of opset 17, to the set of ops of the graph.
+function Graph:finish()
+  if self.opset == 17 then return end
+  local nodes, known = self.nodes, {}
+  self.nodes = {}
+  local function constant(value)
+    local key = type(value) == "table" and "{" .. table.concat(value, ",") .. "}" or value
+    known[key] = known[key] or self:tensor(ml.tensor(value, { dtype = "int64" }))
+    return known[key]
+  end
+  for _, node in ipairs(nodes) do
+    renewed(self, node, constant)
+    self.nodes[#self.nodes + 1] = node
+  end
+end
+
 -- --- values -----------------------------------------------------------------------------------
+
+--- The names of the real and the imaginary part of a complex value.
+---@param value table
+---@return string[]
+function Graph:parts(value)
+  if not value.parts then
+    local tensor = value.tensor
+    if not value.parameter and not value.constant then
+      fail("onnx.export: %s gets complex numbers that are given to the model, which ONNX's ops do "
+        .. "not know; give view_as_real of them, and use view_as_complex%s", self.call.name,
+        self.call.place)
+    end
+    value.parts = { self:tensor(ml.real(tensor):contiguous()),
+      self:tensor(ml.imag(tensor):contiguous()) }
+  end
+  return value.parts
+end
 
 --- The name of a value as it is kept, counted from 0 where `value.zero`.
 function Graph:raw(value)
+  if value.parts then
+    fail("onnx.export: %s %s complex numbers, which ONNX's ops do not know; use view_as_real%s",
+      self.call.name, self.call.op and "is of" or "returns", self.call.place)
+  end
   if not value.name then
     if value.constant == false then
       fail("onnx.export: %s uses a tensor of shape (%s) that the model makes anew in each run, by "
@@ -222,13 +302,16 @@ local function linear(size, of, count)
   end
 end
 
-local function combine(self, name, a, b, c)
+-- (name * a / b + c) / d + e, of integers.
+local function combine(self, name, a, b, c, d, e)
   local function with(op, number)
     name = self:node(op, { name, self:constant({ number }, "int64") })
   end
   if a ~= 1 then with("Mul", a) end
   if b ~= 1 then with("Div", b) end
   if c ~= 0 then with("Add", c) end
+  if d then with("Div", d) end
+  if e and e ~= 0 then with("Add", e) end
   return name
 end
 
@@ -265,6 +348,20 @@ local function product(self, size, found)
   end
 end
 
+-- Half of a dimension, rounded down or up, and a constant.
+local function half(self, size, found)
+  for _, entry in ipairs(found) do
+    for more = 0, 1 do
+      local rest = sizes.map(self.run.count, function(k)
+        return sizes.at(size, k) - (sizes.at(entry[3], k) + more) // 2
+      end)
+      if math.type(rest) == "integer" then
+        return combine(self, dimension(self, entry[1], entry[2]), 1, 1, more, 2, rest)
+      end
+    end
+  end
+end
+
 local function find_size(self, size)
   local found = dynamic_dimensions(self)
   for _, entry in ipairs(found) do
@@ -274,7 +371,7 @@ local function find_size(self, size)
     local a, b, c = linear(size, entry[3], self.run.count)
     if a then return combine(self, dimension(self, entry[1], entry[2]), a, b, c) end
   end
-  return product(self, size, found)
+  return product(self, size, found) or half(self, size, found)
 end
 
 --- The name of a size, in one dimension of one element.

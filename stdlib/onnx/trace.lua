@@ -20,6 +20,17 @@ function trace.is_value(thing)
   return getmetatable(thing) == Value
 end
 
+--- The values among a call's arguments.
+---@param thing any
+---@param visit fun(value: table)
+function trace.each_value(thing, visit)
+  if trace.is_value(thing) then
+    visit(thing)
+  elseif type(thing) == "table" and getmetatable(thing) == nil then
+    for _, item in pairs(thing) do trace.each_value(item, visit) end
+  end
+end
+
 local Run = {}
 Run.__index = Run
 
@@ -46,7 +57,8 @@ local value_of
 
 -- A call that the model did not make: of what brings views and their bases together again.
 local function add_call(run, op, name, arguments, tensor)
-  local call = { op = op, name = name, arguments = arguments, place = run:place() }
+  local call = { op = op, name = name, arguments = arguments, place = run:place(),
+    info = ml.ops.info(op) }
   run.calls[#run.calls + 1] = call
   call.results = { new_value(run, tensor, call, 1) }
   return call.results[1]
@@ -85,6 +97,17 @@ local WRITE_BACK = {
     return "transpose", { x = new, dim0 = a.dim0, dim1 = a.dim1 }
   end,
   t = function(_, _, new) return "t", { x = new } end,
+  permute = function(a, _, new)
+    local dims = {}
+    for i, d in ipairs(a.dims) do dims[d > 0 and d or d + #a.dims + 1] = i end
+    return "permute", { x = new, dims = dims }
+  end,
+  diagonal = function(a, base, new)
+    return "diagonal_scatter", { x = base, src = new, offset = a.offset, dim1 = a.dim1,
+      dim2 = a.dim2 }
+  end,
+  view_as_real = function(_, _, new) return "view_as_complex", { x = new } end,
+  view_as_complex = function(_, _, new) return "view_as_real", { x = new } end,
 }
 for name in ("view unsqueeze squeeze"):gmatch "%S+" do
   WRITE_BACK[name] = function(_, _, new) return "view", { x = new } end
@@ -153,7 +176,7 @@ local function before_write(run, tensor, op)
   for other in pairs(memory and run.sharing[memory] or {}) do
     local value = run.current[other]
     if other ~= tensor and value then
-      value.tensor, value.stale = other:clone(), op.name
+      value.tensor, value.stale = other:clone(), run.public or op.name
     end
   end
   return bases
@@ -162,11 +185,23 @@ end
 -- Changes that leave nothing of what was there.
 local OVERWRITE = { fill = true, copy = true, iota = true, zero = true }
 
--- The call as it is noted down, before it runs.
+-- The name by which scripts call an op: that of the form whose overload it is.
+local function script_name(op)
+  local name = op.row
+  while not (rawget(ml, name) or ml._methods[name]) and name:find "_%w+$" do
+    local module, rest = name:match "^(%a+)_([%w_]+)$"
+    local space = rawget(ml, module)
+    if type(space) == "table" and rawget(space, rest) then return module .. "." .. rest end
+    name = name:gsub("_%w+$", "")
+  end
+  return (rawget(ml, name) or ml._methods[name]) and name or op.row
+end
+
+-- The call as it is noted down, before it runs. `name` is that of the op that the script called.
 local function note(run, op, arguments)
-  local call = { op = op.row, name = op.name, arguments = {}, place = run:place(),
-    random = op.random }
-  run.where = op.name
+  local call = { op = op.row, info = op, name = run.public or script_name(op), arguments = {},
+    place = run:place(), random = op.random }
+  run.where = call.name
   for i, argument in ipairs(op.arguments) do
     if not (argument.written and OVERWRITE[op.row]) then
       call.arguments[argument.name] = encode(run, arguments[i])
@@ -182,7 +217,8 @@ local function finish(run, call, results)
     count = count + 1
     call.results[count] = new_value(run, tensor, call, count)
   end
-  for _, result in ipairs(results) do
+  for i = 1, results.n or #results do
+    local result = results[i]
     if ml.is_tensor(result) then
       add(result)
     elseif type(result) == "table" then
@@ -190,6 +226,82 @@ local function finish(run, call, results)
     end
   end
   run.calls[#run.calls + 1] = call
+end
+
+-- Whether a value follows from what a run is given: an input, a parameter, or a draw.
+local function is_free(run, value)
+  if value.free == nil then
+    local call = value.call
+    local free = call and call.random or run.given[value] or run.state[value.tensor] or false
+    if call and not free then
+      trace.each_value(call.arguments, function(one) free = free or is_free(run, one) end)
+    end
+    value.free = free
+  end
+  return value.free
+end
+
+-- A number for what a value is computed by: the same for the same ops of the same values.
+local function identity(run, value)
+  if not value.call then return value.id end
+  if value.identity then return value.identity end
+  local function text(thing)
+    if trace.is_value(thing) then return "#" .. identity(run, thing) end
+    if type(thing) ~= "table" then return tostring(thing) end
+    local out = {}
+    for key, item in pairs(thing) do out[#out + 1] = tostring(key) .. "=" .. text(item) end
+    table.sort(out)
+    return "{" .. table.concat(out, ",") .. "}"
+  end
+  local key = ("%s %d %s"):format(value.call.op, value.result, text(value.call.arguments))
+  run.identities[key] = run.identities[key] or value.id
+  value.identity = run.identities[key]
+  return value.identity
+end
+
+-- `count` more of the last entry along a dimension, or of ones where there is no entry.
+local function longer(tensor, dim, count)
+  local sizes = sizes_of(tensor)
+  if dim < 0 then dim = dim + #sizes + 1 end
+  local n = sizes[dim]
+  if n > 0 then
+    sizes[dim] = count
+    return ml.cat({ tensor, tensor:narrow(dim, n, 1):expand(sizes) }, dim)
+  end
+  sizes[dim] = count
+  return ml.ones(sizes, { dtype = tensor.dtype, device = tensor.device })
+end
+
+-- Ops whose results have as many entries as the elements of an argument say: that argument, and the
+-- dimension of the results by their number.
+local function values_and_counts(a) return { a.dim or 1, nil, 1 } end
+
+local SIZED = {
+  nonzero = { "x", function() return { 1 } end },
+  bincount = { "x", function() return { 1 } end },
+  one_hot = { "x", function(a) return a.num_classes > 0 and {} or { -1 } end },
+  unique = { "x", values_and_counts },
+  unique_consecutive = { "x", values_and_counts },
+  repeat_interleave_positions = { "repeats", function() return { 1 } end },
+  repeat_interleave_each = { "repeats", function(a) return { a.dim or 1 } end },
+}
+
+-- Makes the results of such an op longer in a run that is to show what follows that number: by as
+-- many entries as `run.extra` says of it.
+local function resize(run, call, results)
+  local name, dims_of = table.unpack(SIZED[call.op])
+  local x = call.arguments[name]
+  if not is_free(run, x) or x.tensor:numel() == 0 then return end
+  local key = identity(run, x)
+  if not run.sized[key] then
+    run.sized[key] = #run.sized + 1
+    run.sized[#run.sized + 1] = key
+  end
+  local extra = run.extra[run.sized[key]] or 0
+  if extra == 0 then return end
+  for i, dim in pairs(dims_of(call.arguments)) do
+    if results[i] then results[i] = longer(results[i], dim, extra) end
+  end
 end
 
 -- Ops whose result may be the very tensor that they are given: nothing is noted down then.
@@ -206,18 +318,39 @@ local function written_by(op, arguments)
   end
 end
 
+-- The call of a composite that is taken apart: what it calls is called by its name.
+local function apart(run, op, arguments, call)
+  local outer = run.public
+  run.public = outer or script_name(op)
+  local results = table.pack(pcall(call, arguments))
+  run.public = outer
+  if not results[1] then error(results[2], 0) end
+  return table.unpack(results, 2, results.n)
+end
+
+-- What a list of tensors is changed to is no part of a graph.
+local function refuse_lists(run, op, arguments, name)
+  for i, argument in ipairs(op.arguments) do
+    if argument.written and type(arguments[i]) == "table" then
+      fail("onnx.export: %s changes the tensors of a list, which a graph cannot%s", name,
+        run:place())
+    end
+  end
+end
+
 -- The handler of ml.override. Composites without a translation are taken apart.
 local function handler(run, translations)
   local inside = false
   return function(op, arguments, call)
     if inside then return call(arguments) end
-    if not translations.is_whole(op, arguments) then return call(arguments) end
+    if not translations.is_whole(op, arguments) then return apart(run, op, arguments, call) end
     local _, written = written_by(op, arguments)
     local noted = note(run, op, arguments)
     if op.form == "out" then
-      fail("onnx.export: %s writes into a tensor given as 'out', which a graph cannot%s", op.row,
-        run:place())
+      fail("onnx.export: %s writes into a tensor given as 'out', which a graph cannot%s",
+        noted.name, run:place())
     end
+    refuse_lists(run, op, arguments, noted.name)
     -- Running statistics that an op changes beside its results are no part of a graph of inference.
     local changes = written and op.form == "in_place"
     local bases = changes and before_write(run, written, op)
@@ -227,6 +360,10 @@ local function handler(run, translations)
     if not results[1] then error(results[2], 0) end
     local given = table.pack(table.unpack(results, 2, results.n))
     if changes then given = { written } end
+    if SIZED[op.row] then
+      resize(run, noted, given)
+      table.move(given, 1, given.n, 2, results)
+    end
     noted.in_place = changes and true or nil
     if changes or not is_alias(run, given) then finish(run, noted, given) end
     if changes then write_back(run, written, bases) end
@@ -268,7 +405,9 @@ end
 
 local function new_run(model)
   local run = setmetatable({ calls = {}, values = {}, current = {}, sharing = {}, views = {},
-    modules = {}, names = {} }, Run)
+    modules = {}, names = {}, given = {}, state = {}, identities = {}, sized = {} }, Run)
+  for _, tensor in model:named_parameters() do run.state[tensor] = true end
+  for _, tensor in model:named_buffers() do run.state[tensor] = true end
   for name, module in model:named_modules() do run.names[module] = run.names[module] or name end
   return run
 end
@@ -289,15 +428,18 @@ end
 ---@param model table
 ---@param arguments table of a call, with `n`
 ---@param translations table<string, any> the ops that are noted down whole
+---@param extra? table<integer, integer> how many entries more the results have whose size follows
+--- from elements, by the number of the size in `run.sized`
 ---@return table run
-function trace.run(model, arguments, translations)
+function trace.run(model, arguments, translations, extra)
   local run = new_run(model)
-  run.inputs = {}
+  run.inputs, run.extra = {}, extra or {}
   for i, tensor in ipairs(trace.tensors(arguments)) do
     if run.current[tensor] then
       fail("onnx.export: the same tensor stands twice among the arguments; give a clone")
     end
     run.inputs[i] = new_value(run, tensor)
+    run.given[run.inputs[i]] = true
   end
   local watched <close> = watch(run, model)
   local results = table.pack(ml.override(handler(run, translations), function()

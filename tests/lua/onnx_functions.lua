@@ -142,9 +142,145 @@ end)
 add("embedded_places", function(x)
   return F.embedding(x:argmax(2), ml.arange(1, 24):view(6, 4):float())
 end)
+
+-- --- masks, and what else says by its elements how many there are -------------------------------
+
+local mixed = function(batch) return { ml.randn(batch + 1, 4) } end
+add("masked_reads", function(x)
+  local m = x:gt(0)
+  local rows = m:any(2)
+  local y = x[m]
+  return y, y * 2 + x[m], x:masked_select(m), x[rows], x[{ {}, ml.tensor { true, false, true, true } }],
+    x[{ rows, 2 }], y:sum() / y.shape[1], y:view(-1, 1):expand(-1, 3), ml.cat { y, x[x:lt(-0.5)] }
+end, mixed)
+add("masked_writes", function(x)
+  local m, y, z = x:gt(0), x * 1, x * 1
+  y[m] = x[m] * 2
+  z[m] = 5
+  local w = x * 1
+  w[{ x[{ {}, 1 }]:gt(0), 2 }] = 7
+  return y, z, w, x:masked_scatter(m, x:flatten():flip(1)), x:masked_fill(m, 3)
+end, mixed)
+add("nonzero", function(x)
+  local m = x:gt(0)
+  local rows, columns = table.unpack(ml.where(m))
+  return m:nonzero(), rows, columns, x[{ rows, columns }], ml.argwhere(m), m:nonzero { as_tuple = true }
+end, mixed, { zero = { 1, 2, 3, 5, 6, 7 } })
+add("unique", function(x)
+  local values, inverse, counts = ml.unique(x, { return_inverse = true, return_counts = true })
+  local runs, number, length = ml.unique_consecutive(x, { return_inverse = true, return_counts = true })
+  return values, inverse, counts, runs, number, length, ml.unique(x, { dim = 2 }),
+    ml.unique_consecutive(x, { dim = 2 }), ml.unravel_index(x:argmax(2), { 2, 3 })
+end, function(batch) return { ml.randint(1, 4, { batch, 5 }):float() } end,
+  { zero = { 2, 5, 9, 10 } })
+add("repeated", function(x, times)
+  return x:repeat_interleave(times, 1), ml.repeat_interleave(times)
+end, function(batch) return { ml.randn(batch + 1, 3), ml.randint(0, 4, { batch + 1 }) } end,
+  { dynamic = { { "batch" }, { "batch" } }, ids = { false, false }, zero = { 2 } })
+add("counted", function(x)
+  local i = x:flatten()
+  return i:bincount(), i:bincount { minlength = 7 }, F.one_hot(x), F.one_hot(x, 9),
+    x:float():histc(4, 1, 3), x:float():histc(3)
+end, function(batch) return { ml.randint(batch + 2, { batch, 5 }) } end, { ids = { true } })
+add("strided", function(x)
+  return x:as_strided({ 2, 3 }, { 1, 2 }, 2), ml.fmax(x / 0, x * 0 / 0)
+end, function() return { ml.randn(3, 4) } end, { dynamic = {} })
+add("chosen", function(x)
+  return ml.isin(x, ml.tensor { 1.0, 3 }), ml.searchsorted(ml.tensor { 1.0, 2, 4 }, x),
+    ml.bucketize(x, ml.tensor { 1.0, 2, 4 }, { right = true }), x:isclose(ml.tensor(2.0))
+end, function(batch) return { ml.randint(1, 5, { batch, 5 }):float() } end, { zero = { 2, 3 } })
+
+local indexed = { dynamic = { { "batch" }, { "batch" } }, ids = { false, true } }
+add("reduced_at", function(x, i)
+  local base = ml.ones(x:size(1), 4)
+  local out = {}
+  for _, reduce in ipairs { "sum", "prod", "mean" } do
+    out[#out + 1] = base:scatter_reduce(2, i, x, reduce)
+    out[#out + 1] = base:scatter_reduce(2, i, x, reduce, { include_self = false })
+    if reduce ~= "sum" then
+      out[#out + 1] = base:index_reduce(2, ml.tensor { 2, 1, 2 }, x, reduce)
+      out[#out + 1] = base:index_reduce(2, ml.tensor { 2, 1, 2 }, x, reduce, { include_self = false })
+    end
+  end
+  out[#out + 1] = base:scatter(2, i, x, { reduce = "multiply" })
+  out[#out + 1] = base:index_add(2, ml.tensor { 2, 1, 2 }, x, { alpha = 0.5 })
+  return out
+end, function(batch) return { ml.randn(batch, 3), ml.randint(4, { batch, 3 }) } end, indexed)
+add("extremes_at", function(x, i)
+  local base = ml.zeros(x:size(1), 4)
+  local out = {}
+  for _, reduce in ipairs { "amax", "amin" } do
+    out[#out + 1] = base:scatter_reduce(2, i, x, reduce)
+    out[#out + 1] = base:scatter_reduce(2, i, x, reduce, { include_self = false })
+    out[#out + 1] = base:index_reduce(2, ml.tensor { 2, 1, 2 }, x, reduce)
+    out[#out + 1] = base:index_reduce(2, ml.tensor { 2, 1, 2 }, x, reduce, { include_self = false })
+  end
+  return out, x:amax(1)
+end, function(batch) return { ml.randn(batch, 3), ml.randint(4, { batch, 3 }) } end, indexed)
+add("written_at", function(x)
+  local y, z, w = x * 1, x * 1, x * 1
+  y[{ {}, ml.tensor { 3, 1 } }] = ml.tensor { 5.0, 6 }:view(2, 1)
+  z[{ ml.tensor { 1, 2 }, {}, ml.tensor { 4, 1 } }] = 9
+  w:diagonal({ dim1 = 2, dim2 = 3 }):fill_(3)
+  w:permute(3, 1, 2)[1] = 8
+  return y, z, w, x[{ ml.tensor { 1, 2 }, {}, ml.tensor { 4, 1 } }], x:take_along_dim(x:argsort(2), 2)
+end, function(batch) return { ml.randn(batch + 1, 3, 4) } end)
 add("casts", function(x)
   return x:to(ml.float64) * 2, x:long(), x:int() + 1, x:bool(), x:half():float()
 end)
+
+-- --- matrices, order and numbers ---------------------------------------------------------------
+
+add("determinants", function(x)
+  x = x * 0.3 + ml.eye(3)
+  local sign, log = ml.linalg.slogdet(x)
+  return ml.linalg.det(x), sign, log, ml.logdet(x:matmul(x:transpose(2, 3)))
+end, randn(3, 3))
+add("distances", function(x)
+  return ml.cdist(x, x + 1), ml.cdist(x, x + 1, { p = 1 }), ml.cdist(x, x + 1, { p = math.huge }),
+    F.pdist(x[1]), ml.linalg.cross(x, x:flip(2)), ml.block_diag { x[1], x[1] * 2 },
+    ml.diag_embed(x[{ {}, 1 }], { offset = 1 })
+end, randn(4, 3))
+add("ranks", function(x)
+  local m, i = x:median(2)
+  local k, j = x:kthvalue(2, 3)
+  local a, b = x:cummax(2)
+  local c, d = x:cummin(3)
+  return m, i, k, j, a, b, c, d, x:logcumsumexp(2), x:nansum(2), x[1]:median()
+end, randn(5, 3), { zero = { 2, 4, 6, 8 } })
+add("more_functions", function(x)
+  local y = x:flip(2)
+  return ml.logaddexp(x, y), ml.logaddexp2(x, y), ml.xlogy(x, y:abs()), ml.copysign(x, y), x:signbit(),
+    ml.heaviside(x, y), x:angle(), x:sigmoid():logit(0.2), ml.special.entr(x), ml.special.ndtr(x),
+    F.soft_margin_loss(x, y:sign()), F.poisson_nll_loss(x, y:abs()), F.kl_div(x, y:abs(), { reduction = "batchmean" })
+end)
+add("bits", function(x)
+  return x & 6, x | 1, x ~ 3, x << 2, x >> 1, x:any(2)
+end, function(batch) return { ml.randint(-9, 9, { batch, 5 }) } end)
+
+-- --- complex numbers ----------------------------------------------------------------------------
+
+add("transforms", function(x)
+  local y = ml.fft.rfft(x)
+  local z = ml.fft.fft2(x)
+  return y:abs(), ml.view_as_real(y), ml.view_as_real(z), ml.angle(z), ml.real(ml.fft.ifftn(z)),
+    ml.fft.irfft(y * ml.complex(ml.ones(4), ml.ones(4) * 2), 7), ml.fft.hfft(x),
+    ml.view_as_real(ml.fft.rfft(x, { n = 9, norm = "ortho" })), ml.fft.irfft2(ml.fft.rfft2(x)),
+    ml.view_as_real(ml.fft.fftshift(ml.fft.fft(x, { dim = 1 })))
+end, randn(3, 7))
+add("spectrogram", function(x)
+  local window = ml.hann_window(16)
+  local y = ml.stft(x, 16, { hop_length = 4, window = window, return_complex = true })
+  return y:abs() ^ 2, ml.istft(y * 2, 16, { hop_length = 4, window = window })
+end, randn(64))
+add("complex_numbers", function(x)
+  local z = ml.view_as_complex(x)
+  local w = z * z + 1 - 2 * z / ml.complex(1, 2)
+  local parts = { w, z:matmul(w:t()), ml.cat({ z, ml.real(w) + 0 * z }, 1):sum(2), z[1], z:exp(), z:sgn(),
+    ml.polar(ml.real(z):abs(), ml.imag(z)), z:conj(), z:reciprocal() }
+  for i, part in ipairs(parts) do parts[i] = ml.view_as_real(part) end
+  return parts
+end, randn(4, 2))
 
 -- --- pictures and attention -------------------------------------------------------------------
 
@@ -165,6 +301,29 @@ add("borders", function(x)
   return F.pad(x, { 1, 2 }), F.pad(x, { 1, 1, 0, 2 }, "constant", 3), F.pad(x, { 1, 2 }, "reflect"),
     F.pad(x, { 1, 2 }, "replicate"), F.pad(x, { 1, 2 }, "circular"), F.pad(x, { -1, 0 })
 end, randn(3, 4))
+add("smoothed", function(x)
+  return F.interpolate(x, { size = { 3, 4 }, mode = "bilinear", antialias = true }),
+    F.interpolate(x, { size = { 3, 4 }, mode = "bicubic", antialias = true }), x:mean(2)
+end, randn(2, 6, 7))
+add("columns", function(x)
+  return F.unfold(x, 3, { padding = 1, dilation = 2, stride = 2 }), F.unfold(x, { 2, 3 })
+end, randn(2, 6, 7))
+add("folded", function(x)
+  return F.fold(F.unfold(x, 2), { 6, 7 }, 2), F.fold(x:view(-1, 4, 21), { 4, 8 }, 2), x:amax(2)
+end, randn(2, 6, 7))
+add("volumes", function(x)
+  local grid = x[{ {}, {}, {}, {}, { 1, 3 } }]:clamp(-0.9, 0.9)
+  return F.grid_sample(x, grid), x:amax(2),
+    F.grid_sample(x[{ {}, {}, 1 }], grid[{ {}, 1, {}, {}, { 1, 2 } }])
+end, randn(2, 4, 5, 6))
+add("pooled_places", function(x)
+  local y, i = F.max_pool2d(x, { kernel_size = 2, return_indices = true })
+  local z, j = F.adaptive_max_pool2d(x, 2, { return_indices = true })
+  local o = { kernel_size = 4, stride = 3, padding = 1, ceil_mode = true }
+  local a = F.avg_pool2d(x, o)
+  o.count_include_pad = false
+  return y, i, z, j, ml.avg_pool2d(x, 3, { 2 }), a, F.avg_pool2d(x, o)
+end, randn(2, 6, 6), { zero = { 2, 4 } })
 add("attention", function(x, mask)
   local few = x[{ {}, { 1, 2 } }]
   return F.scaled_dot_product_attention(x, x, x),

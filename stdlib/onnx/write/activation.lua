@@ -77,7 +77,7 @@ end
 write.gelu = one(function(g, x, dtype, a)
   return (a.approximate == "tanh" and tanh_gelu or erf_gelu)(g, x, dtype)
 end)
-write.gelu_tanh = one(tanh_gelu)
+write.gelu_tanh, write.gelu_erf = one(tanh_gelu), one(erf_gelu)
 
 -- The slopes are one for each channel, the second dimension.
 function write.prelu(g, a, call)

@@ -1,6 +1,8 @@
 -- stdlib/onnx/write/index.lua: gathering and scattering by positions as ONNX nodes.
 
+local dtypes = require "moonlet.onnx.dtypes"
 local fail = require("moonlet.options").fail
+local ml = require "moonlet"
 local sizes = require "moonlet.onnx.sizes"
 local trace = require "moonlet.onnx.trace"
 
@@ -27,14 +29,25 @@ function write.gather(g, a)
     { axis = axis(a.dim, #a.x.shape) }))
 end
 
-function write.take_along_dim(g, a)
+function write.take_along_dim(g, a, call)
   if a.dim == nil then
     local flat = g:node("Reshape", { g:raw(a.x), g:constant({ -1 }, "int64") })
     local index = g:node("Reshape", { g:index(a.indices), g:constant({ -1 }, "int64") })
     return as_kept(a.x, g:node("GatherElements", { flat, index }, { axis = 0 }))
   end
-  return as_kept(a.x, g:node("GatherElements", { g:raw(a.x), g:index(a.indices) },
-    { axis = axis(a.dim, #a.x.shape) }))
+  local rank = #a.x.shape
+  local dim = axis(a.dim, rank)
+  -- But for that dimension they broadcast.
+  local names = { g:raw(a.x), g:index(a.indices) }
+  for i, value in ipairs { a.x, a.indices } do
+    local whole, same = {}, true
+    for d, size in ipairs(value.shape) do
+      whole[d] = d - 1 == dim and size or call.results[1].shape[d]
+      same = same and sizes.same(whole[d], size)
+    end
+    if not same then names[i] = g:node("Expand", { names[i], g:ints(whole) }) end
+  end
+  return as_kept(a.x, g:node("GatherElements", names, { axis = dim }))
 end
 
 function write.take(g, a)
@@ -51,14 +64,12 @@ local function indexed(list)
   return dims, values
 end
 
-local function check_index(dims, values, call)
-  for i, value in ipairs(values) do
+-- A mask among them arrives as the positions where it is true, unless it is an old one of uint8.
+local function check_index(values, call)
+  for _, value in ipairs(values) do
     if not trace.is_value(value) or value.dtype == "bool" or value.dtype == "uint8" then
-      fail("onnx.export: indexing with a mask gives a result whose size depends on its elements, "
-        .. "which has no translation to ONNX; use where%s", call.place)
-    elseif i > 1 and dims[i] ~= dims[i - 1] + 1 then
-      fail("onnx.export: index tensors with other dimensions between them have no translation to "
-        .. "ONNX%s", call.place)
+      fail("onnx.export: %s with a mask of uint8 has no translation to ONNX; give one of bool%s",
+        call.name, call.place)
     end
   end
 end
@@ -84,17 +95,26 @@ local function tuples(g, values)
   return g:node("Concat", names, { axis = #most.shape }), #most.shape
 end
 
--- x with the dimensions from `first` on, `count` of them, in front; and the order that puts what
--- stands for these, in `rank` dimensions, back to their place.
-local function fronted(x_rank, first, count)
-  local perm = {}
-  for i = 0, count - 1 do perm[#perm + 1] = first + i end
-  for d = 0, x_rank - 1 do
-    if d < first or d >= first + count then perm[#perm + 1] = d end
+-- The order that brings the dimensions that are indexed to the front; nil where they are there.
+local function fronted(x_rank, dims)
+  local perm, taken = {}, {}
+  for i, d in ipairs(dims) do perm[i], taken[d] = d - 1, true end
+  for d = 1, x_rank do
+    if not taken[d] then perm[#perm + 1] = d - 1 end
   end
-  return perm
+  return dims[#dims] ~= #dims and perm or nil
 end
 
+-- Where the dimensions of the positions stand in the result: in the place of those that they index,
+-- or in front where these are not beside one another.
+local function place_of(dims)
+  for i = 2, #dims do
+    if dims[i] ~= dims[i - 1] + 1 then return 0 end
+  end
+  return dims[1] - 1
+end
+
+-- The order that puts `rank` dimensions in front to the place `first`.
 local function restored(result_rank, first, rank)
   local perm, behind = {}, 0
   for d = 0, result_rank - 1 do
@@ -110,12 +130,13 @@ end
 
 function write.index(g, a, call)
   local dims, values = indexed(a.indices)
-  check_index(dims, values, call)
-  local x, first = g:raw(a.x), dims[1] - 1
+  check_index(values, call)
+  local x, first = g:raw(a.x), place_of(dims)
   if #dims == 1 then
     return as_kept(a.x, g:node("Gather", { x, g:index(values[1]) }, { axis = first }))
   end
-  if first > 0 then x = g:transpose(x, fronted(#a.x.shape, first, #dims)) end
+  local perm = fronted(#a.x.shape, dims)
+  if perm then x = g:transpose(x, perm) end
   local places, rank = tuples(g, values)
   local name = g:node("GatherND", { x, places })
   if first > 0 then
@@ -124,33 +145,154 @@ function write.index(g, a, call)
   return as_kept(a.x, name)
 end
 
-function write.index_put(g, a, call)
-  local dims, values = indexed(a.indices)
-  check_index(dims, values, call)
-  if dims[1] ~= 1 then
-    fail("onnx.export: assigning to index tensors behind other dimensions has no translation to "
-      .. "ONNX%s", call.place)
-  end
-  local dtype = call.results[1].dtype
-  local places, rank = tuples(g, values)
-  local shape = {}
-  for d = #dims + 1, #a.x.shape do shape[#shape + 1] = a.x.shape[d] end
-  local place_shape = g:node("Shape", { places })
-  local front = g:node("Slice", { place_shape, g:constant({ 0 }, "int64"),
-    g:constant({ rank }, "int64") })
-  local whole = #shape > 0 and g:node("Concat", { front, g:ints(shape) }, { axis = 0 }) or front
-  local updates = g:node("Expand", { g:operand(a.values, dtype), whole })
-  return g:node("ScatterND", { g:plain(a.x), places, updates },
-    { reduction = a.accumulate and "add" or "none" })
+local function inverse(perm)
+  local out = {}
+  for i, d in ipairs(perm) do out[d + 1] = i - 1 end
+  return out
 end
 
--- What these give has a size that no run can know before.
-local function sized_by_elements(_, _, call)
-  fail("onnx.export: %s gives a result whose size depends on elements, as indexing with a mask "
-    .. "does, which has no translation to ONNX; use where%s", call.name, call.place)
+-- The values in the shape of what is indexed, with the dimensions of the positions in front.
+local function spread_values(g, a, dims, places, rank, dtype)
+  local taken, before, after = {}, {}, {}
+  local first = place_of(dims)
+  for _, d in ipairs(dims) do taken[d] = true end
+  for d, size in ipairs(a.x.shape) do
+    local list = d <= first and before or after
+    if not taken[d] then list[#list + 1] = size end
+  end
+  local parts = {}
+  if #before > 0 then parts[1] = g:ints(before) end
+  parts[#parts + 1] = g:node("Slice", { g:node("Shape", { places }), g:constant({ 0 }, "int64"),
+    g:constant({ rank }, "int64") })
+  if #after > 0 then parts[#parts + 1] = g:ints(after) end
+  local shape = #parts > 1 and g:node("Concat", parts, { axis = 0 }) or parts[1]
+  local name = g:node("Expand", { g:operand(a.values, dtype), shape })
+  if first == 0 then return name end
+  local total = #before + rank + #after
+  return g:transpose(name, inverse(restored(total, first, rank)))
 end
-write.nonzero, write.masked_select, write.where_nonzero = sized_by_elements, sized_by_elements,
-  sized_by_elements
+
+function write.index_put(g, a, call)
+  local dims, values = indexed(a.indices)
+  check_index(values, call)
+  local dtype = call.results[1].dtype
+  local places, rank = tuples(g, values)
+  local updates = spread_values(g, a, dims, places, rank, dtype)
+  local x, perm = g:operand(a.x, dtype), fronted(#a.x.shape, dims)
+  if perm then x = g:transpose(x, perm) end
+  local y = g:node("ScatterND", { x, places, updates },
+    { reduction = a.accumulate and "add" or "none" })
+  return perm and g:transpose(y, inverse(perm)) or y
+end
+
+-- --- masks ------------------------------------------------------------------------------------
+
+-- NonZero gives a row for each dimension, and a column for each element.
+function write.nonzero(g, a, call)
+  if #a.x.shape == 0 then
+    fail("onnx.export: nonzero of a tensor without dimensions has no translation to ONNX%s",
+      call.place)
+  end
+  return { zero = g:transpose(g:node("NonZero", { g:plain(a.x) }), { 1, 0 }) }
+end
+
+-- The results that were asked for.
+local function asked(a, values, number, counts)
+  local out = { values }
+  if a.return_inverse then out[2] = { zero = number } end
+  if a.return_counts then out[#out + 1] = counts end
+  return table.unpack(out)
+end
+
+function write.unique(g, a, call)
+  local dim = a.dim and #a.x.shape > 0 and axis(a.dim, #a.x.shape) or nil
+  local values, _, number, counts = g:node("Unique", { g:plain(a.x) }, { axis = dim, sorted = 1 },
+    4)
+  if not dim and a.return_inverse then number = g:reshape(number, call.results[2].shape) end
+  return asked(a, values, number, counts)
+end
+
+-- Of all elements in one row: those that are not what stands before them.
+function write.unique_consecutive(g, a, call)
+  if a.dim then
+    fail("onnx.export: unique_consecutive with 'dim' and 'return_inverse' has no translation to "
+      .. "ONNX%s", call.place)
+  end
+  local function constant(...) return g:constant({ ... }, "int64") end
+  local x = g:node("Reshape", { g:plain(a.x), constant(-1) })
+  local later = g:node("Slice", { x, constant(1), constant(math.maxinteger) })
+  local before = g:node("Slice", { x, constant(0), constant(-1) })
+  local first = g:node("Expand", { g:constant(true, "bool"), g:node("Min", { constant(1),
+    g:node("Shape", { x }) }) })
+  local begins = g:node("Concat", { first, g:node("Not", { g:node("Equal", { later, before }) }) },
+    { axis = 0 })
+  local numbered = g:node("CumSum", { g:cast(begins, "bool", "int64"), g:constant(0, "int64") })
+  local number = g:node("Sub", { numbered, constant(1) })
+  local places = g:node("Reshape", { g:node("NonZero", { begins }), constant(-1) })
+  local next_ones = g:node("Slice", { places, constant(1), constant(math.maxinteger) })
+  local ends = g:node("Concat", { next_ones, g:node("Shape", { x }) }, { axis = 0 })
+  if a.return_inverse then number = g:reshape(number, call.results[2].shape) end
+  return asked(a, g:node("Compress", { x, begins }, { axis = 0 }), number,
+    g:node("Sub", { ends, places }))
+end
+
+-- The positions in each dimension of elements counted in row order.
+function write.unravel_index(g, a)
+  local index, out, step = g:index(a.indices), {}, 1
+  for d = #a.shape, 1, -1 do
+    local size = g:int(a.shape[d], "shape")
+    local at = g:node("Div", { index, g:constant(step, a.indices.dtype) })
+    if d > 1 then at = g:node("Mod", { at, g:constant(size, a.indices.dtype) }) end
+    out[d], step = { zero = at }, step * size
+  end
+  return table.unpack(out, 1, #a.shape)
+end
+
+-- The places (from 0) of entries of which each stands as often as `repeats` says: for each place in
+-- the result, how many entries end before.
+local function repeated(g, a, size)
+  local repeats = g:cast(g:plain(a.repeats), a.repeats.dtype, "int64")
+  local shape = g:ints { size or a.repeats.shape[1] }
+  local flat = g:node("Reshape", { repeats, g:constant({ -1 }, "int64") })
+  local each = g:node("Expand", { flat, shape })
+  local ends = g:node("CumSum", { each, g:constant(0, "int64") })
+  local total = g:node("ReduceSum", { each, g:constant({ 0 }, "int64") }, { keepdims = 0 })
+  local all = g:node("Range", { g:constant(0, "int64"), total, g:constant(1, "int64") })
+  local before = g:node("LessOrEqual", { g:unsqueeze(ends, { 0 }), g:unsqueeze(all, { 1 }) })
+  return g:node("ReduceSum", { g:cast(before, "bool", "int64"), g:constant({ 1 }, "int64") },
+    { keepdims = 0 })
+end
+
+function write.repeat_interleave_positions(g, a) return { zero = repeated(g, a) } end
+
+function write.repeat_interleave_each(g, a)
+  local x, dim, size = g:raw(a.x), 0
+  if a.dim == nil or #a.x.shape == 0 then
+    x = g:node("Reshape", { x, g:constant({ -1 }, "int64") })
+    size = sizes.map(g.run.count, function(i)
+      local count = 1
+      for _, n in ipairs(a.x.shape) do count = count * sizes.at(n, i) end
+      return count
+    end)
+  else
+    dim = axis(a.dim, #a.x.shape)
+    size = a.x.shape[dim + 1]
+  end
+  return as_kept(a.x, g:node("Gather", { x, repeated(g, a, size) }, { axis = dim }))
+end
+
+-- The first of `source` at the places of the mask, in row order.
+function write.masked_scatter(g, a, call)
+  local result, flat = call.results[1], g:constant({ -1 }, "int64")
+  local shape = g:ints(result.shape)
+  local function all(name) return g:node("Reshape", { g:node("Expand", { name, shape }), flat }) end
+  local places = g:node("Reshape", { g:node("NonZero", { all(g:operand(a.mask, "bool")) }), flat })
+  local source = g:node("Reshape", { g:operand(a.source, result.dtype), flat })
+  local given = g:node("Slice", { source, g:constant({ 0 }, "int64"), g:node("Shape", { places }) })
+  local y = g:node("ScatterElements", { all(g:operand(a.x, result.dtype)), places, given },
+    { axis = 0 })
+  return g:node("Reshape", { y, shape })
+end
 
 -- --- scattering -------------------------------------------------------------------------------
 
@@ -182,6 +324,20 @@ end
 write.scatter, write.scatter_value = scatter "none", scatter "none"
 write.scatter_add = scatter "add"
 
+-- ONNX has no extremes of truth values, and those of numbers from opset 18 on.
+local FOLDS = { prod = "mul", amax = "max", amin = "min", sum = "add", mean = "add" }
+
+local function fold_of(g, reduce, call)
+  if reduce == "amax" or reduce == "amin" then
+    g:needs(18, ("%s with reduce '%s'"):format(call.name, reduce))
+  end
+  return FOLDS[reduce]
+end
+
+function write.scatter_fold(g, a, call)
+  return scatter(fold_of(g, a.reduce, call))(g, a, call)
+end
+
 -- Positions along one dimension, repeated over the others.
 local function spread(g, a, shape)
   local ones = {}
@@ -207,6 +363,51 @@ end
 write.index_add, write.index_copy = along "add", along "none"
 write.index_fill = along("none", true)
 
+function write.index_add_scaled(g, a, call)
+  local dtype, dim = call.results[1].dtype, axis(a.dim, #a.x.shape)
+  local source = g:node("Mul", { g:operand(a.source, dtype), g:operand(a.alpha, dtype) })
+  return g:node("ScatterElements", { g:operand(a.x, dtype),
+    spread(g, a, g:ints(a.source.shape)), source }, { axis = dim, reduction = "add" })
+end
+
+-- A number that changes nothing.
+local function neutral(g, reduce, dtype)
+  if reduce == "prod" then return g:constant(1, dtype) end
+  if reduce == "mean" then return g:constant(0, dtype) end
+  local low = reduce == "amax"
+  if dtypes.is_float(dtype) then return g:float(low and -math.huge or math.huge, dtype) end
+  local limits = ml.iinfo(dtype)
+  return g:constant(low and limits.min or limits.max, dtype)
+end
+
+-- How many elements are brought together at each place, and the sums divided by that.
+local function averaged(g, a, y, places, shape, dim, dtype)
+  local ones = g:node("Expand", { g:constant(1, dtype), shape })
+  local counts = g:node("Expand", { g:constant(1, dtype), g:ints(a.x.shape) })
+  if not a.include_self then
+    local none = g:node("Expand", { g:constant(0, dtype), shape })
+    counts = g:node("ScatterElements", { counts, places, none }, { axis = dim })
+  end
+  counts = g:node("ScatterElements", { counts, places, ones }, { axis = dim, reduction = "add" })
+  if not a.include_self then counts = g:node("Max", { counts, g:constant(1, dtype) }) end
+  if dtypes.is_float(dtype) then return g:node("Div", { y, counts }) end
+  local left = g:node("Mod", { y, counts })
+  return g:node("Div", { g:node("Sub", { y, left }), counts })
+end
+
+function write.index_reduce(g, a, call)
+  local dtype, dim = call.results[1].dtype, axis(a.dim, #a.x.shape)
+  local shape = g:ints(a.source.shape)
+  local places, x = spread(g, a, shape), g:operand(a.x, dtype)
+  if not a.include_self then
+    local base = g:node("Expand", { neutral(g, a.reduce, dtype), shape })
+    x = g:node("ScatterElements", { x, places, base }, { axis = dim })
+  end
+  local y = g:node("ScatterElements", { x, places, g:operand(a.source, dtype) },
+    { axis = dim, reduction = fold_of(g, a.reduce, call) })
+  return a.reduce == "mean" and averaged(g, a, y, places, shape, dim, dtype) or y
+end
+
 local REDUCTIONS = { [0] = "none", "mean", "sum" }
 
 -- The total weight, its second result, is for derivatives.
@@ -219,12 +420,29 @@ function write.native_nll_loss(g, a, call)
     ignore_index = ignored }), false
 end
 
+-- As many as the largest position says, but at least `least`.
+local function count_of(g, index, least)
+  local most = g:node("ReduceMax", { g:node("Reshape", { index, g:constant({ -1 }, "int64") }) },
+    { axes = { 0 }, keepdims = 1 })
+  most = g:node("Add", { g:node("Cast", { most }, { to = dtypes.codes.int64 }),
+    g:constant({ 1 }, "int64") })
+  return g:node("Max", { most, g:constant({ least }, "int64") })
+end
+
 -- One at each position, along a new last dimension.
-function write.one_hot(g, a, call)
-  local shape = call.results[1].shape
-  local classes = g:int(shape[#shape], "num_classes")
-  return g:node("OneHot", { g:index(a.x), g:constant(classes, "int64"),
-    g:constant({ 0, 1 }, "int64") }, { axis = -1 })
+function write.one_hot(g, a)
+  local index = g:index(a.x)
+  local classes = a.num_classes > 0 and g:constant(a.num_classes, "int64")
+    or g:squeeze(count_of(g, index, 1), { 0 })
+  return g:node("OneHot", { index, classes, g:constant({ 0, 1 }, "int64") }, { axis = -1 })
+end
+
+function write.bincount(g, a, call)
+  local dtype, index = call.results[1].dtype, g:index(a.x)
+  local each = a.weights and g:operand(a.weights, dtype)
+    or g:node("Expand", { g:constant(1, dtype), g:node("Shape", { index }) })
+  local zeros = g:node("Expand", { g:constant(0, dtype), count_of(g, index, a.minlength) })
+  return g:node("ScatterElements", { zeros, index, each }, { axis = 0, reduction = "add" })
 end
 
 return write

@@ -1,7 +1,6 @@
 -- stdlib/onnx/write/logic.lua: comparisons and logic as ONNX nodes.
 
 local dtypes = require "moonlet.onnx.dtypes"
-local fail = require("moonlet.options").fail
 local ml = require "moonlet"
 local trace = require "moonlet.onnx.trace"
 
@@ -52,10 +51,12 @@ end
 local BITWISE = { bitwise_and = "And", bitwise_or = "Or", bitwise_xor = "Xor" }
 for name, op in pairs(BITWISE) do
   write[name] = function(g, a, call)
-    if call.results[1].dtype ~= "bool" then
-      fail("onnx.export: %s of integers has no translation to ONNX (opset 17)%s", name, call.place)
+    local dtype = call.results[1].dtype
+    if dtype ~= "bool" then
+      g:needs(18, call.name .. " of integers")
+      op = "Bitwise" .. BITWISE[name]
     end
-    return g:node(op, { g:operand(a.x, "bool"), g:operand(a.other, "bool") })
+    return g:node(op, { g:operand(a.x, dtype), g:operand(a.other, dtype) })
   end
 end
 
@@ -67,17 +68,73 @@ function write.bitwise_not(g, a, call)
 end
 write.bitwise_invert = write.bitwise_not
 
+-- Of signed integers by powers of 2: to the right by the quotient, rounded down.
 local function shift(direction)
   return function(g, a, call)
     local dtype = call.results[1].dtype
-    if not dtype:find "^uint" then
-      fail("onnx.export: %s of %s has no translation to ONNX%s", call.name, dtype, call.place)
+    local x, by = g:operand(a.x, dtype), g:operand(a.other, dtype)
+    if dtype:find "^uint" then
+      return g:node("BitShift", { x, by }, { direction = direction })
     end
-    return g:node("BitShift", { g:operand(a.x, dtype), g:operand(a.other, dtype) },
-      { direction = direction })
+    local power = g:node("Pow", { g:constant(2, dtype), by })
+    if direction == "LEFT" then return g:node("Mul", { x, power }) end
+    return g:node("Div", { g:node("Sub", { x, g:node("Mod", { x, power }) }), power })
   end
 end
 write.bitwise_left_shift, write.bitwise_right_shift = shift "LEFT", shift "RIGHT"
+
+-- |x - y| <= atol + rtol |y|, and what is equal, such as infinities.
+function write.is_near(g, a)
+  local dtype = common(a.x, a.other)
+  local x, y = g:operand(a.x, dtype), g:operand(a.other, dtype)
+  local same = g:node("Equal", { x, y })
+  if not dtypes.is_float(dtype) then
+    x, y, dtype = g:cast(x, dtype, "float64"), g:cast(y, dtype, "float64"), "float64"
+  end
+  local far = g:node("Abs", { g:node("Sub", { x, y }) })
+  local reach = g:node("Add", { g:float(a.atol, dtype),
+    g:node("Mul", { g:float(a.rtol, dtype), g:node("Abs", { y }) }) })
+  local finite = g:node("Not", { g:node("Or", { g:node("IsInf", { x }), g:node("IsInf", { y }) }) })
+  return g:node("Or", { same, g:node("And", { finite, g:node("LessOrEqual", { far, reach }) }) })
+end
+
+-- Whether any of the tests is the element: each against all.
+function write.isin(g, a)
+  local dtype = common(a.elements, a.test_elements)
+  local tests = g:node("Reshape", { g:operand(a.test_elements, dtype),
+    g:constant({ -1 }, "int64") })
+  local elements = g:unsqueeze(g:operand(a.elements, dtype), { -1 })
+  local same = g:cast(g:node("Equal", { elements, tests }), "bool", "int32")
+  local found = g:cast(g:node("ReduceSum", { same, g:constant({ -1 }, "int64") },
+    { keepdims = 0 }), "int32", "bool")
+  return a.invert and g:node("Not", { found }) or found
+end
+
+-- How many entries are less than each, or not greater: the places (from 0) in the sorted sequence.
+-- NaN is behind all.
+function write.searchsorted(g, a, call)
+  local dtype = common(a.sorted_sequence, a.x)
+  if dtype:find "^u?int8" or dtype == "int16" then dtype = "int32" end
+  local sequence, x = g:operand(a.sorted_sequence, dtype), g:operand(a.x, dtype)
+  if a.sorter then
+    sequence = g:node("GatherElements", { sequence, g:index(a.sorter) }, { axis = -1 })
+  end
+  if #a.sorted_sequence.shape > 1 then
+    sequence = g:unsqueeze(sequence, { #a.sorted_sequence.shape - 1 })
+  end
+  local each = g:unsqueeze(x, { -1 })
+  local right = a.right or a.side == "right"
+  local behind = g:node(right and "LessOrEqual" or "Less", { sequence, each })
+  if dtypes.is_float(dtype) then
+    local nan = g:node("IsNaN", { each })
+    local other = g:node("IsNaN", { sequence })
+    behind = g:node("Or", { behind, right and nan or g:node("And", { nan,
+      g:node("Not", { other }) }) })
+  end
+  local count = g:node("ReduceSum", { g:cast(behind, "bool", "int64"),
+    g:constant({ -1 }, "int64") }, { keepdims = 0 })
+  return { zero = g:cast(count, "int64", call.results[1].dtype) }
+end
 
 -- --- what a number is -------------------------------------------------------------------------
 

@@ -105,9 +105,12 @@ function write.rms_norm(g, a, call)
 end
 
 function write.local_response_norm(g, a, call)
-  local x = g:operand(a.x, dtype_of(call))
-  return g:node("LRN", { x }, { size = a.size, alpha = a.alpha + 0.0, beta = a.beta + 0.0,
+  local x, rank = g:operand(a.x, dtype_of(call)), #a.x.shape
+  -- onnxruntime wants four dimensions.
+  if rank ~= 4 then x = g:node("Reshape", { x, g:constant({ 0, 0, -1, 1 }, "int64") }) end
+  local y = g:node("LRN", { x }, { size = a.size, alpha = a.alpha + 0.0, beta = a.beta + 0.0,
     bias = a.k + 0.0 })
+  return rank == 4 and y or g:reshape(y, a.x.shape)
 end
 
 return write

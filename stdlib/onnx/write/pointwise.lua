@@ -1,7 +1,6 @@
 -- stdlib/onnx/write/pointwise.lua: arithmetic and functions of each element as ONNX nodes.
 
 local dtypes = require "moonlet.onnx.dtypes"
-local fail = require("moonlet.options").fail
 local trace = require "moonlet.onnx.trace"
 
 local write = {}
@@ -75,16 +74,50 @@ local COMPOSED = {
     return dtypes.is_float(dtype) and trunc(g, x) or g:node("Identity", { x })
   end,
   frac = function(g, x) return g:node("Sub", { x, trunc(g, x) }) end,
+  signbit = function(g, x, dtype)
+    -- 1 / -0 is below 0 too.
+    if not dtypes.is_float(dtype) then return g:node("Less", { x, g:constant(0, dtype) }) end
+    local zero = g:float(0, dtype)
+    local is_zero = g:node("Equal", { x, zero })
+    local side = g:node("Where", { is_zero, g:node("Reciprocal", { x }), x })
+    return g:node("Less", { side, zero })
+  end,
+  special_entr = function(g, x, dtype)
+    local zero = g:float(0, dtype)
+    local positive = g:node("Greater", { x, zero })
+    local safe = g:node("Where", { positive, x, g:float(1, dtype) })
+    local y = g:node("Neg", { g:node("Mul", { safe, g:node("Log", { safe }) }) })
+    local below = g:node("Where", { g:node("Less", { x, zero }), g:float(-math.huge, dtype), y })
+    return g:node("Where", { g:node("IsNaN", { x }), x, below })
+  end,
+  special_ndtr = function(g, x, dtype)
+    local erf = g:node("Erf", { g:node("Mul", { x, g:float(math.sqrt(0.5), dtype) }) })
+    return g:node("Mul", { g:node("Add", { erf, g:float(1, dtype) }), g:float(0.5, dtype) })
+  end,
+  special_spherical_bessel_j0 = function(g, x, dtype)
+    local zero, one = g:node("Equal", { x, g:float(0, dtype) }), g:float(1, dtype)
+    local safe = g:node("Where", { zero, one, x })
+    return g:node("Where", { zero, one, g:node("Div", { g:node("Sin", { safe }), safe }) })
+  end,
 }
 for name, make in pairs(COMPOSED) do
   write[name] = function(g, a, call)
-    if name == "logit" and a.eps ~= nil then
-      fail("onnx.export: logit with 'eps' has no translation to ONNX%s", call.place)
-    end
     local dtype = dtype_of(call)
+    if dtype == "bool" then dtype = a.x.dtype end
     return make(g, g:operand(a.x, dtype), dtype)
   end
 end
+
+-- `eps` keeps what it is of away from 0 and 1.
+local function logit(g, a, call)
+  local dtype = dtype_of(call)
+  local x = g:operand(a.x, dtype)
+  if a.eps then
+    x = g:node("Clip", { x, g:float(a.eps, dtype), g:float(1 - a.eps, dtype) })
+  end
+  return COMPOSED.logit(g, x, dtype)
+end
+write.logit, write.logit_within = logit, logit
 
 -- --- two arguments ----------------------------------------------------------------------------
 
@@ -104,7 +137,19 @@ write.pow = binary "Pow"
 write.div = binary "Div"
 write.maximum = binary("Max", "Or")
 write.minimum = binary("Min", "And")
-write.fmax, write.fmin = write.maximum, write.minimum
+
+-- NaN gives way to what it is compared with.
+local function ignoring_nan(op)
+  return function(g, a, call)
+    local dtype = dtype_of(call)
+    local x, y = g:operand(a.x, dtype), g:operand(a.other, dtype)
+    local best = g:node(op, { x, y })
+    if not dtypes.is_float(dtype) then return best end
+    best = g:node("Where", { g:node("IsNaN", { y }), x, best })
+    return g:node("Where", { g:node("IsNaN", { x }), y, best })
+  end
+end
+write.fmax, write.fmin = ignoring_nan "Max", ignoring_nan "Min"
 
 function write.add_scaled(g, a, call)
   local dtype = dtype_of(call)
@@ -161,10 +206,47 @@ function write.atan2(g, a, call)
   return g:node("Where", { is_zero, upright, behind })
 end
 
+-- Of real numbers: 0, or half a turn for negative ones.
+function write.angle(g, a, call)
+  local dtype = dtype_of(call)
+  local x = g:operand(a.x, dtype)
+  local negative = g:node("Less", { x, g:float(0, dtype) })
+  local y = g:node("Where", { negative, g:float(math.pi, dtype), g:float(0, dtype) })
+  return g:node("Where", { g:node("IsNaN", { x }), x, y })
+end
+
 function write.hypot(g, a, call)
   local dtype = dtype_of(call)
   local x, y = g:operand(a.x, dtype), g:operand(a.other, dtype)
   return g:node("Sqrt", { g:node("Add", { g:node("Mul", { x, x }), g:node("Mul", { y, y }) }) })
+end
+
+-- x times a logarithm, 0 where x is.
+local function x_log(log)
+  return function(g, a, call)
+    local dtype = dtype_of(call)
+    local x, y = g:operand(a.x, dtype), g:operand(a.other, dtype)
+    local product = g:node("Mul", { x, log(g, y, dtype) })
+    local none = g:node("And", { g:node("Equal", { x, g:float(0, dtype) }),
+      g:node("Not", { g:node("IsNaN", { y }) }) })
+    return g:node("Where", { none, g:float(0, dtype), product })
+  end
+end
+write.xlogy = x_log(function(g, y) return g:node("Log", { y }) end)
+write.special_xlog1py = x_log(COMPOSED.log1p)
+
+function write.copysign(g, a, call)
+  local dtype = dtype_of(call)
+  local size = g:node("Abs", { g:operand(a.x, dtype) })
+  local negative = COMPOSED.signbit(g, g:operand(a.other, dtype), dtype)
+  return g:node("Where", { negative, g:node("Neg", { size }), size })
+end
+
+function write.heaviside(g, a, call)
+  local dtype = dtype_of(call)
+  local x, zero = g:operand(a.x, dtype), g:constant(0, dtype)
+  local step = g:node("Where", { g:node("Less", { x, zero }), zero, g:constant(1, dtype) })
+  return g:node("Where", { g:node("Equal", { x, zero }), g:operand(a.values, dtype), step })
 end
 
 -- --- three arguments --------------------------------------------------------------------------
@@ -289,6 +371,19 @@ write.binary_cross_entropy_each = loss(function(g, x, target, dtype)
   local sum = g:node("Add", { g:node("Mul", { target, yes }),
     g:node("Mul", { g:node("Sub", { one, target }), no }) })
   return g:node("Neg", { sum })
+end)
+
+write.soft_margin_loss_each = loss(function(g, x, target)
+  return g:node("Softplus", { g:node("Neg", { g:node("Mul", { target, x }) }) })
+end)
+write.poisson_nll_loss_each = loss(function(g, x, target)
+  return g:node("Sub", { g:node("Exp", { x }), g:node("Mul", { target, x }) })
+end)
+write.kl_div_each = loss(function(g, x, target, dtype)
+  local one = g:float(1, dtype)
+  local positive = g:node("Greater", { target, g:float(0, dtype) })
+  local log = g:node("Log", { g:node("Where", { positive, target, one }) })
+  return g:node("Mul", { target, g:node("Sub", { log, x }) })
 end)
 
 -- --- dtypes -----------------------------------------------------------------------------------

@@ -12,8 +12,17 @@ local function batched(g, a, rank, call, make)
   return g:squeeze(make(g:unsqueeze(x, { 0 })), { 0 })
 end
 
-local function attributes(g, a, rank)
+-- One number stands for all dimensions.
+local function stride_of(a, rank)
   local stride = a.stride and #a.stride > 0 and a.stride or a.kernel_size
+  if #stride == rank then return stride end
+  local out = {}
+  for d = 1, rank do out[d] = stride[1] end
+  return out
+end
+
+local function attributes(g, a, rank)
+  local stride = stride_of(a, rank)
   local pads = {}
   for d = 1, rank do pads[d], pads[d + rank] = a.padding[d], a.padding[d] end
   return { kernel_shape = g:known(a.kernel_size, "kernel_size"),
@@ -22,7 +31,7 @@ end
 
 -- Whether the last window, which `ceil_mode` adds, is there at all.
 local function has_part_windows(g, a, rank)
-  local stride = a.stride and #a.stride > 0 and a.stride or a.kernel_size
+  local stride = stride_of(a, rank)
   local lead = #a.x.shape - rank
   for d = 1, rank do
     for i = 1, g.run.count do
@@ -34,30 +43,86 @@ local function has_part_windows(g, a, rank)
   return false
 end
 
+-- The maxima and their places. ONNX counts these over all planes, here each has its own.
+local function with_places(g, a, rank, call, given)
+  local wanted = call.results[2] and call.results[2].needed
+  local places
+  local values = batched(g, a, rank, call, function(x)
+    local y
+    y, places = g:node("MaxPool", { x }, given, wanted and 2 or 1)
+    return y
+  end)
+  if not wanted then return values, false end
+  local plane, sized = {}, #a.x.shape
+  for d = 1, rank do plane[d] = g:ints { a.x.shape[sized - rank + d] } end
+  local size = plane[1]
+  for d = 2, rank do size = g:node("Mul", { size, plane[d] }) end
+  if #a.x.shape < rank + 2 then places = g:squeeze(places, { 0 }) end
+  return values, { zero = g:node("Mod", { places, size }) }
+end
+
 local function max_pool(rank)
   return function(g, a, call)
     local given = attributes(g, a, rank)
     given.dilations = g:known(a.dilation, "dilation")
-    -- The places of the maxima are counted in another way in ONNX: there are none here.
-    return batched(g, a, rank, call, function(x) return g:node("MaxPool", { x }, given) end), false
+    return with_places(g, a, rank, call, given)
   end
+end
+
+local function area_of(a)
+  local count = 1
+  for _, size in ipairs(a.kernel_size) do count = count * size end
+  return count
+end
+
+-- ONNX divides windows over the edge by another number: zeros are added until all are whole, and
+-- the means divided by those of ones where an element counts, and of zeros elsewhere.
+local function part_windows(g, a, rank, call)
+  local dtype, kernel = call.results[1].dtype, g:known(a.kernel_size, "kernel_size")
+  local stride, lead = stride_of(a, rank), #a.x.shape - rank
+  local given = { kernel_shape = kernel, strides = g:known(stride, "stride") }
+  local border, more, shape = {}, {}, { 1, 1 }
+  for d = 1, rank do
+    local size, out, p = a.x.shape[lead + d], call.results[1].shape[lead + d], a.padding[d]
+    shape[d + 2] = size
+    more[d] = sizes.map(g.run.count, function(i)
+      return math.max((sizes.at(out, i) - 1) * stride[d] + kernel[d] - sizes.at(size, i) - 2 * p, 0)
+    end)
+    border[d] = p
+  end
+  local function padded(name, before, after, value)
+    local pads = { 0, 0 }
+    table.move(before, 1, rank, 3, pads)
+    pads[rank + 3], pads[rank + 4] = 0, 0
+    table.move(after, 1, rank, rank + 5, pads)
+    return g:node("Pad", { name, g:ints(pads), g:float(value, dtype) }, { mode = "constant" })
+  end
+  local none = {}
+  for d = 1, rank do none[d] = 0 end
+  return batched(g, a, rank, call, function(x)
+    local function means(name, value)
+      name = padded(padded(name, border, border, value), none, more, 0)
+      return g:node("AveragePool", { name }, given)
+    end
+    local y = means(x, 0)
+    if a.divisor_override then
+      return g:node("Mul", { y, g:float(area_of(a) / a.divisor_override, dtype) })
+    end
+    local ones = g:node("Expand", { g:float(1, dtype), g:ints(shape) })
+    return g:node("Div", { y, means(ones, a.count_include_pad and 1 or 0) })
+  end)
 end
 
 local function avg_pool(rank)
   return function(g, a, call)
-    if a.ceil_mode and has_part_windows(g, a, rank) then
-      fail("onnx.export: %s with 'ceil_mode' and windows over the edge divides by another number "
-        .. "in ONNX%s", call.name, call.place)
-    end
+    if a.ceil_mode and has_part_windows(g, a, rank) then return part_windows(g, a, rank, call) end
     local given = attributes(g, a, rank)
     given.ceil_mode = 0
     given.count_include_pad = (a.count_include_pad or a.divisor_override) and 1 or 0
     return batched(g, a, rank, call, function(x)
       local y = g:node("AveragePool", { x }, given)
       if not a.divisor_override then return y end
-      local count = 1
-      for _, size in ipairs(a.kernel_size) do count = count * size end
-      return g:node("Mul", { y, g:float(count / a.divisor_override, call.results[1].dtype) })
+      return g:node("Mul", { y, g:float(area_of(a) / a.divisor_override, call.results[1].dtype) })
     end)
   end
 end
@@ -150,6 +215,13 @@ end
 local function adaptive(rank, global_op, op, otherwise)
   return function(g, a, call)
     local kernel, all_one = even_windows(a, rank, call)
+    if call.results[2] and call.results[2].needed then
+      if not is_even(kernel) then
+        fail("onnx.export: %s with places, of windows of several sizes, has no translation to "
+          .. "ONNX%s", call.name, call.place)
+      end
+      return with_places(g, a, rank, call, { kernel_shape = kernel, strides = kernel })
+    end
     if not all_one and not is_even(kernel) then
       return otherwise(g, g:operand(a.x, call.results[1].dtype), a, rank, call), false
     end

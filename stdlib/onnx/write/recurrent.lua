@@ -100,6 +100,13 @@ end
 write.lstm, write.gru = recurrent "LSTM", recurrent "GRU"
 write.rnn_tanh, write.rnn_relu = recurrent("RNN", "Tanh"), recurrent("RNN", "Relu")
 
+for name in ("lstm gru rnn_tanh rnn_relu"):gmatch "%S+" do
+  write[name .. "_packed"] = function(_, _, call)
+    fail("onnx.export: %s of packed sequences has no translation to ONNX; give padded ones%s",
+      call.name, call.place)
+  end
+end
+
 -- --- one step ---------------------------------------------------------------------------------
 
 function write.lstm_step(g, a, call)

@@ -1,5 +1,6 @@
 -- stdlib/onnx/write/reduce.lua: sums, means, extremes, sorting and scans as ONNX nodes.
 
+local dtypes = require "moonlet.onnx.dtypes"
 local fail = require("moonlet.options").fail
 local sizes = require "moonlet.onnx.sizes"
 
@@ -38,6 +39,15 @@ for name, op in pairs(REDUCE) do
   end
 end
 
+function write.nansum(g, a, call)
+  local dtype = call.results[1].dtype
+  local x = g:operand(a.x, dtype)
+  if dtypes.is_float(dtype) then
+    x = g:node("Where", { g:node("IsNaN", { x }), g:float(0, dtype), x })
+  end
+  return reduce(g, "ReduceSum", x, axes_of(a.dim, #a.x.shape), keep(a))
+end
+
 local function logsumexp(g, a, call)
   local x = g:operand(a.x, call.results[1].dtype)
   return reduce(g, "ReduceLogSumExp", x, axes_of(a.dim, #a.x.shape), keep(a))
@@ -53,7 +63,9 @@ end
 local function truth(op)
   return function(g, a, call)
     local x = g:cast(g:operand(a.x, "bool"), "bool", "int32")
-    return g:cast(reduce(g, op, x, axes_of(a.dim, #a.x.shape), keep(a)), "int32",
+    -- An empty list names no dimension here.
+    local axes = type(a.dim) == "table" and #a.dim == 0 and {} or axes_of(a.dim, #a.x.shape)
+    return g:cast(reduce(g, op, x, axes, keep(a)), "int32",
       call.results[1].dtype)
   end
 end
@@ -62,6 +74,32 @@ write.all, write.any = truth "ReduceMin", truth "ReduceMax"
 function write.count_nonzero(g, a)
   local x = g:cast(g:operand(a.x, "bool"), "bool", "int64")
   return reduce(g, "ReduceSum", x, axes_of(a.dim, #a.x.shape), 0)
+end
+
+-- How many elements fall into each of equal parts of a range, that of the elements where both ends
+-- are the same; those outside are counted in a part behind.
+function write.histc(g, a, call)
+  local dtype, bins = call.results[1].dtype, g:int(a.bins, "bins")
+  local flat = g:constant({ -1 }, "int64")
+  local x = g:node("Reshape", { g:operand(a.x, dtype), flat })
+  local low, high, one = g:float(a.min, dtype), g:float(a.max, dtype), g:float(1, dtype)
+  if a.min == a.max then
+    low = g:node("ReduceMin", { x }, { axes = { 0 }, keepdims = 0 })
+    high = g:node("ReduceMax", { x }, { axes = { 0 }, keepdims = 0 })
+    local none = g:node("Equal", { low, high })
+    low = g:node("Where", { none, g:node("Sub", { low, one }), low })
+    high = g:node("Where", { none, g:node("Add", { high, one }), high })
+  end
+  local part = g:node("Div", { g:node("Mul", { g:node("Sub", { x, low }), g:float(bins, dtype) }),
+    g:node("Sub", { high, low }) })
+  local place = g:node("Min", { g:node("Floor", { part }), g:float(bins - 1, dtype) })
+  local inside = g:node("And", { g:node("GreaterOrEqual", { x, low }),
+    g:node("LessOrEqual", { x, high }) })
+  place = g:cast(g:node("Where", { inside, place, g:float(bins, dtype) }), dtype, "int64")
+  local zeros = g:node("Expand", { g:float(0, dtype), g:constant({ bins + 1 }, "int64") })
+  local ones = g:node("Expand", { one, g:node("Shape", { place }) })
+  local counts = g:node("ScatterElements", { zeros, place, ones }, { axis = 0, reduction = "add" })
+  return g:node("Slice", { counts, g:constant({ 0 }, "int64"), g:constant({ bins }, "int64") })
 end
 
 -- --- norms and variances ----------------------------------------------------------------------
@@ -165,6 +203,50 @@ function write.sort(g, a, call)
   return topk(g, g:plain(a.x), g:ints { a.x.shape[dim] }, dim, a.descending, rank)
 end
 
+-- The entry number `at` (from 0) of the sorted entries along a dimension, and its place.
+local function ranked(g, x, at, axis, size, keepdim)
+  local values, places = g:node("TopK", { x, g:ints { size } },
+    { axis = axis, largest = 0, sorted = 1 }, 2)
+  local index = g:constant(keepdim and { at } or at, "int64")
+  return g:node("Gather", { values, index }, { axis = axis }),
+    { zero = g:node("Gather", { places, index }, { axis = axis }) }
+end
+
+function write.kthvalue(g, a, call)
+  local rank = #a.x.shape
+  if rank == 0 then
+    fail("onnx.export: kthvalue of a tensor without dimensions has no translation%s", call.place)
+  end
+  local axis = axes_of(a.dim, rank)[1]
+  return ranked(g, g:plain(a.x), g:int(a.k, "k") - 1, axis, a.x.shape[axis + 1], a.keepdim)
+end
+
+-- The lower one of the two in the middle; NaN where there is one.
+local function median(g, x, dtype, axis, size, keepdim)
+  local at = (g:int(size, "the number of elements") - 1) // 2
+  local value, place = ranked(g, x, at, axis, size, keepdim)
+  if not dtypes.is_float(dtype) then return value, place end
+  local is_nan = g:cast(g:node("IsNaN", { x }), "bool", "int32")
+  local first = g:node("ArgMax", { is_nan }, { axis = axis, keepdims = keepdim and 1 or 0 })
+  local any = g:cast(reduce(g, "ReduceMax", is_nan, { axis }, keepdim and 1 or 0), "int32", "bool")
+  return g:node("Where", { any, g:float(0 / 0, dtype), value }),
+    { zero = g:node("Where", { any, first, place.zero }) }
+end
+
+function write.median_dim(g, a, call)
+  if #a.x.shape == 0 then
+    fail("onnx.export: median of a tensor without dimensions has no translation%s", call.place)
+  end
+  local axis = axes_of(a.dim, #a.x.shape)[1]
+  return median(g, g:plain(a.x), a.x.dtype, axis, a.x.shape[axis + 1], a.keepdim)
+end
+
+function write.median(g, a)
+  local flat, count = g:node("Reshape", { g:plain(a.x), g:constant({ -1 }, "int64") }), 1
+  for _, size in ipairs(a.x.shape) do count = count * g:int(size, "the number of elements") end
+  return (median(g, flat, a.x.dtype, 0, count, false))
+end
+
 -- --- running sums -----------------------------------------------------------------------------
 
 function write.cumsum(g, a, call)
@@ -175,15 +257,70 @@ function write.cumsum(g, a, call)
 end
 
 -- The running product of what is not negative, by the sum of logarithms, is not exact; by steps.
-function write.cumprod(g, a, call)
-  local dtype, rank = call.results[1].dtype, #a.x.shape
-  if rank == 0 then return g:node("Identity", { g:operand(a.x, dtype) }) end
-  local axis = axes_of(a.dim, rank)[1]
-  local count = g:int(a.x.shape[axis + 1], "the size of dim")
-  local parts = table.pack(g:node("Split", { g:operand(a.x, dtype) }, { axis = axis }, count))
-  for i = 2, count do parts[i] = g:node("Mul", { parts[i - 1], parts[i] }) end
+local function stepwise(g, name, shape, axis, step)
+  local count = g:int(shape[axis + 1], "the size of dim")
+  local parts = table.pack(g:node("Split", { name }, { axis = axis }, count))
+  for i = 2, count do parts[i] = step(parts[i - 1], parts[i]) end
   parts.n = nil
   return g:node("Concat", parts, { axis = axis })
 end
+
+local function by_steps(step)
+  return function(g, a, call)
+    local dtype, rank = call.results[1].dtype, #a.x.shape
+    local x = g:operand(a.x, dtype)
+    if rank == 0 then return g:node("Identity", { x }) end
+    return stepwise(g, x, a.x.shape, axes_of(a.dim, rank)[1], function(before, one)
+      return step(g, before, one, dtype)
+    end)
+  end
+end
+
+write.cumprod = by_steps(function(g, before, x) return g:node("Mul", { before, x }) end)
+
+-- log(exp(x) + exp(y)): the larger plus log(1 + exp(-|x - y|)).
+local function logaddexp(g, x, y, dtype)
+  local far = g:node("Where", { g:node("Equal", { x, y }), g:float(0, dtype),
+    g:node("Abs", { g:node("Sub", { x, y }) }) })
+  return g:node("Add", { g:node("Max", { x, y }), g:node("Log", {
+    g:node("Add", { g:node("Exp", { g:node("Neg", { far }) }), g:float(1, dtype) }) }) })
+end
+write.logcumsumexp = by_steps(logaddexp)
+
+function write.logaddexp(g, a, call)
+  local dtype = call.results[1].dtype
+  return logaddexp(g, g:operand(a.x, dtype), g:operand(a.other, dtype), dtype)
+end
+
+function write.logaddexp2(g, a, call)
+  local dtype = call.results[1].dtype
+  local two = g:float(math.log(2), dtype)
+  local function natural(value) return g:node("Mul", { g:operand(value, dtype), two }) end
+  return g:node("Div", { logaddexp(g, natural(a.x), natural(a.other), dtype), two })
+end
+
+-- The places follow from the last one where the running extreme is reached anew.
+local function running(op)
+  return function(g, a, call)
+    local dtype, rank, shape = call.results[1].dtype, #a.x.shape, a.x.shape
+    local x = g:operand(a.x, dtype)
+    if rank == 0 then return g:node("Identity", { x }), { zero = g:constant(0, "int64") } end
+    local axis = axes_of(a.dim, rank)[1]
+    local values = stepwise(g, x, shape, axis, function(before, one)
+      return g:node(op, { before, one })
+    end)
+    local column, list = {}, {}
+    for i = 1, g:int(shape[axis + 1], "the size of dim") do list[i] = i - 1 end
+    for d = 1, rank do column[d] = d == axis + 1 and #list or 1 end
+    local reached = g:node("Equal", { x, values })
+    if dtypes.is_float(dtype) then reached = g:node("Or", { reached, g:node("IsNaN", { x }) }) end
+    local at = g:node("Where", { reached, g:reshape(g:constant(list, "int64"), column),
+      g:constant(0, "int64") })
+    return values, { zero = stepwise(g, at, shape, axis, function(before, one)
+      return g:node("Max", { before, one })
+    end) }
+  end
+end
+write.cummax, write.cummin = running "Max", running "Min"
 
 return write

@@ -2,6 +2,7 @@
 -- counted from 0 where they are kept so.
 
 local fail = require("moonlet.options").fail
+local ml = require "moonlet"
 local sizes = require "moonlet.onnx.sizes"
 
 local write = {}
@@ -142,8 +143,81 @@ write.diagonal = moves(function(g, name, a, call)
   return g:node("Gather", { flat, g:constant(places, "int64") }, { axis = rank - 2 })
 end)
 
-function write.strided_view(_, _, call)
-  fail("onnx.export: as_strided has no translation to ONNX%s", call.place)
+-- `source` in the place of a diagonal of dimensions `first` and `second` of x, both from 0, whose
+-- shape is `shape`.
+local function with_diagonal(g, x, source, shape, first, second, offset)
+  local rows, columns = g:int(shape[first + 1], "dim1"), g:int(shape[second + 1], "dim2")
+  local lead, perm, back, places = {}, {}, {}, {}
+  for d = 0, #shape - 1 do
+    if d ~= first and d ~= second then lead[#lead + 1], perm[#perm + 1] = shape[d + 1], d end
+  end
+  perm[#perm + 1], perm[#perm + 2] = first, second
+  for i, d in ipairs(perm) do back[d + 1] = i - 1 end
+  for r = math.max(-offset, 0), rows - 1 do
+    if r + offset < columns then places[#places + 1] = r * columns + r + offset end
+  end
+  if #places == 0 then return identity(g, x) end
+  local flat, part, whole = {}, {}, {}
+  for _, list in ipairs { flat, part, whole } do table.move(lead, 1, #lead, 1, list) end
+  flat[#flat + 1], part[#part + 1] = rows * columns, #places
+  whole[#whole + 1], whole[#whole + 2] = rows, columns
+  local y = g:node("ScatterElements", { g:reshape(g:transpose(x, perm), flat),
+    g:node("Expand", { g:constant(places, "int64"), g:ints(part) }), source }, { axis = -1 })
+  return g:transpose(g:reshape(y, whole), back)
+end
+
+function write.diagonal_grad_x(g, a, call)
+  local result, rank = call.results[1], #call.results[1].shape
+  local zeros = g:node("Expand", { g:constant(0, result.dtype), g:ints(result.shape) })
+  return with_diagonal(g, zeros, g:operand(a.grad, result.dtype), result.shape,
+    axis(a.dim1, rank), axis(a.dim2, rank), g:int(a.offset, "offset"))
+end
+
+function write.diagonal_scatter(g, a, call)
+  local result, rank = call.results[1], #call.results[1].shape
+  return with_diagonal(g, g:operand(a.x, result.dtype), g:operand(a.src, result.dtype),
+    result.shape, axis(a.dim1, rank), axis(a.dim2, rank), g:int(a.offset, "offset"))
+end
+
+-- Each with zeros in the columns of the others, one under another.
+function write.block_diag(g, a, call)
+  local dtype, width, before, names = call.results[1].dtype, 0, 0, {}
+  local function columns_of(value)
+    return #value.shape == 0 and 1 or g:int(value.shape[#value.shape], "a number of columns")
+  end
+  for _, value in ipairs(a.tensors) do width = width + columns_of(value) end
+  for i, value in ipairs(a.tensors) do
+    local columns = columns_of(value)
+    local rows = #value.shape == 2 and value.shape[1] or 1
+    local name = g:reshape(g:operand(value, dtype), { rows, columns })
+    local pads = g:constant({ 0, before, 0, width - before - columns }, "int64")
+    names[i] = g:node("Pad", { name, pads, g:constant(0, dtype) }, { mode = "constant" })
+    before = before + columns
+  end
+  return g:node("Concat", names, { axis = 0 })
+end
+
+-- Of elements that stand in their order: each at the place that the strides say.
+function write.strided_view(g, a, call)
+  local step, places = 1, ml.full({}, a.offset - a.x_offset, { dtype = "int64" })
+  for d = #a.x.shape, 1, -1 do
+    local size = g:int(a.x.shape[d], "a size of x")
+    if size > 1 and a.x_stride[d] ~= step then
+      fail("onnx.export: as_strided of a tensor that is not contiguous has no translation to "
+        .. "ONNX%s", call.place)
+    end
+    step = step * size
+  end
+  for d, size in ipairs(a.size) do
+    local along = ml.arange(0, g:int(size, "size") - 1):to "int64" * g:int(a.stride[d], "stride")
+    places = places:unsqueeze(-1) + along
+  end
+  if places:numel() > 0 and (places:min():item() < 0 or places:max():item() >= step) then
+    fail("onnx.export: as_strided of more than the tensor has no translation to ONNX%s", call.place)
+  end
+  local flat = g:node("Reshape", { g:raw(a.x), g:constant({ -1 }, "int64") })
+  local name = g:node("Gather", { flat, g:tensor(places) }, { axis = 0 })
+  return a.x.zero and { zero = name } or name
 end
 
 return write
