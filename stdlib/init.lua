@@ -1,11 +1,12 @@
 -- stdlib/init.lua: says which module defines the fields of `ml` that are neither ops nor modules;
--- each module is loaded when one of its fields is first used.
+-- each module is loaded when one of its fields is first used. One that names itself is a module.
 
 return {
   autocast = "modes",
   describe = "describe",
   from_file = "functions",
   histogramdd = "functions",
+  json = "json",
   override = "modes",
   profile = "profiler",
   save = "serialize",

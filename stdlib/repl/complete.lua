@@ -5,15 +5,11 @@ local class = require "moonlet.class"
 local commands = require "moonlet.repl.commands"
 local locals = require "moonlet.repl.locals"
 local ml = require "moonlet"
+local module_names = require "moonlet.repl.names"
 local scan = require "moonlet.repl.scan"
 local system = require "moonlet.system"
 
 local getmetatable = debug.getmetatable  -- also where __metatable hides it
-
--- Modules and functions that `ml` loads when they are first named.
-local LATE = { "amp", "args", "autocast", "autograd", "backends", "class", "data", "describe",
-  "distributions", "from_file", "func", "histogramdd", "load", "metrics", "nn", "optim",
-  "override", "plot", "profile", "progress", "random", "save", "train", "utils", "vmap" }
 
 -- The names found so far, those that start with `prefix`; private ones only when that does too.
 local function new_names(prefix)
@@ -60,7 +56,7 @@ local function offer_fields(names, value, methods)
     return
   end
   if value == ml then
-    for _, name in ipairs(LATE) do offer(names, name) end
+    for name in pairs(module_names.late()) do offer(names, name) end
   end
   local DEEPEST = 16
   for _ = 1, DEEPEST do

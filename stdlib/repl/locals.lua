@@ -120,7 +120,7 @@ local function new_name(names)
   return name
 end
 
--- The code with `<close>` as `<const>`, which is as long: what is to be closed ends with the prompt.
+-- The code with `<close>` as `<const>`, which is as long: the prompt closes what is to be closed.
 local function without_close(code, declared)
   for _, item in ipairs(declared) do
     if item.attribute == "close" and is_kept(item.name) then

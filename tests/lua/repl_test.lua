@@ -99,6 +99,25 @@ test("objects", function()
     "bad")
 end)
 
+test("modules show all their names, those too that are not loaded yet", function()
+  local function has(text, ...)
+    for _, name in ipairs { ... } do
+      expect.truthy((" " .. text:gsub("%s+", " ") .. " "):find(" " .. name .. " ", 1, true), name)
+    end
+    for line in text:gmatch "[^\n]+" do expect.truthy(#line <= 78, line) end
+  end
+  has(repl.text(ml.nn), "Linear", "Conv2d", "Module", "functional", "init", "utils")
+  has(repl.text(ml.optim), "Adam", "lr_scheduler")
+  has(tostring(ml.nn.functional), "relu", "pad")
+  has(tostring(ml), "nn", "optim", "json", "save", "zeros", "float32", "describe")
+  has(tostring(ml.metrics), "Accuracy")
+  for _, hidden in ipairs { "_internal", " signature", " columns", " terminal" } do
+    expect.equal(tostring(ml):find(hidden, 1, true), nil, hidden)
+  end
+  expect.truthy(tostring(ml.optim):find "^module optim: %d+ names\n  ASGD")
+  expect.truthy(repl.text { ml.optim }:find "^{module optim: %d+ names ...}$")
+end)
+
 -- The names that complete `code`, joined, with the text that they replace.
 local function offers(code, above)
   local start, names = repl.complete(code, above or "")
