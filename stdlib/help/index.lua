@@ -153,7 +153,8 @@ function index.search(word)
   local wanted = words_of(word:gsub("_", " "):lower())
   if #wanted == 0 then return {} end
   local near, found = {}, {}
-  local known = entries_of_synonym(word:match "[^.%s]*$")
+  local known = entries_of_synonym(table.concat(wanted, " "))
+  if #known == 0 then known = entries_of_synonym(word:match "[^.%s]*$") end
   for i, entry in ipairs(known) do near[entry] = 6 - i / 100 end
   local joined = table.concat(wanted)
   for _, entry in ipairs(reference) do
