@@ -197,6 +197,15 @@ int l_module_tostring(lua_State* L) {
   fail("moonlet has no field '", wanted, "'", hint.empty() ? did_you_mean(wanted, names) : hint);
 }
 
+// Whether the table on top has the field itself.
+bool has_raw(lua_State* L, const std::string& key) {
+  if (!lua_istable(L, -1)) return true;
+  lua_pushlstring(L, key.data(), key.size());
+  const bool found = lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 1);
+  return found;
+}
+
 // ml.nn and its like: required at first use, then a plain field.
 int l_module_index(lua_State* L) {
   if (lua_type(L, 2) != LUA_TSTRING) return 0;
@@ -209,11 +218,8 @@ int l_module_index(lua_State* L) {
   lua_getfield(L, facade, key.c_str());
   if (lua_type(L, -1) == LUA_TSTRING) {
     push_required(L, std::string("moonlet.") + lua_tostring(L, -1));
-    lua_pushvalue(L, 2);
-    if (lua_istable(L, -2) && lua_rawget(L, -2) != LUA_TNIL)
-      lua_remove(L, -2);
-    else
-      lua_pop(L, 1);  // the module itself
+    // A module of C++ names itself and has no such field.
+    if (key != lua_tostring(L, -2) || has_raw(L, key)) lua_getfield(L, -1, key.c_str());
   } else if (has_module(key)) {
     push_required(L, "moonlet." + key);
   } else {
