@@ -72,8 +72,9 @@ void RecordedNode::save_input(int slot, const RecordedInput& input, const Tensor
   }
   for (const Tensor& t : input.tensors()) {
     Saved& saved = slots_.emplace_back(Slot{slot, false, {}, {}}).saved;
-    // What the op is about to overwrite is kept as it was.
-    if (changed && t.defined() && may_overlap(t, *changed))
+    // What the op is about to overwrite is kept as it was. What has no elements shares none, but
+    // may share the count of changes.
+    if (changed && t.defined() && (t.numel() == 0 || may_overlap(t, *changed)))
       saved.save_clone(t);
     else
       saved.save(t);

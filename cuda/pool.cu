@@ -125,10 +125,14 @@ void average(const char* op, const Tensor& x, const PoolWindow& w, Tensor& resul
   with_contiguous(result, [&](Tensor& y) {
     const Call call(y, op);
     const Tensor source = contiguous(x);
-    visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    const auto launch = [&]<class C>() {
       MOONLET_LAUNCH((average_kernel<C>), blocks_for(y.numel()), kBlock, 0, call.stream(), w,
                      y.numel(), array(source), array(y));
-    });
+    };
+    if (is_integral(y.dtype()))
+      launch.template operator()<int64_t>();
+    else
+      visit_device_compute<dtypes::floating>(y.dtype(), launch);
     call.done();
   });
 }

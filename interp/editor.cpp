@@ -5,7 +5,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <set>
+#include <sstream>
+#include <string_view>
 
 #include <fcntl.h>
 #include <histedit.h>
@@ -16,6 +20,7 @@
 
 #include "interp/complete.h"
 #include "interp/interrupt.h"
+#include "interp/terminal_keys.h"
 #include "tensor/error.h"
 #include "tensor/io/files.h"
 
@@ -29,7 +34,9 @@ struct LineEditor::Edit {
   const char* prompt = "";
   std::string above;
   bool interrupted = false;
+  bool marks_pastes = false;  // the terminal was asked to
   lua_State* state = nullptr;
+  TerminalKeys keys{STDIN_FILENO};
 };
 
 namespace {
@@ -111,6 +118,60 @@ void save_history(History* entries, HistEvent* event, const std::string& path) {
   }
 }
 
+// The sequences that keys send and that libedit has commands for, from the list that it prints:
+// `"^[[A"   ->  ed-prev-history`.
+std::set<std::string> bound_sequences(EditLine* line) {
+  std::set<std::string> lines;
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* memory = ::open_memstream(&text, &size);
+  if (memory == nullptr) return lines;
+  el_set(line, EL_SETFP, 1, memory);
+  el_set(line, EL_BIND, nullptr);
+  el_set(line, EL_SETFP, 1, stdout);
+  std::fclose(memory);
+  std::istringstream in(std::string(text, size));
+  std::free(text);
+  for (std::string each; std::getline(in, each);)
+    if (each.starts_with("\"^[")) lines.insert(each);
+  return lines;
+}
+
+std::string sequence_of(const std::string& line) {
+  std::string sequence;
+  for (size_t i = 1; i < line.size() && line[i] != '"'; ++i) {
+    const bool control = line[i] == '^' && i + 1 < line.size();
+    sequence += !control ? line[i] : line[++i] == '?' ? '\x7f' : static_cast<char>(line[i] & 0x1f);
+  }
+  return sequence;
+}
+
+// Reads the user's own key bindings in ~/.editrc, then binds what TerminalKeys gives.
+void bind_keys(EditLine* line, TerminalKeys* keys) {
+  const std::set<std::string> before = bound_sequences(line);
+  el_source(line, nullptr);
+  TerminalKeys::Sequences bound, by_user;
+  for (const std::string& each : bound_sequences(line)) {
+    bound.insert(sequence_of(each));
+    if (!before.contains(each)) by_user.insert(sequence_of(each));
+  }
+  const char* mode = nullptr;
+  const bool vi = el_get(line, EL_EDITOR, &mode) == 0 && std::strcmp(mode, "vi") == 0;
+  keys->set_bound(std::move(bound), std::move(by_user));
+  keys->set_escape_alone(vi);
+  for (const KeyCommand& key : kKeyCommands) {
+    const char sequence[] = {kKeyLead, key.letter, '\0'};
+    el_set(line, EL_BIND, sequence, key.command, nullptr);
+    if (vi) el_set(line, EL_BIND, "-a", sequence, key.command, nullptr);
+  }
+}
+
+// Whether the terminal may know how to mark what is pasted.
+bool can_mark_pastes() {
+  const char* name = std::getenv("TERM");
+  return name != nullptr && *name != '\0' && std::strcmp(name, "dumb") != 0;
+}
+
 // While alive, Ctrl-C is a signal again, which stops what completion calls.
 class SignalsOn {
  public:
@@ -153,6 +214,26 @@ Edit& edit_of(EditLine* line) {
 template <class Edit>
 char* prompt(EditLine* line) {
   return const_cast<char*>(edit_of<Edit>(line).prompt);
+}
+
+// Asks the terminal to put marks around what is pasted, or no longer.
+template <class Edit>
+void mark_pastes(Edit& edit, bool on) {
+  if (on == edit.marks_pastes || (on && !can_mark_pastes())) return;
+  edit.marks_pastes = on;
+  std::fputs(on ? "\x1b[?2004h" : "\x1b[?2004l", stdout);
+  std::fflush(stdout);
+}
+
+template <class Edit>
+int next_character(EditLine* line, wchar_t* c) {
+  Edit& edit = edit_of<Edit>(line);
+  const LineInfo* info = el_line(line);
+  const std::string_view before(info->buffer, info->cursor), after(info->cursor, info->lastchar);
+  const int status =
+      edit.keys.next(c, before.find('\n') != before.npos, after.find('\n') != after.npos);
+  if (status == 1 && (*c == L'\n' || *c == L'\r')) mark_pastes(edit, false);
+  return status;
 }
 
 template <class Edit>
@@ -206,7 +287,8 @@ LineEditor::LineEditor(lua_State* L) {
       history(edit->history, &edit->event, H_LOAD, edit->history_path.c_str());
     }
   }
-  el_source(edit->line, nullptr);  // the user's own key bindings in ~/.editrc
+  bind_keys(edit->line, &edit->keys);
+  el_set(edit->line, EL_GETCFN, editor_keys::next_character<Edit>);
   el_set(edit->line, EL_SETTY, "-d", "-isig", nullptr);
   el_set(edit->line, EL_BIND, "^C", "ml-interrupt", nullptr);
   el_set(edit->line, EL_BIND, "^I", "ml-complete", nullptr);
@@ -245,11 +327,13 @@ LineEditor::Result LineEditor::read(const char* prompt, const std::string& above
   int count = 0;
   const char* text = nullptr;
   bool stopped = false;
+  editor_keys::mark_pastes(*edit_, true);
   {
     const PromptReadScope scope;
     text = el_gets(edit_->line, &count);
     stopped = text == nullptr && scope.interrupted();  // by a signal, not by the key
   }
+  editor_keys::mark_pastes(*edit_, false);
   if (stopped) std::fputc('\n', stdout);
   if (stopped || edit_->interrupted) {
     el_reset(edit_->line);
@@ -257,12 +341,17 @@ LineEditor::Result LineEditor::read(const char* prompt, const std::string& above
   }
   if (text == nullptr || count <= 0) return Result::kEnd;
   line->assign(text, static_cast<size_t>(count));
-  if (edit_->history != nullptr && line->find_first_not_of(" \t\r\n") != line->npos) {
-    history(edit_->history, &edit_->event, H_ENTER, line->c_str());
-    save_history(edit_->history, &edit_->event, edit_->history_path);  // os.exit may be next
-  }
   while (!line->empty() && (line->back() == '\n' || line->back() == '\r')) line->pop_back();
   return Result::kLine;
 }
+
+void LineEditor::remember(const std::string& statement) {
+  if (edit_ == nullptr || edit_->history == nullptr) return;
+  if (statement.find_first_not_of(" \t\r\n") == statement.npos) return;
+  history(edit_->history, &edit_->event, H_ENTER, (statement + "\n").c_str());
+  save_history(edit_->history, &edit_->event, edit_->history_path);  // os.exit may be next
+}
+
+bool LineEditor::drop_pasted() { return edit_ != nullptr && edit_->keys.drop_pasted(); }
 
 }  // namespace moonlet

@@ -24,6 +24,12 @@ class LineEditor {
   // already. Ctrl-C gives kInterrupted, Ctrl-D on an empty line kEnd.
   Result read(const char* prompt, const std::string& above, std::string* line);
 
+  // Makes the lines of a statement one entry of the history.
+  void remember(const std::string& statement);
+
+  // Leaves out what was pasted behind the last line. Returns whether there was any.
+  bool drop_pasted();
+
  private:
   Result read_plainly(const char* prompt, std::string* line);
 

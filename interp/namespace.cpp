@@ -72,6 +72,20 @@ int l_pairs(lua_State* L) {
   return 3;
 }
 
+// Upvalues: the name of the namespace and its late names.
+int l_tostring(lua_State* L) {
+  lua_settop(L, 1);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonlet.repl.names");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "text");
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_call(L, 3, 1);
+  return 1;
+}
+
 int l_namespace(lua_State* L) {
   const char* name = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
@@ -86,9 +100,9 @@ int l_namespace(lua_State* L) {
 }  // namespace
 
 void make_namespace(lua_State* L, const char* name, bool late) {
-  luaL_checkstack(L, 5, "namespace");
+  luaL_checkstack(L, 6, "namespace");
   if (!late) lua_pushnil(L);
-  if (lua_getmetatable(L, -2) == 0) lua_createtable(L, 0, late ? 3 : 1);
+  if (lua_getmetatable(L, -2) == 0) lua_createtable(L, 0, late ? 4 : 2);
   if (late) {
     lua_pushvalue(L, -2);
     lua_pushcclosure(L, guard<l_pairs>, 1);
@@ -98,8 +112,13 @@ void make_namespace(lua_State* L, const char* name, bool late) {
   }
   lua_pushstring(L, name);
   lua_rotate(L, -3, -1);
+  lua_pushvalue(L, -2);
+  lua_pushvalue(L, -2);
+  lua_pushcclosure(L, guard<l_tostring>, 2);
+  lua_insert(L, -3);
   lua_pushcclosure(L, guard<l_index>, 2);
-  lua_setfield(L, -2, "__index");
+  lua_setfield(L, -3, "__index");
+  lua_setfield(L, -2, "__tostring");
   lua_setmetatable(L, -2);
 }
 

@@ -1,5 +1,5 @@
 -- stdlib/init.lua: says which module defines the fields of `ml` that are neither ops nor modules;
--- each module is loaded when one of its fields is first used.
+-- each module is loaded when one of its fields is first used. One that names itself is a module.
 
 return {
   autocast = "modes",
@@ -8,6 +8,7 @@ return {
   histogramdd = "functions",
   is_tuple = "functions",
   items = "functions",
+  json = "json",
   override = "modes",
   profile = "profiler",
   save = "serialize",

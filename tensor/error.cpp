@@ -2,6 +2,7 @@
 #include "tensor/error.h"
 
 #include <charconv>
+#include <cmath>
 
 namespace moonlet {
 
@@ -10,7 +11,8 @@ void append(std::string& out, std::string_view text) { out.append(text); }
 void append(std::string& out, int64_t value) { out += std::to_string(value); }
 
 void append(std::string& out, double value) {
-  constexpr int kDigits = 14;  // as Lua shows numbers
+  constexpr int kDigits = 14;                                          // as Lua shows numbers
+  if (std::isnan(value)) return append(out, std::string_view("nan"));  // whatever its sign
   char buffer[32];
   const auto end =
       std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, kDigits);

@@ -33,11 +33,13 @@ void append(std::string& out, const Scalar& value) {
     case Scalar::Kind::Bool: out += value.to_bool() ? "true" : "false"; break;
     case Scalar::Kind::Int: append(out, value.to_int()); break;
     case Scalar::Kind::Float: append(out, value.to_double()); break;
-    default:
+    default: {
+      const double imag = value.to_complex().imag();
       append(out, value.to_complex().real());
-      out += std::signbit(value.to_complex().imag()) ? "" : "+";
-      append(out, value.to_complex().imag());
+      out += std::signbit(imag) && !std::isnan(imag) ? "" : "+";
+      append(out, imag);
       out += "i";
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // single inputs and of complex numbers, and with a padding that is named.
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "autograd/uses_composite_conv.h"
 #include "tensor/shapes/window.h"
@@ -89,6 +90,75 @@ Tensor with_bias(const Tensor& y, const Tensor& bias) {
   return add(y, reshape(bias, with_front(y.size(1), Dims::filled(y.dim() - 2, 1))));
 }
 
+// Exact in integers: a product for each place of the window, with what that place sees.
+Tensor conv_of_integers(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const Dims& stride, const Dims& padding, const Dims& dilation,
+                        int64_t groups) {
+  const int dims = stride.size();
+  constexpr const char* kNames[] = {"conv1d", "conv2d", "conv3d"};
+  const char* op = kNames[dims - 1];
+  const Dims out =
+      shapes::conv_sizes(op, x.sizes(), weight.sizes(), stride, padding, dilation, groups);
+  if (bias.defined()) shapes::expect_shape(op, "bias", bias.sizes(), {out[1]});
+  std::vector<int64_t> border;
+  for (int i = dims - 1; i >= 0; --i) border.insert(border.end(), 2, padding[i]);
+  const Tensor padded = constant_pad(x, border, 0);
+  int64_t places = 1, taps = 1;
+  for (int i = 0; i < dims; ++i) {
+    places *= out[2 + i];
+    taps *= weight.size(2 + i);
+  }
+  const int64_t inner = weight.size(1), outer = out[1] / groups;
+  const Tensor by_tap = reshape(weight, {groups, outer, inner, taps});
+  Tensor sum;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    Tensor seen = padded;
+    int64_t rest = tap;
+    for (int i = dims - 1; i >= 0; --i) {
+      const int64_t first = rest % weight.size(2 + i) * dilation[i];
+      rest /= weight.size(2 + i);
+      seen = slice(seen, 2 + i, first, first + (out[2 + i] - 1) * stride[i] + 1, stride[i]);
+    }
+    const Tensor part =
+        matmul(select(by_tap, 3, tap), reshape(seen, {out[0], groups, inner, places}));
+    sum = sum.defined() ? add(sum, part) : part;
+  }
+  return with_bias(reshape(sum, out), bias);
+}
+
+// The elements of x along dimension d with so many zeros between them.
+Tensor spread_out(const Tensor& x, int d, int64_t zeros) {
+  if (zeros == 0) return x;
+  const int64_t length = (x.size(d) - 1) * (zeros + 1) + 1;
+  std::vector<int64_t> behind(2 * static_cast<size_t>(x.dim() - d), 0);
+  behind[behind.size() - 1] = zeros;
+  return slice(flatten(constant_pad(unsqueeze(x, d + 1), behind, 0), d, d + 1), d, 0, length, 1);
+}
+
+// The convolution of x, spread out by the strides, with the turned filters.
+Tensor conv_transpose_of_integers(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const Transposed& t) {
+  const int dims = t.stride.size();
+  Tensor spread = x;
+  std::vector<int64_t> border;
+  for (int i = dims - 1; i >= 0; --i) {
+    spread = spread_out(spread, 2 + i, t.stride[i] - 1);
+    const int64_t full = t.dilation[i] * (weight.size(2 + i) - 1);
+    border.push_back(full - t.padding[i]);
+    border.push_back(full - t.padding[i] + t.output_padding[i]);
+  }
+  const int64_t inner = weight.size(0) / t.groups, outer = weight.size(1);
+  Dims grouped = weight.sizes(), turned = weight.sizes(), axes;
+  grouped[0] = inner;
+  grouped.insert(0, t.groups);
+  turned[0] = t.groups * outer;
+  turned[1] = inner;
+  for (int i = 0; i < dims; ++i) axes.push_back(2 + i);
+  const Tensor filters = flip(reshape(transpose(reshape(weight, grouped), 1, 2), turned), axes);
+  return conv_of_integers(constant_pad(spread, border, 0), filters, bias, Dims::filled(dims, 1),
+                          Dims::filled(dims, 0), t.dilation, t.groups);
+}
+
 Tensor conv_transpose(const char* op, const Tensor& given, const Tensor& weight, const Tensor& bias,
                       const Transposed& t) {
   const int dims = t.stride.size();
@@ -99,6 +169,7 @@ Tensor conv_transpose(const char* op, const Tensor& given, const Tensor& weight,
     };
     const Dims wanted = sizes(t.padding, t.output_padding), none = Dims::filled(dims, 0);
     if (bias.defined()) shapes::expect_shape(op, "bias", bias.sizes(), {wanted[1]});
+    if (is_integral(x.dtype())) return conv_transpose_of_integers(x, weight, bias, t);
     const auto run = [&](const Tensor& offset, const Dims& size, const Dims& padding) {
       return by_parts(x, weight, offset, [&](const Tensor& a, const Tensor& w, const Tensor& b) {
         return native_conv_transpose(a, w, b, size, t.stride, padding, t.dilation, t.groups);
@@ -112,6 +183,8 @@ Tensor conv_transpose(const char* op, const Tensor& given, const Tensor& weight,
 Tensor conv(const Tensor& given, const Tensor& weight, const Tensor& bias, const Dims& stride,
             const Dims& padding, const Dims& dilation, int64_t groups) {
   return batched(given, stride.size(), [&](const Tensor& x) {
+    if (is_integral(x.dtype()))
+      return conv_of_integers(x, weight, bias, stride, padding, dilation, groups);
     return by_parts(x, weight, bias, [&](const Tensor& a, const Tensor& w, const Tensor& b) {
       return native_conv(a, w, b, stride, padding, dilation, groups);
     });

@@ -10,6 +10,8 @@ namespace moonlet {
 
 Tensor bincount_composite(const Tensor& x, const Tensor& weights, int64_t minlength) {
   check(x.dim() == 1, "bincount: x has shape ", x.sizes(), "; one dimension wanted");
+  if (is_integral(x.dtype()) && size_of(x.dtype()) < size_of(DType::Int32))
+    return bincount(to(x, DType::Int64), weights, minlength);
   check(minlength >= 0, "bincount: minlength ", minlength, " is negative");
   // The samples of a batch have results of one length.
   const bool known = has_values(x);

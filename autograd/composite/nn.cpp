@@ -91,7 +91,7 @@ Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor&
 Tensor dropout_composite(const Tensor& x, double p, bool training) {
   check(p >= 0 && p <= 1, "dropout: p is ", p, ", a probability is wanted");
   if (!training || p == 0) return x;
-  return mul(x, dropout_mask(x, p));
+  return mul(x, dropout_mask(is_complex(x.dtype()) ? real(x) : x, p));
 }
 
 namespace {
@@ -104,7 +104,7 @@ Tensor kept(const char* op, const Tensor& x, double p, bool by_channel) {
     check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
     for (int i = 2; i < sizes.size(); ++i) sizes[i] = 1;
   }
-  return dropout_mask(empty(sizes, options_of(x)), p);
+  return dropout_mask(empty(sizes, {real_of(x.dtype()), x.device()}), p);
 }
 
 Tensor alpha_dropped(const char* op, const Tensor& given, double p, bool by_channel) {

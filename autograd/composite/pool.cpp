@@ -189,6 +189,26 @@ Tensor avg_pool1d_composite(const Tensor& x, const Dims& kernel, const Dims& str
                              ceil_mode, count_include_pad, std::nullopt));
 }
 
+namespace {
+
+// The sums divided by what the average over ones takes for the number of elements.
+Tensor averages_of_integers(const Tensor& x, const Dims& kernel, const Dims& stride,
+                            const Dims& padding, bool ceil_mode, bool count_include_pad) {
+  const auto sums = [&](const Tensor& t) {
+    return avg_pool3d(t, kernel, stride, padding, ceil_mode, count_include_pad, 1);
+  };
+  Dims body = x.sizes();
+  for (int i = 0; i + 3 < body.size(); ++i) body[i] = 1;
+  const Tensor ones_there = ones(body, {DType::Float64, x.device()});
+  const Tensor mean =
+      avg_pool3d(ones_there, kernel, stride, padding, ceil_mode, count_include_pad, std::nullopt);
+  const Tensor count = round(div(sums(ones_there), where(eq(mean, 0.0), ones_like(mean), mean)));
+  const Tensor total = sums(to(x, DType::Int64));
+  return to(div_mode(total, to(clamp_min(count, 1.0), DType::Int64), "trunc"), x.dtype());
+}
+
+}  // namespace
+
 // What a window holds is the product of what it holds along its axes, so the average over it is
 // that of averages.
 Tensor avg_pool3d_composite(const Tensor& x, const Dims& kernel, const Dims& stride_given,
@@ -197,6 +217,8 @@ Tensor avg_pool3d_composite(const Tensor& x, const Dims& kernel, const Dims& str
   const Dims out = pooled("avg_pool3d", x, kernel, stride_given, padding, {1, 1, 1}, ceil_mode);
   check(!divisor || *divisor != 0, "avg_pool3d: divisor_override is 0");
   const Dims stride = shapes::pool_stride(kernel, stride_given);
+  if (is_integral(x.dtype()) && !divisor)
+    return averages_of_integers(x, kernel, stride, padding, ceil_mode, count_include_pad);
   const std::optional<int64_t> sum = divisor ? std::optional<int64_t>(1) : std::nullopt;
   return body_values(
       x, out,
@@ -233,9 +255,10 @@ using Average = std::function<Tensor(const Tensor&, std::optional<int64_t>)>;
 
 // The norms of windows of `count` elements. With ceil_mode the last windows may hold fewer, and
 // count as whole ones of their mean.
-Tensor norm_of(const char* op, const Tensor& x, double norm_type, int64_t count, bool ceil_mode,
+Tensor norm_of(const char* op, const Tensor& given, double norm_type, int64_t count, bool ceil_mode,
                const Average& average) {
   check(norm_type != 0, op, ": norm_type is 0, another number is wanted");
+  const Tensor x = is_integral(given.dtype()) ? to(given, execution.default_dtype) : given;
   const Tensor wide = widened(x);
   const Tensor powers = norm_type == 2 ? square(wide) : pow(wide, norm_type);
   const Tensor sums = ceil_mode ? mul(average(powers, std::nullopt), static_cast<double>(count))

@@ -344,8 +344,30 @@ Tensor pad_plain(const Tensor& x, const Added& added, std::string_view mode) {
 
 }  // namespace
 
-Tensor pad_composite(const Tensor& x, const std::vector<int64_t>& pad, std::string_view mode,
-                     Scalar value) {
+namespace {
+
+// Where a negative padding cuts all of a dimension, and the other side adds to it, there are copies
+// of the last element that was cut: x of one element along the dimension, and `pad` for that.
+Tensor with_last_cut(Tensor x, std::vector<int64_t>& pad) {
+  for (size_t i = 0; i + 1 < pad.size() && i / 2 < static_cast<size_t>(x.dim()); i += 2) {
+    const int d = x.dim() - 1 - static_cast<int>(i / 2);
+    const int64_t size = x.size(d), before = pad[i], after = pad[i + 1];
+    const int64_t length = checked_add(checked_add(size, before, "pad"), after, "pad");
+    if (size == 0 || length < 1 || (before > -size && after > -size)) continue;
+    const int64_t at = before < 0 ? size - 1 : 0;
+    x = slice(x, d, at, at + 1, 1);
+    pad[i] = 0;
+    pad[i + 1] = length - 1;
+  }
+  return x;
+}
+
+}  // namespace
+
+Tensor pad_composite(const Tensor& given, const std::vector<int64_t>& borders,
+                     std::string_view mode, Scalar value) {
+  std::vector<int64_t> pad = borders;
+  const Tensor x = mode == "replicate" && pad.size() % 2 == 0 ? with_last_cut(given, pad) : given;
   if (mode == "constant") return constant_pad(x, pad, value);
   check(mode == "reflect" || mode == "replicate" || mode == "circular",
         "pad: mode is \"constant\", \"reflect\", \"replicate\" or \"circular\", got \"", mode,

@@ -150,20 +150,60 @@ void add_names(lua_State* L, int table, std::vector<const char*>& names) {
   }
 }
 
-// The names that are not in the table yet, being loaded on first use, count too.
-[[noreturn]] void unknown_field(lua_State* L, int facade, std::string_view wanted) {
+std::vector<std::string> module_names() {
   std::vector<std::string> modules;
   for (size_t i = 0; i < kEmbeddedSourceCount; ++i) {
     const std::string_view path = kEmbeddedSources[i].name;
     if (path.find('/') == path.npos && path != "init.lua")
       modules.emplace_back(path.substr(0, path.find('.')));
   }
+  return modules;
+}
+
+// Pushes the set of the names that are not in the table yet, being loaded on first use.
+int l_late(lua_State* L) {
+  push_facade(L);
+  const int facade = lua_gettop(L);
+  lua_newtable(L);
+  lua_pushnil(L);
+  while (lua_next(L, facade) != 0) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, -4);
+  }
+  for (const std::string& module : module_names()) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, module.c_str());
+  }
+  return 1;
+}
+
+int l_module_tostring(lua_State* L) {
+  lua_settop(L, 1);
+  push_required(L, "moonlet.repl.names");
+  lua_getfield(L, -1, "text_of_all");
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+// The names that are not in the table yet, being loaded on first use, count too.
+[[noreturn]] void unknown_field(lua_State* L, int facade, std::string_view wanted) {
+  const std::vector<std::string> modules = module_names();
   std::vector<const char*> names;
   for (const std::string& module : modules) names.push_back(module.c_str());
   add_names(L, 1, names);
   add_names(L, facade, names);
   const std::string hint = pytorch_name_hint(wanted);
   fail("moonlet has no field '", wanted, "'", hint.empty() ? did_you_mean(wanted, names) : hint);
+}
+
+// Whether the table on top has the field itself.
+bool has_raw(lua_State* L, const std::string& key) {
+  if (!lua_istable(L, -1)) return true;
+  lua_pushlstring(L, key.data(), key.size());
+  const bool found = lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 1);
+  return found;
 }
 
 // ml.nn and its like: required at first use, then a plain field.
@@ -178,7 +218,8 @@ int l_module_index(lua_State* L) {
   lua_getfield(L, facade, key.c_str());
   if (lua_type(L, -1) == LUA_TSTRING) {
     push_required(L, std::string("moonlet.") + lua_tostring(L, -1));
-    lua_getfield(L, -1, key.c_str());
+    // A module of C++ names itself and has no such field.
+    if (key != lua_tostring(L, -2) || has_raw(L, key)) lua_getfield(L, -1, key.c_str());
   } else if (has_module(key)) {
     push_required(L, "moonlet." + key);
   } else {
@@ -228,9 +269,13 @@ int open_module(lua_State* L) {
   register_modes(L);
   lua_setfield(L, -2, "_methods");
   register_constants(L);
-  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, guard<l_late>);
+  lua_setfield(L, -2, "_late");
+  lua_createtable(L, 0, 2);
   lua_pushcfunction(L, guard<l_module_index>);
   lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, guard<l_module_tostring>);
+  lua_setfield(L, -2, "__tostring");
   lua_setmetatable(L, -2);
   gc::set_live_bytes(L, [] { return live_bytes(); });
   gc::set_pause(L);

@@ -341,7 +341,9 @@ function stdlib_docs.entries(root, ops)
   for _, name in ipairs(sorted_names(loaded.facade)) do
     local module = loaded.facade[name]
     local path = ("%s/stdlib/%s.lua"):format(root, module)
-    if loaded.modules[module] then  -- it has a text under the name of the module
+    if module == "json" then  -- a module of C++, described in interp/meta/
+      goto next
+    elseif loaded.modules[module] then  -- it has a text under the name of the module
       walk:add { name = name, kind = "function", same_as = module .. "." .. name, calls = {} }
     else
       walk:func(name, require("moonlet." .. module)[name], path)
@@ -349,6 +351,7 @@ function stdlib_docs.entries(root, ops)
     if name == module or module == "profiler" then
       walk:plain_classes(path)
     end
+    ::next::
   end
   set_parents(walk)
   return walk.entries

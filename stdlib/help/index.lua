@@ -4,6 +4,7 @@
 local ml = require "moonlet"
 local nearest = require "moonlet.nearest"
 local reference = require "moonlet.reference"
+local synonyms = require "moonlet.help.synonyms"
 
 local index = { by_name = {}, entries = reference }
 
@@ -19,7 +20,10 @@ end
 -- What people write before a name, and what it stands for.
 local prefixes = { { "^moonlet%.", "" }, { "^ml%.", "" }, { "^x[:.]", "Tensor." },
   { "^s[:.]", "Storage." }, { "^g[:.]", "Generator." }, { "^F%.", "nn.functional." },
-  { "^net[:.]", "nn.Module." }, { "^torch%.", "" } }
+  { "^net[:.]", "nn.Module." }, { "^torch%.", "" }, { "^utils%.data%.", "data." },
+  { "^torchvision%.transforms%.v2%.", "data.transforms." },
+  { "^torchvision%.transforms%.", "data.transforms." }, { "^torchmetrics%.", "metrics." },
+  { "^np%.", "" }, { "^numpy%.", "" } }
 
 local function normal(wanted)
   local name = wanted:gsub("^%s+", ""):gsub("%s+$", "")
@@ -63,6 +67,15 @@ local function resolved(entry)
   return original or entry
 end
 
+-- The entries of another word for what they are.
+local function entries_of_synonym(word)
+  local out = {}
+  for _, name in ipairs(synonyms[word:lower()] or {}) do
+    out[#out + 1] = resolved(index.by_name[name])
+  end
+  return out
+end
+
 --- The entry of a name and the other entries that the name may mean; nil when there is none.
 ---@param wanted string
 ---@return table? entry
@@ -78,46 +91,81 @@ function index.find(wanted)
       others[#others + 1] = entry
     end
   end
-  if not exact then return nil end
-  return resolved(exact), others
+  if exact then return resolved(exact), others end
+  local known = entries_of_synonym(name:match "[^.]*$")
+  return table.remove(known, 1), known
 end
 
 local function first_line(text) return text:match "^[^\n]*" end
 
-local function plain_words(text) return (text:lower():gsub("[_%s]+", " ")) end
-
-local function is_called(entry, words) return plain_words(entry.name:match "[^.:]+$") == words end
-
-local function has_all(text, words)
-  for word in words:gmatch "%S+" do
-    if not text:find(word, 1, true) then return false end
+-- The words of a text, in small letters: "BatchNorm1d" is "batchnorm1d", "batch" and "norm1d".
+local function words_of(text)
+  local words = {}
+  for word in text:gmatch "[%a\x80-\xFF][%w\x80-\xFF]*" do
+    words[#words + 1] = word:lower()
+    words[#words + 1] = word:lower():match "^(%a%a+)%d+d?$"  -- "conv2d" is "conv", too
+    for part in word:gmatch "%u+%l[%l%d]*" do
+      if #part < #word then words[#words + 1] = part:lower() end
+    end
   end
-  return true
+  return words
 end
 
---- The entries that have a word, or all of several, in their names, then those that have them in
---- their texts; "one hot" finds `one_hot`.
+-- How well one of the words is `wanted`: 2 whole, also as a plural, 1 at its beginning, 0 not.
+local function match_of(words, wanted)
+  local SHORTEST = 3  -- that may be a beginning
+  local best = 0
+  local single = wanted:match "^(...+[^s])s$"
+  for _, word in ipairs(words) do
+    if word == wanted or word == single then return 2 end
+    if best == 0 and #wanted >= SHORTEST and word:sub(1, #wanted) == wanted then best = 1 end
+  end
+  return best
+end
+
+-- The lowest match of all wanted words: 0 when one is not there.
+local function match_all(words, wanted)
+  local lowest = 2
+  for _, each in ipairs(wanted) do lowest = math.min(lowest, match_of(words, each)) end
+  return lowest
+end
+
+-- How near an entry is to the wanted words, `joined` to one: 6 it is called so, 5 its name has
+-- them, 4 words that begin so, 3 with the names of what it is in, 2 and 1 with its text; 0 it has
+-- them nowhere.
+local function nearness(entry, wanted, joined)
+  local last = entry.name:match "[^.:]+$"
+  if last:lower():gsub("_", "") == joined then return 6 end
+  local in_name = match_all(words_of(last:gsub("_", " ")), wanted)
+  if in_name > 0 then return in_name + 3 end
+  local words = words_of(entry.name:gsub("_", " "))
+  if match_all(words, wanted) > 0 then return 3 end
+  for _, each in ipairs(words_of(entry.doc or "")) do words[#words + 1] = each end
+  return match_all(words, wanted)
+end
+
+--- The entries that a word leads to, or all of several: those that are called so, then those that
+--- have them in their names, in their texts, or begin words there; "one hot" finds `one_hot`. Other
+--- words for a thing lead to it, too (moonlet.help.synonyms).
 ---@param word string
 ---@return table[]
 function index.search(word)
-  local named, mentioned = {}, {}
-  local words = plain_words(word):match "^ ?(.-) ?$"
+  local wanted = words_of(word:gsub("_", " "):lower())
+  if #wanted == 0 then return {} end
+  local near, found = {}, {}
+  local known = entries_of_synonym(table.concat(wanted, " "))
+  if #known == 0 then known = entries_of_synonym(word:match "[^.%s]*$") end
+  for i, entry in ipairs(known) do near[entry] = 6 - i / 100 end
+  local joined = table.concat(wanted)
   for _, entry in ipairs(reference) do
-    local name = plain_words(entry.name)
-    if has_all(name, words) then
-      named[#named + 1] = entry
-    elseif has_all(name .. " " .. plain_words(entry.doc or ""), words) then
-      mentioned[#mentioned + 1] = entry
-    end
+    near[entry] = near[entry] or nearness(entry, wanted, joined)
+    if near[entry] > 0 then found[#found + 1] = entry end
   end
-  local function before(a, b)
-    local whole_a, whole_b = is_called(a, words), is_called(b, words)
-    if whole_a ~= whole_b then return whole_a end
+  table.sort(found, function(a, b)
+    if near[a] ~= near[b] then return near[a] > near[b] end
     return a.name < b.name
-  end
-  table.sort(named, before)
-  table.sort(mentioned, function(a, b) return a.name < b.name end)
-  return table.move(mentioned, 1, #mentioned, #named + 1, named)
+  end)
+  return found
 end
 
 --- The names nearest to one that is not known: at most three.

@@ -3,21 +3,13 @@
 
 local class = require "moonlet.class"
 local commands = require "moonlet.repl.commands"
+local locals = require "moonlet.repl.locals"
 local ml = require "moonlet"
+local module_names = require "moonlet.repl.names"
 local scan = require "moonlet.repl.scan"
 local system = require "moonlet.system"
 
 local getmetatable = debug.getmetatable  -- also where __metatable hides it
-
-local KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function",
-  "goto", "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until",
-  "while" }
-
--- Modules and functions that `ml` loads when they are first named.
-local LATE = { "amp", "args", "autocast", "autograd", "backends", "class", "data", "describe",
-  "distributions", "from_file", "func", "histogramdd", "is_tuple", "items", "load", "metrics", "nn",
-  "optim", "override", "plot", "profile", "progress", "random", "save", "train", "tuple", "utils",
-  "vmap" }
 
 -- The names found so far, those that start with `prefix`; private ones only when that does too.
 local function new_names(prefix)
@@ -64,7 +56,7 @@ local function offer_fields(names, value, methods)
     return
   end
   if value == ml then
-    for _, name in ipairs(LATE) do offer(names, name) end
+    for name in pairs(module_names.late()) do offer(names, name) end
   end
   local DEEPEST = 16
   for _ = 1, DEEPEST do
@@ -79,8 +71,9 @@ end
 
 -- The value of a path; nothing is called for it but `__index`.
 local function value_of(keys)
-  local value = _G
-  for _, key in ipairs(keys) do value = value[key] end
+  local value, first = _G, 1
+  if keys[1] ~= nil and locals.has(keys[1]) then value, first = locals.values()[keys[1]], 2 end
+  for i = first, #keys do value = value[keys[i]] end
   return value
 end
 
@@ -90,8 +83,9 @@ local function complete_name(code, start, prefix)
   local mark = not before:find "%.%.$" and before:match "[.:]$"
   if not mark then
     offer_keys(names, _G)
+    offer_keys(names, locals.values())
     for _, command in ipairs(commands.list) do offer(names, command.name) end
-    for _, keyword in ipairs(KEYWORDS) do offer(names, keyword) end
+    for _, keyword in ipairs(scan.keywords) do offer(names, keyword) end
     return sorted(names)
   end
   local keys = scan.path(before:sub(1, -2))

@@ -3,6 +3,13 @@
 
 local scan = {}
 
+--- The words that are no names, in order.
+scan.keywords = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto",
+  "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while" }
+
+local KEYWORDS = {}
+for _, word in ipairs(scan.keywords) do KEYWORDS[word] = true end
+
 local CLOSES = { [")"] = "(", ["]"] = "[", ["}"] = "{" }
 
 -- Where a string or comment that begins at `at` ends (the position after it); nil when it does not.
@@ -22,6 +29,16 @@ local function skip_short(code, at)
     i = i + (c == "\\" and 2 or 1)
   end
   return #code + 1, false
+end
+
+-- As skip_short, for code that compiles: a line may go on behind a backslash.
+local function skip_string(code, at)
+  local quote, i = code:sub(at, at), at + 1
+  while i <= #code and code:sub(i, i) ~= quote do
+    local skipped = code:match("^\\z%s*()", i) or code:match("^\\\r\n()", i)
+    i = skipped or i + (code:sub(i, i) == "\\" and 2 or 1)
+  end
+  return i + 1
 end
 
 --- Where the end of `code` is. Fields: `comment` (true inside one); `string`, the position of the
@@ -59,6 +76,35 @@ function scan.read(code)
     end
   end
   return { brackets = brackets }
+end
+
+--- The tokens of code that compiles, without comments: `{ text, from, is_name }` each, where a
+--- string or a number is one token; keywords are no names.
+---@param code string
+---@return table[]
+function scan.tokens(code)
+  local tokens, i = {}, 1
+  while i <= #code do
+    local from, stop = i
+    if code:find("^%s", i) then
+      stop = code:match("^%s+()", i)
+    elseif code:find("^%-%-", i) then
+      stop = skip_long(code, i + 2) or code:find("\n", i, true) or #code + 1
+    else
+      if code:find("^[\"']", i) then
+        stop = skip_string(code, i)
+      elseif code:find("^%[=*%[", i) then
+        stop = skip_long(code, i)
+      else
+        stop = code:match("^[%a_][%w_]*()", i) or code:match("^%.?%d[%w.]*()", i) or i + 1
+      end
+      local text = code:sub(from, stop - 1)
+      local is_name = text:find "^[%a_]" ~= nil and not KEYWORDS[text]
+      tokens[#tokens + 1] = { text = text, from = from, is_name = is_name }
+    end
+    i = stop
+  end
+  return tokens
 end
 
 --- The keys of a path such as `net.layers[1].weight` or `x:sum` at the end of `code`; nil for what

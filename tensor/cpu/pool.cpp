@@ -284,6 +284,34 @@ void average_plane(const PoolWindow& w, const T* in, T* out) {
   }
 }
 
+// Sums of integers, divided toward zero.
+void average_integers(const Tensor& x, const PoolWindow& w, Tensor& result) {
+  const Tensor source = contiguous(x);
+  Tensor y = workspace(result, result.dtype());
+  visit<dtypes::integral>(x.dtype(), [&]<class T>() {
+    const T* in = source.elements<T>();
+    T* out = y.elements<T>();
+    const int64_t from = plane_size(x), to = plane_size(y);
+    parallel_for(planes_of(y), grain_for(to * taps_of(w)), [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        for (int64_t e = 0; e < to; ++e) {
+          const PoolSpan ys = average_span(w, w.y, e / w.x.out),
+                         xs = average_span(w, w.x, e % w.x.out);
+          uint64_t sum = 0;  // wraps as the other sums of integers
+          for (int64_t i = ys.begin; i < ys.end; ++i)
+            for (int64_t j = xs.begin; j < xs.end; ++j)
+              sum += static_cast<uint64_t>(in[p * from + i * w.x.size + j]);
+          out[p * to + e] =
+              is_empty(ys, xs)
+                  ? T(0)
+                  : static_cast<T>(static_cast<int64_t>(sum) / average_count(w, ys, xs));
+        }
+      }
+    });
+  });
+  write_back(result, y);
+}
+
 Tensor turned(const Tensor& x) { return views::transpose(x, x.dim() - 2, x.dim() - 1); }
 
 void average_planes(const Tensor& x, const PoolWindow& w, Tensor& result) {
@@ -297,6 +325,7 @@ void average_planes(const Tensor& x, const PoolWindow& w, Tensor& result) {
 }
 
 void average(const Tensor& x, const PoolWindow& w, Tensor& result) {
+  if (is_integral(x.dtype())) return average_integers(x, w, result);
   if (pools_channels(x)) return mean_channels(x, w, result);
   const Tensor columns = turned(x);
   if (x.is_contiguous() || !columns.is_contiguous() || 2 * result.numel() > x.numel())

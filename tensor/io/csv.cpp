@@ -2,6 +2,7 @@
 #include "tensor/io/csv.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -150,6 +151,10 @@ void append_element(std::string& out, int64_t value) { append(out, value); }
 
 // Nine digits where they are the number, as for many that people write, else all it takes.
 void append_element(std::string& out, double value) {
+  if (std::isnan(value)) {
+    out += "nan";  // whatever its sign
+    return;
+  }
   char buffer[40];
   for (const int digits : {9, 17}) {
     const char* end =

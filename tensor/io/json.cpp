@@ -160,9 +160,16 @@ void read_json(std::string_view text, std::string_view where, JsonHandler& handl
 
 void JsonWriter::add(std::string_view token) {
   if (!first_) text_ += ',';
+  if (depth_ > 0 && !after_key_) new_line();
   text_ += token;
-  first_ = false;
+  first_ = after_key_ = false;
   pass_on();
+}
+
+void JsonWriter::new_line() {
+  if (indent_ == 0) return;
+  text_ += '\n';
+  text_.append(static_cast<size_t>(indent_) * depth_, ' ');
 }
 
 void JsonWriter::pass_on() {
@@ -174,9 +181,12 @@ void JsonWriter::pass_on() {
 void JsonWriter::open(char bracket) {
   add({&bracket, 1});
   first_ = true;
+  ++depth_;
 }
 
 void JsonWriter::close(char bracket) {
+  --depth_;
+  if (!first_) new_line();
   text_ += bracket;
   first_ = false;
 }
@@ -222,8 +232,8 @@ void JsonWriter::string(std::string_view value) {
 
 void JsonWriter::key(std::string_view name) {
   string(name);
-  text_ += ':';
-  first_ = true;
+  text_ += indent_ > 0 ? ": " : ":";
+  first_ = after_key_ = true;
 }
 
 }  // namespace moonlet::io

@@ -45,11 +45,14 @@ class JsonWriter {
 
   JsonWriter() = default;
   // Gives the text to `sink` piece by piece, all but the last of them before `take`.
-  explicit JsonWriter(Sink sink) : sink_(std::move(sink)) {}
+  // With `indent` items have lines of their own, further in by so many spaces.
+  explicit JsonWriter(Sink sink, int indent = 0) : sink_(std::move(sink)), indent_(indent) {}
 
   void null() { add("null"); }
   void boolean(bool value) { add(value ? "true" : "false"); }
   void integer(int64_t value);
+  // What is no JSON, as NaN in a text for readers that take it.
+  void literal(std::string_view text) { add(text); }
   // The shortest text that is read as the same double. Throws Error for NaN and infinities.
   void number(double value);
   // Throws Error for what is not UTF-8.
@@ -64,13 +67,16 @@ class JsonWriter {
 
  private:
   void add(std::string_view token);
+  void new_line();
   void open(char bracket);
   void close(char bracket);
   void pass_on();
 
   Sink sink_;
   std::string text_;
+  int indent_ = 0, depth_ = 0;
   bool first_ = true;  // no comma before what comes next
+  bool after_key_ = false;
 };
 
 }  // namespace moonlet::io

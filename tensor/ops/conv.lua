@@ -47,7 +47,7 @@ result, `grad`, and its input `x`.]],
                 "randn(2, 4, 4), randn(2, 2, 7), {4, 1, 3}, {2}, {1}, {1}, 2",
                 "randn(1, 3, 5, 3, 2), randn(1, 2, 4, 5, 2), {3, 2, 2, 3, 1}, {1, 1, 1}, {1, 0, 0}, {1, 1, 1}, 1" } }
 
-local REAL_OR_COMPLEX = "floating+complex"
+local REAL_OR_COMPLEX = "real+complex"
 
 -- What a convolution in 1, 2 or 3 dimensions is called by, and its samples.
 local CONV = {

@@ -9,7 +9,7 @@ the shape of `index`.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 2}, {4, 1}})" } }
 
 op { "scatter(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
-     vmap = "all", kind = "update", dtypes = "all",
+     vmap = "all", kind = "update", out = true, dtypes = "all",
      grad = { x = "scatter_value(g, dim, index, 0)",
               src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Writes each element of `src` to the position along `dim` that `index`, of no larger shape,
@@ -20,7 +20,7 @@ with `reduce` ("add" or "multiply") it is added to, or multiplied with, what is 
                 "randn(4), -1, tensor({4, 2}), randn(3)" } }
 
 op { "scatter_value(Tensor! x, Dim dim, Positions index, Scalar value) -> Tensor",
-     vmap = "all", kind = "update", dtypes = "all", overload_of = "scatter",
+     vmap = "all", kind = "update", out = true, dtypes = "all", overload_of = "scatter",
      grad = { x = "scatter_value(g, dim, index, 0)" },
      doc = [[The same of one number.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 4}, {4, 4}}), 2.5" },
@@ -34,7 +34,7 @@ op { [[scatter_with(Tensor x, Dim dim, Positions index, Operand src, string redu
      torch = "torch.scatter(*args, **kw)", check = { dtypes = "the number is a float" } }
 
 op { "scatter_add(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
-     vmap = "all", kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
+     vmap = "all", kind = "update", out = true, autocast = { cuda = "promote" }, dtypes = "all",
      grad = { x = "g", src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Adds each element of `src` at the position along `dim` that `index`, of no larger shape,
 holds at its place. Sums are made in the order of `src`, whatever the number of threads.]],
@@ -43,7 +43,7 @@ holds at its place. Sums are made in the order of `src`, whatever the number of 
 
 op { [[scatter_reduce(Tensor x, Dim dim, Positions index, Tensor src, string reduce,
                       bool include_self=true) -> Tensor]],
-     kind = "composite", inplace = true, dtypes = "real",
+     kind = "composite", inplace = true, out = true, dtypes = "real",
      doc = [[Brings together, as `reduce` says ("sum", "prod", "mean", "amax", "amin"), the elements of
 `src` that `index`, of no larger shape, sends to one position along `dim`, and what `x` has there
 unless `include_self` is false. Positions that `index` does not name stay as they are. Among equal
@@ -76,21 +76,21 @@ op { "index_select(Tensor x, Dim dim, Positions index) -> Tensor",
      sample = { "randn(3, 4), 2, tensor({1, 3, 3})", "randn(3, 4), 1, tensor({2, 1})" } }
 
 op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     vmap = "indexed", kind = "update", dtypes = "all",
+     vmap = "indexed", kind = "update", out = true, dtypes = "all",
      grad = { x = "g", source = "index_select(g, dim, index)" },
      doc = [[Adds the slices of `source` (`alpha` times them, where it is given) to those of `x` along
 `dim` at the positions in `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3)" } }
 
 op { "index_add_scaled(Tensor! x, Dim dim, Positions index, Tensor source, Scalar alpha) -> Tensor",
-     vmap = "indexed", kind = "update", dtypes = "real + complex", overload_of = "index_add",
+     vmap = "indexed", kind = "update", out = true, dtypes = "real + complex", overload_of = "index_add",
      grad = { x = "g", source = "mul(index_select(g, dim, index), conj(alpha))" },
      doc = [[The same of `alpha` times the slices.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3}), randn(3, 3), {alpha = 2}" },
      torch = "torch.index_add(*args, **kw)" }
 
 op { "index_copy(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     vmap = "indexed", kind = "update", autocast = { cpu = "promote" }, dtypes = "all",
+     vmap = "indexed", kind = "update", out = true, autocast = { cpu = "promote" }, dtypes = "all",
      grad = { x = "index_fill(g, dim, index, 0)", source = "index_select(g, dim, index)" },
      doc = [[Writes the slices of `source` over those of `x` along `dim` at the positions in `index`.
 Where a position comes twice, the last one stays.]],
@@ -111,7 +111,7 @@ op { "index_fill_tensor(Tensor x, Dim dim, Positions index, Tensor value) -> Ten
 
 op { [[index_reduce(Tensor! x, Dim dim, Positions index, Tensor source, string reduce,
                     bool include_self=true) -> Tensor]],
-     vmap = "indexed", kind = "update", dtypes = "real",
+     vmap = "indexed", kind = "update", out = true, dtypes = "real",
      grad = { ["x, source"] = "formulas::index_reduce_grads(g, x, dim, index, source, reduce, include_self, y)" },
      doc = [[Brings together, as `reduce` says ("prod", "mean", "amax", "amin"), the slices of `source`
 that `index` sends to one position of `x` along `dim`, and what `x` has there unless `include_self` is

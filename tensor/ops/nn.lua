@@ -53,7 +53,7 @@ op { [[flash_attention_grads(Tensor grad, Tensor query, Tensor key, Tensor value
                 "randn(2, 3, 4), randn(3, 4), randn(2, 3, 4), randn(2, 3, 4), randn(2, 1, 3), randn(2, 3, 4), randn(2, 3), true, 0.5" } }
 
 op { "dropout(Tensor x, float p=0.5, bool training=true) -> Tensor",
-     kind = "composite", dtypes = "floating", random = true, inplace = true,
+     kind = "composite", dtypes = "floating+complex", random = true, inplace = true,
      doc = [[In training, zeroes each element with probability `p` and divides the others by `1 - p`; otherwise
 `x` itself. Srivastava et al. 2014, "Dropout".]],
      sample = { "randn(3, 4), 0.5" } }
@@ -66,7 +66,7 @@ infinity, then scales and shifts all so that mean 0 and variance 1 stay; otherwi
      sample = { "randn(3, 4), 0.5", "randn(3, 4), 0.3, false" } }
 
 op { "feature_dropout(Tensor x, float p=0.5, bool training=true) -> Tensor",
-     kind = "composite", dtypes = "floating", random = true, inplace = true,
+     kind = "composite", dtypes = "floating+complex", random = true, inplace = true,
      doc = [[`dropout` of whole channels of `x` (n, c, ...). Tompson et al. 2015, "Efficient Object Localization
 Using Convolutional Networks".]],
      sample = { "randn(3, 4, 2), 0.5", "randn(3, 4), 0.5" } }

@@ -38,12 +38,13 @@ op { "max_pool2d_grad_x_grad_grad(Tensor grad, Positions indices) -> Tensor",
 
 op { [[avg_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0},
                   bool ceil_mode=false, bool count_include_pad=true, int? divisor_override=nil) -> Tensor]],
-     vmap = "merge", kind = "structured", dtypes = "floating",
+     vmap = "merge", kind = "structured", dtypes = "real",
      grad = { x = [[avg_pool2d_grad_x(g, sizes_of(x), kernel_size, stride, padding, ceil_mode, count_include_pad,
                                       divisor_override)]] },
      torch = "F.avg_pool2d(*args)",
      doc = [[The mean of each window of `x` (..., h, w). An empty `stride` means `kernel_size`. Padding counts
-as zeros, or not at all without `count_include_pad`. With `divisor_override` the sums are divided by it.]],
+as zeros, or not at all without `count_include_pad`. With `divisor_override` the sums are divided by it. Means of
+integers are rounded toward 0.]],
      sample = { "randn(2, 2, 4, 6), 2", "randn(1, 2, 5, 5), 3, {2}, 1, false, false",
                 "randn(2, 5, 6), {3, 2}, {2, 2}, {1, 0}, true, true, 4", "randn(1, 1, 5, 6), 2, {3}, 1, true, false" } }
 
@@ -114,9 +115,9 @@ counts as minus infinity. NaN wins.]]):format(AXES[d]),
       sample = { input .. ", 2", single .. ", " .. window } })
   row([[avg_poolNAME(Tensor x, int[N] kernel_size, int[] stride={}, int[N] padding=ZEROS, bool ceil_mode=false,
                      bool count_include_pad=true]] .. (d == 3 and ", int? divisor_override=nil" or "") .. ") -> Tensor",
-    { dtypes = "floating", torch = torch "avg_pool",
+    { dtypes = "real", torch = torch "avg_pool",
       doc = ([[The mean of each window of %s. An empty `stride` means `kernel_size`. Padding counts as zeros,
-or not at all without `count_include_pad`.]]):format(AXES[d]) .. (d == 3 and " With `divisor_override` the sums are "
+or not at all without `count_include_pad`. Means of integers are rounded toward 0.]]):format(AXES[d]) .. (d == 3 and " With `divisor_override` the sums are "
         .. "divided by it." or ""),
       sample = d == 1 and { "randn(2, 3, 8), 3", "randn(3, 7), 3, {2}, 1, true", "randn(3, 7), 3, {2}, 1, true, false" }
         or { "randn(1, 2, 3, 4, 5), 2", "randn(2, 3, 4, 3), {2, 3, 2}, {2, 1, 1}, {1, 1, 0}, true, false",

@@ -290,6 +290,223 @@ send \x04
 exit 0
 TEXT
 
+# What keys send under xterm, tmux, screen, rxvt and consoles: all of one key do the same.
+for home in '\e[1~' '\e[7~' '\eOH' '\e[H' '\e[1;2H' '\e[7$'; do
+  dialogue "Home as $home" <<TEXT
+prompt
+send 1 + 1${home}300 + 33 * \r
+expect 334
+prompt
+send \x04
+exit 0
+TEXT
+done
+for end in '\e[4~' '\e[8~' '\eOF' '\e[F' '\e[1;5F' '\e[8^'; do
+  dialogue "End as $end" <<TEXT
+prompt
+send 1 + 1\x01${end}1\r
+expect 12
+prompt
+send \x04
+exit 0
+TEXT
+done
+for left in '\e[1;5D' '\e[1;3D' '\e[5D' '\eOd' '\e[1;9D' '\e\e[D' '\eb' '\eO5D'; do
+  dialogue "a word to the left as $left" <<TEXT
+prompt
+send 1 + 44${left}2\r
+expect 245
+prompt
+send \x04
+exit 0
+TEXT
+done
+for right in '\e[1;5C' '\e[1;3C' '\e[5C' '\eOc' '\e\e[C' '\ef'; do
+  dialogue "a word to the right as $right" <<TEXT
+prompt
+send 44 + 1\x01${right}2\r
+expect 443
+prompt
+send \x04
+exit 0
+TEXT
+done
+dialogue 'Delete, words, the keypad' <<'TEXT'
+prompt
+send 123 + 1\x01\e[3~\r
+expect 24
+prompt
+send 123 + 70\x01\e[3;5~\r
+expect 70
+prompt
+send \eOq\eOrp\x08\eOk\eOp\eOM
+expect 12
+prompt
+send \x04
+exit 0
+TEXT
+
+for key in '\e[5~' '\e[6~' '\e[200;5~' '\e[1;7Z' '\e[[A' '\e[15~' '\eOP' '\e[24;2~' '\e[Z' '\e[?1;2c' \
+  '\e[97;5u' '\e[27;5;13~' '\e]11;rgb:0/0/0\e\\' '\eP1+r\e\\' '\e[I' '\e[99~' '\e[2$' '\e[3^' '\e[1;5S' '\e\e[5~'; do
+  dialogue "$key puts nothing into the line" <<TEXT
+prompt
+send ${key}6 * 7${key}\r
+expect 42
+absent attempt
+prompt
+send \x04
+exit 0
+TEXT
+done
+
+dialogue 'a search in the history ends with a key' <<'TEXT'
+prompt
+send 'nee' .. 'dle'\r
+expect needle
+prompt
+send \x12nee\e[1~#\e[4~\r
+expect 6
+prompt
+send \x04
+exit 0
+TEXT
+
+dialogue 'a block is one entry of the history, edited as one' <<'TEXT'
+prompt
+send for i = 1, 2 do\r
+expect >> 
+send print(i * 111)\r
+expect >> 
+send end\r
+expect 222
+prompt
+send \e[A\e[D\e[D\e[D\e[A\e[4~\x1b[A\x01\r
+expect 111
+expect 222
+prompt
+send \x04
+exit 0
+TEXT
+dialogue 'and is in the next prompt' <<'TEXT'
+prompt
+send \e[A\x08\x08\x08 print('done ' .. i * 10) end\r
+expect done 10
+expect done 20
+prompt
+send \x04
+exit 0
+TEXT
+
+dialogue 'what is pasted is text' <<'TEXT'
+expect \e[?2004h
+prompt
+send \e[200~local t = {\x0a\talpha = 11,\x0a}\x0ax = t.\talpha\x0a\e[201~
+prompt
+send x = '\e[200~a\tb\e[201~'\r
+prompt
+send #x\r
+expect 3
+prompt
+send \e[200~y = 1\x0d\x0aerror('no' .. 'good')\x0d\x0ay = 2\x0d\x0a\e[201~
+expect nogood
+expect left out
+prompt
+send y * 111\r
+expect 111
+prompt
+send \e[200~6 * 6\x0a\x0a7 * 7\e[201~\r
+expect 36
+prompt
+expect 49
+prompt
+send \x04
+exit 0
+TEXT
+
+dialogue 'locals last' <<'TEXT'
+prompt
+send local a, limit <const> = 41, 7\r
+prompt
+send a + 1\r
+expect 42
+prompt
+send local function add() a = a + 1 return a end\r
+prompt
+send add() * 100\r
+expect 4200
+prompt
+send a = 3\r
+prompt
+send add() * 111\r
+expect 444
+prompt
+send local a = 'other'\r
+prompt
+send a .. add()\r
+expect other5
+prompt
+send limit = 8\r
+expect attempt to assign to const variable 'limit'
+prompt
+send limit * 11\r
+expect 77
+prompt
+send _G.a\r
+expect nil
+prompt
+send local f <close> = setmetatable({}, { __close = function() print('clo' .. 'sed') end })\r
+prompt
+send local g <close> = 5\r
+expect variable 'g' got a non-closable value
+prompt
+send local point = { north = 12 }\r
+prompt
+send point.no\t\r
+expect 12
+prompt
+send poi\t.north * 2\r
+expect 24
+prompt
+send type(f)\r
+expect table
+prompt
+send \x04
+expect closed
+exit 0
+TEXT
+
+dialogue 'help, quit and exit alone' <<'TEXT'
+prompt
+send help\r
+expect apropos(word)
+prompt
+send help()\r
+expect apropos(word)
+prompt
+send exit\r
+exit 0
+TEXT
+dialogue 'quit with locals to close' <<'TEXT'
+prompt
+send local f <close> = setmetatable({}, { __close = function() print('clo' .. 'sed') end })\r
+prompt
+send quit()\r
+expect closed
+exit 0
+TEXT
+dialogue 'quit is the name of what a script defines' <<'TEXT'
+prompt
+send quit = 'min' .. 'e'\r
+prompt
+send quit\r
+expect mine
+prompt
+send quit = nil\r
+prompt
+send \x04
+exit 0
+TEXT
+
 # Text that is not ASCII, whatever the locale says; bytes that are no UTF-8 too.
 for locale in C POSIX C.UTF-8 no_SUCH.locale; do
   LC_ALL=$locale dialogue "other letters in $locale" <<'TEXT'
@@ -328,6 +545,16 @@ expect run
 send \x03
 expect interrupted!
 exit 1
+TEXT
+
+echo 'function help() return 1 end' >own.lua
+dialogue 'commands do not replace what a script defined' -i own.lua <<'TEXT'
+prompt
+send help() * 1234\r
+expect 1234
+prompt
+send \x04
+exit 0
 TEXT
 
 echo "$passed passed, $failed failed, 0 skipped"

@@ -452,6 +452,42 @@ test("moonlet doc prints the same text", function()
   expect.equal(status, "1")
 end)
 
+test("apropos knows whole words, then their beginnings, and no parts", function()
+  local function first(word) return help.search(word):match "^%s*(%S+)" end
+  expect.equal(first "Linear", "linear")
+  expect.equal(first "conv2d", "conv2d")
+  contains(help.search "conv", "nn.Conv2d ")
+  contains(help.search "batch norm", "nn.BatchNorm2d ")
+  contains(help.search "hooks", "Tensor.register_hook")
+  for part, word in pairs { rope = "propert", iou = "previous", oss = "Loss", ear = "Linear" } do
+    expect.equal(help.search(part):find(word, 1, true), nil, part)
+  end
+end)
+
+test("apropos and help know other words for a thing, and where PyTorch has it", function()
+  for word, names in pairs(require "moonlet.help.synonyms") do
+    expect.equal(word, word:lower())
+    for _, name in ipairs(names) do
+      expect.truthy(index.by_name[name], name)
+      contains(help.search(word), index.find(name).name .. " ")
+    end
+  end
+  local function finds(name, wanted) expect.equal(index.find(name).name, wanted, name) end
+  finds("isinstance", "class.is_instance")
+  finds("torch.nn.functional.relu", "nn.functional.relu")
+  finds("torch.Tensor.unsqueeze", "unsqueeze")
+  finds("torch.Tensor.nelement", "Tensor.numel")
+  finds("numel", "Tensor.numel")
+  finds("permute", "permute")
+  finds("torch.Size", "Tensor.shape")
+  finds("np.concatenate", "cat")
+  finds("torch.utils.data.DataLoader", "data.DataLoader")
+  finds("torch.utils.data.random_split", "data.random_split")
+  finds("torchvision.transforms.Resize", "data.transforms.Resize")
+  finds("torchvision.transforms.v2.Resize", "data.transforms.Resize")
+  finds("torch.optim.lr_scheduler.StepLR", "optim.lr_scheduler.StepLR")
+end)
+
 test("help and apropos at the prompt", function()
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))

@@ -18,6 +18,81 @@ test("values are the same after writing and reading", function()
   expect.equal(json.decode '{"":{"":1}}', { [""] = { [""] = 1 } })
 end)
 
+test("ml.json is the module", function()
+  local ml = require "moonlet"
+  expect.equal(ml.json, json)
+  expect.error(function() return json.parse end, "json has no field 'parse'")
+  expect.error(function() json.encode { ml.ones(2) } end, "json: a tensor has no JSON form; x:tolist()")
+  expect.equal(json.encode(ml.tensor { { 1, 2 } }:tolist()), "[[1,2]]")
+  expect.equal(json.encode(ml.ones(2, 3).shape:tolist()), "[2,3]")
+end)
+
+test("empty arrays stay arrays", function()
+  expect.equal(json.encode(json.decode '[[],{},{"a":[]}]'), '[[],{},{"a":[]}]')
+  expect.equal(json.encode { a = json.array {}, b = {} }, '{"a":[],"b":{}}')
+  local list = json.array {}
+  list[1] = "x"
+  expect.equal(json.encode(list), '["x"]')
+  list[1] = nil
+  expect.equal(json.encode(list), "[]")
+  list.name = 1
+  expect.equal(json.encode(list), '{"name":1}')
+  expect.equal(next(json.decode "[]"), nil)
+  expect.equal(getmetatable(json.decode "[]"), nil)
+  expect.error(function() json.array(3) end, "table expected, got number")
+end)
+
+test("indent writes items on lines of their own", function()
+  local value = { b = { 1, { x = true } }, a = {}, c = json.array {}, d = { {}, { {} } } }
+  expect.equal(json.encode(value, { indent = 2 }), [[
+{
+  "a": {},
+  "b": [
+    1,
+    {
+      "x": true
+    }
+  ],
+  "c": [],
+  "d": [
+    {},
+    [
+      {}
+    ]
+  ]
+}]])
+  expect.equal(json.encode(value, { indent = 0 }), json.encode(value))
+  expect.equal(json.decode(json.encode(value, { indent = 16 })), json.decode(json.encode(value)))
+  expect.equal(json.encode(5, { indent = 4 }), "5")
+  local long = {}
+  for i = 1, 20000 do long[i] = { i, ("ä"):rep(i % 7) } end
+  expect.equal(json.decode(json.encode(long, { indent = 1 })), long)
+  for _, bad in ipairs { -1, 17, 1.5, "2" } do
+    expect.error(function() json.encode(1, { indent = bad }) end,
+      "json.encode: 'indent' must be an integer from 0 to 16")
+  end
+end)
+
+test("what becomes of nan and infinities is an option", function()
+  local value = { 0 / 0, math.huge, -math.huge, 1.5 }
+  expect.error(function() json.encode(value) end, "json: JSON has no nan")
+  expect.error(function() json.encode(value, { nan = "error" }) end, "json: JSON has no nan")
+  expect.equal(json.encode(value, { nan = "null" }), "[null,null,null,1.5]")
+  expect.equal(json.encode(value, { nan = "literal" }), "[NaN,Infinity,-Infinity,1.5]")
+  expect.error(function() json.encode(value, { nan = "skip" }) end, "'nan' must be \"error\", \"null\"")
+end)
+
+test("options of decode, and unknown ones", function()
+  expect.equal(json.decode('{"a":null,"b":[null]}', { null = false }), { a = false, b = { false } })
+  expect.equal(json.decode("[null]", {})[1], json.null)
+  expect.error(function() json.decode("[1,2,3,4,5,6,7,8]", { max_bytes = 40 }) end, "max_bytes")
+  expect.error(function() json.decode("[1,2,3,4,5,6,7,8]", 40) end, "max_bytes")
+  expect.error(function() json.decode("1", { max_bytes = "1" }) end, "'max_bytes' must be a positive")
+  expect.error(function() json.decode("1", { nul = 1 }) end, "unknown option 'nul'; did you mean 'null'")
+  expect.error(function() json.encode(1, { indnt = 1 }) end, "unknown option 'indnt'; did you mean 'indent'")
+  expect.error(function() json.encode(1, 2) end, "json.encode: options are a table, got a number")
+end)
+
 test("integers of 64 bits are exact", function()
   for _, n in ipairs { 0, -1, math.maxinteger, math.mininteger, 2 ^ 53 | 0, (1 << 53) + 1 } do
     expect.equal(json.encode(n), tostring(n))

@@ -13,6 +13,32 @@ test("numbers align and say what they are", function()
   expect.equal(tostring(ml.tensor { true, false }), "{ true, false}\nTensor (2,) bool")
 end)
 
+test("nan has no sign, whatever its bits", function()
+  local quiet, negative = 0 / 0, -(0 / 0)
+  for _, value in ipairs { quiet, negative, ml.tensor(quiet):item(), ml.tensor(negative):item(),
+    ml.tensor { negative }:tolist()[1], ml.zeros(1):div(0):neg():item() } do
+    expect.equal(tostring(value), "nan")
+    expect.equal(value .. "", "nan")
+    expect.equal(table.concat { value, value }, "nannan")
+    expect.equal(("%g|%6.1f|%-6g|%e|%a|%s|%+.2f"):format(value, value, value, value, value, value, value),
+      "nan|   nan|nan   |nan|nan|nan|+nan")
+    expect.equal(tostring(ml.complex(value, value)), "nan+nani")
+    expect.equal(tostring(ml.tensor { value }), "{nan}\nTensor (1,) float32")
+    local file = assert(io.tmpfile())
+    file:write(value, " ", value)
+    file:seek "set"
+    expect.equal(file:read "a", "nan nan")
+    file:close()
+  end
+  expect.equal(tostring(-ml.inf) .. ("%5.1f|%g"):format(1.5, -2), "-inf  1.5|-2")
+  local path = os.tmpname()
+  ml.data.write_csv(path, ml.tensor({ { negative, 1.5 } }, { dtype = ml.float64 }))
+  local file = assert(io.open(path))
+  expect.truthy(file:read("a"):find("%f[%w-]nan,1.5\n$"))
+  file:close()
+  os.remove(path)
+end)
+
 test("extremes", function()
   expect.equal(tostring(ml.tensor(2.5)), "2.5000  Tensor () float32")
   expect.equal(tostring(ml.zeros(0, 3)), "{}\nTensor (0, 3) float32")

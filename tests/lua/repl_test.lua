@@ -99,6 +99,25 @@ test("objects", function()
     "bad")
 end)
 
+test("modules show all their names, those too that are not loaded yet", function()
+  local function has(text, ...)
+    for _, name in ipairs { ... } do
+      expect.truthy((" " .. text:gsub("%s+", " ") .. " "):find(" " .. name .. " ", 1, true), name)
+    end
+    for line in text:gmatch "[^\n]+" do expect.truthy(#line <= 78, line) end
+  end
+  has(repl.text(ml.nn), "Linear", "Conv2d", "Module", "functional", "init", "utils")
+  has(repl.text(ml.optim), "Adam", "lr_scheduler")
+  has(tostring(ml.nn.functional), "relu", "pad")
+  has(tostring(ml), "nn", "optim", "json", "save", "zeros", "float32", "describe")
+  has(tostring(ml.metrics), "Accuracy")
+  for _, hidden in ipairs { "_internal", " signature", " columns", " terminal" } do
+    expect.equal(tostring(ml):find(hidden, 1, true), nil, hidden)
+  end
+  expect.truthy(tostring(ml.optim):find "^module optim: %d+ names\n  ASGD")
+  expect.truthy(repl.text { ml.optim }:find "^{module optim: %d+ names ...}$")
+end)
+
 -- The names that complete `code`, joined, with the text that they replace.
 local function offers(code, above)
   local start, names = repl.complete(code, above or "")
@@ -218,6 +237,83 @@ test("Tab: files inside strings", function()
   expect_offers(("f('a', '%s/dig"):format(folder), "digits.csv")
   expect_offers(("f('it\\'s', \"%s/dig"):format(folder), "digits.csv")
   os.execute(("rm -r '%s'"):format(folder))
+end)
+
+-- What a line gives at the prompt.
+local function run_line(code)
+  local plain = load("return " .. code, "=stdin")
+  if plain then code = "return " .. code else plain = assert(load(code, "=stdin")) end
+  local bound, message = repl.bind(code)
+  if message then error(message, 0) end
+  return (bound or plain)()
+end
+
+test("locals of a line are there in later ones, as the same variables", function()
+  run_line "local n = 0 local function inc() n = n + 1 return n end"
+  run_line "inc() inc()"
+  expect.equal(run_line "n", 2)
+  run_line "n = 10"
+  expect.equal(run_line "inc()", 11)
+  run_line "local n = 'new'"
+  expect.equal({ run_line "n, inc()" }, { "new", 12 })
+  expect.equal(rawget(_G, "n"), nil)
+  run_line "local k <const>, m = 7, 8 -- the end"
+  expect.equal(run_line "k + m", 15)
+  expect.error(function() run_line "k = 1" end, "attempt to assign to const variable 'k'")
+  run_line "local one <const> = 1"
+  expect.equal(run_line "one", 1)
+  expect.error(function() run_line "one = 2" end, "const variable 'one'")
+  expect.equal(run_line "local z = 4 return z * 2", 8)
+  expect.equal(run_line "z", 4)
+  run_line "local function f() return f end"
+  expect.equal(run_line "f() == f", true)
+  run_line "local m = m .. 'x' local m = m .. 'y'"
+  expect.equal(run_line "m", "8xy")
+  expect_offers("pri", "print")
+  run_line "local private = { inside = 1 }"
+  expect_offers("pri", "print private")
+  expect_offers("private.in", "inside")
+end)
+
+test("what blocks declare, and _, end where they end in Lua", function()
+  run_line "do local inner = 1 end for i = 1, 2 do local turn = i end"
+  run_line "if true then local branch = 1 else local other = 2 end repeat local last = 1 until last"
+  run_line "local t = { g = function() local hidden = 1 return hidden end }"
+  run_line "local _, second = 'first', 'second'"
+  run_line [====[local s1 = "a\z
+     local lost1 = 1" local s2 = 'x\
+local lost2 = 2' local s3 = [==[ return local lost3 = 3 ]==] --[[ local lost4 = 4 ]] ]====]
+  for _, name in ipairs { "inner", "i", "turn", "branch", "other", "last", "hidden", "_", "lost1",
+    "lost2", "lost3", "lost4" } do
+    expect.equal(run_line(name), nil, name)
+  end
+  expect.equal(run_line "second .. #s1 .. #s2 .. t.g()", "second16171")
+  run_line "goto done local jumped = 1 ::done::"
+  expect.equal(run_line "jumped", nil)
+  run_line "local _keep = 5"
+  expect.equal(run_line "_keep", 5)
+  run_line "return"
+  local most = {}
+  for i = 1, 190 do most[i] = "v" .. i end
+  run_line("local " .. table.concat(most, ", ") .. " = 1")
+  run_line "local v190 = 2 local w = v1 + v190"
+  expect.equal(run_line "w", 3)
+end)
+
+test("<close> variables end with the prompt, the last one first", function()
+  local order = {}
+  _G.closing = function(name)
+    return setmetatable({}, { __close = function() order[#order + 1] = name end })
+  end
+  run_line "local a <close> = closing 'a'"
+  run_line "local b <close>, c = closing 'b', 3"
+  run_line "local _ <close> = closing '_'"
+  expect.equal(order, { "_" })
+  expect.error(function() run_line "local d <close> = 5" end, "'d' got a non%-closable value")
+  run_line "local e <close> = nil"
+  do local _ <close> = repl.block end
+  expect.equal(order, { "_", "b", "a" })
+  _G.closing = nil
 end)
 
 test("the commands of the prompt: one table for calls, Tab and help", function()

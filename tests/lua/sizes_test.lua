@@ -106,4 +106,103 @@ test("nil still leaves out what may be left out", function()
   expect.equal(tostring(ml.full({ 2 }, 1, nil).shape), "(2,)")
 end)
 
+-- A shape of those sizes.
+local function shape_of(sizes)
+  local strides = {}
+  for i = 1, #sizes do strides[i] = 0 end
+  return ml.empty_strided(sizes, strides).shape
+end
+
+-- A shape for a plain list of sizes; nil for what is no such list.
+local function as_shape(value)
+  if type(value) ~= "table" or getmetatable(value) or next(value) == nil then return nil end
+  for key, item in pairs(value) do
+    if math.type(key) ~= "integer" or math.type(item) ~= "integer" or item < 0 then return nil end
+  end
+  return shape_of(value)
+end
+
+-- Whether two lists of results have the same elements.
+local function same(a, b)
+  if #a ~= #b then return false end
+  for i, item in ipairs(a) do
+    local other = b[i]
+    if ml.is_tensor(item) then
+      if not item:equal(other) and item:isnan():sum():item() == 0 then return false end
+    elseif type(item) ~= "table" and item ~= other then
+      return false
+    end
+  end
+  return true
+end
+
+test("every op that takes a list of sizes takes a shape", function()
+  local samples = require "op_samples"
+  local count, ops = 0, {}
+  for _, case in ipairs(dofile(os.getenv "MOONLET_OP_CASES")) do
+    for i = 1, #case.samples do
+      local args = samples.arguments(case, i)
+      for at, kind in ipairs(case.args) do
+        local shape = (kind:find "^int%[" or kind:find "^Dim%[") and as_shape(args[at])
+        if shape then
+          local wanted = samples.results(case, samples.arguments(case, i))
+          local given = samples.arguments(case, i)
+          given[at] = shape
+          local got = samples.results(case, given)
+          local undefined = case.name:find "empty"
+          expect.truthy(undefined or same(got, wanted), ("%s: %s"):format(case.name, case.samples[i]))
+          count, ops[case.name] = count + 1, true
+        end
+      end
+    end
+  end
+  local names = 0
+  for _ in pairs(ops) do names = names + 1 end
+  expect.truthy(count > 150 and names > 60, ("%d calls of %d ops"):format(count, names))
+end)
+
+-- Arguments of the library that have several types, tried by a call of each: `int[N]` and its like
+-- are tried by their types.
+local OUTPUT_SIZES = { adaptive_avg_pool = 1, adaptive_max_pool = 1, adaptive_max_pool_with_indices = 1 }
+
+test("every function of the library that takes a list of sizes takes a shape", function()
+  local signature = require "moonlet.signature"
+  for _, entry in ipairs(require "moonlet.reference") do  -- loads all modules
+    if not entry.name:find "::" and entry.kind ~= "op" then
+      pcall(function()
+        local at = ml
+        for part in entry.name:gmatch "[^.]+" do at = at[part] end
+      end)
+    end
+  end
+  local count = 0
+  for name, declared in pairs(signature.all) do
+    for _, parameter in ipairs(declared.parameters) do
+      local length = parameter.type:match "int%[(%d*)%]"
+      if length then
+        local sizes = {}
+        for i = 1, tonumber(length) or 3 do sizes[i] = i end
+        local by_list = parameter.accepts[2](sizes)
+        expect.equal(parameter.accepts[2](shape_of(sizes)), by_list, name .. ": " .. parameter.name)
+        expect.truthy(by_list, name .. ": " .. parameter.name)
+        count = count + 1
+      end
+    end
+  end
+  expect.truthy(count > 200, count .. " parameters")
+  local F, nn = ml.nn.functional, ml.nn
+  for d = 1, 3 do
+    local sizes = { 2, 3, 2 }
+    local input = ml.rand(table.unpack({ 2, 2, 4, 5, 6 }, 1, 2 + d))
+    local shape = shape_of { table.unpack(sizes, 1, d) }
+    for name in pairs(OUTPUT_SIZES) do
+      local full = name:gsub("pool", "pool" .. d .. "d")
+      expect.equal(tostring(F[full](input, shape).shape), "(2, 2, " .. table.concat(shape, ", ") .. ")", full)
+    end
+    for _, name in ipairs { "AdaptiveAvgPool", "AdaptiveMaxPool" } do
+      expect.equal(#nn[name .. d .. "d"](shape)(input).shape, 2 + d)
+    end
+  end
+end)
+
 harness.run()
