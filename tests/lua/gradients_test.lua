@@ -48,7 +48,6 @@ NONE.linalg_ldl_solve = { "PyTorch's raises", [3] = "PyTorch's raises" }
 NONE.histogram_place = { "a step's slope is 0" }
 NONE.unique = { "PyTorch's raises" }
 NONE["addr(randn(4), randn(3), randn(4), 0)"] = { "the argument is not read" }
-NONE["matrix_power(randn(2, 3, 3), 0)"] = { "the argument is not read" }
 
 local function without_gradient(case, text, k)
   local why = NONE[case.name] or NONE[("%s(%s)"):format(case.name, text)]
