@@ -228,6 +228,19 @@ test("Attention: rows without a key, the stages of its fourth output, keys that 
   same(z:flatten(), ml.tensor { 1, (1 + 2 * math.exp(1)) / (1 + math.exp(1)) }, "causal, with a cache")
 end)
 
+test("RoiAlign of a ramp is the ramp at the centres, by few and by many samples", function()
+  local ramp = ml.arange(0., 7.):unsqueeze(2) * 10 + ml.arange(0., 7.)
+  local x = ml.stack({ ramp, -ramp }, 1):unsqueeze(1)
+  local box = ml.tensor { { 1.5, 1.5, 5.5, 5.5 } }
+  for _, ratio in ipairs { 1, 3, 16 } do
+    local y = run("RoiAlign", { x, box, whole { 0 } }, 1,
+      { output_height = 2, output_width = 2, sampling_ratio = ratio })
+    -- From 1 to 5, in two bins of 2.
+    expect.near(y[1][1]:tolist(), { { 22, 24 }, { 42, 44 } }, 1e-4)
+    expect.near(y[1][2]:tolist(), { { -22, -24 }, { -42, -44 } }, 1e-4)
+  end
+end)
+
 test("extremes of nothing, and powers of whole numbers below zero", function()
   expect.equal(run("ReduceMax", { ml.zeros(2, 0), whole { 1 } }, 1, { keepdims = 0 }, 18):tolist(), { -INF, -INF })
   expect.equal(run("ReduceMin", { whole({}, ml.int32):reshape(0, 1), whole { 0 } }, 1, { keepdims = 0 }, 20)
