@@ -78,10 +78,10 @@ local function is_weight(value)
   return ml.is_tensor(value) and value:is_floating_point() and value.ndim > 0
 end
 
--- Whether a file has its weights as initialisers: then what stands in Constant nodes is mostly none,
--- as masks and states to begin with.
-local function has_weights(model, used)
-  for _, graph in ipairs { model, table.unpack(model.graphs) } do
+-- Whether a file has its weights as initialisers: then what stands in Constant nodes is mostly
+-- none, as masks and states to begin with.
+local function has_weights(main, used)
+  for _, graph in ipairs { main, table.unpack(main.graphs) } do
     for name, value in pairs(graph.initializers) do
       if used[name] and is_weight(value) and value:numel() > 1 then return true end
     end
