@@ -80,11 +80,12 @@ end
 
 -- Whether a file has its weights as initialisers: then what stands in Constant nodes is mostly
 -- none, as masks and states to begin with.
-local function has_weights(main, used)
-  for _, graph in ipairs { main, table.unpack(main.graphs) } do
-    for name, value in pairs(graph.initializers) do
-      if used[name] and is_weight(value) and value:numel() > 1 then return true end
-    end
+local function has_weights(graph, used)
+  for name, value in pairs(graph.initializers) do
+    if used[name] and is_weight(value) and value:numel() > 1 then return true end
+  end
+  for _, inner in ipairs(graph.graphs or {}) do
+    if has_weights(inner, used) then return true end
   end
   return false
 end
