@@ -173,9 +173,14 @@ end
 function OnnxModule:forward(...)
   local model = self._model
   local env = inputs_of(model, ...)
-  local state = { limit = limit_of(model, env) }
+  local state = { limit = limit_of(model, env), watched = model.watched }
   run.place_initializers(model, env)
-  local ok, problem = pcall(io.with_tensor_limit, state.limit, run.nodes, model.nodes, env, state)
+  local function all() return run.nodes(model.nodes, env, state) end
+  if model.watched then
+    for name in pairs(model.watched) do run.watch(name, env, state) end
+  end
+  local ok, problem = pcall(io.with_tensor_limit, state.limit,
+    model.watched and function() return ml.enable_grad(all) end or all)
   if not ok then
     if type(problem) ~= "string" or problem:find "not enough memory" then error(problem, 0) end
     local hint = problem:find(("%d"):format(state.limit), 1, true)

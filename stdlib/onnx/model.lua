@@ -74,16 +74,30 @@ local function find_weights(list)
   return used, certain
 end
 
+local function is_weight(value)
+  return ml.is_tensor(value) and value:is_floating_point() and value.ndim > 0
+end
+
+-- Whether a file has its weights as initialisers: then what stands in Constant nodes is mostly none,
+-- as masks and states to begin with.
+local function has_weights(model, used)
+  for _, graph in ipairs { model, table.unpack(model.graphs) } do
+    for name, value in pairs(graph.initializers) do
+      if used[name] and is_weight(value) and value:numel() > 1 then return true end
+    end
+  end
+  return false
+end
+
 -- Tensors of floats in Constant nodes that are used as weights become initialisers.
 local function lift_constants(graph, used, certain)
   local left = {}
   for _, node in ipairs(graph.nodes) do
     local value, name = node.attributes.value, node.outputs[1]
-    local is_weight = node.op == "Constant" and node.domain == "" and not node.call
-      and name and name ~= "" and ml.is_tensor(value)
-      and value:is_floating_point() and value.ndim > 0
-      and used[name] and (value:numel() > 1 or certain[name])
-    if is_weight and not graph.initializers[name] then
+    local lifted = node.op == "Constant" and node.domain == "" and not node.call and name
+      and name ~= "" and is_weight(value)
+      and (certain[name] or used and used[name] and value:numel() > 1)
+    if lifted and not graph.initializers[name] then
       graph.initializers[name] = value
       graph.order[#graph.order + 1] = name
     else
@@ -147,7 +161,7 @@ function model.read(proto, readers, file)
   local versions = nodes.versions_of(proto.opset_import)
   check_versions(versions)
   local context = { readers = readers, external = external_reader(file), depth = 0, graphs = {},
-    versions = versions, functions = functions_of(proto) }
+    watched = {}, versions = versions, functions = functions_of(proto) }
   local out = { version = versions[""], max_bytes = file.budget.given }
   out.initializers, out.order = nodes.initializers(graph, context, "")
   out.size = file.budget.size
@@ -161,10 +175,12 @@ function model.read(proto, readers, file)
   values.check_kinds(out.inputs)
   values.check_kinds(out.outputs)
   out.metadata, out.graphs = metadata_of(proto), context.graphs
+  if next(context.watched) then out.watched = context.watched end
   positions.find(out, entries_of(proto.metadata_props))
   -- Files from here have their parameters as initialisers.
   if not out.metadata["moonlet.index_inputs"] then
     local used, certain = find_weights(out.nodes)
+    if has_weights(out, used) then used = nil end
     lift_constants(out, used, certain)
     for _, inner in ipairs(out.graphs) do lift_constants(inner, used, certain) end
   end

@@ -162,6 +162,27 @@ end
 
 -- --- nodes ------------------------------------------------------------------------------------
 
+-- A Gradient is that of the value `y`, by the values whose names are `xs`: these are differentiable
+-- from where they are made on.
+local function is_gradient(node)
+  return node.op == "Gradient" and node.domain == "ai.onnx.preview.training" and not node.call
+end
+
+local function read_gradient(node, context, known)
+  local y, xs = node.attributes.y, node.attributes.xs or {}
+  if type(y) ~= "string" or not known[y] then
+    fail("%s: its 'y' names '%s', which nothing before it gives", node.what, shown(y))
+  elseif context.depth > 0 then
+    fail("%s: a Gradient in a function or a graph in a node is not read", node.what)
+  end
+  for i, name in ipairs(xs) do
+    if name ~= node.inputs[i] then
+      fail("%s: its 'xs' are not the names of its inputs", node.what)
+    end
+    context.watched[name] = true
+  end
+end
+
 local function read_node(proto, number, context, known, where)
   local op = proto.op_type or ""
   local node = { op = op, inputs = proto.input or {}, outputs = proto.output or {},
@@ -186,6 +207,7 @@ local function read_node(proto, number, context, known, where)
     check_inputs(node, least)
   end
   read_attributes(node, proto.attribute, context, known)
+  if is_gradient(node) then read_gradient(node, context, known) end
   return node
 end
 
@@ -208,6 +230,7 @@ end
 -- Calls f(name) for the names that a node uses, those of graphs in it included.
 local function each_use(node, f)
   for _, name in ipairs(node.inputs) do f(name) end
+  if is_gradient(node) then f(node.attributes.y) end
   for _, graph in ipairs(node.graphs or {}) do
     for _, inner in ipairs(graph.nodes) do each_use(inner, f) end
     for _, output in ipairs(graph.outputs) do f(output.name) end

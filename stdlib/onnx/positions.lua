@@ -52,7 +52,7 @@ local function mark_inputs(node, used, calls)
         if k == 1 or node.op == "Concat" then used[input] = true end
       end
     elseif used[name] and node.op == "If" then
-      for _, graph in ipairs(node.graphs) do
+      for _, graph in ipairs(node.graphs or {}) do
         if graph.outputs[i] then used[graph.outputs[i].name] = true end
       end
     end

@@ -162,7 +162,7 @@ local function run_node(node, env, state)
   if node.call then
     results = table.pack(call_function(node, state, table.unpack(inputs, 1, count)))
   else
-    if node.graphs then node.env, node.state = env, state end
+    if node.graphs or state.watched then node.env, node.state = env, state end
     if has_strings(node, inputs, count) and MOVES[node.op] then
       results = move_strings(node, inputs, count)
     else
@@ -178,15 +178,24 @@ local function run_node(node, env, state)
       if results[i] == nil then fail("output %d is not given here", i) end
       check_size(results[i], state.limit)
       env[name] = results[i]
+      if state.watched then run.watch(name, env, state) end
     end
   end
   for _, name in ipairs(original.drop or {}) do env[name] = nil end
 end
 
+--- Makes a value differentiable that a Gradient asks for.
+function run.watch(name, env, state)
+  local value = state.watched[name] and env[name]
+  if ml.is_tensor(value) and value:is_floating_point() and not value.requires_grad then
+    env[name] = value:detach():requires_grad_(true)
+  end
+end
+
 --- Runs nodes in their order; `state.running` is the one that runs.
 ---@param list table[]
 ---@param env table<string, any> values by name
----@param state table { limit, running }
+---@param state table { limit, running, watched }
 function run.nodes(list, env, state)
   local outer = state.running
   for _, node in ipairs(list) do

@@ -407,6 +407,20 @@ test("ops of other domains are named with their domain", function()
   rejects("it does not say which set of ops it uses", simple({ relu }, {}))
 end)
 
+test("a Gradient in the graph, also where nothing is recorded", function()
+  local opsets = { [""] = 12, ["ai.onnx.preview.training"] = 1 }
+  local gradient = node("Gradient", { "x", "u" }, { "z", "dz" }, { xs = { "x", "u" }, y = "y" },
+    "ai.onnx.preview.training")
+  local model = load(w.model(graph({ node("Neg", { "x" }, { "u" }), node("Mul", { "x", "u" }, { "y" }), gradient },
+    { fx }, { fz, value("dz", FLOAT) }), opsets))
+  local z, dz = ml.no_grad(function() return model(ml.tensor { 3.0, 4 }) end)
+  expect.equal({ z:tolist(), dz:tolist() }, { { -6, -8 }, { 3, 4 } })
+  rejects("its 'y' names 'q', which nothing before it gives", w.model(graph({ node("Gradient", { "x" }, { "z" },
+    { xs = { "x" }, y = "q" }, "ai.onnx.preview.training") }, { fx }, { fz }), opsets))
+  rejects("its 'xs' are not the names of its inputs", w.model(graph({ node("Gradient", { "x" }, { "z" },
+    { xs = { "q" }, y = "x" }, "ai.onnx.preview.training") }, { fx }, { fz }), opsets))
+end)
+
 -- --- parameters and metadata ------------------------------------------------------------------
 
 test("weights in Constant nodes are parameters; settings and single numbers are none", function()
@@ -424,6 +438,14 @@ test("weights in Constant nodes are parameters; settings and single numbers are 
   expect.equal(names, { "bias", "w" })
   model(ml.ones(1, 2)):sum():backward()
   expect.truthy(model.w.grad and model.bias.grad)
+  -- Beside weights that are initialisers only what is surely a weight is one.
+  model = load(w.model(graph({ constant("mask", FLOAT, { 2 }, { 0, 1 }), constant("w", FLOAT, { 2, 2 }, { 1, 2, 3, 4 }),
+    node("MatMul", { "x", "w" }, { "a" }), node("Add", { "a", "mask" }, { "b" }), node("Add", { "b", "bias" }, { "z" }) },
+    { fx }, { fz }, { tensor("bias", FLOAT, { 2 }, { 5, 6 }) })))
+  names = {}
+  for name in pairs(model:state_dict()) do names[#names + 1] = name end
+  table.sort(names)
+  expect.equal(names, { "bias", "w" })
 end)
 
 test("what a file says about itself is the second result of ml.load", function()

@@ -1,6 +1,7 @@
 -- stdlib/onnx/read/training.lua: a step of an optimiser, of ai.onnx.preview.training.
 
 local common = require "moonlet.onnx.read.common"
+local ml = require "moonlet"
 local fail = common.fail
 
 local read = {}
@@ -23,6 +24,26 @@ local function each(kinds, results, f, ...)
     for k = 1, results do out[(k - 1) * count + i] = new[k] end
   end
   return table.unpack(out, 1, results * count)
+end
+
+-- By the values as they are; what `y` does not depend on has zeros.
+function read.Gradient(n, ...)
+  local y, count = n.env[n.attributes.y], #(n.attributes.xs or {})
+  local xs = { ... }
+  for i = 1, count do
+    if not ml.is_tensor(xs[i]) or not xs[i].requires_grad then
+      fail("its input %d has no gradient", i)
+    end
+  end
+  if not ml.is_tensor(y) then fail "its 'y' is no tensor" end
+  if not y.requires_grad then y = nil end
+  local out = {}
+  if y and count > 0 then
+    out = table.pack(ml.grad(y:sum(), table.move(xs, 1, count, 1, {}),
+      { create_graph = true, allow_unused = true }))
+  end
+  for i = 1, count do out[i] = out[i] or ml.zeros_like(xs[i]) end
+  return table.unpack(out, 1, count)
 end
 
 function read.Adagrad(n, rate, step, ...)
