@@ -74,16 +74,31 @@ local function find_weights(list)
   return used, certain
 end
 
+local function is_weight(value)
+  return ml.is_tensor(value) and value:is_floating_point() and value.ndim > 0
+end
+
+-- Whether a file has its weights as initialisers: then what stands in Constant nodes is mostly
+-- none, as masks and states to begin with.
+local function has_weights(graph, used)
+  for name, value in pairs(graph.initializers) do
+    if used[name] and is_weight(value) and value:numel() > 1 then return true end
+  end
+  for _, inner in ipairs(graph.graphs or {}) do
+    if has_weights(inner, used) then return true end
+  end
+  return false
+end
+
 -- Tensors of floats in Constant nodes that are used as weights become initialisers.
 local function lift_constants(graph, used, certain)
   local left = {}
   for _, node in ipairs(graph.nodes) do
     local value, name = node.attributes.value, node.outputs[1]
-    local is_weight = node.op == "Constant" and node.domain == "" and not node.call
-      and name and name ~= "" and ml.is_tensor(value)
-      and value:is_floating_point() and value.ndim > 0
-      and used[name] and (value:numel() > 1 or certain[name])
-    if is_weight and not graph.initializers[name] then
+    local lifted = node.op == "Constant" and node.domain == "" and not node.call and name
+      and name ~= "" and is_weight(value)
+      and (certain[name] or used and used[name] and value:numel() > 1)
+    if lifted and not graph.initializers[name] then
       graph.initializers[name] = value
       graph.order[#graph.order + 1] = name
     else
@@ -166,6 +181,7 @@ function model.read(proto, readers, file)
   -- Files from here have their parameters as initialisers.
   if not out.metadata["moonlet.index_inputs"] then
     local used, certain = find_weights(out.nodes)
+    if has_weights(out, used) then used = nil end
     lift_constants(out, used, certain)
     for _, inner in ipairs(out.graphs) do lift_constants(inner, used, certain) end
   end

@@ -438,6 +438,14 @@ test("weights in Constant nodes are parameters; settings and single numbers are 
   expect.equal(names, { "bias", "w" })
   model(ml.ones(1, 2)):sum():backward()
   expect.truthy(model.w.grad and model.bias.grad)
+  -- Beside weights that are initialisers only what is surely a weight is one.
+  model = load(w.model(graph({ constant("mask", FLOAT, { 2 }, { 0, 1 }), constant("w", FLOAT, { 2, 2 }, { 1, 2, 3, 4 }),
+    node("MatMul", { "x", "w" }, { "a" }), node("Add", { "a", "mask" }, { "b" }), node("Add", { "b", "bias" }, { "z" }) },
+    { fx }, { fz }, { tensor("bias", FLOAT, { 2 }, { 5, 6 }) })))
+  names = {}
+  for name in pairs(model:state_dict()) do names[#names + 1] = name end
+  table.sort(names)
+  expect.equal(names, { "bias", "w" })
 end)
 
 test("what a file says about itself is the second result of ml.load", function()

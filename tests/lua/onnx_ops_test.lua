@@ -18,7 +18,7 @@ local SPECIAL = { inf = INF, ["-inf"] = -INF, nan = NAN }
 -- --- models of one node -----------------------------------------------------------------------
 
 -- A model of one node: `inputs` are tensors or false, `outputs` names or how many there are.
-local function model_of(op, inputs, outputs, attributes, opset, domain)
+local function model_of(op, inputs, outputs, attributes, opset, domain, options)
   local names, values, results, given = {}, {}, {}, {}
   for i, x in ipairs(inputs) do
     names[i] = x and "i" .. i or ""
@@ -42,7 +42,8 @@ local function model_of(op, inputs, outputs, attributes, opset, domain)
   harness.with_temp_file(function(path)
     local file = assert(io.open(path .. ".onnx", "wb"))
     file:write(w.model(graph, opsets)):close()
-    local ok, result = pcall(ml.onnx.load, path .. ".onnx", { index_inputs = {}, index_outputs = {} })
+    local ok, result = pcall(ml.onnx.load, path .. ".onnx",
+      options or { index_inputs = {}, index_outputs = {} })
     os.remove(path .. ".onnx")
     if not ok then error(result, 0) end
     loaded = result
@@ -228,6 +229,19 @@ test("Attention: rows without a key, the stages of its fourth output, keys that 
   same(z:flatten(), ml.tensor { 1, (1 + 2 * math.exp(1)) / (1 + math.exp(1)) }, "causal, with a cache")
 end)
 
+test("RoiAlign of a ramp is the ramp at the centres, by few and by many samples", function()
+  local ramp = ml.arange(0., 7.):unsqueeze(2) * 10 + ml.arange(0., 7.)
+  local x = ml.stack({ ramp, -ramp }, 1):unsqueeze(1)
+  local box = ml.tensor { { 1.5, 1.5, 5.5, 5.5 } }
+  for _, ratio in ipairs { 1, 3, 16 } do
+    local y = run("RoiAlign", { x, box, whole { 0 } }, 1,
+      { output_height = 2, output_width = 2, sampling_ratio = ratio })
+    -- From 1 to 5, in two bins of 2.
+    expect.near(y[1][1]:tolist(), { { 22, 24 }, { 42, 44 } }, 1e-4)
+    expect.near(y[1][2]:tolist(), { { -22, -24 }, { -42, -44 } }, 1e-4)
+  end
+end)
+
 test("extremes of nothing, and powers of whole numbers below zero", function()
   expect.equal(run("ReduceMax", { ml.zeros(2, 0), whole { 1 } }, 1, { keepdims = 0 }, 18):tolist(), { -INF, -INF })
   expect.equal(run("ReduceMin", { whole({}, ml.int32):reshape(0, 1), whole { 0 } }, 1, { keepdims = 0 }, 20)
@@ -253,6 +267,26 @@ test("ops that only onnxruntime's other devices have", function()
     whole(0, ml.uint8), ml.tensor(0.5), whole(1, ml.uint8) }, 1, { axes = { 1 }, keepdims = 0 })
   expect.equal(mean:tolist(), { 31 })
   expect.equal(run("CumProd", { ml.tensor { 2.0, 3, 4 }, whole(0) }, 1, { exclusive = 1 }, 26):tolist(), { 1, 2, 6 })
+end)
+
+test("places that ops give and take count from 1 in scripts", function()
+  local function scripted(op, inputs, outputs, attributes, opset, domain)
+    local model, given = model_of(op, inputs, outputs, attributes, opset, domain, {})
+    return model(table.unpack(given))
+  end
+  local x = ml.tensor { { { 1.0, 5, 2, 4 } } }
+  local y, places = scripted("MaxPool", { x }, 2, { kernel_shape = { 2 }, strides = { 2 } })
+  expect.equal(places:tolist(), { { { 2, 4 } } })
+  expect.equal(scripted("MaxUnpool", { y, places }, 1, { kernel_shape = { 2 }, strides = { 2 } }):tolist(),
+    { { { 0, 5, 0, 4 } } })
+  local boxes = ml.tensor { { { 0.0, 0, 1, 1 }, { 0, 0, 1, 0.9 }, { 5, 5, 6, 6 } } }
+  expect.equal(scripted("NonMaxSuppression", { boxes, ml.tensor { { { 0.8, 0.9, 0.7 } } }, whole { 9 },
+    ml.tensor { 0.5 } }):tolist(), { { 1, 1, 2 }, { 1, 1, 3 } })
+  local _, first, inverse, counts = scripted("Unique", { whole { 7, 3, 7 } }, 4)
+  expect.equal({ first:tolist(), inverse:tolist(), counts:tolist() }, { { 2, 1 }, { 2, 1, 2 }, { 1, 2 } })
+  expect.equal(scripted("NonZero", { x[1][1]:gt(3) }):tolist(), { { 2, 4 } })
+  expect.equal(scripted("RoiAlign", { ml.ones(2, 1, 2, 2) * ml.tensor({ 1.0, 2 }):reshape(2, 1, 1, 1),
+    ml.tensor { { 0.0, 0, 1, 1 } }, whole { 2 } }):item(), 2.0)
 end)
 
 -- --- errors -----------------------------------------------------------------------------------

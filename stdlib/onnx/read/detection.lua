@@ -86,6 +86,8 @@ end
 
 -- What a sample takes, with what is made of it.
 local SAMPLE_BYTES = 1024
+-- Samples of one region that are taken from pixels one by one; more are a product of matrices.
+local FEW = 512
 
 -- --- regions ----------------------------------------------------------------------------------
 
@@ -129,21 +131,50 @@ local function samples_of(n, size, start, bin, bins, grid)
   return out
 end
 
--- The means of the samples as a matrix (bins, size).
-local function mean_matrix(n, samples, bins, grid, size, x)
+-- The means of the samples as a matrix (bins, places), of the places that they are of: the first
+-- and how many.
+local function mean_matrix(n, samples, bins, grid, x)
+  local first, last = math.huge, 1
+  for _, s in ipairs(samples) do first, last = math.min(first, s[1]), math.max(last, s[2]) end
+  local size, rows = last - first + 1, {}
   common.check_room(n, bins * size, LIST_BYTES)
-  local rows = {}
   for i = 1, bins do
     local row = {}
     for k = 1, size do row[k] = 0.0 end
     for k = 1, grid do
       local s = samples[(i - 1) * grid + k]
-      row[s[1]] = row[s[1]] + s[3] / grid
-      row[s[2]] = row[s[2]] + s[4] / grid
+      local low, high = s[1] - first + 1, s[2] - first + 1
+      row[low] = row[low] + s[3] / grid
+      row[high] = row[high] + s[4] / grid
     end
     rows[i] = row
   end
-  return ml.tensor(rows, { dtype = x.dtype, device = x.device })
+  return ml.tensor(rows, { dtype = x.dtype, device = x.device }), first, size
+end
+
+-- The means of few samples, each of four pixels: `flat` has a row of channels for each pixel.
+local function gathered(flat, width, down, across, bins, grids)
+  local places, weights = {}, {}
+  local count = grids[1] * grids[2]
+  for i = 0, bins[1] - 1 do
+    for k = 0, bins[2] - 1 do
+      for a = i * grids[1] + 1, (i + 1) * grids[1] do
+        for b = k * grids[2] + 1, (k + 1) * grids[2] do
+          local s, t = down[a], across[b]
+          for p = 1, 2 do
+            for q = 1, 2 do
+              places[#places + 1] = (s[p] - 1) * width + t[q]
+              weights[#weights + 1] = s[p + 2] * t[q + 2] / count
+            end
+          end
+        end
+      end
+    end
+  end
+  local rows = flat:index_select(1, ml.tensor(places, { dtype = ml.int64, device = flat.device }))
+  local by = ml.tensor(weights, { dtype = flat.dtype, device = flat.device })
+  return ml.matmul(by:reshape(-1, 1, 4 * count), rows:reshape(-1, 4 * count, flat.shape[2]))
+    :reshape(bins[1], bins[2], flat.shape[2]):permute(3, 1, 2)
 end
 
 local function column(samples, k, dtype, device)
@@ -167,7 +198,7 @@ local function greatest(x, down, across, bins, grids)
   return best:reshape(x.shape[1], bins[1], grids[1], bins[2], grids[2]):amax { 3, 5 }
 end
 
-local function aligned(n, x, box, o)
+local function aligned(n, x, flat, box, o)
   local start, bin, grid = {}, {}, {}
   for d = 1, 2 do
     local from, to = box[3 - d] * o.scale - o.offset, box[5 - d] * o.scale - o.offset
@@ -186,9 +217,13 @@ local function aligned(n, x, box, o)
     common.check_room(n, #down * #across * x.shape[1], 4)
     return greatest(x, down, across, o.bins, grid)
   end
-  local left = mean_matrix(n, down, o.bins[1], grid[1], x.shape[2], x)
-  local right = mean_matrix(n, across, o.bins[2], grid[2], x.shape[3], x)
-  return ml.matmul(ml.matmul(left, x), right:t())
+  if #down * #across < FEW then
+    return gathered(flat(), x.shape[3], down, across, o.bins, grid)
+  end
+  local left, top, rows = mean_matrix(n, down, o.bins[1], grid[1], x)
+  local right, edge, columns = mean_matrix(n, across, o.bins[2], grid[2], x)
+  local part = x:narrow(2, top, rows):narrow(3, edge, columns)
+  return ml.matmul(ml.matmul(left, part), right:t())
 end
 
 local function stacked(out, x, height, width)
@@ -213,10 +248,14 @@ function read.RoiAlign(n, x, rois, batches)
   if o.bins[1] < 1 or o.bins[2] < 1 or x:numel() == 0 then
     fail("%d x %d bins of an input of the shape %s", o.bins[1], o.bins[2], tostring(x.shape))
   end
-  local boxes, places, out = numbers_of(n, rois), numbers_of(n, batches), {}
+  local boxes, places, out, rows = numbers_of(n, rois), numbers_of(n, batches), {}, {}
   for i, place in ipairs(places) do
     local box = table.move(boxes, 4 * i - 3, 4 * i, 1, {})
-    out[i] = aligned(n, picture(x, place), box, o)
+    local function flat()
+      rows[place] = rows[place] or picture(x, place):flatten(2):t():contiguous()
+      return rows[place]
+    end
+    out[i] = aligned(n, picture(x, place), flat, box, o)
   end
   return stacked(out, x, o.bins[1], o.bins[2])
 end
