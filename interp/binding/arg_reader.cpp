@@ -92,7 +92,7 @@ bool ArgReader::bind_plain(int top) {
   for (int i = 0; i < top; ++i) {
     const ArgSpec& spec = signature_.args[i];
     if (spec.gather || spec.named_only || spec.type == ArgType::DType) return false;
-    if (lua_type(L_, i + 1) == LUA_TNIL) return false;
+    if (lua_type(L_, i + 1) == LUA_TNIL || spec.type == ArgType::MemoryFormat) return false;
     slot_[i] = i + 1;
   }
   for (int i = top; i < signature_.count; ++i) {
@@ -131,7 +131,7 @@ bool ArgReader::bind_positional(int count, int table) {
   for (int i = 0; i < signature_.count; ++i) {
     const ArgSpec& spec = signature_.args[i];
     slot_[i] = 0;
-    takes_dtype = takes_dtype || spec.type == ArgType::DType;
+    takes_dtype = takes_dtype || spec.type == ArgType::DType || spec.type == ArgType::MemoryFormat;
     if (spec.named_only || position > count) continue;
     if (spec.gather && find_gathered(i, position, count, table)) continue;
     const int index = at(position++, table);
@@ -179,8 +179,28 @@ bool ArgReader::names_device(int i) const {
   return text == "cpu" || text.starts_with("cuda");
 }
 
-// `x:to("cuda")`, `x:to("cuda", "float64")`: a device where a dtype comes first.
+// `x:to("cuda")`, `x:to("cuda", "float64")`: a device where a dtype comes first; and PyTorch's
+// order of what may follow, `x:to("cuda", "float64", non_blocking, copy)`.
 void ArgReader::place_device() {
+  const auto is_boolean = [this](int i) {
+    return slot_[i] != 0 && lua_type(L_, slot_[i]) == LUA_TBOOLEAN;
+  };
+  for (int i = 1; i + 2 < signature_.count; ++i) {
+    const ArgSpec* args = signature_.args;
+    if (args[i].type != ArgType::MemoryFormat ||
+        args[i + 2].name != std::string_view("non_blocking"))
+      continue;
+    const int from = args[i - 1].type == ArgType::Device && is_boolean(i - 1) ? i - 1 : i;
+    const int copy = is_boolean(from + 1) ? from + 1 : 0;
+    bool alone = is_boolean(from);
+    for (int k = from + 1; k < i + 3; ++k) alone = alone && (slot_[k] == 0 || k == copy);
+    if (!alone) continue;
+    const int blocking = slot_[from], copied = copy != 0 ? slot_[copy] : 0;
+    slot_[i - 1] = from < i ? 0 : slot_[i - 1];
+    slot_[i] = 0;
+    slot_[i + 1] = copied;
+    slot_[i + 2] = blocking;
+  }
   for (int i = 0; i + 1 < signature_.count; ++i) {
     if (signature_.args[i].type == ArgType::DType &&
         signature_.args[i + 1].type == ArgType::Device && names_device(i) && !names_device(i + 1))

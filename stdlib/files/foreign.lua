@@ -123,7 +123,8 @@ function foreign.convert(name, from, budget)
   local kind = TYPES[name]
   local count = kind.pairs and from:numel() // 2 or from:numel()
   if kind.dtype == kind.carrier then
-    return kind.convert(nil, from), "its uint64 are beyond int64"
+    local same = kind.convert(nil, from)
+    return same, not same and "its uint64 are beyond int64" or nil
   end
   local out = ml.empty({ 0 }, { dtype = kind.dtype })
   budget:take(count * out.itemsize)

@@ -77,6 +77,7 @@ end
 -- A value as it stands in a table: what stands for None is nil there, and classes that have a value
 -- of their own, as dtypes, are that.
 local function held(value)
+  if type(value) ~= "table" then return value end
   if value == NONE then return nil end
   if getmetatable(value) == python.Global and value.value ~= nil then return value.value end
   return value

@@ -200,12 +200,13 @@ end
 function Walk:visit(place)
   local of = self.value[place]
   for key, value in next, of do
-    if python.stand_in(key) then
+    if type(key) == "table" and python.stand_in(key) then
       self:leave(place, key_text(key), "its key is no plain value")
       of[key] = nil
     else
       if type(key) == "table" then self:push(key, place, "a tuple") end
-      local new = self:settled(value, place, key_text(key))
+      local new = value
+      if type(value) == "table" then new = self:settled(value, place, key_text(key)) end
       if new ~= value then
         of[key] = new
         if new == nil then self.emptied[of] = true end

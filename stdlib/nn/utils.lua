@@ -254,7 +254,7 @@ function utils.convert_conv3d_weight_memory_format(...)
 end
 
 local read_consume = signature(
-  "nn.utils.consume_prefix_in_state_dict_if_present(dict state_dict, string prefix)")
+  "nn.utils.consume_prefix_in_state_dict_if_present(table state_dict, string prefix)")
 
 --- Takes `prefix` off the names in a state dict that begin with it, in place: "module." off those
 --- that `DataParallel` and PyTorch's `DistributedDataParallel` save.

@@ -10,7 +10,8 @@ op { [[to(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_f
      kind = "composite", dtypes = "all",
      doc = [[`x` as `dtype`, on `device` and in `memory_format`; `x` itself when it is all that already,
 unless a `copy` is wanted. Dtype and device may come in either order, and one of them without the
-other: `x:to("cuda", "float16")`, `x:to "cuda"`. Another tensor can stand for its dtype and device. Without a format a copy
+other: `x:to("cuda", "float16")`, `x:to "cuda"`; behind them `non_blocking` and `copy` may follow, as
+PyTorch has it. Another tensor can stand for its dtype and device. Without a format a copy
 keeps the order of x's strides. With `non_blocking` nobody waits for a copy from pinned memory to a
 CUDA device; one to the CPU gives a pinned tensor, to be read after its stream was waited for. Floats
 beyond int64 saturate and NaN becomes 0; narrower integers keep the low bits.]],

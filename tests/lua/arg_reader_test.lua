@@ -69,6 +69,23 @@ test("a dtype and a device come in either order, and alone", function()
   end
   expect.truthy(x:to("cpu", "float32") == x and x:to "cpu" == x and x:to(x) == x)
   expect.truthy(x:to("cpu", "float32", { copy = true }) ~= x)
+  -- As PyTorch has them behind: non_blocking, copy.
+  for _, given in ipairs { { "cpu", "float32" }, { "cpu" }, { "float32" }, { ml.zeros(1) }, { "float32", "cpu" },
+    { "float32", nil } } do
+    local function call(...)
+      local all = { table.unpack(given, 1, 2) }
+      local count = given[2] and 2 or 1
+      for i, value in ipairs { ... } do all[count + i] = value end
+      return x:to(table.unpack(all, 1, count + select("#", ...)))
+    end
+    expect.truthy(call(true) == x and call(true, false) == x and call(false) == x)
+    expect.truthy(call(false, true) ~= x and call(true, true) ~= x)
+    expect.truthy(call(true, { copy = true }) ~= x)
+    expect.error(function() call(true, { non_blocking = true }) end, "argument 'non_blocking' is given twice")
+    expect.error(function() call(true, true, true) end, "to: ")
+  end
+  expect.truthy(x:to("float32", nil, true, true) ~= x and x:to("float32", nil, nil, true) ~= x)
+  expect.equal(ml.ones(1, 1, 2, 2):to("float64", "cpu", "channels_last"):stride(), { 4, 1, 2, 1 })
   expect.equal(ml.zeros_like(x, "cpu", "int8").dtype, "int8")
   expect.error(function() x:to("cpu", "float63") end, "to: argument 'dtype': no dtype is named 'float63'")
   expect.error(function() x:to("cpu", "cpu") end, "to: argument 'dtype': no dtype is named 'cpu'")

@@ -369,7 +369,8 @@ test("a prefix is taken off the names of a state dict", function()
   expect.equal(names, { "weight", "bias" })
   nn.utils.consume_prefix_in_state_dict_if_present(state, "module.")
   expect.equal(tostring(net:load_state_dict(state)), "<All keys matched successfully>")
-  expect.error(function() nn.utils.consume_prefix_in_state_dict_if_present(state) end, "'prefix' is missing")
+  expect.error(function() nn.utils.consume_prefix_in_state_dict_if_present { state_dict = state } end,
+    "'prefix' is missing")
   expect.error(function() nn.utils.consume_prefix_in_state_dict_if_present(3, "a") end, "'state_dict': a table is wanted")
 end)
 

@@ -272,11 +272,14 @@ test("types that do not exist here do not keep the rest from being read", functi
   harness.with_temp_file(function(path)
     local file <close> = assert(io.open(path, "wb"))
     file:write(file_of('{"a":' .. entry("U8", "2", 0, 2) .. ',"b":' .. entry("F8_E4M3", "2,1", 2, 4) .. ',"c":'
-      .. entry("F4", "4", 4, 6) .. ',"d":' .. entry("U16", "1", 6, 8) .. "}", "\1\2" .. "345678"))
+      .. entry("F4", "4", 4, 6) .. ',"d":' .. entry("U16", "1", 6, 8) .. ',"e":' .. entry("U64", "1", 8, 16)
+      .. ',"f":' .. entry("U64", "1", 16, 24) .. ',"g":' .. entry("U32", "0,2", 24, 24) .. "}",
+      "\1\2" .. "345678" .. ("<i8i8"):pack(1 << 62, -1)))
     file:close()
     local value, metadata, left_out = ml.load(path)
     expect.equal({ value.a:tolist(), value.c, metadata }, { { 1, 2 }, nil, {} })
-    expect.equal(left_out, { c = "its dtype F4 is not known here" })
+    expect.equal(left_out, { c = "its dtype F4 is not known here", f = "its uint64 are beyond int64" })
+    expect.equal({ value.e:tolist(), value.g.dtype, tostring(value.g.shape) }, { { 1 << 62 }, "int64", "(0, 2)" })
     -- 0x33 and 0x34 are 1.375 and 1.5 times 2^-1.
     expect.equal({ value.b.dtype, value.b:tolist() }, { "float32", { { 0.6875 }, { 0.75 } } })
     expect.equal({ value.d.dtype, value.d:tolist() }, { "int32", { 0x3837 } })
