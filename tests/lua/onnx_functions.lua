@@ -329,8 +329,9 @@ add("pooled_places", function(x)
   local o = { kernel_size = 4, stride = 3, padding = 1, ceil_mode = true }
   local a = F.avg_pool2d(x, o)
   o.count_include_pad = false
-  return y, i, z, j, ml.avg_pool2d(x, 3, { 2 }), a, F.avg_pool2d(x, o)
-end, randn(2, 6, 6), { zero = { 2, 4 } })
+  local w, k = F.adaptive_max_pool2d(x, { 4, 5 }, { return_indices = true })
+  return y, i, z, j, w, k, ml.avg_pool2d(x, 3, { 2 }), a, F.avg_pool2d(x, o)
+end, randn(2, 6, 6), { zero = { 2, 4, 6 } })
 add("attention", function(x, mask)
   local few = x[{ {}, { 1, 2 } }]
   return F.scaled_dot_product_attention(x, x, x),
