@@ -1,4 +1,4 @@
--- tests/lua/onnx_ops_test.lua: every op that scripts can call, as an ONNX graph: the first sample of
+-- tests/lua/onnx_export_test.lua: every op that scripts can call, as an ONNX graph: the first sample of
 -- each row is written, read and compared, or refused under the name that scripts know.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
