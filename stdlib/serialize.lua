@@ -235,7 +235,8 @@ end
 --- GGUF: tensors by name, quantised ones as floats of the option `dtype` ("float32"); the metadata
 --- are numbers, booleans, strings and arrays of them.
 ---
---- ONNX: the module that `ml.onnx.load` makes.
+--- ONNX: the module that `ml.onnx.load` makes; the metadata are the entries of `metadata_props`,
+--- with `producer_name`, `doc_string` and what else the file says about itself.
 ---
 --- Where one of a file's tensors has a dtype that does not exist here, the others are read: a third
 --- result says by name what was left out and why, and there is a warning.

@@ -1,16 +1,20 @@
 -- stdlib/onnx/load.lua: ml.onnx.load: a file of ONNX as a module.
 
 local Source = require "moonlet.files.source"
+local Strings = require "moonlet.onnx.strings"
 local class = require "moonlet.class"
-local codec = require "moonlet.onnx_codec"
 local dtypes = require "moonlet.onnx.dtypes"
 local io = require "moonlet.io"
+local kept = require "moonlet.onnx.kept"
 local ml = require "moonlet"
 local models = require "moonlet.onnx.model"
 local nn = require "moonlet.nn"
 local options = require "moonlet.options"
+local proto = require "moonlet.onnx.proto"
 local readers = require "moonlet.onnx.read"
+local run = require "moonlet.onnx.run"
 local signature = require "moonlet.signature"
+local values = require "moonlet.onnx.values"
 local fail, shown = options.fail, models.shown
 
 --- A model of an ONNX file, as `ml.onnx.load` makes it: called with the graph's inputs, by position
@@ -61,14 +65,16 @@ local function place(root, name, value, children, budget)
   return module, key
 end
 
--- The initialisers that are no parameters: single numbers, no floats, running statistics, and what
--- the file says.
-local function find_buffers(model)
-  local out = {}
-  for name, tensor in pairs(model.initializers) do
-    if not dtypes.is_float(tostring(tensor.dtype)) or tensor.ndim == 0 then out[name] = true end
+-- The initialisers that are no parameters: single numbers, no floats, running statistics, types
+-- that have no dtype here, and what the file says.
+local function find_buffers(model, graph, out)
+  for name, tensor in pairs(graph.initializers) do
+    if not Strings.is(tensor) and (not dtypes.is_float(tostring(tensor.dtype)) or tensor.ndim == 0
+        or kept.type_of(tensor) ~= tensor.dtype) then
+      out[name] = true
+    end
   end
-  for _, node in ipairs(model.nodes) do
+  for _, node in ipairs(graph.nodes) do
     if node.op == "BatchNormalization" then
       out[node.inputs[4] or ""], out[node.inputs[5] or ""] = true, true
     end
@@ -77,49 +83,41 @@ local function find_buffers(model)
   return out
 end
 
+-- Makes the initialisers of a graph parameters and buffers; strings stay where they are.
+local function place_graph(root, model, graph, children, budget)
+  local buffers, places = find_buffers(model, graph, {}), {}
+  for _, name in ipairs(graph.order) do
+    local tensor = graph.initializers[name]
+    if Strings.is(tensor) then
+      graph.strings = graph.strings or {}
+      graph.strings[name] = tensor
+    else
+      local value = buffers[name] and nn.Buffer(tensor) or nn.Parameter(tensor)
+      budget:take(MODULE_BYTES)
+      local module, key = place(root, name, value, children, budget)
+      local type = kept.type_of(tensor)
+      places[name] = { module, key, type ~= tensor.dtype and type or nil }
+    end
+  end
+  graph.places, graph.initializers = places, nil
+end
+
 function OnnxModule:init(model, budget)
-  local buffers, places, children = find_buffers(model), {}, {}
+  local children = {}
   local input_names, output_names = {}, {}
   for i, value in ipairs(model.inputs) do input_names[i] = value.name end
   for i, value in ipairs(model.outputs) do output_names[i] = value.name end
   rawset(self, "_model", model)
-  rawset(self, "_places", places)
   rawset(self, "input_names", input_names)
   rawset(self, "output_names", output_names)
-  for _, name in ipairs(model.order) do
-    local tensor = model.initializers[name]
-    local value = buffers[name] and nn.Buffer(tensor) or nn.Parameter(tensor)
-    budget:take(MODULE_BYTES)
-    local module, key = place(self, name, value, children, budget)
-    places[name] = { module, key }
-  end
-  model.initializers = nil
+  place_graph(self, model, model, children, budget)
+  for _, graph in ipairs(model.graphs) do place_graph(self, model, graph, children, budget) end
 end
 
 -- --- running ----------------------------------------------------------------------------------
 
 local function is_named(value)
   return type(value) == "table" and getmetatable(value) == nil and type(next(value)) == "string"
-end
-
-local function check_input(value, given)
-  local what = ("onnx model: the input '%s'"):format(shown(value.name))
-  if not ml.is_tensor(given) then
-    fail("%s must be a tensor, got %s", what, signature.describe(given))
-  end
-  if value.dtype and tostring(given.dtype) ~= value.dtype then
-    fail("%s is of dtype %s, got %s", what, value.dtype, tostring(given.dtype))
-  end
-  if not value.dims then return end
-  local matches = given.ndim == #value.dims
-  local wanted = {}
-  for d, size in ipairs(value.dims) do
-    wanted[d] = size and tostring(size) or "any"
-    matches = matches and (not size or given.shape[d] == size)
-  end
-  if not matches then
-    fail("%s has the shape (%s), got %s", what, table.concat(wanted, ", "), tostring(given.shape))
-  end
 end
 
 local function inputs_of(model, ...)
@@ -135,55 +133,36 @@ local function inputs_of(model, ...)
     fail("onnx model: takes %d input%s, got %d", #model.inputs, #model.inputs == 1 and "" or "s",
       count)
   end
-  local values = {}
+  local out = {}
   for i, value in ipairs(model.inputs) do
-    check_input(value, given[i])
-    values[value.name] = given[i]
+    local what = ("onnx model: the input '%s'"):format(shown(value.name))
+    out[value.name] = values.inner(value, given[i], what)
     -- Positions are counted from 0 inside; those from the end are negative everywhere.
     if model.index_inputs[value.name] then
       if given[i]:numel() > 0 and given[i]:eq(0):any():item() then
         fail("onnx model: the input '%s' is of positions, which count from 1, and has a 0",
           shown(value.name))
       end
-      values[value.name] = given[i] - given[i]:gt(0):to(given[i].dtype)
+      out[value.name] = given[i] - given[i]:gt(0):to(given[i].dtype)
     end
   end
-  return values
+  return out
+end
+
+-- The bytes of what is given to a run.
+local function bytes_of(value)
+  if ml.is_tensor(value) then return value:numel() * dtypes.widths[tostring(value.dtype)] end
+  if Strings.is(value) then return value:bytes() end
+  local total = 0
+  for _, item in ipairs(value) do total = total + bytes_of(item) end
+  return total
 end
 
 -- What tensors of a run may take: in proportion to the file and the inputs.
 local function limit_of(model, inputs)
   local size = model.size
-  for _, tensor in pairs(inputs) do
-    size = size + tensor:numel() * dtypes.widths[tostring(tensor.dtype)]
-  end
+  for _, value in pairs(inputs) do size = size + bytes_of(value) end
   return io.read_limit(size, model.max_bytes)
-end
-
--- An expanded tensor takes nothing, but what is computed from it does.
-local function check_size(value, limit)
-  local size = value:numel()
-  if size > limit // dtypes.widths[tostring(value.dtype)] then
-    error(("its result of shape %s and dtype %s has more than %d bytes"):format(
-      tostring(value.shape), tostring(value.dtype), limit), 0)
-  end
-end
-
-local function run_node(node, values, limit)
-  node.limit = limit
-  local inputs = {}
-  for i, name in ipairs(node.inputs) do inputs[i] = name ~= "" and values[name] or nil end
-  local results = table.pack(node.run(node, table.unpack(inputs, 1, #node.inputs)))
-  for i, name in ipairs(node.outputs) do
-    if name ~= "" then
-      if results[i] == nil then
-        error(("output %d is not given here"):format(i), 0)
-      end
-      check_size(results[i], limit)
-      values[name] = results[i]
-    end
-  end
-  for _, name in ipairs(node.drop or {}) do values[name] = nil end
 end
 
 -- What is wrong, without the place in the library where that was seen.
@@ -193,24 +172,24 @@ end
 
 function OnnxModule:forward(...)
   local model = self._model
-  local values = inputs_of(model, ...)
-  local running, limit = nil, limit_of(model, values)
-  for name, spot in pairs(self._places) do values[name] = spot[1][spot[2]] end
-  local ok, problem = pcall(io.with_tensor_limit, limit, function()
-    for _, node in ipairs(model.nodes) do
-      running = node
-      run_node(node, values, limit)
-    end
-  end)
+  local env = inputs_of(model, ...)
+  local state = { limit = limit_of(model, env), watched = model.watched }
+  run.place_initializers(model, env)
+  local function all() return run.nodes(model.nodes, env, state) end
+  if model.watched then
+    for name in pairs(model.watched) do run.watch(name, env, state) end
+  end
+  local ok, problem = pcall(io.with_tensor_limit, state.limit,
+    model.watched and function() return ml.enable_grad(all) end or all)
   if not ok then
     if type(problem) ~= "string" or problem:find "not enough memory" then error(problem, 0) end
-    local hint = problem:find(("%d"):format(limit), 1, true)
+    local hint = problem:find(("%d"):format(state.limit), 1, true)
       and "; the option 'max_bytes' of onnx.load raises that bound" or ""
-    fail("onnx model: %s: %s%s", running.what, reason_of(problem), hint)
+    fail("onnx model: %s: %s%s", state.running.what, reason_of(problem), hint)
   end
   local out = {}
   for i, value in ipairs(model.outputs) do
-    local result = values[value.name]
+    local result = values.outer(env[value.name])
     if model.index_outputs[value.name] then result = result + result:ge(0):to(result.dtype) end
     out[i] = result
   end
@@ -224,10 +203,10 @@ end
 
 -- --- the functions ----------------------------------------------------------------------------
 
-local function chosen(given, values, what)
+local function chosen(given, known, what)
   local out = {}
   for _, name in ipairs(given) do
-    for _, value in ipairs(values) do out[name] = out[name] or value.name == name or nil end
+    for _, value in ipairs(known) do out[name] = out[name] or value.name == name or nil end
     if not out[name] then fail("onnx.load: '%s' names '%s', which is not there", what, name) end
   end
   return out
@@ -237,29 +216,28 @@ local load = {}
 
 --- The module of a file; errors are texts that do not say which file.
 ---@param file table a moonlet.files.source
----@return table
+---@return table module
+---@return table metadata
 function load.read(file)
-  local reason = codec.unavailable()
-  if reason then error(reason, 0) end
-  local ok, proto = pcall(codec.decode, file:bytes(0, file.size), file.budget:rest())
-  if not ok then error(reason_of(tostring(proto)), 0) end
-  return OnnxModule(models.read(proto, readers, file), file.budget)
+  local model = models.read(proto.read(file), readers, file)
+  return OnnxModule(model, file.budget), model.metadata
 end
 
 local read_load = signature("onnx.load(string path, string device=\"cpu\", "
   .. "string[]? index_inputs=nil, string[]? index_outputs=nil, int>=1? max_bytes=nil)")
 
---- Reads an ONNX file (opsets 7 to 23) as a module. The initialisers are its parameters, and
+--- Reads an ONNX file (opsets 1 to 27) as a module. The initialisers are its parameters, and
 --- buffers where they are single numbers, no floats, or running statistics, under their names in
---- the state dict, and train. It is called with the graph's inputs, by position or by name in a
---- table, and gives its outputs. What it computes is what the graph says, in training and
---- evaluation mode alike.
+--- the state dict, and train; so are weights in Constant nodes and in the graphs of If, Loop and
+--- Scan. It is called with the graph's inputs, by position or by name in a table, and gives its
+--- outputs. What it computes is what the graph says, in training and evaluation mode alike.
 ---
 --- Positions count from 1: an integer input that the graph uses as positions, and outputs that are
 --- such (of ArgMax, TopK), differ by one from what stands in the file. `index_inputs` and
 --- `index_outputs` name them where the guess is wrong; `{}` is none.
 ---
---- Graphs with control flow, ops of other domains and sequences are errors.
+--- Sequences are given and come as lists, strings as tables of strings. Ops that are not read are
+--- errors that name the node.
 ---
 --- A small graph can ask for tensors of any size. `max_bytes` is what reading may take, and what a
 --- run may hold in tensors at once beside its inputs and parameters, those that the tape keeps
@@ -278,8 +256,6 @@ local read_load = signature("onnx.load(string path, string device=\"cpu\", "
 ---@return table module
 function load.load(...)
   local path, device, inputs, outputs, max_bytes = read_load(...)
-  local reason = codec.unavailable()
-  if reason then fail("onnx.load: %s", reason) end
   local ok, module = pcall(function()
     return load.read(Source.open(path, false, "onnx.load", max_bytes))
   end)

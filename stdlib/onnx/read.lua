@@ -4,21 +4,33 @@
 local read = {}
 
 for _, family in ipairs { "elementwise", "shape", "index", "reduce", "linear", "pool", "norm",
-  "recurrent", "image" } do
-  for name, run in pairs(require("moonlet.onnx.read." .. family)) do read[name] = run end
+  "recurrent", "image", "resize", "detection", "quantization", "attention", "signal", "random",
+  "control", "sequence", "cast", "text" } do
+  for name, run in pairs(require("moonlet.onnx.read." .. family)) do
+    -- What stands behind a line is shared between families.
+    if not name:find "^_" then read[name] = run end
+  end
 end
 
+-- Without a domain only onnxruntime knows these.
+for name, run in pairs(require("moonlet.onnx.read.microsoft")._plain) do read[name] = run end
+
 -- How many inputs an op must have, where that is not one.
-local least = { Constant = 0 }
-for count, names in ipairs { "", "Add Sub Mul Div Pow Mod Equal Less Greater LessOrEqual "
-    .. "GreaterOrEqual And Or Xor BitwiseAnd BitwiseOr BitwiseXor BitShift PRelu CastLike Expand "
-    .. "Tile Gather GatherElements GatherND Compress NegativeLogLikelihoodLoss CumSum MatMul Gemm "
-    .. "Conv ConvTranspose LayerNormalization RMSNormalization GridSample",
-    "Where Range ScatterND ScatterElements Scatter OneHot InstanceNormalization GroupNormalization "
-    .. "LSTM GRU RNN", "", "BatchNormalization" } do
-  for name in names:gmatch "%S+" do least[name] = count end
+read._least = require "moonlet.onnx.read.inputs"
+
+-- Ops as opsets of before have them.
+local legacy = require "moonlet.onnx.read.legacy"
+read._older = legacy.older(read)
+for name, run in pairs(legacy.gone) do read[name] = run end
+
+-- Ops of other domains.
+local microsoft = {}
+for _, family in ipairs { "microsoft", "microsoft_attention", "microsoft_quantized" } do
+  for name, run in pairs(require("moonlet.onnx.read." .. family)) do
+    if not name:find "^_" then microsoft[name] = run end
+  end
 end
-for name in ("Concat Max Min Sum Mean Einsum"):gmatch "%S+" do least[name] = "all" end
-read._least = least
+read._domains = { ["com.microsoft"] = microsoft,
+  ["ai.onnx.preview.training"] = require "moonlet.onnx.read.training" }
 
 return read

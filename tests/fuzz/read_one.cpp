@@ -36,7 +36,9 @@ struct Target {
     const char* folder = std::getenv("TMPDIR");
     path = std::string(folder != nullptr ? folder : "/tmp") + "/moonlet-fuzz-" +
            std::to_string(::getpid()) + "." + MOONLET_FUZZ_KIND;
-    lua.run_string("warn '@off'; read_one = dofile('" MOONLET_FUZZ_FOLDER "/read_one.lua')");
+    lua.run_string("warn '@off'; package.path = '" MOONLET_FUZZ_FOLDER
+                   "/?.lua;' .. package.path;"
+                   "read_one = dofile('" MOONLET_FUZZ_FOLDER "/read_one.lua')");
     lua.with_state([](lua_State* L) { lua_sethook(L, count_line, LUA_MASKLINE, 0); });
   }
   ~Target() { std::remove(path.c_str()); }

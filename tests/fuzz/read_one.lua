@@ -1,6 +1,7 @@
 -- tests/fuzz/read_one.lua: reads a file that may hold anything with the reader of its kind, and says
 -- what is wrong with how that went. For readers.lua and for the target of libFuzzer, read_one.cpp.
 
+local inputs_of = require "onnx_inputs"
 local ml = require "moonlet"
 
 local MOST_ELEMENTS = 1 << 20  -- of a tensor that is looked at: an expanded one may have any number
@@ -9,9 +10,11 @@ local MOST_VALUES = 10000
 -- The readers by the ending of a file's name.
 local function load(path) return (ml.load(path)) end
 local function map(path) return (ml.load(path, { mmap = true })) end
+
 -- A model is also run: on ones of the shapes that it asks for, where they are small.
 local function run(path)
   local model = ml.onnx.load(path)
+  inputs_of.shorten(model._model.nodes)
   local inputs, room = {}, 1 << 16
   for _, value in ipairs(model._model.inputs) do
     local sizes = {}
@@ -20,7 +23,7 @@ local function run(path)
       if sizes[d] < 0 or sizes[d] > room then return nil end
       room = room // math.max(sizes[d], 1)
     end
-    inputs[value.name] = ml.ones(sizes, { dtype = value.dtype or ml.float32 })
+    inputs[value.name] = inputs_of.example(value, sizes)
   end
   if #model._model.inputs == 0 then return model() end
   return table.pack(model(inputs))

@@ -60,6 +60,7 @@ local PRELUDE = [==[
     if math.type(value) == "integer" then return { name = name, type = 2, i = value } end
     if type(value) == "string" then return { name = name, type = 3, s = value } end
     if ml.is_tensor(value) then return { name = name, type = 4, t = require "moonlet.onnx.dtypes".proto(value, "") } end
+    if value.graph then return { name = name, type = 5, g = value.graph } end
     return { name = name, type = 7, ints = value }
   end
   local function graph(nodes, initializers)
@@ -356,7 +357,8 @@ for _, it in ipairs {
   { "Pad by the edge of what is empty", "{ { 'Pad', { 'x', 's' }, { mode = 'edge' } } }, { x = ml.ones(1, 0), s = ints(1 << 30, 0, 1 << 30, 0) }" },
   { "Resize", "{ { 'Resize', { 'x', '', '', 's' } } }, { x = ml.ones(1, 1, 1, 1), s = ints(1, 1, 1 << 20, 1 << 20) }" },
   { "Resize by scales", "{ { 'Resize', { 'x', '', 's' } } }, { x = ml.ones(1, 1, 2, 2), s = ml.tensor { 1, 1, 5e5, 5e5 } }" },
-  { "Resize by a large matrix", "{ { 'Resize', { 'x', '', '', 's' }, { mode = 'linear' } } }, { x = ml.ones(1, 20000), s = ints(1, 1 << 20) }" },
+  { "Resize from many places to many", "{ { 'Resize', { 'x', '', '', 's' }, { mode = 'linear' } } }, { x = ml.ones(1, 20000), s = ints(1, 1 << 20) }",
+    "a value" },
   { "OneHot", "{ { 'OneHot', { 'i', 'd', 'v' } } }, { i = ints(1, 2), d = ints(1 << 31)[1], v = ml.tensor { 0.0, 1.0 } }" },
   { "a product of a column and a row", "{ { 'MatMul', { 'a', 'b' } } }, { a = ml.ones(80000, 1), b = ml.ones(1, 80000) }" },
   { "a sum of a column and a row", "{ { 'Add', { 'a', 'b' } } }, { a = ml.ones(80000, 1), b = ml.ones(1, 80000) }" },
@@ -376,6 +378,63 @@ for _, it in ipairs {
 } do
   row("an ONNX graph: " .. it[1], "run(" .. it[2] .. ")", it[3] or "[^\n]*onnx model: node")
 end
+-- A Loop without end, whose body has the nodes { op, { inputs }, output } and carries v, which begins as `first`.
+for _, it in ipairs {
+  { "collects numbers", "ml.ones(4)", "{ { 'Identity', { 'v' }, 'v2' }, { 'Identity', { 'v' }, 'k' } }" },
+  { "collects empty tensors", "ml.ones(0)", "{ { 'Identity', { 'v' }, 'v2' }, { 'Identity', { 'v' }, 'k' } }" },
+  { "doubles a tensor", "ml.ones(4)", "{ { 'Concat', { 'v', 'v' }, 'v2', { axis = 0 } } }" },
+  { "makes a sequence longer", "'SequenceEmpty'", "{ { 'SequenceInsert', { 'v', 'i' }, 'v2' } }" },
+  { "doubles a string", "'text'", "{ { 'StringConcat', { 'v', 'v' }, 'v2' } }" },
+  { "doubles strings", "'text'", "{ { 'Concat', { 'v', 'v' }, 'v2', { axis = 0 } } }" },
+} do
+  row("an ONNX loop that " .. it[1], ([[
+    local first, nodes = %s, %s
+    local body = { name = "b", node = { { op_type = "Identity", input = { "c" }, output = { "c2" } } },
+      input = { { name = "i" }, { name = "c" }, { name = "v" } }, output = { { name = "c2" }, { name = "v2" } } }
+    for _, node in ipairs(nodes) do
+      local made = { op_type = node[1], input = node[2], output = { node[3] }, attribute = {} }
+      for name, value in pairs(node[4] or {}) do table.insert(made.attribute, attribute(name, value)) end
+      table.insert(body.node, made)
+      if node[3] == "k" then table.insert(body.output, { name = "k" }) end
+    end
+    local start = { op_type = first, output = { "first" } }
+    if first == "text" then
+      start = { op_type = "Constant", output = { "first" }, attribute = { { name = "value_strings", type = 8, strings = { "a" } } } }
+    elseif ml.is_tensor(first) then
+      start = { op_type = "Constant", output = { "first" }, attribute = { attribute("value", first) } }
+    end
+    local outputs = body.output[3] and { "z", "s" } or { "z" }
+    local proto = { ir_version = 8, opset_import = { { domain = "", version = 20 } }, graph = { name = "g", node = { start,
+      { op_type = "Loop", input = { "", "", "first" }, output = outputs, attribute = { attribute("body", { graph = body }) } } },
+      output = { { name = "z" } } } }
+    write("x.onnx", codec.encode(proto, false))
+    reading(function() return ml.onnx.load("x.onnx", { max_bytes = 1 << 24 })() end) ]]):format(it[2], it[3]),
+    "[^\n]*onnx model: node 2 %(Loop%)")
+end
+row("ONNX functions that call two of the next, 30 deep", [[
+  local proto = { ir_version = 8, opset_import = { { domain = "", version = 17 }, { domain = "my", version = 1 } }, functions = {},
+    graph = { name = "g", node = { { op_type = "f1", domain = "my", input = {}, output = { "z" } } }, output = { { name = "z" } } } }
+  for i = 1, 30 do
+    local function call(output) return { op_type = "f" .. i + 1, domain = "my", input = { "a" }, output = { output } } end
+    proto.functions[i] = { name = "f" .. i, domain = "my", input = { "a" }, output = { "c" }, node = { call "b", call "c" },
+      opset_import = { { domain = "my", version = 1 }, { domain = "", version = 17 } } }
+  end
+  proto.functions[30].node = { { op_type = "Relu", input = { "a" }, output = { "c" } } }
+  write("x.onnx", codec.encode(proto, false))
+  reading(function() return #ml.onnx.load("x.onnx"):parameters() end) ]], "a value")
+row("ONNX varints that are 8 million numbers", [[
+  local bytes = ("\1"):rep(8 << 20)
+  local tensor = "\8\x80\x80\x80\4\x10\7\x42\1w\x3a" .. "\x80\x80\x80\4" .. bytes
+  local function sized(head, s)
+    local out, n = head, #s
+    repeat
+      out = out .. string.char(n > 127 and n & 127 | 128 or n)
+      n = n >> 7
+    until n == 0
+    return out .. s
+  end
+  local graph = sized("\x2a", tensor) .. sized("\x62", "\x0a\1w")
+  reading(function() return ml.onnx.load(write("x.onnx", "\8\8" .. sized("\x3a", graph) .. "\x42\2\x10\17"))() end) ]], "a value")
 row("an ONNX graph that may take what it asks for", [[
   local name = graph({ { 'ConstantOfShape', { 's' } }, { 'ReduceSum', { '1' } } }, { s = ints(3 << 26) })
   reading(function() return ml.onnx.load(name, { max_bytes = 1 << 28 })() end)

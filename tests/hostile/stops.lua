@@ -35,6 +35,19 @@ return {
       return "if a then " .. ("elseif a then "):rep(400000) .. "end"
     end) ]]),
 
+  -- A Loop with neither a number of trips nor a condition.
+  interrupted("a loop of an ONNX graph", [[
+    local ml = require "moonlet"
+    local file = io.open("x.onnx", "wb")
+    local bytes = ("08083a9f010a83010a000a000a017812017a22044c6f6f702a710a04626f647932660a110a0163120263322208"
+      .. "4964656e746974790a0f0a01610a01611202613222034164641201675a0b0a016912060a04080712005a0b0a01"
+      .. "6312060a04080912005a090a016112040a020801620c0a02633212060a0408091200620a0a02613212040a0208"
+      .. "01a001051201675a090a017812040a02080162090a017a12040a02080142040a001011")
+    file:write((bytes:gsub("%x%x", function(hex) return string.char(tonumber(hex, 16)) end))):close()
+    local model = ml.onnx.load "x.onnx"
+    os.remove "x.onnx"
+    model(ml.ones(2)) ]]),
+
   { "string.rep of nothing, often", [[ return #(""):rep(math.maxinteger), #(""):rep(1 << 60, "") ]], gives = "0, 0" },
   { "a text that has the beginning of what is sought everywhere", [[
       return (("a"):rep(20000000):find(("a"):rep(10000000) .. "b", 1, true)) ]], gives = "nil" },

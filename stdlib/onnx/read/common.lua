@@ -56,9 +56,15 @@ end
 
 --- One number in a tensor.
 function common.number(tensor, what)
+  if not ml.is_tensor(tensor) then fail("%s must be one number", what) end
   if tensor:numel() ~= 1 or tensor:is_complex() then fail("%s must be one number", what) end
   if tensor.dtype == ml.bool then fail("%s must be a number, got bool", what) end
   return tensor:flatten()[1]:item()
+end
+
+--- A number as float32 has it: where places are rounded, other runtimes have computed them so.
+function common.single(x)
+  return (string.unpack("<f", string.pack("<f", x)))
 end
 
 --- A list that older files have as an attribute and newer ones as an input.
@@ -79,6 +85,12 @@ function common.positions(index, size)
   local from_one = index + 1
   if index:numel() == 0 then return from_one end
   return ml.where(index:lt(0), from_one + size, from_one)
+end
+
+--- Whole numbers from `first` on.
+function common.range(first, count, device)
+  if count <= 0 then return ml.empty({ 0 }, { dtype = ml.int64, device = device }) end
+  return ml.arange(first, first + count - 1):to("int64"):to(device)
 end
 
 --- An attribute that must be what it is left out as.

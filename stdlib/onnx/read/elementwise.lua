@@ -1,9 +1,10 @@
 -- stdlib/onnx/read/elementwise.lua: ONNX's ops of each element, with its activations.
 
+local Strings = require "moonlet.onnx.strings"
 local common = require "moonlet.onnx.read.common"
-local dtypes = require "moonlet.onnx.dtypes"
 local ml = require "moonlet"
 local F = require "moonlet.nn.functional"
+local text = require "moonlet.onnx.read.text"
 local fail, together = common.fail, common.together
 
 local read = {}
@@ -45,12 +46,13 @@ function read.HardSigmoid(n, x)
   return (x * attribute(n, "alpha", 0.2) + attribute(n, "beta", 0.5)):clamp(0, 1)
 end
 
+function read.Swish(n, x) return x * (x * attribute(n, "alpha", 1.0)):sigmoid() end
 function read.Gelu(n, x) return F.gelu(x, attribute(n, "approximate", "none")) end
 
 function read.Shrink(n, x)
   local lambd, bias = attribute(n, "lambd", 0.5), attribute(n, "bias", 0.0)
   local zero = ml.zeros_like(x)
-  return ml.where(x:lt(-lambd), x + bias, ml.where(x:gt(lambd), x - bias, zero))
+  return ml.where(x:lt(-lambd), x + bias, ml.where(x:gt(lambd), x - bias, zero)):to(x.dtype)
 end
 
 function read.IsInf(n, x)
@@ -58,14 +60,6 @@ function read.IsInf(n, x)
   if attribute(n, "detect_positive", 1) == 0 then out = out:logical_and(x:lt(0)) end
   if attribute(n, "detect_negative", 1) == 0 then out = out:logical_and(x:gt(0)) end
   return out
-end
-
--- In inference nothing is dropped; the mask is all true.
-function read.Dropout(_, x, _, training)
-  if training and training:ne(0):any():item() then
-    fail "it is in training mode, which is not read"
-  end
-  return x, ml.ones_like(x, { dtype = ml.bool })
 end
 
 function read.Clip(n, x, low, high)
@@ -77,14 +71,6 @@ function read.Clip(n, x, low, high)
   if most then x = x:clamp { max = most } end
   return x
 end
-
-local function cast(x, code)
-  local dtype = dtypes.of(code, "the result")
-  if dtype == "bool" then return x:ne(0) end
-  return x:to(dtype)
-end
-function read.Cast(n, x) return cast(x, n.attributes.to) end
-function read.CastLike(_, x, like) return x:to(like.dtype) end
 
 -- --- two inputs -------------------------------------------------------------------------------
 
@@ -102,6 +88,12 @@ local BINARY = { Add = ml.add, Sub = ml.sub, Mul = ml.mul, Equal = ml.eq, Less =
 for name, call in pairs(BINARY) do
   read[name] = function(_, x, y) return call(check_same(x, y)) end
 end
+local equal = read.Equal
+function read.Equal(n, x, y)
+  if Strings.is(x) or Strings.is(y) then return text._equal(x, y) end
+  return equal(n, x, y)
+end
+
 function read.BitwiseNot(_, x) return x:bitwise_not() end
 
 function read.BitShift(n, x, y)
@@ -122,9 +114,12 @@ function read.Mod(n, x, y)
   return (n.attributes.fmod == 1 and ml.fmod or ml.remainder)(x, y)
 end
 
--- The dtype is that of the first.
+-- The dtype is that of the first. Whole numbers have whole powers, or zero, of negative exponents.
 function read.Pow(_, x, y)
   x, y = together(x, y)
+  if not x:is_floating_point() and not y:is_floating_point() and y:lt(0):any():item() then
+    return ml.pow(x:double(), y):trunc():to(x.dtype)
+  end
   return ml.pow(x, y):to(x.dtype)
 end
 
@@ -165,5 +160,11 @@ local function soft(call)
   end
 end
 read.Softmax, read.LogSoftmax = soft(ml.softmax), soft(ml.log_softmax)
+
+-- One for the first of the greatest, else zero.
+read.Hardmax = soft(function(x, dim)
+  local place = x:argmax(dim, true)
+  return ml.zeros_like(x):scatter(dim, place, ml.ones_like(place):to(x.dtype))
+end)
 
 return read

@@ -21,7 +21,28 @@ local function with(name)
   local op = ml[name]
   return reduction(function(x, dims, keep) return op(x, { dim = dims, keepdim = keep }) end)
 end
-read.ReduceMean, read.ReduceMax, read.ReduceMin = with "mean", with "amax", with "amin"
+read.ReduceMean = with "mean"
+
+-- Of nothing it is what is less, or greater, than all.
+local function extreme(name)
+  local op, greatest = ml[name], name == "amax"
+  local function nothing(x)
+    if x.dtype == ml.bool then return not greatest end
+    if x:is_floating_point() then return greatest and -math.huge or math.huge end
+    local info = ml.iinfo(x.dtype)
+    return greatest and info.min or info.max
+  end
+  return reduction(function(x, dims, keep)
+    local gone, shape, empty = {}, {}, false
+    for _, d in ipairs(dims) do gone[d], empty = true, empty or x.shape[d] == 0 end
+    if not empty then return op(x, { dim = dims, keepdim = keep }) end
+    for d, size in ipairs(x.shape) do
+      if not gone[d] then shape[#shape + 1] = size elseif keep then shape[#shape + 1] = 1 end
+    end
+    return ml.full(shape, nothing(x), { dtype = x.dtype, device = x.device })
+  end)
+end
+read.ReduceMax, read.ReduceMin = extreme "amax", extreme "amin"
 read.ReduceLogSumExp = reduction(function(x, dims, keep) return x:logsumexp(dims, keep) end)
 
 -- The dtype stays.
@@ -64,13 +85,20 @@ function read.TopK(n, x, k)
   return values, places - 1
 end
 
-function read.CumSum(n, x, axis)
-  local dim = dim_of(common.number(axis, "axis"), x.ndim)
-  local back = n.attributes.reverse == 1
-  if back then x = x:flip { dims = { dim } } end
-  local y = x:cumsum(dim, { dtype = x.dtype })
-  if n.attributes.exclusive == 1 then y = y - x end
-  return back and y:flip { dims = { dim } } or y
+-- Sums and products up to each place; exclusive ones begin with what adds nothing.
+local function running(op, neutral)
+  return function(n, x, axis)
+    local dim = dim_of(common.number(axis, "axis"), x.ndim)
+    local back, size = n.attributes.reverse == 1, x.shape[dim]
+    if back then x = x:flip { dims = { dim } } end
+    local y = op(x, dim, { dtype = x.dtype })
+    if n.attributes.exclusive == 1 and size > 0 then
+      local first = ml.full_like(y:narrow(dim, 1, 1), neutral)
+      y = ml.cat({ first, y:narrow(dim, 1, size - 1) }, dim)
+    end
+    return back and y:flip { dims = { dim } } or y
+  end
 end
+read.CumSum, read.CumProd = running(ml.cumsum, 0), running(ml.cumprod, 1)
 
 return read

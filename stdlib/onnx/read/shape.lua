@@ -1,5 +1,6 @@
 -- stdlib/onnx/read/shape.lua: ONNX's ops of shapes, orders and parts, and tensors made of sizes.
 
+local Strings = require "moonlet.onnx.strings"
 local common = require "moonlet.onnx.read.common"
 local ml = require "moonlet"
 local fail, dim_of, integers = common.fail, common.dim, common.integers
@@ -182,6 +183,8 @@ end
 function read.Constant(n)
   local a = n.attributes
   if a.value then return a.value end
+  if a.value_string then return Strings.new({ a.value_string }, {}) end
+  if a.value_strings then return Strings.new(a.value_strings, { #a.value_strings }) end
   if a.value_float then return ml.tensor(a.value_float, { dtype = ml.float32 }) end
   if a.value_int then return ml.tensor(a.value_int, { dtype = ml.int64 }) end
   local list = a.value_floats or a.value_ints
@@ -214,10 +217,13 @@ end
 
 function read.EyeLike(n, x)
   if x.ndim ~= 2 then fail("a matrix is wanted, got %d dimensions", x.ndim) end
-  if (n.attributes.k or 0) ~= 0 then fail "other diagonals than the main one are not read" end
-  local code = n.attributes.dtype
+  local code, k = n.attributes.dtype, n.attributes.k or 0
   local dtype = code and require("moonlet.onnx.dtypes").of(code, "the result") or x.dtype
-  return ml.eye(x.shape[1], x.shape[2], { dtype = dtype, device = x.device })
+  local rows, columns = x.shape[1], x.shape[2]
+  if k == 0 then return ml.eye(rows, columns, { dtype = dtype, device = x.device }) end
+  local row = ml.arange(1, math.max(rows, 1)):to(x.device):unsqueeze(2)
+  local column = ml.arange(1, math.max(columns, 1)):to(x.device)
+  return (row + k):eq(column):narrow(1, 1, rows):narrow(2, 1, columns):to(dtype)
 end
 
 return read
