@@ -256,26 +256,6 @@ test("options that are honoured", function()
   end)
 end)
 
-test("a later set of ops is written where an op needs it", function()
-  with_path(function(path)
-    local net = forward(function(t) return t & 3, t:float():amax(2), t:chunk(2, 2)[1] end)
-    ml.onnx.export(net, ml.randint(9, { 2, 4 }), path, { index_inputs = {} })
-    expect.equal(codec.decode(bytes_of(path)).opset_import[1].version, 18)
-    for _, node in ipairs(graph_of(path).node) do
-      if node.op_type == "ReduceMax" then
-        expect.equal(#node.input, 2)
-        expect.equal(#(node.attribute or {}), 1)
-      end
-    end
-    local ok, message = pcall(ml.onnx.check_model, path)
-    if not ok then expect.truthy(message:find "BitwiseAnd.*may be older than that") end
-    ml.onnx.export(nn.Linear(4, 3), ml.randn(2, 4), path, { opset_version = 20 })
-    local model = codec.decode(bytes_of(path))
-    expect.equal(model.opset_import[1].version, 20)
-    expect.equal(model.ir_version, 9)
-  end)
-end)
-
 local function refuses(text, net, arguments, options)
   with_path(function(path)
     expect.error(function() ml.onnx.export(net, arguments, path, options) end, text)
