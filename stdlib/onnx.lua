@@ -20,9 +20,12 @@ function onnx.check_model(...)
   local bytes, problem = system.read_file(path)
   if not bytes then fail("onnx.check_model: '%s': %s", path, problem) end
   local ok, message = pcall(codec.check, bytes)
-  if not ok then
-    fail("onnx.check_model: '%s': %s", path, (tostring(message):gsub("^[^\n]-:%d+: ", "")))
+  if ok then return end
+  message = tostring(message):gsub("^[^\n]-:%d+: ", "")
+  if message:find "^No Op registered for" then
+    message = message:match "^[^\n]*" .. "; the ONNX that is installed may be older than that"
   end
+  fail("onnx.check_model: '%s': %s", path, message)
 end
 
 return options.namespace("onnx", onnx)

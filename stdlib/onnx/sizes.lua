@@ -73,7 +73,8 @@ function merge(things, call, what)
   local all = true
   for _, thing in ipairs(things) do
     if type(thing) ~= type(first) then differ(call, what) end
-    all = all and thing == first
+    -- NaN is the same as itself here.
+    all = all and (thing == first or thing ~= thing and first ~= first)
   end
   if all then return first end
   if type(first) == "number" then return setmetatable({ table.unpack(things) }, Size) end

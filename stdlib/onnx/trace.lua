@@ -186,15 +186,17 @@ end
 local OVERWRITE = { fill = true, copy = true, iota = true, zero = true }
 
 -- The name by which scripts call an op: that of the form whose overload it is.
+local OVERLOADS = { view_as_dtype = "view" }
+
 local function script_name(op)
-  local name = op.row
+  local name = OVERLOADS[op.row] or op.row
   while not (rawget(ml, name) or ml._methods[name]) and name:find "_%w+$" do
     local module, rest = name:match "^(%a+)_([%w_]+)$"
     local space = rawget(ml, module)
     if type(space) == "table" and rawget(space, rest) then return module .. "." .. rest end
     name = name:gsub("_%w+$", "")
   end
-  return (rawget(ml, name) or ml._methods[name]) and name or op.row
+  return (rawget(ml, name) or ml._methods[name]) and name or OVERLOADS[op.row] or op.row
 end
 
 -- The call as it is noted down, before it runs. `name` is that of the op that the script called.

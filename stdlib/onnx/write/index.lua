@@ -281,6 +281,17 @@ function write.repeat_interleave_each(g, a)
   return as_kept(a.x, g:node("Gather", { x, repeated(g, a, size) }, { axis = dim }))
 end
 
+-- With rows of `fill_value` behind, of which as many are left as are wanted.
+function write.nonzero_static(g, a, call)
+  local size, fill = g:int(a.size, "size"), a.fill_value
+  local rows = write.nonzero(g, a, call).zero
+  local rest = g:node("Expand", { g:constant(fill > 0 and fill - 1 or fill, "int64"),
+    g:constant({ size, #a.x.shape }, "int64") })
+  local all = g:node("Concat", { rows, rest }, { axis = 0 })
+  return { zero = g:node("Slice", { all, g:constant({ 0 }, "int64"),
+    g:constant({ size }, "int64") }) }
+end
+
 -- The first of `source` at the places of the mask, in row order.
 function write.masked_scatter(g, a, call)
   local result, flat = call.results[1], g:constant({ -1 }, "int64")

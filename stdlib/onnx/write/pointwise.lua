@@ -14,7 +14,7 @@ local UNARY = { abs = "Abs", acos = "Acos", acosh = "Acosh", asin = "Asin", asin
   atan = "Atan", atanh = "Atanh", cos = "Cos", cosh = "Cosh", erf = "Erf", exp = "Exp",
   log = "Log", neg = "Neg", reciprocal = "Reciprocal", sigmoid = "Sigmoid", sign = "Sign",
   sgn = "Sign", sin = "Sin", sinh = "Sinh", sqrt = "Sqrt", tan = "Tan", tanh = "Tanh",
-  positive = "Identity", expit = "Sigmoid" }
+  positive = "Identity", conj_physical = "Identity", expit = "Sigmoid" }
 for name, op in pairs(UNARY) do
   write[name] = function(g, a, call) return g:node(op, { g:operand(a.x, dtype_of(call)) }) end
 end
@@ -245,7 +245,7 @@ end
 function write.heaviside(g, a, call)
   local dtype = dtype_of(call)
   local x, zero = g:operand(a.x, dtype), g:constant(0, dtype)
-  local step = g:node("Where", { g:node("Less", { x, zero }), zero, g:constant(1, dtype) })
+  local step = g:node("Where", { g:node("Greater", { x, zero }), g:constant(1, dtype), zero })
   return g:node("Where", { g:node("Equal", { x, zero }), g:operand(a.values, dtype), step })
 end
 

@@ -212,14 +212,64 @@ local function max_by_windows(g, x, a, rank, call)
   return x
 end
 
+-- The first and last entries (from 0) of each window of a dimension, the last one not in it.
+local function window_ends(from, to)
+  local out = {}
+  for o = 0, to - 1 do out[o + 1] = { o * from // to, ((o + 1) * from + to - 1) // to } end
+  return out
+end
+
+-- All combinations of one entry of each list.
+local function combinations(lists)
+  local out = { {} }
+  for _, list in ipairs(lists) do
+    local longer = {}
+    for _, before in ipairs(out) do
+      for _, item in ipairs(list) do
+        local one = table.move(before, 1, #before, 1, {})
+        one[#one + 1] = item
+        longer[#longer + 1] = one
+      end
+    end
+    out = longer
+  end
+  return out
+end
+
+-- The maxima of windows of several sizes and their places, window by window.
+local function places_by_windows(g, a, rank, call)
+  local lead, dtype = known_sizes(a, rank, call), call.results[1].dtype
+  local shape, axes, lists, rows = call.results[1].shape, {}, {}, {}
+  for d = 1, rank do
+    axes[d] = lead + d - 1
+    lists[d] = window_ends(a.x.shape[lead + d], shape[lead + d])
+  end
+  for i = 1, lead do rows[i] = shape[i] end
+  rows[lead + 1] = -1
+  local x, values, places = g:operand(a.x, dtype), {}, {}
+  for i, window in ipairs(combinations(lists)) do
+    local starts, ends, entries, inside = {}, {}, {}, ml.zeros({}, { dtype = "int64" })
+    for d, ends_of in ipairs(window) do
+      starts[d], ends[d] = ends_of[1], ends_of[2]
+      entries[d] = ml.arange(starts[d], ends[d] - 1):to "int64"
+      inside = (inside * a.x.shape[lead + d]):unsqueeze(-1) + entries[d]
+    end
+    local part = g:node("Slice", { x, g:constant(starts, "int64"), g:constant(ends, "int64"),
+      g:constant(axes, "int64") })
+    part = g:node("Reshape", { part, g:ints(rows) })
+    local at = g:node("ArgMax", { part }, { axis = -1, keepdims = 1 })
+    values[i] = g:node("ReduceMax", { part }, { axes = { -1 }, keepdims = 1 })
+    places[i] = g:node("Gather", { g:tensor(inside:flatten()), at }, { axis = 0 })
+  end
+  local function joined(names) return g:reshape(g:node("Concat", names, { axis = -1 }), shape) end
+  return joined(values), { zero = joined(places) }
+end
+
 local function adaptive(rank, global_op, op, otherwise)
   return function(g, a, call)
     local kernel, all_one = even_windows(a, rank, call)
     if call.results[2] and call.results[2].needed then
-      if not is_even(kernel) then
-        fail("onnx.export: %s with places, of windows of several sizes, has no translation to "
-          .. "ONNX%s", call.name, call.place)
-      end
+      if not is_even(kernel) then return places_by_windows(g, a, rank, call) end
       return with_places(g, a, rank, call, { kernel_shape = kernel, strides = kernel })
     end
     if not all_one and not is_even(kernel) then

@@ -241,9 +241,46 @@ function write.median_dim(g, a, call)
   return median(g, g:plain(a.x), a.x.dtype, axis, a.x.shape[axis + 1], a.keepdim)
 end
 
+-- The same of what is not NaN: NaN is behind all, and the middle is that of the others.
+local function nanmedian(g, x, dtype, axis, size, keepdim)
+  if not dtypes.is_float(dtype) then return median(g, x, dtype, axis, size, keepdim) end
+  local nan = g:node("IsNaN", { x })
+  local values, places = g:node("TopK", { g:node("Where", { nan, g:float(math.huge, dtype), x }),
+    g:ints { size } }, { axis = axis, largest = 0, sorted = 1 }, 2)
+  local count = g:node("ReduceSum", { g:cast(g:node("Not", { nan }), "bool", "int64"),
+    g:constant({ axis }, "int64") }, { keepdims = 1 })
+  local zero = g:constant(0, "int64")
+  local last = g:node("Max", { g:node("Sub", { count, g:constant(1, "int64") }), zero })
+  local at = g:node("Div", { last, g:constant(2, "int64") })
+  local value = g:node("Where", { g:node("Equal", { count, zero }), g:float(0 / 0, dtype),
+    g:node("GatherElements", { values, at }, { axis = axis }) })
+  local place = g:node("GatherElements", { places, at }, { axis = axis })
+  if keepdim then return value, { zero = place } end
+  return g:squeeze(value, { axis }), { zero = g:squeeze(place, { axis }) }
+end
+
+-- All elements as one row, and how many they are.
+local function in_a_row(g, value)
+  local count = 1
+  for _, size in ipairs(value.shape) do count = count * g:int(size, "the number of elements") end
+  return g:node("Reshape", { g:plain(value), g:constant({ -1 }, "int64") }), count
+end
+
+function write.nanmedian_dim(g, a, call)
+  if #a.x.shape == 0 then
+    fail("onnx.export: nanmedian of a tensor without dimensions has no translation%s", call.place)
+  end
+  local axis = axes_of(a.dim, #a.x.shape)[1]
+  return nanmedian(g, g:plain(a.x), a.x.dtype, axis, a.x.shape[axis + 1], a.keepdim)
+end
+
+function write.nanmedian(g, a)
+  local flat, count = in_a_row(g, a.x)
+  return (nanmedian(g, flat, a.x.dtype, 0, count, false))
+end
+
 function write.median(g, a)
-  local flat, count = g:node("Reshape", { g:plain(a.x), g:constant({ -1 }, "int64") }), 1
-  for _, size in ipairs(a.x.shape) do count = count * g:int(size, "the number of elements") end
+  local flat, count = in_a_row(g, a.x)
   return (median(g, flat, a.x.dtype, 0, count, false))
 end
 

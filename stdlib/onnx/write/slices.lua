@@ -68,14 +68,16 @@ end
 
 -- Windows of `size` entries: gathered by a table of places, (count, size), whose last dimension
 -- goes to the end.
-function write.unfold(g, a, call)
-  local rank, shape = #a.x.shape, call.results[1].shape
+function write.unfold(g, a)
+  local rank = #a.x.shape
   local dim, size, step = axis(a.dim, rank), g:int(a.size, "size"), g:int(a.step, "step")
   local inside = {}
   for i = 1, size do inside[i] = i - 1 end
-  local count = g:squeeze(g:ints { shape[dim + 1] }, { 0 })
-  local firsts = g:node("Mul", { g:node("Range", { g:constant(0, "int64"), count,
-    g:constant(1, "int64") }), g:constant(step, "int64") })
+  local space = g:node("Sub", { g:size(a.x.shape[dim + 1]), g:constant({ size }, "int64") })
+  local count = g:node("Add", { g:node("Div", { space, g:constant({ step }, "int64") }),
+    g:constant({ 1 }, "int64") })
+  local firsts = g:node("Mul", { g:node("Range", { g:constant(0, "int64"),
+    g:squeeze(count, { 0 }), g:constant(1, "int64") }), g:constant(step, "int64") })
   local places = g:node("Add", { g:unsqueeze(firsts, { 1 }), g:constant(inside, "int64") })
   local perm = {}
   for d = 0, rank do
