@@ -82,14 +82,22 @@ local function check_positions(where, name, list)
   end
 end
 
+-- Whether there is a header, or the lines it is in.
 local function set_header(where, header, to)
-  if type(header) == "number" then header = { header } end
-  if type(header) == "table" then
-    check_positions(where, "header", header)
-    to.header_rows = header
-  else
+  if type(header) == "boolean" then
     to.header = header
+    return
   end
+  local rows = type(header) == "table" and header or { header }
+  for _, row in ipairs(rows) do
+    if math.type(row) ~= "integer" then rows = {} end
+  end
+  if #rows == 0 then
+    fail("%s: 'header' must be true or false, a line or an array of lines, got %s", where,
+      signature.describe(header))
+  end
+  check_positions(where, "header", rows)
+  to.header_rows = rows
 end
 
 local function set_separator(o, to)
@@ -193,7 +201,7 @@ local function take_out(columns, places)
   return taken, rest
 end
 
-local read_table = signature("data.read_table(string path, bool|int>=1|int[]? header=nil, "
+local read_table = signature("data.read_table(string path, any? header=nil, "
   .. 'string separator=",", string[]? missing=nil, dict? types=nil, string|dict? dtype=nil, '
   .. "int>=1? max_bytes=nil, " .. FORMAT
   .. ", bool|string|int>=1|string[]|int[]? index_col=nil, "
@@ -266,7 +274,7 @@ end
 
 -- --- matrices ------------------------------------------------------------------------------------
 
-local read_csv = signature("data.read_csv(any? path=nil, bool|int>=1|int[] header=false, "
+local read_csv = signature("data.read_csv(any? path=nil, any? header=nil, "
   .. 'string separator=",", string? dtype=nil, int>=1? max_bytes=nil, string[]? missing=nil, '
   .. FORMAT .. ")")
   :alias("sep", "separator"):alias("delimiter", "separator"):alias("skip_rows", "skiprows")
@@ -288,7 +296,7 @@ local read_csv = signature("data.read_csv(any? path=nil, bool|int>=1|int[] heade
 ---@return string[]? names
 function files.read_csv(...)
   local o = read_csv:table(...)
-  local to = to_reader("read_csv", o, o.header, false)
+  local to = to_reader("read_csv", o, o.header or false, false)
   if to.missing_in then fail "read_csv: 'na_values' must be an array here" end
   to.dtype = o.dtype
   return io.read_csv(o.path, to)

@@ -30,12 +30,24 @@ class NumbersReader {
   CsvNumbers read();
 
  private:
+  // How the values are kept while they come: as the default dtype, if that is float32; so that none
+  // loses digits, as float64; or as int64.
+  enum class Held : uint8_t { Single, Double, Integer };
+
   void choose_columns();
   void read_rows();
   void add_row(const std::vector<CsvField>& fields);
   void add(const CsvField& field, int64_t column);
   bool add_integer(const FieldNumber& number, bool missing, std::string_view text, int64_t column);
   bool add_real(const FieldNumber& number, bool missing, std::string_view text, int64_t column);
+  void push(double value) {
+    if (held_ == Held::Single)
+      values_.push(static_cast<float>(value));
+    else
+      values_.push(value);
+  }
+  void reserve(size_t start);
+  void hold(Held held);
   DType chosen_dtype() const;
   void check_fit(const Tensor& integers, DType dtype) const;
 
@@ -48,7 +60,7 @@ class NumbersReader {
   std::vector<size_t> columns_;  // those of the file that are read
   ValueBuffer values_;
   int64_t rows_ = 0;
-  bool integers_ = false;                 // whether the values are int64 rather than float64
+  Held held_ = Held::Double;
   bool all_whole_ = true, wide_ = false;  // of the numbers: float32 does not hold them
   int64_t rounded_line_ = 0;              // of a whole number that float64 does not hold
 };
@@ -102,7 +114,7 @@ bool NumbersReader::add_real(const FieldNumber& number, bool missing, std::strin
                              int64_t column) {
   if (missing || (number.form == NumberForm::None && is_nan_word(without_blanks(text)))) {
     all_whole_ = false;
-    values_.push(std::numeric_limits<double>::quiet_NaN());
+    push(std::numeric_limits<double>::quiet_NaN());
     return true;
   }
   if (number.form == NumberForm::None) return false;
@@ -112,7 +124,7 @@ bool NumbersReader::add_real(const FieldNumber& number, bool missing, std::strin
   const bool rounded = number.form == NumberForm::Huge ||
                        (number.form == NumberForm::Whole && !is_exact(number.whole));
   if (rounded && rounded_line_ == 0) rounded_line_ = file_.reader.line();
-  values_.push(number.real);
+  push(number.real);
   return true;
 }
 
@@ -123,11 +135,12 @@ void NumbersReader::add(const CsvField& field, int64_t column) {
   const bool missing =
       missing_.contains(field.text) || (missing_.has_numbers() && number.form != NumberForm::None &&
                                         missing_.contains_number(number.real));
-  if (integers_ ? add_integer(number, missing, field.text, column)
-                : add_real(number, missing, field.text, column))
+  const bool integers = held_ == Held::Integer;
+  if (integers ? add_integer(number, missing, field.text, column)
+               : add_real(number, missing, field.text, column))
     return;
   if (without_blanks(field.text).empty()) file_.reader.bad(column, "the field is empty");
-  file_.reader.bad(column, "'", shown(field.text), "' is no ", integers_ ? "integer" : "number",
+  file_.reader.bad(column, "'", shown(field.text), "' is no ", integers ? "integer" : "number",
                    file_.reader.line() == 1 ? "; is the first line a header? (header = true)" : "");
 }
 
@@ -149,14 +162,35 @@ void NumbersReader::add_row(const std::vector<CsvField>& fields) {
   ++rows_;
 }
 
+// Makes room for all rows, by the length of those that are read.
+void NumbersReader::reserve(size_t start) {
+  const size_t left = file_.reader.left();
+  const size_t more = left / std::max<size_t>((start - left) / static_cast<size_t>(rows_), 1);
+  const size_t count = (static_cast<size_t>(rows_) + more + more / 32 + 1) * columns_.size();
+  if (file_.budget.has(count * sizeof(double))) values_.reserve(count);
+}
+
+// Reads the rows; as floats only as long as those do.
 void NumbersReader::read_rows() {
+  constexpr int64_t kSampleRows = 256;
   CsvReader& reader = file_.reader;
   reader.go_to(layout_.data);
   const int64_t most = rows_wanted(reader, options_);
+  const size_t start = reader.left();
   std::vector<CsvField> fields;
+  while ((most < 0 || rows_ < most) && reader.next_record(fields)) {
+    add_row(fields);
+    if (rows_ == kSampleRows && most < 0) reserve(start);
+    if (wide_ && held_ == Held::Single && !options_.dtype) return;
+  }
+}
+
+// Reads the rows again, as other values.
+void NumbersReader::hold(Held held) {
+  held_ = held;
   rows_ = 0;
-  values_.clear();
-  while ((most < 0 || rows_ < most) && reader.next_record(fields)) add_row(fields);
+  values_ = ValueBuffer(held == Held::Single ? sizeof(float) : sizeof(double));
+  read_rows();
 }
 
 // Without the option: the default dtype, unless float32 would lose digits that the file has.
@@ -181,8 +215,9 @@ void NumbersReader::check_fit(const Tensor& integers, DType dtype) const {
 CsvNumbers NumbersReader::read() {
   layout_ = layout_of(file_.reader, options_);
   choose_columns();
-  integers_ = options_.dtype && is_integral(*options_.dtype);
-  read_rows();
+  const DType asked = options_.dtype.value_or(execution.default_dtype);
+  hold(is_integral(asked) ? Held::Integer : asked == DType::Float32 ? Held::Single : Held::Double);
+  if (wide_ && held_ == Held::Single && !options_.dtype) hold(Held::Double);
   if (rows_ == 0) fail(op_, ": '", file_.path, "' has no rows");
   const DType dtype = chosen_dtype();
   if (!options_.dtype && rounded_line_ != 0 && dtype != DType::Int64)
@@ -190,15 +225,12 @@ CsvNumbers NumbersReader::read() {
          ": a whole number has more digits than ", name(dtype),
          " beside numbers that are not whole (dtype = \"float64\" rounds it, ",
          "read_table keeps the columns apart)");
-  if (dtype == DType::Int64 && !integers_) {
-    integers_ = true;
-    read_rows();
-  }
-  const DType held = integers_ ? DType::Int64 : DType::Float64;
-  Tensor all = empty_plain({rows_, static_cast<int64_t>(columns_.size())}, {held, {}}, op_);
-  std::memcpy(all.raw(), values_.data<char>(), values_.size() * sizeof(double));
-  values_.clear();
-  if (integers_) check_fit(all, dtype);
+  if (dtype == DType::Int64 && held_ != Held::Integer) hold(Held::Integer);
+  const DType held = held_ == Held::Integer  ? DType::Int64
+                     : held_ == Held::Single ? DType::Float32
+                                             : DType::Float64;
+  const Tensor all = values_.take({rows_, static_cast<int64_t>(columns_.size())}, held, op_);
+  if (held_ == Held::Integer) check_fit(all, dtype);
   return {converted(all, dtype, op_), std::move(names_)};
 }
 

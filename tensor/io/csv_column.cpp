@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tensor/execution.h"
+#include "tensor/interrupt.h"
 #include "tensor/raw_copy.h"
 
 namespace moonlet::io {
@@ -40,7 +41,18 @@ std::string_view shown(std::string_view field) {
 Tensor converted(const Tensor& x, DType dtype, const char* op) {
   if (x.dtype() == dtype) return x;
   Tensor out = empty_plain(x.sizes(), {dtype, {}}, op);
-  raw::copy_(out, x);
+  if (x.dtype() != DType::Float64 || dtype != DType::Float32 || !x.is_contiguous()) {
+    raw::copy_(out, x);
+    return out;
+  }
+  // Memory is what this takes time for: a team of threads gains nothing.
+  const double* from = x.elements<double>();
+  float* to = out.elements<float>();
+  for (int64_t start = 0; start < x.numel(); start += kStopBlock) {
+    stop_if_requested();
+    const int64_t end = std::min(start + kStopBlock, x.numel());
+    for (int64_t i = start; i < end; ++i) to[i] = static_cast<float>(from[i]);
+  }
   return out;
 }
 
@@ -66,11 +78,33 @@ bool WordSet::contains_number(double value) const {
 }
 
 void ValueBuffer::reserve(size_t count) {
-  Tensor more = empty_plain({static_cast<int64_t>(count)}, {DType::Float64, {}}, "read_csv");
-  if (size_ > 0) std::memcpy(more.raw(), data_, size_ * sizeof(double));
+  if (count <= room_) return;
+  const DType dtype = width_ == sizeof(float) ? DType::Float32 : DType::Float64;
+  Tensor more = empty_plain({static_cast<int64_t>(count)}, {dtype, {}}, "read_csv");
+  if (size_ > 0) std::memcpy(more.raw(), data_, size_ * width_);
   tensor_ = more;
   data_ = tensor_.raw();
   room_ = count;
+}
+
+Tensor ValueBuffer::take(const Dims& sizes, DType dtype, const char* op) {
+  constexpr size_t kSmall = size_t{1} << 20;
+  Tensor out;
+  if (room_ * width_ > kSmall && room_ - size_ < room_ / 16) {
+    // A little more room than is needed costs less than another copy.
+    Dims strides = sizes;
+    int64_t stride = 1;
+    for (int i = sizes.size() - 1; i >= 0; --i) {
+      strides[i] = stride;
+      stride *= sizes[i];
+    }
+    out = view_of(tensor_.storage(), sizes, strides, 0, dtype, op);
+  } else {
+    out = empty_plain(sizes, {dtype, {}}, op);
+    if (size_ > 0) std::memcpy(out.raw(), data_, size_ * width_);
+  }
+  clear();
+  return out;
 }
 
 void CsvColumnBuilder::reserve(size_t rows) {
@@ -116,6 +150,7 @@ void CsvColumnBuilder::add_number(const FieldNumber& number) {
     if (expected_ > 0) values_.reserve(expected_);
     if (rows_ > 0) missing_before();
   }
+  huge_ = huge_ || (kind_ == Kind::Whole && number.form == NumberForm::Huge);
   if (kind_ == Kind::Whole && !whole) become_real();
   ++rows_;
   if (kind_ == Kind::Whole) return values_.push(number.whole);
@@ -227,7 +262,8 @@ bool CsvColumnBuilder::wants_again(bool dtype_given) {
     day_first_ = true;
     return true;
   }
-  if (free && !dtype_given && kind_ == Kind::Real && rounded_ && all_whole_) become_text();
+  if (free && !dtype_given && kind_ == Kind::Real && (huge_ || (rounded_ && all_whole_)))
+    become_text();
   return kind_ == Kind::Again;
 }
 
@@ -258,10 +294,8 @@ CsvColumn CsvColumnBuilder::finish(std::optional<DType> dtype, const char* op) {
   }
   if (kind_ == Kind::Unknown) missing_before();
   const bool real = kind_ == Kind::Real;
-  Tensor all =
-      empty_plain({static_cast<int64_t>(rows_)}, {real ? DType::Float64 : DType::Int64, {}}, op);
-  if (rows_ > 0) std::memcpy(all.raw(), values_.data<char>(), rows_ * sizeof(double));
-  values_.clear();
+  const Tensor all =
+      values_.take({static_cast<int64_t>(rows_)}, real ? DType::Float64 : DType::Int64, op);
   out.values = converted(all, target(dtype), op);
   return out;
 }

@@ -45,11 +45,14 @@ struct CsvRules {
   DateOrder dates, day_first_dates;
 };
 
-// Room for values of 8 bytes, in a tensor, so that what limits an interpreter counts it.
+// Values of one size that come one by one, in a tensor, so that what limits an interpreter counts
+// them.
 class ValueBuffer {
  public:
+  explicit ValueBuffer(size_t width = sizeof(double)) : width_(width) {}
   size_t size() const { return size_; }
   void reserve(size_t count);
+  // T has the buffer's width.
   template <class T>
   void push(T value) {
     if (size_ == room_) reserve(room_ + room_ / 2 + 16);
@@ -59,12 +62,14 @@ class ValueBuffer {
   T* data() {
     return static_cast<T*>(data_);
   }
-  void clear() { *this = ValueBuffer(); }
+  void clear() { *this = ValueBuffer(width_); }
+  // The values as a tensor, and the buffer is empty.
+  Tensor take(const Dims& sizes, DType dtype, const char* op);
 
  private:
   Tensor tensor_;
   void* data_ = nullptr;
-  size_t size_ = 0, room_ = 0;
+  size_t width_, size_ = 0, room_ = 0;
 };
 
 class CsvColumnBuilder {
@@ -75,7 +80,6 @@ class CsvColumnBuilder {
   }
 
   void add(const CsvField& field, CsvReader& reader);
-  void add_missing(CsvReader& reader);
   // Makes room for so many rows.
   void reserve(size_t rows);
   const std::string& name() const { return name_; }
@@ -94,6 +98,7 @@ class CsvColumnBuilder {
   FieldNumber number_in(const CsvField& field) const;
   void add_text(std::string_view text, CsvReader& reader);
   void add_number(const FieldNumber& number);
+  void add_missing(CsvReader& reader);
   void add_other(const CsvField& field, CsvReader& reader);
   void add_date(const CsvField& field, CsvReader& reader);
   void missing_before();
@@ -110,6 +115,7 @@ class CsvColumnBuilder {
   Kind kind_ = Kind::Unknown;
   bool all_blank_ = true;   // no field has any text
   bool wide_ = false;       // float32 does not hold all numbers
+  bool huge_ = false;       // a number beyond int64 came before any that is not whole
   bool rounded_ = false;    // nor does float64 hold all whole ones
   bool all_whole_ = true;   // no number has a point or an exponent
   bool day_first_ = false;  // of dates that say it neither way

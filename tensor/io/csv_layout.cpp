@@ -215,30 +215,29 @@ CsvLayout layout_of(CsvReader& reader, const CsvReadOptions& options) {
 }
 
 std::vector<std::string> column_names(const CsvLayout& layout, const CsvReadOptions& options) {
-  std::vector<std::string> out;
-  const bool given = !options.names.empty();
-  const std::vector<std::string>& source = given ? options.names : layout.header;
+  const std::vector<std::string>& source = options.names.empty() ? layout.header : options.names;
   const size_t index = layout.index_columns;
+  std::vector<std::string> out(layout.width);
   std::unordered_map<std::string, int64_t> seen;
   std::unordered_set<std::string> taken(source.begin(), source.end());
-  for (size_t i = 0; i < layout.width; ++i) {
-    std::string name;
-    if (i < index) {
-      name = index == 1 ? "index" : "level_" + std::to_string(i);
-    } else if (i - index < source.size()) {
-      name = source[i - index];
-      if (name.empty()) name = "Unnamed: " + std::to_string(i - index);
-    } else {
-      name = std::to_string(i - index + 1);
-    }
-    // A second column "a" is "a.1", unless there is one of that name.
-    if (i >= index) {
-      const std::string first = name;
-      int64_t& count = seen[first];
-      while (count > 0 && taken.contains(name = first + "." + std::to_string(count))) ++count;
-      if (count++ > 0) taken.insert(name);
-    }
-    out.push_back(std::move(name));
+  // A second column "a" is "a.1", unless there is one of that name.
+  const auto set = [&](size_t i, std::string name) {
+    int64_t& count = seen[name];
+    std::string unique = name;
+    while (count > 0 && taken.contains(unique = name + "." + std::to_string(count))) ++count;
+    if (count++ > 0) taken.insert(unique);
+    out[i] = std::move(unique);
+  };
+  for (size_t i = 0; i < index; ++i) out[i] = index == 1 ? "index" : "level_" + std::to_string(i);
+  // Names that the file has come before those that are made up.
+  for (size_t i = index; i < layout.width; ++i)
+    if (i - index < source.size() && !source[i - index].empty()) set(i, source[i - index]);
+  for (size_t i = index; i < layout.width; ++i) {
+    const size_t place = i - index;
+    if (place >= source.size())
+      set(i, std::to_string(place + 1));
+    else if (source[place].empty())
+      set(i, "Unnamed: " + std::to_string(place));
   }
   return out;
 }

@@ -116,6 +116,31 @@ double real_value(const Scan& s, const char* p, const char* end, char decimal, c
   return by_library(s, p, end, decimal, thousands, out_of_range);
 }
 
+// Most numbers: a few digits, perhaps with a point. False for all others.
+bool take_short(FieldNumber& out, const char* p, const char* end, bool negative, char decimal) {
+  if (end - p > kMost || p == end) return false;
+  uint64_t mantissa = 0;
+  const char* const start = p;
+  for (; p < end && is_digit(*p); ++p) mantissa = mantissa * 10 + static_cast<uint64_t>(*p - '0');
+  const int64_t whole = p - start;
+  if (p == end) {
+    if (whole == kMost) return false;
+    out.form = NumberForm::Whole;
+    out.whole = static_cast<int64_t>(negative ? 0 - mantissa : mantissa);
+    out.real = static_cast<double>(mantissa);
+  } else {
+    if (*p++ != decimal) return false;
+    const char* const point = p;
+    for (; p < end && is_digit(*p); ++p) mantissa = mantissa * 10 + static_cast<uint64_t>(*p - '0');
+    const int64_t fraction = p - point;
+    if (p < end || whole + fraction == 0 || mantissa > (uint64_t{1} << 53)) return false;
+    out.form = NumberForm::Real;
+    out.real = static_cast<double>(mantissa) / kPowers[fraction];
+  }
+  if (negative) out.real = -out.real;
+  return true;
+}
+
 }  // namespace
 
 FieldNumber number_of(std::string_view field, char decimal, char thousands) {
@@ -126,6 +151,7 @@ FieldNumber number_of(std::string_view field, char decimal, char thousands) {
   while (p < end && is_blank(end[-1])) --end;
   Scan s;
   if (p < end && (*p == '+' || *p == '-')) s.negative = *p++ == '-';
+  if (take_short(out, p, end, s.negative, decimal)) return out;
   if (!scan_number(s, p, end, decimal, thousands)) {
     const std::string_view word(p, static_cast<size_t>(end - p));
     if (s.any || (!same_word(word, "inf") && !same_word(word, "infinity"))) return out;

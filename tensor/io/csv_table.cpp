@@ -135,10 +135,7 @@ void TableReader::add_row(const std::vector<CsvField>& fields, const std::vector
   for (size_t i = 0; i < count; ++i) {
     const size_t k = only.empty() ? i : only[i];
     const size_t field = fields_[k];
-    if (field < fields.size())
-      builders_[k].add(fields[field], reader);
-    else
-      builders_[k].add_missing(reader);
+    builders_[k].add(field < fields.size() ? fields[field] : kNone, reader);
   }
 }
 
