@@ -4,7 +4,6 @@
 local Table = require("moonlet.data.table").Table
 local class = require "moonlet.class"
 local io = require "moonlet.io"
-local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -135,8 +134,8 @@ local function kinds_of(types)
   for name, kind in pairs(types) do
     out[name] = type(kind) == "string" and (KINDS[kind] or (DTYPES[kind] and kind)) or nil
     if not out[name] then
-      fail('read_table: the type of column \'%s\' must be "number", "text", "bool", "date" or a '
-        .. "dtype of real numbers, got %s", numbers.tostring(name), signature.describe(kind))
+      fail('read_table: the type of column \'%s\' must be "number", "text", "bool", "date" or '
+        .. "a dtype of real numbers, got %s", numbers.tostring(name), signature.describe(kind))
     end
   end
   return out
@@ -154,8 +153,8 @@ local function set_types(o, to)
     end
   elseif dtype ~= nil then
     if not dtype:find "float" then
-      fail("read_table: 'dtype' must be a floating one, which has NaN for what is missing, or a table "
-        .. "of columns' names and types, got %s", dtype)
+      fail("read_table: 'dtype' must be a floating one, which has NaN for what is missing, or a "
+        .. "table of columns' names and types, got %s", dtype)
     end
     to.dtype = dtype
   end
@@ -210,38 +209,39 @@ local read_table = signature("data.read_table(string path, any? header=nil, "
   :alias("sep", "separator"):alias("delimiter", "separator"):alias("skip_rows", "skiprows")
 
 --- A CSV file as a `data.Table`, also gzipped, with pandas' rules and names of options. A column in
---- which all fields are whole numbers becomes an int64 tensor, one of numbers a tensor of the default
---- dtype, or float64 where float32 would lose digits of numbers written without an exponent or their
---- range; NaN is what is missing, also in a column of whole numbers, which is a floating one then.
---- `true` and `false` make a bool tensor, all else an array of texts as they are in the file, with ""
---- for what is missing; so do whole numbers that none of these holds. Lines that are too short end
---- with missing fields; blank lines do not count, nor do lines of remarks in front of the header that
---- begin with "#" and have another number of fields; columns of one name are "a", "a.1", ..., one
---- without a name is "Unnamed: 2", counted from 0, as in pandas. Rows that are longer than the header
---- begin with their names, which are `t.index`.
+--- which all fields are whole numbers becomes an int64 tensor, one of numbers a tensor of the
+--- default dtype, or float64 where float32 would lose digits of numbers written without an exponent
+--- or their range; NaN is what is missing, also in a column of whole numbers, which is a floating
+--- one then. `true` and `false` make a bool tensor, all else an array of texts as they are in the
+--- file, with "" for what is missing; so do whole numbers that none of these holds. Lines that are
+--- too short end with missing fields; blank lines do not count, nor do lines of remarks in front of
+--- the header that begin with "#" and have another number of fields; columns of one name are "a",
+--- "a.1", ..., one without a name is "Unnamed: 2", counted from 0, as in pandas. Rows that are
+--- longer than the header begin with their names, which are `t.index`.
 ---
---- Options, of how the file is written: `header` (true, or false without one: the columns are called
---- "1", "2", ...; or the line, from 1, that it is in; or an array of such lines, whose names are joined
---- by "_"), `names` (for the columns; then there is no header unless `header` says so), `separator`
---- (also `sep`: ","; "%s+" or `delim_whitespace = true` for runs of blanks, "auto" finds it), `quotechar`
---- ('"'), `doublequote` (true: a doubled quote in quotes is one), `quoting = 3` (quotes are letters),
---- `escapechar`, `comment` (a character; from there on a line does not count; "" keeps remarks, too),
---- `decimal` ("."), `thousands` (none, but "1,234" in quotes is a number), `skipinitialspace`,
---- `skip_blank_lines` (true), `encoding` ("utf-8", "latin-1", "cp1252", "utf-16").
+--- Options, of how the file is written: `header` (true, or false without one: the columns are
+--- called "1", "2", ...; or the line, from 1, that it is in; or an array of such lines, whose names
+--- are joined by "_"), `names` (for the columns; then there is no header unless `header` says so),
+--- `separator` (also `sep`: ","; "%s+" or `delim_whitespace = true` for runs of blanks, "auto"
+--- finds it), `quotechar` ('"'), `doublequote` (true: a doubled quote in quotes is one), `quoting =
+--- 3` (quotes are letters), `escapechar`, `comment` (a character; from there on a line does not
+--- count; "" keeps remarks, too), `decimal` ("."), `thousands` (none, but "1,234" in quotes is a
+--- number), `skipinitialspace`, `skip_blank_lines` (true), `encoding` ("utf-8", "latin-1",
+--- "cp1252", "utf-16").
 ---
 --- Which part: `skiprows` (a number of lines, or an array of lines from 1), `skipfooter`, `nrows`,
---- `usecols` (names, or positions from 1), `index_col` (columns that name the rows: `t.index`; false:
---- rows do not begin with names), `on_bad_lines` ("error", "warn" or "skip" lines that are too long),
---- `max_bytes`, what reading may take, as in `ml.load`.
+--- `usecols` (names, or positions from 1), `index_col` (columns that name the rows: `t.index`;
+--- false: rows do not begin with names), `on_bad_lines` ("error", "warn" or "skip" lines that are
+--- too long), `max_bytes`, what reading may take, as in `ml.load`.
 ---
---- What fields mean: `na_values` (further ones that are missing: a text, a number, an array, or a table
---- of arrays by column), `keep_default_na` (true: "", "NA", "N/A", "NaN", "null", "None", "#N/A" and
---- the rest of pandas' list are missing), `missing` (the whole list, in place of both), `types` (a table
---- such as `{ zip = "text", age = "number" }` of what those columns must be: "number", "text", "bool",
---- "date" or a dtype), `dtype` (of all numbers, a floating one; or a table as `types`), `true_values`,
---- `false_values`, `parse_dates` (columns of dates: seconds since 1970 in UTC, as `os.date` takes them;
---- int64, or float64 with NaN; `data.date_fields` takes them apart), `dayfirst` (01/02/2020 is in
---- February), `date_format` (as of `strftime`).
+--- What fields mean: `na_values` (further ones that are missing: a text, a number, an array, or a
+--- table of arrays by column), `keep_default_na` (true: "", "NA", "N/A", "NaN", "null", "None",
+--- "#N/A" and the rest of pandas' list are missing), `missing` (the whole list, in place of both),
+--- `types` (a table such as `{ zip = "text", age = "number" }` of what those columns must be:
+--- "number", "text", "bool", "date" or a dtype), `dtype` (of all numbers, a floating one; or a
+--- table as `types`), `true_values`, `false_values`, `parse_dates` (columns of dates: seconds since
+--- 1970 in UTC, as `os.date` takes them; int64, or float64 with NaN; `data.date_fields` takes them
+--- apart), `dayfirst` (01/02/2020 is in February), `date_format` (as of `strftime`).
 --- `data.read_csv` reads a matrix of numbers.
 ---@param path string
 ---@param header? boolean|integer|integer[]
@@ -281,10 +281,10 @@ local read_csv = signature("data.read_csv(any? path=nil, any? header=nil, "
 
 --- A CSV file of numbers as a `(rows, columns)` tensor. Options: `header` (false; true takes the
 --- names of the columns from the first line), `separator` (","), `dtype` (the default dtype; where
---- float32 would lose digits of a number that is written without an exponent, int64 if all are whole
---- and else float64), `max_bytes`, what reading may take, as in `ml.load`; and those of
---- `data.read_table` that say how the file is written, which part is read, and what is missing.
---- A bad field and a line of another length are errors that name the line and column; so are missing
+--- float32 would lose digits of a number that is written without an exponent, int64 if all are
+--- whole and else float64), `max_bytes`, what reading may take, as in `ml.load`; and those of
+--- `data.read_table` that say how the file is written, which part is read, and what is missing. A
+--- bad field and a line of another length are errors that name the line and column; so are missing
 --- fields unless `keep_default_na = true`, `na_values` or `missing` makes NaN of them.
 --- `data.read_table` reads files with text or with columns of different kinds.
 ---@param path string
@@ -305,17 +305,19 @@ end
 local write_csv = signature("data.write_csv(string path, any values, string[]? header=nil, "
   .. 'string separator=",")')
 
---- Writes a tensor of one or two dimensions, or a `data.Table`, as CSV, whole or not at all. What is
---- missing in a table is an empty field, and dates are written as 2020-01-31 12:30:00; texts are put
---- in quotes where that is needed. Options: `header` (an array of names, one for each column; of a
---- table its own), `separator` (",").
+--- Writes a tensor of one or two dimensions, or a `data.Table`, as CSV, whole or not at all. What
+--- is missing in a table is an empty field, and dates are written as 2020-01-31 12:30:00; texts are
+--- put in quotes where that is needed. Options: `header` (an array of names, one for each column;
+--- of a table its own), `separator` (",").
 ---@param path string
 ---@param values Tensor|data.Table
 ---@param header? string[]
 ---@param separator? string
 function files.write_csv(...)
   local path, values, header, separator = write_csv(...)
-  if not class.is_instance(values, Table) then return io.write_csv(path, values, header, separator) end
+  if not class.is_instance(values, Table) then
+    return io.write_csv(path, values, header, separator)
+  end
   local columns = {}
   for i, name in ipairs(values.names) do
     columns[i] = { name, values.columns[name], values.dates[name] or false }
@@ -328,10 +330,10 @@ end
 local read_date_fields = signature "data.date_fields(Tensor seconds)"
 local DATE_FIELDS = { "year", "month", "day", "hour", "min", "sec", "wday", "yday" }
 
---- The parts of dates, which are seconds since 1970 in UTC, as `data.read_table` makes of columns in
---- `parse_dates`: a table of tensors with the names of Lua's `os.date "*t"`: `year`, `month`, `day`,
---- `hour`, `min`, `sec`, `wday` (Sunday is 1) and `yday`; int64, or float64 with NaN for a date that
---- is missing.
+--- The parts of dates, which are seconds since 1970 in UTC, as `data.read_table` makes of columns
+--- in `parse_dates`: a table of tensors with the names of Lua's `os.date "*t"`: `year`, `month`,
+--- `day`, `hour`, `min`, `sec`, `wday` (Sunday is 1) and `yday`; int64, or float64 with NaN for a
+--- date that is missing.
 ---@param seconds Tensor a 1-D tensor, int64 or float64
 ---@return table<string, Tensor>
 function files.date_fields(...)

@@ -16,20 +16,25 @@ local SHOWN_VALUES = 4
 local read_columns = signature "data.Table(table columns)"
 
 --- Named columns of one length, as `data.read_table` returns them: each a 1-D tensor of numbers,
---- with NaN for what is missing, or an array of texts, with "" for it.
---- `data.Table { { "age", { 31, 58 } }, { "city", { "Bern", "" } } }` makes one; whole numbers become
---- int64, others the default dtype, or float64 where float32 would lose digits of large ones. `#t` is
---- the number of rows, `t.names` the array of the columns' names, `t.index` a table of the rows' names
---- where the file has any, and `print(t)` says what is in each.
+--- with NaN for what is missing, or an array of texts, with "" for it. `data.Table { { "age", { 31,
+--- 58 } }, { "city", { "Bern", "" } } }` makes one; whole numbers become int64, others the default
+--- dtype, or float64 where float32 would lose digits of large ones. `#t` is the number of rows,
+--- `t.names` the array of the columns' names, `t.index` a table of the rows' names where the file
+--- has any, and `print(t)` says what is in each.
 local Table = class "Table"
 tables.Table = Table
+
+local function fits_float32(value)
+  if math.abs(value) <= EXACT or value - value ~= 0 then return true end
+  return ("<f"):unpack(("<f"):pack(value)) == value
+end
 
 -- The narrowest dtype that holds numbers of a script.
 local function dtype_of(values)
   local whole, wide = true, false
   for _, value in ipairs(values) do
     whole = whole and math.type(value) == "integer"
-    wide = wide or (math.abs(value) > EXACT and value - value == 0 and ("<f"):unpack(("<f"):pack(value)) ~= value)
+    wide = wide or not fits_float32(value)
   end
   if whole then return ml.int64 end
   local usual = ml.get_default_dtype()
@@ -52,12 +57,12 @@ end
 
 -- A table of columns { name, values, is_date } that are known to be right.
 function Table._of(columns, rows, index)
-  local self = setmetatable({ names = {}, columns = {}, dates = {}, rows = rows, index = index }, Table)
+  local self = { names = {}, columns = {}, dates = {}, rows = rows, index = index }
   for i, column in ipairs(columns) do
     local name = column[1]
     self.names[i], self.columns[name], self.dates[name] = name, column[2], column[3] or nil
   end
-  return self
+  return setmetatable(self, Table)
 end
 
 function Table:init(...)
@@ -119,9 +124,9 @@ local function common_dtype(columns)
   return whole and ml.int64 or ml.float64
 end
 
---- Columns of numbers side by side, a tensor (rows, columns): those named, or all there are. Its dtype
---- is `dtype`, or the default one; where float32 would lose digits of whole numbers, or a column is
---- float64, it is float64, and int64 if all columns are whole.
+--- Columns of numbers side by side, a tensor (rows, columns): those named, or all there are. Its
+--- dtype is `dtype`, or the default one; where float32 would lose digits of whole numbers, or a
+--- column is float64, it is float64, and int64 if all columns are whole.
 ---@param names? string[]
 ---@param dtype? string
 ---@return Tensor

@@ -36,36 +36,36 @@ enum class CsvBadLines : uint8_t { Error, Skip, Warn };
 // The fields' meaning is that of pandas.read_csv; rows and columns count from 1 in scripts, from 0
 // here. Characters are strings of one, or empty for none.
 struct CsvReadOptions {
-  bool header = false;          // whether the first line holds the columns' names
-  std::string separator = ",";  // one character that no number has
-  std::optional<DType> dtype;   // of the numbers; else as `read_csv` and `read_csv_table` say
+  bool header = false;           // whether the first line holds the columns' names
+  std::string separator = ",";   // one character that no number has
+  std::optional<DType> dtype{};  // of the numbers; else as `read_csv` and `read_csv_table` say
   // What reading may take; 0: 512 MiB, or 256 times the file's size where that is more.
   int64_t max_bytes = 0;
 
-  std::string quotechar = "\"", escapechar, comment, decimal = ".";
+  std::string quotechar = "\"", escapechar = {}, comment = {}, decimal = ".";
   // Between the digits of whole numbers; by itself a comma in quotes, "1,234", counts as one.
-  std::optional<std::string> thousands;
+  std::optional<std::string> thousands{};
   bool doublequote = true, skipinitialspace = false, skip_blank_lines = true;
   bool delim_whitespace = false;  // any run of spaces and tabs separates
   bool detect_separator = false;  // the separator is the one that makes the rows equally long
   // Lines in front of the header that begin with '#' and are no header are passed over.
   bool skip_remarks = false;
-  std::vector<int64_t> header_rows;  // where the names are; several are joined by "_"
-  std::vector<std::string> names;    // of the columns, in place of the header's
-  std::vector<std::string> use_names;
-  std::vector<int64_t> use_columns;
+  std::vector<int64_t> header_rows{};  // where the names are; several are joined by "_"
+  std::vector<std::string> names{};    // of the columns, in place of the header's
+  std::vector<std::string> use_names{};
+  std::vector<int64_t> use_columns{};
   int64_t skiprows = 0, skipfooter = 0, nrows = -1;
-  std::vector<int64_t> skip_lines;
+  std::vector<int64_t> skip_lines{};
   bool leading_index = true;  // rows longer than the header begin with the rows' names
   // Fields that stand for a missing value, in all columns and in those of a name.
-  std::vector<std::string> missing;
-  std::vector<std::pair<std::string, std::vector<std::string>>> missing_in;
-  std::vector<std::string> true_values, false_values;  // beside true, True, TRUE and so on
-  std::vector<std::pair<std::string, CsvType>> types;
-  std::vector<std::string> date_columns;  // names
-  std::vector<int64_t> date_positions;
+  std::vector<std::string> missing{};
+  std::vector<std::pair<std::string, std::vector<std::string>>> missing_in{};
+  std::vector<std::string> true_values{}, false_values{};  // beside true, True, TRUE and so on
+  std::vector<std::pair<std::string, CsvType>> types{};
+  std::vector<std::string> date_columns{};  // names
+  std::vector<int64_t> date_positions{};
   bool dayfirst = false;
-  std::string date_format;  // of strftime; else the usual forms
+  std::string date_format{};  // of strftime; else the usual forms
   CsvBadLines on_bad_lines = CsvBadLines::Error;
   std::string encoding = "utf-8";
 };

@@ -192,8 +192,8 @@ void CsvColumnBuilder::become_text() {
 void CsvColumnBuilder::add_missing(CsvReader& reader) {
   if (kind_ == Kind::Again) return;
   if (type_.kind == CsvKind::Exact && is_integral(type_.dtype))
-    reader.bad(0, "column '", name_, "': the field is missing, for which ",
-               moonlet::name(type_.dtype), " has no value");
+    reader.bad_in(name_, "the field is missing, for which ", moonlet::name(type_.dtype),
+                  " has no value");
   if (kind_ == Kind::Text) return add_text("", reader);
   if (kind_ == Kind::Bool) return become_text();
   if (kind_ == Kind::Whole) become_real();
@@ -226,8 +226,8 @@ void CsvColumnBuilder::add_date(const CsvField& field, CsvReader& reader) {
   saw_month_first_ = saw_month_first_ || moment->first == Moment::First::Month;
   saw_either_ = saw_either_ || moment->first == Moment::First::Either;
   if (saw_day_first_ && saw_month_first_)
-    reader.bad(0, "column '", name_, "': '", shown(field.text),
-               "': in some dates of the column the day is first, in others the month");
+    reader.bad_in(name_, "'", shown(field.text),
+                  "': in some dates of the column the day is first, in others the month");
   FieldNumber number;
   number.form = moment->nanoseconds == 0 ? NumberForm::Whole : NumberForm::Real;
   number.whole = moment->seconds;
@@ -240,18 +240,17 @@ void CsvColumnBuilder::check_number(const FieldNumber& number, const CsvField& f
                                     CsvReader& reader) const {
   if (!is_integral(type_.dtype)) return;
   if (number.form != NumberForm::Whole && number.form != NumberForm::Huge)
-    reader.bad(0, "column '", name_, "': '", shown(field.text), "' is no integer");
+    reader.bad_in(name_, "'", shown(field.text), "' is no integer");
   if (number.form == NumberForm::Huge || !fits(number.whole, type_.dtype))
-    reader.bad(0, "column '", name_, "': '", shown(field.text), "' does not fit ",
-               moonlet::name(type_.dtype));
+    reader.bad_in(name_, "'", shown(field.text), "' does not fit ", moonlet::name(type_.dtype));
 }
 
 void CsvColumnBuilder::refuse(const CsvField& field, CsvReader& reader) const {
   const char* const what = type_.kind == CsvKind::Date   ? "date"
                            : type_.kind == CsvKind::Bool ? "true or false"
                                                          : "number";
-  reader.bad(0, "column '", name_, "': '", shown(field.text),
-             type_.kind == CsvKind::Bool ? "' is not " : "' is no ", what);
+  reader.bad_in(name_, "'", shown(field.text),
+                type_.kind == CsvKind::Bool ? "' is not " : "' is no ", what);
 }
 
 // --- the whole column ----------------------------------------------------------------------------

@@ -205,7 +205,8 @@ CsvLayout layout_of(CsvReader& reader, const CsvReadOptions& options) {
   const bool chosen = !options.use_names.empty() || !options.use_columns.empty();
   if (first > out.width && !(with_header && chosen)) {
     const bool unnamed = out.width == 0;
-    out.trailing_separator = !unnamed && first == out.width + 1 && fields.back().text.empty();
+    out.trailing_separator =
+        !unnamed && options.leading_index && first == out.width + 1 && fields.back().text.empty();
     if (!unnamed && options.leading_index && !out.trailing_separator)
       out.index_columns = first - out.width;
     if (unnamed || options.leading_index) out.width = first;

@@ -60,6 +60,11 @@ class CsvReader {
     fail(op_, ": '", path_, "', line ", line_, column > 0 ? moonlet::text(", column ", column) : "",
          ": ", parts...);
   }
+  // The same with the column's name.
+  template <class... Parts>
+  [[noreturn]] void bad_in(const std::string& column, const Parts&... parts) const {
+    fail(op_, ": '", path_, "', line ", line_, ", column '", column, "': ", parts...);
+  }
   // Takes bytes from the budget; its error names the record.
   void take(uint64_t bytes);
 
