@@ -319,8 +319,10 @@ function files.write_csv(...)
     return io.write_csv(path, values, header, separator)
   end
   local columns = {}
-  for i, name in ipairs(values.names) do
-    columns[i] = { name, values.columns[name], values.dates[name] or false }
+  for _, part in ipairs { values.index or {}, values } do
+    for _, name in ipairs(part.names or {}) do
+      columns[#columns + 1] = { name, part.columns[name], part.dates[name] or false }
+    end
   end
   io.write_csv_table(path, columns, header, separator)
 end

@@ -222,7 +222,7 @@ std::vector<std::string> column_names(const CsvLayout& layout, const CsvReadOpti
   std::unordered_map<std::string, int64_t> seen;
   std::unordered_set<std::string> taken(source.begin(), source.end());
   // A second column "a" is "a.1", unless there is one of that name.
-  const auto set = [&](size_t i, std::string name) {
+  const auto set = [&](size_t i, const std::string& name) {
     int64_t& count = seen[name];
     std::string unique = name;
     while (count > 0 && taken.contains(unique = name + "." + std::to_string(count))) ++count;
