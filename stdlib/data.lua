@@ -12,7 +12,8 @@ return options.namespace("data", {}, options.late {
   ["data.collate"] = { "default_collate", "default_convert" },
   ["data.loader"] = { "DataLoader" },
   ["data.worker"] = { "get_worker_info" },
-  ["data.io"] = { "read_csv", "write_csv", "read_idx" },
+  ["data.io"] = { "read_idx" },
+  ["data.csv"] = { "read_csv", "read_table", "write_csv", "date_fields" },
   ["data.image_file"] = { "read_image", "write_png", "write_jpeg" },
   ["data.wav"] = { "read_wav", "write_wav" },
   ["data.vision"] = { "MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolder" },
@@ -21,5 +22,5 @@ return options.namespace("data", {}, options.late {
   ["data.bpe"] = { "ByteLevelBPE", "read_tokenizer" },
   ["data.bpe_train"] = { "train_tokenizer" },
   ["data.transforms"] = { "transforms" },
-  ["data.table"] = { "Table", "read_table", "Categories" },
+  ["data.table"] = { "Table", "Categories" },
 })

@@ -316,7 +316,11 @@ local function check_names(self, named)
   local aliases = self.aliases
   if aliases then
     local renamed = {}
-    for key, value in pairs(named) do renamed[aliases[key] or key] = value end
+    for key, value in pairs(named) do
+      local name = aliases[key] or key
+      if renamed[name] ~= nil then fail("%s: '%s' is given twice", self.where, name) end
+      renamed[name] = value
+    end
     named = renamed
   end
   options.check(self.where, named, self.names)

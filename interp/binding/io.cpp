@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/csv.h"
 #include "interp/binding/file_parts.h"
 #include "interp/entry.h"
 #include "tensor/io/bytes.h"
-#include "tensor/io/csv.h"
 #include "tensor/io/idx.h"
 #include "tensor/io/picture.h"
 #include "tensor/io/safetensors.h"
@@ -118,81 +118,7 @@ int l_write_safetensors(lua_State* L) {
   return 0;
 }
 
-// --- tables and arrays ---------------------------------------------------------------------------
-
-int push_strings(lua_State* L, const std::vector<std::string>& texts) {
-  lua_createtable(L, static_cast<int>(texts.size()), 0);
-  for (size_t i = 0; i < texts.size(); ++i) {
-    push_string(L, texts[i]);
-    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
-  }
-  return 1;
-}
-
-std::string string_argument(lua_State* L, int index) {
-  size_t size = 0;
-  const char* text = luaL_checklstring(L, index, &size);
-  return {text, size};
-}
-
-// The arguments header and separator, behind the path.
-io::CsvReadOptions read_options(lua_State* L) {
-  io::CsvReadOptions options;
-  options.header = lua_toboolean(L, 2) != 0;
-  options.separator = string_argument(L, 3);
-  return options;
-}
-
-// read_csv(path, header, separator, dtype, max_bytes) -> tensor, and the names where there is a
-// header
-int l_read_csv(lua_State* L) {
-  const std::string path = path_argument(L, 1, "read_csv");
-  io::CsvReadOptions options = read_options(L);
-  if (!lua_isnoneornil(L, 4)) options.dtype = dtype_from_name(luaL_checkstring(L, 4));
-  options.max_bytes = max_bytes_argument(L, 5);
-  const io::CsvNumbers file = io::read_csv(path, options);
-  push_result(L, file.values);
-  return options.header ? 1 + push_strings(L, file.names) : 1;
-}
-
-// read_csv_texts(path, header, separator, max_bytes) -> { texts of a column, .. }, { line of a row,
-// .. }, and the names where there is a header. Errors are those of data.read_table.
-int l_read_csv_texts(lua_State* L) {
-  const std::string path = path_argument(L, 1, "read_table");
-  io::CsvReadOptions options = read_options(L);
-  options.max_bytes = max_bytes_argument(L, 4);
-  const io::CsvTexts file = io::read_csv_texts(path, options, "read_table");
-  lua_createtable(L, static_cast<int>(file.columns.size()), 0);
-  for (size_t i = 0; i < file.columns.size(); ++i) {
-    push_strings(L, file.columns[i]);
-    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
-  }
-  lua_createtable(L, static_cast<int>(file.lines.size()), 0);
-  for (size_t i = 0; i < file.lines.size(); ++i) {
-    lua_pushinteger(L, file.lines[i]);
-    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
-  }
-  return options.header ? 2 + push_strings(L, file.names) : 2;
-}
-
-// write_csv(path, tensor, names or nil, separator)
-int l_write_csv(lua_State* L) {
-  const std::string path = path_argument(L, 1, "write_csv");
-  const Tensor tensor = check_tensor(L, 2, "write_csv");
-  io::CsvWriteOptions options;
-  options.separator = string_argument(L, 4);
-  if (!lua_isnil(L, 3)) {
-    std::vector<std::string>& names = options.header.emplace();
-    const lua_Integer count = static_cast<lua_Integer>(lua_rawlen(L, 3));
-    for (lua_Integer i = 1; i <= count; ++i) {
-      lua_rawgeti(L, 3, i);
-      names.push_back(string_argument(L, -1));
-      lua_pop(L, 1);
-    }
-  }
-  io::write_csv(path, tensor, options);
-  return 0;
-}
+// --- arrays -----------------------------------------------------------------------------------
 
 // read_idx(path, max_bytes) -> tensor
 int l_read_idx(lua_State* L) {
@@ -224,10 +150,7 @@ int l_encode_jpeg(lua_State* L) {
 }
 
 int open_io(lua_State* L) {
-  static const luaL_Reg kFunctions[] = {{"read_csv", op_guard<l_read_csv>},
-                                        {"read_csv_texts", op_guard<l_read_csv_texts>},
-                                        {"write_csv", op_guard<l_write_csv>},
-                                        {"read_idx", op_guard<l_read_idx>},
+  static const luaL_Reg kFunctions[] = {{"read_idx", op_guard<l_read_idx>},
                                         {"read_picture", op_guard<l_read_picture>},
                                         {"encode_png", op_guard<l_encode_png>},
                                         {"encode_jpeg", op_guard<l_encode_jpeg>},
@@ -239,6 +162,7 @@ int open_io(lua_State* L) {
   lua_pop(L, 1);
   lua_newtable(L);
   set_functions(L, -1, kFunctions);
+  register_csv(L);
   register_file_parts(L);
   return 1;
 }

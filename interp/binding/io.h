@@ -14,5 +14,5 @@ std::string path_argument(lua_State* L, int index, const char* op);
 }  // namespace moonlet::binding
 
 // Module moonlet.io, the files of tensors (tensor/io/) for the standard library: read_csv,
-// read_csv_texts, write_csv, read_idx, read_safetensors, write_safetensors.
+// read_csv_table, write_csv, write_csv_table, read_idx, read_safetensors, write_safetensors.
 int luaopen_moonlet_io(lua_State* L);

@@ -1,8 +1,7 @@
--- stdlib/data/table.lua: CSV files with columns of text as well as of numbers, with names and with
+-- stdlib/data/table.lua: tables with columns of text as well as of numbers, with names and with
 -- missing fields; and categories, the positions that stand for texts.
 
 local class = require "moonlet.class"
-local io = require "moonlet.io"
 local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
@@ -11,34 +10,63 @@ local fail = options.fail
 
 local tables = {}
 
-local MISSING = { "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null" }
-local KINDS = { number = true, text = true }
+local EXACT = 1 << 24  -- whole numbers up to this one are float32s
 local SHOWN_VALUES = 4
 
 local read_columns = signature "data.Table(table columns)"
 
 --- Named columns of one length, as `data.read_table` returns them: each a 1-D tensor of numbers,
---- with NaN for what is missing, or an array of texts, with "" for it.
---- `data.Table { { "age", { 31, 58 } }, { "city", { "Bern", "" } } }` makes one. `#t` is the number
---- of rows, `t.names` the array of the columns' names, and `print(t)` says what is in each.
+--- with NaN for what is missing, or an array of texts, with "" for it. `data.Table { { "age", { 31,
+--- 58 } }, { "city", { "Bern", "" } } }` makes one; whole numbers become int64, others the default
+--- dtype, or float64 where float32 would lose digits of large ones. `#t` is the number of rows,
+--- `t.names` the array of the columns' names, `t.index` a table of the rows' names where the file
+--- has any, and `print(t)` says what is in each.
 local Table = class "Table"
 tables.Table = Table
+
+local function fits_float32(value)
+  if math.abs(value) <= EXACT or value - value ~= 0 then return true end
+  return ("<f"):unpack(("<f"):pack(value)) == value
+end
+
+-- The narrowest dtype that holds numbers of a script.
+local function dtype_of(values)
+  local whole, wide = true, false
+  for _, value in ipairs(values) do
+    whole = whole and math.type(value) == "integer"
+    wide = wide or not fits_float32(value)
+  end
+  if whole then return ml.int64 end
+  local usual = ml.get_default_dtype()
+  return wide and usual == ml.float32 and ml.float64 or usual
+end
 
 -- A column from what a script gives for one.
 local function check_column(name, values)
   if ml.is_tensor(values) and values.ndim == 1 then return values end
   local kind = type(values) == "table" and type(values[1])
-  local good = kind == "number" or kind == "string"
+  local good = kind == "number" or kind == "string" or kind == "boolean"
   for i = 2, good and #values or 0 do good = good and type(values[i]) == kind end
   if not good then
     fail("Table: column '%s' must be an array of numbers or of texts, or a 1-D tensor, got %s",
       name, signature.describe(values))
   end
-  return kind == "string" and values or ml.tensor(values, { dtype = ml.get_default_dtype() })
+  if kind == "string" then return values end
+  return ml.tensor(values, { dtype = kind == "boolean" and ml.bool or dtype_of(values) })
+end
+
+-- A table of columns { name, values, is_date } that are known to be right.
+function Table._of(columns, rows, index)
+  local self = { names = {}, columns = {}, dates = {}, rows = rows, index = index }
+  for i, column in ipairs(columns) do
+    local name = column[1]
+    self.names[i], self.columns[name], self.dates[name] = name, column[2], column[3] or nil
+  end
+  return setmetatable(self, Table)
 end
 
 function Table:init(...)
-  self.names, self.columns = {}, {}
+  self.names, self.columns, self.dates = {}, {}, {}
   for i, entry in ipairs(read_columns(...)) do
     local name = type(entry) == "table" and entry[1]
     if type(name) ~= "string" then
@@ -75,13 +103,36 @@ function Table:column(...)
   return column
 end
 
-local read_names = signature "Table:tensor(string[]? names=nil)"
+local read_names = signature "Table:tensor(string[]? names=nil, string? dtype=nil)"
 
---- Columns of numbers side by side, a tensor (rows, columns): those named, or all there are.
+-- Whether a column of whole numbers has one that float32 does not hold.
+local function is_wide(column)
+  return #column > 0 and (column:amax():item() > EXACT or column:amin():item() < -EXACT)
+end
+
+-- The dtype that holds all columns: the default one, unless float32 loses digits of them.
+local function common_dtype(columns)
+  local whole, wide, double = true, false, false
+  for _, column in ipairs(columns) do
+    local floating = column:is_floating_point()
+    double = double or column.dtype == ml.float64
+    whole = whole and not floating
+    wide = wide or (not floating and column.dtype ~= ml.bool and is_wide(column))
+  end
+  local usual = ml.get_default_dtype()
+  if usual ~= ml.float32 or not (wide or double) then return usual end
+  return whole and ml.int64 or ml.float64
+end
+
+--- Columns of numbers side by side, a tensor (rows, columns): those named, or all there are. Its
+--- dtype is `dtype`, or the default one; where float32 would lose digits of whole numbers, or a
+--- column is float64, it is float64, and int64 if all columns are whole.
 ---@param names? string[]
+---@param dtype? string
 ---@return Tensor
 function Table:tensor(...)
-  local names, parts = read_names(...), {}
+  local names, dtype = read_names(...)
+  local parts = {}
   for _, name in ipairs(names or self.names) do
     local column = self:column(name)
     if ml.is_tensor(column) then
@@ -91,6 +142,8 @@ function Table:tensor(...)
     end
   end
   if #parts == 0 then fail "tensor: there are no columns of numbers" end
+  dtype = dtype or common_dtype(parts)
+  for i, part in ipairs(parts) do parts[i] = part:to(dtype) end
   return ml.stack(parts, 2)
 end
 
@@ -106,11 +159,17 @@ local function distinct(texts)
   return out
 end
 
-local function describe_numbers(column)
-  local known = column[column:isnan():logical_not()]
+local function date_text(seconds) return os.date("!%Y-%m-%d", math.floor(seconds)) end
+
+local function describe_numbers(column, is_date)
+  local known = column:is_floating_point() and column[column:isnan():logical_not()] or column
   local missing = #column - #known
   if #known == 0 then return missing, "" end
-  return missing, numbers.format("from %.6g to %.6g", known:amin():item(), known:amax():item())
+  if column.dtype == ml.bool then return missing, ("%d true"):format(column:sum():item()) end
+  local low, high = known:amin():item(), known:amax():item()
+  if is_date then return missing, ("from %s to %s"):format(date_text(low), date_text(high)) end
+  local form = math.type(low) == "integer" and "from %d to %d" or "from %.6g to %.6g"
+  return missing, numbers.format(form, low, high)
 end
 
 local function quoted_list(texts, most)
@@ -127,122 +186,23 @@ local function describe_texts(column)
   return missing, ("%d values: %s%s"):format(#values, shown, more)
 end
 
+local function kind_of(column, is_date)
+  if type(column) == "table" then return "text" end
+  return is_date and "date" or column.dtype == ml.bool and "bool" or "number"
+end
+
 function Table.__tostring(self)
   local widest = 0
   for _, name in ipairs(self.names) do widest = math.max(widest, utf8.len(name) or #name) end
   local lines = { ("Table of %d rows"):format(#self) }
   for i, name in ipairs(self.names) do
-    local column = self.columns[name]
-    local is_text = type(column) == "table"
-    local missing, text = (is_text and describe_texts or describe_numbers)(column)
+    local column, is_date = self.columns[name], self.dates[name]
+    local kind = kind_of(column, is_date)
+    local missing, text = (kind == "text" and describe_texts or describe_numbers)(column, is_date)
     lines[i + 1] = ("  %s%s  %-6s  %4d missing  %s"):format(name,
-      (" "):rep(widest - (utf8.len(name) or #name)), is_text and "text" or "number", missing, text)
+      (" "):rep(widest - (utf8.len(name) or #name)), kind, missing, text)
   end
   return table.concat(lines, "\n")
-end
-
--- The number that a field is, in the notation of read_csv, or nil.
-local function number_of(field)
-  if not field:find "^[+-]?%.?%d" or field:find "[xX]" then return nil end
-  local value = numbers.tonumber(field)
-  return value and value - value == 0 and value or nil
-end
-
--- The values of a column of numbers, or nil and the first row that has none.
-local function to_numbers(fields, missing)
-  local values = {}
-  for row, field in ipairs(fields) do
-    local value = missing[field] and 0 / 0 or number_of(field)
-    if not value then return nil, row end
-    values[row] = value
-  end
-  return values
-end
-
-local function to_texts(fields, missing)
-  local texts = {}
-  for row, field in ipairs(fields) do texts[row] = missing[field] and "" or field end
-  return texts
-end
-
--- A column from its fields: of the kind asked for, or of numbers where all fields are.
-local function to_column(fields, kind, o, where)
-  if kind ~= "text" then
-    local values, bad = to_numbers(fields, o.missing)
-    if values then return ml.tensor(values, { dtype = o.dtype }) end
-    if kind == "number" then
-      fail("read_table: '%s', line %d, column '%s': '%s' is no number", o.path, where[bad],
-        where.name, fields[bad])
-    end
-  end
-  return to_texts(fields, o.missing)
-end
-
-local function check_kinds(kinds, names, columns)
-  for name, kind in pairs(kinds) do
-    if columns[name] == nil then unknown_column("read_table", name, names) end
-    if not KINDS[kind] then
-      fail("read_table: the type of column '%s' must be \"number\" or \"text\", got %s",
-        name, signature.describe(kind))
-    end
-  end
-end
-
--- The names of the columns; those of a header must differ.
-local function names_of(header, count, path)
-  local names, seen = {}, {}
-  for i = 1, count do
-    local name = header and header[i] or tostring(i)
-    if seen[name] then
-      fail("read_table: '%s' has two columns called '%s'", path, name)
-    end
-    names[i], seen[name] = name, i
-  end
-  return names, seen
-end
-
-local function set_of(list)
-  local set = {}
-  for _, item in ipairs(list) do set[item] = true end
-  return set
-end
-
-local read_table = signature('data.read_table(string path, bool header=true, '
-  .. 'string separator=",", string[]? missing=nil, dict? types=nil, string? dtype=nil, '
-  .. 'int>=1? max_bytes=nil)')
-
---- A CSV file as a `data.Table`, also gzipped: a column where all fields are numbers, or missing,
---- becomes a tensor with NaN for the missing ones, any other an array of texts with "". Options:
---- `header` (true; without one the columns are called "1", "2", ...), `separator` (","), `missing`
---- (the fields that mean it: "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"), `types` (a
---- table such as `{ zip = "text", age = "number" }`: what those columns must be), `dtype` of the
---- numbers (the default dtype), `max_bytes`, what reading may take, as in `ml.load`.
---- `data.read_csv` reads numbers alone, faster.
----@param path string
----@param header? boolean
----@param separator? string
----@param missing? string[]
----@param types? table<string, string>
----@param dtype? string
----@param max_bytes? integer
----@return data.Table
-function tables.read_table(...)
-  local path, header, separator, missing, types, dtype, max_bytes = read_table(...)
-  local o = { path = path, missing = set_of(missing or MISSING),
-    dtype = dtype or ml.get_default_dtype() }
-  if not o.dtype:find "float" then
-    fail("read_table: 'dtype' must be a floating one, which has NaN for what is missing, got %s",
-      o.dtype)
-  end
-  local fields, lines, first = io.read_csv_texts(path, header, separator, max_bytes)
-  local names, places = names_of(first, #fields, path)
-  check_kinds(types or {}, names, places)
-  local columns = {}
-  for i, name in ipairs(names) do
-    lines.name = name
-    columns[i] = { name, to_column(fields[i], types and types[name], o, lines) }
-  end
-  return Table(columns)
 end
 
 -- Whether `a` stands before `b` by its bytes, in every locale.

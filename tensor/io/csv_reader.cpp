@@ -1,4 +1,4 @@
-// tensor/io/csv_reader.cpp: finds the fields of a CSV file.
+// tensor/io/csv_reader.cpp: finds the records and fields of a CSV file.
 #include "tensor/io/csv_reader.h"
 
 #include <algorithm>
@@ -9,62 +9,24 @@ namespace moonlet::io {
 
 // The fields of a record between two looks at the stop flag.
 constexpr size_t kStopFields = 4096;
+// What a field of a record takes while the record is at hand, with the room to grow.
+constexpr uint64_t kFieldBytes = 2 * sizeof(CsvField);
 
-CsvReader::CsvReader(std::string_view text, const std::string& path, char separator, const char* op,
-                     ReadBudget& budget, uint64_t field_bytes)
-    : text_(text),
-      path_(path),
-      separator_(separator),
-      op_(op),
-      budget_(budget),
-      field_bytes_(field_bytes) {
+CsvReader::CsvReader(std::string_view text, const std::string& path, const CsvDialect& dialect,
+                     const char* op, ReadBudget& budget)
+    : text_(text), path_(path), dialect_(dialect), op_(op), budget_(budget) {
   if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
-  while (!text_.empty() && (text_.back() == '\n' || text_.back() == '\r')) text_.remove_suffix(1);
-}
-
-void CsvReader::next_record(std::vector<std::string_view>& fields) {
-  fields.clear();
-  line_ = next_line_++;
-  bool more = true;
-  while (more) {
-    if (fields.size() % kStopFields == 0) stop_if_requested();
-    take(field_bytes_);
-    fields.push_back(next_field());
-    more = at_ < text_.size() && text_[at_] == separator_;
-    if (more) ++at_;
+  const auto set = [&](char c, Mark mark) { marks_[static_cast<uint8_t>(c)] = mark; };
+  if (dialect.comment != '\0') set(dialect.comment, kComment);
+  if (dialect.escape != '\0') set(dialect.escape, kEscape);
+  if (dialect.blanks_separate) {
+    set(' ', kSeparator);
+    set('\t', kSeparator);
+  } else {
+    set(dialect.separator, kSeparator);
   }
-  if (at_ < text_.size() && text_[at_] == '\r') ++at_;
-  if (at_ < text_.size() && text_[at_] == '\n') ++at_;
-  if (columns_ == 0) columns_ = fields.size();
-  if (fields.size() != columns_)
-    bad(0, fields.size(), " fields where the lines before have ", columns_);
-}
-
-std::string_view CsvReader::next_field() {
-  skip_blanks();
-  if (at_ < text_.size() && text_[at_] == '"') return quoted_field();
-  const size_t start = at_;
-  while (!at_stop()) ++at_;
-  size_t end = at_;
-  while (end > start && is_blank(text_[end - 1])) --end;
-  return text_.substr(start, end - start);
-}
-
-std::string_view CsvReader::quoted_field() {
-  const size_t start = ++at_;
-  size_t end = start;
-  bool doubled = false;  // a quote within the field is written twice
-  while ((end = text_.find('"', end)) != text_.npos && text_.substr(end, 2) == "\"\"") {
-    doubled = true;
-    end += 2;
-  }
-  if (end == text_.npos) bad(0, "a quote is not closed");
-  at_ = end + 1;
-  skip_blanks();
-  if (!at_stop()) bad(0, "text follows a closing quote");
-  const std::string_view field = text_.substr(start, end - start);
-  next_line_ += std::count(field.begin(), field.end(), '\n');
-  return doubled ? unescape(field) : field;
+  set('\n', kLineEnd);
+  set('\r', kLineEnd);
 }
 
 void CsvReader::take(uint64_t bytes) {
@@ -76,14 +38,170 @@ void CsvReader::take(uint64_t bytes) {
   }
 }
 
-std::string_view CsvReader::unescape(std::string_view field) {
-  take(2 * field.size() + sizeof(std::string));
-  std::string& out = unescaped_.emplace_back();
-  for (size_t i = 0; i < field.size(); ++i) {
-    out += field[i];
-    if (field[i] == '"') ++i;
+bool CsvReader::next_record(std::vector<CsvField>& fields) {
+  fields.clear();
+  stop_if_requested();
+  if (!skip_to_record()) return false;
+  line_ = place_.next_line;
+  if (dialect_.blanks_separate) skip_blanks();
+  for (;;) {
+    if (fields.size() >= most_fields_) {
+      take(kFieldBytes);
+      most_fields_ = fields.size() + 1;
+      if (most_fields_ % kStopFields == 0) stop_if_requested();
+    }
+    fields.push_back(next_field());
+    if (at_end() || mark(place_.at) != kSeparator) break;
+    ++place_.at;
+    if (!dialect_.blanks_separate) continue;
+    skip_blanks();
+    if (at_end() || mark(place_.at) == kLineEnd || mark(place_.at) == kComment) break;
   }
-  return out;
+  if (!at_end() && mark(place_.at) == kComment) skip_line();
+  end_line();
+  return true;
+}
+
+// To the start of the next record that counts; false at the end.
+bool CsvReader::skip_to_record() {
+  while (!at_end()) {
+    ++place_.record;
+    if (is_skipped()) {
+      stop_if_requested();
+      line_ = place_.next_line;
+      bool quoted = false;
+      for (; !at_end() && (quoted || mark(place_.at) != kLineEnd); ++place_.at) {
+        const char c = text_[place_.at];
+        if (dialect_.quote != '\0' && c == dialect_.quote) quoted = !quoted;
+        if (c == '\n') ++place_.next_line;
+      }
+      end_line();
+    } else if (mark(place_.at) == kComment) {
+      stop_if_requested();
+      skip_line();
+      end_line();
+    } else if (!dialect_.skip_blank_lines || !skip_blank_line()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool CsvReader::is_skipped() {
+  if (place_.record <= dialect_.skip_rows) return true;
+  const auto& lines = dialect_.skip_lines;
+  while (place_.skipped < lines.size() && lines[place_.skipped] < place_.record) ++place_.skipped;
+  return place_.skipped < lines.size() && lines[place_.skipped] == place_.record;
+}
+
+bool CsvReader::skip_blank_line() {
+  size_t at = place_.at;
+  while (at < text_.size() && is_blank(text_[at])) ++at;
+  const bool remark = at < text_.size() && mark(at) == kComment;
+  if (at < text_.size() && mark(at) != kLineEnd && !remark) return false;
+  place_.at = at;
+  stop_if_requested();
+  if (remark) skip_line();
+  end_line();
+  return true;
+}
+
+// To the end of the line.
+void CsvReader::skip_line() {
+  place_.at = std::min(text_.find_first_of("\r\n", place_.at), text_.size());
+}
+
+// Over the end of a line: "\n", "\r\n" or "\r"; nothing at the end of the file.
+void CsvReader::end_line() {
+  if (!at_end() && text_[place_.at] == '\r') ++place_.at;
+  if (!at_end() && text_[place_.at] == '\n') ++place_.at;
+  ++place_.next_line;
+}
+
+void CsvReader::skip_blanks() {
+  while (!at_end() && is_blank(text_[place_.at])) ++place_.at;
+}
+
+CsvField CsvReader::next_field() {
+  if (dialect_.skip_initial_space)
+    while (!at_end() && text_[place_.at] == ' ' && mark(place_.at) != kSeparator) ++place_.at;
+  if (dialect_.quote != '\0' && !at_end() && text_[place_.at] == dialect_.quote)
+    return quoted_field();
+  const size_t start = place_.at;
+  size_t at = start;
+  const size_t size = text_.size();
+  while (at < size && mark(at) == kPlain) ++at;
+  place_.at = at;
+  if (at < size && mark(at) == kEscape) {
+    place_.at = start;
+    return composed_field(start, false);
+  }
+  return {text_.substr(start, at - start)};
+}
+
+// A field between quotes, which in most files is the text as it stands.
+CsvField CsvReader::quoted_field() {
+  const size_t start = place_.at + 1;
+  const char quote = dialect_.quote;
+  const size_t end = text_.find(quote, start);
+  const bool doubled = dialect_.doubled_quotes && end + 1 < text_.size() && text_[end + 1] == quote;
+  const bool escaped = dialect_.escape != '\0' && end != text_.npos &&
+                       text_.substr(start, end - start).find(dialect_.escape) != text_.npos;
+  if (end == text_.npos) bad(0, "a quote is not closed");
+  size_t behind = end + 1;
+  if (!dialect_.text_after_quotes)
+    while (behind < text_.size() && is_blank(text_[behind])) ++behind;
+  const bool ends = behind == text_.size() || (mark(behind) != kPlain && mark(behind) != kEscape);
+  if (doubled || escaped || !ends) return composed_field(place_.at, true);
+  place_.at = behind;
+  const std::string_view field = text_.substr(start, end - start);
+  place_.next_line += std::count(field.begin(), field.end(), '\n');
+  return {field, true};
+}
+
+// A field that is not the text as it stands: with doubled or escaped characters, or with more
+// behind its closing quote.
+CsvField CsvReader::composed_field(size_t start, bool quoted) {
+  std::string out;
+  bool inside = false;
+  size_t at = start;
+  const size_t size = text_.size();
+  size_t room = 0;
+  for (; at < size; ++at) {
+    if (out.size() >= room) {
+      stop_if_requested();
+      room = room == 0 ? sizeof(std::string) : 2 * room;
+      take(2 * room);
+    }
+    const char c = text_[at];
+    if (dialect_.escape != '\0' && c == dialect_.escape && at + 1 < size) {
+      out += text_[++at];
+    } else if (quoted && at == start) {
+      inside = true;
+    } else if (inside && c == dialect_.quote) {
+      if (dialect_.doubled_quotes && at + 1 < size && text_[at + 1] == c)
+        out += text_[++at];
+      else
+        inside = false;
+      if (!inside && !dialect_.text_after_quotes) {
+        ++at;
+        break;
+      }
+    } else if (!inside && mark(at) != kPlain && mark(at) != kEscape) {
+      break;
+    } else {
+      place_.next_line += c == '\n' ? 1 : 0;
+      out += c;
+    }
+  }
+  if (inside) bad(0, "a quote is not closed");
+  if (quoted && !dialect_.text_after_quotes) {
+    while (at < size && is_blank(text_[at])) ++at;
+    if (at < size && mark(at) == kPlain) bad(0, "text follows a closing quote");
+  }
+  place_.at = at;
+  composed_.push_back(std::move(out));
+  return {composed_.back(), quoted};
 }
 
 }  // namespace moonlet::io

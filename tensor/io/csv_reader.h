@@ -1,6 +1,7 @@
 // tensor/io/csv_reader.h: one pass over the text of a CSV file, record by record.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -12,19 +13,46 @@
 
 namespace moonlet::io {
 
+// The characters that a file is written with; 0 stands for none.
+struct CsvDialect {
+  char separator = ',';
+  bool blanks_separate = false;  // any run of spaces and tabs does, in place of `separator`
+  char quote = '"', escape = '\0', comment = '\0';
+  bool doubled_quotes = true;       // a quote within a field is written twice
+  bool text_after_quotes = false;   // what follows a closing quote belongs to the field
+  bool skip_initial_space = false;  // spaces behind a separator do not count
+  bool skip_blank_lines = true;
+  int64_t skip_rows = 0;            // the first lines to pass over
+  std::vector<int64_t> skip_lines;  // others, from 1, in ascending order
+};
+
+struct CsvField {
+  std::string_view text;
+  bool quoted = false;
+};
+
 class CsvReader {
  public:
-  // `text` must outlive the reader; `path` and `op` are for messages. Each field takes
-  // `field_bytes`, and each byte of a quoted one another, from the budget.
-  CsvReader(std::string_view text, const std::string& path, char separator, const char* op,
-            ReadBudget& budget, uint64_t field_bytes);
+  // A place between two records, to begin there again.
+  struct Place {
+    size_t at = 0, skipped = 0;
+    int64_t record = 0, next_line = 1;
+  };
 
-  bool done() const { return at_ >= text_.size(); }
+  // `text` must outlive the reader; `path`, `dialect` and `op` too. What quoted fields and records
+  // take beside the text comes from the budget.
+  CsvReader(std::string_view text, const std::string& path, const CsvDialect& dialect,
+            const char* op, ReadBudget& budget);
+
+  // The fields of the next record, quotes taken off; they live as long as the reader and its text.
+  // False at the end of the file. Throws where a request to stop waits.
+  bool next_record(std::vector<CsvField>& fields);
   // The line on which the record read last starts, from 1.
   int64_t line() const { return line_; }
-  // The fields of the next record, quotes taken off; they live as long as the reader and its text.
-  // Throws when their number is not that of the record before, and where a request to stop waits.
-  void next_record(std::vector<std::string_view>& fields);
+  Place place() const { return place_; }
+  void go_to(const Place& place) { place_ = place; }
+  // The bytes of the text that are still to be read.
+  size_t left() const { return text_.size() - place_.at; }
 
   // Throws Error that names the record, and the column unless it is 0.
   template <class... Parts>
@@ -32,31 +60,41 @@ class CsvReader {
     fail(op_, ": '", path_, "', line ", line_, column > 0 ? moonlet::text(", column ", column) : "",
          ": ", parts...);
   }
+  // The same with the column's name.
+  template <class... Parts>
+  [[noreturn]] void bad_in(const std::string& column, const Parts&... parts) const {
+    fail(op_, ": '", path_, "', line ", line_, ", column '", column, "': ", parts...);
+  }
+  // Takes bytes from the budget; its error names the record.
+  void take(uint64_t bytes);
 
  private:
-  std::string_view next_field();
-  std::string_view quoted_field();
-  std::string_view unescape(std::string_view field);
-  void take(uint64_t bytes);
-  bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != separator_; }
-  bool at_stop() const {
-    const char c = at_ < text_.size() ? text_[at_] : '\n';
-    return c == separator_ || c == '\n' || c == '\r';
+  enum Mark : uint8_t { kPlain, kSeparator, kLineEnd, kComment, kEscape };
+  bool skip_to_record();
+  bool is_skipped();
+  bool skip_blank_line();
+  void skip_line();
+  void end_line();
+  CsvField next_field();
+  CsvField quoted_field();
+  CsvField composed_field(size_t start, bool quoted);
+  void skip_blanks();
+  Mark mark(size_t at) const { return marks_[static_cast<uint8_t>(text_[at])]; }
+  bool is_blank(char c) const {
+    return (c == ' ' || c == '\t') && (c != dialect_.separator || dialect_.blanks_separate);
   }
-  void skip_blanks() {
-    while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
-  }
+  bool at_end() const { return place_.at >= text_.size(); }
 
   std::string_view text_;
   const std::string& path_;
-  const char separator_;
+  const CsvDialect& dialect_;
   const char* const op_;
   ReadBudget& budget_;
-  const uint64_t field_bytes_;
-  std::deque<std::string> unescaped_;  // never moves what it holds
-  size_t at_ = 0;
-  int64_t line_ = 0, next_line_ = 1;
-  size_t columns_ = 0;  // 0 before the first record
+  std::array<Mark, 256> marks_{};
+  std::deque<std::string> composed_;  // never moves what it holds
+  Place place_;
+  int64_t line_ = 0;
+  size_t most_fields_ = 0;  // of a record so far
 };
 
 }  // namespace moonlet::io

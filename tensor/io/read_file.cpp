@@ -76,7 +76,7 @@ void InputFile::read(uint64_t at, void* out, size_t count) const {
 namespace {
 
 // Throws Error with the reason alone.
-std::string read_all(int fd, ReadBudget& budget, uint64_t weight) {
+std::string read_all(int fd, uint64_t size, ReadBudget& budget, uint64_t weight) {
   gzFile file = gzdopen(fd, "rb");
   if (file == nullptr) {
     ::close(fd);
@@ -89,6 +89,8 @@ std::string read_all(int fd, ReadBudget& budget, uint64_t weight) {
   constexpr unsigned kBlock = 1u << 18;
   gzbuffer(file, kBlock);
   std::string data;
+  // What is not compressed is as long as its file.
+  if (gzdirect(file) != 0 && budget.has(size * weight)) data.reserve(size);
   std::vector<char> block(kBlock);
   for (;;) {
     stop_if_requested();
@@ -112,7 +114,7 @@ std::string read_all(int fd, ReadBudget& budget, uint64_t weight) {
 
 std::string read_for(InputFile& input, ReadBudget& budget, uint64_t weight) {
   try {
-    return read_all(input.release(), budget, weight);
+    return read_all(input.release(), input.size(), budget, weight);
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Interrupted&) {

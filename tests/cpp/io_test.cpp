@@ -188,7 +188,7 @@ TEST_CASE("numbers go through a CSV file unchanged") {
 }
 
 TEST_CASE("CSV files as texts, with the lines of their rows") {
-  const TemporaryFile file("name,note\nx,\"two\nlines\"\n, \"a \"\"b\"\"\" \n");
+  const TemporaryFile file("name,note\nx,\"two\nlines\"\n,\"a \"\"b\"\"\"\n");
   io::CsvReadOptions options;
   options.header = true;
   const io::CsvTexts read = io::read_csv_texts(file.path, options);
@@ -196,6 +196,25 @@ TEST_CASE("CSV files as texts, with the lines of their rows") {
   CHECK(read.columns[0] == std::vector<std::string>{"x", ""});
   CHECK(read.columns[1] == std::vector<std::string>{"two\nlines", "a \"b\""});
   CHECK(read.lines == std::vector<int64_t>{2, 4});
+}
+
+TEST_CASE("CSV files as columns, each of its own kind") {
+  const TemporaryFile file("n,x,s,t\n1,0.5, a ,2020-01-31\n1700000001,NA,,1970-01-01\n");
+  io::CsvReadOptions options;
+  options.header = true;
+  options.missing = {"", "NA"};
+  options.date_columns = {"t"};
+  const io::CsvTable read = io::read_csv_table(file.path, options);
+  REQUIRE(read.columns.size() == 4);
+  CHECK(read.rows == 2);
+  CHECK(read.columns[0].values.data<int64_t>()[1] == 1700000001);
+  CHECK(std::isnan(read.columns[1].values.data<float>()[1]));
+  CHECK(read.columns[2].texts == std::vector<std::string_view>{" a ", ""});
+  CHECK(read.columns[3].dates);
+  CHECK(read.columns[3].values.data<int64_t>()[0] == 1580428800);
+  const TemporaryFile written;
+  io::write_csv_table(written.path, read.columns);
+  CHECK(written.content() == "n,x,s,t\n1,0.5, a ,2020-01-31\n1700000001,,,1970-01-01\n");
 }
 
 TEST_CASE("bad CSV files and what cannot be one") {

@@ -28,9 +28,21 @@ local function run(path)
   if #model._model.inputs == 0 then return model() end
   return table.pack(model(inputs))
 end
+-- A CSV file is also read as a table, without a few of the usual rules.
+local function read_both(path)
+  local loose = { header = false, sep = "auto", on_bad_lines = "skip", escapechar = "\\", skipfooter = 1,
+    na_values = { 1 }, parse_dates = { 1 }, index_col = false }
+  local fine, t = pcall(ml.data.read_table, path, loose)
+  if not fine then
+    loose.parse_dates = nil
+    fine, t = pcall(ml.data.read_table, path, loose)
+  end
+  local plain = ml.data.read_table(path)
+  return { fine and t.columns, plain.columns, (ml.data.read_csv(path)) }
+end
 local readers = { pt = load, npy = load, npz = load, safetensors = load, t7 = load, gguf = load, onnx = run,
   png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, wav = ml.data.read_wav,
-  csv = ml.data.read_csv, idx = ml.data.read_idx, gz = ml.data.read_table, json = ml.data.read_tokenizer }
+  csv = read_both, idx = ml.data.read_idx, gz = ml.data.read_table, json = ml.data.read_tokenizer }
 local also_mapped = { pt = true, npy = true, npz = true, safetensors = true, gguf = true }
 
 -- Reads the elements of all tensors in a value.

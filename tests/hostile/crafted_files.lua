@@ -350,6 +350,18 @@ row("a CSV line of 50 MB", [[
   reading(data.read_csv, write("x.csv", ("1"):rep(50000000) .. "\n")) ]], "[^\n]*out of range")
 row("a quoted CSV field of doubled quotes", [[
   reading(data.read_table, write("x.csv", 'a\n"' .. ('""'):rep(10000000) .. '"\n')) ]], "a value")
+row("a CSV table of many columns and short rows", [[
+  local names = {}
+  for i = 1, 100000 do names[i] = "c" .. i end
+  reading(data.read_table, write("x.csv", table.concat(names, ",") .. "\n" .. ("1\n"):rep(100000))) ]], TOO_MUCH)
+row("a CSV table of one text in doubled quotes a row", [[
+  reading(data.read_table, gzipped("x.csv.gz", '"a""b"\n', 60)) ]], TOO_MUCH)
+row("100 MB of blank lines as gzip, as a table", [[
+  reading(data.read_table, gzipped("x.csv.gz", "\n", 100)) ]], "[^\n]*has no rows")
+row("a CSV table whose first line ends nowhere", [[
+  reading(data.read_table, write("x.csv", 'a\n"' .. ("x,\n"):rep(10000000))) ]], "[^\n]*a quote is not closed")
+row("a CSV table of remarks alone", [[
+  reading(data.read_table, write("x.csv", ("# x\n"):rep(5000000))) ]], "a value")
 row("500 MB of line ends as gzip, as lines", [[
   reading(data.TextLines, gzipped("x.gz", "\n", 500)) ]], TOO_MUCH)
 row("500 MB of letters as gzip, as characters", [[
