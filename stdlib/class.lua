@@ -2,7 +2,9 @@
 -- A class is the metatable of its objects, so metamethods (`__call`, `__tostring`, `__len`,
 -- `__newindex`, ...) are written as fields of the class; subclasses get copies of them.
 
-local fail = require("moonlet.options").fail
+local options = require "moonlet.options"
+
+local fail = options.fail
 
 local class = {}
 
@@ -123,6 +125,76 @@ end
 ---@return any
 function class.lookup(object, key)
   return getmetatable(object)[key]
+end
+
+-- --- fields of the library's objects ---------------------------------------------------------
+
+-- The classes whose objects have no other fields than the library gives them: for each the set of
+-- those that may be nil, `optional`, and `hint`, what it says of other names.
+local strict = setmetatable({}, weak_keys)
+
+-- Whether what asks for a field, two calls up, is code of the library or of C++.
+local function asked_by_library()
+  local source = debug.getinfo(3, "S").source
+  return source == "=[C]" or source:find "^@stdlib/" ~= nil
+    or source:find "/stdlib/[%w_/]+%.lua$" ~= nil
+end
+
+local function unknown_field(object, cls, key)
+  local names = {}
+  for name in next, object do names[#names + 1] = name end
+  local at = cls
+  while at do
+    for name in next, at do names[#names + 1] = name end
+    at = info[at].parent
+  end
+  local public = {}
+  for _, name in ipairs(names) do
+    if type(name) == "string" and not name:find "^_" then public[#public + 1] = name end
+  end
+  for name in pairs(strict[cls].optional) do public[#public + 1] = name end
+  table.sort(public)
+  local hint = strict[cls].hint
+  hint = hint and hint(object, key) or options.did_you_mean(key, public)
+  fail("%s has no field '%s'%s", info[cls].name, key, hint)
+end
+
+-- Whether the class may have no such field.
+local function may_refuse(cls, key)
+  return strict[cls] and type(key) == "string" and not key:find "^__"
+    and not strict[cls].optional[key]
+end
+
+local function strict_index(object, key)
+  local cls = getmetatable(object)
+  local value = cls[key]
+  if value ~= nil or not may_refuse(cls, key) or asked_by_library() then return value end
+  unknown_field(object, cls, key)
+end
+
+local function strict_newindex(object, key, value)
+  local cls = getmetatable(object)
+  if may_refuse(cls, key) and cls[key] == nil and not asked_by_library() then
+    unknown_field(object, cls, key)
+  end
+  rawset(object, key, value)
+end
+
+--- Makes it an error when a script reads or sets a field that objects of the class do not have: it
+--- would be nil, or without an effect. Objects of a script's own subclasses may have any. To be
+--- called before the class has children. `optional` are fields that may be nil, and
+--- `hint(object, name)` may give the end of the message.
+---@param cls table
+---@param optional? string[]
+---@param hint? fun(object: table, name: string): string?
+---@return table cls
+function class.strict(cls, optional, hint)
+  local set = {}
+  for _, name in ipairs(optional or {}) do set[name] = true end
+  strict[cls] = { optional = set, hint = hint }
+  if rawget(cls, "__index") == cls then cls.__index = strict_index end
+  if rawget(cls, "__newindex") == nil then cls.__newindex = strict_newindex end
+  return cls
 end
 
 local function class_metatable(parent)

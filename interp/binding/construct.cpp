@@ -178,8 +178,13 @@ constexpr char kTensorName[] = "tensor";
 const Signature kTensorSignature = {kTensorName, "tensor(value, {dtype, device, requires_grad})",
                                     kTensorArgs, std::size(kTensorArgs)};
 
-bool has_items(lua_State* L, int index) {
-  return lua_type(L, index) == LUA_TTABLE && lua_rawlen(L, index) > 0;
+bool is_filled_table(lua_State* L, int index) {
+  if (lua_type(L, index) != LUA_TTABLE) return false;
+  if (lua_rawlen(L, index) > 0) return true;
+  lua_pushnil(L);
+  if (lua_next(L, index) == 0) return false;
+  lua_pop(L, 2);
+  return true;
 }
 
 // A tensor of its own memory and without history of the value at a stack index.
@@ -206,7 +211,7 @@ int l_tensor(lua_State* L) {
   std::optional<Device> device;
   bool requires_grad = false;
   int value = 1;
-  if (top == 1 && has_items(L, 1)) {
+  if (top == 1 && is_filled_table(L, 1)) {
     const char* const kNames[] = {"dtype", "device", "requires_grad"};
     lua_pushnil(L);
     while (lua_next(L, 1) != 0) {

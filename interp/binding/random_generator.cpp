@@ -69,6 +69,15 @@ void push_state(lua_State* L, const Generator& generator) {
 void read_state(lua_State* L, int index, Generator& generator, const char* op, const char* source) {
   check(lua_istable(L, index), op, ": the table of ", source, " is wanted, got ",
         type_name(L, index));
+  static constexpr const char* kNames[] = {"seed", "offset"};
+  lua_pushnil(L);
+  while (lua_next(L, index) != 0) {
+    lua_pop(L, 1);
+    const std::string key = luaL_tolstring(L, -1, nullptr);
+    lua_pop(L, 1);
+    check(key == kNames[0] || key == kNames[1], op, ": unknown option '", key, "'",
+          did_you_mean(key, kNames));
+  }
   lua_pushliteral(L, "seed");
   lua_rawget(L, index);
   lua_pushliteral(L, "offset");

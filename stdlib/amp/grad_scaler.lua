@@ -19,7 +19,7 @@ end
 --- `backoff_factor`, and greater by `growth_factor` after `growth_interval` steps without that.
 --- Options: `device` ("cpu"), `init_scale` (65536), `growth_factor` (2), `backoff_factor` (0.5),
 --- `growth_interval` (2000), `enabled` (true): without it, all but the step does nothing.
-local GradScaler = class("GradScaler")
+local GradScaler = class.strict(class("GradScaler"))
 
 local reader = signature('amp.GradScaler(AutocastDevice device="cpu", number init_scale=65536, '
   .. "number growth_factor=2, number backoff_factor=0.5, int growth_interval=2000, "

@@ -30,7 +30,8 @@ local function weak() return setmetatable({}, { __mode = "k" }) end
 --- there is a CUDA device; `pin_memory_device` may name it. A loop that ends early ends the
 --- threads at once with `loader:iter()`, and with the loader itself when that is used again or
 --- collected.
-local DataLoader = class("DataLoader")
+local DataLoader = class.strict(class("DataLoader"), { "batches", "collate_fn", "generator" })
+local field_of = DataLoader.__index
 loader.DataLoader = DataLoader
 
 local read_loader = signature("data.DataLoader(Dataset dataset, int|bool batch_size=1, "
@@ -173,7 +174,7 @@ end
 
 function DataLoader.__index(self, key)
   if math.type(key) == "integer" then return counted_batch(self, key) end
-  return class.lookup(self, key)
+  return field_of(self, key)
 end
 
 -- Where the loop stands that calls: the running function and its depth, the line, and how many

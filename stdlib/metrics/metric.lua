@@ -15,7 +15,7 @@ local MOST_CLASSES = 1 << 24
 --- `update(...)`, which adds a batch and returns the metric, `compute()`, which gives the result
 --- for all batches, and `merge(other)`, which adds what another metric has seen. A constructor ends
 --- with `reset`.
-local Metric = class("Metric")
+local Metric = class.strict(class("Metric"))
 metric.Metric = Metric
 
 --- A class of metrics whose constructor takes those options, as `self.options`.
@@ -23,7 +23,7 @@ metric.Metric = Metric
 ---@param declared string as in a signature
 ---@return table
 function metric.define(name, declared)
-  local cls = class(name, Metric)
+  local cls = class.strict(class(name, Metric))
   local read = signature(("metrics.%s(%s)"):format(name, declared))
   function cls:init(...)
     self.options = read:table(...)

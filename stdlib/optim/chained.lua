@@ -6,7 +6,7 @@ local signature = require "moonlet.signature"
 
 --- `ChainedScheduler({ warmup, decay })`: a step is one of each schedule, so that their factors
 --- multiply.
-local ChainedScheduler = class("ChainedScheduler", schedule.LRScheduler)
+local ChainedScheduler = class.strict(class("ChainedScheduler", schedule.LRScheduler))
 
 local read = signature("optim.lr_scheduler.ChainedScheduler(Schedule[] schedulers, "
   .. "Optimizer? optimizer=nil)")

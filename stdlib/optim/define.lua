@@ -10,7 +10,7 @@ local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 local number_of = numbers.value
 
-local Elementwise = class("ElementwiseOptimizer", Optimizer)
+local Elementwise = Optimizer.strict(class("ElementwiseOptimizer", Optimizer))
 
 -- The names of the tensors that are kept of a parameter, under the options of its group.
 local function kept_names(self, group)
@@ -346,7 +346,7 @@ local define = {}
 ---@param parent? table
 ---@return table
 function define.elementwise(name, parameters, buffers, parent)
-  local cls = class(name, parent or Elementwise)
+  local cls = Optimizer.strict(class(name, parent or Elementwise))
   cls.reader = signature(("optim.%s(Params? params=nil, %s)"):format(name, parameters))
   cls.init, cls.buffers, cls.counted = init, {}, { "step" }
   for i, text in ipairs(buffers) do
@@ -361,7 +361,7 @@ end
 ---@param parameters string
 ---@return table
 function define.own(name, parameters)
-  local cls = class(name, Optimizer)
+  local cls = Optimizer.strict(class(name, Optimizer))
   cls.reader = signature(("optim.%s(Params? params=nil, %s)"):format(name, parameters))
   cls.init = init
   return cls

@@ -27,6 +27,24 @@ local fail = options.fail
 ---@field state table What is kept of each parameter, such as a momentum, by the parameter.
 local Optimizer = class("Optimizer")
 
+--- Where an option is that is asked of an optimiser itself.
+---@param self table
+---@param name string
+---@return string?
+local function hint_of_group(self, name)
+  local group = rawget(self, "param_groups")
+  if group and group[1] and group[1][name] ~= nil then
+    return ("; each group has its own: param_groups[1].%s"):format(name)
+  end
+end
+
+--- Makes a class of optimisers strict (`class.strict`).
+---@param cls table
+---@return table cls
+function Optimizer.strict(cls) return class.strict(cls, { "held" }, hint_of_group) end
+
+Optimizer.strict(Optimizer)
+
 signature.add_type("Optimizer", "an optimiser", function(value)
   return class.is_instance(value, Optimizer) and value or nil
 end)

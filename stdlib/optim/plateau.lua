@@ -18,7 +18,7 @@ end)
 --- when the value given to `step` has not got better for more than `patience` epochs. Better is by
 --- `threshold`, relative ("rel") or absolute ("abs", `threshold_mode`). `cooldown` epochs after a
 --- change do not count; no rate falls below `min_lr`, or by less than `eps`.
-local ReduceLROnPlateau = class("ReduceLROnPlateau", schedule.LRScheduler)
+local ReduceLROnPlateau = class.strict(class("ReduceLROnPlateau", schedule.LRScheduler))
 
 local read = signature("optim.lr_scheduler.ReduceLROnPlateau(Optimizer optimizer, "
   .. 'Mode mode="min", number>=0 factor=0.1, int>=0 patience=10, number threshold=0.0001, '

@@ -15,7 +15,9 @@ local schedule = {}
 --- The base of schedules. A subclass has `get_lr()`, which gives the next rates, an array with one
 --- for each group, from `self.last_epoch`, `self.base_lrs` (the first ones) and the groups' rates;
 --- and calls `LRScheduler.init(self, optimizer, last_epoch)`.
-local LRScheduler = class("LRScheduler")
+-- Fields of schedules that some have.
+local NILS = { "base_lrs", "base_momentums", "max_momentums", "use_beta" }
+local LRScheduler = class.strict(class("LRScheduler"), NILS)
 schedule.LRScheduler = LRScheduler
 
 --- A rate that later changes in place do not reach.
@@ -249,7 +251,7 @@ end
 ---@param prepare? fun(fields: table) changes the fields
 ---@return table
 function schedule.define(name, parameters, prepare)
-  local cls = class(name, LRScheduler)
+  local cls = class.strict(class(name, LRScheduler), NILS)
   if not parameters then return cls end
   local read = signature(("optim.lr_scheduler.%s(Optimizer optimizer, %s, int>=-1 last_epoch=-1)")
     :format(name, parameters))

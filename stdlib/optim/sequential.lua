@@ -8,7 +8,7 @@ local fail = options.fail
 
 --- `SequentialLR(optimizer, { warmup, decay }, { 5 })`: the first schedule up to epoch 5, then the
 --- second, which begins with its epoch 0 there; `milestones` has an epoch for each but the first.
-local SequentialLR = class("SequentialLR", schedule.LRScheduler)
+local SequentialLR = class.strict(class("SequentialLR", schedule.LRScheduler))
 
 local read = signature("optim.lr_scheduler.SequentialLR(Optimizer optimizer, "
   .. "Schedule[] schedulers, int[] milestones, int>=-1 last_epoch=-1)")

@@ -15,7 +15,7 @@ local fail = options.fail
 --- epochs lie between two; `monitor`, `mode` ("min"): only when this value of the history's row is
 --- the best so far.
 ---@field path string The file.
-local Checkpoint = class("Checkpoint")
+local Checkpoint = class.strict(class("Checkpoint"), { "best", "monitor" })
 
 local reader = signature('train.Checkpoint(string path, int>=1 every=1, string? monitor=nil, '
   .. 'Mode mode="min")')

@@ -14,7 +14,7 @@ local fail = options.fail
 --- alphabetical order); `append` (false): go on in a file that is there, under the columns of its
 --- first line.
 ---@field columns string[]? The names of the columns, once they are known.
-local CSVLog = class("CSVLog")
+local CSVLog = class.strict(class("CSVLog"), { "columns", "has_header" })
 
 local reader = signature "train.CSVLog(string path, string[]? columns=nil, bool append=false)"
 

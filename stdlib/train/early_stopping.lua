@@ -16,7 +16,7 @@ local fail = options.fail
 --- > for _, loss in ipairs { 3, 2, 2.5, 2.2 } do print(stopper:step(loss)) end
 ---@field best number? The best value so far.
 ---@field bad_steps integer How many steps in a row were no better.
-local EarlyStopping = class("EarlyStopping")
+local EarlyStopping = class.strict(class("EarlyStopping"), { "best", "monitor", "weights" })
 
 
 local reader = signature("train.EarlyStopping(int>=0 patience=5, number>=0 min_delta=0, "

@@ -377,6 +377,7 @@ local read_sequential = signature("utils.checkpoint_sequential(any functions, in
 function checkpoint.checkpoint_sequential(functions, segments, input, options)
   functions, segments, input, options = read_sequential(functions, segments, input,
     { options = options })
+  read(options)  -- also where one segment needs none of them
   local list = type(functions) == "table" and functions.children and functions:children()
     or functions
   if type(list) ~= "table" or #list == 0 then

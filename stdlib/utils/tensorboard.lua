@@ -26,7 +26,7 @@ local tensorboard = {}
 --- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
 --- > writer:add_scalar("loss", 0.5, 1)
 --- > writer:close()
-local SummaryWriter = class("SummaryWriter")
+local SummaryWriter = class.strict(class("SummaryWriter"), { "closed", "embeddings" })
 tensorboard.SummaryWriter = SummaryWriter
 
 local reader = signature('utils.tensorboard.SummaryWriter(string? log_dir=nil, string comment="", '
