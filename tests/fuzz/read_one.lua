@@ -25,8 +25,12 @@ local function run(path)
   if #model._model.inputs == 0 then return model() end
   return table.pack(model(inputs))
 end
+local function frames(path)
+  return ml.data.read_image(path, { all_frames = true, apply_exif_orientation = true })
+end
 local readers = { pt = load, npy = load, npz = load, safetensors = load, t7 = load, gguf = load, onnx = run,
-  png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, wav = ml.data.read_wav,
+  png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, gif = frames, webp = frames,
+  wav = ml.data.read_wav, w64 = ml.data.read_wav, flac = ml.data.audio.load, ogg = ml.data.audio.load,
   csv = ml.data.read_csv, idx = ml.data.read_idx, gz = ml.data.read_table, json = ml.data.read_tokenizer }
 local also_mapped = { pt = true, npy = true, npz = true, safetensors = true, gguf = true }
 
