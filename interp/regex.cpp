@@ -137,10 +137,10 @@ int l_compile(lua_State* L) {
   lua_setmetatable(L, -2);
   int code = 0;
   PCRE2_SIZE where = 0;
-  expression->code.reset(
-      pcre2().compile(units(pattern), size,
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C,
-                      &code, &where, nullptr));
+  expression->code.reset(pcre2().compile(
+      units(pattern), size,
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C,
+      &code, &where, nullptr));
   if (expression->code == nullptr)
     fail("regex: ", message_of(code), ", at byte ", where + 1, " of the pattern");
   expression->data.reset(pcre2().data_create(1, nullptr));

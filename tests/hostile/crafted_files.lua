@@ -340,7 +340,8 @@ for _, it in ipairs {
   { "5000 frames of 3000 x 3000", [[gif(3000, 3000, image(1, 1, "\2\2\x44\1\0"):rep(5000))]], TOO_MUCH },
   { "5000 frames of 3000 x 3000, each taken away", [[gif(3000, 3000, ("!\xf9\4\x0c\0\0\0\0" .. image(1, 1, "\2\2\x44\1\0")):rep(5000))]], TOO_MUCH },
   { "a million comments", [[gif(3, 3, ("!\xfe\1a\0"):rep(1000000) .. image(1, 1, "\2\2\x44\1\0"))]], "a value" },
-  { "two million codes that empty the table", [[gif(3, 3, image(3, 3, "\8" .. ("\xff" .. ("\0\2\4\x08\x10\x20\x40\x80\0"):rep(29):sub(1, 255)):rep(8000) .. "\0"))]], "a value" },
+  { "two million codes that empty the table", [[gif(3, 3, image(3, 3, "\8" .. ("\xff"
+    .. ("\0\2\4\x08\x10\x20\x40\x80\0"):rep(29):sub(1, 255)):rep(8000) .. "\0"))]], "a value" },
 } do
   row("a GIF with " .. it[1], [[
     local function gif(width, height, blocks)

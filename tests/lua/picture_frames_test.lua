@@ -38,7 +38,8 @@ end
 local function webp(f)
   local why = raw.without_webp()
   if not why then return f() end
-  expect.error(function() data.read_image(FOLDER .. "lossless.webp") end, "read_image: '.*': WebP pictures need libwebp, and ")
+  expect.error(function() data.read_image(FOLDER .. "lossless.webp") end,
+    "read_image: '.*': WebP pictures need libwebp, and ")
 end
 
 test("PNG files of 16 bits lose nothing", function()
