@@ -308,6 +308,35 @@ row("a tokenizer whose token has the id 2^31 - 1", [[
   reading(data.read_tokenizer, write("x.json", '{"model":{"type":"BPE","vocab":{"a":0,"b":2147483647},"merges":[]},'
     .. '"pre_tokenizer":{"type":"ByteLevel"}}')) ]], ANY)
 
+for _, it in ipairs {
+  { "of 300000 tokens that are added", [[
+    local list = {}
+    for i = 1, 300000 do list[i] = ('{"content":"t%d","id":%d}'):format(i, i) end
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"added_tokens":[' .. table.concat(list, ",") .. "]}" ]] },
+  { "of tokens of Unigram, each longer", [[
+    local list = {}
+    for i = 1, 3000 do list[i] = ('["%s",-1]'):format(("x"):rep(i)) end
+    local file = '{"model":{"type":"Unigram","vocab":[' .. table.concat(list, ",") .. "]}}" ]] },
+  { "whose map of characters is of 30 MB", [[
+    local map = "AAAAAf" .. ("A"):rep(30 << 20)
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"normalizer":{"type":"Precompiled","precompiled_charsmap":"'
+      .. map .. '"}}' ]] },
+  { "of 2 million parts", [[
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"decoder":{"type":"Sequence","decoders":['
+      .. ('{"type":"Fuse"},'):rep(2000000) .. '{"type":"Fuse"}]}}' ]] },
+  { "of parts in parts", [[
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"decoder":'
+      .. ('{"type":"Sequence","decoders":['):rep(200) .. '{"type":"Fuse"}' .. ("]}"):rep(200) .. '}' ]] },
+  { "whose pattern is of a megabyte", [[
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"pre_tokenizer":{"type":"Split","behavior":"Isolated",'
+      .. '"pattern":{"Regex":"' .. ("(a|b)*"):rep(150000) .. '"}}}' ]] },
+  { "whose pattern repeats repetitions", [[
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"pre_tokenizer":{"type":"Split","behavior":"Isolated",'
+      .. '"pattern":{"Regex":"((((a{1,999}){1,999}){1,999}){1,999}){1,999}"}}}' ]] },
+} do
+  row("a tokenizer " .. it[1], it[2] .. ' reading(data.read_tokenizer, write("x.json", file))', ANY)
+end
+
 -- Pictures and sound.
 row("a progressive JPEG of 25000 x 25000 pixels and comments", [[
   reading(data.read_image, write("x.jpg", jpeg(25000, 25000, 2, DC .. ("\0"):rep(10)))) ]], "[^\n]*cannot come from")

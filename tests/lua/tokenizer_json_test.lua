@@ -78,6 +78,16 @@ test("ids, tokens, special tokens as text, batches", function()
   end)
 end)
 
+test("bytes that are no UTF-8 are taken by all", function()
+  for name in pairs(reference.cases) do
+    with(name, function(t)
+      for _, text in ipairs { "\xff", "a\x80\x81b", "the \xe4 tape \xf0\x9f", "\xed\xa0\x80" } do
+        expect.equal(type(t:decode(t:encode(text))), "string", name)
+      end
+    end)
+  end
+end)
+
 test("normalization forms and lower case of all characters", function()
   -- Sums of what Python's unicodedata of Unicode 16 gives, with a line for each character.
   for form, wanted in pairs { NFC = 2731557124, NFD = 852722707, NFKC = 4006284214, NFKD = 3177829489,

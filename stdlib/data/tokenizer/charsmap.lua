@@ -2,36 +2,37 @@
 -- models (Precompiled): a double-array trie (Aoe 1989; Darts) and the texts that it leads to, in
 -- base64.
 
-local ml = require "moonlet"
 local parts = require "moonlet.data.tokenizer.parts"
 local unicode = require "moonlet.data.unicode"
 local fail = parts.fail
 
 local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
+local value_of = {}
+for i = 1, #DIGITS do value_of[DIGITS:byte(i)] = i - 1 end
+
+local function three_bytes(four)
+  local a, b, c, d = four:byte(1, 4)
+  local bits = value_of[a] << 18 | value_of[b] << 12 | (c and value_of[c] or 0) << 6
+    | (d and value_of[d] or 0)
+  return string.char(bits >> 16, bits >> 8 & 255, bits & 255):sub(1, #four - 1)
+end
+
 -- The bytes of a text in base64.
 local function from_base64(text)
-  local value_of, out = {}, {}
-  for i = 1, #DIGITS do value_of[DIGITS:byte(i)] = i - 1 end
   text = text:gsub("[\r\n=]", "")
-  for at = 1, #text, 4 do
-    local a, b, c, d = text:byte(at, at + 3)
-    a, b = value_of[a], value_of[b]
-    if not a or not b or c and not value_of[c] or d and not value_of[d] then
-      fail "its map of characters is no base64"
-    end
-    local bits = a << 18 | b << 12 | (c and value_of[c] or 0) << 6 | (d and value_of[d] or 0)
-    local bytes = string.char(bits >> 16, bits >> 8 & 255, bits & 255)
-    out[#out + 1] = bytes:sub(1, d and 3 or c and 2 or 1)
-  end
-  return table.concat(out)
+  if text:find "[^%w+/]" then fail "its map of characters is no base64" end
+  if #text % 4 == 1 then fail "its map of characters is cut off" end
+  return (text:gsub("..?.?.?", three_bytes))
 end
 
 -- The text that the shortest key at the start of a part leads to, or nil.
 local function lookup(map, part)
-  local units, count = map.units, map.count
   local place = 0
-  local function unit_at(i) return i < count and units[i + 1] & 0xffffffff or nil end
+  -- The trie begins behind its size.
+  local function unit_at(i)
+    return i < map.count and ("<I4"):unpack(map.bytes, 5 + 4 * i) or nil
+  end
   local unit = unit_at(0)
   for i = 1, #part do
     if not unit then return nil end
@@ -42,8 +43,8 @@ local function lookup(map, part)
     if unit & 0x100 ~= 0 then
       local leaf = unit_at(place ~ (unit >> 10 << ((unit & 0x200) >> 6)))
       if not leaf then return nil end
-      local first = (leaf & 0x7fffffff) + 1
-      return map.texts:match("^[^\0]*", first)
+      local first = 5 + 4 * map.count + (leaf & 0x7fffffff)
+      return map.bytes:match("^[^\0]*", first)
     end
   end
   return nil
@@ -81,8 +82,7 @@ return function(part)
   if #bytes < 4 then fail "its map of characters is cut off" end
   local size = ("<I4"):unpack(bytes)
   if size > #bytes - 4 or size % 4 ~= 0 then fail "its map of characters is cut off" end
-  local units = ml.from_bytes(bytes:sub(5, 4 + size), ml.int32):tolist()
-  local map = { units = units, count = #units, texts = bytes:sub(5 + size) }
+  local map = { bytes = bytes, count = size // 4 }
   return function(text)
     local codes, out, at = unicode.codes(text), {}, 1
     while at <= #codes do

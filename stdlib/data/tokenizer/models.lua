@@ -70,7 +70,7 @@ local function symbols_of(self, piece)
   local out, waiting = {}, false
   local at = 1
   while at <= #piece do
-    local character = piece:match("^" .. utf8.charpattern, at)
+    local character = parts.character(piece, at)
     local symbol = (at > 1 and self.prefix or "") .. character
     at = at + #character
     if at > #piece then symbol = symbol .. self.suffix end

@@ -64,6 +64,14 @@ function parts.make_all(makers, what, list, depth)
   return out
 end
 
+--- The character of a text at byte `at`; a byte that is no UTF-8 stands alone.
+---@param text string
+---@param at integer
+---@return string
+function parts.character(text, at)
+  return text:match("^" .. utf8.charpattern, at) or text:sub(at, at)
+end
+
 -- --- patterns -----------------------------------------------------------------------------------
 
 -- Where a text is, in turn.

@@ -7,9 +7,10 @@ local field, fail = parts.field, parts.fail
 -- An unknown character is less likely than any token by this.
 local UNKNOWN_PENALTY = 10.0
 
--- Tokens with their scores; of each first character the bytes of its longest token.
+-- Tokens with their scores; of each first character the bytes that its tokens have, from the fewest
+-- on.
 local function read_vocab(self, list)
-  self.ids, self.tokens, self.scores, self.longest = {}, {}, {}, {}
+  self.ids, self.tokens, self.scores, self.lengths = {}, {}, {}, {}
   local least = math.huge
   for i, entry in ipairs(list) do
     local token, score = nil, nil
@@ -21,8 +22,16 @@ local function read_vocab(self, list)
     self.ids[token], self.scores[token] = i, score
     least = math.min(least, score)
     local head = token:match(utf8.charpattern)
-    if head then self.longest[head] = math.max(self.longest[head] or 0, #token) end
+    if head then
+      local lengths = self.lengths[head] or { known = {} }
+      self.lengths[head] = lengths
+      if not lengths.known[#token] then
+        lengths.known[#token] = true
+        lengths[#lengths + 1] = #token
+      end
+    end
   end
+  for _, lengths in pairs(self.lengths) do table.sort(lengths) end
   self.unknown_score = least - UNKNOWN_PENALTY
 end
 
@@ -51,9 +60,10 @@ local function best_cut(self, text)
   local scores, starts, is_unknown = { [1] = 0.0 }, {}, {}
   local at, size = 1, #text
   while at <= size do
-    local head = text:match("^" .. utf8.charpattern, at)
+    local head = parts.character(text, at)
     local here, single = scores[at], false
-    for length = 1, math.min(self.longest[head] or 0, size - at + 1) do
+    for _, length in ipairs(self.lengths[head] or {}) do
+      if length > size - at + 1 then break end
       local score = self.scores[text:sub(at, at + length - 1)]
       local stop = at + length
       if score then
