@@ -25,6 +25,7 @@
 #include "interp/numbers.h"
 #include "interp/onnx/module.h"
 #include "interp/raster.h"
+#include "interp/regex.h"
 #include "interp/system.h"
 #include "interp/workers/module.h"
 #include "moonlet_config.h"
@@ -204,6 +205,7 @@ void install_modules(lua_State* L) {
   preload(L, "moonlet.numbers", luaopen_moonlet_numbers);
   preload(L, "moonlet.onnx_codec", luaopen_moonlet_onnx_codec);
   preload(L, "moonlet.raster", luaopen_moonlet_raster);
+  preload(L, "moonlet.regex", luaopen_moonlet_regex);
   preload(L, "moonlet.system", luaopen_moonlet_system);
   preload(L, "moonlet.workers", luaopen_moonlet_workers);
 }

@@ -19,6 +19,9 @@ libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON
 zlib1g-dev:gzip files, zip archives and the Lua that is built in
 libstb-dev:PNG, JPEG and BMP pictures
+libwebp-dev:WebP pictures
+libsndfile1-dev:FLAC, Ogg and other sound
+libpcre2-dev:regular expressions of tokenizers
 libcairo2-dev:figures as PNG
 libonnx-dev:ONNX files
 libprotobuf-dev:their messages

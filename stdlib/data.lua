@@ -20,6 +20,7 @@ return options.namespace("data", {}, options.late {
   ["data.text"] = { "CharDataset", "TextLines", "TokenFile", "write_tokens" },
   ["data.audio"] = { "audio" },
   ["data.bpe"] = { "ByteLevelBPE", "read_tokenizer" },
+  ["data.tokenizer"] = { "Tokenizer" },
   ["data.bpe_train"] = { "train_tokenizer" },
   ["data.transforms"] = { "transforms" },
   ["data.table"] = { "Table", "Categories" },

@@ -13,7 +13,9 @@
 #include "tensor/io/bytes.h"
 #include "tensor/io/idx.h"
 #include "tensor/io/picture.h"
+#include "tensor/io/picture_frames.h"
 #include "tensor/io/safetensors.h"
+#include "tensor/io/sound.h"
 
 namespace moonlet::binding {
 namespace {
@@ -128,13 +130,26 @@ int l_read_idx(lua_State* L) {
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// read_picture(path, channels, max_bytes) -> a tensor of (height, width, channels); 0 for those of
-// the file
+// read_picture(path, channels, all frames, max_bytes) -> a tensor of (height, width, channels), and
+// of (frames, height, width, channels) with all of them; Exif's orientation. Channels 0 are those
+// of the file.
 int l_read_picture(lua_State* L) {
   constexpr const char* kOp = "read_image";
-  const auto mode = static_cast<io::PictureMode>(luaL_checkinteger(L, 2));
   const std::string path = path_argument(L, 1, kOp);
-  return push_result(L, io::read_picture(path, mode, kOp, max_bytes_argument(L, 3)));
+  io::PictureOptions options{.mode = static_cast<io::PictureMode>(luaL_checkinteger(L, 2))};
+  options.all_frames = lua_toboolean(L, 3) != 0;
+  options.max_bytes = max_bytes_argument(L, 4);
+  const io::Picture picture = io::read_picture(path, options, kOp);
+  push_result(L, picture.pixels);
+  lua_pushinteger(L, picture.orientation);
+  return 2;
+}
+
+// without_webp() -> nil, or why WebP pictures cannot be read
+int l_without_webp(lua_State* L) {
+  const std::string why = io::webp_unavailable();
+  if (why.empty()) return 0;
+  return push_string(L, why);
 }
 
 // encode_png(tensor, level) -> the bytes of a file; the tensor is (height, width, channels)
@@ -149,9 +164,48 @@ int l_encode_jpeg(lua_State* L) {
   return push_string(L, io::encode_jpeg(check_tensor(L, 1, "write_jpeg"), quality, "write_jpeg"));
 }
 
+// --- sound ---------------------------------------------------------------------------------------
+
+// read_sound(path, offset, count, max_bytes) -> a tensor of (samples, channels), the rate
+int l_read_sound(lua_State* L) {
+  constexpr const char* kOp = "audio.load";
+  const std::string path = path_argument(L, 1, kOp);
+  const io::SoundPart part{luaL_checkinteger(L, 2), luaL_checkinteger(L, 3)};
+  const io::Sound sound = io::read_sound(path, part, kOp, max_bytes_argument(L, 4));
+  push_result(L, sound.samples);
+  lua_pushinteger(L, sound.rate);
+  return 2;
+}
+
+// without_sound() -> nil, or why only WAV files can be read
+int l_without_sound(lua_State* L) {
+  const std::string why = io::sound_unavailable();
+  if (why.empty()) return 0;
+  return push_string(L, why);
+}
+
+// decode_adpcm(bytes, channels, bytes of a block, coefficients or nil) -> a tensor of (samples,
+// channels). Microsoft's have coefficients.
+int l_decode_adpcm(lua_State* L) {
+  size_t size = 0;
+  const char* data = luaL_checklstring(L, 1, &size);
+  io::AdpcmFormat format;
+  format.channels = luaL_checkinteger(L, 2);
+  format.block_bytes = luaL_checkinteger(L, 3);
+  format.microsoft = !lua_isnoneornil(L, 4);
+  check(format.channels > 0 && format.block_bytes > 0, "decode_adpcm: the format is damaged");
+  const std::string coefficients = format.microsoft ? string_argument(L, 4) : "";
+  format.coefficients = coefficients;
+  return push_result(L, io::decode_adpcm({data, size}, format, "read_wav"));
+}
+
 int open_io(lua_State* L) {
   static const luaL_Reg kFunctions[] = {{"read_idx", op_guard<l_read_idx>},
                                         {"read_picture", op_guard<l_read_picture>},
+                                        {"without_webp", op_guard<l_without_webp>},
+                                        {"read_sound", op_guard<l_read_sound>},
+                                        {"without_sound", op_guard<l_without_sound>},
+                                        {"decode_adpcm", op_guard<l_decode_adpcm>},
                                         {"encode_png", op_guard<l_encode_png>},
                                         {"encode_jpeg", op_guard<l_encode_jpeg>},
                                         {"read_safetensors", op_guard<l_read_safetensors>},

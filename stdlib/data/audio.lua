@@ -1,5 +1,6 @@
 -- stdlib/data/audio.lua: ml.data.audio: what sound is turned into before a network: spectrograms,
--- mel scales, decibels and cepstral coefficients, with torchaudio's names and numbers.
+-- mel scales, decibels and cepstral coefficients, with torchaudio's names and numbers. Files and
+-- other rates are loaded when they are first used.
 
 local class = require "moonlet.class"
 local ml = require "moonlet"
@@ -238,4 +239,7 @@ function MFCC:__call(x)
   return mix(self.log_mels and (mel + 1e-6):log() or self.to_db(mel), self.dct)
 end
 
-return options.namespace("data.audio", audio)
+return options.namespace("data.audio", audio, options.late {
+  ["data.resample"] = { "Resample", "resample" },
+  ["data.sound_file"] = { "load" },
+})

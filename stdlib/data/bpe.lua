@@ -41,8 +41,10 @@ make_alphabet()
 ---@return string
 function bpe.show(bytes) return (bytes:gsub(".", to_character)) end
 
--- The bytes of a token; one that is not written so stands for itself.
-local function bytes_of(token)
+--- The bytes of a token; one that is not written so stands for itself.
+---@param token string
+---@return string
+function bpe.bytes_of(token)
   local out = {}
   for character in token:gmatch(utf8.charpattern) do
     local byte = to_byte[character]
@@ -142,15 +144,20 @@ function ByteLevelBPE.__len(self) return self.count end
 
 local function before(a, b) return a < b end
 
--- The tokens of a piece that are left when no pair of neighbours is a merge: of those that are, the
--- one of the lowest rank comes first, and of these the leftmost. A heap has rank and place as one
--- integer.
-local function merge_piece(self, piece)
-  local symbols, following, previous, heap = {}, {}, {}, Heap(before)
-  for character in piece:gmatch(utf8.charpattern) do symbols[#symbols + 1] = character end
+--- The symbols that are left when no pair of neighbours is a merge: of those that are, the one of
+--- the lowest rank comes first, and of these the leftmost. `pairs` has the ranks by left and right
+--- symbol; a right one loses its first `prefix` bytes where it is joined. The array is changed, and
+--- has `false` where a symbol went into the one before.
+---@param symbols (string|false)[]
+---@param pairs table
+---@param prefix? integer (default 0)
+---@return (string|false)[]
+function bpe.merge(symbols, pairs, prefix)
+  -- A heap has rank and place as one integer.
+  local following, previous, heap = {}, {}, Heap(before)
   local function rank_at(at)
     local after = following[at]
-    local of_left = after and symbols[at] and self.pairs[symbols[at]]
+    local of_left = after and symbols[at] and pairs[symbols[at]]
     return of_left and of_left[symbols[after]]
   end
   local function offer(at)
@@ -163,7 +170,8 @@ local function merge_piece(self, piece)
     local at = key & 0xffffffff
     if rank_at(at) == key >> 32 then
       local after = following[at]
-      symbols[at], symbols[after] = symbols[at] .. symbols[after], false
+      symbols[at] = symbols[at] .. symbols[after]:sub((prefix or 0) + 1)
+      symbols[after] = false
       following[at] = following[after]
       if following[at] then previous[following[at]] = at end
       offer(previous[at])
@@ -171,6 +179,12 @@ local function merge_piece(self, piece)
     end
   end
   return symbols
+end
+
+local function merge_piece(self, piece)
+  local symbols = {}
+  for character in piece:gmatch(utf8.charpattern) do symbols[#symbols + 1] = character end
+  return bpe.merge(symbols, self.pairs)
 end
 
 local MOST_CACHED, LONGEST_CACHED = 50000, 64
@@ -260,7 +274,7 @@ function ByteLevelBPE:decode(...)
     if not token then
       fail("decode: id %d, %d, is none of the %d tokens, counted from 1", i, id, self.count)
     elseif not self.special[id] then
-      out[#out + 1] = bytes_of(token)
+      out[#out + 1] = bpe.bytes_of(token)
     elseif not skip then
       out[#out + 1] = token
     end
@@ -342,51 +356,53 @@ end
 local function for_file(path, f, ...)
   local ok, result = pcall(f, ...)
   if ok then return result end
-  local reason = type(result) == "string" and result:match "ByteLevelBPE: (.*)"
+  local reason = type(result) == "string"
+    and (result:match "ByteLevelBPE: (.*)" or result:match "Tokenizer: (.*)")
   if not reason then error(result, 0) end
   of_file(path, "%s", reason)
 end
 
--- Refuses what would give other tokens than these are.
-local function check_file(path, file)
+local function are_special(list)
+  if not is_set(list) then return true end
+  if type(list) ~= "table" then return false end
+  for _, entry in ipairs(list) do
+    if type(entry) ~= "table" or entry.special ~= true or entry.normalized == true or entry.lstrip
+      or entry.rstrip or entry.single_word or entry.content == "" then
+      return false
+    end
+  end
+  return true
+end
+
+-- Whether a ByteLevelBPE gives the tokens of a file; all others are a Tokenizer's.
+local function is_byte_level(file)
   local model, pre = file.model, file.pre_tokenizer
-  if type(model) ~= "table" or model.type ~= nil and model.type ~= "BPE" then
-    of_file(path, "its model is no BPE")
-  elseif type(pre) ~= "table" or pre.type ~= "ByteLevel" or pre.use_regex == false then
-    of_file(path, "its text is not cut as GPT-2 does (pre_tokenizer ByteLevel)")
-  elseif type(model.vocab) ~= "table" or type(model.merges) ~= "table" then
-    of_file(path, "its model has no vocabulary or no merges")
+  if type(model) ~= "table" or model.type ~= nil and model.type ~= "BPE"
+    or type(model.vocab) ~= "table" or type(model.merges) ~= "table"
+    or type(pre) ~= "table" or pre.type ~= "ByteLevel" or pre.use_regex == false then
+    return false
   end
   for _, name in ipairs { "normalizer", "truncation", "padding" } do
-    if is_set(file[name]) then of_file(path, "it has a %s, which is not known here", name) end
+    if is_set(file[name]) then return false end
   end
   for _, name in ipairs { "unk_token", "dropout", "continuing_subword_prefix",
     "end_of_word_suffix", "byte_fallback" } do
-    if is_set(model[name]) and model[name] ~= "" then
-      of_file(path, "its model has %s, which is not known here", name)
-    end
+    if is_set(model[name]) and model[name] ~= "" then return false end
   end
   for _, name in ipairs { "post_processor", "decoder" } do
     local part = file[name]
-    if is_set(part) and (type(part) ~= "table" or part.type ~= "ByteLevel") then
-      of_file(path, "its %s is not ByteLevel", name)
-    end
+    if is_set(part) and (type(part) ~= "table" or part.type ~= "ByteLevel") then return false end
   end
+  return are_special(file.added_tokens)
 end
 
-local function add_added(path, tokenizer, list)
+local function add_added(path, self, list)
   if not is_set(list) then return end
-  if type(list) ~= "table" then of_file(path, "its added_tokens are no array") end
   for i, entry in ipairs(list) do
-    if type(entry) ~= "table" or type(entry.content) ~= "string" or not is_id(entry.id) then
+    if type(entry.content) ~= "string" or not is_id(entry.id) then
       of_file(path, "added token %d is damaged", i)
-    elseif entry.lstrip or entry.rstrip or entry.single_word then
-      of_file(path, "added token '%s' is stripped or a single word, which is not known here",
-        entry.content)
-    elseif entry.special == false then
-      of_file(path, "added token '%s' is not special, which is not known here", entry.content)
     end
-    for_file(path, add_special, tokenizer, entry.content, entry.id + 1)
+    for_file(path, add_special, self, entry.content, entry.id + 1)
   end
 end
 
@@ -402,9 +418,12 @@ end
 local read_file = signature("data.read_tokenizer(string path, string? merges=nil, "
   .. "string[]? special_tokens=nil, bool add_prefix_space=false, int>=1? max_bytes=nil)")
 
---- A byte-level BPE tokenizer from a `tokenizer.json`, or from a `vocab.json` and its `merges.txt`:
---- `data.read_tokenizer("vocab.json", "merges.txt", { special_tokens = { "<|endoftext|>" } })`.
---- What a file asks for and is not known here is an error. `special_tokens` and `add_prefix_space`
+--- A tokenizer from a `tokenizer.json`, or a byte-level BPE from a `vocab.json` and its
+--- `merges.txt`: `data.read_tokenizer("vocab.json", "merges.txt", { special_tokens = {
+--- "<|endoftext|>" } })`. A file of plain byte-level BPE, as that of GPT-2, becomes a
+--- `data.ByteLevelBPE`, all others, such as those of BERT, T5, Llama and Qwen, a `data.Tokenizer`.
+--- What a file asks for and is not known here is an error. Regular expressions in a file want
+--- PCRE2, and the error says so where it is not installed. `special_tokens` and `add_prefix_space`
 --- are for `merges.txt`; see `data.ByteLevelBPE`. Reading takes at most `max_bytes`, as in
 --- `ml.load`.
 ---@param path string
@@ -412,7 +431,7 @@ local read_file = signature("data.read_tokenizer(string path, string? merges=nil
 ---@param special_tokens? string[]
 ---@param add_prefix_space? boolean (default false)
 ---@param max_bytes? integer
----@return data.ByteLevelBPE
+---@return data.ByteLevelBPE|data.Tokenizer
 function bpe.read_tokenizer(...)
   local path, merges, special, prefix, max_bytes = read_file(...)
   local file = decode_file(path, max_bytes)
@@ -422,7 +441,9 @@ function bpe.read_tokenizer(...)
   elseif special or prefix then
     fail "read_tokenizer: 'special_tokens' and 'add_prefix_space' are for a merges.txt"
   end
-  check_file(path, file)
+  if not is_byte_level(file) then
+    return for_file(path, require("moonlet.data.tokenizer").Tokenizer, { file = file })
+  end
   local tokenizer = for_file(path, ByteLevelBPE, { vocab = file.model.vocab,
     merges = file.model.merges,
     add_prefix_space = file.pre_tokenizer.add_prefix_space == true })

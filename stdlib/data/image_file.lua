@@ -1,5 +1,5 @@
--- stdlib/data/image_file.lua: pictures in PNG, JPEG and BMP files as tensors of (channels, height,
--- width), with torchvision.io's names and arguments.
+-- stdlib/data/image_file.lua: pictures in PNG, JPEG, BMP, GIF and WebP files as tensors of
+-- (channels, height, width), with torchvision.io's names and arguments.
 
 local io = require "moonlet.io"
 local kinds = require "moonlet.files.kinds"
@@ -12,27 +12,48 @@ local files = {}
 -- The channels of each mode; 0 stands for those of the file.
 local MODES = { unchanged = 0, gray = 1, gray_alpha = 2, rgb = 3, rgb_alpha = 4 }
 
-local read_image = signature(
-  'data.read_image(string path, string mode="unchanged", int>=1? max_bytes=nil)')
+-- What turns a picture (.., height, width) as each number of Exif's orientation says: whether its
+-- rows and columns change places, and the dimensions that are then reversed.
+local TURNS = { [2] = { false, { -1 } }, [3] = { false, { -2, -1 } }, [4] = { false, { -2 } },
+  [5] = { true }, [6] = { true, { -1 } }, [7] = { true, { -2, -1 } }, [8] = { true, { -2 } } }
 
---- A PNG, JPEG or BMP file as a uint8 tensor of (channels, height, width). `mode` is "unchanged",
---- for the channels that the file has, or "gray", "gray_alpha", "rgb" or "rgb_alpha". Samples of 16
---- bits keep their upper 8. A file that is cut off, or whose PNG checksums are wrong, is an error.
---- Decoding takes at most `max_bytes`, as in `ml.load`: 512 MiB, or 256 times the file's size where
---- that is more.
+local function turned(image, orientation)
+  local turn = TURNS[orientation]
+  if not turn then return image end
+  if turn[1] then image = image:transpose(-1, -2) end
+  return turn[2] and image:flip(turn[2]) or image
+end
+
+local read_image = signature('data.read_image(string path, string mode="unchanged", '
+  .. "bool apply_exif_orientation=false, bool all_frames=false, int>=1? max_bytes=nil)")
+
+--- A PNG, JPEG, BMP, GIF or WebP file as a tensor of (channels, height, width): uint8, and int32
+--- from 0 to 65535 for a PNG file of 16 bits, which is a float from 0 to 1 divided by 65535. `mode`
+--- is "unchanged", for the channels that the file has, or "gray", "gray_alpha", "rgb" or
+--- "rgb_alpha". Of a GIF or an animated WebP this is the first frame; with `all_frames` it is all
+--- of them as they are shown one after the other, (frames, channels, height, width), and 1 of other
+--- files. `apply_exif_orientation` turns the picture as the camera was held. WebP wants libwebp,
+--- and the error says so where it is not installed. A file that is cut off, or whose PNG checksums
+--- are wrong, is an error. Decoding takes at most `max_bytes`, as in `ml.load`: 512 MiB, or 256
+--- times the file's size where that is more.
 ---@param path string
 ---@param mode? string (default "unchanged")
+---@param apply_exif_orientation? boolean (default false)
+---@param all_frames? boolean (default false)
 ---@param max_bytes? integer
 ---@return Tensor
 function files.read_image(...)
-  local path, mode, max_bytes = read_image(...)
+  local path, mode, apply, all, max_bytes = read_image(...)
   local channels = MODES[mode] or fail("data.read_image: 'mode' must be unchanged, gray, "
     .. "gray_alpha, rgb or rgb_alpha, got '%s'", mode)
   local other = kinds.other_than(io.read_bytes(path, 0, 512, "read_image"), "ml.data.read_image")
   if other then
-    fail("read_image: '%s': this is %s, not a PNG, JPEG or BMP picture", path, other)
+    fail("read_image: '%s': this is %s, not a PNG, JPEG, BMP, GIF or WebP picture", path, other)
   end
-  return io.read_picture(path, channels, max_bytes):permute { 3, 1, 2 }:contiguous()
+  local pixels, orientation = io.read_picture(path, channels, all, max_bytes)
+  local image = pixels:permute(all and { 1, 4, 2, 3 } or { 3, 1, 2 })
+  if apply then image = turned(image, orientation) end
+  return image:contiguous()
 end
 
 -- The picture as (height, width, channels), checked.

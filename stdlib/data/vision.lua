@@ -181,10 +181,14 @@ end
 
 -- --- folders ------------------------------------------------------------------------------------
 
-local EXTENSIONS = { "png", "jpg", "jpeg", "bmp" }
+local EXTENSIONS = { "png", "jpg", "jpeg", "bmp", "gif", "webp" }
 local MOST_DEPTH = 32
 
-local function read_picture(path) return require("moonlet.data").read_image(path, "rgb") end
+-- Of 8 bits, as all pictures of a batch are to be.
+local function read_picture(path)
+  local image = require("moonlet.data").read_image(path, "rgb")
+  return image.dtype == "uint8" and image or image:div(256, { rounding_mode = "floor" }):to "uint8"
+end
 
 local function sorted_names(folder)
   local names = system.list(folder)
@@ -222,9 +226,9 @@ local read_folder = signature("data.ImageFolder(string root, function? transform
 --- folders in the order of their names, from 1: `classes` is the array of these, `class_to_idx` the
 --- positions by name, `samples` the array of `{ path, class }` and `targets` that of the classes.
 --- Example i is the picture and its class. Options: `transform`, `target_transform`, `loader` (a
---- function of the path; `data.read_image(path, "rgb")`), `extensions` (png, jpg, jpeg, bmp) or
---- `is_valid_file` (a function of the path) for which files count, `allow_empty` (false) for
---- classes without files.
+--- function of the path; `data.read_image(path, "rgb")`, of 16 bits the upper 8), `extensions`
+--- (png, jpg, jpeg, bmp, gif, webp) or `is_valid_file` (a function of the path) for which files
+--- count, `allow_empty` (false) for classes without files.
 local ImageFolder = class("ImageFolder", dataset.Dataset)
 vision.ImageFolder = ImageFolder
 

@@ -1,95 +1,103 @@
--- stdlib/data/wav.lua: sound in WAV files: samples of whole numbers of 8 to 32 bits, and floats.
+-- stdlib/data/wav.lua: sound in WAV files, also those of more than 4 GiB (EBU Tech 3306, RF64, and
+-- Sony's Wave64) and those that were written to a pipe. What needs no library is read without one,
+-- on every machine; other formats are data/sound_file.lua's.
 -- Format: Microsoft's "Multiple Channel Audio Data and WAVE Files", with WAVE_FORMAT_EXTENSIBLE.
 
 local Cursor = require "moonlet.files.cursor"
 local Source = require "moonlet.files.source"
 local io = require "moonlet.io"
 local kinds = require "moonlet.files.kinds"
+local ml = require "moonlet"
 local options = require "moonlet.options"
+local wav_samples = require "moonlet.data.wav_samples"
 local signature = require "moonlet.signature"
 
 local wav = {}
 
 local function fail(format, ...) error(format:format(...), 0) end
 
-local PCM, FLOAT, EXTENSIBLE = 1, 3, 0xfffe
--- What follows the format's number in the identifier of an extensible file.
-local REST_OF_ID = "\0\0\0\0\16\0\128\0\0\170\0\56\155\113"
+local PCM, FLOAT = 1, 3
 local MOST_CHANNELS, MOST_BYTES = 1024, 0xffffffff
--- The bytes of a sample in all tensors that are made on the way to the last one.
-local STEPS = 48
 
--- --- samples ----------------------------------------------------------------------------------
+-- --- chunks -----------------------------------------------------------------------------------
 
--- Samples of three bytes as whole numbers.
-local function three_bytes(file, at, count)
-  local bytes = file:tensor(at, count, "uint8"):view(-1, 3):to "int32"
-  local value = bytes:select(2, 1) + bytes:select(2, 2) * 256 + bytes:select(2, 3) * 65536
-  return value - value:ge(1 << 23):to "int32" * (1 << 24)
-end
+-- Programs that write to a pipe cannot go back to say how much it was: ffmpeg leaves 2^32 - 1, sox
+-- and espeak-ng somewhat less than 2^31, GStreamer and what was stopped while it wrote 0.
+local STREAMED = 0x7fff0000
 
--- The samples from -1 to 1 as float32, by the format and its bits.
-local READERS = {
-  [PCM] = {
-    [8] = function(file, at, n) return (file:tensor(at, n, "uint8"):to "float32" - 128) / 128 end,
-    [16] = function(file, at, n) return file:tensor(at, n, "int16"):to "float32" / 32768 end,
-    [24] = function(file, at, n) return three_bytes(file, at, n):to "float32" / 8388608 end,
-    [32] = function(file, at, n)
-      return (file:tensor(at, n, "int32"):to "float64" / 2147483648):to "float32"
-    end,
-  },
-  [FLOAT] = {
-    [32] = function(file, at, n) return file:tensor(at, n, "float32") end,
-    [64] = function(file, at, n) return file:tensor(at, n, "float64"):to "float32" end,
-  },
-}
+-- Sony's Wave64 has identifiers of 16 bytes: these behind the four of a name.
+local WAVE64_RIFF = "\46\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\0\0"
+local WAVE64_REST = "\xf3\xac\xd3\x11\x8c\xd1\0\xc0\x4f\x8e\xdb\x8a"
 
--- --- reading ----------------------------------------------------------------------------------
-
--- What a "fmt " chunk says, as `{ read, channels, rate, width }`.
-local function format_of(chunk)
-  if #chunk < 16 then fail "its format is cut off" end
-  local kind, channels, rate, _, align, bits = ("<I2 I2 I4 I4 I2 I2"):unpack(chunk)
-  if kind == EXTENSIBLE then
-    if #chunk < 40 or chunk:sub(27, 40) ~= REST_OF_ID then fail "its format is not known" end
-    kind = ("<I2"):unpack(chunk, 25)
-  end
-  local read = (READERS[kind] or {})[bits]
-  if not read then
-    fail("its samples are of format %d with %d bits; 8, 16, 24 and 32 bits, and floats of 32 and "
-      .. "64, are read", kind, bits)
-  elseif channels < 1 or channels > MOST_CHANNELS or rate < 1
-    or align ~= channels * (bits // 8) then
-    fail "its format is damaged"
-  end
-  return { read = read, channels = channels, rate = rate, width = align }
-end
-
--- The samples of the first "data" chunk, behind the "fmt " chunk.
-local function read_chunks(file)
+-- The chunks of a file behind its head: a function that gives the name, position and bytes of the
+-- next one; and where the file says that it ends.
+local function chunks_of(file)
   local cursor = Cursor.new(file, 0)
   local head = cursor:chars(12)
-  if head:sub(1, 4) ~= "RIFF" or head:sub(9, 12) ~= "WAVE" then
+  if head == "riff" .. WAVE64_RIFF:sub(1, 8) then
+    local rest = cursor:chars(28)
+    if rest:sub(13) ~= "wave" .. WAVE64_REST then fail "it is no WAV file" end
+    return function()
+      local name, rest_of_id, size = ("<c4 c12 i8"):unpack(cursor:chars(24))
+      local at = cursor.at
+      if size < 24 or size > 1 << 60 then fail "a chunk is damaged" end
+      cursor.at = at + (size - 24 + 7) // 8 * 8
+      return rest_of_id == WAVE64_REST and name or "", at, size - 24
+    end, ("<i8"):unpack(rest, 5)
+  end
+  local magic = head:sub(1, 4)
+  if magic ~= "RIFF" and magic ~= "RF64" and magic ~= "BW64" or head:sub(9, 12) ~= "WAVE" then
     local other = kinds.other_than(file:some(0, 512), "ml.data.read_wav")
     fail("%s", other and ("this is %s, not a WAV file"):format(other) or "it is no WAV file")
   end
-  local format
-  while true do
+  return function()
     local name, size = ("<c4 I4"):unpack(cursor:chars(8))
     local at = cursor.at
+    cursor.at = at + size + size % 2
+    return name, at, size
+  end, ("<I4"):unpack(head, 5) + 8
+end
+
+-- The bytes of the data at `at` of which the file says `size`, `wide` where it has 64 bits for it.
+local function data_size(file, at, size, wide, stated_end)
+  local left = file.size - at
+  if wide and size == MOST_BYTES then size = wide end
+  local streamed = size >= STREAMED and size > left and size ~= wide
+    or size == 0 and (stated_end <= at or wide == 0)
+  if streamed then return left end
+  file:need(at, size)
+  return size
+end
+
+-- The samples of the first "data" chunk, behind the "fmt " chunk: `wanted` of them after `offset`,
+-- or all with -1.
+local function read_chunks(file, offset, wanted)
+  local next_chunk, stated_end = chunks_of(file)
+  local format, wide, said
+  while true do
+    local name, at, size = next_chunk()
     if name == "fmt " then
       file:need(at, size)
-      format = format_of(file:bytes(at, math.min(size, 40)))
+      format = wav_samples.format_of(file:bytes(at, math.min(size, wav_samples.FORMAT_BYTES)))
+    elseif name == "ds64" and size >= 16 then
+      wide = ("<i8"):unpack(file:bytes(at, 16), 9)
+      if wide < 0 then fail "a chunk is damaged" end
+    elseif name == "fact" and size >= 4 then
+      said = ("<I4"):unpack(file:bytes(at, 4))
     elseif name == "data" then
       if not format then fail "it has samples before their format" end
-      file:need(at, size)
-      local count = size // format.width
-      -- The samples as floats, by as many steps as the format has at most.
-      file.budget:take(count * format.channels * STEPS)
-      local samples = format.read(file, at, count * format.width)
-      return samples:view(count, format.channels):t():contiguous(), format.rate
+      local bytes = data_size(file, at, size, wide, stated_end)
+      local count = format.count(bytes)
+      -- The last block of compressed samples may be filled up. More than that is not left out:
+      -- libsndfile says half of the samples of two channels.
+      if format.in_block and said and count - said < format.in_block then
+        count = math.min(count, said)
+      end
+      offset = math.min(offset, count)
+      wanted = wanted < 0 and count - offset or math.min(wanted, count - offset)
+      if wanted == 0 then return ml.zeros(0, format.channels), format.rate end
+      return format.read(file, at, bytes, offset, wanted), format.rate
     end
-    cursor.at = at + size + size % 2
   end
 end
 
@@ -105,18 +113,34 @@ local function under(op, path, f, ...)
   options.fail("%s: '%s': %s", op, path, reason)
 end
 
+--- The samples of a WAV file as (samples, channels) and the rate, for `op`: `wanted` of them behind
+--- `offset`, or all with -1.
+---@param op string
+---@param path string
+---@param offset integer
+---@param wanted integer
+---@param max_bytes? integer
+---@return Tensor
+---@return integer
+function wav.read_part(op, path, offset, wanted, max_bytes)
+  return under(op, path, function()
+    return read_chunks(Source.open(path, false, op, max_bytes), offset, wanted)
+  end)
+end
+
 --- A WAV file as a float32 tensor of (channels, samples) from -1 to 1, and the samples per second:
---- whole numbers of 8, 16, 24 and 32 bits, floats of 32 and 64, and extensible files of these.
---- Reading takes at most `max_bytes`, as in `ml.load`.
+--- whole numbers of 8 to 32 bits, floats of 32 and 64, mu-law, A-law, and ADPCM of Microsoft and
+--- the IMA; extensible files of these, RF64 and Wave64. A file that was written to a pipe, and so
+--- does not say how long it is, is read to its end. Reading takes at most `max_bytes`, as in
+--- `ml.load`. `data.audio.load` reads other sound, too.
 ---@param path string
 ---@param max_bytes? integer
 ---@return Tensor samples
 ---@return integer rate
 function wav.read_wav(...)
   local path, max_bytes = read_wav(...)
-  return under("read_wav", path, function()
-    return read_chunks(Source.open(path, false, "read_wav", max_bytes))
-  end)
+  local found, rate = wav.read_part("read_wav", path, 0, -1, max_bytes)
+  return found:t():contiguous(), rate
 end
 
 -- --- writing ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
-// tensor/io/picture.cpp: pictures by stb_image and stb_image_write. What stb trusts is checked
-// first: the sizes against the file's, the checksums of PNG, the end of JPEG.
+// tensor/io/picture.cpp: pictures: PNG, JPEG and BMP by stb_image and stb_image_write, others by
+// picture_gif.cpp and picture_webp.cpp. What stb trusts is checked first: the sizes against the
+// file's, the checksums of PNG, the end of JPEG.
 #include "tensor/io/picture.h"
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "tensor/io/bytes.h"
 #include "tensor/io/deflate.h"
 #include "tensor/io/files.h"
+#include "tensor/io/picture_frames.h"
 #include "tensor/io/read_budget.h"
 
 namespace {
@@ -280,7 +282,7 @@ std::optional<Scans> check_head(std::string_view data) {
   if (data.substr(0, kPngHead.size()) == kPngHead)
     check_png(data);
   else if (data.substr(0, 2) != "BM")
-    fail("it is no PNG, JPEG or BMP file");
+    fail("it is no PNG, JPEG, BMP, GIF or WebP file");
   return std::nullopt;
 }
 
@@ -300,7 +302,18 @@ void check_pixels(std::string_view data, const std::optional<Scans>& scans, int 
   budget.take(scans->count * of_scan);
 }
 
-Tensor decode(std::string_view data, PictureMode mode, ReadBudget& budget, const char* op) {
+// The pixels that stb found as a tensor of a wider element, which the budget has room for.
+template <class To, class From>
+Tensor copied(const From* found, const Dims& shape, DType dtype, ReadBudget& budget,
+              const char* op) {
+  if (found == nullptr) fail("it cannot be read: ", stbi_failure_reason());
+  budget.take(sizeof(To) * static_cast<uint64_t>(shape[0] * shape[1] * shape[2]));
+  Tensor out = empty_plain(shape, {dtype, {}}, op);
+  std::copy_n(found, out.numel(), static_cast<To*>(static_cast<void*>(out.raw())));
+  return out;
+}
+
+Tensor decode_stb(std::string_view data, PictureMode mode, ReadBudget& budget, const char* op) {
   const std::optional<Scans> scans = check_head(data);
   const Reservations reservations_of_this_call(budget);
   const int size = static_cast<int>(data.size());
@@ -309,14 +322,32 @@ Tensor decode(std::string_view data, PictureMode mode, ReadBudget& budget, const
     fail("it cannot be read: ", stbi_failure_reason());
   if (width < 1 || height < 1) fail("it has no pixels");
   check_pixels(data, scans, width, height, budget);
-  const stbi_uc* found = stbi_load_from_memory(bytes_at(data, 0), size, &width, &height, &channels,
-                                               static_cast<int>(mode));
-  if (found == nullptr) fail("it cannot be read: ", stbi_failure_reason());
-  const int64_t wanted = mode == PictureMode::Unchanged ? channels : static_cast<int64_t>(mode);
-  budget.take(static_cast<uint64_t>(wanted) * static_cast<uint64_t>(width) *
-              static_cast<uint64_t>(height));
-  Tensor out = empty_plain({height, width, wanted}, {DType::UInt8, {}}, op);
-  std::memcpy(out.raw(), found, static_cast<size_t>(out.numel()));
+  const bool wide = stbi_is_16_bit_from_memory(bytes_at(data, 0), size) != 0;
+  const int given = static_cast<int>(mode);
+  const auto shape = [&] { return Dims{height, width, given > 0 ? given : channels}; };
+  if (wide) {
+    const stbi_us* found =
+        stbi_load_16_from_memory(bytes_at(data, 0), size, &width, &height, &channels, given);
+    return copied<int32_t>(found, shape(), DType::Int32, budget, op);
+  }
+  const stbi_uc* found =
+      stbi_load_from_memory(bytes_at(data, 0), size, &width, &height, &channels, given);
+  return copied<uint8_t>(found, shape(), DType::UInt8, budget, op);
+}
+
+Tensor decode(std::string_view data, const PictureOptions& options, ReadBudget& budget,
+              const char* op) {
+  const bool all = options.all_frames;
+  if (data.substr(0, 4) == "GIF8")
+    return tensor_of(decode_gif(data, all, budget), options.mode, all, budget, op);
+  if (data.size() >= 12 && data.substr(0, 4) == "RIFF" && data.substr(8, 4) == "WEBP")
+    return tensor_of(decode_webp(data, all, budget), options.mode, all, budget, op);
+  const Tensor picture = decode_stb(data, options.mode, budget, op);
+  if (!all) return picture;
+  Tensor out = empty_plain({1, picture.size(0), picture.size(1), picture.size(2)},
+                           {picture.dtype(), {}}, op);
+  budget.take(bytes_of(picture).size());
+  std::memcpy(out.raw(), picture.raw(), bytes_of(picture).size());
   return out;
 }
 
@@ -339,18 +370,20 @@ void append_bytes(void* out, void* data, int count) {
 
 }  // namespace
 
-Tensor read_picture(const std::string& path, PictureMode mode, const char* op, int64_t max_bytes) {
+Picture read_picture(const std::string& path, const PictureOptions& options, const char* op) {
   const InputFile file(path, op);
   try {
     // What stb counts its bytes with.
     if (file.size() > static_cast<uint64_t>(std::numeric_limits<int>::max()))
       fail("it is larger than 2 GiB");
-    ReadBudget budget(file.size(), max_bytes);
+    ReadBudget budget(file.size(), options.max_bytes);
     budget.take(file.size());
     std::string data(file.size(), '\0');
     file.read(0, data.data(), data.size());
-    return decode(data, mode, budget, op);
+    return {decode(data, options, budget, op), exif_orientation(data)};
   } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Interrupted&) {
     throw;
   } catch (const Error& e) {
     file.refuse(e.what());

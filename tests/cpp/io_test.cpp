@@ -144,12 +144,14 @@ TEST_CASE("deflate streams") {
 TEST_CASE("pictures") {
   const Tensor picture = to(reshape(arange(1, 24), {2, 4, 3}), DType::UInt8);
   const TemporaryFile file(io::encode_png(picture, 6, "test"));
-  CHECK(same(io::read_picture(file.path, io::PictureMode::Unchanged, "test"), picture));
-  const Tensor gray = io::read_picture(file.path, io::PictureMode::GrayAlpha, "test");
+  CHECK(same(io::read_picture(file.path, {}, "test").pixels, picture));
+  const Tensor gray =
+      io::read_picture(file.path, {.mode = io::PictureMode::GrayAlpha}, "test").pixels;
   CHECK(gray.sizes() == Dims{2, 4, 2});
   const TemporaryFile cut(file.content().substr(0, 40));
-  CHECK(contains(message_of([&] { io::read_picture(cut.path, io::PictureMode::Rgb, "test"); }),
-                 "the file is cut off"));
+  CHECK(contains(
+      message_of([&] { io::read_picture(cut.path, {.mode = io::PictureMode::Rgb}, "test"); }),
+      "the file is cut off"));
   CHECK(contains(message_of([&] {
                    io::encode_png(ones({2, 2, 3}), 6, "test");
                  }),

@@ -40,9 +40,20 @@ local function read_both(path)
   local plain = ml.data.read_table(path)
   return { fine and t.columns, plain.columns, (ml.data.read_csv(path)) }
 end
+-- A tokenizer is also used, on a text that its file may have no tokens for.
+local function tokenize(path)
+  local tokenizer = ml.data.read_tokenizer(path)
+  local ok, problem = pcall(function() return tokenizer:decode(tokenizer:encode "  The tape, don't 漢字 ½🙂\xff\r\n") end)
+  if not ok and (problem:find "attempt to " or problem:find "bad argument") then error(problem, 0) end
+  return tokenizer
+end
+local function frames(path)
+  return ml.data.read_image(path, { all_frames = true, apply_exif_orientation = true })
+end
 local readers = { pt = load, npy = load, npz = load, safetensors = load, t7 = load, gguf = load, onnx = run,
-  png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, wav = ml.data.read_wav,
-  csv = read_both, idx = ml.data.read_idx, gz = ml.data.read_table, json = ml.data.read_tokenizer }
+  png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, gif = frames, webp = frames,
+  wav = ml.data.read_wav, w64 = ml.data.read_wav, flac = ml.data.audio.load, ogg = ml.data.audio.load,
+  csv = read_both, idx = ml.data.read_idx, gz = ml.data.read_table, json = tokenize }
 local also_mapped = { pt = true, npy = true, npz = true, safetensors = true, gguf = true }
 
 -- Reads the elements of all tensors in a value.

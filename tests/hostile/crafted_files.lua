@@ -379,6 +379,35 @@ row("a tokenizer whose token has the id 2^31 - 1", [[
   reading(data.read_tokenizer, write("x.json", '{"model":{"type":"BPE","vocab":{"a":0,"b":2147483647},"merges":[]},'
     .. '"pre_tokenizer":{"type":"ByteLevel"}}')) ]], ANY)
 
+for _, it in ipairs {
+  { "of 300000 tokens that are added", [[
+    local list = {}
+    for i = 1, 300000 do list[i] = ('{"content":"t%d","id":%d}'):format(i, i) end
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"added_tokens":[' .. table.concat(list, ",") .. "]}" ]] },
+  { "of tokens of Unigram, each longer", [[
+    local list = {}
+    for i = 1, 3000 do list[i] = ('["%s",-1]'):format(("x"):rep(i)) end
+    local file = '{"model":{"type":"Unigram","vocab":[' .. table.concat(list, ",") .. "]}}" ]] },
+  { "whose map of characters is of 30 MB", [[
+    local map = "AAAAAf" .. ("A"):rep(30 << 20)
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"normalizer":{"type":"Precompiled","precompiled_charsmap":"'
+      .. map .. '"}}' ]] },
+  { "of 2 million parts", [[
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"decoder":{"type":"Sequence","decoders":['
+      .. ('{"type":"Fuse"},'):rep(2000000) .. '{"type":"Fuse"}]}}' ]] },
+  { "of parts in parts", [[
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"decoder":'
+      .. ('{"type":"Sequence","decoders":['):rep(200) .. '{"type":"Fuse"}' .. ("]}"):rep(200) .. '}' ]] },
+  { "whose pattern is of a megabyte", [[
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"pre_tokenizer":{"type":"Split","behavior":"Isolated",'
+      .. '"pattern":{"Regex":"' .. ("(a|b)*"):rep(150000) .. '"}}}' ]] },
+  { "whose pattern repeats repetitions", [[
+    local file = '{"model":{"type":"WordLevel","vocab":{"a":0}},"pre_tokenizer":{"type":"Split","behavior":"Isolated",'
+      .. '"pattern":{"Regex":"((((a{1,999}){1,999}){1,999}){1,999}){1,999}"}}}' ]] },
+} do
+  row("a tokenizer " .. it[1], it[2] .. ' reading(data.read_tokenizer, write("x.json", file))', ANY)
+end
+
 -- Pictures and sound.
 row("a progressive JPEG of 25000 x 25000 pixels and comments", [[
   reading(data.read_image, write("x.jpg", jpeg(25000, 25000, 2, DC .. ("\0"):rep(10)))) ]], "[^\n]*cannot come from")
@@ -405,6 +434,33 @@ row("a BMP of 2^31 rows", [[
 row("a BMP of runs", [[
   reading(data.read_image, write("x.bmp", "BM" .. ("<I4 I4 I4 I4 i4 i4 I2 I2 I4 I4 I4 I4 I4 I4"):pack(100, 0, 54, 40, 30000, 30000, 1,
     8, 1, 0, 0, 0, 0, 0) .. ("\255\1"):rep(64))) ]], "[^\n]*read_image: 'x.bmp'")
+for _, it in ipairs {
+  { "a canvas of 65535 x 65535", [[gif(65535, 65535, image(2, 2, "\2\1\x2c\0"))]], TOO_MUCH },
+  { "a frame of 65535 x 65535", [[gif(1, 1, image(65535, 65535, "\2\1\x2c\0"))]], TOO_MUCH },
+  { "5000 frames of 3000 x 3000", [[gif(3000, 3000, image(1, 1, "\2\2\x44\1\0"):rep(5000))]], TOO_MUCH },
+  { "5000 frames of 3000 x 3000, each taken away", [[gif(3000, 3000, ("!\xf9\4\x0c\0\0\0\0" .. image(1, 1, "\2\2\x44\1\0")):rep(5000))]], TOO_MUCH },
+  { "a million comments", [[gif(3, 3, ("!\xfe\1a\0"):rep(1000000) .. image(1, 1, "\2\2\x44\1\0"))]], "a value" },
+  { "two million codes that empty the table", [[gif(3, 3, image(3, 3, "\8" .. ("\xff"
+    .. ("\0\2\4\x08\x10\x20\x40\x80\0"):rep(29):sub(1, 255)):rep(8000) .. "\0"))]], "a value" },
+} do
+  row("a GIF with " .. it[1], [[
+    local function gif(width, height, blocks)
+      return "GIF89a" .. ("<I2 I2"):pack(width, height) .. "\x80\0\0\1\2\3\4\5\6" .. blocks .. ";"
+    end
+    local function image(width, height, codes) return ",\0\0\0\0" .. ("<I2 I2"):pack(width, height) .. "\0" .. codes end
+    reading(data.read_image, write("x.gif", ]] .. it[2] .. [[), { all_frames = true }) ]], it[3])
+end
+row("a WebP of 16384 x 16384 pixels in 30 bytes", [[
+  local body = "VP8L" .. ("<s4"):pack("\x2f" .. ("<I4"):pack(16383 | 16383 << 14) .. ("\0"):rep(9))
+  reading(data.read_image, write("x.webp", "RIFF" .. ("<s4"):pack("WEBP" .. body))) ]], "[^\n]*read_image: 'x.webp'")
+row("a WAV file whose blocks of ADPCM are of 65535 bytes", [[
+  local format = ("<I2 I2 I4 I4 I2 I2 I2 I2"):pack(0x11, 1, 8000, 8000, 65532, 4, 2, (1 + (65532 - 4) * 2) & 0xffff)
+  reading(data.read_wav, write("x.wav", "RIFF\0\0\0\0WAVEfmt " .. ("<s4"):pack(format) .. "data\xff\xff\xff\xff" .. ("\7"):rep(3000000)))
+  ]], "[^\n]*")
+row("a WAV file of 100 MB of mu-law as one that was written to a pipe", [[
+  local format = ("<I2 I2 I4 I4 I2 I2"):pack(7, 1, 8000, 8000, 1, 8)
+  reading(data.read_wav, write("x.wav", "RIFF\0\0\0\0WAVEfmt " .. ("<s4"):pack(format) .. "data\0\0\0\0" .. ("\7"):rep(100000000)))
+  ]], "[^\n]*")
 row("a WAV file of a million empty chunks", [[
   reading(data.read_wav, write("x.wav", "RIFF\0\0\0\0WAVE" .. ("junk\0\0\0\0"):rep(1000000))) ]], "[^\n]*read_wav: 'x.wav'")
 
