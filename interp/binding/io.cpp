@@ -194,8 +194,9 @@ int l_decode_adpcm(lua_State* L) {
   format.block_bytes = luaL_checkinteger(L, 3);
   format.microsoft = !lua_isnoneornil(L, 4);
   check(format.channels > 0 && format.block_bytes > 0, "decode_adpcm: the format is damaged");
-  const std::string coefficients = format.microsoft ? string_argument(L, 4) : "";
-  format.coefficients = coefficients;
+  size_t coefficients = 0;
+  const char* pairs = format.microsoft ? luaL_checklstring(L, 4, &coefficients) : "";
+  format.coefficients = {pairs, coefficients};
   return push_result(L, io::decode_adpcm({data, size}, format, "read_wav"));
 }
 
