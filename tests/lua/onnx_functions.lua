@@ -267,7 +267,8 @@ add("transforms", function(x)
   return y:abs(), ml.view_as_real(y), ml.view_as_real(z), ml.angle(z), ml.real(ml.fft.ifftn(z)),
     ml.fft.irfft(y * ml.complex(ml.ones(4), ml.ones(4) * 2), 7), ml.fft.hfft(x),
     ml.view_as_real(ml.fft.rfft(x, { n = 9, norm = "ortho" })), ml.fft.irfft2(ml.fft.rfft2(x)),
-    ml.view_as_real(ml.fft.fftshift(ml.fft.fft(x, { dim = 1 })))
+    ml.view_as_real(ml.fft.fftshift(ml.fft.fft(x, { dim = 1 }))),
+    ml.view_as_real(ml.fft.fft(x:long())), ml.view_as_real(ml.fft.fft(x)[{ {}, ml.tensor { 2, 1 } }])
 end, randn(3, 7))
 add("spectrogram", function(x)
   local window = ml.hann_window(16)

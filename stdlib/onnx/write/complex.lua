@@ -46,7 +46,6 @@ end
 -- The arguments with the values replaced by one of their parts.
 local function with_parts(g, thing, which, dtype)
   if trace.is_value(thing) then
-    if thing.dtype ~= dtype and not is_complex(thing.dtype) then return thing end
     local re, im = parts_of(g, thing, dtype)
     local part = { id = thing.id, shape = thing.shape, dtype = dtype, tensor = thing.tensor,
       name = which == 1 and re or im }
@@ -66,13 +65,28 @@ local function call_of_parts(call, dtype)
     info = call.info }
 end
 
+local WHOLE = { Positions = true, Indices = true, Mask = true }
+
+-- The arguments of a call for one of the parts: positions and masks are those of both.
+local function arguments_of(g, a, call, which, dtype)
+  local out = {}
+  for name, thing in pairs(a) do out[name] = thing end
+  for _, argument in ipairs(call.info.arguments) do
+    local name = argument.name
+    if a[name] ~= nil and not WHOLE[(argument.type:gsub("?$", ""))] then
+      out[name] = with_parts(g, a[name], which, dtype)
+    end
+  end
+  return out
+end
+
 -- `real` translates the op for real numbers.
 local function linear(real)
   return function(g, a, call)
     local dtype = dtype_of(call)
     local part = call_of_parts(call, dtype)
-    local re = table.pack(real(g, with_parts(g, a, 1, dtype), part))
-    local im = table.pack(real(g, with_parts(g, a, 2, dtype), part))
+    local re = table.pack(real(g, arguments_of(g, a, call, 1, dtype), part))
+    local im = table.pack(real(g, arguments_of(g, a, call, 2, dtype), part))
     for i = 1, re.n do re[i] = { parts = { re[i], im[i] } } end
     return table.unpack(re, 1, re.n)
   end
