@@ -90,6 +90,7 @@ std::string pytorch_name_hint(std::string_view name) {
                                     {"cdouble", "'complex128'"},
                                     {"cfloat", "'complex64'"},
                                     {"char", "'int8'"},
+                                    {"device", "a string, \"cpu\" or \"cuda:0\","},
                                     {"double", "'float64'"},
                                     {"float", "'float32'"},
                                     {"frombuffer", "'from_bytes'"},

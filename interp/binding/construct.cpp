@@ -181,6 +181,10 @@ const Signature kTensorSignature = {kTensorName, "tensor(value, {dtype, device, 
 bool is_filled_table(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TTABLE) return false;
   if (lua_rawlen(L, index) > 0) return true;
+  if (lua_getmetatable(L, index) != 0) {  // a shape
+    lua_pop(L, 1);
+    return false;
+  }
   lua_pushnil(L);
   if (lua_next(L, index) == 0) return false;
   lua_pop(L, 2);

@@ -111,6 +111,16 @@ local function words_of(text)
   return words
 end
 
+-- The words of each entry: of the last part of its name, of all its name, of that and its text.
+local words_of_entry = setmetatable({}, { __index = function(words, entry)
+  local found = { last = words_of(entry.name:match "[^.:]+$":gsub("_", " ")),
+    name = words_of(entry.name:gsub("_", " ")) }
+  found.all = table.move(found.name, 1, #found.name, 1, {})
+  for _, each in ipairs(words_of(entry.doc or "")) do found.all[#found.all + 1] = each end
+  words[entry] = found
+  return found
+end })
+
 -- How well one of the words is `wanted`: 2 whole, also as a plural, 1 at its beginning, 0 not.
 local function match_of(words, wanted)
   local SHORTEST = 3  -- that may be a beginning
@@ -136,12 +146,11 @@ end
 local function nearness(entry, wanted, joined)
   local last = entry.name:match "[^.:]+$"
   if last:lower():gsub("_", "") == joined then return 6 end
-  local in_name = match_all(words_of(last:gsub("_", " ")), wanted)
+  local words = words_of_entry[entry]
+  local in_name = match_all(words.last, wanted)
   if in_name > 0 then return in_name + 3 end
-  local words = words_of(entry.name:gsub("_", " "))
-  if match_all(words, wanted) > 0 then return 3 end
-  for _, each in ipairs(words_of(entry.doc or "")) do words[#words + 1] = each end
-  return match_all(words, wanted)
+  if match_all(words.name, wanted) > 0 then return 3 end
+  return match_all(words.all, wanted)
 end
 
 --- The entries that a word leads to, or all of several: those that are called so, then those that

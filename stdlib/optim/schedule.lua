@@ -12,11 +12,12 @@ local fail = options.fail
 
 local schedule = {}
 
+-- Fields of schedules that some have.
+local NILS = { "base_lrs", "base_momentums", "max_momentums", "use_beta" }
+
 --- The base of schedules. A subclass has `get_lr()`, which gives the next rates, an array with one
 --- for each group, from `self.last_epoch`, `self.base_lrs` (the first ones) and the groups' rates;
 --- and calls `LRScheduler.init(self, optimizer, last_epoch)`.
--- Fields of schedules that some have.
-local NILS = { "base_lrs", "base_momentums", "max_momentums", "use_beta" }
 local LRScheduler = class.strict(class("LRScheduler"), NILS)
 schedule.LRScheduler = LRScheduler
 

@@ -113,6 +113,8 @@ test("tables of options inside of arguments are read, too", function()
   refuses(function() ml.Generator("cpu", { sed = 1 }) end, "sed'; did you mean 'seed")
   refuses(function() ml.set_rng_state { seed = 1, offset = 2, ofset = 3 } end, "ofset'; did you mean 'offset")
   expect.equal(ml.tensor({ dtype = "int8" }).dtype, "int8")
+  expect.equal(ml.tensor(ml.ones(2, 3).shape):tolist(), { 2, 3 })
+  expect.error(function() return ml.device end, "PyTorch's 'device' is a string, \"cpu\" or \"cuda:0\", here")
 end)
 
 test("objects of the library have no other fields than theirs", function()
