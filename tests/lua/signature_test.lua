@@ -136,7 +136,7 @@ test("every public function of nn, optim and data reads its arguments", function
     is_lazy = true, rnn = true, parametrize = true, parametrizations = true, prune = true, stateless = true,
     Dataset = true, Sampler = true, Optimizer = true, lr_scheduler = true, swa_utils = true,
     IterableDataset = true, StackDataset = true, default_convert = true, transforms = true,
-    audio = true, ByteLevelBPE = true, parallel = true }
+    audio = true, ByteLevelBPE = true, Tokenizer = true, parallel = true }
   for _, space in ipairs { nn, nn.init, nn.functional, nn.utils, nn.utils.rnn, nn.utils.parametrize,
     nn.utils.parametrizations, nn.utils.stateless, optim, optim.lr_scheduler,
     optim.swa_utils, data, data.transforms, data.audio } do
