@@ -70,7 +70,7 @@ void decode_microsoft_channel(std::string_view block, const AdpcmFormat& format,
                               int64_t samples, const Channel& to) {
   const int64_t channels = format.channels;
   const int set = byte_at(block, channel);
-  if (static_cast<size_t>(4 * set + 4) > format.coefficients.size())
+  if (size_t{4} * static_cast<size_t>(set) + 4 > format.coefficients.size())
     fail("a block of its samples names coefficients that the file does not have");
   const int first = word_at(format.coefficients, 4 * set);
   const int second = word_at(format.coefficients, 4 * set + 2);

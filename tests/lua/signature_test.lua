@@ -136,7 +136,7 @@ test("every public function of nn, optim and data reads its arguments", function
     is_lazy = true, rnn = true, parametrize = true, parametrizations = true, prune = true, stateless = true,
     Dataset = true, Sampler = true, Optimizer = true, lr_scheduler = true, swa_utils = true,
     IterableDataset = true, StackDataset = true, default_convert = true, transforms = true,
-    audio = true, ByteLevelBPE = true, parallel = true,
+    audio = true, ByteLevelBPE = true, Tokenizer = true, parallel = true,
     -- Its first argument is a table, a state dict.
     consume_prefix_in_state_dict_if_present = true }
   for _, space in ipairs { nn, nn.init, nn.functional, nn.utils, nn.utils.rnn, nn.utils.parametrize,
