@@ -7,6 +7,7 @@
 
 #if MOONLET_PCRE2
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -94,30 +95,71 @@ int l_collect(lua_State* L) {
   return 0;
 }
 
+// The bytes of the character at the start of `text` that is not empty; 0 where it is no UTF-8.
+size_t character_size(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  for (size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  // Longer than need be, halves of pairs, and what is above U+10FFFF.
+  const bool wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+                     (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
+  return wrong ? 0 : size;
+}
+
+// Where the part of a text that is UTF-8 from `at` on ends.
+size_t end_of_part(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const size_t size = character_size(text.substr(at));
+    if (size == 0) break;
+    at += size;
+  }
+  return at;
+}
+
+// Appends the spans of the matches in a part of a text to the array on top of the stack.
+void add_spans(lua_State* L, const Expression& expression, std::string_view text, size_t offset,
+               lua_Integer& count) {
+  const PCRE2_SIZE* span = pcre2().ovector(expression.data.get());
+  for (size_t at = 0; at < text.size();) {
+    stop_if_requested();
+    // Checked once for all matches: each would check all of the text again.
+    const int found =
+        pcre2().match(expression.code.get(), units(text.data()), text.size(), at,
+                      PCRE2_NO_UTF_CHECK, expression.data.get(), expression.context.get());
+    if (found == PCRE2_ERROR_NOMATCH) return;
+    if (found < 0) fail("regex: the text cannot be matched: ", message_of(found));
+    // \K in a lookahead can put the start behind the end.
+    const size_t first = span[0], end = span[1];
+    if (end > first) {
+      const size_t first_byte = offset + first + 1, last_byte = offset + end;
+      lua_pushinteger(L, static_cast<lua_Integer>(first_byte));
+      lua_rawseti(L, -2, ++count);
+      lua_pushinteger(L, static_cast<lua_Integer>(last_byte));
+      lua_rawseti(L, -2, ++count);
+    }
+    const bool is_behind = end > first && end > at;
+    at = std::max(at, end);
+    // Behind an empty match by a character.
+    if (!is_behind && at < text.size()) at += character_size(text.substr(at));
+  }
+}
+
 int l_spans(lua_State* L) {
   const Expression& expression = expression_argument(L);
   size_t size = 0;
-  const char* text = luaL_checklstring(L, 2, &size);
-  const PCRE2_SIZE* span = pcre2().ovector(expression.data.get());
+  const char* bytes = luaL_checklstring(L, 2, &size);
+  const std::string_view text(bytes, size);
   lua_newtable(L);
   lua_Integer count = 0;
-  for (size_t at = 0; at <= size;) {
-    stop_if_requested();
-    const int found = pcre2().match(expression.code.get(), units(text), size, at, 0,
-                                    expression.data.get(), expression.context.get());
-    if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0) fail("regex: the text cannot be matched: ", message_of(found));
-    // \K in a lookahead can put the start behind the end.
-    if (span[1] > span[0]) {
-      lua_pushinteger(L, static_cast<lua_Integer>(span[0]) + 1);
-      lua_rawseti(L, -2, ++count);
-      lua_pushinteger(L, static_cast<lua_Integer>(span[1]));
-      lua_rawseti(L, -2, ++count);
-    }
-    const size_t end = span[1];
-    // Behind an empty match by a character, which may be several bytes.
-    at = end > at ? end : at + 1;
-    while (at < size && end < at && (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80) ++at;
+  // Bytes that are no UTF-8 match nothing, and end the parts between them.
+  for (size_t at = 0; at < size; ++at) {
+    const size_t end = end_of_part(text, at);
+    add_spans(L, expression, text.substr(at, end - at), at, count);
+    at = end;
   }
   return 1;
 }
@@ -138,8 +180,7 @@ int l_compile(lua_State* L) {
   int code = 0;
   PCRE2_SIZE where = 0;
   expression->code.reset(pcre2().compile(
-      units(pattern), size,
-      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C,
+      units(pattern), size, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
       &code, &where, nullptr));
   if (expression->code == nullptr)
     fail("regex: ", message_of(code), ", at byte ", where + 1, " of the pattern");

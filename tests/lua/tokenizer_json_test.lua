@@ -88,6 +88,12 @@ test("bytes that are no UTF-8 are taken by all", function()
   end
 end)
 
+test("a long text takes no more time for each of its words", function()
+  with("llama3", function(t)
+    expect.truthy(#t:encode(("the tensor is on the tape, "):rep(20000)) > 100000)
+  end)
+end)
+
 test("normalization forms and lower case of all characters", function()
   -- Sums of what Python's unicodedata of Unicode 16 gives, with a line for each character.
   for form, wanted in pairs { NFC = 2731557124, NFD = 852722707, NFKC = 4006284214, NFKD = 3177829489,
