@@ -76,7 +76,8 @@ end)
 
 -- Classes that take no options, or anything: containers, bases, and what passes arguments on.
 local NO_OPTIONS = { ["nn.Identity"] = "takes any arguments, as PyTorch's",
-  ["nn.utils.prune.CustomFromMask"] = "takes a mask alone", ["plot.Figure"] = "is made by functions" }
+  ["nn.utils.prune.CustomFromMask"] = "takes a mask alone", ["plot.Figure"] = "is made by functions",
+  ["data.Tokenizer"] = "takes what a file holds" }
 
 test("every public class refuses an unknown option", function()
   local count = 0
