@@ -10,28 +10,28 @@ local read = {}
 
 -- --- borders ----------------------------------------------------------------------------------
 
--- A number in a table, and in the tensor that is made of it.
+-- The tensors of positions that one is made of.
 local LIST_BYTES = 48
 
--- For each place of the padded dimension the one that it shows, from 1.
-local PLACES = {
-  edge = function(i, size) return math.min(math.max(i, 1), size) end,
+-- For each position of the padded dimension, which lie around 1 to size, the one that it shows.
+local POSITIONS = {
+  edge = function(i, size) return i:clamp(1, size) end,
   wrap = function(i, size) return (i - 1) % size + 1 end,
   reflect = function(i, size)
-    if size == 1 then return 1 end
+    if size == 1 then return ml.ones_like(i) end
     local period = 2 * (size - 1)
     local at = (i - 1) % period
-    return (at < size and at or period - at) + 1
+    return ml.where(at:lt(size), at, period - at) + 1
   end,
 }
 
-local function shown(n, x, dim, before, behind, place)
-  local size, list = x.shape[dim], {}
+local function shown(n, x, dim, before, behind, positions)
+  local size = x.shape[dim]
   if size == 0 then fail "a border of what is empty" end
-  common.check_room(n, size + before + behind, LIST_BYTES)
-  for i = 1 - before, size + behind do list[#list + 1] = place(i, size) end
-  if #list == 0 then return x:narrow(dim, 1, 0) end
-  return x:index_select(dim, ml.tensor(list, { dtype = ml.int64, device = x.device }))
+  local count = size + before + behind
+  common.check_room(n, count, LIST_BYTES)
+  if count <= 0 then return x:narrow(dim, 1, 0) end
+  return x:index_select(dim, positions(common.range(1 - before, count, x.device), size))
 end
 
 local MOST = 1 << 31
@@ -54,9 +54,9 @@ function read.Pad(n, x, pads, value, axes)
     for d = x.ndim, 1, -1 do pad[#pad + 1], pad[#pad + 2] = before[d], behind[d] end
     return F.pad(x, pad, "constant", fill)
   end
-  local place = PLACES[mode] or fail("the mode '%s' is not read", mode)
+  local positions = POSITIONS[mode] or fail("the mode '%s' is not read", mode)
   for d = 1, x.ndim do
-    if before[d] ~= 0 or behind[d] ~= 0 then x = shown(n, x, d, before[d], behind[d], place) end
+    if before[d] ~= 0 or behind[d] ~= 0 then x = shown(n, x, d, before[d], behind[d], positions) end
   end
   return x
 end
